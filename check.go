@@ -1,0 +1,66 @@
+package copal
+
+import (
+	"fmt"
+
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Report is what Check finds in a store.
+type Report struct {
+	Segments  []SegmentReport // files of the log, oldest first
+	Records   int64           // whole records
+	Keys      int64           // entries; counted when there are no problems
+	LogBytes  int64
+	TornBytes int64          // behind the last record, left by a crash, of no account
+	Problems  []CorruptError // what is damaged, in the order in which it was found
+}
+
+// SegmentReport is what Check finds in one file of the log.
+type SegmentReport struct {
+	File    string
+	Sealed  bool // complete and immutable
+	Bytes   int64
+	Records int64
+}
+
+// String sums the report up in a line.
+func (r Report) String() string {
+	s := fmt.Sprintf("%d records in %d segments, %d keys", r.Records, len(r.Segments), r.Keys)
+	if r.TornBytes > 0 {
+		s += fmt.Sprintf(", %d bytes of a torn tail", r.TornBytes)
+	}
+	return s + fmt.Sprintf(", %d problems", len(r.Problems))
+}
+
+// Check reads every byte of the store in dir and verifies every checksum. It changes
+// nothing, takes no lock and goes on behind what is damaged; it may run beside a
+// process that uses the store.
+//
+// The error is nil when the store is sound. It is a *CorruptError, the first of the
+// report's problems, when it is damaged; ErrVersion when a file is of a newer
+// version; and any other when something could not be read.
+func Check(dir string) (Report, error) { return CheckProgress(dir, nil) }
+
+// CheckProgress is Check that tells progress, now and then, how many bytes of all it has read.
+func CheckProgress(dir string, progress func(done, total int64)) (Report, error) {
+	return check(dir, vfs.OS(), progress)
+}
+
+func check(dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
+	found, err := store.Check(dir, fsys, progress)
+	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems}
+	for _, s := range found.Segments {
+		r.Segments = append(r.Segments, SegmentReport(s))
+	}
+	switch {
+	case err != nil:
+		return r, err
+	case found.Version != nil:
+		return r, found.Version
+	case len(r.Problems) > 0:
+		return r, &r.Problems[0]
+	}
+	return r, nil
+}

@@ -1,0 +1,38 @@
+// Package codec turns Go values into the bytes of a record and back.
+//
+// A codec is compiled once per Go type; what it cannot keep exactly it refuses
+// then, or, when only the value shows it, at the write. It never stores a value
+// that would be read back as another.
+package codec
+
+import "reflect"
+
+// Codec is a way to encode values. Implementations are safe for concurrent use.
+type Codec interface {
+	// Name is recorded in the log beside every schema, and finds the codec again
+	// when its records are read. It is one lower-case word.
+	Name() string
+	// Compile prepares the codec for values of type t, or says why t cannot be kept.
+	Compile(t reflect.Type) (Type, error)
+}
+
+// Type is a codec compiled for one Go type T. It is safe for concurrent use.
+type Type interface {
+	// Schema describes the shape of the encoded values, in the grammar of
+	// docs/format.md. Two types with the same schema are encoded alike.
+	// The empty schema says that the stored bytes are raw: no schema is recorded.
+	Schema() string
+	// Append encodes the value that v, a *T, points to, and appends it to dst.
+	// When it returns an error, dst may have been overwritten past its length.
+	Append(dst []byte, v any) ([]byte, error)
+	// Decoder returns a decoder of what was written under the given schema of the
+	// same codec, or says which part of it does not fit T.
+	Decoder(schema string) (Decoder, error)
+}
+
+// Decoder decodes values of one schema into one Go type T. It is safe for concurrent use.
+type Decoder interface {
+	// Decode decodes src into the zero T that v, a *T, points to. The result
+	// shares no memory with src.
+	Decode(src []byte, v any) error
+}

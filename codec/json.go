@@ -1,0 +1,208 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sync"
+	"unicode/utf8"
+)
+
+// JSON keeps values as one line of JSON, by the rules and tags of encoding/json,
+// without escapes for HTML. What those rules would drop, merge or change without an
+// error is refused here: by Compile when the type shows it, else by Append.
+//
+// A value comes back equal to what was stored, but for
+//
+//   - unexported fields and fields tagged "-", which are not stored;
+//   - fields tagged omitempty or omitzero, which come back as zero where encoding/json
+//     omits them: nil and empty, 0 and -0, and all that IsZero takes for zero are one;
+//   - the monotonic reading and the name of the location of a time.Time, of which
+//     the instant and the zone offset are kept;
+//   - white space between the tokens of a json.RawMessage;
+//   - what a type's own MarshalJSON or MarshalText leaves out.
+//
+// Compile refuses channels, functions and complex numbers; interfaces with methods; pointers
+// to what may itself be nil, for both would be null; map keys that are neither
+// strings, integers nor text; structs of which no field is stored; fields that share a name
+// or hide one another; embedded pointers that would be nil again when read; types that can only be
+// written or only be read by their own methods; and structs that have these methods from
+// one embedded field and would lose the others. Each has a remedy, which the
+// error names; a tag json:"-" is always one.
+//
+// Append refuses NaN and infinities; strings, map keys and text that are not UTF-8; any
+// that holds other than nil, bool, float64, string, []any and map[string]any; times
+// with a zone offset of odd seconds or a year that has not four digits; empty json.Number and nil or
+// invalid json.RawMessage; null from the MarshalJSON behind a pointer; map keys with the same text; values
+// that nest deeper than 10,000 levels or are cyclic.
+//
+// Types that write themselves must come back as they were by their own methods;
+// this is not checked, nor what they do to invalid UTF-8, but where
+// the JSON that MarshalJSON returns has the escape \ufffd, it is taken for such loss and refused.
+//
+// Decode resolves fields by name. It ignores names that T does not have and leaves fields zero
+// that the data do not have. As in encoding/json, a name that T has only in
+// other letter case is that field, and null leaves a zero.
+var JSON Codec = jsonCodec{}
+
+type jsonCodec struct{}
+
+func (jsonCodec) Name() string { return "json" }
+
+func (jsonCodec) Compile(t reflect.Type) (Type, error) {
+	if t == nil {
+		return nil, fmt.Errorf("%w as JSON: no type", ErrType)
+	}
+	compiled, err := planJSON(t)
+	if err != nil {
+		return nil, err
+	}
+	return compiled, nil
+}
+
+// jsonType is the compiled form of a type: its plan and nothing that changes.
+type jsonType struct {
+	schema   string
+	root     *node
+	opaque   bool // a MarshalJSON that is not the standard library's writes part of the output
+	nullable bool // there is a pointer to a type with MarshalJSON, which may write null
+}
+
+func (t *jsonType) Schema() string { return t.schema }
+
+// Append looks at the value before encoding it only where its type leaves a doubt,
+// and again afterwards only if the output has the traces of a loss.
+func (t *jsonType) Append(dst []byte, v any) ([]byte, error) {
+	if t.root.watch {
+		if err := checkValue(t.root, v, false); err != nil {
+			return dst, err
+		}
+	}
+	out, err := appendJSON(dst, v)
+	if err != nil {
+		return dst, t.explain(v, err)
+	}
+	if err := t.checkOutput(out[len(dst):], v); err != nil {
+		return dst, err
+	}
+	return out, nil
+}
+
+// explain prefers an error of our own, which says where in the value the fault is.
+func (t *jsonType) explain(v any, err error) error {
+	m, ok := err.(*json.MarshalerError)
+	if !ok || standard(m.Type) {
+		if found := checkValue(t.root, v, true); found != nil {
+			return found
+		}
+	}
+	return fmt.Errorf("%w as JSON: %w", ErrValue, err)
+}
+
+// standard reports whether the MarshalJSON of t is one whose errors check foresees.
+func standard(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t == rawType || t == timeType
+}
+
+// checkOutput searches what was written for what encoding/json writes in place of
+// something else. All of it may also be meant, and the value decides.
+func (t *jsonType) checkOutput(out []byte, v any) error {
+	if t.opaque && !utf8.Valid(out) {
+		return fmt.Errorf("%w as JSON: %v: a MarshalJSON or json.RawMessage in it is not UTF-8", ErrValue, t.root.typ)
+	}
+	if t.opaque && deeperThan(out, maxJSONDepth) {
+		return fmt.Errorf("%w as JSON: %v: nested deeper than %d levels", ErrValue, t.root.typ, maxJSONDepth)
+	}
+	if bytes.Contains(out, escaped) || bytes.Contains(out, replacement) || t.nullable && bytes.Contains(out, null) {
+		return checkValue(t.root, v, true)
+	}
+	return nil
+}
+
+// What stands for bytes that are not UTF-8 is one of two spellings of U+FFFD: the
+// escape as of this writing, the rune under GOEXPERIMENT=jsonv2.
+var (
+	escaped     = []byte(`\ufffd`)
+	replacement = []byte("\ufffd")
+	null        = []byte(`null`)
+)
+
+// maxJSONDepth is the nesting of arrays and objects that encoding/json reads. It
+// writes deeper ones.
+const maxJSONDepth = 10000
+
+// deeperThan reports whether arrays and objects in valid JSON nest deeper than max.
+func deeperThan(out []byte, max int) bool {
+	if len(out) <= 2*max {
+		return false
+	}
+	depth, quoted := 0, false
+	for i := 0; i < len(out); i++ {
+		switch c := out[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '[' || c == '{':
+			if depth++; depth > max {
+				return true
+			}
+		case c == ']' || c == '}':
+			depth--
+		}
+	}
+	return false
+}
+
+// jsonWriter is a json.Encoder that appends to out.
+type jsonWriter struct {
+	out []byte
+	enc *json.Encoder
+}
+
+func (w *jsonWriter) Write(p []byte) (int, error) {
+	w.out = append(w.out, p...)
+	return len(p), nil
+}
+
+var jsonWriters = sync.Pool{New: func() any {
+	w := new(jsonWriter)
+	w.enc = json.NewEncoder(w)
+	w.enc.SetEscapeHTML(false)
+	return w
+}}
+
+// appendJSON appends v as one line without its end. A panic of the caller's
+// MarshalJSON passes through, and costs the pool a writer.
+func appendJSON(dst []byte, v any) ([]byte, error) {
+	w := jsonWriters.Get().(*jsonWriter)
+	w.out = dst
+	err := w.enc.Encode(v)
+	out := w.out
+	w.out = nil
+	jsonWriters.Put(w)
+	if err != nil {
+		return dst, err
+	}
+	return out[:len(out)-1], nil
+}
+
+// Decoder accepts any schema: JSON has the field names beside the values, so that
+// nothing needs to be resolved beforehand. A number that does not fit the type of
+// its field is an error of Decode.
+func (t *jsonType) Decoder(string) (Decoder, error) { return t, nil }
+
+func (t *jsonType) Decode(src []byte, v any) error {
+	if !utf8.Valid(src) {
+		return fmt.Errorf("%w as JSON into %v: it is not UTF-8", ErrData, t.root.typ)
+	}
+	if err := json.Unmarshal(src, v); err != nil {
+		return fmt.Errorf("%w as JSON into %v: %w", ErrData, t.root.typ, err)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package copal
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// DB is an open store: a directory with a log, and the maps that are kept in it.
+// It is safe for concurrent use.
+type DB struct {
+	store  *store.Store
+	config config
+
+	mu     sync.Mutex              // guards maps and values
+	maps   map[string]any          // by name: the *Map[K, V] that is open
+	values map[reflect.Type]*typed // of Get and Set, by the type they are called with
+}
+
+// Open opens the store in directory dir, which is created when it is missing.
+//
+// One process at a time may write; for the others, and for a second Open in the same
+// process, the error is ErrLocked, at once. See ReadOnly for reading beside it.
+//
+// Opening finds every write that was acknowledged, as far as its durability
+// promised: see docs/durability.md for what a crash can leave. A store whose log is
+// damaged does not open; the error is a *CorruptError.
+func Open(dir string, opts ...Option) (*DB, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	return open(dir, c)
+}
+
+// OpenMemory opens an empty store that is kept in memory and gone after Close. It
+// behaves as one on disk does, for tests of code that uses copal.
+func OpenMemory(opts ...Option) (*DB, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	if c.readOnly {
+		return nil, fmt.Errorf("%w: there is nothing to read in a new store in memory", ErrReadOnly)
+	}
+	c.fsys = vfs.NewMem()
+	return open("memory", c)
+}
+
+func open(dir string, c config) (*DB, error) {
+	s, err := store.Open(dir, store.Options{
+		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly,
+		SyncInterval: c.syncInterval, SegmentBytes: c.segmentBytes, OnError: c.onError, Inline: c.inline,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}, nil
+}
+
+// Close makes everything written durable and closes the store and its maps. Its
+// error says that something may not be on the disk. Calls after the first return nil.
+func (db *DB) Close() error { return db.store.Close() }
+
+// FSyncAll returns when everything written before the call, by any goroutine, is on
+// the disk. Its error says that this cannot be relied on; no later write succeeds then.
+func (db *DB) FSyncAll() error { return db.store.FSyncAll() }
+
+// SyncInterval returns the interval that the option SyncInterval or SetSyncInterval set.
+func (db *DB) SyncInterval() time.Duration { return db.store.SyncInterval() }
+
+// SetSyncInterval changes the interval for writes from now on, and for those that
+// wait. A d that is not positive changes nothing.
+func (db *DB) SetSyncInterval(d time.Duration) {
+	if d > 0 {
+		db.store.SetSyncInterval(d)
+	}
+}
+
+// Stats is what Stats counts.
+type Stats struct {
+	Keys       int64 // entries, of maps and raw
+	Records    int64 // records in the log; those of overwritten and deleted entries among them
+	LiveBytes  int64 // of the log that belong to entries, about
+	LogBytes   int64 // of all segments
+	Segments   int   // files of the log
+	CacheBytes int64 // memory of decoded values
+	IndexBytes int64 // memory of the index
+	TornBytes  int64 // at the end of the log that did not count when the store was opened, see docs/durability.md
+}
+
+// Ratio is the number of records for each entry: 1 in a store without waste.
+func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys, 1)) }
+
+// Stats counts what the store holds. It is quick, and exact when nobody writes.
+func (db *DB) Stats() Stats {
+	s := db.store.Stats()
+	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
+		Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes}
+}
+
+// report passes on an error that the current call cannot return.
+func (db *DB) report(err error) {
+	if err != nil {
+		db.config.onError(err)
+	}
+}
+
+// typeError makes errors.Is(err, ErrType) true.
+func typeError(err error, format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %w", ErrType, fmt.Sprintf(format, args...), err)
+}
+
+func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }

@@ -1,0 +1,27 @@
+// Package copal keeps Go maps: typed, used at the speed of memory, and there again
+// after a crash, a deploy or a reboot.
+//
+//	db, err := copal.Open("app.db")
+//	users, err := copal.OpenMap[string, User](db, "users")
+//	err = users.Set("alice", User{Name: "Alice", Age: 28})
+//	alice, ok := users.Get("alice")
+//
+// Four nouns are all there is to know. A [DB] is a directory with one append-only log.
+// A [Map] is a typed view of the keys that begin with its name and a colon. A [Codec]
+// turns its values into the bytes of a record and back; with the default, JSON, the log
+// reads like a diary. An [Option] is a setting.
+//
+// # Durability
+//
+// Set returns when the record is in the log: it survives the death of the process,
+// and of the machine after the sync interval, a second by default. SetFSync returns when
+// it is on the disk. Every write returns its error, and one that failed has not
+// happened; docs/durability.md says precisely what a crash can leave.
+//
+// # Errors
+//
+// All errors are values to be tested with errors.Is: [ErrNotFound], [ErrLocked],
+// [ErrCorrupt] and so on. After a failed write whose outcome cannot be known, and
+// after any failed sync, the store serves reads and refuses writes until it is opened
+// again. Nothing in this package panics or exits because of a disk.
+package copal

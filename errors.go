@@ -1,0 +1,43 @@
+package copal
+
+import (
+	"errors"
+
+	"github.com/copaldb/copal/internal/store"
+)
+
+// Errors of opening a store.
+var (
+	// ErrLocked: another process, or another DB of this one, has the store open for
+	// writing. The text names the process.
+	ErrLocked = store.ErrLocked
+	// ErrVersion: a file was written by a newer version of copal.
+	ErrVersion = store.ErrVersion
+)
+
+// Errors of reading and writing.
+var (
+	// ErrNotFound: there is no entry for the key.
+	ErrNotFound = store.ErrNotFound
+	// ErrType: a type cannot be kept, or the bytes under a key do not fit the type
+	// that is asked for. The text names the type and the key. It is not corruption.
+	ErrType = errors.New("copal: the type does not fit")
+	// ErrTooLarge: a key over 64 KiB, map name included, or a value over 1 GiB (256
+	// MiB where addresses have 32 bits), encoded.
+	ErrTooLarge = store.ErrTooLarge
+	// ErrNoSpace: the disk is full. The write did not happen; writes succeed again
+	// when there is room.
+	ErrNoSpace = store.ErrNoSpace
+	// ErrReadOnly: the store was opened with ReadOnly, or a write failed in a way
+	// after which no write can be trusted until the store is opened again. In the
+	// second case the error wraps its cause.
+	ErrReadOnly = store.ErrReadOnly
+	// ErrClosed: the store, or the map, is closed.
+	ErrClosed = store.ErrClosed
+	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
+	ErrCorrupt = store.ErrCorrupt
+)
+
+// CorruptError says in which File, at which Offset, and for what Reason bytes cannot
+// be what was written. errors.Is(err, ErrCorrupt) holds for it.
+type CorruptError = store.CorruptError

@@ -1,0 +1,445 @@
+// Package record is one line of the log: the bytes of a record and of a segment
+// header, and nothing else. It does no I/O; what to do about bytes that are not
+// a record is for recovery to decide.
+//
+// A record is text up to its key, and then the key's and the value's own bytes:
+//
+//	1f0c9a3e Sv 0 1 2f 3e8 X19a8c3d2e10 b 1c users:alice {"Name":"Alice","Age":28}⏎
+//	───┬──── ┬┬ ┬ ┬ ─┬ ─┬─ ─────┬────── ┬ ─┬ ─────┬───── ────────────┬───────────
+//	   │     ││ │ │  │  │       │       │  │      │                  value
+//	   │     ││ │ │  │  │       │       │  │      key
+//	   │     ││ │ │  │  │       │       │  value bytes
+//	   │     ││ │ │  │  │       │       key bytes
+//	   │     ││ │ │  │  │       attributes, none or more
+//	   │     ││ │ │  │  milliseconds since the start of the segment
+//	   │     ││ │ │  sequence number
+//	   │     ││ │ schema number, 0 = raw bytes
+//	   │     ││ key space
+//	   │     │kind
+//	   │     operation
+//	   CRC-32C of salt, offset and all that follows it up to and with the line feed
+//
+// Every number is lower-case hexadecimal without leading zeros, the CRC alone
+// has always eight digits. There is one spelling of every record, so each flipped
+// bit shows. docs/format.md is the full page.
+package record
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+)
+
+// Op is what a record does.
+type Op byte
+
+const (
+	Set    Op = 'S' // the key has this value
+	Delete Op = 'D' // the key has no value
+	Part   Op = 'P' // a piece of a large value; counts only once a Set names it
+	Commit Op = 'C' // makes the members of its group count
+	Range  Op = 'R' // every older record whose key begins with this one's is deleted
+)
+
+// Kind is what a record's key names.
+type Kind byte
+
+const (
+	Value   Kind = 'v' // an entry of a map, or a raw key
+	Meta    Kind = 'm' // the head of a collection
+	Element Kind = 'e' // an element of a collection, keyed by collection id and sub-key
+	Schema  Kind = 't' // the description of a type
+	System  Kind = 's' // the store's own
+)
+
+// Limits of the format. A length beyond them is damage.
+const (
+	MaxKeyBytes    = 64 << 10 // keys
+	MaxInlineBytes = 16 << 20 // the value bytes of one record; larger values are kept in parts
+	MaxHeadBytes   = 512      // everything up to the space before the key
+	maxTextAttr    = 128
+)
+
+// MaxBytes is the length of the longest record.
+const MaxBytes = MaxHeadBytes + MaxKeyBytes + 1 + MaxInlineBytes + 1
+
+// Errors of Parse and Verify.
+var (
+	// ErrShort: the bytes given may be the beginning of a record, and end too early to tell.
+	ErrShort = errors.New("the record is incomplete")
+	// ErrSyntax: the bytes are not a record.
+	ErrSyntax = errors.New("not a record")
+	// ErrChecksum: it has the form of a record, and its checksum does not match.
+	ErrChecksum = errors.New("the checksum does not match")
+	// ErrNewer: a whole record, with something that only a newer version understands.
+	ErrNewer = errors.New("the record needs a newer version")
+)
+
+// Head is all of a record but its key and value. The zero value of an attribute
+// means that it is absent.
+type Head struct {
+	Op     Op
+	Kind   Kind
+	Space  uint64 // number of the key space
+	Schema uint64
+	Seq    uint64
+	Time   uint64 // milliseconds since the start of the segment
+
+	Group  uint64 // G: the record counts when the Commit of this group is in the log
+	Index  uint64 // I: number of a Part within its value, from 0
+	Large  uint64 // L: length of a value kept in parts; the record's own value is the list of them
+	Replay uint64 // R: index in a replicated log of the change that this record carries
+	Owner  uint64 // V: on a Part, the sequence number of the first part of the same value
+	Expiry uint64 // X: Unix milliseconds from which on the entry is gone
+	Type   string // t: content type, printable ASCII without spaces
+
+	Other string // further attributes that readers may skip, as they stand, each preceded by a space
+
+	KeyBytes   int
+	ValueBytes int
+}
+
+// A Salt makes the checksums of a segment its own: a record of another segment,
+// or of another offset of the same one, is no record.
+type Salt uint64
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// seed is the checksum's state before the first byte of a record at offset.
+func (s Salt) seed(offset int64) uint32 {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(s))
+	binary.BigEndian.PutUint64(b[8:], uint64(offset))
+	return crc32.Update(0, castagnoli, b[:])
+}
+
+// Append appends to dst the record that stands at offset in a segment of this salt.
+// It sets the lengths from key and value; both must be within the limits, and the
+// head well-formed: it panics otherwise, for callers check what users give them.
+func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byte {
+	if len(key) > MaxKeyBytes || len(value) > MaxInlineBytes || len(h.Type) > maxTextAttr {
+		panic("record: a length beyond the format's limits")
+	}
+	start := len(dst)
+	dst = append(dst, "00000000 "...)
+	dst = append(dst, byte(h.Op), byte(h.Kind))
+	dst = appendField(dst, h.Space)
+	dst = appendField(dst, h.Schema)
+	dst = appendField(dst, h.Seq)
+	dst = appendField(dst, h.Time)
+	dst = h.appendAttributes(dst)
+	dst = appendField(dst, uint64(len(key)))
+	dst = appendField(dst, uint64(len(value)))
+	dst = append(dst, ' ')
+	dst = append(dst, key...)
+	dst = append(dst, ' ')
+	dst = append(dst, value...)
+	dst = append(dst, '\n')
+	putCRC(dst[start:], crc32.Update(s.seed(offset), castagnoli, dst[start+8:]))
+	return dst
+}
+
+// appendAttributes writes the attributes in the order of their tags.
+func (h *Head) appendAttributes(dst []byte) []byte {
+	dst = appendAttribute(dst, 'G', h.Group)
+	if h.Op == Part {
+		dst = appendHex(append(dst, ' ', 'I'), h.Index)
+	}
+	dst = appendAttribute(dst, 'L', h.Large)
+	dst = appendAttribute(dst, 'R', h.Replay)
+	if h.Op == Part {
+		dst = appendHex(append(dst, ' ', 'V'), h.Owner)
+	}
+	dst = appendAttribute(dst, 'X', h.Expiry)
+	before := h.otherBefore('t')
+	dst = append(dst, h.Other[:before]...)
+	if h.Type != "" {
+		dst = append(append(dst, ' ', 't'), h.Type...)
+	}
+	return append(dst, h.Other[before:]...)
+}
+
+// otherBefore is the length of those attributes in Other whose tags sort before tag.
+func (h *Head) otherBefore(tag byte) int {
+	for i := 0; i+1 < len(h.Other); i++ {
+		if h.Other[i] == ' ' && h.Other[i+1] > tag {
+			return i
+		}
+	}
+	return len(h.Other)
+}
+
+func appendAttribute(dst []byte, tag byte, v uint64) []byte {
+	if v == 0 {
+		return dst
+	}
+	return appendHex(append(dst, ' ', tag), v)
+}
+
+func appendField(dst []byte, v uint64) []byte { return appendHex(append(dst, ' '), v) }
+
+const digits = "0123456789abcdef"
+
+func appendHex(dst []byte, v uint64) []byte {
+	if v < 16 {
+		return append(dst, digits[v])
+	}
+	for shift := (bits.Len64(v) - 1) &^ 3; shift >= 0; shift -= 4 {
+		dst = append(dst, digits[v>>uint(shift)&15])
+	}
+	return dst
+}
+
+func putCRC(dst []byte, crc uint32) {
+	for i := range 8 {
+		dst[i] = digits[crc>>(28-4*i)&15]
+	}
+}
+
+// Parse reads the head of a record from the beginning of b. It returns the
+// length of the head, so that the key begins at b[n] and the whole record is
+// Length(n) long. b may end anywhere after the head; when it ends within it, the
+// error is ErrShort. Parse does not look at the checksum: until Verify has said
+// yes, nothing of h is true.
+func Parse(b []byte) (h Head, n int, err error) {
+	c := cursor{b: b}
+	c.crc()
+	c.space()
+	h.Op, h.Kind = Op(c.letter('A')), Kind(c.letter('a'))
+	h.Space, h.Schema, h.Seq, h.Time = c.field(), c.field(), c.field(), c.field()
+	c.space()
+	c.attributes(&h)
+	key := c.hex()
+	value := c.field()
+	c.space()
+	if c.err == nil && (key > MaxKeyBytes || value > MaxInlineBytes || c.i > MaxHeadBytes) {
+		c.err = ErrSyntax
+	}
+	if c.err != nil {
+		if c.err == ErrShort && len(b) >= MaxHeadBytes {
+			c.err = ErrSyntax
+		}
+		return Head{}, 0, c.err
+	}
+	h.KeyBytes, h.ValueBytes = int(key), int(value)
+	return h, c.i, nil
+}
+
+// Length is the length of the whole record, given that of its head.
+func (h *Head) Length(head int) int { return head + h.KeyBytes + 1 + h.ValueBytes + 1 }
+
+// Verify checks the whole record b, which Parse has found to have the given head,
+// and returns its key and value, which alias b. ErrNewer comes only with an intact checksum.
+func (s Salt) Verify(b []byte, offset int64, h *Head, head int) (key, value []byte, err error) {
+	if len(b) != h.Length(head) {
+		return nil, nil, ErrShort
+	}
+	want, ok := parseCRC(b)
+	if !ok || crc32.Update(s.seed(offset), castagnoli, b[8:]) != want {
+		return nil, nil, ErrChecksum
+	}
+	key, value = b[head:head+h.KeyBytes:head+h.KeyBytes], b[head+h.KeyBytes+1:len(b)-1:len(b)-1]
+	if b[head+h.KeyBytes] != ' ' || b[len(b)-1] != '\n' {
+		return nil, nil, ErrSyntax
+	}
+	if err := h.understood(); err != nil {
+		return nil, nil, err
+	}
+	return key, value, nil
+}
+
+// understood refuses what this version must not skip.
+func (h *Head) understood() error {
+	switch h.Op {
+	case Set, Delete, Part, Commit, Range:
+	default:
+		return fmt.Errorf("%w: operation %c", ErrNewer, h.Op)
+	}
+	switch h.Kind {
+	case Value, Meta, Element, Schema, System:
+	default:
+		return fmt.Errorf("%w: kind %c", ErrNewer, h.Kind)
+	}
+	for i := 0; i+1 < len(h.Other); i++ {
+		if h.Other[i] == ' ' && h.Other[i+1] <= 'Z' {
+			return fmt.Errorf("%w: attribute %c", ErrNewer, h.Other[i+1])
+		}
+	}
+	return nil
+}
+
+// cursor reads a head from left to right; after the first error it stands still.
+type cursor struct {
+	b   []byte
+	i   int
+	err error
+}
+
+func (c *cursor) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// peek returns the next byte, or 0 when there is none or an error has occurred.
+func (c *cursor) peek() byte {
+	if c.err != nil {
+		return 0
+	}
+	if c.i >= len(c.b) {
+		c.err = ErrShort
+		return 0
+	}
+	return c.b[c.i]
+}
+
+func (c *cursor) space() {
+	if c.peek() != ' ' {
+		c.fail(ErrSyntax)
+		return
+	}
+	c.i++
+}
+
+func (c *cursor) crc() {
+	for range 8 {
+		if v := unhex[c.peek()]; v > 15 {
+			c.fail(ErrSyntax)
+			return
+		}
+		c.i++
+	}
+}
+
+// letter reads one letter of the alphabet that begins at first.
+func (c *cursor) letter(first byte) byte {
+	l := c.peek()
+	if l < first || l > first+25 {
+		c.fail(ErrSyntax)
+		return 0
+	}
+	c.i++
+	return l
+}
+
+func (c *cursor) field() uint64 {
+	c.space()
+	return c.hex()
+}
+
+// hex reads a number in its one spelling.
+func (c *cursor) hex() uint64 {
+	start, v := c.i, uint64(0)
+	for {
+		d := unhex[c.peek()]
+		if c.err != nil || d > 15 {
+			break
+		}
+		v = v<<4 | uint64(d)
+		c.i++
+	}
+	n := c.i - start
+	if n == 0 || n > 16 || n > 1 && c.b[start] == '0' {
+		c.fail(ErrSyntax)
+		if n > 16 || n > 1 && c.b[start] == '0' {
+			c.err = ErrSyntax // even when the bytes end here
+		}
+	}
+	return v
+}
+
+// attributes reads tagged attributes, each with the space that follows it, up to the key's length.
+func (c *cursor) attributes(h *Head) {
+	for last := byte(0); ; {
+		tag := c.peek()
+		if c.err != nil || unhex[tag] <= 15 {
+			break
+		}
+		if tag <= last || !(tag >= 'A' && tag <= 'Z' || tag >= 'g' && tag <= 'z') {
+			c.fail(ErrSyntax)
+			break
+		}
+		last = tag
+		c.i++
+		c.attribute(tag, h)
+		c.space()
+	}
+	if c.err == nil && (h.Op == Part) != (h.Owner != 0) {
+		c.fail(ErrSyntax)
+	}
+}
+
+func (c *cursor) attribute(tag byte, h *Head) {
+	switch tag {
+	case 'G':
+		h.Group = c.nonzero()
+	case 'I':
+		h.Index = c.hex()
+		if h.Op != Part {
+			c.fail(ErrSyntax)
+		}
+	case 'L':
+		h.Large = c.nonzero()
+	case 'R':
+		h.Replay = c.nonzero()
+	case 'V':
+		h.Owner = c.nonzero()
+	case 'X':
+		h.Expiry = c.nonzero()
+	case 't':
+		h.Type = c.text()
+	default:
+		h.Other += " " + string(tag) + c.text()
+	}
+}
+
+func (c *cursor) nonzero() uint64 {
+	v := c.hex()
+	if v == 0 {
+		c.fail(ErrSyntax)
+	}
+	return v
+}
+
+// text reads printable ASCII up to the next space.
+func (c *cursor) text() string {
+	start := c.i
+	for b := c.peek(); b > ' ' && b < 0x7f; b = c.peek() {
+		c.i++
+	}
+	n := c.i - start
+	if n > maxTextAttr || c.err == nil && n == 0 {
+		c.err = ErrSyntax
+	}
+	if c.err != nil {
+		return ""
+	}
+	return string(c.b[start:c.i])
+}
+
+// unhex maps a lower-case hexadecimal digit to its value and all else to 0xff.
+var unhex = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 0xff
+	}
+	for i := range digits {
+		t[digits[i]] = byte(i)
+	}
+	return t
+}()
+
+func parseCRC(b []byte) (uint32, bool) {
+	if len(b) < 8 {
+		return 0, false
+	}
+	var v uint32
+	for _, d := range b[:8] {
+		if unhex[d] > 15 {
+			return 0, false
+		}
+		v = v<<4 | uint32(unhex[d])
+	}
+	return v, true
+}

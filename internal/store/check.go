@@ -1,0 +1,228 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Report is what Check finds.
+type Report struct {
+	Segments  []SegmentReport
+	Records   int64
+	Keys      int64
+	LogBytes  int64
+	TornBytes int64 // behind the last record: what a crash left, of no account
+	Problems  []CorruptError
+	Version   error // a file of a newer version, which cannot be judged
+}
+
+// SegmentReport is what Check finds in one segment.
+type SegmentReport struct {
+	File    string
+	Sealed  bool
+	Bytes   int64 // of the file
+	Records int64
+}
+
+// Check reads every byte of the store in dir, beside a process that uses it or none,
+// and changes nothing. Unlike recovery it goes on behind what is damaged. The error
+// says that something could not be read; damage is in the report. progress, which may
+// be nil, is told how many bytes of all have been read.
+func Check(dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
+	c := &checker{dir: dir, fsys: fsys, progress: progress}
+	if err := c.run(); err != nil {
+		return c.report, err
+	}
+	return c.report, nil
+}
+
+type checker struct {
+	dir         string
+	fsys        vfs.FS
+	progress    func(done, total int64)
+	done, total int64
+	report      Report
+	mark        *mark
+}
+
+func (c *checker) run() error {
+	names, err := c.fsys.List(c.dir)
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	m, err := readManifest(c.fsys, c.dir)
+	if err := c.note(err); err != nil {
+		return err
+	}
+	segments := c.named(m, names)
+	if m != nil {
+		if c.mark, err = readMark(c.fsys, c.dir, m.Store); err != nil {
+			return err
+		}
+	}
+	for _, s := range segments {
+		if err := c.segment(s, m); err != nil {
+			return err
+		}
+	}
+	if len(c.report.Problems) > 0 || c.report.Version != nil {
+		return nil
+	}
+	return c.entries()
+}
+
+// note puts damage into the report and returns other errors.
+func (c *checker) note(err error) error {
+	var corrupt *CorruptError
+	switch {
+	case errors.As(err, &corrupt):
+		c.report.Problems = append(c.report.Problems, *corrupt)
+		return nil
+	case errors.Is(err, ErrVersion):
+		c.report.Version = err
+		return nil
+	}
+	return err
+}
+
+// named lists the segments of the manifest or, without one, those whose files there are.
+func (c *checker) named(m *manifest, names []string) []manifestSegment {
+	var list []manifestSegment
+	if m != nil {
+		list = m.Segments
+	} else {
+		for _, name := range names {
+			if id, ok := record.ParseFileName(name); ok {
+				list = append(list, manifestSegment{ID: id})
+			}
+		}
+	}
+	for _, s := range list {
+		if f, err := c.fsys.Open(filepath.Join(c.dir, s.ID.FileName()), vfs.ReadOnly); err == nil {
+			if size, err := f.Size(); err == nil {
+				c.total += size
+			}
+			f.Close()
+		}
+	}
+	return list
+}
+
+// segment reads one segment to its end, over what is damaged.
+func (c *checker) segment(want manifestSegment, m *manifest) error {
+	path := filepath.Join(c.dir, want.ID.FileName())
+	f, err := c.fsys.Open(path, vfs.ReadOnly)
+	if err != nil {
+		c.problem(path, 0, "the manifest names it, and it cannot be opened: "+err.Error())
+		return nil
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	b := make([]byte, record.MaxHeaderBytes)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	h, head, err := record.ParseSegmentHeader(b[:n])
+	if err != nil && m == nil {
+		return c.note(formatError(path, 0, err))
+	}
+	if err != nil || m != nil && (h.ID != want.ID || h.Salt != want.Salt || h.Store != m.Store) {
+		if errors.Is(err, record.ErrVersion) {
+			return c.note(formatError(path, 0, err))
+		}
+		c.problem(path, 0, "its first line is not that of the segment which the manifest names")
+		h.Salt = want.Salt
+	}
+	r := SegmentReport{File: path, Sealed: want.Sealed, Bytes: size}
+	end := size
+	if want.Sealed {
+		end = min(size, want.Bytes)
+		if size < want.Bytes {
+			c.problem(path, size, fmt.Sprintf("the file ends here, its length was %d", want.Bytes))
+		}
+	}
+	err = c.records(&scanner{file: f, salt: h.Salt, offset: int64(head), end: end}, path, want, &r)
+	c.done += size
+	c.report.Segments = append(c.report.Segments, r)
+	c.report.Records += r.Records
+	c.report.LogBytes += size
+	return err
+}
+
+// records reads records to the end of a segment.
+func (c *checker) records(s *scanner, path string, want manifestSegment, r *SegmentReport) error {
+	for {
+		at, _, err := s.next()
+		if c.progress != nil && r.Records%1024 == 0 {
+			c.progress(c.done+at, c.total)
+		}
+		var d *damage
+		switch {
+		case err == nil:
+			r.Records++
+			continue
+		case err == io.EOF:
+			if c.mark != nil && c.mark.Segment == want.ID && c.mark.Offset > at {
+				c.problem(path, at, fmt.Sprintf("the file ends here, though it was synced up to offset %d", c.mark.Offset))
+			}
+			return nil
+		case !errors.As(err, &d):
+			return err
+		}
+		if errors.Is(d.reason, record.ErrNewer) {
+			return c.note(formatError(path, at, d.reason))
+		}
+		follows, err := s.resume()
+		if err != nil {
+			return err
+		}
+		torn := !want.Sealed && (c.mark == nil || c.mark.Segment < want.ID || c.mark.Segment == want.ID && c.mark.Offset <= at)
+		switch {
+		case follows:
+			c.problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.reason, s.offset-at))
+		case torn:
+			c.report.TornBytes += s.end - at
+		default:
+			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.reason, s.end-at))
+		}
+	}
+}
+
+func (c *checker) problem(path string, offset int64, reason string) {
+	c.report.Problems = append(c.report.Problems, CorruptError{File: path, Offset: offset, Reason: reason})
+}
+
+// entries opens the store as a reader does and reads every entry: whether the
+// segments follow on each other, and the parts of large values are all there.
+func (c *checker) entries() error {
+	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true})
+	if err != nil {
+		return c.note(err)
+	}
+	defer s.Close()
+	for _, t := range s.Tables() {
+		for item := range s.Items(t) {
+			if err := c.note(item.Err); err != nil {
+				return err
+			}
+			if item.Err != nil {
+				continue
+			}
+			c.report.Keys++
+			if _, ok := s.Schema(item.Schema); item.Schema != 0 && !ok {
+				c.problem(c.dir, 0, fmt.Sprintf("the entry of key %q names schema %d, which is not in the log", item.Key, item.Schema))
+			}
+		}
+	}
+	c.report.TornBytes = max(c.report.TornBytes, s.torn)
+	return nil
+}

@@ -1,0 +1,354 @@
+package store
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The crash model. A script of writes runs on a file system that records what is
+// durable. At every boundary of every file operation, and within every write, the
+// process is killed and the power is cut in as many ways as the model knows; each
+// time the store is opened on what is left, and what it holds is compared with the
+// oracle of docs/durability.md:
+//
+//   - it is exactly what some prefix of the script had made;
+//   - that prefix holds every write that was acknowledged at its durability;
+//   - the store takes writes, and opens again with them.
+//
+// A sample of the survivors is crashed once more, during its own recovery.
+
+// step is one operation of a script.
+type step struct {
+	kind  string // set, fsync, delete, deletefsync, sync, reopen
+	key   string
+	value string
+}
+
+// oracle follows a script. states[i] is what the store holds after i writes.
+type oracle struct {
+	states  []string
+	content map[string]string
+	started int // writes begun
+	acked   int // writes acknowledged: safe from the death of the process
+	durable int // writes acknowledged as synced, or covered by a sync: safe from a power cut
+}
+
+func newOracle(content map[string]string) *oracle {
+	o := &oracle{content: map[string]string{}}
+	maps.Copy(o.content, content)
+	o.states = []string{render(o.content)}
+	return o
+}
+
+func render(content map[string]string) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(content)) {
+		fmt.Fprintf(&b, "%q=%d:%.40q ", k, len(content[k]), content[k])
+	}
+	return b.String()
+}
+
+// begin notes that a write has begun which will make the store hold the new content.
+func (o *oracle) begin(s step) {
+	if strings.HasPrefix(s.kind, "delete") {
+		delete(o.content, s.key)
+	} else {
+		o.content[s.key] = s.value
+	}
+	o.states = append(o.states, render(o.content))
+	o.started++
+}
+
+// survivors are the states that may be found after a crash that spares the writes up to lo.
+func (o *oracle) find(found string, lo int) (int, bool) {
+	for i := o.started; i >= lo; i-- {
+		if o.states[i] == found {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// crasher runs scripts and crashes them.
+type crasher struct {
+	t       *testing.T
+	rng     *rand.Rand
+	limit   int      // power cuts tried at one boundary, when there are too many to try all
+	plant   vfs.Bug  // for tests of the test
+	states  int      // crash states opened so far
+	failure string   // the first violation
+	again   int      // one in so many survivors is crashed in its recovery
+	trail   []string // of steps, for messages
+	options func(*Options)
+}
+
+func (c *crasher) open(fsys vfs.FS) (*Store, error) {
+	n := uint64(0)
+	return Open("db", testOptions(fsys, func(o *Options) {
+		o.SegmentBytes = 700
+		o.Random = func() uint64 { n++; return c.rng.Uint64() }
+		if c.options != nil {
+			c.options(o)
+		}
+	}))
+}
+
+// run runs a script on mem, crashing it at every boundary. It returns at the first violation.
+func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
+	var fsys vfs.FS = mem
+	if c.plant != 0 {
+		fsys = vfs.Inject(mem).Plant(c.plant)
+	}
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if c.failure == "" && phase != vfs.Before {
+			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
+		}
+	})
+	s, err := c.open(fsys)
+	if err != nil {
+		c.violation("the script's own Open: %v", err)
+		return
+	}
+	o.durable = o.acked // what a store shows when it opens, it has made durable
+	for i, st := range script {
+		if c.failure != "" {
+			break
+		}
+		if depth == 0 {
+			c.trail = append(c.trail[:i], fmt.Sprintf("%s %s %d", st.kind, st.key, len(st.value)))
+		}
+		if s, err = c.step(fsys, s, o, st); err != nil {
+			c.violation("step %d, %s: %v", i, st.kind, err)
+			return
+		}
+	}
+	if err := s.Close(); err != nil && c.failure == "" {
+		c.violation("Close: %v", err)
+	}
+}
+
+func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error) {
+	var err error
+	switch st.kind {
+	case "set", "fsync":
+		o.begin(st)
+		if err = s.Set(nil, []byte(st.key), []byte(st.value), 0, durabilityOf(st)); err != nil {
+			return s, err
+		}
+		o.acked = o.started
+	case "delete", "deletefsync":
+		o.begin(st)
+		if _, err = s.Delete(nil, []byte(st.key), durabilityOf(st)); err != nil {
+			return s, err
+		}
+		o.acked = o.started
+	case "map":
+		_, err = s.Map(st.key)
+		return s, err
+	case "sync":
+		if err = s.FSyncAll(); err != nil {
+			return s, err
+		}
+	case "reopen":
+		if err = s.Close(); err == nil {
+			o.durable = o.acked
+			s, err = c.open(fsys)
+		}
+		return s, err
+	}
+	if st.kind == "sync" || durabilityOf(st) == Power {
+		o.durable = o.acked
+	}
+	return s, err
+}
+
+func durabilityOf(st step) Durability {
+	if strings.HasSuffix(st.kind, "fsync") {
+		return Power
+	}
+	return Process
+}
+
+// crash opens what every crash at this instant may leave.
+func (c *crasher) crash(mem *vfs.Mem, o *oracle, where string, depth int) {
+	c.survive(mem.ProcessCrash(), o, o.acked, "process crash at "+where, depth, true)
+	for image := range mem.PowerCuts(c.limit, c.rng) {
+		if c.failure != "" {
+			return
+		}
+		c.survive(image, o, o.durable, "power cut at "+where, depth, false)
+	}
+}
+
+// survive checks one crash state. After the death of the process alone, what was not
+// durable still is not: such an image goes on recording.
+func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth int, records bool) {
+	c.states++
+	odds := c.again
+	if records {
+		odds /= 10 // there are far fewer of these
+	}
+	again := depth == 0 && c.again > 0 && c.rng.IntN(odds) == 0
+	var twin *vfs.Mem
+	if again {
+		if twin = image.ProcessCrash(); !records {
+			twin.Record()
+		}
+	}
+	s, err := c.open(image)
+	if err != nil {
+		c.violation("%s: Open: %v", where, err)
+		return
+	}
+	found, content := contentOf(c, s, where)
+	at, ok := o.find(found, lo)
+	if !ok && c.failure == "" {
+		c.violation("%s: found %s\n\tacked %d, durable %d, started %d; expected one of\n\t%s", where, found, o.acked, o.durable, o.started, strings.Join(o.states[lo:o.started+1], "\n\t"))
+		return
+	}
+	if c.rng.IntN(4) == 0 {
+		c.writeAndReopen(image, s, content, where)
+	} else if err := s.Close(); err != nil {
+		c.violation("%s: Close: %v", where, err)
+	}
+	if again && c.failure == "" {
+		next := newOracle(content)
+		next.states = append([]string{}, o.states[:at+1]...)
+		next.started, next.acked, next.durable = at, at, at
+		if records {
+			next.durable = o.durable // until the store is open
+		}
+		c.run(twin, next, []step{{"set", "after", "1"}, {"fsync", "a", "2"}, {"reopen", "", ""}, {"fsync", "users:1", "3"}}, depth+1)
+		if c.failure != "" {
+			c.failure = fmt.Sprintf("%s (survivor %d) and then: %s", where, at, c.failure)
+		}
+	}
+}
+
+// contentOf reads everything in s.
+func contentOf(c *crasher, s *Store, where string) (string, map[string]string) {
+	content := map[string]string{}
+	for _, t := range s.Tables() {
+		for item := range s.Items(t) {
+			if item.Err != nil {
+				c.violation("%s: reading: %v", where, item.Err)
+				continue
+			}
+			if _, twice := content[string(item.Key)]; twice {
+				c.violation("%s: key %q twice", where, item.Key)
+			}
+			content[string(item.Key)] = string(item.Value)
+		}
+	}
+	if n := s.Stats().Keys; int(n) != len(content) {
+		c.violation("%s: %d keys counted, %d there", where, n, len(content))
+	}
+	return render(content), content
+}
+
+// writeAndReopen writes to a survivor and opens it once more.
+func (c *crasher) writeAndReopen(image *vfs.Mem, s *Store, content map[string]string, where string) {
+	content = maps.Clone(content)
+	for _, k := range []string{"a", "after the crash"} {
+		content[k] = "new"
+		if err := s.Set(nil, []byte(k), []byte("new"), 0, Process); err != nil {
+			c.violation("%s: Set in the survivor: %v", where, err)
+			return
+		}
+	}
+	var err error
+	if c.rng.IntN(2) == 0 {
+		err = s.Close()
+	} else {
+		image = image.ProcessCrash() // die
+	}
+	var again *Store
+	if err == nil {
+		again, err = c.open(image)
+	}
+	if err != nil {
+		c.violation("%s: opening the survivor again: %v", where, err)
+		return
+	}
+	if found, _ := contentOf(c, again, where); found != render(content) {
+		c.violation("%s: the survivor holds after a write\n\t%s, want\n\t%s", where, found, render(content))
+	}
+	if err := again.Close(); err != nil {
+		c.violation("%s: closing the survivor: %v", where, err)
+	}
+}
+
+func (c *crasher) violation(format string, args ...any) {
+	if c.failure == "" {
+		c.failure = fmt.Sprintf(format, args...) + "\n\tscript: " + strings.Join(c.trail, ", ")
+	}
+}
+
+// randomScript is n steps over few keys, in and out of maps, of every size that takes another way.
+func randomScript(rng *rand.Rand, n int) []step {
+	keys := []string{"a", "b", "", "users:1", "users:2", "users:", "x\ny z", "\x00\xff"}
+	kinds := []string{"set", "set", "set", "fsync", "delete", "deletefsync", "sync", "set", "set", "reopen", "map"}
+	script := make([]step, n)
+	for i := range script {
+		st := step{kind: kinds[rng.IntN(len(kinds))], key: keys[rng.IntN(len(keys))]}
+		switch rng.IntN(8) {
+		case 0:
+			st.value = ""
+		case 1:
+			st.value = strings.Repeat(fmt.Sprint(i, "\n"), rng.IntN(300))
+		default:
+			st.value = fmt.Sprintf("value %d of %s", i, st.key)
+		}
+		if st.kind == "map" {
+			st.key = "users"
+		}
+		script[i] = st
+	}
+	return script
+}
+
+func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
+
+func TestCrashModel(t *testing.T) {
+	want := 150_000
+	if longTest() {
+		want = 5_000_000
+	}
+	if testing.Short() {
+		want = 10_000
+	}
+	states := 0
+	for seed := uint64(1); states < want; seed++ {
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: 60, again: 200}
+		c.run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.rng, 30), 0)
+		states += c.states
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states, 0 violations", states)
+}
+
+// TestCrashModelFindsPlantedBugs proves that the test above can fail.
+func TestCrashModelFindsPlantedBugs(t *testing.T) {
+	for name, bug := range map[string]vfs.Bug{"no fsync": vfs.IgnoreSync, "no fsync of the directory": vfs.IgnoreSyncDir} {
+		t.Run(name, func(t *testing.T) {
+			for seed := uint64(1); seed <= 20; seed++ {
+				c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: 60, plant: bug}
+				c.run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.rng, 30), 0)
+				if c.failure != "" {
+					t.Logf("seed %d, after %d states: %.300s", seed, c.states, c.failure)
+					return
+				}
+			}
+			t.Error("the bug went unnoticed")
+		})
+	}
+}

@@ -1,0 +1,293 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Damage. A small store is cut off at every length and changed at every byte, in
+// every file it has. Whatever is done to it, it opens with what it held, or says in
+// which file and where it cannot; a torn tail is cut off, and told from damage.
+
+// ending is how the store was left.
+type ending int
+
+const (
+	closed ending = iota // cleanly
+	killed               // the process died, and the cache survived it
+	cut                  // the power went; everything happened to be on the disk
+)
+
+func (e ending) String() string { return [...]string{"closed", "killed", "cut"}[e] }
+
+// victim is a store to be damaged, and what it held after each of its writes.
+type victim struct {
+	mem    *vfs.Mem
+	end    ending
+	oracle *oracle
+}
+
+func newVictim(t *testing.T, end ending) victim {
+	t.Helper()
+	mem := vfs.NewMem()
+	v := victim{end: end, oracle: newOracle(nil)}
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 600 })
+	c := &crasher{t: t, rng: rand.New(rand.NewPCG(1, 1))}
+	var script []step
+	for i := range 24 {
+		script = append(script, step{"set", fmt.Sprintf("users:%d", i%7), fmt.Sprintf("value %d", i)})
+	}
+	script = append(script, step{"delete", "users:3", ""}, step{"map", "users", ""}, step{"sync", "", ""})
+	for i := range 5 {
+		script = append(script, step{"set", fmt.Sprintf("late:%d", i), "unsynced"})
+	}
+	for _, st := range script {
+		if _, err := c.step(mem, s, v.oracle, st); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if end == closed {
+		mustClose(t, s)
+		v.oracle.durable = v.oracle.acked
+	}
+	v.mem = mem.ProcessCrash()
+	if end == cut {
+		v.mem.SetBootID("after the power cut")
+	}
+	return v
+}
+
+// held opens an image and holds what it contains against what may be there.
+// It returns how many of the writes are there, or -1 and the error that Open gave.
+func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
+	t.Helper()
+	s, err := Open("db", testOptions(image))
+	if err != nil {
+		var corrupt *CorruptError
+		if !errors.As(err, &corrupt) && !errors.Is(err, ErrVersion) {
+			t.Fatalf("%s: Open: %v", what, err)
+		}
+		if corrupt != nil && (!strings.HasPrefix(corrupt.File, "db") || corrupt.Reason == "") {
+			t.Fatalf("%s: Open does not say where: %v", what, err)
+		}
+		return -1, err
+	}
+	c := &crasher{t: t}
+	found, content := contentOf(c, s, what)
+	at, ok := v.oracle.find(found, v.oracle.durable)
+	if c.failure != "" || !ok {
+		t.Fatalf("%s: found %s\n%s", what, found, c.failure)
+	}
+	// The second opening, with a write before it.
+	mustSet(t, s, "again", "1")
+	mustClose(t, s)
+	content["again"] = "1"
+	s, err = Open("db", testOptions(image))
+	if err != nil {
+		t.Fatalf("%s: the second Open: %v", what, err)
+	}
+	if found, _ := contentOf(c, s, what); found != render(content) {
+		t.Fatalf("%s: the second Open finds %s, want %s", what, found, render(content))
+	}
+	mustClose(t, s)
+	return at, nil
+}
+
+func sizeOf(t *testing.T, fsys vfs.FS, path string) int64 {
+	t.Helper()
+	f, err := fsys.Open(path, vfs.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// change opens a file of an image and hands it to do.
+func change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) {
+	t.Helper()
+	f, err := image.Open(path, vfs.ReadWrite)
+	if err == nil {
+		err = errors.Join(do(f), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func files(t *testing.T, fsys vfs.FS) []string {
+	t.Helper()
+	names, err := fsys.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, n := range names {
+		if n != lockName {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func TestTruncatedAtEveryByte(t *testing.T) {
+	for _, end := range []ending{closed, killed, cut} {
+		t.Run(end.String(), func(t *testing.T) {
+			v := newVictim(t, end)
+			all := v.oracle.started
+			opened, refused := 0, 0
+			for _, name := range files(t, v.mem) {
+				path := filepath.Join("db", name)
+				size := sizeOf(t, v.mem, path)
+				for n := range size {
+					image := v.mem.ProcessCrash()
+					change(t, image, path, func(f vfs.File) error { return f.Truncate(n) })
+					what := fmt.Sprintf("%s cut to %d of %d bytes", name, n, size)
+					at, err := v.held(t, image, what)
+					if at >= 0 {
+						opened++
+					} else {
+						refused++
+					}
+					switch isLog := strings.HasSuffix(name, ".log"); {
+					case name == markName && at != all:
+						t.Fatalf("%s: the mark is only a hint, yet %d of %d writes are found, %v", what, at, all, err)
+					case end == closed && isLog && at >= 0:
+						t.Fatalf("%s: a log that was closed opens shorter than it was", what)
+					}
+				}
+			}
+			t.Logf("%d lengths: %d opened, %d refused", opened+refused, opened, refused)
+		})
+	}
+}
+
+func TestDamagedAtEveryBit(t *testing.T) {
+	for _, end := range []ending{closed, killed, cut} {
+		t.Run(end.String(), func(t *testing.T) {
+			v := newVictim(t, end)
+			all := v.oracle.started
+			opened, refused := 0, 0
+			for _, name := range files(t, v.mem) {
+				path := filepath.Join("db", name)
+				size := sizeOf(t, v.mem, path)
+				for bit := range size * 8 {
+					if testing.Short() && bit%5 != 0 {
+						continue
+					}
+					image := v.mem.ProcessCrash()
+					change(t, image, path, func(f vfs.File) error {
+						var b [1]byte
+						if _, err := f.ReadAt(b[:], bit/8); err != nil {
+							return err
+						}
+						b[0] ^= 1 << (bit % 8)
+						_, err := f.WriteAt(b[:], bit/8)
+						return err
+					})
+					what := fmt.Sprintf("%s, bit %d of byte %d flipped", name, bit%8, bit/8)
+					at, err := v.held(t, image, what)
+					if at >= 0 {
+						opened++
+					} else {
+						refused++
+					}
+					switch {
+					case name == markName:
+						if at != all {
+							t.Fatalf("%s: the mark is only a hint, yet %d of %d writes are found, %v", what, at, all, err)
+						}
+					case end == closed && at >= 0:
+						t.Fatalf("%s: unnoticed", what)
+					case end == killed && at >= 0 && at < all-1:
+						t.Fatalf("%s: taken for a torn tail, though whole records follow; %d of %d writes are left", what, at, all)
+					}
+					if at < 0 && !strings.Contains(err.Error(), name) {
+						t.Fatalf("%s: the error does not name the file: %v", what, err)
+					}
+				}
+			}
+			t.Logf("%d flips: %d opened, %d refused", opened+refused, opened, refused)
+		})
+	}
+}
+
+// TestZeroedSectors overwrites aligned blocks with zeros, as a lost write does.
+func TestZeroedSectors(t *testing.T) {
+	v := newVictim(t, closed)
+	for _, name := range files(t, v.mem) {
+		path := filepath.Join("db", name)
+		size := sizeOf(t, v.mem, path)
+		for _, block := range []int64{64, 512, 4096} {
+			for at := int64(0); at < size; at += block {
+				image := v.mem.ProcessCrash()
+				change(t, image, path, func(f vfs.File) error {
+					_, err := f.WriteAt(make([]byte, min(block, size-at)), at)
+					return err
+				})
+				if n, _ := v.held(t, image, fmt.Sprintf("%s zeroed from %d for %d bytes", name, at, block)); n >= 0 && name != markName {
+					t.Fatalf("%s: %d zero bytes at %d went unnoticed", name, block, at)
+				}
+			}
+		}
+	}
+}
+
+// TestGarbageBehindTheLog appends to the last segment what no writer wrote there.
+func TestGarbageBehindTheLog(t *testing.T) {
+	for _, end := range []ending{killed, cut} {
+		v := newVictim(t, end)
+		logs := files(t, v.mem)
+		var last string
+		for _, n := range logs {
+			if strings.HasSuffix(n, ".log") {
+				last = n
+			}
+		}
+		path := filepath.Join("db", last)
+		size := sizeOf(t, v.mem, path)
+		for _, garbage := range []string{"\x00\x00\x00", "a torn record", "1f0c9a3e Sv 0 0 1 0 1 1 k v\n", strings.Repeat("\x00", 9000), "1f0c9a3e Sv 0 0 1 0 ffffff ffffff "} {
+			image := v.mem.ProcessCrash()
+			change(t, image, path, func(f vfs.File) error {
+				_, err := f.WriteAt([]byte(garbage), size)
+				return err
+			})
+			if at, err := v.held(t, image, fmt.Sprintf("%q behind the log", garbage)); at != v.oracle.started {
+				t.Errorf("%s: %q behind the log: %d of %d writes are left, %v", end, garbage, at, v.oracle.started, err)
+			}
+		}
+	}
+}
+
+// TestMissingFiles removes one file after the other.
+func TestMissingFiles(t *testing.T) {
+	v := newVictim(t, closed)
+	for _, name := range files(t, v.mem) {
+		image := v.mem.ProcessCrash()
+		if err := image.Remove(filepath.Join("db", name)); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Open("db", testOptions(image))
+		if name == markName {
+			if err != nil {
+				t.Errorf("without the mark: %v", err)
+			}
+			continue
+		}
+		if err == nil {
+			t.Errorf("a store without %s opens", name)
+		} else if !strings.Contains(err.Error(), name) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}

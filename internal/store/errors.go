@@ -1,0 +1,44 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+)
+
+// The errors of the public package, which documents them.
+var (
+	ErrNotFound = errors.New("copal: not found")
+	ErrClosed   = errors.New("copal: the store is closed")
+	ErrLocked   = errors.New("copal: the store is in use")
+	ErrCorrupt  = errors.New("copal: corrupt")
+	ErrReadOnly = errors.New("copal: the store is read-only")
+	ErrNoSpace  = errors.New("copal: no space left")
+	ErrVersion  = errors.New("copal: written by a newer version")
+	ErrTooLarge = errors.New("copal: too large")
+)
+
+// CorruptError says where bytes are not what was written, and why they cannot be.
+type CorruptError struct {
+	File   string // path of the file
+	Offset int64  // of the first byte of what is damaged
+	Reason string
+}
+
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("copal: %s is corrupt at offset %d: %s", e.File, e.Offset, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrCorrupt) true.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// FailedError is what every write returns after one whose outcome is unknown.
+type FailedError struct {
+	Cause error
+}
+
+func (e *FailedError) Error() string {
+	return "copal: the store refuses writes until it is reopened: " + e.Cause.Error()
+}
+
+// Unwrap makes both the cause and ErrReadOnly visible to errors.Is.
+func (e *FailedError) Unwrap() []error { return []error{e.Cause, ErrReadOnly} }

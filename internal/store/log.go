@@ -1,0 +1,375 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// log is the append side: one tail segment, one order.
+//
+// A record is acknowledged when the file system has taken it (write(2) has
+// returned), and durable when a sync that began later has succeeded. The two have
+// separate locks: nobody who reads or appends ever waits for the disk to sync.
+//
+// Segments are synced oldest first, so what is durable is always a prefix of the
+// log. A full segment is not closed before the next one stands ready, made in the
+// background; so appending never waits for that either, and a segment may grow
+// beyond its nominal size while the disk is slow.
+//
+// Failure: an append for which there is no room is cut back and refused, and that
+// is all. After any other failure, and after one of a sync whatever its kind,
+// nothing is known about the file, and the log refuses appends until it is
+// reopened. A failed sync is never tried again: the kernel may have dropped the
+// pages, and would say yes.
+//
+// Locks, in order: log.mu, log.manifestMu; log.syncMu is taken alone.
+type log struct {
+	fsys    vfs.FS
+	dir     string
+	storeID uint64
+	boot    string // of the machine, "" when unknown
+	clock   clock.Clock
+	random  func() uint64
+	report  func(error) // tells the user about an error that no call can return
+	limit   int64       // nominal size of a segment
+	inline  bool        // no goroutine prepares segments; for tests that count operations
+	wake    chan struct{}
+	dirty   atomic.Bool // something was appended since the last periodic sync began
+	failed  atomic.Pointer[FailedError]
+	set     atomic.Pointer[segmentSet]
+	records atomic.Int64 // in all segments
+
+	mu       sync.Mutex
+	tail     *segment // nil before the first append of this process
+	spare    *segment // the next tail, when it stands ready
+	wanted   bool     // a spare has been asked for
+	nextSeq  uint64
+	lastTime uint64 // Unix milliseconds of the newest record
+	buf      []byte // records being appended
+
+	// What recovery leaves to the first append; guarded by mu.
+	continued *segment           // the tail was closed cleanly and goes on
+	reopened  []*segment         // otherwise: the open segments, to be sealed
+	dropped   []*segment         // and those that stand beyond a hole, to be removed
+	orphans   []record.SegmentID // and files that no manifest names any more, likewise
+
+	manifestMu sync.Mutex
+	manifest   *manifest // as it is on the disk
+
+	syncMu   sync.Mutex
+	syncDone *sync.Cond // of syncMu: a sync has ended
+	syncing  bool       // guarded by syncMu
+	durable  position   // guarded by syncMu
+	marker   *marker    // guarded by syncMu
+	marked   position   // guarded by syncMu; what the newest mark says
+}
+
+// position is a place between two records.
+type position struct {
+	seq     uint64 // of the last record before it
+	segment *segment
+	offset  int64
+}
+
+// segmentSet is the immutable list of the live segments, replaced when one comes or goes.
+type segmentSet struct {
+	bySlot []*segment
+	byID   map[record.SegmentID]*segment
+}
+
+func (l *log) segment(slot int) *segment { return l.set.Load().bySlot[slot] }
+
+// addSegment makes s readable and gives it its slot. Callers hold l.mu, or are alone.
+func (l *log) addSegment(s *segment) {
+	old := l.set.Load()
+	set := &segmentSet{bySlot: slices.Clone(old.bySlot), byID: make(map[record.SegmentID]*segment, len(old.byID)+1)}
+	for id, s := range old.byID {
+		set.byID[id] = s
+	}
+	s.slot = len(set.bySlot)
+	set.bySlot = append(set.bySlot, s)
+	set.byID[s.id] = s
+	l.set.Store(set)
+}
+
+// pending is a record to be appended. Append fills in what it learns there.
+type pending struct {
+	record.Head
+	key, value []byte
+	address    Address
+	bytes      int
+}
+
+// append writes records to the log, all or none, next to each other and in order.
+// On return they are readable at their addresses.
+func (l *log) append(recs ...*pending) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if err := l.readyLocked(); err != nil {
+		return err
+	}
+	return l.writeLocked(recs)
+}
+
+func (l *log) failure() error {
+	if f := l.failed.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// readyLocked sees to it that there is a tail, and takes the spare when the tail is full.
+func (l *log) readyLocked() error {
+	if l.tail == nil {
+		return l.beginLocked()
+	}
+	size := l.tail.end.Load()
+	if l.spare == nil && size >= l.limit/2 {
+		l.wantSpareLocked(size)
+	}
+	if l.spare != nil && size >= l.limit {
+		l.rollLocked()
+	}
+	if l.tail.end.Load() >= hardSegmentBytes {
+		return fmt.Errorf("%w: the segment is full and the next one could not be made", ErrNoSpace)
+	}
+	return nil
+}
+
+// hardSegmentBytes is where appending waits for the next segment to be made, whatever it costs.
+const hardSegmentBytes = maxSegmentBytes / 4
+
+// wantSpareLocked asks for the next segment, or makes it when there is nobody to ask.
+func (l *log) wantSpareLocked(size int64) {
+	switch {
+	case l.inline && size >= l.limit || size >= hardSegmentBytes:
+		if s, err := l.createSpare(l.syncedSegments(), nil); err == nil {
+			l.adoptLocked(s)
+		}
+	case !l.inline && !l.wanted:
+		l.wanted = true
+		l.poke()
+	}
+}
+
+// adoptLocked makes s the spare. If there is one by now, s stays empty for ever.
+func (l *log) adoptLocked(s *segment) {
+	l.addSegment(s)
+	if l.wanted = false; l.spare == nil {
+		l.spare = s
+		return
+	}
+	s.ended = true
+	s.synced.Store(true)
+}
+
+// rollLocked ends the tail and puts the spare in its place.
+func (l *log) rollLocked() {
+	l.tail.ended = true
+	l.tail, l.spare = l.spare, nil
+}
+
+// writeLocked encodes the records and writes them at the end of the tail.
+func (l *log) writeLocked(recs []*pending) error {
+	t := l.tail
+	end := t.end.Load()
+	now := max(uint64(l.clock.Now().UnixMilli()), l.lastTime, t.start)
+	l.buf = l.buf[:0]
+	seq := l.nextSeq
+	for _, p := range recs {
+		p.Seq, p.Time = seq, now-t.start
+		if p.Op == record.Part && p.Owner == 0 {
+			p.Owner = seq
+		}
+		if p.Group == groupPending {
+			p.Group = l.nextSeq // of the first record of this call
+		}
+		seq++
+		before := len(l.buf)
+		at := end + int64(before)
+		l.buf = t.salt.Append(l.buf, at, &p.Head, p.key, p.value)
+		p.address, p.bytes = addressOf(t.slot, at), len(l.buf)-before
+	}
+	if end+int64(len(l.buf)) > maxSegmentBytes {
+		return fmt.Errorf("%w: %d bytes in one write", ErrTooLarge, len(l.buf))
+	}
+	if _, err := t.file.WriteAt(l.buf, end); err != nil {
+		return l.cutBackLocked(end, err)
+	}
+	if t.first == 0 {
+		t.first = l.nextSeq
+	}
+	t.last = seq - 1
+	t.records += uint64(len(recs))
+	l.records.Add(int64(len(recs)))
+	l.nextSeq, l.lastTime = seq, now
+	t.end.Store(end + int64(len(l.buf)))
+	if cap(l.buf) > 4<<20 {
+		l.buf = nil
+	}
+	if !l.dirty.Swap(true) {
+		l.poke()
+	}
+	return nil
+}
+
+// groupPending asks append to number the group.
+const groupPending = ^uint64(0)
+
+// cutBackLocked undoes a failed write. Only when nothing of it is left, and the
+// reason was a lack of room, may appending go on.
+func (l *log) cutBackLocked(end int64, err error) error {
+	cut := l.tail.file.Truncate(end)
+	if cut == nil && vfs.IsNoSpace(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return l.fail(errors.Join(fmt.Errorf("append: %w", err), cut))
+}
+
+// fail makes the log refuse appends from now on, and returns the error that says so.
+func (l *log) fail(cause error) error {
+	f := &FailedError{Cause: cause}
+	if l.failed.CompareAndSwap(nil, f) {
+		l.report(f)
+	}
+	return l.failed.Load()
+}
+
+// refusal says that there is no room, or fails the log.
+func (l *log) refusal(err error) error {
+	if vfs.IsNoSpace(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return l.fail(err)
+}
+
+// beginLocked prepares the first append of this process. A tail that was closed
+// cleanly is continued. Behind any other a new segment begins, with a salt of its
+// own, so that no byte of the old tail can ever count again; the manifest that
+// names it also says where the old segments end.
+//
+// A crash leaves the old manifest, and recovery finds what it found this time, or
+// the new one. A failure before the swap, such as a full disk, changes nothing.
+func (l *log) beginLocked() error {
+	if l.marker == nil {
+		m, err := openMarker(l.fsys, l.dir)
+		if err != nil {
+			return l.refusal(err)
+		}
+		l.syncMu.Lock()
+		l.marker = m
+		l.syncMu.Unlock()
+	}
+	if l.continued != nil {
+		// The process before may have died between the swap of the manifest that
+		// names this segment and the sync of the directory.
+		if err := l.fsys.SyncDir(l.dir); err != nil {
+			return l.fail(err)
+		}
+		l.tail, l.continued = l.continued, nil
+		return nil
+	}
+	spare, err := l.createSpare(l.reopened, l.dropped)
+	if err != nil {
+		return err
+	}
+	l.addSegment(spare)
+	l.tail = spare
+	l.tidyLocked()
+	return nil
+}
+
+// tidyLocked removes what the manifest no longer counts: torn tails, segments that
+// stood beyond one, and files of segments long gone. It has no bearing on what the store holds.
+func (l *log) tidyLocked() {
+	for _, s := range l.reopened {
+		if size, err := s.file.Size(); err == nil && size > s.end.Load() {
+			l.reportError("cutting off a torn tail", s.file.Truncate(s.end.Load()))
+		}
+	}
+	for _, s := range l.dropped {
+		l.reportError("removing a segment beyond a torn tail", errors.Join(s.file.Close(), l.fsys.Remove(s.path)))
+	}
+	for _, id := range l.orphans {
+		if l.set.Load().byID[id] == nil { // else its name was taken again
+			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
+		}
+	}
+	l.reopened, l.dropped, l.orphans = nil, nil, nil
+}
+
+// syncedSegments are those whose bounds the manifest may state.
+func (l *log) syncedSegments() []*segment {
+	var list []*segment
+	for _, s := range l.set.Load().bySlot {
+		if s.synced.Load() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// createSpare makes a segment and swaps in a manifest that adds it at the end,
+// seals those of the given segments that are still open, and drops others.
+func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	m := l.manifest.clone()
+	order := uint32(1)
+	for _, e := range m.Segments {
+		order = max(order, e.ID.Order()+1)
+	}
+	now := uint64(l.clock.Now().UnixMilli())
+	header := record.SegmentHeader{ID: record.NewSegmentID(order, 0), Salt: record.Salt(l.random()), Start: now, Store: m.Store}
+	if err := l.removeLeftover(header.ID); err != nil {
+		return nil, l.refusal(err)
+	}
+	s, err := createSegment(l.fsys, l.dir, header)
+	if err != nil {
+		return nil, l.refusal(err)
+	}
+	m.drop(drop)
+	m.seal(seal)
+	m.Segments = append(m.Segments, s.manifestEntry(false))
+	m.Edit++
+	if err := writeManifest(l.fsys, l.dir, m); err != nil {
+		// The swap may have happened. Then the new segment is named and must stay,
+		// but nothing depends on it: the next manifest is a successor of either.
+		return nil, l.manifestRefusal(m, s, err)
+	}
+	l.manifest = m
+	return s, nil
+}
+
+// manifestRefusal deals with a manifest that could not be written. Unless the old
+// one is certainly in place, the log must not go on.
+func (l *log) manifestRefusal(m *manifest, s *segment, err error) error {
+	now, readErr := readManifest(l.fsys, l.dir)
+	if readErr == nil && vfs.IsNoSpace(err) && (now == nil || now.Edit < m.Edit) {
+		err = errors.Join(err, s.file.Close(), l.fsys.Remove(s.path))
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr, s.file.Close()))
+}
+
+// removeLeftover removes a file that a crash left behind before the manifest named it.
+func (l *log) removeLeftover(id record.SegmentID) error {
+	path := filepath.Join(l.dir, id.FileName())
+	err := l.fsys.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}

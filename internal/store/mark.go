@@ -1,0 +1,156 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The mark says how far the log was once synced, so that recovery can tell a
+// torn tail, which a crash leaves behind it, from damage before it. It is a hint:
+// every mark ever written stays true, it is not synced except at Close, and the
+// store opens without one.
+//
+// The file has two slots of one sector each, written in turn, so that a torn
+// write leaves the mark before it. The mark with the higher sequence number counts.
+//
+// It also names the boot of the machine in which it was written. Within one boot
+// the page cache has survived whatever ended the process, and so a hole in the
+// log is damage; after another boot it may be what a power cut left.
+
+const (
+	markName     = "SYNCED"
+	markSlot     = 512
+	maxBootBytes = 64
+)
+
+type mark struct {
+	Store   uint64
+	Segment record.SegmentID
+	Offset  int64 // end of the last synced record
+	Seq     uint64
+	Boot    string // "" when unknown, or when a sync failed and the cache is not to be trusted
+}
+
+// encode pads the line with spaces to one sector:
+//
+//	copal synced 1 store 5f3a91c2d4e5f607 segment 2 offset 1f00 seq 2f boot 0f3c… 1f0c9a3e
+func (m *mark) encode() []byte {
+	boot := m.Boot
+	if boot == "" || len(boot) > maxBootBytes {
+		boot = "-"
+	}
+	line := fmt.Sprintf("%s store %016x segment %s offset %x seq %x boot %s", record.Title("synced"), m.Store, m.Segment, m.Offset, m.Seq, boot)
+	for len(line)+10 < markSlot {
+		line += " "
+	}
+	return record.Seal([]byte(line))
+}
+
+func parseMark(text []byte) (*mark, error) {
+	body, err := record.Unseal(text, "synced")
+	if err != nil {
+		return nil, err
+	}
+	for len(body) > 0 && body[len(body)-1] == ' ' {
+		body = body[:len(body)-1]
+	}
+	f := record.NewFields(body)
+	m := &mark{Store: f.Fixed("store"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq"), Boot: f.Word("boot")}
+	if m.Boot == "-" {
+		m.Boot = ""
+	}
+	return m, f.End()
+}
+
+// readMark returns the newest mark of the given store, or nil. Slots that do not
+// parse are passed over: a mark is only ever a help.
+func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
+	text, err := readSmallFile(fsys, filepath.Join(dir, markName), 2*markSlot)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var best *mark
+	for len(text) >= markSlot {
+		if m, err := parseMark(text[:markSlot]); err == nil && m.Store == store && m.beats(best) {
+			best = m
+		}
+		text = text[markSlot:]
+	}
+	return best, nil
+}
+
+// beats reports whether m counts rather than o: of two at one place, the one that claims less.
+func (m *mark) beats(o *mark) bool {
+	return o == nil || m.Seq > o.Seq || m.Seq == o.Seq && m.Boot == ""
+}
+
+// marker writes marks, to the two slots in turn.
+type marker struct {
+	file vfs.File
+	slot int64
+}
+
+func openMarker(fsys vfs.FS, dir string) (*marker, error) {
+	path := filepath.Join(dir, markName)
+	f, err := fsys.Open(path, vfs.ReadWrite)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = fsys.Open(path, vfs.Create)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &marker{file: f, slot: worseSlot(f)}, nil
+}
+
+// worseSlot is the one that the next mark may overwrite.
+func worseSlot(f vfs.File) int64 {
+	var seqs [2]uint64
+	for i := range seqs {
+		b := make([]byte, markSlot)
+		if n, _ := f.ReadAt(b, int64(i)*markSlot); n == markSlot {
+			if m, err := parseMark(b); err == nil {
+				seqs[i] = m.Seq
+			}
+		}
+	}
+	if seqs[0] > seqs[1] {
+		return 1
+	}
+	return 0
+}
+
+func (w *marker) write(m *mark) error {
+	if _, err := w.file.WriteAt(m.encode(), w.slot*markSlot); err != nil {
+		return err
+	}
+	w.slot = 1 - w.slot
+	return nil
+}
+
+// readSmallFile reads a whole file, at most limit bytes of it.
+func readSmallFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
+	f, err := fsys.Open(path, vfs.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, min(size, limit))
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return b[:n], nil
+}

@@ -1,0 +1,96 @@
+package store
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A value too large to buffer is written in parts: records that count for nothing,
+// between which other writers' records may stand, because the append lock is held
+// for one part at a time. A last record commits them: it carries the key as any
+// other does, the length of the whole as its L attribute, and as its value the list
+// of the parts,
+//
+//	<bytes of each part but the last> <segment>.<offset> <segment>.<offset> …
+//
+// so that a read at any offset of the value finds its part without a scan. A crash
+// before the last record leaves parts that nothing refers to; compaction drops them.
+
+const (
+	partBytes = 1 << 20
+
+	// MaxValueBytes is the length of the longest value.
+	MaxValueBytes = maxValueBytes
+)
+
+// appendParts writes the value of p in parts, and makes p the record that commits them.
+func (s *Store) appendParts(p *pending) error {
+	list := []byte(record.Hex(partBytes))
+	value := p.value
+	set := &s.log.set
+	part := pending{Head: record.Head{Op: record.Part, Kind: p.Kind, Space: p.Space, Schema: p.Schema}, key: p.key}
+	for index := uint64(0); len(value) > 0; index++ {
+		n := min(partBytes, len(value))
+		part.Index, part.value = index, value[:n]
+		if err := s.log.append(&part); err != nil {
+			return err
+		}
+		value = value[n:]
+		slot, offset := split(part.address)
+		list = append(list, ' ')
+		list = append(list, set.Load().bySlot[slot].id.String()...)
+		list = append(list, '.')
+		list = strconv.AppendUint(list, uint64(offset), 16)
+	}
+	p.Large = uint64(len(p.value))
+	p.value = list
+	return nil
+}
+
+// readParts puts together the value that e commits.
+func (s *Store) readParts(e entry) ([]byte, error) {
+	if e.Large > uint64(maxValueBytes) {
+		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", ErrTooLarge, e.Large, int64(maxValueBytes))
+	}
+	bad := func(format string, args ...any) error {
+		return &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
+	}
+	words := strings.Split(string(e.value), " ")
+	size, err := record.ParseHex(words[0])
+	if err != nil || size == 0 || (e.Large+size-1)/size != uint64(len(words)-1) {
+		return nil, bad("its list of parts does not add up to %d bytes", e.Large)
+	}
+	value := make([]byte, 0, e.Large)
+	buf := make([]byte, partBytes+record.MaxHeadBytes+len(e.key)+2)
+	owner := uint64(0)
+	for i, word := range words[1:] {
+		p, err := s.readPart(word, buf)
+		if err != nil {
+			return nil, err
+		}
+		if i == 0 {
+			owner = p.Owner
+		}
+		want := min(size, e.Large-uint64(len(value)))
+		if p.Op != record.Part || p.Owner != owner || p.Index != uint64(i) || string(p.key) != string(e.key) || uint64(len(p.value)) != want {
+			return nil, bad("%s is not its part %d", word, i)
+		}
+		value = append(value, p.value...)
+	}
+	return value, nil
+}
+
+// readPart reads the record that an item of the list names.
+func (s *Store) readPart(word string, buf []byte) (entry, error) {
+	name, at, _ := strings.Cut(word, ".")
+	id, err := record.ParseSegmentID(name)
+	offset, err2 := record.ParseHex(at)
+	seg := s.log.set.Load().byID[id]
+	if err != nil || err2 != nil || seg == nil || offset >= maxSegmentBytes {
+		return entry{}, &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+	}
+	return seg.read(int64(offset), buf)
+}

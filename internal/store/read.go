@@ -1,0 +1,126 @@
+package store
+
+import (
+	"iter"
+	"time"
+)
+
+// Get returns the entry of key, from table t or, when t is nil, from where the key
+// belongs. The bytes are the caller's. The error is ErrNotFound when there is none.
+func (s *Store) Get(t *Table, key []byte) (Entry, error) {
+	if err := s.use(); err != nil {
+		return Entry{}, err
+	}
+	defer s.life.RUnlock()
+	if t == nil {
+		t = s.tableOf(key)
+	}
+	return s.get(t, key)
+}
+
+func (s *Store) get(t *Table, key []byte) (Entry, error) {
+	h, ok, err := t.find(hashOf(key), key)
+	if err != nil {
+		return Entry{}, err
+	}
+	if !ok {
+		return Entry{}, ErrNotFound
+	}
+	e, err := s.readAt(h.address)
+	if err != nil {
+		return Entry{}, err
+	}
+	return s.entryOf(e)
+}
+
+// entryOf is what users see of a record: the parts of a large value are put together.
+func (s *Store) entryOf(e entry) (Entry, error) {
+	value := e.value
+	if e.Large > 0 {
+		var err error
+		if value, err = s.readParts(e); err != nil {
+			return Entry{}, err
+		}
+	}
+	return Entry{Value: value, Schema: e.Schema, Seq: e.Seq, Time: time.UnixMilli(int64(e.time))}, nil
+}
+
+// Has reports whether key has an entry.
+func (s *Store) Has(t *Table, key []byte) (bool, error) {
+	if err := s.use(); err != nil {
+		return false, err
+	}
+	defer s.life.RUnlock()
+	if t == nil {
+		t = s.tableOf(key)
+	}
+	_, ok, err := t.find(hashOf(key), key)
+	return ok, err
+}
+
+// Tables are those of all entries that users gave: the raw one and one per map.
+func (s *Store) Tables() []*Table {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	if sp := s.spaces[0]; sp != nil {
+		return sp.tables()
+	}
+	return nil
+}
+
+// Name is the escaped name of the map, "" for the raw table.
+func (t *Table) Name() string { return t.name }
+
+// Item is what an iteration comes by: an entry, or an error that concerns one entry
+// or is ErrClosed.
+type Item struct {
+	Key []byte
+	Entry
+	Err error
+}
+
+// Items yields each entry of the table, in no order. One that stays throughout is
+// yielded exactly once, with the value that it has then; key and value are the
+// caller's. After an error iteration goes on, if the caller does, but for ErrClosed.
+func (s *Store) Items(t *Table) iter.Seq[Item] {
+	return s.iterate(t, func(e entry) (Entry, error) { return s.entryOf(e) })
+}
+
+// Keys is Items without the values.
+func (s *Store) Keys(t *Table) iter.Seq[Item] {
+	return s.iterate(t, func(e entry) (Entry, error) { return Entry{Schema: e.Schema, Seq: e.Seq}, nil })
+}
+
+func (s *Store) iterate(t *Table, value func(entry) (Entry, error)) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		for a := range t.addresses() {
+			item, ok := s.itemAt(t, a, value)
+			if ok && !yield(item) || item.Err == ErrClosed {
+				return
+			}
+		}
+	}
+}
+
+// itemAt reads the entry that an iteration found at a. When another record has taken
+// its place meanwhile it reads that one; ok is false when the entry is gone.
+func (s *Store) itemAt(t *Table, a Address, value func(entry) (Entry, error)) (item Item, ok bool) {
+	if err := s.use(); err != nil {
+		return Item{Err: err}, true
+	}
+	defer s.life.RUnlock()
+	e, err := s.readAt(a)
+	if err != nil {
+		return Item{Err: err}, true
+	}
+	h, found, err := t.find(hashOf(e.key), e.key)
+	if err == nil && found && h.address != a {
+		e, err = s.readAt(h.address)
+	}
+	if err != nil || !found {
+		return Item{Err: err}, err != nil
+	}
+	item.Key = e.key
+	item.Entry, item.Err = value(e)
+	return item, true
+}

@@ -1,0 +1,453 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Recovery finds out what the log holds. It changes nothing on the disk: what has
+// to be mended is mended by the first append, so a store that is opened and closed
+// stays as it was, also after a crash and on a full disk.
+//
+//  1. Read the mark, then the manifest. The mark says how far the log was synced.
+//  2. Sync every open segment and drop it from the cache, unless the mark says that
+//     the log was closed cleanly: what a dead process left in the cache may not be on
+//     the disk, and what a failed sync left there never will be. Where the cache had
+//     held more than the disk does, a sync has failed, and the cache is not to be trusted.
+//  3. Read the segments in order. Each record must be whole, and its sequence
+//     number the one after the last.
+//  4. Where the bytes are no record:
+//     in a sealed segment, or before the mark: damage.
+//     Otherwise, when a whole record still follows: damage if the machine has not
+//     been down since the mark was written, because then the cache is all there;
+//     else a hole that a power cut left, for a disk writes in any order.
+//     Otherwise: a torn tail.
+//  5. A torn tail and all that stands beyond a hole was never acknowledged as
+//     durable. It does not count, and the next append goes to a new segment.
+//
+// Damage is a *CorruptError and the store does not open.
+type recovery struct {
+	store    *Store
+	log      *log
+	mark     *mark
+	sameBoot bool // the page cache has survived since the mark was written
+	readOnly bool
+
+	next   uint64              // expected sequence number, 0 before the first record
+	groups map[uint64][]member // records that wait for the commit of their group
+	hole   bool                // what follows is beyond the end of the log
+	torn   int64               // bytes that do not count
+	tornAt *CorruptError       // where they begin
+}
+
+// member is a record of a group whose commit has not been read yet.
+type member struct {
+	entry
+	address Address
+}
+
+// recover opens the log in dir. The caller holds the store's lock, unless it only reads.
+func (s *Store) recover() error {
+	l := s.log
+	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, groups: map[uint64][]member{}}
+	m, err := readManifest(l.fsys, l.dir)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		return r.withoutManifest()
+	}
+	// The mark was read first, or a writer beside us could be ahead of what we see.
+	if r.mark, err = readMark(l.fsys, l.dir, m.Store); err != nil {
+		return err
+	}
+	if r.readOnly { // so that the log is not behind the mark
+		if m, err = readManifest(l.fsys, l.dir); err != nil || m == nil {
+			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.dir))
+		}
+	}
+	r.sameBoot = r.mark != nil && r.mark.Boot != "" && r.mark.Boot == l.boot
+	l.manifest, l.storeID = m, m.Store
+	if err := r.orphans(); err != nil {
+		return err
+	}
+	for i := range m.Segments {
+		if err := r.segment(i); err != nil {
+			return err
+		}
+	}
+	if r.mark != nil && r.mark.Seq > 0 && r.mark.Seq >= r.next {
+		return &CorruptError{File: l.dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", max(r.next, 1), r.mark.Seq)}
+	}
+	r.finish()
+	return nil
+}
+
+// withoutManifest accepts a directory in which no store was ever finished.
+func (r *recovery) withoutManifest() error {
+	l := r.log
+	names, err := l.fsys.List(l.dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		id, ok := record.ParseFileName(name)
+		if !ok {
+			continue
+		}
+		held, err := r.holdsRecords(name)
+		if err != nil {
+			return err
+		}
+		if held {
+			return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "the manifest is missing, and " + name + " holds records"}
+		}
+		l.orphans = append(l.orphans, id)
+	}
+	l.storeID = l.random()
+	l.manifest = &manifest{Store: l.storeID, Created: uint64(l.clock.Now().UnixMilli())}
+	l.nextSeq = 1
+	return nil
+}
+
+// orphans lists the files of segments that the manifest does not name. They are left
+// by a crash between the making of a segment and the manifest that adds it, or
+// between the manifest that drops it and its removal.
+func (r *recovery) orphans() error {
+	l := r.log
+	names, err := l.fsys.List(l.dir)
+	if err != nil {
+		return err
+	}
+	named := map[record.SegmentID]bool{}
+	newest := record.SegmentID(0)
+	for _, e := range l.manifest.Segments {
+		named[e.ID] = true
+		newest = max(newest, e.ID)
+	}
+	for _, name := range names {
+		id, ok := record.ParseFileName(name)
+		if !ok || named[id] {
+			continue
+		}
+		if id > newest && !r.readOnly {
+			held, err := r.holdsRecords(name)
+			if err != nil {
+				return err
+			}
+			if held {
+				return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "it is older than " + name + ", which holds records and is not named"}
+			}
+		}
+		l.orphans = append(l.orphans, id)
+	}
+	return nil
+}
+
+// holdsRecords reports whether the file has a header and a whole record.
+func (r *recovery) holdsRecords(name string) (bool, error) {
+	f, err := r.log.fsys.Open(filepath.Join(r.log.dir, name), vfs.ReadOnly)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	b := make([]byte, record.MaxHeaderBytes)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return false, err
+	}
+	h, head, err := record.ParseSegmentHeader(b[:n])
+	if err != nil {
+		return false, nil
+	}
+	size, err := f.Size()
+	if err != nil {
+		return false, err
+	}
+	_, _, err = (&scanner{file: f, salt: h.Salt, offset: int64(head), end: size}).next()
+	return err == nil, nil
+}
+
+// segment opens and reads the i-th segment of the manifest.
+func (r *recovery) segment(i int) error {
+	e := r.log.manifest.Segments[i]
+	mode := vfs.ReadWrite
+	if r.readOnly {
+		mode = vfs.ReadOnly
+	}
+	seg, err := openSegment(r.log.fsys, r.log.dir, r.log.storeID, e, mode)
+	if err != nil {
+		return err
+	}
+	size, err := seg.file.Size()
+	if err != nil {
+		return errors.Join(err, seg.file.Close())
+	}
+	if r.hole {
+		r.torn += size - seg.head
+		r.log.dropped = append(r.log.dropped, seg)
+		return nil
+	}
+	r.log.addSegment(seg)
+	if e.Sealed {
+		return r.sealed(seg, e)
+	}
+	return r.open(seg, size)
+}
+
+// sealed reads a segment whose bounds the manifest states.
+func (r *recovery) sealed(seg *segment, e manifestSegment) error {
+	seg.ended = true
+	seg.synced.Store(true)
+	if seg.id.Generation() == 0 && e.Records > 0 {
+		r.next = e.First
+	}
+	d, err := r.read(seg, e.Bytes)
+	switch {
+	case err != nil:
+		return err
+	case d != nil:
+		return formatError(seg.path, d.offset, d.reason)
+	case seg.end.Load() != e.Bytes:
+		return &CorruptError{File: seg.path, Offset: seg.end.Load(), Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+	case seg.records != e.Records:
+		return &CorruptError{File: seg.path, Reason: fmt.Sprintf("it holds %d records, the manifest says %d", seg.records, e.Records)}
+	}
+	seg.first, seg.last = e.First, e.Last
+	if e.Records > 0 {
+		r.next = e.Last + 1
+	}
+	return nil
+}
+
+// open reads a segment whose end has to be found.
+func (r *recovery) open(seg *segment, size int64) error {
+	clean := r.mark != nil && (r.mark.Segment == seg.id && r.mark.Offset == size || r.mark.Segment > seg.id)
+	cached := int64(0)
+	if !clean && !r.readOnly && size > seg.head {
+		var err error
+		if cached, err = r.trustDisk(seg, size); err != nil {
+			return err
+		}
+	}
+	if beyond, err := r.beyondHole(seg, size); err != nil || beyond {
+		return err
+	}
+	d, err := r.read(seg, size)
+	if err != nil {
+		return err
+	}
+	end := seg.end.Load()
+	if d != nil {
+		if errors.Is(d.reason, record.ErrNewer) {
+			return formatError(seg.path, d.offset, d.reason)
+		}
+		if end < cached {
+			r.sameBoot = false // the cache held more than the disk: a sync had failed
+		}
+		if err := r.judge(seg, d, size); err != nil {
+			return err
+		}
+		r.torn += size - end
+		r.tornAt = &CorruptError{File: seg.path, Offset: end, Reason: d.reason.Error()}
+	} else if r.mark != nil && r.mark.Segment == seg.id && r.mark.Offset > end {
+		return &CorruptError{File: seg.path, Offset: end, Reason: fmt.Sprintf("the file ends here, though it was synced up to offset %d", r.mark.Offset)}
+	}
+	r.log.reopened = append(r.log.reopened, seg)
+	r.log.continued = nil
+	if r.torn == 0 && (clean || size == seg.head) {
+		r.log.continued = seg
+	}
+	return nil
+}
+
+// trustDisk makes the cached part of an open segment durable, and sees to it that what
+// is read from now on is what the disk has. It returns how far the cache held whole records.
+func (r *recovery) trustDisk(seg *segment, size int64) (cached int64, err error) {
+	s := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: size}
+	if r.mark != nil && r.mark.Segment == seg.id && r.mark.Offset < size {
+		s.offset = max(r.mark.Offset, seg.head)
+	}
+	for err == nil {
+		_, _, err = s.next()
+	}
+	if err = errors.Join(seg.file.Sync(), seg.file.Evict()); err != nil {
+		err = fmt.Errorf("copal: syncing what an earlier process left behind: %w", err)
+	}
+	return s.offset, err
+}
+
+// beyondHole decides whether the segment belongs to the log: its first record, if it
+// has one, must follow on the last one before it. If not, records between them are
+// lost, and what stands here does not count.
+func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
+	_, e, err := (&scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: size}).next()
+	var d *damage
+	switch {
+	case err == io.EOF || errors.As(err, &d):
+		return false, nil
+	case err != nil:
+		return false, err
+	case r.next == 0 || e.Seq == r.next:
+		return false, nil
+	}
+	if r.mark != nil && r.mark.Seq >= r.next || r.sameBoot || e.Seq < r.next {
+		where := &CorruptError{File: seg.path, Offset: seg.head, Reason: "the segment"}
+		if r.tornAt != nil {
+			*where = *r.tornAt
+			where.Reason += fmt.Sprintf(", and the next segment, %s,", seg.id)
+		}
+		where.Reason += fmt.Sprintf(" begins with sequence number %d, while the log before ends with %d", e.Seq, r.next-1)
+		return false, where
+	}
+	r.hole = true
+	r.torn += size - seg.head
+	r.log.dropTail(seg)
+	return true, nil
+}
+
+// dropTail takes out the segment that was added last.
+func (l *log) dropTail(seg *segment) {
+	old := l.set.Load()
+	set := &segmentSet{bySlot: old.bySlot[:seg.slot:seg.slot], byID: map[record.SegmentID]*segment{}}
+	for _, s := range set.bySlot {
+		if s != nil {
+			set.byID[s.id] = s
+		}
+	}
+	l.set.Store(set)
+	l.dropped = append(l.dropped, seg)
+}
+
+// judge tells damage from a torn tail. It returns nil for the latter.
+func (r *recovery) judge(seg *segment, d *damage, size int64) error {
+	if m := r.mark; m != nil && (m.Segment == seg.id && m.Offset > d.offset || m.Segment > seg.id && m.Seq >= r.next) {
+		return &CorruptError{File: seg.path, Offset: d.offset, Reason: d.reason.Error()}
+	}
+	if !r.sameBoot {
+		return nil
+	}
+	s := &scanner{file: seg.file, salt: seg.salt, offset: d.offset, end: size}
+	follows, err := s.resume()
+	if err != nil {
+		return err
+	}
+	if follows {
+		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, and a whole record follows at offset %d", d.reason, s.offset)}
+	}
+	return nil
+}
+
+// read applies the records of a segment from its header on. It sets the bounds of
+// the segment, and returns the damage at which they end, if any.
+func (r *recovery) read(seg *segment, end int64) (*damage, error) {
+	sc := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: end}
+	for {
+		at, e, err := sc.next()
+		var d *damage
+		switch {
+		case err == io.EOF:
+			return nil, nil
+		case errors.As(err, &d):
+			return d, nil
+		case err != nil:
+			return nil, err
+		}
+		if err := r.inSequence(seg, at, &e); err != nil {
+			return nil, err
+		}
+		if seg.first == 0 {
+			seg.first = e.Seq
+		}
+		seg.last = e.Seq
+		seg.records++
+		seg.end.Store(sc.offset)
+		e.time = seg.start + e.Time
+		if err := r.record(seg, at, e); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// inSequence checks that no record is missing before e. Compaction leaves gaps, and
+// within a group of them equal numbers.
+func (r *recovery) inSequence(seg *segment, at int64, e *entry) error {
+	compacted := seg.id.Generation() > 0
+	if r.next != 0 && (e.Seq < r.next || e.Seq > r.next && !compacted) && !(compacted && e.Seq+1 == r.next) {
+		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("sequence number %d where %d was expected", e.Seq, r.next)}
+	}
+	r.next = e.Seq + 1
+	r.log.lastTime = max(r.log.lastTime, seg.start+e.Time)
+	return nil
+}
+
+// record makes a record count, or lets it wait for its group.
+func (r *recovery) record(seg *segment, at int64, e entry) error {
+	r.log.records.Add(1)
+	address := addressOf(seg.slot, at)
+	switch {
+	case e.Op == record.Commit:
+		return r.commit(seg, at, e)
+	case e.Group != 0:
+		e.key = append([]byte(nil), e.key...)
+		e.value = append([]byte(nil), smallValue(e)...)
+		r.groups[e.Group] = append(r.groups[e.Group], member{e, address})
+		return nil
+	}
+	return r.store.replay(e, address)
+}
+
+// smallValue is the value if replay looks at it.
+func smallValue(e entry) []byte {
+	if e.Kind == record.Schema || e.Kind == record.System {
+		return e.value
+	}
+	return nil
+}
+
+// commit makes the members of a group count, in their order.
+func (r *recovery) commit(seg *segment, at int64, e entry) error {
+	members := r.groups[e.Group]
+	delete(r.groups, e.Group)
+	if record.Hex(uint64(len(members))) != string(e.value) {
+		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.value, len(members))}
+	}
+	for _, m := range members {
+		if err := r.store.replay(m.entry, m.address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// finish hands over to the log what the first append needs.
+func (r *recovery) finish() {
+	l := r.log
+	l.nextSeq = max(r.next, 1)
+	if r.torn > 0 || len(l.dropped) > 0 {
+		l.continued = nil
+	}
+	for _, s := range l.reopened {
+		if s != l.continued {
+			s.ended = true
+			s.synced.Store(true) // before it was read
+		}
+	}
+	if l.continued != nil {
+		l.reopened = nil
+	}
+	if set := l.set.Load().bySlot; len(set) > 0 {
+		end := set[len(set)-1]
+		l.durable = position{seq: l.nextSeq - 1, segment: end, offset: end.end.Load()}
+		l.marked = l.durable
+		if r.mark == nil || r.mark.Segment != end.id || r.mark.Offset != l.durable.offset {
+			l.marked = position{}
+		}
+	}
+	r.store.torn = r.torn
+}

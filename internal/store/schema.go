@@ -1,0 +1,63 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A schema is a record of the log, under its number, written before the first
+// record that refers to it. Its value is the name of a codec, a space, and the
+// codec's description of the type. Numbers are given once and never change.
+
+// SchemaNumber returns the number of a schema, which is written to the log when it is new there.
+func (s *Store) SchemaNumber(schema Schema) (uint64, error) {
+	if err := s.useForWrite(); err != nil {
+		return 0, err
+	}
+	defer s.life.RUnlock()
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	if n, ok := s.schemaNumbers[schema]; ok {
+		return n, nil
+	}
+	n := uint64(len(s.schemas)) + 1
+	for s.schemas[n] != (Schema{}) {
+		n++
+	}
+	text := schema.Codec + " " + schema.Text
+	if len(text) > record.MaxInlineBytes {
+		return 0, fmt.Errorf("%w: the schema of a type takes %d bytes", ErrTooLarge, len(text))
+	}
+	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Schema}, key: []byte(record.Hex(n)), value: []byte(text)}
+	if err := s.log.append(p); err != nil {
+		return 0, err
+	}
+	s.schemas[n], s.schemaNumbers[schema] = schema, n
+	return n, nil
+}
+
+// Schema returns the schema of a number that a record carries.
+func (s *Store) Schema(n uint64) (Schema, bool) {
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	schema, ok := s.schemas[n]
+	return schema, ok
+}
+
+func (s *Store) replaySchema(e entry, a Address) error {
+	slot, offset := split(a)
+	path := s.log.segment(slot).path
+	n, err := parseNumber(e.key)
+	if err != nil {
+		return &CorruptError{File: path, Offset: offset, Reason: err.Error()}
+	}
+	name, text, _ := strings.Cut(string(e.value), " ")
+	schema := Schema{Codec: name, Text: text}
+	if old, ok := s.schemas[n]; ok && old != schema {
+		return &CorruptError{File: path, Offset: offset, Reason: fmt.Sprintf("schema %d is written twice, and differs", n)}
+	}
+	s.schemas[n], s.schemaNumbers[schema] = schema, n
+	return nil
+}

@@ -1,0 +1,177 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// maxSegmentBytes is what an offset within an Address can reach.
+const maxSegmentBytes = 1 << 32
+
+// Address is where a record stands: the slot of its segment in this process, and
+// the offset in the segment's file. Zero is no address, for a file begins with its header.
+type Address = index.Address
+
+func addressOf(slot int, offset int64) Address { return Address(slot)<<32 | Address(offset) }
+
+func split(a Address) (slot int, offset int64) { return int(a >> 32), int64(a & (1<<32 - 1)) }
+
+// segment is one file of the log. The file is opened once and stays open, so that
+// the error of a failed write-back cannot be missed (it is reported once, to the
+// descriptors that were open).
+type segment struct {
+	id    record.SegmentID
+	slot  int
+	salt  record.Salt
+	start uint64 // Unix milliseconds
+	path  string
+	file  vfs.File
+	head  int64 // length of the header line
+
+	end     atomic.Int64 // end of the last whole record
+	records uint64       // guarded by log.mu while the segment is the tail
+	first   uint64       // likewise
+	last    uint64       // likewise
+
+	ended  bool        // no more records will be appended; guarded by log.mu
+	synced atomic.Bool // all of an ended segment is on the disk
+}
+
+// createSegment makes the file of a new segment, durably, name included.
+func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, error) {
+	path := filepath.Join(dir, h.ID.FileName())
+	f, err := fsys.Open(path, vfs.Create)
+	if err != nil {
+		return nil, err
+	}
+	line := h.Append(nil)
+	_, err = f.WriteAt(line, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = fsys.SyncDir(dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
+	}
+	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(len(line))}
+	s.end.Store(s.head)
+	return s, nil
+}
+
+// openSegment opens a segment that the manifest names and checks that the file is
+// the one meant. end is left at the header.
+func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mode vfs.Mode) (*segment, error) {
+	path := filepath.Join(dir, want.ID.FileName())
+	f, err := fsys.Open(path, mode)
+	if err != nil {
+		return nil, fmt.Errorf("copal: the manifest names a segment that cannot be opened: %w", err)
+	}
+	b := make([]byte, record.MaxHeaderBytes)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, errors.Join(err, f.Close())
+	}
+	h, head, err := record.ParseSegmentHeader(b[:n])
+	if err == nil && (h.ID != want.ID || h.Salt != want.Salt || h.Store != store) {
+		err = fmt.Errorf("the file is segment %s with salt %016x of store %016x, not the one that the manifest names", h.ID, uint64(h.Salt), h.Store)
+	}
+	if err != nil {
+		return nil, errors.Join(formatError(path, 0, err), f.Close())
+	}
+	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(head)}
+	s.end.Store(s.head)
+	return s, nil
+}
+
+func (s *segment) manifestEntry(sealed bool) manifestSegment {
+	e := manifestSegment{ID: s.id, Salt: s.salt}
+	if sealed {
+		e.Sealed, e.Bytes, e.Records, e.First, e.Last = true, s.end.Load(), s.records, s.first, s.last
+	}
+	return e
+}
+
+// entry is a record that was read, with its key and value in memory of its own.
+type entry struct {
+	record.Head
+	key, value []byte
+	bytes      int    // length of the whole record
+	time       uint64 // Unix milliseconds
+}
+
+// firstRead is how much is read of a record whose length is not known: all of most records.
+const firstRead = 1 << 10
+
+// scratch holds buffers for reads whose result does not leave the package.
+var scratch = sync.Pool{New: func() any { b := make([]byte, firstRead); return &b }}
+
+// read reads and verifies the whole record at offset. The entry aliases buf, which
+// is grown when it is too small.
+func (s *segment) read(offset int64, buf []byte) (entry, error) {
+	b, h, head, err := s.readHead(offset, buf)
+	if err != nil {
+		return entry{}, err
+	}
+	if total := h.Length(head); total <= len(b) {
+		b = b[:total]
+	} else if b, err = s.readMore(offset, b, total); err != nil {
+		return entry{}, err
+	}
+	key, value, err := s.salt.Verify(b, offset, &h, head)
+	if err != nil {
+		return entry{}, formatError(s.path, offset, err)
+	}
+	return entry{Head: h, key: key, value: value, bytes: len(b), time: s.start + h.Time}, nil
+}
+
+// readHead reads as much of the record at offset as fits buf (at least firstRead
+// bytes, or to the end of the segment) and parses the head, unverified.
+func (s *segment) readHead(offset int64, buf []byte) ([]byte, record.Head, int, error) {
+	if cap(buf) < firstRead {
+		buf = make([]byte, firstRead)
+	}
+	left := s.end.Load() - offset
+	if left <= 0 {
+		return nil, record.Head{}, 0, &CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
+	}
+	b := buf[:min(int64(cap(buf)), left)]
+	n, err := s.file.ReadAt(b, offset)
+	if err != nil && err != io.EOF {
+		return nil, record.Head{}, 0, fmt.Errorf("copal: %w", err)
+	}
+	h, head, err := record.Parse(b[:n])
+	if err != nil {
+		return nil, h, 0, formatError(s.path, offset, err)
+	}
+	return b[:n], h, head, nil
+}
+
+// readMore completes b, the beginning of the record at offset, to total bytes.
+func (s *segment) readMore(offset int64, b []byte, total int) ([]byte, error) {
+	have := len(b)
+	if offset+int64(total) > s.end.Load() {
+		return nil, &CorruptError{File: s.path, Offset: offset, Reason: "the record is longer than the segment"}
+	}
+	if cap(b) < total {
+		b = append(make([]byte, 0, total), b...)
+	}
+	b = b[:total]
+	n, err := s.file.ReadAt(b[have:], offset+int64(have))
+	if n < total-have {
+		if err == nil || err == io.EOF {
+			return nil, &CorruptError{File: s.path, Offset: offset, Reason: "the file ends within the record"}
+		}
+		return nil, fmt.Errorf("copal: %w", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,496 @@
+// Package store joins the log and its index: bytes under keys, kept.
+//
+// The log is the database. A write is one record appended to it; an index says for
+// each key where its newest record stands. The index is made from the log, never
+// the other way round.
+//
+// A key belongs to the table of the map that its bytes before the first colon
+// name, or to the raw table when no such map was declared. Typed maps, raw keys
+// and servers are all users of the same tables.
+//
+// Locks, in the order in which they are taken: Store.life (shared by every
+// operation, exclusive to open a table and to close), one of Store.keys (the
+// stripe of the key that is written), Store.schemaMu, and then those of the log.
+// No lock is held while a caller's function runs.
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Options are the seams and settings of a store. The zero value of each field means its default.
+type Options struct {
+	FS           vfs.FS // the operating system's
+	Clock        clock.Clock
+	Random       func() uint64 // for salts and identities
+	ReadOnly     bool
+	SyncInterval time.Duration // 1 s
+	SegmentBytes int64         // nominal size of a segment, 64 MiB
+	OnError      func(error)   // receives errors that no call can return
+	Inline       bool          // no goroutine: tests count operations
+}
+
+const (
+	defaultSyncInterval = time.Second
+	defaultSegmentBytes = 64 << 20
+	lockName            = "LOCK"
+)
+
+// Durability says what a write has outlived when it is acknowledged.
+type Durability int
+
+const (
+	Process Durability = iota // the process may die
+	Power                     // so may the machine
+)
+
+// Store is an open store. It is safe for concurrent use.
+type Store struct {
+	opts Options
+	log  *log
+	lock interface{ Close() error }
+
+	life   sync.RWMutex
+	closed bool // guarded by life
+
+	keys [256]sync.Mutex // by hash: one writer per key
+
+	spaces map[uint64]*space // guarded by life
+
+	schemaMu      sync.Mutex
+	schemas       map[uint64]Schema
+	schemaNumbers map[Schema]uint64
+
+	live     atomic.Int64 // bytes of the log that count
+	torn     int64        // bytes that recovery did not count
+	interval atomic.Int64
+
+	stop    chan struct{}
+	stopped chan struct{}
+}
+
+// space is a key space: the declared maps, and one table for all other keys.
+type space struct {
+	maps     map[string]*Table // by escaped name
+	raw      *Table
+	elements *Table // of collections
+}
+
+// Schema says how the values of some records are encoded.
+type Schema struct {
+	Codec string // name
+	Text  string // the codec's own description of the type
+}
+
+// Entry is a value as it is stored. The bytes belong to whoever asked for them.
+type Entry struct {
+	Value  []byte
+	Schema uint64 // 0: raw bytes
+	Seq    uint64
+	Time   time.Time // when it was written
+}
+
+// Open opens the store in dir, which it creates when it is missing and the store is not opened read-only.
+func Open(dir string, opts Options) (*Store, error) {
+	opts = opts.withDefaults()
+	if !opts.ReadOnly {
+		return open(dir, opts)
+	}
+	// A writer beside us may take away or begin a segment between two looks of ours.
+	// What is there, and damaged, is so at every look.
+	var err error
+	for range 3 {
+		var s *Store
+		if s, err = open(dir, opts); err == nil {
+			return s, nil
+		}
+		if !errors.Is(err, ErrCorrupt) {
+			break
+		}
+	}
+	return nil, err
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System{}
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
+	if o.SyncInterval <= 0 {
+		o.SyncInterval = defaultSyncInterval
+	}
+	if o.SegmentBytes <= 0 {
+		o.SegmentBytes = defaultSegmentBytes
+	}
+	if o.OnError == nil {
+		o.OnError = func(error) {}
+	}
+	return o
+}
+
+func open(dir string, opts Options) (_ *Store, err error) {
+	s := &Store{
+		opts:          opts,
+		spaces:        map[uint64]*space{},
+		schemas:       map[uint64]Schema{},
+		schemaNumbers: map[Schema]uint64{},
+	}
+	s.interval.Store(int64(opts.SyncInterval))
+	s.space(0)
+	s.log = &log{
+		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: opts.OnError,
+		boot: opts.FS.BootID(), limit: opts.SegmentBytes, inline: opts.Inline, wake: make(chan struct{}, 1),
+	}
+	s.log.syncDone = sync.NewCond(&s.log.syncMu)
+	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.release())
+		}
+	}()
+	if !opts.ReadOnly {
+		if err := s.takeLock(dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.recover(); err != nil {
+		return nil, err
+	}
+	if !opts.ReadOnly && !opts.Inline {
+		s.stop, s.stopped = make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(s.stopped)
+			s.log.keep(s.SyncInterval, s.stop)
+		}()
+	}
+	return s, nil
+}
+
+// takeLock creates the directory and makes this process its only writer.
+func (s *Store) takeLock(dir string) error {
+	if err := s.opts.FS.MkdirAll(dir); err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	lock, err := s.opts.FS.Lock(filepath.Join(dir, lockName))
+	var held *vfs.LockedError
+	if errors.As(err, &held) {
+		return fmt.Errorf("%w: %w", ErrLocked, held)
+	}
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	s.lock = lock
+	return nil
+}
+
+// release closes what is open.
+func (s *Store) release() error {
+	var errs []error
+	l := s.log
+	for _, seg := range l.set.Load().bySlot {
+		errs = append(errs, seg.file.Close())
+	}
+	for _, seg := range l.dropped {
+		errs = append(errs, seg.file.Close())
+	}
+	if l.marker != nil {
+		errs = append(errs, l.marker.file.Close())
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Close syncs what was written and releases the store. Calls after the first do nothing.
+func (s *Store) Close() error {
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if s.stop != nil {
+		close(s.stop)
+		<-s.stopped
+	}
+	var err error
+	if s.log.wrote() {
+		if err = s.log.syncTo(s.log.last()); err == nil {
+			s.log.mark(true)
+		}
+	}
+	return errors.Join(err, s.release())
+}
+
+// wrote reports whether this process has appended to the log.
+func (l *log) wrote() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tail != nil
+}
+
+// use begins an operation. The caller ends it with s.life.RUnlock when there is no error.
+func (s *Store) use() error {
+	s.life.RLock()
+	if s.closed {
+		s.life.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+// useForWrite is use for an operation that may append.
+func (s *Store) useForWrite() error {
+	if err := s.use(); err != nil {
+		return err
+	}
+	if s.opts.ReadOnly {
+		s.life.RUnlock()
+		return ErrReadOnly
+	}
+	return nil
+}
+
+// space returns the key space of the given number, which is made when it is missing.
+// The caller holds life exclusively, or is recovery.
+func (s *Store) space(number uint64) *space {
+	sp := s.spaces[number]
+	if sp == nil {
+		sp = &space{maps: map[string]*Table{}, raw: &Table{store: s}, elements: &Table{store: s}}
+		s.spaces[number] = sp
+	}
+	return sp
+}
+
+// route finds the table of a key.
+func (sp *space) route(kind record.Kind, key []byte) *Table {
+	if kind == record.Element {
+		return sp.elements
+	}
+	if i := bytes.IndexByte(key, ':'); i >= 0 {
+		if t := sp.maps[string(key[:i])]; t != nil {
+			return t
+		}
+	}
+	return sp.raw
+}
+
+// tables are all those of the key space whose keys users gave.
+func (sp *space) tables() []*Table {
+	list := []*Table{sp.raw}
+	for _, t := range sp.maps {
+		list = append(list, t)
+	}
+	return list
+}
+
+// Map returns the table of the map with this name, which gets one when it has none:
+// the entries move there, once. The log learns of it with the first write.
+func (s *Store) Map(name string) (*Table, error) {
+	if err := s.use(); err != nil {
+		return nil, err
+	}
+	s.life.RUnlock()
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	return s.declare(0, string(keycodec.AppendName(nil, name)))
+}
+
+// declare is Map for the escaped name, in any key space.
+func (s *Store) declare(number uint64, name string) (*Table, error) {
+	sp := s.space(number)
+	if t := sp.maps[name]; t != nil {
+		return t, nil
+	}
+	t := &Table{store: s, name: name}
+	prefix := name + ":"
+	type move struct {
+		hash uint64
+		hit
+	}
+	var moves []move
+	if sp.raw.Len() > 0 {
+		for a := range sp.raw.addresses() {
+			e, err := s.readAt(a)
+			if err != nil {
+				return nil, err
+			}
+			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
+				moves = append(moves, move{hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)}})
+			}
+		}
+	}
+	for _, m := range moves {
+		sp.raw.remove(m.hash, m.hit)
+		t.place(m.hash, hit{}, false, m.hit)
+	}
+	sp.maps[name] = t
+	return t, nil
+}
+
+// readAt reads the record at a into memory of its own.
+func (s *Store) readAt(a Address) (entry, error) {
+	slot, offset := split(a)
+	return s.log.segment(slot).read(offset, nil)
+}
+
+// replay applies a record of the log to the tables. Only recovery calls it.
+func (s *Store) replay(e entry, a Address) error {
+	switch e.Kind {
+	case record.Schema:
+		return s.replaySchema(e, a)
+	case record.System:
+		return s.replaySystem(e)
+	}
+	sp := s.space(e.Space)
+	if e.Op == record.Range {
+		return s.replayRange(sp, e.key)
+	}
+	if e.Op == record.Part {
+		return nil
+	}
+	t := sp.route(e.Kind, e.key)
+	hash := hashOf(e.key)
+	old, existed, err := t.find(hash, e.key)
+	switch {
+	case err != nil:
+		return err
+	case e.Op == record.Set:
+		t.place(hash, old, existed, hit{address: a, bytes: s.weight(&e.Head)})
+	case existed:
+		t.remove(hash, old)
+	}
+	return nil
+}
+
+// replayRange deletes the keys with the given prefix.
+func (s *Store) replayRange(sp *space, prefix []byte) error {
+	for _, t := range append(sp.tables(), sp.elements) {
+		for a := range t.addresses() {
+			e, err := s.readAt(a)
+			if err != nil {
+				return err
+			}
+			if bytes.HasPrefix(e.key, prefix) {
+				t.remove(hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)})
+			}
+		}
+	}
+	return nil
+}
+
+// System records. Those with other names belong to later versions, which may be skipped.
+const mapPrefix = "map:" // the rest is the escaped name of a declared map
+
+func (s *Store) replaySystem(e entry) error {
+	name, ok := bytes.CutPrefix(e.key, []byte(mapPrefix))
+	if !ok || e.Op != record.Set {
+		return nil
+	}
+	t, err := s.declare(e.Space, string(name))
+	if err == nil {
+		t.declared.Store(true)
+	}
+	return err
+}
+
+// Names are those of the declared maps of key space 0, escaped as in their keys.
+func (s *Store) Names() []string {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	var names []string
+	if sp := s.spaces[0]; sp != nil {
+		for name := range sp.maps {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// Stats is what the store counts.
+type Stats struct {
+	Keys       int64
+	Records    int64
+	LiveBytes  int64
+	LogBytes   int64
+	IndexBytes int64
+	Segments   int
+	TornBytes  int64
+}
+
+// Stats counts. It takes no lock that a writer holds for long.
+func (s *Store) Stats() Stats {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	st := Stats{Records: s.log.records.Load(), LiveBytes: s.live.Load(), TornBytes: s.torn}
+	for _, sp := range s.spaces {
+		for _, t := range sp.tables() {
+			st.Keys += int64(t.Len())
+			st.IndexBytes += t.index.Bytes()
+		}
+		st.IndexBytes += sp.elements.index.Bytes()
+	}
+	for _, seg := range s.log.set.Load().bySlot {
+		st.LogBytes += seg.end.Load()
+		st.Segments++
+	}
+	return st
+}
+
+// SyncInterval is the longest time between a write and the sync that makes it durable.
+func (s *Store) SyncInterval() time.Duration { return time.Duration(s.interval.Load()) }
+
+// SetSyncInterval changes it, at once; d must be positive.
+func (s *Store) SetSyncInterval(d time.Duration) {
+	s.interval.Store(int64(d))
+	s.log.poke()
+}
+
+// FSyncAll returns when everything written before the call is on the disk.
+func (s *Store) FSyncAll() error {
+	if err := s.use(); err != nil {
+		return err
+	}
+	defer s.life.RUnlock()
+	if !s.log.wrote() {
+		return s.log.failure()
+	}
+	if err := s.log.syncTo(s.log.last()); err != nil {
+		return err
+	}
+	s.log.mark(false)
+	return nil
+}
+
+// ReadOnly reports whether the store was opened read-only.
+func (s *Store) ReadOnly() bool { return s.opts.ReadOnly }
+
+func parseNumber(key []byte) (uint64, error) {
+	n, err := record.ParseHex(string(key))
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("not a schema number: %s", strconv.Quote(string(key)))
+	}
+	return n, nil
+}

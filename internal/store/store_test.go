@@ -1,0 +1,141 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// mustOpen opens a store without goroutines on fsys, in the directory db.
+func mustOpen(t testing.TB, fsys vfs.FS, change ...func(*Options)) *Store {
+	t.Helper()
+	s, err := Open("db", testOptions(fsys, change...))
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	return s
+}
+
+func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
+	opts := Options{FS: fsys, Inline: true}
+	for _, f := range change {
+		f(&opts)
+	}
+	return opts
+}
+
+func mustClose(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+func mustSet(t testing.TB, s *Store, key, value string) {
+	t.Helper()
+	if err := s.Set(nil, []byte(key), []byte(value), 0, Process); err != nil {
+		t.Fatalf("Set(%q): %v", key, err)
+	}
+}
+
+// wantValue checks what is stored under key; "\x00absent" stands for nothing.
+const absent = "\x00absent"
+
+func wantValue(t testing.TB, s *Store, key, want string) {
+	t.Helper()
+	e, err := s.Get(nil, []byte(key))
+	switch {
+	case want == absent && !errors.Is(err, ErrNotFound):
+		t.Fatalf("Get(%q) = %q, %v, want ErrNotFound", key, e.Value, err)
+	case want != absent && (err != nil || string(e.Value) != want):
+		t.Fatalf("Get(%q) = %.100q, %v, want %.100q", key, e.Value, err, want)
+	}
+}
+
+func TestReopen(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sub", "db")
+	s, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	users, err := s.Map("users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if err := s.Set(users, fmt.Appendf(nil, "users:%d", i), fmt.Appendf(nil, "value %d", i), 0, Durability(i%2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ok, err := s.Delete(users, []byte("users:7"), Process); !ok || err != nil {
+		t.Fatalf("Delete = %v, %v", ok, err)
+	}
+	mustSet(t, s, "raw", "bytes")
+	check := func(s *Store) {
+		t.Helper()
+		wantValue(t, s, "users:7", absent)
+		wantValue(t, s, "users:8", "value 8")
+		wantValue(t, s, "raw", "bytes")
+		if st := s.Stats(); st.Keys != 100 || st.Records != 103 {
+			t.Fatalf("Stats = %+v, want 100 keys in 103 records", st)
+		}
+	}
+	check(s)
+	mustClose(t, s)
+	for range 3 {
+		before := readDir(t, dir)
+		if s, err = Open(dir, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		check(s)
+		mustClose(t, s)
+		if after := readDir(t, dir); !bytes.Equal(before, after) {
+			t.Fatalf("opening and closing changed the directory:\n%s\n%s", before, after)
+		}
+	}
+}
+
+// readDir lists all names and contents but the lock's.
+func readDir(t *testing.T, dir string) []byte {
+	t.Helper()
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []byte
+	for _, n := range names {
+		b, err := os.ReadFile(filepath.Join(dir, n.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n.Name() != lockName {
+			all = append(append(append(all, n.Name()...), '\n'), b...)
+		}
+	}
+	return all
+}
+
+func TestLargeValues(t *testing.T) {
+	fsys := vfs.NewMem()
+	s := mustOpen(t, fsys, func(o *Options) { o.SegmentBytes = 2 << 20 })
+	for _, n := range []int{0, 1, partBytes - 1, partBytes, partBytes + 1, 2 * partBytes, 5*partBytes + 12345} {
+		value := make([]byte, n)
+		for i := range value {
+			value[i] = byte(i * i >> 7)
+		}
+		key := fmt.Sprintf("large %d", n)
+		mustSet(t, s, key, string(value))
+		wantValue(t, s, key, string(value))
+		defer func() { wantValue(t, s, key, string(value)) }() // of the reopened store
+	}
+	if n := s.Stats().Segments; n < 3 {
+		t.Errorf("%d segments, want several", n)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, fsys)
+}

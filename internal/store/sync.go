@@ -1,0 +1,181 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// syncTo returns when everything up to the record with this sequence number is on
+// the disk. Concurrent callers share a sync: one of them runs it, the others wait
+// for it, and those that came too late for it share the next.
+func (l *log) syncTo(seq uint64) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	for l.durable.seq < seq {
+		if err := l.failure(); err != nil {
+			return err
+		}
+		if l.syncing {
+			l.syncDone.Wait()
+			continue
+		}
+		l.syncing = true
+		l.syncMu.Unlock()
+		reached, err := l.syncSegments()
+		l.syncMu.Lock()
+		l.syncing = false
+		if err != nil {
+			l.syncFailedLocked(err)
+		} else {
+			l.durable = reached
+		}
+		l.syncDone.Broadcast()
+	}
+	return nil
+}
+
+// syncSegments syncs what has been appended up to now, oldest first, and returns how far that was.
+func (l *log) syncSegments() (position, error) {
+	l.mu.Lock()
+	p := position{seq: l.nextSeq - 1, segment: l.tail}
+	if l.tail != nil {
+		p.offset = l.tail.end.Load()
+	}
+	var ended, todo []*segment
+	for _, s := range l.set.Load().bySlot {
+		switch {
+		case s.synced.Load() || s == l.spare:
+		case s.ended:
+			ended = append(ended, s)
+			fallthrough
+		case s == l.tail:
+			todo = append(todo, s)
+		}
+	}
+	l.mu.Unlock()
+	for _, s := range todo {
+		if err := s.file.Sync(); err != nil {
+			return position{}, fmt.Errorf("sync of %s: %w", s.path, err)
+		}
+	}
+	for _, s := range ended {
+		s.synced.Store(true)
+	}
+	return p, nil
+}
+
+// syncFailedLocked makes the failure final. What the kernel could not write it may
+// have dropped, though reads still find it in the cache: the mark tells the next
+// opening not to trust that.
+func (l *log) syncFailedLocked(err error) {
+	l.fail(err)
+	if l.marker != nil && l.durable.segment != nil {
+		l.reportError("marking the failure", l.marker.write(l.markOf(l.durable, "")))
+	}
+}
+
+// mark notes how far the log is synced. It is a hint, so an error is told and that is all.
+func (l *log) mark(durably bool) {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if l.durable.segment == nil || l.marker == nil {
+		return
+	}
+	if l.durable != l.marked {
+		if err := l.marker.write(l.markOf(l.durable, l.boot)); err != nil {
+			l.reportError("noting how far the log is synced", err)
+			return
+		}
+		l.marked = l.durable
+	}
+	if durably {
+		l.reportError("noting how far the log is synced", l.marker.file.Sync())
+	}
+}
+
+func (l *log) markOf(p position, boot string) *mark {
+	return &mark{Store: l.storeID, Segment: p.segment.id, Offset: p.offset, Seq: p.seq, Boot: boot}
+}
+
+func (l *log) reportError(what string, err error) {
+	if err != nil {
+		l.report(fmt.Errorf("copal: %s: %w", what, err))
+	}
+}
+
+// last is the sequence number of the newest record.
+func (l *log) last() uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nextSeq - 1
+}
+
+// poke wakes the keeper.
+func (l *log) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// keep is the log's one goroutine: it syncs what was appended within the sync
+// interval, and makes the next segment before it is needed. It ends when stop is closed.
+func (l *log) keep(interval func() time.Duration, stop <-chan struct{}) {
+	var (
+		timer  <-chan time.Time
+		cancel = func() {}
+		armed  time.Duration
+	)
+	defer func() { cancel() }()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-l.wake:
+			l.prepareSpare()
+		case <-timer:
+			timer = nil
+			l.periodicSync()
+		}
+		if d := interval(); l.dirty.Load() && (timer == nil || d != armed) {
+			cancel()
+			timer, cancel = l.clock.After(d)
+			armed = d
+		}
+	}
+}
+
+// prepareSpare makes the next segment if one is wanted. When that fails for lack of
+// room, the log stays in the present one, and asks again after the next periodic sync.
+func (l *log) prepareSpare() {
+	l.mu.Lock()
+	wanted := l.wanted && l.spare == nil
+	l.mu.Unlock()
+	if !wanted || l.failure() != nil {
+		return
+	}
+	s, err := l.createSpare(l.syncedSegments(), nil)
+	if err != nil {
+		if !errors.Is(err, ErrReadOnly) { // fail has reported it
+			l.reportError("making the next segment", err)
+		}
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.adoptLocked(s)
+}
+
+// periodicSync makes durable what was written with less than SetFSync.
+func (l *log) periodicSync() {
+	if !l.dirty.Swap(false) || l.failure() != nil {
+		return
+	}
+	if l.syncTo(l.last()) == nil {
+		l.mark(false)
+	}
+	l.mu.Lock()
+	l.wanted = false
+	l.mu.Unlock()
+}

@@ -1,0 +1,129 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// MaxKeyBytes is the length of the longest key, the map's name included.
+const MaxKeyBytes = record.MaxKeyBytes
+
+// tableOf is the table of a key that was not given with one.
+func (s *Store) tableOf(key []byte) *Table { return s.spaces[0].route(record.Value, key) }
+
+// Set stores value under key, in table t or, when t is nil, where the key belongs.
+// The schema is a number from SchemaNumber, or 0 for raw bytes. On return a read of
+// any kind finds the value; an error says that nothing has changed, unless it is a
+// *FailedError, after which that is not known.
+func (s *Store) Set(t *Table, key, value []byte, schema uint64, d Durability) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if int64(len(value)) > MaxValueBytes {
+		return fmt.Errorf("%w: a value of %d bytes, the most is %d", ErrTooLarge, len(value), int64(MaxValueBytes))
+	}
+	seq, err := s.set(t, key, value, schema)
+	if err != nil || d == Process {
+		return err
+	}
+	return s.log.syncTo(seq)
+}
+
+func checkKey(key []byte) error {
+	if len(key) > MaxKeyBytes {
+		return fmt.Errorf("%w: a key of %d bytes, the most is %d", ErrTooLarge, len(key), MaxKeyBytes)
+	}
+	return nil
+}
+
+func (s *Store) set(t *Table, key, value []byte, schema uint64) (seq uint64, err error) {
+	if err := s.useForWrite(); err != nil {
+		return 0, err
+	}
+	defer s.life.RUnlock()
+	if t == nil {
+		t = s.tableOf(key)
+	}
+	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: schema}, key: key, value: value}
+	if len(value) > partBytes {
+		if err := s.appendParts(p); err != nil {
+			return 0, err
+		}
+	}
+	hash := hashOf(key)
+	mu := &s.keys[hash%uint64(len(s.keys))]
+	mu.Lock()
+	defer mu.Unlock()
+	old, existed, err := t.find(hash, key)
+	if err != nil {
+		return 0, err
+	}
+	if err := s.appendFor(t, p); err != nil {
+		return 0, err
+	}
+	t.place(hash, old, existed, hit{address: p.address, bytes: s.weight(&p.Head)})
+	return p.Seq, nil
+}
+
+// appendFor appends a record to the log, and before it, once in the life of a map,
+// the record that declares the map.
+func (s *Store) appendFor(t *Table, p *pending) error {
+	p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
+	if t.name == "" || t.declared.Load() {
+		return s.log.append(p)
+	}
+	declaration := &pending{
+		Head: record.Head{Op: record.Set, Kind: record.System},
+		key:  []byte(mapPrefix + t.name), value: []byte("{}"),
+	}
+	if err := s.log.append(declaration, p); err != nil {
+		return err
+	}
+	t.declared.Store(true)
+	return nil
+}
+
+// Delete removes key, from table t or, when t is nil, where it belongs. It reports
+// whether it was there. When it was not, nothing is written.
+func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err error) {
+	if err := checkKey(key); err != nil {
+		return false, err
+	}
+	seq, existed, err := s.delete(t, key)
+	if err != nil || d == Process {
+		return existed, err
+	}
+	return existed, s.log.syncTo(seq)
+}
+
+// delete returns the number up to which the log must be synced to make the absence of key durable.
+func (s *Store) delete(t *Table, key []byte) (seq uint64, existed bool, err error) {
+	if err := s.useForWrite(); err != nil {
+		return 0, false, err
+	}
+	defer s.life.RUnlock()
+	if t == nil {
+		t = s.tableOf(key)
+	}
+	hash := hashOf(key)
+	mu := &s.keys[hash%uint64(len(s.keys))]
+	mu.Lock()
+	defer mu.Unlock()
+	old, existed, err := t.find(hash, key)
+	if err != nil {
+		return 0, false, err
+	}
+	if !existed {
+		if err := s.log.failure(); err != nil {
+			return 0, false, err
+		}
+		return s.log.last(), false, nil
+	}
+	p := &pending{Head: record.Head{Op: record.Delete, Kind: record.Value}, key: key}
+	if err := s.appendFor(t, p); err != nil {
+		return 0, false, err
+	}
+	t.remove(hash, old)
+	return p.Seq, true, nil
+}

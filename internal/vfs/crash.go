@@ -1,0 +1,440 @@
+package vfs
+
+import (
+	"bytes"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync"
+)
+
+// The crash model. A recording Mem keeps, besides what programs see, what the
+// disk has: the durable names, the durable bytes of each file, and the list of
+// changes since, in the order they were made. Sync moves a file's bytes from the
+// list to the disk, SyncDir a directory's names, and nothing else ever does,
+// which is as lazy as the contract allows. ProcessCrash drops the program and
+// keeps the cache; PowerCuts drops the cache and tries every set of changes that
+// might have reached the disk by chance (powercut.go).
+//
+// A failed sync is the third way to lose: LoseUnsynced forgets the pending
+// changes of a file while the cache still shows them, so that no later Sync
+// saves them and Evict brings them to light.
+//
+// Left out: directories are durable when made, lock files when created, and a
+// disk that lies about its flushes or garbles what it kept does not occur here.
+type recorder struct {
+	hook func(Op, Phase)
+
+	mu      sync.Mutex       // guards what follows and makes changes one at a time; taken before Mem.mu
+	dirs    map[string]bool  // clean paths
+	names   map[string]*node // durable, by clean path
+	disk    map[*node]*durable
+	pending []*change
+}
+
+// durable is what the disk has of one file.
+type durable struct {
+	content
+	sum    uint64 // of the content, when summed
+	summed bool
+}
+
+// change is one operation that the disk has not promised to keep.
+type change struct {
+	kind    Kind // OpCreate, OpRename, OpRemove; OpWrite, OpTruncate
+	node    *node
+	name    string // removed, or renamed from
+	newName string // created, or renamed to
+	off     int64  // of the write; OpTruncate: the size
+	data    []byte // never modified
+}
+
+func (c *change) ofBytes() bool { return c.kind&(OpWrite|OpTruncate) != 0 }
+
+func (c *change) end() int64 { return c.off + int64(len(c.data)) }
+
+// dir is the directory whose SyncDir makes the change durable: for a rename from
+// one to another the new one.
+func (c *change) dir() string {
+	if c.kind == OpRemove {
+		return filepath.Dir(c.name)
+	}
+	return filepath.Dir(c.newName)
+}
+
+func (c *change) applyTo(d *content) {
+	if c.kind == OpTruncate {
+		d.truncate(c.off)
+	} else {
+		d.writeAt(c.data, c.off)
+	}
+}
+
+// rename takes the file from wherever it is: an earlier rename may have been lost.
+func (c *change) rename(names map[string]*node) {
+	switch c.kind {
+	case OpRemove:
+		if names[c.name] == c.node {
+			delete(names, c.name)
+		}
+		return
+	case OpRename:
+		if names[c.name] == c.node {
+			delete(names, c.name)
+			break
+		}
+		for name, n := range names {
+			if n == c.node {
+				delete(names, name)
+			}
+		}
+	}
+	names[c.newName] = c.node
+}
+
+// Phase says when a boundary is relative to its operation.
+type Phase int
+
+const (
+	Before Phase = iota
+	Inside       // the first half of a write or store is done
+	After
+)
+
+// Record starts recording; what is there now counts as durable. It must come
+// before the Mem is shared between goroutines.
+func (m *Mem) Record() {
+	r := &recorder{dirs: map[string]bool{}, names: map[string]*node{}, disk: map[*node]*durable{}}
+	for dir, entries := range m.dirs {
+		r.dirs[dir] = true
+		for base, n := range entries {
+			if n != nil {
+				r.names[filepath.Join(dir, base)] = n
+				r.disk[n] = &durable{content: n.data.share()}
+			}
+		}
+	}
+	m.rec = r
+}
+
+// NewCrashMem returns an empty file system that records.
+func NewCrashMem() *Mem {
+	m := NewMem()
+	m.Record()
+	return m
+}
+
+// OnBoundary has hook called around every operation that changes a recording Mem
+// or makes it durable, and in the middle of writes and stores. The hook holds no
+// lock and may crash the Mem (ProcessCrash, PowerCuts) but not change it. In a
+// single-threaded script After and Inside alone see every state. It must be set
+// before the Mem is shared between goroutines.
+func (m *Mem) OnBoundary(hook func(Op, Phase)) { m.rec.hook = hook }
+
+// ProcessCrash returns what a process started after the death of this one finds:
+// everything written, synced or not, and no locks. A copy of a recording Mem
+// records too and knows what is not yet durable; it has no hook.
+func (m *Mem) ProcessCrash() *Mem {
+	if m.rec != nil {
+		m.rec.mu.Lock()
+		defer m.rec.mu.Unlock()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	twins := map[*node]*node{nil: nil}
+	twin := func(n *node) *node {
+		t, there := twins[n]
+		if !there {
+			n.mu.Lock()
+			t = &node{data: n.data.share()}
+			n.mu.Unlock()
+			twins[n] = t
+		}
+		return t
+	}
+	out := &Mem{dirs: map[string]map[string]*node{}, locked: map[*node]bool{}, bootID: m.bootID}
+	for dir, entries := range m.dirs {
+		out.dirs[dir] = make(map[string]*node, len(entries))
+		for base, n := range entries {
+			out.dirs[dir][base] = twin(n)
+		}
+	}
+	if m.rec != nil {
+		out.rec = m.rec.cloneLocked(twin)
+	}
+	return out
+}
+
+func (r *recorder) cloneLocked(twin func(*node) *node) *recorder {
+	out := &recorder{
+		dirs:  make(map[string]bool, len(r.dirs)),
+		names: make(map[string]*node, len(r.names)),
+		disk:  make(map[*node]*durable, len(r.disk)),
+	}
+	for dir := range r.dirs {
+		out.dirs[dir] = true
+	}
+	for name, n := range r.names {
+		out.names[name] = twin(n)
+	}
+	for n, d := range r.disk {
+		out.disk[twin(n)] = &durable{content: d.share(), sum: d.sum, summed: d.summed}
+	}
+	for _, c := range r.pending {
+		copied := *c
+		copied.node = twin(c.node)
+		out.pending = append(out.pending, &copied)
+	}
+	return out
+}
+
+// step runs one operation that changes m, between its two boundaries.
+func (m *Mem) step(op Op, apply func() error) error {
+	r := m.rec
+	if r == nil {
+		return apply()
+	}
+	r.boundary(op, Before)
+	err := func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return apply()
+	}()
+	r.boundary(op, After)
+	return err
+}
+
+func (r *recorder) boundary(op Op, p Phase) {
+	if r.hook != nil {
+		r.hook(op, p)
+	}
+}
+
+// The methods from here to evict are called within step, hence under mu, and do
+// nothing on a Mem that does not record.
+
+func (r *recorder) note(c change) *change {
+	if r == nil {
+		return nil
+	}
+	r.pending = append(r.pending, &c)
+	return &c
+}
+
+func (r *recorder) dirMade(path string) {
+	if r != nil {
+		r.dirs[path] = true
+	}
+}
+
+func (r *recorder) dirRemoved(path string) {
+	if r == nil {
+		return
+	}
+	r.syncDir(path)
+	delete(r.dirs, path)
+}
+
+func (r *recorder) lockFileMade(path string, n *node) {
+	if r != nil {
+		r.names[path] = n
+		r.diskOf(n)
+	}
+}
+
+func (r *recorder) diskOf(n *node) *durable {
+	d := r.disk[n]
+	if d == nil {
+		d = &durable{}
+		r.disk[n] = d
+	}
+	return d
+}
+
+// syncDir also drops an older pending name of a file that a rename has brought
+// here from another directory, since a file has one name.
+func (r *recorder) syncDir(path string) {
+	if r == nil {
+		return
+	}
+	moved := map[*node]bool{}
+	for _, c := range r.pending {
+		if !c.ofBytes() && c.dir() == path {
+			c.rename(r.names)
+			moved[c.node] = moved[c.node] || c.kind == OpRename
+		}
+	}
+	synced := func(c *change) bool {
+		return !c.ofBytes() && (c.dir() == path || moved[c.node] && c.kind == OpCreate)
+	}
+	r.pending = slices.DeleteFunc(r.pending, synced)
+	r.prune()
+}
+
+// prune forgets the files that no crash can bring back.
+func (r *recorder) prune() {
+	live := r.reachable()
+	r.pending = slices.DeleteFunc(r.pending, func(c *change) bool { return !live[c.node] })
+	for n := range r.disk {
+		if !live[n] {
+			delete(r.disk, n)
+		}
+	}
+}
+
+// reachable are the files that have a name on the disk or may get one.
+func (r *recorder) reachable() map[*node]bool {
+	live := make(map[*node]bool, len(r.names))
+	for _, n := range r.names {
+		live[n] = true
+	}
+	for _, c := range r.pending {
+		if !c.ofBytes() {
+			live[c.node] = true
+		}
+	}
+	return live
+}
+
+func (r *recorder) sync(n *node) { r.syncRange(n, 0, math.MaxInt64-pageSize) }
+
+func (r *recorder) syncRange(n *node, from, to int64) {
+	if r == nil {
+		return
+	}
+	d := r.diskOf(n)
+	d.summed = false
+	r.settle(n, from, to, func(c *change) { c.applyTo(&d.content) })
+}
+
+// settle takes out of the pending changes those to the pages that hold n's bytes
+// [from, to), in order, and hands them to take. A write across the edge is split.
+// Every truncate is taken, because the size is one thing for the whole file; what
+// it cut off is cut off the writes that stay behind, too.
+func (r *recorder) settle(n *node, from, to int64, take func(*change)) {
+	to = (to + pageSize - 1) &^ (pageSize - 1)
+	var rest []*change
+	for _, c := range r.pending {
+		switch {
+		case c.node != n || !c.ofBytes():
+			rest = append(rest, c)
+		case c.kind == OpTruncate:
+			take(c)
+			rest = clip(rest, n, c.off)
+		default:
+			if in := c.part(from, to); in != nil {
+				take(in)
+			}
+			for _, out := range []*change{c.part(0, from), c.part(to, math.MaxInt64)} {
+				if out != nil {
+					rest = append(rest, out)
+				}
+			}
+		}
+	}
+	r.pending = rest
+}
+
+// part is what a write did within [from, to): nil for nothing, c itself for all.
+func (c *change) part(from, to int64) *change {
+	from, to = max(from, c.off), min(to, c.end())
+	switch {
+	case from >= to:
+		return nil
+	case from == c.off && to == c.end():
+		return c
+	}
+	p := *c
+	p.off, p.data = from, c.data[from-c.off:to-c.off]
+	return &p
+}
+
+func clip(list []*change, n *node, size int64) []*change {
+	kept := list[:0]
+	for _, c := range list {
+		if c.node == n && c.kind == OpWrite {
+			c = c.part(0, size)
+		}
+		if c != nil {
+			kept = append(kept, c)
+		}
+	}
+	return kept
+}
+
+// write is WriteAt and Store on a recording Mem. When someone watches, it stops
+// halfway, without the lock, so that a crash may tear it; a sync may run there.
+func (r *recorder) write(op Op, n *node, p []byte, off int64) {
+	p = bytes.Clone(p)
+	r.boundary(op, Before)
+	r.mu.Lock()
+	half := 0
+	var first *change
+	if r.hook != nil && len(p) > 1 {
+		half = len(p) / 2
+		n.write(p[:half], off)
+		first = r.note(change{kind: OpWrite, node: n, off: off, data: p[:half]})
+		r.mu.Unlock()
+		r.hook(op, Inside)
+		r.mu.Lock()
+	}
+	n.write(p[half:], off+int64(half))
+	if first != nil && slices.Contains(r.pending, first) {
+		first.data = p
+	} else if len(p) > 0 {
+		r.note(change{kind: OpWrite, node: n, off: off + int64(half), data: p[half:]})
+	}
+	r.mu.Unlock()
+	r.boundary(op, After)
+}
+
+// LoseUnsynced does to a recorded file what a failed Sync does: the writes since
+// the last good one are no longer waiting for the disk, and only the cache still
+// shows them. A fault injector calls it in place of Sync.
+func (f *memFile) LoseUnsynced() {
+	if r := f.fs.rec; r != nil {
+		r.lose(f.node, 0, math.MaxInt64-pageSize)
+	}
+}
+
+// LoseUnsynced is the same for a region whose Sync fails.
+func (r *memRegion) LoseUnsynced() {
+	if rec := r.file.fs.rec; rec != nil {
+		rec.lose(r.file.node, r.off, r.off+int64(len(r.buf)))
+	}
+}
+
+func (r *recorder) lose(n *node, from, to int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.settle(n, from, to, func(*change) {})
+}
+
+// evict makes the cache show what the disk has and what still waits for it. The
+// size stays: that is not kept in pages.
+func (r *recorder) evict(n *node) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	want := r.diskOf(n).share()
+	for _, c := range r.pending {
+		if c.node == n && c.ofBytes() {
+			c.applyTo(&want)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var old, now page
+	for i := range pagesOf(n.data.size) {
+		off := int64(i) << pageShift
+		size := min(pageSize, int(n.data.size-off))
+		clear(now[:])
+		want.readAt(now[:size], off)
+		n.data.readAt(old[:size], off)
+		if !bytes.Equal(old[:size], now[:size]) {
+			n.data.writeAt(now[:size], off)
+		}
+	}
+}

@@ -1,0 +1,71 @@
+package vfs
+
+import (
+	"fmt"
+	"math/bits"
+)
+
+// Op is one operation on a file system, as the crash model's boundaries and the
+// injector's trace tell it.
+type Op struct {
+	Kind    Kind
+	Name    string
+	NewName string // OpRename only
+	Off     int64  // OpTruncate: the new size
+	Len     int64
+}
+
+func (o Op) String() string {
+	switch o.Kind {
+	case OpRename:
+		return fmt.Sprintf("rename %s to %s", o.Name, o.NewName)
+	case OpTruncate:
+		return fmt.Sprintf("truncate %s at %d", o.Name, o.Off)
+	case OpRead, OpWrite, OpStore, OpMap, OpMsync, OpAllocate:
+		return fmt.Sprintf("%v %s [%d,%d)", o.Kind, o.Name, o.Off, o.Off+o.Len)
+	default:
+		return fmt.Sprintf("%v %s", o.Kind, o.Name)
+	}
+}
+
+// Kind is a kind of operation, or by | several.
+type Kind uint32
+
+const (
+	OpOpen   Kind = 1 << iota // Open of a file that is there
+	OpCreate                  // Open with Create
+	OpRename
+	OpRemove
+	OpList
+	OpMkdir
+	OpSyncDir
+	OpLock
+	OpRead
+	OpWrite
+	OpSize
+	OpTruncate
+	OpSync
+	OpAllocate
+	OpEvict
+	OpMap
+	OpStore // Region.Store, which cannot fail
+	OpMsync // Region.Sync
+	OpClose // File.Close
+
+	// Mutating are the operations that change something or make it last, and can fail.
+	Mutating = OpCreate | OpRename | OpRemove | OpMkdir | OpSyncDir | OpLock |
+		OpWrite | OpTruncate | OpSync | OpAllocate | OpMsync
+	// Reading are the others that can fail.
+	Reading = OpOpen | OpList | OpRead | OpSize | OpEvict | OpMap | OpClose
+)
+
+var kindNames = [...]string{"open", "create", "rename", "remove", "list", "mkdir", "syncdir", "lock", "read",
+	"write", "size", "truncate", "sync", "allocate", "evict", "map", "store", "msync", "close"}
+
+// String names the first of the kinds.
+func (k Kind) String() string {
+	if i := bits.TrailingZeros32(uint32(k)); i < len(kindNames) {
+		return kindNames[i]
+	}
+	return "none"
+}

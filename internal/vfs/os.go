@@ -1,0 +1,211 @@
+package vfs
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// The production file system: package os, plus the five things it lacks that a
+// log needs: a lock that dies with its holder, a sync that skips time stamps,
+// reserved space, eviction and mapping. Each platform supplies those as plain
+// functions (os_linux.go, os_unix.go, os_windows.go …); this file decides when
+// they are called and how their errors read.
+//
+// Left out on purpose: retries of a failed sync (the second one lies), buffering,
+// and any judgement about an error. That is the store's business.
+
+// OS returns the file system of the machine.
+func OS() FS { return osFS{} }
+
+type osFS struct{}
+
+var openFlags = [...]int{
+	ReadOnly:  os.O_RDONLY,
+	ReadWrite: os.O_RDWR,
+	Create:    os.O_RDWR | os.O_CREATE | os.O_EXCL,
+}
+
+func (osFS) Open(name string, mode Mode) (File, error) {
+	f, err := openFile(name, openFlags[mode])
+	if err != nil {
+		return nil, err
+	}
+	return &osFile{File: f, writable: mode != ReadOnly}, nil
+}
+
+func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, newName) }
+
+func (osFS) Remove(name string) error { return os.Remove(name) }
+
+func (osFS) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names, nil
+}
+
+func (s osFS) MkdirAll(dir string) error {
+	dir = filepath.Clean(dir)
+	info, err := os.Stat(dir)
+	switch {
+	case err == nil && info.IsDir():
+		return nil
+	case err == nil:
+		return pathError("mkdir", dir, errNotDir)
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if parent == dir {
+		return err
+	}
+	if err := s.MkdirAll(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return s.SyncDir(parent)
+}
+
+func (osFS) SyncDir(dir string) error { return syncDir(dir) }
+
+func (osFS) BootID() string { return bootID() }
+
+// Lock writes the holder's number over the last holder's and only then cuts the
+// rest off, so that the first line is always a number. Failure to write it is
+// not failure to lock: a store on a full disk must still open.
+func (osFS) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	switch err := lockFile(f); {
+	case err == errLockHeld:
+		defer f.Close()
+		return nil, &LockedError{Name: name, PID: readPID(f)}
+	case err != nil:
+		f.Close()
+		return nil, pathError("lock", name, err)
+	}
+	text := pidText()
+	if _, err := f.WriteAt(text, 0); err == nil {
+		f.Truncate(int64(len(text)))
+	}
+	return &osLock{f}, nil
+}
+
+// errLockHeld is what a platform's lockFile returns when another holder has it.
+var errLockHeld = errors.New("lock is held")
+
+type osLock struct{ f *os.File }
+
+// Close unlocks before it closes: a child process forked at this moment has a
+// copy of the descriptor, and with it would keep the lock until its exec.
+func (l *osLock) Close() error { return errors.Join(unlockFile(l.f), l.f.Close()) }
+
+func pidText() []byte { return fmt.Appendf(nil, "%d\n", os.Getpid()) }
+
+func readPID(f io.ReaderAt) int {
+	var buf [32]byte
+	n, _ := f.ReadAt(buf[:], 0)
+	line, _, whole := bytes.Cut(buf[:n], []byte("\n"))
+	pid, err := strconv.Atoi(string(line))
+	if err != nil || !whole {
+		return 0
+	}
+	return pid
+}
+
+type osFile struct {
+	*os.File
+	writable bool
+}
+
+func (f *osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+func (f *osFile) Sync() error { return f.wrap("sync", syncFile(f.File)) }
+
+func (f *osFile) Allocate(off, n int64) error { return f.wrap("allocate", allocate(f.File, off, n)) }
+
+func (f *osFile) Evict() error { return f.wrap("evict", evict(f.File)) }
+
+// Map refuses a range that does not lie within the file, since touching what is
+// beyond its end is a signal instead of an error.
+func (f *osFile) Map(off int64, n int) (Region, error) {
+	if !canMap || mappingOff() {
+		return nil, f.wrap("map", errors.ErrUnsupported)
+	}
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	if off < 0 || n <= 0 || off > size-int64(n) {
+		return nil, f.wrap("map", errRange)
+	}
+	r, err := mapFile(f.File, off, n, f.writable)
+	if err != nil {
+		return nil, f.wrap("map", err)
+	}
+	return r, nil
+}
+
+// mappingOff is the user's switch, which memory honours too, so that a whole test
+// run takes the way of a platform that cannot map.
+func mappingOff() bool { return os.Getenv("COPAL_NO_MMAP") == "1" }
+
+func (f *osFile) wrap(op string, err error) error {
+	var named *fs.PathError
+	if err == nil || errors.As(err, &named) {
+		return err
+	}
+	return pathError(op, f.Name(), err)
+}
+
+func pathError(op, name string, err error) error {
+	return &fs.PathError{Op: op, Path: name, Err: err}
+}
+
+var (
+	errNotDir = errors.New("not a directory")
+	errIsDir  = errors.New("is a directory")
+	errRange  = errors.New("range is not within the file")
+)
+
+// onFD lends f's descriptor to do, without the race against Close that f.Fd()
+// has, and repeats a call that a signal interrupted.
+func onFD(f *os.File, interrupted error, do func(fd uintptr) error) error {
+	conn, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failure error
+	err = conn.Control(func(fd uintptr) {
+		for {
+			if failure = do(fd); failure == nil || failure != interrupted {
+				return
+			}
+		}
+	})
+	if err != nil {
+		return fs.ErrClosed // there is no other reason, but it has no public name
+	}
+	return failure
+}

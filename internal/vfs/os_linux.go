@@ -1,0 +1,88 @@
+package vfs
+
+import (
+	"bytes"
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// Linux has all that the seam asks for. Mapping needs a 64-bit address space to
+// be of use to a log, so a 32-bit build takes the pwrite way.
+
+const canMap = ^uint(0)>>63 == 1
+
+// syncFile leaves out fsync's time stamps; size and extents are in.
+func syncFile(f *os.File) error {
+	return onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fdatasync(int(fd)) })
+}
+
+// allocate keeps the size, so that a reserved file reads as what was written and
+// has no tail of zeros.
+func allocate(f *os.File, off, n int64) error {
+	err := onFD(f, unix.EINTR, func(fd uintptr) error {
+		return unix.Fallocate(int(fd), unix.FALLOC_FL_KEEP_SIZE, off, n)
+	})
+	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
+		return errors.ErrUnsupported
+	}
+	return err
+}
+
+func evict(f *os.File) error {
+	return onFD(f, unix.EINTR, func(fd uintptr) error {
+		return unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED)
+	})
+}
+
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return string(bytes.TrimSpace(id))
+}
+
+type mappedRegion struct{ b []byte }
+
+func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {
+	prot := unix.PROT_READ
+	if writable {
+		prot |= unix.PROT_WRITE
+	}
+	r := &mappedRegion{}
+	err := onFD(f, unix.EINTR, func(fd uintptr) (err error) {
+		r.b, err = unix.Mmap(int(fd), off, n, prot, unix.MAP_SHARED)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *mappedRegion) Bytes() []byte { return r.b }
+
+// Store slices first: copy alone would drop what does not fit.
+func (r *mappedRegion) Store(off int, p []byte) { copy(r.b[off:off+len(p)], p) }
+
+func (r *mappedRegion) Sync() error {
+	if r.b == nil {
+		return os.ErrClosed
+	}
+	for {
+		if err := unix.Msync(r.b, unix.MS_SYNC); err != unix.EINTR {
+			return os.NewSyscallError("msync", err)
+		}
+	}
+}
+
+func (r *mappedRegion) Close() error {
+	b := r.b
+	r.b = nil
+	if b == nil {
+		return os.ErrClosed
+	}
+	return os.NewSyscallError("munmap", unix.Munmap(b))
+}

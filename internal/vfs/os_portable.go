@@ -1,0 +1,21 @@
+//go:build !linux
+
+package vfs
+
+import (
+	"errors"
+	"os"
+)
+
+// Everywhere but on Linux the store appends by WriteAt, so all that is needed
+// here is to say no. File.Sync is the strong one: F_FULLFSYNC on Apple's systems.
+
+const canMap = false
+
+func syncFile(f *os.File) error { return f.Sync() }
+
+func allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
+
+func evict(*os.File) error { return nil }
+
+func mapFile(*os.File, int64, int, bool) (Region, error) { return nil, errors.ErrUnsupported }

@@ -1,0 +1,50 @@
+//go:build linux || darwin || freebsd || openbsd || netbsd || dragonfly
+
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// What the Unix family shares. The lock is flock, not fcntl: it belongs to the
+// open file, so that two openers in one process exclude each other too, and
+// closing an unrelated descriptor of the same file does not drop it.
+
+// openFile leaves the permissions to the umask, as other tools do.
+func openFile(name string, flag int) (*os.File, error) { return os.OpenFile(name, flag, 0o666) }
+
+func lockFile(f *os.File) error {
+	err := onFD(f, unix.EINTR, func(fd uintptr) error {
+		return unix.Flock(int(fd), unix.LOCK_EX|unix.LOCK_NB)
+	})
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return errLockHeld
+	}
+	return err
+}
+
+func unlockFile(f *os.File) error {
+	return onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Flock(int(fd), unix.LOCK_UN) })
+}
+
+// syncDir takes "cannot be synced" for success: file systems that answer so (some
+// network and FUSE ones) keep names by their own means.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	err = d.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		return nil
+	}
+	return err
+}
+
+func isNoSpace(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
+}

@@ -1,0 +1,64 @@
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// Windows differs in three places: a file must be opened in a way that lets it be
+// removed meanwhile, byte-range locks are mandatory, and directories are durable
+// by themselves (NTFS journals names), so that there is nothing to sync.
+
+// openFile is os.OpenFile with FILE_SHARE_DELETE added: the store removes and
+// replaces files that readers still have open.
+func openFile(name string, flag int) (*os.File, error) {
+	path, err := windows.UTF16PtrFromString(name)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	access, disposition := uint32(windows.GENERIC_READ), uint32(windows.OPEN_EXISTING)
+	if flag&os.O_RDWR != 0 {
+		access |= windows.GENERIC_WRITE
+	}
+	if flag&os.O_CREATE != 0 {
+		disposition = windows.CREATE_NEW
+	}
+	const share = windows.FILE_SHARE_READ | windows.FILE_SHARE_WRITE | windows.FILE_SHARE_DELETE
+	h, err := windows.CreateFile(path, access, share, nil, disposition, windows.FILE_ATTRIBUTE_NORMAL, 0)
+	if err != nil {
+		return nil, pathError("open", name, err)
+	}
+	return os.NewFile(uintptr(h), name), nil
+}
+
+// lockedRange lies far beyond the text of the file, because a locked byte cannot
+// be read by others and the text tells them who holds the lock.
+func lockedRange() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
+
+func lockFile(f *os.File) error {
+	const how = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
+	err := onFD(f, nil, func(fd uintptr) error {
+		return windows.LockFileEx(windows.Handle(fd), how, 0, 1, 0, lockedRange())
+	})
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
+		return errLockHeld
+	}
+	return err
+}
+
+func unlockFile(f *os.File) error {
+	return onFD(f, nil, func(fd uintptr) error {
+		return windows.UnlockFileEx(windows.Handle(fd), 0, 1, 0, lockedRange())
+	})
+}
+
+func syncDir(dir string) error {
+	_, err := os.Stat(dir)
+	return err
+}
+
+func isNoSpace(err error) bool {
+	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
+}

@@ -1,0 +1,106 @@
+// Package vfs is the disk as the store sees it: a dozen operations, each of
+// which a test can observe, fail, tear or undo.
+//
+// OS is the machine's file system and NewMem one in memory. For tests, a Mem that
+// records knows what a killed process (ProcessCrash) and a power cut (PowerCuts)
+// leave, and Inject makes the n-th operation of any FS fail.
+//
+// The store is correct when it is correct against this contract, which promises
+// no more than POSIX and a journalling file system do:
+//
+//   - WriteAt reaches every other opener at once and the disk at some later
+//     moment of the disk's choosing, in any order, in units of a sector;
+//   - Sync makes what this file held when Sync was called survive a power cut;
+//   - a created, renamed or removed name survives a power cut only after
+//     SyncDir of its directory;
+//   - after a failed Sync nothing is known about the bytes written since the
+//     last one that succeeded, and another Sync proves nothing.
+package vfs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Mode says how Open treats the file.
+type Mode int
+
+const (
+	ReadOnly  Mode = iota // the file must exist
+	ReadWrite             // the file must exist
+	Create                // the file must not exist; it is opened for reading and writing
+)
+
+// FS is a file system. Names are paths in the platform's own form. Errors wrap
+// the io/fs sentinels (fs.ErrNotExist, fs.ErrExist, …) and the platform's errno.
+type FS interface {
+	Open(name string, mode Mode) (File, error)
+	Rename(oldName, newName string) error // replaces newName, atomically
+	Remove(name string) error
+	List(dir string) ([]string, error) // base names of dir's entries, sorted
+	// MkdirAll creates dir and its missing parents and makes their names durable.
+	MkdirAll(dir string) error
+	SyncDir(dir string) error
+	// Lock takes the exclusive lock that name stands for, creating the file when
+	// it is missing, and never waits: the error is a *LockedError when another
+	// holder, in this process or another, has it. The lock dies with its holder.
+	Lock(name string) (io.Closer, error)
+	// BootID names the present life of the machine: it changes when unsynced
+	// writes may have been lost. "" when the platform does not tell.
+	BootID() string
+}
+
+// File is an open file. All methods are safe for concurrent use.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	Size() (int64, error)
+	Truncate(size int64) error
+	Sync() error
+	// Allocate reserves disk space for n bytes at off without changing the size
+	// or the contents. It fails with errors.ErrUnsupported where that is not to be had.
+	Allocate(off, n int64) error
+	// Evict asks that clean cached pages be dropped, so that the next read comes
+	// from the device. It is a hint; where there is no such call it does nothing.
+	Evict() error
+	// Map maps n bytes at off, which must be a multiple of the page size and lie
+	// within the file, for reading and, unless the file was opened ReadOnly, for
+	// writing. It fails with errors.ErrUnsupported where mapping is not to be had,
+	// and everywhere under COPAL_NO_MMAP=1. The region outlives the file's Close.
+	Map(off int64, n int) (Region, error)
+}
+
+// Region is a mapped part of a file. Bytes must not be used after Close, nor
+// Close be called while another method runs. Store is the only way to change it,
+// so that a test can see what became dirty; it panics beyond the region's end. A
+// file must not be cut within a region: touching what is gone is a signal.
+//
+// Sync covers the region's pages, whoever wrote them, and the file's size.
+type Region interface {
+	Bytes() []byte
+	Store(off int, p []byte)
+	Sync() error
+	Close() error
+}
+
+// LockedError says who holds a lock.
+type LockedError struct {
+	Name string
+	PID  int // 0 when the holder did not leave its number
+}
+
+func (e *LockedError) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("%s is locked by another process", e.Name)
+	}
+	return fmt.Sprintf("%s is locked by process %d", e.Name, e.PID)
+}
+
+// IsNoSpace reports whether err says that there is no room: a full disk, a
+// spent quota, or a limit on the size of a file.
+func IsNoSpace(err error) bool { return err != nil && (errors.Is(err, ErrNoSpace) || isNoSpace(err)) }
+
+// ErrNoSpace is what the in-memory and fault-injecting file systems return for a full disk.
+var ErrNoSpace = errors.New("no space left on device")

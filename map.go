@@ -1,0 +1,286 @@
+package copal
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/store"
+)
+
+// Map is a typed map in a store. It is safe for concurrent use; no method holds a
+// lock while a function of the caller runs, so such a function may use the store.
+type Map[K comparable, V any] struct {
+	db     *DB
+	name   string
+	prefix []byte // of the raw keys: the escaped name and a colon
+	keys   *keycodec.Codec[K]
+	values *typed
+	table  *store.Table
+	closed atomic.Bool
+	single bool // Close closes the store
+}
+
+// OpenMap opens the map called name, which may be new. A name is any text but "".
+//
+// Keys are strings, integers, floats, bool, arrays of bytes and of numbers,
+// time.Time, and every type with encoding.TextMarshaler and TextUnmarshaler. Two keys
+// are the same entry when their encodings are equal: times of one instant, 0 and -0,
+// NaN and NaN. Values are what the codec can keep exactly; see package codec. For
+// other types the error is ErrType.
+//
+// Opening a map that is open returns the same *Map when the types and the codec are
+// the same, and ErrType otherwise.
+func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[K, V], error) {
+	c := db.config.maps
+	for _, o := range opts {
+		if o != nil {
+			o.applyMap(&c)
+		}
+	}
+	if c.codec == nil {
+		return nil, fmt.Errorf("%w: WithCodec(nil)", ErrType)
+	}
+	if name == "" {
+		return nil, fmt.Errorf("%w: a map needs a name", ErrType)
+	}
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if open, ok := db.maps[name]; ok {
+		m, ok := open.(*Map[K, V])
+		if !ok || m.values.codec.Name() != c.codec.Name() {
+			return nil, fmt.Errorf("%w: map %q is open as %T with another type or codec", ErrType, name, open)
+		}
+		return m, nil
+	}
+	m, err := newMap[K, V](db, name, c)
+	if err == nil {
+		db.maps[name] = m
+	}
+	return m, err
+}
+
+func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], error) {
+	keys, err := keycodec.For[K]()
+	if err != nil {
+		return nil, typeError(err, "map %q", name)
+	}
+	values, err := newTyped(db.store, c.codec, reflect.TypeFor[V]())
+	if err != nil {
+		return nil, err
+	}
+	table, err := db.store.Map(name)
+	if err != nil {
+		return nil, err
+	}
+	prefix := append(keycodec.AppendName(nil, name), ':')
+	return &Map[K, V]{db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, values: values, table: table}, nil
+}
+
+// OpenSingleMap opens a store that holds one map, called "map". Its options are those
+// of Open and of OpenMap. Closing the map closes the store.
+func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V], error) {
+	db, err := Open(dir, opts...)
+	if err != nil {
+		return nil, err
+	}
+	m, err := OpenMap[K, V](db, "map")
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	m.single = true
+	return m, nil
+}
+
+// Name returns the name that the map was opened with.
+func (m *Map[K, V]) Name() string { return m.name }
+
+// DB returns the store that the map is kept in.
+func (m *Map[K, V]) DB() *DB { return m.db }
+
+// Get returns the value under key, and whether there is one. The value may be shared
+// with other readers: treat what it points to as read-only. A read that fails goes
+// to the error handler and counts as absent; Load returns the error instead.
+func (m *Map[K, V]) Get(key K) (V, bool) {
+	v, err := m.Load(key)
+	if err != nil && !isNotFound(err) {
+		m.db.report(err)
+	}
+	return v, err == nil
+}
+
+// Load returns the value under key, which is the caller's own. The error is
+// ErrNotFound when there is none, a *CorruptError when it is damaged, ErrType when
+// it is not a V.
+func (m *Map[K, V]) Load(key K) (V, error) {
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	if err := m.encodeKey(buf, key); err != nil {
+		return *new(V), err
+	}
+	e, err := m.db.store.Get(m.table, buf.key)
+	if err != nil {
+		return *new(V), err
+	}
+	return m.decode(buf.key, e)
+}
+
+func (m *Map[K, V]) decode(key []byte, e store.Entry) (V, error) {
+	var v V
+	if err := m.values.decode(key, e, &v); err != nil {
+		return *new(V), err
+	}
+	return v, nil
+}
+
+// encodeKey puts the whole key into buf.key.
+func (m *Map[K, V]) encodeKey(buf *buffer, key K) error {
+	if m.closed.Load() {
+		return ErrClosed
+	}
+	k, err := m.keys.Append(append(buf.key[:0], m.prefix...), key)
+	if err != nil {
+		return typeError(err, "a key of map %q", m.name)
+	}
+	buf.key = k
+	return nil
+}
+
+// Set stores v under key. When it returns nil, the entry survives the death of the
+// process, and that of the machine within the sync interval. The value is encoded
+// before Set returns; the caller may change what it points to afterwards. When it
+// returns an error the map is as it was, unless the error is ErrReadOnly after an
+// I/O failure: then the outcome is known when the store is opened again.
+func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, &v, store.Process) }
+
+// SetFSync is Set that survives a power cut when it returns nil. Concurrent callers
+// share the cost of a sync. The value is visible before it is durable. When the sync
+// fails, the outcome is unknown and the store refuses further writes.
+func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, &v, store.Power) }
+
+func (m *Map[K, V]) set(key K, v *V, d store.Durability) error {
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	if err := m.encodeKey(buf, key); err != nil {
+		return err
+	}
+	return m.values.set(m.table, buf.key, v, d)
+}
+
+// Delete removes the entry of key. It reports whether there was one; when there was
+// none, nothing is written. Its durability is that of Set.
+func (m *Map[K, V]) Delete(key K) (existed bool, err error) { return m.delete(key, store.Process) }
+
+// DeleteFSync is Delete with the durability of SetFSync.
+func (m *Map[K, V]) DeleteFSync(key K) (existed bool, err error) { return m.delete(key, store.Power) }
+
+func (m *Map[K, V]) delete(key K, d store.Durability) (bool, error) {
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	if err := m.encodeKey(buf, key); err != nil {
+		return false, err
+	}
+	return m.db.store.Delete(m.table, buf.key, d)
+}
+
+// Len returns the number of entries.
+func (m *Map[K, V]) Len() int { return m.table.Len() }
+
+// All yields each key and its value, in no order. An entry that is there throughout
+// is yielded exactly once, with the value it has at that moment; one that comes or
+// goes meanwhile may be yielded or not. An entry that cannot be read goes to the
+// error handler and is left out. The store may be used, and changed, in the loop.
+func (m *Map[K, V]) All() iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		for item := range m.db.store.Items(m.table) {
+			k, ok := m.key(item)
+			if !ok {
+				continue
+			}
+			v, err := m.decode(item.Key, item.Entry)
+			if err != nil {
+				m.db.report(err)
+				continue
+			}
+			if !yield(k, v) {
+				return
+			}
+		}
+	}
+}
+
+// key decodes the key of an item; it reports what cannot be used.
+func (m *Map[K, V]) key(item store.Item) (k K, ok bool) {
+	err := item.Err
+	if err == nil && m.closed.Load() {
+		err = ErrClosed
+	}
+	if err == nil {
+		if k, err = m.keys.Decode(item.Key[len(m.prefix):]); err != nil {
+			err = typeError(err, "key %q of map %q", item.Key, m.name)
+		}
+	}
+	m.db.report(err)
+	return k, err == nil
+}
+
+// Keys yields each key, as All does. No value is read.
+func (m *Map[K, V]) Keys() iter.Seq[K] {
+	return func(yield func(K) bool) {
+		for item := range m.db.store.Keys(m.table) {
+			if k, ok := m.key(item); ok && !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+// Values yields each value, as All does.
+func (m *Map[K, V]) Values() iter.Seq[V] {
+	return func(yield func(V) bool) {
+		for _, v := range m.All() {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// Range calls f for each entry, as All does, until f returns false.
+func (m *Map[K, V]) Range(f func(key K, v V) bool) {
+	for k, v := range m.All() {
+		if !f(k, v) {
+			return
+		}
+	}
+}
+
+// Sync returns when every write to the map before the call is on the disk.
+func (m *Map[K, V]) Sync() error {
+	if m.closed.Load() {
+		return ErrClosed
+	}
+	return m.db.FSyncAll()
+}
+
+// Close makes the writes to the map durable and ends its use: every holder of this
+// *Map gets ErrClosed from then on, and the map can be opened with other types.
+// Closing the map of OpenSingleMap closes its store. Calls after the first return nil.
+func (m *Map[K, V]) Close() error {
+	if m.closed.Swap(true) {
+		return nil
+	}
+	m.db.mu.Lock()
+	delete(m.db.maps, m.name)
+	m.db.mu.Unlock()
+	if m.single {
+		return m.db.Close()
+	}
+	if err := m.db.FSyncAll(); err != nil && !errors.Is(err, ErrClosed) && !m.db.store.ReadOnly() {
+		return err
+	}
+	return nil
+}

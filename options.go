@@ -1,0 +1,105 @@
+package copal
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Codec turns values into bytes and back; package codec has those that come with copal.
+type Codec = codec.Codec
+
+// Option is a setting of a store. Every MapOption is one too: given to Open, it is
+// the default of the store's maps.
+type Option interface {
+	applyStore(*config)
+}
+
+// MapOption is a setting of one map.
+type MapOption interface {
+	Option
+	applyMap(*mapConfig)
+}
+
+// config collects the options of a store.
+type config struct {
+	readOnly     bool
+	syncInterval time.Duration
+	onError      func(error)
+	maps         mapConfig
+
+	// Seams, set by tests.
+	fsys         vfs.FS
+	clock        clock.Clock
+	random       func() uint64
+	segmentBytes int64
+	inline       bool
+}
+
+// mapConfig collects the options of a map.
+type mapConfig struct {
+	codec Codec
+}
+
+type storeOption func(*config)
+
+func (o storeOption) applyStore(c *config) { o(c) }
+
+type mapOption func(*mapConfig)
+
+func (o mapOption) applyStore(c *config)  { o(&c.maps) }
+func (o mapOption) applyMap(c *mapConfig) { o(c) }
+
+func newConfig(opts []Option) (config, error) {
+	c := config{
+		syncInterval: time.Second,
+		onError:      func(err error) { log.Print(err) },
+		maps:         mapConfig{codec: codec.JSON},
+	}
+	for _, o := range opts {
+		if o != nil {
+			o.applyStore(&c)
+		}
+	}
+	switch {
+	case c.syncInterval <= 0:
+		return c, fmt.Errorf("copal: a sync interval of %v; it must be positive", c.syncInterval)
+	case c.maps.codec == nil:
+		return c, fmt.Errorf("%w: WithCodec(nil)", ErrType)
+	case c.onError == nil:
+		return c, fmt.Errorf("copal: WithErrorHandler(nil)")
+	}
+	return c, nil
+}
+
+// SyncInterval is the longest time that a Set or Delete waits for the disk: it
+// survives the death of the process at once, and a power cut after d at the latest.
+// The default is one second. A short interval loses less in a power cut; a long one,
+// of many minutes even, spares the disk. d must be positive.
+func SyncInterval(d time.Duration) Option {
+	return storeOption(func(c *config) { c.syncInterval = d })
+}
+
+// ReadOnly opens an existing store for reading, beside a process that writes or
+// none. What is there when it is opened is what it shows. Writes return ErrReadOnly.
+func ReadOnly() Option {
+	return storeOption(func(c *config) { c.readOnly = true })
+}
+
+// WithErrorHandler passes to f each error that no call can return: of syncing in the
+// background, and of the reads behind Get, All, Keys, Values and Range. f may be
+// called by several goroutines at once and must not close the store. Without this
+// option such errors go to the standard logger of package log.
+func WithErrorHandler(f func(error)) Option {
+	return storeOption(func(c *config) { c.onError = f })
+}
+
+// WithCodec stores the values of a map with c instead of codec.JSON. Records that
+// are there already are read with the codec that wrote them.
+func WithCodec(c Codec) MapOption {
+	return mapOption(func(m *mapConfig) { m.codec = c })
+}

@@ -1,0 +1,92 @@
+package copal
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"github.com/copaldb/copal/internal/store"
+)
+
+// Put stores value under key, as raw bytes. Both may be any bytes, and empty. A map
+// called users and the raw keys that begin with "users:" are the same entries; a
+// typed read takes raw bytes as JSON text. Like Map.Set, Put survives the death of the
+// process when it returns.
+func (db *DB) Put(key, value []byte) error {
+	return db.store.Set(nil, key, value, 0, store.Process)
+}
+
+// Get returns the bytes stored under key, of raw entries and of typed ones alike.
+// They are the caller's. The error is ErrNotFound when there is no entry.
+func (db *DB) Get(key []byte) ([]byte, error) {
+	e, err := db.store.Get(nil, key)
+	return e.Value, err
+}
+
+// Has reports whether there is an entry under key.
+func (db *DB) Has(key []byte) (bool, error) { return db.store.Has(nil, key) }
+
+// Delete removes the entry under key. It reports whether there was one.
+func (db *DB) Delete(key []byte) (existed bool, err error) {
+	return db.store.Delete(nil, key, store.Process)
+}
+
+// Scan yields the entries whose keys begin with prefix, raw and typed, in the order
+// of the bytes of their keys. Key and value are the caller's. The keys that match
+// are held in memory while it runs; the values are read one by one, and an entry
+// that is deleted meanwhile is left out. A read that fails goes to the error handler.
+func (db *DB) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for _, key := range db.sortedKeys(prefix) {
+			value, err := db.Get(key)
+			if isNotFound(err) {
+				continue
+			}
+			if err != nil {
+				db.report(err)
+				if err == ErrClosed {
+					return
+				}
+				continue
+			}
+			if !yield(key, value) {
+				return
+			}
+		}
+	}
+}
+
+// ScanKeys is Scan without the values.
+func (db *DB) ScanKeys(prefix []byte) iter.Seq[[]byte] {
+	return func(yield func(key []byte) bool) {
+		for _, key := range db.sortedKeys(prefix) {
+			if !yield(key) {
+				return
+			}
+		}
+	}
+}
+
+func (db *DB) sortedKeys(prefix []byte) [][]byte {
+	var keys [][]byte
+	for _, t := range db.store.Tables() {
+		if !couldHold(t.Name(), prefix) {
+			continue
+		}
+		for item := range db.store.Keys(t) {
+			db.report(item.Err)
+			if item.Err == nil && bytes.HasPrefix(item.Key, prefix) {
+				keys = append(keys, item.Key)
+			}
+		}
+	}
+	slices.SortFunc(keys, bytes.Compare)
+	return keys
+}
+
+// couldHold reports whether the table of the map with this escaped name, "" for the
+// raw one, can have keys with the prefix.
+func couldHold(name string, prefix []byte) bool {
+	own := []byte(name + ":")
+	return name == "" || bytes.HasPrefix(own, prefix) || bytes.HasPrefix(prefix, own)
+}

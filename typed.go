@@ -1,0 +1,143 @@
+package copal
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/store"
+)
+
+// typed is a Go type in one store: how its values are encoded there, and how the
+// values under each schema that the log has are decoded into it.
+//
+// A record is decoded by the schema it carries, never by the codec that the map
+// happens to be open with. Raw bytes are taken as JSON text, so that what a shell or
+// a server wrote can be read.
+type typed struct {
+	store *store.Store
+	codec Codec
+	goval reflect.Type
+	plan  codec.Type
+
+	number   atomic.Uint64 // of the schema, 0 until the first write
+	decoders sync.Map      // schema number → codec.Decoder
+}
+
+func newTyped(s *store.Store, c Codec, t reflect.Type) (*typed, error) {
+	plan, err := c.Compile(t)
+	if err != nil {
+		return nil, typeError(err, "values of type %v cannot be kept by codec %s", t, c.Name())
+	}
+	return &typed{store: s, codec: c, goval: t, plan: plan}, nil
+}
+
+// set encodes what v points to and stores it under key.
+func (t *typed) set(table *store.Table, key []byte, v any, d store.Durability) error {
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	value, err := t.plan.Append(buf.value[:0], v)
+	if err != nil {
+		return typeError(err, "the value for key %q", key)
+	}
+	buf.value = value
+	schema, err := t.schema()
+	if err != nil {
+		return err
+	}
+	return t.store.Set(table, key, value, schema, d)
+}
+
+// schema returns the number under which the log knows the type's schema.
+func (t *typed) schema() (uint64, error) {
+	text := t.plan.Schema()
+	if n := t.number.Load(); n != 0 || text == "" {
+		return n, nil
+	}
+	n, err := t.store.SchemaNumber(store.Schema{Codec: t.codec.Name(), Text: text})
+	if err == nil {
+		t.number.Store(n)
+	}
+	return n, err
+}
+
+// decode decodes an entry into the zero value that v points to.
+func (t *typed) decode(key []byte, e store.Entry, v any) error {
+	d, err := t.decoder(e.Schema)
+	if err == nil {
+		err = d.Decode(e.Value, v)
+	}
+	if err != nil {
+		return typeError(err, "the value under key %q, written as %s, is not a %v", key, t.describe(e.Schema), t.goval)
+	}
+	return nil
+}
+
+func (t *typed) decoder(number uint64) (codec.Decoder, error) {
+	if d, ok := t.decoders.Load(number); ok {
+		return d.(codec.Decoder), nil
+	}
+	d, err := t.compileDecoder(number)
+	if err != nil {
+		return nil, err
+	}
+	t.decoders.Store(number, d)
+	return d, nil
+}
+
+func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
+	schema, ok := t.store.Schema(number)
+	switch {
+	case number == 0 && t.plan.Schema() == "":
+		return t.plan.Decoder("")
+	case number == 0:
+		schema = store.Schema{Codec: codec.JSON.Name()}
+	case !ok:
+		return nil, fmt.Errorf("the log has no schema %d", number)
+	}
+	plan := t.plan
+	if schema.Codec != t.codec.Name() {
+		c := codecNamed(schema.Codec)
+		if c == nil {
+			return nil, fmt.Errorf("codec %q is not known here", schema.Codec)
+		}
+		var err error
+		if plan, err = c.Compile(t.goval); err != nil {
+			return nil, err
+		}
+	}
+	return plan.Decoder(schema.Text)
+}
+
+// codecNamed finds a codec that comes with copal, or returns nil.
+func codecNamed(name string) Codec {
+	for _, c := range []Codec{codec.JSON, codec.Bytes} {
+		if c.Name() == name {
+			return c
+		}
+	}
+	return nil
+}
+
+// describe says for an error message how the values of a schema were written.
+func (t *typed) describe(number uint64) string {
+	if number == 0 {
+		return "raw bytes"
+	}
+	s, _ := t.store.Schema(number)
+	return s.Codec
+}
+
+// buffer holds a key and a value while they are written.
+type buffer struct{ key, value []byte }
+
+var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+// release gives the buffer back, unless it has grown too large to keep.
+func (b *buffer) release() {
+	if cap(b.key)+cap(b.value) <= 64<<10 {
+		buffers.Put(b)
+	}
+}

@@ -1,0 +1,58 @@
+package copal
+
+import (
+	"reflect"
+
+	"github.com/copaldb/copal/internal/store"
+)
+
+// Set keeps one value under a name of its own, without a map: settings, a cursor, a
+// checksum. The name is a raw key, in which no byte has a meaning of its own; as
+// such it shares a key space with the keys of the maps, which begin with the map's
+// name and a colon. Like Map.Set, it survives the death of the process when it returns.
+func Set[T any](db *DB, name string, v T) error {
+	t, err := db.typed(reflect.TypeFor[T]())
+	if err != nil {
+		return err
+	}
+	return t.set(nil, []byte(name), &v, store.Process)
+}
+
+// Get returns the value that Set has put under name. The error is ErrNotFound when
+// there is none, and ErrType when what is there is not a T.
+func Get[T any](db *DB, name string) (T, error) {
+	var v T
+	t, err := db.typed(reflect.TypeFor[T]())
+	if err != nil {
+		return v, err
+	}
+	key := []byte(name)
+	e, err := db.store.Get(nil, key)
+	if err != nil {
+		return v, err
+	}
+	if err := t.decode(key, e, &v); err != nil {
+		return *new(T), err
+	}
+	return v, nil
+}
+
+// Delete removes the value under name. It reports whether there was one.
+func Delete(db *DB, name string) (existed bool, err error) {
+	return db.store.Delete(nil, []byte(name), store.Process)
+}
+
+// typed returns the store's one instance for a type.
+func (db *DB) typed(t reflect.Type) (*typed, error) {
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if v := db.values[t]; v != nil {
+		return v, nil
+	}
+	v, err := newTyped(db.store, db.config.maps.codec, t)
+	if err != nil {
+		return nil, err
+	}
+	db.values[t] = v
+	return v, nil
+}
