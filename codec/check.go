@@ -63,7 +63,7 @@ func (c checker) check(n *node, v reflect.Value, depth int) *fault {
 	case KindTime:
 		return c.checkTime(v)
 	case KindText:
-		return c.checkText(v)
+		return checkText(v)
 	case KindJSON:
 		return c.checkJSON(n, v)
 	case KindAny:
@@ -133,10 +133,7 @@ func (c checker) checkTime(v reflect.Value) *fault {
 }
 
 // checkText leaves a MarshalText that fails to encoding/json, which will say so.
-func (c checker) checkText(v reflect.Value) *fault {
-	if !c.full {
-		return nil
-	}
+func checkText(v reflect.Value) *fault {
 	text, err := receiver(v).(encoding.TextMarshaler).MarshalText()
 	if err == nil && !utf8.Valid(text) {
 		return faultf("the text %s is not UTF-8", shorten(string(text)))
@@ -158,9 +155,6 @@ func receiver(v reflect.Value) any {
 func (c checker) checkJSON(n *node, v reflect.Value) *fault {
 	if n.raw {
 		return c.checkRaw(v.Bytes())
-	}
-	if !c.full {
-		return nil
 	}
 	out, err := receiver(v).(json.Marshaler).MarshalJSON()
 	if err == nil && bytes.Contains(out, escaped) {

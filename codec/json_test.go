@@ -370,6 +370,8 @@ type fold struct{ s string }
 func (f fold) MarshalText() ([]byte, error)  { return []byte(strings.ReplaceAll(f.s, "A", "a")), nil }
 func (f *fold) UnmarshalText(b []byte) error { f.s = string(b); return nil }
 
+type addrKey struct{ netip.Addr }
+
 type intTextByPointer int
 
 func (i *intTextByPointer) MarshalText() ([]byte, error) { return nil, nil }
@@ -390,6 +392,8 @@ func TestJSONMapKeys(t *testing.T) {
 	keeps(t, map[netip.Addr]string{netip.MustParseAddr("::1"): "lo"}, `{"::1":"lo"}`)
 	at := time.Date(2020, 1, 2, 3, 4, 5, 6, time.UTC)
 	keeps(t, map[time.Time]int{at: 1}, `{"2020-01-02T03:04:05.000000006Z":1}`)
+
+	keeps(t, map[addrKey]int{{netip.MustParseAddr("::1")}: 1}, `{"::1":1}`)
 
 	refusesType[map[float64]int](t, "float64")
 	refusesType[map[bool]int](t, "bool")
@@ -584,7 +588,28 @@ type (
 		M int
 	}
 	NilStamp struct{ *stamped }
-	Two      struct {
+	Circle   struct {
+		*Circle
+		stamped
+	}
+	WithBase struct {
+		stamped
+		base
+	}
+	WithDeep struct {
+		stamped
+		deepStamp
+	}
+	WithRing struct {
+		stamped
+		ring
+	}
+	ring      struct{ *gnir }
+	gnir      struct{ *ring }
+	deepStamp struct{ ofStamped }
+	ofStamped struct{ stamped }
+	AloneHalf struct{ onlyReadsText }
+	Two       struct {
 		stamped
 		stampedPointer
 		N int
@@ -619,11 +644,16 @@ func TestJSONPromotedMethods(t *testing.T) {
 	refusesType[DeepEvent](t, "embedded field ByValue")
 	refusesType[OwnHalf](t, "UnmarshalJSON of its embedded field stamped", "without N")
 	refusesType[NilStamp](t, "may be nil")
+	refusesType[WithBase](t, "without base")
+	refusesType[WithDeep](t, "without deepStamp")
+	refusesType[Circle](t, "without Circle")
+	refusesType[AloneHalf](t, "UnmarshalText")
 	refusesType[struct{ json.Marshaler }](t, "may be nil")
 	refusesType[struct{ time.Time }](t, "name")
 	refusesType[Two](t, "not called where it is embedded")
 
 	keeps(t, Alone{time.Unix(5, 0).UTC()}, `"1970-01-01T00:00:05Z"`)
+	keeps(t, WithRing{stamped: stamped{"x"}}, `"x"`)
 	keeps(t, AloneStamped{stamped{"x"}}, `"x"`)
 	keeps(t, AlonePointer{stampedPointer{"x"}}, `"x"`)
 	keeps(t, &AloneAndMutex{stamped: stamped{"x"}}, `"x"`)
@@ -918,6 +948,60 @@ func TestJSONNamesThatDifferInCase(t *testing.T) {
 	}
 }
 
+type omittedByPointer struct{ T time.Time }
+
+func (o *omittedByPointer) IsZero() bool { return o.T.IsZero() || o.T.Unix() == 0 }
+
+type failingText struct{ N int }
+
+func (failingText) MarshalText() ([]byte, error) { return nil, errNotToday }
+func (*failingText) UnmarshalText([]byte) error  { return errNotToday }
+
+// The walk that finds an invalid string passes by everything else, whatever its kind.
+func TestJSONFullWalk(t *testing.T) {
+	odd := time.Unix(0, 0).In(time.FixedZone("", 1))
+	type all struct {
+		B  bool
+		Y  []byte
+		N  int
+		F  []float32
+		T  time.Time
+		X  map[netip.Addr]textOf
+		I  map[int]bool
+		J  *viaAlias
+		R  json.RawMessage
+		Z  omittedByPointer  `json:",omitzero"`
+		Zp *omittedByPointer `json:",omitzero"`
+		Zn *omittedByPointer `json:",omitzero"`
+		Zm zeroAtNine        `json:",omitzero"`
+		Zi any               `json:",omitzero"`
+		E  int               `json:",omitempty"`
+		Es struct{}          `json:",omitempty"`
+		*Base
+		A any
+		S string
+	}
+	v := all{R: json.RawMessage(`"\ufffd null"`), X: map[netip.Addr]textOf{{}: "t"}, I: map[int]bool{5: true}, J: &viaAlias{"\ufffd"},
+		F: []float32{1}, Z: omittedByPointer{odd}, Zp: &omittedByPointer{odd}, A: []any{nil, true, "\ufffd", 1.5, map[string]any{"": nil}}}
+	text := encode(t, v)
+	v.S = "\xff"
+	refusesValue(t, v, "all.S: ")
+	v.S, v.Zi = "", 1
+	refusesValue(t, v, "all.Zi: ")
+	if back := encode(t, decode[all](t, text)); back != text {
+		t.Errorf("%s comes back as %s", text, back)
+	}
+
+	refusesValue(t, failingText{}, "not today")
+	refusesValue(t, map[failingText]int{{}: 1}, "not today")
+	refusesValue(t, struct {
+		A, B any
+		C    failingText
+		D    string
+	}{A: "\xff"}, ".A: ", "not UTF-8")
+	refusesValue(t, []failing{{}}, "not today")
+}
+
 type failing struct{ N int }
 
 var errNotToday = errors.New("not today")
@@ -1006,7 +1090,14 @@ func TestJSONConcurrentUse(t *testing.T) {
 	wg.Wait()
 }
 
-func TestJSONCompileNothing(t *testing.T) {
+func TestJSONCompileEnds(t *testing.T) {
+	deep := reflect.TypeFor[int]()
+	for range 1001 {
+		deep = reflect.SliceOf(deep)
+	}
+	if _, err := codec.JSON.Compile(deep); !errors.Is(err, codec.ErrType) {
+		t.Error(err)
+	}
 	if _, err := codec.JSON.Compile(nil); !errors.Is(err, codec.ErrType) {
 		t.Error(err)
 	}

@@ -178,8 +178,11 @@ func stored(f reflect.StructField, around ...reflect.Type) bool {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if !f.Anonymous || t.Kind() != reflect.Struct || methodsOf(t).any() {
+	if !f.Anonymous || t.Kind() != reflect.Struct {
 		return f.IsExported()
+	}
+	if methodsOf(t).any() {
+		return true
 	}
 	if slices.Contains(around, t) {
 		return false

@@ -19,8 +19,8 @@ type element struct {
 	compare func(p, q unsafe.Pointer) int
 }
 
-// elementOf returns the element of type t, or the zero element if t is neither a
-// bool nor a number.
+// elementOf returns the element of type t, or one without functions if t is neither
+// a bool nor a number, or a byte, of which arrays are hex.
 func elementOf(t reflect.Type) element {
 	e := element{size: t.Size()}
 	switch t.Kind() {
@@ -43,8 +43,6 @@ func elementOf(t reflect.Type) element {
 		}
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		switch uintForm(t) {
-		case formUint8:
-			uintElement[uint8](&e)
 		case formUint16:
 			uintElement[uint16](&e)
 		case formUint32:
@@ -71,7 +69,7 @@ func intElement[T int8 | int16 | int32 | int64](e *element) {
 	e.compare = compareMemory[T]
 }
 
-func uintElement[T uint8 | uint16 | uint32 | uint64](e *element) {
+func uintElement[T uint16 | uint32 | uint64](e *element) {
 	e.append = func(dst []byte, p unsafe.Pointer) []byte {
 		return strconv.AppendUint(dst, uint64(*(*T)(p)), 10)
 	}

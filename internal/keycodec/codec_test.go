@@ -123,6 +123,7 @@ func TestGoldenKeyBytes(t *testing.T) {
 	golden(t, "[2]int8", true, map[string][2]int8{"-128,127": {-128, 127}})
 	golden(t, "[2]int64", true, map[string][2]time.Duration{"1,2": {1, 2}})
 	golden(t, "[2]uint16", true, map[string][2]uint16{"0,65535": {0, 65535}})
+	golden(t, "[2]uint32", true, map[string][2]uint32{"9,4294967295": {9, math.MaxUint32}})
 	golden(t, "[1]uint64", true, map[string][1]uint64{"18446744073709551615": {math.MaxUint64}})
 	golden(t, "[0]int", true, map[string][0]int{"": {}})
 	golden(t, "[2]bool", true, map[string][2]bool{"true,false": {true, false}})
@@ -215,6 +216,7 @@ func TestDecodeRefusesOtherSpellings(t *testing.T) {
 	notKeys[[2]byte](t, "", "00", "0", "00ff0", "00FF", "0g00", "000000", "00,00")
 	notKeys[[2]int](t, "", "1", "1,", ",1", "1,2,3", "1,02", "1, 2")
 	notKeys[[0]int](t, "0", ",")
+	notKeys[[2]uint32](t, "1,4294967296", "01,2", "-1,2")
 	notKeys[[2]bool](t, "true", "true,maybe", "true,false,true")
 	notKeys[[2]float64](t, "1,1.0", "-0,1", "1,NAN")
 	notKeys[time.Time](t, "", "2006-01-02T15:04:05Z", "2006-01-02T15:04:05.000000000+00:00", "2006-01-02T15:04:05,000000000Z",

@@ -25,7 +25,6 @@
 package record
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -107,12 +106,18 @@ type Salt uint64
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seed is the checksum's state before the first byte of a record at offset.
+// seed is the checksum's state before the first byte of a record at offset: that of
+// the sixteen bytes of salt and offset, most significant first. (Not a slice handed to
+// crc32.Update, which would move it to the heap.)
 func (s Salt) seed(offset int64) uint32 {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], uint64(s))
-	binary.BigEndian.PutUint64(b[8:], uint64(offset))
-	return crc32.Update(0, castagnoli, b[:])
+	crc := ^uint32(0)
+	for shift := 56; shift >= 0; shift -= 8 {
+		crc = castagnoli[byte(crc)^byte(s>>shift)] ^ crc>>8
+	}
+	for shift := 56; shift >= 0; shift -= 8 {
+		crc = castagnoli[byte(crc)^byte(offset>>shift)] ^ crc>>8
+	}
+	return ^crc
 }
 
 // Append appends to dst the record that stands at offset in a segment of this salt.
@@ -137,8 +142,13 @@ func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byt
 	dst = append(dst, ' ')
 	dst = append(dst, value...)
 	dst = append(dst, '\n')
-	putCRC(dst[start:], crc32.Update(s.seed(offset), castagnoli, dst[start+8:]))
+	putCRC(dst[start:], s.checksum(dst[start:], offset))
 	return dst
+}
+
+// checksum is that of the record b, which begins with the place for it.
+func (s Salt) checksum(b []byte, offset int64) uint32 {
+	return crc32.Update(s.seed(offset), castagnoli, b[8:])
 }
 
 // appendAttributes writes the attributes in the order of their tags.
@@ -237,7 +247,7 @@ func (s Salt) Verify(b []byte, offset int64, h *Head, head int) (key, value []by
 		return nil, nil, ErrShort
 	}
 	want, ok := parseCRC(b)
-	if !ok || crc32.Update(s.seed(offset), castagnoli, b[8:]) != want {
+	if !ok || s.checksum(b, offset) != want {
 		return nil, nil, ErrChecksum
 	}
 	key, value = b[head:head+h.KeyBytes:head+h.KeyBytes], b[head+h.KeyBytes+1:len(b)-1:len(b)-1]

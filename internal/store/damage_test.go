@@ -58,7 +58,7 @@ func newVictim(t *testing.T, end ending) victim {
 	}
 	v.mem = mem.ProcessCrash()
 	if end == cut {
-		v.mem.SetBootID("after the power cut")
+		v.mem.SetCacheID("after the power cut")
 	}
 	return v
 }

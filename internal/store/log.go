@@ -36,7 +36,7 @@ type log struct {
 	fsys    vfs.FS
 	dir     string
 	storeID uint64
-	boot    string // of the machine, "" when unknown
+	cacheID string // see vfs.FS
 	clock   clock.Clock
 	random  func() uint64
 	report  func(error) // tells the user about an error that no call can return
@@ -343,7 +343,13 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	m.drop(drop)
 	m.seal(seal)
 	m.Segments = append(m.Segments, s.manifestEntry(false))
-	m.Edit++
+	if m.Edit++; m.Edit == 1 {
+		// The directory may be new, and the process that made it may have died
+		// before it was durable.
+		if err := l.fsys.SyncDir(filepath.Dir(filepath.Clean(l.dir))); err != nil {
+			return nil, l.refusal(err)
+		}
+	}
 	if err := writeManifest(l.fsys, l.dir, m); err != nil {
 		// The swap may have happened. Then the new segment is named and must stay,
 		// but nothing depends on it: the next manifest is a successor of either.

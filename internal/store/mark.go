@@ -19,14 +19,14 @@ import (
 // The file has two slots of one sector each, written in turn, so that a torn
 // write leaves the mark before it. The mark with the higher sequence number counts.
 //
-// It also names the boot of the machine in which it was written. Within one boot
-// the page cache has survived whatever ended the process, and so a hole in the
-// log is damage; after another boot it may be what a power cut left.
+// It also names the life of the page cache under which it was written. While that
+// goes on, the cache has survived whatever ended the process, and so a hole in the
+// log is damage; in another one it may be what a power cut left.
 
 const (
-	markName     = "SYNCED"
-	markSlot     = 512
-	maxBootBytes = 64
+	markName      = "SYNCED"
+	markSlot      = 512
+	maxCacheBytes = 64
 )
 
 type mark struct {
@@ -34,18 +34,18 @@ type mark struct {
 	Segment record.SegmentID
 	Offset  int64 // end of the last synced record
 	Seq     uint64
-	Boot    string // "" when unknown, or when a sync failed and the cache is not to be trusted
+	Cache   string // "" when unknown, or when a sync failed and the cache is not to be trusted
 }
 
 // encode pads the line with spaces to one sector:
 //
-//	copal synced 1 store 5f3a91c2d4e5f607 segment 2 offset 1f00 seq 2f boot 0f3c… 1f0c9a3e
+//	copal synced 1 store 5f3a91c2d4e5f607 segment 2 offset 1f00 seq 2f cache 0f3c… 1f0c9a3e
 func (m *mark) encode() []byte {
-	boot := m.Boot
-	if boot == "" || len(boot) > maxBootBytes {
-		boot = "-"
+	cache := m.Cache
+	if cache == "" || len(cache) > maxCacheBytes {
+		cache = "-"
 	}
-	line := fmt.Sprintf("%s store %016x segment %s offset %x seq %x boot %s", record.Title("synced"), m.Store, m.Segment, m.Offset, m.Seq, boot)
+	line := fmt.Sprintf("%s store %016x segment %s offset %x seq %x cache %s", record.Title("synced"), m.Store, m.Segment, m.Offset, m.Seq, cache)
 	for len(line)+10 < markSlot {
 		line += " "
 	}
@@ -61,9 +61,9 @@ func parseMark(text []byte) (*mark, error) {
 		body = body[:len(body)-1]
 	}
 	f := record.NewFields(body)
-	m := &mark{Store: f.Fixed("store"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq"), Boot: f.Word("boot")}
-	if m.Boot == "-" {
-		m.Boot = ""
+	m := &mark{Store: f.Fixed("store"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq"), Cache: f.Word("cache")}
+	if m.Cache == "-" {
+		m.Cache = ""
 	}
 	return m, f.End()
 }
@@ -90,7 +90,7 @@ func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 
 // beats reports whether m counts rather than o: of two at one place, the one that claims less.
 func (m *mark) beats(o *mark) bool {
-	return o == nil || m.Seq > o.Seq || m.Seq == o.Seq && m.Boot == ""
+	return o == nil || m.Seq > o.Seq || m.Seq == o.Seq && m.Cache == ""
 }
 
 // marker writes marks, to the two slots in turn.

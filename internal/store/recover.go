@@ -32,11 +32,11 @@ import (
 //
 // Damage is a *CorruptError and the store does not open.
 type recovery struct {
-	store    *Store
-	log      *log
-	mark     *mark
-	sameBoot bool // the page cache has survived since the mark was written
-	readOnly bool
+	store     *Store
+	log       *log
+	mark      *mark
+	sameCache bool // the page cache has survived since the mark was written
+	readOnly  bool
 
 	next   uint64              // expected sequence number, 0 before the first record
 	groups map[uint64][]member // records that wait for the commit of their group
@@ -71,7 +71,7 @@ func (s *Store) recover() error {
 			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.dir))
 		}
 	}
-	r.sameBoot = r.mark != nil && r.mark.Boot != "" && r.mark.Boot == l.boot
+	r.sameCache = r.mark != nil && r.mark.Cache != "" && r.mark.Cache == l.cacheID
 	l.manifest, l.storeID = m, m.Store
 	if err := r.orphans(); err != nil {
 		return err
@@ -248,7 +248,7 @@ func (r *recovery) open(seg *segment, size int64) error {
 			return formatError(seg.path, d.offset, d.reason)
 		}
 		if end < cached {
-			r.sameBoot = false // the cache held more than the disk: a sync had failed
+			r.sameCache = false // the cache held more than the disk: a sync had failed
 		}
 		if err := r.judge(seg, d, size); err != nil {
 			return err
@@ -296,7 +296,7 @@ func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
 	case r.next == 0 || e.Seq == r.next:
 		return false, nil
 	}
-	if r.mark != nil && r.mark.Seq >= r.next || r.sameBoot || e.Seq < r.next {
+	if r.mark != nil && r.mark.Seq >= r.next || r.sameCache || e.Seq < r.next {
 		where := &CorruptError{File: seg.path, Offset: seg.head, Reason: "the segment"}
 		if r.tornAt != nil {
 			*where = *r.tornAt
@@ -329,7 +329,7 @@ func (r *recovery) judge(seg *segment, d *damage, size int64) error {
 	if m := r.mark; m != nil && (m.Segment == seg.id && m.Offset > d.offset || m.Segment > seg.id && m.Seq >= r.next) {
 		return &CorruptError{File: seg.path, Offset: d.offset, Reason: d.reason.Error()}
 	}
-	if !r.sameBoot {
+	if !r.sameCache {
 		return nil
 	}
 	s := &scanner{file: seg.file, salt: seg.salt, offset: d.offset, end: size}

@@ -157,7 +157,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.space(0)
 	s.log = &log{
 		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: opts.OnError,
-		boot: opts.FS.BootID(), limit: opts.SegmentBytes, inline: opts.Inline, wake: make(chan struct{}, 1),
+		cacheID: opts.FS.CacheID(dir), limit: opts.SegmentBytes, inline: opts.Inline, wake: make(chan struct{}, 1),
 	}
 	s.log.syncDone = sync.NewCond(&s.log.syncMu)
 	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
@@ -365,11 +365,13 @@ func (s *Store) replay(e entry, a Address) error {
 		return s.replaySystem(e)
 	}
 	sp := s.space(e.Space)
-	if e.Op == record.Range {
-		return s.replayRange(sp, e.key)
-	}
-	if e.Op == record.Part {
-		return nil
+	switch {
+	case e.Op == record.Part:
+		return nil // counts when a record that commits it does
+	case e.Op == record.Range && e.Kind == record.Element:
+		return s.replayRange([]*Table{sp.elements}, e.key)
+	case e.Op == record.Range:
+		return s.replayRange(sp.tables(), e.key)
 	}
 	t := sp.route(e.Kind, e.key)
 	hash := hashOf(e.key)
@@ -386,8 +388,8 @@ func (s *Store) replay(e entry, a Address) error {
 }
 
 // replayRange deletes the keys with the given prefix.
-func (s *Store) replayRange(sp *space, prefix []byte) error {
-	for _, t := range append(sp.tables(), sp.elements) {
+func (s *Store) replayRange(tables []*Table, prefix []byte) error {
+	for _, t := range tables {
 		for a := range t.addresses() {
 			e, err := s.readAt(a)
 			if err != nil {

@@ -83,7 +83,7 @@ func (l *log) mark(durably bool) {
 		return
 	}
 	if l.durable != l.marked {
-		if err := l.marker.write(l.markOf(l.durable, l.boot)); err != nil {
+		if err := l.marker.write(l.markOf(l.durable, l.cacheID)); err != nil {
 			l.reportError("noting how far the log is synced", err)
 			return
 		}
@@ -94,8 +94,8 @@ func (l *log) mark(durably bool) {
 	}
 }
 
-func (l *log) markOf(p position, boot string) *mark {
-	return &mark{Store: l.storeID, Segment: p.segment.id, Offset: p.offset, Seq: p.seq, Boot: boot}
+func (l *log) markOf(p position, cache string) *mark {
+	return &mark{Store: l.storeID, Segment: p.segment.id, Offset: p.offset, Seq: p.seq, Cache: cache}
 }
 
 func (l *log) reportError(what string, err error) {

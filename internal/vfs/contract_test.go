@@ -410,17 +410,17 @@ func TestConcurrentUse(t *testing.T) {
 	})
 }
 
-func TestBootID(t *testing.T) {
-	if id := OS().BootID(); runtime.GOOS == "linux" && len(id) != 36 {
-		t.Errorf("boot id %q", id)
+func TestCacheID(t *testing.T) {
+	if id := OS().CacheID(t.TempDir()); id != "" && len(id) < 38 {
+		t.Errorf("cache id %q", id)
 	}
 	m := NewMem()
-	if m.BootID() == NewMem().BootID() {
-		t.Error("two machines with one boot id")
+	if m.CacheID("") == NewMem().CacheID("") {
+		t.Error("two machines with one cache id")
 	}
-	m.SetBootID("again")
-	if m.BootID() != "again" {
-		t.Errorf("boot id %q", m.BootID())
+	m.SetCacheID("again")
+	if m.CacheID("") != "again" {
+		t.Errorf("cache id %q", m.CacheID(""))
 	}
 }
 

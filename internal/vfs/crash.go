@@ -152,7 +152,7 @@ func (m *Mem) ProcessCrash() *Mem {
 		}
 		return t
 	}
-	out := &Mem{dirs: map[string]map[string]*node{}, locked: map[*node]bool{}, bootID: m.bootID}
+	out := &Mem{dirs: map[string]map[string]*node{}, locked: map[*node]bool{}, cacheID: m.cacheID}
 	for dir, entries := range m.dirs {
 		out.dirs[dir] = make(map[string]*node, len(entries))
 		for base, n := range entries {

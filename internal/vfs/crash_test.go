@@ -424,7 +424,7 @@ func TestProcessCrashKeepsTheCache(t *testing.T) {
 	if got := show(t, after); got != "LOCK= f=AB.. h=G" {
 		t.Fatalf("found %q", got)
 	}
-	if after.BootID() != m.BootID() {
+	if after.CacheID("") != m.CacheID("") {
 		t.Error("the machine did not stop")
 	}
 	_, err = after.Lock("LOCK")
@@ -455,12 +455,12 @@ func TestPowerCutImagesAreIndependent(t *testing.T) {
 	_, err := m.Lock("LOCK")
 	check(t, err)
 	put(t, f, 0, "A")
-	boots := map[string]bool{m.BootID(): true}
+	boots := map[string]bool{m.CacheID(""): true}
 	for image := range m.PowerCuts(0, nil) {
-		if boots[image.BootID()] {
-			t.Error("an old boot id")
+		if boots[image.CacheID("")] {
+			t.Error("an old cache id")
 		}
-		boots[image.BootID()] = true
+		boots[image.CacheID("")] = true
 		_, err := image.Lock("LOCK")
 		check(t, err)
 		before := show(t, image)

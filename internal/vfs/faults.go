@@ -243,7 +243,7 @@ func (f *Faulty) Lock(name string) (lock io.Closer, err error) {
 	return lock, err
 }
 
-func (f *Faulty) BootID() string { return f.fs.BootID() }
+func (f *Faulty) CacheID(dir string) string { return f.fs.CacheID(dir) }
 
 // admit is what the outcome of a sync is said to be.
 func (f *Faulty) admit(err error) error {

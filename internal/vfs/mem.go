@@ -23,22 +23,22 @@ import (
 type Mem struct {
 	rec *recorder // nil unless recording; its lock is taken before mu
 
-	mu     sync.RWMutex                // taken before a node's
-	dirs   map[string]map[string]*node // clean path -> base name -> file; nil for a directory
-	locked map[*node]bool
-	bootID string
+	mu      sync.RWMutex                // taken before a node's
+	dirs    map[string]map[string]*node // clean path -> base name -> file; nil for a directory
+	locked  map[*node]bool
+	cacheID string
 }
 
 var boots atomic.Int64
 
-func nextBootID() string { return "mem-boot-" + strconv.FormatInt(boots.Add(1), 10) }
+func nextCacheID() string { return "mem-cache-" + strconv.FormatInt(boots.Add(1), 10) }
 
 // NewMem returns an empty file system.
 func NewMem() *Mem {
 	return &Mem{
-		dirs:   map[string]map[string]*node{rootDir: {}},
-		locked: map[*node]bool{},
-		bootID: nextBootID(),
+		dirs:    map[string]map[string]*node{rootDir: {}},
+		locked:  map[*node]bool{},
+		cacheID: nextCacheID(),
 	}
 }
 
@@ -271,17 +271,17 @@ func (l *memLock) Close() error {
 	return nil
 }
 
-func (m *Mem) BootID() string {
+func (m *Mem) CacheID(dir string) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	return m.bootID
+	return m.cacheID
 }
 
-// SetBootID pretends that the machine was started anew, or not.
-func (m *Mem) SetBootID(id string) {
+// SetCacheID pretends that the machine was started anew, or not.
+func (m *Mem) SetCacheID(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.bootID = id
+	m.cacheID = id
 }
 
 // memFile is one opening of a node.

@@ -81,7 +81,7 @@ func (s osFS) MkdirAll(dir string) error {
 
 func (osFS) SyncDir(dir string) error { return syncDir(dir) }
 
-func (osFS) BootID() string { return bootID() }
+func (osFS) CacheID(dir string) string { return cacheID(dir) }
 
 // Lock writes the holder's number over the last holder's and only then cuts the
 // rest off, so that the first line is always a number. Failure to write it is

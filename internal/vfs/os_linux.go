@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 )
@@ -36,12 +37,19 @@ func evict(f *os.File) error {
 	})
 }
 
-func bootID() string {
-	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+// cacheID needs the number of the mount that is never given again (Linux 6.8): an
+// unmount forgets what could not be written, and a mount has another cache.
+func cacheID(dir string) string {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		return ""
 	}
-	return string(bytes.TrimSpace(id))
+	const mountIDUnique = 0x4000 // STATX_MNT_ID_UNIQUE
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, dir, 0, mountIDUnique, &st) != nil || st.Mask&mountIDUnique == 0 {
+		return ""
+	}
+	return string(bytes.TrimSpace(boot)) + "/" + strconv.FormatUint(st.Mnt_id, 16)
 }
 
 type mappedRegion struct{ b []byte }

@@ -35,7 +35,7 @@ const (
 
 // PowerCuts returns the states that a power cut at this instant may leave, no two
 // alike, each as a file system of its own that does not record, holds no locks
-// and has a new BootID. There are at most 2^10 when all combinations are tried,
+// and has a new CacheID. There are at most 2^10 when all combinations are tried,
 // else limit. rng decides the samples and where a sector is torn; nil is a fixed
 // seed.
 func (m *Mem) PowerCuts(limit int, rng *rand.Rand) iter.Seq[*Mem] {
@@ -373,9 +373,9 @@ func keyOf(key []byte, choices []int, kept []bool) []byte {
 
 func (s state) image(p *plan) *Mem {
 	m := &Mem{
-		dirs:   make(map[string]map[string]*node, len(p.dirs)),
-		locked: map[*node]bool{},
-		bootID: nextBootID(),
+		dirs:    make(map[string]map[string]*node, len(p.dirs)),
+		locked:  map[*node]bool{},
+		cacheID: nextCacheID(),
 	}
 	for _, dir := range p.dirs {
 		m.dirs[dir] = make(map[string]*node, len(*s.list))

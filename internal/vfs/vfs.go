@@ -46,9 +46,10 @@ type FS interface {
 	// it is missing, and never waits: the error is a *LockedError when another
 	// holder, in this process or another, has it. The lock dies with its holder.
 	Lock(name string) (io.Closer, error)
-	// BootID names the present life of the machine: it changes when unsynced
-	// writes may have been lost. "" when the platform does not tell.
-	BootID() string
+	// CacheID names the present life of the cache over dir: of this boot of the
+	// machine and this mount of the file system. While it stays the same, every
+	// write is still there, synced or not. "" when the platform does not tell.
+	CacheID(dir string) string
 }
 
 // File is an open file. All methods are safe for concurrent use.

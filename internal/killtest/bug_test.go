@@ -1,0 +1,61 @@
+package killtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+)
+
+// bug is something wrong that is done on purpose, to see that it is found.
+type bug string
+
+const (
+	none       bug = ""
+	ackEarly   bug = "acknowledges before it writes"
+	skipSome   bug = "acknowledges some writes and forgets them"
+	mixUp      bug = "stores some other value than the one given"
+	reviveSome bug = "lets some deleted entries come back"
+	cutLog     bug = "the log loses its last bytes when the process dies"
+	flipBit    bug = "the log gets a wrong bit when the process dies"
+	emptyStore bug = "the log is gone when the process dies"
+)
+
+var allBugs = []bug{ackEarly, skipSome, mixUp, reviveSome, cutLog, flipBit, emptyStore}
+
+// afterDeath does to the store in dir what the bug does when the child is dead.
+func (b bug) afterDeath(dir string, rng *rand.Rand) error {
+	logs, err := filepath.Glob(filepath.Join(dir, "*.log"))
+	if err != nil || len(logs) == 0 {
+		return err
+	}
+	newest := logs[len(logs)-1]
+	info, err := os.Stat(newest)
+	if err != nil {
+		return err
+	}
+	switch b {
+	case cutLog:
+		return os.Truncate(newest, max(0, info.Size()-1-rng.Int64N(200)))
+	case flipBit:
+		return flip(newest, rng.Int64N(max(1, info.Size())))
+	case emptyStore:
+		return os.RemoveAll(dir)
+	}
+	return nil
+}
+
+func flip(file string, at int64) error {
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		return fmt.Errorf("flip a bit at %d: %w", at, err)
+	}
+	b[0] ^= 4
+	_, err = f.WriteAt(b, at)
+	return err
+}

@@ -1,0 +1,28 @@
+// Package killtest kills processes that write to a store, and checks what they leave.
+//
+// A child process, which is the test binary run again, opens a store and writes with
+// several goroutines. Each of them owns its keys, so the order of the writes to a
+// key is known; it announces every operation on a pipe before it begins and
+// acknowledges it when it is done. The parent kills the child in the middle with
+// SIGKILL, reads the pipe to its end, opens the store and compares every entry by
+// content with what it was told:
+//
+//   - the entry is as the last acknowledged operation on its key left it, or
+//   - as the one announced and not acknowledged left it, of which there is at most one
+//     for each writer;
+//   - and whatever was found then is what holds from then on.
+//
+// Anything older is lost, anything else is wrong. The next child goes on with the
+// same store, so that recoveries pile up on one another.
+//
+// The pipe belongs to the kernel: what a child has written to it before its death the
+// parent reads after it. So an acknowledgement that the parent has not seen was not given.
+//
+// The same code checks children with planted bugs, each of which it must find.
+//
+//	go test ./internal/killtest                   # 60 kills
+//	COPAL_KILLS=1000 go test -v ./internal/killtest
+//	COPAL_LONG=1 go test -v -timeout 1h ./internal/killtest     # 10,000 kills
+//	COPAL_SEED=7 …                                # the same plans; the moments of the kills vary
+//	go test -artifacts ./internal/killtest        # keeps the store of a failure
+package killtest
