@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/copaldb/copal/internal/keycodec/promoted"
+	"github.com/copaldb/copal/internal/promoted"
 )
 
 var (

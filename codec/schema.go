@@ -176,7 +176,7 @@ func (p *schemaParser) parseName() (string, error) {
 		}
 		name = []byte(p.text[start:p.at])
 	}
-	if len(name) == 0 || !utf8.Valid(name) {
+	if len(name) == 0 || !utf8.Valid(name) || spellName(string(name)) != p.text[start:p.at] {
 		return "", p.fail("want a name")
 	}
 	return string(name), nil

@@ -72,7 +72,9 @@ func TestGoldenSchemas(t *testing.T) {
 			Z *int `json:"größe,string"`
 			h int
 			D int `json:"-"`
-		}](), `struct{ID int; Rev int; Name string; "a b" int; Y text; größe *text}`},
+			E int `json:"-,"`
+			F int `json:"not a name\"!"`
+		}](), `struct{ID int; Rev int; Name string; "a b" int; Y text; größe *text; "-" int; F int}`},
 	} {
 		typ, err := codec.JSON.Compile(c.typ)
 		if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/copaldb/copal/internal/keycodec/promoted"
+	"github.com/copaldb/copal/internal/promoted"
 )
 
 var (

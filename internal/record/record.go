@@ -362,6 +362,7 @@ func (c *cursor) hex() uint64 {
 
 // attributes reads tagged attributes, each with the space that follows it, up to the key's length.
 func (c *cursor) attributes(h *Head) {
+	indexed := false
 	for last := byte(0); ; {
 		tag := c.peek()
 		if c.err != nil || unhex[tag] <= 15 {
@@ -372,11 +373,12 @@ func (c *cursor) attributes(h *Head) {
 			break
 		}
 		last = tag
+		indexed = indexed || tag == 'I'
 		c.i++
 		c.attribute(tag, h)
 		c.space()
 	}
-	if c.err == nil && (h.Op == Part) != (h.Owner != 0) {
+	if isPart := h.Op == Part; c.err == nil && (isPart != indexed || isPart != (h.Owner != 0)) {
 		c.fail(ErrSyntax)
 	}
 }
@@ -387,9 +389,6 @@ func (c *cursor) attribute(tag byte, h *Head) {
 		h.Group = c.nonzero()
 	case 'I':
 		h.Index = c.hex()
-		if h.Op != Part {
-			c.fail(ErrSyntax)
-		}
 	case 'L':
 		h.Large = c.nonzero()
 	case 'R':

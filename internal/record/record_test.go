@@ -179,6 +179,8 @@ func TestOnlyOneSpelling(t *testing.T) {
 		" Sv 0 1 2f 3e8 I0 1 1 k v":                                ErrSyntax, // only on parts
 		" Sv 0 1 2f 3e8 V1 1 1 k v":                                ErrSyntax,
 		" Pv 0 1 2f 3e8 1 1 k v":                                   ErrSyntax, // parts need them
+		" Pv 0 1 2f 3e8 V1 1 1 k v":                                ErrSyntax,
+		" Pv 0 1 2f 3e8 I0 1 1 k v":                                ErrSyntax,
 		" Sv 0 1 2f 3e8 t 1 1 k v":                                 ErrSyntax,
 		" Sv 0 1 2f 3e8 t\x80 1 1 k v":                             ErrSyntax,
 		" Sv 0 1 2f 3e8 A1 1 1 k v":                                ErrNewer, // upper case: not to be skipped

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copaldb/copal/internal/keycodec/promoted"
+	"github.com/copaldb/copal/internal/promoted"
 )
 
 type plain struct{ N int }

@@ -91,8 +91,8 @@ func declares(t reflect.Type, name string) bool {
 }
 
 // wrapper reports whether the function at entry was made by the compiler. The
-// whole function is looked at, as the promoted method may have been inlined into
-// the wrapper and then owns its first instructions, but never the return.
+// whole function is looked at: most of a wrapper may be the promoted method, inlined,
+// and nothing says that its first instruction is not, though the return never is.
 func wrapper(entry uintptr) bool {
 	for pc := entry; ; pc++ {
 		f := runtime.FuncForPC(pc)

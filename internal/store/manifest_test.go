@@ -1,0 +1,125 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"testing"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+var testManifest = manifest{
+	Store: 0x77aa00000000beef, Created: 0x19a8c3d2e10, Edit: 3, Floor: 9,
+	Segments: []manifestSegment{
+		{ID: record.NewSegmentID(1, 2), Salt: 5, Sealed: true, Bytes: 0x4000321, Records: 0x1f00, First: 1, Last: 0x1f00},
+		{ID: record.NewSegmentID(3, 0), Salt: 6, Sealed: true, Bytes: 99},
+		{ID: record.NewSegmentID(4, 0), Salt: 7},
+		{ID: record.NewSegmentID(5, 0), Salt: 8},
+	},
+	Other: []string{"later something"},
+}
+
+const testManifestText = `copal manifest 1
+store 77aa00000000beef created 19a8c3d2e10 edit 3 floor 9
+sealed 1-2 salt 0000000000000005 bytes 4000321 records 1f00 first 1 last 1f00
+sealed 3 salt 0000000000000006 bytes 63 records 0 first 0 last 0
+open 4 salt 0000000000000007
+open 5 salt 0000000000000008
+later something
+end `
+
+func TestManifestText(t *testing.T) {
+	text := testManifest.encode()
+	if !bytes.HasPrefix(text, []byte(testManifestText)) || len(text) != len(testManifestText)+9 {
+		t.Errorf("the manifest is\n%s\nwant\n%s", text, testManifestText)
+	}
+	m, err := parseManifest(text)
+	if err != nil || !reflect.DeepEqual(m, &testManifest) {
+		t.Errorf("reads %+v, %v", m, err)
+	}
+}
+
+// TestManifestRefuses gives manifests with a valid checksum that no writer makes.
+func TestManifestRefuses(t *testing.T) {
+	head := "copal manifest 1\nstore 77aa00000000beef created 1 edit 1 floor 0\n"
+	for text, want := range map[string]error{
+		"copal manifest 2\nanything at all\nend":                                 record.ErrVersion,
+		head + "Later something\nend":                                            record.ErrVersion,
+		head + "open 1 salt 5\nend":                                              record.ErrSyntax,
+		head + "open 1 salt 0000000000000005 x\nend":                             record.ErrSyntax,
+		head + "open 2 salt 0000000000000005\nopen 1 salt 0000000000000005\nend": record.ErrSyntax,
+		head + "open 1 salt 0000000000000005\nsealed 2 salt 0000000000000005 bytes 63 records 0 first 0 last 0\nend": record.ErrSyntax,
+		head + "sealed 2 salt 0000000000000005 bytes 0 records 0 first 0 last 0\nend":                                record.ErrSyntax,
+		head + "sealed 2 salt 0000000000000005 bytes ffffffffffffffff records 0 first 0 last 0\nend":                 record.ErrSyntax,
+		head + "sealed 2 salt 0000000000000005 bytes 63 records 1 first 2 last 1\nend":                               record.ErrSyntax,
+		head + "open 1 salt 0000000000000005":                                                                        record.ErrSyntax,
+		"copal manifest 1\nend":                                                                                      record.ErrSyntax,
+		"copal log 1 x":                                                                                              record.ErrSyntax,
+	} {
+		if m, err := parseManifest(record.Seal([]byte(text))); !errors.Is(err, want) {
+			t.Errorf("%q reads %+v, %v; want %v", text, m, err, want)
+		}
+	}
+}
+
+func FuzzManifest(f *testing.F) {
+	f.Add(testManifest.encode())
+	f.Add(record.Seal([]byte(testManifestText + "x")))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} { // as it is, and with a checksum
+			m, err := parseManifest(b)
+			if err != nil {
+				continue
+			}
+			again, err := parseManifest(m.encode())
+			if err != nil || !reflect.DeepEqual(again, m) {
+				t.Fatalf("%q reads %+v and, written and read again, %+v, %v", b, m, again, err)
+			}
+		}
+	})
+}
+
+func TestMarkText(t *testing.T) {
+	m := mark{Store: 0x77aa00000000beef, Segment: record.NewSegmentID(2, 0), Offset: 0x1f00, Seq: 0x2f, Cache: "boot/2a"}
+	b := m.encode()
+	if want := "copal synced 1 store 77aa00000000beef segment 2 offset 1f00 seq 2f cache boot/2a  "; len(b) != markSlot || !bytes.HasPrefix(b, []byte(want)) {
+		t.Errorf("%d bytes: %q", len(b), b)
+	}
+	if got, err := parseMark(b); err != nil || *got != m {
+		t.Errorf("reads %+v, %v", got, err)
+	}
+	for bit := range len(b) * 8 {
+		b[bit/8] ^= 1 << (bit % 8)
+		if got, err := parseMark(b); err == nil {
+			t.Fatalf("bit %d of byte %d flipped reads %+v", bit%8, bit/8, got)
+		}
+		b[bit/8] ^= 1 << (bit % 8)
+	}
+	if m.Cache = ""; true {
+		if got, err := parseMark(m.encode()); err != nil || *got != m {
+			t.Errorf("without a cache: reads %+v, %v", got, err)
+		}
+	}
+}
+
+func TestMarkThatCounts(t *testing.T) {
+	older, newer, wary := mark{Seq: 1, Cache: "a"}, mark{Seq: 2, Cache: "a"}, mark{Seq: 2}
+	if !newer.beats(&older) || older.beats(&newer) || !wary.beats(&newer) || newer.beats(&wary) || !older.beats(nil) {
+		t.Error("the newest mark counts, and of two at one place the one that claims less")
+	}
+}
+
+func FuzzMark(f *testing.F) {
+	m := mark{Store: 1, Segment: record.NewSegmentID(1, 0), Offset: 9, Seq: 3, Cache: "x"}
+	f.Add(m.encode())
+	f.Fuzz(func(t *testing.T, text []byte) {
+		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} {
+			if m, err := parseMark(b); err == nil && len(m.Cache) <= maxCacheBytes {
+				if again, err := parseMark(m.encode()); err != nil || *again != *m {
+					t.Fatalf("%q reads %+v and, written and read again, %+v, %v", b, m, again, err)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,286 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// isLog matches the segments of the log.
+func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+
+// heldSync is a store whose next sync of the log waits until release is called.
+func heldSync(t *testing.T, fault vfs.Fault) (s *Store, f *vfs.Faulty, release func()) {
+	t.Helper()
+	hold := make(chan struct{})
+	fault.Kinds, fault.Match, fault.Hold = vfs.OpSync, isLog, hold
+	fault.N = 2 // the first is that of the segment's header
+	f = vfs.Inject(vfs.NewCrashMem(), &fault)
+	s = mustOpen(t, f)
+	return s, f, sync.OnceFunc(func() { close(hold) })
+}
+
+// syncs counts the syncs of the log.
+func syncs(f *vfs.Faulty) (n int) {
+	for _, op := range f.Ops() {
+		if op.Kind == vfs.OpSync && isLog(op.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// until spins until ok.
+func until(ok func() bool) {
+	for !ok() {
+		runtime.Gosched()
+	}
+}
+
+func TestConcurrentSyncsAreShared(t *testing.T) {
+	s, f, release := heldSync(t, vfs.Fault{})
+	defer release()
+	var wg sync.WaitGroup
+	set := func(i int) {
+		if err := s.Set(nil, fmt.Append(nil, i), []byte("v"), 0, Power); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Go(func() { set(0) })
+	until(func() bool { return syncs(f) == 2 })
+	for i := 1; i <= 20; i++ {
+		wg.Go(func() { set(i) })
+	}
+	until(func() bool { return s.log.last() == 21 })
+	release()
+	wg.Wait()
+	// The header's, the one that was held, and one for all that came meanwhile.
+	if n := syncs(f); n != 3 {
+		t.Errorf("%d syncs, want 3", n)
+	}
+}
+
+// TestNobodyWaitsForASync reads, writes, opens maps and iterates while a sync hangs.
+func TestNobodyWaitsForASync(t *testing.T) {
+	s, f, release := heldSync(t, vfs.Fault{})
+	defer release()
+	done := make(chan error)
+	go func() { done <- s.Set(nil, []byte("durable"), []byte("v"), 0, Power) }()
+	until(func() bool { return syncs(f) == 2 })
+	wantValue(t, s, "durable", "v") // visible before it is durable
+	mustSet(t, s, "k", "v")
+	wantValue(t, s, "k", "v")
+	if _, err := s.Delete(nil, []byte("k"), Process); err != nil {
+		t.Error(err)
+	}
+	if _, err := s.Map("users"); err != nil {
+		t.Error(err)
+	}
+	for range s.Items(s.Tables()[0]) {
+	}
+	s.Stats()
+	select {
+	case err := <-done:
+		t.Errorf("acknowledged before the sync ended: %v", err)
+	default:
+	}
+	release()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFailedSyncFailsAllWhoWait(t *testing.T) {
+	s, f, release := heldSync(t, vfs.Fault{Err: syscall.EIO})
+	defer release()
+	var reported []error
+	s.log.report = func(err error) { reported = append(reported, err) }
+	errs := make(chan error)
+	for i := range 5 {
+		go func() { errs <- s.Set(nil, fmt.Append(nil, i), []byte("v"), 0, Power) }()
+	}
+	until(func() bool { return syncs(f) == 2 && s.log.last() == 5 })
+	release()
+	for range 5 {
+		if err := <-errs; !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+			t.Errorf("a write that waited for the sync: %v", err)
+		}
+	}
+	if err := s.Set(nil, []byte("later"), nil, 0, Process); !errors.Is(err, ErrReadOnly) {
+		t.Errorf("a later write: %v", err)
+	}
+	if err := s.FSyncAll(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("FSyncAll: %v", err)
+	}
+	before := syncs(f)
+	if err := s.Close(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Close: %v", err)
+	}
+	if n := syncs(f); n != before {
+		t.Error("the failed sync was tried again")
+	}
+	if len(reported) != 1 {
+		t.Errorf("reported %v, want the failure once", reported)
+	}
+}
+
+// testClock is a clock that a test moves.
+type testClock struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers map[chan time.Time]time.Time
+}
+
+func newTestClock() *testClock {
+	return &testClock{now: time.UnixMilli(1e12), timers: map[chan time.Time]time.Time{}}
+}
+
+func (c *testClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) After(d time.Duration) (<-chan time.Time, func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch := make(chan time.Time, 1)
+	c.timers[ch] = c.now.Add(d)
+	return ch, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.timers, ch)
+	}
+}
+
+// waiting is the number of timers that run.
+func (c *testClock) waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.timers)
+}
+
+func (c *testClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	for ch, at := range c.timers {
+		if !at.After(c.now) {
+			delete(c.timers, ch)
+			ch <- c.now
+		}
+	}
+}
+
+func TestPeriodicSync(t *testing.T) {
+	clock := newTestClock()
+	f := vfs.Inject(vfs.NewMem())
+	s, err := Open("db", Options{FS: f, Clock: clock, SyncInterval: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	mustSet(t, s, "k", "v")
+	until(func() bool { return clock.waiting() == 1 })
+	first := syncs(f)
+	clock.advance(59 * time.Second)
+	mustSet(t, s, "k", "w")
+	if clock.waiting() != 1 || syncs(f) != first {
+		t.Fatal("synced before the interval was over")
+	}
+	clock.advance(time.Second)
+	until(func() bool { return syncs(f) == first+1 })
+	until(func() bool { m, _ := readMark(f, "db", s.log.storeID); return m != nil && m.Seq == 2 })
+	if clock.waiting() != 0 {
+		t.Error("a timer runs though nothing was written")
+	}
+	mustSet(t, s, "k", "x")
+	until(func() bool { return clock.waiting() == 1 })
+	s.SetSyncInterval(time.Millisecond) // also for what waits
+	until(func() bool { clock.advance(time.Millisecond); return syncs(f) == first+2 })
+}
+
+func TestSegmentsArePreparedInTheBackground(t *testing.T) {
+	mem := vfs.NewMem()
+	s, err := Open("db", Options{FS: mem, SegmentBytes: 4000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; s.Stats().Segments < 6; i++ {
+		mustSet(t, s, fmt.Sprint("key ", i%100), strings.Repeat("x", 100))
+		runtime.Gosched()
+	}
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	for _, seg := range s.log.set.Load().bySlot {
+		for i := range 100 {
+			wantValue(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
+		}
+		if seg.end.Load() > 400_000 {
+			t.Errorf("segment %v has grown to %d bytes", seg.id, seg.end.Load())
+		}
+	}
+}
+
+// TestFullDiskWhileTheNextSegmentIsMade: the log stays in the present one.
+func TestFullDiskWhileTheNextSegmentIsMade(t *testing.T) {
+	full := vfs.Fault{Kinds: vfs.OpCreate, Match: isLog, N: 2, Forever: true, Err: vfs.ErrNoSpace}
+	mem := vfs.NewMem()
+	s := mustOpen(t, vfs.Inject(mem, &full), func(o *Options) { o.SegmentBytes = 1000 })
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprint("key ", i), "some value")
+	}
+	if n := s.Stats().Segments; n != 1 {
+		t.Errorf("%d segments, want 1", n)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	for i := range 100 {
+		wantValue(t, s, fmt.Sprint("key ", i), "some value")
+	}
+}
+
+func TestConcurrentWritersOfOneKey(t *testing.T) {
+	mem := vfs.NewMem()
+	s, err := Open("db", Options{FS: mem, SegmentBytes: 20_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 300 {
+				key := fmt.Appendf(nil, "key %d", i%5)
+				switch (i + w) % 4 {
+				case 0:
+					if _, err := s.Delete(nil, key, Process); err != nil {
+						t.Error(err)
+					}
+				case 1:
+					if _, err := s.Get(nil, key); err != nil && !errors.Is(err, ErrNotFound) {
+						t.Error(err)
+					}
+				default:
+					if err := s.Set(nil, key, fmt.Appendf(nil, "%d of %d", i, w), 0, Durability(i%20/19)); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	c := &crasher{t: t}
+	before, _ := contentOf(c, s, "")
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	if after, _ := contentOf(c, s, ""); after != before || c.failure != "" {
+		t.Errorf("memory showed\n%s, the log holds\n%s\n%s", before, after, c.failure)
+	}
+}
