@@ -48,6 +48,7 @@ type checker struct {
 	done, total int64
 	report      Report
 	mark        *mark
+	sameCache   bool // see recovery
 }
 
 func (c *checker) run() error {
@@ -64,6 +65,7 @@ func (c *checker) run() error {
 		if c.mark, err = readMark(c.fsys, c.dir, m.Store); err != nil {
 			return err
 		}
+		c.sameCache = c.mark.sameCache(c.fsys.CacheID(c.dir))
 	}
 	for _, s := range segments {
 		if err := c.segment(s, m); err != nil {
@@ -181,20 +183,26 @@ func (c *checker) records(s *scanner, path string, want manifestSegment, r *Segm
 		if errors.Is(d.reason, record.ErrNewer) {
 			return c.note(formatError(path, at, d.reason))
 		}
+		s.offset = at
 		follows, err := s.resume()
 		if err != nil {
 			return err
 		}
-		torn := !want.Sealed && (c.mark == nil || c.mark.Segment < want.ID || c.mark.Segment == want.ID && c.mark.Offset <= at)
-		switch {
-		case follows:
+		switch synced := want.Sealed || c.syncedBeyond(want.ID, at); {
+		case follows && (synced || c.sameCache):
 			c.problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.reason, s.offset-at))
-		case torn:
-			c.report.TornBytes += s.end - at
-		default:
+		case synced:
 			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.reason, s.end-at))
+		default: // as in recovery: a torn tail, or a hole that a power cut left
+			c.report.TornBytes += s.end - at
+			return nil
 		}
 	}
+}
+
+// syncedBeyond reports whether the mark stands behind the given place.
+func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
+	return c.mark != nil && (c.mark.Segment > id || c.mark.Segment == id && c.mark.Offset > offset)
 }
 
 func (c *checker) problem(path string, offset int64, reason string) {

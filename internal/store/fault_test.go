@@ -230,7 +230,7 @@ func TestEveryFault(t *testing.T) {
 		{"short write, disk full", vfs.OpWrite, vfs.ErrNoSpace, true},
 		{"sync EIO", vfs.OpSync | vfs.OpSyncDir, syscall.EIO, false},
 	}
-	stride := 7
+	stride := 11
 	if longTest() {
 		stride = 1
 	}

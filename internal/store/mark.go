@@ -93,6 +93,10 @@ func (m *mark) beats(o *mark) bool {
 	return o == nil || m.Seq > o.Seq || m.Seq == o.Seq && m.Cache == ""
 }
 
+// sameCache reports whether the page cache of the given name is the one under which
+// the mark was written. It is not when there is no mark or no name.
+func (m *mark) sameCache(name string) bool { return m != nil && name != "" && m.Cache == name }
+
 // marker writes marks, to the two slots in turn.
 type marker struct {
 	file vfs.File

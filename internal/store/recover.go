@@ -38,7 +38,7 @@ type recovery struct {
 	sameCache bool // the page cache has survived since the mark was written
 	readOnly  bool
 
-	next   uint64              // expected sequence number, 0 before the first record
+	next   uint64              // expected sequence number
 	groups map[uint64][]member // records that wait for the commit of their group
 	hole   bool                // what follows is beyond the end of the log
 	torn   int64               // bytes that do not count
@@ -71,8 +71,9 @@ func (s *Store) recover() error {
 			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.dir))
 		}
 	}
-	r.sameCache = r.mark != nil && r.mark.Cache != "" && r.mark.Cache == l.cacheID
+	r.sameCache = r.mark.sameCache(l.cacheID)
 	l.manifest, l.storeID = m, m.Store
+	r.next = m.Floor + 1
 	if err := r.orphans(); err != nil {
 		return err
 	}
@@ -81,8 +82,8 @@ func (s *Store) recover() error {
 			return err
 		}
 	}
-	if r.mark != nil && r.mark.Seq > 0 && r.mark.Seq >= r.next {
-		return &CorruptError{File: l.dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", max(r.next, 1), r.mark.Seq)}
+	if r.mark != nil && r.mark.Seq >= r.next {
+		return &CorruptError{File: l.dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.next, r.mark.Seq)}
 	}
 	r.finish()
 	return nil
@@ -204,7 +205,7 @@ func (r *recovery) segment(i int) error {
 func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	seg.ended = true
 	seg.synced.Store(true)
-	if seg.id.Generation() == 0 && e.Records > 0 {
+	if e.Records > 0 {
 		r.next = e.First
 	}
 	d, err := r.read(seg, e.Bytes)
@@ -293,7 +294,7 @@ func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
 		return false, nil
 	case err != nil:
 		return false, err
-	case r.next == 0 || e.Seq == r.next:
+	case e.Seq == r.next:
 		return false, nil
 	}
 	if r.mark != nil && r.mark.Seq >= r.next || r.sameCache || e.Seq < r.next {
@@ -378,7 +379,7 @@ func (r *recovery) read(seg *segment, end int64) (*damage, error) {
 // within a group of them equal numbers.
 func (r *recovery) inSequence(seg *segment, at int64, e *entry) error {
 	compacted := seg.id.Generation() > 0
-	if r.next != 0 && (e.Seq < r.next || e.Seq > r.next && !compacted) && !(compacted && e.Seq+1 == r.next) {
+	if e.Seq < r.next && !(compacted && e.Seq+1 == r.next) || e.Seq > r.next && !compacted {
 		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("sequence number %d where %d was expected", e.Seq, r.next)}
 	}
 	r.next = e.Seq + 1
@@ -428,7 +429,7 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 // finish hands over to the log what the first append needs.
 func (r *recovery) finish() {
 	l := r.log
-	l.nextSeq = max(r.next, 1)
+	l.nextSeq = r.next
 	if r.torn > 0 || len(l.dropped) > 0 {
 		l.continued = nil
 	}

@@ -139,3 +139,39 @@ func TestLargeValues(t *testing.T) {
 	mustClose(t, s)
 	s = mustOpen(t, fsys)
 }
+
+// TestCheckGoesOn damages two places of a store and expects both to be named, and
+// the rest to be read.
+func TestCheckGoesOn(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	for i := range 50 {
+		mustSet(t, s, fmt.Sprintf("key %02d", i), "some value")
+	}
+	mustClose(t, s)
+	path := "db/00000001.log"
+	text, err := readSmallFile(mem, path, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"key 10", "key 30"} {
+		change(t, mem, path, func(f vfs.File) error {
+			_, err := f.WriteAt([]byte("X"), int64(bytes.Index(text, []byte(key))))
+			return err
+		})
+	}
+	calls := 0
+	r, err := Check("db", mem, func(done, total int64) { calls++ })
+	if err != nil || len(r.Problems) != 2 || r.Records != 48 || calls == 0 {
+		t.Fatalf("Check = %+v, %v", r, err)
+	}
+	for i, p := range r.Problems {
+		line := bytes.LastIndexByte(text[:bytes.Index(text, fmt.Appendf(nil, "key %d0", 1+2*i))], '\n') + 1
+		if p.File != path || p.Offset != int64(line) {
+			t.Errorf("problem %+v, want offset %d", p, line)
+		}
+	}
+	if _, err := Check("nowhere", mem, nil); err == nil {
+		t.Error("a directory that is missing checks sound")
+	}
+}
