@@ -21,6 +21,10 @@ const (
 	emptyStore bug = "the log is gone when the process dies"
 )
 
+// ofTheLog reports whether the bug is in what the process leaves, not in what it does.
+// Such a one may also show when the store is opened or checked.
+func (b bug) ofTheLog() bool { return b == cutLog || b == flipBit || b == emptyStore }
+
 var allBugs = []bug{ackEarly, skipSome, mixUp, reviveSome, cutLog, flipBit, emptyStore}
 
 // afterDeath does to the store in dir what the bug does when the child is dead.

@@ -88,6 +88,7 @@ func (c *child) restart() error {
 	if err := c.open(); err != nil {
 		return fmt.Errorf("open again: %w", err)
 	}
+	send(frame{What: opened})
 	close(old.replaced)
 	return nil
 }

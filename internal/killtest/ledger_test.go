@@ -2,6 +2,10 @@ package killtest
 
 import (
 	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"testing"
 )
 
 // ledger is what the parent knows about one store: what was acknowledged, and what
@@ -132,10 +136,7 @@ func (l *ledger) verify(shelves []shelf) (found []string) {
 			}
 		}
 	}
-	for _, o := range l.flying { // those that were not found to have happened
-		l.dropped++
-		_ = o
-	}
+	l.dropped += len(l.flying) // those that were not found to have happened
 	clear(l.flying)
 	return found
 }
@@ -181,3 +182,70 @@ func (l *ledger) happened(o op) {
 	l.last[o.slot] = o
 	delete(l.flying, o.Writer)
 }
+
+// TestLedger: what the checks say of each thing that can be found.
+func TestLedger(t *testing.T) {
+	at := slot{Shelf: 0, Writer: 1, Key: 2}
+	older := op{slot: at, Kind: set, Count: 1, Size: 40}
+	stood := op{slot: at, Kind: set, Count: 2, Size: 40}
+	gone := op{slot: at, Kind: remove, Count: 2}
+	next := op{slot: at, Kind: set, Count: 3, Size: 40}
+	nextGone := op{slot: at, Kind: remove, Count: 3}
+	never := op{slot: at, Kind: set, Count: 9, Size: 40}
+	tests := []struct {
+		name          string
+		acked, flying op     // no Count: none
+		found         *op    // nil: no entry
+		want          string // "": right
+	}{
+		{"as acknowledged", stood, op{}, &stood, ""},
+		{"the write in flight happened", stood, next, &next, ""},
+		{"the write in flight did not happen", stood, next, &stood, ""},
+		{"the delete in flight happened", stood, nextGone, nil, ""},
+		{"the delete in flight did not happen", stood, nextGone, &stood, ""},
+		{"deleted", gone, op{}, nil, ""},
+		{"the first write in flight", op{}, next, &next, ""},
+		{"nothing", stood, op{}, nil, "lost"},
+		{"nothing, a write in flight", stood, next, nil, "lost"},
+		{"older", stood, op{}, &older, "lost"},
+		{"older, a write in flight", stood, next, &older, "lost"},
+		{"deleted came back", gone, op{}, &older, "lost"},
+		{"never written", stood, op{}, &never, "wrong"},
+		{"never written, a write in flight", stood, next, &never, "wrong"},
+		{"never announced", op{}, op{}, &older, "wrong"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			l := newLedger()
+			if test.acked.Count > 0 {
+				l.last[at] = test.acked
+			}
+			if test.flying.Count > 0 {
+				l.flying[at.Writer] = test.flying
+			}
+			var entries []entry
+			if test.found != nil {
+				entries = append(entries, entry{slot: at, value: newBlob(*test.found)})
+			}
+			found := strings.Join(l.verify([]shelf{fixedShelf{entries: entries}}), "\n")
+			if !strings.HasPrefix(found, test.want) || (found == "") != (test.want == "") {
+				t.Errorf("got %q, want %q", found, test.want)
+			}
+			if l.failed() != (test.want != "") {
+				t.Errorf("counted %v", l.tally)
+			}
+			if len(l.flying) > 0 {
+				t.Errorf("%v is still in flight", l.flying)
+			}
+		})
+	}
+}
+
+// fixedShelf holds given entries, to be verified.
+type fixedShelf struct {
+	shelf
+	entries []entry
+}
+
+func (s fixedShelf) all() iter.Seq[entry] { return slices.Values(s.entries) }
+func (s fixedShelf) len() int             { return len(s.entries) }

@@ -112,7 +112,7 @@ type what uint8
 
 const (
 	hello     what = iota // the process runs; it opens the store next
-	opened                // the store is open
+	opened                // the store is open, for the first time or again
 	announced             // an operation begins
 	acked                 // it was acknowledged
 	refused               // it returned ErrClosed: it has not happened

@@ -112,7 +112,9 @@ type singleShelf struct {
 
 const singlePrefix = "single "
 
-func (s singleShelf) set(o op) error { return copal.Set(s.db, singlePrefix+textKey(o.slot), newNote(o)) }
+func (s singleShelf) set(o op) error {
+	return copal.Set(s.db, singlePrefix+textKey(o.slot), newNote(o))
+}
 
 func (s singleShelf) remove(o op) (bool, error) {
 	return copal.Delete(s.db, singlePrefix+textKey(o.slot))

@@ -99,7 +99,7 @@ func (c *checker) named(m *manifest, names []string) []manifestSegment {
 		list = m.Segments
 	} else {
 		for _, name := range names {
-			if id, ok := record.ParseFileName(name); ok {
+			if id, ok := record.ParseFileName(name); ok && c.holdsRecords(name) {
 				list = append(list, manifestSegment{ID: id})
 			}
 		}
@@ -113,6 +113,13 @@ func (c *checker) named(m *manifest, names []string) []manifestSegment {
 		}
 	}
 	return list
+}
+
+// holdsRecords is recovery's: what was made and never written to is of no account.
+func (c *checker) holdsRecords(name string) bool {
+	r := recovery{log: &log{fsys: c.fsys, dir: c.dir}}
+	held, err := r.holdsRecords(name)
+	return held || err != nil
 }
 
 // segment reads one segment to its end, over what is damaged.

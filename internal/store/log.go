@@ -31,7 +31,7 @@ import (
 // reopened. A failed sync is never tried again: the kernel may have dropped the
 // pages, and would say yes.
 //
-// Locks, in order: log.mu, log.manifestMu; log.syncMu is taken alone.
+// Locks, in order: log.mu, log.manifestMu; log.mu, log.syncMu.
 type log struct {
 	fsys    vfs.FS
 	dir     string
@@ -279,6 +279,7 @@ func (l *log) beginLocked() error {
 			return l.fail(err)
 		}
 		l.tail, l.continued = l.continued, nil
+		l.beginMark()
 		return nil
 	}
 	spare, err := l.createSpare(l.reopened, l.dropped)
@@ -287,6 +288,7 @@ func (l *log) beginLocked() error {
 	}
 	l.addSegment(spare)
 	l.tail = spare
+	l.beginMark()
 	l.tidyLocked()
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 var testManifest = manifest{
@@ -81,9 +82,9 @@ func FuzzManifest(f *testing.F) {
 }
 
 func TestMarkText(t *testing.T) {
-	m := mark{Store: 0x77aa00000000beef, Segment: record.NewSegmentID(2, 0), Offset: 0x1f00, Seq: 0x2f, Cache: "boot/2a"}
+	m := mark{Store: 0x77aa00000000beef, Edit: 5, Segment: record.NewSegmentID(2, 0), Offset: 0x1f00, Seq: 0x2f, Cache: "boot/2a"}
 	b := m.encode()
-	if want := "copal synced 1 store 77aa00000000beef segment 2 offset 1f00 seq 2f cache boot/2a  "; len(b) != markSlot || !bytes.HasPrefix(b, []byte(want)) {
+	if want := "copal synced 1 store 77aa00000000beef edit 5 segment 2 offset 1f00 seq 2f cache boot/2a  "; len(b) != markSlot || !bytes.HasPrefix(b, []byte(want)) {
 		t.Errorf("%d bytes: %q", len(b), b)
 	}
 	if got, err := parseMark(b); err != nil || *got != m {
@@ -103,10 +104,34 @@ func TestMarkText(t *testing.T) {
 	}
 }
 
-func TestMarkThatCounts(t *testing.T) {
-	older, newer, wary := mark{Seq: 1, Cache: "a"}, mark{Seq: 2, Cache: "a"}, mark{Seq: 2}
-	if !newer.beats(&older) || older.beats(&newer) || !wary.beats(&newer) || newer.beats(&wary) || !older.beats(nil) {
-		t.Error("the newest mark counts, and of two at one place the one that claims less")
+// TestMarksTakeTurns writes marks and damages the newest: the one before it counts.
+func TestMarksTakeTurns(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(5) {
+		w, err := openMarker(mem, "db") // each time anew: what is on the disk decides
+		if err == nil {
+			err = w.write(&mark{Store: 7, Segment: record.NewSegmentID(1, 0), Offset: 100, Seq: 9, Cache: record.Hex(i)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, err := readMark(mem, "db", 7); err != nil || m.Cache != record.Hex(i) || m.Edit != i+1 {
+			t.Fatalf("mark %d reads %+v, %v", i, m, err)
+		}
+		if m, _ := readMark(mem, "db", 8); m != nil {
+			t.Fatalf("the mark of another store counts: %+v", m)
+		}
+		torn := mem.ProcessCrash()
+		change(t, torn, "db/"+markName, func(f vfs.File) error {
+			_, err := f.WriteAt([]byte("torn"), int64(i%2)*markSlot+20)
+			return err
+		})
+		if m, _ := readMark(torn, "db", 7); i > 0 && (m == nil || m.Cache != record.Hex(i-1)) {
+			t.Fatalf("with mark %d torn: %+v", i, m)
+		}
 	}
 }
 

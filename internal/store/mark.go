@@ -17,7 +17,7 @@ import (
 // store opens without one.
 //
 // The file has two slots of one sector each, written in turn, so that a torn
-// write leaves the mark before it. The mark with the higher sequence number counts.
+// write leaves the mark before it. The newest mark counts.
 //
 // It also names the life of the page cache under which it was written. While that
 // goes on, the cache has survived whatever ended the process, and so a hole in the
@@ -31,6 +31,7 @@ const (
 
 type mark struct {
 	Store   uint64
+	Edit    uint64 // number of this mark, from 1
 	Segment record.SegmentID
 	Offset  int64 // end of the last synced record
 	Seq     uint64
@@ -39,13 +40,13 @@ type mark struct {
 
 // encode pads the line with spaces to one sector:
 //
-//	copal synced 1 store 5f3a91c2d4e5f607 segment 2 offset 1f00 seq 2f cache 0f3c… 1f0c9a3e
+//	copal synced 1 store 5f3a91c2d4e5f607 edit 5 segment 2 offset 1f00 seq 2f cache 0f3c… 1f0c9a3e
 func (m *mark) encode() []byte {
 	cache := m.Cache
 	if cache == "" || len(cache) > maxCacheBytes {
 		cache = "-"
 	}
-	line := fmt.Sprintf("%s store %016x segment %s offset %x seq %x cache %s", record.Title("synced"), m.Store, m.Segment, m.Offset, m.Seq, cache)
+	line := fmt.Sprintf("%s store %016x edit %x segment %s offset %x seq %x cache %s", record.Title("synced"), m.Store, m.Edit, m.Segment, m.Offset, m.Seq, cache)
 	for len(line)+10 < markSlot {
 		line += " "
 	}
@@ -61,7 +62,7 @@ func parseMark(text []byte) (*mark, error) {
 		body = body[:len(body)-1]
 	}
 	f := record.NewFields(body)
-	m := &mark{Store: f.Fixed("store"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq"), Cache: f.Word("cache")}
+	m := &mark{Store: f.Fixed("store"), Edit: f.Hex("edit"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq"), Cache: f.Word("cache")}
 	if m.Cache == "-" {
 		m.Cache = ""
 	}
@@ -80,17 +81,12 @@ func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 	}
 	var best *mark
 	for len(text) >= markSlot {
-		if m, err := parseMark(text[:markSlot]); err == nil && m.Store == store && m.beats(best) {
+		if m, err := parseMark(text[:markSlot]); err == nil && m.Store == store && (best == nil || m.Edit > best.Edit) {
 			best = m
 		}
 		text = text[markSlot:]
 	}
 	return best, nil
-}
-
-// beats reports whether m counts rather than o: of two at one place, the one that claims less.
-func (m *mark) beats(o *mark) bool {
-	return o == nil || m.Seq > o.Seq || m.Seq == o.Seq && m.Cache == ""
 }
 
 // sameCache reports whether the page cache of the given name is the one under which
@@ -100,7 +96,8 @@ func (m *mark) sameCache(name string) bool { return m != nil && name != "" && m.
 // marker writes marks, to the two slots in turn.
 type marker struct {
 	file vfs.File
-	slot int64
+	edit uint64 // of the newest mark
+	slot int64  // where the next one goes
 }
 
 func openMarker(fsys vfs.FS, dir string) (*marker, error) {
@@ -112,31 +109,25 @@ func openMarker(fsys vfs.FS, dir string) (*marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &marker{file: f, slot: worseSlot(f)}, nil
-}
-
-// worseSlot is the one that the next mark may overwrite.
-func worseSlot(f vfs.File) int64 {
-	var seqs [2]uint64
-	for i := range seqs {
+	w := &marker{file: f}
+	for slot := range int64(2) {
 		b := make([]byte, markSlot)
-		if n, _ := f.ReadAt(b, int64(i)*markSlot); n == markSlot {
-			if m, err := parseMark(b); err == nil {
-				seqs[i] = m.Seq
+		if n, _ := f.ReadAt(b, slot*markSlot); n == markSlot {
+			if m, err := parseMark(b); err == nil && m.Edit > w.edit {
+				w.edit, w.slot = m.Edit, 1-slot
 			}
 		}
 	}
-	if seqs[0] > seqs[1] {
-		return 1
-	}
-	return 0
+	return w, nil
 }
 
+// write numbers m and writes it over the older of the two.
 func (w *marker) write(m *mark) error {
+	m.Edit = w.edit + 1
 	if _, err := w.file.WriteAt(m.encode(), w.slot*markSlot); err != nil {
 		return err
 	}
-	w.slot = 1 - w.slot
+	w.edit, w.slot = m.Edit, 1-w.slot
 	return nil
 }
 

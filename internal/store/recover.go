@@ -445,10 +445,6 @@ func (r *recovery) finish() {
 	if set := l.set.Load().bySlot; len(set) > 0 {
 		end := set[len(set)-1]
 		l.durable = position{seq: l.nextSeq - 1, segment: end, offset: end.end.Load()}
-		l.marked = l.durable
-		if r.mark == nil || r.mark.Segment != end.id || r.mark.Offset != l.durable.offset {
-			l.marked = position{}
-		}
 	}
 	r.store.torn = r.torn
 }

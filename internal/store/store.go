@@ -235,7 +235,7 @@ func (s *Store) Close() error {
 	var err error
 	if s.log.wrote() {
 		if err = s.log.syncTo(s.log.last()); err == nil {
-			s.log.mark(true)
+			s.log.syncMark()
 		}
 	}
 	return errors.Join(err, s.release())
@@ -479,11 +479,7 @@ func (s *Store) FSyncAll() error {
 	if !s.log.wrote() {
 		return s.log.failure()
 	}
-	if err := s.log.syncTo(s.log.last()); err != nil {
-		return err
-	}
-	s.log.mark(false)
-	return nil
+	return s.log.syncTo(s.log.last())
 }
 
 // ReadOnly reports whether the store was opened read-only.

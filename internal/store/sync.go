@@ -29,6 +29,7 @@ func (l *log) syncTo(seq uint64) error {
 			l.syncFailedLocked(err)
 		} else {
 			l.durable = reached
+			l.markLocked()
 		}
 		l.syncDone.Broadcast()
 	}
@@ -75,23 +76,32 @@ func (l *log) syncFailedLocked(err error) {
 	}
 }
 
-// mark notes how far the log is synced. It is a hint, so an error is told and that is all.
-func (l *log) mark(durably bool) {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	if l.durable.segment == nil || l.marker == nil {
-		return
-	}
-	if l.durable != l.marked {
+// markLocked notes how far the log is synced. It is a hint, so an error is told and that is all.
+func (l *log) markLocked() {
+	if l.durable.segment != nil && l.durable != l.marked {
 		if err := l.marker.write(l.markOf(l.durable, l.cacheID)); err != nil {
 			l.reportError("noting how far the log is synced", err)
 			return
 		}
 		l.marked = l.durable
 	}
-	if durably {
-		l.reportError("noting how far the log is synced", l.marker.file.Sync())
-	}
+}
+
+// beginMark notes, before the first append of this process, where it will be and
+// under which cache.
+func (l *log) beginMark() {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.durable = position{seq: l.nextSeq - 1, segment: l.tail, offset: l.tail.end.Load()}
+	l.marked = position{}
+	l.markLocked()
+}
+
+// syncMark makes the mark durable, so that after a power cut nobody wonders.
+func (l *log) syncMark() {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.reportError("noting how far the log is synced", l.marker.file.Sync())
 }
 
 func (l *log) markOf(p position, cache string) *mark {
@@ -172,9 +182,7 @@ func (l *log) periodicSync() {
 	if !l.dirty.Swap(false) || l.failure() != nil {
 		return
 	}
-	if l.syncTo(l.last()) == nil {
-		l.mark(false)
-	}
+	l.syncTo(l.last()) // an error has been reported
 	l.mu.Lock()
 	l.wanted = false
 	l.mu.Unlock()
