@@ -5,6 +5,14 @@ import (
 	"time"
 )
 
+// Entry is a value as it is stored. The bytes belong to whoever asked for them.
+type Entry struct {
+	Value  []byte
+	Schema uint64 // 0: raw bytes
+	Seq    uint64
+	Time   time.Time // when it was written
+}
+
 // Get returns the entry of key, from table t or, when t is nil, from where the key
 // belongs. The bytes are the caller's. The error is ErrNotFound when there is none.
 func (s *Store) Get(t *Table, key []byte) (Entry, error) {
@@ -31,6 +39,12 @@ func (s *Store) get(t *Table, key []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	return s.entryOf(e)
+}
+
+// readAt reads the record at a into memory of its own.
+func (s *Store) readAt(a Address) (entry, error) {
+	slot, offset := split(a)
+	return s.log.segment(slot).read(offset, nil)
 }
 
 // entryOf is what users see of a record: the parts of a large value are put together.

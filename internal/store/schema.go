@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/copaldb/copal/internal/record"
@@ -10,6 +11,12 @@ import (
 // A schema is a record of the log, under its number, written before the first
 // record that refers to it. Its value is the name of a codec, a space, and the
 // codec's description of the type. Numbers are given once and never change.
+
+// Schema says how the values of some records are encoded.
+type Schema struct {
+	Codec string // name
+	Text  string // the codec's own description of the type
+}
 
 // SchemaNumber returns the number of a schema, which is written to the log when it is new there.
 func (s *Store) SchemaNumber(schema Schema) (uint64, error) {
@@ -60,4 +67,12 @@ func (s *Store) replaySchema(e entry, a Address) error {
 	}
 	s.schemas[n], s.schemaNumbers[schema] = schema, n
 	return nil
+}
+
+func parseNumber(key []byte) (uint64, error) {
+	n, err := record.ParseHex(string(key))
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("not a schema number: %s", strconv.Quote(string(key)))
+	}
+	return n, nil
 }

@@ -15,18 +15,15 @@
 package store
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal/internal/clock"
-	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -80,27 +77,6 @@ type Store struct {
 
 	stop    chan struct{}
 	stopped chan struct{}
-}
-
-// space is a key space: the declared maps, and one table for all other keys.
-type space struct {
-	maps     map[string]*Table // by escaped name
-	raw      *Table
-	elements *Table // of collections
-}
-
-// Schema says how the values of some records are encoded.
-type Schema struct {
-	Codec string // name
-	Text  string // the codec's own description of the type
-}
-
-// Entry is a value as it is stored. The bytes belong to whoever asked for them.
-type Entry struct {
-	Value  []byte
-	Schema uint64 // 0: raw bytes
-	Seq    uint64
-	Time   time.Time // when it was written
 }
 
 // Open opens the store in dir, which it creates when it is missing and the store is not opened read-only.
@@ -270,197 +246,6 @@ func (s *Store) useForWrite() error {
 	return nil
 }
 
-// space returns the key space of the given number, which is made when it is missing.
-// The caller holds life exclusively, or is recovery.
-func (s *Store) space(number uint64) *space {
-	sp := s.spaces[number]
-	if sp == nil {
-		sp = &space{maps: map[string]*Table{}, raw: &Table{store: s}, elements: &Table{store: s}}
-		s.spaces[number] = sp
-	}
-	return sp
-}
-
-// route finds the table of a key.
-func (sp *space) route(kind record.Kind, key []byte) *Table {
-	if kind == record.Element {
-		return sp.elements
-	}
-	if i := bytes.IndexByte(key, ':'); i >= 0 {
-		if t := sp.maps[string(key[:i])]; t != nil {
-			return t
-		}
-	}
-	return sp.raw
-}
-
-// tables are all those of the key space whose keys users gave.
-func (sp *space) tables() []*Table {
-	list := []*Table{sp.raw}
-	for _, t := range sp.maps {
-		list = append(list, t)
-	}
-	return list
-}
-
-// Map returns the table of the map with this name, which gets one when it has none:
-// the entries move there, once. The log learns of it with the first write.
-func (s *Store) Map(name string) (*Table, error) {
-	if err := s.use(); err != nil {
-		return nil, err
-	}
-	s.life.RUnlock()
-	s.life.Lock()
-	defer s.life.Unlock()
-	if s.closed {
-		return nil, ErrClosed
-	}
-	return s.declare(0, string(keycodec.AppendName(nil, name)))
-}
-
-// declare is Map for the escaped name, in any key space.
-func (s *Store) declare(number uint64, name string) (*Table, error) {
-	sp := s.space(number)
-	if t := sp.maps[name]; t != nil {
-		return t, nil
-	}
-	t := &Table{store: s, name: name}
-	prefix := name + ":"
-	type move struct {
-		hash uint64
-		hit
-	}
-	var moves []move
-	if sp.raw.Len() > 0 {
-		for a := range sp.raw.addresses() {
-			e, err := s.readAt(a)
-			if err != nil {
-				return nil, err
-			}
-			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
-				moves = append(moves, move{hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)}})
-			}
-		}
-	}
-	for _, m := range moves {
-		sp.raw.remove(m.hash, m.hit)
-		t.place(m.hash, hit{}, false, m.hit)
-	}
-	sp.maps[name] = t
-	return t, nil
-}
-
-// readAt reads the record at a into memory of its own.
-func (s *Store) readAt(a Address) (entry, error) {
-	slot, offset := split(a)
-	return s.log.segment(slot).read(offset, nil)
-}
-
-// replay applies a record of the log to the tables. Only recovery calls it.
-func (s *Store) replay(e entry, a Address) error {
-	switch e.Kind {
-	case record.Schema:
-		return s.replaySchema(e, a)
-	case record.System:
-		return s.replaySystem(e)
-	}
-	sp := s.space(e.Space)
-	switch {
-	case e.Op == record.Part:
-		return nil // counts when a record that commits it does
-	case e.Op == record.Range && e.Kind == record.Element:
-		return s.replayRange([]*Table{sp.elements}, e.key)
-	case e.Op == record.Range:
-		return s.replayRange(sp.tables(), e.key)
-	}
-	t := sp.route(e.Kind, e.key)
-	hash := hashOf(e.key)
-	old, existed, err := t.find(hash, e.key)
-	switch {
-	case err != nil:
-		return err
-	case e.Op == record.Set:
-		t.place(hash, old, existed, hit{address: a, bytes: s.weight(&e.Head)})
-	case existed:
-		t.remove(hash, old)
-	}
-	return nil
-}
-
-// replayRange deletes the keys with the given prefix.
-func (s *Store) replayRange(tables []*Table, prefix []byte) error {
-	for _, t := range tables {
-		for a := range t.addresses() {
-			e, err := s.readAt(a)
-			if err != nil {
-				return err
-			}
-			if bytes.HasPrefix(e.key, prefix) {
-				t.remove(hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)})
-			}
-		}
-	}
-	return nil
-}
-
-// System records. Those with other names belong to later versions, which may be skipped.
-const mapPrefix = "map:" // the rest is the escaped name of a declared map
-
-func (s *Store) replaySystem(e entry) error {
-	name, ok := bytes.CutPrefix(e.key, []byte(mapPrefix))
-	if !ok || e.Op != record.Set {
-		return nil
-	}
-	t, err := s.declare(e.Space, string(name))
-	if err == nil {
-		t.declared.Store(true)
-	}
-	return err
-}
-
-// Names are those of the declared maps of key space 0, escaped as in their keys.
-func (s *Store) Names() []string {
-	s.life.RLock()
-	defer s.life.RUnlock()
-	var names []string
-	if sp := s.spaces[0]; sp != nil {
-		for name := range sp.maps {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// Stats is what the store counts.
-type Stats struct {
-	Keys       int64
-	Records    int64
-	LiveBytes  int64
-	LogBytes   int64
-	IndexBytes int64
-	Segments   int
-	TornBytes  int64
-}
-
-// Stats counts. It takes no lock that a writer holds for long.
-func (s *Store) Stats() Stats {
-	s.life.RLock()
-	defer s.life.RUnlock()
-	st := Stats{Records: s.log.records.Load(), LiveBytes: s.live.Load(), TornBytes: s.torn}
-	for _, sp := range s.spaces {
-		for _, t := range sp.tables() {
-			st.Keys += int64(t.Len())
-			st.IndexBytes += t.index.Bytes()
-		}
-		st.IndexBytes += sp.elements.index.Bytes()
-	}
-	for _, seg := range s.log.set.Load().bySlot {
-		st.LogBytes += seg.end.Load()
-		st.Segments++
-	}
-	return st
-}
-
 // SyncInterval is the longest time between a write and the sync that makes it durable.
 func (s *Store) SyncInterval() time.Duration { return time.Duration(s.interval.Load()) }
 
@@ -484,11 +269,3 @@ func (s *Store) FSyncAll() error {
 
 // ReadOnly reports whether the store was opened read-only.
 func (s *Store) ReadOnly() bool { return s.opts.ReadOnly }
-
-func parseNumber(key []byte) (uint64, error) {
-	n, err := record.ParseHex(string(key))
-	if err != nil || n == 0 {
-		return 0, fmt.Errorf("not a schema number: %s", strconv.Quote(string(key)))
-	}
-	return n, nil
-}

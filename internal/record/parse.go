@@ -1,0 +1,248 @@
+package record
+
+import "fmt"
+
+// Parse reads the head of a record from the beginning of b. It returns the
+// length of the head, so that the key begins at b[n] and the whole record is
+// Length(n) long. b may end anywhere after the head; when it ends within it, the
+// error is ErrShort. Parse does not look at the checksum: until Verify has said
+// yes, nothing of h is true.
+func Parse(b []byte) (h Head, n int, err error) {
+	c := cursor{b: b}
+	c.crc()
+	c.space()
+	h.Op, h.Kind = Op(c.letter('A')), Kind(c.letter('a'))
+	h.Space, h.Schema, h.Seq, h.Time = c.field(), c.field(), c.field(), c.field()
+	c.space()
+	c.attributes(&h)
+	key := c.hex()
+	value := c.field()
+	c.space()
+	if c.err == nil && (key > MaxKeyBytes || value > MaxInlineBytes || c.i > MaxHeadBytes) {
+		c.err = ErrSyntax
+	}
+	if c.err != nil {
+		if c.err == ErrShort && len(b) >= MaxHeadBytes {
+			c.err = ErrSyntax
+		}
+		return Head{}, 0, c.err
+	}
+	h.KeyBytes, h.ValueBytes = int(key), int(value)
+	return h, c.i, nil
+}
+
+// Length is the length of the whole record, given that of its head.
+func (h *Head) Length(head int) int { return head + h.KeyBytes + 1 + h.ValueBytes + 1 }
+
+// Verify checks the whole record b, which Parse has found to have the given head,
+// and returns its key and value, which alias b. ErrNewer comes only with an intact checksum.
+func (s Salt) Verify(b []byte, offset int64, h *Head, head int) (key, value []byte, err error) {
+	if len(b) != h.Length(head) {
+		return nil, nil, ErrShort
+	}
+	want, ok := parseCRC(b)
+	if !ok || s.checksum(b, offset) != want {
+		return nil, nil, ErrChecksum
+	}
+	key, value = b[head:head+h.KeyBytes:head+h.KeyBytes], b[head+h.KeyBytes+1:len(b)-1:len(b)-1]
+	if b[head+h.KeyBytes] != ' ' || b[len(b)-1] != '\n' {
+		return nil, nil, ErrSyntax
+	}
+	if err := h.understood(); err != nil {
+		return nil, nil, err
+	}
+	return key, value, nil
+}
+
+// understood refuses what this version must not skip.
+func (h *Head) understood() error {
+	switch h.Op {
+	case Set, Delete, Part, Commit, Range:
+	default:
+		return fmt.Errorf("%w: operation %c", ErrNewer, h.Op)
+	}
+	switch h.Kind {
+	case Value, Meta, Element, Schema, System:
+	default:
+		return fmt.Errorf("%w: kind %c", ErrNewer, h.Kind)
+	}
+	for i := 0; i+1 < len(h.Other); i++ {
+		if h.Other[i] == ' ' && h.Other[i+1] <= 'Z' {
+			return fmt.Errorf("%w: attribute %c", ErrNewer, h.Other[i+1])
+		}
+	}
+	return nil
+}
+
+// cursor reads a head from left to right; after the first error it stands still.
+type cursor struct {
+	b   []byte
+	i   int
+	err error
+}
+
+func (c *cursor) fail(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// peek returns the next byte, or 0 when there is none or an error has occurred.
+func (c *cursor) peek() byte {
+	if c.err != nil {
+		return 0
+	}
+	if c.i >= len(c.b) {
+		c.err = ErrShort
+		return 0
+	}
+	return c.b[c.i]
+}
+
+func (c *cursor) space() {
+	if c.peek() != ' ' {
+		c.fail(ErrSyntax)
+		return
+	}
+	c.i++
+}
+
+func (c *cursor) crc() {
+	for range 8 {
+		if v := unhex[c.peek()]; v > 15 {
+			c.fail(ErrSyntax)
+			return
+		}
+		c.i++
+	}
+}
+
+// letter reads one letter of the alphabet that begins at first.
+func (c *cursor) letter(first byte) byte {
+	l := c.peek()
+	if l < first || l > first+25 {
+		c.fail(ErrSyntax)
+		return 0
+	}
+	c.i++
+	return l
+}
+
+func (c *cursor) field() uint64 {
+	c.space()
+	return c.hex()
+}
+
+// hex reads a number in its one spelling.
+func (c *cursor) hex() uint64 {
+	start, v := c.i, uint64(0)
+	for {
+		d := unhex[c.peek()]
+		if c.err != nil || d > 15 {
+			break
+		}
+		v = v<<4 | uint64(d)
+		c.i++
+	}
+	n := c.i - start
+	if n == 0 || n > 16 || n > 1 && c.b[start] == '0' {
+		c.fail(ErrSyntax)
+		if n > 16 || n > 1 && c.b[start] == '0' {
+			c.err = ErrSyntax // even when the bytes end here
+		}
+	}
+	return v
+}
+
+// attributes reads tagged attributes, each with the space that follows it, up to the key's length.
+func (c *cursor) attributes(h *Head) {
+	indexed := false
+	for last := byte(0); ; {
+		tag := c.peek()
+		if c.err != nil || unhex[tag] <= 15 {
+			break
+		}
+		if tag <= last || !(tag >= 'A' && tag <= 'Z' || tag >= 'g' && tag <= 'z') {
+			c.fail(ErrSyntax)
+			break
+		}
+		last = tag
+		indexed = indexed || tag == 'I'
+		c.i++
+		c.attribute(tag, h)
+		c.space()
+	}
+	if isPart := h.Op == Part; c.err == nil && (isPart != indexed || isPart != (h.Owner != 0)) {
+		c.fail(ErrSyntax)
+	}
+}
+
+func (c *cursor) attribute(tag byte, h *Head) {
+	switch tag {
+	case 'G':
+		h.Group = c.nonzero()
+	case 'I':
+		h.Index = c.hex()
+	case 'L':
+		h.Large = c.nonzero()
+	case 'R':
+		h.Replay = c.nonzero()
+	case 'V':
+		h.Owner = c.nonzero()
+	case 'X':
+		h.Expiry = c.nonzero()
+	case 't':
+		h.Type = c.text()
+	default:
+		h.Other += " " + string(tag) + c.text()
+	}
+}
+
+func (c *cursor) nonzero() uint64 {
+	v := c.hex()
+	if v == 0 {
+		c.fail(ErrSyntax)
+	}
+	return v
+}
+
+// text reads printable ASCII up to the next space.
+func (c *cursor) text() string {
+	start := c.i
+	for b := c.peek(); b > ' ' && b < 0x7f; b = c.peek() {
+		c.i++
+	}
+	n := c.i - start
+	if n > maxTextAttr || c.err == nil && n == 0 {
+		c.err = ErrSyntax
+	}
+	if c.err != nil {
+		return ""
+	}
+	return string(c.b[start:c.i])
+}
+
+// unhex maps a lower-case hexadecimal digit to its value and all else to 0xff.
+var unhex = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 0xff
+	}
+	for i := range digits {
+		t[digits[i]] = byte(i)
+	}
+	return t
+}()
+
+func parseCRC(b []byte) (uint32, bool) {
+	if len(b) < 8 {
+		return 0, false
+	}
+	var v uint32
+	for _, d := range b[:8] {
+		if unhex[d] > 15 {
+			return 0, false
+		}
+		v = v<<4 | uint32(unhex[d])
+	}
+	return v, true
+}

@@ -1,0 +1,72 @@
+package store
+
+import (
+	"bytes"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Replaying is what recovery does with the records that it found: they go into the
+// tables as they went there when they were written.
+
+// replay applies a record of the log to the tables. Only recovery calls it.
+func (s *Store) replay(e entry, a Address) error {
+	switch e.Kind {
+	case record.Schema:
+		return s.replaySchema(e, a)
+	case record.System:
+		return s.replaySystem(e)
+	}
+	sp := s.space(e.Space)
+	switch {
+	case e.Op == record.Part:
+		return nil // counts when a record that commits it does
+	case e.Op == record.Range && e.Kind == record.Element:
+		return s.replayRange([]*Table{sp.elements}, e.key)
+	case e.Op == record.Range:
+		return s.replayRange(sp.tables(), e.key)
+	}
+	t := sp.route(e.Kind, e.key)
+	hash := hashOf(e.key)
+	old, existed, err := t.find(hash, e.key)
+	switch {
+	case err != nil:
+		return err
+	case e.Op == record.Set:
+		t.place(hash, old, existed, hit{address: a, bytes: s.weight(&e.Head)})
+	case existed:
+		t.remove(hash, old)
+	}
+	return nil
+}
+
+// replayRange deletes the keys with the given prefix.
+func (s *Store) replayRange(tables []*Table, prefix []byte) error {
+	for _, t := range tables {
+		for a := range t.addresses() {
+			e, err := s.readAt(a)
+			if err != nil {
+				return err
+			}
+			if bytes.HasPrefix(e.key, prefix) {
+				t.remove(hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)})
+			}
+		}
+	}
+	return nil
+}
+
+// System records. Those with other names belong to later versions, which may be skipped.
+const mapPrefix = "map:" // the rest is the escaped name of a declared map
+
+func (s *Store) replaySystem(e entry) error {
+	name, ok := bytes.CutPrefix(e.key, []byte(mapPrefix))
+	if !ok || e.Op != record.Set {
+		return nil
+	}
+	t, err := s.declare(e.Space, string(name))
+	if err == nil {
+		t.declared.Store(true)
+	}
+	return err
+}

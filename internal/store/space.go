@@ -1,0 +1,108 @@
+package store
+
+import (
+	"bytes"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
+)
+
+// space is a key space: the declared maps, and one table for all other keys.
+type space struct {
+	maps     map[string]*Table // by escaped name
+	raw      *Table
+	elements *Table // of collections
+}
+
+// space returns the key space of the given number, which is made when it is missing.
+// The caller holds life exclusively, or is recovery.
+func (s *Store) space(number uint64) *space {
+	sp := s.spaces[number]
+	if sp == nil {
+		sp = &space{maps: map[string]*Table{}, raw: &Table{store: s}, elements: &Table{store: s}}
+		s.spaces[number] = sp
+	}
+	return sp
+}
+
+// route finds the table of a key.
+func (sp *space) route(kind record.Kind, key []byte) *Table {
+	if kind == record.Element {
+		return sp.elements
+	}
+	if i := bytes.IndexByte(key, ':'); i >= 0 {
+		if t := sp.maps[string(key[:i])]; t != nil {
+			return t
+		}
+	}
+	return sp.raw
+}
+
+// tables are all those of the key space whose keys users gave.
+func (sp *space) tables() []*Table {
+	list := []*Table{sp.raw}
+	for _, t := range sp.maps {
+		list = append(list, t)
+	}
+	return list
+}
+
+// Map returns the table of the map with this name, which gets one when it has none:
+// the entries move there, once. The log learns of it with the first write.
+func (s *Store) Map(name string) (*Table, error) {
+	if err := s.use(); err != nil {
+		return nil, err
+	}
+	s.life.RUnlock()
+	s.life.Lock()
+	defer s.life.Unlock()
+	if s.closed {
+		return nil, ErrClosed
+	}
+	return s.declare(0, string(keycodec.AppendName(nil, name)))
+}
+
+// declare is Map for the escaped name, in any key space.
+func (s *Store) declare(number uint64, name string) (*Table, error) {
+	sp := s.space(number)
+	if t := sp.maps[name]; t != nil {
+		return t, nil
+	}
+	t := &Table{store: s, name: name}
+	prefix := name + ":"
+	type move struct {
+		hash uint64
+		hit
+	}
+	var moves []move
+	if sp.raw.Len() > 0 {
+		for a := range sp.raw.addresses() {
+			e, err := s.readAt(a)
+			if err != nil {
+				return nil, err
+			}
+			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
+				moves = append(moves, move{hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)}})
+			}
+		}
+	}
+	for _, m := range moves {
+		sp.raw.remove(m.hash, m.hit)
+		t.place(m.hash, hit{}, false, m.hit)
+	}
+	sp.maps[name] = t
+	return t, nil
+}
+
+// Names are those of the declared maps of key space 0, escaped as in their keys.
+func (s *Store) Names() []string {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	var names []string
+	if sp := s.spaces[0]; sp != nil {
+		for name := range sp.maps {
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,31 @@
+package store
+
+// Stats is what the store counts.
+type Stats struct {
+	Keys       int64
+	Records    int64
+	LiveBytes  int64
+	LogBytes   int64
+	IndexBytes int64
+	Segments   int
+	TornBytes  int64
+}
+
+// Stats counts. It takes no lock that a writer holds for long.
+func (s *Store) Stats() Stats {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	st := Stats{Records: s.log.records.Load(), LiveBytes: s.live.Load(), TornBytes: s.torn}
+	for _, sp := range s.spaces {
+		for _, t := range sp.tables() {
+			st.Keys += int64(t.Len())
+			st.IndexBytes += t.index.Bytes()
+		}
+		st.IndexBytes += sp.elements.index.Bytes()
+	}
+	for _, seg := range s.log.set.Load().bySlot {
+		st.LogBytes += seg.end.Load()
+		st.Segments++
+	}
+	return st
+}
