@@ -3,6 +3,7 @@ package copal
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"reflect"
 	"sync"
 	"time"
@@ -34,6 +35,10 @@ func Open(dir string, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
 		return nil, err
+	}
+	// The store stays where it is when the program changes its working directory.
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("copal: %w", err)
 	}
 	return open(dir, c)
 }

@@ -35,7 +35,7 @@ func (s *Store) appendParts(p *pending) error {
 	for index := uint64(0); len(value) > 0; index++ {
 		n := min(partBytes, len(value))
 		part.Index, part.value = index, value[:n]
-		if err := s.log.append(&part); err != nil {
+		if err := s.appendPart(&part); err != nil {
 			return err
 		}
 		value = value[n:]
@@ -48,6 +48,15 @@ func (s *Store) appendParts(p *pending) error {
 	p.Large = uint64(len(p.value))
 	p.value = list
 	return nil
+}
+
+// appendPart is an operation of its own: what waits for life need not wait for the whole value.
+func (s *Store) appendPart(p *pending) error {
+	if err := s.useForWrite(); err != nil {
+		return err
+	}
+	defer s.life.RUnlock()
+	return s.log.append(p)
 }
 
 // readParts puts together the value that e commits.

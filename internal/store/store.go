@@ -260,11 +260,12 @@ func (s *Store) FSyncAll() error {
 	if err := s.use(); err != nil {
 		return err
 	}
-	defer s.life.RUnlock()
-	if !s.log.wrote() {
+	wrote, last := s.log.wrote(), s.log.last()
+	s.life.RUnlock() // nobody who waits for life shall wait for the disk; Close syncs this, too
+	if !wrote {
 		return s.log.failure()
 	}
-	return s.log.syncTo(s.log.last())
+	return s.log.syncTo(last)
 }
 
 // ReadOnly reports whether the store was opened read-only.

@@ -97,6 +97,25 @@ func TestNobodyWaitsForASync(t *testing.T) {
 	}
 }
 
+// TestOpeningAMapDoesNotWaitForASync: a hanging FSyncAll, and behind it an OpenMap, which
+// needs the store for itself for a moment, do not stop the others.
+func TestOpeningAMapDoesNotWaitForASync(t *testing.T) {
+	s, f, release := heldSync(t, vfs.Fault{})
+	defer release()
+	mustSet(t, s, "k", "v")
+	done := make(chan error)
+	go func() { done <- s.FSyncAll() }()
+	until(func() bool { return syncs(f) == 2 })
+	if _, err := s.Map("users"); err != nil {
+		t.Error(err)
+	}
+	wantValue(t, s, "k", "v")
+	release()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestFailedSyncFailsAllWhoWait(t *testing.T) {
 	s, f, release := heldSync(t, vfs.Fault{Err: syscall.EIO})
 	defer release()

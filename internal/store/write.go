@@ -23,7 +23,13 @@ func (s *Store) Set(t *Table, key, value []byte, schema uint64, d Durability) er
 	if int64(len(value)) > MaxValueBytes {
 		return fmt.Errorf("%w: a value of %d bytes, the most is %d", ErrTooLarge, len(value), int64(MaxValueBytes))
 	}
-	seq, err := s.set(t, key, value, schema)
+	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: schema}, key: key, value: value}
+	if len(value) > partBytes {
+		if err := s.appendParts(p); err != nil {
+			return err
+		}
+	}
+	seq, err := s.set(t, p)
 	if err != nil || d == Process {
 		return err
 	}
@@ -37,25 +43,19 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-func (s *Store) set(t *Table, key, value []byte, schema uint64) (seq uint64, err error) {
+func (s *Store) set(t *Table, p *pending) (seq uint64, err error) {
 	if err := s.useForWrite(); err != nil {
 		return 0, err
 	}
 	defer s.life.RUnlock()
 	if t == nil {
-		t = s.tableOf(key)
+		t = s.tableOf(p.key)
 	}
-	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: schema}, key: key, value: value}
-	if len(value) > partBytes {
-		if err := s.appendParts(p); err != nil {
-			return 0, err
-		}
-	}
-	hash := hashOf(key)
+	hash := hashOf(p.key)
 	mu := &s.keys[hash%uint64(len(s.keys))]
 	mu.Lock()
 	defer mu.Unlock()
-	old, existed, err := t.find(hash, key)
+	old, existed, err := t.find(hash, p.key)
 	if err != nil {
 		return 0, err
 	}
