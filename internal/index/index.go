@@ -2,118 +2,185 @@
 // keys, no files and no log: whoever asks for a hash gets every address that was
 // entered under it, and reads the key there to learn which one is meant.
 //
-// A Table is split by hash into shards, each an open-addressing array of
-// (hash, address) pairs without pointers, so that the garbage collector looks at
-// a slice header per shard whatever the number of keys. A shard grows alone, by
-// moving pairs within its own lock: no operation pays for the whole table.
+// A Table is split by hash into shards. A shard is an array of twelve-byte slots, in
+// which the entries stand in the order of their hashes, each as near to its home, the
+// place that is in proportion to its hash, as those before it allow (linear probing
+// with ordered keys: Amble and Knuth, "Ordered hash tables", 1974). So
+//
+//   - a search ends at the first larger hash, and stays short in an array that is
+//     seven eighths full;
+//   - a shard grows by an eighth, in one pass from front to back, without reading any
+//     key; it does so alone and within its own lock, so no operation pays for the
+//     whole table, and the memory is never much more than the entries need;
+//   - nothing is a pointer, and large arrays are not on the heap: the garbage
+//     collector neither looks at them nor counts them.
 package index
 
-import "sync"
-
-// Address is where a record stands. Zero is no address.
-type Address uint64
-
-const (
-	shardBits  = 6
-	shards     = 1 << shardBits
-	firstSlots = 8 // of a shard that gets its first pair
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
 )
 
-// PairBytes is the memory that one slot takes.
-const PairBytes = 16
+// Address is where a record stands: a number of MaxSegments in the upper half, an
+// offset in the lower 32 bits, which is never zero. Zero is no address.
+type Address uint64
+
+// MaxSegments bounds the upper half of an address.
+const MaxSegments = 1 << 20
+
+const (
+	shardBits = 6
+	shards    = 1 << shardBits
+)
+
+// SlotBytes is the memory that one slot takes.
+const SlotBytes = 12
 
 // Table is safe for concurrent use. Callers that look for an address and then
 // replace it hold a lock of their own for the key meanwhile. The zero Table is empty.
 type Table struct {
 	shards [shards]shard
+	count  atomic.Int64
 }
 
 type shard struct {
 	mu    sync.RWMutex
-	slots []pair // length zero or a power of two, at most 3/4 full
+	slots []slot // homes, and behind them room for the entries that are pushed out at the end
+	homes int
 	used  int
 }
 
-type pair struct {
-	hash    uint64
-	address Address // 0: the slot is free
+// slot is free when offset is zero.
+type slot struct {
+	order  uint32 // the bits of the hash by which entries are ordered
+	offset uint32
+	rest   uint32 // 20 bits of the address, 12 further ones of the hash
 }
+
+func newSlot(hash uint64, a Address) slot {
+	if uint32(a) == 0 || a>>32 >= MaxSegments {
+		panic(fmt.Sprintf("index: address %x", uint64(a)))
+	}
+	return slot{order: order(hash), offset: uint32(a), rest: uint32(a>>32)<<12 | more(hash)}
+}
+
+// order is the part of a hash behind that which chooses the shard, more the one behind that.
+func order(hash uint64) uint32 { return uint32(hash >> (32 - shardBits)) }
+func more(hash uint64) uint32  { return uint32(hash>>(20-shardBits)) & 0xfff }
+
+func (s *slot) address() Address { return Address(s.rest>>12)<<32 | Address(s.offset) }
+
+// has reports whether the entry was made under the hash; of the 64 bits the shard, order
+// and more know 50.
+func (s *slot) has(hash uint64) bool { return s.order == order(hash) && s.rest&0xfff == more(hash) }
 
 // Shards is the number of parts that Shard lists.
 const Shards = shards
 
 func (t *Table) shard(hash uint64) *shard { return &t.shards[hash>>(64-shardBits)] }
 
-// Find appends to dst the addresses entered under hash.
+// Find appends to dst the addresses entered under hash, and with some bad luck those
+// of other hashes.
 func (t *Table) Find(dst []Address, hash uint64) []Address {
 	s := t.shard(hash)
 	s.mu.RLock()
-	defer s.mu.RUnlock()
-	for i := range s.probe(hash) {
-		if s.slots[i].hash == hash {
-			dst = append(dst, s.slots[i].address)
+	for i, n := s.first(order(hash)), len(s.slots); i < n; i++ {
+		e := &s.slots[i]
+		if e.offset == 0 || e.order != order(hash) {
+			break
+		}
+		if e.has(hash) {
+			dst = append(dst, e.address())
 		}
 	}
+	s.mu.RUnlock()
 	return dst
 }
 
-// probe yields the occupied slots from the home of hash up to the first free one.
-func (s *shard) probe(hash uint64) func(func(int) bool) {
-	return func(yield func(int) bool) {
-		if len(s.slots) == 0 {
-			return
-		}
-		mask := len(s.slots) - 1
-		for i := int(hash) & mask; s.slots[i].address != 0; i = (i + 1) & mask {
-			if !yield(i) {
-				return
-			}
-		}
+// home is where an entry would stand if it were alone.
+func (s *shard) home(order uint32) int { return int(uint64(order) * uint64(s.homes) >> 32) }
+
+// first is the place of the first entry with this order, or else of what would stand behind it.
+func (s *shard) first(order uint32) int {
+	i := s.home(order)
+	for i < len(s.slots) && s.slots[i].offset != 0 && s.slots[i].order < order {
+		i++
 	}
+	return i
 }
 
 // Insert enters one more address under hash.
 func (t *Table) Insert(hash uint64, a Address) {
-	if a == 0 {
-		panic("index: address zero")
-	}
+	e := newSlot(hash, a)
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used+1 > len(s.slots)*3/4 {
+	if s.used+1 > s.homes-s.homes/8 {
 		s.growLocked()
 	}
-	s.placeLocked(pair{hash, a})
+	for !s.insertLocked(e) {
+		s.growLocked() // the entries at the end have pushed each other out
+	}
 	s.used++
+	t.count.Add(1)
 }
 
+// insertLocked moves the entries behind the new one up by a slot. It reports false
+// when there is no free slot up to the end.
+func (s *shard) insertLocked(e slot) bool {
+	i := s.first(e.order)
+	free := i
+	for free < len(s.slots) && s.slots[free].offset != 0 {
+		free++
+	}
+	if free == len(s.slots) {
+		return false
+	}
+	copy(s.slots[i+1:free+1], s.slots[i:free])
+	s.slots[i] = e
+	return true
+}
+
+// growLocked moves the entries to a larger array, in their order.
 func (s *shard) growLocked() {
-	old := s.slots
-	s.slots = make([]pair, max(firstSlots, 2*len(old)))
-	for _, p := range old {
-		if p.address != 0 {
-			s.placeLocked(p)
+	old, homes := s.slots, s.homes
+	for {
+		homes += max(homes/8, 4)
+		s.homes, s.slots = homes, allocate(homes+homes/32+8)
+		if s.fillLocked(old) {
+			break
 		}
+		release(s.slots)
 	}
+	release(old)
 }
 
-func (s *shard) placeLocked(p pair) {
-	mask := len(s.slots) - 1
-	i := int(p.hash) & mask
-	for s.slots[i].address != 0 {
-		i = (i + 1) & mask
+func (s *shard) fillLocked(entries []slot) bool {
+	next := 0
+	for _, e := range entries {
+		if e.offset == 0 {
+			continue
+		}
+		i := max(next, s.home(e.order))
+		if i >= len(s.slots) {
+			return false
+		}
+		s.slots[i] = e
+		next = i + 1
 	}
-	s.slots[i] = p
+	return true
 }
 
 // Replace puts address b in the place of a. It reports whether a was there.
 func (t *Table) Replace(hash uint64, a, b Address) bool {
+	e := newSlot(hash, b)
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, ok := s.findLocked(hash, a)
 	if ok {
-		s.slots[i].address = b
+		s.slots[i] = e
 	}
 	return ok
 }
@@ -124,34 +191,31 @@ func (t *Table) Remove(hash uint64, a Address) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i, ok := s.findLocked(hash, a)
-	if ok {
-		s.closeGapLocked(i)
-		s.used--
+	if !ok {
+		return false
 	}
-	return ok
+	end := i + 1 // of the entries that are not at home
+	for end < len(s.slots) && s.slots[end].offset != 0 && s.home(s.slots[end].order) < end {
+		end++
+	}
+	copy(s.slots[i:end-1], s.slots[i+1:end])
+	s.slots[end-1] = slot{}
+	s.used--
+	t.count.Add(-1)
+	return true
 }
 
 func (s *shard) findLocked(hash uint64, a Address) (int, bool) {
-	for i := range s.probe(hash) {
-		if s.slots[i] == (pair{hash, a}) {
+	for i := s.first(order(hash)); i < len(s.slots); i++ {
+		e := &s.slots[i]
+		if e.offset == 0 || e.order != order(hash) {
+			break
+		}
+		if e.has(hash) && e.address() == a {
 			return i, true
 		}
 	}
 	return 0, false
-}
-
-// closeGapLocked frees slot i and moves up those pairs behind it that a probe
-// would no longer reach (Knuth, volume 3, section 6.4, algorithm R).
-func (s *shard) closeGapLocked(i int) {
-	mask := len(s.slots) - 1
-	for j := (i + 1) & mask; s.slots[j].address != 0; j = (j + 1) & mask {
-		home := int(s.slots[j].hash) & mask
-		if (j-home)&mask >= (j-i)&mask {
-			s.slots[i] = s.slots[j]
-			i = j
-		}
-	}
-	s.slots[i] = pair{}
 }
 
 // Shard appends to dst all addresses of one part of the table, 0 ≤ n < Shards.
@@ -160,25 +224,16 @@ func (t *Table) Shard(dst []Address, n int) []Address {
 	s := &t.shards[n]
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	for _, p := range s.slots {
-		if p.address != 0 {
-			dst = append(dst, p.address)
+	for i := range s.slots {
+		if s.slots[i].offset != 0 {
+			dst = append(dst, s.slots[i].address())
 		}
 	}
 	return dst
 }
 
 // Len is the number of addresses.
-func (t *Table) Len() int {
-	n := 0
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.RLock()
-		n += s.used
-		s.mu.RUnlock()
-	}
-	return n
-}
+func (t *Table) Len() int { return int(t.count.Load()) }
 
 // Bytes is the memory that the slots take.
 func (t *Table) Bytes() int64 {
@@ -186,8 +241,20 @@ func (t *Table) Bytes() int64 {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.RLock()
-		n += int64(len(s.slots)) * PairBytes
+		n += int64(len(s.slots)) * SlotBytes
 		s.mu.RUnlock()
 	}
 	return n
+}
+
+// Close empties the table and gives its memory back.
+func (t *Table) Close() {
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		release(s.slots)
+		s.slots, s.homes, s.used = nil, 0, 0
+		s.mu.Unlock()
+	}
+	t.count.Store(0)
 }

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -328,6 +329,9 @@ func (l *log) syncedSegments() []*segment {
 func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
+	if len(l.set.Load().bySlot) >= index.MaxSegments {
+		return nil, fmt.Errorf("%w: %d segments", ErrNoSpace, index.MaxSegments)
+	}
 	m := l.manifest.clone()
 	order := uint32(1)
 	for _, e := range m.Segments {

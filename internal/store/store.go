@@ -179,6 +179,11 @@ func (s *Store) takeLock(dir string) error {
 
 // release closes what is open.
 func (s *Store) release() error {
+	for _, sp := range s.spaces {
+		for _, t := range append(sp.tables(), sp.elements) {
+			t.index.Close()
+		}
+	}
 	var errs []error
 	l := s.log
 	for _, seg := range l.set.Load().bySlot {

@@ -15,13 +15,12 @@ type Table struct {
 	store *Store
 	name  string // escaped; the keys begin with it and a colon. Not used by the raw table
 	index index.Table
-	count atomic.Int64
 
 	declared atomic.Bool // a system record in the log says that this map exists
 }
 
 // Len is the number of entries.
-func (t *Table) Len() int { return int(t.count.Load()) }
+func (t *Table) Len() int { return t.index.Len() }
 
 var hashSeed = maphash.MakeSeed()
 
@@ -86,14 +85,12 @@ func (t *Table) place(hash uint64, old hit, existed bool, now hit) {
 		return
 	}
 	t.index.Insert(hash, now.address)
-	t.count.Add(1)
 	t.store.live.Add(now.bytes)
 }
 
 // remove takes the entry out.
 func (t *Table) remove(hash uint64, old hit) {
 	t.index.Remove(hash, old.address)
-	t.count.Add(-1)
 	t.store.live.Add(-old.bytes)
 }
 
