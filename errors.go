@@ -32,6 +32,8 @@ var (
 	// after which no write can be trusted until the store is opened again. In the
 	// second case the error wraps its cause.
 	ErrReadOnly = store.ErrReadOnly
+	// ErrNested: the function of an Update wrote, by other means, the key that it updates.
+	ErrNested = store.ErrNested
 	// ErrClosed: the store, or the map, is closed.
 	ErrClosed = store.ErrClosed
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.

@@ -47,6 +47,10 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	if name == "" {
 		return nil, fmt.Errorf("%w: a map needs a name", ErrType)
 	}
+	table, err := db.store.Map(name)
+	if err != nil {
+		return nil, err
+	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if open, ok := db.maps[name]; ok {
@@ -56,23 +60,19 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 		}
 		return m, nil
 	}
-	m, err := newMap[K, V](db, name, c)
+	m, err := newMap[K, V](db, name, table, c)
 	if err == nil {
 		db.maps[name] = m
 	}
 	return m, err
 }
 
-func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], error) {
+func newMap[K comparable, V any](db *DB, name string, table *store.Table, c mapConfig) (*Map[K, V], error) {
 	keys, err := keycodec.For[K]()
 	if err != nil {
 		return nil, typeError(err, "map %q", name)
 	}
 	values, err := newTyped(db.store, c.codec, reflect.TypeFor[V]())
-	if err != nil {
-		return nil, err
-	}
-	table, err := db.store.Map(name)
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +196,9 @@ func (m *Map[K, V]) Len() int { return m.table.Len() }
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for item := range m.db.store.Items(m.table) {
+			if m.isClosed() {
+				return
+			}
 			k, ok := m.key(item)
 			if !ok {
 				continue
@@ -212,12 +215,18 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
+// isClosed reports, in both senses, that the map is closed.
+func (m *Map[K, V]) isClosed() bool {
+	closed := m.closed.Load()
+	if closed {
+		m.db.report(ErrClosed)
+	}
+	return closed
+}
+
 // key decodes the key of an item; it reports what cannot be used.
 func (m *Map[K, V]) key(item store.Item) (k K, ok bool) {
 	err := item.Err
-	if err == nil && m.closed.Load() {
-		err = ErrClosed
-	}
 	if err == nil {
 		if k, err = m.keys.Decode(item.Key[len(m.prefix):]); err != nil {
 			err = typeError(err, "key %q of map %q", item.Key, m.name)
@@ -227,10 +236,13 @@ func (m *Map[K, V]) key(item store.Item) (k K, ok bool) {
 	return k, err == nil
 }
 
-// Keys yields each key, as All does. No value is read.
+// Keys yields each key, as All does. No value is decoded.
 func (m *Map[K, V]) Keys() iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for item := range m.db.store.Keys(m.table) {
+			if m.isClosed() {
+				return
+			}
 			if k, ok := m.key(item); ok && !yield(k) {
 				return
 			}
@@ -270,12 +282,15 @@ func (m *Map[K, V]) Sync() error {
 // *Map gets ErrClosed from then on, and the map can be opened with other types.
 // Closing the map of OpenSingleMap closes its store. Calls after the first return nil.
 func (m *Map[K, V]) Close() error {
-	if m.closed.Swap(true) {
+	m.db.mu.Lock()
+	again := m.closed.Swap(true)
+	if !again {
+		delete(m.db.maps, m.name)
+	}
+	m.db.mu.Unlock()
+	if again {
 		return nil
 	}
-	m.db.mu.Lock()
-	delete(m.db.maps, m.name)
-	m.db.mu.Unlock()
 	if m.single {
 		return m.db.Close()
 	}

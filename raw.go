@@ -68,7 +68,17 @@ func (db *DB) ScanKeys(prefix []byte) iter.Seq[[]byte] {
 }
 
 func (db *DB) sortedKeys(prefix []byte) [][]byte {
-	var keys [][]byte
+	for {
+		generation := db.store.Generation()
+		keys := db.collectKeys(prefix)
+		if db.store.Generation() == generation {
+			slices.SortFunc(keys, bytes.Compare)
+			return keys
+		}
+	}
+}
+
+func (db *DB) collectKeys(prefix []byte) (keys [][]byte) {
 	for _, t := range db.store.Tables() {
 		if !couldHold(t.Name(), prefix) {
 			continue
@@ -80,7 +90,6 @@ func (db *DB) sortedKeys(prefix []byte) [][]byte {
 			}
 		}
 	}
-	slices.SortFunc(keys, bytes.Compare)
 	return keys
 }
 

@@ -27,6 +27,9 @@ type typed struct {
 }
 
 func newTyped(s *store.Store, c Codec, t reflect.Type) (*typed, error) {
+	if !isWord(c.Name()) {
+		return nil, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, c.Name())
+	}
 	plan, err := c.Compile(t)
 	if err != nil {
 		return nil, typeError(err, "values of type %v cannot be kept by codec %s", t, c.Name())
@@ -34,20 +37,35 @@ func newTyped(s *store.Store, c Codec, t reflect.Type) (*typed, error) {
 	return &typed{store: s, codec: c, goval: t, plan: plan}, nil
 }
 
+// isWord reports whether a codec's name can stand in a schema.
+func isWord(name string) bool {
+	for _, c := range []byte(name) {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return name != ""
+}
+
 // set encodes what v points to and stores it under key.
 func (t *typed) set(table *store.Table, key []byte, v any, d store.Durability) error {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
-	value, err := t.plan.Append(buf.value[:0], v)
-	if err != nil {
-		return typeError(err, "the value for key %q", key)
-	}
-	buf.value = value
-	schema, err := t.schema()
+	value, schema, err := t.encode(buf, key, v)
 	if err != nil {
 		return err
 	}
 	return t.store.Set(table, key, value, schema, d)
+}
+
+// encode encodes what v points to into buf.value, and returns that and the number of its schema.
+func (t *typed) encode(buf *buffer, key []byte, v any) (value []byte, schema uint64, err error) {
+	if value, err = t.plan.Append(buf.value[:0], v); err != nil {
+		return nil, 0, typeError(err, "the value for key %q", key)
+	}
+	buf.value = value
+	schema, err = t.schema()
+	return value, schema, err
 }
 
 // schema returns the number under which the log knows the type's schema.

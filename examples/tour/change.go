@@ -96,7 +96,7 @@ func (t *tour) expectAbsent(lib *library, files sources) error {
 		}
 		_, err := lib.files.Load(missing)
 		if !errors.Is(err, copal.ErrNotFound) {
-			return fmt.Errorf("Load of an absent key: %w", err)
+			return fmt.Errorf("loading an absent key: %w", err)
 		}
 		t.row("Load, absent", "%v", err)
 		return nil

@@ -60,6 +60,9 @@ func (c *checker) run() error {
 	if err := c.note(err); err != nil {
 		return err
 	}
+	if m == nil && !isStore(names) {
+		return noStore(c.dir)
+	}
 	segments := c.named(m, names)
 	if m != nil {
 		if c.mark, err = readMark(c.fsys, c.dir, m.Store); err != nil {
@@ -72,10 +75,15 @@ func (c *checker) run() error {
 			return err
 		}
 	}
-	if len(c.report.Problems) > 0 || c.report.Version != nil {
-		return nil
+	if len(c.report.Problems) == 0 && c.report.Version == nil {
+		if err := c.entries(); err != nil {
+			return err
+		}
 	}
-	return c.entries()
+	if c.progress != nil {
+		c.progress(c.total, c.total)
+	}
+	return nil
 }
 
 // note puts damage into the report and returns other errors.
@@ -99,7 +107,7 @@ func (c *checker) named(m *manifest, names []string) []manifestSegment {
 		list = m.Segments
 	} else {
 		for _, name := range names {
-			if id, ok := record.ParseFileName(name); ok && c.holdsRecords(name) {
+			if id, ok := record.ParseFileName(name); ok && !c.leftover(id) {
 				list = append(list, manifestSegment{ID: id})
 			}
 		}
@@ -115,11 +123,9 @@ func (c *checker) named(m *manifest, names []string) []manifestSegment {
 	return list
 }
 
-// holdsRecords is recovery's: what was made and never written to is of no account.
-func (c *checker) holdsRecords(name string) bool {
-	r := recovery{log: &log{fsys: c.fsys, dir: c.dir}}
-	held, err := r.holdsRecords(name)
-	return held || err != nil
+// leftover is as in recovery: what was made and never written to is of no account.
+func (c *checker) leftover(id record.SegmentID) bool {
+	return (&log{fsys: c.fsys, dir: c.dir}).checkLeftover(id) == nil
 }
 
 // segment reads one segment to its end, over what is damaged.
@@ -196,6 +202,8 @@ func (c *checker) records(s *scanner, path string, want manifestSegment, r *Segm
 			return err
 		}
 		switch synced := want.Sealed || c.syncedBeyond(want.ID, at); {
+		case s.gaveUp:
+			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.reason, s.end-at))
 		case follows && (synced || c.sameCache):
 			c.problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.reason, s.offset-at))
 		case synced:

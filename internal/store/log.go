@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,6 +43,7 @@ type log struct {
 	random  func() uint64
 	report  func(error) // tells the user about an error that no call can return
 	limit   int64       // nominal size of a segment
+	hard    int64       // size at which appending waits for the next one, whatever it costs
 	inline  bool        // no goroutine prepares segments; for tests that count operations
 	wake    chan struct{}
 	dirty   atomic.Bool // something was appended since the last periodic sync began
@@ -124,6 +126,31 @@ func (l *log) append(recs ...*pending) error {
 	return l.writeLocked(recs)
 }
 
+// reserve asks the file system for room at the end of the tail, and gives it back: the
+// segments that will use it may be others. Only a lack of room is an error.
+func (l *log) reserve(bytes int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if err := l.readyLocked(); err != nil {
+		return err
+	}
+	end := l.tail.end.Load()
+	err := l.tail.file.Allocate(end, bytes)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if cut := l.tail.file.Truncate(end); cut != nil {
+		return l.fail(cut)
+	}
+	if vfs.IsNoSpace(err) {
+		return noSpace(err)
+	}
+	return nil
+}
+
 func (l *log) failure() error {
 	if f := l.failed.Load(); f != nil {
 		return f
@@ -138,37 +165,40 @@ func (l *log) readyLocked() error {
 	}
 	size := l.tail.end.Load()
 	if l.spare == nil && size >= l.limit/2 {
-		l.wantSpareLocked(size)
+		if err := l.wantSpareLocked(size); err != nil {
+			return err
+		}
 	}
 	if l.spare != nil && size >= l.limit {
 		l.rollLocked()
 	}
-	if l.tail.end.Load() >= hardSegmentBytes {
-		return fmt.Errorf("%w: the segment is full and the next one could not be made", ErrNoSpace)
-	}
 	return nil
 }
 
-// hardSegmentBytes is where appending waits for the next segment to be made, whatever it costs.
-const hardSegmentBytes = maxSegmentBytes / 4
-
-// wantSpareLocked asks for the next segment, or makes it when there is nobody to ask.
-func (l *log) wantSpareLocked(size int64) {
+// wantSpareLocked asks for the next segment, or makes it when there is nobody to ask
+// or no time to wait. Its error says that the tail can take no more.
+func (l *log) wantSpareLocked(size int64) error {
 	switch {
-	case l.inline && size >= l.limit || size >= hardSegmentBytes:
-		if s, err := l.createSpare(l.syncedSegments(), nil); err == nil {
+	case l.inline && size >= l.limit || size >= l.hard:
+		s, err := l.createSpare(l.syncedSegments(), nil)
+		if err != nil && size >= l.hard {
+			return err
+		}
+		if err == nil {
 			l.adoptLocked(s)
 		}
 	case !l.inline && !l.wanted:
 		l.wanted = true
 		l.poke()
 	}
+	return nil
 }
 
-// adoptLocked makes s the spare. If there is one by now, s stays empty for ever.
+// adoptLocked makes s the spare, unless there is one, or the log has already gone past
+// s: two may be made at once, here and by the keeper. The other stays empty for ever.
 func (l *log) adoptLocked(s *segment) {
 	l.addSegment(s)
-	if l.wanted = false; l.spare == nil {
+	if l.wanted = false; l.spare == nil && s.id > l.tail.id {
 		l.spare = s
 		return
 	}
@@ -248,12 +278,22 @@ func (l *log) fail(cause error) error {
 	return l.failed.Load()
 }
 
-// refusal says that there is no room, or fails the log.
+// refusal is the error of a write for which the next segment could not be made. Nothing of
+// the log is in doubt then, and the next write tries again; only after a failed sync of the
+// directory it is not known what has a name.
 func (l *log) refusal(err error) error {
+	if errors.Is(err, errSyncDir) {
+		return l.fail(err)
+	}
+	return noSpace(err)
+}
+
+// noSpace makes errors.Is(err, ErrNoSpace) true of an error that says so in the system's words.
+func noSpace(err error) error {
 	if vfs.IsNoSpace(err) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
-	return l.fail(err)
+	return fmt.Errorf("copal: %w", err)
 }
 
 // beginLocked prepares the first append of this process. A tail that was closed
@@ -332,6 +372,9 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	if len(l.set.Load().bySlot) >= index.MaxSegments {
 		return nil, fmt.Errorf("%w: %d segments", ErrNoSpace, index.MaxSegments)
 	}
+	if err := l.stillOurs(); err != nil {
+		return nil, err
+	}
 	m := l.manifest.clone()
 	order := uint32(1)
 	for _, e := range m.Segments {
@@ -342,6 +385,13 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	if err := l.removeLeftover(header.ID); err != nil {
 		return nil, l.refusal(err)
 	}
+	if m.Edit == 0 {
+		// The directory may be new, and the process that made it may have died before it
+		// was durable. One that we may not read was there before us.
+		if err := l.fsys.SyncDir(filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
+			return nil, l.refusal(err)
+		}
+	}
 	s, err := createSegment(l.fsys, l.dir, header)
 	if err != nil {
 		return nil, l.refusal(err)
@@ -349,16 +399,8 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	m.drop(drop)
 	m.seal(seal)
 	m.Segments = append(m.Segments, s.manifestEntry(false))
-	if m.Edit++; m.Edit == 1 {
-		// The directory may be new, and the process that made it may have died
-		// before it was durable.
-		if err := l.fsys.SyncDir(filepath.Dir(filepath.Clean(l.dir))); err != nil {
-			return nil, l.refusal(err)
-		}
-	}
+	m.Edit++
 	if err := writeManifest(l.fsys, l.dir, m); err != nil {
-		// The swap may have happened. Then the new segment is named and must stay,
-		// but nothing depends on it: the next manifest is a successor of either.
 		return nil, l.manifestRefusal(m, s, err)
 	}
 	l.manifest = m
@@ -369,19 +411,57 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 // one is certainly in place, the log must not go on.
 func (l *log) manifestRefusal(m *manifest, s *segment, err error) error {
 	now, readErr := readManifest(l.fsys, l.dir)
-	if readErr == nil && vfs.IsNoSpace(err) && (now == nil || now.Edit < m.Edit) {
-		err = errors.Join(err, s.file.Close(), l.fsys.Remove(s.path))
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	if readErr == nil && !errors.Is(err, errSyncDir) && (now == nil || now.Edit < m.Edit) {
+		return noSpace(errors.Join(err, s.file.Close(), l.fsys.Remove(s.path)))
 	}
 	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr, s.file.Close()))
 }
 
+// stillOurs makes sure that the manifest on the disk is the one that the next follows on.
+// It is not when somebody has replaced the directory, and it must not be overwritten.
+func (l *log) stillOurs() error {
+	m, err := readManifest(l.fsys, l.dir)
+	switch {
+	case err != nil:
+		return l.fail(err)
+	case m == nil && l.manifest.Edit == 0:
+		return nil
+	case m == nil || m.Store != l.manifest.Store || m.Edit != l.manifest.Edit:
+		return l.fail(fmt.Errorf("the manifest in %s is not the one that this process wrote: has the directory been replaced?", l.dir))
+	}
+	return nil
+}
+
 // removeLeftover removes a file that a crash left behind before the manifest named it.
 func (l *log) removeLeftover(id record.SegmentID) error {
-	path := filepath.Join(l.dir, id.FileName())
-	err := l.fsys.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+	if err := l.checkLeftover(id); err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
 	}
-	return err
+	return l.fsys.Remove(filepath.Join(l.dir, id.FileName()))
 }
+
+// checkLeftover returns nil if a segment that no manifest has named yet may be removed:
+// it holds at most a header, for nothing is appended before the manifest is durable.
+func (l *log) checkLeftover(id record.SegmentID) error {
+	path := filepath.Join(l.dir, id.FileName())
+	text, err := readSmallFile(l.fsys, path, record.MaxHeaderBytes+1)
+	if err != nil {
+		return err
+	}
+	_, head, err := record.ParseSegmentHeader(text)
+	switch {
+	case errors.Is(err, record.ErrVersion):
+		return formatError(path, 0, err)
+	case err == nil && len(text) == head:
+		return nil
+	case err != nil && len(text) <= maxTornHeader && !bytes.ContainsRune(text[:max(len(text)-1, 0)], '\n'):
+		return nil // a line at most
+	}
+	return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "it does not name " + id.FileName() + ", which is more than the beginning of a segment"}
+}
+
+// maxTornHeader bounds the header as it is written here.
+const maxTornHeader = 128

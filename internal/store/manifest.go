@@ -192,7 +192,7 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	if err := fsys.Rename(temp, filepath.Join(dir, manifestName)); err != nil {
 		return err
 	}
-	return fsys.SyncDir(dir)
+	return syncDir(fsys, dir)
 }
 
 // formatError turns an error of the format's parsers into the public kind.

@@ -26,8 +26,14 @@ const (
 	MaxValueBytes = maxValueBytes
 )
 
-// appendParts writes the value of p in parts, and makes p the record that commits them.
+// appendParts writes the value of p in parts if it is large, and makes p the record that commits them.
 func (s *Store) appendParts(p *pending) error {
+	if len(p.value) <= partBytes {
+		return nil
+	}
+	if err := s.reserve(int64(len(p.value))); err != nil {
+		return err
+	}
 	list := []byte(record.Hex(partBytes))
 	value := p.value
 	set := &s.log.set
@@ -48,6 +54,16 @@ func (s *Store) appendParts(p *pending) error {
 	p.Large = uint64(len(p.value))
 	p.value = list
 	return nil
+}
+
+// reserve finds out whether there is room for a value before the first part of it is
+// written, for parts are not taken back.
+func (s *Store) reserve(bytes int64) error {
+	if err := s.useForWrite(); err != nil {
+		return err
+	}
+	defer s.life.RUnlock()
+	return s.log.reserve(bytes)
 }
 
 // appendPart is an operation of its own: what waits for life need not wait for the whole value.

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"iter"
 	"time"
+
+	"github.com/copaldb/copal/internal/index"
 )
 
 // Entry is a value as it is stored. The bytes belong to whoever asked for them.
@@ -100,20 +103,37 @@ func (s *Store) Items(t *Table) iter.Seq[Item] {
 	return s.iterate(t, func(e entry) (Entry, error) { return s.entryOf(e) })
 }
 
-// Keys is Items without the values.
+// Keys is Items without the values. A key that is kept keeps no value in memory.
 func (s *Store) Keys(t *Table) iter.Seq[Item] {
 	return s.iterate(t, func(e entry) (Entry, error) { return Entry{Schema: e.Schema, Seq: e.Seq}, nil })
 }
 
 func (s *Store) iterate(t *Table, value func(entry) (Entry, error)) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		for a := range t.addresses() {
-			item, ok := s.itemAt(t, a, value)
-			if ok && !yield(item) || item.Err == ErrClosed {
+		var buf []Address
+		for n := range index.Shards {
+			if err := s.use(); err != nil { // a closed store has empty tables
+				yield(Item{Err: err})
 				return
+			}
+			buf = t.index.Shard(buf[:0], n)
+			s.life.RUnlock()
+			for _, a := range buf {
+				item, ok := s.itemAt(t, a, value)
+				if ok && !yield(item) || item.Err == ErrClosed {
+					return
+				}
 			}
 		}
 	}
+}
+
+// Generation changes when a table is added, into which entries of the raw one may have
+// moved: who iterates over all tables, and finds it changed, must begin again.
+func (s *Store) Generation() int {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	return len(s.spaces[0].maps)
 }
 
 // itemAt reads the entry that an iteration found at a. When another record has taken
@@ -134,7 +154,7 @@ func (s *Store) itemAt(t *Table, a Address, value func(entry) (Entry, error)) (i
 	if err != nil || !found {
 		return Item{Err: err}, err != nil
 	}
-	item.Key = e.key
+	item.Key = bytes.Clone(e.key)
 	item.Entry, item.Err = value(e)
 	return item, true
 }

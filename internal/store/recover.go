@@ -4,15 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
+	"io/fs"
+	"slices"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Recovery finds out what the log holds. It changes nothing on the disk: what has
-// to be mended is mended by the first append, so a store that is opened and closed
-// stays as it was, also after a crash and on a full disk.
+// Recovery finds out what the log holds. It changes nothing on the disk (but for the
+// mark, after a failed sync): what has to be mended is mended by the first append, so
+// a store that is opened and closed stays as it was, also after a crash and on a full disk.
 //
 //  1. Read the mark, then the manifest. The mark says how far the log was synced.
 //  2. Sync every open segment and drop it from the cache, unless the mark says that
@@ -96,17 +97,16 @@ func (r *recovery) withoutManifest() error {
 	if err != nil {
 		return err
 	}
+	if r.readOnly && !isStore(names) {
+		return noStore(l.dir)
+	}
 	for _, name := range names {
 		id, ok := record.ParseFileName(name)
 		if !ok {
 			continue
 		}
-		held, err := r.holdsRecords(name)
-		if err != nil {
+		if err := l.checkLeftover(id); err != nil {
 			return err
-		}
-		if held {
-			return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "the manifest is missing, and " + name + " holds records"}
 		}
 		l.orphans = append(l.orphans, id)
 	}
@@ -114,6 +114,18 @@ func (r *recovery) withoutManifest() error {
 	l.manifest = &manifest{Store: l.storeID, Created: uint64(l.clock.Now().UnixMilli())}
 	l.nextSeq = 1
 	return nil
+}
+
+// isStore reports whether a directory with these names was once opened as a store.
+func isStore(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, segment := record.ParseFileName(name)
+		return segment || name == lockName
+	})
+}
+
+func noStore(dir string) error {
+	return fmt.Errorf("copal: there is no store in %s: %w", dir, fs.ErrNotExist)
 }
 
 // orphans lists the files of segments that the manifest does not name. They are left
@@ -137,41 +149,13 @@ func (r *recovery) orphans() error {
 			continue
 		}
 		if id > newest && !r.readOnly {
-			held, err := r.holdsRecords(name)
-			if err != nil {
+			if err := l.checkLeftover(id); err != nil {
 				return err
-			}
-			if held {
-				return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "it is older than " + name + ", which holds records and is not named"}
 			}
 		}
 		l.orphans = append(l.orphans, id)
 	}
 	return nil
-}
-
-// holdsRecords reports whether the file has a header and a whole record.
-func (r *recovery) holdsRecords(name string) (bool, error) {
-	f, err := r.log.fsys.Open(filepath.Join(r.log.dir, name), vfs.ReadOnly)
-	if err != nil {
-		return false, err
-	}
-	defer f.Close()
-	b := make([]byte, record.MaxHeaderBytes)
-	n, err := f.ReadAt(b, 0)
-	if err != nil && err != io.EOF {
-		return false, err
-	}
-	h, head, err := record.ParseSegmentHeader(b[:n])
-	if err != nil {
-		return false, nil
-	}
-	size, err := f.Size()
-	if err != nil {
-		return false, err
-	}
-	_, _, err = (&scanner{file: f, salt: h.Salt, offset: int64(head), end: size}).next()
-	return err == nil, nil
 }
 
 // segment opens and reads the i-th segment of the manifest.
@@ -248,8 +232,10 @@ func (r *recovery) open(seg *segment, size int64) error {
 		if errors.Is(d.reason, record.ErrNewer) {
 			return formatError(seg.path, d.offset, d.reason)
 		}
-		if end < cached {
-			r.sameCache = false // the cache held more than the disk: a sync had failed
+		if end < cached { // the cache held more than the disk: a sync had failed
+			if err := r.distrustCache(); err != nil {
+				return err
+			}
 		}
 		if err := r.judge(seg, d, size); err != nil {
 			return err
@@ -277,10 +263,32 @@ func (r *recovery) trustDisk(seg *segment, size int64) (cached int64, err error)
 	for err == nil {
 		_, _, err = s.next()
 	}
-	if err = errors.Join(seg.file.Sync(), seg.file.Evict()); err != nil {
+	if err = seg.file.Sync(); err == nil {
+		err = seg.file.Evict() // not before: it is by what the cache holds that a loss is known
+	}
+	if err != nil {
 		err = fmt.Errorf("copal: syncing what an earlier process left behind: %w", err)
 	}
 	return s.offset, err
+}
+
+// distrustCache sees to it that the next opening, which will find cache and disk to agree,
+// does not take the loss for damage. It is the one thing that recovery writes.
+func (r *recovery) distrustCache() error {
+	r.sameCache = false
+	if r.mark == nil || r.mark.Cache == "" {
+		return nil
+	}
+	w, err := openMarker(r.log.fsys, r.log.dir)
+	if err != nil {
+		return noSpace(err)
+	}
+	m := *r.mark
+	m.Cache = ""
+	if err := errors.Join(w.write(&m), w.file.Sync(), w.file.Close()); err != nil {
+		return noSpace(err)
+	}
+	return nil
 }
 
 // beyondHole decides whether the segment belongs to the log: its first record, if it
@@ -333,10 +341,13 @@ func (r *recovery) judge(seg *segment, d *damage, size int64) error {
 	if !r.sameCache {
 		return nil
 	}
-	s := &scanner{file: seg.file, salt: seg.salt, offset: d.offset, end: size}
+	s := &scanner{file: seg.file, salt: seg.salt, offset: d.offset, end: size, last: r.next - 1}
 	follows, err := s.resume()
 	if err != nil {
 		return err
+	}
+	if s.gaveUp {
+		return &CorruptError{File: seg.path, Offset: d.offset, Reason: d.reason.Error() + ", and so much that looks like records follows that they cannot be told apart"}
 	}
 	if follows {
 		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, and a whole record follows at offset %d", d.reason, s.offset)}

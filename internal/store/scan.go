@@ -18,6 +18,10 @@ type scanner struct {
 	offset int64 // of the next record
 	end    int64 // of the file, or of the part of it to be read
 
+	last   uint64 // sequence number of the last record read
+	effort int64  // bytes that resume has checksummed in vain
+	gaveUp bool   // that was more than is reasonable, and resume has not looked at everything
+
 	buf   []byte // window on the file
 	start int64  // offset of buf[0]
 }
@@ -63,6 +67,7 @@ func (s *scanner) next() (at int64, e entry, err error) {
 		return at, e, &damage{at, err}
 	}
 	s.offset += int64(total)
+	s.last = h.Seq
 	return at, entry{Head: h, key: key, value: value, bytes: total}, nil
 }
 
@@ -105,8 +110,10 @@ func (s *scanner) fill(n int) error {
 
 // resume looks for the next offset behind s.offset where a whole record stands, and
 // moves there. It reports whether there is one: a record at another offset than it
-// was written at does not count, nor one that is part of a value.
+// was written at does not count, nor one that is part of a value. Values that imitate
+// records can make the search long; it is given up when it has read the file four times.
 func (s *scanner) resume() (bool, error) {
+	budget := 4*(s.end-s.start) + record.MaxBytes
 	for from := s.offset + 1; from < s.end; {
 		s.offset = from
 		b, err := s.window(scanWindow)
@@ -120,6 +127,14 @@ func (s *scanner) resume() (bool, error) {
 		}
 		s.offset = from + int64(i)
 		at := s.offset
+		if !s.plausible(b[i:]) {
+			from = at + 1
+			continue
+		}
+		if s.effort > budget {
+			s.gaveUp = true
+			break
+		}
 		var d *damage
 		switch _, _, err := s.next(); {
 		case err == nil || errors.As(err, &d) && errors.Is(d.reason, record.ErrNewer):
@@ -132,6 +147,21 @@ func (s *scanner) resume() (bool, error) {
 	}
 	s.offset = s.end
 	return false, nil
+}
+
+// plausible looks at the head of what looks like a record, before its checksum is worth the
+// effort: its number must be one that fits into what is left of the file.
+func (s *scanner) plausible(b []byte) bool {
+	h, head, err := record.Parse(b)
+	if err != nil {
+		return err == record.ErrShort
+	}
+	total := int64(h.Length(head))
+	if h.Seq <= s.last || h.Seq-s.last > uint64(s.end-s.offset) || s.offset+total > s.end {
+		return false
+	}
+	s.effort += total
+	return true
 }
 
 // recordSignature is the length of "crc8 Sv ", which every record begins with.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -58,7 +59,7 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 		err = f.Sync()
 	}
 	if err == nil {
-		err = fsys.SyncDir(dir)
+		err = syncDir(fsys, dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
@@ -68,13 +69,27 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 	return s, nil
 }
 
+// errSyncDir marks the error of a directory's sync, after which it is not known which of its
+// names will be there after a power cut.
+var errSyncDir = errors.New("sync of the directory")
+
+func syncDir(fsys vfs.FS, dir string) error {
+	if err := fsys.SyncDir(dir); err != nil {
+		return fmt.Errorf("%w: %w", errSyncDir, err)
+	}
+	return nil
+}
+
 // openSegment opens a segment that the manifest names and checks that the file is
 // the one meant. end is left at the header.
 func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mode vfs.Mode) (*segment, error) {
 	path := filepath.Join(dir, want.ID.FileName())
 	f, err := fsys.Open(path, mode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &CorruptError{File: path, Reason: "the manifest names it, and it is missing"}
+	}
 	if err != nil {
-		return nil, fmt.Errorf("copal: the manifest names a segment that cannot be opened: %w", err)
+		return nil, fmt.Errorf("copal: %w", err)
 	}
 	b := make([]byte, record.MaxHeaderBytes)
 	n, err := f.ReadAt(b, 0)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
@@ -50,16 +51,24 @@ func (sp *space) tables() []*Table {
 // Map returns the table of the map with this name, which gets one when it has none:
 // the entries move there, once. The log learns of it with the first write.
 func (s *Store) Map(name string) (*Table, error) {
+	escaped := string(keycodec.AppendName(nil, name))
+	if len(mapPrefix)+len(escaped) > MaxKeyBytes {
+		return nil, fmt.Errorf("%w: the name of a map, of %d bytes", ErrTooLarge, len(escaped))
+	}
 	if err := s.use(); err != nil {
 		return nil, err
 	}
+	t := s.spaces[0].maps[escaped]
 	s.life.RUnlock()
+	if t != nil {
+		return t, nil
+	}
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
 		return nil, ErrClosed
 	}
-	return s.declare(0, string(keycodec.AppendName(nil, name)))
+	return s.declare(0, escaped)
 }
 
 // declare is Map for the escaped name, in any key space.

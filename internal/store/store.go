@@ -65,6 +65,9 @@ type Store struct {
 
 	keys [256]sync.Mutex // by hash: one writer per key
 
+	updates updates
+	reports reports
+
 	spaces map[uint64]*space // guarded by life
 
 	schemaMu      sync.Mutex
@@ -129,11 +132,14 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		schemas:       map[uint64]Schema{},
 		schemaNumbers: map[Schema]uint64{},
 	}
+	s.reports.deliver = opts.OnError
+	s.reports.idle = sync.NewCond(&s.reports.mu)
 	s.interval.Store(int64(opts.SyncInterval))
+	s.updates.init()
 	s.space(0)
 	s.log = &log{
-		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: opts.OnError,
-		cacheID: opts.FS.CacheID(dir), limit: opts.SegmentBytes, inline: opts.Inline, wake: make(chan struct{}, 1),
+		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
+		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
 	}
 	s.log.syncDone = sync.NewCond(&s.log.syncMu)
 	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
@@ -147,6 +153,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
+	s.log.cacheID = opts.FS.CacheID(dir) // now that the directory is there
 	if err := s.recover(); err != nil {
 		return nil, err
 	}
@@ -163,7 +170,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 // takeLock creates the directory and makes this process its only writer.
 func (s *Store) takeLock(dir string) error {
 	if err := s.opts.FS.MkdirAll(dir); err != nil {
-		return fmt.Errorf("copal: %w", err)
+		return noSpace(err)
 	}
 	lock, err := s.opts.FS.Lock(filepath.Join(dir, lockName))
 	var held *vfs.LockedError
@@ -171,7 +178,7 @@ func (s *Store) takeLock(dir string) error {
 		return fmt.Errorf("%w: %w", ErrLocked, held)
 	}
 	if err != nil {
-		return fmt.Errorf("copal: %w", err)
+		return noSpace(err)
 	}
 	s.lock = lock
 	return nil
@@ -203,6 +210,12 @@ func (s *Store) release() error {
 
 // Close syncs what was written and releases the store. Calls after the first do nothing.
 func (s *Store) Close() error {
+	err := s.close()
+	s.reports.wait()
+	return err
+}
+
+func (s *Store) close() error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.closed {
@@ -218,6 +231,7 @@ func (s *Store) Close() error {
 		if err = s.log.syncTo(s.log.last()); err == nil {
 			s.log.syncMark()
 		}
+		s.log.awaitSync()
 	}
 	return errors.Join(err, s.release())
 }

@@ -36,6 +36,15 @@ func (l *log) syncTo(seq uint64) error {
 	return nil
 }
 
+// awaitSync returns when no sync is under way, as there may be one even after a failure.
+func (l *log) awaitSync() {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	for l.syncing {
+		l.syncDone.Wait()
+	}
+}
+
 // syncSegments syncs what has been appended up to now, oldest first, and returns how far that was.
 func (l *log) syncSegments() (position, error) {
 	l.mu.Lock()
@@ -136,6 +145,7 @@ func (l *log) keep(interval func() time.Duration, stop <-chan struct{}) {
 		timer  <-chan time.Time
 		cancel = func() {}
 		armed  time.Duration
+		since  time.Time // when something was first found to wait for the timer
 	)
 	defer func() { cancel() }()
 	for {
@@ -149,8 +159,12 @@ func (l *log) keep(interval func() time.Duration, stop <-chan struct{}) {
 			l.periodicSync()
 		}
 		if d := interval(); l.dirty.Load() && (timer == nil || d != armed) {
+			now := l.clock.Now()
+			if timer == nil {
+				since = now
+			}
 			cancel()
-			timer, cancel = l.clock.After(d)
+			timer, cancel = l.clock.After(max(since.Add(d).Sub(now), 0))
 			armed = d
 		}
 	}

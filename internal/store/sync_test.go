@@ -155,6 +155,7 @@ type testClock struct {
 	mu     sync.Mutex
 	now    time.Time
 	timers map[chan time.Time]time.Time
+	count  int // of timers started
 }
 
 func newTestClock() *testClock {
@@ -171,12 +172,20 @@ func (c *testClock) After(d time.Duration) (<-chan time.Time, func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ch := make(chan time.Time, 1)
+	c.count++
 	c.timers[ch] = c.now.Add(d)
 	return ch, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		delete(c.timers, ch)
 	}
+}
+
+// armed is the number of timers started so far.
+func (c *testClock) armed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count
 }
 
 // waiting is the number of timers that run.

@@ -24,16 +24,18 @@ func (s *Store) Set(t *Table, key, value []byte, schema uint64, d Durability) er
 		return fmt.Errorf("%w: a value of %d bytes, the most is %d", ErrTooLarge, len(value), int64(MaxValueBytes))
 	}
 	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: schema}, key: key, value: value}
-	if len(value) > partBytes {
-		if err := s.appendParts(p); err != nil {
-			return err
-		}
+	_, err := s.write(t, p, d)
+	return err
+}
+
+// Delete removes key, from table t or, when t is nil, where it belongs. It reports
+// whether it was there. When it was not, nothing is written.
+func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err error) {
+	if err := checkKey(key); err != nil {
+		return false, err
 	}
-	seq, err := s.set(t, p)
-	if err != nil || d == Process {
-		return err
-	}
-	return s.log.syncTo(seq)
+	p := &pending{Head: record.Head{Op: record.Delete, Kind: record.Value}, key: key}
+	return s.write(t, p, d)
 }
 
 func checkKey(key []byte) error {
@@ -43,9 +45,27 @@ func checkKey(key []byte) error {
 	return nil
 }
 
-func (s *Store) set(t *Table, p *pending) (seq uint64, err error) {
+// write does what is neither part of an update nor may disturb one of its own goroutine.
+func (s *Store) write(t *Table, p *pending, d Durability) (existed bool, err error) {
+	if err := s.updates.allow(p.key); err != nil {
+		return false, err
+	}
+	if err := s.appendParts(p); err != nil {
+		return false, err
+	}
+	seq, existed, err := s.commit(t, p, nil)
+	if err != nil || d == Process {
+		return existed, err
+	}
+	return existed, s.log.syncTo(seq)
+}
+
+// commit appends the record and enters it in the index, if the entry of its key is still
+// the version given, a sequence number or 0 for none; nil stands for any. It returns
+// the number up to which the log must be synced to make the outcome durable.
+func (s *Store) commit(t *Table, p *pending, version *uint64) (seq uint64, existed bool, err error) {
 	if err := s.useForWrite(); err != nil {
-		return 0, err
+		return 0, false, err
 	}
 	defer s.life.RUnlock()
 	if t == nil {
@@ -56,14 +76,23 @@ func (s *Store) set(t *Table, p *pending) (seq uint64, err error) {
 	mu.Lock()
 	defer mu.Unlock()
 	old, existed, err := t.find(hash, p.key)
-	if err != nil {
-		return 0, err
+	switch {
+	case err != nil:
+		return 0, false, err
+	case version != nil && old.head.Seq != *version:
+		return 0, false, errConflict
+	case p.Op == record.Delete && !existed:
+		return s.log.last(), false, s.log.failure()
 	}
 	if err := s.appendFor(t, p); err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	t.place(hash, old, existed, hit{address: p.address, bytes: s.weight(&p.Head)})
-	return p.Seq, nil
+	if p.Op == record.Delete {
+		t.remove(hash, old)
+	} else {
+		t.place(hash, old, existed, hit{address: p.address, bytes: s.weight(&p.Head)})
+	}
+	return p.Seq, existed, nil
 }
 
 // appendFor appends a record to the log, and before it, once in the life of a map,
@@ -82,48 +111,4 @@ func (s *Store) appendFor(t *Table, p *pending) error {
 	}
 	t.declared.Store(true)
 	return nil
-}
-
-// Delete removes key, from table t or, when t is nil, where it belongs. It reports
-// whether it was there. When it was not, nothing is written.
-func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err error) {
-	if err := checkKey(key); err != nil {
-		return false, err
-	}
-	seq, existed, err := s.delete(t, key)
-	if err != nil || d == Process {
-		return existed, err
-	}
-	return existed, s.log.syncTo(seq)
-}
-
-// delete returns the number up to which the log must be synced to make the absence of key durable.
-func (s *Store) delete(t *Table, key []byte) (seq uint64, existed bool, err error) {
-	if err := s.useForWrite(); err != nil {
-		return 0, false, err
-	}
-	defer s.life.RUnlock()
-	if t == nil {
-		t = s.tableOf(key)
-	}
-	hash := hashOf(key)
-	mu := &s.keys[hash%uint64(len(s.keys))]
-	mu.Lock()
-	defer mu.Unlock()
-	old, existed, err := t.find(hash, key)
-	if err != nil {
-		return 0, false, err
-	}
-	if !existed {
-		if err := s.log.failure(); err != nil {
-			return 0, false, err
-		}
-		return s.log.last(), false, nil
-	}
-	p := &pending{Head: record.Head{Op: record.Delete, Kind: record.Value}, key: key}
-	if err := s.appendFor(t, p); err != nil {
-		return 0, false, err
-	}
-	t.remove(hash, old)
-	return p.Seq, true, nil
 }

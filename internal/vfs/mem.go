@@ -274,6 +274,9 @@ func (l *memLock) Close() error {
 func (m *Mem) CacheID(dir string) string {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
+	if m.dirs[memPath(dir)] == nil {
+		return ""
+	}
 	return m.cacheID
 }
 

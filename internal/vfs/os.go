@@ -99,21 +99,35 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		f.Close()
 		return nil, pathError("lock", name, err)
 	}
+	dir, err := lockDir(filepath.Dir(name))
+	if err != nil {
+		defer f.Close()
+		return nil, &LockedError{Name: name, PID: readPID(f)}
+	}
 	text := pidText()
 	if _, err := f.WriteAt(text, 0); err == nil {
 		f.Truncate(int64(len(text)))
 	}
-	return &osLock{f}, nil
+	return &osLock{f, dir}, nil
 }
 
 // errLockHeld is what a platform's lockFile returns when another holder has it.
 var errLockHeld = errors.New("lock is held")
 
-type osLock struct{ f *os.File }
+type osLock struct {
+	f   *os.File
+	dir *os.File // locked too, for the case that somebody removes the file; nil where that cannot be
+}
 
 // Close unlocks before it closes: a child process forked at this moment has a
 // copy of the descriptor, and with it would keep the lock until its exec.
-func (l *osLock) Close() error { return errors.Join(unlockFile(l.f), l.f.Close()) }
+func (l *osLock) Close() error {
+	err := errors.Join(unlockFile(l.f), l.f.Close())
+	if l.dir != nil {
+		err = errors.Join(err, unlockFile(l.dir), l.dir.Close())
+	}
+	return err
+}
 
 func pidText() []byte { return fmt.Appendf(nil, "%d\n", os.Getpid()) }
 

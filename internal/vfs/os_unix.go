@@ -26,6 +26,23 @@ func lockFile(f *os.File) error {
 	return err
 }
 
+// lockDir locks a directory. Only that somebody else has it is an error: where
+// directories cannot be locked, the lock file must do.
+func lockDir(dir string) (*os.File, error) {
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil, nil
+	}
+	if err := lockFile(d); err != nil {
+		d.Close()
+		if err == errLockHeld {
+			return nil, err
+		}
+		return nil, nil
+	}
+	return d, nil
+}
+
 func unlockFile(f *os.File) error {
 	return onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Flock(int(fd), unix.LOCK_UN) })
 }

@@ -1,0 +1,21 @@
+# Shorthands. The commands themselves are plain Go; .ci/run is what a commit must pass.
+
+.PHONY: test race long fuzz ci tour
+
+test: ## the suite
+	go test ./...
+
+race: ## the suite under the race detector, which needs a C compiler
+	CGO_ENABLED=1 go test -race -short ./...
+
+long: ## 5 million crash states, 10,000 kills, values of 1 GiB: a quarter of an hour on two cores
+	COPAL_LONG=1 go test -count=1 -timeout=2h ./...
+
+fuzz: ## each fuzz target in turn, for FUZZTIME, a minute by default
+	FUZZTIME=$${FUZZTIME:-1m} .ci/run fuzz
+
+ci: ## everything that must hold of a commit
+	.ci/run
+
+tour: ## copal on real data, in under a minute
+	go run ./examples/tour

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+)
+
+const getHelp = `Print the value under a key.
+
+Exactly the stored bytes are written; only on a terminal a newline follows them. A
+key of a map is the map's name, a colon, and the key: users:alice.
+
+KEY is taken as it is, also when it is "-". Put -- before one that begins with a
+dash. For a key with bytes that cannot be typed use --quoted, which reads a key as
+copal ls shows it.
+
+With --json the output is one line, {"key":…,"value":…}. Bytes that are not JSON, and
+a key that is not UTF-8, are given as {"base64":"…"}.
+
+If there is no entry for the key, nothing is written and the exit code is 3.`
+
+const getExample = `  copal get app.db users:alice
+  copal get app.db avatar.png > avatar.png
+  copal get app.db --quoted '"ids:\x00\xff"'
+  copal get app.db --json users:alice`
+
+func newGet(a *app) *cobra.Command {
+	var asJSON, quoted bool
+	cmd := &cobra.Command{
+		Use:               "get DIR KEY",
+		Short:             "Print the value under a key",
+		Long:              getHelp,
+		Example:           getExample,
+		Args:              arguments(2, 2),
+		ValidArgsFunction: completeDir,
+		RunE: a.runs(func(args []string, out *bufio.Writer) error {
+			key, err := parseKey(args[1], quoted)
+			if err != nil {
+				return err
+			}
+			return a.view(args[0], func(db *copal.DB) error { return a.get(db, key, asJSON, out) })
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print key and value as JSON")
+	cmd.Flags().BoolVarP(&quoted, "quoted", "Q", false, quotedUsage)
+	return cmd
+}
+
+func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
+	value, err := db.Get(key)
+	if errors.Is(err, copal.ErrNotFound) {
+		return fmt.Errorf("%w: %s", err, showKey(key))
+	}
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(out, struct {
+			Key   any `json:"key"`
+			Value any `json:"value"`
+		}{jsonKey(key), jsonValue(value)})
+	}
+	if isTerminal(a.stdout) {
+		value = append(value, '\n')
+	}
+	_, err = out.Write(value)
+	return err
+}

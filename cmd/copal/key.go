@@ -1,0 +1,81 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// A key is any bytes; a line of output and an argument are not. Where a key would
+// not be seen as it is, it is written as a Go string literal in double quotes. A
+// key that begins with a double quote is written so too, which makes the form
+// unambiguous: --quoted reads it back.
+
+// showKey is key as a person sees it: on one line, and different for different keys.
+func showKey(key []byte) string {
+	if isPlain(string(key)) {
+		return string(key)
+	}
+	return strconv.Quote(string(key))
+}
+
+// isPlain reports whether key can be shown as it is.
+func isPlain(key string) bool {
+	if key == "" || key[0] == '"' || key[0] == ' ' || key[len(key)-1] == ' ' || !utf8.ValidString(key) {
+		return false
+	}
+	return !strings.ContainsFunc(key, func(r rune) bool { return !strconv.IsPrint(r) })
+}
+
+// parseKey is the key that arg stands for: arg itself, or with quoted what showKey
+// has made arg of.
+func parseKey(arg string, quoted bool) ([]byte, error) {
+	if !quoted || !strings.HasPrefix(arg, `"`) {
+		return []byte(arg), nil
+	}
+	key, err := strconv.Unquote(arg)
+	if err != nil {
+		return nil, usageError{"with --quoted, a key that begins with a double quote must be a Go string literal; " + arg + " is none"}
+	}
+	return []byte(key), nil
+}
+
+const quotedUsage = `read the key as ls shows it: a Go string literal if it begins with "`
+
+// base64JSON stands in JSON for bytes that have no other form there.
+type base64JSON struct {
+	Base64 string `json:"base64"`
+}
+
+// jsonKey is key as a JSON value: a string, or base64JSON when it is not UTF-8.
+func jsonKey(key []byte) any {
+	if utf8.Valid(key) {
+		return string(key)
+	}
+	return toBase64(key)
+}
+
+// jsonValue is value as a JSON value: itself when it is JSON text, base64JSON otherwise.
+// JSON text that reads like a base64JSON is put into one, so that a reader is never
+// in doubt.
+func jsonValue(value []byte) any {
+	if !utf8.Valid(value) || !json.Valid(value) || readsAsBase64(value) {
+		return toBase64(value)
+	}
+	return json.RawMessage(value)
+}
+
+func toBase64(b []byte) base64JSON {
+	return base64JSON{base64.StdEncoding.EncodeToString(b)}
+}
+
+func readsAsBase64(value []byte) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(value, &fields) != nil {
+		return false
+	}
+	_, ok := fields["base64"]
+	return ok && len(fields) == 1
+}

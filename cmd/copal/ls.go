@@ -1,0 +1,123 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"iter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+)
+
+const lsHelp = `List the keys of a store, those that begin with PREFIX if it is given.
+
+Keys come in the order of their bytes, one on each line. A key that is empty, or holds
+control characters, bytes that are not UTF-8 or a double quote or a space at its
+edge, is shown as a Go string literal in double quotes, so that a line is always one
+key; get --quoted takes it back. With --null keys are written as they are, each
+followed by a NUL byte.
+
+With --long the size of the value in bytes stands before the key, which means that
+every value is read. With --json each line is {"key":…}, and with --long
+{"key":…,"valueBytes":…}; a key that is not UTF-8 is given as {"base64":"…"}.`
+
+const lsExample = `  copal ls app.db
+  copal ls app.db users: --limit 10
+  copal ls app.db --long | sort -rn | head    # the largest values
+  copal ls app.db --null | xargs -0 -n1 copal get app.db --`
+
+// lsFlags say how a key is written.
+type lsFlags struct {
+	json, null, long, quoted bool
+	limit                    int64
+	limited                  bool
+}
+
+func newLs(a *app) *cobra.Command {
+	var f lsFlags
+	cmd := &cobra.Command{
+		Use:               "ls DIR [PREFIX]",
+		Short:             "List the keys of a store, in order",
+		Long:              lsHelp,
+		Example:           lsExample,
+		Args:              arguments(1, 2),
+		ValidArgsFunction: completeDir,
+	}
+	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+		f.limited = cmd.Flags().Changed("limit")
+		if f.limit < 0 {
+			return usageError{fmt.Sprintf("--limit %d: the number of keys cannot be negative", f.limit)}
+		}
+		if f.null && (f.json || f.long) {
+			return usageError{"--null goes with neither --json nor --long"}
+		}
+		prefix, err := parseKey(append(args, "")[1], f.quoted)
+		if err != nil {
+			return err
+		}
+		return a.view(args[0], func(db *copal.DB) error { return f.list(db, prefix, out) })
+	})
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each key")
+	cmd.Flags().BoolVarP(&f.null, "null", "0", false, "print keys as they are, each followed by a NUL byte")
+	cmd.Flags().BoolVarP(&f.long, "long", "l", false, "print the size of each value too")
+	cmd.Flags().Int64VarP(&f.limit, "limit", "n", 0, "print at most this many keys")
+	cmd.Flags().BoolVarP(&f.quoted, "quoted", "Q", false, "read PREFIX as ls shows a key: a Go string literal if it begins with \"")
+	return cmd
+}
+
+func (f *lsFlags) list(db *copal.DB, prefix []byte, out *bufio.Writer) error {
+	if f.limited && f.limit == 0 {
+		return nil
+	}
+	n := int64(0)
+	for key, size := range f.entries(db, prefix) {
+		if err := f.write(out, key, size); err != nil {
+			return err
+		}
+		if n++; f.limited && n == f.limit {
+			return nil
+		}
+	}
+	return nil
+}
+
+// entries yields keys and, if they are asked for, the sizes of their values.
+func (f *lsFlags) entries(db *copal.DB, prefix []byte) iter.Seq2[[]byte, int] {
+	return func(yield func([]byte, int) bool) {
+		if !f.long {
+			for key := range db.ScanKeys(prefix) {
+				if !yield(key, 0) {
+					return
+				}
+			}
+			return
+		}
+		for key, value := range db.Scan(prefix) {
+			if !yield(key, len(value)) {
+				return
+			}
+		}
+	}
+}
+
+func (f *lsFlags) write(out *bufio.Writer, key []byte, size int) (err error) {
+	switch {
+	case f.json && f.long:
+		return writeJSON(out, struct {
+			Key        any `json:"key"`
+			ValueBytes int `json:"valueBytes"`
+		}{jsonKey(key), size})
+	case f.json:
+		return writeJSON(out, struct {
+			Key any `json:"key"`
+		}{jsonKey(key)})
+	case f.null:
+		_, err = out.Write(append(key, 0))
+	case f.long:
+		_, err = fmt.Fprintf(out, "%10d  %s\n", size, showKey(key))
+	default:
+		_, err = out.WriteString(showKey(key) + "\n")
+	}
+	return err
+}

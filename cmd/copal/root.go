@@ -1,0 +1,111 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootHelp = `copal looks into copal stores.
+
+The first argument of each command is the store's directory. Reading is safe
+beside the process that writes; a store that is not there is never created.
+What is read is the store as it was when the command opened it.
+
+` + exitCodesHelp
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:                        "copal",
+		Short:                      "Look into copal stores",
+		Long:                       rootHelp,
+		Example:                    "  copal stat app.db\n  copal ls app.db users:\n  copal get app.db users:alice\n  copal check app.db",
+		Version:                    readVersion().String(),
+		SuggestionsMinimumDistance: 2,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		// With Args and RunE of its own, the root tells an unknown command by the
+		// same path as every other mistake on the command line.
+		Args: knownCommand,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpCommand(newHelp())
+	root.AddCommand(newGet(a), newLs(a), newStat(a), newCheck(a), newVersion(a))
+	refuseUnknownShells(root)
+	return root
+}
+
+// refuseUnknownShells makes cobra's completion command, which prints its help for a shell
+// that it does not know, return an error instead.
+func refuseUnknownShells(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	completion, _, err := root.Find([]string{"completion"})
+	if err == nil {
+		completion.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
+}
+
+// knownCommand refuses what is left on the command line when no command was found in it.
+func knownCommand(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	reason := "unknown command " + strconv.Quote(args[0])
+	if similar := root.SuggestionsFor(args[0]); len(similar) > 0 {
+		reason += "; did you mean " + strings.Join(similar, " or ") + "?"
+	}
+	return usageError{reason}
+}
+
+// newHelp is cobra's help command, except that asking for a command that does not
+// exist is an error.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Explain a command",
+		RunE: func(help *cobra.Command, args []string) error {
+			cmd, rest, err := help.Root().Find(args)
+			if err == nil {
+				err = knownCommand(help.Root(), rest)
+			}
+			if err != nil {
+				return err
+			}
+			cmd.InitDefaultHelpFlag()
+			return cmd.Help()
+		},
+		ValidArgsFunction: func(help *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			var names []string
+			if len(args) == 0 {
+				for _, c := range help.Root().Commands() {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// arguments refuses a number of arguments that the command's synopsis does not allow.
+func arguments(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if least <= len(args) && len(args) <= most {
+			return nil
+		}
+		_, synopsis, _ := strings.Cut(strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath())
+		if synopsis == "" {
+			return usageError{cmd.CommandPath() + " takes no arguments"}
+		}
+		return usageError{"the arguments are" + synopsis + ", and there are " + strconv.Itoa(len(args))}
+	}
+}
+
+// completeDir completes the first argument as a directory and no other.
+func completeDir(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/copaldb/copal"
+)
+
+type storesKey struct{}
+
+// heldStores are the stores that a script has open for writing, by directory.
+type heldStores map[string]*copal.DB
+
+func holdStores(env *testscript.Env) error {
+	held := heldStores{}
+	env.Values[storesKey{}] = held
+	env.Defer(func() {
+		for _, db := range held {
+			db.Close()
+		}
+	})
+	return nil
+}
+
+func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
+		// open DIR holds a store open for writing until close DIR or the end of the script.
+		"open": func(ts *testscript.TestScript, _ bool, args []string) {
+			dir := ts.MkAbs(args[0])
+			stores(ts)[dir] = openToWrite(ts, dir)
+		},
+		"close": func(ts *testscript.TestScript, _ bool, args []string) {
+			dir := ts.MkAbs(args[0])
+			ts.Check(stores(ts)[dir].Close())
+			delete(stores(ts), dir)
+		},
+		// put DIR KEY VALUE writes an entry. Key and value may be Go string literals.
+		"put": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error { return db.Put(literal(ts, args[1]), literal(ts, args[2])) })
+		},
+		"del": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error {
+				existed, err := db.Delete(literal(ts, args[1]))
+				if err == nil && !existed {
+					err = errors.New("there was nothing to delete")
+				}
+				return err
+			})
+		},
+		// fill DIR N writes key-000000 and so on.
+		"fill": func(ts *testscript.TestScript, _ bool, args []string) {
+			n, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			write(ts, args[0], func(db *copal.DB) error { return fillStore(db, n) })
+		},
+		// typed DIR writes two entries of the map users.
+		"typed": func(ts *testscript.TestScript, _ bool, args []string) { write(ts, args[0], addUsers) },
+		// flip FILE OFFSET changes a bit of a byte; a negative offset counts from the end.
+		"flip": func(ts *testscript.TestScript, _ bool, args []string) {
+			offset, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			b := []byte(ts.ReadFile(args[0]))
+			if offset < 0 {
+				offset += len(b)
+			}
+			b[offset] ^= 1
+			ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
+		},
+		// cut FILE N cuts N bytes off the end.
+		"cut": func(ts *testscript.TestScript, _ bool, args []string) {
+			n, err := strconv.Atoi(args[1])
+			ts.Check(err)
+			ts.Check(os.Truncate(ts.MkAbs(args[0]), int64(len(ts.ReadFile(args[0]))-n)))
+		},
+	}
+}
+
+func stores(ts *testscript.TestScript) heldStores { return ts.Value(storesKey{}).(heldStores) }
+
+// openToWrite opens a store that does not sync by itself while a script runs: what a
+// crash would leave of it does not depend on how long that takes.
+func openToWrite(ts *testscript.TestScript, dir string) *copal.DB {
+	db, err := copal.Open(dir, copal.SyncInterval(time.Hour), copal.WithErrorHandler(func(err error) { ts.Logf("%v", err) }))
+	ts.Check(err)
+	return db
+}
+
+// write changes a store that the script holds open, or one that is opened for it.
+func write(ts *testscript.TestScript, arg string, f func(db *copal.DB) error) {
+	dir := ts.MkAbs(arg)
+	if db, ok := stores(ts)[dir]; ok {
+		ts.Check(f(db))
+		return
+	}
+	db := openToWrite(ts, dir)
+	ts.Check(errors.Join(f(db), db.Close()))
+}
+
+func literal(ts *testscript.TestScript, arg string) []byte {
+	b, err := parseKey(arg, true)
+	ts.Check(err)
+	return b
+}
+
+func fillStore(db *copal.DB, n int) error {
+	for i := range n {
+		if err := db.Put(fmt.Appendf(nil, "key-%06d", i), fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func addUsers(db *copal.DB) error {
+	type user struct {
+		Name string
+		Age  int
+	}
+	users, err := copal.OpenMap[string, user](db, "users")
+	if err != nil {
+		return err
+	}
+	return errors.Join(users.Set("alice", user{"Alice", 28}), users.Set("bob", user{"Bob <b@x>", 31}))
+}

@@ -1,0 +1,723 @@
+package copal_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+)
+
+// The examples are the manual. Most keep their store in memory, to leave nothing on
+// your disk; all would read the same with copal.Open("app.db").
+
+// User is what the examples keep.
+type User struct {
+	Name string
+	Age  int
+}
+
+// tempDir returns the path of a directory that does not exist yet.
+func tempDir() string {
+	parent, err := os.MkdirTemp("", "copal-example-")
+	if err != nil {
+		log.Fatal(err)
+	}
+	return filepath.Join(parent, "app.db")
+}
+
+func Example() {
+	dir := tempDir() // you would write "app.db"
+	defer os.RemoveAll(filepath.Dir(dir))
+
+	db, err := copal.Open(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	users, err := copal.OpenMap[string, User](db, "users")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := users.Set("alice", User{Name: "Alice", Age: 28}); err != nil {
+		log.Fatal(err)
+	}
+	if err := db.Close(); err != nil {
+		log.Fatal(err)
+	}
+
+	// Tomorrow:
+	db, err = copal.Open(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	users, err = copal.OpenMap[string, User](db, "users")
+	if err != nil {
+		log.Fatal(err)
+	}
+	alice, ok := users.Get("alice")
+	fmt.Println(alice.Name, alice.Age, ok)
+	// Output: Alice 28 true
+}
+
+func ExampleOpen() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+
+	db, err := copal.Open(dir) // made when it is missing
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	// One process at a time may write. The text of the error names the holder.
+	_, err = copal.Open(dir)
+	fmt.Println(errors.Is(err, copal.ErrLocked))
+	// Output: true
+}
+
+func ExampleOpenMemory() {
+	db, err := copal.OpenMemory() // as Open, and gone after Close
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+
+	hits, err := copal.OpenMap[string, int](db, "hits")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(hits.Set("/", 1), hits.Len())
+	// Output: <nil> 1
+}
+
+func ExampleOpenMap() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	// Any number of maps, each with types of its own.
+	users, err := copal.OpenMap[string, User](db, "users")
+	if err != nil {
+		log.Fatal(err)
+	}
+	logins, err := copal.OpenMap[time.Time, string](db, "logins")
+	if err != nil {
+		log.Fatal(err)
+	}
+	users.Set("alice", User{"Alice", 28})
+	logins.Set(time.Date(2024, 2, 29, 12, 30, 0, 0, time.UTC), "alice")
+
+	// What cannot be kept is refused when the map is opened, not when it is read.
+	_, err = copal.OpenMap[string, chan int](db, "channels")
+	fmt.Println(users.Len(), logins.Len(), errors.Is(err, copal.ErrType))
+	// Output: 1 1 true
+}
+
+func ExampleOpenSingleMap() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+
+	users, err := copal.OpenSingleMap[string, User](dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer users.Close() // closes the store as well
+
+	err = users.Set("alice", User{"Alice", 28})
+	fmt.Println(users.Len(), err)
+	// Output: 1 <nil>
+}
+
+func ExampleMap_Get() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	users.Set("alice", User{"Alice", 28})
+
+	alice, ok := users.Get("alice")
+	fmt.Println(alice, ok)
+	nobody, ok := users.Get("nobody")
+	fmt.Println(nobody, ok)
+	// Output:
+	// {Alice 28} true
+	// { 0} false
+}
+
+func ExampleMap_Load() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+
+	// Load says why there is no value; Get takes every reason for absence.
+	switch u, err := users.Load("alice"); {
+	case errors.Is(err, copal.ErrNotFound):
+		fmt.Println("no such user")
+	case err != nil:
+		log.Fatal(err) // damaged, or of another type, or closed
+	default:
+		fmt.Println(u.Name)
+	}
+	// Output: no such user
+}
+
+func ExampleMap_Set() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+
+	// When Set returns nil, the entry survives the death of the process.
+	if err := users.Set("alice", User{"Alice", 28}); err != nil {
+		log.Fatal(err)
+	}
+	if err := users.Set("alice", User{"Alice", 29}); err != nil { // replaces
+		log.Fatal(err)
+	}
+	alice, _ := users.Get("alice")
+	fmt.Println(alice.Age, users.Len())
+	// Output: 29 1
+}
+
+func ExampleMap_SetFSync() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	orders, _ := copal.OpenMap[int, string](db, "orders")
+
+	// When SetFSync returns nil, the entry survives a power cut.
+	if err := orders.SetFSync(4711, "paid"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(orders.Get(4711))
+	// Output: paid true
+}
+
+func ExampleMap_Delete() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	users.Set("alice", User{"Alice", 28})
+
+	fmt.Println(users.Delete("alice"))
+	fmt.Println(users.Delete("alice")) // nothing is there, and nothing is written
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
+func ExampleMap_DeleteFSync() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	tokens, _ := copal.OpenMap[string, string](db, "tokens")
+	tokens.Set("secret", "alice")
+
+	existed, err := tokens.DeleteFSync("secret") // not even a power cut brings it back
+	fmt.Println(existed, err)
+	// Output: true <nil>
+}
+
+func ExampleMap_Update() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	users.Set("alice", User{"Alice", 28})
+
+	birthday := func(u *copal.Update[User]) {
+		if !u.Exists {
+			u.Cancel() // else the update would make one
+			return
+		}
+		u.Value.Age++ // no other write comes between reading and storing
+	}
+	fmt.Println(users.Update("alice", birthday))
+	fmt.Println(users.Update("nobody", birthday))
+	// Output:
+	// {Alice 29} true <nil>
+	// { 0} false <nil>
+}
+
+func ExampleMap_UpdateFSync() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	invoices, _ := copal.OpenMap[string, int](db, "numbers")
+
+	// No number is given twice, not even after a power cut.
+	number, _, err := invoices.UpdateFSync("invoice", func(u *copal.Update[int]) { u.Value++ })
+	fmt.Println(number, err)
+	// Output: 1 <nil>
+}
+
+func ExampleUpdate_Set() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ages, _ := copal.OpenMap[string, int](db, "ages")
+
+	fmt.Println(ages.Update("alice", func(u *copal.Update[int]) { u.Set(28) })) // as u.Value = 28
+	// Output: 28 true <nil>
+}
+
+func ExampleUpdate_Delete() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	stock, _ := copal.OpenMap[string, int](db, "stock")
+	stock.Set("amber", 1)
+
+	take := func(u *copal.Update[int]) {
+		if u.Value--; u.Value <= 0 {
+			u.Delete()
+		}
+	}
+	fmt.Println(stock.Update("amber", take))
+	fmt.Println(stock.Len())
+	// Output:
+	// 0 false <nil>
+	// 0
+}
+
+func ExampleUpdate_Cancel() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	owners, _ := copal.OpenMap[string, string](db, "owners")
+	owners.Set("cabin", "alice")
+
+	// Take it if nobody has it.
+	owner, _, err := owners.Update("cabin", func(u *copal.Update[string]) {
+		if u.Exists {
+			u.Cancel() // it stays as it is, and nothing is written
+			return
+		}
+		u.Value = "bob"
+	})
+	fmt.Println(owner, err)
+	// Output: alice <nil>
+}
+
+func ExampleMap_All() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ages, _ := copal.OpenMap[string, int](db, "ages")
+	ages.Set("alice", 28)
+	ages.Set("bob", 17)
+	ages.Set("carol", 16)
+
+	for name, age := range ages.All() { // in no order
+		if age < 18 {
+			ages.Delete(name) // the store may be changed in the loop
+		}
+	}
+	fmt.Println(maps.Collect(ages.All()))
+	// Output: map[alice:28]
+}
+
+func ExampleMap_Keys() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ages, _ := copal.OpenMap[string, int](db, "ages")
+	ages.Set("bob", 31)
+	ages.Set("alice", 28)
+
+	fmt.Println(slices.Sorted(ages.Keys()))
+	// Output: [alice bob]
+}
+
+func ExampleMap_Values() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ages, _ := copal.OpenMap[string, int](db, "ages")
+	ages.Set("bob", 31)
+	ages.Set("alice", 28)
+
+	sum := 0
+	for age := range ages.Values() {
+		sum += age
+	}
+	fmt.Println(sum)
+	// Output: 59
+}
+
+func ExampleMap_Range() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ages, _ := copal.OpenMap[string, int](db, "ages")
+	ages.Set("alice", 28)
+
+	ages.Range(func(name string, age int) bool { // as that of sync.Map
+		fmt.Println(name, age)
+		return true // false ends it
+	})
+	// Output: alice 28
+}
+
+func ExampleMap_Len() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ages, _ := copal.OpenMap[string, int](db, "ages")
+	ages.Set("alice", 28)
+	ages.Set("bob", 31)
+
+	fmt.Println(ages.Len())
+	// Output: 2
+}
+
+func ExampleMap_Sync() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	readings, _ := copal.OpenMap[int, float64](db, "readings")
+
+	for i := range 1000 {
+		if err := readings.Set(i, float64(i)/10); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(readings.Sync()) // one sync for all of them
+	// Output: <nil>
+}
+
+func ExampleMap_Close() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	users.Set("alice", User{"Alice", 28})
+	users.Close()
+
+	// Once closed, a map may be opened with other types. Fields are found by their names.
+	type Person struct {
+		Name  string
+		Email string
+	}
+	people, err := copal.OpenMap[string, Person](db, "users")
+	if err != nil {
+		log.Fatal(err)
+	}
+	alice, err := people.Load("alice")
+	fmt.Printf("%+v %v\n", alice, err)
+	// Output: {Name:Alice Email:} <nil>
+}
+
+func ExampleMap_DB() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+	users, _ := copal.OpenSingleMap[string, User](dir)
+	defer users.Close()
+	users.Set("alice", User{"Alice", 28})
+
+	fmt.Println(users.Name(), users.DB().Stats().Keys)
+	// Output: map 1
+}
+
+func ExampleMap_Name() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+
+	fmt.Println(users.Name())
+	// Output: users
+}
+
+func ExampleSet() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	type Config struct {
+		Debug bool
+		Theme string
+	}
+	if err := copal.Set(db, "config", Config{Debug: true, Theme: "amber"}); err != nil {
+		log.Fatal(err)
+	}
+	config, err := copal.Get[Config](db, "config")
+	fmt.Println(config, err)
+	// Output: {true amber} <nil>
+}
+
+func ExampleGet() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	_, err := copal.Get[int](db, "counter")
+	fmt.Println(errors.Is(err, copal.ErrNotFound))
+	copal.Set(db, "counter", 41)
+	fmt.Println(copal.Get[int](db, "counter"))
+	_, err = copal.Get[[]string](db, "counter")
+	fmt.Println(errors.Is(err, copal.ErrType))
+	// Output:
+	// true
+	// 41 <nil>
+	// true
+}
+
+func ExampleDelete() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	copal.Set(db, "config", "dark")
+
+	fmt.Println(copal.Delete(db, "config"))
+	fmt.Println(copal.Delete(db, "config"))
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
+func ExampleDB_Put() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	// A map called users and the raw keys that begin with "users:" are the same entries.
+	if err := db.Put([]byte("users:alice"), []byte(`{"Name":"Alice","Age":28}`)); err != nil {
+		log.Fatal(err)
+	}
+	users, _ := copal.OpenMap[string, User](db, "users")
+	fmt.Println(users.Get("alice"))
+	// Output: {Alice 28} true
+}
+
+func ExampleDB_Get() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	users.Set("alice", User{"Alice", 28})
+
+	value, err := db.Get([]byte("users:alice"))
+	fmt.Printf("%s %v\n", value, err)
+	// Output: {"Name":"Alice","Age":28} <nil>
+}
+
+func ExampleDB_Has() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	db.Put([]byte("seen"), nil) // an empty value is a value
+
+	fmt.Println(db.Has([]byte("seen")))
+	fmt.Println(db.Has([]byte("unseen")))
+	// Output:
+	// true <nil>
+	// false <nil>
+}
+
+func ExampleDB_Delete() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	db.Put([]byte("key"), []byte("value"))
+
+	fmt.Println(db.Delete([]byte("key")))
+	// Output: true <nil>
+}
+
+func ExampleDB_Scan() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	cities, _ := copal.OpenMap[string, string](db, "cities")
+	cities.Set("lyon", "France")
+	cities.Set("bonn", "Germany")
+	db.Put([]byte("other"), []byte("entry"))
+
+	for key, value := range db.Scan([]byte("cities:")) { // in the order of the keys
+		fmt.Printf("%s = %s\n", key, value)
+	}
+	// Output:
+	// cities:bonn = "Germany"
+	// cities:lyon = "France"
+}
+
+func ExampleDB_ScanKeys() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	for _, key := range []string{"b:1", "a:2", "a:1"} {
+		db.Put([]byte(key), nil)
+	}
+	for key := range db.ScanKeys([]byte("a:")) {
+		fmt.Printf("%s\n", key)
+	}
+	// Output:
+	// a:1
+	// a:2
+}
+
+func ExampleDB_FSyncAll() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	users.Set("alice", User{"Alice", 28})
+	copal.Set(db, "version", 7)
+
+	fmt.Println(db.FSyncAll()) // nil: all of it survives a power cut
+	// Output: <nil>
+}
+
+func ExampleDB_SetSyncInterval() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	fmt.Println(db.SyncInterval())
+	db.SetSyncInterval(10 * time.Minute) // spare the SD card
+	fmt.Println(db.SyncInterval())
+	// Output:
+	// 1s
+	// 10m0s
+}
+
+func ExampleDB_SyncInterval() {
+	db, _ := copal.OpenMemory(copal.SyncInterval(50 * time.Millisecond))
+	defer db.Close()
+
+	fmt.Println(db.SyncInterval())
+	// Output: 50ms
+}
+
+func ExampleDB_Stats() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	for i := range 8 {
+		db.Put([]byte("counter"), fmt.Append(nil, i))
+	}
+	stats := db.Stats()
+	fmt.Printf("%d key, %d records, %.0f for each key\n", stats.Keys, stats.Records, stats.Ratio())
+	// Output: 1 key, 8 records, 8 for each key
+}
+
+func ExampleStats_Ratio() {
+	fmt.Println(copal.Stats{Records: 180, Keys: 100}.Ratio())
+	// Output: 1.8
+}
+
+func ExampleDB_Close() {
+	db, _ := copal.OpenMemory()
+	users, _ := copal.OpenMap[string, User](db, "users")
+
+	// The error of Close is worth a look: it says that something may not be on the disk.
+	if err := db.Close(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(errors.Is(users.Set("alice", User{}), copal.ErrClosed), db.Close())
+	// Output: true <nil>
+}
+
+func ExampleSyncInterval() {
+	db, err := copal.OpenMemory(copal.SyncInterval(100 * time.Millisecond)) // lose less in a power cut
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	fmt.Println(db.SyncInterval())
+	// Output: 100ms
+}
+
+func ExampleReadOnly() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+	_, err := copal.Open(dir, copal.ReadOnly()) // makes nothing
+	fmt.Println(errors.Is(err, fs.ErrNotExist))
+
+	writer, _ := copal.Open(dir)
+	defer writer.Close()
+	copal.Set(writer, "motd", "hello")
+
+	reader, err := copal.Open(dir, copal.ReadOnly()) // beside the one who writes
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reader.Close()
+	fmt.Println(copal.Get[string](reader, "motd"))
+	fmt.Println(errors.Is(copal.Set(reader, "motd", "bye"), copal.ErrReadOnly))
+	// Output:
+	// true
+	// hello <nil>
+	// true
+}
+
+func ExampleWithErrorHandler() {
+	db, _ := copal.OpenMemory(copal.WithErrorHandler(func(err error) {
+		fmt.Println("copal:", errors.Is(err, copal.ErrType))
+	}))
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	db.Put([]byte("users:eve"), []byte("no JSON at all"))
+
+	_, ok := users.Get("eve") // has no error to return
+	fmt.Println(ok)
+	// Output:
+	// copal: true
+	// false
+}
+
+func ExampleWithCodec() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	pages, err := copal.OpenMap[string, []byte](db, "pages", copal.WithCodec(codec.Bytes))
+	if err != nil {
+		log.Fatal(err)
+	}
+	pages.Set("/", []byte("<h1>Hello</h1>")) // as it is, where JSON would write base64
+
+	raw, _ := db.Get([]byte("pages:/"))
+	fmt.Printf("%s\n", raw)
+	// Output: <h1>Hello</h1>
+}
+
+func ExampleCheck() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+	db, _ := copal.Open(dir)
+	copal.Set(db, "greeting", "hello")
+	db.Close()
+
+	report, err := copal.Check(dir)
+	fmt.Println(report, err)
+
+	// One bit of the value changes.
+	path := report.Segments[0].File
+	text, _ := os.ReadFile(path)
+	text[len(text)-3] ^= 1
+	os.WriteFile(path, text, 0o666)
+
+	report, err = copal.Check(dir)
+	fmt.Println(len(report.Problems), errors.Is(err, copal.ErrCorrupt))
+	// Output:
+	// 2 records in 1 segments, 1 keys, 0 problems <nil>
+	// 1 true
+}
+
+func ExampleCheckProgress() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+	db, _ := copal.Open(dir)
+	copal.Set(db, "greeting", "hello")
+	db.Close()
+
+	_, err := copal.CheckProgress(dir, func(done, total int64) {
+		if done > total {
+			fmt.Println("never")
+		}
+	})
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleReport_String() {
+	fmt.Println(copal.Report{Records: 180, Keys: 100, TornBytes: 17})
+	// Output: 180 records in 0 segments, 100 keys, 17 bytes of a torn tail, 0 problems
+}
+
+func ExampleCorruptError() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+	db, _ := copal.Open(dir)
+	copal.Set(db, "greeting", "hello")
+	db.Close()
+	log := filepath.Join(dir, "00000001.log")
+	text, _ := os.ReadFile(log)
+	text[len(text)-3] ^= 1
+	os.WriteFile(log, text, 0o666)
+
+	_, err := copal.Open(dir)
+	var damage *copal.CorruptError
+	if errors.As(err, &damage) {
+		fmt.Println(filepath.Base(damage.File), damage.Reason != "")
+	}
+	// Output: 00000001.log true
+}

@@ -1,0 +1,507 @@
+package copal_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// armed is a fault that waits until it is switched on: the next operation that it
+// matches, and all that follow if it is for ever, fail.
+func armed(fault vfs.Fault) (*vfs.Fault, *atomic.Bool) {
+	on, match := new(atomic.Bool), fault.Match
+	fault.N = 1
+	fault.Match = func(name string) bool { return on.Load() && (match == nil || match(name)) }
+	return &fault, on
+}
+
+// Trap: memory that keeps a value which the log refused; errors only logged.
+func TestTrapFailedWrite(t *testing.T) {
+	for _, short := range []bool{false, true} {
+		t.Run(fmt.Sprint("short ", short), func(t *testing.T) {
+			var handled errorLog
+			fault, on := armed(vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, Short: short})
+			mem := vfs.NewMem()
+			db := openOn(t, vfs.Inject(mem, fault), handled.option())
+			m := mapOf[string, int](t, db, "m")
+			mustSet(t, m, "k", 1)
+			mustSet(t, m, "other", 2)
+			handled.take()
+			on.Store(true)
+			cause := vfs.ErrInjected
+			if err := m.Set("k", 10); err == nil {
+				t.Fatal("a failed write returns nil")
+			} else if !short {
+				wantErr(t, "Set", err, cause)
+			}
+			check := func(db *copal.DB) {
+				t.Helper()
+				m := mapOf[string, int](t, db, "m")
+				wantLoad(t, m, "k", 1)
+				wantAbsent(t, m, "new")
+				if got := maps.Collect(m.All()); !maps.Equal(got, map[string]int{"k": 1, "other": 2}) || m.Len() != 2 {
+					t.Errorf("All yields %v, Len is %d", got, m.Len())
+				}
+				wantRaw(t, db, "m:k", "1")
+			}
+			check(db)
+			// The outcome of such a failure is not known, so that no later write is taken.
+			for what, err := range refusals(db, m) {
+				wantErr(t, what, err, copal.ErrReadOnly)
+				if !short {
+					wantErr(t, what+", for its cause", err, cause)
+				}
+			}
+			check(db)
+			db.Close()
+			after := openOn(t, mem)
+			check(after)
+			mustSet(t, mapOf[string, int](t, after, "m"), "k", 3)
+		})
+	}
+}
+
+// refusals tries every kind of write, with keys that are there and that are not.
+func refusals(db *copal.DB, m *copal.Map[string, int]) map[string]error {
+	_, del := m.Delete("k")
+	_, delNone := m.Delete("none")
+	_, delSync := m.DeleteFSync("none")
+	_, rawDel := db.Delete([]byte("m:k"))
+	_, single := copal.Delete(db, "m:k")
+	_, _, update := m.Update("k", func(u *copal.Update[int]) { u.Value = 11 })
+	_, _, updateNone := m.UpdateFSync("new", func(u *copal.Update[int]) { u.Value = 1 })
+	return map[string]error{
+		"Set": m.Set("k", 11), "Set of a new key": m.Set("new", 1), "SetFSync": m.SetFSync("k", 11), "Delete": del,
+		"Delete of nothing": delNone, "DeleteFSync of nothing": delSync, "Put": db.Put([]byte("m:k"), []byte("11")),
+		"raw Delete": rawDel, "copal.Set": copal.Set(db, "m:k", 11), "copal.Delete": single,
+		"copal.Set of a new type": copal.Set(db, "m:k", []bool{true}),
+		"Update":                  update, "UpdateFSync of a new key": updateNone, "FSyncAll": db.FSyncAll(), "Sync": m.Sync(),
+	}
+}
+
+// A full disk refuses writes with ErrNoSpace, changes nothing, and takes them again
+// when there is room. Whichever operation meets it first.
+func TestFullDisk(t *testing.T) {
+	for n := 1; ; n++ {
+		fault := &vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate, N: n/2 + 1, Err: vfs.ErrNoSpace, Short: n%2 == 0}
+		mem := vfs.NewMem()
+		fsys := vfs.Inject(mem, fault)
+		var handled errorLog
+		db := openOn(t, fsys, handled.option(), copal.WithInline(), copal.WithSegmentBytes(300))
+		m := mapOf[string, string](t, db, "m")
+		want, refused := map[string]string{}, 0
+		for i := range 30 {
+			key, value := fmt.Sprint("k", i%7), strings.Repeat("v", 30-i)
+			switch err := m.Set(key, value); {
+			case err == nil:
+				want[key] = value
+			case !errors.Is(err, copal.ErrNoSpace) || errors.Is(err, copal.ErrReadOnly):
+				t.Fatalf("fault %d: Set: %v, want ErrNoSpace", n, err)
+			default:
+				refused++
+			}
+			if got := maps.Collect(m.All()); !maps.Equal(got, want) {
+				t.Fatalf("fault %d, operation %d: All yields %v, want %v", n, i, got, want)
+			}
+		}
+		if refused > 1 {
+			t.Errorf("fault %d: one full moment refused %d writes", n, refused)
+		}
+		mustClose(t, db)
+		if report, err := copal.CheckFS(storeDir, mem); err != nil || report.TornBytes > 0 {
+			t.Errorf("fault %d: Check = %v, %v", n, report, err)
+		}
+		if got := maps.Collect(mapOf[string, string](t, openOn(t, mem), "m").All()); !maps.Equal(got, want) {
+			t.Fatalf("fault %d: reopened, All yields %v, want %v", n, got, want)
+		}
+		if !fsys.Fired() {
+			if n < 80 {
+				t.Errorf("only %d operations met the full disk", n)
+			}
+			return
+		}
+	}
+}
+
+// The disk stays full: everything is refused but reading and closing, and then goes on.
+func TestFullDiskForAWhile(t *testing.T) {
+	fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	mem := vfs.NewMem()
+	var handled errorLog // hears that the mark of what is synced could not be written
+	db := openOn(t, vfs.Inject(mem, fault), handled.option())
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "k", 1)
+	full.Store(true)
+	for what, err := range refusals(db, m) {
+		if what == "FSyncAll" || what == "Sync" || strings.HasSuffix(what, "of nothing") {
+			if err != nil {
+				t.Errorf("%s needs no space: %v", what, err)
+			}
+			continue
+		}
+		wantErr(t, what, err, copal.ErrNoSpace)
+		if errors.Is(err, copal.ErrReadOnly) {
+			t.Errorf("%s: a full disk is no reason to refuse for good: %v", what, err)
+		}
+	}
+	wantErr(t, "Set of a large value", copal.Set(db, "large", strings.Repeat("x", 3<<20)), copal.ErrNoSpace)
+	wantLoad(t, m, "k", 1)
+	full.Store(false)
+	mustSet(t, m, "k", 2)
+	if err := m.SetFSync("new", 3); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, db)
+	if got := maps.Collect(mapOf[string, int](t, openOn(t, mem), "m").All()); !maps.Equal(got, map[string]int{"k": 2, "new": 3}) {
+		t.Errorf("All yields %v", got)
+	}
+}
+
+// Trap: recovery needs free disk space for a copy of the last file.
+func TestTrapOpenOnAFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	db := openOn(t, mem)
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "k", 1)
+	mustSet(t, m, "torn", 2)
+	crashed := mem.ProcessCrash()
+	log := lastLog(t, crashed)
+	text := readFile(t, crashed, log)
+	writeFile(t, crashed, log, text[:len(text)-1])
+	fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	full.Store(true)
+	db = openOn(t, vfs.Inject(crashed, fault))
+	m = mapOf[string, int](t, db, "m")
+	wantLoad(t, m, "k", 1)
+	wantErr(t, "Set", m.Set("k", 3), copal.ErrNoSpace)
+	wantLoad(t, m, "k", 1)
+	full.Store(false)
+	mustSet(t, m, "k", 3)
+	mustClose(t, db)
+	wantLoad(t, mapOf[string, int](t, openOn(t, crashed), "m"), "k", 3)
+}
+
+// Trap: a durable write that returns nil though the fsync failed; fsync tried again
+// after it failed, and believed.
+func TestTrapFailedSync(t *testing.T) {
+	for what, write := range map[string]func(m *copal.Map[string, int]) error{
+		"SetFSync":    func(m *copal.Map[string, int]) error { return m.SetFSync("k", 2) },
+		"DeleteFSync": func(m *copal.Map[string, int]) error { _, err := m.DeleteFSync("k"); return err },
+		"Sync":        func(m *copal.Map[string, int]) error { return m.Sync() },
+		"FSyncAll":    func(m *copal.Map[string, int]) error { return m.DB().FSyncAll() },
+		"Map.Close":   func(m *copal.Map[string, int]) error { return m.Close() },
+		"DB.Close":    func(m *copal.Map[string, int]) error { return m.DB().Close() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			var handled errorLog
+			fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog}) // once: a second sync would say yes
+			mem := vfs.NewCrashMem()
+			fsys := vfs.Inject(mem, fault)
+			db := openOn(t, fsys, handled.option(), copal.SyncInterval(time.Hour))
+			m := mapOf[string, int](t, db, "m")
+			if err := m.SetFSync("safe", 1); err != nil {
+				t.Fatal(err)
+			}
+			mustSet(t, m, "k", 1)
+			on.Store(true)
+			wantErr(t, what, write(m), vfs.ErrInjected)
+			on.Store(false)
+			if what != "DB.Close" {
+				m = mapOf[string, int](t, db, "m")
+				for what, err := range refusals(db, m) {
+					wantErr(t, what, err, copal.ErrReadOnly)
+					wantErr(t, what+", for its cause", err, vfs.ErrInjected)
+				}
+				wantLoad(t, m, "safe", 1)
+				wantErr(t, "Close", db.Close(), vfs.ErrInjected)
+			}
+			for cut := range mem.PowerCuts(20, nil) {
+				m := mapOf[string, int](t, openOn(t, cut), "m")
+				wantLoad(t, m, "safe", 1)
+				mustSet(t, m, "k", 7)
+			}
+		})
+	}
+}
+
+// Trap: errors only logged; a Close that returns nil though something could not be
+// written. A failed sync in the background reaches the handler once, and Close.
+func TestTrapFailedBackgroundSync(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var handled errorLog
+		fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog})
+		db := openOn(t, vfs.Inject(vfs.NewMem(), fault), handled.option())
+		m := mapOf[string, int](t, db, "m")
+		mustSet(t, m, "k", 1)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		handled.wantTaken(t, 0, nil)
+		mustSet(t, m, "k", 2)
+		on.Store(true)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		handled.wantTaken(t, 1, vfs.ErrInjected)
+		on.Store(false)
+		wantErr(t, "Set", m.Set("k", 3), copal.ErrReadOnly)
+		wantErr(t, "Set, for its cause", m.Set("k", 3), vfs.ErrInjected)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		wantLoad(t, m, "k", 2)
+		wantErr(t, "Close", db.Close(), vfs.ErrInjected)
+		handled.wantTaken(t, 0, nil)
+	})
+}
+
+// syncsOf counts the syncs of the log.
+func syncsOf(fsys *vfs.Faulty) int {
+	n := 0
+	for _, op := range fsys.Ops() {
+		if op.Kind == vfs.OpSync && isLog(op.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// A Set reaches the disk one sync interval after it, and not before.
+func TestSyncInterval(t *testing.T) {
+	for _, d := range []time.Duration{10 * time.Millisecond, time.Second, 20 * time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			fsys := vfs.Inject(vfs.NewMem())
+			db := openOn(t, fsys, copal.SyncInterval(d))
+			if db.SyncInterval() != d {
+				t.Errorf("SyncInterval = %v, want %v", db.SyncInterval(), d)
+			}
+			m := mapOf[int, int](t, db, "m")
+			for range 3 {
+				mustSet(t, m, 0, 0)
+				synctest.Wait()
+				before := syncsOf(fsys)
+				for i := range 9 { // more writes do not put it off
+					time.Sleep(d / 10)
+					mustSet(t, m, i, i)
+				}
+				synctest.Wait()
+				if n := syncsOf(fsys) - before; n != 0 {
+					t.Errorf("%v: %d syncs before the interval was over", d, n)
+				}
+				time.Sleep(d / 10)
+				synctest.Wait()
+				if n := syncsOf(fsys) - before; n != 1 {
+					t.Errorf("%v: %d syncs after the interval, want 1", d, n)
+				}
+				time.Sleep(d / 2) // nothing waits
+			}
+			before := syncsOf(fsys)
+			mustSet(t, m, 1, 1)
+			synctest.Wait()
+			time.Sleep(d - time.Nanosecond)
+			synctest.Wait()
+			if n := syncsOf(fsys) - before; n != 0 {
+				t.Errorf("%v: %d syncs before the interval was over", d, n)
+			}
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if n := syncsOf(fsys) - before; n != 1 {
+				t.Errorf("%v: %d syncs after the interval, want 1", d, n)
+			}
+		})
+	}
+}
+
+// The default is a second.
+func TestSyncIntervalDefault(t *testing.T) {
+	db := memory(t)
+	if d := db.SyncInterval(); d != time.Second {
+		t.Errorf("SyncInterval = %v", d)
+	}
+	db.SetSyncInterval(0)
+	db.SetSyncInterval(-time.Second)
+	if d := db.SyncInterval(); d != time.Second {
+		t.Errorf("SyncInterval = %v after it was set to nothing", d)
+	}
+}
+
+// SetSyncInterval takes effect at once, also for the writes that wait.
+func TestSetSyncInterval(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.Inject(vfs.NewMem())
+		db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+		m := mapOf[int, int](t, db, "m")
+		mustSet(t, m, 1, 1)
+		synctest.Wait()
+		before := syncsOf(fsys)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if syncsOf(fsys) != before {
+			t.Error("it synced too early")
+		}
+		db.SetSyncInterval(10 * time.Millisecond)
+		time.Sleep(10 * time.Millisecond)
+		synctest.Wait()
+		if n := syncsOf(fsys) - before; n != 1 {
+			t.Errorf("%d syncs after the interval became shorter, want 1", n)
+		}
+		db.SetSyncInterval(time.Hour)
+		mustSet(t, m, 2, 2)
+		time.Sleep(time.Hour - 1)
+		synctest.Wait()
+		if n := syncsOf(fsys) - before; n != 1 {
+			t.Errorf("%d syncs before the longer interval was over, want none", n-1)
+		}
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		if n := syncsOf(fsys) - before; n != 2 {
+			t.Errorf("%d syncs after the longer interval, want 1", n-1)
+		}
+	})
+}
+
+// A program that keeps changing the interval does not put the sync off for ever.
+func TestSetSyncIntervalKeepsThePromise(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.Inject(vfs.NewMem())
+		db := openOn(t, fsys)
+		mustSet(t, mapOf[int, int](t, db, "m"), 1, 1)
+		synctest.Wait()
+		before := syncsOf(fsys)
+		for i := range 20 {
+			db.SetSyncInterval(time.Second + time.Duration(i%2)*time.Millisecond)
+			time.Sleep(600 * time.Millisecond)
+		}
+		synctest.Wait()
+		if syncsOf(fsys) == before {
+			t.Error("a write waits for 12 seconds, though no interval was longer than 1.001")
+		}
+	})
+}
+
+// Without writes the disk is left alone.
+func TestNoDiskActivityWithoutWrites(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.Inject(vfs.NewMem()).Trace(vfs.Reading)
+		db := openOn(t, fsys, copal.SyncInterval(time.Millisecond))
+		rest := func(when string) {
+			t.Helper()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+			before := fsys.Seen()
+			time.Sleep(10 * time.Minute)
+			synctest.Wait()
+			if after := fsys.Ops(); len(after) != before {
+				t.Errorf("%s: %v", when, after[before:])
+			}
+		}
+		rest("after Open")
+		m := mapOf[int, int](t, db, "m")
+		mustSet(t, m, 1, 1)
+		rest("after a Set")
+		if err := m.SetFSync(1, 2); err != nil {
+			t.Fatal(err)
+		}
+		rest("after a SetFSync")
+		if existed, err := m.Delete(7); existed || err != nil {
+			t.Errorf("Delete = %v, %v", existed, err)
+		}
+		rest("after a Delete of nothing")
+		before := fsys.Seen()
+		for range m.All() {
+		}
+		wantLoad(t, m, 1, 2)
+		db.Stats()
+		for _, op := range fsys.Ops()[before:] {
+			if op.Kind&vfs.Mutating != 0 {
+				t.Errorf("reading does: %v", op)
+			}
+		}
+	})
+}
+
+// Trap: the fsync holds the lock that every reader and writer needs. And: concurrent
+// callers of SetFSync share one.
+func TestTrapSyncHoldsNobody(t *testing.T) {
+	release := make(chan struct{})
+	fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog, Hold: release})
+	fsys := vfs.Inject(vfs.NewMem(), fault)
+	db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "k", 1)
+	if err := db.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	before := syncsOf(fsys)
+	var held sync.WaitGroup
+	on.Store(true)
+	setFSync := func(key string) {
+		held.Go(func() {
+			if err := m.SetFSync(key, 2); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	setFSync("k")
+	for fsys.Matched(0) == 0 {
+		runtime.Gosched()
+	}
+	// The disk is busy now, and all of this goes on.
+	wantLoad(t, m, "k", 2)
+	mustSet(t, m, "k", 3)
+	mustSet(t, m, "new", 4)
+	if existed, err := m.Delete("new"); !existed || err != nil {
+		t.Errorf("Delete = %v, %v", existed, err)
+	}
+	for k, v := range m.All() {
+		if k != "k" || v != 3 {
+			t.Errorf("All yields %v: %v", k, v)
+		}
+	}
+	mustPut(t, db, "raw", "1")
+	mustSet(t, mapOf[string, string](t, db, "another"), "k", "v")
+	if n := db.Stats().Keys; n != 3 {
+		t.Errorf("%d keys", n)
+	}
+	records := db.Stats().Records
+	const callers = 50
+	for i := range callers {
+		setFSync(fmt.Sprint("key ", i))
+	}
+	for db.Stats().Records < records+callers {
+		runtime.Gosched()
+	}
+	close(release)
+	held.Wait()
+	if n := syncsOf(fsys) - before; n != 2 {
+		t.Errorf("%d callers beside one sync took %d syncs, want 2", callers, n)
+	}
+}
+
+// What a full disk or a failure leaves behind is found sound by Check.
+func TestCheckAfterFailures(t *testing.T) {
+	for n := 1; n < 12; n++ {
+		mem := vfs.NewMem()
+		var handled errorLog
+		db, err := tryOpen(t, vfs.Inject(mem, &vfs.Fault{N: n}), handled.option(), copal.WithInline())
+		if err != nil {
+			wantErr(t, "Open", err, vfs.ErrInjected)
+			continue
+		}
+		m := mapOf[int, int](t, db, "m")
+		for i := range 5 {
+			m.Set(i, i)
+		}
+		db.Close()
+		if report, err := copal.CheckFS(storeDir, mem); err != nil {
+			t.Errorf("fault %d: Check = %v, %v", n, report, err)
+		}
+	}
+}

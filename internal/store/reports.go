@@ -1,0 +1,48 @@
+package store
+
+import "sync"
+
+// reports passes errors that no call can return to the user's handler, in their order
+// and from a goroutine that holds no lock, so the handler may use the store. The
+// goroutine is there while there is something to pass on.
+type reports struct {
+	deliver func(error)
+
+	mu      sync.Mutex
+	queue   []error
+	running bool
+	idle    *sync.Cond // of mu: the goroutine has ended
+}
+
+func (r *reports) add(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = append(r.queue, err)
+	if !r.running {
+		r.running = true
+		go r.run()
+	}
+}
+
+func (r *reports) run() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for len(r.queue) > 0 {
+		err := r.queue[0]
+		r.queue = r.queue[1:]
+		r.mu.Unlock()
+		r.deliver(err)
+		r.mu.Lock()
+	}
+	r.running = false
+	r.idle.Broadcast()
+}
+
+// wait returns when everything has been passed on.
+func (r *reports) wait() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.running {
+		r.idle.Wait()
+	}
+}

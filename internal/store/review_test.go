@@ -1,0 +1,445 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Tests of what a review found, each a way to lose data, to hang, or to refuse without need.
+
+// TestTwoSparesAtOnce: the keeper and an appender make a segment at the same time; the log
+// must not go back to the older one.
+func TestTwoSparesAtOnce(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "a", "1")
+	l := s.log
+	kept, err := l.createSpare(l.syncedSegments(), nil) // by the keeper, which now waits for l.mu
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock() // by an appender at the hard limit
+	mine, err := l.createSpare(l.syncedSegments(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.adoptLocked(mine)
+	l.rollLocked()
+	l.mu.Unlock()
+	mustSet(t, s, "b", "2")
+	l.mu.Lock()
+	l.adoptLocked(kept)
+	if l.spare != nil {
+		t.Error("an older segment would follow on a newer one")
+	}
+	l.mu.Unlock()
+	mustSet(t, s, "c", "3")
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	wantValue(t, s, "a", "1")
+	wantValue(t, s, "b", "2")
+	wantValue(t, s, "c", "3")
+	mustClose(t, s)
+}
+
+// TestHardLimit: a tail that has grown to the hard limit while the keeper hangs is not appended to further.
+func TestHardLimit(t *testing.T) {
+	hold := make(chan struct{})
+	mem := vfs.NewMem()
+	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, N: 2, Hold: hold})
+	s, err := Open("db", Options{FS: f, SegmentBytes: 4000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.log.hard = 20_000
+	filled := make(chan struct{})
+	go func() {
+		defer close(filled)
+		for i := range 1000 {
+			mustSet(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
+		}
+	}()
+	until(func() bool { // the first segment has nearly all that it may take
+		n := int64(0)
+		for _, op := range f.Ops() {
+			if op.Kind == vfs.OpWrite && isLog(op.Name) {
+				n = max(n, op.Off)
+			}
+		}
+		return n > 19_000
+	})
+	close(hold)
+	<-filled
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	for i := range 1000 {
+		wantValue(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
+	}
+	for _, seg := range s.log.set.Load().bySlot {
+		if seg.end.Load() > 21_000 {
+			t.Errorf("segment %v has %d bytes", seg.id, seg.end.Load())
+		}
+	}
+	mustClose(t, s)
+}
+
+// TestDirectoryReplaced: a process whose directory was replaced under it does not overwrite
+// the manifest of the store that is there now.
+func TestDirectoryReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	open := func() *Store {
+		s, err := Open(dir, Options{SegmentBytes: 1000, Inline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a := open()
+	mustSet(t, a, "a", "1")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Skipf("this system keeps open files: %v", err)
+	}
+	b := open()
+	for i := range 10 {
+		mustSet(t, b, fmt.Sprint("b", i), "acknowledged")
+	}
+	var err error
+	for i := 0; i < 40 && err == nil; i++ {
+		err = a.Set(nil, fmt.Append(nil, "a", i), []byte(strings.Repeat("x", 50)), 0, Process)
+	}
+	if !errors.Is(err, ErrReadOnly) {
+		t.Errorf("the process without a directory writes on: %v", err)
+	}
+	a.Close()
+	mustClose(t, b)
+	b = open()
+	for i := range 10 {
+		wantValue(t, b, fmt.Sprint("b", i), "acknowledged")
+	}
+	mustClose(t, b)
+}
+
+// TestLockFileRemoved: removing the lock file does not let a second writer in.
+func TestLockFileRemoved(t *testing.T) {
+	if os.PathSeparator != '/' {
+		t.Skip("only Unix lets an open file be removed")
+	}
+	dir := filepath.Join(t.TempDir(), "db")
+	a, err := Open(dir, Options{Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{Inline: true}); !errors.Is(err, ErrLocked) {
+		t.Errorf("the second Open: %v", err)
+	}
+	mustClose(t, a)
+	b, err := Open(dir, Options{Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, b)
+}
+
+// TestFilesThatAreNotUnderstood: without a manifest, what may be somebody's data is not removed.
+func TestFilesThatAreNotUnderstood(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprint("key ", i), "value")
+	}
+	mustClose(t, s)
+	whole, err := readSmallFile(s.opts.FS, "db/00000001.log", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := int(s.log.set.Load().bySlot[0].head)
+	for what, x := range map[string]struct {
+		text  string
+		opens bool
+		want  error
+	}{
+		"whole":                {string(whole), false, ErrCorrupt},
+		"first record damaged": {strings.Replace(string(whole), "key 0", "kEy 0", 1), false, ErrCorrupt},
+		"header damaged":       {strings.Replace(string(whole), "copal", "cOpal", 1), false, ErrCorrupt},
+		"one torn record":      {string(whole[:head+10]), false, ErrCorrupt},
+		"newer":                {strings.Replace(string(whole), "log 1", "log 2", 1), false, ErrCorrupt}, // its checksum is that of version 1
+		"not ours":             {"not of ours\n" + strings.Repeat("x", 5000), false, ErrCorrupt},
+		"header alone":         {string(whole[:head]), true, nil},
+		"torn header":          {string(whole[:head/2]), true, nil},
+		"empty":                {"", true, nil},
+	} {
+		mem := vfs.NewMem()
+		if err := mem.MkdirAll("db"); err != nil {
+			t.Fatal(err)
+		}
+		f, err := mem.Open("db/00000001.log", vfs.Create)
+		if err == nil {
+			_, err = f.WriteAt([]byte(x.text), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open("db", testOptions(mem))
+		if (err == nil) != x.opens || err != nil && !errors.Is(err, x.want) {
+			t.Errorf("%s: Open: %v", what, err)
+		}
+		if after, _ := readSmallFile(mem, "db/00000001.log", 1<<20); string(after) != x.text {
+			t.Errorf("%s: opening has changed the file", what)
+		}
+		if err == nil {
+			mustSet(t, s, "x", "y")
+			mustClose(t, s)
+		}
+	}
+}
+
+// TestCacheOfANewStore: the first mark of a store knows the cache, though the directory was
+// made a moment before.
+func TestCacheOfANewStore(t *testing.T) {
+	for name, fsys := range map[string]vfs.FS{"os": vfs.OS(), "memory": vfs.NewMem()} {
+		dir := filepath.Join(t.TempDir(), "new")
+		s, err := Open(dir, Options{FS: fsys, Inline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustSet(t, s, "a", "1")
+		if m, err := readMark(fsys, dir, s.log.storeID); err != nil || m == nil || m.Cache != fsys.CacheID(dir) {
+			t.Errorf("%s: the mark is %+v, %v", name, m, err)
+		}
+		mustClose(t, s)
+	}
+}
+
+// lostPage is a disk that never got the second page of the log, which Evict brings to light.
+type lostPage struct{ vfs.FS }
+
+type lostPageFile struct{ vfs.File }
+
+func (l lostPage) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	f, err := l.FS.Open(name, mode)
+	if err != nil || !isLog(name) || mode == vfs.ReadOnly {
+		return f, err
+	}
+	return &lostPageFile{f}, nil
+}
+
+func (f *lostPageFile) Evict() error {
+	_, err := f.WriteAt(make([]byte, 4096), 4096)
+	return err
+}
+
+// TestOpenedTwiceAfterAFailedSync: the first opening finds that the disk holds less than the
+// cache; the second, which cannot see that any more, judges as the first did.
+func TestOpenedTwiceAfterAFailedSync(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "a", "1")
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 200 {
+		mustSet(t, s, fmt.Sprint("key ", i), strings.Repeat("2", 50))
+	}
+	dead := lostPage{mem.ProcessCrash()}
+	keys := int64(-1)
+	for i := range 3 {
+		s, err := Open("db", testOptions(dead))
+		if err != nil {
+			t.Fatalf("opening %d: %v", i+1, err)
+		}
+		wantValue(t, s, "a", "1")
+		if n := s.Stats().Keys; keys >= 0 && n != keys {
+			t.Errorf("opening %d: %d keys, %d before", i+1, n, keys)
+		}
+		keys = s.Stats().Keys
+		mustClose(t, s)
+	}
+}
+
+func TestLongMapName(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	for n := MaxKeyBytes - 10; n < MaxKeyBytes+2; n++ {
+		m, err := s.Map(strings.Repeat("n", n))
+		if err == nil {
+			err = s.Set(m, []byte(m.Name()+":k"), nil, 0, Process)
+		}
+		if fits := n+len(mapPrefix) <= MaxKeyBytes; fits != (err == nil) || !fits && !errors.Is(err, ErrTooLarge) {
+			t.Errorf("a name of %d bytes: %v", n, err)
+		}
+	}
+}
+
+// TestHandlerUsesTheStore: the error handler is called without a lock.
+func TestHandlerUsesTheStore(t *testing.T) {
+	for name, use := range map[string]func(*Store){
+		"Stats":    func(s *Store) { s.Stats() },
+		"Get":      func(s *Store) { s.Get(nil, []byte("k")) },
+		"Set":      func(s *Store) { s.Set(nil, []byte("k"), nil, 0, Process) },
+		"FSyncAll": func(s *Store) { s.FSyncAll() },
+	} {
+		for _, kind := range []vfs.Kind{vfs.OpSync, vfs.OpWrite} {
+			var s *Store
+			called := 0
+			fault := vfs.Fault{Kinds: kind, Match: isLog, N: 3, Err: syscall.EIO}
+			s = mustOpen(t, vfs.Inject(vfs.NewMem(), &fault), func(o *Options) {
+				o.OnError = func(error) { called++; use(s) }
+			})
+			s.Set(nil, []byte("k"), nil, 0, Power)
+			s.Set(nil, []byte("k"), nil, 0, Process)
+			if err := s.Close(); kind == vfs.OpSync && !errors.Is(err, syscall.EIO) || called != 1 {
+				t.Errorf("%s, %v: Close: %v, the handler was called %d times", name, kind, err, called)
+			}
+		}
+	}
+}
+
+// TestSegmentThatCannotBeMade: too many open files are no reason to refuse writes.
+func TestSegmentThatCannotBeMade(t *testing.T) {
+	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpRename, vfs.OpRemove, vfs.OpSync} {
+		for n := 1; n <= 4; n++ {
+			fault := vfs.Fault{Kinds: kind, N: n, Err: syscall.EMFILE}
+			if kind == vfs.OpSync {
+				fault.Match = func(name string) bool { return strings.HasSuffix(name, manifestTemp) }
+			}
+			mem := vfs.NewMem()
+			s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.SegmentBytes = 1000 })
+			refused := 0
+			for i := range 100 {
+				if err := s.Set(nil, fmt.Append(nil, "key ", i), []byte("some value"), 0, Process); err != nil {
+					if refused++; !errors.Is(err, syscall.EMFILE) || refused > 1 {
+						t.Fatalf("%v %d, write %d: %v", kind, n, i, err)
+					}
+				}
+			}
+			mustClose(t, s)
+			s = mustOpen(t, mem)
+			if keys := s.Stats().Keys; keys != int64(100-refused) {
+				t.Errorf("%v %d: %d keys, %d writes were refused", kind, n, keys, refused)
+			}
+		}
+	}
+}
+
+// TestLargeValueOnAFullDisk: room is asked for before the first part is written.
+func TestLargeValueOnAFullDisk(t *testing.T) {
+	full := vfs.Fault{Kinds: vfs.OpAllocate, N: 1, Err: vfs.ErrNoSpace}
+	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &full))
+	mustSet(t, s, "a", "1")
+	before := s.Stats()
+	if err := s.Set(nil, []byte("large"), make([]byte, 8<<20), 0, Process); !errors.Is(err, ErrNoSpace) {
+		t.Errorf("Set: %v", err)
+	}
+	if after := s.Stats(); after != before {
+		t.Errorf("%+v, before %+v", after, before)
+	}
+	if err := s.Set(nil, []byte("large"), make([]byte, 8<<20), 0, Process); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+// TestKeysHoldNoValues: a key does not keep the record that it was read from in memory.
+func TestKeysHoldNoValues(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	mustSet(t, s, "key", strings.Repeat("x", 1<<20))
+	for item := range s.Keys(s.Tables()[0]) {
+		if cap(item.Key) > 100 {
+			t.Errorf("the key has a capacity of %d bytes", cap(item.Key))
+		}
+	}
+}
+
+// TestSearchAmongFakes: values that imitate records do not keep the search for the next record busy.
+func TestSearchAmongFakes(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "a", "1")
+	for _, seq := range []string{"0", "3"} { // one that cannot be, one that can
+		fake := strings.Repeat("00000000 Sv 0 0 "+seq+" 0 0 80000 ", 1<<20/31)
+		for i := range 8 {
+			mustSet(t, s, fmt.Sprint("k", i), fake)
+		}
+	}
+	mustSet(t, s, "last", "1")
+	mustClose(t, s)
+	path := "db/00000001.log"
+	size := sizeOf(t, mem, path)
+	f, err := mem.Open(path, vfs.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sc := &scanner{file: f, salt: s.log.set.Load().bySlot[0].salt + 1, offset: 94, end: size, last: 1} // finds nothing
+	found, err := sc.resume()
+	if found || err != nil {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if limit := 4*size + 32<<20; sc.effort > limit {
+		t.Errorf("%d bytes were checksummed for a file of %d", sc.effort, size)
+	}
+}
+
+// TestClosedDuringIteration: a loop over a store that is closed hears of it once.
+func TestClosedDuringIteration(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprint(i), "v")
+	}
+	table := s.Tables()[0]
+	n, errs := 0, 0
+	for item := range s.Items(table) {
+		if item.Err != nil {
+			errs++
+			continue
+		}
+		if n++; n == 10 {
+			mustClose(t, s)
+		}
+	}
+	if n != 10 || errs != 1 {
+		t.Errorf("%d entries and %d errors, want 10 and 1", n, errs)
+	}
+	for item := range s.Items(table) {
+		if item.Err != ErrClosed {
+			t.Errorf("after Close: %+v", item)
+		}
+		errs++
+	}
+	if errs != 2 {
+		t.Errorf("a loop after Close gives %d errors, want 1", errs-1)
+	}
+}
+
+// TestChangingTheIntervalDoesNotPostpone: what waits is synced at the end of the new interval
+// since it was written, however often that is changed.
+func TestChangingTheIntervalDoesNotPostpone(t *testing.T) {
+	clock := newTestClock()
+	f := vfs.Inject(vfs.NewMem())
+	s, err := Open("db", Options{FS: f, Clock: clock, SyncInterval: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	mustSet(t, s, "k", "v")
+	before := syncs(f)
+	until(func() bool { return clock.waiting() == 1 })
+	for i := range 9 {
+		clock.advance(time.Second)
+		armed := clock.armed()
+		s.SetSyncInterval(10*time.Second + time.Duration(1+i%2))
+		until(func() bool { return clock.armed() > armed })
+	}
+	if n := syncs(f); n != before {
+		t.Fatal("synced too early")
+	}
+	clock.advance(time.Second + 2)
+	until(func() bool { return syncs(f) == before+1 })
+}

@@ -1,0 +1,77 @@
+package tidy
+
+import (
+	"go/parser"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// arrows says for the inner packages which others of ours they may import. A package that is
+// not listed may import any but commands and examples.
+var arrows = map[string][]string{
+	"codec":             {"internal/promoted"},
+	"internal/clock":    {},
+	"internal/index":    {},
+	"internal/keycodec": {"internal/promoted"},
+	"internal/promoted": {},
+	"internal/record":   {},
+	"internal/store":    {"internal/clock", "internal/index", "internal/keycodec", "internal/record", "internal/vfs"},
+	"internal/vfs":      {},
+}
+
+// outer are the directories that nobody imports, and that alone use other people's packages.
+var outer = []string{"cmd", "examples", "bench"}
+
+func TestImportArrows(t *testing.T) {
+	walkGo(t, parser.ImportsOnly, func(f goFile) {
+		if f.test {
+			return
+		}
+		allowed, listed := arrows[f.dir]
+		for _, p := range f.imports() {
+			own, ok := ownPackage(p)
+			if !ok {
+				continue
+			}
+			target := goFile{dir: own}
+			if target.in(outer...) && !f.in(outer...) {
+				t.Errorf("%s imports %s, which is for nobody to import", f.name, own)
+			}
+			if listed && !slices.Contains(allowed, own) {
+				t.Errorf("%s imports %s; %s may import of ours only %q", f.name, own, f.dir, allowed)
+			}
+		}
+	})
+}
+
+// What a user of the library links is the standard library and golang.org/x/sys. The tests
+// of the public packages are as strict, because what they import is in the user's go.sum.
+func TestLibraryNeedsNoOtherModule(t *testing.T) {
+	walkGo(t, parser.ImportsOnly, func(f goFile) {
+		if f.in(outer...) || f.test && f.in("internal") {
+			return
+		}
+		for _, p := range f.imports() {
+			if _, own := ownPackage(p); own || isStandard(p) {
+				continue
+			}
+			if !strings.HasPrefix(p, "golang.org/x/sys/") {
+				t.Errorf("%s imports %s", f.name, p)
+			}
+		}
+	})
+}
+
+// ownPackage returns the directory of a package of this module, "." for the root.
+func ownPackage(importPath string) (dir string, ok bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+func isStandard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}
