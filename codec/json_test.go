@@ -1170,28 +1170,3 @@ type person struct {
 	Mail string
 }
 
-func BenchmarkJSONAppend(b *testing.B) {
-	typ, _ := codec.JSON.Compile(reflect.TypeFor[person]())
-	v := &person{"Alice Example", 28, "alice@example.org"}
-	dst := make([]byte, 0, 256)
-	b.ReportAllocs()
-	for b.Loop() {
-		var err error
-		if dst, err = typ.Append(dst[:0], v); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func BenchmarkJSONDecode(b *testing.B) {
-	typ, _ := codec.JSON.Compile(reflect.TypeFor[person]())
-	d, _ := typ.Decoder("")
-	src, _ := typ.Append(nil, &person{"Alice Example", 28, "alice@example.org"})
-	b.ReportAllocs()
-	for b.Loop() {
-		var v person
-		if err := d.Decode(src, &v); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

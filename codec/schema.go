@@ -23,7 +23,8 @@ const maxSchemaDepth = 1000
 //	leaf    = "bool" | "int" | "int8" | "int16" | "int32" | "int64" |
 //	          "uint" | "uint8" | "uint16" | "uint32" | "uint64" | "uintptr" |
 //	          "float32" | "float64" | "complex64" | "complex128" |
-//	          "string" | "bytes" | "time" | "number" | "any" | "text" | "json" .
+//	          "string" | "bytes" | "time" | "number" | "any" | "text" | "json" |
+//	          "binary" | "gob" .
 //	name    = bare | quoted .
 //	bare    = start { start | digit } .
 //	start   = "a" … "z" | "A" … "Z" | "_" | any byte from 0x80 .
@@ -221,7 +222,8 @@ func (p *schemaParser) parseLeaf() (*Shape, error) {
 	case KindBool, KindInt, KindInt8, KindInt16, KindInt32, KindInt64,
 		KindUint, KindUint8, KindUint16, KindUint32, KindUint64, KindUintptr,
 		KindFloat32, KindFloat64, KindComplex64, KindComplex128,
-		KindString, KindBytes, KindTime, KindNumber, KindAny, KindText, KindJSON:
+		KindString, KindBytes, KindTime, KindNumber, KindAny, KindText, KindJSON,
+		KindBinary, KindGob:
 		return &Shape{Kind: k}, nil
 	}
 	p.at = start

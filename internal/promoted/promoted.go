@@ -14,7 +14,8 @@ import (
 // From reports whether the method called name in the method set of *t is promoted
 // from an embedded field of the struct type t, and if so, the index of that field.
 // It is false when t declares the method, has no such method, or is no struct.
-// The name is one of MarshalJSON, UnmarshalJSON, MarshalText and UnmarshalText.
+// The name is that of a method by which values marshal themselves or are read back:
+// for JSON, text, binary or gob.
 func From(t reflect.Type, name string) (field int, ok bool) {
 	if t.Kind() != reflect.Struct || declares(t, name) {
 		return 0, false
@@ -106,7 +107,7 @@ func wrapper(entry uintptr) bool {
 }
 
 // method looks a method up under a constant name, so that the linker keeps methods
-// of these four names only, and not every exported method of the program.
+// of these names only, and not every exported method of the program.
 func method(t reflect.Type, name string) (reflect.Method, bool) {
 	switch name {
 	case "MarshalJSON":
@@ -117,6 +118,14 @@ func method(t reflect.Type, name string) (reflect.Method, bool) {
 		return t.MethodByName("MarshalText")
 	case "UnmarshalText":
 		return t.MethodByName("UnmarshalText")
+	case "MarshalBinary":
+		return t.MethodByName("MarshalBinary")
+	case "UnmarshalBinary":
+		return t.MethodByName("UnmarshalBinary")
+	case "GobEncode":
+		return t.MethodByName("GobEncode")
+	case "GobDecode":
+		return t.MethodByName("GobDecode")
 	}
 	panic("promoted: method " + name)
 }
