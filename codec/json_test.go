@@ -1169,4 +1169,3 @@ type person struct {
 	Age  int
 	Mail string
 }
-

@@ -1,9 +1,6 @@
 package codec
 
-import (
-	"fmt"
-	"reflect"
-)
+import "fmt"
 
 // resolver finds the way from the shape that was stored to the form of today: fields by
 // name, numbers by value. It is done once per schema.
@@ -78,14 +75,18 @@ func (r *resolver) leafStep(st *step, stored Kind, path string, s *Shape) error 
 	case k == KindString && stored == KindText:
 		st.code = stepString
 	default:
-		return misfit(path, s, st.form.typ)
+		return misfit(path, s, st.form.typ.String())
 	}
 	return nil
 }
 
-// misfit says that what is at path was stored as s, and is a t now.
-func misfit(path string, s *Shape, t reflect.Type) error {
-	return fmt.Errorf("%s is a %v, but was stored as %.64s", path, t, s.String())
+// misfit says that what is at path was stored as s, and is something else now.
+func misfit(path string, s *Shape, now string) error {
+	return fmt.Errorf("%s is %.64s, but was stored as %.64s", path, now, s.String())
+}
+
+func misfitNames(path, name, a, b string) error {
+	return fmt.Errorf("%s.%s was stored twice, as %q and as %q", path, name, a, b)
 }
 
 func isList(k Kind) bool { return k == KindSlice || k == KindArray || k == KindBytes }
