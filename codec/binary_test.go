@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"net/netip"
-	"net/url"
 	"os"
 	"reflect"
 	"strings"
@@ -322,9 +320,292 @@ func TestBinaryGolden(t *testing.T) {
 	}
 }
 
-var (
-	_ = big.NewInt
-	_ url.URL
-	_ sync.Mutex
-	_ unsafe.Pointer
+type (
+	BothMarshal struct{ S string }
+	Wrapped     struct {
+		netip.Addr
+		N int
+	}
+	Tagged struct {
+		A int    `copal:"x" json:"y"`
+		B int    `json:"z,omitempty"`
+		C int    `copal:"-"`
+		D int    `json:"-"`
+		E int    `copal:"e" json:"-"`
+		F string `copal:"a b"`
+	}
+	Embeds struct {
+		Base
+		Other
+		*Deep
+		base
+		count
+		hidden
+		ID int
+	}
+	hidden struct{ n int }
+	WithMu struct {
+		mu sync.Mutex
+		N  int
+	}
 )
+
+// Bytes before text, text before JSON.
+func (b BothMarshal) MarshalBinary() ([]byte, error)    { return []byte("b" + b.S), nil }
+func (b *BothMarshal) UnmarshalBinary(src []byte) error { b.S = string(src[1:]); return nil }
+func (b BothMarshal) MarshalText() ([]byte, error)      { return nil, errNotToday }
+func (b *BothMarshal) UnmarshalText(src []byte) error   { return errNotToday }
+
+func TestBinarySchemas(t *testing.T) {
+	for want, typ := range map[string]reflect.Type{
+		"binary":                     reflect.TypeFor[BothMarshal](),
+		"struct{Addr binary; N int}": reflect.TypeFor[Wrapped](),
+		`struct{x int; z int; e int; "a b" string}`: reflect.TypeFor[Tagged](),
+		"struct{Base struct{ID int; Rev int}; Other struct{ID int}; Deep *struct{Base ^2}; base struct{X int}; ID int}": reflect.TypeFor[Embeds](),
+		"struct{N int}":                  reflect.TypeFor[WithMu](),
+		"struct{Time time}":              reflect.TypeFor[Alone](),
+		"struct{Time time; Name string}": reflect.TypeFor[Event](),
+		"*json":                          reflect.TypeFor[*viaAlias](),
+		"bytes":                          reflect.TypeFor[json.RawMessage](),
+		"**int":                          reflect.TypeFor[**int](),
+		"map[struct{A string; B [2]uint8; C float32}]bool": reflect.TypeFor[map[keyed]bool](),
+	} {
+		got, err := codec.Binary.Compile(typ)
+		if err != nil || got.Schema() != want {
+			t.Errorf("schema of %v is %v, %v, want %s", typ, got, err, want)
+		}
+	}
+}
+
+func TestBinaryTagsAndEmbedding(t *testing.T) {
+	keepsBinary(t, Tagged{A: 1, B: 2, E: 3, F: "f"}, "02 04 06 0166")
+	out, err := compileWith[Tagged](t, codec.Binary).Append(nil, &Tagged{C: 4, D: 5})
+	if err != nil || string(out) != "\x00\x00\x00\x00" {
+		t.Errorf("%x, %v", out, err)
+	}
+	keepsBinary(t, Embeds{Base{1, 2}, Other{3}, &Deep{Base{4, 5}}, base{6}, 0, hidden{}, 7}, "")
+	keepsBinary(t, Event{time.Unix(5, 6), "name"}, "")
+	keepsBinary(t, Wrapped{netip.MustParseAddr("::1"), 5}, "")
+	keepsBinary(t, BothMarshal{"x"}, "026278")
+	keepsBinary(t, struct{ *base }{&base{5}}, "010a")
+}
+
+func TestBinaryRefusesTypes(t *testing.T) {
+	refusesBinaryType[any](t, "concrete")
+	refusesBinaryType[struct{ E error }](t, ".E")
+	refusesBinaryType[map[any]int](t)
+	refusesBinaryType[chan int](t)
+	refusesBinaryType[[]func()](t, "[]")
+	refusesBinaryType[struct{ P unsafe.Pointer }](t, ".P")
+	refusesBinaryType[struct{ a int }](t, "no field")
+	refusesBinaryType[struct{ Mu sync.Mutex }](t, ".Mu")
+	refusesBinaryType[struct{ sync.Mutex }](t, ".Mutex")
+	refusesBinaryType[map[*int]int](t, "address")
+	refusesBinaryType[map[struct{ P *int }]int](t, ".P")
+	refusesBinaryType[selfPointer](t, "itself")
+	refusesBinaryType[struct {
+		A int `copal:"B"`
+		B int
+	}](t, ".B", `"B"`)
+	refusesBinaryType[struct {
+		A int `copal:"a,omitempty"`
+	}](t, ".A", "options")
+	refusesBinaryType[struct {
+		a int `copal:"a"`
+		B int
+	}](t, ".a", "not exported")
+	refusesBinaryType[[]struct {
+		A struct{}
+		b int
+	}](t, "elements")
+	refusesBinaryType[ByValue](t, ".stamped", "name the field")
+	refusesBinaryType[onlyWritesBinary](t, "MarshalBinary")
+	refusesBinaryType[onlyReadsBinary](t, "UnmarshalBinary")
+	refusesBinaryType[onlyWritesText](t, "MarshalText")
+	refusesBinaryType[OwnHalf](t, "MarshalJSON", "nothing to read it back")
+	if _, err := codec.Binary.Compile(nil); !errors.Is(err, codec.ErrType) {
+		t.Error(err)
+	}
+}
+
+func TestBinaryRefusesValues(t *testing.T) {
+	nan := math.NaN()
+	refusesValueWith(t, codec.Binary, map[float64]int{nan: 1}, "NaN")
+	refusesValueWith(t, codec.Binary, struct{ M map[[1]float32]int }{map[[1]float32]int{{float32(nan)}: 1}}, ".M[key]")
+	refusesValueWith(t, codec.Binary, map[complex64]int{complex64(complex(0, nan)): 1}, "NaN")
+	at := time.Unix(5, 0)
+	refusesValueWith(t, codec.Binary, map[time.Time]int{at.In(time.FixedZone("a", 60)): 1, at.In(time.FixedZone("b", 60)): 2}, "alike")
+	refusesValueWith(t, codec.Binary, map[fold]int{{"A"}: 1, {"a"}: 2}, "alike")
+	refusesValueWith(t, codec.Binary, []failingText{{}}, "[0]", "not today")
+	l := &list{}
+	l.Next = l
+	refusesValueWith(t, codec.Binary, l, "cycle", "Next")
+	n := nest{nil}
+	n[0] = n
+	refusesValueWith(t, codec.Binary, n, "cycle")
+	m := nestMap{}
+	m["k"] = m
+	refusesValueWith(t, codec.Binary, m, "cycle")
+	chain := func(n int) (l *list) {
+		for range n {
+			l = &list{0, l}
+		}
+		return l
+	}
+	keepsBinary(t, chain(9999), "")
+	refusesValueWith(t, codec.Binary, chain(10001), "10000 levels")
+	keepsBinary(t, map[time.Time]int{at.UTC(): 1, at.In(time.FixedZone("", 60)): 2}, "")
+	keepsBinary(t, map[float64]int{math.Copysign(0, -1): 1, math.Inf(1): 2}, "")
+}
+
+func TestBinaryTimes(t *testing.T) {
+	for _, at := range []time.Time{{}, time.Now(), time.Unix(math.MaxInt64, 0).UTC(), time.Unix(math.MinInt64, 999999999).UTC(),
+		time.Unix(0, 0).In(time.FixedZone("", -1)), time.Unix(0, 0).In(time.FixedZone("x", math.MaxInt32)), time.Date(-5, 1, 1, 0, 0, 0, 1, time.UTC)} {
+		keepsBinary(t, at, "")
+	}
+}
+
+func TestBinaryRefusesData(t *testing.T) {
+	for src, part := range map[string]string{"": "early", "80": "early", "8000": "spelled", "00 00": "left over",
+		"ffffffffffffffffff02": "spelled", "ffffffffffffffffffff01": "spelled"} {
+		refusesBinaryData[int64](t, src, part)
+	}
+	refusesBinaryData[int16](t, "808004", "range")
+	refusesBinaryData[int32](t, "8080808010", "range")
+	refusesBinaryData[uint16](t, "808004", "range")
+	refusesBinaryData[uint32](t, "8080808010", "range")
+	refusesBinaryData[bool](t, "02", "neither")
+	refusesBinaryData[*int](t, "02", "neither")
+	refusesBinaryData[string](t, "02 61", "early")
+	refusesBinaryData[string](t, "ffffffffffffffffff01", "early")
+	refusesBinaryData[[]byte](t, "ffffffffffffffffff01", "early")
+	refusesBinaryData[[]string](t, "ffffffffffffffffff01", "early")
+	refusesBinaryData[[]struct{}](t, "ffffffffffffffffff01", "range")
+	refusesBinaryData[[4]byte](t, "010203", "early")
+	refusesBinaryData[map[string]int](t, "ffffffffffffffffff01", "early")
+	refusesBinaryData[map[string]int](t, "03 0162 00 0161 00", "order")
+	refusesBinaryData[map[string]int](t, "03 0161 00 0161 00", "order")
+	refusesBinaryData[map[struct{}]int](t, "ffffffff0f 00 00", "order")
+	refusesBinaryData[map[float64]int](t, "03 0000000000000000 00 0000000000000080 00", "one in")
+	refusesBinaryData[map[float64]int](t, "02 000000000000f87f 00", "NaN")
+	refusesBinaryData[map[float32]int](t, "02 0000c07f 00", "NaN")
+	refusesBinaryData[float64](t, "00", "early")
+	refusesBinaryData[time.Time](t, "00 80a8d6b907 00", "range")
+	refusesBinaryData[time.Time](t, "00 00 ffffffffff0f", "range")
+	refusesBinaryData[netip.Addr](t, "03 000000", "netip.Addr")
+	refusesBinaryData[user](t, "00 00 02 05 61", "user.Tags[0]")
+	refusesBinaryData[*list](t, strings.Repeat("0100", 10002)+"00", "10000 levels")
+}
+
+// A length does not make Decode allocate more than the data are worth.
+func TestBinaryDecodeAllocatesInProportion(t *testing.T) {
+	type wide struct {
+		A bool
+		b [1 << 20]byte
+	}
+	d, err := compileWith[[]wide](t, codec.Binary).Decoder("[]struct{A bool}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	src := append([]byte{0xa1, 0x8d, 0x06}, bytes.Repeat([]byte{2}, 100000)...) // the first is no bool
+	var v []wide
+	if err := d.Decode(src, &v); !errors.Is(err, codec.ErrData) || cap(v) > 8 {
+		t.Errorf("%d elements of 1 MiB, %v", cap(v), err)
+	}
+	src = append([]byte{0x15}, bytes.Repeat([]byte{1}, 20)...)
+	v = nil
+	if err := d.Decode(src, &v); err != nil || len(v) != 20 || !v[19].A {
+		t.Errorf("%d elements, %v", len(v), err)
+	}
+}
+
+// Strings share chunks of the record, however they are spread over it.
+func TestBinaryLongRecords(t *testing.T) {
+	v := make([]struct {
+		S string
+		B []byte
+	}, 300)
+	for i := range v {
+		v[i].S, v[i].B = strings.Repeat("x", i*7%500), bytes.Repeat([]byte("y"), i*31%3000)
+	}
+	v[100].S = strings.Repeat("z", 100000)
+	keepsBinary(t, v, "")
+}
+
+func TestBinaryPanicsOnTheWrongPointer(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+	}()
+	compileWith[user](t, codec.Binary).Append(nil, new(int))
+}
+
+func TestBinaryConcurrentUse(t *testing.T) {
+	typ := compileWith[map[string]map[int]user](t, codec.Binary)
+	d, _ := typ.Decoder(typ.Schema())
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			want := map[string]map[int]user{"a": {g: {Name: strings.Repeat("x", g*10)}, -1: {}}, "b": {}}
+			for range 100 {
+				out, err := typ.Append(nil, &want)
+				var got map[string]map[int]user
+				if err := errors.Join(err, d.Decode(out, &got)); err != nil || !reflect.DeepEqual(got, want) {
+					t.Errorf("%+v, %v", got, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// What decodes is what would be written: there is one way to write a value.
+func FuzzBinaryDecode(f *testing.F) {
+	var types []codec.Type
+	for _, t := range []reflect.Type{reflect.TypeFor[nested](), reflect.TypeFor[leaves](), reflect.TypeFor[map[keyed][]string](),
+		reflect.TypeFor[forest](), reflect.TypeFor[map[int16]map[bool]*time.Time](), reflect.TypeFor[[][2]struct{}]()} {
+		typ, err := codec.Binary.Compile(t)
+		if err != nil {
+			f.Fatal(err)
+		}
+		types = append(types, typ)
+	}
+	news := []func() any{func() any { return new(nested) }, func() any { return new(leaves) }, func() any { return new(map[keyed][]string) },
+		func() any { return new(forest) }, func() any { return new(map[int16]map[bool]*time.Time) }, func() any { return new([][2]struct{}) }}
+	g := generator{rand.New(rand.NewPCG(7, 8)), 4}
+	for i := range 30 {
+		v := news[i%len(news)]()
+		g.fill(reflect.ValueOf(v).Elem())
+		if out, err := types[i%len(news)].Append(nil, v); err == nil {
+			f.Add(uint8(i), out)
+		}
+	}
+	f.Fuzz(func(t *testing.T, n uint8, src []byte) {
+		typ, v := types[int(n)%len(types)], news[int(n)%len(types)]()
+		d, err := typ.Decoder(typ.Schema())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Decode(src, v) != nil {
+			return
+		}
+		if out, err := typ.Append(nil, v); err != nil || !bytes.Equal(out, src) {
+			t.Errorf("%x decodes as %+v, which is %x, %v", src, v, out, err)
+		}
+	})
+}
+
+// No schema and no bytes under it make Decode panic.
+func FuzzBinaryEvolution(f *testing.F) {
+	typ := compileWith[nested](f, codec.Binary)
+	f.Add(typ.Schema(), make([]byte, 100))
+	f.Add("struct{L struct{I int8; F64 float32}; Inner struct{A []struct{U uint8}}; Gone [9]map[string]*^1; P struct{}}", []byte{1, 0, 0, 0, 0, 2, 3})
+	f.Add("struct{M map[bytes]struct{S bytes}; S [2]^2; R bytes; KF map[int]struct{}}", []byte{2, 3, 65, 66, 3, 65})
+	f.Fuzz(func(t *testing.T, schema string, src []byte) {
+		if d, err := typ.Decoder(schema); err == nil {
+			d.Decode(src, new(nested))
+		}
+	})
+}

@@ -43,7 +43,16 @@ import (
 //
 // Decode resolves fields by name. It ignores names that T does not have and leaves fields zero
 // that the data do not have. As in encoding/json, a name that T has only in
-// other letter case is that field, and null leaves a zero.
+// other letter case is that field.
+//
+// What was stored under another schema must fit, else it is an error: of Decoder if no
+// value can, of Decode if this value does not. Numbers may become others that hold them
+// exactly (a float32 that becomes a float64 keeps its decimal spelling); string, text and time one another; slices and
+// arrays one another, where an array may drop zeros only; a T may become a pointer to T,
+// and a pointer to T a T, where null is an error. Bytes, which are base64, become
+// nothing else, and nothing an any that would be another value there. JSON without a schema is read
+// by the rules of encoding/json alone, where null leaves a zero and an array drops
+// what it has no room for.
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}
@@ -192,10 +201,43 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	return out[:len(out)-1], nil
 }
 
-// Decoder accepts any schema: JSON has the field names beside the values, so that
-// nothing needs to be resolved beforehand. A number that does not fit the type of
-// its field is an error of Decode.
-func (t *jsonType) Decoder(string) (Decoder, error) { return t, nil }
+// Decoder compares the schema with that of T, and refuses what cannot fit: a text in the
+// place of a number, an object in that of a list. It takes the empty schema for JSON from
+// elsewhere, of which nothing is known.
+func (t *jsonType) Decoder(schema string) (Decoder, error) {
+	if schema == "" || schema == t.schema {
+		return t, nil
+	}
+	stored, err := ParseSchema(schema)
+	if err != nil {
+		return nil, fmt.Errorf("%w as JSON into %v: %w", ErrType, t.root.typ, err)
+	}
+	now, err := ParseSchema(t.schema)
+	if err != nil {
+		return nil, fmt.Errorf("%w as JSON into %v: %w", ErrType, t.root.typ, err)
+	}
+	fit, err := fitJSON(stored, now, t.root.typ.String())
+	if err != nil {
+		return nil, fmt.Errorf("%w as JSON: %w", ErrType, err)
+	}
+	if fit == nil {
+		return t, nil
+	}
+	return &jsonFitDecoder{t, fit}, nil
+}
+
+// jsonFitDecoder decodes values stored under another schema that may not fit.
+type jsonFitDecoder struct {
+	*jsonType
+	fit *jsonFit
+}
+
+func (d *jsonFitDecoder) Decode(src []byte, v any) error {
+	if f := d.fit.check(src); f != nil {
+		return fmt.Errorf("%w as JSON into %s: %w", ErrData, d.root.typ.String()+f.path, f.err)
+	}
+	return d.jsonType.Decode(src, v)
+}
 
 func (t *jsonType) Decode(src []byte, v any) error {
 	if !utf8.Valid(src) {

@@ -1,0 +1,264 @@
+package codec_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/codec"
+)
+
+// box has the field whose type changes, between two that stay.
+type box[T any] struct {
+	Before int
+	V      T
+	After  string
+}
+
+// An outcome of reading a value under another type than it was stored with.
+type outcome struct {
+	codecs string // B, J or G for each codec of which it is the outcome
+	want   any    // a value, errFits for an error of Decoder, or errValue for one of Decode
+}
+
+var (
+	errFits  = errors.New("an error of Decoder")
+	errValue = errors.New("an error of Decode")
+)
+
+type evolution struct {
+	name string
+	run  func(t *testing.T, c codec.Codec, want any)
+	outs []outcome
+}
+
+// evolves stores v and reads it as a To.
+func evolves[To, From any](v From, outs ...outcome) evolution {
+	name := fmt.Sprintf("%v to %v", reflect.TypeFor[From](), reflect.TypeFor[To]())
+	return evolution{name, func(t *testing.T, c codec.Codec, want any) {
+		evolve[To](t, c, v, want, "")
+		if _, refused := want.(error); refused {
+			evolve[box[To]](t, c, box[From]{1, v, "after"}, want, ".V")
+			return
+		}
+		evolve[box[To]](t, c, box[From]{1, v, "after"}, box[To]{1, want.(To), "after"}, "")
+		evolve[[]box[To]](t, c, []box[From]{{1, v, "a"}, {2, v, "b"}}, []box[To]{{1, want.(To), "a"}, {2, want.(To), "b"}}, "")
+	}, outs}
+}
+
+func evolve[To, From any](t *testing.T, c codec.Codec, v From, want any, path string) {
+	t.Helper()
+	from := compileWith[From](t, c)
+	src, err := from.Append(nil, &v)
+	if err != nil {
+		t.Errorf("%#v cannot be stored: %v", v, err)
+		return
+	}
+	d, err := compileWith[To](t, c).Decoder(from.Schema())
+	var got To
+	if want == errFits {
+		if !errors.Is(err, codec.ErrType) || !strings.Contains(err.Error(), path) {
+			t.Errorf("Decoder: %v, want ErrType at %s", err, path)
+		}
+		return
+	}
+	if err != nil {
+		t.Errorf("Decoder: %v", err)
+		return
+	}
+	err = d.Decode(src, &got)
+	if want == errValue {
+		// encoding/json names the field and not the path
+		if !errors.Is(err, codec.ErrData) || !strings.Contains(err.Error(), path) && !strings.Contains(err.Error(), path[1:]) {
+			t.Errorf("Decode: %+v, %v, want ErrData at %s", got, err, path)
+		}
+		return
+	}
+	if err != nil || !same(reflect.ValueOf(&got).Elem(), reflect.ValueOf(want)) {
+		t.Errorf("%#v comes back as %#v, %v, want %#v", v, got, err, want)
+	}
+}
+
+type (
+	abc  struct{ A, B, C int }
+	cab  struct{ C, A, B int }
+	ab   struct{ A, B int }
+	abd  struct{ A, B, D int }
+	deep struct{ In struct{ X, Y abc } }
+	shal struct{ In struct{ Y ab } }
+	fine struct {
+		A int64
+		L []struct{ A, Z int }
+		M map[string]map[int]abc
+		P *list
+		T []tree
+	}
+	rest struct{ A int8 }
+)
+
+const big53 = 1<<53 + 1
+
+// The matrix of what becomes of a value when its type changes, for each codec, both ways.
+func TestEvolution(t *testing.T) {
+	at := time.Date(2026, 11, 21, 6, 45, 0, 5, time.UTC)
+	zero := math.Copysign(0, -1)
+	all := func(want any) outcome { return outcome{"BJG", want} }
+	for _, e := range []evolution{
+		// fields
+		evolves[cab](abc{1, 2, 3}, all(cab{3, 1, 2})),
+		evolves[abc](cab{3, 1, 2}, all(abc{1, 2, 3})),
+		evolves[ab](abc{1, 2, 3}, all(ab{1, 2})),
+		evolves[abc](ab{1, 2}, all(abc{1, 2, 0})),
+		evolves[abd](abc{1, 2, 3}, all(abd{1, 2, 0})),
+		evolves[shal](deep{struct{ X, Y abc }{abc{1, 2, 3}, abc{4, 5, 6}}}, all(shal{struct{ Y ab }{ab{4, 5}}})),
+		evolves[rest](fine{5, []struct{ A, Z int }{{1, 2}}, map[string]map[int]abc{"k": {1: {}}}, &list{1, nil}, []tree{{[]tree{{}}}}}, all(rest{5})),
+		evolves[fine](rest{5}, all(fine{A: 5})),
+		evolves[struct{}](abc{1, 2, 3}, outcome{"BJ", struct{}{}}),
+		evolves[abc](struct{}{}, outcome{"BJ", abc{}}),
+		evolves[map[string]ab](map[string]abc{"k": {1, 2, 3}}, all(map[string]ab{"k": {1, 2}})),
+
+		// integers
+		evolves[int64](int8(-5), all(int64(-5))),
+		evolves[int8](int64(-5), all(int8(-5))),
+		evolves[int8](128, all(errValue)),
+		evolves[int16](-40000, all(errValue)),
+		evolves[int32](int64(1)<<31, all(errValue)),
+		evolves[uint64](uint8(255), all(uint64(255))),
+		evolves[uint8](uint(256), all(errValue)),
+		evolves[int](uint8(200), outcome{"BJ", 200}, outcome{"G", errFits}),
+		evolves[int64](uint64(math.MaxUint64), outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[uint8](7, outcome{"BJ", uint8(7)}, outcome{"G", errFits}),
+		evolves[uint](-1, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[time.Duration](5, all(time.Duration(5))),
+		evolves[map[int64]int8](map[int8]int64{-1: 5}, all(map[int64]int8{-1: 5})),
+		evolves[map[int8]int](map[int]int{300: 5}, all(errValue)),
+
+		// floats
+		evolves[float64](5, outcome{"BJ", 5.0}, outcome{"G", errFits}),
+		evolves[float64](int64(big53), outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[float64](uint64(1<<63), outcome{"BJ", float64(1 << 63)}, outcome{"G", errFits}),
+		evolves[float32](1<<24+1, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[int](5.0, outcome{"BJ", 5}, outcome{"G", errFits}),
+		evolves[int](5.5, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[int](-1e300, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[uint](-1.0, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[float64](float32(1.5), all(1.5)),
+		evolves[float32](1.5, outcome{"BJ", float32(1.5)}, outcome{"G", errFits}),
+		evolves[float32](0.1, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[float32](1e300, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[[]int](([]float64{zero}), outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[[]float32]([]float64{math.Inf(1), zero}, outcome{"B", []float32{float32(math.Inf(1)), float32(zero)}}),
+		evolves[complex128](complex64(complex(1, 2)), outcome{"BG", complex(1, 2)}),
+		evolves[complex64](complex(1, 2), outcome{"B", complex64(complex(1, 2))}, outcome{"G", errFits}),
+		evolves[complex64](complex(1, 0.1), outcome{"B", errValue}, outcome{"G", errFits}),
+
+		// pointers
+		evolves[*int](5, outcome{"BJ", new(5)}, outcome{"G", errFits}),
+		evolves[int](new(5), outcome{"BJ", 5}, outcome{"G", errFits}),
+		evolves[*abc](ab{1, 2}, outcome{"BJ", &abc{1, 2, 0}}, outcome{"G", errFits}),
+		evolves[ab](&abc{1, 2, 3}, outcome{"BJ", ab{1, 2}}, outcome{"G", errFits}),
+		evolves[int]((*int)(nil), outcome{"BJ", errValue}),
+		evolves[ab]((*abc)(nil), outcome{"BJ", errValue}),
+		evolves[*int64]((*int8)(nil), outcome{"BJ", (*int64)(nil)}),
+		evolves[[]*int]([]int{1}, outcome{"BJ", []*int{new(1)}}, outcome{"G", errFits}),
+
+		// strings and bytes
+		evolves[myString]("x", all(myString("x"))),
+		evolves[[]byte]("x\xff", outcome{"B", []byte("x\xff")}, outcome{"G", errFits}),
+		evolves[[]byte]("x", outcome{"J", errFits}),
+		evolves[string]([]byte("x"), outcome{"B", "x"}, outcome{"JG", errFits}),
+		evolves[string]([]byte(nil), outcome{"B", ""}),
+		evolves[textOf]("x", outcome{"BJ", textOf("x")}),
+		evolves[string](textOf("x"), outcome{"BJ", "x"}),
+		evolves[time.Time]("2026-11-21T06:45:00.000000005Z", outcome{"J", at}, outcome{"BG", errFits}),
+		evolves[string](at, outcome{"J", "2026-11-21T06:45:00.000000005Z"}, outcome{"BG", errFits}),
+
+		// lists
+		evolves[[3]int]([2]int{1, 2}, outcome{"BJ", [3]int{1, 2, 0}}, outcome{"G", errFits}),
+		evolves[[1]int]([3]int{1, 0, 0}, outcome{"BJ", [1]int{1}}, outcome{"G", errFits}),
+		evolves[[1]int]([2]int{1, 2}, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[[1]float64]([2]float64{1, zero}, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[[1]ab]([2]abc{{1, 2, 3}, {}}, outcome{"BJ", [1]ab{{1, 2}}}, outcome{"G", errFits}),
+		evolves[[1]ab]([2]abc{{1, 2, 3}, {0, 0, 1}}, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[[]int]([2]int{1, 2}, outcome{"BJ", []int{1, 2}}, outcome{"G", errFits}),
+		evolves[[2]int]([]int{1}, outcome{"BJ", [2]int{1, 0}}, outcome{"G", errFits}),
+		evolves[[2]int]([]int(nil), outcome{"BJ", [2]int{}}, outcome{"G", errFits}),
+		evolves[[1]int]([]int{1, 2}, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		evolves[[]int64]([]int8{1, -1}, all([]int64{1, -1})),
+		evolves[[3]byte]([]byte("ab"), outcome{"B", [3]byte{'a', 'b', 0}}, outcome{"JG", errFits}),
+		evolves[[]byte]([3]byte{'a', 'b', 0}, outcome{"B", []byte("ab\x00")}, outcome{"JG", errFits}),
+		evolves[[]byte]([]int{1, 2}, outcome{"B", []byte{1, 2}}, outcome{"JG", errFits}),
+		evolves[[]int]([]byte{1, 2}, outcome{"B", []int{1, 2}}, outcome{"JG", errFits}),
+
+		// what does not fit
+		evolves[int]("5", all(errFits)),
+		evolves[string](5, all(errFits)),
+		evolves[bool](1, all(errFits)),
+		evolves[int](true, all(errFits)),
+		evolves[ab](5, all(errFits)),
+		evolves[[]int](5, all(errFits)),
+		evolves[int]([]int{5}, all(errFits)),
+		evolves[map[string]int](ab{1, 2}, all(errFits)),
+		evolves[ab](map[string]int{"A": 1}, all(errFits)),
+		evolves[map[string]int](map[int]int{1: 1}, all(errFits)),
+		evolves[int64](at, all(errFits)),
+		evolves[[]string]([]int{1}, all(errFits)),
+		evolves[map[string]string](map[string]int{"k": 1}, all(errFits)),
+
+		// any, which is JSON's alone
+		evolves[any]("x", outcome{"J", any("x")}),
+		evolves[any](int64(big53), outcome{"J", errValue}),
+		evolves[any]([]byte("x"), outcome{"J", errFits}),
+		evolves[[]byte](any("x"), outcome{"J", errFits}),
+		evolves[string](any("x"), outcome{"J", "x"}),
+		evolves[int](any("x"), outcome{"J", errValue}),
+		evolves[int](any(nil), outcome{"J", errValue}),
+		evolves[ab](any(map[string]any{"A": 5.0}), outcome{"J", ab{A: 5}}),
+	} {
+		for _, o := range e.outs {
+			for _, c := range []codec.Codec{codec.Binary, codec.JSON, codec.Gob} {
+				if strings.Contains(o.codecs, strings.ToUpper(c.Name()[:1])) {
+					t.Run(e.name+"/"+c.Name(), func(t *testing.T) { e.run(t, c, o.want) })
+				}
+			}
+		}
+	}
+}
+
+// A field by which a struct leads to itself is resolved like others.
+func TestEvolutionOfRecursiveTypes(t *testing.T) {
+	type newList struct {
+		Next *newList
+		New  []string
+		N    int64
+	}
+	for _, c := range []codec.Codec{codec.Binary, codec.JSON, codec.Gob} {
+		evolve[newList](t, c, list{1, &list{2, nil}}, newList{&newList{nil, nil, 2}, nil, 1}, "")
+		evolve[list](t, c, newList{&newList{nil, []string{"x"}, 2}, nil, 1}, list{1, &list{2, nil}}, "")
+		type newForest []struct {
+			Kids newForest
+			N    int32
+		}
+		evolve[newForest](t, c, forest{{1, forest{{2, nil}}}}, newForest{{newForest{{nil, 2}}, 1}}, "")
+	}
+}
+
+func TestDecoderRefusesSchemas(t *testing.T) {
+	for _, c := range []codec.Codec{codec.Binary, codec.JSON, codec.Gob} {
+		typ := compileWith[user](t, c)
+		for _, schema := range []string{"struct{Name string", "int128", "struct{Name newkind}", "int"} {
+			if _, err := typ.Decoder(schema); !errors.Is(err, codec.ErrType) {
+				t.Errorf("%s: Decoder(%q): %v", c.Name(), schema, err)
+			}
+		}
+	}
+	for _, schema := range []string{"", "struct{Gone any}", "struct{Gone []number}", "struct{Name string; Gone map[string]gob}"} {
+		if _, err := compileWith[user](t, codec.Binary).Decoder(schema); !errors.Is(err, codec.ErrType) {
+			t.Errorf("Decoder(%q): %v", schema, err)
+		}
+	}
+}

@@ -1,0 +1,211 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// fitJSON compares what was stored as JSON under a schema with what is read now, and
+// returns a check for values if the schema leaves a doubt.
+func fitJSON(stored, now *Shape, path string) (*jsonFit, error) {
+	fit := &jsonFit{stored: stored, now: now}
+	f := fitter{pointers: true, lists: true, fold: true, seen: map[[2]*Shape]bool{}}
+	f.leaf = func(s, now *Shape) bool {
+		ok, doubt := jsonFits(s.Kind, now.Kind)
+		f.doubt = f.doubt || doubt
+		return ok
+	}
+	if err := f.fit(stored, now, path); err != nil {
+		return nil, err
+	}
+	if !f.doubt {
+		return nil, nil
+	}
+	return fit, nil
+}
+
+// jsonFits reports whether what was stored as one kind may be read as another, and
+// whether that depends on the value in a way that encoding/json does not see to.
+func jsonFits(s, now Kind) (ok, doubt bool) {
+	text := func(k Kind) bool { return k == KindString || k == KindText || k == KindTime }
+	switch {
+	case s == KindJSON || now == KindJSON:
+		return true, false
+	case s == KindAny:
+		return now != KindBytes, now != KindAny
+	case now == KindAny:
+		return s == KindBool || s == KindString || isReal(s), isReal(s) && !isFloat(s)
+	case isReal(s) && isReal(now):
+		return true, isFloat(s) != isFloat(now) || s == KindFloat64 && now == KindFloat32
+	case s == KindNumber || now == KindNumber:
+		return s == now || isReal(s) || isReal(now) && !isFloat(now), s == KindNumber && s != now
+	case text(s) && text(now):
+		return true, false
+	}
+	return s == now && s != KindSlice && s != KindArray && s != KindMap && s != KindStruct, false
+}
+
+// jsonFit checks values whose numbers, nils or lists may not fit. Encoding/json rounds
+// numbers, leaves null out and drops elements without a word.
+type jsonFit struct{ stored, now *Shape }
+
+func (f *jsonFit) check(src []byte) *fault {
+	d := json.NewDecoder(bytes.NewReader(src))
+	d.UseNumber()
+	var v any
+	if d.Decode(&v) != nil {
+		return nil // left to the decoder of the value
+	}
+	return checkFit(f.stored, f.now, v)
+}
+
+var anyShape = &Shape{Kind: KindAny}
+
+// checkFit checks v, which was stored as s.
+func checkFit(s, now *Shape, v any) *fault {
+	for s.Kind == KindPointer {
+		s = s.Elem
+	}
+	if v == nil {
+		if nilable(now.Kind) || now.Kind == KindArray && s.Kind == KindSlice {
+			return nil
+		}
+		return faultf("it was stored as null, which a %s cannot be", now.Kind)
+	}
+	for now.Kind == KindPointer {
+		now = now.Elem
+	}
+	switch v := v.(type) {
+	case string:
+		if s.Kind == KindAny && now.Kind == KindBytes {
+			return faultf("a string does not fit bytes, which are base64")
+		}
+	case json.Number:
+		return checkFitNumber(s.Kind, now.Kind, string(v))
+	case []any:
+		return checkFitList(s, now, v)
+	case map[string]any:
+		return checkFitObject(s, now, v)
+	}
+	return nil
+}
+
+func checkFitNumber(s, now Kind, text string) *fault {
+	if isSigned(now) || isUnsigned(now) {
+		if text == "-0" {
+			return faultf("-0 does not fit %s", now)
+		}
+		return nil // left to encoding/json
+	}
+	exact := true
+	switch {
+	case isFloat(s) || s == KindAny:
+		f, err := strconv.ParseFloat(text, 64)
+		exact = now != KindFloat32 || err == nil && float64(float32(f)) == f
+	case isFloat(now) || now == KindAny:
+		exact = exactFloat(text, now)
+	}
+	if !exact {
+		return faultf("%s was stored as %s, and does not fit %s", text, s, now)
+	}
+	return nil
+}
+
+// exactFloat reports whether a float of kind now holds the integer in text.
+func exactFloat(text string, now Kind) bool {
+	n := number{kind: KindInt64}
+	var err error
+	if n.i, err = strconv.ParseInt(text, 10, 64); err != nil {
+		n.kind = KindUint64
+		if n.u, err = strconv.ParseUint(text, 10, 64); err != nil {
+			return false
+		}
+	}
+	f, ok := n.float()
+	return ok && (now != KindFloat32 || float64(float32(f)) == f)
+}
+
+func checkFitList(s, now *Shape, list []any) *fault {
+	elem, nowElem := anyShape, anyShape
+	if s.Elem != nil {
+		elem = s.Elem
+	}
+	if now.Elem != nil && now.Kind != KindMap {
+		nowElem = now.Elem
+	} else if now.Kind != KindAny {
+		return nil
+	}
+	for i, v := range list {
+		if now.Kind == KindArray && i >= now.Len {
+			if !zeroJSON(v) {
+				return faultf("it was stored with %d elements, of which [%d] is not zero", len(list), i)
+			}
+			continue
+		}
+		if f := checkFit(elem, nowElem, v); f != nil {
+			return f.in(fmt.Sprintf("[%d]", i))
+		}
+	}
+	return nil
+}
+
+// zeroJSON reports whether v is written for the zero value of some type, and for no other.
+func zeroJSON(v any) bool {
+	switch v := v.(type) {
+	case nil:
+		return true
+	case bool:
+		return !v
+	case string:
+		return v == ""
+	case json.Number:
+		f, err := v.Float64()
+		return err == nil && f == 0 && !math.Signbit(f)
+	case []any:
+		for _, e := range v {
+			if !zeroJSON(e) {
+				return false
+			}
+		}
+		return len(v) > 0
+	case map[string]any:
+		for _, e := range v {
+			if !zeroJSON(e) {
+				return false
+			}
+		}
+		return len(v) > 0
+	}
+	return false
+}
+
+func checkFitObject(s, now *Shape, object map[string]any) *fault {
+	for name, v := range object {
+		elem, nowElem := s.member(name), now.member(name)
+		if elem == nil || nowElem == nil {
+			continue
+		}
+		if f := checkFit(elem, nowElem, v); f != nil {
+			return f.in("." + name)
+		}
+	}
+	return nil
+}
+
+// member returns the shape of what is under a name in a JSON object, or nil.
+func (s *Shape) member(name string) *Shape {
+	switch s.Kind {
+	case KindMap:
+		return s.Elem
+	case KindAny:
+		return anyShape
+	case KindStruct:
+		if f := s.field(name, true); f != nil {
+			return f.Shape
+		}
+	}
+	return nil
+}
