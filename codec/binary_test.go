@@ -485,7 +485,7 @@ func TestBinaryRefusesData(t *testing.T) {
 	refusesBinaryData[map[string]int](t, "ffffffffffffffffff01", "early")
 	refusesBinaryData[map[string]int](t, "03 0162 00 0161 00", "order")
 	refusesBinaryData[map[string]int](t, "03 0161 00 0161 00", "order")
-	refusesBinaryData[map[struct{}]int](t, "ffffffff0f 00 00", "order")
+	refusesBinaryData[map[struct{}]int](t, "ffffffff07 00 00", "order")
 	refusesBinaryData[map[float64]int](t, "03 0000000000000000 00 0000000000000080 00", "one in")
 	refusesBinaryData[map[float64]int](t, "02 000000000000f87f 00", "NaN")
 	refusesBinaryData[map[float32]int](t, "02 0000c07f 00", "NaN")
