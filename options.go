@@ -99,7 +99,8 @@ func WithErrorHandler(f func(error)) Option {
 }
 
 // WithCodec stores the values of a map with c instead of codec.JSON. Records that
-// are there already are read with the codec that wrote them.
+// are there already are read with the codec that wrote them, if it is c or comes with
+// copal. Given to Open, it also holds for the single values of Set and Get.
 func WithCodec(c Codec) MapOption {
 	return mapOption(func(m *mapConfig) { m.codec = c })
 }

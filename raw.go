@@ -16,7 +16,8 @@ func (db *DB) Put(key, value []byte) error {
 	return db.store.Set(nil, key, value, 0, store.Process)
 }
 
-// Get returns the bytes stored under key, of raw entries and of typed ones alike.
+// Get returns the bytes stored under key, of raw entries and of typed ones alike: of
+// those, as their codec has encoded them.
 // They are the caller's. The error is ErrNotFound when there is no entry.
 func (db *DB) Get(key []byte) ([]byte, error) {
 	e, err := db.store.Get(nil, key)

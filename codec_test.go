@@ -1,0 +1,119 @@
+package copal_test
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+type order struct {
+	ID     int
+	Name   string
+	Lines  []string
+	Placed time.Time
+	Next   *order
+	Prices map[string]float64
+}
+
+var someOrder = order{
+	ID: -7, Name: "first", Lines: []string{"a", ""}, Placed: time.Date(2026, 11, 21, 6, 45, 0, 123456789, time.UTC),
+	Next: &order{ID: 8, Name: "second"}, Prices: map[string]float64{"x": 1.5},
+}
+
+// TestCodecs keeps values with every codec, and reads them with every other open.
+func TestCodecs(t *testing.T) {
+	codecs := []copal.Codec{codec.JSON, codec.Binary, codec.Gob}
+	mem := vfs.NewMem()
+	db := openOn(t, mem)
+	for _, c := range codecs {
+		m, err := copal.OpenMap[string, order](db, "orders", copal.WithCodec(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(m.Set(c.Name(), someOrder), m.Set(c.Name()+" zero", order{})); err != nil {
+			t.Fatalf("%s: %v", c.Name(), err)
+		}
+		if err := m.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(db *copal.DB) {
+		t.Helper()
+		for _, open := range codecs {
+			m, err := copal.OpenMap[string, order](db, "orders", copal.WithCodec(open))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, wrote := range codecs {
+				if v, err := m.Load(wrote.Name()); err != nil || !reflect.DeepEqual(v, someOrder) {
+					t.Errorf("written as %s, read with %s open: %+v, %v", wrote.Name(), open.Name(), v, err)
+				}
+				if v, err := m.Load(wrote.Name() + " zero"); err != nil || !reflect.DeepEqual(v, order{}) {
+					t.Errorf("written as %s, read with %s open: %+v, %v", wrote.Name(), open.Name(), v, err)
+				}
+			}
+			if m.Len() != 2*len(codecs) {
+				t.Errorf("%d entries", m.Len())
+			}
+			m.Close()
+		}
+	}
+	check(db)
+	mustClose(t, db)
+	check(openOn(t, mem))
+}
+
+// TestStructsEvolve writes with one struct and reads with another, across a reopening.
+func TestStructsEvolve(t *testing.T) {
+	type before struct {
+		A int8
+		B string
+		C []int
+	}
+	type after struct {
+		C   []int64
+		New string
+		A   int
+	}
+	type misfit struct {
+		A bool
+	}
+	for _, c := range []copal.Codec{codec.JSON, codec.Binary, codec.Gob} {
+		t.Run(c.Name(), func(t *testing.T) {
+			mem := vfs.NewMem()
+			db := openOn(t, mem, copal.WithCodec(c))
+			old := mapOf[int, before](t, db, "things")
+			for i := range 3 {
+				if err := old.Set(i, before{A: int8(i - 100), B: "dropped", C: []int{i, 2}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustClose(t, db)
+			db = openOn(t, mem, copal.WithCodec(c))
+			now := mapOf[int, after](t, db, "things")
+			if err := now.Set(9, after{New: "new"}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 3 {
+				want := after{A: i - 100, C: []int64{int64(i), 2}}
+				if v, err := now.Load(i); err != nil || !reflect.DeepEqual(v, want) {
+					t.Errorf("%d is %+v, %v; want %+v", i, v, err, want)
+				}
+			}
+			if v, err := now.Load(9); err != nil || v.New != "new" {
+				t.Errorf("written after the change: %+v, %v", v, err)
+			}
+			mustClose(t, db)
+			db = openOn(t, mem, copal.WithCodec(c))
+			wrong := mapOf[int, misfit](t, db, "things")
+			if v, err := wrong.Load(1); !errors.Is(err, copal.ErrType) || errors.Is(err, copal.ErrCorrupt) {
+				t.Errorf("an int read as a bool: %+v, %v", v, err)
+			}
+		})
+	}
+}
