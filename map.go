@@ -47,32 +47,33 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	if name == "" {
 		return nil, fmt.Errorf("%w: a map needs a name", ErrType)
 	}
-	table, err := db.store.Map(name)
+	m, err := newMap[K, V](db, name, c) // without the lock: codecs are the caller's functions
 	if err != nil {
 		return nil, err
 	}
 	db.mu.Lock()
 	defer db.mu.Unlock()
-	if open, ok := db.maps[name]; ok {
-		m, ok := open.(*Map[K, V])
-		if !ok || m.values.codec.Name() != c.codec.Name() {
-			return nil, fmt.Errorf("%w: map %q is open as %T with another type or codec", ErrType, name, open)
+	if other, ok := db.maps[name]; ok {
+		open, ok := other.(*Map[K, V])
+		if !ok || open.values.codec.Name() != c.codec.Name() {
+			return nil, fmt.Errorf("%w: map %q is open as %T with another type or codec", ErrType, name, other)
 		}
-		return m, nil
+		return open, nil
 	}
-	m, err := newMap[K, V](db, name, table, c)
-	if err == nil {
-		db.maps[name] = m
-	}
-	return m, err
+	db.maps[name] = m
+	return m, nil
 }
 
-func newMap[K comparable, V any](db *DB, name string, table *store.Table, c mapConfig) (*Map[K, V], error) {
+func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], error) {
 	keys, err := keycodec.For[K]()
 	if err != nil {
 		return nil, typeError(err, "map %q", name)
 	}
 	values, err := newTyped(db.store, c.codec, reflect.TypeFor[V]())
+	if err != nil {
+		return nil, err
+	}
+	table, err := db.store.Map(name)
 	if err != nil {
 		return nil, err
 	}

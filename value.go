@@ -45,14 +45,19 @@ func Delete(db *DB, name string) (existed bool, err error) {
 // typed returns the store's one instance for a type.
 func (db *DB) typed(t reflect.Type) (*typed, error) {
 	db.mu.Lock()
-	defer db.mu.Unlock()
-	if v := db.values[t]; v != nil {
+	v := db.values[t]
+	db.mu.Unlock()
+	if v != nil {
 		return v, nil
 	}
-	v, err := newTyped(db.store, db.config.maps.codec, t)
+	v, err := newTyped(db.store, db.config.maps.codec, t) // without the lock: a codec is the caller's function
 	if err != nil {
 		return nil, err
 	}
-	db.values[t] = v
-	return v, nil
+	db.mu.Lock()
+	defer db.mu.Unlock()
+	if db.values[t] == nil {
+		db.values[t] = v
+	}
+	return db.values[t], nil
 }
