@@ -5,9 +5,12 @@ import (
 	"fmt"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -107,6 +110,27 @@ func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
 		Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes}
+}
+
+// MapInfo is a map that the store knows.
+type MapInfo struct {
+	Name string
+	Keys int // number of its entries
+}
+
+// Maps lists the maps that were ever written to, or are open, sorted by name. Entries
+// that belong to none of them are raw keys and single values.
+func (db *DB) Maps() []MapInfo {
+	var list []MapInfo
+	for _, m := range db.store.Maps() {
+		name, err := keycodec.ParseName([]byte(m.Name))
+		if err != nil {
+			name = m.Name // of a declaration that was not made here
+		}
+		list = append(list, MapInfo{Name: name, Keys: m.Keys})
+	}
+	slices.SortFunc(list, func(a, b MapInfo) int { return strings.Compare(a.Name, b.Name) })
+	return list
 }
 
 // report passes on an error that the current call cannot return.

@@ -580,6 +580,22 @@ func ExampleDB_Stats() {
 	// Output: 1 key, 8 records, 8 for each key
 }
 
+func ExampleDB_Maps() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, User](db, "users")
+	users.Set("alice", User{Name: "Alice", Age: 28})
+	copal.OpenMap[int, string](db, "a: b")
+	db.Put([]byte("raw"), nil) // belongs to no map
+
+	for _, m := range db.Maps() {
+		fmt.Printf("%q has %d\n", m.Name, m.Keys)
+	}
+	// Output:
+	// "a: b" has 0
+	// "users" has 1
+}
+
 func ExampleStats_Ratio() {
 	fmt.Println(copal.Stats{Records: 180, Keys: 100}.Ratio())
 	// Output: 1.8

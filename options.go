@@ -92,8 +92,9 @@ func ReadOnly() Option {
 
 // WithErrorHandler passes to f each error that no call can return: of syncing in the
 // background, and of the reads behind Get, All, Keys, Values and Range. f may be
-// called by several goroutines at once; it may use the store, not close it. Without this
-// option such errors go to the standard logger of package log.
+// called by several goroutines at once; it may use the store, but not close it, for
+// Close waits until f has returned. Without this option such errors go to the standard
+// logger of package log.
 func WithErrorHandler(f func(error)) Option {
 	return storeOption(func(c *config) { c.onError = f })
 }

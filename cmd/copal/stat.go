@@ -20,7 +20,8 @@ const statHelp = `Count what a store holds, and what it takes.
   log bytes     of all segments
   segments      files of the log
   index bytes   memory that the index of keys takes in a process that has the store open
-  torn bytes    at the end of the log, left by a crash and of no account`
+  torn bytes    at the end of the log, left by a crash and of no account
+  map NAME      entries of a map; all others are raw keys and single values`
 
 func newStat(a *app) *cobra.Command {
 	var asJSON bool
@@ -35,9 +36,9 @@ func newStat(a *app) *cobra.Command {
 			return a.view(args[0], func(db *copal.DB) error {
 				s := db.Stats()
 				if asJSON {
-					return writeJSON(out, toStatJSON(s))
+					return writeJSON(out, toStatJSON(s, db.Maps()))
 				}
-				return writeStat(out, s)
+				return writeStat(out, s, db.Maps())
 			})
 		}),
 	}
@@ -56,14 +57,25 @@ type statJSON struct {
 	Segments   int     `json:"segments"`
 	IndexBytes int64   `json:"indexBytes"`
 	TornBytes  int64   `json:"tornBytes"`
+
+	Maps []mapJSON `json:"maps"`
 }
 
-func toStatJSON(s copal.Stats) statJSON {
+type mapJSON struct {
+	Name string `json:"name"`
+	Keys int    `json:"keys"`
+}
+
+func toStatJSON(s copal.Stats, maps []copal.MapInfo) statJSON {
+	list := []mapJSON{}
+	for _, m := range maps {
+		list = append(list, mapJSON(m))
+	}
 	return statJSON{Keys: s.Keys, Records: s.Records, Ratio: s.Ratio(), LiveBytes: s.LiveBytes,
-		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes}
+		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes, Maps: list}
 }
 
-func writeStat(out io.Writer, s copal.Stats) error {
+func writeStat(out io.Writer, s copal.Stats, maps []copal.MapInfo) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(w, "keys\t%d\n", s.Keys)
 	fmt.Fprintf(w, "records\t%d\n", s.Records)
@@ -73,5 +85,8 @@ func writeStat(out io.Writer, s copal.Stats) error {
 	fmt.Fprintf(w, "segments\t%d\n", s.Segments)
 	fmt.Fprintf(w, "index bytes\t%s\n", showBytes(s.IndexBytes))
 	fmt.Fprintf(w, "torn bytes\t%s\n", showBytes(s.TornBytes))
+	for _, m := range maps {
+		fmt.Fprintf(w, "map %s\t%d\n", showKey([]byte(m.Name)), m.Keys)
+	}
 	return w.Flush()
 }

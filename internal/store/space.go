@@ -103,15 +103,19 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 	return t, nil
 }
 
-// Names are those of the declared maps of key space 0, escaped as in their keys.
-func (s *Store) Names() []string {
+// MapCount is a declared map and its size.
+type MapCount struct {
+	Name string // escaped, as in the keys
+	Keys int
+}
+
+// Maps are the declared maps of key space 0.
+func (s *Store) Maps() []MapCount {
 	s.life.RLock()
 	defer s.life.RUnlock()
-	var names []string
-	if sp := s.spaces[0]; sp != nil {
-		for name := range sp.maps {
-			names = append(names, name)
-		}
+	var list []MapCount
+	for name, t := range s.spaces[0].maps {
+		list = append(list, MapCount{name, t.Len()})
 	}
-	return names
+	return list
 }
