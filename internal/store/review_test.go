@@ -443,3 +443,58 @@ func TestChangingTheIntervalDoesNotPostpone(t *testing.T) {
 	clock.advance(time.Second + 2)
 	until(func() bool { return syncs(f) == before+1 })
 }
+
+// TestRefusedWriteLeavesNothing: of a record for which there was no room nothing stays in the file.
+func TestRefusedWriteLeavesNothing(t *testing.T) {
+	full := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
+	mem := vfs.NewMem()
+	s := mustOpen(t, vfs.Inject(mem, &full))
+	mustSet(t, s, "a", "1")
+	mustSet(t, s, "b", "2")
+	before, _ := readSmallFile(mem, "db/00000001.log", 1<<20)
+	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, Process); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("Set: %v", err)
+	}
+	after, _ := readSmallFile(mem, "db/00000001.log", 1<<20)
+	if string(after) != string(before) {
+		t.Errorf("the log was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// TestNewDirectoryIsDurable: the name of the store's directory is synced before the first write is acknowledged.
+func TestNewDirectoryIsDurable(t *testing.T) {
+	f := vfs.Inject(vfs.NewMem())
+	s, err := Open("parent/db", Options{FS: f, Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "a", "1")
+	for _, op := range f.Ops() {
+		if op.Kind == vfs.OpSyncDir && op.Name == "parent" {
+			return
+		}
+	}
+	t.Errorf("nobody has synced the parent directory:\n%s", f)
+}
+
+// TestTimesNeverDecrease: a clock that goes back does not take the records with it.
+func TestTimesNeverDecrease(t *testing.T) {
+	clock := newTestClock()
+	mem := vfs.NewMem()
+	last := time.Time{}
+	for round := range 3 {
+		s := mustOpen(t, mem, func(o *Options) { o.Clock = clock; o.SegmentBytes = 300 })
+		for i := range 10 {
+			clock.advance(time.Duration(i%3-1) * time.Hour)
+			key := fmt.Sprint(round, i)
+			mustSet(t, s, key, "v")
+			e, err := s.Get(nil, []byte(key))
+			if err != nil || e.Time.Before(last) {
+				t.Fatalf("%s was written at %v, the record before it at %v, %v", key, e.Time, last, err)
+			}
+			last = e.Time
+		}
+		clock.advance(-24 * time.Hour)
+		mustClose(t, s)
+	}
+}
