@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -332,6 +333,9 @@ func TestCrashModel(t *testing.T) {
 	}
 	if testing.Short() {
 		want = 10_000
+	}
+	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
+		want = n
 	}
 	states := 0
 	for seed := uint64(1); states < want; seed++ {

@@ -388,7 +388,7 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	if m.Edit == 0 {
 		// The directory may be new, and the process that made it may have died before it
 		// was durable. One that we may not read was there before us.
-		if err := l.fsys.SyncDir(filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := syncDir(l.fsys, filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, l.refusal(err)
 		}
 	}
@@ -422,8 +422,10 @@ func (l *log) manifestRefusal(m *manifest, s *segment, err error) error {
 func (l *log) stillOurs() error {
 	m, err := readManifest(l.fsys, l.dir)
 	switch {
-	case err != nil:
+	case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion):
 		return l.fail(err)
+	case err != nil:
+		return noSpace(err) // nothing was changed; the next write tries again
 	case m == nil && l.manifest.Edit == 0:
 		return nil
 	case m == nil || m.Store != l.manifest.Store || m.Edit != l.manifest.Edit:

@@ -26,16 +26,25 @@ func (r *reports) add(err error) {
 
 func (r *reports) run() {
 	r.mu.Lock()
-	defer r.mu.Unlock()
+	defer func() { // also when the handler ends its goroutine
+		if r.running = len(r.queue) > 0; r.running {
+			go r.run()
+		}
+		r.idle.Broadcast()
+		r.mu.Unlock()
+	}()
 	for len(r.queue) > 0 {
 		err := r.queue[0]
 		r.queue = r.queue[1:]
-		r.mu.Unlock()
-		r.deliver(err)
-		r.mu.Lock()
+		r.pass(err)
 	}
-	r.running = false
-	r.idle.Broadcast()
+}
+
+// pass calls the handler without the lock.
+func (r *reports) pass(err error) {
+	r.mu.Unlock()
+	defer r.mu.Lock()
+	r.deliver(err)
 }
 
 // wait returns when everything has been passed on.

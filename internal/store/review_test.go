@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -305,11 +306,15 @@ func TestHandlerUsesTheStore(t *testing.T) {
 
 // TestSegmentThatCannotBeMade: too many open files are no reason to refuse writes.
 func TestSegmentThatCannotBeMade(t *testing.T) {
-	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpRename, vfs.OpRemove, vfs.OpSync} {
+	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpRename, vfs.OpRemove, vfs.OpSync, vfs.OpOpen} {
 		for n := 1; n <= 4; n++ {
 			fault := vfs.Fault{Kinds: kind, N: n, Err: syscall.EMFILE}
 			if kind == vfs.OpSync {
 				fault.Match = func(name string) bool { return strings.HasSuffix(name, manifestTemp) }
+			}
+			if kind == vfs.OpOpen { // but not those of opening the store
+				fault.N++
+				fault.Match = func(name string) bool { return strings.HasSuffix(name, manifestName) }
 			}
 			mem := vfs.NewMem()
 			s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.SegmentBytes = 1000 })
@@ -496,5 +501,49 @@ func TestTimesNeverDecrease(t *testing.T) {
 		}
 		clock.advance(-24 * time.Hour)
 		mustClose(t, s)
+	}
+}
+
+// TestHoleBeforeAShortEnd: many records are lost in a hole, and few follow: it is no torn tail.
+func TestHoleBeforeAShortEnd(t *testing.T) {
+	for follow := 1; follow <= 3; follow++ {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem)
+		mustSet(t, s, "a", "1")
+		if err := s.FSyncAll(); err != nil {
+			t.Fatal(err)
+		}
+		start := s.log.tail.end.Load()
+		for i := range 300 {
+			mustSet(t, s, fmt.Sprint("k", i), "v")
+		}
+		end := s.log.tail.end.Load()
+		for i := range follow {
+			mustSet(t, s, fmt.Sprint("end", i), "v")
+		}
+		dead := mem.ProcessCrash()
+		change(t, dead, "db/00000001.log", func(f vfs.File) error {
+			_, err := f.WriteAt(make([]byte, end-start), start)
+			return err
+		})
+		if _, err := Open("db", testOptions(dead)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("with %d records behind the hole: Open: %v", follow, err)
+		}
+		if r, err := Check("db", dead, nil); err != nil || len(r.Problems) == 0 {
+			t.Errorf("with %d records behind the hole: Check: %+v, %v", follow, r, err)
+		}
+	}
+}
+
+// TestHandlerEndsItsGoroutine: a handler may call runtime.Goexit, as t.Fatal does.
+func TestHandlerEndsItsGoroutine(t *testing.T) {
+	fault := vfs.Fault{Kinds: vfs.OpSync, Match: isLog, N: 2, Err: syscall.EIO}
+	called := 0
+	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &fault), func(o *Options) { o.OnError = func(error) { called++; runtime.Goexit() } })
+	if err := s.Set(nil, []byte("k"), nil, 0, Power); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Set: %v", err)
+	}
+	if err := s.Close(); !errors.Is(err, syscall.EIO) || called != 1 {
+		t.Errorf("Close: %v, the handler was called %d times", err, called)
 	}
 }

@@ -18,7 +18,7 @@ type scanner struct {
 	offset int64 // of the next record
 	end    int64 // of the file, or of the part of it to be read
 
-	last   uint64 // sequence number of the last record read
+	last   uint64 // sequence number of the last record read, 0 when not known
 	effort int64  // bytes that resume has checksummed in vain
 	gaveUp bool   // that was more than is reasonable, and resume has not looked at everything
 
@@ -113,7 +113,7 @@ func (s *scanner) fill(n int) error {
 // was written at does not count, nor one that is part of a value. Values that imitate
 // records can make the search long; it is given up when it has read the file four times.
 func (s *scanner) resume() (bool, error) {
-	budget := 4*(s.end-s.start) + record.MaxBytes
+	budget, damaged := 4*(s.end-s.start)+record.MaxBytes, s.offset
 	for from := s.offset + 1; from < s.end; {
 		s.offset = from
 		b, err := s.window(scanWindow)
@@ -127,7 +127,7 @@ func (s *scanner) resume() (bool, error) {
 		}
 		s.offset = from + int64(i)
 		at := s.offset
-		if !s.plausible(b[i:]) {
+		if !s.plausible(b[i:], at-damaged) {
 			from = at + 1
 			continue
 		}
@@ -150,14 +150,15 @@ func (s *scanner) resume() (bool, error) {
 }
 
 // plausible looks at the head of what looks like a record, before its checksum is worth the
-// effort: its number must be one that fits into what is left of the file.
-func (s *scanner) plausible(b []byte) bool {
+// effort: it must fit into the file, and not more records can be missing before it than fit
+// into the lost bytes.
+func (s *scanner) plausible(b []byte, lost int64) bool {
 	h, head, err := record.Parse(b)
 	if err != nil {
 		return err == record.ErrShort
 	}
 	total := int64(h.Length(head))
-	if h.Seq <= s.last || h.Seq-s.last > uint64(s.end-s.offset) || s.offset+total > s.end {
+	if s.offset+total > s.end || s.last > 0 && (h.Seq <= s.last || h.Seq-s.last > uint64(lost)) {
 		return false
 	}
 	s.effort += total

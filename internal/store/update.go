@@ -56,13 +56,13 @@ func (s *Store) Update(t *Table, key []byte, d Durability, decide func(*Entry) (
 		return err
 	}
 	seq, err := s.update(t, key, decide)
-	if err != nil || seq == 0 || d == Process {
+	if err != nil || d == Process {
 		return err
 	}
 	return s.log.syncTo(seq)
 }
 
-// update returns the sequence number of what it wrote, 0 if that was nothing.
+// update returns the number up to which the log must be synced to make the outcome durable.
 func (s *Store) update(t *Table, key []byte, decide func(*Entry) (Change, error)) (uint64, error) {
 	seq, err := s.tryUpdate(t, key, decide)
 	for err == errConflict {
@@ -95,7 +95,13 @@ func (s *Store) tryUpdate(t *Table, key []byte, decide func(*Entry) (Change, err
 		return 0, err
 	}
 	change, err := decide(entry)
-	if err != nil || change.Decision == Keep || change.Decision == Remove && entry == nil {
+	if err != nil {
+		return 0, err
+	}
+	if change.Decision == Keep || change.Decision == Remove && entry == nil {
+		return s.log.last(), s.log.failure() // what was seen is to be as durable as what is written
+	}
+	if err := checkValue(change.Value); err != nil {
 		return 0, err
 	}
 	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: change.Schema}, key: key, value: change.Value}

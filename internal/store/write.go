@@ -20,8 +20,8 @@ func (s *Store) Set(t *Table, key, value []byte, schema uint64, d Durability) er
 	if err := checkKey(key); err != nil {
 		return err
 	}
-	if int64(len(value)) > MaxValueBytes {
-		return fmt.Errorf("%w: a value of %d bytes, the most is %d", ErrTooLarge, len(value), int64(MaxValueBytes))
+	if err := checkValue(value); err != nil {
+		return err
 	}
 	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: schema}, key: key, value: value}
 	_, err := s.write(t, p, d)
@@ -36,6 +36,13 @@ func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err er
 	}
 	p := &pending{Head: record.Head{Op: record.Delete, Kind: record.Value}, key: key}
 	return s.write(t, p, d)
+}
+
+func checkValue(value []byte) error {
+	if int64(len(value)) > MaxValueBytes {
+		return fmt.Errorf("%w: a value of %d bytes, the most is %d", ErrTooLarge, len(value), int64(MaxValueBytes))
+	}
+	return nil
 }
 
 func checkKey(key []byte) error {
