@@ -6,7 +6,9 @@ import (
 	"iter"
 	"reflect"
 	"sync/atomic"
+	"unsafe"
 
+	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 )
@@ -20,6 +22,8 @@ type Map[K comparable, V any] struct {
 	keys   *keycodec.Codec[K]
 	values *typed
 	table  *store.Table
+	cells  *store.Cells
+	flat   bool // a value as the caller gave it is one as the log would give it
 	closed atomic.Bool
 	single bool // Close closes the store
 }
@@ -61,6 +65,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 		return open, nil
 	}
 	db.maps[name] = m
+	m.cells = db.store.Attach(m.table, m.encodeCell)
 	return m, nil
 }
 
@@ -78,7 +83,10 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 		return nil, err
 	}
 	prefix := append(keycodec.AppendName(nil, name), ':')
-	return &Map[K, V]{db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, values: values, table: table}, nil
+	return &Map[K, V]{
+		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, values: values, table: table,
+		flat: codecNamed(c.codec.Name()) == c.codec && codec.Flat(reflect.TypeFor[V]()),
+	}, nil
 }
 
 // OpenSingleMap opens a store that holds one map, called "map". Its options are those
@@ -105,28 +113,55 @@ func (m *Map[K, V]) DB() *DB { return m.db }
 // Get returns the value under key, and whether there is one. The value may be shared
 // with other readers: treat what it points to as read-only. A read that fails goes
 // to the error handler and counts as absent; Load returns the error instead.
-func (m *Map[K, V]) Get(key K) (V, bool) {
-	v, err := m.Load(key)
+func (m *Map[K, V]) Get(key K) (v V, ok bool) {
+	if c := m.find(key); c != nil {
+		return c.value, true
+	}
+	v, err := m.load(key, true)
 	if err != nil && !isNotFound(err) {
 		m.db.report(err)
 	}
 	return v, err == nil
 }
 
-// Load returns the value under key, which is the caller's own. The error is
-// ErrNotFound when there is none, a *CorruptError when it is damaged, ErrType when
-// it is not a V.
+// Load returns the value under key, which is the caller's own, but for what SetInMemory has put
+// there. The error is ErrNotFound when there is none, a *CorruptError when it is damaged, ErrType
+// when it is not a V.
 func (m *Map[K, V]) Load(key K) (V, error) {
+	if c := m.find(key); c != nil && (m.flat || c.Memory) {
+		return c.value, nil
+	}
+	return m.load(key, false)
+}
+
+// load reads the value from the log. If it may be shared, it is kept in memory.
+func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
-		return *new(V), err
+		return v, err
 	}
-	e, err := m.db.store.Get(m.table, buf.key)
+	own := unsafe.String(unsafe.SliceData(buf.key), len(buf.key))[len(m.prefix):]
+	hash := store.Hash(own)
+	if c := m.findOwn(hash, own); c != nil && (shared || m.flat || c.Memory) {
+		return c.value, nil
+	}
+	e, err := m.db.store.Read(m.cells, hash, buf.key, buf.room())
 	if err != nil {
-		return *new(V), err
+		return v, err
 	}
-	return m.decode(buf.key, e)
+	cost := m.cost(len(e.Value))
+	if !(shared || m.flat) || !e.Logged() || !m.cells.Admits(hash, cost) {
+		err = m.values.decode(buf.key, e, &v)
+		return v, err
+	}
+	c := new(cell[V])
+	if err := m.values.decode(buf.key, e, &c.value); err != nil {
+		return v, err
+	}
+	c.Holds = true
+	m.db.store.Publish(m.cells, hash, buf.key, &e, &c.Cell, cost)
+	return c.value, nil
 }
 
 func (m *Map[K, V]) decode(key []byte, e store.Entry) (V, error) {
@@ -162,13 +197,54 @@ func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, &v, store.Process)
 // fails, the outcome is unknown and the store refuses further writes.
 func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, &v, store.Power) }
 
+// SetAsync is Set that returns before the log has the value: it is visible at once, and in the
+// log within the sync interval, or after Sync, FSyncAll or Close. Of several such writes of one key
+// within an interval the log gets the last. When the process dies, those of the last interval are
+// lost, and the entry is as it was before them; an older value never replaces a newer one.
+// What can be said of the value at once, such as that it cannot be encoded, is; an error that shows later
+// goes to the error handler, and Sync, FSyncAll and Close return it.
+func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, &v, store.Async) }
+
+// SetInMemory puts v in the place of the entry's value until the next write to the key of any other kind, or
+// until Close: Get, Load, All and Update of this map show it, and nothing else does. It
+// is for what can be computed again, such as fields that are not stored. The log is not
+// touched; v is kept as it is, shared with those who read it, and not given up for lack of memory.
+func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, &v, store.Memory) }
+
 func (m *Map[K, V]) set(key K, v *V, d store.Durability) error {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return err
 	}
-	return m.values.set(m.table, buf.key, v, d)
+	w := store.Write{Key: buf.key, Durability: d}
+	if err := m.fill(buf, &w, v); err != nil {
+		return err
+	}
+	_, err := m.db.store.Write(m.table, &w)
+	return err
+}
+
+// fill encodes the value of a write, and makes the cell that memory will have of it.
+func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v *V) error {
+	c := &cell[V]{}
+	w.Cell = &c.Cell
+	if c.Holds = m.flat || w.Durability == store.Memory; c.Holds {
+		c.value = *v
+	}
+	var err error
+	switch {
+	case w.Durability == store.Memory:
+		w.Cost = m.cost(0)
+		return nil
+	case w.Durability == store.Async && m.values.never:
+		w.Cost = m.cost(0)
+		_, err = m.values.schema() // which the log has to know by then
+		return err
+	}
+	w.Value, w.Schema, err = m.values.encode(buf, w.Key, v)
+	w.Cost = m.cost(len(w.Value))
+	return err
 }
 
 // Delete removes the entry of key. It reports whether there was one; when there was
@@ -178,13 +254,16 @@ func (m *Map[K, V]) Delete(key K) (existed bool, err error) { return m.delete(ke
 // DeleteFSync is Delete with the durability of SetFSync.
 func (m *Map[K, V]) DeleteFSync(key K) (existed bool, err error) { return m.delete(key, store.Power) }
 
+// DeleteAsync is Delete with the durability of SetAsync.
+func (m *Map[K, V]) DeleteAsync(key K) (existed bool, err error) { return m.delete(key, store.Async) }
+
 func (m *Map[K, V]) delete(key K, d store.Durability) (bool, error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return false, err
 	}
-	return m.db.store.Delete(m.table, buf.key, d)
+	return m.db.store.Write(m.table, &store.Write{Key: buf.key, Delete: true, Durability: d})
 }
 
 // Len returns the number of entries.
@@ -196,7 +275,7 @@ func (m *Map[K, V]) Len() int { return m.table.Len() }
 // error handler and is left out. The store may be used, and changed, in the loop.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		for item := range m.db.store.Items(m.table) {
+		for item := range m.db.store.Entries(m.cells, true) {
 			if m.isClosed() {
 				return
 			}
@@ -204,7 +283,7 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 			if !ok {
 				continue
 			}
-			v, err := m.decode(item.Key, item.Entry)
+			v, err := m.value(item)
 			if err != nil {
 				m.db.report(err)
 				continue
@@ -214,6 +293,13 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 			}
 		}
 	}
+}
+
+func (m *Map[K, V]) value(item store.Item) (V, error) {
+	if item.Cell != nil {
+		return cellOf[V](item.Cell).value, nil
+	}
+	return m.decode(item.Key, item.Entry)
 }
 
 // isClosed reports, in both senses, that the map is closed.
@@ -240,7 +326,7 @@ func (m *Map[K, V]) key(item store.Item) (k K, ok bool) {
 // Keys yields each key, as All does. No value is decoded.
 func (m *Map[K, V]) Keys() iter.Seq[K] {
 	return func(yield func(K) bool) {
-		for item := range m.db.store.Keys(m.table) {
+		for item := range m.db.store.Entries(m.cells, false) {
 			if m.isClosed() {
 				return
 			}
@@ -271,12 +357,12 @@ func (m *Map[K, V]) Range(f func(key K, v V) bool) {
 	}
 }
 
-// Sync returns when every write to the map before the call is on the disk.
+// Sync returns when every write to the map before the call is on the disk, those of SetAsync included.
 func (m *Map[K, V]) Sync() error {
 	if m.closed.Load() {
 		return ErrClosed
 	}
-	return m.db.FSyncAll()
+	return m.db.store.Sync(m.cells)
 }
 
 // Close makes the writes to the map durable and ends its use: every holder of this
@@ -284,19 +370,18 @@ func (m *Map[K, V]) Sync() error {
 // Closing the map of OpenSingleMap closes its store. Calls after the first return nil.
 func (m *Map[K, V]) Close() error {
 	m.db.mu.Lock()
-	again := m.closed.Swap(true)
-	if !again {
-		delete(m.db.maps, m.name)
-	}
-	m.db.mu.Unlock()
-	if again {
+	if m.closed.Swap(true) {
+		m.db.mu.Unlock()
 		return nil
 	}
+	err := m.db.store.Detach(m.cells) // before another can be opened with cells of its own
+	delete(m.db.maps, m.name)
+	m.db.mu.Unlock()
 	if m.single {
-		return m.db.Close()
+		return errors.Join(err, m.db.Close())
 	}
-	if err := m.db.FSyncAll(); err != nil && !errors.Is(err, ErrClosed) && !m.db.store.ReadOnly() {
-		return err
+	if synced := m.db.FSyncAll(); !errors.Is(synced, ErrClosed) && !m.db.store.ReadOnly() {
+		err = errors.Join(err, synced)
 	}
-	return nil
+	return err
 }

@@ -21,6 +21,7 @@ type typed struct {
 	codec Codec
 	goval reflect.Type
 	plan  codec.Type
+	never bool // does encoding fail, of a flat type; so it may be done later
 
 	number   atomic.Uint64 // of the schema, 0 until the first write
 	decoders sync.Map      // schema number → codec.Decoder
@@ -34,7 +35,7 @@ func newTyped(s *store.Store, c Codec, t reflect.Type) (*typed, error) {
 	if err != nil {
 		return nil, typeError(err, "values of type %v cannot be kept by codec %s", t, c.Name())
 	}
-	return &typed{store: s, codec: c, goval: t, plan: plan}, nil
+	return &typed{store: s, codec: c, goval: t, plan: plan, never: c == codec.Binary && codec.Flat(t)}, nil
 }
 
 // isWord reports whether a codec's name can stand in a schema.
@@ -152,6 +153,14 @@ func (t *typed) describe(number uint64) string {
 type buffer struct{ key, value []byte }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
+
+// room is where a value may be read to.
+func (b *buffer) room() []byte {
+	if cap(b.value) < store.ReadBytes {
+		b.value = make([]byte, store.ReadBytes)
+	}
+	return b.value[:cap(b.value)]
+}
 
 // release gives the buffer back, unless it has grown too large to keep.
 func (b *buffer) release() {

@@ -9,17 +9,25 @@ type Update[V any] struct {
 	Value  V    // the value there is, the function's own; the zero V when there is none
 	Exists bool // whether there is one
 
-	decision store.Decision
+	decision decision
 }
 
+type decision int
+
+const (
+	keep decision = iota
+	put
+	remove
+)
+
 // Set stores v. It is the same as assigning to Value, and takes back Delete and Cancel.
-func (u *Update[V]) Set(v V) { u.Value, u.decision = v, store.Put }
+func (u *Update[V]) Set(v V) { u.Value, u.decision = v, put }
 
 // Delete removes the entry.
-func (u *Update[V]) Delete() { u.decision = store.Remove }
+func (u *Update[V]) Delete() { u.decision = remove }
 
 // Cancel leaves the entry as it is.
-func (u *Update[V]) Cancel() { u.decision = store.Keep }
+func (u *Update[V]) Cancel() { u.decision = keep }
 
 // Update changes the entry of key atomically: no other write comes between what f
 // reads and what is stored. It returns the entry as it is afterwards. Durability and
@@ -38,15 +46,26 @@ func (m *Map[K, V]) UpdateFSync(key K, f func(u *Update[V])) (v V, exists bool, 
 	return m.update(key, f, store.Power)
 }
 
+// UpdateAsync is Update with the durability of SetAsync.
+func (m *Map[K, V]) UpdateAsync(key K, f func(u *Update[V])) (v V, exists bool, err error) {
+	return m.update(key, f, store.Async)
+}
+
+// UpdateInMemory is Update whose outcome is for memory alone, as that of SetInMemory. A
+// deletion hides the entry until the next write to the key of any other kind.
+func (m *Map[K, V]) UpdateInMemory(key K, f func(u *Update[V])) (v V, exists bool, err error) {
+	return m.update(key, f, store.Memory)
+}
+
 func (m *Map[K, V]) update(key K, f func(*Update[V]), d store.Durability) (v V, exists bool, err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return v, false, err
 	}
-	err = m.db.store.Update(m.table, buf.key, d, func(e *store.Entry) (change store.Change, err error) {
-		v, exists, change, err = m.decide(buf, e, f)
-		return change, err
+	err = m.db.store.Update(m.cells, buf.key, m.flat, d, func(found store.Found, w *store.Write) (write bool, err error) {
+		v, exists, write, err = m.decide(buf, found, f, w)
+		return write, err
 	})
 	if err != nil {
 		return *new(V), false, err
@@ -54,26 +73,32 @@ func (m *Map[K, V]) update(key K, f func(*Update[V]), d store.Durability) (v V, 
 	return v, exists, nil
 }
 
-// decide calls f on an entry, nil for none, and encodes what it wants.
-func (m *Map[K, V]) decide(buf *buffer, e *store.Entry, f func(*Update[V])) (v V, exists bool, change store.Change, err error) {
-	u := Update[V]{decision: store.Put}
-	if e != nil {
-		u.Exists = true
-		if u.Value, err = m.decode(buf.key, *e); err != nil {
-			return v, false, change, err
-		}
+// decide calls f on what was found, and prepares the write that it wants.
+func (m *Map[K, V]) decide(buf *buffer, found store.Found, f func(*Update[V]), w *store.Write) (v V, exists, write bool, err error) {
+	u := Update[V]{Exists: found.Exists, decision: put}
+	if u.Value, err = m.own(buf, found); err != nil {
+		return v, false, false, err
 	}
 	f(&u)
-	switch change.Decision = u.decision; u.decision {
-	case store.Put:
-		change.Value, change.Schema, err = m.values.encode(buf, buf.key, &u.Value)
-		return u.Value, true, change, err
-	case store.Remove:
-		return v, false, change, nil
+	switch u.decision {
+	case put:
+		err = m.fill(buf, w, &u.Value)
+		return u.Value, true, true, err
+	case remove:
+		w.Delete = true
+		return v, false, true, nil
 	}
-	if e == nil {
-		return v, false, change, nil
+	v, err = m.own(buf, found) // f may have changed its copy
+	return v, err == nil && found.Exists, false, err
+}
+
+// own is the value that was found, for the one who asks alone, but for one that is only in memory.
+func (m *Map[K, V]) own(buf *buffer, found store.Found) (v V, err error) {
+	switch {
+	case !found.Exists:
+		return v, nil
+	case found.Cell != nil:
+		return cellOf[V](found.Cell).value, nil
 	}
-	v, err = m.decode(buf.key, *e) // f may have changed its copy
-	return v, err == nil, change, err
+	return m.decode(buf.key, found.Entry)
 }

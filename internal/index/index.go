@@ -205,6 +205,15 @@ func (t *Table) Remove(hash uint64, a Address) bool {
 	return true
 }
 
+// Has reports whether address a was entered under hash.
+func (t *Table) Has(hash uint64, a Address) bool {
+	s := t.shard(hash)
+	s.mu.RLock()
+	_, ok := s.findLocked(hash, a)
+	s.mu.RUnlock()
+	return ok
+}
+
 func (s *shard) findLocked(hash uint64, a Address) (int, bool) {
 	for i := s.first(order(hash)); i < len(s.slots); i++ {
 		e := &s.slots[i]

@@ -90,6 +90,44 @@ func (c *Codec[K]) Append(dst []byte, k K) ([]byte, error) {
 	return out, nil
 }
 
+// ViewBytes is the room that View needs.
+const ViewBytes = 64
+
+// View returns the canonical bytes of *k without taking memory: they are the key's own, or
+// stand in room. ok is false for keys that only Append can encode.
+func (c *Codec[K]) View(room *[ViewBytes]byte, k *K) (s string, ok bool) {
+	p := unsafe.Pointer(k)
+	b := room[:0]
+	switch c.form {
+	case formString:
+		return *(*string)(p), true
+	case formBytes:
+		if c.size > ViewBytes/2 {
+			return "", false
+		}
+		b = room[:hex.Encode(room[:], unsafe.Slice((*byte)(p), c.size))]
+	case formInt8:
+		b = strconv.AppendInt(b, int64(*(*int8)(p)), 10)
+	case formInt16:
+		b = strconv.AppendInt(b, int64(*(*int16)(p)), 10)
+	case formInt32:
+		b = strconv.AppendInt(b, int64(*(*int32)(p)), 10)
+	case formInt64:
+		b = strconv.AppendInt(b, *(*int64)(p), 10)
+	case formUint8:
+		b = strconv.AppendUint(b, uint64(*(*uint8)(p)), 10)
+	case formUint16:
+		b = strconv.AppendUint(b, uint64(*(*uint16)(p)), 10)
+	case formUint32:
+		b = strconv.AppendUint(b, uint64(*(*uint32)(p)), 10)
+	case formUint64:
+		b = strconv.AppendUint(b, *(*uint64)(p), 10)
+	default:
+		return "", false
+	}
+	return unsafe.String(unsafe.SliceData(b), len(b)), true
+}
+
 // Decode returns the key that b encodes, or an error that wraps ErrKey when b is
 // not the canonical spelling of a key. The key shares no memory with b.
 func (c *Codec[K]) Decode(b []byte) (K, error) {

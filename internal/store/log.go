@@ -41,6 +41,7 @@ type log struct {
 	cacheID string // see vfs.FS
 	clock   clock.Clock
 	random  func() uint64
+	flush   func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
 	report  func(error) // tells the user about an error that no call can return
 	limit   int64       // nominal size of a segment
 	hard    int64       // size at which appending waits for the next one, whatever it costs
@@ -125,6 +126,9 @@ func (l *log) append(recs ...*pending) error {
 	}
 	return l.writeLocked(recs)
 }
+
+// appendOne is append for one record.
+func (l *log) appendOne(p *pending) error { return l.append(p) }
 
 // reserve asks the file system for room at the end of the tail, and gives it back: the
 // segments that will use it may be others. Only a lack of room is an error.

@@ -27,11 +27,12 @@ const (
 )
 
 // appendParts writes the value of p in parts if it is large, and makes p the record that commits them.
-func (s *Store) appendParts(p *pending) error {
+// reserve and appendOne do so with the locks that the caller does not hold.
+func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendOne func(*pending) error) error {
 	if len(p.value) <= partBytes {
 		return nil
 	}
-	if err := s.reserve(int64(len(p.value))); err != nil {
+	if err := reserve(int64(len(p.value))); err != nil {
 		return err
 	}
 	list := []byte(record.Hex(partBytes))
@@ -41,7 +42,7 @@ func (s *Store) appendParts(p *pending) error {
 	for index := uint64(0); len(value) > 0; index++ {
 		n := min(partBytes, len(value))
 		part.Index, part.value = index, value[:n]
-		if err := s.appendPart(&part); err != nil {
+		if err := appendOne(&part); err != nil {
 			return err
 		}
 		value = value[n:]

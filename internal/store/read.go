@@ -5,74 +5,165 @@ import (
 	"iter"
 	"time"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
 )
 
-// Entry is a value as it is stored. The bytes belong to whoever asked for them.
+// Entry is a value as it is stored.
 type Entry struct {
 	Value  []byte
-	Schema uint64 // 0: raw bytes
-	Seq    uint64
+	Schema uint64    // 0: raw bytes
+	Seq    uint64    // 0 when the log does not have it yet, likewise Time
 	Time   time.Time // when it was written
+
+	hit // its record
 }
 
+// Logged reports whether the entry is as the log has it.
+func (e *Entry) Logged() bool { return e.address != 0 }
+
 // Get returns the entry of key, from table t or, when t is nil, from where the key
-// belongs. The bytes are the caller's. The error is ErrNotFound when there is none.
+// belongs. It is the one in the log: what memory has for the log is written first, what it has
+// for itself is not seen. The bytes are the caller's. The error is ErrNotFound when there is none.
 func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 	if err := s.use(); err != nil {
 		return Entry{}, err
 	}
 	defer s.life.RUnlock()
 	if t == nil {
-		t = s.tableOf(key)
+		t = s.spaces[0].route(record.Value, key)
 	}
-	return s.get(t, key)
-}
-
-func (s *Store) get(t *Table, key []byte) (Entry, error) {
-	h, ok, err := t.find(hashOf(key), key)
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	e, a, err := s.logged(t, key, *buf)
 	if err != nil {
 		return Entry{}, err
 	}
-	if !ok {
+	if e.Large == 0 && len(e.value) <= len(*buf) {
+		e.value = append(make([]byte, 0, len(e.value)), e.value...) // it may stand in buf
+	}
+	return s.entryOf(&e, a)
+}
+
+// logged finds and reads the record of an entry.
+func (s *Store) logged(t *Table, key, buf []byte) (e entry, a Address, err error) {
+	hash := t.hash(key)
+	c := t.cells.Load()
+	known := false
+	if c != nil {
+		a, known, err = s.settle(c, hash, key)
+	}
+	switch {
+	case err != nil:
+		return entry{}, 0, err
+	case known && a != 0:
+		e, err = s.readAt(a, buf)
+	case !known:
+		e, a, err = t.read(hash, key, buf)
+	}
+	if err == nil && a == 0 {
+		err = ErrNotFound
+	}
+	return e, a, err
+}
+
+// settle sees to it that the log has what memory has for it. It returns the address of the
+// key's record, 0 for none, if memory knows it.
+func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool, err error) {
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	cell := c.table.Find(hash, view(key[c.owner.prefix:]))
+	switch {
+	case cell == nil:
+		return 0, false, nil
+	case !cell.Dirty:
+		return cell.Address, true, nil
+	}
+	gone := cell.Absent
+	if err = s.writeLocked(c, []*cache.Cell{cell}); err != nil || gone {
+		return 0, true, err
+	}
+	return cell.Address, true, nil
+}
+
+// Read returns the entry of key as an open map shows it, unless its cell holds the value. The bytes may stand in buf, or
+// belong to the cell: the caller does not change them.
+func (s *Store) Read(c *Cells, hash uint64, key, buf []byte) (Entry, error) {
+	if err := s.use(); err != nil {
+		return Entry{}, err
+	}
+	defer s.life.RUnlock()
+	if c.table.Find(hash, view(key[c.owner.prefix:])) != nil {
+		e, found, err := s.readCell(c, hash, key)
+		if found || err != nil {
+			return e, err
+		}
+	}
+	e, a, err := c.owner.read(hash, key, buf)
+	if err != nil {
+		return Entry{}, err
+	}
+	if a == 0 {
 		return Entry{}, ErrNotFound
 	}
-	e, err := s.readAt(h.address)
-	if err != nil {
-		return Entry{}, err
-	}
-	return s.entryOf(e)
+	return s.entryOf(&e, a)
 }
 
-// readAt reads the record at a into memory of its own.
-func (s *Store) readAt(a Address) (entry, error) {
+// readCell is Read for a key that has a cell. found is false when that has gone, or stands for
+// what is in the log.
+func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, found bool, err error) {
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	cell := c.table.Find(hash, view(key[c.owner.prefix:]))
+	switch {
+	case cell == nil:
+		return Entry{}, false, nil
+	case cell.Absent:
+		return Entry{}, false, ErrNotFound
+	case cell.Encoded != nil:
+		return Entry{Value: cell.Encoded.Value, Schema: cell.Encoded.Schema}, true, nil
+	}
+	return Entry{}, false, nil
+}
+
+// readAt reads the record at a, into buf if that is large enough.
+func (s *Store) readAt(a Address, buf []byte) (entry, error) {
 	slot, offset := split(a)
-	return s.log.segment(slot).read(offset, nil)
+	return s.log.segment(slot).read(offset, buf)
 }
 
 // entryOf is what users see of a record: the parts of a large value are put together.
-func (s *Store) entryOf(e entry) (Entry, error) {
+func (s *Store) entryOf(e *entry, a Address) (Entry, error) {
 	value := e.value
 	if e.Large > 0 {
 		var err error
-		if value, err = s.readParts(e); err != nil {
+		if value, err = s.readParts(*e); err != nil {
 			return Entry{}, err
 		}
 	}
-	return Entry{Value: value, Schema: e.Schema, Seq: e.Seq, Time: time.UnixMilli(int64(e.time))}, nil
+	return Entry{Value: value, Schema: e.Schema, Seq: e.Seq, Time: time.UnixMilli(int64(e.time)), hit: s.hitOf(a, &e.Head)}, nil
 }
 
-// Has reports whether key has an entry.
+// Has reports whether key has an entry in the log, which gets what memory has for it first.
 func (s *Store) Has(t *Table, key []byte) (bool, error) {
 	if err := s.use(); err != nil {
 		return false, err
 	}
 	defer s.life.RUnlock()
 	if t == nil {
-		t = s.tableOf(key)
+		t = s.spaces[0].route(record.Value, key)
 	}
-	_, ok, err := t.find(hashOf(key), key)
-	return ok, err
+	hash := t.hash(key)
+	if c := t.cells.Load(); c != nil {
+		if a, known, err := s.settle(c, hash, key); known || err != nil {
+			return a != 0, err
+		}
+	}
+	h, err := t.find(hash, key)
+	return h.address != 0, err
 }
 
 // Tables are those of all entries that users gave: the raw one and one per map.
@@ -93,40 +184,22 @@ func (t *Table) Name() string { return t.name }
 type Item struct {
 	Key []byte
 	Entry
-	Err error
+	Cell *cache.Cell // that holds the value; Entry is empty then
+	Err  error
 }
 
 // Items yields each entry of the table, in no order. One that stays throughout is
 // yielded exactly once, with the value that it has then; key and value are the
 // caller's. After an error iteration goes on, if the caller does, but for ErrClosed.
-func (s *Store) Items(t *Table) iter.Seq[Item] {
-	return s.iterate(t, func(e entry) (Entry, error) { return s.entryOf(e) })
-}
+//
+// Like Get, it is about the log, which gets what memory has for it first.
+func (s *Store) Items(t *Table) iter.Seq[Item] { return s.iterate(t, nil, true) }
 
 // Keys is Items without the values. A key that is kept keeps no value in memory.
-func (s *Store) Keys(t *Table) iter.Seq[Item] {
-	return s.iterate(t, func(e entry) (Entry, error) { return Entry{Schema: e.Schema, Seq: e.Seq}, nil })
-}
+func (s *Store) Keys(t *Table) iter.Seq[Item] { return s.iterate(t, nil, false) }
 
-func (s *Store) iterate(t *Table, value func(entry) (Entry, error)) iter.Seq[Item] {
-	return func(yield func(Item) bool) {
-		var buf []Address
-		for n := range index.Shards {
-			if err := s.use(); err != nil { // a closed store has empty tables
-				yield(Item{Err: err})
-				return
-			}
-			buf = t.index.Shard(buf[:0], n)
-			s.life.RUnlock()
-			for _, a := range buf {
-				item, ok := s.itemAt(t, a, value)
-				if ok && !yield(item) || item.Err == ErrClosed {
-					return
-				}
-			}
-		}
-	}
-}
+// Entries is Items for an open map, with what is in memory as the map shows it, and without values if values is false.
+func (s *Store) Entries(c *Cells, values bool) iter.Seq[Item] { return s.iterate(c.owner, c, values) }
 
 // Generation changes when a table is added, into which entries of the raw one may have
 // moved: who iterates over all tables, and finds it changed, must begin again.
@@ -136,25 +209,146 @@ func (s *Store) Generation() int {
 	return len(s.spaces[0].maps)
 }
 
-// itemAt reads the entry that an iteration found at a. When another record has taken
-// its place meanwhile it reads that one; ok is false when the entry is gone.
-func (s *Store) itemAt(t *Table, a Address, value func(entry) (Entry, error)) (item Item, ok bool) {
+// iteration goes over a table, or over an open map: then over what the log does not have yet, and after that over the index.
+type iteration struct {
+	store  *Store
+	table  *Table
+	cells  *Cells // nil for what the log has
+	values bool
+	seen   map[string]bool // keys that were not in the index at first, and may be there later
+}
+
+func (s *Store) iterate(t *Table, c *Cells, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		it := iteration{store: s, table: t, cells: c, values: values}
+		if c == nil {
+			if other := t.cells.Load(); other != nil {
+				if err := s.flush(other); err != nil && !yield(Item{Err: err}) {
+					return
+				}
+			}
+		} else if !it.fresh(yield) {
+			return
+		}
+		it.indexed(yield)
+	}
+}
+
+// fresh yields the entries that only memory has.
+func (it *iteration) fresh(yield func(Item) bool) bool {
+	var keys [][]byte
+	for n := 0; n < cache.Shards && it.cells.table.Special() > 0; n++ {
+		mu := &it.store.keys[n]
+		mu.Lock()
+		it.cells.table.Each(n, func(c *cache.Cell) {
+			if c.Address == 0 && !c.Absent {
+				keys = append(keys, []byte(it.table.name+":"+c.Key()))
+			}
+		})
+		mu.Unlock()
+	}
+	if len(keys) > 0 {
+		it.seen = make(map[string]bool, len(keys))
+	}
+	for _, key := range keys {
+		it.seen[string(key)] = true
+		item, ok := it.lookUp(key)
+		if ok && !yield(item) || item.Err == ErrClosed {
+			return false
+		}
+	}
+	return true
+}
+
+// indexed yields the entries that the index has.
+func (it *iteration) indexed(yield func(Item) bool) {
+	var buf []Address
+	for n := range index.Shards {
+		if err := it.store.use(); err != nil { // a closed store has empty tables
+			yield(Item{Err: err})
+			return
+		}
+		buf = it.table.index.Shard(buf[:0], n)
+		it.store.life.RUnlock()
+		for _, a := range buf {
+			item, ok := it.at(a)
+			if ok && !yield(item) || item.Err == ErrClosed {
+				return
+			}
+		}
+	}
+}
+
+// at reads the entry that stood at a. When another record has taken its place meanwhile it reads
+// that one; ok is false when the entry is gone.
+func (it *iteration) at(a Address) (item Item, ok bool) {
+	s, t := it.store, it.table
 	if err := s.use(); err != nil {
 		return Item{Err: err}, true
 	}
 	defer s.life.RUnlock()
-	e, err := s.readAt(a)
+	e, err := s.readAt(a, nil)
 	if err != nil {
 		return Item{Err: err}, true
 	}
-	h, found, err := t.find(hashOf(e.key), e.key)
-	if err == nil && found && h.address != a {
-		e, err = s.readAt(h.address)
+	hash := t.hash(e.key)
+	if it.cells != nil {
+		if it.seen[string(e.key)] {
+			return Item{}, false
+		}
+		if it.cells.table.Find(hash, view(e.key[t.prefix:])) != nil {
+			if item, ok, known := it.inCell(hash, bytes.Clone(e.key)); known {
+				return item, ok
+			}
+		}
 	}
-	if err != nil || !found {
+	h, err := t.find(hash, e.key)
+	if err == nil && h.address != 0 && h.address != a {
+		e, err = s.readAt(h.address, nil)
+	}
+	if err != nil || h.address == 0 {
 		return Item{Err: err}, err != nil
 	}
-	item.Key = bytes.Clone(e.key)
-	item.Entry, item.Err = value(e)
-	return item, true
+	return it.item(&e, h.address), true
+}
+
+func (it *iteration) item(e *entry, a Address) Item {
+	item := Item{Key: bytes.Clone(e.key)}
+	if it.values {
+		item.Entry, item.Err = it.store.entryOf(e, a)
+	} else {
+		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq}
+	}
+	return item
+}
+
+// inCell is the entry as memory has it. known is false when the log has to be asked.
+func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok, known bool) {
+	cell := it.cells.table.Find(hash, view(key[it.table.prefix:]))
+	if cell != nil && cell.Holds {
+		return Item{Key: key, Cell: cell}, true, true
+	}
+	e, found, err := it.store.readCell(it.cells, hash, key)
+	if err == ErrNotFound {
+		return Item{}, false, true
+	}
+	return Item{Key: key, Entry: e, Err: err}, true, found || err != nil
+}
+
+// lookUp finds the entry of a key.
+func (it *iteration) lookUp(key []byte) (item Item, ok bool) {
+	s, t := it.store, it.table
+	if err := s.use(); err != nil {
+		return Item{Err: err}, true
+	}
+	defer s.life.RUnlock()
+	hash := t.hash(key)
+	if item, ok, known := it.inCell(hash, key); known {
+		return item, ok
+	}
+	e, a, err := t.read(hash, key, nil)
+	if err != nil || a == 0 {
+		return Item{Err: err}, err != nil
+	}
+	return it.item(&e, a), true
 }

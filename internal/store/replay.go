@@ -27,14 +27,14 @@ func (s *Store) replay(e entry, a Address) error {
 		return s.replayRange(sp.tables(), e.key)
 	}
 	t := sp.route(e.Kind, e.key)
-	hash := hashOf(e.key)
-	old, existed, err := t.find(hash, e.key)
+	hash := t.hash(e.key)
+	old, err := t.find(hash, e.key)
 	switch {
 	case err != nil:
 		return err
 	case e.Op == record.Set:
-		t.place(hash, old, existed, hit{address: a, bytes: s.weight(&e.Head)})
-	case existed:
+		t.place(hash, old, s.hitOf(a, &e.Head))
+	case old.address != 0:
 		t.remove(hash, old)
 	}
 	return nil
@@ -44,12 +44,12 @@ func (s *Store) replay(e entry, a Address) error {
 func (s *Store) replayRange(tables []*Table, prefix []byte) error {
 	for _, t := range tables {
 		for a := range t.addresses() {
-			e, err := s.readAt(a)
+			e, err := s.readAt(a, nil)
 			if err != nil {
 				return err
 			}
 			if bytes.HasPrefix(e.key, prefix) {
-				t.remove(hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)})
+				t.remove(t.hash(e.key), s.hitOf(a, &e.Head))
 			}
 		}
 	}

@@ -127,6 +127,9 @@ type entry struct {
 // firstRead is how much is read of a record whose length is not known: all of most records.
 const firstRead = 1 << 10
 
+// ReadBytes is the least length of a buffer for a read.
+const ReadBytes = firstRead
+
 // scratch holds buffers for reads whose result does not leave the package.
 var scratch = sync.Pool{New: func() any { b := make([]byte, firstRead); return &b }}
 

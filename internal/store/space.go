@@ -16,11 +16,11 @@ type space struct {
 }
 
 // space returns the key space of the given number, which is made when it is missing.
-// The caller holds life exclusively, or is recovery.
+// The caller excludes all others, or is recovery.
 func (s *Store) space(number uint64) *space {
 	sp := s.spaces[number]
 	if sp == nil {
-		sp = &space{maps: map[string]*Table{}, raw: &Table{store: s}, elements: &Table{store: s}}
+		sp = &space{maps: map[string]*Table{}, raw: newTable(s, ""), elements: newTable(s, "")}
 		s.spaces[number] = sp
 	}
 	return sp
@@ -63,8 +63,8 @@ func (s *Store) Map(name string) (*Table, error) {
 	if t != nil {
 		return t, nil
 	}
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.exclude()
+	defer s.admit()
 	if s.closed {
 		return nil, ErrClosed
 	}
@@ -77,27 +77,27 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 	if t := sp.maps[name]; t != nil {
 		return t, nil
 	}
-	t := &Table{store: s, name: name}
+	t := newTable(s, name)
 	prefix := name + ":"
 	type move struct {
-		hash uint64
+		from, to uint64 // hashes
 		hit
 	}
 	var moves []move
 	if sp.raw.Len() > 0 {
 		for a := range sp.raw.addresses() {
-			e, err := s.readAt(a)
+			e, err := s.readAt(a, nil)
 			if err != nil {
 				return nil, err
 			}
 			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
-				moves = append(moves, move{hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)}})
+				moves = append(moves, move{sp.raw.hash(e.key), t.hash(e.key), s.hitOf(a, &e.Head)})
 			}
 		}
 	}
 	for _, m := range moves {
-		sp.raw.remove(m.hash, m.hit)
-		t.place(m.hash, hit{}, false, m.hit)
+		sp.raw.remove(m.from, m.hit)
+		t.place(m.to, hit{}, m.hit)
 	}
 	sp.maps[name] = t
 	return t, nil

@@ -8,10 +8,11 @@
 // name, or to the raw table when no such map was declared. Typed maps, raw keys
 // and servers are all users of the same tables.
 //
-// Locks, in the order in which they are taken: Store.life (shared by every
-// operation, exclusive to open a table and to close), one of Store.keys (the
-// stripe of the key that is written), Store.schemaMu, and then those of the log.
-// No lock is held while a caller's function runs.
+// Locks, in the order in which they are taken: Store.life (shared by reads of the log and by
+// writes of raw keys), one of Store.keys (that of the key that is written), Store.schemaMu,
+// and then those of the log. To open a table and to close, life is taken exclusively, and
+// then all of keys: who holds either excludes that. Store.cellsMu is a leaf. No lock is held
+// while a caller's function runs.
 package store
 
 import (
@@ -23,6 +24,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -36,6 +38,7 @@ type Options struct {
 	ReadOnly     bool
 	SyncInterval time.Duration // 1 s
 	SegmentBytes int64         // nominal size of a segment, 64 MiB
+	MaxMemory    int64         // bytes; a quarter of what there is
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
 }
@@ -46,14 +49,6 @@ const (
 	lockName            = "LOCK"
 )
 
-// Durability says what a write has outlived when it is acknowledged.
-type Durability int
-
-const (
-	Process Durability = iota // the process may die
-	Power                     // so may the machine
-)
-
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
 	opts Options
@@ -61,9 +56,16 @@ type Store struct {
 	lock interface{ Close() error }
 
 	life   sync.RWMutex
-	closed bool // guarded by life
+	closed bool // guarded by life, and by any one of keys
 
-	keys [256]sync.Mutex // by hash: one writer per key
+	keys [cache.Shards]keyLock // by hash: one writer per key
+
+	budget    cache.Budget
+	cellsMu   sync.Mutex
+	attached  atomic.Pointer[[]*Cells] // of the open maps; replaced under cellsMu
+	turn      atomic.Uint64            // of the shards, to give up cells
+	stuck     atomic.Int64             // bytes of cells of which none could be given up, lately
+	flushTold string                   // the last error of the keeper's flushing; the keeper's own
 
 	updates updates
 	reports reports
@@ -78,8 +80,15 @@ type Store struct {
 	torn     int64        // bytes that recovery did not count
 	interval atomic.Int64
 
-	stop    chan struct{}
-	stopped chan struct{}
+	stop     chan struct{}
+	stopOnce sync.Once
+	stopped  chan struct{}
+}
+
+// keyLock has a cache line to itself.
+type keyLock struct {
+	sync.Mutex
+	_ [56]byte
 }
 
 // Open opens the store in dir, which it creates when it is missing and the store is not opened read-only.
@@ -136,11 +145,13 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.reports.idle = sync.NewCond(&s.reports.mu)
 	s.interval.Store(int64(opts.SyncInterval))
 	s.updates.init()
+	s.attached.Store(new([]*Cells))
 	s.space(0)
 	s.log = &log{
 		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
 		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
 	}
+	s.log.flush = s.flushPeriodically
 	s.log.syncDone = sync.NewCond(&s.log.syncMu)
 	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
 	defer func() {
@@ -216,24 +227,52 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
-	s.life.Lock()
-	defer s.life.Unlock()
+	s.stopKeeper() // which takes locks that are held below
+	s.exclude()
+	defer s.admit()
 	if s.closed {
 		return nil
 	}
 	s.closed = true
-	if s.stop != nil {
-		close(s.stop)
-		<-s.stopped
+	var errs []error
+	for _, c := range *s.attached.Load() {
+		for n := range cache.Shards {
+			errs = append(errs, s.flushLocked(c, n))
+			c.table.Close(n)
+		}
 	}
-	var err error
 	if s.log.wrote() {
-		if err = s.log.syncTo(s.log.last()); err == nil {
+		err := s.log.syncTo(s.log.last())
+		if err == nil {
 			s.log.syncMark()
 		}
+		errs = append(errs, err)
 		s.log.awaitSync()
 	}
-	return errors.Join(err, s.release())
+	return errors.Join(append(errs, s.release())...)
+}
+
+// stopKeeper returns when the log's goroutine has ended.
+func (s *Store) stopKeeper() {
+	if s.stop != nil {
+		s.stopOnce.Do(func() { close(s.stop) })
+		<-s.stopped
+	}
+}
+
+// exclude waits until no operation is under way, and keeps all others out until admit.
+func (s *Store) exclude() {
+	s.life.Lock()
+	for i := range s.keys {
+		s.keys[i].Lock()
+	}
+}
+
+func (s *Store) admit() {
+	for i := range s.keys {
+		s.keys[i].Unlock()
+	}
+	s.life.Unlock()
 }
 
 // wrote reports whether this process has appended to the log.
@@ -276,6 +315,21 @@ func (s *Store) SetSyncInterval(d time.Duration) {
 
 // FSyncAll returns when everything written before the call is on the disk.
 func (s *Store) FSyncAll() error {
+	if err := s.Flush(nil); err != nil {
+		return err
+	}
+	return s.sync()
+}
+
+// Sync is FSyncAll for what was written to one map.
+func (s *Store) Sync(c *Cells) error {
+	if err := s.flush(c); err != nil {
+		return err
+	}
+	return s.sync()
+}
+
+func (s *Store) sync() error {
 	if err := s.use(); err != nil {
 		return err
 	}

@@ -191,12 +191,21 @@ func (l *log) prepareSpare() {
 	l.adoptLocked(s)
 }
 
+// touched notes that something in memory is to be written within the sync interval.
+func (l *log) touched() {
+	if !l.dirty.Load() && !l.dirty.Swap(true) {
+		l.poke()
+	}
+}
+
 // periodicSync makes durable what was written with less than SetFSync.
 func (l *log) periodicSync() {
-	if !l.dirty.Swap(false) || l.failure() != nil {
+	if !l.dirty.Load() || l.failure() != nil {
 		return
 	}
-	l.syncTo(l.last()) // an error has been reported
+	again := l.flush != nil && l.flush()
+	l.dirty.Store(again) // what is appended from here on is noted anew, what was is synced below
+	l.syncTo(l.last())   // an error has been reported
 	l.mu.Lock()
 	l.wanted = false
 	l.mu.Unlock()

@@ -12,40 +12,78 @@ import (
 
 // Table is the index of one declared map, or of the raw keys that belong to none.
 type Table struct {
-	store *Store
-	name  string // escaped; the keys begin with it and a colon. Not used by the raw table
-	index index.Table
+	store  *Store
+	name   string // escaped; "" for the raw table
+	prefix int    // length of what stands before a key's own bytes: the name and a colon
+	index  index.Table
 
-	declared atomic.Bool // a system record in the log says that this map exists
+	cells    atomic.Pointer[Cells] // of the map that is open, or nil
+	declared atomic.Bool           // a system record in the log says that this map exists
+}
+
+func newTable(s *Store, name string) *Table {
+	t := &Table{store: s, name: name}
+	if name != "" {
+		t.prefix = len(name) + 1
+	}
+	return t
 }
 
 // Len is the number of entries.
-func (t *Table) Len() int { return t.index.Len() }
+func (t *Table) Len() int {
+	n := t.index.Len()
+	if c := t.cells.Load(); c != nil {
+		n += c.table.Extra()
+	}
+	return max(n, 0) // the two change one after the other
+}
 
 var hashSeed = maphash.MakeSeed()
 
-func hashOf(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
+// Hash is that of a key's own bytes, which is how tables and cells know it.
+func Hash(own string) uint64 { return maphash.String(hashSeed, own) }
 
-// hit is an entry of a table whose key was compared.
+// hash is Hash for the whole key.
+func (t *Table) hash(key []byte) uint64 { return maphash.Bytes(hashSeed, key[t.prefix:]) }
+
+// hit is an entry of a table whose key was compared. The zero hit is none.
 type hit struct {
 	address Address
 	bytes   int64 // what the entry takes in the log
-	head    record.Head
 }
 
-// find looks for the entry of key. ok is false when there is none.
-func (t *Table) find(hash uint64, key []byte) (h hit, ok bool, err error) {
+func (s *Store) hitOf(a Address, h *record.Head) hit { return hit{address: a, bytes: s.weight(h)} }
+
+// find looks for the entry of key in the index.
+func (t *Table) find(hash uint64, key []byte) (hit, error) {
 	var stack [4]Address
 	for _, a := range t.index.Find(stack[:0], hash) {
 		head, same, err := t.store.compareKey(a, key)
 		if err != nil {
-			return hit{}, false, err
+			return hit{}, err
 		}
 		if same {
-			return hit{address: a, bytes: t.store.weight(&head), head: head}, true, nil
+			return t.store.hitOf(a, &head), nil
 		}
 	}
-	return hit{}, false, nil
+	return hit{}, nil
+}
+
+// read looks for the entry of key in the index and reads it, into buf if that is large
+// enough. The address is zero when there is none.
+func (t *Table) read(hash uint64, key, buf []byte) (entry, Address, error) {
+	var stack [4]Address
+	for _, a := range t.index.Find(stack[:0], hash) {
+		slot, offset := split(a)
+		e, err := t.store.log.segment(slot).read(offset, buf)
+		if err != nil {
+			return entry{}, 0, err
+		}
+		if bytes.Equal(e.key, key) {
+			return e, a, nil
+		}
+	}
+	return entry{}, 0, nil
 }
 
 // compareKey reads the key of the record at a. A record with another key is read
@@ -77,15 +115,14 @@ func (s *Store) weight(h *record.Head) int64 {
 // recordOverhead is about what a record takes beside key and value.
 const recordOverhead = 40
 
-// place enters address as the entry of key, in the place of the old one if there was one.
-func (t *Table) place(hash uint64, old hit, existed bool, now hit) {
-	if existed {
+// place enters now as the entry of a key, in the place of the old one if there was one.
+func (t *Table) place(hash uint64, old, now hit) {
+	if old.address != 0 {
 		t.index.Replace(hash, old.address, now.address)
-		t.store.live.Add(now.bytes - old.bytes)
-		return
+	} else {
+		t.index.Insert(hash, now.address)
 	}
-	t.index.Insert(hash, now.address)
-	t.store.live.Add(now.bytes)
+	t.store.live.Add(now.bytes - old.bytes)
 }
 
 // remove takes the entry out.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/cache"
 )
 
 // An update reads an entry, lets a function decide, and commits the decision if the
@@ -27,56 +27,56 @@ import (
 // ErrNested is a write to a key from within its own update.
 var ErrNested = errors.New("copal: a write to the key that is being updated")
 
-// Decision is what an update makes of an entry.
-type Decision int
-
-const (
-	Keep   Decision = iota // leave it as it is
-	Put                    // store the value
-	Remove                 // delete it
-)
-
-// Change is the outcome of the function of an update.
-type Change struct {
-	Decision
-	Value  []byte
-	Schema uint64
+// Found is what an update finds under a key.
+type Found struct {
+	Exists bool
+	Cell   *cache.Cell // of an entry whose value is here; else
+	Entry              // as it is stored; the bytes are not the caller's
 }
 
-// Update applies decide to the entry of key, atomically. decide gets nil when there is
-// none; it may be called several times, and the last call counts. Its error ends the update.
-func (s *Store) Update(t *Table, key []byte, d Durability, decide func(*Entry) (Change, error)) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
+// Decide is the function of an update. It fills in the write, but for its key, or leaves it: then
+// write is false. Its error ends the update.
+type Decide func(found Found, w *Write) (write bool, err error)
+
+// Update applies decide to the entry of key in an open map, atomically: as the map shows it, and
+// with the value from its cell if own is true and the cell has one. decide may be called
+// several times, and the last call counts. The error is that of Write.
+func (s *Store) Update(c *Cells, key []byte, own bool, d Durability, decide Decide) error {
 	if s.opts.ReadOnly {
-		return ErrReadOnly
+		return s.refuse(ErrReadOnly)
+	}
+	if err := (&Write{Key: key}).check(); err != nil {
+		return err
 	}
 	if err := s.updates.allow(key); err != nil {
 		return err
 	}
-	seq, err := s.update(t, key, decide)
-	if err != nil || d == Process {
+	u := updating{c: c, key: key, own: own, durability: d, decide: decide}
+	seq, err := s.tryUpdate(&u)
+	for err == errConflict {
+		seq, err = s.queuedUpdate(&u)
+	}
+	if err != nil || d != Power {
 		return err
 	}
 	return s.log.syncTo(seq)
 }
 
-// update returns the number up to which the log must be synced to make the outcome durable.
-func (s *Store) update(t *Table, key []byte, decide func(*Entry) (Change, error)) (uint64, error) {
-	seq, err := s.tryUpdate(t, key, decide)
-	for err == errConflict {
-		seq, err = s.queuedUpdate(t, key, decide)
-	}
-	return seq, err
+// updating is an update under way.
+type updating struct {
+	c          *Cells
+	key        []byte
+	own        bool
+	durability Durability
+	decide     Decide
 }
 
 // queuedUpdate tries at the head of the key's queue.
-func (s *Store) queuedUpdate(t *Table, key []byte, decide func(*Entry) (Change, error)) (uint64, error) {
-	u, leave := s.updates.enter(key)
+func (s *Store) queuedUpdate(u *updating) (uint64, error) {
+	head, leave := s.updates.enter(u.key)
 	defer leave()
-	seq, err := s.tryUpdate(t, key, decide)
-	if u.nested.Load() {
+	seq, err := s.tryUpdate(u)
+	if head.nested.Load() {
 		return 0, ErrNested
 	}
 	return seq, err
@@ -85,34 +85,70 @@ func (s *Store) queuedUpdate(t *Table, key []byte, decide func(*Entry) (Change, 
 // errConflict says that the entry is not the one that was read.
 var errConflict = errors.New("the entry has changed")
 
-func (s *Store) tryUpdate(t *Table, key []byte, decide func(*Entry) (Change, error)) (uint64, error) {
-	var entry *Entry
-	version := uint64(0)
-	switch e, err := s.Get(t, key); {
-	case err == nil:
-		entry, version = &e, e.Seq
-	case err != ErrNotFound:
-		return 0, err
-	}
-	change, err := decide(entry)
+// tryUpdate returns the number up to which the log must be synced to make the outcome durable.
+func (s *Store) tryUpdate(u *updating) (uint64, error) {
+	found, v, err := s.examine(u)
 	if err != nil {
 		return 0, err
 	}
-	if change.Decision == Keep || change.Decision == Remove && entry == nil {
+	w := Write{Key: u.key, Durability: u.durability, version: &v}
+	write, err := u.decide(found, &w)
+	if err != nil {
+		return 0, err
+	}
+	if !write || w.Delete && !found.Exists {
 		return s.log.last(), s.log.failure() // what was seen is to be as durable as what is written
 	}
-	if err := checkValue(change.Value); err != nil {
+	if err := checkValue(w.Value); err != nil {
 		return 0, err
 	}
-	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: change.Schema}, key: key, value: change.Value}
-	if change.Decision == Remove {
-		p = &pending{Head: record.Head{Op: record.Delete, Kind: record.Value}, key: key}
-	}
-	if err := s.appendParts(p); err != nil {
-		return 0, err
-	}
-	seq, _, err := s.commit(t, p, &version)
+	seq, _, err := s.commit(u.c.owner, &w)
 	return seq, err
+}
+
+// version tells the states of an entry apart: by the record that it has in the log, and, while memory
+// has something else, by the cell.
+type version struct {
+	address Address
+	special *cache.Cell
+}
+
+func (v *version) is(now state) bool { return *v == now.version() }
+
+func (now *state) version() version {
+	if c := now.cell; c != nil && (c.Dirty || c.Memory) {
+		return version{special: c}
+	}
+	return version{address: now.address}
+}
+
+// examine finds the entry of an update, and its version.
+func (s *Store) examine(u *updating) (Found, version, error) {
+	if err := s.use(); err != nil {
+		return Found{}, version{}, err
+	}
+	defer s.life.RUnlock() // so that the record stays where it is
+	hash := u.c.owner.hash(u.key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	now, err := s.stateLocked(u.c.owner, hash, u.key)
+	mu.Unlock()
+	if err != nil || !now.exists() {
+		return Found{}, now.version(), err
+	}
+	found, v := Found{Exists: true}, now.version()
+	switch c := now.cell; {
+	case c != nil && c.Holds && (u.own || c.Memory):
+		found.Cell = c
+	case v.special != nil:
+		found.Value, found.Schema = now.encoded.Value, now.encoded.Schema
+	default:
+		var e entry
+		if e, err = s.readAt(now.address, nil); err == nil {
+			found.Entry, err = s.entryOf(&e, now.address)
+		}
+	}
+	return found, v, err
 }
 
 // updates knows which goroutine updates which key at the head of a queue.

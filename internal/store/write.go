@@ -2,40 +2,91 @@ package store
 
 import (
 	"fmt"
+	"strings"
+	"sync"
+	"unsafe"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 )
 
 // MaxKeyBytes is the length of the longest key, the map's name included.
 const MaxKeyBytes = record.MaxKeyBytes
 
-// tableOf is the table of a key that was not given with one.
-func (s *Store) tableOf(key []byte) *Table { return s.spaces[0].route(record.Value, key) }
+// Durability says what a write has outlived when it is acknowledged.
+type Durability int
+
+const (
+	Process Durability = iota // the process may die
+	Power                     // so may the machine
+	Async                     // neither; the log has it within the sync interval
+	Memory                    // the log never has it
+)
+
+// Write is a change of one entry.
+type Write struct {
+	Key    []byte
+	Delete bool
+	Value  []byte // encoded; nil together with a Cell that holds the value, when it is to be encoded later
+	Schema uint64 // a number from SchemaNumber, or 0 for raw bytes
+	Durability
+
+	// Cell is what memory is to know of the entry, of a table with cells; nil for nothing,
+	// which only Process and Power allow. Cost is its size in bytes, with that of the value.
+	Cell *cache.Cell
+	Cost int
+
+	version *version // that the entry must have; nil for any
+}
 
 // Set stores value under key, in table t or, when t is nil, where the key belongs.
 // The schema is a number from SchemaNumber, or 0 for raw bytes. On return a read of
 // any kind finds the value; an error says that nothing has changed, unless it is a
 // *FailedError, after which that is not known.
 func (s *Store) Set(t *Table, key, value []byte, schema uint64, d Durability) error {
-	if err := checkKey(key); err != nil {
-		return err
-	}
-	if err := checkValue(value); err != nil {
-		return err
-	}
-	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: schema}, key: key, value: value}
-	_, err := s.write(t, p, d)
+	_, err := s.Write(t, &Write{Key: key, Value: value, Schema: schema, Durability: d})
 	return err
 }
 
 // Delete removes key, from table t or, when t is nil, where it belongs. It reports
 // whether it was there. When it was not, nothing is written.
 func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err error) {
-	if err := checkKey(key); err != nil {
+	return s.Write(t, &Write{Key: key, Delete: true, Durability: d})
+}
+
+// Write does what w says, and reports whether there was an entry before. Errors are
+// those of Set. A write to a key from within its own update is refused.
+func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
+	if s.opts.ReadOnly {
+		return false, s.refuse(ErrReadOnly)
+	}
+	if err := w.check(); err != nil {
 		return false, err
 	}
-	p := &pending{Head: record.Head{Op: record.Delete, Kind: record.Value}, key: key}
-	return s.write(t, p, d)
+	if err := s.updates.allow(w.Key); err != nil {
+		return false, err
+	}
+	seq, existed, err := s.commit(t, w)
+	if err != nil || w.Durability != Power {
+		return existed, err
+	}
+	return existed, s.log.syncTo(seq)
+}
+
+// refuse returns err, or ErrClosed when the store is closed.
+func (s *Store) refuse(err error) error {
+	if closed := s.use(); closed != nil {
+		return closed
+	}
+	s.life.RUnlock()
+	return err
+}
+
+func (w *Write) check() error {
+	if len(w.Key) > MaxKeyBytes {
+		return fmt.Errorf("%w: a key of %d bytes, the most is %d", ErrTooLarge, len(w.Key), MaxKeyBytes)
+	}
+	return checkValue(w.Value)
 }
 
 func checkValue(value []byte) error {
@@ -45,77 +96,178 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-func checkKey(key []byte) error {
-	if len(key) > MaxKeyBytes {
-		return fmt.Errorf("%w: a key of %d bytes, the most is %d", ErrTooLarge, len(key), MaxKeyBytes)
-	}
-	return nil
-}
-
-// write does what is neither part of an update nor may disturb one of its own goroutine.
-func (s *Store) write(t *Table, p *pending, d Durability) (existed bool, err error) {
-	if err := s.updates.allow(p.key); err != nil {
-		return false, err
-	}
-	if err := s.appendParts(p); err != nil {
-		return false, err
-	}
-	seq, existed, err := s.commit(t, p, nil)
-	if err != nil || d == Process {
-		return existed, err
-	}
-	return existed, s.log.syncTo(seq)
-}
-
-// commit appends the record and enters it in the index, if the entry of its key is still
-// the version given, a sequence number or 0 for none; nil stands for any. It returns
+// commit makes the write count, if the entry is still the version that w wants. It returns
 // the number up to which the log must be synced to make the outcome durable.
-func (s *Store) commit(t *Table, p *pending, version *uint64) (seq uint64, existed bool, err error) {
-	if err := s.useForWrite(); err != nil {
-		return 0, false, err
+func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error) {
+	p := pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: w.Schema}, key: w.Key, value: w.Value}
+	if w.Delete {
+		p.Op = record.Delete
 	}
-	defer s.life.RUnlock()
+	if len(w.Value) > partBytes {
+		if w.Durability == Async { // which is to spare small writes
+			w.Durability = Process
+		}
+		if w.Durability != Memory {
+			if err := s.appendParts(&p, s.reserve, s.appendPart); err != nil {
+				return 0, false, err
+			}
+		}
+	}
 	if t == nil {
-		t = s.tableOf(p.key)
+		if err := s.use(); err != nil {
+			return 0, false, err
+		}
+		defer s.life.RUnlock() // no map may be declared meanwhile
+		t = s.spaces[0].route(record.Value, w.Key)
 	}
-	hash := hashOf(p.key)
-	mu := &s.keys[hash%uint64(len(s.keys))]
+	hash := t.hash(w.Key)
+	mu := s.lockOf(hash)
 	mu.Lock()
-	defer mu.Unlock()
-	old, existed, err := t.find(hash, p.key)
+	existed, err = s.commitLocked(t, hash, w, &p)
+	mu.Unlock()
+	if s.budget.Over() {
+		s.relieve()
+	}
+	return p.Seq, existed, err
+}
+
+// lockOf is the lock of the keys with this hash.
+func (s *Store) lockOf(hash uint64) *sync.Mutex { return &s.keys[hash%cache.Shards].Mutex }
+
+func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (existed bool, err error) {
+	if s.closed {
+		return false, ErrClosed
+	}
+	if w.Durability == Async && s.budget.Over() {
+		if err := s.makeRoomLocked(t, hash); err != nil {
+			return false, err
+		}
+	}
+	now, err := s.stateLocked(t, hash, w.Key)
 	switch {
 	case err != nil:
-		return 0, false, err
-	case version != nil && old.head.Seq != *version:
-		return 0, false, errConflict
-	case p.Op == record.Delete && !existed:
-		return s.log.last(), false, s.log.failure()
+		return false, err
+	case w.version != nil && !w.version.is(now):
+		return false, errConflict
+	}
+	existed = now.exists()
+	switch {
+	case w.Durability == Async:
+		return existed, s.postponeLocked(now, w)
+	case w.Durability == Memory:
+		return existed, s.rememberLocked(now, w)
+	case w.Delete && now.address == 0: // nor does the log know of it
+		now.swap(nil)
+		p.Seq = s.log.last()
+		return existed, s.log.failure()
 	}
 	if err := s.appendFor(t, p); err != nil {
-		return 0, false, err
+		return false, err
 	}
-	if p.Op == record.Delete {
-		t.remove(hash, old)
+	if w.Delete {
+		t.remove(hash, now.hit)
+		now.swap(nil)
+		return existed, nil
+	}
+	record := s.hitOf(p.address, &p.Head)
+	t.place(hash, now.hit, record)
+	now.swap(now.prepare(w, record))
+	return existed, nil
+}
+
+// state is what is known of a key while its lock is held.
+type state struct {
+	hash  uint64
+	own   string // the key's own bytes, valid while the lock is held
+	cells *Cells // of the table, or nil
+	cell  *cache.Cell
+	hit   // in the log
+
+	encoded *cache.Encoded // of a dirty cell
+}
+
+func (s *Store) stateLocked(t *Table, hash uint64, key []byte) (state, error) {
+	now := state{hash: hash, own: view(key[t.prefix:]), cells: t.cells.Load()}
+	if now.cells != nil {
+		if now.cell = now.cells.table.Find(hash, now.own); now.cell != nil {
+			now.hit = hit{now.cell.Address, int64(now.cell.Weight)}
+			now.encoded = now.cell.Encoded
+			return now, nil
+		}
+	}
+	var err error
+	now.hit, err = t.find(hash, key)
+	return now, err
+}
+
+func (now *state) exists() bool {
+	if now.cell != nil {
+		return !now.cell.Absent
+	}
+	return now.address != 0
+}
+
+// swap puts cell in the place of the one that is there; either may be nil.
+func (now *state) swap(cell *cache.Cell) {
+	if cell != nil || now.cell != nil {
+		now.cells.table.Swap(now.cell, cell)
+	}
+}
+
+// prepare makes of the write's cell the one that stands for the record, if memory is to know of it.
+func (now *state) prepare(w *Write, record hit) *cache.Cell {
+	if w.Cell == nil || now.cells == nil {
+		return nil
+	}
+	if now.cell == nil && !now.cells.budget.Admit(now.hash, w.Cost) {
+		return nil
+	}
+	return now.fill(w, record)
+}
+
+// fill is prepare when it is decided already.
+func (now *state) fill(w *Write, record hit) *cache.Cell {
+	if now.cells.table.Closed(now.hash) || w.Schema > maxCellSchema {
+		return nil
+	}
+	now.setKey(w)
+	w.Cell.Address, w.Cell.Weight, w.Cell.Schema = record.address, uint32(record.bytes), uint32(w.Schema)
+	return w.Cell
+}
+
+// maxCellSchema is what fits into a cell, and Weight does since values are no longer than MaxValueBytes.
+const maxCellSchema = 1<<32 - 1
+
+// setKey gives the write's cell its key, in memory that it shares with the cell before.
+func (now *state) setKey(w *Write) {
+	key := ""
+	if now.cell != nil {
+		key = now.cell.Key()
 	} else {
-		t.place(hash, old, existed, hit{address: p.address, bytes: s.weight(&p.Head)})
+		key = strings.Clone(now.own)
 	}
-	return p.Seq, existed, nil
+	w.Cell.SetKey(now.hash, key, w.Cost)
 }
 
 // appendFor appends a record to the log, and before it, once in the life of a map,
 // the record that declares the map.
-func (s *Store) appendFor(t *Table, p *pending) error {
-	p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
+func (s *Store) appendFor(t *Table, recs ...*pending) error {
+	for _, p := range recs {
+		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
+	}
 	if t.name == "" || t.declared.Load() {
-		return s.log.append(p)
+		return s.log.append(recs...)
 	}
 	declaration := &pending{
 		Head: record.Head{Op: record.Set, Kind: record.System},
 		key:  []byte(mapPrefix + t.name), value: []byte("{}"),
 	}
-	if err := s.log.append(declaration, p); err != nil {
+	if err := s.log.append(append([]*pending{declaration}, recs...)...); err != nil {
 		return err
 	}
 	t.declared.Store(true)
 	return nil
 }
+
+// view is b as a string, for as long as b does not change.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

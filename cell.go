@@ -1,0 +1,52 @@
+package copal
+
+import (
+	"unsafe"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/store"
+)
+
+// cell is a value of a map in memory. The store knows its head alone.
+type cell[V any] struct {
+	cache.Cell
+	value V
+}
+
+// cellOf is the cell of which c is the head: every cell of a map with values of type V
+// that holds one is a cell[V].
+func cellOf[V any](c *cache.Cell) *cell[V] { return (*cell[V])(unsafe.Pointer(c)) }
+
+// cost is the memory of a cell whose encoded value is so long, about: what the value
+// points to, such as strings, takes in memory what it takes encoded.
+func (m *Map[K, V]) cost(encoded int) int { return int(unsafe.Sizeof(cell[V]{})) + encoded }
+
+// find returns the cell of key if it holds a value. It takes no lock.
+func (m *Map[K, V]) find(key K) *cell[V] {
+	var stack [keycodec.ViewBytes]byte
+	own, ok := m.keys.View(&stack, &key)
+	if !ok {
+		return nil
+	}
+	return m.findOwn(store.Hash(own), own)
+}
+
+func (m *Map[K, V]) findOwn(hash uint64, own string) *cell[V] {
+	c := m.cells.Find(hash, own)
+	if c == nil || !c.Holds {
+		return nil
+	}
+	c.Touch()
+	return cellOf[V](c)
+}
+
+// encodeCell encodes the value of a cell that holds it. It is called with the lock of a key held, when the
+// number of the schema is known.
+func (m *Map[K, V]) encodeCell(dst []byte, c *cache.Cell) ([]byte, uint64, error) {
+	dst, err := m.values.plan.Append(dst, &cellOf[V](c).value)
+	if err != nil {
+		return dst, 0, typeError(err, "the value for key %q", c.Key())
+	}
+	return dst, m.values.number.Load(), nil
+}

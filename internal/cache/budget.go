@@ -1,0 +1,38 @@
+package cache
+
+import "sync/atomic"
+
+// Budget is the memory that the cells of some tables may take together.
+type Budget struct {
+	limit atomic.Int64
+	used  atomic.Int64
+	asked [1 << 12]atomic.Uint32 // a trace of the hash that was last refused, by another part of it
+}
+
+// SetLimit changes the limit, in bytes. What is over it goes with the next writes and reads.
+func (b *Budget) SetLimit(bytes int64) { b.limit.Store(bytes) }
+
+// Used is the memory of all cells in bytes, those included that cannot be evicted.
+func (b *Budget) Used() int64 { return b.used.Load() }
+
+// Over reports whether cells have to go.
+func (b *Budget) Over() bool { return b.used.Load() > b.limit.Load() }
+
+// Admit reports whether a key without a cell should get one of the given cost: when there
+// is room, and otherwise when it was asked for lately.
+func (b *Budget) Admit(hash uint64, cost int) bool {
+	limit := b.limit.Load()
+	if b.used.Load()+int64(cost) <= limit {
+		return true
+	}
+	if int64(cost) > limit {
+		return false
+	}
+	trace := &b.asked[hash>>8%uint64(len(b.asked))]
+	sign := uint32(hash >> 32)
+	if trace.Load() == sign {
+		return true
+	}
+	trace.Store(sign)
+	return false
+}

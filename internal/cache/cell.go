@@ -1,0 +1,67 @@
+package cache
+
+import (
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/index"
+)
+
+// Cell is the head of what memory knows of one key. The value follows it, in a struct
+// whose first field is a Cell.
+//
+// Hash, key, Holds, Absent and Memory are set before the cell is published and never
+// change. The other fields belong to the lock of the key.
+type Cell struct {
+	hash uint64
+	key  string
+
+	Address index.Address // of the key's record in the log, 0 for none
+	Encoded *Encoded      // of a dirty cell: what is to be written, if the value here is not
+	Weight  uint32        // bytes that the record takes in the log
+	Schema  uint32        // its schema number
+
+	cost  uint32 // memory in bytes
+	place uint32 // of a dirty cell, in the shard's list
+	used  atomic.Bool
+
+	Holds  bool // the value is here
+	Absent bool // the key has been deleted, and the log does not know
+	Memory bool // the value is for memory alone, and shadows the one in the log
+	Dirty  bool // the log is to learn of it
+}
+
+// Encoded is a value on its way to the log.
+type Encoded struct {
+	Value  []byte
+	Schema uint64
+}
+
+// Key is the key's own bytes, without the name of the map.
+func (c *Cell) Key() string { return c.key }
+
+// Hash is that of the key.
+func (c *Cell) Hash() uint64 { return c.hash }
+
+// extra is what the cell adds to the number of entries in the index.
+func (c *Cell) extra() int64 {
+	switch {
+	case c == nil:
+		return 0
+	case c.Absent && c.Address != 0:
+		return -1
+	case !c.Absent && c.Address == 0:
+		return 1
+	}
+	return 0
+}
+
+// evictable reports whether the cell may go: everything in it can be read from the log.
+func (c *Cell) evictable() bool { return !c.Dirty && !c.Memory }
+
+// encodedBytes is the memory of the encoded value.
+func (c *Cell) encodedBytes() int64 {
+	if c.Encoded == nil {
+		return 0
+	}
+	return int64(len(c.Encoded.Value))
+}

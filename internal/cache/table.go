@@ -1,0 +1,366 @@
+package cache
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/index"
+)
+
+// Shards is the number of parts of a table. A key is in the part that the lowest bits of its hash name.
+const Shards = 256
+
+// Table is the cells of one map. Find needs no lock. Every other method that is about a
+// key or a shard needs the lock that its callers have for it, of which there are Shards.
+type Table struct {
+	budget *Budget
+	shards [Shards]shard
+	extra  atomic.Int64 // entries in cells that the index does not count, less those that it counts too many
+	dirty  atomic.Int64 // dirty cells
+	memory atomic.Int64 // cells for memory alone
+}
+
+type shard struct {
+	array  atomic.Pointer[array]
+	dirty  []*Cell
+	hand   int // of the clock, a slot number
+	closed bool
+}
+
+// array is a hash table with linear probing over its buckets. It is replaced as a whole.
+type array struct {
+	mask    uint64
+	cells   atomic.Int64 // guarded by the lock of the shard, as all writing is
+	full    int          // buckets that have let others help
+	buckets []bucket
+}
+
+// bucket is a cache line: the tags of seven cells, zero where there is none, in the lower bytes
+// of a word; in its highest byte, whether a cell for this bucket was put into a later one.
+type bucket struct {
+	tags  atomic.Uint64
+	cells [bucketCells]atomic.Pointer[Cell]
+}
+
+const (
+	bucketCells = 7
+	helped      = 1 << 63
+	lowBits     = 0x0001010101010101 // of each of the seven tags
+)
+
+// New returns an empty table whose cells are paid from the budget.
+func New(b *Budget) *Table { return &Table{budget: b} }
+
+func (t *Table) shard(hash uint64) *shard { return &t.shards[hash%Shards] }
+
+func (a *array) home(hash uint64) uint64 { return hash / Shards & a.mask }
+
+// tag is a part of the hash that chooses neither shard nor bucket, and not zero.
+func tag(hash uint64) uint64 { return hash>>57 | 0x80 }
+
+// match returns a word with the lowest bit of each byte set where the tag may stand: certainly where it
+// does, and sometimes in a byte above such a one.
+func match(tags, tag uint64) uint64 {
+	x := (tags ^ tag*lowBits) &^ (0xff << 56)
+	return (x - lowBits) &^ x & (lowBits << 7) >> 7
+}
+
+// Find returns the cell of key, or nil.
+func (t *Table) Find(hash uint64, key string) *Cell {
+	a := t.shard(hash).array.Load()
+	if a == nil {
+		return nil
+	}
+	for i, probes := a.home(hash), uint64(0); probes <= a.mask; i, probes = (i+1)&a.mask, probes+1 {
+		b := &a.buckets[i]
+		tags := b.tags.Load()
+		for m := match(tags, tag(hash)); m != 0; m &= m - 1 {
+			c := b.cells[bits.TrailingZeros64(m)/8].Load()
+			if c != nil && c.hash == hash && c.key == key {
+				return c
+			}
+		}
+		if tags&helped == 0 {
+			return nil
+		}
+	}
+	return nil
+}
+
+// Touch notes that the cell was read.
+func (c *Cell) Touch() {
+	if !c.used.Load() {
+		c.used.Store(true)
+	}
+}
+
+// slot is a place for a cell.
+type slot struct {
+	bucket *bucket
+	n      int
+}
+
+func (s slot) load() *Cell { return s.bucket.cells[s.n].Load() }
+
+func (s slot) set(c *Cell) {
+	s.bucket.cells[s.n].Store(c)
+	s.bucket.tags.Store(s.bucket.tags.Load()&^(0xff<<(8*s.n)) | tag(c.hash)<<(8*s.n))
+}
+
+func (s slot) clear() {
+	s.bucket.tags.Store(s.bucket.tags.Load() &^ (0xff << (8 * s.n)))
+	s.bucket.cells[s.n].Store(nil)
+}
+
+// slotOf returns the place of the cell itself.
+func (a *array) slotOf(c *Cell) (slot, bool) {
+	for i, probes := a.home(c.hash), uint64(0); probes <= a.mask; i, probes = (i+1)&a.mask, probes+1 {
+		b := &a.buckets[i]
+		for n := range b.cells {
+			if b.cells[n].Load() == c {
+				return slot{b, n}, true
+			}
+		}
+		if b.tags.Load()&helped == 0 {
+			break
+		}
+	}
+	return slot{}, false
+}
+
+// add puts a cell of a new key into a free place, of which there are some.
+func (a *array) add(c *Cell) {
+	for i := a.home(c.hash); ; i = (i + 1) & a.mask {
+		b := &a.buckets[i]
+		tags := b.tags.Load()
+		for n := range b.cells {
+			if tags>>(8*n)&0xff == 0 {
+				slot{b, n}.set(c)
+				a.cells.Add(1)
+				return
+			}
+		}
+		if tags&helped == 0 {
+			b.tags.Store(tags | helped)
+			a.full++
+		}
+	}
+}
+
+// Swap puts now, which may be nil, in the place of old, which is nil or in the table. The
+// hash of now is that of the key; its key must be set already, by SetKey.
+func (t *Table) Swap(old, now *Cell) {
+	if d := now.extra() - old.extra(); d != 0 {
+		t.extra.Add(d)
+	}
+	switch {
+	case old == nil && now == nil:
+		return
+	case old == nil:
+		t.insert(now)
+	case now == nil:
+		t.remove(old)
+	default:
+		t.replace(old, now)
+	}
+}
+
+// SetKey prepares a cell that is not published yet. cost is the memory of cell and value in bytes.
+func (c *Cell) SetKey(hash uint64, key string, cost int) {
+	c.hash, c.key = hash, key
+	c.cost = uint32(min(int64(cost)+int64(len(key))+slotCost+c.encodedBytes(), 1<<31))
+}
+
+// slotCost is about what a cell takes in the array, which is between a half and three quarters full.
+const slotCost = 16
+
+func (t *Table) insert(c *Cell) {
+	s := t.shard(c.hash)
+	if s.closed {
+		return
+	}
+	a := s.array.Load()
+	if a == nil || (a.cells.Load()+1)*4 > int64(len(a.buckets)*bucketCells*3) || a.full*2 > len(a.buckets) && len(a.buckets) > 1 {
+		a = s.grow(a)
+	}
+	a.add(c)
+	t.budget.used.Add(int64(c.cost))
+	t.note(s, nil, c)
+}
+
+func (t *Table) remove(c *Cell) {
+	s := t.shard(c.hash)
+	a := s.array.Load()
+	at, ok := a.slotOf(c)
+	if !ok {
+		panic("cache: removing a cell that is not in the table")
+	}
+	at.clear()
+	a.cells.Add(-1)
+	t.budget.used.Add(-int64(c.cost))
+	t.note(s, c, nil)
+}
+
+func (t *Table) replace(old, now *Cell) {
+	s := t.shard(old.hash)
+	at, ok := s.array.Load().slotOf(old)
+	if !ok {
+		panic("cache: replacing a cell that is not in the table")
+	}
+	at.bucket.cells[at.n].Store(now)
+	if d := int64(now.cost) - int64(old.cost); d != 0 {
+		t.budget.used.Add(d)
+	}
+	t.note(s, old, now)
+}
+
+// grow makes a larger array, or one of the same size when it is only that too many buckets have overflowed.
+func (s *shard) grow(old *array) *array {
+	n := 1
+	if old != nil {
+		n = len(old.buckets)
+		if (old.cells.Load()+1)*2 > int64(n*bucketCells) {
+			n *= 2
+		}
+	}
+	a := &array{mask: uint64(n - 1), buckets: make([]bucket, n)}
+	if old != nil {
+		for i := range old.buckets {
+			for j := range old.buckets[i].cells {
+				if c := old.buckets[i].cells[j].Load(); c != nil {
+					a.add(c)
+				}
+			}
+		}
+	}
+	s.hand = 0
+	s.array.Store(a)
+	return a
+}
+
+// note keeps the list of the dirty cells, and counts.
+func (t *Table) note(s *shard, old, now *Cell) {
+	had, has := old != nil && old.Dirty, now != nil && now.Dirty
+	if hadMemory, hasMemory := old != nil && old.Memory, now != nil && now.Memory; hadMemory != hasMemory {
+		if hasMemory {
+			t.memory.Add(1)
+		} else {
+			t.memory.Add(-1)
+		}
+	}
+	switch {
+	case had && has:
+		now.place = old.place
+		s.dirty[now.place] = now
+	case had:
+		s.dropDirty(old)
+		t.dirty.Add(-1)
+	case has:
+		now.place = uint32(len(s.dirty))
+		s.dirty = append(s.dirty, now)
+		t.dirty.Add(1)
+	}
+}
+
+func (s *shard) dropDirty(c *Cell) {
+	end := len(s.dirty) - 1
+	last := s.dirty[end]
+	s.dirty[c.place], last.place = last, c.place
+	s.dirty[end] = nil
+	s.dirty = s.dirty[:end]
+}
+
+// Written notes that the log has what a dirty cell had to tell. When the key was deleted, the
+// cell goes, and the caller takes the entry out of the index; otherwise the record is at address.
+func (t *Table) Written(c *Cell, address index.Address, weight, schema uint32) {
+	if c.Absent {
+		t.Swap(c, nil)
+		return
+	}
+	before := c.extra()
+	t.shard(c.hash).dropDirty(c)
+	t.dirty.Add(-1)
+	n := c.encodedBytes()
+	t.budget.used.Add(-n)
+	c.cost -= uint32(n)
+	c.Dirty, c.Encoded = false, nil
+	c.Address, c.Weight, c.Schema = address, weight, schema
+	t.extra.Add(c.extra() - before)
+}
+
+// Extra is the number of entries that the cells add to those in the index.
+func (t *Table) Extra() int { return int(t.extra.Load()) }
+
+// Dirty is the number of dirty cells.
+func (t *Table) Dirty() int { return int(t.dirty.Load()) }
+
+// Special is the number of cells that are dirty or for memory alone.
+func (t *Table) Special() int { return t.Dirty() + int(t.memory.Load()) }
+
+// Empty reports whether a shard has no cells. It needs no lock.
+func (t *Table) Empty(shard int) bool {
+	a := t.shards[shard].array.Load()
+	return a == nil || a.cells.Load() == 0
+}
+
+// DirtyIn returns those of one shard. The list changes when one of them is written.
+func (t *Table) DirtyIn(shard int) []*Cell { return t.shards[shard].dirty }
+
+// Each calls f for the cells of one shard.
+func (t *Table) Each(shard int, f func(*Cell)) {
+	a := t.shards[shard].array.Load()
+	if a == nil {
+		return
+	}
+	for i := range a.buckets {
+		for n := range a.buckets[i].cells {
+			if c := a.buckets[i].cells[n].Load(); c != nil {
+				f(c)
+			}
+		}
+	}
+}
+
+// evictSteps bounds the work of one call of Evict. A write adds one cell, and so many steps meet several.
+const evictSteps = 128
+
+// Evict moves the hand of a shard on, and takes out cells that nobody has read since
+// it last came by, until the budget is met.
+func (t *Table) Evict(shard int) {
+	s := &t.shards[shard]
+	a := s.array.Load()
+	if a == nil || a.cells.Load() == 0 {
+		return
+	}
+	slots := len(a.buckets) * bucketCells
+	for range min(2*slots, evictSteps) {
+		if !t.budget.Over() {
+			return
+		}
+		s.hand = (s.hand + 1) % slots
+		at := slot{&a.buckets[s.hand/bucketCells], s.hand % bucketCells}
+		c := at.load()
+		if c == nil || !c.evictable() || c.used.Swap(false) {
+			continue
+		}
+		at.clear()
+		a.cells.Add(-1)
+		t.budget.used.Add(-int64(c.cost))
+	}
+}
+
+// Close empties a shard, which takes no more cells: what they had to write is lost unless it
+// was written before.
+func (t *Table) Close(shard int) {
+	t.Each(shard, func(c *Cell) {
+		t.extra.Add(-c.extra())
+		t.budget.used.Add(-int64(c.cost))
+	})
+	s := &t.shards[shard]
+	t.dirty.Add(-int64(len(s.dirty)))
+	s.array.Store(nil)
+	s.dirty, s.closed = nil, true
+}
+
+// Closed reports whether the shard of the key was closed.
+func (t *Table) Closed(hash uint64) bool { return t.shard(hash).closed }

@@ -1,0 +1,344 @@
+package store
+
+import (
+	"errors"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+)
+
+// What memory knows of the entries of an open map, beside the log.
+//
+// A cell is clean, and then the log has all of it and it can be evicted; or dirty: an
+// asynchronous write that the log has yet to learn of; or for memory alone. The
+// state of a key changes only under its lock, in which the index is changed, too:
+//
+//   - Set and Delete of any durability put a cell in the place of the one before, or take it
+//     away. So a dirty one is gone with the next synchronous write of its key and can never land
+//     after it.
+//   - A value that was read from the log is published only if the index still has the
+//     address that it was read from, so no reader brings back what a writer has replaced.
+//   - Flushing appends what is dirty, many cells at a time, and makes it clean.
+//
+// The number of entries is that of the index, and what the cells add: one for each
+// entry that the log does not have, less one for each deletion that it has not.
+
+// Cells are the values in memory of one open map.
+type Cells struct {
+	owner  *Table
+	table  *cache.Table
+	budget *cache.Budget
+	encode Encode
+}
+
+// Encode appends the encoded value of a cell that holds it, and returns it with its schema number.
+type Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
+
+// Find returns what memory knows of a key: its cell, or nil. It takes no lock.
+func (c *Cells) Find(hash uint64, own string) *cache.Cell { return c.table.Find(hash, own) }
+
+// Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
+func (s *Store) Attach(t *Table, encode Encode) *Cells {
+	c := &Cells{owner: t, table: cache.New(&s.budget), budget: &s.budget, encode: encode}
+	t.cells.Store(c)
+	s.cellsMu.Lock()
+	defer s.cellsMu.Unlock()
+	list := append([]*Cells(nil), *s.attached.Load()...)
+	list = append(list, c)
+	s.attached.Store(&list)
+	return c
+}
+
+// Detach writes what is dirty to the log and takes the cells away. After an error, they
+// are gone nevertheless, and so is what was not written.
+func (s *Store) Detach(c *Cells) error {
+	var errs []error
+	for n := range cache.Shards {
+		mu := &s.keys[n]
+		mu.Lock()
+		if !s.closed { // else Close has done it
+			errs = append(errs, s.flushLocked(c, n))
+			c.table.Close(n)
+		}
+		mu.Unlock()
+	}
+	c.owner.cells.CompareAndSwap(c, nil)
+	s.forget(c)
+	return errors.Join(errs...)
+}
+
+func (s *Store) forget(c *Cells) {
+	s.cellsMu.Lock()
+	defer s.cellsMu.Unlock()
+	var list []*Cells
+	for _, other := range *s.attached.Load() {
+		if other != c {
+			list = append(list, other)
+		}
+	}
+	s.attached.Store(&list)
+}
+
+// postponeLocked makes the write one that the log is to learn of.
+func (s *Store) postponeLocked(now state, w *Write) error {
+	if now.cells == nil || now.cells.table.Closed(now.hash) {
+		return ErrClosed
+	}
+	if err := s.log.failure(); err != nil {
+		return err
+	}
+	switch {
+	case w.Delete && now.address == 0:
+		now.swap(nil)
+		return nil
+	case w.Delete && now.cell != nil && now.cell.Absent && now.cell.Dirty:
+		return nil
+	case w.Delete:
+		w.Cell = &cache.Cell{Absent: true}
+	case w.Value != nil:
+		w.Cell.Encoded = &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema}
+	}
+	w.Cell.Dirty = true
+	w.Cell.Address, w.Cell.Weight = now.address, uint32(now.bytes)
+	now.setKey(w)
+	now.swap(w.Cell)
+	s.log.touched()
+	return nil
+}
+
+// rememberLocked makes the write one for memory alone. What is dirty goes to the log before
+// it, for it was acknowledged as what the log will have.
+func (s *Store) rememberLocked(now state, w *Write) error {
+	if now.cells == nil || now.cells.table.Closed(now.hash) {
+		return ErrClosed
+	}
+	if now.cell != nil && now.cell.Dirty {
+		c, deleted := now.cell, now.cell.Absent
+		if err := s.writeLocked(now.cells, []*cache.Cell{c}); err != nil {
+			return err
+		}
+		if now.hit = (hit{c.Address, int64(c.Weight)}); deleted {
+			now.cell, now.hit = nil, hit{}
+		}
+	}
+	if w.Delete {
+		if now.address == 0 {
+			now.swap(nil)
+			return nil
+		}
+		w.Cell = &cache.Cell{Absent: true}
+	}
+	w.Cell.Memory = true
+	w.Cell.Address, w.Cell.Weight = now.address, uint32(now.bytes)
+	now.setKey(w)
+	now.swap(w.Cell)
+	return nil
+}
+
+// makeRoomLocked writes what is dirty in the shard of a key. An asynchronous write is refused when that
+// is not possible, or memory would grow for as long as a disk is full.
+func (s *Store) makeRoomLocked(t *Table, hash uint64) error {
+	if c := t.cells.Load(); c != nil {
+		return s.flushLocked(c, int(hash%cache.Shards))
+	}
+	return nil
+}
+
+// flushBatch is how many cells are written in one append, and flushBytes after how many
+// bytes no more are added.
+const (
+	flushBatch = 64
+	flushBytes = 256 << 10
+)
+
+// flushLocked writes the dirty cells of a shard, whose lock the caller holds.
+func (s *Store) flushLocked(c *Cells, shard int) error {
+	var batch [flushBatch]*cache.Cell
+	var errs []error
+	for {
+		n := copy(batch[:], c.table.DirtyIn(shard))
+		if n == 0 {
+			return errors.Join(errs...)
+		}
+		err := s.writeLocked(c, batch[:n])
+		var lost *lostError
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if err != nil && !errors.As(err, &lost) {
+			return errors.Join(errs...)
+		}
+	}
+}
+
+// lostError is an asynchronous write that turned out to be none that can be stored. Memory has
+// forgotten it.
+type lostError struct{ error }
+
+func (e *lostError) Unwrap() error { return e.error }
+
+// writeLocked writes dirty cells of one shard to the log. On error none, or the first few, are clean.
+func (s *Store) writeLocked(c *Cells, cells []*cache.Cell) error {
+	arena := scratch.Get().(*[]byte)
+	defer func() {
+		if cap(*arena) <= 2*flushBytes {
+			scratch.Put(arena)
+		}
+	}()
+	for len(cells) > 0 {
+		var recs [flushBatch]pending
+		var list [flushBatch]*pending
+		n := 0
+		*arena = (*arena)[:0]
+		for n < len(cells) && (n == 0 || len(*arena) < flushBytes) {
+			if err := s.recordOf(&recs[n], c, cells[n], arena); err != nil {
+				return err
+			}
+			list[n] = &recs[n]
+			n++
+		}
+		if err := s.appendFor(c.owner, list[:n]...); err != nil {
+			return err
+		}
+		for i, cell := range cells[:n] {
+			c.written(s, cell, &recs[i])
+		}
+		cells = cells[n:]
+	}
+	return nil
+}
+
+// recordOf makes p the record of a dirty cell. Key and value are put into the arena.
+func (s *Store) recordOf(p *pending, c *Cells, cell *cache.Cell, arena *[]byte) error {
+	start := len(*arena)
+	b := append(append(append(*arena, c.owner.name...), ':'), cell.Key()...)
+	key := b[start:len(b):len(b)]
+	*p = pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: key}
+	switch {
+	case cell.Absent:
+		p.Op = record.Delete
+	case cell.Encoded != nil:
+		p.value, p.Schema = cell.Encoded.Value, cell.Encoded.Schema
+	default:
+		var err error
+		start := len(b)
+		if b, p.Schema, err = c.encode(b, cell); err == nil {
+			p.value = b[start:len(b):len(b)]
+			err = checkValue(p.value)
+		}
+		if err != nil {
+			c.table.Swap(cell, nil) // it can be written neither now nor later
+			return &lostError{err}
+		}
+	}
+	*arena = b
+	return s.appendParts(p, s.log.reserve, s.log.appendOne)
+}
+
+// written enters in the index what a dirty cell has become in the log, and makes the cell clean.
+func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
+	old := hit{cell.Address, int64(cell.Weight)}
+	if cell.Absent {
+		c.owner.remove(cell.Hash(), old)
+		c.table.Written(cell, 0, 0, 0)
+		return
+	}
+	now := s.hitOf(p.address, &p.Head)
+	c.owner.place(cell.Hash(), old, now)
+	c.table.Written(cell, now.address, uint32(now.bytes), uint32(p.Schema))
+}
+
+// Flush writes everything that is dirty to the log: that of one map, or with nil of all.
+func (s *Store) Flush(only *Cells) error {
+	var errs []error
+	for _, c := range *s.attached.Load() {
+		if only == nil || c == only {
+			errs = append(errs, s.flush(c))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) flush(c *Cells) error {
+	for n := 0; n < cache.Shards && c.table.Dirty() > 0; n++ {
+		mu := &s.keys[n]
+		mu.Lock()
+		var err error
+		if s.closed {
+			err = ErrClosed
+		} else {
+			err = s.flushLocked(c, n)
+		}
+		mu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// flushPeriodically is Flush for the log's keeper. It reports whether to try again after
+// the next interval; the reason is told once.
+func (s *Store) flushPeriodically() (again bool) {
+	err := s.Flush(nil)
+	switch {
+	case err == nil || errors.Is(err, ErrClosed):
+		s.flushTold = ""
+		return false
+	case err.Error() != s.flushTold:
+		s.flushTold = err.Error()
+		s.log.reportError("writing what was set asynchronously", err)
+	}
+	return true
+}
+
+// relieve brings the memory of the cells back within the budget, as far as they can be
+// evicted. It begins with the shards that it has not come by for the longest time.
+func (s *Store) relieve() {
+	stuck := s.stuck.Load()
+	if used := s.budget.Used(); stuck > 0 && used >= stuck && used < stuck+stuck/64+4096 {
+		return // what is there must stay, as of late
+	}
+	for _, c := range *s.attached.Load() {
+		for range cache.Shards {
+			if !s.budget.Over() {
+				s.stuck.Store(0)
+				return
+			}
+			shard := int(s.turn.Add(1) % cache.Shards)
+			if c.table.Empty(shard) {
+				continue
+			}
+			mu := &s.keys[shard]
+			mu.Lock()
+			c.table.Evict(shard)
+			mu.Unlock()
+		}
+	}
+	s.stuck.Store(s.budget.Used())
+}
+
+// Publish puts a cell with the value that was read from the log where readers find it, unless
+// the key has been written meanwhile. cost is that of Write.
+func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache.Cell, cost int) {
+	now := state{hash: hash, own: view(key[c.owner.prefix:]), cells: c}
+	mu := s.lockOf(hash)
+	mu.Lock()
+	now.cell = c.table.Find(hash, now.own)
+	if now.cell != nil && (now.cell.Holds || now.cell.Dirty || now.cell.Memory || now.cell.Address != e.address) ||
+		now.cell == nil && !c.owner.index.Has(hash, e.address) {
+		mu.Unlock()
+		return
+	}
+	w := Write{Schema: e.Schema, Cell: cell, Cost: cost}
+	if cell = now.fill(&w, e.hit); cell != nil {
+		now.swap(cell)
+	}
+	mu.Unlock()
+	if s.budget.Over() {
+		s.relieve()
+	}
+}
+
+// Admits reports whether a value that was read should get a cell.
+func (c *Cells) Admits(hash uint64, cost int) bool { return c.budget.Admit(hash, cost) }
