@@ -63,7 +63,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 func open(dir string, c config) (*DB, error) {
 	s, err := store.Open(dir, store.Options{
 		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly,
-		SyncInterval: c.syncInterval, SegmentBytes: c.segmentBytes, OnError: c.onError, Inline: c.inline,
+		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, OnError: c.onError, Inline: c.inline,
 	})
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys,
 func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
-		Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes}
+		Segments: s.Segments, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes}
 }
 
 // MapInfo is a map that the store knows.

@@ -190,12 +190,12 @@ func (m *Map[K, V]) encodeKey(buf *buffer, key K) error {
 // before Set returns; the caller may change what it points to afterwards. When it
 // returns an error the map is as it was, unless the error is ErrReadOnly after an
 // I/O failure: then the outcome is known when the store is opened again.
-func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, &v, store.Process) }
+func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, store.Process) }
 
 // SetFSync is Set that survives a power cut when it returns nil. Concurrent callers
 // share the cost of a sync. The value is visible before it is durable. When the sync
 // fails, the outcome is unknown and the store refuses further writes.
-func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, &v, store.Power) }
+func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, store.Power) }
 
 // SetAsync is Set that returns before the log has the value: it is visible at once, and in the
 // log within the sync interval, or after Sync, FSyncAll or Close. Of several such writes of one key
@@ -203,15 +203,15 @@ func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, &v, store.Pow
 // lost, and the entry is as it was before them; an older value never replaces a newer one.
 // What can be said of the value at once, such as that it cannot be encoded, is; an error that shows later
 // goes to the error handler, and Sync, FSyncAll and Close return it.
-func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, &v, store.Async) }
+func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, store.Async) }
 
 // SetInMemory puts v in the place of the entry's value until the next write to the key of any other kind, or
 // until Close: Get, Load, All and Update of this map show it, and nothing else does. It
 // is for what can be computed again, such as fields that are not stored. The log is not
 // touched; v is kept as it is, shared with those who read it, and not given up for lack of memory.
-func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, &v, store.Memory) }
+func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, store.Memory) }
 
-func (m *Map[K, V]) set(key K, v *V, d store.Durability) error {
+func (m *Map[K, V]) set(key K, v V, d store.Durability) error {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
@@ -226,23 +226,20 @@ func (m *Map[K, V]) set(key K, v *V, d store.Durability) error {
 }
 
 // fill encodes the value of a write, and makes the cell that memory will have of it.
-func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v *V) error {
-	c := &cell[V]{}
+func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
+	c := &cell[V]{value: v}
 	w.Cell = &c.Cell
-	if c.Holds = m.flat || w.Durability == store.Memory; c.Holds {
-		c.value = *v
-	}
-	var err error
+	c.Holds = m.flat || w.Durability == store.Memory
 	switch {
 	case w.Durability == store.Memory:
-		w.Cost = m.cost(0)
-		return nil
 	case w.Durability == store.Async && m.values.never:
-		w.Cost = m.cost(0)
 		_, err = m.values.schema() // which the log has to know by then
-		return err
+	default:
+		w.Value, w.Schema, err = m.values.encode(buf, w.Key, &c.value)
 	}
-	w.Value, w.Schema, err = m.values.encode(buf, w.Key, v)
+	if !c.Holds {
+		c.value = *new(V) // the caller may change what it points to
+	}
 	w.Cost = m.cost(len(w.Value))
 	return err
 }

@@ -29,6 +29,7 @@ type MapOption interface {
 type config struct {
 	readOnly     bool
 	syncInterval time.Duration
+	maxMemory    int64
 	onError      func(error)
 	maps         mapConfig
 
@@ -68,6 +69,8 @@ func newConfig(opts []Option) (config, error) {
 	switch {
 	case c.syncInterval <= 0:
 		return c, fmt.Errorf("copal: a sync interval of %v; it must be positive", c.syncInterval)
+	case c.maxMemory < 0:
+		return c, fmt.Errorf("copal: MaxMemory(%d)", c.maxMemory)
 	case c.maps.codec == nil:
 		return c, fmt.Errorf("%w: WithCodec(nil)", ErrType)
 	case c.onError == nil:
@@ -82,6 +85,15 @@ func newConfig(opts []Option) (config, error) {
 // of many minutes even, spares the disk. d must be positive.
 func SyncInterval(d time.Duration) Option {
 	return storeOption(func(c *config) { c.syncInterval = d })
+}
+
+// MaxMemory bounds the memory of the store: of the index, of the values that are kept decoded and
+// of those that are yet to be written. The index comes first, at about 16 bytes for a key; values get
+// what is left, and the least used go. Values of SetInMemory count and do not
+// go. The default, for which 0 stands, is a quarter of the memory of the machine, or of the control group that the
+// process runs in. A small store needs no more than it holds; with little, reads come from the log.
+func MaxMemory(bytes int64) Option {
+	return storeOption(func(c *config) { c.maxMemory = bytes })
 }
 
 // ReadOnly opens an existing store for reading, beside a process that writes or

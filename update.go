@@ -82,7 +82,7 @@ func (m *Map[K, V]) decide(buf *buffer, found store.Found, f func(*Update[V]), w
 	f(&u)
 	switch u.decision {
 	case put:
-		err = m.fill(buf, w, &u.Value)
+		err = m.fill(buf, w, u.Value)
 		return u.Value, true, true, err
 	case remove:
 		w.Delete = true

@@ -160,13 +160,11 @@ func (s *Store) flushLocked(c *Cells, shard int) error {
 		if n == 0 {
 			return errors.Join(errs...)
 		}
-		err := s.writeLocked(c, batch[:n])
-		var lost *lostError
-		if err != nil {
+		if err := s.writeLocked(c, batch[:n]); err != nil {
 			errs = append(errs, err)
-		}
-		if err != nil && !errors.As(err, &lost) {
-			return errors.Join(errs...)
+			if lost := (*lostError)(nil); !errors.As(err, &lost) {
+				return errors.Join(errs...)
+			}
 		}
 	}
 }
@@ -280,6 +278,7 @@ func (s *Store) flush(c *Cells) error {
 // flushPeriodically is Flush for the log's keeper. It reports whether to try again after
 // the next interval; the reason is told once.
 func (s *Store) flushPeriodically() (again bool) {
+	s.setBudget()
 	err := s.Flush(nil)
 	switch {
 	case err == nil || errors.Is(err, ErrClosed):
@@ -290,6 +289,19 @@ func (s *Store) flushPeriodically() (again bool) {
 		s.log.reportError("writing what was set asynchronously", err)
 	}
 	return true
+}
+
+// setBudget leaves to the cells what the index does not take of MaxMemory.
+func (s *Store) setBudget() {
+	s.life.RLock()
+	defer s.life.RUnlock()
+	taken := int64(0)
+	for _, sp := range s.spaces {
+		for _, t := range append(sp.tables(), sp.elements) {
+			taken += t.index.Bytes()
+		}
+	}
+	s.budget.SetLimit(max(s.opts.MaxMemory-taken, 0))
 }
 
 // relieve brings the memory of the cells back within the budget, as far as they can be

@@ -7,6 +7,7 @@ type Stats struct {
 	LiveBytes  int64
 	LogBytes   int64
 	IndexBytes int64
+	CacheBytes int64
 	Segments   int
 	TornBytes  int64
 }
@@ -15,7 +16,7 @@ type Stats struct {
 func (s *Store) Stats() Stats {
 	s.life.RLock()
 	defer s.life.RUnlock()
-	st := Stats{Records: s.log.records.Load(), LiveBytes: s.live.Load(), TornBytes: s.torn}
+	st := Stats{Records: s.log.records.Load(), LiveBytes: s.live.Load(), TornBytes: s.torn, CacheBytes: s.budget.Used()}
 	for _, sp := range s.spaces {
 		for _, t := range sp.tables() {
 			st.Keys += int64(t.Len())

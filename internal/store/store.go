@@ -27,6 +27,7 @@ import (
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/sysmem"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -128,6 +129,9 @@ func (o Options) withDefaults() Options {
 	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = defaultSegmentBytes
 	}
+	if o.MaxMemory <= 0 {
+		o.MaxMemory = sysmem.Total() / 4
+	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
@@ -168,6 +172,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	if err := s.recover(); err != nil {
 		return nil, err
 	}
+	s.setBudget()
 	if !opts.ReadOnly && !opts.Inline {
 		s.stop, s.stopped = make(chan struct{}), make(chan struct{})
 		go func() {

@@ -249,24 +249,23 @@ func (now *state) setKey(w *Write) {
 	w.Cell.SetKey(now.hash, key, w.Cost)
 }
 
-// appendFor appends a record to the log, and before it, once in the life of a map,
-// the record that declares the map.
+// appendFor appends records to the log, and before them, once in the life of a map, the one
+// that declares the map. When only that is written, nothing has happened yet.
 func (s *Store) appendFor(t *Table, recs ...*pending) error {
+	if t.name != "" && !t.declared.Load() {
+		declaration := &pending{
+			Head: record.Head{Op: record.Set, Kind: record.System},
+			key:  []byte(mapPrefix + t.name), value: []byte("{}"),
+		}
+		if err := s.log.append(declaration); err != nil {
+			return err
+		}
+		t.declared.Store(true)
+	}
 	for _, p := range recs {
 		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
 	}
-	if t.name == "" || t.declared.Load() {
-		return s.log.append(recs...)
-	}
-	declaration := &pending{
-		Head: record.Head{Op: record.Set, Kind: record.System},
-		key:  []byte(mapPrefix + t.name), value: []byte("{}"),
-	}
-	if err := s.log.append(append([]*pending{declaration}, recs...)...); err != nil {
-		return err
-	}
-	t.declared.Store(true)
-	return nil
+	return s.log.append(recs...)
 }
 
 // view is b as a string, for as long as b does not change.

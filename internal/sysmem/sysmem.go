@@ -1,0 +1,17 @@
+// Package sysmem tells how much memory this process may count on.
+package sysmem
+
+import "math"
+
+// unknown is assumed where the platform does not tell.
+const unknown = 4 << 30
+
+// Total is the memory of the machine in bytes, or of the control group that the process
+// runs in when that is less.
+func Total() int64 {
+	total := min(machine(), group())
+	if total <= 0 || total == math.MaxInt64 {
+		return unknown
+	}
+	return total
+}

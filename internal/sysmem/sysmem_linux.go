@@ -1,0 +1,62 @@
+package sysmem
+
+import (
+	"bufio"
+	"math"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+func machine() int64 {
+	var info syscall.Sysinfo_t
+	if syscall.Sysinfo(&info) != nil {
+		return math.MaxInt64
+	}
+	return int64(uint64(info.Totalram) * uint64(info.Unit))
+}
+
+// group is the least limit of the control groups of the process and of those above them. In a container the
+// path that the kernel tells may not be there; then the root, as seen from inside, is the container's.
+func group() int64 {
+	f, err := os.Open("/proc/self/cgroup")
+	if err != nil {
+		return math.MaxInt64
+	}
+	defer f.Close()
+	limit := int64(math.MaxInt64)
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		parts := strings.SplitN(lines.Text(), ":", 3)
+		if len(parts) != 3 {
+			continue
+		}
+		root, name := "/sys/fs/cgroup", "memory.max"
+		if parts[1] != "" { // version 1, one tree for each controller
+			root, name = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+			if !strings.Contains(","+parts[1]+",", ",memory,") {
+				continue
+			}
+		}
+		for dir := path.Clean("/" + parts[2]); ; dir = path.Dir(dir) {
+			limit = min(limit, readLimit(root+dir+"/"+name))
+			if dir == "/" {
+				break
+			}
+		}
+	}
+	return limit
+}
+
+func readLimit(file string) int64 {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return math.MaxInt64
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || n <= 0 { // "max"
+		return math.MaxInt64
+	}
+	return n
+}
