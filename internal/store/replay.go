@@ -33,7 +33,7 @@ func (s *Store) replay(e entry, a Address) error {
 	case err != nil:
 		return err
 	case e.Op == record.Set:
-		t.place(hash, old, existed, hit{address: a, bytes: s.weight(&e.Head)})
+		t.place(hash, old, existed, hit{address: a, bytes: s.weight(&e.Head), schema: e.Schema})
 	case existed:
 		t.remove(hash, old)
 	}
@@ -49,7 +49,7 @@ func (s *Store) replayRange(tables []*Table, prefix []byte) error {
 				return err
 			}
 			if bytes.HasPrefix(e.key, prefix) {
-				t.remove(hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)})
+				t.remove(hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head), schema: e.Schema})
 			}
 		}
 	}

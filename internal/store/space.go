@@ -91,7 +91,7 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 				return nil, err
 			}
 			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
-				moves = append(moves, move{hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head)}})
+				moves = append(moves, move{hashOf(e.key), hit{address: a, bytes: s.weight(&e.Head), schema: e.Schema}})
 			}
 		}
 	}

@@ -16,6 +16,7 @@ type Table struct {
 	name  string // escaped; the keys begin with it and a colon. Not used by the raw table
 	index index.Table
 
+	schemas  liveSchemas
 	declared atomic.Bool // a system record in the log says that this map exists
 }
 
@@ -30,6 +31,7 @@ func hashOf(key []byte) uint64 { return maphash.Bytes(hashSeed, key) }
 type hit struct {
 	address Address
 	bytes   int64 // what the entry takes in the log
+	schema  uint64
 	head    record.Head
 }
 
@@ -42,7 +44,7 @@ func (t *Table) find(hash uint64, key []byte) (h hit, ok bool, err error) {
 			return hit{}, false, err
 		}
 		if same {
-			return hit{address: a, bytes: t.store.weight(&head), head: head}, true, nil
+			return hit{address: a, bytes: t.store.weight(&head), schema: head.Schema, head: head}, true, nil
 		}
 	}
 	return hit{}, false, nil
@@ -82,16 +84,19 @@ func (t *Table) place(hash uint64, old hit, existed bool, now hit) {
 	if existed {
 		t.index.Replace(hash, old.address, now.address)
 		t.store.live.Add(now.bytes - old.bytes)
+		t.schemas.replace(old.schema, now.schema)
 		return
 	}
 	t.index.Insert(hash, now.address)
 	t.store.live.Add(now.bytes)
+	t.schemas.add(now.schema, 1)
 }
 
 // remove takes the entry out.
 func (t *Table) remove(hash uint64, old hit) {
 	t.index.Remove(hash, old.address)
 	t.store.live.Add(-old.bytes)
+	t.schemas.add(old.schema, -1)
 }
 
 // addresses yields the address of every entry. Entries that stay throughout are

@@ -97,7 +97,7 @@ func (s *Store) commit(t *Table, p *pending, version *uint64) (seq uint64, exist
 	if p.Op == record.Delete {
 		t.remove(hash, old)
 	} else {
-		t.place(hash, old, existed, hit{address: p.address, bytes: s.weight(&p.Head)})
+		t.place(hash, old, existed, hit{address: p.address, bytes: s.weight(&p.Head), schema: p.Schema})
 	}
 	return p.Seq, existed, nil
 }
