@@ -36,6 +36,14 @@ type Map[K comparable, V any] struct {
 // NaN and NaN. Values are what the codec can keep exactly; see package codec. For
 // other types the error is ErrType.
 //
+// The values that the map has must fit V: for each schema under which it has entries,
+// OpenMap compares the fields with those of V, without reading a value. The error is
+// ErrType, and names the field, when no value of a schema can be a V; so it is when they were written
+// by a codec that is neither the map's nor one of package codec. Nothing is changed
+// then: open the map with the type and the codec that wrote it, or delete or overwrite the
+// entries as raw ones. A number too large for the field that it is now, or a nil that is no pointer
+// any more, concerns one value, and is ErrType when that is read; so is raw text that is no V.
+//
 // Opening a map that is open returns the same *Map when the types and the codec are
 // the same, and ErrType otherwise.
 func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[K, V], error) {
@@ -80,6 +88,9 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	}
 	table, err := db.store.Map(name)
 	if err != nil {
+		return nil, err
+	}
+	if err := values.fit(name, table); err != nil {
 		return nil, err
 	}
 	prefix := append(keycodec.AppendName(nil, name), ':')

@@ -94,6 +94,21 @@ func (t *typed) decode(key []byte, e store.Entry, v any) error {
 	return nil
 }
 
+// fit checks for each schema under which the table of map name has entries that a value
+// of it can be decoded. Whether every one can, only reading it shows; of raw bytes,
+// schema 0, nothing is known before.
+func (t *typed) fit(name string, table *store.Table) error {
+	for _, number := range table.Schemas() {
+		if number == 0 {
+			continue
+		}
+		if _, err := t.decoder(number); err != nil {
+			return typeError(err, "map %q has values of schema %d, written as %s, which do not fit %v", name, number, t.describe(number), t.goval)
+		}
+	}
+	return nil
+}
+
 func (t *typed) decoder(number uint64) (codec.Decoder, error) {
 	if d, ok := t.decoders.Load(number); ok {
 		return d.(codec.Decoder), nil

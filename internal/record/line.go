@@ -44,7 +44,7 @@ func Unseal(text []byte, what string) (string, error) {
 	if n <= len(prefix) || text[len(text)-1] != '\n' || text[n-1] != ' ' {
 		return "", ErrShort
 	}
-	if want, ok := parseCRC(text[n:]); !ok || crc32.Checksum(text[:n], castagnoli) != want {
+	if !isCRC(text[n:], crc32.Checksum(text[:n], castagnoli)) {
 		return "", ErrChecksum
 	}
 	body := string(text[len(prefix) : n-1])

@@ -40,8 +40,7 @@ func (s Salt) Verify(b []byte, offset int64, h *Head, head int) (key, value []by
 	if len(b) != h.Length(head) {
 		return nil, nil, ErrShort
 	}
-	want, ok := parseCRC(b)
-	if !ok || s.checksum(b, offset) != want {
+	if len(b) < 8 || !isCRC(b, s.checksum(b, offset)) {
 		return nil, nil, ErrChecksum
 	}
 	key, value = b[head:head+h.KeyBytes:head+h.KeyBytes], b[head+h.KeyBytes+1:len(b)-1:len(b)-1]
@@ -107,9 +106,14 @@ func (c *cursor) space() {
 	c.i++
 }
 
+// crc passes over the digits of the checksum.
 func (c *cursor) crc() {
-	for range 8 {
-		if v := unhex[c.peek()]; v > 15 {
+	if b := c.b; len(b) >= 8 && unhex[b[0]]|unhex[b[1]]|unhex[b[2]]|unhex[b[3]]|unhex[b[4]]|unhex[b[5]]|unhex[b[6]]|unhex[b[7]] <= 15 {
+		c.i = 8
+		return
+	}
+	for c.i < 8 {
+		if unhex[c.peek()] > 15 {
 			c.fail(ErrSyntax)
 			return
 		}
@@ -134,22 +138,28 @@ func (c *cursor) field() uint64 {
 }
 
 // hex reads a number in its one spelling.
-func (c *cursor) hex() uint64 {
-	start, v := c.i, uint64(0)
-	for {
-		d := unhex[c.peek()]
-		if c.err != nil || d > 15 {
+func (c *cursor) hex() (v uint64) {
+	if c.err != nil {
+		return 0
+	}
+	number := c.b[c.i:]
+	n := 0
+	for _, b := range number {
+		d := unhex[b]
+		if d > 15 {
 			break
 		}
 		v = v<<4 | uint64(d)
-		c.i++
+		n++
 	}
-	n := c.i - start
-	if n == 0 || n > 16 || n > 1 && c.b[start] == '0' {
-		c.fail(ErrSyntax)
-		if n > 16 || n > 1 && c.b[start] == '0' {
-			c.err = ErrSyntax // even when the bytes end here
-		}
+	c.i += n
+	switch {
+	case n > 16 || n > 1 && number[0] == '0':
+		c.err = ErrSyntax // even when the bytes end here
+	case n == len(number):
+		c.err = ErrShort
+	case n == 0:
+		c.err = ErrSyntax
 	}
 	return v
 }
@@ -220,29 +230,4 @@ func (c *cursor) text() string {
 		return ""
 	}
 	return string(c.b[start:c.i])
-}
-
-// unhex maps a lower-case hexadecimal digit to its value and all else to 0xff.
-var unhex = func() (t [256]byte) {
-	for i := range t {
-		t[i] = 0xff
-	}
-	for i := range digits {
-		t[digits[i]] = byte(i)
-	}
-	return t
-}()
-
-func parseCRC(b []byte) (uint32, bool) {
-	if len(b) < 8 {
-		return 0, false
-	}
-	var v uint32
-	for _, d := range b[:8] {
-		if unhex[d] > 15 {
-			return 0, false
-		}
-		v = v<<4 | uint32(unhex[d])
-	}
-	return v, true
 }

@@ -26,8 +26,7 @@ package record
 
 import (
 	"errors"
-	"hash/crc32"
-	"math/bits"
+	"slices"
 )
 
 // Op is what a record does.
@@ -99,41 +98,25 @@ type Head struct {
 	ValueBytes int
 }
 
-// A Salt makes the checksums of a segment its own: a record of another segment,
-// or of another offset of the same one, is no record.
-type Salt uint64
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
-// seed is the checksum's state before the first byte of a record at offset: that of
-// the sixteen bytes of salt and offset, most significant first. (Not a slice handed to
-// crc32.Update, which would move it to the heap.)
-func (s Salt) seed(offset int64) uint32 {
-	crc := ^uint32(0)
-	for shift := 56; shift >= 0; shift -= 8 {
-		crc = castagnoli[byte(crc)^byte(s>>shift)] ^ crc>>8
-	}
-	for shift := 56; shift >= 0; shift -= 8 {
-		crc = castagnoli[byte(crc)^byte(offset>>shift)] ^ crc>>8
-	}
-	return ^crc
-}
-
 // Append appends to dst the record that stands at offset in a segment of this salt.
 // It sets the lengths from key and value; both must be within the limits, and the
 // head well-formed: it panics otherwise, for callers check what users give them.
+// What dst has room for beyond its length may be overwritten.
 func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byte {
 	if len(key) > MaxKeyBytes || len(value) > MaxInlineBytes || len(h.Type) > maxTextAttr {
 		panic("record: a length beyond the format's limits")
 	}
 	start := len(dst)
+	dst = slices.Grow(dst, maxNumbers+len(h.Type)+len(h.Other)+len(key)+len(value))
 	dst = append(dst, "00000000 "...)
 	dst = append(dst, byte(h.Op), byte(h.Kind))
 	dst = appendField(dst, h.Space)
 	dst = appendField(dst, h.Schema)
 	dst = appendField(dst, h.Seq)
 	dst = appendField(dst, h.Time)
-	dst = h.appendAttributes(dst)
+	if h.hasAttributes() {
+		dst = h.appendAttributes(dst)
+	}
 	dst = appendField(dst, uint64(len(key)))
 	dst = appendField(dst, uint64(len(value)))
 	dst = append(dst, ' ')
@@ -141,13 +124,18 @@ func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byt
 	dst = append(dst, ' ')
 	dst = append(dst, value...)
 	dst = append(dst, '\n')
-	putCRC(dst[start:], s.checksum(dst[start:], offset))
+	s.seal(dst[start:], offset)
 	return dst
 }
 
-// checksum is that of the record b, which begins with the place for it.
-func (s Salt) checksum(b []byte, offset int64) uint32 {
-	return crc32.Update(s.seed(offset), castagnoli, b[8:])
+// maxNumbers bounds the length of a record without its texts: the checksum, operation
+// and kind, six numbers, six attributes, the tag of a type, what stands about the key,
+// and the room that the last number takes while it is written.
+const maxNumbers = 8 + 3 + 6*(1+maxHex) + 6*(2+maxHex) + 2 + 3 + maxHex
+
+// hasAttributes reports whether there are any; most records have none.
+func (h *Head) hasAttributes() bool {
+	return h.Op == Part || h.Group|h.Large|h.Replay|h.Expiry != 0 || h.Type != "" || h.Other != ""
 }
 
 // appendAttributes writes the attributes in the order of their tags.
@@ -188,21 +176,3 @@ func appendAttribute(dst []byte, tag byte, v uint64) []byte {
 }
 
 func appendField(dst []byte, v uint64) []byte { return appendHex(append(dst, ' '), v) }
-
-const digits = "0123456789abcdef"
-
-func appendHex(dst []byte, v uint64) []byte {
-	if v < 16 {
-		return append(dst, digits[v])
-	}
-	for shift := (bits.Len64(v) - 1) &^ 3; shift >= 0; shift -= 4 {
-		dst = append(dst, digits[v>>uint(shift)&15])
-	}
-	return dst
-}
-
-func putCRC(dst []byte, crc uint32) {
-	for i := range 8 {
-		dst[i] = digits[crc>>(28-4*i)&15]
-	}
-}

@@ -2,11 +2,15 @@ package record
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
+	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -158,6 +162,48 @@ func seal(text string, offset int64) []byte {
 	b := []byte("00000000" + text + "\n")
 	putCRC(b, testSalt.checksum(b, offset))
 	return b
+}
+
+// TestChecksum: it is that of sixteen bytes of salt and offset, and the record behind its digits.
+func TestChecksum(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for range 1000 {
+		salt, offset, h := Salt(rng.Uint64()), int64(rng.Uint64()>>1>>rng.IntN(63)), Head{Op: Set, Kind: Value}
+		b := salt.Append(nil, offset, &h, []byte("key"), make([]byte, rng.IntN(100)))
+		text := binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(salt)), uint64(offset))
+		crc := crc32.Checksum(append(text, b[8:]...), castagnoli)
+		if want := fmt.Sprintf("%08x", crc); string(b[:8]) != want || salt.checksum(b, offset) != crc {
+			t.Fatalf("salt %x, offset %x: %q, want %s", salt, offset, b, want)
+		}
+	}
+}
+
+// TestLongestNumbers: a record whose every number is the largest fits into what Append makes room for.
+func TestLongestNumbers(t *testing.T) {
+	all := ^uint64(0)
+	h := Head{Op: Part, Kind: Value, Space: all, Schema: all, Seq: all, Time: all,
+		Group: all, Index: all, Large: all, Replay: all, Owner: all, Expiry: all, Type: "a", Other: " z1"}
+	key, value := make([]byte, MaxKeyBytes), make([]byte, MaxInlineBytes)
+	b := testSalt.Append(nil, 77, &h, key, value)
+	if got, most := len(b)-len(h.Type)-len(h.Other)-len(key)-len(value)+maxHex, maxNumbers; got > most {
+		t.Errorf("%d bytes beside the texts, room for %d", got, most)
+	}
+	got, _, _, err := read(b, testSalt, 77)
+	h.KeyBytes, h.ValueBytes = len(key), len(value)
+	if err != nil || got != h {
+		t.Errorf("read back %+v, %v", got, err)
+	}
+}
+
+// TestHex writes every number of digits as the standard library does.
+func TestHex(t *testing.T) {
+	for shift := range 64 {
+		for _, v := range []uint64{1 << shift, 1<<shift - 1, 0x123456789abcdef0 >> shift, 0xfedcba9876543210 >> shift} {
+			if got, want := appendHex(make([]byte, 0, maxHex), v), strconv.FormatUint(v, 16); string(got) != want {
+				t.Errorf("%q, want %q", got, want)
+			}
+		}
+	}
 }
 
 // TestOnlyOneSpelling gives records with a valid checksum that no writer makes.
@@ -334,25 +380,32 @@ func TestRandomRecords(t *testing.T) {
 	}
 }
 
+// benchmarked is a record as most maps have them: late in a long log, the value short.
+var benchmarked = struct {
+	head       Head
+	key, value []byte
+}{Head{Op: Set, Kind: Value, Schema: 3, Seq: 0x1c9a3e, Time: 0x5a38d2e}, []byte("users:alice@example.org"), []byte(`{"Name":"Alice","Age":28,"x":1}`)}
+
+const benchmarkedOffset = 0x2f3a91c
+
 func BenchmarkAppend(b *testing.B) {
-	x := examples[0]
-	key, value := []byte(x.key), bytes.Repeat([]byte("x"), 100)
-	buf := make([]byte, 0, 256)
+	x := &benchmarked
+	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = testSalt.Append(buf[:0], 4096, &x.head, key, value)
+		buf = testSalt.Append(buf[:0], benchmarkedOffset, &x.head, x.key, x.value)
 	}
 	b.SetBytes(int64(len(buf)))
 }
 
 func BenchmarkParseVerify(b *testing.B) {
-	x := examples[0]
-	buf := testSalt.Append(nil, 4096, &x.head, []byte(x.key), bytes.Repeat([]byte("x"), 100))
+	x := &benchmarked
+	buf := testSalt.Append(nil, benchmarkedOffset, &x.head, x.key, x.value)
 	b.SetBytes(int64(len(buf)))
 	b.ReportAllocs()
 	for b.Loop() {
 		h, n, _ := Parse(buf)
-		if _, _, err := testSalt.Verify(buf, 4096, &h, n); err != nil {
+		if _, _, err := testSalt.Verify(buf, benchmarkedOffset, &h, n); err != nil {
 			b.Fatal(err)
 		}
 	}

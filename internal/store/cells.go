@@ -99,7 +99,7 @@ func (s *Store) postponeLocked(now state, w *Write) error {
 		w.Cell.Encoded = &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema}
 	}
 	w.Cell.Dirty = true
-	w.Cell.Address, w.Cell.Weight = now.address, uint32(now.bytes)
+	now.refer(w.Cell)
 	now.setKey(w)
 	now.swap(w.Cell)
 	s.log.touched()
@@ -117,7 +117,7 @@ func (s *Store) rememberLocked(now state, w *Write) error {
 		if err := s.writeLocked(now.cells, []*cache.Cell{c}); err != nil {
 			return err
 		}
-		if now.hit = (hit{c.Address, int64(c.Weight)}); deleted {
+		if now.hit = hitOfCell(c); deleted {
 			now.cell, now.hit = nil, hit{}
 		}
 	}
@@ -129,7 +129,7 @@ func (s *Store) rememberLocked(now state, w *Write) error {
 		w.Cell = &cache.Cell{Absent: true}
 	}
 	w.Cell.Memory = true
-	w.Cell.Address, w.Cell.Weight = now.address, uint32(now.bytes)
+	now.refer(w.Cell)
 	now.setKey(w)
 	now.swap(w.Cell)
 	return nil
@@ -235,7 +235,7 @@ func (s *Store) recordOf(p *pending, c *Cells, cell *cache.Cell, arena *[]byte) 
 
 // written enters in the index what a dirty cell has become in the log, and makes the cell clean.
 func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
-	old := hit{cell.Address, int64(cell.Weight)}
+	old := hitOfCell(cell)
 	if cell.Absent {
 		c.owner.remove(cell.Hash(), old)
 		c.table.Written(cell, 0, 0, 0)

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -16,6 +17,8 @@ type Table struct {
 	name   string // escaped; "" for the raw table
 	prefix int    // length of what stands before a key's own bytes: the name and a colon
 	index  index.Table
+
+	schemas liveSchemas
 
 	cells    atomic.Pointer[Cells] // of the map that is open, or nil
 	declared atomic.Bool           // a system record in the log says that this map exists
@@ -50,9 +53,20 @@ func (t *Table) hash(key []byte) uint64 { return maphash.Bytes(hashSeed, key[t.p
 type hit struct {
 	address Address
 	bytes   int64 // what the entry takes in the log
+	schema  uint64
 }
 
-func (s *Store) hitOf(a Address, h *record.Head) hit { return hit{address: a, bytes: s.weight(h)} }
+func (s *Store) hitOf(a Address, h *record.Head) hit {
+	return hit{address: a, bytes: s.weight(h), schema: h.Schema}
+}
+
+// hitOfCell is the record of which a cell knows.
+func hitOfCell(c *cache.Cell) hit { return hit{c.Address, int64(c.Weight), uint64(c.Schema)} }
+
+// refer makes c know of the record.
+func (h hit) refer(c *cache.Cell) {
+	c.Address, c.Weight, c.Schema = h.address, uint32(h.bytes), uint32(h.schema)
+}
 
 // find looks for the entry of key in the index.
 func (t *Table) find(hash uint64, key []byte) (hit, error) {
@@ -119,8 +133,10 @@ const recordOverhead = 40
 func (t *Table) place(hash uint64, old, now hit) {
 	if old.address != 0 {
 		t.index.Replace(hash, old.address, now.address)
+		t.schemas.replace(old.schema, now.schema)
 	} else {
 		t.index.Insert(hash, now.address)
+		t.schemas.add(now.schema, 1)
 	}
 	t.store.live.Add(now.bytes - old.bytes)
 }
@@ -128,6 +144,7 @@ func (t *Table) place(hash uint64, old, now hit) {
 // remove takes the entry out.
 func (t *Table) remove(hash uint64, old hit) {
 	t.index.Remove(hash, old.address)
+	t.schemas.add(old.schema, -1)
 	t.store.live.Add(-old.bytes)
 }
 

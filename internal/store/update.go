@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
 )
 
 // An update reads an entry, lets a function decide, and commits the decision if the
@@ -38,10 +39,10 @@ type Found struct {
 // write is false. Its error ends the update.
 type Decide func(found Found, w *Write) (write bool, err error)
 
-// Update applies decide to the entry of key in an open map, atomically: as the map shows it, and
-// with the value from its cell if own is true and the cell has one. decide may be called
-// several times, and the last call counts. The error is that of Write.
-func (s *Store) Update(c *Cells, key []byte, own bool, d Durability, decide Decide) error {
+// Update applies decide to the entry of key, in table t or, when t is nil, where the key belongs,
+// atomically. It is the entry as an open map shows it, with the value from its cell if own is true and the cell
+// has one. decide may be called several times, and the last call counts. The error is that of Write.
+func (s *Store) Update(t *Table, key []byte, own bool, d Durability, decide Decide) error {
 	if s.opts.ReadOnly {
 		return s.refuse(ErrReadOnly)
 	}
@@ -51,7 +52,7 @@ func (s *Store) Update(c *Cells, key []byte, own bool, d Durability, decide Deci
 	if err := s.updates.allow(key); err != nil {
 		return err
 	}
-	u := updating{c: c, key: key, own: own, durability: d, decide: decide}
+	u := updating{table: t, key: key, own: own, durability: d, decide: decide}
 	seq, err := s.tryUpdate(&u)
 	for err == errConflict {
 		seq, err = s.queuedUpdate(&u)
@@ -64,7 +65,7 @@ func (s *Store) Update(c *Cells, key []byte, own bool, d Durability, decide Deci
 
 // updating is an update under way.
 type updating struct {
-	c          *Cells
+	table      *Table
 	key        []byte
 	own        bool
 	durability Durability
@@ -102,7 +103,7 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 	if err := checkValue(w.Value); err != nil {
 		return 0, err
 	}
-	seq, _, err := s.commit(u.c.owner, &w)
+	seq, _, err := s.commit(u.table, &w)
 	return seq, err
 }
 
@@ -128,10 +129,14 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 		return Found{}, version{}, err
 	}
 	defer s.life.RUnlock() // so that the record stays where it is
-	hash := u.c.owner.hash(u.key)
+	t := u.table
+	if t == nil {
+		t = s.spaces[0].route(record.Value, u.key)
+	}
+	hash := t.hash(u.key)
 	mu := s.lockOf(hash)
 	mu.Lock()
-	now, err := s.stateLocked(u.c.owner, hash, u.key)
+	now, err := s.stateLocked(t, hash, u.key)
 	mu.Unlock()
 	if err != nil || !now.exists() {
 		return Found{}, now.version(), err

@@ -190,7 +190,7 @@ func (s *Store) stateLocked(t *Table, hash uint64, key []byte) (state, error) {
 	now := state{hash: hash, own: view(key[t.prefix:]), cells: t.cells.Load()}
 	if now.cells != nil {
 		if now.cell = now.cells.table.Find(hash, now.own); now.cell != nil {
-			now.hit = hit{now.cell.Address, int64(now.cell.Weight)}
+			now.hit = hitOfCell(now.cell)
 			now.encoded = now.cell.Encoded
 			return now, nil
 		}
@@ -227,11 +227,11 @@ func (now *state) prepare(w *Write, record hit) *cache.Cell {
 
 // fill is prepare when it is decided already.
 func (now *state) fill(w *Write, record hit) *cache.Cell {
-	if now.cells.table.Closed(now.hash) || w.Schema > maxCellSchema {
+	if now.cells.table.Closed(now.hash) || record.schema > maxCellSchema {
 		return nil
 	}
 	now.setKey(w)
-	w.Cell.Address, w.Cell.Weight, w.Cell.Schema = record.address, uint32(record.bytes), uint32(w.Schema)
+	record.refer(w.Cell)
 	return w.Cell
 }
 
