@@ -197,6 +197,45 @@ func ExampleMap_SetFSync() {
 	// Output: paid true
 }
 
+func ExampleMap_SetAsync() {
+	db, _ := copal.OpenMemory()
+	defer db.Close() // writes what is still waiting
+	hits, _ := copal.OpenMap[string, int](db, "hits")
+
+	for i := range 1000 {
+		hits.SetAsync("/index.html", i+1) // the log gets the last value of each sync interval
+	}
+	fmt.Println(hits.Get("/index.html"))
+	fmt.Println(hits.Sync()) // now it is on the disk
+	// Output:
+	// 1000 true
+	// <nil>
+}
+
+func ExampleMap_SetInMemory() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	pages, _ := copal.OpenMap[string, Page](db, "pages")
+	pages.Set("home", Page{Text: "Hello"})
+
+	// Fields that are not stored, and can be made again, need no log.
+	pages.SetInMemory("home", Page{Text: "Hello", rendered: "<p>Hello</p>"})
+	page, _ := pages.Get("home")
+	fmt.Println(page.rendered)
+
+	pages.Set("home", Page{Text: "Goodbye"}) // takes the place of both
+	page, _ = pages.Get("home")
+	fmt.Printf("%+v\n", page)
+	// Output:
+	// <p>Hello</p>
+	// {Text:Goodbye rendered:}
+}
+
+type Page struct {
+	Text     string
+	rendered string
+}
+
 func ExampleMap_Delete() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
@@ -219,6 +258,19 @@ func ExampleMap_DeleteFSync() {
 	existed, err := tokens.DeleteFSync("secret") // not even a power cut brings it back
 	fmt.Println(existed, err)
 	// Output: true <nil>
+}
+
+func ExampleMap_DeleteAsync() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	sessions, _ := copal.OpenMap[string, User](db, "sessions")
+	sessions.Set("s1", User{"Alice", 28})
+
+	fmt.Println(sessions.DeleteAsync("s1")) // the log learns of it within the sync interval
+	fmt.Println(sessions.Get("s1"))
+	// Output:
+	// true <nil>
+	// { 0} false
 }
 
 func ExampleMap_Update() {
@@ -250,6 +302,31 @@ func ExampleMap_UpdateFSync() {
 	number, _, err := invoices.UpdateFSync("invoice", func(u *copal.Update[int]) { u.Value++ })
 	fmt.Println(number, err)
 	// Output: 1 <nil>
+}
+
+func ExampleMap_UpdateAsync() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	hits, _ := copal.OpenMap[string, int](db, "hits")
+
+	for range 1000 { // counted in memory, written once in each sync interval
+		hits.UpdateAsync("/index.html", func(u *copal.Update[int]) { u.Value++ })
+	}
+	fmt.Println(hits.Get("/index.html"))
+	// Output: 1000 true
+}
+
+func ExampleMap_UpdateInMemory() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	pages, _ := copal.OpenMap[string, Page](db, "pages")
+	pages.Set("home", Page{Text: "Hello"})
+
+	page, _, err := pages.UpdateInMemory("home", func(u *copal.Update[Page]) {
+		u.Value.rendered = "<p>" + u.Value.Text + "</p>"
+	})
+	fmt.Println(page.rendered, err)
+	// Output: <p>Hello</p> <nil>
 }
 
 func ExampleUpdate_Set() {
@@ -611,6 +688,16 @@ func ExampleDB_Close() {
 	}
 	fmt.Println(errors.Is(users.Set("alice", User{}), copal.ErrClosed), db.Close())
 	// Output: true <nil>
+}
+
+func ExampleMaxMemory() {
+	db, err := copal.OpenMemory(copal.MaxMemory(16 << 20)) // of the index and of decoded values
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	fmt.Println(copal.Set(db, "greeting", "hello"))
+	// Output: <nil>
 }
 
 func ExampleSyncInterval() {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -65,7 +66,14 @@ func openOn(t testing.TB, fsys vfs.FS, opts ...copal.Option) *copal.DB {
 
 func tryOpen(t testing.TB, fsys vfs.FS, opts ...copal.Option) (*copal.DB, error) {
 	loud := copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) })
-	return copal.Open(storeDir, append([]copal.Option{copal.WithFS(fsys), loud}, opts...)...)
+	return copal.Open(storeDir, append([]copal.Option{copal.WithFS(fsys), loud, memoryOption()}, opts...)...)
+}
+
+// memoryOption makes of COPAL_TEST_MEMORY the bytes of memory that stores have, so that the whole
+// suite can run without cached values, or with few.
+func memoryOption() copal.Option {
+	n, _ := strconv.ParseInt(os.Getenv("COPAL_TEST_MEMORY"), 10, 64)
+	return copal.MaxMemory(n)
 }
 
 // memory opens an empty store.

@@ -11,12 +11,14 @@ import (
 // not listed may import any but commands and examples.
 var arrows = map[string][]string{
 	"codec":             {"internal/promoted"},
+	"internal/cache":    {"internal/index"},
 	"internal/clock":    {},
 	"internal/index":    {},
 	"internal/keycodec": {"internal/promoted"},
 	"internal/promoted": {},
 	"internal/record":   {},
-	"internal/store":    {"internal/clock", "internal/index", "internal/keycodec", "internal/record", "internal/vfs"},
+	"internal/store":    {"internal/cache", "internal/clock", "internal/index", "internal/keycodec", "internal/record", "internal/sysmem", "internal/vfs"},
+	"internal/sysmem":   {},
 	"internal/vfs":      {},
 }
 
