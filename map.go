@@ -228,7 +228,7 @@ func (m *Map[K, V]) set(key K, v V, d store.Durability) error {
 	if err := m.encodeKey(buf, key); err != nil {
 		return err
 	}
-	w := store.Write{Key: buf.key, Durability: d}
+	w := store.Write{Key: buf.key, Cells: m.cells, Durability: d}
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
@@ -271,7 +271,7 @@ func (m *Map[K, V]) delete(key K, d store.Durability) (bool, error) {
 	if err := m.encodeKey(buf, key); err != nil {
 		return false, err
 	}
-	return m.db.store.Write(m.table, &store.Write{Key: buf.key, Delete: true, Durability: d})
+	return m.db.store.Write(m.table, &store.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: d})
 }
 
 // Len returns the number of entries.

@@ -63,7 +63,7 @@ func (m *Map[K, V]) update(key K, f func(*Update[V]), d store.Durability) (v V, 
 	if err := m.encodeKey(buf, key); err != nil {
 		return v, false, err
 	}
-	err = m.db.store.Update(m.table, buf.key, m.flat, d, func(found store.Found, w *store.Write) (write bool, err error) {
+	err = m.db.store.Update(m.table, m.cells, buf.key, m.flat, d, func(found store.Found, w *store.Write) (write bool, err error) {
 		v, exists, write, err = m.decide(buf, found, f, w)
 		return write, err
 	})

@@ -40,9 +40,10 @@ type Found struct {
 type Decide func(found Found, w *Write) (write bool, err error)
 
 // Update applies decide to the entry of key, in table t or, when t is nil, where the key belongs,
-// atomically. It is the entry as an open map shows it, with the value from its cell if own is true and the cell
-// has one. decide may be called several times, and the last call counts. The error is that of Write.
-func (s *Store) Update(t *Table, key []byte, own bool, d Durability, decide Decide) error {
+// atomically. With the cells of an open map it is the entry as that shows it, with the value from its cell if own
+// is true and the cell has one; else as the log has it. decide may be called several times, and the last call
+// counts. The error is that of Write.
+func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, decide Decide) error {
 	if s.opts.ReadOnly {
 		return s.refuse(ErrReadOnly)
 	}
@@ -52,7 +53,7 @@ func (s *Store) Update(t *Table, key []byte, own bool, d Durability, decide Deci
 	if err := s.updates.allow(key); err != nil {
 		return err
 	}
-	u := updating{table: t, key: key, own: own, durability: d, decide: decide}
+	u := updating{table: t, cells: c, key: key, own: own, durability: d, decide: decide}
 	seq, err := s.tryUpdate(&u)
 	for err == errConflict {
 		seq, err = s.queuedUpdate(&u)
@@ -66,6 +67,7 @@ func (s *Store) Update(t *Table, key []byte, own bool, d Durability, decide Deci
 // updating is an update under way.
 type updating struct {
 	table      *Table
+	cells      *Cells
 	key        []byte
 	own        bool
 	durability Durability
@@ -92,7 +94,7 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	w := Write{Key: u.key, Durability: u.durability, version: &v}
+	w := Write{Key: u.key, Cells: u.cells, Durability: u.durability, version: &v}
 	write, err := u.decide(found, &w)
 	if err != nil {
 		return 0, err
@@ -133,27 +135,48 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	if t == nil {
 		t = s.spaces[0].route(record.Value, u.key)
 	}
-	hash := t.hash(u.key)
-	mu := s.lockOf(hash)
-	mu.Lock()
-	now, err := s.stateLocked(t, hash, u.key)
-	mu.Unlock()
-	if err != nil || !now.exists() {
-		return Found{}, now.version(), err
+	now, v, err := s.versionOf(t, u)
+	if err != nil {
+		return Found{}, v, err
 	}
-	found, v := Found{Exists: true}, now.version()
+	found := Found{Exists: now.address != 0}
 	switch c := now.cell; {
+	case c != nil && c.Absent:
+		return Found{}, v, nil
 	case c != nil && c.Holds && (u.own || c.Memory):
-		found.Cell = c
-	case v.special != nil:
-		found.Value, found.Schema = now.encoded.Value, now.encoded.Schema
-	default:
+		return Found{Exists: true, Cell: c}, v, nil
+	case now.encoded != nil:
+		return Found{Exists: true, Entry: Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}}, v, nil
+	case found.Exists:
 		var e entry
 		if e, err = s.readAt(now.address, nil); err == nil {
 			found.Entry, err = s.entryOf(&e, now.address)
 		}
 	}
 	return found, v, err
+}
+
+// versionOf is the state of the entry, without its cell when it is the log's that counts.
+func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
+	hash := t.hash(u.key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	now, err := s.stateLocked(t, hash, u.key)
+	if err == nil && u.cells != nil && u.cells != now.cells {
+		err = ErrClosed
+	}
+	if u.cells == nil && now.cell != nil {
+		if now.cell.Dirty && err == nil {
+			if err = s.writeLocked(now.cells, []*cache.Cell{now.cell}); err == nil {
+				now, err = s.stateLocked(t, hash, u.key)
+			}
+		}
+		v := now.version()
+		now.cell = nil
+		return now, v, err
+	}
+	return now, now.version(), err
 }
 
 // updates knows which goroutine updates which key at the head of a queue.

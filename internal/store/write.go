@@ -31,10 +31,12 @@ type Write struct {
 	Schema uint64 // a number from SchemaNumber, or 0 for raw bytes
 	Durability
 
-	// Cell is what memory is to know of the entry, of a table with cells; nil for nothing,
-	// which only Process and Power allow. Cost is its size in bytes, with that of the value.
-	Cell *cache.Cell
-	Cost int
+	// Cells are those of the open map that writes, or nil. Cell is what they are to have of the
+	// entry; nil for nothing, which only Process and Power allow. Cost is its size in bytes,
+	// with that of the value.
+	Cells *Cells
+	Cell  *cache.Cell
+	Cost  int
 
 	version *version // that the entry must have; nil for any
 }
@@ -147,6 +149,8 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 	switch {
 	case err != nil:
 		return false, err
+	case w.Cells != nil && w.Cells != now.cells: // those that are there have values of another type
+		return false, ErrClosed
 	case w.version != nil && !w.version.is(now):
 		return false, errConflict
 	}
