@@ -2,6 +2,8 @@ package copal_test
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"sync"
@@ -259,4 +261,67 @@ func TestConcurrentLargeValues(t *testing.T) {
 	if n != 2 || m.Len() != 2 {
 		t.Errorf("All yields %d entries, Len is %d", n, m.Len())
 	}
+}
+
+// A map is closed and opened again with values of another type, while others still write
+// through the old one: they meet ErrClosed, and nobody meets a value of the other type.
+func TestReopenedWithAnotherType(t *testing.T) {
+	db := memory(t)
+	var old atomic.Pointer[copal.Map[int, [4]int64]]
+	old.Store(mapOf[int, [4]int64](t, db, "m"))
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	for g := range 3 {
+		all.Go(func() {
+			for i := int64(0); ; i++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				m := old.Load()
+				var err error
+				switch i % 3 {
+				case 0:
+					err = m.Set(g, [4]int64{i, i, i, i})
+				case 1:
+					err = m.SetAsync(g, [4]int64{i, i, i, i})
+				case 2:
+					_, _, err = m.Update(g, func(u *copal.Update[[4]int64]) { u.Value[0] = u.Value[1] })
+				}
+				if err != nil && !errors.Is(err, copal.ErrClosed) && !errors.Is(err, copal.ErrType) {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for i := range 200 {
+		if err := old.Load().Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Put([]byte("m:9"), []byte(`"text"`)); err != nil {
+			t.Fatal(err)
+		}
+		for g := range 3 {
+			db.Delete(fmt.Append(nil, "m:", g))
+		}
+		other := mapOf[int, string](t, db, "m")
+		for g := range 3 {
+			mustSet(t, other, g, fmt.Sprint("text of ", g))
+		}
+		for k, v := range other.All() {
+			if k == 9 && v != "text" || k < 3 && v != fmt.Sprint("text of ", k) {
+				t.Fatalf("round %d: the other map has %d: %q", i, k, v)
+			}
+		}
+		for _, k := range []int{0, 1, 2, 9} {
+			if existed, err := other.Delete(k); !existed || err != nil {
+				t.Fatalf("Delete(%d) = %v, %v", k, existed, err)
+			}
+		}
+		mustClose(t, other)
+		old.Store(mapOf[int, [4]int64](t, db, "m"))
+	}
+	close(stop)
+	all.Wait()
 }
