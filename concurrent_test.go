@@ -263,65 +263,61 @@ func TestConcurrentLargeValues(t *testing.T) {
 	}
 }
 
-// A map is closed and opened again with values of another type, while others still write
-// through the old one: they meet ErrClosed, and nobody meets a value of the other type.
+// heldKey is a key whose encoding waits until it is let go.
+type heldKey string
+
+var held atomic.Pointer[chan struct{}]
+
+func (k heldKey) MarshalText() ([]byte, error) {
+	if c := held.Load(); c != nil {
+		*c <- struct{}{} // it is here
+		<-*c
+	}
+	return []byte(k), nil
+}
+
+func (k *heldKey) UnmarshalText(b []byte) error { *k = heldKey(b); return nil }
+
+// A map is closed and opened again with values of another type, while a write through the
+// old one is under way: that gets ErrClosed, and nobody meets a value of the other type.
 func TestReopenedWithAnotherType(t *testing.T) {
-	db := memory(t)
-	var old atomic.Pointer[copal.Map[int, [4]int64]]
-	old.Store(mapOf[int, [4]int64](t, db, "m"))
-	stop := make(chan struct{})
-	var all sync.WaitGroup
-	for g := range 3 {
-		all.Go(func() {
-			for i := int64(0); ; i++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				m := old.Load()
-				var err error
-				switch i % 3 {
-				case 0:
-					err = m.Set(g, [4]int64{i, i, i, i})
-				case 1:
-					err = m.SetAsync(g, [4]int64{i, i, i, i})
-				case 2:
-					_, _, err = m.Update(g, func(u *copal.Update[[4]int64]) { u.Value[0] = u.Value[1] })
-				}
-				if err != nil && !errors.Is(err, copal.ErrClosed) && !errors.Is(err, copal.ErrType) {
-					t.Error(err)
-				}
+	for name, write := range map[string]func(m *copal.Map[heldKey, [4]int64]) error{
+		"Set":      func(m *copal.Map[heldKey, [4]int64]) error { return m.Set("k", [4]int64{1, 2, 3, 4}) },
+		"SetAsync": func(m *copal.Map[heldKey, [4]int64]) error { return m.SetAsync("k", [4]int64{1, 2, 3, 4}) },
+		"SetInMemory": func(m *copal.Map[heldKey, [4]int64]) error {
+			return m.SetInMemory("k", [4]int64{1, 2, 3, 4})
+		},
+		"Update": func(m *copal.Map[heldKey, [4]int64]) error {
+			_, _, err := m.Update("k", func(u *copal.Update[[4]int64]) { u.Value[0]++ })
+			return err
+		},
+		"Load": func(m *copal.Map[heldKey, [4]int64]) error {
+			v, err := m.Load("k")
+			if err == nil {
+				return fmt.Errorf("it returns %v", v)
 			}
-		})
+			return err
+		},
+	} {
+		db := memory(t)
+		old := mapOf[heldKey, [4]int64](t, db, "m")
+		gate, done := make(chan struct{}), make(chan error)
+		held.Store(&gate)
+		go func() { done <- write(old) }()
+		<-gate
+		held.Store(nil)
+		mustClose(t, old)
+		other := mapOf[heldKey, string](t, db, "m")
+		mustSet(t, other, "k", "text")
+		gate <- struct{}{}
+		if err := <-done; !errors.Is(err, copal.ErrClosed) && !(name == "Load" && errors.Is(err, copal.ErrType)) {
+			t.Errorf("%s through the closed map: %v", name, err)
+		}
+		wantLoad(t, other, "k", "text")
+		for _, v := range other.All() {
+			if v != "text" {
+				t.Errorf("after %s, All yields %q", name, v)
+			}
+		}
 	}
-	for i := range 200 {
-		if err := old.Load().Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Put([]byte("m:9"), []byte(`"text"`)); err != nil {
-			t.Fatal(err)
-		}
-		for g := range 3 {
-			db.Delete(fmt.Append(nil, "m:", g))
-		}
-		other := mapOf[int, string](t, db, "m")
-		for g := range 3 {
-			mustSet(t, other, g, fmt.Sprint("text of ", g))
-		}
-		for k, v := range other.All() {
-			if k == 9 && v != "text" || k < 3 && v != fmt.Sprint("text of ", k) {
-				t.Fatalf("round %d: the other map has %d: %q", i, k, v)
-			}
-		}
-		for _, k := range []int{0, 1, 2, 9} {
-			if existed, err := other.Delete(k); !existed || err != nil {
-				t.Fatalf("Delete(%d) = %v, %v", k, existed, err)
-			}
-		}
-		mustClose(t, other)
-		old.Store(mapOf[int, [4]int64](t, db, "m"))
-	}
-	close(stop)
-	all.Wait()
 }
