@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"reflect"
 	"strings"
@@ -16,6 +17,9 @@ import (
 // What becomes of a map when its Go type changes from one start of a program to the next,
 // and back again. Package codec tests what each decoder does; here the records go
 // through the log, and the schemas with them.
+
+// fieldCodecs are those that keep structs.
+var fieldCodecs = []copal.Codec{codec.JSON, codec.Binary, codec.Gob}
 
 // An evolution writes a value of an old type under two keys, reopens the store with
 // a new type, reads both, writes one of them again as it was read, and reopens with the old type.
@@ -321,7 +325,7 @@ func evolutions() []evolution {
 
 func TestEvolution(t *testing.T) {
 	for _, e := range evolutions() {
-		for _, c := range []copal.Codec{codec.JSON, codec.Binary, codec.Gob} {
+		for _, c := range fieldCodecs {
 			for _, out := range e.cells {
 				if strings.Contains(out.codecs, strings.ToUpper(c.Name()[:1])) {
 					t.Run(e.name+"/"+c.Name(), func(t *testing.T) { e.run(t, c, out) })
@@ -329,4 +333,203 @@ func TestEvolution(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Three generations of a type, of which a map may hold values at the same time.
+type (
+	first  struct{ Name string }
+	second struct {
+		Name string
+		Age  int8
+		Tags []string
+	}
+	third struct {
+		Tags []string
+		Home *one
+		Age  int64
+		Name string
+	}
+)
+
+// aged fits the first, and no other.
+type aged struct {
+	Name string
+	Age  []int
+}
+
+var generations = map[string]third{
+	"first":  {Name: "a"},
+	"second": {[]string{"x"}, nil, 7, "b"},
+	"third":  {[]string{"y"}, &one{3}, 1000, "c"},
+}
+
+// writeGenerations writes a value of each, in its own life of the store and with its own codec.
+func writeGenerations(t *testing.T, codecs ...copal.Codec) vfs.FS {
+	fsys := vfs.NewMem()
+	write := func(set func(db *copal.DB)) {
+		db := openOn(t, fsys)
+		set(db)
+		mustClose(t, db)
+	}
+	write(func(db *copal.DB) {
+		mustSet(t, mapOf[string, first](t, db, "m", copal.WithCodec(codecs[0])), "first", first{"a"})
+	})
+	write(func(db *copal.DB) {
+		mustSet(t, mapOf[string, second](t, db, "m", copal.WithCodec(codecs[1])), "second", second{"b", 7, []string{"x"}})
+	})
+	write(func(db *copal.DB) {
+		mustSet(t, mapOf[string, third](t, db, "m", copal.WithCodec(codecs[2])), "third", generations["third"])
+	})
+	return fsys
+}
+
+// permuted calls f with the codecs in every order, and with each thrice.
+func permuted(t *testing.T, f func(t *testing.T, codecs ...copal.Codec)) {
+	for _, a := range fieldCodecs {
+		for _, b := range fieldCodecs {
+			for _, c := range fieldCodecs {
+				t.Run(a.Name()+" "+b.Name()+" "+c.Name(), func(t *testing.T) { f(t, a, b, c) })
+			}
+		}
+	}
+}
+
+// The newest type reads every generation, whatever codecs wrote them, and the oldest too.
+func TestGenerationsInOneMap(t *testing.T) {
+	permuted(t, func(t *testing.T, codecs ...copal.Codec) {
+		fsys := writeGenerations(t, codecs...)
+		for _, c := range fieldCodecs {
+			db := openOn(t, fsys, copal.WithCodec(c), copal.ReadOnly())
+			m := mapOf[string, third](t, db, "m")
+			if got := maps.Collect(m.All()); !reflect.DeepEqual(got, generations) {
+				t.Errorf("%s yields %+v, want %+v", c.Name(), got, generations)
+			}
+			mustClose(t, m)
+			for k, v := range mapOf[string, first](t, db, "m").All() {
+				if v.Name != generations[k].Name {
+					t.Errorf("the oldest type reads %q as %+v", k, v)
+				}
+			}
+			mustClose(t, db)
+		}
+	})
+}
+
+// An update reads a value of one generation and writes it as another. When the last of
+// a generation is gone, it holds nobody up.
+func TestGenerationsAreReplaced(t *testing.T) {
+	permuted(t, func(t *testing.T, codecs ...copal.Codec) {
+		fsys := writeGenerations(t, codecs...)
+		db := openOn(t, fsys, copal.WithCodec(codecs[0]))
+		wantRefused := func(db *copal.DB) {
+			t.Helper()
+			_, err := copal.OpenMap[string, aged](db, "m")
+			wantErrAt(t, "OpenMap", err, ".Age")
+		}
+		wantRefused(db)
+		m := mapOf[string, third](t, db, "m")
+		for k, want := range generations {
+			v, _, err := m.Update(k, func(u *copal.Update[third]) {
+				if !reflect.DeepEqual(u.Value, want) {
+					t.Errorf("%q is updated from %+v, want %+v", k, u.Value, want)
+				}
+				u.Value.Age++
+			})
+			if want.Age++; err != nil || !reflect.DeepEqual(v, want) {
+				t.Errorf("%q is updated to %+v, %v, want %+v", k, v, err, want)
+			}
+		}
+		mustClose(t, db)
+
+		db = openOn(t, fsys)
+		wantRefused(db)
+		m = mapOf[string, third](t, db, "m")
+		for k, want := range generations {
+			if v, err := m.Load(k); err != nil || v.Age != want.Age+1 {
+				t.Errorf("%q is %+v, %v", k, v, err)
+			}
+		}
+		for k := range generations {
+			if _, err := m.Delete(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustClose(t, m)
+		mustClose(t, mapOf[string, aged](t, db, "m"))
+		mustClose(t, db)
+		mapOf[string, aged](t, openOn(t, fsys), "m")
+	})
+}
+
+// The codec of a map changes together with its type: what each codec wrote is fitted by
+// its own rules, and those of the map have no part in it.
+func TestCodecAndTypeChange(t *testing.T) {
+	type wide struct{ V int64 }
+	for _, old := range fieldCodecs {
+		for _, now := range fieldCodecs {
+			t.Run(old.Name()+" to "+now.Name(), func(t *testing.T) {
+				fsys := vfs.NewMem()
+				db := openOn(t, fsys, copal.WithCodec(old))
+				mustSet(t, mapOf[string, box[int]](t, db, "m"), "k", box[int]{1, 2, "three"})
+				mustClose(t, db)
+				db = openOn(t, fsys, copal.WithCodec(now))
+				reads[wide](t, db, wide{2}, "k")
+				mustClose(t, mapOf[string, wide](t, db, "m"))
+				reads[box[string]](t, db, refusedAt(".V"))
+				if old == codec.Gob {
+					reads[box[float64]](t, db, refusedAt(".V"))
+				} else {
+					reads[box[float64]](t, db, box[float64]{1, 2, "three"}, "k")
+				}
+			})
+		}
+	}
+}
+
+// A type that the codec of a record cannot keep at all does not read it, though the
+// stored fields would do: the error names the field.
+func TestCodecThatCannotReadTheType(t *testing.T) {
+	type more struct {
+		A int
+		C complex128
+	}
+	fsys := vfs.NewMem()
+	db := openOn(t, fsys, copal.WithCodec(codec.Binary))
+	mustSet(t, mapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)), "json", one{1})
+	mustClose(t, mapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)))
+	reads[more](t, db, refusedAt(".C"))
+	mustSet(t, mapOf[string, one](t, db, "m"), "json", one{1}) // now it is binary
+	mustClose(t, mapOf[string, one](t, db, "m"))
+	reads[more](t, db, more{1, 0}, "json")
+}
+
+// Bytes has no schema, so its records fit every type of text and bytes, and are JSON
+// text to all others.
+func TestBytesChange(t *testing.T) {
+	type label string
+	type blob []byte
+	bytes := copal.WithCodec(codec.Bytes)
+	lives(t, func(t *testing.T, db *copal.DB) {
+		mustSet(t, mapOf[string, string](t, db, "m", bytes), "text", "text")
+		mustClose(t, mapOf[string, string](t, db, "m", bytes))
+		mustSet(t, mapOf[string, []byte](t, db, "m", bytes), "one", []byte(`{"A":1}`))
+		mustClose(t, mapOf[string, []byte](t, db, "m", bytes))
+	}, func(t *testing.T, db *copal.DB) {
+		texts := mapOf[string, label](t, db, "m", bytes)
+		wantLoad(t, texts, "text", "text")
+		wantLoad(t, texts, "one", `{"A":1}`)
+		mustClose(t, texts)
+		blobs := mapOf[string, blob](t, db, "m", bytes)
+		if v, err := blobs.Load("text"); err != nil || string(v) != "text" {
+			t.Errorf("%q, %v", v, err)
+		}
+		mustClose(t, blobs)
+		for _, c := range fieldCodecs {
+			ones := mapOf[string, one](t, db, "m", copal.WithCodec(c))
+			wantLoad(t, ones, "one", one{1})
+			_, err := ones.Load("text")
+			wantErr(t, "Load", err, copal.ErrType)
+			mustClose(t, ones)
+		}
+	})
 }
