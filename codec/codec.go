@@ -26,7 +26,8 @@ type Type interface {
 	// When it returns an error, dst may have been overwritten past its length.
 	Append(dst []byte, v any) ([]byte, error)
 	// Decoder returns a decoder of what was written under the given schema of the
-	// same codec, or says which part of it does not fit T.
+	// same codec, or says which part of it does not fit T. A map is not opened as T
+	// while it has values of such a schema; so what depends on the value is left to Decode.
 	Decoder(schema string) (Decoder, error)
 }
 

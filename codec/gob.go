@@ -34,7 +34,9 @@ import (
 //
 // # Schemas
 //
-// Decoder takes fields by name: reordered, added (they come back zero), removed. Integers
+// Decoder takes fields by name: reordered, added (they come back zero), removed. An embedded
+// struct is a field that has the name of its type; its own fields are not the outer struct's. A struct must keep one of its fields, unless none
+// was stored. Integers
 // may become other integers of the same signedness, if the number fits, and float32 and
 // complex64 twice their size. All else is an error of Decoder, for gob either does not
 // decode it or cannot tell a nil from a zero.
@@ -204,7 +206,7 @@ func (t *gobType) Decoder(schema string) (Decoder, error) {
 	if err := f.fit(shape, t.shape, t.root.typ.String()); err != nil {
 		return nil, fmt.Errorf("%w as gob: %w", ErrType, err)
 	}
-	return t.newDecoder(shape), nil
+	return t.newDecoder(gobFielder{}.under(shape, t.shape)), nil
 }
 
 func (t *gobType) newDecoder(shape *Shape) *gobDecoder {

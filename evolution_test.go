@@ -1,0 +1,535 @@
+package copal_test
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What becomes of a map when its Go type changes from one start of a program to the next,
+// and back again. Package codec tests what each decoder does; here the records go
+// through the log, and the schemas with them.
+
+// fieldCodecs are those that keep structs.
+var fieldCodecs = []copal.Codec{codec.JSON, codec.Binary, codec.Gob}
+
+// An evolution writes a value of an old type under two keys, reopens the store with
+// a new type, reads both, writes one of them again as it was read, and reopens with the old type.
+type evolution struct {
+	name  string
+	run   func(t *testing.T, c copal.Codec, out cell)
+	cells []cell
+}
+
+// A cell is the outcome for some codecs: J, B and G for JSON, Binary and Gob.
+type cell struct {
+	codecs string
+	now    any // what the new type reads: a value, or an error
+	back   any // what the old type reads of that again; nil for what it wrote at first
+}
+
+// The errors name a part of the value, such as .V; encoding/gob says V where the fault is
+// deeper within.
+type (
+	refusedAt string // by OpenMap
+	misreadAt string // by Load
+)
+
+// evolves is the evolution of a value of which the type is New later.
+func evolves[New, Old any](name string, old Old, cells ...cell) evolution {
+	return evolution{name, func(t *testing.T, c copal.Codec, out cell) {
+		fsys := vfs.NewMem()
+		db := openOn(t, fsys, copal.WithCodec(c))
+		m := mapOf[string, Old](t, db, "m")
+		mustSet(t, m, "kept", old)
+		mustSet(t, m, "again", old)
+		mustClose(t, db)
+
+		db = openOn(t, fsys, copal.WithCodec(c))
+		if reads[New](t, db, out.now, "kept", "again") {
+			mustSet(t, mapOf[string, New](t, db, "m"), "again", out.now.(New))
+			reads[New](t, db, out.now, "kept", "again")
+		} else {
+			out.back = nil
+		}
+		mustClose(t, db)
+
+		db = openOn(t, fsys, copal.WithCodec(c))
+		if out.back == nil {
+			out.back = old
+		}
+		reads[Old](t, db, out.back, "again")
+		if _, ok := out.back.(refusedAt); ok {
+			if existed, err := db.Delete([]byte("m:again")); !existed || err != nil {
+				t.Fatal(existed, err)
+			}
+		}
+		reads[Old](t, db, old, "kept")
+	}, cells}
+}
+
+// box has the field whose type changes, between two that stay.
+type box[T any] struct {
+	Before int
+	V      T
+	After  string
+}
+
+// field is the evolution of a field whose type is New later.
+func field[New, Old any](name string, old Old, cells ...cell) evolution {
+	for i := range cells {
+		cells[i].now, cells[i].back = boxed[New](cells[i].now), boxed[Old](cells[i].back)
+	}
+	if name == "" {
+		name = fmt.Sprintf("%v to %v, %v", reflect.TypeFor[Old](), reflect.TypeFor[New](), old)
+	}
+	return evolves[box[New]](name, box[Old]{1, old, "after"}, cells...)
+}
+
+// boxed puts the value of a cell into a box.
+func boxed[T any](v any) any {
+	switch v.(type) {
+	case nil, refusedAt, misreadAt:
+		return v
+	}
+	return box[T]{1, v.(T), "after"}
+}
+
+// reads opens the map with the given type and checks what it has under keys. It
+// reports whether that are values.
+func reads[V any](t *testing.T, db *copal.DB, want any, keys ...string) bool {
+	t.Helper()
+	m, err := copal.OpenMap[string, V](db, "m")
+	if part, ok := want.(refusedAt); ok {
+		wantErrAt(t, "OpenMap", err, string(part))
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		v, err := m.Load(key)
+		if part, ok := want.(misreadAt); ok {
+			wantErrAt(t, "Load", err, string(part))
+		} else if err != nil || !reflect.DeepEqual(v, want) {
+			t.Errorf("%q is %+v, %v, want %+v", key, v, err, want)
+		}
+	}
+	_, isError := want.(misreadAt)
+	return !isError
+}
+
+// wantErrAt checks for an ErrType that names a part of the value.
+func wantErrAt(t *testing.T, what string, err error, part string) {
+	t.Helper()
+	wantErr(t, what, err, copal.ErrType)
+	if err != nil && !strings.Contains(err.Error(), part) {
+		t.Errorf("%s: %v, which does not name %s", what, err, part)
+	}
+}
+
+func all(now any, back ...any) cell { return of("JBG", now, back...) }
+
+func of(codecs string, now any, back ...any) cell {
+	if len(back) > 0 {
+		return cell{codecs, now, back[0]}
+	}
+	return cell{codecs, now, nil}
+}
+
+// The structs whose fields come and go.
+type (
+	one   struct{ A int }
+	two   struct{ A, B int }
+	owt   struct{ B, A int }
+	other struct {
+		A int
+		C []string
+	}
+	apart struct{ C, D int }
+
+	named   struct{ Name string }
+	retold  struct{ Title string }
+	retag   struct{ Name, Kept string }
+	tagged  struct{ Title, Kept string }
+	renamed struct {
+		Title string `json:"Name"`
+		Kept  string
+	}
+	upper  struct{ NAME, Kept string }
+	hidden struct {
+		Name string `json:"-"`
+		Kept string
+	}
+
+	ID       struct{ Number int }
+	embedded struct {
+		ID
+		Kept string
+	}
+	flat struct {
+		Number int
+		Kept   string
+	}
+	both struct {
+		ID     ID
+		Number int
+		Kept   string
+	}
+	member struct {
+		ID   ID
+		Kept string
+	}
+
+	inner  struct{ X, Y int }
+	outer  struct{ In inner }
+	inner2 struct {
+		Y int64
+		Z map[string]int
+	}
+	outer2 struct{ In inner2 }
+
+	chain struct {
+		N    int8
+		Next *chain
+	}
+	longer struct {
+		Next *longer
+		Note string
+		N    int
+	}
+)
+
+// Why the codecs differ, where they do:
+//
+//   - Gob takes integers as other integers of the same sign and floats as wider ones. What else
+//     might be converted, encoding/gob refuses: numbers of another kind, lists of
+//     another length, bytes as a string. A pointer it takes for what it points to, but its nil
+//     for nothing stored, which nobody could tell from a zero; so copal refuses that as well.
+//   - JSON writes bytes as base64, which is a string, but not the same one. It writes times,
+//     and all that has MarshalText, as strings, which may be read as strings.
+//   - In JSON the fields of an embedded struct stand among those of the outer one; in Binary
+//     and Gob it is a field that has the name of its type.
+//   - Tags have no effect in Gob; and JSON alone takes a name in other letter case for the same.
+//   - An any is JSON's alone.
+func evolutions() []evolution {
+	at := time.Date(2026, 11, 21, 6, 45, 0, 5, time.UTC)
+	return []evolution{
+		evolves[two]("add a field", one{1}, all(two{1, 0})),
+		evolves[one]("remove a field", two{1, 2}, all(one{1}, two{1, 0})),
+		evolves[owt]("reorder fields", two{1, 2}, all(owt{2, 1})),
+		evolves[other]("add and remove fields", two{1, 2}, all(other{1, nil}, two{1, 0})),
+		evolves[apart]("replace all fields", two{1, 2}, of("JB", apart{}, two{}), of("G", refusedAt("apart"))), // gob must find one that it knows
+
+		evolves[tagged]("rename a field", retag{"x", "k"}, all(tagged{"", "k"}, retag{"", "k"})), // it is another
+		evolves[renamed]("rename a field, with a tag", retag{"x", "k"},
+			of("JB", renamed{"x", "k"}), of("G", renamed{"", "k"}, retag{"", "k"})),
+		evolves[retag]("take back a tag", renamed{"x", "k"},
+			of("JB", retag{"x", "k"}), of("G", retag{"", "k"}, renamed{"", "k"})),
+		evolves[upper]("rename to other letter case", retag{"x", "k"},
+			of("J", upper{"x", "k"}), of("BG", upper{"", "k"}, retag{"", "k"})),
+		evolves[retold]("rename the only field", named{"x"}, of("JB", retold{}, named{}), of("G", refusedAt("retold"))),
+		evolves[hidden]("leave a field out by a tag", retag{"x", "k"},
+			of("JB", hidden{"", "k"}, retag{"", "k"}), of("G", hidden{"x", "k"})),
+
+		evolves[flat]("embedded fields become the struct's own", embedded{ID{7}, "k"},
+			of("J", flat{7, "k"}), of("BG", flat{0, "k"}, embedded{ID{}, "k"})),
+		evolves[embedded]("fields become embedded ones", flat{7, "k"},
+			of("J", embedded{ID{7}, "k"}), of("BG", embedded{ID{}, "k"}, flat{0, "k"})),
+		evolves[member]("an embedded struct becomes a field", embedded{ID{7}, "k"},
+			of("BG", member{ID{7}, "k"}), of("J", member{ID{}, "k"}, embedded{ID{}, "k"})),
+		evolves[embedded]("a field becomes an embedded struct", member{ID{7}, "k"},
+			of("BG", embedded{ID{7}, "k"}), of("J", embedded{ID{}, "k"}, member{ID{}, "k"})),
+
+		evolves[embedded]("remove a field called like an embedded one", both{ID{}, 5, "k"}, of("BG", embedded{ID{}, "k"}, both{ID{}, 0, "k"}), of("J", embedded{ID{5}, "k"}, both{ID{}, 5, "k"})),
+		evolves[embedded]("change a field to an embedded one of another type", struct{ Number, Kept string }{"7", "k"},
+			of("J", refusedAt(".Number")), of("BG", embedded{ID{}, "k"}, struct{ Number, Kept string }{"", "k"})),
+
+		evolves[outer2]("change a struct inside", outer{inner{1, 2}}, all(outer2{inner2{2, nil}}, outer{inner{0, 2}})),
+		evolves[longer]("add a field to a recursive type", chain{1, &chain{2, nil}},
+			all(longer{&longer{nil, "", 2}, "", 1})),
+		evolves[chain]("remove a field of a recursive type", longer{&longer{nil, "x", 2}, "y", 1},
+			all(chain{1, &chain{2, nil}}, longer{&longer{nil, "", 2}, "", 1})),
+
+		field[int64]("", int8(-5), all(int64(-5))),
+		field[int8]("", int64(-5), all(int8(-5))),
+		field[int8]("", int64(128), all(misreadAt("V"))),
+		field[uint64]("", uint8(255), all(uint64(255))),
+		field[uint8]("", uint64(256), all(misreadAt("V"))),
+		field[time.Duration]("", int64(5), all(time.Duration(5))),
+		field[uint]("", 7, of("JB", uint(7)), of("G", refusedAt(".V"))),
+		field[uint]("", -7, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[int]("", uint(7), of("JB", 7), of("G", refusedAt(".V"))),
+		field[int64]("", uint64(1<<63), of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[float64]("", 5, of("JB", 5.0), of("G", refusedAt(".V"))),
+		field[float64]("", 1<<53+1, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[int]("", 5.0, of("JB", 5), of("G", refusedAt(".V"))),
+		field[int]("", 5.5, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[float64]("", float32(1.5), of("JB", 1.5), of("G", 1.5, refusedAt(".V"))),
+		field[float32]("", 1.5, of("JB", float32(1.5)), of("G", refusedAt(".V"))),
+		field[float32]("", 1e300, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+
+		field[[]byte]("", "text", of("B", []byte("text")), of("JG", refusedAt(".V"))),
+		field[string]("", []byte("text"), of("B", "text"), of("JG", refusedAt(".V"))),
+		field[time.Time]("", "2026-11-21T06:45:00.000000005Z", of("J", at), of("BG", refusedAt(".V"))),
+		field[string]("", at, of("J", "2026-11-21T06:45:00.000000005Z"), of("BG", refusedAt(".V"))),
+		field[netip.Addr]("", "::1", of("J", netip.IPv6Loopback()), of("BG", refusedAt(".V"))),
+		field[netip.Addr]("", "home", of("J", misreadAt("")), of("BG", refusedAt(".V"))), // encoding/json does not name the field
+
+		field[*int]("", 5, of("JB", new(5)), of("G", refusedAt(".V"))),
+		field[int]("pointer to value", new(5), of("JB", 5), of("G", refusedAt(".V"))),
+		field[int]("nil pointer to value", (*int)(nil), of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[*two]("struct to pointer", one{1}, of("JB", &two{1, 0}), of("G", refusedAt(".V"))),
+		field[one]("pointer to struct", &two{1, 2}, of("JB", one{1}, &two{1, 0}), of("G", refusedAt(".V"))),
+		field[*two]("struct behind a pointer", &one{1}, all(&two{1, 0})),
+
+		field[[]int64]("", []int8{1, -1}, all([]int64{1, -1})),
+		field[[]int8]("", []int64{1, 128}, all(misreadAt("V"))),
+		field[[]two]("", []one{{1}, {2}}, all([]two{{1, 0}, {2, 0}})),
+		field[[]string]("", []int{1}, all(refusedAt(".V[]"))),
+		field[[]*int]("", []int{1}, of("JB", []*int{new(1)}), of("G", refusedAt(".V[]"))),
+		field[map[string]int64]("", map[string]int8{"a": 1}, all(map[string]int64{"a": 1})),
+		field[map[string]int8]("", map[string]int64{"a": 128}, all(misreadAt("V"))),
+		field[map[string]two]("", map[string]one{"a": {1}}, all(map[string]two{"a": {1, 0}})),
+		field[map[string][]int]("", map[string]int{"a": 1}, all(refusedAt(".V[]"))),
+		field[map[int64]string]("", map[int8]string{1: "a"}, all(map[int64]string{1: "a"})),
+		field[map[int]string]("", map[string]string{"1": "a"}, all(refusedAt(".V[key]"))),
+		field[[3]int]("", [2]int{1, 2}, of("JB", [3]int{1, 2, 0}), of("G", refusedAt(".V"))),
+		field[[2]int]("", [3]int{1, 2, 0}, of("JB", [2]int{1, 2}), of("G", refusedAt(".V"))),
+		field[[2]int]("", [3]int{1, 2, 3}, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[[]int]("", [2]int{1, 2}, of("JB", []int{1, 2}), of("G", refusedAt(".V"))),
+		field[[2]int]("", []int{1}, of("JB", [2]int{1, 0}, []int{1, 0}), of("G", refusedAt(".V"))),
+		field[[2]int]("", []int{1, 2, 3}, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+
+		field[named]("string to struct", "x", all(refusedAt(".V"))),
+		field[string]("struct to string", named{"x"}, all(refusedAt(".V"))),
+		field[int]("string to int", "5", all(refusedAt(".V"))),
+		field[string]("int to string", 5, all(refusedAt(".V"))),
+		field[int]("bool to int", true, all(refusedAt(".V"))),
+		field[[]int]("int to list", 5, all(refusedAt(".V"))),
+		field[map[string]int]("struct to map", one{1}, all(refusedAt(".V"))),
+		field[one]("map to struct", map[string]int{"A": 1}, all(refusedAt(".V"))),
+		field[int64]("time to int", at, all(refusedAt(".V"))),
+		field[outer2]("misfit inside", struct{ In struct{ Y string } }{struct{ Y string }{"x"}}, all(refusedAt(".V.In.Y"))),
+		field[any]("int to any", 5, of("J", any(5.0)), of("BG", refusedAt(".V"))),
+	}
+}
+
+func TestEvolution(t *testing.T) {
+	for _, e := range evolutions() {
+		for _, c := range fieldCodecs {
+			for _, out := range e.cells {
+				if strings.Contains(out.codecs, strings.ToUpper(c.Name()[:1])) {
+					t.Run(e.name+"/"+c.Name(), func(t *testing.T) { e.run(t, c, out) })
+				}
+			}
+		}
+	}
+}
+
+// Three generations of a type, of which a map may hold values at the same time.
+type (
+	first  struct{ Name string }
+	second struct {
+		Name string
+		Age  int8
+		Tags []string
+	}
+	third struct {
+		Tags []string
+		Home *one
+		Age  int64
+		Name string
+	}
+)
+
+// aged fits the first, and no other.
+type aged struct {
+	Name string
+	Age  []int
+}
+
+var generations = map[string]third{
+	"first":  {Name: "a"},
+	"second": {[]string{"x"}, nil, 7, "b"},
+	"third":  {[]string{"y"}, &one{3}, 1000, "c"},
+}
+
+// writeGenerations writes a value of each, in its own life of the store and with its own codec.
+func writeGenerations(t *testing.T, codecs ...copal.Codec) vfs.FS {
+	fsys := vfs.NewMem()
+	write := func(set func(db *copal.DB)) {
+		db := openOn(t, fsys)
+		set(db)
+		mustClose(t, db)
+	}
+	write(func(db *copal.DB) {
+		mustSet(t, mapOf[string, first](t, db, "m", copal.WithCodec(codecs[0])), "first", first{"a"})
+	})
+	write(func(db *copal.DB) {
+		mustSet(t, mapOf[string, second](t, db, "m", copal.WithCodec(codecs[1])), "second", second{"b", 7, []string{"x"}})
+	})
+	write(func(db *copal.DB) {
+		mustSet(t, mapOf[string, third](t, db, "m", copal.WithCodec(codecs[2])), "third", generations["third"])
+	})
+	return fsys
+}
+
+// permuted calls f with the codecs in every order, and with each thrice.
+func permuted(t *testing.T, f func(t *testing.T, codecs ...copal.Codec)) {
+	for _, a := range fieldCodecs {
+		for _, b := range fieldCodecs {
+			for _, c := range fieldCodecs {
+				t.Run(a.Name()+" "+b.Name()+" "+c.Name(), func(t *testing.T) { f(t, a, b, c) })
+			}
+		}
+	}
+}
+
+// The newest type reads every generation, whatever codecs wrote them, and the oldest too.
+func TestGenerationsInOneMap(t *testing.T) {
+	permuted(t, func(t *testing.T, codecs ...copal.Codec) {
+		fsys := writeGenerations(t, codecs...)
+		for _, c := range fieldCodecs {
+			db := openOn(t, fsys, copal.WithCodec(c), copal.ReadOnly())
+			m := mapOf[string, third](t, db, "m")
+			if got := maps.Collect(m.All()); !reflect.DeepEqual(got, generations) {
+				t.Errorf("%s yields %+v, want %+v", c.Name(), got, generations)
+			}
+			mustClose(t, m)
+			for k, v := range mapOf[string, first](t, db, "m").All() {
+				if v.Name != generations[k].Name {
+					t.Errorf("the oldest type reads %q as %+v", k, v)
+				}
+			}
+			mustClose(t, db)
+		}
+	})
+}
+
+// An update reads a value of one generation and writes it as another. When the last of
+// a generation is gone, it holds nobody up.
+func TestGenerationsAreReplaced(t *testing.T) {
+	permuted(t, func(t *testing.T, codecs ...copal.Codec) {
+		fsys := writeGenerations(t, codecs...)
+		db := openOn(t, fsys, copal.WithCodec(codecs[0]))
+		wantRefused := func(db *copal.DB) {
+			t.Helper()
+			_, err := copal.OpenMap[string, aged](db, "m")
+			wantErrAt(t, "OpenMap", err, ".Age")
+		}
+		wantRefused(db)
+		m := mapOf[string, third](t, db, "m")
+		for k, want := range generations {
+			v, _, err := m.Update(k, func(u *copal.Update[third]) {
+				if !reflect.DeepEqual(u.Value, want) {
+					t.Errorf("%q is updated from %+v, want %+v", k, u.Value, want)
+				}
+				u.Value.Age++
+			})
+			if want.Age++; err != nil || !reflect.DeepEqual(v, want) {
+				t.Errorf("%q is updated to %+v, %v, want %+v", k, v, err, want)
+			}
+		}
+		mustClose(t, db)
+
+		db = openOn(t, fsys)
+		wantRefused(db)
+		m = mapOf[string, third](t, db, "m")
+		for k, want := range generations {
+			if v, err := m.Load(k); err != nil || v.Age != want.Age+1 {
+				t.Errorf("%q is %+v, %v", k, v, err)
+			}
+		}
+		for k := range generations {
+			if _, err := m.Delete(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustClose(t, m)
+		mustClose(t, mapOf[string, aged](t, db, "m"))
+		mustClose(t, db)
+		mapOf[string, aged](t, openOn(t, fsys), "m")
+	})
+}
+
+// The codec of a map changes together with its type: what each codec wrote is fitted by
+// its own rules, and those of the map have no part in it.
+func TestCodecAndTypeChange(t *testing.T) {
+	type wide struct{ V int64 }
+	for _, old := range fieldCodecs {
+		for _, now := range fieldCodecs {
+			t.Run(old.Name()+" to "+now.Name(), func(t *testing.T) {
+				fsys := vfs.NewMem()
+				db := openOn(t, fsys, copal.WithCodec(old))
+				mustSet(t, mapOf[string, box[int]](t, db, "m"), "k", box[int]{1, 2, "three"})
+				mustClose(t, db)
+				db = openOn(t, fsys, copal.WithCodec(now))
+				reads[wide](t, db, wide{2}, "k")
+				mustClose(t, mapOf[string, wide](t, db, "m"))
+				reads[box[string]](t, db, refusedAt(".V"))
+				if old == codec.Gob {
+					reads[box[float64]](t, db, refusedAt(".V"))
+				} else {
+					reads[box[float64]](t, db, box[float64]{1, 2, "three"}, "k")
+				}
+			})
+		}
+	}
+}
+
+// A type that the codec of a record cannot keep at all does not read it, though the
+// stored fields would do: the error names the field.
+func TestCodecThatCannotReadTheType(t *testing.T) {
+	type more struct {
+		A int
+		C complex128
+	}
+	fsys := vfs.NewMem()
+	db := openOn(t, fsys, copal.WithCodec(codec.Binary))
+	mustSet(t, mapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)), "json", one{1})
+	mustClose(t, mapOf[string, one](t, db, "m", copal.WithCodec(codec.JSON)))
+	reads[more](t, db, refusedAt(".C"))
+	mustSet(t, mapOf[string, one](t, db, "m"), "json", one{1}) // now it is binary
+	mustClose(t, mapOf[string, one](t, db, "m"))
+	reads[more](t, db, more{1, 0}, "json")
+}
+
+// Bytes has no schema, so its records fit every type of text and bytes, and are JSON
+// text to all others.
+func TestBytesChange(t *testing.T) {
+	type label string
+	type blob []byte
+	bytes := copal.WithCodec(codec.Bytes)
+	lives(t, func(t *testing.T, db *copal.DB) {
+		mustSet(t, mapOf[string, string](t, db, "m", bytes), "text", "text")
+		mustClose(t, mapOf[string, string](t, db, "m", bytes))
+		mustSet(t, mapOf[string, []byte](t, db, "m", bytes), "one", []byte(`{"A":1}`))
+		mustClose(t, mapOf[string, []byte](t, db, "m", bytes))
+	}, func(t *testing.T, db *copal.DB) {
+		texts := mapOf[string, label](t, db, "m", bytes)
+		wantLoad(t, texts, "text", "text")
+		wantLoad(t, texts, "one", `{"A":1}`)
+		mustClose(t, texts)
+		blobs := mapOf[string, blob](t, db, "m", bytes)
+		if v, err := blobs.Load("text"); err != nil || string(v) != "text" {
+			t.Errorf("%q, %v", v, err)
+		}
+		mustClose(t, blobs)
+		for _, c := range fieldCodecs {
+			ones := mapOf[string, one](t, db, "m", copal.WithCodec(c))
+			wantLoad(t, ones, "one", one{1})
+			_, err := ones.Load("text")
+			wantErr(t, "Load", err, copal.ErrType)
+			mustClose(t, ones)
+		}
+	})
+}
