@@ -15,7 +15,7 @@ func durableLines(s scale) []line {
 		name:  "durable",
 		group: "Durable set of 128 B, synced when it returns: SetFSync of a raw value",
 		rows: []versus{
-			{title: goroutines(1), ours: own(1), theirs: []string{"write+fdatasync"}, metric: perOp, goal: atLeast(0.9)},
+			{title: goroutines(1), ours: own(1), theirs: []string{"bare fdatasync"}, metric: perOp, goal: atLeast(0.9)},
 			{title: goroutines(16) + ", against own 1", ours: own(16), theirs: alone, metric: perOp, goal: atLeast(10)},
 			{title: goroutines(many) + ", against own 1", ours: own(many), theirs: alone, metric: perOp, goal: atLeast(40)},
 			{
@@ -70,7 +70,7 @@ func bareSide(e *env, order []int32) (side, error) {
 	}
 	e.after(f.Close)
 	record := newBlob(recordBytes)
-	w := workload{name: "write+fdatasync", workers: 1, order: order}
+	w := workload{name: "bare fdatasync", workers: 1, order: order}
 	w.loop = func(_ int, part []int32) error {
 		for range part {
 			if _, err := f.Write(record); err != nil {

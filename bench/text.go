@@ -128,7 +128,7 @@ func alignLine(cells []string, widths []int) string {
 
 // cells are the columns of a row.
 func (r row) cells() []string {
-	cells := []string{"  " + r.Title, quantity(r.Ours.Median, r.Unit), "", "", "", "", "", "", "", r.verdict()}
+	cells := []string{" " + r.Title, quantity(r.Ours.Median, r.Unit), "", "", "", "", "", "", "", r.verdict()}
 	if r.Against != nil {
 		cells[2], cells[3] = r.Against.Side, quantity(r.Against.Median, r.Unit)
 		cells[4], cells[5] = factor(r.Result.Median)+"x", r.compared()
