@@ -1,0 +1,22 @@
+package main
+
+import "slices"
+
+// allLines is the table, in its order.
+func allLines(s scale) []line {
+	return slices.Concat(
+		appendLines(s),
+		setLines(s),
+		getLines(s),
+		uncachedLines(s),
+		mixLines(s),
+		rawGetLines(s),
+		rawPutLines(s),
+		durableLines(s),
+		openLines(s),
+		memoryLines(s),
+		allocLines(s),
+		latencyLines(s),
+		idleLines(s),
+	)
+}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// rawSizes are the lengths of values in the lines of raw bytes.
+var rawSizes = []int{128, 512, 4 << 10, 32 << 10}
+
+// rawKeys is how many values of a size are kept: as many as in the other lines, unless that were too many bytes.
+func rawKeys(s scale, bytes int) int {
+	n := min(s.keys, s.rawBytes/bytes)
+	if n >= 1000 {
+		n -= n % 1000
+	}
+	return n
+}
+
+// rawGetLines: reads of raw bytes, copied, where every page is in memory.
+func rawGetLines(s scale) []line {
+	var lines []line
+	for _, bytes := range rawSizes {
+		reach := atLeast(3)
+		switch {
+		case bytes > 4<<10:
+			reach = atLeast(1.2)
+		case bytes > 512:
+			reach = goal{sense: more}
+		}
+		l := rawLine(s, bytes, reach, rawGetSide, s.ops/6)
+		l.name, l.group = "raw-get/"+l.name, "Get of raw bytes, copied, against the best of bbolt, badger and pebble"
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// rawPutLines: writes of raw bytes that no side syncs.
+func rawPutLines(s scale) []line {
+	var lines []line
+	for _, bytes := range rawSizes {
+		reach := atLeast(2).dreaming(5)
+		if bytes > 4<<10 {
+			reach = atLeast(1).dreaming(5)
+		}
+		l := rawLine(s, bytes, reach, rawPutSide, min(s.slowOps, s.rawBytes/8/bytes))
+		l.name, l.group = "raw-put/"+l.name, "Put of raw bytes over an existing key, no sync, against the best of bbolt, badger and pebble"
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+type rawSide func(name string, s byteStore, keys [][]byte, bytes int, order []int32) side
+
+func rawLine(s scale, bytes int, g goal, work rawSide, ops int) line {
+	n := rawKeys(s, bytes)
+	return line{
+		name: fmt.Sprintf("%dB/%s/1", bytes, count(n)),
+		rows: []versus{{
+			title: fmt.Sprintf("%s, %s keys, 1 goroutine", size(bytes), count(n)),
+			ours:  "copal", theirs: []string{"bbolt", "badger", "pebble"}, metric: perOp, goal: g,
+		}},
+		setup: func(e *env) (sides []side, err error) {
+			keys, order := asBytes(makeKeys(n)), shuffled(n, ops)
+			for _, o := range []opener{ownStore, bboltStore, badgerStore, pebbleStore} {
+				store, err := o.openIn(e, false)
+				if err != nil {
+					return nil, err
+				}
+				if err := fillBlobs(store, keys, bytes); err != nil {
+					return nil, err
+				}
+				sides = append(sides, work(o.name, store, keys, bytes, order))
+			}
+			return sides, nil
+		},
+	}
+}
+
+// fillBlobs puts the value of round 0 under each key.
+func fillBlobs(s byteStore, keys [][]byte, bytes int) error {
+	value := newBlob(bytes)
+	return fillBytes(s, len(keys), func(i int) ([]byte, []byte) {
+		value.mark(int32(i), 0)
+		return keys[i], value
+	})
+}
+
+func rawGetSide(name string, s byteStore, keys [][]byte, bytes int, order []int32) side {
+	w := workload{name: name, workers: 1, order: order}
+	w.loop = func(_ int, part []int32) error {
+		for _, i := range part {
+			v, err := s.get(keys[i])
+			if err != nil {
+				return err
+			}
+			if keyOf(v, bytes) != i {
+				return wrong(i, fmt.Sprintf("%d bytes of another", len(v)), "others")
+			}
+		}
+		return nil
+	}
+	w.check = func(int) error { return holdsBlobs(s, keys, spots(order), bytes, 0) }
+	return w.side()
+}
+
+func rawPutSide(name string, s byteStore, keys [][]byte, bytes int, order []int32) side {
+	w := workload{name: name, workers: 1, order: order}
+	w.loop = func(round int, part []int32) error { return putBlobs(s, keys, part, newBlob(bytes), round) }
+	w.check = func(round int) error { return holdsBlobs(s, keys, spots(order), bytes, round) }
+	return w.side()
+}
+
+// putBlobs writes the values of a round; the stores copy what they keep before put returns.
+func putBlobs(s byteStore, keys [][]byte, part []int32, value blob, round int) error {
+	for _, i := range part {
+		value.mark(i, round)
+		if err := s.put(keys[i], value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// holdsBlobs checks every byte of some values.
+func holdsBlobs(s byteStore, keys [][]byte, some []int32, size, round int) error {
+	want := newBlob(size)
+	for _, i := range some {
+		got, err := s.get(keys[i])
+		if err != nil {
+			return err
+		}
+		if want.mark(i, round); !bytes.Equal(got, want) {
+			return wrong(i, fmt.Sprintf("%d other bytes", len(got)), fmt.Sprintf("those of round %d", round))
+		}
+	}
+	return nil
+}
