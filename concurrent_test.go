@@ -288,7 +288,11 @@ func TestReopenedWithAnotherType(t *testing.T) {
 			return m.SetInMemory("k", [4]int64{1, 2, 3, 4})
 		},
 		"Update": func(m *copal.Map[heldKey, [4]int64]) error {
-			_, _, err := m.Update("k", func(u *copal.Update[[4]int64]) { u.Value[0]++ })
+			_, _, err := m.Update("k", func(u *copal.Update[[4]int64]) {
+				if u.Exists {
+					t.Errorf("Update finds %v", u.Value)
+				}
+			})
 			return err
 		},
 		"Load": func(m *copal.Map[heldKey, [4]int64]) error {
