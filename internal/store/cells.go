@@ -80,7 +80,7 @@ func (s *Store) forget(c *Cells) {
 }
 
 // postponeLocked makes the write one that the log is to learn of.
-func (s *Store) postponeLocked(now state, w *Write) error {
+func (s *Store) postponeLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return ErrClosed
 	}
@@ -108,7 +108,7 @@ func (s *Store) postponeLocked(now state, w *Write) error {
 
 // rememberLocked makes the write one for memory alone. What is dirty goes to the log before
 // it, for it was acknowledged as what the log will have.
-func (s *Store) rememberLocked(now state, w *Write) error {
+func (s *Store) rememberLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return ErrClosed
 	}

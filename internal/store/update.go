@@ -116,7 +116,7 @@ type version struct {
 	special *cache.Cell
 }
 
-func (v *version) is(now state) bool { return *v == now.version() }
+func (v *version) is(now *state) bool { return *v == now.version() }
 
 func (now *state) version() version {
 	if c := now.cell; c != nil && (c.Dirty || c.Memory) {
@@ -162,14 +162,15 @@ func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
-	now, err := s.stateLocked(t, hash, u.key)
+	var now state
+	err := s.stateLocked(&now, t, hash, u.key)
 	if err == nil && u.cells != nil && u.cells != now.cells {
 		err = ErrClosed
 	}
 	if u.cells == nil && now.cell != nil {
 		if now.cell.Dirty && err == nil {
 			if err = s.writeLocked(now.cells, []*cache.Cell{now.cell}); err == nil {
-				now, err = s.stateLocked(t, hash, u.key)
+				err = s.stateLocked(&now, t, hash, u.key)
 			}
 		}
 		v := now.version()

@@ -101,18 +101,13 @@ func checkValue(value []byte) error {
 // commit makes the write count, if the entry is still the version that w wants. It returns
 // the number up to which the log must be synced to make the outcome durable.
 func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error) {
-	p := pending{Head: record.Head{Op: record.Set, Kind: record.Value, Schema: w.Schema}, key: w.Key, value: w.Value}
-	if w.Delete {
-		p.Op = record.Delete
+	if len(w.Value) > partBytes && w.Durability == Async { // which is to spare small writes
+		w.Durability = Process
 	}
-	if len(w.Value) > partBytes {
-		if w.Durability == Async { // which is to spare small writes
-			w.Durability = Process
-		}
-		if w.Durability != Memory {
-			if err := s.appendParts(&p, s.reserve, s.appendPart); err != nil {
-				return 0, false, err
-			}
+	p := pending{key: w.Key}
+	if w.Durability == Process || w.Durability == Power {
+		if err := s.recordOfWrite(&p, w); err != nil {
+			return 0, false, err
 		}
 	}
 	if t == nil {
@@ -133,6 +128,16 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 	return p.Seq, existed, err
 }
 
+// recordOfWrite makes p the record of the write. A large value is appended in parts.
+func (s *Store) recordOfWrite(p *pending, w *Write) error {
+	p.Kind, p.Op = record.Value, record.Delete
+	if w.Delete {
+		return nil
+	}
+	p.Op, p.Schema, p.value = record.Set, w.Schema, w.Value
+	return s.appendParts(p, s.reserve, s.appendPart)
+}
+
 // lockOf is the lock of the keys with this hash.
 func (s *Store) lockOf(hash uint64) *sync.Mutex { return &s.keys[hash%cache.Shards].Mutex }
 
@@ -145,21 +150,22 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 			return false, err
 		}
 	}
-	now, err := s.stateLocked(t, hash, w.Key)
-	switch {
-	case err != nil:
+	var now state
+	if err := s.stateLocked(&now, t, hash, w.Key); err != nil {
 		return false, err
+	}
+	switch {
 	case w.Cells != nil && w.Cells != now.cells: // those that are there have values of another type
 		return false, ErrClosed
-	case w.version != nil && !w.version.is(now):
+	case w.version != nil && !w.version.is(&now):
 		return false, errConflict
 	}
 	existed = now.exists()
 	switch {
 	case w.Durability == Async:
-		return existed, s.postponeLocked(now, w)
+		return existed, s.postponeLocked(&now, w)
 	case w.Durability == Memory:
-		return existed, s.rememberLocked(now, w)
+		return existed, s.rememberLocked(&now, w)
 	case w.Delete && now.address == 0: // nor does the log know of it
 		now.swap(nil)
 		p.Seq = s.log.last()
@@ -190,18 +196,16 @@ type state struct {
 	encoded *cache.Encoded // of a dirty cell
 }
 
-func (s *Store) stateLocked(t *Table, hash uint64, key []byte) (state, error) {
-	now := state{hash: hash, own: view(key[t.prefix:]), cells: t.cells.Load()}
+func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) (err error) {
+	*now = state{hash: hash, own: view(key[t.prefix:]), cells: t.cells.Load()}
 	if now.cells != nil {
-		if now.cell = now.cells.table.Find(hash, now.own); now.cell != nil {
-			now.hit = hitOfCell(now.cell)
-			now.encoded = now.cell.Encoded
-			return now, nil
+		if c := now.cells.table.Find(hash, now.own); c != nil {
+			now.cell, now.hit, now.encoded = c, hitOfCell(c), c.Encoded
+			return nil
 		}
 	}
-	var err error
 	now.hit, err = t.find(hash, key)
-	return now, err
+	return err
 }
 
 func (now *state) exists() bool {
