@@ -36,6 +36,7 @@ type Options struct {
 	ReadOnly     bool
 	SyncInterval time.Duration // 1 s
 	SegmentBytes int64         // nominal size of a segment, 64 MiB
+	RingBytes    int64         // size of the mapped ring, 4 MiB; negative for none
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
 }
@@ -78,8 +79,8 @@ type Store struct {
 	torn     int64        // bytes that recovery did not count
 	interval atomic.Int64
 
-	stop    chan struct{}
-	stopped chan struct{}
+	stop       chan struct{} // ends the goroutines of the log
+	goroutines sync.WaitGroup
 }
 
 // Open opens the store in dir, which it creates when it is missing and the store is not opened read-only.
@@ -119,6 +120,9 @@ func (o Options) withDefaults() Options {
 	if o.SegmentBytes <= 0 {
 		o.SegmentBytes = defaultSegmentBytes
 	}
+	if o.RingBytes == 0 {
+		o.RingBytes = defaultRingBytes
+	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
@@ -140,6 +144,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.log = &log{
 		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
 		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
+		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1),
 	}
 	s.log.syncDone = sync.NewCond(&s.log.syncMu)
 	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
@@ -158,11 +163,9 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	if !opts.ReadOnly && !opts.Inline {
-		s.stop, s.stopped = make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(s.stopped)
-			s.log.keep(s.SyncInterval, s.stop)
-		}()
+		s.stop = make(chan struct{})
+		s.goroutines.Go(func() { s.log.keep(s.SyncInterval, s.stop) })
+		s.goroutines.Go(func() { s.log.keepDrained(s.SyncInterval, s.stop) })
 	}
 	return s, nil
 }
@@ -224,16 +227,29 @@ func (s *Store) close() error {
 	s.closed = true
 	if s.stop != nil {
 		close(s.stop)
-		<-s.stopped
+		s.goroutines.Wait()
 	}
-	var err error
-	if s.log.wrote() {
-		if err = s.log.syncTo(s.log.last()); err == nil {
-			s.log.syncMark()
-		}
-		s.log.awaitSync()
+	return errors.Join(s.log.finish(), s.release())
+}
+
+// finish makes everything durable, and removes the ring when that has succeeded. Without
+// an append there is nothing to do.
+func (l *log) finish() error {
+	if !l.wrote() {
+		return nil
 	}
-	return errors.Join(err, s.release())
+	err := l.drainTail()
+	if err == nil {
+		l.mu.Lock()
+		l.releaseLocked(l.tail, roomKept)
+		l.mu.Unlock()
+		err = l.syncTo(l.last())
+	}
+	if err == nil {
+		l.syncMark()
+	}
+	l.awaitSync()
+	return errors.Join(err, l.closeRing(err == nil && l.failure() == nil))
 }
 
 // wrote reports whether this process has appended to the log.
