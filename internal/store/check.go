@@ -49,6 +49,7 @@ type checker struct {
 	report      Report
 	mark        *mark
 	sameCache   bool // see recovery
+	ring        *ringReader
 }
 
 func (c *checker) run() error {
@@ -69,6 +70,10 @@ func (c *checker) run() error {
 			return err
 		}
 		c.sameCache = c.mark.sameCache(c.fsys.CacheID(c.dir))
+		if err := c.openRing(m.Store); err != nil {
+			return err
+		}
+		defer c.closeRing()
 	}
 	for _, s := range segments {
 		if err := c.segment(s, m); err != nil {
@@ -84,6 +89,22 @@ func (c *checker) run() error {
 		c.progress(c.total, c.total)
 	}
 	return nil
+}
+
+// openRing is as in recovery: without the cache in which it was written a damaged ring is of no account.
+func (c *checker) openRing(store uint64) (err error) {
+	c.ring, err = openRing(c.fsys, c.dir, store, vfs.ReadOnly)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && !c.sameCache {
+		return nil
+	}
+	return c.note(err)
+}
+
+func (c *checker) closeRing() {
+	if c.ring != nil {
+		c.ring.file.Close()
+	}
 }
 
 // note puts damage into the report and returns other errors.
@@ -165,7 +186,11 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 			c.problem(path, size, fmt.Sprintf("the file ends here, its length was %d", want.Bytes))
 		}
 	}
-	err = c.records(&scanner{file: f, salt: h.Salt, offset: int64(head), end: end}, path, want, &r)
+	t := &tailReader{scanner: scanner{file: f, salt: h.Salt, offset: int64(head), end: end}, segment: f, live: true}
+	if !want.Sealed {
+		t.withRing(c.ring, want.ID, c.mark)
+	}
+	err = c.records(t, path, want, &r)
 	c.done += size
 	c.report.Segments = append(c.report.Segments, r)
 	c.report.Records += r.Records
@@ -174,9 +199,9 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 }
 
 // records reads records to the end of a segment.
-func (c *checker) records(s *scanner, path string, want manifestSegment, r *SegmentReport) error {
+func (c *checker) records(s *tailReader, path string, want manifestSegment, r *SegmentReport) error {
 	for {
-		at, _, err := s.next()
+		at, _, _, err := s.next()
 		if c.progress != nil && r.Records%1024 == 0 {
 			c.progress(c.done+at, c.total)
 		}
@@ -189,7 +214,7 @@ func (c *checker) records(s *scanner, path string, want manifestSegment, r *Segm
 			if c.mark != nil && c.mark.Segment == want.ID && c.mark.Offset > at {
 				c.problem(path, at, fmt.Sprintf("the file ends here, though it was synced up to offset %d", c.mark.Offset))
 			}
-			return nil
+			return c.judgeRing(s, path, at)
 		case !errors.As(err, &d):
 			return err
 		}
@@ -197,6 +222,9 @@ func (c *checker) records(s *scanner, path string, want manifestSegment, r *Segm
 			return c.note(formatError(path, at, d.reason))
 		}
 		s.offset = at
+		if err := c.judgeRing(s, path, s.end); err != nil {
+			return err
+		}
 		follows, err := s.resume()
 		if err != nil {
 			return err
@@ -213,6 +241,18 @@ func (c *checker) records(s *scanner, path string, want manifestSegment, r *Segm
 			return nil
 		}
 	}
+}
+
+// judgeRing is as in recovery.
+func (c *checker) judgeRing(s *tailReader, path string, size int64) error {
+	if !c.sameCache {
+		return nil
+	}
+	at, follows, err := s.ringFollows()
+	if follows {
+		c.report.Problems = append(c.report.Problems, *missing(path, s, size, at))
+	}
+	return err
 }
 
 // syncedBeyond reports whether the mark stands behind the given place.

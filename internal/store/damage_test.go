@@ -151,6 +151,12 @@ func files(t *testing.T, fsys vfs.FS) []string {
 	return list
 }
 
+// inPadding reports whether a byte is one of the many spaces in the first line of the ring
+// of which a short test tries only a few.
+func inPadding(name string, at int64) bool {
+	return name == ringName && !longTest() && at > 80 && at < ringHead-20 && at%61 != 0
+}
+
 func TestTruncatedAtEveryByte(t *testing.T) {
 	for _, end := range []ending{closed, killed, cut} {
 		t.Run(end.String(), func(t *testing.T) {
@@ -161,6 +167,9 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 				path := filepath.Join("db", name)
 				size := sizeOf(t, v.mem, path)
 				for n := range size {
+					if inPadding(name, n) {
+						continue
+					}
 					image := v.mem.ProcessCrash()
 					change(t, image, path, func(f vfs.File) error { return f.Truncate(n) })
 					what := fmt.Sprintf("%s cut to %d of %d bytes", name, n, size)
@@ -195,6 +204,9 @@ func TestDamagedAtEveryBit(t *testing.T) {
 				for bit := range size * 8 {
 					if !longTest() && bit%8 != bit/8%8 {
 						continue // one bit of each byte
+					}
+					if inPadding(name, bit/8) {
+						continue
 					}
 					image := v.mem.ProcessCrash()
 					change(t, image, path, func(f vfs.File) error {

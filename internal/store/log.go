@@ -18,9 +18,10 @@ import (
 
 // log is the append side: one tail segment, one order.
 //
-// A record is acknowledged when the file system has taken it (write(2) has
-// returned), and durable when a sync that began later has succeeded. The two have
-// separate locks: nobody who reads or appends ever waits for the disk to sync.
+// A record is acknowledged when it has outlived this process: it stands in the ring, or
+// where there is none the file system has taken it (write(2) has returned). It is
+// durable when a sync that began later has succeeded, and a sync begins by draining the
+// ring. The two have separate locks: nobody who reads or appends ever waits for the disk to sync.
 //
 // Segments are synced oldest first, so what is durable is always a prefix of the
 // log. A full segment is not closed before the next one stands ready, made in the
@@ -33,7 +34,7 @@ import (
 // reopened. A failed sync is never tried again: the kernel may have dropped the
 // pages, and would say yes.
 //
-// Locks, in order: log.mu, log.manifestMu; log.mu, log.syncMu.
+// Locks, in order: log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
 type log struct {
 	fsys    vfs.FS
 	dir     string
@@ -45,9 +46,10 @@ type log struct {
 	report  func(error) // tells the user about an error that no call can return
 	limit   int64       // nominal size of a segment
 	hard    int64       // size at which appending waits for the next one, whatever it costs
-	inline  bool        // no goroutine prepares segments; for tests that count operations
+	inline  bool        // no goroutine prepares segments, or drains; for tests that count operations
 	wake    chan struct{}
 	dirty   atomic.Bool // something was appended since the last periodic sync began
+	waiting atomic.Bool // something is to be appended by it; see touched
 	failed  atomic.Pointer[FailedError]
 	set     atomic.Pointer[segmentSet]
 	records atomic.Int64 // in all segments
@@ -59,6 +61,15 @@ type log struct {
 	nextSeq  uint64
 	lastTime uint64 // Unix milliseconds of the newest record
 	buf      []byte // records being appended
+	ring     *ring  // nil before the first append, and where there is none
+	left     *ring  // one that is not used any more
+
+	ringBytes int64 // size of the ring to be made, 0 for none
+	noReserve bool  // the file system cannot reserve space
+
+	drainMu   sync.Mutex // one drains at a time
+	drainWake chan struct{}
+	undrained atomic.Bool // something was stored in the ring since the last drain began
 
 	// What recovery leaves to the first append; guarded by mu.
 	continued *segment           // the tail was closed cleanly and goes on
@@ -141,18 +152,23 @@ func (l *log) reserve(bytes int64) error {
 	if err := l.readyLocked(); err != nil {
 		return err
 	}
+	if err := l.drain(l.tail); err != nil { // it is cut off at its end, which the file must have
+		return err
+	}
 	end := l.tail.end.Load()
-	err := l.tail.file.Allocate(end, bytes)
+	err := l.tail.file.Allocate(end, bytes+roomKept)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
 	if cut := l.tail.file.Truncate(end); cut != nil {
 		return l.fail(cut)
 	}
+	l.tail.room = end
+	kept := l.roomLocked(l.tail, end, false)
 	if vfs.IsNoSpace(err) {
 		return noSpace(err)
 	}
-	return nil
+	return kept
 }
 
 func (l *log) failure() error {
@@ -174,7 +190,7 @@ func (l *log) readyLocked() error {
 		}
 	}
 	if l.spare != nil && size >= l.limit {
-		l.rollLocked()
+		return l.rollLocked()
 	}
 	return nil
 }
@@ -210,13 +226,23 @@ func (l *log) adoptLocked(s *segment) {
 	s.synced.Store(true)
 }
 
-// rollLocked ends the tail and puts the spare in its place.
-func (l *log) rollLocked() {
+// rollLocked ends the tail and puts the spare in its place, if that has room: else the
+// tail may still have what it reserved.
+func (l *log) rollLocked() error {
+	if l.roomLocked(l.spare, l.spare.end.Load(), false) != nil {
+		return nil
+	}
+	if err := l.drain(l.tail); err != nil {
+		return err
+	}
+	l.releaseLocked(l.tail, 0)
 	l.tail.ended = true
+	l.spare.ring.Store(l.ring)
 	l.tail, l.spare = l.spare, nil
+	return nil
 }
 
-// writeLocked encodes the records and writes them at the end of the tail.
+// writeLocked encodes the records and puts them at the end of the tail.
 func (l *log) writeLocked(recs []*pending) error {
 	t := l.tail
 	end := t.end.Load()
@@ -240,8 +266,11 @@ func (l *log) writeLocked(recs []*pending) error {
 	if end+int64(len(l.buf)) > maxSegmentBytes {
 		return fmt.Errorf("%w: %d bytes in one write", ErrTooLarge, len(l.buf))
 	}
-	if _, err := t.file.WriteAt(l.buf, end); err != nil {
-		return l.cutBackLocked(end, err)
+	if err := l.roomLocked(t, end+int64(len(l.buf)), deletes(recs)); err != nil {
+		return err
+	}
+	if err := l.putLocked(t, end); err != nil {
+		return err
 	}
 	if t.first == 0 {
 		t.first = l.nextSeq
@@ -251,12 +280,50 @@ func (l *log) writeLocked(recs []*pending) error {
 	l.records.Add(int64(len(recs)))
 	l.nextSeq, l.lastTime = seq, now
 	t.end.Store(end + int64(len(l.buf)))
+	if l.ring != nil {
+		l.storedLocked(t, end+int64(len(l.buf)))
+	}
 	if cap(l.buf) > 4<<20 {
 		l.buf = nil
 	}
-	if !l.dirty.Swap(true) {
+	if !l.dirty.Load() && !l.dirty.Swap(true) {
 		l.poke()
 	}
+	return nil
+}
+
+// deletes reports whether one of the records is a deletion.
+func deletes(recs []*pending) bool {
+	return slices.ContainsFunc(recs, func(p *pending) bool { return p.Op == record.Delete })
+}
+
+// putLocked puts l.buf behind end: into the ring, or into the file where there is no ring
+// and when it is so long that the copy is not worth it.
+func (l *log) putLocked(t *segment, end int64) error {
+	n := int64(len(l.buf))
+	if r := l.ring; r != nil && n <= r.size/4 {
+		if t.drained.Load() < r.needs(end, n) {
+			if err := l.drain(t); err != nil {
+				return err
+			}
+		}
+		if r.populate(end, n) == nil {
+			if err := r.store(t, l.buf, end); err != nil {
+				return l.fail(fmt.Errorf("append: %w", err))
+			}
+			return nil
+		}
+		if err := l.leaveRingLocked(); err != nil {
+			return err
+		}
+	}
+	if err := l.drain(t); err != nil {
+		return err
+	}
+	if _, err := t.file.WriteAt(l.buf, end); err != nil {
+		return l.cutBackLocked(end, err)
+	}
+	t.drained.Store(end + n)
 	return nil
 }
 
@@ -267,6 +334,7 @@ const groupPending = ^uint64(0)
 // reason was a lack of room, may appending go on.
 func (l *log) cutBackLocked(end int64, err error) error {
 	cut := l.tail.file.Truncate(end)
+	l.tail.room = end
 	if cut == nil && vfs.IsNoSpace(err) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
@@ -323,9 +391,20 @@ func (l *log) beginLocked() error {
 		if err := l.fsys.SyncDir(l.dir); err != nil {
 			return l.fail(err)
 		}
+		if err := l.removeRing(); err != nil {
+			return err
+		}
 		l.tail, l.continued = l.continued, nil
 		l.beginMark()
+		l.roomLocked(l.tail, l.tail.end.Load(), false) // a lack of it is the write's business
+		l.beginRing()
 		return nil
+	}
+	if err := l.mendLocked(); err != nil {
+		return err
+	}
+	if err := l.removeRing(); err != nil {
+		return err
 	}
 	spare, err := l.createSpare(l.reopened, l.dropped)
 	if err != nil {
@@ -335,6 +414,39 @@ func (l *log) beginLocked() error {
 	l.tail = spare
 	l.beginMark()
 	l.tidyLocked()
+	l.roomLocked(l.tail, l.tail.end.Load(), false)
+	l.beginRing()
+	return nil
+}
+
+// mendLocked writes to the segments what recovery found in the ring alone, before a new
+// ring takes its place. Until that has succeeded nothing is appended, and a later try
+// does the same; the old ring stays.
+func (l *log) mendLocked() error {
+	for _, s := range l.reopened {
+		if o := s.overlay.Load(); o != nil {
+			if err := l.mendSegmentLocked(s, *o); err != nil {
+				return err
+			}
+		}
+		// Space that a dead process had reserved: the new segment may need it.
+		if size, err := s.file.Size(); err == nil && !l.noReserve {
+			l.reportError("giving back reserved space", s.file.Truncate(size))
+		}
+	}
+	return nil
+}
+
+func (l *log) mendSegmentLocked(s *segment, o overlay) error {
+	for _, p := range o {
+		if _, err := s.file.WriteAt(p.bytes, p.at); err != nil {
+			return noSpace(fmt.Errorf("writing to the log what was in the ring alone: %w", err))
+		}
+	}
+	if err := s.file.Sync(); err != nil {
+		return l.fail(fmt.Errorf("sync of %s: %w", s.path, err))
+	}
+	s.overlay.Store(nil)
 	return nil
 }
 

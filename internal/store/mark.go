@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -47,10 +48,7 @@ func (m *mark) encode() []byte {
 		cache = "-"
 	}
 	line := fmt.Sprintf("%s store %016x edit %x segment %s offset %x seq %x cache %s", record.Title("synced"), m.Store, m.Edit, m.Segment, m.Offset, m.Seq, cache)
-	for len(line)+10 < markSlot {
-		line += " "
-	}
-	return record.Seal([]byte(line))
+	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(markSlot-10-len(line), 0))...))
 }
 
 func parseMark(text []byte) (*mark, error) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path/filepath"
 	"slices"
 
 	"github.com/copaldb/copal/internal/record"
@@ -38,6 +39,9 @@ type recovery struct {
 	mark      *mark
 	sameCache bool // the page cache has survived since the mark was written
 	readOnly  bool
+	ring      *ringReader // what another process left, or nil
+	cached    *ringReader // as the cache held it, when it is our business what the disk has
+	healed    bool        // records were found in the ring alone
 
 	next   uint64              // expected sequence number
 	groups map[uint64][]member // records that wait for the commit of their group
@@ -78,6 +82,10 @@ func (s *Store) recover() error {
 	if err := r.orphans(); err != nil {
 		return err
 	}
+	if err := r.openRing(); err != nil {
+		return err
+	}
+	defer r.closeRing()
 	for i := range m.Segments {
 		if err := r.segment(i); err != nil {
 			return err
@@ -192,7 +200,7 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	if e.Records > 0 {
 		r.next = e.First
 	}
-	d, err := r.read(seg, e.Bytes)
+	d, err := r.read(seg, newTailReader(seg, seg.head, e.Bytes))
 	switch {
 	case err != nil:
 		return err
@@ -212,9 +220,9 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 
 // open reads a segment whose end has to be found.
 func (r *recovery) open(seg *segment, size int64) error {
-	clean := r.mark != nil && (r.mark.Segment == seg.id && r.mark.Offset == size || r.mark.Segment > seg.id)
+	clean := r.mark != nil && (r.mark.Segment == seg.id && r.mark.Offset == size && r.ring == nil || r.mark.Segment > seg.id)
 	cached := int64(0)
-	if !clean && !r.readOnly && size > seg.head {
+	if !clean && !r.readOnly && (size > seg.head || r.ring != nil) {
 		var err error
 		if cached, err = r.trustDisk(seg, size); err != nil {
 			return err
@@ -223,31 +231,36 @@ func (r *recovery) open(seg *segment, size int64) error {
 	if beyond, err := r.beyondHole(seg, size); err != nil || beyond {
 		return err
 	}
-	d, err := r.read(seg, size)
+	t := r.reader(seg, size)
+	d, err := r.read(seg, t)
 	if err != nil {
 		return err
 	}
 	end := seg.end.Load()
+	size = max(size, t.end) // a writer beside us
+	if d != nil && errors.Is(d.reason, record.ErrNewer) {
+		return formatError(seg.path, d.offset, d.reason)
+	}
+	if end < cached { // the cache held more than the disk: a sync had failed
+		if err := r.distrustCache(); err != nil {
+			return err
+		}
+	}
+	if err := r.judgeRing(seg, t, size); err != nil {
+		return err
+	}
 	if d != nil {
-		if errors.Is(d.reason, record.ErrNewer) {
-			return formatError(seg.path, d.offset, d.reason)
-		}
-		if end < cached { // the cache held more than the disk: a sync had failed
-			if err := r.distrustCache(); err != nil {
-				return err
-			}
-		}
 		if err := r.judge(seg, d, size); err != nil {
 			return err
 		}
-		r.torn += size - end
+		r.torn += max(size-end, 0)
 		r.tornAt = &CorruptError{File: seg.path, Offset: end, Reason: d.reason.Error()}
 	} else if r.mark != nil && r.mark.Segment == seg.id && r.mark.Offset > end {
 		return &CorruptError{File: seg.path, Offset: end, Reason: fmt.Sprintf("the file ends here, though it was synced up to offset %d", r.mark.Offset)}
 	}
 	r.log.reopened = append(r.log.reopened, seg)
 	r.log.continued = nil
-	if r.torn == 0 && (clean || size == seg.head) {
+	if r.torn == 0 && (clean || size == seg.head && end == seg.head) {
 		r.log.continued = seg
 	}
 	return nil
@@ -256,12 +269,12 @@ func (r *recovery) open(seg *segment, size int64) error {
 // trustDisk makes the cached part of an open segment durable, and sees to it that what
 // is read from now on is what the disk has. It returns how far the cache held whole records.
 func (r *recovery) trustDisk(seg *segment, size int64) (cached int64, err error) {
-	s := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: size}
+	s := newTailReader(seg, seg.head, size).withRing(r.cached, seg.id, r.mark)
 	if r.mark != nil && r.mark.Segment == seg.id && r.mark.Offset < size {
 		s.offset = max(r.mark.Offset, seg.head)
 	}
 	for err == nil {
-		_, _, err = s.next()
+		_, _, _, err = s.next()
 	}
 	if err = seg.file.Sync(); err == nil {
 		err = seg.file.Evict() // not before: it is by what the cache holds that a loss is known
@@ -295,7 +308,7 @@ func (r *recovery) distrustCache() error {
 // has one, must follow on the last one before it. If not, records between them are
 // lost, and what stands here does not count.
 func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
-	_, e, err := (&scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: size}).next()
+	_, e, _, err := r.reader(seg, size).next()
 	var d *damage
 	switch {
 	case err == io.EOF || errors.As(err, &d):
@@ -333,6 +346,74 @@ func (l *log) dropTail(seg *segment) {
 	l.dropped = append(l.dropped, seg)
 }
 
+// openRing opens the ring. One that is damaged is damage only if the cache has survived, and
+// with it what was stored there. What it holds is made durable, name included, and read
+// from the device from now on, as the segments are: what is found in it, counts.
+func (r *recovery) openRing() error {
+	l := r.log
+	mode := vfs.ReadWrite
+	if r.readOnly {
+		mode = vfs.ReadOnly
+	}
+	var err error
+	r.ring, err = openRing(l.fsys, l.dir, l.storeID, mode)
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && !r.sameCache {
+		return nil
+	}
+	if err != nil || r.ring == nil || r.readOnly {
+		return err
+	}
+	if r.cached, err = r.ring.copied(); err == nil {
+		err = r.ring.file.Sync()
+	}
+	if err == nil {
+		err = l.fsys.SyncDir(l.dir)
+	}
+	if err == nil {
+		err = r.ring.file.Evict()
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("copal: syncing what an earlier process left behind: %w", err), r.ring.file.Close())
+	}
+	return nil
+}
+
+func (r *recovery) closeRing() {
+	if r.ring != nil {
+		r.ring.file.Close() // it was only read
+	}
+}
+
+// reader reads an open segment, with the help of the ring.
+func (r *recovery) reader(seg *segment, size int64) *tailReader {
+	t := newTailReader(seg, seg.head, size).withRing(r.ring, seg.id, r.mark)
+	t.live = r.readOnly
+	return t
+}
+
+// judgeRing tells damage of the ring from the end of the log: when the cache is all there,
+// and with it the ring, no record can follow on one that is missing.
+func (r *recovery) judgeRing(seg *segment, t *tailReader, size int64) error {
+	if !r.sameCache {
+		return nil
+	}
+	at, follows, err := t.ringFollows()
+	if err != nil || !follows {
+		return err
+	}
+	return missing(seg.path, t, size, at)
+}
+
+// missing says that a record which neither the file nor the ring holds has one behind it.
+func missing(path string, t *tailReader, size, next int64) *CorruptError {
+	reason := fmt.Sprintf("a record of %s is missing at offset %d, and a whole one follows at offset %d", filepath.Base(path), t.offset, next)
+	if size > t.offset { // it was there, or the beginning of it
+		return &CorruptError{File: path, Offset: t.offset, Reason: reason + " in " + ringName}
+	}
+	return &CorruptError{File: t.ring.path, Offset: t.ring.place(t.offset), Reason: reason}
+}
+
 // judge tells damage from a torn tail. It returns nil for the latter.
 func (r *recovery) judge(seg *segment, d *damage, size int64) error {
 	if m := r.mark; m != nil && (m.Segment == seg.id && m.Offset > d.offset || m.Segment > seg.id && m.Seq >= r.next) {
@@ -357,10 +438,10 @@ func (r *recovery) judge(seg *segment, d *damage, size int64) error {
 
 // read applies the records of a segment from its header on. It sets the bounds of
 // the segment, and returns the damage at which they end, if any.
-func (r *recovery) read(seg *segment, end int64) (*damage, error) {
-	sc := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: end}
+func (r *recovery) read(seg *segment, t *tailReader) (*damage, error) {
+	t.last = r.next - 1
 	for {
-		at, e, err := sc.next()
+		at, e, healed, err := t.next()
 		var d *damage
 		switch {
 		case err == io.EOF:
@@ -378,12 +459,26 @@ func (r *recovery) read(seg *segment, end int64) (*damage, error) {
 		}
 		seg.last = e.Seq
 		seg.records++
-		seg.end.Store(sc.offset)
+		seg.end.Store(t.offset)
+		if healed != nil {
+			r.heal(seg, at, healed)
+		}
 		e.time = seg.start + e.Time
 		if err := r.record(seg, at, e); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// heal keeps a record that is not in the segment's file.
+func (r *recovery) heal(seg *segment, at int64, text []byte) {
+	o := seg.overlay.Load()
+	if o == nil {
+		o = new(overlay)
+		seg.overlay.Store(o)
+	}
+	o.add(at, text)
+	r.healed = true
 }
 
 // inSequence checks that no record is missing before e. Compaction leaves gaps, and
@@ -441,7 +536,7 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 func (r *recovery) finish() {
 	l := r.log
 	l.nextSeq = r.next
-	if r.torn > 0 || len(l.dropped) > 0 {
+	if r.torn > 0 || len(l.dropped) > 0 || r.healed {
 		l.continued = nil
 	}
 	for _, s := range l.reopened {

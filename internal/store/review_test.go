@@ -55,7 +55,7 @@ func TestTwoSparesAtOnce(t *testing.T) {
 func TestHardLimit(t *testing.T) {
 	hold := make(chan struct{})
 	mem := vfs.NewMem()
-	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, N: 2, Hold: hold})
+	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, Match: isManifest, N: 2, Hold: hold})
 	s, err := Open("db", Options{FS: f, SegmentBytes: 4000})
 	if err != nil {
 		t.Fatal(err)
@@ -69,13 +69,8 @@ func TestHardLimit(t *testing.T) {
 		}
 	}()
 	until(func() bool { // the first segment has nearly all that it may take
-		n := int64(0)
-		for _, op := range f.Ops() {
-			if op.Kind == vfs.OpWrite && isLog(op.Name) {
-				n = max(n, op.Off)
-			}
-		}
-		return n > 19_000
+		set := s.log.set.Load().bySlot
+		return len(set) > 0 && set[0].end.Load() > 19_000
 	})
 	close(hold)
 	<-filled
@@ -337,7 +332,7 @@ func TestSegmentThatCannotBeMade(t *testing.T) {
 
 // TestLargeValueOnAFullDisk: room is asked for before the first part is written.
 func TestLargeValueOnAFullDisk(t *testing.T) {
-	full := vfs.Fault{Kinds: vfs.OpAllocate, N: 1, Err: vfs.ErrNoSpace}
+	full := vfs.Fault{Kinds: vfs.OpAllocate, Match: isLog, N: 2, Err: vfs.ErrNoSpace} // the first is that of "a"
 	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &full))
 	mustSet(t, s, "a", "1")
 	before := s.Stats()
@@ -453,7 +448,7 @@ func TestChangingTheIntervalDoesNotPostpone(t *testing.T) {
 func TestRefusedWriteLeavesNothing(t *testing.T) {
 	full := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
 	mem := vfs.NewMem()
-	s := mustOpen(t, vfs.Inject(mem, &full))
+	s := mustOpen(t, vfs.Inject(mem, &full), func(o *Options) { o.RingBytes = -1 })
 	mustSet(t, s, "a", "1")
 	mustSet(t, s, "b", "2")
 	before, _ := readSmallFile(mem, "db/00000001.log", 1<<20)

@@ -7,13 +7,12 @@ import (
 	"io"
 
 	"github.com/copaldb/copal/internal/record"
-	"github.com/copaldb/copal/internal/vfs"
 )
 
 // A scanner reads a segment from front to back, record by record. It says what
 // the bytes are; what follows from that is decided in recovery and in Check.
 type scanner struct {
-	file   vfs.File
+	file   io.ReaderAt
 	salt   record.Salt
 	offset int64 // of the next record
 	end    int64 // of the file, or of the part of it to be read
@@ -112,9 +111,12 @@ func (s *scanner) fill(n int) error {
 // moves there. It reports whether there is one: a record at another offset than it
 // was written at does not count, nor one that is part of a value. Values that imitate
 // records can make the search long; it is given up when it has read the file four times.
-func (s *scanner) resume() (bool, error) {
-	budget, damaged := 4*(s.end-s.start)+record.MaxBytes, s.offset
-	for from := s.offset + 1; from < s.end; {
+func (s *scanner) resume() (bool, error) { return s.resumeAt(s.offset+1, s.offset) }
+
+// resumeAt is resume from a later place on; records have been lost from damaged on.
+func (s *scanner) resumeAt(from, damaged int64) (bool, error) {
+	budget := 4*(s.end-s.start) + record.MaxBytes
+	for from < s.end {
 		s.offset = from
 		b, err := s.window(scanWindow)
 		if err != nil {

@@ -37,10 +37,15 @@ type segment struct {
 	file  vfs.File
 	head  int64 // length of the header line
 
-	end     atomic.Int64 // end of the last whole record
-	records uint64       // guarded by log.mu while the segment is the tail
-	first   uint64       // likewise
-	last    uint64       // likewise
+	end     atomic.Int64            // end of the last whole record
+	drained atomic.Int64            // while it has a ring: the file holds all before it
+	ring    atomic.Pointer[ring]    // where the rest stands; nil for a segment without one
+	overlay atomic.Pointer[overlay] // what recovery found in the ring alone; nil when the file has all
+	room    int64                   // up to where space is reserved, if beyond the end; guarded by log.mu
+
+	records uint64 // guarded by log.mu while the segment is the tail
+	first   uint64 // likewise
+	last    uint64 // likewise
 
 	ended  bool        // no more records will be appended; guarded by log.mu
 	synced atomic.Bool // all of an ended segment is on the disk
@@ -66,6 +71,7 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 	}
 	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(len(line))}
 	s.end.Store(s.head)
+	s.drained.Store(s.head)
 	return s, nil
 }
 
@@ -133,6 +139,43 @@ const ReadBytes = firstRead
 // scratch holds buffers for reads whose result does not leave the package.
 var scratch = sync.Pool{New: func() any { b := make([]byte, firstRead); return &b }}
 
+// readAt reads the segment's bytes before its end from wherever they stand.
+func (s *segment) readAt(p []byte, off int64) (int, error) {
+	if r := s.ring.Load(); r != nil {
+		if n, err := s.readUndrained(r, p, off); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	n, err := s.file.ReadAt(p, off)
+	if o := s.overlay.Load(); o != nil && (err == nil || err == io.EOF) {
+		clear(p[n:])
+		o.patch(p, off)
+		return len(p), nil
+	}
+	return n, err
+}
+
+// readUndrained reads bytes of which the last are not in the file yet. It returns 0 when all are.
+func (s *segment) readUndrained(r *ring, p []byte, off int64) (int, error) {
+	for {
+		inFile := int(max(s.drained.Load()-off, 0))
+		if inFile >= len(p) {
+			return 0, nil
+		}
+		ok, err := r.load(s, p[inFile:], off+int64(inFile))
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			continue // it was drained since
+		}
+		if n, err := s.file.ReadAt(p[:inFile], off); n < inFile {
+			return n, err
+		}
+		return len(p), nil
+	}
+}
+
 // read reads and verifies the whole record at offset. The entry aliases buf, which
 // is grown when it is too small.
 func (s *segment) read(offset int64, buf []byte) (entry, error) {
@@ -163,7 +206,7 @@ func (s *segment) readHead(offset int64, buf []byte) ([]byte, record.Head, int, 
 		return nil, record.Head{}, 0, &CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
 	}
 	b := buf[:min(int64(cap(buf)), left)]
-	n, err := s.file.ReadAt(b, offset)
+	n, err := s.readAt(b, offset)
 	if err != nil && err != io.EOF {
 		return nil, record.Head{}, 0, fmt.Errorf("copal: %w", err)
 	}
@@ -184,7 +227,7 @@ func (s *segment) readMore(offset int64, b []byte, total int) ([]byte, error) {
 		b = append(make([]byte, 0, total), b...)
 	}
 	b = b[:total]
-	n, err := s.file.ReadAt(b[have:], offset+int64(have))
+	n, err := s.readAt(b[have:], offset+int64(have))
 	if n < total-have {
 		if err == nil || err == io.EOF {
 			return nil, &CorruptError{File: s.path, Offset: offset, Reason: "the file ends within the record"}

@@ -40,6 +40,7 @@ type Options struct {
 	SyncInterval time.Duration // 1 s
 	SegmentBytes int64         // nominal size of a segment, 64 MiB
 	MaxMemory    int64         // bytes; a quarter of what there is
+	RingBytes    int64         // size of the mapped ring, 4 MiB; negative for none
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
 }
@@ -81,9 +82,9 @@ type Store struct {
 	torn     int64        // bytes that recovery did not count
 	interval atomic.Int64
 
-	stop     chan struct{}
-	stopOnce sync.Once
-	stopped  chan struct{}
+	stop       chan struct{} // ends the goroutines of the log
+	stopOnce   sync.Once
+	goroutines sync.WaitGroup
 }
 
 // keyLock has a cache line to itself.
@@ -132,6 +133,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxMemory <= 0 {
 		o.MaxMemory = sysmem.Total() / 4
 	}
+	if o.RingBytes == 0 {
+		o.RingBytes = defaultRingBytes
+	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
@@ -154,6 +158,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.log = &log{
 		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
 		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
+		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1),
 	}
 	s.log.flush = s.flushPeriodically
 	s.log.syncDone = sync.NewCond(&s.log.syncMu)
@@ -174,11 +179,9 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	}
 	s.setBudget()
 	if !opts.ReadOnly && !opts.Inline {
-		s.stop, s.stopped = make(chan struct{}), make(chan struct{})
-		go func() {
-			defer close(s.stopped)
-			s.log.keep(s.SyncInterval, s.stop)
-		}()
+		s.stop = make(chan struct{})
+		s.goroutines.Go(func() { s.log.keep(s.SyncInterval, s.stop) })
+		s.goroutines.Go(func() { s.log.keepDrained(s.SyncInterval, s.stop) })
 	}
 	return s, nil
 }
@@ -246,22 +249,14 @@ func (s *Store) close() error {
 			c.table.Close(n)
 		}
 	}
-	if s.log.wrote() {
-		err := s.log.syncTo(s.log.last())
-		if err == nil {
-			s.log.syncMark()
-		}
-		errs = append(errs, err)
-		s.log.awaitSync()
-	}
-	return errors.Join(append(errs, s.release())...)
+	return errors.Join(append(errs, s.log.finish(), s.release())...)
 }
 
-// stopKeeper returns when the log's goroutine has ended.
+// stopKeeper returns when the goroutines of the log have ended.
 func (s *Store) stopKeeper() {
 	if s.stop != nil {
 		s.stopOnce.Do(func() { close(s.stop) })
-		<-s.stopped
+		s.goroutines.Wait()
 	}
 }
 
@@ -278,6 +273,26 @@ func (s *Store) admit() {
 		s.keys[i].Unlock()
 	}
 	s.life.Unlock()
+}
+
+// finish makes everything durable, and removes the ring when that has succeeded. Without
+// an append there is nothing to do.
+func (l *log) finish() error {
+	if !l.wrote() {
+		return nil
+	}
+	err := l.drainTail()
+	if err == nil {
+		l.mu.Lock()
+		l.releaseLocked(l.tail, roomKept)
+		l.mu.Unlock()
+		err = l.syncTo(l.last())
+	}
+	if err == nil {
+		l.syncMark()
+	}
+	l.awaitSync()
+	return errors.Join(err, l.closeRing(err == nil && l.failure() == nil))
 }
 
 // wrote reports whether this process has appended to the log.

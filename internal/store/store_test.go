@@ -21,8 +21,11 @@ func mustOpen(t testing.TB, fsys vfs.FS, change ...func(*Options)) *Store {
 	return s
 }
 
+// testRing is small, so that records go round it, and some are too long for it.
+const testRing = 2 << 10
+
 func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
-	opts := Options{FS: fsys, Inline: true}
+	opts := Options{FS: fsys, Inline: true, RingBytes: testRing}
 	for _, f := range change {
 		f(&opts)
 	}

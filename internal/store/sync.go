@@ -25,9 +25,9 @@ func (l *log) syncTo(seq uint64) error {
 		reached, err := l.syncSegments()
 		l.syncMu.Lock()
 		l.syncing = false
-		if err != nil {
+		if err != nil && !errors.Is(err, errNotDrained) { // of which fail knows
 			l.syncFailedLocked(err)
-		} else {
+		} else if err == nil {
 			l.durable = reached
 			l.markLocked()
 		}
@@ -64,6 +64,11 @@ func (l *log) syncSegments() (position, error) {
 		}
 	}
 	l.mu.Unlock()
+	if p.segment != nil { // the ended ones were drained when they ended
+		if err := l.drain(p.segment); err != nil {
+			return position{}, fmt.Errorf("%w: %w", errNotDrained, err)
+		}
+	}
 	for _, s := range todo {
 		if err := s.file.Sync(); err != nil {
 			return position{}, fmt.Errorf("sync of %s: %w", s.path, err)
@@ -158,7 +163,7 @@ func (l *log) keep(interval func() time.Duration, stop <-chan struct{}) {
 			timer = nil
 			l.periodicSync()
 		}
-		if d := interval(); l.dirty.Load() && (timer == nil || d != armed) {
+		if d := interval(); (l.dirty.Load() || l.waiting.Load()) && (timer == nil || d != armed) {
 			now := l.clock.Now()
 			if timer == nil {
 				since = now
@@ -191,20 +196,25 @@ func (l *log) prepareSpare() {
 	l.adoptLocked(s)
 }
 
-// touched notes that something in memory is to be written within the sync interval.
+// touched says that something is in memory which flush will append: it is to be in the log,
+// and durable, within the sync interval.
 func (l *log) touched() {
-	if !l.dirty.Load() && !l.dirty.Swap(true) {
+	if !l.waiting.Load() && !l.waiting.Swap(true) {
 		l.poke()
 	}
 }
 
-// periodicSync makes durable what was written with less than SetFSync.
+// periodicSync makes durable what was written with less than SetFSync, and before that
+// appends what waits in memory. When there was nothing to append nothing is written.
 func (l *log) periodicSync() {
-	if !l.dirty.Load() || l.failure() != nil {
+	waited := l.waiting.Swap(false)
+	if !l.dirty.Load() && !waited || l.failure() != nil {
 		return
 	}
-	again := l.flush != nil && l.flush()
-	l.dirty.Store(again) // what is appended from here on is noted anew, what was is synced below
+	if l.flush != nil && l.flush() {
+		l.touched() // not all could be written
+	}
+	l.dirty.Store(false) // what is appended from now on is synced now, or marks it again
 	l.syncTo(l.last())   // an error has been reported
 	l.mu.Lock()
 	l.wanted = false

@@ -347,9 +347,20 @@ type faultyRegion struct {
 	at Op
 }
 
-func (r *faultyRegion) Store(off int, p []byte) {
-	r.fs.enter(Op{Kind: OpStore, Name: r.at.Name, Off: r.at.Off + int64(off), Len: int64(len(p))})
-	r.Region.Store(off, p)
+func (r *faultyRegion) op(k Kind, off, n int) Op {
+	return Op{Kind: k, Name: r.at.Name, Off: r.at.Off + int64(off), Len: int64(n)}
+}
+
+func (r *faultyRegion) Load(off int, p []byte) error {
+	return r.fs.run(r.op(OpLoad, off, len(p)), func() error { return r.Region.Load(off, p) })
+}
+
+func (r *faultyRegion) Store(off int, p []byte) error {
+	return r.fs.run(r.op(OpStore, off, len(p)), func() error { return r.Region.Store(off, p) })
+}
+
+func (r *faultyRegion) Populate(off, n int) error {
+	return r.fs.run(r.op(OpPopulate, off, n), func() error { return r.Region.Populate(off, n) })
 }
 
 func (r *faultyRegion) Sync() error {

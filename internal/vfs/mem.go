@@ -432,35 +432,49 @@ type memRegion struct {
 
 func (r *memRegion) Bytes() []byte { return r.buf }
 
-// Store panics where a mapped file would raise a signal: beyond the region,
-// beyond the end of a file that was cut, and in a file opened for reading.
-func (r *memRegion) Store(off int, p []byte) {
+// Load copies without the lock, as a processor does: who reads what another goroutine
+// stores has a race, which the detector shall see.
+func (r *memRegion) Load(off int, p []byte) error {
+	from := r.buf[off : off+len(p)]
+	if err := r.holds("load", off, len(p)); err != nil {
+		return err
+	}
+	copy(p, from)
+	return nil
+}
+
+// Store fails where a mapped file would fault: beyond the end of a file that was
+// cut, and in a file opened for reading.
+func (r *memRegion) Store(off int, p []byte) error {
 	into := r.buf[off : off+len(p)]
 	if !r.file.writable {
-		panic("vfs: store to a file that was opened for reading")
+		return pathError("store", r.file.name, fs.ErrPermission)
+	}
+	if err := r.holds("store", off, len(p)); err != nil {
+		return err
 	}
 	n, at := r.file.node, r.off+int64(off)
 	if rec := r.file.fs.rec; rec != nil {
-		n.mustHold(at + int64(len(p)))
 		rec.write(Op{Kind: OpStore, Name: r.file.name, Off: at, Len: int64(len(p))}, n, p, at)
-		return
+		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.mustHoldLocked(at + int64(len(p)))
 	copy(into, p)
+	return nil
 }
 
-func (n *node) mustHold(end int64) {
-	n.mu.RLock()
-	defer n.mu.RUnlock()
-	n.mustHoldLocked(end)
-}
+// Populate finds all pages in place, unless the file was cut.
+func (r *memRegion) Populate(off, n int) error { return r.holds("populate", off, n) }
 
-func (n *node) mustHoldLocked(end int64) {
-	if end > n.data.size {
-		panic("vfs: store beyond the end of the file")
+// holds returns an error unless the file still has the given part of the region.
+func (r *memRegion) holds(op string, off, n int) error {
+	r.file.node.mu.RLock()
+	defer r.file.node.mu.RUnlock()
+	if r.off+int64(off+n) > r.file.node.data.size {
+		return pathError(op, r.file.name, errRange)
 	}
+	return nil
 }
 
 func (r *memRegion) Sync() error {

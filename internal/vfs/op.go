@@ -21,7 +21,7 @@ func (o Op) String() string {
 		return fmt.Sprintf("rename %s to %s", o.Name, o.NewName)
 	case OpTruncate:
 		return fmt.Sprintf("truncate %s at %d", o.Name, o.Off)
-	case OpRead, OpWrite, OpStore, OpMap, OpMsync, OpAllocate:
+	case OpRead, OpWrite, OpLoad, OpStore, OpPopulate, OpMap, OpMsync, OpAllocate:
 		return fmt.Sprintf("%v %s [%d,%d)", o.Kind, o.Name, o.Off, o.Off+o.Len)
 	default:
 		return fmt.Sprintf("%v %s", o.Kind, o.Name)
@@ -48,19 +48,21 @@ const (
 	OpAllocate
 	OpEvict
 	OpMap
-	OpStore // Region.Store, which cannot fail
-	OpMsync // Region.Sync
-	OpClose // File.Close
+	OpLoad     // Region.Load
+	OpStore    // Region.Store
+	OpPopulate // Region.Populate
+	OpMsync    // Region.Sync
+	OpClose    // File.Close
 
 	// Mutating are the operations that change something or make it last, and can fail.
 	Mutating = OpCreate | OpRename | OpRemove | OpMkdir | OpSyncDir | OpLock |
-		OpWrite | OpTruncate | OpSync | OpAllocate | OpMsync
+		OpWrite | OpTruncate | OpSync | OpAllocate | OpStore | OpPopulate | OpMsync
 	// Reading are the others that can fail.
-	Reading = OpOpen | OpList | OpRead | OpSize | OpEvict | OpMap | OpClose
+	Reading = OpOpen | OpList | OpRead | OpSize | OpEvict | OpMap | OpLoad | OpClose
 )
 
 var kindNames = [...]string{"open", "create", "rename", "remove", "list", "mkdir", "syncdir", "lock", "read",
-	"write", "size", "truncate", "sync", "allocate", "evict", "map", "store", "msync", "close"}
+	"write", "size", "truncate", "sync", "allocate", "evict", "map", "load", "store", "populate", "msync", "close"}
 
 // String names the first of the kinds.
 func (k Kind) String() string {

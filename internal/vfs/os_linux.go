@@ -3,7 +3,9 @@ package vfs
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
+	"runtime/debug"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -72,8 +74,49 @@ func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {
 
 func (r *mappedRegion) Bytes() []byte { return r.b }
 
-// Store slices first: copy alone would drop what does not fit.
-func (r *mappedRegion) Store(off int, p []byte) { copy(r.b[off:off+len(p)], p) }
+// Load and Store slice first: copy alone would drop what does not fit.
+
+func (r *mappedRegion) Load(off int, p []byte) error { return guardedCopy(p, r.b[off:off+len(p)]) }
+
+func (r *mappedRegion) Store(off int, p []byte) error { return guardedCopy(r.b[off:off+len(p)], p) }
+
+// guardedCopy makes an error of the signal that touching a page may be: one that lies
+// beyond the end of a file which was cut, cannot be read, or has no room on the disk.
+func guardedCopy(to, from []byte) (err error) {
+	before := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(before)
+		if cause := recover(); cause != nil {
+			fault, ok := cause.(interface{ Addr() uintptr })
+			if !ok {
+				panic(cause)
+			}
+			err = fmt.Errorf("fault at address %x of a mapped file: %w", fault.Addr(), unix.EIO)
+		}
+	}()
+	copy(to, from)
+	return nil
+}
+
+// Populate touches each page where the kernel is older than the call (Linux 5.14).
+func (r *mappedRegion) Populate(off, n int) error {
+	from := off &^ (os.Getpagesize() - 1)
+	pages := r.b[from : off+n]
+	const populateWrite = 23 // MADV_POPULATE_WRITE
+	err := unix.Madvise(pages, populateWrite)
+	for err == unix.EINTR || err == unix.EAGAIN {
+		err = unix.Madvise(pages, populateWrite)
+	}
+	if err != unix.EINVAL {
+		return os.NewSyscallError("madvise", err)
+	}
+	for i := 0; i < len(pages); i += os.Getpagesize() {
+		if err := guardedCopy(pages[i:i+1], pages[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (r *mappedRegion) Sync() error {
 	if r.b == nil {

@@ -75,13 +75,19 @@ type File interface {
 
 // Region is a mapped part of a file. Bytes must not be used after Close, nor
 // Close be called while another method runs. Store is the only way to change it,
-// so that a test can see what became dirty; it panics beyond the region's end. A
-// file must not be cut within a region: touching what is gone is a signal.
+// so that a test can see what became dirty; like Load it panics beyond the region's end.
+//
+// When the file was cut within the region, or a page cannot be read or has no room
+// on the disk, Load and Store return an error; touching Bytes then is a signal.
 //
 // Sync covers the region's pages, whoever wrote them, and the file's size.
 type Region interface {
 	Bytes() []byte
-	Store(off int, p []byte)
+	Load(off int, p []byte) error // copies from off on into p
+	Store(off int, p []byte) error
+	// Populate sees to it that n bytes at off can be stored to: that there is room is
+	// found out here, and no later Store waits for a page.
+	Populate(off, n int) error
 	Sync() error
 	Close() error
 }

@@ -1,0 +1,195 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Draining writes what stands in the ring to the file of the tail, in pieces that are
+// worth a call of the system: when drainBytes have come together, at the latest
+// drainEvery after they came (so that tail -f follows the log), before a sync, before
+// the next segment begins, and at Close. A goroutine of the log does it, or the
+// appender where it finds no room in the ring.
+//
+// A drain that fails is the end, as any failed append is: the log takes no more records,
+// no second try is made, and the ring stays, from which reads are served and the next
+// opening recovers. A lack of room is no exception: the space was reserved before the
+// records were accepted, so it is not a full disk that fails here.
+//
+// The drainer takes no lock that readers or appenders need. drainMu is taken after log.mu.
+
+const (
+	drainBytes = 256 << 10
+	drainEvery = 100 * time.Millisecond
+)
+
+// errNotDrained marks the error of a drain: unlike after a failed sync, nothing that the
+// cache holds is in doubt.
+var errNotDrained = errors.New("writing to the log what the ring holds")
+
+// drain writes what the ring holds of s to its file.
+func (l *log) drain(s *segment) error {
+	r := s.ring.Load()
+	if r == nil {
+		return nil
+	}
+	l.undrained.Store(false) // before end is looked at, or a record could be forgotten
+	for end := s.end.Load(); s.drained.Load() < end; {
+		if err := l.drainSome(r, s, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainSome writes at most drainBytes.
+func (l *log) drainSome(r *ring, s *segment, end int64) error {
+	l.drainMu.Lock()
+	defer l.drainMu.Unlock()
+	if err := l.failure(); err != nil {
+		return err
+	}
+	from := s.drained.Load()
+	at := from % r.size
+	n := min(end-from, r.size-at, drainBytes)
+	if n <= 0 {
+		return nil // somebody else was faster
+	}
+	_, err := s.file.WriteAt(r.region.Bytes()[at:at+n], from)
+	if err == nil {
+		err = r.intact() // not before: a page that was cut off reads as zeros
+	}
+	if err != nil {
+		return l.fail(fmt.Errorf("%w: %w", errNotDrained, err))
+	}
+	s.drained.Store(from + n)
+	return nil
+}
+
+// drainTail drains the segment that is the tail now. Earlier ones were, when they ended.
+func (l *log) drainTail() error {
+	l.mu.Lock()
+	t := l.tail
+	l.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	return l.drain(t)
+}
+
+// storedLocked sees to it that what was just stored up to end is drained in time.
+func (l *log) storedLocked(t *segment, end int64) {
+	full := end-t.drained.Load() >= drainBytes
+	if l.inline {
+		if full {
+			l.drain(t) // a failure is the next write's
+		}
+		return
+	}
+	if full || !l.undrained.Load() {
+		l.undrained.Store(true)
+		select {
+		case l.drainWake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// keepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
+func (l *log) keepDrained(interval func() time.Duration, stop <-chan struct{}) {
+	var (
+		timer  <-chan time.Time
+		cancel = func() {}
+	)
+	defer func() { cancel() }()
+	for {
+		due := false
+		select {
+		case <-stop:
+			return
+		case <-l.drainWake:
+		case <-timer:
+			due, timer = true, nil
+		}
+		if due || l.ringLoad() >= drainBytes {
+			l.drainTail() // a failure has been reported
+		}
+		switch waits := l.undrained.Load() && l.failure() == nil; {
+		case waits && timer == nil:
+			timer, cancel = l.clock.After(min(interval(), drainEvery))
+		case !waits && timer != nil:
+			cancel()
+			timer = nil
+		}
+	}
+}
+
+// ringLoad is how many bytes wait to be drained.
+func (l *log) ringLoad() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tail == nil {
+		return 0
+	}
+	return l.tail.end.Load() - l.tail.drained.Load()
+}
+
+// beginRing makes the ring for the appends of this process, if one can be had.
+func (l *log) beginRing() {
+	t := l.tail
+	t.drained.Store(t.end.Load())
+	var err error
+	if l.ringBytes > 0 && !l.noReserve {
+		l.ring, err = createRing(l.fsys, l.dir, l.storeID, l.ringBytes)
+	}
+	if l.ring != nil && err == nil {
+		t.ring.Store(l.ring)
+		return
+	}
+	l.ring = nil
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !vfs.IsNoSpace(err) {
+		l.reportError("making the ring; appending goes on without", err)
+	}
+}
+
+// removeRing removes the ring of an earlier process, which holds nothing any more that is
+// not in the segments. It must be gone before a mark of this process is written: what a
+// power cut has left of it would be judged by a cache that it was not written in.
+func (l *log) removeRing() error {
+	if err := l.fsys.Remove(filepath.Join(l.dir, ringName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return noSpace(fmt.Errorf("removing the ring: %w", err))
+	}
+	return nil
+}
+
+// leaveRingLocked goes on without the ring, because a page of it is not to be had.
+func (l *log) leaveRingLocked() error {
+	if err := l.drain(l.tail); err != nil {
+		return err
+	}
+	l.left, l.ring = l.ring, nil
+	return nil
+}
+
+// closeRing gives back the ring, and removes its file if everything in it is durable in the log.
+func (l *log) closeRing(remove bool) error {
+	r := l.ring
+	if r == nil {
+		r = l.left
+	}
+	if r == nil {
+		return nil
+	}
+	l.ring, l.left = nil, nil
+	if remove {
+		if err := l.removeRing(); err != nil {
+			l.report(err) // the next opening finds that it holds nothing new
+		}
+	}
+	return r.close()
+}
