@@ -11,6 +11,7 @@ func WithFS(fsys vfs.FS) Option         { return storeOption(func(c *config) { c
 func WithClock(k clock.Clock) Option    { return storeOption(func(c *config) { c.clock = k }) }
 func WithRandom(f func() uint64) Option { return storeOption(func(c *config) { c.random = f }) }
 func WithSegmentBytes(n int64) Option   { return storeOption(func(c *config) { c.segmentBytes = n }) }
+func WithoutRing() Option               { return storeOption(func(c *config) { c.ringBytes = -1 }) }
 func WithInline() Option                { return storeOption(func(c *config) { c.inline = true }) }
 
 // CheckFS is Check on any file system.

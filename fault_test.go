@@ -27,12 +27,21 @@ func armed(fault vfs.Fault) (*vfs.Fault, *atomic.Bool) {
 
 // Trap: memory that keeps a value which the log refused; errors only logged.
 func TestTrapFailedWrite(t *testing.T) {
-	for _, short := range []bool{false, true} {
-		t.Run(fmt.Sprint("short ", short), func(t *testing.T) {
+	for name, write := range map[string]vfs.Fault{
+		"written":       {Kinds: vfs.OpWrite, Match: isLog},
+		"written short": {Kinds: vfs.OpWrite, Match: isLog, Short: true},
+		"mapped":        {Kinds: vfs.OpStore},
+	} {
+		t.Run(name, func(t *testing.T) {
+			short := write.Short
 			var handled errorLog
-			fault, on := armed(vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, Short: short})
+			fault, on := armed(write)
 			mem := vfs.NewMem()
-			db := openOn(t, vfs.Inject(mem, fault), handled.option())
+			opts := []copal.Option{handled.option()}
+			if name != "mapped" {
+				opts = append(opts, copal.WithoutRing())
+			}
+			db := openOn(t, vfs.Inject(mem, fault), opts...)
 			m := mapOf[string, int](t, db, "m")
 			mustSet(t, m, "k", 1)
 			mustSet(t, m, "other", 2)
@@ -92,12 +101,20 @@ func refusals(db *copal.DB, m *copal.Map[string, int]) map[string]error {
 // A full disk refuses writes with ErrNoSpace, changes nothing, and takes them again
 // when there is room. Whichever operation meets it first.
 func TestFullDisk(t *testing.T) {
+	t.Run("written", func(t *testing.T) {
+		fullDisk(t, vfs.OpWrite|vfs.OpCreate, 80, copal.WithoutRing())
+	})
+	// What was reserved can be written.
+	t.Run("mapped", func(t *testing.T) { fullDisk(t, vfs.OpCreate|vfs.OpAllocate|vfs.OpPopulate, 20) })
+}
+
+func fullDisk(t *testing.T, kinds vfs.Kind, least int, opts ...copal.Option) {
 	for n := 1; ; n++ {
-		fault := &vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate, N: n/2 + 1, Err: vfs.ErrNoSpace, Short: n%2 == 0}
+		fault := &vfs.Fault{Kinds: kinds, N: n/2 + 1, Err: vfs.ErrNoSpace, Short: n%2 == 0}
 		mem := vfs.NewMem()
 		fsys := vfs.Inject(mem, fault)
 		var handled errorLog
-		db := openOn(t, fsys, handled.option(), copal.WithInline(), copal.WithSegmentBytes(300))
+		db := openOn(t, fsys, append(opts, handled.option(), copal.WithInline(), copal.WithSegmentBytes(300))...)
 		m := mapOf[string, string](t, db, "m")
 		want, refused := map[string]string{}, 0
 		for i := range 30 {
@@ -125,7 +142,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatalf("fault %d: reopened, All yields %v, want %v", n, got, want)
 		}
 		if !fsys.Fired() {
-			if n < 80 {
+			if n < least {
 				t.Errorf("only %d operations met the full disk", n)
 			}
 			return
@@ -138,7 +155,7 @@ func TestFullDiskForAWhile(t *testing.T) {
 	fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
 	mem := vfs.NewMem()
 	var handled errorLog // hears that the mark of what is synced could not be written
-	db := openOn(t, vfs.Inject(mem, fault), handled.option())
+	db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.WithoutRing())
 	m := mapOf[string, int](t, db, "m")
 	mustSet(t, m, "k", 1)
 	full.Store(true)
@@ -167,10 +184,84 @@ func TestFullDiskForAWhile(t *testing.T) {
 	}
 }
 
+// A full disk refuses to keep more, but what takes away: a little is reserved for
+// deletions. With room, everything goes on.
+func TestDeleteOnAFullDisk(t *testing.T) {
+	for name, opts := range map[string][]copal.Option{"written": {copal.WithoutRing()}, "mapped": nil} {
+		t.Run(name, func(t *testing.T) {
+			fault, full := armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+			mem := vfs.NewMem()
+			var handled errorLog
+			db := openOn(t, vfs.Inject(mem, fault), append(opts, handled.option())...)
+			m := mapOf[int, string](t, db, "m")
+			want := map[int]string{}
+			value := strings.Repeat("v", 10_000)
+			mustSet(t, m, 0, value)
+			want[0] = value
+			full.Store(true) // beyond what is reserved already
+			for i := 1; ; i++ {
+				if err := m.Set(i, value); err != nil {
+					wantErr(t, "Set", err, copal.ErrNoSpace)
+					break
+				}
+				if want[i] = value; i > 10_000 {
+					t.Fatal("the disk is never full")
+				}
+			}
+			if got := maps.Collect(m.All()); !maps.Equal(got, want) {
+				t.Errorf("on the full disk there are %d entries, want %d", len(got), len(want))
+			}
+			for i := range 50 {
+				if existed, err := m.Delete(i); !existed || err != nil {
+					t.Fatalf("Delete(%d) = %v, %v", i, existed, err)
+				}
+				delete(want, i)
+			}
+			if err := db.FSyncAll(); err != nil {
+				t.Error(err)
+			}
+			full.Store(false)
+			mustSet(t, m, -1, "room")
+			want[-1] = "room"
+			crashed := mem.ProcessCrash()
+			mustClose(t, db)
+			for _, life := range []*vfs.Mem{crashed, mem} {
+				if got := maps.Collect(mapOf[int, string](t, openOn(t, life), "m").All()); !maps.Equal(got, want) {
+					t.Errorf("reopened, there are %d entries, want %d", len(got), len(want))
+				}
+			}
+		})
+	}
+}
+
+// What a killed process left in the ring is read on a full disk, too, and written when
+// there is room.
+func TestOpenARingOnAFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	m := mapOf[string, int](t, openOn(t, mem), "m")
+	mustSet(t, m, "k", 1)
+	mustSet(t, m, "l", 2)
+	crashed := mem.ProcessCrash()
+	fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	full.Store(true)
+	db := openOn(t, vfs.Inject(crashed, fault))
+	m = mapOf[string, int](t, db, "m")
+	wantLoad(t, m, "k", 1)
+	wantLoad(t, m, "l", 2)
+	wantErr(t, "Set", m.Set("k", 3), copal.ErrNoSpace)
+	wantLoad(t, m, "k", 1)
+	full.Store(false)
+	mustSet(t, m, "k", 3)
+	mustClose(t, db)
+	m = mapOf[string, int](t, openOn(t, crashed), "m")
+	wantLoad(t, m, "k", 3)
+	wantLoad(t, m, "l", 2)
+}
+
 // Trap: recovery needs free disk space for a copy of the last file.
 func TestTrapOpenOnAFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
-	db := openOn(t, mem)
+	db := openOn(t, mem, copal.WithoutRing())
 	m := mapOf[string, int](t, db, "m")
 	mustSet(t, m, "k", 1)
 	mustSet(t, m, "torn", 2)

@@ -38,6 +38,7 @@ type config struct {
 	clock        clock.Clock
 	random       func() uint64
 	segmentBytes int64
+	ringBytes    int64
 	inline       bool
 }
 
