@@ -285,6 +285,7 @@ func TestManifestLost(t *testing.T) {
 func TestDamageWhileOpen(t *testing.T) {
 	mem := vfs.NewMem()
 	var handled errorLog
+	t.Setenv("COPAL_NO_MMAP", "1") // in the ring it would not be seen
 	db, ends := threeUsers(t, mem, handled.option())
 	m := mapOf[string, user](t, db, "users")
 	log := lastLog(t, mem)
@@ -312,7 +313,7 @@ func TestDamageWhileOpen(t *testing.T) {
 
 // A read that fails for another reason is neither absence nor corruption.
 func TestFailedRead(t *testing.T) {
-	fault, on := armed(vfs.Fault{Kinds: vfs.OpRead, Match: isLog, Forever: true})
+	fault, on := armed(vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, Forever: true})
 	var handled errorLog
 	db := openOn(t, vfs.Inject(vfs.NewMem(), fault), handled.option())
 	m := mapOf[string, int](t, db, "m")
