@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -33,6 +34,9 @@ func TestTrapFailedWrite(t *testing.T) {
 		"mapped":        {Kinds: vfs.OpStore},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if write.Kinds == vfs.OpStore && os.Getenv("COPAL_NO_MMAP") == "1" {
+				t.Skip("mapping is off")
+			}
 			short := write.Short
 			var handled errorLog
 			fault, on := armed(write)

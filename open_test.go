@@ -301,6 +301,12 @@ func TestTrapLockedByAnotherProcess(t *testing.T) {
 
 // Opening and closing without a write changes no byte, whatever state the store is in.
 func TestOpenAndCloseChangeNothing(t *testing.T) {
+	t.Run("ring", openAndCloseChangeNothing)
+	t.Setenv("COPAL_NO_MMAP", "1")
+	t.Run("no ring", openAndCloseChangeNothing)
+}
+
+func openAndCloseChangeNothing(t *testing.T) {
 	clean := vfs.NewMem()
 	db := openOn(t, clean, copal.WithSegmentBytes(500), copal.WithInline())
 	fillSome(t, db)
@@ -310,7 +316,9 @@ func TestOpenAndCloseChangeNothing(t *testing.T) {
 	torn := written.ProcessCrash()
 	log := lastLog(t, torn)
 	text := readFile(t, torn, log)
-	writeFile(t, torn, log, text[:len(text)-3])
+	if cut := text[:len(text)-3]; strings.Count(string(cut), "\n") > 1 { // else all of it is in the ring
+		writeFile(t, torn, log, cut)
+	}
 	mustClose(t, db)
 	for name, mem := range map[string]*vfs.Mem{"clean": clean, "crashed": crashed, "torn": torn} {
 		for _, opts := range [][]copal.Option{{}, {copal.ReadOnly()}} {

@@ -114,7 +114,7 @@ func fillStore(db *copal.DB, n int) error {
 			return err
 		}
 	}
-	return nil
+	return db.FSyncAll() // the scripts look at the files
 }
 
 func addUsers(db *copal.DB) error {

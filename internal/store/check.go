@@ -25,7 +25,7 @@ type Report struct {
 type SegmentReport struct {
 	File    string
 	Sealed  bool
-	Bytes   int64 // of the file
+	Bytes   int64 // of the file, and of what is to be written to it from the ring
 	Records int64
 }
 
@@ -192,6 +192,8 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 	}
 	err = c.records(t, path, want, &r)
 	c.done += size
+	size = max(size, t.offset)
+	r.Bytes = size
 	c.report.Segments = append(c.report.Segments, r)
 	c.report.Records += r.Records
 	c.report.LogBytes += size

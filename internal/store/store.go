@@ -180,8 +180,9 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.setBudget()
 	if !opts.ReadOnly && !opts.Inline {
 		s.stop = make(chan struct{})
-		s.goroutines.Go(func() { s.log.keep(s.SyncInterval, s.stop) })
-		s.goroutines.Go(func() { s.log.keepDrained(s.SyncInterval, s.stop) })
+		s.goroutines.Add(2)
+		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
+		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
 	}
 	return s, nil
 }
