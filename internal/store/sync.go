@@ -203,9 +203,11 @@ func (l *log) periodicSync() {
 	if !l.dirty.Load() || l.failure() != nil {
 		return
 	}
-	again := l.flush != nil && l.flush()
-	l.dirty.Store(again) // what is appended from here on is noted anew, what was is synced below
-	l.syncTo(l.last())   // an error has been reported
+	l.dirty.Store(false) // what is appended or touched from here on is noted anew, what was is written below
+	if l.flush != nil && l.flush() {
+		l.dirty.Store(true)
+	}
+	l.syncTo(l.last()) // an error has been reported
 	l.mu.Lock()
 	l.wanted = false
 	l.mu.Unlock()
