@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -29,5 +30,24 @@ func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
 		if !bytes.Equal(v, want[i]) {
 			t.Fatalf("the bytes that raw Get(m:%d) gave have changed: %.20q", i, v)
 		}
+	}
+}
+
+// A raw Delete says whether raw readers saw the entry, whatever a map shows in its place.
+func TestRawDeleteOfInMemoryValues(t *testing.T) {
+	db := memory(t)
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "hidden", 1)
+	if _, exists, err := m.UpdateInMemory("hidden", func(u *copal.Update[int]) { u.Delete() }); exists || err != nil {
+		t.Fatal(exists, err)
+	}
+	if err := errors.Join(m.SetInMemory("new", 1), m.SetAsync("async", 1)); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{"hidden": true, "new": false, "async": true, "none": false} {
+		if existed, err := db.Delete([]byte("m:" + key)); existed != want || err != nil {
+			t.Errorf("raw Delete(m:%s) = %v, %v, want %v", key, existed, err, want)
+		}
+		wantAbsent(t, m, key)
 	}
 }
