@@ -51,3 +51,24 @@ func TestSetAsyncDuringAFlush(t *testing.T) {
 		t.Errorf("%d cells are dirty, though the keeper has come by again", n)
 	}
 }
+
+// A read that finds a cell with a value only when it has the lock returns that, not the record before.
+func TestReadOfACellThatHoldsTheValue(t *testing.T) {
+	for _, d := range []Durability{Async, Memory} {
+		s := mustOpen(t, vfs.NewMem())
+		c := attached(t, s, "m")
+		key := []byte("m:k")
+		mustSet(t, s, string(key), "before")
+		cell := &cache.Cell{Holds: true}
+		if _, err := s.Write(c.owner, &Write{Key: key, Cells: c, Durability: d, Cell: cell, Cost: 100}); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := s.Read(c, Hash("k"), key, nil); err != nil || e.Cell != cell {
+			t.Errorf("durability %d: Read = %+v, %v, want the cell", d, e, err)
+		}
+		if _, err := s.Delete(nil, key, Process); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, s)
+	}
+}
