@@ -158,8 +158,11 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 		return c.value, nil
 	}
 	e, err := m.db.store.Read(m.cells, hash, buf.key, buf.room())
-	if err != nil {
+	switch {
+	case err != nil:
 		return v, err
+	case e.Cell != nil: // it came after the look above
+		return cellOf[V](e.Cell).value, nil
 	}
 	cost := m.cost(len(e.Value))
 	if !(shared || m.flat) || !e.Logged() || !m.cells.Admits(hash, cost) {

@@ -177,6 +177,7 @@ const slotCost = 16
 func (t *Table) insert(c *Cell) {
 	s := t.shard(c.hash)
 	if s.closed {
+		t.extra.Add(-c.extra())
 		return
 	}
 	a := s.array.Load()
@@ -355,6 +356,9 @@ func (t *Table) Close(shard int) {
 	t.Each(shard, func(c *Cell) {
 		t.extra.Add(-c.extra())
 		t.budget.used.Add(-int64(c.cost))
+		if c.Memory {
+			t.memory.Add(-1)
+		}
 	})
 	s := &t.shards[shard]
 	t.dirty.Add(-int64(len(s.dirty)))

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
@@ -169,6 +170,9 @@ func (s *Store) flushLocked(c *Cells, shard int) error {
 	}
 }
 
+// arenas hold records on their way to the log.
+var arenas = sync.Pool{New: func() any { return new([]byte) }}
+
 // lostError is an asynchronous write that turned out to be none that can be stored. Memory has
 // forgotten it.
 type lostError struct{ error }
@@ -177,10 +181,10 @@ func (e *lostError) Unwrap() error { return e.error }
 
 // writeLocked writes dirty cells of one shard to the log. On error none, or the first few, are clean.
 func (s *Store) writeLocked(c *Cells, cells []*cache.Cell) error {
-	arena := scratch.Get().(*[]byte)
+	arena := arenas.Get().(*[]byte)
 	defer func() {
 		if cap(*arena) <= 2*flushBytes {
-			scratch.Put(arena)
+			arenas.Put(arena)
 		}
 	}()
 	for len(cells) > 0 {

@@ -17,6 +17,9 @@ type Entry struct {
 	Seq    uint64    // 0 when the log does not have it yet, likewise Time
 	Time   time.Time // when it was written
 
+	// Cell holds the value, which the log does not have; the rest is empty then. Only reads of an open map show it.
+	Cell *cache.Cell
+
 	hit // its record
 }
 
@@ -88,8 +91,8 @@ func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool
 	return cell.Address, true, nil
 }
 
-// Read returns the entry of key as an open map shows it, unless its cell holds the value. The bytes may stand in buf, or
-// belong to the cell: the caller does not change them.
+// Read returns the entry of key as an open map shows it: what the log has, unless memory has something else. The
+// bytes may stand in buf, or belong to the cell: the caller does not change them.
 func (s *Store) Read(c *Cells, hash uint64, key, buf []byte) (Entry, error) {
 	if err := s.use(); err != nil {
 		return Entry{}, err
@@ -125,6 +128,8 @@ func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, found bool
 		return Entry{}, false, ErrNotFound
 	case cell.Encoded != nil:
 		return Entry{Value: cell.Encoded.Value, Schema: cell.Encoded.Schema}, true, nil
+	case cell.Dirty || cell.Memory:
+		return Entry{Cell: cell}, true, nil
 	}
 	return Entry{}, false, nil
 }
@@ -184,8 +189,7 @@ func (t *Table) Name() string { return t.name }
 type Item struct {
 	Key []byte
 	Entry
-	Cell *cache.Cell // that holds the value; Entry is empty then
-	Err  error
+	Err error
 }
 
 // Items yields each entry of the table, in no order. One that stays throughout is
@@ -326,7 +330,7 @@ func (it *iteration) item(e *entry, a Address) Item {
 func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok, known bool) {
 	cell := it.cells.table.Find(hash, view(key[it.table.prefix:]))
 	if cell != nil && cell.Holds {
-		return Item{Key: key, Cell: cell}, true, true
+		return Item{Key: key, Entry: Entry{Cell: cell}}, true, true
 	}
 	e, found, err := it.store.readCell(it.cells, hash, key)
 	if err == ErrNotFound {

@@ -31,8 +31,7 @@ var ErrNested = errors.New("copal: a write to the key that is being updated")
 // Found is what an update finds under a key.
 type Found struct {
 	Exists bool
-	Cell   *cache.Cell // of an entry whose value is here; else
-	Entry              // as it is stored; the bytes are not the caller's
+	Entry  // as it is stored, or the cell that has the value; the bytes are not the caller's
 }
 
 // Decide is the function of an update. It fills in the write, but for its key, or leaves it: then
@@ -144,7 +143,7 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	case c != nil && c.Absent:
 		return Found{}, v, nil
 	case c != nil && c.Holds && (u.own || c.Memory):
-		return Found{Exists: true, Cell: c}, v, nil
+		return Found{Exists: true, Entry: Entry{Cell: c}}, v, nil
 	case now.encoded != nil:
 		return Found{Exists: true, Entry: Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}}, v, nil
 	case found.Exists:

@@ -161,6 +161,9 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 		return false, errConflict
 	}
 	existed = now.exists()
+	if w.Cells == nil { // who sees the log alone
+		existed = now.logged()
+	}
 	switch {
 	case w.Durability == Async:
 		return existed, s.postponeLocked(&now, w)
@@ -210,6 +213,14 @@ func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) (err 
 
 func (now *state) exists() bool {
 	if now.cell != nil {
+		return !now.cell.Absent
+	}
+	return now.address != 0
+}
+
+// logged reports whether there is an entry in the log, or is to be.
+func (now *state) logged() bool {
+	if now.cell != nil && now.cell.Dirty {
 		return !now.cell.Absent
 	}
 	return now.address != 0

@@ -1,0 +1,119 @@
+package linear
+
+import (
+	"fmt"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// A value is the number of the write that it comes from; 0 stands for no entry.
+type value = int32
+
+// op is what was called. Each works on one key.
+type op int
+
+const (
+	get    op = iota // typed: Get, Load or All, which show what is in memory
+	set              // Set, SetAsync, SetFSync
+	del              // Delete, DeleteAsync
+	update           // Update and its kin, which store a new value, and say which they found
+	remove           // the same, and delete
+	look             // the same, and cancel
+	rawGet           // of what the log has, or is to have
+	rawSet
+	rawDel
+	setMemory
+	updateMemory
+	removeMemory
+)
+
+var opNames = [...]string{"get", "set", "delete", "update", "update to delete", "update to nothing", "raw get", "raw put",
+	"raw delete", "set in memory", "update in memory", "delete in memory"}
+
+// input is a call.
+type input struct {
+	op
+	key   int
+	wrote value
+	how   string // for the reader of a failure
+}
+
+// output is what it returned.
+type output struct {
+	found   value // what was read
+	existed bool  // of a deletion
+}
+
+// entry is the state of one key: the value for the log, and what memory shows in its place.
+type entry struct {
+	logged  value
+	shadow  value
+	shadows bool
+}
+
+func (e entry) shown() value {
+	if e.shadows {
+		return e.shadow
+	}
+	return e.logged
+}
+
+// step is what each operation does and returns when no other is under way.
+func step(e entry, in input, out output) (bool, entry) {
+	stored := entry{logged: in.wrote}
+	switch in.op {
+	case get:
+		return out.found == e.shown(), e
+	case rawGet:
+		return out.found == e.logged, e
+	case set, rawSet:
+		return true, stored
+	case update:
+		return out.found == e.shown(), stored
+	case look:
+		return out.found == e.shown(), e
+	case del:
+		return out.existed == (e.shown() != 0), entry{}
+	case rawDel:
+		return out.existed == (e.logged != 0), entry{}
+	case remove:
+		if e.shown() == 0 { // then nothing is written, and what is hidden stays so
+			return out.found == 0, e
+		}
+		return out.found == e.shown(), entry{}
+	case setMemory:
+		return true, entry{e.logged, in.wrote, true}
+	case updateMemory:
+		return out.found == e.shown(), entry{e.logged, in.wrote, true}
+	case removeMemory:
+		if e.shown() == 0 {
+			return out.found == 0, e
+		}
+		return out.found == e.shown(), entry{logged: e.logged, shadows: e.logged != 0}
+	}
+	panic("unknown operation")
+}
+
+var model = porcupine.Model{
+	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
+		byKey := map[int][]porcupine.Operation{}
+		for _, o := range history {
+			key := o.Input.(input).key
+			byKey[key] = append(byKey[key], o)
+		}
+		var parts [][]porcupine.Operation
+		for _, part := range byKey {
+			parts = append(parts, part)
+		}
+		return parts
+	},
+	Init: func() any { return entry{} },
+	Step: func(state, in, out any) (bool, any) {
+		return step(state.(entry), in.(input), out.(output))
+	},
+	DescribeOperation: func(in, out any) string { return describe(in.(input), out.(output)) },
+}
+
+func describe(in input, out output) string {
+	return fmt.Sprintf("key %d: %s (%s) writes %d, finds %d, existed %v", in.key, opNames[in.op], in.how, in.wrote, out.found, out.existed)
+}

@@ -1,0 +1,74 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// attached is an open map of a store, whose values the cells hold encoded alone.
+func attached(t *testing.T, s *Store, name string) *Cells {
+	t.Helper()
+	table, err := s.Map(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Attach(table, func(dst []byte, c *cache.Cell) ([]byte, uint64, error) {
+		t.Error("nothing here is to be encoded later")
+		return dst, 0, nil
+	})
+}
+
+// setAsync sets a raw value, asynchronously.
+func (c *Cells) setAsync(t *testing.T, s *Store, key, value string) {
+	t.Helper()
+	w := Write{Key: []byte(c.owner.name + ":" + key), Cells: c, Value: []byte(value), Durability: Async, Cell: &cache.Cell{}, Cost: 100}
+	if _, err := s.Write(c.owner, &w); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is set while the keeper flushes, in a shard that it has passed, is written after the next interval.
+func TestSetAsyncDuringAFlush(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	c := attached(t, s, "m")
+	flush := s.log.flush
+	s.log.flush = func() bool {
+		again := flush()
+		c.setAsync(t, s, "late", "v")
+		return again
+	}
+	c.setAsync(t, s, "k", "v")
+	s.log.periodicSync()
+	s.log.flush = flush
+	if n := c.table.Dirty(); n != 1 {
+		t.Fatalf("%d cells are dirty, want the late one", n)
+	}
+	s.log.periodicSync()
+	if n := c.table.Dirty(); n != 0 {
+		t.Errorf("%d cells are dirty, though the keeper has come by again", n)
+	}
+}
+
+// A read that finds a cell with a value only when it has the lock returns that, not the record before.
+func TestReadOfACellThatHoldsTheValue(t *testing.T) {
+	for _, d := range []Durability{Async, Memory} {
+		s := mustOpen(t, vfs.NewMem())
+		c := attached(t, s, "m")
+		key := []byte("m:k")
+		mustSet(t, s, string(key), "before")
+		cell := &cache.Cell{Holds: true}
+		if _, err := s.Write(c.owner, &Write{Key: key, Cells: c, Durability: d, Cell: cell, Cost: 100}); err != nil {
+			t.Fatal(err)
+		}
+		if e, err := s.Read(c, Hash("k"), key, nil); err != nil || e.Cell != cell {
+			t.Errorf("durability %d: Read = %+v, %v, want the cell", d, e, err)
+		}
+		if _, err := s.Delete(nil, key, Process); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, s)
+	}
+}
