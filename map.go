@@ -231,7 +231,7 @@ func (m *Map[K, V]) set(key K, v V, d store.Durability) error {
 	if err := m.encodeKey(buf, key); err != nil {
 		return err
 	}
-	w := store.Write{Key: buf.key, Cells: m.cells, Durability: d}
+	w := store.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Durability: d}
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}

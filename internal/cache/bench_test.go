@@ -11,7 +11,7 @@ import (
 func filled(n int) (*Table, []uint64, []string) {
 	b := &Budget{}
 	b.SetLimit(1 << 40)
-	t := New(b)
+	t := New(b, nil)
 	seed := maphash.MakeSeed()
 	hashes, keys := make([]uint64, n), make([]string, n)
 	for i, place := range rand.Perm(n) {

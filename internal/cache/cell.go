@@ -12,17 +12,20 @@ import (
 // Hash, key, Holds, Absent and Memory are set before the cell is published and never
 // change. The other fields belong to the lock of the key.
 type Cell struct {
-	hash uint64
-	key  string
-
 	Address index.Address // of the key's record in the log, 0 for none
+	Stale   index.Address // what the index has in its place, 0 when it has Address
 	Encoded *Encoded      // of a dirty cell: what is to be written, if the value here is not
 	Weight  uint32        // bytes that the record takes in the log
 	Schema  uint32        // its schema number
 
 	cost  uint32 // memory in bytes
 	place uint32 // of a dirty cell, in the shard's list
-	used  atomic.Bool
+
+	// From here on what a reader looks at, next to the value.
+
+	hash uint64
+	key  string
+	used atomic.Bool
 
 	Holds  bool // the value is here
 	Absent bool // the key has been deleted, and the log does not know

@@ -3,8 +3,6 @@ package cache
 import (
 	"math/bits"
 	"sync/atomic"
-
-	"github.com/copaldb/copal/internal/index"
 )
 
 // Shards is the number of parts of a table. A key is in the part that the lowest bits of its hash name.
@@ -14,6 +12,7 @@ const Shards = 256
 // key or a shard needs the lock that its callers have for it, of which there are Shards.
 type Table struct {
 	budget *Budget
+	settle func(c *Cell) // brings the index up to date with a cell that goes
 	shards [Shards]shard
 	extra  atomic.Int64 // entries in cells that the index does not count, less those that it counts too many
 	dirty  atomic.Int64 // dirty cells
@@ -48,8 +47,9 @@ const (
 	lowBits     = 0x0001010101010101 // of each of the seven tags
 )
 
-// New returns an empty table whose cells are paid from the budget.
-func New(b *Budget) *Table { return &Table{budget: b} }
+// New returns an empty table whose cells are paid from the budget. Before a cell goes that
+// knows better than the index where its record is, settle is called, with the lock of its shard held.
+func New(b *Budget, settle func(*Cell)) *Table { return &Table{budget: b, settle: settle} }
 
 func (t *Table) shard(hash uint64) *shard { return &t.shards[hash%Shards] }
 
@@ -272,8 +272,8 @@ func (s *shard) dropDirty(c *Cell) {
 }
 
 // Written notes that the log has what a dirty cell had to tell. When the key was deleted, the
-// cell goes, and the caller takes the entry out of the index; otherwise the record is at address.
-func (t *Table) Written(c *Cell, address index.Address, weight, schema uint32) {
+// cell goes, and the caller takes the entry out of the index; otherwise the record is where the caller then says.
+func (t *Table) Written(c *Cell, record func(*Cell)) {
 	if c.Absent {
 		t.Swap(c, nil)
 		return
@@ -285,7 +285,7 @@ func (t *Table) Written(c *Cell, address index.Address, weight, schema uint32) {
 	t.budget.used.Add(-n)
 	c.cost -= uint32(n)
 	c.Dirty, c.Encoded = false, nil
-	c.Address, c.Weight, c.Schema = address, weight, schema
+	record(c)
 	t.extra.Add(c.extra() - before)
 }
 
@@ -344,16 +344,31 @@ func (t *Table) Evict(shard int) {
 		if c == nil || !c.evictable() || c.used.Swap(false) {
 			continue
 		}
+		t.settled(c)
 		at.clear()
 		a.cells.Add(-1)
 		t.budget.used.Add(-int64(c.cost))
 	}
 }
 
+func (t *Table) settled(c *Cell) {
+	if c.Stale != 0 {
+		t.settle(c)
+		c.Stale = 0
+	}
+}
+
+// Drop takes a cell out and leaves its key to the index.
+func (t *Table) Drop(c *Cell) {
+	t.settled(c)
+	t.Swap(c, nil)
+}
+
 // Close empties a shard, which takes no more cells: what they had to write is lost unless it
 // was written before.
 func (t *Table) Close(shard int) {
 	t.Each(shard, func(c *Cell) {
+		t.settled(c)
 		t.extra.Add(-c.extra())
 		t.budget.used.Add(-int64(c.cost))
 		if c.Memory {

@@ -20,6 +20,7 @@ type model struct {
 	rng     *rand.Rand
 	hash    func(key string) uint64
 	cells   map[string]*Cell
+	stale   map[*Cell]bool // of which the index is to be told when they go
 	closed  [Shards]bool
 	address index.Address
 }
@@ -27,7 +28,14 @@ type model struct {
 func newModel(t *testing.T, rng *rand.Rand, hash func(string) uint64) *model {
 	b := &Budget{}
 	b.SetLimit(1 << 40)
-	return &model{T: t, budget: b, table: New(b), rng: rng, hash: hash, cells: map[string]*Cell{}}
+	m := &model{T: t, budget: b, rng: rng, hash: hash, cells: map[string]*Cell{}, stale: map[*Cell]bool{}}
+	m.table = New(b, func(c *Cell) {
+		if !m.stale[c] || c.Stale == 0 {
+			t.Errorf("settle is told of %+v", c)
+		}
+		delete(m.stale, c)
+	})
+	return m
 }
 
 // spread hashes well.
@@ -73,7 +81,12 @@ func (m *model) cell(key string, before *Cell) *Cell {
 	default: // as after Set, or a read
 		m.address++
 		c.Address, c.Holds = m.address, true
+		if before != nil && m.rng.IntN(2) == 0 { // the index has not been told
+			c.Stale = m.address - 1
+			m.stale[c] = true
+		}
 	}
+	delete(m.stale, before) // the cell that comes knows, or the caller has told the index
 	c.SetKey(m.hash(key), key, m.rng.IntN(200))
 	return c
 }
@@ -90,11 +103,16 @@ func (m *model) step(keys int) {
 		m.table.Swap(before, c)
 		m.cells[key] = c
 	case n < 75 && before != nil:
-		m.table.Swap(before, nil)
+		if m.rng.IntN(2) == 0 {
+			delete(m.stale, before)
+			m.table.Swap(before, nil)
+		} else if m.table.Drop(before); m.stale[before] {
+			m.Errorf("the index was not told of %+v, which was dropped", before)
+		}
 		delete(m.cells, key)
 	case n < 90 && before != nil && before.Dirty:
 		m.address++
-		m.table.Written(before, m.address, 1, 2)
+		m.table.Written(before, func(c *Cell) { c.Address, c.Weight, c.Schema = m.address, 1, 2 })
 		if before.Absent {
 			delete(m.cells, key)
 		} else if before.Dirty || before.Encoded != nil || before.Address != m.address || before.Weight != 1 || before.Schema != 2 {
@@ -118,6 +136,9 @@ func (m *model) evict(shard int) {
 		if c.hash%Shards == uint64(shard) && !left[c] {
 			if c.Dirty || c.Memory {
 				m.Errorf("evicted %+v", c)
+			}
+			if m.stale[c] {
+				m.Errorf("the index was not told of %+v, which was evicted", c)
 			}
 			delete(m.cells, key)
 		}

@@ -90,6 +90,14 @@ func (c *Codec[K]) Append(dst []byte, k K) ([]byte, error) {
 	return out, nil
 }
 
+// Text returns *k itself when it is a string that is encoded as it is, and "" otherwise.
+func (c *Codec[K]) Text(k *K) string {
+	if c.form != formString {
+		return ""
+	}
+	return *(*string)(unsafe.Pointer(k))
+}
+
 // ViewBytes is the room that View needs.
 const ViewBytes = 64
 

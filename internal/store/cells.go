@@ -19,6 +19,9 @@ import (
 //     after it.
 //   - A value that was read from the log is published only if the index still has the
 //     address that it was read from, so no reader brings back what a writer has replaced.
+//   - The index has an entry for each key that the log has. Where a cell knows the record, the
+//     index may have an older one of the same key, and is told when the cell goes: it is asked only for
+//     keys without a cell, and by iterations, which ask the cell then.
 //   - Flushing appends what is dirty, many cells at a time, and makes it clean.
 //
 // The number of entries is that of the index, and what the cells add: one for each
@@ -35,12 +38,15 @@ type Cells struct {
 // Encode appends the encoded value of a cell that holds it, and returns it with its schema number.
 type Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
 
+// settle tells the index where the record of a cell is.
+func (t *Table) settle(c *cache.Cell) { t.index.Replace(c.Hash(), c.Stale, c.Address) }
+
 // Find returns what memory knows of a key: its cell, or nil. It takes no lock.
 func (c *Cells) Find(hash uint64, own string) *cache.Cell { return c.table.Find(hash, own) }
 
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, encode Encode) *Cells {
-	c := &Cells{owner: t, table: cache.New(&s.budget), budget: &s.budget, encode: encode}
+	c := &Cells{owner: t, table: cache.New(&s.budget, t.settle), budget: &s.budget, encode: encode}
 	t.cells.Store(c)
 	s.cellsMu.Lock()
 	defer s.cellsMu.Unlock()
@@ -229,7 +235,7 @@ func (s *Store) recordOf(p *pending, c *Cells, cell *cache.Cell, arena *[]byte) 
 			err = checkValue(p.value)
 		}
 		if err != nil {
-			c.table.Swap(cell, nil) // it can be written neither now nor later
+			c.table.Drop(cell) // it can be written neither now nor later
 			return &lostError{err}
 		}
 	}
@@ -242,12 +248,12 @@ func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
 	old := hitOfCell(cell)
 	if cell.Absent {
 		c.owner.remove(cell.Hash(), old)
-		c.table.Written(cell, 0, 0, 0)
+		c.table.Written(cell, nil)
 		return
 	}
 	now := s.hitOf(p.address, &p.Head)
-	c.owner.place(cell.Hash(), old, now)
-	c.table.Written(cell, now.address, uint32(now.bytes), uint32(p.Schema))
+	c.owner.place(cell.Hash(), old, &now, true)
+	c.table.Written(cell, now.refer)
 }
 
 // Flush writes everything that is dirty to the log: that of one map, or with nil of all.
@@ -347,7 +353,11 @@ func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache
 		return
 	}
 	w := Write{Schema: e.Schema, Cell: cell, Cost: cost}
-	if cell = now.fill(&w, e.hit); cell != nil {
+	if cell = now.fill(&w); cell != nil {
+		if now.hit = e.hit; now.cell != nil {
+			now.hit = hitOfCell(now.cell)
+		}
+		now.refer(cell)
 		now.swap(cell)
 	}
 	mu.Unlock()

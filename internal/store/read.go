@@ -99,10 +99,15 @@ func (s *Store) Read(c *Cells, hash uint64, key, buf []byte) (Entry, error) {
 	}
 	defer s.life.RUnlock()
 	if c.table.Find(hash, view(key[c.owner.prefix:])) != nil {
-		e, found, err := s.readCell(c, hash, key)
-		if found || err != nil {
+		e, at, err := s.readCell(c, hash, key)
+		if at == 0 || err != nil {
 			return e, err
 		}
+		rec, err := s.readAt(at, buf)
+		if err != nil {
+			return Entry{}, err
+		}
+		return s.entryOf(&rec, at)
 	}
 	e, a, err := c.owner.read(hash, key, buf)
 	if err != nil {
@@ -114,24 +119,25 @@ func (s *Store) Read(c *Cells, hash uint64, key, buf []byte) (Entry, error) {
 	return s.entryOf(&e, a)
 }
 
-// readCell is Read for a key that has a cell. found is false when that has gone, or stands for
-// what is in the log.
-func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, found bool, err error) {
+// readCell is Read for a key that has a cell, or had one a moment ago. When the log has the entry it
+// returns the address of its record instead.
+func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at Address, err error) {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
-	cell := c.table.Find(hash, view(key[c.owner.prefix:]))
-	switch {
-	case cell == nil:
-		return Entry{}, false, nil
-	case cell.Absent:
-		return Entry{}, false, ErrNotFound
-	case cell.Encoded != nil:
-		return Entry{Value: cell.Encoded.Value, Schema: cell.Encoded.Schema}, true, nil
-	case cell.Dirty || cell.Memory:
-		return Entry{Cell: cell}, true, nil
+	var now state
+	if err := s.stateLocked(&now, c.owner, hash, key); err != nil {
+		return Entry{}, 0, err
 	}
-	return Entry{}, false, nil
+	switch cell := now.cell; {
+	case !now.exists():
+		return Entry{}, 0, ErrNotFound
+	case now.encoded != nil:
+		return Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}, 0, nil
+	case cell != nil && (cell.Dirty || cell.Memory):
+		return Entry{Cell: cell}, 0, nil
+	}
+	return Entry{}, now.address, nil
 }
 
 // readAt reads the record at a, into buf if that is large enough.
@@ -295,25 +301,31 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 	if err != nil {
 		return Item{Err: err}, true
 	}
-	hash := t.hash(e.key)
+	hash, key := t.hash(e.key), bytes.Clone(e.key)
 	if it.cells != nil {
-		if it.seen[string(e.key)] {
+		if it.seen[string(key)] {
 			return Item{}, false
 		}
-		if it.cells.table.Find(hash, view(e.key[t.prefix:])) != nil {
-			if item, ok, known := it.inCell(hash, bytes.Clone(e.key)); known {
-				return item, ok
-			}
+		if it.cells.table.Find(hash, view(key[t.prefix:])) != nil {
+			return it.inCell(hash, key)
 		}
 	}
-	h, err := t.find(hash, e.key)
-	if err == nil && h.address != 0 && h.address != a {
-		e, err = s.readAt(h.address, nil)
+	now, known := Address(0), false
+	if c := t.cells.Load(); c != nil {
+		now, known, err = s.settle(c, hash, key)
 	}
-	if err != nil || h.address == 0 {
+	if !known && err == nil {
+		var h hit
+		h, err = t.find(hash, key)
+		now = h.address
+	}
+	if err == nil && now != 0 && now != a {
+		e, err = s.readAt(now, nil)
+	}
+	if err != nil || now == 0 {
 		return Item{Err: err}, err != nil
 	}
-	return it.item(&e, h.address), true
+	return it.item(&e, now), true
 }
 
 func (it *iteration) item(e *entry, a Address) Item {
@@ -326,33 +338,31 @@ func (it *iteration) item(e *entry, a Address) Item {
 	return item
 }
 
-// inCell is the entry as memory has it. known is false when the log has to be asked.
-func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok, known bool) {
-	cell := it.cells.table.Find(hash, view(key[it.table.prefix:]))
-	if cell != nil && cell.Holds {
-		return Item{Key: key, Entry: Entry{Cell: cell}}, true, true
+// inCell is the entry of a key that has a cell, or had one a moment ago.
+func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok bool) {
+	s, t := it.store, it.table
+	if cell := it.cells.table.Find(hash, view(key[t.prefix:])); cell != nil && cell.Holds {
+		return Item{Key: key, Entry: Entry{Cell: cell}}, true
 	}
-	e, found, err := it.store.readCell(it.cells, hash, key)
-	if err == ErrNotFound {
-		return Item{}, false, true
+	e, at, err := s.readCell(it.cells, hash, key)
+	switch {
+	case err == ErrNotFound:
+		return Item{}, false
+	case err != nil || at == 0:
+		return Item{Key: key, Entry: e, Err: err}, true
 	}
-	return Item{Key: key, Entry: e, Err: err}, true, found || err != nil
+	rec, err := s.readAt(at, nil)
+	if err != nil {
+		return Item{Err: err}, true
+	}
+	return it.item(&rec, at), true
 }
 
 // lookUp finds the entry of a key.
 func (it *iteration) lookUp(key []byte) (item Item, ok bool) {
-	s, t := it.store, it.table
-	if err := s.use(); err != nil {
+	if err := it.store.use(); err != nil {
 		return Item{Err: err}, true
 	}
-	defer s.life.RUnlock()
-	hash := t.hash(key)
-	if item, ok, known := it.inCell(hash, key); known {
-		return item, ok
-	}
-	e, a, err := t.read(hash, key, nil)
-	if err != nil || a == 0 {
-		return Item{Err: err}, err != nil
-	}
-	return it.item(&e, a), true
+	defer it.store.life.RUnlock()
+	return it.inCell(it.table.hash(key), key)
 }

@@ -33,7 +33,8 @@ func (s *Store) replay(e entry, a Address) error {
 	case err != nil:
 		return err
 	case e.Op == record.Set:
-		t.place(hash, old, s.hitOf(a, &e.Head))
+		now := s.hitOf(a, &e.Head)
+		t.place(hash, old, &now, false)
 	case old.address != 0:
 		t.remove(hash, old)
 	}

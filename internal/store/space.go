@@ -97,7 +97,7 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 	}
 	for _, m := range moves {
 		sp.raw.remove(m.from, m.hit)
-		t.place(m.to, hit{}, m.hit)
+		t.place(m.to, hit{}, &m.hit, false)
 	}
 	sp.maps[name] = t
 	return t, nil

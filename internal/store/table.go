@@ -54,6 +54,7 @@ type hit struct {
 	address Address
 	bytes   int64 // what the entry takes in the log
 	schema  uint64
+	stale   Address // what the index has in the place of address, or 0
 }
 
 func (s *Store) hitOf(a Address, h *record.Head) hit {
@@ -61,11 +62,21 @@ func (s *Store) hitOf(a Address, h *record.Head) hit {
 }
 
 // hitOfCell is the record of which a cell knows.
-func hitOfCell(c *cache.Cell) hit { return hit{c.Address, int64(c.Weight), uint64(c.Schema)} }
+func hitOfCell(c *cache.Cell) hit {
+	return hit{c.Address, int64(c.Weight), uint64(c.Schema), c.Stale}
+}
+
+// indexed is the address that the index has.
+func (h *hit) indexed() Address {
+	if h.stale != 0 {
+		return h.stale
+	}
+	return h.address
+}
 
 // refer makes c know of the record.
-func (h hit) refer(c *cache.Cell) {
-	c.Address, c.Weight, c.Schema = h.address, uint32(h.bytes), uint32(h.schema)
+func (h *hit) refer(c *cache.Cell) {
+	c.Address, c.Weight, c.Schema, c.Stale = h.address, uint32(h.bytes), uint32(h.schema), h.stale
 }
 
 // find looks for the entry of key in the index.
@@ -129,21 +140,27 @@ func (s *Store) weight(h *record.Head) int64 {
 // recordOverhead is about what a record takes beside key and value.
 const recordOverhead = 40
 
-// place enters now as the entry of a key, in the place of the old one if there was one.
-func (t *Table) place(hash uint64, old, now hit) {
-	if old.address != 0 {
-		t.index.Replace(hash, old.address, now.address)
-		t.schemas.replace(old.schema, now.schema)
-	} else {
+// place enters now as the entry of a key, in the place of the old one if there was one. If a
+// cell will know where it is, the index is told later, when the cell goes: until then it has
+// the address of the old one.
+func (t *Table) place(hash uint64, old hit, now *hit, later bool) {
+	switch {
+	case old.address == 0:
 		t.index.Insert(hash, now.address)
 		t.schemas.add(now.schema, 1)
+	case later:
+		now.stale = old.indexed()
+		t.schemas.replace(old.schema, now.schema)
+	default:
+		t.index.Replace(hash, old.indexed(), now.address)
+		t.schemas.replace(old.schema, now.schema)
 	}
 	t.store.live.Add(now.bytes - old.bytes)
 }
 
 // remove takes the entry out.
 func (t *Table) remove(hash uint64, old hit) {
-	t.index.Remove(hash, old.address)
+	t.index.Remove(hash, old.indexed())
 	t.schemas.add(old.schema, -1)
 	t.store.live.Add(-old.bytes)
 }

@@ -37,6 +37,7 @@ type Write struct {
 	Cells *Cells
 	Cell  *cache.Cell
 	Cost  int
+	Own   string // the key's own bytes if the cell may keep them in that memory, else ""
 
 	version *version // that the entry must have; nil for any
 }
@@ -182,9 +183,12 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 		now.swap(nil)
 		return existed, nil
 	}
-	record := s.hitOf(p.address, &p.Head)
-	t.place(hash, now.hit, record)
-	now.swap(now.prepare(w, record))
+	rec, cell := s.hitOf(p.address, &p.Head), now.prepare(w)
+	t.place(hash, now.hit, &rec, cell != nil)
+	if cell != nil {
+		rec.refer(cell)
+	}
+	now.swap(cell)
 	return existed, nil
 }
 
@@ -233,36 +237,36 @@ func (now *state) swap(cell *cache.Cell) {
 	}
 }
 
-// prepare makes of the write's cell the one that stands for the record, if memory is to know of it.
-func (now *state) prepare(w *Write, record hit) *cache.Cell {
+// prepare makes of the write's cell one for the key, if memory is to know of it.
+func (now *state) prepare(w *Write) *cache.Cell {
 	if w.Cell == nil || now.cells == nil {
 		return nil
 	}
 	if now.cell == nil && !now.cells.budget.Admit(now.hash, w.Cost) {
 		return nil
 	}
-	return now.fill(w, record)
+	return now.fill(w)
 }
 
 // fill is prepare when it is decided already.
-func (now *state) fill(w *Write, record hit) *cache.Cell {
-	if now.cells.table.Closed(now.hash) || record.schema > maxCellSchema {
+func (now *state) fill(w *Write) *cache.Cell {
+	if now.cells.table.Closed(now.hash) || w.Schema > maxCellSchema {
 		return nil
 	}
 	now.setKey(w)
-	record.refer(w.Cell)
 	return w.Cell
 }
 
 // maxCellSchema is what fits into a cell, and Weight does since values are no longer than MaxValueBytes.
 const maxCellSchema = 1<<32 - 1
 
-// setKey gives the write's cell its key, in memory that it shares with the cell before.
+// setKey gives the write's cell its key, in memory that it shares with the cell before, or with the caller.
 func (now *state) setKey(w *Write) {
-	key := ""
-	if now.cell != nil {
+	key := w.Own
+	switch {
+	case now.cell != nil:
 		key = now.cell.Key()
-	} else {
+	case key == "":
 		key = strings.Clone(now.own)
 	}
 	w.Cell.SetKey(now.hash, key, w.Cost)
