@@ -30,7 +30,7 @@ type (
 	}
 	hiddenKind struct {
 		N      int
-		secret []int
+		secret int
 	}
 	innerKind    struct{ List []string }
 	embeddedKind struct {
@@ -62,7 +62,7 @@ func TestAliasing(t *testing.T) {
 	alias(t, func() [3]int { return [3]int{1, 2, 3} }, func(v *[3]int) { v[0] = 7 })
 	alias(t, func() [2][]int { return [2][]int{{1}, {2}} }, func(v *[2][]int) { v[0][0] = 7 })
 	alias(t, func() timeKind { return timeKind{time.Now()} }, func(v *timeKind) { v.At = v.At.Add(time.Hour) })
-	alias(t, func() hiddenKind { return hiddenKind{1, []int{1}} }, func(v *hiddenKind) { v.N = 7; v.secret = append(v.secret, 7) })
+	alias(t, func() hiddenKind { return hiddenKind{1, 5} }, func(v *hiddenKind) { v.N, v.secret = 7, 8 })
 	alias(t, func() embeddedKind {
 		return embeddedKind{innerKindPublic{innerKind{[]string{"a"}}}, 1}
 	}, func(v *embeddedKind) { v.Inner.List[0] = "changed"; v.N = 7 })
