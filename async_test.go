@@ -4,10 +4,17 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // What a raw read returns is the caller's, also when the read had to write it first.
@@ -49,5 +56,285 @@ func TestRawDeleteOfInMemoryValues(t *testing.T) {
 			t.Errorf("raw Delete(m:%s) = %v, %v, want %v", key, existed, err, want)
 		}
 		wantAbsent(t, m, key)
+	}
+}
+
+func mustSetAsync[K comparable, V any](t testing.TB, m *copal.Map[K, V], key K, v V) {
+	t.Helper()
+	if err := m.SetAsync(key, v); err != nil {
+		t.Fatalf("SetAsync(%.100q): %v", printable(key), err)
+	}
+}
+
+// An asynchronous write is seen at once, by typed and by raw readers, and after every end but a crash.
+func TestSetAsync(t *testing.T) {
+	want := map[string]flatKind{"new": {N: 1}, "old": {N: 2, Text: "two"}}
+	write := func(t *testing.T, db *copal.DB) *copal.Map[string, flatKind] {
+		m := mapOf[string, flatKind](t, db, "m")
+		mustSet(t, m, "old", flatKind{N: 9})
+		mustSet(t, m, "gone", flatKind{N: 9})
+		for k, v := range want {
+			mustSetAsync(t, m, k, v)
+		}
+		if existed, err := m.DeleteAsync("gone"); !existed || err != nil {
+			t.Errorf("DeleteAsync = %v, %v", existed, err)
+		}
+		return m
+	}
+	check := func(t *testing.T, m *copal.Map[string, flatKind]) {
+		t.Helper()
+		for k, v := range want {
+			wantLoad(t, m, k, v)
+		}
+		wantAbsent(t, m, "gone")
+		keys := slices.Sorted(m.Keys())
+		if got := maps.Collect(m.All()); !maps.Equal(got, want) || m.Len() != len(want) || !slices.Equal(keys, []string{"new", "old"}) {
+			t.Errorf("All yields %v, Keys %v, Len is %d", got, keys, m.Len())
+		}
+		if existed, err := m.DeleteAsync("gone"); existed || err != nil {
+			t.Errorf("a second DeleteAsync = %v, %v", existed, err)
+		}
+	}
+	raw := func(t *testing.T, db *copal.DB) {
+		t.Helper()
+		if has, err := db.Has([]byte("m:gone")); has || err != nil {
+			t.Errorf("raw Has = %v, %v", has, err)
+		}
+		wantRaw(t, db, "m:new", `{"N":1,"Text":"","F":0}`)
+		if got := scanAll(db); len(got) != len(want) {
+			t.Errorf("Scan yields %v", got)
+		}
+	}
+	for end, finish := range map[string]func(m *copal.Map[string, flatKind]) error{
+		"Sync":      func(m *copal.Map[string, flatKind]) error { return m.Sync() },
+		"FSyncAll":  func(m *copal.Map[string, flatKind]) error { return m.DB().FSyncAll() },
+		"Map.Close": func(m *copal.Map[string, flatKind]) error { return m.Close() },
+		"Close":     func(m *copal.Map[string, flatKind]) error { return m.DB().Close() },
+		"raw reads": func(m *copal.Map[string, flatKind]) error { raw(t, m.DB()); return nil },
+	} {
+		t.Run(end, func(t *testing.T) {
+			fsys := vfs.NewMem()
+			m := write(t, openOn(t, fsys, copal.SyncInterval(time.Hour)))
+			check(t, m)
+			if err := finish(m); err != nil {
+				t.Fatal(err)
+			}
+			db := openOn(t, fsys.ProcessCrash())
+			check(t, mapOf[string, flatKind](t, db, "m"))
+			raw(t, db)
+		})
+	}
+}
+
+// Before the interval is over the disk is not touched; then each key is one record.
+func TestSetAsyncCoalesces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := vfs.Inject(vfs.NewMem())
+		db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+		m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(codec.Binary))
+		mustSet(t, m, 0, flatKind{}) // and the schema
+		if err := db.FSyncAll(); err != nil {
+			t.Fatal(err)
+		}
+		round := func(d time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			seen, records := fsys.Seen(), db.Stats().Records
+			for i := range 1000 {
+				mustSetAsync(t, m, i%2, flatKind{N: i})
+			}
+			time.Sleep(d - time.Nanosecond)
+			synctest.Wait()
+			if n := fsys.Seen(); n != seen {
+				t.Errorf("interval %v: the disk was touched: %v", d, fsys.Ops()[seen:])
+			}
+			time.Sleep(time.Nanosecond)
+			synctest.Wait()
+			if n := db.Stats().Records - records; n != 2 {
+				t.Errorf("interval %v: 1000 writes of two keys are %d records, want 2", d, n)
+			}
+			seen = fsys.Seen()
+			time.Sleep(3 * time.Hour)
+			synctest.Wait()
+			if n := fsys.Seen(); n != seen {
+				t.Errorf("interval %v: without writes the disk was touched: %v", d, fsys.Ops()[seen:])
+			}
+		}
+		round(time.Hour)
+		db.SetSyncInterval(5 * time.Millisecond)
+		round(5 * time.Millisecond)
+		db.SetSyncInterval(time.Hour)
+		round(time.Hour)
+		mustSetAsync(t, m, 0, flatKind{N: 7})
+		synctest.Wait()
+		records := db.Stats().Records
+		db.SetSyncInterval(time.Millisecond) // holds for what waits, too
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if n := db.Stats().Records - records; n != 1 {
+			t.Errorf("%d records after the interval was made short, want 1", n)
+		}
+	})
+}
+
+// A crash leaves of each key what was last acknowledged for it, or an asynchronous write that came later;
+// never what was before.
+func TestSetAsyncOrder(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+	m := mapOf[string, int](t, db, "m")
+	mustSetAsync(t, m, "async, Set", 1)
+	mustSet(t, m, "async, Set", 2)
+	mustSet(t, m, "Set, async", 1)
+	mustSetAsync(t, m, "Set, async", 2)
+	mustSetAsync(t, m, "Set, async", 3)
+	mustSetAsync(t, m, "async, Delete", 1)
+	records := db.Stats().Records
+	if existed, err := m.Delete("async, Delete"); !existed || err != nil || db.Stats().Records != records {
+		t.Errorf("Delete = %v, %v, and %d records", existed, err, db.Stats().Records-records)
+	}
+	mustSetAsync(t, m, "async, Put", 1)
+	mustPut(t, db, "m:async, Put", "2")
+	mustSetAsync(t, m, "async, Update", 1)
+	if v, _, err := m.Update("async, Update", func(u *copal.Update[int]) { u.Value++ }); v != 2 || err != nil {
+		t.Errorf("Update = %v, %v", v, err)
+	}
+	mustSet(t, m, "Set, DeleteAsync, Set", 1)
+	if _, err := m.DeleteAsync("Set, DeleteAsync, Set"); err != nil {
+		t.Error(err)
+	}
+	mustSet(t, m, "Set, DeleteAsync, Set", 2)
+	crashed := mapOf[string, int](t, openOn(t, fsys.ProcessCrash()), "m")
+	want := map[string]int{"async, Set": 2, "Set, async": 1, "async, Put": 2, "async, Update": 2, "Set, DeleteAsync, Set": 2}
+	if got := maps.Collect(crashed.All()); !maps.Equal(got, want) {
+		t.Errorf("after a crash: %v, want %v", got, want)
+	}
+	want["Set, async"] = 3
+	mustClose(t, db)
+	if got := maps.Collect(mapOf[string, int](t, openOn(t, fsys), "m").All()); !maps.Equal(got, want) {
+		t.Errorf("after Close: %v, want %v", got, want)
+	}
+}
+
+// What can be refused at once is, and changes nothing.
+func TestSetAsyncRefused(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openOn(t, fsys)
+	m := mapOf[string, float64](t, db, "m")
+	mustSetAsync(t, m, "k", 1)
+	wantErr(t, "SetAsync", m.SetAsync("k", math.NaN()), copal.ErrType)
+	wantErr(t, "SetAsync", m.SetAsync("new", math.Inf(1)), copal.ErrType)
+	wantErr(t, "SetAsync of a long key", m.SetAsync(strings.Repeat("k", 1<<16), 1), copal.ErrTooLarge)
+	wantLoad(t, m, "k", 1)
+	wantAbsent(t, m, "new")
+	writes := func(m *copal.Map[string, float64]) []error {
+		_, deleted := m.DeleteAsync("k")
+		_, _, updated := m.UpdateAsync("k", func(u *copal.Update[float64]) {})
+		_, _, inMemory := m.UpdateInMemory("k", func(u *copal.Update[float64]) {})
+		return []error{m.SetAsync("k", 2), deleted, updated, m.SetInMemory("k", 2), inMemory}
+	}
+	mustClose(t, m)
+	for _, err := range writes(m) {
+		wantErr(t, "closed map", err, copal.ErrClosed)
+	}
+	m = mapOf[string, float64](t, db, "m")
+	mustClose(t, db)
+	for _, err := range writes(m) {
+		wantErr(t, "closed store", err, copal.ErrClosed)
+	}
+	reader := mapOf[string, float64](t, openOn(t, fsys, copal.ReadOnly()), "m")
+	for _, err := range writes(reader) {
+		wantErr(t, "read-only", err, copal.ErrReadOnly)
+	}
+	wantLoad(t, reader, "k", 1)
+}
+
+// On a full disk what was set asynchronously stays readable, whoever flushes says so, the handler once, and all of
+// it is written when there is room.
+func TestSetAsyncOnAFullDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Match: isLog, Err: vfs.ErrNoSpace, Forever: true})
+		mem := vfs.NewMem()
+		var handled errorLog
+		db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.SyncInterval(time.Minute))
+		m := mapOf[int, int](t, db, "m")
+		mustSet(t, m, 0, 0)
+		full.Store(true)
+		for i := range 300 {
+			mustSetAsync(t, m, i, i+1)
+		}
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		handled.wantTaken(t, 1, copal.ErrNoSpace)
+		wantErr(t, "FSyncAll", db.FSyncAll(), copal.ErrNoSpace)
+		wantErr(t, "Sync", m.Sync(), copal.ErrNoSpace)
+		for i := range 300 {
+			wantLoad(t, m, i, i+1)
+		}
+		full.Store(false)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		handled.wantTaken(t, 0, nil)
+		if got := mapOf[int, int](t, openOn(t, mem.ProcessCrash()), "m").Len(); got != 300 {
+			t.Errorf("%d entries in the log, want 300", got)
+		}
+		full.Store(true)
+		mustSetAsync(t, m, 1, 100)
+		wantErr(t, "Map.Close", m.Close(), copal.ErrNoSpace)
+		m = mapOf[int, int](t, db, "m")
+		wantLoad(t, m, 1, 2)
+		mustSetAsync(t, m, 1, 100)
+		wantErr(t, "Close", db.Close(), copal.ErrNoSpace)
+		full.Store(false)
+		wantLoad(t, mapOf[int, int](t, openOn(t, mem), "m"), 1, 2)
+	})
+}
+
+// However little memory there is, it is kept to, and nothing is lost.
+func TestSetAsyncWithLittleMemory(t *testing.T) {
+	const n, limit = 5000, 100_000
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
+		fsys := vfs.NewMem()
+		db := openOn(t, fsys, copal.MaxMemory(limit), copal.SyncInterval(time.Hour))
+		m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(c))
+		most := int64(0)
+		for i := range n {
+			mustSetAsync(t, m, i, flatKind{N: i, Text: strings.Repeat("x", 1000)})
+			most = max(most, db.Stats().CacheBytes)
+		}
+		if most > 2*limit {
+			t.Errorf("%s: up to %d bytes of values in memory, want at most about %d", c.Name(), most, limit)
+		}
+		if records := db.Stats().Records; records < n*9/10 {
+			t.Errorf("%s: %d values of 1000 bytes are kept in %d bytes of memory", c.Name(), n-records, limit)
+		}
+		mustClose(t, db)
+		again := mapOf[int, flatKind](t, openOn(t, fsys), "m")
+		if again.Len() != n {
+			t.Errorf("%s: %d entries, want %d", c.Name(), again.Len(), n)
+		}
+		for i, v := range again.All() {
+			if v.N != i || len(v.Text) != 1000 {
+				t.Errorf("%s: %d is %d", c.Name(), i, v.N)
+			}
+		}
+	}
+}
+
+// Large values are written, too, however they are encoded.
+func TestSetAsyncLargeValues(t *testing.T) {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
+		lives(t, func(t *testing.T, db *copal.DB) {
+			m := mapOf[int, string](t, db, "m", copal.WithCodec(c))
+			mustSetAsync(t, m, 1, strings.Repeat("x", 3<<20))
+			mustSetAsync(t, m, 2, "small")
+			if err := db.FSyncAll(); err != nil {
+				t.Fatal(err)
+			}
+		}, func(t *testing.T, db *copal.DB) {
+			m := mapOf[int, string](t, db, "m", copal.WithCodec(c))
+			wantLoad(t, m, 1, strings.Repeat("x", 3<<20))
+			wantLoad(t, m, 2, "small")
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"reflect"
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -21,6 +22,31 @@ func cellOf[V any](c *cache.Cell) *cell[V] { return (*cell[V])(unsafe.Pointer(c)
 // cost is the memory of a cell whose encoded value is so long, about: what the value
 // points to, such as strings, takes in memory what it takes encoded.
 func (m *Map[K, V]) cost(encoded int) int { return int(unsafe.Sizeof(cell[V]{})) + encoded }
+
+// held is the memory of the strings of a flat value, which is not encoded yet.
+func (m *Map[K, V]) held(v *V) (bytes int) {
+	for _, offset := range m.strings {
+		bytes += len(*(*string)(unsafe.Add(unsafe.Pointer(v), offset)))
+	}
+	return bytes
+}
+
+// appendStrings appends the offsets of the strings in a value of flat type t that stands at offset.
+func appendStrings(to []uintptr, t reflect.Type, offset uintptr) []uintptr {
+	switch t.Kind() {
+	case reflect.String:
+		to = append(to, offset)
+	case reflect.Array:
+		for i := range t.Len() {
+			to = appendStrings(to, t.Elem(), offset+uintptr(i)*t.Elem().Size())
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			to = appendStrings(to, t.Field(i).Type, offset+t.Field(i).Offset)
+		}
+	}
+	return to
+}
 
 // find returns the cell of key if it holds a value. It takes no lock.
 func (m *Map[K, V]) find(key K) *cell[V] {

@@ -92,7 +92,7 @@ func (db *DB) SetSyncInterval(d time.Duration) {
 
 // Stats is what Stats counts.
 type Stats struct {
-	Keys       int64 // entries, of maps and raw
+	Keys       int64 // entries, of maps as their Len counts them, and raw
 	Records    int64 // records in the log; those of overwritten and deleted entries among them
 	LiveBytes  int64 // of the log that belong to entries, about
 	LogBytes   int64 // of all segments

@@ -16,16 +16,17 @@ import (
 // Map is a typed map in a store. It is safe for concurrent use; no method holds a
 // lock while a function of the caller runs, so such a function may use the store.
 type Map[K comparable, V any] struct {
-	db     *DB
-	name   string
-	prefix []byte // of the raw keys: the escaped name and a colon
-	keys   *keycodec.Codec[K]
-	values *typed
-	table  *store.Table
-	cells  *store.Cells
-	flat   bool // a value as the caller gave it is one as the log would give it
-	closed atomic.Bool
-	single bool // Close closes the store
+	db      *DB
+	name    string
+	prefix  []byte // of the raw keys: the escaped name and a colon
+	keys    *keycodec.Codec[K]
+	values  *typed
+	table   *store.Table
+	cells   *store.Cells
+	flat    bool      // a value as the caller gave it is one as the log would give it
+	strings []uintptr // offsets of the strings in a flat value
+	closed  atomic.Bool
+	single  bool // Close closes the store
 }
 
 // OpenMap opens the map called name, which may be new. A name is any text but "".
@@ -94,10 +95,14 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 		return nil, err
 	}
 	prefix := append(keycodec.AppendName(nil, name), ':')
-	return &Map[K, V]{
+	m := &Map[K, V]{
 		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, values: values, table: table,
 		flat: codecNamed(c.codec.Name()) == c.codec && codec.Flat(reflect.TypeFor[V]()),
-	}, nil
+	}
+	if m.flat {
+		m.strings = appendStrings(nil, reflect.TypeFor[V](), 0)
+	}
+	return m, nil
 }
 
 // OpenSingleMap opens a store that holds one map, called "map". Its options are those
@@ -255,6 +260,9 @@ func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 		c.value = *new(V) // the caller may change what it points to
 	}
 	w.Cost = m.cost(len(w.Value))
+	if w.Value == nil {
+		w.Cost += m.held(&c.value)
+	}
 	return err
 }
 

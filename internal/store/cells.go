@@ -110,6 +110,12 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 	now.setKey(w)
 	now.swap(w.Cell)
 	s.log.touched()
+	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
+		var lost *lostError
+		if err := s.flushLocked(now.cells, int(now.hash%cache.Shards)); errors.As(err, &lost) {
+			return err
+		}
+	}
 	return nil
 }
 
