@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -535,3 +537,29 @@ func benchmarkAppend(b *testing.B, goroutines int) {
 
 func BenchmarkAppend1(b *testing.B)   { benchmarkAppend(b, 1) }
 func BenchmarkAppend150(b *testing.B) { benchmarkAppend(b, 150) }
+
+// BenchmarkAppendDuringSyncs reports how long the slow ones among the appends take while the
+// log is synced ten times a second.
+func BenchmarkAppendDuringSyncs(b *testing.B) {
+	s, err := Open(filepath.Join(b.TempDir(), "db"), Options{SyncInterval: 100 * time.Millisecond})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	p := &pending{key: []byte("key 0000"), value: make([]byte, 128-44)}
+	took := make([]time.Duration, b.N)
+	for i := range took {
+		p.Head = setHead(len(p.key), len(p.value))
+		begin := time.Now()
+		if err := s.log.append(p); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(begin)
+		for time.Since(begin) < 3*time.Microsecond { // not faster than the disk
+		}
+	}
+	slices.Sort(took)
+	for name, at := range map[string]int{"p50-ns": b.N / 2, "p99-ns": b.N * 99 / 100, "p99.9-ns": b.N * 999 / 1000, "max-ns": b.N - 1} {
+		b.ReportMetric(float64(took[at]), name)
+	}
+}
