@@ -164,7 +164,7 @@ func followers(t *testing.T) {
 		}
 	})
 	until(func() bool { return written.Load() > 100 })
-	for range 20 {
+	for range 8 {
 		allowed.Add(1000) // while the follower looks
 		least := written.Load()
 		f, err := Open(dir, Options{ReadOnly: true})
@@ -561,5 +561,35 @@ func BenchmarkAppendDuringSyncs(b *testing.B) {
 	slices.Sort(took)
 	for name, at := range map[string]int{"p50-ns": b.N / 2, "p99-ns": b.N * 99 / 100, "p99.9-ns": b.N * 999 / 1000, "max-ns": b.N - 1} {
 		b.ReportMetric(float64(took[at]), name)
+	}
+}
+
+// BenchmarkRead reads records of 128 B that are in the segment's file, in no order.
+func BenchmarkRead(b *testing.B) {
+	s, err := Open(filepath.Join(b.TempDir(), "db"), Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	var at []Address
+	p := &pending{key: []byte("key 0000"), value: make([]byte, 128-44)}
+	for range 100_000 {
+		p.Head = setHead(len(p.key), len(p.value))
+		if err := s.log.append(p); err != nil {
+			b.Fatal(err)
+		}
+		at = append(at, p.address)
+	}
+	if err := s.FSyncAll(); err != nil {
+		b.Fatal(err)
+	}
+	buf := make([]byte, firstRead)
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N {
+		slot, offset := split(at[i*7919%len(at)])
+		if _, err := s.log.segment(slot).read(offset, buf); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
