@@ -82,6 +82,7 @@ type crasher struct {
 	t       *testing.T
 	rng     *rand.Rand
 	limit   int      // power cuts tried at one boundary, when there are too many to try all
+	ring    int64    // its size, if not the usual
 	plant   vfs.Bug  // for tests of the test
 	states  int      // crash states opened so far
 	failure string   // the first violation
@@ -94,6 +95,9 @@ func (c *crasher) open(fsys vfs.FS) (*Store, error) {
 	n := uint64(0)
 	return Open("db", testOptions(fsys, func(o *Options) {
 		o.SegmentBytes = 700
+		if c.ring > 0 {
+			o.RingBytes = c.ring
+		}
 		o.Random = func() uint64 { n++; return c.rng.Uint64() }
 		if c.options != nil {
 			c.options(o)
@@ -326,20 +330,22 @@ func randomScript(rng *rand.Rand, n int) []step {
 
 func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
 
-func TestCrashModel(t *testing.T) {
-	want := 60_000
+func TestCrashModel(t *testing.T) { bothWays(t, crashModel) }
+
+func crashModel(t *testing.T) {
+	want := 30_000
 	if longTest() {
-		want = 5_000_000
+		want = 2_500_000
 	}
 	if testing.Short() {
-		want = 10_000
+		want = 5_000
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
 	}
 	states := 0
 	for seed := uint64(1); states < want; seed++ {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: 60, again: 200}
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: 40, again: 2000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3]}
 		c.run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.rng, 30), 0)
 		states += c.states
 		if c.failure != "" {

@@ -157,7 +157,9 @@ func inPadding(name string, at int64) bool {
 	return name == ringName && !longTest() && at > 80 && at < ringHead-20 && at%61 != 0
 }
 
-func TestTruncatedAtEveryByte(t *testing.T) {
+func TestTruncatedAtEveryByte(t *testing.T) { bothWays(t, truncatedAtEveryByte) }
+
+func truncatedAtEveryByte(t *testing.T) {
 	for _, end := range []ending{closed, killed, cut} {
 		t.Run(end.String(), func(t *testing.T) {
 			v := newVictim(t, end)
@@ -192,7 +194,9 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestDamagedAtEveryBit(t *testing.T) {
+func TestDamagedAtEveryBit(t *testing.T) { bothWays(t, damagedAtEveryBit) }
+
+func damagedAtEveryBit(t *testing.T) {
 	for _, end := range []ending{closed, killed, cut} {
 		t.Run(end.String(), func(t *testing.T) {
 			v := newVictim(t, end)
@@ -267,7 +271,9 @@ func TestZeroedSectors(t *testing.T) {
 }
 
 // TestGarbageBehindTheLog appends to the last segment what no writer wrote there.
-func TestGarbageBehindTheLog(t *testing.T) {
+func TestGarbageBehindTheLog(t *testing.T) { bothWays(t, garbageBehindTheLog) }
+
+func garbageBehindTheLog(t *testing.T) {
 	for _, end := range []ending{killed, cut} {
 		v := newVictim(t, end)
 		logs := files(t, v.mem)

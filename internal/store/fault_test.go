@@ -217,7 +217,9 @@ func (f *faulted) compare(key string) {
 	}
 }
 
-func TestEveryFault(t *testing.T) {
+func TestEveryFault(t *testing.T) { bothWays(t, everyFault) }
+
+func everyFault(t *testing.T) {
 	kinds := []struct {
 		name  string
 		kinds vfs.Kind

@@ -520,6 +520,7 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 		return nil, l.manifestRefusal(m, s, err)
 	}
 	l.manifest = m
+	s.openView(l.limit)
 	return s, nil
 }
 

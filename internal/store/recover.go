@@ -548,6 +548,9 @@ func (r *recovery) finish() {
 	if l.continued != nil {
 		l.reopened = nil
 	}
+	for _, s := range l.set.Load().bySlot {
+		s.openView(l.limit)
+	}
 	if set := l.set.Load().bySlot; len(set) > 0 {
 		end := set[len(set)-1]
 		l.durable = position{seq: l.nextSeq - 1, segment: end, offset: end.end.Load()}

@@ -164,7 +164,9 @@ func TestPartsThatAreNotThere(t *testing.T) {
 
 // TestReadOnlyBesideAWriter opens the store of a live writer at every state that its
 // operations lead through.
-func TestReadOnlyBesideAWriter(t *testing.T) {
+func TestReadOnlyBesideAWriter(t *testing.T) { bothWays(t, readOnlyBesideAWriter) }
+
+func readOnlyBesideAWriter(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 300 })
 	var written []string

@@ -234,6 +234,50 @@ func (f *lostPageFile) Evict() error {
 	return err
 }
 
+// lostRingPage is a disk that never got the first page of the ring.
+type lostRingPage struct{ vfs.FS }
+
+type lostRingPageFile struct{ vfs.File }
+
+func (l lostRingPage) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	f, err := l.FS.Open(name, mode)
+	if err != nil || filepath.Base(name) != ringName || mode == vfs.ReadOnly {
+		return f, err
+	}
+	return &lostRingPageFile{f}, nil
+}
+
+func (f *lostRingPageFile) Evict() error {
+	_, err := f.WriteAt(make([]byte, 4096), ringHead)
+	return err
+}
+
+// TestRingThatWasNotWritten: the log was synced up to its end, and of the ring, where the
+// rest stands, the disk has the second page only. That is no damage, at no opening.
+func TestRingThatWasNotWritten(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.RingBytes = 64 << 10 })
+	mustSet(t, s, "a", "1")
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprint("key ", i), strings.Repeat("2", 50))
+	}
+	dead := lostRingPage{mem.ProcessCrash()}
+	for i := range 3 {
+		s, err := Open("db", testOptions(dead))
+		if err != nil {
+			t.Fatalf("opening %d: %v", i+1, err)
+		}
+		wantValue(t, s, "a", "1")
+		if n := s.Stats().Keys; n != 1 {
+			t.Errorf("opening %d: %d keys, want 1", i+1, n)
+		}
+		mustClose(t, s)
+	}
+}
+
 // TestOpenedTwiceAfterAFailedSync: the first opening finds that the disk holds less than the
 // cache; the second, which cannot see that any more, judges as the first did.
 func TestOpenedTwiceAfterAFailedSync(t *testing.T) {

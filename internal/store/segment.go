@@ -41,6 +41,8 @@ type segment struct {
 	drained atomic.Int64            // while it has a ring: the file holds all before it
 	ring    atomic.Pointer[ring]    // where the rest stands; nil for a segment without one
 	overlay atomic.Pointer[overlay] // what recovery found in the ring alone; nil when the file has all
+	view    vfs.View                // of the file, for short reads; nil where there is none
+	viewed  int64                   // its length
 	room    int64                   // up to where space is reserved, if beyond the end; guarded by log.mu
 
 	records uint64 // guarded by log.mu while the segment is the tail
@@ -136,6 +138,31 @@ const firstRead = 1 << 10
 // ReadBytes is the least length of a buffer for a read.
 const ReadBytes = firstRead
 
+// firstLoad is the same for a mapped file, where the copy is all that it costs, and
+// longRead is what is too long to be read there: a page that is missing holds a processor.
+const (
+	firstLoad = 192
+	longRead  = 64 << 10
+)
+
+// openView maps the file for reading, with as much more as it may grow by. It is called when
+// recovery has read the file, for what is mapped cannot be dropped from the cache.
+func (s *segment) openView(limit int64) {
+	n := min(max(2*limit, s.end.Load()+limit), maxSegmentBytes)
+	if v, err := s.file.View(n); err == nil { // else reading works without
+		s.view, s.viewed = v, n
+	}
+}
+
+// close gives back the file and what is mapped of it. Nobody must be reading.
+func (s *segment) close() error {
+	var err error
+	if s.view != nil {
+		err = s.view.Close()
+	}
+	return errors.Join(err, s.file.Close())
+}
+
 // scratch holds buffers for reads whose result does not leave the package.
 var scratch = sync.Pool{New: func() any { b := make([]byte, firstRead); return &b }}
 
@@ -146,8 +173,15 @@ func (s *segment) readAt(p []byte, off int64) (int, error) {
 			return n, err
 		}
 	}
+	o := s.overlay.Load()
+	if s.view != nil && o == nil && off+int64(len(p)) <= s.viewed && len(p) <= longRead {
+		if err := s.view.Load(off, p); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
 	n, err := s.file.ReadAt(p, off)
-	if o := s.overlay.Load(); o != nil && (err == nil || err == io.EOF) {
+	if o != nil && (err == nil || err == io.EOF) {
 		clear(p[n:])
 		o.patch(p, off)
 		return len(p), nil
@@ -206,6 +240,9 @@ func (s *segment) readHead(offset int64, buf []byte) ([]byte, record.Head, int, 
 		return nil, record.Head{}, 0, &CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
 	}
 	b := buf[:min(int64(cap(buf)), left)]
+	if s.view != nil { // where a second read costs little
+		b = b[:min(len(b), firstLoad)]
+	}
 	n, err := s.readAt(b, offset)
 	if err != nil && err != io.EOF {
 		return nil, record.Head{}, 0, fmt.Errorf("copal: %w", err)

@@ -214,7 +214,7 @@ func (s *Store) release() error {
 	var errs []error
 	l := s.log
 	for _, seg := range l.set.Load().bySlot {
-		errs = append(errs, seg.file.Close())
+		errs = append(errs, seg.close())
 	}
 	for _, seg := range l.dropped {
 		errs = append(errs, seg.file.Close())

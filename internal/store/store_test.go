@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -30,6 +31,16 @@ func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
 		f(&opts)
 	}
 	return opts
+}
+
+// bothWays runs a test with the ring and without it.
+func bothWays(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	t.Run("ring", test)
+	t.Run("no ring", func(t *testing.T) {
+		t.Setenv("COPAL_NO_MMAP", "1")
+		test(t)
+	})
 }
 
 func mustClose(t testing.TB, s *Store) {
@@ -178,3 +189,9 @@ func TestCheckGoesOn(t *testing.T) {
 		t.Error("a directory that is missing checks sound")
 	}
 }
+
+func setHead(key, value int) record.Head {
+	return record.Head{Op: record.Set, Kind: record.Value, KeyBytes: key, ValueBytes: value}
+}
+
+func sealed(body string) []byte { return record.Seal([]byte(body)) }

@@ -47,7 +47,9 @@ func until(ok func() bool) {
 	}
 }
 
-func TestConcurrentSyncsAreShared(t *testing.T) {
+func TestConcurrentSyncsAreShared(t *testing.T) { bothWays(t, concurrentSyncsAreShared) }
+
+func concurrentSyncsAreShared(t *testing.T) {
 	s, f, release := heldSync(t, vfs.Fault{})
 	defer release()
 	var wg sync.WaitGroup
@@ -71,7 +73,9 @@ func TestConcurrentSyncsAreShared(t *testing.T) {
 }
 
 // TestNobodyWaitsForASync reads, writes, opens maps and iterates while a sync hangs.
-func TestNobodyWaitsForASync(t *testing.T) {
+func TestNobodyWaitsForASync(t *testing.T) { bothWays(t, nobodyWaitsForASync) }
+
+func nobodyWaitsForASync(t *testing.T) {
 	s, f, release := heldSync(t, vfs.Fault{})
 	defer release()
 	done := make(chan error)
@@ -218,7 +222,9 @@ func (c *testClock) advance(d time.Duration) {
 	}
 }
 
-func TestPeriodicSync(t *testing.T) {
+func TestPeriodicSync(t *testing.T) { bothWays(t, periodicSync) }
+
+func periodicSync(t *testing.T) {
 	clock := newTestClock()
 	f := vfs.Inject(vfs.NewMem())
 	s, err := Open("db", Options{FS: f, Clock: clock, SyncInterval: time.Minute})
@@ -247,6 +253,10 @@ func TestPeriodicSync(t *testing.T) {
 }
 
 func TestSegmentsArePreparedInTheBackground(t *testing.T) {
+	bothWays(t, segmentsArePreparedInTheBackground)
+}
+
+func segmentsArePreparedInTheBackground(t *testing.T) {
 	mem := vfs.NewMem()
 	s, err := Open("db", Options{FS: mem, SegmentBytes: 4000})
 	if err != nil {
@@ -290,7 +300,9 @@ func TestFullDiskWhileTheNextSegmentIsMade(t *testing.T) {
 	}
 }
 
-func TestConcurrentWritersOfOneKey(t *testing.T) {
+func TestConcurrentWritersOfOneKey(t *testing.T) { bothWays(t, concurrentWritersOfOneKey) }
+
+func concurrentWritersOfOneKey(t *testing.T) {
 	mem := vfs.NewMem()
 	s, err := Open("db", Options{FS: mem, SegmentBytes: 20_000})
 	if err != nil {

@@ -384,12 +384,52 @@ func TestFaultsAreErrors(t *testing.T) {
 	})
 }
 
+// TestView: what is written later, also beyond the end that the file had, is seen.
+func TestView(t *testing.T) {
+	eachFS(t, func(t *testing.T, fsys FS, dir string) {
+		if !canMapOn(fsys) {
+			t.Skip("no mapping here")
+		}
+		name := filepath.Join(dir, "f")
+		f := create(t, fsys, name, "text")
+		defer f.Close()
+		ro, err := fsys.Open(name, ReadOnly)
+		check(t, err)
+		defer ro.Close()
+		for _, of := range []File{f, ro} {
+			v, err := of.View(1 << 20)
+			check(t, err)
+			defer v.Close()
+			b := make([]byte, 4)
+			check(t, v.Load(0, b))
+			if string(b) != "text" {
+				t.Errorf("loaded %q", b)
+			}
+			if v.Load(1<<19, b) == nil {
+				t.Error("loaded what the file does not have")
+			}
+			_, err = f.WriteAt([]byte("late"), 1<<19)
+			check(t, err)
+			check(t, v.Load(1<<19, b))
+			if string(b) != "late" {
+				t.Errorf("loaded %q", b)
+			}
+			check(t, f.Truncate(4))
+			if v.Load(1<<19, b) == nil {
+				t.Error("loaded what the file does not have any more")
+			}
+		}
+	})
+}
+
 func TestMappingTurnedOff(t *testing.T) {
 	t.Setenv("COPAL_NO_MMAP", "1")
 	eachFS(t, func(t *testing.T, fsys FS, dir string) {
 		f := create(t, fsys, filepath.Join(dir, "f"), "text")
 		defer f.Close()
 		_, err := f.Map(0, 4)
+		wantErr(t, err, errors.ErrUnsupported)
+		_, err = f.View(4)
 		wantErr(t, err, errors.ErrUnsupported)
 	})
 }

@@ -341,6 +341,30 @@ func (f *faultyFile) Map(off int64, n int) (Region, error) {
 	return &faultyRegion{Region: r, fs: f.fs, at: op}, nil
 }
 
+func (f *faultyFile) View(n int64) (View, error) {
+	op := f.op(OpMap, 0, n)
+	var v View
+	err := f.fs.run(op, func() (err error) {
+		v, err = f.file.View(n)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &faultyView{View: v, fs: f.fs, at: op}, nil
+}
+
+type faultyView struct {
+	View
+	fs *Faulty
+	at Op
+}
+
+func (v *faultyView) Load(off int64, p []byte) error {
+	op := Op{Kind: OpLoad, Name: v.at.Name, Off: off, Len: int64(len(p))}
+	return v.fs.run(op, func() error { return v.View.Load(off, p) })
+}
+
 type faultyRegion struct {
 	Region
 	fs *Faulty

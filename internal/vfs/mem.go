@@ -421,6 +421,40 @@ func (f *memFile) Map(off int64, n int) (Region, error) {
 	return &memRegion{file: f, span: s, off: off, buf: s.buf[from : from+n : from+n]}, nil
 }
 
+func (f *memFile) View(n int64) (View, error) {
+	if err := f.check("map", n-1); err != nil {
+		return nil, err
+	}
+	if mappingOff() {
+		return nil, pathError("map", f.name, errors.ErrUnsupported)
+	}
+	return &memView{f.node, f.name, n}, nil
+}
+
+// memView reads the file, under its lock: who views a file reads what others have written.
+type memView struct {
+	node *node
+	name string
+	n    int64
+}
+
+func (v *memView) Load(off int64, p []byte) error {
+	if off < 0 || off+int64(len(p)) > v.n {
+		panic("vfs: load from beyond the view")
+	}
+	v.node.mu.RLock()
+	defer v.node.mu.RUnlock()
+	if n, _ := v.node.data.readAt(p, off); n < len(p) {
+		return pathError("load", v.name, errRange)
+	}
+	return nil
+}
+
+func (v *memView) Close() error {
+	v.n = 0
+	return nil
+}
+
 // memRegion shows a span of its file. Its bytes are the file's, so Store takes
 // the file's lock: ReadAt may run meanwhile.
 type memRegion struct {

@@ -181,6 +181,23 @@ func (f *osFile) Map(off int64, n int) (Region, error) {
 	return r, nil
 }
 
+func (f *osFile) View(n int64) (View, error) {
+	if !canMap || mappingOff() {
+		return nil, f.wrap("map", errors.ErrUnsupported)
+	}
+	r, err := mapFile(f.File, 0, int(n), false)
+	if err != nil {
+		return nil, f.wrap("map", err)
+	}
+	return osView{r}, nil
+}
+
+type osView struct{ r Region }
+
+func (v osView) Load(off int64, p []byte) error { return v.r.Load(int(off), p) }
+
+func (v osView) Close() error { return v.r.Close() }
+
 // mappingOff is the user's switch, which memory honours too, so that a whole test
 // run takes the way of a platform that cannot map.
 func mappingOff() bool { return os.Getenv("COPAL_NO_MMAP") == "1" }

@@ -71,6 +71,16 @@ type File interface {
 	// writing. It fails with errors.ErrUnsupported where mapping is not to be had,
 	// and everywhere under COPAL_NO_MMAP=1. The region outlives the file's Close.
 	Map(off int64, n int) (Region, error)
+	// View maps the file's first n bytes for reading, also those that it does not have
+	// yet: they can be loaded as soon as they were written. It is refused as Map is.
+	View(n int64) (View, error)
+}
+
+// View is what has come and will come into a file, mapped. Load of what the file does not
+// have, or cannot be read, is an error; beyond the view it panics.
+type View interface {
+	Load(off int64, p []byte) error
+	Close() error
 }
 
 // Region is a mapped part of a file. Bytes must not be used after Close, nor
