@@ -484,7 +484,7 @@ func TestNothingToSync(t *testing.T) {
 	f := vfs.Inject(vfs.NewMem())
 	s := mustOpen(t, f)
 	calls := 0
-	s.log.flush = func() { calls++ }
+	s.log.flush = func() bool { calls++; return false }
 	s.log.periodicSync()
 	if calls != 0 {
 		t.Error("flush was called though nothing waits")
