@@ -501,7 +501,7 @@ func TestNothingToSync(t *testing.T) {
 	if calls != 2 || f.Seen() != before {
 		t.Errorf("with nothing to append: flush was called %d times, %d operations instead of %d", calls, f.Seen(), before)
 	}
-	s.log.flush = func() { mustSet(t, s, "b", "2") }
+	s.log.flush = func() bool { mustSet(t, s, "b", "2"); return false }
 	s.log.touched()
 	s.log.periodicSync()
 	if s.log.durable.seq != 2 || s.log.dirty.Load() || s.log.waiting.Load() {
