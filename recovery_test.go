@@ -312,7 +312,7 @@ func TestDamageWhileOpen(t *testing.T) {
 
 // A read that fails for another reason is neither absence nor corruption.
 func TestFailedRead(t *testing.T) {
-	fault, on := armed(vfs.Fault{Kinds: vfs.OpRead, Match: isLog, Forever: true})
+	fault, on := armed(vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, Match: isLog, Forever: true})
 	var handled errorLog
 	db := openOn(t, vfs.Inject(vfs.NewMem(), fault), handled.option(), copal.MaxMemory(1))
 	m := mapOf[string, int](t, db, "m")
