@@ -130,7 +130,7 @@ func TestSetAsync(t *testing.T) {
 func TestSetAsyncCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.Inject(vfs.NewMem())
-		db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+		db := openOn(t, fsys, copal.SyncInterval(time.Hour), copal.MaxMemory(1<<20))
 		m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(codec.Binary))
 		mustSet(t, m, 0, flatKind{}) // and the schema
 		if err := db.FSyncAll(); err != nil {
@@ -181,7 +181,7 @@ func TestSetAsyncCoalesces(t *testing.T) {
 // never what was before.
 func TestSetAsyncOrder(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+	db := openOn(t, fsys, copal.SyncInterval(time.Hour), copal.MaxMemory(1<<20))
 	m := mapOf[string, int](t, db, "m")
 	mustSetAsync(t, m, "async, Set", 1)
 	mustSet(t, m, "async, Set", 2)
@@ -250,43 +250,57 @@ func TestSetAsyncRefused(t *testing.T) {
 }
 
 // On a full disk what was set asynchronously stays readable, whoever flushes says so, the handler once, and all of
-// it is written when there is room.
+// it is written when there is room. When there is none until the end, Close says so, and each entry is as it
+// was before or after.
 func TestSetAsyncOnAFullDisk(t *testing.T) {
+	const n = 300 // of values that together are more than is reserved at a time
+	value := func(i, age int) string { return fmt.Sprint(i, " ", age, strings.Repeat(".", 10_000)) }
 	synctest.Test(t, func(t *testing.T) {
-		fault, full := armed(vfs.Fault{Kinds: vfs.OpWrite | vfs.OpCreate | vfs.OpAllocate, Match: isLog, Err: vfs.ErrNoSpace, Forever: true})
+		fault, full := armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Match: isLog, Err: vfs.ErrNoSpace, Forever: true})
 		mem := vfs.NewMem()
 		var handled errorLog
-		db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.SyncInterval(time.Minute))
-		m := mapOf[int, int](t, db, "m")
-		mustSet(t, m, 0, 0)
+		db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.SyncInterval(time.Minute), copal.MaxMemory(64<<20))
+		m := mapOf[int, string](t, db, "m")
+		mustSet(t, m, 0, "")
 		full.Store(true)
-		for i := range 300 {
-			mustSetAsync(t, m, i, i+1)
+		for i := range n {
+			mustSetAsync(t, m, i, value(i, 1))
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		handled.wantTaken(t, 1, copal.ErrNoSpace)
 		wantErr(t, "FSyncAll", db.FSyncAll(), copal.ErrNoSpace)
 		wantErr(t, "Sync", m.Sync(), copal.ErrNoSpace)
-		for i := range 300 {
-			wantLoad(t, m, i, i+1)
+		for i := range n {
+			wantLoad(t, m, i, value(i, 1))
 		}
 		full.Store(false)
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		handled.wantTaken(t, 0, nil)
-		if got := mapOf[int, int](t, openOn(t, mem.ProcessCrash()), "m").Len(); got != 300 {
-			t.Errorf("%d entries in the log, want 300", got)
+		if got := mapOf[int, string](t, openOn(t, mem.ProcessCrash()), "m").Len(); got != n {
+			t.Errorf("%d entries in the log, want %d", got, n)
 		}
 		full.Store(true)
-		mustSetAsync(t, m, 1, 100)
-		wantErr(t, "Map.Close", m.Close(), copal.ErrNoSpace)
-		m = mapOf[int, int](t, db, "m")
-		wantLoad(t, m, 1, 2)
-		mustSetAsync(t, m, 1, 100)
-		wantErr(t, "Close", db.Close(), copal.ErrNoSpace)
-		full.Store(false)
-		wantLoad(t, mapOf[int, int](t, openOn(t, mem), "m"), 1, 2)
+		for age := 2; age <= 3; age++ {
+			for i := range n {
+				mustSetAsync(t, m, i, value(i, age))
+			}
+			if age == 2 {
+				wantErr(t, "Map.Close", m.Close(), copal.ErrNoSpace)
+				m = mapOf[int, string](t, db, "m")
+			} else {
+				wantErr(t, "Close", db.Close(), copal.ErrNoSpace)
+				full.Store(false)
+				m = mapOf[int, string](t, openOn(t, mem), "m")
+			}
+			for i := range n {
+				if got, ok := m.Get(i); !ok || !strings.HasPrefix(got, fmt.Sprint(i, " ")) || len(got) != len(value(i, age)) || got > value(i, age) {
+					t.Errorf("entry %d is %.20q", i, got)
+				}
+			}
+		}
+		handled.take()
 	})
 }
 
