@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -25,6 +26,7 @@ type Map[K comparable, V any] struct {
 	cells   *store.Cells
 	flat    bool      // a value as the caller gave it is one as the log would give it
 	strings []uintptr // offsets of the strings in a flat value
+	spare   sync.Pool // of *V, zero
 	closed  atomic.Bool
 	single  bool // Close closes the store
 }
@@ -171,8 +173,7 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	}
 	cost := m.cost(len(e.Value))
 	if !(shared || m.flat) || !e.Logged() || !m.cells.Admits(hash, cost) {
-		err = m.values.decode(buf.key, e, &v)
-		return v, err
+		return m.decode(buf.key, e)
 	}
 	c := new(cell[V])
 	if err := m.values.decode(buf.key, e, &c.value); err != nil {
@@ -184,8 +185,15 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 }
 
 func (m *Map[K, V]) decode(key []byte, e store.Entry) (V, error) {
-	var v V
-	if err := m.values.decode(key, e, &v); err != nil {
+	p, _ := m.spare.Get().(*V) // a decoder gets an interface, so what it points to is on the heap
+	if p == nil {
+		p = new(V)
+	}
+	err := m.values.decode(key, e, p)
+	v := *p
+	*p = *new(V)
+	m.spare.Put(p)
+	if err != nil {
 		return *new(V), err
 	}
 	return v, nil

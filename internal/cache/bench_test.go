@@ -11,15 +11,16 @@ import (
 func filled(n int) (*Table, []uint64, []string) {
 	b := &Budget{}
 	b.SetLimit(1 << 40)
-	t := New(b, nil)
 	seed := maphash.MakeSeed()
+	t := New(b, func(key string) uint64 { return maphash.String(seed, key) }, nil)
 	hashes, keys := make([]uint64, n), make([]string, n)
 	for i, place := range rand.Perm(n) {
 		key := "user:" + strconv.Itoa(i)
 		c := &Cell{Address: 1, Holds: true}
-		c.SetKey(maphash.String(seed, key), key, 100)
-		t.Swap(nil, c)
-		hashes[place], keys[place] = c.hash, key
+		c.SetKey(key, 100)
+		hash := maphash.String(seed, key)
+		t.Swap(hash, nil, c)
+		hashes[place], keys[place] = hash, key
 	}
 	return t, hashes, keys
 }
@@ -52,8 +53,8 @@ func BenchmarkReplace(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c := &Cell{Address: 1, Holds: true}
-		c.SetKey(hashes[i], keys[i], 100)
-		t.Swap(t.Find(hashes[i], keys[i]), c)
+		c.SetKey(keys[i], 100)
+		t.Swap(hashes[i], t.Find(hashes[i], keys[i]), c)
 		if i++; i == n {
 			i = 0
 		}

@@ -61,8 +61,8 @@ func clock(t *testing.T, n int) (*model, []*Cell) {
 	for i := range n {
 		key := strconv.Itoa(i)
 		c := &Cell{Address: 1, Holds: true}
-		c.SetKey(m.hash(key), key, 100)
-		m.table.Swap(nil, c)
+		c.SetKey(key, 100)
+		m.table.Swap(m.hash(c.key), nil, c)
 		m.cells[key] = c
 		cells = append(cells, c)
 	}
@@ -83,7 +83,7 @@ func TestClock(t *testing.T) {
 		t.Error("Evict leaves too much")
 	}
 	for i, c := range cells {
-		if i%3 == 0 && m.table.Find(c.hash, c.key) == nil {
+		if i%3 == 0 && m.table.Find(m.hash(c.key), c.key) == nil {
 			t.Errorf("cell %d was read lately, and went", i)
 		}
 	}
@@ -111,8 +111,8 @@ func TestEvictKeepsWhatTheLogHasNot(t *testing.T) {
 	m := newModel(t, rand.New(rand.NewPCG(1, 1)), spread)
 	for i := range 300 {
 		key := strconv.Itoa(i)
-		c := m.cell(key, nil)
-		m.table.Swap(nil, c)
+		c, _ := m.cell(key, nil)
+		m.table.Swap(m.hash(c.key), nil, c)
 		m.cells[key] = c
 	}
 	m.budget.SetLimit(0)
@@ -122,7 +122,7 @@ func TestEvictKeepsWhatTheLogHasNot(t *testing.T) {
 		}
 	}
 	for key, c := range m.cells {
-		if stays := c.Dirty || c.Memory; stays != (m.table.Find(c.hash, key) != nil) {
+		if stays := c.Dirty || c.Memory; stays != (m.table.Find(m.hash(key), key) != nil) {
 			t.Errorf("after eviction, cell %+v stays: %v", c, !stays)
 		} else if !stays {
 			delete(m.cells, key)

@@ -9,12 +9,12 @@ import (
 // Cell is the head of what memory knows of one key. The value follows it, in a struct
 // whose first field is a Cell.
 //
-// Hash, key, Holds, Absent and Memory are set before the cell is published and never
-// change. The other fields belong to the lock of the key.
+// Key, Holds, Absent and Memory are set before the cell is published and never
+// change. The other fields belong to the lock of the key. It is small, for there are many and
+// each write makes one; its hash, and what few of them have, are kept elsewhere.
 type Cell struct {
 	Address index.Address // of the key's record in the log, 0 for none
 	Stale   index.Address // what the index has in its place, 0 when it has Address
-	Encoded *Encoded      // of a dirty cell: what is to be written, if the value here is not
 	Weight  uint32        // bytes that the record takes in the log
 	Schema  uint32        // its schema number
 
@@ -23,7 +23,6 @@ type Cell struct {
 
 	// From here on what a reader looks at, next to the value.
 
-	hash uint64
 	key  string
 	used atomic.Bool
 
@@ -39,11 +38,15 @@ type Encoded struct {
 	Schema uint64
 }
 
+func (e *Encoded) bytes() int64 {
+	if e == nil {
+		return 0
+	}
+	return int64(len(e.Value))
+}
+
 // Key is the key's own bytes, without the name of the map.
 func (c *Cell) Key() string { return c.key }
-
-// Hash is that of the key.
-func (c *Cell) Hash() uint64 { return c.hash }
 
 // extra is what the cell adds to the number of entries in the index.
 func (c *Cell) extra() int64 {
@@ -60,11 +63,3 @@ func (c *Cell) extra() int64 {
 
 // evictable reports whether the cell may go: everything in it can be read from the log.
 func (c *Cell) evictable() bool { return !c.Dirty && !c.Memory }
-
-// encodedBytes is the memory of the encoded value.
-func (c *Cell) encodedBytes() int64 {
-	if c.Encoded == nil {
-		return 0
-	}
-	return int64(len(c.Encoded.Value))
-}

@@ -12,6 +12,7 @@ const Shards = 256
 // key or a shard needs the lock that its callers have for it, of which there are Shards.
 type Table struct {
 	budget *Budget
+	hash   func(key string) uint64
 	settle func(c *Cell) // brings the index up to date with a cell that goes
 	shards [Shards]shard
 	extra  atomic.Int64 // entries in cells that the index does not count, less those that it counts too many
@@ -21,7 +22,7 @@ type Table struct {
 
 type shard struct {
 	array  atomic.Pointer[array]
-	dirty  []*Cell
+	dirty  []Dirty
 	hand   int // of the clock, a slot number
 	closed bool
 }
@@ -47,9 +48,12 @@ const (
 	lowBits     = 0x0001010101010101 // of each of the seven tags
 )
 
-// New returns an empty table whose cells are paid from the budget. Before a cell goes that
+// New returns an empty table whose cells are paid from the budget. hash is the function by which its
+// callers hash keys. Before a cell goes that
 // knows better than the index where its record is, settle is called, with the lock of its shard held.
-func New(b *Budget, settle func(*Cell)) *Table { return &Table{budget: b, settle: settle} }
+func New(b *Budget, hash func(key string) uint64, settle func(*Cell)) *Table {
+	return &Table{budget: b, hash: hash, settle: settle}
+}
 
 func (t *Table) shard(hash uint64) *shard { return &t.shards[hash%Shards] }
 
@@ -76,7 +80,7 @@ func (t *Table) Find(hash uint64, key string) *Cell {
 		tags := b.tags.Load()
 		for m := match(tags, tag(hash)); m != 0; m &= m - 1 {
 			c := b.cells[bits.TrailingZeros64(m)/8].Load()
-			if c != nil && c.hash == hash && c.key == key {
+			if c != nil && c.key == key {
 				return c
 			}
 		}
@@ -102,9 +106,9 @@ type slot struct {
 
 func (s slot) load() *Cell { return s.bucket.cells[s.n].Load() }
 
-func (s slot) set(c *Cell) {
+func (s slot) set(hash uint64, c *Cell) {
 	s.bucket.cells[s.n].Store(c)
-	s.bucket.tags.Store(s.bucket.tags.Load()&^(0xff<<(8*s.n)) | tag(c.hash)<<(8*s.n))
+	s.bucket.tags.Store(s.bucket.tags.Load()&^(0xff<<(8*s.n)) | tag(hash)<<(8*s.n))
 }
 
 func (s slot) clear() {
@@ -113,8 +117,8 @@ func (s slot) clear() {
 }
 
 // slotOf returns the place of the cell itself.
-func (a *array) slotOf(c *Cell) (slot, bool) {
-	for i, probes := a.home(c.hash), uint64(0); probes <= a.mask; i, probes = (i+1)&a.mask, probes+1 {
+func (a *array) slotOf(hash uint64, c *Cell) (slot, bool) {
+	for i, probes := a.home(hash), uint64(0); probes <= a.mask; i, probes = (i+1)&a.mask, probes+1 {
 		b := &a.buckets[i]
 		for n := range b.cells {
 			if b.cells[n].Load() == c {
@@ -129,13 +133,13 @@ func (a *array) slotOf(c *Cell) (slot, bool) {
 }
 
 // add puts a cell of a new key into a free place, of which there are some.
-func (a *array) add(c *Cell) {
-	for i := a.home(c.hash); ; i = (i + 1) & a.mask {
+func (a *array) add(hash uint64, c *Cell) {
+	for i := a.home(hash); ; i = (i + 1) & a.mask {
 		b := &a.buckets[i]
 		tags := b.tags.Load()
 		for n := range b.cells {
 			if tags>>(8*n)&0xff == 0 {
-				slot{b, n}.set(c)
+				slot{b, n}.set(hash, c)
 				a.cells.Add(1)
 				return
 			}
@@ -148,8 +152,8 @@ func (a *array) add(c *Cell) {
 }
 
 // Swap puts now, which may be nil, in the place of old, which is nil or in the table. The
-// hash of now is that of the key; its key must be set already, by SetKey.
-func (t *Table) Swap(old, now *Cell) {
+// hash is that of the key; now must have its key already, by SetKey.
+func (t *Table) Swap(hash uint64, old, now *Cell) {
 	if d := now.extra() - old.extra(); d != 0 {
 		t.extra.Add(d)
 	}
@@ -157,42 +161,43 @@ func (t *Table) Swap(old, now *Cell) {
 	case old == nil && now == nil:
 		return
 	case old == nil:
-		t.insert(now)
+		t.insert(hash, now)
 	case now == nil:
-		t.remove(old)
+		t.remove(hash, old)
 	default:
-		t.replace(old, now)
+		t.replace(hash, old, now)
 	}
 }
 
-// SetKey prepares a cell that is not published yet. cost is the memory of cell and value in bytes.
-func (c *Cell) SetKey(hash uint64, key string, cost int) {
-	c.hash, c.key = hash, key
-	c.cost = uint32(min(int64(cost)+int64(len(key))+slotCost+c.encodedBytes(), 1<<31))
+// SetKey prepares a cell that is not published yet. cost is the memory of cell and value in bytes,
+// without what Encode is given.
+func (c *Cell) SetKey(key string, cost int) {
+	c.key = key
+	c.cost = uint32(min(int64(cost)+int64(len(key))+slotCost, 1<<31))
 }
 
 // slotCost is about what a cell takes in the array, which is between a half and three quarters full.
 const slotCost = 16
 
-func (t *Table) insert(c *Cell) {
-	s := t.shard(c.hash)
+func (t *Table) insert(hash uint64, c *Cell) {
+	s := t.shard(hash)
 	if s.closed {
 		t.extra.Add(-c.extra())
 		return
 	}
 	a := s.array.Load()
 	if a == nil || (a.cells.Load()+1)*4 > int64(len(a.buckets)*bucketCells*3) || a.full*2 > len(a.buckets) && len(a.buckets) > 1 {
-		a = s.grow(a)
+		a = t.grow(s, a)
 	}
-	a.add(c)
+	a.add(hash, c)
 	t.budget.used.Add(int64(c.cost))
 	t.note(s, nil, c)
 }
 
-func (t *Table) remove(c *Cell) {
-	s := t.shard(c.hash)
+func (t *Table) remove(hash uint64, c *Cell) {
+	s := t.shard(hash)
 	a := s.array.Load()
-	at, ok := a.slotOf(c)
+	at, ok := a.slotOf(hash, c)
 	if !ok {
 		panic("cache: removing a cell that is not in the table")
 	}
@@ -202,9 +207,9 @@ func (t *Table) remove(c *Cell) {
 	t.note(s, c, nil)
 }
 
-func (t *Table) replace(old, now *Cell) {
-	s := t.shard(old.hash)
-	at, ok := s.array.Load().slotOf(old)
+func (t *Table) replace(hash uint64, old, now *Cell) {
+	s := t.shard(hash)
+	at, ok := s.array.Load().slotOf(hash, old)
 	if !ok {
 		panic("cache: replacing a cell that is not in the table")
 	}
@@ -216,7 +221,7 @@ func (t *Table) replace(old, now *Cell) {
 }
 
 // grow makes a larger array, or one of the same size when it is only that too many buckets have overflowed.
-func (s *shard) grow(old *array) *array {
+func (t *Table) grow(s *shard, old *array) *array {
 	n := 1
 	if old != nil {
 		n = len(old.buckets)
@@ -229,7 +234,7 @@ func (s *shard) grow(old *array) *array {
 		for i := range old.buckets {
 			for j := range old.buckets[i].cells {
 				if c := old.buckets[i].cells[j].Load(); c != nil {
-					a.add(c)
+					a.add(t.hash(c.key), c)
 				}
 			}
 		}
@@ -251,40 +256,58 @@ func (t *Table) note(s *shard, old, now *Cell) {
 	}
 	switch {
 	case had && has:
+		t.budget.used.Add(-s.dirty[old.place].Encoded.bytes())
 		now.place = old.place
-		s.dirty[now.place] = now
+		s.dirty[now.place] = Dirty{Cell: now}
 	case had:
-		s.dropDirty(old)
-		t.dirty.Add(-1)
+		t.dropDirty(s, old)
 	case has:
 		now.place = uint32(len(s.dirty))
-		s.dirty = append(s.dirty, now)
+		s.dirty = append(s.dirty, Dirty{Cell: now})
 		t.dirty.Add(1)
 	}
 }
 
-func (s *shard) dropDirty(c *Cell) {
+func (t *Table) dropDirty(s *shard, c *Cell) {
+	t.budget.used.Add(-s.dirty[c.place].Encoded.bytes())
 	end := len(s.dirty) - 1
 	last := s.dirty[end]
-	s.dirty[c.place], last.place = last, c.place
-	s.dirty[end] = nil
+	s.dirty[c.place], last.Cell.place = last, c.place
+	s.dirty[end] = Dirty{}
 	s.dirty = s.dirty[:end]
+	t.dirty.Add(-1)
+}
+
+// Dirty is a dirty cell, and what is to be written if that is not the value in the cell.
+type Dirty struct {
+	Cell    *Cell
+	Encoded *Encoded
+}
+
+// Encode notes what is to be written for a dirty cell.
+func (t *Table) Encode(hash uint64, c *Cell, e *Encoded) {
+	t.shard(hash).dirty[c.place].Encoded = e
+	t.budget.used.Add(e.bytes())
+}
+
+// Encoded is what is to be written for a cell, nil when it is not dirty, or is to be encoded itself.
+func (t *Table) Encoded(hash uint64, c *Cell) *Encoded {
+	if !c.Dirty {
+		return nil
+	}
+	return t.shard(hash).dirty[c.place].Encoded
 }
 
 // Written notes that the log has what a dirty cell had to tell. When the key was deleted, the
 // cell goes, and the caller takes the entry out of the index; otherwise the record is where the caller then says.
-func (t *Table) Written(c *Cell, record func(*Cell)) {
+func (t *Table) Written(hash uint64, c *Cell, record func(*Cell)) {
 	if c.Absent {
-		t.Swap(c, nil)
+		t.Swap(hash, c, nil)
 		return
 	}
 	before := c.extra()
-	t.shard(c.hash).dropDirty(c)
-	t.dirty.Add(-1)
-	n := c.encodedBytes()
-	t.budget.used.Add(-n)
-	c.cost -= uint32(n)
-	c.Dirty, c.Encoded = false, nil
+	t.dropDirty(t.shard(hash), c)
+	c.Dirty = false
 	record(c)
 	t.extra.Add(c.extra() - before)
 }
@@ -305,7 +328,7 @@ func (t *Table) Empty(shard int) bool {
 }
 
 // DirtyIn returns those of one shard. The list changes when one of them is written.
-func (t *Table) DirtyIn(shard int) []*Cell { return t.shards[shard].dirty }
+func (t *Table) DirtyIn(shard int) []Dirty { return t.shards[shard].dirty }
 
 // Each calls f for the cells of one shard.
 func (t *Table) Each(shard int, f func(*Cell)) {
@@ -359,9 +382,9 @@ func (t *Table) settled(c *Cell) {
 }
 
 // Drop takes a cell out and leaves its key to the index.
-func (t *Table) Drop(c *Cell) {
+func (t *Table) Drop(hash uint64, c *Cell) {
 	t.settled(c)
-	t.Swap(c, nil)
+	t.Swap(hash, c, nil)
 }
 
 // Close empties a shard, which takes no more cells: what they had to write is lost unless it
@@ -376,6 +399,9 @@ func (t *Table) Close(shard int) {
 		}
 	})
 	s := &t.shards[shard]
+	for _, d := range s.dirty {
+		t.budget.used.Add(-d.Encoded.bytes())
+	}
 	t.dirty.Add(-int64(len(s.dirty)))
 	s.array.Store(nil)
 	s.dirty, s.closed = nil, true

@@ -20,6 +20,7 @@ type model struct {
 	rng     *rand.Rand
 	hash    func(key string) uint64
 	cells   map[string]*Cell
+	encoded map[*Cell]*Encoded
 	stale   map[*Cell]bool // of which the index is to be told when they go
 	closed  [Shards]bool
 	address index.Address
@@ -28,8 +29,8 @@ type model struct {
 func newModel(t *testing.T, rng *rand.Rand, hash func(string) uint64) *model {
 	b := &Budget{}
 	b.SetLimit(1 << 40)
-	m := &model{T: t, budget: b, rng: rng, hash: hash, cells: map[string]*Cell{}, stale: map[*Cell]bool{}}
-	m.table = New(b, func(c *Cell) {
+	m := &model{T: t, budget: b, rng: rng, hash: hash, cells: map[string]*Cell{}, stale: map[*Cell]bool{}, encoded: map[*Cell]*Encoded{}}
+	m.table = New(b, hash, func(c *Cell) {
 		if !m.stale[c] || c.Stale == 0 {
 			t.Errorf("settle is told of %+v", c)
 		}
@@ -61,9 +62,9 @@ var hashes = map[string]func(string) uint64{
 	"neighbour tags": func(key string) uint64 { return spread(key) & (1 << 57) },
 }
 
-// cell makes a cell that is not published yet, of a kind by chance.
-func (m *model) cell(key string, before *Cell) *Cell {
-	c := &Cell{}
+// cell makes a cell that is not published yet, of a kind by chance, and what is to be written for it.
+func (m *model) cell(key string, before *Cell) (c *Cell, encoded *Encoded) {
+	c = &Cell{}
 	if before != nil {
 		c.Address = before.Address
 	}
@@ -71,7 +72,7 @@ func (m *model) cell(key string, before *Cell) *Cell {
 	case 0: // as after SetAsync
 		c.Dirty, c.Holds = true, true
 	case 1:
-		c.Dirty, c.Encoded = true, &Encoded{Value: make([]byte, m.rng.IntN(50))}
+		c.Dirty, encoded = true, &Encoded{Value: make([]byte, m.rng.IntN(50))}
 	case 2: // as after DeleteAsync, for which there must be something
 		if c.Dirty, c.Absent = true, true; c.Address == 0 {
 			c.Absent, c.Holds = false, true
@@ -82,13 +83,13 @@ func (m *model) cell(key string, before *Cell) *Cell {
 		m.address++
 		c.Address, c.Holds = m.address, true
 		if before != nil && m.rng.IntN(2) == 0 { // the index has not been told
-			c.Stale = m.address - 1
+			c.Stale = m.address + 1<<20
 			m.stale[c] = true
 		}
 	}
 	delete(m.stale, before) // the cell that comes knows, or the caller has told the index
-	c.SetKey(m.hash(key), key, m.rng.IntN(200))
-	return c
+	c.SetKey(key, m.rng.IntN(200))
+	return c, encoded
 }
 
 func (m *model) step(keys int) {
@@ -99,23 +100,27 @@ func (m *model) step(keys int) {
 	}
 	switch n := m.rng.IntN(100); {
 	case n < 60:
-		c := m.cell(key, before)
-		m.table.Swap(before, c)
-		m.cells[key] = c
+		c, encoded := m.cell(key, before)
+		m.table.Swap(hash, before, c)
+		if encoded != nil {
+			m.table.Encode(hash, c, encoded)
+		}
+		m.cells[key], m.encoded[c] = c, encoded
 	case n < 75 && before != nil:
 		if m.rng.IntN(2) == 0 {
 			delete(m.stale, before)
-			m.table.Swap(before, nil)
-		} else if m.table.Drop(before); m.stale[before] {
+			m.table.Swap(hash, before, nil)
+		} else if m.table.Drop(hash, before); m.stale[before] {
 			m.Errorf("the index was not told of %+v, which was dropped", before)
 		}
 		delete(m.cells, key)
 	case n < 90 && before != nil && before.Dirty:
 		m.address++
-		m.table.Written(before, func(c *Cell) { c.Address, c.Weight, c.Schema = m.address, 1, 2 })
+		delete(m.encoded, before)
+		m.table.Written(hash, before, func(c *Cell) { c.Address, c.Weight, c.Schema = m.address, 1, 2 })
 		if before.Absent {
 			delete(m.cells, key)
-		} else if before.Dirty || before.Encoded != nil || before.Address != m.address || before.Weight != 1 || before.Schema != 2 {
+		} else if before.Dirty || m.table.Encoded(hash, before) != nil || before.Address != m.address || before.Weight != 1 || before.Schema != 2 {
 			m.Errorf("Written leaves %+v", before)
 		}
 	case n < 95:
@@ -133,7 +138,7 @@ func (m *model) evict(shard int) {
 	left := map[*Cell]bool{}
 	m.table.Each(shard, func(c *Cell) { left[c] = true })
 	for key, c := range m.cells {
-		if c.hash%Shards == uint64(shard) && !left[c] {
+		if m.hash(c.key)%Shards == uint64(shard) && !left[c] {
 			if c.Dirty || c.Memory {
 				m.Errorf("evicted %+v", c)
 			}
@@ -149,7 +154,7 @@ func (m *model) close(shard int) {
 	m.table.Close(shard)
 	m.closed[shard] = true
 	for key, c := range m.cells {
-		if c.hash%Shards == uint64(shard) {
+		if m.hash(c.key)%Shards == uint64(shard) {
 			delete(m.cells, key)
 		}
 	}
@@ -162,11 +167,14 @@ func (m *model) check() {
 	var extra, dirty, special int
 	inShard := map[uint64]int{}
 	for key, c := range m.cells {
-		if found := m.table.Find(c.hash, key); found != c {
+		if found := m.table.Find(m.hash(c.key), key); found != c {
 			m.Errorf("Find(%q) = %+v, want %+v", key, found, c)
 		}
-		inShard[c.hash%Shards]++
-		used += int64(c.cost)
+		inShard[m.hash(c.key)%Shards]++
+		used += int64(c.cost) + m.encoded[c].bytes()
+		if got := m.table.Encoded(m.hash(key), c); got != m.encoded[c] {
+			m.Errorf("Encoded(%q) = %v, want %v", key, got, m.encoded[c])
+		}
 		switch {
 		case c.Absent:
 			extra--
@@ -202,7 +210,8 @@ func (m *model) checkShard(n, cells int) {
 		m.Errorf("Each yields %d cells, want %d", len(seen), cells)
 	}
 	dirty := map[*Cell]bool{}
-	for _, c := range m.table.DirtyIn(n) {
+	for _, d := range m.table.DirtyIn(n) {
+		c := d.Cell
 		if !c.Dirty || seen[c] != 1 || dirty[c] {
 			m.Errorf("DirtyIn lists %+v", c)
 		}
@@ -259,8 +268,8 @@ func TestFindNothing(t *testing.T) {
 	}
 	insert := func(key string, hash uint64) {
 		c := &Cell{Address: 1}
-		c.SetKey(hash, key, 1)
-		m.table.Swap(nil, c)
+		c.SetKey(key, 1)
+		m.table.Swap(m.hash(c.key), nil, c)
 		m.cells[key] = c
 	}
 	s := &m.table.shards[0]
@@ -288,7 +297,7 @@ func TestFindNothing(t *testing.T) {
 		}
 	}
 	for _, c := range m.cells {
-		m.table.Swap(c, nil)
+		m.table.Swap(m.hash(c.key), c, nil)
 	}
 	clear(m.cells)
 	m.check()
@@ -301,11 +310,11 @@ func TestComingAndGoing(t *testing.T) {
 	for i := range 20_000 {
 		key := strconv.Itoa(i)
 		c := &Cell{Address: 1}
-		c.SetKey(m.hash(key), key, 1)
-		m.table.Swap(nil, c)
+		c.SetKey(key, 1)
+		m.table.Swap(m.hash(c.key), nil, c)
 		m.cells[key] = c
 		if old := m.cells[strconv.Itoa(i-200)]; old != nil {
-			m.table.Swap(old, nil)
+			m.table.Swap(m.hash(old.key), old, nil)
 			delete(m.cells, old.key)
 		}
 	}
@@ -334,8 +343,8 @@ func TestOneHashDoesNotGrowTheArray(t *testing.T) {
 	for i := range 1000 {
 		key := strconv.Itoa(i)
 		c := &Cell{Address: 1}
-		c.SetKey(m.hash(key), key, 1)
-		m.table.Swap(nil, c)
+		c.SetKey(key, 1)
+		m.table.Swap(m.hash(c.key), nil, c)
 		m.cells[key] = c
 		if a := m.table.shards[7].array.Load(); a != last {
 			last = a
@@ -359,10 +368,10 @@ func TestFindWhileWriting(t *testing.T) {
 			swap := func(key string, dirty bool) {
 				h := hash(key)
 				c := &Cell{Address: 1, Dirty: dirty, Holds: true}
-				c.SetKey(h, key, 10)
+				c.SetKey(key, 10)
 				locks[h%Shards].Lock()
 				defer locks[h%Shards].Unlock()
-				m.table.Swap(m.table.Find(h, key), c)
+				m.table.Swap(h, m.table.Find(h, key), c)
 			}
 			for i := range stay {
 				swap(fmt.Sprint("stay ", i), true) // so that it is not evicted
@@ -411,7 +420,7 @@ func TestFindWhileWriting(t *testing.T) {
 			writers.Wait()
 			done.Store(true)
 			readers.Wait()
-			m.table.Each(int(hash("come 0")%Shards), func(c *Cell) { m.table.Find(c.hash, c.key) })
+			m.table.Each(int(hash("come 0")%Shards), func(c *Cell) { m.table.Find(m.hash(c.key), c.key) })
 			if m.table.Dirty() != stay {
 				t.Errorf("%d dirty cells, want %d", m.table.Dirty(), stay)
 			}
@@ -459,8 +468,8 @@ func TestSwapAfterClose(t *testing.T) {
 		m.close(n)
 	}
 	c := &Cell{Dirty: true, Holds: true}
-	c.SetKey(1, "k", 10)
-	m.table.Swap(nil, c)
+	c.SetKey("k", 10)
+	m.table.Swap(m.hash(c.key), nil, c)
 	if m.table.Find(1, "k") != nil {
 		t.Error("a closed shard has taken a cell")
 	}

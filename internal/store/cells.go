@@ -39,14 +39,14 @@ type Cells struct {
 type Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
 
 // settle tells the index where the record of a cell is.
-func (t *Table) settle(c *cache.Cell) { t.index.Replace(c.Hash(), c.Stale, c.Address) }
+func (t *Table) settle(c *cache.Cell) { t.index.Replace(Hash(c.Key()), c.Stale, c.Address) }
 
 // Find returns what memory knows of a key: its cell, or nil. It takes no lock.
 func (c *Cells) Find(hash uint64, own string) *cache.Cell { return c.table.Find(hash, own) }
 
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, encode Encode) *Cells {
-	c := &Cells{owner: t, table: cache.New(&s.budget, t.settle), budget: &s.budget, encode: encode}
+	c := &Cells{owner: t, table: cache.New(&s.budget, Hash, t.settle), budget: &s.budget, encode: encode}
 	t.cells.Store(c)
 	s.cellsMu.Lock()
 	defer s.cellsMu.Unlock()
@@ -102,13 +102,14 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 		return nil
 	case w.Delete:
 		w.Cell = &cache.Cell{Absent: true}
-	case w.Value != nil:
-		w.Cell.Encoded = &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema}
 	}
 	w.Cell.Dirty = true
 	now.refer(w.Cell)
 	now.setKey(w)
 	now.swap(w.Cell)
+	if w.Value != nil {
+		now.cells.table.Encode(now.hash, w.Cell, &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema})
+	}
 	s.log.touched()
 	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
 		var lost *lostError
@@ -127,7 +128,7 @@ func (s *Store) rememberLocked(now *state, w *Write) error {
 	}
 	if now.cell != nil && now.cell.Dirty {
 		c, deleted := now.cell, now.cell.Absent
-		if err := s.writeLocked(now.cells, []*cache.Cell{c}); err != nil {
+		if err := s.writeLocked(now.cells, []cache.Dirty{{Cell: c, Encoded: now.encoded}}); err != nil {
 			return err
 		}
 		if now.hit = hitOfCell(c); deleted {
@@ -166,7 +167,7 @@ const (
 
 // flushLocked writes the dirty cells of a shard, whose lock the caller holds.
 func (s *Store) flushLocked(c *Cells, shard int) error {
-	var batch [flushBatch]*cache.Cell
+	var batch [flushBatch]cache.Dirty
 	var errs []error
 	for {
 		n := copy(batch[:], c.table.DirtyIn(shard))
@@ -192,7 +193,7 @@ type lostError struct{ error }
 func (e *lostError) Unwrap() error { return e.error }
 
 // writeLocked writes dirty cells of one shard to the log. On error none, or the first few, are clean.
-func (s *Store) writeLocked(c *Cells, cells []*cache.Cell) error {
+func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 	arena := arenas.Get().(*[]byte)
 	defer func() {
 		if cap(*arena) <= 2*flushBytes {
@@ -214,8 +215,8 @@ func (s *Store) writeLocked(c *Cells, cells []*cache.Cell) error {
 		if err := s.appendFor(c.owner, list[:n]...); err != nil {
 			return err
 		}
-		for i, cell := range cells[:n] {
-			c.written(s, cell, &recs[i])
+		for i := range cells[:n] {
+			c.written(s, cells[i].Cell, &recs[i])
 		}
 		cells = cells[n:]
 	}
@@ -223,7 +224,8 @@ func (s *Store) writeLocked(c *Cells, cells []*cache.Cell) error {
 }
 
 // recordOf makes p the record of a dirty cell. Key and value are put into the arena.
-func (s *Store) recordOf(p *pending, c *Cells, cell *cache.Cell, arena *[]byte) error {
+func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) error {
+	cell := d.Cell
 	start := len(*arena)
 	b := append(append(append(*arena, c.owner.name...), ':'), cell.Key()...)
 	key := b[start:len(b):len(b)]
@@ -231,8 +233,8 @@ func (s *Store) recordOf(p *pending, c *Cells, cell *cache.Cell, arena *[]byte) 
 	switch {
 	case cell.Absent:
 		p.Op = record.Delete
-	case cell.Encoded != nil:
-		p.value, p.Schema = cell.Encoded.Value, cell.Encoded.Schema
+	case d.Encoded != nil:
+		p.value, p.Schema = d.Encoded.Value, d.Encoded.Schema
 	default:
 		var err error
 		start := len(b)
@@ -241,7 +243,7 @@ func (s *Store) recordOf(p *pending, c *Cells, cell *cache.Cell, arena *[]byte) 
 			err = checkValue(p.value)
 		}
 		if err != nil {
-			c.table.Drop(cell) // it can be written neither now nor later
+			c.table.Drop(Hash(cell.Key()), cell) // it can be written neither now nor later
 			return &lostError{err}
 		}
 	}
@@ -251,15 +253,15 @@ func (s *Store) recordOf(p *pending, c *Cells, cell *cache.Cell, arena *[]byte) 
 
 // written enters in the index what a dirty cell has become in the log, and makes the cell clean.
 func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
-	old := hitOfCell(cell)
+	old, hash := hitOfCell(cell), Hash(cell.Key())
 	if cell.Absent {
-		c.owner.remove(cell.Hash(), old)
-		c.table.Written(cell, nil)
+		c.owner.remove(hash, old)
+		c.table.Written(hash, cell, nil)
 		return
 	}
 	now := s.hitOf(p.address, &p.Head)
-	c.owner.place(cell.Hash(), old, &now, true)
-	c.table.Written(cell, now.refer)
+	c.owner.place(hash, old, &now, true)
+	c.table.Written(hash, cell, now.refer)
 }
 
 // Flush writes everything that is dirty to the log: that of one map, or with nil of all.

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/index"
@@ -59,10 +60,11 @@ type log struct {
 	spare    *segment // the next tail, when it stands ready
 	wanted   bool     // a spare has been asked for
 	nextSeq  uint64
-	lastTime uint64 // Unix milliseconds of the newest record
-	buf      []byte // records being appended
-	ring     *ring  // nil before the first append, and where there is none
-	left     *ring  // one that is not used any more
+	lastTime uint64    // Unix milliseconds of the newest record
+	buf      []byte    // records being appended
+	lastRead time.Time // of the clock
+	ring     *ring     // nil before the first append, and where there is none
+	left     *ring     // one that is not used any more
 
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space
@@ -246,7 +248,7 @@ func (l *log) rollLocked() error {
 func (l *log) writeLocked(recs []*pending) error {
 	t := l.tail
 	end := t.end.Load()
-	now := max(uint64(l.clock.Now().UnixMilli()), l.lastTime, t.start)
+	now := max(l.millisLocked(), l.lastTime, t.start)
 	l.buf = l.buf[:0]
 	seq := l.nextSeq
 	for _, p := range recs {
@@ -325,6 +327,19 @@ func (l *log) putLocked(t *segment, end int64) error {
 	}
 	t.drained.Store(end + n)
 	return nil
+}
+
+// millisLocked is the time in Unix milliseconds. The machine's clock is asked for the day once a second, and
+// in between for what has passed, which is half the work.
+func (l *log) millisLocked() uint64 {
+	if _, ok := l.clock.(clock.System); !ok {
+		return uint64(l.clock.Now().UnixMilli())
+	}
+	passed := time.Since(l.lastRead)
+	if passed < 0 || passed >= time.Second {
+		l.lastRead, passed = time.Now(), 0
+	}
+	return uint64(l.lastRead.Add(passed).UnixMilli())
 }
 
 // groupPending asks append to number the group.

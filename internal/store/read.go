@@ -85,7 +85,7 @@ func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool
 		return cell.Address, true, nil
 	}
 	gone := cell.Absent
-	if err = s.writeLocked(c, []*cache.Cell{cell}); err != nil || gone {
+	if err = s.writeLocked(c, []cache.Dirty{{Cell: cell, Encoded: c.table.Encoded(hash, cell)}}); err != nil || gone {
 		return 0, true, err
 	}
 	return cell.Address, true, nil

@@ -168,7 +168,7 @@ func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
 	}
 	if u.cells == nil && now.cell != nil {
 		if now.cell.Dirty && err == nil {
-			if err = s.writeLocked(now.cells, []*cache.Cell{now.cell}); err == nil {
+			if err = s.writeLocked(now.cells, []cache.Dirty{{Cell: now.cell, Encoded: now.encoded}}); err == nil {
 				err = s.stateLocked(&now, t, hash, u.key)
 			}
 		}

@@ -207,7 +207,7 @@ func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) (err 
 	*now = state{hash: hash, own: view(key[t.prefix:]), cells: t.cells.Load()}
 	if now.cells != nil {
 		if c := now.cells.table.Find(hash, now.own); c != nil {
-			now.cell, now.hit, now.encoded = c, hitOfCell(c), c.Encoded
+			now.cell, now.hit, now.encoded = c, hitOfCell(c), now.cells.table.Encoded(hash, c)
 			return nil
 		}
 	}
@@ -233,7 +233,7 @@ func (now *state) logged() bool {
 // swap puts cell in the place of the one that is there; either may be nil.
 func (now *state) swap(cell *cache.Cell) {
 	if cell != nil || now.cell != nil {
-		now.cells.table.Swap(now.cell, cell)
+		now.cells.table.Swap(now.hash, now.cell, cell)
 	}
 }
 
@@ -269,7 +269,7 @@ func (now *state) setKey(w *Write) {
 	case key == "":
 		key = strings.Clone(now.own)
 	}
-	w.Cell.SetKey(now.hash, key, w.Cost)
+	w.Cell.SetKey(key, w.Cost)
 }
 
 // appendFor appends records to the log, and before them, once in the life of a map, the one
