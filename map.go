@@ -164,7 +164,8 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	if c := m.findOwn(hash, own); c != nil && (shared || m.flat || c.Memory) {
 		return c.value, nil
 	}
-	e, err := m.db.store.Read(m.cells, hash, buf.key, buf.room())
+	var e store.Entry
+	err = m.db.store.Read(&e, m.cells, hash, buf.key, buf.room())
 	switch {
 	case err != nil:
 		return v, err
@@ -173,10 +174,10 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	}
 	cost := m.cost(len(e.Value))
 	if !(shared || m.flat) || !e.Logged() || !m.cells.Admits(hash, cost) {
-		return m.decode(buf.key, e)
+		return m.decode(buf.key, &e)
 	}
 	c := new(cell[V])
-	if err := m.values.decode(buf.key, e, &c.value); err != nil {
+	if err := m.values.decode(buf.key, &e, &c.value); err != nil {
 		return v, err
 	}
 	c.Holds = true
@@ -184,7 +185,7 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	return c.value, nil
 }
 
-func (m *Map[K, V]) decode(key []byte, e store.Entry) (V, error) {
+func (m *Map[K, V]) decode(key []byte, e *store.Entry) (V, error) {
 	p, _ := m.spare.Get().(*V) // a decoder gets an interface, so what it points to is on the heap
 	if p == nil {
 		p = new(V)
@@ -326,7 +327,7 @@ func (m *Map[K, V]) value(item store.Item) (V, error) {
 	if item.Cell != nil {
 		return cellOf[V](item.Cell).value, nil
 	}
-	return m.decode(item.Key, item.Entry)
+	return m.decode(item.Key, &item.Entry)
 }
 
 // isClosed reports, in both senses, that the map is closed.

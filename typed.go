@@ -83,7 +83,7 @@ func (t *typed) schema() (uint64, error) {
 }
 
 // decode decodes an entry into the zero value that v points to.
-func (t *typed) decode(key []byte, e store.Entry, v any) error {
+func (t *typed) decode(key []byte, e *store.Entry, v any) error {
 	d, err := t.decoder(e.Schema)
 	if err == nil {
 		err = d.Decode(e.Value, v)

@@ -100,5 +100,5 @@ func (m *Map[K, V]) own(buf *buffer, found store.Found) (v V, err error) {
 	case found.Cell != nil:
 		return cellOf[V](found.Cell).value, nil
 	}
-	return m.decode(buf.key, found.Entry)
+	return m.decode(buf.key, &found.Entry)
 }

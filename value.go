@@ -31,7 +31,7 @@ func Get[T any](db *DB, name string) (T, error) {
 	if err != nil {
 		return v, err
 	}
-	if err := t.decode(key, e, &v); err != nil {
+	if err := t.decode(key, &e, &v); err != nil {
 		return *new(T), err
 	}
 	return v, nil

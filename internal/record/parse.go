@@ -8,13 +8,20 @@ import "fmt"
 // error is ErrShort. Parse does not look at the checksum: until Verify has said
 // yes, nothing of h is true.
 func Parse(b []byte) (h Head, n int, err error) {
+	n, err = h.Parse(b)
+	return h, n, err
+}
+
+// Parse is the function of this name, for those who read many: a Head is large to be handed about.
+func (h *Head) Parse(b []byte) (n int, err error) {
+	*h = Head{}
 	c := cursor{b: b}
 	c.crc()
 	c.space()
 	h.Op, h.Kind = Op(c.letter('A')), Kind(c.letter('a'))
 	h.Space, h.Schema, h.Seq, h.Time = c.field(), c.field(), c.field(), c.field()
 	c.space()
-	c.attributes(&h)
+	c.attributes(h)
 	key := c.hex()
 	value := c.field()
 	c.space()
@@ -25,10 +32,11 @@ func Parse(b []byte) (h Head, n int, err error) {
 		if c.err == ErrShort && len(b) >= MaxHeadBytes {
 			c.err = ErrSyntax
 		}
-		return Head{}, 0, c.err
+		*h = Head{}
+		return 0, c.err
 	}
 	h.KeyBytes, h.ValueBytes = int(key), int(value)
-	return h, c.i, nil
+	return c.i, nil
 }
 
 // Length is the length of the whole record, given that of its head.

@@ -63,7 +63,8 @@ func TestReadOfACellThatHoldsTheValue(t *testing.T) {
 		if _, err := s.Write(c.owner, &Write{Key: key, Cells: c, Durability: d, Cell: cell, Cost: 100}); err != nil {
 			t.Fatal(err)
 		}
-		if e, err := s.Read(c, Hash("k"), key, nil); err != nil || e.Cell != cell {
+		var e Entry
+		if err := s.Read(&e, c, Hash("k"), key, nil); err != nil || e.Cell != cell {
 			t.Errorf("durability %d: Read = %+v, %v, want the cell", d, e, err)
 		}
 		if _, err := s.Delete(nil, key, Process); err != nil {

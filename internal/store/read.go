@@ -39,7 +39,8 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 	}
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	e, a, err := s.logged(t, key, *buf)
+	var e entry
+	a, err := s.logged(&e, t, key, *buf)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -50,25 +51,25 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 }
 
 // logged finds and reads the record of an entry.
-func (s *Store) logged(t *Table, key, buf []byte) (e entry, a Address, err error) {
+func (s *Store) logged(e *entry, t *Table, key, buf []byte) (a Address, err error) {
 	hash := t.hash(key)
-	c := t.cells.Load()
 	known := false
-	if c != nil {
+	if c := t.cells.Load(); c != nil {
 		a, known, err = s.settle(c, hash, key)
 	}
 	switch {
 	case err != nil:
-		return entry{}, 0, err
+		return 0, err
 	case known && a != 0:
-		e, err = s.readAt(a, buf)
+		slot, offset := split(a)
+		err = s.log.segment(slot).readTo(e, offset, buf)
 	case !known:
-		e, a, err = t.read(hash, key, buf)
+		a, err = t.read(e, hash, key, buf)
 	}
 	if err == nil && a == 0 {
 		err = ErrNotFound
 	}
-	return e, a, err
+	return a, err
 }
 
 // settle sees to it that the log has what memory has for it. It returns the address of the
@@ -91,32 +92,36 @@ func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool
 	return cell.Address, true, nil
 }
 
-// Read returns the entry of key as an open map shows it: what the log has, unless memory has something else. The
+// Read reads the entry of key as an open map shows it: what the log has, unless memory has something else. The
 // bytes may stand in buf, or belong to the cell: the caller does not change them.
-func (s *Store) Read(c *Cells, hash uint64, key, buf []byte) (Entry, error) {
+func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	if err := s.use(); err != nil {
-		return Entry{}, err
+		return err
 	}
 	defer s.life.RUnlock()
+	var e entry
+	var a Address
 	if c.table.Find(hash, view(key[c.owner.prefix:])) != nil {
-		e, at, err := s.readCell(c, hash, key)
+		found, at, err := s.readCell(c, hash, key)
 		if at == 0 || err != nil {
-			return e, err
+			*out = found
+			return err
 		}
-		rec, err := s.readAt(at, buf)
-		if err != nil {
-			return Entry{}, err
+		slot, offset := split(at)
+		if err := s.log.segment(slot).readTo(&e, offset, buf); err != nil {
+			return err
 		}
-		return s.entryOf(&rec, at)
+		a = at
+	} else {
+		var err error
+		if a, err = c.owner.read(&e, hash, key, buf); err != nil {
+			return err
+		}
+		if a == 0 {
+			return ErrNotFound
+		}
 	}
-	e, a, err := c.owner.read(hash, key, buf)
-	if err != nil {
-		return Entry{}, err
-	}
-	if a == 0 {
-		return Entry{}, ErrNotFound
-	}
-	return s.entryOf(&e, a)
+	return s.entryTo(out, &e, a)
 }
 
 // readCell is Read for a key that has a cell, or had one a moment ago. When the log has the entry it
@@ -147,15 +152,19 @@ func (s *Store) readAt(a Address, buf []byte) (entry, error) {
 }
 
 // entryOf is what users see of a record: the parts of a large value are put together.
-func (s *Store) entryOf(e *entry, a Address) (Entry, error) {
-	value := e.value
+func (s *Store) entryOf(e *entry, a Address) (out Entry, err error) {
+	err = s.entryTo(&out, e, a)
+	return out, err
+}
+
+func (s *Store) entryTo(out *Entry, e *entry, a Address) (err error) {
+	out.Value, out.Schema, out.Seq, out.Cell = e.value, e.Schema, e.Seq, nil
+	out.Time = time.UnixMilli(int64(e.time))
+	out.hit = s.hitOf(a, &e.Head)
 	if e.Large > 0 {
-		var err error
-		if value, err = s.readParts(*e); err != nil {
-			return Entry{}, err
-		}
+		out.Value, err = s.readParts(*e)
 	}
-	return Entry{Value: value, Schema: e.Schema, Seq: e.Seq, Time: time.UnixMilli(int64(e.time)), hit: s.hitOf(a, &e.Head)}, nil
+	return err
 }
 
 // Has reports whether key has an entry in the log, which gets what memory has for it first.

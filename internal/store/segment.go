@@ -212,32 +212,38 @@ func (s *segment) readUndrained(r *ring, p []byte, off int64) (int, error) {
 
 // read reads and verifies the whole record at offset. The entry aliases buf, which
 // is grown when it is too small.
-func (s *segment) read(offset int64, buf []byte) (entry, error) {
-	b, h, head, err := s.readHead(offset, buf)
+func (s *segment) read(offset int64, buf []byte) (e entry, err error) {
+	err = s.readTo(&e, offset, buf)
+	return e, err
+}
+
+// readTo is read into an entry that need not be handed about. On error, nothing in it counts.
+func (s *segment) readTo(e *entry, offset int64, buf []byte) error {
+	b, head, err := s.readHead(&e.Head, offset, buf)
 	if err != nil {
-		return entry{}, err
+		return err
 	}
-	if total := h.Length(head); total <= len(b) {
+	if total := e.Length(head); total <= len(b) {
 		b = b[:total]
 	} else if b, err = s.readMore(offset, b, total); err != nil {
-		return entry{}, err
+		return err
 	}
-	key, value, err := s.salt.Verify(b, offset, &h, head)
-	if err != nil {
-		return entry{}, formatError(s.path, offset, err)
+	if e.key, e.value, err = s.salt.Verify(b, offset, &e.Head, head); err != nil {
+		return formatError(s.path, offset, err)
 	}
-	return entry{Head: h, key: key, value: value, bytes: len(b), time: s.start + h.Time}, nil
+	e.bytes, e.time = len(b), s.start+e.Time
+	return nil
 }
 
 // readHead reads as much of the record at offset as fits buf (at least firstRead
 // bytes, or to the end of the segment) and parses the head, unverified.
-func (s *segment) readHead(offset int64, buf []byte) ([]byte, record.Head, int, error) {
+func (s *segment) readHead(h *record.Head, offset int64, buf []byte) ([]byte, int, error) {
 	if cap(buf) < firstRead {
 		buf = make([]byte, firstRead)
 	}
 	left := s.end.Load() - offset
 	if left <= 0 {
-		return nil, record.Head{}, 0, &CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
+		return nil, 0, &CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
 	}
 	b := buf[:min(int64(cap(buf)), left)]
 	if s.view != nil { // where a second read costs little
@@ -245,13 +251,13 @@ func (s *segment) readHead(offset int64, buf []byte) ([]byte, record.Head, int, 
 	}
 	n, err := s.readAt(b, offset)
 	if err != nil && err != io.EOF {
-		return nil, record.Head{}, 0, fmt.Errorf("copal: %w", err)
+		return nil, 0, fmt.Errorf("copal: %w", err)
 	}
-	h, head, err := record.Parse(b[:n])
+	head, err := h.Parse(b[:n])
 	if err != nil {
-		return nil, h, 0, formatError(s.path, offset, err)
+		return nil, 0, formatError(s.path, offset, err)
 	}
-	return b[:n], h, head, nil
+	return b[:n], head, nil
 }
 
 // readMore completes b, the beginning of the record at offset, to total bytes.

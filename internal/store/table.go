@@ -96,29 +96,28 @@ func (t *Table) find(hash uint64, key []byte) (hit, error) {
 
 // read looks for the entry of key in the index and reads it, into buf if that is large
 // enough. The address is zero when there is none.
-func (t *Table) read(hash uint64, key, buf []byte) (entry, Address, error) {
+func (t *Table) read(e *entry, hash uint64, key, buf []byte) (Address, error) {
 	var stack [4]Address
 	for _, a := range t.index.Find(stack[:0], hash) {
 		slot, offset := split(a)
-		e, err := t.store.log.segment(slot).read(offset, buf)
-		if err != nil {
-			return entry{}, 0, err
+		if err := t.store.log.segment(slot).readTo(e, offset, buf); err != nil {
+			return 0, err
 		}
 		if bytes.Equal(e.key, key) {
-			return e, a, nil
+			return a, nil
 		}
 	}
-	return entry{}, 0, nil
+	return 0, nil
 }
 
 // compareKey reads the key of the record at a. A record with another key is read
 // whole, for it could be the same key, damaged.
-func (s *Store) compareKey(a Address, key []byte) (record.Head, bool, error) {
+func (s *Store) compareKey(a Address, key []byte) (h record.Head, same bool, err error) {
 	slot, offset := split(a)
 	seg := s.log.segment(slot)
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	b, h, head, err := seg.readHead(offset, *buf)
+	b, head, err := seg.readHead(&h, offset, *buf)
 	if err == nil && head+h.KeyBytes > len(b) {
 		b, err = seg.readMore(offset, b, head+h.KeyBytes)
 	}
