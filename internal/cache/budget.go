@@ -4,9 +4,10 @@ import "sync/atomic"
 
 // Budget is the memory that the cells of some tables may take together.
 type Budget struct {
-	limit atomic.Int64
-	used  atomic.Int64
-	asked [1 << 12]atomic.Uint32 // a trace of the hash that was last refused, by another part of it
+	limit  atomic.Int64
+	used   atomic.Int64
+	pinned atomic.Int64           // of used: by what cannot be evicted
+	asked  [1 << 12]atomic.Uint32 // a trace of the hash that was last refused, by another part of it
 }
 
 // SetLimit changes the limit, in bytes. What is over it goes with the next writes and reads.
@@ -17,6 +18,28 @@ func (b *Budget) Used() int64 { return b.used.Load() }
 
 // Over reports whether cells have to go.
 func (b *Budget) Over() bool { return b.used.Load() > b.limit.Load() }
+
+// Evictable is the memory of the cells that can go.
+func (b *Budget) Evictable() int64 { return b.used.Load() - b.pinned.Load() }
+
+// take changes what is used, and what is pinned, by the cost of a cell that comes, or goes when sign is -1.
+func (b *Budget) take(c *Cell, sign int64) {
+	if c == nil {
+		return
+	}
+	b.used.Add(sign * int64(c.cost))
+	if !c.evictable() {
+		b.pinned.Add(sign * int64(c.cost))
+	}
+}
+
+// takeEncoded is take for what is to be written.
+func (b *Budget) takeEncoded(e *Encoded, sign int64) {
+	if n := e.bytes(); n > 0 {
+		b.used.Add(sign * n)
+		b.pinned.Add(sign * n)
+	}
+}
 
 // Admit reports whether a key without a cell should get one of the given cost: when there
 // is room, and otherwise when it was asked for lately.

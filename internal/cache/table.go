@@ -190,7 +190,7 @@ func (t *Table) insert(hash uint64, c *Cell) {
 		a = t.grow(s, a)
 	}
 	a.add(hash, c)
-	t.budget.used.Add(int64(c.cost))
+	t.budget.take(c, 1)
 	t.note(s, nil, c)
 }
 
@@ -203,7 +203,7 @@ func (t *Table) remove(hash uint64, c *Cell) {
 	}
 	at.clear()
 	a.cells.Add(-1)
-	t.budget.used.Add(-int64(c.cost))
+	t.budget.take(c, -1)
 	t.note(s, c, nil)
 }
 
@@ -214,8 +214,9 @@ func (t *Table) replace(hash uint64, old, now *Cell) {
 		panic("cache: replacing a cell that is not in the table")
 	}
 	at.bucket.cells[at.n].Store(now)
-	if d := int64(now.cost) - int64(old.cost); d != 0 {
-		t.budget.used.Add(d)
+	if old.cost != now.cost || old.evictable() != now.evictable() {
+		t.budget.take(old, -1)
+		t.budget.take(now, 1)
 	}
 	t.note(s, old, now)
 }
@@ -256,7 +257,7 @@ func (t *Table) note(s *shard, old, now *Cell) {
 	}
 	switch {
 	case had && has:
-		t.budget.used.Add(-s.dirty[old.place].Encoded.bytes())
+		t.budget.takeEncoded(s.dirty[old.place].Encoded, -1)
 		now.place = old.place
 		s.dirty[now.place] = Dirty{Cell: now}
 	case had:
@@ -269,7 +270,7 @@ func (t *Table) note(s *shard, old, now *Cell) {
 }
 
 func (t *Table) dropDirty(s *shard, c *Cell) {
-	t.budget.used.Add(-s.dirty[c.place].Encoded.bytes())
+	t.budget.takeEncoded(s.dirty[c.place].Encoded, -1)
 	end := len(s.dirty) - 1
 	last := s.dirty[end]
 	s.dirty[c.place], last.Cell.place = last, c.place
@@ -287,7 +288,7 @@ type Dirty struct {
 // Encode notes what is to be written for a dirty cell.
 func (t *Table) Encode(hash uint64, c *Cell, e *Encoded) {
 	t.shard(hash).dirty[c.place].Encoded = e
-	t.budget.used.Add(e.bytes())
+	t.budget.takeEncoded(e, 1)
 }
 
 // Encoded is what is to be written for a cell, nil when it is not dirty, or is to be encoded itself.
@@ -307,7 +308,9 @@ func (t *Table) Written(hash uint64, c *Cell, record func(*Cell)) {
 	}
 	before := c.extra()
 	t.dropDirty(t.shard(hash), c)
+	t.budget.take(c, -1)
 	c.Dirty = false
+	t.budget.take(c, 1)
 	record(c)
 	t.extra.Add(c.extra() - before)
 }
@@ -370,7 +373,7 @@ func (t *Table) Evict(shard int) {
 		t.settled(c)
 		at.clear()
 		a.cells.Add(-1)
-		t.budget.used.Add(-int64(c.cost))
+		t.budget.take(c, -1)
 	}
 }
 
@@ -393,14 +396,14 @@ func (t *Table) Close(shard int) {
 	t.Each(shard, func(c *Cell) {
 		t.settled(c)
 		t.extra.Add(-c.extra())
-		t.budget.used.Add(-int64(c.cost))
+		t.budget.take(c, -1)
 		if c.Memory {
 			t.memory.Add(-1)
 		}
 	})
 	s := &t.shards[shard]
 	for _, d := range s.dirty {
-		t.budget.used.Add(-d.Encoded.bytes())
+		t.budget.takeEncoded(d.Encoded, -1)
 	}
 	t.dirty.Add(-int64(len(s.dirty)))
 	s.array.Store(nil)

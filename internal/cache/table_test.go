@@ -163,7 +163,7 @@ func (m *model) close(shard int) {
 // check compares everything that the table says with the model.
 func (m *model) check() {
 	m.Helper()
-	var used int64
+	var used, evictable int64
 	var extra, dirty, special int
 	inShard := map[uint64]int{}
 	for key, c := range m.cells {
@@ -172,6 +172,9 @@ func (m *model) check() {
 		}
 		inShard[m.hash(c.key)%Shards]++
 		used += int64(c.cost) + m.encoded[c].bytes()
+		if !c.Dirty && !c.Memory {
+			evictable += int64(c.cost)
+		}
 		if got := m.table.Encoded(m.hash(key), c); got != m.encoded[c] {
 			m.Errorf("Encoded(%q) = %v, want %v", key, got, m.encoded[c])
 		}
@@ -187,6 +190,9 @@ func (m *model) check() {
 		if c.Dirty || c.Memory {
 			special++
 		}
+	}
+	if got := m.budget.Evictable(); got != evictable {
+		m.Errorf("Evictable() = %d, want %d", got, evictable)
 	}
 	if m.budget.Used() != used || m.table.Extra() != extra || m.table.Dirty() != dirty || m.table.Special() != special {
 		m.Errorf("used %d, extra %d, dirty %d, special %d, want %d, %d, %d, %d",

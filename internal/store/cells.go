@@ -325,14 +325,9 @@ func (s *Store) setBudget() {
 // relieve brings the memory of the cells back within the budget, as far as they can be
 // evicted. It begins with the shards that it has not come by for the longest time.
 func (s *Store) relieve() {
-	stuck := s.stuck.Load()
-	if used := s.budget.Used(); stuck > 0 && used >= stuck && used < stuck+stuck/64+4096 {
-		return // what is there must stay, as of late
-	}
 	for _, c := range *s.attached.Load() {
 		for range cache.Shards {
-			if !s.budget.Over() {
-				s.stuck.Store(0)
+			if !s.budget.Over() || s.budget.Evictable() <= 0 {
 				return
 			}
 			shard := int(s.turn.Add(1) % cache.Shards)
@@ -345,7 +340,6 @@ func (s *Store) relieve() {
 			mu.Unlock()
 		}
 	}
-	s.stuck.Store(s.budget.Used())
 }
 
 // Publish puts a cell with the value that was read from the log where readers find it, unless

@@ -66,7 +66,6 @@ type Store struct {
 	cellsMu   sync.Mutex
 	attached  atomic.Pointer[[]*Cells] // of the open maps; replaced under cellsMu
 	turn      atomic.Uint64            // of the shards, to give up cells
-	stuck     atomic.Int64             // bytes of cells of which none could be given up, lately
 	flushTold string                   // the last error of the keeper's flushing; the keeper's own
 
 	updates updates
