@@ -258,8 +258,14 @@ func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 	c := &cell[V]{value: v}
 	w.Cell = &c.Cell
 	c.Holds = m.flat || w.Durability == store.Memory
+	encoded := 0
 	switch {
 	case w.Durability == store.Memory:
+		if !m.flat { // to know about how much memory it holds; it need not be one that can be kept
+			if b, err := m.values.plan.Append(buf.value[:0], &c.value); err == nil {
+				encoded = len(b)
+			}
+		}
 	case w.Durability == store.Async && m.values.never:
 		_, err = m.values.schema() // which the log has to know by then
 	default:
@@ -268,7 +274,7 @@ func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 	if !c.Holds {
 		c.value = *new(V) // the caller may change what it points to
 	}
-	w.Cost = m.cost(len(w.Value))
+	w.Cost = m.cost(encoded + len(w.Value))
 	if w.Value == nil {
 		w.Cost += m.held(&c.value)
 	}
