@@ -83,11 +83,13 @@ type log struct {
 	manifest   *manifest // as it is on the disk
 
 	syncMu   sync.Mutex
-	syncDone *sync.Cond // of syncMu: a sync has ended
-	syncing  bool       // guarded by syncMu
-	durable  position   // guarded by syncMu
-	marker   *marker    // guarded by syncMu
-	marked   position   // guarded by syncMu; what the newest mark says
+	round    chan struct{} // of the sync that is under way, nil when there is none; closed at its end; guarded by syncMu
+	durable  position      // guarded by syncMu
+	marker   *marker       // guarded by syncMu
+	marked   position      // guarded by syncMu; what the newest mark says
+	markedAt time.Time     // guarded by syncMu
+
+	durableSeq atomic.Uint64 // durable.seq, or less
 }
 
 // position is a place between two records.

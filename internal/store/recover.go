@@ -554,6 +554,7 @@ func (r *recovery) finish() {
 	if set := l.set.Load().bySlot; len(set) > 0 {
 		end := set[len(set)-1]
 		l.durable = position{seq: l.nextSeq - 1, segment: end, offset: end.end.Load()}
+		l.durableSeq.Store(l.durable.seq)
 	}
 	r.store.torn = r.torn
 }

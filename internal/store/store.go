@@ -160,7 +160,6 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1),
 	}
 	s.log.flush = s.flushPeriodically
-	s.log.syncDone = sync.NewCond(&s.log.syncMu)
 	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
 	defer func() {
 		if err != nil {

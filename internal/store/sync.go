@@ -3,45 +3,76 @@ package store
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 )
 
 // syncTo returns when everything up to the record with this sequence number is on
-// the disk. Concurrent callers share a sync: one of them runs it, the others wait
+// the disk. Concurrent callers share a sync: one of them leads it, the others wait
 // for it, and those that came too late for it share the next.
+//
+// Whom a sync has served takes no lock to find out, or a hundred would queue for it.
 func (l *log) syncTo(seq uint64) error {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	for l.durable.seq < seq {
+	for l.durableSeq.Load() < seq {
+		l.syncMu.Lock()
+		if l.durable.seq >= seq {
+			l.syncMu.Unlock()
+			break
+		}
 		if err := l.failure(); err != nil {
+			l.syncMu.Unlock()
 			return err
 		}
-		if l.syncing {
-			l.syncDone.Wait()
+		if round := l.round; round != nil {
+			l.syncMu.Unlock()
+			<-round
 			continue
 		}
-		l.syncing = true
+		l.round = make(chan struct{})
 		l.syncMu.Unlock()
-		reached, err := l.syncSegments()
-		l.syncMu.Lock()
-		l.syncing = false
-		if err != nil && !errors.Is(err, errNotDrained) { // of which fail knows
-			l.syncFailedLocked(err)
-		} else if err == nil {
-			l.durable = reached
-			l.markLocked()
-		}
-		l.syncDone.Broadcast()
+		// Those whom the last sync has woken come next, and each that appends before this one begins is served by it.
+		runtime.Gosched()
+		l.lead()
 	}
 	return nil
 }
 
-// awaitSync returns when no sync is under way, as there may be one even after a failure.
-func (l *log) awaitSync() {
+// lead runs a sync, with l.round set.
+func (l *log) lead() {
+	reached, err := l.syncSegments()
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
-	for l.syncing {
-		l.syncDone.Wait()
+	round := l.round
+	l.round = nil
+	if err != nil {
+		if !errors.Is(err, errNotDrained) { // of which fail knows
+			l.syncFailedLocked(err)
+		}
+		close(round)
+		return
+	}
+	l.durable = reached
+	l.durableSeq.Store(reached.seq)
+	close(round)
+	if l.inline || l.clock.Now().Sub(l.markedAt) >= markEvery {
+		l.markLocked()
+	}
+}
+
+// markEvery is how often syncs are noted that follow each other closely. It costs a tenth of one.
+// The keeper notes the last one within the sync interval.
+const markEvery = 100 * time.Millisecond
+
+// awaitSync returns when no sync is under way, as there may be one even after a failure.
+func (l *log) awaitSync() {
+	for {
+		l.syncMu.Lock()
+		round := l.round
+		l.syncMu.Unlock()
+		if round == nil {
+			return
+		}
+		<-round
 	}
 }
 
@@ -97,7 +128,7 @@ func (l *log) markLocked() {
 			l.reportError("noting how far the log is synced", err)
 			return
 		}
-		l.marked = l.durable
+		l.marked, l.markedAt = l.durable, l.clock.Now()
 	}
 }
 
@@ -107,7 +138,15 @@ func (l *log) beginMark() {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	l.durable = position{seq: l.nextSeq - 1, segment: l.tail, offset: l.tail.end.Load()}
+	l.durableSeq.Store(l.durable.seq)
 	l.marked = position{}
+	l.markLocked()
+}
+
+// noteSynced brings the mark up to date.
+func (l *log) noteSynced() {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
 	l.markLocked()
 }
 
@@ -115,6 +154,7 @@ func (l *log) beginMark() {
 func (l *log) syncMark() {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
+	l.markLocked()
 	l.reportError("noting how far the log is synced", l.marker.file.Sync())
 }
 
@@ -214,8 +254,10 @@ func (l *log) periodicSync() {
 	if l.flush != nil && l.flush() {
 		l.touched() // not all could be written
 	}
-	l.dirty.Store(false) // what is appended from now on is synced now, or marks it again
-	l.syncTo(l.last())   // an error has been reported
+	l.dirty.Store(false)           // what is appended from now on is synced now, or marks it again
+	if l.syncTo(l.last()) == nil { // an error has been reported
+		l.noteSynced()
+	}
 	l.mu.Lock()
 	l.wanted = false
 	l.mu.Unlock()
