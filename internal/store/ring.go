@@ -205,7 +205,7 @@ func (r *ring) loadBlock(s *segment, p []byte, off int64) (ok bool, err error) {
 		return false, nil
 	}
 	if err := r.region.Load(int(off%r.size), p); err != nil {
-		return false, fmt.Errorf("copal: %w", err)
+		return false, err
 	}
 	return true, nil
 }

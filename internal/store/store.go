@@ -285,7 +285,7 @@ func (l *log) finish() error {
 	err := l.drainTail()
 	if err == nil {
 		l.mu.Lock()
-		l.releaseLocked(l.tail, roomKept)
+		l.releaseLocked(l.tail, true)
 		l.mu.Unlock()
 		err = l.syncTo(l.last())
 	}
