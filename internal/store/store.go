@@ -47,9 +47,12 @@ type Options struct {
 
 const (
 	defaultSyncInterval = time.Second
-	defaultSegmentBytes = 64 << 20
 	lockName            = "LOCK"
 )
+
+// DefaultSegmentBytes is the nominal size of a segment where Options do not say. It is a variable
+// for the sake of tests that stand outside.
+var DefaultSegmentBytes int64 = 64 << 20
 
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
@@ -128,7 +131,7 @@ func (o Options) withDefaults() Options {
 		o.SyncInterval = defaultSyncInterval
 	}
 	if o.SegmentBytes <= 0 {
-		o.SegmentBytes = defaultSegmentBytes
+		o.SegmentBytes = DefaultSegmentBytes
 	}
 	if o.MaxMemory <= 0 {
 		o.MaxMemory = sysmem.Total() / 4
