@@ -21,6 +21,8 @@ type order struct {
 	Seed, Cycle  uint64
 	SyncInterval time.Duration
 	SegmentBytes int64 // 0: as ever
+	RingBytes    int64 // likewise
+	Lazy         bool  // nothing is synced by the writers
 	RestartEvery int   // operations of writer 0 between closing and opening the store again; 0: never
 	Bug          bug
 }
@@ -48,6 +50,9 @@ func runChild(text string) error {
 	}
 	if c.SegmentBytes > 0 {
 		store.DefaultSegmentBytes = c.SegmentBytes
+	}
+	if c.RingBytes > 0 {
+		store.DefaultRingBytes = c.RingBytes
 	}
 	send(frame{What: hello})
 	if err := c.open(); err != nil {
@@ -103,6 +108,7 @@ func (c *child) restart() error {
 // write is one writer: announce, do, acknowledge, and so on.
 func (c *child) write(writer uint8) error {
 	plan := newPlanner(c.Seed, c.Cycle, writer)
+	plan.lazy = c.Lazy
 	var acknowledge []frame
 	for n := 1; ; n++ {
 		o := plan.next()

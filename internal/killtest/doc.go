@@ -14,8 +14,9 @@
 //     these or what was before them left it;
 //   - and whatever was found then is what holds from then on.
 //
-// The children append through the mapped ring and by pwrite in turns, to segments so small that kills meet their ends, and
-// sync at intervals from a millisecond to a second.
+// The children append through the mapped ring and by pwrite in turns, through rings and to segments so
+// small that kills meet their
+// ends, and sync at intervals from a millisecond to a second.
 //
 // Anything older is lost, anything else is wrong. The next child goes on with the
 // same store, so that recoveries pile up on one another.

@@ -118,10 +118,15 @@ func (l *lane) kill() (found []string, err error) {
 		Dir: l.store, Seed: l.seed, Cycle: l.cycle, Bug: l.bug,
 		SyncInterval: time.Millisecond << l.rng.IntN(11),
 		SegmentBytes: []int64{0, 4 << 10, 64 << 10}[l.rng.IntN(3)],
+		RingBytes:    []int64{0, 64 << 10}[l.rng.IntN(2)],
+		Lazy:         l.bug != noFlush && l.rng.IntN(3) == 0,
 		RestartEvery: []int{0, 0, 7, 30}[l.rng.IntN(4)],
 	}
 	if l.bug != none {
 		o.RestartEvery = 0 // so that nothing is refused, which some bugs have acknowledged
+	}
+	if o.Lazy {
+		o.SyncInterval = time.Second
 	}
 	when := l.moment()
 	text, err := json.Marshal(o)

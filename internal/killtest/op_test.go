@@ -57,6 +57,17 @@ func (s slot) String() string {
 	return fmt.Sprintf("%s/w%d/k%d", shelfNames[s.Shelf], s.Writer, s.Key)
 }
 
+// unsynced is the kind for those who do not wait for the disk.
+func (k kind) unsynced() kind {
+	switch {
+	case k.sets() && !k.async(), k.syncs():
+		return set
+	case k.removes() && !k.async():
+		return remove
+	}
+	return k
+}
+
 // op is an operation on a slot, or, with the same fields, a sync of its shelf or of all. What a set
 // stores is a function of the op.
 type op struct {
@@ -78,6 +89,7 @@ type planner struct {
 	rng    *rand.Rand
 	writer uint8
 	count  uint64
+	lazy   bool
 }
 
 const (
@@ -92,9 +104,13 @@ func newPlanner(seed, cycle uint64, writer uint8) *planner {
 func (p *planner) next() op {
 	p.count++
 	at := slot{Shelf: uint8(p.rng.IntN(len(shelfNames))), Writer: p.writer, Key: uint16(p.rng.IntN(keysOfShelf))}
+	k := p.kind().onShelf(at.Shelf)
+	if p.lazy {
+		k = k.unsynced()
+	}
 	return op{
 		slot:  at,
-		Kind:  p.kind().onShelf(at.Shelf),
+		Kind:  k,
 		Count: p.count,
 		Size:  p.size(),
 	}

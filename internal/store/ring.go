@@ -59,9 +59,11 @@ const (
 	ringTemp   = "RING.tmp"
 	ringHead   = 4096 // bytes of the header line, so that the data begins with a page
 	ringBlocks = 16
-
-	defaultRingBytes = 4 << 20
 )
+
+// DefaultRingBytes is the size of the ring where Options do not say. It is a variable for the
+// sake of tests that stand outside.
+var DefaultRingBytes int64 = 4 << 20
 
 // errRingSize is the reason why a ring with another size than its header says is of no use.
 var errRingSize = errors.New("its length is not what its first line says")

@@ -137,7 +137,7 @@ func (o Options) withDefaults() Options {
 		o.MaxMemory = sysmem.Total() / 4
 	}
 	if o.RingBytes == 0 {
-		o.RingBytes = defaultRingBytes
+		o.RingBytes = DefaultRingBytes
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
