@@ -4,10 +4,12 @@ package disktest
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/copaldb/copal"
 	"golang.org/x/sys/unix"
 )
 
@@ -113,6 +115,30 @@ func TestOpenOnFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		b.open()
+		b.compare()
+		b.close()
+	})
+}
+
+// TestNewStoreOnFullDisk: a store that there is no room to begin is refused as a write is, and begun later.
+func TestNewStoreOnFullDisk(t *testing.T) {
+	bothDisks(t, 8, func(t *testing.T, disk string) {
+		ballast, dir := filepath.Join(disk, "ballast"), filepath.Join(disk, "db")
+		takeAll(t, ballast)
+		db, err := copal.Open(dir)
+		if err == nil {
+			err = errors.Join(db.Put([]byte("key"), []byte("value")), db.Close())
+		}
+		if !full(err) {
+			t.Fatal("beginning a store on a full disk: ", err)
+		}
+		if err := os.Remove(ballast); err != nil {
+			t.Fatal(err)
+		}
+		b := newBook(t, dir)
+		b.fill()
+		b.close()
 		b.open()
 		b.compare()
 		b.close()
