@@ -1,10 +1,14 @@
 package killtest
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // bug is something wrong that is done on purpose, to see that it is found.
@@ -16,16 +20,23 @@ const (
 	skipSome   bug = "acknowledges some writes and forgets them"
 	mixUp      bug = "stores some other value than the one given"
 	reviveSome bug = "lets some deleted entries come back"
+	staleAsync bug = "an asynchronous write lands after a newer one"
+	noFlush    bug = "a sync does nothing"
 	cutLog     bug = "the log loses its last bytes when the process dies"
 	flipBit    bug = "the log gets a wrong bit when the process dies"
 	emptyStore bug = "the log is gone when the process dies"
+	lostRing   bug = "the ring was not drained, and is gone when the process dies"
+	otherRing  bug = "the ring was used again before it was drained"
 )
 
 // ofTheLog reports whether the bug is in what the process leaves, not in what it does.
 // Such a one may also show when the store is opened or checked.
-func (b bug) ofTheLog() bool { return b == cutLog || b == flipBit || b == emptyStore }
+func (b bug) ofTheLog() bool { return slices.Contains(logBugs, b) }
 
-var allBugs = []bug{ackEarly, skipSome, mixUp, reviveSome, cutLog, flipBit, emptyStore}
+var (
+	logBugs = []bug{cutLog, flipBit, emptyStore, lostRing, otherRing}
+	allBugs = append([]bug{ackEarly, skipSome, mixUp, reviveSome, staleAsync, noFlush}, logBugs...)
+)
 
 // afterDeath does to the store in dir what the bug does when the child is dead.
 func (b bug) afterDeath(dir string, rng *rand.Rand) error {
@@ -33,6 +44,7 @@ func (b bug) afterDeath(dir string, rng *rand.Rand) error {
 	if err != nil || len(logs) == 0 {
 		return err
 	}
+	ring := filepath.Join(dir, "RING")
 	newest := logs[len(logs)-1]
 	info, err := os.Stat(newest)
 	if err != nil {
@@ -45,8 +57,35 @@ func (b bug) afterDeath(dir string, rng *rand.Rand) error {
 		return flip(newest, rng.Int64N(max(1, info.Size())))
 	case emptyStore:
 		return os.RemoveAll(dir)
+	case lostRing:
+		return ignore(fs.ErrNotExist, os.Remove(ring))
+	case otherRing:
+		return ignore(fs.ErrNotExist, overwrite(ring))
 	}
 	return nil
+}
+
+func ignore(what, err error) error {
+	if errors.Is(err, what) {
+		return nil
+	}
+	return err
+}
+
+// overwrite puts other bytes in the place of a ring's records.
+func overwrite(ring string) error {
+	f, err := os.OpenFile(ring, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	const head = 4096
+	_, err = f.WriteAt(bytes.Repeat([]byte("x"), int(info.Size()-head)), head)
+	return err
 }
 
 func flip(file string, at int64) error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/store"
 )
 
 // childVariable holds the order of a process that is to be a child.
@@ -19,7 +20,10 @@ type order struct {
 	Dir          string
 	Seed, Cycle  uint64
 	SyncInterval time.Duration
-	RestartEvery int // operations of writer 0 between closing and opening the store again; 0: never
+	SegmentBytes int64 // 0: as ever
+	RingBytes    int64 // likewise
+	Lazy         bool  // nothing is synced by the writers
+	RestartEvery int   // operations of writer 0 between closing and opening the store again; 0: never
 	Bug          bug
 }
 
@@ -28,6 +32,7 @@ type child struct {
 	order
 	session atomic.Pointer[session]
 	ops     atomic.Int64
+	stale   [writers]map[slot]op // of the planted bug: the last asynchronous write
 }
 
 // session is a store from its opening to its closing.
@@ -42,6 +47,12 @@ func runChild(text string) error {
 	c := &child{}
 	if err := json.Unmarshal([]byte(text), &c.order); err != nil {
 		return err
+	}
+	if c.SegmentBytes > 0 {
+		store.DefaultSegmentBytes = c.SegmentBytes
+	}
+	if c.RingBytes > 0 {
+		store.DefaultRingBytes = c.RingBytes
 	}
 	send(frame{What: hello})
 	if err := c.open(); err != nil {
@@ -85,6 +96,7 @@ func (c *child) restart() error {
 	if err := old.db.Close(); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
+	send(frame{What: closed})
 	if err := c.open(); err != nil {
 		return fmt.Errorf("open again: %w", err)
 	}
@@ -96,6 +108,7 @@ func (c *child) restart() error {
 // write is one writer: announce, do, acknowledge, and so on.
 func (c *child) write(writer uint8) error {
 	plan := newPlanner(c.Seed, c.Cycle, writer)
+	plan.lazy = c.Lazy
 	var acknowledge []frame
 	for n := 1; ; n++ {
 		o := plan.next()
@@ -138,14 +151,41 @@ func (c *child) do(s *session, o op) (existed bool, err error) {
 		return false, nil
 	case c.Bug == mixUp && n%100 == 0 && o.Kind.sets():
 		o.Count++ // another value than the one announced
-	case c.Bug == reviveSome && n%20 == 0 && !o.Kind.sets():
+	case c.Bug == reviveSome && n%20 == 0 && o.Kind.removes():
 		existed, err = sh.remove(o)
 		return existed, errors.Join(err, sh.set(o))
 	}
-	if o.Kind.sets() {
-		return false, sh.set(o)
+	switch {
+	case o.Kind == syncAll && c.Bug != noFlush:
+		return false, s.db.FSyncAll()
+	case o.Kind == syncMap && c.Bug != noFlush:
+		return false, sh.sync()
+	case o.Kind.syncs():
+		return false, nil
+	case o.Kind.sets():
+		return false, errors.Join(sh.set(o), c.setStale(sh, o))
 	}
 	return sh.remove(o)
+}
+
+// setStale is the planted bug of an asynchronous write that lands after a newer one.
+func (c *child) setStale(sh shelf, o op) error {
+	if c.Bug != staleAsync {
+		return nil
+	}
+	mine := c.stale[o.Writer]
+	older, ok := mine[o.slot]
+	switch {
+	case o.Kind.async() && mine == nil:
+		c.stale[o.Writer] = map[slot]op{o.slot: o}
+	case o.Kind.async():
+		mine[o.slot] = o
+	case ok:
+		delete(mine, o.slot)
+		older.Kind = set
+		return sh.set(older)
+	}
+	return nil
 }
 
 // has reports whether there is an entry; for the sake of a planted bug.
@@ -156,7 +196,7 @@ func (c *child) has(s slot) bool {
 
 // readBack checks that the writer finds what it has just written.
 func (c *child) readBack(s *session, o op) error {
-	if c.Bug != none {
+	if c.Bug != none || o.Kind.syncs() {
 		return nil
 	}
 	v, err := s.shelves[o.Shelf].load(o.slot)

@@ -10,7 +10,13 @@
 //   - the entry is as the last acknowledged operation on its key left it, or
 //   - as the one announced and not acknowledged left it, of which there is at most one
 //     for each writer;
+//   - or, where asynchronous writes came last and no sync or close that began after them, as one of
+//     these or what was before them left it;
 //   - and whatever was found then is what holds from then on.
+//
+// The children append through the mapped ring and by pwrite in turns, through rings and to segments so
+// small that kills meet their
+// ends, and sync at intervals from a millisecond to a second.
 //
 // Anything older is lost, anything else is wrong. The next child goes on with the
 // same store, so that recoveries pile up on one another.
@@ -20,7 +26,7 @@
 //
 // The same code checks children with planted bugs, each of which it must find.
 //
-//	go test ./internal/killtest                   # 60 kills
+//	go test ./internal/killtest                   # 120 kills
 //	COPAL_KILLS=1000 go test -v ./internal/killtest
 //	COPAL_LONG=1 go test -v -timeout 1h ./internal/killtest     # 10,000 kills
 //	COPAL_SEED=7 …                                # the same plans; the moments of the kills vary

@@ -23,7 +23,7 @@ const lanes = 2 // children at a time
 
 // TestKill: nothing acknowledged is lost, and nothing is wrong, whenever a process dies.
 func TestKill(t *testing.T) {
-	cycles := 60
+	cycles := 120
 	switch text := os.Getenv("COPAL_KILLS"); {
 	case text != "":
 		n, err := strconv.Atoi(text)
@@ -45,6 +45,9 @@ func TestKill(t *testing.T) {
 	}
 	if len(found) > 0 || sum.failed() {
 		t.Fatalf("run again with: COPAL_SEED=%d COPAL_KILLS=%d go test -v -artifacts ./internal/killtest", seed, cycles)
+	}
+	if sum.killsInWrite > 20 && (sum.ringless == 0 || sum.ringless == sum.killsInWrite) {
+		t.Errorf("%d of %d children had no ring", sum.ringless, sum.killsInWrite)
 	}
 	if sum.killsInWrite > 0 && (sum.acks == [kinds]int{} || sum.entries == 0) {
 		t.Fatal("the children acknowledged nothing: this has tested nothing")

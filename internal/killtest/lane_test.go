@@ -116,11 +116,17 @@ func (l *lane) moment() moment {
 func (l *lane) kill() (found []string, err error) {
 	o := order{
 		Dir: l.store, Seed: l.seed, Cycle: l.cycle, Bug: l.bug,
-		SyncInterval: []time.Duration{time.Millisecond, 10 * time.Millisecond, time.Second}[l.rng.IntN(3)],
+		SyncInterval: time.Millisecond << l.rng.IntN(11),
+		SegmentBytes: []int64{0, 4 << 10, 64 << 10}[l.rng.IntN(3)],
+		RingBytes:    []int64{0, 64 << 10}[l.rng.IntN(2)],
+		Lazy:         l.bug != noFlush && l.rng.IntN(3) == 0,
 		RestartEvery: []int{0, 0, 7, 30}[l.rng.IntN(4)],
 	}
 	if l.bug != none {
 		o.RestartEvery = 0 // so that nothing is refused, which some bugs have acknowledged
+	}
+	if o.Lazy {
+		o.SyncInterval = time.Second
 	}
 	when := l.moment()
 	text, err := json.Marshal(o)
@@ -132,7 +138,8 @@ func (l *lane) kill() (found []string, err error) {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), childVariable+"="+string(text))
+	noMap := int(l.cycle+l.seed) % 2 // in turns, with the mapped ring and without
+	cmd.Env = append(os.Environ(), childVariable+"="+string(text), fmt.Sprint("COPAL_NO_MMAP=", noMap))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	pipe, err := cmd.StdoutPipe()
@@ -161,6 +168,7 @@ func (l *lane) kill() (found []string, err error) {
 	if heard.opened {
 		l.opened = true
 		l.ledger.killsInWrite++
+		l.ledger.ringless += noMap
 	} else {
 		l.ledger.killsInOpen++
 	}

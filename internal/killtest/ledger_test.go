@@ -11,8 +11,10 @@ import (
 // ledger is what the parent knows about one store: what was acknowledged, and what
 // may have happened.
 type ledger struct {
-	last   map[slot]op  // what each slot's entry was left by; absent when it is a Delete
-	flying map[uint8]op // by writer: announced and not acknowledged
+	last   map[slot]op               // by which operation each slot's entry was left; as a reader of the child sees it
+	before map[slot][]op             // and what it may be after a death: no sync came after what followed. No Count: never written
+	flying map[uint8]op              // by writer: announced and not acknowledged
+	syncs  map[uint8]map[slot]uint64 // by writer of a sync in flight: for each entry it concerns, the operation that it must make safe
 	tally
 }
 
@@ -21,6 +23,8 @@ type tally struct {
 	cycles, stores, restarts  int // restarts: the child closed and opened the store itself
 	acks                      [kinds]int
 	refused                   int // ErrClosed
+	reverted                  int // asynchronous writes that were gone, as they may
+	ringless                  int // kills of children without the mapped ring
 	applied, dropped          int // operations in flight that had happened, and that had not
 	entries                   int // compared by content
 	torn                      int // recoveries that found a torn tail
@@ -37,6 +41,8 @@ func (t *tally) add(o tally) {
 		t.acks[k] += o.acks[k]
 	}
 	t.refused += o.refused
+	t.reverted += o.reverted
+	t.ringless += o.ringless
 	t.applied += o.applied
 	t.dropped += o.dropped
 	t.entries += o.entries
@@ -55,14 +61,17 @@ func (t tally) failed() bool { return t.lost+t.wrong+t.unsound > 0 }
 
 func (t tally) String() string {
 	write, fsync := t.acks[set]+t.acks[remove], t.acks[setFSync]+t.acks[removeFSync]
-	return fmt.Sprintf("%d cycles (%d killed while opening, %d while writing) on %d stores, %d acks (%d write, %d fsync; %d of deletes), "+
+	async, syncs := t.acks[setAsync]+t.acks[updateAsync]+t.acks[removeAsync], t.acks[syncMap]+t.acks[syncAll]
+	return fmt.Sprintf("%d cycles (%d killed while opening, %d while writing, of these %d without the ring) on %d stores, "+
+		"%d acks (%d write, %d fsync, %d async; %d of deletes) and %d of syncs, %d async writes gone that were not synced, "+
 		"%d in flight (%d had happened), %d restarts, %d refused while closing, %d entries compared, %d torn tails, %d MB of log, up to %d segments: %d lost, %d wrong, %d unsound",
-		t.cycles, t.killsInOpen, t.killsInWrite, t.stores, write+fsync, write, fsync, t.acks[remove]+t.acks[removeFSync],
+		t.cycles, t.killsInOpen, t.killsInWrite, t.ringless, t.stores, write+fsync+async, write, fsync, async,
+		t.acks[remove]+t.acks[removeFSync]+t.acks[removeAsync], syncs, t.reverted,
 		t.applied+t.dropped, t.applied, t.restarts, t.refused, t.entries, t.torn, t.logBytes>>20, t.maxSegments, t.lost, t.wrong, t.unsound)
 }
 
 func newLedger() *ledger {
-	return &ledger{last: map[slot]op{}, flying: map[uint8]op{}}
+	return &ledger{last: map[slot]op{}, before: map[slot][]op{}, flying: map[uint8]op{}, syncs: map[uint8]map[slot]uint64{}}
 }
 
 // frame takes in a message of a child. The error says that it contradicts what is known.
@@ -75,15 +84,24 @@ func (l *ledger) frame(f frame) error {
 			return fmt.Errorf("the test is wrong: %v was announced while %v was in flight", f.Op, flying)
 		}
 		l.flying[w] = f.Op
+		if f.Op.Kind.syncs() {
+			l.syncs[w] = l.toSync(f.Op)
+		}
+	case closed:
+		l.synced(l.toSync(op{Kind: syncAll}))
 	case acked:
 		if flying != f.Op {
 			return fmt.Errorf("the test is wrong: %v was acknowledged while %v was in flight", f.Op, flying)
 		}
 		delete(l.flying, w)
-		_, had := l.standing(f.Op.slot)
-		l.last[f.Op.slot] = f.Op
 		l.acks[f.Op.Kind]++
-		if !f.Op.Kind.sets() && f.Existed != had {
+		if f.Op.Kind.syncs() {
+			l.synced(l.syncs[w])
+			return nil
+		}
+		_, had := l.standing(f.Op.slot)
+		l.acknowledged(f.Op)
+		if f.Op.Kind.removes() && f.Existed != had {
 			return fmt.Errorf("%v returned %t, but that there was an entry is %t", f.Op, f.Existed, had)
 		}
 	case refused:
@@ -91,6 +109,37 @@ func (l *ledger) frame(f frame) error {
 		l.refused++
 	}
 	return nil
+}
+
+// acknowledged takes over an operation that has happened in the eyes of the child.
+func (l *ledger) acknowledged(o op) {
+	if o.Kind.async() {
+		l.before[o.slot] = append(l.before[o.slot], l.last[o.slot])
+	} else {
+		delete(l.before, o.slot)
+	}
+	l.last[o.slot] = o
+}
+
+// toSync is what a sync that begins now must make safe: for each entry with asynchronous writes the last of them.
+func (l *ledger) toSync(o op) map[slot]uint64 {
+	list := map[slot]uint64{}
+	for s := range l.before {
+		if o.Kind == syncAll || s.Shelf == o.Shelf {
+			list[s] = l.last[s].Count
+		}
+	}
+	return list
+}
+
+// synced takes over that a sync has succeeded: what was before the operations that it made safe is gone for good.
+func (l *ledger) synced(list map[slot]uint64) {
+	for s, count := range list {
+		l.before[s] = slices.DeleteFunc(l.before[s], func(o op) bool { return o.Count < count })
+		if len(l.before[s]) == 0 {
+			delete(l.before, s)
+		}
+	}
 }
 
 // standing returns the operation that left the entry of a slot, if there is to be one.
@@ -102,7 +151,7 @@ func (l *ledger) standing(s slot) (op, bool) {
 // inFlight returns the operation on a slot that may or may not have happened.
 func (l *ledger) inFlight(s slot) (op, bool) {
 	o, ok := l.flying[s.Writer]
-	return o, ok && o.slot == s
+	return o, ok && o.slot == s && !o.Kind.syncs()
 }
 
 // verify compares all entries of a store with what is known, and takes over what it
@@ -138,6 +187,8 @@ func (l *ledger) verify(shelves []shelf) (found []string) {
 	}
 	l.dropped += len(l.flying) // those that were not found to have happened
 	clear(l.flying)
+	clear(l.before) // what was found is in the log
+	clear(l.syncs)
 	return found
 }
 
@@ -151,6 +202,13 @@ func (l *ledger) compare(e entry) (problem string) {
 	if busy && flying.Kind.sets() && e.value.is(flying) {
 		l.happened(flying)
 		return ""
+	}
+	for _, o := range l.before[e.slot] {
+		if o.Count > 0 && o.Kind.sets() && e.value.is(o) {
+			l.reverted++
+			l.last[e.slot] = o
+			return ""
+		}
 	}
 	last, known := l.last[e.slot]
 	stamp, intact := e.value.stamp()
@@ -168,9 +226,16 @@ func (l *ledger) missing(s slot) (problem string) {
 	if !present {
 		return ""
 	}
-	if flying, busy := l.inFlight(s); busy && !flying.Kind.sets() {
+	if flying, busy := l.inFlight(s); busy && flying.Kind.removes() {
 		l.happened(flying)
 		return ""
+	}
+	for _, o := range l.before[s] {
+		if o.Count == 0 || o.Kind.removes() {
+			l.reverted++
+			l.last[s] = op{slot: s, Kind: remove, Count: o.Count}
+			return ""
+		}
 	}
 	l.lost++
 	return fmt.Sprintf("lost: %v; found nothing", want)
@@ -236,6 +301,74 @@ func TestLedger(t *testing.T) {
 			}
 			if len(l.flying) > 0 {
 				t.Errorf("%v is still in flight", l.flying)
+			}
+		})
+	}
+}
+
+// TestLedgerAsync: what the checks say of each thing that can be found after asynchronous writes.
+func TestLedgerAsync(t *testing.T) {
+	at, other := slot{Shelf: 0, Writer: 1, Key: 2}, slot{Shelf: 1, Writer: 2}
+	first := op{slot: at, Kind: set, Count: 1, Size: 40}
+	async := op{slot: at, Kind: setAsync, Count: 2, Size: 40}
+	gone := op{slot: at, Kind: removeAsync, Count: 2}
+	next := op{slot: at, Kind: updateAsync, Count: 3, Size: 40}
+	final := op{slot: at, Kind: set, Count: 4, Size: 40}
+	all := op{slot: other, Kind: syncAll, Count: 1}
+	mine := op{slot: slot{Shelf: 0, Writer: 2}, Kind: syncMap, Count: 1}
+	others := op{slot: other, Kind: syncMap, Count: 1}
+	begin := func(o op) []frame { return []frame{{What: announced, Op: o}} }
+	end := func(o op) []frame { return []frame{{What: acked, Op: o, Existed: o.Kind.removes()}} }
+	done := func(o op) []frame { return append(begin(o), end(o)...) }
+	tests := []struct {
+		name   string
+		frames [][]frame
+		found  []*op // each of which is right; nil for no entry
+		lost   []*op // each of which is not
+	}{
+		{"not synced", [][]frame{done(first), done(async)}, []*op{&first, &async}, []*op{nil}},
+		{"the first of all", [][]frame{done(async)}, []*op{nil, &async}, nil},
+		{"two", [][]frame{done(first), done(async), done(next)}, []*op{&first, &async, &next}, []*op{nil}},
+		{"deleted", [][]frame{done(first), done(gone)}, []*op{&first, nil}, nil},
+		{"a newer synchronous one", [][]frame{done(first), done(async), done(final)}, []*op{&final}, []*op{&first, &async, nil}},
+		{"synced", [][]frame{done(first), done(async), done(all)}, []*op{&async}, []*op{&first, nil}},
+		{"deleted and synced", [][]frame{done(first), done(gone), done(all)}, []*op{nil}, []*op{&first}},
+		{"a sync in flight", [][]frame{done(first), done(async), begin(all)}, []*op{&first, &async}, []*op{nil}},
+		{"the map synced", [][]frame{done(first), done(async), done(mine)}, []*op{&async}, []*op{&first, nil}},
+		{"another map synced", [][]frame{done(first), done(async), done(others)}, []*op{&first, &async}, []*op{nil}},
+		{"written while a sync ran", [][]frame{done(first), done(async), begin(all), done(next), end(all)}, []*op{&async, &next}, []*op{&first, nil}},
+		{"closed", [][]frame{done(first), done(async), {{What: closed}}}, []*op{&async}, []*op{&first, nil}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			verify := func(o *op) string {
+				l := newLedger()
+				for _, frames := range test.frames {
+					for _, f := range frames {
+						if err := l.frame(f); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				var entries []entry
+				if o != nil {
+					entries = append(entries, entry{slot: at, value: newBlob(*o)})
+				}
+				found := strings.Join(l.verify([]shelf{fixedShelf{entries: entries}}), "\n")
+				if again := strings.Join(l.verify([]shelf{fixedShelf{entries: entries}}), "\n"); found == "" && again != "" {
+					t.Errorf("what was right is %q the second time", again)
+				}
+				return found
+			}
+			for _, o := range test.found {
+				if got := verify(o); got != "" {
+					t.Errorf("found %v: %q", o, got)
+				}
+			}
+			for _, o := range test.lost {
+				if got := verify(o); !strings.HasPrefix(got, "lost") {
+					t.Errorf("found %v: %q", o, got)
+				}
 			}
 		})
 	}

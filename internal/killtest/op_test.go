@@ -14,17 +14,38 @@ type kind uint8
 const (
 	set kind = iota
 	setFSync
+	setAsync
+	updateAsync // that sets
 	remove
 	removeFSync
+	removeAsync
+	syncMap // Map.Sync
+	syncAll // FSyncAll
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"Set", "SetFSync", "Delete", "DeleteFSync"}[k]
+	return [...]string{"Set", "SetFSync", "SetAsync", "UpdateAsync", "Delete", "DeleteFSync", "DeleteAsync", "Sync", "FSyncAll"}[k]
 }
 
-func (k kind) sets() bool  { return k == set || k == setFSync }
-func (k kind) fsync() bool { return k == setFSync || k == removeFSync }
+func (k kind) sets() bool    { return k <= updateAsync }
+func (k kind) removes() bool { return k >= remove && k <= removeAsync }
+func (k kind) syncs() bool   { return k == syncMap || k == syncAll }
+func (k kind) fsync() bool   { return k == setFSync || k == removeFSync }
+func (k kind) async() bool   { return k == setAsync || k == updateAsync || k == removeAsync }
+
+// onShelf is the kind where the shelf has no such: what is no map knows but Set, Delete and FSyncAll.
+func (k kind) onShelf(n uint8) kind {
+	switch {
+	case n < maps:
+		return k
+	case k.sets():
+		return set
+	case k.removes():
+		return remove
+	}
+	return syncAll
+}
 
 // slot is a key: of one shelf, owned by one writer.
 type slot struct {
@@ -36,7 +57,19 @@ func (s slot) String() string {
 	return fmt.Sprintf("%s/w%d/k%d", shelfNames[s.Shelf], s.Writer, s.Key)
 }
 
-// op is an operation on a slot. What a set stores is a function of the op.
+// unsynced is the kind for those who do not wait for the disk.
+func (k kind) unsynced() kind {
+	switch {
+	case k.sets() && !k.async(), k.syncs():
+		return set
+	case k.removes() && !k.async():
+		return remove
+	}
+	return k
+}
+
+// op is an operation on a slot, or, with the same fields, a sync of its shelf or of all. What a set
+// stores is a function of the op.
 type op struct {
 	slot
 	Kind  kind
@@ -56,6 +89,7 @@ type planner struct {
 	rng    *rand.Rand
 	writer uint8
 	count  uint64
+	lazy   bool
 }
 
 const (
@@ -69,24 +103,27 @@ func newPlanner(seed, cycle uint64, writer uint8) *planner {
 
 func (p *planner) next() op {
 	p.count++
+	at := slot{Shelf: uint8(p.rng.IntN(len(shelfNames))), Writer: p.writer, Key: uint16(p.rng.IntN(keysOfShelf))}
+	k := p.kind().onShelf(at.Shelf)
+	if p.lazy {
+		k = k.unsynced()
+	}
 	return op{
-		slot:  slot{Shelf: uint8(p.rng.IntN(len(shelfNames))), Writer: p.writer, Key: uint16(p.rng.IntN(keysOfShelf))},
-		Kind:  p.kind(),
+		slot:  at,
+		Kind:  k,
 		Count: p.count,
 		Size:  p.size(),
 	}
 }
 
 func (p *planner) kind() kind {
-	switch n := p.rng.IntN(100); {
-	case n < 67:
-		return set
-	case n < 77:
-		return setFSync
-	case n < 96:
-		return remove
+	n := p.rng.IntN(100)
+	for k, share := range [kinds]int{set: 38, setFSync: 7, setAsync: 23, updateAsync: 5, remove: 12, removeFSync: 3, removeAsync: 7, syncMap: 3, syncAll: 2} {
+		if n -= share; n < 0 {
+			return kind(k)
+		}
 	}
-	return removeFSync
+	panic("the shares do not add up to 100")
 }
 
 // size draws from nothing to 2 MiB: most values are small, most bytes in large ones.
@@ -113,6 +150,7 @@ type what uint8
 const (
 	hello     what = iota // the process runs; it opens the store next
 	opened                // the store is open, for the first time or again
+	closed                // the store was closed, and nothing written since
 	announced             // an operation begins
 	acked                 // it was acknowledged
 	refused               // it returned ErrClosed: it has not happened
@@ -162,7 +200,7 @@ func readFrame(r io.Reader) (frame, error) {
 func TestFrame(t *testing.T) {
 	p := newPlanner(1, 2, 3)
 	for i := range 1000 {
-		want := frame{What: what(i % 5), Existed: i%2 == 0, Op: p.next()}
+		want := frame{What: what(i % 6), Existed: i%2 == 0, Op: p.next()}
 		r, w := io.Pipe()
 		go func() { w.Write(want.append(nil)); w.Close() }()
 		got, err := readFrame(r)

@@ -14,6 +14,7 @@ import (
 type shelf interface {
 	set(o op) error
 	remove(o op) (existed bool, err error)
+	sync() error
 	load(s slot) (value, error) // copal.ErrNotFound
 	all() iter.Seq[entry]
 	len() int
@@ -28,6 +29,8 @@ type entry struct {
 
 // shelfNames are the shelves, in the order of slot.Shelf. Four are maps, and their names the maps'.
 var shelfNames = [...]string{"blobs", "notes", "numbered", "odd: name %", "singles", "raw"}
+
+const maps = 4 // of the shelves
 
 // openShelves opens them all in a store.
 func openShelves(db *copal.DB) ([]shelf, error) {
@@ -65,18 +68,29 @@ type mapShelf[K comparable, V any] struct {
 }
 
 func (s mapShelf[K, V]) set(o op) error {
-	if o.Kind.fsync() {
+	switch o.Kind {
+	case setFSync:
 		return s.m.SetFSync(s.key(o.slot), s.make(o))
+	case setAsync:
+		return s.m.SetAsync(s.key(o.slot), s.make(o))
+	case updateAsync:
+		_, _, err := s.m.UpdateAsync(s.key(o.slot), func(u *copal.Update[V]) { u.Set(s.make(o)) })
+		return err
 	}
 	return s.m.Set(s.key(o.slot), s.make(o))
 }
 
 func (s mapShelf[K, V]) remove(o op) (bool, error) {
-	if o.Kind.fsync() {
+	switch o.Kind {
+	case removeFSync:
 		return s.m.DeleteFSync(s.key(o.slot))
+	case removeAsync:
+		return s.m.DeleteAsync(s.key(o.slot))
 	}
 	return s.m.Delete(s.key(o.slot))
 }
+
+func (s mapShelf[K, V]) sync() error { return s.m.Sync() }
 
 func (s mapShelf[K, V]) load(at slot) (value, error) {
 	v, err := s.m.Load(s.key(at))
@@ -120,6 +134,8 @@ func (s singleShelf) remove(o op) (bool, error) {
 	return copal.Delete(s.db, singlePrefix+textKey(o.slot))
 }
 
+func (s singleShelf) sync() error { return s.db.FSyncAll() }
+
 func (s singleShelf) load(at slot) (value, error) {
 	return copal.Get[Note](s.db, singlePrefix+textKey(at))
 }
@@ -151,6 +167,8 @@ func (s rawShelf) key(at slot) []byte { return []byte(rawPrefix + textKey(at)) }
 func (s rawShelf) set(o op) error { return s.db.Put(s.key(o.slot), newBlob(o)) }
 
 func (s rawShelf) remove(o op) (bool, error) { return s.db.Delete(s.key(o.slot)) }
+
+func (s rawShelf) sync() error { return s.db.FSyncAll() }
 
 func (s rawShelf) load(at slot) (value, error) {
 	b, err := s.db.Get(s.key(at))

@@ -60,7 +60,10 @@ func (l *log) drainSome(r *ring, s *segment, end int64) error {
 	if n <= 0 {
 		return nil // somebody else was faster
 	}
-	_, err := s.file.WriteAt(r.region.Bytes()[at:at+n], from)
+	err := uncut(s, from)
+	if err == nil {
+		_, err = s.file.WriteAt(r.region.Bytes()[at:at+n], from)
+	}
 	if err == nil {
 		err = r.intact() // not before: a page that was cut off reads as zeros
 	}
@@ -68,6 +71,18 @@ func (l *log) drainSome(r *ring, s *segment, end int64) error {
 		return l.fail(fmt.Errorf("%w: %w", errNotDrained, err))
 	}
 	s.drained.Store(from + n)
+	return nil
+}
+
+// uncut returns an error if somebody has cut the segment's file before end, up to where it
+// was written: writing on would leave a hole.
+func uncut(s *segment, end int64) error {
+	switch size, err := s.file.Size(); {
+	case err != nil:
+		return err
+	case size < end:
+		return &CorruptError{File: s.path, Offset: size, Reason: "the file has been cut off here while the store was open"}
+	}
 	return nil
 }
 

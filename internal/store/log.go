@@ -239,7 +239,7 @@ func (l *log) rollLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
-	l.releaseLocked(l.tail, 0)
+	l.releaseLocked(l.tail, false)
 	l.tail.ended = true
 	l.spare.ring.Store(l.ring)
 	l.tail, l.spare = l.spare, nil
@@ -323,6 +323,11 @@ func (l *log) putLocked(t *segment, end int64) error {
 	}
 	if err := l.drain(t); err != nil {
 		return err
+	}
+	if end/drainBytes < (end+n)/drainBytes { // the look costs more than the write
+		if err := uncut(t, end); err != nil {
+			return l.fail(fmt.Errorf("append: %w", err))
+		}
 	}
 	if _, err := t.file.WriteAt(l.buf, end); err != nil {
 		return l.cutBackLocked(end, err)
@@ -413,7 +418,7 @@ func (l *log) beginLocked() error {
 		}
 		l.tail, l.continued = l.continued, nil
 		l.beginMark()
-		l.roomLocked(l.tail, l.tail.end.Load(), false) // a lack of it is the write's business
+		l.beginRoomLocked()
 		l.beginRing()
 		return nil
 	}
@@ -431,7 +436,7 @@ func (l *log) beginLocked() error {
 	l.tail = spare
 	l.beginMark()
 	l.tidyLocked()
-	l.roomLocked(l.tail, l.tail.end.Load(), false)
+	l.beginRoomLocked()
 	l.beginRing()
 	return nil
 }

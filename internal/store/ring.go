@@ -59,9 +59,11 @@ const (
 	ringTemp   = "RING.tmp"
 	ringHead   = 4096 // bytes of the header line, so that the data begins with a page
 	ringBlocks = 16
-
-	defaultRingBytes = 4 << 20
 )
+
+// DefaultRingBytes is the size of the ring where Options do not say. It is a variable for the
+// sake of tests that stand outside.
+var DefaultRingBytes int64 = 4 << 20
 
 // errRingSize is the reason why a ring with another size than its header says is of no use.
 var errRingSize = errors.New("its length is not what its first line says")
@@ -205,7 +207,7 @@ func (r *ring) loadBlock(s *segment, p []byte, off int64) (ok bool, err error) {
 		return false, nil
 	}
 	if err := r.region.Load(int(off%r.size), p); err != nil {
-		return false, fmt.Errorf("copal: %w", err)
+		return false, err
 	}
 	return true, nil
 }

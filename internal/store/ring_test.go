@@ -593,3 +593,49 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// TestLittleRoomKept: where there is less than what is kept for deletions, they get what there is,
+// and it stays theirs when the store is closed.
+func TestLittleRoomKept(t *testing.T) { bothWays(t, littleRoomKept) }
+
+func littleRoomKept(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := newSmallDisk(mem, 100)
+	s := mustOpen(t, disk)
+	for i := range 2000 {
+		mustSet(t, s, fmt.Sprint("key ", i), "value")
+	}
+	mustClose(t, s)
+	text, err := readSmallFile(mem, "db/00000001.log", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	disk.give("db/00000001.log", int64(len(text)))
+	disk.setFree(roomKept/diskBlock - 1) // somebody has taken some of what was kept
+	s = mustOpen(t, disk)
+	next := 0
+	remove := func() error {
+		_, err := s.Delete(nil, fmt.Append(nil, "key ", next), Process)
+		next++
+		return err
+	}
+	if err := remove(); err != nil {
+		t.Fatal(err)
+	}
+	disk.setFree(0) // and the rest
+	for err = remove(); err == nil; err = remove() {
+	}
+	if !errors.Is(err, ErrNoSpace) || next < 500 {
+		t.Errorf("%d deletions, then %v", next, err)
+	}
+	disk.setFree(roomKept/diskBlock - 1)
+	mustClose(t, s)
+	disk.setFree(0)
+	s = mustOpen(t, disk)
+	for range 150 {
+		if err := remove(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, s)
+}

@@ -11,13 +11,14 @@ import (
 // can still be refused, and what was accepted will fit, whenever it is drained.
 //
 // A little is kept for deletions, or nobody could make room on a full disk. It stays
-// reserved when the store is closed, for the same reason.
+// reserved when the store is closed, for the same reason; and where less of it is to be had, it is as much as there is.
 //
 // Where the file system cannot reserve, a write finds out by itself.
 
 const (
 	roomAhead = 1 << 20  // reserved at a time
 	roomKept  = 64 << 10 // of which only deletions use the last part
+	roomLeast = 4 << 10  // of that part, where the disk has no more
 )
 
 // roomLocked sees to it that the segment has room up to end, and for later deletions
@@ -48,19 +49,38 @@ func (l *log) roomLocked(t *segment, end int64, deletion bool) error {
 	return noSpace(err)
 }
 
-// releaseLocked gives back what is reserved beyond the end of the segment, all of which
-// is in the file, but for the given number of bytes.
-func (l *log) releaseLocked(s *segment, keep int64) {
+// beginRoomLocked reserves room for the first append of this process. A lack of it is the write's business.
+func (l *log) beginRoomLocked() {
+	if l.roomLocked(l.tail, l.tail.end.Load(), false) != nil {
+		l.keepLocked(l.tail)
+	}
+}
+
+// keepLocked reserves for deletions as much of their part as there is.
+func (l *log) keepLocked(s *segment) {
 	end := s.end.Load()
-	if s.room <= end+keep || l.noReserve {
-		return
+	for n := int64(roomKept); n >= roomLeast && s.room < end+n && !l.noReserve; n /= 2 {
+		if s.file.Allocate(end, n) == nil {
+			s.room = end + n
+		}
 	}
-	if err := s.file.Truncate(end); err != nil {
-		l.reportError("giving back reserved space", err)
-		return
+}
+
+// releaseLocked gives back what is reserved beyond the end of the segment, all of which
+// is in the file. If it may go on some day, the room for deletions is kept.
+func (l *log) releaseLocked(s *segment, keep bool) {
+	end, most := s.end.Load(), int64(0)
+	if keep {
+		most = roomKept
 	}
-	s.room = end
-	if keep > 0 && s.file.Allocate(end, keep) == nil {
-		s.room = end + keep
+	if s.room > end+most && !l.noReserve {
+		if err := s.file.Truncate(end); err != nil {
+			l.reportError("giving back reserved space", err)
+			return
+		}
+		s.room = end
+	}
+	if keep {
+		l.keepLocked(s)
 	}
 }

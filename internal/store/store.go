@@ -47,9 +47,12 @@ type Options struct {
 
 const (
 	defaultSyncInterval = time.Second
-	defaultSegmentBytes = 64 << 20
 	lockName            = "LOCK"
 )
+
+// DefaultSegmentBytes is the nominal size of a segment where Options do not say. It is a variable
+// for the sake of tests that stand outside.
+var DefaultSegmentBytes int64 = 64 << 20
 
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
@@ -127,13 +130,13 @@ func (o Options) withDefaults() Options {
 		o.SyncInterval = defaultSyncInterval
 	}
 	if o.SegmentBytes <= 0 {
-		o.SegmentBytes = defaultSegmentBytes
+		o.SegmentBytes = DefaultSegmentBytes
 	}
 	if o.MaxMemory <= 0 {
 		o.MaxMemory = sysmem.Total() / 4
 	}
 	if o.RingBytes == 0 {
-		o.RingBytes = defaultRingBytes
+		o.RingBytes = DefaultRingBytes
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
@@ -283,7 +286,7 @@ func (l *log) finish() error {
 	err := l.drainTail()
 	if err == nil {
 		l.mu.Lock()
-		l.releaseLocked(l.tail, roomKept)
+		l.releaseLocked(l.tail, true)
 		l.mu.Unlock()
 		err = l.syncTo(l.last())
 	}

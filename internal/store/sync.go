@@ -101,6 +101,9 @@ func (l *log) syncSegments() (position, error) {
 		}
 	}
 	for _, s := range todo {
+		if err := uncut(s, s.drained.Load()); err != nil {
+			return position{}, err
+		}
 		if err := s.file.Sync(); err != nil {
 			return position{}, fmt.Errorf("sync of %s: %w", s.path, err)
 		}

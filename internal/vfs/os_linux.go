@@ -22,8 +22,13 @@ func syncFile(f *os.File) error {
 }
 
 // allocate keeps the size, so that a reserved file reads as what was written and
-// has no tail of zeros.
+// has no tail of zeros. What the process may not write to is not reserved: with the size
+// kept, ext4 does not ask for the limit on it.
 func allocate(f *os.File, off, n int64) error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &limit); err == nil && uint64(off)+uint64(n) > limit.Cur {
+		return unix.EFBIG
+	}
 	err := onFD(f, unix.EINTR, func(fd uintptr) error {
 		return unix.Fallocate(int(fd), unix.FALLOC_FL_KEEP_SIZE, off, n)
 	})

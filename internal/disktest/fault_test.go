@@ -1,0 +1,122 @@
+//go:build linux
+
+package disktest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/copaldb/copal/internal/store"
+)
+
+// TestDeviceFails: the device has no room for what the file system has promised, so that writing back fails some time
+// after the write, which the kernel reports once and then forgets. From then on the store takes no writes, and
+// serves reads. What a later opening shows is what the device has: it is there after the cache is gone, too.
+func TestDeviceFails(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		for name, options := range map[string][]string{"journal": nil, "no journal": {"-O", "^has_journal"}} {
+			t.Run(name, func(t *testing.T) { deviceFails(t, options) })
+		}
+	})
+}
+
+func deviceFails(t *testing.T, options []string) {
+	room := mountTmpfs(t, 24)
+	i := newImage(t, filepath.Join(room, "image"), 96, options...)
+	dir := filepath.Join(i.dir, "db")
+	var reported []error
+	s, err := store.Open(dir, store.Options{OnError: func(err error) { reported = append(reported, err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	n, durable := 0, 0
+	const size = 2000
+	write := func(count int) error {
+		for end := n + count; n < end; n++ {
+			if err := s.Set(nil, fmt.Append(nil, n), valueOf(n, size), 0, store.Process); err != nil {
+				return err
+			}
+		}
+		if err := s.FSyncAll(); err != nil {
+			return err
+		}
+		durable = n
+		return nil
+	}
+	if err := write(300); err != nil {
+		t.Fatal(err)
+	}
+	ballast := filepath.Join(room, "ballast")
+	takeAll(t, ballast)
+	for err == nil && n < 50_000 {
+		err = write(500)
+	}
+	if !errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrNoSpace) {
+		t.Fatalf("write %d and sync with a device that fails: %v", n, err)
+	}
+	holds(t, s, n, func(int) int { return size })
+	for range 2 {
+		if err := s.Set(nil, []byte("x"), nil, 0, store.Process); !errors.Is(err, store.ErrReadOnly) {
+			t.Error("Set after a failed sync: ", err)
+		}
+		if err := s.Set(nil, []byte("x"), nil, 0, store.Power); !errors.Is(err, store.ErrReadOnly) {
+			t.Error("Set that is to be durable after a failed sync: ", err)
+		}
+		if err := s.FSyncAll(); !errors.Is(err, store.ErrReadOnly) {
+			t.Error("FSyncAll after a failed sync: ", err)
+		}
+	}
+	if err := s.Close(); !errors.Is(err, store.ErrReadOnly) {
+		t.Error("Close after a failed sync: ", err)
+	}
+	if len(reported) == 0 {
+		t.Error("nothing was reported")
+	}
+
+	// On the device that still fails, of which the kernel tells but once, and on the one that works again.
+	shown := []int{entriesOf(t, dir, n, size), entriesOf(t, dir, n, size)}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	shown = append(shown, entriesOf(t, dir, n, size), entriesOf(t, dir, n, size))
+	i.again(t)
+	there := entriesOf(t, dir, n, size)
+	if there < 0 && len(options) > 0 {
+		return // such a file system is in pieces now, and says so
+	}
+	if there < 0 {
+		t.Fatal("the store does not open on the device that works again")
+	}
+	t.Logf("%d written, %d of them durable; the openings before the cache was gone showed %d, the one after it %d (%v)", n, durable, shown, there, err)
+	if there < durable {
+		t.Errorf("%d were acknowledged as durable, %d are there", durable, there)
+	}
+	if most := slices.Max(shown); there < most {
+		t.Errorf("%d were shown to be durable, %d are there", most, there)
+	}
+}
+
+// entriesOf opens the store, and returns how many of its keys from 0 on have their value; the rest has none. It is
+// negative when the store does not open.
+func entriesOf(t *testing.T, dir string, n, size int) int {
+	t.Helper()
+	s, err := store.Open(dir, store.Options{})
+	if err != nil {
+		t.Log("opening: ", err)
+		return -1
+	}
+	defer s.Close()
+	count := int(s.Stats().Keys)
+	holds(t, s, n, func(key int) int {
+		if key < count {
+			return size
+		}
+		return -1
+	})
+	return count
+}
