@@ -31,6 +31,13 @@ func idleLines(s scale) []line {
 				return nil, err
 			}
 			keys, order := makeKeys(few), shuffled(few, s.mixOps)
+			// The first write of a map in the life of a log begins a segment, and tells it of map and type.
+			if err := m.Set(keys[0], personOf(0, 1)); err == nil {
+				err = m.Sync()
+			}
+			if err != nil {
+				return nil, err
+			}
 			return []side{{"copal", func(int) (figures, error) { return growth(e, asyncMap[person]{m}, keys, order) }}}, nil
 		},
 	}}
