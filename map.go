@@ -236,7 +236,8 @@ func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, store.Asyn
 // SetInMemory puts v in the place of the entry's value until the next write to the key of any other kind, or
 // until Close: Get, Load, All and Update of this map show it, and nothing else does. It
 // is for what can be computed again, such as fields that are not stored. The log is not
-// touched; v is kept as it is, shared with those who read it, and not given up for lack of memory.
+// touched, but for a SetAsync of the key that it has yet to learn of; v is kept as it is, shared with those who read or
+// update it, and not given up for lack of memory. A read-only store refuses it, as any write.
 func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, store.Memory) }
 
 func (m *Map[K, V]) set(key K, v V, d store.Durability) error {
@@ -267,6 +268,7 @@ func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 			}
 		}
 	case w.Durability == store.Async && m.values.never:
+		w.Later = true
 		_, err = m.values.schema() // which the log has to know by then
 	default:
 		w.Value, w.Schema, err = m.values.encode(buf, w.Key, &c.value)
@@ -275,7 +277,7 @@ func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 		c.value = *new(V) // the caller may change what it points to
 	}
 	w.Cost = m.cost(encoded + len(w.Value))
-	if w.Value == nil {
+	if w.Later || w.Durability == store.Memory && m.flat {
 		w.Cost += m.held(&c.value)
 	}
 	return err

@@ -91,7 +91,7 @@ func SyncInterval(d time.Duration) Option {
 // MaxMemory bounds the memory of the store: of the index, of the values that are kept decoded and
 // of those that are yet to be written. The index comes first, at about 16 bytes for a key; values get
 // what is left, and the least used go. Values of SetInMemory count and do not
-// go. The default, for which 0 stands, is a quarter of the memory of the machine, or of the control group that the
+// go; nor do asynchronous writes before they are written, which they are at once when there is no room. The default, for which 0 stands, is a quarter of the memory of the machine, or of the control group that the
 // process runs in. A small store needs no more than it holds; with little, reads come from the log.
 func MaxMemory(bytes int64) Option {
 	return storeOption(func(c *config) { c.maxMemory = bytes })

@@ -6,7 +6,7 @@ import "github.com/copaldb/copal/internal/store"
 // function returns, Value is stored, whether the entry existed or not, unless Delete
 // or Cancel was called.
 type Update[V any] struct {
-	Value  V    // the value there is, the function's own; the zero V when there is none
+	Value  V    // the value there is, the function's own unless SetInMemory has put it there; the zero V when there is none
 	Exists bool // whether there is one
 
 	decision decision

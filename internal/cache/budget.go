@@ -13,6 +13,9 @@ type Budget struct {
 // SetLimit changes the limit, in bytes. What is over it goes with the next writes and reads.
 func (b *Budget) SetLimit(bytes int64) { b.limit.Store(bytes) }
 
+// Leave takes bytes off the limit, for something else.
+func (b *Budget) Leave(bytes int64) { b.limit.Add(-bytes) }
+
 // Used is the memory of all cells in bytes, those included that cannot be evicted.
 func (b *Budget) Used() int64 { return b.used.Load() }
 

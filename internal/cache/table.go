@@ -245,16 +245,18 @@ func (t *Table) grow(s *shard, old *array) *array {
 	return a
 }
 
-// note keeps the list of the dirty cells, and counts.
+// note keeps the list of the dirty cells, and counts: what comes before what goes, so that Special is
+// never zero while there is one.
 func (t *Table) note(s *shard, old, now *Cell) {
 	had, has := old != nil && old.Dirty, now != nil && now.Dirty
-	if hadMemory, hasMemory := old != nil && old.Memory, now != nil && now.Memory; hadMemory != hasMemory {
-		if hasMemory {
-			t.memory.Add(1)
-		} else {
+	if now != nil && now.Memory {
+		t.memory.Add(1)
+	}
+	defer func() {
+		if old != nil && old.Memory {
 			t.memory.Add(-1)
 		}
-	}
+	}()
 	switch {
 	case had && has:
 		t.budget.takeEncoded(s.dirty[old.place].Encoded, -1)

@@ -42,6 +42,7 @@ const SlotBytes = 12
 type Table struct {
 	shards [shards]shard
 	count  atomic.Int64
+	bytes  atomic.Int64 // of all slots
 }
 
 type shard struct {
@@ -116,11 +117,15 @@ func (t *Table) Insert(hash uint64, a Address) {
 	s := t.shard(hash)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := len(s.slots)
 	if s.used+1 > s.homes-s.homes/8 {
 		s.growLocked()
 	}
 	for !s.insertLocked(e) {
 		s.growLocked() // the entries at the end have pushed each other out
+	}
+	if n := len(s.slots) - before; n != 0 {
+		t.bytes.Add(int64(n) * SlotBytes)
 	}
 	s.used++
 	t.count.Add(1)
@@ -245,16 +250,7 @@ func (t *Table) Shard(dst []Address, n int) []Address {
 func (t *Table) Len() int { return int(t.count.Load()) }
 
 // Bytes is the memory that the slots take.
-func (t *Table) Bytes() int64 {
-	n := int64(0)
-	for i := range t.shards {
-		s := &t.shards[i]
-		s.mu.RLock()
-		n += int64(len(s.slots)) * SlotBytes
-		s.mu.RUnlock()
-	}
-	return n
-}
+func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
 // Close empties the table and gives its memory back.
 func (t *Table) Close() {
@@ -266,4 +262,5 @@ func (t *Table) Close() {
 		s.mu.Unlock()
 	}
 	t.count.Store(0)
+	t.bytes.Store(0)
 }

@@ -59,19 +59,36 @@ func (s *Store) Attach(t *Table, encode Encode) *Cells {
 // Detach writes what is dirty to the log and takes the cells away. After an error, they
 // are gone nevertheless, and so is what was not written.
 func (s *Store) Detach(c *Cells) error {
-	var errs []error
+	var last lastFlush
 	for n := range cache.Shards {
 		mu := &s.keys[n]
 		mu.Lock()
 		if !s.closed { // else Close has done it
-			errs = append(errs, s.flushLocked(c, n))
-			c.table.Close(n)
+			last.shard(s, c, n)
 		}
 		mu.Unlock()
 	}
 	c.owner.cells.CompareAndSwap(c, nil)
 	s.forget(c)
-	return errors.Join(errs...)
+	return errors.Join(last.errs...)
+}
+
+// lastFlush writes what is dirty, and then takes it away: shard by shard, until the log takes no more.
+type lastFlush struct {
+	errs    []error
+	refused bool
+}
+
+// shard does one, whose lock the caller holds.
+func (f *lastFlush) shard(s *Store, c *Cells, n int) {
+	if !f.refused {
+		if err := s.flushLocked(c, n); err != nil {
+			f.errs = append(f.errs, err)
+			var lost *lostError
+			f.refused = !errors.As(err, &lost)
+		}
+	}
+	c.table.Close(n)
 }
 
 func (s *Store) forget(c *Cells) {
@@ -107,7 +124,7 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 	now.refer(w.Cell)
 	now.setKey(w)
 	now.swap(w.Cell)
-	if w.Value != nil {
+	if !w.Delete && !w.Later {
 		now.cells.table.Encode(now.hash, w.Cell, &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema})
 	}
 	s.log.touched()
@@ -177,10 +194,31 @@ func (s *Store) flushLocked(c *Cells, shard int) error {
 		if err := s.writeLocked(c, batch[:n]); err != nil {
 			errs = append(errs, err)
 			if lost := (*lostError)(nil); !errors.As(err, &lost) {
-				return errors.Join(errs...)
+				return errors.Join(append(errs, s.flushDeletionsLocked(c, shard, err))...)
 			}
 		}
 	}
+}
+
+// flushDeletionsLocked writes the deletions of a shard when there is no room for all of it: for them a little is kept.
+func (s *Store) flushDeletionsLocked(c *Cells, shard int, reason error) error {
+	if !errors.Is(reason, ErrNoSpace) {
+		return nil
+	}
+	var gone []cache.Dirty
+	for _, d := range c.table.DirtyIn(shard) {
+		if d.Cell.Absent {
+			gone = append(gone, d)
+		}
+	}
+	for len(gone) > 0 {
+		n := min(len(gone), flushBatch)
+		if err := s.writeLocked(c, gone[:n]); err != nil {
+			return nil // the reason is told already
+		}
+		gone = gone[n:]
+	}
+	return nil
 }
 
 // arenas hold records on their way to the log.
@@ -205,7 +243,7 @@ func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 		var list [flushBatch]*pending
 		n := 0
 		*arena = (*arena)[:0]
-		for n < len(cells) && (n == 0 || len(*arena) < flushBytes) {
+		for n < min(len(cells), flushBatch) && (n == 0 || len(*arena) < flushBytes) {
 			if err := s.recordOf(&recs[n], c, cells[n], arena); err != nil {
 				return err
 			}
@@ -296,7 +334,6 @@ func (s *Store) flush(c *Cells) error {
 // flushPeriodically is Flush for the log's keeper. It reports whether to try again after
 // the next interval; the reason is told once.
 func (s *Store) flushPeriodically() (again bool) {
-	s.setBudget()
 	err := s.Flush(nil)
 	switch {
 	case err == nil || errors.Is(err, ErrClosed):
@@ -307,19 +344,6 @@ func (s *Store) flushPeriodically() (again bool) {
 		s.log.reportError("writing what was set asynchronously", err)
 	}
 	return true
-}
-
-// setBudget leaves to the cells what the index does not take of MaxMemory.
-func (s *Store) setBudget() {
-	s.life.RLock()
-	defer s.life.RUnlock()
-	taken := int64(0)
-	for _, sp := range s.spaces {
-		for _, t := range append(sp.tables(), sp.elements) {
-			taken += t.index.Bytes()
-		}
-	}
-	s.budget.SetLimit(max(s.opts.MaxMemory-taken, 0))
 }
 
 // relieve brings the memory of the cells back within the budget, as far as they can be

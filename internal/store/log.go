@@ -296,16 +296,16 @@ func (l *log) writeLocked(recs []*pending) error {
 	return nil
 }
 
-// deletes reports whether one of the records is a deletion.
+// deletes reports whether the records are deletions, which may use the room that is kept for them.
 func deletes(recs []*pending) bool {
-	return slices.ContainsFunc(recs, func(p *pending) bool { return p.Op == record.Delete })
+	return !slices.ContainsFunc(recs, func(p *pending) bool { return p.Op != record.Delete })
 }
 
 // putLocked puts l.buf behind end: into the ring, or into the file where there is no ring
 // and when it is so long that the copy is not worth it.
 func (l *log) putLocked(t *segment, end int64) error {
 	n := int64(len(l.buf))
-	if r := l.ring; r != nil && n <= r.size/4 {
+	if r := l.ring; r != nil && n <= r.longest() {
 		if t.drained.Load() < r.needs(end, n) {
 			if err := l.drain(t); err != nil {
 				return err

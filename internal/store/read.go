@@ -42,7 +42,7 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 	var e entry
 	a, err := s.logged(&e, t, key, *buf)
 	if err != nil {
-		return Entry{}, err
+		return s.unwritten(t, key, err)
 	}
 	if e.Large == 0 && len(e.value) <= len(*buf) {
 		e.value = append(make([]byte, 0, len(e.value)), e.value...) // it may stand in buf
@@ -70,6 +70,31 @@ func (s *Store) logged(e *entry, t *Table, key, buf []byte) (a Address, err erro
 		err = ErrNotFound
 	}
 	return a, err
+}
+
+// unwritten is the entry as the log is to have it, when that was not possible: a full disk or a failed
+// log is no reason not to read. Without one it returns the reason.
+func (s *Store) unwritten(t *Table, key []byte, reason error) (Entry, error) {
+	c := t.cells.Load()
+	if c == nil || reason == ErrNotFound || s.closed {
+		return Entry{}, reason
+	}
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	cell := c.table.Find(hash, view(key[t.prefix:]))
+	switch {
+	case cell == nil || !cell.Dirty:
+		return Entry{}, reason
+	case cell.Absent:
+		return Entry{}, ErrNotFound
+	}
+	if e := c.table.Encoded(hash, cell); e != nil {
+		return Entry{Value: append([]byte{}, e.Value...), Schema: e.Schema}, nil
+	}
+	value, schema, err := c.encode([]byte{}, cell)
+	return Entry{Value: value, Schema: schema}, err
 }
 
 // settle sees to it that the log has what memory has for it. It returns the address of the
@@ -134,6 +159,9 @@ func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at Address
 	if err := s.stateLocked(&now, c.owner, hash, key); err != nil {
 		return Entry{}, 0, err
 	}
+	if now.cells != c { // the map was closed, and the cells that are there now have values of another type
+		return Entry{}, 0, ErrClosed
+	}
 	switch cell := now.cell; {
 	case !now.exists():
 		return Entry{}, 0, ErrNotFound
@@ -178,8 +206,15 @@ func (s *Store) Has(t *Table, key []byte) (bool, error) {
 	}
 	hash := t.hash(key)
 	if c := t.cells.Load(); c != nil {
-		if a, known, err := s.settle(c, hash, key); known || err != nil {
-			return a != 0, err
+		a, known, err := s.settle(c, hash, key)
+		if err != nil {
+			if _, err = s.unwritten(t, key, err); err == ErrNotFound {
+				return false, nil
+			}
+			return err == nil, err
+		}
+		if known {
+			return a != 0, nil
 		}
 	}
 	h, err := t.find(hash, key)
@@ -321,7 +356,11 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 	}
 	now, known := Address(0), false
 	if c := t.cells.Load(); c != nil {
-		now, known, err = s.settle(c, hash, key)
+		if now, known, err = s.settle(c, hash, key); err != nil {
+			item = Item{Key: key}
+			item.Entry, item.Err = s.unwritten(t, key, err)
+			return item, item.Err != ErrNotFound
+		}
 	}
 	if !known && err == nil {
 		var h hit

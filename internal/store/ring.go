@@ -146,9 +146,15 @@ func (r *ring) intact() error {
 	return nil
 }
 
-// needs is how far a segment must have been drained before n bytes at off may be stored: a
-// block is taken as a whole.
-func (r *ring) needs(off, n int64) int64 { return ((off+n-1)/r.block - (ringBlocks - 1)) * r.block }
+// needs is how far a segment that ends at off must have been drained before n more bytes may be stored. A
+// block is taken as a whole; and a drain may end within a record, of which the file has only a part
+// then: the rest of the longest one has to be there, too, or neither the file nor the ring would have it whole.
+func (r *ring) needs(off, n int64) int64 {
+	return min(((off+n-1)/r.block-(ringBlocks-1))*r.block+r.longest(), off)
+}
+
+// longest is the length of the longest record that goes into the ring.
+func (r *ring) longest() int64 { return r.size / 4 }
 
 // populate prepares the blocks for n bytes at off.
 func (r *ring) populate(off, n int64) error {

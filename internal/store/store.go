@@ -155,6 +155,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.reports.idle = sync.NewCond(&s.reports.mu)
 	s.interval.Store(int64(opts.SyncInterval))
 	s.updates.init()
+	s.budget.SetLimit(opts.MaxMemory)
 	s.attached.Store(new([]*Cells))
 	s.space(0)
 	s.log = &log{
@@ -178,7 +179,6 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	if err := s.recover(); err != nil {
 		return nil, err
 	}
-	s.setBudget()
 	if !opts.ReadOnly && !opts.Inline {
 		s.stop = make(chan struct{})
 		s.goroutines.Add(2)
@@ -244,14 +244,13 @@ func (s *Store) close() error {
 		return nil
 	}
 	s.closed = true
-	var errs []error
+	var last lastFlush
 	for _, c := range *s.attached.Load() {
 		for n := range cache.Shards {
-			errs = append(errs, s.flushLocked(c, n))
-			c.table.Close(n)
+			last.shard(s, c, n)
 		}
 	}
-	return errors.Join(append(errs, s.log.finish(), s.release())...)
+	return errors.Join(append(last.errs, s.log.finish(), s.release())...)
 }
 
 // stopKeeper returns when the goroutines of the log have ended.

@@ -19,6 +19,7 @@ type Table struct {
 	index  index.Table
 
 	schemas liveSchemas
+	taken   atomic.Int64 // memory of the index that is taken off the budget of the cells
 
 	cells    atomic.Pointer[Cells] // of the map that is open, or nil
 	declared atomic.Bool           // a system record in the log says that this map exists
@@ -147,6 +148,9 @@ func (t *Table) place(hash uint64, old hit, now *hit, later bool) {
 	case old.address == 0:
 		t.index.Insert(hash, now.address)
 		t.schemas.add(now.schema, 1)
+		if n := t.index.Bytes(); n != t.taken.Load() {
+			t.store.budget.Leave(n - t.taken.Swap(n))
+		}
 	case later:
 		now.stale = old.indexed()
 		t.schemas.replace(old.schema, now.schema)

@@ -31,7 +31,8 @@ var ErrNested = errors.New("copal: a write to the key that is being updated")
 // Found is what an update finds under a key.
 type Found struct {
 	Exists bool
-	Entry  // as it is stored, or the cell that has the value; the bytes are not the caller's
+	logged bool // whether the log has an entry, which memory may hide
+	Entry       // as it is stored, or the cell that has the value; the bytes are not the caller's
 }
 
 // Decide is the function of an update. It fills in the write, but for its key, or leaves it: then
@@ -98,14 +99,24 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !write || w.Delete && !found.Exists {
-		return s.log.last(), s.log.failure() // what was seen is to be as durable as what is written
+	if !write || w.Delete && !found.Exists && !found.logged {
+		return s.seen(u, &v) // which is to be as durable as what is written
 	}
 	if err := checkValue(w.Value); err != nil {
 		return 0, err
 	}
 	seq, _, err := s.commit(u.table, &w)
 	return seq, err
+}
+
+// seen ends an update that writes nothing.
+func (s *Store) seen(u *updating, v *version) (uint64, error) {
+	if v.special != nil && u.cells != nil && (u.durability == Process || u.durability == Power) {
+		if _, _, err := s.settle(u.cells, u.table.hash(u.key), u.key); err != nil {
+			return 0, err
+		}
+	}
+	return s.log.last(), s.log.failure()
 }
 
 // version tells the states of an entry apart: by the record that it has in the log, and, while memory
@@ -138,10 +149,11 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	if err != nil {
 		return Found{}, v, err
 	}
-	found := Found{Exists: now.address != 0}
+	found := Found{Exists: now.address != 0, logged: now.address != 0}
 	switch c := now.cell; {
 	case c != nil && c.Absent:
-		return Found{}, v, nil
+		found.Exists = false
+		return found, v, nil
 	case c != nil && c.Holds && (u.own || c.Memory):
 		return Found{Exists: true, Entry: Entry{Cell: c}}, v, nil
 	case now.encoded != nil:

@@ -27,8 +27,9 @@ const (
 type Write struct {
 	Key    []byte
 	Delete bool
-	Value  []byte // encoded; nil together with a Cell that holds the value, when it is to be encoded later
+	Value  []byte // encoded
 	Schema uint64 // a number from SchemaNumber, or 0 for raw bytes
+	Later  bool   // the value is in the Cell, and is encoded when it is written to the log; of Async alone
 	Durability
 
 	// Cells are those of the open map that writes, or nil. Cell is what they are to have of the
@@ -146,7 +147,7 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 	if s.closed {
 		return false, ErrClosed
 	}
-	if w.Durability == Async && s.budget.Over() {
+	if w.Durability == Async && !w.Delete && s.budget.Over() {
 		if err := s.makeRoomLocked(t, hash); err != nil {
 			return false, err
 		}
