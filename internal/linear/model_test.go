@@ -76,10 +76,7 @@ func step(e entry, in input, out output) (bool, entry) {
 		return out.existed == (e.shown() != 0), entry{}
 	case rawDel:
 		return out.existed == (e.logged != 0), entry{}
-	case remove:
-		if e.shown() == 0 { // then nothing is written, and what is hidden stays so
-			return out.found == 0, e
-		}
+	case remove: // of what memory hides, too, as del does
 		return out.found == e.shown(), entry{}
 	case setMemory:
 		return true, entry{e.logged, in.wrote, true}
