@@ -60,7 +60,7 @@ func TestReadOfACellThatHoldsTheValue(t *testing.T) {
 		key := []byte("m:k")
 		mustSet(t, s, string(key), "before")
 		cell := &cache.Cell{Holds: true}
-		if _, err := s.Write(c.owner, &Write{Key: key, Cells: c, Durability: d, Cell: cell, Cost: 100}); err != nil {
+		if _, err := s.Write(c.owner, &Write{Key: key, Cells: c, Later: d == Async, Durability: d, Cell: cell, Cost: 100}); err != nil {
 			t.Fatal(err)
 		}
 		var e Entry
