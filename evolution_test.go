@@ -270,7 +270,7 @@ func evolutions() []evolution {
 		field[int]("", uint(7), of("JB", 7), of("G", refusedAt(".V"))),
 		field[int64]("", uint64(1<<63), of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
 		field[float64]("", 5, of("JB", 5.0), of("G", refusedAt(".V"))),
-		field[float64]("", 1<<53+1, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[float64]("", int64(1<<53+1), of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
 		field[int]("", 5.0, of("JB", 5), of("G", refusedAt(".V"))),
 		field[int]("", 5.5, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
 		field[float64]("", float32(1.5), of("JB", 1.5), of("G", 1.5, refusedAt(".V"))),

@@ -31,7 +31,6 @@ func (k kind) String() string {
 func (k kind) sets() bool    { return k <= updateAsync }
 func (k kind) removes() bool { return k >= remove && k <= removeAsync }
 func (k kind) syncs() bool   { return k == syncMap || k == syncAll }
-func (k kind) fsync() bool   { return k == setFSync || k == removeFSync }
 func (k kind) async() bool   { return k == setAsync || k == updateAsync || k == removeAsync }
 
 // onShelf is the kind where the shelf has no such: what is no map knows but Set, Delete and FSyncAll.
