@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -115,6 +116,9 @@ func bothDisks(t *testing.T, megabytes int, test func(t *testing.T, dir string))
 func bothWays(t *testing.T, test func(t *testing.T)) {
 	for _, way := range []struct{ name, noMap string }{{"ring", "0"}, {"pwrite", "1"}} {
 		t.Run(way.name, func(t *testing.T) {
+			if way.name == "ring" && strconv.IntSize == 32 {
+				t.Skip("there is no ring: no file is mapped into 32 bits")
+			}
 			t.Setenv("COPAL_NO_MMAP", way.noMap)
 			test(t)
 		})
