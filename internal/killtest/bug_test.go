@@ -29,6 +29,8 @@ const (
 	otherRing  bug = "the ring was used again before it was drained"
 )
 
+func (b bug) ofTheRing() bool { return b == lostRing || b == otherRing }
+
 // ofTheLog reports whether the bug is in what the process leaves, not in what it does.
 // Such a one may also show when the store is opened or checked.
 func (b bug) ofTheLog() bool { return slices.Contains(logBugs, b) }

@@ -255,6 +255,7 @@ func (f *lostRingPageFile) Evict() error {
 // TestRingThatWasNotWritten: the log was synced up to its end, and of the ring, where the
 // rest stands, the disk has the second page only. That is no damage, at no opening.
 func TestRingThatWasNotWritten(t *testing.T) {
+	needsRing(t)
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.RingBytes = 64 << 10 })
 	mustSet(t, s, "a", "1")

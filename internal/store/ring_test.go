@@ -196,6 +196,7 @@ func followers(t *testing.T) {
 // TestRingIsMended: the first append after a crash writes to the segment what was in the ring
 // alone; where there is no room for that, it is refused, and all can be read.
 func TestRingIsMended(t *testing.T) {
+	needsRing(t)
 	mem := vfs.NewMem()
 	disk := newSmallDisk(mem, 1000)
 	s := mustOpen(t, disk)
@@ -301,6 +302,7 @@ func smallDiskFills(t *testing.T) {
 // TestDrainFails: the records stay readable and are there when the store is opened again; no
 // further write is taken, and the failed one is not tried again.
 func TestDrainFails(t *testing.T) {
+	needsRing(t)
 	for _, err := range []error{syscall.EIO, vfs.ErrNoSpace} {
 		fault := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 2, Err: err, Short: true}
 		mem := vfs.NewMem()
@@ -335,6 +337,7 @@ func TestDrainFails(t *testing.T) {
 
 // TestStoreFails: a fault of the mapped memory is an error, and final.
 func TestStoreFails(t *testing.T) {
+	needsRing(t)
 	fault := vfs.Fault{Kinds: vfs.OpStore, N: 3, Err: syscall.EIO}
 	mem := vfs.NewMem()
 	s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.RingBytes = 64 << 10 })
@@ -439,6 +442,7 @@ func TestRingTruncated(t *testing.T) {
 // TestRecordsFlippedInTheRing: what is not in the file yet is damaged in the ring, and a
 // later record is not. That is damage, and said to be in the ring.
 func TestRecordsFlippedInTheRing(t *testing.T) {
+	needsRing(t)
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	for i := range 5 {
@@ -464,6 +468,7 @@ func TestRecordsFlippedInTheRing(t *testing.T) {
 
 // TestNewerRing: the ring of a newer version is not taken for damage, nor passed over.
 func TestNewerRing(t *testing.T) {
+	needsRing(t)
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	mustSet(t, s, "a", "1")

@@ -43,6 +43,14 @@ func bothWays(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
+// needsRing skips a test that is about the ring where there is none.
+func needsRing(t *testing.T) {
+	t.Helper()
+	if os.Getenv("COPAL_NO_MMAP") == "1" {
+		t.Skip("there is no ring: COPAL_NO_MMAP=1")
+	}
+}
+
 func mustClose(t testing.TB, s *Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
