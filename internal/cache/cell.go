@@ -21,6 +21,8 @@ type Cell struct {
 	cost  uint32 // memory in bytes
 	place uint32 // of a dirty cell, in the shard's list
 
+	Expiry uint64 // Unix milliseconds from which on the entry has expired, 0 for never
+
 	// From here on what a reader looks at, next to the value.
 
 	key  string

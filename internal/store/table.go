@@ -56,15 +56,17 @@ type hit struct {
 	bytes   int64 // what the entry takes in the log
 	schema  uint64
 	stale   Address // what the index has in the place of address, or 0
+	expiry  uint64  // Unix milliseconds from which on the entry has expired, 0 for never
+	seq     uint64  // of the record; 0 when a cell told of it
 }
 
 func (s *Store) hitOf(a Address, h *record.Head) hit {
-	return hit{address: a, bytes: s.weight(h), schema: h.Schema}
+	return hit{address: a, bytes: s.weight(h), schema: h.Schema, expiry: h.Expiry, seq: h.Seq}
 }
 
 // hitOfCell is the record of which a cell knows.
 func hitOfCell(c *cache.Cell) hit {
-	return hit{c.Address, int64(c.Weight), uint64(c.Schema), c.Stale}
+	return hit{address: c.Address, bytes: int64(c.Weight), schema: uint64(c.Schema), stale: c.Stale, expiry: c.Expiry}
 }
 
 // indexed is the address that the index has.
@@ -77,7 +79,7 @@ func (h *hit) indexed() Address {
 
 // refer makes c know of the record.
 func (h *hit) refer(c *cache.Cell) {
-	c.Address, c.Weight, c.Schema, c.Stale = h.address, uint32(h.bytes), uint32(h.schema), h.stale
+	c.Address, c.Weight, c.Schema, c.Stale, c.Expiry = h.address, uint32(h.bytes), uint32(h.schema), h.stale, h.expiry
 }
 
 // find looks for the entry of key in the index.
