@@ -6,7 +6,6 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // cell is a value of a map in memory. The store knows its head alone.
@@ -55,7 +54,7 @@ func (m *Map[K, V]) find(key K) *cell[V] {
 	if !ok {
 		return nil
 	}
-	return m.findOwn(store.Hash(own), own)
+	return m.findOwn(m.cells.Hash(own), own)
 }
 
 func (m *Map[K, V]) findOwn(hash uint64, own string) *cell[V] {

@@ -160,7 +160,7 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 		return v, err
 	}
 	own := unsafe.String(unsafe.SliceData(buf.key), len(buf.key))[len(m.prefix):]
-	hash := store.Hash(own)
+	hash := m.cells.Hash(own)
 	if c := m.findOwn(hash, own); c != nil && (shared || m.flat || c.Memory) {
 		return c.value, nil
 	}

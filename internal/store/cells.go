@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keyhash"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -30,6 +31,7 @@ import (
 // Cells are the values in memory of one open map.
 type Cells struct {
 	owner  *Table
+	seed   keyhash.Seed
 	table  *cache.Table
 	budget *cache.Budget
 	encode Encode
@@ -39,14 +41,17 @@ type Cells struct {
 type Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
 
 // settle tells the index where the record of a cell is.
-func (t *Table) settle(c *cache.Cell) { t.index.Replace(Hash(c.Key()), c.Stale, c.Address) }
+func (t *Table) settle(c *cache.Cell) { t.index.Replace(t.store.Hash(c.Key()), c.Stale, c.Address) }
 
 // Find returns what memory knows of a key: its cell, or nil. It takes no lock.
 func (c *Cells) Find(hash uint64, own string) *cache.Cell { return c.table.Find(hash, own) }
 
+// Hash is that of Store.
+func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
+
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, encode Encode) *Cells {
-	c := &Cells{owner: t, table: cache.New(&s.budget, Hash, t.settle), budget: &s.budget, encode: encode}
+	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, encode: encode}
 	t.cells.Store(c)
 	s.cellsMu.Lock()
 	defer s.cellsMu.Unlock()
@@ -281,7 +286,7 @@ func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) err
 			err = checkValue(p.value)
 		}
 		if err != nil {
-			c.table.Drop(Hash(cell.Key()), cell) // it can be written neither now nor later
+			c.table.Drop(s.Hash(cell.Key()), cell) // it can be written neither now nor later
 			return &lostError{err}
 		}
 	}
@@ -291,7 +296,7 @@ func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) err
 
 // written enters in the index what a dirty cell has become in the log, and makes the cell clean.
 func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
-	old, hash := hitOfCell(cell), Hash(cell.Key())
+	old, hash := hitOfCell(cell), s.Hash(cell.Key())
 	if cell.Absent {
 		c.owner.remove(hash, old)
 		c.table.Written(hash, cell, nil)

@@ -64,7 +64,7 @@ func TestReadOfACellThatHoldsTheValue(t *testing.T) {
 			t.Fatal(err)
 		}
 		var e Entry
-		if err := s.Read(&e, c, Hash("k"), key, nil); err != nil || e.Cell != cell {
+		if err := s.Read(&e, c, s.Hash("k"), key, nil); err != nil || e.Cell != cell {
 			t.Errorf("durability %d: Read = %+v, %v, want the cell", d, e, err)
 		}
 		if _, err := s.Delete(nil, key, Process); err != nil {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/keyhash"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -78,6 +79,7 @@ func (s *Store) recover() error {
 	}
 	r.sameCache = r.mark.sameCache(l.cacheID)
 	l.manifest, l.storeID = m, m.Store
+	s.seed = keyhash.New(m.Store)
 	r.next = m.Floor + 1
 	if err := r.orphans(); err != nil {
 		return err
@@ -119,6 +121,7 @@ func (r *recovery) withoutManifest() error {
 		l.orphans = append(l.orphans, id)
 	}
 	l.storeID = l.random()
+	r.store.seed = keyhash.New(l.storeID)
 	l.manifest = &manifest{Store: l.storeID, Created: uint64(l.clock.Now().UnixMilli())}
 	l.nextSeq = 1
 	return nil

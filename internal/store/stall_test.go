@@ -117,7 +117,7 @@ func TestReadCellOfAnotherMap(t *testing.T) {
 	if _, err := s.Write(second.owner, &Write{Key: key, Cells: second, Durability: Memory, Cell: cell, Cost: 100}); err != nil {
 		t.Fatal(err)
 	}
-	e, _, err := s.readCell(first, Hash("k"), key)
+	e, _, err := s.readCell(first, s.Hash("k"), key)
 	if e.Cell == cell {
 		t.Errorf("a read through the cells of the closed map got a cell of the new one (err %v)", err)
 	}
@@ -146,7 +146,7 @@ func TestReserveForDeletions(t *testing.T) {
 	// keys of one shard
 	var keys []string
 	for i := 0; len(keys) < 60; i++ {
-		if k := fmt.Sprint(i); Hash(k)%cache.Shards == 7 {
+		if k := fmt.Sprint(i); s.Hash(k)%cache.Shards == 7 {
 			keys = append(keys, k)
 		}
 	}

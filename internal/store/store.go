@@ -26,6 +26,7 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/keyhash"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/sysmem"
 	"github.com/copaldb/copal/internal/vfs"
@@ -57,6 +58,7 @@ var DefaultSegmentBytes int64 = 64 << 20
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
 	opts Options
+	seed keyhash.Seed // of the hashes of keys; set before there are any
 	log  *log
 	lock interface{ Close() error }
 

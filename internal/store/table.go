@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"hash/maphash"
 	"iter"
 	"sync/atomic"
 
@@ -42,13 +41,12 @@ func (t *Table) Len() int {
 	return max(n, 0) // the two change one after the other
 }
 
-var hashSeed = maphash.MakeSeed()
-
-// Hash is that of a key's own bytes, which is how tables and cells know it.
-func Hash(own string) uint64 { return maphash.String(hashSeed, own) }
+// Hash is that of a key's own bytes, which is how tables and cells know it. It is the same in every
+// process that opens the store.
+func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 
 // hash is Hash for the whole key.
-func (t *Table) hash(key []byte) uint64 { return maphash.Bytes(hashSeed, key[t.prefix:]) }
+func (t *Table) hash(key []byte) uint64 { return t.store.seed.Bytes(key[t.prefix:]) }
 
 // hit is an entry of a table whose key was compared. The zero hit is none.
 type hit struct {
