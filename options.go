@@ -88,7 +88,8 @@ func SyncInterval(d time.Duration) Option {
 	return storeOption(func(c *config) { c.syncInterval = d })
 }
 
-// MaxMemory bounds the memory of the store: of the index, of the values that are kept decoded and
+// MaxMemory bounds the memory of the store: of the index, of the newest end of the log (at most 4 MiB; a
+// sixteenth where there is less than 64 MiB, but not below 64 KiB), of the values that are kept decoded and
 // of those that are yet to be written. The index comes first, at about 16 bytes for a key; values get
 // what is left, and the least used go. Values of SetInMemory count and do not
 // go; nor do asynchronous writes before they are written, which they are at once when there is no room. The default, for which 0 stands, is a quarter of the memory of the machine, or of the control group that the

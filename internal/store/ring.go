@@ -65,6 +65,27 @@ const (
 // sake of tests that stand outside.
 var DefaultRingBytes int64 = 4 << 20
 
+// leastRingBytes is the size of the ring where there is little memory.
+const leastRingBytes = 64 << 10
+
+// ringFor is the size of the ring of a store that may use so much memory: not more than a sixteenth of
+// it, unless that is less than a ring must have.
+func ringFor(memory int64) int64 {
+	size := DefaultRingBytes
+	for size > memory/16 && size > leastRingBytes {
+		size /= 2
+	}
+	return size
+}
+
+// ringShare is what the ring takes of MaxMemory. Where it is the least that there is, it comes on top.
+func ringShare(o *Options) int64 {
+	if o.ReadOnly || o.RingBytes <= leastRingBytes || o.RingBytes > o.MaxMemory/4 {
+		return 0
+	}
+	return o.RingBytes
+}
+
 // errRingSize is the reason why a ring with another size than its header says is of no use.
 var errRingSize = errors.New("its length is not what its first line says")
 

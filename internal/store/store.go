@@ -41,7 +41,7 @@ type Options struct {
 	SyncInterval time.Duration // 1 s
 	SegmentBytes int64         // nominal size of a segment, 64 MiB
 	MaxMemory    int64         // bytes; a quarter of what there is
-	RingBytes    int64         // size of the mapped ring, 4 MiB; negative for none
+	RingBytes    int64         // size of the mapped ring, by default at most 4 MiB; negative for none
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
 }
@@ -138,7 +138,7 @@ func (o Options) withDefaults() Options {
 		o.MaxMemory = sysmem.Total() / 4
 	}
 	if o.RingBytes == 0 {
-		o.RingBytes = DefaultRingBytes
+		o.RingBytes = ringFor(o.MaxMemory)
 	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
@@ -157,7 +157,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.reports.idle = sync.NewCond(&s.reports.mu)
 	s.interval.Store(int64(opts.SyncInterval))
 	s.updates.init()
-	s.budget.SetLimit(opts.MaxMemory)
+	s.budget.SetLimit(opts.MaxMemory - ringShare(&opts))
 	s.attached.Store(new([]*Cells))
 	s.space(0)
 	s.log = &log{
