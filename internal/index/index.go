@@ -14,10 +14,19 @@
 //     whole table, and the memory is never much more than the entries need;
 //   - nothing is a pointer, and large arrays are not on the heap: the garbage
 //     collector neither looks at them nor counts them.
+//
+// Each entry counts under a number, that of the schema of its record, and a shard knows how many it has
+// of each. They change under the same lock, so a shard and its counts can be taken down together.
+//
+// The entries of a table may be elsewhere at first: see Defer. A shard is then brought in by the
+// first who asks for something in it, and the error is his when that fails. Nobody enters, replaces or removes what
+// he has not looked for, so those functions have none.
 package index
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -40,16 +49,30 @@ const SlotBytes = 12
 // Table is safe for concurrent use. Callers that look for an address and then
 // replace it hold a lock of their own for the key meanwhile. The zero Table is empty.
 type Table struct {
+	// Grown, if not nil, is told how many bytes more the slots take. It is set before the table is used.
+	Grown func(bytes int64)
+
 	shards [shards]shard
 	count  atomic.Int64
-	bytes  atomic.Int64 // of all slots
+	bytes  atomic.Int64              // of all slots
+	load   func(n int) (Part, error) // see Defer
 }
 
 type shard struct {
-	mu    sync.RWMutex
-	slots []slot // homes, and behind them room for the entries that are pushed out at the end
-	homes int
-	used  int
+	mu      sync.RWMutex
+	slots   []slot // homes, and behind them room for the entries that are pushed out at the end
+	homes   int
+	used    int
+	schemas []SchemaCount // in no order
+
+	loading  sync.Mutex // held by who brings in the entries
+	deferred bool       // they are elsewhere
+}
+
+// SchemaCount is the number of entries of one schema.
+type SchemaCount struct {
+	Schema  uint64
+	Entries int64
 }
 
 // slot is free when offset is zero.
@@ -79,13 +102,13 @@ func (s *slot) has(hash uint64) bool { return s.order == order(hash) && s.rest&0
 // Shards is the number of parts that Shard lists.
 const Shards = shards
 
-func (t *Table) shard(hash uint64) *shard { return &t.shards[hash>>(64-shardBits)] }
-
 // Find appends to dst the addresses entered under hash, and with some bad luck those
 // of other hashes.
-func (t *Table) Find(dst []Address, hash uint64) []Address {
-	s := t.shard(hash)
-	s.mu.RLock()
+func (t *Table) Find(dst []Address, hash uint64) ([]Address, error) {
+	s, err := t.reading(int(hash >> (64 - shardBits)))
+	if err != nil {
+		return dst, err
+	}
 	for i, n := s.first(order(hash)), len(s.slots); i < n; i++ {
 		e := &s.slots[i]
 		if e.offset == 0 || e.order != order(hash) {
@@ -96,7 +119,7 @@ func (t *Table) Find(dst []Address, hash uint64) []Address {
 		}
 	}
 	s.mu.RUnlock()
-	return dst
+	return dst, nil
 }
 
 // home is where an entry would stand if it were alone.
@@ -111,11 +134,10 @@ func (s *shard) first(order uint32) int {
 	return i
 }
 
-// Insert enters one more address under hash.
-func (t *Table) Insert(hash uint64, a Address) {
+// Insert enters one more address under hash, of a record of this schema.
+func (t *Table) Insert(hash uint64, a Address, schema uint64) {
 	e := newSlot(hash, a)
-	s := t.shard(hash)
-	s.mu.Lock()
+	s := t.writing(hash)
 	defer s.mu.Unlock()
 	before := len(s.slots)
 	if s.used+1 > s.homes-s.homes/8 {
@@ -124,11 +146,32 @@ func (t *Table) Insert(hash uint64, a Address) {
 	for !s.insertLocked(e) {
 		s.growLocked() // the entries at the end have pushed each other out
 	}
-	if n := len(s.slots) - before; n != 0 {
-		t.bytes.Add(int64(n) * SlotBytes)
-	}
+	t.grew(len(s.slots) - before)
 	s.used++
+	s.countLocked(schema, 1)
 	t.count.Add(1)
+}
+
+// grew counts n slots more.
+func (t *Table) grew(n int) {
+	if n == 0 {
+		return
+	}
+	t.bytes.Add(int64(n) * SlotBytes)
+	if t.Grown != nil {
+		t.Grown(int64(n) * SlotBytes)
+	}
+}
+
+// countLocked counts n more entries of a schema. A shard has few.
+func (s *shard) countLocked(schema uint64, n int64) {
+	for i := range s.schemas {
+		if s.schemas[i].Schema == schema {
+			s.schemas[i].Entries += n
+			return
+		}
+	}
+	s.schemas = append(s.schemas, SchemaCount{schema, n})
 }
 
 // insertLocked moves the entries behind the new one up by a slot. It reports false
@@ -149,16 +192,22 @@ func (s *shard) insertLocked(e slot) bool {
 
 // growLocked moves the entries to a larger array, in their order.
 func (s *shard) growLocked() {
-	old, homes := s.slots, s.homes
+	old := s.slots
+	s.homes += max(s.homes/8, 4)
+	s.growFromLocked(old)
+	release(old)
+}
+
+// growFromLocked makes an array of homes, or of as many more as are needed, and puts the entries there, in their order.
+func (s *shard) growFromLocked(entries []slot) {
 	for {
-		homes += max(homes/8, 4)
-		s.homes, s.slots = homes, allocate(homes+homes/32+8)
-		if s.fillLocked(old) {
-			break
+		s.slots = allocate(s.homes + s.homes/32 + 8)
+		if s.fillLocked(entries) {
+			return
 		}
 		release(s.slots)
+		s.homes += max(s.homes/8, 4)
 	}
-	release(old)
 }
 
 func (s *shard) fillLocked(entries []slot) bool {
@@ -177,23 +226,26 @@ func (s *shard) fillLocked(entries []slot) bool {
 	return true
 }
 
-// Replace puts address b in the place of a. It reports whether a was there.
-func (t *Table) Replace(hash uint64, a, b Address) bool {
+// Replace puts address b, of a record of schema to, in the place of a, of one of schema from. It
+// reports whether a was there.
+func (t *Table) Replace(hash uint64, a, b Address, from, to uint64) bool {
 	e := newSlot(hash, b)
-	s := t.shard(hash)
-	s.mu.Lock()
+	s := t.writing(hash)
 	defer s.mu.Unlock()
 	i, ok := s.findLocked(hash, a)
 	if ok {
 		s.slots[i] = e
+		if from != to {
+			s.countLocked(to, 1)
+			s.countLocked(from, -1)
+		}
 	}
 	return ok
 }
 
-// Remove takes address a out. It reports whether a was there.
-func (t *Table) Remove(hash uint64, a Address) bool {
-	s := t.shard(hash)
-	s.mu.Lock()
+// Remove takes address a out, of a record of this schema. It reports whether a was there.
+func (t *Table) Remove(hash uint64, a Address, schema uint64) bool {
+	s := t.writing(hash)
 	defer s.mu.Unlock()
 	i, ok := s.findLocked(hash, a)
 	if !ok {
@@ -206,17 +258,20 @@ func (t *Table) Remove(hash uint64, a Address) bool {
 	copy(s.slots[i:end-1], s.slots[i+1:end])
 	s.slots[end-1] = slot{}
 	s.used--
+	s.countLocked(schema, -1)
 	t.count.Add(-1)
 	return true
 }
 
 // Has reports whether address a was entered under hash.
-func (t *Table) Has(hash uint64, a Address) bool {
-	s := t.shard(hash)
-	s.mu.RLock()
+func (t *Table) Has(hash uint64, a Address) (bool, error) {
+	s, err := t.reading(int(hash >> (64 - shardBits)))
+	if err != nil {
+		return false, err
+	}
 	_, ok := s.findLocked(hash, a)
 	s.mu.RUnlock()
-	return ok
+	return ok, nil
 }
 
 func (s *shard) findLocked(hash uint64, a Address) (int, bool) {
@@ -234,16 +289,38 @@ func (s *shard) findLocked(hash uint64, a Address) (int, bool) {
 
 // Shard appends to dst all addresses of one part of the table, 0 ≤ n < Shards.
 // A hash stays in the same part for ever.
-func (t *Table) Shard(dst []Address, n int) []Address {
-	s := &t.shards[n]
-	s.mu.RLock()
+func (t *Table) Shard(dst []Address, n int) ([]Address, error) {
+	s, err := t.reading(n)
+	if err != nil {
+		return dst, err
+	}
 	defer s.mu.RUnlock()
 	for i := range s.slots {
 		if s.slots[i].offset != 0 {
 			dst = append(dst, s.slots[i].address())
 		}
 	}
-	return dst
+	return dst, nil
+}
+
+// Schemas counts the entries under each number, in ascending order. No shard is brought in for it.
+func (t *Table) Schemas() []SchemaCount {
+	sum := map[uint64]int64{}
+	for n := range t.shards {
+		s := &t.shards[n]
+		s.mu.RLock()
+		for _, c := range s.schemas {
+			sum[c.Schema] += c.Entries
+		}
+		s.mu.RUnlock()
+	}
+	var list []SchemaCount
+	for _, schema := range slices.Sorted(maps.Keys(sum)) {
+		if sum[schema] != 0 {
+			list = append(list, SchemaCount{schema, sum[schema]})
+		}
+	}
+	return list
 }
 
 // Len is the number of addresses.
@@ -258,7 +335,7 @@ func (t *Table) Close() {
 		s := &t.shards[i]
 		s.mu.Lock()
 		release(s.slots)
-		s.slots, s.homes, s.used = nil, 0, 0
+		s.slots, s.homes, s.used, s.schemas, s.deferred = nil, 0, 0, nil, false
 		s.mu.Unlock()
 	}
 	t.count.Store(0)

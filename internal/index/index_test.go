@@ -39,6 +39,15 @@ func (t *Table) check(tb testing.TB) {
 	}
 }
 
+func find(tb testing.TB, table *Table, hash uint64) []Address {
+	tb.Helper()
+	list, err := table.Find(nil, hash)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return list
+}
+
 // hashes returns n hashes of the given kind.
 func hashes(rng *rand.Rand, n int, kind string) []uint64 {
 	list := make([]uint64, n)
@@ -68,6 +77,7 @@ func compareWithMap(t *testing.T, kind string, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var table Table
 	want := map[uint64][]Address{}
+	schemas := map[Address]uint64{}
 	pool := hashes(rng, 400, kind)
 	next := func() Address { return Address(rng.Uint64N(MaxSegments)<<32 | 1 + rng.Uint64N(1<<32-1)) }
 	total := 0
@@ -76,20 +86,26 @@ func compareWithMap(t *testing.T, kind string, seed uint64) {
 		switch have := want[h]; {
 		case len(have) == 0 || rng.IntN(3) == 0 && len(have) < 3:
 			a := next()
-			table.Insert(h, a)
+			schema := rng.Uint64N(5)
+			table.Insert(h, a, schema)
+			schemas[a] = schema
 			want[h] = append(have, a)
 			total++
 		case rng.IntN(2) == 0:
 			i, a := rng.IntN(len(have)), next()
-			if !table.Replace(h, have[i], a) {
+			schema := rng.Uint64N(5)
+			if !table.Replace(h, have[i], a, schemas[have[i]], schema) {
 				t.Fatalf("%s, seed %d step %d: Replace(%x, %x) found nothing", kind, seed, step, h, have[i])
 			}
+			delete(schemas, have[i])
+			schemas[a] = schema
 			have[i] = a
 		default:
 			i := rng.IntN(len(have))
-			if !table.Remove(h, have[i]) {
+			if !table.Remove(h, have[i], schemas[have[i]]) {
 				t.Fatalf("%s, seed %d step %d: Remove(%x, %x) found nothing", kind, seed, step, h, have[i])
 			}
+			delete(schemas, have[i])
 			want[h] = slices.Delete(have, i, i+1)
 			total--
 		}
@@ -103,7 +119,7 @@ func compareWithMap(t *testing.T, kind string, seed uint64) {
 	table.check(t)
 	var all, wantAll []Address
 	for _, h := range pool {
-		got := table.Find(nil, h)
+		got := find(t, &table, h)
 		for _, a := range want[h] {
 			if !slices.Contains(got, a) {
 				t.Fatalf("%s, seed %d: Find(%x) = %x, without %x", kind, seed, h, got, a)
@@ -114,7 +130,10 @@ func compareWithMap(t *testing.T, kind string, seed uint64) {
 		}
 	}
 	for n := range Shards {
-		all = table.Shard(all, n)
+		var err error
+		if all, err = table.Shard(all, n); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, have := range want {
 		wantAll = append(wantAll, have...)
@@ -124,21 +143,35 @@ func compareWithMap(t *testing.T, kind string, seed uint64) {
 	if !slices.Equal(all, wantAll) {
 		t.Fatalf("%s, seed %d: the shards list %d addresses, want %d", kind, seed, len(all), len(wantAll))
 	}
-	if a := next(); table.Remove(pool[0], a) || table.Replace(pool[0], a, a) {
+	counts := map[uint64]int64{}
+	for _, schema := range schemas {
+		counts[schema]++
+	}
+	for _, c := range table.Schemas() {
+		if counts[c.Schema] != c.Entries {
+			t.Fatalf("%s, seed %d: %d entries of schema %d are counted, want %d", kind, seed, c.Entries, c.Schema, counts[c.Schema])
+		}
+		delete(counts, c.Schema)
+	}
+	if len(counts) > 0 {
+		t.Fatalf("%s, seed %d: schemas %v are not counted", kind, seed, counts)
+	}
+	checkDeferred(t, &table, pool)
+	if a := next(); table.Remove(pool[0], a, 0) || table.Replace(pool[0], a, a, 0, 1) {
 		t.Fatalf("%s, seed %d: an address that was never entered was found", kind, seed)
 	}
 	table.Close()
-	if table.Len() != 0 || table.Bytes() != 0 || table.Find(nil, pool[0]) != nil {
+	if table.Len() != 0 || table.Bytes() != 0 || find(t, &table, pool[0]) != nil {
 		t.Fatal("a closed table is not empty")
 	}
 }
 
 func TestEmptyTable(t *testing.T) {
 	var table Table
-	if got := table.Find(nil, 1); got != nil {
+	if got := find(t, &table, 1); got != nil {
 		t.Errorf("Find in an empty table = %v", got)
 	}
-	if table.Len() != 0 || table.Bytes() != 0 || table.Remove(1, 1) {
+	if table.Len() != 0 || table.Bytes() != 0 || table.Remove(1, 1, 0) {
 		t.Error("an empty table is not empty")
 	}
 }
@@ -151,7 +184,7 @@ func TestImpossibleAddress(t *testing.T) {
 					t.Errorf("address %x was entered", uint64(a))
 				}
 			}()
-			new(Table).Insert(1, a)
+			new(Table).Insert(1, a, 0)
 		}()
 	}
 }
@@ -162,7 +195,7 @@ func TestBytesPerKey(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	n, worst := 0, 0.0
 	for n < 1_000_000 {
-		table.Insert(rng.Uint64(), Address(n+1))
+		table.Insert(rng.Uint64(), Address(n+1), 0)
 		n++
 		if n >= 100_000 && n%1000 == 0 {
 			worst = max(worst, float64(table.Bytes())/float64(n))
@@ -181,7 +214,7 @@ func BenchmarkFind(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	keys := hashes(rng, 1_000_000, "random")
 	for i, h := range keys {
-		table.Insert(h, Address(i+1))
+		table.Insert(h, Address(i+1), 0)
 	}
 	var buf [4]Address
 	i := 0
@@ -198,7 +231,7 @@ func BenchmarkInsert(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		i++
-		table.Insert(rng.Uint64(), Address(i))
+		table.Insert(rng.Uint64(), Address(i), 0)
 	}
 	b.ReportMetric(float64(table.Bytes())/float64(i), "B/key")
 }

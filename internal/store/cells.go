@@ -41,7 +41,9 @@ type Cells struct {
 type Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
 
 // settle tells the index where the record of a cell is.
-func (t *Table) settle(c *cache.Cell) { t.index.Replace(t.store.Hash(c.Key()), c.Stale, c.Address) }
+func (t *Table) settle(c *cache.Cell) {
+	t.index.Replace(t.store.Hash(c.Key()), c.Stale, c.Address, uint64(c.Schema), uint64(c.Schema))
+}
 
 // Find returns what memory knows of a key: its cell, or nil. It takes no lock.
 func (c *Cells) Find(hash uint64, own string) *cache.Cell { return c.table.Find(hash, own) }
@@ -378,8 +380,7 @@ func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache
 	mu := s.lockOf(hash)
 	mu.Lock()
 	now.cell = c.table.Find(hash, now.own)
-	if now.cell != nil && (now.cell.Holds || now.cell.Dirty || now.cell.Memory || now.cell.Address != e.address) ||
-		now.cell == nil && !c.owner.index.Has(hash, e.address) {
+	if current := e.current(c, &now); !current {
 		mu.Unlock()
 		return
 	}
@@ -395,6 +396,15 @@ func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache
 	if s.budget.Over() {
 		s.relieve()
 	}
+}
+
+// current reports whether the entry that was read is still that of its key, and memory has nothing of it.
+func (e *Entry) current(c *Cells, now *state) bool {
+	if now.cell != nil {
+		return !(now.cell.Holds || now.cell.Dirty || now.cell.Memory || now.cell.Address != e.address)
+	}
+	has, err := c.owner.index.Has(now.hash, e.address)
+	return has && err == nil
 }
 
 // Admits reports whether a value that was read should get a cell.

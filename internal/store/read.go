@@ -322,8 +322,12 @@ func (it *iteration) indexed(yield func(Item) bool) {
 			yield(Item{Err: err})
 			return
 		}
-		buf = it.table.index.Shard(buf[:0], n)
+		var err error
+		buf, err = it.table.index.Shard(buf[:0], n)
 		it.store.life.RUnlock()
+		if err != nil && !yield(Item{Err: err}) {
+			return
+		}
 		for _, a := range buf {
 			item, ok := it.at(a)
 			if ok && !yield(item) || item.Err == ErrClosed {

@@ -8,6 +8,10 @@ import (
 
 // Replaying is what recovery does with the records that it found: they go into the
 // tables as they went there when they were written.
+//
+// What the tables hold already may come from elsewhere, and know records that are yet to be replayed. The
+// sequence number decides: a record does nothing to an entry that has a higher one, and one with the same
+// is the entry's own record in another place, which is where it stands from then on.
 
 // replay applies a record of the log to the tables. Only recovery calls it.
 func (s *Store) replay(e entry, a Address) error {
@@ -22,9 +26,9 @@ func (s *Store) replay(e entry, a Address) error {
 	case e.Op == record.Part:
 		return nil // counts when a record that commits it does
 	case e.Op == record.Range && e.Kind == record.Element:
-		return s.replayRange([]*Table{sp.elements}, e.key)
+		return s.replayRange([]*Table{sp.elements}, &e)
 	case e.Op == record.Range:
-		return s.replayRange(sp.tables(), e.key)
+		return s.replayRange(sp.tables(), &e)
 	}
 	t := sp.route(e.Kind, e.key)
 	hash := t.hash(e.key)
@@ -32,24 +36,28 @@ func (s *Store) replay(e entry, a Address) error {
 	switch {
 	case err != nil:
 		return err
-	case e.Op == record.Set:
+	case old.address != 0 && old.seq > e.Seq:
+	case e.Op == record.Set && old.address != a:
 		now := s.hitOf(a, &e.Head)
 		t.place(hash, old, &now, false)
-	case old.address != 0:
+	case e.Op == record.Delete && old.address != 0 && old.seq < e.Seq:
 		t.remove(hash, old)
 	}
 	return nil
 }
 
-// replayRange deletes the keys with the given prefix.
-func (s *Store) replayRange(tables []*Table, prefix []byte) error {
+// replayRange deletes the older entries whose keys begin with that of the record.
+func (s *Store) replayRange(tables []*Table, r *entry) error {
 	for _, t := range tables {
-		for a := range t.addresses() {
+		for a, err := range t.addresses() {
+			if err != nil {
+				return err
+			}
 			e, err := s.readAt(a, nil)
 			if err != nil {
 				return err
 			}
-			if bytes.HasPrefix(e.key, prefix) {
+			if bytes.HasPrefix(e.key, r.key) && e.Seq < r.Seq {
 				t.remove(t.hash(e.key), s.hitOf(a, &e.Head))
 			}
 		}

@@ -85,7 +85,10 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 	}
 	var moves []move
 	if sp.raw.Len() > 0 {
-		for a := range sp.raw.addresses() {
+		for a, err := range sp.raw.addresses() {
+			if err != nil {
+				return nil, err
+			}
 			e, err := s.readAt(a, nil)
 			if err != nil {
 				return nil, err

@@ -17,15 +17,13 @@ type Table struct {
 	prefix int    // length of what stands before a key's own bytes: the name and a colon
 	index  index.Table
 
-	schemas liveSchemas
-	taken   atomic.Int64 // memory of the index that is taken off the budget of the cells
-
 	cells    atomic.Pointer[Cells] // of the map that is open, or nil
 	declared atomic.Bool           // a system record in the log says that this map exists
 }
 
 func newTable(s *Store, name string) *Table {
 	t := &Table{store: s, name: name}
+	t.index.Grown = s.budget.Leave // what the index takes, the cells do not get
 	if name != "" {
 		t.prefix = len(name) + 1
 	}
@@ -83,7 +81,11 @@ func (h *hit) refer(c *cache.Cell) {
 // find looks for the entry of key in the index.
 func (t *Table) find(hash uint64, key []byte) (hit, error) {
 	var stack [4]Address
-	for _, a := range t.index.Find(stack[:0], hash) {
+	list, err := t.index.Find(stack[:0], hash)
+	if err != nil {
+		return hit{}, err
+	}
+	for _, a := range list {
 		head, same, err := t.store.compareKey(a, key)
 		if err != nil {
 			return hit{}, err
@@ -99,7 +101,11 @@ func (t *Table) find(hash uint64, key []byte) (hit, error) {
 // enough. The address is zero when there is none.
 func (t *Table) read(e *entry, hash uint64, key, buf []byte) (Address, error) {
 	var stack [4]Address
-	for _, a := range t.index.Find(stack[:0], hash) {
+	list, err := t.index.Find(stack[:0], hash)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range list {
 		slot, offset := split(a)
 		if err := t.store.log.segment(slot).readTo(e, offset, buf); err != nil {
 			return 0, err
@@ -141,43 +147,53 @@ func (s *Store) weight(h *record.Head) int64 {
 const recordOverhead = 40
 
 // place enters now as the entry of a key, in the place of the old one if there was one. If a
-// cell will know where it is, the index is told later, when the cell goes: until then it has
-// the address of the old one.
+// cell will know where it is, and the index need not count it under another schema, the index is told later,
+// when the cell goes: until then it has the address of the old one.
 func (t *Table) place(hash uint64, old hit, now *hit, later bool) {
 	switch {
 	case old.address == 0:
-		t.index.Insert(hash, now.address)
-		t.schemas.add(now.schema, 1)
-		if n := t.index.Bytes(); n != t.taken.Load() {
-			t.store.budget.Leave(n - t.taken.Swap(n))
-		}
-	case later:
+		t.index.Insert(hash, now.address, now.schema)
+	case later && old.schema == now.schema:
 		now.stale = old.indexed()
-		t.schemas.replace(old.schema, now.schema)
 	default:
-		t.index.Replace(hash, old.indexed(), now.address)
-		t.schemas.replace(old.schema, now.schema)
+		t.index.Replace(hash, old.indexed(), now.address, old.schema, now.schema)
 	}
 	t.store.live.Add(now.bytes - old.bytes)
 }
 
 // remove takes the entry out.
 func (t *Table) remove(hash uint64, old hit) {
-	t.index.Remove(hash, old.indexed())
-	t.schemas.add(old.schema, -1)
+	t.index.Remove(hash, old.indexed(), old.schema)
 	t.store.live.Add(-old.bytes)
+}
+
+// Schemas are the numbers of the schemas under which the table has entries, in ascending
+// order, 0 for raw bytes. So whoever opens a map learns which forms its values have without reading
+// them. Of writes under way it may miss the newest.
+func (t *Table) Schemas() []uint64 {
+	var list []uint64
+	for _, c := range t.index.Schemas() {
+		if c.Entries > 0 {
+			list = append(list, c.Schema)
+		}
+	}
+	return list
 }
 
 // addresses yields the address of every entry. Entries that stay throughout are
 // yielded exactly once, unless they are overwritten meanwhile: then it may be at
-// their old or their new address.
-func (t *Table) addresses() iter.Seq[Address] {
-	return func(yield func(Address) bool) {
+// their old or their new address. An error, that of a part of the index that cannot be read, is the last.
+func (t *Table) addresses() iter.Seq2[Address, error] {
+	return func(yield func(Address, error) bool) {
 		var buf []Address
 		for n := range index.Shards {
-			buf = t.index.Shard(buf[:0], n)
+			var err error
+			if buf, err = t.index.Shard(buf[:0], n); err != nil {
+				yield(0, err)
+				return
+			}
 			for _, a := range buf {
-				if !yield(a) {
+				if !yield(a, nil) {
 					return
 				}
 			}

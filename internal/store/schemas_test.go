@@ -23,9 +23,9 @@ func recounted(t *testing.T, s *Store) {
 			want[item.Schema]++
 		}
 		var numbers []uint64
-		for _, c := range table.schemas.list() {
-			if n := c.entries.Load(); n != want[c.schema] {
-				t.Errorf("table %q has %d entries of schema %d, and counts %d", table.name, want[c.schema], c.schema, n)
+		for _, c := range table.index.Schemas() {
+			if c.Entries != want[c.Schema] {
+				t.Errorf("table %q has %d entries of schema %d, and counts %d", table.name, want[c.Schema], c.Schema, c.Entries)
 			}
 		}
 		for n := range want {
@@ -116,24 +116,4 @@ func TestSchemasCountedByConcurrentWriters(t *testing.T) {
 	wg.Wait()
 	recounted(t, s)
 	mustClose(t, s)
-}
-
-// TestNewSchemaCountedAtOnce: writers who meet a new schema at the same moment make one counter of it.
-func TestNewSchemaCountedAtOnce(t *testing.T) {
-	var l liveSchemas
-	for schema := range uint64(500) {
-		var wg sync.WaitGroup
-		start := make(chan struct{})
-		for range 4 {
-			wg.Go(func() {
-				<-start
-				l.add(schema, 1)
-			})
-		}
-		close(start)
-		wg.Wait()
-		if list := l.list(); len(list) != int(schema)+1 || list[schema].entries.Load() != 4 {
-			t.Fatalf("%d counters of %d schemas", len(list), schema+1)
-		}
-	}
 }
