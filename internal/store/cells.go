@@ -304,7 +304,7 @@ func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
 		c.table.Written(hash, cell, nil)
 		return
 	}
-	now := s.hitOf(p.address, &p.Head)
+	now := hitOf(p.address, &p.Head, p.bytes)
 	c.owner.place(hash, old, &now, true)
 	c.table.Written(hash, cell, now.refer)
 }

@@ -2,9 +2,11 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -66,6 +68,8 @@ type log struct {
 	ring     *ring     // nil before the first append, and where there is none
 	left     *ring     // one that is not used any more
 
+	freeSlots []int // of segments that have gone, the one free for longest first
+
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space
 
@@ -101,23 +105,66 @@ type position struct {
 
 // segmentSet is the immutable list of the live segments, replaced when one comes or goes.
 type segmentSet struct {
-	bySlot []*segment
-	byID   map[record.SegmentID]*segment
+	bySlot  []*segment // nil where one has gone
+	byID    map[record.SegmentID]*segment
+	ordered []*segment // as the log runs
 }
 
 func (l *log) segment(slot int) *segment { return l.set.Load().bySlot[slot] }
 
+func (old *segmentSet) clone() *segmentSet {
+	return &segmentSet{bySlot: slices.Clone(old.bySlot), byID: maps.Clone(old.byID), ordered: slices.Clone(old.ordered)}
+}
+
+// slotsKept is how many free slots there are before one is used again: who has kept an address from before, to see whether
+// it is still that of the key, shall not meet it as that of another record.
+const slotsKept = 4096
+
 // addSegment makes s readable and gives it its slot. Callers hold l.mu, or are alone.
 func (l *log) addSegment(s *segment) {
-	old := l.set.Load()
-	set := &segmentSet{bySlot: slices.Clone(old.bySlot), byID: make(map[record.SegmentID]*segment, len(old.byID)+1)}
-	for id, s := range old.byID {
-		set.byID[id] = s
+	set := l.set.Load().clone()
+	if len(l.freeSlots) > slotsKept {
+		s.slot, l.freeSlots = l.freeSlots[0], l.freeSlots[1:]
+		set.bySlot[s.slot] = s
+	} else {
+		s.slot = len(set.bySlot)
+		set.bySlot = append(set.bySlot, s)
 	}
-	s.slot = len(set.bySlot)
-	set.bySlot = append(set.bySlot, s)
 	set.byID[s.id] = s
+	at, _ := slices.BinarySearchFunc(set.ordered, s.id, func(s *segment, id record.SegmentID) int { return cmp.Compare(s.id, id) })
+	set.ordered = slices.Insert(set.ordered, at, s)
 	l.set.Store(set)
+}
+
+// removeSegment takes s out. Callers hold l.mu, or are alone, and nobody knows an address in s.
+func (l *log) removeSegment(s *segment) {
+	set := l.set.Load().clone()
+	set.bySlot[s.slot] = nil
+	l.freeSlots = append(l.freeSlots, s.slot)
+	delete(set.byID, s.id)
+	set.ordered = slices.DeleteFunc(set.ordered, func(o *segment) bool { return o == s })
+	l.set.Store(set)
+}
+
+// pinned are segments that are kept for somebody who has addresses in them.
+type pinned []*segment
+
+// pinAll pins all segments. Who enters the gate, pins, and then asks the index, can read what stands at the
+// addresses that it gets until unpin, also when it is outside.
+func (l *log) pinAll() pinned {
+	var list pinned
+	for _, s := range l.set.Load().ordered {
+		if s.pin() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func (p pinned) unpin() {
+	for _, s := range p {
+		s.unpin()
+	}
 }
 
 // pending is a record to be appended. Append fills in what it learns there.
@@ -125,6 +172,7 @@ type pending struct {
 	record.Head
 	key, value []byte
 	address    Address
+	segment    record.SegmentID // where that is
 	bytes      int
 }
 
@@ -255,6 +303,7 @@ func (l *log) writeLocked(recs []*pending) error {
 	seq := l.nextSeq
 	for _, p := range recs {
 		p.Seq, p.Time = seq, now-t.start
+		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
 		if p.Op == record.Part && p.Owner == 0 {
 			p.Owner = seq
 		}
@@ -265,7 +314,7 @@ func (l *log) writeLocked(recs []*pending) error {
 		before := len(l.buf)
 		at := end + int64(before)
 		l.buf = t.salt.Append(l.buf, at, &p.Head, p.key, p.value)
-		p.address, p.bytes = addressOf(t.slot, at), len(l.buf)-before
+		p.address, p.segment, p.bytes = addressOf(t.slot, at), t.id, len(l.buf)-before
 	}
 	if end+int64(len(l.buf)) > maxSegmentBytes {
 		return fmt.Errorf("%w: %d bytes in one write", ErrTooLarge, len(l.buf))
@@ -281,6 +330,11 @@ func (l *log) writeLocked(recs []*pending) error {
 	}
 	t.last = seq - 1
 	t.records += uint64(len(recs))
+	for _, p := range recs {
+		if n := deadAtOnce(&p.Head, p.bytes); n > 0 {
+			t.dead.Add(n)
+		}
+	}
 	l.records.Add(int64(len(recs)))
 	l.nextSeq, l.lastTime = seq, now
 	t.end.Store(end + int64(len(l.buf)))
@@ -494,7 +548,7 @@ func (l *log) tidyLocked() {
 // syncedSegments are those whose bounds the manifest may state.
 func (l *log) syncedSegments() []*segment {
 	var list []*segment
-	for _, s := range l.set.Load().bySlot {
+	for _, s := range l.set.Load().ordered {
 		if s.synced.Load() {
 			list = append(list, s)
 		}
@@ -507,7 +561,7 @@ func (l *log) syncedSegments() []*segment {
 func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	if len(l.set.Load().bySlot) >= index.MaxSegments {
+	if len(l.set.Load().bySlot) >= index.MaxSegments { // which are not one after the other in use, but nearly
 		return nil, fmt.Errorf("%w: %d segments", ErrNoSpace, index.MaxSegments)
 	}
 	if err := l.stillOurs(); err != nil {

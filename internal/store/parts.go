@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -37,7 +38,6 @@ func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendO
 	}
 	list := []byte(record.Hex(partBytes))
 	value := p.value
-	set := &s.log.set
 	part := pending{Head: record.Head{Op: record.Part, Kind: p.Kind, Space: p.Space, Schema: p.Schema}, key: p.key}
 	for index := uint64(0); len(value) > 0; index++ {
 		n := min(partBytes, len(value))
@@ -46,9 +46,9 @@ func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendO
 			return err
 		}
 		value = value[n:]
-		slot, offset := split(part.address)
+		_, offset := split(part.address)
 		list = append(list, ' ')
-		list = append(list, set.Load().bySlot[slot].id.String()...)
+		list = append(list, part.segment.String()...)
 		list = append(list, '.')
 		list = strconv.AppendUint(list, uint64(offset), 16)
 	}
@@ -60,19 +60,21 @@ func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendO
 // reserve finds out whether there is room for a value before the first part of it is
 // written, for parts are not taken back.
 func (s *Store) reserve(bytes int64) error {
-	if err := s.useForWrite(); err != nil {
+	in, err := s.useForWrite()
+	if err != nil {
 		return err
 	}
-	defer s.life.RUnlock()
+	defer s.life.leave(in)
 	return s.log.reserve(bytes)
 }
 
 // appendPart is an operation of its own: what waits for life need not wait for the whole value.
 func (s *Store) appendPart(p *pending) error {
-	if err := s.useForWrite(); err != nil {
+	in, err := s.useForWrite()
+	if err != nil {
 		return err
 	}
-	defer s.life.RUnlock()
+	defer s.life.leave(in)
 	return s.log.append(p)
 }
 
@@ -111,12 +113,21 @@ func (s *Store) readParts(e entry) ([]byte, error) {
 
 // readPart reads the record that an item of the list names.
 func (s *Store) readPart(word string, buf []byte) (entry, error) {
+	id, offset, err := parsePlace(word)
+	seg := s.log.set.Load().byID[id]
+	if err != nil || seg == nil {
+		return entry{}, &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+	}
+	return seg.read(offset, buf)
+}
+
+// parsePlace reads an item of the list.
+func parsePlace(word string) (record.SegmentID, int64, error) {
 	name, at, _ := strings.Cut(word, ".")
 	id, err := record.ParseSegmentID(name)
 	offset, err2 := record.ParseHex(at)
-	seg := s.log.set.Load().byID[id]
-	if err != nil || err2 != nil || seg == nil || offset >= maxSegmentBytes {
-		return entry{}, &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+	if err == nil && err2 == nil && offset >= maxSegmentBytes {
+		err = record.ErrSyntax
 	}
-	return seg.read(int64(offset), buf)
+	return id, int64(offset), errors.Join(err, err2)
 }

@@ -30,10 +30,11 @@ func (e *Entry) Logged() bool { return e.address != 0 }
 // belongs. It is the one in the log: what memory has for the log is written first, what it has
 // for itself is not seen. The bytes are the caller's. The error is ErrNotFound when there is none.
 func (s *Store) Get(t *Table, key []byte) (Entry, error) {
-	if err := s.use(); err != nil {
+	in, err := s.use()
+	if err != nil {
 		return Entry{}, err
 	}
-	defer s.life.RUnlock()
+	defer s.life.leave(in)
 	if t == nil {
 		t = s.spaces[0].route(record.Value, key)
 	}
@@ -120,10 +121,11 @@ func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool
 // Read reads the entry of key as an open map shows it: what the log has, unless memory has something else. The
 // bytes may stand in buf, or belong to the cell: the caller does not change them.
 func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
-	if err := s.use(); err != nil {
+	in, err := s.use()
+	if err != nil {
 		return err
 	}
-	defer s.life.RUnlock()
+	defer s.life.leave(in)
 	var e entry
 	var a Address
 	if c.table.Find(hash, view(key[c.owner.prefix:])) != nil {
@@ -188,7 +190,7 @@ func (s *Store) entryOf(e *entry, a Address) (out Entry, err error) {
 func (s *Store) entryTo(out *Entry, e *entry, a Address) (err error) {
 	out.Value, out.Schema, out.Seq, out.Cell = e.value, e.Schema, e.Seq, nil
 	out.Time = time.UnixMilli(int64(e.time))
-	out.hit = s.hitOf(a, &e.Head)
+	out.hit = hitOf(a, &e.Head, e.bytes)
 	if e.Large > 0 {
 		out.Value, err = s.readParts(*e)
 	}
@@ -197,10 +199,11 @@ func (s *Store) entryTo(out *Entry, e *entry, a Address) (err error) {
 
 // Has reports whether key has an entry in the log, which gets what memory has for it first.
 func (s *Store) Has(t *Table, key []byte) (bool, error) {
-	if err := s.use(); err != nil {
+	in, err := s.use()
+	if err != nil {
 		return false, err
 	}
-	defer s.life.RUnlock()
+	defer s.life.leave(in)
 	if t == nil {
 		t = s.spaces[0].route(record.Value, key)
 	}
@@ -223,8 +226,7 @@ func (s *Store) Has(t *Table, key []byte) (bool, error) {
 
 // Tables are those of all entries that users gave: the raw one and one per map.
 func (s *Store) Tables() []*Table {
-	s.life.RLock()
-	defer s.life.RUnlock()
+	defer s.life.leave(s.life.enter())
 	if sp := s.spaces[0]; sp != nil {
 		return sp.tables()
 	}
@@ -258,8 +260,7 @@ func (s *Store) Entries(c *Cells, values bool) iter.Seq[Item] { return s.iterate
 // Generation changes when a table is added, into which entries of the raw one may have
 // moved: who iterates over all tables, and finds it changed, must begin again.
 func (s *Store) Generation() int {
-	s.life.RLock()
-	defer s.life.RUnlock()
+	defer s.life.leave(s.life.enter())
 	return len(s.spaces[0].maps)
 }
 
@@ -318,33 +319,45 @@ func (it *iteration) fresh(yield func(Item) bool) bool {
 func (it *iteration) indexed(yield func(Item) bool) {
 	var buf []Address
 	for n := range index.Shards {
-		if err := it.store.use(); err != nil { // a closed store has empty tables
+		in, err := it.store.use()
+		if err != nil { // a closed store has empty tables
 			yield(Item{Err: err})
 			return
 		}
-		var err error
+		pins := it.store.log.pinAll()
 		buf, err = it.table.index.Shard(buf[:0], n)
-		it.store.life.RUnlock()
+		it.store.life.leave(in)
 		if err != nil && !yield(Item{Err: err}) {
+			pins.unpin()
 			return
 		}
-		for _, a := range buf {
-			item, ok := it.at(a)
-			if ok && !yield(item) || item.Err == ErrClosed {
-				return
-			}
+		if !it.each(buf, pins, yield) {
+			return
 		}
 	}
+}
+
+// each yields the entries that stood at the given addresses, whose segments are pinned up to now.
+func (it *iteration) each(list []Address, pins pinned, yield func(Item) bool) bool {
+	defer pins.unpin()
+	for _, a := range list {
+		item, ok := it.at(a)
+		if ok && !yield(item) || item.Err == ErrClosed {
+			return false
+		}
+	}
+	return true
 }
 
 // at reads the entry that stood at a. When another record has taken its place meanwhile it reads
 // that one; ok is false when the entry is gone.
 func (it *iteration) at(a Address) (item Item, ok bool) {
 	s, t := it.store, it.table
-	if err := s.use(); err != nil {
+	in, err := s.use()
+	if err != nil {
 		return Item{Err: err}, true
 	}
-	defer s.life.RUnlock()
+	defer s.life.leave(in)
 	e, err := s.readAt(a, nil)
 	if err != nil {
 		return Item{Err: err}, true
@@ -412,9 +425,10 @@ func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok bool) {
 
 // lookUp finds the entry of a key.
 func (it *iteration) lookUp(key []byte) (item Item, ok bool) {
-	if err := it.store.use(); err != nil {
+	in, err := it.store.use()
+	if err != nil {
 		return Item{Err: err}, true
 	}
-	defer it.store.life.RUnlock()
+	defer it.store.life.leave(in)
 	return it.inCell(it.table.hash(key), key)
 }

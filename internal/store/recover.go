@@ -339,12 +339,10 @@ func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
 // dropTail takes out the segment that was added last.
 func (l *log) dropTail(seg *segment) {
 	old := l.set.Load()
-	set := &segmentSet{bySlot: old.bySlot[:seg.slot:seg.slot], byID: map[record.SegmentID]*segment{}}
-	for _, s := range set.bySlot {
-		if s != nil {
-			set.byID[s.id] = s
-		}
-	}
+	set := old.clone()
+	set.bySlot = set.bySlot[:seg.slot]
+	delete(set.byID, seg.id)
+	set.ordered = slices.DeleteFunc(set.ordered, func(s *segment) bool { return s == seg })
 	l.set.Store(set)
 	l.dropped = append(l.dropped, seg)
 }
@@ -500,6 +498,7 @@ func (r *recovery) inSequence(seg *segment, at int64, e *entry) error {
 func (r *recovery) record(seg *segment, at int64, e entry) error {
 	r.log.records.Add(1)
 	address := addressOf(seg.slot, at)
+	seg.dead.Add(deadAtOnce(&e.Head, e.bytes))
 	switch {
 	case e.Op == record.Commit:
 		return r.commit(seg, at, e)
@@ -551,10 +550,10 @@ func (r *recovery) finish() {
 	if l.continued != nil {
 		l.reopened = nil
 	}
-	for _, s := range l.set.Load().bySlot {
+	for _, s := range l.set.Load().ordered {
 		s.openView(l.limit)
 	}
-	if set := l.set.Load().bySlot; len(set) > 0 {
+	if set := l.set.Load().ordered; len(set) > 0 {
 		end := set[len(set)-1]
 		l.durable = position{seq: l.nextSeq - 1, segment: end, offset: end.end.Load()}
 		l.durableSeq.Store(l.durable.seq)

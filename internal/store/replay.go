@@ -38,7 +38,7 @@ func (s *Store) replay(e entry, a Address) error {
 		return err
 	case old.address != 0 && old.seq > e.Seq:
 	case e.Op == record.Set && old.address != a:
-		now := s.hitOf(a, &e.Head)
+		now := hitOf(a, &e.Head, e.bytes)
 		t.place(hash, old, &now, false)
 	case e.Op == record.Delete && old.address != 0 && old.seq < e.Seq:
 		t.remove(hash, old)
@@ -58,7 +58,7 @@ func (s *Store) replayRange(tables []*Table, r *entry) error {
 				return err
 			}
 			if bytes.HasPrefix(e.key, r.key) && e.Seq < r.Seq {
-				t.remove(t.hash(e.key), s.hitOf(a, &e.Head))
+				t.remove(t.hash(e.key), hitOf(a, &e.Head, e.bytes))
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func TestHardLimit(t *testing.T) {
 	for i := range 1000 {
 		wantValue(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
 	}
-	for _, seg := range s.log.set.Load().bySlot {
+	for _, seg := range s.log.set.Load().ordered {
 		if seg.end.Load() > 21_000 {
 			t.Errorf("segment %v has %d bytes", seg.id, seg.end.Load())
 		}

@@ -20,10 +20,11 @@ type Schema struct {
 
 // SchemaNumber returns the number of a schema, which is written to the log when it is new there.
 func (s *Store) SchemaNumber(schema Schema) (uint64, error) {
-	if err := s.useForWrite(); err != nil {
+	in, err := s.useForWrite()
+	if err != nil {
 		return 0, err
 	}
-	defer s.life.RUnlock()
+	defer s.life.leave(in)
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
 	if n, ok := s.schemaNumbers[schema]; ok {

@@ -38,6 +38,8 @@ type segment struct {
 	head  int64 // length of the header line
 
 	end     atomic.Int64            // end of the last whole record
+	dead    atomic.Int64            // bytes that compaction could reclaim, about
+	pins    atomic.Int32            // by whom it is kept open; -1 when it is to be closed
 	drained atomic.Int64            // while it has a ring: the file holds all before it
 	ring    atomic.Pointer[ring]    // where the rest stands; nil for a segment without one
 	overlay atomic.Pointer[overlay] // what recovery found in the ring alone; nil when the file has all
@@ -153,6 +155,21 @@ func (s *segment) openView(limit int64) {
 		s.view, s.viewed = v, n
 	}
 }
+
+// pin keeps the segment open, and in the set, until unpin. It reports false when it is too late for that.
+func (s *segment) pin() bool {
+	for {
+		n := s.pins.Load()
+		if n < 0 {
+			return false
+		}
+		if s.pins.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (s *segment) unpin() { s.pins.Add(-1) }
 
 // close gives back the file and what is mapped of it. Nobody must be reading.
 func (s *segment) close() error {

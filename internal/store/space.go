@@ -55,11 +55,12 @@ func (s *Store) Map(name string) (*Table, error) {
 	if len(mapPrefix)+len(escaped) > MaxKeyBytes {
 		return nil, fmt.Errorf("%w: the name of a map, of %d bytes", ErrTooLarge, len(escaped))
 	}
-	if err := s.use(); err != nil {
+	in, err := s.use()
+	if err != nil {
 		return nil, err
 	}
 	t := s.spaces[0].maps[escaped]
-	s.life.RUnlock()
+	s.life.leave(in)
 	if t != nil {
 		return t, nil
 	}
@@ -94,13 +95,13 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 				return nil, err
 			}
 			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
-				moves = append(moves, move{sp.raw.hash(e.key), t.hash(e.key), s.hitOf(a, &e.Head)})
+				moves = append(moves, move{sp.raw.hash(e.key), t.hash(e.key), hitOf(a, &e.Head, e.bytes)})
 			}
 		}
 	}
 	for _, m := range moves {
-		sp.raw.remove(m.from, m.hit)
-		t.place(m.to, hit{}, &m.hit, false)
+		sp.raw.leave(m.from, m.hit)
+		t.enter(m.to, hit{}, &m.hit, false)
 	}
 	sp.maps[name] = t
 	return t, nil
@@ -114,8 +115,7 @@ type MapCount struct {
 
 // Maps are the declared maps of key space 0.
 func (s *Store) Maps() []MapCount {
-	s.life.RLock()
-	defer s.life.RUnlock()
+	defer s.life.leave(s.life.enter())
 	var list []MapCount
 	for name, t := range s.spaces[0].maps {
 		list = append(list, MapCount{name, t.Len()})

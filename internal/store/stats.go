@@ -14,9 +14,8 @@ type Stats struct {
 
 // Stats counts. It takes no lock that a writer holds for long.
 func (s *Store) Stats() Stats {
-	s.life.RLock()
-	defer s.life.RUnlock()
-	st := Stats{Records: s.log.records.Load(), LiveBytes: s.live.Load(), TornBytes: s.torn, CacheBytes: s.budget.Used()}
+	defer s.life.leave(s.life.enter())
+	st := Stats{Records: s.log.records.Load(), TornBytes: s.torn, CacheBytes: s.budget.Used()}
 	for _, sp := range s.spaces {
 		for _, t := range sp.tables() {
 			st.Keys += int64(t.Len())
@@ -24,8 +23,10 @@ func (s *Store) Stats() Stats {
 		}
 		st.IndexBytes += sp.elements.index.Bytes()
 	}
-	for _, seg := range s.log.set.Load().bySlot {
-		st.LogBytes += seg.end.Load()
+	for _, seg := range s.log.set.Load().ordered {
+		end := seg.end.Load()
+		st.LogBytes += end
+		st.LiveBytes += max(end-seg.dead.Load(), 0)
 		st.Segments++
 	}
 	return st

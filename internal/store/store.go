@@ -8,7 +8,7 @@
 // name, or to the raw table when no such map was declared. Typed maps, raw keys
 // and servers are all users of the same tables.
 //
-// Locks, in the order in which they are taken: Store.life (shared by reads of the log and by
+// Locks, in the order in which they are taken: Store.life (a gate, entered by reads of the log and by
 // writes of raw keys), one of Store.keys (that of the key that is written), Store.schemaMu,
 // and then those of the log. To open a table and to close, life is taken exclusively, and
 // then all of keys: who holds either excludes that. Store.cellsMu is a leaf. No lock is held
@@ -62,7 +62,7 @@ type Store struct {
 	log  *log
 	lock interface{ Close() error }
 
-	life   sync.RWMutex
+	life   gate
 	closed bool // guarded by life, and by any one of keys
 
 	keys [cache.Shards]keyLock // by hash: one writer per key
@@ -82,8 +82,7 @@ type Store struct {
 	schemas       map[uint64]Schema
 	schemaNumbers map[Schema]uint64
 
-	live     atomic.Int64 // bytes of the log that count
-	torn     int64        // bytes that recovery did not count
+	torn     int64 // bytes that recovery did not count
 	interval atomic.Int64
 
 	stop       chan struct{} // ends the goroutines of the log
@@ -216,7 +215,7 @@ func (s *Store) release() error {
 	}
 	var errs []error
 	l := s.log
-	for _, seg := range l.set.Load().bySlot {
+	for _, seg := range l.set.Load().ordered {
 		errs = append(errs, seg.close())
 	}
 	for _, seg := range l.dropped {
@@ -265,7 +264,7 @@ func (s *Store) stopKeeper() {
 
 // exclude waits until no operation is under way, and keeps all others out until admit.
 func (s *Store) exclude() {
-	s.life.Lock()
+	s.life.exclude()
 	for i := range s.keys {
 		s.keys[i].Lock()
 	}
@@ -275,7 +274,7 @@ func (s *Store) admit() {
 	for i := range s.keys {
 		s.keys[i].Unlock()
 	}
-	s.life.Unlock()
+	s.life.admit()
 }
 
 // finish makes everything durable, and removes the ring when that has succeeded. Without
@@ -305,26 +304,37 @@ func (l *log) wrote() bool {
 	return l.tail != nil
 }
 
-// use begins an operation. The caller ends it with s.life.RUnlock when there is no error.
-func (s *Store) use() error {
-	s.life.RLock()
-	if s.closed {
-		s.life.RUnlock()
-		return ErrClosed
+// grace returns when everybody has left who was inside at the call, or held the lock of a key: nobody has
+// an address then that no index and no cell had any more.
+func (s *Store) grace() {
+	s.life.grace()
+	for i := range s.keys {
+		s.keys[i].Lock()
+		s.keys[i].Unlock() // to have had it is all
 	}
-	return nil
+}
+
+// use begins an operation. The caller ends it with s.life.leave when there is no error.
+func (s *Store) use() (pass, error) {
+	in := s.life.enter()
+	if s.closed {
+		s.life.leave(in)
+		return 0, ErrClosed
+	}
+	return in, nil
 }
 
 // useForWrite is use for an operation that may append.
-func (s *Store) useForWrite() error {
-	if err := s.use(); err != nil {
-		return err
+func (s *Store) useForWrite() (pass, error) {
+	in, err := s.use()
+	if err != nil {
+		return 0, err
 	}
 	if s.opts.ReadOnly {
-		s.life.RUnlock()
-		return ErrReadOnly
+		s.life.leave(in)
+		return 0, ErrReadOnly
 	}
-	return nil
+	return in, nil
 }
 
 // SyncInterval is the longest time between a write and the sync that makes it durable.
@@ -353,11 +363,12 @@ func (s *Store) Sync(c *Cells) error {
 }
 
 func (s *Store) sync() error {
-	if err := s.use(); err != nil {
+	in, err := s.use()
+	if err != nil {
 		return err
 	}
 	wrote, last := s.log.wrote(), s.log.last()
-	s.life.RUnlock() // nobody who waits for life shall wait for the disk; Close syncs this, too
+	s.life.leave(in) // nobody who waits for life shall wait for the disk; Close syncs this, too
 	if !wrote {
 		return s.log.failure()
 	}

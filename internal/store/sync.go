@@ -84,7 +84,7 @@ func (l *log) syncSegments() (position, error) {
 		p.offset = l.tail.end.Load()
 	}
 	var ended, todo []*segment
-	for _, s := range l.set.Load().bySlot {
+	for _, s := range l.set.Load().ordered {
 		switch {
 		case s.synced.Load() || s == l.spare:
 		case s.ended:

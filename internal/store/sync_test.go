@@ -272,7 +272,7 @@ func segmentsArePreparedInTheBackground(t *testing.T) {
 	}
 	mustClose(t, s)
 	s = mustOpen(t, mem)
-	for _, seg := range s.log.set.Load().bySlot {
+	for _, seg := range s.log.set.Load().ordered {
 		for i := range 100 {
 			wantValue(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
 		}

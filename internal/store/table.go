@@ -49,15 +49,16 @@ func (t *Table) hash(key []byte) uint64 { return t.store.seed.Bytes(key[t.prefix
 // hit is an entry of a table whose key was compared. The zero hit is none.
 type hit struct {
 	address Address
-	bytes   int64 // what the entry takes in the log
+	bytes   int64 // what the entry takes in the log: its record, and the length of a value in parts
 	schema  uint64
 	stale   Address // what the index has in the place of address, or 0
 	expiry  uint64  // Unix milliseconds from which on the entry has expired, 0 for never
 	seq     uint64  // of the record; 0 when a cell told of it
 }
 
-func (s *Store) hitOf(a Address, h *record.Head) hit {
-	return hit{address: a, bytes: s.weight(h), schema: h.Schema, expiry: h.Expiry, seq: h.Seq}
+// hitOf is the entry whose record stands at a and is so many bytes long.
+func hitOf(a Address, h *record.Head, bytes int) hit {
+	return hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq}
 }
 
 // hitOfCell is the record of which a cell knows.
@@ -86,12 +87,12 @@ func (t *Table) find(hash uint64, key []byte) (hit, error) {
 		return hit{}, err
 	}
 	for _, a := range list {
-		head, same, err := t.store.compareKey(a, key)
+		head, bytes, same, err := t.store.compareKey(a, key)
 		if err != nil {
 			return hit{}, err
 		}
 		if same {
-			return t.store.hitOf(a, &head), nil
+			return hitOf(a, &head, bytes), nil
 		}
 	}
 	return hit{}, nil
@@ -117,9 +118,9 @@ func (t *Table) read(e *entry, hash uint64, key, buf []byte) (Address, error) {
 	return 0, nil
 }
 
-// compareKey reads the key of the record at a. A record with another key is read
+// compareKey reads the key of the record at a, and tells how long that is. A record with another key is read
 // whole, for it could be the same key, damaged.
-func (s *Store) compareKey(a Address, key []byte) (h record.Head, same bool, err error) {
+func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, same bool, err error) {
 	slot, offset := split(a)
 	seg := s.log.segment(slot)
 	buf := scratch.Get().(*[]byte)
@@ -129,27 +130,32 @@ func (s *Store) compareKey(a Address, key []byte) (h record.Head, same bool, err
 		b, err = seg.readMore(offset, b, head+h.KeyBytes)
 	}
 	if err != nil {
-		return h, false, err
+		return h, 0, false, err
 	}
-	if bytes.Equal(b[head:head+h.KeyBytes], key) {
-		return h, true, nil
+	if string(b[head:head+h.KeyBytes]) == string(key) {
+		return h, h.Length(head), true, nil
 	}
 	_, err = seg.read(offset, nil)
-	return h, false, err
+	return h, 0, false, err
 }
 
-// weight is what an entry takes in the log: its record, and its parts if it has any.
-func (s *Store) weight(h *record.Head) int64 {
-	return int64(h.KeyBytes) + int64(h.ValueBytes) + int64(h.Large) + recordOverhead
-}
-
-// recordOverhead is about what a record takes beside key and value.
-const recordOverhead = 40
-
-// place enters now as the entry of a key, in the place of the old one if there was one. If a
+// place enters now as the entry of a key, in the place of the old one if there was one, which is dead then. If a
 // cell will know where it is, and the index need not count it under another schema, the index is told later,
 // when the cell goes: until then it has the address of the old one.
 func (t *Table) place(hash uint64, old hit, now *hit, later bool) {
+	t.enter(hash, old, now, later)
+	t.store.revive(now)
+	t.store.bury(&old)
+}
+
+// remove takes the entry out, which is dead then.
+func (t *Table) remove(hash uint64, old hit) {
+	t.leave(hash, old)
+	t.store.bury(&old)
+}
+
+// enter is place for an entry that is not new in the log.
+func (t *Table) enter(hash uint64, old hit, now *hit, later bool) {
 	switch {
 	case old.address == 0:
 		t.index.Insert(hash, now.address, now.schema)
@@ -158,13 +164,11 @@ func (t *Table) place(hash uint64, old hit, now *hit, later bool) {
 	default:
 		t.index.Replace(hash, old.indexed(), now.address, old.schema, now.schema)
 	}
-	t.store.live.Add(now.bytes - old.bytes)
 }
 
-// remove takes the entry out.
-func (t *Table) remove(hash uint64, old hit) {
+// leave takes out an entry that goes into another table.
+func (t *Table) leave(hash uint64, old hit) {
 	t.index.Remove(hash, old.indexed(), old.schema)
-	t.store.live.Add(-old.bytes)
 }
 
 // Schemas are the numbers of the schemas under which the table has entries, in ascending

@@ -137,10 +137,11 @@ func (now *state) version() version {
 
 // examine finds the entry of an update, and its version.
 func (s *Store) examine(u *updating) (Found, version, error) {
-	if err := s.use(); err != nil {
+	in, err := s.use()
+	if err != nil {
 		return Found{}, version{}, err
 	}
-	defer s.life.RUnlock() // so that the record stays where it is
+	defer s.life.leave(in) // so that the record stays where it is
 	t := u.table
 	if t == nil {
 		t = s.spaces[0].route(record.Value, u.key)

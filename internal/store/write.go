@@ -79,10 +79,11 @@ func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 
 // refuse returns err, or ErrClosed when the store is closed.
 func (s *Store) refuse(err error) error {
-	if closed := s.use(); closed != nil {
+	in, closed := s.use()
+	if closed != nil {
 		return closed
 	}
-	s.life.RUnlock()
+	s.life.leave(in)
 	return err
 }
 
@@ -113,10 +114,11 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 		}
 	}
 	if t == nil {
-		if err := s.use(); err != nil {
+		in, err := s.use()
+		if err != nil {
 			return 0, false, err
 		}
-		defer s.life.RUnlock() // no map may be declared meanwhile
+		defer s.life.leave(in) // no map may be declared meanwhile
 		t = s.spaces[0].route(record.Value, w.Key)
 	}
 	hash := t.hash(w.Key)
@@ -184,7 +186,7 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 		now.swap(nil)
 		return existed, nil
 	}
-	rec, cell := s.hitOf(p.address, &p.Head), now.prepare(w)
+	rec, cell := hitOf(p.address, &p.Head, p.bytes), now.prepare(w)
 	t.place(hash, now.hit, &rec, cell != nil)
 	if cell != nil {
 		rec.refer(cell)
@@ -285,9 +287,6 @@ func (s *Store) appendFor(t *Table, recs ...*pending) error {
 			return err
 		}
 		t.declared.Store(true)
-	}
-	for _, p := range recs {
-		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
 	}
 	return s.log.append(recs...)
 }

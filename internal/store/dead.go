@@ -1,0 +1,63 @@
+package store
+
+import (
+	"strings"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Each segment counts the bytes in it that compaction could reclaim: the records of entries that have been
+// overwritten or deleted, the parts of values that no entry lists, and what says that something is gone,
+// which is of use for a while only. So it is known where there is something to be gained. Nothing but
+// the order of work depends on the numbers, which may be a little wrong after a crash.
+
+// bury counts the record of an entry as dead, which was the newest one of its key up to now. The caller holds the
+// key's lock, or is recovery.
+func (s *Store) bury(h *hit) {
+	if h.address != 0 {
+		slot, _ := split(h.address)
+		s.log.segment(slot).dead.Add(s.countParts(h, 1))
+	}
+}
+
+// revive takes back that the parts of a new entry were counted as dead when they were written.
+func (s *Store) revive(h *hit) { s.countParts(h, -1) }
+
+// countParts adds to the dead bytes of the segments that hold parts of the entry's value, or takes from
+// them. It returns the length of the entry's own record.
+func (s *Store) countParts(h *hit, sign int64) (bytes int64) {
+	if h.bytes <= partBytes { // it has none
+		return h.bytes
+	}
+	e, err := s.readAt(h.address, nil)
+	if err != nil || e.Large == 0 {
+		return min(h.bytes, partBytes)
+	}
+	words := strings.Split(string(e.value), " ")
+	size, _ := record.ParseHex(words[0])
+	left := e.Large
+	for _, word := range words[1:] {
+		n := min(size, left)
+		left -= n
+		if id, _, err := parsePlace(word); err == nil {
+			if seg := s.log.set.Load().byID[id]; seg != nil {
+				seg.dead.Add(sign * partWeight(len(e.key), int(n)))
+			}
+		}
+	}
+	return int64(e.bytes)
+}
+
+// partWeight is about what a part takes in the log.
+func partWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
+
+// deadAtOnce is how many bytes of a record count as dead when it is written.
+func deadAtOnce(h *record.Head, bytes int) int64 {
+	switch h.Op {
+	case record.Set:
+		return 0
+	case record.Part: // until a record lists it
+		return partWeight(h.KeyBytes, h.ValueBytes)
+	}
+	return int64(bytes)
+}
