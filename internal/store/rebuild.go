@@ -1,0 +1,168 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A rebuilder writes a store of its own from records that it is given in the order of the log. They keep their sequence numbers and their
+// times; because numbers may be missing, its segments have the names of compacted ones, and the
+// history of the new store begins where it ends.
+//
+// The manifest is written last, when all else is durable. Before that the directory is no store.
+type rebuilder struct {
+	fsys   vfs.FS
+	dir    string
+	random func() uint64
+	limit  int64 // nominal size of a segment
+	lock   interface{ Close() error }
+
+	manifest manifest
+	files    []string // made here
+	file     vfs.File // of the last segment
+	at       manifestSegment
+	start    uint64
+	buf      []byte // of it, yet to be written
+	flushed  int64
+	time     uint64 // Unix milliseconds of the newest record
+}
+
+const rebuildFlush = 1 << 20
+
+// newRebuilder takes an empty or missing directory.
+func newRebuilder(fsys vfs.FS, dir string, random func() uint64, limit int64) (*rebuilder, error) {
+	if err := wantEmpty(fsys, dir); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &rebuilder{fsys: fsys, dir: dir, random: random, limit: limit, lock: lock, manifest: manifest{Store: random(), Edit: 1}}, nil
+}
+
+// wantEmpty returns an error if there is something in dir.
+func wantEmpty(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("copal: %w", err)
+	}
+	for _, name := range names {
+		if name != lockName {
+			return fmt.Errorf("copal: %s is not empty, there is %s: %w", dir, name, fs.ErrExist)
+		}
+	}
+	return nil
+}
+
+// lockDir creates a directory and makes this process its only writer.
+func lockDir(fsys vfs.FS, dir string) (interface{ Close() error }, error) {
+	s := &Store{opts: Options{FS: fsys}}
+	err := s.takeLock(dir)
+	return s.lock, err
+}
+
+// put adds a record, which was written at the given time. It returns where it stands now.
+func (b *rebuilder) put(h record.Head, time uint64, key, value []byte) (segment record.SegmentID, offset int64, err error) {
+	b.time = max(b.time, time)
+	if b.file == nil || b.at.Bytes >= b.limit {
+		if err := b.roll(); err != nil {
+			return 0, 0, err
+		}
+	}
+	h.Time = b.time - b.start
+	before := len(b.buf)
+	b.buf = b.at.Salt.Append(b.buf, b.at.Bytes, &h, key, value)
+	offset = b.at.Bytes
+	b.at.Bytes += int64(len(b.buf) - before)
+	b.at.Records++
+	if b.at.First == 0 {
+		b.at.First = h.Seq
+	}
+	b.at.Last = h.Seq
+	if len(b.buf) >= rebuildFlush {
+		err = b.flush()
+	}
+	return b.at.ID, offset, err
+}
+
+func (b *rebuilder) flush() error {
+	if _, err := b.file.WriteAt(b.buf, b.flushed); err != nil {
+		return noSpace(err)
+	}
+	b.flushed += int64(len(b.buf))
+	b.buf = b.buf[:0]
+	return nil
+}
+
+// roll begins the next segment.
+func (b *rebuilder) roll() error {
+	if err := b.seal(); err != nil {
+		return noSpace(err)
+	}
+	order := uint32(len(b.manifest.Segments) + 1)
+	h := record.SegmentHeader{ID: record.NewSegmentID(order, 1), Salt: record.Salt(b.random()), Start: b.time, Store: b.manifest.Store}
+	path := filepath.Join(b.dir, h.ID.FileName())
+	f, err := b.fsys.Open(path, vfs.Create)
+	if err != nil {
+		return noSpace(err)
+	}
+	b.files = append(b.files, path)
+	b.file, b.start, b.flushed = f, b.time, 0
+	b.buf = h.Append(b.buf[:0])
+	b.at = manifestSegment{ID: h.ID, Salt: h.Salt, Sealed: true, Bytes: int64(len(b.buf))}
+	return nil
+}
+
+// seal ends the last segment.
+func (b *rebuilder) seal() error {
+	if b.file == nil {
+		return nil
+	}
+	err := b.flush()
+	if err == nil {
+		err = b.file.Sync()
+	}
+	err = errors.Join(err, b.file.Close())
+	b.file = nil
+	b.manifest.Segments = append(b.manifest.Segments, b.at)
+	return err
+}
+
+// finish makes the directory a store.
+func (b *rebuilder) finish() error {
+	err := b.seal()
+	if err == nil {
+		err = syncDir(b.fsys, b.dir)
+	}
+	if n := len(b.manifest.Segments); n > 0 {
+		b.manifest.Floor = b.manifest.Segments[n-1].Last
+	}
+	if err == nil {
+		err = writeManifest(b.fsys, b.dir, &b.manifest)
+	}
+	if err != nil {
+		return noSpace(err)
+	}
+	b.lock.Close() // whatever it says: the store is there
+	return nil
+}
+
+// abandon removes what was made, as far as that is possible.
+func (b *rebuilder) abandon() {
+	if b.file != nil {
+		b.file.Close()
+	}
+	for _, name := range []string{manifestName, manifestTemp} { // before the segments that it names
+		b.fsys.Remove(filepath.Join(b.dir, name))
+	}
+	for _, path := range b.files {
+		b.fsys.Remove(path)
+	}
+	b.lock.Close()
+}

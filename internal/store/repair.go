@@ -1,0 +1,381 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Repair makes a new store of every intact record of a damaged one, which it only reads.
+//
+//  1. Survey: which segments the log has, and where each may stand. The first line of a file
+//     says which segment it is; where that line is lost, the manifest and the file's name do, and at last
+//     which salt makes records of what follows. Without a manifest the log is all segments, of those that
+//     compaction rewrote the newest.
+//  2. Salvage each segment, oldest first (salvage.go). What no source of it has is reported.
+//  3. Write the records to the new store, in their order and with their numbers (rebuild.go): the list of a
+//     large value with the new places of its parts, the members of a committed group without it.
+//
+// What is not taken, and reported: a large value of which a part is lost, and the members of a group whose commit is.
+// A value whose schema is lost is kept as raw bytes.
+//
+// Derived files are of no account here, nor is the mark but for the end of the log that it knows.
+
+// RepairReport is what Repair found and did.
+type RepairReport struct {
+	Records int64       // that were taken
+	Bytes   int64       // of the source that were read
+	Lost    []Loss      // bytes of it that hold no intact record, in the order of the log
+	Values  []LostValue // large values that were lost with their parts
+	Grouped int64       // intact records that are not taken since the commit of their group is lost
+	Raw     int64       // values that are raw bytes now, since their schema is lost
+}
+
+// Loss is a part of a file that holds no intact record where there was one, or should be.
+type Loss struct {
+	File   string
+	Offset int64
+	Bytes  int64 // 0 when it is not known how many
+	Reason string
+	Torn   bool // it may be no more than what a crash left behind the last record
+}
+
+// LostValue is a large value of which at least one part is lost.
+type LostValue struct {
+	Key    []byte
+	Space  uint64
+	Seq    uint64
+	Bytes  int64  // length of the value
+	Reason string // which part, and why
+}
+
+// RepairOptions are the seams and settings of Repair. The zero value of each field means its default.
+type RepairOptions struct {
+	FS           vfs.FS
+	Random       func() uint64
+	SegmentBytes int64
+	Progress     func(done, total int64) // bytes of the source
+}
+
+// Repair salvages the store in dir into a new one, in a directory that is empty or missing.
+// On an error nothing is left there.
+func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairReport, error) {
+	all := Options{FS: opts.FS, Random: opts.Random, SegmentBytes: opts.SegmentBytes}.withDefaults()
+	r := &repair{ctx: ctx, dir: dir, fsys: all.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64][]place{}}
+	if filepath.Dir(filepath.Clean(into)) == filepath.Clean(dir) {
+		return r.report, fmt.Errorf("copal: %s lies within %s, which is not to be changed", into, dir)
+	}
+	defer r.close()
+	if err := r.survey(); err != nil {
+		return r.report, err
+	}
+	var err error
+	if r.out, err = newRebuilder(all.FS, into, all.Random, all.SegmentBytes); err != nil {
+		return r.report, err
+	}
+	r.out.manifest.Created = r.created
+	if err = r.salvage(); err == nil {
+		err = r.out.finish()
+	}
+	if err != nil {
+		r.out.abandon()
+	}
+	return r.report, err
+}
+
+type repair struct {
+	ctx      context.Context
+	dir      string
+	fsys     vfs.FS
+	progress func(done, total int64)
+	total    int64
+	report   RepairReport
+
+	manifest *manifest // nil when it is lost
+	mark     *mark
+	store    uint64
+	created  uint64
+	ring     *ringReader
+	files    []*logFile
+	wrecks   []*wreck
+
+	out     *rebuilder
+	last    uint64               // sequence number of the record that was written last
+	schemas map[string]bool      // that were written
+	parts   map[string]movedPart // by their old places
+	groups  map[uint64][]place   // records that wait for the commit of their group
+	buf     []byte
+	steps   int
+}
+
+// place is a fragment of a wreck.
+type place struct {
+	*wreck
+	fragment
+}
+
+// movedPart is where a part of a large value stands now.
+type movedPart struct {
+	place        string
+	owner, index uint64
+	bytes        int
+	key          string
+}
+
+func (r *repair) close() {
+	for _, f := range r.files {
+		f.file.Close()
+	}
+	if r.ring != nil && r.ring.file != nil {
+		r.ring.file.Close()
+	}
+}
+
+func (r *repair) lose(l Loss) { r.report.Lost = append(r.report.Lost, l) }
+
+// noLimit is more than any sequence number.
+const noLimit = ^uint64(0)
+
+// salvage takes what is left of each segment.
+func (r *repair) salvage() error {
+	// Where a crash left a hole, the next process began a new segment behind it, and gave
+	// the numbers beyond the hole again. What stands there does not count, if the manifest is not there to say so.
+	limit := make([]uint64, len(r.wrecks))
+	next, follows := noLimit, uint64(0)
+	if r.mark != nil {
+		follows = r.mark.Seq + 1
+	}
+	for i, w := range slices.Backward(r.wrecks) {
+		limit[i] = next
+		if w.id.Generation() == 0 && (w.named == nil || !w.named.Sealed) && (r.mark == nil || r.mark.Segment > w.id || follows != r.mark.Seq+1) {
+			w.next = follows
+		}
+		first, intact, err := w.first()
+		if err != nil {
+			return err
+		}
+		if first > 0 {
+			next = min(next, first)
+			if follows = first; !intact {
+				follows = 0
+			}
+		}
+	}
+	for i, w := range r.wrecks {
+		if err := r.segment(w, limit[i]); err != nil {
+			return err
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(r.groups)) {
+		r.report.Grouped += int64(len(r.groups[group]))
+	}
+	return nil
+}
+
+// tick is called for every record.
+func (r *repair) tick() error {
+	if r.steps++; r.steps%4096 == 0 {
+		if r.progress != nil {
+			r.progress(min(r.report.Bytes, r.total), r.total)
+		}
+		return r.ctx.Err()
+	}
+	return nil
+}
+
+// segment takes the records of one segment that come before the sequence number limit.
+func (r *repair) segment(w *wreck, limit uint64) error {
+	if err := r.ctx.Err(); err != nil {
+		return err
+	}
+	if err := w.read(func() {}); err != nil {
+		return err
+	}
+	if w.start == 0 {
+		w.start = r.out.time // no record of it is older
+	}
+	r.holes(w)
+	for _, f := range w.fragments {
+		if err := r.take(place{w, f}, limit); err != nil {
+			return err
+		}
+	}
+	for _, s := range w.sources {
+		if !s.ring {
+			r.report.Bytes += s.end
+		}
+	}
+	if r.progress != nil {
+		r.progress(min(r.report.Bytes, r.total), r.total)
+	}
+	w.fragments, w.failures = nil, nil
+	return nil
+}
+
+// holes reports what is missing of a segment.
+func (r *repair) holes(w *wreck) {
+	if !slices.ContainsFunc(w.sources, func(s source) bool { return !s.ring }) {
+		l := Loss{File: w.path, Reason: "the manifest names it, and it is missing"}
+		if w.named != nil {
+			l.Bytes = w.named.Bytes
+		}
+		r.lose(l)
+		return
+	}
+	from, known, end := r.bounds(w)
+	last := w.lastEnd()
+	for _, h := range w.holes(from, known) {
+		r.lose(Loss{File: w.path, Offset: h[0], Bytes: h[1] - h[0], Reason: w.reasonAt(h[0])})
+	}
+	for _, h := range w.holes(max(known, from), end) {
+		r.lose(Loss{File: w.path, Offset: h[0], Bytes: h[1] - h[0], Reason: w.reasonAt(h[0]), Torn: true})
+	}
+	if known <= last && r.lastOf(w)+1 < w.next {
+		r.lose(Loss{File: w.path, Offset: max(last, from), Reason: fmt.Sprintf("what follows, up to sequence number %d, is missing", w.next-1)})
+	}
+}
+
+// bounds says where the records of a segment begin, up to where they are known to have reached, and where its file ends.
+func (r *repair) bounds(w *wreck) (from, known, end int64) {
+	for _, s := range w.sources {
+		if !s.ring {
+			from, end = max(from, s.head), max(end, s.end)
+		}
+	}
+	if len(w.fragments) > 0 && from == 1 { // the first line is lost, and was reported
+		from = w.fragments[0].at
+	}
+	known = w.lastEnd()
+	switch m := r.mark; {
+	case w.named != nil && w.named.Sealed:
+		known = w.named.Bytes
+	case m != nil && m.Segment == w.id:
+		known = max(known, m.Offset)
+	case r.lastOf(w)+1 < w.next:
+		known = max(known, end)
+	}
+	return from, known, max(known, end)
+}
+
+// lastOf is the sequence number of the last fragment.
+func (r *repair) lastOf(w *wreck) uint64 {
+	if n := len(w.fragments); n > 0 {
+		if e, _, err := w.load(w.fragments[n-1], nil); err == nil {
+			return e.Seq
+		}
+	}
+	return 0
+}
+
+// take writes one record to the new store, or keeps it until its group is complete.
+func (r *repair) take(p place, limit uint64) error {
+	if err := r.tick(); err != nil {
+		return err
+	}
+	e, buf, err := p.load(p.fragment, r.buf)
+	r.buf = buf
+	if err != nil {
+		return err
+	}
+	switch {
+	case e.Seq >= limit && p.id.Generation() == 0:
+		r.lose(Loss{File: p.path, Offset: p.at, Bytes: p.bytes, Reason: "the log went on elsewhere before it", Torn: true})
+		return nil
+	case e.Seq < r.last:
+		r.lose(Loss{File: p.path, Offset: p.at, Bytes: p.bytes, Reason: fmt.Sprintf("sequence number %d behind %d", e.Seq, r.last)})
+		return nil
+	case e.Op == record.Commit:
+		return r.commit(e)
+	case e.Group != 0:
+		r.groups[e.Group] = append(r.groups[e.Group], p)
+		return nil
+	}
+	return r.write(p, e)
+}
+
+// commit writes the members of a group, which count from here on.
+func (r *repair) commit(e entry) error {
+	members := r.groups[e.Group]
+	delete(r.groups, e.Group)
+	for _, p := range members {
+		m, buf, err := p.load(p.fragment, r.buf)
+		r.buf = buf
+		if err != nil {
+			return err
+		}
+		m.Group, m.Seq = 0, e.Seq
+		if err := r.write(p, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write writes a record that counts.
+func (r *repair) write(p place, e entry) error {
+	value := e.value
+	switch {
+	case e.Kind == record.Schema && e.Op == record.Set:
+		r.schemas[string(e.key)] = true
+	case e.Schema != 0 && !r.schemas[record.Hex(e.Schema)]:
+		e.Schema = 0
+		if e.Op == record.Set {
+			r.report.Raw++
+		}
+	}
+	if e.Op == record.Set && e.Large != 0 {
+		list, err := r.moved(e)
+		if err != nil {
+			r.report.Values = append(r.report.Values, LostValue{Key: bytes.Clone(e.key), Space: e.Space, Seq: e.Seq, Bytes: int64(e.Large), Reason: err.Error()})
+			return nil
+		}
+		value = list
+	}
+	id, offset, err := r.out.put(e.Head, e.time, e.key, value)
+	if err != nil {
+		return err
+	}
+	if e.Op == record.Part {
+		r.parts[placeText(p.id, p.at)] = movedPart{placeText(id, offset), e.Owner, e.Index, len(e.value), string(e.key)}
+	}
+	r.last = e.Seq
+	r.report.Records++
+	return nil
+}
+
+// placeText is how the list of a large value names a part.
+func placeText(id record.SegmentID, offset int64) string {
+	return id.String() + "." + strconv.FormatInt(offset, 16)
+}
+
+// moved is the list of a large value with the new places of its parts.
+func (r *repair) moved(e entry) ([]byte, error) {
+	words := strings.Split(string(e.value), " ")
+	size, err := record.ParseHex(words[0])
+	if err != nil || size == 0 || (e.Large+size-1)/size != uint64(len(words)-1) {
+		return nil, fmt.Errorf("its list of parts does not add up to %d bytes", e.Large)
+	}
+	list := []byte(words[0])
+	owner, left := uint64(0), e.Large
+	for i, word := range words[1:] {
+		p, ok := r.parts[word]
+		if i == 0 {
+			owner = p.owner
+		}
+		want := min(size, left)
+		if !ok || p.owner != owner || p.index != uint64(i) || uint64(p.bytes) != want || p.key != string(e.key) {
+			return nil, fmt.Errorf("its part %d, at %s, is lost", i, word)
+		}
+		left -= want
+		list = append(append(list, ' '), p.place...)
+	}
+	return list, nil
+}

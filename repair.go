@@ -1,0 +1,84 @@
+package copal
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/store"
+)
+
+// RepairReport is what Repair found, and what it could not save.
+type RepairReport struct {
+	Records int64       // intact ones, which are in the new store
+	Lost    []Loss      // bytes that hold no intact record where there was one, in the order of the log
+	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store
+	Grouped int64       // intact records that do not count, since the end of their transaction is lost
+	Raw     int64       // values whose schema is lost: they are raw bytes now, which a typed read takes as JSON
+}
+
+// Loss is a part of a file that holds no intact record.
+type Loss struct {
+	File   string
+	Offset int64
+	Bytes  int64 // 0 when it is not known how many, or when nothing of the log was in them
+	Reason string
+	Torn   bool // it may be no more than what a crash left behind the last record
+}
+
+// LostValue is an entry whose value is lost in part, and so as a whole.
+type LostValue struct {
+	Key    []byte
+	Bytes  int64
+	Reason string
+}
+
+// String sums the report up in a line.
+func (r RepairReport) String() string {
+	lost := int64(0)
+	for _, l := range r.Lost {
+		lost += l.Bytes
+	}
+	s := fmt.Sprintf("%d records saved, %d bytes lost in %d places", r.Records, lost, len(r.Lost))
+	if n := len(r.Values); n > 0 {
+		s += fmt.Sprintf(", %d large values lost", n)
+	}
+	if r.Grouped > 0 {
+		s += fmt.Sprintf(", %d records without the end of their transaction", r.Grouped)
+	}
+	if r.Raw > 0 {
+		s += fmt.Sprintf(", %d values without their schema", r.Raw)
+	}
+	return s
+}
+
+// Repair makes a new store, in the directory into, of every intact record of the store in dir, which may be damaged in
+// any way and is not changed. into must be empty or missing; on an error nothing is left there. Nobody should write to
+// the store in dir meanwhile.
+//
+// What a lost record said is not known: if it set a key, the new store has the value before it, if it deleted one,
+// the key is there. The report says what was lost, file by file. A store that is whole loses nothing.
+//
+// progress, which may be nil, is told how many bytes of all have been read. When ctx ends, so does Repair, with its error.
+func Repair(ctx context.Context, dir, into string, progress func(done, total int64)) (RepairReport, error) {
+	return repair(ctx, dir, into, store.RepairOptions{Progress: progress})
+}
+
+func repair(ctx context.Context, dir, into string, opts store.RepairOptions) (RepairReport, error) {
+	dir, err := filepath.Abs(dir)
+	if err == nil {
+		into, err = filepath.Abs(into)
+	}
+	if err != nil {
+		return RepairReport{}, fmt.Errorf("copal: %w", err)
+	}
+	found, err := store.Repair(ctx, dir, into, opts)
+	r := RepairReport{Records: found.Records, Grouped: found.Grouped, Raw: found.Raw}
+	for _, l := range found.Lost {
+		r.Lost = append(r.Lost, Loss(l))
+	}
+	for _, v := range found.Values {
+		r.Values = append(r.Values, LostValue{Key: v.Key, Bytes: v.Bytes, Reason: v.Reason})
+	}
+	return r, err
+}

@@ -1,0 +1,73 @@
+package copal_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+
+	"github.com/copaldb/copal"
+)
+
+func ExampleRepair() {
+	base, err := os.MkdirTemp("", "copal")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(base)
+	dir, into := filepath.Join(base, "app.db"), filepath.Join(base, "mended.db")
+
+	db, err := copal.Open(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"alice", "bob", "carol"} {
+		if err := copal.Set(db, name, len(name)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	db.Close()
+
+	// The disk garbles a byte of the second value.
+	log1 := filepath.Join(dir, "00000001.log")
+	text, err := os.ReadFile(log1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for i := range text {
+		if string(text[i:i+3]) == "bob" {
+			text[i] = 'r'
+			break
+		}
+	}
+	if err := os.WriteFile(log1, text, 0o666); err != nil {
+		log.Fatal(err)
+	}
+
+	report, err := copal.Repair(context.Background(), dir, into, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(report.Lost[0].Reason)
+
+	db, err = copal.Open(into)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for key := range db.ScanKeys(nil) {
+		fmt.Println(string(key))
+	}
+	// Output:
+	// the checksum does not match
+	// alice
+	// carol
+}
+
+func ExampleRepairReport_String() {
+	report := copal.RepairReport{Records: 1000, Lost: []copal.Loss{{File: "app.db/00000001.log", Offset: 94, Bytes: 128}}}
+	fmt.Println(report)
+	// Output:
+	// 1000 records saved, 128 bytes lost in 1 places
+}
