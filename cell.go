@@ -6,6 +6,7 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/store"
 )
 
 // cell is a value of a map in memory. The store knows its head alone.
@@ -59,11 +60,20 @@ func (m *Map[K, V]) find(key K) *cell[V] {
 
 func (m *Map[K, V]) findOwn(hash uint64, own string) *cell[V] {
 	c := m.cells.Find(hash, own)
-	if c == nil || !c.Holds {
+	if c == nil || !c.Holds || c.Expiry != 0 && m.db.store.Expired(c.Expiry) {
 		return nil
 	}
 	c.Touch()
 	return cellOf[V](c)
+}
+
+// cellValues is what the store is to know of the values in cells. expired may be nil.
+func (m *Map[K, V]) cellValues(expired func(K, V)) store.Values {
+	v := store.Values{Encode: m.encodeCell, Copy: m.copyCell}
+	if expired != nil {
+		v.Expired = func(key []byte, e store.Entry) { m.tell(expired, key, e) }
+	}
+	return v
 }
 
 // encodeCell encodes the value of a cell that holds it. It is called with the lock of a key held, when the
@@ -74,4 +84,9 @@ func (m *Map[K, V]) encodeCell(dst []byte, c *cache.Cell) ([]byte, uint64, error
 		return dst, 0, typeError(err, "the value for key %q", c.Key())
 	}
 	return dst, m.values.number.Load(), nil
+}
+
+// copyCell returns another cell with the value of one that holds it.
+func (m *Map[K, V]) copyCell(c *cache.Cell) *cache.Cell {
+	return &(&cell[V]{value: cellOf[V](c).value}).Cell
 }

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
@@ -24,9 +25,10 @@ type Map[K comparable, V any] struct {
 	values  *typed
 	table   *store.Table
 	cells   *store.Cells
-	flat    bool      // a value as the caller gave it is one as the log would give it
-	strings []uintptr // offsets of the strings in a flat value
-	spare   sync.Pool // of *V, zero
+	ttl     time.Duration // of what is written without one, 0 for none
+	flat    bool          // a value as the caller gave it is one as the log would give it
+	strings []uintptr     // offsets of the strings in a flat value
+	spare   sync.Pool     // of *V, zero
 	closed  atomic.Bool
 	single  bool // Close closes the store
 }
@@ -48,7 +50,7 @@ type Map[K comparable, V any] struct {
 // any more, concerns one value, and is ErrType when that is read; so is raw text that is no V.
 //
 // Opening a map that is open returns the same *Map when the types and the codec are
-// the same, and ErrType otherwise.
+// the same, and ErrType otherwise. Its TTL, and what OnExpire calls, are those that it was first opened with.
 func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[K, V], error) {
 	c := db.config.maps
 	for _, o := range opts {
@@ -58,6 +60,13 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	}
 	if c.codec == nil {
 		return nil, fmt.Errorf("%w: WithCodec(nil)", ErrType)
+	}
+	if c.ttl < 0 {
+		return nil, fmt.Errorf("copal: WithTTL(%v)", c.ttl)
+	}
+	expired, ok := c.expired.(func(K, V))
+	if !ok && c.own && c.expired != nil {
+		return nil, fmt.Errorf("%w: map %q does not have the types of OnExpire: %T", ErrType, name, c.expired)
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%w: a map needs a name", ErrType)
@@ -76,7 +85,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 		return open, nil
 	}
 	db.maps[name] = m
-	m.cells = db.store.Attach(m.table, m.encodeCell)
+	m.cells = db.store.Attach(m.table, m.cellValues(expired))
 	return m, nil
 }
 
@@ -98,7 +107,7 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	}
 	prefix := append(keycodec.AppendName(nil, name), ':')
 	m := &Map[K, V]{
-		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, values: values, table: table,
+		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, values: values, table: table, ttl: c.ttl,
 		flat: codecNamed(c.codec.Name()) == c.codec && codec.Flat(reflect.TypeFor[V]()),
 	}
 	if m.flat {
@@ -218,12 +227,12 @@ func (m *Map[K, V]) encodeKey(buf *buffer, key K) error {
 // before Set returns; the caller may change what it points to afterwards. When it
 // returns an error the map is as it was, unless the error is ErrReadOnly after an
 // I/O failure: then the outcome is known when the store is opened again.
-func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, store.Process) }
+func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.ttl, store.Process) }
 
 // SetFSync is Set that survives a power cut when it returns nil. Concurrent callers
 // share the cost of a sync. The value is visible before it is durable. When the sync
 // fails, the outcome is unknown and the store refuses further writes.
-func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, store.Power) }
+func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, m.ttl, store.Power) }
 
 // SetAsync is Set that returns before the log has the value: it is visible at once, and in the
 // log within the sync interval, or after Sync, FSyncAll or Close. Of several such writes of one key
@@ -231,16 +240,16 @@ func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, store.Powe
 // lost, and the entry is as it was before them; an older value never replaces a newer one.
 // What can be said of the value at once, such as that it cannot be encoded, is; an error that shows later
 // goes to the error handler, and Sync, FSyncAll and Close return it.
-func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, store.Async) }
+func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, m.ttl, store.Async) }
 
 // SetInMemory puts v in the place of the entry's value until the next write to the key of any other kind, or
 // until Close: Get, Load, All and Update of this map show it, and nothing else does. It
 // is for what can be computed again, such as fields that are not stored. The log is not
 // touched, but for a SetAsync of the key that it has yet to learn of; v is kept as it is, shared with those who read or
-// update it, and not given up for lack of memory. A read-only store refuses it, as any write.
-func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, store.Memory) }
+// update it, and not given up for lack of memory. It goes when the entry that it stands for expires. A read-only store refuses it, as any write.
+func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, m.ttl, store.Memory) }
 
-func (m *Map[K, V]) set(key K, v V, d store.Durability) error {
+func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
@@ -250,7 +259,12 @@ func (m *Map[K, V]) set(key K, v V, d store.Durability) error {
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
-	_, err := m.db.store.Write(m.table, &w)
+	if ttl != 0 {
+		if w.Expiry, err = m.db.store.Deadline(ttl); err != nil {
+			return err
+		}
+	}
+	_, err = m.db.store.Write(m.table, &w)
 	return err
 }
 

@@ -44,7 +44,10 @@ type config struct {
 
 // mapConfig collects the options of a map.
 type mapConfig struct {
-	codec Codec
+	codec   Codec
+	ttl     time.Duration
+	expired any  // func(K, V)
+	own     bool // expired was given for this map
 }
 
 type storeOption func(*config)
@@ -74,6 +77,8 @@ func newConfig(opts []Option) (config, error) {
 		return c, fmt.Errorf("copal: MaxMemory(%d)", c.maxMemory)
 	case c.maps.codec == nil:
 		return c, fmt.Errorf("%w: WithCodec(nil)", ErrType)
+	case c.maps.ttl < 0:
+		return c, fmt.Errorf("copal: WithTTL(%v)", c.maps.ttl)
 	case c.onError == nil:
 		return c, fmt.Errorf("copal: WithErrorHandler(nil)")
 	}
@@ -119,3 +124,32 @@ func WithErrorHandler(f func(error)) Option {
 func WithCodec(c Codec) MapOption {
 	return mapOption(func(m *mapConfig) { m.codec = c })
 }
+
+// WithTTL gives each entry that is written to a map a time to live, unless the write itself gives one:
+// Set and its kin write as SetTTL with d does, an Update that makes an entry gives it d, and one that
+// changes an entry leaves its deadline as it is. Raw writes and Persist give none. Without this
+// option, and with 0, entries stay. What is in the map already keeps the deadline that it has, or none.
+func WithTTL(d time.Duration) MapOption {
+	return mapOption(func(m *mapConfig) { m.ttl = d })
+}
+
+// OnExpire calls f with each entry of the map that expires while the map is open, and the value that
+// it had, after it has gone: no read finds it any more, and there may be another under its key already. Each
+// such entry is passed at most once; those not when the process dies, or Close is called, before their turn,
+// nor those that expire while the map is not open, or in a store that was opened read-only. An entry that was
+// overwritten or deleted before its deadline has not expired.
+//
+// One goroutine of the store calls f, for one entry after the other, soon after the deadline. It holds
+// no lock, so f may use the store; but not close it, for DB.Close waits until f has returned.
+// What expires meanwhile waits in the log as long as nobody meets it there, and in memory if somebody does, so f should be quick.
+// The value may be shared with readers: treat what it points to as read-only. One that cannot be read goes to the
+// error handler.
+//
+// K and V must be those of the map, or OpenMap returns ErrType. Given to Open, it holds for the maps
+// of these types alone.
+func OnExpire[K comparable, V any](f func(key K, v V)) MapOption { return expireOption{f} }
+
+type expireOption struct{ f any }
+
+func (o expireOption) applyStore(c *config)  { c.maps.expired = o.f }
+func (o expireOption) applyMap(c *mapConfig) { c.expired, c.own = o.f, true }

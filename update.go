@@ -1,6 +1,11 @@
 package copal
 
-import "github.com/copaldb/copal/internal/store"
+import (
+	"fmt"
+	"time"
+
+	"github.com/copaldb/copal/internal/store"
+)
 
 // Update is an entry in the hands of the function that Map.Update calls. When the
 // function returns, Value is stored, whether the entry existed or not, unless Delete
@@ -8,6 +13,11 @@ import "github.com/copaldb/copal/internal/store"
 type Update[V any] struct {
 	Value  V    // the value there is, the function's own unless SetInMemory has put it there; the zero V when there is none
 	Exists bool // whether there is one
+
+	// TTL is the time that the entry has left to live, 0 for ever; of one that does not exist, that of WithTTL.
+	// As long as it is not assigned to, the entry keeps its deadline, to the millisecond; what is assigned
+	// counts from the end of the function on.
+	TTL time.Duration
 
 	decision decision
 }
@@ -75,14 +85,20 @@ func (m *Map[K, V]) update(key K, f func(*Update[V]), d store.Durability) (v V, 
 
 // decide calls f on what was found, and prepares the write that it wants.
 func (m *Map[K, V]) decide(buf *buffer, found store.Found, f func(*Update[V]), w *store.Write) (v V, exists, write bool, err error) {
-	u := Update[V]{Exists: found.Exists, decision: put}
+	u := Update[V]{Exists: found.Exists, TTL: m.ttl, decision: put}
+	if found.Exists {
+		u.TTL = m.db.store.Left(found.Expiry)
+	}
+	ttl := u.TTL
 	if u.Value, err = m.own(buf, found); err != nil {
 		return v, false, false, err
 	}
 	f(&u)
 	switch u.decision {
 	case put:
-		err = m.fill(buf, w, u.Value)
+		if err = m.fill(buf, w, u.Value); err == nil {
+			w.Expiry, err = m.deadline(&found, w, ttl, u.TTL)
+		}
 		return u.Value, true, true, err
 	case remove:
 		w.Delete = true
@@ -90,6 +106,19 @@ func (m *Map[K, V]) decide(buf *buffer, found store.Found, f func(*Update[V]), w
 	}
 	v, err = m.own(buf, found) // f may have changed its copy
 	return v, err == nil && found.Exists, false, err
+}
+
+// deadline is that of an entry that is written by an Update which has found one TTL and left another.
+func (m *Map[K, V]) deadline(found *store.Found, w *store.Write, before, after time.Duration) (uint64, error) {
+	switch {
+	case before == after && found.Exists:
+		return found.Expiry, nil
+	case before != after && w.Durability == store.Memory:
+		return 0, fmt.Errorf("copal: a TTL of %v by UpdateInMemory, which changes nothing that the log has", after)
+	case after == 0:
+		return 0, nil
+	}
+	return m.db.store.Deadline(after)
 }
 
 // own is the value that was found, for the one who asks alone, but for one that is only in memory.

@@ -9,7 +9,7 @@ import (
 // Cell is the head of what memory knows of one key. The value follows it, in a struct
 // whose first field is a Cell.
 //
-// Key, Holds, Absent and Memory are set before the cell is published and never
+// Key, Expiry, Holds, Absent and Memory are set before the cell is published and never
 // change. The other fields belong to the lock of the key. It is small, for there are many and
 // each write makes one; its hash, and what few of them have, are kept elsewhere.
 type Cell struct {
@@ -21,9 +21,9 @@ type Cell struct {
 	cost  uint32 // memory in bytes
 	place uint32 // of a dirty cell, in the shard's list
 
-	Expiry uint64 // Unix milliseconds from which on the entry has expired, 0 for never
-
 	// From here on what a reader looks at, next to the value.
+
+	Expiry uint64 // deadline of the entry in Unix milliseconds, 0 for none: of what is dirty its own, else that of the record
 
 	key  string
 	used atomic.Bool
@@ -45,6 +45,14 @@ func (e *Encoded) bytes() int64 {
 		return 0
 	}
 	return int64(len(e.Value))
+}
+
+// Renew makes of to, which was not published, a cell that knows what c does and is as large, but for the value, whether
+// it is dirty, and whether it was read.
+func (c *Cell) Renew(to *Cell) {
+	to.key, to.cost, to.Expiry = c.key, c.cost, c.Expiry
+	to.Address, to.Stale, to.Weight, to.Schema = c.Address, c.Stale, c.Weight, c.Schema
+	to.Absent, to.Memory = c.Absent, c.Memory
 }
 
 // Key is the key's own bytes, without the name of the map.

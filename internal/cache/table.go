@@ -91,6 +91,27 @@ func (t *Table) Find(hash uint64, key string) *Cell {
 	return nil
 }
 
+// Under appends to dst the cells whose keys have this hash: hardly ever more than one.
+func (t *Table) Under(dst []*Cell, hash uint64) []*Cell {
+	a := t.shard(hash).array.Load()
+	if a == nil {
+		return dst
+	}
+	for i, probes := a.home(hash), uint64(0); probes <= a.mask; i, probes = (i+1)&a.mask, probes+1 {
+		b := &a.buckets[i]
+		tags := b.tags.Load()
+		for m := match(tags, tag(hash)); m != 0; m &= m - 1 {
+			if c := b.cells[bits.TrailingZeros64(m)/8].Load(); c != nil && t.hash(c.key) == hash {
+				dst = append(dst, c)
+			}
+		}
+		if tags&helped == 0 {
+			break
+		}
+	}
+	return dst
+}
+
 // Touch notes that the cell was read.
 func (c *Cell) Touch() {
 	if !c.used.Load() {

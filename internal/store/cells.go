@@ -34,11 +34,19 @@ type Cells struct {
 	seed   keyhash.Seed
 	table  *cache.Table
 	budget *cache.Budget
-	encode Encode
+	values Values
 }
 
-// Encode appends the encoded value of a cell that holds it, and returns it with its schema number.
-type Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
+// Values is what a map knows of the values in its cells.
+type Values struct {
+	// Encode appends the encoded value of a cell that holds it, and returns it with its schema number.
+	Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
+	// Copy returns another cell with the value of one that holds it, and nothing else.
+	Copy func(c *cache.Cell) *cache.Cell
+	// Expired is told of each entry that has expired, by the goroutine that takes them out and without any
+	// lock. It may be nil.
+	Expired func(key []byte, e Entry)
+}
 
 // settle tells the index where the record of a cell is.
 func (t *Table) settle(c *cache.Cell) {
@@ -52,8 +60,8 @@ func (c *Cells) Find(hash uint64, own string) *cache.Cell { return c.table.Find(
 func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
-func (s *Store) Attach(t *Table, encode Encode) *Cells {
-	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, encode: encode}
+func (s *Store) Attach(t *Table, values Values) *Cells {
+	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values}
 	t.cells.Store(c)
 	s.cellsMu.Lock()
 	defer s.cellsMu.Unlock()
@@ -118,6 +126,7 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 	if err := s.log.failure(); err != nil {
 		return err
 	}
+	t, old := now.cells.owner, now.expiry
 	switch {
 	case w.Delete && now.address == 0:
 		now.swap(nil)
@@ -127,13 +136,14 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 	case w.Delete:
 		w.Cell = &cache.Cell{Absent: true}
 	}
-	w.Cell.Dirty = true
+	w.Cell.Dirty, w.Cell.Expiry = true, w.Expiry
 	now.refer(w.Cell)
 	now.setKey(w)
 	now.swap(w.Cell)
 	if !w.Delete && !w.Later {
 		now.cells.table.Encode(now.hash, w.Cell, &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema})
 	}
+	t.expect(now.hash, old, w.Expiry)
 	s.log.touched()
 	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
 		var lost *lostError
@@ -166,7 +176,11 @@ func (s *Store) rememberLocked(now *state, w *Write) error {
 		}
 		w.Cell = &cache.Cell{Absent: true}
 	}
-	w.Cell.Memory = true
+	w.Cell.Memory, w.Cell.Expiry = true, now.expiry
+	if now.address == 0 { // else it shadows an entry, and lives as long as that
+		w.Cell.Expiry = w.Expiry
+	}
+	now.cells.owner.expect(now.hash, now.expiry, w.Cell.Expiry)
 	now.refer(w.Cell)
 	now.setKey(w)
 	now.swap(w.Cell)
@@ -193,6 +207,9 @@ const (
 func (s *Store) flushLocked(c *Cells, shard int) error {
 	var batch [flushBatch]cache.Dirty
 	var errs []error
+	if err := s.expireDirtyLocked(c, shard); err != nil {
+		return err
+	}
 	for {
 		n := copy(batch[:], c.table.DirtyIn(shard))
 		if n == 0 {
@@ -274,7 +291,7 @@ func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) err
 	start := len(*arena)
 	b := append(append(append(*arena, c.owner.name...), ':'), cell.Key()...)
 	key := b[start:len(b):len(b)]
-	*p = pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: key}
+	*p = pending{Head: record.Head{Op: record.Set, Kind: record.Value, Expiry: cell.Expiry}, key: key}
 	switch {
 	case cell.Absent:
 		p.Op = record.Delete
@@ -283,12 +300,16 @@ func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) err
 	default:
 		var err error
 		start := len(b)
-		if b, p.Schema, err = c.encode(b, cell); err == nil {
+		if b, p.Schema, err = c.values.Encode(b, cell); err == nil {
 			p.value = b[start:len(b):len(b)]
 			err = checkValue(p.value)
 		}
 		if err != nil {
-			c.table.Drop(s.Hash(cell.Key()), cell) // it can be written neither now nor later
+			hash := s.Hash(cell.Key())
+			c.table.Drop(hash, cell) // it can be written neither now nor later
+			if c.owner.deadlines.Load() != nil {
+				c.owner.expect(hash, 0, 1) // the record beneath counts again, and may have a deadline
+			}
 			return &lostError{err}
 		}
 	}
@@ -386,6 +407,7 @@ func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache
 	}
 	w := Write{Schema: e.Schema, Cell: cell, Cost: cost}
 	if cell = now.fill(&w); cell != nil {
+		cell.Expiry = e.expiry
 		if now.hit = e.hit; now.cell != nil {
 			now.hit = hitOfCell(now.cell)
 		}

@@ -14,10 +14,10 @@ func attached(t *testing.T, s *Store, name string) *Cells {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s.Attach(table, func(dst []byte, c *cache.Cell) ([]byte, uint64, error) {
+	return s.Attach(table, Values{Encode: func(dst []byte, c *cache.Cell) ([]byte, uint64, error) {
 		t.Error("nothing here is to be encoded later")
 		return dst, 0, nil
-	})
+	}})
 }
 
 // setAsync sets a raw value, asynchronously.

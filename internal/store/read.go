@@ -67,7 +67,7 @@ func (s *Store) logged(e *entry, t *Table, key, buf []byte) (a Address, err erro
 	case !known:
 		a, err = t.read(e, hash, key, buf)
 	}
-	if err == nil && a == 0 {
+	if err == nil && (a == 0 || s.Expired(e.Expiry)) {
 		err = ErrNotFound
 	}
 	return a, err
@@ -88,13 +88,13 @@ func (s *Store) unwritten(t *Table, key []byte, reason error) (Entry, error) {
 	switch {
 	case cell == nil || !cell.Dirty:
 		return Entry{}, reason
-	case cell.Absent:
+	case cell.Absent || s.Expired(cell.Expiry):
 		return Entry{}, ErrNotFound
 	}
 	if e := c.table.Encoded(hash, cell); e != nil {
 		return Entry{Value: append([]byte{}, e.Value...), Schema: e.Schema}, nil
 	}
-	value, schema, err := c.encode([]byte{}, cell)
+	value, schema, err := c.values.Encode([]byte{}, cell)
 	return Entry{Value: value, Schema: schema}, err
 }
 
@@ -104,7 +104,15 @@ func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
-	cell := c.table.Find(hash, view(key[c.owner.prefix:]))
+	own := view(key[c.owner.prefix:])
+	cell := c.table.Find(hash, own)
+	if cell != nil && s.Expired(cell.Expiry) {
+		now := state{hash: hash, own: own, cells: c, cell: cell, hit: hitOfCell(cell), encoded: c.table.Encoded(hash, cell)}
+		if err := s.expireLocked(c.owner, &now); err != nil || now.cell == nil {
+			return 0, true, err
+		}
+		cell = now.cell
+	}
 	switch {
 	case cell == nil:
 		return 0, false, nil
@@ -144,9 +152,9 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 		if a, err = c.owner.read(&e, hash, key, buf); err != nil {
 			return err
 		}
-		if a == 0 {
-			return ErrNotFound
-		}
+	}
+	if a == 0 || s.Expired(e.Expiry) {
+		return ErrNotFound
 	}
 	return s.entryTo(out, &e, a)
 }
@@ -221,6 +229,10 @@ func (s *Store) Has(t *Table, key []byte) (bool, error) {
 		}
 	}
 	h, err := t.find(hash, key)
+	if err == nil && s.Expired(h.expiry) {
+		_, err = s.readAt(h.address, nil) // what find reads is not verified
+		return false, err
+	}
 	return h.address != 0, err
 }
 
@@ -387,7 +399,7 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 	if err == nil && now != 0 && now != a {
 		e, err = s.readAt(now, nil)
 	}
-	if err != nil || now == 0 {
+	if err != nil || now == 0 || s.Expired(e.Expiry) {
 		return Item{Err: err}, err != nil
 	}
 	return it.item(&e, now), true
@@ -406,7 +418,7 @@ func (it *iteration) item(e *entry, a Address) Item {
 // inCell is the entry of a key that has a cell, or had one a moment ago.
 func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok bool) {
 	s, t := it.store, it.table
-	if cell := it.cells.table.Find(hash, view(key[t.prefix:])); cell != nil && cell.Holds {
+	if cell := it.cells.table.Find(hash, view(key[t.prefix:])); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
 		return Item{Key: key, Entry: Entry{Cell: cell}}, true
 	}
 	e, at, err := s.readCell(it.cells, hash, key)
@@ -417,8 +429,8 @@ func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok bool) {
 		return Item{Key: key, Entry: e, Err: err}, true
 	}
 	rec, err := s.readAt(at, nil)
-	if err != nil {
-		return Item{Err: err}, true
+	if err != nil || s.Expired(rec.Expiry) {
+		return Item{Err: err}, err != nil
 	}
 	return it.item(&rec, at), true
 }

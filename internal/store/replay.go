@@ -37,7 +37,17 @@ func (s *Store) replay(e entry, a Address) error {
 	case err != nil:
 		return err
 	case old.address != 0 && old.seq > e.Seq:
-	case e.Op == record.Set && old.address != a:
+	case e.Op == record.Set && s.Expired(e.Expiry):
+		if now := hitOf(a, &e.Head, e.bytes); old.address != a {
+			s.revive(&now)
+			s.bury(&now)
+		}
+		if old.address != 0 {
+			t.remove(hash, old)
+		}
+	case e.Op == record.Set && old.address == a:
+		t.expect(hash, 0, e.Expiry)
+	case e.Op == record.Set:
 		now := hitOf(a, &e.Head, e.bytes)
 		t.place(hash, old, &now, false)
 	case e.Op == record.Delete && old.address != 0 && old.seq < e.Seq:

@@ -85,7 +85,7 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 		hit
 	}
 	var moves []move
-	if sp.raw.Len() > 0 {
+	if sp.raw.count() > 0 {
 		for a, err := range sp.raw.addresses() {
 			if err != nil {
 				return nil, err

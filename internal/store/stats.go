@@ -20,6 +20,9 @@ func (s *Store) Stats() Stats {
 		for _, t := range sp.tables() {
 			st.Keys += int64(t.Len())
 			st.IndexBytes += t.index.Bytes()
+			if d := t.deadlines.Load(); d != nil {
+				st.IndexBytes += d.bytes.Load()
+			}
 		}
 		st.IndexBytes += sp.elements.index.Bytes()
 	}

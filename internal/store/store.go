@@ -75,6 +75,7 @@ type Store struct {
 
 	updates updates
 	reports reports
+	expirer expirer
 
 	spaces map[uint64]*space // guarded by life
 
@@ -185,6 +186,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		s.goroutines.Add(2)
 		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
 		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
+		s.beginExpiry()
 	}
 	return s, nil
 }
@@ -257,6 +259,7 @@ func (s *Store) close() error {
 // stopKeeper returns when the goroutines of the log have ended.
 func (s *Store) stopKeeper() {
 	if s.stop != nil {
+		s.endExpiry()
 		s.stopOnce.Do(func() { close(s.stop) })
 		s.goroutines.Wait()
 	}

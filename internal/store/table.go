@@ -17,6 +17,8 @@ type Table struct {
 	prefix int    // length of what stands before a key's own bytes: the name and a colon
 	index  index.Table
 
+	deadlines atomic.Pointer[deadlines] // nil until an entry has one
+
 	cells    atomic.Pointer[Cells] // of the map that is open, or nil
 	declared atomic.Bool           // a system record in the log says that this map exists
 }
@@ -30,8 +32,14 @@ func newTable(s *Store, name string) *Table {
 	return t
 }
 
-// Len is the number of entries.
+// Len is the number of entries. The caller holds no lock of a key.
 func (t *Table) Len() int {
+	t.reap()
+	return t.count()
+}
+
+// count is Len with those that have expired and are not taken out yet.
+func (t *Table) count() int {
 	n := t.index.Len()
 	if c := t.cells.Load(); c != nil {
 		n += c.table.Extra()
@@ -52,7 +60,7 @@ type hit struct {
 	bytes   int64 // what the entry takes in the log: its record, and the length of a value in parts
 	schema  uint64
 	stale   Address // what the index has in the place of address, or 0
-	expiry  uint64  // Unix milliseconds from which on the entry has expired, 0 for never
+	expiry  uint64  // deadline of the entry in Unix milliseconds, 0 for none
 	seq     uint64  // of the record; 0 when a cell told of it
 }
 
@@ -74,9 +82,9 @@ func (h *hit) indexed() Address {
 	return h.address
 }
 
-// refer makes c know of the record.
+// refer makes c know of the record. Its deadline c has had from the beginning.
 func (h *hit) refer(c *cache.Cell) {
-	c.Address, c.Weight, c.Schema, c.Stale, c.Expiry = h.address, uint32(h.bytes), uint32(h.schema), h.stale, h.expiry
+	c.Address, c.Weight, c.Schema, c.Stale = h.address, uint32(h.bytes), uint32(h.schema), h.stale
 }
 
 // find looks for the entry of key in the index.
@@ -121,21 +129,17 @@ func (t *Table) read(e *entry, hash uint64, key, buf []byte) (Address, error) {
 // compareKey reads the key of the record at a, and tells how long that is. A record with another key is read
 // whole, for it could be the same key, damaged.
 func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, same bool, err error) {
-	slot, offset := split(a)
-	seg := s.log.segment(slot)
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	b, head, err := seg.readHead(&h, offset, *buf)
-	if err == nil && head+h.KeyBytes > len(b) {
-		b, err = seg.readMore(offset, b, head+h.KeyBytes)
-	}
+	h, found, total, err := s.headAndKey(a, *buf)
 	if err != nil {
 		return h, 0, false, err
 	}
-	if string(b[head:head+h.KeyBytes]) == string(key) {
-		return h, h.Length(head), true, nil
+	if string(found) == string(key) {
+		return h, total, true, nil
 	}
-	_, err = seg.read(offset, nil)
+	slot, offset := split(a)
+	_, err = s.log.segment(slot).read(offset, nil)
 	return h, 0, false, err
 }
 
@@ -156,6 +160,7 @@ func (t *Table) remove(hash uint64, old hit) {
 
 // enter is place for an entry that is not new in the log.
 func (t *Table) enter(hash uint64, old hit, now *hit, later bool) {
+	t.expect(hash, old.expiry, now.expiry)
 	switch {
 	case old.address == 0:
 		t.index.Insert(hash, now.address, now.schema)
@@ -175,6 +180,7 @@ func (t *Table) leave(hash uint64, old hit) {
 // order, 0 for raw bytes. So whoever opens a map learns which forms its values have without reading
 // them. Of writes under way it may miss the newest.
 func (t *Table) Schemas() []uint64 {
+	t.reap()
 	var list []uint64
 	for _, c := range t.index.Schemas() {
 		if c.Entries > 0 {

@@ -31,8 +31,9 @@ var ErrNested = errors.New("copal: a write to the key that is being updated")
 // Found is what an update finds under a key.
 type Found struct {
 	Exists bool
-	logged bool // whether the log has an entry, which memory may hide
-	Entry       // as it is stored, or the cell that has the value; the bytes are not the caller's
+	Expiry uint64 // its deadline, 0 for none
+	logged bool   // whether the log has an entry, which memory may hide
+	Entry         // as it is stored, or the cell that has the value; the bytes are not the caller's
 }
 
 // Decide is the function of an update. It fills in the write, but for its key, or leaves it: then
@@ -150,15 +151,15 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	if err != nil {
 		return Found{}, v, err
 	}
-	found := Found{Exists: now.address != 0, logged: now.address != 0}
+	found := Found{Exists: now.address != 0, logged: now.address != 0, Expiry: now.expiry}
 	switch c := now.cell; {
 	case c != nil && c.Absent:
 		found.Exists = false
 		return found, v, nil
 	case c != nil && c.Holds && (u.own || c.Memory):
-		return Found{Exists: true, Entry: Entry{Cell: c}}, v, nil
+		return Found{Exists: true, Expiry: c.Expiry, Entry: Entry{Cell: c}}, v, nil
 	case now.encoded != nil:
-		return Found{Exists: true, Entry: Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}}, v, nil
+		return Found{Exists: true, Expiry: now.expiry, Entry: Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}}, v, nil
 	case found.Exists:
 		var e entry
 		if e, err = s.readAt(now.address, nil); err == nil {

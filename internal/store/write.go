@@ -29,6 +29,7 @@ type Write struct {
 	Delete bool
 	Value  []byte // encoded
 	Schema uint64 // a number from SchemaNumber, or 0 for raw bytes
+	Expiry uint64 // from Deadline, or 0 for none; with Memory, of an entry that the log does not have
 	Later  bool   // the value is in the Cell, and is encoded when it is written to the log; of Async alone
 	Durability
 
@@ -138,7 +139,7 @@ func (s *Store) recordOfWrite(p *pending, w *Write) error {
 	if w.Delete {
 		return nil
 	}
-	p.Op, p.Schema, p.value = record.Set, w.Schema, w.Value
+	p.Op, p.Schema, p.Expiry, p.value = record.Set, w.Schema, w.Expiry, w.Value
 	return s.appendParts(p, s.reserve, s.appendPart)
 }
 
@@ -189,6 +190,7 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 	rec, cell := hitOf(p.address, &p.Head, p.bytes), now.prepare(w)
 	t.place(hash, now.hit, &rec, cell != nil)
 	if cell != nil {
+		cell.Expiry = w.Expiry
 		rec.refer(cell)
 	}
 	now.swap(cell)
@@ -211,10 +213,15 @@ func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) (err 
 	if now.cells != nil {
 		if c := now.cells.table.Find(hash, now.own); c != nil {
 			now.cell, now.hit, now.encoded = c, hitOfCell(c), now.cells.table.Encoded(hash, c)
+			if s.Expired(c.Expiry) {
+				return s.expireLocked(t, now)
+			}
 			return nil
 		}
 	}
-	now.hit, err = t.find(hash, key)
+	if now.hit, err = t.find(hash, key); err == nil && s.Expired(now.expiry) {
+		return s.expireLocked(t, now)
+	}
 	return err
 }
 

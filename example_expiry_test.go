@@ -1,0 +1,177 @@
+package copal_test
+
+import (
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// sessions is a map in a store of its own, which the examples leave to the end of the program.
+func sessions(opts ...copal.MapOption) *copal.Map[string, User] {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	m, err := copal.OpenMap[string, User](db, "sessions", opts...)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return m
+}
+
+func ExampleMap_SetTTL() {
+	m := sessions()
+	if err := m.SetTTL("7f3a", User{"Alice", 28}, time.Hour); err != nil {
+		log.Fatal(err)
+	}
+	ttl, err := m.TTL("7f3a")
+	fmt.Println(ttl.Round(time.Minute), err)
+
+	m.Set("7f3a", User{"Alice", 29}) // without one, it stays
+	ttl, err = m.TTL("7f3a")
+	fmt.Println(ttl, err)
+	// Output:
+	// 1h0m0s <nil>
+	// 0s <nil>
+}
+
+func ExampleMap_SetTTLFSync() {
+	m := sessions()
+	err := m.SetTTLFSync("7f3a", User{"Alice", 28}, time.Hour) // on the disk, deadline and all
+	fmt.Println(err, m.Len())
+	// Output: <nil> 1
+}
+
+func ExampleMap_SetTTLAsync() {
+	m := sessions()
+	m.SetTTLAsync("7f3a", User{"Alice", 28}, time.Millisecond) // for caches: never written if it is gone by then
+	time.Sleep(2 * time.Millisecond)
+	_, ok := m.Get("7f3a")
+	fmt.Println(ok, m.Len())
+	// Output: false 0
+}
+
+func ExampleMap_TTL() {
+	m := sessions()
+	m.SetTTL("7f3a", User{"Alice", 28}, 24*time.Hour)
+	m.Set("admin", User{"Root", 60})
+
+	ttl, err := m.TTL("7f3a")
+	fmt.Println(ttl.Round(time.Hour), err)
+	ttl, err = m.TTL("admin")
+	fmt.Println(ttl, err)
+	_, err = m.TTL("nobody")
+	fmt.Println(errors.Is(err, copal.ErrNotFound))
+	// Output:
+	// 24h0m0s <nil>
+	// 0s <nil>
+	// true
+}
+
+func ExampleMap_Expire() {
+	m := sessions()
+	m.Set("7f3a", User{"Alice", 28})
+	err := m.Expire("7f3a", time.Hour) // the value stays, and need not be known
+	ttl, _ := m.TTL("7f3a")
+	fmt.Println(err, ttl.Round(time.Minute))
+	// Output: <nil> 1h0m0s
+}
+
+func ExampleMap_ExpireFSync() {
+	m := sessions()
+	m.Set("7f3a", User{"Alice", 28})
+	fmt.Println(m.ExpireFSync("7f3a", time.Hour))
+	// Output: <nil>
+}
+
+func ExampleMap_ExpireAsync() {
+	m := sessions()
+	m.Set("7f3a", User{"Alice", 28})
+	for range 1000 { // with each use of a session: the log learns of the last within the sync interval
+		if err := m.ExpireAsync("7f3a", time.Hour); err != nil {
+			log.Fatal(err)
+		}
+	}
+	v, ok := m.Get("7f3a")
+	fmt.Println(v.Name, ok)
+	// Output: Alice true
+}
+
+func ExampleMap_Persist() {
+	m := sessions(copal.WithTTL(time.Hour))
+	m.Set("7f3a", User{"Alice", 28})
+	err := m.Persist("7f3a")
+	ttl, _ := m.TTL("7f3a")
+	fmt.Println(err, ttl)
+	// Output: <nil> 0s
+}
+
+func ExampleMap_PersistFSync() {
+	m := sessions(copal.WithTTL(time.Hour))
+	m.Set("7f3a", User{"Alice", 28})
+	fmt.Println(m.PersistFSync("7f3a"))
+	// Output: <nil>
+}
+
+func ExampleMap_PersistAsync() {
+	m := sessions(copal.WithTTL(time.Hour))
+	m.Set("7f3a", User{"Alice", 28})
+	fmt.Println(m.PersistAsync("7f3a"))
+	// Output: <nil>
+}
+
+func ExampleWithTTL() {
+	m := sessions(copal.WithTTL(30 * time.Minute))
+	m.Set("7f3a", User{"Alice", 28})
+	m.Update("7f3a", func(u *copal.Update[User]) {
+		u.Value.Age++         // an update leaves the deadline as it is
+		u.TTL = 2 * time.Hour // unless it says so
+	})
+	ttl, _ := m.TTL("7f3a")
+	fmt.Println(ttl.Round(time.Minute))
+	// Output: 2h0m0s
+}
+
+func ExampleOnExpire() {
+	gone := make(chan string)
+	m := sessions(copal.OnExpire(func(key string, u User) { gone <- key + " of " + u.Name }))
+	m.SetTTL("7f3a", User{"Alice", 28}, time.Millisecond)
+	fmt.Println(<-gone)
+	// Output: 7f3a of Alice
+}
+
+func ExampleDB_PutTTL() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	err := db.PutTTL([]byte("page:/"), []byte("<html>"), time.Minute)
+	ttl, _ := db.TTL([]byte("page:/"))
+	fmt.Println(err, ttl.Round(time.Second))
+	// Output: <nil> 1m0s
+}
+
+func ExampleDB_TTL() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	_, err := db.TTL([]byte("page:/"))
+	fmt.Println(errors.Is(err, copal.ErrNotFound))
+	// Output: true
+}
+
+func ExampleDB_Expire() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	copal.Set(db, "token", "s3cret") // single values and the entries of maps are raw entries, too
+	fmt.Println(db.Expire([]byte("token"), time.Hour))
+	// Output: <nil>
+}
+
+func ExampleDB_Persist() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	db.PutTTL([]byte("page:/"), []byte("<html>"), time.Minute)
+	fmt.Println(db.Persist([]byte("page:/")))
+	// Output: <nil>
+}

@@ -1,0 +1,317 @@
+package copal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// manualClock stands still until a test moves it. Its timers run when it is moved.
+type manualClock struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers map[chan time.Time]time.Time
+}
+
+func newManualClock() *manualClock {
+	return &manualClock{now: time.UnixMilli(1_700_000_000_000), timers: map[chan time.Time]time.Time{}}
+}
+
+func (c *manualClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *manualClock) After(d time.Duration) (<-chan time.Time, func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch := make(chan time.Time, 1)
+	c.timers[ch] = c.now.Add(d)
+	return ch, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.timers, ch)
+	}
+}
+
+func (c *manualClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	for ch, at := range c.timers {
+		if !at.After(c.now) {
+			delete(c.timers, ch)
+			ch <- c.now
+		}
+	}
+}
+
+// The entry of these tests: its map, its key, and how long it is to live.
+const (
+	expiring    = "expiring"
+	expiringKey = expiring + ":k"
+	lifetime    = 1234 * time.Millisecond
+)
+
+// expiryWay gives the entry k of a map a deadline.
+type expiryWay[V any] struct {
+	name string
+	opts []copal.MapOption
+	do   func(t *testing.T, db *copal.DB, m *copal.Map[string, V], v V) error
+	cell bool // the log does not have the deadline
+}
+
+func expiryWays[V any]() []expiryWay[V] {
+	type M = *copal.Map[string, V]
+	ttl := []copal.MapOption{copal.WithTTL(lifetime)}
+	setting := func(name string, opts []copal.MapOption, set func(m M, v V) error) expiryWay[V] {
+		return expiryWay[V]{name: name, opts: opts, cell: strings.HasSuffix(name, "Async"), do: func(t *testing.T, db *copal.DB, m M, v V) error { return set(m, v) }}
+	}
+	after := func(name string, change func(m M) error) expiryWay[V] {
+		return setting(name, nil, func(m M, v V) error {
+			if err := m.Set("k", v); err != nil {
+				return err
+			}
+			return change(m)
+		})
+	}
+	return []expiryWay[V]{
+		setting("SetTTL", nil, func(m M, v V) error { return m.SetTTL("k", v, lifetime) }),
+		setting("SetTTLFSync", nil, func(m M, v V) error { return m.SetTTLFSync("k", v, lifetime) }),
+		setting("SetTTLAsync", nil, func(m M, v V) error { return m.SetTTLAsync("k", v, lifetime) }),
+		setting("Set in a map with a TTL", ttl, func(m M, v V) error { return m.Set("k", v) }),
+		setting("a map with a TTL, SetAsync", ttl, func(m M, v V) error { return m.SetAsync("k", v) }),
+		setting("Update that makes an entry", ttl, func(m M, v V) error {
+			_, _, err := m.Update("k", func(u *copal.Update[V]) { u.Value = v })
+			return err
+		}),
+		after("SetTTLAsync over an entry, SetTTLAsync", func(m M) error { v, _ := m.Get("k"); return m.SetTTLAsync("k", v, lifetime) }),
+		after("Expire", func(m M) error { return m.Expire("k", lifetime) }),
+		after("Get and Expire", func(m M) error { m.Get("k"); return m.Expire("k", lifetime) }),
+		after("ExpireFSync", func(m M) error { return m.ExpireFSync("k", lifetime) }),
+		after("ExpireAsync", func(m M) error { return m.ExpireAsync("k", lifetime) }),
+		after("Expire to less", func(m M) error {
+			if err := m.Expire("k", time.Hour); err != nil {
+				return err
+			}
+			return m.Expire("k", lifetime)
+		}),
+		after("Expire to more", func(m M) error {
+			if err := m.Expire("k", time.Millisecond); err != nil {
+				return err
+			}
+			return m.Expire("k", lifetime)
+		}),
+		after("Update with a TTL", func(m M) error {
+			_, _, err := m.Update("k", func(u *copal.Update[V]) { u.TTL = lifetime })
+			return err
+		}),
+		after("Update without", func(m M) error {
+			if err := m.Expire("k", lifetime); err != nil {
+				return err
+			}
+			_, _, err := m.Update("k", func(u *copal.Update[V]) {})
+			return err
+		}),
+		after("UpdateAsync without", func(m M) error {
+			if err := m.Expire("k", lifetime); err != nil {
+				return err
+			}
+			_, _, err := m.UpdateAsync("k", func(u *copal.Update[V]) {})
+			return err
+		}),
+		after("SetInMemory over it", func(m M) error {
+			if err := m.Expire("k", lifetime); err != nil {
+				return err
+			}
+			v, _ := m.Get("k")
+			return m.SetInMemory("k", v)
+		}),
+		after("Expire under SetInMemory", func(m M) error {
+			v, _ := m.Get("k")
+			if err := m.SetInMemory("k", v); err != nil {
+				return err
+			}
+			return m.Expire("k", lifetime)
+		}),
+		{name: "PutTTL", do: func(t *testing.T, db *copal.DB, m M, v V) error {
+			if err := m.Set("k", v); err != nil {
+				return err
+			}
+			value, err := json.Marshal(v)
+			if err != nil {
+				return err
+			}
+			return db.PutTTL([]byte(expiringKey), value, lifetime)
+		}},
+		{name: "raw Expire", do: func(t *testing.T, db *copal.DB, m M, v V) error {
+			if err := m.Set("k", v); err != nil {
+				return err
+			}
+			return db.Expire([]byte(expiringKey), lifetime)
+		}},
+		{name: "evicted", do: func(t *testing.T, db *copal.DB, m M, v V) error {
+			if err := m.SetTTL("k", v, lifetime); err != nil {
+				return err
+			}
+			return m.Close()
+		}},
+	}
+}
+
+// expirySights are the ways to see the entry: each reports whether it is there.
+func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.Map[string, V]) bool {
+	type M = *copal.Map[string, V]
+	unless := func(t *testing.T, err error) bool {
+		if err != nil && !errors.Is(err, copal.ErrNotFound) {
+			t.Error(err)
+		}
+		return err == nil
+	}
+	key := []byte(expiringKey)
+	return map[string]func(t *testing.T, db *copal.DB, m M) bool{
+		"Get":  func(t *testing.T, db *copal.DB, m M) bool { _, ok := m.Get("k"); return ok },
+		"Load": func(t *testing.T, db *copal.DB, m M) bool { _, err := m.Load("k"); return unless(t, err) },
+		"TTL":  func(t *testing.T, db *copal.DB, m M) bool { _, err := m.TTL("k"); return unless(t, err) },
+		"Len":  func(t *testing.T, db *copal.DB, m M) bool { return m.Len() == 1 },
+		"All": func(t *testing.T, db *copal.DB, m M) (there bool) {
+			for range m.All() {
+				there = true
+			}
+			return there
+		},
+		"Keys":   func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(m.Keys())) == 1 },
+		"Values": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(m.Values())) == 1 },
+		"Range": func(t *testing.T, db *copal.DB, m M) (there bool) {
+			m.Range(func(string, V) bool { there = true; return true })
+			return there
+		},
+		"Stats": func(t *testing.T, db *copal.DB, m M) bool { return db.Stats().Keys == 1 },
+		"Maps":  func(t *testing.T, db *copal.DB, m M) bool { return db.Maps()[0].Keys == 1 },
+
+		"raw Get": func(t *testing.T, db *copal.DB, m M) bool { _, err := db.Get(key); return unless(t, err) },
+		"Has": func(t *testing.T, db *copal.DB, m M) bool {
+			has, err := db.Has(key)
+			return has && unless(t, err)
+		},
+		"raw TTL":  func(t *testing.T, db *copal.DB, m M) bool { _, err := db.TTL(key); return unless(t, err) },
+		"Scan":     func(t *testing.T, db *copal.DB, m M) bool { return len(scanAll(db)) == 1 },
+		"ScanKeys": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(db.ScanKeys(nil))) == 1 },
+
+		"Update, which writes": func(t *testing.T, db *copal.DB, m M) (there bool) {
+			_, _, err := m.Update("k", func(u *copal.Update[V]) { there = u.Exists; u.Cancel() })
+			return unless(t, err) && there
+		},
+		"Delete, which writes": func(t *testing.T, db *copal.DB, m M) bool {
+			existed, err := m.Delete("k")
+			return unless(t, err) && existed
+		},
+		"DeleteAsync, which writes": func(t *testing.T, db *copal.DB, m M) bool {
+			existed, err := m.DeleteAsync("k")
+			return unless(t, err) && existed
+		},
+		"raw Delete, which writes": func(t *testing.T, db *copal.DB, m M) bool {
+			existed, err := db.Delete(key)
+			return unless(t, err) && existed
+		},
+		"Expire, which writes": func(t *testing.T, db *copal.DB, m M) bool { return unless(t, m.Expire("k", time.Hour)) },
+		"Persist, which writes": func(t *testing.T, db *copal.DB, m M) bool {
+			return unless(t, m.Persist("k"))
+		},
+		"PersistAsync, which writes": func(t *testing.T, db *copal.DB, m M) bool { return unless(t, m.PersistAsync("k")) },
+		"raw Persist, which writes":  func(t *testing.T, db *copal.DB, m M) bool { return unless(t, db.Persist(key)) },
+	}
+}
+
+// In whatever way an entry got its deadline, it is there a millisecond before, and not there at
+// the deadline, for whoever looks first, in each life of the store.
+func TestExpiryToTheMillisecond(t *testing.T) {
+	t.Run("flat, binary", func(t *testing.T) {
+		expiryTable(t, user{"Alice", 28}, copal.WithCodec(codec.Binary))
+	})
+	t.Run("flat, JSON", func(t *testing.T) { expiryTable(t, user{"Alice", 28}) })
+	t.Run("slices", func(t *testing.T) { expiryTable(t, []string{"a", "b"}) })
+	if !testing.Short() {
+		t.Run("large", func(t *testing.T) { expiryTable(t, pattern(3<<19), copal.WithCodec(codec.Bytes)) })
+	}
+}
+
+func expiryTable[V any](t *testing.T, v V, opts ...copal.MapOption) {
+	lives := []string{"here", "after the death of the process", "after a clean end", "read-only"}
+	n := 0
+	for _, way := range expiryWays[V]() {
+		for sight, see := range expirySights[V]() {
+			for i, life := range lives {
+				if i == 0 {
+					n++
+				}
+				if n%len(lives) != i && !long() { // the sights come in another order each time
+					continue
+				}
+				if life == lives[1] && way.cell || life == "read-only" && strings.HasSuffix(sight, "writes") {
+					continue
+				}
+				for _, there := range []bool{true, false} {
+					x := expiryCase[V]{T: t, clock: newManualClock(), mem: vfs.NewMem(), opts: slices.Concat(opts, way.opts)}
+					x.open()
+					if err := way.do(t, x.db, x.m, v); err != nil {
+						t.Fatalf("%s: %v", way.name, err)
+					}
+					x.live(life)
+					x.clock.advance(lifetime - time.Millisecond)
+					if !there {
+						x.clock.advance(time.Millisecond)
+					}
+					if see(t, x.db, x.m) != there {
+						t.Errorf("%s, %s, %s: there is an entry: %v", way.name, life, sight, !there)
+					}
+					if n := x.m.Len(); !there && n != 0 || x.m.Len() != int(x.db.Stats().Keys) {
+						t.Errorf("%s, %s, %s: then Len = %d, and Stats %d", way.name, life, sight, n, x.db.Stats().Keys)
+					}
+					mustClose(t, x.db)
+				}
+			}
+		}
+	}
+}
+
+// expiryCase is one store of the table.
+type expiryCase[V any] struct {
+	*testing.T
+	clock *manualClock
+	mem   *vfs.Mem
+	opts  []copal.MapOption
+	db    *copal.DB
+	m     *copal.Map[string, V]
+}
+
+func (x *expiryCase[V]) open(opts ...copal.Option) {
+	x.db = openOn(x.T, x.mem, append(opts, copal.WithInline(), copal.WithoutRing(), copal.WithClock(x.clock))...)
+	x.m = mapOf[string, V](x.T, x.db, expiring, x.opts...)
+}
+
+// live begins another life of the store, and opens the map if it was closed.
+func (x *expiryCase[V]) live(life string) {
+	switch life {
+	case "here":
+		x.m = mapOf[string, V](x.T, x.db, expiring, x.opts...)
+	case "after the death of the process":
+		x.mem = x.mem.ProcessCrash()
+		x.open()
+	case "after a clean end":
+		mustClose(x.T, x.db)
+		x.open()
+	case "read-only":
+		mustClose(x.T, x.db)
+		x.open(copal.ReadOnly())
+	}
+}

@@ -1,0 +1,185 @@
+package store
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A new deadline for an entry is a new record of it, with the value that it has: of a large value, with the
+// parts that it has.
+
+// DeadlineOf returns the deadline of an entry, 0 for none: as the open map shows it or, when c is nil, as the log
+// has it or is to have it. The error is ErrNotFound when there is none.
+func (s *Store) DeadlineOf(t *Table, c *Cells, key []byte) (uint64, error) {
+	in, err := s.use()
+	if err != nil {
+		return 0, err
+	}
+	defer s.life.leave(in)
+	if t == nil {
+		t = s.spaces[0].route(record.Value, key)
+	}
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var now state
+	if err = s.stateLocked(&now, t, hash, key); err == nil {
+		err = now.shownTo(c)
+	}
+	return now.expiry, err
+}
+
+// shownTo returns nil if there is an entry for an open map, or with nil in the log.
+func (now *state) shownTo(c *Cells) error {
+	switch {
+	case c != nil && c != now.cells:
+		return ErrClosed
+	case c == nil && !now.logged(), c != nil && !now.exists():
+		return ErrNotFound
+	}
+	return nil
+}
+
+// Expire gives an entry another deadline, 0 for none. What is in memory for it stays there. The error is that of
+// Write, or ErrNotFound when there is no entry in the sense of DeadlineOf.
+func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durability) error {
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	if err := (&Write{Key: key}).check(); err != nil {
+		return err
+	}
+	if err := s.updates.allow(key); err != nil {
+		return err
+	}
+	seq, err := s.expire(t, c, key, deadline, d)
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.syncTo(seq)
+}
+
+func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durability) (seq uint64, err error) {
+	if t == nil {
+		in, err := s.use()
+		if err != nil {
+			return 0, err
+		}
+		defer s.life.leave(in)
+		t = s.spaces[0].route(record.Value, key)
+	}
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if s.closed {
+		return 0, ErrClosed
+	}
+	var now state
+	if err := s.stateLocked(&now, t, hash, key); err != nil {
+		return 0, err
+	}
+	if err := now.shownTo(c); err != nil {
+		return 0, err
+	}
+	if err := s.log.failure(); err != nil {
+		return 0, err
+	}
+	e := renewal{table: t, state: now, key: key, deadline: deadline}
+	switch cell := now.cell; {
+	case now.expiry == deadline:
+		return s.log.last(), nil
+	case cell != nil && cell.Memory && now.address == 0:
+		e.swap(e.copyOf(cell))
+		t.expect(hash, now.expiry, deadline)
+		return s.log.last(), nil
+	case d == Async && (cell == nil || !cell.Memory) && now.cells != nil && !s.budget.Over():
+		done, err := s.expireLaterLocked(&e)
+		if done || err != nil {
+			return 0, err
+		}
+	case cell != nil && cell.Dirty:
+		if err := s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}}); err != nil {
+			return 0, err
+		}
+		e.hit, e.encoded = hitOfCell(cell), nil
+	}
+	return s.expireNowLocked(&e)
+}
+
+// renewal is an entry that gets another deadline.
+type renewal struct {
+	state
+	table    *Table
+	key      []byte
+	deadline uint64
+}
+
+// copyOf is a cell that takes the place of old.
+func (e *renewal) copyOf(old *cache.Cell) *cache.Cell {
+	c := &cache.Cell{}
+	if old.Holds {
+		c = e.cells.values.Copy(old)
+		c.Holds = true
+	}
+	old.Renew(c)
+	c.Expiry = e.deadline
+	return c
+}
+
+// expireNowLocked appends the record again, with the new deadline.
+func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
+	old, err := s.readAt(e.address, nil)
+	if err != nil {
+		return 0, err
+	}
+	h := old.Head
+	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
+	p := &pending{Head: h, key: e.key, value: old.value}
+	if err := s.appendFor(e.table, p); err != nil {
+		return 0, err
+	}
+	now := hitOf(p.address, &p.Head, p.bytes)
+	e.table.place(e.hash, e.hit, &now, e.cell != nil)
+	if e.cell != nil {
+		c := e.copyOf(e.cell)
+		now.refer(c)
+		e.swap(c)
+	}
+	return p.Seq, nil
+}
+
+// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one.
+func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
+	if e.cells.table.Closed(e.hash) {
+		return false, ErrClosed
+	}
+	var c *cache.Cell
+	encoded := e.encoded
+	if encoded == nil && (e.cell == nil || !e.cell.Dirty) {
+		old, err := s.readAt(e.address, nil)
+		if err != nil || old.Large > 0 {
+			return false, err
+		}
+		encoded = &cache.Encoded{Value: append([]byte{}, old.value...), Schema: old.Schema}
+	}
+	if e.cell != nil {
+		c = e.copyOf(e.cell)
+	} else {
+		c = &cache.Cell{Expiry: e.deadline}
+		c.SetKey(strings.Clone(e.own), int(unsafe.Sizeof(*c)))
+	}
+	c.Dirty = true
+	e.refer(c)
+	e.swap(c)
+	if encoded != nil {
+		e.cells.table.Encode(e.hash, c, encoded)
+	}
+	e.table.expect(e.hash, e.expiry, e.deadline)
+	s.log.touched()
+	return true, nil
+}
