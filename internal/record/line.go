@@ -137,6 +137,10 @@ type SegmentHeader struct {
 	Salt  Salt
 	Start uint64 // Unix milliseconds; the times of the records count from here
 	Store uint64 // identity of the store that the segment was made for
+
+	// Through is, of a segment that compaction has made, the order of the last segment whose records may be
+	// here or in another one made with it; 0 for one that was appended to.
+	Through uint32
 }
 
 // MaxHeaderBytes bounds the first line in every version.
@@ -145,6 +149,9 @@ const MaxHeaderBytes = 256
 // Append appends the line.
 func (h *SegmentHeader) Append(dst []byte) []byte {
 	line := fmt.Sprintf("%s segment %s salt %016x start %x store %016x", Title("log"), h.ID, uint64(h.Salt), h.Start, h.Store)
+	if h.Through > 0 {
+		line += " through " + Hex(uint64(h.Through))
+	}
 	return append(dst, Seal([]byte(line))...)
 }
 
@@ -167,6 +174,9 @@ func ParseSegmentHeader(b []byte) (h SegmentHeader, n int, err error) {
 	h.Salt = Salt(f.Fixed("salt"))
 	h.Start = f.Hex("start")
 	h.Store = f.Fixed("store")
+	if f.Has("through") {
+		h.Through = f.order("through", h.ID.Order())
+	}
 	if err := f.End(); err != nil {
 		return SegmentHeader{}, 0, err
 	}
@@ -221,6 +231,15 @@ func (f *Fields) Segment(name string) SegmentID {
 	id, err := ParseSegmentID(f.Word(name))
 	f.note(err)
 	return id
+}
+
+// order reads name and the order of a segment, at least that given.
+func (f *Fields) order(name string, least uint32) uint32 {
+	v := f.Hex(name)
+	if v == 0 || v < uint64(least) || v > 1<<32-1 {
+		f.note(fmt.Errorf("%w: %s %x", ErrSyntax, name, v))
+	}
+	return uint32(v)
 }
 
 func (f *Fields) note(err error) {

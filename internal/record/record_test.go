@@ -311,6 +311,24 @@ func TestSegmentHeader(t *testing.T) {
 }
 
 // TestNewerVersion: an intact file of the next version is not taken for a damaged one.
+// TestCompactedSegmentHeader has the text that a compacted segment begins with, and those that are refused.
+func TestCompactedSegmentHeader(t *testing.T) {
+	h := SegmentHeader{ID: NewSegmentID(0x1a, 2), Salt: testSalt, Start: 0x19a8c3d2e10, Store: 0x77aa00000000beef, Through: 0x1f}
+	const want = "copal log 1 segment 1a-2 salt 5f3a91c2d4e5f607 start 19a8c3d2e10 store 77aa00000000beef through 1f "
+	line := h.Append(nil)
+	if text := string(line[:len(line)-9]); text != want {
+		t.Errorf("the line is %q", text)
+	}
+	if got, n, err := ParseSegmentHeader(line); err != nil || got != h || n != len(line) {
+		t.Errorf("read back %+v, %v", got, err)
+	}
+	for _, through := range []string{"19", "0", "100000000", "1F", ""} {
+		if got, _, err := ParseSegmentHeader(Seal([]byte(want[:len(want)-3] + through))); err == nil {
+			t.Errorf("through %q: %+v", through, got)
+		}
+	}
+}
+
 func TestNewerVersion(t *testing.T) {
 	line := Seal([]byte("copal log 2 something else entirely"))
 	if _, _, err := ParseSegmentHeader(line); !errors.Is(err, ErrVersion) {
@@ -320,6 +338,7 @@ func TestNewerVersion(t *testing.T) {
 
 func FuzzSegmentHeader(f *testing.F) {
 	f.Add((&SegmentHeader{ID: NewSegmentID(1, 0), Salt: 7, Start: 9, Store: 3}).Append(nil))
+	f.Add((&SegmentHeader{ID: NewSegmentID(5, 2), Salt: 7, Start: 9, Store: 3, Through: 0x1f}).Append(nil))
 	f.Add(Seal([]byte("copal log 2 something else")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, n, err := ParseSegmentHeader(b)

@@ -256,6 +256,7 @@ func (e *lostError) Unwrap() error { return e.error }
 
 // writeLocked writes dirty cells of one shard to the log. On error none, or the first few, are clean.
 func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
+	defer s.log.endParts(s.log.beginParts()) // some of them may be large
 	arena := arenas.Get().(*[]byte)
 	defer func() {
 		if cap(*arena) <= 2*flushBytes {

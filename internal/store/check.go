@@ -186,7 +186,7 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 			c.problem(path, size, fmt.Sprintf("the file ends here, its length was %d", want.Bytes))
 		}
 	}
-	t := &tailReader{scanner: scanner{file: f, salt: h.Salt, offset: int64(head), end: end}, segment: f, live: true}
+	t := &tailReader{scanner: scanner{file: f, salt: h.Salt, offset: int64(head), end: end, gaps: want.ID.Generation() > 0}, segment: f, live: true}
 	if !want.Sealed {
 		t.withRing(c.ring, want.ID, c.mark)
 	}

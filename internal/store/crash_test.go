@@ -89,6 +89,8 @@ type crasher struct {
 	again   int      // one in so many survivors is crashed in its recovery
 	trail   []string // of steps, for messages
 	options func(*Options)
+
+	compacted int64 // segments, in the script itself
 }
 
 func (c *crasher) open(fsys vfs.FS) (*Store, error) {
@@ -162,6 +164,15 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		o.acked = o.started
 	case "map":
 		_, err = s.Map(st.key)
+		return s, err
+	case "compact", "shrink":
+		before := s.log.compacted.Load()
+		if st.kind == "shrink" {
+			err = s.Shrink()
+		} else {
+			err = compactRun(s, len(st.value))
+		}
+		c.compacted += s.log.compacted.Load() - before
 		return s, err
 	case "sync":
 		if err = s.FSyncAll(); err != nil {

@@ -33,6 +33,18 @@ func (s *Store) countParts(h *hit, sign int64) (bytes int64) {
 	if err != nil || e.Large == 0 {
 		return min(h.bytes, partBytes)
 	}
+	s.countListed(&e, sign)
+	return int64(e.bytes)
+}
+
+// buryParts counts as dead the parts that a record lists.
+func (s *Store) buryParts(e *entry) {
+	if e.Large > 0 {
+		s.countListed(e, 1)
+	}
+}
+
+func (s *Store) countListed(e *entry, sign int64) {
 	words := strings.Split(string(e.value), " ")
 	size, _ := record.ParseHex(words[0])
 	left := e.Large
@@ -45,7 +57,6 @@ func (s *Store) countParts(h *hit, sign int64) (bytes int64) {
 			}
 		}
 	}
-	return int64(e.bytes)
 }
 
 // partWeight is about what a part takes in the log.

@@ -46,6 +46,7 @@ type log struct {
 	clock   clock.Clock
 	random  func() uint64
 	flush   func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
+	filled  func()      // called when a segment has become full; must not wait
 	report  func(error) // tells the user about an error that no call can return
 	limit   int64       // nominal size of a segment
 	hard    int64       // size at which appending waits for the next one, whatever it costs
@@ -68,7 +69,10 @@ type log struct {
 	ring     *ring     // nil before the first append, and where there is none
 	left     *ring     // one that is not used any more
 
-	freeSlots []int // of segments that have gone, the one free for longest first
+	retiring  []*segment       // guarded by Store.housekeeping
+	compacted atomic.Int64     // segments that compaction has replaced
+	parts     []*partsUnderWay // guarded by mu
+	freeSlots []int            // of segments that have gone, the one free for longest first
 
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space
@@ -291,6 +295,7 @@ func (l *log) rollLocked() error {
 	l.tail.ended = true
 	l.spare.ring.Store(l.ring)
 	l.tail, l.spare = l.spare, nil
+	l.filled()
 	return nil
 }
 
@@ -636,6 +641,15 @@ func (l *log) removeLeftover(id record.SegmentID) error {
 		return err
 	}
 	return l.fsys.Remove(filepath.Join(l.dir, id.FileName()))
+}
+
+// removeIfThere removes a file that a compaction has left behind which never came to its end.
+func removeIfThere(fsys vfs.FS, dir string, id record.SegmentID) error {
+	err := fsys.Remove(filepath.Join(dir, id.FileName()))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // checkLeftover returns nil if a segment that no manifest has named yet may be removed:

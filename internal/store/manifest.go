@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -137,6 +138,12 @@ func (m *manifest) drop(list []*segment) {
 	for _, s := range list {
 		m.Segments = slices.DeleteFunc(m.Segments, func(e manifestSegment) bool { return e.ID == s.id })
 	}
+}
+
+// insert adds a segment at its place.
+func (m *manifest) insert(e manifestSegment) {
+	at, _ := slices.BinarySearchFunc(m.Segments, e.ID, func(s manifestSegment, id record.SegmentID) int { return cmp.Compare(s.ID, id) })
+	m.Segments = slices.Insert(m.Segments, at, e)
 }
 
 // seal states the bounds of those segments of the list that are open, as far as no

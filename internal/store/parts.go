@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -55,6 +56,32 @@ func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendO
 	p.Large = uint64(len(p.value))
 	p.value = list
 	return nil
+}
+
+// partsUnderWay says that parts are being written which no record lists yet.
+type partsUnderWay struct{ from record.SegmentID }
+
+// beginParts lets compaction leave alone what is appended from now on, until endParts.
+func (l *log) beginParts() *partsUnderWay {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p := new(partsUnderWay)
+	if l.tail != nil {
+		p.from = l.tail.id
+	}
+	l.parts = append(l.parts, p)
+	return p
+}
+
+func (l *log) endParts(p *partsUnderWay) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.parts = slices.DeleteFunc(l.parts, func(o *partsUnderWay) bool { return o == p })
+}
+
+// partsFromLocked reports whether parts that are under way may be in a segment.
+func (l *log) partsFromLocked(s *segment) bool {
+	return slices.ContainsFunc(l.parts, func(p *partsUnderWay) bool { return p.from <= s.id })
 }
 
 // reserve finds out whether there is room for a value before the first part of it is

@@ -223,6 +223,7 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 
 // open reads a segment whose end has to be found.
 func (r *recovery) open(seg *segment, size int64) error {
+	r.next = max(r.next, r.log.manifest.Floor+1) // the segments before may have been compacted to nothing
 	clean := r.mark != nil && (r.mark.Segment == seg.id && r.mark.Offset == size && r.ring == nil || r.mark.Segment > seg.id)
 	cached := int64(0)
 	if !clean && !r.readOnly && (size > seg.head || r.ring != nil) {
@@ -537,7 +538,7 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 // finish hands over to the log what the first append needs.
 func (r *recovery) finish() {
 	l := r.log
-	l.nextSeq = r.next
+	l.nextSeq = max(r.next, l.manifest.Floor+1)
 	if r.torn > 0 || len(l.dropped) > 0 || r.healed {
 		l.continued = nil
 	}

@@ -18,6 +18,7 @@ type scanner struct {
 	end    int64 // of the file, or of the part of it to be read
 
 	last   uint64 // sequence number of the last record read, 0 when not known
+	gaps   bool   // compaction has left out records
 	effort int64  // bytes that resume has checksummed in vain
 	gaveUp bool   // that was more than is reasonable, and resume has not looked at everything
 
@@ -160,7 +161,7 @@ func (s *scanner) plausible(b []byte, lost int64) bool {
 		return err == record.ErrShort
 	}
 	total := int64(h.Length(head))
-	if s.offset+total > s.end || s.last > 0 && (h.Seq <= s.last || h.Seq-s.last > uint64(lost)) {
+	if s.offset+total > s.end || s.last > 0 && !s.gaps && (h.Seq <= s.last || h.Seq-s.last > uint64(lost)) {
 		return false
 	}
 	s.effort += total

@@ -51,6 +51,11 @@ type segment struct {
 	first   uint64 // likewise
 	last    uint64 // likewise
 
+	replaced atomic.Bool // by what a compaction has made of it
+	kept     int64       // of dead: deletions that compaction had to keep; guarded by Store.housekeeping
+	leftAt   int64       // a compaction was given up when fewer bytes than that were dead; likewise
+	cleanTo  uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
+
 	ended  bool        // no more records will be appended; guarded by log.mu
 	synced atomic.Bool // all of an ended segment is on the disk
 }

@@ -44,6 +44,7 @@ type Options struct {
 	RingBytes    int64         // size of the mapped ring, by default at most 4 MiB; negative for none
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
+	NoCompaction bool          // none in the background
 }
 
 const (
@@ -78,6 +79,10 @@ type Store struct {
 	expirer expirer
 
 	spaces map[uint64]*space // guarded by life
+
+	house        housekeeper
+	housekeeping sync.Mutex  // held by a compaction; taken before life
+	closing      atomic.Bool // ends one
 
 	schemaMu      sync.Mutex
 	schemas       map[uint64]Schema
@@ -166,6 +171,8 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1),
 	}
 	s.log.flush = s.flushPeriodically
+	s.house.wake = make(chan struct{}, 1)
+	s.log.filled = s.house.wakeHouse
 	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
 	defer func() {
 		if err != nil {
@@ -184,6 +191,9 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	if !opts.ReadOnly && !opts.Inline {
 		s.stop = make(chan struct{})
 		s.goroutines.Add(2)
+		if !opts.NoCompaction {
+			s.goroutines.Go(func() { s.keepHouse(s.stop) })
+		}
 		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
 		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
 		s.beginExpiry()
@@ -241,6 +251,9 @@ func (s *Store) Close() error {
 
 func (s *Store) close() error {
 	s.stopKeeper() // which takes locks that are held below
+	s.closing.Store(true)
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
 	s.exclude()
 	defer s.admit()
 	if s.closed {
@@ -253,7 +266,9 @@ func (s *Store) close() error {
 			last.shard(s, c, n)
 		}
 	}
-	return errors.Join(append(last.errs, s.log.finish(), s.release())...)
+	err := s.log.finish()
+	s.log.closeRetired()
+	return errors.Join(append(last.errs, err, s.release())...)
 }
 
 // stopKeeper returns when the goroutines of the log have ended.

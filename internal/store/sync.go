@@ -37,6 +37,21 @@ func (l *log) syncTo(seq uint64) error {
 	return nil
 }
 
+// syncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as durable.
+func (l *log) syncEnded() error {
+	if err := l.syncTo(l.last()); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.set.Load().ordered {
+		if s.ended && !s.synced.Load() && s.last <= l.durableSeq.Load() {
+			s.synced.Store(true)
+		}
+	}
+	return nil
+}
+
 // lead runs a sync, with l.round set.
 func (l *log) lead() {
 	reached, err := l.syncSegments()

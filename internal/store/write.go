@@ -105,10 +105,16 @@ func checkValue(value []byte) error {
 // commit makes the write count, if the entry is still the version that w wants. It returns
 // the number up to which the log must be synced to make the outcome durable.
 func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error) {
+	if w.Durability != Memory {
+		s.pace()
+	}
 	if len(w.Value) > partBytes && w.Durability == Async { // which is to spare small writes
 		w.Durability = Process
 	}
 	p := pending{key: w.Key}
+	if len(w.Value) > partBytes {
+		defer s.log.endParts(s.log.beginParts())
+	}
 	if w.Durability == Process || w.Durability == Power {
 		if err := s.recordOfWrite(&p, w); err != nil {
 			return 0, false, err

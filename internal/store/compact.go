@@ -1,0 +1,437 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Compaction gives back the space of records that do not count any more. It takes a run of adjacent segments that
+// will not change, copies what counts into new ones, and puts those in their place.
+//
+//  1. Read the run from front to back and copy what still counts (copying.go). Nothing of the run
+//     changes; reads and writes go on, and what they make of an entry meanwhile shows in step 5.
+//  2. Sync the new segments, and their names.
+//  3. Sync the log: what made a record count no more must not be lost when that record is gone.
+//  4. Swap the manifest. A crash before leaves the old segments and files that no manifest names,
+//     which the next writer removes; a crash after it leaves the new segments and such files.
+//  5. Move the entries, one by one under the lock of its key, if the index or the cell still has the
+//     old address; else the copy is dead.
+//  6. Wait until everybody has left the gate who may hold an old address, and close and remove the
+//     old segments that nobody pins. Those that are pinned go later.
+//
+// A run in which something is damaged is left alone and reported: no record is lost because it could not be
+// read. So is one with records that only count together with others outside of it: members of a group,
+// or parts of a value whose record is still in a segment that is appended to.
+//
+// What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
+// says is gone. A segment that was compacted when the deletion stood in the log already does not.
+type compaction struct {
+	store   *Store
+	log     *log
+	run     []*segment
+	through uint32 // order of the last segment that the run may stand for
+	pause   func() error
+
+	asOf    uint64 // what was newer than that when the reading began may have left dead records behind
+	clean   uint64 // older segments hold nothing that a deletion up to this number says is gone
+	header  record.SegmentHeader
+	target  int64 // size of a new segment
+	outputs []*output
+	records uint64 // read
+	places  map[partPlace]string
+	groups  map[uint64][]member
+	large   largeList
+}
+
+// errLeft is why a run is left alone. It is not worth another try before something has changed.
+var errLeft = errors.New("the run is left alone")
+
+// errStopped ends a compaction because the store is being closed.
+var errStopped = errors.New("the store is being closed")
+
+// extendError says that a run must go on up to another segment.
+type extendError struct{ through *segment }
+
+func (e *extendError) Error() string { return "the run must include segment " + e.through.id.String() }
+
+// compact compacts a run, or a longer one that begins with it. pause is called now and then, and ends it with its error. The caller holds s.housekeeping. No
+// lock is held that a reader or a writer needs for long.
+func (s *Store) compact(run []*segment, pause func() error) error {
+	for {
+		c := s.newCompaction(run, pause)
+		err := c.copy()
+		var more *extendError
+		if errors.As(err, &more) {
+			if err = errors.Join(c.discard()); err != nil {
+				return err
+			}
+			if run = s.log.runThrough(run, more.through); run == nil {
+				return errLeft
+			}
+			continue
+		}
+		if err == nil {
+			err = s.log.syncTo(s.log.last())
+		}
+		if err != nil {
+			var corrupt *CorruptError
+			if errors.As(err, &corrupt) {
+				s.log.report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
+			}
+			return errors.Join(err, c.discard())
+		}
+		if err := c.swap(); err != nil {
+			return err
+		}
+		if err := c.move(); err != nil {
+			return s.log.fail(err) // the old segments stay open, and are in no manifest
+		}
+		s.grace()
+		s.log.retire(run)
+		s.log.dropRetired()
+		return nil
+	}
+}
+
+func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
+	l := s.log
+	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}}
+	s.grace() // what has been appended up to now is in the index, too
+	c.header = record.SegmentHeader{Store: l.storeID, Start: run[0].start}
+	generation := uint32(0)
+	for _, seg := range run {
+		generation = max(generation, seg.id.Generation()+1)
+		c.header.Start = min(c.header.Start, seg.start)
+		c.target = max(c.target, seg.end.Load())
+	}
+	c.target = max(c.target, l.limit)
+	c.clean = ^uint64(0)
+	ordered := l.set.Load().ordered
+	for _, seg := range ordered {
+		if seg.replaced.Load() {
+			continue
+		}
+		if seg.id < run[0].id {
+			c.clean = min(c.clean, seg.cleanTo)
+		}
+		if c.through == 0 && seg.id > run[len(run)-1].id {
+			c.through = seg.id.Order() - 1
+		}
+	}
+	if seq, ok := l.snapshotSeq(); ok {
+		c.clean = min(c.clean, seq)
+	}
+	c.header.Through = c.through
+	c.header.ID = record.NewSegmentID(run[0].id.Order(), generation)
+	return c
+}
+
+// snapshotSeq is the sequence number of the index snapshot on the disk, which knows entries
+// that later records say are gone. There are none yet.
+func (l *log) snapshotSeq() (seq uint64, ok bool) { return 0, false }
+
+// snapshotNames reports whether the index snapshot on the disk has addresses in a segment.
+func (l *log) snapshotNames(record.SegmentID) bool { return false }
+
+// compactable are the segments that will not change any more and have no parts of a value that is being
+// written, in order. Those that follow on each other in the list do so in the log.
+func (l *log) compactable() []*segment {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tail == nil { // and what has to be mended is not
+		return nil
+	}
+	var list []*segment
+	for _, seg := range l.set.Load().ordered {
+		if seg.replaced.Load() {
+			continue
+		}
+		if !seg.ended || !seg.synced.Load() || l.partsFromLocked(seg) {
+			break
+		}
+		list = append(list, seg)
+	}
+	return list
+}
+
+// runThrough is a run made longer, or nil.
+func (l *log) runThrough(run []*segment, through *segment) []*segment {
+	list := l.compactable()
+	i, j := slices.Index(list, run[0]), slices.Index(list, through)
+	if i < 0 || j < i+len(run) {
+		return nil
+	}
+	return list[i : j+1]
+}
+
+// copy is the first two steps.
+func (c *compaction) copy() error {
+	for _, seg := range c.run {
+		if err := c.copySegment(seg); err != nil {
+			return err
+		}
+	}
+	if len(c.groups) > 0 {
+		return c.extend()
+	}
+	for _, o := range c.outputs {
+		if err := o.finish(); err != nil {
+			return noSpace(err)
+		}
+	}
+	return nil
+}
+
+// extend makes the run longer by a segment.
+func (c *compaction) extend() error {
+	list := c.log.compactable()
+	if i := slices.Index(list, c.run[len(c.run)-1]); i >= 0 && i+1 < len(list) {
+		return &extendError{list[i+1]}
+	}
+	return errLeft
+}
+
+// slice is how much of a segment is copied between two looks at what else there is to do.
+const slice = 64 << 10
+
+func (c *compaction) copySegment(seg *segment) error {
+	r := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: seg.end.Load()}
+	for r.offset < r.end {
+		if err := c.pause(); err != nil {
+			return err
+		}
+		in, err := c.store.use()
+		if err != nil {
+			return err
+		}
+		err = c.copySlice(seg, r)
+		c.store.life.leave(in)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// copySlice copies some records, inside the gate: the tables stay as they are meanwhile.
+func (c *compaction) copySlice(seg *segment, r *scanner) error {
+	for until := r.offset + slice; r.offset < until; {
+		at, e, err := r.next()
+		var d *damage
+		switch {
+		case err == io.EOF && r.offset >= seg.end.Load():
+			return nil
+		case err == io.EOF:
+			return &CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
+		case errors.As(err, &d):
+			return formatError(seg.path, d.offset, d.reason)
+		case err != nil:
+			return err
+		}
+		c.records++
+		e.time = seg.start + e.Time
+		if err := c.record(seg, at, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// discard removes the new segments.
+func (c *compaction) discard() error {
+	var errs []error
+	for _, o := range c.outputs {
+		errs = append(errs, o.seg.file.Close(), c.log.fsys.Remove(o.seg.path))
+	}
+	c.outputs = nil
+	return errors.Join(errs...)
+}
+
+// swap makes the new segments the log in the place of the run, and readable.
+func (c *compaction) swap() error {
+	if err := c.swapManifest(); err != nil {
+		return err
+	}
+	l := c.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := uint64(0)
+	for _, o := range c.outputs {
+		kept += o.seg.records
+		o.seg.cleanTo = c.asOf
+		l.addSegment(o.seg)
+	}
+	for _, seg := range c.run {
+		seg.replaced.Store(true)
+	}
+	l.records.Add(int64(kept) - int64(c.records))
+	l.compacted.Add(int64(len(c.run)))
+	return nil
+}
+
+func (c *compaction) swapManifest() error {
+	l := c.log
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	err := l.failure()
+	if err == nil {
+		err = l.stillOurs()
+	}
+	if err != nil {
+		return errors.Join(err, c.discard())
+	}
+	m := l.manifest.clone()
+	m.seal(l.syncedSegments())
+	first, last := uint64(0), uint64(0)
+	for _, seg := range c.run {
+		if seg.last > 0 {
+			if first == 0 {
+				first = seg.first
+			}
+			last = seg.last
+		}
+	}
+	m.drop(c.run)
+	if n := len(c.outputs); n > 0 { // they cover all of the run
+		c.outputs[0].seg.first, c.outputs[n-1].seg.last = first, last
+	}
+	for _, o := range c.outputs {
+		m.insert(o.seg.manifestEntry(true))
+	}
+	m.Floor = max(m.Floor, last)
+	m.Edit++
+	if err := writeManifest(l.fsys, l.dir, m); err != nil {
+		return c.swapRefusal(m, err)
+	}
+	l.manifest = m
+	for _, o := range c.outputs {
+		o.seg.openView(0)
+	}
+	return nil
+}
+
+// swapRefusal is as manifestRefusal.
+func (c *compaction) swapRefusal(m *manifest, err error) error {
+	l := c.log
+	now, readErr := readManifest(l.fsys, l.dir)
+	if readErr == nil && !errors.Is(err, errSyncDir) && now != nil && now.Edit < m.Edit {
+		return noSpace(errors.Join(err, c.discard()))
+	}
+	var errs []error
+	for _, o := range c.outputs { // which may be the log now
+		errs = append(errs, o.seg.file.Close())
+	}
+	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr, errors.Join(errs...)))
+}
+
+// move lets index and cells know the new addresses.
+func (c *compaction) move() error {
+	for _, o := range c.outputs {
+		r := &scanner{file: o.seg.file, salt: o.seg.salt, offset: o.seg.head, end: o.seg.end.Load()}
+		for r.offset < r.end {
+			in := c.store.life.enter() // also when the store is being closed
+			err := o.moveSlice(c.store, r)
+			c.store.life.leave(in)
+			if err != nil {
+				return err
+			}
+			if c.pause() == errStopped {
+				c.pause = func() error { return nil } // it is nearly done
+			}
+		}
+	}
+	return nil
+}
+
+func (o *output) moveSlice(s *Store, r *scanner) error {
+	for until := r.offset + slice; r.offset < until && r.offset < r.end; {
+		at, e, err := r.next()
+		if err != nil {
+			return fmt.Errorf("reading what compaction has written: %w", err)
+		}
+		if !isEntry(&e.Head) {
+			continue
+		}
+		from := o.from[0]
+		o.from = o.from[1:]
+		now := hitOf(addressOf(o.seg.slot, at), &e.Head, e.bytes)
+		if sp := s.spaces[e.Space]; sp == nil || !s.moveEntry(sp.route(e.Kind, e.key), e.key, from, &now) {
+			o.seg.dead.Add(int64(e.bytes))
+			s.buryParts(&e)
+		}
+	}
+	return nil
+}
+
+// isEntry reports whether a record of a compacted segment is that of an entry.
+func isEntry(h *record.Head) bool {
+	return h.Op == record.Set && h.Kind != record.Schema && h.Kind != record.System
+}
+
+// moveEntry puts the new address in the place of the old one, and reports whether that was still known.
+func (s *Store) moveEntry(t *Table, key []byte, from Address, now *hit) bool {
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
+			moved := cell.Address == from
+			if moved {
+				cell.Address, cell.Weight = now.address, uint32(now.bytes)
+				if cell.Stale == 0 {
+					cell.Stale = from
+				}
+			}
+			if cell.Stale == from {
+				t.settle(cell)
+				cell.Stale = 0
+			}
+			return moved
+		}
+	}
+	return t.index.Replace(hash, from, now.address, now.schema, now.schema)
+}
+
+// retire takes segments out of use that nobody reads any more but who has pinned them.
+func (l *log) retire(run []*segment) {
+	for _, seg := range run {
+		seg.dead.Store(seg.end.Load())
+	}
+	l.retiring = append(l.retiring, run...)
+}
+
+// dropRetired closes and removes the segments out of use that nobody has pinned. The caller holds Store.housekeeping.
+func (l *log) dropRetired() {
+	l.retiring = slices.DeleteFunc(l.retiring, func(seg *segment) bool {
+		if !seg.pins.CompareAndSwap(0, -1) {
+			return false
+		}
+		l.mu.Lock()
+		l.removeSegment(seg)
+		l.mu.Unlock()
+		l.remove(seg)
+		return true
+	})
+}
+
+// closeRetired is dropRetired for a log that nobody uses any more.
+func (l *log) closeRetired() {
+	for _, seg := range l.retiring {
+		l.removeSegment(seg)
+		l.remove(seg)
+	}
+	l.retiring = nil
+}
+
+func (l *log) remove(seg *segment) {
+	err := seg.close()
+	if !l.snapshotNames(seg.id) {
+		err = errors.Join(err, l.fsys.Remove(seg.path))
+	}
+	l.reportError("removing a segment that was compacted", err)
+}

@@ -1,0 +1,227 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+func noPause() error { return nil }
+
+// compactSome compacts a run that is chosen at random, if there is one.
+func compactSome(t testing.TB, s *Store, rng *rand.Rand) {
+	t.Helper()
+	if err := compactRun(s, rng.IntN(1000)); err != nil {
+		t.Fatalf("compacting: %v", err)
+	}
+}
+
+// compactRun compacts a run that n chooses, if there is one.
+func compactRun(s *Store, n int) error {
+	if s.log.wrote() {
+		if err := s.log.syncEnded(); err != nil {
+			return err
+		}
+	}
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	list := s.log.compactable()
+	if len(list) == 0 {
+		return nil
+	}
+	i := n % len(list)
+	j := i + 1 + n/7%min(len(list)-i, 4)
+	if err := s.compact(list[i:j], noPause); !errors.Is(err, errLeft) {
+		return err
+	}
+	return nil
+}
+
+// model is a store and a map that it must be like.
+type compactModel struct {
+	t       *testing.T
+	rng     *rand.Rand
+	mem     *vfs.Mem
+	s       *Store
+	cells   *Cells
+	content map[string]string
+}
+
+func (m *compactModel) open() {
+	m.s = mustOpen(m.t, m.mem, func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 1 << 20 })
+	m.cells = attached(m.t, m.s, "m")
+}
+
+func (m *compactModel) key() string {
+	return []string{"m:", "n:", ""}[m.rng.IntN(3)] + fmt.Sprint(m.rng.IntN(40))
+}
+
+func (m *compactModel) step(n int) {
+	t, s, rng := m.t, m.s, m.rng
+	key := m.key()
+	value := fmt.Sprint("value ", n, strings.Repeat("x", rng.IntN(100)))
+	switch rng.IntN(20) {
+	case 0, 1, 2, 3:
+		if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(m.content, key)
+		return
+	case 4, 5, 6:
+		key = fmt.Sprint(rng.IntN(40))
+		m.cells.setAsync(t, s, key, value)
+		m.content["m:"+key] = value
+		return
+	case 7:
+		if rng.IntN(5) == 0 {
+			value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
+		}
+	case 8:
+		if rng.IntN(3) == 0 {
+			mustClose(t, s)
+			m.open()
+		}
+		return
+	case 9:
+		if rng.IntN(20) == 0 {
+			if _, err := s.Map("n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	case 10, 11:
+		compactSome(t, s, rng)
+		return
+	case 12:
+		s.tidyOnce(noPause)
+		return
+	case 13:
+		if rng.IntN(20) == 0 {
+			if err := s.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	case 14:
+		s.wantSame(t, m.content)
+		return
+	}
+	mustSet(t, s, key, value)
+	m.content[key] = value
+}
+
+// wantSame compares what the log holds with content.
+func (s *Store) wantSame(t testing.TB, content map[string]string) {
+	t.Helper()
+	seen := 0
+	for _, table := range s.Tables() {
+		for item := range s.Items(table) {
+			if item.Err != nil {
+				t.Fatal(item.Err)
+			}
+			if want, ok := content[string(item.Key)]; !ok || want != string(item.Value) {
+				t.Fatalf("key %q has %.60q, want %.60q, %v", item.Key, item.Value, want, ok)
+			}
+			seen++
+		}
+	}
+	if seen != len(content) || s.Stats().Keys != int64(len(content)) {
+		t.Fatalf("%d entries, %d counted, want %d", seen, s.Stats().Keys, len(content))
+	}
+	for key, want := range content {
+		wantValue(t, s, key, want)
+	}
+}
+
+// A store that is compacted at random is, at any time, what a map would be.
+func TestCompactionModel(t *testing.T) {
+	seeds := uint64(6)
+	if testing.Short() {
+		seeds = 2
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			m := &compactModel{t: t, rng: rand.New(rand.NewPCG(seed, 21)), mem: vfs.NewMem(), content: map[string]string{}}
+			m.open()
+			for n := range 3000 {
+				m.step(n)
+			}
+			m.s.wantSame(t, m.content)
+			mustClose(t, m.s)
+			m.open()
+			m.s.wantSame(t, m.content)
+			if m.s.Stats().Records == 0 {
+				t.Error("nothing is in the log")
+			}
+			if err := m.s.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+			m.s.wantSame(t, m.content)
+			if st := m.s.Stats(); st.LogBytes-st.LiveBytes > 500 || st.Records > st.Keys+200 {
+				t.Errorf("after Shrink: %+v", st)
+			}
+			mustClose(t, m.s)
+			if r, err := Check("db", m.mem, nil); err != nil || len(r.Problems) > 0 || r.Keys != int64(len(m.content)) {
+				t.Errorf("Check: %+v, %v", r, err)
+			}
+			names, err := m.mem.List("db")
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.open()
+			defer mustClose(t, m.s)
+			if logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.s.log.set.Load().ordered) {
+				t.Errorf("the files %v are there, and the log has %d segments", logs, len(m.s.log.set.Load().ordered))
+			}
+		})
+	}
+}
+
+// compactionScript is a script in which every fourth step is about compaction, at the least.
+func compactionScript(rng *rand.Rand, n int) []step {
+	script := randomScript(rng, n)
+	for i := range script {
+		switch rng.IntN(8) {
+		case 0, 1:
+			script[i] = step{kind: "compact", value: strings.Repeat("n", rng.IntN(1000))}
+		case 2:
+			if rng.IntN(4) == 0 {
+				script[i] = step{kind: "shrink"}
+			}
+		}
+	}
+	return script
+}
+
+// TestCrashInCompaction crashes at every operation of compactions, among writes.
+func TestCrashInCompaction(t *testing.T) { bothWays(t, crashInCompaction) }
+
+func crashInCompaction(t *testing.T) {
+	want := 40_000
+	if longTest() {
+		want = 1_000_000
+	}
+	if testing.Short() {
+		want = 4_000
+	}
+	states, compacted := 0, int64(0)
+	for seed := uint64(1); states < want || compacted < 15; seed++ {
+		c := compactionCrasher(t, seed)
+		c.run(vfs.NewCrashMem(), newOracle(nil), compactionScript(c.rng, 24), 0)
+		states += c.states
+		compacted += c.compacted
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states, %d segments compacted, 0 violations", states, compacted)
+}
+
+func compactionCrasher(t *testing.T, seed uint64) *crasher {
+	return &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 22)), limit: 4, again: 5000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.SegmentBytes = 400 }}
+}

@@ -1,0 +1,302 @@
+package store
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// partPlace is where a part of a value stands.
+type partPlace struct {
+	segment record.SegmentID
+	offset  int64
+}
+
+// largeList is the list of parts of one value.
+type largeList struct {
+	address Address
+	places  map[partPlace]bool
+}
+
+// record copies a record if it counts. The caller is inside the gate.
+func (c *compaction) record(seg *segment, at int64, e entry) error {
+	switch {
+	case e.Op == record.Commit:
+		return c.commit(e)
+	case e.Group != 0: // it counts as newer than all before the commit, and goes where that is
+		e.key, e.value = append([]byte(nil), e.key...), append([]byte(nil), e.value...)
+		c.groups[e.Group] = append(c.groups[e.Group], member{e, addressOf(seg.slot, at)})
+		return nil
+	case e.Op == record.Part:
+		return c.part(partPlace{seg.id, at}, e)
+	}
+	return c.single(addressOf(seg.slot, at), e)
+}
+
+// commit copies the members of a group as records that count by themselves.
+func (c *compaction) commit(e entry) error {
+	members := c.groups[e.Group]
+	delete(c.groups, e.Group)
+	if record.Hex(uint64(len(members))) != string(e.value) {
+		return errLeft // the others are in an older segment
+	}
+	for _, m := range members {
+		m.Group, m.Seq = 0, e.Seq
+		if err := c.single(m.address, m.entry); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// single copies a record that is neither part nor commit.
+func (c *compaction) single(a Address, e entry) error {
+	if e.Kind == record.Schema || e.Kind == record.System {
+		return c.put(&e, 0)
+	}
+	var t *Table
+	if sp := c.store.spaces[e.Space]; sp != nil {
+		t = sp.route(e.Kind, e.key)
+	}
+	switch {
+	case e.Op == record.Range:
+		return c.tombstone(&e)
+	case t == nil:
+		return fmt.Errorf("%w: nothing is known of key space %d", errLeft, e.Space)
+	}
+	tells := e.Op == record.Delete || e.Expiry > 0 // that it has expired says that older ones are gone
+	live, gone, err := c.store.standing(t, e.key, a, tells)
+	switch {
+	case err != nil:
+		return err
+	case live && e.Large > 0:
+		if e.value, err = c.rewritten(&e); err != nil {
+			return err
+		}
+		return c.put(&e, a)
+	case live:
+		return c.put(&e, a)
+	case gone:
+		return c.tombstone(&e)
+	}
+	return nil
+}
+
+// standing reports whether the record at a is the newest of its key, and, if ask is true, whether the key has no entry. What the
+// index would have to be told of the record later, it is told now, so that it has no address of a dead record.
+func (s *Store) standing(t *Table, key []byte, a Address, ask bool) (live, gone bool, err error) {
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
+			if cell.Stale == a {
+				t.settle(cell)
+				cell.Stale = 0
+			}
+			return cell.Address == a, ask && cell.Address == 0, nil
+		}
+	}
+	if live, err = t.index.Has(hash, a); live || err != nil || !ask {
+		return live, false, err
+	}
+	h, err := t.find(hash, key)
+	return false, h.address == 0, err
+}
+
+// tombstone copies a record that says that something is gone, unless nothing of that can be in an older segment.
+// It becomes a deletion, if it is not one.
+func (c *compaction) tombstone(e *entry) error {
+	if e.Seq <= c.clean {
+		return nil
+	}
+	if e.Op == record.Set {
+		e.Head = record.Head{Op: record.Delete, Kind: e.Kind, Space: e.Space, Seq: e.Seq}
+		e.value = nil
+	}
+	return c.put(e, 0)
+}
+
+// part copies a part of a value if the newest record of its key lists it.
+func (c *compaction) part(at partPlace, e entry) error {
+	sp := c.store.spaces[e.Space]
+	if sp == nil {
+		return nil
+	}
+	owner, err := c.owner(sp.route(e.Kind, e.key), e.key)
+	if err != nil || owner == 0 || !c.large.places[at] {
+		return err
+	}
+	slot, _ := split(owner)
+	seg := c.log.segment(slot)
+	if !c.has(seg) {
+		return &extendError{seg}
+	}
+	if err := c.put(&e, 0); err != nil {
+		return err
+	}
+	o := c.outputs[len(c.outputs)-1]
+	c.places[at] = o.seg.id.String() + "." + strconv.FormatInt(o.last, 16)
+	return nil
+}
+
+func (c *compaction) has(seg *segment) bool {
+	for _, s := range c.run {
+		if s == seg {
+			return true
+		}
+	}
+	return false
+}
+
+// owner finds the newest record of a key, if it lists parts, and reads the list. It returns 0 when there is none.
+func (c *compaction) owner(t *Table, key []byte) (Address, error) {
+	s := c.store
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var now state
+	if err := s.stateLocked(&now, t, hash, key); err != nil {
+		return 0, err
+	}
+	if now.address == c.large.address || now.address == 0 {
+		return now.address, nil
+	}
+	e, err := s.readAt(now.address, nil)
+	if err != nil {
+		return 0, err
+	}
+	c.large = largeList{address: now.address, places: map[partPlace]bool{}}
+	if e.Large == 0 {
+		return 0, nil
+	}
+	for _, word := range strings.Split(string(e.value), " ")[1:] {
+		id, offset, err := parsePlace(word)
+		if err != nil {
+			slot, at := split(now.address)
+			return 0, formatError(s.log.segment(slot).path, at, err)
+		}
+		c.large.places[partPlace{id, offset}] = true
+	}
+	return now.address, nil
+}
+
+// rewritten is the list of a large value with the new places of the parts that were copied.
+func (c *compaction) rewritten(e *entry) ([]byte, error) {
+	words := strings.Split(string(e.value), " ")
+	for i, word := range words[1:] {
+		id, offset, err := parsePlace(word)
+		if err != nil {
+			return nil, &CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d: %v", e.Seq, err)}
+		}
+		now, ok := c.places[partPlace{id, offset}]
+		switch {
+		case ok:
+			words[i+1] = now
+			delete(c.places, partPlace{id, offset})
+		case c.log.set.Load().byID[id] == nil || c.has(c.log.set.Load().byID[id]):
+			return nil, &CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d lists a part at %s, and there is none", e.Seq, word)}
+		}
+	}
+	return []byte(strings.Join(words, " ")), nil
+}
+
+// output is a new segment that is being written.
+type output struct {
+	seg  *segment
+	buf  []byte    // not written yet
+	end  int64     // with buf
+	last int64     // offset of the last record
+	from []Address // where the entries stood before, in their order
+}
+
+// put appends a record to the new segments. from is the old address of an entry, or 0.
+func (c *compaction) put(e *entry, from Address) error {
+	o, err := c.output()
+	if err != nil {
+		return err
+	}
+	h := e.Head
+	h.Time, h.Group = e.time-c.header.Start, 0
+	before := len(o.buf)
+	o.last = o.end
+	o.buf = o.seg.salt.Append(o.buf, o.end, &h, e.key, e.value)
+	n := len(o.buf) - before
+	if o.end += int64(n); o.end > maxSegmentBytes {
+		return fmt.Errorf("%w: it does not fit", errLeft)
+	}
+	if o.seg.first == 0 {
+		o.seg.first = h.Seq
+	}
+	o.seg.last = h.Seq
+	o.seg.records++
+	switch {
+	case from != 0:
+		o.from = append(o.from, from)
+	case h.Op != record.Part && h.Op != record.Set:
+		o.seg.dead.Add(int64(n))
+		o.seg.kept += int64(n)
+	}
+	if len(o.buf) >= drainBytes {
+		return o.write()
+	}
+	return nil
+}
+
+// output is the segment for the next record. As many are made as the run may have names for.
+func (c *compaction) output() (*output, error) {
+	n := len(c.outputs)
+	if n > 0 {
+		o := c.outputs[n-1]
+		if o.end < c.target || c.header.ID.Order() >= c.through {
+			return o, nil
+		}
+		if err := o.finish(); err != nil {
+			return nil, noSpace(err)
+		}
+		c.header.ID = record.NewSegmentID(c.header.ID.Order()+1, c.header.ID.Generation())
+	}
+	l := c.log
+	c.header.Salt = record.Salt(l.random())
+	if err := removeIfThere(l.fsys, l.dir, c.header.ID); err != nil {
+		return nil, noSpace(err)
+	}
+	seg, err := createSegment(l.fsys, l.dir, c.header)
+	if err != nil {
+		return nil, l.refusal(err)
+	}
+	seg.ended = true
+	seg.synced.Store(true)
+	o := &output{seg: seg, end: seg.head}
+	c.outputs = append(c.outputs, o)
+	return o, nil
+}
+
+func (o *output) write() error {
+	_, err := o.seg.file.WriteAt(o.buf, o.end-int64(len(o.buf)))
+	if err != nil {
+		return noSpace(err)
+	}
+	o.buf = o.buf[:0]
+	return nil
+}
+
+// finish makes the segment durable.
+func (o *output) finish() error {
+	if o.seg.end.Load() == o.end {
+		return nil
+	}
+	if err := o.write(); err != nil {
+		return err
+	}
+	o.buf = nil
+	if err := uncut(o.seg, o.end); err != nil {
+		return err
+	}
+	o.seg.end.Store(o.end)
+	return o.seg.file.Sync()
+}

@@ -1,0 +1,457 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Housekeeping keeps the log from growing for ever: one goroutine, which compacts when the log has become twice as
+// long as what counts in it, and at least a segment longer; or has more records for each entry than it was told to
+// allow. It works on the run that gives back most for what has to be copied.
+//
+// It rests for as long as it has worked, and less the longer the log is. A log that grows
+// nevertheless slows down its writers: from a little over that length on each write waits, by an amount that
+// grows with the excess, for a millisecond at most. No write is ever refused or stopped.
+//
+// A store that nobody writes to is not touched, and wakes nobody up.
+type housekeeper struct {
+	wake chan struct{}
+
+	ratio atomic.Uint64 // of records to entries, as a float's bits; 0 for none
+	every atomic.Int64  // how often ratio is looked at, also within the tail
+	told  string        // the last error; guarded by Store.housekeeping
+	since time.Time     // of the work that it has not rested from yet; likewise
+
+	delay atomic.Int64 // that each write waits, in nanoseconds
+	debt  atomic.Int64 // what writes have yet to wait: many wait in one
+}
+
+const (
+	maxWriteDelay = time.Millisecond       // that a write waits for compaction
+	leastWait     = 200 * time.Microsecond // shorter waits are put together
+	workSlice     = 2 * time.Millisecond   // after which housekeeping rests
+	maxRun        = 16                     // segments compacted at once
+	mergeFrom     = 8                      // adjacent small segments are made one when there are so many
+)
+
+// usage is how the log's bytes are used.
+type usage struct {
+	log, live, kept int64
+}
+
+func (u usage) garbage() int64 { return u.log - u.live }
+
+// usage counts the bytes of all segments that are the log.
+func (s *Store) usage() (u usage) {
+	for _, seg := range s.log.set.Load().ordered {
+		if seg.replaced.Load() {
+			continue
+		}
+		end := seg.end.Load()
+		u.log += end
+		u.live += max(end-seg.dead.Load(), 0)
+		u.kept += seg.kept
+	}
+	return u
+}
+
+// due reports whether there is something to be done.
+func (s *Store) due() bool {
+	u := s.usage()
+	if u.log > 2*u.live && u.garbage() >= s.log.limit {
+		return true
+	}
+	r := s.house.limit()
+	return r > 0 && u.garbage() > leastGarbage && float64(s.log.records.Load()) > r*float64(max(s.entries(), 1))
+}
+
+// leastGarbage is what compaction for the sake of a ratio is not worth the while for.
+const leastGarbage = 64 << 10
+
+// press sets how long writes wait, by the excess of the log.
+func (s *Store) press() (pressed float64) {
+	u := s.usage()
+	from := 2*u.live + u.live/4 + s.log.limit
+	if u.log > from {
+		pressed = min(float64(u.log-from)/float64(u.live/4+s.log.limit/2), 1)
+	}
+	s.house.delay.Store(int64(pressed * float64(maxWriteDelay)))
+	return pressed
+}
+
+// pace lets a write wait if the log has outrun compaction. The caller holds no lock.
+func (s *Store) pace() {
+	d := s.house.delay.Load()
+	if d == 0 {
+		return
+	}
+	owed := s.house.debt.Add(d)
+	if owed < int64(leastWait) || !s.house.debt.CompareAndSwap(owed, 0) {
+		return
+	}
+	fired, cancel := s.opts.Clock.After(min(time.Duration(owed), maxWriteDelay))
+	defer cancel()
+	select {
+	case <-fired:
+	case <-s.stop:
+	}
+}
+
+// keepHouse is the goroutine. It ends when stop is closed.
+func (s *Store) keepHouse(stop <-chan struct{}) {
+	var (
+		timer  <-chan time.Time
+		cancel = func() {}
+	)
+	defer func() { cancel() }()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-s.house.wake:
+		case <-timer:
+			timer = nil
+			s.tidyTail()
+		}
+		for s.due() && s.tidyOnce(s.rest) {
+		}
+		s.house.delay.Store(0)
+		s.unpinned()
+		if d := s.nextLook(); d > 0 {
+			cancel()
+			timer, cancel = s.opts.Clock.After(d)
+		}
+	}
+}
+
+// nextLook is when to look again without being woken, 0 for never.
+func (s *Store) nextLook() time.Duration {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	d := time.Duration(s.house.every.Load())
+	if len(s.log.retiring) > 0 && (d == 0 || d > time.Second) {
+		d = time.Second
+	}
+	return d
+}
+
+// unpinned removes the segments that somebody had pinned.
+func (s *Store) unpinned() {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	s.log.dropRetired()
+}
+
+// wakeHouse tells the goroutine that a segment is full.
+func (h *housekeeper) wakeHouse() {
+	select {
+	case h.wake <- struct{}{}:
+	default:
+	}
+}
+
+// tidyOnce compacts the run that is worth it most, and reports whether there was one and it worked.
+func (s *Store) tidyOnce(pause func() error) bool {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.closing.Load() || s.log.failure() != nil {
+		return false
+	}
+	if s.log.syncEnded() != nil { // so that what is full can be compacted
+		return false
+	}
+	s.house.since = s.opts.Clock.Now()
+	run := s.bestRun()
+	if run == nil {
+		return false
+	}
+	err := s.compact(run, pause)
+	switch {
+	case err == nil:
+		s.house.told = ""
+		return true
+	case errors.Is(err, errStopped), errors.Is(err, ErrClosed):
+		return false
+	}
+	for _, seg := range run {
+		seg.leftAt = seg.dead.Load() + 1
+	}
+	if text := err.Error(); !errors.Is(err, errLeft) && text != s.house.told && s.log.failure() == nil {
+		s.house.told = text
+		s.log.reportError("compacting", err)
+	}
+	return errors.Is(err, errLeft)
+}
+
+// rest is the pause of the goroutine.
+func (s *Store) rest() error {
+	if s.closing.Load() {
+		return errStopped
+	}
+	if s.opts.Inline {
+		return nil
+	}
+	now := s.opts.Clock.Now()
+	worked := now.Sub(s.house.since)
+	if worked < workSlice {
+		return nil
+	}
+	if s.press() > 0 {
+		s.house.since = now
+		return nil
+	}
+	fired, cancel := s.opts.Clock.After(min(worked, 10*workSlice))
+	defer cancel()
+	select {
+	case <-s.stop:
+		return errStopped
+	case <-fired:
+	}
+	s.house.since = s.opts.Clock.Now()
+	return nil
+}
+
+// gain is what a compaction of the segment would give back, about.
+func (seg *segment) gain() int64 { return max(seg.dead.Load()-seg.kept, 0) }
+
+// cost is what it would copy.
+func (seg *segment) cost() int64 { return seg.end.Load() - seg.gain() + 4<<10 }
+
+// worth reports whether a compaction of the segment was not given up when it was as it is now.
+func (seg *segment) worth() bool { return seg.gain() > 0 && seg.leftAt <= seg.dead.Load() }
+
+// bestRun is the run that gives back most for each byte that is copied, or nil.
+func (s *Store) bestRun() []*segment {
+	list := s.log.compactable()
+	best := -1
+	for i, seg := range list {
+		if seg.worth() && 4*seg.gain() > seg.end.Load() && (best < 0 || seg.gain()*list[best].cost() > list[best].gain()*seg.cost()) {
+			best = i
+		}
+	}
+	if best >= 0 {
+		return s.widen(list, best)
+	}
+	if run := s.small(list, mergeFrom); run != nil {
+		return run
+	}
+	return s.keepers(list)
+}
+
+// widen adds to a segment the neighbours that are worth it as well, as far as what is copied fits one segment.
+func (s *Store) widen(list []*segment, at int) []*segment {
+	i, j, cost := at, at, list[at].cost()
+	for more := true; more && j-i+1 < maxRun; {
+		more = false
+		for _, next := range []int{i - 1, j + 1} {
+			if next < 0 || next >= len(list) || !list[next].worth() || 2*list[next].gain() < list[next].end.Load() || cost+list[next].cost() > s.log.limit {
+				continue
+			}
+			cost += list[next].cost()
+			i, j, more = min(i, next), max(j, next), true
+		}
+	}
+	return list[i : j+1]
+}
+
+// small finds adjacent segments that are one together, at least so many.
+func (s *Store) small(list []*segment, least int) []*segment {
+	for i := range list {
+		j, total := i, int64(0)
+		for j < len(list) && total+list[j].end.Load() <= s.log.limit && list[j].leftAt <= list[j].dead.Load() {
+			total += list[j].end.Load()
+			j++
+		}
+		if j-i >= least {
+			return list[i:j]
+		}
+	}
+	return nil
+}
+
+// keepers finds what has to be compacted so that deletions need not be kept any more, when they are much: the oldest
+// segment that may hold what they say is gone, or, when there is none, the first that has such deletions.
+func (s *Store) keepers(list []*segment) []*segment {
+	if u := s.usage(); 4*u.kept < u.log {
+		return nil
+	}
+	return firstKeeper(list)
+}
+
+func firstKeeper(list []*segment) []*segment {
+	k := slices.IndexFunc(list, func(seg *segment) bool { return seg.kept > 0 && seg.leftAt <= seg.dead.Load() })
+	if k < 0 {
+		return nil
+	}
+	for i, seg := range list[:k] {
+		if seg.cleanTo < list[k].last && seg.leftAt <= seg.dead.Load() {
+			return list[i : i+1]
+		}
+	}
+	return list[k : k+1]
+}
+
+// Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
+// its business.
+func (s *Store) Shrink() error {
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	if err := s.Flush(nil); err != nil {
+		return err
+	}
+	if err := s.sealTail(); err != nil {
+		return err
+	}
+	last := s.log.last()
+	for {
+		more, err := s.shrinkOnce(last)
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// shrinkOnce compacts one run of what was there when Shrink began.
+func (s *Store) shrinkOnce(last uint64) (more bool, err error) {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.closing.Load() {
+		return false, ErrClosed
+	}
+	s.log.dropRetired()
+	list := s.log.compactable()
+	list = slices.DeleteFunc(list, func(seg *segment) bool { return seg.last > last })
+	run := s.cheapest(list)
+	if run == nil {
+		run = firstKeeper(list)
+	}
+	if run == nil {
+		run = s.small(list, 2)
+	}
+	if run == nil {
+		return false, nil
+	}
+	err = s.compact(run, func() error {
+		if s.closing.Load() {
+			return errStopped
+		}
+		return nil
+	})
+	if errors.Is(err, errLeft) {
+		for _, seg := range run {
+			seg.leftAt = seg.dead.Load() + 1
+		}
+		return true, nil
+	}
+	if errors.Is(err, errStopped) {
+		err = ErrClosed
+	}
+	return err == nil, err
+}
+
+// cheapest is the segment with garbage that takes the least room to compact: with each the next has more.
+func (s *Store) cheapest(list []*segment) []*segment {
+	var best *segment
+	at := 0
+	for i, seg := range list {
+		if seg.worth() && (best == nil || seg.cost() < best.cost()) {
+			best, at = seg, i
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	return s.widen(list, at)
+}
+
+// sealTail ends the tail, if it has records, so that it can be compacted.
+func (s *Store) sealTail() error {
+	in, err := s.useForWrite()
+	if err != nil {
+		return err
+	}
+	err = s.log.endTail()
+	s.life.leave(in)
+	if err != nil {
+		return err
+	}
+	return s.log.syncEnded()
+}
+
+// endTail puts another segment in the place of the tail. On a full disk it stays.
+func (l *log) endTail() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if l.tail == nil {
+		if l.nextSeq == 1 {
+			return nil // nothing was ever written
+		}
+		if err := l.beginLocked(); err != nil {
+			return err
+		}
+	}
+	if l.tail.records == 0 {
+		return nil
+	}
+	if l.spare == nil {
+		l.releaseLocked(l.tail, false) // which may be all the room that there is
+		spare, err := l.createSpare(l.syncedSegments(), nil)
+		switch {
+		case errors.Is(err, ErrNoSpace):
+			l.keepLocked(l.tail)
+			return nil
+		case err != nil:
+			return err
+		}
+		l.adoptLocked(spare)
+	}
+	return l.rollLocked()
+}
+
+// limit is the ratio that is asked for, 0 for none.
+func (h *housekeeper) limit() float64 { return math.Float64frombits(h.ratio.Load()) }
+
+func (h *housekeeper) setLimit(every time.Duration, ratio float64) {
+	if ratio == 0 {
+		every = 0
+	}
+	h.ratio.Store(math.Float64bits(ratio))
+	h.every.Store(int64(every))
+}
+
+// tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a segment.
+func (s *Store) tidyTail() {
+	s.log.mu.Lock()
+	t := s.log.tail
+	s.log.mu.Unlock()
+	if t != nil && s.due() && t.dead.Load() >= leastGarbage {
+		s.log.reportError("ending a segment", s.sealTail())
+	}
+}
+
+// StartAutoShrink lets housekeeping compact, beside what it does anyway, when there are more records for each
+// entry than ratio; it looks every so often. A ratio of 0 ends that.
+func (s *Store) StartAutoShrink(every time.Duration, ratio float64) error {
+	if ratio != 0 && (!(ratio >= 1) || every <= 0) {
+		return fmt.Errorf("copal: a ratio of %v every %v; the least is 1, and the time must be positive", ratio, every)
+	}
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	s.life.leave(in)
+	s.house.setLimit(every, ratio)
+	s.house.wakeHouse()
+	return nil
+}
