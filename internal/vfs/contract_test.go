@@ -497,3 +497,21 @@ func TestNoSpace(t *testing.T) {
 		t.Errorf("a full device says %v", err)
 	}
 }
+
+func TestLink(t *testing.T) {
+	eachFS(t, func(t *testing.T, fsys FS, dir string) {
+		a, b := filepath.Join(dir, "a"), filepath.Join(dir, "b")
+		wantErr(t, fsys.Link(a, b), fs.ErrNotExist)
+		f := create(t, fsys, a, "text")
+		check(t, fsys.Link(a, b))
+		wantErr(t, fsys.Link(a, b), fs.ErrExist)
+		wantNames(t, fsys, dir, "a", "b")
+		put(t, f, 4, ", and more")
+		check(t, f.Close())
+		check(t, fsys.Remove(a))
+		g, err := fsys.Open(b, ReadOnly)
+		check(t, err)
+		wantText(t, g, "text, and more")
+		check(t, g.Close())
+	})
+}

@@ -41,10 +41,10 @@ type durable struct {
 
 // change is one operation that the disk has not promised to keep.
 type change struct {
-	kind    Kind // OpCreate, OpRename, OpRemove; OpWrite, OpTruncate
+	kind    Kind // OpCreate, OpLink, OpRename, OpRemove; OpWrite, OpTruncate
 	node    *node
 	name    string // removed, or renamed from
-	newName string // created, or renamed to
+	newName string // created, linked, or renamed to
 	off     int64  // of the write; OpTruncate: the size
 	data    []byte // never modified
 }

@@ -809,3 +809,34 @@ func BenchmarkPowerCuts(b *testing.B) {
 		})
 	}
 }
+
+// A link is durable with its directory, and has what the file has; until then each name may be there or not.
+func TestPowerCutOfLinks(t *testing.T) {
+	m := NewCrashMem()
+	check(t, m.MkdirAll("/a"))
+	check(t, m.MkdirAll("/b"))
+	f := create(t, m, "/a/file", "text")
+	check(t, f.Sync())
+	check(t, m.SyncDir("/a"))
+	check(t, m.Link("/a/file", "/b/file"))
+	seen := map[string]bool{}
+	for image := range m.PowerCuts(100, nil) {
+		names, err := image.List("/b")
+		check(t, err)
+		seen[strings.Join(names, " ")] = true
+	}
+	if !seen[""] || !seen["file"] || len(seen) != 2 {
+		t.Errorf("before the sync of its directory: %v", seen)
+	}
+	check(t, m.SyncDir("/b"))
+	check(t, m.Remove("/a/file"))
+	for image := range m.PowerCuts(100, nil) {
+		g, err := image.Open("/b/file", ReadWrite)
+		check(t, err)
+		wantText(t, g, "text")
+		put(t, g, 0, "T")
+		if other, err := image.Open("/a/file", ReadOnly); err == nil {
+			wantText(t, other, "Text")
+		}
+	}
+}

@@ -213,6 +213,10 @@ func (f *Faulty) Remove(name string) error {
 	return f.run(Op{Kind: OpRemove, Name: name}, func() error { return f.fs.Remove(name) })
 }
 
+func (f *Faulty) Link(oldName, newName string) error {
+	return f.run(Op{Kind: OpLink, Name: oldName, NewName: newName}, func() error { return f.fs.Link(oldName, newName) })
+}
+
 func (f *Faulty) List(dir string) (names []string, err error) {
 	err = f.run(Op{Kind: OpList, Name: dir}, func() (err error) {
 		names, err = f.fs.List(dir)

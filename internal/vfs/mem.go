@@ -18,7 +18,7 @@ import (
 //
 // It behaves as Unix does where platforms differ: an open file outlives its name,
 // a rename replaces an open file, a lock belongs to its file. It leaves out
-// permissions, times and links, and has no working directory: names are taken
+// permissions and times, and has no working directory: names are taken
 // from the root, which always exists.
 type Mem struct {
 	rec *recorder // nil unless recording; its lock is taken before mu
@@ -167,6 +167,28 @@ func (m *Mem) removeDirLocked(name string) error {
 }
 
 var errNotEmpty = errors.New("directory not empty")
+
+// Link gives a file another name. The crash model counts on it that no file with two names is renamed.
+func (m *Mem) Link(oldName, newName string) error {
+	return m.step(Op{Kind: OpLink, Name: oldName, NewName: newName}, func() error {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		n, _, err := m.find("link", oldName)
+		if err != nil {
+			return err
+		}
+		to, base, err := m.parent("link", newName)
+		if err != nil {
+			return err
+		}
+		if _, taken := to[base]; taken || base == rootDir {
+			return pathError("link", newName, fs.ErrExist)
+		}
+		to[base] = n
+		m.rec.note(change{kind: OpLink, node: n, newName: memPath(newName)})
+		return nil
+	})
+}
 
 func (m *Mem) List(dir string) ([]string, error) {
 	m.mu.RLock()

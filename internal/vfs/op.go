@@ -10,15 +10,15 @@ import (
 type Op struct {
 	Kind    Kind
 	Name    string
-	NewName string // OpRename only
+	NewName string // OpRename and OpLink only
 	Off     int64  // OpTruncate: the new size
 	Len     int64
 }
 
 func (o Op) String() string {
 	switch o.Kind {
-	case OpRename:
-		return fmt.Sprintf("rename %s to %s", o.Name, o.NewName)
+	case OpRename, OpLink:
+		return fmt.Sprintf("%v %s to %s", o.Kind, o.Name, o.NewName)
 	case OpTruncate:
 		return fmt.Sprintf("truncate %s at %d", o.Name, o.Off)
 	case OpRead, OpWrite, OpLoad, OpStore, OpPopulate, OpMap, OpMsync, OpAllocate:
@@ -53,16 +53,17 @@ const (
 	OpPopulate // Region.Populate
 	OpMsync    // Region.Sync
 	OpClose    // File.Close
+	OpLink
 
 	// Mutating are the operations that change something or make it last, and can fail.
-	Mutating = OpCreate | OpRename | OpRemove | OpMkdir | OpSyncDir | OpLock |
+	Mutating = OpCreate | OpRename | OpLink | OpRemove | OpMkdir | OpSyncDir | OpLock |
 		OpWrite | OpTruncate | OpSync | OpAllocate | OpStore | OpPopulate | OpMsync
 	// Reading are the others that can fail.
 	Reading = OpOpen | OpList | OpRead | OpSize | OpEvict | OpMap | OpLoad | OpClose
 )
 
 var kindNames = [...]string{"open", "create", "rename", "remove", "list", "mkdir", "syncdir", "lock", "read",
-	"write", "size", "truncate", "sync", "allocate", "evict", "map", "load", "store", "populate", "msync", "close"}
+	"write", "size", "truncate", "sync", "allocate", "evict", "map", "load", "store", "populate", "msync", "close", "link"}
 
 // String names the first of the kinds.
 func (k Kind) String() string {

@@ -43,6 +43,8 @@ func (osFS) Rename(oldName, newName string) error { return os.Rename(oldName, ne
 
 func (osFS) Remove(name string) error { return os.Remove(name) }
 
+func (osFS) Link(oldName, newName string) error { return os.Link(oldName, newName) }
+
 func (osFS) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

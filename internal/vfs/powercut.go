@@ -387,10 +387,14 @@ func (s state) image(p *plan) *Mem {
 		}
 	}
 	nodes := make([]node, len(*s.list))
+	named := make(map[*cutFile]*node, len(*s.list))
 	for i, n := range *s.list {
-		f := s.files[i]
-		nodes[i].data = content{table: f.data.table, size: f.data.size, shared: true}
-		m.dirs[n.dir][n.base] = &nodes[i]
+		if named[n.file] == nil {
+			f := s.files[i]
+			nodes[i].data = content{table: f.data.table, size: f.data.size, shared: true}
+			named[n.file] = &nodes[i]
+		}
+		m.dirs[n.dir][n.base] = named[n.file]
 	}
 	return m
 }

@@ -11,7 +11,7 @@
 //   - WriteAt reaches every other opener at once and the disk at some later
 //     moment of the disk's choosing, in any order, in units of a sector;
 //   - Sync makes what this file held when Sync was called survive a power cut;
-//   - a created, renamed or removed name survives a power cut only after
+//   - a created, linked, renamed or removed name survives a power cut only after
 //     SyncDir of its directory;
 //   - after a failed Sync nothing is known about the bytes written since the
 //     last one that succeeded, and another Sync proves nothing.
@@ -38,6 +38,9 @@ type FS interface {
 	Open(name string, mode Mode) (File, error)
 	Rename(oldName, newName string) error // replaces newName, atomically
 	Remove(name string) error
+	// Link gives the file oldName a second name, newName, which must not exist. Where that
+	// is refused (another file system, or one without links) the error says so, and the caller copies.
+	Link(oldName, newName string) error
 	List(dir string) ([]string, error) // base names of dir's entries, sorted
 	// MkdirAll creates dir and its missing parents and makes their names durable.
 	MkdirAll(dir string) error
