@@ -56,7 +56,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 	if c.readOnly {
 		return nil, fmt.Errorf("%w: there is nothing to read in a new store in memory", ErrReadOnly)
 	}
-	c.fsys = vfs.NewMem()
+	c.fsys, c.backupTo = vfs.NewMem(), vfs.OS()
 	return open("memory", c)
 }
 

@@ -35,6 +35,7 @@ type config struct {
 
 	// Seams, set by tests.
 	fsys         vfs.FS
+	backupTo     vfs.FS // that of the store, but for one in memory
 	clock        clock.Clock
 	random       func() uint64
 	segmentBytes int64

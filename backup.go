@@ -1,0 +1,63 @@
+package copal
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// BackupReport says what Backup or Restore has done.
+type BackupReport struct {
+	Bytes  int64 // of the log
+	Linked int64 // of these, in files that the backup shares with the store since now, as hard links
+	Copied int64 // of these, written now; the rest was there
+}
+
+// Backup makes a backup of the store in directory dir, which is created when it is missing. It holds every write that was acknowledged before the
+// call, of any goroutine and durability but SetInMemory, and is one state of the store. Reading and writing go on meanwhile. On return it is
+// on the disk.
+//
+// Files that do not change any more are shared with the store where the file system has hard links, so a backup on the same disk costs little
+// and does not survive the disk. A dir that holds an earlier backup of this store gets what it lacks; on an error, or
+// after a crash, it holds that earlier one, whole. Any other dir that is not empty is refused.
+//
+// A backup is a store: Open it with ReadOnly to look, or Restore it. One that was written to is refused from then on.
+//
+// When ctx ends, so does Backup, with its error.
+func (db *DB) Backup(ctx context.Context, dir string) (BackupReport, error) {
+	return db.BackupProgress(ctx, dir, nil)
+}
+
+// BackupProgress is Backup that tells progress how many bytes of the log, of all, the backup has.
+func (db *DB) BackupProgress(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
+	opts := store.BackupOptions{FS: db.config.backupTo, Progress: progress}
+	if opts.FS == nil || opts.FS == vfs.OS() {
+		var err error
+		if dir, err = filepath.Abs(dir); err != nil {
+			return BackupReport{}, fmt.Errorf("copal: %w", err)
+		}
+	}
+	r, err := db.store.Backup(ctx, dir, opts)
+	return backupReport(r), err
+}
+
+// Restore makes, in the directory into, a store with what the backup in from holds. into must be empty or missing; on an error
+// nothing is left there. Every record is verified, and no file is shared with the backup. progress may be nil.
+func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (BackupReport, error) {
+	from, err := filepath.Abs(from)
+	if err == nil {
+		into, err = filepath.Abs(into)
+	}
+	if err != nil {
+		return BackupReport{}, fmt.Errorf("copal: %w", err)
+	}
+	r, err := store.Restore(ctx, from, into, store.BackupOptions{Progress: progress})
+	return backupReport(r), err
+}
+
+func backupReport(r store.BackupReport) BackupReport {
+	return BackupReport{Bytes: r.Bytes, Linked: r.Linked, Copied: r.Copied}
+}

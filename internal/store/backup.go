@@ -1,0 +1,469 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A backup is a store: the log up to one point of it, in a directory of its own. Sealed segments are the files of the
+// source under a second name where that is to be had, for they never change; the others are copied up to the
+// point. The manifest of the backup calls all of them sealed.
+//
+// To bring a backup up to date, what it lacks is added beside what it has: new files, and bytes behind those that its
+// manifest counts. Then the new manifest takes the place of the old one, and files that it does not name are removed.
+// So a crash leaves the old backup or the new one.
+//
+// The file BACKUP says that the directory is one, of which store, and what its manifest is, or is about to be.
+// A manifest that is neither was written by somebody who has used the backup as a store: its log went
+// on in another way, and it is left alone.
+
+const (
+	backupName = "BACKUP"
+	backupTemp = "BACKUP.tmp"
+	copyBytes  = 1 << 20
+)
+
+// BackupReport says what Backup has done.
+type BackupReport struct {
+	Seq    uint64 // sequence number of the last record that is in it
+	Bytes  int64  // of the log
+	Linked int64  // of these, in files that the backup shares with the store since now
+	Copied int64  // of these, written now
+}
+
+// BackupOptions are the seams and settings of a backup. The zero value of each field means its default.
+type BackupOptions struct {
+	FS       vfs.FS // of the target; the store's
+	Progress func(done, total int64)
+}
+
+// Backup makes in dir a backup of all that was written before the call, or brings the one that is there up to date.
+// Writes go on meanwhile. On an error there is what there was before.
+func (s *Store) Backup(ctx context.Context, dir string, opts BackupOptions) (BackupReport, error) {
+	if !s.opts.ReadOnly {
+		if err := s.FSyncAll(); err != nil {
+			return BackupReport{}, err
+		}
+	}
+	b := &backup{ctx: ctx, store: s, from: s.opts.FS, fsys: cmp.Or(opts.FS, s.opts.FS), dir: dir, progress: opts.Progress}
+	b.links = b.from == b.fsys
+	if b.links && filepath.Clean(dir) == filepath.Clean(s.log.dir) {
+		return b.report, fmt.Errorf("copal: %s is the store itself", dir)
+	}
+	err := b.run()
+	if err != nil {
+		err = s.refuse(err)
+	}
+	return b.report, err
+}
+
+// Restore makes in the directory into, which is empty or missing, a store with what is in the backup in from. It reads every
+// record and shares no file with the backup. On an error nothing is left there.
+func Restore(ctx context.Context, from, into string, opts BackupOptions) (BackupReport, error) {
+	fsys := Options{FS: opts.FS}.withDefaults().FS
+	if err := wantEmpty(fsys, into); err != nil {
+		return BackupReport{}, err
+	}
+	s, err := Open(from, Options{FS: fsys, ReadOnly: true, Inline: true})
+	if err != nil {
+		return BackupReport{}, err
+	}
+	defer s.Close()
+	b := &backup{ctx: ctx, store: s, from: fsys, fsys: fsys, dir: into, progress: opts.Progress, restores: true}
+	err = b.run()
+	return b.report, err
+}
+
+// backup is one run.
+type backup struct {
+	ctx      context.Context
+	store    *Store
+	from     vfs.FS
+	fsys     vfs.FS
+	dir      string
+	links    bool // files may be shared
+	restores bool // into an empty directory, with no mark of a backup, and all is verified
+	progress func(done, total int64)
+	done     int64
+	total    int64
+	report   BackupReport
+
+	old    *manifest // of the backup that is there, or nil
+	oldSum string    // the checksum of its text
+	new    *manifest
+	pins   pinned
+	ends   map[record.SegmentID]*segment // those that may change yet: they are copied up to the point
+}
+
+// noManifest stands in BACKUP for the checksum of none.
+const noManifest = "-"
+
+func (b *backup) run() error {
+	lock, err := lockDir(b.fsys, b.dir)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := b.look(); err != nil {
+		return err
+	}
+	for range 3 { // compaction may take away what the manifest has just named
+		if err = b.attempt(); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		b.sweep(b.old)
+	}
+	if err != nil {
+		b.sweep(b.old)
+		return noSpace(err)
+	}
+	b.sweep(b.new)
+	return nil
+}
+
+// attempt makes the backup of one point of the log.
+func (b *backup) attempt() error {
+	if err := b.choose(); err != nil {
+		return err
+	}
+	defer func() { b.pins.unpin() }()
+	if err := b.comparable(); err != nil {
+		return err
+	}
+	b.done = 0
+	for _, e := range b.new.Segments {
+		if err := b.segment(e); err != nil {
+			return err
+		}
+		b.advance(0)
+	}
+	return b.commit()
+}
+
+// look finds out what is in the directory.
+func (b *backup) look() error {
+	b.oldSum = noManifest
+	names, err := b.fsys.List(b.dir)
+	if err != nil || b.restores {
+		return err
+	}
+	if !slices.Contains(names, backupName) {
+		for _, name := range names {
+			if name != lockName && name != backupTemp {
+				return fmt.Errorf("copal: %s holds %s, and is no backup: %w", b.dir, name, fs.ErrExist)
+			}
+		}
+		return b.note(noManifest) // from here on what is there is ours
+	}
+	path := filepath.Join(b.dir, backupName)
+	text, err := readSmallFile(b.fsys, path, record.MaxHeaderBytes)
+	if err != nil {
+		return err
+	}
+	mark, err := parseBackup(text)
+	if err != nil {
+		return formatError(path, 0, err)
+	}
+	if mark.store != b.store.log.storeID {
+		return fmt.Errorf("copal: %s is a backup of another store, %016x: %w", b.dir, mark.store, fs.ErrExist)
+	}
+	if b.old, err = readManifest(b.fsys, b.dir); err != nil {
+		return err
+	}
+	if b.old != nil {
+		b.oldSum = sumOf(b.old.encode())
+	}
+	if b.oldSum != mark.manifest && b.oldSum != mark.next {
+		return fmt.Errorf("copal: the manifest in %s is not the one that the last backup wrote: has it been used as a store? %w", b.dir, fs.ErrExist)
+	}
+	b.sweep(b.old) // what an earlier run left behind
+	return nil
+}
+
+// backupMark is what BACKUP says.
+type backupMark struct {
+	store          uint64
+	manifest, next string // checksums of the manifest that is there, and the one that is about to be
+}
+
+// encode writes
+//
+//	copal backup 1 store 77aa00000000beef manifest 41cbbb75 next 5dfd7fdf 1f0c9a3e
+func (m backupMark) encode() []byte {
+	return record.Seal(fmt.Appendf(nil, "%s store %016x manifest %s next %s", record.Title("backup"), m.store, m.manifest, m.next))
+}
+
+func parseBackup(text []byte) (m backupMark, err error) {
+	body, err := record.Unseal(text, "backup")
+	if err != nil {
+		return m, err
+	}
+	f := record.NewFields(body)
+	m.store, m.manifest, m.next = f.Fixed("store"), f.Word("manifest"), f.Word("next")
+	return m, f.End()
+}
+
+// sumOf is the checksum at the end of a manifest.
+func sumOf(text []byte) string { return string(text[len(text)-9 : len(text)-1]) }
+
+// note writes BACKUP, durably.
+func (b *backup) note(next string) error {
+	m := backupMark{b.store.log.storeID, b.oldSum, next}
+	return replaceFile(b.fsys, b.dir, backupTemp, backupName, m.encode())
+}
+
+// replaceFile makes text the whole of a file, durably, by way of another name.
+func replaceFile(fsys vfs.FS, dir, temp, name string, text []byte) error {
+	temp = filepath.Join(dir, temp)
+	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := fsys.Open(temp, vfs.Create)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteAt(text, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = fsys.Rename(temp, filepath.Join(dir, name))
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(fsys, dir)
+}
+
+// choose takes the point of the log at which the backup ends, and pins the segments up to there.
+func (b *backup) choose() error {
+	s := b.store
+	for {
+		in, err := s.use()
+		if err != nil {
+			return err
+		}
+		known := b.chooseNow()
+		s.life.leave(in)
+		if known {
+			break
+		}
+	}
+	if s.opts.ReadOnly || !s.log.wrote() {
+		return nil
+	}
+	if err := s.log.syncTo(b.report.Seq); err != nil {
+		b.pins.unpin()
+		return err
+	}
+	return nil
+}
+
+// chooseNow reports false when the log went on to a segment that the manifest did not name yet.
+func (b *backup) chooseNow() (known bool) {
+	l := b.store.log
+	l.manifestMu.Lock()
+	m := l.manifest.clone()
+	pins := l.pinAll()
+	l.manifestMu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tail != nil && !slices.ContainsFunc(m.Segments, func(e manifestSegment) bool { return e.ID == l.tail.id }) {
+		pins.unpin()
+		return false
+	}
+	set := l.set.Load()
+	b.ends = map[record.SegmentID]*segment{}
+	named := m.Segments
+	m.Segments = nil
+	b.total = 0
+	for _, e := range named {
+		if seg := set.byID[e.ID]; !e.Sealed && seg != nil {
+			e = seg.manifestEntry(true)
+			if b.store.opts.ReadOnly || !seg.ended || !seg.synced.Load() || seg.overlay.Load() != nil || seg == l.continued {
+				b.ends[e.ID] = seg
+			}
+		}
+		if e.Sealed && e.Records > 0 {
+			m.Segments = append(m.Segments, e)
+			b.total += e.Bytes
+		}
+	}
+	m.Edit = 1
+	if b.old != nil {
+		m.Edit = b.old.Edit + 1
+	}
+	b.new, b.pins = m, pins
+	b.report = BackupReport{Seq: l.nextSeq - 1, Bytes: b.total}
+	return true
+}
+
+// comparable makes sure that the log is a continuation of what the backup has.
+func (b *backup) comparable() error {
+	if b.old == nil {
+		return nil
+	}
+	for _, e := range b.new.Segments {
+		if was, ok := b.old.find(e.ID); ok && (was.Salt != e.Salt || was.Bytes > e.Bytes) {
+			return fmt.Errorf("copal: the log in %s went another way than the one that was backed up to %s: segment %s differs", b.store.log.dir, b.dir, e.ID)
+		}
+	}
+	return nil
+}
+
+// find returns the entry of a segment.
+func (m *manifest) find(id record.SegmentID) (manifestSegment, bool) {
+	i := slices.IndexFunc(m.Segments, func(e manifestSegment) bool { return e.ID == id })
+	if i < 0 {
+		return manifestSegment{}, false
+	}
+	return m.Segments[i], true
+}
+
+// segment sees to it that the backup has a segment, durably but for its name.
+func (b *backup) segment(e manifestSegment) error {
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
+	path := filepath.Join(b.dir, e.ID.FileName())
+	have := int64(0)
+	if b.old != nil {
+		if was, ok := b.old.find(e.ID); ok {
+			have = was.Bytes
+		}
+	}
+	seg := b.ends[e.ID]
+	switch {
+	case have == e.Bytes:
+		b.advance(e.Bytes)
+		return nil
+	case have == 0 && seg == nil && b.links && b.from.Link(filepath.Join(b.store.log.dir, e.ID.FileName()), path) == nil:
+		b.report.Linked += e.Bytes
+		b.advance(e.Bytes)
+		return nil
+	}
+	b.advance(have)
+	if seg != nil {
+		return b.copy(e, path, have, seg.readAt)
+	}
+	f, err := b.from.Open(filepath.Join(b.store.log.dir, e.ID.FileName()), vfs.ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return b.copy(e, path, have, f.ReadAt)
+}
+
+// copy writes what the backup's file of a segment lacks.
+func (b *backup) copy(e manifestSegment, path string, have int64, read func(p []byte, off int64) (int, error)) (err error) {
+	mode := vfs.Create
+	if have > 0 {
+		mode = vfs.ReadWrite
+	}
+	f, err := b.fsys.Open(path, mode)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	buf := make([]byte, min(copyBytes, e.Bytes-have))
+	for at := have; at < e.Bytes; {
+		if err := b.ctx.Err(); err != nil {
+			return err
+		}
+		p := buf[:min(int64(len(buf)), e.Bytes-at)]
+		if n, err := read(p, at); n < len(p) {
+			return errors.Join(&CorruptError{File: filepath.Join(b.store.log.dir, e.ID.FileName()), Offset: at + int64(n), Reason: "the file ends here"}, err)
+		}
+		if _, err := f.WriteAt(p, at); err != nil {
+			return err
+		}
+		at += int64(len(p))
+		b.report.Copied += int64(len(p))
+		b.advance(int64(len(p)))
+	}
+	if b.restores {
+		if err := b.verify(e, path, f); err != nil {
+			return err
+		}
+	}
+	return f.Sync()
+}
+
+// verify reads a segment that was copied, record by record.
+func (b *backup) verify(e manifestSegment, path string, f vfs.File) error {
+	text := make([]byte, record.MaxHeaderBytes)
+	n, _ := f.ReadAt(text, 0)
+	h, head, err := record.ParseSegmentHeader(text[:n])
+	if err == nil && (h.ID != e.ID || h.Salt != e.Salt) {
+		err = fmt.Errorf("it is not the segment that the manifest names")
+	}
+	if err != nil {
+		return formatError(path, 0, err)
+	}
+	s := &scanner{file: f, salt: e.Salt, offset: int64(head), end: e.Bytes}
+	for s.offset < e.Bytes {
+		at, _, err := s.next()
+		var d *damage
+		if errors.As(err, &d) {
+			return formatError(path, at, d.reason)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *backup) advance(n int64) {
+	if b.done += n; b.progress != nil {
+		b.progress(b.done, b.total)
+	}
+}
+
+// commit makes the new manifest the backup's.
+func (b *backup) commit() error {
+	if err := b.ctx.Err(); err != nil {
+		return err
+	}
+	if err := syncDir(b.fsys, b.dir); err != nil {
+		return err
+	}
+	if !b.restores {
+		if err := b.note(sumOf(b.new.encode())); err != nil {
+			return err
+		}
+	}
+	return writeManifest(b.fsys, b.dir, b.new)
+}
+
+// sweep removes the segments that are not in a manifest which is in place; nil stands for none. What is not removed
+// now is of no account, and is removed the next time.
+func (b *backup) sweep(m *manifest) {
+	if now, err := readManifest(b.fsys, b.dir); err != nil || (now == nil) != (m == nil) || now != nil && now.Edit != m.Edit {
+		return // it is not known which one is in place
+	}
+	names, err := b.fsys.List(b.dir)
+	if err != nil {
+		return
+	}
+	for _, name := range names {
+		id, ok := record.ParseFileName(name)
+		if !ok {
+			continue
+		}
+		if m != nil {
+			if _, named := m.find(id); named {
+				continue
+			}
+		}
+		b.fsys.Remove(filepath.Join(b.dir, name))
+	}
+}

@@ -1,0 +1,520 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+func mustBackup(t testing.TB, s *Store, dir string) BackupReport {
+	t.Helper()
+	report, err := s.Backup(t.Context(), dir, BackupOptions{})
+	if err != nil {
+		t.Fatalf("Backup: %v", err)
+	}
+	return report
+}
+
+// contentIn opens the store in dir to read and returns what it holds, or "" when there is none.
+func contentIn(t testing.TB, fsys vfs.FS, dir string) string {
+	t.Helper()
+	s, err := Open(dir, testOptions(fsys, func(o *Options) { o.ReadOnly = true }))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) && contentOfFile(t, fsys, filepath.Join(dir, manifestName)) == "\x00missing" {
+		return ""
+	}
+	if err != nil {
+		t.Fatalf("opening %s: %v", dir, err)
+	}
+	defer s.Close()
+	return render(contentsOf(t, s))
+}
+
+func wantSound(t testing.TB, fsys vfs.FS, dir string) {
+	t.Helper()
+	found, err := Check(dir, fsys, nil)
+	if err != nil || len(found.Problems) > 0 {
+		t.Fatalf("Check of %s: %v %v", dir, err, found.Problems)
+	}
+}
+
+// fillFrom writes n keys and deletes some, so that segments of a small size come and go.
+func fillFrom(t testing.TB, s *Store, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		mustSet(t, s, fmt.Sprintf("key %d", i%40), strings.Repeat(fmt.Sprint(i, " "), 1+i%9))
+		if i%7 == 0 {
+			if _, err := s.Delete(nil, fmt.Appendf(nil, "key %d", (i+3)%40), Process); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func smallSegments(o *Options) { o.SegmentBytes = 900 }
+
+func TestBackup(t *testing.T) { bothWays(t, backup1) }
+
+func backup1(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, smallSegments)
+	fillFrom(t, s, 0, 50)
+	before := render(contentsOf(t, s))
+	report := mustBackup(t, s, "copy")
+	if report.Linked == 0 || report.Linked+report.Copied != report.Bytes || report.Seq != s.log.last() {
+		t.Errorf("the report is %+v", report)
+	}
+	fillFrom(t, s, 50, 5)
+	wantSound(t, mem, "copy")
+	if got := contentIn(t, mem, "copy"); got != before {
+		t.Errorf("the backup holds\n%s, want\n%s", got, before)
+	}
+	// The backup is a store.
+	twin := mem.ProcessCrash()
+	c, err := Open("copy", testOptions(twin))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, c, "later", "1")
+	mustClose(t, c)
+	wantSound(t, twin, "copy")
+	mustClose(t, s)
+}
+
+// TestBackupIsIncremental: what a backup has is not written again, and what its source no longer has goes.
+func TestBackupIsIncremental(t *testing.T) { bothWays(t, backupIsIncremental) }
+
+func backupIsIncremental(t *testing.T) {
+	mem := vfs.NewMem()
+	faulty := vfs.Inject(mem)
+	s := mustOpen(t, faulty, smallSegments)
+	for round := range 12 {
+		fillFrom(t, s, round*20, 1+round*3)
+		had := int64(0)
+		if m, err := readManifest(mem, "copy"); err == nil && m != nil {
+			for _, e := range m.Segments {
+				had += e.Bytes
+			}
+		}
+		ops := len(faulty.Ops())
+		report := mustBackup(t, s, "copy")
+		written := int64(0)
+		for _, op := range faulty.Ops()[ops:] {
+			if op.Kind == vfs.OpWrite && strings.HasPrefix(op.Name, "copy") && strings.HasSuffix(op.Name, ".log") {
+				written += op.Len
+			}
+		}
+		if report.Copied+report.Linked != report.Bytes-had || written != report.Copied {
+			t.Fatalf("round %d: the log has %d bytes, the backup had %d; linked %d, copied %d, written %d", round, report.Bytes, had, report.Linked, report.Copied, written)
+		}
+		if again := mustBackup(t, s, "copy"); again.Copied != 0 || again.Linked != 0 || again.Seq != report.Seq {
+			t.Fatalf("round %d: the second backup of the same: %+v", round, again)
+		}
+		wantSound(t, mem, "copy")
+		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+			t.Fatalf("round %d: the backup holds\n%s, want\n%s", round, got, want)
+		}
+	}
+	// Across a clean end, and one that was not.
+	for _, clean := range []bool{true, false} {
+		if clean {
+			mustClose(t, s)
+		} else {
+			mem = mem.ProcessCrash()
+		}
+		s = mustOpen(t, mem, smallSegments)
+		mustBackup(t, s, "copy") // before the first write
+		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+			t.Fatalf("reopened, clean %v: the backup holds\n%s, want\n%s", clean, got, want)
+		}
+		fillFrom(t, s, 500, 10)
+		mustBackup(t, s, "copy")
+		wantSound(t, mem, "copy")
+		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+			t.Fatalf("clean %v: the backup holds\n%s, want\n%s", clean, got, want)
+		}
+	}
+}
+
+// TestBackupSharesFiles: sealed segments are one file with two names, on a real disk.
+func TestBackupSharesFiles(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 900, Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	fillFrom(t, s, 0, 50)
+	mustBackup(t, s, filepath.Join(dir, "copy"))
+	same := 0
+	for _, e := range s.log.manifest.Segments {
+		a, err := os.Stat(filepath.Join(dir, "db", e.ID.FileName()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.Stat(filepath.Join(dir, "copy", e.ID.FileName()))
+		if errors.Is(err, fs.ErrNotExist) && a.Size() < 128 {
+			continue // nothing is in it
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tail := e.ID == s.log.tail.id; os.SameFile(a, b) == tail {
+			t.Errorf("segment %s, the tail: %v; the same file: %v", e.ID, tail, os.SameFile(a, b))
+		}
+		same++
+	}
+	if same < 3 {
+		t.Errorf("only %d segments are shared", same)
+	}
+}
+
+// TestBackupWithoutLinks copies where links are refused.
+func TestBackupWithoutLinks(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpLink, N: 1, Forever: true}), smallSegments)
+	fillFrom(t, s, 0, 50)
+	if report := mustBackup(t, s, "copy"); report.Linked != 0 || report.Copied != report.Bytes {
+		t.Errorf("the report is %+v", report)
+	}
+	wantSound(t, mem, "copy")
+	other := vfs.NewMem()
+	if _, err := s.Backup(t.Context(), "elsewhere", BackupOptions{FS: other}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := contentIn(t, other, "elsewhere"), render(contentsOf(t, s)); got != want {
+		t.Errorf("on another file system: %s", got)
+	}
+}
+
+// TestBackupWhileWriting: what was acknowledged before the call is in the backup, and it is one point of the log.
+func TestBackupWhileWriting(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 1 << 20, SyncInterval: 10e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers = 4
+	var mu sync.Mutex // guards acked
+	acked := map[string]int{}
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	for w := range writers {
+		wait.Go(func() {
+			for n := 1; n < 20_000; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				key := fmt.Sprint("writer ", w)
+				if err := s.Set(nil, []byte(key), fmt.Append(nil, n), 0, Process); err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				acked[key] = n
+				mu.Unlock()
+			}
+		})
+	}
+	fsys, copied := vfs.OS(), filepath.Join(dir, "copy")
+	var reports []BackupReport
+	for range 8 {
+		mu.Lock()
+		before := maps.Clone(acked)
+		mu.Unlock()
+		report := mustBackup(t, s, copied)
+		reports = append(reports, report)
+		content := map[string]string{}
+		list := readOriginals(t, fsys, copied)
+		for i, o := range list {
+			if o.Seq != uint64(i+1) {
+				t.Fatalf("record %d has sequence number %d", i, o.Seq)
+			}
+			content[o.key] = o.value
+		}
+		if len(list) > 0 && list[len(list)-1].Seq != report.Seq {
+			t.Fatalf("the backup ends with record %d, it says %d", list[len(list)-1].Seq, report.Seq)
+		}
+		for key, n := range before {
+			var found int
+			if fmt.Sscan(content[key], &found); found < n {
+				t.Fatalf("%s: %d was acknowledged before the backup, which has %d", key, n, found)
+			}
+		}
+	}
+	close(stop)
+	wait.Wait()
+	mustClose(t, s)
+	wantSound(t, fsys, copied)
+	if first, last := reports[0], reports[len(reports)-1]; first.Seq >= last.Seq {
+		t.Errorf("nothing was written between the backups: %+v", reports)
+	}
+}
+
+// TestBackupCrashes kills the process and cuts the power at every operation of a first backup and of
+// one that brings it up to date: the backup is the old one or the new one, and the source has all.
+func TestBackupCrashes(t *testing.T) { bothWays(t, backupCrashes) }
+
+func backupCrashes(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	rng := rand.New(rand.NewPCG(1, 1))
+	s := mustOpen(t, mem, smallSegments)
+	states, old := 0, ""
+	for round := range 3 {
+		fillFrom(t, s, round*20, 25)
+		if err := s.FSyncAll(); err != nil {
+			t.Fatal(err)
+		}
+		now := render(contentsOf(t, s))
+		seen := map[string]int{}
+		look := func(image *vfs.Mem, where string) {
+			states++
+			holds := contentIn(t, image, "copy")
+			if holds != old && holds != now {
+				t.Fatalf("%s: the backup holds\n%s", where, holds)
+			}
+			seen[holds]++
+			if got := contentIn(t, image, "db"); got != now {
+				t.Fatalf("%s: the source holds\n%s", where, got)
+			}
+			if rng.IntN(4) > 0 {
+				return
+			}
+			again := mustOpen(t, image, smallSegments)
+			defer again.Close()
+			mustSet(t, again, "afterwards", "1")
+			mustBackup(t, again, "copy")
+			wantSound(t, image, "copy")
+			if got := contentIn(t, image, "copy"); got != render(contentsOf(t, again)) {
+				t.Fatalf("%s: the next backup holds\n%s", where, got)
+			}
+		}
+		mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+			if phase == vfs.Before {
+				return
+			}
+			where := fmt.Sprintf("round %d, %v, phase %v", round, op, phase)
+			look(mem.ProcessCrash(), "death at "+where)
+			for image := range mem.PowerCuts(6, rng) {
+				look(image, "power cut at "+where)
+			}
+		})
+		mustBackup(t, s, "copy")
+		mem.OnBoundary(nil)
+		for image := range mem.PowerCuts(4, rng) {
+			if got := contentIn(t, image, "copy"); got != now {
+				t.Fatalf("round %d: the backup is not durable", round)
+			}
+		}
+		if seen[old] == 0 || seen[now] == 0 {
+			t.Errorf("round %d: not all outcomes were seen", round)
+		}
+		old = now
+	}
+	t.Logf("%d states", states)
+}
+
+// TestBackupFaults fails every operation on the target, once and for ever: the backup that was there stays, or the new
+// one is there; the source goes on; and when the disk is well again the next backup succeeds.
+func TestBackupFaults(t *testing.T) {
+	for _, forever := range []bool{false, true} {
+		for n := 1; ; n++ {
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem, smallSegments)
+			fillFrom(t, s, 0, 30)
+			old := ""
+			if n%2 == 0 {
+				mustBackup(t, s, "copy")
+				old = render(contentsOf(t, s))
+				fillFrom(t, s, 30, 20)
+			}
+			mustClose(t, s)
+			fault := &vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, N: (n + 1) / 2, Forever: forever, Match: func(name string) bool { return strings.HasPrefix(name, "copy") }}
+			faulty := vfs.Inject(mem, fault)
+			s = mustOpen(t, faulty, smallSegments)
+			now := render(contentsOf(t, s))
+			_, err := s.Backup(t.Context(), "copy", BackupOptions{})
+			where := fmt.Sprintf("fault %d, for ever %v, an old one %v: %v", n, forever, old != "", err)
+			holds := contentIn(t, mem, "copy")
+			if holds != now && (holds != old || err == nil) {
+				t.Fatalf("%s: the backup holds\n%s", where, holds)
+			}
+			mustSet(t, s, "afterwards", "1")
+			mustClose(t, s)
+			s = mustOpen(t, mem, smallSegments)
+			mustBackup(t, s, "copy")
+			wantSound(t, mem, "copy")
+			if got := contentIn(t, mem, "copy"); got != render(contentsOf(t, s)) {
+				t.Fatalf("%s: the next backup holds\n%s", where, got)
+			}
+			names, _ := mem.List("copy")
+			for _, name := range names {
+				if strings.HasSuffix(name, ".log") && !strings.Contains(contentOfFile(t, mem, "copy/MANIFEST"), "sealed "+strings.TrimLeft(strings.TrimSuffix(name, ".log"), "0")+" ") {
+					t.Fatalf("%s: %s was left behind", where, name)
+				}
+			}
+			mustClose(t, s)
+			if !faulty.Fired() && n%2 == 0 {
+				if n < 20 {
+					t.Errorf("only %d cases", n)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestBackupIsRefused where something else is.
+func TestBackupIsRefused(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, smallSegments)
+	fillFrom(t, s, 0, 30)
+	refused := func(dir, why string) {
+		t.Helper()
+		before := map[string]string{}
+		if _, err := mem.List(dir); err == nil {
+			before = contentOfDir(t, mem, dir)
+		}
+		_, err := s.Backup(t.Context(), dir, BackupOptions{})
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, want %q", dir, err, why)
+		}
+		if after := contentOfDir(t, mem, dir); !equalDirs(before, after) && dir != "db" {
+			t.Errorf("%s was changed", dir)
+		}
+	}
+	refused("db", "the store itself")
+	other, err := Open("other", testOptions(mem))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, other, "x", "1")
+	refused("other", "locked")
+	mustClose(t, other)
+	refused("other", "is no backup")
+
+	mustBackup(t, s, "used")
+	used, err := Open("used", testOptions(mem))
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused("used", "locked")
+	mustSet(t, used, "x", "1")
+	mustBackup(t, used, "of another way")
+	mustClose(t, used)
+	refused("used", "used as a store")
+
+	fillFrom(t, s, 30, 30)
+	refused("of another way", "went another way")
+
+	if other, err = Open("other", testOptions(mem)); err != nil {
+		t.Fatal(err)
+	}
+	mustBackup(t, other, "of another")
+	mustClose(t, other)
+	refused("of another", "backup of another store")
+
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.Backup(cancelled, "cancelled", BackupOptions{}); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	mustClose(t, s)
+	if _, err := s.Backup(t.Context(), "late", BackupOptions{}); !errors.Is(err, ErrClosed) {
+		t.Errorf("of a closed store: %v", err)
+	}
+}
+
+func TestRestore(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, smallSegments)
+	fillFrom(t, s, 0, 50)
+	mustBackup(t, s, "copy")
+	want := render(contentsOf(t, s))
+	mustClose(t, s)
+	before := contentOfDir(t, mem, "copy")
+	calls := 0
+	if _, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: mem, Progress: func(done, total int64) { calls++ }}); err != nil {
+		t.Fatal(err)
+	}
+	wantSound(t, mem, "new")
+	if got := contentIn(t, mem, "new"); got != want || calls == 0 {
+		t.Errorf("it holds\n%s, want\n%s; %d calls of progress", got, want, calls)
+	}
+	restored, err := Open("new", testOptions(mem))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, restored, "later", "1")
+	mustClose(t, restored)
+	if !equalDirs(before, contentOfDir(t, mem, "copy")) {
+		t.Error("the backup has changed")
+	}
+	if _, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: mem}); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("into what is there: %v", err)
+	}
+	change(t, mem, "copy/00000002.log", func(f vfs.File) error { return flip(f, 200, 1) })
+	if _, err := Restore(t.Context(), "copy", "third", BackupOptions{FS: mem}); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("of a damaged backup: %v", err)
+	}
+}
+
+// TestRestoreCrashes: whatever happens, the target is the whole store or none.
+func TestRestoreCrashes(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, smallSegments)
+	fillFrom(t, s, 0, 30)
+	mustBackup(t, s, "copy")
+	want := render(contentsOf(t, s))
+	mustClose(t, s)
+	holds := func(image vfs.FS) string {
+		r, err := Open("new", testOptions(image, func(o *Options) { o.ReadOnly = true }))
+		if err != nil {
+			return ""
+		}
+		defer r.Close()
+		return render(contentsOf(t, r))
+	}
+	whole := mem.ProcessCrash()
+	whole.Record()
+	complete := 0
+	whole.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		for image := range whole.PowerCuts(10, nil) {
+			switch got := holds(image); got {
+			case want:
+				complete++
+			case "":
+			default:
+				t.Fatalf("power cut at %v: half a store: %s", op, got)
+			}
+			if contentIn(t, image, "copy") != want {
+				t.Fatalf("power cut at %v: the backup has changed", op)
+			}
+		}
+	})
+	if _, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: whole}); err != nil || complete == 0 {
+		t.Fatal(err, complete)
+	}
+	for n := 1; ; n++ {
+		image := mem.ProcessCrash()
+		faulty := vfs.Inject(image, &vfs.Fault{N: n, Kinds: vfs.Mutating | vfs.Reading})
+		_, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: faulty})
+		if got := holds(image); err == nil && got != want || got != "" && got != want {
+			t.Fatalf("fault %d: %v, and it holds\n%s", n, err, got)
+		}
+		if !faulty.Fired() {
+			break
+		}
+	}
+}
