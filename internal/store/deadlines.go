@@ -1,6 +1,8 @@
 package store
 
 import (
+	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 	"sync"
@@ -27,6 +29,7 @@ type deadlines struct {
 	earliest atomic.Uint64 // no later than the first of any shard, never if there is none; written under mu
 	mu       sync.Mutex    // a leaf
 	bytes    atomic.Int64  // memory of the heaps
+	lost     atomic.Bool   // items of a snapshot could not be read
 	shards   [cache.Shards]deadlineShard
 }
 
@@ -34,6 +37,10 @@ type deadlineShard struct {
 	first atomic.Uint64 // no later than what is in the heap and what is being looked at
 	heap  []dueItem     // by deadline; guarded by the lock of the keys
 	kept  int           // its length when it was last cleared of what is not needed
+
+	// Items that an index snapshot has, and which are left there until the first of them is due.
+	load     func() ([]byte, error) // nil for none
+	deferred uint64                 // the first of them
 }
 
 // dueItem says when to look at the entries under a hash.
@@ -127,12 +134,66 @@ func siftDown(h []dueItem, i int, it dueItem) {
 	h[i] = it
 }
 
-// next is the first deadline in the heap.
+// next is the first deadline.
 func (sh *deadlineShard) next() uint64 {
-	if len(sh.heap) == 0 {
-		return never
+	next := uint64(never)
+	if len(sh.heap) > 0 {
+		next = sh.heap[0].deadline
 	}
-	return sh.heap[0].deadline
+	if sh.load != nil {
+		next = min(next, sh.deferred)
+	}
+	return next
+}
+
+// deferItems leaves items in a snapshot until the first of them is due; load gets them as encode has made them.
+func (d *deadlines) deferItems(n int, first uint64, load func() ([]byte, error)) {
+	sh := &d.shards[n]
+	sh.load, sh.deferred = load, first
+	d.lower(sh, first)
+}
+
+// encode appends the items of a shard to dst, for a snapshot: deadline and hash, eight bytes each, low byte first. It returns the first
+// deadline, never if there is none.
+func (sh *deadlineShard) encode(dst []byte) (b []byte, first uint64, err error) {
+	first = sh.next()
+	if sh.load != nil {
+		old, err := sh.load()
+		if err != nil {
+			return dst, 0, err
+		}
+		dst = append(dst, old...)
+	}
+	for _, it := range sh.heap {
+		dst = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, it.deadline), it.hash)
+	}
+	return dst, first, nil
+}
+
+// bringIn reads the items that were left in a snapshot. Whatever comes of it, they are not asked for again.
+func (sh *deadlineShard) bringIn() error {
+	b, err := sh.load()
+	sh.load = nil
+	if err == nil && len(b)%int(dueBytes) != 0 {
+		err = errors.New("the items of a queue of deadlines are incomplete")
+	}
+	if err != nil {
+		return err
+	}
+	sh.heap = slices.Grow(sh.heap, len(b)/int(dueBytes))
+	for ; len(b) > 0; b = b[dueBytes:] {
+		sh.heap = append(sh.heap, dueItem{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])})
+	}
+	sh.order()
+	sh.kept = len(sh.heap)
+	return nil
+}
+
+// order makes a heap of items in any order.
+func (sh *deadlineShard) order() {
+	for i := len(sh.heap)/2 - 1; i >= 0; i-- {
+		siftDown(sh.heap, i, sh.heap[i])
+	}
 }
 
 // full reports whether it is time to look for items that are not needed.
@@ -151,9 +212,7 @@ func (sh *deadlineShard) clear(has func(hash uint64) bool) {
 	})
 	sh.heap = slices.CompactFunc(sh.heap, func(a, b dueItem) bool { return a.hash == b.hash })
 	sh.heap = slices.DeleteFunc(sh.heap, func(it dueItem) bool { return !has(it.hash) })
-	for i := len(sh.heap)/2 - 1; i >= 0; i-- {
-		siftDown(sh.heap, i, sh.heap[i])
-	}
+	sh.order()
 	sh.kept = len(sh.heap)
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -62,15 +63,7 @@ func (t *Table) expect(hash, old, deadline uint64) {
 	if deadline == 0 || old != 0 && old <= deadline {
 		return
 	}
-	d := t.deadlines.Load()
-	if d == nil {
-		d = newDeadlines()
-		if !t.deadlines.CompareAndSwap(nil, d) {
-			d = t.deadlines.Load()
-		} else {
-			t.store.budget.Leave(d.bytes.Load())
-		}
-	}
+	d := t.queue()
 	sh := &d.shards[hash%cache.Shards]
 	before := cap(sh.heap)
 	if sh.full() {
@@ -81,6 +74,19 @@ func (t *Table) expect(hash, old, deadline uint64) {
 	if d.lower(sh, deadline) {
 		t.store.expirer.poke()
 	}
+}
+
+// queue returns the deadlines of the table, which are made when they are missing.
+func (t *Table) queue() *deadlines {
+	d := t.deadlines.Load()
+	if d == nil {
+		d = newDeadlines()
+		if !t.deadlines.CompareAndSwap(nil, d) {
+			return t.deadlines.Load()
+		}
+		t.store.budget.Leave(d.bytes.Load())
+	}
+	return d
 }
 
 // countDeadlines takes memory of the queue off the budget of the cells.
@@ -115,7 +121,63 @@ func (t *Table) reap() {
 		for t.reapSome(d, n, now) {
 		}
 	}
+	t.reaped(d)
+}
+
+// reaped ends a look at all shards. Where items were lost the entries themselves tell, at the price of a look at all of them.
+func (t *Table) reaped(d *deadlines) {
 	d.look()
+	if d.lost.Swap(false) {
+		t.requeue()
+		if t.store.now() >= d.earliest.Load() {
+			t.reap()
+		}
+	}
+}
+
+// requeue makes sure that all entries with a deadline are in the queue.
+func (t *Table) requeue() {
+	s := t.store
+	var list []Address
+	for n := range index.Shards {
+		in, err := s.use()
+		if err != nil {
+			return
+		}
+		pins := s.log.pinAll()
+		list, err = t.index.Shard(list[:0], n)
+		s.life.leave(in)
+		for _, a := range list {
+			if err == nil {
+				err = t.requeueAt(a)
+			}
+		}
+		pins.unpin()
+		if err != nil {
+			s.log.reportError("looking for deadlines", err)
+		}
+	}
+}
+
+// requeueAt queues the entry whose record stands, or stood, at a.
+func (t *Table) requeueAt(a Address) error {
+	in, err := t.store.use()
+	if err != nil {
+		return err
+	}
+	defer t.store.life.leave(in)
+	buf := scratch.Get().(*[]byte)
+	defer scratch.Put(buf)
+	h, key, _, err := t.store.headAndKey(a, *buf)
+	if err != nil || h.Expiry == 0 || len(key) < t.prefix {
+		return err
+	}
+	hash := t.hash(key)
+	mu := t.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	t.expect(hash, 0, h.Expiry)
+	return nil
 }
 
 // reapBatch is how many items are looked at while the lock of a shard is held.
@@ -134,6 +196,12 @@ func (t *Table) reapSome(d *deadlines, n int, now uint64) (more bool) {
 		return false
 	}
 	before := cap(sh.heap)
+	if sh.load != nil && sh.deferred <= now {
+		if err := sh.bringIn(); err != nil {
+			d.lost.Store(true)
+			t.store.log.reportError("reading what is to expire", err)
+		}
+	}
 	for range reapBatch {
 		it, due := sh.pop(now)
 		if !due {
@@ -456,7 +524,7 @@ func (s *Store) expireDue() (next uint64, err error) {
 				}
 			}
 		}
-		d.look()
+		t.reaped(d)
 	}
 	if err := s.tell(); err != nil {
 		return 0, err
