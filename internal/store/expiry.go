@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -486,8 +487,10 @@ func (s *Store) expirePeriodically() {
 			return
 		}
 		wait := expireLook
-		if next != never {
-			wait = min(max(time.UnixMilli(int64(next)).Sub(s.opts.Clock.Now()), expireEvery), expireLook)
+		if left := int64(min(next, math.MaxInt64)) - int64(s.now()); left <= 0 {
+			continue
+		} else if left < expireLook.Milliseconds() {
+			wait = max(time.Duration(left)*time.Millisecond, expireEvery)
 		}
 		timer, cancel := s.opts.Clock.After(wait)
 		select {
