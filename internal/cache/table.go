@@ -407,6 +407,9 @@ func (t *Table) settled(c *Cell) {
 	}
 }
 
+// Settle brings the index up to date with the cells of a shard.
+func (t *Table) Settle(shard int) { t.Each(shard, t.settled) }
+
 // Drop takes a cell out and leaves its key to the index.
 func (t *Table) Drop(hash uint64, c *Cell) {
 	t.settled(c)

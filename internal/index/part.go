@@ -85,45 +85,56 @@ func (t *Table) bringIn(n int) error {
 	return t.Fill(n, p)
 }
 
-// Fill puts the entries of a part into a shard that has none, in the place of those that were deferred.
+// Fill puts the entries of a part in the place of those that were deferred. In a shard that was brought in already it does nothing.
 func (t *Table) Fill(n int, p Part) error {
-	entries, err := p.slots()
-	if err != nil {
+	if err := p.Check(); err != nil {
 		return err
 	}
 	s := &t.shards[n]
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !s.deferred {
+		return nil
+	}
 	counted := int64(0)
 	for _, c := range s.schemas {
 		counted += c.Entries
 	}
-	before := len(s.slots)
+	entries := p.slots()
 	s.homes = len(entries) + len(entries)/7
-	s.slots = nil
 	if len(entries) > 0 {
 		s.growFromLocked(entries)
 	}
-	t.grew(len(s.slots) - before)
+	t.grew(len(s.slots))
 	s.used, s.schemas, s.deferred = len(entries), p.Schemas, false
 	t.count.Add(int64(len(entries)) - counted)
 	return nil
 }
 
-// slots decodes the entries.
-func (p *Part) slots() ([]slot, error) {
+// Check returns ErrPart if no table holds such entries.
+func (p *Part) Check() error {
 	if len(p.Entries)%SlotBytes != 0 {
-		return nil, ErrPart
+		return ErrPart
 	}
+	last := uint32(0)
+	for i := 0; i < len(p.Entries); i += SlotBytes {
+		order, offset := binary.LittleEndian.Uint32(p.Entries[i:]), binary.LittleEndian.Uint32(p.Entries[i+4:])
+		if offset == 0 || order < last {
+			return ErrPart
+		}
+		last = order
+	}
+	return nil
+}
+
+// slots decodes the entries.
+func (p *Part) slots() []slot {
 	list := make([]slot, len(p.Entries)/SlotBytes)
 	for i := range list {
 		b := p.Entries[i*SlotBytes:]
 		list[i] = slot{binary.LittleEndian.Uint32(b), binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])}
-		if list[i].offset == 0 || i > 0 && list[i].order < list[i-1].order {
-			return nil, ErrPart
-		}
 	}
-	return list, nil
+	return list
 }
 
 // Part appends to dst the entries of a shard that is not deferred.

@@ -195,6 +195,16 @@ func NewFields(line string) *Fields { return &Fields{words: strings.Split(line, 
 // Has reports whether name comes next.
 func (f *Fields) Has(name string) bool { return len(f.words) > 0 && f.words[0] == name }
 
+// Flag reads a word that stands for itself.
+func (f *Fields) Flag(name string) {
+	if f.err == nil && !f.Has(name) {
+		f.err = fmt.Errorf("%w: %s is missing", ErrSyntax, name)
+	}
+	if f.err == nil {
+		f.words = f.words[1:]
+	}
+}
+
 // Word reads name and the word after it.
 func (f *Fields) Word(name string) string {
 	if f.err == nil && (len(f.words) < 2 || f.words[0] != name) {
@@ -216,10 +226,13 @@ func (f *Fields) Hex(name string) uint64 {
 }
 
 // Fixed reads name and a number of sixteen digits.
-func (f *Fields) Fixed(name string) uint64 {
+func (f *Fields) Fixed(name string) uint64 { return f.Digits(name, 16) }
+
+// Digits reads name and a number of n digits.
+func (f *Fields) Digits(name string, n int) uint64 {
 	w := f.Word(name)
 	v, err := strconv.ParseUint(w, 16, 64)
-	if err == nil && (len(w) != 16 || strings.ToLower(w) != w) {
+	if err == nil && (len(w) != n || strings.ToLower(w) != w) {
 		err = fmt.Errorf("%w: %s %q", ErrSyntax, name, w)
 	}
 	f.note(err)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/copaldb/copal/internal/record"
@@ -77,6 +78,11 @@ func (c *checker) run() error {
 	}
 	for _, s := range segments {
 		if err := c.segment(s, m); err != nil {
+			return err
+		}
+	}
+	if m != nil {
+		if err := c.snapshot(m); err != nil {
 			return err
 		}
 	}
@@ -262,6 +268,45 @@ func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
 	return c.mark != nil && (c.mark.Segment > id || c.mark.Segment == id && c.mark.Offset > offset)
 }
 
+// snapshot reads the snapshot of the index. One that is of no use is no damage: it is made anew.
+func (c *checker) snapshot(m *manifest) error {
+	path := filepath.Join(c.dir, snapshotName)
+	f, err := c.fsys.Open(path, vfs.ReadOnly)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	x, err := readSnapshot(f, size)
+	if errors.Is(err, record.ErrVersion) {
+		return nil
+	}
+	if err != nil {
+		return c.note(asDamage(path, 0, err))
+	}
+	for _, t := range x.Tables {
+		if _, err := readDue(f, &t.Due); t.Due.Items > 0 && err != nil {
+			if err := c.note(asDamage(path, t.Due.Offset, err)); err != nil {
+				return err
+			}
+		}
+		for i := range t.Parts {
+			if _, err := readPart(f, &t.Parts[i]); err != nil {
+				if err := c.note(asDamage(path, t.Parts[i].Offset, err)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
 func (c *checker) problem(path string, offset int64, reason string) {
 	c.report.Problems = append(c.report.Problems, CorruptError{File: path, Offset: offset, Reason: reason})
 }
@@ -269,7 +314,7 @@ func (c *checker) problem(path string, offset int64, reason string) {
 // entries opens the store as a reader does and reads every entry: whether the
 // segments follow on each other, and the parts of large values are all there.
 func (c *checker) entries() error {
-	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true})
+	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true}) // the whole log is to be read
 	if err != nil {
 		return c.note(err)
 	}

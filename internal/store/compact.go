@@ -130,13 +130,6 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	return c
 }
 
-// snapshotSeq is the sequence number of the index snapshot on the disk, which knows entries
-// that later records say are gone. There are none yet.
-func (l *log) snapshotSeq() (seq uint64, ok bool) { return 0, false }
-
-// snapshotNames reports whether the index snapshot on the disk has addresses in a segment.
-func (l *log) snapshotNames(record.SegmentID) bool { return false }
-
 // compactable are the segments that will not change any more and have no parts of a value that is being
 // written, in order. Those that follow on each other in the list do so in the log.
 func (l *log) compactable() []*segment {
@@ -430,7 +423,9 @@ func (l *log) closeRetired() {
 
 func (l *log) remove(seg *segment) {
 	err := seg.close()
-	if !l.snapshotNames(seg.id) {
+	if l.snapshotNames(seg.id) {
+		l.outlive(seg.id)
+	} else {
 		err = errors.Join(err, l.fsys.Remove(seg.path))
 	}
 	l.reportError("removing a segment that was compacted", err)

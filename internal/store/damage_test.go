@@ -24,6 +24,9 @@ const (
 	cut                  // the power went; everything happened to be on the disk
 )
 
+// noSnapshot lets the log be read, whose damage this is about.
+func noSnapshot(o *Options) { o.NoSnapshot = true }
+
 func (e ending) String() string { return [...]string{"closed", "killed", "cut"}[e] }
 
 // victim is a store to be damaged, and what it held after each of its writes.
@@ -37,7 +40,7 @@ func newVictim(t *testing.T, end ending) victim {
 	t.Helper()
 	mem := vfs.NewMem()
 	v := victim{end: end, oracle: newOracle(nil)}
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 600 })
+	s := mustOpen(t, mem, noSnapshot, func(o *Options) { o.SegmentBytes = 600 })
 	c := &crasher{t: t, rng: rand.New(rand.NewPCG(1, 1))}
 	var script []step
 	for i := range 24 {
@@ -72,7 +75,7 @@ func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 		t.Fatalf("%s: Check: %v", what, err)
 	}
 	sound := len(found.Problems) == 0 && found.Version == nil
-	s, err := Open("db", testOptions(image))
+	s, err := Open("db", testOptions(image, noSnapshot))
 	if sound != (err == nil) {
 		t.Fatalf("%s: Open says %v, Check %v %v", what, err, found.Problems, found.Version)
 	}
@@ -99,7 +102,7 @@ func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 	mustSet(t, s, "again", "1")
 	mustClose(t, s)
 	content["again"] = "1"
-	s, err = Open("db", testOptions(image))
+	s, err = Open("db", testOptions(image, noSnapshot))
 	if err != nil {
 		t.Fatalf("%s: the second Open: %v", what, err)
 	}

@@ -14,14 +14,18 @@ import (
 // bury counts the record of an entry as dead, which was the newest one of its key up to now. The caller holds the
 // key's lock, or is recovery.
 func (s *Store) bury(h *hit) {
-	if h.address != 0 {
+	if h.address != 0 && !s.shadow {
 		slot, _ := split(h.address)
 		s.log.segment(slot).dead.Add(s.countParts(h, 1))
 	}
 }
 
 // revive takes back that the parts of a new entry were counted as dead when they were written.
-func (s *Store) revive(h *hit) { s.countParts(h, -1) }
+func (s *Store) revive(h *hit) {
+	if !s.shadow {
+		s.countParts(h, -1)
+	}
+}
 
 // countParts adds to the dead bytes of the segments that hold parts of the entry's value, or takes from
 // them. It returns the length of the entry's own record.

@@ -177,6 +177,11 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	case errors.Is(err, errStopped), errors.Is(err, ErrClosed):
 		return false
 	}
+	if errors.Is(err, ErrNoSpace) {
+		if had, err := s.log.abandonSnapshot(); had && err == nil {
+			return true // which may have made room
+		}
+	}
 	for _, seg := range run {
 		seg.leftAt = seg.dead.Load() + 1
 	}
@@ -308,12 +313,24 @@ func (s *Store) Shrink() error {
 		return err
 	}
 	last := s.log.last()
-	for {
-		more, err := s.shrinkOnce(last)
-		if err != nil || !more {
-			return err
-		}
+	had, err := s.withoutSnapshot()
+	for more := true; more && err == nil; {
+		more, err = s.shrinkOnce(last)
 	}
+	if had {
+		s.log.wantSnapshot()
+	}
+	return err
+}
+
+// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once.
+func (s *Store) withoutSnapshot() (bool, error) {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.closing.Load() {
+		return false, ErrClosed
+	}
+	return s.log.abandonSnapshot()
 }
 
 // shrinkOnce compacts one run of what was there when Shrink began.

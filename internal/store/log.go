@@ -39,24 +39,26 @@ import (
 //
 // Locks, in order: log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
 type log struct {
-	fsys    vfs.FS
-	dir     string
-	storeID uint64
-	cacheID string // see vfs.FS
-	clock   clock.Clock
-	random  func() uint64
-	flush   func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
-	filled  func()      // called when a segment has become full; must not wait
-	report  func(error) // tells the user about an error that no call can return
-	limit   int64       // nominal size of a segment
-	hard    int64       // size at which appending waits for the next one, whatever it costs
-	inline  bool        // no goroutine prepares segments, or drains; for tests that count operations
-	wake    chan struct{}
-	dirty   atomic.Bool // something was appended since the last periodic sync began
-	waiting atomic.Bool // something is to be appended by it; see touched
-	failed  atomic.Pointer[FailedError]
-	set     atomic.Pointer[segmentSet]
-	records atomic.Int64 // in all segments
+	fsys     vfs.FS
+	dir      string
+	storeID  uint64
+	cacheID  string // see vfs.FS
+	clock    clock.Clock
+	random   func() uint64
+	flush    func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
+	filled   func()      // called when a segment has become full; must not wait
+	report   func(error) // tells the user about an error that no call can return
+	limit    int64       // nominal size of a segment
+	hard     int64       // size at which appending waits for the next one, whatever it costs
+	inline   bool        // no goroutine prepares segments, or drains; for tests that count operations
+	wake     chan struct{}
+	dirty    atomic.Bool // something was appended since the last periodic sync began
+	waiting  atomic.Bool // something is to be appended by it; see touched
+	failed   atomic.Pointer[FailedError]
+	set      atomic.Pointer[segmentSet]
+	snapshot atomic.Pointer[snapshotState] // that is on the disk, nil for none
+	rolled   chan struct{}                 // there may be a reason for a snapshot
+	records  atomic.Int64                  // in all segments
 
 	mu       sync.Mutex
 	tail     *segment // nil before the first append of this process
@@ -84,8 +86,10 @@ type log struct {
 	// What recovery leaves to the first append; guarded by mu.
 	continued *segment           // the tail was closed cleanly and goes on
 	reopened  []*segment         // otherwise: the open segments, to be sealed
+	retained  []*segment         // of files that only the snapshot of the index names
 	dropped   []*segment         // and those that stand beyond a hole, to be removed
 	orphans   []record.SegmentID // and files that no manifest names any more, likewise
+	outlived  []record.SegmentID // those of them that the snapshot of the index on the disk names
 
 	manifestMu sync.Mutex
 	manifest   *manifest // as it is on the disk
@@ -138,6 +142,29 @@ func (l *log) addSegment(s *segment) {
 	at, _ := slices.BinarySearchFunc(set.ordered, s.id, func(s *segment, id record.SegmentID) int { return cmp.Compare(s.id, id) })
 	set.ordered = slices.Insert(set.ordered, at, s)
 	l.set.Store(set)
+}
+
+// retain makes s readable that is not part of the log any more. The caller is recovery.
+func (l *log) retain(s *segment) {
+	set := l.set.Load().clone()
+	s.slot = len(set.bySlot)
+	set.bySlot = append(set.bySlot, s)
+	l.set.Store(set)
+	l.retained = append(l.retained, s)
+}
+
+// closeRetained takes out the segments that were retained. Every entry in them has been found in another by now.
+func (l *log) closeRetained() error {
+	set := l.set.Load().clone()
+	var errs []error
+	for _, s := range l.retained {
+		set.bySlot[s.slot] = nil
+		l.freeSlots = append(l.freeSlots, s.slot)
+		errs = append(errs, s.file.Close())
+	}
+	l.retained = nil
+	l.set.Store(set)
+	return errors.Join(errs...)
 }
 
 // removeSegment takes s out. Callers hold l.mu, or are alone, and nobody knows an address in s.
@@ -296,6 +323,7 @@ func (l *log) rollLocked() error {
 	l.spare.ring.Store(l.ring)
 	l.tail, l.spare = l.spare, nil
 	l.filled()
+	l.wantSnapshot()
 	return nil
 }
 
@@ -543,7 +571,11 @@ func (l *log) tidyLocked() {
 		l.reportError("removing a segment beyond a torn tail", errors.Join(s.file.Close(), l.fsys.Remove(s.path)))
 	}
 	for _, id := range l.orphans {
-		if l.set.Load().byID[id] == nil { // else its name was taken again
+		switch {
+		case l.set.Load().byID[id] != nil: // its name was taken again
+		case l.snapshotNames(id):
+			l.outlived = append(l.outlived, id)
+		default:
 			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
 		}
 	}

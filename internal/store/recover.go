@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -40,15 +41,18 @@ type recovery struct {
 	mark      *mark
 	sameCache bool // the page cache has survived since the mark was written
 	readOnly  bool
-	ring      *ringReader // what another process left, or nil
-	cached    *ringReader // as the cache held it, when it is our business what the disk has
-	healed    bool        // records were found in the ring alone
+	ring      *ringReader   // what another process left, or nil
+	cached    *ringReader   // as the cache held it, when it is our business what the disk has
+	healed    bool          // records were found in the ring alone
+	snapshot  *snapshotFile // of the index, or nil
+	progress  progress
 
-	next   uint64              // expected sequence number
-	groups map[uint64][]member // records that wait for the commit of their group
-	hole   bool                // what follows is beyond the end of the log
-	torn   int64               // bytes that do not count
-	tornAt *CorruptError       // where they begin
+	next     uint64              // expected sequence number
+	segments []*segment          // those of the manifest
+	groups   map[uint64][]member // records that wait for the commit of their group
+	hole     bool                // what follows is beyond the end of the log
+	torn     int64               // bytes that do not count
+	tornAt   *CorruptError       // where they begin
 }
 
 // member is a record of a group whose commit has not been read yet.
@@ -57,8 +61,8 @@ type member struct {
 	address Address
 }
 
-// recover opens the log in dir. The caller holds the store's lock, unless it only reads.
-func (s *Store) recover() error {
+// recover opens the log in dir, with the help of a snapshot of the index if it may. The caller holds the store's lock, unless it only reads.
+func (s *Store) recover(snapshot bool) error {
 	l := s.log
 	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, groups: map[uint64][]member{}}
 	m, err := readManifest(l.fsys, l.dir)
@@ -88,16 +92,26 @@ func (s *Store) recover() error {
 		return err
 	}
 	defer r.closeRing()
-	for i := range m.Segments {
-		if err := r.segment(i); err != nil {
+	if snapshot {
+		r.openSnapshot()
+	}
+	if err := r.openSegments(); err != nil {
+		return err
+	}
+	for i, seg := range r.segments {
+		if err := r.segment(seg, &m.Segments[i]); err != nil {
 			return err
 		}
+	}
+	if f := r.snapshot; f != nil && (f.x.Reach >= r.next || r.hole) {
+		return errMismatch
 	}
 	if r.mark != nil && r.mark.Seq >= r.next {
 		return &CorruptError{File: l.dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.next, r.mark.Seq)}
 	}
 	r.finish()
-	return nil
+	r.progress.finish()
+	return l.closeRetained()
 }
 
 // withoutManifest accepts a directory in which no store was ever finished.
@@ -169,29 +183,43 @@ func (r *recovery) orphans() error {
 	return nil
 }
 
-// segment opens and reads the i-th segment of the manifest.
-func (r *recovery) segment(i int) error {
-	e := r.log.manifest.Segments[i]
+// openSegments opens the segments of the manifest, and gives them their slots: what the snapshot knows may be in any of them.
+func (r *recovery) openSegments() error {
 	mode := vfs.ReadWrite
 	if r.readOnly {
 		mode = vfs.ReadOnly
 	}
-	seg, err := openSegment(r.log.fsys, r.log.dir, r.log.storeID, e, mode)
-	if err != nil {
-		return err
+	for _, e := range r.log.manifest.Segments {
+		seg, err := openSegment(r.log.fsys, r.log.dir, r.log.storeID, e, mode)
+		if err != nil {
+			return err
+		}
+		r.log.addSegment(seg)
+		r.segments = append(r.segments, seg)
 	}
+	if r.snapshot != nil {
+		if err := r.useSnapshot(); err != nil {
+			return err
+		}
+	}
+	return r.measure()
+}
+
+// segment reads a segment of the manifest, as far as the snapshot does not cover it.
+func (r *recovery) segment(seg *segment, e *manifestSegment) error {
 	size, err := seg.file.Size()
 	if err != nil {
-		return errors.Join(err, seg.file.Close())
+		return err
 	}
 	if r.hole {
 		r.torn += size - seg.head
 		r.log.dropped = append(r.log.dropped, seg)
 		return nil
 	}
-	r.log.addSegment(seg)
+	r.progress.begin(seg.end.Load())
+	defer func() { r.progress.end(seg.end.Load()) }()
 	if e.Sealed {
-		return r.sealed(seg, e)
+		return r.sealed(seg, *e)
 	}
 	return r.open(seg, size)
 }
@@ -200,10 +228,16 @@ func (r *recovery) segment(i int) error {
 func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	seg.ended = true
 	seg.synced.Store(true)
-	if e.Records > 0 {
+	switch {
+	case seg.records > 0: // covered by the snapshot
+		r.next = seg.last + 1
+	case e.Records > 0:
 		r.next = e.First
 	}
-	d, err := r.read(seg, newTailReader(seg, seg.head, e.Bytes))
+	if size, err := seg.file.Size(); err != nil || size < e.Bytes {
+		return errors.Join(err, &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)})
+	}
+	d, err := r.read(seg, newTailReader(seg, seg.end.Load(), e.Bytes))
 	switch {
 	case err != nil:
 		return err
@@ -232,7 +266,9 @@ func (r *recovery) open(seg *segment, size int64) error {
 			return err
 		}
 	}
-	if beyond, err := r.beyondHole(seg, size); err != nil || beyond {
+	if seg.records > 0 { // covered by the snapshot
+		r.next = seg.last + 1
+	} else if beyond, err := r.beyondHole(seg, size); err != nil || beyond {
 		return err
 	}
 	t := r.reader(seg, size)
@@ -337,13 +373,13 @@ func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
 	return true, nil
 }
 
-// dropTail takes out the segment that was added last.
+// dropTail takes out a segment, and those that were added after it.
 func (l *log) dropTail(seg *segment) {
 	old := l.set.Load()
 	set := old.clone()
 	set.bySlot = set.bySlot[:seg.slot]
-	delete(set.byID, seg.id)
-	set.ordered = slices.DeleteFunc(set.ordered, func(s *segment) bool { return s == seg })
+	maps.DeleteFunc(set.byID, func(_ record.SegmentID, s *segment) bool { return s.slot >= seg.slot })
+	set.ordered = slices.DeleteFunc(set.ordered, func(s *segment) bool { return s.slot >= seg.slot })
 	l.set.Store(set)
 	l.dropped = append(l.dropped, seg)
 }
@@ -389,7 +425,7 @@ func (r *recovery) closeRing() {
 
 // reader reads an open segment, with the help of the ring.
 func (r *recovery) reader(seg *segment, size int64) *tailReader {
-	t := newTailReader(seg, seg.head, size).withRing(r.ring, seg.id, r.mark)
+	t := newTailReader(seg, seg.end.Load(), size).withRing(r.ring, seg.id, r.mark)
 	t.live = r.readOnly
 	return t
 }
@@ -462,6 +498,7 @@ func (r *recovery) read(seg *segment, t *tailReader) (*damage, error) {
 		seg.last = e.Seq
 		seg.records++
 		seg.end.Store(t.offset)
+		r.progress.at(t.offset)
 		if healed != nil {
 			r.heal(seg, at, healed)
 		}
@@ -498,6 +535,11 @@ func (r *recovery) inSequence(seg *segment, at int64, e *entry) error {
 // record makes a record count, or lets it wait for its group.
 func (r *recovery) record(seg *segment, at int64, e entry) error {
 	r.log.records.Add(1)
+	return r.apply(seg, at, e)
+}
+
+// apply is record for one that is counted.
+func (r *recovery) apply(seg *segment, at int64, e entry) error {
 	address := addressOf(seg.slot, at)
 	seg.dead.Add(deadAtOnce(&e.Head, e.bytes))
 	switch {

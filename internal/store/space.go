@@ -50,7 +50,7 @@ func (sp *space) tables() []*Table {
 
 // Map returns the table of the map with this name, which gets one when it has none:
 // the entries move there, once. The log learns of it with the first write.
-func (s *Store) Map(name string) (*Table, error) {
+func (s *Store) Map(name string) (t *Table, err error) {
 	escaped := string(keycodec.AppendName(nil, name))
 	if len(mapPrefix)+len(escaped) > MaxKeyBytes {
 		return nil, fmt.Errorf("%w: the name of a map, of %d bytes", ErrTooLarge, len(escaped))
@@ -59,17 +59,25 @@ func (s *Store) Map(name string) (*Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := s.spaces[0].maps[escaped]
+	t = s.spaces[0].maps[escaped]
 	s.life.leave(in)
-	if t != nil {
-		return t, nil
+	if t == nil {
+		if t, err = s.declareNew(escaped); err != nil {
+			return nil, err
+		}
 	}
+	t.opened.Store(true)
+	return t, nil
+}
+
+// declareNew is declare while the store is in use.
+func (s *Store) declareNew(name string) (*Table, error) {
 	s.exclude()
 	defer s.admit()
 	if s.closed {
 		return nil, ErrClosed
 	}
-	return s.declare(0, escaped)
+	return s.declare(0, name)
 }
 
 // declare is Map for the escaped name, in any key space.
@@ -118,7 +126,9 @@ func (s *Store) Maps() []MapCount {
 	defer s.life.leave(s.life.enter())
 	var list []MapCount
 	for name, t := range s.spaces[0].maps {
-		list = append(list, MapCount{name, t.Len()})
+		if t.declared.Load() || t.opened.Load() { // else it was open once, and an index of then knows it
+			list = append(list, MapCount{name, t.Len()})
+		}
 	}
 	return list
 }

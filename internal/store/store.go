@@ -45,6 +45,10 @@ type Options struct {
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
 	NoCompaction bool          // none in the background
+	NoSnapshot   bool          // of the index: none is read, nor taken
+
+	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
+	Progress func(done, total int64)
 }
 
 const (
@@ -81,12 +85,15 @@ type Store struct {
 	spaces map[uint64]*space // guarded by life
 
 	house        housekeeper
-	housekeeping sync.Mutex  // held by a compaction; taken before life
+	housekeeping sync.Mutex  // held by a compaction, and by who takes a snapshot; taken before life
 	closing      atomic.Bool // ends one
 
 	schemaMu      sync.Mutex
 	schemas       map[uint64]Schema
 	schemaNumbers map[Schema]uint64
+
+	snapshot *snapshotFile // that the store was opened from, nil for none
+	shadow   bool          // see reread
 
 	torn     int64 // bytes that recovery did not count
 	interval atomic.Int64
@@ -165,15 +172,8 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.budget.SetLimit(opts.MaxMemory - ringShare(&opts))
 	s.attached.Store(new([]*Cells))
 	s.space(0)
-	s.log = &log{
-		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
-		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
-		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1),
-	}
-	s.log.flush = s.flushPeriodically
 	s.house.wake = make(chan struct{}, 1)
-	s.log.filled = s.house.wakeHouse
-	s.log.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
+	s.log = s.newLog(dir)
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
@@ -184,12 +184,14 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	s.log.cacheID = opts.FS.CacheID(dir) // now that the directory is there
-	if err := s.recover(); err != nil {
+	if err := s.recoverWithSnapshot(dir); err != nil {
 		return nil, err
 	}
 	if !opts.ReadOnly && !opts.Inline {
 		s.stop = make(chan struct{})
+		if !opts.NoSnapshot {
+			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
+		}
 		s.goroutines.Add(2)
 		if !opts.NoCompaction {
 			s.goroutines.Go(func() { s.keepHouse(s.stop) })
@@ -199,6 +201,42 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		s.beginExpiry()
 	}
 	return s, nil
+}
+
+func (s *Store) newLog(dir string) *log {
+	opts := &s.opts
+	l := &log{
+		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
+		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
+		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1), rolled: make(chan struct{}, 1),
+	}
+	l.flush = s.flushPeriodically
+	l.filled = s.house.wakeHouse
+	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
+	return l
+}
+
+// recoverWithSnapshot recovers with the help of a snapshot of the index. When that fails it begins anew and reads all of the log: then it
+// is the log alone that can be to blame.
+func (s *Store) recoverWithSnapshot(dir string) error {
+	s.log.cacheID = s.opts.FS.CacheID(dir) // now that the directory is there
+	err := s.recover(!s.opts.NoSnapshot)
+	if err == nil || s.snapshot == nil && !errors.Is(err, errMismatch) {
+		return err
+	}
+	if !errors.Is(err, errMismatch) && !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	if err := s.releaseLog(); err != nil {
+		return err
+	}
+	cacheID := s.log.cacheID
+	s.log = s.newLog(dir)
+	s.log.cacheID = cacheID
+	s.snapshot, s.spaces = nil, map[uint64]*space{}
+	s.schemas, s.schemaNumbers = map[uint64]Schema{}, map[Schema]uint64{}
+	s.space(0)
+	return s.recover(false)
 }
 
 // takeLock creates the directory and makes this process its only writer.
@@ -220,24 +258,30 @@ func (s *Store) takeLock(dir string) error {
 
 // release closes what is open.
 func (s *Store) release() error {
-	for _, sp := range s.spaces {
-		for _, t := range append(sp.tables(), sp.elements) {
-			t.index.Close()
-		}
+	err := s.releaseLog()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
 	}
+	return err
+}
+
+// releaseLog closes what was opened to recover.
+func (s *Store) releaseLog() error {
+	s.closeTables()
 	var errs []error
+	if s.snapshot != nil {
+		errs = append(errs, s.snapshot.file.Close())
+	}
 	l := s.log
 	for _, seg := range l.set.Load().ordered {
 		errs = append(errs, seg.close())
 	}
+	errs = append(errs, l.closeRetained())
 	for _, seg := range l.dropped {
 		errs = append(errs, seg.file.Close())
 	}
 	if l.marker != nil {
 		errs = append(errs, l.marker.file.Close())
-	}
-	if s.lock != nil {
-		errs = append(errs, s.lock.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -266,7 +310,10 @@ func (s *Store) close() error {
 			last.shard(s, c, n)
 		}
 	}
-	err := s.log.finish()
+	wrote, err := s.log.wrote(), s.log.finish()
+	if wrote && err == nil && !s.opts.NoSnapshot && !last.refused {
+		s.log.reportError("writing a snapshot of the index", s.lastSnapshot())
+	}
 	s.log.closeRetired()
 	return errors.Join(append(last.errs, err, s.release())...)
 }

@@ -19,8 +19,10 @@ type Table struct {
 
 	deadlines atomic.Pointer[deadlines] // nil until an entry has one
 
-	cells    atomic.Pointer[Cells] // of the map that is open, or nil
-	declared atomic.Bool           // a system record in the log says that this map exists
+	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
+	cells    atomic.Pointer[Cells]           // of the map that is open, or nil
+	opened   atomic.Bool                     // the map was opened by this process
+	declared atomic.Bool                     // a system record in the log says that this map exists
 }
 
 func newTable(s *Store, name string) *Table {

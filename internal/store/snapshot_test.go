@@ -1,0 +1,432 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// indexed is a store that was closed, or has died, with a snapshot of its index, and what it holds.
+type indexed struct {
+	mem     *vfs.Mem
+	content map[string]string
+	old     []byte // an older snapshot of the same store
+}
+
+func smallSegments(o *Options) { o.SegmentBytes = 600 }
+
+// newIndexed makes a store with a map, raw keys, values in parts, deletions. If it died, something has come since.
+func newIndexed(t *testing.T, died bool) indexed {
+	t.Helper()
+	mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
+	set := func(s *Store, key, value string) {
+		t.Helper()
+		mustSet(t, s, key, value)
+		x.content[key] = value
+	}
+	s := mustOpen(t, mem, smallSegments)
+	if _, err := s.Map("users"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		set(s, fmt.Sprintf("users:%d", i%9), fmt.Sprintf("value %d", i))
+		set(s, fmt.Sprintf("raw %d", i%5), fmt.Sprintf("value %d", i))
+	}
+	mustClose(t, s)
+	x.old = read(t, mem, snapshotName)
+	s = mustOpen(t, mem, smallSegments)
+	for i := range 12 {
+		set(s, fmt.Sprintf("users:%d", i), fmt.Sprintf("newer %d", i))
+	}
+	for _, key := range []string{"users:3", "raw 1"} {
+		if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(x.content, key)
+	}
+	mustClose(t, s)
+	if died {
+		s = mustOpen(t, mem, smallSegments)
+		set(s, "users:3", "back")
+		set(s, "users:4", "after the snapshot")
+		if _, err := s.Delete(nil, []byte("users:5"), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(x.content, "users:5")
+		for i := range 10 {
+			set(s, fmt.Sprintf("raw %d", i), "after the snapshot")
+		}
+	}
+	x.mem = mem.ProcessCrash()
+	return x
+}
+
+func read(t *testing.T, fsys vfs.FS, name string) []byte {
+	t.Helper()
+	b, err := readSmallFile(fsys, filepath.Join("db", name), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write(t *testing.T, fsys vfs.FS, name string, b []byte) {
+	t.Helper()
+	path := filepath.Join("db", name)
+	fsys.Remove(path)
+	f, err := fsys.Open(path, vfs.Create)
+	if err == nil {
+		_, err = f.WriteAt(b, 0)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// holds opens the store and compares everything in it, by iteration and by key.
+func (x indexed) holds(t *testing.T, image *vfs.Mem, what string) (told []error) {
+	t.Helper()
+	var mu sync.Mutex
+	s, err := Open("db", testOptions(image, smallSegments, func(o *Options) {
+		o.OnError = func(err error) { mu.Lock(); told = append(told, err); mu.Unlock() }
+	}))
+	if err != nil {
+		t.Fatalf("%s: Open: %v", what, err)
+	}
+	if n := s.Stats().Keys; int(n) != len(x.content) {
+		t.Fatalf("%s: %d keys counted, want %d", what, n, len(x.content))
+	}
+	for key, want := range x.content {
+		if e, err := s.Get(nil, []byte(key)); err != nil || string(e.Value) != want {
+			t.Fatalf("%s: Get(%q) = %q, %v, want %q", what, key, e.Value, err, want)
+		}
+	}
+	c := &crasher{t: t}
+	if found, _ := contentOf(c, s, what); c.failure != "" || found != render(x.content) {
+		t.Fatalf("%s: found %s, want %s\n%s", what, found, render(x.content), c.failure)
+	}
+	recounted(t, s)
+	mustClose(t, s)
+	return told
+}
+
+// TestSnapshotSparesReading: with a snapshot the log is not read, and of the index what is asked for.
+func TestSnapshotSparesReading(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 20_000 })
+	if _, err := s.Map("users"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		mustSet(t, s, fmt.Sprintf("users:%d", i), strings.Repeat("x", 30))
+	}
+	mustClose(t, s)
+	fsys := vfs.Inject(mem).Trace(vfs.Reading)
+	s = mustOpen(t, fsys)
+	for _, op := range fsys.Ops() {
+		if op.Kind != vfs.OpRead || !strings.HasSuffix(op.Name, ".log") {
+			continue
+		}
+		isHeader, isTail := op.Off == 0 && op.Len <= record.MaxHeaderBytes, op.Off+op.Len == sizeOf(t, mem, op.Name) && op.Len <= tailBytes
+		if !isHeader && !isTail {
+			t.Errorf("opening reads the log: %v", op)
+		}
+	}
+	users := s.spaces[0].maps["users"]
+	if n := s.Stats().IndexBytes; n != 0 || users.Len() != 1000 {
+		t.Errorf("the index takes %d bytes before anything is asked for, and knows %d users", n, users.Len())
+	}
+	key := []byte("users:1")
+	if e, err := s.Get(users, key); err != nil || len(e.Value) != 30 {
+		t.Errorf("Get = %q, %v", e.Value, err)
+	}
+	for n := range 64 {
+		if asked := n == int(users.hash(key)>>58); users.index.Deferred(n) == asked {
+			t.Errorf("part %d was asked for: %v, brought in: %v", n, asked, !users.index.Deferred(n))
+		}
+	}
+	mustClose(t, s)
+}
+
+// TestSnapshotAndWhatFollows: after a crash, what follows on the snapshot counts too.
+func TestSnapshotAndWhatFollows(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		if told := x.holds(t, x.mem, fmt.Sprintf("died: %v", died)); len(told) != 0 {
+			t.Errorf("died: %v: told of %v", died, told)
+		}
+	}
+}
+
+// TestUnchangedWithoutWrites: who writes nothing changes no file, the snapshot included.
+func TestUnchangedWithoutWrites(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		before := map[string]string{}
+		for _, name := range files(t, x.mem) {
+			before[name] = string(read(t, x.mem, name))
+		}
+		x.holds(t, x.mem, "unchanged")
+		for name, text := range before {
+			if string(read(t, x.mem, name)) != text {
+				t.Errorf("%s has changed", name)
+			}
+		}
+		if n := len(files(t, x.mem)); n != len(before) {
+			t.Errorf("%d files, there were %d", n, len(before))
+		}
+	}
+}
+
+// TestSnapshotDamagedAnywhere flips every bit of a snapshot, and cuts it off everywhere.
+func TestSnapshotDamagedAnywhere(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		good := read(t, x.mem, snapshotName)
+		step := 3
+		if longTest() {
+			step = 1
+		}
+		for bit := 0; bit < len(good)*8; bit += step {
+			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
+			bad[bit/8] ^= 1 << (bit % 8)
+			write(t, image, snapshotName, bad)
+			if told := x.holds(t, image, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8)); len(told) == 0 {
+				t.Fatalf("bit %d of byte %d: nobody was told", bit%8, bit/8)
+			}
+		}
+		for n := 0; n < len(good); n += 7 {
+			image := x.mem.ProcessCrash()
+			write(t, image, snapshotName, good[:n])
+			x.holds(t, image, fmt.Sprintf("cut to %d bytes", n))
+		}
+		image := x.mem.ProcessCrash()
+		write(t, image, snapshotName, append(bytes.Clone(good), 0))
+		x.holds(t, image, "one byte longer")
+	}
+}
+
+// TestWrongSnapshot puts snapshots in the place that are sound, and not of this state of this store.
+func TestWrongSnapshot(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		image := x.mem.ProcessCrash()
+		image.Remove(filepath.Join("db", snapshotName))
+		x.holds(t, image, "missing")
+
+		image = x.mem.ProcessCrash()
+		write(t, image, snapshotName, x.old)
+		x.holds(t, image, "an older one")
+
+		image = x.mem.ProcessCrash()
+		other := vfs.NewMem()
+		s := mustOpen(t, other)
+		mustSet(t, s, "users:1", "of another store")
+		mustClose(t, s)
+		write(t, image, snapshotName, read(t, other, snapshotName))
+		x.holds(t, image, "of another store")
+
+		// Of a copy of the store that has gone another way.
+		twin := x.mem.ProcessCrash()
+		s = mustOpen(t, twin, smallSegments)
+		mustSet(t, s, "users:1", "in the copy")
+		mustSet(t, s, "users:77", "in the copy")
+		mustClose(t, s)
+		image = x.mem.ProcessCrash()
+		write(t, image, snapshotName, read(t, twin, snapshotName))
+		x.holds(t, image, "of a copy")
+		image = x.mem.ProcessCrash()
+		s = mustOpen(t, image, smallSegments, noSnapshot)
+		mustSet(t, s, "users:1", "in the image")
+		mustSet(t, s, "users:78", "in the image, and longer than that")
+		mustClose(t, s)
+		write(t, image, snapshotName, read(t, twin, snapshotName))
+		x.content["users:1"], x.content["users:78"] = "in the image", "in the image, and longer than that"
+		x.holds(t, image, "of a copy, where both have gone on")
+	}
+}
+
+// TestDamagedLogBehindSnapshot changes every byte of the log of which the snapshot spares the reading: whoever
+// reads gets the right value, or is told.
+func TestDamagedLogBehindSnapshot(t *testing.T) {
+	x := newIndexed(t, false)
+	found := 0
+	for _, name := range files(t, x.mem) {
+		if !strings.HasSuffix(name, ".log") {
+			continue
+		}
+		good := read(t, x.mem, name)
+		for i := range good {
+			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
+			bad[i] ^= 1 << (i % 8)
+			write(t, image, name, bad)
+			s, err := Open("db", testOptions(image))
+			if err != nil {
+				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+					t.Fatalf("%s, byte %d: Open: %v", name, i, err)
+				}
+				found++
+				continue
+			}
+			bothered := false
+			for key, want := range x.content {
+				e, err := s.Get(nil, []byte(key))
+				if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) || err == nil && string(e.Value) != want {
+					t.Fatalf("%s, byte %d: Get(%q) = %q, %v, want %q", name, i, key, e.Value, err, want)
+				}
+				bothered = bothered || err != nil
+			}
+			if bothered {
+				found++
+			}
+			s.Close()
+			if r, err := Check("db", image, nil); err != nil || len(r.Problems) == 0 && r.Version == nil {
+				t.Fatalf("%s, byte %d: Check finds nothing, %v", name, i, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no damage was met")
+	}
+}
+
+func snapshotNow(t *testing.T, s *Store) {
+	t.Helper()
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if err := s.takeSnapshot(nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSnapshotWhileWriting takes snapshots beside writers, then the process dies.
+func TestSnapshotWhileWriting(t *testing.T) {
+	for seed := range uint64(8) {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.Inline = 4000, false })
+		users, err := s.Map("users")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells := s.Attach(users, Values{})
+		var mu sync.Mutex
+		content := map[string]string{}
+		var wg sync.WaitGroup
+		for w := range 4 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, uint64(w)))
+				for i := range 400 {
+					key, value := fmt.Sprintf("users:%d-%d", w, rng.IntN(60)), fmt.Sprint(i)
+					table, write := users, &Write{Key: []byte(key), Value: []byte(value), Durability: Process}
+					switch {
+					case w == 3:
+						key = fmt.Sprintf("raw %d", rng.IntN(60))
+						table, write.Key = nil, []byte(key)
+					case w > 0:
+						write.Cells, write.Cell, write.Cost = cells, &cache.Cell{}, 100
+					}
+					write.Delete = rng.IntN(4) == 0
+					if write.Delete {
+						write.Value, write.Cell = nil, nil
+					}
+					if _, err := s.Write(table, write); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if content[key] = value; write.Delete {
+						delete(content, key)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		for range 3 {
+			snapshotNow(t, s)
+		}
+		wg.Wait()
+		if seed%2 == 0 {
+			snapshotNow(t, s)
+		}
+		image := mem.ProcessCrash()
+		s.Close()
+		indexed{content: content}.holds(t, image, fmt.Sprintf("seed %d", seed))
+	}
+}
+
+// TestMapDeclaredDuringSnapshot: entries that go from one table to another while the index is copied are not lost.
+func TestMapDeclaredDuringSnapshot(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	content := map[string]string{}
+	for i := range 50 {
+		key := fmt.Sprintf("users:%d", i)
+		mustSet(t, s, key, "x")
+		content[key] = "x"
+	}
+	w := &snapshotWriter{store: s}
+	rounds := 0
+	err := w.take(func(f func() error) error {
+		if rounds++; rounds == 2 { // between the list of the tables and the first copy
+			if _, err := s.Map("users"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.shared(f)
+	}, s.settleAll)
+	if !errors.Is(err, errDeclared) {
+		t.Errorf("the snapshot was taken: %v", err)
+	}
+	snapshotNow(t, s)
+	image := mem.ProcessCrash()
+	mustClose(t, s)
+	indexed{content: content}.holds(t, image, "declared meanwhile")
+}
+
+// TestSnapshotIsDue: it is taken in the background when much has come.
+func TestSnapshotIsDue(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.Inline = 2000, false })
+	for i := 0; s.log.snapshot.Load() == nil; i++ {
+		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 100))
+		if i > 1_000_000 {
+			t.Fatal("no snapshot was taken")
+		}
+	}
+	mustClose(t, s)
+}
+
+// TestProgressOfLongOpenings: who opens a store without a snapshot is told how far reading has come.
+func TestProgressOfLongOpenings(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, noSnapshot)
+	for i := range 20 {
+		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", partBytes))
+	}
+	mustClose(t, s)
+	var last, of int64
+	calls := 0
+	s = mustOpen(t, mem, func(o *Options) {
+		o.Progress = func(done, total int64) {
+			if done < last || done > total {
+				t.Errorf("%d of %d bytes after %d", done, total, last)
+			}
+			last, of = done, total
+			calls++
+		}
+	})
+	if size := sizeOf(t, mem, "db/00000001.log"); calls < 4 || last != of || of < size-record.MaxHeaderBytes || of > size {
+		t.Errorf("%d calls, %d of %d bytes at last; the log has %d", calls, last, of, size)
+	}
+	mustClose(t, s)
+}

@@ -1,0 +1,525 @@
+package store
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Taking a snapshot, in this order:
+//
+//  1. note how far each segment goes: that is what the snapshot covers;
+//  2. tell the index of every record of which only a cell knows: from then on it has no older
+//     entry than what is covered;
+//  3. copy the index shard by shard, each within its lock, while writers go on;
+//  4. sync the log, which has everything then that the copies know;
+//  5. write the text, sync the file, and put it in the place of the one before.
+//
+// If a map was declared meanwhile, its entries may have gone from a table that was not copied yet to one that
+// never will be; then all of it begins anew.
+//
+// A failure concerns nobody but the next opening: the snapshot before stays, and is as good as it was.
+
+// snapshotWriter writes one snapshot.
+type snapshotWriter struct {
+	store  *Store
+	file   vfs.File
+	end    int64 // of what is written
+	x      *snapshot
+	places map[int]int // slot → place of the segment in x
+	buf    []byte
+	alone  bool            // at Close: the writer has all locks, and there are no cells
+	stop   <-chan struct{} // closed when there is no time for it any more; nil at Close
+}
+
+// errSnapshotStopped: the store is being closed, and takes another one.
+var errSnapshotStopped = errors.New("the store is being closed")
+
+// errDeclared: a map was declared while the index was copied.
+var errDeclared = errors.New("a map was declared meanwhile")
+
+// takeSnapshot takes a snapshot while the store is in use. The caller takes care that nothing else moves entries or removes segments.
+func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
+	for range 3 {
+		w := &snapshotWriter{store: s, stop: stop}
+		if err = w.take(s.shared, s.settleAll); !errors.Is(err, errDeclared) {
+			return err
+		}
+	}
+	return err
+}
+
+// lastSnapshot is takeSnapshot for Close, which has everything to itself, and whose cells are gone.
+func (s *Store) lastSnapshot() error {
+	w := &snapshotWriter{store: s, alone: true}
+	return w.take(func(f func() error) error { return f() }, func() error { return nil })
+}
+
+// shared calls f while the store is certain to stay open, and no map is declared.
+func (s *Store) shared(f func() error) error {
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	return f()
+}
+
+// settleAll brings the index up to date with all cells.
+func (s *Store) settleAll() error {
+	for n := range cache.Shards { // each of them: who has appended a record enters it in the index before he lets go
+		mu := &s.keys[n]
+		mu.Lock()
+		for _, c := range *s.attached.Load() {
+			c.table.Settle(n)
+		}
+		mu.Unlock()
+	}
+	return nil
+}
+
+func (w *snapshotWriter) take(shared func(func() error) error, settle func() error) (err error) {
+	l := w.store.log
+	if err := l.failure(); err != nil {
+		return err
+	}
+	w.begin()
+	if err := settle(); err != nil {
+		return err
+	}
+	path := filepath.Join(l.dir, snapshotTemp)
+	if err := l.fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return noSpace(err)
+	}
+	if w.file, err = l.fsys.Open(path, vfs.Create); err != nil {
+		return noSpace(err)
+	}
+	defer func() {
+		if err != nil {
+			l.fsys.Remove(path)
+		}
+	}()
+	if err = errors.Join(w.copyAll(shared), w.file.Close()); err != nil {
+		return err
+	}
+	return w.publish(path)
+}
+
+// begin notes what is covered.
+func (w *snapshotWriter) begin() {
+	l := w.store.log
+	w.places = map[int]int{}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w.x = &snapshot{Store: l.storeID, Seq: l.nextSeq - 1, Time: l.lastTime}
+	for _, s := range l.set.Load().ordered {
+		if s != l.spare && !s.replaced.Load() {
+			w.places[s.slot] = len(w.x.Segments)
+			if s == l.tail {
+				w.x.Tail = len(w.x.Segments)
+			}
+			w.x.Segments = append(w.x.Segments, snapshotSegment{manifestSegment: s.manifestEntry(true)})
+		}
+	}
+}
+
+// copyAll writes the parts, and then what is to be said of them.
+func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
+	s := w.store
+	w.end = snapshotHead
+	var list []tableOf
+	err := shared(func() error { list = s.allTables(); return nil })
+	for _, t := range list {
+		if err != nil {
+			return err
+		}
+		err = w.table(t, shared)
+	}
+	if err == nil {
+		err = shared(func() error {
+			if len(s.allTables()) != len(list) {
+				return errDeclared
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	w.addSchemas()
+	w.x.Reach = s.log.last()
+	if err := s.log.syncTo(w.x.Reach); err != nil {
+		return err
+	}
+	w.addDead()
+	if err := w.addTail(); err != nil {
+		return err
+	}
+	return w.text()
+}
+
+// tableOf is a table and where it belongs.
+type tableOf struct {
+	space uint64
+	kind  string
+	*Table
+}
+
+// allTables are all there are. Nobody may declare a map meanwhile.
+func (s *Store) allTables() []tableOf {
+	var list []tableOf
+	for _, number := range slices.Sorted(maps.Keys(s.spaces)) {
+		sp := s.spaces[number]
+		list = append(list, tableOf{number, rawKind, sp.raw}, tableOf{number, elementsKind, sp.elements})
+		for _, name := range slices.Sorted(maps.Keys(sp.maps)) {
+			list = append(list, tableOf{number, mapKind, sp.maps[name]})
+		}
+	}
+	return list
+}
+
+func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error {
+	out := snapshotTable{Space: t.space, Kind: t.kind, Declared: t.declared.Load(), Name: t.name}
+	if err := w.due(t.Table, &out.Due); err != nil {
+		return err
+	}
+	for n := range index.Shards {
+		select {
+		case <-w.stop:
+			return errSnapshotStopped
+		default:
+		}
+		var part index.Part
+		err := shared(func() (err error) {
+			part, err = t.partOf(w.buf[:0], n)
+			return err
+		})
+		if err == nil {
+			w.buf = part.Entries
+			err = w.part(&out, n, &part)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.x.Tables = append(w.x.Tables, out)
+	return nil
+}
+
+// due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has gone too, or has
+// an item in the queue as it was.
+func (w *snapshotWriter) due(t *Table, out *snapshotDue) error {
+	d := t.deadlines.Load()
+	if d == nil {
+		return nil
+	}
+	out.Offset = w.end
+	for n := range d.shards {
+		if !w.alone {
+			w.store.keys[n].Lock()
+		}
+		heap := slices.Clone(d.shards[n].heap)
+		if !w.alone {
+			w.store.keys[n].Unlock()
+		}
+		slices.SortFunc(heap, func(a, b dueItem) int {
+			return cmp.Or(cmp.Compare(a.deadline, b.deadline), cmp.Compare(a.hash, b.hash))
+		})
+		b := w.buf[:0]
+		for _, it := range heap {
+			b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, it.deadline), it.hash)
+		}
+		w.buf = b
+		out.Items += int64(len(heap))
+		out.CRC = crc32.Update(out.CRC, castagnoli, b)
+		if err := w.write(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// partOf is what a shard holds. One that nobody has asked for is read, and not kept.
+func (t *Table) partOf(buf []byte, n int) (index.Part, error) {
+	if t.index.Deferred(n) {
+		p, err := t.deferred(n)
+		if err != nil || t.index.Deferred(n) {
+			return p, err
+		}
+	}
+	return t.index.Part(buf, n), nil
+}
+
+// part writes the entries of a shard.
+func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
+	if len(p.Entries) == 0 {
+		return nil
+	}
+	p.Translate(func(a Address) (Address, bool) {
+		slot, offset := split(a)
+		return addressOf(w.place(slot), offset), true
+	})
+	out := snapshotPart{Shard: n, Offset: w.end, Entries: int64(len(p.Entries) / index.SlotBytes), CRC: crc32.Checksum(p.Entries, castagnoli)}
+	total := int64(0)
+	for _, c := range p.Schemas {
+		if c.Entries > 0 {
+			out.Schemas = append(out.Schemas, c)
+			total += c.Entries
+		}
+	}
+	if total != out.Entries { // a damaged record was taken for one of another schema
+		out.Schemas = []index.SchemaCount{{Schema: 0, Entries: out.Entries}}
+	}
+	t.Parts = append(t.Parts, out)
+	return w.write(p.Entries)
+}
+
+// place is where in the list the segment stands that has the slot.
+func (w *snapshotWriter) place(slot int) int {
+	at, ok := w.places[slot]
+	if !ok { // it has come since
+		s := w.store.log.segment(slot)
+		at = len(w.x.Segments)
+		w.places[slot] = at
+		w.x.Segments = append(w.x.Segments, snapshotSegment{manifestSegment: manifestSegment{ID: s.id, Salt: s.salt}})
+	}
+	return at
+}
+
+func (w *snapshotWriter) write(b []byte) error {
+	if _, err := w.file.WriteAt(b, w.end); err != nil {
+		return noSpace(err)
+	}
+	w.end += int64(len(b))
+	return nil
+}
+
+func (w *snapshotWriter) addSchemas() {
+	s := w.store
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.schemas)) {
+		w.x.Schemas = append(w.x.Schemas, snapshotSchema{n, s.schemas[n]})
+	}
+}
+
+// addDead notes for each segment how much of it is of no use.
+func (w *snapshotWriter) addDead() {
+	for slot, at := range w.places {
+		w.x.Segments[at].Dead = max(w.store.log.segment(slot).dead.Load(), 0)
+	}
+}
+
+// addTail notes what the last segment ends in. It has been synced.
+func (w *snapshotWriter) addTail() (err error) {
+	if w.x.Tail < len(w.x.Segments) {
+		s := &w.x.Segments[w.x.Tail]
+		w.x.TailCRC, err = tailCRC(w.store.log.set.Load().byID[s.ID], s.Bytes)
+	}
+	return err
+}
+
+// tailBytes is how much of the end of the log is compared. It holds the last record, or much of it.
+const tailBytes = 1 << 10
+
+// tailCRC is the checksum of what stands before the offset.
+func tailCRC(s *segment, end int64) (uint32, error) {
+	b := make([]byte, min(end, tailBytes))
+	if n, err := s.readAt(b, end-int64(len(b))); n < len(b) {
+		return 0, shortRead(err)
+	}
+	return crc32.Checksum(b, castagnoli), nil
+}
+
+// text writes what is to be said of the parts, and makes the file durable.
+func (w *snapshotWriter) text() error {
+	at, b := w.end, w.x.encode()
+	if err := w.write(b); err != nil {
+		return err
+	}
+	if _, err := w.file.WriteAt(snapshotTitle(w.x.Store, at, int64(len(b))), 0); err != nil {
+		return noSpace(err)
+	}
+	if err := w.file.Sync(); err != nil {
+		return fmt.Errorf("copal: sync of %s: %w", snapshotTemp, err)
+	}
+	return nil
+}
+
+// publish gives the file its name.
+func (w *snapshotWriter) publish(path string) error {
+	l := w.store.log
+	if err := l.fsys.Rename(path, filepath.Join(l.dir, snapshotName)); err != nil {
+		return noSpace(err)
+	}
+	l.snapshot.Store(w.x.state(w.end))
+	if err := syncDir(l.fsys, l.dir); err != nil {
+		return err
+	}
+	l.removeOutlived()
+	return nil
+}
+
+// removeOutlived removes the files that the snapshot before has named, and neither the manifest nor the present one does.
+func (l *log) removeOutlived() {
+	l.mu.Lock()
+	list := l.outlived
+	l.outlived = nil
+	l.mu.Unlock()
+	for _, id := range list {
+		if l.set.Load().byID[id] == nil && !l.snapshotNames(id) {
+			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
+		}
+	}
+}
+
+// snapshotState is what the log knows of the snapshot that is on the disk.
+type snapshotState struct {
+	seq     uint64 // of the last record that it covers
+	bytes   int64
+	covered map[record.SegmentID]int64 // how much of each segment that it names
+}
+
+func (x *snapshot) state(bytes int64) *snapshotState {
+	st := &snapshotState{seq: x.Seq, bytes: bytes, covered: map[record.SegmentID]int64{}}
+	for _, s := range x.Segments {
+		st.covered[s.ID] = s.Bytes
+	}
+	return st
+}
+
+// snapshotNames reports whether the snapshot on the disk needs the file of this segment.
+func (l *log) snapshotNames(id record.SegmentID) bool {
+	st := l.snapshot.Load()
+	if st == nil {
+		return false
+	}
+	_, named := st.covered[id]
+	return named
+}
+
+// snapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries
+// that later records say are gone.
+func (l *log) snapshotSeq() (seq uint64, ok bool) {
+	st := l.snapshot.Load()
+	if st == nil {
+		return 0, false
+	}
+	return st.seq, true
+}
+
+// wantSnapshot wakes who takes snapshots, to look whether one is due.
+func (l *log) wantSnapshot() {
+	select {
+	case l.rolled <- struct{}{}:
+	default:
+	}
+}
+
+// outlive notes that a file stays for the sake of the snapshot.
+func (l *log) outlive(id record.SegmentID) {
+	l.mu.Lock()
+	l.outlived = append(l.outlived, id)
+	l.mu.Unlock()
+	l.wantSnapshot()
+}
+
+// outlivedBytes is how much the files take that stay for the sake of the snapshot.
+func (l *log) outlivedBytes() (bytes int64) {
+	st := l.snapshot.Load()
+	if st == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range l.outlived {
+		bytes += st.covered[id]
+	}
+	return bytes
+}
+
+// abandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller holds
+// Store.housekeeping. It reports whether there was one.
+func (l *log) abandonSnapshot() (bool, error) {
+	if l.snapshot.Load() == nil {
+		return false, nil
+	}
+	if err := l.removeSnapshot(); err != nil {
+		return true, err
+	}
+	l.removeOutlived()
+	return true, nil
+}
+
+// removeSnapshot takes the snapshot off the disk.
+func (l *log) removeSnapshot() error {
+	l.snapshot.Store(nil)
+	if err := l.fsys.Remove(filepath.Join(l.dir, snapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return noSpace(err)
+	}
+	return syncDir(l.fsys, l.dir)
+}
+
+// uncovered is how much of the log the next opening would have to read after a crash.
+func (l *log) uncovered() int64 {
+	st := l.snapshot.Load()
+	total := int64(0)
+	for _, s := range l.set.Load().ordered {
+		if s.replaced.Load() {
+			continue
+		}
+		total += s.end.Load() - s.head
+		if st != nil {
+			total -= max(min(st.covered[s.id], s.end.Load())-s.head, 0)
+		}
+	}
+	return total
+}
+
+// snapshotDue reports whether it is time to take a snapshot: when reading the log after a crash would take longer than
+// reading two segments, and so much has come that writing the index does not weigh; or when compaction has replaced
+// as much that must stay until there is another one.
+func (s *Store) snapshotDue() bool {
+	indexed := int64(0)
+	if s.shared(func() error {
+		for _, t := range s.allTables() {
+			indexed += int64(t.index.Len()) * index.SlotBytes
+		}
+		return nil
+	}) != nil {
+		return false
+	}
+	most := max(s.log.limit, indexed)
+	return s.log.uncovered() > 2*most || s.log.outlivedBytes() > most
+}
+
+// keepSnapshot is the goroutine that takes snapshots. It ends when stop is closed.
+func (s *Store) keepSnapshot(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-s.log.rolled:
+		}
+		if s.log.failure() != nil || !s.snapshotDue() {
+			continue
+		}
+		s.housekeeping.Lock()
+		err := s.takeSnapshot(stop)
+		s.housekeeping.Unlock()
+		if !errors.Is(err, errSnapshotStopped) && !errors.Is(err, ErrClosed) {
+			s.log.reportError("writing a snapshot of the index", err)
+		}
+	}
+}
