@@ -32,8 +32,9 @@ type DB struct {
 // process, the error is ErrLocked, at once. See ReadOnly for reading beside it.
 //
 // Opening finds every write that was acknowledged, as far as its durability
-// promised: see docs/durability.md for what a crash can leave. A store whose log is
-// damaged does not open; the error is a *CorruptError.
+// promised: see docs/durability.md for what a crash can leave. When a part of the log is
+// damaged that has to be read, the store does not open; the error is a *CorruptError. Damage elsewhere is the
+// error of the call that meets it. Check reads everything.
 func Open(dir string, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -63,7 +64,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 func open(dir string, c config) (*DB, error) {
 	s, err := store.Open(dir, store.Options{
 		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly,
-		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Inline: c.inline,
+		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Progress: c.progress, Inline: c.inline,
 	})
 	if err != nil {
 		return nil, err

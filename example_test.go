@@ -748,6 +748,19 @@ func ExampleWithErrorHandler() {
 	// false
 }
 
+func ExampleWithProgress() {
+	dir := tempDir()
+	defer os.RemoveAll(filepath.Dir(dir))
+	db, err := copal.Open(dir, copal.WithProgress(func(done, total int64) {
+		fmt.Printf("%d of %d bytes read\n", done, total) // not in a new store
+	}))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(db.Close())
+	// Output: <nil>
+}
+
 func ExampleWithCodec() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()

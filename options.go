@@ -31,6 +31,7 @@ type config struct {
 	syncInterval time.Duration
 	maxMemory    int64
 	onError      func(error)
+	progress     func(done, total int64)
 	maps         mapConfig
 
 	// Seams, set by tests.
@@ -117,6 +118,12 @@ func ReadOnly() Option {
 // logger of package log.
 func WithErrorHandler(f func(error)) Option {
 	return storeOption(func(c *config) { c.onError = f })
+}
+
+// WithProgress passes to f, while a store is opened of whose log more than a few megabytes have to be read, now and then how many
+// bytes of all that are to be read have been. That is so after a crash, and when a file is missing that is derived from the log.
+func WithProgress(f func(done, total int64)) Option {
+	return storeOption(func(c *config) { c.progress = f })
 }
 
 // WithCodec stores the values of a map with c instead of codec.JSON. Records that
