@@ -191,7 +191,7 @@ func compactionScript(rng *rand.Rand, n int) []step {
 			script[i] = step{kind: "compact", value: strings.Repeat("n", rng.IntN(1000))}
 		case 2:
 			if rng.IntN(4) == 0 {
-				script[i] = step{kind: "shrink"}
+				script[i] = step{kind: []string{"shrink", "snapshot"}[rng.IntN(2)]}
 			}
 		}
 	}

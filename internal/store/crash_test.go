@@ -165,6 +165,11 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 	case "map":
 		_, err = s.Map(st.key)
 		return s, err
+	case "snapshot":
+		s.housekeeping.Lock()
+		err = s.takeSnapshot(nil)
+		s.housekeeping.Unlock()
+		return s, err
 	case "compact", "shrink":
 		before := s.log.compacted.Load()
 		if st.kind == "shrink" {

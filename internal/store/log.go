@@ -158,8 +158,10 @@ func (l *log) closeRetained() error {
 	set := l.set.Load().clone()
 	var errs []error
 	for _, s := range l.retained {
-		set.bySlot[s.slot] = nil
-		l.freeSlots = append(l.freeSlots, s.slot)
+		if s.slot < len(set.bySlot) { // else it stood behind a hole
+			set.bySlot[s.slot] = nil
+			l.freeSlots = append(l.freeSlots, s.slot)
+		}
 		errs = append(errs, s.file.Close())
 	}
 	l.retained = nil
