@@ -22,7 +22,7 @@ type indexed struct {
 	old     []byte // an older snapshot of the same store
 }
 
-func smallSegments(o *Options) { o.SegmentBytes = 600 }
+func shortSegments(o *Options) { o.SegmentBytes = 600 }
 
 // newIndexed makes a store with a map, raw keys, values in parts, deletions. If it died, something has come since.
 func newIndexed(t *testing.T, died bool) indexed {
@@ -33,7 +33,7 @@ func newIndexed(t *testing.T, died bool) indexed {
 		mustSet(t, s, key, value)
 		x.content[key] = value
 	}
-	s := mustOpen(t, mem, smallSegments)
+	s := mustOpen(t, mem, shortSegments)
 	if _, err := s.Map("users"); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func newIndexed(t *testing.T, died bool) indexed {
 	}
 	mustClose(t, s)
 	x.old = read(t, mem, snapshotName)
-	s = mustOpen(t, mem, smallSegments)
+	s = mustOpen(t, mem, shortSegments)
 	for i := range 12 {
 		set(s, fmt.Sprintf("users:%d", i), fmt.Sprintf("newer %d", i))
 	}
@@ -55,7 +55,7 @@ func newIndexed(t *testing.T, died bool) indexed {
 	}
 	mustClose(t, s)
 	if died {
-		s = mustOpen(t, mem, smallSegments)
+		s = mustOpen(t, mem, shortSegments)
 		set(s, "users:3", "back")
 		set(s, "users:4", "after the snapshot")
 		if _, err := s.Delete(nil, []byte("users:5"), Process); err != nil {
@@ -97,7 +97,7 @@ func write(t *testing.T, fsys vfs.FS, name string, b []byte) {
 func (x indexed) holds(t *testing.T, image *vfs.Mem, what string) (told []error) {
 	t.Helper()
 	var mu sync.Mutex
-	s, err := Open("db", testOptions(image, smallSegments, func(o *Options) {
+	s, err := Open("db", testOptions(image, shortSegments, func(o *Options) {
 		o.OnError = func(err error) { mu.Lock(); told = append(told, err); mu.Unlock() }
 	}))
 	if err != nil {
@@ -238,7 +238,7 @@ func TestWrongSnapshot(t *testing.T) {
 
 		// Of a copy of the store that has gone another way.
 		twin := x.mem.ProcessCrash()
-		s = mustOpen(t, twin, smallSegments)
+		s = mustOpen(t, twin, shortSegments)
 		mustSet(t, s, "users:1", "in the copy")
 		mustSet(t, s, "users:77", "in the copy")
 		mustClose(t, s)
@@ -246,7 +246,7 @@ func TestWrongSnapshot(t *testing.T) {
 		write(t, image, snapshotName, read(t, twin, snapshotName))
 		x.holds(t, image, "of a copy")
 		image = x.mem.ProcessCrash()
-		s = mustOpen(t, image, smallSegments, noSnapshot)
+		s = mustOpen(t, image, shortSegments, noSnapshot)
 		mustSet(t, s, "users:1", "in the image")
 		mustSet(t, s, "users:78", "in the image, and longer than that")
 		mustClose(t, s)

@@ -158,6 +158,31 @@ func (r *recovery) openRetained(e *snapshotSegment) (*segment, error) {
 	return seg, nil
 }
 
+// retain makes s readable that is not part of the log any more. The caller is recovery.
+func (l *log) retain(s *segment) {
+	set := l.set.Load().clone()
+	s.slot = len(set.bySlot)
+	set.bySlot = append(set.bySlot, s)
+	l.set.Store(set)
+	l.retained = append(l.retained, s)
+}
+
+// closeRetained takes out the segments that were retained. Every entry in them has been found in another by now.
+func (l *log) closeRetained() error {
+	set := l.set.Load().clone()
+	var errs []error
+	for _, s := range l.retained {
+		if s.slot < len(set.bySlot) { // else it stood behind a hole
+			set.bySlot[s.slot] = nil
+			l.freeSlots = append(l.freeSlots, s.slot)
+		}
+		errs = append(errs, s.file.Close())
+	}
+	l.retained = nil
+	l.set.Store(set)
+	return errors.Join(errs...)
+}
+
 // cover lets the segment begin, for recovery, where the snapshot ends.
 func (r *recovery) cover(seg *segment, e *snapshotSegment) error {
 	if e.Bytes <= seg.head {
