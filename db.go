@@ -64,7 +64,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 func open(dir string, c config) (*DB, error) {
 	s, err := store.Open(dir, store.Options{
 		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly,
-		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Progress: c.progress, Inline: c.inline,
+		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction,
 	})
 	if err != nil {
 		return nil, err
@@ -100,6 +100,7 @@ type Stats struct {
 	Segments   int   // files of the log
 	CacheBytes int64 // memory of decoded values
 	IndexBytes int64 // memory of the index
+	Compacted  int64 // files of the log that compaction has replaced since the store was opened
 	TornBytes  int64 // at the end of the log that did not count when the store was opened, see docs/durability.md
 }
 
@@ -110,7 +111,7 @@ func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys,
 func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
-		Segments: s.Segments, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes}
+		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes}
 }
 
 // MapInfo is a map that the store knows.

@@ -42,6 +42,7 @@ type config struct {
 	segmentBytes int64
 	ringBytes    int64
 	inline       bool
+	noCompaction bool
 }
 
 // mapConfig collects the options of a map.
@@ -103,6 +104,12 @@ func SyncInterval(d time.Duration) Option {
 // process runs in. A small store needs no more than it holds; with little, reads come from the log.
 func MaxMemory(bytes int64) Option {
 	return storeOption(func(c *config) { c.maxMemory = bytes })
+}
+
+// KeepHistory leaves every record in the log: nothing is compacted, but by Shrink. The files then tell everything that ever
+// happened, and grow with each write.
+func KeepHistory() Option {
+	return storeOption(func(c *config) { c.noCompaction = true })
 }
 
 // ReadOnly opens an existing store for reading, beside a process that writes or

@@ -62,6 +62,7 @@ func (e *extendError) Error() string { return "the run must include segment " + 
 // lock is held that a reader or a writer needs for long.
 func (s *Store) compact(run []*segment, pause func() error) error {
 	for {
+		s.house.written.Store(0)
 		c := s.newCompaction(run, pause)
 		err := c.copy()
 		var more *extendError
@@ -241,6 +242,7 @@ func (c *compaction) discard() error {
 		errs = append(errs, o.seg.file.Close(), c.log.fsys.Remove(o.seg.path))
 	}
 	c.outputs = nil
+	c.store.house.written.Store(0)
 	return errors.Join(errs...)
 }
 
@@ -249,6 +251,7 @@ func (c *compaction) swap() error {
 	if err := c.swapManifest(); err != nil {
 		return err
 	}
+	c.store.house.written.Store(0)
 	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -207,11 +207,12 @@ func (c *compaction) rewritten(e *entry) ([]byte, error) {
 
 // output is a new segment that is being written.
 type output struct {
-	seg  *segment
-	buf  []byte    // not written yet
-	end  int64     // with buf
-	last int64     // offset of the last record
-	from []Address // where the entries stood before, in their order
+	seg    *segment
+	buf    []byte // not written yet
+	end    int64  // with buf
+	synced int64
+	last   int64     // offset of the last record
+	from   []Address // where the entries stood before, in their order
 }
 
 // put appends a record to the new segments. from is the old address of an entry, or 0.
@@ -242,6 +243,7 @@ func (c *compaction) put(e *entry, from Address) error {
 		o.seg.kept += int64(n)
 	}
 	if len(o.buf) >= drainBytes {
+		c.store.house.written.Add(int64(len(o.buf)))
 		return o.write()
 	}
 	return nil
@@ -282,8 +284,15 @@ func (o *output) write() error {
 		return noSpace(err)
 	}
 	o.buf = o.buf[:0]
-	return nil
+	if o.end-o.synced < syncEvery {
+		return nil
+	}
+	o.synced = o.end
+	return o.seg.file.Sync()
 }
+
+// syncEvery is how much is written at once, for writes to the log wait when the disk has much to do.
+const syncEvery = 8 << 20
 
 // finish makes the segment durable.
 func (o *output) finish() error {

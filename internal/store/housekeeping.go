@@ -26,6 +26,8 @@ type housekeeper struct {
 	told  string        // the last error; guarded by Store.housekeeping
 	since time.Time     // of the work that it has not rested from yet; likewise
 
+	written atomic.Int64 // bytes of the segments that compaction is making
+
 	delay atomic.Int64 // that each write waits, in nanoseconds
 	debt  atomic.Int64 // what writes have yet to wait: many wait in one
 }
@@ -41,17 +43,20 @@ const (
 // usage is how the log's bytes are used.
 type usage struct {
 	log, live, kept int64
+	disk            int64 // log, and what compaction has not removed yet, or not put in its place
 }
 
 func (u usage) garbage() int64 { return u.log - u.live }
 
 // usage counts the bytes of all segments that are the log.
 func (s *Store) usage() (u usage) {
+	u.disk = s.house.written.Load()
 	for _, seg := range s.log.set.Load().ordered {
+		end := seg.end.Load()
+		u.disk += end
 		if seg.replaced.Load() {
 			continue
 		}
-		end := seg.end.Load()
 		u.log += end
 		u.live += max(end-seg.dead.Load(), 0)
 		u.kept += seg.kept
@@ -75,9 +80,9 @@ const leastGarbage = 64 << 10
 // press sets how long writes wait, by the excess of the log.
 func (s *Store) press() (pressed float64) {
 	u := s.usage()
-	from := 2*u.live + u.live/4 + s.log.limit
-	if u.log > from {
-		pressed = min(float64(u.log-from)/float64(u.live/4+s.log.limit/2), 1)
+	from := 2*u.live + u.live/8 + s.log.limit/2
+	if u.disk > from {
+		pressed = min(float64(u.disk-from)/float64(u.live/4+s.log.limit/2), 1)
 	}
 	s.house.delay.Store(int64(pressed * float64(maxWriteDelay)))
 	return pressed

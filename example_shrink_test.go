@@ -1,0 +1,43 @@
+package copal_test
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+func ExampleDB_Shrink() {
+	m := sessions()
+	for age := range 100 {
+		m.Set("7f3a", User{"Alice", age})
+	}
+	if err := m.DB().Shrink(); err != nil {
+		log.Fatal(err)
+	}
+	// What is left: the entry, the name of its map, the schema of its type.
+	fmt.Println(m.DB().Stats().Records)
+	// Output: 3
+}
+
+func ExampleDB_StartAutoShrink() {
+	m := sessions()
+	// Once in ten minutes, if there are more than three records for each entry.
+	err := m.DB().StartAutoShrink(10*time.Minute, 3)
+	fmt.Println(err)
+	// Output: <nil>
+}
+
+func ExampleKeepHistory() {
+	db, err := copal.OpenMemory(copal.KeepHistory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for i := range 5 {
+		db.Put([]byte("price"), fmt.Append(nil, i)) // each of them stays in the log
+	}
+	fmt.Println(db.Stats().Records)
+	// Output: 5
+}

@@ -1,0 +1,24 @@
+package copal
+
+import "time"
+
+// The log keeps every record until compaction gives back the space of those that were overwritten or deleted. That
+// happens in the background, without stopping readers or writers: when the log is twice as long as what
+// counts in it, and at least one file of it (64 MiB) longer. Files are never changed but replaced by shorter ones, so a crash
+// leaves the old or the new. Writers that outrun compaction are slowed down a little: when the log is longer than
+// two and a quarter times what counts and a file, each write waits, for a time that grows with the excess, a millisecond at most.
+
+// Shrink gives back, before it returns, all the space that can be given back: of what was overwritten, deleted or
+// expired up to the call. Readers and writers go on meanwhile. It needs room for one new file at most,
+// the smallest first, and none for files in which nothing counts any more: so after Delete it works on a full disk, too.
+//
+// Its error says why less was given back: ErrNoSpace, or a *CorruptError of a file that is damaged and therefore stays.
+func (db *DB) Shrink() error { return db.store.Shrink() }
+
+// StartAutoShrink lets the store shrink in the background, beside what it does anyway, whenever it has more than ratio records for each
+// entry (see Stats.Ratio), and at least 64 KiB to be gained. It looks as often as every says. The ratio
+// is 1 at the least; 2 to 4 are sensible, for each record that stays is copied the more often the lower it is. A later call replaces the
+// numbers of an earlier one; a ratio of 0 ends it.
+func (db *DB) StartAutoShrink(every time.Duration, ratio float64) error {
+	return db.store.StartAutoShrink(every, ratio)
+}
