@@ -199,7 +199,7 @@ func TestBackupWithoutLinks(t *testing.T) {
 // TestBackupWhileWriting: what was acknowledged before the call is in the backup, and it is one point of the log.
 func TestBackupWhileWriting(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 1 << 20, SyncInterval: 10e6})
+	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
 	if err != nil {
 		t.Fatal(err)
 	}

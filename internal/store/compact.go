@@ -62,6 +62,9 @@ func (e *extendError) Error() string { return "the run must include segment " + 
 // lock is held that a reader or a writer needs for long.
 func (s *Store) compact(run []*segment, pause func() error) error {
 	for {
+		if err := s.log.failure(); err != nil { // the manifest may name files that are taken for leftovers here
+			return err
+		}
 		s.house.written.Store(0)
 		c := s.newCompaction(run, pause)
 		err := c.copy()
@@ -113,7 +116,7 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	c.clean = ^uint64(0)
 	ordered := l.set.Load().ordered
 	for _, seg := range ordered {
-		if seg.replaced.Load() {
+		if seg.unlisted.Load() {
 			continue
 		}
 		if seg.id < run[0].id {
@@ -141,7 +144,7 @@ func (l *log) compactable() []*segment {
 	}
 	var list []*segment
 	for _, seg := range l.set.Load().ordered {
-		if seg.replaced.Load() {
+		if seg.unlisted.Load() {
 			continue
 		}
 		if !seg.ended || !seg.synced.Load() || l.partsFromLocked(seg) {
@@ -236,34 +239,47 @@ func (c *compaction) copySlice(seg *segment, r *scanner) error {
 }
 
 // discard removes the new segments.
-func (c *compaction) discard() error {
+func (c *compaction) discard() error { return c.giveUp(true) }
+
+// giveUp closes the new segments, which stay if the manifest may name them.
+func (c *compaction) giveUp(remove bool) error {
 	var errs []error
 	for _, o := range c.outputs {
-		errs = append(errs, o.seg.file.Close(), c.log.fsys.Remove(o.seg.path))
+		errs = append(errs, o.seg.close())
+		if remove {
+			errs = append(errs, c.log.fsys.Remove(o.seg.path))
+		}
 	}
 	c.outputs = nil
 	c.store.house.written.Store(0)
 	return errors.Join(errs...)
 }
 
-// swap makes the new segments the log in the place of the run, and readable.
+// swap makes the new segments the log in the place of the run, and readable. They are so before the manifest
+// names them, so that who reads that finds them.
 func (c *compaction) swap() error {
-	if err := c.swapManifest(); err != nil {
-		return err
-	}
-	c.store.house.written.Store(0)
 	l := c.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	kept := uint64(0)
 	for _, o := range c.outputs {
 		kept += o.seg.records
 		o.seg.cleanTo = c.asOf
+		o.seg.unlisted.Store(true)
+		o.seg.openView(0)
+	}
+	l.mu.Lock()
+	for _, o := range c.outputs {
 		l.addSegment(o.seg)
 	}
-	for _, seg := range c.run {
-		seg.replaced.Store(true)
+	l.mu.Unlock()
+	if err := c.swapManifest(); err != nil {
+		l.mu.Lock()
+		for _, o := range c.outputs {
+			l.removeSegment(o.seg)
+		}
+		l.mu.Unlock()
+		return errors.Join(err, c.giveUp(l.failure() == nil))
 	}
+	c.store.house.written.Store(0)
 	l.records.Add(int64(kept) - int64(c.records))
 	l.compacted.Add(int64(len(c.run)))
 	return nil
@@ -273,12 +289,11 @@ func (c *compaction) swapManifest() error {
 	l := c.log
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	err := l.failure()
-	if err == nil {
-		err = l.stillOurs()
+	if err := l.failure(); err != nil {
+		return err
 	}
-	if err != nil {
-		return errors.Join(err, c.discard())
+	if err := l.stillOurs(); err != nil {
+		return err
 	}
 	m := l.manifest.clone()
 	m.seal(l.syncedSegments())
@@ -305,7 +320,10 @@ func (c *compaction) swapManifest() error {
 	}
 	l.manifest = m
 	for _, o := range c.outputs {
-		o.seg.openView(0)
+		o.seg.unlisted.Store(false)
+	}
+	for _, seg := range c.run {
+		seg.unlisted.Store(true)
 	}
 	return nil
 }
@@ -315,13 +333,9 @@ func (c *compaction) swapRefusal(m *manifest, err error) error {
 	l := c.log
 	now, readErr := readManifest(l.fsys, l.dir)
 	if readErr == nil && !errors.Is(err, errSyncDir) && now != nil && now.Edit < m.Edit {
-		return noSpace(errors.Join(err, c.discard()))
+		return noSpace(err)
 	}
-	var errs []error
-	for _, o := range c.outputs { // which may be the log now
-		errs = append(errs, o.seg.file.Close())
-	}
-	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr, errors.Join(errs...)))
+	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr)) // they may be the log now
 }
 
 // move lets index and cells know the new addresses.

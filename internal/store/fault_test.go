@@ -143,6 +143,11 @@ func (f *faulted) step(i int, st step) {
 	case "map":
 		_, err = f.store.Map(st.key)
 		write = false
+	case "compact", "shrink":
+		if f.compact(st); f.refused {
+			return
+		}
+		write = false
 	case "sync":
 		err = f.store.FSyncAll()
 	case "set", "fsync":
@@ -178,6 +183,15 @@ func (f *faulted) step(i int, st step) {
 		f.undo(st, before, had, false)
 	default:
 		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+	}
+}
+
+// compact compacts. Its failure is nobody's but that of a sync, or of the manifest.
+func (f *faulted) compact(st step) {
+	if st.kind == "compact" {
+		f.note(compactRun(f.store, len(st.value)))
+	} else {
+		f.note(f.store.Shrink())
 	}
 }
 
@@ -219,7 +233,22 @@ func (f *faulted) compare(key string) {
 
 func TestEveryFault(t *testing.T) { bothWays(t, everyFault) }
 
-func everyFault(t *testing.T) {
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 11) }
+
+// TestEveryFaultInCompaction is the same for scripts with many compactions.
+func TestEveryFaultInCompaction(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		script := compactionScript(rand.New(rand.NewPCG(2, 23)), 120)
+		for i := range script {
+			if script[i].kind == "reopen" {
+				script[i].kind = "set"
+			}
+		}
+		everyFaultOf(t, script, 5)
+	})
+}
+
+func everyFaultOf(t *testing.T, script []step, stride int) {
 	kinds := []struct {
 		name  string
 		kinds vfs.Kind
@@ -232,7 +261,6 @@ func everyFault(t *testing.T) {
 		{"short write, disk full", vfs.OpWrite, vfs.ErrNoSpace, true},
 		{"sync EIO", vfs.OpSync | vfs.OpSyncDir, syscall.EIO, false},
 	}
-	stride := 11
 	if longTest() {
 		stride = 1
 	}
@@ -244,7 +272,6 @@ func everyFault(t *testing.T) {
 				name += " for ever"
 			}
 			t.Run(name, func(t *testing.T) {
-				script := faultScript(1, 500)
 				cases := 0
 				for n := 1; ; n += stride {
 					mem := vfs.NewCrashMem()

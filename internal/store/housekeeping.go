@@ -54,7 +54,7 @@ func (s *Store) usage() (u usage) {
 	for _, seg := range s.log.set.Load().ordered {
 		end := seg.end.Load()
 		u.disk += end
-		if seg.replaced.Load() {
+		if seg.unlisted.Load() {
 			continue
 		}
 		u.log += end

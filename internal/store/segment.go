@@ -51,7 +51,7 @@ type segment struct {
 	first   uint64 // likewise
 	last    uint64 // likewise
 
-	replaced atomic.Bool // by what a compaction has made of it
+	unlisted atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
 	kept     int64       // of dead: deletions that compaction had to keep; guarded by Store.housekeeping
 	leftAt   int64       // a compaction was given up when fewer bytes than that were dead; likewise
 	cleanTo  uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise

@@ -28,7 +28,7 @@ func (s *Store) Stats() Stats {
 		st.IndexBytes += sp.elements.index.Bytes()
 	}
 	for _, seg := range s.log.set.Load().ordered {
-		if seg.replaced.Load() {
+		if seg.unlisted.Load() {
 			continue
 		}
 		end := seg.end.Load()
