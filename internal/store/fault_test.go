@@ -143,7 +143,7 @@ func (f *faulted) step(i int, st step) {
 	case "map":
 		_, err = f.store.Map(st.key)
 		write = false
-	case "compact", "shrink":
+	case "compact", "shrink", "snapshot":
 		if f.compact(st); f.refused {
 			return
 		}
@@ -188,10 +188,15 @@ func (f *faulted) step(i int, st step) {
 
 // compact compacts. Its failure is nobody's but that of a sync, or of the manifest.
 func (f *faulted) compact(st step) {
-	if st.kind == "compact" {
-		f.note(compactRun(f.store, len(st.value)))
-	} else {
-		f.note(f.store.Shrink())
+	switch s := f.store; st.kind {
+	case "compact":
+		f.note(compactRun(s, len(st.value)))
+	case "shrink":
+		f.note(s.Shrink())
+	default:
+		s.housekeeping.Lock()
+		defer s.housekeeping.Unlock()
+		f.note(s.takeSnapshot(nil))
 	}
 }
 

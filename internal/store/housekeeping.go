@@ -50,7 +50,7 @@ func (u usage) garbage() int64 { return u.log - u.live }
 
 // usage counts the bytes of all segments that are the log.
 func (s *Store) usage() (u usage) {
-	u.disk = s.house.written.Load()
+	u.disk = s.house.written.Load() + s.log.outlivedBytes()
 	for _, seg := range s.log.set.Load().ordered {
 		end := seg.end.Load()
 		u.disk += end

@@ -124,7 +124,7 @@ func (w *snapshotWriter) begin() {
 	defer l.mu.Unlock()
 	w.x = &snapshot{Store: l.storeID, Seq: l.nextSeq - 1, Time: l.lastTime}
 	for _, s := range l.set.Load().ordered {
-		if s != l.spare && !s.replaced.Load() {
+		if s != l.spare && !s.unlisted.Load() {
 			w.places[s.slot] = len(w.x.Segments)
 			if s == l.tail {
 				w.x.Tail = len(w.x.Segments)
@@ -476,7 +476,7 @@ func (l *log) uncovered() int64 {
 	st := l.snapshot.Load()
 	total := int64(0)
 	for _, s := range l.set.Load().ordered {
-		if s.replaced.Load() {
+		if s.unlisted.Load() {
 			continue
 		}
 		total += s.end.Load() - s.head
