@@ -62,7 +62,7 @@ func (c *compaction) single(a Address, e entry) error {
 	}
 	switch {
 	case e.Op == record.Range:
-		return c.tombstone(&e)
+		return c.tombstone(a, &e)
 	case t == nil:
 		return fmt.Errorf("%w: nothing is known of key space %d", errLeft, e.Space)
 	}
@@ -79,7 +79,7 @@ func (c *compaction) single(a Address, e entry) error {
 	case live:
 		return c.put(&e, a)
 	case gone:
-		return c.tombstone(&e)
+		return c.tombstone(a, &e)
 	}
 	return nil
 }
@@ -109,12 +109,19 @@ func (s *Store) standing(t *Table, key []byte, a Address, ask bool) (live, gone 
 
 // tombstone copies a record that says that something is gone, unless nothing of that can be in an older segment.
 // It becomes a deletion, if it is not one.
-func (c *compaction) tombstone(e *entry) error {
-	if e.Seq <= c.clean {
+//
+// What has expired left the index at a time that no number tells, so an index snapshot may have it that covers
+// its record. It is a deletion with a deadline then, until there is a snapshot that was begun
+// after that was written: one that names its segment.
+func (c *compaction) tombstone(a Address, e *entry) error {
+	slot, _ := split(a)
+	_, snapshot := c.log.snapshotSeq()
+	known := e.Expiry != 0 && snapshot && (e.Op == record.Set || !c.log.snapshotNames(c.log.segment(slot).id))
+	if e.Seq <= c.clean && !known {
 		return nil
 	}
 	if e.Op == record.Set {
-		e.Head = record.Head{Op: record.Delete, Kind: e.Kind, Space: e.Space, Seq: e.Seq}
+		e.Head = record.Head{Op: record.Delete, Kind: e.Kind, Space: e.Space, Seq: e.Seq, Expiry: e.Expiry}
 		e.value = nil
 	}
 	return c.put(e, 0)

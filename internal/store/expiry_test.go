@@ -224,6 +224,34 @@ func TestDamagedDeadline(t *testing.T) {
 	}
 }
 
+// A later deadline is found when the first one comes, and is kept to.
+func TestLaterDeadline(t *testing.T) {
+	clock := newTestClock()
+	s := mustOpen(t, vfs.NewMem(), withClock(clock))
+	defer mustClose(t, s)
+	c := attached(t, s, "m")
+	for i, d := range []time.Duration{time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second} {
+		deadline, _ := s.Deadline(d)
+		w := Write{Key: []byte("m:k"), Cells: c, Value: []byte("v"), Cell: &cache.Cell{}, Cost: 100, Expiry: deadline}
+		if _, err := s.Write(c.owner, &w); err != nil {
+			t.Fatal(err)
+		}
+		putTTL(t, s, "raw", "v", d)
+		if items := len(c.owner.deadlines.Load().shards[s.Hash("k")%cache.Shards].heap); items != 1 {
+			t.Errorf("%d items after deadline %d", items, i+1)
+		}
+	}
+	for i := range 4 {
+		if n := s.Stats().Keys; n != 2 {
+			t.Errorf("%d keys after %d s, want 2", n, i)
+		}
+		clock.advance(time.Second)
+	}
+	if n := s.Stats().Keys; n != 0 {
+		t.Errorf("%d keys after the last deadline", n)
+	}
+}
+
 // What has expired goes without being asked for, by a goroutine that is there as long as it is needed.
 func TestReclaimedInTheBackground(t *testing.T) {
 	clock := newTestClock()

@@ -50,7 +50,7 @@ func (s *Store) replay(e entry, a Address) error {
 	case e.Op == record.Set:
 		now := hitOf(a, &e.Head, e.bytes)
 		t.place(hash, old, &now, false)
-	case e.Op == record.Delete && old.address != 0 && old.seq < e.Seq:
+	case e.Op == record.Delete && old.address != 0 && (old.seq < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
 		t.remove(hash, old)
 	}
 	return nil
