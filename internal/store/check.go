@@ -291,8 +291,10 @@ func (c *checker) snapshot(m *manifest) error {
 		return c.note(asDamage(path, 0, err))
 	}
 	for _, t := range x.Tables {
-		if _, err := readDue(f, &t.Due); t.Due.Items > 0 && err != nil {
-			if err := c.note(asDamage(path, t.Due.Offset, err)); err != nil {
+		for i := range t.Due {
+			if _, err := readDue(f, &t.Due[i]); err == nil {
+				continue
+			} else if err := c.note(asDamage(path, t.Due[i].Offset, err)); err != nil {
 				return err
 			}
 		}

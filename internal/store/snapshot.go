@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -9,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -63,14 +63,16 @@ type snapshotTable struct {
 	Kind     string // one of the kinds below
 	Declared bool   // by a record of the log
 	Name     string // escaped; "" but for maps
-	Due      snapshotDue
+	Due      []snapshotDue
 	Parts    []snapshotPart
 }
 
-// snapshotDue says where the queue of deadlines stands, if it has any items.
+// snapshotDue says where the queue of deadlines of a shard stands. A shard without items has none.
 type snapshotDue struct {
+	Shard  int
 	Offset int64
 	Items  int64
+	First  uint64 // the earliest deadline
 	CRC    uint32
 }
 
@@ -103,7 +105,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //	schema 1 json "struct{Name string}"
 //	table 0 raw declared 0 name␠
 //	table 0 map declared 1 name users
-//	due offset 80 items 3 crc 1f0c9a3e
+//	due 2f offset 80 items 3 first 19a8c3d2e10 crc 1f0c9a3e
 //	part 3f offset 80 entries 10 crc 1f0c9a3e schemas 0:1,2:f
 //	end 1f0c9a3e
 func (x *snapshot) encode() []byte {
@@ -121,8 +123,8 @@ func (x *snapshot) encode() []byte {
 			declared = 1
 		}
 		fmt.Fprintf(&b, "table %x %s declared %x name %s\n", t.Space, t.Kind, declared, t.Name)
-		if d := &t.Due; d.Items > 0 {
-			fmt.Fprintf(&b, "due offset %x items %x crc %08x\n", d.Offset, d.Items, d.CRC)
+		for _, d := range t.Due {
+			fmt.Fprintf(&b, "due %x offset %x items %x first %x crc %08x\n", d.Shard, d.Offset, d.Items, d.First, d.CRC)
 		}
 		for _, p := range t.Parts {
 			fmt.Fprintf(&b, "part %x offset %x entries %x crc %08x schemas %s\n", p.Shard, p.Offset, p.Entries, p.CRC, schemaCounts(p.Schemas))
@@ -257,19 +259,19 @@ func (x *snapshot) parseTable(line string) error {
 }
 
 func (x *snapshot) parseDue(f *record.Fields) error {
-	f.Flag("due")
-	d := snapshotDue{Offset: int64(f.Hex("offset")), Items: int64(min(f.Hex("items"), maxPartEntries+1)), CRC: parseCRC(f)}
+	d := snapshotDue{Shard: int(min(f.Hex("due"), cache.Shards)), Offset: int64(f.Hex("offset")), Items: int64(min(f.Hex("items"), maxPartEntries+1))}
+	d.First, d.CRC = f.Hex("first"), parseCRC(f)
 	if err := f.End(); err != nil {
 		return err
 	}
-	if len(x.Tables) == 0 || d.Items == 0 || d.Items > maxPartEntries || d.Offset < snapshotHead {
+	if len(x.Tables) == 0 || d.Shard >= cache.Shards || d.Items == 0 || d.Items > maxPartEntries || d.Offset < snapshotHead {
 		return fmt.Errorf("%w: an impossible queue of deadlines", record.ErrSyntax)
 	}
 	t := &x.Tables[len(x.Tables)-1]
-	if t.Due.Items > 0 || len(t.Parts) > 0 {
+	if n := len(t.Due); n > 0 && t.Due[n-1].Shard >= d.Shard || len(t.Parts) > 0 {
 		return fmt.Errorf("%w: the queue of table %q is out of order", record.ErrSyntax, t.Name)
 	}
-	t.Due = d
+	t.Due = append(t.Due, d)
 	return nil
 }
 
@@ -381,8 +383,10 @@ func readSnapshot(f io.ReaderAt, size int64) (*snapshot, error) {
 		return nil, fmt.Errorf("%w: the text is that of store %016x", record.ErrSyntax, x.Store)
 	}
 	for _, t := range x.Tables {
-		if t.Due.Items > 0 && t.Due.Offset+t.Due.bytes() > text {
-			return nil, fmt.Errorf("%w: a queue stands beyond the others", record.ErrSyntax)
+		for _, d := range t.Due {
+			if d.Offset+d.bytes() > text {
+				return nil, fmt.Errorf("%w: a queue stands beyond the others", record.ErrSyntax)
+			}
 		}
 		for _, p := range t.Parts {
 			if p.Offset+p.bytes() > text {
@@ -411,8 +415,8 @@ func asDamage(path string, offset int64, err error) error {
 	return err
 }
 
-// readDue reads and verifies a queue.
-func readDue(f io.ReaderAt, d *snapshotDue) ([]dueItem, error) {
+// readDue reads and verifies the queue of a shard.
+func readDue(f io.ReaderAt, d *snapshotDue) ([]byte, error) {
 	b := make([]byte, d.bytes())
 	if n, err := f.ReadAt(b, d.Offset); n < len(b) {
 		return nil, shortRead(err)
@@ -420,11 +424,7 @@ func readDue(f io.ReaderAt, d *snapshotDue) ([]dueItem, error) {
 	if crc32.Checksum(b, castagnoli) != d.CRC {
 		return nil, record.ErrChecksum
 	}
-	list := make([]dueItem, d.Items)
-	for i := range list {
-		list[i] = dueItem{binary.LittleEndian.Uint64(b[i*int(dueBytes):]), binary.LittleEndian.Uint64(b[i*int(dueBytes)+8:])}
-	}
-	return list, nil
+	return b, nil
 }
 
 // readPart reads and verifies the entries of a part.

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"sync"
 
-	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -116,10 +115,7 @@ func (r *recovery) useSnapshot() error {
 		s.schemas[e.Number], s.schemaNumbers[e.Schema] = e.Schema, e.Number
 	}
 	for i := range f.x.Tables {
-		if err := f.attach(&f.x.Tables[i]); err != nil {
-			l.reportError("the index is made from the log", asDamage(f.path, f.x.Tables[i].Due.Offset, err))
-			return errMismatch
-		}
+		f.attach(&f.x.Tables[i])
 	}
 	return f.checkTail()
 }
@@ -202,8 +198,8 @@ func (r *recovery) cover(seg *segment, e *snapshotSegment) error {
 	return nil
 }
 
-// attach makes the table and leaves its entries in the file.
-func (f *snapshotFile) attach(x *snapshotTable) error {
+// attach makes the table and leaves its entries, and the queue of those that expire, in the file.
+func (f *snapshotFile) attach(x *snapshotTable) {
 	sp := f.store.space(x.Space)
 	var t *Table
 	switch x.Kind {
@@ -225,32 +221,13 @@ func (f *snapshotFile) attach(x *snapshotTable) error {
 	}
 	t.deferred = func(n int) (index.Part, error) { return f.part(t, n, parts[n]) }
 	t.index.Defer(&counts, t.deferred)
-	if x.Due.Items == 0 {
-		return nil
+	for i := range x.Due {
+		d := &x.Due[i]
+		t.queue().deferItems(d.Shard, d.First, func() ([]byte, error) {
+			b, err := readDue(f.file, d)
+			return b, asDamage(f.path, d.Offset, err)
+		})
 	}
-	list, err := readDue(f.file, &x.Due)
-	if err == nil {
-		t.expectAll(list)
-	}
-	return err
-}
-
-// expectAll makes the queue of a table that has none of these items. The caller is recovery.
-func (t *Table) expectAll(list []dueItem) {
-	d := newDeadlines()
-	for _, it := range list {
-		sh := &d.shards[it.hash%cache.Shards]
-		sh.push(it)
-		d.lower(sh, it.deadline)
-	}
-	items := 0
-	for n := range d.shards {
-		d.shards[n].kept = len(d.shards[n].heap)
-		items += cap(d.shards[n].heap)
-	}
-	t.deadlines.Store(d)
-	t.store.budget.Leave(d.bytes.Load())
-	t.countDeadlines(d, items)
 }
 
 // part reads a part. When it is damaged, the part is made from the log, and so are all others that nobody has asked

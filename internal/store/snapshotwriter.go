@@ -1,8 +1,6 @@
 package store
 
 import (
-	"cmp"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -219,30 +217,26 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 
 // due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has gone too, or has
 // an item in the queue as it was.
-func (w *snapshotWriter) due(t *Table, out *snapshotDue) error {
+func (w *snapshotWriter) due(t *Table, out *[]snapshotDue) error {
 	d := t.deadlines.Load()
 	if d == nil {
 		return nil
 	}
-	out.Offset = w.end
 	for n := range d.shards {
 		if !w.alone {
 			w.store.keys[n].Lock()
 		}
-		heap := slices.Clone(d.shards[n].heap)
+		b, first, err := d.shards[n].encode(w.buf[:0])
 		if !w.alone {
 			w.store.keys[n].Unlock()
 		}
-		slices.SortFunc(heap, func(a, b dueItem) int {
-			return cmp.Or(cmp.Compare(a.deadline, b.deadline), cmp.Compare(a.hash, b.hash))
-		})
-		b := w.buf[:0]
-		for _, it := range heap {
-			b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, it.deadline), it.hash)
+		if err != nil {
+			return err
 		}
-		w.buf = b
-		out.Items += int64(len(heap))
-		out.CRC = crc32.Update(out.CRC, castagnoli, b)
+		if w.buf = b; len(b) == 0 {
+			continue
+		}
+		*out = append(*out, snapshotDue{Shard: n, Offset: w.end, Items: int64(len(b)) / dueBytes, First: first, CRC: crc32.Checksum(b, castagnoli)})
 		if err := w.write(b); err != nil {
 			return err
 		}
