@@ -29,6 +29,7 @@ type MapOption interface {
 type config struct {
 	readOnly     bool
 	syncInterval time.Duration
+	followEvery  time.Duration
 	maxMemory    int64
 	onError      func(error)
 	progress     func(done, total int64)
@@ -65,6 +66,7 @@ func (o mapOption) applyMap(c *mapConfig) { o(c) }
 func newConfig(opts []Option) (config, error) {
 	c := config{
 		syncInterval: time.Second,
+		followEvery:  50 * time.Millisecond,
 		onError:      func(err error) { log.Print(err) },
 		maps:         mapConfig{codec: codec.JSON},
 	}
@@ -76,6 +78,8 @@ func newConfig(opts []Option) (config, error) {
 	switch {
 	case c.syncInterval <= 0:
 		return c, fmt.Errorf("copal: a sync interval of %v; it must be positive", c.syncInterval)
+	case c.followEvery <= 0:
+		return c, fmt.Errorf("copal: FollowEvery(%v); it must be positive", c.followEvery)
 	case c.maxMemory < 0:
 		return c, fmt.Errorf("copal: MaxMemory(%d)", c.maxMemory)
 	case c.maps.codec == nil:
@@ -113,7 +117,8 @@ func KeepHistory() Option {
 }
 
 // ReadOnly opens an existing store for reading, beside a process that writes or
-// none. What is there when it is opened is what it shows. Writes return ErrReadOnly.
+// none. It follows the process that writes: each write that was acknowledged there, but for
+// asynchronous ones that the log does not have yet, shows a moment later; see FollowEvery and DB.Refresh. Writes return ErrReadOnly.
 func ReadOnly() Option {
 	return storeOption(func(c *config) { c.readOnly = true })
 }

@@ -149,7 +149,9 @@ func (l *log) removeSegment(s *segment) {
 	set := l.set.Load().clone()
 	set.bySlot[s.slot] = nil
 	l.freeSlots = append(l.freeSlots, s.slot)
-	delete(set.byID, s.id)
+	if set.byID[s.id] == s {
+		delete(set.byID, s.id)
+	}
 	set.ordered = slices.DeleteFunc(set.ordered, func(o *segment) bool { return o == s })
 	l.set.Store(set)
 }

@@ -41,10 +41,11 @@ type recovery struct {
 	mark      *mark
 	sameCache bool // the page cache has survived since the mark was written
 	readOnly  bool
-	ring      *ringReader   // what another process left, or nil
-	cached    *ringReader   // as the cache held it, when it is our business what the disk has
-	healed    bool          // records were found in the ring alone
-	snapshot  *snapshotFile // of the index, or nil
+	replay    func(entry, Address) error // makes a record count
+	ring      *ringReader                // what another process left, or nil
+	cached    *ringReader                // as the cache held it, when it is our business what the disk has
+	healed    bool                       // records were found in the ring alone
+	snapshot  *snapshotFile              // of the index, or nil
 	progress  progress
 
 	next     uint64              // expected sequence number
@@ -64,7 +65,7 @@ type member struct {
 // recover opens the log in dir, with the help of a snapshot of the index if it may. The caller holds the store's lock, unless it only reads.
 func (s *Store) recover(snapshot bool) error {
 	l := s.log
-	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, groups: map[uint64][]member{}}
+	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}}
 	m, err := readManifest(l.fsys, l.dir)
 	if err != nil {
 		return err
@@ -551,7 +552,7 @@ func (r *recovery) apply(seg *segment, at int64, e entry) error {
 		r.groups[e.Group] = append(r.groups[e.Group], member{e, address})
 		return nil
 	}
-	return r.store.replay(e, address)
+	return r.replay(e, address)
 }
 
 // smallValue is the value if replay looks at it.
@@ -570,7 +571,7 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.value, len(members))}
 	}
 	for _, m := range members {
-		if err := r.store.replay(m.entry, m.address); err != nil {
+		if err := r.replay(m.entry, m.address); err != nil {
 			return err
 		}
 	}
@@ -602,4 +603,8 @@ func (r *recovery) finish() {
 		l.durableSeq.Store(l.durable.seq)
 	}
 	r.store.torn = r.torn
+	if r.readOnly {
+		r.next = l.nextSeq
+		r.store.follower.begin(r)
+	}
 }

@@ -44,6 +44,7 @@ type Options struct {
 	RingBytes    int64         // size of the mapped ring, by default at most 4 MiB; negative for none
 	OnError      func(error)   // receives errors that no call can return
 	Inline       bool          // no goroutine: tests count operations
+	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
 	NoCompaction bool          // none in the background
 	NoSnapshot   bool          // of the index: none is read, nor taken
 
@@ -85,6 +86,7 @@ type Store struct {
 	spaces map[uint64]*space // guarded by life
 
 	house        housekeeper
+	follower     follower    // of a read-only store
 	housekeeping sync.Mutex  // held by a compaction, and by who takes a snapshot; taken before life
 	closing      atomic.Bool // ends one
 
@@ -152,6 +154,9 @@ func (o Options) withDefaults() Options {
 	if o.RingBytes == 0 {
 		o.RingBytes = ringFor(o.MaxMemory)
 	}
+	if o.FollowEvery <= 0 {
+		o.FollowEvery = defaultFollowEvery
+	}
 	if o.OnError == nil {
 		o.OnError = func(error) {}
 	}
@@ -172,6 +177,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.budget.SetLimit(opts.MaxMemory - ringShare(&opts))
 	s.attached.Store(new([]*Cells))
 	s.space(0)
+	s.follower.store = s
 	s.house.wake = make(chan struct{}, 1)
 	s.log = s.newLog(dir)
 	defer func() {
@@ -199,6 +205,10 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
 		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
 		s.beginExpiry()
+	}
+	if opts.ReadOnly && !opts.Inline {
+		s.stop = make(chan struct{})
+		s.goroutines.Go(func() { s.keepFollowing(s.stop) })
 	}
 	return s, nil
 }
@@ -280,6 +290,7 @@ func (s *Store) releaseLog() error {
 	for _, seg := range l.dropped {
 		errs = append(errs, seg.file.Close())
 	}
+	s.follower.release()
 	if l.marker != nil {
 		errs = append(errs, l.marker.file.Close())
 	}

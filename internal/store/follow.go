@@ -1,0 +1,607 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A store that was opened read-only follows the process that writes. It is recovery that does not end: from time to
+// time it looks at the manifest, at the segment where the log goes on, and at the ring, and replays
+// what is new there, each record under the lock of its key.
+//
+//   - A record that stands in the ring alone is kept in memory until the file has it.
+//   - The log goes on in the next segment when that begins with the next sequence number, or when
+//     the manifest says that the present one is complete.
+//   - Where compaction has put new segments into the places of old ones, all that the log has is replayed first. So an entry
+//     whose record stands in an old segment is what the new one has of its key; nothing that was deleted since comes back. The old
+//     files have no names any more but are open, until nobody reads there.
+//   - Who has not looked for so long that what is new was compacted already begins anew: the tables are
+//     emptied and filled again, while reads wait.
+//
+// Nothing is written, and no lock is taken that the other process knows.
+type follower struct {
+	store *Store
+	mu    sync.Mutex // one looks at a time; taken before all other locks
+	r     *recovery  // guarded by mu, likewise what follows; nil before the store was written to
+	at    *segment   // where the log goes on
+	old   []*segment // out of use, and pinned when that was found out
+}
+
+// defaultFollowEvery is the time between two looks.
+const defaultFollowEvery = 50 * time.Millisecond
+
+// errBehind says that the log cannot be followed from where we are.
+var errBehind = errors.New("copal: the log has gone on too far")
+
+// Refresh returns when a read-only store shows everything that was written, by whatever process, before the call. For
+// others there is nothing to do.
+func (s *Store) Refresh() error {
+	if !s.opts.ReadOnly {
+		return s.refuse(nil)
+	}
+	return s.follower.look()
+}
+
+// keepFollowing looks every now and then until stop is closed.
+func (s *Store) keepFollowing(stop <-chan struct{}) {
+	told := ""
+	for {
+		timer, cancel := s.opts.Clock.After(s.opts.FollowEvery)
+		select {
+		case <-stop:
+			cancel()
+			return
+		case <-timer:
+		}
+		text := ""
+		if err := s.follower.look(); err != nil && !errors.Is(err, ErrClosed) {
+			if text = err.Error(); text != told {
+				s.log.reportError("following the log", err)
+			}
+		}
+		told = text
+	}
+}
+
+// begin takes over from recovery.
+func (f *follower) begin(r *recovery) {
+	f.r, f.at = r, nil
+	r.replay = f.apply
+	for _, seg := range f.store.log.set.Load().ordered {
+		if f.at == nil || seg.last > 0 {
+			f.at = seg
+		}
+	}
+}
+
+// look replays what is new.
+func (f *follower) look() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	in, err := f.store.use()
+	if err != nil {
+		return err
+	}
+	f.store.life.leave(in)
+	for range 3 {
+		if err = f.catchUp(); !errors.Is(err, errBehind) && !errors.Is(err, ErrCorrupt) {
+			return err
+		}
+		// A file that the manifest names may be gone by the time we look for it.
+	}
+	if errors.Is(err, errBehind) {
+		return f.beginAnew()
+	}
+	return err
+}
+
+// catchUp is one look.
+func (f *follower) catchUp() error {
+	l := f.store.log
+	m, err := readManifest(l.fsys, l.dir)
+	switch {
+	case err != nil:
+		return err
+	case m == nil && l.manifest.Edit == 0:
+		return nil // nothing was ever written
+	case m == nil || m.Store != l.storeID && l.manifest.Edit > 0:
+		return fmt.Errorf("copal: the store in %s is gone, or another", l.dir)
+	case l.manifest.Edit == 0: // the first write
+		return errBehind
+	}
+	if f.r.ring, err = openRing(l.fsys, l.dir, l.storeID, vfs.ReadOnly); err != nil {
+		return err
+	}
+	defer func() { f.r.closeRing(); f.r.ring = nil }()
+	if err := f.advance(m); err != nil {
+		return err
+	}
+	if err := f.replace(m); err != nil {
+		return err
+	}
+	l.manifestMu.Lock()
+	l.manifest = m
+	l.manifestMu.Unlock()
+	f.closeOld()
+	return f.trim()
+}
+
+// advance replays the log from where we are to its end.
+func (f *follower) advance(m *manifest) error {
+	for {
+		e, named := manifestSegment{}, false
+		if f.at != nil {
+			if e, named = m.find(f.at.id); named && (e.Salt != f.at.salt || e.Sealed && e.Bytes < f.at.end.Load()) {
+				return errBehind // it is not what we have read
+			}
+			if err := f.read(f.at, e); err != nil {
+				return err
+			}
+		}
+		next, err := f.next(m)
+		if next == nil || err != nil {
+			return err
+		}
+		if f.at != nil && named && !e.Sealed { // is it really over?
+			if begun, err := f.begins(next); err != nil || !begun {
+				return err
+			}
+		}
+		f.at = next
+	}
+}
+
+// next is the segment that follows on the present one in the manifest, nil when there is none.
+func (f *follower) next(m *manifest) (*segment, error) {
+	l := f.store.log
+	for _, e := range m.Segments {
+		switch {
+		case f.at != nil && e.ID.Order() <= f.at.id.Order():
+			continue
+		case e.ID.Generation() > 0 && e.Last >= f.r.next:
+			return nil, errBehind // it has more than we know
+		case e.ID.Generation() > 0:
+			continue
+		case e.Sealed && e.Records > 0 && e.First != f.r.next:
+			return nil, errBehind
+		}
+		if seg := l.set.Load().byID[e.ID]; seg != nil {
+			return seg, nil
+		}
+		return f.open(e)
+	}
+	return nil, nil
+}
+
+// open makes a segment readable.
+func (f *follower) open(e manifestSegment) (*segment, error) {
+	l := f.store.log
+	seg, err := openSegment(l.fsys, l.dir, l.storeID, e, vfs.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	seg.openView(l.limit)
+	l.mu.Lock()
+	l.addSegment(seg)
+	l.mu.Unlock()
+	return seg, nil
+}
+
+// begins reports whether a segment begins with the next record of the log.
+func (f *follower) begins(seg *segment) (bool, error) {
+	t, err := f.reader(seg, 0)
+	if err != nil {
+		return false, err
+	}
+	_, e, _, err := t.next()
+	var d *damage
+	if err == io.EOF || errors.As(err, &d) {
+		return false, nil
+	}
+	return err == nil && e.Seq == f.r.next, err
+}
+
+// reader reads a segment from where we are, up to end or, when that is 0, the end of the file.
+func (f *follower) reader(seg *segment, end int64) (*tailReader, error) {
+	if end == 0 {
+		var err error
+		if end, err = seg.file.Size(); err != nil {
+			return nil, fmt.Errorf("copal: %w", err)
+		}
+	}
+	t := newTailReader(seg, seg.end.Load(), end).withRing(f.r.ring, seg.id, nil)
+	t.live, t.last = true, f.r.next-1
+	return t, nil
+}
+
+// read replays the records of a segment that are new. e is what the manifest says of it, zero when it says nothing any more.
+func (f *follower) read(seg *segment, e manifestSegment) error {
+	if e.Sealed && seg.end.Load() == e.Bytes {
+		return nil
+	}
+	t, err := f.reader(seg, e.Bytes)
+	if err != nil {
+		return err
+	}
+	for {
+		at, rec, healed, err := t.next()
+		var d *damage
+		switch {
+		case err == io.EOF && !e.Sealed:
+			return nil
+		case err == io.EOF && seg.end.Load() == e.Bytes:
+			return nil
+		case err == io.EOF:
+			return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+		case errors.As(err, &d) && (e.Sealed || errors.Is(d.reason, record.ErrNewer)):
+			return formatError(seg.path, at, d.reason)
+		case d != nil:
+			return nil // it is being written
+		case err != nil:
+			return err
+		case rec.Seq != f.r.next:
+			return errBehind
+		}
+		if healed != nil {
+			seg.heal(at, healed)
+		}
+		f.count(seg, &rec, t.offset)
+		rec.time = seg.start + rec.Time
+		if err := f.r.record(seg, at, rec); err != nil {
+			return err
+		}
+	}
+}
+
+// count notes that a segment has one more record.
+func (f *follower) count(seg *segment, e *entry, end int64) {
+	l := f.store.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if seg.first == 0 {
+		seg.first = e.Seq
+	}
+	seg.last = e.Seq
+	seg.records++
+	seg.end.Store(end)
+	f.r.next = e.Seq + 1
+	l.nextSeq = f.r.next
+}
+
+// heal is the recovery's, beside readers: what they see is never changed.
+func (s *segment) heal(at int64, text []byte) {
+	var o overlay
+	if old := s.overlay.Load(); old != nil {
+		o = slices.Clone(*old)
+	}
+	o.add(at, text)
+	s.overlay.Store(&o)
+}
+
+// trim forgets what the files have by now of what stood in the ring alone.
+func (f *follower) trim() error {
+	for _, seg := range f.store.log.set.Load().ordered {
+		old := seg.overlay.Load()
+		if old == nil {
+			continue
+		}
+		size, err := seg.file.Size()
+		if err != nil {
+			return fmt.Errorf("copal: %w", err)
+		}
+		var kept overlay
+		for _, p := range *old {
+			n := max(min(size-p.at, int64(len(p.bytes))), 0)
+			has := make([]byte, n)
+			if _, err := seg.file.ReadAt(has, p.at); err != nil && err != io.EOF {
+				return fmt.Errorf("copal: %w", err)
+			}
+			if !bytes.Equal(has, p.bytes[:n]) {
+				n = 0
+			}
+			if n < int64(len(p.bytes)) {
+				kept = append(kept, piece{p.at + n, slices.Clone(p.bytes[n:])})
+			}
+		}
+		if len(kept) == 0 {
+			seg.overlay.Store(nil)
+		} else {
+			seg.overlay.Store(&kept)
+		}
+	}
+	return nil
+}
+
+// apply is replay beside readers.
+func (f *follower) apply(e entry, a Address) error {
+	s := f.store
+	switch {
+	case e.Kind == record.Schema:
+		s.schemaMu.Lock()
+		defer s.schemaMu.Unlock()
+		return s.replaySchema(e, a)
+	case e.Op == record.Part:
+		return nil
+	case e.Kind == record.System, e.Op == record.Range, s.spaces[e.Space] == nil: // which only we change
+		s.exclude()
+		defer s.admit()
+		if s.closed {
+			return ErrClosed
+		}
+		if e.Op == record.Range {
+			s.dropCells()
+		}
+		return s.replay(e, a)
+	}
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	t := s.spaces[e.Space].route(e.Kind, e.key)
+	hash := t.hash(e.key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if s.closed {
+		return ErrClosed
+	}
+	t.forgetLocked(hash, e.key)
+	return s.replay(e, a)
+}
+
+// forgetLocked drops the cell of a key, of which another process has written.
+func (t *Table) forgetLocked(hash uint64, key []byte) {
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
+			c.table.Swap(hash, cell, nil)
+		}
+	}
+}
+
+// dropCells drops all cells. The caller excludes all others.
+func (s *Store) dropCells() {
+	for _, c := range *s.attached.Load() {
+		for n := range cache.Shards {
+			var list []*cache.Cell
+			c.table.Each(n, func(cell *cache.Cell) { list = append(list, cell) })
+			for _, cell := range list {
+				c.table.Swap(s.Hash(cell.Key()), cell, nil)
+			}
+		}
+	}
+}
+
+// replace puts the segments that compaction has made into the places of those that the manifest names no more.
+func (f *follower) replace(m *manifest) error {
+	l := f.store.log
+	var gone []*segment
+	for _, seg := range l.set.Load().ordered {
+		if _, named := m.find(seg.id); !named && seg != f.at && !seg.unlisted.Load() {
+			gone = append(gone, seg)
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	slots := map[int]bool{}
+	for _, seg := range gone {
+		slots[seg.slot] = true
+	}
+	for _, e := range m.Segments {
+		if e.ID.Generation() == 0 || l.set.Load().byID[e.ID] != nil {
+			continue
+		}
+		seg, err := f.open(e)
+		if err != nil {
+			return err
+		}
+		if err := f.move(seg, e, slots); err != nil {
+			return err
+		}
+	}
+	if err := f.sweep(slots); err != nil {
+		return err
+	}
+	f.store.grace()
+	f.retire(gone)
+	return nil
+}
+
+// move lets the entries whose records stand in the given slots point to their copies in a compacted segment.
+func (f *follower) move(seg *segment, e manifestSegment, slots map[int]bool) error {
+	l := f.store.log
+	t := newTailReader(seg, seg.head, e.Bytes)
+	for t.offset < e.Bytes {
+		at, rec, err := t.scanner.next()
+		var d *damage
+		switch {
+		case err == io.EOF:
+			return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+		case errors.As(err, &d):
+			return formatError(seg.path, at, d.reason)
+		case err != nil:
+			return err
+		}
+		seg.end.Store(t.offset)
+		seg.dead.Add(deadAtOnce(&rec.Head, rec.bytes))
+		if isEntry(&rec.Head) {
+			if err := f.moveEntry(addressOf(seg.slot, at), &rec, slots); err != nil {
+				return err
+			}
+		}
+	}
+	l.mu.Lock()
+	seg.first, seg.last, seg.records, seg.ended = e.First, e.Last, e.Records, true
+	l.mu.Unlock()
+	seg.synced.Store(true)
+	l.records.Add(int64(e.Records))
+	return nil
+}
+
+func (f *follower) moveEntry(a Address, e *entry, slots map[int]bool) error {
+	s := f.store
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	sp := s.spaces[e.Space]
+	if sp == nil {
+		return nil
+	}
+	t := sp.route(e.Kind, e.key)
+	hash := t.hash(e.key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	old, err := t.find(hash, e.key)
+	if slot, _ := split(old.address); err != nil || old.address == 0 || !slots[slot] || old.seq > e.Seq {
+		return err // it was written, or deleted, since
+	}
+	now := hitOf(a, &e.Head, e.bytes)
+	t.forgetLocked(hash, e.key)
+	t.place(hash, old, &now, false)
+	return nil
+}
+
+// sweep takes out the entries that still stand in the given slots: those that had expired when their segments were compacted.
+func (f *follower) sweep(slots map[int]bool) error {
+	s := f.store
+	in := s.life.enter()
+	tables := s.allTables()
+	s.life.leave(in)
+	for _, t := range tables {
+		for a, err := range t.addresses() {
+			if err != nil {
+				return err
+			}
+			if slot, _ := split(a); slots[slot] {
+				if err := f.takeOut(t.Table, a); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (f *follower) takeOut(t *Table, a Address) error {
+	s := f.store
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	e, err := s.readAt(a, nil)
+	if err != nil {
+		return err
+	}
+	if !s.Expired(e.Expiry) {
+		return errBehind // the compacted segments should have had it
+	}
+	hash := t.hash(e.key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if old, err := t.find(hash, e.key); err != nil || old.address != a {
+		return err
+	}
+	t.forgetLocked(hash, e.key)
+	t.remove(hash, hitOf(a, &e.Head, e.bytes))
+	return nil
+}
+
+// retire takes segments out of the set. Nobody knows an address in them but who has pinned them.
+func (f *follower) retire(gone []*segment) {
+	for _, seg := range gone {
+		seg.unlisted.Store(true)
+		f.store.log.records.Add(-int64(seg.records))
+	}
+	f.old = append(f.old, gone...)
+}
+
+// closeOld closes the retired segments that nobody has pinned.
+func (f *follower) closeOld() {
+	l := f.store.log
+	f.old = slices.DeleteFunc(f.old, func(seg *segment) bool {
+		if !seg.pins.CompareAndSwap(0, -1) {
+			return false
+		}
+		l.mu.Lock()
+		l.removeSegment(seg)
+		l.mu.Unlock()
+		seg.close() // it was only read
+		return true
+	})
+}
+
+// beginAnew reads the whole log, while everybody else waits.
+func (f *follower) beginAnew() error {
+	s := f.store
+	s.exclude()
+	defer s.admit()
+	if s.closed {
+		return ErrClosed
+	}
+	var err error
+	for range 20 {
+		f.empty()
+		if err = s.recover(false); err == nil || !errors.Is(err, ErrCorrupt) && !errors.Is(err, errBehind) {
+			break
+		}
+	}
+	if err != nil { // the next look tries again; nothing is shown that is not so
+		s.closed = true
+		return fmt.Errorf("copal: the store could not be followed, and shows nothing any more: %w", errors.Join(err, s.release()))
+	}
+	return nil
+}
+
+// empty takes everything out of the tables. Old addresses stay without a meaning, for iterations may still have them.
+func (f *follower) empty() {
+	s, l := f.store, f.store.log
+	s.dropCells()
+	for _, sp := range s.spaces {
+		for _, t := range append(sp.tables(), sp.elements) {
+			t.index.Close()
+			t.deadlines.Store(nil)
+		}
+	}
+	if s.snapshot != nil {
+		s.snapshot.file.Close() // it was only read
+		s.snapshot = nil
+	}
+	set := l.set.Load().clone()
+	for _, seg := range set.ordered {
+		seg.unlisted.Store(true)
+		if !slices.Contains(f.old, seg) {
+			f.old = append(f.old, seg)
+		}
+	}
+	clear(set.byID)
+	set.ordered = nil
+	l.set.Store(set)
+	l.records.Store(0)
+	l.reopened, l.dropped, l.orphans, l.continued = nil, nil, nil, nil
+	s.torn = 0
+}
+
+// release closes what is in no set any more.
+func (f *follower) release() {
+	for _, seg := range f.old {
+		if !slices.Contains(f.store.log.set.Load().ordered, seg) {
+			seg.close() // it was only read
+		}
+	}
+	f.old = nil
+}

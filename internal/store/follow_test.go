@@ -1,0 +1,282 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// followed is a store that is written to, and one that follows it.
+type followed struct {
+	t        *testing.T
+	rng      *rand.Rand
+	mem      *vfs.Mem
+	writer   *Store
+	reader   *Store
+	content  map[string]string
+	segments int64
+	begun    int // times that the follower began anew
+}
+
+func newFollowed(t *testing.T, seed uint64) *followed {
+	f := &followed{t: t, rng: rand.New(rand.NewPCG(seed, 31)), mem: vfs.NewMem(), content: map[string]string{}, segments: 3000}
+	f.open()
+	mustSet(t, f.writer, "first", "1")
+	f.content["first"] = "1"
+	f.reader = mustOpen(t, f.mem, func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+	t.Cleanup(func() { f.reader.Close(); f.writer.Close() })
+	return f
+}
+
+func (f *followed) open() {
+	f.writer = mustOpen(f.t, f.mem, func(o *Options) { o.SegmentBytes = f.segments; o.MaxMemory = 1 << 20 })
+}
+
+// die leaves the writer as kill -9 does: the ring and the tail stay as they are, and the lock is free.
+func (f *followed) die() {
+	f.writer.lock.Close()
+	f.open()
+}
+
+func (f *followed) step(n int) {
+	t, s, rng := f.t, f.writer, f.rng
+	key := []string{"m:", "n:", ""}[rng.IntN(3)] + fmt.Sprint(rng.IntN(40))
+	value := fmt.Sprint("value ", n, strings.Repeat("x", rng.IntN(100)))
+	switch rng.IntN(24) {
+	case 0, 1, 2, 3:
+		if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(f.content, key)
+		return
+	case 4:
+		if rng.IntN(5) == 0 {
+			value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
+		}
+	case 5:
+		if rng.IntN(3) == 0 {
+			mustClose(t, s)
+			f.open()
+		}
+		return
+	case 6:
+		if rng.IntN(3) == 0 {
+			f.die()
+		}
+		return
+	case 7:
+		if rng.IntN(20) == 0 {
+			table, err := s.Map("n")
+			if err == nil {
+				err = s.Set(table, []byte("n:declared"), []byte("1"), 0, Process)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.content["n:declared"] = "1"
+		}
+		return
+	case 8, 9:
+		compactSome(t, s, rng)
+		return
+	case 10:
+		if rng.IntN(20) == 0 {
+			if err := s.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	case 11:
+		if err := s.FSyncAll(); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	mustSet(t, s, key, value)
+	f.content[key] = value
+}
+
+// refresh lets the reader catch up, and compares what it has with what was written.
+func (f *followed) refresh() {
+	f.t.Helper()
+	before := f.reader.follower.r
+	if err := f.reader.Refresh(); err != nil {
+		f.t.Fatalf("Refresh: %v", err)
+	}
+	if f.reader.follower.r != before {
+		f.begun++
+	}
+	f.reader.wantSame(f.t, f.content)
+}
+
+// TestFollow: at any time a follower that has looked holds what was written, across rolls, deaths, restarts and compaction.
+func TestFollow(t *testing.T) { bothWays(t, follow) }
+
+func follow(t *testing.T) {
+	seeds, steps := uint64(3), 1000
+	if testing.Short() {
+		steps = 250
+	}
+	if longTest() {
+		seeds, steps = 30, 3000
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		f := newFollowed(t, seed)
+		if _, err := f.reader.Map("m"); err != nil {
+			t.Fatal(err)
+		}
+		attached(t, f.reader, "m")
+		every := []int{1, 5, 40}[seed%3]
+		for n := range steps {
+			f.step(n)
+			if n%every == 0 {
+				f.refresh()
+			}
+		}
+		f.refresh()
+		st, want := f.reader.Stats(), f.writer.Stats()
+		if st.Keys != want.Keys || st.Records != want.Records || st.LogBytes != want.LogBytes {
+			t.Errorf("seed %d: the follower counts %+v, the writer %+v", seed, st, want)
+		}
+		if every == 1 && f.begun > 0 {
+			t.Errorf("seed %d: a follower that looks all the time began anew %d times", seed, f.begun)
+		}
+		t.Logf("seed %d: began anew %d times", seed, f.begun)
+	}
+}
+
+// TestFollowFromFarBehind: compaction has taken away what the follower had not read yet.
+func TestFollowFromFarBehind(t *testing.T) {
+	f := newFollowed(t, 1)
+	for range 5 {
+		for n := range 400 {
+			mustSet(t, f.writer, fmt.Sprint(n%50), fmt.Sprint("value ", n))
+			f.content[fmt.Sprint(n%50)] = fmt.Sprint("value ", n)
+		}
+		if err := f.writer.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+		f.refresh()
+	}
+	if f.begun == 0 {
+		t.Error("it never began anew: this has tested nothing")
+	}
+}
+
+// TestFollowFromNothing opens a directory that no writer has written to yet.
+func TestFollowFromNothing(t *testing.T) {
+	mem := vfs.NewMem()
+	writer := mustOpen(t, mem)
+	defer writer.Close()
+	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+	defer reader.Close()
+	if err := reader.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, writer, "key", "value")
+	if err := reader.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, reader, "key", "value")
+	if err := writer.Refresh(); err != nil {
+		t.Errorf("Refresh of a writer: %v", err)
+	}
+	mustClose(t, reader)
+	if err := reader.Refresh(); !errors.Is(err, ErrClosed) {
+		t.Errorf("Refresh of a closed store: %v", err)
+	}
+}
+
+// TestFollowBesideReaders reads and iterates, by several goroutines, while the follower's own goroutine looks.
+// Every value that is read is one that was written, and of each key not an older one than before.
+func TestFollowBesideReaders(t *testing.T) {
+	dir := t.TempDir()
+	writer, err := Open(dir, Options{SegmentBytes: 20_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	mustSet(t, writer, "m:0", "0")
+	if _, err := writer.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	reader, err := Open(dir, Options{ReadOnly: true, FollowEvery: 1e6, OnError: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	table, err := reader.Map("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = 50
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	for g := range 3 {
+		wait.Go(func() {
+			last := [keys]int{}
+			see := func(key, value []byte) {
+				var k, n int
+				if _, err := fmt.Sscanf(string(key)+" "+string(value), "m:%d %d", &k, &n); err != nil {
+					t.Errorf("%q = %q: %v", key, value, err)
+				} else if n < last[k] {
+					t.Errorf("%q is %d after %d", key, n, last[k])
+				} else {
+					last[k] = n
+				}
+			}
+			for n := 0; ; n++ {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if g == 0 {
+					for item := range reader.Items(table) {
+						if item.Err != nil {
+							t.Error(item.Err)
+							return
+						}
+						see(item.Key, item.Value)
+					}
+					continue
+				}
+				key := fmt.Appendf(nil, "m:%d", n%keys)
+				e, err := reader.Get(nil, key)
+				if errors.Is(err, ErrNotFound) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				see(key, e.Value)
+			}
+		})
+	}
+	for n := 1; n <= 6000; n++ {
+		mustSet(t, writer, fmt.Sprintf("m:%d", n%keys), fmt.Sprint(n))
+		if n%1500 == 0 {
+			if err := writer.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := reader.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	for k := range keys {
+		e, err := reader.Get(nil, fmt.Appendf(nil, "m:%d", k))
+		var n int
+		if fmt.Sscan(string(e.Value), &n); err != nil || n <= 6000-keys {
+			t.Errorf("after Refresh, m:%d is %q, %v", k, e.Value, err)
+		}
+	}
+	close(stop)
+	wait.Wait()
+}
