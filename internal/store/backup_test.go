@@ -9,8 +9,10 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -227,6 +229,11 @@ func TestBackupWhileWriting(t *testing.T) {
 			}
 		})
 	}
+	defer func() {
+		close(stop)
+		wait.Wait()
+		mustClose(t, s)
+	}()
 	fsys, copied := vfs.OS(), filepath.Join(dir, "copy")
 	var reports []BackupReport
 	for range 8 {
@@ -253,12 +260,79 @@ func TestBackupWhileWriting(t *testing.T) {
 			}
 		}
 	}
-	close(stop)
-	wait.Wait()
-	mustClose(t, s)
 	wantSound(t, fsys, copied)
 	if first, last := reports[0], reports[len(reports)-1]; first.Seq >= last.Seq {
 		t.Errorf("nothing was written between the backups: %+v", reports)
+	}
+}
+
+// TestBackupBesideCompaction: while keys are overwritten in turn and segments compacted, a backup has the newest value of each up to
+// one number, and gets smaller with its source.
+func TestBackupBesideCompaction(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 30_000, SyncInterval: 10e6})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const keys = 50
+	var acked atomic.Int64
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		for n := int64(1); ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if err := s.Set(nil, fmt.Append(nil, n%keys), fmt.Append(nil, n), 0, Process); err != nil {
+				t.Error(err)
+				return
+			}
+			acked.Store(n)
+		}
+	})
+	defer func() {
+		close(stop)
+		wait.Wait()
+		mustClose(t, s)
+	}()
+	fsys, copied := vfs.OS(), filepath.Join(dir, "copy")
+	bytes := int64(0)
+	for range 10 {
+		before := acked.Load()
+		for acked.Load() < before+2000 && !t.Failed() {
+			runtime.Gosched()
+		}
+		before = acked.Load()
+		bytes = mustBackup(t, s, copied).Bytes
+		wantSound(t, fsys, copied)
+		c, err := Open(copied, Options{ReadOnly: true, Inline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := int64(0)
+		found := map[int64]bool{}
+		for key, value := range contentsOf(t, c) {
+			var schema, n int64
+			if _, err := fmt.Sscan(value, &schema, &n); err != nil || fmt.Sprint(n%keys) != key {
+				t.Fatalf("%q is %q", key, value)
+			}
+			found[n] = true
+			last = max(last, n)
+		}
+		mustClose(t, c)
+		for n := last; n > last-keys; n-- {
+			if !found[n] {
+				t.Fatalf("the backup has number %d and lacks %d", last, n)
+			}
+		}
+		if last < before {
+			t.Fatalf("%d was acknowledged before the backup, which ends with %d", before, last)
+		}
+	}
+	if st := s.Stats(); st.Compacted == 0 || bytes > 400_000 {
+		t.Errorf("%d segments were compacted; the last backup has %d bytes", st.Compacted, bytes)
 	}
 }
 

@@ -314,7 +314,7 @@ func (s *Store) reread() (*Store, error) {
 	l.manifestMu.Lock()
 	list := l.manifest.clone().Segments
 	l.manifestMu.Unlock()
-	r := &recovery{store: shadow, log: l, groups: map[uint64][]member{}}
+	r := &recovery{store: shadow, log: l, replay: shadow.replay, groups: map[uint64][]member{}}
 	for _, e := range list {
 		seg := l.set.Load().byID[e.ID]
 		if seg == nil { // beyond a hole, or made a moment ago
