@@ -3,6 +3,7 @@ package copal_test
 import (
 	"encoding/json"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -313,5 +314,147 @@ func (x *expiryCase[V]) live(life string) {
 	case "read-only":
 		mustClose(x.T, x.db)
 		x.open(copal.ReadOnly())
+	}
+}
+
+// expired is what OnExpire is called with, collected.
+type expired struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (x *expired) note(key string, v []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.list = append(x.list, key+strings.Join(v, ""))
+}
+
+func (x *expired) sorted() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Sorted(slices.Values(x.list))
+}
+
+// OnExpire is called once for each entry that expires, with its value, whoever meets it first, and for no other.
+func TestOnExpire(t *testing.T) {
+	clock := newManualClock()
+	db := memory(t, copal.WithClock(clock))
+	var got expired
+	m := mapOf[string, []string](t, db, "m", copal.OnExpire(got.note))
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(m.SetTTL("logged", []string{"1"}, time.Second))
+	must(m.SetTTLAsync("dirty", []string{"2"}, time.Second))
+	must(m.SetTTL("large", []string{strings.Repeat("3", 3<<20)}, time.Second))
+	must(m.SetTTL("read", []string{"4"}, time.Second))
+	m.Get("read")
+	must(m.SetTTL("overwritten", []string{"no"}, time.Second))
+	must(m.Set("overwritten", []string{"5"}))
+	must(m.SetTTL("deleted", []string{"no"}, time.Second))
+	_, err := m.Delete("deleted")
+	must(err)
+	must(m.SetTTL("put off", []string{"6"}, time.Second))
+	must(m.Expire("put off", time.Hour))
+	must(m.SetTTL("met", []string{"7"}, time.Second))
+	must(m.SetTTL("hidden", []string{"8"}, time.Second))
+	must(m.SetInMemory("hidden", []string{"9"}))
+	must(db.PutTTL([]byte("raw"), nil, time.Second))
+	clock.advance(time.Second)
+	must(m.Set("met", []string{"new"})) // the one before has expired
+	want := []string{"dirty2", "hidden9", "large" + strings.Repeat("3", 3<<20), "logged1", "met7", "read4"}
+	for !slices.Equal(got.sorted(), want) {
+		if len(got.sorted()) > len(want) {
+			t.Fatalf("OnExpire was called with %.200q", got.sorted())
+		}
+		runtime.Gosched()
+	}
+	if n := m.Len(); n != 3 {
+		t.Errorf("Len = %d, want 3", n)
+	}
+	must(m.Close())
+	clock.advance(time.Hour) // "put off" expires while the map is not open
+	if n := db.Stats().Keys; n != 2 {
+		t.Errorf("%d keys, want 2", n)
+	}
+	must(db.Close())
+	if !slices.Equal(got.sorted(), want) {
+		t.Errorf("OnExpire was called with %.200q at the end", got.sorted())
+	}
+}
+
+// The function of OnExpire may use the store, and Close waits for it.
+func TestOnExpireUsesTheStore(t *testing.T) {
+	clock := newManualClock()
+	db := memory(t, copal.WithClock(clock))
+	var m *copal.Map[string, int]
+	rounds, enough := 0, make(chan bool)
+	m = mapOf[string, int](t, db, "m", copal.OnExpire(func(key string, v int) {
+		if rounds++; rounds == 5 {
+			close(enough)
+			return
+		}
+		if err := m.SetTTL(key, v+1, time.Millisecond); err != nil || m.Len() != 1 {
+			t.Errorf("SetTTL: %v, Len %d", err, m.Len())
+		}
+	}))
+	if err := m.SetTTL("k", 1, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	for done := false; !done; {
+		select {
+		case <-enough:
+			done = true
+		default:
+			clock.advance(time.Millisecond)
+			runtime.Gosched()
+		}
+	}
+	mustClose(t, db)
+	if rounds != 5 {
+		t.Errorf("%d rounds", rounds)
+	}
+}
+
+// What makes no sense is refused, and changes nothing.
+func TestExpiryRefusals(t *testing.T) {
+	db := memory(t)
+	if _, err := copal.OpenMap[string, int](db, "m", copal.OnExpire(func(string, string) {})); !errors.Is(err, copal.ErrType) {
+		t.Errorf("OnExpire of other types: %v", err)
+	}
+	if _, err := copal.OpenMap[string, int](db, "m", copal.WithTTL(-1)); err == nil {
+		t.Error("a negative WithTTL is taken")
+	}
+	if _, err := copal.OpenMemory(copal.WithTTL(-1)); err == nil {
+		t.Error("a negative WithTTL is taken by Open")
+	}
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "k", 1)
+	for name, err := range map[string]error{
+		"SetTTL":      m.SetTTL("k", 2, 0),
+		"SetTTLFSync": m.SetTTLFSync("k", 2, -time.Second),
+		"SetTTLAsync": m.SetTTLAsync("k", 2, 0),
+		"Expire":      m.Expire("k", 0),
+		"PutTTL":      db.PutTTL([]byte("m:k"), []byte("2"), 0),
+		"raw Expire":  db.Expire([]byte("m:k"), -1),
+		"Update": func() error {
+			_, _, err := m.Update("k", func(u *copal.Update[int]) { u.Value, u.TTL = 2, -1 })
+			return err
+		}(),
+		"UpdateInMemory": func() error {
+			_, _, err := m.UpdateInMemory("k", func(u *copal.Update[int]) { u.Value, u.TTL = 2, time.Hour })
+			return err
+		}(),
+	} {
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	wantLoad(t, m, "k", 1)
+	if ttl, err := m.TTL("k"); ttl != 0 || err != nil {
+		t.Errorf("TTL = %v, %v", ttl, err)
 	}
 }
