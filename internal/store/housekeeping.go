@@ -319,8 +319,15 @@ func (s *Store) Shrink() error {
 	}
 	last := s.log.last()
 	had, err := s.withoutSnapshot()
+	lent := false
 	for more := true; more && err == nil; {
 		more, err = s.shrinkOnce(last)
+		if errors.Is(err, ErrNoSpace) && !lent {
+			lent, more, err = true, true, s.log.lend()
+		}
+	}
+	if lent {
+		s.log.takeBack()
 	}
 	if had {
 		s.log.wantSnapshot()
@@ -424,7 +431,9 @@ func (l *log) endTail() error {
 		return nil
 	}
 	if l.spare == nil {
-		l.releaseLocked(l.tail, false) // which may be all the room that there is
+		if err := l.lendLocked(); err != nil { // which may be all the room that there is
+			return err
+		}
 		spare, err := l.createSpare(l.syncedSegments(), nil)
 		switch {
 		case errors.Is(err, ErrNoSpace):
@@ -456,6 +465,33 @@ func (s *Store) tidyTail() {
 	s.log.mu.Unlock()
 	if t != nil && s.due() && t.dead.Load() >= leastGarbage {
 		s.log.reportError("ending a segment", s.sealTail())
+	}
+}
+
+// lend gives up the room that the tail has reserved, for deletions too, so that a new manifest has some.
+func (l *log) lend() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.lendLocked()
+}
+
+func (l *log) lendLocked() error {
+	if l.tail == nil {
+		return nil
+	}
+	if err := l.drain(l.tail); err != nil {
+		return err
+	}
+	l.releaseLocked(l.tail, false)
+	return nil
+}
+
+// takeBack reserves it again.
+func (l *log) takeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tail != nil {
+		l.keepLocked(l.tail)
 	}
 }
 
