@@ -244,6 +244,11 @@ func (l *lane) examine() (found []string) {
 		l.ledger.torn++
 	}
 	l.ledger.maxSegments = max(l.ledger.maxSegments, int64(stats.Segments))
+	if names, err := filepath.Glob(filepath.Join(l.store, "*-*.log")); err != nil {
+		unsound("%v", err)
+	} else if len(names) > 0 {
+		l.ledger.compacted++
+	}
 	if err := db.Close(); err != nil {
 		unsound("close: %v", err)
 	}

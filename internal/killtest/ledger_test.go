@@ -30,6 +30,7 @@ type tally struct {
 	torn                      int // recoveries that found a torn tail
 	lost, wrong, unsound      int // unsound: the store did not open, or Check or an acknowledgement contradicts
 	logBytes, maxSegments     int64
+	compacted                 int // verifications that met compacted segments
 	killsInOpen, killsInWrite int
 }
 
@@ -52,6 +53,7 @@ func (t *tally) add(o tally) {
 	t.unsound += o.unsound
 	t.logBytes += o.logBytes
 	t.maxSegments = max(t.maxSegments, o.maxSegments)
+	t.compacted += o.compacted
 	t.killsInOpen += o.killsInOpen
 	t.killsInWrite += o.killsInWrite
 }
@@ -64,10 +66,10 @@ func (t tally) String() string {
 	async, syncs := t.acks[setAsync]+t.acks[updateAsync]+t.acks[removeAsync], t.acks[syncMap]+t.acks[syncAll]
 	return fmt.Sprintf("%d cycles (%d killed while opening, %d while writing, of these %d without the ring) on %d stores, "+
 		"%d acks (%d write, %d fsync, %d async; %d of deletes) and %d of syncs, %d async writes gone that were not synced, "+
-		"%d in flight (%d had happened), %d restarts, %d refused while closing, %d entries compared, %d torn tails, %d MB of log, up to %d segments: %d lost, %d wrong, %d unsound",
+		"%d in flight (%d had happened), %d restarts, %d refused while closing, %d entries compared, %d torn tails, %d MB of log, up to %d segments, %d times compacted ones: %d lost, %d wrong, %d unsound",
 		t.cycles, t.killsInOpen, t.killsInWrite, t.ringless, t.stores, write+fsync+async, write, fsync, async,
 		t.acks[remove]+t.acks[removeFSync]+t.acks[removeAsync], syncs, t.reverted,
-		t.applied+t.dropped, t.applied, t.restarts, t.refused, t.entries, t.torn, t.logBytes>>20, t.maxSegments, t.lost, t.wrong, t.unsound)
+		t.applied+t.dropped, t.applied, t.restarts, t.refused, t.entries, t.torn, t.logBytes>>20, t.maxSegments, t.compacted, t.lost, t.wrong, t.unsound)
 }
 
 func newLedger() *ledger {

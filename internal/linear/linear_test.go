@@ -37,6 +37,7 @@ import (
 //   - A synchronous write leaves a dirty cell in place: the old value is shown, and lands after the new one.
 //   - settle does not write a deletion that the log does not know: raw reads see the entry.
 //   - An update commits without comparing versions: updates are lost.
+//   - Compaction moves an entry that has been overwritten meanwhile: readers find what has been replaced.
 //   - Written makes the cell clean without the new address: readers find the record before.
 func TestLinearizable(t *testing.T) {
 	var all []shape
@@ -227,6 +228,16 @@ func (x *trial[K, V]) run() []porcupine.Operation {
 				sync = x.m.Sync
 			}
 			x.must(sync())
+		}
+	})
+	syncer.Go(func() { // compaction goes on all the time
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			x.must(x.db.Shrink())
 		}
 	})
 	workers.Wait()
