@@ -484,6 +484,7 @@ func (l *log) beginLocked() error {
 		}
 		l.tail, l.continued = l.continued, nil
 		l.beginMark()
+		l.tidyLocked()
 		l.beginRoomLocked()
 		l.beginRing()
 		return nil

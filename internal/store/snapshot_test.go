@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,7 +26,7 @@ type indexed struct {
 func shortSegments(o *Options) { o.SegmentBytes = 600 }
 
 // newIndexed makes a store with a map, raw keys, values in parts, deletions. If it died, something has come since.
-func newIndexed(t *testing.T, died bool) indexed {
+func newIndexed(t testing.TB, died bool) indexed {
 	t.Helper()
 	mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
 	set := func(s *Store, key, value string) {
@@ -70,7 +71,7 @@ func newIndexed(t *testing.T, died bool) indexed {
 	return x
 }
 
-func read(t *testing.T, fsys vfs.FS, name string) []byte {
+func read(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
 	b, err := readSmallFile(fsys, filepath.Join("db", name), 1<<30)
 	if err != nil {
@@ -79,7 +80,7 @@ func read(t *testing.T, fsys vfs.FS, name string) []byte {
 	return b
 }
 
-func write(t *testing.T, fsys vfs.FS, name string, b []byte) {
+func write(t testing.TB, fsys vfs.FS, name string, b []byte) {
 	t.Helper()
 	path := filepath.Join("db", name)
 	fsys.Remove(path)
@@ -300,7 +301,7 @@ func TestDamagedLogBehindSnapshot(t *testing.T) {
 	}
 }
 
-func snapshotNow(t *testing.T, s *Store) {
+func snapshotNow(t testing.TB, s *Store) {
 	t.Helper()
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
@@ -429,4 +430,84 @@ func TestProgressOfLongOpenings(t *testing.T) {
 		t.Errorf("%d calls, %d of %d bytes at last; the log has %d", calls, last, of, size)
 	}
 	mustClose(t, s)
+}
+
+// TestSnapshotBeforeCompaction: segments that compaction has replaced stay for the sake of the snapshot, until there is another one.
+func TestSnapshotBeforeCompaction(t *testing.T) {
+	all := 0 // files that were kept
+	for seed := range 20 {
+		rng := rand.New(rand.NewPCG(uint64(seed), 8))
+		mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
+		s := mustOpen(t, mem, shortSegments)
+		step := func(n int) {
+			for range n {
+				key := fmt.Sprintf("users:%d", rng.IntN(40))
+				if rng.IntN(4) == 0 {
+					if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+						t.Fatal(err)
+					}
+					delete(x.content, key)
+					continue
+				}
+				x.content[key] = fmt.Sprint(rng.Uint64())
+				mustSet(t, s, key, x.content[key])
+			}
+		}
+		step(150)
+		snapshotNow(t, s)
+		step(rng.IntN(100))
+		for range 1 + rng.IntN(4) {
+			if err := compactRun(s, rng.IntN(1000)); err != nil {
+				t.Fatal(err)
+			}
+			step(rng.IntN(20))
+		}
+		image := mem.ProcessCrash()
+		m, err := readManifest(image, "db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := map[string]bool{}
+		for _, e := range m.Segments {
+			named[e.ID.FileName()] = true
+		}
+		kept := 0
+		for _, name := range files(t, image) {
+			if strings.HasSuffix(name, ".log") && !named[name] {
+				kept++
+			}
+		}
+		all += kept
+		again := mustOpen(t, image, shortSegments)
+		if again.snapshot == nil {
+			t.Fatalf("seed %d: the snapshot is not used", seed)
+		}
+		again.Close()
+		if told := x.holds(t, image, fmt.Sprintf("seed %d", seed)); len(told) > 0 {
+			t.Errorf("seed %d: told of %v", seed, told)
+		}
+		twin := image.ProcessCrash() // without the files that were kept
+		for _, name := range files(t, twin) {
+			if strings.HasSuffix(name, ".log") && !named[name] {
+				twin.Remove(filepath.Join("db", name))
+			}
+		}
+		x.holds(t, twin, fmt.Sprintf("seed %d, without what was kept", seed))
+		again = mustOpen(t, image, shortSegments)
+		mustSet(t, again, "users:1", "x")
+		mustClose(t, again)
+		x.content["users:1"] = "x"
+		m, err = readManifest(image, "db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if logs := slices.DeleteFunc(files(t, image), func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.Segments) {
+			t.Errorf("seed %d: %d segments in %d files after the next snapshot", seed, len(m.Segments), len(logs))
+		}
+		x.holds(t, image, fmt.Sprintf("seed %d, and then", seed))
+		mustClose(t, s)
+	}
+	if all < 20 {
+		t.Errorf("%d files were kept for snapshots", all)
+	}
 }
