@@ -195,16 +195,6 @@ func NewFields(line string) *Fields { return &Fields{words: strings.Split(line, 
 // Has reports whether name comes next.
 func (f *Fields) Has(name string) bool { return len(f.words) > 0 && f.words[0] == name }
 
-// Flag reads a word that stands for itself.
-func (f *Fields) Flag(name string) {
-	if f.err == nil && !f.Has(name) {
-		f.err = fmt.Errorf("%w: %s is missing", ErrSyntax, name)
-	}
-	if f.err == nil {
-		f.words = f.words[1:]
-	}
-}
-
 // Word reads name and the word after it.
 func (f *Fields) Word(name string) string {
 	if f.err == nil && (len(f.words) < 2 || f.words[0] != name) {

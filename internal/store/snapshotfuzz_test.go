@@ -25,7 +25,7 @@ var testSnapshot = &snapshot{
 	Tables: []snapshotTable{
 		{Kind: rawKind},
 		{Kind: elementsKind},
-		{Kind: mapKind, Declared: true, Name: "users", Due: snapshotDue{Offset: 0x80, Items: 3, CRC: 5}, Parts: []snapshotPart{
+		{Kind: mapKind, Declared: true, Name: "users", Due: []snapshotDue{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []snapshotPart{
 			{Shard: 0, Offset: 0xb0, Entries: 3, CRC: 7, Schemas: []index.SchemaCount{{Schema: 0, Entries: 1}, {Schema: 2, Entries: 2}}},
 			{Shard: 63, Offset: 0xd4, Entries: 16, CRC: 0, Schemas: []index.SchemaCount{{Schema: 1, Entries: 16}}},
 		}},
@@ -44,7 +44,7 @@ schema 2 "x" "\x00\xff\n \u00fc"
 table 0 raw declared 0 name ` + `
 table 0 elements declared 0 name ` + `
 table 0 map declared 1 name users
-due offset 80 items 3 crc 00000005
+due 2f offset 80 items 3 first 9 crc 00000005
 part 0 offset b0 entries 3 crc 00000007 schemas 0:1,2:2
 part 3f offset d4 entries 10 crc 00000000 schemas 1:10
 table 7 map declared 0 name ` + `
@@ -68,27 +68,27 @@ func TestSnapshotText(t *testing.T) {
 // TestImpossibleSnapshots gives texts with a valid checksum that no writer makes.
 func TestImpossibleSnapshots(t *testing.T) {
 	for old, now := range map[string]string{
-		"reach 1f02":                           "reach 1eff",
-		"tail 1":                               "tail 3",
-		"crc 1f0c9a3e":                         "crc 1F0c9a3e",
-		"segment 2 ":                           "segment 1-2 ",
-		"bytes 12c":                            "bytes 100000001",
-		"last 1f00 ":                           "last 1f01 ",
-		"schema 2 ":                            "schema 1 ",
-		`"x" `:                                 `x `,
-		`\u00fc"`:                              `ü"`,
-		"table 0 raw declared 0":               "table 0 raw declared 1",
-		"elements declared":                    "other declared",
-		"table 7 map":                          "table 0 elements",
-		"items 3":                              "items 0",
-		"due offset 80":                        "due offset 7f",
-		"due offset 80 items 3 crc 00000005\n": "due offset 80 items 3 crc 00000005\ndue offset 80 items 3 crc 00000005\n",
-		"part 3f":                              "part 0",
-		"part 3f ":                             "part 40 ",
-		"entries 10":                           "entries 11",
-		"schemas 1:10":                         "schemas 1:0,2:10",
-		"something newer":                      "Something newer",
-		"end ":                                 "",
+		"reach 1f02":             "reach 1eff",
+		"tail 1":                 "tail 3",
+		"crc 1f0c9a3e":           "crc 1F0c9a3e",
+		"segment 2 ":             "segment 1-2 ",
+		"bytes 12c":              "bytes 100000001",
+		"last 1f00 ":             "last 1f01 ",
+		"schema 2 ":              "schema 1 ",
+		`"x" `:                   `x `,
+		`\u00fc"`:                `ü"`,
+		"table 0 raw declared 0": "table 0 raw declared 1",
+		"elements declared":      "other declared",
+		"table 7 map":            "table 0 elements",
+		"items 3":                "items 0",
+		"due 2f offset 80":       "due 2f offset 7f",
+		"due 2f offset 80 items 3 first 9 crc 00000005\n": "due 2f offset 80 items 3 first 9 crc 00000005\ndue 2f offset 80 items 3 first 9 crc 00000005\n",
+		"part 3f":         "part 0",
+		"part 3f ":        "part 40 ",
+		"entries 10":      "entries 11",
+		"schemas 1:10":    "schemas 1:0,2:10",
+		"something newer": "Something newer",
+		"end ":            "",
 	} {
 		text := strings.Replace(testSnapshotText, old, now, 1)
 		if text == testSnapshotText {
