@@ -131,6 +131,7 @@ func backupIsIncremental(t *testing.T) {
 		if clean {
 			mustClose(t, s)
 		} else {
+			mustSet(t, s, "in the ring alone", "1")
 			mem = mem.ProcessCrash()
 		}
 		s = mustOpen(t, mem, smallSegments)

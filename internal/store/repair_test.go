@@ -1038,3 +1038,79 @@ func TestRepairOfALargeStore(t *testing.T) {
 		t.Errorf("%d keys, want %d", n, len(content))
 	}
 }
+
+// TestRepairOfACompactedStore: what compaction has made of the log is repaired as it stands, also where the files that it replaced are
+// still there, and an index snapshot that knows them; and a power cut or damage before has no bearing on that.
+func TestRepairOfACompactedStore(t *testing.T) {
+	seeds := uint64(8)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		f := newFollowed(t, seed)
+		replaced := map[string]string{} // files, by name
+		for n := range 300 {
+			for name, text := range contentOfDir(t, f.mem, "db") {
+				if strings.HasSuffix(name, ".log") && len(replaced[name]) < len(text) {
+					replaced[name] = text
+				}
+			}
+			f.step(n)
+		}
+		mustClose(t, f.writer)
+		if err := f.reader.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		want := render(contentsOf(t, f.reader))
+		for _, manifest := range []bool{true, false} {
+			for _, old := range []bool{true, false} {
+				image := f.mem.ProcessCrash()
+				m, err := readManifest(image, "db")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !manifest {
+					if err := image.Remove("db/MANIFEST"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				for name, text := range replaced {
+					id, _ := record.ParseFileName(name)
+					covered := slices.ContainsFunc(m.Segments, func(e manifestSegment) bool {
+						line, _, _ := strings.Cut(contentOfFile(t, image, "db/"+e.ID.FileName()), "\n")
+						h, _, err := record.ParseSegmentHeader([]byte(line + "\n"))
+						return err != nil || h.ID.Generation() > id.Generation() && h.ID.Order() <= id.Order() && id.Order() <= h.Through
+					})
+					if _, there := m.find(id); there || !old || !manifest && !covered {
+						continue
+					}
+					file, err := image.Open("db/"+name, vfs.Create)
+					if errors.Is(err, fs.ErrExist) {
+						continue
+					}
+					if err == nil {
+						_, err = file.WriteAt([]byte(text), 0)
+						err = errors.Join(err, file.Close())
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				where := fmt.Sprintf("seed %d, manifest %v, files that were replaced %v", seed, manifest, old)
+				report, err := repairImage(image)
+				if err != nil {
+					t.Fatalf("%s: %v", where, err)
+				}
+				wantSound(t, image, "mended")
+				if got := contentIn(t, image, "mended"); got != want {
+					t.Fatalf("%s: it holds\n%s, want\n%s\n%+v", where, got, want, report.Lost)
+				}
+				for _, l := range report.Lost {
+					if !strings.HasSuffix(l.File, manifestName) {
+						t.Errorf("%s: lost is %+v", where, l)
+					}
+				}
+			}
+		}
+	}
+}

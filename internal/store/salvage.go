@@ -19,12 +19,13 @@ import (
 // The bytes behind a damaged place are searched for the next record without regard to the length that the
 // damaged one states. Values full of what looks like records make that slow, never wrong.
 type wreck struct {
-	id    record.SegmentID
-	salt  record.Salt
-	start uint64 // Unix milliseconds; 0 when the header that says it is lost
-	path  string // of the file that is, or would be, the segment's
-	named *manifestSegment
-	next  uint64 // sequence number that must follow on the last record, 0 when that is not known
+	id      record.SegmentID
+	salt    record.Salt
+	start   uint64 // Unix milliseconds; 0 when the header that says it is lost
+	path    string // of the file that is, or would be, the segment's
+	named   *manifestSegment
+	through uint32 // of a compacted one without a manifest: order of the last segment that it stands for
+	next    uint64 // sequence number that must follow on the last record, 0 when that is not known
 
 	sources   []source
 	fragments []fragment

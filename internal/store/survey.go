@@ -232,11 +232,10 @@ func (r *repair) surveyUnnamed() {
 			r.adopt(f)
 		}
 	}
-	newest := map[uint32]uint32{} // generation by order
-	for _, w := range r.wrecks {
-		newest[w.id.Order()] = max(newest[w.id.Order()], w.id.Generation())
-	}
-	r.wrecks = slices.DeleteFunc(r.wrecks, func(w *wreck) bool { return w.id.Generation() < newest[w.id.Order()] })
+	all := slices.Clone(r.wrecks)
+	r.wrecks = slices.DeleteFunc(r.wrecks, func(w *wreck) bool {
+		return slices.ContainsFunc(all, func(o *wreck) bool { return o.standsFor(w) })
+	})
 	r.reportStrays()
 	r.arrange()
 }
@@ -306,6 +305,12 @@ func (r *repair) firstLine(f *logFile) int64 {
 	return s.offset
 }
 
+// standsFor reports whether o is what compaction has made of w.
+func (o *wreck) standsFor(w *wreck) bool {
+	order := w.id.Order()
+	return o.id.Generation() > w.id.Generation() && o.id.Order() <= order && order <= max(o.through, o.id.Order())
+}
+
 // attachUnnamed makes a segment of a file that says which one it is.
 func (r *repair) attachUnnamed(f *logFile) {
 	for _, w := range r.wrecks {
@@ -314,7 +319,7 @@ func (r *repair) attachUnnamed(f *logFile) {
 			return
 		}
 	}
-	w := &wreck{id: f.header.ID, salt: f.header.Salt, path: filepath.Join(r.dir, f.name)}
+	w := &wreck{id: f.header.ID, salt: f.header.Salt, through: f.header.Through, path: filepath.Join(r.dir, f.name)}
 	r.wrecks = append(r.wrecks, w)
 	r.attach(w, f)
 }
