@@ -104,7 +104,7 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	l := s.log
 	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}}
-	s.grace() // what has been appended up to now is in the index, too
+	s.passKeys() // what has been appended up to now is in the index, too
 	c.header = record.SegmentHeader{Store: l.storeID, Start: run[0].start}
 	generation := uint32(0)
 	for _, seg := range run {

@@ -384,6 +384,11 @@ func (l *log) wrote() bool {
 // an address then that no index and no cell had any more.
 func (s *Store) grace() {
 	s.life.grace()
+	s.passKeys()
+}
+
+// passKeys returns when everybody has given back the lock of a key who held one at the call.
+func (s *Store) passKeys() {
 	for i := range s.keys {
 		s.keys[i].Lock()
 		s.keys[i].Unlock() // to have had it is all

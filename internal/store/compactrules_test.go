@@ -1,0 +1,176 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The rules of compaction, one by one, each where breaking it must show.
+
+// segmented is a store with some segments, synced, of which the first has the keys k0 to k9.
+func segmented(t *testing.T, fsys vfs.FS) *Store {
+	t.Helper()
+	s := mustOpen(t, fsys, func(o *Options) { o.SegmentBytes = 1000 })
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		if err := s.Set(nil, fmt.Append(nil, "m:k", i), []byte(strings.Repeat("o", 50)), 0, Power); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.log.syncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// compactList compacts the first n segments.
+func compactList(t *testing.T, s *Store, n int, pause func() error) {
+	t.Helper()
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if err := s.compact(s.log.compactable()[:n], pause); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is written when a record has been copied, and before its entry moves, is what counts, however it is written.
+func TestWritesBetweenCopyAndMove(t *testing.T) {
+	mem := vfs.NewMem()
+	s := segmented(t, mem)
+	c := attached(t, s, "m")
+	cell := func(key string, d Durability) {
+		w := Write{Key: []byte("m:" + key), Cells: c, Value: []byte("new"), Durability: d, Cell: &cache.Cell{}, Cost: 100}
+		if _, err := s.Write(c.owner, &w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices := 0
+	compactList(t, s, 2, func() error {
+		if slices++; slices != 2 { // the first segment has been copied
+			return nil
+		}
+		mustSet(t, s, "m:k0", "new")
+		cell("k1", Process) // the index keeps the old address
+		cell("k2", Async)
+		cell("k3", Async)
+		if err := s.Flush(nil); err != nil {
+			t.Fatal(err)
+		}
+		cell("k3", Async) // and is dirty again
+		if _, err := s.Delete(nil, []byte("m:k4"), Process); err != nil {
+			t.Fatal(err)
+		}
+		return nil
+	})
+	check := func() {
+		t.Helper()
+		for i := range 40 {
+			want := strings.Repeat("o", 50)
+			switch {
+			case i < 4:
+				want = "new"
+			case i == 4:
+				want = absent
+			}
+			wantValue(t, s, fmt.Sprint("m:k", i), want)
+		}
+		if n := s.Stats().Keys; n != 39 {
+			t.Errorf("%d keys", n)
+		}
+	}
+	check()
+	if err := s.Detach(c); err != nil { // the index is told what the cells know
+		t.Fatal(err)
+	}
+	check()
+	mustClose(t, s)
+	mem.Remove("db/" + snapshotName)
+	s = mustOpen(t, mem)
+	check()
+	mustClose(t, s)
+}
+
+// A record that is dead because of one that a power cut may still take is not lost with it.
+func TestPowerCutAfterCompaction(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	s := segmented(t, mem)
+	mustSet(t, s, "m:k0", "new")
+	compactList(t, s, 1, noPause)
+	rng := rand.New(rand.NewPCG(1, 25))
+	for image := range mem.PowerCuts(200, rng) {
+		cut := mustOpen(t, image)
+		if e, err := cut.Get(nil, []byte("m:k0")); err != nil || string(e.Value) != "new" && string(e.Value) != strings.Repeat("o", 50) {
+			t.Fatalf("after a power cut: %q, %v", e.Value, err)
+		}
+		mustClose(t, cut)
+	}
+	mustClose(t, s)
+}
+
+// Who is inside the gate can read what stands at an address that was found there, whatever compaction does.
+func TestReaderInsideKeepsSegments(t *testing.T) {
+	s := segmented(t, vfs.NewMem())
+	in, err := s.use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := s.spaces[0].maps["m"]
+	h, err := table.find(table.hash([]byte("m:k0")), []byte("m:k0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { compactList(t, s, 1, noPause); close(done) }()
+	for s.log.compacted.Load() == 0 {
+		runtime.Gosched()
+	}
+	for range 10_000 {
+		runtime.Gosched()
+		select {
+		case <-done:
+			t.Fatal("the segments have gone under a reader")
+		default:
+		}
+	}
+	if e, err := s.readAt(h.address, nil); err != nil || string(e.key) != "m:k0" {
+		t.Errorf("read %q, %v", e.key, err)
+	}
+	s.life.leave(in)
+	<-done
+	wantValue(t, s, "m:k0", strings.Repeat("o", 50))
+	mustClose(t, s)
+}
+
+// Segments in which nothing counts any more are replaced by none, and the log opens without them.
+func TestNothingIsLeft(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	for i := range 100 {
+		mustSet(t, s, "k", fmt.Sprint("value ", i))
+	}
+	if err := s.log.syncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	n := len(s.log.compactable())
+	compactList(t, s, n, noPause)
+	if left := len(s.log.compactable()); n < 3 || left != 0 {
+		t.Errorf("of %d segments %d are left", n, left)
+	}
+	mustClose(t, s)
+	mem.Remove("db/" + snapshotName)
+	s = mustOpen(t, mem)
+	wantValue(t, s, "k", "value 99")
+	mustSet(t, s, "k", "value 100")
+	mustClose(t, s)
+	if r, err := Check("db", mem, nil); err != nil || len(r.Problems) > 0 {
+		t.Errorf("Check: %+v, %v", r, err)
+	}
+}
