@@ -4,6 +4,7 @@
 //
 //	go run ./years keys       10 M keys of 100 B under MaxMemory(256 MiB)
 //	go run ./years overwrite  1 M keys of 100 B overwritten ten times, with compaction on
+//	go run ./years values     10 GiB of values of 64 KiB, in a control group of 1 GiB
 //
 // Each phase is a process of its own, so that its memory is its own, and the file cache is all that
 // it inherits. A phase checks every value that it reads. The sizes are flags; -help lists them.
@@ -31,6 +32,7 @@ type scenario struct {
 var scenarios = []scenario{
 	{"keys", "10 M keys of 100 B under MaxMemory(256 MiB)", runKeys},
 	{"overwrite", "1 M keys of 100 B overwritten ten times, with compaction on", runOverwrite},
+	{"values", "10 GiB of values of 64 KiB, in a control group of 1 GiB", runValues},
 }
 
 // settings are the flags, which the phases get too.

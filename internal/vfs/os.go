@@ -191,6 +191,7 @@ func (f *osFile) View(n int64) (View, error) {
 	if err != nil {
 		return nil, f.wrap("map", err)
 	}
+	adviseRandom(f.File, r)
 	return osView{r}, nil
 }
 

@@ -77,6 +77,15 @@ func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {
 	return r, nil
 }
 
+// adviseRandom keeps reads of a file that is mapped from reading ahead, which may be megabytes for each
+// record that is asked for.
+func adviseRandom(f *os.File, r Region) {
+	if m, ok := r.(*mappedRegion); ok {
+		unix.Madvise(m.b, unix.MADV_RANDOM) // it is advice
+	}
+	onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fadvise(int(fd), 0, 0, unix.FADV_RANDOM) })
+}
+
 func (r *mappedRegion) Bytes() []byte { return r.b }
 
 // Load and Store slice first: copy alone would drop what does not fit.

@@ -18,4 +18,6 @@ func allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 func evict(*os.File) error { return nil }
 
+func adviseRandom(*os.File, Region) {}
+
 func mapFile(*os.File, int64, int, bool) (Region, error) { return nil, errors.ErrUnsupported }
