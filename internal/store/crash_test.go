@@ -5,10 +5,10 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -21,56 +21,58 @@ import (
 //
 //   - it is exactly what some prefix of the script had made;
 //   - that prefix holds every write that was acknowledged at its durability;
+//   - of it all is there, with its deadline, but for what has expired by the clock;
 //   - the store takes writes, and opens again with them.
 //
 // A sample of the survivors is crashed once more, during its own recovery.
 
 // step is one operation of a script.
 type step struct {
-	kind  string // set, fsync, delete, deletefsync, sync, reopen
+	kind  string // set, fsync, delete, deletefsync, sync, reopen, and those of mortalScript
 	key   string
 	value string
+	life  time.Duration // of the entry, or to pass
 }
 
-// oracle follows a script. states[i] is what the store holds after i writes.
+// oracle follows a script. states[i] is what the store holds after i writes, if nothing has expired.
 type oracle struct {
-	states  []string
-	content map[string]string
-	started int // writes begun
-	acked   int // writes acknowledged: safe from the death of the process
-	durable int // writes acknowledged as synced, or covered by a sync: safe from a power cut
+	states    []string
+	content   map[string]string
+	deadlines map[string]uint64 // of what has one
+	started   int               // writes begun
+	acked     int               // writes acknowledged: safe from the death of the process
+	durable   int               // writes acknowledged as synced, or covered by a sync: safe from a power cut
 }
 
 func newOracle(content map[string]string) *oracle {
-	o := &oracle{content: map[string]string{}}
+	o := &oracle{content: map[string]string{}, deadlines: map[string]uint64{}}
 	maps.Copy(o.content, content)
 	o.states = []string{render(o.content)}
 	return o
 }
 
-func render(content map[string]string) string {
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(content)) {
-		fmt.Fprintf(&b, "%q=%d:%.40q ", k, len(content[k]), content[k])
-	}
-	return b.String()
-}
+func render(content map[string]string) string { return renderMortal(content, nil) }
 
 // begin notes that a write has begun which will make the store hold the new content.
 func (o *oracle) begin(s step) {
+	delete(o.deadlines, s.key)
 	if strings.HasPrefix(s.kind, "delete") {
 		delete(o.content, s.key)
 	} else {
 		o.content[s.key] = s.value
 	}
-	o.states = append(o.states, render(o.content))
+	o.began()
+}
+
+func (o *oracle) began() {
+	o.states = append(o.states, renderMortal(o.content, o.deadlines))
 	o.started++
 }
 
-// survivors are the states that may be found after a crash that spares the writes up to lo.
-func (o *oracle) find(found string, lo int) (int, bool) {
+// find is the last of the states that may be found at this time after a crash that spares the writes up to lo.
+func (o *oracle) find(found string, lo int, now uint64) (int, bool) {
 	for i := o.started; i >= lo; i-- {
-		if o.states[i] == found {
+		if alive(o.states[i], now) == found {
 			return i, true
 		}
 	}
@@ -89,6 +91,7 @@ type crasher struct {
 	again   int      // one in so many survivors is crashed in its recovery
 	trail   []string // of steps, for messages
 	options func(*Options)
+	clock   *testClock // nil for that of the machine, with which nothing expires
 
 	compacted int64 // segments, in the script itself
 }
@@ -101,6 +104,9 @@ func (c *crasher) open(fsys vfs.FS) (*Store, error) {
 			o.RingBytes = c.ring
 		}
 		o.Random = func() uint64 { n++; return c.rng.Uint64() }
+		if c.clock != nil {
+			o.Clock = c.clock
+		}
 		if c.options != nil {
 			c.options(o)
 		}
@@ -183,6 +189,10 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		if err = s.FSyncAll(); err != nil {
 			return s, err
 		}
+	case "ttl", "ttlfsync", "async", "expire", "expirefsync", "persist", "pass":
+		if err = c.mortalStep(s, o, st); err != nil {
+			return s, err
+		}
 	case "reopen":
 		if err = s.Close(); err == nil {
 			o.durable = o.acked
@@ -229,15 +239,17 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 			twin.Record()
 		}
 	}
+	defer c.afterATime()()
 	s, err := c.open(image)
 	if err != nil {
 		c.violation("%s: Open: %v", where, err)
 		return
 	}
 	found, content := contentOf(c, s, where)
-	at, ok := o.find(found, lo)
+	deadlines := deadlinesOf(c, s, content)
+	at, ok := o.find(found, lo, c.now())
 	if !ok && c.failure == "" {
-		c.violation("%s: found %s\n\tacked %d, durable %d, started %d; expected one of\n\t%s", where, found, o.acked, o.durable, o.started, strings.Join(o.states[lo:o.started+1], "\n\t"))
+		c.violation("%s, at %d: found\n\t%s\n\tacked %d, durable %d, started %d; expected one of, but for what has expired\n\t%s", where, c.now(), found, o.acked, o.durable, o.started, strings.Join(o.states[lo:o.started+1], "\n\t"))
 		return
 	}
 	if c.rng.IntN(4) == 0 {
@@ -247,12 +259,13 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	}
 	if again && c.failure == "" {
 		next := newOracle(content)
+		next.deadlines = deadlines
 		next.states = append([]string{}, o.states[:at+1]...)
 		next.started, next.acked, next.durable = at, at, at
 		if records {
 			next.durable = o.durable // until the store is open
 		}
-		c.run(twin, next, []step{{"set", "after", "1"}, {"fsync", "a", "2"}, {"reopen", "", ""}, {"fsync", "users:1", "3"}}, depth+1)
+		c.run(twin, next, []step{{kind: "set", key: "after", value: "1"}, {kind: "fsync", key: "a", value: "2"}, {kind: "reopen"}, {kind: "fsync", key: "users:1", value: "3"}}, depth+1)
 		if c.failure != "" {
 			c.failure = fmt.Sprintf("%s (survivor %d) and then: %s", where, at, c.failure)
 		}
@@ -280,14 +293,16 @@ func contentOf(c *crasher, s *Store, where string) (string, map[string]string) {
 	if n := s.Stats().Keys; int(n) != len(content) {
 		c.violation("%s: %d keys counted, %d there", where, n, len(content))
 	}
-	return render(content), content
+	return renderMortal(content, deadlinesOf(c, s, content)), content
 }
 
 // writeAndReopen writes to a survivor and opens it once more.
 func (c *crasher) writeAndReopen(image *vfs.Mem, s *Store, content map[string]string, where string) {
 	content = maps.Clone(content)
+	deadlines := deadlinesOf(c, s, content)
 	for _, k := range []string{"a", "after the crash"} {
 		content[k] = "new"
+		delete(deadlines, k)
 		if err := s.Set(nil, []byte(k), []byte("new"), 0, Process); err != nil {
 			c.violation("%s: Set in the survivor: %v", where, err)
 			return
@@ -307,8 +322,8 @@ func (c *crasher) writeAndReopen(image *vfs.Mem, s *Store, content map[string]st
 		c.violation("%s: opening the survivor again: %v", where, err)
 		return
 	}
-	if found, _ := contentOf(c, again, where); found != render(content) {
-		c.violation("%s: the survivor holds after a write\n\t%s, want\n\t%s", where, found, render(content))
+	if found, _ := contentOf(c, again, where); found != renderMortal(content, deadlines) {
+		c.violation("%s: the survivor holds after a write\n\t%s, want\n\t%s", where, found, renderMortal(content, deadlines))
 	}
 	if err := again.Close(); err != nil {
 		c.violation("%s: closing the survivor: %v", where, err)

@@ -44,11 +44,11 @@ func newVictim(t *testing.T, end ending) victim {
 	c := &crasher{t: t, rng: rand.New(rand.NewPCG(1, 1))}
 	var script []step
 	for i := range 24 {
-		script = append(script, step{"set", fmt.Sprintf("users:%d", i%7), fmt.Sprintf("value %d", i)})
+		script = append(script, step{kind: "set", key: fmt.Sprintf("users:%d", i%7), value: fmt.Sprintf("value %d", i)})
 	}
-	script = append(script, step{"delete", "users:3", ""}, step{"map", "users", ""}, step{"sync", "", ""})
+	script = append(script, step{kind: "delete", key: "users:3"}, step{kind: "map", key: "users"}, step{kind: "sync"})
 	for i := range 5 {
-		script = append(script, step{"set", fmt.Sprintf("late:%d", i), "unsynced"})
+		script = append(script, step{kind: "set", key: fmt.Sprintf("late:%d", i), value: "unsynced"})
 	}
 	for _, st := range script {
 		if _, err := c.step(mem, s, v.oracle, st); err != nil {
@@ -91,7 +91,7 @@ func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 	}
 	c := &crasher{t: t}
 	holds, content := contentOf(c, s, what)
-	at, ok := v.oracle.find(holds, v.oracle.durable)
+	at, ok := v.oracle.find(holds, v.oracle.durable, 0)
 	if c.failure != "" || !ok {
 		t.Fatalf("%s: found %s\n%s", what, holds, c.failure)
 	}

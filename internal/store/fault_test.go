@@ -119,7 +119,7 @@ func (f *faulted) settle(s *Store) {
 			content[string(item.Key)] = string(item.Value)
 		}
 	}
-	at, ok := f.oracle.find(render(content), lo)
+	at, ok := f.oracle.find(render(content), lo, 0)
 	if !ok {
 		f.fatalf("the reopened store holds\n\t%s\n\twant one of %q", render(content), f.oracle.states[lo:])
 	}
@@ -308,7 +308,7 @@ func (f *faulted) afterwards(mem *vfs.Mem) {
 	}
 	f.settle(s)
 	f.refused, f.unsync, f.store = false, false, s
-	f.step(0, step{"fsync", "afterwards", "1"})
+	f.step(0, step{kind: "fsync", key: "afterwards", value: "1"})
 	f.compare("afterwards")
 	// What it holds now is on the disk, whatever an earlier sync has lost.
 	for cut := range image.PowerCuts(3, nil) {
