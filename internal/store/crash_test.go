@@ -89,6 +89,7 @@ type crasher struct {
 	states  int      // crash states opened so far
 	failure string   // the first violation
 	again   int      // one in so many survivors is crashed in its recovery
+	sparse  int      // one in so many boundaries is crashed at, if not all
 	trail   []string // of steps, for messages
 	options func(*Options)
 	clock   *testClock // nil for that of the machine, with which nothing expires
@@ -120,7 +121,7 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 		fsys = vfs.Inject(mem).Plant(c.plant)
 	}
 	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-		if c.failure == "" && phase != vfs.Before {
+		if c.failure == "" && phase != vfs.Before && (c.sparse == 0 || c.rng.IntN(c.sparse) == 0) {
 			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
 		}
 	})
@@ -190,9 +191,7 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 			return s, err
 		}
 	case "ttl", "ttlfsync", "async", "expire", "expirefsync", "persist", "pass":
-		if err = c.mortalStep(s, o, st); err != nil {
-			return s, err
-		}
+		return s, c.mortalStep(s, o, st)
 	case "reopen":
 		if err = s.Close(); err == nil {
 			o.durable = o.acked
