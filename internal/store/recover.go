@@ -595,6 +595,7 @@ func (r *recovery) finish() {
 		l.reopened = nil
 	}
 	for _, s := range l.set.Load().ordered {
+		s.ahead = 0
 		s.openView(l.limit)
 	}
 	if set := l.set.Load().ordered; len(set) > 0 {

@@ -56,6 +56,10 @@ type segment struct {
 	leftAt   int64       // a compaction was given up when fewer bytes than that were dead; likewise
 	cleanTo  uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
 
+	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
+	// up to where they may stand. 0 otherwise.
+	ahead int64
+
 	ended  bool        // no more records will be appended; guarded by log.mu
 	synced atomic.Bool // all of an ended segment is on the disk
 }
@@ -257,13 +261,16 @@ func (s *segment) readTo(e *entry, offset int64, buf []byte) error {
 	return nil
 }
 
+// readable is the end of what may be read.
+func (s *segment) readable() int64 { return max(s.end.Load(), s.ahead) }
+
 // readHead reads as much of the record at offset as fits buf (at least firstRead
 // bytes, or to the end of the segment) and parses the head, unverified.
 func (s *segment) readHead(h *record.Head, offset int64, buf []byte) ([]byte, int, error) {
 	if cap(buf) < firstRead {
 		buf = make([]byte, firstRead)
 	}
-	left := s.end.Load() - offset
+	left := s.readable() - offset
 	if left <= 0 {
 		return nil, 0, &CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
 	}
@@ -285,7 +292,7 @@ func (s *segment) readHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 // readMore completes b, the beginning of the record at offset, to total bytes.
 func (s *segment) readMore(offset int64, b []byte, total int) ([]byte, error) {
 	have := len(b)
-	if offset+int64(total) > s.end.Load() {
+	if offset+int64(total) > s.readable() {
 		return nil, &CorruptError{File: s.path, Offset: offset, Reason: "the record is longer than the segment"}
 	}
 	if cap(b) < total {

@@ -110,6 +110,13 @@ func (r *recovery) useSnapshot() error {
 		}
 		f.slots = append(f.slots, seg.slot)
 	}
+	for _, seg := range r.segments {
+		size, err := seg.file.Size()
+		if err != nil {
+			return fmt.Errorf("copal: %w", err)
+		}
+		seg.ahead = size // what a snapshot knows has been drained
+	}
 	l.lastTime = max(l.lastTime, f.x.Time)
 	for _, e := range f.x.Schemas {
 		s.schemas[e.Number], s.schemaNumbers[e.Schema] = e.Schema, e.Number
@@ -253,7 +260,7 @@ func (f *snapshotFile) address(a Address) (Address, bool) {
 		return 0, false
 	}
 	seg := f.store.log.segment(f.slots[at])
-	if seg == nil || offset < seg.head || offset >= seg.end.Load() {
+	if seg == nil || offset < seg.head || offset >= seg.readable() {
 		return 0, false
 	}
 	return addressOf(seg.slot, offset), true
