@@ -6,7 +6,7 @@ import "time"
 // happens in the background, without stopping readers or writers: when the log is twice as long as what
 // counts in it, and at least one file of it (64 MiB) longer. Files are never changed but replaced by shorter ones, so a crash
 // leaves the old or the new. Writers that outrun compaction are slowed down a little: when the log is longer than
-// two and a quarter times what counts and a file, each write waits, for a time that grows with the excess, a millisecond at most.
+// two and an eighth times what counts and half a file, each write waits, for a time that grows with the excess, a millisecond at most.
 
 // Shrink gives back, before it returns, all the space that can be given back: of what was overwritten, deleted or
 // expired up to the call. Readers and writers go on meanwhile. It needs room for one new file at most,

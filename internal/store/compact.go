@@ -388,6 +388,10 @@ func (s *Store) moveEntry(t *Table, key []byte, from Address, now *hit) bool {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
+	return t.moveLocked(hash, key, from, now)
+}
+
+func (t *Table) moveLocked(hash uint64, key []byte, from Address, now *hit) bool {
 	if c := t.cells.Load(); c != nil {
 		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
 			moved := cell.Address == from

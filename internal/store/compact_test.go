@@ -307,3 +307,56 @@ func crashInCompaction(t *testing.T) {
 func compactionCrasher(t *testing.T, seed uint64) *crasher {
 	return &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 22)), limit: 4, again: 5000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.SegmentBytes = 400 }}
 }
+
+// TestCompactionOfLargeValues: where each segment ends within a large value, space comes back nevertheless, and the values, deadlines and
+// what memory has stay what they are.
+func TestCompactionOfLargeValues(t *testing.T) {
+	mem := vfs.NewMem()
+	open := func() *Store { return mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 5 << 20 }) }
+	s := open()
+	cells := attached(t, s, "m")
+	content := map[string]string{}
+	set := func(n, edition int) {
+		key := fmt.Sprint("m:", n)
+		value := strings.Repeat(fmt.Sprintf("value %d of %d ", edition, n), partBytes/14+n*2000)
+		if _, err := s.Write(cells.owner, &Write{Key: []byte(key), Value: []byte(value), Durability: Process, Cells: cells, Expiry: uint64(n%2) * (1 << 50)}); err != nil {
+			t.Fatal(err)
+		}
+		content[key] = value
+	}
+	for edition := range 4 {
+		for n := range 12 {
+			if edition == 0 || n%3 != 0 {
+				set(n, edition)
+			}
+		}
+	}
+	for s.tidyOnce(noPause) {
+	}
+	u := s.usage()
+	if u.log > 2*u.live+s.log.limit+s.log.limit/2 {
+		t.Errorf("the log has %d bytes, of which %d are live", u.log, u.live)
+	}
+	check := func(what string) {
+		t.Helper()
+		for n := range 12 {
+			key := fmt.Sprint("m:", n)
+			e, err := s.Get(nil, []byte(key))
+			if err != nil || string(e.Value) != content[key] || e.expiry != uint64(n%2)*(1<<50) {
+				t.Fatalf("%s: Get(%s) = %.20q (%d bytes, deadline %d), %v, want %.20q (%d bytes)", what, key, e.Value, len(e.Value), e.expiry, err, content[key], len(content[key]))
+			}
+		}
+		if n := s.Stats().Keys; n != 12 {
+			t.Fatalf("%s: %d keys", what, n)
+		}
+	}
+	check("compacted")
+	mustClose(t, s)
+	s = open()
+	check("reopened")
+	mustClose(t, s)
+	mem.Remove("db/" + snapshotName)
+	s = open()
+	check("reopened from the log")
+	mustClose(t, s)
+}

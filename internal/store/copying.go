@@ -140,7 +140,7 @@ func (c *compaction) part(at partPlace, e entry) error {
 	slot, _ := split(owner)
 	seg := c.log.segment(slot)
 	if !c.has(seg) {
-		return &extendError{seg}
+		return c.rewrite(sp.route(e.Kind, e.key), e.key, owner)
 	}
 	if err := c.put(&e, 0); err != nil {
 		return err
@@ -148,6 +148,68 @@ func (c *compaction) part(at partPlace, e entry) error {
 	o := c.outputs[len(c.outputs)-1]
 	c.places[at] = o.seg.id.String() + "." + strconv.FormatInt(o.last, 16)
 	return nil
+}
+
+// rewrite writes a large value anew at the end of the log, with another number and time, because its parts begin in the run and the record that
+// lists them is beyond it. To make the run longer would not do: where such values follow on each other, there
+// is one across the end of every segment, up to the tail. An entry that is written meanwhile stays as it is then.
+func (c *compaction) rewrite(t *Table, key []byte, owner Address) error {
+	s, l := c.store, c.log
+	e, err := s.readAt(owner, nil)
+	if err == nil {
+		err = l.reserve(int64(e.Large))
+	}
+	if err != nil {
+		return err
+	}
+	under := l.beginParts()
+	defer l.endParts(under)
+	now := pending{Head: e.Head, key: e.key}
+	now.Group = 0
+	if now.value, err = c.rewriteParts(&e); err != nil {
+		return err
+	}
+	c.large = largeList{}
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var st state
+	if err := s.stateLocked(&st, t, hash, key); err != nil || st.address != owner {
+		return err
+	}
+	if err := s.appendFor(t, &now); err != nil {
+		return err
+	}
+	h := hitOf(now.address, &now.Head, now.bytes)
+	t.moveLocked(hash, key, owner, &h)
+	s.revive(&h)
+	s.bury(&st.hit)
+	return nil
+}
+
+// rewriteParts writes the parts of a value anew, one at a time, and returns the list.
+func (c *compaction) rewriteParts(e *entry) ([]byte, error) {
+	words := strings.Split(string(e.value), " ")
+	list := []byte(words[0])
+	buf := make([]byte, partBytes+record.MaxHeadBytes+len(e.key)+2)
+	p := pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, key: e.key}
+	for i, word := range words[1:] {
+		old, err := c.store.readPart(word, buf)
+		if err != nil {
+			return nil, err
+		}
+		if old.Op != record.Part || old.Index != uint64(i) || string(old.key) != string(e.key) {
+			return nil, &CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d lists %s, which is not its part %d", e.Seq, word, i)}
+		}
+		p.Index, p.value = uint64(i), old.value
+		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
+		if err := c.log.append(&p); err != nil {
+			return nil, err
+		}
+		list = p.appendPlace(list)
+	}
+	return list, nil
 }
 
 func (c *compaction) has(seg *segment) bool {

@@ -47,15 +47,18 @@ func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendO
 			return err
 		}
 		value = value[n:]
-		_, offset := split(part.address)
-		list = append(list, ' ')
-		list = append(list, part.segment.String()...)
-		list = append(list, '.')
-		list = strconv.AppendUint(list, uint64(offset), 16)
+		list = part.appendPlace(list)
 	}
 	p.Large = uint64(len(p.value))
 	p.value = list
 	return nil
+}
+
+// appendPlace adds to a list where the part was written.
+func (p *pending) appendPlace(list []byte) []byte {
+	_, offset := split(p.address)
+	list = append(append(append(list, ' '), p.segment.String()...), '.')
+	return strconv.AppendUint(list, uint64(offset), 16)
 }
 
 // partsUnderWay says that parts are being written which no record lists yet.
