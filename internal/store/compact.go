@@ -65,6 +65,9 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 		if err := s.log.failure(); err != nil { // the manifest may name files that are taken for leftovers here
 			return err
 		}
+		if err := s.log.removeUnknown(); err != nil {
+			return err
+		}
 		s.house.written.Store(0)
 		c := s.newCompaction(run, pause)
 		err := c.copy()

@@ -309,7 +309,9 @@ func (c *compaction) put(e *entry, from Address) error {
 		o.from = append(o.from, from)
 	case h.Op != record.Part && h.Op != record.Set:
 		o.seg.dead.Add(int64(n))
-		o.seg.kept += int64(n)
+		if o.seg.kept += int64(n); o.seg.keptFrom == 0 {
+			o.seg.keptFrom = h.Seq
+		}
 	}
 	if len(o.buf) >= drainBytes {
 		c.store.house.written.Add(int64(len(o.buf)))

@@ -187,8 +187,8 @@ func (s *Store) tidyOnce(pause func() error) bool {
 			return true // which may have made room
 		}
 	}
-	for _, seg := range run {
-		seg.leftAt = seg.dead.Load() + 1
+	if !errors.Is(err, ErrNoSpace) { // there may be room the next time
+		leave(run)
 	}
 	if text := err.Error(); !errors.Is(err, errLeft) && text != s.house.told && s.log.failure() == nil {
 		s.house.told = text
@@ -197,8 +197,20 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	return errors.Is(err, errLeft)
 }
 
+// leave notes that a run was left alone. It is tried again when a little more of it is dead.
+func leave(run []*segment) {
+	for _, seg := range run {
+		seg.leftAt = seg.dead.Load() + seg.end.Load()/16 + 1
+	}
+}
+
 // rest is the pause of the goroutine.
 func (s *Store) rest() error {
+	select {
+	case <-s.stop:
+		return errStopped
+	default:
+	}
 	if s.closing.Load() {
 		return errStopped
 	}
@@ -289,20 +301,29 @@ func (s *Store) keepers(list []*segment) []*segment {
 	if u := s.usage(); 4*u.kept < u.log {
 		return nil
 	}
-	return firstKeeper(list)
+	return s.firstKeeper(list)
 }
 
-func firstKeeper(list []*segment) []*segment {
-	k := slices.IndexFunc(list, func(seg *segment) bool { return seg.kept > 0 && seg.leftAt <= seg.dead.Load() })
-	if k < 0 {
-		return nil
+// firstKeeper never chooses what would have to keep all that it has kept: that would go on for ever.
+func (s *Store) firstKeeper(list []*segment) []*segment {
+	clean := uint64(math.MaxUint64) // deletions that came later have to stay
+	if seq, ok := s.log.snapshotSeq(); ok {
+		clean = seq
 	}
-	for i, seg := range list[:k] {
-		if seg.cleanTo < list[k].last && seg.leftAt <= seg.dead.Load() {
+	for i, seg := range list {
+		switch {
+		case seg.kept > 0 && seg.leftAt <= seg.dead.Load() && seg.keptFrom <= clean:
+			for j, older := range list[:i] {
+				if older.cleanTo < seg.keptFrom {
+					return list[j : j+1]
+				}
+			}
 			return list[i : i+1]
+		case seg.leftAt > seg.dead.Load():
+			clean = min(clean, seg.cleanTo)
 		}
 	}
-	return list[k : k+1]
+	return nil
 }
 
 // Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
@@ -320,10 +341,14 @@ func (s *Store) Shrink() error {
 	last := s.log.last()
 	had, err := s.withoutSnapshot()
 	lent := false
+	var damage []error
 	for more := true; more && err == nil; {
 		more, err = s.shrinkOnce(last)
-		if errors.Is(err, ErrNoSpace) && !lent {
+		switch {
+		case errors.Is(err, ErrNoSpace) && !lent:
 			lent, more, err = true, true, s.log.lend()
+		case more && err != nil: // what is damaged stays, and the rest goes on
+			damage, err = append(damage, err), nil
 		}
 	}
 	if lent {
@@ -332,20 +357,24 @@ func (s *Store) Shrink() error {
 	if had {
 		s.log.wantSnapshot()
 	}
-	return err
+	return errors.Join(append(damage, err)...)
 }
 
-// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once.
+// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried
+// again.
 func (s *Store) withoutSnapshot() (bool, error) {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.closing.Load() {
 		return false, ErrClosed
 	}
+	for _, seg := range s.log.set.Load().ordered {
+		seg.leftAt = 0 // there may be room now, or the tail in which a record was has ended
+	}
 	return s.log.abandonSnapshot()
 }
 
-// shrinkOnce compacts one run of what was there when Shrink began.
+// shrinkOnce compacts one run of what was there when Shrink began. If there may be more when it returns an error, that is of damage.
 func (s *Store) shrinkOnce(last uint64) (more bool, err error) {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
@@ -357,7 +386,7 @@ func (s *Store) shrinkOnce(last uint64) (more bool, err error) {
 	list = slices.DeleteFunc(list, func(seg *segment) bool { return seg.last > last })
 	run := s.cheapest(list)
 	if run == nil {
-		run = firstKeeper(list)
+		run = s.firstKeeper(list)
 	}
 	if run == nil {
 		run = s.small(list, 2)
@@ -371,11 +400,13 @@ func (s *Store) shrinkOnce(last uint64) (more bool, err error) {
 		}
 		return nil
 	})
-	if errors.Is(err, errLeft) {
-		for _, seg := range run {
-			seg.leftAt = seg.dead.Load() + 1
+	var corrupt *CorruptError
+	if damaged := errors.As(err, &corrupt) && s.log.failure() == nil; damaged || errors.Is(err, errLeft) {
+		leave(run)
+		if !damaged {
+			err = nil
 		}
-		return true, nil
+		return true, err
 	}
 	if errors.Is(err, errStopped) {
 		err = ErrClosed

@@ -72,6 +72,7 @@ type log struct {
 	left     *ring     // one that is not used any more
 
 	retiring  []*segment       // guarded by Store.housekeeping
+	noUnknown bool             // there is no snapshot of the index but the one in snapshot; likewise
 	compacted atomic.Int64     // segments that compaction has replaced
 	parts     []*partsUnderWay // guarded by mu
 	freeSlots []int            // of segments that have gone, the one free for longest first

@@ -542,7 +542,9 @@ func (r *recovery) record(seg *segment, at int64, e entry) error {
 // apply is record for one that is counted.
 func (r *recovery) apply(seg *segment, at int64, e entry) error {
 	address := addressOf(seg.slot, at)
-	seg.dead.Add(deadAtOnce(&e.Head, e.bytes))
+	if !r.store.shadow {
+		seg.dead.Add(deadAtOnce(&e.Head, e.bytes))
+	}
 	switch {
 	case e.Op == record.Commit:
 		return r.commit(seg, at, e)

@@ -53,6 +53,7 @@ type segment struct {
 
 	unlisted atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
 	kept     int64       // of dead: deletions that compaction had to keep; guarded by Store.housekeeping
+	keptFrom uint64      // sequence number of the first of them
 	leftAt   int64       // a compaction was given up when fewer bytes than that were dead; likewise
 	cleanTo  uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
 

@@ -58,7 +58,7 @@ func (r *recovery) openSnapshot() {
 	case err != nil:
 		l.reportError("the index is made from the log", asDamage(path, 0, err))
 		return
-	case !r.matches(x):
+	case !r.matches(x) || r.readOnly && !r.sameManifest():
 		f.Close()
 		return
 	}
@@ -68,6 +68,13 @@ func (r *recovery) openSnapshot() {
 	if size, err := f.Size(); err == nil {
 		l.snapshot.Load().bytes = size
 	}
+}
+
+// sameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
+// can be no newer: compaction may have dropped what it takes for replayed.
+func (r *recovery) sameManifest() bool {
+	m, err := readManifest(r.log.fsys, r.log.dir)
+	return err == nil && m != nil && m.Edit == r.log.manifest.Edit
 }
 
 // matches reports whether the snapshot is of this log, as far as the manifest tells.
@@ -154,7 +161,9 @@ func (r *recovery) openRetained(e *snapshotSegment) (*segment, error) {
 	if err != nil || size < e.Bytes {
 		return nil, errors.Join(err, seg.file.Close(), record.ErrShort)
 	}
-	seg.end.Store(max(e.Bytes, seg.head))
+	if seg.end.Store(e.Bytes); e.Bytes == 0 { // it came after what is covered, and has not changed since it was replaced
+		seg.end.Store(size)
+	}
 	seg.ended = true
 	seg.synced.Store(true)
 	l.retain(seg)

@@ -355,6 +355,7 @@ func (w *snapshotWriter) text() error {
 func (w *snapshotWriter) publish(path string) error {
 	l := w.store.log
 	if err := l.fsys.Rename(path, filepath.Join(l.dir, snapshotName)); err != nil {
+		l.noUnknown = false
 		return noSpace(err)
 	}
 	l.snapshot.Store(w.x.state(w.end))
@@ -458,11 +459,26 @@ func (l *log) abandonSnapshot() (bool, error) {
 
 // removeSnapshot takes the snapshot off the disk.
 func (l *log) removeSnapshot() error {
-	l.snapshot.Store(nil)
+	st := l.snapshot.Load()
 	if err := l.fsys.Remove(filepath.Join(l.dir, snapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return noSpace(err)
 	}
-	return syncDir(l.fsys, l.dir)
+	if err := syncDir(l.fsys, l.dir); err != nil {
+		return err
+	}
+	l.snapshot.CompareAndSwap(st, nil) // not before it has gone for certain
+	return nil
+}
+
+// removeUnknown is removeSnapshot for one that this process was not opened from, and which compaction therefore cannot spare: it could
+// be read later, and know what was deleted since. The caller holds Store.housekeeping.
+func (l *log) removeUnknown() error {
+	if l.snapshot.Load() != nil || l.noUnknown {
+		return nil
+	}
+	err := l.removeSnapshot()
+	l.noUnknown = err == nil
+	return err
 }
 
 // uncovered is how much of the log the next opening would have to read after a crash.
