@@ -129,44 +129,44 @@ func (t *Table) reap() {
 func (t *Table) reaped(d *deadlines) {
 	d.look()
 	if d.lost.Swap(false) {
-		t.requeue()
+		t.requeue(false)
 		if t.store.now() >= d.earliest.Load() {
 			t.reap()
 		}
 	}
 }
 
-// requeue makes sure that all entries with a deadline are in the queue.
-func (t *Table) requeue() {
+// requeue makes sure that all entries with a deadline are in the queue. A caller who is alone has all locks, and the
+// store to himself. An entry that cannot be read is reported, and the others are queued.
+func (t *Table) requeue(alone bool) {
 	s := t.store
-	var list []Address
+	enter := s.shared
+	if alone {
+		enter = func(f func() error) error { return f() }
+	}
 	for n := range index.Shards {
-		in, err := s.use()
-		if err != nil {
-			return
-		}
-		pins := s.log.pinAll()
-		list, err = t.index.Shard(list[:0], n)
-		s.life.leave(in)
+		var list []Address
+		var pins pinned
+		err := enter(func() (err error) {
+			pins = s.log.pinAll()
+			list, err = t.index.Shard(nil, n)
+			return err
+		})
 		for _, a := range list {
-			if err == nil {
-				err = t.requeueAt(a)
-			}
+			err = errors.Join(err, enter(func() error { return t.requeueAt(a, alone) }))
 		}
 		pins.unpin()
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrClosed):
+			return
+		case err != nil:
 			s.log.reportError("looking for deadlines", err)
 		}
 	}
 }
 
 // requeueAt queues the entry whose record stands, or stood, at a.
-func (t *Table) requeueAt(a Address) error {
-	in, err := t.store.use()
-	if err != nil {
-		return err
-	}
-	defer t.store.life.leave(in)
+func (t *Table) requeueAt(a Address, alone bool) error {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
 	h, key, _, err := t.store.headAndKey(a, *buf)
@@ -174,9 +174,11 @@ func (t *Table) requeueAt(a Address) error {
 		return err
 	}
 	hash := t.hash(key)
-	mu := t.store.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
+	if !alone {
+		mu := t.store.lockOf(hash)
+		mu.Lock()
+		defer mu.Unlock()
+	}
 	t.expect(hash, 0, h.Expiry)
 	return nil
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -99,4 +100,78 @@ func TestDeadlinesInASnapshot(t *testing.T) {
 	}
 	s.wantKeys(t, "at the end", 1)
 	mustClose(t, s)
+}
+
+// A queue that is damaged in a snapshot does not keep the next one from being taken: it is made from the entries,
+// while the store is in use and when it is closed.
+func TestDamagedQueueInASnapshot(t *testing.T) {
+	for _, closing := range []bool{false, true} {
+		clock, mem := newTestClock(), vfs.NewMem()
+		s := mustOpen(t, mem, withClock(clock))
+		const n = 300
+		for i := range n {
+			putTTL(t, s, fmt.Sprint(i), "v", time.Duration(1+i)*time.Second)
+		}
+		mustClose(t, s)
+		var reported []error
+		s = mustOpen(t, mem, withClock(clock), func(o *Options) { o.OnError = func(err error) { reported = append(reported, err) } })
+		for _, n := range []int{3, 7} { // two of the shards
+			damageQueue(t, s, mem, n)
+		}
+		if !closing {
+			s.housekeeping.Lock()
+			err := s.takeSnapshot(nil)
+			s.housekeeping.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			mem = mem.ProcessCrash()
+		} else {
+			mustSet(t, s, "other", "v") // or the snapshot stays as it is
+			if _, err := s.Delete(nil, []byte("other"), Process); err != nil {
+				t.Fatal(err)
+			}
+			mustClose(t, s)
+		}
+		if len(reported) != 2 {
+			t.Errorf("closing %v: reported %v", closing, reported)
+		}
+		s = mustOpen(t, mem, withClock(clock), func(o *Options) { o.OnError = func(err error) { t.Error(err) } })
+		if s.snapshot == nil {
+			t.Fatal("the store was not opened from a snapshot")
+		}
+		for i := range n {
+			s.wantKeys(t, fmt.Sprint("closing ", closing, ", after ", i, " s"), n-i)
+			clock.advance(time.Second)
+		}
+		s.wantKeys(t, "at the end", 0)
+		mustClose(t, s)
+	}
+}
+
+// damageQueue changes a byte of the n-th shard of the raw queue in the snapshot that the store was opened from.
+func damageQueue(t *testing.T, s *Store, mem *vfs.Mem, n int) {
+	t.Helper()
+	f, err := mem.Open(filepath.Join("db", snapshotName), vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := readSnapshot(f, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := x.Tables[0].Due[n].Offset
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil {
+		t.Fatal(err)
+	}
+	b[0] ^= 1
+	if _, err := f.WriteAt(b, at); err != nil {
+		t.Fatal(err)
+	}
 }

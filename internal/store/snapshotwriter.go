@@ -216,32 +216,56 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 }
 
 // due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has gone too, or has
-// an item in the queue as it was.
+// an item in the queue as it was. Where the snapshot before has items that are damaged, the queue is first made from the entries.
 func (w *snapshotWriter) due(t *Table, out *[]snapshotDue) error {
 	d := t.deadlines.Load()
 	if d == nil {
 		return nil
 	}
+	begin := w.end
+	damaged, err := w.queue(d, out)
+	if damaged && err == nil {
+		t.requeue(w.alone)
+		*out, w.end = nil, begin
+		_, err = w.queue(d, out)
+	}
+	return err
+}
+
+// queue writes the items of all shards. It reports whether some were damaged.
+func (w *snapshotWriter) queue(d *deadlines, out *[]snapshotDue) (damaged bool, err error) {
 	for n := range d.shards {
-		if !w.alone {
-			w.store.keys[n].Lock()
-		}
-		b, first, err := d.shards[n].encode(w.buf[:0])
-		if !w.alone {
-			w.store.keys[n].Unlock()
+		b, first, err := w.itemsOf(&d.shards[n], n)
+		if errors.Is(err, ErrCorrupt) {
+			w.store.log.reportError("reading what is to expire", err)
+			damaged = true
+			continue
 		}
 		if err != nil {
-			return err
+			return damaged, err
 		}
 		if w.buf = b; len(b) == 0 {
 			continue
 		}
 		*out = append(*out, snapshotDue{Shard: n, Offset: w.end, Items: int64(len(b)) / dueBytes, First: first, CRC: crc32.Checksum(b, castagnoli)})
 		if err := w.write(b); err != nil {
-			return err
+			return damaged, err
 		}
 	}
-	return nil
+	return damaged, nil
+}
+
+// itemsOf is what a shard of a queue holds. What is damaged is not asked for again.
+func (w *snapshotWriter) itemsOf(sh *deadlineShard, n int) (b []byte, first uint64, err error) {
+	if !w.alone {
+		mu := &w.store.keys[n]
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	if b, first, err = sh.encode(w.buf[:0]); errors.Is(err, ErrCorrupt) {
+		sh.load = nil
+	}
+	return b, first, err
 }
 
 // partOf is what a shard holds. One that nobody has asked for is read, and not kept.
