@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,8 +20,9 @@ KEY is taken as it is, also when it is "-". Put -- before one that begins with a
 dash. For a key with bytes that cannot be typed use --quoted, which reads a key as
 copal ls shows it.
 
-With --json the output is one line, {"key":…,"value":…}. Bytes that are not JSON, and
-a key that is not UTF-8, are given as {"base64":"…"}.
+With --json the output is one line, {"key":…,"value":…}, and for an entry with a
+deadline {"key":…,"expires":"2030-12-31T23:59:59.999Z","value":…}. Bytes that are not
+JSON, and a key that is not UTF-8, are given as {"base64":"…"}.
 
 If there is no entry for the key, nothing is written and the exit code is 3.`
 
@@ -53,6 +55,10 @@ func newGet(a *app) *cobra.Command {
 
 func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
 	value, err := db.Get(key)
+	var expires *time.Time
+	if err == nil && asJSON {
+		expires, err = expiry(db, key)
+	}
 	if errors.Is(err, copal.ErrNotFound) {
 		return fmt.Errorf("%w: %s", err, showKey(key))
 	}
@@ -61,9 +67,10 @@ func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 	}
 	if asJSON {
 		return writeJSON(out, struct {
-			Key   any `json:"key"`
-			Value any `json:"value"`
-		}{jsonKey(key), jsonValue(value)})
+			Key     any        `json:"key"`
+			Expires *time.Time `json:"expires,omitempty"`
+			Value   any        `json:"value"`
+		}{jsonKey(key), expires, jsonValue(value)})
 	}
 	if isTerminal(a.stdout) {
 		value = append(value, '\n')

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,8 @@ followed by a NUL byte.
 
 With --long the size of the value in bytes stands before the key, which means that
 every value is read. With --json each line is {"key":…}, and with --long
-{"key":…,"valueBytes":…}; a key that is not UTF-8 is given as {"base64":"…"}.`
+{"key":…,"valueBytes":…}; a key that is not UTF-8 is given as {"base64":"…"}. The key
+of an entry with a deadline is followed by "expires":"2030-12-31T23:59:59.999Z".`
 
 const lsExample = `  copal ls app.db
   copal ls app.db users: --limit 10
@@ -70,16 +73,25 @@ func (f *lsFlags) list(db *copal.DB, prefix []byte, out *bufio.Writer) error {
 	if f.limited && f.limit == 0 {
 		return nil
 	}
-	n := int64(0)
+	n, failed := int64(0), error(nil)
 	for key, size := range f.entries(db, prefix) {
-		if err := f.write(out, key, size); err != nil {
+		var expires *time.Time
+		if f.json {
+			var err error
+			if expires, err = expiry(db, key); errors.Is(err, copal.ErrNotFound) {
+				continue // it has gone meanwhile
+			} else if failed == nil {
+				failed = err // and the keys go on
+			}
+		}
+		if err := f.write(out, key, size, expires); err != nil {
 			return err
 		}
 		if n++; f.limited && n == f.limit {
-			return nil
+			break
 		}
 	}
-	return nil
+	return failed
 }
 
 // entries yields keys and, if they are asked for, the sizes of their values.
@@ -101,17 +113,19 @@ func (f *lsFlags) entries(db *copal.DB, prefix []byte) iter.Seq2[[]byte, int] {
 	}
 }
 
-func (f *lsFlags) write(out *bufio.Writer, key []byte, size int) (err error) {
+func (f *lsFlags) write(out *bufio.Writer, key []byte, size int, expires *time.Time) (err error) {
 	switch {
 	case f.json && f.long:
 		return writeJSON(out, struct {
-			Key        any `json:"key"`
-			ValueBytes int `json:"valueBytes"`
-		}{jsonKey(key), size})
+			Key        any        `json:"key"`
+			Expires    *time.Time `json:"expires,omitempty"`
+			ValueBytes int        `json:"valueBytes"`
+		}{jsonKey(key), expires, size})
 	case f.json:
 		return writeJSON(out, struct {
-			Key any `json:"key"`
-		}{jsonKey(key)})
+			Key     any        `json:"key"`
+			Expires *time.Time `json:"expires,omitempty"`
+		}{jsonKey(key), expires})
 	case f.null:
 		_, err = out.Write(append(key, 0))
 	case f.long:

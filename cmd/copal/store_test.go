@@ -44,6 +44,10 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		"put": func(ts *testscript.TestScript, _ bool, args []string) {
 			write(ts, args[0], func(db *copal.DB) error { return db.Put(literal(ts, args[1]), literal(ts, args[2])) })
 		},
+		// putuntil DIR KEY VALUE TIME writes an entry that expires then, to the millisecond.
+		"putuntil": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error { return putUntil(db, literal(ts, args[1]), literal(ts, args[2]), args[3]) })
+		},
 		"del": func(ts *testscript.TestScript, _ bool, args []string) {
 			write(ts, args[0], func(db *copal.DB) error {
 				existed, err := db.Delete(literal(ts, args[1]))
@@ -115,6 +119,21 @@ func fillStore(db *copal.DB, n int) error {
 		}
 	}
 	return db.FSyncAll() // the scripts look at the files
+}
+
+// putUntil tries again when the time that a call takes moves the deadline on by a millisecond.
+func putUntil(db *copal.DB, key, value []byte, deadline string) error {
+	want, err := time.Parse(time.RFC3339Nano, deadline)
+	for err == nil {
+		if err = db.PutTTL(key, value, time.Until(want)-time.Millisecond/2); err != nil {
+			break
+		}
+		var got *time.Time
+		if got, err = expiry(db, key); err == nil && got.Equal(want) {
+			break
+		}
+	}
+	return err
 }
 
 func addUsers(db *copal.DB) error {
