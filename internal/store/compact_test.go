@@ -318,7 +318,7 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	content := map[string]string{}
 	set := func(n, edition int) {
 		key := fmt.Sprint("m:", n)
-		value := strings.Repeat(fmt.Sprintf("value %d of %d ", edition, n), partBytes/14+n*2000)
+		value := strings.Repeat(fmt.Sprintf("value %d of %d ", edition, n), 4*partBytes/14+n*2000)
 		if _, err := s.Write(cells.owner, &Write{Key: []byte(key), Value: []byte(value), Durability: Process, Cells: cells, Expiry: uint64(n%2) * (1 << 50)}); err != nil {
 			t.Fatal(err)
 		}
@@ -358,5 +358,36 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	mem.Remove("db/" + snapshotName)
 	s = open()
 	check("reopened from the log")
+	mustClose(t, s)
+}
+
+// TestCompactionBeforeALargeValue: a value that goes on in the tail does not keep the segment in which it begins.
+func TestCompactionBeforeALargeValue(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2 << 20 })
+	value := strings.Repeat("four mebibytes. ", 4<<20/16)
+	mustSet(t, s, "small", "1")
+	mustSet(t, s, "large", value)
+	mustSet(t, s, "small", "2")
+	if err := s.log.syncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	s.housekeeping.Lock()
+	run := s.log.compactable()
+	if len(run) == 0 {
+		t.Fatal("the value is in one segment")
+	}
+	err := s.compact(run[:1], noPause)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatalf("compact: %v", err)
+	}
+	for range 2 {
+		wantValue(t, s, "large", value)
+		wantValue(t, s, "small", "2")
+		mustClose(t, s)
+		mem.Remove("db/" + snapshotName)
+		s = mustOpen(t, mem)
+	}
 	mustClose(t, s)
 }

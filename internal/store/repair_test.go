@@ -1106,7 +1106,10 @@ func TestRepairOfACompactedStore(t *testing.T) {
 					t.Fatalf("%s: it holds\n%s, want\n%s\n%+v", where, got, want, report.Lost)
 				}
 				for _, l := range report.Lost {
-					if !strings.HasSuffix(l.File, manifestName) {
+					// A run of which nothing counted any more has left no file. Without the manifest nobody can tell that
+					// from a file that is missing; no bytes of those that are there may be called lost.
+					gone := !manifest && l.Bytes == 0 && strings.Contains(l.Reason, "missing")
+					if !strings.HasSuffix(l.File, manifestName) && !gone {
 						t.Errorf("%s: lost is %+v", where, l)
 					}
 				}
