@@ -256,8 +256,8 @@ func TestUnknownSnapshot(t *testing.T) {
 		if err := s.Shrink(); (err != nil) != (how == "not removed") {
 			t.Fatal(err)
 		}
-		for range 60 {
-			if err := compactRun(s, 0); err != nil {
+		for n := range 200 {
+			if err := compactRun(s, n); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -274,4 +274,17 @@ func TestUnknownSnapshot(t *testing.T) {
 		mustClose(t, after)
 		mustClose(t, s)
 	}
+}
+
+// TestCloseEndsCompaction: when the store is being closed a compaction ends at its next pause, also while writers are slowed down.
+func TestCloseEndsCompaction(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	stop := make(chan struct{})
+	close(stop)
+	s.stop = stop
+	if err := s.rest(); err != errStopped {
+		t.Errorf("rest = %v", err)
+	}
+	s.stop = nil
+	mustClose(t, s)
 }
