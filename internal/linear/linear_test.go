@@ -39,6 +39,9 @@ import (
 //   - An update commits without comparing versions: updates are lost.
 //   - Compaction moves an entry that has been overwritten meanwhile: readers find what has been replaced.
 //   - Written makes the cell clean without the new address: readers find the record before.
+//
+// Deadlines are not among it. The clock would be part of the state of each key, and as a call may read it more than
+// once, many orders would be right; TestExpiryModel is about them, one operation after the other.
 func TestLinearizable(t *testing.T) {
 	var all []shape
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
