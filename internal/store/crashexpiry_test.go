@@ -197,7 +197,7 @@ func mortalScript(rng *rand.Rand, n int) []step {
 //   - A flush forgets the deadline, or Expire does in the record that it writes.
 //   - What expires before it is written, over an older record, is not written as a deletion.
 //   - A snapshot of the index has no queue: what has expired is counted.
-//   - Compaction drops what has expired, and the record before comes back.
+//   - Compaction drops what says that an entry of an index snapshot has expired, and the index leads nowhere.
 func TestCrashModelDeadlines(t *testing.T) { bothWays(t, crashModelDeadlines) }
 
 func crashModelDeadlines(t *testing.T) {
