@@ -125,7 +125,9 @@ func TestDamagedQueueInASnapshot(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			mem = mem.ProcessCrash()
+			image := mem.ProcessCrash()
+			mustClose(t, s) // which waits for the reports
+			mem = image
 		} else {
 			mustSet(t, s, "other", "v") // or the snapshot stays as it is
 			if _, err := s.Delete(nil, []byte("other"), Process); err != nil {
