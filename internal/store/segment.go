@@ -265,9 +265,15 @@ func (s *segment) readTo(e *entry, offset int64, buf []byte) error {
 // readable is the end of what may be read.
 func (s *segment) readable() int64 { return max(s.end.Load(), s.ahead) }
 
+// errNoSegment is what a damaged index comes to.
+var errNoSegment = &CorruptError{File: snapshotName, Reason: "an entry of the index leads to a segment that is not there"}
+
 // readHead reads as much of the record at offset as fits buf (at least firstRead
 // bytes, or to the end of the segment) and parses the head, unverified.
 func (s *segment) readHead(h *record.Head, offset int64, buf []byte) ([]byte, int, error) {
+	if s == nil {
+		return nil, 0, errNoSegment
+	}
 	if cap(buf) < firstRead {
 		buf = make([]byte, firstRead)
 	}

@@ -252,6 +252,9 @@ func (l *log) prepareSpare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.adoptLocked(s)
+	if l.spare == s && l.tail.end.Load() >= l.limit { // it has waited for that, and perhaps nobody appends any more
+		l.reportError("ending a segment", l.rollLocked())
+	}
 }
 
 // touched says that something is in memory which flush will append: it is to be in the log,
