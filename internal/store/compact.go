@@ -61,6 +61,11 @@ func (e *extendError) Error() string { return "the run must include segment " + 
 // compact compacts a run, or a longer one that begins with it. pause is called now and then, and ends it with its error. The caller holds s.housekeeping. No
 // lock is held that a reader or a writer needs for long.
 func (s *Store) compact(run []*segment, pause func() error) error {
+	defer func() {
+		for _, seg := range run {
+			seg.moving.Store(false)
+		}
+	}()
 	for {
 		if err := s.log.failure(); err != nil { // the manifest may name files that are taken for leftovers here
 			return err
@@ -76,9 +81,11 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 			if err = errors.Join(c.discard()); err != nil {
 				return err
 			}
-			if run = s.log.runThrough(run, more.through); run == nil {
+			longer := s.log.runThrough(run, more.through)
+			if longer == nil {
 				return errLeft
 			}
+			run = longer
 			continue
 		}
 		if err == nil {
@@ -107,7 +114,10 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	l := s.log
 	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}}
-	s.passKeys() // what has been appended up to now is in the index, too
+	for _, seg := range run {
+		seg.moving.Store(true)
+	}
+	s.passKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
 	c.header = record.SegmentHeader{Store: l.storeID, Start: run[0].start}
 	generation := uint32(0)
 	for _, seg := range run {

@@ -319,7 +319,7 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 			return err
 		}
 	}
-	if now.cells != nil && now.cells.values.Expired != nil {
+	if now.cells != nil && now.cells.values.Expired != nil && !s.opts.ReadOnly {
 		if err := s.bidFarewell(t, now, &logged); err != nil {
 			s.log.reportError("reading what has expired", err)
 		}

@@ -51,6 +51,7 @@ type segment struct {
 	first   uint64 // likewise
 	last    uint64 // likewise
 
+	moving   atomic.Bool // it is in the run that is being compacted
 	unlisted atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
 	kept     int64       // of dead: deletions that compaction had to keep; guarded by Store.housekeeping
 	keptFrom uint64      // sequence number of the first of them

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -9,7 +10,8 @@ import (
 )
 
 // A new deadline for an entry is a new record of it, with the value that it has: of a large value, with the
-// parts that it has.
+// parts that it has. Only while compaction moves one of these, they are written anew, for it looks
+// for who lists a part once, when it comes by.
 
 // DeadlineOf returns the deadline of an entry, 0 for none: as the open map shows it or, when c is nil, as the log
 // has it or is to have it. The error is ErrNotFound when there is none.
@@ -92,7 +94,10 @@ func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 	e := renewal{table: t, state: now, key: key, deadline: deadline}
 	switch cell := now.cell; {
 	case now.expiry == deadline:
-		return s.log.last(), nil
+		if cell != nil && cell.Dirty && d != Async { // what is there is to be as durable as what is written
+			err = s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}})
+		}
+		return s.log.last(), err
 	case cell != nil && cell.Memory && now.address == 0:
 		e.swap(e.copyOf(cell))
 		t.expect(hash, now.expiry, deadline)
@@ -140,6 +145,16 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	h := old.Head
 	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
 	p := &pending{Head: h, key: e.key, value: old.value}
+	if s.log.movesParts(&old) {
+		defer s.log.endParts(s.log.beginParts())
+		if p.value, err = s.readParts(old); err != nil {
+			return 0, err
+		}
+		p.Large = 0
+		if err := s.appendParts(p, s.log.reserve, s.log.appendOne); err != nil {
+			return 0, err
+		}
+	}
 	if err := s.appendFor(e.table, p); err != nil {
 		return 0, err
 	}
@@ -182,4 +197,17 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	e.table.expect(e.hash, e.expiry, e.deadline)
 	s.log.touched()
 	return true, nil
+}
+
+// movesParts reports whether compaction is at work on a segment with a part that the record lists. It begins with none whose
+// parts somebody who holds the lock of the key is about to list again.
+func (l *log) movesParts(e *entry) bool {
+	if e.Large == 0 {
+		return false
+	}
+	byID := l.set.Load().byID
+	return slices.ContainsFunc(strings.Split(string(e.value), " ")[1:], func(word string) bool {
+		id, _, err := parsePlace(word)
+		return err != nil || byID[id] == nil || byID[id].moving.Load()
+	})
 }
