@@ -334,11 +334,9 @@ func (b *backup) segment(e manifestSegment) error {
 		return err
 	}
 	path := filepath.Join(b.dir, e.ID.FileName())
-	have := int64(0)
-	if b.old != nil {
-		if was, ok := b.old.find(e.ID); ok {
-			have = was.Bytes
-		}
+	have, err := b.has(e.ID, path)
+	if err != nil {
+		return err
 	}
 	seg := b.ends[e.ID]
 	switch {
@@ -360,6 +358,29 @@ func (b *backup) segment(e manifestSegment) error {
 	}
 	defer f.Close()
 	return b.copy(e, path, have, f.ReadAt)
+}
+
+// has is how many bytes of a segment the backup has. A file that was removed or cut off by somebody is to be made anew.
+func (b *backup) has(id record.SegmentID, path string) (int64, error) {
+	if b.old == nil {
+		return 0, nil
+	}
+	was, ok := b.old.find(id)
+	if !ok {
+		return 0, nil
+	}
+	f, err := b.fsys.Open(path, vfs.ReadOnly)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	size, err := f.Size()
+	if err = errors.Join(err, f.Close()); err == nil && size < was.Bytes {
+		return 0, b.fsys.Remove(path)
+	}
+	return was.Bytes, err
 }
 
 // copy writes what the backup's file of a segment lacks.

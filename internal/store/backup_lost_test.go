@@ -1,0 +1,50 @@
+package store
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A file of the backup that was lost or cut off meanwhile is noticed, or put right, by the next run.
+func TestBackupNoticesLostFiles(t *testing.T) {
+	for what, harm := range map[string]func(t *testing.T, mem *vfs.Mem, path string){
+		"gone": func(t *testing.T, mem *vfs.Mem, path string) {
+			if err := mem.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"cut": func(t *testing.T, mem *vfs.Mem, path string) {
+			change(t, mem, path, func(f vfs.File) error { return f.Truncate(100) })
+		},
+	} {
+		for _, writes := range []int{0, 60} {
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000 })
+			fillFrom(t, s, 0, 60)
+			mustBackup(t, s, "b")
+			names, _ := mem.List("b")
+			for _, name := range names {
+				if !strings.HasSuffix(name, ".log") {
+					continue
+				}
+				harm(t, mem, filepath.Join("b", name))
+				break
+			}
+			if writes > 0 {
+				fillFrom(t, s, 100, writes)
+			}
+			_, err := s.Backup(t.Context(), "b", BackupOptions{})
+			if err != nil {
+				t.Fatalf("%s, %d writes: %v", what, writes, err)
+			}
+			wantSound(t, mem, "b")
+			if got, want := contentIn(t, mem, "b"), render(contentsOf(t, s)); got != want {
+				t.Errorf("%s, %d writes: the backup has %s, want %s", what, writes, got, want)
+			}
+			mustClose(t, s)
+		}
+	}
+}
