@@ -51,9 +51,14 @@ func (g *gate) grace() {
 	defer g.mu.Unlock()
 	for range g.rooms {
 		room := &g.rooms[(g.epoch.Add(1)-1)&1]
-		room.Lock()
-		room.Unlock() // to have had it is all
+		passThrough(room)
 	}
+}
+
+// passThrough returns when everybody has given back the lock who held it at the call.
+func passThrough(l sync.Locker) {
+	l.Lock()
+	defer l.Unlock()
 }
 
 // exclude returns when nobody is inside, and keeps everybody out until admit.
