@@ -341,3 +341,18 @@ func (t *Table) Close() {
 	t.count.Store(0)
 	t.bytes.Store(0)
 }
+
+// Swap exchanges the entries of two tables. Nobody else uses either of them meanwhile, and Grown is not told.
+func (t *Table) Swap(o *Table) {
+	for i := range t.shards {
+		a, b := &t.shards[i], &o.shards[i]
+		a.slots, b.slots = b.slots, a.slots
+		a.homes, b.homes = b.homes, a.homes
+		a.used, b.used = b.used, a.used
+		a.schemas, b.schemas = b.schemas, a.schemas
+		a.deferred, b.deferred = b.deferred, a.deferred
+	}
+	o.count.Store(t.count.Swap(o.count.Load()))
+	o.bytes.Store(t.bytes.Swap(o.bytes.Load()))
+	t.load, o.load = o.load, t.load
+}

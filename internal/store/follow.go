@@ -25,7 +25,7 @@ import (
 //     whose record stands in an old segment is what the new one has of its key; nothing that was deleted since comes back. The old
 //     files have no names any more but are open, until nobody reads there.
 //   - Who has not looked for so long that what is new was compacted already begins anew: the tables are
-//     emptied and filled again, while reads wait.
+//     emptied and filled again, while reads wait. When that fails, they are what they were (anew.go).
 //
 // Nothing is written, and no lock is taken that the other process knows.
 type follower struct {
@@ -165,10 +165,10 @@ func (f *follower) next(m *manifest) (*segment, error) {
 	l := f.store.log
 	for _, e := range m.Segments {
 		switch {
+		case e.ID.Generation() > 0 && e.Last >= f.r.next:
+			return nil, errBehind // it has more than we know, also where it begins with what we have read
 		case f.at != nil && e.ID.Order() <= f.at.id.Order():
 			continue
-		case e.ID.Generation() > 0 && e.Last >= f.r.next:
-			return nil, errBehind // it has more than we know
 		case e.ID.Generation() > 0:
 			continue
 		case e.Sealed && e.Records > 0 && e.First != f.r.next:
@@ -543,57 +543,6 @@ func (f *follower) closeOld() {
 		seg.close() // it was only read
 		return true
 	})
-}
-
-// beginAnew reads the whole log, while everybody else waits.
-func (f *follower) beginAnew() error {
-	s := f.store
-	s.exclude()
-	defer s.admit()
-	if s.closed {
-		return ErrClosed
-	}
-	var err error
-	for range 20 {
-		f.empty()
-		if err = s.recover(false); err == nil || !errors.Is(err, ErrCorrupt) && !errors.Is(err, errBehind) {
-			break
-		}
-	}
-	if err != nil { // the next look tries again; nothing is shown that is not so
-		s.closed = true
-		return fmt.Errorf("copal: the store could not be followed, and shows nothing any more: %w", errors.Join(err, s.release()))
-	}
-	return nil
-}
-
-// empty takes everything out of the tables. Old addresses stay without a meaning, for iterations may still have them.
-func (f *follower) empty() {
-	s, l := f.store, f.store.log
-	s.dropCells()
-	for _, sp := range s.spaces {
-		for _, t := range append(sp.tables(), sp.elements) {
-			t.index.Close()
-			t.deadlines.Store(nil)
-		}
-	}
-	if s.snapshot != nil {
-		s.snapshot.file.Close() // it was only read
-		s.snapshot = nil
-	}
-	set := l.set.Load().clone()
-	for _, seg := range set.ordered {
-		seg.unlisted.Store(true)
-		if !slices.Contains(f.old, seg) {
-			f.old = append(f.old, seg)
-		}
-	}
-	clear(set.byID)
-	set.ordered = nil
-	l.set.Store(set)
-	l.records.Store(0)
-	l.reopened, l.dropped, l.orphans, l.continued = nil, nil, nil, nil
-	s.torn = 0
 }
 
 // release closes what is in no set any more.

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -166,6 +167,85 @@ func TestFollowFromFarBehind(t *testing.T) {
 	if f.begun == 0 {
 		t.Error("it never began anew: this has tested nothing")
 	}
+}
+
+// TestFollowAnewFails: when the log cannot be read anew the follower goes on with what it has, and says so; when it can again, it shows all.
+func TestFollowAnewFails(t *testing.T) {
+	for _, kind := range []vfs.Kind{vfs.OpOpen, vfs.OpRead} {
+		anew := 0
+		for n := 1; ; n++ {
+			mem := vfs.NewMem()
+			writer := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 1 << 20 })
+			fill := func(round string) {
+				for i := range 200 {
+					mustSet(t, writer, fmt.Sprint("m:", i%50), fmt.Sprint(round, i%50))
+				}
+			}
+			fill("old ")
+			before := contentsOf(t, writer)
+			broken := false
+			failing := &vfs.Fault{Kinds: kind, N: n, Match: func(string) bool { return broken }, Err: syscall.EMFILE}
+			reader := mustOpen(t, vfs.Inject(mem, failing), func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+			if _, err := writer.Map("m"); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				fill("new ")
+				if err := writer.Shrink(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			broken = true
+			err := reader.Refresh()
+			broken = false
+			if err != nil {
+				if !errors.Is(err, syscall.EMFILE) {
+					t.Fatalf("%v %d: %v", kind, n, err)
+				}
+				if strings.Contains(err.Error(), "read anew") {
+					anew++
+				}
+				got := contentsOf(t, reader)
+				for key, value := range got {
+					if value != before[key] && value != strings.Replace(before[key], "old", "new", 1) {
+						t.Errorf("%v %d: after %v %s is %q, before it was %q", kind, n, err, key, value, before[key])
+					}
+				}
+				if len(got) != len(before) {
+					t.Fatalf("%v %d: after %v it has %d keys, want %d", kind, n, err, len(got), len(before))
+				}
+			}
+			fill("last ")
+			if err := reader.Refresh(); err != nil {
+				t.Fatalf("%v %d: %v", kind, n, err)
+			}
+			if got, want := render(contentsOf(t, reader)), render(contentsOf(t, writer)); got != want {
+				t.Fatalf("%v %d: it holds\n%s, want\n%s", kind, n, got, want)
+			}
+			mustClose(t, reader)
+			mustClose(t, writer)
+			if err == nil {
+				if anew < 3 {
+					t.Errorf("%v: it failed to begin anew %d times: this has tested nothing", kind, anew)
+				}
+				break
+			}
+		}
+	}
+}
+
+// TestFollowPastItsSegment: compaction has made one segment of the one that the follower has read last and of those after it, and nothing was
+// written since.
+func TestFollowPastItsSegment(t *testing.T) {
+	f := newFollowed(t, 1)
+	for n := range 400 {
+		mustSet(t, f.writer, fmt.Sprint(n%20), fmt.Sprint("value ", n))
+		f.content[fmt.Sprint(n%20)] = fmt.Sprint("value ", n)
+	}
+	if err := f.writer.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	f.refresh()
 }
 
 // TestFollowFromNothing opens a directory that no writer has written to yet.
