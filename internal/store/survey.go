@@ -53,7 +53,7 @@ func (r *repair) survey() error {
 	if r.manifest != nil {
 		r.surveyNamed()
 	} else {
-		r.surveyUnnamed()
+		return r.surveyUnnamed()
 	}
 	return nil
 }
@@ -220,8 +220,9 @@ func (r *repair) surveyNamed() {
 	r.arrange()
 }
 
-// surveyUnnamed takes every segment; of those that compaction has rewritten the newest.
-func (r *repair) surveyUnnamed() {
+// surveyUnnamed takes every segment; of those that compaction has rewritten the newest. One without a record stands for
+// nothing: compaction makes a file for a record, and that it is not there says that it was not finished.
+func (r *repair) surveyUnnamed() error {
 	for _, f := range r.files {
 		if f.reason == nil && f.header.Store == r.store {
 			r.attachUnnamed(f)
@@ -232,12 +233,22 @@ func (r *repair) surveyUnnamed() {
 			r.adopt(f)
 		}
 	}
-	all := slices.Clone(r.wrecks)
+	var all []*wreck
+	for _, w := range r.wrecks {
+		seq, _, err := w.first()
+		if err != nil {
+			return err
+		}
+		if seq > 0 {
+			all = append(all, w)
+		}
+	}
 	r.wrecks = slices.DeleteFunc(r.wrecks, func(w *wreck) bool {
 		return slices.ContainsFunc(all, func(o *wreck) bool { return o.standsFor(w) })
 	})
 	r.reportStrays()
 	r.arrange()
+	return nil
 }
 
 // inRing is how many of the last segments the ring is asked for, beside those that are open.
