@@ -316,7 +316,7 @@ func (c *checker) problem(path string, offset int64, reason string) {
 // entries opens the store as a reader does and reads every entry: whether the
 // segments follow on each other, and the parts of large values are all there.
 func (c *checker) entries() error {
-	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true}) // the whole log is to be read
+	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true, NoHints: true}) // the whole log is to be read
 	if err != nil {
 		return c.note(err)
 	}

@@ -457,6 +457,9 @@ func (l *log) closeRetired() {
 
 func (l *log) remove(seg *segment) {
 	err := seg.close()
+	if seg.hinted {
+		l.removeHint(seg.id)
+	}
 	if l.snapshotNames(seg.id) {
 		l.outlive(seg.id)
 	} else {

@@ -17,6 +17,8 @@ import (
 // nevertheless slows down its writers: from a little over that length on each write waits, by an amount that
 // grows with the excess, for a millisecond at most. No write is ever refused or stopped.
 //
+// When nothing is due it writes hints (hinting.go).
+//
 // A store that nobody writes to is not touched, and wakes nobody up.
 type housekeeper struct {
 	wake chan struct{}
@@ -25,6 +27,8 @@ type housekeeper struct {
 	every atomic.Int64  // how often ratio is looked at, also within the tail
 	told  string        // the last error; guarded by Store.housekeeping
 	since time.Time     // of the work that it has not rested from yet; likewise
+
+	noHints bool // any more; likewise
 
 	written atomic.Int64 // bytes of the segments that compaction is making
 
@@ -66,6 +70,9 @@ func (s *Store) usage() (u usage) {
 
 // due reports whether there is something to be done.
 func (s *Store) due() bool {
+	if s.opts.NoCompaction {
+		return false
+	}
 	u := s.usage()
 	if u.log > 2*u.live && u.garbage() >= s.log.limit {
 		return true
@@ -122,9 +129,11 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 			timer = nil
 			s.tidyTail()
 		}
-		for s.due() && s.tidyOnce(s.rest) {
+		for more := true; more; more = s.hintOnce(s.hinting()) {
+			for s.due() && s.tidyOnce(s.rest) {
+			}
+			s.house.delay.Store(0)
 		}
-		s.house.delay.Store(0)
 		s.unpinned()
 		if d := s.nextLook(); d > 0 {
 			cancel()
@@ -183,7 +192,7 @@ func (s *Store) tidyOnce(pause func() error) bool {
 		return false
 	}
 	if errors.Is(err, ErrNoSpace) {
-		if had, err := s.log.abandonSnapshot(); had && err == nil {
+		if had, err := s.log.abandonSnapshot(); had && err == nil || s.dropHints() {
 			return true // which may have made room
 		}
 	}
@@ -217,13 +226,17 @@ func (s *Store) rest() error {
 	if s.opts.Inline {
 		return nil
 	}
-	now := s.opts.Clock.Now()
-	worked := now.Sub(s.house.since)
-	if worked < workSlice {
+	if now := s.opts.Clock.Now(); now.Sub(s.house.since) >= workSlice && s.press() > 0 {
+		s.house.since = now
 		return nil
 	}
-	if s.press() > 0 {
-		s.house.since = now
+	return s.nap()
+}
+
+// nap rests for as long as has been worked, if that was a while.
+func (s *Store) nap() error {
+	worked := s.opts.Clock.Now().Sub(s.house.since)
+	if worked < workSlice {
 		return nil
 	}
 	fired, cancel := s.opts.Clock.After(min(worked, 10*workSlice))
@@ -346,6 +359,7 @@ func (s *Store) Shrink() error {
 		more, err = s.shrinkOnce(last)
 		switch {
 		case errors.Is(err, ErrNoSpace) && !lent:
+			s.withoutHints()
 			lent, more, err = true, true, s.log.lend()
 		case more && err != nil: // what is damaged stays, and the rest goes on
 			damage, err = append(damage, err), nil
@@ -357,7 +371,15 @@ func (s *Store) Shrink() error {
 	if had {
 		s.log.wantSnapshot()
 	}
+	s.house.wakeHouse() // for hints
 	return errors.Join(append(damage, err)...)
+}
+
+// withoutHints takes the hints off the disk.
+func (s *Store) withoutHints() {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	s.dropHints()
 }
 
 // withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried

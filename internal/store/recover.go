@@ -46,6 +46,7 @@ type recovery struct {
 	cached    *ringReader                // as the cache held it, when it is our business what the disk has
 	healed    bool                       // records were found in the ring alone
 	snapshot  *snapshotFile              // of the index, or nil
+	hints     bool                       // may be used in place of segments
 	progress  progress
 
 	next     uint64              // expected sequence number
@@ -62,10 +63,10 @@ type member struct {
 	address Address
 }
 
-// recover opens the log in dir, with the help of a snapshot of the index if it may. The caller holds the store's lock, unless it only reads.
-func (s *Store) recover(snapshot bool) error {
+// recover opens the log in dir, with the help of a snapshot of the index and of hints if it may. The caller holds the store's lock, unless it only reads.
+func (s *Store) recover(snapshot, hints bool) error {
 	l := s.log
-	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}}
+	r := &recovery{store: s, log: l, hints: hints, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}}
 	m, err := readManifest(l.fsys, l.dir)
 	if err != nil {
 		return err
@@ -164,12 +165,14 @@ func (r *recovery) orphans() error {
 		return err
 	}
 	named := map[record.SegmentID]bool{}
+	l.hintFiles = map[record.SegmentID]bool{}
 	newest := record.SegmentID(0)
 	for _, e := range l.manifest.Segments {
 		named[e.ID] = true
 		newest = max(newest, e.ID)
 	}
 	for _, name := range names {
+		l.noteHint(name)
 		id, ok := record.ParseFileName(name)
 		if !ok || named[id] {
 			continue
@@ -238,7 +241,11 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	if size, err := seg.file.Size(); err != nil || size < e.Bytes {
 		return errors.Join(err, &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)})
 	}
-	d, err := r.read(seg, newTailReader(seg, seg.end.Load(), e.Bytes))
+	hinted, err := r.useHint(seg, &e)
+	var d *damage
+	if !hinted {
+		d, err = r.read(seg, newTailReader(seg, seg.end.Load(), e.Bytes))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -490,24 +497,33 @@ func (r *recovery) read(seg *segment, t *tailReader) (*damage, error) {
 		case err != nil:
 			return nil, err
 		}
-		if err := r.inSequence(seg, at, &e); err != nil {
+		if err := r.count(seg, at, &e); err != nil {
 			return nil, err
 		}
-		if seg.first == 0 {
-			seg.first = e.Seq
-		}
-		seg.last = e.Seq
-		seg.records++
-		seg.end.Store(t.offset)
-		r.progress.at(t.offset)
 		if healed != nil {
 			r.heal(seg, at, healed)
 		}
-		e.time = seg.start + e.Time
 		if err := r.record(seg, at, e); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// count makes the record at a place the last one of its segment.
+func (r *recovery) count(seg *segment, at int64, e *entry) error {
+	if err := r.inSequence(seg, at, e); err != nil {
+		return err
+	}
+	if seg.first == 0 {
+		seg.first = e.Seq
+	}
+	seg.last = e.Seq
+	seg.records++
+	end := at + int64(e.bytes)
+	seg.end.Store(end)
+	r.progress.at(end)
+	e.time = seg.start + e.Time
+	return nil
 }
 
 // heal keeps a record that is not in the segment's file.

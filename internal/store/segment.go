@@ -58,6 +58,8 @@ type segment struct {
 	leftAt   int64       // a compaction was given up when fewer bytes than that were dead; likewise
 	cleanTo  uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
 
+	hinted bool // it has a hint, or is to have none; likewise
+
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
 	// up to where they may stand. 0 otherwise.
 	ahead int64

@@ -47,6 +47,7 @@ type Options struct {
 	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
 	NoCompaction bool          // none in the background
 	NoSnapshot   bool          // of the index: none is read, nor taken
+	NoHints      bool          // none is read, nor written
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -95,6 +96,7 @@ type Store struct {
 	schemaNumbers map[Schema]uint64
 
 	snapshot *snapshotFile // that the store was opened from, nil for none
+	hinted   bool          // hints were used to open it
 	shadow   bool          // see reread
 
 	torn     int64 // bytes that recovery did not count
@@ -190,7 +192,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	if err := s.recoverWithSnapshot(dir); err != nil {
+	if err := s.recoverQuickly(dir); err != nil {
 		return nil, err
 	}
 	if !opts.ReadOnly && !opts.Inline {
@@ -199,7 +201,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
 		}
 		s.goroutines.Add(2)
-		if !opts.NoCompaction {
+		if !opts.NoCompaction || !opts.NoHints {
 			s.goroutines.Go(func() { s.keepHouse(s.stop) })
 		}
 		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
@@ -226,27 +228,37 @@ func (s *Store) newLog(dir string) *log {
 	return l
 }
 
-// recoverWithSnapshot recovers with the help of a snapshot of the index. When that fails it begins anew and reads all of the log: then it
-// is the log alone that can be to blame.
-func (s *Store) recoverWithSnapshot(dir string) error {
+// recoverQuickly recovers with the help of a snapshot of the index, and of hints. When that fails it begins anew, without the snapshot if that
+// was not of the log, else with nothing but the log: then it is the log alone that can be to blame.
+func (s *Store) recoverQuickly(dir string) error {
 	s.log.cacheID = s.opts.FS.CacheID(dir) // now that the directory is there
-	err := s.recover(!s.opts.NoSnapshot)
-	if err == nil || s.snapshot == nil && !errors.Is(err, errMismatch) {
+	err := s.recover(!s.opts.NoSnapshot, !s.opts.NoHints)
+	if errors.Is(err, errMismatch) {
+		if err = s.empty(dir); err == nil {
+			err = s.recover(false, !s.opts.NoHints)
+		}
+	}
+	if !s.hinted && s.snapshot == nil || !errors.Is(err, errHint) && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	if !errors.Is(err, errMismatch) && !errors.Is(err, ErrCorrupt) {
+	if err := s.empty(dir); err != nil {
 		return err
 	}
+	return s.recover(false, false)
+}
+
+// empty takes back a recovery.
+func (s *Store) empty(dir string) error {
 	if err := s.releaseLog(); err != nil {
 		return err
 	}
 	cacheID := s.log.cacheID
 	s.log = s.newLog(dir)
 	s.log.cacheID = cacheID
-	s.snapshot, s.spaces = nil, map[uint64]*space{}
+	s.snapshot, s.hinted, s.spaces = nil, false, map[uint64]*space{}
 	s.schemas, s.schemaNumbers = map[uint64]Schema{}, map[Schema]uint64{}
 	s.space(0)
-	return s.recover(false)
+	return nil
 }
 
 // takeLock creates the directory and makes this process its only writer.

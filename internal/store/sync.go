@@ -126,6 +126,9 @@ func (l *log) syncSegments() (position, error) {
 	for _, s := range ended {
 		s.synced.Store(true)
 	}
+	if len(ended) > 0 {
+		l.filled()
+	}
 	return p, nil
 }
 
