@@ -457,9 +457,7 @@ func (l *log) closeRetired() {
 
 func (l *log) remove(seg *segment) {
 	err := seg.close()
-	if seg.hinted {
-		l.removeHint(seg.id)
-	}
+	l.removeHint(seg.id) // also one that was of no use
 	if l.snapshotNames(seg.id) {
 		l.outlive(seg.id)
 	} else {

@@ -95,6 +95,7 @@ type crasher struct {
 	clock   *testClock // nil for that of the machine, with which nothing expires
 
 	compacted int64 // segments, in the script itself
+	hinted    int   // survivors that were opened with hints
 }
 
 func (c *crasher) open(fsys vfs.FS) (*Store, error) {
@@ -177,6 +178,11 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		err = s.takeSnapshot(nil)
 		s.housekeeping.Unlock()
 		return s, err
+	case "hint":
+		if err = s.log.syncEnded(); err == nil {
+			s.hintOnce(noPause)
+		}
+		return s, err
 	case "compact", "shrink":
 		before := s.log.compacted.Load()
 		if st.kind == "shrink" {
@@ -243,6 +249,9 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	if err != nil {
 		c.violation("%s: Open: %v", where, err)
 		return
+	}
+	if s.hinted {
+		c.hinted++
 	}
 	found, content := contentOf(c, s, where)
 	deadlines := deadlinesOf(c, s, content)
