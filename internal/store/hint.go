@@ -290,7 +290,8 @@ func (r *hintReader) numbers(b []byte, e *entry) (key, value, n int) {
 	if has&hintValue != 0 {
 		valueBytes = c.next()
 	}
-	if c.failed || bytes > record.MaxBytes || r.offset+int64(bytes) > r.title.Bytes || e.Seq < r.last || keyBytes+valueBytes > bytes {
+	if c.failed || bytes == 0 || bytes > record.MaxBytes || r.offset+int64(bytes) > r.title.Bytes || e.Seq < r.last ||
+		keyBytes > bytes || valueBytes > bytes-keyBytes {
 		return 0, 0, 0
 	}
 	e.bytes = int(bytes)

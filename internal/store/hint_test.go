@@ -201,6 +201,41 @@ func TestHintDamagedAnywhere(t *testing.T) {
 	}
 }
 
+// TestHintOfAnotherSegment gives each of two segments of the same length the hint of the other.
+func TestHintOfAnotherSegment(t *testing.T) {
+	mem, clock := vfs.NewMem(), newTestClock()
+	s := mustOpen(t, mem, func(o *Options) { o.Clock = clock })
+	for i := range 4 { // the last two are still open in the manifest
+		mustSet(t, s, fmt.Sprint("key ", i), fmt.Sprint("value ", i))
+		if err := s.sealTail(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hintAll(t, s)
+	mustClose(t, s)
+	mem.Remove("db/" + snapshotName)
+	one, two := "00000001.hint", "00000002.hint"
+	a, b := read(t, mem, one), read(t, mem, two)
+	if len(a) != len(b) || sizeOf(t, mem, "db/00000001.log") != sizeOf(t, mem, "db/00000002.log") {
+		t.Fatal("the segments differ in length")
+	}
+	write(t, mem, one, b)
+	write(t, mem, two, a)
+	s = mustOpen(t, mem)
+	for _, seg := range s.log.set.Load().ordered[:2] {
+		if seg.hinted {
+			t.Errorf("that of another was used for segment %s", seg.id)
+		}
+	}
+	if !s.log.set.Load().ordered[2].hinted {
+		t.Error("the next one was not used, and all began anew")
+	}
+	for i := range 4 {
+		wantValue(t, s, fmt.Sprint("key ", i), fmt.Sprint("value ", i))
+	}
+	mustClose(t, s)
+}
+
 // forge gives a hint another body, with the checksum that it should have.
 func forge(good, body []byte) []byte {
 	h, err := parseHintTitle(good[:hintHead])
@@ -384,6 +419,8 @@ func FuzzHint(f *testing.F) {
 	f.Add(good)
 	f.Add(good[hintHead:])
 	f.Add([]byte("Sv\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x00\x00\x00\x00"))
+	f.Add([]byte("Sv\x10\x10\x00\x01\x00\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x02key"))
+	f.Add([]byte("Sv\x00\x00\x00\x01\x00\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, _ := parseHintTitle(good[:hintHead])
 		r := newHintReader(h, bytes.NewReader(b), 100)
@@ -393,7 +430,7 @@ func FuzzHint(f *testing.F) {
 			if err != nil {
 				break
 			}
-			if now <= at || e.bytes < 0 || len(e.key) > e.bytes || len(e.value) > e.bytes {
+			if now <= at || e.bytes == 0 || e.bytes < 0 || len(e.key) > e.bytes || len(e.value) > e.bytes {
 				t.Fatalf("a record at %d after %d: %+v", now, at, e)
 			}
 			at = now
