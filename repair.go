@@ -12,6 +12,7 @@ import (
 type RepairReport struct {
 	Records int64       // intact ones, which are in the new store
 	Lost    []Loss      // bytes that hold no intact record where there was one, in the order of the log
+	Passed  []Loss      // intact records that were not taken: compaction dropped them, or was interrupted, and the manifest is lost that would say which
 	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store
 	Grouped int64       // intact records that do not count, since the end of their transaction is lost
 	Raw     int64       // values whose schema is lost: they are raw bytes now, which a typed read takes as JSON
@@ -46,6 +47,9 @@ func (r RepairReport) String() string {
 	if r.Grouped > 0 {
 		s += fmt.Sprintf(", %d records without the end of their transaction", r.Grouped)
 	}
+	if n := len(r.Passed); n > 0 {
+		s += fmt.Sprintf(", %d old files left out in part", n)
+	}
 	if r.Raw > 0 {
 		s += fmt.Sprintf(", %d values without their schema", r.Raw)
 	}
@@ -76,6 +80,9 @@ func repair(ctx context.Context, dir, into string, opts store.RepairOptions) (Re
 	r := RepairReport{Records: found.Records, Grouped: found.Grouped, Raw: found.Raw}
 	for _, l := range found.Lost {
 		r.Lost = append(r.Lost, Loss(l))
+	}
+	for _, l := range found.Passed {
+		r.Passed = append(r.Passed, Loss(l))
 	}
 	for _, v := range found.Values {
 		r.Values = append(r.Values, LostValue{Key: v.Key, Bytes: v.Bytes, Reason: v.Reason})

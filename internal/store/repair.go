@@ -34,6 +34,7 @@ type RepairReport struct {
 	Records int64       // that were taken
 	Bytes   int64       // of the source that were read
 	Lost    []Loss      // bytes of it that hold no intact record, in the order of the log
+	Passed  []Loss      // intact records of old files that compacted segments stand for and do not reach, without a manifest
 	Values  []LostValue // large values that were lost with their parts
 	Grouped int64       // intact records that are not taken since the commit of their group is lost
 	Raw     int64       // values that are raw bytes now, since their schema is lost

@@ -10,7 +10,7 @@ import (
 )
 
 // TestRepairAfterACrashInCompaction: a crash in the middle of a compaction may leave a new segment without a record. When the manifest
-// is lost, too, Repair does not take it for what has replaced the old ones. (With one that has records it does: see docs/decisions/014.)
+// is lost, too, Repair does not take it for what has replaced the old ones. (With one that has records it does, and says what it has left out: see docs/decisions/014.)
 func TestRepairAfterACrashInCompaction(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.Record()
@@ -41,18 +41,17 @@ func TestRepairAfterACrashInCompaction(t *testing.T) {
 				}
 			}
 		}
-		if without == 0 || without < made {
-			continue
-		}
-		tested++
 		if err := image.Remove("db/MANIFEST"); err != nil {
 			t.Fatal(err)
+		}
+		if without > 0 && without == made {
+			tested++
 		}
 		report, err := repairImage(image)
 		if err != nil {
 			t.Fatalf("image %d: %v", n, err)
 		}
-		if got := contentIn(t, image, "mended"); got != want {
+		if got := contentIn(t, image, "mended"); got != want && (without > 0 && without == made || len(report.Passed) == 0) {
 			t.Errorf("image %d of %d: it holds %d bytes of content, want %d; lost: %+v", n, len(images), len(got), len(want), report.Lost)
 		}
 	}

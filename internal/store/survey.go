@@ -243,11 +243,42 @@ func (r *repair) surveyUnnamed() error {
 			all = append(all, w)
 		}
 	}
-	r.wrecks = slices.DeleteFunc(r.wrecks, func(w *wreck) bool {
-		return slices.ContainsFunc(all, func(o *wreck) bool { return o.standsFor(w) })
-	})
+	var kept []*wreck
+	for _, w := range r.wrecks {
+		over := slices.DeleteFunc(slices.Clone(all), func(o *wreck) bool { return !o.standsFor(w) })
+		if len(over) == 0 {
+			kept = append(kept, w)
+		} else if err := r.passOver(w, over); err != nil {
+			return err
+		}
+	}
+	r.wrecks = kept
 	r.reportStrays()
 	r.arrange()
+	return nil
+}
+
+// passOver leaves a segment out for which others stand, and reports what it has beyond the last of their records.
+func (r *repair) passOver(w *wreck, over []*wreck) error {
+	reach := uint64(0)
+	for _, o := range over {
+		if err := o.read(func() {}); err != nil {
+			return err
+		}
+		reach = max(reach, r.lastOf(o))
+		o.fragments, o.failures = nil, nil
+	}
+	if err := w.read(func() {}); err != nil {
+		return err
+	}
+	for _, f := range w.fragments {
+		if e, _, err := w.load(f, nil); err == nil && e.Seq > reach {
+			r.report.Passed = append(r.report.Passed, Loss{File: w.path, Offset: f.at, Bytes: w.lastEnd() - f.at,
+				Reason: fmt.Sprintf("segment %s stands for it, and ends with sequence number %d: what follows was compacted away, or not copied before a crash", over[0].id, reach)})
+			break
+		}
+	}
+	w.fragments, w.failures = nil, nil
 	return nil
 }
 
