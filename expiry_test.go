@@ -397,7 +397,7 @@ func TestOnExpireUsesTheStore(t *testing.T) {
 			close(enough)
 			return
 		}
-		if err := m.SetTTL(key, v+1, time.Millisecond); err != nil || m.Len() != 1 {
+		if err := m.SetTTL(key, v+1, time.Millisecond); err != nil || m.Len() > 1 { // it may have expired again
 			t.Errorf("SetTTL: %v, Len %d", err, m.Len())
 		}
 	}))

@@ -234,20 +234,6 @@ func TestFollowAnewFails(t *testing.T) {
 	}
 }
 
-// TestFollowPastItsSegment: compaction has made one segment of the one that the follower has read last and of those after it, and nothing was
-// written since.
-func TestFollowPastItsSegment(t *testing.T) {
-	f := newFollowed(t, 1)
-	for n := range 400 {
-		mustSet(t, f.writer, fmt.Sprint(n%20), fmt.Sprint("value ", n))
-		f.content[fmt.Sprint(n%20)] = fmt.Sprint("value ", n)
-	}
-	if err := f.writer.Shrink(); err != nil {
-		t.Fatal(err)
-	}
-	f.refresh()
-}
-
 // TestFollowFromNothing opens a directory that no writer has written to yet.
 func TestFollowFromNothing(t *testing.T) {
 	mem := vfs.NewMem()

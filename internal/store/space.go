@@ -3,6 +3,8 @@ package store
 import (
 	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
@@ -123,11 +125,13 @@ type MapCount struct {
 
 // Maps are the declared maps of key space 0.
 func (s *Store) Maps() []MapCount {
-	defer s.life.leave(s.life.enter())
+	in := s.life.enter()
+	tables := slices.Collect(maps.Values(s.spaces[0].maps))
+	s.life.leave(in)
 	var list []MapCount
-	for name, t := range s.spaces[0].maps {
+	for _, t := range tables { // outside of the gate, see entries
 		if t.declared.Load() || t.opened.Load() { // else it was open once, and an index of then knows it
-			list = append(list, MapCount{name, t.Len()})
+			list = append(list, MapCount{t.name, t.Len()})
 		}
 	}
 	return list

@@ -15,9 +15,10 @@ type Stats struct {
 
 // Stats counts. It takes no lock that a writer holds for long.
 func (s *Store) Stats() Stats {
+	st := Stats{Records: s.log.records.Load()}
+	st.Keys = s.entries()
 	defer s.life.leave(s.life.enter())
-	st := Stats{Records: s.log.records.Load(), TornBytes: s.torn, CacheBytes: s.budget.Used()}
-	st.Keys = s.entriesInside()
+	st.TornBytes, st.CacheBytes = s.torn, s.budget.Used()
 	for _, sp := range s.spaces {
 		for _, t := range sp.tables() {
 			st.IndexBytes += t.index.Bytes()
@@ -40,17 +41,19 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// entries counts the entries that users gave.
-func (s *Store) entries() int64 {
-	defer s.life.leave(s.life.enter())
-	return s.entriesInside()
-}
-
-func (s *Store) entriesInside() (n int64) {
-	for _, sp := range s.spaces {
-		for _, t := range sp.tables() {
-			n += int64(t.Len())
-		}
+// entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass itself.
+func (s *Store) entries() (n int64) {
+	for _, t := range s.userTables() {
+		n += int64(t.Len())
 	}
 	return n
+}
+
+// userTables are those of all entries that users gave, in all key spaces.
+func (s *Store) userTables() (list []*Table) {
+	defer s.life.leave(s.life.enter())
+	for _, sp := range s.spaces {
+		list = append(list, sp.tables()...)
+	}
+	return list
 }

@@ -59,6 +59,7 @@ func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 		return err
 	}
 	seq, err := s.expire(t, c, key, deadline, d)
+	s.pace()
 	if err != nil || d != Power {
 		return err
 	}
