@@ -287,7 +287,7 @@ func compactionScript(rng *rand.Rand, n int) []step {
 func TestCrashInCompaction(t *testing.T) { bothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want := 40_000
+	want := 10_000
 	if longTest() {
 		want = 1_000_000
 	}

@@ -372,7 +372,7 @@ func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
 func TestCrashModel(t *testing.T) { bothWays(t, crashModel) }
 
 func crashModel(t *testing.T) {
-	want := 30_000
+	want := 15_000
 	if longTest() {
 		want = 2_500_000
 	}

@@ -201,7 +201,7 @@ func mortalScript(rng *rand.Rand, n int) []step {
 func TestCrashModelDeadlines(t *testing.T) { bothWays(t, crashModelDeadlines) }
 
 func crashModelDeadlines(t *testing.T) {
-	want := 20_000
+	want := 8_000
 	if longTest() {
 		want = 1_000_000
 	}

@@ -238,7 +238,7 @@ func (f *faulted) compare(key string) {
 
 func TestEveryFault(t *testing.T) { bothWays(t, everyFault) }
 
-func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 11) }
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 19) }
 
 // TestEveryFaultInCompaction is the same for scripts with many compactions.
 func TestEveryFaultInCompaction(t *testing.T) {
@@ -249,7 +249,7 @@ func TestEveryFaultInCompaction(t *testing.T) {
 				script[i].kind = "set"
 			}
 		}
-		everyFaultOf(t, script, 5)
+		everyFaultOf(t, script, 11)
 	})
 }
 
@@ -266,8 +266,11 @@ func everyFaultOf(t *testing.T, script []step, stride int) {
 		{"short write, disk full", vfs.OpWrite, vfs.ErrNoSpace, true},
 		{"sync EIO", vfs.OpSync | vfs.OpSyncDir, syscall.EIO, false},
 	}
-	if longTest() {
+	switch {
+	case longTest():
 		stride = 1
+	case testing.Short():
+		stride = 2*stride + 1
 	}
 	total := 0
 	for _, k := range kinds {

@@ -452,7 +452,10 @@ func FuzzHint(f *testing.F) {
 
 // TestCrashWithHints crashes at every operation of a script in which hints are written.
 func TestCrashWithHints(t *testing.T) {
-	want := 20_000
+	want := 5_000
+	if longTest() {
+		want = 500_000
+	}
 	if testing.Short() {
 		want = 2_000
 	}
@@ -477,7 +480,7 @@ func TestCrashWithHints(t *testing.T) {
 			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
 		}
 	}
-	if hinted < states/10 {
+	if hinted < states/20 {
 		t.Errorf("only %d of %d survivors were opened with hints", hinted, states)
 	}
 	t.Logf("%d crash states, %d with hints, 0 violations", states, hinted)
