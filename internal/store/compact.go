@@ -24,8 +24,8 @@ import (
 //     old segments that nobody pins. Those that are pinned go later.
 //
 // A run in which something is damaged is left alone and reported: no record is lost because it could not be
-// read. So is one with records that only count together with others outside of it: members of a group,
-// or parts of a value whose record is still in a segment that is appended to.
+// read. So is one with members of a group whose others are outside of it. A large value that begins in the run and whose record
+// is beyond it is written anew at the end of the log.
 //
 // What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
 // says is gone. A segment that was compacted when the deletion stood in the log already does not.
