@@ -368,40 +368,54 @@ func TestSnapshotWhileWriting(t *testing.T) {
 }
 
 // TestSnapshotAhead: a snapshot may know records that it does not cover. They stand behind what recovery has read
-// when it looks at them, and the snapshot is as good as any.
+// when it looks at them, and the snapshot is as good as any; also when compaction has replaced the segments since.
 func TestSnapshotAhead(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
-		for _, n := range []int{1, 30, 400} { // the last goes on into other segments
-			mem := vfs.NewMem()
-			s := mustOpen(t, mem, shortSegments)
-			content := map[string]string{}
-			set := func(key, value string) { mustSet(t, s, key, value); content[key] = value }
-			for i := range 40 {
-				set(fmt.Sprint("key ", i), "old")
+	t.Run("", func(t *testing.T) { bothWays(t, func(t *testing.T) { snapshotAhead(t, false) }) })
+	t.Run("compacted", func(t *testing.T) { bothWays(t, func(t *testing.T) { snapshotAhead(t, true) }) })
+}
+
+func snapshotAhead(t *testing.T, compacted bool) {
+	for _, n := range []int{1, 30, 400} { // the last goes on into other segments
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, shortSegments)
+		content := map[string]string{}
+		set := func(key, value string) { mustSet(t, s, key, value); content[key] = value }
+		for i := range 40 {
+			set(fmt.Sprint("key ", i), "old")
+		}
+		w := &snapshotWriter{store: s}
+		err := w.take(s.shared, func() error {
+			for i := range n {
+				set(fmt.Sprint("key ", i%40), fmt.Sprint("new ", i))
+				set(fmt.Sprint("key ", i%40), fmt.Sprint("newer ", i))
+				set(fmt.Sprint("another ", i), "new")
 			}
-			w := &snapshotWriter{store: s}
-			err := w.take(s.shared, func() error {
-				for i := range n {
-					set(fmt.Sprint("key ", i%40), fmt.Sprint("new ", i))
-					set(fmt.Sprint("key ", i%40), fmt.Sprint("newer ", i))
-					set(fmt.Sprint("another ", i), "new")
-				}
-				if _, err := s.Delete(nil, []byte("key 39"), Process); err != nil {
-					return err
-				}
-				delete(content, "key 39")
-				return s.settleAll()
-			})
+			if _, err := s.Delete(nil, []byte("key 39"), Process); err != nil {
+				return err
+			}
+			delete(content, "key 39")
+			return s.settleAll()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if compacted {
+			if err := s.sealTail(); err != nil {
+				t.Fatal(err)
+			}
+			s.housekeeping.Lock()
+			err := s.compact(s.log.compactable(), noPause)
+			s.housekeeping.Unlock()
 			if err != nil {
 				t.Fatal(err)
 			}
-			image := mem.ProcessCrash()
-			s.Close()
-			if told := (indexed{content: content}).holds(t, image, fmt.Sprint(n)); len(told) > 0 {
-				t.Fatalf("%d: the snapshot was not taken for what it is: %v", n, told)
-			}
 		}
-	})
+		image := mem.ProcessCrash()
+		s.Close()
+		if told := (indexed{content: content}).holds(t, image, fmt.Sprint(n)); len(told) > 0 {
+			t.Fatalf("%d: the snapshot was not taken for what it is: %v", n, told)
+		}
+	}
 }
 
 // TestMapDeclaredDuringSnapshot: entries that go from one table to another while the index is copied are not lost.

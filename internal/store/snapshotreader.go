@@ -161,9 +161,7 @@ func (r *recovery) openRetained(e *snapshotSegment) (*segment, error) {
 	if err != nil || size < e.Bytes {
 		return nil, errors.Join(err, seg.file.Close(), record.ErrShort)
 	}
-	if seg.end.Store(e.Bytes); e.Bytes == 0 { // it came after what is covered, and has not changed since it was replaced
-		seg.end.Store(size)
-	}
+	seg.end.Store(size) // what the snapshot knows may be ahead of what it covers
 	seg.ended = true
 	seg.synced.Store(true)
 	l.retain(seg)
