@@ -334,7 +334,7 @@ func (s *Store) close() error {
 		}
 	}
 	wrote, err := s.log.wrote(), s.log.finish()
-	if wrote && err == nil && !s.opts.NoSnapshot && !last.refused {
+	if wrote && err == nil && s.log.failure() == nil && !s.opts.NoSnapshot && !last.refused {
 		s.log.reportError("writing a snapshot of the index", s.lastSnapshot())
 	}
 	s.log.closeRetired()
