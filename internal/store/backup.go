@@ -157,7 +157,7 @@ func (b *backup) look() error {
 	}
 	if !slices.Contains(names, backupName) {
 		for _, name := range names {
-			if name != lockName && name != backupTemp {
+			if !worthless(name) {
 				return fmt.Errorf("copal: %s holds %s, and is no backup: %w", b.dir, name, fs.ErrExist)
 			}
 		}

@@ -189,13 +189,12 @@ func TestExpiredBeforeItIsWritten(t *testing.T) {
 	mustClose(t, s)
 }
 
-// A damaged byte that makes a deadline of the past does not pass for the end of an entry.
+// A damaged byte that makes a deadline of the past does not pass for the end of an entry. As with any damaged record, it
+// can be replaced and deleted.
 func TestDamagedDeadline(t *testing.T) {
 	for what, look := range map[string]func(s *Store) error{
 		"Get":    func(s *Store) error { _, err := s.Get(nil, []byte("key")); return err },
 		"Has":    func(s *Store) error { _, err := s.Has(nil, []byte("key")); return err },
-		"Delete": func(s *Store) error { _, err := s.Delete(nil, []byte("key"), Process); return err },
-		"Set":    func(s *Store) error { return s.Set(nil, []byte("key"), nil, 0, Process) },
 		"Expire": func(s *Store) error { return s.Expire(nil, nil, []byte("key"), 0, Process) },
 		"TTL":    func(s *Store) error { _, err := s.DeadlineOf(nil, nil, []byte("key")); return err },
 	} {
@@ -220,7 +219,16 @@ func TestDamagedDeadline(t *testing.T) {
 		if err := look(s); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v, want damage", what, err)
 		}
-		s.Close()
+		if existed, err := s.Delete(nil, []byte("key"), Process); !existed || err != nil || s.Stats().Keys != 0 {
+			t.Errorf("%s, then Delete = %v, %v, and %d keys", what, existed, err, s.Stats().Keys)
+		}
+		mustClose(t, s)
+		s = mustOpen(t, mem, withClock(clock))
+		mustSet(t, s, "key", "new")
+		if wantValue(t, s, "key", "new"); s.Stats().Keys != 1 {
+			t.Errorf("%s: %d keys", what, s.Stats().Keys)
+		}
+		mustClose(t, s)
 	}
 }
 

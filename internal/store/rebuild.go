@@ -53,11 +53,17 @@ func wantEmpty(fsys vfs.FS, dir string) error {
 		return fmt.Errorf("copal: %w", err)
 	}
 	for _, name := range names {
-		if name != lockName {
+		if !worthless(name) {
 			return fmt.Errorf("copal: %s is not empty, there is %s: %w", dir, name, fs.ErrExist)
 		}
 	}
 	return nil
+}
+
+// worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what an attempt to
+// make a store has left, or what a file system has made.
+func worthless(name string) bool {
+	return name == lockName || name == manifestTemp || name == backupTemp || name == "lost+found"
 }
 
 // lockDir creates a directory and makes this process its only writer.

@@ -839,6 +839,34 @@ func TestRepairIntoWhatIsThere(t *testing.T) {
 	}
 }
 
+// TestRepairAfterAFailedRepair: what an attempt has left behind, or a new file system holds, is in nobody's way.
+func TestRepairAfterAFailedRepair(t *testing.T) {
+	v := newPatient(t, closed)
+	if err := v.mem.MkdirAll("into"); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{manifestTemp, "lost+found", "other"} {
+		f, err := v.mem.Open("into/"+name, vfs.Create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	opts := RepairOptions{FS: v.mem}
+	if _, err := Repair(t.Context(), "db", "into", opts); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "other") {
+		t.Errorf("beside another file: %v", err)
+	}
+	if err := v.mem.Remove("into/other"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Repair(t.Context(), "db", "into", opts); err != nil {
+		t.Fatal(err)
+	}
+	if found, want := render(contentOfDir(t, v.mem, "into")), render(contentOfDir(t, v.mem, "db")); found != want {
+		t.Errorf("repaired: %s, want %s", found, want)
+	}
+}
+
 // TestRepairCrashes: whenever a repair dies or the power goes, its target is what it will be or no store
 // that holds anything, and the source is as it was.
 func TestRepairCrashes(t *testing.T) {

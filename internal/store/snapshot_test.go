@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -415,6 +416,50 @@ func snapshotAhead(t *testing.T, compacted bool) {
 		if told := (indexed{content: content}).holds(t, image, fmt.Sprint(n)); len(told) > 0 {
 			t.Fatalf("%d: the snapshot was not taken for what it is: %v", n, told)
 		}
+	}
+}
+
+// TestSnapshotOfUncertainName: after a failed sync of the directory either snapshot may be the one on the disk, and
+// compaction keeps what either needs.
+func TestSnapshotOfUncertainName(t *testing.T) {
+	mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
+	s := mustOpen(t, mem, shortSegments)
+	set := func(key, value string) { mustSet(t, s, key, value); x.content[key] = value }
+	for i := range 40 {
+		set(fmt.Sprint("key ", i), "old")
+	}
+	snapshotNow(t, s)
+	before := read(t, mem, snapshotName)
+	for i := range 40 {
+		if _, err := s.Delete(nil, []byte(fmt.Sprint("key ", i)), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(x.content, fmt.Sprint("key ", i))
+	}
+	set("last", "value")
+	syncDir := s.log.fsys
+	s.log.fsys = vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, Match: func(string) bool { return true }, N: 1, Err: syscall.EIO})
+	err := s.takeSnapshot(nil)
+	if !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	s.log.fsys = syncDir
+	for range 3 {
+		if err := s.sealTail(); err != nil {
+			t.Fatal(err)
+		}
+		s.housekeeping.Lock()
+		err = s.compact(s.log.compactable(), noPause)
+		s.housekeeping.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	image := mem.ProcessCrash()
+	write(t, image, snapshotName, before) // which is what a power cut may have left
+	s.Close()
+	if told := x.holds(t, image, "the snapshot before"); len(told) > 0 {
+		t.Errorf("told of %v", told)
 	}
 }
 

@@ -382,10 +382,12 @@ func (w *snapshotWriter) publish(path string) error {
 		l.noUnknown = false
 		return noSpace(err)
 	}
-	l.snapshot.Store(w.x.state(w.end))
+	before, now := l.snapshot.Load(), w.x.state(w.end)
+	l.snapshot.Store(now.or(before)) // a power cut may yet bring back the one before
 	if err := syncDir(l.fsys, l.dir); err != nil {
 		return err
 	}
+	l.snapshot.Store(now)
 	l.removeOutlived()
 	return nil
 }
@@ -416,6 +418,20 @@ func (x *snapshot) state(bytes int64) *snapshotState {
 		st.covered[s.ID] = s.Bytes
 	}
 	return st
+}
+
+// or is what holds whichever of the two is on the disk. The other may be nil, for none.
+func (st *snapshotState) or(other *snapshotState) *snapshotState {
+	if other == nil {
+		return st
+	}
+	both := &snapshotState{seq: min(st.seq, other.seq), bytes: st.bytes, covered: maps.Clone(st.covered)}
+	for id, bytes := range other.covered {
+		if covered, ok := both.covered[id]; !ok || bytes < covered {
+			both.covered[id] = bytes
+		}
+	}
+	return both
 }
 
 // snapshotNames reports whether the snapshot on the disk needs the file of this segment.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -162,7 +163,7 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 		}
 	}
 	var now state
-	if err := s.stateLocked(&now, t, hash, w.Key); err != nil {
+	if err := s.stateLocked(&now, t, hash, w.Key); err != nil && !s.replaceable(&now, w, err) {
 		return false, err
 	}
 	switch {
@@ -214,6 +215,13 @@ type state struct {
 	encoded *cache.Encoded // of a dirty cell
 }
 
+// replaceable reports whether an entry can be replaced or deleted, as any other that is damaged, although the record that says that it
+// has expired cannot be read.
+func (s *Store) replaceable(now *state, w *Write, err error) bool {
+	return errors.Is(err, ErrCorrupt) && s.Expired(now.expiry) && w.Durability != Memory
+}
+
+// stateLocked finds out what there is. An error of an entry that has expired leaves in now what there was.
 func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) (err error) {
 	*now = state{hash: hash, own: view(key[t.prefix:]), cells: t.cells.Load()}
 	if now.cells != nil {
