@@ -125,7 +125,7 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 		c.header.Start = min(c.header.Start, seg.start)
 		c.target = max(c.target, seg.end.Load())
 	}
-	c.target = max(c.target, l.limit)
+	c.target = max(c.target, l.nominal())
 	c.clean = ^uint64(0)
 	ordered := l.set.Load().ordered
 	for _, seg := range ordered {

@@ -288,3 +288,27 @@ func TestCloseEndsCompaction(t *testing.T) {
 	s.stop = nil
 	mustClose(t, s)
 }
+
+// TestSegmentsBefitTheStore: a store has segments of an eighth of what counts in it.
+func TestSegmentsBefitTheStore(t *testing.T) {
+	for _, test := range []struct{ live, limit, want int64 }{
+		{0, 64 << 20, 16 << 20},
+		{128 << 20, 64 << 20, 16 << 20},
+		{160 << 20, 64 << 20, 20 << 20},
+		{1 << 30, 64 << 20, 64 << 20},
+		{1 << 30, 600, 600},
+	} {
+		if got := segmentFor(test.live, test.limit); got != test.want {
+			t.Errorf("with %d live bytes: %d, want %d", test.live, got, test.want)
+		}
+	}
+	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 64 << 20 })
+	s.size()
+	for i := range 20 {
+		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 1<<20))
+	}
+	if list := s.log.set.Load().ordered; len(list) != 2 || !list[0].ended || list[0].end.Load() < 16<<20 {
+		t.Errorf("%d segments for 20 MiB", len(list))
+	}
+	mustClose(t, s)
+}

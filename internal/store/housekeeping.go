@@ -41,6 +41,7 @@ const (
 	leastWait     = 200 * time.Microsecond // shorter waits are put together
 	workSlice     = 2 * time.Millisecond   // after which housekeeping rests
 	maxRun        = 16                     // segments compacted at once
+	leastSegment  = 16 << 20               // nominal size of a segment of a small store
 	mergeFrom     = 8                      // adjacent small segments are made one when there are so many
 )
 
@@ -74,7 +75,7 @@ func (s *Store) due() bool {
 		return false
 	}
 	u := s.usage()
-	if u.log > 2*u.live && u.garbage() >= s.log.limit {
+	if u.log > 2*u.live && u.garbage() >= s.log.nominal() {
 		return true
 	}
 	r := s.house.limit()
@@ -87,9 +88,10 @@ const leastGarbage = 64 << 10
 // press sets how long writes wait, by the excess of the log.
 func (s *Store) press() (pressed float64) {
 	u := s.usage()
-	from := 2*u.live + u.live/8 + s.log.limit/2
+	segment := s.log.nominal()
+	from := 2*u.live + u.live/8 + segment/2
 	if u.disk > from {
-		pressed = min(float64(u.disk-from)/float64(u.live/4+s.log.limit/2), 1)
+		pressed = min(float64(u.disk-from)/float64(u.live/4+segment/2), 1)
 	}
 	s.house.delay.Store(int64(pressed * float64(maxWriteDelay)))
 	return pressed
@@ -129,6 +131,7 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 			timer = nil
 			s.tidyTail()
 		}
+		s.size()
 		for more := true; more; more = s.hintOnce(s.hinting()) {
 			for s.due() && s.tidyOnce(s.rest) {
 			}
@@ -141,6 +144,13 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 		}
 	}
 }
+
+// size makes the segments to come as long as befits the log.
+func (s *Store) size() { s.log.nominalBytes.Store(segmentFor(s.usage().live, s.log.limit)) }
+
+// segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store does not wait
+// for as much garbage as it has entries before it gives some back.
+func segmentFor(live, limit int64) int64 { return min(max(live/8, leastSegment), limit) }
 
 // nextLook is when to look again without being woken, 0 for never.
 func (s *Store) nextLook() time.Duration {
@@ -283,7 +293,7 @@ func (s *Store) widen(list []*segment, at int) []*segment {
 	for more := true; more && j-i+1 < maxRun; {
 		more = false
 		for _, next := range []int{i - 1, j + 1} {
-			if next < 0 || next >= len(list) || !list[next].worth() || 2*list[next].gain() < list[next].end.Load() || cost+list[next].cost() > s.log.limit {
+			if next < 0 || next >= len(list) || !list[next].worth() || 2*list[next].gain() < list[next].end.Load() || cost+list[next].cost() > s.log.nominal() {
 				continue
 			}
 			cost += list[next].cost()
@@ -297,7 +307,7 @@ func (s *Store) widen(list []*segment, at int) []*segment {
 func (s *Store) small(list []*segment, least int) []*segment {
 	for i := range list {
 		j, total := i, int64(0)
-		for j < len(list) && total+list[j].end.Load() <= s.log.limit && list[j].leftAt <= list[j].dead.Load() {
+		for j < len(list) && total+list[j].end.Load() <= s.log.nominal() && list[j].leftAt <= list[j].dead.Load() {
 			total += list[j].end.Load()
 			j++
 		}

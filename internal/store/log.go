@@ -39,26 +39,27 @@ import (
 //
 // Locks, in order: log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
 type log struct {
-	fsys     vfs.FS
-	dir      string
-	storeID  uint64
-	cacheID  string // see vfs.FS
-	clock    clock.Clock
-	random   func() uint64
-	flush    func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
-	filled   func()      // called when a segment has become full, and when it is durable; must not wait
-	report   func(error) // tells the user about an error that no call can return
-	limit    int64       // nominal size of a segment
-	hard     int64       // size at which appending waits for the next one, whatever it costs
-	inline   bool        // no goroutine prepares segments, or drains; for tests that count operations
-	wake     chan struct{}
-	dirty    atomic.Bool // something was appended since the last periodic sync began
-	waiting  atomic.Bool // something is to be appended by it; see touched
-	failed   atomic.Pointer[FailedError]
-	set      atomic.Pointer[segmentSet]
-	snapshot atomic.Pointer[snapshotState] // that is on the disk, nil for none
-	rolled   chan struct{}                 // there may be a reason for a snapshot
-	records  atomic.Int64                  // in all segments
+	fsys         vfs.FS
+	dir          string
+	storeID      uint64
+	cacheID      string // see vfs.FS
+	clock        clock.Clock
+	random       func() uint64
+	flush        func() bool  // writes what memory has for the log, and says whether to try again; called with no lock held
+	filled       func()       // called when a segment has become full, and when it is durable; must not wait
+	report       func(error)  // tells the user about an error that no call can return
+	limit        int64        // nominal size of a segment, at most
+	nominalBytes atomic.Int64 // of the segments to come; 0 for limit
+	hard         int64        // size at which appending waits for the next one, whatever it costs
+	inline       bool         // no goroutine prepares segments, or drains; for tests that count operations
+	wake         chan struct{}
+	dirty        atomic.Bool // something was appended since the last periodic sync began
+	waiting      atomic.Bool // something is to be appended by it; see touched
+	failed       atomic.Pointer[FailedError]
+	set          atomic.Pointer[segmentSet]
+	snapshot     atomic.Pointer[snapshotState] // that is on the disk, nil for none
+	rolled       chan struct{}                 // there may be a reason for a snapshot
+	records      atomic.Int64                  // in all segments
 
 	mu       sync.Mutex
 	tail     *segment // nil before the first append of this process
@@ -243,18 +244,26 @@ func (l *log) failure() error {
 	return nil
 }
 
+// nominal is how long a segment is to become.
+func (l *log) nominal() int64 {
+	if n := l.nominalBytes.Load(); n > 0 {
+		return n
+	}
+	return l.limit
+}
+
 // readyLocked sees to it that there is a tail, and takes the spare when the tail is full.
 func (l *log) readyLocked() error {
 	if l.tail == nil {
 		return l.beginLocked()
 	}
 	size := l.tail.end.Load()
-	if l.spare == nil && size >= l.limit/2 {
+	if l.spare == nil && size >= l.nominal()/2 {
 		if err := l.wantSpareLocked(size); err != nil {
 			return err
 		}
 	}
-	if l.spare != nil && size >= l.limit {
+	if l.spare != nil && size >= l.nominal() {
 		return l.rollLocked()
 	}
 	return nil
@@ -264,7 +273,7 @@ func (l *log) readyLocked() error {
 // or no time to wait. Its error says that the tail can take no more.
 func (l *log) wantSpareLocked(size int64) error {
 	switch {
-	case l.inline && size >= l.limit || size >= l.hard:
+	case l.inline && size >= l.nominal() || size >= l.hard:
 		s, err := l.createSpare(l.syncedSegments(), nil)
 		if err != nil && size >= l.hard {
 			return err

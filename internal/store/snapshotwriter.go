@@ -550,7 +550,7 @@ func (s *Store) snapshotDue() bool {
 	}) != nil {
 		return false
 	}
-	most := max(s.log.limit, indexed)
+	most := max(s.log.nominal(), indexed)
 	return s.log.uncovered() > 2*most || s.log.outlivedBytes() > most
 }
 

@@ -202,6 +202,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		}
 		s.goroutines.Add(2)
 		if !opts.NoCompaction || !opts.NoHints {
+			s.size()
 			s.goroutines.Go(func() { s.keepHouse(s.stop) })
 		}
 		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()

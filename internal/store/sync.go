@@ -255,7 +255,7 @@ func (l *log) prepareSpare() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.adoptLocked(s)
-	if l.spare == s && l.tail.end.Load() >= l.limit { // it has waited for that, and perhaps nobody appends any more
+	if l.spare == s && l.tail.end.Load() >= l.nominal() { // it has waited for that, and perhaps nobody appends any more
 		l.reportError("ending a segment", l.rollLocked())
 	}
 }
