@@ -96,9 +96,14 @@ type boltDB struct {
 var bucket = []byte("bench")
 
 func openBolt(dir string, durable bool) (byteStore, error) {
-	db, err := bolt.Open(filepath.Join(dir, "bolt.db"), 0o600, &bolt.Options{
+	return openBoltWith(dir, &bolt.Options{
 		NoSync: !durable, NoGrowSync: !durable, NoFreelistSync: true, FreelistType: bolt.FreelistMapType,
 	})
+}
+
+func openBoltWith(dir string, opts *bolt.Options) (byteStore, error) {
+	durable := !opts.NoSync
+	db, err := bolt.Open(filepath.Join(dir, "bolt.db"), 0o600, opts)
 	if err != nil {
 		return nil, err
 	}
