@@ -470,7 +470,7 @@ func (f *follower) moveEntry(a Address, e *entry, slots map[int]bool) error {
 	}
 	now := hitOf(a, &e.Head, e.bytes)
 	t.forgetLocked(hash, e.key)
-	t.place(hash, old, &now, false)
+	t.place(hash, t.ownOf(e.key), old, &now, false)
 	return nil
 }
 
@@ -517,7 +517,7 @@ func (f *follower) takeOut(t *Table, a Address) error {
 		return err
 	}
 	t.forgetLocked(hash, e.key)
-	t.remove(hash, hitOf(a, &e.Head, e.bytes))
+	t.remove(hash, t.ownOf(e.key), hitOf(a, &e.Head, e.bytes))
 	return nil
 }
 

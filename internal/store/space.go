@@ -92,6 +92,7 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 	prefix := name + ":"
 	type move struct {
 		from, to uint64 // hashes
+		key      string
 		hit
 	}
 	var moves []move
@@ -105,13 +106,13 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 				return nil, err
 			}
 			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
-				moves = append(moves, move{sp.raw.hash(e.key), t.hash(e.key), hitOf(a, &e.Head, e.bytes)})
+				moves = append(moves, move{sp.raw.hash(e.key), t.hash(e.key), string(e.key), hitOf(a, &e.Head, e.bytes)})
 			}
 		}
 	}
 	for _, m := range moves {
-		sp.raw.leave(m.from, m.hit)
-		t.enter(m.to, hit{}, &m.hit, false)
+		sp.raw.leave(m.from, m.key, m.hit)
+		t.enter(m.to, m.key[t.prefix:], hit{}, &m.hit, false)
 	}
 	sp.maps[name] = t
 	return t, nil

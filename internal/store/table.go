@@ -56,6 +56,9 @@ func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 // hash is Hash for the whole key.
 func (t *Table) hash(key []byte) uint64 { return t.store.seed.Bytes(key[t.prefix:]) }
 
+// ownOf is the part of a whole key that the table knows it by, for as long as key does not change.
+func (t *Table) ownOf(key []byte) string { return view(key[t.prefix:]) }
+
 // hit is an entry of a table whose key was compared. The zero hit is none.
 type hit struct {
 	address Address
@@ -147,21 +150,22 @@ func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, sam
 
 // place enters now as the entry of a key, in the place of the old one if there was one, which is dead then. If a
 // cell will know where it is, and the index need not count it under another schema, the index is told later,
-// when the cell goes: until then it has the address of the old one.
-func (t *Table) place(hash uint64, old hit, now *hit, later bool) {
-	t.enter(hash, old, now, later)
+// when the cell goes: until then it has the address of the old one. own is the key's own bytes, which are not kept. The caller
+// holds the lock of the key, or is alone.
+func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool) {
+	t.enter(hash, own, old, now, later)
 	t.store.revive(now)
 	t.store.bury(&old)
 }
 
 // remove takes the entry out, which is dead then.
-func (t *Table) remove(hash uint64, old hit) {
-	t.leave(hash, old)
+func (t *Table) remove(hash uint64, own string, old hit) {
+	t.leave(hash, own, old)
 	t.store.bury(&old)
 }
 
 // enter is place for an entry that is not new in the log.
-func (t *Table) enter(hash uint64, old hit, now *hit, later bool) {
+func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
 	t.expect(hash, old.expiry, now.expiry)
 	switch {
 	case old.address == 0:
@@ -174,7 +178,7 @@ func (t *Table) enter(hash uint64, old hit, now *hit, later bool) {
 }
 
 // leave takes out an entry that goes into another table.
-func (t *Table) leave(hash uint64, old hit) {
+func (t *Table) leave(hash uint64, own string, old hit) {
 	t.index.Remove(hash, old.indexed(), old.schema)
 }
 
