@@ -1,0 +1,140 @@
+package keycodec_test
+
+import (
+	"bytes"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/keycodec"
+)
+
+// inOrder checks that sort keys of the given keys, which are in order, ascend, and give the keys back.
+func inOrder[K comparable](t *testing.T, order string, keys ...K) {
+	t.Helper()
+	c := mustFor[K](t)
+	o := c.Order()
+	if o.Name() != order {
+		t.Errorf("the order of %T is %q, want %q", *new(K), o.Name(), order)
+	}
+	if again, ok := keycodec.OrderNamed(o.Name()); !ok || again != o {
+		t.Errorf("order %q is not found by its name", o.Name())
+	}
+	var last []byte
+	for i, k := range keys {
+		own, err := c.Append(nil, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := o.AppendSortKey([]byte("x"), string(own))[1:]
+		if bytes.HasPrefix(s, []byte("\xff\xff")) && !o.IsBytes() {
+			t.Errorf("%q is taken for no %T", own, k)
+		}
+		if i > 0 && bytes.Compare(last, s) >= 0 {
+			t.Errorf("%T: %v does not sort behind %v: %x, %x", k, k, keys[i-1], s, last)
+		}
+		if back, err := o.AppendKey([]byte("x"), s); err != nil || string(back) != "x"+string(own) {
+			t.Errorf("%T: the sort key of %q gives %q, %v", k, own, back, err)
+		}
+		last = s
+	}
+}
+
+func TestSortKeys(t *testing.T) {
+	inOrder(t, "bytes", "", "\x00", "a", "a\x00", "aa", "b", "é", "\xff\xff", "\xff\xff\xff")
+	inOrder(t, "bytes", semver{1, 10}, semver{1, 2}) // by their text
+	inOrder(t, "int", int64(math.MinInt64), math.MinInt64+1, -1<<56, -65537, -65536, -65535, -257, -256, -255, -10, -9, -1,
+		0, 1, 9, 10, 255, 256, 65535, 65536, math.MaxInt32, 1<<56, math.MaxInt64)
+	inOrder(t, "int", int8(-128), -2, -1, 0, 1, 127)
+	inOrder(t, "int", uint64(0), 9, 10, 1<<63, math.MaxUint64)
+	inOrder(t, "int", uintptr(0), 7)
+	inOrder(t, "float", math.NaN(), math.Inf(-1), -math.MaxFloat64, -1.5, -1, -math.SmallestNonzeroFloat64, 0,
+		math.SmallestNonzeroFloat64, 0.1, 1, 2.5, 10, 1e21, math.MaxFloat64, math.Inf(1))
+	inOrder(t, "float", float32(math.Inf(-1)), -math.MaxFloat32, -0.1, 0, math.SmallestNonzeroFloat32, 0.1, 16777216, 1e21, math.MaxFloat32)
+	inOrder(t, "bool", false, true)
+	inOrder(t, "time", time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(1969, 1, 1, 0, 0, 0, 1, time.UTC), time.Unix(0, 0), time.Unix(0, 1), time.Unix(1, 0),
+		time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC))
+	inOrder(t, "hex", [2]byte{0, 0}, [2]byte{0, 1}, [2]byte{9, 10}, [2]byte{10, 9}, [2]byte{255, 255})
+	inOrder(t, "hex", [0]byte{})
+	inOrder(t, "[2]int", [2]int16{-300, 5}, [2]int16{-2, 10}, [2]int16{9, -1}, [2]int16{9, 2}, [2]int16{9, 10}, [2]int16{10, -9})
+	inOrder(t, "[2]int", [2]int{0, 0}, [2]int{256, 0})
+	inOrder(t, "[2]float", [2]float64{math.NaN(), 1}, [2]float64{-1, 2}, [2]float64{-1, 10}, [2]float64{math.Inf(1), math.Inf(1)})
+	inOrder(t, "[3]bool", [3]bool{}, [3]bool{false, true, true}, [3]bool{true, false, true})
+	inOrder(t, "[0]int", [0]int{})
+}
+
+func TestSortKeysAgreeWithCompare(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	agree(t, func() int64 { return int64(rng.Uint64()) >> rng.IntN(64) })
+	agree(t, func() uint32 { return rng.Uint32() >> rng.IntN(32) })
+	agree(t, func() float64 { return math.Float64frombits(rng.Uint64()) })
+	agree(t, func() float32 { return math.Float32frombits(rng.Uint32()) })
+	agree(t, func() [3]int8 { return [3]int8{int8(rng.IntN(4)), int8(rng.Uint32()), int8(rng.Uint32())} })
+	agree(t, func() [2]float32 { return [2]float32{float32(rng.IntN(3)), math.Float32frombits(rng.Uint32())} })
+	agree(t, func() time.Time { return time.Unix(rng.Int64N(4e9), rng.Int64N(1e9)) })
+}
+
+func agree[K comparable](t *testing.T, draw func() K) {
+	t.Helper()
+	c := mustFor[K](t)
+	o := c.Order()
+	keys := make([]K, 300)
+	for i := range keys {
+		keys[i] = draw()
+	}
+	slices.SortFunc(keys, c.Compare)
+	keys = slices.CompactFunc(keys, func(a, b K) bool { return c.Compare(a, b) == 0 })
+	inOrder(t, o.Name(), keys...)
+}
+
+// What a raw write may leave under a typed map sorts behind its keys, and is kept.
+func TestSortKeysOfWhatIsNoKey(t *testing.T) {
+	for name, keys := range map[string][]string{
+		"int":    {"", "+1", "-0", "00", "01", "1.0", "18446744073709551616", "-9223372036854775809", "x", "\xff", "1 "},
+		"float":  {"", "-0", "1.0", "+Infinity", "nan", "0x1p4", "1_0", "inf"},
+		"bool":   {"", "True", "0", "tru"},
+		"time":   {"", "2026-11-21", "2026-11-21T06:45:00Z", "2026-13-21T06:45:00.000000000Z", "9999-12-31T23:59:59.999999999+01:00"},
+		"hex":    {"0", "FF", "0g"},
+		"[2]int": {"", "1", "1,2,3", "1,", ",1", "1,02"},
+		"[0]int": {",", "1"},
+	} {
+		o, ok := keycodec.OrderNamed(name)
+		if !ok {
+			t.Fatal(name)
+		}
+		for _, key := range keys {
+			s := o.AppendSortKey(nil, key)
+			if string(s) != "\xff\xff"+key {
+				t.Errorf("%s: %q has the sort key %x", name, key, s)
+			}
+			if back, err := o.AppendKey(nil, s); err != nil || string(back) != key {
+				t.Errorf("%s: %q comes back as %q, %v", name, key, back, err)
+			}
+		}
+	}
+	for _, name := range []string{"", "ints", "[]int", "[-1]int", "[01]int", "[2]bytes", "[2]time", "[2]", "2]int"} {
+		if o, ok := keycodec.OrderNamed(name); ok {
+			t.Errorf("there is an order %q: %v", name, o)
+		}
+	}
+}
+
+// Whatever the bytes: they come back from their sort key, no two keys share one, and sort keys that
+// none has are refused or have another spelling.
+func FuzzSortKey(f *testing.F) {
+	names := []string{"bytes", "int", "float", "bool", "time", "hex", "[2]int", "[3]float", "[2]bool", "[0]int"}
+	for i, key := range []string{"", "-42", "2.5", "true", "2026-11-21T06:45:00.000000000Z", "00ff", "1,2", "1,NaN,-Inf", "true,false"} {
+		f.Add(uint8(i), key)
+	}
+	f.Fuzz(func(t *testing.T, n uint8, key string) {
+		o, _ := keycodec.OrderNamed(names[int(n)%len(names)])
+		s := o.AppendSortKey(nil, key)
+		back, err := o.AppendKey(nil, s)
+		if err != nil || string(back) != key {
+			t.Errorf("%s: %q comes back as %q, %v", o.Name(), key, back, err)
+		}
+		o.AppendKey(nil, []byte(key)) // must not panic
+	})
+}
