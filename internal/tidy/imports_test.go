@@ -16,9 +16,10 @@ var arrows = map[string][]string{
 	"internal/index":    {},
 	"internal/keycodec": {"internal/promoted"},
 	"internal/keyhash":  {},
+	"internal/order":    {"internal/record"},
 	"internal/promoted": {},
 	"internal/record":   {},
-	"internal/store":    {"internal/cache", "internal/clock", "internal/index", "internal/keycodec", "internal/keyhash", "internal/record", "internal/sysmem", "internal/vfs"},
+	"internal/store":    {"internal/cache", "internal/clock", "internal/index", "internal/keycodec", "internal/keyhash", "internal/order", "internal/record", "internal/sysmem", "internal/vfs"},
 	"internal/sysmem":   {},
 	"internal/vfs":      {},
 }

@@ -1,0 +1,113 @@
+package order
+
+import (
+	"bytes"
+	"slices"
+)
+
+// Layer is a set of marks. It does not change while it is read.
+type Layer interface {
+	// Walk begins at the first mark whose key is not before from, in the direction of the walk. With nil it
+	// begins at the first of all.
+	Walk(from []byte, down bool) Cursor
+}
+
+// Cursor yields the marks of a walk, each key once.
+type Cursor interface {
+	// Next goes to the next mark. It returns false at the end, and when reading has failed; then Err says so.
+	Next() bool
+	// Key is that of the mark. The bytes are valid until the next call of Next.
+	Key() []byte
+	// Gone reports whether the mark says that the key is not there.
+	Gone() bool
+	Err() error
+}
+
+// Walk goes through a stack of layers, the newest first, and yields the mark of the newest that has one for the key. Marks that
+// keys are gone are yielded if gone is true.
+func Walk(layers []Layer, from []byte, down, gone bool) Cursor {
+	w := &walk{down: down, gone: gone}
+	for _, l := range layers {
+		c := l.Walk(from, down)
+		w.all = append(w.all, c)
+		w.ahead = append(w.ahead, c)
+		w.behind = append(w.behind, c)
+	}
+	return w
+}
+
+// walk merges cursors.
+type walk struct {
+	all    []Cursor // newest first
+	ahead  []Cursor // those that have not come to their end, in the same order
+	behind []Cursor // those whose mark was yielded, or hidden by a newer one; all of them at first
+	down   bool
+	gone   bool
+	at     Cursor
+	err    error
+}
+
+func (w *walk) Next() bool {
+	for w.err == nil {
+		if !w.step() {
+			return false
+		}
+		if w.gone || !w.at.Gone() {
+			return true
+		}
+	}
+	return false
+}
+
+// step goes to the next key.
+func (w *walk) step() bool {
+	if len(w.all) == 1 {
+		w.at = w.all[0]
+		ok := w.at.Next()
+		w.err = w.at.Err()
+		return ok
+	}
+	if !w.advance() {
+		return false
+	}
+	w.at = nil
+	for _, c := range w.ahead {
+		order := -1
+		if w.at != nil {
+			order = w.compare(c.Key(), w.at.Key())
+		}
+		switch {
+		case order < 0:
+			w.at, w.behind = c, append(w.behind[:0], c)
+		case order == 0: // it is hidden
+			w.behind = append(w.behind, c)
+		}
+	}
+	return w.at != nil
+}
+
+// advance brings the cursors on that are behind.
+func (w *walk) advance() bool {
+	for _, c := range w.behind {
+		if c.Next() {
+			continue
+		}
+		if w.err = c.Err(); w.err != nil {
+			return false
+		}
+		w.ahead = slices.DeleteFunc(w.ahead, func(other Cursor) bool { return other == c })
+	}
+	w.behind = w.behind[:0]
+	return true
+}
+
+func (w *walk) compare(a, b []byte) int {
+	if w.down {
+		return bytes.Compare(b, a)
+	}
+	return bytes.Compare(a, b)
+}
+
+func (w *walk) Key() []byte { return w.at.Key() }
+func (w *walk) Gone() bool  { return w.at.Gone() }
+func (w *walk) Err() error  { return w.err }

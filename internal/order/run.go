@@ -1,0 +1,228 @@
+package order
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"sort"
+	"sync"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Run is a layer that stands in a file, or in memory. Nothing is read before somebody asks for a mark; then the list of
+// blocks is, and stays, and of the blocks those that are asked for, each time. It is safe for concurrent use.
+//
+// Errors that wrap one of package record say that the bytes are not those of the run that was written.
+type Run struct {
+	title Title
+	in    io.ReaderAt
+	size  int64
+
+	mu     sync.Mutex
+	blocks []blockRef // guarded by mu until loaded
+	loaded bool
+}
+
+// blockRef is what the list says of a block.
+type blockRef struct {
+	offset int64
+	bytes  int
+	marks  int
+	crc    uint32
+	first  []byte
+}
+
+// Open returns the run of the given number and store, which is size bytes long, and of which it reads the first line.
+func Open(in io.ReaderAt, size int64, store, run uint64) (*Run, error) {
+	b := make([]byte, titleBytes)
+	if n, err := in.ReadAt(b, 0); n < len(b) {
+		return nil, short(err)
+	}
+	h, err := parseTitle(b)
+	if err != nil {
+		return nil, err
+	}
+	if h.Store != store || h.Run != run || h.List+h.Length != size {
+		return nil, fmt.Errorf("%w: it is run %016x of store %016x, and should be %d bytes long", record.ErrSyntax, h.Run, h.Store, h.List+h.Length)
+	}
+	return &Run{title: h, in: in, size: size}, nil
+}
+
+// short tells a file that ends too early from one that cannot be read.
+func short(err error) error {
+	if err == nil || err == io.EOF {
+		return record.ErrShort
+	}
+	return err
+}
+
+// Title is the run's first line.
+func (r *Run) Title() Title { return r.title }
+
+// Keys is the number of marks.
+func (r *Run) Keys() int64 { return r.title.Keys }
+
+// Bytes is the length of the run.
+func (r *Run) Bytes() int64 { return r.size }
+
+// Memory is about how much memory the list of blocks takes, once it is there.
+func (r *Run) Memory() int64 { return r.title.Length + r.title.Blocks*64 }
+
+// list reads the list of blocks, once it succeeds.
+func (r *Run) list() ([]blockRef, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.loaded {
+		return r.blocks, nil
+	}
+	b := make([]byte, r.title.Length)
+	if n, err := r.in.ReadAt(b, r.title.List); n < len(b) {
+		return nil, short(err)
+	}
+	if crc32.Checksum(b, castagnoli) != r.title.CRC {
+		return nil, record.ErrChecksum
+	}
+	blocks, err := parseList(b, &r.title)
+	if err == nil {
+		r.blocks, r.loaded = blocks, true
+	}
+	return blocks, err
+}
+
+func parseList(b []byte, h *Title) ([]blockRef, error) {
+	blocks := make([]blockRef, 0, min(h.Blocks, int64(len(b))))
+	at, keys := int64(titleBytes), int64(0)
+	bad := fmt.Errorf("%w: the list of blocks", record.ErrSyntax)
+	for len(b) > 0 {
+		size, n := uvarint(b)
+		marks, m := uvarint(b[n:])
+		if n == 0 || m == 0 || len(b) < n+m+4 {
+			return nil, bad
+		}
+		b = b[n+m:]
+		crc := binary.LittleEndian.Uint32(b)
+		length, n := uvarint(b[4:])
+		if n == 0 || length > MaxKeyBytes || uint64(len(b)-4-n) < length || size == 0 || size > maxBlock || marks == 0 || marks > size {
+			return nil, bad
+		}
+		first := b[4+n : 4+n+int(length) : 4+n+int(length)]
+		b = b[4+n+int(length):]
+		if i := len(blocks); i > 0 && bytes.Compare(blocks[i-1].first, first) >= 0 {
+			return nil, bad
+		}
+		blocks = append(blocks, blockRef{at, int(size), int(marks), crc, first})
+		at += int64(size)
+		keys += int64(marks)
+	}
+	if int64(len(blocks)) != h.Blocks || at != h.List || keys != h.Keys {
+		return nil, bad
+	}
+	return blocks, nil
+}
+
+// read reads and verifies a block.
+func (r *Run) read(ref *blockRef, buf []byte, b *block) ([]byte, error) {
+	if cap(buf) < ref.bytes {
+		buf = make([]byte, max(ref.bytes, 2*blockBytes))
+	}
+	buf = buf[:ref.bytes]
+	if n, err := r.in.ReadAt(buf, ref.offset); n < len(buf) {
+		return buf, short(err)
+	}
+	if crc32.Checksum(buf, castagnoli) != ref.crc {
+		return buf, record.ErrChecksum
+	}
+	if err := b.decode(buf); err != nil {
+		return buf, err
+	}
+	if b.len() != ref.marks || !bytes.Equal(b.key(0), ref.first) {
+		return buf, fmt.Errorf("%w: a block is not what the list says", record.ErrSyntax)
+	}
+	return buf, nil
+}
+
+// Walk is that of Layer.
+func (r *Run) Walk(from []byte, down bool) Cursor {
+	c := &runCursor{run: r, down: down}
+	var list []blockRef
+	if list, c.err = r.list(); c.err != nil || len(list) == 0 {
+		return c
+	}
+	c.list = list
+	switch {
+	case from != nil: // in the last block that does not begin behind it, or at the beginning of the next
+		c.next = sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].first, from) > 0 }) - 1
+		if c.next < 0 {
+			if down {
+				c.list = nil
+				return c
+			}
+			c.next = 0
+		}
+		if !c.load() {
+			return c
+		}
+		i := c.block.search(from)
+		if c.i = i - 1; down {
+			if c.i = i; i < c.block.len() && bytes.Equal(c.block.key(i), from) {
+				c.i++
+			}
+		}
+	case down:
+		c.next = len(list) - 1
+	}
+	return c
+}
+
+// runCursor is on its way through a run.
+type runCursor struct {
+	run   *Run
+	list  []blockRef
+	down  bool
+	next  int // block to read next
+	block block
+	buf   []byte
+	i     int // in block, of the mark that Next has gone to
+	err   error
+}
+
+// load reads the next block.
+func (c *runCursor) load() bool {
+	if c.err != nil || c.next < 0 || c.next >= len(c.list) {
+		return false
+	}
+	if c.buf, c.err = c.run.read(&c.list[c.next], c.buf, &c.block); c.err != nil {
+		return false
+	}
+	if c.down {
+		c.next--
+		c.i = c.block.len()
+	} else {
+		c.next++
+		c.i = -1
+	}
+	return true
+}
+
+func (c *runCursor) Next() bool {
+	if c.down {
+		c.i--
+	} else {
+		c.i++
+	}
+	if c.i >= 0 && c.i < c.block.len() {
+		return true
+	}
+	if !c.load() { // and so it stays
+		c.block.ends, c.next = nil, -1
+		return false
+	}
+	return c.Next()
+}
+
+func (c *runCursor) Key() []byte { return c.block.key(c.i) }
+func (c *runCursor) Gone() bool  { return c.block.gone[c.i] }
+func (c *runCursor) Err() error  { return c.err }

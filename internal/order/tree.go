@@ -1,0 +1,216 @@
+package order
+
+import (
+	"strings"
+	"unsafe"
+)
+
+// Tree is a layer in memory: a B-tree to which marks are added, and from which none is taken. Freeze gives a copy that stands still: the two share all
+// nodes, and the tree copies those that it changes from then on. The zero Tree is empty. It is not safe for concurrent use; what Freeze returned is.
+type Tree struct {
+	root  *node
+	owner *byte // of the nodes that may be changed; a place of its own
+	len   int
+	bytes int64
+}
+
+// maxMarks is how many marks a node has at most.
+const maxMarks = 63
+
+type mark struct {
+	key  string
+	gone bool
+}
+
+type node struct {
+	owner    *byte
+	marks    []mark
+	children []*node // one more than marks, or none
+}
+
+// Len is the number of marks.
+func (t *Tree) Len() int { return t.len }
+
+// Bytes is about how much memory the tree takes.
+func (t *Tree) Bytes() int64 { return t.bytes }
+
+// Freeze returns a copy that never changes.
+func (t *Tree) Freeze() *Tree {
+	t.owner = nil // nobody owns what is there now
+	return &Tree{root: t.root, len: t.len, bytes: t.bytes}
+}
+
+// Set marks a key, of which it keeps a copy.
+func (t *Tree) Set(key []byte, gone bool) {
+	if t.owner == nil {
+		t.owner = new(byte)
+	}
+	if t.root == nil {
+		t.root = &node{owner: t.owner}
+	}
+	t.root = t.own(t.root)
+	if len(t.root.marks) == maxMarks {
+		t.root = &node{owner: t.owner, children: []*node{t.root}}
+		t.split(t.root, 0)
+	}
+	n, k := t.root, unsafe.String(unsafe.SliceData(key), len(key))
+	for {
+		i, found := n.find(k)
+		switch {
+		case found:
+			n.marks[i].gone = gone
+			return
+		case n.children == nil:
+			n.marks = insert(n.marks, i, mark{strings.Clone(k), gone})
+			t.len++
+			t.bytes += int64(len(k)) + markBytes
+			return
+		}
+		child := t.own(n.children[i])
+		n.children[i] = child
+		if len(child.marks) == maxMarks {
+			t.split(n, i)
+			continue
+		}
+		n = child
+	}
+}
+
+// markBytes is about what a mark takes beside its key: nodes are some two thirds full.
+const markBytes = 3 * int64(unsafe.Sizeof(mark{})) / 2
+
+// own returns the node itself if it may be changed, or a copy.
+func (t *Tree) own(n *node) *node {
+	if n.owner == t.owner {
+		return n
+	}
+	c := &node{owner: t.owner, marks: append(make([]mark, 0, maxMarks), n.marks...)}
+	if n.children != nil {
+		c.children = append(make([]*node, 0, maxMarks+1), n.children...)
+	}
+	return c
+}
+
+// split makes two nodes of the i-th child, which is full and may be changed.
+func (t *Tree) split(parent *node, i int) {
+	const half = maxMarks / 2
+	left := parent.children[i]
+	right := &node{owner: t.owner, marks: append(make([]mark, 0, maxMarks), left.marks[half+1:]...)}
+	middle := left.marks[half]
+	clear(left.marks[half:])
+	left.marks = left.marks[:half]
+	if left.children != nil {
+		right.children = append(make([]*node, 0, maxMarks+1), left.children[half+1:]...)
+		clear(left.children[half+1:])
+		left.children = left.children[:half+1]
+	}
+	parent.marks = insert(parent.marks, i, middle)
+	parent.children = insert(parent.children, i+1, right)
+}
+
+func insert[T any](list []T, i int, v T) []T {
+	list = append(list, v)
+	copy(list[i+1:], list[i:])
+	list[i] = v
+	return list
+}
+
+// find returns the place of the first mark that is not before key.
+func (n *node) find(key string) (i int, found bool) {
+	low, high := 0, len(n.marks)
+	for low < high {
+		middle := int(uint(low+high) >> 1)
+		switch c := strings.Compare(n.marks[middle].key, key); {
+		case c == 0:
+			return middle, true
+		case c < 0:
+			low = middle + 1
+		default:
+			high = middle
+		}
+	}
+	return low, false
+}
+
+// Walk is that of Layer. The tree must not be changed until the walk has ended; a frozen one never is.
+func (t *Tree) Walk(from []byte, down bool) Cursor {
+	c := &treeCursor{down: down}
+	n := t.root
+	for n != nil {
+		i, found := 0, false
+		switch {
+		case from != nil:
+			i, found = n.find(string(from))
+		case down:
+			i = len(n.marks)
+		}
+		// A step of the path is the place of the mark that comes after what is below it.
+		switch {
+		case found:
+			c.path = append(c.path, step{n, i})
+			return c
+		case down:
+			c.path = append(c.path, step{n, i - 1})
+		default:
+			c.path = append(c.path, step{n, i})
+		}
+		if n.children == nil {
+			return c
+		}
+		n = n.children[i]
+	}
+	return c
+}
+
+// treeCursor is on its way through a tree. The path leads from the root to the node of the next mark; each step
+// says which mark of the node is next, when all that is below it has been yielded.
+type treeCursor struct {
+	path []step
+	down bool
+	at   *mark
+}
+
+type step struct {
+	node *node
+	i    int
+}
+
+func (c *treeCursor) Next() bool {
+	c.at = nil
+	for len(c.path) > 0 {
+		s := &c.path[len(c.path)-1]
+		if s.i < 0 || s.i >= len(s.node.marks) {
+			c.path = c.path[:len(c.path)-1]
+			continue
+		}
+		c.at = &s.node.marks[s.i]
+		below := s.node
+		i := s.i
+		if c.down {
+			s.i--
+		} else {
+			s.i++
+			i++
+		}
+		for below.children != nil {
+			below = below.children[i]
+			if i = 0; c.down {
+				i = len(below.marks)
+			}
+			first := i
+			if c.down {
+				first--
+			}
+			c.path = append(c.path, step{below, first})
+		}
+		return true
+	}
+	return false
+}
+
+func (c *treeCursor) Key() []byte {
+	return unsafe.Slice(unsafe.StringData(c.at.key), len(c.at.key))
+}
+
+func (c *treeCursor) Gone() bool { return c.at.gone }
+func (c *treeCursor) Err() error { return nil }
