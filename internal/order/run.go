@@ -123,8 +123,9 @@ func parseList(b []byte, h *Title) ([]blockRef, error) {
 	return blocks, nil
 }
 
-// read reads and verifies a block.
-func (r *Run) read(ref *blockRef, buf []byte, b *block) ([]byte, error) {
+// read reads and verifies the i-th block of the list.
+func (r *Run) read(list []blockRef, i int, buf []byte, b *block) ([]byte, error) {
+	ref := &list[i]
 	if cap(buf) < ref.bytes {
 		buf = make([]byte, max(ref.bytes, 2*blockBytes))
 	}
@@ -138,7 +139,7 @@ func (r *Run) read(ref *blockRef, buf []byte, b *block) ([]byte, error) {
 	if err := b.decode(buf); err != nil {
 		return buf, err
 	}
-	if b.len() != ref.marks || !bytes.Equal(b.key(0), ref.first) {
+	if b.len() != ref.marks || !bytes.Equal(b.key(0), ref.first) || i+1 < len(list) && bytes.Compare(b.key(b.len()-1), list[i+1].first) >= 0 {
 		return buf, fmt.Errorf("%w: a block is not what the list says", record.ErrSyntax)
 	}
 	return buf, nil
@@ -194,7 +195,7 @@ func (c *runCursor) load() bool {
 	if c.err != nil || c.next < 0 || c.next >= len(c.list) {
 		return false
 	}
-	if c.buf, c.err = c.run.read(&c.list[c.next], c.buf, &c.block); c.err != nil {
+	if c.buf, c.err = c.run.read(c.list, c.next, c.buf, &c.block); c.err != nil {
 		return false
 	}
 	if c.down {
