@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -327,38 +328,54 @@ func (it *iteration) fresh(yield func(Item) bool) bool {
 	return true
 }
 
-// indexed yields the entries that the index has.
+// indexed yields the entries that the index has: many at a time in the order of their places, for a disk gives far more of what lies side by side.
 func (it *iteration) indexed(yield func(Item) bool) {
 	var buf []Address
-	for n := range index.Shards {
-		in, err := it.store.use()
-		if err != nil { // a closed store has empty tables
-			yield(Item{Err: err})
-			return
-		}
-		pins := it.store.log.pinAll()
-		buf, err = it.table.index.Shard(buf[:0], n)
-		it.store.life.leave(in)
-		if err != nil && !yield(Item{Err: err}) {
-			pins.unpin()
-			return
-		}
-		if !it.each(buf, pins, yield) {
+	batch := firstBatch
+	for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
+		var ok bool
+		if buf, ok = it.batch(buf[:0], &n, batch, yield); !ok {
 			return
 		}
 	}
 }
 
-// each yields the entries that stood at the given addresses, whose segments are pinned up to now.
-func (it *iteration) each(list []Address, pins pinned, yield func(Item) bool) bool {
-	defer pins.unpin()
-	for _, a := range list {
-		item, ok := it.at(a)
-		if ok && !yield(item) || item.Err == ErrClosed {
-			return false
+// How many entries are yielded in the order of their places. The first few do not wait for a long list.
+const (
+	firstBatch = 4 << 10
+	mostBatch  = 1 << 19
+)
+
+// batch yields the entries of parts of the index from n on, of about so many entries. It lists them in buf.
+func (it *iteration) batch(buf []Address, n *int, entries int, yield func(Item) bool) (list []Address, ok bool) {
+	var pins pinned
+	defer func() { pins.unpin() }()
+	for ; *n < index.Shards && len(buf) < entries; *n++ {
+		in, err := it.store.use()
+		if err != nil { // a closed store has empty tables
+			yield(Item{Err: err})
+			return buf, false
+		}
+		pins = append(pins, it.store.log.pinAll()...)
+		buf, err = it.table.index.Shard(buf, *n)
+		it.store.life.leave(in)
+		if err != nil && !yield(Item{Err: err}) {
+			return buf, false
 		}
 	}
-	return true
+	slices.Sort(buf)
+	ahead := lookahead{store: it.store, list: buf, sparse: sparseKeys}
+	if it.values {
+		ahead.sparse = sparseValues
+	}
+	for i, a := range buf {
+		ahead.reach(i)
+		item, ok := it.at(a)
+		if ok && !yield(item) || item.Err == ErrClosed {
+			return buf, false
+		}
+	}
+	return buf, true
 }
 
 // at reads the entry that stood at a. When another record has taken its place meanwhile it reads

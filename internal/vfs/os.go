@@ -161,6 +161,9 @@ func (f *osFile) Sync() error { return f.wrap("sync", syncFile(f.File)) }
 
 func (f *osFile) Allocate(off, n int64) error { return f.wrap("allocate", allocate(f.File, off, n)) }
 
+// Prefetch asks for n bytes at off, which are to be read soon. It is a hint, and waits for nothing.
+func (f *osFile) Prefetch(off, n int64) { prefetch(f.File, off, n) }
+
 func (f *osFile) Evict() error { return f.wrap("evict", evict(f.File)) }
 
 // Map refuses a range that does not lie within the file, since touching what is

@@ -44,6 +44,10 @@ func evict(f *os.File) error {
 	})
 }
 
+func prefetch(f *os.File, off, n int64) {
+	onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fadvise(int(fd), off, n, unix.FADV_WILLNEED) })
+}
+
 // cacheID needs the number of the mount that is never given again (Linux 6.8): an
 // unmount forgets what could not be written, and a mount has another cache.
 func cacheID(dir string) string {

@@ -18,6 +18,8 @@ func allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 func evict(*os.File) error { return nil }
 
+func prefetch(*os.File, int64, int64) {}
+
 func adviseRandom(*os.File, Region) {}
 
 func mapFile(*os.File, int64, int, bool) (Region, error) { return nil, errors.ErrUnsupported }

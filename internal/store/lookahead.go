@@ -1,0 +1,55 @@
+package store
+
+// A lookahead asks the file system for what is about to be read, in the order of a sorted list of addresses. Reads of
+// segments do not read ahead by themselves, for most are of single records; one after the other they would wait for the disk
+// each time.
+//
+// It asks for windows of the log in which what is wanted is not too sparse. What lies in memory already costs one call for
+// each window.
+type lookahead struct {
+	store *Store
+	list  []Address
+	next  int // the first address that has not been looked at
+
+	sparse int64 // bytes of the log for each record that is wanted, beyond which they are read one by one
+}
+
+const (
+	windowBytes  = 1 << 20 // of a window
+	windowsAhead = 4       // how many are asked for before they are read
+
+	sparseValues = 256 << 10
+	sparseKeys   = 8 << 10
+)
+
+// reach sees to it that what follows the i-th address has been asked for. The caller has pinned the segments, or uses the store.
+func (l *lookahead) reach(i int) {
+	for l.next < len(l.list) && (l.next <= i || l.list[l.next]-l.list[i] < windowsAhead*windowBytes) {
+		l.window()
+	}
+}
+
+// window asks for the next one.
+func (l *lookahead) window() {
+	first := l.next
+	slot, from := split(l.list[first])
+	end := addressOf(slot, from) + windowBytes
+	for l.next < len(l.list) && l.list[l.next] < end {
+		l.next++
+	}
+	bytes := int64(windowBytes) // the last record goes on until the next one begins, or nobody knows where
+	if l.next < len(l.list) {
+		bytes = min(int64(l.list[l.next]-l.list[first]), bytes)
+	}
+	if bytes/int64(l.next-first) > l.sparse {
+		return
+	}
+	if seg := l.store.log.segment(slot); seg != nil {
+		if f, ok := seg.file.(prefetcher); ok {
+			f.Prefetch(from, bytes)
+		}
+	}
+}
+
+// prefetcher is a file that can be asked for what will be read. It is a hint.
+type prefetcher interface{ Prefetch(off, n int64) }
