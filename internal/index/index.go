@@ -287,6 +287,9 @@ func (s *shard) findLocked(hash uint64, a Address) (int, bool) {
 	return 0, false
 }
 
+// ShardOf is the part of a table in which entries under the hash are.
+func ShardOf(hash uint64) int { return int(hash >> (64 - shardBits)) }
+
 // Shard appends to dst all addresses of one part of the table, 0 ≤ n < Shards.
 // A hash stays in the same part for ever.
 func (t *Table) Shard(dst []Address, n int) ([]Address, error) {

@@ -101,6 +101,7 @@ func (f *follower) layAside() *aside {
 		set: l.set.Load(), records: l.records.Load(), schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers),
 		recovery: f.r, at: f.at,
 	}
+	s.views.quiet.Store(true)
 	for number, sp := range s.spaces {
 		a.maps[number] = maps.Clone(sp.maps)
 		for _, t := range append(sp.tables(), sp.elements) {
@@ -145,6 +146,7 @@ func (a *aside) putBack() {
 	s.schemaMu.Lock()
 	s.schemas, s.schemaNumbers = a.schemas, a.numbers
 	s.schemaMu.Unlock()
+	s.views.quiet.Store(false)
 	for number, sp := range s.spaces {
 		sp.maps = a.maps[number]
 	}
@@ -172,6 +174,8 @@ func (s *Store) emptyTables() {
 // drop gives back what was laid aside.
 func (a *aside) drop() {
 	s, f := a.store, &a.store.follower
+	s.views.lose()
+	s.views.quiet.Store(false)
 	for _, kept := range a.tables {
 		s.budget.Leave(-kept.index.Bytes())
 		kept.index.Close()
@@ -184,6 +188,7 @@ func (a *aside) drop() {
 	}
 	for _, seg := range a.set.ordered {
 		seg.unlisted.Store(true)
+		s.views.retire(seg)
 		if !slices.Contains(f.old, seg) {
 			f.old = append(f.old, seg)
 		}

@@ -322,12 +322,12 @@ func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) err
 func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
 	old, hash := hitOfCell(cell), s.Hash(cell.Key())
 	if cell.Absent {
-		c.owner.remove(hash, cell.Key(), old)
+		c.owner.remove(hash, cell.Key(), old, p.Seq)
 		c.table.Written(hash, cell, nil)
 		return
 	}
 	now := hitOf(p.address, &p.Head, p.bytes)
-	c.owner.place(hash, cell.Key(), old, &now, true)
+	c.owner.place(hash, cell.Key(), old, &now, true, p.Seq)
 	c.table.Written(hash, cell, now.refer)
 }
 

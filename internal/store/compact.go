@@ -276,6 +276,7 @@ func (c *compaction) swap() error {
 	for _, o := range c.outputs {
 		kept += o.seg.records
 		o.seg.cleanTo = c.asOf
+		o.seg.renumbered.Store(slices.ContainsFunc(c.run, func(seg *segment) bool { return seg.renumbered.Load() }))
 		o.seg.unlisted.Store(true)
 		o.seg.openView(0)
 	}
@@ -428,14 +429,16 @@ func (t *Table) moveLocked(hash uint64, key []byte, from Address, now *hit) bool
 func (l *log) retire(run []*segment) {
 	for _, seg := range run {
 		seg.dead.Store(seg.end.Load())
+		l.views.retire(seg)
 	}
 	l.retiring = append(l.retiring, run...)
 }
 
-// dropRetired closes and removes the segments out of use that nobody has pinned. The caller holds Store.housekeeping.
+// dropRetired closes and removes the segments out of use that nobody has pinned, and no view needs. The caller holds Store.housekeeping.
 func (l *log) dropRetired() {
+	l.passViews(l.retiring)
 	l.retiring = slices.DeleteFunc(l.retiring, func(seg *segment) bool {
-		if !seg.pins.CompareAndSwap(0, -1) {
+		if seg.held.Load() || !seg.pins.CompareAndSwap(0, -1) {
 			return false
 		}
 		l.mu.Lock()
@@ -444,6 +447,29 @@ func (l *log) dropRetired() {
 		l.remove(seg)
 		return true
 	})
+}
+
+// passViews finds out which of the segments out of use are kept for a view, and returns when nobody reads in the others any more who
+// got an address there from a view that has been closed.
+func (l *log) passViews(list []*segment) {
+	if !l.views.ever() {
+		return
+	}
+	free := false
+	for _, seg := range list {
+		switch needed := l.views.needs(seg); {
+		case needed && !seg.held.Swap(true):
+			l.held.Add(1)
+		case !needed:
+			free = true
+			if seg.held.Swap(false) {
+				l.held.Add(-1)
+			}
+		}
+	}
+	if free {
+		l.grace()
+	}
 }
 
 // closeRetired is dropRetired for a log that nobody uses any more.

@@ -181,6 +181,7 @@ func (c *compaction) rewrite(t *Table, key []byte, owner Address) error {
 	if err := s.appendFor(t, &now); err != nil {
 		return err
 	}
+	l.renumbered(&now)
 	h := hitOf(now.address, &now.Head, now.bytes)
 	t.moveLocked(hash, key, owner, &h)
 	s.revive(&h)
@@ -207,9 +208,16 @@ func (c *compaction) rewriteParts(e *entry) ([]byte, error) {
 		if err := c.log.append(&p); err != nil {
 			return nil, err
 		}
+		c.log.renumbered(&p)
 		list = p.appendPlace(list)
 	}
 	return list, nil
+}
+
+// renumbered notes that a record says what counts since before it.
+func (l *log) renumbered(p *pending) {
+	slot, _ := split(p.address)
+	l.segment(slot).renumbered.Store(true)
 }
 
 func (c *compaction) has(seg *segment) bool {

@@ -334,7 +334,7 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 		s.log.touched()
 		return nil
 	case now.address != 0:
-		t.remove(now.hash, now.own, now.hit)
+		t.remove(now.hash, now.own, now.hit, 0)
 	}
 	now.swap(nil)
 	*now = state{hash: now.hash, own: now.own, cells: now.cells}

@@ -470,7 +470,7 @@ func (f *follower) moveEntry(a Address, e *entry, slots map[int]bool) error {
 	}
 	now := hitOf(a, &e.Head, e.bytes)
 	t.forgetLocked(hash, e.key)
-	t.place(hash, t.ownOf(e.key), old, &now, false)
+	t.move(hash, t.ownOf(e.key), old, &now, false)
 	return nil
 }
 
@@ -517,7 +517,7 @@ func (f *follower) takeOut(t *Table, a Address) error {
 		return err
 	}
 	t.forgetLocked(hash, e.key)
-	t.remove(hash, t.ownOf(e.key), hitOf(a, &e.Head, e.bytes))
+	t.remove(hash, t.ownOf(e.key), hitOf(a, &e.Head, e.bytes), 0)
 	return nil
 }
 
@@ -526,15 +526,17 @@ func (f *follower) retire(gone []*segment) {
 	for _, seg := range gone {
 		seg.unlisted.Store(true)
 		f.store.log.records.Add(-int64(seg.records))
+		f.store.views.retire(seg)
 	}
 	f.old = append(f.old, gone...)
 }
 
-// closeOld closes the retired segments that nobody has pinned.
+// closeOld closes the retired segments that nobody has pinned, and no view needs.
 func (f *follower) closeOld() {
 	l := f.store.log
+	l.passViews(f.old)
 	f.old = slices.DeleteFunc(f.old, func(seg *segment) bool {
-		if !seg.pins.CompareAndSwap(0, -1) {
+		if seg.held.Load() || !seg.pins.CompareAndSwap(0, -1) {
 			return false
 		}
 		l.mu.Lock()

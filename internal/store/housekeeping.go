@@ -58,7 +58,9 @@ func (s *Store) usage() (u usage) {
 	u.disk = s.house.written.Load() + s.log.outlivedBytes()
 	for _, seg := range s.log.set.Load().ordered {
 		end := seg.end.Load()
-		u.disk += end
+		if !seg.held.Load() { // or writes would wait for a view to be closed
+			u.disk += end
+		}
 		if seg.unlisted.Load() {
 			continue
 		}

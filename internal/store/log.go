@@ -72,8 +72,11 @@ type log struct {
 	ring     *ring     // nil before the first append, and where there is none
 	left     *ring     // one that is not used any more
 
-	retiring  []*segment       // guarded by Store.housekeeping
-	noUnknown bool             // there is no snapshot of the index but the one in snapshot; likewise
+	retiring  []*segment // guarded by Store.housekeeping
+	noUnknown bool       // there is no snapshot of the index but the one in snapshot; likewise
+	views     *views
+	grace     func()           // waits until nobody has an address that is out of use
+	held      atomic.Int64     // segments that nobody but views needs
 	compacted atomic.Int64     // segments that compaction has replaced
 	parts     []*partsUnderWay // guarded by mu
 	freeSlots []int            // of segments that have gone, the one free for longest first

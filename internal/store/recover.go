@@ -589,6 +589,7 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.value, len(members))}
 	}
 	for _, m := range members {
+		m.commit = e.Seq
 		if err := r.replay(m.entry, m.address); err != nil {
 			return err
 		}

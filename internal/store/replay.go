@@ -31,7 +31,7 @@ func (s *Store) replay(e entry, a Address) error {
 		return s.replayRange(sp.tables(), &e)
 	}
 	t := sp.route(e.Kind, e.key)
-	hash := t.hash(e.key)
+	hash, own := t.hash(e.key), t.ownOf(e.key)
 	old, err := t.find(hash, e.key)
 	switch {
 	case err != nil:
@@ -43,15 +43,15 @@ func (s *Store) replay(e entry, a Address) error {
 			s.bury(&now)
 		}
 		if old.address != 0 {
-			t.remove(hash, t.ownOf(e.key), old)
+			t.remove(hash, own, old, e.counts())
 		}
 	case e.Op == record.Set && old.address == a:
 		t.expect(hash, 0, e.Expiry)
 	case e.Op == record.Set:
 		now := hitOf(a, &e.Head, e.bytes)
-		t.place(hash, t.ownOf(e.key), old, &now, false)
+		t.place(hash, own, old, &now, false, e.counts())
 	case e.Op == record.Delete && old.address != 0 && (old.seq < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
-		t.remove(hash, t.ownOf(e.key), old)
+		t.remove(hash, own, old, e.counts())
 	}
 	return nil
 }
@@ -68,7 +68,7 @@ func (s *Store) replayRange(tables []*Table, r *entry) error {
 				return err
 			}
 			if bytes.HasPrefix(e.key, r.key) && e.Seq < r.Seq {
-				t.remove(t.hash(e.key), t.ownOf(e.key), hitOf(a, &e.Head, e.bytes))
+				t.remove(t.hash(e.key), t.ownOf(e.key), hitOf(a, &e.Head, e.bytes), r.counts())
 			}
 		}
 	}

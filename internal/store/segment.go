@@ -58,6 +58,10 @@ type segment struct {
 	leftAt   int64       // a compaction was given up when fewer bytes than that were dead; likewise
 	cleanTo  uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
 
+	held       atomic.Bool // nobody but a view needs it any more
+	renumbered atomic.Bool // it may have records whose numbers are higher than those by which what they say counts
+	retiredAt  uint64      // number of the last view that was opened before it was out of use
+
 	hinted bool // it has a hint, or is to have none; likewise
 
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
@@ -145,7 +149,11 @@ type entry struct {
 	key, value []byte
 	bytes      int    // length of the whole record
 	time       uint64 // Unix milliseconds
+	commit     uint64 // number of the commit of its group, 0 for none
 }
+
+// counts is the number from which on the record counts.
+func (e *entry) counts() uint64 { return max(e.Seq, e.commit) }
 
 // firstRead is how much is read of a record whose length is not known: all of most records.
 const firstRead = 1 << 10

@@ -114,6 +114,7 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 		sp.raw.leave(m.from, m.key, m.hit)
 		t.enter(m.to, m.key[t.prefix:], hit{}, &m.hit, false)
 	}
+	sp.raw.carryVersions(t, prefix)
 	sp.maps[name] = t
 	return t, nil
 }

@@ -10,6 +10,9 @@ type Stats struct {
 	CacheBytes int64
 	Segments   int
 	TornBytes  int64
+	Views      int64 // that are open
+	ViewBytes  int64 // memory of what entries were before they changed, for views
+	HeldBytes  int64 // of segments out of use that are kept for views
 	Compacted  int64 // segments replaced since the store was opened
 }
 
@@ -30,6 +33,9 @@ func (s *Store) Stats() Stats {
 	}
 	for _, seg := range s.log.set.Load().ordered {
 		if seg.unlisted.Load() {
+			if seg.held.Load() {
+				st.HeldBytes += seg.end.Load()
+			}
 			continue
 		}
 		end := seg.end.Load()
@@ -37,6 +43,7 @@ func (s *Store) Stats() Stats {
 		st.LiveBytes += max(end-seg.dead.Load(), 0)
 		st.Segments++
 	}
+	st.Views, st.ViewBytes = s.views.open.Load(), s.views.bytes.Load()
 	st.Compacted = s.log.compacted.Load()
 	return st
 }

@@ -81,6 +81,7 @@ type Store struct {
 	flushTold string                   // the last error of the keeper's flushing; the keeper's own
 
 	updates updates
+	views   views
 	reports reports
 	expirer expirer
 
@@ -176,6 +177,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.reports.idle = sync.NewCond(&s.reports.mu)
 	s.interval.Store(int64(opts.SyncInterval))
 	s.updates.init()
+	s.views.budget = &s.budget
 	s.budget.SetLimit(opts.MaxMemory - ringShare(&opts))
 	s.attached.Store(new([]*Cells))
 	s.space(0)
@@ -223,6 +225,7 @@ func (s *Store) newLog(dir string) *log {
 		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
 		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1), rolled: make(chan struct{}, 1),
 	}
+	l.views, l.grace = &s.views, s.grace
 	l.flush = s.flushPeriodically
 	l.filled = s.house.wakeHouse
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})

@@ -21,6 +21,7 @@ type Table struct {
 
 	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
 	cells    atomic.Pointer[Cells]           // of the map that is open, or nil
+	versions atomic.Pointer[versions]        // for views; nil until there are some
 	opened   atomic.Bool                     // the map was opened by this process
 	declared atomic.Bool                     // a system record in the log says that this map exists
 }
@@ -150,16 +151,26 @@ func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, sam
 
 // place enters now as the entry of a key, in the place of the old one if there was one, which is dead then. If a
 // cell will know where it is, and the index need not count it under another schema, the index is told later,
-// when the cell goes: until then it has the address of the old one. own is the key's own bytes, which are not kept. The caller
-// holds the lock of the key, or is alone.
-func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool) {
+// when the cell goes: until then it has the address of the old one.
+//
+// own is the key's own bytes, which are not kept, and seq the number from which on the new entry counts: that of its record, or of the commit
+// of its group. The caller holds the lock of the key, or is alone.
+func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
+	t.note(hash, own, old.address, seq)
+	t.move(hash, own, old, now, later)
+}
+
+// move is place for an entry that does not change, but stands elsewhere.
+func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool) {
 	t.enter(hash, own, old, now, later)
 	t.store.revive(now)
 	t.store.bury(&old)
 }
 
-// remove takes the entry out, which is dead then.
-func (t *Table) remove(hash uint64, own string, old hit) {
+// remove takes the entry out, which is dead then. seq is the number of the record that says so, 0 when none does, because the entry has
+// expired.
+func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
+	t.note(hash, own, old.address, seq)
 	t.leave(hash, own, old)
 	t.store.bury(&old)
 }

@@ -160,7 +160,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 		return 0, err
 	}
 	now := hitOf(p.address, &p.Head, p.bytes)
-	e.table.place(e.hash, e.own, e.hit, &now, e.cell != nil)
+	e.table.place(e.hash, e.own, e.hit, &now, e.cell != nil, p.Seq)
 	if e.cell != nil {
 		c := e.copyOf(e.cell)
 		now.refer(c)

@@ -190,12 +190,12 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 		return false, err
 	}
 	if w.Delete {
-		t.remove(hash, now.own, now.hit)
+		t.remove(hash, now.own, now.hit, p.Seq)
 		now.swap(nil)
 		return existed, nil
 	}
 	rec, cell := hitOf(p.address, &p.Head, p.bytes), now.prepare(w)
-	t.place(hash, now.own, now.hit, &rec, cell != nil)
+	t.place(hash, now.own, now.hit, &rec, cell != nil, p.Seq)
 	if cell != nil {
 		cell.Expiry = w.Expiry
 		rec.refer(cell)

@@ -1,0 +1,539 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A View is the log up to a number, the one that was last when the view was opened, and the time of that moment. It stands
+// still while everything else goes on, and holds nobody up:
+//
+//   - Every change of an entry notes what was there, while a view is open (versions.go). The number of a view is taken under
+//     the append lock, and there the view becomes known. So whoever appends a record with a higher number
+//     knows of the view, and has the lock of the key until what was there is noted; who asks for the entry takes that lock.
+//   - Compaction goes on. A segment that it has replaced stays for as long as a view is open that may have an address in
+//     it: one that was opened before the segment was out of use, and has a number from which on the segment has anything.
+//   - An entry has expired in a view if its deadline had come when the view was opened, whatever the clock shows since.
+//
+// What was set asynchronously before the view was opened is written first, and is in it. Values for memory
+// alone are not.
+//
+// A store that follows another process has views, too, and notes what the replay changes. Only when it
+// has to begin anew (anew.go), its views are lost: reads fail with ErrViewLost.
+type View struct {
+	store  *Store
+	seq    uint64
+	time   uint64 // Unix milliseconds
+	number uint64 // of the views of this process, in the order in which they were opened
+	closed atomic.Bool
+	lost   atomic.Bool // set while all others are excluded
+
+	before, after *View // in the order of opening; guarded by views.mu
+	listed        bool  // likewise
+}
+
+var (
+	// ErrViewClosed is a read of a view that has been closed.
+	ErrViewClosed = errors.New("copal: the snapshot is closed")
+	// ErrViewLost is a read of a view of a read-only store that has fallen so far behind that it had to read the log anew.
+	ErrViewLost = errors.New("copal: the snapshot is lost, for the log could be followed no more and was read anew")
+)
+
+// views are those that are open.
+type views struct {
+	budget *cache.Budget
+	open   atomic.Int64  // how many
+	newest atomic.Uint64 // number of the log that the newest has, or had
+	epoch  atomic.Uint64 // changes when one is opened and there is no other
+	quiet  atomic.Bool   // changes are none; written while all others are excluded
+	bytes  atomic.Int64  // memory of the versions
+
+	mu          sync.Mutex // a leaf; guards the rest, and all changes of open, newest and epoch
+	first, last *View      // in the order of opening
+	opened      uint64     // since the beginning
+	tables      []*Table   // that have versions
+}
+
+// OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it could be written
+// to the log, or that the store is closed. Whoever has opened a view must close it.
+func (s *Store) OpenView() (*View, error) {
+	if s.opts.ReadOnly {
+		s.follower.mu.Lock() // what it has counted it has replayed then
+		defer s.follower.mu.Unlock()
+	} else if err := s.flushForView(); err != nil {
+		return nil, err
+	}
+	in, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	defer s.life.leave(in)
+	v := &View{store: s}
+	s.log.mu.Lock()
+	v.seq = s.log.nextSeq - 1
+	s.views.list(v)
+	s.log.mu.Unlock()
+	v.time = s.now()
+	return v, nil
+}
+
+// flushForView writes what is dirty. What turns out to be none that can be stored is reported, and in no view.
+func (s *Store) flushForView() error {
+	for {
+		err := s.Flush(nil)
+		var lost *lostError
+		if !errors.As(err, &lost) {
+			return err
+		}
+		s.log.report(err)
+	}
+}
+
+// list makes a view known. The caller holds log.mu.
+func (l *views) list(v *View) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.opened++
+	v.number, v.listed, v.before = l.opened, true, l.last
+	if l.last == nil {
+		l.first = v
+		l.epoch.Add(1)
+	} else {
+		l.last.after = v
+	}
+	l.last = v
+	l.newest.Store(v.seq)
+	l.open.Add(1)
+}
+
+// unlist takes a view out. It reports whether so much has become useless that the versions are worth a look.
+func (l *views) unlist(v *View) (sweep bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !v.listed {
+		return false
+	}
+	oldest := v.before == nil
+	v.listed = false
+	l.open.Add(-1)
+	if v.before != nil {
+		v.before.after = v.after
+	} else {
+		l.first = v.after
+	}
+	if v.after != nil {
+		v.after.before = v.before
+	} else {
+		l.last = v.before
+	}
+	switch {
+	case !oldest || l.bytes.Load() < sweepBytes:
+		return false
+	case l.first == nil:
+		return true
+	}
+	return l.first.seq-v.seq >= (l.newest.Load()-v.seq)/2 // else those that are open need most of it
+}
+
+// sweepBytes is how much memory of versions is not worth a look at all of them.
+const sweepBytes = 1 << 20
+
+// add notes that a table has versions.
+func (l *views) add(t *Table) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tables = append(l.tables, t)
+}
+
+// take counts memory of the versions, which the cells do not get.
+func (l *views) take(bytes int64) {
+	l.bytes.Add(bytes)
+	l.budget.Leave(bytes)
+}
+
+// seqs are the numbers of the views that are open, in ascending order.
+func (l *views) seqs() (list []uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.first; v != nil; v = v.after {
+		if n := len(list); n == 0 || list[n-1] != v.seq {
+			list = append(list, v.seq)
+		}
+	}
+	return list
+}
+
+// needs reports whether a view that is open may have an address in a segment that is out of use.
+func (l *views) needs(seg *segment) bool {
+	if l.open.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.first; v != nil && v.number <= seg.retiredAt; v = v.after {
+		if v.seq >= seg.first || seg.renumbered.Load() {
+			return true
+		}
+	}
+	return false
+}
+
+// ever reports whether there has been a view.
+func (l *views) ever() bool { return l.epoch.Load() > 0 }
+
+// retire notes of a segment after which view it went out of use.
+func (l *views) retire(seg *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	seg.retiredAt = l.opened
+}
+
+// lose ends all views. The caller excludes all others.
+func (l *views) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.first; v != nil; v = v.after {
+		v.lost.Store(true)
+		v.listed = false
+	}
+	l.first, l.last = nil, nil
+	l.open.Store(0)
+	l.epoch.Add(1)
+}
+
+// Close ends the view, and lets go what was kept for it. Reads of it fail from then on. Calls after the first do nothing.
+func (v *View) Close() {
+	if v.closed.Swap(true) {
+		return
+	}
+	s := v.store
+	if s.views.unlist(v) {
+		s.sweepVersions()
+	}
+	if s.log.held.Load() > 0 {
+		s.letGo()
+	}
+}
+
+// sweepVersions leaves out of all versions those that no view needs.
+func (s *Store) sweepVersions() {
+	l := &s.views
+	l.mu.Lock()
+	tables := append([]*Table(nil), l.tables...)
+	l.mu.Unlock()
+	for _, t := range tables {
+		all := t.versions.Load()
+		for n := range all.shards {
+			mu := &s.keys[n]
+			mu.Lock()
+			sh := &all.shards[n]
+			switch {
+			case l.open.Load() == 0 || sh.epoch != l.epoch.Load():
+				*sh = versionShard{counted: sh.counted}
+			case len(sh.list) > 0:
+				sh.sweep(l.seqs())
+			}
+			sh.count(l)
+			mu.Unlock()
+		}
+	}
+}
+
+// letGo sees to it that the segments go that were kept for a view.
+func (s *Store) letGo() {
+	if s.opts.Inline && s.housekeeping.TryLock() {
+		defer s.housekeeping.Unlock()
+		if !s.closing.Load() {
+			s.log.dropRetired()
+		}
+		return
+	}
+	s.house.wakeHouse()
+}
+
+// Seq is the number of the last record that is in the view.
+func (v *View) Seq() uint64 { return v.seq }
+
+// Time is when the view was opened, in Unix milliseconds.
+func (v *View) Time() uint64 { return v.time }
+
+// expired reports whether a deadline, 0 for none, had come when the view was opened.
+func (v *View) expired(deadline uint64) bool { return deadline != 0 && v.time >= deadline }
+
+// use is Store.use for a read of the view.
+func (v *View) use() (pass, error) {
+	in, err := v.store.use()
+	if err != nil {
+		return 0, err
+	}
+	if err := v.failure(); err != nil {
+		v.store.life.leave(in)
+		return 0, err
+	}
+	return in, nil
+}
+
+func (v *View) failure() error {
+	switch {
+	case v.lost.Load():
+		return ErrViewLost
+	case v.closed.Load():
+		return ErrViewClosed
+	}
+	return nil
+}
+
+// addressLocked is where the record of a key stands that the view has, 0 if there is none. Whether it has expired is not looked
+// at. The record can be read until the caller leaves the gate or, while the view is open, at any time. The caller has entered with use, and holds the key's lock.
+func (v *View) addressLocked(t *Table, hash uint64, key []byte) (a Address, err error) {
+	own := t.ownOf(key)
+	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v.seq)
+	if !changed {
+		if a, err = t.addressLocked(hash, key); err != nil {
+			return 0, err
+		}
+	}
+	return a, v.failure() // when it has been closed meanwhile, the versions may have gone
+}
+
+// addressLocked is where the record of a key stands in the log, 0 if there is none.
+func (t *Table) addressLocked(hash uint64, key []byte) (Address, error) {
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil {
+			return cell.Address, nil
+		}
+	}
+	h, err := t.find(hash, key)
+	return h.address, err
+}
+
+// address is addressLocked for a caller without the lock.
+func (v *View) address(t *Table, hash uint64, key []byte) (Address, error) {
+	mu := v.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	return v.addressLocked(t, hash, key)
+}
+
+// Get is Store.Get of what the view has.
+func (v *View) Get(t *Table, key []byte) (Entry, error) {
+	in, err := v.use()
+	if err != nil {
+		return Entry{}, err
+	}
+	defer v.store.life.leave(in)
+	e, a, err := v.record(t, key)
+	if err != nil {
+		return Entry{}, err
+	}
+	return v.store.entryOf(&e, a)
+}
+
+// Has reports whether key has an entry in the view.
+func (v *View) Has(t *Table, key []byte) (bool, error) {
+	in, err := v.use()
+	if err != nil {
+		return false, err
+	}
+	defer v.store.life.leave(in)
+	_, _, err = v.record(t, key)
+	if err == ErrNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// record reads the record of a key. The caller has entered with use.
+func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
+	if t == nil {
+		t = v.store.spaces[0].route(record.Value, key)
+	}
+	if a, err = v.address(t, t.hash(key), key); err != nil {
+		return e, 0, err
+	}
+	if a == 0 {
+		return e, 0, ErrNotFound
+	}
+	if e, err = v.store.readAt(a, nil); err == nil && v.expired(e.Expiry) {
+		err = ErrNotFound
+	}
+	return e, a, err
+}
+
+// changedKey is a key whose entry has changed since the view was opened.
+type changedKey struct {
+	own     string
+	address Address // of the record that the view has, 0 when there was no entry
+}
+
+// changed lists the keys of a table whose entries have changed up to now, of those that match. A caller who has listed before what the table has now
+// leaves these out, and takes what they were.
+func (v *View) changed(t *Table, match func(hash uint64, own string) bool) (list []changedKey) {
+	for n := range cache.Shards {
+		if all := t.versions.Load(); all == nil {
+			return nil
+		}
+		mu := &v.store.keys[n]
+		mu.Lock()
+		sh := t.versionShard(n)
+		sh.since(v.seq, func(old *former) bool {
+			if own := sh.own(old); match == nil || match(old.hash, own) {
+				list = append(list, changedKey{string(append([]byte(nil), own...)), old.address})
+			}
+			return true
+		})
+		mu.Unlock()
+	}
+	return list
+}
+
+// Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the caller's. After an error iteration
+// goes on, if the caller does, but for ErrClosed, ErrViewClosed and ErrViewLost.
+//
+// When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see Generation.
+func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		for n := 0; n < index.Shards; {
+			some, err := v.listSome(t, n)
+			n = some.next
+			if err != nil && (!yield(Item{Err: err}) || ends(err)) {
+				return
+			}
+			if !some.each(values, yield) {
+				return
+			}
+		}
+	}
+}
+
+// ends reports whether an error is the last of an iteration.
+func ends(err error) bool {
+	return err == ErrClosed || err == ErrViewClosed || err == ErrViewLost
+}
+
+// viewPart is a part of a table in an iteration.
+type viewPart struct {
+	view    *View
+	table   *Table
+	next    int // the part of the index behind it
+	now     []Address
+	changed map[string]Address // by own bytes
+}
+
+// partAddresses is how many addresses are listed together, if one part of the index does not have more.
+const partAddresses = 64 << 10
+
+// listSome lists what the index has now, and then what has changed: so a key of the view is in the first list, or has changed before
+// that was made and is in the second. Who changes later is found in the first.
+func (v *View) listSome(t *Table, n int) (p viewPart, err error) {
+	p = viewPart{view: v, table: t, next: n + 1}
+	in, err := v.use()
+	if err != nil {
+		return p, err
+	}
+	defer v.store.life.leave(in)
+	p.now, err = t.index.Shard(nil, n)
+	for err == nil && len(p.now) < partAddresses && p.next < index.Shards {
+		p.now, err = t.index.Shard(p.now, p.next)
+		p.next++
+	}
+	p.changed = map[string]Address{}
+	for _, c := range v.changed(t, func(hash uint64, _ string) bool {
+		part := index.ShardOf(hash)
+		return part >= n && part < p.next
+	}) {
+		p.changed[c.own] = c.address
+	}
+	return p, errors.Join(err, v.failure())
+}
+
+// each yields the entries of the part.
+func (p *viewPart) each(values bool, yield func(Item) bool) bool {
+	for _, a := range p.changed {
+		if a == 0 {
+			continue
+		}
+		if item, ok := p.read(a, values); ok && !yield(item) || ends(item.Err) {
+			return false
+		}
+	}
+	for _, a := range p.now {
+		if item, ok := p.at(a, values); ok && !yield(item) || ends(item.Err) {
+			return false
+		}
+	}
+	return true
+}
+
+// read is the entry whose record stands at a.
+func (p *viewPart) read(a Address, values bool) (item Item, ok bool) {
+	in, err := p.view.use()
+	if err != nil {
+		return Item{Err: err}, true
+	}
+	defer p.view.store.life.leave(in)
+	e, err := p.view.store.readAt(a, nil)
+	return p.item(&e, a, values, err)
+}
+
+// at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
+func (p *viewPart) at(a Address, values bool) (item Item, ok bool) {
+	s, t := p.view.store, p.table
+	in, err := p.view.use()
+	if err != nil {
+		return Item{Err: err}, true
+	}
+	defer s.life.leave(in)
+	e, err := s.readAt(a, nil)
+	if err != nil {
+		return Item{Err: err}, true
+	}
+	if _, changed := p.changed[t.ownOf(e.key)]; changed {
+		return Item{}, false
+	}
+	had, err := p.view.addressOf(t, a, e.key)
+	if err == nil && had != 0 && had != a {
+		e, err = s.readAt(had, nil)
+	}
+	if err == nil && had == 0 {
+		return Item{}, false
+	}
+	return p.item(&e, had, values, err)
+}
+
+// addressOf is address for a key whose record in the index stood at a a moment ago.
+func (v *View) addressOf(t *Table, a Address, key []byte) (Address, error) {
+	hash := t.hash(key)
+	mu := v.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if t.versions.Load() == nil && t.cells.Load() == nil {
+		if still, err := t.index.Has(hash, a); err != nil || still {
+			return a, errors.Join(err, v.failure())
+		}
+	}
+	return v.addressLocked(t, hash, key)
+}
+
+func (p *viewPart) item(e *entry, a Address, values bool, err error) (item Item, ok bool) {
+	switch {
+	case err != nil:
+		return Item{Err: err}, true
+	case p.view.expired(e.Expiry):
+		return Item{}, false
+	}
+	item.Key = bytes.Clone(e.key)
+	if values {
+		item.Entry, item.Err = p.view.store.entryOf(e, a)
+	} else {
+		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq}
+	}
+	return item, true
+}

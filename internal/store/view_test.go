@@ -1,0 +1,662 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+func mustView(t testing.TB, s *Store) *View {
+	t.Helper()
+	v, err := s.OpenView()
+	if err != nil {
+		t.Fatalf("OpenView: %v", err)
+	}
+	return v
+}
+
+// viewContent is all that a view has, by iteration. A key that comes twice is an error.
+func viewContent(t testing.TB, v *View) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, table := range v.store.Tables() {
+		for item := range v.Items(table, true) {
+			if item.Err != nil {
+				t.Fatalf("iterating over a view: %v", item.Err)
+			}
+			if old, twice := all[string(item.Key)]; twice {
+				t.Fatalf("key %q comes twice: %.60q, %.60q", item.Key, old, item.Value)
+			}
+			all[string(item.Key)] = string(item.Value)
+		}
+	}
+	return all
+}
+
+// wantView compares all that a view has with what it should have, by iteration and by key.
+func wantView(t testing.TB, v *View, want map[string]string, keys []string) {
+	t.Helper()
+	if got := viewContent(t, v); !maps.Equal(got, want) {
+		for key := range got {
+			if w, ok := want[key]; !ok || w != got[key] {
+				t.Errorf("key %q is %.60q in the view, want %.60q, %v", key, got[key], w, ok)
+			}
+		}
+		for key := range want {
+			if _, ok := got[key]; !ok {
+				t.Errorf("key %q is missing in the view", key)
+			}
+		}
+		t.Fatalf("the view at %d has %d entries, want %d", v.Seq(), len(got), len(want))
+	}
+	for _, key := range keys {
+		value, there := want[key]
+		e, err := v.Get(nil, []byte(key))
+		if there && (err != nil || string(e.Value) != value) || !there && err != ErrNotFound {
+			t.Fatalf("Get(%q) in the view = %.60q, %v, want %.60q, %v", key, e.Value, err, value, there)
+		}
+		if has, err := v.Has(nil, []byte(key)); has != there || err != nil {
+			t.Fatalf("Has(%q) in the view = %v, %v, want %v", key, has, err, there)
+		}
+	}
+}
+
+// viewModel is a store, a map that it must be like, and views that must be as the map was.
+type viewModel struct {
+	t       *testing.T
+	rng     *rand.Rand
+	clock   *testClock
+	s       *Store
+	cells   *Cells
+	content map[string]modelEntry
+	views   []modelView
+	keys    []string
+	checked int
+	changed int // views that differed from the store when they were checked
+}
+
+type modelEntry struct {
+	value    string
+	deadline time.Time // zero for none
+}
+
+type modelView struct {
+	*View
+	content map[string]string
+}
+
+func (m *viewModel) attach() {
+	m.cells = attached(m.t, m.s, "m")
+	m.cells.values.Copy = func(*cache.Cell) *cache.Cell { return &cache.Cell{} }
+}
+
+// now is the content without what has expired.
+func (m *viewModel) now() map[string]string {
+	now := map[string]string{}
+	for key, e := range m.content {
+		if e.deadline.IsZero() || m.clock.Now().Before(e.deadline) {
+			now[key] = e.value
+		}
+	}
+	return now
+}
+
+func (m *viewModel) step(n int) {
+	t, s, rng := m.t, m.s, m.rng
+	key := m.keys[rng.IntN(len(m.keys))]
+	value := fmt.Sprint("value ", n, strings.Repeat("x", rng.IntN(100)))
+	e := modelEntry{value: value}
+	own, mapped := strings.CutPrefix(key, "m:")
+	switch rng.IntN(28) {
+	case 0, 1, 2, 3:
+		if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(m.content, key)
+	case 4, 5, 6:
+		if mapped {
+			m.cells.setAsync(t, s, own, value)
+			m.content[key] = e
+		}
+	case 7, 8:
+		d := time.Duration(1+rng.IntN(50)) * time.Millisecond
+		putTTL(t, s, key, value, d)
+		m.content[key] = modelEntry{value, m.clock.Now().Add(d)}
+	case 9:
+		if old, there := m.content[key]; there && m.now()[key] != "" {
+			deadline, err := s.Deadline(30 * time.Millisecond)
+			if err == nil {
+				err = s.Expire(nil, nil, []byte(key), deadline, Process)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.content[key] = modelEntry{old.value, m.clock.Now().Add(30 * time.Millisecond)}
+		}
+	case 10:
+		m.clock.advance(time.Duration(rng.IntN(20)) * time.Millisecond)
+	case 11:
+		if rng.IntN(8) == 0 {
+			e.value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
+			mustSet(t, s, key, e.value)
+			m.content[key] = e
+		}
+	case 12:
+		if rng.IntN(40) == 0 {
+			if _, err := s.Map("n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 13, 14:
+		compactSome(t, s, rng)
+	case 15:
+		s.tidyOnce(noPause)
+		s.hintOnce(noPause)
+	case 16:
+		if rng.IntN(20) == 0 {
+			if err := s.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 17:
+		if mapped { // which no view shows
+			w := Write{Key: []byte(key), Cells: m.cells, Durability: Memory, Cell: &cache.Cell{Holds: true}, Cost: 100}
+			if _, err := s.Write(m.cells.owner, &w); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 18:
+		if rng.IntN(10) == 0 {
+			if err := s.Detach(m.cells); err != nil {
+				t.Fatal(err)
+			}
+			m.attach()
+		}
+	case 19:
+		if rng.IntN(4) == 0 {
+			if err := s.Flush(nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case 20, 21:
+		if len(m.views) < 6 {
+			m.views = append(m.views, modelView{mustView(t, s), m.now()})
+		}
+	case 22:
+		if len(m.views) > 0 {
+			i := rng.IntN(len(m.views))
+			m.views[i].Close()
+			m.views = slices.Delete(m.views, i, i+1)
+		}
+	case 23:
+		m.check()
+	default:
+		mustSet(t, s, key, value)
+		m.content[key] = e
+	}
+}
+
+func (m *viewModel) check() {
+	if len(m.views) == 0 {
+		return
+	}
+	v := m.views[m.rng.IntN(len(m.views))]
+	wantView(m.t, v.View, v.content, m.keys)
+	m.checked++
+	if !maps.Equal(v.content, m.now()) {
+		m.changed++
+	}
+}
+
+// What a view has is what the store had when it was opened, whatever is written, deleted, expires, is declared, evicted or compacted since; and of how many views
+// there are, and in which order they are closed, nothing depends.
+func TestViewModel(t *testing.T) { bothWays(t, viewModelTest) }
+
+func viewModelTest(t *testing.T) {
+	seeds := uint64(6)
+	if testing.Short() {
+		seeds = 2
+	}
+	if longTest() {
+		seeds = 100
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		m := &viewModel{t: t, rng: rand.New(rand.NewPCG(seed, 51)), clock: newTestClock(), content: map[string]modelEntry{}}
+		for i := range 120 {
+			m.keys = append(m.keys, []string{"m:", "n:", ""}[i%3]+fmt.Sprint(i/3))
+		}
+		mem := vfs.NewMem()
+		m.s = mustOpen(t, mem, withClock(m.clock), func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 40 << 10 })
+		m.attach()
+		for n := range 3000 {
+			m.step(n)
+		}
+		for len(m.views) > 0 {
+			m.check()
+			m.views[0].Close()
+			m.views = m.views[1:]
+		}
+		if m.changed < 20 {
+			t.Errorf("seed %d: of %d views that were checked, %d differed from the store: this tests too little", seed, m.checked, m.changed)
+		}
+		m.s.wantNoTrace(t)
+		now := m.now()
+		m.s.wantSameLogged(t, now)
+		mustClose(t, m.s)
+		m.s = mustOpen(t, mem, withClock(m.clock))
+		m.s.wantSame(t, now)
+		mustClose(t, m.s)
+	}
+}
+
+// wantSameLogged is wantSame without the counts, to which values for memory alone may add.
+func (s *Store) wantSameLogged(t testing.TB, content map[string]string) {
+	t.Helper()
+	for key, want := range content {
+		wantValue(t, s, key, want)
+	}
+}
+
+// wantNoTrace checks that nothing is left of views when all are closed.
+func (s *Store) wantNoTrace(t testing.TB) {
+	t.Helper()
+	if n := s.log.held.Load(); n != 0 || len(s.log.retiring) != 0 {
+		t.Errorf("%d segments are held for views, %d are out of use, though no view is open", n, len(s.log.retiring))
+	}
+	if s.views.open.Load() != 0 || s.views.first != nil || s.views.last != nil {
+		t.Errorf("%d views are open, though all were closed", s.views.open.Load())
+	}
+	if bytes := s.views.bytes.Load(); bytes >= sweepBytes {
+		t.Errorf("the versions take %d bytes, though no view is open", bytes)
+	}
+	for _, seg := range s.log.set.Load().ordered {
+		if seg.unlisted.Load() {
+			t.Errorf("segment %v is still there", seg.id)
+		}
+	}
+}
+
+// A view has what was acknowledged before it was opened, asynchronous writes and deletions among it, and nothing later.
+func TestViewHasWhatWasAcknowledged(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	c := attached(t, s, "m")
+	mustSet(t, s, "m:gone", "before")
+	c.setAsync(t, s, "async", "before")
+	if _, err := s.Write(c.owner, &Write{Key: []byte("m:gone"), Cells: c, Delete: true, Durability: Async}); err != nil {
+		t.Fatal(err)
+	}
+	v := mustView(t, s)
+	defer v.Close()
+	c.setAsync(t, s, "async", "after")
+	c.setAsync(t, s, "new", "after")
+	wantView(t, v, map[string]string{"m:async": "before"}, []string{"m:async", "m:new", "m:gone"})
+}
+
+// A view that was closed, or whose store is, says so, and is no less closed for being closed again.
+func TestViewClosed(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	mustSet(t, s, "k", "v")
+	v, other := mustView(t, s), mustView(t, s)
+	v.Close()
+	v.Close()
+	if n := s.views.open.Load(); n != 1 {
+		t.Errorf("%d views are open, want 1", n)
+	}
+	wantViewFails(t, v, ErrViewClosed)
+	mustClose(t, s)
+	wantViewFails(t, other, ErrClosed)
+	other.Close()
+	if _, err := s.OpenView(); err != ErrClosed {
+		t.Errorf("OpenView of a closed store: %v", err)
+	}
+}
+
+func wantViewFails(t *testing.T, v *View, want error) {
+	t.Helper()
+	if _, err := v.Get(nil, []byte("k")); !errors.Is(err, want) {
+		t.Errorf("Get: %v, want %v", err, want)
+	}
+	if _, err := v.Has(nil, []byte("k")); !errors.Is(err, want) {
+		t.Errorf("Has: %v, want %v", err, want)
+	}
+	n := 0
+	for item := range v.Items(v.store.spaces[0].raw, true) {
+		if n++; !errors.Is(item.Err, want) || n > 1 {
+			t.Fatalf("item %d: %q, %v, want one with %v", n, item.Key, item.Err, want)
+		}
+	}
+	if n == 0 {
+		t.Errorf("an iteration says nothing, want %v", want)
+	}
+}
+
+// What a key was is noted once for all the views that may ask, and a view is told what has changed since it was opened, and nothing else.
+func TestChangedSince(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	c := attached(t, s, "m")
+	mustSet(t, s, "m:a", "1")
+	first := mustView(t, s)
+	defer first.Close()
+	for range 10 {
+		mustSet(t, s, "m:a", "2")
+	}
+	second := mustView(t, s)
+	defer second.Close()
+	changed := func(v *View, own string) bool {
+		hash := s.Hash(own)
+		mu := s.lockOf(hash)
+		mu.Lock()
+		defer mu.Unlock()
+		is := c.owner.changedLocked(hash, own, v.seq)
+		if any := c.owner.anyChangedLocked(int(hash%cache.Shards), v.seq, func(o string) bool { return o == own }); any != is {
+			t.Errorf("key %q: changedLocked says %v, anyChangedLocked %v", own, is, any)
+		}
+		return is
+	}
+	if !changed(first, "a") || changed(second, "a") || changed(first, "b") {
+		t.Error("a was written after the first view and before the second one, b never")
+	}
+	if sh := c.owner.versionShard(int(s.Hash("a") % cache.Shards)); len(sh.list) != 1 {
+		t.Errorf("%d versions, want the one that a view has seen", len(sh.list))
+	}
+	if _, err := s.Delete(nil, []byte("m:a"), Process); err != nil {
+		t.Fatal(err)
+	}
+	c.setAsync(t, s, "b", "waits")
+	if !changed(second, "a") || !changed(second, "b") {
+		t.Error("a was deleted after the second view, and b set asynchronously")
+	}
+	list := first.changed(c.owner, nil)
+	if len(list) != 1 || list[0].own != "a" || list[0].address == 0 {
+		t.Errorf("changed since the first view: %+v, want a, which was there", list)
+	}
+	if list := first.changed(c.owner, func(_ uint64, own string) bool { return own == "b" }); len(list) != 0 {
+		t.Errorf("changed and b: %+v, want nothing, for the log does not know of it", list)
+	}
+}
+
+// Views that overlap for ever keep no more than they need, however much is written.
+func TestVersionsStayFew(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoCompaction = true })
+	defer mustClose(t, s)
+	for i := range 50 {
+		mustSet(t, s, fmt.Sprint(i), "0")
+	}
+	old := mustView(t, s)
+	views := []*View{mustView(t, s), mustView(t, s)}
+	most := int64(0)
+	for n := range 20_000 {
+		mustSet(t, s, fmt.Sprint(n%50), fmt.Sprint(n))
+		if n%5 == 0 {
+			views[0].Close()
+			views = append(views[1:], mustView(t, s))
+		}
+		most = max(most, s.views.bytes.Load())
+	}
+	if e, err := old.Get(nil, []byte("7")); err != nil || string(e.Value) != "0" {
+		t.Errorf("the oldest view has %q, %v", e.Value, err)
+	}
+	if most > 400_000 {
+		t.Errorf("the versions took up to %d bytes, for 50 keys and 3 views", most)
+	}
+	for _, v := range append(views, old) {
+		v.Close()
+	}
+	s.wantNoTrace(t)
+}
+
+// What a large number of versions takes is off the budget of the cells, and comes back with the last view; so it does when another view stays that needs nothing
+// of it.
+func TestVersionsComeBack(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoCompaction = true; o.MaxMemory = 1 << 30 })
+		const keys = 40_000
+		for range 2 {
+			for i := range keys {
+				mustSet(t, s, fmt.Sprint("key ", i), "v")
+			}
+			if s.views.open.Load() == 0 {
+				mustView(t, s)
+			}
+		}
+		v := s.views.first
+		bytes := s.views.bytes.Load()
+		if bytes < keys*40 || bytes > keys*150 {
+			t.Errorf("%d versions take %d bytes", keys, bytes)
+		}
+		t.Logf("%d versions take %d bytes, %d each", keys, bytes, bytes/keys)
+		if stays {
+			defer mustView(t, s).Close()
+		}
+		v.Close()
+		if left := s.views.bytes.Load(); left > sweepBytes/4 {
+			t.Errorf("%d bytes are left of %d when the view is closed, another one open: %v", left, bytes, stays)
+		}
+		mustClose(t, s)
+	}
+}
+
+// What compaction has replaced stays on the disk for a view, without slowing down writes, and goes with it; what was
+// written after the view was opened does not stay.
+func TestHeldForAView(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000 })
+	defer mustClose(t, s)
+	fill := func(round int) {
+		for i := range 60 {
+			mustSet(t, s, fmt.Sprint(i), fmt.Sprintf("%d %60d", round, i))
+		}
+	}
+	fill(0)
+	v := mustView(t, s)
+	want := viewContent(t, v)
+	for round := range 30 {
+		fill(1 + round)
+		if err := s.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := s.Stats().HeldBytes
+	if n := s.log.held.Load(); n == 0 || held == 0 {
+		t.Fatalf("%d segments with %d bytes are held: this tests nothing", n, held)
+	}
+	if held > 20_000 {
+		t.Errorf("%d bytes are held, and the log had about 6000 when the view was opened", held)
+	}
+	if u := s.usage(); u.disk > u.log+s.log.limit {
+		t.Errorf("%+v: what is held for a view would slow down writes", u)
+	}
+	wantView(t, v, want, nil)
+	v.Close()
+	if held := s.Stats().HeldBytes; held != 0 {
+		t.Errorf("%d bytes are held when the view is closed", held)
+	}
+	s.wantNoTrace(t)
+	names, err := mem.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") })
+	if len(logs) > len(s.log.set.Load().ordered)+1 { // the spare has no place in the log yet
+		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.set.Load().ordered))
+	}
+}
+
+// A crash with a view open leaves files that nobody needs, and they are removed.
+func TestCrashWithAView(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000; o.NoSnapshot = true })
+	for n := range 400 {
+		mustSet(t, s, fmt.Sprint(n%50), fmt.Sprintf("%60d", n))
+		if n == 200 {
+			mustView(t, s)
+		}
+	}
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	if s.log.held.Load() == 0 {
+		t.Fatal("nothing is held: this tests nothing")
+	}
+	s.lock.Close() // as kill -9 does
+	s = mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000; o.NoSnapshot = true })
+	defer mustClose(t, s)
+	for i := range 50 {
+		wantValue(t, s, fmt.Sprint(i), fmt.Sprintf("%60d", 350+i))
+	}
+	mustSet(t, s, "one", "more")
+	names, err := mem.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") })
+	if len(logs) != len(s.log.set.Load().ordered) {
+		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.set.Load().ordered))
+	}
+}
+
+// Views are opened, read and closed by many goroutines while others write, and one compacts without a rest. Writers move amounts between accounts
+// of a pair, one after the other: a view has the first write of a pair without the second at most, and never the second without the first, nor anything
+// that was undone (a long fork, a fractured read); and it has the same whenever it is asked.
+func TestViewsAmongOthers(t *testing.T) { bothWays(t, viewsAmongOthers) }
+
+func viewsAmongOthers(t *testing.T) {
+	const pairs, readers = 8, 3
+	rounds := 120
+	if testing.Short() {
+		rounds = 40
+	}
+	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: testRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := attached(t, s, "m")
+	key := func(pair, half int) string { return fmt.Sprint("m:", pair, "/", half) }
+	for pair := range pairs {
+		mustSet(t, s, key(pair, 0), "0")
+		mustSet(t, s, key(pair, 1), "0")
+	}
+	var done atomic.Bool
+	var seen atomic.Int64
+	var writing, rest sync.WaitGroup
+	for pair := range pairs {
+		writing.Go(func() {
+			for n := 1; n <= rounds && !t.Failed(); n++ {
+				for half := range 2 {
+					mustSet(t, s, key(pair, half), fmt.Sprint(n))
+				}
+				extra := fmt.Sprint(pair, " extra ", n%5)
+				if n%2 == 0 {
+					c.setAsync(t, s, extra, fmt.Sprint(n))
+				} else if _, err := s.Delete(c.owner, []byte("m:"+extra), Process); err != nil {
+					t.Error(err)
+				}
+				for target := int64(n / 8); seen.Load() < target && !t.Failed(); {
+					time.Sleep(0)
+				}
+			}
+		})
+	}
+	for range readers {
+		rest.Go(func() {
+			for !done.Load() && !t.Failed() {
+				v := mustView(t, s)
+				all := viewContent(t, v)
+				for pair := range pairs {
+					a, b := all[key(pair, 0)], all[key(pair, 1)]
+					var x, y int
+					if _, err := fmt.Sscan(a+" "+b, &x, &y); err != nil || x != y && x != y+1 {
+						t.Errorf("a view has %q and %q of pair %d, %v", a, b, pair, err)
+					}
+				}
+				for k, want := range all {
+					if e, err := v.Get(nil, []byte(k)); err != nil || string(e.Value) != want {
+						t.Errorf("Get(%q) = %q, %v after the iteration found %q", k, e.Value, err, want)
+					}
+				}
+				if again := viewContent(t, v); !maps.Equal(all, again) {
+					t.Errorf("the second iteration has %d entries, the first had %d", len(again), len(all))
+				}
+				v.Close()
+				seen.Add(1)
+			}
+		})
+	}
+	rest.Go(func() {
+		rng := rand.New(rand.NewPCG(3, 5))
+		for !done.Load() && !t.Failed() {
+			if err := compactRun(s, rng.IntN(1000)); err != nil {
+				t.Errorf("compacting: %v", err)
+			}
+		}
+	})
+	writing.Wait()
+	done.Store(true)
+	rest.Wait()
+	s.unpinned()
+	s.wantNoTrace(t)
+	mustClose(t, s)
+}
+
+// A view of a follower stands still while that goes on, and is lost when it begins anew; until then nothing is lost, and never is anything wrong.
+func TestViewOfAFollower(t *testing.T) { bothWays(t, viewOfAFollower) }
+
+func viewOfAFollower(t *testing.T) {
+	checked, lost := 0, 0
+	for seed := uint64(1); seed <= 3; seed++ {
+		f := newFollowed(t, seed)
+		if _, err := f.reader.Map("m"); err != nil {
+			t.Fatal(err)
+		}
+		attached(t, f.reader, "m")
+		var views []modelView
+		for n := range 400 {
+			f.step(n)
+			if n%[]int{3, 10, 60}[seed%3] > 0 {
+				continue
+			}
+			f.refresh()
+			if len(views) < 5 {
+				views = append(views, modelView{mustView(t, f.reader), maps.Clone(f.content)})
+			}
+			i := f.rng.IntN(len(views))
+			if v := views[i]; v.lost.Load() {
+				wantViewFails(t, v.View, ErrViewLost)
+				lost++
+			} else {
+				wantView(t, v.View, v.content, slices.Collect(maps.Keys(f.content)))
+				checked++
+				if f.rng.IntN(4) > 0 {
+					continue
+				}
+			}
+			views[i].Close()
+			views = slices.Delete(views, i, i+1)
+		}
+		for _, v := range views {
+			v.Close()
+		}
+		if f.reader.views.open.Load() != 0 {
+			t.Errorf("%d views are open", f.reader.views.open.Load())
+		}
+		f.refresh()
+		for _, seg := range f.reader.follower.old {
+			t.Errorf("segment %v is still kept", seg.id)
+		}
+	}
+	if checked < 50 || lost == 0 {
+		t.Errorf("%d views were checked, %d lost: this tests too little", checked, lost)
+	}
+}
