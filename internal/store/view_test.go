@@ -146,7 +146,7 @@ func (m *viewModel) step(n int) {
 	case 10:
 		m.clock.advance(time.Duration(rng.IntN(20)) * time.Millisecond)
 	case 11:
-		if rng.IntN(8) == 0 {
+		if rng.IntN(24) == 0 {
 			e.value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
 			mustSet(t, s, key, e.value)
 			m.content[key] = e
@@ -223,10 +223,7 @@ func (m *viewModel) check() {
 func TestViewModel(t *testing.T) { bothWays(t, viewModelTest) }
 
 func viewModelTest(t *testing.T) {
-	seeds := uint64(6)
-	if testing.Short() {
-		seeds = 2
-	}
+	seeds := uint64(2)
 	if longTest() {
 		seeds = 100
 	}
@@ -615,14 +612,18 @@ func TestViewOfAFollower(t *testing.T) { bothWays(t, viewOfAFollower) }
 
 func viewOfAFollower(t *testing.T) {
 	checked, lost := 0, 0
-	for seed := uint64(1); seed <= 3; seed++ {
+	seeds, steps := uint64(3), 150
+	if longTest() {
+		seeds, steps = 30, 1000
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
 		f := newFollowed(t, seed)
 		if _, err := f.reader.Map("m"); err != nil {
 			t.Fatal(err)
 		}
 		attached(t, f.reader, "m")
 		var views []modelView
-		for n := range 400 {
+		for n := range steps {
 			f.step(n)
 			if n%[]int{3, 10, 60}[seed%3] > 0 {
 				continue
@@ -645,7 +646,28 @@ func viewOfAFollower(t *testing.T) {
 			views[i].Close()
 			views = slices.Delete(views, i, i+1)
 		}
-		for _, v := range views {
+		v := mustView(t, f.reader)
+		for n := range 400 { // so that it is too far behind
+			mustSet(t, f.writer, fmt.Sprint(n%50), fmt.Sprint("value ", n))
+			f.content[fmt.Sprint(n%50)] = fmt.Sprint("value ", n)
+		}
+		for range 3 {
+			mustSet(t, f.writer, "last", "")
+			f.content["last"] = ""
+			if err := f.writer.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.refresh()
+		if wantViewFails(t, v, ErrViewLost); !t.Failed() {
+			lost++
+		}
+		views = append(views, modelView{mustView(t, f.reader), maps.Clone(f.content)}) // which is none of those that were lost
+		mustSet(t, f.writer, "last", "later")
+		f.content["last"] = "later"
+		f.refresh()
+		wantView(t, views[len(views)-1].View, views[len(views)-1].content, nil)
+		for _, v := range append(views, modelView{View: v}) {
 			v.Close()
 		}
 		if f.reader.views.open.Load() != 0 {
@@ -656,7 +678,7 @@ func viewOfAFollower(t *testing.T) {
 			t.Errorf("segment %v is still kept", seg.id)
 		}
 	}
-	if checked < 50 || lost == 0 {
+	if checked < 30 || lost == 0 {
 		t.Errorf("%d views were checked, %d lost: this tests too little", checked, lost)
 	}
 }
