@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -659,46 +658,3 @@ func (l *log) stillOurs() error {
 	}
 	return nil
 }
-
-// removeLeftover removes a file that a crash left behind before the manifest named it.
-func (l *log) removeLeftover(id record.SegmentID) error {
-	if err := l.checkLeftover(id); err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		return err
-	}
-	return l.fsys.Remove(filepath.Join(l.dir, id.FileName()))
-}
-
-// removeIfThere removes a file that a compaction has left behind which never came to its end.
-func removeIfThere(fsys vfs.FS, dir string, id record.SegmentID) error {
-	err := fsys.Remove(filepath.Join(dir, id.FileName()))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
-}
-
-// checkLeftover returns nil if a segment that no manifest has named yet may be removed:
-// it holds at most a header, for nothing is appended before the manifest is durable.
-func (l *log) checkLeftover(id record.SegmentID) error {
-	path := filepath.Join(l.dir, id.FileName())
-	text, err := readSmallFile(l.fsys, path, record.MaxHeaderBytes+1)
-	if err != nil {
-		return err
-	}
-	_, head, err := record.ParseSegmentHeader(text)
-	switch {
-	case errors.Is(err, record.ErrVersion):
-		return formatError(path, 0, err)
-	case err == nil && len(text) == head:
-		return nil
-	case err != nil && len(text) <= maxTornHeader && !bytes.ContainsRune(text[:max(len(text)-1, 0)], '\n'):
-		return nil // a line at most
-	}
-	return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "it does not name " + id.FileName() + ", which is more than the beginning of a segment"}
-}
-
-// maxTornHeader bounds the header as it is written here.
-const maxTornHeader = 128
