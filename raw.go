@@ -16,12 +16,35 @@ func (db *DB) Put(key, value []byte) error {
 	return db.store.Set(nil, key, value, 0, store.Process)
 }
 
+// PutFSync is Put that survives the loss of power when it returns.
+func (db *DB) PutFSync(key, value []byte) error {
+	return db.store.Set(nil, key, value, 0, store.Power)
+}
+
+// PutAsync is Put that promises no more than Map.SetAsync does: a crash may lose the last sync interval. Today
+// the log has the bytes at once all the same, so it costs what Put costs, and repeated writes of a key are not made one.
+func (db *DB) PutAsync(key, value []byte) error { return db.Put(key, value) }
+
 // Get returns the bytes stored under key, of raw entries and of typed ones alike: of
 // those, as their codec has encoded them.
 // They are the caller's. The error is ErrNotFound when there is no entry.
-func (db *DB) Get(key []byte) ([]byte, error) {
-	e, err := db.store.Get(nil, key)
-	return e.Value, err
+func (db *DB) Get(key []byte) ([]byte, error) { return db.AppendGet(nil, key) }
+
+// AppendGet appends to dst what Get returns, and returns the extended slice. Where dst has room it allocates nothing, but for
+// values of more than 64 KiB. With an error dst comes back as it was, beyond its length perhaps overwritten.
+func (db *DB) AppendGet(dst, key []byte) ([]byte, error) {
+	value, _, err := db.store.AppendGet(dst, key)
+	return value, err
+}
+
+// ViewValue calls f with what Get returns, and returns what f does. The bytes are those of the mapped file itself where that is possible:
+// they must not be changed, nor used when f has returned. They stay what they are while f runs, whatever is
+// written, compacted or closed meanwhile; f may use the store. Not copied is what has reached the file, which
+// is at once or within the sync interval, and is no longer than 64 KiB; the rest is in memory that is used again.
+//
+// Should the disk fail while f reads, then f ends where it is, as by a panic, and the error says so.
+func (db *DB) ViewValue(key []byte, f func(value []byte) error) error {
+	return db.store.View(key, func(value []byte, _ uint64) error { return f(value) })
 }
 
 // Has reports whether there is an entry under key.
@@ -31,6 +54,14 @@ func (db *DB) Has(key []byte) (bool, error) { return db.store.Has(nil, key) }
 func (db *DB) Delete(key []byte) (existed bool, err error) {
 	return db.store.Delete(nil, key, store.Process)
 }
+
+// DeleteFSync is Delete that survives the loss of power when it returns.
+func (db *DB) DeleteFSync(key []byte) (existed bool, err error) {
+	return db.store.Delete(nil, key, store.Power)
+}
+
+// Len is the number of entries in the store, raw and typed. It takes no time, whatever there is.
+func (db *DB) Len() int { return int(db.store.Stats().Keys) }
 
 // Scan yields the entries whose keys begin with prefix, raw and typed, in the order
 // of the bytes of their keys. Key and value are the caller's. The keys that match

@@ -51,6 +51,14 @@ func (s Salt) Verify(b []byte, offset int64, h *Head, head int) (key, value []by
 	if len(b) < 8 || !isCRC(b, s.checksum(b, offset)) {
 		return nil, nil, ErrChecksum
 	}
+	return Split(b, h, head)
+}
+
+// Split is Verify for a record whose checksum is known to be right.
+func Split(b []byte, h *Head, head int) (key, value []byte, err error) {
+	if len(b) != h.Length(head) {
+		return nil, nil, ErrShort
+	}
 	key, value = b[head:head+h.KeyBytes:head+h.KeyBytes], b[head+h.KeyBytes+1:len(b)-1:len(b)-1]
 	if b[head+h.KeyBytes] != ' ' || b[len(b)-1] != '\n' {
 		return nil, nil, ErrSyntax

@@ -258,11 +258,7 @@ func (e *lostError) Unwrap() error { return e.error }
 func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 	defer s.log.endParts(s.log.beginParts()) // some of them may be large
 	arena := arenas.Get().(*[]byte)
-	defer func() {
-		if cap(*arena) <= 2*flushBytes {
-			arenas.Put(arena)
-		}
-	}()
+	defer giveArena(arena)
 	for len(cells) > 0 {
 		var recs [flushBatch]pending
 		var list [flushBatch]*pending

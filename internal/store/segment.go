@@ -45,6 +45,9 @@ type segment struct {
 	overlay atomic.Pointer[overlay] // what recovery found in the ring alone; nil when the file has all
 	view    vfs.View                // of the file, for short reads; nil where there is none
 	viewed  int64                   // its length
+	mapped  []byte                  // its bytes, where they can be touched; see inPlace
+	closing atomic.Bool             // who unpins last unmaps it
+	trust   atomic.Pointer[trust]   // nil until a long record was read in place
 	room    int64                   // up to where space is reserved, if beyond the end; guarded by log.mu
 
 	records uint64 // guarded by log.mu while the segment is the tail
@@ -173,7 +176,7 @@ const (
 func (s *segment) openView(limit int64) {
 	n := min(max(2*limit, s.end.Load()+limit), maxSegmentBytes)
 	if v, err := s.file.View(n); err == nil { // else reading works without
-		s.view, s.viewed = v, n
+		s.view, s.viewed, s.mapped = v, n, v.Bytes()
 	}
 }
 
@@ -190,15 +193,29 @@ func (s *segment) pin() bool {
 	}
 }
 
-func (s *segment) unpin() { s.pins.Add(-1) }
-
-// close gives back the file and what is mapped of it. Nobody must be reading.
-func (s *segment) close() error {
-	var err error
-	if s.view != nil {
-		err = s.view.Close()
+func (s *segment) unpin() {
+	if s.pins.Add(-1) == 0 && s.closing.Load() {
+		s.unmap() // there is nobody to tell; the pages go with the process
 	}
-	return errors.Join(err, s.file.Close())
+}
+
+// close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody must be
+// reading but who has.
+func (s *segment) close() error {
+	s.closing.Store(true)
+	err := s.file.Close()
+	if s.pins.Load() < 0 && s.view != nil { // it was to be closed, and nobody pins it
+		return errors.Join(s.view.Close(), err)
+	}
+	return errors.Join(s.unmap(), err)
+}
+
+// unmap gives back what is mapped of a segment that is closing, unless somebody has it pinned, who does so then.
+func (s *segment) unmap() error {
+	if s.view == nil || !s.pins.CompareAndSwap(0, -1) {
+		return nil
+	}
+	return s.view.Close()
 }
 
 // scratch holds buffers for reads whose result does not leave the package.

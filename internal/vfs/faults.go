@@ -369,6 +369,9 @@ func (v *faultyView) Load(off int64, p []byte) error {
 	return v.fs.run(op, func() error { return v.View.Load(off, p) })
 }
 
+// Bytes is nil, so that each load is one that can fail.
+func (v *faultyView) Bytes() []byte { return nil }
+
 type faultyRegion struct {
 	Region
 	fs *Faulty

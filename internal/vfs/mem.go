@@ -472,6 +472,8 @@ func (v *memView) Load(off int64, p []byte) error {
 	return nil
 }
 
+func (v *memView) Bytes() []byte { return nil }
+
 func (v *memView) Close() error {
 	v.n = 0
 	return nil

@@ -202,6 +202,8 @@ type osView struct{ r Region }
 
 func (v osView) Load(off int64, p []byte) error { return v.r.Load(int(off), p) }
 
+func (v osView) Bytes() []byte { return v.r.Bytes() }
+
 func (v osView) Close() error { return v.r.Close() }
 
 // mappingOff is the user's switch, which memory honours too, so that a whole test

@@ -3,9 +3,7 @@ package vfs
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
-	"runtime/debug"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -101,17 +99,7 @@ func (r *mappedRegion) Store(off int, p []byte) error { return guardedCopy(r.b[o
 // guardedCopy makes an error of the signal that touching a page may be: one that lies
 // beyond the end of a file which was cut, cannot be read, or has no room on the disk.
 func guardedCopy(to, from []byte) (err error) {
-	before := debug.SetPanicOnFault(true)
-	defer func() {
-		debug.SetPanicOnFault(before)
-		if cause := recover(); cause != nil {
-			fault, ok := cause.(interface{ Addr() uintptr })
-			if !ok {
-				panic(cause)
-			}
-			err = fmt.Errorf("fault at address %x of a mapped file: %w", fault.Addr(), unix.EIO)
-		}
-	}()
+	defer Caught(Catch(), nil, &err)
 	copy(to, from)
 	return nil
 }

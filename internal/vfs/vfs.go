@@ -83,6 +83,9 @@ type File interface {
 // have, or cannot be read, is an error; beyond the view it panics.
 type View interface {
 	Load(off int64, p []byte) error
+	// Bytes is what is mapped, or nil where Load is the only way. It is touched before Close,
+	// and between Catch and Caught, because what the file does not have or cannot be read is a fault.
+	Bytes() []byte
 	Close() error
 }
 

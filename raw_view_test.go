@@ -1,0 +1,106 @@
+package copal_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/copaldb/copal"
+)
+
+// Get, AppendGet and ViewValue show the same, of entries of any length and kind, in every life of the store.
+func TestRawReadsAgree(t *testing.T) {
+	values := map[string]string{"empty": "", "short": "v", "text": `{"Name":"A","Age":1}`}
+	for _, n := range []int{1000, 5000, 70 << 10, 1<<20 + 1} {
+		values[fmt.Sprint(n)] = string(bytes.Repeat([]byte{'a' + byte(n%7)}, n))
+	}
+	lives(t, func(t *testing.T, db *copal.DB) {
+		for k, v := range values {
+			mustPut(t, db, k, v)
+		}
+		if err := db.PutFSync([]byte("fsync"), []byte("1")); err != nil {
+			t.Error(err)
+		}
+		if err := db.PutAsync([]byte("async"), []byte("2")); err != nil {
+			t.Error(err)
+		}
+		mustPut(t, db, "gone", "1")
+		if existed, err := db.DeleteFSync([]byte("gone")); !existed || err != nil {
+			t.Errorf("DeleteFSync = %v, %v", existed, err)
+		}
+		mustSet(t, mapOf[string, user](t, db, "users"), "alice", user{"Alice", 28})
+		values["fsync"], values["async"], values["users:alice"] = "1", "2", `{"Name":"Alice","Age":28}`
+	}, func(t *testing.T, db *copal.DB) {
+		for k, v := range values {
+			wantRaw(t, db, k, v)
+			if got, err := db.AppendGet([]byte("<"), []byte(k)); err != nil || string(got) != "<"+v {
+				t.Errorf("AppendGet(%q) = %.50q, %v", k, got, err)
+			}
+			if got := viewed(t, db, k); got != v {
+				t.Errorf("ViewValue(%q) shows %.50q", k, got)
+			}
+		}
+		if db.Len() != len(values) {
+			t.Errorf("Len = %d, want %d", db.Len(), len(values))
+		}
+		if got, err := db.AppendGet([]byte("<"), []byte("gone")); !errors.Is(err, copal.ErrNotFound) || string(got) != "<" {
+			t.Errorf("AppendGet of what is gone = %q, %v", got, err)
+		}
+		if err := db.ViewValue([]byte("gone"), nil); !errors.Is(err, copal.ErrNotFound) {
+			t.Errorf("ViewValue of what is gone: %v", err)
+		}
+		own := errors.New("own")
+		if err := db.ViewValue([]byte("short"), func([]byte) error { return own }); err != own {
+			t.Errorf("ViewValue returns %v, and not the error of the function", err)
+		}
+	})
+}
+
+func viewed(t testing.TB, db *copal.DB, key string) (value string) {
+	t.Helper()
+	if err := db.ViewValue([]byte(key), func(b []byte) error { value = string(b); return nil }); err != nil {
+		t.Errorf("ViewValue(%q): %v", key, err)
+	}
+	return value
+}
+
+// Reading raw bytes allocates what it returns, and nothing else.
+func TestRawReadsAllocateNoMore(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	db, err := copal.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	noMap := os.Getenv("COPAL_NO_MMAP") == "1"
+	for _, n := range []int{10, 500, 5000, 60 << 10} {
+		key, buf := []byte("users:key"), make([]byte, 0, n)
+		mustPut(t, db, string(key), string(make([]byte, n)))
+		for _, where := range []string{"in the ring", "in the file"} {
+			count := func(what string, want float64, f func() error) {
+				t.Helper()
+				if got := testing.AllocsPerRun(100, func() {
+					if err := f(); err != nil {
+						t.Fatal(err)
+					}
+				}); got > want {
+					t.Errorf("%s of %d bytes %s allocates %v times, want %v", what, n, where, got, want)
+				}
+			}
+			extra := 0.0 // what cannot be read in place and is long is read into memory of its own
+			if n > 900 && (where == "in the ring" || noMap) {
+				extra = 1
+			}
+			count("Get", 1+extra, func() error { _, err := db.Get(key); return err })
+			count("AppendGet", extra, func() error { _, err := db.AppendGet(buf, key); return err })
+			count("ViewValue", extra, func() error { return db.ViewValue(key, func([]byte) error { return nil }) })
+			if err := db.FSyncAll(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
