@@ -44,7 +44,7 @@ func (db *DB) AppendGet(dst, key []byte) ([]byte, error) {
 //
 // Should the disk fail while f reads, then f ends where it is, as by a panic, and the error says so.
 func (db *DB) ViewValue(key []byte, f func(value []byte) error) error {
-	return db.store.View(key, func(value []byte, _ uint64) error { return f(value) })
+	return db.store.ViewValue(key, func(value []byte, _ uint64) error { return f(value) })
 }
 
 // Has reports whether there is an entry under key.

@@ -182,9 +182,9 @@ func (s *Store) appendCopy(dst []byte, t *Table, key []byte) ([]byte, uint64, er
 	return append(dst, found.Value...), found.Schema, err
 }
 
-// View calls fn with the value of key's entry and its schema, in place where that is possible. The bytes are fn's until it
+// ViewValue calls fn with the value of key's entry and its schema, in place where that is possible. The bytes are fn's until it
 // returns. It runs without a lock, and its error is returned.
-func (s *Store) View(key []byte, fn func(value []byte, schema uint64) error) error {
+func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error) error {
 	var e entry
 	seg, err := s.pinInPlace(&e, key)
 	if err != nil {

@@ -41,7 +41,7 @@ func filled(n int, c byte) []byte { return bytes.Repeat([]byte{c}, n) }
 // viewOf is the value that View shows, and whether it was in place.
 func viewOf(t testing.TB, s *Store, key string) (value []byte, inPlace bool) {
 	t.Helper()
-	err := s.View([]byte(key), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte(key), func(b []byte, _ uint64) error {
 		value = bytes.Clone(b)
 		for _, seg := range s.log.set.Load().ordered {
 			inPlace = inPlace || len(b) > 0 && within(seg.mapped, b)
@@ -92,7 +92,7 @@ func TestReadInPlaceIsReading(t *testing.T) {
 		if _, _, err := s.AppendGet(nil, []byte("none")); err != ErrNotFound {
 			t.Errorf("AppendGet of what is not there: %v", err)
 		}
-		if err := s.View([]byte("none"), nil); err != ErrNotFound {
+		if err := s.ViewValue([]byte("none"), nil); err != ErrNotFound {
 			t.Errorf("View of what is not there: %v", err)
 		}
 	}
@@ -171,7 +171,7 @@ func wantCorrupt(t *testing.T, s *Store, key string) {
 	if _, _, err := s.AppendGet(nil, []byte(key)); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("AppendGet of a damaged value: %v", err)
 	}
-	err := s.View([]byte(key), func([]byte, uint64) error { t.Error("View shows a damaged value"); return nil })
+	err := s.ViewValue([]byte(key), func([]byte, uint64) error { t.Error("View shows a damaged value"); return nil })
 	if !errors.Is(err, ErrCorrupt) {
 		t.Errorf("View of a damaged value: %v", err)
 	}
@@ -187,7 +187,7 @@ func TestViewOutlivesEverything(t *testing.T) {
 	if err := s.FSyncAll(); err != nil {
 		t.Fatal(err)
 	}
-	err := s.View([]byte("key1"), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte("key1"), func(b []byte, _ uint64) error {
 		for i := range 30 {
 			mustSet(t, s, fmt.Sprint("key", i), "other")
 		}
@@ -214,7 +214,7 @@ func TestViewOutlivesEverything(t *testing.T) {
 	if err == nil || err.Error() != "f's own" {
 		t.Errorf("View returned %v", err)
 	}
-	if err := s.View([]byte("key1"), nil); err != ErrClosed {
+	if err := s.ViewValue([]byte("key1"), nil); err != ErrClosed {
 		t.Errorf("View after Close: %v", err)
 	}
 }
@@ -227,7 +227,7 @@ func TestViewUnmapsLast(t *testing.T) {
 		t.Fatal(err)
 	}
 	var seg *segment
-	err := s.View([]byte("key"), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte("key"), func(b []byte, _ uint64) error {
 		seg = s.log.set.Load().ordered[0]
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -257,7 +257,7 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := s.View([]byte("key3"), func(b []byte, _ uint64) error {
+	err := s.ViewValue([]byte("key3"), func(b []byte, _ uint64) error {
 		cut()
 		t.Errorf("%d bytes of what was cut off", bytes.Count(b, []byte("v")))
 		return nil
@@ -271,7 +271,7 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 	if _, _, err := s.AppendGet(nil, []byte("key3")); err == nil {
 		t.Error("AppendGet of what was cut off succeeds")
 	}
-	if err := s.View([]byte("key3"), func([]byte, uint64) error { return nil }); err == nil {
+	if err := s.ViewValue([]byte("key3"), func([]byte, uint64) error { return nil }); err == nil {
 		t.Error("View of what was cut off succeeds")
 	}
 	defer func() {
@@ -283,5 +283,5 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 		}
 	}()
 	mustSet(t, s, "short", "v")
-	s.View([]byte("short"), func([]byte, uint64) error { panic("own") })
+	s.ViewValue([]byte("short"), func([]byte, uint64) error { panic("own") })
 }
