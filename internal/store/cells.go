@@ -54,7 +54,10 @@ func (t *Table) settle(c *cache.Cell) {
 }
 
 // Find returns what memory knows of a key: its cell, or nil. It takes no lock.
-func (c *Cells) Find(hash uint64, own string) *cache.Cell { return c.table.Find(hash, own) }
+func (c *Cells) Find(hash uint64, own string) *cache.Cell {
+	c.owner.store.await(hash)
+	return c.table.Find(hash, own)
+}
 
 // Hash is that of Store.
 func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }

@@ -24,8 +24,8 @@ import (
 //     old segments that nobody pins. Those that are pinned go later.
 //
 // A run in which something is damaged is left alone and reported: no record is lost because it could not be
-// read. So is one with members of a group whose others are outside of it. A large value that begins in the run and whose record
-// is beyond it is written anew at the end of the log.
+// read. A large value that begins in the run and whose record is beyond it is written anew at the end of the log. Members of a
+// group whose commit is beyond the run stay what they are (group.go); those that have none are of a group that was given up.
 //
 // What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
 // says is gone. A segment that was compacted when the deletion stood in the log already does not.
@@ -44,6 +44,8 @@ type compaction struct {
 	records uint64 // read
 	places  map[partPlace]string
 	groups  map[uint64][]member
+	spread  map[uint64]*spreadGroup              // those of the log, when the reading began
+	members map[uint64]map[record.SegmentID]bool // where the copies of their members are
 	large   largeList
 }
 
@@ -53,12 +55,7 @@ var errLeft = errors.New("the run is left alone")
 // errStopped ends a compaction because the store is being closed.
 var errStopped = errors.New("the store is being closed")
 
-// extendError says that a run must go on up to another segment.
-type extendError struct{ through *segment }
-
-func (e *extendError) Error() string { return "the run must include segment " + e.through.id.String() }
-
-// compact compacts a run, or a longer one that begins with it. pause is called now and then, and ends it with its error. The caller holds s.housekeeping. No
+// compact compacts a run. pause is called now and then, and ends it with its error. The caller holds s.housekeeping. No
 // lock is held that a reader or a writer needs for long.
 func (s *Store) compact(run []*segment, pause func() error) error {
 	defer func() {
@@ -66,54 +63,40 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 			seg.moving.Store(false)
 		}
 	}()
-	for {
-		if err := s.log.failure(); err != nil { // the manifest may name files that are taken for leftovers here
-			return err
-		}
-		if err := s.log.removeUnknown(); err != nil {
-			return err
-		}
-		s.house.written.Store(0)
-		c := s.newCompaction(run, pause)
-		err := c.copy()
-		var more *extendError
-		if errors.As(err, &more) {
-			if err = errors.Join(c.discard()); err != nil {
-				return err
-			}
-			longer := s.log.runThrough(run, more.through)
-			if longer == nil {
-				return errLeft
-			}
-			run = longer
-			continue
-		}
-		if err == nil {
-			err = s.log.syncTo(s.log.last())
-		}
-		if err != nil {
-			var corrupt *CorruptError
-			if errors.As(err, &corrupt) {
-				s.log.report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
-			}
-			return errors.Join(err, c.discard())
-		}
-		if err := c.swap(); err != nil {
-			return err
-		}
-		if err := c.move(); err != nil {
-			return s.log.fail(err) // the old segments stay open, and are in no manifest
-		}
-		s.grace()
-		s.log.retire(run)
-		s.log.dropRetired()
-		return nil
+	if err := s.log.failure(); err != nil { // the manifest may name files that are taken for leftovers here
+		return err
 	}
+	if err := s.log.removeUnknown(); err != nil {
+		return err
+	}
+	s.house.written.Store(0)
+	c := s.newCompaction(run, pause)
+	err := c.copy()
+	if err == nil {
+		err = s.log.syncTo(s.log.last())
+	}
+	if err != nil {
+		var corrupt *CorruptError
+		if errors.As(err, &corrupt) {
+			s.log.report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
+		}
+		return errors.Join(err, c.discard())
+	}
+	if err := c.swap(); err != nil {
+		return err
+	}
+	if err := c.move(); err != nil {
+		return s.log.fail(err) // the old segments stay open, and are in no manifest
+	}
+	s.grace()
+	s.log.retire(run)
+	s.log.dropRetired()
+	return nil
 }
 
 func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	l := s.log
-	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}}
+	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}, spread: l.spreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
 	for _, seg := range run {
 		seg.moving.Store(true)
 	}
@@ -168,16 +151,6 @@ func (l *log) compactable() []*segment {
 	return list
 }
 
-// runThrough is a run made longer, or nil.
-func (l *log) runThrough(run []*segment, through *segment) []*segment {
-	list := l.compactable()
-	i, j := slices.Index(list, run[0]), slices.Index(list, through)
-	if i < 0 || j < i+len(run) {
-		return nil
-	}
-	return list[i : j+1]
-}
-
 // copy is the first two steps.
 func (c *compaction) copy() error {
 	for _, seg := range c.run {
@@ -185,24 +158,12 @@ func (c *compaction) copy() error {
 			return err
 		}
 	}
-	if len(c.groups) > 0 {
-		return c.extend()
-	}
 	for _, o := range c.outputs {
 		if err := o.finish(); err != nil {
 			return noSpace(err)
 		}
 	}
 	return nil
-}
-
-// extend makes the run longer by a segment.
-func (c *compaction) extend() error {
-	list := c.log.compactable()
-	if i := slices.Index(list, c.run[len(c.run)-1]); i >= 0 && i+1 < len(list) {
-		return &extendError{list[i+1]}
-	}
-	return errLeft
 }
 
 // slice is how much of a segment is copied between two looks at what else there is to do.
@@ -293,6 +254,7 @@ func (c *compaction) swap() error {
 		l.mu.Unlock()
 		return errors.Join(err, c.giveUp(l.failure() == nil))
 	}
+	c.regroup()
 	c.store.house.written.Store(0)
 	l.records.Add(int64(kept) - int64(c.records))
 	l.compacted.Add(int64(len(c.run)))

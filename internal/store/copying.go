@@ -23,8 +23,14 @@ type largeList struct {
 // record copies a record if it counts. The caller is inside the gate.
 func (c *compaction) record(seg *segment, at int64, e entry) error {
 	switch {
-	case e.Op == record.Commit:
+	case e.Op == record.Commit && c.spread[e.Group] == nil:
 		return c.commit(e)
+	case e.Op == record.Commit && c.keepsCommit(e.Group):
+		return c.put(&e, 0)
+	case e.Op == record.Commit:
+		return nil
+	case c.spread[e.Group] != nil:
+		return c.single(addressOf(seg.slot, at), e)
 	case e.Group != 0: // it counts as newer than all before the commit, and goes where that is
 		e.key, e.value = append([]byte(nil), e.key...), append([]byte(nil), e.value...)
 		c.groups[e.Group] = append(c.groups[e.Group], member{e, addressOf(seg.slot, at)})
@@ -39,9 +45,6 @@ func (c *compaction) record(seg *segment, at int64, e entry) error {
 func (c *compaction) commit(e entry) error {
 	members := c.groups[e.Group]
 	delete(c.groups, e.Group)
-	if record.Hex(uint64(len(members))) != string(e.value) {
-		return errLeft // the others are in an older segment
-	}
 	for _, m := range members {
 		m.Group, m.Seq = 0, e.Seq
 		if err := c.single(m.address, m.entry); err != nil {
@@ -117,11 +120,11 @@ func (c *compaction) tombstone(a Address, e *entry) error {
 	slot, _ := split(a)
 	_, snapshot := c.log.snapshotSeq()
 	known := e.Expiry != 0 && snapshot && (e.Op == record.Set || !c.log.snapshotNames(c.log.segment(slot).id))
-	if e.Seq <= c.clean && !known {
+	if c.numberOf(&e.Head) <= c.clean && !known {
 		return nil
 	}
 	if e.Op == record.Set {
-		e.Head = record.Head{Op: record.Delete, Kind: e.Kind, Space: e.Space, Seq: e.Seq, Expiry: e.Expiry}
+		e.Head = record.Head{Op: record.Delete, Kind: e.Kind, Space: e.Space, Seq: e.Seq, Expiry: e.Expiry, Group: e.Group}
 		e.value = nil
 	}
 	return c.put(e, 0)
@@ -299,7 +302,7 @@ func (c *compaction) put(e *entry, from Address) error {
 		return err
 	}
 	h := e.Head
-	h.Time, h.Group = e.time-c.header.Start, 0
+	h.Time = e.time - c.header.Start
 	before := len(o.buf)
 	o.last = o.end
 	o.buf = o.seg.salt.Append(o.buf, o.end, &h, e.key, e.value)
@@ -315,11 +318,15 @@ func (c *compaction) put(e *entry, from Address) error {
 	switch {
 	case from != 0:
 		o.from = append(o.from, from)
-	case h.Op != record.Part && h.Op != record.Set:
+	case h.Op == record.Delete || h.Op == record.Range:
 		o.seg.dead.Add(int64(n))
-		if o.seg.kept += int64(n); o.seg.keptFrom == 0 {
-			o.seg.keptFrom = h.Seq
+		if number := c.numberOf(&h); o.seg.kept == 0 || number < o.seg.keptFrom {
+			o.seg.keptFrom = number
 		}
+		o.seg.kept += int64(n)
+	}
+	if h.Group != 0 && h.Op != record.Commit {
+		c.regrouped(h.Group, o.seg.id)
 	}
 	if len(o.buf) >= drainBytes {
 		c.store.house.written.Add(int64(len(o.buf)))

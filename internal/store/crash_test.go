@@ -32,6 +32,8 @@ type step struct {
 	key   string
 	value string
 	life  time.Duration // of the entry, or to pass
+
+	changes []step // of a group
 }
 
 // oracle follows a script. states[i] is what the store holds after i writes, if nothing has expired.
@@ -94,8 +96,9 @@ type crasher struct {
 	options func(*Options)
 	clock   *testClock // nil for that of the machine, with which nothing expires
 
-	compacted int64 // segments, in the script itself
-	hinted    int   // survivors that were opened with hints
+	group     *openGroup // of the script itself, or nil
+	compacted int64      // segments, in the script itself
+	hinted    int        // survivors that were opened with hints
 }
 
 func (c *crasher) open(fsys vfs.FS) (*Store, error) {
@@ -144,6 +147,7 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 			return
 		}
 	}
+	c.giveUp(s)
 	if err := s.Close(); err != nil && c.failure == "" {
 		c.violation("Close: %v", err)
 	}
@@ -196,9 +200,12 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		if err = s.FSyncAll(); err != nil {
 			return s, err
 		}
+	case "group", "groupfsync", "begin", "commit", "give up":
+		return s, c.groupStep(s, o, st)
 	case "ttl", "ttlfsync", "async", "expire", "expirefsync", "persist", "pass":
 		return s, c.mortalStep(s, o, st)
 	case "reopen":
+		c.giveUp(s)
 		if err = s.Close(); err == nil {
 			o.durable = o.acked
 			s, err = c.open(fsys)

@@ -75,7 +75,7 @@ func (s *Store) keepFollowing(stop <-chan struct{}) {
 // begin takes over from recovery.
 func (f *follower) begin(r *recovery) {
 	f.r, f.at = r, nil
-	r.replay = f.apply
+	r.replay, r.together = f.apply, f.applyAll
 	for _, seg := range f.store.log.set.Load().ordered {
 		if f.at == nil || seg.last > 0 {
 			f.at = seg
@@ -357,6 +357,59 @@ func (f *follower) apply(e entry, a Address) error {
 	}
 	t.forgetLocked(hash, e.key)
 	return s.replay(e, a)
+}
+
+// applyAll is apply for the members of a group, which show at once.
+func (f *follower) applyAll(members []member) error {
+	s := f.store
+	for _, m := range members {
+		if entry := m.Op == record.Set || m.Op == record.Delete; !entry || m.Kind == record.Schema || m.Kind == record.System || s.spaces[m.Space] == nil {
+			return f.applyAlone(members)
+		}
+	}
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	var shards shardSet
+	for _, m := range members {
+		shards.add(s.spaces[m.Space].route(m.Kind, m.key).hash(m.key))
+	}
+	shards.each(func(n int) { s.keys[n].Lock() })
+	defer shards.each(func(n int) { s.keys[n].Unlock() })
+	if s.closed {
+		return ErrClosed
+	}
+	shards.each(func(n int) { s.showing[n].Add(1) })
+	defer shards.each(func(n int) { s.showing[n].Add(^uint32(0)) })
+	for _, m := range members {
+		t := s.spaces[m.Space].route(m.Kind, m.key)
+		t.forgetLocked(t.hash(m.key), m.key)
+		if err := s.replay(m.entry, m.address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyAlone is applyAll for members that are more than changes of entries, while everybody else waits.
+func (f *follower) applyAlone(members []member) error {
+	s := f.store
+	s.exclude()
+	defer s.admit()
+	if s.closed {
+		return ErrClosed
+	}
+	s.dropCells()
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	for _, m := range members {
+		if err := s.replay(m.entry, m.address); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // forgetLocked drops the cell of a key, of which another process has written.

@@ -74,11 +74,13 @@ type log struct {
 	retiring  []*segment // guarded by Store.housekeeping
 	noUnknown bool       // there is no snapshot of the index but the one in snapshot; likewise
 	views     *views
-	grace     func()           // waits until nobody has an address that is out of use
-	held      atomic.Int64     // segments that nobody but views needs
-	compacted atomic.Int64     // segments that compaction has replaced
-	parts     []*partsUnderWay // guarded by mu
-	freeSlots []int            // of segments that have gone, the one free for longest first
+	grace     func()                  // waits until nobody has an address that is out of use
+	held      atomic.Int64            // segments that nobody but views needs
+	compacted atomic.Int64            // segments that compaction has replaced
+	parts     []*partsUnderWay        // guarded by mu
+	groups    []*groupUnderWay        // that are under way and have members in the log, oldest first; likewise
+	spread    map[uint64]*spreadGroup // by the number of the group; likewise
+	freeSlots []int                   // of segments that have gone, the one free for longest first
 
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space
@@ -197,47 +199,22 @@ type pending struct {
 func (l *log) append(recs ...*pending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.failure(); err != nil {
-		return err
-	}
-	if err := l.readyLocked(); err != nil {
+	if err := l.appendableLocked(); err != nil {
 		return err
 	}
 	return l.writeLocked(recs)
 }
 
-// appendOne is append for one record.
-func (l *log) appendOne(p *pending) error { return l.append(p) }
-
-// reserve asks the file system for room at the end of the tail, and gives it back: the
-// segments that will use it may be others. Only a lack of room is an error.
-func (l *log) reserve(bytes int64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// appendableLocked sees to it that records can be appended.
+func (l *log) appendableLocked() error {
 	if err := l.failure(); err != nil {
 		return err
 	}
-	if err := l.readyLocked(); err != nil {
-		return err
-	}
-	if err := l.drain(l.tail); err != nil { // it is cut off at its end, which the file must have
-		return err
-	}
-	end := l.tail.end.Load()
-	err := l.tail.file.Allocate(end, bytes+roomKept)
-	if errors.Is(err, errors.ErrUnsupported) {
-		return nil
-	}
-	if cut := l.tail.file.Truncate(end); cut != nil {
-		return l.fail(cut)
-	}
-	l.tail.room = end
-	kept := l.roomLocked(l.tail, end, false)
-	if vfs.IsNoSpace(err) {
-		return noSpace(err)
-	}
-	return kept
+	return l.readyLocked()
 }
+
+// appendOne is append for one record.
+func (l *log) appendOne(p *pending) error { return l.append(p) }
 
 func (l *log) failure() error {
 	if f := l.failed.Load(); f != nil {
@@ -376,9 +353,9 @@ func (l *log) writeLocked(recs []*pending) error {
 	return nil
 }
 
-// deletes reports whether the records are deletions, which may use the room that is kept for them.
+// deletes reports whether the records are deletions or no more than a commit, which may use the room that is kept for them.
 func deletes(recs []*pending) bool {
-	return !slices.ContainsFunc(recs, func(p *pending) bool { return p.Op != record.Delete })
+	return !slices.ContainsFunc(recs, func(p *pending) bool { return p.Op != record.Delete && p.Op != record.Commit })
 }
 
 // putLocked puts l.buf behind end: into the ring, or into the file where there is no ring

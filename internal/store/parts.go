@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // A value too large to buffer is written in parts: records that count for nothing,
@@ -96,6 +97,36 @@ func (s *Store) reserve(bytes int64) error {
 	}
 	defer s.life.leave(in)
 	return s.log.reserve(bytes)
+}
+
+// reserve asks the file system for room at the end of the tail, and gives it back: the
+// segments that will use it may be others. Only a lack of room is an error.
+func (l *log) reserve(bytes int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if err := l.readyLocked(); err != nil {
+		return err
+	}
+	if err := l.drain(l.tail); err != nil { // it is cut off at its end, which the file must have
+		return err
+	}
+	end := l.tail.end.Load()
+	err := l.tail.file.Allocate(end, bytes+roomKept)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if cut := l.tail.file.Truncate(end); cut != nil {
+		return l.fail(cut)
+	}
+	l.tail.room = end
+	kept := l.roomLocked(l.tail, end, false)
+	if vfs.IsNoSpace(err) {
+		return noSpace(err)
+	}
+	return kept
 }
 
 // appendPart is an operation of its own: what waits for life need not wait for the whole value.

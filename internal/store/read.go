@@ -55,6 +55,7 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 // logged finds and reads the record of an entry.
 func (s *Store) logged(e *entry, t *Table, key, buf []byte) (a Address, err error) {
 	hash := t.hash(key)
+	s.await(hash)
 	known := false
 	if c := t.cells.Load(); c != nil {
 		a, known, err = s.settle(c, hash, key)
@@ -137,6 +138,7 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	defer s.life.leave(in)
 	var e entry
 	var a Address
+	s.await(hash)
 	if c.table.Find(hash, view(key[c.owner.prefix:])) != nil {
 		found, at, err := s.readCell(c, hash, key)
 		if at == 0 || err != nil {
@@ -217,6 +219,7 @@ func (s *Store) Has(t *Table, key []byte) (bool, error) {
 		t = s.spaces[0].route(record.Value, key)
 	}
 	hash := t.hash(key)
+	s.await(hash)
 	if c := t.cells.Load(); c != nil {
 		a, known, err := s.settle(c, hash, key)
 		if err != nil {
@@ -392,6 +395,7 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 		return Item{Err: err}, true
 	}
 	hash, key := t.hash(e.key), bytes.Clone(e.key)
+	s.await(hash)
 	if it.cells != nil {
 		if it.seen[string(key)] {
 			return Item{}, false
@@ -435,6 +439,7 @@ func (it *iteration) item(e *entry, a Address) Item {
 // inCell is the entry of a key that has a cell, or had one a moment ago.
 func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok bool) {
 	s, t := it.store, it.table
+	s.await(hash)
 	if cell := it.cells.table.Find(hash, view(key[t.prefix:])); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
 		return Item{Key: key, Entry: Entry{Cell: cell}}, true
 	}

@@ -49,12 +49,15 @@ type recovery struct {
 	hints     bool                       // may be used in place of segments
 	progress  progress
 
-	next     uint64              // expected sequence number
-	segments []*segment          // those of the manifest
-	groups   map[uint64][]member // records that wait for the commit of their group
-	hole     bool                // what follows is beyond the end of the log
-	torn     int64               // bytes that do not count
-	tornAt   *CorruptError       // where they begin
+	next     uint64                  // expected sequence number
+	whole    uint64                  // from this number on none is missing
+	segments []*segment              // those of the manifest
+	groups   map[uint64][]member     // records that wait for the commit of their group
+	spread   map[uint64]*spreadGroup // committed groups that are spread over segments
+	together func([]member) error    // replays the members of a group, nil for one by one
+	hole     bool                    // what follows is beyond the end of the log
+	torn     int64                   // bytes that do not count
+	tornAt   *CorruptError           // where they begin
 }
 
 // member is a record of a group whose commit has not been read yet.
@@ -66,7 +69,7 @@ type member struct {
 // recover opens the log in dir, with the help of a snapshot of the index and of hints if it may. The caller holds the store's lock, unless it only reads.
 func (s *Store) recover(snapshot, hints bool) error {
 	l := s.log
-	r := &recovery{store: s, log: l, hints: hints, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}}
+	r := &recovery{store: s, log: l, hints: hints, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
 	m, err := readManifest(l.fsys, l.dir)
 	if err != nil {
 		return err
@@ -86,7 +89,7 @@ func (s *Store) recover(snapshot, hints bool) error {
 	r.sameCache = r.mark.sameCache(l.cacheID)
 	l.manifest, l.storeID = m, m.Store
 	s.seed = keyhash.New(m.Store)
-	r.next = m.Floor + 1
+	r.goOn(m.Floor + 1)
 	if err := r.orphans(); err != nil {
 		return err
 	}
@@ -234,9 +237,9 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	seg.synced.Store(true)
 	switch {
 	case seg.records > 0: // covered by the snapshot
-		r.next = seg.last + 1
+		r.goOn(seg.last + 1)
 	case e.Records > 0:
-		r.next = e.First
+		r.goOn(e.First)
 	}
 	if size, err := seg.file.Size(); err != nil || size < e.Bytes {
 		return errors.Join(err, &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)})
@@ -258,14 +261,14 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	}
 	seg.first, seg.last = e.First, e.Last
 	if e.Records > 0 {
-		r.next = e.Last + 1
+		r.goOn(e.Last + 1)
 	}
 	return nil
 }
 
 // open reads a segment whose end has to be found.
 func (r *recovery) open(seg *segment, size int64) error {
-	r.next = max(r.next, r.log.manifest.Floor+1) // the segments before may have been compacted to nothing
+	r.goOn(max(r.next, r.log.manifest.Floor+1)) // the segments before may have been compacted to nothing
 	clean := r.mark != nil && (r.mark.Segment == seg.id && r.mark.Offset == size && r.ring == nil || r.mark.Segment > seg.id)
 	cached := int64(0)
 	if !clean && !r.readOnly && (size > seg.head || r.ring != nil) {
@@ -275,7 +278,7 @@ func (r *recovery) open(seg *segment, size int64) error {
 		}
 	}
 	if seg.records > 0 { // covered by the snapshot
-		r.next = seg.last + 1
+		r.goOn(seg.last + 1)
 	} else if beyond, err := r.beyondHole(seg, size); err != nil || beyond {
 		return err
 	}
@@ -544,9 +547,18 @@ func (r *recovery) inSequence(seg *segment, at int64, e *entry) error {
 	if e.Seq < r.next && !(compacted && e.Seq+1 == r.next) || e.Seq > r.next && !compacted {
 		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("sequence number %d where %d was expected", e.Seq, r.next)}
 	}
+	r.goOn(e.Seq)
 	r.next = e.Seq + 1
 	r.log.lastTime = max(r.log.lastTime, seg.start+e.Time)
 	return nil
+}
+
+// goOn expects the record with this number next. Those that it leaves out have been compacted, or a snapshot covers them.
+func (r *recovery) goOn(next uint64) {
+	if next > r.next {
+		r.whole = next
+	}
+	r.next = next
 }
 
 // record makes a record count, or lets it wait for its group.
@@ -564,6 +576,11 @@ func (r *recovery) apply(seg *segment, at int64, e entry) error {
 	switch {
 	case e.Op == record.Commit:
 		return r.commit(seg, at, e)
+	case r.spread[e.Group] != nil: // the snapshot covers the commit
+		g := r.spread[e.Group]
+		g.segments[seg.id] = true
+		e.Seq = g.commit
+		return r.replay(e, address)
 	case e.Group != 0:
 		e.key = append([]byte(nil), e.key...)
 		e.value = append([]byte(nil), smallValue(e)...)
@@ -581,12 +598,24 @@ func smallValue(e entry) []byte {
 	return nil
 }
 
-// commit makes the members of a group count, in their order.
+// commit makes the members of a group count, in their order and with the number of the commit. Where compaction may have been, it may have
+// left some of them out.
 func (r *recovery) commit(seg *segment, at int64, e entry) error {
 	members := r.groups[e.Group]
 	delete(r.groups, e.Group)
-	if record.Hex(uint64(len(members))) != string(e.value) {
-		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.value, len(members))}
+	if r.spread[e.Group] != nil { // it was copied since the snapshot
+		return nil
+	}
+	n, err := record.ParseHex(string(e.value))
+	if have := uint64(len(members)); err != nil || have > n || have < n && e.Group >= r.whole {
+		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.value, have)}
+	}
+	r.noteSpread(seg, &e, members)
+	for i := range members {
+		members[i].Seq = e.Seq
+	}
+	if r.together != nil {
+		return r.together(members)
 	}
 	for _, m := range members {
 		m.commit = e.Seq
@@ -597,10 +626,42 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 	return nil
 }
 
+// noteSpread remembers a group with members in other segments than that of its commit.
+func (r *recovery) noteSpread(seg *segment, e *entry, members []member) {
+	g := &spreadGroup{e.Seq, map[record.SegmentID]bool{}}
+	elsewhere := false
+	for _, m := range members {
+		slot, _ := split(m.address)
+		id := r.log.segment(slot).id
+		g.segments[id] = true
+		elsewhere = elsewhere || id != seg.id
+	}
+	if elsewhere {
+		r.spread[e.Group] = g
+		if !r.store.shadow {
+			seg.dead.Add(-int64(e.bytes)) // it is to stay
+		}
+	}
+}
+
+// buryGroups counts as dead the members of groups that have no commit, and never will.
+func (r *recovery) buryGroups() {
+	for _, members := range r.groups {
+		for _, m := range members {
+			slot, _ := split(m.address)
+			r.log.segment(slot).dead.Add(int64(m.bytes) - deadAtOnce(&m.Head, m.bytes))
+		}
+	}
+}
+
 // finish hands over to the log what the first append needs.
 func (r *recovery) finish() {
 	l := r.log
 	l.nextSeq = max(r.next, l.manifest.Floor+1)
+	l.spread = r.spread
+	if !r.readOnly {
+		r.buryGroups()
+	}
 	if r.torn > 0 || len(l.dropped) > 0 || r.healed {
 		l.continued = nil
 	}

@@ -42,6 +42,7 @@ type snapshot struct {
 	Tail     int    // place in Segments of the last one that is covered
 	TailCRC  uint32 // of its last bytes
 	Segments []snapshotSegment
+	Groups   []snapshotGroup
 	Schemas  []snapshotSchema
 	Tables   []snapshotTable
 	Other    []string // lines of a newer minor format
@@ -51,6 +52,12 @@ type snapshot struct {
 type snapshotSegment struct {
 	manifestSegment
 	Dead int64 // bytes that compaction could reclaim, about
+}
+
+// snapshotGroup is a committed group that is spread over segments, and is covered.
+type snapshotGroup struct {
+	Number, Commit uint64
+	Segments       []record.SegmentID // that have members
 }
 
 type snapshotSchema struct {
@@ -102,6 +109,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //	copal index 1
 //	store 5f3a91c2d4e5f607 seq 1f00 time 19a8c3d2e10 reach 1f02 tail 0 crc 1f0c9a3e
 //	segment 1 salt 1f0c9a3e5f3a91c2 bytes 4000000 records 1f00 first 1 last 1f00 dead 2f0
+//	Group 1e0 commit 1ee members 1,2
 //	schema 1 json "struct{Name string}"
 //	table 0 raw declared 0 name␠
 //	table 0 map declared 1 name users
@@ -113,6 +121,9 @@ func (x *snapshot) encode() []byte {
 	fmt.Fprintf(&b, "%s\nstore %016x seq %x time %x reach %x tail %x crc %08x\n", record.Title("index"), x.Store, x.Seq, x.Time, x.Reach, x.Tail, x.TailCRC)
 	for _, s := range x.Segments {
 		fmt.Fprintf(&b, "segment %s salt %016x bytes %x records %x first %x last %x dead %x\n", s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last, max(s.Dead, 0))
+	}
+	for _, g := range x.Groups {
+		fmt.Fprintf(&b, "Group %x commit %x members %s\n", g.Number, g.Commit, joinSegments(g.Segments))
 	}
 	for _, s := range x.Schemas {
 		fmt.Fprintf(&b, "schema %x %s %s\n", s.Number, strconv.QuoteToASCII(s.Codec), strconv.QuoteToASCII(s.Text))
@@ -135,6 +146,46 @@ func (x *snapshot) encode() []byte {
 	}
 	b.WriteString("end")
 	return record.Seal([]byte(b.String()))
+}
+
+func joinSegments(list []record.SegmentID) string {
+	var words []string
+	for _, id := range list {
+		words = append(words, id.String())
+	}
+	return strings.Join(words, ",")
+}
+
+func (x *snapshot) parseGroup(f *record.Fields) error {
+	g := snapshotGroup{Number: f.Hex("Group"), Commit: f.Hex("commit")}
+	words := f.Word("members")
+	if err := f.End(); err != nil {
+		return err
+	}
+	for word := range strings.SplitSeq(words, ",") {
+		id, err := record.ParseSegmentID(word)
+		if err != nil {
+			return err
+		}
+		g.Segments = append(g.Segments, id)
+	}
+	if g.Number == 0 || g.Number >= g.Commit || g.Commit > x.Seq {
+		return fmt.Errorf("%w: an impossible group %x", record.ErrSyntax, g.Number)
+	}
+	x.Groups = append(x.Groups, g)
+	return nil
+}
+
+// spread is the group as the log knows it, with the segments that are still there. Others have been compacted, and their
+// copies are replayed.
+func (g *snapshotGroup) spread(set *segmentSet) *spreadGroup {
+	s := &spreadGroup{g.Commit, map[record.SegmentID]bool{}}
+	for _, id := range g.Segments {
+		if set.byID[id] != nil {
+			s.segments[id] = true
+		}
+	}
+	return s
 }
 
 // schemaCounts writes numbers of schemas and of their entries.
@@ -200,6 +251,8 @@ func (x *snapshot) parseLine(line string) error {
 		s := snapshotSegment{manifestSegment: manifestSegment{ID: f.Segment("segment"), Salt: record.Salt(f.Fixed("salt")),
 			Bytes: int64(f.Hex("bytes")), Records: f.Hex("records"), First: f.Hex("first"), Last: f.Hex("last")}, Dead: int64(f.Hex("dead"))}
 		x.Segments = append(x.Segments, s)
+	case f.Has("Group"):
+		return x.parseGroup(f)
 	case f.Has("schema"):
 		return x.parseSchema(line)
 	case f.Has("table"):

@@ -128,6 +128,10 @@ func (r *recovery) useSnapshot() error {
 	for _, e := range f.x.Schemas {
 		s.schemas[e.Number], s.schemaNumbers[e.Schema] = e.Schema, e.Number
 	}
+	for i := range f.x.Groups {
+		g := &f.x.Groups[i]
+		r.spread[g.Number] = g.spread(l.set.Load())
+	}
 	for i := range f.x.Tables {
 		f.attach(&f.x.Tables[i])
 	}
@@ -328,7 +332,7 @@ func (s *Store) reread() (*Store, error) {
 	l.manifestMu.Lock()
 	list := l.manifest.clone().Segments
 	l.manifestMu.Unlock()
-	r := &recovery{store: shadow, log: l, replay: shadow.replay, groups: map[uint64][]member{}}
+	r := &recovery{store: shadow, log: l, replay: shadow.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
 	for _, e := range list {
 		seg := l.set.Load().byID[e.ID]
 		if seg == nil { // beyond a hole, or made a moment ago
@@ -355,6 +359,8 @@ func (r *recovery) reread(seg *segment) error {
 			return fmt.Errorf("copal: %s: %w", seg.path, err)
 		}
 		e.time = seg.start + e.Time
+		r.goOn(e.Seq)
+		r.next = e.Seq + 1
 		if err := r.apply(seg, at, e); err != nil {
 			return err
 		}

@@ -120,14 +120,26 @@ func (w *snapshotWriter) begin() {
 	w.places = map[int]int{}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	w.x = &snapshot{Store: l.storeID, Seq: l.nextSeq - 1, Time: l.lastTime}
+	until := l.coverableLocked()
+	w.x = &snapshot{Store: l.storeID, Seq: until.seq, Time: until.time}
 	for _, s := range l.set.Load().ordered {
 		if s != l.spare && !s.unlisted.Load() {
 			w.places[s.slot] = len(w.x.Segments)
-			if s == l.tail {
+			e := s.manifestEntry(true)
+			switch {
+			case until.segment == nil && s == l.tail:
 				w.x.Tail = len(w.x.Segments)
+			case s == until.segment:
+				w.x.Tail, e = len(w.x.Segments), until.entry
+			case until.segment != nil && s.id > until.segment.id:
+				e = manifestSegment{ID: s.id, Salt: s.salt}
 			}
-			w.x.Segments = append(w.x.Segments, snapshotSegment{manifestSegment: s.manifestEntry(true)})
+			w.x.Segments = append(w.x.Segments, snapshotSegment{manifestSegment: e})
+		}
+	}
+	for _, number := range slices.Sorted(maps.Keys(l.spread)) {
+		if g := l.spread[number]; g.commit <= until.seq {
+			w.x.Groups = append(w.x.Groups, snapshotGroup{number, g.commit, slices.Sorted(maps.Keys(g.segments))})
 		}
 	}
 }

@@ -48,6 +48,7 @@ type Options struct {
 	NoCompaction bool          // none in the background
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	NoHints      bool          // none is read, nor written
+	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -72,7 +73,8 @@ type Store struct {
 	life   gate
 	closed bool // guarded by life, and by any one of keys
 
-	keys [cache.Shards]keyLock // by hash: one writer per key
+	keys    [cache.Shards]keyLock // by hash: one writer per key
+	showing showing               // of the same shards
 
 	budget    cache.Budget
 	cellsMu   sync.Mutex
@@ -156,6 +158,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RingBytes == 0 {
 		o.RingBytes = ringFor(o.MaxMemory)
+	}
+	if o.GroupBytes <= 0 {
+		o.GroupBytes = defaultGroupBytes
 	}
 	if o.FollowEvery <= 0 {
 		o.FollowEvery = defaultFollowEvery

@@ -189,19 +189,25 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 	if err := s.appendFor(t, p); err != nil {
 		return false, err
 	}
+	s.enterLocked(t, &now, w, p, p.Seq)
+	return existed, nil
+}
+
+// enterLocked lets index and cells know of a write whose record is in the log, and which counts by the number seq. A deletion is one of an
+// entry that the log had.
+func (s *Store) enterLocked(t *Table, now *state, w *Write, p *pending, seq uint64) {
 	if w.Delete {
-		t.remove(hash, now.own, now.hit, p.Seq)
+		t.remove(now.hash, now.own, now.hit, seq)
 		now.swap(nil)
-		return existed, nil
+		return
 	}
 	rec, cell := hitOf(p.address, &p.Head, p.bytes), now.prepare(w)
-	t.place(hash, now.own, now.hit, &rec, cell != nil, p.Seq)
+	t.place(now.hash, now.own, now.hit, &rec, cell != nil, seq)
 	if cell != nil {
 		cell.Expiry = w.Expiry
 		rec.refer(cell)
 	}
 	now.swap(cell)
-	return existed, nil
 }
 
 // state is what is known of a key while its lock is held.
@@ -299,6 +305,14 @@ func (now *state) setKey(w *Write) {
 // appendFor appends records to the log, and before them, once in the life of a map, the one
 // that declares the map. When only that is written, nothing has happened yet.
 func (s *Store) appendFor(t *Table, recs ...*pending) error {
+	if err := s.declareFor(t); err != nil {
+		return err
+	}
+	return s.log.append(recs...)
+}
+
+// declareFor appends, once in the life of a map, the record that declares it.
+func (s *Store) declareFor(t *Table) error {
 	if t.name != "" && !t.declared.Load() {
 		declaration := &pending{
 			Head: record.Head{Op: record.Set, Kind: record.System},
@@ -309,7 +323,7 @@ func (s *Store) appendFor(t *Table, recs ...*pending) error {
 		}
 		t.declared.Store(true)
 	}
-	return s.log.append(recs...)
+	return nil
 }
 
 // view is b as a string, for as long as b does not change.

@@ -1,0 +1,229 @@
+package store
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A group is records that count together or not at all: its members, and a commit from which on they count.
+//
+// A small one is a single append, so its records stand next to each other in one segment. The members of a large one are
+// written ahead, some at a time, between records of others; then nothing more than the commit is written
+// where it matters. While a group is under way,
+//
+//   - compaction leaves alone the segments from that of its first member on, as it does for the parts of large values;
+//   - a snapshot of the index covers nothing from its first member on: who opens the store replays the
+//     members, and the commit behind them if there is one.
+//
+// A group that is given up leaves members that never count.
+//
+// Compaction copies the members of a small group as records by themselves, with the number of the commit. A group that is spread over several
+// segments it leaves a group: its members are copied where they stand, those that count, and the commit is copied for as long as
+// there are members. So a segment can be compacted wherever the commit is. The log remembers these groups, and so does the snapshot of the
+// index, which may cover the commit of a member that is replayed.
+type groupUnderWay struct {
+	log      *log   // the rest is empty at first
+	number   uint64 // sequence number of the first member, 0 while none is written
+	members  int
+	segments map[record.SegmentID]int64 // bytes of its members
+	from     covered                    // all that stands before the first member
+	parts    *partsUnderWay             // nil while nothing is written
+}
+
+// covered is how far the log goes: up to the end of a segment's record.
+type covered struct {
+	segment *segment
+	entry   manifestSegment
+	seq     uint64
+	time    uint64
+}
+
+// spreadGroup is a committed group of which segments hold members that need not be that of the commit.
+type spreadGroup struct {
+	commit   uint64 // its sequence number, which decides what is newer
+	segments map[record.SegmentID]bool
+}
+
+func (g *spreadGroup) clone() *spreadGroup {
+	return &spreadGroup{g.commit, maps.Clone(g.segments)}
+}
+
+// ahead appends members. They count when the commit does.
+
+func (g *groupUnderWay) ahead(recs ...*pending) error {
+	l := g.log
+	if g.parts == nil {
+		g.parts = l.beginParts()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.appendableLocked(); err != nil {
+		return err
+	}
+	from := l.coveredLocked()
+	if err := l.writeLocked(g.own(recs)); err != nil {
+		return err
+	}
+	if g.number == 0 {
+		g.number, g.from = recs[0].Group, from
+		l.groups = append(l.groups, g)
+	}
+	g.count(recs)
+	return nil
+}
+
+// commit appends the last members and the commit, and returns the number of that.
+func (g *groupUnderWay) commit(recs ...*pending) (seq uint64, err error) {
+	l := g.log
+	last := &pending{Head: record.Head{Op: record.Commit, Kind: record.System}, value: []byte(record.Hex(uint64(g.members + len(recs))))}
+	recs = append(slices.Clip(recs), last)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.appendableLocked(); err != nil {
+		return 0, err
+	}
+	if err := l.writeLocked(g.own(recs)); err != nil {
+		return 0, err
+	}
+	g.count(recs[:len(recs)-1])
+	if _, here := g.segments[last.segment]; g.members > 0 && (len(g.segments) > 1 || !here) {
+		l.spreadLocked(last.Group, last.Seq, slices.Collect(maps.Keys(g.segments)))
+		l.tail.dead.Add(-int64(last.bytes)) // it is to stay
+	}
+	g.leaveLocked()
+	return last.Seq, nil
+}
+
+// own makes the records the group's.
+func (g *groupUnderWay) own(recs []*pending) []*pending {
+	for _, p := range recs {
+		if p.Group = g.number; g.number == 0 {
+			p.Group = groupPending
+		}
+	}
+	return recs
+}
+
+func (g *groupUnderWay) count(recs []*pending) {
+	if g.segments == nil {
+		g.segments = map[record.SegmentID]int64{}
+	}
+	g.members += len(recs)
+	for _, p := range recs {
+		g.segments[p.segment] += int64(p.bytes) - deadAtOnce(&p.Head, p.bytes)
+	}
+}
+
+// end is to be called when the outcome stands in the index. Without a commit, what was written is dead.
+func (g *groupUnderWay) end() {
+	l := g.log
+	if g.parts == nil {
+		return
+	}
+	l.mu.Lock()
+	if g.leaveLocked() {
+		for id, bytes := range g.segments {
+			l.set.Load().byID[id].dead.Add(bytes)
+		}
+	}
+	l.mu.Unlock()
+	l.endParts(g.parts)
+}
+
+// leaveLocked lets snapshots cover the group, and reports whether they could not up to now.
+func (g *groupUnderWay) leaveLocked() bool {
+	l := g.log
+	n := len(l.groups)
+	l.groups = slices.DeleteFunc(l.groups, func(o *groupUnderWay) bool { return o == g })
+	return len(l.groups) < n
+}
+
+func (l *log) spreadLocked(number, commit uint64, segments []record.SegmentID) {
+	if l.spread == nil {
+		l.spread = map[uint64]*spreadGroup{}
+	}
+	g := &spreadGroup{commit, map[record.SegmentID]bool{}}
+	for _, id := range segments {
+		g.segments[id] = true
+	}
+	l.spread[number] = g
+}
+
+// spreadGroups is a copy of what the log knows of groups that are spread over segments.
+func (l *log) spreadGroups() map[uint64]*spreadGroup {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.spreadGroupsLocked()
+}
+
+func (l *log) spreadGroupsLocked() map[uint64]*spreadGroup {
+	all := make(map[uint64]*spreadGroup, len(l.spread))
+	for number, g := range l.spread {
+		all[number] = g.clone()
+	}
+	return all
+}
+
+// coveredLocked is the end of the log. There is a tail.
+func (l *log) coveredLocked() covered {
+	return covered{segment: l.tail, entry: l.tail.manifestEntry(true), seq: l.nextSeq - 1, time: l.lastTime}
+}
+
+// coverableLocked is what a snapshot of the index may cover: everything before the first member of a group that is under way. The
+// segment is nil when that is all.
+func (l *log) coverableLocked() covered {
+	if len(l.groups) == 0 {
+		return covered{seq: l.nextSeq - 1, time: l.lastTime}
+	}
+	first := l.groups[0] // they are in the order in which they began
+	return first.from
+}
+
+// regroup notes where the members are of which compaction has made copies, when those are the log.
+func (c *compaction) regroup() {
+	l := c.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for number, g := range l.spread {
+		for _, seg := range c.run {
+			delete(g.segments, seg.id)
+		}
+		maps.Copy(g.segments, c.members[number])
+		if len(g.segments) == 0 {
+			delete(l.spread, number)
+		}
+	}
+}
+
+// regrouped notes that a copy of a member stands in a new segment.
+func (c *compaction) regrouped(number uint64, id record.SegmentID) {
+	if c.members[number] == nil {
+		c.members[number] = map[record.SegmentID]bool{}
+	}
+	c.members[number][id] = true
+}
+
+// keepsCommit reports whether there are members of a group, the commit of which stands in the run, that need it.
+func (c *compaction) keepsCommit(number uint64) bool {
+	g := c.spread[number]
+	if g == nil {
+		return false
+	}
+	if len(c.members[number]) > 0 {
+		return true
+	}
+	for _, seg := range c.run {
+		delete(g.segments, seg.id)
+	}
+	return len(g.segments) > 0
+}
+
+// numberOf is the sequence number that decides whether a record is newer than another.
+func (c *compaction) numberOf(h *record.Head) uint64 {
+	if g := c.spread[h.Group]; g != nil {
+		return g.commit
+	}
+	return h.Seq
+}

@@ -1,0 +1,264 @@
+package store
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+)
+
+// Writes to several entries count together: in the log they are a group, and in memory they show at once.
+//
+// Who writes them holds the locks of all their keys while the group is appended and the entries change. The locks are
+// taken in ascending order, so no two wait for each other. Readers that take no lock are told by a counter for each shard
+// of keys, raised before the first of the entries changes and lowered after the last: who finds it raised waits for the
+// lock of its key once. So whoever has seen one of the changes sees all of them, for the counters of the others
+// were raised before that one showed.
+//
+// What is too much for one append is written ahead, before any lock is taken; only the commit is written under them.
+type together struct {
+	store   *Store
+	changes []*Change
+	check   func() error // with all locks held; its error ends it all, nothing has changed then. May be nil
+	shards  shardSet     // that are to be locked; those of the changes are added
+
+	ahead bool // the members are in the log
+	group groupUnderWay
+}
+
+// Change is one of several writes that count together.
+type Change struct {
+	Table *Table // or nil: where the key belongs
+	Write        // of which the durability is that of all of them
+
+	table *Table
+	hash  uint64
+	now   state
+	p     pending
+	told  bool // the log knows the outcome: there was no entry, and is none
+}
+
+// defaultGroupBytes are appended at once, at most.
+const defaultGroupBytes = 1 << 20
+
+// shardSet is some of the shards of keys.
+type shardSet [cache.Shards / 64]uint64
+
+func (m *shardSet) add(hash uint64) {
+	n := hash % cache.Shards
+	m[n/64] |= 1 << (n % 64)
+}
+
+// addAll makes it all of them.
+func (m *shardSet) addAll() {
+	for i := range m {
+		m[i] = ^uint64(0)
+	}
+}
+
+// each calls f with the numbers, in ascending order.
+func (m *shardSet) each(f func(n int)) {
+	for i, w := range m {
+		for ; w != 0; w &= w - 1 {
+			f(64*i + bits.TrailingZeros64(w))
+		}
+	}
+}
+
+// showing counts for each shard of keys the changes that begin to show and are not all there yet: none or one.
+type showing [cache.Shards]atomic.Uint32
+
+// await returns when the changes that had begun to show to a key of this hash, at the time of the call, show completely. It is called before a
+// look without a lock.
+func (s *Store) await(hash uint64) {
+	if n := hash % cache.Shards; s.showing[n].Load() != 0 {
+		passThrough(&s.keys[n])
+	}
+}
+
+// WriteAll makes all the changes or, with an error, none, unless it is a *FailedError: then that is not known. There is no more than one for each
+// key. Durability is Process or Power; Cells and Cell of each change are as in Write.
+func (s *Store) WriteAll(changes []*Change, d Durability) error {
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	seq, err := s.commitAll(&together{store: s, changes: changes})
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.syncTo(seq)
+}
+
+// commitAll makes the changes count. It returns the number up to which the log must be synced to make them durable.
+func (s *Store) commitAll(g *together) (seq uint64, err error) {
+	s.pace()
+	large := false
+	for _, c := range g.changes {
+		if err := c.check(); err != nil {
+			return 0, err
+		}
+		if err := s.updates.allow(c.Key); err != nil {
+			return 0, err
+		}
+		large = large || len(c.Value) > partBytes
+	}
+	if large {
+		defer s.log.endParts(s.log.beginParts())
+	}
+	g.group.log = s.log
+	defer g.group.end()
+	if err := g.prepare(); err != nil {
+		return 0, err
+	}
+	in, err := s.useForWrite()
+	if err != nil {
+		return 0, err
+	}
+	seq, err = g.commit()
+	s.life.leave(in)
+	if s.budget.Over() {
+		s.relieve()
+	}
+	return seq, err
+}
+
+// prepare makes the records, and writes ahead what is too much for one append: large values in parts, and many records.
+func (g *together) prepare() error {
+	bytes := int64(0)
+	for _, c := range g.changes {
+		c.p = pending{key: c.Key}
+		if err := g.store.recordOfWrite(&c.p, &c.Write); err != nil {
+			return err
+		}
+		bytes += c.p.estimate()
+	}
+	most := g.store.opts.GroupBytes
+	if bytes <= most {
+		return nil
+	}
+	if err := g.store.reserve(bytes); err != nil {
+		return err
+	}
+	g.ahead = true
+	var batch []*pending
+	bytes = 0
+	for _, c := range g.changes {
+		batch = append(batch, &c.p)
+		if bytes += c.p.estimate(); bytes >= most/4 {
+			if err := g.writeAhead(batch); err != nil {
+				return err
+			}
+			batch, bytes = batch[:0], 0
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return g.writeAhead(batch)
+}
+
+// estimate is about the length of the record.
+func (p *pending) estimate() int64 { return int64(len(p.key)+len(p.value)) + 64 }
+
+// writeAhead is an operation of its own: what waits for life need not wait for the whole group.
+func (g *together) writeAhead(recs []*pending) error {
+	in, err := g.store.useForWrite()
+	if err != nil {
+		return err
+	}
+	defer g.store.life.leave(in)
+	return g.group.ahead(recs...)
+}
+
+// commit locks what there is to lock. The caller is inside the gate, so no map is declared.
+func (g *together) commit() (uint64, error) {
+	s := g.store
+	for _, c := range g.changes {
+		if c.table = c.Table; c.table == nil {
+			c.table = s.spaces[0].route(c.p.Kind, c.Key)
+		}
+		c.hash = c.table.hash(c.Key)
+		g.shards.add(c.hash)
+	}
+	g.shards.each(func(n int) { s.keys[n].Lock() })
+	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
+	return g.commitLocked()
+}
+
+func (g *together) commitLocked() (uint64, error) {
+	s := g.store
+	if s.closed {
+		return 0, ErrClosed
+	}
+	if g.check != nil {
+		if err := g.check(); err != nil {
+			return 0, err
+		}
+	}
+	for _, c := range g.changes {
+		if err := c.examineLocked(s); err != nil {
+			return 0, err
+		}
+	}
+	seq, err := g.appendLocked()
+	if err != nil {
+		return 0, err
+	}
+	var changing shardSet
+	for _, c := range g.changes {
+		changing.add(c.hash)
+	}
+	changing.each(func(n int) { s.showing[n].Add(1) })
+	for _, c := range g.changes {
+		c.showLocked(s, seq)
+	}
+	changing.each(func(n int) { s.showing[n].Add(^uint32(0)) })
+	return seq, nil
+}
+
+// examineLocked finds out what the entry is now.
+func (c *Change) examineLocked(s *Store) error {
+	w := &c.Write
+	if err := s.stateLocked(&c.now, c.table, c.hash, c.Key); err != nil && !s.replaceable(&c.now, w, err) {
+		return err
+	}
+	if w.Cells != nil && w.Cells != c.now.cells { // those that are there have values of another type
+		return ErrClosed
+	}
+	c.told = w.Delete && c.now.address == 0
+	return nil
+}
+
+// appendLocked appends what is not in the log yet, and returns the number by which the changes count.
+func (g *together) appendLocked() (uint64, error) {
+	s := g.store
+	var recs []*pending
+	for _, c := range g.changes {
+		if c.told {
+			continue
+		}
+		if err := s.declareFor(c.table); err != nil {
+			return 0, err
+		}
+		if !g.ahead {
+			recs = append(recs, &c.p)
+		}
+	}
+	switch {
+	case g.ahead || len(recs) > 1:
+		return g.group.commit(recs...)
+	case len(recs) == 1: // which needs no company
+		err := s.log.append(recs[0])
+		return recs[0].Seq, err
+	}
+	return s.log.last(), s.log.failure()
+}
+
+// showLocked lets index and cells know of a change with this number.
+func (c *Change) showLocked(s *Store, seq uint64) {
+	if c.told {
+		c.now.swap(nil)
+		return
+	}
+	s.enterLocked(c.table, &c.now, &c.Write, &c.p)
+}
