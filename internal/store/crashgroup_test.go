@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -148,12 +150,12 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { bothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want := 4_000
+	want := 2_500
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 2_000
+		want = 1_500
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
@@ -175,4 +177,72 @@ func crashModelGroups(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash states of %d scripts, %d segments compacted, 0 violations", states, scripts, compacted)
+}
+
+// groupStep is step for a group: it has happened, or nothing of it has.
+func (f *faulted) groupStep(i int, st step) {
+	before := maps.Clone(f.oracle.content)
+	f.oracle.beginAll(st.changes)
+	err := f.store.WriteAll(changesOf(st.changes), durabilityOf(st))
+	var failed *FailedError
+	switch {
+	case err == nil && f.refused:
+		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
+	case err == nil:
+		f.oracle.acked = f.oracle.started
+		if durabilityOf(st) == Power {
+			f.oracle.durable = f.oracle.acked
+		}
+	case errors.As(err, &failed):
+		f.note(err)
+		if st.kind == "groupfsync" && f.shows(st.changes, before) {
+			return // visible, and not known to be durable
+		}
+		f.oracle.content = before
+		f.oracle.began()
+	case errors.Is(err, ErrNoSpace), !f.readable(err):
+		f.oracle.content = before
+		f.oracle.started--
+		f.oracle.states = f.oracle.states[:f.oracle.started+1]
+	default:
+		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+	}
+}
+
+// shows reports whether the store shows the changes: all that can be read, or none.
+func (f *faulted) shows(list []step, before map[string]string) bool {
+	shown, hidden := false, false
+	for _, st := range list {
+		was, had := before[st.key]
+		if had && was == st.value || !had && st.kind == "delete" {
+			continue
+		}
+		e, err := f.store.Get(nil, []byte(st.key))
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if now := err == nil; now == (st.kind != "delete") && (!now || string(e.Value) == st.value) {
+			shown = true
+		} else {
+			hidden = true
+		}
+	}
+	if shown && hidden {
+		f.fatalf("some changes of a group show, and others do not")
+	}
+	return shown
+}
+
+// TestEveryFaultInGroups is TestEveryFault for scripts with many groups.
+func TestEveryFaultInGroups(t *testing.T) {
+	script := groupScript(rand.New(rand.NewPCG(4, 23)), 120)
+	for i := range script {
+		switch script[i].kind {
+		case "begin":
+			script[i].kind = "group"
+		case "reopen", "commit", "give up", "hint":
+			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
+		}
+	}
+	everyFaultOf(t, script, 31)
 }

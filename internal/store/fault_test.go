@@ -58,7 +58,7 @@ func faultScript(seed uint64, n int) []step {
 	return script
 }
 
-func faultOptions(o *Options) { o.SegmentBytes = 4000 }
+func faultOptions(o *Options) { o.SegmentBytes, o.GroupBytes = 4000, 1000 }
 
 // run runs the script until its end, or until the store cannot be reopened.
 func (f *faulted) run(script []step) {
@@ -75,6 +75,9 @@ func (f *faulted) run(script []step) {
 		}
 		f.step(i, st)
 		f.compare(st.key)
+		for _, change := range st.changes {
+			f.compare(change.key)
+		}
 	}
 	f.close()
 }
@@ -136,6 +139,10 @@ func (f *faulted) readable(err error) bool {
 
 // step does one operation and holds its result against the rules.
 func (f *faulted) step(i int, st step) {
+	if st.changes != nil {
+		f.groupStep(i, st)
+		return
+	}
 	var err error
 	before, had := f.oracle.content[st.key]
 	write := true

@@ -15,7 +15,8 @@ import (
 // lock of its key once. So whoever has seen one of the changes sees all of them, for the counters of the others
 // were raised before that one showed.
 //
-// What is too much for one append is written ahead, before any lock is taken; only the commit is written under them.
+// What is too much for one append is written ahead, before any lock is taken; only the commit is written under them, and once more those of the
+// records that another of the same key has overtaken meanwhile.
 type together struct {
 	store   *Store
 	changes []*Change
@@ -240,7 +241,7 @@ func (g *together) appendLocked() (uint64, error) {
 		if err := s.declareFor(c.table); err != nil {
 			return 0, err
 		}
-		if !g.ahead {
+		if !g.ahead || c.overtaken(s) {
 			recs = append(recs, &c.p)
 		}
 	}
@@ -254,11 +255,28 @@ func (g *together) appendLocked() (uint64, error) {
 	return s.log.last(), s.log.failure()
 }
 
+// overtaken reports whether the entry has a record that stands behind the one that was written ahead. That is written again, for
+// compaction relies on what a record replaces being before it. The one ahead is dead.
+func (c *Change) overtaken(s *Store) bool {
+	if c.now.address == 0 {
+		return false
+	}
+	slot, offset := split(c.now.address)
+	_, ahead := split(c.p.address)
+	now := s.log.segment(slot).id
+	if now < c.p.segment || now == c.p.segment && offset < ahead {
+		return false
+	}
+	slot, _ = split(c.p.address)
+	s.log.segment(slot).dead.Add(int64(c.p.bytes) - deadAtOnce(&c.p.Head, c.p.bytes))
+	return true
+}
+
 // showLocked lets index and cells know of a change with this number.
 func (c *Change) showLocked(s *Store, seq uint64) {
 	if c.told {
 		c.now.swap(nil)
 		return
 	}
-	s.enterLocked(c.table, &c.now, &c.Write, &c.p)
+	s.enterLocked(c.table, &c.now, &c.Write, &c.p, seq)
 }
