@@ -113,6 +113,7 @@ func (s *segment) mappedEnd() int64 {
 
 // readInPlace is read for a record that can be read in place; ok is false when it is not, or there is none.
 func (t *Table) readInPlace(e *entry, hash uint64, key []byte) (at Address, ok bool, err error) {
+	t.store.await(hash)
 	var stack [4]Address
 	list, err := t.index.Find(stack[:0], hash)
 	if err != nil {
