@@ -125,6 +125,11 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	if seq, ok := l.snapshotSeq(); ok {
 		c.clean = min(c.clean, seq)
 	}
+	for order, used := range l.generations { // a file that compaction has replaced may be there yet
+		if order >= run[0].id.Order() && order <= c.through {
+			generation = max(generation, used+1)
+		}
+	}
 	c.header.Through = c.through
 	c.header.ID = record.NewSegmentID(run[0].id.Order(), generation)
 	return c

@@ -174,3 +174,44 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
 }
+
+// TestCompactionNamesNothingTwice: a segment that has been replaced by nothing, and that somebody still reads, has its name until its file is
+// gone, whatever other segments are put into its place.
+func TestCompactionNamesNothingTwice(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	content := map[string]string{}
+	set := func(segment, edition int) {
+		for n := range 8 { // less than a segment
+			key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
+			mustSet(t, s, key, value)
+			content[key] = value
+		}
+		if err := s.sealTail(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for segment := range 4 {
+		set(segment, 0)
+	}
+	compact := func(from, to int) {
+		t.Helper()
+		s.housekeeping.Lock()
+		defer s.housekeeping.Unlock()
+		if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compact(1, 2)
+	pins := s.log.pinAll()
+	set(1, 1)
+	compact(1, 2) // to nothing
+	compact(0, 2) // into two places
+	pins.unpin()
+	s.unpinned()
+	mustClose(t, s)
+	mem.Remove("db/" + snapshotName)
+	s = mustOpen(t, mem)
+	s.wantSame(t, content)
+	mustClose(t, s)
+}

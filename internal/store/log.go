@@ -71,16 +71,17 @@ type log struct {
 	ring     *ring     // nil before the first append, and where there is none
 	left     *ring     // one that is not used any more
 
-	retiring  []*segment // guarded by Store.housekeeping
-	noUnknown bool       // there is no snapshot of the index but the one in snapshot; likewise
-	views     *views
-	grace     func()                  // waits until nobody has an address that is out of use
-	held      atomic.Int64            // segments that nobody but views needs
-	compacted atomic.Int64            // segments that compaction has replaced
-	parts     []*partsUnderWay        // guarded by mu
-	groups    []*groupUnderWay        // that are under way and have members in the log, oldest first; likewise
-	spread    map[uint64]*spreadGroup // by the number of the group; likewise
-	freeSlots []int                   // of segments that have gone, the one free for longest first
+	retiring    []*segment        // guarded by Store.housekeeping
+	generations map[uint32]uint32 // the last that compaction has given a place in the log; likewise
+	noUnknown   bool              // there is no snapshot of the index but the one in snapshot; likewise
+	views       *views
+	grace       func()                  // waits until nobody has an address that is out of use
+	held        atomic.Int64            // segments that nobody but views needs
+	compacted   atomic.Int64            // segments that compaction has replaced
+	parts       []*partsUnderWay        // guarded by mu
+	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; likewise
+	spread      map[uint64]*spreadGroup // by the number of the group; likewise
+	freeSlots   []int                   // of segments that have gone, the one free for longest first
 
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space

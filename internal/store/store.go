@@ -231,6 +231,7 @@ func (s *Store) newLog(dir string) *log {
 		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1), rolled: make(chan struct{}, 1),
 	}
 	l.views, l.grace = &s.views, s.grace
+	l.generations = map[uint32]uint32{}
 	l.flush = s.flushPeriodically
 	l.filled = s.house.wakeHouse
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
