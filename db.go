@@ -69,6 +69,11 @@ func open(dir string, c config) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.orderedKeys {
+		if err := s.Order(s.RawTable(), keycodec.BytesOrder); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}, nil
 }
 

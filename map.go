@@ -22,6 +22,7 @@ type Map[K comparable, V any] struct {
 	name    string
 	prefix  []byte // of the raw keys: the escaped name and a colon
 	keys    *keycodec.Codec[K]
+	by      keycodec.Order // of the keys
 	values  *typed
 	table   *store.Table
 	cells   *store.Cells
@@ -105,9 +106,14 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	if err := values.fit(name, table); err != nil {
 		return nil, err
 	}
+	if c.ordered {
+		if err := db.store.Order(table, keys.Order()); err != nil {
+			return nil, err
+		}
+	}
 	prefix := append(keycodec.AppendName(nil, name), ':')
 	m := &Map[K, V]{
-		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, values: values, table: table, ttl: c.ttl,
+		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, by: keys.Order(), values: values, table: table, ttl: c.ttl,
 		flat: codecNamed(c.codec.Name()) == c.codec && codec.Flat(reflect.TypeFor[V]()),
 	}
 	if m.flat {
@@ -319,13 +325,21 @@ func (m *Map[K, V]) delete(key K, d store.Durability) (bool, error) {
 // Len returns the number of entries.
 func (m *Map[K, V]) Len() int { return m.table.Len() }
 
-// All yields each key and its value, in no order. An entry that is there throughout
+// All yields each key and its value: of a map with the option Ordered in the order of the keys, of others in none. An entry that is there throughout
 // is yielded exactly once, with the value it has at that moment; one that comes or
 // goes meanwhile may be yielded or not. An entry that cannot be read goes to the
 // error handler and is left out. The store may be used, and changed, in the loop.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
+	if m.IsOrdered() {
+		return m.inOrder(store.Span{})
+	}
+	return m.entries(m.db.store.Entries(m.cells, true))
+}
+
+// entries decodes items.
+func (m *Map[K, V]) entries(items iter.Seq[store.Item]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		for item := range m.db.store.Entries(m.cells, true) {
+		for item := range items {
 			if m.isClosed() {
 				return
 			}
@@ -375,8 +389,16 @@ func (m *Map[K, V]) key(item store.Item) (k K, ok bool) {
 
 // Keys yields each key, as All does. No value is decoded.
 func (m *Map[K, V]) Keys() iter.Seq[K] {
+	if m.IsOrdered() {
+		return m.keysOf(m.db.store.InOrder(m.cells, m.by, store.Span{}, false))
+	}
+	return m.keysOf(m.db.store.Entries(m.cells, false))
+}
+
+// keysOf decodes the keys of items.
+func (m *Map[K, V]) keysOf(items iter.Seq[store.Item]) iter.Seq[K] {
 	return func(yield func(K) bool) {
-		for item := range m.db.store.Entries(m.cells, false) {
+		for item := range items {
 			if m.isClosed() {
 				return
 			}

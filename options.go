@@ -34,6 +34,7 @@ type config struct {
 	onError      func(error)
 	progress     func(done, total int64)
 	maps         mapConfig
+	orderedKeys  bool
 
 	// Seams, set by tests.
 	fsys         vfs.FS
@@ -52,6 +53,7 @@ type mapConfig struct {
 	ttl     time.Duration
 	expired any  // func(K, V)
 	own     bool // expired was given for this map
+	ordered bool
 }
 
 type storeOption func(*config)

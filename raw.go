@@ -1,12 +1,6 @@
 package copal
 
-import (
-	"bytes"
-	"iter"
-	"slices"
-
-	"github.com/copaldb/copal/internal/store"
-)
+import "github.com/copaldb/copal/internal/store"
 
 // Put stores value under key, as raw bytes. Both may be any bytes, and empty. A map
 // called users and the raw keys that begin with "users:" are the same entries; a
@@ -62,72 +56,3 @@ func (db *DB) DeleteFSync(key []byte) (existed bool, err error) {
 
 // Len is the number of entries in the store, raw and typed. It takes no time, whatever there is.
 func (db *DB) Len() int { return int(db.store.Stats().Keys) }
-
-// Scan yields the entries whose keys begin with prefix, raw and typed, in the order
-// of the bytes of their keys. Key and value are the caller's. The keys that match
-// are held in memory while it runs; the values are read one by one, and an entry
-// that is deleted meanwhile is left out. A read that fails goes to the error handler.
-func (db *DB) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for _, key := range db.sortedKeys(prefix) {
-			value, err := db.Get(key)
-			if isNotFound(err) {
-				continue
-			}
-			if err != nil {
-				db.report(err)
-				if err == ErrClosed {
-					return
-				}
-				continue
-			}
-			if !yield(key, value) {
-				return
-			}
-		}
-	}
-}
-
-// ScanKeys is Scan without the values.
-func (db *DB) ScanKeys(prefix []byte) iter.Seq[[]byte] {
-	return func(yield func(key []byte) bool) {
-		for _, key := range db.sortedKeys(prefix) {
-			if !yield(key) {
-				return
-			}
-		}
-	}
-}
-
-func (db *DB) sortedKeys(prefix []byte) [][]byte {
-	for {
-		generation := db.store.Generation()
-		keys := db.collectKeys(prefix)
-		if db.store.Generation() == generation {
-			slices.SortFunc(keys, bytes.Compare)
-			return keys
-		}
-	}
-}
-
-func (db *DB) collectKeys(prefix []byte) (keys [][]byte) {
-	for _, t := range db.store.Tables() {
-		if !couldHold(t.Name(), prefix) {
-			continue
-		}
-		for item := range db.store.Keys(t) {
-			db.report(item.Err)
-			if item.Err == nil && bytes.HasPrefix(item.Key, prefix) {
-				keys = append(keys, item.Key)
-			}
-		}
-	}
-	return keys
-}
-
-// couldHold reports whether the table of the map with this escaped name, "" for the
-// raw one, can have keys with the prefix.
-func couldHold(name string, prefix []byte) bool {
-	own := []byte(name + ":")
-	return name == "" || bytes.HasPrefix(own, prefix) || bytes.HasPrefix(prefix, own)
-}

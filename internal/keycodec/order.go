@@ -102,6 +102,9 @@ func (o Order) IsBytes() bool { return o.elem == orderBytes && o.count < 0 }
 // behind begins the sort keys of what is no key of the type. No other begins so.
 const behind = "\xff\xff"
 
+// MaxSortKeyBytes bounds the sort keys of keys of up to 64 KiB. Those that would be longer, of arrays of ten thousand floats, are taken for no keys.
+const MaxSortKeyBytes = 64<<10 + len(behind)
+
 // AppendSortKey appends the sort key of the key with these bytes.
 func (o Order) AppendSortKey(dst []byte, key string) []byte {
 	if o.IsBytes() {
@@ -115,7 +118,7 @@ func (o Order) AppendSortKey(dst []byte, key string) []byte {
 		back, err := o.AppendKey(room[:0], out[start:])
 		ok = err == nil && string(back) == key
 	}
-	if !ok {
+	if !ok || len(out)-start > MaxSortKeyBytes {
 		return append(append(out[:start], behind...), key...)
 	}
 	return out

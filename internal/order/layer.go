@@ -26,14 +26,16 @@ type Cursor interface {
 // Walk goes through a stack of layers, the newest first, and yields the mark of the newest that has one for the key. Marks that
 // keys are gone are yielded if gone is true.
 func Walk(layers []Layer, from []byte, down, gone bool) Cursor {
-	w := &walk{down: down, gone: gone}
-	for _, l := range layers {
-		c := l.Walk(from, down)
-		w.all = append(w.all, c)
-		w.ahead = append(w.ahead, c)
-		w.behind = append(w.behind, c)
+	all := make([]Cursor, len(layers))
+	for i, l := range layers {
+		all[i] = l.Walk(from, down)
 	}
-	return w
+	return Merge(all, down, gone)
+}
+
+// Merge is Walk for cursors that go in the same direction.
+func Merge(all []Cursor, down, gone bool) Cursor {
+	return &walk{all: all, ahead: slices.Clone(all), behind: slices.Clone(all), down: down, gone: gone}
 }
 
 // walk merges cursors.

@@ -243,10 +243,12 @@ func TestSorterKeepsTheFirst(t *testing.T) {
 					}
 				}
 			}
-			var list [][]byte
-			list, all = s.Sorted()
-			for _, key := range list {
-				got = append(got, string(key))
+			var c order.Cursor
+			for c, all = s.Cursor(); c.Next(); {
+				got = append(got, string(c.Key()))
+			}
+			if last := s.Last(); string(last) != got[len(got)-1] {
+				t.Fatalf("the last is %q", last)
 			}
 		}
 		if !slices.Equal(got, want) || passes < 3 {

@@ -25,7 +25,7 @@ const maxSorter = 1 << 30
 
 // NewSorter returns one that takes about so much memory, and sorts in descending order if down is true.
 func NewSorter(limit int, down bool) *Sorter {
-	return &Sorter{limit: min(max(limit, 4*MaxKeyBytes), maxSorter), down: down}
+	return &Sorter{limit: min(limit, maxSorter), down: down}
 }
 
 func (s *Sorter) compare(a, b []byte) int {
@@ -35,12 +35,17 @@ func (s *Sorter) compare(a, b []byte) int {
 	return bytes.Compare(a, b)
 }
 
+// Fits reports whether a key can be added without another being left out.
+func (s *Sorter) Fits(key []byte) bool {
+	return len(s.keys)+len(key)+(len(s.refs)+1)*keyRefBytes <= s.limit
+}
+
 // Add adds a key, of which it keeps a copy.
 func (s *Sorter) Add(key []byte) {
 	if s.full && s.compare(key, s.bound) > 0 {
 		return
 	}
-	if len(s.keys)+len(key)+(len(s.refs)+1)*keyRefBytes > s.limit {
+	if len(s.refs) > 0 && !s.Fits(key) {
 		s.halve()
 		if s.compare(key, s.bound) > 0 {
 			return
@@ -73,15 +78,19 @@ func (s *Sorter) halve() {
 	s.full = true
 }
 
-// Sorted returns the keys that were kept, each once, in order. all is false if others were left out, all of which come after these. The
-// slices are valid for as long as they are kept; the Sorter is used up.
-func (s *Sorter) Sorted() (keys [][]byte, all bool) {
+// Cursor goes through the keys that were kept, each once, in order. all is false if others were left out, which come after these. The
+// Sorter is used up.
+func (s *Sorter) Cursor() (c Cursor, all bool) {
 	s.sort()
-	keys = make([][]byte, len(s.refs))
-	for i, r := range s.refs {
-		keys[i] = s.key(r)
+	return &listCursor{s: s, i: -1}, !s.full
+}
+
+// Last is the last of the keys that were kept, nil if there is none.
+func (s *Sorter) Last() []byte {
+	if len(s.refs) == 0 {
+		return nil
 	}
-	return keys, !s.full
+	return s.key(s.refs[len(s.refs)-1])
 }
 
 // Layer makes of what was added one layer, in memory. It is for a Sorter that has kept all.

@@ -107,6 +107,9 @@ func (f *follower) layAside() *aside {
 		for _, t := range append(sp.tables(), sp.elements) {
 			kept := &asideTable{table: t, deadlines: t.deadlines.Swap(nil)}
 			t.index.Swap(&kept.index)
+			if o := t.order.Load(); o != nil {
+				o.reset(true)
+			}
 			a.tables = append(a.tables, kept)
 		}
 	}
@@ -141,6 +144,9 @@ func (a *aside) putBack() {
 	for _, kept := range a.tables {
 		kept.table.index.Swap(&kept.index)
 		kept.table.deadlines.Store(kept.deadlines)
+		if o := kept.table.order.Load(); o != nil {
+			o.reset(false)
+		}
 	}
 	s.spaces, s.seed, s.snapshot, s.torn = a.spaces, a.seed, a.snapshot, a.torn
 	s.schemaMu.Lock()

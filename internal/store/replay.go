@@ -2,7 +2,9 @@ package store
 
 import (
 	"bytes"
+	"encoding/json"
 
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -79,13 +81,77 @@ func (s *Store) replayRange(tables []*Table, r *entry) error {
 const mapPrefix = "map:" // the rest is the escaped name of a declared map
 
 func (s *Store) replaySystem(e entry) error {
-	name, ok := bytes.CutPrefix(e.key, []byte(mapPrefix))
-	if !ok || e.Op != record.Set {
+	name, isMap := bytes.CutPrefix(e.key, []byte(mapPrefix))
+	var t *Table
+	switch {
+	case e.Op != record.Set:
+		return nil
+	case isMap:
+		var err error
+		if t, err = s.declare(e.Space, string(name)); err != nil {
+			return err
+		}
+		t.declared.Store(true)
+	case string(e.key) == rawKind:
+		t = s.space(e.Space).raw
+	case string(e.key) == elementsKind:
+		t = s.space(e.Space).elements
+	default:
 		return nil
 	}
-	t, err := s.declare(e.Space, string(name))
-	if err == nil {
-		t.declared.Store(true)
+	s.replayOptions(t, e.value)
+	return nil
+}
+
+// tableOptions is the value of a system record that declares a table.
+type tableOptions struct {
+	Order string `json:"order,omitempty"`
+}
+
+// replayOptions makes the options of a table count, as far as this version knows them.
+func (s *Store) replayOptions(t *Table, text []byte) {
+	var options tableOptions
+	if s.shadow || json.Unmarshal(text, &options) != nil {
+		return
 	}
-	return err
+	by, ok := keycodec.OrderNamed(options.Order)
+	if !ok {
+		return
+	}
+	o := t.order.Load()
+	if o == nil || o.by != by {
+		o = newOrdering(t, by, t.index.Len() == 0)
+		if old := t.order.Swap(o); old != nil {
+			old.close()
+		}
+		s.beginFolding()
+	}
+	o.declared.Store(true)
+}
+
+// declaration is the record that declares a table, nil if the log has it. When it has been written, declared is to be called.
+func (t *Table) declaration() (p *pending, declared func()) {
+	o := t.order.Load()
+	if (t.name == "" || t.declared.Load()) && (o == nil || o.declared.Load()) {
+		return nil, nil
+	}
+	var options tableOptions
+	if o != nil {
+		options.Order = o.by.Name()
+	}
+	key := mapPrefix + t.name
+	switch sp := t.store.spaces[0]; t {
+	case sp.raw:
+		key = rawKind
+	case sp.elements:
+		key = elementsKind
+	}
+	text, _ := json.Marshal(options) // which cannot fail
+	p = &pending{Head: record.Head{Op: record.Set, Kind: record.System}, key: []byte(key), value: text}
+	return p, func() {
+		t.declared.Store(t.name != "")
+		if o != nil {
+			o.declared.Store(true)
+		}
+	}
 }

@@ -67,9 +67,10 @@ type snapshotSchema struct {
 
 type snapshotTable struct {
 	Space    uint64
-	Kind     string // one of the kinds below
-	Declared bool   // by a record of the log
-	Name     string // escaped; "" but for maps
+	Kind     string         // one of the kinds below
+	Declared bool           // by a record of the log
+	Name     string         // escaped; "" but for maps
+	Order    *snapshotOrder // nil for none
 	Due      []snapshotDue
 	Parts    []snapshotPart
 }
@@ -113,6 +114,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 //	schema 1 json "struct{Name string}"
 //	table 0 raw declared 0 name␠
 //	table 0 map declared 1 name users
+//	ordered bytes declared 1 built 1 clock 19a8c3d2e10 runs 5f3a91c2d4e5f607
 //	due 2f offset 80 items 3 first 19a8c3d2e10 crc 1f0c9a3e
 //	part 3f offset 80 entries 10 crc 1f0c9a3e schemas 0:1,2:f
 //	end 1f0c9a3e
@@ -134,6 +136,9 @@ func (x *snapshot) encode() []byte {
 			declared = 1
 		}
 		fmt.Fprintf(&b, "table %x %s declared %x name %s\n", t.Space, t.Kind, declared, t.Name)
+		if t.Order != nil {
+			b.WriteString(t.Order.encode())
+		}
 		for _, d := range t.Due {
 			fmt.Fprintf(&b, "due %x offset %x items %x first %x crc %08x\n", d.Shard, d.Offset, d.Items, d.First, d.CRC)
 		}
@@ -257,6 +262,8 @@ func (x *snapshot) parseLine(line string) error {
 		return x.parseSchema(line)
 	case f.Has("table"):
 		return x.parseTable(line)
+	case f.Has("ordered"):
+		return x.parseOrder(f)
 	case f.Has("part"):
 		return x.parsePart(f)
 	case f.Has("due"):

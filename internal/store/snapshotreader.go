@@ -230,6 +230,9 @@ func (f *snapshotFile) attach(x *snapshotTable) {
 		t.declared.Store(x.Declared)
 		sp.maps[x.Name] = t
 	}
+	if x.Order != nil {
+		f.attachOrder(t, x)
+	}
 	var counts [index.Shards]index.Count
 	parts := map[int]*snapshotPart{}
 	for i := range x.Parts {
@@ -377,6 +380,9 @@ func (s *Store) closeTables() {
 	for _, sp := range s.spaces {
 		for _, t := range append(sp.tables(), sp.elements) {
 			t.index.Close()
+			if o := t.order.Load(); o != nil {
+				o.close()
+			}
 		}
 	}
 }

@@ -223,6 +223,12 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 			return err
 		}
 	}
+	if o := t.order.Load(); o != nil { // not before the entries were copied
+		var err error
+		if out.Order, err = o.persist(); err != nil {
+			return err
+		}
+	}
 	w.x.Tables = append(w.x.Tables, out)
 	return nil
 }
@@ -401,6 +407,7 @@ func (w *snapshotWriter) publish(path string) error {
 	}
 	l.snapshot.Store(now)
 	l.removeOutlived()
+	w.store.removeRuns(w.x, w.alone)
 	return nil
 }
 

@@ -25,6 +25,9 @@ func (s *Store) Stats() Stats {
 	for _, sp := range s.spaces {
 		for _, t := range sp.tables() {
 			st.IndexBytes += t.index.Bytes()
+			if o := t.order.Load(); o != nil {
+				st.IndexBytes += o.memory()
+			}
 			if d := t.deadlines.Load(); d != nil {
 				st.IndexBytes += d.bytes.Load()
 			}

@@ -86,6 +86,7 @@ type Store struct {
 	views   views
 	reports reports
 	expirer expirer
+	orders  orders
 
 	spaces map[uint64]*space // guarded by life
 
@@ -189,6 +190,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.follower.store = s
 	s.house.wake = make(chan struct{}, 1)
 	s.log = s.newLog(dir)
+	s.orders.inline = true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
@@ -202,6 +204,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	if err := s.recoverQuickly(dir); err != nil {
 		return nil, err
 	}
+	s.orders.inline = false
 	if !opts.ReadOnly && !opts.Inline {
 		s.stop = make(chan struct{})
 		if !opts.NoSnapshot {
@@ -219,6 +222,9 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	if opts.ReadOnly && !opts.Inline {
 		s.stop = make(chan struct{})
 		s.goroutines.Go(func() { s.keepFollowing(s.stop) })
+	}
+	if s.hasOrder() {
+		s.beginFolding()
 	}
 	return s, nil
 }
@@ -355,6 +361,7 @@ func (s *Store) close() error {
 func (s *Store) stopKeeper() {
 	if s.stop != nil {
 		s.endExpiry()
+		s.endFolding()
 		s.stopOnce.Do(func() { close(s.stop) })
 		s.goroutines.Wait()
 	}

@@ -18,6 +18,7 @@ type Table struct {
 	index  index.Table
 
 	deadlines atomic.Pointer[deadlines] // nil until an entry has one
+	order     atomic.Pointer[ordering]  // nil unless the table's keys are kept in order
 
 	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
 	cells    atomic.Pointer[Cells]           // of the map that is open, or nil
@@ -180,6 +181,7 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
 	t.expect(hash, old.expiry, now.expiry)
 	switch {
 	case old.address == 0:
+		t.mark(own, false)
 		t.index.Insert(hash, now.address, now.schema)
 	case later && old.schema == now.schema:
 		now.stale = old.indexed()
@@ -190,6 +192,7 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
 
 // leave takes out an entry that goes into another table.
 func (t *Table) leave(hash uint64, own string, old hit) {
+	t.mark(own, true)
 	t.index.Remove(hash, old.indexed(), old.schema)
 }
 

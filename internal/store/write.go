@@ -313,15 +313,11 @@ func (s *Store) appendFor(t *Table, recs ...*pending) error {
 
 // declareFor appends, once in the life of a map, the record that declares it.
 func (s *Store) declareFor(t *Table) error {
-	if t.name != "" && !t.declared.Load() {
-		declaration := &pending{
-			Head: record.Head{Op: record.Set, Kind: record.System},
-			key:  []byte(mapPrefix + t.name), value: []byte("{}"),
-		}
+	if declaration, declared := t.declaration(); declaration != nil {
 		if err := s.log.append(declaration); err != nil {
 			return err
 		}
-		t.declared.Store(true)
+		declared()
 	}
 	return nil
 }

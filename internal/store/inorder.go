@@ -1,0 +1,524 @@
+package store
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/order"
+)
+
+// Going through keys in order. There are two ways, with the same result: a table whose keys are kept in that order yields
+// them one after the other; of any other table all keys are read, sorted in bounded memory, and when there are too many for
+// that, the first of them are yielded and all are read again for the next.
+//
+// A walk is over the keys that were there at one moment, or, sorted, during each pass. So a key that stays throughout is
+// yielded once, in its place. What is under it is looked up when it is its turn.
+
+// Span is a range of sort keys, and the direction in which it is gone through.
+type Span struct {
+	Low, High         []byte // nil for no bound
+	LowOpen, HighOpen bool   // the bound itself is not in the span
+	Down              bool
+}
+
+// PrefixSpan is the span of the keys that begin with prefix.
+func PrefixSpan(prefix []byte) Span {
+	if len(prefix) == 0 {
+		return Span{}
+	}
+	sp := Span{Low: prefix, HighOpen: true}
+	for n := len(prefix); n > 0; n-- {
+		if prefix[n-1] != 0xff {
+			sp.High = append([]byte{}, prefix[:n]...)
+			sp.High[n-1]++
+			break
+		}
+	}
+	return sp
+}
+
+// begin is the first bound that a walk comes by, and whether it is left out.
+func (sp *Span) begin() (bound []byte, open bool) {
+	if sp.Down {
+		return sp.High, sp.HighOpen
+	}
+	return sp.Low, sp.LowOpen
+}
+
+// before reports whether a key comes before the span, in its direction.
+func (sp *Span) before(key []byte) bool {
+	bound, open := sp.begin()
+	if bound == nil {
+		return false
+	}
+	c := bytes.Compare(key, bound)
+	if sp.Down {
+		c = -c
+	}
+	return c < 0 || c == 0 && open
+}
+
+// behind reports whether a key comes after it.
+func (sp *Span) behind(key []byte) bool {
+	bound, open, sign := sp.High, sp.HighOpen, 1
+	if sp.Down {
+		bound, open, sign = sp.Low, sp.LowOpen, -1
+	}
+	if bound == nil {
+		return false
+	}
+	c := sign * bytes.Compare(key, bound)
+	return c > 0 || c == 0 && open
+}
+
+// after is what is left of the span behind a key.
+func (sp Span) after(key []byte) Span {
+	if sp.Down {
+		sp.High, sp.HighOpen = bytes.Clone(key), true
+	} else {
+		sp.Low, sp.LowOpen = bytes.Clone(key), true
+	}
+	return sp
+}
+
+// keyCursor goes through the sort keys of a span.
+type keyCursor interface {
+	order.Cursor
+	close()
+}
+
+// bounded is a cursor that may begin at a bound that is not in the span, and goes on behind its end.
+type bounded struct {
+	order.Cursor
+	span  Span
+	ended bool
+}
+
+func (c *bounded) Next() bool {
+	for !c.ended && c.Cursor.Next() {
+		switch key := c.Key(); {
+		case c.span.before(key):
+			continue
+		case c.span.behind(key):
+			c.ended = true
+		default:
+			return true
+		}
+	}
+	return false
+}
+
+// orderedCursor goes through the keys of a table that are kept in order.
+type orderedCursor struct {
+	ordering *ordering
+	span     Span // what is left of it
+	above    func() []order.Layer
+	stack    *stack
+	at       bounded
+	last     []byte
+	rebuilt  bool // since the last key
+	err      error
+}
+
+// orderedKeys goes through the sort keys of a table that are in the span. The layers that above returns, newest first, are marks that
+// hide its own: of a view those of what has changed since, of a transaction its own writes. It is called when the keys of the table have
+// been taken, so that what changes later is hidden too, and may be nil. The order is built first if it has to be. The
+// caller holds no lock, is not inside the gate, and closes the cursor.
+func (o *ordering) orderedKeys(span Span, above func() []order.Layer) *orderedCursor {
+	c := &orderedCursor{ordering: o, span: span, above: above}
+	c.begin()
+	return c
+}
+
+func (c *orderedCursor) begin() {
+	if c.stack, c.err = c.ordering.view(); c.err == nil {
+		from, _ := c.span.begin()
+		var layers []order.Layer
+		if c.above != nil {
+			layers = c.above()
+		}
+		layers = append(slices.Clip(layers), c.stack.layers...)
+		c.at = bounded{Cursor: order.Walk(layers, from, c.span.Down, false), span: c.span}
+	}
+}
+
+// Next goes on where it was when a run turns out to be damaged, with an order that is made anew.
+func (c *orderedCursor) Next() bool {
+	for c.err == nil {
+		if c.at.Next() {
+			c.rebuilt, c.last = false, append(c.last[:0], c.at.Key()...)
+			return true
+		}
+		err := c.at.Err()
+		if err == nil {
+			return false
+		}
+		c.close()
+		if c.rebuilt {
+			c.err = err
+			return false
+		}
+		c.ordering.lose(err)
+		if c.rebuilt = true; len(c.last) > 0 {
+			c.span = c.span.after(c.last)
+		}
+		c.begin()
+	}
+	return false
+}
+
+func (c *orderedCursor) Key() []byte { return c.at.Key() }
+func (c *orderedCursor) Gone() bool  { return false }
+func (c *orderedCursor) Err() error  { return c.err }
+
+func (c *orderedCursor) close() {
+	if c.stack != nil {
+		c.stack.release()
+		c.stack = nil
+	}
+}
+
+// SortBytes is how much memory is used to sort the keys of one walk. It is a variable for the sake of tests.
+var SortBytes = 32 << 20
+
+// sortedCursor goes through keys that are read in any order, and sorted.
+type sortedCursor struct {
+	span Span                                                 // what is left of it
+	each func(first bool, f func(sortKey []byte) error) error // all keys, of the span and others; first on the first pass
+	at   order.Cursor
+	last []byte // of this pass; nil if there is no other
+	all  bool
+	err  error
+}
+
+// sortedKeys sorts the keys that each passes to f. The bytes need not be valid after f has returned.
+func sortedKeys(span Span, each func(first bool, f func(sortKey []byte) error) error) *sortedCursor {
+	return &sortedCursor{span: span, each: each}
+}
+
+func (c *sortedCursor) Next() bool {
+	for c.err == nil {
+		switch {
+		case c.at == nil:
+			c.pass(true)
+		case c.at.Next():
+			return true
+		case c.all:
+			return false
+		default:
+			c.span = c.span.after(c.last)
+			c.pass(false)
+		}
+	}
+	return false
+}
+
+// pass reads all keys, and keeps the first of what is left of the span.
+func (c *sortedCursor) pass(first bool) {
+	sorter := order.NewSorter(SortBytes, c.span.Down)
+	c.err = c.each(first, func(key []byte) error {
+		if !c.span.before(key) && !c.span.behind(key) {
+			sorter.Add(key)
+		}
+		return nil
+	})
+	c.at, c.all = sorter.Cursor()
+	c.last = sorter.Last()
+}
+
+func (c *sortedCursor) Key() []byte { return c.at.Key() }
+func (c *sortedCursor) Gone() bool  { return false }
+func (c *sortedCursor) Err() error  { return c.err }
+func (c *sortedCursor) close()      {}
+
+// InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in memory as the map
+// shows it. Key and value are valid until the next is yielded. Without values the entries are not looked at: they were there when the walk began.
+// Errors are as in Items.
+func (s *Store) InOrder(c *Cells, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		w := walker{store: s, table: c.owner, cells: c, by: by, span: span, values: values}
+		w.walk(yield)
+	}
+}
+
+// walker goes through one open map.
+type walker struct {
+	store  *Store
+	table  *Table
+	cells  *Cells
+	by     keycodec.Order
+	span   Span
+	values bool
+
+	key  []byte // whole
+	buf  []byte
+	stop bool
+}
+
+func (w *walker) walk(yield func(Item) bool) {
+	w.table.reap()
+	keys := w.keys(yield)
+	defer keys.close()
+	w.key = append(append(w.key, w.table.name...), ':')
+	for !w.stop && keys.Next() {
+		var err error
+		if w.key, err = w.by.AppendKey(w.key[:w.table.prefix], keys.Key()); err != nil {
+			continue // of a file that was forged
+		}
+		if item, ok := w.item(); ok && !yield(item) || item.Err == ErrClosed {
+			return
+		}
+	}
+	if err := keys.Err(); err != nil && !w.stop {
+		yield(Item{Err: err})
+	}
+}
+
+// keys are the sort keys of the span: those that only memory has, and those that the log has. Errors on the way are yielded.
+func (w *walker) keys(yield func(Item) bool) keyCursor {
+	o := w.table.order.Load()
+	if o == nil || o.by != w.by {
+		return sortedKeys(w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+	}
+	w.store.flush(w.cells) // what cannot be written is in memory
+	fresh := w.fresh()
+	logged := o.orderedKeys(w.span, nil)
+	if fresh == nil {
+		return logged
+	}
+	return &mergedCursor{order.Merge([]order.Cursor{fresh, logged}, w.span.Down, false), []keyCursor{logged}}
+}
+
+// each passes on all keys of the map, in no order.
+func (w *walker) each(first bool, f func([]byte) error, yield func(Item) bool) error {
+	var sortKey []byte
+	for item := range w.store.Entries(w.cells, false) {
+		switch {
+		case item.Err == ErrClosed:
+			return ErrClosed
+		case item.Err != nil && first:
+			if w.stop = !yield(item); w.stop {
+				return nil
+			}
+		case item.Err == nil:
+			sortKey = w.by.AppendSortKey(sortKey[:0], w.table.ownOf(item.Key))
+			if err := f(sortKey); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fresh are the keys that only memory has, nil if there are none.
+func (w *walker) fresh() order.Cursor {
+	var tree *order.Tree
+	var sortKey []byte
+	for n := 0; n < cache.Shards && w.cells.table.Special() > 0; n++ {
+		mu := &w.store.keys[n]
+		mu.Lock()
+		w.cells.table.Each(n, func(c *cache.Cell) {
+			if c.Address != 0 || c.Absent {
+				return
+			}
+			sortKey = w.by.AppendSortKey(sortKey[:0], c.Key())
+			if w.span.before(sortKey) || w.span.behind(sortKey) {
+				return
+			}
+			if tree == nil {
+				tree = new(order.Tree)
+			}
+			tree.Set(sortKey, false)
+		})
+		mu.Unlock()
+	}
+	if tree == nil {
+		return nil
+	}
+	return tree.Walk(nil, w.span.Down)
+}
+
+// item is the entry of the key; ok is false if it is gone.
+func (w *walker) item() (item Item, ok bool) {
+	s := w.store
+	item.Key = w.key
+	own := w.table.ownOf(w.key)
+	hash := s.Hash(own)
+	if !w.values {
+		if w.cells.table.Special() > 0 {
+			if cell := w.cells.table.Find(hash, own); cell != nil && cell.Absent {
+				return item, false
+			}
+		}
+		return item, true
+	}
+	if cell := w.cells.table.Find(hash, own); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
+		item.Cell = cell
+		return item, true
+	}
+	if w.buf == nil {
+		w.buf = make([]byte, ReadBytes)
+	}
+	item.Err = s.Read(&item.Entry, w.cells, hash, w.key, w.buf)
+	return item, item.Err != ErrNotFound
+}
+
+// mergedCursor is a merge of cursors, some of which are to be closed.
+type mergedCursor struct {
+	order.Cursor
+	list []keyCursor
+}
+
+func (c *mergedCursor) close() {
+	for _, k := range c.list {
+		k.close()
+	}
+}
+
+// Scan yields the keys of the raw and typed entries that are in the span, whole and in the order of the bytes. It is about the log, as Items
+// is, and has its errors. The keys are the caller's.
+func (s *Store) Scan(span Span) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		w := scan{store: s, span: span, walked: map[*Table]bool{}}
+		keys := w.keys(yield)
+		defer keys.close()
+		for !w.stop && keys.Next() {
+			if !yield(Item{Key: bytes.Clone(keys.Key())}) {
+				return
+			}
+		}
+		if err := keys.Err(); err != nil && !w.stop {
+			yield(Item{Err: err})
+		}
+	}
+}
+
+// scan goes through the tables whose keys may be in the span: those that are kept in the order of the bytes one by
+// one, all others together, sorted.
+type scan struct {
+	store  *Store
+	span   Span
+	walked map[*Table]bool // one by one
+	stop   bool
+}
+
+func (w *scan) keys(yield func(Item) bool) keyCursor {
+	m := &mergedCursor{}
+	var all []order.Cursor
+	others := false
+	for _, t := range w.tables() {
+		o := t.order.Load()
+		if o == nil || !o.by.IsBytes() {
+			others = true
+			continue
+		}
+		w.walked[t] = true
+		w.settle(t, yield)
+		own := w.ownSpan(t)
+		c := &wholeCursor{orderedCursor: o.orderedKeys(own, nil), prefix: t.prefixBytes()}
+		all, m.list = append(all, c), append(m.list, c)
+	}
+	if others {
+		c := sortedKeys(w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+		all, m.list = append(all, c), append(m.list, c)
+	}
+	m.Cursor = order.Merge(all, w.span.Down, false)
+	return m
+}
+
+// settle gives the log what memory has for it, and takes out what has expired.
+func (w *scan) settle(t *Table, yield func(Item) bool) {
+	t.reap()
+	if c := t.cells.Load(); c != nil {
+		if err := w.store.flush(c); err != nil && !w.stop {
+			w.stop = !yield(Item{Err: err})
+		}
+	}
+}
+
+// tables are those that can have keys in the span.
+func (w *scan) tables() []*Table {
+	return slices.DeleteFunc(w.store.Tables(), func(t *Table) bool {
+		sp := PrefixSpan(t.prefixBytes())
+		return t.prefix > 0 && (w.span.High != nil && sp.Low != nil && bytes.Compare(w.span.High, sp.Low) < 0 ||
+			w.span.Low != nil && sp.High != nil && bytes.Compare(w.span.Low, sp.High) >= 0)
+	})
+}
+
+// prefixBytes stand before the keys' own.
+func (t *Table) prefixBytes() []byte {
+	if t.prefix == 0 {
+		return nil
+	}
+	return []byte(t.name + ":")
+}
+
+// ownSpan is the span for the own bytes of a table's keys.
+func (w *scan) ownSpan(t *Table) Span {
+	own, prefix := w.span, t.prefixBytes()
+	low, high := PrefixSpan(prefix).Low, PrefixSpan(prefix).High
+	if own.Low != nil {
+		if bytes.Compare(own.Low, low) < 0 {
+			own.Low, own.LowOpen = low, false
+		}
+		own.Low = own.Low[len(prefix):]
+	}
+	if own.High != nil {
+		if high != nil && bytes.Compare(own.High, high) >= 0 {
+			own.High, own.HighOpen = nil, false
+		} else {
+			own.High = own.High[len(prefix):]
+		}
+	}
+	return own
+}
+
+// wholeCursor goes through the whole keys of a table.
+type wholeCursor struct {
+	*orderedCursor
+	prefix []byte
+	key    []byte
+}
+
+func (c *wholeCursor) Next() bool {
+	if !c.orderedCursor.Next() {
+		return false
+	}
+	c.key = append(append(c.key[:0], c.prefix...), c.orderedCursor.Key()...)
+	return true
+}
+
+func (c *wholeCursor) Key() []byte { return c.key }
+
+// each passes on the keys of the tables that are not gone through one by one. When a map is declared meanwhile, keys may have
+// moved from a table that was to come to one that is not listed: then all is done again.
+func (w *scan) each(first bool, f func([]byte) error, yield func(Item) bool) error {
+	for {
+		generation := w.store.Generation()
+		for _, t := range w.tables() {
+			if w.walked[t] {
+				continue
+			}
+			for item := range w.store.Keys(t) {
+				switch {
+				case item.Err == ErrClosed:
+					return ErrClosed
+				case item.Err != nil && first:
+					if w.stop = !yield(item); w.stop {
+						return nil
+					}
+				case item.Err == nil:
+					if err := f(item.Key); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if w.store.Generation() == generation {
+			return nil
+		}
+	}
+}

@@ -1,0 +1,450 @@
+package copal_test
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// small makes folds and sorts happen with few keys.
+func small(t *testing.T) {
+	fold, sort := store.FoldMarks, store.SortBytes
+	store.FoldMarks, store.SortBytes = 8, 500
+	t.Cleanup(func() { store.FoldMarks, store.SortBytes = fold, sort })
+}
+
+// orderModel compares a map with a sorted slice of its keys. less is the order of the keys as a person would write it.
+type orderModel[K comparable] struct {
+	t       *testing.T
+	rng     *rand.Rand
+	compare func(a, b K) int
+	key     func() K
+	m       *copal.Map[K, int]
+	content map[K]int
+	memory  map[K]bool // of those, that are there until the map is closed
+}
+
+// keys are those of the model, in order.
+func (o *orderModel[K]) keys() []K {
+	return slices.SortedFunc(maps.Keys(o.content), o.compare)
+}
+
+func (o *orderModel[K]) step() {
+	k, v := o.key(), o.rng.IntN(1000)
+	var err error
+	gone := false
+	switch o.rng.IntN(10) {
+	case 0, 1, 2:
+		err = o.m.Set(k, v)
+	case 3, 4:
+		err = o.m.SetAsync(k, v)
+	case 5:
+		if _, there := o.content[k]; there {
+			return // it would come back at Close
+		}
+		if err := o.m.SetInMemory(k, v); err != nil {
+			o.t.Fatal(err)
+		}
+		o.content[k], o.memory[k] = v, true
+		return
+	case 6:
+		_, err = o.m.DeleteAsync(k)
+		gone = true
+	case 7:
+		err = o.m.SetTTL(k, v, time.Hour)
+	default:
+		_, err = o.m.Delete(k)
+		gone = true
+	}
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	delete(o.memory, k)
+	if o.content[k] = v; gone {
+		delete(o.content, k)
+	}
+}
+
+func (o *orderModel[K]) check(what string, got iter.Seq2[K, int], want []K) {
+	o.t.Helper()
+	var keys []K
+	for k, v := range got {
+		keys = append(keys, k)
+		if o.content[k] != v {
+			o.t.Fatalf("%s: %v has the value %d, want %d", what, k, v, o.content[k])
+		}
+	}
+	if !slices.EqualFunc(keys, want, func(a, b K) bool { return o.compare(a, b) == 0 }) {
+		o.t.Fatalf("%s (ordered: %v) yields\n\t%v, want\n\t%v", what, o.m.IsOrdered(), keys, want)
+	}
+}
+
+func (o *orderModel[K]) all() {
+	o.t.Helper()
+	keys := o.keys()
+	reversed := slices.Clone(keys)
+	slices.Reverse(reversed)
+	from, to := o.key(), o.key()
+	where := func(list []K, ok func(K) bool) []K {
+		return slices.DeleteFunc(slices.Clone(list), func(k K) bool { return !ok(k) })
+	}
+	o.check("Ascend", o.m.Ascend(from), where(keys, func(k K) bool { return o.compare(k, from) >= 0 }))
+	o.check("Descend", o.m.Descend(from), where(reversed, func(k K) bool { return o.compare(k, from) <= 0 }))
+	o.check("After", o.m.After(from), where(keys, func(k K) bool { return o.compare(k, from) > 0 }))
+	o.check("Before", o.m.Before(from), where(reversed, func(k K) bool { return o.compare(k, from) < 0 }))
+	o.check("Between", o.m.Between(from, to), where(keys, func(k K) bool { return o.compare(k, from) >= 0 && o.compare(k, to) < 0 }))
+	o.check("Backward", o.m.Backward(), reversed)
+	if o.m.IsOrdered() {
+		o.check("All", o.m.All(), keys)
+		if got := slices.Collect(o.m.Keys()); !slices.EqualFunc(got, keys, func(a, b K) bool { return o.compare(a, b) == 0 }) {
+			o.t.Fatalf("Keys yields %v, want %v", got, keys)
+		}
+	}
+	if got := slices.Collect(o.m.KeysFrom(from)); len(got) != len(where(keys, func(k K) bool { return o.compare(k, from) >= 0 })) {
+		o.t.Fatalf("KeysFrom(%v) yields %v", from, got)
+	}
+	first, _, ok := o.m.First()
+	last, _, ok2 := o.m.Last()
+	if ok != (len(keys) > 0) || ok2 != ok || ok && (o.compare(first, keys[0]) != 0 || o.compare(last, reversed[0]) != 0) {
+		o.t.Fatalf("First %v, %v, Last %v, %v of %v", first, ok, last, ok2, keys)
+	}
+}
+
+func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compare func(a, b K) int, key func(*rand.Rand) K) {
+	small(t)
+	rng := rand.New(rand.NewPCG(seed, 9))
+	o := &orderModel[K]{t: t, rng: rng, compare: compare, key: func() K { return key(rng) }, content: map[K]int{}, memory: map[K]bool{}}
+	mem := vfs.NewMem()
+	var db *copal.DB
+	open := func(opts ...copal.Option) {
+		var mapOpts []copal.MapOption
+		if ordered && rng.IntN(3) > 0 { // it stays so
+			mapOpts = append(mapOpts, copal.Ordered())
+		}
+		db = openOn(t, mem, append(opts, copal.WithSegmentBytes(2000), copal.WithInline())...)
+		o.m = mapOf[K, int](t, db, "m", append(mapOpts, copal.WithCodec(codec.Binary))...)
+	}
+	open()
+	if ordered && !o.m.IsOrdered() {
+		mapOf[K, int](t, db, "m", copal.Ordered(), copal.WithCodec(codec.Binary))
+	}
+	for i := range 120 {
+		o.step()
+		switch rng.IntN(30) {
+		case 0:
+			mustClose(t, db)
+			for k := range o.memory {
+				delete(o.content, k)
+			}
+			clear(o.memory)
+			open()
+			o.all()
+		case 1:
+			if db.FSyncAll() != nil {
+				t.Fatal("FSyncAll")
+			}
+			for k := range o.memory {
+				delete(o.content, k)
+			}
+			clear(o.memory)
+			mem = mem.ProcessCrash()
+			open()
+			o.all()
+		case 2:
+			if err := db.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		case 3, 4, 5:
+			o.all()
+		}
+		if t.Failed() {
+			t.Fatalf("step %d", i)
+		}
+	}
+	o.all()
+}
+
+func TestOrderModel(t *testing.T) {
+	seeds := uint64(12)
+	if long() {
+		seeds = 500
+	}
+	for seed := range seeds {
+		for _, ordered := range []bool{false, true} {
+			t.Run(fmt.Sprintf("seed %d, ordered %v", seed, ordered), func(t *testing.T) {
+				runOrderModel(t, seed, ordered, cmp.Compare[int32], func(r *rand.Rand) int32 { return int32(r.Uint32()) >> r.IntN(32) })
+				runOrderModel(t, seed, ordered, strings.Compare, func(r *rand.Rand) string {
+					return strings.Repeat("a", r.IntN(3)) + string([]byte{byte(r.IntN(256))}[:r.IntN(2)]) + fmt.Sprint(r.IntN(20))
+				})
+				runOrderModel(t, seed, ordered, cmp.Compare[float64], func(r *rand.Rand) float64 {
+					return []float64{0, 1, -1, 1.5, 10, 9, 1e21, -1e-7, math.Inf(1), math.Inf(-1), float64(r.IntN(50)) / 4}[r.IntN(11)]
+				})
+				runOrderModel(t, seed, ordered, func(a, b [2]int8) int { return slices.Compare(a[:], b[:]) }, func(r *rand.Rand) [2]int8 {
+					return [2]int8{int8(r.IntN(5) - 2), int8(r.IntN(30) - 15)}
+				})
+			})
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// Times in an ordered map are chronological, whatever their zones.
+func TestOrderOfTimes(t *testing.T) {
+	m := mapOf[time.Time, int](t, memory(t), "m", copal.Ordered())
+	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	mustSet(t, m, at.Add(time.Hour).In(time.FixedZone("west", -8*3600)), 2)
+	mustSet(t, m, at, 1)
+	mustSet(t, m, at.Add(-time.Nanosecond).In(time.FixedZone("east", 9*3600)), 0)
+	want := 0
+	for _, v := range m.All() {
+		if v != want {
+			t.Errorf("%d comes when it should be %d", v, want)
+		}
+		want++
+	}
+	if want != 3 {
+		t.Errorf("%d entries", want)
+	}
+}
+
+// What a raw write has left under a map comes last, and is told as All of any map tells it.
+func TestOrderOfWhatIsNoKey(t *testing.T) {
+	var told errorLog
+	db := memory(t, told.option())
+	m := mapOf[int, string](t, db, "m", copal.Ordered())
+	for _, key := range []string{"m:x", "m:007", "m:"} {
+		if err := db.Put([]byte(key), []byte(`"raw"`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustSet(t, m, 5, "five")
+	if got := maps.Collect(m.All()); !maps.Equal(got, map[int]string{5: "five"}) {
+		t.Error(got)
+	}
+	if errs := told.take(); len(errs) != 3 || !errors.Is(errs[0], copal.ErrType) {
+		t.Errorf("told: %v", errs)
+	}
+	if k, _, ok := m.First(); k != 5 || !ok {
+		t.Error(k, ok)
+	}
+	told.take()
+}
+
+func TestPrefix(t *testing.T) {
+	for _, opts := range [][]copal.MapOption{nil, {copal.Ordered()}} {
+		db := memory(t)
+		s := mapOf[string, int](t, db, "s", opts...)
+		n := mapOf[int, int](t, db, "n", opts...)
+		for i, k := range []string{"", "a", "ab", "ab\xff", "ab\xff\xff", "ac", "\xff", "\xff\xff", "b"} {
+			mustSet(t, s, k, i)
+		}
+		for _, i := range []int{1, 2, 10, 19, 100, -1, 21} {
+			mustSet(t, n, i, i)
+		}
+		for p, want := range map[string][]string{
+			"": {"", "a", "ab", "ab\xff", "ab\xff\xff", "ac", "b", "\xff", "\xff\xff"}, "a": {"a", "ab", "ab\xff", "ab\xff\xff", "ac"}, "ab": {"ab", "ab\xff", "ab\xff\xff"},
+			"ab\xff": {"ab\xff", "ab\xff\xff"}, "\xff": {"\xff", "\xff\xff"}, "c": nil,
+		} {
+			var got []string
+			for k := range s.Prefix(p) {
+				got = append(got, k)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("Prefix(%q) yields %q, want %q", p, got, want)
+			}
+		}
+		var got []int
+		for k := range n.Prefix("1") {
+			got = append(got, k)
+		}
+		if !slices.Equal(got, []int{1, 10, 19, 100}) {
+			t.Errorf("numbers that begin with 1: %v", got)
+		}
+	}
+}
+
+// Raw and typed keys, in tables that are ordered and others, come out of one scan in the order of their bytes.
+func TestScanOfAllTables(t *testing.T) {
+	for seed := range uint64(30) {
+		small(t)
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var opts []copal.Option
+		if rng.IntN(2) == 0 {
+			opts = append(opts, copal.OrderedKeys())
+		}
+		mapOpts := func() []copal.MapOption {
+			if rng.IntN(2) == 0 {
+				return nil
+			}
+			return []copal.MapOption{copal.Ordered()}
+		}
+		mem := vfs.NewMem()
+		db := openOn(t, mem, append(opts, copal.WithInline())...)
+		var want []string
+		put := func(key string) {
+			if err := db.Put([]byte(key), []byte("v"+key)); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, key)
+		}
+		for range 40 {
+			put([]string{"", "a", "a:", "a;", "b:", "b", "n:", "n", "c:"}[rng.IntN(9)] + fmt.Sprint(rng.IntN(30)))
+		}
+		mapOf[string, int](t, db, "a", mapOpts()...)
+		mapOf[int, int](t, db, "n", mapOpts()...)
+		mapOf[string, int](t, db, "b", mapOpts()...)
+		for range 40 {
+			put([]string{"", "a:", "a;", "b:", "n:"}[rng.IntN(5)] + fmt.Sprint(rng.IntN(30)))
+		}
+		if rng.IntN(2) == 0 {
+			mustClose(t, db)
+			db = openOn(t, mem, copal.WithInline())
+		}
+		slices.Sort(want)
+		want = slices.Compact(want)
+		bounds := [][]byte{nil, {}, []byte("a"), []byte("a:"), []byte("a:1"), []byte("a;"), []byte("b"), []byte("b:2"), []byte("b;"), []byte("n:1"), []byte("zz")}
+		for _, from := range bounds {
+			for _, to := range bounds {
+				var in []string
+				for _, k := range want {
+					if k >= string(from) && (to == nil || k < string(to)) {
+						in = append(in, k)
+					}
+				}
+				var up, down, keys []string
+				for k, v := range db.ScanRange(from, to) {
+					up = append(up, string(k))
+					if string(v) != "v"+string(k) {
+						t.Fatalf("%q has the value %q", k, v)
+					}
+				}
+				for k := range db.ScanBackward(from, to) {
+					down = append(down, string(k))
+				}
+				for k := range db.ScanRangeKeys(from, to) {
+					keys = append(keys, string(k))
+				}
+				slices.Reverse(down)
+				if !slices.Equal(up, in) || !slices.Equal(down, in) || !slices.Equal(keys, in) {
+					t.Fatalf("seed %d: from %q to %q there are\n\t%q,\n\t%q,\n\t%q, want\n\t%q", seed, from, to, up, down, keys, in)
+				}
+			}
+		}
+		for _, p := range bounds {
+			var got []string
+			for k := range db.ScanKeys(p) {
+				got = append(got, string(k))
+			}
+			in := slices.DeleteFunc(slices.Clone(want), func(k string) bool { return !strings.HasPrefix(k, string(p)) })
+			if !slices.Equal(got, in) {
+				t.Fatalf("seed %d: prefix %q: %q, want %q", seed, p, got, in)
+			}
+		}
+		mustClose(t, db)
+	}
+}
+
+// What has expired is not yielded, of ordered maps no more than of others, and comes back in its place when it is set again.
+func TestOrderWithoutTheExpired(t *testing.T) {
+	clock := newManualClock()
+	db := memory(t, copal.WithClock(clock))
+	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	for i := range 10 {
+		if err := m.SetTTL(i, i, time.Duration(1+i%2)*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.advance(time.Second)
+	if got := slices.Collect(m.Keys()); !slices.Equal(got, []int{1, 3, 5, 7, 9}) {
+		t.Error(got)
+	}
+	mustSet(t, m, 4, 4)
+	if got := slices.Collect(m.KeysFrom(3)); !slices.Equal(got, []int{3, 4, 5, 7, 9}) {
+		t.Error(got)
+	}
+}
+
+// In the loop the map may be changed: what stays is yielded once, in its place.
+func TestOrderWhileChanging(t *testing.T) {
+	small(t)
+	db := memory(t)
+	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	for i := range 1000 {
+		mustSet(t, m, i*2, i)
+	}
+	last, n := -1, 0
+	for k := range m.All() {
+		if k <= last {
+			t.Fatalf("%d comes after %d", k, last)
+		}
+		if last = k; k%2 == 0 {
+			n++
+		}
+		mustSet(t, m, k+1, 0)
+		if k%4 == 2 {
+			m.Delete(k)
+		}
+		mustSet(t, m, 1998-k, 0)
+	}
+	if n < 750 {
+		t.Errorf("%d of those that stay were yielded", n)
+	}
+}
+
+// Every reader of a store that is written to elsewhere has its order.
+func TestOrderOfReaders(t *testing.T) {
+	small(t)
+	mem := vfs.NewMem()
+	db := openOn(t, mem, copal.OrderedKeys())
+	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	reader := openOn(t, mem, copal.ReadOnly())
+	r := mapOf[int, int](t, reader, "m")
+	rng := rand.New(rand.NewPCG(1, 1))
+	want := map[int]bool{}
+	for range 20 {
+		for range 20 {
+			k := rng.IntN(200)
+			if want[k] = rng.IntN(3) > 0; want[k] {
+				mustSet(t, m, k, k)
+			} else {
+				m.Delete(k)
+			}
+			db.Put([]byte(fmt.Sprint(k)), nil)
+		}
+		if rng.IntN(5) == 0 {
+			if err := db.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := reader.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		maps.DeleteFunc(want, func(_ int, there bool) bool { return !there })
+		if got := slices.Collect(r.Keys()); !slices.Equal(got, slices.Sorted(maps.Keys(want))) || !r.IsOrdered() {
+			t.Fatalf("ordered %v: %v, want %v", r.IsOrdered(), got, slices.Sorted(maps.Keys(want)))
+		}
+		var last []byte
+		for k := range reader.ScanKeys(nil) {
+			if last != nil && bytes.Compare(last, k) >= 0 {
+				t.Fatalf("%q comes after %q", k, last)
+			}
+			last = k
+		}
+	}
+}
