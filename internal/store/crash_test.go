@@ -5,11 +5,13 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -99,6 +101,7 @@ type crasher struct {
 	group     *openGroup // of the script itself, or nil
 	compacted int64      // segments, in the script itself
 	hinted    int        // survivors that were opened with hints
+	ordered   int        // survivors that were opened with an order in files
 }
 
 func (c *crasher) open(fsys vfs.FS) (*Store, error) {
@@ -177,6 +180,13 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 	case "map":
 		_, err = s.Map(st.key)
 		return s, err
+	case "order":
+		for _, t := range s.Tables() {
+			if err = s.Order(t, keycodec.BytesOrder); err != nil {
+				return s, err
+			}
+		}
+		return s, nil
 	case "snapshot":
 		s.housekeeping.Lock()
 		err = s.takeSnapshot(nil)
@@ -260,6 +270,12 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	if s.hinted {
 		c.hinted++
 	}
+	for _, t := range s.Tables() {
+		if o := t.order.Load(); o != nil && o.base != nil && o.base.file != nil {
+			c.ordered++
+			break
+		}
+	}
 	found, content := contentOf(c, s, where)
 	deadlines := deadlinesOf(c, s, content)
 	at, ok := o.find(found, lo, c.now())
@@ -304,6 +320,16 @@ func contentOf(c *crasher, s *Store, where string) (string, map[string]string) {
 				c.violation("%s: key %q has schema %d, %+v", where, item.Key, item.Schema, schema)
 			}
 		}
+	}
+	var keys []string
+	for item := range s.Scan(Span{}) {
+		if item.Err != nil {
+			c.violation("%s: scanning: %v", where, item.Err)
+		}
+		keys = append(keys, string(item.Key))
+	}
+	if want := slices.Sorted(maps.Keys(content)); !slices.Equal(keys, want) {
+		c.violation("%s: the order is %q, want %q", where, keys, want)
 	}
 	if n := s.Stats().Keys; int(n) != len(content) {
 		c.violation("%s: %d keys counted, %d there", where, n, len(content))
