@@ -400,6 +400,7 @@ func (s *Store) Scan(span Span) iter.Seq[Item] {
 // one, all others together, sorted.
 type scan struct {
 	store  *Store
+	view   *View // of which the keys are, nil for those of now
 	span   Span
 	walked map[*Table]bool // one by one
 	stop   bool
@@ -416,9 +417,11 @@ func (w *scan) keys(yield func(Item) bool) keyCursor {
 			continue
 		}
 		w.walked[t] = true
-		w.settle(t, yield)
 		own := w.ownSpan(t)
-		c := &wholeCursor{orderedCursor: o.orderedKeys(own, nil), prefix: t.prefixBytes()}
+		if w.view == nil {
+			w.settle(t, yield)
+		}
+		c := &wholeCursor{keyCursor: w.ordered(t, o, own), prefix: t.prefixBytes()}
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if others {
@@ -427,6 +430,22 @@ func (w *scan) keys(yield func(Item) bool) keyCursor {
 	}
 	m.Cursor = order.Merge(all, w.span.Down, false)
 	return m
+}
+
+// ordered goes through the keys of a table that are kept in order.
+func (w *scan) ordered(t *Table, o *ordering, own Span) keyCursor {
+	if w.view != nil {
+		return w.view.keys(t, o.by, own, nil)
+	}
+	return o.orderedKeys(own, nil)
+}
+
+// items are the keys of a table, in no order.
+func (w *scan) items(t *Table) iter.Seq[Item] {
+	if w.view != nil {
+		return w.view.Items(t, false)
+	}
+	return w.store.Keys(t)
 }
 
 // settle gives the log what memory has for it, and takes out what has expired.
@@ -478,16 +497,16 @@ func (w *scan) ownSpan(t *Table) Span {
 
 // wholeCursor goes through the whole keys of a table.
 type wholeCursor struct {
-	*orderedCursor
+	keyCursor
 	prefix []byte
 	key    []byte
 }
 
 func (c *wholeCursor) Next() bool {
-	if !c.orderedCursor.Next() {
+	if !c.keyCursor.Next() {
 		return false
 	}
-	c.key = append(append(c.key[:0], c.prefix...), c.orderedCursor.Key()...)
+	c.key = append(append(c.key[:0], c.prefix...), c.keyCursor.Key()...)
 	return true
 }
 
@@ -502,10 +521,10 @@ func (w *scan) each(first bool, f func([]byte) error, yield func(Item) bool) err
 			if w.walked[t] {
 				continue
 			}
-			for item := range w.store.Keys(t) {
+			for item := range w.items(t) {
 				switch {
-				case item.Err == ErrClosed:
-					return ErrClosed
+				case ends(item.Err):
+					return item.Err
 				case item.Err != nil && first:
 					if w.stop = !yield(item); w.stop {
 						return nil

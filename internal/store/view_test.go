@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -59,6 +61,7 @@ func wantView(t testing.TB, v *View, want map[string]string, keys []string) {
 		}
 		t.Fatalf("the view at %d has %d entries, want %d", v.Seq(), len(got), len(want))
 	}
+	wantViewInOrder(t, v, slices.Sorted(maps.Keys(want)))
 	for _, key := range keys {
 		value, there := want[key]
 		e, err := v.Get(nil, []byte(key))
@@ -71,6 +74,46 @@ func wantView(t testing.TB, v *View, want map[string]string, keys []string) {
 	}
 }
 
+// wantViewInOrder compares the keys of a view, in order, up and down, with what they should be.
+func wantViewInOrder(t testing.TB, v *View, want []string) {
+	t.Helper()
+	for _, down := range []bool{false, true} {
+		var scanned []string
+		for item := range v.Scan(Span{Down: down}) {
+			if item.Err != nil {
+				t.Fatalf("scanning a view: %v", item.Err)
+			}
+			scanned = append(scanned, string(item.Key))
+		}
+		if down {
+			slices.Reverse(scanned)
+		}
+		if !slices.Equal(scanned, want) {
+			t.Fatalf("the view at %d has the keys\n\t%q in order, want\n\t%q", v.Seq(), scanned, want)
+		}
+	}
+	for _, table := range v.store.Tables() {
+		var keys []string
+		for item := range v.InOrder(table, keycodec.BytesOrder, PrefixSpan([]byte("1")), true) {
+			if item.Err != nil {
+				t.Fatalf("a view in order: %v", item.Err)
+			}
+			keys = append(keys, string(item.Key))
+		}
+		for _, key := range want {
+			if strings.HasPrefix(key, string(table.prefixBytes())+"1") && v.store.spaces[0].route(record.Value, []byte(key)) == table {
+				if len(keys) == 0 || keys[0] != key {
+					t.Fatalf("%q comes in the place of %q", keys, key)
+				}
+				keys = keys[1:]
+			}
+		}
+		if len(keys) > 0 {
+			t.Fatalf("%q are too many", keys)
+		}
+	}
+}
+
 // viewModel is a store, a map that it must be like, and views that must be as the map was.
 type viewModel struct {
 	t       *testing.T
@@ -78,6 +121,7 @@ type viewModel struct {
 	clock   *testClock
 	s       *Store
 	cells   *Cells
+	ordered bool // the tables keep their keys in order
 	content map[string]modelEntry
 	views   []modelView
 	keys    []string
@@ -156,12 +200,14 @@ func (m *viewModel) step(n int) {
 			if _, err := s.Map("n"); err != nil {
 				t.Fatal(err)
 			}
+			m.order()
 		}
 	case 13, 14:
 		compactSome(t, s, rng)
 	case 15:
 		s.tidyOnce(noPause)
 		s.hintOnce(noPause)
+		m.order()
 	case 16:
 		if rng.IntN(20) == 0 {
 			if err := s.Shrink(); err != nil {
@@ -206,6 +252,21 @@ func (m *viewModel) step(n int) {
 	}
 }
 
+// order keeps the keys of all tables in order, if they are to be, and folds what has changed.
+func (m *viewModel) order() {
+	for _, table := range m.s.Tables() {
+		if !m.ordered {
+			return
+		}
+		if err := m.s.Order(table, keycodec.BytesOrder); err != nil {
+			m.t.Fatal(err)
+		}
+		if err := table.order.Load().fold(m.rng.IntN(2) == 0); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
 func (m *viewModel) check() {
 	if len(m.views) == 0 {
 		return
@@ -223,6 +284,7 @@ func (m *viewModel) check() {
 func TestViewModel(t *testing.T) { bothWays(t, viewModelTest) }
 
 func viewModelTest(t *testing.T) {
+	fewMarks(t, 10)
 	seeds := uint64(2)
 	if longTest() {
 		seeds = 100
@@ -235,6 +297,8 @@ func viewModelTest(t *testing.T) {
 		mem := vfs.NewMem()
 		m.s = mustOpen(t, mem, withClock(m.clock), func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 40 << 10 })
 		m.attach()
+		m.ordered = seed%2 == 0
+		m.order()
 		for n := range 3000 {
 			m.step(n)
 		}
