@@ -18,7 +18,7 @@ type Entry struct {
 	Seq    uint64    // 0 when the log does not have it yet, likewise Time
 	Time   time.Time // when it was written
 
-	// Cell holds the value, which the log does not have; the rest is empty then. Only reads of an open map show it.
+	// Cell holds the value, which the log may not have; the rest is empty then. Only reads of an open map show it.
 	Cell *cache.Cell
 
 	hit // its record

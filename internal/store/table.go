@@ -61,6 +61,14 @@ func (t *Table) hash(key []byte) uint64 { return t.store.seed.Bytes(key[t.prefix
 // ownOf is the part of a whole key that the table knows it by, for as long as key does not change.
 func (t *Table) ownOf(key []byte) string { return view(key[t.prefix:]) }
 
+// beginning is what stands before the own bytes of the keys.
+func (t *Table) beginning() string {
+	if t.name == "" {
+		return ""
+	}
+	return t.name + ":"
+}
+
 // hit is an entry of a table whose key was compared. The zero hit is none.
 type hit struct {
 	address Address

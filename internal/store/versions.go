@@ -1,6 +1,9 @@
 package store
 
 import (
+	"cmp"
+	"encoding/binary"
+	"slices"
 	"sort"
 	"unsafe"
 
@@ -38,10 +41,14 @@ type former struct {
 	hash     uint64
 	address  Address // of its record, 0 when there was no entry
 	replaced uint64  // number of the record that replaced it; of a group, of its commit
-	key      uint32  // where the key's own bytes are, and how many
-	length   uint32
-	before   int32 // the version before in the same bucket, counted from 1, or 0
+	opened   uint64  // how many views had been opened by then
+	key      uint32  // where the length of the key's own bytes is, and then those
+	before   int32   // the version before in the same bucket, counted from 1, or 0
 }
+
+// sees reports whether a version is, or is newer than, what the view has. When an entry expires there is no record, and the number
+// is that of the next one: a view that was opened between the two has the same number as those that were there before.
+func (v *View) sees(f *former) bool { return f.replaced > v.seq && f.opened >= v.number }
 
 // note keeps for the views that the entry of a key had its record at a, 0 for none, before the record with number seq replaced it or, with 0, before it
 // expired. The caller holds the key's lock, and has appended that record.
@@ -58,13 +65,13 @@ func (t *Table) noteLocked(hash uint64, own string, a Address, seq uint64) {
 	}
 	sh := &t.noted().shards[hash%cache.Shards]
 	sh.enter(views.epoch.Load())
-	last := sh.newest(hash, own)
-	if last != nil && last.replaced > views.newest.Load() {
+	last, opened := sh.newest(hash, own), views.opened.Load()
+	if last != nil && last.replaced > views.newest.Load() && last.opened == opened {
 		return // no view has seen what goes now
 	}
-	sh.add(former{hash: hash, address: a, replaced: seq}, last, own)
-	if len(sh.list) >= 2*sh.kept+32 {
-		sh.sweep(views.seqs())
+	sh.add(former{hash: hash, address: a, replaced: seq, opened: opened}, last, own)
+	if len(sh.list) >= 2*sh.kept+sweepFrom {
+		sh.sweep(views.all())
 	}
 	sh.count(views)
 }
@@ -88,6 +95,9 @@ func (t *Table) versionShard(n int) *versionShard {
 	}
 	return &all.shards[n]
 }
+
+// sweepFrom is how many versions of a shard are always worth the while to look at those that are not needed. It is a variable for the sake of tests.
+var sweepFrom = 32
 
 // smallShard is how many versions a shard keeps the room for when they have gone.
 const smallShard = 64
@@ -117,7 +127,11 @@ func (sh *versionShard) has(v *former, hash uint64, own string) bool {
 }
 
 // own is the key's own bytes, valid while the lock is held.
-func (sh *versionShard) own(v *former) string { return view(sh.keys[v.key : v.key+v.length]) }
+func (sh *versionShard) own(v *former) string {
+	b := sh.keys[v.key:]
+	length, n := binary.Uvarint(b)
+	return view(b[n : n+int(length)])
+}
 
 // newest is the version of a key that was noted last, or nil.
 func (sh *versionShard) newest(hash uint64, own string) *former {
@@ -135,10 +149,10 @@ func (sh *versionShard) newest(hash uint64, own string) *former {
 // add appends a version. last is the one before of the same key, or nil.
 func (sh *versionShard) add(v former, last *former, own string) {
 	if last != nil {
-		v.key, v.length = last.key, last.length
+		v.key = last.key
 	} else {
-		v.key, v.length = uint32(len(sh.keys)), uint32(len(own))
-		sh.keys = append(sh.keys, own...)
+		v.key = uint32(len(sh.keys))
+		sh.keys = append(binary.AppendUvarint(sh.keys, uint64(len(own))), own...)
 	}
 	if len(sh.list) == len(sh.buckets) {
 		sh.rebucket(max(2*len(sh.buckets), 8))
@@ -164,14 +178,14 @@ func (sh *versionShard) rebucket(n int) {
 	}
 }
 
-// at tells what the entry of a key was when seq was the last number, if it has changed since.
-func (sh *versionShard) at(hash uint64, own string, seq uint64) (a Address, changed bool) {
+// at tells what the entry of a key is in a view, if it has changed since that was opened.
+func (sh *versionShard) at(hash uint64, own string, view *View) (a Address, changed bool) {
 	if sh == nil || len(sh.list) == 0 {
 		return 0, false
 	}
 	for i := *sh.bucket(hash); i != 0; i = sh.list[i-1].before {
 		v := &sh.list[i-1]
-		if v.replaced <= seq { // and so are all before
+		if !view.sees(v) { // nor those before
 			break
 		}
 		if sh.has(v, hash, own) {
@@ -181,14 +195,14 @@ func (sh *versionShard) at(hash uint64, own string, seq uint64) (a Address, chan
 	return a, changed
 }
 
-// since yields the first version of each key that was replaced after seq, until yield returns false.
-func (sh *versionShard) since(seq uint64, yield func(v *former) bool) {
+// since yields for each key that has changed since the view was opened what its entry was, until yield returns false.
+func (sh *versionShard) since(view *View, yield func(v *former) bool) {
 	if sh == nil {
 		return
 	}
-	for i := sort.Search(len(sh.list), func(i int) bool { return sh.list[i].replaced > seq }); i < len(sh.list); i++ {
+	for i := sort.Search(len(sh.list), func(i int) bool { return view.sees(&sh.list[i]) }); i < len(sh.list); i++ {
 		v := &sh.list[i]
-		if before := sh.predecessor(v); (before == nil || before.replaced <= seq) && !yield(v) {
+		if before := sh.predecessor(v); (before == nil || !view.sees(before)) && !yield(v) {
 			return
 		}
 	}
@@ -204,18 +218,14 @@ func (sh *versionShard) predecessor(v *former) *former {
 	return nil
 }
 
-// sweep leaves out what no view needs. seqs are the numbers of those that are open, in ascending order.
-func (sh *versionShard) sweep(seqs []uint64) {
+// sweep leaves out what none of the views needs that are open: what the same of them see as see the version before.
+func (sh *versionShard) sweep(open []*View) {
 	old := *sh
 	sh.list, sh.keys = nil, nil
 	var kept []former
 	for i := range old.list {
 		v := old.list[i]
-		from := uint64(0)
-		if p := old.predecessor(&v); p != nil {
-			from = p.replaced
-		}
-		if n := sort.Search(len(seqs), func(i int) bool { return seqs[i] >= from }); n < len(seqs) && seqs[n] < v.replaced {
+		if watchers(open, &v) > watchers(open, old.predecessor(&v)) {
 			kept = append(kept, v)
 		}
 	}
@@ -232,6 +242,14 @@ func (sh *versionShard) sweep(seqs []uint64) {
 	sh.kept = len(sh.list)
 }
 
+// watchers is how many of the views see a version: the first so many. A nil one nobody sees.
+func watchers(open []*View, f *former) int {
+	if f == nil {
+		return 0
+	}
+	return sort.Search(len(open), func(i int) bool { return !open[i].sees(f) })
+}
+
 // count tells the views what the shard takes of memory.
 func (sh *versionShard) count(views *views) {
 	bytes := int64(cap(sh.list))*int64(unsafe.Sizeof(former{})) + int64(len(sh.buckets))*4 + int64(cap(sh.keys))
@@ -241,20 +259,20 @@ func (sh *versionShard) count(views *views) {
 	}
 }
 
-// changedLocked reports whether the entry of a key has changed after seq, which must be the number of a view that is open, or is to
+// changedLocked reports whether the entry of a key has changed since the view was opened, or is to
 // change: what is set asynchronously is a change. The caller holds the key's lock.
-func (t *Table) changedLocked(hash uint64, own string, seq uint64) bool {
+func (v *View) changedLocked(t *Table, hash uint64, own string) bool {
 	if c := t.cells.Load(); c != nil {
 		if cell := c.table.Find(hash, own); cell != nil && cell.Dirty {
 			return true
 		}
 	}
-	_, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, seq)
+	_, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v)
 	return changed
 }
 
 // anyChangedLocked is changedLocked for all keys under one lock that match; with nil all do.
-func (t *Table) anyChangedLocked(shard int, seq uint64, match func(own string) bool) (changed bool) {
+func (v *View) anyChangedLocked(t *Table, shard int, match func(own string) bool) (changed bool) {
 	if c := t.cells.Load(); c != nil {
 		for _, d := range c.table.DirtyIn(shard) {
 			if match == nil || match(d.Cell.Key()) {
@@ -263,8 +281,8 @@ func (t *Table) anyChangedLocked(shard int, seq uint64, match func(own string) b
 		}
 	}
 	sh := t.versionShard(shard)
-	sh.since(seq, func(v *former) bool {
-		changed = match == nil || match(sh.own(v))
+	sh.since(v, func(f *former) bool {
+		changed = match == nil || match(sh.own(f))
 		return !changed
 	})
 	return changed
@@ -301,7 +319,9 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 		}
 		sh.count(views)
 	}
-	sort.SliceStable(list, func(i, j int) bool { return list[i].replaced < list[j].replaced })
+	slices.SortStableFunc(list, func(a, b carried) int {
+		return cmp.Or(cmp.Compare(a.replaced, b.replaced), cmp.Compare(a.opened, b.opened))
+	})
 	for _, c := range list {
 		sh := &to.noted().shards[c.hash%cache.Shards]
 		sh.enter(views.epoch.Load())

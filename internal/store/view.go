@@ -1,14 +1,11 @@
 package store
 
 import (
-	"bytes"
 	"errors"
-	"iter"
 	"sync"
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
-	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -40,11 +37,16 @@ type View struct {
 }
 
 var (
-	// ErrViewClosed is a read of a view that has been closed.
-	ErrViewClosed = errors.New("copal: the snapshot is closed")
+	// ErrViewClosed is a read of a view that has been closed. It is ErrClosed as well.
+	ErrViewClosed error = viewClosed{}
 	// ErrViewLost is a read of a view of a read-only store that has fallen so far behind that it had to read the log anew.
 	ErrViewLost = errors.New("copal: the snapshot is lost, for the log could be followed no more and was read anew")
 )
+
+type viewClosed struct{}
+
+func (viewClosed) Error() string        { return "copal: the snapshot is closed" }
+func (viewClosed) Is(target error) bool { return target == ErrClosed }
 
 // views are those that are open.
 type views struct {
@@ -53,11 +55,11 @@ type views struct {
 	newest atomic.Uint64 // number of the log that the newest has, or had
 	epoch  atomic.Uint64 // changes when one is opened and there is no other
 	quiet  atomic.Bool   // changes are none; written while all others are excluded
+	opened atomic.Uint64 // how many have been, since the beginning
 	bytes  atomic.Int64  // memory of the versions
 
-	mu          sync.Mutex // a leaf; guards the rest, and all changes of open, newest and epoch
+	mu          sync.Mutex // a leaf; guards the rest, and all changes of open, newest, opened and epoch
 	first, last *View      // in the order of opening
-	opened      uint64     // since the beginning
 	tables      []*Table   // that have versions
 }
 
@@ -75,13 +77,19 @@ func (s *Store) OpenView() (*View, error) {
 		return nil, err
 	}
 	defer s.life.leave(in)
-	v := &View{store: s}
-	s.log.mu.Lock()
-	v.seq = s.log.nextSeq - 1
-	s.views.list(v)
-	s.log.mu.Unlock()
+	v := s.listView()
 	v.time = s.now()
 	return v, nil
+}
+
+// listView is a view of what is in the log.
+func (s *Store) listView() *View {
+	v := &View{store: s}
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	v.seq = s.log.nextSeq - 1
+	s.views.list(v)
+	return v
 }
 
 // flushForView writes what is dirty. What turns out to be none that can be stored is reported, and in no view.
@@ -100,8 +108,8 @@ func (s *Store) flushForView() error {
 func (l *views) list(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.opened++
-	v.number, v.listed, v.before = l.opened, true, l.last
+	v.number, v.listed, v.before = l.opened.Load()+1, true, l.last
+	l.opened.Store(v.number)
 	if l.last == nil {
 		l.first = v
 		l.epoch.Add(1)
@@ -158,14 +166,12 @@ func (l *views) take(bytes int64) {
 	l.budget.Leave(bytes)
 }
 
-// seqs are the numbers of the views that are open, in ascending order.
-func (l *views) seqs() (list []uint64) {
+// all are the views that are open, in the order of opening.
+func (l *views) all() (list []*View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for v := l.first; v != nil; v = v.after {
-		if n := len(list); n == 0 || list[n-1] != v.seq {
-			list = append(list, v.seq)
-		}
+		list = append(list, v)
 	}
 	return list
 }
@@ -192,7 +198,7 @@ func (l *views) ever() bool { return l.epoch.Load() > 0 }
 func (l *views) retire(seg *segment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	seg.retiredAt = l.opened
+	seg.retiredAt = l.opened.Load()
 }
 
 // lose ends all views. The caller excludes all others.
@@ -238,7 +244,7 @@ func (s *Store) sweepVersions() {
 			case l.open.Load() == 0 || sh.epoch != l.epoch.Load():
 				*sh = versionShard{counted: sh.counted}
 			case len(sh.list) > 0:
-				sh.sweep(l.seqs())
+				sh.sweep(l.all())
 			}
 			sh.count(l)
 			mu.Unlock()
@@ -294,7 +300,7 @@ func (v *View) failure() error {
 // at. The record can be read until the caller leaves the gate or, while the view is open, at any time. The caller has entered with use, and holds the key's lock.
 func (v *View) addressLocked(t *Table, hash uint64, key []byte) (a Address, err error) {
 	own := t.ownOf(key)
-	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v.seq)
+	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v)
 	if !changed {
 		if a, err = t.addressLocked(hash, key); err != nil {
 			return 0, err
@@ -334,6 +340,50 @@ func (v *View) Get(t *Table, key []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	return v.store.entryOf(&e, a)
+}
+
+// Read is Get for an open map, without copies: the bytes may stand in buf, and a value that memory has comes as its cell, if the entry has not changed
+// since the view was opened.
+func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
+	in, err := v.use()
+	if err != nil {
+		return err
+	}
+	defer v.store.life.leave(in)
+	a, cell, err := v.find(c, hash, key)
+	switch {
+	case err != nil:
+		return err
+	case cell != nil && !v.expired(cell.Expiry):
+		*out = Entry{Cell: cell}
+		return nil
+	case cell != nil || a == 0:
+		return ErrNotFound
+	}
+	var e entry
+	slot, offset := split(a)
+	if err := v.store.log.segment(slot).readTo(&e, offset, buf); err != nil {
+		return err
+	}
+	if v.expired(e.Expiry) {
+		return ErrNotFound
+	}
+	return v.store.entryTo(out, &e, a)
+}
+
+// find returns the cell that has the value of a key, or where its record stands.
+func (v *View) find(c *Cells, hash uint64, key []byte) (Address, *cache.Cell, error) {
+	mu := v.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	t := c.owner
+	if _, changed := t.versionShard(int(hash%cache.Shards)).at(hash, t.ownOf(key), v); !changed {
+		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil && cell.Holds && !cell.Dirty && !cell.Memory {
+			return 0, cell, v.failure()
+		}
+	}
+	a, err := v.addressLocked(t, hash, key)
+	return a, nil, err
 }
 
 // Has reports whether key has an entry in the view.
@@ -383,7 +433,7 @@ func (v *View) changed(t *Table, match func(hash uint64, own string) bool) (list
 		mu := &v.store.keys[n]
 		mu.Lock()
 		sh := t.versionShard(n)
-		sh.since(v.seq, func(old *former) bool {
+		sh.since(v, func(old *former) bool {
 			if own := sh.own(old); match == nil || match(old.hash, own) {
 				list = append(list, changedKey{string(append([]byte(nil), own...)), old.address})
 			}
@@ -392,148 +442,4 @@ func (v *View) changed(t *Table, match func(hash uint64, own string) bool) (list
 		mu.Unlock()
 	}
 	return list
-}
-
-// Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the caller's. After an error iteration
-// goes on, if the caller does, but for ErrClosed, ErrViewClosed and ErrViewLost.
-//
-// When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see Generation.
-func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
-	return func(yield func(Item) bool) {
-		for n := 0; n < index.Shards; {
-			some, err := v.listSome(t, n)
-			n = some.next
-			if err != nil && (!yield(Item{Err: err}) || ends(err)) {
-				return
-			}
-			if !some.each(values, yield) {
-				return
-			}
-		}
-	}
-}
-
-// ends reports whether an error is the last of an iteration.
-func ends(err error) bool {
-	return err == ErrClosed || err == ErrViewClosed || err == ErrViewLost
-}
-
-// viewPart is a part of a table in an iteration.
-type viewPart struct {
-	view    *View
-	table   *Table
-	next    int // the part of the index behind it
-	now     []Address
-	changed map[string]Address // by own bytes
-}
-
-// partAddresses is how many addresses are listed together, if one part of the index does not have more.
-const partAddresses = 64 << 10
-
-// listSome lists what the index has now, and then what has changed: so a key of the view is in the first list, or has changed before
-// that was made and is in the second. Who changes later is found in the first.
-func (v *View) listSome(t *Table, n int) (p viewPart, err error) {
-	p = viewPart{view: v, table: t, next: n + 1}
-	in, err := v.use()
-	if err != nil {
-		return p, err
-	}
-	defer v.store.life.leave(in)
-	p.now, err = t.index.Shard(nil, n)
-	for err == nil && len(p.now) < partAddresses && p.next < index.Shards {
-		p.now, err = t.index.Shard(p.now, p.next)
-		p.next++
-	}
-	p.changed = map[string]Address{}
-	for _, c := range v.changed(t, func(hash uint64, _ string) bool {
-		part := index.ShardOf(hash)
-		return part >= n && part < p.next
-	}) {
-		p.changed[c.own] = c.address
-	}
-	return p, errors.Join(err, v.failure())
-}
-
-// each yields the entries of the part.
-func (p *viewPart) each(values bool, yield func(Item) bool) bool {
-	for _, a := range p.changed {
-		if a == 0 {
-			continue
-		}
-		if item, ok := p.read(a, values); ok && !yield(item) || ends(item.Err) {
-			return false
-		}
-	}
-	for _, a := range p.now {
-		if item, ok := p.at(a, values); ok && !yield(item) || ends(item.Err) {
-			return false
-		}
-	}
-	return true
-}
-
-// read is the entry whose record stands at a.
-func (p *viewPart) read(a Address, values bool) (item Item, ok bool) {
-	in, err := p.view.use()
-	if err != nil {
-		return Item{Err: err}, true
-	}
-	defer p.view.store.life.leave(in)
-	e, err := p.view.store.readAt(a, nil)
-	return p.item(&e, a, values, err)
-}
-
-// at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
-func (p *viewPart) at(a Address, values bool) (item Item, ok bool) {
-	s, t := p.view.store, p.table
-	in, err := p.view.use()
-	if err != nil {
-		return Item{Err: err}, true
-	}
-	defer s.life.leave(in)
-	e, err := s.readAt(a, nil)
-	if err != nil {
-		return Item{Err: err}, true
-	}
-	if _, changed := p.changed[t.ownOf(e.key)]; changed {
-		return Item{}, false
-	}
-	had, err := p.view.addressOf(t, a, e.key)
-	if err == nil && had != 0 && had != a {
-		e, err = s.readAt(had, nil)
-	}
-	if err == nil && had == 0 {
-		return Item{}, false
-	}
-	return p.item(&e, had, values, err)
-}
-
-// addressOf is address for a key whose record in the index stood at a a moment ago.
-func (v *View) addressOf(t *Table, a Address, key []byte) (Address, error) {
-	hash := t.hash(key)
-	mu := v.store.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	if t.versions.Load() == nil && t.cells.Load() == nil {
-		if still, err := t.index.Has(hash, a); err != nil || still {
-			return a, errors.Join(err, v.failure())
-		}
-	}
-	return v.addressLocked(t, hash, key)
-}
-
-func (p *viewPart) item(e *entry, a Address, values bool, err error) (item Item, ok bool) {
-	switch {
-	case err != nil:
-		return Item{Err: err}, true
-	case p.view.expired(e.Expiry):
-		return Item{}, false
-	}
-	item.Key = bytes.Clone(e.key)
-	if values {
-		item.Entry, item.Err = p.view.store.entryOf(e, a)
-	} else {
-		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq}
-	}
-	return item, true
 }

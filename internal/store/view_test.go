@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -62,11 +64,28 @@ func wantView(t testing.TB, v *View, want map[string]string, keys []string) {
 		t.Fatalf("the view at %d has %d entries, want %d", v.Seq(), len(got), len(want))
 	}
 	wantViewInOrder(t, v, slices.Sorted(maps.Keys(want)))
+	n := 0
+	for _, table := range v.store.Tables() {
+		some, err := v.Len(table)
+		if err != nil {
+			t.Fatalf("Len in the view: %v", err)
+		}
+		n += some
+	}
+	if n != len(want) {
+		t.Fatalf("Len says that the view at %d has %d entries, want %d", v.Seq(), n, len(want))
+	}
 	for _, key := range keys {
 		value, there := want[key]
 		e, err := v.Get(nil, []byte(key))
 		if there && (err != nil || string(e.Value) != value) || !there && err != ErrNotFound {
 			t.Fatalf("Get(%q) in the view = %.60q, %v, want %.60q, %v", key, e.Value, err, value, there)
+		}
+		if c, own := mapOf(v.store, key); c != nil {
+			err := v.Read(&e, c, v.store.Hash(own), []byte(key), nil)
+			if there && (err != nil || string(e.Value) != value) || !there && err != ErrNotFound {
+				t.Fatalf("Read(%q) in the view = %.60q, %v, want %.60q, %v", key, e.Value, err, value, there)
+			}
 		}
 		if has, err := v.Has(nil, []byte(key)); has != there || err != nil {
 			t.Fatalf("Has(%q) in the view = %v, %v, want %v", key, has, err, there)
@@ -112,6 +131,15 @@ func wantViewInOrder(t testing.TB, v *View, want []string) {
 			t.Fatalf("%q are too many", keys)
 		}
 	}
+}
+
+// mapOf returns the cells of the map m if a key is of it, and its own bytes.
+func mapOf(s *Store, key string) (*Cells, string) {
+	own, is := strings.CutPrefix(key, "m:")
+	if table := s.spaces[0].maps["m"]; is && table != nil {
+		return table.cells.Load(), own
+	}
+	return nil, ""
 }
 
 // viewModel is a store, a map that it must be like, and views that must be as the map was.
@@ -285,6 +313,8 @@ func TestViewModel(t *testing.T) { bothWays(t, viewModelTest) }
 
 func viewModelTest(t *testing.T) {
 	fewMarks(t, 10)
+	defer func(n int) { sweepFrom = n }(sweepFrom)
+	sweepFrom = 2
 	seeds := uint64(2)
 	if longTest() {
 		seeds = 100
@@ -295,7 +325,7 @@ func viewModelTest(t *testing.T) {
 			m.keys = append(m.keys, []string{"m:", "n:", ""}[i%3]+fmt.Sprint(i/3))
 		}
 		mem := vfs.NewMem()
-		m.s = mustOpen(t, mem, withClock(m.clock), func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 40 << 10 })
+		m.s = mustOpen(t, mem, withClock(m.clock), func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 40 << 10 << (5 * (seed % 2)) })
 		m.attach()
 		m.ordered = seed%2 == 0
 		m.order()
@@ -420,8 +450,8 @@ func TestChangedSince(t *testing.T) {
 		mu := s.lockOf(hash)
 		mu.Lock()
 		defer mu.Unlock()
-		is := c.owner.changedLocked(hash, own, v.seq)
-		if any := c.owner.anyChangedLocked(int(hash%cache.Shards), v.seq, func(o string) bool { return o == own }); any != is {
+		is := v.changedLocked(c.owner, hash, own)
+		if any := v.anyChangedLocked(c.owner, int(hash%cache.Shards), func(o string) bool { return o == own }); any != is {
 			t.Errorf("key %q: changedLocked says %v, anyChangedLocked %v", own, is, any)
 		}
 		return is
@@ -456,13 +486,19 @@ func TestVersionsStayFew(t *testing.T) {
 		mustSet(t, s, fmt.Sprint(i), "0")
 	}
 	old := mustView(t, s)
-	views := []*View{mustView(t, s), mustView(t, s)}
+	views, begun := []*View{mustView(t, s), mustView(t, s)}, []int{0, 0}
 	most := int64(0)
 	for n := range 20_000 {
 		mustSet(t, s, fmt.Sprint(n%50), fmt.Sprint(n))
 		if n%5 == 0 {
+			if i := begun[0]; i > 50 { // it has the numbers from i-50 to i
+				last := i - (i-n%50+50)%50
+				if e, err := views[0].Get(nil, fmt.Append(nil, n%50)); err != nil || string(e.Value) != fmt.Sprint(last) {
+					t.Fatalf("the view that was opened after %d has %q, %v of key %d, want %d", i, e.Value, err, n%50, last)
+				}
+			}
 			views[0].Close()
-			views = append(views[1:], mustView(t, s))
+			views, begun = append(views[1:], mustView(t, s)), append(begun[1:], n)
 		}
 		most = max(most, s.views.bytes.Load())
 	}
@@ -744,5 +780,177 @@ func viewOfAFollower(t *testing.T) {
 	}
 	if checked < 30 || lost == 0 {
 		t.Errorf("%d views were checked, %d lost: this tests too little", checked, lost)
+	}
+}
+
+// What had expired when a view was opened is no change for it, though another view has been there before; what expires later is one.
+func TestExpiredBeforeTheView(t *testing.T) {
+	clock := newTestClock()
+	s := mustOpen(t, vfs.NewMem(), withClock(clock))
+	defer mustClose(t, s)
+	table := s.spaces[0].raw
+	mustSet(t, s, "stays", "v")
+	putTTL(t, s, "k", "v", time.Second)
+	putTTL(t, s, "later", "v", 3*time.Second)
+	before := mustView(t, s)
+	defer before.Close()
+	clock.advance(2 * time.Second)
+	if n := table.Len(); n != 2 { // which takes it out
+		t.Fatalf("%d entries", n)
+	}
+	after := mustView(t, s)
+	defer after.Close()
+	clock.advance(2 * time.Second)
+	if n := table.Len(); n != 1 {
+		t.Fatalf("%d entries", n)
+	}
+	for _, c := range []struct {
+		v       *View
+		key     string
+		changed bool
+	}{{before, "k", true}, {before, "later", true}, {before, "stays", false}, {after, "k", false}, {after, "later", true}, {after, "stays", false}} {
+		hash := s.Hash(c.key)
+		mu := s.lockOf(hash)
+		mu.Lock()
+		if got := c.v.changedLocked(table, hash, c.key); got != c.changed {
+			t.Errorf("%q has changed: %v, for the view after %d others", c.key, got, c.v.number-1)
+		}
+		mu.Unlock()
+	}
+	wantView(t, before, map[string]string{"k": "v", "later": "v", "stays": "v"}, nil)
+	wantView(t, after, map[string]string{"later": "v", "stays": "v"}, []string{"k"})
+	mustSet(t, s, "k", "new") // with the number by which both expiries count
+	wantView(t, before, map[string]string{"k": "v", "later": "v", "stays": "v"}, []string{"k"})
+	wantView(t, after, map[string]string{"later": "v", "stays": "v"}, []string{"k"})
+}
+
+// A read finds what the view has, or that it has been closed, though it is closed and all that was kept for it goes, and another one is opened, at any
+// moment of the read.
+func TestViewClosedWhileItIsRead(t *testing.T) {
+	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 2000, RingBytes: testRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	const keys = 20
+	value := func(round int) string { return fmt.Sprintf("%d %80d", round, round) }
+	rounds := 25
+	if longTest() {
+		rounds = 5000
+	}
+	for round := range rounds {
+		for i := range keys {
+			mustSet(t, s, fmt.Sprint(i), value(round))
+		}
+		v := mustView(t, s)
+		for i := range keys {
+			mustSet(t, s, fmt.Sprint(i), value(-1))
+		}
+		var readers sync.WaitGroup
+		var reads atomic.Int64
+		for g := range 2 {
+			readers.Go(func() {
+				for i := g; ; i++ {
+					e, err := v.Get(nil, fmt.Append(nil, i%keys))
+					reads.Add(1)
+					if err == ErrViewClosed {
+						return
+					}
+					if err != nil || string(e.Value) != value(round) {
+						t.Errorf("round %d: %.20q, %v", round, e.Value, err)
+						return
+					}
+				}
+			})
+		}
+		for reads.Load() < 10 {
+			runtime.Gosched()
+		}
+		if err := s.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+		v.Close()
+		other := mustView(t, s) // of another epoch: what the closed one had noted counts no more
+		s.unpinned()
+		mustSet(t, s, fmt.Sprint(round%keys), value(-2))
+		readers.Wait()
+		other.Close()
+	}
+}
+
+// The members of a group that a follower has read before a view was opened, and the commit later, are not in the view.
+func TestViewBeforeACommit(t *testing.T) {
+	f := newFollowed(t, 1)
+	s := f.writer
+	mustSet(t, s, "a", "old")
+	members := []*pending{
+		{Head: record.Head{Op: record.Set, Kind: record.Value, Group: groupPending}, key: []byte("a"), value: []byte("new")},
+		{Head: record.Head{Op: record.Set, Kind: record.Value, Group: groupPending}, key: []byte("b"), value: []byte("new")},
+	}
+	if err := s.log.append(members...); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.reader.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	v := mustView(t, f.reader)
+	defer v.Close()
+	if v.Seq() < members[1].Seq {
+		t.Fatalf("the follower is at %d and has not read the members", v.Seq())
+	}
+	commit := &pending{Head: record.Head{Op: record.Commit, Kind: record.System, Group: members[0].Group}, value: []byte(record.Hex(2))}
+	if err := s.log.append(commit); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.reader.Refresh(); err != nil {
+		t.Fatal(err)
+	}
+	wantValue(t, f.reader, "b", "new")
+	wantView(t, v, map[string]string{"first": "1", "a": "old"}, []string{"b"})
+}
+
+// A follower that fails to begin anew, wherever, goes on as before, and so do its views.
+func TestViewOfAFollowerThatFails(t *testing.T) {
+	tested := 0
+	for n := 1; ; n += 2 {
+		mem := vfs.NewMem()
+		writer := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 1 << 20 })
+		fill := func(round string) {
+			for i := range 200 {
+				mustSet(t, writer, fmt.Sprint("m:", i%50), fmt.Sprint(round, i%50))
+			}
+		}
+		fill("old ")
+		broken := false
+		failing := &vfs.Fault{Kinds: vfs.OpRead, N: n, Match: func(string) bool { return broken }, Err: syscall.EMFILE}
+		reader := mustOpen(t, vfs.Inject(mem, failing), func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+		v := mustView(t, reader)
+		want := viewContent(t, v)
+		for range 2 {
+			fill("new ")
+			if err := writer.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		broken = true
+		err := reader.Refresh()
+		broken = false
+		if err != nil && strings.Contains(err.Error(), "read anew") {
+			tested++
+			wantView(t, v, want, []string{"m:1", "m:x"})
+			if err := reader.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+			wantViewFails(t, v, ErrViewLost)
+		}
+		v.Close()
+		mustClose(t, reader)
+		mustClose(t, writer)
+		if err == nil {
+			break
+		}
+	}
+	if tested < 3 {
+		t.Errorf("it failed to begin anew %d times: this tests too little", tested)
 	}
 }

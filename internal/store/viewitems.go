@@ -1,0 +1,210 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/copaldb/copal/internal/index"
+)
+
+// An iteration over a view goes part by part over the index as it is now. Of each part it lists
+// first what the index has, and then the keys that have changed since the view was opened. So a key of the view is in the first list,
+// or has changed before that was made and is in the second. Who is in both comes by the second; who changes later is looked up when his turn comes. Nobody is
+// held up for longer than it takes to copy the versions under one lock of keys.
+
+// Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the caller's. After an error iteration
+// goes on, if the caller does, but for ErrClosed, ErrViewClosed and ErrViewLost.
+//
+// When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see Generation.
+func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		batch := firstBatch
+		for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
+			part, err := v.listPart(t, n, batch)
+			if err != nil && (!yield(Item{Err: err}) || ends(err)) {
+				return
+			}
+			n, part.values = part.next, values
+			if !part.each(part.before, part.read, yield) || !part.each(part.now, part.at, yield) {
+				return
+			}
+		}
+	}
+}
+
+// ends reports whether an error is the last of an iteration.
+func ends(err error) bool {
+	return errors.Is(err, ErrClosed) || err == ErrViewLost
+}
+
+// viewPart is a part of a table in an iteration.
+type viewPart struct {
+	view    *View
+	table   *Table
+	next    int // the part of the index behind it
+	values  bool
+	now     []Address       // of what the index has
+	before  []Address       // of what the keys were that have changed
+	changed map[string]bool // those, by their own bytes
+}
+
+// listPart lists parts of the index from n on, of about so many entries, and what has changed there.
+func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
+	p = &viewPart{view: v, table: t, next: n, changed: map[string]bool{}}
+	in, err := v.use()
+	if err != nil {
+		return p, err
+	}
+	defer v.store.life.leave(in)
+	for err == nil && len(p.now) < entries && p.next < index.Shards {
+		p.now, err = t.index.Shard(p.now, p.next)
+		p.next++
+	}
+	for _, c := range v.changed(t, func(hash uint64, _ string) bool {
+		part := index.ShardOf(hash)
+		return part >= n && part < p.next
+	}) {
+		if p.changed[c.own] = true; c.address != 0 {
+			p.before = append(p.before, c.address)
+		}
+	}
+	slices.Sort(p.now)
+	slices.Sort(p.before)
+	return p, errors.Join(err, v.failure())
+}
+
+// each yields the entries that read finds at the addresses.
+func (p *viewPart) each(list []Address, read func(a Address) (Item, bool), yield func(Item) bool) bool {
+	ahead := lookahead{store: p.view.store, list: list, sparse: sparseKeys}
+	if p.values {
+		ahead.sparse = sparseValues
+	}
+	for i, a := range list {
+		in, err := p.view.use()
+		if err != nil {
+			yield(Item{Err: err})
+			return false
+		}
+		ahead.reach(i)
+		item, ok := read(a)
+		p.view.store.life.leave(in)
+		if ok && !yield(item) || item.Err != nil && ends(item.Err) {
+			return false
+		}
+	}
+	return true
+}
+
+// read is the entry whose record stands at a.
+func (p *viewPart) read(a Address) (item Item, ok bool) {
+	e, err := p.view.store.readAt(a, nil)
+	return p.item(&e, a, err)
+}
+
+// at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
+func (p *viewPart) at(a Address) (item Item, ok bool) {
+	s, t := p.view.store, p.table
+	e, err := s.readAt(a, nil)
+	if err != nil {
+		return Item{Err: err}, true
+	}
+	if p.changed[t.ownOf(e.key)] {
+		return Item{}, false
+	}
+	had, err := p.view.addressOf(t, a, e.key)
+	if err == nil && had == 0 {
+		return Item{}, false
+	}
+	if err == nil && had != a {
+		e, err = s.readAt(had, nil)
+	}
+	return p.item(&e, had, err)
+}
+
+// addressOf is address for a key whose record in the index stood at a a moment ago.
+func (v *View) addressOf(t *Table, a Address, key []byte) (Address, error) {
+	hash := t.hash(key)
+	mu := v.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if t.versions.Load() == nil && t.cells.Load() == nil {
+		if still, err := t.index.Has(hash, a); err != nil || still {
+			return a, errors.Join(err, v.failure())
+		}
+	}
+	return v.addressLocked(t, hash, key)
+}
+
+func (p *viewPart) item(e *entry, a Address, err error) (item Item, ok bool) {
+	switch {
+	case err != nil:
+		return Item{Err: err}, true
+	case p.view.expired(e.Expiry):
+		return Item{}, false
+	}
+	item.Key = bytes.Clone(e.key)
+	if p.values {
+		item.Entry, item.Err = p.view.store.entryOf(e, a)
+	} else {
+		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq}
+	}
+	return item, true
+}
+
+// Len is the number of entries of the table that the view has. It looks at each key that has changed since the view was opened.
+func (v *View) Len(t *Table) (int, error) {
+	t.reap() // so that nothing that the index counts has expired in the view
+	if v.store.opts.ReadOnly {
+		v.store.follower.mu.Lock() // see OpenView
+		defer v.store.follower.mu.Unlock()
+	}
+	in, err := v.use()
+	if err != nil {
+		return 0, err
+	}
+	defer v.store.life.leave(in)
+	n, now := v.store.count(t)
+	defer now.Close()
+	for _, c := range v.changed(t, nil) {
+		was, err := v.had(c.address)
+		if err != nil {
+			return 0, err
+		}
+		key := append(append([]byte{}, t.beginning()...), c.own...)
+		is, err := now.address(t, t.store.Hash(c.own), key)
+		if err != nil {
+			return 0, err
+		}
+		if was {
+			n++
+		}
+		if is != 0 {
+			n--
+		}
+	}
+	return n, v.failure()
+}
+
+// count returns the number of entries in the index, and a view of that moment.
+func (s *Store) count(t *Table) (int, *View) {
+	for i := range s.keys {
+		s.keys[i].Lock()
+	}
+	defer func() {
+		for i := range s.keys {
+			s.keys[i].Unlock()
+		}
+	}()
+	return t.index.Len(), s.listView()
+}
+
+// had reports whether the record at a, 0 for none, is of an entry that has not expired in the view.
+func (v *View) had(a Address) (bool, error) {
+	if a == 0 {
+		return false, nil
+	}
+	e, err := v.store.readAt(a, nil)
+	return err == nil && !v.expired(e.Expiry), err
+}
