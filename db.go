@@ -98,15 +98,18 @@ func (db *DB) SetSyncInterval(d time.Duration) {
 
 // Stats is what Stats counts.
 type Stats struct {
-	Keys       int64 // entries, of maps as their Len counts them, and raw
-	Records    int64 // records in the log; those of overwritten and deleted entries among them
-	LiveBytes  int64 // of the log that belong to entries, about
-	LogBytes   int64 // of all segments
-	Segments   int   // files of the log
-	CacheBytes int64 // memory of decoded values
-	IndexBytes int64 // memory of the index
-	Compacted  int64 // files of the log that compaction has replaced since the store was opened
-	TornBytes  int64 // at the end of the log that did not count when the store was opened, see docs/durability.md
+	Keys          int64 // entries, of maps as their Len counts them, and raw
+	Records       int64 // records in the log; those of overwritten and deleted entries among them
+	LiveBytes     int64 // of the log that belong to entries, about
+	LogBytes      int64 // of all segments
+	Segments      int   // files of the log
+	CacheBytes    int64 // memory of decoded values
+	IndexBytes    int64 // memory of the index
+	Snapshots     int64 // that are open, and transactions under way
+	SnapshotBytes int64 // memory of what is kept for them
+	HeldBytes     int64 // of files on the disk that only they need; not in LogBytes
+	Compacted     int64 // files of the log that compaction has replaced since the store was opened
+	TornBytes     int64 // at the end of the log that did not count when the store was opened, see docs/durability.md
 }
 
 // Ratio is the number of records for each entry: 1 in a store without waste.
@@ -116,7 +119,8 @@ func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys,
 func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
-		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes}
+		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes,
+		Snapshots: s.Views, SnapshotBytes: s.ViewBytes, HeldBytes: s.HeldBytes}
 }
 
 // MapInfo is a map that the store knows.

@@ -34,8 +34,11 @@ var (
 	ErrReadOnly = store.ErrReadOnly
 	// ErrNested: the function of an Update wrote, by other means, the key that it updates.
 	ErrNested = store.ErrNested
-	// ErrClosed: the store, or the map, is closed.
+	// ErrClosed: the store, the map, or the snapshot is closed.
 	ErrClosed = store.ErrClosed
+	// ErrSnapshotLost: a snapshot of a store that was opened with ReadOnly, and has fallen so far behind the process that
+	// writes that it had to read the log anew.
+	ErrSnapshotLost = store.ErrViewLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = store.ErrCorrupt
 )

@@ -954,3 +954,43 @@ func TestViewOfAFollowerThatFails(t *testing.T) {
 		t.Errorf("it failed to begin anew %d times: this tests too little", tested)
 	}
 }
+
+// A read that has begun, and waits for the lock of its key while the view is closed and another is opened, does not take what is there now for what was.
+func TestViewClosedWhileAReadWaits(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	for round := range 20 {
+		mustSet(t, s, "k", "old")
+		v := mustView(t, s)
+		mustSet(t, s, "k", "new")
+		mu := s.lockOf(s.Hash("k"))
+		mu.Lock()
+		read := make(chan error)
+		go func() {
+			e, err := v.Get(nil, []byte("k"))
+			if err == nil && string(e.Value) != "old" {
+				err = fmt.Errorf("it has %q", e.Value)
+			}
+			read <- err
+		}()
+		for inside := false; !inside; runtime.Gosched() {
+			for i := range s.life.rooms {
+				if room := &s.life.rooms[i]; !room.TryLock() {
+					inside = true
+				} else {
+					room.Unlock()
+				}
+			}
+		}
+		for range 100 { // it is in the gate, and will soon wait for the lock
+			runtime.Gosched()
+		}
+		v.Close()
+		other := mustView(t, s)
+		mu.Unlock()
+		if err := <-read; err != ErrViewClosed {
+			t.Fatalf("round %d: %v, want %v", round, err, ErrViewClosed)
+		}
+		other.Close()
+	}
+}

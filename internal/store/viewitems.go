@@ -24,10 +24,11 @@ func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
 		for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
 			part, err := v.listPart(t, n, batch)
 			if err != nil && (!yield(Item{Err: err}) || ends(err)) {
+				part.pins.unpin()
 				return
 			}
 			n, part.values = part.next, values
-			if !part.each(part.before, part.read, yield) || !part.each(part.now, part.at, yield) {
+			if !part.yield(yield) {
 				return
 			}
 		}
@@ -48,6 +49,7 @@ type viewPart struct {
 	now     []Address       // of what the index has
 	before  []Address       // of what the keys were that have changed
 	changed map[string]bool // those, by their own bytes
+	pins    pinned          // for now: those records may be newer than the view, and nobody else keeps them
 }
 
 // listPart lists parts of the index from n on, of about so many entries, and what has changed there.
@@ -58,6 +60,7 @@ func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 		return p, err
 	}
 	defer v.store.life.leave(in)
+	p.pins = v.store.log.pinAll()
 	for err == nil && len(p.now) < entries && p.next < index.Shards {
 		p.now, err = t.index.Shard(p.now, p.next)
 		p.next++
@@ -73,6 +76,11 @@ func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 	slices.Sort(p.now)
 	slices.Sort(p.before)
 	return p, errors.Join(err, v.failure())
+}
+
+func (p *viewPart) yield(yield func(Item) bool) bool {
+	defer p.pins.unpin()
+	return p.each(p.before, p.read, yield) && p.each(p.now, p.at, yield)
 }
 
 // each yields the entries that read finds at the addresses.
@@ -166,7 +174,7 @@ func (v *View) Len(t *Table) (int, error) {
 	}
 	defer v.store.life.leave(in)
 	n, now := v.store.count(t)
-	defer now.Close()
+	defer v.store.views.unlist(now) // and not Close, which may wait for those who are inside
 	for _, c := range v.changed(t, nil) {
 		was, err := v.had(c.address)
 		if err != nil {
