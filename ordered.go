@@ -55,10 +55,9 @@ func (m *Map[K, V]) Before(key K) iter.Seq2[K, V] { return m.span(nil, &key, tru
 // Between yields the entries from key from on, up to key to, but not that, in ascending order.
 func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		low, ok := m.sortKey(from)
-		high, ok2 := m.sortKey(to)
-		if ok && ok2 {
-			m.inOrder(store.Span{Low: low, High: high, HighOpen: true})(yield)
+		if sp, ok := m.bounds(&from, &to, false, false); ok {
+			sp.HighOpen = true
+			m.inOrder(sp)(yield)
 		}
 	}
 }
@@ -112,18 +111,23 @@ func (m *Map[K, V]) KeysFrom(from K) iter.Seq[K] {
 // span yields the entries between two keys, nil for none. With open the keys themselves are left out.
 func (m *Map[K, V]) span(low, high *K, open, down bool) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		sp := store.Span{LowOpen: open, HighOpen: open, Down: down}
-		ok := true
-		if low != nil {
-			sp.Low, ok = m.sortKey(*low)
-		}
-		if high != nil {
-			sp.High, ok = m.sortKey(*high)
-		}
-		if ok {
+		if sp, ok := m.bounds(low, high, open, down); ok {
 			m.inOrder(sp)(yield)
 		}
 	}
+}
+
+// bounds is the span between two keys, as in span.
+func (m *Map[K, V]) bounds(low, high *K, open, down bool) (sp store.Span, ok bool) {
+	sp = store.Span{LowOpen: open, HighOpen: open, Down: down}
+	ok = true
+	if low != nil {
+		sp.Low, ok = m.sortKey(*low)
+	}
+	if high != nil && ok {
+		sp.High, ok = m.sortKey(*high)
+	}
+	return sp, ok
 }
 
 // sortKey is that of a key. One that has no encoding is reported.

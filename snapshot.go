@@ -1,11 +1,9 @@
 package copal
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"iter"
-	"slices"
 	"time"
 	"unsafe"
 
@@ -57,69 +55,57 @@ func (s *Snapshot) Get(key []byte) ([]byte, error) {
 // Has is DB.Has of the snapshot.
 func (s *Snapshot) Has(key []byte) (bool, error) { return s.view.Has(nil, key) }
 
-// Scan is DB.Scan of the snapshot: it yields all the entries that it has, and nothing else, in order.
+// Scan is DB.Scan of the snapshot: it yields all the entries that it has, and nothing else.
 func (s *Snapshot) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(key, value []byte) bool) {
-		for key := range s.ScanKeys(prefix) {
-			value, err := s.Get(key)
-			if err != nil {
-				s.db.report(err)
-				if ends(err) {
-					return
-				}
-				continue
-			}
-			if !yield(key, value) {
-				return
-			}
-		}
-	}
+	return s.scan(store.PrefixSpan(prefix))
 }
 
 // ScanKeys is Scan without the values.
 func (s *Snapshot) ScanKeys(prefix []byte) iter.Seq[[]byte] {
+	return s.scanKeys(store.PrefixSpan(prefix))
+}
+
+// ScanRange is DB.ScanRange of the snapshot.
+func (s *Snapshot) ScanRange(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return s.scan(store.Span{Low: from, High: to, HighOpen: true})
+}
+
+// ScanBackward is DB.ScanBackward of the snapshot.
+func (s *Snapshot) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return s.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
+}
+
+func (s *Snapshot) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
+	return func(yield func(key, value []byte) bool) {
+		for key := range s.scanKeys(sp) {
+			value, err := s.Get(key)
+			switch {
+			case err == nil:
+				if !yield(key, value) {
+					return
+				}
+			default:
+				s.db.report(err)
+				if errors.Is(err, ErrClosed) || errors.Is(err, ErrSnapshotLost) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func (s *Snapshot) scanKeys(sp store.Span) iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
-		for _, key := range s.sortedKeys(prefix) {
-			if !yield(key) {
+		for item := range s.view.Scan(sp) {
+			if item.Err != nil {
+				s.db.report(item.Err)
+				continue
+			}
+			if !yield(item.Key) {
 				return
 			}
 		}
 	}
-}
-
-// ends reports whether an error is not about one entry.
-func ends(err error) bool {
-	return err != nil && (errors.Is(err, ErrClosed) || errors.Is(err, ErrSnapshotLost))
-}
-
-// sortedKeys lists the keys that begin with prefix. A map that is declared meanwhile takes keys into its table.
-func (s *Snapshot) sortedKeys(prefix []byte) [][]byte {
-	for {
-		generation := s.db.store.Generation()
-		keys := s.collectKeys(prefix)
-		if s.db.store.Generation() == generation {
-			slices.SortFunc(keys, bytes.Compare)
-			return keys
-		}
-	}
-}
-
-func (s *Snapshot) collectKeys(prefix []byte) (keys [][]byte) {
-	for _, t := range s.db.store.Tables() {
-		if !couldHold(t.Name(), prefix) {
-			continue
-		}
-		for item := range s.view.Items(t, false) {
-			s.db.report(item.Err)
-			if ends(item.Err) {
-				return nil
-			}
-			if item.Err == nil && bytes.HasPrefix(item.Key, prefix) {
-				keys = append(keys, item.Key)
-			}
-		}
-	}
-	return keys
 }
 
 // MapAt is a map as it is in a snapshot. It has the methods of Map that read, and is safe for concurrent use.
@@ -215,36 +201,12 @@ func (a *MapAt[K, V]) Len() int {
 	return n
 }
 
-// All yields each key of the snapshot and its value, exactly once, in no order. An entry that cannot be read goes to the error handler and is left out.
-func (a *MapAt[K, V]) All() iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		for item := range a.items(true) {
-			k, ok := a.m.key(item)
-			if !ok {
-				continue
-			}
-			v, err := a.m.decode(item.Key, &item.Entry)
-			if err != nil {
-				a.m.db.report(err)
-				continue
-			}
-			if !yield(k, v) {
-				return
-			}
-		}
-	}
-}
+// All yields each key of the snapshot and its value, exactly once: of an ordered map in the order of the keys, of others in none. An entry that cannot be read goes to the
+// error handler and is left out.
+func (a *MapAt[K, V]) All() iter.Seq2[K, V] { return a.m.entries(a.items(true)) }
 
 // Keys yields each key, as All does. No value is decoded.
-func (a *MapAt[K, V]) Keys() iter.Seq[K] {
-	return func(yield func(K) bool) {
-		for item := range a.items(false) {
-			if k, ok := a.m.key(item); ok && !yield(k) {
-				return
-			}
-		}
-	}
-}
+func (a *MapAt[K, V]) Keys() iter.Seq[K] { return a.m.keysOf(a.items(false)) }
 
 // Values yields each value, as All does.
 func (a *MapAt[K, V]) Values() iter.Seq[V] {
@@ -257,17 +219,59 @@ func (a *MapAt[K, V]) Values() iter.Seq[V] {
 	}
 }
 
-// items are the entries, until the map is closed.
+// Ascend is Map.Ascend of the snapshot.
+func (a *MapAt[K, V]) Ascend(from K) iter.Seq2[K, V] { return a.span(&from, nil, false, false) }
+
+// Descend is Map.Descend of the snapshot.
+func (a *MapAt[K, V]) Descend(from K) iter.Seq2[K, V] { return a.span(nil, &from, false, true) }
+
+// After is Map.After of the snapshot.
+func (a *MapAt[K, V]) After(key K) iter.Seq2[K, V] { return a.span(&key, nil, true, false) }
+
+// Before is Map.Before of the snapshot.
+func (a *MapAt[K, V]) Before(key K) iter.Seq2[K, V] { return a.span(nil, &key, true, true) }
+
+// Between is Map.Between of the snapshot.
+func (a *MapAt[K, V]) Between(from, to K) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if sp, ok := a.m.bounds(&from, &to, false, false); ok {
+			sp.HighOpen = true
+			a.m.entries(a.inOrder(sp, true))(yield)
+		}
+	}
+}
+
+// Backward is Map.Backward of the snapshot.
+func (a *MapAt[K, V]) Backward() iter.Seq2[K, V] { return a.span(nil, nil, false, true) }
+
+// span yields the entries between two keys, nil for none. With open the keys themselves are left out.
+func (a *MapAt[K, V]) span(low, high *K, open, down bool) iter.Seq2[K, V] {
+	return func(yield func(K, V) bool) {
+		if sp, ok := a.m.bounds(low, high, open, down); ok {
+			a.m.entries(a.inOrder(sp, true))(yield)
+		}
+	}
+}
+
+// items are the entries.
 func (a *MapAt[K, V]) items(values bool) iter.Seq[store.Item] {
+	if a.m.IsOrdered() {
+		return a.inOrder(store.Span{}, values)
+	}
+	return a.fitting(a.s.view.Items(a.m.table, values))
+}
+
+func (a *MapAt[K, V]) inOrder(sp store.Span, values bool) iter.Seq[store.Item] {
+	return a.fitting(a.s.view.InOrder(a.m.table, a.m.by, sp, values))
+}
+
+// fitting yields the items, if there are any for the map.
+func (a *MapAt[K, V]) fitting(items iter.Seq[store.Item]) iter.Seq[store.Item] {
 	return func(yield func(store.Item) bool) {
 		if err := a.fits(); err != nil {
 			yield(store.Item{Err: err})
 			return
 		}
-		for item := range a.s.view.Items(a.m.table, values) {
-			if a.m.isClosed() || !yield(item) {
-				return
-			}
-		}
+		items(yield)
 	}
 }
