@@ -273,6 +273,11 @@ func TestSetAsyncOnAFullDisk(t *testing.T) {
 		wantErr(t, "Sync", m.Sync(), copal.ErrNoSpace)
 		for i := range n {
 			wantLoad(t, m, i, value(i, 1))
+			key, want := fmt.Sprint("m:", i), fmt.Sprintf("%q", value(i, 1))
+			wantRaw(t, db, key, want)
+			if got := viewed(t, db, key); got != want {
+				t.Errorf("ViewValue(%q) shows %.50q", key, got)
+			}
 		}
 		full.Store(false)
 		time.Sleep(time.Minute)

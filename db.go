@@ -21,6 +21,8 @@ type DB struct {
 	store  *store.Store
 	config config
 
+	renderers sync.Map // schema number → codec.Renderer, or false for none
+
 	mu     sync.Mutex              // guards maps and values
 	maps   map[string]any          // by name: the *Map[K, V] that is open
 	values map[reflect.Type]*typed // of Get and Set, by the type they are called with

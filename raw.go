@@ -19,26 +19,41 @@ func (db *DB) PutFSync(key, value []byte) error {
 // the log has the bytes at once all the same, so it costs what Put costs, and repeated writes of a key are not made one.
 func (db *DB) PutAsync(key, value []byte) error { return db.Put(key, value) }
 
-// Get returns the bytes stored under key, of raw entries and of typed ones alike: of
-// those, as their codec has encoded them.
+// Get returns what is stored under key. Of raw entries, and of those of maps whose codec is JSON or bytes, it is the
+// stored bytes themselves; those of other codecs are shown as JSON, as codec.Renderer says.
 // They are the caller's. The error is ErrNotFound when there is no entry.
 func (db *DB) Get(key []byte) ([]byte, error) { return db.AppendGet(nil, key) }
 
 // AppendGet appends to dst what Get returns, and returns the extended slice. Where dst has room it allocates nothing, but for
-// values of more than 64 KiB. With an error dst comes back as it was, beyond its length perhaps overwritten.
+// values of more than 64 KiB and for what is shown as JSON. With an error dst comes back as it was, beyond its length perhaps overwritten.
 func (db *DB) AppendGet(dst, key []byte) ([]byte, error) {
-	value, _, err := db.store.AppendGet(dst, key)
-	return value, err
+	out, schema, err := db.store.AppendGet(dst, key)
+	if err != nil {
+		return dst, err
+	}
+	if schema == 0 || db.renderer(schema) == nil {
+		return out, nil
+	}
+	return db.shown(dst, key, bytes.Clone(out[len(dst):]), schema)
 }
 
 // ViewValue calls f with what Get returns, and returns what f does. The bytes are those of the mapped file itself where that is possible:
 // they must not be changed, nor used when f has returned. They stay what they are while f runs, whatever is
 // written, compacted or closed meanwhile; f may use the store. Not copied is what has reached the file, which
-// is at once or within the sync interval, and is no longer than 64 KiB; the rest is in memory that is used again.
+// is at once or within the sync interval, is no longer than 64 KiB, and is shown as it is stored; the rest is in memory that is used again.
 //
 // Should the disk fail while f reads, then f ends where it is, as by a panic, and the error says so.
 func (db *DB) ViewValue(key []byte, f func(value []byte) error) error {
-	return db.store.ViewValue(key, func(value []byte, _ uint64) error { return f(value) })
+	return db.store.ViewValue(key, func(value []byte, schema uint64) error {
+		if schema == 0 || db.renderer(schema) == nil {
+			return f(value)
+		}
+		shown, err := db.shown(nil, key, value, schema)
+		if err != nil {
+			return err
+		}
+		return f(shown)
+	})
 }
 
 // Has reports whether there is an entry under key.

@@ -1,0 +1,307 @@
+package codec_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/codec"
+)
+
+// plain has what encoding/json and the schema tell alike.
+type plain struct {
+	B    bool
+	I    int
+	I8   int8
+	I16  int16
+	I32  int32
+	I64  int64
+	U    uint
+	U8   uint8
+	U16  uint16
+	U32  uint32
+	U64  uint64
+	F32  float32
+	F64  float64
+	S    string
+	Raw  []byte
+	T    time.Time
+	P    *plain
+	L    []plain
+	A    [3]int16
+	AB   [4]byte
+	M    map[string]*plain
+	MI   map[int8]string
+	MU   map[uint64]bool
+	LL   [][]string
+	Text shouted
+	JSON point
+	None struct{}
+	Hard int `json:"hard<name"`
+}
+
+// shouted writes itself as text, point as JSON.
+type shouted struct{ s string }
+
+func (s shouted) MarshalText() ([]byte, error)  { return []byte(s.s + "!"), nil }
+func (s *shouted) UnmarshalText(b []byte) error { s.s = strings.TrimSuffix(string(b), "!"); return nil }
+
+type point struct{ X, Y int }
+
+func (p point) MarshalJSON() ([]byte, error)  { return json.Marshal([]any{p.X, "<", p.Y}) }
+func (p *point) UnmarshalJSON(b []byte) error { return nil }
+
+// plainGob is what of it codec Gob takes as encoding/json does.
+type plainGob struct {
+	B   bool
+	I8  int8
+	I64 int64
+	U   uint
+	F32 float32
+	F64 float64
+	S   string
+	Raw []byte
+	T   time.Time
+	P   *plainGob
+	L   []plainGob
+	A   [3]int16
+	AB  [4]uint8
+	M   map[string]plainGob
+	MI  map[int8]string
+	LL  [][]string
+	N   struct{ X, Y int }
+}
+
+func asJSON(v any) (string, error) {
+	var buf bytes.Buffer
+	e := json.NewEncoder(&buf)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return strings.TrimSuffix(buf.String(), "\n"), err
+}
+
+// rendered encodes and renders what v points to. ok is false when the codec does not take the value.
+func rendered(t testing.TB, c codec.Codec, v any) (text string, ok bool) {
+	t.Helper()
+	typ, err := c.Compile(reflect.TypeOf(v).Elem())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := typ.Append(nil, v)
+	if err != nil {
+		return "", false
+	}
+	r, err := c.(codec.Renders).Renderer(typ.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.Render([]byte("before"), b)
+	if err != nil {
+		t.Fatalf("Render of %x under %s: %v", b, typ.Schema(), err)
+	}
+	return strings.TrimPrefix(string(out), "before"), true
+}
+
+// What is rendered is what encoding/json writes, whenever that writes something.
+func TestRenderIsJSON(t *testing.T) {
+	g := generator{rand.New(rand.NewPCG(1, 2)), 0}
+	for _, c := range []struct {
+		codec codec.Codec
+		make  func() any
+	}{
+		{codec.Binary, func() any { return new(plain) }},
+		{codec.Binary, func() any { return new([]map[string]float64) }},
+		{codec.Binary, func() any { return new(map[time.Duration][]float32) }},
+		{codec.Binary, func() any { return new(string) }},
+		{codec.Gob, func() any { return new(plainGob) }},
+		{codec.Gob, func() any { return new([]map[string]float64) }},
+		{codec.Gob, func() any { return new(map[time.Duration][2]float32) }},
+		{codec.Gob, func() any { return new(string) }},
+	} {
+		compared := 0
+		for range 600 {
+			v := c.make()
+			g.depth = g.IntN(6)
+			g.fill(reflect.ValueOf(v).Elem())
+			got, ok := rendered(t, c.codec, v)
+			if !ok {
+				continue
+			}
+			if !json.Valid([]byte(got)) {
+				t.Fatalf("%s: %T is rendered as %s, which is not JSON", c.codec.Name(), v, got)
+			}
+			if want, err := asJSON(v); err == nil {
+				compared++
+				if got != want {
+					got, want = differing(got, want)
+					t.Fatalf("%s: %T is rendered as\n%s\nwant\n%s", c.codec.Name(), v, got, want)
+				}
+			}
+		}
+		if compared < 20 {
+			t.Errorf("%s: only %d values of %T were compared", c.codec.Name(), compared, c.make())
+		}
+	}
+}
+
+// Where numbers change their form, and strings what they escape.
+func TestRenderAtTheEdges(t *testing.T) {
+	for _, f := range []float64{0, math.Copysign(0, -1), 1e-6, 1e-7, 9.99e-7, 1e20, 1e21, 1e22, -1e21, 1.5e-9, 1e-100, 1e300, math.MaxFloat64, math.SmallestNonzeroFloat64} {
+		v := struct {
+			F float64
+			G float32
+		}{f, float32(min(max(f, -math.MaxFloat32), math.MaxFloat32))}
+		want, _ := asJSON(v)
+		if got, _ := rendered(t, codec.Binary, &v); got != want {
+			t.Errorf("%v is rendered as %s, want %s", f, got, want)
+		}
+	}
+	for _, f := range []float32{1e-6, math.Nextafter32(1e-6, 0), 1e21, math.Nextafter32(1e21, 0)} {
+		want, _ := asJSON(f)
+		if got, _ := rendered(t, codec.Binary, &f); got != want {
+			t.Errorf("%v is rendered as %s, want %s", f, got, want)
+		}
+	}
+	for c := range 0x110 {
+		v := "a" + string(rune(c)) + string([]byte{byte(c)}) + "\u2027\u2028\u2029\u202a\ufffd\U0001f600"
+		want, _ := asJSON(v)
+		if got, _ := rendered(t, codec.Binary, &v); got != want {
+			t.Errorf("%q is rendered as %s, want %s", v, got, want)
+		}
+	}
+}
+
+// differing cuts away what two texts begin with alike.
+func differing(a, b string) (string, string) {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	n = max(n-40, 0)
+	return "…" + a[n:min(len(a), n+120)], "…" + b[n:min(len(b), n+120)]
+}
+
+// ownBytes write themselves as bytes.
+type ownBytes struct{ s string }
+
+func (b ownBytes) MarshalBinary() ([]byte, error)     { return []byte(b.s), nil }
+func (b *ownBytes) UnmarshalBinary(text []byte) error { b.s = string(text); return nil }
+
+// The exceptions: what encoding/json refuses, or the schema does not tell.
+func TestRenderWhereJSONHasNoForm(t *testing.T) {
+	type inner struct{ A int }
+	type odd struct {
+		F       []float64
+		C       complex64
+		MF      map[float64]int
+		MB      map[bool]int
+		MA      map[[2]int8]string
+		MT      map[time.Time]int
+		Far     time.Time
+		Own     ownBytes
+		OwnKey  map[ownBytes]int
+		Number  json.Number
+		RawJSON json.RawMessage
+		Omitted int `json:"o,omitempty"`
+		inner
+		Inner inner
+	}
+	v := odd{F: []float64{math.NaN(), math.Inf(1), math.Inf(-1)}, C: complex(1.5, float32(math.Inf(-1))), MF: map[float64]int{10: 1, 9.5: 2},
+		MB: map[bool]int{true: 1, false: 0}, MA: map[[2]int8]string{{1, -2}: "<"}, MT: map[time.Time]int{time.Unix(0, 5).UTC(): 1},
+		Far: time.Unix(1<<40, 0).UTC(), Own: ownBytes{"\x00\xff"}, OwnKey: map[ownBytes]int{{"k"}: 1}, Number: "12", RawJSON: json.RawMessage("[1]"), Inner: inner{1}}
+	want := `{"F":["NaN","+Inf","-Inf"],"C":[1.5,"-Inf"],"MF":{"10":1,"9.5":2},"MB":{"false":0,"true":1},"MA":{"[1,-2]":"<"},` +
+		`"MT":{"1970-01-01T00:00:00.000000005Z":1},"Far":"36812-02-20T00:36:16Z","Own":"AP8=","OwnKey":{"aw==":1},"Number":"12","RawJSON":"WzFd",` +
+		`"o":0,"inner":{"A":0},"Inner":{"A":1}}`
+	if got, _ := rendered(t, codec.Binary, &v); got != want {
+		t.Errorf("binary:\n%s\nwant\n%s", got, want)
+	}
+	type left struct {
+		Own *ownBytes
+		A   [2]complex128
+		T   time.Time
+		X   int `json:"x"`
+	}
+	if got, _ := rendered(t, codec.Gob, &left{}); got != `{"Own":null,"A":[[0,0],[0,0]],"T":"0001-01-01T00:00:00Z","X":0}` {
+		t.Errorf("gob: %s", got)
+	}
+}
+
+// What is no value of its schema is refused, and a few bytes do not become gigabytes.
+func TestRenderRefuses(t *testing.T) {
+	for _, c := range []struct {
+		codec       codec.Codec
+		schema, src string
+	}{
+		{codec.Binary, "int", ""}, {codec.Binary, "int", "\x00\x00"}, {codec.Binary, "bool", "\x02"}, {codec.Binary, "int16", "\xff\xff\xff\x01"},
+		{codec.Binary, "[]struct{}", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"}, {codec.Binary, "[99999999999]struct{}", ""},
+		{codec.Binary, "string", "\x05a"}, {codec.Binary, "any", "1"}, {codec.Binary, "map[int]int", "\xff\x7f\x00"},
+		{codec.Gob, "int", ""}, {codec.Gob, "struct{A bool}", "\x01\x05\x00"}, {codec.Gob, "struct{A [99999999999]int}", "\x00"}, {codec.Gob, "time", "\x00\x01\xff"},
+	} {
+		r, err := c.codec.(codec.Renders).Renderer(c.schema)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, err := r.Render([]byte("x"), []byte(c.src)); err == nil || string(out) != "x" {
+			t.Errorf("%s %s: %x is rendered as %.50s, %v", c.codec.Name(), c.schema, c.src, out, err)
+		}
+		if _, err := c.codec.(codec.Renders).Renderer("nonsense"); err == nil {
+			t.Error("a renderer of nonsense")
+		}
+	}
+}
+
+// Whatever the bytes, what is rendered is JSON; and what a Decoder takes, a Renderer does.
+func FuzzRender(f *testing.F) {
+	seed := func(c codec.Codec, v any) {
+		typ, _ := c.Compile(reflect.TypeOf(v).Elem())
+		b, err := typ.Append(nil, v)
+		if err == nil {
+			f.Add(c == codec.Gob, typ.Schema(), b)
+		}
+	}
+	seed(codec.Binary, &plain{S: "<\u2028\xff", M: map[string]*plain{"b": {}, "a": nil}, MI: map[int8]string{-1: "x", 10: ""}, JSON: point{1, 2}})
+	seed(codec.Gob, &plainGob{S: "<", LL: [][]string{{"a"}}, P: &plainGob{I8: 1}})
+	f.Add(false, "map[float32][]*^1", []byte("\x02\x00\x00\x80\x7f\x02\x00"))
+	f.Fuzz(func(t *testing.T, gob bool, schema string, src []byte) {
+		c := codec.Renders(codec.Binary.(codec.Renders))
+		if gob {
+			c = codec.Gob.(codec.Renders)
+		}
+		r, err := c.Renderer(schema)
+		if err != nil {
+			return
+		}
+		out, err := r.Render(nil, src)
+		if err == nil && !json.Valid(out) {
+			t.Fatalf("%q under %s is rendered as %s", src, schema, out)
+		}
+	})
+}
+
+// What a Decoder takes, a Renderer does.
+func FuzzRenderDecoded(f *testing.F) {
+	typ, err := codec.Binary.Compile(reflect.TypeFor[plain]())
+	if err != nil {
+		f.Fatal(err)
+	}
+	d, _ := typ.Decoder(typ.Schema())
+	r, _ := codec.Binary.(codec.Renders).Renderer(typ.Schema())
+	b, _ := typ.Append(nil, &plain{S: "a", L: []plain{{}}, M: map[string]*plain{"x": {I: 1}}})
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		var v plain
+		decoded := d.Decode(src, &v)
+		out, err := r.Render(nil, src)
+		if decoded == nil && err != nil {
+			t.Fatalf("it decodes, and is not rendered: %v", err)
+		}
+		if want, no := asJSON(&v); decoded == nil && no == nil && string(out) != want {
+			t.Fatalf("rendered as\n%s\nwant\n%s", out, want)
+		}
+	})
+}
