@@ -1,6 +1,10 @@
 package copal
 
-import "github.com/copaldb/copal/internal/store"
+import (
+	"bytes"
+
+	"github.com/copaldb/copal/internal/store"
+)
 
 // Put stores value under key, as raw bytes. Both may be any bytes, and empty. A map
 // called users and the raw keys that begin with "users:" are the same entries; a
