@@ -197,12 +197,12 @@ func (db *DB) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 
 func (db *DB) scanKeys(sp store.Span) iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
-		for item := range db.store.Scan(sp) {
-			if item.Err != nil {
-				db.report(item.Err)
+		for key, err := range db.store.Scan(sp) {
+			if err != nil {
+				db.report(err)
 				continue
 			}
-			if !yield(item.Key) {
+			if !yield(key) {
 				return
 			}
 		}

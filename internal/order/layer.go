@@ -46,6 +46,8 @@ type walk struct {
 	down   bool
 	gone   bool
 	at     Cursor
+	moved  bool   // at alone has gone on, and has a mark
+	rival  Cursor // the one of the others whose mark comes next, nil for none
 	err    error
 }
 
@@ -65,14 +67,19 @@ func (w *walk) Next() bool {
 func (w *walk) step() bool {
 	if len(w.all) == 1 {
 		w.at = w.all[0]
-		ok := w.at.Next()
+		if w.at.Next() {
+			return true
+		}
 		w.err = w.at.Err()
-		return ok
+		return false
 	}
 	if !w.advance() {
 		return false
 	}
-	w.at = nil
+	if w.at != nil && w.leads() {
+		return true
+	}
+	w.at, w.rival = nil, nil
 	for _, c := range w.ahead {
 		order := -1
 		if w.at != nil {
@@ -85,15 +92,37 @@ func (w *walk) step() bool {
 			w.behind = append(w.behind, c)
 		}
 	}
+	if len(w.behind) == 1 {
+		w.findRival()
+	}
 	return w.at != nil
+}
+
+// leads reports whether the cursor that was first is so again, and no other has the same key. Most often one has most of the keys.
+func (w *walk) leads() bool {
+	if w.rival == nil || !w.moved || w.compare(w.at.Key(), w.rival.Key()) >= 0 {
+		return false
+	}
+	w.behind = append(w.behind, w.at)
+	return true
+}
+
+func (w *walk) findRival() {
+	for _, c := range w.ahead {
+		if c != w.at && (w.rival == nil || w.compare(c.Key(), w.rival.Key()) < 0) {
+			w.rival = c
+		}
+	}
 }
 
 // advance brings the cursors on that are behind.
 func (w *walk) advance() bool {
+	w.moved = len(w.behind) == 1
 	for _, c := range w.behind {
 		if c.Next() {
 			continue
 		}
+		w.moved = false
 		if w.err = c.Err(); w.err != nil {
 			return false
 		}

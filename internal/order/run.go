@@ -123,26 +123,23 @@ func parseList(b []byte, h *Title) ([]blockRef, error) {
 	return blocks, nil
 }
 
-// read reads and verifies the i-th block of the list.
-func (r *Run) read(list []blockRef, i int, buf []byte, b *block) ([]byte, error) {
+// read verifies and decodes the i-th block of the list, of which the bytes are given.
+func read(list []blockRef, i int, in []byte, b *block) error {
 	ref := &list[i]
-	if cap(buf) < ref.bytes {
-		buf = make([]byte, max(ref.bytes, 2*blockBytes))
+	if crc32.Checksum(in, castagnoli) != ref.crc {
+		return record.ErrChecksum
 	}
-	buf = buf[:ref.bytes]
-	if n, err := r.in.ReadAt(buf, ref.offset); n < len(buf) {
-		return buf, short(err)
+	if b.ends == nil {
+		b.keys = make([]byte, 0, ref.marks*(len(ref.first)+4))
+		b.ends, b.gone = make([]uint32, 0, ref.marks), make([]bool, 0, ref.marks)
 	}
-	if crc32.Checksum(buf, castagnoli) != ref.crc {
-		return buf, record.ErrChecksum
-	}
-	if err := b.decode(buf); err != nil {
-		return buf, err
+	if err := b.decode(in); err != nil {
+		return err
 	}
 	if b.len() != ref.marks || !bytes.Equal(b.key(0), ref.first) || i+1 < len(list) && bytes.Compare(b.key(b.len()-1), list[i+1].first) >= 0 {
-		return buf, fmt.Errorf("%w: a block is not what the list says", record.ErrSyntax)
+		return fmt.Errorf("%w: a block is not what the list says", record.ErrSyntax)
 	}
-	return buf, nil
+	return nil
 }
 
 // Walk is that of Layer.
@@ -185,8 +182,10 @@ type runCursor struct {
 	down  bool
 	next  int // block to read next
 	block block
-	buf   []byte
-	i     int // in block, of the mark that Next has gone to
+	chunk []byte // of the file, some blocks
+	start int64  // where that stands
+	ahead int    // how many bytes to read at once
+	i     int    // in block, of the mark that Next has gone to
 	err   error
 }
 
@@ -195,7 +194,11 @@ func (c *runCursor) load() bool {
 	if c.err != nil || c.next < 0 || c.next >= len(c.list) {
 		return false
 	}
-	if c.buf, c.err = c.run.read(c.list, c.next, c.buf, &c.block); c.err != nil {
+	var in []byte
+	if in, c.err = c.bytes(&c.list[c.next]); c.err == nil {
+		c.err = read(c.list, c.next, in, &c.block)
+	}
+	if c.err != nil {
 		return false
 	}
 	if c.down {
@@ -206,6 +209,33 @@ func (c *runCursor) load() bool {
 		c.i = -1
 	}
 	return true
+}
+
+// aheadBytes is how much is read at once on a long way.
+const aheadBytes = 32 << 10
+
+// bytes are those of a block. The longer the way, the more of what follows is read with it.
+func (c *runCursor) bytes(ref *blockRef) ([]byte, error) {
+	if at := ref.offset - c.start; at >= 0 && at+int64(ref.bytes) <= int64(len(c.chunk)) {
+		return c.chunk[at : at+int64(ref.bytes)], nil
+	}
+	from, end := ref.offset, ref.offset+int64(ref.bytes)
+	if c.down {
+		from = max(min(from, end-int64(c.ahead)), titleBytes)
+	} else {
+		end = min(max(end, from+int64(c.ahead)), c.run.title.List)
+	}
+	c.ahead = min(max(4*c.ahead, blockBytes), aheadBytes)
+	if n := int(end - from); cap(c.chunk) < n {
+		c.chunk = make([]byte, n)
+	}
+	c.chunk, c.start = c.chunk[:end-from], from
+	if n, err := c.run.in.ReadAt(c.chunk, from); n < len(c.chunk) {
+		c.chunk = c.chunk[:0]
+		return nil, short(err)
+	}
+	at := ref.offset - from
+	return c.chunk[at : at+int64(ref.bytes)], nil
 }
 
 func (c *runCursor) Next() bool {

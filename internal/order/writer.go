@@ -102,7 +102,7 @@ func (w *Writer) Add(key []byte, gone bool) error {
 	w.title.Keys++
 	w.last = append(w.last[:0], key...)
 	w.bytes += len(key)
-	if len(w.block) >= blockBytes || w.bytes >= keysBytes {
+	if w.marks >= blockMarks || len(w.block) >= blockBytes || w.bytes >= keysBytes {
 		w.failed = w.endBlock()
 	}
 	return w.failed

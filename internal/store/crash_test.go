@@ -322,11 +322,11 @@ func contentOf(c *crasher, s *Store, where string) (string, map[string]string) {
 		}
 	}
 	var keys []string
-	for item := range s.Scan(Span{}) {
-		if item.Err != nil {
-			c.violation("%s: scanning: %v", where, item.Err)
+	for key, err := range s.Scan(Span{}) {
+		if err != nil {
+			c.violation("%s: scanning: %v", where, err)
 		}
-		keys = append(keys, string(item.Key))
+		keys = append(keys, string(key))
 	}
 	if want := slices.Sorted(maps.Keys(content)); !slices.Equal(keys, want) {
 		c.violation("%s: the order is %q, want %q", where, keys, want)

@@ -94,17 +94,19 @@ type keyCursor interface {
 type bounded struct {
 	order.Cursor
 	span  Span
+	in    bool // a key of the span was found
 	ended bool
 }
 
 func (c *bounded) Next() bool {
 	for !c.ended && c.Cursor.Next() {
 		switch key := c.Key(); {
-		case c.span.before(key):
+		case !c.in && c.span.before(key):
 			continue
 		case c.span.behind(key):
 			c.ended = true
 		default:
+			c.in = true
 			return true
 		}
 	}
@@ -380,20 +382,38 @@ func (c *mergedCursor) close() {
 
 // Scan yields the keys of the raw and typed entries that are in the span, whole and in the order of the bytes. It is about the log, as Items
 // is, and has its errors. The keys are the caller's.
-func (s *Store) Scan(span Span) iter.Seq[Item] {
-	return func(yield func(Item) bool) {
+func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
 		w := scan{store: s, span: span, walked: map[*Table]bool{}}
-		keys := w.keys(yield)
+		keys := w.keys(func(item Item) bool { return yield(nil, item.Err) })
 		defer keys.close()
+		var kept keeper
 		for !w.stop && keys.Next() {
-			if !yield(Item{Key: bytes.Clone(keys.Key())}) {
+			if !yield(kept.keep(keys.Key()), nil) {
 				return
 			}
 		}
 		if err := keys.Err(); err != nil && !w.stop {
-			yield(Item{Err: err})
+			yield(nil, err)
 		}
 	}
+}
+
+// keeper copies keys to memory that some of them share, so that not each is memory of its own.
+type keeper struct{ room []byte }
+
+const keeperBytes = 512
+
+func (k *keeper) keep(key []byte) []byte {
+	if len(key) > cap(k.room)-len(k.room) {
+		if len(key) > keeperBytes/4 {
+			return bytes.Clone(key)
+		}
+		k.room = make([]byte, 0, keeperBytes)
+	}
+	at := len(k.room)
+	k.room = append(k.room, key...)
+	return k.room[at:len(k.room):len(k.room)]
 }
 
 // scan goes through the tables whose keys may be in the span: those that are kept in the order of the bytes one by
@@ -427,6 +447,9 @@ func (w *scan) keys(yield func(Item) bool) keyCursor {
 	if others {
 		c := sortedKeys(w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
 		all, m.list = append(all, c), append(m.list, c)
+	}
+	if len(all) == 1 {
+		return m.list[0]
 	}
 	m.Cursor = order.Merge(all, w.span.Down, false)
 	return m
@@ -499,6 +522,7 @@ func (w *scan) ownSpan(t *Table) Span {
 type wholeCursor struct {
 	keyCursor
 	prefix []byte
+	whole  []byte
 	key    []byte
 }
 
@@ -506,7 +530,10 @@ func (c *wholeCursor) Next() bool {
 	if !c.keyCursor.Next() {
 		return false
 	}
-	c.key = append(append(c.key[:0], c.prefix...), c.keyCursor.Key()...)
+	if c.key = c.keyCursor.Key(); len(c.prefix) > 0 {
+		c.whole = append(append(c.whole[:0], c.prefix...), c.key...)
+		c.key = c.whole
+	}
 	return true
 }
 
