@@ -212,11 +212,10 @@ func (f *snapshotFile) attachOrder(t *Table, x *snapshotTable) {
 	switch {
 	case !o.built:
 		o.closeRuns(runs)
-	case len(runs) > 0:
-		o.base = runs[len(runs)-1]
-		if len(runs) > 1 {
-			o.small = runs[0]
-		}
+	case len(runs) == 1:
+		o.replaceLocked(nil, runs[0])
+	case len(runs) == 2:
+		o.replaceLocked(runs[0], runs[1])
 	}
 	s.orders.any.Store(true)
 	t.order.Store(o)

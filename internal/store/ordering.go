@@ -159,8 +159,21 @@ func (o *ordering) replaceLocked(small, base *orderRun) (done []*orderRun) {
 			done = append(done, old)
 		}
 	}
+	before := o.small.memory() + o.base.memory()
 	o.small, o.base = small, base
+	o.table.store.budget.Leave(small.memory() + base.memory() - before)
 	return done
+}
+
+// memory is about how much memory a run takes, which may be nil.
+func (r *orderRun) memory() int64 {
+	switch {
+	case r == nil:
+		return 0
+	case r.file == nil:
+		return r.Bytes() + r.Memory()
+	}
+	return r.Memory()
 }
 
 // fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base. In files, if make
@@ -276,17 +289,7 @@ func (o *ordering) close() {
 func (o *ordering) memory() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := o.tree.Bytes()
-	for _, r := range []*orderRun{o.small, o.base} {
-		switch {
-		case r == nil:
-		case r.file == nil:
-			n += r.Bytes() + r.Memory()
-		default:
-			n += r.Memory()
-		}
-	}
-	return n
+	return o.tree.Bytes() + o.small.memory() + o.base.memory()
 }
 
 // buildBytes is how much memory is used to sort keys. It is a variable for the sake of tests.
