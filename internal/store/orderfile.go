@@ -149,7 +149,7 @@ func (x *snapshot) parseOrder(f *record.Fields) error {
 			run := record.NewFields("run " + word)
 			o.Runs = append(o.Runs, run.Fixed("run"))
 			if err := run.End(); err != nil {
-				return err
+				return fmt.Errorf("%w: the number of a run: %w", record.ErrSyntax, err)
 			}
 		}
 	}

@@ -23,9 +23,9 @@ var testSnapshot = &snapshot{
 	},
 	Schemas: []snapshotSchema{{1, Schema{Codec: "json", Text: `struct{"a b" string}`}}, {2, Schema{Codec: "x", Text: "\x00\xff\n ü"}}},
 	Tables: []snapshotTable{
-		{Kind: rawKind},
+		{Kind: rawKind, Order: &snapshotOrder{By: "bytes", Declared: true}},
 		{Kind: elementsKind},
-		{Kind: mapKind, Declared: true, Name: "users", Due: []snapshotDue{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []snapshotPart{
+		{Kind: mapKind, Declared: true, Name: "users", Order: &snapshotOrder{"int", false, true, 0x19a8c3d2e10, []uint64{1, 0x5f3a91c2d4e5f607}}, Due: []snapshotDue{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []snapshotPart{
 			{Shard: 0, Offset: 0xb0, Entries: 3, CRC: 7, Schemas: []index.SchemaCount{{Schema: 0, Entries: 1}, {Schema: 2, Entries: 2}}},
 			{Shard: 63, Offset: 0xd4, Entries: 16, CRC: 0, Schemas: []index.SchemaCount{{Schema: 1, Entries: 16}}},
 		}},
@@ -42,8 +42,10 @@ segment 3 salt 0000000000000002 bytes 0 records 0 first 0 last 0 dead 0
 schema 1 "json" "struct{\"a b\" string}"
 schema 2 "x" "\x00\xff\n \u00fc"
 table 0 raw declared 0 name ` + `
+ordered bytes declared 1 built 0 clock 0 runs -
 table 0 elements declared 0 name ` + `
 table 0 map declared 1 name users
+ordered int declared 0 built 1 clock 19a8c3d2e10 runs 0000000000000001,5f3a91c2d4e5f607
 due 2f offset 80 items 3 first 9 crc 00000005
 part 0 offset b0 entries 3 crc 00000007 schemas 0:1,2:2
 part 3f offset d4 entries 10 crc 00000000 schemas 1:10
@@ -83,6 +85,13 @@ func TestImpossibleSnapshots(t *testing.T) {
 		"items 3":                "items 0",
 		"due 2f offset 80":       "due 2f offset 7f",
 		"due 2f offset 80 items 3 first 9 crc 00000005\n": "due 2f offset 80 items 3 first 9 crc 00000005\ndue 2f offset 80 items 3 first 9 crc 00000005\n",
+		"built 0":         "built 2",
+		"built 1":         "built 0",
+		"runs -":          "runs ",
+		"runs 0000":       "runs 000",
+		"f607\n":          "f607,0000000000000003\n",
+		"due 2f ":         "ordered int declared 0 built 0 clock 0 runs -\ndue 2f ",
+		"part 0 ":         "ordered int declared 0 built 0 clock 0 runs -\npart 0 ",
 		"part 3f":         "part 0",
 		"part 3f ":        "part 40 ",
 		"entries 10":      "entries 11",
