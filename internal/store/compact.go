@@ -125,6 +125,11 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	if seq, ok := l.snapshotSeq(); ok {
 		c.clean = min(c.clean, seq)
 	}
+	l.mu.Lock()
+	for _, id := range l.outlived {
+		l.noteGeneration(id)
+	}
+	l.mu.Unlock()
 	for order, used := range l.generations { // a file that compaction has replaced may be there yet
 		if order >= run[0].id.Order() && order <= c.through {
 			generation = max(generation, used+1)
@@ -397,8 +402,14 @@ func (l *log) retire(run []*segment) {
 	for _, seg := range run {
 		seg.dead.Store(seg.end.Load())
 		l.views.retire(seg)
+		l.noteGeneration(seg.id) // an earlier process may have given it its name
 	}
 	l.retiring = append(l.retiring, run...)
+}
+
+// noteGeneration keeps compaction from giving a name again that a file has, or had. The caller holds Store.housekeeping.
+func (l *log) noteGeneration(id record.SegmentID) {
+	l.generations[id.Order()] = max(l.generations[id.Order()], id.Generation())
 }
 
 // dropRetired closes and removes the segments out of use that nobody has pinned, and no view needs. The caller holds Store.housekeeping.

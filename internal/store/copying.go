@@ -359,7 +359,7 @@ func (c *compaction) output() (*output, error) {
 	}
 	seg.ended = true
 	seg.synced.Store(true)
-	l.generations[seg.id.Order()] = seg.id.Generation()
+	l.noteGeneration(seg.id)
 	o := &output{seg: seg, end: seg.head}
 	c.outputs = append(c.outputs, o)
 	return o, nil

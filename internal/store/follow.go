@@ -163,6 +163,9 @@ func (f *follower) advance(m *manifest) error {
 // next is the segment that follows on the present one in the manifest, nil when there is none.
 func (f *follower) next(m *manifest) (*segment, error) {
 	l := f.store.log
+	if m.Floor >= f.r.next {
+		return nil, errBehind // compaction has left out what we do not know
+	}
 	for _, e := range m.Segments {
 		switch {
 		case e.ID.Generation() > 0 && e.Last >= f.r.next:

@@ -658,6 +658,7 @@ func (r *recovery) buryGroups() {
 func (r *recovery) finish() {
 	l := r.log
 	l.nextSeq = max(r.next, l.manifest.Floor+1)
+	maps.DeleteFunc(r.spread, func(_ uint64, g *spreadGroup) bool { return len(g.segments) == 0 })
 	l.spread = r.spread
 	if !r.readOnly {
 		r.buryGroups()
