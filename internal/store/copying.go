@@ -320,8 +320,12 @@ func (c *compaction) put(e *entry, from Address) error {
 		o.from = append(o.from, from)
 	case h.Op == record.Delete || h.Op == record.Range:
 		o.seg.dead.Add(int64(n))
-		if number := c.numberOf(&h); o.seg.kept == 0 || number < o.seg.keptFrom {
-			o.seg.keptFrom = number
+		from := &o.seg.keptFrom
+		if h.Expiry != 0 {
+			from = &o.seg.datedFrom
+		}
+		if number := c.numberOf(&h); *from == 0 || number < *from {
+			*from = number
 		}
 		o.seg.kept += int64(n)
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -38,6 +39,42 @@ func TestHousekeepingEndsBesideSnapshot(t *testing.T) {
 	settles(t, s)
 	if err := s.Shrink(); err != nil {
 		t.Fatal(err)
+	}
+	mustClose(t, s)
+}
+
+// TestHousekeepingEndsBesideTheExpired: neither are those that entries have left which expired, and which a snapshot may know.
+func TestHousekeepingEndsBesideTheExpired(t *testing.T) {
+	clock := newTestClock()
+	s := mustOpen(t, vfs.NewMem(), withClock(clock), func(o *Options) { o.SegmentBytes = 4000 })
+	mustSet(t, s, "first", "x")
+	for i := range 300 {
+		putTTL(t, s, fmt.Sprintf("key %d", i), "x", time.Second)
+	}
+	clock.advance(2 * time.Second)
+	if n := s.Stats().Keys; n != 1 {
+		t.Fatalf("%d entries", n)
+	}
+	snapshotNow(t, s)
+	settles(t, s)
+	if s.usage().kept == 0 {
+		t.Fatal("nothing was kept: this tests nothing")
+	}
+	for rounds := 0; ; rounds++ { // as Shrink does when a snapshot is taken meanwhile
+		if more, err := s.shrinkOnce(s.log.last()); err != nil {
+			t.Fatal(err)
+		} else if !more {
+			break
+		}
+		if rounds > 100 {
+			t.Fatalf("after %d rounds there is still something to be done: %+v", rounds, s.usage())
+		}
+	}
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.usage(); u.kept > 0 || u.log > 1000 {
+		t.Errorf("after Shrink: %+v", u)
 	}
 	mustClose(t, s)
 }

@@ -337,9 +337,9 @@ func (s *Store) firstKeeper(list []*segment) []*segment {
 	}
 	for i, seg := range list {
 		switch {
-		case seg.kept > 0 && seg.leftAt <= seg.dead.Load() && seg.keptFrom <= clean:
+		case seg.leftAt <= seg.dead.Load() && s.log.mayGoFrom(seg, clean) > 0:
 			for j, older := range list[:i] {
-				if older.cleanTo < seg.keptFrom {
+				if older.cleanTo < s.log.mayGoFrom(seg, clean) {
 					return list[j : j+1]
 				}
 			}
@@ -349,6 +349,19 @@ func (s *Store) firstKeeper(list []*segment) []*segment {
 		}
 	}
 	return nil
+}
+
+// mayGoFrom is the number of the first deletion that compaction had to keep in a segment and might let go, if that is not beyond clean; else 0. One with a
+// deadline that is kept for the snapshot of the index is none: a copy of it would be kept as well.
+func (l *log) mayGoFrom(seg *segment, clean uint64) uint64 {
+	from := seg.keptFrom
+	if _, snapshot := l.snapshotSeq(); seg.datedFrom > 0 && (!snapshot || l.snapshotNames(seg.id)) && (from == 0 || seg.datedFrom < from) {
+		from = seg.datedFrom
+	}
+	if from > clean {
+		return 0
+	}
+	return from
 }
 
 // Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not

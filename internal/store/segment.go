@@ -54,12 +54,13 @@ type segment struct {
 	first   uint64 // likewise
 	last    uint64 // likewise
 
-	moving   atomic.Bool // it is in the run that is being compacted
-	unlisted atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
-	kept     int64       // of dead: deletions that compaction had to keep; guarded by Store.housekeeping
-	keptFrom uint64      // sequence number of the first of them
-	leftAt   int64       // a compaction was given up when fewer bytes than that were dead; likewise
-	cleanTo  uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
+	moving    atomic.Bool // it is in the run that is being compacted
+	unlisted  atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
+	kept      int64       // of dead: deletions that compaction had to keep; guarded by Store.housekeeping
+	keptFrom  uint64      // sequence number of the first of them without a deadline, 0 for none
+	datedFrom uint64      // and of the first with one, see compaction.tombstone
+	leftAt    int64       // a compaction was given up when fewer bytes than that were dead; likewise
+	cleanTo   uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
 
 	held       atomic.Bool // nobody but a view needs it any more
 	renumbered atomic.Bool // it may have records whose numbers are higher than those by which what they say counts
