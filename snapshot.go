@@ -49,7 +49,10 @@ func (s *Snapshot) Time() time.Time { return time.UnixMilli(int64(s.view.Time())
 // Get is DB.Get of the snapshot.
 func (s *Snapshot) Get(key []byte) ([]byte, error) {
 	e, err := s.view.Get(nil, key)
-	return e.Value, err
+	if err != nil || e.Schema == 0 {
+		return e.Value, err
+	}
+	return s.db.shown(nil, key, e.Value, e.Schema)
 }
 
 // Has is DB.Has of the snapshot.

@@ -444,3 +444,24 @@ func TestSnapshotHeld(t *testing.T) {
 		t.Errorf("after Close: %+v", st)
 	}
 }
+
+// A raw read of a snapshot shows what a raw read of the store does.
+func TestSnapshotShowsBinaryAsJSON(t *testing.T) {
+	db := memory(t)
+	m := mapOf[string, pet](t, db, "pets", copal.WithCodec(codec.Binary))
+	if err := m.Set("a", pet{"Rex", 3}); err != nil {
+		t.Fatal(err)
+	}
+	s := mustSnapshot(t, db)
+	defer s.Close()
+	got, err := s.Get([]byte("pets:a"))
+	want, err2 := db.Get([]byte("pets:a"))
+	if err != nil || err2 != nil || string(got) != string(want) || !strings.Contains(string(got), "\"Rex\"") {
+		t.Errorf("the snapshot shows %q, %v, the store %q, %v", got, err, want, err2)
+	}
+	for key, value := range s.Scan(nil) {
+		if string(key) != "pets:a" || string(value) != string(want) {
+			t.Errorf("Scan shows %q = %q", key, value)
+		}
+	}
+}

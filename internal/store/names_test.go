@@ -114,7 +114,6 @@ func TestGroupWithoutSegmentsInSnapshot(t *testing.T) {
 	if s.snapshot == nil {
 		t.Fatal("opened without the snapshot")
 	}
-	}
 	s.wantSame(t, content)
 	mustSet(t, s, "z", "1")
 	content["z"] = "1"
