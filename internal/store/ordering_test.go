@@ -504,6 +504,35 @@ func TestOrderOfBackups(t *testing.T) {
 	}
 }
 
+// The keys of a view, of which none is looked at where nothing expires, are those that were there.
+func TestKeysOfAViewInOrder(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	table := numbers(t, s)
+	for _, i := range []int{10, 9, 2, 30} {
+		put(t, s, i)
+	}
+	v := mustView(t, s)
+	defer v.Close()
+	put(t, s, 11)
+	drop(t, s, 9)
+	put(t, s, 10)
+	drop(t, s, 30)
+	put(t, s, 30)
+	for _, values := range []bool{false, true} {
+		var got []string
+		for item := range v.InOrder(table, intOrder, Span{}, values) {
+			if item.Err != nil {
+				t.Fatal(item.Err)
+			}
+			got = append(got, string(item.Key))
+		}
+		if want := []string{"n:2", "n:9", "n:10", "n:30"}; !slices.Equal(got, want) {
+			t.Errorf("values %v: the view has %q, want %q", values, got, want)
+		}
+	}
+}
+
 // orderedScript is a random script over ordered tables, with snapshots and compaction.
 func orderedScript(rng *rand.Rand, n int) []step {
 	script := append([]step{{kind: "order"}}, randomScript(rng, n)...)
