@@ -14,7 +14,7 @@ import (
 // stays so while others write, delete, compact and let entries expire, and it holds up nobody. What had been acknowledged when it was taken is in
 // it, SetAsync included, and SetInMemory is not. It is safe for concurrent use.
 //
-// While it is open the store keeps in memory, for each key that changes, where its old record stands, about 80 bytes and the key; and on the disk
+// While it is open the store keeps in memory, for each key that changes, where its old record stands, 80 to 140 bytes with the key; and on the disk
 // the files that compaction would remove, as far as they are as old as the snapshot. Both are given back by Close, and
 // Stats counts them. A transaction needs no snapshot, and a snapshot survives neither Close of the store nor the process: for that there
 // is Backup.
