@@ -1,0 +1,92 @@
+package copal
+
+import (
+	"time"
+	"unsafe"
+
+	"github.com/copaldb/copal/internal/store"
+)
+
+// Batch is changes of raw entries that are written together: all of them or none, in memory, in the log and after
+// a crash, however many there are. Of several changes of one key the last counts. They cost less than one by one, because the log takes
+// them in one piece, and one sync is for all.
+//
+// A Batch is not for several goroutines at once. It copies what it is given. It holds everything in memory until Reset.
+type Batch struct {
+	db      *DB
+	changes []store.Change
+	of      map[string]int // by key: which of changes
+	list    []*store.Change
+
+	bytes []byte // room for keys and values, which stay where they are
+}
+
+// batchRoom is how much room a batch takes at a time.
+const batchRoom = 64 << 10
+
+// NewBatch returns an empty batch.
+func (db *DB) NewBatch() *Batch { return &Batch{db: db, of: map[string]int{}} }
+
+// Put adds a Put. Whether key and value are too long is found out by Write.
+func (b *Batch) Put(key, value []byte) { b.add(store.Write{Key: b.copy(key), Value: b.copy(value)}) }
+
+// PutTTL adds a PutTTL. The time begins now.
+func (b *Batch) PutTTL(key, value []byte, d time.Duration) error {
+	deadline, err := b.db.store.Deadline(d)
+	if err == nil {
+		b.add(store.Write{Key: b.copy(key), Value: b.copy(value), Expiry: deadline})
+	}
+	return err
+}
+
+// Delete adds a Delete.
+func (b *Batch) Delete(key []byte) { b.add(store.Write{Key: b.copy(key), Delete: true}) }
+
+// Len is the number of keys that the batch changes.
+func (b *Batch) Len() int { return len(b.changes) }
+
+// Write makes the changes, as durable as Put is. With an error nothing has changed, unless it is one after which the store refuses further writes.
+// The batch stays as it is: it can be written again, added to, or Reset.
+func (b *Batch) Write() error { return b.write(store.Process) }
+
+// WriteFSync is Write as durable as PutFSync.
+func (b *Batch) WriteFSync() error { return b.write(store.Power) }
+
+func (b *Batch) write(d store.Durability) error {
+	b.list = b.list[:0]
+	for i := range b.changes {
+		b.list = append(b.list, &b.changes[i])
+	}
+	return b.db.store.WriteAll(b.list, d)
+}
+
+// Reset empties the batch, and keeps some of its memory for what comes next.
+func (b *Batch) Reset() {
+	clear(b.of)
+	clear(b.list)
+	clear(b.changes)
+	b.changes, b.list, b.bytes = b.changes[:0], b.list[:0], b.bytes[:0]
+}
+
+func (b *Batch) add(w store.Write) {
+	own := unsafe.String(unsafe.SliceData(w.Key), len(w.Key)) // it stays, and does not change
+	if i, ok := b.of[own]; ok {
+		b.changes[i] = store.Change{Write: w}
+		return
+	}
+	b.of[own] = len(b.changes)
+	b.changes = append(b.changes, store.Change{Write: w})
+}
+
+// copy puts p where it stays until Reset.
+func (b *Batch) copy(p []byte) []byte {
+	if len(p) > cap(b.bytes)-len(b.bytes) {
+		if len(p) >= batchRoom/4 {
+			return append([]byte{}, p...)
+		}
+		b.bytes = make([]byte, 0, batchRoom)
+	}
+	start := len(b.bytes)
+	b.bytes = append(b.bytes, p...)
+	return b.bytes[start:len(b.bytes):len(b.bytes)]
+}

@@ -1,0 +1,132 @@
+package copal_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Batches of every size, with keys that come twice, under maps and beside them, are what a plain map makes of them, in every life.
+func TestBatchAgainstAModel(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	model := map[string]string{}
+	lives(t, func(t *testing.T, db *copal.DB) {
+		users := mapOf[string, user](t, db, "users")
+		b := db.NewBatch()
+		for round := range 60 {
+			want := map[string]bool{}
+			for range r.IntN(40) {
+				prefix := []string{"", "users:", "k:"}[r.IntN(3)]
+				key, value := []byte(fmt.Sprint(prefix, r.IntN(50))), []byte(strings.Repeat(fmt.Sprint(round, ";"), 1<<r.IntN(12)))
+				if want[string(key)] = true; r.IntN(3) == 0 {
+					b.Delete(key)
+					delete(model, string(key))
+				} else {
+					b.Put(key, value)
+					model[string(key)] = string(value)
+				}
+				clear(value)
+				clear(key) // they were copied
+			}
+			if b.Len() != len(want) {
+				t.Fatalf("Len = %d, want %d", b.Len(), len(want))
+			}
+			write := b.Write
+			if round%10 == 0 {
+				write = b.WriteFSync
+			}
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+			if round%7 == 0 { // again changes nothing
+				if err := b.Write(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			b.Reset()
+			if got := scanAll(db); !reflect.DeepEqual(got, model) {
+				t.Fatalf("round %d: there are %d entries, want %d", round, len(got), len(model))
+			}
+		}
+		mustSetAsync(t, users, "async", user{"A", 1})
+		b.Put([]byte("users:async"), []byte("{}"))
+		if err := b.Write(); err != nil {
+			t.Fatal(err)
+		}
+		model["users:async"] = "{}"
+	}, func(t *testing.T, db *copal.DB) {
+		if got := scanAll(db); !reflect.DeepEqual(got, model) {
+			t.Errorf("there are %d entries, want %d", len(got), len(model))
+		}
+	})
+}
+
+// With one change that is refused, none is made. The batch can be mended and written.
+func TestBatchIsRefusedAsAWhole(t *testing.T) {
+	fault, full := armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Err: vfs.ErrNoSpace, Forever: true})
+	db := openOn(t, vfs.Inject(vfs.NewMem(), fault), copal.WithErrorHandler(func(error) {}))
+	mustPut(t, db, "a", "old")
+	mustPut(t, db, "gone", "old")
+	before := scanAll(db)
+	fill := func(b *copal.Batch) {
+		b.Put([]byte("a"), []byte("new"))
+		b.Put([]byte("b"), []byte("new"))
+		b.Delete([]byte("gone"))
+	}
+	b := db.NewBatch()
+	fill(b)
+	long := make([]byte, 1<<20)
+	b.Put(long, nil)
+	wantErr(t, "Write with a key too long", b.Write(), copal.ErrTooLarge)
+	b.Reset()
+	fill(b)
+	for i := range 40 {
+		b.Put(fmt.Append(nil, "large", i), long)
+	}
+	full.Store(true)
+	wantErr(t, "Write on a full disk", b.Write(), copal.ErrNoSpace)
+	if got := scanAll(db); !reflect.DeepEqual(got, before) {
+		t.Errorf("a refused batch has made %v of %v", got, before)
+	}
+	full.Store(false)
+	if err := b.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if n := db.Len(); n != 42 {
+		t.Errorf("%d entries, want 42", n)
+	}
+	if err := b.PutTTL([]byte("k"), nil, 0); err == nil || b.Len() != 43 {
+		t.Errorf("PutTTL without a time to live: %v", err)
+	}
+	mustClose(t, db)
+	if err := b.Write(); !errors.Is(err, copal.ErrClosed) {
+		t.Errorf("Write after Close: %v", err)
+	}
+}
+
+// A deadline in a batch is one like any other.
+func TestBatchTTL(t *testing.T) {
+	clock := newManualClock()
+	db := memory(t, copal.WithClock(clock))
+	b := db.NewBatch()
+	if err := b.PutTTL([]byte("k"), []byte("v"), time.Second); err != nil {
+		t.Fatal(err)
+	}
+	b.Put([]byte("stays"), nil)
+	if err := b.Write(); err != nil {
+		t.Fatal(err)
+	}
+	wantRaw(t, db, "k", "v")
+	clock.advance(time.Second)
+	if has, err := db.Has([]byte("k")); has || err != nil {
+		t.Errorf("Has = %v, %v after the deadline", has, err)
+	}
+	wantRaw(t, db, "stays", "")
+}
