@@ -361,6 +361,8 @@ func (s *Store) wantSameLogged(t testing.TB, content map[string]string) {
 // wantNoTrace checks that nothing is left of views when all are closed.
 func (s *Store) wantNoTrace(t testing.TB) {
 	t.Helper()
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
 	if n := s.log.held.Load(); n != 0 || len(s.log.retiring) != 0 {
 		t.Errorf("%d segments are held for views, %d are out of use, though no view is open", n, len(s.log.retiring))
 	}
