@@ -102,7 +102,9 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	}
 	s.passKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
 	c.header = record.SegmentHeader{Store: l.storeID, Start: run[0].start}
-	generation := uint32(0)
+	l.manifestMu.Lock()
+	generation := uint32(l.manifest.Edit + 1) // each compaction has been an edit, so no name was ever given that is as high
+	l.manifestMu.Unlock()
 	for _, seg := range run {
 		generation = max(generation, seg.id.Generation()+1)
 		c.header.Start = min(c.header.Start, seg.start)

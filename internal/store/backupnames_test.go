@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A backup can be brought up to date though compaction, in later processes, has given a place in the log a second time. Nobody pins anything.
+func TestBackupAfterANameWasUsedTwice(t *testing.T) {
+	for _, reopen := range []int{0, 1, 2} {
+		t.Run(fmt.Sprint("reopened ", reopen), func(t *testing.T) {
+			mem := vfs.NewMem()
+			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
+			s := mustOpen(t, mem, opts)
+			set := func(segment, edition int) {
+				for n := range 8 {
+					mustSet(t, s, fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60)))
+				}
+				if err := s.sealTail(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for segment := range 4 {
+				set(segment, 0)
+			}
+			compact := func(from, to int) {
+				t.Helper()
+				s.housekeeping.Lock()
+				defer s.housekeeping.Unlock()
+				if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
+					t.Fatal(err)
+				}
+			}
+			backup := func() {
+				t.Helper()
+				if _, err := s.Backup(context.Background(), "copy", BackupOptions{}); err != nil {
+					t.Error(err)
+				}
+			}
+			again := func() {
+				mustClose(t, s)
+				s = mustOpen(t, mem, opts)
+				mustSet(t, s, "begin", "1")
+			}
+			compact(1, 2)
+			backup()
+			if reopen > 0 {
+				again()
+			}
+			set(1, 1)
+			compact(1, 2) // to nothing
+			if reopen > 1 {
+				again()
+			}
+			compact(0, 2) // into two places
+			backup()
+			mustClose(t, s)
+		})
+	}
+}
