@@ -337,6 +337,8 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 }
 
 // entries decodes items.
+//
+//go:noinline
 func (m *Map[K, V]) entries(items iter.Seq[store.Item]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for item := range items {
@@ -396,6 +398,8 @@ func (m *Map[K, V]) Keys() iter.Seq[K] {
 }
 
 // keysOf decodes the keys of items.
+//
+//go:noinline
 func (m *Map[K, V]) keysOf(items iter.Seq[store.Item]) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for item := range items {
@@ -410,6 +414,8 @@ func (m *Map[K, V]) keysOf(items iter.Seq[store.Item]) iter.Seq[K] {
 }
 
 // Values yields each value, as All does.
+//
+//go:noinline
 func (m *Map[K, V]) Values() iter.Seq[V] {
 	return func(yield func(V) bool) {
 		for _, v := range m.All() {

@@ -53,6 +53,8 @@ func (m *Map[K, V]) After(key K) iter.Seq2[K, V] { return m.span(&key, nil, true
 func (m *Map[K, V]) Before(key K) iter.Seq2[K, V] { return m.span(nil, &key, true, true) }
 
 // Between yields the entries from key from on, up to key to, but not that, in ascending order.
+//
+//go:noinline
 func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if sp, ok := m.bounds(&from, &to, false, false); ok {
@@ -64,6 +66,8 @@ func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 
 // Prefix yields the entries whose keys, as text, begin with p, in the order of the keys: of strings those that begin so, of numbers those
 // whose decimals do. Of keys whose order is that of their text no others are looked at.
+//
+//go:noinline
 func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] {
 	if m.by.IsBytes() {
 		return m.inOrder(store.PrefixSpan([]byte(p)))
@@ -100,6 +104,8 @@ func first[K, V any](list iter.Seq2[K, V]) (key K, v V, ok bool) {
 
 // KeysFrom yields the keys from key from on, in ascending order. No value is read, so of an ordered map the log is not either. The keys are
 // those that were there when the walk began.
+//
+//go:noinline
 func (m *Map[K, V]) KeysFrom(from K) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		if low, ok := m.sortKey(from); ok {
@@ -109,6 +115,8 @@ func (m *Map[K, V]) KeysFrom(from K) iter.Seq[K] {
 }
 
 // span yields the entries between two keys, nil for none. With open the keys themselves are left out.
+//
+//go:noinline
 func (m *Map[K, V]) span(low, high *K, open, down bool) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if sp, ok := m.bounds(low, high, open, down); ok {
@@ -140,6 +148,7 @@ func (m *Map[K, V]) sortKey(key K) (b []byte, ok bool) {
 	return m.by.AppendSortKey([]byte{}, string(own)), true
 }
 
+//go:noinline
 func (m *Map[K, V]) inOrder(sp store.Span) iter.Seq2[K, V] {
 	return m.entries(m.db.store.InOrder(m.cells, m.by, sp, true))
 }
@@ -174,6 +183,7 @@ func (db *DB) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return db.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
 }
 
+//go:noinline
 func (db *DB) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key := range db.scanKeys(sp) {
@@ -195,6 +205,7 @@ func (db *DB) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+//go:noinline
 func (db *DB) scanKeys(sp store.Span) iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
 		for key, err := range db.store.Scan(sp) {

@@ -78,6 +78,7 @@ func (s *Snapshot) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return s.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
 }
 
+//go:noinline
 func (s *Snapshot) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key := range s.scanKeys(sp) {
@@ -97,6 +98,7 @@ func (s *Snapshot) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 	}
 }
 
+//go:noinline
 func (s *Snapshot) scanKeys(sp store.Span) iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
 		for item := range s.view.Scan(sp) {
@@ -212,6 +214,8 @@ func (a *MapAt[K, V]) All() iter.Seq2[K, V] { return a.m.entries(a.items(true)) 
 func (a *MapAt[K, V]) Keys() iter.Seq[K] { return a.m.keysOf(a.items(false)) }
 
 // Values yields each value, as All does.
+//
+//go:noinline
 func (a *MapAt[K, V]) Values() iter.Seq[V] {
 	return func(yield func(V) bool) {
 		for _, v := range a.All() {
@@ -235,6 +239,8 @@ func (a *MapAt[K, V]) After(key K) iter.Seq2[K, V] { return a.span(&key, nil, tr
 func (a *MapAt[K, V]) Before(key K) iter.Seq2[K, V] { return a.span(nil, &key, true, true) }
 
 // Between is Map.Between of the snapshot.
+//
+//go:noinline
 func (a *MapAt[K, V]) Between(from, to K) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if sp, ok := a.m.bounds(&from, &to, false, false); ok {
@@ -248,6 +254,8 @@ func (a *MapAt[K, V]) Between(from, to K) iter.Seq2[K, V] {
 func (a *MapAt[K, V]) Backward() iter.Seq2[K, V] { return a.span(nil, nil, false, true) }
 
 // span yields the entries between two keys, nil for none. With open the keys themselves are left out.
+//
+//go:noinline
 func (a *MapAt[K, V]) span(low, high *K, open, down bool) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		if sp, ok := a.m.bounds(low, high, open, down); ok {
@@ -257,6 +265,8 @@ func (a *MapAt[K, V]) span(low, high *K, open, down bool) iter.Seq2[K, V] {
 }
 
 // items are the entries.
+//
+//go:noinline
 func (a *MapAt[K, V]) items(values bool) iter.Seq[store.Item] {
 	if a.m.IsOrdered() {
 		return a.inOrder(store.Span{}, values)
@@ -264,11 +274,14 @@ func (a *MapAt[K, V]) items(values bool) iter.Seq[store.Item] {
 	return a.fitting(a.s.view.Items(a.m.table, values))
 }
 
+//go:noinline
 func (a *MapAt[K, V]) inOrder(sp store.Span, values bool) iter.Seq[store.Item] {
 	return a.fitting(a.s.view.InOrder(a.m.table, a.m.by, sp, values))
 }
 
 // fitting yields the items, if there are any for the map.
+//
+//go:noinline
 func (a *MapAt[K, V]) fitting(items iter.Seq[store.Item]) iter.Seq[store.Item] {
 	return func(yield func(store.Item) bool) {
 		if err := a.fits(); err != nil {

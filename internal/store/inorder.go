@@ -239,6 +239,8 @@ func (c *sortedCursor) close()      {}
 // InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in memory as the map
 // shows it. Key and value are valid until the next is yielded. Without values the entries are not looked at: they were there when the walk began.
 // Errors are as in Items.
+//
+//go:noinline
 func (s *Store) InOrder(c *Cells, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		w := walker{store: s, table: c.owner, cells: c, by: by, span: span, values: values}
@@ -382,6 +384,8 @@ func (c *mergedCursor) close() {
 
 // Scan yields the keys of the raw and typed entries that are in the span, whole and in the order of the bytes. It is about the log, as Items
 // is, and has its errors. The keys are the caller's.
+//
+//go:noinline
 func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		w := scan{store: s, span: span, walked: map[*Table]bool{}}

@@ -289,6 +289,7 @@ type iteration struct {
 	seen   map[string]bool // keys that were not in the index at first, and may be there later
 }
 
+//go:noinline
 func (s *Store) iterate(t *Table, c *Cells, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		it := iteration{store: s, table: t, cells: c, values: values}

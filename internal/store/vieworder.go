@@ -14,6 +14,8 @@ import (
 
 // InOrder yields the entries of the table that the view has, of which the sort keys are in the span, in that order. Key and value are valid until
 // the next is yielded. Errors are as in Items.
+//
+//go:noinline
 func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		stop := false
@@ -90,6 +92,8 @@ func (v *View) itemOf(t *Table, key []byte, values bool) (item Item, ok bool) {
 }
 
 // Scan is Store.Scan of what the view has.
+//
+//go:noinline
 func (v *View) Scan(span Span) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		w := scan{store: v.store, view: v, span: span, walked: map[*Table]bool{}}
