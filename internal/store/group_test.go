@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -166,11 +165,12 @@ func TestGroupAbandoned(t *testing.T) {
 	for n := range 50 {
 		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 50))}})
 	}
-	stopped := errors.New("stopped")
-	_, err := s.commitAll(&together{store: s, changes: changes, check: func() error { return stopped }})
-	if err != stopped {
-		t.Fatalf("commitAll: %v", err)
+	g := &together{store: s, changes: changes}
+	g.group.log = s.log
+	if err := g.prepare(); err != nil {
+		t.Fatal(err)
 	}
+	g.group.end()
 	s.wantSame(t, map[string]string{"a": "1"})
 	if u := s.usage(); u.log < 4000 || u.live > 1000 {
 		t.Errorf("before Shrink: %+v", u)

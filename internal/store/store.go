@@ -82,11 +82,15 @@ type Store struct {
 	turn      atomic.Uint64            // of the shards, to give up cells
 	flushTold string                   // the last error of the keeper's flushing; the keeper's own
 
-	updates updates
-	views   views
-	reports reports
-	expirer expirer
-	orders  orders
+	updates      updates
+	transactions transactions
+	views        views
+	reports      reports
+	expirer      expirer
+	views        views
+	reports      reports
+	expirer      expirer
+	orders       orders
 
 	spaces map[uint64]*space // guarded by life
 
@@ -183,6 +187,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.reports.idle = sync.NewCond(&s.reports.mu)
 	s.interval.Store(int64(opts.SyncInterval))
 	s.updates.init()
+	s.transactions.init()
 	s.views.budget = &s.budget
 	s.budget.SetLimit(opts.MaxMemory - ringShare(&opts))
 	s.attached.Store(new([]*Cells))

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
 )
 
 // Writes to several entries count together: in the log they are a group, and in memory they show at once.
@@ -20,8 +21,9 @@ import (
 type together struct {
 	store   *Store
 	changes []*Change
-	check   func() error // with all locks held; its error ends it all, nothing has changed then. May be nil
-	shards  shardSet     // that are to be locked; those of the changes are added
+	tx      *Tx      // that writes them, nil for none: it may have a reason not to
+	turn    bool     // the caller has the turn of the transactions
+	shards  shardSet // that are to be locked; those of the changes are added
 
 	ahead bool // the members are in the log
 	group groupUnderWay
@@ -41,6 +43,9 @@ type Change struct {
 
 // defaultGroupBytes are appended at once, at most.
 const defaultGroupBytes = 1 << 20
+
+// kind is that of the record.
+func (c *Change) kind() record.Kind { return record.Value }
 
 // shardSet is some of the shards of keys.
 type shardSet [cache.Shards / 64]uint64
@@ -98,7 +103,11 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 		if err := c.check(); err != nil {
 			return 0, err
 		}
-		if err := s.updates.allow(c.Key); err != nil {
+		allow := s.allow
+		if g.tx != nil {
+			allow = s.updates.allow
+		}
+		if err := allow(c.Key); err != nil {
 			return 0, err
 		}
 		large = large || len(c.Value) > partBytes
@@ -110,6 +119,10 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 	defer g.group.end()
 	if err := g.prepare(); err != nil {
 		return 0, err
+	}
+	if g.tx != nil && !g.turn {
+		s.transactions.turn.RLock()
+		defer s.transactions.turn.RUnlock()
 	}
 	in, err := s.useForWrite()
 	if err != nil {
@@ -176,10 +189,13 @@ func (g *together) commit() (uint64, error) {
 	s := g.store
 	for _, c := range g.changes {
 		if c.table = c.Table; c.table == nil {
-			c.table = s.spaces[0].route(c.p.Kind, c.Key)
+			c.table = s.spaces[0].route(c.kind(), c.Key)
 		}
 		c.hash = c.table.hash(c.Key)
 		g.shards.add(c.hash)
+	}
+	if g.tx != nil {
+		g.tx.addShards(&g.shards)
 	}
 	g.shards.each(func(n int) { s.keys[n].Lock() })
 	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
@@ -191,8 +207,8 @@ func (g *together) commitLocked() (uint64, error) {
 	if s.closed {
 		return 0, ErrClosed
 	}
-	if g.check != nil {
-		if err := g.check(); err != nil {
+	if g.tx != nil {
+		if err := g.tx.validateLocked(); err != nil {
 			return 0, err
 		}
 	}

@@ -55,7 +55,7 @@ func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 	if err := (&Write{Key: key}).check(); err != nil {
 		return err
 	}
-	if err := s.updates.allow(key); err != nil {
+	if err := s.allow(key); err != nil {
 		return err
 	}
 	seq, err := s.expire(t, c, key, deadline, d)

@@ -51,7 +51,7 @@ func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, d
 	if err := (&Write{Key: key}).check(); err != nil {
 		return err
 	}
-	if err := s.updates.allow(key); err != nil {
+	if err := s.allow(key); err != nil {
 		return err
 	}
 	u := updating{table: t, cells: c, key: key, own: own, durability: d, decide: decide}

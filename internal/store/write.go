@@ -69,7 +69,7 @@ func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 	if err := w.check(); err != nil {
 		return false, err
 	}
-	if err := s.updates.allow(w.Key); err != nil {
+	if err := s.allow(w.Key); err != nil {
 		return false, err
 	}
 	seq, existed, err := s.commit(t, w)

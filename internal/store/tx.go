@@ -1,0 +1,499 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A transaction reads a view, and keeps what it writes to itself until it commits. It is optimistic: nobody waits for
+// it, and at its end it finds out whether it can be as if it had run then and there, alone:
+//
+//  1. Lock the keys that were read and those that are written, in ascending order; for an iteration all shards.
+//  2. Has any key that was read, found or not, changed since the view was opened? Has any that an iteration came by or would
+//     have come by? Has anything that was read expired? Then it was all for nothing, and the function runs again, on a new view.
+//  3. Append the writes, as a group, and let them show (together.go).
+//
+// The order of the commits is the serial one: what a transaction has read is at its commit what it was in
+// the view. What is written and was not read is not looked at. Who writes nothing has read a state that there was, and is through.
+//
+// After three conflicts a transaction gets the turn: no other commits until it is through. After eight, plain
+// writers wait as well. Who has the turn waits for nobody who may wait for it: the turn is taken before
+// all locks. Only the function's own goroutine could wait for itself; so from within a function,
+// writes by other means are refused, with ErrNested.
+type Tx struct {
+	store    *Store
+	view     *View
+	readOnly bool
+	done     atomic.Bool
+
+	writes map[string]*Change // by whole key
+	bytes  int64              // that they take
+	reads  map[string]bool    // whole keys
+	scans  []scanned
+	first  uint64 // of the deadlines of what was read, 0 for none
+	failed error  // of a read that could not say so, or of a write: there is no commit then
+}
+
+// scanned is what an iteration came by: a table or, without one, all keys that begin with a prefix.
+type scanned struct {
+	table  *Table
+	prefix []byte
+}
+
+var (
+	// ErrTxDone is the use of a transaction after the end of its function.
+	ErrTxDone = errors.New("copal: the transaction has ended")
+	// ErrTxReadOnly is a write in a transaction that only reads.
+	ErrTxReadOnly = errors.New("copal: the transaction only reads")
+)
+
+const (
+	turnAfter  = 3 // conflicts
+	aloneAfter = 8
+)
+
+// transactions are those whose functions run.
+type transactions struct {
+	turn  sync.RWMutex // held by who commits; exclusively by who must be through. Taken before all other locks
+	n     atomic.Int32 // how many there are, so that a plain write need not look when there is none
+	alone atomic.Bool  // plain writers wait
+
+	mu      sync.Mutex // a leaf
+	through *sync.Cond // of mu: alone has become false
+	running map[uint64]bool
+}
+
+func (x *transactions) init() {
+	x.running = map[uint64]bool{}
+	x.through = sync.NewCond(&x.mu)
+}
+
+// enter notes that this goroutine is in a transaction. It cannot be in two.
+func (x *transactions) enter() (leave func(), err error) {
+	id := goroutineID()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running[id] {
+		return nil, ErrNested
+	}
+	x.running[id] = true
+	x.n.Add(1)
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.running, id)
+		x.n.Add(-1)
+	}, nil
+}
+
+// allow refuses a write from within a transaction that is none of the transaction's, and lets others wait while a transaction must be
+// alone. The caller holds no lock.
+func (x *transactions) allow() error {
+	if x.n.Load() == 0 {
+		return nil
+	}
+	id := goroutineID()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running[id] {
+		return ErrNested
+	}
+	for x.alone.Load() {
+		x.through.Wait()
+	}
+	return nil
+}
+
+// urge gives a transaction that has failed so often what it needs to get through. The caller calls yield when it has.
+func (x *transactions) urge(conflicts int) (yield func()) {
+	if conflicts < turnAfter {
+		return func() {}
+	}
+	x.turn.Lock()
+	if conflicts >= aloneAfter {
+		x.alone.Store(true)
+	}
+	return func() {
+		x.mu.Lock()
+		x.alone.Store(false)
+		x.mu.Unlock()
+		x.through.Broadcast()
+		x.turn.Unlock()
+	}
+}
+
+// allow refuses a write to a key that the same goroutine is updating, or any from within its transaction.
+func (s *Store) allow(key []byte) error {
+	if err := s.transactions.allow(); err != nil {
+		return err
+	}
+	return s.updates.allow(key)
+}
+
+// Transact calls f with a transaction, and makes what that has written count, all or nothing, as if everything had
+// happened at one moment. f may be called several times, and the last call counts; its error, or a panic, ends the transaction
+// without a trace. Durability is Process or Power. An error is that of f, or of Write.
+func (s *Store) Transact(d Durability, f func(*Tx) error) error {
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	leave, err := s.transactions.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	seq, err := s.tryTransaction(0, f)
+	for conflicts := 1; err == errConflict; conflicts++ {
+		seq, err = s.tryTransaction(conflicts, f)
+	}
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.syncTo(seq)
+}
+
+// tryTransaction returns the number up to which the log must be synced to make the outcome durable.
+func (s *Store) tryTransaction(conflicts int, f func(*Tx) error) (uint64, error) {
+	defer s.transactions.urge(conflicts)()
+	tx, err := s.beginTx(false)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.end()
+	if err := f(tx); err != nil {
+		return 0, err
+	}
+	return tx.commit(conflicts >= turnAfter)
+}
+
+// Look calls f with a transaction that only reads: everything as it was at one moment.
+func (s *Store) Look(f func(*Tx) error) error {
+	tx, err := s.beginTx(true)
+	if err != nil {
+		return err
+	}
+	defer tx.end()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.failed
+}
+
+func (s *Store) beginTx(readOnly bool) (*Tx, error) {
+	v, err := s.OpenView()
+	if err != nil {
+		return nil, err
+	}
+	return &Tx{store: s, view: v, readOnly: readOnly}, nil
+}
+
+func (tx *Tx) end() {
+	if !tx.done.Swap(true) {
+		tx.view.Close()
+		tx.store.budget.Leave(-tx.bytes)
+	}
+}
+
+// Fail keeps the transaction from committing, because of an error that a read could not return.
+func (tx *Tx) Fail(err error) {
+	if tx.failed == nil {
+		tx.failed = err
+	}
+}
+
+// Get returns the entry of key, from table t or, when t is nil, from where the key belongs: as the transaction has written
+// it, or else as it was when that began. The bytes are not to be changed. The error is ErrNotFound when there is none.
+func (tx *Tx) Get(t *Table, key []byte) (Entry, error) {
+	if tx.done.Load() {
+		return Entry{}, ErrTxDone
+	}
+	if c := tx.writes[view(key)]; c != nil {
+		return c.entry()
+	}
+	tx.noteRead(key)
+	e, err := tx.view.Get(t, key)
+	if err == nil {
+		tx.noteDeadline(e.expiry)
+	}
+	return e, err
+}
+
+// Expiry is the deadline of the entry, 0 for none.
+func (e *Entry) Expiry() uint64 { return e.expiry }
+
+// entry is the change as a read shows it.
+func (c *Change) entry() (Entry, error) {
+	if c.Delete {
+		return Entry{}, ErrNotFound
+	}
+	return Entry{Value: c.Value, Schema: c.Schema, hit: hit{expiry: c.Expiry}}, nil
+}
+
+// Has reports whether there is an entry under key, in the sense of Get.
+func (tx *Tx) Has(t *Table, key []byte) (bool, error) {
+	_, err := tx.Get(t, key)
+	if err == ErrNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (tx *Tx) noteRead(key []byte) {
+	if tx.readOnly {
+		return
+	}
+	if tx.reads == nil {
+		tx.reads = map[string]bool{}
+	}
+	if !tx.reads[view(key)] {
+		tx.reads[string(key)] = true
+	}
+}
+
+func (tx *Tx) noteDeadline(deadline uint64) {
+	if deadline != 0 && (tx.first == 0 || deadline < tx.first) {
+		tx.first = deadline
+	}
+}
+
+// Write takes a write into the transaction. Key and value are copied; the cell, and what w says else, become the transaction's.
+func (tx *Tx) Write(t *Table, w *Write) error {
+	if tx.done.Load() {
+		return ErrTxDone
+	}
+	if tx.readOnly {
+		return ErrTxReadOnly
+	}
+	if err := w.check(); err != nil {
+		return err
+	}
+	c := &Change{Table: t, Write: *w}
+	c.Key, c.Value, c.Own = bytes.Clone(w.Key), bytes.Clone(w.Value), ""
+	if tx.writes == nil {
+		tx.writes = map[string]*Change{}
+	}
+	old := tx.writes[view(c.Key)]
+	tx.writes[view(c.Key)] = c
+	delta := c.memory()
+	if old != nil {
+		delete(tx.writes, view(old.Key)) // its key goes with it
+		tx.writes[view(c.Key)] = c
+		delta -= old.memory()
+	}
+	tx.bytes += delta
+	tx.store.budget.Leave(delta)
+	return nil
+}
+
+// memory is what a change takes, about.
+func (c *Change) memory() int64 { return int64(len(c.Key)+len(c.Value)+c.Cost) + 600 }
+
+// Delete removes the entry of key, and reports whether there was one.
+func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
+	if tx.readOnly {
+		return false, ErrTxReadOnly
+	}
+	if existed, err = tx.Has(t, key); err != nil || !existed {
+		return existed, err
+	}
+	return true, tx.Write(t, &Write{Key: key, Delete: true, Cells: c})
+}
+
+// Items yields each entry of the table as Get would, exactly once and in no order. What the transaction writes meanwhile to an entry that has
+// not been yielded yet shows; whether a new one does is not said.
+func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
+	return tx.items(t, values, scanned{table: t})
+}
+
+func (tx *Tx) items(t *Table, values bool, what scanned) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		if tx.done.Load() {
+			yield(Item{Err: ErrTxDone})
+			return
+		}
+		if !tx.readOnly {
+			tx.scans = append(tx.scans, what)
+		}
+		own := tx.ownKeys(t)
+		mine := map[string]bool{}
+		for _, key := range own {
+			mine[string(key)] = true
+		}
+		for item := range tx.view.Items(t, values) {
+			if item.Err == nil && mine[string(item.Key)] {
+				continue
+			}
+			if item.Err == nil {
+				tx.noteDeadline(item.expiry)
+			}
+			if c := tx.writes[string(item.Key)]; item.Err == nil && c != nil {
+				if item.Entry, item.Err = c.entry(); item.Err == ErrNotFound {
+					continue
+				}
+			}
+			if !yield(item) {
+				return
+			}
+		}
+		for _, key := range own {
+			e, err := tx.writes[string(key)].entry()
+			if err == nil && !yield(Item{Key: bytes.Clone(key), Entry: e}) {
+				return
+			}
+		}
+	}
+}
+
+// ownKeys are those of the table that the transaction has written.
+func (tx *Tx) ownKeys(t *Table) (keys [][]byte) {
+	in, err := tx.store.use()
+	if err != nil {
+		return nil // which the view says, too
+	}
+	defer tx.store.life.leave(in)
+	for _, c := range tx.writes {
+		if tx.store.spaces[0].route(c.kind(), c.Key) == t {
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+// Len is the number of entries of the table.
+func (tx *Tx) Len(t *Table) (n int, err error) {
+	for item := range tx.Items(t, false) {
+		if item.Err != nil {
+			return 0, item.Err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Scan yields the entries whose keys begin with prefix, of all tables, in the order of the bytes of their keys. It shows what the transaction has
+// written before the call, and of that what has become of it since.
+func (tx *Tx) Scan(prefix []byte, tables func() []*Table) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		keys, err := tx.sortedKeys(prefix, tables)
+		if err != nil {
+			yield(Item{Err: err})
+			return
+		}
+		for _, key := range keys {
+			item := Item{Key: key}
+			if item.Entry, item.Err = tx.Get(nil, key); item.Err == ErrNotFound {
+				continue
+			}
+			if !yield(item) {
+				return
+			}
+		}
+	}
+}
+
+func (tx *Tx) sortedKeys(prefix []byte, tables func() []*Table) ([][]byte, error) {
+	what := scanned{prefix: bytes.Clone(prefix)}
+	for {
+		generation := tx.store.Generation()
+		var keys [][]byte
+		for _, t := range tables() {
+			for item := range tx.items(t, false, what) {
+				if item.Err != nil {
+					return nil, item.Err
+				}
+				if bytes.HasPrefix(item.Key, prefix) {
+					keys = append(keys, item.Key)
+				}
+			}
+		}
+		if tx.store.Generation() == generation {
+			slices.SortFunc(keys, bytes.Compare)
+			return keys, nil
+		}
+	}
+}
+
+// commit returns the number up to which the log must be synced to make durable what was read and written.
+func (tx *Tx) commit(turn bool) (uint64, error) {
+	if tx.failed != nil {
+		return 0, tx.failed
+	}
+	s := tx.store
+	if len(tx.writes) == 0 {
+		return tx.view.seq, s.log.failure()
+	}
+	changes := make([]*Change, 0, len(tx.writes))
+	for _, c := range tx.writes {
+		changes = append(changes, c)
+	}
+	slices.SortFunc(changes, func(a, b *Change) int { return bytes.Compare(a.Key, b.Key) }) // so that a log tells of one seed what it did before
+	return s.commitAll(&together{store: s, changes: changes, tx: tx, turn: turn})
+}
+
+// addShards adds the shards of what was read. The caller is inside the gate.
+func (tx *Tx) addShards(shards *shardSet) {
+	if len(tx.scans) > 0 {
+		shards.addAll()
+		return
+	}
+	for key := range tx.reads {
+		shards.add(tx.tableOf(key).hash([]byte(key)))
+	}
+}
+
+// validateLocked returns errConflict if something that was read has changed. The caller holds the locks.
+func (tx *Tx) validateLocked() error {
+	if err := tx.view.failure(); err != nil {
+		return err
+	}
+	if tx.store.Expired(tx.first) {
+		return errConflict
+	}
+	for key := range tx.reads {
+		t := tx.tableOf(key)
+		if tx.view.changedLocked(t, t.hash([]byte(key)), key[t.prefix:]) {
+			return errConflict
+		}
+	}
+	for _, what := range tx.scans {
+		if tx.scanChangedLocked(what) {
+			return errConflict
+		}
+	}
+	return nil
+}
+
+func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
+	var all shardSet
+	all.addAll()
+	each := func(t *Table, match func(own string) bool) {
+		all.each(func(n int) { changed = changed || tx.view.anyChangedLocked(t, n, match) })
+	}
+	if what.table != nil {
+		each(what.table, nil)
+		return changed
+	}
+	for _, t := range tx.store.spaces[0].tables() {
+		each(t, func(own string) bool { return t.keyHasPrefix(own, what.prefix) })
+	}
+	return changed
+}
+
+// keyHasPrefix reports whether the whole key of which these are the own bytes begins with prefix.
+func (t *Table) keyHasPrefix(own string, prefix []byte) bool {
+	if t.name == "" {
+		return len(own) >= len(prefix) && own[:len(prefix)] == string(prefix)
+	}
+	return bytes.HasPrefix([]byte(t.name+":"+own), prefix)
+}
+
+// tableOf is where a key belongs. The caller is inside the gate.
+func (tx *Tx) tableOf(key string) *Table {
+	return tx.store.spaces[0].route(record.Value, []byte(key))
+}
