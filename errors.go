@@ -32,8 +32,13 @@ var (
 	// after which no write can be trusted until the store is opened again. In the
 	// second case the error wraps its cause.
 	ErrReadOnly = store.ErrReadOnly
-	// ErrNested: the function of an Update wrote, by other means, the key that it updates.
+	// ErrNested: the function of a Map.Update wrote, by other means, the key that it updates; or that of a DB.Update
+	// wrote at all by other means than its transaction.
 	ErrNested = store.ErrNested
+	// ErrTxDone: the function to which the transaction was handed has returned.
+	ErrTxDone = store.ErrTxDone
+	// ErrTxReadOnly: a write in the function of DB.View.
+	ErrTxReadOnly = store.ErrTxReadOnly
 	// ErrClosed: the store, the map, or the snapshot is closed.
 	ErrClosed = store.ErrClosed
 	// ErrSnapshotLost: a snapshot of a store that was opened with ReadOnly, and has fallen so far behind the process that
@@ -42,6 +47,9 @@ var (
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = store.ErrCorrupt
 )
+
+// errOtherStore is a map in a transaction of another store.
+var errOtherStore = errors.New("the transaction is one of another store")
 
 // CorruptError says in which File, at which Offset, and for what Reason bytes cannot
 // be what was written. errors.Is(err, ErrCorrupt) holds for it.

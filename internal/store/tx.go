@@ -210,13 +210,20 @@ func (tx *Tx) Fail(err error) {
 // Get returns the entry of key, from table t or, when t is nil, from where the key belongs: as the transaction has written
 // it, or else as it was when that began. The bytes are not to be changed. The error is ErrNotFound when there is none.
 func (tx *Tx) Get(t *Table, key []byte) (Entry, error) {
+	if !tx.done.Load() && tx.writes[view(key)] == nil {
+		tx.noteRead(key)
+	}
+	return tx.look(t, key)
+}
+
+// look is Get of what is noted already.
+func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 	if tx.done.Load() {
 		return Entry{}, ErrTxDone
 	}
 	if c := tx.writes[view(key)]; c != nil {
 		return c.entry()
 	}
-	tx.noteRead(key)
 	e, err := tx.view.Get(t, key)
 	if err == nil {
 		tx.noteDeadline(e.expiry)
@@ -278,14 +285,11 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	if tx.writes == nil {
 		tx.writes = map[string]*Change{}
 	}
-	old := tx.writes[view(c.Key)]
-	tx.writes[view(c.Key)] = c
 	delta := c.memory()
-	if old != nil {
-		delete(tx.writes, view(old.Key)) // its key goes with it
-		tx.writes[view(c.Key)] = c
+	if old := tx.writes[view(c.Key)]; old != nil {
 		delta -= old.memory()
 	}
+	tx.writes[view(c.Key)] = c
 	tx.bytes += delta
 	tx.store.budget.Leave(delta)
 	return nil
@@ -308,44 +312,48 @@ func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
 // Items yields each entry of the table as Get would, exactly once and in no order. What the transaction writes meanwhile to an entry that has
 // not been yielded yet shows; whether a new one does is not said.
 func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
-	return tx.items(t, values, scanned{table: t})
+	return func(yield func(Item) bool) {
+		tx.noteScan(scanned{table: t})
+		tx.items(t, values, yield)
+	}
 }
 
-func (tx *Tx) items(t *Table, values bool, what scanned) iter.Seq[Item] {
-	return func(yield func(Item) bool) {
-		if tx.done.Load() {
-			yield(Item{Err: ErrTxDone})
-			return
+func (tx *Tx) noteScan(what scanned) {
+	if !tx.readOnly {
+		tx.scans = append(tx.scans, what)
+	}
+}
+
+func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
+	if tx.done.Load() {
+		yield(Item{Err: ErrTxDone})
+		return
+	}
+	own := tx.ownKeys(t)
+	mine := map[string]bool{}
+	for _, key := range own {
+		mine[string(key)] = true
+	}
+	for item := range tx.view.Items(t, values) {
+		if item.Err == nil && mine[string(item.Key)] {
+			continue
 		}
-		if !tx.readOnly {
-			tx.scans = append(tx.scans, what)
+		if item.Err == nil {
+			tx.noteDeadline(item.expiry)
 		}
-		own := tx.ownKeys(t)
-		mine := map[string]bool{}
-		for _, key := range own {
-			mine[string(key)] = true
-		}
-		for item := range tx.view.Items(t, values) {
-			if item.Err == nil && mine[string(item.Key)] {
+		if c := tx.writes[string(item.Key)]; item.Err == nil && c != nil {
+			if item.Entry, item.Err = c.entry(); item.Err == ErrNotFound {
 				continue
 			}
-			if item.Err == nil {
-				tx.noteDeadline(item.expiry)
-			}
-			if c := tx.writes[string(item.Key)]; item.Err == nil && c != nil {
-				if item.Entry, item.Err = c.entry(); item.Err == ErrNotFound {
-					continue
-				}
-			}
-			if !yield(item) {
-				return
-			}
 		}
-		for _, key := range own {
-			e, err := tx.writes[string(key)].entry()
-			if err == nil && !yield(Item{Key: bytes.Clone(key), Entry: e}) {
-				return
-			}
+		if !yield(item) {
+			return
+		}
+	}
+	for _, key := range own {
+		e, err := tx.writes[string(key)].entry()
+		if err == nil && !yield(Item{Key: bytes.Clone(key), Entry: e}) {
+			return
 		}
 	}
 }
@@ -387,7 +395,7 @@ func (tx *Tx) Scan(prefix []byte, tables func() []*Table) iter.Seq[Item] {
 		}
 		for _, key := range keys {
 			item := Item{Key: key}
-			if item.Entry, item.Err = tx.Get(nil, key); item.Err == ErrNotFound {
+			if item.Entry, item.Err = tx.look(nil, key); item.Err == ErrNotFound {
 				continue
 			}
 			if !yield(item) {
@@ -398,18 +406,20 @@ func (tx *Tx) Scan(prefix []byte, tables func() []*Table) iter.Seq[Item] {
 }
 
 func (tx *Tx) sortedKeys(prefix []byte, tables func() []*Table) ([][]byte, error) {
-	what := scanned{prefix: bytes.Clone(prefix)}
+	tx.noteScan(scanned{prefix: bytes.Clone(prefix)})
 	for {
 		generation := tx.store.Generation()
 		var keys [][]byte
 		for _, t := range tables() {
-			for item := range tx.items(t, false, what) {
-				if item.Err != nil {
-					return nil, item.Err
-				}
-				if bytes.HasPrefix(item.Key, prefix) {
+			var err error
+			tx.items(t, false, func(item Item) bool {
+				if err = item.Err; err == nil && bytes.HasPrefix(item.Key, prefix) {
 					keys = append(keys, item.Key)
 				}
+				return err == nil
+			})
+			if err != nil {
+				return nil, err
 			}
 		}
 		if tx.store.Generation() == generation {
@@ -457,7 +467,7 @@ func (tx *Tx) validateLocked() error {
 	}
 	for key := range tx.reads {
 		t := tx.tableOf(key)
-		if tx.view.changedLocked(t, t.hash([]byte(key)), key[t.prefix:]) {
+		if t.changedLocked(t.hash([]byte(key)), key[t.prefix:], tx.view.seq) {
 			return errConflict
 		}
 	}
@@ -473,7 +483,7 @@ func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 	var all shardSet
 	all.addAll()
 	each := func(t *Table, match func(own string) bool) {
-		all.each(func(n int) { changed = changed || tx.view.anyChangedLocked(t, n, match) })
+		all.each(func(n int) { changed = changed || t.anyChangedLocked(n, tx.view.seq, match) })
 	}
 	if what.table != nil {
 		each(what.table, nil)

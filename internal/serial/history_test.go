@@ -1,0 +1,260 @@
+package serial
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/copaldb/copal"
+)
+
+// Short histories of a few goroutines on a few lists, typed and raw: transactions that read, append and iterate, some that
+// only read, and single reads and updates of every other kind beside them. Each is checked for a serial order.
+//
+// COPAL_LONG=1 checks many more.
+//
+// That the test would notice was tried by breaking the code. Each of these was caught, within a default run:
+//
+//   - Nothing is validated; or not what was read; or not what was iterated over.
+//   - What was set asynchronously since is no change.
+//   - Readers without a lock do not wait for what has begun to show.
+//   - A transaction commits what it has read of a view that was opened before its last conflict.
+func TestSerializable(t *testing.T) {
+	rounds := 120
+	switch {
+	case os.Getenv("COPAL_LONG") == "1":
+		rounds = 10_000
+	case testing.Short():
+		rounds = 30
+	}
+	txns := 0
+	for seed := range uint64(rounds) {
+		h := newHistory(t, seed)
+		h.run()
+		if err := Check(h.txns); err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		txns += len(h.txns)
+	}
+	t.Logf("%d histories, %d transactions", rounds, txns)
+}
+
+type history struct {
+	t     *testing.T
+	seed  uint64
+	db    *copal.DB
+	lists *copal.Map[string, []int]
+	clock atomic.Int64
+	last  atomic.Int64 // number that was appended
+
+	mu   sync.Mutex
+	txns []Txn
+}
+
+var typedKeys, rawKeys = []string{"a", "b", "c"}, []string{"raw", "lists:d"} // lists:d is one of the map, too
+
+func newHistory(t *testing.T, seed uint64) *history {
+	h := &history{t: t, seed: seed}
+	var err error
+	if h.db, err = copal.OpenMemory(copal.WithErrorHandler(func(err error) { t.Error(err) })); err != nil {
+		t.Fatal(err)
+	}
+	if seed%2 == 0 { // else the map is declared while it is read by its keys
+		h.open()
+	}
+	return h
+}
+
+func (h *history) open() {
+	var err error
+	if h.lists, err = copal.OpenMap[string, []int](h.db, "lists"); err != nil {
+		h.t.Error(err)
+	}
+}
+
+func (h *history) run() {
+	defer h.db.Close()
+	if h.lists == nil {
+		h.open()
+	}
+	var wg sync.WaitGroup
+	for n := range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(h.seed, uint64(n)))
+			for i := range 14 {
+				h.one(rng, fmt.Sprintf("%d/%d", n, i))
+			}
+		})
+	}
+	wg.Wait()
+	h.look(rand.New(rand.NewPCG(h.seed, 99)), "last") // so that most of what was appended was read
+}
+
+// one runs a transaction and notes it.
+func (h *history) one(rng *rand.Rand, name string) {
+	switch rng.IntN(8) {
+	case 0:
+		h.look(rng, name)
+	case 1:
+		h.single(rng, name)
+	case 2:
+		h.alone(rng, name)
+	default:
+		h.update(rng, name)
+	}
+}
+
+func (h *history) note(name string, begin int64, ops []Op) {
+	end := h.clock.Add(1)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.txns = append(h.txns, Txn{name, begin, end, ops})
+}
+
+func (h *history) check(err error) {
+	if err != nil && !errors.Is(err, copal.ErrNotFound) {
+		h.t.Error(err)
+	}
+}
+
+// update is a transaction of some steps.
+func (h *history) update(rng *rand.Rand, name string) {
+	var ops []Op
+	begin := h.clock.Add(1)
+	err := h.db.Update(func(tx *copal.Tx) error {
+		ops = nil
+		for range 1 + rng.IntN(4) {
+			h.step(rng, tx, &ops, true)
+			runtime.Gosched()
+		}
+		return nil
+	})
+	h.check(err)
+	h.note(name, begin, ops)
+}
+
+// look is a transaction that only reads.
+func (h *history) look(rng *rand.Rand, name string) {
+	var ops []Op
+	begin := h.clock.Add(1)
+	err := h.db.View(func(tx *copal.Tx) error {
+		for range 2 + rng.IntN(2) {
+			h.step(rng, tx, &ops, false)
+			runtime.Gosched()
+		}
+		return nil
+	})
+	h.check(err)
+	h.note(name, begin, ops)
+}
+
+func (h *history) step(rng *rand.Rand, tx *copal.Tx, ops *[]Op, write bool) {
+	m := h.lists.In(tx)
+	switch n := rng.IntN(7); {
+	case n == 0:
+		h.iterate(m, ops)
+	case n == 1:
+		h.scan(tx, ops)
+	case n < 4:
+		key := rawKeys[rng.IntN(len(rawKeys))]
+		text, err := tx.Get([]byte(key))
+		h.check(err)
+		list := h.parse(text)
+		*ops = append(*ops, Op{Key: key, Read: list})
+		if write && n == 3 {
+			next := int(h.last.Add(1))
+			text, err := json.Marshal(append(slices.Clone(list), next))
+			h.check(errors.Join(err, tx.Put([]byte(key), text)))
+			*ops = append(*ops, Op{Key: key, Append: next})
+		}
+	default:
+		key := typedKeys[rng.IntN(len(typedKeys))]
+		list, err := m.Load(key)
+		h.check(err)
+		*ops = append(*ops, Op{Key: "lists:" + key, Read: slices.Clone(list)})
+		if write && n > 4 {
+			next := int(h.last.Add(1))
+			h.check(m.Set(key, append(slices.Clone(list), next)))
+			*ops = append(*ops, Op{Key: "lists:" + key, Append: next})
+		}
+	}
+}
+
+func (h *history) parse(text []byte) (list []int) {
+	if len(text) > 0 {
+		h.check(json.Unmarshal(text, &list))
+	}
+	return list
+}
+
+// iterate reads all lists of the map, those that are not there included.
+func (h *history) iterate(m copal.TxMap[string, []int], ops *[]Op) {
+	lists := map[string][]int{}
+	for k, v := range m.All() {
+		if _, twice := lists[k]; twice {
+			h.t.Errorf("%s twice", k)
+		}
+		lists[k] = slices.Clone(v)
+	}
+	if n := m.Len(); n != len(lists) {
+		h.t.Errorf("Len is %d, there are %d", n, len(lists))
+	}
+	for _, key := range append(slices.Clone(typedKeys), "d") {
+		*ops = append(*ops, Op{Key: "lists:" + key, Read: lists[key]})
+	}
+}
+
+// scan is iterate by raw keys.
+func (h *history) scan(tx *copal.Tx, ops *[]Op) {
+	lists := map[string][]int{}
+	for k, v := range tx.Scan([]byte("lists:")) {
+		lists[string(k)] = h.parse(v)
+	}
+	for _, key := range append(slices.Clone(typedKeys), "d") {
+		*ops = append(*ops, Op{Key: "lists:" + key, Read: lists["lists:"+key]})
+	}
+}
+
+// single reads one list after the other, each a transaction of its own.
+func (h *history) single(rng *rand.Rand, name string) {
+	for i := range 3 {
+		name := fmt.Sprint(name, ".", i)
+		begin := h.clock.Add(1)
+		if rng.IntN(3) == 0 {
+			key := rawKeys[rng.IntN(len(rawKeys))]
+			text, err := h.db.Get([]byte(key))
+			h.check(err)
+			h.note(name, begin, []Op{{Key: key, Read: h.parse(text)}})
+			continue
+		}
+		key := typedKeys[rng.IntN(len(typedKeys))]
+		list, _ := h.lists.Get(key)
+		h.note(name, begin, []Op{{Key: "lists:" + key, Read: slices.Clone(list)}})
+	}
+}
+
+// alone appends to one list by other means than a transaction.
+func (h *history) alone(rng *rand.Rand, name string) {
+	key, next := typedKeys[rng.IntN(len(typedKeys))], int(h.last.Add(1))
+	var list []int
+	add := func(u *copal.Update[[]int]) {
+		list = slices.Clone(u.Value)
+		u.Value = append(slices.Clone(list), next)
+	}
+	begin := h.clock.Add(1)
+	var err error
+	if rng.IntN(2) == 0 {
+		_, _, err = h.lists.Update(key, add)
+	} else {
+		_, _, err = h.lists.UpdateAsync(key, add)
+	}
+	h.check(err)
+	h.note(name, begin, []Op{{Key: "lists:" + key, Read: list}, {Key: "lists:" + key, Append: next}})
+}
