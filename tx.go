@@ -73,7 +73,7 @@ func (tx *Tx) Delete(key []byte) (existed bool, err error) { return tx.tx.Delete
 // transaction returns at its end, there are no more.
 func (tx *Tx) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		for item := range tx.tx.Scan(prefix, func() []*store.Table { return tx.db.tablesOf(prefix) }) {
+		for item := range tx.tx.Scan(prefix) {
 			if item.Err != nil {
 				tx.tx.Fail(item.Err)
 				return
@@ -257,14 +257,4 @@ func (t TxMap[K, V]) Values() iter.Seq[V] {
 			}
 		}
 	}
-}
-
-// tablesOf are those that can have keys with the prefix.
-func (db *DB) tablesOf(prefix []byte) (list []*store.Table) {
-	for _, t := range db.store.Tables() {
-		if couldHold(t.Name(), prefix) {
-			list = append(list, t)
-		}
-	}
-	return list
 }

@@ -27,12 +27,12 @@ import (
 //   - Readers without a lock do not wait for what has begun to show.
 //   - A transaction commits what it has read of a view that was opened before its last conflict.
 func TestSerializable(t *testing.T) {
-	rounds := 120
+	rounds := 300
 	switch {
 	case os.Getenv("COPAL_LONG") == "1":
 		rounds = 10_000
 	case testing.Short():
-		rounds = 30
+		rounds = 100
 	}
 	txns := 0
 	for seed := range uint64(rounds) {

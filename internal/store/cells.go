@@ -148,7 +148,7 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 	}
 	t.expect(now.hash, old, w.Expiry)
 	s.log.touched()
-	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
+	if s.opening.postponed() || s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
 		var lost *lostError
 		if err := s.flushLocked(now.cells, int(now.hash%cache.Shards)); errors.As(err, &lost) {
 			return err

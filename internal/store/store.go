@@ -85,9 +85,7 @@ type Store struct {
 	updates      updates
 	transactions transactions
 	views        views
-	reports      reports
-	expirer      expirer
-	views        views
+	opening      opening
 	reports      reports
 	expirer      expirer
 	orders       orders

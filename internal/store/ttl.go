@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"unsafe"
@@ -197,6 +198,13 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	}
 	e.table.expect(e.hash, e.expiry, e.deadline)
 	s.log.touched()
+	if s.opening.postponed() {
+		err := s.flushLocked(e.cells, int(e.hash%cache.Shards))
+		var lost *lostError
+		if errors.As(err, &lost) {
+			return true, err
+		}
+	}
 	return true, nil
 }
 

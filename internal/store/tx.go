@@ -386,9 +386,9 @@ func (tx *Tx) Len(t *Table) (n int, err error) {
 
 // Scan yields the entries whose keys begin with prefix, of all tables, in the order of the bytes of their keys. It shows what the transaction has
 // written before the call, and of that what has become of it since.
-func (tx *Tx) Scan(prefix []byte, tables func() []*Table) iter.Seq[Item] {
+func (tx *Tx) Scan(prefix []byte) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		keys, err := tx.sortedKeys(prefix, tables)
+		keys, err := tx.sortedKeys(prefix)
 		if err != nil {
 			yield(Item{Err: err})
 			return
@@ -405,12 +405,15 @@ func (tx *Tx) Scan(prefix []byte, tables func() []*Table) iter.Seq[Item] {
 	}
 }
 
-func (tx *Tx) sortedKeys(prefix []byte, tables func() []*Table) ([][]byte, error) {
+func (tx *Tx) sortedKeys(prefix []byte) ([][]byte, error) {
 	tx.noteScan(scanned{prefix: bytes.Clone(prefix)})
 	for {
 		generation := tx.store.Generation()
 		var keys [][]byte
-		for _, t := range tables() {
+		for _, t := range tx.store.Tables() {
+			if !t.couldHold(prefix) {
+				continue
+			}
 			var err error
 			tx.items(t, false, func(item Item) bool {
 				if err = item.Err; err == nil && bytes.HasPrefix(item.Key, prefix) {
@@ -506,4 +509,10 @@ func (t *Table) keyHasPrefix(own string, prefix []byte) bool {
 // tableOf is where a key belongs. The caller is inside the gate.
 func (tx *Tx) tableOf(key string) *Table {
 	return tx.store.spaces[0].route(record.Value, []byte(key))
+}
+
+// couldHold reports whether the table can have keys with the prefix.
+func (t *Table) couldHold(prefix []byte) bool {
+	own := []byte(t.name + ":")
+	return t.name == "" || bytes.HasPrefix(own, prefix) || bytes.HasPrefix(prefix, own)
 }

@@ -69,8 +69,11 @@ func (s *Store) OpenView() (*View, error) {
 	if s.opts.ReadOnly {
 		s.follower.mu.Lock() // what it has counted it has replayed then
 		defer s.follower.mu.Unlock()
-	} else if err := s.flushForView(); err != nil {
-		return nil, err
+	} else {
+		defer s.opening.end()
+		if err := s.flushForView(); err != nil {
+			return nil, err
+		}
 	}
 	in, err := s.use()
 	if err != nil {
@@ -94,10 +97,15 @@ func (s *Store) listView() *View {
 
 // flushForView writes what is dirty. What turns out to be none that can be stored is reported, and in no view.
 func (s *Store) flushForView() error {
+	if !s.opening.begin() {
+		return nil
+	}
+	s.passKeys()
 	for {
 		err := s.Flush(nil)
 		var lost *lostError
 		if !errors.As(err, &lost) {
+			s.opening.flushed(s, err)
 			return err
 		}
 		s.log.report(err)
