@@ -117,7 +117,7 @@ func (g *graph) addReads() error {
 				return fmt.Errorf("%s reads %s as %v after it has appended %v", t.Name, op.Key, op.Read, own[op.Key])
 			}
 			if before, ok := first[op.Key]; ok && before != n {
-				return fmt.Errorf("%s reads %s twice, and %v the second time", t.Name, op.Key, op.Read)
+				return fmt.Errorf("%s reads %s twice, and %v the second time: %v", t.Name, op.Key, op.Read, t.Ops)
 			}
 			if _, ok := first[op.Key]; !ok {
 				first[op.Key] = n
