@@ -470,7 +470,7 @@ func (tx *Tx) validateLocked() error {
 	}
 	for key := range tx.reads {
 		t := tx.tableOf(key)
-		if t.changedLocked(t.hash([]byte(key)), key[t.prefix:], tx.view.seq) {
+		if tx.view.changedLocked(t, t.hash([]byte(key)), key[t.prefix:]) {
 			return errConflict
 		}
 	}
@@ -486,7 +486,7 @@ func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 	var all shardSet
 	all.addAll()
 	each := func(t *Table, match func(own string) bool) {
-		all.each(func(n int) { changed = changed || t.anyChangedLocked(n, tx.view.seq, match) })
+		all.each(func(n int) { changed = changed || tx.view.anyChangedLocked(t, n, match) })
 	}
 	if what.table != nil {
 		each(what.table, nil)

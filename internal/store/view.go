@@ -32,6 +32,8 @@ type View struct {
 	closed atomic.Bool
 	lost   atomic.Bool // set while all others are excluded
 
+	settled atomic.Bool // see settle
+
 	before, after *View // in the order of opening; guarded by views.mu
 	listed        bool  // likewise
 }

@@ -20,6 +20,7 @@ import (
 // When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see Generation.
 func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
+		v.settle()
 		batch := firstBatch
 		for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
 			part, err := v.listPart(t, n, batch)
@@ -156,9 +157,18 @@ func (p *viewPart) item(e *entry, a Address, err error) (item Item, ok bool) {
 	if p.values {
 		item.Entry, item.Err = p.view.store.entryOf(e, a)
 	} else {
-		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq}
+		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq, hit: hit{expiry: e.Expiry}}
 	}
 	return item, true
+}
+
+// settle returns when everything that the view has is in the index: who was about to enter there, when the view was opened, what he had appended,
+// has done so.
+func (v *View) settle() {
+	if !v.settled.Load() {
+		v.store.passKeys()
+		v.settled.Store(true)
+	}
 }
 
 // Len is the number of entries of the table that the view has. It looks at each key that has changed since the view was opened.

@@ -40,6 +40,7 @@ func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter
 
 // keys are the sort keys of a table that the view has, and those of entries that had expired by then.
 func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bool) keyCursor {
+	v.settle()
 	if o := t.order.Load(); o != nil && o.by == by {
 		return o.orderedKeys(span, func() []order.Layer { return v.marks(t, by, span) })
 	}
