@@ -314,3 +314,41 @@ func TestTransactionExpiry(t *testing.T) {
 	}
 	mustClose(t, s)
 }
+
+// TestViewListsWhatIsAppended: a key that is in the log, and about to enter the index, is in an iteration over the view that has it.
+func TestViewListsWhatIsAppended(t *testing.T) {
+	s := openWhole(t, vfs.NewMem())
+	var wg sync.WaitGroup
+	var done atomic.Bool
+	for w := range 4 {
+		wg.Go(func() {
+			for n := 0; n < 2000 && !t.Failed(); n++ {
+				if err := s.Set(nil, fmt.Append(nil, w, n), []byte("1"), 0, Process); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	go func() {
+		wg.Wait()
+		done.Store(true)
+	}()
+	raw := s.Tables()[0]
+	for !done.Load() && !t.Failed() {
+		v, err := s.OpenView()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		for item := range v.Items(raw, false) {
+			if n++; item.Err != nil {
+				t.Error(item.Err)
+			}
+		}
+		if n != int(v.Seq()) { // each record is a key
+			t.Errorf("%d of %d keys", n, v.Seq())
+		}
+		v.Close()
+	}
+	wg.Wait()
+}
