@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -43,13 +42,13 @@ func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 					for n := range 30 {
 						changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 50))}})
 					}
-					stopped := errors.New("stopped")
-					if _, err := s.commitAll(&together{store: s, changes: changes, check: func() error {
-						if pause == 2 {
-							refresh()
-						}
-						return stopped
-					}}); err != stopped {
+					g := &together{store: s, changes: changes}
+					g.group.log = s.log
+					err := g.prepare()
+					if pause == 2 {
+						refresh()
+					}
+					if g.group.end(); err != nil {
 						t.Fatal(err)
 					}
 				}
