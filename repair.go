@@ -14,7 +14,7 @@ type RepairReport struct {
 	Lost    []Loss      // bytes that hold no intact record where there was one, in the order of the log
 	Passed  []Loss      // intact records that were not taken: compaction dropped them, or was interrupted, and the manifest is lost that would say which
 	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store
-	Grouped int64       // intact records that do not count, since the end of their transaction is lost
+	Grouped int64       // intact records that are not taken, since the end or another part of their transaction is lost
 	Raw     int64       // values whose schema is lost: they are raw bytes now, which a typed read takes as JSON
 }
 
@@ -45,7 +45,7 @@ func (r RepairReport) String() string {
 		s += fmt.Sprintf(", %d large values lost", n)
 	}
 	if r.Grouped > 0 {
-		s += fmt.Sprintf(", %d records without the end of their transaction", r.Grouped)
+		s += fmt.Sprintf(", %d records left out whose transaction is not whole", r.Grouped)
 	}
 	if n := len(r.Passed); n > 0 {
 		s += fmt.Sprintf(", %d old files left out in part", n)

@@ -24,7 +24,8 @@ import (
 //  3. Write the records to the new store, in their order and with their numbers (rebuild.go): the list of a
 //     large value with the new places of its parts, the members of a committed group without it.
 //
-// What is not taken, and reported: a large value of which a part is lost, and the members of a group whose commit is.
+// What is not taken, and reported: a large value of which a part is lost, and the members of a group whose commit is, or
+// of which other members are (repairgroups.go).
 // A value whose schema is lost is kept as raw bytes.
 //
 // Derived files are of no account here, nor is the mark but for the end of the log that it knows.
@@ -36,7 +37,7 @@ type RepairReport struct {
 	Lost    []Loss      // bytes of it that hold no intact record, in the order of the log
 	Passed  []Loss      // intact records of old files that compacted segments stand for and do not reach, without a manifest
 	Values  []LostValue // large values that were lost with their parts
-	Grouped int64       // intact records that are not taken since the commit of their group is lost
+	Grouped int64       // intact records that are not taken since the commit of their group, or another member of it, is lost
 	Raw     int64       // values that are raw bytes now, since their schema is lost
 }
 
@@ -110,6 +111,9 @@ type repair struct {
 
 	out     *rebuilder
 	last    uint64               // sequence number of the record that was written last
+	reach   uint64               // up to this one it is known what became of all
+	whole   uint64               // from this one on compaction has left out nothing
+	before  *wreck               // the segment that was taken last
 	schemas map[string]bool      // that were written
 	parts   map[string]movedPart // by their old places
 	groups  map[uint64][]place   // records that wait for the commit of their group
@@ -204,11 +208,13 @@ func (r *repair) segment(w *wreck, limit uint64) error {
 		w.start = r.out.time // no record of it is older
 	}
 	r.holes(w)
+	r.leftOutBefore(w)
 	for _, f := range w.fragments {
 		if err := r.take(place{w, f}, limit); err != nil {
 			return err
 		}
 	}
+	r.leftOutAfter(w)
 	for _, s := range w.sources {
 		if !s.ring {
 			r.report.Bytes += s.end
@@ -293,6 +299,9 @@ func (r *repair) take(p place, limit uint64) error {
 	case e.Seq < r.last:
 		r.lose(Loss{File: p.path, Offset: p.at, Bytes: p.bytes, Reason: fmt.Sprintf("sequence number %d behind %d", e.Seq, r.last)})
 		return nil
+	}
+	r.leftOut(p.wreck, &e)
+	switch {
 	case e.Op == record.Commit:
 		return r.commit(e)
 	case e.Group != 0:
@@ -300,24 +309,6 @@ func (r *repair) take(p place, limit uint64) error {
 		return nil
 	}
 	return r.write(p, e)
-}
-
-// commit writes the members of a group, which count from here on.
-func (r *repair) commit(e entry) error {
-	members := r.groups[e.Group]
-	delete(r.groups, e.Group)
-	for _, p := range members {
-		m, buf, err := p.load(p.fragment, r.buf)
-		r.buf = buf
-		if err != nil {
-			return err
-		}
-		m.Group, m.Seq = 0, e.Seq
-		if err := r.write(p, m); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // write writes a record that counts.
