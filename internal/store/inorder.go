@@ -267,7 +267,7 @@ func (w *walker) walk(yield func(Item) bool) {
 	keys := w.keys(yield)
 	defer keys.close()
 	w.key = append(append(w.key, w.table.name...), ':')
-	for !w.stop && keys.Next() {
+	for !w.stop && keys.Next() && !w.stop { // errors are yielded inside Next, too
 		var err error
 		if w.key, err = w.by.AppendKey(w.key[:w.table.prefix], keys.Key()); err != nil {
 			continue // of a file that was forged
@@ -388,11 +388,15 @@ func (c *mergedCursor) close() {
 //go:noinline
 func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
+		if err := s.isOpen(); err != nil {
+			yield(nil, err)
+			return
+		}
 		w := scan{store: s, span: span, walked: map[*Table]bool{}}
 		keys := w.keys(func(item Item) bool { return yield(nil, item.Err) })
 		defer keys.close()
 		var kept keeper
-		for !w.stop && keys.Next() {
+		for !w.stop && keys.Next() && !w.stop { // errors are yielded inside Next, too
 			if !yield(kept.keep(keys.Key()), nil) {
 				return
 			}

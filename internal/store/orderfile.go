@@ -167,15 +167,16 @@ func (o *ordering) persist() (*snapshotOrder, error) {
 	defer o.work.Unlock()
 	x := &snapshotOrder{By: o.by.Name(), Declared: o.declared.Load()}
 	o.mu.Lock()
-	x.Built = o.built
+	x.Built = o.built && !o.closed // closed: the table has another order by now
 	o.mu.Unlock()
 	if !x.Built {
 		return x, nil
 	}
-	x.Clock = o.table.store.now() // not later than the keys are taken
+	before := o.table.store.now()
 	if err := o.foldWorking(true); err != nil {
 		return nil, err
 	}
+	x.Clock = max(before, o.table.store.now()) // not earlier than the keys were taken: what had expired by then is not among them
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, r := range []*orderRun{o.small, o.base} {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"sync"
@@ -37,6 +38,8 @@ type ordering struct {
 	base   *orderRun   // of all keys; nil for none
 	built  bool        // or else there are keys of which no layer knows
 	closed bool
+
+	generation int // raised when keys of which the layers knew are forgotten: what was sorted before is of no account
 
 	told     atomic.Bool // that it is time to fold
 	declared atomic.Bool // a system record says that the table is ordered
@@ -91,8 +94,8 @@ type stack struct {
 // view returns the stack, which is built first if need be.
 func (o *ordering) view() (*stack, error) {
 	for {
-		if st := o.tryView(); st != nil {
-			return st, nil
+		if st, err := o.tryView(); st != nil || err != nil {
+			return st, err
 		}
 		if err := o.build(); err != nil {
 			return nil, err
@@ -100,14 +103,22 @@ func (o *ordering) view() (*stack, error) {
 	}
 }
 
+// errExchanged is a walk over an order that the table no longer has.
+var errExchanged = errors.New("copal: the keys are kept in another order by now")
+
 // tryView is view, but nil for an order that is to be built.
-func (o *ordering) tryView() *stack {
+func (o *ordering) tryView() (*stack, error) {
 	o.mu.Lock()
-	defer o.mu.Unlock()
-	if !o.built && !o.closed {
-		return nil
+	closed, built := o.closed, o.built
+	var st *stack
+	if built {
+		st = o.stackLocked(o.tree.Freeze())
 	}
-	return o.stackLocked(o.tree.Freeze())
+	o.mu.Unlock()
+	if closed {
+		return nil, cmp.Or(o.table.store.isOpen(), errExchanged)
+	}
+	return st, nil
 }
 
 // stackLocked is the stack with the given tree at the top.
@@ -176,8 +187,8 @@ func (r *orderRun) memory() int64 {
 	return r.Memory()
 }
 
-// fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base. In files, if make
-// is to make such. On an error nothing has changed.
+// fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base. In files, if files
+// says so. On an error nothing has changed. A run that cannot be read makes no error: the order is lost then, which has been told.
 func (o *ordering) fold(files bool) error {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -204,7 +215,8 @@ func (o *ordering) foldWorking(files bool) error {
 	if !whole && base != nil {
 		layers = layers[:len(layers)-1]
 	}
-	run, err := o.table.store.makeRun(order.Walk(layers, nil, false, !whole), files)
+	keys := order.Walk(layers, nil, false, !whole)
+	run, err := o.table.store.makeRun(keys, files)
 	if err == nil {
 		defer o.table.store.orders.settled(run.id) // when it is in its place
 	}
@@ -213,12 +225,16 @@ func (o *ordering) foldWorking(files bool) error {
 	} else if err == nil {
 		small = run
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	if err != nil {
-		o.unfreezeLocked()
+		o.unfreeze()
+		if keys.Err() != nil { // it is not the new run that is to blame
+			o.loseWorking(keys.Err())
+			return nil
+		}
 		return err
 	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.table.store.budget.Leave(-o.frozen.Bytes())
 	o.frozen = nil
 	if o.closed {
@@ -242,8 +258,10 @@ func foldsWhole(frozen *order.Tree, small, base *orderRun, files bool) bool {
 	return marks > max(base.Keys()/8, int64(FoldMarks))
 }
 
-// unfreezeLocked brings the marks back that were to be folded. Those that came since are newer.
-func (o *ordering) unfreezeLocked() {
+// unfreeze brings the marks back that were to be folded. Those that came since are newer.
+func (o *ordering) unfreeze() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	newer := o.tree
 	o.tree, o.frozen = o.frozen.Freeze(), nil
 	for c := newer.Freeze().Walk(nil, false); c.Next(); {
@@ -256,13 +274,22 @@ func (o *ordering) lose(err error) {
 	o.work.Lock()
 	defer o.work.Unlock()
 	o.mu.Lock()
-	was := o.built && !o.closed
-	if was {
-		o.built = false
-		o.closeRuns(o.replaceLocked(nil, nil))
-	}
+	built := o.built
 	o.mu.Unlock()
-	if was {
+	if built { // or else another was here before
+		o.loseWorking(err)
+	}
+}
+
+// loseWorking is lose for who holds work, and has seen the error there.
+func (o *ordering) loseWorking(err error) {
+	o.mu.Lock()
+	closed := o.closed
+	o.built = false
+	o.generation++
+	o.closeRuns(o.replaceLocked(nil, nil))
+	o.mu.Unlock()
+	if !closed {
 		o.table.store.log.reportError("the order of keys is made anew from the index", err)
 	}
 }
@@ -275,13 +302,14 @@ func (o *ordering) reset(built bool) {
 	defer o.mu.Unlock()
 	o.table.store.budget.Leave(-o.tree.Bytes())
 	o.tree, o.built = new(order.Tree), built
+	o.generation++
 	o.closeRuns(o.replaceLocked(nil, nil))
 }
 
 func (o *ordering) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.closed = true
+	o.built, o.closed = false, true
 	o.closeRuns(o.replaceLocked(nil, nil))
 }
 
@@ -299,38 +327,57 @@ var buildBytes = 32 << 20
 func (o *ordering) build() error {
 	o.building.Lock()
 	defer o.building.Unlock()
-	o.mu.Lock()
-	built := o.built || o.closed
-	o.mu.Unlock()
-	if built {
-		return nil
-	}
-	s := o.table.store
-	s.passKeys() // who changes an entry from now on marks its key
-	runs, err := o.sortKeys()
-	if err != nil {
-		return err
-	}
-	for len(runs) > 1 {
-		merged, err := order.InMemory(order.Walk(runs, nil, false, false))
+	for {
+		o.mu.Lock()
+		built, generation := o.built || o.closed, o.generation
+		o.mu.Unlock()
+		if built {
+			return nil
+		}
+		o.table.store.passKeys() // who changes an entry from now on marks its key
+		base, err := o.makeBase()
 		if err != nil {
 			return err
 		}
+		keysSorted()
+		if err := o.putBase(base, generation); err != nil {
+			return err
+		}
+	}
+}
+
+// keysSorted is called when a base has been made, and is not in its place. It is a variable for the sake of tests.
+var keysSorted = func() {}
+
+// makeBase makes a run of all keys that the index has, nil if it has none.
+func (o *ordering) makeBase() (*orderRun, error) {
+	runs, err := o.sortKeys()
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	if len(runs) > 1 {
+		merged, err := order.InMemory(order.Walk(runs, nil, false, false))
+		if err != nil {
+			return nil, err
+		}
 		runs = []order.Layer{merged}
 	}
-	var base *orderRun
-	if len(runs) == 1 {
-		base = &orderRun{Run: runs[0].(*order.Run), refs: 1}
-	}
+	return &orderRun{Run: runs[0].(*order.Run), refs: 1}, nil
+}
+
+// putBase puts a base into its place, unless the order has forgotten since what else it had: it may have keys then that went without a mark.
+func (o *ordering) putBase(base *orderRun, generation int) error {
 	o.work.Lock()
 	defer o.work.Unlock()
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.closed {
+	switch {
+	case o.closed:
 		return ErrClosed
+	case o.generation == generation:
+		o.closeRuns(o.replaceLocked(o.small, base))
+		o.built = true
 	}
-	o.closeRuns(o.replaceLocked(o.small, base))
-	o.built = true
 	return nil
 }
 
@@ -407,7 +454,7 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 func (s *Store) Order(t *Table, by keycodec.Order) error {
 	o := t.order.Load()
 	if o == nil || o.by != by {
-		if err := s.shared(func() error { return nil }); err != nil {
+		if err := s.isOpen(); err != nil {
 			return err
 		}
 		s.orders.mu.Lock()

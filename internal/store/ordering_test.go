@@ -586,3 +586,46 @@ func TestCrashModelOfOrder(t *testing.T) {
 	}
 	t.Logf("%d crash states, %d with runs, 0 violations", states, ordered)
 }
+
+// A follower that begins anew, while the order is being made, forgets what has been sorted: its keys may be gone, without a mark.
+func TestFollowerBeginsAnewWhileOrderIsMade(t *testing.T) {
+	const n = 100
+	mem := vfs.NewMem()
+	w := mustOpen(t, mem)
+	defer mustClose(t, w)
+	numbers(t, w)
+	for i := range n {
+		put(t, w, i)
+	}
+	if err := w.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true; o.OnError = func(error) {} })
+	defer mustClose(t, r)
+	table := numbers(t, r)
+	for i := range n {
+		if i != 77 {
+			drop(t, w, i)
+		}
+	}
+	if err := errors.Join(w.Shrink(), w.FSyncAll()); err != nil {
+		t.Fatal(err)
+	}
+	o := table.order.Load()
+	o.lose(errors.New("planted")) // as a walk does that comes by damage
+	anew := 0
+	keysSorted = func() {
+		if anew++; anew == 1 {
+			if err := r.follower.tryAnew(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	defer func() { keysSorted = func() {} }()
+	if err := o.build(); err != nil || anew == 0 {
+		t.Fatalf("%v, after %d times", err, anew)
+	}
+	if got := inOrder(t, table); !slices.Equal(got, []string{"77"}) {
+		t.Errorf("the order has %d keys, want 77 alone", len(got))
+	}
+}

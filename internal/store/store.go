@@ -436,6 +436,9 @@ func (s *Store) use() (pass, error) {
 	return in, nil
 }
 
+// isOpen returns ErrClosed for a store that is closed.
+func (s *Store) isOpen() error { return s.shared(func() error { return nil }) }
+
 // useForWrite is use for an operation that may append.
 func (s *Store) useForWrite() (pass, error) {
 	in, err := s.use()

@@ -22,7 +22,7 @@ func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter
 		keys := v.keys(t, by, span, func(item Item) bool { stop = !yield(item); return !stop })
 		defer keys.close()
 		key := append([]byte{}, t.prefixBytes()...)
-		for !stop && keys.Next() {
+		for !stop && keys.Next() && !stop { // errors are yielded inside Next, too
 			var err error
 			if key, err = by.AppendKey(key[:t.prefix], keys.Key()); err != nil {
 				continue // of a file that was forged
@@ -100,7 +100,7 @@ func (v *View) Scan(span Span) iter.Seq[Item] {
 		w := scan{store: v.store, view: v, span: span, walked: map[*Table]bool{}}
 		keys := w.keys(yield)
 		defer keys.close()
-		for !w.stop && keys.Next() {
+		for !w.stop && keys.Next() && !w.stop {
 			item, ok := v.itemOf(nil, bytes.Clone(keys.Key()), false)
 			if ok && !yield(item) || ends(item.Err) {
 				return

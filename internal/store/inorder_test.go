@@ -1,0 +1,101 @@
+package store
+
+import (
+	"testing"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A walk whose caller stops at an error, which comes before the first key, calls him no more.
+func TestWalksStopAtAnError(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.OnError = func(error) {} })
+	if _, err := s.Map("n"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		put(t, s, i)
+	}
+	mustClose(t, s)
+	if err := mem.Remove("db/" + snapshotName); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, mem, func(o *Options) { o.OnError = func(error) {} })
+	defer s.Close()
+	table, err := s.Map("n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	damageOne(t, s, mem)
+	for name, f := range map[string]func() bool{
+		"Scan": func() bool {
+			for _, err := range s.Scan(Span{}) {
+				if err != nil {
+					return true
+				}
+			}
+			return false
+		},
+		"View.Scan": func() bool {
+			v := mustView(t, s)
+			defer v.Close()
+			for item := range v.Scan(Span{}) {
+				if item.Err != nil {
+					return true
+				}
+			}
+			return false
+		},
+		"View.InOrder": func() bool {
+			v := mustView(t, s)
+			defer v.Close()
+			for item := range v.InOrder(table, keycodec.BytesOrder, Span{}, false) {
+				if item.Err != nil {
+					return true
+				}
+			}
+			return false
+		},
+	} {
+		func() {
+			defer func() {
+				if p := recover(); p != nil {
+					t.Errorf("%s: panic: %v", name, p)
+				}
+			}()
+			if !f() {
+				t.Errorf("%s: no error item", name)
+			}
+		}()
+	}
+}
+
+// damageOne makes a record of the table unreadable.
+func damageOne(t *testing.T, s *Store, mem *vfs.Mem) {
+	t.Helper()
+	var at Address
+	table := s.spaces[0].route('v', number(7))
+	for a, err := range table.addresses() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = a
+		break
+	}
+	slot, offset := split(at)
+	seg := s.log.segment(slot)
+	f, err := mem.Open(seg.path, vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b [1]byte
+	for i := int64(0); i < 6; i++ {
+		f.ReadAt(b[:], offset+i)
+		b[0] ^= 0x15
+		if _, err := f.WriteAt(b[:], offset+i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.Close()
+}
