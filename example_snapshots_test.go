@@ -1,0 +1,135 @@
+package copal_test
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// fruit is a store with three raw keys, and a snapshot of it.
+func fruit() (*copal.DB, *copal.Snapshot) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, name := range []string{"apple", "pear", "plum"} {
+		if err := db.Put([]byte(name), []byte("ripe")); err != nil {
+			log.Fatal(err)
+		}
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, s
+}
+
+func ExampleSnapshot_Close() {
+	db, s := fruit()
+	defer db.Close()
+	s.Close() // what was kept for it can go
+	_, err := s.Get([]byte("pear"))
+	fmt.Println(err)
+	// Output:
+	// copal: the snapshot is closed
+}
+
+func ExampleSnapshot_Seq() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	db.Delete([]byte("pear"))
+	later, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer later.Close()
+	fmt.Println(later.Seq() - s.Seq())
+	// Output:
+	// 1
+}
+
+func ExampleSnapshot_Time() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	fmt.Println(!s.Time().After(time.Now()))
+	// Output:
+	// true
+}
+
+func ExampleSnapshot_Get() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	db.Put([]byte("pear"), []byte("eaten"))
+	value, err := s.Get([]byte("pear"))
+	fmt.Println(string(value), err)
+	// Output:
+	// ripe <nil>
+}
+
+func ExampleSnapshot_Has() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	db.Put([]byte("fig"), []byte("ripe"))
+	fmt.Println(s.Has([]byte("fig")))
+	fmt.Println(s.Has([]byte("plum")))
+	// Output:
+	// false <nil>
+	// true <nil>
+}
+
+func ExampleSnapshot_Scan() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	db.Delete([]byte("pear"))
+	for key, value := range s.Scan([]byte("p")) {
+		fmt.Println(string(key), string(value))
+	}
+	// Output:
+	// pear ripe
+	// plum ripe
+}
+
+func ExampleSnapshot_ScanKeys() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	db.Delete([]byte("pear"))
+	for key := range s.ScanKeys([]byte("p")) {
+		fmt.Println(string(key))
+	}
+	// Output:
+	// pear
+	// plum
+}
+
+func ExampleSnapshot_ScanRange() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	for key := range s.ScanRange([]byte("apple"), []byte("plum")) { // without the end
+		fmt.Println(string(key))
+	}
+	// Output:
+	// apple
+	// pear
+}
+
+func ExampleSnapshot_ScanBackward() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	for key := range s.ScanBackward(nil, nil) {
+		fmt.Println(string(key))
+	}
+	// Output:
+	// plum
+	// pear
+	// apple
+}
