@@ -448,3 +448,60 @@ func TestOrderOfReaders(t *testing.T) {
 		}
 	}
 }
+
+// A walk over a closed store yields nothing and tells the error handler so, whether there is an order or not.
+func TestWalksOverAClosedStore(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		var told []error
+		opts := []copal.Option{copal.WithErrorHandler(func(err error) { told = append(told, err) })}
+		var mapOpts []copal.MapOption
+		if ordered {
+			opts, mapOpts = append(opts, copal.OrderedKeys()), append(mapOpts, copal.Ordered())
+		}
+		db, err := copal.OpenMemory(opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := copal.OpenMap[int, int](db, "m", mapOpts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			if err := errors.Join(db.Put([]byte{'a' + byte(i)}, nil), m.Set(i, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for name, walk := range map[string]func() int{
+			"ScanKeys": func() int { return count(db.ScanKeys(nil)) },
+			"Scan":     func() int { return count2(db.Scan(nil)) },
+			"Map.Keys": func() int { return count(m.Keys()) },
+			"KeysFrom": func() int { return count(m.KeysFrom(0)) },
+			"Map.All":  func() int { return count2(m.All()) },
+			"Ascend":   func() int { return count2(m.Ascend(0)) },
+			"Backward": func() int { return count2(m.Backward()) },
+			"Prefix":   func() int { return count2(m.Prefix("1")) },
+		} {
+			told = nil
+			if n := walk(); n != 0 || len(told) != 1 || !errors.Is(told[0], copal.ErrClosed) {
+				t.Errorf("ordered %v, %s: %d keys, told %v; want none, and ErrClosed once", ordered, name, n, told)
+			}
+		}
+	}
+}
+
+func count[K any](list iter.Seq[K]) (n int) {
+	for range list {
+		n++
+	}
+	return n
+}
+
+func count2[K, V any](list iter.Seq2[K, V]) (n int) {
+	for range list {
+		n++
+	}
+	return n
+}
