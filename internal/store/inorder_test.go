@@ -23,10 +23,8 @@ func TestWalksStopAtAnError(t *testing.T) {
 	}
 	s = mustOpen(t, mem, func(o *Options) { o.OnError = func(error) {} })
 	defer s.Close()
-	table, err := s.Map("n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	cells := attached(t, s, "n")
+	table := cells.owner
 	damageOne(t, s, mem)
 	for name, f := range map[string]func() bool{
 		"Scan": func() bool {
@@ -41,6 +39,14 @@ func TestWalksStopAtAnError(t *testing.T) {
 			v := mustView(t, s)
 			defer v.Close()
 			for item := range v.Scan(Span{}) {
+				if item.Err != nil {
+					return true
+				}
+			}
+			return false
+		},
+		"InOrder": func() bool {
+			for item := range s.InOrder(cells, keycodec.BytesOrder, Span{}, false) {
 				if item.Err != nil {
 					return true
 				}

@@ -19,8 +19,8 @@ import (
 //
 // A snapshot names the runs as they are after the entries of the table were copied. The tree learns of a change before the index does, so a key
 // that was copied has its mark there; what comes later is replayed. Only an entry that expired meanwhile
-// leaves no record. It is in the copy, and not in the order: so the snapshot says what the clock showed, and
-// where it has been set back since, the order is built anew.
+// leaves no record. It is in the copy, and not in the order: so the snapshot says what the clock showed when the order had been taken,
+// and where it has been set back since, the order is built anew.
 
 const orderSuffix = ".order"
 

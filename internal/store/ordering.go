@@ -37,7 +37,7 @@ type ordering struct {
 	small  *orderRun   // of marks that the base does not have yet; nil for none
 	base   *orderRun   // of all keys; nil for none
 	built  bool        // or else there are keys of which no layer knows
-	closed bool
+	closed bool        // the table has another order, or the store is closed; it is not built any more, either
 
 	generation int // raised when keys of which the layers knew are forgotten: what was sorted before is of no account
 
