@@ -13,13 +13,18 @@ import (
 func TestRepairOfHalfAGroup(t *testing.T) {
 	for _, test := range []struct {
 		lost, manifest, compacted bool
+		from                      int // of the 15 members that are deleted before compaction
 		want                      int
 	}{
 		{want: 30},
 		{manifest: true, want: 30},
 		{manifest: true, lost: true, want: 0},
 		{manifest: true, compacted: true, want: 15},
+		{manifest: true, compacted: true, from: 8, want: 15},
+		{manifest: true, compacted: true, from: 15, want: 15},
 		{compacted: true, want: 15},
+		{compacted: true, from: 8, want: 15},
+		{compacted: true, from: 15, want: 15},
 	} {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -35,13 +40,22 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 			lost := s.log.set.Load().ordered[1].path
 			if test.compacted {
 				for n := range 15 {
-					if _, err := s.Delete(nil, fmt.Append(nil, "key ", n), Process); err != nil {
+					if _, err := s.Delete(nil, fmt.Append(nil, "key ", test.from+n), Process); err != nil {
 						t.Fatal(err)
 					}
 				}
-				if err := s.Shrink(); err != nil {
+				s.housekeeping.Lock()
+				if err := s.log.syncEnded(); err != nil {
 					t.Fatal(err)
 				}
+				for _, seg := range s.log.compactable() { // each by itself: some are compacted to nothing, others not at all
+					if seg.dead.Load() > 0 {
+						if err := s.compact([]*segment{seg}, noPause); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				s.housekeeping.Unlock()
 			}
 			mustClose(t, s)
 			if test.lost {

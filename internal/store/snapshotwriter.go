@@ -556,9 +556,19 @@ func (l *log) uncovered() int64 {
 	return total
 }
 
+// coversMore reports whether a snapshot that is taken now would cover more of the log than the one on the disk, which no group under way
+// keeps it from.
+func (l *log) coversMore() bool {
+	seq, ok := l.snapshotSeq()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !ok || len(l.groups) == 0 || l.coverableLocked().seq > seq
+}
+
 // snapshotDue reports whether it is time to take a snapshot: when reading the log after a crash would take longer than
 // reading two segments, and so much has come that writing the index does not weigh; or when compaction has replaced
-// as much that must stay until there is another one.
+// as much that must stay until there is another one. While a group is under way that begins where the last one ends, another could cover no
+// more than that.
 func (s *Store) snapshotDue() bool {
 	indexed := int64(0)
 	if s.shared(func() error {
@@ -570,7 +580,7 @@ func (s *Store) snapshotDue() bool {
 		return false
 	}
 	most := max(s.log.nominal(), indexed)
-	return s.log.uncovered() > 2*most || s.log.outlivedBytes() > most
+	return s.log.uncovered() > 2*most && s.log.coversMore() || s.log.outlivedBytes() > most
 }
 
 // keepSnapshot is the goroutine that takes snapshots. It ends when stop is closed.
