@@ -43,7 +43,8 @@ type compaction struct {
 	outputs []*output
 	records uint64 // read
 	places  map[partPlace]string
-	groups  map[uint64][]member
+	groups  map[uint64][]member                  // of the segment that is read, records that wait for the commit
+	givenUp map[uint64]bool                      // groups that had none in their segment
 	spread  map[uint64]*spreadGroup              // those of the log, when the reading began
 	members map[uint64]map[record.SegmentID]bool // where the copies of their members are
 	large   largeList
@@ -96,7 +97,7 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 
 func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	l := s.log
-	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}, spread: l.spreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
+	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}, givenUp: map[uint64]bool{}, spread: l.spreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
 	for _, seg := range run {
 		seg.moving.Store(true)
 	}
@@ -169,6 +170,7 @@ func (c *compaction) copy() error {
 		if err := c.copySegment(seg); err != nil {
 			return err
 		}
+		c.giveUpGroups()
 	}
 	for _, o := range c.outputs {
 		if err := o.finish(); err != nil {

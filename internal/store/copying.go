@@ -43,6 +43,9 @@ func (c *compaction) record(seg *segment, at int64, e entry) error {
 
 // commit copies the members of a group as records that count by themselves.
 func (c *compaction) commit(e entry) error {
+	if c.givenUp[e.Group] {
+		return fmt.Errorf("%w: group %x has a commit in another segment, and is not known to", errLeft, e.Group)
+	}
 	members := c.groups[e.Group]
 	delete(c.groups, e.Group)
 	for _, m := range members {

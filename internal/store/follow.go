@@ -76,6 +76,7 @@ func (s *Store) keepFollowing(stop <-chan struct{}) {
 func (f *follower) begin(r *recovery) {
 	f.r, f.at = r, nil
 	r.replay, r.together = f.apply, f.applyAll
+	r.spread, f.store.log.spread = nil, nil // which are for who compacts, or replays what comes before a snapshot of the index
 	for _, seg := range f.store.log.set.Load().ordered {
 		if f.at == nil || seg.last > 0 {
 			f.at = seg
@@ -468,6 +469,7 @@ func (f *follower) replace(m *manifest) error {
 	if err := f.sweep(slots); err != nil {
 		return err
 	}
+	f.giveUpGroups(slots)
 	f.store.grace()
 	f.retire(gone)
 	return nil
@@ -575,6 +577,16 @@ func (f *follower) takeOut(t *Table, a Address) error {
 	t.forgetLocked(hash, e.key)
 	t.remove(hash, t.ownOf(e.key), hitOf(a, &e.Head, e.bytes), 0)
 	return nil
+}
+
+// giveUpGroups forgets the members of groups without a commit that stand in the given slots. Compaction has been there, so they never count.
+func (f *follower) giveUpGroups(slots map[int]bool) {
+	for number, members := range f.r.groups {
+		members = slices.DeleteFunc(members, func(m member) bool { slot, _ := split(m.address); return slots[slot] })
+		if f.r.groups[number] = members; len(members) == 0 {
+			delete(f.r.groups, number)
+		}
+	}
 }
 
 // retire takes segments out of the set. Nobody knows an address in them but who has pinned them.

@@ -205,6 +205,15 @@ func (c *compaction) regrouped(number uint64, id record.SegmentID) {
 	c.members[number][id] = true
 }
 
+// giveUpGroups forgets the members of groups that have no commit in the segment that has been read. It is nowhere: the log knows of every group with
+// a commit in another segment than a member, and of one that is under way the segments are left alone.
+func (c *compaction) giveUpGroups() {
+	for number := range c.groups {
+		c.givenUp[number] = true
+	}
+	clear(c.groups)
+}
+
 // keepsCommit reports whether there are members of a group, the commit of which stands in the run, that need it.
 func (c *compaction) keepsCommit(number uint64) bool {
 	g := c.spread[number]

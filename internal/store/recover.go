@@ -637,7 +637,9 @@ func (r *recovery) noteSpread(seg *segment, e *entry, members []member) {
 		elsewhere = elsewhere || id != seg.id
 	}
 	if elsewhere {
-		r.spread[e.Group] = g
+		if r.spread != nil { // a follower does without
+			r.spread[e.Group] = g
+		}
 		if !r.store.shadow {
 			seg.dead.Add(-int64(e.bytes)) // it is to stay
 		}
