@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/copaldb/copal/internal/keycodec"
@@ -104,4 +105,22 @@ func damageOne(t *testing.T, s *Store, mem *vfs.Mem) {
 		}
 	}
 	f.Close()
+}
+
+// A walk over the raw keys of a closed store, which are kept in order, says that it is closed, once.
+func TestScanOfClosed(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	if err := errors.Join(s.Order(s.RawTable(), keycodec.BytesOrder), s.Set(nil, []byte("k"), nil, 0, Process)); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	n := 0
+	for key, err := range s.Scan(Span{}) {
+		if n++; n > 1 || key != nil || err != ErrClosed {
+			t.Errorf("item %d: %q, %v", n, key, err)
+		}
+	}
+	if n == 0 {
+		t.Error("nothing is said")
+	}
 }
