@@ -81,6 +81,7 @@ type log struct {
 	parts       []*partsUnderWay        // guarded by mu
 	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; likewise
 	spread      map[uint64]*spreadGroup // by the number of the group; likewise
+	holdRoom    []*segment              // of an earlier process, with what that has kept in them for deletions; guarded by mu
 	freeSlots   []int                   // of segments that have gone, the one free for longest first
 
 	ringBytes int64 // size of the ring to be made, 0 for none
@@ -477,6 +478,7 @@ func (l *log) beginLocked() error {
 		l.tail, l.continued = l.continued, nil
 		l.beginMark()
 		l.tidyLocked()
+		l.takeRoomLocked()
 		l.beginRoomLocked()
 		l.beginRing()
 		return nil
@@ -495,6 +497,7 @@ func (l *log) beginLocked() error {
 	l.tail = spare
 	l.beginMark()
 	l.tidyLocked()
+	l.takeRoomLocked()
 	l.beginRoomLocked()
 	l.beginRing()
 	return nil

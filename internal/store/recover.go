@@ -670,6 +670,7 @@ func (r *recovery) finish() {
 	}
 	for _, s := range l.reopened {
 		if s != l.continued {
+			l.holdRoom = append(l.holdRoom, s)
 			s.ended = true
 			s.synced.Store(true) // before it was read
 		}

@@ -56,6 +56,16 @@ func (l *log) beginRoomLocked() {
 	}
 }
 
+// takeRoomLocked gives back what an earlier process has kept in segments to which nothing is added any more, for the tail that is.
+func (l *log) takeRoomLocked() {
+	for _, s := range l.holdRoom {
+		if size, err := s.file.Size(); err == nil && size == s.end.Load() && !l.noReserve {
+			l.reportError("giving back reserved space", s.file.Truncate(size))
+		}
+	}
+	l.holdRoom = nil
+}
+
 // keepLocked reserves for deletions as much of their part as there is.
 func (l *log) keepLocked(s *segment) {
 	end := s.end.Load()
