@@ -56,7 +56,10 @@ func (b bug) afterDeath(dir string, rng *rand.Rand) error {
 	case cutLog:
 		return os.Truncate(newest, max(0, info.Size()-1-rng.Int64N(200)))
 	case flipBit:
-		return flip(newest, rng.Int64N(max(1, info.Size())))
+		if info.Size() == 0 { // it died when it had just made the file
+			return nil
+		}
+		return flip(newest, rng.Int64N(info.Size()))
 	case emptyStore:
 		return os.RemoveAll(dir)
 	case lostRing:
