@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
+	"strconv"
 	"testing"
 	"time"
 
@@ -243,6 +244,9 @@ func TestRenderRefuses(t *testing.T) {
 		{codec.Gob, "int", ""}, {codec.Gob, "struct{A bool}", "\x01\x05\x00"}, {codec.Gob, "struct{A [99999999999]int}", "\x00"}, {codec.Gob, "time", "\x00\x01\xff"},
 	} {
 		r, err := c.codec.(codec.Renders).Renderer(c.schema)
+		if err != nil && strconv.IntSize == 32 && strings.Contains(c.schema, "99999999999") {
+			continue // an array that no such process can have
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
