@@ -6,8 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
