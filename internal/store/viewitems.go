@@ -50,7 +50,7 @@ type viewPart struct {
 	now     []Address       // of what the index has
 	before  []Address       // of what the keys were that have changed
 	changed map[string]bool // those, by their own bytes
-	pins    pinned          // for now: those records may be newer than the view, and nobody else keeps them
+	pins    pinned          // of the segments of now: its records may be newer than the view, and nobody else keeps them
 }
 
 // listPart lists parts of the index from n on, of about so many entries, and what has changed there.
