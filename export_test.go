@@ -1,7 +1,10 @@
 package copal
 
 import (
+	"reflect"
+
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -16,3 +19,37 @@ func WithInline() Option                { return storeOption(func(c *config) { c
 
 // CheckFS is Check on any file system.
 func CheckFS(dir string, fsys vfs.FS) (Report, error) { return check(dir, fsys, nil) }
+
+// AnyMap is a map of string keys whose type of values is known at run time alone: what OpenMap does to let values of one type be
+// read as those of another, without a Map for each of a hundred types.
+type AnyMap struct {
+	name   string
+	values *typed
+	table  *store.Table
+}
+
+// OpenAnyMap is OpenMap under the codec that the store was opened with.
+func OpenAnyMap(db *DB, name string, t reflect.Type) (*AnyMap, error) {
+	values, table, err := db.valuesOf(name, db.config.maps.codec, t)
+	return &AnyMap{name, values, table}, err
+}
+
+func (m *AnyMap) key(key string) []byte { return []byte(m.name + ":" + key) }
+
+// Set stores what is of the map's type.
+func (m *AnyMap) Set(key string, v any) error {
+	p := reflect.New(m.values.goval)
+	p.Elem().Set(reflect.ValueOf(v))
+	return m.values.set(m.table, m.key(key), p.Interface(), store.Process)
+}
+
+// Load returns a value of the map's type.
+func (m *AnyMap) Load(key string) (any, error) {
+	e, err := m.values.store.Get(m.table, m.key(key))
+	if err != nil {
+		return nil, err
+	}
+	p := reflect.New(m.values.goval)
+	err = m.values.decode(m.key(key), &e, p.Interface())
+	return p.Elem().Interface(), err
+}

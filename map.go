@@ -95,15 +95,8 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	if err != nil {
 		return nil, typeError(err, "map %q", name)
 	}
-	values, err := newTyped(db.store, c.codec, reflect.TypeFor[V]())
+	values, table, err := db.valuesOf(name, c.codec, reflect.TypeFor[V]())
 	if err != nil {
-		return nil, err
-	}
-	table, err := db.store.Map(name)
-	if err != nil {
-		return nil, err
-	}
-	if err := values.fit(name, table); err != nil {
 		return nil, err
 	}
 	if c.ordered {
@@ -120,6 +113,20 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 		m.strings = appendStrings(nil, reflect.TypeFor[V](), 0)
 	}
 	return m, nil
+}
+
+// valuesOf returns what encodes and decodes the values of map name, and its table. The values
+// that are there are known to fit the type.
+func (db *DB) valuesOf(name string, c Codec, t reflect.Type) (*typed, *store.Table, error) {
+	values, err := newTyped(db.store, c, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	table, err := db.store.Map(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return values, table, values.fit(name, table)
 }
 
 // OpenSingleMap opens a store that holds one map, called "map". Its options are those

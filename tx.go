@@ -92,11 +92,11 @@ type TxMap[K comparable, V any] struct {
 }
 
 // In is the map in the transaction. They must be of the same store.
-func (m *Map[K, V]) In(tx *Tx) TxMap[K, V] { return TxMap[K, V]{m, tx} }
+func (m *Map[K, V]) In(tx *Tx) *TxMap[K, V] { return &TxMap[K, V]{m, tx} }
 
 // Get returns the value under key, which is the caller's own, and whether there is one. An error of reading counts as absent, and
 // the transaction returns it at its end; Load returns it at once.
-func (t TxMap[K, V]) Get(key K) (v V, ok bool) {
+func (t *TxMap[K, V]) Get(key K) (v V, ok bool) {
 	v, err := t.Load(key)
 	if err != nil && !isNotFound(err) {
 		t.tx.tx.Fail(err)
@@ -105,7 +105,7 @@ func (t TxMap[K, V]) Get(key K) (v V, ok bool) {
 }
 
 // Load returns the value under key. The error is ErrNotFound when there is none, and else as that of Map.Load.
-func (t TxMap[K, V]) Load(key K) (v V, err error) {
+func (t *TxMap[K, V]) Load(key K) (v V, err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	e, err := t.entry(buf, key)
@@ -115,7 +115,7 @@ func (t TxMap[K, V]) Load(key K) (v V, err error) {
 	return t.m.decode(buf.key, &e)
 }
 
-func (t TxMap[K, V]) entry(buf *buffer, key K) (e store.Entry, err error) {
+func (t *TxMap[K, V]) entry(buf *buffer, key K) (e store.Entry, err error) {
 	if err = t.key(buf, key); err != nil {
 		return e, err
 	}
@@ -123,7 +123,7 @@ func (t TxMap[K, V]) entry(buf *buffer, key K) (e store.Entry, err error) {
 }
 
 // key puts the whole key into buf.key.
-func (t TxMap[K, V]) key(buf *buffer, key K) error {
+func (t *TxMap[K, V]) key(buf *buffer, key K) error {
 	if t.m.db != t.tx.db {
 		return typeError(errOtherStore, "map %q", t.m.name)
 	}
@@ -131,7 +131,7 @@ func (t TxMap[K, V]) key(buf *buffer, key K) error {
 }
 
 // Has reports whether there is a value under key. An error is treated as by Get.
-func (t TxMap[K, V]) Has(key K) bool {
+func (t *TxMap[K, V]) Has(key K) bool {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	_, err := t.entry(buf, key)
@@ -142,10 +142,10 @@ func (t TxMap[K, V]) Has(key K) bool {
 }
 
 // Set stores v under key, with the time to live of WithTTL if the map has one. The value is encoded before Set returns.
-func (t TxMap[K, V]) Set(key K, v V) error { return t.set(key, v, t.m.ttl) }
+func (t *TxMap[K, V]) Set(key K, v V) error { return t.set(key, v, t.m.ttl) }
 
 // SetTTL is Set of an entry that expires after d, which must be positive, counted from the call.
-func (t TxMap[K, V]) SetTTL(key K, v V, d time.Duration) error {
+func (t *TxMap[K, V]) SetTTL(key K, v V, d time.Duration) error {
 	if d <= 0 { // which set takes for none
 		_, err := t.m.db.store.Deadline(d)
 		return err
@@ -153,7 +153,7 @@ func (t TxMap[K, V]) SetTTL(key K, v V, d time.Duration) error {
 	return t.set(key, v, d)
 }
 
-func (t TxMap[K, V]) set(key K, v V, ttl time.Duration) (err error) {
+func (t *TxMap[K, V]) set(key K, v V, ttl time.Duration) (err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := t.key(buf, key); err != nil {
@@ -173,7 +173,7 @@ func (t TxMap[K, V]) set(key K, v V, ttl time.Duration) (err error) {
 
 // TTL returns the time that the entry of key has left to live, 0 for one without a deadline. The error is ErrNotFound
 // when there is no entry.
-func (t TxMap[K, V]) TTL(key K) (time.Duration, error) {
+func (t *TxMap[K, V]) TTL(key K) (time.Duration, error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	e, err := t.entry(buf, key)
@@ -181,7 +181,7 @@ func (t TxMap[K, V]) TTL(key K) (time.Duration, error) {
 }
 
 // Delete removes the entry of key. It reports whether there was one.
-func (t TxMap[K, V]) Delete(key K) (existed bool, err error) {
+func (t *TxMap[K, V]) Delete(key K) (existed bool, err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := t.key(buf, key); err != nil {
@@ -192,7 +192,7 @@ func (t TxMap[K, V]) Delete(key K) (existed bool, err error) {
 
 // Len returns the number of entries. It takes a look at each of them, and any other that comes or goes before the transaction ends is a
 // conflict. An error is treated as by Get.
-func (t TxMap[K, V]) Len() int {
+func (t *TxMap[K, V]) Len() int {
 	n, err := t.tx.tx.Len(t.m.table)
 	if err != nil {
 		t.tx.tx.Fail(err)
@@ -203,7 +203,9 @@ func (t TxMap[K, V]) Len() int {
 // All yields each key and its value, in no order and exactly once. The transaction may write in the loop: what it does to an entry that
 // has not been yielded yet shows; whether a new one is yielded is not said. After an error, which the transaction returns at its
 // end, there are no more. Any change of the map by others before the transaction ends is a conflict.
-func (t TxMap[K, V]) All() iter.Seq2[K, V] {
+//
+//go:noinline
+func (t *TxMap[K, V]) All() iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for item := range t.tx.tx.Items(t.m.table, true) {
 			k, err := t.keyOf(item)
@@ -222,7 +224,7 @@ func (t TxMap[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
-func (t TxMap[K, V]) keyOf(item store.Item) (k K, err error) {
+func (t *TxMap[K, V]) keyOf(item store.Item) (k K, err error) {
 	if item.Err != nil {
 		return k, item.Err
 	}
@@ -233,7 +235,9 @@ func (t TxMap[K, V]) keyOf(item store.Item) (k K, err error) {
 }
 
 // Keys yields each key, as All does. No value is decoded.
-func (t TxMap[K, V]) Keys() iter.Seq[K] {
+//
+//go:noinline
+func (t *TxMap[K, V]) Keys() iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for item := range t.tx.tx.Items(t.m.table, false) {
 			k, err := t.keyOf(item)
@@ -249,7 +253,9 @@ func (t TxMap[K, V]) Keys() iter.Seq[K] {
 }
 
 // Values yields each value, as All does.
-func (t TxMap[K, V]) Values() iter.Seq[V] {
+//
+//go:noinline
+func (t *TxMap[K, V]) Values() iter.Seq[V] {
 	return func(yield func(V) bool) {
 		for _, v := range t.All() {
 			if !yield(v) {

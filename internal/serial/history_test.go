@@ -195,7 +195,7 @@ func (h *history) parse(text []byte) (list []int) {
 }
 
 // iterate reads all lists of the map, those that are not there included.
-func (h *history) iterate(m copal.TxMap[string, []int], ops *[]Op) {
+func (h *history) iterate(m *copal.TxMap[string, []int], ops *[]Op) {
 	lists := map[string][]int{}
 	for k, v := range m.All() {
 		if _, twice := lists[k]; twice {
