@@ -55,14 +55,14 @@ func (l *log) drainSome(r *ring, s *segment, end int64) error {
 		return err
 	}
 	from := s.drained.Load()
-	at := from % r.size
-	n := min(end-from, r.size-at, drainBytes)
+	at := from % r.Size
+	n := min(end-from, r.Size-at, drainBytes)
 	if n <= 0 {
 		return nil // somebody else was faster
 	}
 	err := uncut(s, from)
 	if err == nil {
-		_, err = s.file.WriteAt(r.region.Bytes()[at:at+n], from)
+		_, err = s.file.WriteAt(r.Region.Bytes()[at:at+n], from)
 	}
 	if err == nil {
 		err = r.intact() // not before: a page that was cut off reads as zeros

@@ -370,8 +370,8 @@ func (l *log) putLocked(t *segment, end int64) error {
 				return err
 			}
 		}
-		if r.populate(end, n) == nil {
-			if err := r.store(t, l.buf, end); err != nil {
+		if r.Populate(end, n) == nil {
+			if err := r.Store(t, l.buf, end); err != nil {
 				return l.fail(fmt.Errorf("append: %w", err))
 			}
 			return nil

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"sync"
 
+	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -26,39 +26,24 @@ import (
 // in the ring or in the segment's file. Nothing is overwritten before it was drained,
 // and everything of a segment is drained before the next one begins.
 //
-// Readers against the next lap: the ring is divided into blocks. The appender, alone,
-// takes a block for a new lap under the lock of the block; a reader copies under it,
-// shared, and looks whether the block still belongs to the lap it wants. If not, the
-// bytes were drained and are in the file.
+// Readers against the next lap: package laps has the places. If a place belongs to another lap
+// by now, the bytes were drained and are in the file.
 //
 // The file is made before the first append of a process, as RING.tmp, and renamed, so
 // that it is whole whenever it has its name; a store that was closed has none. Its
 // space is reserved, and the pages are there before they are stored to. Where any of
 // that is refused the log appends by WriteAt, and nothing else is different.
 type ring struct {
-	file   vfs.File
-	path   string
-	region vfs.Region
-	size   int64 // of the data
-	block  int64 // size of a block
-	blocks [ringBlocks]ringBlock
-}
-
-type ringBlock struct {
-	mu     sync.RWMutex // guards what follows against readers; only the appender changes it
-	of     *segment
-	number int64 // which block of the segment
-
-	populated bool // the appender's
-
-	_ [64]byte // a cache line apart from the next
+	*laps.Ring[*segment]
+	file vfs.File
+	path string
 }
 
 const (
 	ringName   = "RING"
 	ringTemp   = "RING.tmp"
 	ringHead   = 4096 // bytes of the header line, so that the data begins with a page
-	ringBlocks = 16
+	ringBlocks = laps.Blocks
 )
 
 // DefaultRingBytes is the size of the ring where Options do not say. It is a variable for the
@@ -126,7 +111,7 @@ func createRing(fsys vfs.FS, dir string, store uint64, size int64) (_ *ring, err
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{file: f, path: filepath.Join(dir, ringName), size: size, block: size / ringBlocks}
+	r := &ring{Ring: laps.New[*segment](nil, size), file: f, path: filepath.Join(dir, ringName)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close(), fsys.Remove(temp))
@@ -141,7 +126,7 @@ func createRing(fsys vfs.FS, dir string, store uint64, size int64) (_ *ring, err
 	if _, err := f.WriteAt(ringHeader(store, size), 0); err != nil {
 		return nil, err
 	}
-	if r.region, err = f.Map(ringHead, int(size)); err != nil {
+	if r.Region, err = f.Map(ringHead, int(size)); err != nil {
 		return nil, err
 	}
 	return r, fsys.Rename(temp, r.path)
@@ -149,8 +134,8 @@ func createRing(fsys vfs.FS, dir string, store uint64, size int64) (_ *ring, err
 
 func (r *ring) close() error {
 	var err error
-	if r.region != nil {
-		err = r.region.Close()
+	if r.Region != nil {
+		err = r.Region.Close()
 	}
 	return errors.Join(err, r.file.Close())
 }
@@ -161,7 +146,7 @@ func (r *ring) intact() error {
 	switch size, err := r.file.Size(); {
 	case err != nil:
 		return err
-	case size != ringHead+r.size:
+	case size != ringHead+r.Size:
 		return &CorruptError{File: r.path, Offset: size, Reason: errRingSize.Error()}
 	}
 	return nil
@@ -170,71 +155,7 @@ func (r *ring) intact() error {
 // needs is how far a segment that ends at off must have been drained before n more bytes may be stored. A
 // block is taken as a whole; and a drain may end within a record, of which the file has only a part
 // then: the rest of the longest one has to be there, too, or neither the file nor the ring would have it whole.
-func (r *ring) needs(off, n int64) int64 {
-	return min(((off+n-1)/r.block-(ringBlocks-1))*r.block+r.longest(), off)
-}
+func (r *ring) needs(off, n int64) int64 { return min(r.Needs(off, n)+r.longest(), off) }
 
 // longest is the length of the longest record that goes into the ring.
-func (r *ring) longest() int64 { return r.size / 4 }
-
-// populate prepares the blocks for n bytes at off.
-func (r *ring) populate(off, n int64) error {
-	for number := off / r.block; number <= (off+n-1)/r.block; number++ {
-		b := &r.blocks[number%ringBlocks]
-		if b.populated {
-			continue
-		}
-		if err := r.region.Populate(int(number%ringBlocks*r.block), int(r.block)); err != nil {
-			return err
-		}
-		b.populated = true
-	}
-	return nil
-}
-
-// store copies p to the place of offset off of the segment. Only the appender calls it.
-func (r *ring) store(s *segment, p []byte, off int64) error {
-	for len(p) > 0 {
-		number := off / r.block
-		b := &r.blocks[number%ringBlocks]
-		if b.of != s || b.number != number {
-			b.mu.Lock()
-			b.of, b.number = s, number
-			b.mu.Unlock()
-		}
-		n := min(int(r.block-off%r.block), len(p))
-		if err := r.region.Store(int(off%r.size), p[:n]); err != nil {
-			return err
-		}
-		p, off = p[n:], off+int64(n)
-	}
-	return nil
-}
-
-// load copies the bytes at off of the segment to p. ok is false when some of them have
-// been overwritten, after they were drained.
-func (r *ring) load(s *segment, p []byte, off int64) (ok bool, err error) {
-	for len(p) > 0 {
-		n := min(int(r.block-off%r.block), len(p))
-		if ok, err := r.loadBlock(s, p[:n], off); !ok || err != nil {
-			return ok, err
-		}
-		p, off = p[n:], off+int64(n)
-	}
-	return true, nil
-}
-
-// loadBlock is load within one block.
-func (r *ring) loadBlock(s *segment, p []byte, off int64) (ok bool, err error) {
-	number := off / r.block
-	b := &r.blocks[number%ringBlocks]
-	b.mu.RLock()
-	defer b.mu.RUnlock()
-	if b.of != s || b.number != number {
-		return false, nil
-	}
-	if err := r.region.Load(int(off%r.size), p); err != nil {
-		return false, err
-	}
-	return true, nil
-}
+func (r *ring) longest() int64 { return r.Size / 4 }

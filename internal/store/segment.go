@@ -252,7 +252,7 @@ func (s *segment) readUndrained(r *ring, p []byte, off int64) (int, error) {
 		if inFile >= len(p) {
 			return 0, nil
 		}
-		ok, err := r.load(s, p[inFile:], off+int64(inFile))
+		ok, err := r.Load(s, p[inFile:], off+int64(inFile))
 		if err != nil {
 			return 0, err
 		}

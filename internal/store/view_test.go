@@ -975,14 +975,8 @@ func TestViewClosedWhileAReadWaits(t *testing.T) {
 			}
 			read <- err
 		}()
-		for inside := false; !inside; runtime.Gosched() {
-			for i := range s.life.rooms {
-				if room := &s.life.rooms[i]; !room.TryLock() {
-					inside = true
-				} else {
-					room.Unlock()
-				}
-			}
+		for !s.life.inner.Busy() {
+			runtime.Gosched()
 		}
 		for range 100 { // it is in the gate, and will soon wait for the lock
 			runtime.Gosched()

@@ -1,0 +1,112 @@
+// Package laps is memory that a log goes round in: a mapped region in which a byte has
+// its place by its offset modulo the region's size.
+//
+// The appender, alone, stores; anybody loads meanwhile. There are no pointers to be trusted after a
+// crash: what the bytes at a place are must be told by a checksum that the offset is part of.
+//
+// Readers against the next lap: the region is divided into blocks. The appender takes
+// a block for a new lap under the lock of the block; a reader copies under it,
+// shared, and looks whether the block still belongs to the lap it wants. If not, the
+// bytes have been overwritten, and it is the appender's promise that they stand elsewhere by then.
+package laps
+
+import (
+	"sync"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Blocks is how many blocks a ring has. Its size is a multiple of that.
+const Blocks = 16
+
+// Ring holds the newest bytes of owners, such as the files of a log, one after the other.
+type Ring[O comparable] struct {
+	Region vfs.Region
+	Size   int64
+	Block  int64 // size of a block
+	blocks [Blocks]block[O]
+}
+
+type block[O comparable] struct {
+	mu     sync.RWMutex // guards what follows against readers; only the appender changes it
+	of     O
+	number int64 // which block of the owner
+	taken  bool  // by any lap
+
+	populated bool // the appender's
+
+	_ [64]byte // a cache line apart from the next
+}
+
+// New makes a ring of the first size bytes of a region.
+func New[O comparable](region vfs.Region, size int64) *Ring[O] {
+	return &Ring[O]{Region: region, Size: size, Block: size / Blocks}
+}
+
+// Needs is how much of what ends at off must stand elsewhere before n more bytes may be stored: a
+// block is taken as a whole. It is negative when nothing has to.
+func (r *Ring[O]) Needs(off, n int64) int64 {
+	return ((off+n-1)/r.Block - (Blocks - 1)) * r.Block
+}
+
+// Populate prepares the blocks for n bytes at off.
+func (r *Ring[O]) Populate(off, n int64) error {
+	for number := off / r.Block; number <= (off+n-1)/r.Block; number++ {
+		b := &r.blocks[number%Blocks]
+		if b.populated {
+			continue
+		}
+		if err := r.Region.Populate(int(number%Blocks*r.Block), int(r.Block)); err != nil {
+			return err
+		}
+		b.populated = true
+	}
+	return nil
+}
+
+// Store copies p to the place of offset off of the owner. Only the appender calls it.
+func (r *Ring[O]) Store(of O, p []byte, off int64) error {
+	for len(p) > 0 {
+		number := off / r.Block
+		b := &r.blocks[number%Blocks]
+		if b.of != of || b.number != number || !b.taken {
+			b.mu.Lock()
+			b.of, b.number, b.taken = of, number, true
+			b.mu.Unlock()
+		}
+		n := min(int(r.Block-off%r.Block), len(p))
+		if err := r.Region.Store(int(off%r.Size), p[:n]); err != nil {
+			return err
+		}
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
+}
+
+// Load copies the bytes at off of the owner to p. ok is false when some of them have
+// been overwritten.
+func (r *Ring[O]) Load(of O, p []byte, off int64) (ok bool, err error) {
+	for len(p) > 0 {
+		n := min(int(r.Block-off%r.Block), len(p))
+		if ok, err := r.loadBlock(of, p[:n], off); !ok || err != nil {
+			return ok, err
+		}
+		p, off = p[n:], off+int64(n)
+	}
+	return true, nil
+}
+
+// loadBlock is Load within one block.
+func (r *Ring[O]) loadBlock(of O, p []byte, off int64) (ok bool, err error) {
+	number := off / r.Block
+	b := &r.blocks[number%Blocks]
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if b.of != of || b.number != number || !b.taken {
+		return false, nil
+	}
+	if err := r.Region.Load(int(off%r.Size), p); err != nil {
+		return false, err
+	}
+	return true, nil
+}

@@ -1,0 +1,100 @@
+package laps_test
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+func newRing(t *testing.T, size int64) *laps.Ring[string] {
+	t.Helper()
+	t.Setenv("COPAL_NO_MMAP", "")
+	f, err := vfs.NewMem().Open("ring", vfs.Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Truncate(size); err != nil {
+		t.Fatal(err)
+	}
+	region, err := f.Map(0, int(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return laps.New[string](region, size)
+}
+
+// What is loaded is what was stored at that offset by that owner, or nothing.
+func TestLaps(t *testing.T) {
+	const size = 16 * 64
+	r := newRing(t, size)
+	rng := rand.New(rand.NewPCG(1, 2))
+	for _, owner := range []string{"a", "b"} {
+		var all []byte
+		for range 500 {
+			p := bytes.Repeat([]byte{byte(rng.IntN(256))}, 1+rng.IntN(size/4))
+			end := int64(len(all))
+			if err := r.Populate(end, int64(len(p))); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Store(owner, p, end); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, p...)
+			overwritten := max(r.Needs(end, int64(len(p))), 0)
+			for range 5 {
+				from := rng.Int64N(int64(len(all)))
+				got := make([]byte, rng.IntN(min(size, len(all)-int(from)))+1)
+				ok, err := r.Load(owner, got, from)
+				if err != nil || ok != (from >= overwritten) || ok && !bytes.Equal(got, all[from:from+int64(len(got))]) {
+					t.Fatalf("%d bytes at %d of %d, from %d on there: %v, %v", len(got), from, len(all), overwritten, ok, err)
+				}
+			}
+			if ok, _ := r.Load("c", make([]byte, 1), int64(len(all))-1); ok {
+				t.Fatal("what one has stored is loaded as another's")
+			}
+		}
+	}
+}
+
+// Readers meet the appender on every block; the race detector looks on.
+func TestLapsConcurrent(t *testing.T) {
+	const size = 16 * 16
+	r := newRing(t, size)
+	var end atomic.Int64
+	var all sync.WaitGroup
+	const n = 20_000
+	for range 3 {
+		all.Go(func() {
+			p := make([]byte, 8)
+			for at := end.Load(); at < n; at = end.Load() {
+				from := max(at-100, 0)
+				if ok, _ := r.Load("", p, from); ok && at-from >= 8 && !bytes.Equal(p, place(from)) {
+					t.Errorf("at %d: % x", from, p)
+					return
+				}
+			}
+		})
+	}
+	for at := int64(0); at < n; at += 4 {
+		if err := r.Store("", place(at)[:4], at); err != nil {
+			t.Fatal(err)
+		}
+		end.Store(at + 4)
+	}
+	all.Wait()
+}
+
+// place is what the eight bytes at an offset are.
+func place(at int64) []byte {
+	p := make([]byte, 8)
+	for i := range p {
+		x := at + int64(i)
+		p[i] = byte(x ^ x>>8)
+	}
+	return p
+}
