@@ -39,6 +39,15 @@ func (b *Batch) PutTTL(key, value []byte, d time.Duration) error {
 	return err
 }
 
+// PutUntil adds a PutUntil.
+func (b *Batch) PutUntil(key, value []byte, deadline time.Time) error {
+	at, err := b.db.store.DeadlineAt(deadline)
+	if err == nil {
+		b.add(store.Write{Key: b.copy(key), Value: b.copy(value), Expiry: at})
+	}
+	return err
+}
+
 // Delete adds a Delete.
 func (b *Batch) Delete(key []byte) { b.add(store.Write{Key: b.copy(key), Delete: true}) }
 

@@ -127,8 +127,9 @@ func (db *DB) Stats() Stats {
 
 // MapInfo is a map that the store knows.
 type MapInfo struct {
-	Name string
-	Keys int // number of its entries
+	Name   string
+	Prefix string // of the raw keys of its entries: the name, with what has a meaning in it escaped, and a colon
+	Keys   int    // number of its entries
 }
 
 // Maps lists the maps that were ever written to, or are open, sorted by name. Entries
@@ -140,7 +141,7 @@ func (db *DB) Maps() []MapInfo {
 		if err != nil {
 			name = m.Name // of a declaration that was not made here
 		}
-		list = append(list, MapInfo{Name: name, Keys: m.Keys})
+		list = append(list, MapInfo{Name: name, Prefix: m.Name + ":", Keys: m.Keys})
 	}
 	slices.SortFunc(list, func(a, b MapInfo) int { return strings.Compare(a.Name, b.Name) })
 	return list

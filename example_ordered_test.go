@@ -212,3 +212,17 @@ func ExampleDB_ScanBackward() {
 	// b
 	// a
 }
+
+func ExampleDB_ScanBackwardKeys() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	for _, key := range []string{"c", "a", "b"} {
+		db.Put([]byte(key), nil)
+	}
+	for key := range db.ScanBackwardKeys([]byte("b"), nil) {
+		fmt.Printf("%s\n", key)
+	}
+	// Output:
+	// c
+	// b
+}

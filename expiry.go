@@ -132,3 +132,40 @@ func (db *DB) Expire(key []byte, d time.Duration) error {
 func (db *DB) Persist(key []byte) error {
 	return db.store.Expire(nil, nil, key, 0, store.Process)
 }
+
+// PutUntil is Put of an entry that expires at deadline, which must lie ahead. It is kept to the millisecond, rounded up. A later Put takes it away.
+func (db *DB) PutUntil(key, value []byte, deadline time.Time) error {
+	at, err := db.store.DeadlineAt(deadline)
+	if err != nil {
+		return err
+	}
+	_, err = db.store.Write(nil, &store.Write{Key: key, Value: value, Expiry: at})
+	return err
+}
+
+// Deadline returns when the entry under key expires, to the millisecond and in UTC; the zero time for one that does not. Given to
+// PutUntil or ExpireAt, it is the same deadline again. The error is ErrNotFound when there is no entry.
+func (db *DB) Deadline(key []byte) (time.Time, error) {
+	deadline, err := db.store.DeadlineOf(nil, nil, key)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return timeOf(deadline), nil
+}
+
+// timeOf is a deadline of the store as a time, the zero time for none.
+func timeOf(deadline uint64) time.Time {
+	if deadline == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(int64(deadline)).UTC()
+}
+
+// ExpireAt is Expire at a moment, which must lie ahead, kept as by PutUntil.
+func (db *DB) ExpireAt(key []byte, deadline time.Time) error {
+	at, err := db.store.DeadlineAt(deadline)
+	if err != nil {
+		return err
+	}
+	return db.store.Expire(nil, nil, key, at, store.Process)
+}

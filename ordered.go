@@ -183,6 +183,11 @@ func (db *DB) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return db.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
 }
 
+// ScanBackwardKeys is ScanBackward without the values, as ScanKeys is Scan.
+func (db *DB) ScanBackwardKeys(from, to []byte) iter.Seq[[]byte] {
+	return db.scanKeys(store.Span{Low: from, High: to, HighOpen: true, Down: true})
+}
+
 //go:noinline
 func (db *DB) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
 )
 
 // Get, AppendGet and ViewValue show the same, of entries of any length and kind, in every life of the store.
@@ -102,5 +103,31 @@ func TestRawReadsAllocateNoMore(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// A transaction shows values of a codec that is not text as every other raw read does.
+func TestRawReadsOfTransactionsAreShown(t *testing.T) {
+	db := memory(t)
+	m, err := copal.OpenMap[string, user](db, "users", copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, m, "alice", user{"Alice", 28})
+	const want = `{"Name":"Alice","Age":28}`
+	err = db.View(func(tx *copal.Tx) error {
+		got, err := tx.Get([]byte("users:alice"))
+		if string(got) != want {
+			t.Errorf("Get shows %q", got)
+		}
+		for key, value := range tx.Scan(nil) {
+			if string(value) != want {
+				t.Errorf("Scan shows %q under %q", value, key)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

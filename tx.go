@@ -1,7 +1,6 @@
 package copal
 
 import (
-	"bytes"
 	"iter"
 	"time"
 
@@ -54,7 +53,7 @@ func (tx *Tx) Get(key []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append([]byte{}, e.Value...), nil
+	return tx.db.shown([]byte{}, key, e.Value, e.Schema)
 }
 
 // Has reports whether there is an entry under key.
@@ -63,6 +62,24 @@ func (tx *Tx) Has(key []byte) (bool, error) { return tx.tx.Has(nil, key) }
 // Put stores value under key, as raw bytes. Both are copied.
 func (tx *Tx) Put(key, value []byte) error {
 	return tx.tx.Write(nil, &store.Write{Key: key, Value: value})
+}
+
+// PutUntil is Put of an entry that expires at deadline, as DB.PutUntil does.
+func (tx *Tx) PutUntil(key, value []byte, deadline time.Time) error {
+	at, err := tx.db.store.DeadlineAt(deadline)
+	if err != nil {
+		return err
+	}
+	return tx.tx.Write(nil, &store.Write{Key: key, Value: value, Expiry: at})
+}
+
+// Deadline is DB.Deadline in the transaction.
+func (tx *Tx) Deadline(key []byte) (time.Time, error) {
+	e, err := tx.tx.Get(nil, key)
+	if err != nil {
+		return time.Time{}, err
+	}
+	return timeOf(e.Expiry()), nil
 }
 
 // Delete removes the entry under key. It reports whether there was one.
@@ -78,7 +95,12 @@ func (tx *Tx) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
 				tx.tx.Fail(item.Err)
 				return
 			}
-			if !yield(item.Key, bytes.Clone(item.Value)) {
+			value, err := tx.db.shown([]byte{}, item.Key, item.Value, item.Schema)
+			if err != nil {
+				tx.tx.Fail(err)
+				return
+			}
+			if !yield(item.Key, value) {
 				return
 			}
 		}

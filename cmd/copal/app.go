@@ -3,20 +3,26 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"sync"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+
+	"github.com/copaldb/copal"
 )
 
-// app is one run of the command: where it writes, and what went wrong on the way.
+// app is one run of the command: where it reads and writes, and what went wrong on the way.
 type app struct {
+	ctx    context.Context // done when the user has had enough; see catchSignals
+	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
+
+	host host // nil when the command stands alone
 
 	started bool // the command line was in order and a command runs
 
@@ -24,13 +30,25 @@ type app struct {
 	reported int        // exit code of the first error that went to report
 }
 
+// host is what a command runs in that does not stand alone: it has a store, and somebody who
+// answers questions.
+type host interface {
+	view(f func(db *copal.DB) error) error
+	update(f func(db *copal.DB) error) error
+	confirm(question string) error
+}
+
+func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
+	return &app{ctx: context.Background(), stdin: stdin, stdout: stdout, stderr: stderr}
+}
+
 // run carries out a command line and returns the exit code.
-func run(args []string, stdout, stderr io.Writer) int {
-	a := &app{stdout: stdout, stderr: stderr}
+func (a *app) run(args []string) int {
 	root := newRoot(a)
-	root.SetArgs(args)
-	root.SetOut(stdout)
-	root.SetErr(stderr)
+	root.SetArgs(allowNegative(args))
+	root.SetIn(a.stdin)
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
 	cmd, err := root.ExecuteC()
 	code := a.finish(cmd, err)
 	a.mu.Lock()
@@ -43,6 +61,8 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 	switch {
 	case err == nil:
 		return exitOK
+	case errors.As(err, new(silent)):
+		return exitCode(err)
 	case isClosedPipe(err):
 		return exitError // whoever read the output has seen enough, and needs no message
 	case !a.started || isUsage(err):
@@ -72,12 +92,6 @@ func (a *app) report(err error) {
 	defer a.mu.Unlock()
 	fmt.Fprintln(a.stderr, "copal: "+message(err))
 	a.reported = cmp.Or(a.reported, exitCode(err))
-}
-
-// isTerminal reports whether a person reads what is written to w.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // writeJSON writes v as one line.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 
@@ -35,6 +36,11 @@ func isUsage(err error) bool {
 	return errors.As(err, &usage)
 }
 
+// silent is an error of which the exit code alone tells.
+type silent struct{ error }
+
+func (e silent) Unwrap() error { return e.error }
+
 // exitCode is the code that tells err to a script.
 func exitCode(err error) int {
 	switch {
@@ -54,6 +60,9 @@ func exitCode(err error) int {
 
 // message is the text of err as it stands behind the command's own "copal: ".
 func message(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimPrefix(line, "copal: ")

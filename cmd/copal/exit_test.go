@@ -105,7 +105,7 @@ func TestErrorsOfTheHandlerChangeTheExitCode(t *testing.T) {
 		t.Fatal(err)
 	}
 	stdout, stderr := &damager{dir: dir}, &bytes.Buffer{}
-	code := run([]string{"ls", "--long", dir}, stdout, stderr)
+	code := newApp(strings.NewReader(""), stdout, stderr).run([]string{"ls", "--long", dir})
 	if stdout.done != nil {
 		t.Fatal(stdout.done)
 	}

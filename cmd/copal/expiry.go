@@ -1,24 +1,64 @@
 package main
 
 import (
+	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/copaldb/copal"
 )
 
-// expiry is when an entry expires, to the millisecond, nil for one that does not. The store tells the time that is
-// left; a look at the clock before and after says from when on, and if the two are too far apart it is asked again.
+// expiry is when an entry expires, nil for one that does not.
 func expiry(db *copal.DB, key []byte) (*time.Time, error) {
-	for {
-		before := time.Now().Round(0) // the wall clock, as the store
-		left, err := db.TTL(key)
-		if err != nil || left == 0 {
-			return nil, err
-		}
-		if took := time.Now().Round(0).Sub(before); took < 0 || took >= time.Millisecond {
-			continue
-		}
-		t := before.Add(left + time.Millisecond - 1).Truncate(time.Millisecond).UTC()
-		return &t, nil
+	deadline, err := db.Deadline(key)
+	if err != nil || deadline.IsZero() {
+		return nil, err
 	}
+	return &deadline, nil
+}
+
+// parseTTL reads a time to live as time.ParseDuration does, and also days: 36h, 1d12h, 90d.
+func parseTTL(text string) (time.Duration, error) {
+	hours := day.ReplaceAllStringFunc(text, func(days string) string {
+		n, err := strconv.ParseInt(days[:len(days)-1], 10, 64)
+		if err != nil || n > maxDays {
+			return days // which is no duration
+		}
+		return strconv.FormatInt(n*24, 10) + "h"
+	})
+	d, err := time.ParseDuration(hours)
+	switch {
+	case err != nil:
+		return 0, usageError{strconv.Quote(text) + " is no time to live; one is written like 90s, 15m, 36h or 7d"}
+	case d <= 0:
+		return 0, usageError{"a time to live of " + text + "; it must be positive"}
+	}
+	return d, nil
+}
+
+const maxDays = 100_000 // which a time.Duration holds
+
+var day = regexp.MustCompile(`[0-9]+d`)
+
+// parseMoment reads a moment as JSON output has it: 2030-12-31T23:59:59Z.
+func parseMoment(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	case err != nil:
+		return t, usageError{strconv.Quote(text) + " is no moment; one is written like 2030-12-31T23:59:59Z"}
+	case time.Until(t) <= 0:
+		return t, usageError{text + " has passed"}
+	}
+	return t, nil
+}
+
+// showTTL is the time that is left, rounded to what a person wants to know.
+func showTTL(left time.Duration) string {
+	switch {
+	case left > time.Minute:
+		return left.Round(time.Second).String()
+	case left > time.Second:
+		return left.Round(100 * time.Millisecond).String()
+	}
+	return left.Round(time.Millisecond).String()
 }

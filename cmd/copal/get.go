@@ -2,8 +2,6 @@ package main
 
 import (
 	"bufio"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -39,7 +37,7 @@ func newGet(a *app) *cobra.Command {
 		Long:              getHelp,
 		Example:           getExample,
 		Args:              arguments(2, 2),
-		ValidArgsFunction: completeDir,
+		ValidArgsFunction: a.completeKey(1),
 		RunE: a.runs(func(args []string, out *bufio.Writer) error {
 			key, err := parseKey(args[1], quoted)
 			if err != nil {
@@ -59,18 +57,11 @@ func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 	if err == nil && asJSON {
 		expires, err = expiry(db, key)
 	}
-	if errors.Is(err, copal.ErrNotFound) {
-		return fmt.Errorf("%w: %s", err, showKey(key))
-	}
 	if err != nil {
-		return err
+		return named(err, key)
 	}
 	if asJSON {
-		return writeJSON(out, struct {
-			Key     any        `json:"key"`
-			Expires *time.Time `json:"expires,omitempty"`
-			Value   any        `json:"value"`
-		}{jsonKey(key), expires, jsonValue(value)})
+		return writeEntry(out, key, expires, value)
 	}
 	if isTerminal(a.stdout) {
 		value = append(value, '\n')

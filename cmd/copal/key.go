@@ -23,10 +23,15 @@ func showKey(key []byte) string {
 
 // isPlain reports whether key can be shown as it is.
 func isPlain(key string) bool {
-	if key == "" || key[0] == '"' || key[0] == ' ' || key[len(key)-1] == ' ' || !utf8.ValidString(key) {
+	return key != "" && key[0] != '"' && isVisible(key)
+}
+
+// isVisible reports whether all of s, which is not empty, can be seen when it is written on a line.
+func isVisible(s string) bool {
+	if s[0] == ' ' || s[len(s)-1] == ' ' || !utf8.ValidString(s) {
 		return false
 	}
-	return !strings.ContainsFunc(key, func(r rune) bool { return !strconv.IsPrint(r) })
+	return !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) })
 }
 
 // parseKey is the key that arg stands for: arg itself, or with quoted what showKey
@@ -40,6 +45,18 @@ func parseKey(arg string, quoted bool) ([]byte, error) {
 		return nil, usageError{"with --quoted, a key that begins with a double quote must be a Go string literal; " + arg + " is none"}
 	}
 	return []byte(key), nil
+}
+
+// parseKeys is parseKey of each argument.
+func parseKeys(args []string, quoted bool) (keys [][]byte, err error) {
+	for _, arg := range args {
+		key, err := parseKey(arg, quoted)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 const quotedUsage = `read the key as ls shows it: a Go string literal if it begins with "`

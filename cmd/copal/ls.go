@@ -20,6 +20,9 @@ edge, is shown as a Go string literal in double quotes, so that a line is always
 key; get --quoted takes it back. With --null keys are written as they are, each
 followed by a NUL byte.
 
+--from and --to select keys as copal range does, --match those that a pattern stands for.
+` + matchHelp + `
+
 With --long the size of the value in bytes stands before the key, which means that
 every value is read. With --json each line is {"key":…}, and with --long
 {"key":…,"valueBytes":…}; a key that is not UTF-8 is given as {"base64":"…"}. The key
@@ -32,9 +35,8 @@ const lsExample = `  copal ls app.db
 
 // lsFlags say how a key is written.
 type lsFlags struct {
-	json, null, long, quoted bool
-	limit                    int64
-	limited                  bool
+	selectionFlags
+	json, null, long bool
 }
 
 func newLs(a *app) *cobra.Command {
@@ -45,41 +47,36 @@ func newLs(a *app) *cobra.Command {
 		Long:              lsHelp,
 		Example:           lsExample,
 		Args:              arguments(1, 2),
-		ValidArgsFunction: completeDir,
+		ValidArgsFunction: a.completeKey(1),
 	}
 	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
-		f.limited = cmd.Flags().Changed("limit")
-		if f.limit < 0 {
-			return usageError{fmt.Sprintf("--limit %d: the number of keys cannot be negative", f.limit)}
-		}
 		if f.null && (f.json || f.long) {
 			return usageError{"--null goes with neither --json nor --long"}
 		}
-		prefix, err := parseKey(append(args, "")[1], f.quoted)
+		s, err := f.parse(cmd, args[1:])
 		if err != nil {
 			return err
 		}
-		return a.view(args[0], func(db *copal.DB) error { return f.list(db, prefix, out) })
+		return a.view(args[0], func(db *copal.DB) error { return f.list(a, db, s, out) })
 	})
 	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each key")
 	cmd.Flags().BoolVarP(&f.null, "null", "0", false, "print keys as they are, each followed by a NUL byte")
 	cmd.Flags().BoolVarP(&f.long, "long", "l", false, "print the size of each value too")
-	cmd.Flags().Int64VarP(&f.limit, "limit", "n", 0, "print at most this many keys")
-	cmd.Flags().BoolVarP(&f.quoted, "quoted", "Q", false, "read PREFIX as ls shows a key: a Go string literal if it begins with \"")
+	f.addRange(cmd)
+	f.addLimit(cmd, "keys")
+	f.addMatch(cmd)
+	f.addQuoted(cmd, "PREFIX, --from and --to")
 	return cmd
 }
 
-func (f *lsFlags) list(db *copal.DB, prefix []byte, out *bufio.Writer) error {
-	if f.limited && f.limit == 0 {
-		return nil
-	}
-	n, failed := int64(0), error(nil)
-	for key, size := range f.entries(db, prefix) {
+func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) error {
+	failed := error(nil)
+	for key, size := range f.entries(a, db, s) {
 		var expires *time.Time
 		if f.json {
 			var err error
-			if expires, err = expiry(db, key); errors.Is(err, copal.ErrNotFound) {
-				continue // it has gone meanwhile
+			if expires, err = expiry(db, key); isGone(err) {
+				continue
 			} else if failed == nil {
 				failed = err // and the keys go on
 			}
@@ -87,25 +84,25 @@ func (f *lsFlags) list(db *copal.DB, prefix []byte, out *bufio.Writer) error {
 		if err := f.write(out, key, size, expires); err != nil {
 			return err
 		}
-		if n++; f.limited && n == f.limit {
-			break
-		}
 	}
-	return failed
+	return errors.Join(failed, a.ctx.Err())
 }
 
+// isGone reports whether err says that an entry has gone since its key was found.
+func isGone(err error) bool { return errors.Is(err, copal.ErrNotFound) }
+
 // entries yields keys and, if they are asked for, the sizes of their values.
-func (f *lsFlags) entries(db *copal.DB, prefix []byte) iter.Seq2[[]byte, int] {
+func (f *lsFlags) entries(a *app, db *copal.DB, s selection) iter.Seq2[[]byte, int] {
 	return func(yield func([]byte, int) bool) {
 		if !f.long {
-			for key := range db.ScanKeys(prefix) {
+			for key := range a.keys(db, s) {
 				if !yield(key, 0) {
 					return
 				}
 			}
 			return
 		}
-		for key, value := range db.Scan(prefix) {
+		for key, value := range a.entries(db, s) {
 			if !yield(key, len(value)) {
 				return
 			}

@@ -1,8 +1,8 @@
-// Command copal looks into a copal store from the shell.
+// Command copal looks into a copal store from the shell, moves what is in it, and mends it.
 //
-// Every command that only reads opens the store read-only, so it works beside the
-// process that writes. The package uses the public API alone: what the shell can
-// do, a program can.
+// Every subcommand that only reads opens the store read-only, so it works beside the
+// process that writes. One that writes takes the store's lock, or says who has it. The
+// package uses the public API alone: what the shell can do, a program can.
 package main
 
 import (
@@ -10,5 +10,5 @@ import (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+	os.Exit(newApp(os.Stdin, os.Stdout, os.Stderr).run(os.Args[1:]))
 }

@@ -10,30 +10,60 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// openStore opens the store in dir for reading. Errors that none of its methods can
-// return go to a.report.
-func (a *app) openStore(dir string) (*copal.DB, error) {
-	if err := requireStore(dir); err != nil {
-		return nil, err
+// view opens the store in dir for reading, lends it to f and closes it. Beside a process that
+// writes, it follows.
+func (a *app) view(dir string, f func(db *copal.DB) error) error {
+	if a.host != nil {
+		return a.host.view(f)
 	}
-	db, err := copal.Open(dir, copal.ReadOnly(), copal.WithErrorHandler(a.report))
+	if err := requireStore(dir); err != nil {
+		return err
+	}
+	return a.with(dir, f, copal.ReadOnly())
+}
+
+// update opens the store in dir for writing, lends it to f and closes it, which makes all that
+// was written durable. The error is copal.ErrLocked, and names the process, if another one has the store open
+// so. Signals end a.ctx meanwhile, so that the store is always closed.
+func (a *app) update(dir string, f func(db *copal.DB) error) error {
+	if a.host != nil {
+		return a.host.update(f)
+	}
+	if err := requireStore(dir); err != nil {
+		return err
+	}
+	return a.updateOrCreate(dir, f)
+}
+
+// updateOrCreate is update that makes a store where none is.
+func (a *app) updateOrCreate(dir string, f func(db *copal.DB) error) error {
+	if a.host != nil {
+		return a.host.update(f)
+	}
+	if err := requireRoom(dir); err != nil {
+		return err
+	}
+	defer a.catchSignals()()
+	return a.with(dir, f)
+}
+
+func (a *app) with(dir string, f func(db *copal.DB) error, opts ...copal.Option) error {
+	db, err := a.openStore(dir, opts...)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
+}
+
+// openStore opens the store in dir. Errors that none of its methods can return go to a.report.
+func (a *app) openStore(dir string, opts ...copal.Option) (*copal.DB, error) {
+	bar := a.newProgress("reading the log")
+	defer bar.clear()
+	db, err := copal.Open(dir, append(opts, copal.WithErrorHandler(a.report), copal.WithProgress(bar.show))...)
 	if errors.Is(err, copal.ErrCorrupt) {
 		return nil, fmt.Errorf("%w; 'copal check %s' finds all that is damaged", err, dir)
 	}
 	return db, err
-}
-
-// view opens the store in dir for reading, lends it to f and closes it.
-func (a *app) view(dir string, f func(db *copal.DB) error) error {
-	db, err := a.openStore(dir)
-	if err != nil {
-		return err
-	}
-	err = f(db)
-	if closed := db.Close(); err == nil {
-		err = closed
-	}
-	return err
 }
 
 // requireStore tells a mistyped path from a store that is empty: a directory in which
@@ -53,9 +83,28 @@ func requireStore(dir string) error {
 		return err
 	}
 	for _, e := range entries {
-		if name := e.Name(); name == "LOCK" || name == "MANIFEST" || filepath.Ext(name) == ".log" {
+		if isStoreFile(e.Name()) {
 			return nil
 		}
 	}
 	return fmt.Errorf("there is no store in the directory %s", dir)
+}
+
+func isStoreFile(name string) bool {
+	return name == "LOCK" || name == "MANIFEST" || filepath.Ext(name) == ".log"
+}
+
+// requireRoom refuses to make a store among files of other kinds: nobody means that.
+func requireRoom(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if missing := requireStore(dir); err != nil || missing == nil {
+		return missing
+	}
+	if len(entries) == 1 && entries[0].Name() == "lost+found" { // of a file system of its own
+		return nil
+	}
+	return fmt.Errorf("there is no store in the directory %s, and it is not empty, so none is made there", dir)
 }

@@ -32,7 +32,8 @@ func newRoot(a *app) *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newGet(a), newLs(a), newStat(a), newCheck(a), newVersion(a))
+	root.AddCommand(newGet(a), newSet(a), newDel(a), newHas(a), newLs(a), newScan(a), newRange(a), newCount(a), newIncr(a), newTTL(a),
+		newStat(a), newCheck(a), newVersion(a))
 	refuseUnknownShells(root)
 	return root
 }
@@ -88,10 +89,13 @@ func newHelp() *cobra.Command {
 	}
 }
 
+// anyNumber stands for no upper limit.
+const anyNumber = -1
+
 // arguments refuses a number of arguments that the command's synopsis does not allow.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if least <= len(args) && len(args) <= most {
+		if least <= len(args) && (len(args) <= most || most == anyNumber) {
 			return nil
 		}
 		_, synopsis, _ := strings.Cut(strings.TrimSuffix(cmd.UseLine(), " [flags]"), cmd.CommandPath())

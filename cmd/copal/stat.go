@@ -69,7 +69,7 @@ type mapJSON struct {
 func toStatJSON(s copal.Stats, maps []copal.MapInfo) statJSON {
 	list := []mapJSON{}
 	for _, m := range maps {
-		list = append(list, mapJSON(m))
+		list = append(list, mapJSON{m.Name, m.Keys})
 	}
 	return statJSON{Keys: s.Keys, Records: s.Records, Ratio: s.Ratio(), LiveBytes: s.LiveBytes,
 		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes, Maps: list}

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
 )
 
 type storesKey struct{}
@@ -42,15 +44,15 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		},
 		// put DIR KEY VALUE writes an entry. Key and value may be Go string literals.
 		"put": func(ts *testscript.TestScript, _ bool, args []string) {
-			write(ts, args[0], func(db *copal.DB) error { return db.Put(literal(ts, args[1]), literal(ts, args[2])) })
+			write(ts, args[0], func(db *copal.DB) error { return db.Put(goLiteral(ts, args[1]), goLiteral(ts, args[2])) })
 		},
 		// putuntil DIR KEY VALUE TIME writes an entry that expires then, to the millisecond.
 		"putuntil": func(ts *testscript.TestScript, _ bool, args []string) {
-			write(ts, args[0], func(db *copal.DB) error { return putUntil(db, literal(ts, args[1]), literal(ts, args[2]), args[3]) })
+			write(ts, args[0], func(db *copal.DB) error { return putUntil(db, goLiteral(ts, args[1]), goLiteral(ts, args[2]), args[3]) })
 		},
 		"del": func(ts *testscript.TestScript, _ bool, args []string) {
 			write(ts, args[0], func(db *copal.DB) error {
-				existed, err := db.Delete(literal(ts, args[1]))
+				existed, err := db.Delete(goLiteral(ts, args[1]))
 				if err == nil && !existed {
 					err = errors.New("there was nothing to delete")
 				}
@@ -65,6 +67,39 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		},
 		// typed DIR writes two entries of the map users.
 		"typed": func(ts *testscript.TestScript, _ bool, args []string) { write(ts, args[0], addUsers) },
+		// users DIR prints the map users to standard output, for stdout and cmp.
+		"users": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error { return printUsers(ts, db) })
+		},
+		// counters DIR writes the entry a, 7, of a map of numbers in a codec that is not text.
+		"counters": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error {
+				m, err := countersOf(db)
+				if err == nil {
+					err = m.Set("a", 7)
+				}
+				return err
+			})
+		},
+		// counter DIR KEY N wants that value in it.
+		"counter": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error {
+				m, err := countersOf(db)
+				if err != nil {
+					return err
+				}
+				if n, err := m.Load(args[1]); err != nil || strconv.Itoa(n) != args[2] {
+					return fmt.Errorf("%d, %v", n, err)
+				}
+				return nil
+			})
+		},
+		// pid STREAM wants the number of this process in it, which holds the stores.
+		"pid": func(ts *testscript.TestScript, _ bool, args []string) {
+			if text := ts.ReadFile(args[0]); !strings.Contains(text, fmt.Sprintf("process %d", os.Getpid())) {
+				ts.Fatalf("it does not name process %d: %s", os.Getpid(), text)
+			}
+		},
 		// flip FILE OFFSET changes a bit of a byte; a negative offset counts from the end.
 		"flip": func(ts *testscript.TestScript, _ bool, args []string) {
 			offset, err := strconv.Atoi(args[1])
@@ -106,7 +141,7 @@ func write(ts *testscript.TestScript, arg string, f func(db *copal.DB) error) {
 	ts.Check(errors.Join(f(db), db.Close()))
 }
 
-func literal(ts *testscript.TestScript, arg string) []byte {
+func goLiteral(ts *testscript.TestScript, arg string) []byte {
 	b, err := parseKey(arg, true)
 	ts.Check(err)
 	return b
@@ -121,29 +156,38 @@ func fillStore(db *copal.DB, n int) error {
 	return db.FSyncAll() // the scripts look at the files
 }
 
-// putUntil tries again when the time that a call takes moves the deadline on by a millisecond.
 func putUntil(db *copal.DB, key, value []byte, deadline string) error {
-	want, err := time.Parse(time.RFC3339Nano, deadline)
-	for err == nil {
-		if err = db.PutTTL(key, value, time.Until(want)-time.Millisecond/2); err != nil {
-			break
-		}
-		var got *time.Time
-		if got, err = expiry(db, key); err == nil && got.Equal(want) {
-			break
-		}
+	t, err := time.Parse(time.RFC3339Nano, deadline)
+	if err != nil {
+		return err
 	}
-	return err
+	return db.PutUntil(key, value, t)
+}
+
+type user struct {
+	Name string
+	Age  int
 }
 
 func addUsers(db *copal.DB) error {
-	type user struct {
-		Name string
-		Age  int
-	}
 	users, err := copal.OpenMap[string, user](db, "users")
 	if err != nil {
 		return err
 	}
 	return errors.Join(users.Set("alice", user{"Alice", 28}), users.Set("bob", user{"Bob <b@x>", 31}))
+}
+
+func printUsers(ts *testscript.TestScript, db *copal.DB) error {
+	users, err := copal.OpenMap[string, user](db, "users")
+	if err != nil {
+		return err
+	}
+	for name, u := range users.Prefix("") {
+		fmt.Fprintf(ts.Stdout(), "%s: %v\n", name, u)
+	}
+	return nil
+}
+
+func countersOf(db *copal.DB) (*copal.Map[string, int], error) {
+	return copal.OpenMap[string, int](db, "counters", copal.WithCodec(codec.Binary))
 }

@@ -44,6 +44,15 @@ func (s *Store) Deadline(d time.Duration) (uint64, error) {
 	return uint64(max(s.opts.Clock.Now().Add(d).Add(round).UnixMilli(), 1)), nil
 }
 
+// DeadlineAt is the deadline of an entry that is to live until t: in milliseconds, and not before t.
+func (s *Store) DeadlineAt(t time.Time) (uint64, error) {
+	if left := t.Sub(s.opts.Clock.Now()); left <= 0 {
+		return 0, fmt.Errorf("copal: a deadline of %v, which has passed", t.UTC().Format(time.RFC3339Nano))
+	}
+	const round = time.Millisecond - 1
+	return uint64(max(t.Add(round).UnixMilli(), 1)), nil
+}
+
 // Left is the time from now on to a deadline, 0 for none. It is positive for one that has not passed.
 func (s *Store) Left(deadline uint64) time.Duration {
 	if deadline == 0 {

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+)
+
+const countHelp = `Count the entries of a store, those whose keys begin with PREFIX if it is given, and that
+--match stands for.
+
+Without PREFIX, and for a whole map such as users: nothing is read; the store knows. ` + matchHelp + `
+
+With --json the output is {"keys":…}.`
+
+func newCount(a *app) *cobra.Command {
+	var asJSON bool
+	var f selectionFlags
+	cmd := &cobra.Command{
+		Use:               "count DIR [PREFIX]",
+		Short:             "Count entries",
+		Long:              countHelp,
+		Example:           "  copal count app.db\n  copal count app.db users:\n  copal count app.db --match 'users:*@example.com'",
+		Args:              arguments(1, 2),
+		ValidArgsFunction: a.completeKey(1),
+	}
+	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+		s, err := f.parse(cmd, args[1:])
+		if err != nil {
+			return err
+		}
+		return a.view(args[0], func(db *copal.DB) error { return a.count(db, s, asJSON, out) })
+	})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the number as JSON")
+	f.addMatch(cmd)
+	f.addQuoted(cmd, "PREFIX")
+	return cmd
+}
+
+func (a *app) count(db *copal.DB, s selection, asJSON bool, out *bufio.Writer) error {
+	n, err := a.countKeys(db, s, "counting")
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return writeJSON(out, struct {
+			Keys int64 `json:"keys"`
+		}{n})
+	}
+	_, err = fmt.Fprintln(out, n)
+	return err
+}
+
+// countKeys counts the selected entries. On a terminal it shows how far it is, as what.
+func (a *app) countKeys(db *copal.DB, s selection, what string) (n int64, err error) {
+	if s.everything() {
+		return int64(db.Len()), nil
+	}
+	if s.pattern == nil {
+		for _, m := range db.Maps() {
+			if string(s.prefix) == m.Prefix {
+				return int64(m.Keys), nil
+			}
+		}
+	}
+	bar := a.newCount(what, "keys")
+	defer bar.clear()
+	for range a.keys(db, s) {
+		n++
+		bar.show(n, -1)
+	}
+	return n, a.ctx.Err()
+}

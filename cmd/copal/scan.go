@@ -1,0 +1,134 @@
+package main
+
+import (
+	"bufio"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+)
+
+const scanHelp = `Print the entries whose keys begin with PREFIX, all if it is not given, in the order of
+the bytes of their keys.
+
+Each line is a key, a tab, and a value. Keys are shown as copal ls shows them. A value
+is shown as it is, JSON for instance; one that is empty, begins with b", has a space at
+its edge, or holds what cannot be seen on a line is shown as a Go string literal behind
+a b: b"\x00\xff".
+
+With --json each line is {"key":…,"value":…}, as of copal get.`
+
+const scanExample = `  copal scan app.db users:
+  copal scan app.db users: --match '*:settings' --limit 10
+  copal scan app.db --json users: | jq .value.Name`
+
+const rangeHelp = `Print the entries with keys from FROM on, up to TO, but not that, in the order of the
+bytes of their keys. Without TO it goes to the last key; an empty FROM begins with the
+first.
+
+The output is that of copal scan.`
+
+const rangeExample = `  copal range app.db log:2026-11-01 log:2026-12-01
+  copal range app.db log: --limit 100
+  copal range app.db '' users: --reverse --keys`
+
+// scanFlags say how entries are written.
+type scanFlags struct {
+	selectionFlags
+	json, keys bool
+}
+
+func newScan(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "scan DIR [PREFIX]",
+		Short:   "Print entries, in order, by prefix",
+		Long:    scanHelp,
+		Example: scanExample,
+		Args:    arguments(1, 2),
+	}
+	a.makeScan(cmd, "PREFIX", func(s *selection, keys [][]byte) {
+		if len(keys) > 0 {
+			s.prefix = keys[0]
+		}
+	})
+	return cmd
+}
+
+func newRange(a *app) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "range DIR FROM [TO]",
+		Short:   "Print entries, in order, from a key up to another",
+		Long:    rangeHelp,
+		Example: rangeExample,
+		Args:    arguments(2, 3),
+	}
+	a.makeScan(cmd, "FROM and TO", func(s *selection, keys [][]byte) {
+		if s.from = keys[0]; len(keys) > 1 {
+			s.to = keys[1]
+		}
+	})
+	return cmd
+}
+
+// makeScan completes a command that prints entries. bound says what the arguments mean.
+func (a *app) makeScan(cmd *cobra.Command, words string, bound func(s *selection, keys [][]byte)) {
+	var f scanFlags
+	cmd.ValidArgsFunction = a.completeKey(2)
+	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+		s, err := f.parse(cmd, nil)
+		if err != nil {
+			return err
+		}
+		keys, err := parseKeys(args[1:], f.quoted)
+		if err != nil {
+			return err
+		}
+		bound(&s, keys)
+		return a.view(args[0], func(db *copal.DB) error { return a.scan(db, s, &f, out) })
+	})
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each entry")
+	cmd.Flags().BoolVarP(&f.keys, "keys", "k", false, "print keys alone, and read no values")
+	cmd.Flags().BoolVarP(&f.reverse, "reverse", "r", false, "go backward, from the last key")
+	f.addLimit(cmd, "entries")
+	f.addMatch(cmd)
+	f.addQuoted(cmd, words)
+}
+
+func (a *app) scan(db *copal.DB, s selection, f *scanFlags, out *bufio.Writer) error {
+	if f.keys {
+		list := lsFlags{json: f.json}
+		return list.list(a, db, s, out)
+	}
+	paint := painterFor(a.stdout)
+	for key, value := range a.entries(db, s) {
+		if err := f.write(db, paint, key, value, out); err != nil {
+			return err
+		}
+	}
+	return a.ctx.Err()
+}
+
+func (f *scanFlags) write(db *copal.DB, paint painter, key, value []byte, out *bufio.Writer) (err error) {
+	if f.json {
+		expires, err := expiry(db, key)
+		if isGone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		return writeEntry(out, key, expires, value)
+	}
+	_, err = out.WriteString(paint.paint(styleKey, showKey(key)) + "\t" + showValue(value) + "\n")
+	return err
+}
+
+// writeEntry writes an entry as a line of JSON.
+func writeEntry(out *bufio.Writer, key []byte, expires *time.Time, value []byte) error {
+	return writeJSON(out, struct {
+		Key     any        `json:"key"`
+		Expires *time.Time `json:"expires,omitempty"`
+		Value   any        `json:"value"`
+	}{jsonKey(key), expires, jsonValue(value)})
+}

@@ -1,0 +1,121 @@
+package copal_test
+
+import (
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// midnight is a moment that lies ahead.
+var midnight = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func ExampleDB_PutUntil() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	key := []byte("ticket")
+	err = db.PutUntil(key, []byte("one entry"), midnight)
+	deadline, _ := db.Deadline(key)
+	fmt.Println(err, deadline)
+
+	err = db.PutUntil(key, nil, time.UnixMilli(0).UTC())
+	fmt.Println(err)
+	// Output:
+	// <nil> 2100-01-01 00:00:00 +0000 UTC
+	// copal: a deadline of 1970-01-01T00:00:00Z, which has passed
+}
+
+func ExampleDB_Deadline() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	db.PutUntil([]byte("ticket"), nil, midnight)
+	db.Put([]byte("forever"), nil)
+	for _, key := range []string{"ticket", "forever", "nothing"} {
+		deadline, err := db.Deadline([]byte(key))
+		fmt.Println(deadline.Year(), deadline.IsZero(), err)
+	}
+	// Output:
+	// 2100 false <nil>
+	// 1 true <nil>
+	// 1 true copal: not found
+}
+
+func ExampleDB_ExpireAt() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	key := []byte("ticket")
+	db.Put(key, []byte("one entry"))
+	err = db.ExpireAt(key, midnight)
+	deadline, _ := db.Deadline(key)
+	value, _ := db.Get(key)
+	fmt.Println(err, deadline.Year(), string(value))
+	// Output: <nil> 2100 one entry
+}
+
+func ExampleBatch_PutUntil() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	b := db.NewBatch()
+	for _, key := range []string{"a", "b"} {
+		if err := b.PutUntil([]byte(key), nil, midnight); err != nil {
+			log.Fatal(err)
+		}
+	}
+	err = b.Write()
+	deadline, _ := db.Deadline([]byte("b"))
+	fmt.Println(err, deadline.Equal(midnight))
+	// Output: <nil> true
+}
+
+// A counter that keeps its deadline.
+func ExampleTx_PutUntil() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	key := []byte("tries")
+	db.PutUntil(key, []byte("1"), midnight)
+	err = db.Update(func(tx *copal.Tx) error {
+		deadline, err := tx.Deadline(key)
+		if err != nil {
+			return err
+		}
+		return tx.PutUntil(key, []byte("2"), deadline)
+	})
+	value, _ := db.Get(key)
+	deadline, _ := db.Deadline(key)
+	fmt.Println(err, string(value), deadline.Year())
+	// Output: <nil> 2 2100
+}
+
+func ExampleTx_Deadline() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	db.PutUntil([]byte("ticket"), nil, midnight)
+	err = db.View(func(tx *copal.Tx) error {
+		deadline, err := tx.Deadline([]byte("ticket"))
+		fmt.Println(deadline.Year())
+		return err
+	})
+	fmt.Println(err)
+	// Output:
+	// 2100
+	// <nil>
+}
