@@ -21,7 +21,7 @@ var (
 	ErrNotFound = store.ErrNotFound
 	// ErrType: a type cannot be kept, or the bytes under a key do not fit the type
 	// that is asked for. The text names the type and the key. It is not corruption.
-	ErrType = errors.New("copal: the type does not fit")
+	ErrType = store.ErrType
 	// ErrTooLarge: a key over 64 KiB, map name included, or a value over 1 GiB (256
 	// MiB where addresses have 32 bits), encoded.
 	ErrTooLarge = store.ErrTooLarge

@@ -363,6 +363,10 @@ func (c *checker) entries() error {
 	defer s.Close()
 	for _, t := range s.Tables() {
 		for item := range s.Items(t) {
+			if errors.Is(item.Err, ErrType) { // a collection, which is counted below
+				c.report.Keys++
+				continue
+			}
 			if err := c.note(item.Err); err != nil {
 				return err
 			}
@@ -376,5 +380,21 @@ func (c *checker) entries() error {
 		}
 	}
 	c.report.TornBytes = max(c.report.TornBytes, s.torn)
+	return c.collections(s)
+}
+
+// collections reads the elements of every collection, and counts them.
+func (c *checker) collections(s *Store) error {
+	for _, t := range s.Tables() {
+		if !t.hasMetas() {
+			continue
+		}
+		err := s.checkCollections(t, func(key []byte, of Collection, found uint64) {
+			c.problem(c.dir, 0, fmt.Sprintf("the %s under key %q has %d elements, and its meta says %d", of.Type, key, found, of.Count))
+		})
+		if err := c.note(err); err != nil {
+			return err
+		}
+	}
 	return nil
 }

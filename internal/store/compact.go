@@ -70,6 +70,9 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 	if err := s.log.removeUnknown(); err != nil {
 		return err
 	}
+	if err := s.snapshotSwept(); err != nil {
+		return err
+	}
 	s.house.written.Store(0)
 	c := s.newCompaction(run, pause)
 	err := c.copy()

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -210,6 +211,8 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		if err = s.FSyncAll(); err != nil {
 			return s, err
 		}
+	case "hset", "hsetfsync", "hclear", "hrename", "hexpire", "sweep":
+		return s, c.collectionStep(s, o, st)
 	case "group", "groupfsync", "begin", "commit", "give up":
 		return s, c.groupStep(s, o, st)
 	case "ttl", "ttlfsync", "async", "expire", "expirefsync", "persist", "pass":
@@ -278,6 +281,9 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	}
 	found, content := contentOf(c, s, where)
 	deadlines := deadlinesOf(c, s, content)
+	if c.rng.IntN(4) == 0 {
+		c.sweepSurvivor(s, where)
+	}
 	at, ok := o.find(found, lo, c.now())
 	if !ok && c.failure == "" {
 		c.violation("%s, at %d: found\n\t%s\n\tacked %d, durable %d, started %d; expected one of, but for what has expired\n\t%s", where, c.now(), found, o.acked, o.durable, o.started, strings.Join(o.states[lo:o.started+1], "\n\t"))
@@ -308,6 +314,9 @@ func contentOf(c *crasher, s *Store, where string) (string, map[string]string) {
 	content := map[string]string{}
 	for _, t := range s.Tables() {
 		for item := range s.Items(t) {
+			if errors.Is(item.Err, ErrType) {
+				item.Err = collectionItem(s, &item)
+			}
 			if item.Err != nil {
 				c.violation("%s: reading: %v", where, item.Err)
 				continue

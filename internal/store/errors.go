@@ -15,6 +15,7 @@ var (
 	ErrNoSpace  = errors.New("copal: no space left")
 	ErrVersion  = errors.New("copal: written by a newer version")
 	ErrTooLarge = errors.New("copal: too large")
+	ErrType     = errors.New("copal: the type does not fit")
 )
 
 // CorruptError says where bytes are not what was written, and why they cannot be.

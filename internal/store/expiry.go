@@ -381,7 +381,7 @@ type farewell struct {
 func (s *Store) bidFarewell(t *Table, now *state, logged *entry) error {
 	f := farewell{cells: now.cells, key: []byte(t.name + ":" + now.own)}
 	switch c := now.cell; {
-	case c != nil && c.Absent:
+	case c != nil && c.Absent, c == nil && now.schema == metaSchema:
 		return nil
 	case c != nil && c.Holds:
 		f.entry.Cell = c

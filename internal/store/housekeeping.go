@@ -373,6 +373,9 @@ func (s *Store) Shrink() error {
 	if err := s.Flush(nil); err != nil {
 		return err
 	}
+	if err := s.sweep(); err != nil {
+		return err
+	}
 	if err := s.sealTail(); err != nil {
 		return err
 	}

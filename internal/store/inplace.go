@@ -125,7 +125,7 @@ func (t *Table) readInPlace(e *entry, hash uint64, key []byte) (at Address, ok b
 			return 0, false, nil
 		}
 		if bytes.Equal(e.key, key) {
-			return a, e.Large == 0, nil
+			return a, e.Large == 0, e.isValue()
 		}
 	}
 	return 0, false, nil

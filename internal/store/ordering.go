@@ -413,7 +413,7 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 	return runs, end()
 }
 
-// eachKey calls f with the keys of a shard of the index. An entry that cannot be read is reported, and left out.
+// eachKey calls f with the keys of a shard of the index. An entry that is damaged is reported, and left out.
 func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 	s := t.store
 	var list []Address
@@ -423,10 +423,10 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 		list, err = t.index.Shard(nil, shard)
 		return err
 	})
-	if errors.Is(err, ErrClosed) {
+	defer func() { pins.unpin() }()
+	if err != nil && !errors.Is(err, ErrCorrupt) {
 		return err
 	}
-	defer pins.unpin()
 	s.log.reportError("reading keys to put them in order", err)
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
@@ -437,7 +437,7 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 			return err
 		})
 		switch {
-		case errors.Is(err, ErrClosed):
+		case err != nil && !errors.Is(err, ErrCorrupt): // the next who asks may be able to read it
 			return err
 		case err != nil:
 			s.log.reportError("reading keys to put them in order", err)

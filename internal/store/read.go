@@ -52,8 +52,16 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 	return s.entryOf(&e, a)
 }
 
-// logged finds and reads the record of an entry.
+// logged finds and reads the record of a value.
 func (s *Store) logged(e *entry, t *Table, key, buf []byte) (a Address, err error) {
+	if a, err = s.loggedEntry(e, t, key, buf); err == nil {
+		err = e.isValue()
+	}
+	return a, err
+}
+
+// loggedEntry is logged for an entry of any kind.
+func (s *Store) loggedEntry(e *entry, t *Table, key, buf []byte) (a Address, err error) {
 	hash := t.hash(key)
 	s.await(hash)
 	known := false
@@ -204,6 +212,9 @@ func (s *Store) entryTo(out *Entry, e *entry, a Address) (err error) {
 	out.hit = hitOf(a, &e.Head, e.bytes)
 	if e.Large > 0 {
 		out.Value, err = s.readParts(*e)
+	}
+	if err == nil {
+		err = e.isValue()
 	}
 	return err
 }

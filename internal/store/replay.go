@@ -23,6 +23,9 @@ func (s *Store) replay(e entry, a Address) error {
 	case record.System:
 		return s.replaySystem(e)
 	}
+	if e.Kind != record.Value {
+		s.sweeper.replayed.Store(true)
+	}
 	sp := s.space(e.Space)
 	switch {
 	case e.Op == record.Part:

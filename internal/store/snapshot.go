@@ -45,6 +45,7 @@ type snapshot struct {
 	Groups   []snapshotGroup
 	Schemas  []snapshotSchema
 	Tables   []snapshotTable
+	Swept    bool     // there are elements, and none of a collection that is gone
 	Other    []string // lines of a newer minor format
 }
 
@@ -145,6 +146,9 @@ func (x *snapshot) encode() []byte {
 		for _, p := range t.Parts {
 			fmt.Fprintf(&b, "part %x offset %x entries %x crc %08x schemas %s\n", p.Shard, p.Offset, p.Entries, p.CRC, schemaCounts(p.Schemas))
 		}
+	}
+	if x.Swept {
+		b.WriteString("swept 1\n")
 	}
 	for _, line := range x.Other {
 		b.WriteString(line + "\n")
@@ -268,6 +272,8 @@ func (x *snapshot) parseLine(line string) error {
 		return x.parsePart(f)
 	case f.Has("due"):
 		return x.parseDue(f)
+	case f.Has("swept"):
+		x.Swept = f.Hex("swept") == 1
 	case line != "" && line[0] >= 'a' && line[0] <= 'z':
 		x.Other = append(x.Other, line)
 		return nil

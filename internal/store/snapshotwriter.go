@@ -51,7 +51,11 @@ var errDeclared = errors.New("a map was declared meanwhile")
 func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
 	for range 3 {
 		w := &snapshotWriter{store: s, stop: stop}
+		swept := s.sweeper.removed.Load()
 		if err = w.take(s.shared, s.settleAll); !errors.Is(err, errDeclared) {
+			if err == nil {
+				s.sweeper.snapped = swept
+			}
 			return err
 		}
 	}
@@ -96,6 +100,7 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 	if err := settle(); err != nil {
 		return err
 	}
+	w.x.Swept = w.store.allSwept()
 	path := filepath.Join(l.dir, snapshotTemp)
 	if err := l.fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return noSpace(err)

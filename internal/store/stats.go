@@ -23,7 +23,7 @@ func (s *Store) Stats() Stats {
 	defer s.life.leave(s.life.enter())
 	st.TornBytes, st.CacheBytes = s.torn, s.budget.Used()
 	for _, sp := range s.spaces {
-		for _, t := range sp.tables() {
+		for _, t := range append(sp.tables(), sp.elements) {
 			st.IndexBytes += t.index.Bytes()
 			if o := t.order.Load(); o != nil {
 				st.IndexBytes += o.memory()
@@ -32,7 +32,6 @@ func (s *Store) Stats() Stats {
 				st.IndexBytes += d.bytes.Load()
 			}
 		}
-		st.IndexBytes += sp.elements.index.Bytes()
 	}
 	for _, seg := range s.log.set.Load().ordered {
 		if seg.unlisted.Load() {

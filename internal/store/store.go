@@ -89,6 +89,7 @@ type Store struct {
 	reports      reports
 	expirer      expirer
 	orders       orders
+	sweeper      sweeper
 
 	spaces map[uint64]*space // guarded by life
 
@@ -221,6 +222,9 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
 		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
 		s.beginExpiry()
+	}
+	if !opts.ReadOnly {
+		s.beginSweeping()
 	}
 	if opts.ReadOnly && !opts.Inline {
 		s.stop = make(chan struct{})
@@ -365,6 +369,7 @@ func (s *Store) stopKeeper() {
 	if s.stop != nil {
 		s.endExpiry()
 		s.endFolding()
+		s.endSweeping()
 		s.stopOnce.Do(func() { close(s.stop) })
 		s.goroutines.Wait()
 	}

@@ -77,11 +77,16 @@ type hit struct {
 	stale   Address // what the index has in the place of address, or 0
 	expiry  uint64  // deadline of the entry in Unix milliseconds, 0 for none
 	seq     uint64  // of the record; 0 when a cell told of it
+	kept    bool    // it is the meta of a collection, which outlives the record
 }
 
 // hitOf is the entry whose record stands at a and is so many bytes long.
 func hitOf(a Address, h *record.Head, bytes int) hit {
-	return hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq}
+	at := hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq}
+	if h.Kind == record.Meta {
+		at.schema = metaSchema
+	}
+	return at
 }
 
 // hitOfCell is the record of which a cell knows.
@@ -166,6 +171,7 @@ func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, sam
 // of its group. The caller holds the lock of the key, or is alone.
 func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
 	t.note(hash, own, old.address, seq)
+	t.ended(&old)
 	t.move(hash, own, old, now, later)
 }
 
@@ -180,6 +186,7 @@ func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool) {
 // expired.
 func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 	t.note(hash, own, old.address, seq)
+	t.ended(&old)
 	t.leave(hash, own, old)
 	t.store.bury(&old)
 }
@@ -204,14 +211,14 @@ func (t *Table) leave(hash uint64, own string, old hit) {
 	t.index.Remove(hash, old.indexed(), old.schema)
 }
 
-// Schemas are the numbers of the schemas under which the table has entries, in ascending
+// Schemas are the numbers of the schemas under which the table has values, in ascending
 // order, 0 for raw bytes. So whoever opens a map learns which forms its values have without reading
 // them. Of writes under way it may miss the newest.
 func (t *Table) Schemas() []uint64 {
 	t.reap()
 	var list []uint64
 	for _, c := range t.index.Schemas() {
-		if c.Entries > 0 {
+		if c.Entries > 0 && c.Schema != metaSchema {
 			list = append(list, c.Schema)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
-	"github.com/copaldb/copal/internal/record"
 )
 
 // Writes to several entries count together: in the log they are a group, and in memory they show at once.
@@ -25,6 +24,8 @@ type together struct {
 	turn    bool     // the caller has the turn of the transactions
 	shards  shardSet // that are to be locked; those of the changes are added
 
+	settle func() error // under the locks: has a last word on what is to be written, or a reason not to; nil for none
+
 	ahead bool // the members are in the log
 	group groupUnderWay
 }
@@ -39,13 +40,11 @@ type Change struct {
 	now   state
 	p     pending
 	told  bool // the log knows the outcome: there was no entry, and is none
+	late  bool // what it is to be is known under the locks alone: it is not written ahead
 }
 
 // defaultGroupBytes are appended at once, at most.
 const defaultGroupBytes = 1 << 20
-
-// kind is that of the record.
-func (c *Change) kind() record.Kind { return record.Value }
 
 // shardSet is some of the shards of keys.
 type shardSet [cache.Shards / 64]uint64
@@ -157,6 +156,9 @@ func (g *together) prepare() error {
 	var batch []*pending
 	bytes = 0
 	for _, c := range g.changes {
+		if c.late {
+			continue
+		}
 		batch = append(batch, &c.p)
 		if bytes += c.p.estimate(); bytes >= most/4 {
 			if err := g.writeAhead(batch); err != nil {
@@ -217,6 +219,11 @@ func (g *together) commitLocked() (uint64, error) {
 			return 0, err
 		}
 	}
+	if g.settle != nil {
+		if err := g.settle(); err != nil {
+			return 0, err
+		}
+	}
 	seq, err := g.appendLocked()
 	if err != nil {
 		return 0, err
@@ -257,7 +264,7 @@ func (g *together) appendLocked() (uint64, error) {
 		if err := s.declareFor(c.table); err != nil {
 			return 0, err
 		}
-		if !g.ahead || c.overtaken(s) {
+		if !g.ahead || c.late || c.overtaken(s) {
 			recs = append(recs, &c.p)
 		}
 	}

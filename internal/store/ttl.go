@@ -104,7 +104,7 @@ func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 		e.swap(e.copyOf(cell))
 		t.expect(hash, now.expiry, deadline)
 		return s.log.last(), nil
-	case d == Async && (cell == nil || !cell.Memory) && now.cells != nil && !s.budget.Over():
+	case d == Async && (cell == nil || !cell.Memory) && now.cells != nil && now.schema != metaSchema && !s.budget.Over():
 		done, err := s.expireLaterLocked(&e)
 		if done || err != nil {
 			return 0, err
@@ -161,6 +161,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 		return 0, err
 	}
 	now := hitOf(p.address, &p.Head, p.bytes)
+	e.kept = true
 	e.table.place(e.hash, e.own, e.hit, &now, e.cell != nil, p.Seq)
 	if e.cell != nil {
 		c := e.copyOf(e.cell)

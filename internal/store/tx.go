@@ -248,6 +248,9 @@ func (tx *Tx) Has(t *Table, key []byte) (bool, error) {
 	if err == ErrNotFound {
 		return false, nil
 	}
+	if errors.Is(err, ErrType) { // a collection
+		return true, nil
+	}
 	return err == nil, err
 }
 

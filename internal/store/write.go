@@ -28,10 +28,11 @@ const (
 type Write struct {
 	Key    []byte
 	Delete bool
-	Value  []byte // encoded
-	Schema uint64 // a number from SchemaNumber, or 0 for raw bytes
-	Expiry uint64 // from Deadline, or 0 for none; with Memory, of an entry that the log does not have
-	Later  bool   // the value is in the Cell, and is encoded when it is written to the log; of Async alone
+	Value  []byte      // encoded
+	Schema uint64      // a number from SchemaNumber, or 0 for raw bytes
+	Expiry uint64      // from Deadline, or 0 for none; with Memory, of an entry that the log does not have
+	Kind   record.Kind // of the record, 0 for a value
+	Later  bool        // the value is in the Cell, and is encoded when it is written to the log; of Async alone
 	Durability
 
 	// Cells are those of the open map that writes, or nil. Cell is what they are to have of the
@@ -142,12 +143,20 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 
 // recordOfWrite makes p the record of the write. A large value is appended in parts.
 func (s *Store) recordOfWrite(p *pending, w *Write) error {
-	p.Kind, p.Op = record.Value, record.Delete
+	p.Kind, p.Op = w.kind(), record.Delete
 	if w.Delete {
 		return nil
 	}
 	p.Op, p.Schema, p.Expiry, p.value = record.Set, w.Schema, w.Expiry, w.Value
 	return s.appendParts(p, s.reserve, s.appendPart)
+}
+
+// kind is that of the record.
+func (w *Write) kind() record.Kind {
+	if w.Kind == 0 {
+		return record.Value
+	}
+	return w.Kind
 }
 
 // lockOf is the lock of the keys with this hash.

@@ -1,0 +1,500 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A collection in tests is written as text, so that it is one value of the oracle: its type, and its elements in their order.
+
+func hashText(elements map[string]string) string {
+	var words []string
+	for _, sub := range slices.Sorted(maps.Keys(elements)) {
+		words = append(words, fmt.Sprintf("%q:%q", sub, elements[sub]))
+	}
+	return "hash{" + strings.Join(words, " ") + "}"
+}
+
+// readHash is the text of a hash as the store has it. Its count, its walk and its elements must agree.
+func readHash(r Collections, key string) (string, error) {
+	c, err := r.Find([]byte(key), HashType)
+	if err != nil {
+		return "", err
+	}
+	elements := map[string]string{}
+	last := ""
+	for item := range r.All([]byte(key), HashType, Span{}, true) {
+		if item.Err != nil {
+			return "", item.Err
+		}
+		sub := string(item.Key)
+		if len(elements) > 0 && sub <= last {
+			return "", fmt.Errorf("%q comes behind %q", sub, last)
+		}
+		elements[sub], last = string(item.Value), sub
+		e, err := r.Get([]byte(key), HashType, item.Key)
+		if err != nil {
+			return "", err
+		}
+		if string(e.Value) != string(item.Value) {
+			return "", fmt.Errorf("element %q is %q, and %q in the walk", sub, e.Value, item.Value)
+		}
+	}
+	if int(c.Count) != len(elements) {
+		return "", fmt.Errorf("%d elements counted, %d there: %q", c.Count, len(elements), hashText(elements))
+	}
+	return hashText(elements), nil
+}
+
+// hset and hdel are changes of elements.
+func hset(words ...string) (edits []*Edit) {
+	for i := 0; i < len(words); i += 2 {
+		edits = append(edits, &Edit{Sub: []byte(words[i]), Value: []byte(words[i+1])})
+	}
+	return edits
+}
+
+func hdel(subs ...string) (edits []*Edit) {
+	for _, sub := range subs {
+		edits = append(edits, &Edit{Sub: []byte(sub), Delete: true})
+	}
+	return edits
+}
+
+func tryChange(s *Store, key string, edits []*Edit) error {
+	return s.Change([]byte(key), HashType, Process, func(*Collection) ([]*Edit, error) { return edits, nil })
+}
+
+func mustChange(t testing.TB, s *Store, key string, edits []*Edit) {
+	t.Helper()
+	if err := tryChange(s, key, edits); err != nil {
+		t.Fatalf("Change(%q): %v", key, err)
+	}
+}
+
+func wantHash(t testing.TB, r Collections, key string, words ...string) {
+	t.Helper()
+	want := map[string]string{}
+	for i := 0; i < len(words); i += 2 {
+		want[words[i]] = words[i+1]
+	}
+	got, err := readHash(r, key)
+	if len(want) == 0 {
+		if !errors.Is(err, ErrNotFound) {
+			t.Fatalf("%q is %s, %v, want none", key, got, err)
+		}
+		return
+	}
+	if err != nil || got != hashText(want) {
+		t.Fatalf("%q is %s, %v, want %s", key, got, err, hashText(want))
+	}
+}
+
+// leftover is an error unless the index has the elements of the collections that there are, and no others.
+func leftover(s *Store) error {
+	want := 0
+	for _, t := range s.Tables() {
+		for item := range s.Items(t) {
+			if !errors.Is(item.Err, ErrType) {
+				continue
+			}
+			c, err := s.Collections().Find(item.Key, "")
+			if err != nil {
+				return err
+			}
+			want += int(c.Count) + 1
+		}
+	}
+	if n := s.spaces[0].elements.index.Len(); n != want {
+		return fmt.Errorf("the index has %d elements, the collections have %d with the owners", n, want)
+	}
+	return nil
+}
+
+func wantNoLeft(t testing.TB, s *Store) {
+	t.Helper()
+	if err := s.sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if err := leftover(s); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestCollectionKeepsElements(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustChange(t, s, "h", hset("b", "2", "a", "1", "", "none", "a:b;\x00\xff\n", "odd"))
+	wantHash(t, s.Collections(), "h", "", "none", "a", "1", "a:b;\x00\xff\n", "odd", "b", "2")
+	edits := append(hset("a", "one", "c", "3", "c", "three"), hdel("b", "nowhere")...)
+	mustChange(t, s, "h", edits)
+	if want := []bool{true, false, false, true, false}; !slices.EqualFunc(edits, want, func(e *Edit, had bool) bool { return e.Existed == had }) {
+		t.Errorf("what had been there: %+v", edits)
+	}
+	want := []string{"", "none", "a", "one", "a:b;\x00\xff\n", "odd", "c", "three"}
+	wantHash(t, s.Collections(), "h", want...)
+	if n := s.Stats().Keys; n != 1 {
+		t.Errorf("%d keys are counted, not the one", n)
+	}
+	for _, crash := range []bool{false, true} {
+		if crash {
+			mem = mem.ProcessCrash()
+		} else {
+			mustClose(t, s)
+		}
+		s = mustOpen(t, mem)
+		wantHash(t, s.Collections(), "h", want...)
+		wantNoLeft(t, s)
+	}
+	mustChange(t, s, "h", hdel("", "a", "c", "a:b;\x00\xff\n"))
+	wantHash(t, s.Collections(), "h")
+	if ok, err := s.Has(nil, []byte("h")); ok || err != nil {
+		t.Errorf("an empty collection is there: %v, %v", ok, err)
+	}
+	wantNoLeft(t, s)
+	mustClose(t, s)
+}
+
+func TestCollectionRange(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	for _, key := range []string{"before", "h", "later"} { // whose elements stand on both sides
+		mustChange(t, s, key, hset("a", "", "b", "", "ba", "", "bb", "", "c", ""))
+	}
+	for _, c := range []struct {
+		span Span
+		want string
+	}{
+		{Span{}, "a b ba bb c"},
+		{Span{Down: true}, "c bb ba b a"},
+		{Span{Low: []byte("b")}, "b ba bb c"},
+		{Span{Low: []byte("b"), LowOpen: true}, "ba bb c"},
+		{Span{High: []byte("bb"), HighOpen: true}, "a b ba"},
+		{Span{High: []byte("bb"), Down: true}, "bb ba b a"},
+		{Span{Low: []byte{}, High: []byte("b")}, "a b"},
+		{PrefixSpan([]byte("b")), "b ba bb"},
+		{Span{Low: []byte("d")}, ""},
+	} {
+		var got []string
+		for item := range s.Collections().All([]byte("h"), HashType, c.span, false) {
+			if item.Err != nil {
+				t.Fatal(item.Err)
+			}
+			got = append(got, string(item.Key))
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%+v: %q, want %q", c.span, got, c.want)
+		}
+	}
+}
+
+// TestCollectionAndValueOnOneKey: a key has one or the other, and reads and changes of the other are ErrType, which names the key.
+func TestCollectionAndValueOnOneKey(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	mustSet(t, s, "v", "value")
+	mustChange(t, s, "h", hset("a", "1"))
+	h, v := []byte("h"), []byte("v")
+	view, err := s.OpenView()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer view.Close()
+	for name, f := range map[string]func() error{
+		"Get":       func() error { _, err := s.Get(nil, h); return err },
+		"AppendGet": func() error { _, _, err := s.AppendGet(nil, h); return err },
+		"ViewValue": func() error { return s.ViewValue(h, func([]byte, uint64) error { return nil }) },
+		"Update": func() error {
+			return s.Update(nil, nil, h, false, Process, func(Found, *Write) (bool, error) { return false, nil })
+		},
+		"View":        func() error { _, err := view.Get(nil, h); return err },
+		"Transaction": func() error { return s.Transact(Process, func(tx *Tx) error { _, err := tx.Get(nil, h); return err }) },
+		"other type":  func() error { _, err := s.Collections().Find(h, SetType); return err },
+		"other write": func() error {
+			return s.Change(h, SetType, Process, func(*Collection) ([]*Edit, error) { return hset("x", ""), nil })
+		},
+		"hash of a value":    func() error { _, err := s.Collections().Find(v, HashType); return err },
+		"element of a value": func() error { _, err := s.Collections().Get(v, HashType, []byte("a")); return err },
+		"write into a value": func() error { return tryChange(s, "v", hset("a", "1")) },
+		"view of a value":    func() error { _, err := view.Collections().Get(v, HashType, []byte("a")); return err },
+		"clearing a value":   func() error { _, err := s.Clear(v, HashType, Process); return err },
+		"renaming a value":   func() error { return s.Rename(v, []byte("w"), HashType, Process) },
+		"clearing another":   func() error { _, err := s.Clear(h, ListType, Process); return err },
+		"renaming another":   func() error { return s.Rename(h, []byte("w"), ListType, Process) },
+		"walk of another type": func() error {
+			for item := range s.Collections().All(h, ListType, Span{}, true) {
+				return item.Err
+			}
+			return nil
+		},
+	} {
+		err := f()
+		if !errors.Is(err, ErrType) || !strings.Contains(err.Error(), `"h"`) && !strings.Contains(err.Error(), `"v"`) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wantHash(t, s.Collections(), "h", "a", "1")
+	wantValue(t, s, "v", "value")
+	var keys []string
+	for key, err := range s.Scan(Span{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, string(key))
+	}
+	if !slices.Equal(keys, []string{"h", "v"}) || s.Stats().Keys != 2 {
+		t.Errorf("the keys are %q, %d counted", keys, s.Stats().Keys)
+	}
+	mustSet(t, s, "h", "now a value")
+	wantValue(t, s, "h", "now a value")
+	wantHash(t, view.Collections(), "h", "a", "1")
+	if existed, err := s.Delete(nil, h, Process); !existed || err != nil {
+		t.Error(existed, err)
+	}
+	mustChange(t, s, "h", hset("b", "2"))
+	wantHash(t, s.Collections(), "h", "b", "2")
+	wantNoLeft(t, s)
+	if existed, err := s.Delete(nil, h, Process); !existed || err != nil {
+		t.Error(existed, err)
+	}
+	wantHash(t, s.Collections(), "h")
+	wantHash(t, view.Collections(), "h", "a", "1") // swept in between
+	wantNoLeft(t, s)
+}
+
+// TestCollectionInAMap: a collection under a key that belongs to a map, open or not, is one of its entries, and none of its values.
+func TestCollectionInAMap(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustChange(t, s, "m:h", hset("a", "1"))
+	cells := attached(t, s, "m") // which moves it from the raw table
+	wantHash(t, s.Collections(), "m:h", "a", "1")
+	mustChange(t, s, "m:h", hset("b", "2"))
+	if got := cells.owner.Schemas(); len(got) != 0 {
+		t.Errorf("the map has values of schemas %v", got)
+	}
+	if n := cells.owner.Len(); n != 1 {
+		t.Errorf("the map has %d entries", n)
+	}
+	// What memory has for the log comes first.
+	cells.setAsync(t, s, "h", "x")
+	if err := tryChange(s, "m:h", hset("c", "3")); !errors.Is(err, ErrType) {
+		t.Errorf("a change of what is a value in memory: %v", err)
+	}
+	if _, err := s.Write(cells.owner, &Write{Key: []byte("m:h"), Cells: cells, Delete: true, Durability: Async}); err != nil {
+		t.Fatal(err)
+	}
+	mustChange(t, s, "m:h", hset("d", "4"))
+	wantHash(t, s.Collections(), "m:h", "d", "4")
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	wantHash(t, s.Collections(), "m:h", "d", "4")
+	wantNoLeft(t, s)
+	mustClose(t, s)
+}
+
+func TestCollectionRename(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustChange(t, s, "a", hset("x", "1", "y", "2"))
+	mustChange(t, s, "b", hset("x", "other"))
+	mustSet(t, s, "v", "value")
+	deadline := s.now() + 1e9
+	if err := s.Expire(nil, nil, []byte("a"), deadline, Process); err != nil {
+		t.Fatal(err)
+	}
+	rename := func(from, to string) {
+		t.Helper()
+		if err := s.Rename([]byte(from), []byte(to), HashType, Process); err != nil {
+			t.Fatalf("Rename(%q, %q): %v", from, to, err)
+		}
+		if from != to {
+			wantHash(t, s.Collections(), from)
+		}
+		wantHash(t, s.Collections(), to, "x", "1", "y", "2")
+		if d, err := s.DeadlineOf(nil, nil, []byte(to)); d != deadline || err != nil {
+			t.Errorf("%q has the deadline %d, %v", to, d, err)
+		}
+	}
+	rename("a", "a")
+	rename("a", "b") // over a collection
+	rename("b", "v") // over a value
+	rename("v", "new")
+	if err := s.Rename([]byte("a"), []byte("z"), HashType, Process); err != ErrNotFound {
+		t.Errorf("renaming what is not there: %v", err)
+	}
+	mustChange(t, s, "a", hset("z", "9"))
+	for range 2 {
+		mustClose(t, s)
+		s = mustOpen(t, mem)
+		wantHash(t, s.Collections(), "new", "x", "1", "y", "2")
+		wantHash(t, s.Collections(), "a", "z", "9")
+		wantNoLeft(t, s)
+		s.housekeeping.Lock()
+		if err := s.log.removeSnapshot(); err != nil { // the next time the log is read
+			t.Fatal(err)
+		}
+		s.housekeeping.Unlock()
+	}
+	mustClose(t, s)
+}
+
+// TestCollectionExpires: the deadline of the whole is kept by changes of elements, and elements do not outlive it.
+func TestCollectionExpires(t *testing.T) {
+	mem, clock := vfs.NewMem(), newTestClock()
+	open := func() *Store { return mustOpen(t, mem, func(o *Options) { o.Clock = clock }) }
+	s := open()
+	mustChange(t, s, "h", hset("a", "1"))
+	if err := s.Expire(nil, nil, []byte("h"), s.now()+1000, Process); err != nil {
+		t.Fatal(err)
+	}
+	mustChange(t, s, "h", hset("b", "2"))
+	mustClose(t, s)
+	s = open()
+	wantHash(t, s.Collections(), "h", "a", "1", "b", "2")
+	view, err := s.OpenView()
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock.advance(1000 * 1e6)
+	wantHash(t, s.Collections(), "h")
+	if n := s.Stats().Keys; n != 0 {
+		t.Errorf("%d keys", n)
+	}
+	wantNoLeft(t, s)
+	wantHash(t, view.Collections(), "h", "a", "1", "b", "2")
+	view.Close()
+	mustChange(t, s, "h", hset("c", "3"))
+	wantHash(t, s.Collections(), "h", "c", "3")
+	if d, err := s.DeadlineOf(nil, nil, []byte("h")); d != 0 || err != nil {
+		t.Errorf("the deadline is %d, %v", d, err)
+	}
+	s = mustOpen(t, mem.ProcessCrash(), func(o *Options) { o.Clock = clock })
+	wantHash(t, s.Collections(), "h", "c", "3")
+	wantNoLeft(t, s)
+	mustClose(t, s)
+}
+
+// TestCollectionsAgainstAModel compares random changes with maps, among compactions, snapshots, views, sweeps and crashes.
+func TestCollectionsAgainstAModel(t *testing.T) {
+	steps := 1500
+	if longTest() {
+		steps = 200_000
+	}
+	rng := rand.New(rand.NewPCG(5, 19))
+	options := func(o *Options) { o.SegmentBytes, o.GroupBytes = 2000, 600 }
+	mem := vfs.NewCrashMem()
+	s := mustOpen(t, mem, options)
+	model := map[string]map[string]string{}
+	var view *View
+	var viewed map[string]map[string]string
+	keys := []string{"a", "b", "m:a", "m:b", ""}
+	for i := range steps {
+		key := keys[rng.IntN(len(keys))]
+		var err error
+		switch op := rng.IntN(40); {
+		case op < 20:
+			var edits []*Edit
+			now := maps.Clone(model[key])
+			if now == nil {
+				now = map[string]string{}
+			}
+			most := 4
+			if op == 0 {
+				most = 60
+			}
+			for range 1 + rng.IntN(most) {
+				sub := fmt.Sprint(rng.IntN(3 * most))
+				if rng.IntN(3) == 0 {
+					edits = append(edits, hdel(sub)...)
+					delete(now, sub)
+				} else {
+					value := fmt.Sprintf("%d of %d", len(edits), i)
+					edits = append(edits, hset(sub, value)...)
+					now[sub] = value
+				}
+			}
+			model[key] = now
+			err = tryChange(s, key, edits)
+		case op < 22:
+			_, err = s.Clear([]byte(key), HashType, Process)
+			delete(model, key)
+		case op < 23:
+			_, err = s.Delete(nil, []byte(key), Process)
+			delete(model, key)
+		case op < 26:
+			to := keys[rng.IntN(len(keys))]
+			if err = s.Rename([]byte(key), []byte(to), HashType, Process); err == ErrNotFound && len(model[key]) == 0 {
+				err = nil
+			} else if from := model[key]; key != to {
+				delete(model, key)
+				model[to] = from
+			}
+		case op < 29:
+			err = compactRun(s, rng.IntN(100))
+		case op < 30:
+			err = s.Shrink()
+		case op < 31:
+			s.housekeeping.Lock()
+			err = s.takeSnapshot(nil)
+			s.housekeeping.Unlock()
+		case op < 33:
+			err = s.sweep()
+		case op < 34:
+			if view != nil {
+				view.Close()
+			}
+			view, err = s.OpenView()
+			viewed = map[string]map[string]string{}
+			for k, v := range model {
+				viewed[k] = maps.Clone(v)
+			}
+		case op < 35:
+			_, err = s.Map("m")
+		case op < 37:
+			if view != nil {
+				view.Close()
+				view = nil
+			}
+			if rng.IntN(2) == 0 {
+				mustClose(t, s)
+			} else {
+				mem = mem.ProcessCrash()
+			}
+			s = mustOpen(t, mem, options)
+		}
+		if err != nil {
+			t.Fatalf("step %d: %v", i, err)
+		}
+		for _, key := range keys {
+			wantModel(t, s.Collections(), key, model[key])
+			if view != nil && i%4 == 0 {
+				wantModel(t, view.Collections(), key, viewed[key])
+			}
+		}
+		if t.Failed() {
+			t.Fatalf("at step %d", i)
+		}
+	}
+	if view != nil {
+		view.Close()
+	}
+	wantNoLeft(t, s)
+	mustClose(t, s)
+}
+
+func wantModel(t testing.TB, r Collections, key string, want map[string]string) {
+	t.Helper()
+	var words []string
+	for k, v := range want {
+		words = append(words, k, v)
+	}
+	wantHash(t, r, key, words...)
+}

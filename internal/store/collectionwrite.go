@@ -1,0 +1,287 @@
+package store
+
+import (
+	"slices"
+	"sync"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Edit is a change of one element. Of several with the same sub-key in a change the last counts.
+type Edit struct {
+	Sub    []byte
+	Delete bool
+	Value  []byte
+	Schema uint64
+	If     *ElementVersion // what the element must be, nil for anything
+
+	Existed bool // whether there was one; said when the change is made
+}
+
+// ElementVersion tells the states of an element apart.
+type ElementVersion struct {
+	id      uint64 // of the collection, 0 for none
+	address Address
+}
+
+// turns are those of the changes of collections, by the key. A turn is taken before all locks of the store, several in ascending order.
+type turns [64]sync.Mutex
+
+func (x *turns) of(hash uint64) int { return int(hash % uint64(len(x))) }
+
+// Change makes edits of the collection of some type under key, all or nothing. plan says which: it gets the collection as it is, with ID 0 when there is
+// none, may change More, and is called with the collection's turn, which it must not ask for. It may be called several times. What there is of other
+// kinds under the key is an ErrType. A collection without elements is none. Durability is Process or Power; errors are those of Write.
+func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*Collection) ([]*Edit, error)) error {
+	return s.changing(d, [][]byte{key}, func() (uint64, error) {
+		c := collecting{store: s, key: key, of: of}
+		return c.change(plan)
+	})
+}
+
+// changing calls try, with the turns of the keys, until there is no conflict.
+func (s *Store) changing(d Durability, keys [][]byte, try func() (uint64, error)) error {
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	for _, key := range keys {
+		if err := (&Write{Key: key}).check(); err != nil {
+			return err
+		}
+		if err := s.allow(key); err != nil {
+			return err
+		}
+	}
+	seq, err := s.inTurn(keys, try)
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.syncTo(seq)
+}
+
+func (s *Store) inTurn(keys [][]byte, try func() (uint64, error)) (seq uint64, err error) {
+	var list []int
+	for _, key := range keys {
+		list = append(list, s.sweeper.turns.of(s.seed.Bytes(key)))
+	}
+	slices.Sort(list)
+	for _, n := range slices.Compact(list) {
+		s.sweeper.turns[n].Lock()
+		defer s.sweeper.turns[n].Unlock()
+	}
+	for {
+		if seq, err = try(); err != errConflict {
+			return seq, err
+		}
+	}
+}
+
+// collecting is a change of one collection under way.
+type collecting struct {
+	store    *Store
+	key      []byte
+	of       CollectionType // "" for any
+	elements *Table
+
+	was  Collection // as it was found
+	at   Address    // where the meta stands, 0 for none
+	now  Collection // as it will be
+	meta *Change
+	list []*Change // of the elements
+	all  []*Edit   // in the order of list
+	many together
+}
+
+// look finds the meta, which the log has. The caller is not inside the gate.
+func (c *collecting) look() error {
+	s := c.store
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	t := s.spaces[0].route(record.Value, c.key)
+	var e entry
+	c.was, c.at = Collection{}, 0
+	a, err := s.loggedEntry(&e, t, c.key, nil)
+	if err == nil {
+		c.was, err = s.collectionOf(&e, a, c.of)
+		c.at = a
+	} else if err == ErrNotFound {
+		err = nil
+	}
+	return err
+}
+
+func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64, err error) {
+	if err := c.look(); err != nil {
+		return 0, err
+	}
+	c.now = c.was
+	edits, err := plan(&c.now)
+	if err != nil {
+		return 0, err
+	}
+	if c.elements, err = c.store.elements(); err != nil {
+		return 0, err
+	}
+	if c.was.ID == 0 {
+		if !slices.ContainsFunc(edits, func(e *Edit) bool { return !e.Delete }) {
+			return c.nothing(edits)
+		}
+		c.store.sweeper.birth.Lock() // one at a time: the first record has a number that is no lower, and the next one's is higher
+		defer c.store.sweeper.birth.Unlock()
+		c.now.ID, c.now.Type, c.now.Count = c.store.log.last()+1, c.of, 0
+	}
+	if len(edits) == 0 {
+		return c.nothing(edits)
+	}
+	c.prepare(edits)
+	c.many.settle = c.settle
+	return c.store.commitAll(&c.many)
+}
+
+// nothing ends a change of a collection that is none, and stays so.
+func (c *collecting) nothing(edits []*Edit) (uint64, error) {
+	for _, e := range edits {
+		if e.If != nil && (e.If.id != c.was.ID || e.If.address != 0) {
+			return 0, errConflict
+		}
+	}
+	return c.store.log.last(), c.store.log.failure()
+}
+
+// prepare makes the changes of the group, those of elements first.
+func (c *collecting) prepare(edits []*Edit) {
+	c.many = together{store: c.store}
+	for _, e := range lastEdits(edits) {
+		w := Write{Key: appendElement(nil, c.now.ID, e.Sub), Kind: record.Element, Delete: e.Delete}
+		if !e.Delete {
+			w.Value, w.Schema = e.Value, e.Schema
+		}
+		c.list, c.all = append(c.list, &Change{Table: c.elements, Write: w}), append(c.all, e)
+	}
+	c.many.changes = append(c.many.changes, c.list...)
+	if c.was.ID == 0 {
+		owner := Write{Key: ownerKey(c.now.ID), Kind: record.Element, Value: c.key}
+		c.many.changes = append(c.many.changes, &Change{Table: c.elements, Write: owner})
+	}
+	c.meta = &Change{Write: Write{Key: c.key, Kind: record.Meta}, late: true}
+	c.many.changes = append(c.many.changes, c.meta)
+}
+
+// lastEdits leaves out the edits that another of the same sub-key follows.
+func lastEdits(edits []*Edit) []*Edit {
+	if len(edits) == 1 {
+		return edits
+	}
+	last := make(map[string]*Edit, len(edits))
+	for _, e := range edits {
+		last[string(e.Sub)] = e
+	}
+	if len(last) == len(edits) {
+		return edits
+	}
+	return slices.DeleteFunc(slices.Clone(edits), func(e *Edit) bool { return last[string(e.Sub)] != e })
+}
+
+// settle counts the elements, and makes the meta what it is to be.
+func (c *collecting) settle() error {
+	if !c.meta.stillAt(c.at) {
+		return errConflict
+	}
+	for i, ch := range c.list {
+		e := c.all[i]
+		e.Existed = ch.now.address != 0
+		if v := e.If; v != nil && (v.id != c.was.ID || v.address != ch.now.address) {
+			return errConflict
+		}
+		switch {
+		case e.Delete && e.Existed:
+			c.now.Count--
+		case !e.Delete && !e.Existed:
+			c.now.Count++
+		}
+	}
+	switch {
+	case c.now.Count == 0:
+		return c.meta.become(c.store, Write{Key: c.key, Kind: record.Meta, Delete: true})
+	case c.now == c.was:
+		c.many.drop(c.meta)
+		return nil
+	}
+	c.meta.now.kept = true
+	return c.meta.become(c.store, Write{Key: c.key, Kind: record.Meta, Value: c.now.text(), Expiry: c.meta.now.expiry})
+}
+
+// stillAt reports whether the entry has its record there, 0 for nowhere, and memory has nothing that the log is to learn of.
+func (c *Change) stillAt(a Address) bool {
+	return c.now.address == a && (c.now.cell == nil || !c.now.cell.Dirty)
+}
+
+// become makes the change another one, under the locks.
+func (c *Change) become(s *Store, w Write) error {
+	c.Write, c.p = w, pending{key: w.Key}
+	c.told = w.Delete && c.now.address == 0
+	return s.recordOfWrite(&c.p, &c.Write)
+}
+
+// drop takes a change out, under the locks.
+func (g *together) drop(c *Change) {
+	g.changes = slices.DeleteFunc(g.changes, func(other *Change) bool { return other == c })
+}
+
+// Clear deletes the collection under key, whatever its size, and reports whether there was one. What there is of other types is an ErrType.
+func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool, err error) {
+	err = s.changing(d, [][]byte{key}, func() (uint64, error) {
+		c := collecting{store: s, key: key, of: of}
+		if err := c.look(); err != nil {
+			return 0, err
+		}
+		if existed = c.was.ID != 0; !existed {
+			return c.nothing(nil)
+		}
+		gone := &Change{Write: Write{Key: key, Kind: record.Meta, Delete: true}}
+		return c.store.commitAll(&together{store: s, changes: []*Change{gone}, settle: func() error {
+			if !gone.stillAt(c.at) {
+				return errConflict
+			}
+			return nil
+		}})
+	})
+	return existed && err == nil, err
+}
+
+// Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error is ErrNotFound when there is none.
+func (s *Store) Rename(from, to []byte, of CollectionType, d Durability) error {
+	return s.changing(d, [][]byte{from, to}, func() (uint64, error) {
+		c := collecting{store: s, key: from, of: of}
+		err := c.look()
+		if err == nil && c.was.ID == 0 {
+			err = ErrNotFound
+		}
+		if err == nil {
+			c.elements, err = s.elements()
+		}
+		if err != nil {
+			return 0, err
+		}
+		if string(from) == string(to) {
+			return c.nothing(nil)
+		}
+		return c.move(to)
+	})
+}
+
+func (c *collecting) move(to []byte) (uint64, error) {
+	old := &Change{Write: Write{Key: c.key, Kind: record.Meta, Delete: true}}
+	now := &Change{Write: Write{Key: to, Kind: record.Meta}, late: true}
+	owner := &Change{Table: c.elements, Write: Write{Key: ownerKey(c.was.ID), Kind: record.Element, Value: to}}
+	return c.store.commitAll(&together{store: c.store, changes: []*Change{old, owner, now}, settle: func() error {
+		if !old.stillAt(c.at) {
+			return errConflict
+		}
+		old.now.kept = true
+		return now.become(c.store, Write{Key: to, Kind: record.Meta, Value: c.was.text(), Expiry: old.now.expiry})
+	}})
+}
