@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"time"
@@ -19,6 +20,19 @@ func ExampleDB_Shrink() {
 	// What is left: the entry, the name of its map, the schema of its type.
 	fmt.Println(m.DB().Stats().Records)
 	// Output: 3
+}
+
+func ExampleDB_ShrinkProgress() {
+	m := sessions()
+	for age := range 100 {
+		m.Set("7f3a", User{"Alice", age})
+	}
+	left := int64(-1)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	err := m.DB().ShrinkProgress(ctx, func(done, total int64) { left = total - done })
+	fmt.Println(err, left)
+	// Output: <nil> 0
 }
 
 func ExampleDB_StartAutoShrink() {

@@ -65,6 +65,25 @@ func ExampleRepair() {
 	// carol
 }
 
+func ExampleRepairDryRun() {
+	dir, err := os.MkdirTemp("", "copal")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	db, err := copal.Open(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	db.Put([]byte("alice"), []byte("28"))
+	if err := db.Close(); err != nil {
+		log.Fatal(err)
+	}
+	report, err := copal.RepairDryRun(context.Background(), dir, nil)
+	fmt.Println(report, err)
+	// Output: 1 records saved, 0 bytes lost in 0 places <nil>
+}
+
 func ExampleRepairReport_String() {
 	report := copal.RepairReport{Records: 1000, Lost: []copal.Loss{{File: "app.db/00000001.log", Offset: 94, Bytes: 128}}}
 	fmt.Println(report)

@@ -1,6 +1,9 @@
 package copal
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // The log keeps every record until compaction gives back the space of those that were overwritten or deleted. That
 // happens in the background, without stopping readers or writers: when the log is twice as long as what
@@ -14,6 +17,12 @@ import "time"
 //
 // Its error says why less was given back: ErrNoSpace, or a *CorruptError of a file that is damaged and therefore stays.
 func (db *DB) Shrink() error { return db.store.Shrink() }
+
+// ShrinkProgress is Shrink that tells progress, which may be nil, how many bytes of the log it has given back, of all that count for
+// nothing. When ctx ends, so does ShrinkProgress, with its error: what it has given back by then stays given back.
+func (db *DB) ShrinkProgress(ctx context.Context, progress func(done, total int64)) error {
+	return db.store.ShrinkProgress(ctx, progress)
+}
 
 // StartAutoShrink lets the store shrink in the background, beside what it does anyway, whenever it has more than ratio records for each
 // entry (see Stats.Ratio), and at least 64 KiB to be gained. It looks as often as every says. The ratio

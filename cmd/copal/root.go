@@ -33,7 +33,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newGet(a), newSet(a), newDel(a), newHas(a), newLs(a), newScan(a), newRange(a), newCount(a), newIncr(a), newTTL(a),
-		newStat(a), newCheck(a), newVersion(a))
+		newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a), newVersion(a))
 	refuseUnknownShells(root)
 	return root
 }
@@ -109,6 +109,14 @@ func arguments(least, most int) cobra.PositionalArgs {
 // completeDir completes the first argument as a directory and no other.
 func completeDir(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) == 0 {
+		return nil, cobra.ShellCompDirectiveFilterDirs
+	}
+	return nil, cobra.ShellCompDirectiveNoFileComp
+}
+
+// completeDirs completes the first two arguments as directories.
+func completeDirs(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) < 2 {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	}
 	return nil, cobra.ShellCompDirectiveNoFileComp

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -61,7 +62,7 @@ func TestHousekeepingEndsBesideTheExpired(t *testing.T) {
 		t.Fatal("nothing was kept: this tests nothing")
 	}
 	for rounds := 0; ; rounds++ { // as Shrink does when a snapshot is taken meanwhile
-		if more, err := s.shrinkOnce(s.log.last()); err != nil {
+		if more, err := s.shrinkOnce(context.Background(), s.log.last()); err != nil {
 			t.Fatal(err)
 		} else if !more {
 			break

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -366,7 +367,11 @@ func (l *log) mayGoFrom(seg *segment, clean uint64) uint64 {
 
 // Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
 // its business.
-func (s *Store) Shrink() error {
+func (s *Store) Shrink() error { return s.ShrinkProgress(context.Background(), nil) }
+
+// ShrinkProgress is Shrink for who cannot wait without a word. progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does it,
+// with its error; what it has done stays done.
+func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total int64)) error {
 	if s.opts.ReadOnly {
 		return s.refuse(ErrReadOnly)
 	}
@@ -383,8 +388,12 @@ func (s *Store) Shrink() error {
 	had, err := s.withoutSnapshot()
 	lent := false
 	var damage []error
+	garbage := s.garbage()
 	for more := true; more && err == nil; {
-		more, err = s.shrinkOnce(last)
+		if progress != nil {
+			progress(max(garbage-s.garbage(), 0), garbage)
+		}
+		more, err = s.shrinkOnce(ctx, last)
 		switch {
 		case errors.Is(err, ErrNoSpace) && !lent:
 			s.withoutHints()
@@ -400,7 +409,16 @@ func (s *Store) Shrink() error {
 		s.log.wantSnapshot()
 	}
 	s.house.wakeHouse() // for hints
+	if err == nil && progress != nil {
+		progress(garbage, garbage) // what is left cannot be given back
+	}
 	return errors.Join(append(damage, err)...)
+}
+
+// garbage is how many bytes of the log count for nothing.
+func (s *Store) garbage() int64 {
+	u := s.usage()
+	return max(u.log-u.live, 0)
 }
 
 // withoutHints takes the hints off the disk.
@@ -425,7 +443,7 @@ func (s *Store) withoutSnapshot() (bool, error) {
 }
 
 // shrinkOnce compacts one run of what was there when Shrink began. If there may be more when it returns an error, that is of damage.
-func (s *Store) shrinkOnce(last uint64) (more bool, err error) {
+func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.closing.Load() {
@@ -448,7 +466,7 @@ func (s *Store) shrinkOnce(last uint64) (more bool, err error) {
 		if s.closing.Load() {
 			return errStopped
 		}
-		return nil
+		return ctx.Err()
 	})
 	var corrupt *CorruptError
 	if damaged := errors.As(err, &corrupt) && s.log.failure() == nil; damaged || errors.Is(err, errLeft) {

@@ -16,7 +16,7 @@ import (
 //
 // The manifest is written last, when all else is durable. Before that the directory is no store.
 type rebuilder struct {
-	fsys   vfs.FS
+	fsys   vfs.FS // nil for one that writes nothing, and only counts
 	dir    string
 	random func() uint64
 	limit  int64 // nominal size of a segment
@@ -44,6 +44,24 @@ func newRebuilder(fsys vfs.FS, dir string, random func() uint64, limit int64) (*
 		return nil, err
 	}
 	return &rebuilder{fsys: fsys, dir: dir, random: random, limit: limit, lock: lock, manifest: manifest{Store: random(), Edit: 1}}, nil
+}
+
+func newDryRebuilder(limit int64) *rebuilder {
+	return &rebuilder{random: func() uint64 { return 0 }, limit: limit}
+}
+
+// nowhere is the file of a rebuilder that writes nothing.
+type nowhere struct{ vfs.File }
+
+func (nowhere) WriteAt(p []byte, _ int64) (int, error) { return len(p), nil }
+func (nowhere) Sync() error                            { return nil }
+func (nowhere) Close() error                           { return nil }
+
+func (b *rebuilder) create(path string) (vfs.File, error) {
+	if b.fsys == nil {
+		return nowhere{}, nil
+	}
+	return b.fsys.Open(path, vfs.Create)
 }
 
 // wantEmpty returns an error if there is something in dir.
@@ -114,7 +132,7 @@ func (b *rebuilder) roll() error {
 	order := uint32(len(b.manifest.Segments) + 1)
 	h := record.SegmentHeader{ID: record.NewSegmentID(order, 1), Salt: record.Salt(b.random()), Start: b.time, Store: b.manifest.Store}
 	path := filepath.Join(b.dir, h.ID.FileName())
-	f, err := b.fsys.Open(path, vfs.Create)
+	f, err := b.create(path)
 	if err != nil {
 		return noSpace(err)
 	}
@@ -143,6 +161,9 @@ func (b *rebuilder) seal() error {
 // finish makes the directory a store.
 func (b *rebuilder) finish() error {
 	err := b.seal()
+	if b.fsys == nil {
+		return err
+	}
 	if err == nil {
 		err = syncDir(b.fsys, b.dir)
 	}
@@ -161,6 +182,9 @@ func (b *rebuilder) finish() error {
 
 // abandon removes what was made, as far as that is possible.
 func (b *rebuilder) abandon() {
+	if b.fsys == nil {
+		return
+	}
 	if b.file != nil {
 		b.file.Close()
 	}

@@ -3,7 +3,9 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -65,22 +67,29 @@ type RepairOptions struct {
 	Random       func() uint64
 	SegmentBytes int64
 	Progress     func(done, total int64) // bytes of the source
+	DryRun       bool                    // only report: into is not looked at
 }
 
 // Repair salvages the store in dir into a new one, in a directory that is empty or missing.
-// On an error nothing is left there.
+// On an error nothing is left there. Nobody may have the store in dir open for writing.
 func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairReport, error) {
 	all := Options{FS: opts.FS, Random: opts.Random, SegmentBytes: opts.SegmentBytes}.withDefaults()
 	r := &repair{ctx: ctx, dir: dir, fsys: all.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64][]place{}}
-	if filepath.Dir(filepath.Clean(into)) == filepath.Clean(dir) {
+	if !opts.DryRun && filepath.Dir(filepath.Clean(into)) == filepath.Clean(dir) {
 		return r.report, fmt.Errorf("copal: %s lies within %s, which is not to be changed", into, dir)
 	}
+	lock, err := lockSource(all.FS, dir)
+	if err != nil {
+		return r.report, err
+	}
+	defer lock.Close()
 	defer r.close()
 	if err := r.survey(); err != nil {
 		return r.report, err
 	}
-	var err error
-	if r.out, err = newRebuilder(all.FS, into, all.Random, all.SegmentBytes); err != nil {
+	if opts.DryRun {
+		r.out = newDryRebuilder(all.SegmentBytes)
+	} else if r.out, err = newRebuilder(all.FS, into, all.Random, all.SegmentBytes); err != nil {
 		return r.report, err
 	}
 	r.out.manifest.Created = r.created
@@ -91,6 +100,23 @@ func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairRe
 		r.out.abandon()
 	}
 	return r.report, err
+}
+
+// lockSource keeps others from writing to a store that is repaired. Where that cannot be done, since nothing can be written there, nobody does.
+func lockSource(fsys vfs.FS, dir string) (io.Closer, error) {
+	names, err := fsys.List(dir)
+	if err != nil || !slices.Contains(names, lockName) {
+		return io.NopCloser(nil), nil // what is wrong with the directory shows later
+	}
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	var held *vfs.LockedError
+	switch {
+	case errors.As(err, &held):
+		return nil, fmt.Errorf("%w: %w", ErrLocked, held)
+	case err != nil:
+		return io.NopCloser(nil), nil
+	}
+	return lock, nil
 }
 
 type repair struct {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -837,6 +838,46 @@ func TestRepairIntoWhatIsThere(t *testing.T) {
 	if names, err := v.mem.List("cancelled"); err != nil || len(names) > 1 {
 		t.Errorf("a cancelled repair leaves %q, %v", names, err)
 	}
+}
+
+// TestRepairDryRun reports what Repair does, and writes nothing anywhere.
+func TestRepairDryRun(t *testing.T) {
+	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
+		mem := image()
+		change(t, mem, "db/00000002.log", func(f vfs.File) error { return errors.Join(flip(f, 200, 1), flip(f, 400, 1)) })
+		before := contentOfDir(t, mem, "db")
+		dry, err := Repair(t.Context(), "db", "", RepairOptions{FS: mem, DryRun: true})
+		if err != nil || len(dry.Lost) == 0 || dry.Records == 0 {
+			t.Fatalf("%+v, %v", dry, err)
+		}
+		if after := contentOfDir(t, mem, "db"); !equalDirs(before, after) {
+			t.Error("a dry run changes files")
+		}
+		wet, err := Repair(t.Context(), "db", "mended", RepairOptions{FS: mem})
+		if err != nil || !reflect.DeepEqual(dry, wet) {
+			t.Errorf("a dry run reports\n%+v, and a repair\n%+v, %v", dry, wet, err)
+		}
+	})
+}
+
+// TestRepairBesideAWriter: what is being written to is not repaired.
+func TestRepairBesideAWriter(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "a", "1")
+	for _, dry := range []bool{false, true} {
+		if _, err := Repair(t.Context(), "db", "into", RepairOptions{FS: mem, DryRun: dry}); !errors.Is(err, ErrLocked) {
+			t.Errorf("dry %v: %v", dry, err)
+		}
+	}
+	if names, err := mem.List("into"); err == nil {
+		t.Errorf("there is %q", names)
+	}
+	mustClose(t, s)
+	if _, err := Repair(t.Context(), "db", "into", RepairOptions{FS: mem}); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, mustOpen(t, mem)) // the lock is given back
 }
 
 // TestRepairAfterAFailedRepair: what an attempt has left behind, or a new file system holds, is in nobody's way.

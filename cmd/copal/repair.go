@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+)
+
+const repairHelp = `Make a new store of all that is intact in a damaged one, and say what is lost.
+
+With INTO, a directory that is missing or empty, the new store is made there, and DIR is
+left as it is. Without, the new store takes the place of DIR after you have seen what
+would be lost and said yes, and the damaged one is kept beside it, as DIR.damaged; a
+store that is sound is left alone.
+
+What a lost record said is not known. If it set a key, the value before it shows; if it
+deleted one, the key is there again.
+
+--dry-run only says what would be lost. --yes asks nothing. No other process may have
+the store open for writing. There must be room for another copy of what is intact.
+
+With --json the output is {"records":…,"lostBytes":…,"lost":[…],"passed":[…],"values":
+[…],"grouped":…,"raw":…}, and without INTO also "damaged", where the damaged store is
+now, or "sound":true. See docs/command.md for their meaning.`
+
+const repairExample = `  copal repair app.db --dry-run
+  copal repair app.db
+  copal repair app.db mended.db`
+
+// repairFlags say how a store is repaired.
+type repairFlags struct {
+	consent
+	json bool
+}
+
+func newRepair(a *app) *cobra.Command {
+	var f repairFlags
+	cmd := &cobra.Command{
+		Use:               "repair DIR [INTO]",
+		Short:             "Save what is intact in a damaged store",
+		Long:              repairHelp,
+		Example:           repairExample,
+		Args:              arguments(1, 2),
+		ValidArgsFunction: completeDirs,
+		RunE: a.runs(func(args []string, out *bufio.Writer) error {
+			if a.host != nil {
+				return usageError{"the shell has this store open: repair it from outside"}
+			}
+			if err := requireStore(args[0]); err != nil {
+				return err
+			}
+			defer a.catchSignals()()
+			return a.repair(args, &f, out)
+		}),
+	}
+	f.flags(cmd)
+	cmd.Flags().BoolVar(&f.json, "json", false, "print what was found as one JSON object")
+	return cmd
+}
+
+func (a *app) repair(args []string, f *repairFlags, out *bufio.Writer) error {
+	dir := args[0]
+	switch {
+	case f.dryRun:
+		report, err := a.salvage(dir, "", true)
+		if err != nil {
+			return err
+		}
+		return f.tell(repairOutcome{report: report}, out)
+	case len(args) == 2:
+		report, err := a.salvage(dir, args[1], false)
+		if err != nil {
+			return err
+		}
+		return f.tell(repairOutcome{report: report, mended: args[1]}, out)
+	}
+	return a.repairInPlace(filepath.Clean(dir), f, out)
+}
+
+// salvage is copal.Repair with its progress shown.
+func (a *app) salvage(dir, into string, dry bool) (report copal.RepairReport, err error) {
+	if dry {
+		bar := a.newProgress("looking for what is intact")
+		defer bar.clear()
+		return copal.RepairDryRun(a.ctx, dir, bar.show)
+	}
+	bar := a.newProgress("repairing")
+	defer bar.clear()
+	return copal.Repair(a.ctx, dir, into, bar.show)
+}
+
+// repairInPlace puts a repaired store in the place of the damaged one, which is kept. Nothing is in the place
+// of the store only between two renames.
+func (a *app) repairInPlace(dir string, f *repairFlags, out *bufio.Writer) error {
+	report, err := a.salvage(dir, "", true)
+	if err != nil {
+		return err
+	}
+	switch sound, err := a.isSound(dir); {
+	case err != nil:
+		return err
+	case sound:
+		return f.tell(repairOutcome{report: report, sound: true, mended: dir}, out)
+	}
+	if !f.yes && !f.json {
+		if err := errors.Join(writeRepair(out, report), out.Flush()); err != nil {
+			return err
+		}
+	}
+	aside, err := vacant(dir + ".damaged")
+	if err != nil {
+		return err
+	}
+	if err := a.confirm(f.consent, fmt.Sprintf("Put a store of %s in the place of %s, and keep the damaged one as %s?", count(report.Records, "intact record"), dir, aside)); err != nil {
+		return err
+	}
+	into := dir + ".repaired"
+	if report, err = a.salvage(dir, into, false); err != nil {
+		return err
+	}
+	if err := exchange(dir, into, aside); err != nil {
+		return err
+	}
+	return f.tell(repairOutcome{report: report, mended: dir, damaged: aside, told: !f.yes && !f.json}, out)
+}
+
+// isSound reports whether a store has nothing to repair.
+func (a *app) isSound(dir string) (bool, error) {
+	bar := a.newProgress("checking")
+	defer bar.clear()
+	_, err := copal.CheckProgress(dir, bar.show)
+	if errors.Is(err, copal.ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// vacant is name, or the first of name-2, name-3 and so on, that nothing has.
+func vacant(name string) (string, error) {
+	for n, try := 2, name; ; n++ {
+		_, err := os.Lstat(try)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return try, nil
+		case err != nil:
+			return "", err
+		}
+		try = fmt.Sprintf("%s-%d", name, n)
+	}
+}
+
+// exchange renames dir to aside and into to dir.
+func exchange(dir, into, aside string) error {
+	if db, err := copal.Open(dir, copal.WithErrorHandler(func(error) {})); errors.Is(err, copal.ErrLocked) {
+		return fmt.Errorf("%w; the repaired store is %s", err, into)
+	} else if err == nil {
+		db.Close()
+	}
+	if err := os.Rename(dir, aside); err != nil {
+		return fmt.Errorf("%w; the repaired store is %s", err, into)
+	}
+	if err := os.Rename(into, dir); err != nil {
+		return fmt.Errorf("%w; the repaired store is %s, the damaged one %s", err, into, aside)
+	}
+	return nil
+}
+
+// repairOutcome is what became of a repair.
+type repairOutcome struct {
+	report  copal.RepairReport
+	sound   bool   // there was nothing to repair
+	mended  string // where the repaired store is
+	damaged string // where the damaged one was put
+	told    bool   // the report has been printed
+}
+
+func (f *repairFlags) tell(o repairOutcome, out *bufio.Writer) error {
+	if f.json {
+		return writeRepairJSON(out, o)
+	}
+	if o.sound {
+		_, err := fmt.Fprintf(out, "%s is sound: there is nothing to repair\n", o.mended)
+		return err
+	}
+	if !o.told {
+		if err := writeRepair(out, o.report); err != nil {
+			return err
+		}
+	}
+	var err error
+	switch {
+	case o.damaged != "":
+		_, err = fmt.Fprintf(out, "%s is repaired; the damaged store is %s\n", o.mended, o.damaged)
+	case o.mended != "":
+		_, err = fmt.Fprintf(out, "the repaired store is %s\n", o.mended)
+	}
+	return err
+}
+
+func writeRepair(out *bufio.Writer, r copal.RepairReport) error {
+	for _, l := range r.Lost {
+		if l.Torn {
+			l.Reason += "; perhaps what a crash left behind the last record"
+		}
+		fmt.Fprintf(out, "%s: offset %d: %s lost: %s\n", l.File, l.Offset, count(l.Bytes, "byte"), l.Reason)
+	}
+	for _, l := range r.Passed {
+		fmt.Fprintf(out, "%s: offset %d: %s left out: %s\n", l.File, l.Offset, count(l.Bytes, "byte"), l.Reason)
+	}
+	for _, v := range r.Values {
+		fmt.Fprintf(out, "key %s: its value of %s is lost: %s\n", showKey(v.Key), count(v.Bytes, "byte"), v.Reason)
+	}
+	fmt.Fprintf(out, "%s intact, %s lost in %s\n", count(r.Records, "record"), count(lostBytes(r), "byte"), count(int64(len(r.Lost)), "place"))
+	if r.Grouped > 0 {
+		fmt.Fprintf(out, "%s left out, since another part of the transaction is lost\n", count(r.Grouped, "intact record"))
+	}
+	if r.Raw > 0 {
+		fmt.Fprintf(out, "%s without a schema, which is lost: raw bytes from now on\n", count(r.Raw, "value"))
+	}
+	return nil // a bufio.Writer keeps its error until it is flushed
+}
+
+func lostBytes(r copal.RepairReport) (n int64) {
+	for _, l := range r.Lost {
+		n += l.Bytes
+	}
+	return n
+}
+
+// lossJSON is copal.Loss for machines.
+type lossJSON struct {
+	File   string `json:"file"`
+	Offset int64  `json:"offset"`
+	Bytes  int64  `json:"bytes"`
+	Reason string `json:"reason"`
+	Torn   bool   `json:"torn,omitempty"`
+}
+
+type lostValueJSON struct {
+	Key    any    `json:"key"`
+	Bytes  int64  `json:"bytes"`
+	Reason string `json:"reason"`
+}
+
+func writeRepairJSON(out *bufio.Writer, o repairOutcome) error {
+	r := o.report
+	losses := func(list []copal.Loss) []lossJSON {
+		all := []lossJSON{}
+		for _, l := range list {
+			all = append(all, lossJSON(l))
+		}
+		return all
+	}
+	values := []lostValueJSON{}
+	for _, v := range r.Values {
+		values = append(values, lostValueJSON{jsonKey(v.Key), v.Bytes, v.Reason})
+	}
+	return writeJSON(out, struct {
+		Records   int64           `json:"records"`
+		LostBytes int64           `json:"lostBytes"`
+		Lost      []lossJSON      `json:"lost"`
+		Passed    []lossJSON      `json:"passed"`
+		Values    []lostValueJSON `json:"values"`
+		Grouped   int64           `json:"grouped"`
+		Raw       int64           `json:"raw"`
+		Sound     bool            `json:"sound,omitempty"`
+		Damaged   string          `json:"damaged,omitempty"`
+	}{r.Records, lostBytes(r), losses(r.Lost), losses(r.Passed), values, r.Grouped, r.Raw, o.sound, o.damaged})
+}
