@@ -54,3 +54,9 @@ var errOtherStore = errors.New("the transaction is one of another store")
 // CorruptError says in which File, at which Offset, and for what Reason bytes cannot
 // be what was written. errors.Is(err, ErrCorrupt) holds for it.
 type CorruptError = store.CorruptError
+
+// errOtherSnapshot is a collection in a snapshot of another store.
+var errOtherSnapshot = errors.New("the snapshot is one of another store")
+
+// errOdd is a field without a value.
+var errOdd = errors.New("a field without a value")

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -497,4 +499,111 @@ func wantModel(t testing.TB, r Collections, key string, want map[string]string) 
 		words = append(words, k, v)
 	}
 	wantHash(t, r, key, words...)
+}
+
+// TestCollectionsBesideHousekeeping: many goroutines change collections of their own, all a shared one, while the store sweeps, compacts and takes
+// snapshots of its index by itself, and views are read.
+func TestCollectionsBesideHousekeeping(t *testing.T) {
+	rounds := 150
+	if longTest() {
+		rounds = 5000
+	}
+	mem := vfs.NewMem()
+	open := func() *Store {
+		return mustOpen(t, mem, func(o *Options) {
+			o.Inline, o.SegmentBytes = false, 8<<10
+			o.OnError = func(err error) { t.Errorf("reported: %v", err) }
+		})
+	}
+	s := open()
+	const writers = 4
+	models := make([]map[string]map[string]string, writers)
+	var all sync.WaitGroup
+	for w := range writers {
+		models[w] = map[string]map[string]string{}
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 77))
+			for i := range rounds {
+				if err := housekeptStep(s, rng, w, i, models[w]); err != nil {
+					t.Errorf("writer %d, round %d: %v", w, i, err)
+					return
+				}
+			}
+		})
+	}
+	all.Go(func() {
+		for range rounds / 10 {
+			v, err := s.OpenView()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for w := range writers {
+				for _, key := range housekeptKeys(w) {
+					if _, err := readHash(v.Collections(), key); err != nil && err != ErrNotFound {
+						t.Errorf("a view: %v", err)
+					}
+				}
+			}
+			v.Close()
+		}
+	})
+	all.Wait()
+	for range 2 {
+		for w, model := range models {
+			for _, key := range housekeptKeys(w) {
+				wantModel(t, s.Collections(), key, model[key])
+			}
+		}
+		if text, err := readHash(s.Collections(), "shared"); err != nil || len(hashOf(text)) != writers {
+			t.Errorf("what all have written: %s, %v", text, err)
+		}
+		awaitSweep(s)
+		if err := leftover(s); err != nil {
+			t.Error(err)
+		}
+		mustClose(t, s)
+		s = open()
+	}
+	mustClose(t, s)
+}
+
+// awaitSweep returns when the store has swept by itself.
+func awaitSweep(s *Store) {
+	for w := &s.sweeper; ; runtime.Gosched() {
+		w.mu.Lock()
+		idle := len(w.list) == 0 && w.before == 0
+		w.mu.Unlock()
+		if idle {
+			return
+		}
+	}
+}
+
+func housekeptKeys(w int) []string { return []string{fmt.Sprint("a", w), fmt.Sprint("b", w)} }
+
+// housekeptStep is a round of one writer.
+func housekeptStep(s *Store, rng *rand.Rand, w, i int, model map[string]map[string]string) error {
+	keys := housekeptKeys(w)
+	from, to := keys[i%2], keys[(i+1)%2]
+	elements := map[string]string{}
+	var edits []*Edit
+	for n := range 1 + rng.IntN(40) {
+		edits = append(edits, hset(fmt.Sprint(n), fmt.Sprint("value ", i))...)
+		elements[fmt.Sprint(n)] = fmt.Sprint("value ", i)
+	}
+	_, err := s.Clear([]byte(from), HashType, Process)
+	if err == nil {
+		err = tryChange(s, from, edits)
+	}
+	if err == nil {
+		err = tryChange(s, "shared", hset(fmt.Sprint("of ", w), fmt.Sprint(i)))
+	}
+	model[from] = elements
+	if err == nil && i%3 == 0 {
+		err = s.Rename([]byte(from), []byte(to), HashType, Process)
+		delete(model, from)
+		model[to] = elements
+	}
+	return err
 }

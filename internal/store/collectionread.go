@@ -156,6 +156,58 @@ func (r Collections) walk(id uint64, span Span, values bool, yield func(Item) bo
 	return keys.Err()
 }
 
+// Sorted is All in another order of the sub-keys, with a span of its sort keys. Where that is not the order of their bytes they are sorted first, in
+// bounded memory; what comes or goes meanwhile may be yielded or not.
+//
+//go:noinline
+func (r Collections) Sorted(key []byte, of CollectionType, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
+	if by.IsBytes() {
+		return r.All(key, of, span, values)
+	}
+	return func(yield func(Item) bool) {
+		c, err := r.Find(key, of)
+		if err == ErrNotFound {
+			return
+		}
+		if err == nil {
+			err = r.sorted(c.ID, by, span, values, yield)
+		}
+		if err != nil {
+			yield(Item{Err: err})
+		}
+	}
+}
+
+func (r Collections) sorted(id uint64, by keycodec.Order, span Span, values bool, yield func(Item) bool) error {
+	keys := sortedKeys(span, func(_ bool, f func([]byte) error) (err error) {
+		var sortKey []byte
+		ended := r.walk(id, Span{}, false, func(item Item) bool {
+			if err = item.Err; err == nil {
+				sortKey = by.AppendSortKey(sortKey[:0], view(item.Key))
+				err = f(sortKey)
+			}
+			return err == nil
+		})
+		return errOr(err, ended)
+	})
+	var item Item
+	var err error
+	for keys.Next() {
+		if item.Key, err = by.AppendKey(item.Key[:0], keys.Key()); err != nil {
+			continue
+		}
+		if values {
+			item.Entry, item.Err = r.element(id, item.Key)
+		}
+		switch {
+		case item.Err == ErrNotFound:
+		case !yield(item) || ends(item.Err):
+			return nil
+		}
+	}
+	return keys.Err()
+}
+
 // Deadline is that of the collection under key, 0 for none. The error is that of Find.
 func (r Collections) Deadline(key []byte, of CollectionType) (uint64, error) {
 	_, expiry, err := r.find(key, of)

@@ -24,6 +24,8 @@ type sweeper struct {
 	birth sync.Mutex // held from giving an id up to the first record that has it; taken behind a turn, before all locks of the store
 	turns turns
 
+	updates updates // of elements
+
 	tracking atomic.Bool   // metas that go are noted: the store can be written to, and is open
 	removed  atomic.Uint64 // elements taken out since the store was opened
 	snapped  uint64        // of them, before the snapshot on the disk was begun; guarded by Store.housekeeping

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 
@@ -23,6 +25,9 @@ type ElementVersion struct {
 	id      uint64 // of the collection, 0 for none
 	address Address
 }
+
+// errStale says that an element is not what an edit wants it to be.
+var errStale = errors.New("the element has changed")
 
 // turns are those of the changes of collections, by the key. A turn is taken before all locks of the store, several in ascending order.
 type turns [64]sync.Mutex
@@ -125,6 +130,9 @@ func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64
 	if c.elements, err = c.store.elements(); err != nil {
 		return 0, err
 	}
+	if err := c.allow(edits); err != nil {
+		return 0, err
+	}
 	if c.was.ID == 0 {
 		if !slices.ContainsFunc(edits, func(e *Edit) bool { return !e.Delete }) {
 			return c.nothing(edits)
@@ -141,11 +149,74 @@ func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64
 	return c.store.commitAll(&c.many)
 }
 
+// allow refuses a change of an element that the same goroutine is updating, unless it is by that update.
+func (c *collecting) allow(edits []*Edit) error {
+	q := &c.store.sweeper.updates
+	for _, e := range edits {
+		if q.n.Load() == 0 || e.If != nil {
+			return nil
+		}
+		if err := q.allow(elementName(c.key, e.Sub)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elementName tells elements apart, whatever becomes of the collection. It is no key.
+func elementName(key, sub []byte) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(key)))
+	return append(append(b, key...), sub...)
+}
+
+// UpdateElement changes an element atomically. decide gets what there is, nil for nothing, and returns what is to be done, nil for nothing. It is called without any
+// lock, and several times if the element changes meanwhile; the last call counts. From within it the same element cannot be changed by other means: ErrNested.
+func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	if err := s.allow(key); err != nil {
+		return err
+	}
+	name := elementName(key, sub)
+	if err := s.sweeper.updates.allow(name); err != nil {
+		return err
+	}
+	err := s.tryElement(key, of, sub, d, decide)
+	if err != errStale {
+		return err
+	}
+	head, leave := s.sweeper.updates.enter(name)
+	defer leave()
+	for err == errStale {
+		if err = s.tryElement(key, of, sub, d, decide); head.nested.Load() {
+			return ErrNested
+		}
+	}
+	return err
+}
+
+func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
+	found, version, err := s.Collections().Look(key, of, sub)
+	var e *Edit
+	switch {
+	case err == nil:
+		e, err = decide(&found)
+	case err == ErrNotFound:
+		e, err = decide(nil)
+	}
+	if e == nil || err != nil {
+		return err
+	}
+	e.Sub, e.If = sub, &version
+	return s.Change(key, of, d, func(*Collection) ([]*Edit, error) { return []*Edit{e}, nil })
+}
+
 // nothing ends a change of a collection that is none, and stays so.
 func (c *collecting) nothing(edits []*Edit) (uint64, error) {
 	for _, e := range edits {
 		if e.If != nil && (e.If.id != c.was.ID || e.If.address != 0) {
-			return 0, errConflict
+			return 0, errStale
 		}
 	}
 	return c.store.log.last(), c.store.log.failure()
@@ -194,7 +265,7 @@ func (c *collecting) settle() error {
 		e := c.all[i]
 		e.Existed = ch.now.address != 0
 		if v := e.If; v != nil && (v.id != c.was.ID || v.address != ch.now.address) {
-			return errConflict
+			return errStale
 		}
 		switch {
 		case e.Delete && e.Existed:

@@ -186,6 +186,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.reports.idle = sync.NewCond(&s.reports.mu)
 	s.interval.Store(int64(opts.SyncInterval))
 	s.updates.init()
+	s.sweeper.updates.init()
 	s.transactions.init()
 	s.views.budget = &s.budget
 	s.budget.SetLimit(opts.MaxMemory - ringShare(&opts))

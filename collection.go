@@ -1,0 +1,199 @@
+package copal
+
+import (
+	"iter"
+	"time"
+
+	"github.com/copaldb/copal/internal/store"
+)
+
+// A key of the store can have a collection instead of a value: a hash, a list, a set, or a sorted set. Its elements are records of their
+// own, so a change of one costs what an entry of a map costs, also among a million; and the whole is deleted, renamed and given a
+// deadline by a record or three, whatever its size. The space of what was deleted comes back in the background.
+//
+// Under the same key there is a value or a collection. Reading one as the other is ErrType; Set and Put replace a
+// collection, and Delete, Has, Expire, TTL and Scan treat it as any entry. The number of keys, as DB.Len and Map.Len count it, has a collection as one.
+
+// Collection is what a HashOf, and its kin, is as a whole. It is safe for concurrent use.
+type Collection struct {
+	db   *DB
+	key  []byte
+	of   store.CollectionType
+	then *Snapshot // of which it is, nil for now
+}
+
+func newCollection(db *DB, key []byte, of store.CollectionType) Collection {
+	return Collection{db: db, key: append([]byte{}, key...), of: of}
+}
+
+// Key is the key under which it is.
+func (c *Collection) Key() string { return string(c.key) }
+
+// Len returns the number of elements, which it takes one read to know, 0 if there is no collection. A read that fails goes to the error handler.
+func (c *Collection) Len() int {
+	err := c.readable()
+	var n uint64
+	if err == nil {
+		n, err = c.reader().Count(c.key, c.of)
+	}
+	c.db.report(err)
+	return int(n)
+}
+
+// Clear deletes the whole, and reports whether there was anything. Its durability is that of Map.Set.
+func (c *Collection) Clear() (existed bool, err error) { return c.clear(store.Process) }
+
+// ClearFSync is Clear that survives the loss of power when it returns.
+func (c *Collection) ClearFSync() (existed bool, err error) { return c.clear(store.Power) }
+
+func (c *Collection) clear(d store.Durability) (bool, error) {
+	if err := c.writable(); err != nil {
+		return false, err
+	}
+	return c.db.store.Clear(c.key, c.of, d)
+}
+
+// Rename moves the whole to another key, deadline included, and replaces what is there. The error is ErrNotFound when there is
+// nothing to move. The receiver stays what there is under the old key. Its durability is that of Map.Set.
+func (c *Collection) Rename(to string) error { return c.rename(to, store.Process) }
+
+// RenameFSync is Rename that survives the loss of power when it returns.
+func (c *Collection) RenameFSync(to string) error { return c.rename(to, store.Power) }
+
+func (c *Collection) rename(to string, d store.Durability) error {
+	if err := c.writable(); err != nil {
+		return err
+	}
+	return c.db.store.Rename(c.key, []byte(to), c.of, d)
+}
+
+// Expire lets the whole expire after d, which must be positive, whatever deadline it had. Changes of elements leave the deadline as it is. The
+// error is ErrNotFound when there is nothing.
+func (c *Collection) Expire(d time.Duration) error {
+	deadline, err := c.db.store.Deadline(d)
+	if err != nil {
+		return err
+	}
+	return c.redate(deadline)
+}
+
+// Persist takes the deadline away, if there is one. The error is ErrNotFound when there is nothing.
+func (c *Collection) Persist() error { return c.redate(0) }
+
+func (c *Collection) redate(deadline uint64) error {
+	if err := c.writable(); err != nil {
+		return err
+	}
+	if _, err := c.reader().Find(c.key, c.of); err != nil {
+		return err
+	}
+	return c.db.store.Expire(nil, nil, c.key, deadline, store.Process)
+}
+
+// TTL returns the time that the whole has left to live, 0 without a deadline. The error is ErrNotFound when there is nothing.
+func (c *Collection) TTL() (time.Duration, error) {
+	if err := c.readable(); err != nil {
+		return 0, err
+	}
+	deadline, err := c.reader().Deadline(c.key, c.of)
+	return c.db.store.Left(deadline), err
+}
+
+// reader reads what there is now, or was in the snapshot.
+func (c *Collection) reader() store.Collections {
+	if c.then != nil {
+		return c.then.view.Collections()
+	}
+	return c.db.store.Collections()
+}
+
+// at is the collection in a snapshot.
+func (c *Collection) at(s *Snapshot) Collection {
+	return Collection{db: c.db, key: c.key, of: c.of, then: s}
+}
+
+// writable returns an error for a collection in a snapshot.
+func (c *Collection) writable() error {
+	if c.then != nil {
+		return ErrReadOnly
+	}
+	return nil
+}
+
+// readable returns an error for a collection in a snapshot of another store.
+func (c *Collection) readable() error {
+	if c.then != nil && c.then.db != c.db {
+		return typeError(errOtherSnapshot, "key %q", c.key)
+	}
+	return nil
+}
+
+// change makes edits, all or nothing.
+func (c *Collection) change(d store.Durability, plan func(*store.Collection) ([]*store.Edit, error)) error {
+	if err := c.writable(); err != nil {
+		return err
+	}
+	return c.db.store.Change(c.key, c.of, d, plan)
+}
+
+// edit makes edits that do not depend on what there is, and counts those of elements that there were.
+func (c *Collection) edit(d store.Durability, edits ...*store.Edit) (existed int, err error) {
+	if err := c.change(d, func(*store.Collection) ([]*store.Edit, error) { return edits, nil }); err != nil {
+		return 0, err
+	}
+	for _, e := range edits {
+		if e.Existed {
+			existed++
+		}
+	}
+	return existed, nil
+}
+
+// deletions are edits that delete.
+func deletions(subs [][]byte) (edits []*store.Edit) {
+	for _, sub := range subs {
+		edits = append(edits, &store.Edit{Sub: sub, Delete: true})
+	}
+	return edits
+}
+
+// get reads an element.
+func (c *Collection) get(sub []byte) (e store.Entry, err error) {
+	if err := c.readable(); err != nil {
+		return e, err
+	}
+	return c.reader().Get(c.key, c.of, sub)
+}
+
+// has reports whether there is an element. A read that fails goes to the error handler.
+func (c *Collection) has(sub []byte) bool {
+	_, err := c.get(sub)
+	if err != nil && !isNotFound(err) {
+		c.db.report(err)
+	}
+	return err == nil
+}
+
+// items yields elements in the order of the bytes of their sub-keys. Errors go to the error handler.
+func (c *Collection) items(span store.Span, values bool) iter.Seq[store.Item] {
+	return c.reported(c.reader().All(c.key, c.of, span, values))
+}
+
+// reported passes on items without errors, which go to the error handler.
+//
+//go:noinline
+func (c *Collection) reported(items iter.Seq[store.Item]) iter.Seq[store.Item] {
+	return func(yield func(store.Item) bool) {
+		if err := c.readable(); err != nil {
+			c.db.report(err)
+			return
+		}
+		for item := range items {
+			if item.Err != nil {
+				c.db.report(item.Err)
+			} else if !yield(item) {
+				return
+			}
+		}
+	}
+}

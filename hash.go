@@ -1,0 +1,415 @@
+package copal
+
+import (
+	"bytes"
+	"iter"
+	"reflect"
+	"slices"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/store"
+)
+
+// HashOf is a typed hash under a key: fields of type F, each with a value of type V. It is to a Map what a record with a million
+// fields is to a million records: it goes, moves and expires as a whole. It is safe for concurrent use, needs no Close, and takes
+// nothing until it is written to; any number of them, of the same key too, may be made.
+//
+// Fields are what keys of maps are, and values what values of maps are, in the store's codec. A value that was written
+// as another type is read as a V if it can be, else the error is ErrType. Values are read from the log, and not kept in memory.
+type HashOf[F comparable, V any] struct {
+	Collection
+	fields *keycodec.Codec[F]
+	values *typed
+}
+
+// OpenHash returns the hash under key, which there need not be yet: the first field makes it, and there is none without fields. The error is ErrType when F or V is a type
+// that cannot be kept.
+func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
+	fields, err := keycodec.For[F]()
+	if err != nil {
+		return nil, typeError(err, "the fields of hash %q", key)
+	}
+	values, err := db.typed(reflect.TypeFor[V]())
+	if err != nil {
+		return nil, err
+	}
+	return &HashOf[F, V]{newCollection(db, []byte(key), store.HashType), fields, values}, nil
+}
+
+// At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
+func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] {
+	return &HashOf[F, V]{h.at(s), h.fields, h.values}
+}
+
+// Set stores v in a field. When it returns nil, it survives the death of the process, as Map.Set does. The error is ErrType when the key has something else
+// than a hash.
+func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, store.Process) }
+
+// SetFSync is Set that survives the loss of power when it returns.
+func (h *HashOf[F, V]) SetFSync(field F, v V) error { return h.set(field, v, store.Power) }
+
+func (h *HashOf[F, V]) set(field F, v V, d store.Durability) error {
+	sub, err := h.sub(field)
+	if err != nil {
+		return err
+	}
+	return h.setValue(h.values, sub, &v, d)
+}
+
+// SetAll stores several fields, all or none, and at one moment for whoever reads.
+func (h *HashOf[F, V]) SetAll(fields map[F]V) error { return h.setAll(fields, store.Process) }
+
+// SetAllFSync is SetAll that survives the loss of power when it returns.
+func (h *HashOf[F, V]) SetAllFSync(fields map[F]V) error { return h.setAll(fields, store.Power) }
+
+func (h *HashOf[F, V]) setAll(fields map[F]V, d store.Durability) error {
+	edits := make([]*store.Edit, 0, len(fields))
+	for f, v := range fields {
+		sub, err := h.sub(f)
+		var e *store.Edit
+		if err == nil {
+			e, err = h.encode(h.values, sub, &v)
+		}
+		if err != nil {
+			return err
+		}
+		edits = append(edits, e)
+	}
+	return h.setEdits(edits, d)
+}
+
+// Get returns the value of a field, and whether there is one. A read that fails goes to the error handler and counts as absent; Load
+// returns the error instead.
+func (h *HashOf[F, V]) Get(field F) (v V, ok bool) {
+	v, err := h.Load(field)
+	if err != nil && !isNotFound(err) {
+		h.db.report(err)
+	}
+	return v, err == nil
+}
+
+// Load returns the value of a field, which is the caller's own. The error is ErrNotFound when there is none, a *CorruptError when it is damaged, and ErrType
+// when it is not a V, or the key has something else than a hash.
+func (h *HashOf[F, V]) Load(field F) (v V, err error) {
+	sub, err := h.sub(field)
+	if err == nil {
+		err = h.load(h.values, sub, &v)
+	}
+	return v, err
+}
+
+// Has reports whether there is such a field. An error is treated as by Get.
+func (h *HashOf[F, V]) Has(field F) bool {
+	sub, err := h.sub(field)
+	h.db.report(err)
+	return err == nil && h.has(sub)
+}
+
+// Update changes a field atomically, as Map.Update does an entry: f gets what there is, and says what there is to be. It returns the
+// field as it is afterwards. TTL has no meaning here: a field lives as long as the hash.
+func (h *HashOf[F, V]) Update(field F, f func(u *Update[V])) (v V, exists bool, err error) {
+	return h.update(field, f, store.Process)
+}
+
+// UpdateFSync is Update that survives the loss of power when it returns.
+func (h *HashOf[F, V]) UpdateFSync(field F, f func(u *Update[V])) (v V, exists bool, err error) {
+	return h.update(field, f, store.Power)
+}
+
+func (h *HashOf[F, V]) update(field F, f func(u *Update[V]), d store.Durability) (v V, exists bool, err error) {
+	sub, err := h.sub(field)
+	if err != nil {
+		return v, false, err
+	}
+	err = h.updateValue(h.values, sub, d, func(exists bool, decode func(any) error) (any, decision, error) {
+		u := Update[V]{Exists: exists, decision: put}
+		if err := decode(&u.Value); err != nil {
+			return nil, keep, err
+		}
+		f(&u)
+		if u.decision == keep { // f may have changed its copy
+			u.Value = *new(V)
+			if err := decode(&u.Value); err != nil {
+				return nil, keep, err
+			}
+		}
+		v = u.Value
+		return &v, u.decision, nil
+	}, &exists)
+	if err != nil || !exists {
+		return *new(V), false, err
+	}
+	return v, true, nil
+}
+
+// Delete removes fields, all or none, and returns how many of them there were. A hash without fields is none.
+func (h *HashOf[F, V]) Delete(fields ...F) (existed int, err error) {
+	return h.delete(fields, store.Process)
+}
+
+// DeleteFSync is Delete that survives the loss of power when it returns.
+func (h *HashOf[F, V]) DeleteFSync(fields ...F) (existed int, err error) {
+	return h.delete(fields, store.Power)
+}
+
+func (h *HashOf[F, V]) delete(fields []F, d store.Durability) (int, error) {
+	subs := make([][]byte, len(fields))
+	for i, f := range fields {
+		var err error
+		if subs[i], err = h.sub(f); err != nil {
+			return 0, err
+		}
+	}
+	return h.edit(d, deletions(subs)...)
+}
+
+// All yields each field and its value in the order of the fields: that of keys in ordered maps. Fields whose order is that of their text, such as strings, are
+// kept in it; others are sorted first. A field that is there throughout is yielded exactly once, with the value that it has at that moment. The
+// hash may be changed in the loop. What cannot be read goes to the error handler and is left out.
+func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.walk(nil, nil, false) }
+
+// Keys yields each field, as All does. No value is read.
+func (h *HashOf[F, V]) Keys() iter.Seq[F] {
+	return func(yield func(F) bool) {
+		for sub := range h.subs(h.fields.Order()) {
+			if f, err := h.fields.Decode(sub); err != nil {
+				h.misfit(sub, err)
+			} else if !yield(f) {
+				return
+			}
+		}
+	}
+}
+
+// Ascend yields the fields from from on, in ascending order.
+func (h *HashOf[F, V]) Ascend(from F) iter.Seq2[F, V] { return h.walk(&from, nil, false) }
+
+// Descend yields the fields from from on, in descending order.
+func (h *HashOf[F, V]) Descend(from F) iter.Seq2[F, V] { return h.walk(nil, &from, true) }
+
+// Between yields the fields from from on, up to to, but not that, in ascending order.
+func (h *HashOf[F, V]) Between(from, to F) iter.Seq2[F, V] { return h.walk(&from, &to, false) }
+
+// walk yields the fields between two bounds, of which the upper one is left out if there is a lower one.
+func (h *HashOf[F, V]) walk(low, high *F, down bool) iter.Seq2[F, V] {
+	return func(yield func(F, V) bool) {
+		span := store.Span{Down: down, HighOpen: low != nil}
+		for _, b := range []struct {
+			f  *F
+			to *[]byte
+		}{{low, &span.Low}, {high, &span.High}} {
+			if b.f == nil {
+				continue
+			}
+			sub, err := h.sub(*b.f)
+			if err != nil {
+				h.db.report(err)
+				return
+			}
+			*b.to = h.fields.Order().AppendSortKey([]byte{}, string(sub))
+		}
+		for item := range h.fieldsIn(h.fields.Order(), span) {
+			f, err := h.fields.Decode(item.Key)
+			var v V
+			if err == nil {
+				err = h.values.decode(item.Key, &item.Entry, &v)
+			}
+			if err != nil {
+				h.misfit(item.Key, err)
+			} else if !yield(f, v) {
+				return
+			}
+		}
+	}
+}
+
+// sub is the sub-key of a field.
+func (h *HashOf[F, V]) sub(field F) ([]byte, error) {
+	b, err := h.fields.Append(nil, field)
+	if err != nil {
+		err = typeError(err, "a field of hash %q", h.key)
+	}
+	return b, err
+}
+
+// What follows is HashOf without its types.
+
+// encode makes an edit of what v points to.
+func (c *Collection) encode(values *typed, sub []byte, v any) (*store.Edit, error) {
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	value, schema, err := values.encode(buf, sub, v)
+	if err != nil {
+		return nil, err
+	}
+	return &store.Edit{Sub: sub, Value: bytes.Clone(value), Schema: schema}, nil
+}
+
+func (c *Collection) setValue(values *typed, sub []byte, v any, d store.Durability) error {
+	e, err := c.encode(values, sub, v)
+	if err != nil {
+		return err
+	}
+	return c.setEdits([]*store.Edit{e}, d)
+}
+
+// setEdits makes edits that come in no order, in that of the sub-keys.
+func (c *Collection) setEdits(edits []*store.Edit, d store.Durability) error {
+	slices.SortFunc(edits, func(a, b *store.Edit) int { return bytes.Compare(a.Sub, b.Sub) })
+	_, err := c.edit(d, edits...)
+	return err
+}
+
+// load decodes an element into what v points to.
+func (c *Collection) load(values *typed, sub []byte, v any) error {
+	e, err := c.get(sub)
+	if err != nil {
+		return err
+	}
+	return values.decode(c.name(sub), &e, v)
+}
+
+// name is how messages call an element.
+func (c *Collection) name(sub []byte) []byte { return append(append(bytes.Clone(c.key), ' '), sub...) }
+
+// updateValue changes an element as decide says, which gets whether there is one and what decodes it, and returns what is to be encoded.
+func (c *Collection) updateValue(values *typed, sub []byte, d store.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
+	if err := c.writable(); err != nil {
+		return err
+	}
+	return c.db.store.UpdateElement(c.key, c.of, sub, d, func(found *store.Entry) (*store.Edit, error) {
+		v, what, err := decide(found != nil, func(into any) error {
+			if found == nil {
+				return nil
+			}
+			return values.decode(c.name(sub), found, into)
+		})
+		*exists = what == put || what == keep && found != nil
+		switch {
+		case err != nil || what == keep:
+			return nil, err
+		case what == put:
+			return c.encode(values, sub, v)
+		case found == nil:
+			return nil, nil
+		}
+		return &store.Edit{Delete: true}, nil
+	})
+}
+
+// fieldsIn yields the elements whose sort keys are in the span.
+func (c *Collection) fieldsIn(by keycodec.Order, span store.Span) iter.Seq[store.Item] {
+	return c.reported(c.reader().Sorted(c.key, c.of, by, span, true))
+}
+
+// subs yields the sub-keys in an order.
+func (c *Collection) subs(by keycodec.Order) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for item := range c.reported(c.reader().Sorted(c.key, c.of, by, store.Span{}, false)) {
+			if !yield(item.Key) {
+				return
+			}
+		}
+	}
+}
+
+// misfit reports an element that is not of the types.
+func (c *Collection) misfit(sub []byte, err error) {
+	c.db.report(typeError(err, "%q of the %s under key %q", sub, c.of, c.key))
+}
+
+// RawHash is a hash of bytes: the one under HashOf, for programs that know no types, such as servers. A value that a HashOf has written
+// is shown as DB.Get shows it.
+type RawHash struct{ Collection }
+
+// Hash returns the hash under key, as OpenHash does.
+func (db *DB) Hash(key []byte) *RawHash { return &RawHash{newCollection(db, key, store.HashType)} }
+
+// At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
+func (h *RawHash) At(s *Snapshot) *RawHash { return &RawHash{h.at(s)} }
+
+// Set stores fields and their values, given in turn, all or none, and returns how many of the fields are new. Durability and errors are those of HashOf.Set.
+func (h *RawHash) Set(fieldsAndValues ...[]byte) (created int, err error) {
+	return h.set(fieldsAndValues, store.Process)
+}
+
+// SetFSync is Set that survives the loss of power when it returns.
+func (h *RawHash) SetFSync(fieldsAndValues ...[]byte) (created int, err error) {
+	return h.set(fieldsAndValues, store.Power)
+}
+
+func (h *RawHash) set(list [][]byte, d store.Durability) (int, error) {
+	if len(list)%2 != 0 {
+		return 0, typeError(errOdd, "hash %q", h.key)
+	}
+	var edits []*store.Edit
+	fields := map[string]bool{}
+	for i := 0; i < len(list); i += 2 {
+		edits = append(edits, &store.Edit{Sub: list[i], Value: list[i+1]})
+		fields[string(list[i])] = true
+	}
+	existed, err := h.edit(d, edits...)
+	if err != nil {
+		return 0, err
+	}
+	return len(fields) - existed, nil
+}
+
+// Get returns the value of a field. The bytes are the caller's. The error is ErrNotFound when there is none.
+func (h *RawHash) Get(field []byte) ([]byte, error) {
+	e, err := h.get(field)
+	if err != nil {
+		return nil, err
+	}
+	return h.db.shown(nil, h.name(field), e.Value, e.Schema)
+}
+
+// Has reports whether there is such a field. A read that fails goes to the error handler.
+func (h *RawHash) Has(field []byte) bool { return h.has(field) }
+
+// Update changes a field atomically: f gets the value, nil when there is none, and returns another, nil to remove it. It is called without any lock, and
+// several times if the field changes meanwhile. An error of f leaves all as it was, and is returned.
+func (h *RawHash) Update(field []byte, f func(value []byte) ([]byte, error)) error {
+	if err := h.writable(); err != nil {
+		return err
+	}
+	return h.db.store.UpdateElement(h.key, h.of, field, store.Process, func(found *store.Entry) (*store.Edit, error) {
+		var old []byte
+		var err error
+		if found != nil {
+			if old, err = h.db.shown([]byte{}, h.name(field), found.Value, found.Schema); err != nil {
+				return nil, err
+			}
+		}
+		now, err := f(old)
+		if err != nil || now == nil && found == nil {
+			return nil, err
+		}
+		return &store.Edit{Value: now, Delete: now == nil}, nil
+	})
+}
+
+// Delete removes fields, all or none, and returns how many of them there were.
+func (h *RawHash) Delete(fields ...[]byte) (existed int, err error) {
+	return h.edit(store.Process, deletions(fields)...)
+}
+
+// DeleteFSync is Delete that survives the loss of power when it returns.
+func (h *RawHash) DeleteFSync(fields ...[]byte) (existed int, err error) {
+	return h.edit(store.Power, deletions(fields)...)
+}
+
+// Scan yields fields and values from the field from on, in the order of the bytes of the fields. Both are the caller's. What cannot be read goes to the error handler.
+func (h *RawHash) Scan(from []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(field, value []byte) bool) {
+		for item := range h.items(store.Span{Low: from}, true) {
+			field := bytes.Clone(item.Key)
+			value, err := h.db.shown([]byte{}, h.name(field), item.Value, item.Schema)
+			if err != nil {
+				h.db.report(err)
+			} else if !yield(field, value) {
+				return
+			}
+		}
+	}
+}
