@@ -1,0 +1,51 @@
+// Package ndjson is the form in which entries travel: lines of JSON, one for each entry, from which a store can be made that has the same
+// records under the same keys. docs/export-format.md is the page about it.
+//
+// It is syntax only. A Writer turns entries into lines, a Reader lines into entries; neither knows a store or a file. Both
+// keep one line and one value in memory. The Reader says of each line that is none where it stands and why, and goes on behind it if
+// the caller does: what is to be done about it the caller knows.
+package ndjson
+
+import (
+	"hash/crc32"
+	"time"
+)
+
+// Version is that of the lines which a Writer writes.
+const Version = 1
+
+const (
+	// partBytes is how much of a value stands in one line. A value that is longer gets lines of its own.
+	partBytes = 1 << 20
+
+	// maxLine bounds the memory for a line that is no export's. Those of a Writer are shorter than 2 MiB.
+	maxLine = 1 << 30
+
+	// roomAtOnce is how much memory a value gets on the word of the line that announces it.
+	roomAtOnce = 64 << 20
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Head says what follows it: the state of a store at one moment.
+type Head struct {
+	Seq  uint64    // number of the last record that is in it
+	Time time.Time // of that moment
+	From string    // what was asked for, in the words of who asked; "" for everything
+}
+
+// schema is how a value was encoded.
+type schema struct{ codec, text string }
+
+// State is how far a Reader has come, or a Writer: behind which line, and what was said up to there.
+type State struct {
+	Offset  int64 // of the next line
+	Lines   int64
+	Entries int64
+	Head    Head   // the last
+	Key     []byte // of the last entry
+	Ended   bool   // the last line says that this is all
+
+	crc     uint32
+	schemas []schema // by number, from 1
+}

@@ -1,0 +1,486 @@
+package ndjson
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// Kind is what a line says.
+type Kind int
+
+// The kinds.
+const (
+	Entry Kind = iota // an entry, with all lines of its value
+	Map               // there is a map with this name
+	Begin             // what follows is the state of a store
+	End               // that was all
+	noted             // nothing to the caller
+)
+
+// Line is what a Reader makes of one, or of several that belong together.
+type Line struct {
+	Kind  Kind
+	Entry copal.Entry // its Key and Value are the caller's
+	Map   string
+}
+
+// LineError is a line that is not what it should be.
+type LineError struct {
+	Line   int64 // from 1
+	Offset int64 // of its first byte
+	Reason string
+	Last   bool // nothing follows it
+}
+
+func (e *LineError) Error() string {
+	return fmt.Sprintf("line %d, at byte %d: %s", e.Line, e.Offset, e.Reason)
+}
+
+// ErrVersion is a first line that a newer version has written.
+var ErrVersion = errors.New("it was written by a newer version")
+
+// Reader reads lines. With Loose set it takes entries without what an export has around them: the first line and the last.
+type Reader struct {
+	Loose bool
+
+	in   *bufio.Reader
+	line []byte // the line that was read last, without its line feed
+	back bool   // it is to be read again
+	torn bool   // it has no line feed
+	from int64  // where it begins
+	at   State
+	good State  // behind the last line that was one
+	sum  uint32 // the checksum of all before the line
+	key  []byte
+	err  error
+	any  bool // there was a first line
+	left bool // parts of a value follow that is given up
+}
+
+// NewReader reads r from its beginning.
+func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 256<<10)} }
+
+// State is how far the lines were in order, and what they said.
+func (r *Reader) State() State { return r.good }
+
+// Offset is how far the Reader has read.
+func (r *Reader) Offset() int64 { return r.at.Offset }
+
+// Next returns what comes next. The error is io.EOF at the end, a *LineError where a line is none, behind which the next call goes
+// on, and any other when it cannot be read.
+func (r *Reader) Next() (Line, error) {
+	for {
+		if err := r.read(); err != nil {
+			return Line{}, err
+		}
+		first, from := r.at.Lines, r.from
+		l, err := r.parse()
+		switch {
+		case err == errLeftOver:
+			continue
+		case err == nil:
+			if !r.torn { // else what is written behind it would be on the same line
+				r.good = r.at
+				r.good.Key = r.key
+			}
+			if l.Kind == noted {
+				continue
+			}
+			return l, nil
+		case r.err != nil && r.err != io.EOF:
+			return Line{}, r.err
+		}
+		e := &LineError{Line: first, Offset: from, Reason: err.Error(), Last: r.last()}
+		if errors.Is(err, ErrVersion) {
+			r.err = ErrVersion
+			return Line{}, fmt.Errorf("%v: %w", e, ErrVersion)
+		}
+		return Line{}, e
+	}
+}
+
+// errLeftOver is a part of a value of which another is missing. That has been said.
+var errLeftOver = errors.New("a part that is left over")
+
+// last reports whether nothing follows what was read.
+func (r *Reader) last() bool {
+	if r.back {
+		return false
+	}
+	_, err := r.in.Peek(1)
+	return err != nil
+}
+
+// read reads a line.
+func (r *Reader) read() error {
+	if r.back {
+		r.back = false
+		return nil
+	}
+	if r.err != nil {
+		return r.err
+	}
+	r.from, r.line = r.at.Offset, r.line[:0]
+	for {
+		b, err := r.in.ReadSlice('\n')
+		r.line = append(r.line, b...)
+		r.at.Offset += int64(len(b))
+		switch {
+		case err == bufio.ErrBufferFull && len(r.line) < maxLine:
+			continue
+		case err == bufio.ErrBufferFull:
+			r.err = fmt.Errorf("line %d, at byte %d, has more than %d bytes", r.at.Lines+1, r.from, maxLine)
+		case err != nil:
+			r.err = err
+		}
+		break
+	}
+	if r.err != nil && (r.err != io.EOF || len(r.line) == 0) {
+		return r.err
+	}
+	r.at.Lines++
+	r.sum, r.at.crc = r.at.crc, crc32.Update(r.at.crc, castagnoli, r.line)
+	if r.torn = r.err == io.EOF; !r.torn {
+		r.line = r.line[:len(r.line)-1]
+	}
+	return nil
+}
+
+// fields are those of one line. What is nil is not there.
+type fields struct {
+	copal, version, of, mapName, end, crc       []byte
+	key, schema, codec, typ, expires, seq, time []byte
+	value, text, base64, bytes, part            []byte
+}
+
+func (f *fields) slot(name string) *[]byte {
+	switch name {
+	case "key":
+		return &f.key
+	case "value":
+		return &f.value
+	case "text":
+		return &f.text
+	case "base64":
+		return &f.base64
+	case "schema":
+		return &f.schema
+	case "expires":
+		return &f.expires
+	case "seq":
+		return &f.seq
+	case "time":
+		return &f.time
+	case "bytes":
+		return &f.bytes
+	case "part":
+		return &f.part
+	case "copal":
+		return &f.copal
+	case "version":
+		return &f.version
+	case "of":
+		return &f.of
+	case "map":
+		return &f.mapName
+	case "codec":
+		return &f.codec
+	case "type":
+		return &f.typ
+	case "end":
+		return &f.end
+	case "crc32c":
+		return &f.crc
+	}
+	return nil
+}
+
+func (r *Reader) split() (f fields, err error) {
+	err = eachField(r.line, func(name string, value []byte) error {
+		slot := f.slot(name)
+		switch {
+		case slot == nil:
+			return fmt.Errorf("there is no field %q", name)
+		case *slot != nil:
+			return fmt.Errorf("two fields %q", name)
+		}
+		*slot = value
+		return nil
+	})
+	return f, err
+}
+
+// only reports whether a line has no fields but these.
+func (f *fields) only(of ...*[]byte) error {
+	for _, name := range []string{"copal", "version", "of", "map", "end", "crc32c", "key", "schema", "codec", "type", "expires", "seq", "time", "value", "text", "base64", "bytes", "part"} {
+		if slot := f.slot(name); *slot != nil && !slices.Contains(of, slot) {
+			return fmt.Errorf("a field %q in a line that has none", name)
+		}
+	}
+	return nil
+}
+
+// parse is what the line says.
+func (r *Reader) parse() (l Line, err error) {
+	f, err := r.split()
+	if err != nil {
+		return l, err
+	}
+	left := r.left && f.part != nil
+	r.left = left
+	switch {
+	case left:
+		return l, errLeftOver
+	case f.copal == nil && !r.any && !r.Loose:
+		return l, errors.New("the first line is not that of an export")
+	case f.copal == nil && r.at.Ended:
+		return l, errors.New("it follows the line that says that this is all")
+	case f.copal != nil:
+		return Line{Kind: Begin}, r.begin(&f)
+	case f.key != nil:
+		return r.entry(&f)
+	case f.mapName != nil:
+		name, err := parseName(f.mapName)
+		return Line{Kind: Map, Map: string(name)}, errors.Join(err, f.only(&f.mapName))
+	case f.end != nil:
+		return Line{Kind: End}, r.end(&f)
+	case f.part != nil:
+		return l, errors.New("a part of a value without its entry")
+	case f.schema == nil:
+		return l, errors.New(`there is no field "key"`)
+	}
+	return Line{Kind: noted}, r.define(&f)
+}
+
+func (r *Reader) begin(f *fields) error {
+	kind, err := unquote(f.copal)
+	if err != nil {
+		return err
+	}
+	switch kind {
+	case "export":
+		n, err := parseNumber(f.version)
+		if err != nil {
+			return err
+		}
+		if n > Version {
+			return fmt.Errorf("version %d: %w", n, ErrVersion)
+		}
+		if n < 1 {
+			return errors.New("there is no version 0")
+		}
+		if r.any && !r.at.Ended {
+			return errors.New("an export begins, and the one before has no end")
+		}
+		// The checksum begins anew with an export that follows another.
+		r.at = State{Offset: r.at.Offset, Lines: r.at.Lines, crc: crc32.Update(crc32.Update(0, castagnoli, r.line), castagnoli, []byte{'\n'})}
+		r.any = true
+	case "continued":
+		if !r.any || r.at.Ended {
+			return errors.New("there is nothing to continue")
+		}
+		if f.version != nil {
+			return errors.New("a version where none belongs")
+		}
+	default:
+		return fmt.Errorf("it is an %q, not an export", kind)
+	}
+	r.at.Head = Head{}
+	if f.of != nil {
+		if r.at.Head.From, err = unquote(f.of); err != nil {
+			return err
+		}
+	}
+	seq, err := strconv.ParseUint(string(f.seq), 10, 64)
+	if err != nil {
+		return errors.New("no sequence number")
+	}
+	r.at.Head.Seq = seq
+	if r.at.Head.Time, err = parseTime(f.time); err != nil {
+		return err
+	}
+	return f.only(&f.copal, &f.version, &f.of, &f.seq, &f.time)
+}
+
+func (r *Reader) end(f *fields) error {
+	n, err := parseNumber(f.end)
+	if err == nil {
+		err = f.only(&f.end, &f.crc)
+	}
+	if err != nil {
+		return err
+	}
+	r.at.Ended = true
+	if n != r.at.Entries {
+		return fmt.Errorf("there should be %d entries, and there are %d", n, r.at.Entries)
+	}
+	if sum := fmt.Sprintf(`"%08x"`, r.sum); string(f.crc) != sum {
+		return fmt.Errorf("the checksum of all before it is not %s", shorten(f.crc))
+	}
+	return nil
+}
+
+// mostLost is how many lines of schemas may be missing before one.
+const mostLost = 1000
+
+// define notes a schema.
+func (r *Reader) define(f *fields) error {
+	n, err := parseNumber(f.schema)
+	if err == nil {
+		err = f.only(&f.schema, &f.codec, &f.typ)
+	}
+	if err != nil {
+		return err
+	}
+	codec, err := parseName(f.codec)
+	if err != nil {
+		return err
+	}
+	text, err := parseName(f.typ)
+	if err != nil {
+		return err
+	}
+	have := int64(len(r.at.schemas))
+	if n <= have || n > have+mostLost {
+		return fmt.Errorf("schema %d, and the next is %d", n, have+1)
+	}
+	r.at.schemas = slices.Clip(r.at.schemas) // those of the state before stay
+	for ; have < n-1; have++ {
+		r.at.schemas = append(r.at.schemas, schema{}) // the line of it was none
+	}
+	r.at.schemas = append(r.at.schemas, schema{string(codec), string(text)})
+	return nil
+}
+
+func (r *Reader) entry(f *fields) (Line, error) {
+	l := Line{Kind: Entry}
+	e := &l.Entry
+	if err := f.only(&f.key, &f.schema, &f.expires, &f.seq, &f.time, &f.value, &f.text, &f.base64, &f.bytes); err != nil {
+		return l, err
+	}
+	if err := r.describe(e, f); err != nil {
+		return l, err
+	}
+	var err error
+	if f.bytes != nil {
+		if f.value != nil || f.text != nil || f.base64 != nil {
+			return l, errors.New("a value, and parts of one to follow")
+		}
+		e.Value, err = r.parts(f.bytes)
+	} else {
+		e.Value, err = f.bytesOf()
+	}
+	if err == nil {
+		r.at.Entries++
+		r.key = append(r.key[:0], e.Key...)
+	}
+	return l, err
+}
+
+// describe reads what an entry is but for its value.
+func (r *Reader) describe(e *copal.Entry, f *fields) (err error) {
+	if e.Key, err = parseName(f.key); err != nil {
+		return err
+	}
+	if f.schema != nil {
+		n, err := parseNumber(f.schema)
+		if err != nil || n < 1 || n > int64(len(r.at.schemas)) || r.at.schemas[n-1] == (schema{}) {
+			return fmt.Errorf("there is no schema %s", shorten(f.schema))
+		}
+		s := r.at.schemas[n-1]
+		e.Codec, e.Schema = s.codec, s.text
+	}
+	if f.expires != nil {
+		if e.Expires, err = parseTime(f.expires); err != nil {
+			return err
+		}
+		if e.Expires.UnixMilli() <= 0 {
+			return fmt.Errorf("%s is no deadline", shorten(f.expires))
+		}
+		e.Expires = time.UnixMilli(e.Expires.UnixMilli())
+	}
+	if f.seq != nil {
+		if e.Seq, err = strconv.ParseUint(string(f.seq), 10, 64); err != nil {
+			return fmt.Errorf("%s is no sequence number", shorten(f.seq))
+		}
+	}
+	if f.time != nil {
+		e.Time, err = parseTime(f.time)
+	}
+	return err
+}
+
+// bytesOf is the value that stands in a line.
+func (f *fields) bytesOf() ([]byte, error) {
+	n := 0
+	for _, form := range [][]byte{f.value, f.text, f.base64} {
+		if form != nil {
+			n++
+		}
+	}
+	switch {
+	case n != 1:
+		return nil, errors.New("one of value, text and base64 must be there, and one alone")
+	case f.text != nil:
+		s, err := unquote(f.text)
+		return []byte(s), err
+	case f.base64 != nil:
+		return parseBase64(f.base64)
+	case !json.Valid(f.value):
+		return nil, errors.New("the value is not JSON")
+	}
+	return bytes.Clone(f.value), nil
+}
+
+// parts reads the lines of a value.
+func (r *Reader) parts(announced []byte) (value []byte, err error) {
+	size, err := parseNumber(announced)
+	if err != nil || size > maxLine {
+		return nil, fmt.Errorf("a value of %s bytes", shorten(announced))
+	}
+	defer func() { r.left = err != nil }()
+	value = make([]byte, 0, min(size, roomAtOnce))
+	for n := int64(1); int64(len(value)) < size; n++ {
+		if err := r.read(); err != nil {
+			return nil, fmt.Errorf("%d of %d bytes of the value are missing", size-int64(len(value)), size)
+		}
+		b, err := r.part(n)
+		if err != nil {
+			return nil, fmt.Errorf("in line %d, part %d of the value: %w", r.at.Lines, n, err)
+		}
+		if len(b) == 0 || int64(len(value)+len(b)) > size {
+			return nil, fmt.Errorf("part %d of the value has %d bytes, which is not possible", n, len(b))
+		}
+		value = append(value, b...)
+	}
+	return value, nil
+}
+
+// part is the part that stands in the line. If that is another it is read again.
+func (r *Reader) part(n int64) ([]byte, error) {
+	f, err := r.split()
+	switch {
+	case err != nil:
+		return nil, err
+	case f.part == nil:
+		r.back = true
+		return nil, errors.New("the part is missing")
+	}
+	if number, err := parseNumber(f.part); err != nil || number != n {
+		return nil, fmt.Errorf("it is part %s", f.part)
+	}
+	if err := f.only(&f.part, &f.text, &f.base64); err != nil {
+		return nil, err
+	}
+	return f.bytesOf()
+}

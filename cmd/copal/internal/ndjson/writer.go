@@ -1,0 +1,174 @@
+package ndjson
+
+import (
+	"encoding/base64"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/copaldb/copal"
+)
+
+// Writer writes entries as lines, each in one Write. After an error it is of no more use.
+type Writer struct {
+	w   io.Writer
+	buf []byte
+	at  State
+
+	Seq bool // let each entry say its number in the log, and since when it is there
+}
+
+// NewWriter writes the first line.
+func NewWriter(w io.Writer, head Head) (*Writer, error) {
+	out := &Writer{w: w}
+	out.buf = append(out.buf, `{"copal":"export","version":`...)
+	out.buf = strconv.AppendInt(out.buf, Version, 10)
+	out.head(head)
+	return out, out.write()
+}
+
+// ContinueWriter writes on where at is. What follows has the state that head says.
+func ContinueWriter(w io.Writer, at State, head Head) (*Writer, error) {
+	out := &Writer{w: w, at: at}
+	out.at.schemas, out.at.Ended = slices.Clone(at.schemas), false
+	out.buf = append(out.buf, `{"copal":"continued"`...)
+	out.head(head)
+	return out, out.write()
+}
+
+func (w *Writer) head(h Head) {
+	w.at.Head = h
+	w.buf = strconv.AppendUint(append(w.buf, `,"seq":`...), h.Seq, 10)
+	w.buf = appendTime(append(w.buf, `,"time":`...), h.Time)
+	if h.From != "" {
+		w.buf = appendString(append(w.buf, `,"of":`...), h.From)
+	}
+	w.buf = append(w.buf, '}')
+}
+
+// State is where the next line will stand.
+func (w *Writer) State() State { return w.at }
+
+// Map says that there is a map with this name.
+func (w *Writer) Map(name string) error {
+	w.buf = append(appendName(append(w.buf, `{"map":`...), []byte(name)), '}')
+	return w.write()
+}
+
+// Entry writes an entry, and before it its schema if that is new.
+func (w *Writer) Entry(e *copal.Entry) error {
+	number, err := w.schema(schema{e.Codec, e.Schema})
+	if err != nil {
+		return err
+	}
+	w.buf = appendName(append(w.buf, `{"key":`...), e.Key)
+	if number > 0 {
+		w.buf = strconv.AppendInt(append(w.buf, `,"schema":`...), int64(number), 10)
+	}
+	if !e.Expires.IsZero() {
+		w.buf = appendTime(append(w.buf, `,"expires":`...), e.Expires)
+	}
+	if w.Seq {
+		w.buf = strconv.AppendUint(append(w.buf, `,"seq":`...), e.Seq, 10)
+		w.buf = appendTime(append(w.buf, `,"time":`...), e.Time)
+	}
+	if len(e.Value) > partBytes {
+		w.buf = strconv.AppendInt(append(w.buf, `,"bytes":`...), int64(len(e.Value)), 10)
+		w.buf = append(w.buf, '}')
+		err = w.parts(e.Value)
+	} else {
+		w.buf = append(w.buf, ',')
+		if standsAsItIs(e.Value) {
+			w.buf = append(append(w.buf, `"value":`...), e.Value...)
+		} else {
+			w.piece(e.Value)
+		}
+		w.buf = append(w.buf, '}')
+		err = w.write()
+	}
+	if err == nil {
+		w.at.Entries++
+		w.at.Key = append(w.at.Key[:0], e.Key...)
+	}
+	return err
+}
+
+// schema returns the number of a schema, which gets a line when it is new.
+func (w *Writer) schema(s schema) (int, error) {
+	if s == (schema{}) {
+		return 0, nil
+	}
+	if i := slices.Index(w.at.schemas, s); i >= 0 {
+		return i + 1, nil
+	}
+	w.at.schemas = append(w.at.schemas, s)
+	n := len(w.at.schemas)
+	w.buf = strconv.AppendInt(append(w.buf, `{"schema":`...), int64(n), 10)
+	w.buf = appendName(append(w.buf, `,"codec":`...), []byte(s.codec))
+	w.buf = appendName(append(w.buf, `,"type":`...), []byte(s.text))
+	w.buf = append(w.buf, '}')
+	return n, w.write()
+}
+
+// parts writes the line that is begun, and the value behind it.
+func (w *Writer) parts(value []byte) error {
+	if err := w.write(); err != nil {
+		return err
+	}
+	for n := int64(1); len(value) > 0; n++ {
+		size := wholeRunes(value, partBytes)
+		w.buf = append(strconv.AppendInt(append(w.buf, `{"part":`...), n, 10), ',')
+		w.piece(value[:size])
+		w.buf = append(w.buf, '}')
+		if err := w.write(); err != nil {
+			return err
+		}
+		value = value[size:]
+	}
+	return nil
+}
+
+// wholeRunes is how much of b, at most n bytes, ends where a character does, as far as b is UTF-8.
+func wholeRunes(b []byte, n int) int {
+	if len(b) <= n {
+		return len(b)
+	}
+	for size := n; size > n-utf8.UTFMax; size-- {
+		if utf8.RuneStart(b[size]) {
+			return size
+		}
+	}
+	return n
+}
+
+// piece appends bytes as text where that is not longer than base64.
+func (w *Writer) piece(b []byte) {
+	if utf8.Valid(b) && quotedBytes(b) <= base64.StdEncoding.EncodedLen(len(b)) {
+		w.buf = appendString(append(w.buf, `"text":`...), string(b))
+		return
+	}
+	w.buf = base64.StdEncoding.AppendEncode(append(w.buf, `"base64":"`...), b)
+	w.buf = append(w.buf, '"')
+}
+
+// End writes the last line.
+func (w *Writer) End() error {
+	w.buf = strconv.AppendInt(append(w.buf, `{"end":`...), w.at.Entries, 10)
+	w.buf = fmt.Appendf(w.buf, `,"crc32c":"%08x"}`, w.at.crc)
+	w.at.Ended = true
+	return w.write()
+}
+
+// write writes the line in buf.
+func (w *Writer) write() error {
+	w.buf = append(w.buf, '\n')
+	w.at.Lines++
+	w.at.Offset += int64(len(w.buf))
+	w.at.crc = crc32.Update(w.at.crc, castagnoli, w.buf)
+	_, err := w.w.Write(w.buf)
+	w.buf = w.buf[:0]
+	return err
+}

@@ -1,0 +1,172 @@
+package copal_test
+
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+type parcel struct {
+	Name string
+	Tags []string
+	At   time.Time
+}
+
+// What a snapshot yields, put into another store, is the same there by every reader: of each codec, with deadlines, raw.
+func TestEntriesMove(t *testing.T) {
+	from := openOn(t, vfs.NewMem())
+	codecs := []codec.Codec{codec.JSON, codec.Binary, codec.Gob}
+	want := map[string]parcel{}
+	for i, c := range codecs {
+		m := mapOf[string, parcel](t, from, c.Name(), copal.WithCodec(c))
+		for _, key := range []string{"", "a", "\xff\x00:"} {
+			want[key] = parcel{"name", []string{"x", "y\n"}, time.Date(2026, 1, 2, 3, 4, 5, i, time.UTC)}
+			if err := m.SetTTL(key, want[key], time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mustPut(t, from, "raw", "\x00\xff")
+	mustPut(t, from, "empty", "")
+	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // in parts
+	if err := from.Put([]byte("large"), large); err != nil {
+		t.Fatal(err)
+	}
+	to := openOn(t, vfs.NewMem())
+	s, err := from.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	mustPut(t, from, "later", "is not in it")
+	var keys []string
+	b := to.NewBatch()
+	for e, err := range s.Entries(nil, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, string(e.Key))
+		if e.Seq == 0 || e.Seq > s.Seq() || e.Time.IsZero() {
+			t.Errorf("%q: number %d of %d, time %v", e.Key, e.Seq, s.Seq(), e.Time)
+		}
+		if len(keys)%2 == 0 {
+			err = b.PutEntry(&e)
+		} else {
+			err = to.PutEntry(&e)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := b.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if len(keys) != 12 || !slices.IsSorted(keys) {
+		t.Errorf("keys %q", keys)
+	}
+	if got, err := to.Get([]byte("large")); err != nil || !bytes.Equal(got, large) {
+		t.Errorf("large: %d bytes, %v", len(got), err)
+	}
+	wantRaw(t, to, "raw", "\x00\xff")
+	wantRaw(t, to, "empty", "")
+	for i, c := range codecs {
+		m := mapOf[string, parcel](t, to, c.Name(), copal.WithCodec(c))
+		for key, v := range want {
+			v.At = time.Date(2026, 1, 2, 3, 4, 5, i, time.UTC)
+			got, err := m.Load(key)
+			if err != nil || got.Name != v.Name || !reflect.DeepEqual(got.Tags, v.Tags) || !got.At.Equal(v.At) {
+				t.Errorf("%s %q = %v, %v; want %v", c.Name(), key, got, err, v)
+			}
+		}
+	}
+	again, err := to.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if a, b := entriesOf(t, s), entriesOf(t, again); !reflect.DeepEqual(a, b) {
+		t.Errorf("%v\n%v", a, b)
+	}
+}
+
+// entriesOf is what does not depend on the store.
+func entriesOf(t *testing.T, s *copal.Snapshot) (list []copal.Entry) {
+	t.Helper()
+	for e, err := range s.Entries(nil, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Seq, e.Time = 0, time.Time{}
+		list = append(list, e)
+	}
+	return list
+}
+
+func TestEntriesInARange(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	for _, key := range []string{"", "a", "b", "b\x00", "c"} {
+		mustPut(t, db, key, "")
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		from, to []byte
+		want     []string
+	}{
+		{nil, nil, []string{"", "a", "b", "b\x00", "c"}},
+		{[]byte("b"), nil, []string{"b", "b\x00", "c"}},
+		{[]byte("b\x00"), []byte("c"), []string{"b\x00"}},
+		{nil, []byte("b"), []string{"", "a"}},
+	} {
+		var got []string
+		for e, err := range s.Entries(test.from, test.to) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, string(e.Key))
+		}
+		if !slices.Equal(got, test.want) {
+			t.Errorf("from %q to %q: %q", test.from, test.to, got)
+		}
+	}
+	s.Close()
+	var last error
+	for _, err := range s.Entries(nil, nil) {
+		last = err
+	}
+	if !errors.Is(last, copal.ErrClosed) {
+		t.Errorf("of a closed snapshot: %v", last)
+	}
+}
+
+func TestPutEntryRefuses(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	for _, e := range []copal.Entry{{Codec: "No word"}, {Schema: "int"}} {
+		if err := db.PutEntry(&e); !errors.Is(err, copal.ErrType) {
+			t.Errorf("%+v: %v", e, err)
+		}
+		b := db.NewBatch()
+		if err := b.PutEntry(&e); !errors.Is(err, copal.ErrType) || b.Len() != 0 {
+			t.Errorf("%+v in a batch: %v, %d", e, err, b.Len())
+		}
+	}
+	mustPut(t, db, "k", "old")
+	if err := db.PutEntry(&copal.Entry{Key: []byte("k"), Value: []byte("v"), Expires: time.UnixMilli(-5)}); err != nil {
+		t.Fatal(err)
+	}
+	if has, err := db.Has([]byte("k")); has || err != nil {
+		t.Errorf("what has expired is there: %v, %v", has, err)
+	}
+	if err := db.DeclareMap(""); !errors.Is(err, copal.ErrType) {
+		t.Errorf("a map without a name: %v", err)
+	}
+}

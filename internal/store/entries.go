@@ -1,0 +1,31 @@
+package store
+
+import (
+	"bytes"
+	"iter"
+)
+
+// Deadline is when the entry expires, in Unix milliseconds, 0 for never.
+func (e *Entry) Deadline() uint64 { return e.expiry }
+
+// Entries yields, in the order of their keys, the entries of key space 0 that the view has and that are in the span, as they are stored: the value
+// encoded, with the number of its schema, the deadline, and the number and the time of the record. Key and value are the caller's. One value is
+// in memory at a time. Errors are as in Items, and belong to Key if that is not nil.
+//
+//go:noinline
+func (v *View) Entries(span Span) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		w := scan{store: v.store, view: v, span: span, walked: map[*Table]bool{}}
+		keys := w.keys(yield)
+		defer keys.close()
+		for !w.stop && keys.Next() && !w.stop {
+			item, ok := v.itemOf(nil, bytes.Clone(keys.Key()), true)
+			if ok && !yield(item) || ends(item.Err) {
+				return
+			}
+		}
+		if err := keys.Err(); err != nil && !w.stop {
+			yield(Item{Err: err})
+		}
+	}
+}
