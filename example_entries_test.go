@@ -96,8 +96,8 @@ func ExampleDB_DeclareMap() {
 	defer db.Close()
 	db.Put([]byte("users:alice"), []byte("{}"))
 	fmt.Println(db.Maps())
-	fmt.Println(db.DeclareMap("users"), db.Maps())
+	fmt.Println(db.DeclareMap("users"), db.Maps()[0].Name)
 	// Output:
 	// []
-	// <nil> [{users 1}]
+	// <nil> users
 }

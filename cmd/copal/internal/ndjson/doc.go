@@ -20,9 +20,6 @@ const (
 
 	// maxLine bounds the memory for a line that is no export's. Those of a Writer are shorter than 2 MiB.
 	maxLine = 1 << 30
-
-	// roomAtOnce is how much memory a value gets on the word of the line that announces it.
-	roomAtOnce = 64 << 20
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

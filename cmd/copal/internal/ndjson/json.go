@@ -297,11 +297,11 @@ func parseTime(b []byte) (time.Time, error) {
 }
 
 func parseNumber(b []byte) (int64, error) {
-	n, err := strconv.ParseInt(string(b), 10, 64)
-	if err != nil || n < 0 {
+	n, err := strconv.ParseUint(string(b), 10, 63)
+	if err != nil || len(b) > 1 && b[0] == '0' {
 		return 0, fmt.Errorf("%s is no number that is possible here", shorten(b))
 	}
-	return n, nil
+	return int64(n), nil
 }
 
 // shorten is what a message shows of something that may be long.

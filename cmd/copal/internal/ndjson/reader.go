@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"time"
+	"unicode/utf8"
 
 	"github.com/copaldb/copal"
 )
@@ -68,10 +69,14 @@ type Reader struct {
 }
 
 // NewReader reads r from its beginning.
-func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 256<<10)} }
+func NewReader(r io.Reader) *Reader { return &Reader{in: bufio.NewReaderSize(r, 64<<10)} }
 
 // State is how far the lines were in order, and what they said.
-func (r *Reader) State() State { return r.good }
+func (r *Reader) State() State {
+	s := r.good
+	s.Key = bytes.Clone(s.Key)
+	return s
+}
 
 // Offset is how far the Reader has read.
 func (r *Reader) Offset() int64 { return r.at.Offset }
@@ -449,7 +454,6 @@ func (r *Reader) parts(announced []byte) (value []byte, err error) {
 		return nil, fmt.Errorf("a value of %s bytes", shorten(announced))
 	}
 	defer func() { r.left = err != nil }()
-	value = make([]byte, 0, min(size, roomAtOnce))
 	for n := int64(1); int64(len(value)) < size; n++ {
 		if err := r.read(); err != nil {
 			return nil, fmt.Errorf("%d of %d bytes of the value are missing", size-int64(len(value)), size)
@@ -460,6 +464,9 @@ func (r *Reader) parts(announced []byte) (value []byte, err error) {
 		}
 		if len(b) == 0 || int64(len(value)+len(b)) > size {
 			return nil, fmt.Errorf("part %d of the value has %d bytes, which is not possible", n, len(b))
+		}
+		if n == 1 && len(b) > partBytes-utf8.UTFMax { // a Writer's, who is to be believed
+			value = make([]byte, 0, size)
 		}
 		value = append(value, b...)
 	}
