@@ -9,6 +9,9 @@ import (
 	"github.com/copaldb/copal/internal/store"
 )
 
+// MaxKeyBytes is the length of the longest key, what stands for the map's name included.
+const MaxKeyBytes = store.MaxKeyBytes
+
 // Entry is an entry as a store keeps it: what moves it into another store, where it is the same again, whatever its type. No codec
 // looks at the value.
 type Entry struct {

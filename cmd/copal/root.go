@@ -33,7 +33,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newGet(a), newSet(a), newDel(a), newHas(a), newLs(a), newScan(a), newRange(a), newCount(a), newIncr(a), newTTL(a),
-		newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a), newVersion(a))
+		newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a), newExport(a), newImport(a), newVersion(a))
 	refuseUnknownShells(root)
 	return root
 }

@@ -162,7 +162,7 @@ func TestPartIsMissing(t *testing.T) {
 		broken := bytes.Join(append(append(append([][]byte{}, lines[:i]...), []byte("{\n")), lines[i+1:]...), nil)
 		for _, in := range [][]byte{cut, broken} {
 			back, bad, _ := read(t, in, false)
-			if len(bad) != 2 || len(back) != len(entries)-1 || !strings.Contains(bad[1].Reason, "there should be 2 entries") {
+			if len(bad) != 2 || len(back) != len(entries)-1 || !strings.Contains(bad[1].Reason, "there should be 2 entries, and there are 1") {
 				t.Fatalf("without line %d: %d entries, %v", i+1, len(back), bad)
 			}
 			if at := in[bad[0].Offset:]; !bytes.HasPrefix(at, []byte(`{"key":`)) {
@@ -321,7 +321,7 @@ func TestRefused(t *testing.T) {
 
 // Without an export around them, entries are lines that a person or a script writes.
 func TestLoose(t *testing.T) {
-	got, bad, _ := read(t, []byte(`{"key":"a","value":{"x":1}}`+"\n\n"+`{"text":"b","key":"b"}`), true)
+	got, bad, _ := read(t, []byte(`{"key":"a","value":{"x":1}}`+"\n1\n\n"+`{"text":"b","key":"b"}`), true)
 	want := []copal.Entry{{Key: []byte("a"), Value: []byte(`{"x":1}`)}, {Key: []byte("b"), Value: []byte("b")}}
 	if !reflect.DeepEqual(got, want) || len(bad) != 1 || bad[0].Line != 2 || bad[0].Offset != 28 || bad[0].Last {
 		t.Errorf("%+v, %v", got, bad)

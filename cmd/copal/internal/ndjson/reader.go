@@ -40,7 +40,7 @@ type LineError struct {
 	Line   int64 // from 1
 	Offset int64 // of its first byte
 	Reason string
-	Last   bool // nothing follows it
+	Last   bool // nothing follows it: it may have been cut
 }
 
 func (e *LineError) Error() string {
@@ -50,7 +50,8 @@ func (e *LineError) Error() string {
 // ErrVersion is a first line that a newer version has written.
 var ErrVersion = errors.New("it was written by a newer version")
 
-// Reader reads lines. With Loose set it takes entries without what an export has around them: the first line and the last.
+// Reader reads lines. With Loose set it takes entries without what an export has around them, the first line and the last, and with empty
+// lines between them.
 type Reader struct {
 	Loose bool
 
@@ -88,6 +89,9 @@ func (r *Reader) Next() (Line, error) {
 		if err := r.read(); err != nil {
 			return Line{}, err
 		}
+		if r.Loose && len(bytes.TrimSpace(r.line)) == 0 {
+			continue
+		}
 		first, from := r.at.Lines, r.from
 		l, err := r.parse()
 		switch {
@@ -105,7 +109,7 @@ func (r *Reader) Next() (Line, error) {
 		case r.err != nil && r.err != io.EOF:
 			return Line{}, r.err
 		}
-		e := &LineError{Line: first, Offset: from, Reason: err.Error(), Last: r.last()}
+		e := &LineError{Line: first, Offset: from, Reason: err.Error(), Last: r.last() && !errors.Is(err, errChanged)}
 		if errors.Is(err, ErrVersion) {
 			r.err = ErrVersion
 			return Line{}, fmt.Errorf("%v: %w", e, ErrVersion)
@@ -317,6 +321,9 @@ func (r *Reader) begin(f *fields) error {
 	return f.only(&f.copal, &f.version, &f.of, &f.seq, &f.time)
 }
 
+// errChanged is a last line that does not fit what stands before it. So something was changed there, which is worse than a file that was cut.
+var errChanged = errors.New("what stands before it has been changed: there should be")
+
 func (r *Reader) end(f *fields) error {
 	n, err := parseNumber(f.end)
 	if err == nil {
@@ -327,10 +334,10 @@ func (r *Reader) end(f *fields) error {
 	}
 	r.at.Ended = true
 	if n != r.at.Entries {
-		return fmt.Errorf("there should be %d entries, and there are %d", n, r.at.Entries)
+		return fmt.Errorf("%w %d entries, and there are %d", errChanged, n, r.at.Entries)
 	}
 	if sum := fmt.Sprintf(`"%08x"`, r.sum); string(f.crc) != sum {
-		return fmt.Errorf("the checksum of all before it is not %s", shorten(f.crc))
+		return fmt.Errorf("%w the checksum %s, and it is %s", errChanged, f.crc, sum)
 	}
 	return nil
 }

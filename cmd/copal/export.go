@@ -1,0 +1,335 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+)
+
+const exportHelp = `Write entries as lines of JSON, from which 'copal import' makes the same entries again.
+
+A line holds an entry: its key, its deadline, and its value, as JSON where it is JSON,
+as text where it is text, and else as base64. What a codec has encoded stays so, and a
+line says which and for what type; see docs/export-format.md. All of it is the store at
+one moment, whatever a process writes meanwhile, in the order of the keys.
+
+FILE "-", or none, is standard output. A file appears under its name when it is whole;
+until then it is FILE.part. If the command is interrupted, or the disk is full, that
+stays, and --continue goes on behind its last whole line; also in a FILE that was cut.
+If the store has changed since, --continue needs --mixed, for then the file is the store
+at two moments, one part after the other.
+
+The last line says that the export is whole, and has a checksum of it.`
+
+const exportExample = `  copal export app.db > dump.ndjson
+  copal export app.db --map users users.ndjson
+  copal export app.db dump.ndjson --continue
+  copal export app.db | ssh host copal import app.db`
+
+// exportFlags say what is exported, and how.
+type exportFlags struct {
+	maps, prefixes []string
+	after          string
+	quoted         bool
+	seq            bool
+	again, mixed   bool
+	force          bool
+	skipBad        bool
+	json           bool
+}
+
+func newExport(a *app) *cobra.Command {
+	var f exportFlags
+	cmd := &cobra.Command{
+		Use:     "export DIR [FILE]",
+		Short:   "Write entries as lines of JSON",
+		Long:    exportHelp,
+		Example: exportExample,
+		Args:    arguments(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return completeDir(cmd, args, word)
+		},
+	}
+	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+		x := &export{app: a, exportFlags: f, after: nil}
+		if err := x.parse(cmd.Flags().Changed("after")); err != nil {
+			return err
+		}
+		file := "-"
+		if len(args) == 2 {
+			file = args[1]
+		}
+		if file == "-" && (f.again || f.force) {
+			return usageError{"--continue and --force are for a FILE"}
+		}
+		defer a.catchSignals()()
+		return a.view(args[0], func(db *copal.DB) error { return x.run(db, file, out) })
+	})
+	cmd.Flags().StringArrayVar(&f.maps, "map", nil, "export only this map; may be given several times")
+	cmd.Flags().StringArrayVar(&f.prefixes, "prefix", nil, "export only keys that begin with this; may be given several times")
+	cmd.Flags().StringVar(&f.after, "after", "", "begin behind this key")
+	cmd.Flags().BoolVarP(&f.quoted, "quoted", "Q", false, quotedUsage)
+	cmd.Flags().BoolVar(&f.seq, "seq", false, "say of each entry its sequence number, and when it was written")
+	cmd.Flags().BoolVar(&f.again, "continue", false, "go on with an export that was cut")
+	cmd.Flags().BoolVar(&f.mixed, "mixed", false, "with --continue, also when the store has changed meanwhile")
+	cmd.Flags().BoolVar(&f.force, "force", false, "replace a FILE that is there")
+	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "leave out entries that cannot be read, and say so")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the counts as JSON; on standard error if the entries are on standard output")
+	cmd.MarkFlagsMutuallyExclusive("continue", "force")
+	return cmd
+}
+
+// export is one run of the command.
+type export struct {
+	*app
+	exportFlags
+	after []byte // the key
+	spans []span // what is asked for, in order, without overlaps
+	of    string // the same in words, "" for all
+
+	result exportJSON
+}
+
+// span is a range of keys. A nil to is no end.
+type span struct{ from, to []byte }
+
+// exportJSON is what --json prints.
+type exportJSON struct {
+	File       string `json:"file"`
+	Entries    int64  `json:"entries"`
+	Bytes      int64  `json:"bytes"`
+	Seq        uint64 `json:"seq"`
+	Continued  bool   `json:"continued,omitempty"`
+	Unreadable int64  `json:"unreadable,omitempty"`
+}
+
+// parse makes ranges of keys of what the flags say.
+func (x *export) parse(after bool) error {
+	var words []string
+	for _, name := range x.maps {
+		if name == "" {
+			return usageError{"a map has a name"}
+		}
+		x.spans = append(x.spans, prefixSpan(copal.MapPrefix(name)))
+		words = append(words, "map "+strconv.Quote(name))
+	}
+	prefixes, err := parseKeys(x.prefixes, x.quoted)
+	if err != nil {
+		return err
+	}
+	for _, p := range prefixes {
+		x.spans = append(x.spans, prefixSpan(p))
+		words = append(words, "prefix "+strconv.Quote(string(p)))
+	}
+	if x.spans == nil {
+		x.spans = []span{{}}
+	}
+	x.spans = disjoint(x.spans)
+	if after {
+		if x.after, err = parseKey(x.exportFlags.after, x.quoted); err != nil {
+			return err
+		}
+		x.spans = spansAfter(x.spans, x.after)
+		words = append(words, "after "+strconv.Quote(string(x.after)))
+	}
+	slices.Sort(words)
+	x.of = strings.Join(words, ", ")
+	return nil
+}
+
+// prefixSpan is the range of the keys that begin with p.
+func prefixSpan(p []byte) span {
+	s := span{from: p}
+	for n := len(p); n > 0; n-- {
+		if p[n-1] != 0xff {
+			s.to = bytes.Clone(p[:n])
+			s.to[n-1]++
+			break
+		}
+	}
+	return s
+}
+
+// disjoint puts ranges of prefixes in order, and leaves out those that are in another.
+func disjoint(spans []span) (list []span) {
+	slices.SortFunc(spans, func(a, b span) int {
+		return cmp.Or(bytes.Compare(a.from, b.from), -compareEnds(a.to, b.to))
+	})
+	for _, s := range spans {
+		if len(list) == 0 || compareEnds(list[len(list)-1].to, s.to) < 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func compareEnds(a, b []byte) int {
+	switch {
+	case a == nil && b == nil:
+		return 0
+	case a == nil:
+		return 1
+	case b == nil:
+		return -1
+	}
+	return bytes.Compare(a, b)
+}
+
+// spansAfter is what of the ranges follows a key.
+func spansAfter(spans []span, key []byte) (list []span) {
+	next := append(bytes.Clone(key), 0)
+	for _, s := range spans {
+		if bytes.Compare(s.from, next) < 0 {
+			s.from = next
+		}
+		if s.to == nil || bytes.Compare(s.from, s.to) < 0 {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// countEntries is a number of entries in words.
+func countEntries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
+func (x *export) run(db *copal.DB, file string, out *bufio.Writer) error {
+	if err := x.haveMaps(db); err != nil {
+		return err
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	x.result.File, x.result.Seq = file, s.Seq()
+	if file == "-" {
+		w, err := ndjson.NewWriter(out, x.head(s))
+		if err == nil {
+			err = x.write(db, s, w)
+		}
+		return x.finish(w, err, x.stderr)
+	}
+	w, err := x.toFile(db, s, file)
+	return x.finish(w, err, out)
+}
+
+func (x *export) head(s *copal.Snapshot) ndjson.Head {
+	return ndjson.Head{Seq: s.Seq(), Time: s.Time(), From: x.of}
+}
+
+// haveMaps refuses the name of a map that there is not: it is mistyped.
+func (x *export) haveMaps(db *copal.DB) error {
+	known := db.Maps()
+	for _, name := range x.maps {
+		if !slices.ContainsFunc(known, func(m copal.MapInfo) bool { return m.Name == name }) {
+			return fmt.Errorf("%w: map %s", copal.ErrNotFound, showKey([]byte(name)))
+		}
+	}
+	return nil
+}
+
+// write writes what is asked for, and the last line.
+func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error {
+	w.Seq = x.seq
+	if w.State().Entries == 0 {
+		if err := x.writeMaps(db, w); err != nil {
+			return err
+		}
+	}
+	bar, total := x.newCount("exporting", "entries"), x.total(db)
+	defer bar.clear()
+	for _, sp := range x.spans {
+		for e, err := range s.Entries(sp.from, sp.to) {
+			if err == nil {
+				err = w.Entry(&e)
+			} else if errors.Is(err, copal.ErrCorrupt) {
+				if x.skipBad {
+					x.result.Unreadable++
+					x.report(err)
+					continue
+				}
+				err = fmt.Errorf("%w; --skip-bad leaves out what cannot be read", err)
+			}
+			if err == nil && x.ctx.Err() != nil {
+				err = errInterrupted
+			}
+			if err != nil {
+				return err
+			}
+			if n := w.State().Entries; n%1024 == 0 {
+				bar.show(n, total)
+			}
+		}
+	}
+	return w.End()
+}
+
+// errInterrupted ends a run that the user has had enough of.
+var errInterrupted = errors.New("interrupted")
+
+// writeMaps names the maps of which something may follow.
+func (x *export) writeMaps(db *copal.DB, w *ndjson.Writer) error {
+	for _, m := range db.Maps() {
+		p := prefixSpan(copal.MapPrefix(m.Name))
+		asked := slices.ContainsFunc(x.spans, func(s span) bool {
+			return compareEnds(s.to, p.from) > 0 && (p.to == nil || bytes.Compare(s.from, p.to) < 0)
+		})
+		if asked && m.Keys > 0 {
+			if err := w.Map(m.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// total is how many entries there are to come, -1 if that is not known.
+func (x *export) total(db *copal.DB) int64 {
+	if x.of == "" {
+		return int64(db.Len())
+	}
+	if len(x.prefixes) > 0 || x.after != nil {
+		return -1
+	}
+	n := int64(0)
+	for _, m := range db.Maps() {
+		if slices.Contains(x.maps, m.Name) {
+			n += int64(m.Keys)
+		}
+	}
+	return n
+}
+
+// finish prints the counts.
+func (x *export) finish(w *ndjson.Writer, err error, out io.Writer) error {
+	if err != nil {
+		return err
+	}
+	x.result.Entries, x.result.Bytes = w.State().Entries, w.State().Offset
+	if x.json {
+		return writeJSON(out, x.result)
+	}
+	if x.result.File != "-" {
+		_, err = fmt.Fprintf(out, "exported %s, %s, to %s\n", countEntries(x.result.Entries), count(x.result.Bytes, "byte"), x.result.File)
+	}
+	return err
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+)
+
+// An export to a file is written to FILE.part, synced, and renamed. What is interrupted stays there, whole lines of it, to be continued.
+
+const partSuffix = ".part"
+
+// toFile exports to a file that appears when it is whole.
+func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.Writer, error) {
+	part := file + partSuffix
+	at, err := x.prepare(file, part, s)
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(part, os.O_WRONLY|os.O_CREATE, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	out := bufio.NewWriterSize(f, 256<<10)
+	w, err := x.begin(f, out, at, s)
+	if err == nil {
+		err = x.write(db, s, w)
+	}
+	err = errors.Join(err, out.Flush())
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(part, file)
+	}
+	if err != nil && w != nil {
+		return nil, fmt.Errorf("%w; %s stands in %s, and --continue goes on there", err, countEntries(w.State().Entries), part)
+	}
+	syncDir(filepath.Dir(file))
+	return w, err
+}
+
+// prepare refuses to replace what the user may want, and puts a file that is to be continued where it is made. It returns where that goes on.
+func (x *export) prepare(file, part string, s *copal.Snapshot) (at ndjson.State, err error) {
+	havePart, have := exists(part), exists(file)
+	switch {
+	case x.force && havePart:
+		return at, os.Remove(part)
+	case x.again && havePart:
+		return x.resumable(part, s)
+	case x.again && have:
+		if at, err = x.resumable(file, s); err == nil {
+			err = os.Rename(file, part)
+		}
+		return at, err
+	case x.again:
+		return at, fmt.Errorf("there is nothing to continue: neither %s nor %s", part, file)
+	case havePart:
+		return at, fmt.Errorf("%s is there, of an export that was cut: --continue goes on with it, --force begins anew", part)
+	case have && !x.force:
+		return at, fmt.Errorf("%s is there: --force replaces it", file)
+	}
+	return at, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// begin writes the first line, or that with which an export goes on.
+func (x *export) begin(f *os.File, out *bufio.Writer, at ndjson.State, s *copal.Snapshot) (*ndjson.Writer, error) {
+	if err := f.Truncate(at.Offset); err != nil {
+		return nil, err
+	}
+	if _, err := f.Seek(at.Offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	if at.Lines == 0 {
+		return ndjson.NewWriter(out, x.head(s))
+	}
+	x.result.Continued = true
+	if at.Entries > 0 {
+		x.spans = spansAfter(x.spans, at.Key)
+	}
+	return ndjson.ContinueWriter(out, at, x.head(s))
+}
+
+// resumable reads how far a file is in order, which must be an export of what is asked for now. Only its last line may be none.
+func (x *export) resumable(path string, s *copal.Snapshot) (at ndjson.State, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return at, err
+	}
+	defer f.Close()
+	if at, err = x.whole(f); err == nil && at.Lines > 0 {
+		err = x.fits(path, at, s)
+	}
+	return at, err
+}
+
+// whole reads a file up to where it is in order.
+func (x *export) whole(f *os.File) (ndjson.State, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return ndjson.State{}, err
+	}
+	bar := x.newProgress("reading what is there")
+	defer bar.clear()
+	r := ndjson.NewReader(f)
+	for n := 0; ; n++ {
+		l, err := r.Next()
+		var bad *ndjson.LineError
+		switch {
+		case err == io.EOF, errors.As(err, &bad) && bad.Last:
+			return r.State(), nil
+		case err != nil:
+			return r.State(), fmt.Errorf("%s cannot be continued: %w", f.Name(), err)
+		case x.ctx.Err() != nil:
+			return r.State(), errInterrupted
+		case l.Kind == ndjson.End:
+			return r.State(), fmt.Errorf("%s is whole: there is nothing to continue", f.Name())
+		}
+		if n%1024 == 0 {
+			bar.show(r.Offset(), info.Size())
+		}
+	}
+}
+
+// fits refuses to write behind an export of something else.
+func (x *export) fits(path string, at ndjson.State, s *copal.Snapshot) error {
+	switch {
+	case at.Head.From != x.of:
+		return usageError{fmt.Sprintf("%s was begun for other keys: %s; now it is %s", path, cmp.Or(at.Head.From, "all"), cmp.Or(x.of, "all"))}
+	case at.Head.Seq != s.Seq() && !x.mixed:
+		return fmt.Errorf("the store has changed since %s was begun, from number %d to %d: with --mixed what follows is the store as it is now", path, at.Head.Seq, s.Seq())
+	}
+	return nil
+}
+
+// syncDir makes a rename durable, where a directory can be synced.
+func syncDir(dir string) {
+	if d, err := os.Open(dir); err == nil {
+		d.Sync()
+		d.Close()
+	}
+}

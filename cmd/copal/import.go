@@ -1,0 +1,501 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/importers"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
+)
+
+const importHelp = `Read entries that 'copal export' or another program has written into a store, in the
+place of those that are under their keys.
+
+FILE "-", or none, is standard input. A store that is missing is created. The formats,
+which are recognized where --from does not say:
+
+  copal       what copal export writes
+  jsonl       JSON objects, one on each line: --key names the field that is the key, and
+              the object is the value; without, {"key":"users:alice","value":{"Age":28}}
+  csv         a table with a row of names: --key names the column that is the key, and
+              the row becomes an object, of strings or, with --numbers, of numbers too
+  go-persist  a log of go-persist
+  bbolt       a file: the keys of a bucket get its name in front, as those of a map
+  badger      a directory, which was closed, with deadlines
+  buntdb      a file, with deadlines
+
+A last line that was cut is told of and left out; what stands before it arrives. A line
+amid the others that is none ends the import, unless --skip-bad leaves it out. Entries
+that have expired are left out and counted.
+
+What was interrupted can be done again from the beginning, which gives the same, or with
+--resume, which goes on about where it ended: the file IMPORT in the store's directory
+says where, as long as an import is not through.`
+
+const importExample = `  copal import app.db < dump.ndjson
+  copal import app.db users.csv --key id --map users --numbers
+  copal import app.db old.bolt --dry-run
+  copal import app.db --from badger /var/lib/old`
+
+// importFlags say what is imported, and how.
+type importFlags struct {
+	from    string
+	key     string
+	mapName string
+	numbers bool
+	comma   string
+	text    bool
+	nested  string
+	skipBad bool
+	resume  bool
+	dryRun  bool
+	json    bool
+}
+
+func newImport(a *app) *cobra.Command {
+	var f importFlags
+	cmd := &cobra.Command{
+		Use:     "import DIR [FILE]",
+		Short:   "Read entries from a file",
+		Long:    importHelp,
+		Example: importExample,
+		Args:    arguments(1, 2),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 1 {
+				return nil, cobra.ShellCompDirectiveDefault
+			}
+			return completeDir(cmd, args, word)
+		},
+	}
+	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+		in := &intake{app: a, importFlags: f, dir: args[0], path: "-"}
+		if len(args) == 2 {
+			in.path = args[1]
+		}
+		defer a.catchSignals()()
+		if err := in.open(); err != nil {
+			return err
+		}
+		defer in.close()
+		if err := in.run(); err != nil {
+			return err
+		}
+		return in.finish(out)
+	})
+	cmd.Flags().StringVar(&f.from, "from", "", "the `format`: "+importers.Names())
+	cmd.Flags().StringVar(&f.key, "key", "", "jsonl, csv: the `field` that is the key")
+	cmd.Flags().StringVar(&f.mapName, "map", "", "jsonl, csv, go-persist: the `map` that the entries are to be in")
+	cmd.Flags().BoolVar(&f.numbers, "numbers", false, "csv: what reads as a JSON number is one")
+	cmd.Flags().StringVar(&f.comma, "comma", "", "csv: the character between two fields, \\t for a tab")
+	cmd.Flags().BoolVar(&f.text, "text", false, "go-persist: a value that is not JSON is a string")
+	cmd.Flags().StringVar(&f.nested, "nested", "", "bbolt: import nested buckets too, with this `text` between their names")
+	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "leave out what is no entry, and say so")
+	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on where an import of the same file was interrupted")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "read and count, and change nothing")
+	cmd.Flags().BoolVar(&f.json, "json", false, "print the counts as JSON")
+	cmd.MarkFlagsMutuallyExclusive("dry-run", "resume")
+	cmd.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
+		for _, f := range importers.Formats {
+			names = append(names, f.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	})
+	return cmd
+}
+
+// intake is one run of the command.
+type intake struct {
+	*app
+	importFlags
+	dir, path string
+
+	format importers.Format
+	source importers.Source
+	file   *os.File
+	size   int64 // of the input in bytes, -1 if it is not known
+	read   *countingReader
+	head   []byte // what the input begins with
+	bar    *progress
+
+	db      *copal.DB // nil in a dry run
+	batch   *copal.Batch
+	bytes   int   // in batch
+	skip    int64 // items that an earlier run has dealt with
+	unsaved int64 // bytes that count towards the next note of how far it is
+	seen    int64 // items
+	added   int64 // of them, that are in the store or in the batch, or need not be
+	done    int64 // of them, that are in the store, or need not be
+
+	result importJSON
+}
+
+// importJSON is what --json prints.
+type importJSON struct {
+	File     string    `json:"file"`
+	Format   string    `json:"format"`
+	Entries  int64     `json:"entries"`
+	Deleted  int64     `json:"deleted,omitempty"`
+	Expired  int64     `json:"expired,omitempty"`
+	Resumed  int64     `json:"resumed,omitempty"`
+	Bad      int64     `json:"bad,omitempty"`
+	Bytes    int64     `json:"bytes"`
+	Complete bool      `json:"complete"`
+	Torn     *tornJSON `json:"torn,omitempty"`
+	Notes    []string  `json:"notes,omitempty"`
+	DryRun   bool      `json:"dryRun,omitempty"`
+}
+
+// tornJSON is where the input was cut.
+type tornJSON struct {
+	Line   int64  `json:"line,omitempty"`
+	Offset int64  `json:"offset"`
+	Reason string `json:"reason"`
+}
+
+// countingReader knows how much was read.
+type countingReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// open opens the input and finds out what it is.
+func (in *intake) open() error {
+	in.result.File, in.result.Complete, in.result.DryRun = in.path, true, in.dryRun
+	in.source = importers.Source{Key: in.key, Numbers: in.numbers, Text: in.text, Nested: in.nested, Bad: in.bad, Note: in.note}
+	in.size = -1
+	if in.mapName != "" {
+		in.source.Prefix = copal.MapPrefix(in.mapName)
+	}
+	if in.from != "" {
+		f, ok := importers.Named(in.from)
+		if !ok {
+			return usageError{fmt.Sprintf("there is no format %q; there are %s", in.from, importers.Names())}
+		}
+		in.format = f
+	}
+	if err := in.openInput(); err != nil {
+		return err
+	}
+	in.result.Format = in.format.Name
+	return in.checkFlags()
+}
+
+func (in *intake) openInput() (err error) {
+	if in.path == "-" {
+		if isTerminal(in.stdin) {
+			return usageError{"standard input is a terminal: give a FILE"}
+		}
+		return in.openStream(in.input())
+	}
+	in.source.Path = in.path
+	info, err := os.Stat(in.path)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		found, err := importers.DetectDir(in.path)
+		if errors.Is(err, importers.ErrStore) || err != nil && in.format.Name == "" {
+			return fmt.Errorf("%s: %w; --from takes one of %s", in.path, err, importers.Names())
+		}
+		if in.format.Name == "" {
+			in.format = found
+		}
+		if in.format.Stream {
+			return fmt.Errorf("%s is a directory, and %s is a file", in.path, in.format.Name)
+		}
+		return nil
+	}
+	in.size = info.Size()
+	if in.file, err = os.Open(in.path); err != nil {
+		return err
+	}
+	return in.openStream(in.file)
+}
+
+func (in *intake) openStream(r io.Reader) error {
+	in.read = &countingReader{r: r}
+	buffered := bufio.NewReaderSize(in.read, importers.HeadBytes)
+	head, err := buffered.Peek(importers.HeadBytes)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	in.head = bytes.Clone(head)
+	in.source.In = buffered
+	if in.format.Name != "" {
+		if !in.format.Stream && in.source.Path == "" {
+			return usageError{in.format.Name + " cannot be read from standard input: give a FILE"}
+		}
+		return nil
+	}
+	if len(head) == 0 {
+		return fmt.Errorf("%s is empty", in.path)
+	}
+	found, err := importers.Detect(in.source.Path, head)
+	if err == nil && !found.Stream && in.source.Path == "" {
+		return usageError{found.Name + " cannot be read from standard input: give a FILE"}
+	}
+	if err != nil {
+		return usageError{fmt.Sprintf("%s: %v; --from takes one of %s", in.path, err, importers.Names())}
+	}
+	in.format = found
+	return nil
+}
+
+// checkFlags refuses what has no meaning for the format.
+func (in *intake) checkFlags() error {
+	name := in.format.Name
+	for _, flag := range []struct {
+		name  string
+		given bool
+		of    []string
+	}{
+		{"--key", in.key != "", []string{"jsonl", "csv"}},
+		{"--map", in.mapName != "", []string{"jsonl", "csv", "go-persist"}},
+		{"--numbers", in.numbers, []string{"csv"}},
+		{"--comma", in.comma != "", []string{"csv"}},
+		{"--text", in.text, []string{"go-persist"}},
+		{"--nested", in.nested != "", []string{"bbolt"}},
+	} {
+		fits := !flag.given
+		for _, of := range flag.of {
+			fits = fits || of == name
+		}
+		if !fits {
+			return usageError{fmt.Sprintf("%s is not for %s", flag.name, name)}
+		}
+	}
+	if name == "csv" && in.key == "" {
+		return usageError{"csv needs --key, the column that is the key"}
+	}
+	if in.comma == `\t` {
+		in.comma = "\t"
+	}
+	if in.comma != "" {
+		r, n := utf8.DecodeRuneInString(in.comma)
+		if n != len(in.comma) || r == utf8.RuneError || r == '"' || r == '\n' || r == '\r' {
+			return usageError{"--comma takes one character, and no quote"}
+		}
+		in.source.Comma = r
+	}
+	return nil
+}
+
+func (in *intake) close() {
+	if in.file != nil {
+		in.file.Close()
+	}
+}
+
+func (in *intake) run() error {
+	if in.dryRun {
+		return in.take()
+	}
+	return in.updateOrCreate(in.dir, func(db *copal.DB) error {
+		in.db, in.batch = db, db.NewBatch()
+		if err := in.findProgress(); err != nil {
+			return err
+		}
+		err := in.take()
+		// What has arrived stays, whatever comes next.
+		if err = errors.Join(err, in.flush()); err != nil {
+			return in.stopped(err)
+		}
+		return in.forgetProgress()
+	})
+}
+
+// take reads the input to its end.
+func (in *intake) take() error {
+	if in.size >= 0 {
+		in.bar = in.newProgress("importing")
+	} else {
+		in.bar = in.newCount("importing", "entries")
+	}
+	defer in.bar.clear()
+	err := in.format.Read(&in.source, in.item)
+	if in.read != nil {
+		in.result.Bytes = in.read.n
+	}
+	return err
+}
+
+// item deals with one item.
+func (in *intake) item(item *importers.Item) error {
+	if in.ctx.Err() != nil {
+		return errInterrupted
+	}
+	if item.Map != "" {
+		if in.db == nil {
+			return nil
+		}
+		return in.db.DeclareMap(item.Map)
+	}
+	in.seen++
+	if in.seen%1024 == 0 {
+		in.show()
+	}
+	err := in.deal(item)
+	if err == nil {
+		in.added = in.seen
+	}
+	return err
+}
+
+// deal is item for an entry or a deletion.
+func (in *intake) deal(item *importers.Item) error {
+	switch {
+	case in.seen <= in.skip:
+		in.result.Resumed++
+		return nil
+	case len(item.Key) > copal.MaxKeyBytes:
+		return in.bad(&ndjson.LineError{Reason: fmt.Sprintf("entry %d has a key of %d bytes, and the most is %d", in.seen, len(item.Key), copal.MaxKeyBytes)})
+	case item.Delete:
+		in.result.Deleted++
+	case !item.Expires.IsZero() && !item.Expires.After(time.Now()):
+		in.result.Expired++
+		return nil
+	default:
+		in.result.Entries++
+	}
+	if in.db == nil {
+		return nil
+	}
+	return in.put(item)
+}
+
+func (in *intake) show() {
+	if in.size >= 0 {
+		in.bar.show(in.read.n, in.size)
+	} else {
+		in.bar.show(in.seen, -1)
+	}
+}
+
+const (
+	batchBytes   = 1 << 20
+	batchEntries = 4096
+)
+
+// put adds an item to the batch, which is written when it is full. A large value is written by itself, without a copy.
+func (in *intake) put(item *importers.Item) error {
+	size := len(item.Key) + len(item.Value)
+	in.unsaved += int64(size) + 64
+	if !item.Delete && size > batchBytes {
+		if err := in.flush(); err != nil {
+			return err
+		}
+		if err := in.db.PutEntry(&item.Entry); err != nil {
+			return err
+		}
+		return in.save()
+	}
+	if item.Delete {
+		in.batch.Delete(item.Key)
+	} else if err := in.batch.PutEntry(&item.Entry); err != nil {
+		return err
+	}
+	if in.bytes += size; in.bytes < batchBytes && in.batch.Len() < batchEntries {
+		return nil
+	}
+	if err := in.flush(); err != nil {
+		return err
+	}
+	return in.save()
+}
+
+// flush writes the batch.
+func (in *intake) flush() error {
+	if in.batch.Len() > 0 {
+		if err := in.batch.Write(); err != nil {
+			return err
+		}
+		in.batch.Reset()
+		in.bytes = 0
+	}
+	in.done = in.added
+	return nil
+}
+
+// mostShown is how many of many problems are shown.
+const mostShown = 20
+
+// bad hears of what is no entry.
+func (in *intake) bad(e *ndjson.LineError) error {
+	in.result.Bad++
+	switch where := *e; {
+	case e.Last:
+		in.result.Bad--
+		in.result.Complete = false
+		if in.result.Torn == nil {
+			in.result.Torn = &tornJSON{e.Line, e.Offset, e.Reason}
+			in.warn("%s ends in what is not whole: %s", in.path, position(&where))
+		}
+	case !in.skipBad:
+		return fmt.Errorf("%s: %s; --skip-bad leaves it out", in.path, position(&where))
+	case in.result.Bad <= mostShown:
+		in.warn("%s: left out: %s", in.path, position(&where))
+	}
+	return nil
+}
+
+// position is a LineError of a file that may have no lines.
+func position(e *ndjson.LineError) string {
+	switch {
+	case e.Line > 0:
+		return e.Error()
+	case e.Offset > 0:
+		return fmt.Sprintf("at byte %d: %s", e.Offset, e.Reason)
+	}
+	return e.Reason
+}
+
+func (in *intake) note(text string) { in.result.Notes = append(in.result.Notes, text) }
+
+// warn tells of something that is no error.
+func (in *intake) warn(format string, args ...any) {
+	in.bar.clear()
+	fmt.Fprintf(in.stderr, "copal: "+format+"\n", args...)
+}
+
+// finish prints the counts.
+func (in *intake) finish(out *bufio.Writer) error {
+	for _, text := range in.result.Notes {
+		in.warn("%s: %s", in.path, text)
+	}
+	if in.result.Bad > mostShown {
+		in.warn("%s: %d were left out in all", in.path, in.result.Bad)
+	}
+	if in.json {
+		return writeJSON(out, in.result)
+	}
+	verb := "imported"
+	if in.dryRun {
+		verb = "would import"
+	}
+	fmt.Fprintf(out, "%s %s from %s", verb, countEntries(in.result.Entries), in.format.Name)
+	for _, n := range []struct {
+		n    int64
+		what string
+	}{{in.result.Resumed, "done before"}, {in.result.Deleted, "deleted"}, {in.result.Expired, "expired"}, {in.result.Bad, "left out"}} {
+		if n.n > 0 {
+			fmt.Fprintf(out, ", %d %s", n.n, n.what)
+		}
+	}
+	_, err := fmt.Fprintln(out)
+	return err
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// How far an import has come stands in a file of the store's directory, from the first sync on until it is through. It is
+// written behind what it speaks of: the store is synced first. So an import that is resumed does again what came after, which changes nothing.
+const progressName = "IMPORT"
+
+// saveEvery is about how many bytes of entries may have to be read again.
+const saveEvery = 64 << 20
+
+// importProgress is what stands there.
+type importProgress struct {
+	File   string `json:"file"` // its whole path, "-" for standard input
+	Format string `json:"format"`
+	Head   uint32 `json:"head"` // CRC-32C of its first 4 KiB, or of what there is
+	Bytes  int    `json:"headBytes"`
+	Items  int64  `json:"items"` // that were dealt with
+}
+
+const headBytes = 4 << 10
+
+// progressNow is how far this run is. Every format gives its entries in the same order each time.
+func (in *intake) progressNow() importProgress {
+	p := importProgress{File: in.path, Format: in.format.Name, Items: in.done}
+	if abs, err := filepath.Abs(in.path); err == nil && in.path != "-" {
+		p.File = abs
+	}
+	p.Bytes = min(len(in.head), headBytes)
+	p.Head = crc32.Checksum(in.head[:p.Bytes], crc32.MakeTable(crc32.Castagnoli))
+	return p
+}
+
+// findProgress finds out what can be skipped.
+func (in *intake) findProgress() error {
+	if !in.resume {
+		return nil
+	}
+	text, err := os.ReadFile(in.progressPath())
+	if errors.Is(err, fs.ErrNotExist) {
+		in.warn("there is nothing to resume, so the import begins at the beginning")
+		return nil
+	}
+	var was importProgress
+	if err == nil {
+		err = json.Unmarshal(text, &was)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w; without --resume the import begins at the beginning", in.progressPath(), err)
+	}
+	now := in.progressNow()
+	if was.Bytes > len(in.head) || was.File != now.File || was.Format != now.Format ||
+		was.Head != crc32.Checksum(in.head[:was.Bytes], crc32.MakeTable(crc32.Castagnoli)) {
+		return fmt.Errorf("it was another import that was interrupted: of %s, as %s; without --resume this one begins at the beginning", was.File, was.Format)
+	}
+	in.skip = was.Items
+	return nil
+}
+
+func (in *intake) progressPath() string { return filepath.Join(in.dir, progressName) }
+
+// save notes how far the import is, when enough has come since the last time.
+func (in *intake) save() error {
+	if in.unsaved < saveEvery {
+		return nil
+	}
+	return in.saveNow()
+}
+
+// saveNow makes durable what was written, and notes it. The batch is empty.
+func (in *intake) saveNow() error {
+	in.unsaved = 0
+	if err := in.db.FSyncAll(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(in.progressNow())
+	if err != nil {
+		return err
+	}
+	temporary := in.progressPath() + ".tmp"
+	if err := os.WriteFile(temporary, append(text, '\n'), 0o666); err != nil {
+		return err
+	}
+	return os.Rename(temporary, in.progressPath())
+}
+
+// stopped notes how far an import is that ends before its time.
+func (in *intake) stopped(err error) error {
+	if in.done <= in.skip {
+		return err
+	}
+	if failed := in.saveNow(); failed != nil {
+		return errors.Join(err, failed)
+	}
+	return fmt.Errorf("%w; what stands before that is in the store, and --resume goes on there", err)
+}
+
+// forgetProgress is for an import that is through.
+func (in *intake) forgetProgress() error {
+	if err := os.Remove(in.progressPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
