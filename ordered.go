@@ -191,19 +191,19 @@ func (db *DB) ScanBackwardKeys(from, to []byte) iter.Seq[[]byte] {
 //go:noinline
 func (db *DB) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		for key := range db.scanKeys(sp) {
-			value, err := db.Get(key)
-			switch {
-			case isNotFound(err):
-				continue
-			case err != nil:
+		var kept store.Keeper
+		for item := range db.store.ScanEntries(sp) {
+			value, err := item.Value, item.Err
+			if err == nil && db.renderer(item.Schema) != nil {
+				value, err = db.shown(nil, item.Key, value, item.Schema)
+			} else if item.Lent {
+				value = kept.Keep(value)
+			}
+			if err != nil {
 				db.report(err)
-				if err == ErrClosed {
-					return
-				}
 				continue
 			}
-			if !yield(key, value) {
+			if !yield(kept.Keep(item.Key), value) {
 				return
 			}
 		}

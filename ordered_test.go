@@ -10,6 +10,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -504,4 +505,70 @@ func count2[K, V any](list iter.Seq2[K, V]) (n int) {
 		n++
 	}
 	return n
+}
+
+// Entries that are short and have reached the file are read some time before it is their turn; what changes until then shows. Files are mapped
+// on a real disk alone.
+func TestOrderWhileChangingOnDisk(t *testing.T) {
+	const n = 120
+	dir := t.TempDir()
+	key := func(i int) string { return fmt.Sprintf("%04d", i) }
+	open := func() (*copal.DB, *copal.Map[string, int]) {
+		db, err := copal.Open(dir, copal.MaxMemory(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		return db, mapOf[string, int](t, db, "m", copal.Ordered())
+	}
+	db, m := open()
+	for i := range n {
+		mustSet(t, m, key(i), i)
+	}
+	mustClose(t, db)
+	db, m = open()
+
+	want := map[string]int{}
+	for i := range n {
+		want[key(i)] = i
+	}
+	var got []string
+	for k, v := range m.All() {
+		if v != want[k] {
+			t.Fatalf("%s is %d, want %d", k, v, want[k])
+		}
+		got = append(got, k)
+		if !strings.HasSuffix(k, "0") {
+			continue
+		}
+		at, err := strconv.Atoi(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, change := range []func(string) error{
+			func(k string) error { want[k] = 1000; return m.Set(k, 1000) },
+			func(k string) error { want[k] = 2000; return m.SetAsync(k, 2000) },
+			func(k string) error { want[k] = 3000; return m.SetInMemory(k, 3000) },
+			func(k string) error { want[k] = 4000; return db.Put([]byte("m:"+k), []byte("4000")) },
+			func(k string) error { got = append(got, k); _, err := m.Delete(k); return err },
+			func(k string) error { got = append(got, k); _, err := m.DeleteAsync(k); return err },
+		} {
+			if err := change(key(at + 1 + i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if slices.Sort(got); len(got) != n || got[0] != key(0) || got[n-1] != key(n-1) {
+		t.Errorf("%d keys were yielded or deleted, want %d", len(got), n)
+	}
+
+	yielded := 0
+	for range m.All() {
+		if yielded++; yielded == 3 {
+			mustClose(t, m)
+		}
+	}
+	if yielded != 3 {
+		t.Errorf("%d entries were yielded of a map that was closed after 3", yielded)
+	}
 }

@@ -29,6 +29,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Address is where a record stands: a number of MaxSegments in the upper half, an
@@ -64,6 +65,7 @@ type shard struct {
 	homes   int
 	used    int
 	schemas []SchemaCount // in no order
+	version atomic.Uint64 // changes with the entries, under mu
 
 	loading  sync.Mutex // held by who brings in the entries
 	deferred bool       // they are elsewhere
@@ -122,6 +124,22 @@ func (t *Table) Find(dst []Address, hash uint64) ([]Address, error) {
 	return dst, nil
 }
 
+// Version is a number that is another one when what is entered under the hash has changed since; it may be another one without that, too.
+// It takes no lock.
+func (t *Table) Version(hash uint64) uint64 { return t.shards[hash>>(64-shardBits)].version.Load() }
+
+// Place is where in memory the search for a hash begins, 0 if that is not known. It is for who wants to have it near; the memory may be
+// gone by the time it is looked at.
+func (t *Table) Place(hash uint64) uintptr {
+	s := &t.shards[hash>>(64-shardBits)]
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if len(s.slots) == 0 {
+		return 0
+	}
+	return uintptr(unsafe.Pointer(&s.slots[s.home(order(hash))]))
+}
+
 // home is where an entry would stand if it were alone.
 func (s *shard) home(order uint32) int { return int(uint64(order) * uint64(s.homes) >> 32) }
 
@@ -139,6 +157,7 @@ func (t *Table) Insert(hash uint64, a Address, schema uint64) {
 	e := newSlot(hash, a)
 	s := t.writing(hash)
 	defer s.mu.Unlock()
+	s.version.Add(1)
 	before := len(s.slots)
 	if s.used+1 > s.homes-s.homes/8 {
 		s.growLocked()
@@ -234,6 +253,7 @@ func (t *Table) Replace(hash uint64, a, b Address, from, to uint64) bool {
 	defer s.mu.Unlock()
 	i, ok := s.findLocked(hash, a)
 	if ok {
+		s.version.Add(1)
 		s.slots[i] = e
 		if from != to {
 			s.countLocked(to, 1)
@@ -251,6 +271,7 @@ func (t *Table) Remove(hash uint64, a Address, schema uint64) bool {
 	if !ok {
 		return false
 	}
+	s.version.Add(1)
 	end := i + 1 // of the entries that are not at home
 	for end < len(s.slots) && s.slots[end].offset != 0 && s.home(s.slots[end].order) < end {
 		end++
@@ -337,6 +358,7 @@ func (t *Table) Close() {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.mu.Lock()
+		s.version.Add(1)
 		release(s.slots)
 		s.slots, s.homes, s.used, s.schemas, s.deferred = nil, 0, 0, nil, false
 		s.mu.Unlock()
@@ -349,6 +371,8 @@ func (t *Table) Close() {
 func (t *Table) Swap(o *Table) {
 	for i := range t.shards {
 		a, b := &t.shards[i], &o.shards[i]
+		a.version.Add(1)
+		b.version.Add(1)
 		a.slots, b.slots = b.slots, a.slots
 		a.homes, b.homes = b.homes, a.homes
 		a.used, b.used = b.used, a.used

@@ -267,18 +267,31 @@ func (w *walker) walk(yield func(Item) bool) {
 	keys := w.keys(yield)
 	defer keys.close()
 	w.key = append(append(w.key, w.table.name...), ':')
-	for !w.stop && keys.Next() && !w.stop { // errors are yielded inside Next, too
-		var err error
-		if w.key, err = w.by.AppendKey(w.key[:w.table.prefix], keys.Key()); err != nil {
-			continue // of a file that was forged
+	next := nearby{store: w.store}
+	for next.gather(func() ([]byte, bool) { return w.next(keys) }) && !w.stop { // errors are yielded inside, too
+		if w.values {
+			next.bring(w.table)
 		}
-		if item, ok := w.item(); ok && !yield(item) || item.Err == ErrClosed {
-			return
+		for i := range next.keys {
+			if item, ok := w.item(&next, i); ok && !yield(item) || item.Err == ErrClosed {
+				return
+			}
 		}
 	}
 	if err := keys.Err(); err != nil && !w.stop {
 		yield(Item{Err: err})
 	}
+}
+
+// next is the next key, whole.
+func (w *walker) next(keys keyCursor) (key []byte, ok bool) {
+	for keys.Next() && !w.stop {
+		var err error
+		if w.key, err = w.by.AppendKey(w.key[:w.table.prefix], keys.Key()); err == nil { // else of a file that was forged
+			return w.key, true
+		}
+	}
+	return nil, false
 }
 
 // keys are the sort keys of the span: those that only memory has, and those that the log has. Errors on the way are yielded.
@@ -345,28 +358,32 @@ func (w *walker) fresh() order.Cursor {
 	return tree.Walk(nil, w.span.Down)
 }
 
-// item is the entry of the key; ok is false if it is gone.
-func (w *walker) item() (item Item, ok bool) {
+// item is the entry of the i-th of the next keys; ok is false if it is gone.
+func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 	s := w.store
-	item.Key = w.key
-	own := w.table.ownOf(w.key)
-	hash := s.Hash(own)
+	item.Key = next.key(i)
+	own := w.table.ownOf(item.Key)
 	if !w.values {
 		if w.cells.table.Special() > 0 {
-			if cell := w.cells.table.Find(hash, own); cell != nil && cell.Absent {
+			if cell := w.cells.table.Find(s.Hash(own), own); cell != nil && cell.Absent {
 				return item, false
 			}
 		}
 		return item, true
 	}
+	hash := s.Hash(own)
 	if cell := w.cells.table.Find(hash, own); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
 		item.Cell = cell
+		return item, true
+	}
+	if e := next.entry(i); e != nil {
+		item.Entry = *e
 		return item, true
 	}
 	if w.buf == nil {
 		w.buf = make([]byte, ReadBytes)
 	}
-	item.Err = s.Read(&item.Entry, w.cells, hash, w.key, w.buf)
+	item.Err = s.Read(&item.Entry, w.cells, hash, item.Key, w.buf)
 	return item, item.Err != ErrNotFound
 }
 
@@ -388,39 +405,67 @@ func (c *mergedCursor) close() {
 //go:noinline
 func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		if err := s.isOpen(); err != nil {
-			yield(nil, err)
-			return
-		}
-		w := scan{store: s, span: span, walked: map[*Table]bool{}}
-		keys := w.keys(func(item Item) bool { return yield(nil, item.Err) })
-		defer keys.close()
-		var kept keeper
-		for !w.stop && keys.Next() && !w.stop { // errors are yielded inside Next, too
-			if !yield(kept.keep(keys.Key()), nil) {
-				return
-			}
-		}
-		if err := keys.Err(); err != nil && !w.stop {
-			yield(nil, err)
-		}
+		var kept Keeper
+		s.scan(span, func(item Item) bool { return yield(nil, item.Err) }, func(keys keyCursor) bool { return yield(kept.Keep(keys.Key()), nil) }, nil)
 	}
 }
 
-// keeper copies keys to memory that some of them share, so that not each is memory of its own.
-type keeper struct{ room []byte }
+// ScanEntries is Scan with the entry of each key, as AppendGet has it. The key is valid until the next is yielded, and so is a value that is lent.
+//
+//go:noinline
+func (s *Store) ScanEntries(span Span) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		next := &nearbyCursor{next: nearby{store: s}, at: -1}
+		s.scan(span, yield, func(keyCursor) bool {
+			item := Item{Key: next.Key()}
+			if e := next.next.entry(next.at); e != nil {
+				item.Entry, item.Lent = *e, true
+				return yield(item)
+			}
+			item.Value, item.Schema, item.Err = s.AppendGet(nil, item.Key)
+			return item.Err == ErrNotFound || yield(item) && item.Err != ErrClosed
+		}, next)
+	}
+}
 
-const keeperBytes = 512
+// scan calls each for each key of the span, until it returns false. Errors are yielded. The keys come by way of ahead, if that is not nil.
+func (s *Store) scan(span Span, yield func(Item) bool, each func(keyCursor) bool, ahead *nearbyCursor) {
+	if err := s.isOpen(); err != nil {
+		yield(Item{Err: err})
+		return
+	}
+	w := scan{store: s, span: span, walked: map[*Table]bool{}}
+	keys := w.keys(yield)
+	defer keys.close()
+	if ahead != nil {
+		ahead.keyCursor = keys
+		keys = ahead
+	}
+	for !w.stop && keys.Next() && !w.stop { // errors are yielded inside Next, too
+		if !each(keys) {
+			return
+		}
+	}
+	if err := keys.Err(); err != nil && !w.stop {
+		yield(Item{Err: err})
+	}
+}
 
-func (k *keeper) keep(key []byte) []byte {
-	if len(key) > cap(k.room)-len(k.room) {
-		if len(key) > keeperBytes/4 {
-			return bytes.Clone(key)
+// Keeper copies short bytes to memory that some of them share, so that not each is memory of its own.
+type Keeper struct{ room []byte }
+
+const keeperBytes = 1 << 10
+
+// Keep returns a copy, which is the caller's. While he keeps it, up to 1 KiB stays in memory with it.
+func (k *Keeper) Keep(b []byte) []byte {
+	if len(b) > cap(k.room)-len(k.room) {
+		if len(b) > keeperBytes/4 {
+			return bytes.Clone(b)
 		}
 		k.room = make([]byte, 0, keeperBytes)
 	}
 	at := len(k.room)
-	k.room = append(k.room, key...)
+	k.room = append(k.room, b...)
 	return k.room[at:len(k.room):len(k.room)]
 }
 

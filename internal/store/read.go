@@ -268,7 +268,8 @@ func (t *Table) Name() string { return t.name }
 type Item struct {
 	Key []byte
 	Entry
-	Err error
+	Lent bool // the value is not the caller's
+	Err  error
 }
 
 // Items yields each entry of the table, in no order. One that stays throughout is

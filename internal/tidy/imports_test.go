@@ -21,9 +21,10 @@ var arrows = map[string][]string{
 	"internal/order":    {"internal/record"},
 	"internal/promoted": {},
 	"internal/record":   {},
-	"internal/store":    {"internal/cache", "internal/clock", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/laps", "internal/order", "internal/record", "internal/sysmem", "internal/vfs"},
+	"internal/store":    {"internal/cache", "internal/clock", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/laps", "internal/order", "internal/record", "internal/sysmem", "internal/vfs", "internal/warm"},
 	"internal/sysmem":   {},
 	"internal/vfs":      {},
+	"internal/warm":     {},
 }
 
 // outer are the directories that nobody imports, and that alone use other people's packages.

@@ -1,0 +1,175 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/keycodec"
+)
+
+// near opens a store on a real disk, where records are mapped, with n entries that the file has.
+func near(t *testing.T, n int, change ...func(*Options)) *Store {
+	t.Helper()
+	s := onDisk(t, t.TempDir(), change...)
+	if err := s.Order(s.RawTable(), keycodec.BytesOrder); err != nil {
+		t.Fatal(err)
+	}
+	for i := range n {
+		mustSet(t, s, fmt.Sprintf("k%04d", i), fmt.Sprintf("value %d", i))
+	}
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// walked is what a walk yields when change is called with each key before the loop goes on. lent counts the entries that were
+// read before their turn.
+func walked(t *testing.T, s *Store, span Span, change func(key string)) (got []string, lent int) {
+	t.Helper()
+	for item := range s.ScanEntries(span) {
+		if item.Err != nil {
+			t.Fatalf("after %d: %v", len(got), item.Err)
+		}
+		if item.Lent {
+			lent++
+		}
+		got = append(got, fmt.Sprintf("%s=%s", item.Key, item.Value))
+		change(string(item.Key))
+	}
+	return got, lent
+}
+
+func wantWalk(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	for i := range max(len(got), len(want)) {
+		switch {
+		case i >= len(got):
+			t.Fatalf("%s: the walk ends before %s", what, want[i])
+		case i >= len(want):
+			t.Fatalf("%s: %s is yielded behind the end", what, got[i])
+		case got[i] != want[i]:
+			t.Fatalf("%s: entry %d is %s, want %s", what, i, got[i], want[i])
+		}
+	}
+}
+
+// What was read before its turn is yielded, if nothing has changed.
+func TestEntriesNearby(t *testing.T) {
+	const n = 300
+	s := near(t, n)
+	var want []string
+	for i := range n {
+		want = append(want, fmt.Sprintf("k%04d=value %d", i, i))
+	}
+	got, lent := walked(t, s, Span{}, func(string) {})
+	wantWalk(t, "all", got, want)
+	if lent != n {
+		t.Errorf("%d of %d entries were read before their turn", lent, n)
+	}
+	got, _ = walked(t, s, Span{Low: []byte("k0100"), High: []byte("k0103"), HighOpen: true}, func(string) {})
+	wantWalk(t, "a range", got, want[100:103])
+}
+
+// What changes between the time when it was read and its turn is yielded as it is then.
+func TestEntriesNearbyThatChange(t *testing.T) {
+	k := newTestClock()
+	s := near(t, 100, withClock(k))
+	for i := 6; i < 100; i += 10 { // they expire meanwhile
+		putTTL(t, s, fmt.Sprintf("k%04d", i), "short-lived", time.Second)
+	}
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for i := range 100 {
+		switch i % 10 {
+		case 3, 6:
+		case 4:
+			want = append(want, fmt.Sprintf("k%04d=changed", i))
+		case 5:
+			want = append(want, fmt.Sprintf("k%04d=again", i))
+		default:
+			want = append(want, fmt.Sprintf("k%04d=value %d", i, i))
+		}
+	}
+	got, lent := walked(t, s, Span{}, func(key string) {
+		var i int
+		fmt.Sscanf(key, "k%d", &i)
+		other := func(by int) []byte { return fmt.Appendf(nil, "k%04d", i+by) }
+		switch i {
+		case 0, 10, 20, 30, 40, 50, 60, 70, 80, 90:
+			if existed, err := s.Delete(nil, other(3), Process); !existed || err != nil {
+				t.Fatalf("Delete(%s): %v, %v", other(3), existed, err)
+			}
+			mustSet(t, s, string(other(4)), "changed")
+			if existed, err := s.Delete(nil, other(5), Process); !existed || err != nil {
+				t.Fatalf("Delete(%s): %v, %v", other(5), existed, err)
+			}
+			mustSet(t, s, string(other(5)), "again")
+			k.advance(2 * time.Second)
+		}
+	})
+	wantWalk(t, "with changes", got, want)
+	if lent == 0 {
+		t.Error("nothing was read before its turn")
+	}
+}
+
+// Entries whose records are moved meanwhile are what they were.
+func TestEntriesNearbyThatMove(t *testing.T) {
+	s := near(t, 100)
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprintf("k%04d", i), fmt.Sprintf("value %d", i))
+	}
+	var want []string
+	for i := range 100 {
+		want = append(want, fmt.Sprintf("k%04d=value %d", i, i))
+	}
+	got, _ := walked(t, s, Span{}, func(key string) {
+		if key == "k0010" || key == "k0060" {
+			if err := s.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	wantWalk(t, "with compaction", got, want)
+}
+
+// A record that is damaged in the file is an error when it is its turn, and the others are yielded.
+func TestDamageNearby(t *testing.T) {
+	s := near(t, 100)
+	damageValue(t, s, []byte("value 42"))
+	var list []string
+	errs := 0
+	for item := range s.ScanEntries(Span{}) {
+		if item.Err != nil {
+			errs++
+			list = append(list, "damaged")
+			continue
+		}
+		list = append(list, string(item.Value))
+	}
+	if errs != 1 || len(list) != 100 || list[42] != "damaged" || list[41] != "value 41" || list[43] != "value 43" {
+		t.Errorf("%d errors, %d entries: %q", errs, len(list), list[40:min(45, len(list))])
+	}
+}
+
+// A walk over a store that is closed ends with that.
+func TestEntriesNearbyOfClosed(t *testing.T) {
+	s := near(t, 100)
+	n := 0
+	var err error
+	for item := range s.ScanEntries(Span{}) {
+		if err = item.Err; err != nil {
+			break
+		}
+		if n++; n == 5 {
+			s.Close()
+		}
+	}
+	if n != 5 || err != ErrClosed {
+		t.Errorf("%d entries and %v, want 5 and ErrClosed", n, err)
+	}
+}
