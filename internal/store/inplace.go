@@ -121,7 +121,9 @@ func (t *Table) readInPlace(e *entry, hash uint64, key []byte) (at Address, ok b
 	}
 	for _, a := range list {
 		slot, offset := split(a)
-		if !t.store.log.segment(slot).inPlace(e, offset, t.store.opts.Clock) {
+		seg := t.store.log.segment(slot)
+		seg.bringNear(offset)
+		if !seg.inPlace(e, offset, t.store.opts.Clock) {
 			return 0, false, nil
 		}
 		if bytes.Equal(e.key, key) {

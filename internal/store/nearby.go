@@ -96,11 +96,17 @@ func (n *nearby) bring(t *Table) {
 			continue
 		}
 		slot, offset := split(list[0])
-		if seg := n.store.log.segment(slot); seg != nil && offset < seg.mappedEnd() {
-			warm.Range(uintptr(unsafe.Pointer(unsafe.SliceData(seg.mapped)))+uintptr(offset), nearbyLines)
-		}
+		n.store.log.segment(slot).bringNear(offset)
 	}
 	n.read()
+}
+
+// bringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse its head takes until that is there, and
+// the rest would be waited for after that.
+func (s *segment) bringNear(offset int64) {
+	if s != nil && offset < s.mappedEnd() {
+		warm.Range(uintptr(unsafe.Pointer(&s.mapped[offset])), nearbyLines)
+	}
 }
 
 // read reads what has been brought near. Where the file cannot be read it ends: who looks the key up will find that out, too.
