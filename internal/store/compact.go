@@ -434,15 +434,16 @@ func (l *log) dropRetired() {
 	})
 }
 
-// passViews finds out which of the segments out of use are kept for a view, and returns when nobody reads in the others any more who
+// passViews finds out which of the segments out of use are kept for a view, or a feed, and returns when nobody reads in the others any more who
 // got an address there from a view that has been closed.
 func (l *log) passViews(list []*segment) {
-	if !l.views.ever() {
+	feeds := l.feedNeeds(list)
+	if !l.views.ever() && feeds == nil && l.held.Load() == 0 {
 		return
 	}
 	free := false
 	for _, seg := range list {
-		switch needed := l.views.needs(seg); {
+		switch needed := feeds[seg] || l.views.needs(seg); {
 		case needed && !seg.held.Swap(true):
 			l.held.Add(1)
 		case !needed:

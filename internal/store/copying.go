@@ -172,6 +172,7 @@ func (c *compaction) rewrite(t *Table, key []byte, owner Address) error {
 	defer l.endParts(under)
 	now := pending{Head: e.Head, key: e.key}
 	now.Group = 0
+	now.SetMoved(e.Seq)
 	if now.value, err = c.rewriteParts(&e); err != nil {
 		return err
 	}

@@ -279,6 +279,7 @@ func (f *follower) count(seg *segment, e *entry, end int64) {
 	seg.end.Store(end)
 	f.r.next = e.Seq + 1
 	l.nextSeq = f.r.next
+	l.wakeFeedsLocked()
 }
 
 // heal is the recovery's, beside readers: what they see is never changed.

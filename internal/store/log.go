@@ -81,6 +81,7 @@ type log struct {
 	parts       []*partsUnderWay        // guarded by mu
 	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; likewise
 	spread      map[uint64]*spreadGroup // by the number of the group; likewise
+	feeds       feeds                   // guarded by mu
 	holdRoom    []*segment              // of an earlier process, with what that has kept in them for deletions; guarded by mu
 	freeSlots   []int                   // of segments that have gone, the one free for longest first
 
@@ -343,6 +344,9 @@ func (l *log) writeLocked(recs []*pending) error {
 	l.records.Add(int64(len(recs)))
 	l.nextSeq, l.lastTime = seq, now
 	t.end.Store(end + int64(len(l.buf)))
+	if len(l.feeds.waiting) > 0 {
+		l.wakeFeedsLocked()
+	}
 	if l.ring != nil {
 		l.storedLocked(t, end+int64(len(l.buf)))
 	}

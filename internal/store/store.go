@@ -49,6 +49,7 @@ type Options struct {
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	NoHints      bool          // none is read, nor written
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
+	FeedBytes    int64         // of files that are kept for feeds at least, 64 MiB
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -166,6 +167,9 @@ func (o Options) withDefaults() Options {
 	if o.GroupBytes <= 0 {
 		o.GroupBytes = defaultGroupBytes
 	}
+	if o.FeedBytes <= 0 {
+		o.FeedBytes = defaultFeedBytes
+	}
 	if o.FollowEvery <= 0 {
 		o.FollowEvery = defaultFollowEvery
 	}
@@ -246,6 +250,7 @@ func (s *Store) newLog(dir string) *log {
 	}
 	l.views, l.grace = &s.views, s.grace
 	l.generations = map[uint32]uint32{}
+	l.feeds.hold = opts.FeedBytes
 	l.flush = s.flushPeriodically
 	l.filled = s.house.wakeHouse
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
@@ -351,6 +356,7 @@ func (s *Store) close() error {
 		return nil
 	}
 	s.closed = true
+	s.log.endFeeds()
 	var last lastFlush
 	for _, c := range *s.attached.Load() {
 		for n := range cache.Shards {

@@ -146,6 +146,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	}
 	h := old.Head
 	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
+	h.NotMoved()
 	p := &pending{Head: h, key: e.key, value: old.value}
 	if s.log.movesParts(&old) {
 		defer s.log.endParts(s.log.beginParts())

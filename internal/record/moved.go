@@ -1,0 +1,52 @@
+package record
+
+// The attribute m says of the record of a large value that compaction has written it anew, at the end of the log, and from which record:
+// who follows the history leaves it out. Readers that do not know it may skip it, so it stands among the others.
+const movedTag = 'm'
+
+// moved is where in Other the attribute stands, as the bytes from its space on; both are 0 when there is none.
+func (h *Head) moved() (from, to int) {
+	for i := 0; i+1 < len(h.Other); i++ {
+		if h.Other[i] != ' ' || h.Other[i+1] != movedTag {
+			continue
+		}
+		for to = i + 1; to < len(h.Other) && h.Other[to] != ' '; to++ {
+		}
+		return i, to
+	}
+	return 0, 0
+}
+
+// Moved reports whether the record has the attribute.
+func (h *Head) Moved() bool {
+	_, to := h.moved()
+	return to > 0
+}
+
+// MovedFrom is the number of the record of which this one is a copy, 0 if it is none.
+func (h *Head) MovedFrom() uint64 {
+	from, to := h.moved()
+	if to == 0 {
+		return 0
+	}
+	seq, err := ParseHex(h.Other[from+2 : to])
+	if err != nil {
+		return 0 // by another version, which means something else
+	}
+	return seq
+}
+
+// SetMoved makes the record a copy of the one with this number, if it is none of another.
+func (h *Head) SetMoved(seq uint64) {
+	if h.Moved() {
+		return
+	}
+	at := h.otherBefore(movedTag)
+	h.Other = h.Other[:at] + " " + string(movedTag) + Hex(seq) + h.Other[at:]
+}
+
+// NotMoved makes the record no copy.
+func (h *Head) NotMoved() {
+	from, to := h.moved()
+	h.Other = h.Other[:from] + h.Other[to:]
+}

@@ -1,0 +1,499 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A feed tells what has changed, by reading the log behind those who write it. Nobody sends it anything and nobody waits for it: a writer
+// looks whether somebody has asked to be woken, and that is all. So a feed may be as slow as it likes, and what it comes by
+// is what the log has: every change of an entry once, in the order of the sequence numbers, a group where its commit stands.
+//
+//   - Only segments that are as they were written tell what happened, and in which order. What compaction has made of them is
+//     the same entries, without what happened to them. So a feed never reads a compacted segment, and a large value that compaction has written
+//     anew, in the tail, says of itself that it is a copy (attribute m).
+//   - The segments that a feed has yet to read stay when compaction has replaced them, up to a limit (feedhold.go). What had gone before
+//     the feed began, or has gone beyond the limit, is lost, and said to be: ErrHistoryLost.
+//   - A change is told when a read shows it. In the process that writes, a record is in the log a moment before that, under
+//     the lock of its key, so the feed passes that lock. A follower tells what it has replayed.
+//   - The members of a group are read when the commit is met, from the first on, twice: the first time to find out which is
+//     the last of each key. Nothing of them is kept but that.
+//
+// A feed has one window of the log in memory, and is used by one goroutine.
+type Feed struct {
+	store  *Store
+	prefix []byte
+	at     feedReader
+	reach  uint64 // what is told now goes up to this number
+	group  *feedGroup
+	open   map[uint64]feedPlace // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
+	low    atomic.Uint64        // what stands before this number is not needed; see feedhold.go
+	wake   chan struct{}
+}
+
+// Event is a change of an entry.
+type Event struct {
+	Op     record.Op // Set, Delete, or Range: of all entries whose keys begin with Key
+	Kind   record.Kind
+	Key    []byte // the caller's
+	Schema uint64
+	Seq    uint64 // by which it counts: of the records of a group that of the commit
+	Time   time.Time
+	Expiry uint64 // Unix milliseconds, 0 for none
+	More   bool   // changes follow that count together with this one
+
+	value []byte // or the list of the parts
+	large uint64
+	own   uint64 // the record's own number
+}
+
+// ErrHistoryLost says that compaction has taken away what a feed was to tell.
+var ErrHistoryLost = errors.New("copal: the history is lost from there on: compaction has taken it away, or the log ends before")
+
+// FeedPoint is where a feed begins.
+type FeedPoint struct {
+	After   uint64   // the number of the last record that is not told
+	segment *segment // where that may end; nil if it has to be found
+	offset  int64
+}
+
+// Now is the end of what reads show at the time of the call.
+func (s *Store) Now() (p FeedPoint, err error) {
+	if s.opts.ReadOnly {
+		s.follower.mu.Lock() // what it has counted it has replayed then
+		defer s.follower.mu.Unlock()
+	}
+	if err := s.isOpen(); err != nil {
+		return p, err
+	}
+	l := s.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	p.After, p.segment = l.nextSeq-1, l.tail
+	switch {
+	case s.opts.ReadOnly:
+		p.segment = s.follower.at
+	case p.segment == nil:
+		p.segment = l.continued
+	}
+	if p.segment != nil {
+		p.offset = p.segment.end.Load()
+	}
+	return p, nil
+}
+
+// OpenFeed begins a feed of the entries whose keys begin with prefix. The caller closes it.
+func (s *Store) OpenFeed(p FeedPoint, prefix []byte) (*Feed, error) {
+	f := &Feed{store: s, prefix: bytes.Clone(prefix), at: feedReader{store: s, next: p.After + 1}, reach: p.After, open: map[uint64]feedPlace{}, wake: make(chan struct{}, 1)}
+	f.low.Store(f.at.next)
+	if err := f.begin(p); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Feed) begin(p FeedPoint) error {
+	s := f.store
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	s.log.holdFor(f) // before the floor is looked at: what is taken away later is kept
+	if p.After < s.log.floor() || p.After > s.log.last() {
+		return ErrHistoryLost
+	}
+	if p.segment != nil && p.segment.pin() {
+		f.at.enter(p.segment, p.offset)
+	}
+	return nil
+}
+
+// floor is the number up to which compaction may have been.
+func (l *log) floor() uint64 {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	return l.manifest.Floor
+}
+
+// Close ends the feed. The caller is outside of the gate.
+func (f *Feed) Close() {
+	f.at.leave()
+	if f.group != nil {
+		f.group.at.leave()
+	}
+	f.store.log.letGoOf(f)
+	if f.store.log.held.Load() > 0 {
+		f.store.letGo()
+	}
+}
+
+// Next returns the next change, for which it waits. The error is that of the context, ErrClosed, ErrHistoryLost, or one of reading.
+func (f *Feed) Next(ctx context.Context) (e Event, err error) {
+	for {
+		if ctx.Err() != nil {
+			return e, context.Cause(ctx)
+		}
+		told, err := f.step(&e)
+		if told || err != nil {
+			return e, err
+		}
+		if f.group != nil || f.at.next <= f.reach {
+			continue
+		}
+		if err := f.await(ctx); err != nil {
+			return e, err
+		}
+	}
+}
+
+// await returns when there is something to be told.
+func (f *Feed) await(ctx context.Context) error {
+	for {
+		end, err := f.end()
+		if err != nil {
+			return err
+		}
+		if f.reach = end; end >= f.at.next {
+			return nil
+		}
+		if end+1 < f.at.next {
+			return ErrHistoryLost // of a follower: that was a write which has failed since
+		}
+		if !f.store.log.wakeWhenBeyond(end, f) {
+			continue
+		}
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
+			f.store.log.wakeNoMore(f)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// end is the number of the last record that reads show.
+func (f *Feed) end() (uint64, error) {
+	s := f.store
+	if s.opts.ReadOnly {
+		s.follower.mu.Lock()
+		defer s.follower.mu.Unlock()
+	}
+	if err := s.isOpen(); err != nil {
+		return 0, err
+	}
+	l := s.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if f.at.next >= l.nextSeq && len(l.parts) == 0 && len(l.groups) == 0 && !s.opts.ReadOnly {
+		clear(f.open) // what is there will not count any more
+	}
+	return l.nextSeq - 1, nil
+}
+
+// step reads one record. Nothing is held when it returns.
+func (f *Feed) step(e *Event) (told bool, err error) {
+	s := f.store
+	in, err := s.use()
+	if err != nil {
+		return false, err
+	}
+	defer s.life.leave(in)
+	if f.group != nil {
+		return f.groupStep(e)
+	}
+	if f.at.next > f.reach {
+		return false, nil
+	}
+	before := f.at.segment
+	rec, at, err := f.at.read()
+	if err != nil {
+		return false, err
+	}
+	if f.at.segment != before {
+		f.lower()
+		if before != nil && before.unlisted.Load() && s.log.held.Load() > 0 {
+			s.house.wakeHouse()
+		}
+	}
+	switch {
+	case rec.Op == record.Part:
+		if rec.Index == 0 {
+			f.remember(rec.Seq, at)
+		}
+		return false, nil
+	case rec.Op == record.Commit:
+		return false, f.beginGroup(&rec)
+	case rec.Group != 0:
+		if rec.Group == rec.Seq {
+			f.remember(rec.Seq, at)
+		}
+		return false, nil
+	case !f.tells(&rec):
+		return false, nil
+	}
+	f.tell(e, &rec, rec.Seq)
+	return true, nil
+}
+
+// tells reports whether a record is a change of an entry that the feed is about.
+func (f *Feed) tells(rec *entry) bool {
+	switch {
+	case rec.Op == record.Part || rec.Op == record.Commit || rec.Kind != record.Value && rec.Kind != record.Meta || rec.Space != 0:
+		return false
+	case rec.Large > 0 && rec.Moved():
+		return false
+	case rec.Op == record.Range:
+		return bytes.HasPrefix(rec.key, f.prefix) || bytes.HasPrefix(f.prefix, rec.key)
+	}
+	return bytes.HasPrefix(rec.key, f.prefix)
+}
+
+// tell makes the event of a record, when a read shows it.
+func (f *Feed) tell(e *Event, rec *entry, seq uint64) {
+	s := f.store
+	if !s.opts.ReadOnly && rec.Op != record.Range {
+		passThrough(s.lockOf(s.spaces[0].route(rec.Kind, rec.key).hash(rec.key)))
+	}
+	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.key), Schema: rec.Schema, Seq: seq, Time: time.UnixMilli(int64(rec.time)),
+		Expiry: rec.Expiry, value: bytes.Clone(rec.value), large: rec.Large, own: rec.Seq}
+	if rec.Large > 0 {
+		f.forgetParts(rec.value)
+	}
+}
+
+// EventValue is the value of a change that sets one, as it was stored. It is to be asked for before the next change. Where the value is a large one that was
+// replaced since, and compaction has taken parts of it, the error is ErrHistoryLost, and the feed goes on.
+func (f *Feed) EventValue(e *Event) ([]byte, error) {
+	s := f.store
+	if e.large == 0 {
+		return e.value, nil
+	}
+	in, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	defer s.life.leave(in)
+	if s.log.hasParts(e.value) {
+		return s.readParts(entry{Head: record.Head{Seq: e.own, Large: e.large}, key: e.Key, value: e.value})
+	}
+	// What it is now may be what it was then, in another place.
+	var rec entry
+	if _, err := s.logged(&rec, s.spaces[0].route(e.Kind, e.Key), e.Key, nil); err != nil && err != ErrNotFound {
+		return nil, err
+	} else if err == nil && (rec.Seq == e.own || rec.MovedFrom() == e.own) {
+		return s.readParts(rec)
+	}
+	return nil, ErrHistoryLost
+}
+
+// hasParts reports whether the segments are there that a list of parts names.
+func (l *log) hasParts(list []byte) bool {
+	byID := l.set.Load().byID
+	words := strings.Split(string(list), " ")
+	return !slices.ContainsFunc(words[1:], func(word string) bool {
+		id, _, err := parsePlace(word)
+		return err == nil && byID[id] == nil
+	})
+}
+
+// feedPlace is where a record stands.
+type feedPlace struct {
+	segment *segment // need not be open any more
+	offset  int64
+}
+
+// mostOpen bounds what a feed remembers. What it has forgotten, it finds by its number, if it is there still.
+const mostOpen = 1024
+
+func (f *Feed) remember(number uint64, at int64) {
+	if len(f.open) >= mostOpen {
+		oldest := number
+		for n := range f.open {
+			oldest = min(oldest, n)
+		}
+		delete(f.open, oldest)
+	}
+	f.open[number] = feedPlace{f.at.segment, at}
+}
+
+// forgetParts forgets where the parts of a value begin, of which this is the list.
+func (f *Feed) forgetParts(list []byte) {
+	words := strings.SplitN(string(list), " ", 3)
+	if len(words) < 2 {
+		return
+	}
+	id, offset, _ := parsePlace(words[1])
+	for number, p := range f.open {
+		if p.segment.id == id && p.offset == offset {
+			delete(f.open, number)
+		}
+	}
+}
+
+// feedGroup is a group that is being told.
+type feedGroup struct {
+	number, commit uint64
+	told           bool              // it has been read once
+	members        uint64            // counted; those that the commit names
+	named          uint64            // by the commit
+	newest         map[uint64]uint64 // hash of a key to the number of the last member of that key; nil if each has but one
+	last           uint64            // number of the last member that is told
+	at             feedReader
+}
+
+// beginGroup makes the feed tell the members of a group, of which the commit has been read.
+func (f *Feed) beginGroup(commit *entry) error {
+	named, err := record.ParseHex(string(commit.value))
+	if err != nil {
+		return &CorruptError{File: f.at.segment.path, Offset: f.at.scan.offset - int64(commit.bytes), Reason: "a commit that names no number of members"}
+	}
+	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named}
+	if commit.Seq-commit.Group != named { // there are others in between, so it was not written at once
+		g.newest = map[uint64]uint64{}
+	}
+	f.group = g
+	return f.rewind()
+}
+
+// rewind goes to the first member.
+func (f *Feed) rewind() error {
+	g := f.group
+	g.at.leave()
+	g.at = feedReader{store: f.store, next: g.number, scan: scanner{buf: g.at.scan.buf[:0]}}
+	if p, ok := f.open[g.number]; ok && p.segment.pin() {
+		if f.store.log.set.Load().byID[p.segment.id] == p.segment {
+			g.at.enter(p.segment, p.offset)
+			return nil
+		}
+		p.segment.unpin()
+	}
+	return nil // it is found by its number
+}
+
+// groupStep reads one record of those from the first member to the commit.
+func (f *Feed) groupStep(e *Event) (told bool, err error) {
+	g := f.group
+	if g.at.next == g.commit {
+		return false, f.groupRead()
+	}
+	rec, _, err := g.at.read()
+	if err != nil || rec.Group != g.number {
+		return false, err
+	}
+	hash := uint64(0)
+	if g.newest != nil {
+		hash = f.store.seed.Bytes(rec.key)
+	}
+	switch {
+	case !g.told:
+		g.members++
+		if f.tells(&rec) {
+			if g.last = rec.Seq; g.newest != nil {
+				g.newest[hash] = rec.Seq
+			}
+		}
+		return false, nil
+	case !f.tells(&rec) || g.newest != nil && g.newest[hash] != rec.Seq:
+		return false, nil
+	}
+	f.tell(e, &rec, g.commit)
+	e.More = rec.Seq != g.last
+	return true, nil
+}
+
+// groupRead is what is done when the commit has been reached.
+func (f *Feed) groupRead() error {
+	g := f.group
+	if !g.told && g.members != g.named {
+		return &CorruptError{File: f.store.log.dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
+	}
+	if !g.told && g.last > 0 {
+		g.told = true
+		return f.rewind()
+	}
+	g.at.leave()
+	delete(f.open, g.number)
+	f.group = nil
+	return nil
+}
+
+// feedReader reads the log, as it was written, from a number on.
+type feedReader struct {
+	store   *Store
+	next    uint64   // number of the record that is read next
+	segment *segment // where it is looked for, pinned; nil when it is to be found
+	scan    scanner
+}
+
+// enter goes to a place in a segment that is pinned.
+func (r *feedReader) enter(seg *segment, offset int64) {
+	r.leave()
+	r.segment = seg
+	r.scan = scanner{file: segmentBytes{seg}, salt: seg.salt, offset: offset, buf: r.scan.buf[:0], start: offset}
+}
+
+func (r *feedReader) leave() {
+	if r.segment != nil {
+		r.segment.unpin()
+		r.segment = nil
+	}
+}
+
+// segmentBytes are the bytes of a segment, wherever they stand.
+type segmentBytes struct{ *segment }
+
+func (b segmentBytes) ReadAt(p []byte, off int64) (int, error) { return b.readAt(p, off) }
+
+// read reads the next record, which is in the log. The entry is valid until the next call. The caller is inside the gate.
+func (r *feedReader) read() (rec entry, at int64, err error) {
+	for {
+		if r.segment == nil || r.scan.offset >= r.segment.end.Load() {
+			if err := r.find(); err != nil {
+				return rec, 0, err
+			}
+		}
+		seg := r.segment
+		r.scan.end = seg.end.Load()
+		at, rec, err = r.scan.next()
+		var d *damage
+		switch {
+		case err == io.EOF:
+			return rec, at, &CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
+		case errors.As(err, &d):
+			return rec, at, formatError(seg.path, d.offset, d.reason)
+		case err != nil:
+			return rec, at, err
+		case rec.Seq > r.next:
+			return rec, at, &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("record %d stands in the place of %d", rec.Seq, r.next)}
+		case rec.Seq == r.next:
+			r.next++
+			rec.time = seg.start + rec.Time
+			return rec, at, nil
+		}
+	}
+}
+
+// find goes to the segment with the next record.
+func (r *feedReader) find() error {
+	l := r.store.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, seg := range l.set.Load().ordered {
+		if seg.id.Generation() == 0 && seg.records > 0 && seg.first <= r.next && r.next <= seg.last && seg.pin() {
+			r.enter(seg, seg.head)
+			return nil
+		}
+	}
+	return ErrHistoryLost
+}

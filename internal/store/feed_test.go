@@ -1,0 +1,635 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// told is a change as a test sees it.
+type told struct {
+	key, value string // absent for a deletion
+	expiry     uint64
+}
+
+// batch is what counts together, by key.
+type batch map[string]told
+
+// hears reads a feed without waiting, and checks that numbers grow and groups are whole.
+type hears struct {
+	feed *Feed
+	last uint64
+	part batch // of a group that has not been told completely
+}
+
+func newHears(t testing.TB, s *Store, p FeedPoint) *hears {
+	t.Helper()
+	f, err := s.OpenFeed(p, nil)
+	if err != nil {
+		t.Fatalf("OpenFeed: %v", err)
+	}
+	return &hears{feed: f, last: p.After}
+}
+
+// some takes at most so many changes, and returns the groups that are complete with them.
+func (h *hears) some(t testing.TB, most int) (list []batch, err error) {
+	t.Helper()
+	f := h.feed
+	for n := 0; n < most; {
+		var e Event
+		ok, err := f.step(&e)
+		switch {
+		case err != nil:
+			return list, err
+		case ok:
+			n++
+			if done := h.take(t, &e); done != nil {
+				list = append(list, done)
+			}
+		case f.group == nil && f.at.next > f.reach:
+			end, err := f.end()
+			if err != nil {
+				return list, err
+			}
+			if f.reach = end; end < f.at.next {
+				return list, nil
+			}
+		}
+	}
+	return list, nil
+}
+
+// take returns the group that is complete with a change.
+func (h *hears) take(t testing.TB, e *Event) batch {
+	t.Helper()
+	if h.part == nil {
+		if e.Seq <= h.last {
+			t.Fatalf("record %d is told after %d", e.Seq, h.last)
+		}
+		h.part = batch{}
+	} else if e.Seq != h.last {
+		t.Fatalf("a change by record %d is told before all those by %d", e.Seq, h.last)
+	}
+	h.last = e.Seq
+	now := told{string(e.Key), absent, e.Expiry}
+	if e.Op == record.Set {
+		value, err := h.feed.EventValue(e)
+		if err != nil {
+			t.Fatalf("the value of %q as record %d set it: %v", e.Key, e.Seq, err)
+		}
+		now.value = string(value)
+	}
+	if old, twice := h.part[now.key]; twice {
+		t.Fatalf("%q is told twice by record %d: %.40q, %.40q", now.key, e.Seq, old.value, now.value)
+	}
+	h.part[now.key] = now
+	if e.More {
+		return nil
+	}
+	done := h.part
+	h.part = nil
+	return done
+}
+
+// feedModel is a store that is written to, and the list of what was acknowledged.
+type feedModel struct {
+	t       *testing.T
+	rng     *rand.Rand
+	mem     *vfs.Mem
+	s       *Store
+	content map[string]string
+	done    []batch
+}
+
+func (m *feedModel) open() {
+	if m.rng.IntN(2) == 0 {
+		m.mem.Remove("db/" + snapshotName) // if it is there
+	}
+	m.s = mustOpen(m.t, m.mem, func(o *Options) {
+		o.SegmentBytes, o.MaxMemory, o.GroupBytes = 3000, 1<<20, int64(300+m.rng.IntN(4000))
+	})
+}
+
+func (m *feedModel) write(n int, changes batch) {
+	var list []*Change
+	for key, c := range changes {
+		w := Write{Key: []byte(key), Delete: c.value == absent, Expiry: c.expiry}
+		if !w.Delete {
+			w.Value = []byte(c.value)
+		}
+		list = append(list, &Change{Write: w})
+		if w.Delete {
+			delete(m.content, key)
+		} else {
+			m.content[key] = c.value
+		}
+	}
+	var err error
+	if len(list) == 1 {
+		_, err = m.s.Write(nil, &list[0].Write)
+	} else {
+		err = m.s.WriteAll(list, Process)
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	m.done = append(m.done, changes)
+}
+
+// change is one change of an entry; what is deleted is there.
+func (m *feedModel) change(n int) told {
+	c := told{key: []string{"m:", "n:", ""}[m.rng.IntN(3)] + fmt.Sprint(m.rng.IntN(40)), value: fmt.Sprint("value ", n, strings.Repeat("x", m.rng.IntN(100)))}
+	_, there := m.content[c.key]
+	switch m.rng.IntN(40) {
+	case 0, 1, 2, 3, 4, 5, 6, 7:
+		if there {
+			c.value = absent
+		}
+	case 8:
+		if m.rng.IntN(6) > 0 {
+			break
+		}
+		c.value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+m.rng.IntN(partBytes))/8)
+	case 9:
+		c.expiry = m.s.now() + 1<<40
+	}
+	return c
+}
+
+func (m *feedModel) step(n int) {
+	t, s := m.t, m.s
+	switch m.rng.IntN(40) {
+	case 0, 1, 2, 3:
+		changes := batch{}
+		for range 2 + m.rng.IntN(40) {
+			c := m.change(n)
+			if len(c.value) > partBytes && m.rng.IntN(20) > 0 {
+				continue
+			}
+			changes[c.key] = c
+		}
+		if len(changes) > 0 {
+			m.write(n, changes)
+		}
+	case 4, 5, 6, 7:
+		compactSome(t, s, m.rng)
+	case 8:
+		s.tidyOnce(noPause)
+	case 9:
+		for key, value := range m.content {
+			now := told{key, value, s.now() + 1<<41 + uint64(n)}
+			if err := s.Expire(nil, nil, []byte(key), now.expiry, Process); err != nil {
+				t.Fatal(err)
+			}
+			m.done = append(m.done, batch{key: now})
+			break
+		}
+	case 10:
+		if m.rng.IntN(10) == 0 {
+			if err := s.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	default:
+		c := m.change(n)
+		m.write(n, batch{c.key: c})
+	}
+}
+
+// wantTold compares what was told with what was done.
+func wantTold(t testing.TB, who string, got, want []batch) {
+	t.Helper()
+	for i := range min(len(got), len(want)) {
+		if !maps.Equal(got[i], want[i]) {
+			t.Fatalf("%s: change %d is told as\n\t%.200q, was\n\t%.200q", who, i, fmt.Sprint(got[i]), fmt.Sprint(want[i]))
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%s: %d changes are told, of %d", who, len(got), len(want))
+	}
+}
+
+// TestFeed: everything that was acknowledged is told once, in order and with its value, groups as a whole, whatever compaction does meanwhile: to who keeps up,
+// to who does not, and to who comes back for more.
+func TestFeed(t *testing.T) { bothWays(t, feed) }
+
+func feed(t *testing.T) {
+	seeds, steps := uint64(2), 700
+	if testing.Short() {
+		steps = 250
+	}
+	if longTest() {
+		seeds, steps = 30, 3000
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		m := &feedModel{t: t, rng: rand.New(rand.NewPCG(seed, 61)), mem: vfs.NewMem(), content: map[string]string{}}
+		m.open()
+		quick, slow := newHears(t, m.s, FeedPoint{}), newHears(t, m.s, FeedPoint{})
+		var quickly, slowly, again []batch
+		back, lost := uint64(0), 0
+		for n := range steps {
+			m.step(n)
+			some, err := quick.some(t, 1<<30)
+			if err != nil {
+				t.Fatal(err)
+			}
+			quickly = append(quickly, some...)
+			if n%3 > 0 {
+				continue
+			}
+			if some, err = slow.some(t, 1); err != nil {
+				t.Fatalf("seed %d, step %d: %v; next %d, low %d, held %d, log %d", seed, n, err, slow.feed.at.next, slow.feed.low.Load(), m.s.Stats().HeldBytes, m.s.Stats().LogBytes)
+			}
+			slowly = append(slowly, some...)
+			f, err := m.s.OpenFeed(FeedPoint{After: back}, nil)
+			if err == ErrHistoryLost {
+				back, again = m.s.log.last(), slices.Clone(m.done)
+				lost++
+				continue
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			comes := &hears{feed: f, last: back}
+			some, err = comes.some(t, 1+m.rng.IntN(10))
+			again = append(again, some...)
+			if f.Close(); err == ErrHistoryLost {
+				back, again = m.s.log.last(), slices.Clone(m.done)
+				lost++
+			} else if err != nil {
+				t.Fatal(err)
+			} else if comes.part == nil {
+				back = comes.last
+			} else { // in the middle of a group: it comes again as a whole
+				back = comes.last - 1
+			}
+		}
+		wantTold(t, fmt.Sprintf("seed %d, who keeps up", seed), quickly, m.done)
+		some, err := slow.some(t, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, fmt.Sprintf("seed %d, who does not", seed), append(slowly, some...), m.done)
+		if m.s.Stats().HeldBytes == 0 || lost == 0 {
+			t.Errorf("seed %d: nothing was held, or lost %d times: this has tested nothing", seed, lost)
+		}
+		quick.feed.Close()
+		slow.feed.Close()
+		if held := m.s.Stats().HeldBytes; held != 0 {
+			t.Errorf("seed %d: %d bytes are held for nobody", seed, held)
+		}
+		if back < m.s.log.floor() {
+			back, again = m.s.log.last(), slices.Clone(m.done)
+		}
+		comes := newHears(t, m.s, FeedPoint{After: back})
+		if some, err = comes.some(t, 1<<30); err != nil && err != ErrHistoryLost {
+			t.Fatal(err)
+		} else if err == nil {
+			wantTold(t, fmt.Sprintf("seed %d, who comes back", seed), append(again, some...), m.done)
+		}
+		mustClose(t, m.s)
+		if _, err := comes.some(t, 1); err != ErrClosed {
+			t.Errorf("a feed of a closed store: %v", err)
+		}
+		comes.feed.Close()
+	}
+}
+
+// TestFeedOfFollower: a feed of a store that another process writes tells what that process has done, and says so when it could not be followed.
+func TestFeedOfFollower(t *testing.T) { bothWays(t, feedOfFollower) }
+
+func feedOfFollower(t *testing.T) {
+	seeds, steps := uint64(2), 500
+	if longTest() {
+		seeds, steps = 30, 3000
+	}
+	for seed := uint64(1); seed <= seeds; seed++ {
+		m := &feedModel{t: t, rng: rand.New(rand.NewPCG(seed, 62)), mem: vfs.NewMem(), content: map[string]string{}}
+		m.open()
+		m.write(0, batch{"first": {key: "first", value: "1"}})
+		reader := mustOpen(t, m.mem, func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+		h := newHears(t, reader, FeedPoint{})
+		var all []batch
+		lost := 0
+		for n := range steps {
+			switch m.rng.IntN(60) {
+			case 0:
+				mustClose(t, m.s)
+				m.open()
+			case 1:
+				m.s.lock.Close() // it dies
+				m.open()
+			default:
+				m.step(n)
+			}
+			if every := []int{1, 40}[seed%2]; n%every > 0 {
+				continue
+			}
+			if err := reader.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+			some, err := h.some(t, 1+m.rng.IntN(20*int(seed%2)+20))
+			all = append(all, some...)
+			if err == ErrHistoryLost {
+				h.feed.Close()
+				p, err := reader.Now()
+				if err != nil {
+					t.Fatal(err)
+				}
+				h, all = newHears(t, reader, p), slices.Clone(m.done)
+				lost++
+			} else if err != nil {
+				t.Fatalf("seed %d, step %d: %v", seed, n, err)
+			}
+		}
+		if err := reader.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		some, err := h.some(t, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, fmt.Sprintf("seed %d", seed), append(all, some...), m.done)
+		if seed%2 == 0 && lost > 0 {
+			t.Errorf("seed %d: a feed of a follower that looks all the time was lost %d times", seed, lost)
+		}
+		t.Logf("seed %d: lost %d times", seed, lost)
+		h.feed.Close()
+		mustClose(t, reader)
+		mustClose(t, m.s)
+	}
+}
+
+// TestFeedAmongWriters: goroutines write alone and in groups, some of them written ahead, while one compacts; feeds that wait are told every change once, the changes of a key in their order,
+// groups whole, and never before a read shows them.
+func TestFeedAmongWriters(t *testing.T) { bothWays(t, feedAmongWriters) }
+
+func feedAmongWriters(t *testing.T) {
+	const writers, feeds = 3, 2
+	rounds := 120
+	if longTest() {
+		rounds = 3000
+	}
+	mem := vfs.NewMem()
+	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: testRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := func(w, i int) string { return fmt.Sprintf("%d/%d", w, i) }
+	var done atomic.Bool
+	var writing, rest sync.WaitGroup
+	for range feeds {
+		f, err := s.OpenFeed(FeedPoint{}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest.Go(func() {
+			defer f.Close()
+			newest := map[string]int{}
+			group, last := 0, uint64(0)
+			for got := 0; got < writers*rounds*8; {
+				e, err := f.Next(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if string(e.Key) == "large" {
+					continue
+				}
+				got++
+				value, err := f.EventValue(&e)
+				if err != nil {
+					t.Error(err)
+				}
+				n := len(value)
+				if e.Op == record.Delete {
+					n = newest[string(e.Key)] + 1
+				}
+				if want := newest[string(e.Key)] + 1; n != want {
+					t.Errorf("key %s: change %d is told after %d", e.Key, n, want-1)
+				}
+				newest[string(e.Key)] = n
+				if e.Seq < last || (group > 0) != (e.Seq == last) {
+					t.Errorf("a change by %d is told after %d, %d of a group", e.Seq, last, group)
+				}
+				last = e.Seq
+				if group++; !e.More {
+					if group != 1 && group != 7 {
+						t.Errorf("%d changes count together", group)
+					}
+					group = 0
+				}
+				now, err := s.Get(nil, e.Key)
+				if err == nil && now.Seq < e.Seq && now.Seq < e.own || err != nil && err != ErrNotFound {
+					t.Errorf("key %s is told as record %d set it, and a read shows %d, %v", e.Key, e.Seq, now.Seq, err)
+				}
+			}
+		})
+	}
+	for w := range writers {
+		writing.Go(func() {
+			for round := range rounds {
+				var list []*Change
+				for i := range 7 {
+					c := &Change{Write: Write{Key: []byte(key(w, i)), Value: []byte(strings.Repeat("x", 2*round+1))}}
+					if i > 0 {
+						c.Value = []byte(strings.Repeat("x", round+1))
+					}
+					list = append(list, c)
+				}
+				if err := s.WriteAll(list, Process); err != nil {
+					t.Error(err)
+				}
+				mustSet(t, s, key(w, 0), strings.Repeat("x", 2*round+2))
+				if w == 0 && round%20 == 0 {
+					mustSet(t, s, "large", strings.Repeat("y", 2*partBytes))
+				}
+			}
+		})
+	}
+	rest.Go(func() {
+		rng := rand.New(rand.NewPCG(9, 24))
+		for !done.Load() && !t.Failed() {
+			compactSome(t, s, rng)
+			runtime.Gosched()
+		}
+	})
+	writing.Wait()
+	done.Store(true)
+	rest.Wait()
+	mustClose(t, s)
+}
+
+// awaitWaiting returns when a feed waits for what follows on record seq.
+func awaitWaiting(s *Store, seq uint64) {
+	for waits := false; !waits; runtime.Gosched() {
+		s.log.mu.Lock()
+		waits = len(s.log.feeds.waiting) > 0 && s.log.feeds.waiting[0].at.next == seq
+		s.log.mu.Unlock()
+	}
+}
+
+// TestFeedTellsWhatShows: a record that is in the log, and not in the index yet, is not told.
+func TestFeedTellsWhatShows(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer s.Close()
+	f, err := s.OpenFeed(FeedPoint{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var shows atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if _, err := f.Next(context.Background()); err != nil || !shows.Load() {
+			t.Errorf("a record is told that does not show yet: %v", err)
+		}
+	}()
+	awaitWaiting(s, 1)
+	key := []byte("key")
+	mu := s.lockOf(s.spaces[0].route(record.Value, key).hash(key))
+	mu.Lock()
+	if err := s.log.append(&pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: key}); err != nil {
+		t.Fatal(err)
+	}
+	for range 20_000 {
+		runtime.Gosched()
+	}
+	shows.Store(true)
+	mu.Unlock()
+	<-done
+}
+
+// TestFeedEnds: with the context, and with the store.
+func TestFeedEnds(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	mustSet(t, s, "a", "1")
+	p, err := s.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := s.OpenFeed(p, []byte("a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	ended := make(chan error)
+	next := func(ctx context.Context) { _, err := f.Next(ctx); ended <- err }
+	go next(ctx)
+	cancel(why)
+	if err := <-ended; err != why {
+		t.Errorf("the context has ended: %v", err)
+	}
+	go next(context.Background())
+	mustSet(t, s, "b", "1") // which is not asked for
+	awaitWaiting(s, 3)
+	mustClose(t, s)
+	if err := <-ended; err != ErrClosed {
+		t.Errorf("the store is closed: %v", err)
+	}
+	if _, err := s.Now(); err != ErrClosed {
+		t.Errorf("Now of a closed store: %v", err)
+	}
+	if _, err := s.OpenFeed(p, nil); err != ErrClosed {
+		t.Errorf("a feed of a closed store: %v", err)
+	}
+}
+
+// TestFeedIsLost: what compaction had taken away, and what the log does not have, is no history; and a feed that nobody reads does not keep files for ever.
+func TestFeedIsLost(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes, o.FeedBytes = 3000, 20_000 })
+	defer s.Close()
+	f, err := s.OpenFeed(FeedPoint{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rng := rand.New(rand.NewPCG(1, 1))
+	held := int64(0)
+	for n := range 2000 {
+		mustSet(t, s, fmt.Sprint(n%10), fmt.Sprint("value ", n))
+		compactSome(t, s, rng)
+		held = max(held, s.Stats().HeldBytes)
+	}
+	if held < 10_000 || held > 20_000 {
+		t.Errorf("up to %d bytes are held for a feed, of 20000", held)
+	}
+	h := &hears{feed: f}
+	if _, err := h.some(t, 1<<30); err != ErrHistoryLost {
+		t.Errorf("a feed that has not been read: %v", err)
+	}
+	for _, after := range []uint64{0, s.log.floor() - 1, s.log.last() + 1} {
+		if _, err := s.OpenFeed(FeedPoint{After: after}, nil); err != ErrHistoryLost {
+			t.Errorf("a feed from %d on, with the floor at %d and the end at %d: %v", after, s.log.floor(), s.log.last(), err)
+		}
+	}
+	for after := s.log.floor(); after <= s.log.last(); after++ {
+		h := newHears(t, s, FeedPoint{After: after})
+		list, err := h.some(t, 1<<30)
+		if err != nil || len(list) != int(s.log.last()-after) {
+			t.Errorf("a feed from %d on tells %d changes of %d: %v", after, len(list), s.log.last()-after, err)
+		}
+		h.feed.Close()
+	}
+}
+
+// TestFeedOfLargeGroup: a group between whose members others have written is told where its commit stands, each key once with what was written last, and from wherever a feed begins.
+func TestFeedOfLargeGroup(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 200 })
+	defer s.Close()
+	mustSet(t, s, "before", "1")
+	member := func(key, value string) *pending {
+		return &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte(key), value: []byte(value)}
+	}
+	given, g := groupUnderWay{log: s.log}, groupUnderWay{log: s.log}
+	for _, err := range []error{
+		given.ahead(member("given", "up")),
+		g.ahead(member("a", "1"), member("b", "1")),
+		g.ahead(member("c", "1")),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustSet(t, s, "between", "1")
+	early := s.log.last()
+	if _, err := g.commit(member("a", "2"), member("d", "1")); err != nil {
+		t.Fatal(err)
+	}
+	g.end()
+	given.end()
+	mustSet(t, s, "after", "1")
+	one := func(key, value string) batch { return batch{key: {key: key, value: value}} }
+	group := batch{"a": {key: "a", value: "2"}, "b": {key: "b", value: "1"}, "c": {key: "c", value: "1"}, "d": {key: "d", value: "1"}}
+	all := []batch{one("before", "1"), one("between", "1"), group, one("after", "1")}
+	for after, want := range map[uint64][]batch{0: all, early - 1: all[1:], early: all[2:], s.log.last() - 2: all[2:], s.log.last() - 1: all[3:]} {
+		h := newHears(t, s, FeedPoint{After: after})
+		got, err := h.some(t, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, fmt.Sprint("after ", after), got, want)
+		h.feed.Close()
+	}
+	f, err := s.OpenFeed(FeedPoint{}, []byte("c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "c" || e.More {
+		t.Errorf("of the group, what begins with c: %q, more to come: %v, %v", e.Key, e.More, err)
+	}
+}
