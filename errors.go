@@ -44,6 +44,8 @@ var (
 	// ErrSnapshotLost: a snapshot of a store that was opened with ReadOnly, and has fallen so far behind the process that
 	// writes that it had to read the log anew.
 	ErrSnapshotLost = store.ErrViewLost
+	// ErrHistoryLost: what DB.Watch was to tell is not in the log any more, for compaction has been there, or is not in it yet.
+	ErrHistoryLost = store.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = store.ErrCorrupt
 )

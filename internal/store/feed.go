@@ -42,7 +42,7 @@ type Feed struct {
 
 // Event is a change of an entry.
 type Event struct {
-	Op     record.Op // Set, Delete, or Range: of all entries whose keys begin with Key
+	Op     record.Op // Set or Delete
 	Kind   record.Kind
 	Key    []byte // the caller's
 	Schema uint64
@@ -253,8 +253,8 @@ func (f *Feed) tells(rec *entry) bool {
 		return false
 	case rec.Large > 0 && rec.Moved():
 		return false
-	case rec.Op == record.Range:
-		return bytes.HasPrefix(rec.key, f.prefix) || bytes.HasPrefix(f.prefix, rec.key)
+	case rec.Op == record.Range: // which nobody writes yet
+		return false
 	}
 	return bytes.HasPrefix(rec.key, f.prefix)
 }
@@ -262,7 +262,7 @@ func (f *Feed) tells(rec *entry) bool {
 // tell makes the event of a record, when a read shows it.
 func (f *Feed) tell(e *Event, rec *entry, seq uint64) {
 	s := f.store
-	if !s.opts.ReadOnly && rec.Op != record.Range {
+	if !s.opts.ReadOnly {
 		passThrough(s.lockOf(s.spaces[0].route(rec.Kind, rec.key).hash(rec.key)))
 	}
 	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.key), Schema: rec.Schema, Seq: seq, Time: time.UnixMilli(int64(rec.time)),
@@ -276,6 +276,9 @@ func (f *Feed) tell(e *Event, rec *entry, seq uint64) {
 // replaced since, and compaction has taken parts of it, the error is ErrHistoryLost, and the feed goes on.
 func (f *Feed) EventValue(e *Event) ([]byte, error) {
 	s := f.store
+	if e.Kind == record.Meta {
+		return nil, fmt.Errorf("%w: key %q holds a %s", ErrType, e.Key, e.Collection())
+	}
 	if e.large == 0 {
 		return e.value, nil
 	}
@@ -295,6 +298,18 @@ func (f *Feed) EventValue(e *Event) ([]byte, error) {
 		return s.readParts(rec)
 	}
 	return nil, ErrHistoryLost
+}
+
+// Collection is the type of the collection whose meta has been set, "" if none has.
+func (e *Event) Collection() CollectionType {
+	if e.Kind != record.Meta || e.Op != record.Set {
+		return ""
+	}
+	c, err := parseCollection(e.value)
+	if err != nil {
+		return "collection" // by another version
+	}
+	return c.Type
 }
 
 // hasParts reports whether the segments are there that a list of parts names.

@@ -1,0 +1,147 @@
+package copal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+
+	"github.com/copaldb/copal"
+)
+
+func ExampleDB_Watch() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	changes := db.Watch(context.Background(), copal.WatchPrefix([]byte("fruit:"))) // from now on
+
+	db.Put([]byte("fruit:pear"), []byte("ripe"))
+	db.Put([]byte("tree:pear"), []byte("old"))
+	db.Delete([]byte("fruit:pear"))
+
+	n := 0
+	for c, err := range changes {
+		if err != nil {
+			log.Fatal(err) // copal.ErrHistoryLost: look at everything anew
+		}
+		value, err := c.Value()
+		fmt.Println(c.Seq, string(c.Key), string(value), err)
+		if n++; n == 2 {
+			break
+		}
+	}
+	// Output:
+	// 1 fruit:pear ripe <nil>
+	// 3 fruit:pear  copal: not found
+}
+
+func ExampleWatchPrefix() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for _, key := range []string{"a1", "b1", "a2"} {
+		db.Put([]byte(key), nil)
+	}
+	for c, err := range db.Watch(context.Background(), copal.WatchPrefix([]byte("b")), copal.WatchAfter(0)) {
+		fmt.Println(string(c.Key), err)
+		break
+	}
+	// Output:
+	// b1 <nil>
+}
+
+// A copy of a store, or an index of one's own, begins with a snapshot and is kept up to date from there.
+func ExampleWatchAfter() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	db.Put([]byte("pear"), []byte("green"))
+	s, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	db.Put([]byte("pear"), []byte("ripe"))
+
+	list := map[string]string{}
+	for key, value := range s.Scan(nil) {
+		list[string(key)] = string(value)
+	}
+	s.Close()
+	fmt.Println(list)
+	for c, err := range db.Watch(context.Background(), copal.WatchAfter(s.Seq())) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		value, err := c.Value()
+		if err != nil {
+			log.Fatal(err)
+		}
+		list[string(c.Key)] = string(value)
+		break
+	}
+	fmt.Println(list)
+	// Output:
+	// map[pear:green]
+	// map[pear:ripe]
+}
+
+func ExampleChange_Value() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if err := copal.Set(db, "config", struct{ Port int }{9532}); err != nil {
+		log.Fatal(err)
+	}
+	for c, err := range db.Watch(context.Background(), copal.WatchAfter(0)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		value, err := c.Value() // as DB.Get shows it
+		fmt.Println(string(value), err)
+		break
+	}
+	// Output:
+	// {"Port":9532} <nil>
+}
+
+func ExampleMap_Watch() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	users, err := copal.OpenMap[string, User](db, "users")
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	changes := users.Watch(ctx)
+	users.Set("alice", User{Name: "Alice", Age: 28})
+	users.Delete("alice")
+	for c, err := range changes {
+		switch {
+		case errors.Is(err, context.Canceled):
+			fmt.Println("done")
+		case err != nil:
+			log.Fatal(err)
+		case c.Deleted:
+			fmt.Println(c.Key, "is gone")
+			cancel()
+		default:
+			fmt.Println(c.Key, c.Value.Age)
+		}
+	}
+	// Output:
+	// alice 28
+	// alice is gone
+	// done
+}

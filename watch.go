@@ -1,0 +1,157 @@
+package copal
+
+import (
+	"bytes"
+	"context"
+	"iter"
+	"time"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/store"
+)
+
+// Watching.
+//
+// The log is the list of all changes, and who watches reads it behind those who write it. So nobody waits for who watches, nothing is
+// kept in memory for him, and he may be slow: what he has not read is in the log. Only compaction could take it away: files that a watch has
+// yet to read stay when they have been compacted, up to as many bytes as the log has, at least 64 MiB. Beyond
+// that the watch ends with ErrHistoryLost.
+
+// Change is a change of one entry, as DB.Watch tells it.
+type Change struct {
+	Key      []byte // the caller's
+	Deleted  bool   // there is no entry any more; it may be that there was none
+	Seq      uint64 // the sequence number by which the change counts
+	Time     time.Time
+	Deadline time.Time // from which on the entry has expired; zero if it does not. Nothing is told when it has come
+	More     bool      // further changes follow that count together with this one, under the same number: of a transaction, or a batch
+
+	Collection string // "hash", "list", "set" or "zset" if the key holds a collection, some elements of which have changed
+
+	db    *DB
+	feed  *store.Feed
+	event store.Event
+}
+
+// Value returns what DB.Get would have returned after the change. It is to be called before the next change is asked for. The error is ErrNotFound
+// if the entry was deleted, and ErrHistoryLost if a value of more than 1 MiB has been replaced since, and compaction has taken some
+// of it; the watch goes on then.
+func (c *Change) Value() ([]byte, error) {
+	if c.Deleted {
+		return nil, ErrNotFound
+	}
+	value, err := c.feed.EventValue(&c.event)
+	if err != nil {
+		return nil, err
+	}
+	return c.db.shown(nil, c.Key, value, c.event.Schema)
+}
+
+// WatchOption says what DB.Watch and Map.Watch tell.
+type WatchOption func(*watching)
+
+type watching struct {
+	prefix []byte
+	after  *uint64
+}
+
+// WatchPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. A Map.Watch has its own.
+func WatchPrefix(prefix []byte) WatchOption {
+	prefix = bytes.Clone(prefix)
+	return func(w *watching) { w.prefix = prefix }
+}
+
+// WatchAfter tells first what has changed since a sequence number: that of a snapshot, or of the last change that was told earlier, with More false, to this process or
+// another. With 0 it is everything that the log has of the store's life. The error is ErrHistoryLost when compaction has been there since.
+func WatchAfter(seq uint64) WatchOption {
+	return func(w *watching) { w.after = &seq }
+}
+
+// Watch yields every change of an entry, raw and typed, from the call on or from where WatchAfter says, once and in the order of the sequence numbers, as soon as reads show it. What
+// counts together comes together, when it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what
+// the log gets: the last of each sync interval. It tells nothing of SetInMemory, nor that a deadline has come: Change.Deadline says when it will.
+//
+// The last pair has an error, which says why there are no more: that of the context, ErrClosed, ErrHistoryLost, or one of reading the log. After ErrHistoryLost
+// a consumer looks at everything anew, best in a snapshot, and watches on with WatchAfter(snapshot.Seq()).
+//
+// A store that was opened with ReadOnly tells what the process that writes has done. A change is told when it has outlived the process, as after Map.Set; after
+// a power cut the log may end before it, and other changes may have its number then.
+func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, error] {
+	var w watching
+	for _, o := range opts {
+		o(&w)
+	}
+	from, err := db.store.Now()
+	if w.after != nil {
+		from = store.FeedPoint{After: *w.after}
+	}
+	return func(yield func(Change, error) bool) {
+		if err != nil {
+			yield(Change{}, err)
+			return
+		}
+		feed, err := db.store.OpenFeed(from, w.prefix)
+		if err != nil {
+			yield(Change{}, err)
+			return
+		}
+		defer feed.Close()
+		for {
+			e, err := feed.Next(ctx)
+			if err != nil {
+				yield(Change{}, err)
+				return
+			}
+			if !yield(db.change(feed, e), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (db *DB) change(feed *store.Feed, e store.Event) Change {
+	c := Change{Key: e.Key, Deleted: e.Op == record.Delete, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: feed, event: e}
+	if e.Expiry != 0 {
+		c.Deadline = time.UnixMilli(int64(e.Expiry))
+	}
+	return c
+}
+
+// MapChange is a change of an entry of a map.
+type MapChange[K comparable, V any] struct {
+	Key    K
+	Value  V // the caller's own; zero if the entry was deleted
+	Change   // of which Key is the whole key, with the map's name
+}
+
+// Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the map's types, concerns that alone, and the watch goes
+// on; other errors come with none, and end it.
+func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
+	changes := m.db.Watch(ctx, append(opts[:len(opts):len(opts)], WatchPrefix(m.prefix))...)
+	return func(yield func(MapChange[K, V], error) bool) {
+		for c, err := range changes {
+			now := MapChange[K, V]{Change: c}
+			if err == nil {
+				err = c.within(len(m.prefix), func(key []byte) (err error) { now.Key, err = m.keys.Decode(key); return err }, func(e *store.Entry) (err error) { now.Value, err = m.decode(c.Key, e); return err })
+			}
+			if !yield(now, err) {
+				return
+			}
+		}
+	}
+}
+
+// within decodes the change of an entry of the map of which the keys begin with so many bytes.
+func (c *Change) within(prefix int, key func([]byte) error, value func(*store.Entry) error) error {
+	if err := key(c.Key[prefix:]); err != nil {
+		return typeError(err, "key %q", c.Key)
+	}
+	if c.Deleted {
+		return nil
+	}
+	text, err := c.feed.EventValue(&c.event)
+	if err != nil {
+		return err
+	}
+	return value(&store.Entry{Value: text, Schema: c.event.Schema})
+}

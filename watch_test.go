@@ -1,0 +1,107 @@
+package copal_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+)
+
+// TestWatch: what a change says of an entry is what reads say, whoever wrote it and however it is encoded.
+func TestWatch(t *testing.T) {
+	db, err := copal.OpenMemory(copal.WithCodec(codec.Binary))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	users, err := copal.OpenMap[string, User](db, "users")
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Truncate(time.Millisecond)
+	alice, bob := User{Name: "Alice", Age: 28}, User{Name: "Bob", Age: 31}
+	batch := db.NewBatch()
+	batch.Put([]byte("raw"), []byte{0, 1})
+	batch.Put([]byte("users:\xff"), []byte("no JSON"))
+	for _, err := range []error{
+		users.SetTTL("alice", alice, time.Hour),
+		db.Update(func(tx *copal.Tx) error {
+			_, err := users.In(tx).Delete("alice")
+			return errors.Join(err, users.In(tx).Set("bob", bob), tx.Put([]byte("raw"), nil))
+		}),
+		users.SetAsync("bob", alice),
+		db.FSyncAll(),
+		batch.Write(),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	type seen struct {
+		key, value string
+		more       bool
+	}
+	want := []seen{
+		{"users:alice", `{"Name":"Alice","Age":28}`, false},
+		{"raw", "", true}, {"users:alice", "deleted", true}, {"users:bob", `{"Name":"Bob","Age":31}`, false},
+		{"users:bob", `{"Name":"Alice","Age":28}`, false},
+		{"raw", "\x00\x01", true}, {"users:\xff", "no JSON", false},
+	}
+	last := uint64(0)
+	more := false
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for c, err := range db.Watch(ctx, copal.WatchAfter(0)) {
+		if errors.Is(err, context.Canceled) && len(want) == 0 {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := c.Value()
+		switch {
+		case c.Deleted && err == copal.ErrNotFound:
+			value = []byte("deleted")
+		case c.Deleted || err != nil:
+			t.Errorf("%q, deleted: %v: %v", c.Key, c.Deleted, err)
+		}
+		if got := (seen{string(c.Key), string(value), c.More}); got != want[0] {
+			t.Errorf("%+v is told, want %+v", got, want[0])
+		}
+		if c.Seq < last || (c.Seq == last) != more || c.Time.Before(before) || c.Time.After(time.Now()) {
+			t.Errorf("%q has number %d after %d, of %v", c.Key, c.Seq, last, c.Time)
+		}
+		if first := last == 0; first != !c.Deadline.IsZero() || first && (c.Deadline.Before(before.Add(time.Hour)) || c.Deadline.After(before.Add(2*time.Hour))) {
+			t.Errorf("%q expires %v", c.Key, c.Deadline)
+		}
+		last, more = c.Seq, c.More
+		if want = want[1:]; len(want) == 0 {
+			cancel()
+		}
+	}
+	wrong := 0
+	for c, err := range users.Watch(t.Context(), copal.WatchAfter(0), copal.WatchPrefix([]byte("raw"))) {
+		switch {
+		case err != nil && c.Seq == 0:
+			t.Fatal(err)
+		case c.Key == "\xff":
+			if wrong++; !errors.Is(err, copal.ErrType) {
+				t.Errorf("what is no JSON: %v", err)
+			}
+			db.Close()
+		case c.Key == "alice" && !c.Deleted && c.Value != alice, c.Key == "bob" && c.More && c.Value != bob, err != nil:
+			t.Errorf("%+v is told: %v", c, err)
+		}
+		if wrong > 0 {
+			break
+		}
+	}
+	for _, err := range db.Watch(t.Context()) {
+		if err != copal.ErrClosed {
+			t.Errorf("watching a closed store: %v", err)
+		}
+	}
+}
