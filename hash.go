@@ -153,12 +153,9 @@ func (h *HashOf[F, V]) DeleteFSync(fields ...F) (existed int, err error) {
 }
 
 func (h *HashOf[F, V]) delete(fields []F, d store.Durability) (int, error) {
-	subs := make([][]byte, len(fields))
-	for i, f := range fields {
-		var err error
-		if subs[i], err = h.sub(f); err != nil {
-			return 0, err
-		}
+	subs, err := subsOf(&h.Collection, h.fields, fields)
+	if err != nil {
+		return 0, err
 	}
 	return h.edit(d, deletions(subs)...)
 }
@@ -171,7 +168,7 @@ func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.walk(nil, nil, false) }
 // Keys yields each field, as All does. No value is read.
 func (h *HashOf[F, V]) Keys() iter.Seq[F] {
 	return func(yield func(F) bool) {
-		for sub := range h.subs(h.fields.Order()) {
+		for sub := range h.subs(h.fields.Order(), store.Span{}) {
 			if f, err := h.fields.Decode(sub); err != nil {
 				h.misfit(sub, err)
 			} else if !yield(f) {
@@ -255,9 +252,13 @@ func (c *Collection) setValue(values *typed, sub []byte, v any, d store.Durabili
 
 // setEdits makes edits that come in no order, in that of the sub-keys.
 func (c *Collection) setEdits(edits []*store.Edit, d store.Durability) error {
-	slices.SortFunc(edits, func(a, b *store.Edit) int { return bytes.Compare(a.Sub, b.Sub) })
-	_, err := c.edit(d, edits...)
+	_, err := c.edit(d, inOrder(edits)...)
 	return err
+}
+
+func inOrder(edits []*store.Edit) []*store.Edit {
+	slices.SortFunc(edits, func(a, b *store.Edit) int { return bytes.Compare(a.Sub, b.Sub) })
+	return edits
 }
 
 // load decodes an element into what v points to.
@@ -302,10 +303,10 @@ func (c *Collection) fieldsIn(by keycodec.Order, span store.Span) iter.Seq[store
 	return c.reported(c.reader().Sorted(c.key, c.of, by, span, true))
 }
 
-// subs yields the sub-keys in an order.
-func (c *Collection) subs(by keycodec.Order) iter.Seq[[]byte] {
+// subs yields the sub-keys in an order, of which the sort keys are in the span.
+func (c *Collection) subs(by keycodec.Order, span store.Span) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for item := range c.reported(c.reader().Sorted(c.key, c.of, by, store.Span{}, false)) {
+		for item := range c.reported(c.reader().Sorted(c.key, c.of, by, span, false)) {
 			if !yield(item.Key) {
 				return
 			}

@@ -85,6 +85,9 @@ func (r Collections) Look(key []byte, of CollectionType, sub []byte) (Entry, Ele
 	}
 }
 
+// Element reads an element of a collection that was found, also for who has its turn. It may have been swept since.
+func (r Collections) Element(id uint64, sub []byte) (Entry, error) { return r.element(id, sub) }
+
 // element reads an element of a collection.
 func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 	in, err := r.store.use()

@@ -1,0 +1,315 @@
+package copal_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// collectionsModel is what a set, a list and a sorted set should have.
+type collectionsModel struct {
+	set    map[int]bool
+	list   []string
+	scores map[string]float64
+}
+
+// TestCollectionsAgainstAModel compares random changes of a set, a list and a sorted set with a map, a slice and a map, among reopenings.
+func TestCollectionsAgainstAModel(t *testing.T) {
+	dir := t.TempDir()
+	rng := rand.New(rand.NewPCG(3, 5))
+	m := collectionsModel{map[int]bool{}, nil, map[string]float64{}}
+	for range 4 {
+		db, err := copal.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set, err1 := copal.OpenSet[int](db, "set")
+		list, err2 := copal.OpenList[string](db, "list")
+		scores, err3 := copal.OpenSortedSet[string](db, "scores")
+		if err := errors.Join(err1, err2, err3); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 150 {
+			m.changeSet(t, rng, set)
+			m.changeList(t, rng, list)
+			m.changeScores(t, rng, scores)
+			if t.Failed() {
+				t.Fatalf("at step %d", i)
+			}
+			if i%10 == 0 {
+				m.compare(t, set, list, scores)
+			}
+		}
+		m.compare(t, set, list, scores)
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (m *collectionsModel) changeSet(t *testing.T, rng *rand.Rand, set *copal.SetOf[int]) {
+	a, b := rng.IntN(30)-10, rng.IntN(30)-10
+	want := 0
+	for i, n := range []int{a, b} {
+		if (i == 0 || a != b) && m.set[n] == (a > 5) {
+			want++
+		}
+	}
+	var got int
+	var err error
+	if a > 5 {
+		got, err = set.Remove(a, b)
+		delete(m.set, a)
+		delete(m.set, b)
+	} else {
+		got, err = set.Add(a, b)
+		m.set[a], m.set[b] = true, true
+	}
+	if got != want || err != nil {
+		t.Errorf("changing %d and %d changes %d, %v, want %d", a, b, got, err, want)
+	}
+}
+
+func (m *collectionsModel) changeList(t *testing.T, rng *rand.Rand, list *copal.ListOf[string]) {
+	word := fmt.Sprint("word ", rng.IntN(1000))
+	var err error
+	pop := func(front bool) {
+		f, at := list.PopBack, len(m.list)-1
+		if front {
+			f, at = list.PopFront, 0
+		}
+		v, ok, e := f()
+		if err = e; ok != (len(m.list) > 0) || ok && v != m.list[at] {
+			t.Errorf("popped %q, %v of %q", v, ok, m.list)
+		}
+		if ok {
+			m.list = slices.Delete(m.list, at, at+1)
+		}
+	}
+	switch at := rng.IntN(12) - 4; rng.IntN(9) {
+	case 0, 1:
+		err = list.PushBack(word, "and")
+		m.list = append(m.list, word, "and")
+	case 2, 3:
+		err = list.PushFront(word, "before")
+		m.list = append([]string{"before", word}, m.list...)
+	case 4, 5:
+		pop(true)
+	case 6:
+		pop(false)
+	case 7:
+		index := at
+		if at < 0 {
+			index += len(m.list)
+		}
+		if err = list.Set(at, word); index >= 0 && index < len(m.list) {
+			m.list[index] = word
+		} else if err == copal.ErrNotFound {
+			err = nil
+		} else {
+			t.Errorf("setting what is not there: %v", err)
+		}
+	case 8:
+		from, to := rng.IntN(4), 6+rng.IntN(30)
+		err = list.Trim(from, to)
+		m.list = slices.Clone(m.list[min(from, len(m.list)):min(to, len(m.list))])
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func (m *collectionsModel) changeScores(t *testing.T, rng *rand.Rand, scores *copal.SortedSetOf[string]) {
+	name := fmt.Sprint("name ", rng.IntN(20))
+	score := []float64{0, math.Copysign(0, -1), -1, 1, 1.5, 1e300, math.Inf(1), math.Inf(-1), rng.NormFloat64()}[rng.IntN(9)]
+	old, had := m.scores[name]
+	switch rng.IntN(4) {
+	case 0, 1:
+		m.scores[name] = score
+		if added, err := scores.Add(name, score); added == had || err != nil {
+			t.Errorf("adding %q: %v, %v", name, added, err)
+		}
+	case 2:
+		m.scores[name] = old + 2
+		if now, err := scores.Increment(name, 2); now != old+2 || err != nil {
+			t.Errorf("incrementing %q: %v, %v, want %v", name, now, err, old+2)
+		}
+	case 3:
+		delete(m.scores, name)
+		if n, err := scores.Remove(name, name); (n == 1) != had || err != nil {
+			t.Errorf("removing %q: %d, %v", name, n, err)
+		}
+	}
+}
+
+func (m *collectionsModel) compare(t *testing.T, set *copal.SetOf[int], list *copal.ListOf[string], scores *copal.SortedSetOf[string]) {
+	t.Helper()
+	members := slices.Sorted(maps.Keys(m.set))
+	if got := slices.Collect(set.All()); !slices.Equal(got, members) || set.Len() != len(members) {
+		t.Errorf("the set is %v, counted %d, want %v", got, set.Len(), members)
+	}
+	if got := slices.Collect(set.Ascend(0)); !slices.Equal(got, slices.DeleteFunc(members, func(n int) bool { return n < 0 })) {
+		t.Errorf("the set from 0 on is %v", got)
+	}
+	if got := slices.Collect(list.All()); !slices.Equal(got, m.list) || list.Len() != len(m.list) {
+		t.Errorf("the list is %q, counted %d, want %q", got, list.Len(), m.list)
+	}
+	for i, word := range m.list {
+		front, err1 := list.Load(i)
+		back, err2 := list.Load(i - len(m.list))
+		if front != word || back != word || err1 != nil || err2 != nil {
+			t.Errorf("element %d is %q, %v, and from behind %q, %v", i, front, err1, back, err2)
+		}
+	}
+	for _, span := range [][2]int{{0, 3}, {-3, 100}, {2, -1}, {5, 2}} {
+		from, to := span[0], span[1]
+		if from < 0 {
+			from = max(from+len(m.list), 0)
+		}
+		if to < 0 {
+			to += len(m.list)
+		}
+		to = min(max(to, 0), len(m.list))
+		if got := slices.Collect(list.Range(span[0], span[1])); !slices.Equal(got, m.list[min(from, max(to, 0)):to]) {
+			t.Errorf("elements %v of %q are %q", span, m.list, got)
+		}
+	}
+	m.compareScores(t, scores)
+}
+
+func (m *collectionsModel) compareScores(t *testing.T, scores *copal.SortedSetOf[string]) {
+	t.Helper()
+	names := slices.SortedFunc(maps.Keys(m.scores), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.scores[a], m.scores[b]), cmp.Compare(a, b))
+	})
+	var got []string
+	for name, score := range scores.All() {
+		if got = append(got, name); score != m.scores[name] {
+			t.Errorf("%q has the score %v, want %v", name, score, m.scores[name])
+		}
+	}
+	if !slices.Equal(got, names) || scores.Len() != len(names) {
+		t.Errorf("the order is %q, counted %d, want %q", got, scores.Len(), names)
+	}
+	for rank, name := range names {
+		if r, ok := scores.Rank(name); r != rank || !ok {
+			t.Errorf("%q has rank %d, want %d", name, r, rank)
+		}
+	}
+	keys := func(list func(func(string, float64) bool)) (keys []string) {
+		for name := range list {
+			keys = append(keys, name)
+		}
+		return keys
+	}
+	low, high := min(3, len(names)), min(6, len(names))
+	if got := keys(scores.Ranked(3, 6)); !slices.Equal(got, names[low:high]) {
+		t.Errorf("ranks 3 to 6 are %q of %q", got, names)
+	}
+	slices.Reverse(names)
+	if got := keys(scores.Backward()); !slices.Equal(got, names) {
+		t.Errorf("backward it is %q, want %q", got, names)
+	}
+	slices.Reverse(names)
+	within := slices.DeleteFunc(names, func(name string) bool { return m.scores[name] < -1 || m.scores[name] > 1.5 })
+	if got := keys(scores.Between(-1, 1.5)); !slices.Equal(got, within) {
+		t.Errorf("between -1 and 1.5 are %q, want %q", got, within)
+	}
+}
+
+// TestListIsAQueue: what some push, others pop, each element once and in order.
+func TestListIsAQueue(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	list, err := copal.OpenList[[2]int](db, "queue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers, each = 4, 100
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				if err := list.PushBack([2]int{w, i}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	var mu sync.Mutex
+	popped := map[[2]int]bool{}
+	for range 2 {
+		all.Go(func() {
+			last := [writers]int{-1, -1, -1, -1}
+			for n := 0; n < writers*each/2 && !t.Failed(); {
+				v, ok, err := list.PopFront()
+				if err != nil {
+					t.Error(err)
+				}
+				if !ok {
+					continue
+				}
+				n++
+				if v[1] <= last[v[0]] {
+					t.Errorf("%v comes behind %d", v, last[v[0]])
+				}
+				last[v[0]] = v[1]
+				mu.Lock()
+				popped[v] = true
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if len(popped) != writers*each || list.Len() != 0 {
+		t.Errorf("%d popped, %d left", len(popped), list.Len())
+	}
+}
+
+// TestSortedSetCornerCases: no score is NaN, also by way of infinities, and members that are one key are one member.
+func TestSortedSetCornerCases(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := copal.OpenSortedSet[time.Time](db, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.UnixMilli(1e12)
+	if _, err := s.Add(now, math.NaN()); !errors.Is(err, copal.ErrType) {
+		t.Errorf("NaN: %v", err)
+	}
+	if s.Len() != 0 {
+		t.Errorf("it has %d members", s.Len())
+	}
+	added, err := s.AddAll(map[time.Time]float64{now.UTC(): math.Inf(1), now.In(time.FixedZone("", 3600)): math.Inf(1)})
+	if added != 1 || err != nil || s.Len() != 1 {
+		t.Errorf("one instant in two zones: %d, %v, %d members", added, err, s.Len())
+	}
+	if _, err := s.Increment(now, math.Inf(-1)); !errors.Is(err, copal.ErrType) {
+		t.Errorf("infinity less infinity: %v", err)
+	}
+	if score, ok := s.Score(now); score != math.Inf(1) || !ok {
+		t.Errorf("the score is %v, %v", score, ok)
+	}
+	if n, err := db.Delete([]byte("s")); !n || err != nil {
+		t.Errorf("deleting it as any entry: %v, %v", n, err)
+	}
+	if _, ok := s.Rank(now); ok || s.Len() != 0 {
+		t.Errorf("it is still there, with %d members", s.Len())
+	}
+}

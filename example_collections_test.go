@@ -1,0 +1,590 @@
+package copal_test
+
+import (
+	"fmt"
+	"log"
+
+	"github.com/copaldb/copal"
+)
+
+// openExample opens a store in memory.
+func openExample() *copal.DB {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db
+}
+
+// tags is a set of words.
+func tags() (*copal.DB, *copal.SetOf[string]) {
+	db := openExample()
+	s, err := copal.OpenSet[string](db, "post:1:tags")
+	if err == nil {
+		_, err = s.Add("go", "amber", "maps")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, s
+}
+
+func ExampleOpenSet() {
+	db := openExample()
+	defer db.Close()
+	tags, err := copal.OpenSet[string](db, "post:1:tags")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(tags.Add("go", "amber", "go"))
+	fmt.Println(tags.Has("go"), tags.Has("rust"), tags.Len())
+	// Output:
+	// 2 <nil>
+	// true false 2
+}
+
+func ExampleSetOf_Add() {
+	db, s := tags()
+	defer db.Close()
+	fmt.Println(s.Add("go", "log")) // how many are new
+	// Output:
+	// 1 <nil>
+}
+
+func ExampleSetOf_AddFSync() {
+	db, s := tags()
+	defer db.Close()
+	fmt.Println(s.AddFSync("log"))
+	// Output:
+	// 1 <nil>
+}
+
+func ExampleSetOf_Remove() {
+	db, s := tags()
+	defer db.Close()
+	fmt.Println(s.Remove("go", "log"))
+	// Output:
+	// 1 <nil>
+}
+
+func ExampleSetOf_RemoveFSync() {
+	db, s := tags()
+	defer db.Close()
+	fmt.Println(s.RemoveFSync("go"))
+	// Output:
+	// 1 <nil>
+}
+
+func ExampleSetOf_Has() {
+	db, s := tags()
+	defer db.Close()
+	fmt.Println(s.Has("maps"))
+	// Output:
+	// true
+}
+
+func ExampleSetOf_All() {
+	db, s := tags()
+	defer db.Close()
+	for tag := range s.All() {
+		fmt.Println(tag)
+	}
+	// Output:
+	// amber
+	// go
+	// maps
+}
+
+func ExampleSetOf_Ascend() {
+	db, s := tags()
+	defer db.Close()
+	for tag := range s.Ascend("b") {
+		fmt.Println(tag)
+	}
+	// Output:
+	// go
+	// maps
+}
+
+func ExampleSetOf_Descend() {
+	db, s := tags()
+	defer db.Close()
+	for tag := range s.Descend("go") {
+		fmt.Println(tag)
+	}
+	// Output:
+	// go
+	// amber
+}
+
+func ExampleSetOf_At() {
+	db, s := tags()
+	defer db.Close()
+	then, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	if _, err := s.Clear(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(s.Len(), s.At(then).Len())
+	// Output:
+	// 0 3
+}
+
+// jobs is a queue.
+func jobs() (*copal.DB, *copal.ListOf[string]) {
+	db := openExample()
+	l, err := copal.OpenList[string](db, "jobs")
+	if err == nil {
+		err = l.PushBack("wash", "dry", "fold")
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, l
+}
+
+// show prints a list.
+func show(l *copal.ListOf[string]) {
+	for job := range l.All() {
+		fmt.Print(job, " ")
+	}
+	fmt.Println(l.Len())
+}
+
+func ExampleOpenList() {
+	db := openExample()
+	defer db.Close()
+	jobs, err := copal.OpenList[string](db, "jobs")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := jobs.PushBack("wash", "dry"); err != nil {
+		log.Fatal(err)
+	}
+	job, ok, err := jobs.PopFront()
+	fmt.Println(job, ok, err, jobs.Len())
+	// Output:
+	// wash true <nil> 1
+}
+
+func ExampleListOf_PushBack() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PushBack("iron"))
+	show(l)
+	// Output:
+	// <nil>
+	// wash dry fold iron 4
+}
+
+func ExampleListOf_PushBackFSync() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PushBackFSync("iron"))
+	// Output:
+	// <nil>
+}
+
+func ExampleListOf_PushFront() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PushFront("sort", "fetch"))
+	show(l)
+	// Output:
+	// <nil>
+	// fetch sort wash dry fold 5
+}
+
+func ExampleListOf_PushFrontFSync() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PushFrontFSync("sort"))
+	// Output:
+	// <nil>
+}
+
+func ExampleListOf_PopFront() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PopFront())
+	// Output:
+	// wash true <nil>
+}
+
+func ExampleListOf_PopFrontFSync() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PopFrontFSync())
+	// Output:
+	// wash true <nil>
+}
+
+func ExampleListOf_PopBack() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PopBack())
+	// Output:
+	// fold true <nil>
+}
+
+func ExampleListOf_PopBackFSync() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.PopBackFSync())
+	// Output:
+	// fold true <nil>
+}
+
+func ExampleListOf_Load() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.Load(1))
+	fmt.Println(l.Load(-1))
+	_, err := l.Load(3)
+	fmt.Println(err)
+	// Output:
+	// dry <nil>
+	// fold <nil>
+	// copal: not found
+}
+
+func ExampleListOf_Set() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.Set(0, "soak"))
+	show(l)
+	// Output:
+	// <nil>
+	// soak dry fold 3
+}
+
+func ExampleListOf_Trim() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.Trim(1, 3)) // or (-2, 3), (1, 1000)
+	show(l)
+	// Output:
+	// <nil>
+	// dry fold 2
+}
+
+func ExampleListOf_All() {
+	db, l := jobs()
+	defer db.Close()
+	for job := range l.All() {
+		fmt.Println(job)
+	}
+	// Output:
+	// wash
+	// dry
+	// fold
+}
+
+func ExampleListOf_Backward() {
+	db, l := jobs()
+	defer db.Close()
+	for job := range l.Backward() {
+		fmt.Println(job)
+	}
+	// Output:
+	// fold
+	// dry
+	// wash
+}
+
+func ExampleListOf_Range() {
+	db, l := jobs()
+	defer db.Close()
+	for job := range l.Range(-2, 100) {
+		fmt.Println(job)
+	}
+	// Output:
+	// dry
+	// fold
+}
+
+func ExampleListOf_At() {
+	db, l := jobs()
+	defer db.Close()
+	then, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	if _, _, err := l.PopFront(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(l.At(then).Load(0))
+	// Output:
+	// wash <nil>
+}
+
+// rawJobs is a queue of bytes.
+func rawJobs() (*copal.DB, *copal.RawList) {
+	db := openExample()
+	l := db.List([]byte("jobs"))
+	if err := l.PushBack([]byte("wash"), []byte("dry"), []byte("fold")); err != nil {
+		log.Fatal(err)
+	}
+	return db, l
+}
+
+func ExampleDB_List() {
+	db, _ := jobs()
+	defer db.Close()
+	job, err := db.List([]byte("jobs")).Get(0) // the same list
+	fmt.Println(string(job), err)
+	// Output:
+	// "wash" <nil>
+}
+
+func ExampleRawList_PushBack() {
+	db, l := rawJobs()
+	defer db.Close()
+	fmt.Println(l.PushBack([]byte("iron")), l.Len())
+	// Output:
+	// <nil> 4
+}
+
+func ExampleRawList_PushFront() {
+	db, l := rawJobs()
+	defer db.Close()
+	fmt.Println(l.PushFront([]byte("sort")), l.Len())
+	// Output:
+	// <nil> 4
+}
+
+func ExampleRawList_PopFront() {
+	db, l := rawJobs()
+	defer db.Close()
+	job, err := l.PopFront()
+	fmt.Println(string(job), err)
+	// Output:
+	// wash <nil>
+}
+
+func ExampleRawList_PopBack() {
+	db, l := rawJobs()
+	defer db.Close()
+	job, err := l.PopBack()
+	fmt.Println(string(job), err)
+	// Output:
+	// fold <nil>
+}
+
+func ExampleRawList_Get() {
+	db, l := rawJobs()
+	defer db.Close()
+	job, err := l.Get(-1)
+	fmt.Println(string(job), err)
+	// Output:
+	// fold <nil>
+}
+
+func ExampleRawList_Set() {
+	db, l := rawJobs()
+	defer db.Close()
+	fmt.Println(l.Set(7, []byte("iron")))
+	// Output:
+	// copal: not found
+}
+
+func ExampleRawList_Trim() {
+	db, l := rawJobs()
+	defer db.Close()
+	fmt.Println(l.Trim(0, 1), l.Len())
+	// Output:
+	// <nil> 1
+}
+
+func ExampleRawList_Range() {
+	db, l := rawJobs()
+	defer db.Close()
+	for job := range l.Range(0, 2) {
+		fmt.Println(string(job))
+	}
+	// Output:
+	// wash
+	// dry
+}
+
+func ExampleRawList_At() {
+	db, l := rawJobs()
+	defer db.Close()
+	then, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	if err := l.Trim(0, 0); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(l.Len(), l.At(then).Len())
+	// Output:
+	// 0 3
+}
+
+// points is a sorted set of players.
+func points() (*copal.DB, *copal.SortedSetOf[string]) {
+	db := openExample()
+	s, err := copal.OpenSortedSet[string](db, "points")
+	if err == nil {
+		_, err = s.AddAll(map[string]float64{"Ada": 12.5, "Alan": 7, "Grace": 20})
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	return db, s
+}
+
+func ExampleOpenSortedSet() {
+	db := openExample()
+	defer db.Close()
+	points, err := copal.OpenSortedSet[string](db, "points")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(points.Add("Ada", 12.5))
+	fmt.Println(points.Score("Ada"))
+	// Output:
+	// true <nil>
+	// 12.5 true
+}
+
+func ExampleSortedSetOf_Add() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.Add("Alan", 30))
+	fmt.Println(s.Rank("Alan"))
+	// Output:
+	// false <nil>
+	// 2 true
+}
+
+func ExampleSortedSetOf_AddFSync() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.AddFSync("Tim", 1))
+	// Output:
+	// true <nil>
+}
+
+func ExampleSortedSetOf_AddAll() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.AddAll(map[string]float64{"Tim": 1, "Ada": 2}))
+	// Output:
+	// 1 <nil>
+}
+
+func ExampleSortedSetOf_Increment() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.Increment("Alan", 0.5))
+	// Output:
+	// 7.5 <nil>
+}
+
+func ExampleSortedSetOf_Remove() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.Remove("Alan", "Tim"))
+	// Output:
+	// 1 <nil>
+}
+
+func ExampleSortedSetOf_RemoveFSync() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.RemoveFSync("Alan"))
+	// Output:
+	// 1 <nil>
+}
+
+func ExampleSortedSetOf_Len() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.Len())
+	// Output:
+	// 3
+}
+
+func ExampleSortedSetOf_Score() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.Score("Grace"))
+	// Output:
+	// 20 true
+}
+
+func ExampleSortedSetOf_Rank() {
+	db, s := points()
+	defer db.Close()
+	fmt.Println(s.Rank("Ada"))
+	// Output:
+	// 1 true
+}
+
+func ExampleSortedSetOf_All() {
+	db, s := points()
+	defer db.Close()
+	for name, n := range s.All() {
+		fmt.Println(name, n)
+	}
+	// Output:
+	// Alan 7
+	// Ada 12.5
+	// Grace 20
+}
+
+func ExampleSortedSetOf_Backward() {
+	db, s := points()
+	defer db.Close()
+	for name, n := range s.Backward() { // the best
+		fmt.Println(name, n)
+		break
+	}
+	// Output:
+	// Grace 20
+}
+
+func ExampleSortedSetOf_Between() {
+	db, s := points()
+	defer db.Close()
+	for name, n := range s.Between(7, 15) {
+		fmt.Println(name, n)
+	}
+	// Output:
+	// Alan 7
+	// Ada 12.5
+}
+
+func ExampleSortedSetOf_Ranked() {
+	db, s := points()
+	defer db.Close()
+	for name, n := range s.Ranked(1, 3) {
+		fmt.Println(name, n)
+	}
+	// Output:
+	// Ada 12.5
+	// Grace 20
+}
+
+func ExampleSortedSetOf_At() {
+	db, s := points()
+	defer db.Close()
+	then, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	if _, err := s.Increment("Ada", 100); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(s.At(then).Score("Ada"))
+	// Output:
+	// 12.5 true
+}

@@ -1,0 +1,389 @@
+package copal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"iter"
+	"reflect"
+	"strings"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/store"
+)
+
+// ListOf is a list of values of type V under a key, a queue at both ends. Like a HashOf it goes, moves and expires as a whole, is safe for
+// concurrent use, and needs no Close. Whatever the length, pushing, popping and reading at an index cost the same.
+//
+// An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions, which stay what they are when there
+// are pushes and pops; the collection knows those of the first and the last.
+type ListOf[V any] struct {
+	Collection
+	values *typed
+}
+
+// OpenList returns the list under key, which there need not be yet: the first element makes it, and there is none without elements. The error is ErrType when V is a type
+// that cannot be kept.
+func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
+	values, err := db.typed(reflect.TypeFor[V]())
+	if err != nil {
+		return nil, err
+	}
+	return &ListOf[V]{newCollection(db, []byte(key), store.ListType), values}, nil
+}
+
+// At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
+func (l *ListOf[V]) At(s *Snapshot) *ListOf[V] { return &ListOf[V]{l.at(s), l.values} }
+
+// PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as Map.Set does. The error is ErrType when the key has something
+// else than a list.
+func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, store.Process) }
+
+// PushBackFSync is PushBack that survives the loss of power when it returns.
+func (l *ListOf[V]) PushBackFSync(list ...V) error { return l.push(list, false, store.Power) }
+
+// PushFront puts elements in front, one after the other, all or none: the last of them is the first of the list then.
+func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, store.Process) }
+
+// PushFrontFSync is PushFront that survives the loss of power when it returns.
+func (l *ListOf[V]) PushFrontFSync(list ...V) error { return l.push(list, true, store.Power) }
+
+func (l *ListOf[V]) push(list []V, front bool, d store.Durability) error {
+	edits := make([]*store.Edit, len(list))
+	for i := range list {
+		var err error
+		if edits[i], err = l.encode(l.values, nil, &list[i]); err != nil {
+			return err
+		}
+	}
+	return l.pushEdits(edits, front, d)
+}
+
+// PopFront removes the first element, and returns it; ok is false if there is none.
+func (l *ListOf[V]) PopFront() (v V, ok bool, err error) { return l.pop(true, store.Process) }
+
+// PopFrontFSync is PopFront that survives the loss of power when it returns.
+func (l *ListOf[V]) PopFrontFSync() (v V, ok bool, err error) { return l.pop(true, store.Power) }
+
+// PopBack removes the last element, and returns it; ok is false if there is none.
+func (l *ListOf[V]) PopBack() (v V, ok bool, err error) { return l.pop(false, store.Process) }
+
+// PopBackFSync is PopBack that survives the loss of power when it returns.
+func (l *ListOf[V]) PopBackFSync() (v V, ok bool, err error) { return l.pop(false, store.Power) }
+
+func (l *ListOf[V]) pop(front bool, d store.Durability) (v V, ok bool, err error) {
+	ok, err = l.popEntry(front, d, func(e *store.Entry) error { return l.values.decode(l.key, e, &v) })
+	if err != nil || !ok {
+		return *new(V), false, err
+	}
+	return v, true, nil
+}
+
+// Load returns the element at an index, which is the caller's own. The error is ErrNotFound when there is none, else as that of HashOf.Load.
+func (l *ListOf[V]) Load(index int) (v V, err error) {
+	e, err := l.entryAt(index)
+	if err == nil {
+		err = l.values.decode(l.key, &e, &v)
+	}
+	return v, err
+}
+
+// Set replaces the element at an index. The error is ErrNotFound when there is none.
+func (l *ListOf[V]) Set(index int, v V) error {
+	e, err := l.encode(l.values, nil, &v)
+	if err != nil {
+		return err
+	}
+	return l.setAt(index, e, store.Process)
+}
+
+// Trim leaves the elements from index from on up to index to, but not that, and removes all others: it costs what is removed.
+func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, store.Process) }
+
+// All yields the elements, first to last. One that is there throughout is yielded exactly once; the list may be changed in the loop. What cannot be read goes
+// to the error handler and is left out.
+func (l *ListOf[V]) All() iter.Seq[V] { return l.decoded(store.Span{}) }
+
+// Backward yields the elements, last to first.
+func (l *ListOf[V]) Backward() iter.Seq[V] { return l.decoded(store.Span{Down: true}) }
+
+// Range yields the elements from index from on up to index to, but not that, as the list is when the loop begins.
+func (l *ListOf[V]) Range(from, to int) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		if span, ok := l.span(from, to); ok {
+			l.decoded(span)(yield)
+		}
+	}
+}
+
+func (l *ListOf[V]) decoded(span store.Span) iter.Seq[V] {
+	return func(yield func(V) bool) {
+		for item := range l.items(span, true) {
+			var v V
+			if err := l.values.decode(l.key, &item.Entry, &v); err != nil {
+				l.db.report(err)
+			} else if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+// What follows is ListOf without its type.
+
+// ends are the positions of the first element of a list and of the last. Of none, they are such that the next pushes begin in the middle.
+type listEnds struct{ first, last uint64 }
+
+const middlePosition = 1 << 63
+
+func (e listEnds) String() string { return fmt.Sprintf("%x %x", e.first, e.last) }
+
+// endsOf reads what String has written.
+func endsOf(c *store.Collection) (e listEnds, err error) {
+	if c.ID == 0 {
+		return listEnds{middlePosition, middlePosition - 1}, nil
+	}
+	first, last, ok := strings.Cut(c.More, " ")
+	if e.first, err = record.ParseHex(first); err == nil {
+		e.last, err = record.ParseHex(last)
+	}
+	if !ok || err != nil || e.last-e.first+1 != c.Count {
+		return e, fmt.Errorf("%w: the list has %d elements, and ends %q of a later version", ErrVersion, c.Count, c.More)
+	}
+	return e, nil
+}
+
+func (e listEnds) len() int { return int(e.last - e.first + 1) }
+
+// position is that of the element at an index; ok is false when there is none.
+func (e listEnds) position(index int) (at uint64, ok bool) {
+	if index < 0 {
+		index += e.len()
+	}
+	return e.first + uint64(index), index >= 0 && index < e.len()
+}
+
+// between are the positions from one index up to another, which is left out.
+func (e listEnds) between(from, to int) listEnds {
+	if from < 0 {
+		from += e.len()
+	}
+	if to < 0 {
+		to += e.len()
+	}
+	from, to = min(max(from, 0), e.len()), min(max(to, 0), e.len())
+	return listEnds{e.first + uint64(from), e.first + uint64(max(from, to)) - 1}
+}
+
+// positionKey is the sub-key of an element.
+func positionKey(at uint64) []byte { return binary.BigEndian.AppendUint64(nil, at) }
+
+// pushEdits puts elements at an end.
+func (c *Collection) pushEdits(edits []*store.Edit, front bool, d store.Durability) error {
+	return c.change(d, func(now *store.Collection) ([]*store.Edit, error) {
+		ends, err := endsOf(now)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range edits {
+			if front {
+				ends.first--
+				e.Sub = positionKey(ends.first)
+			} else {
+				ends.last++
+				e.Sub = positionKey(ends.last)
+			}
+		}
+		now.More = ends.String()
+		return edits, nil
+	})
+}
+
+// popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times.
+func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.Entry) error) (ok bool, err error) {
+	err = c.change(d, func(now *store.Collection) ([]*store.Edit, error) {
+		if ok = now.ID != 0; !ok {
+			return nil, nil
+		}
+		ends, err := endsOf(now)
+		if err != nil {
+			return nil, err
+		}
+		at := ends.last
+		if front {
+			at = ends.first
+			ends.first++
+		} else {
+			ends.last--
+		}
+		e, err := c.reader().Element(now.ID, positionKey(at))
+		if err == nil {
+			err = take(&e)
+		}
+		now.More = ends.String()
+		return []*store.Edit{{Sub: positionKey(at), Delete: true}}, err
+	})
+	return ok && err == nil, err
+}
+
+// entryAt reads the element at an index. When it has gone since the ends were read, they are read again.
+func (c *Collection) entryAt(index int) (e store.Entry, err error) {
+	if err := c.readable(); err != nil {
+		return e, err
+	}
+	var before store.Collection
+	for {
+		now, err := c.reader().Find(c.key, c.of)
+		if err != nil {
+			return e, err
+		}
+		ends, err := endsOf(&now)
+		if err != nil {
+			return e, err
+		}
+		at, ok := ends.position(index)
+		if !ok {
+			return e, ErrNotFound
+		}
+		if e, err = c.reader().Element(now.ID, positionKey(at)); !isNotFound(err) || now == before {
+			return e, err
+		}
+		before = now
+	}
+}
+
+func (c *Collection) setAt(index int, e *store.Edit, d store.Durability) error {
+	return c.change(d, func(now *store.Collection) ([]*store.Edit, error) {
+		ends, err := endsOf(now)
+		if err != nil {
+			return nil, err
+		}
+		at, ok := ends.position(index)
+		if !ok {
+			return nil, ErrNotFound
+		}
+		e.Sub = positionKey(at)
+		return []*store.Edit{e}, nil
+	})
+}
+
+func (c *Collection) trim(from, to int, d store.Durability) error {
+	return c.change(d, func(now *store.Collection) (edits []*store.Edit, err error) {
+		ends, err := endsOf(now)
+		if err != nil {
+			return nil, err
+		}
+		kept := ends.between(from, to)
+		for at := ends.first; at != kept.first; at++ {
+			edits = append(edits, &store.Edit{Sub: positionKey(at), Delete: true})
+		}
+		for at := kept.last + 1; at != ends.last+1; at++ {
+			edits = append(edits, &store.Edit{Sub: positionKey(at), Delete: true})
+		}
+		now.More = kept.String()
+		return edits, nil
+	})
+}
+
+// span is that of the elements between two indexes; ok is false if there are none, or that cannot be read.
+func (c *Collection) span(from, to int) (span store.Span, ok bool) {
+	err := c.readable()
+	var now store.Collection
+	if err == nil {
+		now, err = c.reader().Find(c.key, c.of)
+	}
+	var ends listEnds
+	if err == nil {
+		ends, err = endsOf(&now)
+	}
+	if err != nil {
+		if !isNotFound(err) {
+			c.db.report(err)
+		}
+		return span, false
+	}
+	ends = ends.between(from, to)
+	return store.Span{Low: positionKey(ends.first), High: positionKey(ends.last)}, ends.len() > 0
+}
+
+// RawList is a list of bytes: the one under ListOf, for programs that know no types, such as servers. An element that a ListOf has written
+// is shown as DB.Get shows it.
+type RawList struct{ Collection }
+
+// List returns the list under key, as OpenList does.
+func (db *DB) List(key []byte) *RawList { return &RawList{newCollection(db, key, store.ListType)} }
+
+// At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
+func (l *RawList) At(s *Snapshot) *RawList { return &RawList{l.at(s)} }
+
+// PushBack appends elements, as ListOf.PushBack does.
+func (l *RawList) PushBack(list ...[]byte) error {
+	return l.pushEdits(rawEdits(list), false, store.Process)
+}
+
+// PushFront puts elements in front, as ListOf.PushFront does.
+func (l *RawList) PushFront(list ...[]byte) error {
+	return l.pushEdits(rawEdits(list), true, store.Process)
+}
+
+func rawEdits(list [][]byte) (edits []*store.Edit) {
+	for _, value := range list {
+		edits = append(edits, &store.Edit{Value: value})
+	}
+	return edits
+}
+
+// PopFront removes the first element, and returns it. The error is ErrNotFound if there is none.
+func (l *RawList) PopFront() ([]byte, error) { return l.pop(true) }
+
+// PopBack removes the last element, and returns it. The error is ErrNotFound if there is none.
+func (l *RawList) PopBack() ([]byte, error) { return l.pop(false) }
+
+func (l *RawList) pop(front bool) (value []byte, err error) {
+	ok, err := l.popEntry(front, store.Process, func(e *store.Entry) (err error) {
+		value, err = l.db.shown([]byte{}, l.key, e.Value, e.Schema)
+		return err
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !ok:
+		return nil, ErrNotFound
+	}
+	return value, nil
+}
+
+// Get returns the element at an index. The bytes are the caller's. The error is ErrNotFound when there is none.
+func (l *RawList) Get(index int) ([]byte, error) {
+	e, err := l.entryAt(index)
+	if err != nil {
+		return nil, err
+	}
+	return l.db.shown([]byte{}, l.key, e.Value, e.Schema)
+}
+
+// Set replaces the element at an index. The error is ErrNotFound when there is none.
+func (l *RawList) Set(index int, value []byte) error {
+	return l.setAt(index, &store.Edit{Value: value}, store.Process)
+}
+
+// Trim is ListOf.Trim.
+func (l *RawList) Trim(from, to int) error { return l.trim(from, to, store.Process) }
+
+// Range is ListOf.Range. The bytes are the caller's.
+func (l *RawList) Range(from, to int) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		span, ok := l.span(from, to)
+		if !ok {
+			return
+		}
+		for item := range l.items(span, true) {
+			value, err := l.db.shown([]byte{}, l.key, bytes.Clone(item.Value), item.Schema)
+			if err != nil {
+				l.db.report(err)
+			} else if !yield(value) {
+				return
+			}
+		}
+	}
+}
