@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -33,6 +34,7 @@ type app struct {
 // host is what a command runs in that does not stand alone: it has a store, and somebody who
 // answers questions.
 type host interface {
+	adapt(root *cobra.Command)
 	view(f func(db *copal.DB) error) error
 	update(f func(db *copal.DB) error) error
 	confirm(question string) error
@@ -63,14 +65,32 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 		return exitOK
 	case errors.As(err, new(silent)):
 		return exitCode(err)
+	case errors.As(err, new(failedLine)):
+		line := failedLine(0)
+		errors.As(err, &line)
+		return int(line)
 	case isClosedPipe(err):
 		return exitError // whoever read the output has seen enough, and needs no message
 	case !a.started || isUsage(err):
-		fmt.Fprintf(a.stderr, "copal: %s\nRun '%s --help' for usage.\n", message(err), cmd.CommandPath())
+		a.tell(err)
+		fmt.Fprintf(a.stderr, "Run '%s' for usage.\n", a.helpFor(cmd))
 		return exitUsage
 	}
-	fmt.Fprintln(a.stderr, "copal: "+message(err))
+	a.tell(err)
 	return exitCode(err)
+}
+
+func (a *app) tell(err error) {
+	prefix := painterFor(a.stderr).paint(styleBad, "copal:")
+	fmt.Fprintln(a.stderr, prefix, message(err))
+}
+
+// helpFor is the command that explains cmd.
+func (a *app) helpFor(cmd *cobra.Command) string {
+	if a.host == nil {
+		return cmd.CommandPath() + " --help"
+	}
+	return strings.TrimSpace("help" + strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()))
 }
 
 // runs is the RunE of a command. An error before it is one of the command line.
@@ -90,7 +110,7 @@ func (a *app) runs(f func(args []string, out *bufio.Writer) error) func(*cobra.C
 func (a *app) report(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	fmt.Fprintln(a.stderr, "copal: "+message(err))
+	a.tell(err)
 	a.reported = cmp.Or(a.reported, exitCode(err))
 }
 

@@ -2,7 +2,10 @@
 
 package main
 
-import "io"
+import (
+	"io"
+	"os"
+)
 
 // knowsColours reports whether the terminal behind w takes the sequences of painter.
-func knowsColours(io.Writer) bool { return true }
+func knowsColours(io.Writer) bool { return os.Getenv("TERM") != "" }

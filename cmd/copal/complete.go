@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/copaldb/copal"
 )
@@ -31,11 +33,10 @@ func (a *app) completeKey(keys int) completion {
 		}
 		list, directive := inTime(func() []string {
 			var list []string
-			db, err := copal.Open(args[0], copal.ReadOnly(), copal.WithErrorHandler(func(error) {}))
-			if err == nil {
-				list = candidates(db, word)
-				db.Close()
-			}
+			a.lend(args[0], func(db *copal.DB) error {
+				list = a.offered(db, word)
+				return nil
+			})
 			return list
 		}), cobra.ShellCompDirectiveNoFileComp
 		if len(list) == 1 && strings.HasSuffix(list[0], ":") {
@@ -43,6 +44,18 @@ func (a *app) completeKey(keys int) completion {
 		}
 		return list, directive
 	}
+}
+
+// lend is view without a word of what goes wrong.
+func (a *app) lend(dir string, f func(db *copal.DB) error) error {
+	if a.host != nil {
+		return a.host.view(f)
+	}
+	db, err := copal.Open(dir, copal.ReadOnly(), copal.WithErrorHandler(func(error) {}))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(db), db.Close())
 }
 
 // inTime is what f returns, or nothing if that takes too long. f then goes on until the process ends.
@@ -57,31 +70,34 @@ func inTime(f func() []string) []string {
 	}
 }
 
-// candidates are the keys that begin with word, and instead of those of a map whose name is not complete yet that name
-// and a colon. Keys that cannot be typed are left out.
-func candidates(db *copal.DB, word string) (list []string) {
+// offered are the keys that begin with word, and instead of those of a map whose name is not complete yet that name
+// and a colon. In a shell of ours each is written as a word of it; elsewhere those are left out that cannot be typed.
+func (a *app) offered(db *copal.DB, word string) (list []string) {
 	maps := map[string]bool{}
 	for _, m := range db.Maps() {
-		if name := m.Prefix; len(name) > len(word) && strings.HasPrefix(name, word) && isPlain(name) {
-			maps[name] = true
-			list = append(list, name)
+		if len(m.Prefix) > len(word) && strings.HasPrefix(m.Prefix, word) && isPlain(m.Prefix) {
+			maps[m.Prefix] = true
+			list = append(list, m.Prefix)
 		}
 	}
 	for from := []byte(word); from != nil && len(list) < completeMost; {
-		list, from = appendKeys(list, db, from, word, maps)
+		list, from = a.appendKeys(list, db, from, word, maps)
 	}
 	return list
 }
 
 // appendKeys appends the keys from from on, up to the first that is in one of the maps. What comes behind that
 // map is next; nil is for nothing.
-func appendKeys(list []string, db *copal.DB, from []byte, word string, maps map[string]bool) (_ []string, next []byte) {
+func (a *app) appendKeys(list []string, db *copal.DB, from []byte, word string, maps map[string]bool) (_ []string, next []byte) {
 	for b := range db.ScanRangeKeys(from, behind([]byte(word))) {
 		key := string(b)
 		if name, _, ok := strings.Cut(key, ":"); ok && maps[name+":"] {
 			return list, behind([]byte(name + ":"))
 		}
-		if !isPlain(key) {
+		switch {
+		case a.host != nil:
+			key = quoteWord(key)
+		case !isPlain(key):
 			continue
 		}
 		if list = append(list, key); len(list) >= completeMost {
@@ -89,4 +105,11 @@ func appendKeys(list []string, db *copal.DB, from []byte, word string, maps map[
 		}
 	}
 	return list, nil
+}
+
+// flagNames are the flags of a command.
+func flagNames(cmd *cobra.Command) (list []string) {
+	cmd.InitDefaultHelpFlag()
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { list = append(list, "--"+f.Name) })
+	return list
 }

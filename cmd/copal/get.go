@@ -63,7 +63,7 @@ func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 	if asJSON {
 		return writeEntry(out, key, expires, value)
 	}
-	if isTerminal(a.stdout) {
+	if isTerminal(a.stdout) || a.host != nil {
 		value = append(value, '\n')
 	}
 	_, err = out.Write(value)

@@ -43,7 +43,7 @@ func (a *app) has(db *copal.DB, keys [][]byte, asJSON bool, out *bufio.Writer) e
 		if err != nil {
 			return err
 		}
-		if !exists && missing == nil {
+		if !exists && missing == nil && a.host == nil {
 			missing = silent{fmt.Errorf("%w: %s", copal.ErrNotFound, showKey(key))}
 		}
 		if err := a.tellExists(key, exists, asJSON, out); err != nil {

@@ -12,8 +12,16 @@ type progress struct {
 	app  *app
 	what string
 	unit []progressbar.Option
-	bar  *progressbar.ProgressBar // nil until the total is known
+	from time.Time                // when the bar is shown, if the command is not through by then
+	next time.Time                // when it is to be drawn again
+	bar  *progressbar.ProgressBar // nil until it is shown
 }
+
+// What is done in a moment shows no bar.
+const (
+	progressAfter = 250 * time.Millisecond
+	progressEvery = 100 * time.Millisecond
+)
 
 // newProgress counts bytes. It returns nil unless standard error is a terminal.
 func (a *app) newProgress(what string) *progress {
@@ -29,7 +37,7 @@ func (a *app) newBar(what string, unit ...progressbar.Option) *progress {
 	if !isTerminal(a.stderr) {
 		return nil
 	}
-	return &progress{app: a, what: what, unit: unit}
+	return &progress{app: a, what: what, unit: unit, from: time.Now().Add(progressAfter)}
 }
 
 // show says that done of total have been dealt with. A total that is negative is not known.
@@ -37,6 +45,11 @@ func (p *progress) show(done, total int64) {
 	if p == nil {
 		return
 	}
+	now := time.Now()
+	if now.Before(p.from) || now.Before(p.next) {
+		return
+	}
+	p.next = now.Add(progressEvery)
 	if total == 0 {
 		total = 1 // of nothing all is done
 	}
@@ -45,7 +58,7 @@ func (p *progress) show(done, total int64) {
 			progressbar.OptionSetWriter(p.app.stderr),
 			progressbar.OptionSetDescription(p.what),
 			progressbar.OptionSetWidth(30),
-			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetSpinnerChangeInterval(0), // or it would be drawn by a goroutine that does not end
 			progressbar.OptionClearOnFinish(),
 		)...)
 	}

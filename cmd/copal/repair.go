@@ -50,9 +50,6 @@ func newRepair(a *app) *cobra.Command {
 		Args:              arguments(1, 2),
 		ValidArgsFunction: completeDirs,
 		RunE: a.runs(func(args []string, out *bufio.Writer) error {
-			if a.host != nil {
-				return usageError{"the shell has this store open: repair it from outside"}
-			}
 			if err := requireStore(args[0]); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,12 @@ func newRoot(a *app) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp())
 	root.AddCommand(newGet(a), newSet(a), newDel(a), newHas(a), newLs(a), newScan(a), newRange(a), newCount(a), newIncr(a), newTTL(a),
-		newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a), newExport(a), newImport(a), newVersion(a))
+		newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a), newExport(a), newImport(a),
+		newWatch(a), newShell(a), newVersion(a))
+	if a.host != nil {
+		a.host.adapt(root)
+		return root
+	}
 	refuseUnknownShells(root)
 	return root
 }
@@ -54,10 +60,20 @@ func knownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	reason := "unknown command " + strconv.Quote(args[0])
-	if similar := root.SuggestionsFor(args[0]); len(similar) > 0 {
+	if similar := suggestions(root, args[0]); len(similar) > 0 {
 		reason += "; did you mean " + strings.Join(similar, " or ") + "?"
 	}
 	return usageError{reason}
+}
+
+// suggestions are the commands that are spelt about like word, those with its first letter if there are any.
+func suggestions(root *cobra.Command, word string) []string {
+	all := root.SuggestionsFor(word)
+	near := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return word == "" || name[0] != word[0] })
+	if len(near) > 0 {
+		return near
+	}
+	return all
 }
 
 // newHelp is cobra's help command, except that asking for a command that does not
@@ -95,6 +111,7 @@ const anyNumber = -1
 // arguments refuses a number of arguments that the command's synopsis does not allow.
 func arguments(least, most int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		n := len(args)
 		if least <= len(args) && (len(args) <= most || most == anyNumber) {
 			return nil
 		}
@@ -102,7 +119,10 @@ func arguments(least, most int) cobra.PositionalArgs {
 		if synopsis == "" {
 			return usageError{cmd.CommandPath() + " takes no arguments"}
 		}
-		return usageError{"the arguments are" + synopsis + ", and there are " + strconv.Itoa(len(args))}
+		if _, implied := withoutDir(cmd.Use); !implied && least > 0 {
+			n-- // the store of the shell
+		}
+		return usageError{"the arguments are" + synopsis + ", and there are " + strconv.Itoa(n)}
 	}
 }
 

@@ -11,9 +11,11 @@ import (
 // catchSignals makes a.ctx end at the first SIGINT or SIGTERM, so that what has been begun
 // can be ended in order; a second one ends the process. The returned function takes that
 // back. A command that only reads has nothing to end, and the first signal ends it.
-func (a *app) catchSignals() (release func()) {
+func (a *app) catchSignals() (release func()) { return a.catch(os.Interrupt, syscall.SIGTERM) }
+
+func (a *app) catch(signals ...os.Signal) (release func()) {
 	before := a.ctx
-	ctx, stop := signal.NotifyContext(before, os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(before, signals...)
 	context.AfterFunc(ctx, stop)
 	a.ctx = ctx
 	return func() {
@@ -64,6 +66,9 @@ func (in *input) Read(p []byte) (int, error) {
 func (in *input) fill() error {
 	if err := in.ctx.Err(); err != nil {
 		return err
+	}
+	if in.from == nil {
+		return usageError{"there is no standard input here"}
 	}
 	if !in.under {
 		if in.buf == nil {

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+)
+
+const watchHelp = `Print changes as they come, by this process and any other, until Ctrl-C; of the entries
+whose keys begin with PREFIX if it is given, and that --match stands for.
+
+Each line is a time, set or del, a key, and for set a tab and the value, both shown as
+copal scan shows them. What counts together, a transaction or a batch, comes together.
+That an entry expires is no change, and is not told.
+
+--after SEQ tells first what has changed since that sequence number: of a line of --json
+output, or 0 for everything that the log still has. When compaction has been there since,
+that cannot be told any more, and the exit code is 1. --limit ends after so many changes.
+
+With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…}, with "expires"
+for an entry with a deadline, "op":"del" without a value, and "more":true if further
+changes follow that count together with it; take "seq" for --after from a line without.
+` + matchHelp
+
+const watchExample = `  copal watch app.db
+  copal watch app.db users: --json | jq .value.Name
+  copal watch app.db --after 0 --limit 100`
+
+// watchFlags say what is told, and how.
+type watchFlags struct {
+	selectionFlags
+	json  bool
+	after uint64
+}
+
+func newWatch(a *app) *cobra.Command {
+	var f watchFlags
+	cmd := &cobra.Command{
+		Use:               "watch DIR [PREFIX]",
+		Short:             "Follow changes as they come",
+		Long:              watchHelp,
+		Example:           watchExample,
+		Args:              arguments(1, 2),
+		ValidArgsFunction: a.completeKey(1),
+	}
+	cmd.RunE = a.runs(func(args []string, out *bufio.Writer) error {
+		s, err := f.parse(cmd, args[1:])
+		if err != nil {
+			return err
+		}
+		opts := []copal.WatchOption{copal.WatchPrefix(s.watched())}
+		if cmd.Flags().Changed("after") {
+			opts = append(opts, copal.WatchAfter(f.after))
+		}
+		if a.host == nil {
+			defer a.catchSignals()()
+		}
+		return a.view(args[0], func(db *copal.DB) error { return a.watch(db, s, &f, opts, out) })
+	})
+	cmd.Flags().BoolVar(&f.json, "json", false, "print a line of JSON for each change")
+	cmd.Flags().Uint64Var(&f.after, "after", 0, "tell first what has changed since this sequence number")
+	cmd.Flags().Int64VarP(&f.limit, "limit", "n", 0, "end after this many changes")
+	f.addMatch(cmd)
+	f.addQuoted(cmd, "PREFIX")
+	return cmd
+}
+
+// watched is what all selected keys begin with, as far as prefix and pattern tell.
+func (s selection) watched() []byte {
+	if start := literal(s.pattern); len(start) > len(s.prefix) {
+		return start
+	}
+	return s.prefix
+}
+
+// has reports whether key is selected by prefix and pattern.
+func (s selection) has(key []byte) bool {
+	return strings.HasPrefix(string(key), string(s.prefix)) && (s.pattern == nil || matches(s.pattern, key))
+}
+
+func (a *app) watch(db *copal.DB, s selection, f *watchFlags, opts []copal.WatchOption, out *bufio.Writer) error {
+	if s.limit == 0 {
+		return nil
+	}
+	told := int64(0)
+	paint := painterFor(a.stdout)
+	for c, err := range db.Watch(a.ctx, opts...) {
+		switch {
+		case errors.Is(err, context.Canceled):
+			return nil // it is how a watch ends
+		case err != nil:
+			return err
+		case !s.has(c.Key):
+			continue
+		}
+		if err := f.write(paint, &c, out); err != nil {
+			return err
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+		if told++; told == s.limit {
+			return nil
+		}
+	}
+	return nil
+}
+
+func (f *watchFlags) write(paint painter, c *copal.Change, out *bufio.Writer) error {
+	var value []byte
+	if !c.Deleted {
+		var err error
+		if value, err = c.Value(); err != nil {
+			return fmt.Errorf("%s: %w", showKey(c.Key), err)
+		}
+	}
+	if f.json {
+		return writeChange(out, c, value)
+	}
+	at := paint.paint(styleDim, c.Time.Format("15:04:05.000"))
+	key := paint.paint(styleKey, showKey(c.Key))
+	var err error
+	if c.Deleted {
+		_, err = fmt.Fprintf(out, "%s %s %s\n", at, paint.paint(styleBad, "del"), key)
+	} else {
+		_, err = fmt.Fprintf(out, "%s %s %s\t%s\n", at, paint.paint(styleGood, "set"), key, showValue(value))
+	}
+	return err
+}
+
+// changeJSON is copal.Change for machines.
+type changeJSON struct {
+	Seq     uint64     `json:"seq"`
+	Time    time.Time  `json:"time"`
+	Op      string     `json:"op"`
+	Key     any        `json:"key"`
+	Expires *time.Time `json:"expires,omitempty"`
+	Value   any        `json:"value,omitempty"`
+	More    bool       `json:"more,omitempty"`
+}
+
+func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
+	j := changeJSON{Seq: c.Seq, Time: c.Time.UTC(), Op: "set", Key: jsonKey(c.Key), More: c.More}
+	if c.Deleted {
+		j.Op = "del"
+		return writeJSON(out, j)
+	}
+	if !c.Deadline.IsZero() {
+		deadline := c.Deadline.UTC()
+		j.Expires = &deadline
+	}
+	j.Value = jsonValue(value)
+	return writeJSON(out, j)
+}
