@@ -65,7 +65,7 @@ func message(err error) string {
 	}
 	lines := strings.Split(err.Error(), "\n")
 	for i, line := range lines {
-		lines[i] = strings.TrimPrefix(line, "copal: ")
+		lines[i] = strings.ReplaceAll(strings.TrimPrefix(line, "copal: "), ": copal: ", ": ")
 	}
 	return strings.Join(lines, "; ")
 }

@@ -55,6 +55,9 @@ func TestMessageHasOnePrefix(t *testing.T) {
 	if got := message(err); got != "one; two" {
 		t.Errorf("%q", got)
 	}
+	if got := message(fmt.Errorf("key a: %w", errors.New("copal: one"))); got != "key a: one" {
+		t.Errorf("%q", got)
+	}
 }
 
 // damager damages the last record of a store's log when output begins.

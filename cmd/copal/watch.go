@@ -27,6 +27,9 @@ that cannot be told any more, and the exit code is 1. --limit ends after so many
 With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…}, with "expires"
 for an entry with a deadline, "op":"del" without a value, and "more":true if further
 changes follow that count together with it; take "seq" for --after from a line without.
+Of a hash, list or set it is told that elements have changed, with "collection":"hash"
+and no value.
+
 ` + matchHelp
 
 const watchExample = `  copal watch app.db
@@ -115,7 +118,7 @@ func (a *app) watch(db *copal.DB, s selection, f *watchFlags, opts []copal.Watch
 
 func (f *watchFlags) write(paint painter, c *copal.Change, out *bufio.Writer) error {
 	var value []byte
-	if !c.Deleted {
+	if !c.Deleted && c.Collection == "" {
 		var err error
 		if value, err = c.Value(); err != nil {
 			return fmt.Errorf("%s: %w", showKey(c.Key), err)
@@ -124,13 +127,17 @@ func (f *watchFlags) write(paint painter, c *copal.Change, out *bufio.Writer) er
 	if f.json {
 		return writeChange(out, c, value)
 	}
+	shown := showValue(value)
+	if c.Collection != "" {
+		shown = "(" + c.Collection + ")"
+	}
 	at := paint.paint(styleDim, c.Time.Format("15:04:05.000"))
 	key := paint.paint(styleKey, showKey(c.Key))
 	var err error
 	if c.Deleted {
 		_, err = fmt.Fprintf(out, "%s %s %s\n", at, paint.paint(styleBad, "del"), key)
 	} else {
-		_, err = fmt.Fprintf(out, "%s %s %s\t%s\n", at, paint.paint(styleGood, "set"), key, showValue(value))
+		_, err = fmt.Fprintf(out, "%s %s %s\t%s\n", at, paint.paint(styleGood, "set"), key, shown)
 	}
 	return err
 }
@@ -142,8 +149,10 @@ type changeJSON struct {
 	Op      string     `json:"op"`
 	Key     any        `json:"key"`
 	Expires *time.Time `json:"expires,omitempty"`
-	Value   any        `json:"value,omitempty"`
-	More    bool       `json:"more,omitempty"`
+
+	Collection string `json:"collection,omitempty"`
+	Value      any    `json:"value,omitempty"`
+	More       bool   `json:"more,omitempty"`
 }
 
 func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
@@ -156,6 +165,8 @@ func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
 		deadline := c.Deadline.UTC()
 		j.Expires = &deadline
 	}
-	j.Value = jsonValue(value)
+	if j.Collection = c.Collection; j.Collection == "" {
+		j.Value = jsonValue(value)
+	}
 	return writeJSON(out, j)
 }

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal"
+)
+
+// stopAt ends a context when so many lines have been written.
+type stopAt struct {
+	bytes.Buffer
+	lines int
+	stop  func()
+}
+
+func (w *stopAt) Write(p []byte) (int, error) {
+	if w.lines -= bytes.Count(p, []byte("\n")); w.lines <= 0 {
+		w.stop()
+	}
+	return w.Buffer.Write(p)
+}
+
+// A watch that is interrupted has done what it was to do.
+func TestWatchEndsWithSuccess(t *testing.T) {
+	dir := t.TempDir()
+	db, err := copal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if err := fillStore(db, 3); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	out, errs := &stopAt{lines: 3, stop: cancel}, &bytes.Buffer{}
+	a := newApp(nil, out, errs)
+	a.ctx = ctx
+	if code := a.run([]string{"watch", dir, "--after", "0"}); code != exitOK {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+	if got := strings.Count(out.String(), " set key-"); got != 3 {
+		t.Errorf("%d lines: %s", got, out)
+	}
+}
