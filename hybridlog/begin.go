@@ -1,0 +1,426 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Opening a log changes nothing. What recovery finds out is carried out by the first write of a process:
+//
+//  1. what stands in the ring of an earlier process alone is written to the files of its segment, and these are synced;
+//  2. the ring is removed;
+//  3. a new segment is made, and the manifest that seals the old ones where recovery has found their ends, and adds the new one;
+//  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest names are removed;
+//  5. a new ring is made, and the mark says what is durable.
+//
+// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 to 4, the directory is synced, in case
+// an earlier process made names and died.
+//
+// A crash between any two leaves a log of the same content. When there is no room for a step, the write is refused, and the next tries again.
+
+// recovered is what Open leaves to the first write.
+type recovered struct {
+	tail    *segment   // goes on; nil if none does
+	open    []*segment // otherwise: to be sealed
+	orphans []string   // files that no manifest names
+	ring    bool       // there is a file of that name
+	mark    *mark
+	slot    int64 // for the next mark
+}
+
+// beginLocked makes the log ready for the first write.
+func (l *Log) beginLocked() error {
+	if err := l.failure(); err != nil {
+		return err
+	}
+	r := l.recovered
+	if err := l.beginMark(r); err != nil {
+		return err
+	}
+	err := l.mend(r)
+	if err != nil {
+		return err
+	}
+	if r.tail != nil {
+		err = l.continueLocked(r.tail)
+	} else {
+		err = l.beginSegmentLocked(r)
+	}
+	if err != nil {
+		return err
+	}
+	l.markMu.Lock()
+	l.sure = mark{log: l.logID, id: l.tail.id, end: l.next.end, frames: l.next.slot, cache: l.cacheID}
+	l.markMu.Unlock()
+	l.durable.Store(l.end.Load())
+	l.mark()
+	l.synced = place{l.next.end, l.next.slot}
+	l.unsynced = nil
+	l.beginRing()
+	l.ringFrom, l.frameFrom = l.next.end, l.next.slot
+	l.takeRing(l.tail)
+	l.recovered = nil
+	return nil
+}
+
+// beginMark opens the file of the mark.
+func (l *Log) beginMark(r *recovered) error {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if l.marker != nil {
+		return nil
+	}
+	marker, err := openMarker(l.opts.fsys, l.dir, r.mark, r.slot)
+	if err != nil {
+		return noSpace(fmt.Errorf("opening the mark: %w", err))
+	}
+	l.marker = marker
+	return nil
+}
+
+// takeRing gives the ring, if there is one, to a segment that becomes the tail.
+func (l *Log) takeRing(t *segment) {
+	t.drained.Store(t.end.Load())
+	t.drainedFrames.Store(t.slots.Load())
+	t.ring.Store(l.ring)
+}
+
+// mend does the first two steps.
+func (l *Log) mend(r *recovered) error {
+	for _, s := range r.open {
+		if err := l.mendSegment(s); err != nil {
+			return err
+		}
+	}
+	if r.ring {
+		if err := l.opts.fsys.Remove(filepath.Join(l.dir, ringName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return noSpace(fmt.Errorf("removing the ring: %w", err))
+		}
+		r.ring = false
+	}
+	return nil
+}
+
+// mendSegment writes to the files what stood in the ring alone.
+func (l *Log) mendSegment(s *segment) error {
+	x := s.patch.Load()
+	if x == nil {
+		return nil
+	}
+	if err := l.writePieces(s.path(), x.pieces, 0); err != nil {
+		return err
+	}
+	if err := l.writePieces(s.sumsPath(), x.frames, headerBytes); err != nil {
+		return err
+	}
+	s.patch.Store(nil)
+	return nil
+}
+
+func (l *Log) writePieces(path string, pieces []piece, base int64) error {
+	f, err := l.opts.fsys.Open(path, vfs.ReadWrite)
+	if err != nil {
+		return wrap(err)
+	}
+	for _, x := range pieces {
+		if _, err = f.WriteAt(x.data, base+x.off); err != nil {
+			err = noSpace(fmt.Errorf("writing to the log what was in the ring alone: %w", err))
+			break
+		}
+	}
+	if err == nil {
+		if err = f.Sync(); err != nil {
+			err = l.fail(fmt.Errorf("sync: %w", err))
+		}
+	}
+	return errors.Join(err, f.Close())
+}
+
+// continueLocked goes on with a tail that was closed.
+func (l *Log) continueLocked(s *segment) error {
+	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
+		return l.fail(fmt.Errorf("sync: %w", err))
+	}
+	next := framer{seal: s.seal}
+	capacity := max(l.opts.segmentBytes, s.end.Load())
+	sums := make([]uint32, blocksOf(capacity))
+	if err := s.readSums(&next, sums); err != nil {
+		return err
+	}
+	s.capacity = capacity
+	c, err := s.openContent(vfs.ReadWrite, sums)
+	if err != nil {
+		return err
+	}
+	if s.sums, err = l.opts.fsys.Open(s.sumsPath(), vfs.ReadWrite); err != nil {
+		return errors.Join(wrap(err), c.close())
+	}
+	if next.end%blockBytes != 0 {
+		sums[next.end/blockBytes] = next.block // for who takes the segment for ended
+	}
+	s.opening.Lock()
+	if old := s.content.Swap(c); old != nil {
+		l.retired = append(l.retired, old)
+	}
+	s.ended.Store(false)
+	s.opening.Unlock()
+	l.tail, l.tailFile, l.next = s, c.file, next
+	l.room, l.sumsRoom = next.end, headerBytes+next.slot*frameBytes
+	return nil
+}
+
+// beginSegmentLocked makes the first segment of this process, and seals those before it.
+func (l *Log) beginSegmentLocked(r *recovered) error {
+	log := l.logID
+	if log == 0 {
+		log = max(l.opts.random(), 1)
+	}
+	x, err := l.takeSpare(log, r.open)
+	if err != nil {
+		return err
+	}
+	l.logID = log
+	var live []*segment
+	for _, s := range l.set.Load().segments {
+		if slices.Contains(r.open, s) && s.end.Load() == 0 {
+			r.orphans = append(r.orphans, s.id.FileName(), sumsName(s.id))
+			l.retire(s)
+			continue
+		}
+		live = append(live, s)
+	}
+	l.set.Store(newSet(l.set.Load().first, live))
+	for _, s := range r.open {
+		if s.end.Load() > 0 {
+			l.cutTorn(s)
+			s.synced.Store(true)
+			l.retire(s) // it is opened anew, and mapped
+		}
+	}
+	for _, name := range r.orphans {
+		l.reportError("removing what no manifest names", l.opts.fsys.Remove(filepath.Join(l.dir, name)))
+	}
+	return l.becomeTailLocked(x, Address(l.end.Load()), l.opts.segmentBytes)
+}
+
+// cutTorn cuts off what a crash has left behind a segment.
+func (l *Log) cutTorn(s *segment) {
+	for path, end := range map[string]int64{s.path(): s.end.Load(), s.sumsPath(): headerBytes + s.slots.Load()*frameBytes} {
+		f, err := l.opts.fsys.Open(path, vfs.ReadWrite)
+		if err == nil {
+			err = errors.Join(f.Truncate(end), f.Close())
+		}
+		l.reportError("cutting off a torn tail", err)
+	}
+}
+
+// takeSpare returns the segment that is to be the next tail, which is made if nobody has. Some segments, and others that are durable, are sealed then.
+func (l *Log) takeSpare(log uint64, sealed []*segment) (*spare, error) {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	if err := l.makeSpareLocked(log, sealed); err != nil {
+		return nil, err
+	}
+	x := l.spare
+	l.spare = nil
+	return x, nil
+}
+
+// makeSpareLocked sees to it that there is a spare, with manifestMu held.
+func (l *Log) makeSpareLocked(log uint64, sealed []*segment) error {
+	if l.spare != nil {
+		return nil
+	}
+	l.highest++
+	x, err := l.createSegment(record.NewSegmentID(l.highest, 0), log)
+	if err != nil {
+		return l.refusal(err)
+	}
+	m := l.manifestWith(log, sealed)
+	if len(m.segments) == 0 { // none that holds anything: this one begins where the log ends
+		m.begin = Address(l.end.Load())
+	}
+	m.segments = append(m.segments, manifestSegment{id: x.id, salt: x.salt})
+	if err := l.swap(m); err != nil {
+		if l.failure() == nil {
+			err = errors.Join(err, l.removeFiles(x.id))
+		}
+		return errors.Join(err, x.close())
+	}
+	l.spare = x
+	return nil
+}
+
+// manifestWith is the manifest as it is, with some segments sealed. The caller holds manifestMu.
+func (l *Log) manifestWith(log uint64, sealed []*segment) *manifest {
+	m := &manifest{log: log}
+	if l.manifest != nil {
+		*m = *l.manifest
+		m.segments = slices.Clone(l.manifest.segments)
+	}
+	for i, e := range m.segments {
+		for _, s := range sealed {
+			if s.id == e.id && !e.sealed {
+				m.segments[i] = lineOf(s)
+			}
+		}
+	}
+	m.segments = slices.DeleteFunc(m.segments, func(e manifestSegment) bool { return e.sealed && e.bytes == 0 })
+	return m
+}
+
+// lineOf is the line of a sealed segment.
+func lineOf(s *segment) manifestSegment {
+	return manifestSegment{id: s.id, salt: s.salt, sealed: true, start: s.start, bytes: s.end.Load(), frames: s.slots.Load()}
+}
+
+// swap replaces the manifest. The caller holds manifestMu. After an error the old one is in place, or the log has failed.
+func (l *Log) swap(m *manifest) error {
+	m.edit++
+	swapped, err := writeManifest(l.opts.fsys, l.dir, m)
+	switch {
+	case err == nil:
+		l.manifest = m
+		return nil
+	case swapped:
+		return l.fail(fmt.Errorf("replacing the manifest: %w", err))
+	default:
+		return l.refusal(err)
+	}
+}
+
+// refusal is the error of something that could not be made, and of which nothing is left.
+func (l *Log) refusal(err error) error {
+	if l.failure() != nil {
+		return l.failure()
+	}
+	return noSpace(err)
+}
+
+func (l *Log) removeFiles(id record.SegmentID) error {
+	var err error
+	for _, name := range []string{id.FileName(), sumsName(id)} {
+		if e := l.opts.fsys.Remove(filepath.Join(l.dir, name)); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return err
+}
+
+// becomeTailLocked begins to write to a new segment.
+func (l *Log) becomeTailLocked(x *spare, start Address, capacity int64) error {
+	s := &segment{fsys: l.opts.fsys, dir: l.dir, id: x.id, salt: x.salt, start: start, seal: newSeal(x.salt, start), capacity: capacity, sums: x.sums}
+	c, err := s.contentOf(x.bytes, vfs.ReadWrite, make([]uint32, blocksOf(capacity)))
+	if err != nil {
+		return errors.Join(l.fail(err), x.close())
+	}
+	s.content.Store(c)
+	l.tail, l.tailFile, l.next = s, c.file, framer{seal: s.seal}
+	l.room, l.sumsRoom = 0, headerBytes
+	l.synced, l.claimed = place{}, false
+	l.ringFrom, l.frameFrom = 0, 0
+	l.takeRing(s)
+	l.set.Store(l.set.Load().with(s))
+	return nil
+}
+
+// rollLocked ends the tail and puts the spare in its place, which is made now if nobody has.
+func (l *Log) rollLocked() error {
+	t := l.tail
+	if err := l.drain(t); err != nil {
+		return err
+	}
+	if l.claimed {
+		if err := l.syncTailLocked(); err != nil {
+			return err
+		}
+	}
+	x, err := l.takeSpare(l.logID, l.syncedLocked())
+	if err != nil {
+		return err
+	}
+	l.wanted = false
+	l.giveBackRoom(l.tailFile, l.next.end)
+	l.giveBackRoom(t.sums, headerBytes+l.next.slot*frameBytes)
+	if l.next.end%blockBytes != 0 {
+		t.content.Load().sums[l.next.end/blockBytes] = l.next.block
+	}
+	t.ended.Store(true)
+	l.unsynced = append(l.unsynced, t)
+	if err := l.becomeTailLocked(x, t.last(), l.opts.segmentBytes); err != nil {
+		return err
+	}
+	l.fragmented()
+	return nil
+}
+
+// giveBackRoom releases what is reserved behind the end of a file.
+func (l *Log) giveBackRoom(f vfs.File, end int64) {
+	if !l.noReserve {
+		l.reportError("giving back reserved space", f.Truncate(end))
+	}
+}
+
+// syncedLocked are the segments that have ended and are durable.
+func (l *Log) syncedLocked() (list []*segment) {
+	for _, s := range l.set.Load().segments {
+		if s.synced.Load() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// sealEnded states the bounds of the segments that have ended and are durable, and drops the spare.
+func (l *Log) sealEnded() error {
+	l.mu.Lock()
+	sealed := l.syncedLocked()
+	l.mu.Unlock()
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	m := l.manifestWith(l.logID, sealed)
+	if x := l.spare; x != nil {
+		m.segments = slices.DeleteFunc(m.segments, func(e manifestSegment) bool { return e.id == x.id })
+	}
+	if slices.Equal(m.segments, l.manifest.segments) {
+		return nil
+	}
+	if err := l.swap(m); err != nil {
+		return err
+	}
+	if x := l.spare; x != nil {
+		l.spare = nil
+		return errors.Join(x.close(), l.removeFiles(x.id))
+	}
+	return nil
+}
+
+// retire keeps what a segment has open until Close: somebody may be reading there.
+func (l *Log) retire(s *segment) {
+	if c := s.content.Swap(nil); c != nil {
+		l.retired = append(l.retired, c)
+	}
+}
+
+// prepareSpare makes the next segment if one is wanted. When there is no room for it, the write that needs it will say so.
+func (l *Log) prepareSpare() {
+	l.mu.Lock()
+	wanted := l.wanted
+	var synced []*segment
+	if wanted {
+		synced = l.syncedLocked()
+	}
+	l.mu.Unlock()
+	if !wanted || l.failure() != nil {
+		return
+	}
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	l.reportError("making the next segment", l.makeSpareLocked(l.logID, synced))
+}

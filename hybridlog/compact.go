@@ -1,0 +1,427 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Nothing in a log ever becomes worthless in the middle, so what there is to compact is little: segments that are much
+// smaller than they should be, because a process died and the next began a new one, and one whose beginning is trimmed.
+//
+// A run of fragments, adjacent sealed segments that fit into one, is copied into a new segment, entry by entry and verified,
+// and takes their place. So is what is left of a first segment of which most is trimmed. No address changes. The steps, and what a crash after each leaves:
+//
+//  1. the new files are written and synced, and so are their names: files that no manifest names;
+//  2. the manifest is swapped: old or new, which hold the same;
+//  3. when nobody reads the old segments any more they are removed: files that no manifest names.
+//
+// A segment with damage is not copied, so that nothing becomes unreadable that could be read.
+
+// Compact does now what is done by itself from time to time: it joins fragments, and gives back what a trimmed segment still takes.
+func (l *Log) Compact() error {
+	if l.opts.readOnly {
+		return ErrReadOnly
+	}
+	l.housekeeping.Lock()
+	defer l.housekeeping.Unlock()
+	if err := l.begun(); err != nil {
+		return err
+	}
+	if err := l.sync(true); err != nil {
+		return err
+	}
+	for {
+		runs := l.runs(l.set.Load())
+		if len(runs) == 0 {
+			return nil
+		}
+		if err := l.join(runs[0]); err != nil {
+			return err
+		}
+	}
+}
+
+// Trim gives up the entries that end before an address or there, and gives back the space of segments that hold nothing else. First is
+// where the log begins then: the address, or where the entry begins that it is in. It is durable when Trim
+// returns. What was trimmed gives ErrTrimmed. To trim what is trimmed already does nothing.
+// Beyond the end there is nothing to trim: that is ErrRange.
+//
+// Trim and Compact wait for those who read what is to go, and so must not be called from inside View.
+func (l *Log) Trim(before Address) error {
+	if l.opts.readOnly {
+		return ErrReadOnly
+	}
+	l.housekeeping.Lock()
+	defer l.housekeeping.Unlock()
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	switch {
+	case int64(before) > l.end.Load():
+		return fmt.Errorf("%w: trimming up to %d, the log ends at %d", ErrRange, before, l.end.Load())
+	case before <= l.set.Load().first:
+		return nil
+	}
+	if err := l.begun(); err != nil {
+		return err
+	}
+	// The manifest must not say more than the disk knows: the end that is trimmed to could be lost else.
+	if err := l.syncTo(before); err != nil {
+		return err
+	}
+	before, err := l.entryAt(before)
+	if err != nil || before <= l.set.Load().first {
+		return err
+	}
+	gone, err := l.trim(before)
+	if err != nil {
+		return err
+	}
+	l.remove(gone)
+	return nil
+}
+
+// entryAt is the beginning of the entry that an address is in, or the address where one begins.
+func (l *Log) entryAt(a Address) (Address, error) {
+	s := l.set.Load().find(a)
+	off := int64(a - s.start)
+	if off == 0 || off == s.end.Load() {
+		return a, nil
+	}
+	r, err := s.readFrames()
+	if err != nil {
+		return 0, err
+	}
+	defer r.close()
+	f, err := r.find(off)
+	for slot := f.slot - 1; err == nil && slot >= 0; slot-- {
+		var before numbered
+		if before, err = r.at(slot, -1); err == nil && before.entry {
+			return s.start + Address(before.end), nil
+		}
+	}
+	return s.start, err
+}
+
+// begun sees to it that the log is ready to be changed.
+func (l *Log) begun() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if l.tail == nil {
+		return l.beginLocked()
+	}
+	return nil
+}
+
+// trim swaps the manifest, and returns the segments that are in no use any more.
+func (l *Log) trim(before Address) (gone []*segment, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sealed := l.syncedLocked()
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	var live []*segment
+	m := l.manifestWith(l.logID, sealed)
+	m.first = before
+	for _, s := range l.set.Load().segments {
+		if s.synced.Load() && s.last() <= before {
+			gone = append(gone, s)
+			m.segments = slices.DeleteFunc(m.segments, func(e manifestSegment) bool { return e.id == s.id })
+		} else {
+			live = append(live, s)
+		}
+	}
+	m.begin = live[0].start
+	if err := l.swap(m); err != nil {
+		return nil, err
+	}
+	l.set.Store(newSet(before, live))
+	return gone, nil
+}
+
+// remove removes segments that are in no use any more, when nobody reads them.
+func (l *Log) remove(gone []*segment) {
+	if len(gone) == 0 {
+		return
+	}
+	l.gate.Grace()
+	for _, s := range gone {
+		l.reportError("closing a segment", s.close())
+		l.reportError("removing a segment", l.removeFiles(s.id))
+	}
+}
+
+// runs are the segments that are to be joined, in order, each run to one.
+func (l *Log) runs(set *set) (runs [][]*segment) {
+	var run []*segment
+	bytes := int64(0)
+	end := func() {
+		if len(run) > 1 || len(run) == 1 && mostlyTrimmed(run[0], set.first) {
+			runs = append(runs, run)
+		}
+		run, bytes = nil, 0
+	}
+	for _, s := range set.segments {
+		n := int64(s.last() - max(s.start, set.first))
+		if !s.synced.Load() || n > l.opts.segmentBytes/2 && !mostlyTrimmed(s, set.first) {
+			end()
+			continue
+		}
+		if bytes+n > l.opts.segmentBytes {
+			end()
+		}
+		run, bytes = append(run, s), bytes+n
+	}
+	end()
+	return runs
+}
+
+func mostlyTrimmed(s *segment, first Address) bool {
+	return int64(first-s.start) > s.end.Load()/2
+}
+
+// join copies a run into one segment.
+func (l *Log) join(run []*segment) error {
+	set := l.set.Load()
+	start := max(run[0].start, set.first)
+	generation := uint32(0)
+	for _, s := range run {
+		generation = max(generation, s.id.Generation())
+	}
+	x, err := l.createSegment(record.NewSegmentID(run[0].id.Order(), generation+1), l.logID)
+	if err != nil {
+		return l.refusal(err)
+	}
+	s := &segment{fsys: l.opts.fsys, dir: l.dir, id: x.id, salt: x.salt}
+	s.begin(start)
+	err = l.copyRun(x, s, run)
+	if err := errors.Join(err, x.close()); err != nil {
+		return errors.Join(noSpace(err), l.removeFiles(x.id))
+	}
+	s.ended.Store(true)
+	s.synced.Store(true)
+	if err := l.replace(run, s); err != nil {
+		if l.failure() == nil {
+			err = errors.Join(err, l.removeFiles(s.id))
+		}
+		return err
+	}
+	l.remove(run)
+	return nil
+}
+
+// copyRun writes to the new segment what counts of the run, and syncs it.
+func (l *Log) copyRun(x *spare, to *segment, run []*segment) error {
+	w := &copier{next: framer{seal: to.seal}, x: x}
+	for _, s := range run {
+		if err := l.copySegment(w, s, int64(max(to.start, s.start)-s.start)); err != nil {
+			return err
+		}
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	to.end.Store(w.next.end)
+	to.slots.Store(w.next.slot)
+	if err := x.bytes.Sync(); err != nil {
+		return err
+	}
+	return x.sums.Sync()
+}
+
+// copySegment copies the bytes of a segment from an offset on, with the ends of its entries.
+func (l *Log) copySegment(w *copier, s *segment, from int64) error {
+	c, err := s.open()
+	if err != nil {
+		return err
+	}
+	c.distrust() // it is read for the last time: what is copied is verified now
+	begin := from
+	for f, err := range s.frames(from) {
+		if err != nil {
+			return err
+		}
+		if f.end-begin < copyAtOnce && !f.entry {
+			continue
+		}
+		p := w.space(int(f.end - begin))
+		if err := s.readAt(c, p, begin); err != nil {
+			return err
+		}
+		if err := w.add(p, f.entry); err != nil {
+			return err
+		}
+		begin = f.end
+	}
+	return nil
+}
+
+const copyAtOnce = 256 << 10
+
+// copier writes a segment.
+type copier struct {
+	x             *spare
+	next          framer
+	bytes, frames []byte
+	done          place // what has been written
+}
+
+// space returns n bytes that are to be filled and added.
+func (w *copier) space(n int) []byte {
+	w.bytes = append(w.bytes, make([]byte, n)...)
+	return w.bytes[len(w.bytes)-n:]
+}
+
+func (w *copier) add(p []byte, entry bool) error {
+	if entry {
+		w.frames = w.next.add(w.frames, p, nil)
+	} else {
+		w.frames = w.next.part(w.frames, p)
+	}
+	if len(w.bytes) >= copyAtOnce {
+		return w.flush()
+	}
+	return nil
+}
+
+func (w *copier) flush() error {
+	if len(w.bytes) == 0 {
+		return nil
+	}
+	if _, err := w.x.bytes.WriteAt(w.bytes, w.done.end); err != nil {
+		return err
+	}
+	if _, err := w.x.sums.WriteAt(w.frames, headerBytes+w.done.frames*frameBytes); err != nil {
+		return err
+	}
+	w.done.end += int64(len(w.bytes))
+	w.done.frames += int64(len(w.frames) / frameBytes)
+	w.bytes, w.frames = w.bytes[:0], w.frames[:0]
+	return nil
+}
+
+// replace puts a segment in the place of a run.
+func (l *Log) replace(run []*segment, s *segment) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sealed := append(l.syncedLocked(), s)
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	m := l.manifestWith(l.logID, sealed)
+	at := slices.IndexFunc(m.segments, func(e manifestSegment) bool { return e.id == run[0].id })
+	m.segments = slices.Replace(m.segments, at, at+len(run), lineOf(s))
+	set := l.set.Load()
+	list := slices.Clone(set.segments)
+	at = slices.Index(list, run[0])
+	list = slices.Replace(list, at, at+len(run), s)
+	m.begin = list[0].start
+	if err := l.swap(m); err != nil {
+		return err
+	}
+	l.set.Store(newSet(set.first, list))
+	return nil
+}
+
+// fragmented wakes the compactor if there are so many fragments that it is to run.
+func (l *Log) fragmented() {
+	if n := l.opts.fragments; n > 0 && l.Stats().Fragments >= n {
+		select {
+		case l.compact <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// keepCompact is the goroutine that compacts.
+func (l *Log) keepCompact() {
+	l.fragmented()
+	for {
+		var timer <-chan time.Time
+		cancel := func() {}
+		if l.opts.every > 0 {
+			timer, cancel = l.opts.clock.After(l.opts.every)
+		}
+		select {
+		case <-l.stop:
+			cancel()
+			return
+		case <-timer:
+		case <-l.compact:
+		}
+		cancel()
+		if len(l.runs(l.set.Load())) > 0 && l.failure() == nil {
+			l.reportError("compacting", l.Compact())
+		}
+	}
+}
+
+// poke wakes the keeper.
+func (l *Log) poke() {
+	select {
+	case l.wake <- struct{}{}:
+	default:
+	}
+}
+
+// trustFor is how long a block that was verified is read without being verified again.
+const trustFor = time.Minute
+
+// keep is the goroutine that makes the next segment before it is needed, syncs every second if it is to, and forgets
+// which blocks were verified.
+func (l *Log) keep() {
+	var second, minute <-chan time.Time
+	cancel := [2]func(){func() {}, func() {}}
+	defer func() { cancel[0](); cancel[1]() }()
+	for {
+		if minute == nil {
+			minute, cancel[1] = l.opts.clock.After(trustFor)
+		}
+		if second == nil && l.opts.policy == SyncEverySecond && l.dirty.Load() && l.failure() == nil {
+			second, cancel[0] = l.opts.clock.After(time.Second)
+		}
+		select {
+		case <-l.stop:
+			return
+		case <-l.wake:
+			l.prepareSpare()
+		case <-second:
+			second = nil
+			l.syncDirty()
+		case <-minute:
+			minute = nil
+			l.distrust()
+		}
+	}
+}
+
+// syncDirty syncs what was written. A failure has been reported.
+func (l *Log) syncDirty() {
+	if l.dirty.Load() {
+		l.syncTo(Address(l.end.Load()))
+	}
+	l.mark()
+}
+
+// distrust lets each block be verified when it is read next.
+func (l *Log) distrust() {
+	if !l.read.Swap(false) {
+		return
+	}
+	in := l.gate.Enter()
+	defer l.gate.Leave(in)
+	for _, s := range l.set.Load().segments {
+		if c := s.content.Load(); c != nil {
+			c.distrust()
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package hybridlog
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The crash model. A script runs on a file system that records what is durable. At every boundary of every file
+// operation, and within every write, the process is killed and the power is cut in as many ways as the model
+// knows; each time the log is opened on what is left:
+//
+//   - it holds what some prefix of the script had written, entry by entry;
+//   - that prefix has every write that was acknowledged at its durability;
+//   - it begins where it was trimmed, or was being trimmed;
+//   - it takes writes, and opens again with them.
+//
+// A sample of the survivors is crashed once more, during their recovery.
+
+// step is one operation of a script.
+type step struct {
+	kind string // append, sync, reopen, trim, compact
+	n    int    // bytes; of a trim, per mille of the log
+}
+
+// oracle follows a script.
+type oracle struct {
+	entries [][]byte // that were begun
+	acked   int      // of them acknowledged: safe from the death of the process
+	durable int      // safe from a power cut
+	first   Address
+	trims   Address // being trimmed
+}
+
+func (o *oracle) end(n int) (sum Address) {
+	for _, e := range o.entries[:n] {
+		sum += Address(len(e))
+	}
+	return sum
+}
+
+type crasher struct {
+	t       *testing.T
+	rng     *rand.Rand
+	limit   int // power cuts at one boundary
+	plant   vfs.Bug
+	change  func(*options)
+	policy  SyncPolicy
+	states  int
+	sparse  int // one in so many boundaries is crashed at
+	again   int // one in so many survivors is crashed in its recovery
+	failure string
+	trail   []string
+}
+
+func (c *crasher) open(fsys vfs.FS) (*Log, error) {
+	return open("log", testOptions(fsys, c.change, func(o *options) {
+		o.policy = c.policy
+		o.random = c.rng.Uint64
+	}))
+}
+
+func (c *crasher) violation(format string, args ...any) {
+	if c.failure == "" {
+		c.failure = fmt.Sprintf(format, args...) + "\n\tscript: " + strings.Join(c.trail, ", ")
+	}
+}
+
+// run runs a script on mem, crashing it at every boundary.
+func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
+	var fsys vfs.FS = mem
+	if c.plant != 0 {
+		fsys = vfs.Inject(mem).Plant(c.plant)
+	}
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if c.failure == "" && phase != vfs.Before && c.rng.IntN(c.sparse) == 0 {
+			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
+		}
+	})
+	l, err := c.open(fsys)
+	if err != nil {
+		c.violation("the script's own Open: %v", err)
+		return
+	}
+	for i, st := range script {
+		if c.failure != "" {
+			break
+		}
+		if depth == 0 {
+			c.trail = append(c.trail[:i], fmt.Sprint(st.kind, " ", st.n))
+		}
+		if l, err = c.step(fsys, l, o, st); err != nil {
+			c.violation("step %d, %v: %v", i, st, err)
+			return
+		}
+	}
+	if err := l.Close(); err != nil {
+		c.violation("Close: %v", err)
+	}
+}
+
+func (c *crasher) step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
+	var err error
+	switch st.kind {
+	case "append":
+		o.entries = append(o.entries, text(len(o.entries), st.n))
+		if _, err = l.Append(o.entries[len(o.entries)-1]); err == nil {
+			o.acked = len(o.entries)
+		}
+		if c.policy == AlwaysSync {
+			o.durable = o.acked
+		}
+	case "sync":
+		if err = l.Sync(); err == nil {
+			o.durable = o.acked
+		}
+	case "trim":
+		at := Address(l.Size() * int64(st.n) / 1000)
+		n := 0
+		for n < len(o.entries) && o.end(n+1) <= at {
+			n++
+		}
+		o.trims = max(o.end(n), o.first)
+		if err = l.Trim(at); err == nil {
+			o.first = o.trims
+			o.durable = max(o.durable, n)
+		}
+	case "compact":
+		if err = l.Compact(); err == nil {
+			o.durable = o.acked
+		}
+	case "reopen":
+		if err = l.Close(); err == nil {
+			o.durable = o.acked
+			l, err = c.open(fsys)
+		}
+	}
+	return l, err
+}
+
+// crash opens what every crash at this instant may leave.
+func (c *crasher) crash(mem *vfs.Mem, o *oracle, where string, depth int) {
+	c.survive(mem.ProcessCrash(), o, o.acked, "process crash at "+where, depth, true)
+	for image := range mem.PowerCuts(c.limit, c.rng) {
+		if c.failure != "" {
+			return
+		}
+		c.survive(image, o, o.durable, "power cut at "+where, depth, false)
+	}
+}
+
+func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth int, records bool) {
+	c.states++
+	odds := c.again
+	if records {
+		odds = max(odds/10, 1)
+	}
+	var twin *vfs.Mem
+	if depth == 0 && c.again > 0 && c.rng.IntN(odds) == 0 {
+		if twin = image.ProcessCrash(); !records {
+			twin.Record()
+		}
+	}
+	l, err := c.open(image)
+	if err != nil {
+		c.violation("%s: Open: %v", where, err)
+		return
+	}
+	found := -1
+	for n := len(o.entries); n >= lo; n-- {
+		if Address(l.Size()) == o.end(n) {
+			found = n
+			break
+		}
+	}
+	first := o.first
+	if l.First() == o.trims {
+		first = o.trims
+	}
+	if found < 0 {
+		c.violation("%s: it has %d bytes; %d entries were acknowledged, with %d", where, l.Size(), lo, o.end(lo))
+		return
+	}
+	if err := problem(l, o.entries[:found], first); err != nil {
+		c.violation("%s: %v", where, err)
+		return
+	}
+	if c.rng.IntN(4) == 0 {
+		c.writeAndReopen(image, l, o.entries[:found:found], first, where)
+	} else if err := l.Close(); err != nil {
+		c.violation("%s: Close: %v", where, err)
+	}
+	if twin == nil || c.failure != "" {
+		return
+	}
+	next, sparse := &oracle{entries: o.entries[:found:found], acked: found, durable: found, first: first, trims: first}, c.sparse
+	c.sparse = 3
+	defer func() { c.sparse = sparse }()
+	if records {
+		next.durable = min(o.durable, found)
+	}
+	c.run(twin, next, []step{{"append", 30}, {"sync", 0}, {"append", 5000}, {"reopen", 0}, {"append", 3}, {"compact", 0}, {"sync", 0}}, depth+1)
+	if c.failure != "" {
+		c.failure = fmt.Sprintf("%s (survivor with %d entries), and then: %s", where, found, c.failure)
+	}
+}
+
+// writeAndReopen writes to a survivor and opens it once more.
+func (c *crasher) writeAndReopen(image *vfs.Mem, l *Log, want [][]byte, first Address, where string) {
+	for i := range 2 {
+		p := text(1000+i, 10+3000*i)
+		want = append(want, p)
+		if _, err := l.Append(p); err != nil {
+			c.violation("%s: Append to the survivor: %v", where, err)
+			return
+		}
+	}
+	if c.rng.IntN(2) == 0 {
+		if err := l.Close(); err != nil {
+			c.violation("%s: closing the survivor: %v", where, err)
+			return
+		}
+	} else {
+		image = image.ProcessCrash() // die
+	}
+	again, err := c.open(image)
+	if err != nil {
+		c.violation("%s: opening the survivor again: %v", where, err)
+		return
+	}
+	if err := problem(again, want, first); err != nil {
+		c.violation("%s: the survivor after two writes: %v", where, err)
+	}
+	if err := again.Close(); err != nil {
+		c.violation("%s: closing the survivor: %v", where, err)
+	}
+}
+
+// randomScript is n steps, with writes of every size that takes another way.
+func randomScript(rng *rand.Rand, n int) []step {
+	kinds := []string{"append", "append", "append", "append", "append", "append", "sync", "reopen", "trim", "compact"}
+	sizes := []int{1, 20, 200, 600, 1000, 5000, 9000, 25_000}
+	script := make([]step, n)
+	for i := range script {
+		st := step{kind: kinds[rng.IntN(len(kinds))]}
+		switch st.kind {
+		case "append":
+			st.n = 1 + rng.IntN(sizes[rng.IntN(len(sizes))])
+		case "trim":
+			st.n = rng.IntN(700)
+		}
+		script[i] = st
+	}
+	return script
+}
+
+func TestCrashModel(t *testing.T) {
+	want := 6_000
+	if longTest() {
+		want = 1_000_000
+	}
+	if testing.Short() {
+		want = 2_000
+	}
+	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
+		want = n
+	}
+	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
+		bothWays(t, func(t *testing.T, change func(*options)) {
+			states := 0
+			for seed := uint64(1); states < want/4; seed++ {
+				c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, uint64(policy))), limit: 8, sparse: 15, again: 100, change: change, policy: policy}
+				mem := vfs.NewMem()
+				mem.Record()
+				c.run(mem, &oracle{}, randomScript(c.rng, 14), 0)
+				if c.failure != "" {
+					t.Fatalf("policy %d, seed %d: %s", policy, seed, c.failure)
+				}
+				states += c.states
+			}
+			t.Logf("policy %d: %d states", policy, states)
+		})
+	}
+}
+
+// TestCrashModelSeesBugs plants the classic ones beneath the log.
+func TestCrashModelSeesBugs(t *testing.T) {
+	for name, bug := range map[string]vfs.Bug{"IgnoreSync": vfs.IgnoreSync, "IgnoreSyncDir": vfs.IgnoreSyncDir} {
+		found := slices.ContainsFunc([]uint64{1, 2, 3, 4, 5, 6, 7, 8}, func(seed uint64) bool {
+			c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 0)), limit: 8, sparse: 1, change: func(*options) {}, policy: AlwaysSync, plant: bug}
+			mem := vfs.NewMem()
+			mem.Record()
+			c.run(mem, &oracle{}, randomScript(c.rng, 8), 0)
+			return c.failure != ""
+		})
+		if !found {
+			t.Errorf("%s is not noticed", name)
+		}
+	}
+}

@@ -1,0 +1,249 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// damaged is a log with three segments, left by a process that was killed or that closed it.
+func damaged(t *testing.T, change func(*options), closed bool) (*vfs.Mem, [][]byte) {
+	t.Helper()
+	mem := vfs.NewMem()
+	small := func(o *options) { o.segmentBytes = 3000; o.dataRing, o.frameRing = 4096, 4096 }
+	l := mustOpen(t, mem, small, change)
+	var want [][]byte
+	for i, n := range []int{5, 900, 1500, 700, 2100, 30, 40, 1200} {
+		want = append(want, text(i, n))
+		mustAppend(t, l, want[i])
+		if i == 5 {
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if closed {
+		mustClose(t, l)
+		return mem, want
+	}
+	return mem.ProcessCrash(), want
+}
+
+func filesOf(t *testing.T, fsys vfs.FS) map[string][]byte {
+	t.Helper()
+	names, err := fsys.List("log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string][]byte{}
+	for _, name := range names {
+		if name == lockName {
+			continue
+		}
+		b, err := readSmallFile(fsys, "log/"+name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = b
+	}
+	return files
+}
+
+// found says what a log gives after damage: an error that says corrupt, or else what was written, or a prefix of that.
+func found(l *Log, err error, want [][]byte) (whole bool, bad error) {
+	if err != nil {
+		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
+			return false, nil
+		}
+		return false, err
+	}
+	defer l.Close()
+	n, end := 0, int64(0)
+	for n < len(want) && end < l.Size() {
+		end += int64(len(want[n]))
+		n++
+	}
+	err = problem(l, want[:n], l.First())
+	if errors.Is(err, ErrCorrupt) {
+		return false, nil
+	}
+	return err == nil && n == len(want), err
+}
+
+// TestDamagedAtEveryBit: whatever bit of whatever file is flipped, nothing is read that was not written; and if the flip is not in a file
+// or a place that is of no account, it is said to be corrupt, or behind what was synced taken for torn where the platform cannot tell.
+func TestDamagedAtEveryBit(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		bothWays(t, func(t *testing.T, change func(*options)) {
+			image, want := damaged(t, change, closed)
+			lost := 0
+			for name, b := range filesOf(t, image) {
+				step := 29
+				if longTest() {
+					step = 1
+				}
+				if name == ringName {
+					step *= 37 // most of it holds nothing
+				}
+				for bit := 0; bit < len(b)*8; bit += step {
+					dead := image.ProcessCrash()
+					flip(t, dead, "log/"+name, bit)
+					l, err := open("log", testOptions(dead, change))
+					whole, bad := found(l, err, want)
+					if bad != nil {
+						t.Fatalf("closed %v, %s, bit %d: %v", closed, name, bit, bad)
+					}
+					if whole && (strings.HasSuffix(name, ".log") || strings.HasSuffix(name, ".sum") || name == manifestName) && !inRing(image, name, bit) {
+						t.Fatalf("closed %v: bit %d of %s is flipped, and nobody notices", closed, bit, name)
+					}
+					if !whole {
+						lost++
+					}
+				}
+			}
+			t.Logf("closed %v: %d flips noticed", closed, lost)
+		})
+	}
+}
+
+// inRing reports whether what is flipped is still in a ring, which then has it right.
+func inRing(image *vfs.Mem, name string, bit int) bool {
+	_, err := sizeOf(image, "log/"+ringName)
+	return err == nil
+}
+
+func flip(t *testing.T, fsys vfs.FS, path string, bit int) {
+	t.Helper()
+	f, err := fsys.Open(path, vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var b [1]byte
+	if _, err := f.ReadAt(b[:], int64(bit/8)); err != nil && err != io.EOF {
+		t.Fatal(err)
+	}
+	b[0] ^= 1 << (bit % 8)
+	if _, err := f.WriteAt(b[:], int64(bit/8)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTruncatedAtEveryByte: a file that was cut is noticed, or what is missing is behind what was synced.
+func TestTruncatedAtEveryByte(t *testing.T) {
+	for _, closed := range []bool{true, false} {
+		bothWays(t, func(t *testing.T, change func(*options)) {
+			image, want := damaged(t, change, closed)
+			for name, b := range filesOf(t, image) {
+				step := 11
+				if longTest() {
+					step = 1
+				}
+				if name == ringName {
+					step *= 7
+				}
+				for size := 0; size < len(b); size += step {
+					dead := image.ProcessCrash()
+					f, err := dead.Open("log/"+name, vfs.ReadWrite)
+					if err == nil {
+						err = errors.Join(f.Truncate(int64(size)), f.Close())
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					l, err := open("log", testOptions(dead, change))
+					whole, bad := found(l, err, want)
+					if bad != nil {
+						t.Fatalf("closed %v, %s cut to %d: %v", closed, name, size, bad)
+					}
+					if whole && closed && name != markName {
+						t.Fatalf("%s is cut to %d, and nobody notices", name, size)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestMissingFiles: without one of its files a log does not open, or says what is missing when it is read.
+func TestMissingFiles(t *testing.T) {
+	image, want := damaged(t, func(*options) {}, true)
+	for name := range filesOf(t, image) {
+		dead := image.ProcessCrash()
+		if err := dead.Remove("log/" + name); err != nil {
+			t.Fatal(err)
+		}
+		l, err := open("log", testOptions(dead))
+		whole, bad := found(l, err, want)
+		if bad != nil || whole != (name == markName) {
+			t.Errorf("without %s: whole %v, %v", name, whole, bad)
+		}
+	}
+}
+
+// TestTornTailIsNotGlued: what a crash has left behind the last whole entry is never part of the next one.
+func TestTornTailIsNotGlued(t *testing.T) { bothWays(t, tornTail) }
+
+func tornTail(t *testing.T, change func(*options)) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem, change)
+	want := [][]byte{text(1, 50), text(2, 60)}
+	for _, p := range want {
+		mustAppend(t, l, p)
+	}
+	mustClose(t, l)
+	f, err := mem.Open("log/00000001.log", vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("torn"), 110); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 5 {
+		l := mustOpen(t, mem, change)
+		if err := problem(l, want, 0); err != nil {
+			t.Fatalf("opening %d: %v", i, err)
+		}
+		want = append(want, text(10+i, 20))
+		mustAppend(t, l, want[len(want)-1])
+		mem = mem.ProcessCrash()
+	}
+}
+
+// TestHoleAfterPowerCut: bytes that did not reach the disk, before others that did, end the log after a power cut, and are damage when
+// the cache has been there all the time.
+func TestHoleAfterPowerCut(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem, func(o *options) { o.dataRing = 0 })
+	want := [][]byte{text(1, 5000), text(2, 5000), text(3, 5000)}
+	mustAppend(t, l, want[0])
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, want[1])
+	mustAppend(t, l, want[2])
+	dead := mem.ProcessCrash()
+	flip(t, dead, "log/00000001.log", 7000*8)
+	var corrupt *CorruptError
+	if _, err := open("log", testOptions(dead)); !errors.As(err, &corrupt) || corrupt.File != "log/00000001.log" || corrupt.Offset != 5000 {
+		t.Errorf("in the same cache: %v", err)
+	}
+	dead.SetCacheID("another life")
+	l = mustOpen(t, dead)
+	if err := problem(l, want[:1], 0); err != nil {
+		t.Errorf("in another cache: %v", err)
+	}
+	mustClose(t, l)
+}
+
+// The error of damage says where it is, and why.
+func TestCorruptErrorSays(t *testing.T) {
+	err := fmt.Errorf("reading: %w", corrupt("dir/x.log", 17, "why"))
+	if !errors.Is(err, ErrCorrupt) || err.Error() != "reading: hybridlog: dir/x.log is corrupt at offset 17: why" {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,96 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Errors of opening.
+var (
+	// ErrLocked: another process, or this one, has the log open for writing. The error names the holder.
+	ErrLocked = errors.New("hybridlog: the log is in use")
+	// ErrVersion: the log was written by a newer version of this package.
+	ErrVersion = errors.New("hybridlog: written by a newer version")
+)
+
+// Errors of every method.
+var (
+	// ErrClosed: the log is closed.
+	ErrClosed = errors.New("hybridlog: the log is closed")
+	// ErrCorrupt: some bytes are not what was written. The error is a [CorruptError].
+	ErrCorrupt = errors.New("hybridlog: corrupt")
+)
+
+// Errors of writing and reading.
+var (
+	// ErrReadOnly: the log was opened with [ReadOnly], or refuses writes after a failure, which the error names.
+	ErrReadOnly = errors.New("hybridlog: the log is read-only")
+	// ErrNoSpace: there is no room for a write. Nothing has changed, and it may be tried again.
+	ErrNoSpace = errors.New("hybridlog: no space left")
+	// ErrTooLarge: the write is longer than [MaxEntryBytes].
+	ErrTooLarge = errors.New("hybridlog: too large")
+	// ErrTrimmed: what is to be read has been trimmed.
+	ErrTrimmed = errors.New("hybridlog: trimmed")
+	// ErrRange: a negative length, or an address that never was.
+	ErrRange = errors.New("hybridlog: out of range")
+)
+
+// CorruptError says where bytes are not what was written, and why they cannot be.
+type CorruptError struct {
+	File   string // path of the file
+	Offset int64  // in the file, of the first byte of what is damaged
+	Reason string
+}
+
+// Error says all of it.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("hybridlog: %s is corrupt at offset %d: %s", e.File, e.Offset, e.Reason)
+}
+
+// Is makes errors.Is(err, ErrCorrupt) true.
+func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
+
+// FailedError is what every write returns after one whose outcome is unknown.
+type FailedError struct {
+	Cause error
+}
+
+// Error says why.
+func (e *FailedError) Error() string {
+	return "hybridlog: the log refuses writes until it is opened anew: " + e.Cause.Error()
+}
+
+// Unwrap makes both the cause and ErrReadOnly visible to errors.Is.
+func (e *FailedError) Unwrap() []error { return []error{e.Cause, ErrReadOnly} }
+
+func corrupt(path string, offset int64, reason string) error {
+	return &CorruptError{File: path, Offset: offset, Reason: reason}
+}
+
+// small is the error of a small file that did not parse.
+func small(path string, err error) error {
+	if errors.Is(err, record.ErrVersion) {
+		return fmt.Errorf("%w: %s: %w", ErrVersion, path, err)
+	}
+	return corrupt(path, 0, err.Error())
+}
+
+// missing is the error of opening a file that the log needs.
+func missing(path string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return corrupt(path, 0, "the file is missing")
+	}
+	return fmt.Errorf("hybridlog: %w", err)
+}
+
+// noSpace is ErrNoSpace for an error that means that, and the error itself else.
+func noSpace(err error) error {
+	if vfs.IsNoSpace(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return fmt.Errorf("hybridlog: %w", err)
+}

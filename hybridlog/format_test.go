@@ -1,0 +1,167 @@
+package hybridlog
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// The golden bytes of docs/hybridlog-format.md.
+func TestGoldenFormat(t *testing.T) {
+	m := &framer{seal: newSeal(0xd4e5f6071f0c9a3e, 0x2000)}
+	frames := m.add(nil, []byte("hello"), nil)
+	frames = m.add(frames, bytes.Repeat([]byte("x"), 5000), make([]uint32, 2))
+	got := []string{hex.EncodeToString(frames[:16]), hex.EncodeToString(frames[16:32]), hex.EncodeToString(frames[32:48])}
+	if golden := []string{"05000000000000804cbb719a145e7616", "0010000000000000a2fb07770e5778b7", "8d13000000000080043b1f8afd4eef6c"}; !slices.Equal(got, golden) {
+		t.Errorf("frames %q, want %q", got, golden)
+	}
+	id := record.NewSegmentID(2, 0)
+	texts := map[string]string{
+		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 3, begin: 0, first: 0x10, segments: []manifestSegment{
+			{id: record.NewSegmentID(1, 0), salt: 0x1f0c9a3e5f3a91c2, sealed: true, bytes: 0x2000, frames: 0x12}, {id: id, salt: 0xd4e5f6071f0c9a3e}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e end fa1bf8eb",
+		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                 "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
+		string((&mark{log: 0x5f3a91c2d4e5f607, edit: 5, id: id, end: 0x138d, frames: 3, cache: "0f3c"}).encode()): "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 segment 2 end 138d frames 3 cache 0f3c b9aaadda",
+		string((&ringHeader{log: 0x5f3a91c2d4e5f607, bytes: 4 << 20, frames: 1 << 20}).encode()):                  "copal hybridring 1 log 5f3a91c2d4e5f607 bytes 400000 frames 100000 9baeaa01",
+	}
+	for text, want := range texts {
+		if squeezed := strings.Join(strings.Fields(text), " "); squeezed != want {
+			t.Errorf("got  %q\nwant %q", squeezed, want)
+		}
+	}
+}
+
+// Every flipped bit of a frame, and every other place, is no frame.
+func TestFrameBits(t *testing.T) {
+	s := newSeal(1, 2)
+	f := frame{end: 4097, entry: true, sum: 0x12345678}
+	b := s.appendFrame(nil, 7, f)
+	if got, err := s.parseFrame(b, 7, 4096); err != nil || got != f {
+		t.Fatalf("read back: %+v, %v", got, err)
+	}
+	for i := range len(b) * 8 {
+		x := slices.Clone(b)
+		x[i/8] ^= 1 << (i % 8)
+		if _, err := s.parseFrame(x, 7, 4096); err == nil {
+			t.Errorf("bit %d flipped: still a frame", i)
+		}
+	}
+	for name, err := range map[string]error{
+		"another number":  parseError(s, b, 8, 4096),
+		"another segment": parseError(newSeal(2, 2), b, 7, 4096),
+		"another start":   parseError(newSeal(1, 3), b, 7, 4096),
+		"another block":   parseError(s, b, 7, 4000),
+		"nothing in it":   parseError(s, b, 7, 4097),
+		"cut":             parseError(s, b[:15], 7, 4096),
+		"zeros":           parseError(s, make([]byte, 16), 0, 0),
+		"no end":          parseError(s, s.appendFrame(nil, 7, frame{end: 4097, sum: 1}), 7, 4096),
+	} {
+		if err == nil {
+			t.Errorf("%s: still a frame", name)
+		}
+	}
+}
+
+func parseError(s seal, b []byte, n, begin int64) error {
+	_, err := s.parseFrame(b, n, begin)
+	return err
+}
+
+// The frames of entries are the same however the bytes are summed, and the sums are those of the blocks.
+func TestFramer(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 3))
+	m := &framer{seal: newSeal(9, 0)}
+	sums := make([]uint32, 100)
+	var all, frames []byte
+	for len(all) < 90*blockBytes {
+		p := text(len(all), 1+rng.IntN([]int{10, 300, 9000}[rng.IntN(3)]))
+		before := m.slot
+		frames = m.add(frames, p, sums)
+		if n := m.slot - before; n > framesFor(int64(len(all)), len(p)) {
+			t.Fatalf("%d frames for %d bytes at %d", n, len(p), len(all))
+		}
+		all = append(all, p...)
+	}
+	for b := range len(all) / blockBytes {
+		if got := sumOf(all[b*blockBytes:][:blockBytes]); sums[b] != got {
+			t.Fatalf("block %d has sum %x, want %x", b, sums[b], got)
+		}
+	}
+	if int64(len(frames)) != m.slot*frameBytes {
+		t.Errorf("%d bytes of %d frames", len(frames), m.slot)
+	}
+}
+
+func sumOf(p []byte) uint32 {
+	m := &framer{}
+	m.part(nil, p[:len(p)-1])
+	b := m.add(nil, p[len(p)-1:], nil)
+	f, _ := seal(0).parseFrame(b, 0, int64(len(p))-1)
+	return f.sum
+}
+
+// A newer version is not taken for damage.
+func TestNewerVersions(t *testing.T) {
+	for what, parse := range map[string]func([]byte) error{
+		"hybridlog":  func(b []byte) error { _, err := parseManifest(b); return err },
+		"hybridsums": func(b []byte) error { _, err := parseSumsHeader(b); return err },
+		"hybridmark": func(b []byte) error { _, err := parseMark(b); return err },
+		"hybridring": func(b []byte) error { _, err := parseRingHeader(b); return err },
+	} {
+		err := small("file", parse(record.Seal([]byte("copal "+what+" 2 and something new"))))
+		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := small("file", parse([]byte("copal "+what))); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s cut: %v", what, err)
+		}
+	}
+}
+
+func FuzzFrame(f *testing.F) {
+	s := newSeal(1, 2)
+	f.Add(s.appendFrame(nil, 0, frame{end: 5, entry: true, sum: 1}), int64(0), int64(0))
+	f.Add(s.appendFrame(nil, 3, frame{end: 4096, sum: 1}), int64(3), int64(4000))
+	f.Fuzz(func(t *testing.T, b []byte, n, begin int64) {
+		if begin < 0 || begin >= maxEnd {
+			return
+		}
+		got, err := s.parseFrame(b, n, begin)
+		if err == nil && (!bytes.Equal(b[:frameBytes], s.appendFrame(nil, n, got)) || got.end <= begin) {
+			t.Errorf("% x is read as %+v", b, got)
+		}
+	})
+}
+
+// There is one way to write what parses.
+func FuzzTexts(f *testing.F) {
+	id := record.NewSegmentID(2, 1)
+	f.Add((&manifest{log: 1, edit: 3, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}, {id: id + 1, salt: 4}}}).encode())
+	f.Add((&sumsHeader{1, id, 2}).encode())
+	f.Add((&mark{log: 1, edit: 2, id: id, end: 4, frames: 3, cache: "x"}).encode())
+	f.Add((&mark{log: 1, edit: 2, id: id}).encode())
+	f.Add((&ringHeader{1, 4096, 8192}).encode())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var again []byte
+		if m, err := parseManifest(b); err == nil {
+			again = m.encode()
+		}
+		if h, err := parseSumsHeader(b); err == nil && len(b) == headerBytes {
+			again = h.encode()
+		}
+		if m, err := parseMark(b); err == nil && len(b) == markSlot && len(m.cache) <= maxCacheBytes {
+			again = m.encode()
+		}
+		if h, err := parseRingHeader(b); err == nil && len(b) == ringHead {
+			again = h.encode()
+		}
+		if again != nil && !bytes.Equal(again, b) {
+			t.Errorf("there are two ways to write %q", b)
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// numbered is a frame with its place.
+type numbered struct {
+	frame
+	slot  int64
+	begin int64 // where it begins, which is where the one before ends
+}
+
+// frameReader reads frames of a segment, some at a time.
+type frameReader struct {
+	s     *segment
+	file  vfs.File
+	slots int64 // of the segment when the reader was made
+	buf   []byte
+	from  int64 // number of the first frame in buf
+}
+
+const framesAtOnce = 1024
+
+func (s *segment) readFrames() (*frameReader, error) {
+	slots := s.slots.Load()
+	f, err := s.fsys.Open(s.sumsPath(), vfs.ReadOnly)
+	if err != nil {
+		return nil, missing(s.sumsPath(), err)
+	}
+	r := &frameReader{s: s, file: f, slots: slots}
+	if err := s.checkHeader(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return r, nil
+}
+
+// checkHeader verifies the first line of a file of frames, where the segment is an old one.
+func (s *segment) checkHeader(f vfs.File) error {
+	var b [headerBytes]byte
+	if n, err := f.ReadAt(b[:], 0); n < len(b) {
+		if err == io.EOF {
+			return corrupt(s.sumsPath(), int64(n), "the file ends in its first line")
+		}
+		return fmt.Errorf("hybridlog: %w", err)
+	}
+	h, err := parseSumsHeader(b[:])
+	if err != nil {
+		return small(s.sumsPath(), err)
+	}
+	if h.id != s.id || h.salt != s.salt {
+		return corrupt(s.sumsPath(), 0, "the file is that of another segment")
+	}
+	return nil
+}
+
+func (r *frameReader) close() { r.file.Close() }
+
+// fill brings frames into the buffer, from this one on, n at most.
+func (r *frameReader) fill(slot int64, n int64) error {
+	n = min(r.slots-slot, n)
+	r.from, r.buf = slot, append(r.buf[:0], make([]byte, n*frameBytes)...)
+	return r.s.loadFrames(r.file, r.buf, slot*frameBytes)
+}
+
+// loadFrames reads frames from the file, and from the ring those which the file does not have yet.
+func (s *segment) loadFrames(file vfs.File, p []byte, off int64) error {
+	for {
+		inFile := len(p)
+		ring := s.ring.Load()
+		if ring != nil {
+			inFile = int(min(max(s.drainedFrames.Load()*frameBytes-off, 0), int64(len(p))))
+		}
+		if inFile < len(p) {
+			ok, err := ring.frames.Load(s, p[inFile:], off+int64(inFile))
+			if err != nil {
+				return fmt.Errorf("hybridlog: %w", err)
+			}
+			if !ok {
+				continue
+			}
+		}
+		n, err := file.ReadAt(p[:inFile], headerBytes+off)
+		patch := s.patch.Load()
+		if n < inFile && (err != io.EOF || patch == nil) {
+			if err == io.EOF {
+				return corrupt(s.sumsPath(), headerBytes+off+int64(n), "the file ends here")
+			}
+			return fmt.Errorf("hybridlog: %w", err)
+		}
+		if patch != nil {
+			overlay(patch.frames, p, off)
+		}
+		return nil
+	}
+}
+
+// at reads the n-th frame, which begins at the offset given; any < 0 when that is not known, and not to be verified.
+func (r *frameReader) at(slot, begin int64) (numbered, error) {
+	if slot < r.from || slot >= r.from+int64(len(r.buf)/frameBytes) {
+		n := int64(framesAtOnce)
+		if begin < 0 {
+			n = 1
+		}
+		if err := r.fill(slot, n); err != nil {
+			return numbered{}, err
+		}
+	}
+	b := r.buf[(slot-r.from)*frameBytes:][:frameBytes]
+	known := begin >= 0
+	if !known {
+		begin = max(endIn(b)-1, 0)
+	}
+	f, err := r.s.seal.parseFrame(b, slot, begin)
+	if err != nil {
+		return numbered{}, corrupt(r.s.sumsPath(), headerBytes+slot*frameBytes, err.Error())
+	}
+	return numbered{f, slot, begin}, nil
+}
+
+// find returns the first frame that ends behind the offset.
+func (r *frameReader) find(offset int64) (numbered, error) {
+	lo, hi := int64(0), r.slots
+	for lo < hi {
+		mid := lo + (hi-lo)/2
+		f, err := r.at(mid, -1)
+		if err != nil {
+			return numbered{}, err
+		}
+		if f.end > offset {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	begin := int64(0)
+	if lo > 0 {
+		f, err := r.at(lo-1, -1)
+		if err != nil {
+			return numbered{}, err
+		}
+		begin = f.end
+	}
+	if lo == r.slots {
+		return numbered{slot: lo, begin: begin}, nil
+	}
+	return r.at(lo, begin)
+}
+
+// frames goes through the frames from the first that ends behind the offset.
+func (s *segment) frames(offset int64) iter.Seq2[numbered, error] {
+	return func(yield func(numbered, error) bool) {
+		if s.slots.Load() == 0 {
+			return
+		}
+		r, err := s.readFrames()
+		if err != nil {
+			yield(numbered{}, err)
+			return
+		}
+		defer r.close()
+		f, err := r.find(offset)
+		for ; err == nil && f.slot < r.slots; f, err = r.at(f.slot+1, f.end) {
+			if !yield(f, nil) || f.slot+1 == r.slots {
+				return
+			}
+		}
+		if err != nil {
+			yield(numbered{}, err)
+		}
+	}
+}

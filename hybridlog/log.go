@@ -1,0 +1,344 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/grace"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Address is the offset of a byte in the log. It stays what it is whatever is appended, trimmed or compacted.
+type Address int64
+
+// maxAddress is beyond every log.
+const maxAddress = 1 << 62
+
+// MaxEntryBytes is how long one write may be.
+const MaxEntryBytes = 1 << 30
+
+// String is the address in decimal, as ReadAt takes it.
+func (a Address) String() string { return strconv.FormatInt(int64(a), 10) }
+
+// Log is an append-only log of bytes. It is made by [Open].
+type Log struct {
+	opts *options
+	dir  string
+	lock interface{ Close() error }
+
+	gate   grace.Gate          // readers are inside while they read
+	set    atomic.Pointer[set] // the live segments
+	end    atomic.Int64        // address behind the last byte
+	failed atomic.Pointer[FailedError]
+	closed atomic.Bool
+	dirty  atomic.Bool // something was written since the last sync began
+	read   atomic.Bool // something was read since trust was last forgotten
+
+	housekeeping sync.Mutex // one compaction or trimming at a time; taken before all others
+
+	durable atomic.Int64  // everything before this address is on the disk
+	roundMu sync.Mutex    // a leaf
+	round   chan struct{} // of the sync under way, nil when there is none; closed at its end; guarded by roundMu
+	syncMu  sync.Mutex    // one call to sync a file at a time, or two would share one error; taken after mu
+
+	markMu   sync.Mutex // a leaf
+	marker   *marker    // guarded by markMu
+	sure     mark       // guarded by markMu; how far the log is durable
+	marked   mark       // guarded by markMu; what the newest mark says, but for its number
+	markedAt time.Time  // guarded by markMu
+
+	logID   uint64 // set by Open, or the first write
+	cacheID string // see vfs.FS
+
+	mu        sync.Mutex // the tail, and what follows
+	tail      *segment   // nil before the first write of this process
+	tailFile  vfs.File   // its bytes, as in its content
+	next      framer     // at the end of the tail
+	wanted    bool       // a spare has been asked for
+	ring      *ring      // nil where there is none
+	leftRing  *ring      // one that is not used any more
+	ringFrom  int64      // of the tail: what stands from here on was stored in the ring, and has its place there
+	frameFrom int64      // likewise, the number of a frame
+	synced    place      // of the tail: its files are durable up to here
+	claimed   bool       // something is durable in the ring alone
+	room      int64      // reserved in the tail's file of bytes
+	sumsRoom  int64      // and in that of frames
+	noReserve bool       // the file system cannot
+	frames    []byte     // of the write under way
+	unsynced  []*segment // that ended and are not durable
+	retired   []*content // of segments, to be closed in the end
+	recovered *recovered // what recovery leaves to the first write
+
+	hole  Address // one more than where a read-only opening found a hole in the ring of a writer; Open's
+	again bool    // it is to look again; Open's
+
+	manifestMu sync.Mutex
+	manifest   *manifest // as it is on the disk; nil for a log that is not there yet
+	highest    uint32    // order of the last segment that there was
+	spare      *spare    // the next tail, when it stands ready
+
+	drainMu   sync.Mutex // one drains at a time
+	drainWake chan struct{}
+	undrained atomic.Bool
+
+	wake    chan struct{} // of keep
+	compact chan struct{} // of keepCompact
+	stop    chan struct{}
+	running sync.WaitGroup // drains, keeps and compacts: the goroutines of the log
+}
+
+// set is the immutable list of the live segments, in order.
+type set struct {
+	first    Address // what stands before is trimmed
+	segments []*segment
+	places   []int32 // for each stretch of the log, the segment that its beginning is in
+}
+
+// placeShift is the length of a stretch, as a power of two.
+const placeShift = 24
+
+func newSet(first Address, segments []*segment) *set {
+	s := &set{first: first, segments: segments}
+	if len(segments) == 0 {
+		return s
+	}
+	begin, end := segments[0].start>>placeShift, segments[len(segments)-1].start>>placeShift
+	i := 0
+	for at := begin; at <= end; at++ {
+		for i+1 < len(segments) && segments[i+1].start <= at<<placeShift {
+			i++
+		}
+		s.places = append(s.places, int32(i))
+	}
+	return s
+}
+
+// find returns the segment that an address is in, or nil.
+func (s *set) find(a Address) *segment {
+	if len(s.segments) == 0 || a < s.segments[0].start {
+		return nil
+	}
+	place := min(int(a>>placeShift-s.segments[0].start>>placeShift), len(s.places)-1)
+	i := int(s.places[place])
+	for i+1 < len(s.segments) && s.segments[i+1].start <= a {
+		i++
+	}
+	return s.segments[i]
+}
+
+// with is the set with another segment at its end.
+func (s *set) with(seg *segment) *set {
+	return newSet(s.first, append(s.segments[:len(s.segments):len(s.segments)], seg))
+}
+
+// Open opens the log in a directory, which is made when it is missing. After a crash it finds what is there and
+// changes nothing: what has to be mended is mended by the first write.
+//
+// The errors are ErrLocked, ErrCorrupt, ErrVersion, and those of the file system.
+func Open(path string, opts ...Option) (*Log, error) { return open(path, newOptions(opts)) }
+
+func open(dir string, o *options) (_ *Log, err error) {
+	l := &Log{opts: o, dir: dir, drainWake: make(chan struct{}, 1), wake: make(chan struct{}, 1), compact: make(chan struct{}, 1), stop: make(chan struct{})}
+	if !o.readOnly {
+		if err := o.fsys.MkdirAll(dir); err != nil {
+			return nil, fmt.Errorf("hybridlog: %w", err)
+		}
+		if l.lock, err = acquire(o, filepath.Join(dir, lockName)); err != nil {
+			return nil, err
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, l.lock.Close())
+			}
+		}()
+	}
+	if err := l.recover(); err != nil {
+		return nil, err
+	}
+	if !o.readOnly && !o.inline {
+		l.running.Go(l.keepDrained)
+		l.running.Go(l.keep)
+		l.running.Go(l.keepCompact)
+	}
+	return l, nil
+}
+
+const (
+	lockName  = "LOCK"
+	lockRetry = 10 * time.Millisecond
+)
+
+// acquire takes the lock, and waits for it as long as the options say.
+func acquire(o *options, name string) (interface{ Close() error }, error) {
+	for begin := o.clock.Now(); ; {
+		lock, err := o.fsys.Lock(name)
+		var held *vfs.LockedError
+		if err == nil || !errors.As(err, &held) {
+			return lock, wrap(err)
+		}
+		left := o.timeout - o.clock.Now().Sub(begin)
+		if left <= 0 {
+			return nil, fmt.Errorf("%w: %w", ErrLocked, err)
+		}
+		c, stop := o.clock.After(min(left, lockRetry))
+		<-c
+		stop()
+	}
+}
+
+func wrap(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("hybridlog: %w", err)
+}
+
+// Size is the address behind the last byte: how many bytes were ever written, trimmed ones included.
+func (l *Log) Size() int64 { return l.end.Load() }
+
+// First is the address that the log was trimmed up to, 0 if it never was.
+func (l *Log) First() Address { return l.set.Load().first }
+
+// Stats are figures about a log.
+type Stats struct {
+	First     Address // what stands before is trimmed
+	End       Address // Size, as an address
+	Durable   Address // up to where everything is known to be on the disk
+	Segments  int     // files of bytes
+	Fragments int     // segments that compaction would replace
+}
+
+// Stats returns figures about the log as it is now.
+func (l *Log) Stats() Stats {
+	set := l.set.Load()
+	st := Stats{First: set.first, End: Address(l.end.Load()), Durable: Address(l.durable.Load()), Segments: len(set.segments)}
+	for _, run := range l.runs(set) {
+		st.Fragments += len(run)
+	}
+	return st
+}
+
+// enter is for who reads; leave with what it returns.
+func (l *Log) enter() (grace.Pass, error) {
+	in := l.gate.Enter()
+	if l.closed.Load() {
+		l.gate.Leave(in)
+		return in, ErrClosed
+	}
+	return in, nil
+}
+
+func (l *Log) failure() error {
+	if f := l.failed.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// fail makes the log refuse writes from now on, and returns the error that says so.
+func (l *Log) fail(cause error) error {
+	f := &FailedError{Cause: cause}
+	if l.failed.CompareAndSwap(nil, f) {
+		l.opts.report(f)
+	}
+	return l.failed.Load()
+}
+
+func (l *Log) reportError(what string, err error) {
+	if err != nil {
+		l.opts.report(fmt.Errorf("hybridlog: %s: %w", what, err))
+	}
+}
+
+// Close syncs what was written and closes the log. It waits for readers, so it must not be called from inside View.
+// A second Close does nothing. Its error says that something that was written may not survive a power cut, or already is lost.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	if l.closed.Swap(true) {
+		l.mu.Unlock()
+		return nil
+	}
+	l.mu.Unlock()
+	close(l.stop)
+	l.running.Wait()
+	l.housekeeping.Lock()
+	defer l.housekeeping.Unlock()
+	err := l.finish()
+	l.gate.Exclude()
+	defer l.gate.Admit()
+	return errors.Join(err, l.release())
+}
+
+// finish syncs the log and leaves it as a log that was closed.
+func (l *Log) finish() error {
+	if l.tail == nil {
+		return l.failure()
+	}
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if err := l.sync(true); err != nil {
+		return err
+	}
+	if err := l.sealEnded(); err != nil {
+		return wrap(err)
+	}
+	l.giveBackRoom(l.tailFile, l.tail.end.Load())
+	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
+	if l.mark() == nil {
+		l.reportError("noting how far the log is synced", l.marker.file.Sync())
+	}
+	if l.ring != nil || l.leftRing != nil {
+		l.reportError("removing the ring", l.opts.fsys.Remove(filepath.Join(l.dir, ringName))) // the next opening finds that it holds nothing new
+	}
+	return nil
+}
+
+// release closes all files. Nobody is inside.
+func (l *Log) release() error {
+	var err error
+	for _, s := range l.set.Load().segments {
+		err = errors.Join(err, s.close())
+	}
+	for _, c := range l.retired {
+		err = errors.Join(err, c.close())
+	}
+	if l.spare != nil {
+		err = errors.Join(err, l.spare.close())
+	}
+	if l.tail != nil {
+		err = errors.Join(err, l.tail.sums.Close())
+	}
+	for _, x := range l.unsynced {
+		err = errors.Join(err, x.sums.Close())
+	}
+	for _, r := range []*ring{l.ring, l.leftRing} {
+		if r != nil {
+			err = errors.Join(err, r.close())
+		}
+	}
+	if l.marker != nil {
+		err = errors.Join(err, l.marker.file.Close())
+	}
+	if l.lock != nil {
+		err = errors.Join(err, l.lock.Close())
+	}
+	return wrap(err)
+}
+
+// segmentFor makes the segment of a line of the manifest.
+func (l *Log) segmentFor(m manifestSegment) *segment {
+	s := &segment{fsys: l.opts.fsys, dir: l.dir, id: m.id, salt: m.salt, start: m.start, seal: newSeal(m.salt, m.start)}
+	if m.sealed {
+		s.end.Store(m.bytes)
+		s.slots.Store(m.frames)
+		s.ended.Store(true)
+		s.synced.Store(true)
+	}
+	return s
+}

@@ -1,0 +1,112 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The mark says how far the log was once synced, so that recovery can tell a torn tail, which a crash leaves behind it,
+// from damage before it. It is a hint: every mark ever written stays true, it is not synced except at Close, and the
+// log opens without one. It also names the life of the page cache: while that goes on, a hole in what follows is damage; in
+// another one it may be what a power cut left.
+//
+// The file has two slots of one sector each, written in turn, so that a torn write leaves the mark before it:
+//
+//	copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 segment 2 end 1f00 frames 2f cache 0f3c… 1f0c9a3e
+type mark struct {
+	log    uint64
+	edit   uint64 // number of this mark, from 1
+	id     record.SegmentID
+	end    int64 // of the last synced entry, in the segment
+	frames int64 // up to there
+	cache  string
+}
+
+const (
+	markName      = "SYNCED"
+	markSlot      = 512
+	maxCacheBytes = 64
+)
+
+func (m *mark) encode() []byte {
+	cache := m.cache
+	if cache == "" || len(cache) > maxCacheBytes {
+		cache = "-"
+	}
+	return sealPadded(fmt.Sprintf("%s log %016x edit %x segment %s end %x frames %x cache %s", record.Title("hybridmark"), m.log, m.edit, m.id, m.end, m.frames, cache), markSlot)
+}
+
+func parseMark(text []byte) (*mark, error) {
+	f, err := unsealPadded(text, "hybridmark")
+	if err != nil {
+		return nil, err
+	}
+	m := &mark{log: f.Fixed("log"), edit: f.Hex("edit"), id: f.Segment("segment"), end: int64(f.Hex("end")), frames: int64(f.Hex("frames")), cache: f.Word("cache")}
+	if m.cache == "-" {
+		m.cache = ""
+	}
+	if err := f.End(); err != nil {
+		return nil, err
+	}
+	if m.end < 0 || m.end >= maxEnd || m.frames < 0 || m.frames > m.end {
+		return nil, fmt.Errorf("%w: a mark at %x", record.ErrSyntax, m.end)
+	}
+	return m, nil
+}
+
+// sameCache reports whether the page cache of the given name is the one under which the mark was written.
+func (m *mark) sameCache(name string) bool { return m != nil && name != "" && m.cache == name }
+
+// marks reads both slots: the newest mark of the given log, or nil, and the slot that the next one goes to. Slots that do not parse
+// are passed over: a mark is only ever a help.
+func marks(fsys vfs.FS, dir string, log uint64) (best *mark, next int64, err error) {
+	text, err := readSmallFile(fsys, filepath.Join(dir, markName), 2*markSlot)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, fmt.Errorf("hybridlog: %w", err)
+	}
+	for slot := int64(0); int64(len(text)) >= (slot+1)*markSlot; slot++ {
+		m, err := parseMark(text[slot*markSlot:][:markSlot])
+		if err == nil && m.log == log && (best == nil || m.edit > best.edit) {
+			best, next = m, 1-slot
+		}
+	}
+	return best, next, nil
+}
+
+// marker writes marks, to the two slots in turn.
+type marker struct {
+	file vfs.File
+	edit uint64 // of the newest mark
+	slot int64  // where the next one goes
+}
+
+func openMarker(fsys vfs.FS, dir string, newest *mark, slot int64) (*marker, error) {
+	path := filepath.Join(dir, markName)
+	f, err := fsys.Open(path, vfs.ReadWrite)
+	if errors.Is(err, fs.ErrNotExist) {
+		f, err = fsys.Open(path, vfs.Create)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := &marker{file: f, slot: slot}
+	if newest != nil {
+		w.edit = newest.edit
+	}
+	return w, nil
+}
+
+// write numbers m and writes it over the older of the two.
+func (w *marker) write(m *mark) error {
+	m.edit = w.edit + 1
+	if _, err := w.file.WriteAt(m.encode(), w.slot*markSlot); err != nil {
+		return err
+	}
+	w.edit, w.slot = m.edit, 1-w.slot
+	return nil
+}

@@ -1,0 +1,95 @@
+package hybridlog
+
+import (
+	"log"
+	"math/rand/v2"
+	"time"
+
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Option changes how a log is opened. A [SyncPolicy] is one, too.
+type Option interface{ apply(*options) }
+
+// SyncPolicy says when what was written is made to survive a power cut, unless somebody calls [Log.Sync].
+// The death of the process is survived under each of them.
+type SyncPolicy int
+
+const (
+	// NoSync leaves it to the operating system and to Close. It is the default.
+	NoSync SyncPolicy = iota
+	// SyncEverySecond syncs once a second while there is something to sync: a power cut may lose the last second.
+	SyncEverySecond
+	// AlwaysSync lets a write return when it is on the disk. Writers that wait share a sync.
+	AlwaysSync
+)
+
+func (p SyncPolicy) apply(o *options) { o.policy = p }
+
+const (
+	defaultSegmentBytes = 128 << 20
+	leastSegmentBytes   = 64 << 10
+	defaultCompactEvery = time.Hour
+	defaultDataRing     = 4 << 20
+	defaultFrameRing    = 1 << 20
+	ringBypass          = 32 << 10 // a write this long goes to the file at once: the copy would cost more than the call
+)
+
+type options struct {
+	policy       SyncPolicy
+	readOnly     bool
+	timeout      time.Duration
+	segmentBytes int64
+	segmentSlots int64 // frames in a segment
+	every        time.Duration
+	fragments    int
+	report       func(error)
+
+	fsys      vfs.FS
+	clock     clock.Clock
+	random    func() uint64
+	dataRing  int64 // bytes; 0 for no ring
+	frameRing int64
+	bypass    int
+	inline    bool // no goroutines, for tests that count operations
+}
+
+func newOptions(list []Option) *options {
+	o := &options{
+		segmentBytes: defaultSegmentBytes, segmentSlots: 1 << 20, every: defaultCompactEvery,
+		report: func(err error) { log.Print(err) },
+		fsys:   vfs.OS(), clock: clock.System{}, random: rand.Uint64,
+		dataRing: defaultDataRing, frameRing: defaultFrameRing, bypass: ringBypass,
+	}
+	for _, option := range list {
+		option.apply(o)
+	}
+	return o
+}
+
+type optionFunc func(*options)
+
+func (f optionFunc) apply(o *options) { f(o) }
+
+// ReadOnly opens the log as it is now, beside a process that writes it or without one, and changes nothing. It shows
+// what was written before Open was called; to see more, open it again.
+func ReadOnly() Option { return optionFunc(func(o *options) { o.readOnly = true }) }
+
+// OpenTimeout is how long Open waits for another writer to close the log, before it returns ErrLocked. By default it does not wait.
+func OpenTimeout(d time.Duration) Option { return optionFunc(func(o *options) { o.timeout = d }) }
+
+// SegmentBytes is how long the files of the log become, 128 MiB by default and at least 64 KiB. Trimming gives back whole segments, so smaller ones
+// give back space in smaller steps; larger ones need fewer files.
+func SegmentBytes(n int64) Option {
+	return optionFunc(func(o *options) { o.segmentBytes = max(n, leastSegmentBytes) })
+}
+
+// CompactEvery is how often the log looks for something to compact, every hour by default. 0 turns it off.
+func CompactEvery(d time.Duration) Option { return optionFunc(func(o *options) { o.every = d }) }
+
+// CompactFragments has the log compacted as soon as there are so many fragments, see [Stats], beside what CompactEvery does. 0, the default, turns it off.
+func CompactFragments(n int) Option { return optionFunc(func(o *options) { o.fragments = n }) }
+
+// OnError is told of errors that no call can return, such as one of a compaction in the background. By default they go to package log. It must not use the log.
+func OnError(f func(error)) Option { return optionFunc(func(o *options) { o.report = f }) }

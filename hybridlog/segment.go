@@ -1,0 +1,409 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A segment is a file of bytes, exactly as they were written, and a file of frames. One segment at a time, the tail, is
+// appended to; all others never change.
+//
+// A segment's files are opened when somebody first reads there: an open log of any length costs nothing before.
+type segment struct {
+	fsys  vfs.FS
+	dir   string
+	id    record.SegmentID
+	salt  uint64
+	start Address // set before the segment can be seen
+	seal  seal
+
+	capacity int64        // up to where the file is mapped
+	end      atomic.Int64 // of what was appended
+	slots    atomic.Int64 // frames of that
+	ended    atomic.Bool  // nothing will be appended any more, and the sum of the last block is known
+	synced   atomic.Bool  // ended, and on the disk
+
+	sums vfs.File // the file of frames, of the tail and until what was written there is durable
+
+	ring          atomic.Pointer[ring] // where stands what the files do not have yet; nil for a segment without one
+	drained       atomic.Int64         // the file of bytes holds all before it
+	drainedFrames atomic.Int64         // the file of frames holds all before this number
+	patch         atomic.Pointer[patch]
+
+	opening sync.Mutex // guards the opening of content
+	content atomic.Pointer[content]
+}
+
+// content is how the bytes of a segment are read.
+type content struct {
+	file   vfs.File // nil when the segment is mapped and nobody writes it
+	view   vfs.View // nil when it is not mapped
+	mapped []byte   // nil when view.Load is the only way
+	sums   []uint32 // of the blocks
+	trust  []atomic.Uint32
+}
+
+// patch is what recovery found in the ring alone.
+type patch struct {
+	pieces []piece
+	frames []piece // off counts bytes behind the header
+}
+
+type piece struct {
+	off  int64
+	data []byte
+}
+
+func (s *segment) path() string { return filepath.Join(s.dir, s.id.FileName()) }
+
+func (s *segment) sumsPath() string { return filepath.Join(s.dir, sumsName(s.id)) }
+
+// last is the address behind the segment.
+func (s *segment) last() Address { return s.start + Address(s.end.Load()) }
+
+// corrupt is the error of damage at an offset.
+func (s *segment) corrupt(offset int64, reason string) error {
+	return corrupt(s.path(), offset, reason)
+}
+
+// open returns the content, which is made when it is not there.
+func (s *segment) open() (*content, error) {
+	if c := s.content.Load(); c != nil {
+		return c, nil
+	}
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if c := s.content.Load(); c != nil {
+		return c, nil
+	}
+	c, err := s.openContent(vfs.ReadOnly, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.content.Store(c)
+	return c, nil
+}
+
+// openContent opens the file of bytes. Without sums they are read from the frames.
+func (s *segment) openContent(mode vfs.Mode, sums []uint32) (*content, error) {
+	f, err := s.fsys.Open(s.path(), mode)
+	if err != nil {
+		return nil, missing(s.path(), err)
+	}
+	c, err := s.contentOf(f, mode, sums)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return c, nil
+}
+
+func (s *segment) contentOf(f vfs.File, mode vfs.Mode, sums []uint32) (c *content, err error) {
+	length := max(s.capacity, s.end.Load())
+	if sums == nil {
+		m := &framer{seal: s.seal}
+		sums = make([]uint32, blocksOf(length))
+		if err := s.readSums(m, sums); err != nil {
+			return nil, err
+		}
+		if s.ended.Load() && m.end%blockBytes != 0 {
+			sums[m.end/blockBytes] = m.block
+		}
+	}
+	c = &content{file: f, sums: sums, trust: make([]atomic.Uint32, (len(sums)+31)/32)}
+	if length == 0 || s.patch.Load() != nil {
+		return c, nil
+	}
+	if c.view, err = f.View(length); err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) {
+			return nil, fmt.Errorf("hybridlog: %w", err)
+		}
+		return c, nil
+	}
+	c.mapped = c.view.Bytes()
+	if mode == vfs.ReadOnly && c.mapped != nil {
+		c.file = nil
+		if err := f.Close(); err != nil {
+			return nil, errors.Join(err, c.view.Close())
+		}
+	}
+	return c, nil
+}
+
+// blocksOf is how many blocks n bytes have.
+func blocksOf(n int64) int64 { return (n + blockBytes - 1) / blockBytes }
+
+// readSums goes through the frames of a segment that is not the tail yet.
+func (s *segment) readSums(m *framer, sums []uint32) error {
+	for f, err := range s.frames(0) {
+		if err != nil {
+			return err
+		}
+		m.take(f.frame, sums)
+	}
+	if end := s.end.Load(); m.end != end {
+		return corrupt(s.sumsPath(), headerBytes+m.slot*frameBytes, fmt.Sprintf("the frames end at %x, the segment at %x", m.end, end))
+	}
+	return nil
+}
+
+func (c *content) close() error {
+	var err error
+	if c.view != nil {
+		err = c.view.Close()
+	}
+	if c.file != nil {
+		err = errors.Join(err, c.file.Close())
+	}
+	return err
+}
+
+// close gives back what the segment has open. Nobody reads it any more.
+func (s *segment) close() error {
+	if c := s.content.Swap(nil); c != nil {
+		return c.close()
+	}
+	return nil
+}
+
+// inFile is up to where the file of bytes has what was appended.
+func (s *segment) inFile() int64 {
+	end := s.end.Load()
+	if s.ring.Load() != nil {
+		end = min(end, s.drained.Load())
+	}
+	return end
+}
+
+// readAt fills p with the bytes at off, which have all been appended.
+func (s *segment) readAt(c *content, p []byte, off int64) error {
+	if s.inFile() < off+int64(len(p)) || s.patch.Load().touches(off, int64(len(p))) {
+		return s.readNewest(c, p, off)
+	}
+	return s.readFile(c, p, off)
+}
+
+// readNewest is readAt for bytes of which some may not be in the file.
+func (s *segment) readNewest(c *content, p []byte, off int64) error {
+	if patch := s.patch.Load(); patch != nil {
+		if n, err := c.file.ReadAt(p, off); n < len(p) && err != io.EOF {
+			return fmt.Errorf("hybridlog: %w", err)
+		}
+		overlay(patch.pieces, p, off) // which recovery has verified
+		return nil
+	}
+	for {
+		inFile := int(min(max(s.inFile()-off, 0), int64(len(p))))
+		if inFile < len(p) {
+			ok, err := s.ring.Load().bytes.Load(s, p[inFile:], off+int64(inFile))
+			if err != nil {
+				return fmt.Errorf("hybridlog: %w", err)
+			}
+			if !ok {
+				continue // it was drained since
+			}
+		}
+		if inFile == 0 {
+			return nil
+		}
+		return s.readFile(c, p[:inFile], off)
+	}
+}
+
+// touches reports whether bytes at off stand in a block that is not whole in the file.
+func (x *patch) touches(off, n int64) bool {
+	if x == nil {
+		return false
+	}
+	from, to := off/blockBytes*blockBytes, blocksOf(off+n)*blockBytes
+	for _, q := range x.pieces {
+		if q.off < to && q.off+int64(len(q.data)) > from {
+			return true
+		}
+	}
+	return false
+}
+
+// overlay puts what recovery found in the ring alone over what was read at off.
+func overlay(pieces []piece, p []byte, off int64) {
+	for _, x := range pieces {
+		if from := off - x.off; from < int64(len(x.data)) && from+int64(len(p)) > 0 {
+			if from >= 0 {
+				copy(p, x.data[from:])
+			} else {
+				copy(p[-from:], x.data)
+			}
+		}
+	}
+}
+
+// readFile is readAt for bytes that the file has. They are verified, unless they were a short while ago.
+func (s *segment) readFile(c *content, p []byte, off int64) error {
+	if c.mapped == nil {
+		return s.readBlocks(c, p, off)
+	}
+	return s.copyMapped(c, p, off)
+}
+
+func (s *segment) copyMapped(c *content, p []byte, off int64) (err error) {
+	defer vfs.Caught(vfs.Catch(), c.mapped, &err)
+	if err := s.verifyMapped(c, off, off+int64(len(p))); err != nil {
+		return err
+	}
+	copy(p, c.mapped[off:])
+	return nil
+}
+
+// verifyMapped verifies the blocks of [from, to). The caller has deferred vfs.Caught.
+func (s *segment) verifyMapped(c *content, from, to int64) error {
+	for b := from / blockBytes; b*blockBytes < to; b++ {
+		if c.trusted(b) {
+			continue
+		}
+		lo, hi, known := s.block(b)
+		if !known {
+			continue
+		}
+		if err := s.verify(c, b, c.mapped[lo:hi]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verify compares the bytes of a block with its sum.
+func (s *segment) verify(c *content, b int64, p []byte) error {
+	if crc32.Checksum(p, castagnoli) == c.sums[b] {
+		c.setTrusted(b)
+		return nil
+	}
+	if len(p) < blockBytes && !s.ended.Load() {
+		return nil // the segment goes on since, and the block grows
+	}
+	return s.corrupt(b*blockBytes, "the sum of the block is wrong")
+}
+
+// block is where a block stands in the file; its sum is of use unless it is still growing, or only partly there.
+func (s *segment) block(b int64) (lo, hi int64, known bool) {
+	lo, hi = b*blockBytes, (b+1)*blockBytes
+	if end := s.inFile(); hi > end {
+		return lo, end, s.ended.Load()
+	}
+	return lo, hi, true
+}
+
+func (c *content) trusted(b int64) bool { return c.trust[b/32].Load()&(1<<(b%32)) != 0 }
+
+func (c *content) setTrusted(b int64) { c.trust[b/32].Or(1 << (b % 32)) }
+
+// distrust forgets which blocks were verified.
+func (c *content) distrust() {
+	for i := range c.trust {
+		if c.trust[i].Load() != 0 {
+			c.trust[i].Store(0)
+		}
+	}
+}
+
+// readBlocks is readFile where the file is not mapped.
+func (s *segment) readBlocks(c *content, p []byte, off int64) error {
+	for len(p) > 0 {
+		b := off / blockBytes
+		lo, hi, known := s.block(b)
+		n := min(int64(len(p)), (b+1)*blockBytes-off)
+		if whole := n / blockBytes; whole == 0 && known && !c.trusted(b) {
+			if err := s.readPart(c, p[:n], off, lo, hi); err != nil {
+				return err
+			}
+		} else {
+			n = s.stretch(c, int64(len(p)), off)
+			if err := s.loadBytes(c, p[:n], off); err != nil {
+				return err
+			}
+			if err := s.verifyRead(c, p[:n], off); err != nil {
+				return err
+			}
+		}
+		p, off = p[n:], off+n
+	}
+	return nil
+}
+
+// stretch is how many of n bytes at off can be read at once: up to where a block that is to be verified is only partly wanted.
+func (s *segment) stretch(c *content, n, off int64) int64 {
+	last := (off + n - 1) / blockBytes
+	if _, hi, known := s.block(last); known && hi > off+n && !c.trusted(last) && last*blockBytes > off {
+		return last*blockBytes - off
+	}
+	return n
+}
+
+// verifyRead verifies the blocks that stand whole in p, but for those that are trusted.
+func (s *segment) verifyRead(c *content, p []byte, off int64) error {
+	for b := blocksOf(off); b*blockBytes < off+int64(len(p)); b++ {
+		lo, hi, known := s.block(b)
+		if !known || hi > off+int64(len(p)) || c.trusted(b) {
+			continue
+		}
+		if err := s.verify(c, b, p[lo-off:hi-off]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var blockPool = sync.Pool{New: func() any { return new([blockBytes]byte) }}
+
+// readPart reads a block, verifies it, and gives a part of it.
+func (s *segment) readPart(c *content, p []byte, off, lo, hi int64) error {
+	buf := blockPool.Get().(*[blockBytes]byte)
+	defer blockPool.Put(buf)
+	b := buf[:hi-lo]
+	if err := s.loadBytes(c, b, lo); err != nil {
+		return err
+	}
+	if err := s.verify(c, lo/blockBytes, b); err != nil {
+		return err
+	}
+	copy(p, b[off-lo:])
+	return nil
+}
+
+// loadBytes reads bytes of the file as they are.
+func (s *segment) loadBytes(c *content, p []byte, off int64) error {
+	if c.view != nil {
+		if err := c.view.Load(off, p); err != nil {
+			if s.cut(off + int64(len(p))) {
+				return s.corrupt(off, "the file ends here")
+			}
+			return fmt.Errorf("hybridlog: %s: %w", s.path(), err)
+		}
+		return nil
+	}
+	switch n, err := c.file.ReadAt(p, off); {
+	case n == len(p):
+		return nil
+	case err == io.EOF:
+		return s.corrupt(off+int64(n), "the file ends here")
+	default:
+		return fmt.Errorf("hybridlog: %w", err)
+	}
+}
+
+// cut reports whether the file of bytes is shorter than end.
+func (s *segment) cut(end int64) bool {
+	f, err := s.fsys.Open(s.path(), vfs.ReadOnly)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	size, err := f.Size()
+	return err == nil && size < end
+}

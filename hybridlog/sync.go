@@ -1,0 +1,262 @@
+package hybridlog
+
+import (
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// place is a place between two entries of a segment.
+type place struct {
+	end    int64
+	frames int64
+}
+
+// Sync returns when everything that was written before is on the disk. Concurrent callers share a sync. After an error
+// it is not known what is on the disk; the log refuses writes, and the sync is not tried again.
+func (l *Log) Sync() error {
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	if l.opts.readOnly {
+		return nil
+	}
+	return l.sync(false)
+}
+
+// sync is Sync; with files, what is durable is so in the files, not in the ring alone.
+func (l *Log) sync(files bool) error {
+	if files {
+		return l.leadAlone()
+	}
+	return l.syncTo(Address(l.end.Load()))
+}
+
+// syncTo returns when everything before an address is on the disk. One of those who wait leads a sync, the others wait
+// for it, and those that came too late for it share the next.
+func (l *Log) syncTo(a Address) error {
+	for Address(l.durable.Load()) < a {
+		if err := l.failure(); err != nil {
+			return err
+		}
+		l.roundMu.Lock()
+		if round := l.round; round != nil {
+			l.roundMu.Unlock()
+			<-round
+			continue
+		}
+		l.round = make(chan struct{})
+		l.roundMu.Unlock()
+		// Those whom the last sync has woken come next, and each that writes before this one begins is served by it.
+		runtime.Gosched()
+		if err := l.lead(false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leadAlone leads a sync of the files as soon as nobody else leads.
+func (l *Log) leadAlone() error {
+	for {
+		l.roundMu.Lock()
+		round := l.round
+		if round == nil {
+			l.round = make(chan struct{})
+			l.roundMu.Unlock()
+			return l.lead(true)
+		}
+		l.roundMu.Unlock()
+		<-round
+	}
+}
+
+// lead runs a sync, with l.round set.
+func (l *Log) lead(files bool) error {
+	defer func() {
+		l.roundMu.Lock()
+		close(l.round)
+		l.round = nil
+		l.roundMu.Unlock()
+	}()
+	return l.syncOnce(files)
+}
+
+func (l *Log) syncOnce(files bool) error {
+	l.dirty.Store(false)
+	l.mu.Lock()
+	t := l.tail
+	if t == nil {
+		l.mu.Unlock()
+		return l.beginSync()
+	}
+	upTo := place{l.next.end, l.next.slot}
+	ended := l.unsynced[:len(l.unsynced):len(l.unsynced)]
+	inRing := !files && l.opts.policy == AlwaysSync && l.ring != nil && len(ended) == 0 && l.synced.end >= l.ringFrom && l.synced.frames >= l.frameFrom
+	var r *ring
+	if inRing {
+		r, l.claimed = l.ring, true // before it is so: from now on these places stay as they are
+	}
+	l.mu.Unlock()
+	var err error
+	if inRing {
+		err = l.syncFile(r.file)
+	} else {
+		err = l.syncFilesOf(append(ended, t), upTo)
+	}
+	if err != nil {
+		l.syncFailed(err)
+		return l.failure()
+	}
+	if !inRing {
+		l.mu.Lock()
+		l.filesSyncedLocked(t, upTo, len(ended))
+		l.mu.Unlock()
+	}
+	l.raiseDurable(t, upTo)
+	if l.opts.inline || l.markDue() {
+		l.mark() // it is a hint: an error has been told
+	}
+	return nil
+}
+
+// beginSync makes durable what was there when the log was opened: to begin means to have synced that.
+func (l *Log) beginSync() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.tail == nil && l.durable.Load() < l.end.Load() {
+		return l.beginLocked()
+	}
+	return nil
+}
+
+// syncFilesOf drains the last of the segments, up to a place at least, and syncs all of them, oldest first.
+func (l *Log) syncFilesOf(list []*segment, upTo place) error {
+	if err := l.drain(list[len(list)-1]); err != nil {
+		return err
+	}
+	for i, x := range list {
+		end, frames := x.end.Load(), x.slots.Load()
+		if i == len(list)-1 {
+			end, frames = upTo.end, upTo.frames
+		}
+		if err := l.syncSegment(x, place{end, frames}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Log) syncSegment(x *segment, upTo place) error {
+	file := x.content.Load().file
+	if err := uncut(file, x.path(), upTo.end); err != nil {
+		return err
+	}
+	if err := uncut(x.sums, x.sumsPath(), headerBytes+upTo.frames*frameBytes); err != nil {
+		return err
+	}
+	if err := l.syncFile(file); err != nil {
+		return err
+	}
+	return l.syncFile(x.sums)
+}
+
+// syncFile syncs a file, unless a sync has failed before: the kernel reports a failure once, and whoever is told of it tells all.
+func (l *Log) syncFile(f vfs.File) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if err := l.failure(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return l.fail(fmt.Errorf("sync: %w", err))
+	}
+	return nil
+}
+
+// filesSyncedLocked notes that the files are durable: those of the first n that have ended, and those of t, if that still is the tail, up to a place.
+func (l *Log) filesSyncedLocked(t *segment, upTo place, n int) {
+	for _, x := range l.unsynced[:n] {
+		l.settleLocked(x)
+	}
+	l.unsynced = l.unsynced[n:]
+	if t == l.tail && upTo.end >= l.synced.end {
+		l.synced, l.claimed = upTo, false
+	}
+}
+
+// settleLocked closes what a segment that has ended and is durable needs no more.
+func (l *Log) settleLocked(x *segment) {
+	x.synced.Store(true)
+	l.reportError("closing "+x.sumsPath(), x.sums.Close())
+	if c := x.content.Load(); c.mapped != nil {
+		x.content.Store(&content{view: c.view, mapped: c.mapped, sums: c.sums, trust: c.trust})
+		l.reportError("closing "+x.path(), c.file.Close())
+	}
+}
+
+// syncTailLocked makes the files of the tail durable, because places in the ring are wanted which it has promised to keep.
+func (l *Log) syncTailLocked() error {
+	if err := l.drain(l.tail); err != nil {
+		return err
+	}
+	upTo := place{l.next.end, l.next.slot}
+	if err := l.syncSegment(l.tail, upTo); err != nil {
+		l.syncFailed(err)
+		return l.failure()
+	}
+	l.synced, l.claimed = upTo, false
+	return nil
+}
+
+// raiseDurable notes that everything up to a place of a segment is on the disk.
+func (l *Log) raiseDurable(s *segment, p place) {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if a := int64(s.start) + p.end; a > l.durable.Load() {
+		l.sure = mark{log: l.logID, id: s.id, end: p.end, frames: p.frames, cache: l.cacheID}
+		l.durable.Store(a)
+	}
+}
+
+// syncFailed makes the failure final. What the kernel could not write it may have dropped, though reads still find
+// it in the cache: the mark tells the next opening not to trust that.
+func (l *Log) syncFailed(err error) {
+	if l.failure() == nil {
+		l.fail(err)
+	}
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if l.marker != nil {
+		m := l.sure
+		m.cache = ""
+		l.reportError("marking the failure", l.marker.write(&m))
+	}
+}
+
+// markEvery is how often syncs are noted that follow each other closely.
+const markEvery = 100 * time.Millisecond
+
+func (l *Log) markDue() bool {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	return l.opts.clock.Now().Sub(l.markedAt) >= markEvery
+}
+
+// mark notes how far the log is synced.
+func (l *Log) mark() error {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if err := l.failure(); err != nil || l.sure == l.marked {
+		return err
+	}
+	m := l.sure
+	if err := l.marker.write(&m); err != nil {
+		l.reportError("noting how far the log is synced", err)
+		return err
+	}
+	l.marked, l.markedAt = l.sure, l.opts.clock.Now()
+	return nil
+}
