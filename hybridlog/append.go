@@ -174,6 +174,11 @@ func (l *Log) putLocked(next *framer, p []byte) error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
+	if end := off + int64(len(p)); off/drainBytes < end/drainBytes { // the look costs more than a short write
+		if err := uncut(l.tailFile, l.tail.path(), off); err != nil {
+			return l.fail(fmt.Errorf("append: %w", err))
+		}
+	}
 	summed := l.sumMeanwhile(next, p, sums)
 	_, err := l.tailFile.WriteAt(p, off)
 	summed()

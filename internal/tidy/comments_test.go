@@ -9,7 +9,7 @@ import (
 )
 
 // public are the directories of the packages that users import.
-var public = []string{".", "codec"}
+var public = []string{".", "codec", "hybridlog"}
 
 // Each package is introduced by one comment, and no more: it would be shown as one text.
 func TestPackagesAreIntroduced(t *testing.T) {

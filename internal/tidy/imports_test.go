@@ -11,6 +11,7 @@ import (
 // not listed may import any but commands and examples.
 var arrows = map[string][]string{
 	"codec":             {"internal/promoted"},
+	"hybridlog":         {"internal/clock", "internal/grace", "internal/laps", "internal/record", "internal/vfs"},
 	"internal/cache":    {"internal/index"},
 	"internal/clock":    {},
 	"internal/grace":    {},
