@@ -305,18 +305,20 @@ func (in *intake) run() error {
 	if in.dryRun {
 		return in.take()
 	}
-	return in.updateOrCreate(in.dir, func(db *copal.DB) error {
-		in.db, in.batch = db, db.NewBatch()
-		if err := in.findProgress(); err != nil {
-			return err
-		}
-		err := in.take()
-		// What has arrived stays, whatever comes next.
-		if err = errors.Join(err, in.flush()); err != nil {
-			return in.stopped(err)
-		}
-		return in.forgetProgress()
-	})
+	return in.updateOrCreate(in.dir, in.into)
+}
+
+// into imports into a store.
+func (in *intake) into(db *copal.DB) error {
+	in.db, in.batch = db, db.NewBatch()
+	if err := in.findProgress(); err != nil {
+		return err
+	}
+	// What has arrived stays, whatever comes next.
+	if err := errors.Join(in.take(), in.flush()); err != nil {
+		return in.stopped(err)
+	}
+	return in.forgetProgress()
 }
 
 // take reads the input to its end.

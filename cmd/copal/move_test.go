@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+)
+
+// command runs a command line in this process.
+func command(in io.Reader, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = newApp(in, &out, &errs).run(args)
+	return code, out.String(), errs.String()
+}
+
+func mustCommand(t testing.TB, in io.Reader, args ...string) string {
+	t.Helper()
+	code, out, errs := command(in, args...)
+	if code != 0 {
+		t.Fatalf("copal %q: exit code %d: %s", args, code, errs)
+	}
+	return out
+}
+
+type moved struct {
+	Name  string
+	Bytes []byte
+	Map   map[string]int
+	Next  *moved
+	At    time.Time
+	F     float64
+}
+
+func openForTest(t testing.TB, dir string) *copal.DB {
+	t.Helper()
+	db, err := copal.Open(dir, copal.SyncInterval(time.Hour), copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { db.Close() })
+	return db
+}
+
+// contentOf is all that a store has, but for what is its own: sequence numbers and times.
+func contentOf(t testing.TB, dir string) (list []copal.Entry) {
+	t.Helper()
+	db := openForTest(t, dir)
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range s.Entries(nil, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Seq, e.Time = 0, time.Time{}
+		list = append(list, e)
+	}
+	if err := errors.Join(s.Close(), db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func randomBytes(rnd *rand.Rand, n int) []byte {
+	b := make([]byte, n)
+	switch rnd.IntN(4) {
+	case 0:
+		for i := range b {
+			b[i] = byte(rnd.Uint32())
+		}
+	case 1:
+		for i := range b {
+			b[i] = "abc é\n\"\\\t\x00{}[],:1"[rnd.IntN(18)]
+		}
+	case 2:
+		copy(b, `"`+strings.Repeat("x", max(n-2, 0))+`"`)
+	default:
+		copy(b, strings.Repeat("日本", n/6+1))
+	}
+	return b
+}
+
+// fillForMoving puts into a store entries of every codec, raw ones of the given sizes under keys of any bytes, and deadlines.
+func fillForMoving(t testing.TB, db *copal.DB, rnd *rand.Rand, sizes []int) map[string]moved {
+	t.Helper()
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	values := map[string]moved{}
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary, codec.Gob} {
+		m, err := copal.OpenMap[string, moved](db, c.Name()+":\xff", copal.WithCodec(c))
+		check(err)
+		for i := range 30 {
+			v := moved{Name: fmt.Sprint("name ", i), Bytes: []byte{byte(i), 0xff}, Map: map[string]int{"x": i}, At: time.Unix(int64(i), 5).UTC(), F: float64(i) / 3}
+			if i%2 == 0 {
+				v.Next = &moved{Name: "next", Bytes: []byte{1}, Map: map[string]int{"y": 1}}
+			}
+			key := fmt.Sprintf("%s %d", c.Name(), i)
+			values[key] = v
+			if i%3 == 0 {
+				check(m.SetTTL(key, v, time.Duration(1+i)*time.Hour))
+			} else {
+				check(m.Set(key, v))
+			}
+		}
+	}
+	check(copal.Set(db, "a single value", moved{Name: "single", Map: map[string]int{}, Bytes: []byte{}}))
+	for i, n := range sizes {
+		key := append(randomBytes(rnd, rnd.IntN(40)), byte(i), byte(i>>8))
+		if i%3 == 0 {
+			check(db.PutTTL(key, randomBytes(rnd, n), time.Duration(1+rnd.IntN(1e9))*time.Millisecond+time.Hour))
+		} else {
+			check(db.Put(key, randomBytes(rnd, n)))
+		}
+	}
+	check(db.Put(bytes.Repeat([]byte{0xff}, copal.MaxKeyBytes), []byte("the longest key")))
+	check(db.Put(nil, nil))
+	return values
+}
+
+// An export, imported, is the same by content: keys and values of any bytes, deadlines, each codec, small and large.
+func TestExportThenImport(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(20, 26))
+	sizes := []int{0, 1, 2, 3, 127, 128, 4095, 65_536, 1<<20 - 1, 1 << 20, 1<<20 + 1, 5 << 20}
+	for range 200 {
+		sizes = append(sizes, rnd.IntN(600))
+	}
+	if os.Getenv("COPAL_LONG") != "" {
+		sizes = append(sizes, 16<<20, 64<<20-1, 64<<20, 64<<20+1, 100<<20)
+		for range 20_000 {
+			sizes = append(sizes, rnd.IntN(100_000)*rnd.IntN(2)+rnd.IntN(300))
+		}
+	}
+	dir := t.TempDir()
+	from, to, file := filepath.Join(dir, "from"), filepath.Join(dir, "to"), filepath.Join(dir, "dump.ndjson")
+	db := openForTest(t, from)
+	values := fillForMoving(t, db, rnd, sizes)
+	mustCommand(t, nil, "export", from, file) // beside the process that writes
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	mustCommand(t, f, "import", to)
+
+	want, got := contentOf(t, from), contentOf(t, to)
+	if len(want) != len(values)+1+len(sizes)+2 || len(got) != len(want) {
+		t.Fatalf("%d entries came of %d, and %d were written", len(got), len(want), len(values)+1+len(sizes)+2)
+	}
+	for i := range want {
+		if !reflect.DeepEqual(want[i], got[i]) {
+			t.Fatalf("entry %d: %.80q %q %q %v, %d bytes; want %.80q %q %q %v, %d bytes", i, got[i].Key, got[i].Codec, got[i].Schema, got[i].Expires, len(got[i].Value),
+				want[i].Key, want[i].Codec, want[i].Schema, want[i].Expires, len(want[i].Value))
+		}
+	}
+	wantMoved(t, to, values)
+}
+
+// wantMoved reads the values as the program does that has written them.
+func wantMoved(t *testing.T, dir string, values map[string]moved) {
+	t.Helper()
+	db := openForTest(t, dir)
+	defer db.Close()
+	if maps := db.Maps(); len(maps) != 3 {
+		t.Errorf("the maps are %v", maps)
+	}
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary, codec.Gob} {
+		m, err := copal.OpenMap[string, moved](db, c.Name()+":\xff", copal.WithCodec(c))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.Len() != 30 {
+			t.Errorf("map %s has %d entries", c.Name(), m.Len())
+		}
+		for key, got := range m.All() {
+			if !reflect.DeepEqual(got, values[key]) {
+				t.Errorf("%q is %+v, want %+v", key, got, values[key])
+			}
+		}
+	}
+}
+
+// stopAfter is a context that ends when it has been asked so many times.
+type stopAfter struct {
+	context.Context
+	asked, most int
+}
+
+func (c *stopAfter) Err() error {
+	if c.asked++; c.asked > c.most {
+		return context.Canceled
+	}
+	return nil
+}
+
+func sameContent(t *testing.T, a, b string) {
+	t.Helper()
+	if x, y := contentOf(t, a), contentOf(t, b); !reflect.DeepEqual(x, y) {
+		t.Errorf("%s has %d entries, %s has %d, and they differ", a, len(x), b, len(y))
+	}
+}
+
+// An export and an import that are interrupted anywhere are continued, and the result is the same.
+func TestInterruptedAndContinued(t *testing.T) {
+	dir := t.TempDir()
+	from, to, file := filepath.Join(dir, "from"), filepath.Join(dir, "to"), filepath.Join(dir, "dump.ndjson")
+	db := openForTest(t, from)
+	fillForMoving(t, db, rand.New(rand.NewPCG(3, 4)), []int{3, 2 << 20, 100, 3 << 20, 7})
+	n := db.Len()
+	for run := 0; ; run++ {
+		x := &export{app: appUntil(30 * (run + 1)), exportFlags: exportFlags{again: run > 0}}
+		err := x.parse(false)
+		if err == nil {
+			err = x.run(db, file, bufio.NewWriter(io.Discard))
+		}
+		if err == nil {
+			if run < 2 || run > 5 {
+				t.Errorf("%d entries were exported after %d interruptions", n, run)
+			}
+			break
+		}
+		if !errors.Is(err, errInterrupted) || !strings.Contains(err.Error(), "--continue goes on there") || exists(file) {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for run := 0; ; run++ {
+		in := &intake{app: appUntil(30 * (run + 1)), importFlags: importFlags{resume: run > 0}, dir: to, path: file}
+		db := openForTest(t, to)
+		err := in.open()
+		if err == nil {
+			err = in.into(db)
+		}
+		in.close()
+		if closed := db.Close(); closed != nil {
+			t.Fatal(closed)
+		}
+		if err == nil {
+			if run < 2 || in.result.Resumed == 0 || in.result.Resumed+in.result.Entries != int64(n) {
+				t.Errorf("it was resumed %d times; in the end %+v of %d", run, in.result, n)
+			}
+			break
+		}
+		if !errors.Is(err, errInterrupted) || !strings.Contains(err.Error(), "--resume goes on there") || run > n || !exists(filepath.Join(to, progressName)) {
+			t.Fatal(err)
+		}
+	}
+	if exists(filepath.Join(to, progressName)) {
+		t.Errorf("%s is left", progressName)
+	}
+	sameContent(t, from, to)
+}
+
+// appUntil is a command that is interrupted after it has dealt with so many entries.
+func appUntil(n int) *app {
+	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
+	a.ctx = &stopAfter{Context: a.ctx, most: n}
+	return a
+}
