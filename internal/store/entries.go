@@ -5,6 +5,10 @@ import (
 	"iter"
 )
 
+// Entries is for going through all there is, so it takes more memory to sort keys in than walks do, which may be many at once: an
+// eighth of what the store may use, but no more than mostRoom. Each time that the keys do not fit, all are read once more.
+const mostRoom = 256 << 20
+
 // Deadline is when the entry expires, in Unix milliseconds, 0 for never.
 func (e *Entry) Deadline() uint64 { return e.expiry }
 
@@ -15,7 +19,7 @@ func (e *Entry) Deadline() uint64 { return e.expiry }
 //go:noinline
 func (v *View) Entries(span Span) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		w := scan{store: v.store, view: v, span: span, walked: map[*Table]bool{}}
+		w := scan{store: v.store, view: v, span: span, walked: map[*Table]bool{}, room: v.store.roomToSort()}
 		keys := w.keys(yield)
 		defer keys.close()
 		for !w.stop && keys.Next() && !w.stop {
@@ -28,4 +32,9 @@ func (v *View) Entries(span Span) iter.Seq[Item] {
 			yield(Item{Err: err})
 		}
 	}
+}
+
+// roomToSort is how much memory one walk over everything takes to sort keys.
+func (s *Store) roomToSort() int {
+	return int(min(max(s.opts.MaxMemory/8, int64(SortBytes)), mostRoom))
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
 	"slices"
 
@@ -190,6 +191,7 @@ var SortBytes = 32 << 20
 type sortedCursor struct {
 	span Span                                                 // what is left of it
 	each func(first bool, f func(sortKey []byte) error) error // all keys, of the span and others; first on the first pass
+	room int                                                  // memory to sort in, 0 for SortBytes
 	at   order.Cursor
 	last []byte // of this pass; nil if there is no other
 	all  bool
@@ -220,7 +222,7 @@ func (c *sortedCursor) Next() bool {
 
 // pass reads all keys, and keeps the first of what is left of the span.
 func (c *sortedCursor) pass(first bool) {
-	sorter := order.NewSorter(SortBytes, c.span.Down)
+	sorter := order.NewSorter(cmp.Or(c.room, SortBytes), c.span.Down)
 	c.err = c.each(first, func(key []byte) error {
 		if !c.span.before(key) && !c.span.behind(key) {
 			sorter.Add(key)
@@ -476,6 +478,7 @@ type scan struct {
 	view   *View // of which the keys are, nil for those of now
 	span   Span
 	walked map[*Table]bool // one by one
+	room   int             // memory to sort keys in, 0 for SortBytes
 	stop   bool
 }
 
@@ -499,6 +502,7 @@ func (w *scan) keys(yield func(Item) bool) keyCursor {
 	}
 	if others {
 		c := sortedKeys(w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+		c.room = w.room
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if len(all) == 1 {
