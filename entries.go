@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"bytes"
 	"fmt"
 	"iter"
 	"time"
@@ -21,6 +22,11 @@ type Entry struct {
 	Schema  string    // what that codec says of the type, without which the value cannot be read; "" of raw bytes
 	Expires time.Time // the deadline, in milliseconds; the zero Time for none
 
+	// Of a key that holds a collection: its type, such as "hash"; how many elements it has, which Snapshot.Elements yields; and what the type keeps besides. Value is nil then.
+	Collection string
+	Elements   int64
+	More       string
+
 	// Where in the log of its store the entry stands, and since when. Who writes it elsewhere does not pass this on.
 	Seq  uint64
 	Time time.Time
@@ -32,10 +38,13 @@ type Entry struct {
 // An entry that cannot be read comes as an error, with its Key if that is known, and iteration goes on; but for ErrClosed and ErrSnapshotLost, which are the last.
 func (s *Snapshot) Entries(from, to []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for item := range s.view.Entries(store.Span{Low: from, High: to, HighOpen: true}) {
+		for item, c := range s.view.Entries(store.Span{Low: from, High: to, HighOpen: true}) {
 			e, err := Entry{Key: item.Key}, item.Err
 			if err == nil {
 				e, err = s.db.entry(&item)
+			}
+			if err == nil && c != nil {
+				e.Collection, e.Elements, e.More = string(c.Type), int64(c.Count), c.More
 			}
 			if !yield(e, err) {
 				return
@@ -50,15 +59,68 @@ func (db *DB) entry(item *store.Item) (Entry, error) {
 	if d := item.Deadline(); d != 0 {
 		e.Expires = time.UnixMilli(int64(d))
 	}
-	if item.Schema == 0 {
-		return e, nil
+	var err error
+	e.Codec, e.Schema, err = db.schemaOf(item.Key, item.Schema)
+	return e, err
+}
+
+// schemaOf is the schema of a value with this number.
+func (db *DB) schemaOf(key []byte, number uint64) (codec, text string, err error) {
+	if number == 0 {
+		return "", "", nil
 	}
-	schema, ok := db.store.Schema(item.Schema)
+	schema, ok := db.store.Schema(number)
 	if !ok {
-		return Entry{Key: item.Key}, fmt.Errorf("%w: the entry of key %q names schema %d, which is not in the log", ErrCorrupt, item.Key, item.Schema)
+		return "", "", fmt.Errorf("%w: the entry of key %q names schema %d, which is not in the log", ErrCorrupt, key, number)
 	}
-	e.Codec, e.Schema = schema.Codec, schema.Text
-	return e, nil
+	return schema.Codec, schema.Text, nil
+}
+
+// Element is an element of a collection as a store keeps it.
+type Element struct {
+	Name   []byte // what tells it apart from the others: of a hash the field
+	Value  []byte // as Codec has encoded it
+	Codec  string // as of an Entry
+	Schema string
+}
+
+// Elements yields the elements of the collection under key, in bytewise order of their names. There are none where there is no collection. An element that cannot be read comes as an error, and
+// iteration goes on. Name and value are the caller's.
+func (s *Snapshot) Elements(key []byte) iter.Seq2[Element, error] {
+	return func(yield func(Element, error) bool) {
+		for item := range s.view.Collections().All(key, "", store.Span{}, true) {
+			e, err := Element{Name: bytes.Clone(item.Key)}, item.Err
+			if err == nil {
+				e.Value = bytes.Clone(item.Value)
+				e.Codec, e.Schema, err = s.db.schemaOf(key, item.Schema)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// PutElements adds elements to the collection that e describes; one with the name of one that is there takes its place. With anew the collection, and its deadline, take the place of what is
+// under the key first; that is not one change with the elements, so that a crash may leave nothing, or no deadline. The elements of one call are all there or none. It is as durable as Put. The error is
+// that of PutEntry, or ErrType when the key has something else.
+func (db *DB) PutElements(e *Entry, list []Element, anew bool) error {
+	if !isWord(e.Collection) {
+		return fmt.Errorf("%w: there is no collection of type %q", ErrType, e.Collection)
+	}
+	edits := make([]*store.Edit, len(list))
+	for i := range list {
+		edits[i] = &store.Edit{Sub: list[i].Name, Value: list[i].Value}
+		var err error
+		if edits[i].Schema, err = db.numberOf(list[i].Codec, list[i].Schema); err != nil {
+			return err
+		}
+	}
+	err := db.store.Restore(e.Key, store.CollectionType(e.Collection), e.More, edits, anew)
+	if err == nil && anew && !e.Expires.IsZero() {
+		err = db.store.Expire(nil, nil, e.Key, uint64(max(e.Expires.UnixMilli(), 1)), store.Process)
+	}
+	return err
 }
 
 // PutEntry stores an entry of another store, or of this one, in the place of what is under its key. Seq and Time do not count. It is as durable as Put. A deadline may
@@ -87,15 +149,23 @@ func (db *DB) writeOf(e *Entry) (store.Write, error) {
 	if !e.Expires.IsZero() {
 		w.Expiry = uint64(max(e.Expires.UnixMilli(), 1))
 	}
-	switch {
-	case e.Codec == "" && e.Schema == "":
-		return w, nil
-	case !isWord(e.Codec):
-		return w, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, e.Codec)
+	if e.Collection != "" {
+		return w, fmt.Errorf("%w: key %q has a %s, of which the elements are to be put", ErrType, e.Key, e.Collection)
 	}
 	var err error
-	w.Schema, err = db.store.SchemaNumber(store.Schema{Codec: e.Codec, Text: e.Schema})
+	w.Schema, err = db.numberOf(e.Codec, e.Schema)
 	return w, err
+}
+
+// numberOf is the number of a schema in this store.
+func (db *DB) numberOf(codec, text string) (uint64, error) {
+	switch {
+	case codec == "" && text == "":
+		return 0, nil
+	case !isWord(codec):
+		return 0, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, codec)
+	}
+	return db.store.SchemaNumber(store.Schema{Codec: codec, Text: text})
 }
 
 // MapPrefix is what the raw keys of the entries of map name begin with: the name, in which some bytes are escaped, and a colon. So

@@ -170,3 +170,49 @@ func TestPutEntryRefuses(t *testing.T) {
 		t.Errorf("a map without a name: %v", err)
 	}
 }
+
+func TestPutElements(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	field := func(name, value string) copal.Element {
+		return copal.Element{Name: []byte(name), Value: []byte(value), Codec: "json", Schema: "int"}
+	}
+	e := copal.Entry{Key: []byte("h"), Collection: "hash", Expires: time.Now().Add(time.Hour).Truncate(time.Millisecond)}
+	mustPut(t, db, "h", "a value")
+	if err := db.PutElements(&e, []copal.Element{field("a", "1")}, false); !errors.Is(err, copal.ErrType) {
+		t.Errorf("elements beside a value: %v", err)
+	}
+	for _, err := range []error{
+		db.PutElements(&e, []copal.Element{field("a", "1"), field("b", "2")}, true),
+		db.PutElements(&e, []copal.Element{field("b", "3"), field("c", "4")}, false),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := copal.OpenHash[string, int](db, "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int{"a": 1, "b": 3, "c": 4}
+	for name, n := range want {
+		if got, err := h.Load(name); got != n || err != nil {
+			t.Errorf("field %s is %d, %v; want %d", name, got, err, n)
+		}
+	}
+	if left, err := db.TTL([]byte("h")); h.Len() != 3 || left <= 0 || left > time.Hour || err != nil {
+		t.Errorf("%d fields, %v left, %v", h.Len(), left, err)
+	}
+	e.Expires = time.Time{}
+	if err := db.PutElements(&e, []copal.Element{field("z", "9")}, true); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := db.TTL([]byte("h")); h.Len() != 1 || left != 0 || err != nil {
+		t.Errorf("anew: %d fields, %v left, %v", h.Len(), left, err)
+	}
+	if err := db.PutEntry(&e); !errors.Is(err, copal.ErrType) {
+		t.Errorf("a collection as an entry: %v", err)
+	}
+	if err := db.PutElements(&copal.Entry{Key: []byte("k"), Collection: "no word"}, []copal.Element{field("a", "1")}, true); !errors.Is(err, copal.ErrType) {
+		t.Errorf("a type that is no word: %v", err)
+	}
+}

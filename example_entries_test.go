@@ -101,3 +101,52 @@ func ExampleDB_DeclareMap() {
 	// []
 	// <nil> users
 }
+
+func ExampleSnapshot_Elements() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	h, err := copal.OpenHash[string, int](db, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	h.Set("pears", 4)
+	h.Set("apples", 3)
+	s, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for e, err := range s.Entries(nil, nil) {
+		fmt.Printf("%s: %s of %d %v\n", e.Key, e.Collection, e.Elements, err)
+		for el, err := range s.Elements(e.Key) {
+			fmt.Printf("%s %s as %s %s %v\n", el.Name, el.Value, el.Codec, el.Schema, err)
+		}
+	}
+	// Output:
+	// stock: hash of 2 <nil>
+	// apples 3 as json int <nil>
+	// pears 4 as json int <nil>
+}
+
+func ExampleDB_PutElements() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	err = db.PutElements(&copal.Entry{Key: []byte("stock"), Collection: "hash"}, []copal.Element{
+		{Name: []byte("apples"), Value: []byte("3"), Codec: "json", Schema: "int"},
+	}, true)
+	if err != nil {
+		log.Fatal(err)
+	}
+	h, err := copal.OpenHash[string, int](db, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(h.Get("apples"))
+	// Output: 3 true
+}

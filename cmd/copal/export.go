@@ -87,7 +87,7 @@ func newExport(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&f.again, "continue", false, "go on with an export that was cut")
 	cmd.Flags().BoolVar(&f.mixed, "mixed", false, "with --continue, also when the store has changed meanwhile")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace a FILE that is there")
-	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "leave out entries that cannot be read, or are collections, and say so")
+	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "leave out entries that cannot be read, and say so")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the counts as JSON; on standard error if the entries are on standard output")
 	cmd.MarkFlagsMutuallyExclusive("continue", "force")
 	return cmd
@@ -260,14 +260,14 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 	for _, sp := range x.spans {
 		for e, err := range s.Entries(sp.from, sp.to) {
 			if err == nil {
-				err = w.Entry(&e)
-			} else if errors.Is(err, copal.ErrCorrupt) || errors.Is(err, copal.ErrType) {
+				err = exportEntry(s, w, &e)
+			} else if errors.Is(err, copal.ErrCorrupt) {
 				if x.skipBad {
 					x.result.Unreadable++
 					x.report(err)
 					continue
 				}
-				err = fmt.Errorf("%w; --skip-bad leaves out what cannot be exported", err)
+				err = fmt.Errorf("%w; --skip-bad leaves out what cannot be read", err)
 			}
 			if err == nil && x.ctx.Err() != nil {
 				err = errInterrupted
@@ -281,6 +281,22 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 		}
 	}
 	return w.End()
+}
+
+// exportEntry writes an entry and, of a collection, the elements.
+func exportEntry(s *copal.Snapshot, w *ndjson.Writer, e *copal.Entry) error {
+	if err := w.Entry(e); err != nil || e.Collection == "" {
+		return err
+	}
+	for el, err := range s.Elements(e.Key) {
+		if err == nil {
+			err = w.Element(&el)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errInterrupted ends a run that the user has had enough of.

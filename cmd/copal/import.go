@@ -128,12 +128,18 @@ type intake struct {
 
 	db      *copal.DB // nil in a dry run
 	batch   *copal.Batch
-	bytes   int   // in batch
+	bytes   int   // in batch and elements
 	skip    int64 // items that an earlier run has dealt with
 	unsaved int64 // bytes that count towards the next note of how far it is
 	seen    int64 // items
 	added   int64 // of them, that are in the store or in the batch, or need not be
 	done    int64 // of them, that are in the store, or need not be
+
+	whole    copal.Entry     // the collection that the elements are of
+	elements []copal.Element // that are to be written
+	at       int64           // its place among the items
+	anew     bool            // nothing of it is in the store
+	gone     bool            // it is left out
 
 	result importJSON
 }
@@ -360,24 +366,63 @@ func (in *intake) item(item *importers.Item) error {
 
 // deal is item for an entry or a deletion.
 func (in *intake) deal(item *importers.Item) error {
+	if item.Element == nil && in.db != nil {
+		if err := in.begin(item); err != nil {
+			return err
+		}
+	}
 	switch {
 	case in.seen <= in.skip:
-		in.result.Resumed++
+		if item.Element == nil {
+			in.result.Resumed++
+		}
 		return nil
+	case item.Element != nil:
+		return in.element(item.Element)
 	case len(item.Key) > copal.MaxKeyBytes:
 		return in.bad(&ndjson.LineError{Reason: fmt.Sprintf("entry %d has a key of %d bytes, and the most is %d", in.seen, len(item.Key), copal.MaxKeyBytes)})
 	case item.Delete:
 		in.result.Deleted++
-	case !item.Expires.IsZero() && !item.Expires.After(time.Now()):
+	case expired(&item.Entry):
 		in.result.Expired++
 		return nil
 	default:
 		in.result.Entries++
 	}
-	if in.db == nil {
+	if in.db == nil || item.Collection != "" {
 		return nil
 	}
 	return in.put(item)
+}
+
+// begin ends the collection before an item, and notes of which the elements are that follow. The elements are not in the batch, so what is there comes first.
+func (in *intake) begin(item *importers.Item) error {
+	err := in.flushElements()
+	in.anew = false
+	if err != nil || item.Collection == "" {
+		return err
+	}
+	if err := in.flush(); err != nil {
+		return err
+	}
+	in.whole, in.at = item.Entry, in.seen
+	in.whole.Key = bytes.Clone(item.Key)
+	in.gone = expired(&item.Entry) || len(item.Key) > copal.MaxKeyBytes
+	in.anew = in.seen > in.skip && !in.gone
+	return nil
+}
+
+func expired(e *copal.Entry) bool { return !e.Expires.IsZero() && !e.Expires.After(time.Now()) }
+
+// element adds an element to those that are written together.
+func (in *intake) element(e *copal.Element) error {
+	if in.db == nil || in.gone {
+		return nil
+	}
+	size := len(e.Name) + len(e.Value)
+	in.elements = append(in.elements, *e)
+	in.unsaved += int64(size) + 64
+	return in.more(size)
 }
 
 func (in *intake) show() {
@@ -388,10 +433,20 @@ func (in *intake) show() {
 	}
 }
 
-const (
-	batchBytes   = 1 << 20
-	batchEntries = 4096
-)
+const batchBytes = 1 << 20
+
+// batchEntries is a variable for the sake of tests.
+var batchEntries = 4096
+
+// flushElements writes the elements that there are.
+func (in *intake) flushElements() error {
+	if len(in.elements) == 0 {
+		return nil
+	}
+	err := in.db.PutElements(&in.whole, in.elements, in.anew)
+	in.anew, in.elements = false, in.elements[:0]
+	return err
+}
 
 // put adds an item to the batch, which is written when it is full. A large value is written by itself, without a copy.
 func (in *intake) put(item *importers.Item) error {
@@ -411,7 +466,12 @@ func (in *intake) put(item *importers.Item) error {
 	} else if err := in.batch.PutEntry(&item.Entry); err != nil {
 		return err
 	}
-	if in.bytes += size; in.bytes < batchBytes && in.batch.Len() < batchEntries {
+	return in.more(size)
+}
+
+// more writes what is to be written together when it is enough.
+func (in *intake) more(size int) error {
+	if in.bytes += size; in.bytes < batchBytes && in.batch.Len()+len(in.elements) < batchEntries {
 		return nil
 	}
 	if err := in.flush(); err != nil {
@@ -420,16 +480,21 @@ func (in *intake) put(item *importers.Item) error {
 	return in.save()
 }
 
-// flush writes the batch.
+// flush writes what is to be written together.
 func (in *intake) flush() error {
+	if err := in.flushElements(); err != nil {
+		return err
+	}
 	if in.batch.Len() > 0 {
 		if err := in.batch.Write(); err != nil {
 			return err
 		}
 		in.batch.Reset()
-		in.bytes = 0
 	}
-	in.done = in.added
+	in.bytes = 0
+	if in.done = in.added; in.anew { // the elements of which the first takes the place of what is there
+		in.done = in.at - 1
+	}
 	return nil
 }
 

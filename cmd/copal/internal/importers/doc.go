@@ -20,8 +20,9 @@ import (
 // Item is what is to be done to a store. Its bytes are valid until the next one.
 type Item struct {
 	copal.Entry
-	Delete bool   // the entry is to go
-	Map    string // not an entry, but the name of a map that there is
+	Element *copal.Element // not an entry, but an element of the collection that the last entry was
+	Delete  bool           // the entry is to go
+	Map     string         // not an entry, but the name of a map that there is
 }
 
 // Source is what is to be read, and how.

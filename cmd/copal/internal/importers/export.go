@@ -36,6 +36,8 @@ func (s *Source) readEntries(r *ndjson.Reader, emit func(*Item) error) error {
 			return err
 		case l.Kind == ndjson.Entry:
 			err = emit(&Item{Entry: l.Entry})
+		case l.Kind == ndjson.Element:
+			err = emit(&Item{Element: &l.Element})
 		case l.Kind == ndjson.Map && l.Map != "":
 			err = emit(&Item{Map: l.Map})
 		}
@@ -51,7 +53,7 @@ func readLines(s *Source, emit func(*Item) error) error {
 		r := ndjson.NewReader(s.In)
 		r.Loose = true
 		return s.readEntries(r, func(item *Item) error {
-			if item.Map == "" {
+			if item.Map == "" && item.Element == nil {
 				item.Key = append(bytes.Clone(s.Prefix), item.Key...)
 			}
 			return emit(item)

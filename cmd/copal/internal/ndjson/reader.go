@@ -21,18 +21,20 @@ type Kind int
 
 // The kinds.
 const (
-	Entry Kind = iota // an entry, with all lines of its value
-	Map               // there is a map with this name
-	Begin             // what follows is the state of a store
-	End               // that was all
-	noted             // nothing to the caller
+	Entry   Kind = iota // an entry, with all lines of its value; of a collection its elements follow
+	Element             // an element of the collection
+	Map                 // there is a map with this name
+	Begin               // what follows is the state of a store
+	End                 // that was all
+	noted               // nothing to the caller
 )
 
 // Line is what a Reader makes of one, or of several that belong together.
 type Line struct {
-	Kind  Kind
-	Entry copal.Entry // its Key and Value are the caller's
-	Map   string
+	Kind    Kind
+	Entry   copal.Entry // its Key and Value are the caller's
+	Element copal.Element
+	Map     string
 }
 
 // LineError is a line that is not what it should be.
@@ -67,6 +69,10 @@ type Reader struct {
 	err  error
 	any  bool // there was a first line
 	left bool // parts of a value follow that is given up
+	lost bool // elements of a collection follow that is given up
+
+	open int64  // elements that are to follow
+	coll []byte // the key of their collection
 }
 
 // NewReader reads r from its beginning.
@@ -87,6 +93,11 @@ func (r *Reader) Offset() int64 { return r.at.Offset }
 func (r *Reader) Next() (Line, error) {
 	for {
 		if err := r.read(); err != nil {
+			if err == io.EOF && r.open > 0 {
+				missing := r.open
+				r.open = 0
+				return Line{}, &LineError{Line: r.at.Lines + 1, Offset: r.at.Offset, Last: true, Reason: fmt.Sprintf("%d elements of the collection under key %s are missing", missing, shorten(r.coll))}
+			}
 			return Line{}, err
 		}
 		if r.Loose && len(bytes.TrimSpace(r.line)) == 0 {
@@ -98,7 +109,7 @@ func (r *Reader) Next() (Line, error) {
 		case err == errLeftOver:
 			continue
 		case err == nil:
-			if !r.torn { // else what is written behind it would be on the same line
+			if !r.torn && r.open == 0 { // else what is written behind it would be on the same line, or within a collection
 				r.good = r.at
 				r.good.Key = r.key
 			}
@@ -170,6 +181,7 @@ type fields struct {
 	copal, version, of, mapName, end, crc       []byte
 	key, schema, codec, typ, expires, seq, time []byte
 	value, text, base64, bytes, part            []byte
+	collection, elements, more, element         []byte
 }
 
 func (f *fields) slot(name string) *[]byte {
@@ -194,6 +206,14 @@ func (f *fields) slot(name string) *[]byte {
 		return &f.bytes
 	case "part":
 		return &f.part
+	case "collection":
+		return &f.collection
+	case "elements":
+		return &f.elements
+	case "more":
+		return &f.more
+	case "element":
+		return &f.element
 	case "copal":
 		return &f.copal
 	case "version":
@@ -231,7 +251,7 @@ func (r *Reader) split() (f fields, err error) {
 
 // only reports whether a line has no fields but these.
 func (f *fields) only(of ...*[]byte) error {
-	for _, name := range []string{"copal", "version", "of", "map", "end", "crc32c", "key", "schema", "codec", "type", "expires", "seq", "time", "value", "text", "base64", "bytes", "part"} {
+	for _, name := range []string{"copal", "version", "of", "map", "end", "crc32c", "key", "schema", "codec", "type", "expires", "seq", "time", "value", "text", "base64", "bytes", "part", "collection", "elements", "more", "element"} {
 		if slot := f.slot(name); *slot != nil && !slices.Contains(of, slot) {
 			return fmt.Errorf("a field %q in a line that has none", name)
 		}
@@ -245,11 +265,15 @@ func (r *Reader) parse() (l Line, err error) {
 	if err != nil {
 		return l, err
 	}
-	left := r.left && f.part != nil
-	r.left = left
-	switch {
-	case left:
+	r.left = r.left && f.part != nil
+	defines := f.schema != nil && f.codec != nil
+	r.lost = r.lost && (f.part != nil || f.element != nil || defines)
+	switch missing := r.open; {
+	case r.left, r.lost && !defines:
 		return l, errLeftOver
+	case missing > 0 && f.element == nil && !defines:
+		r.open, r.back = 0, true
+		return l, fmt.Errorf("%d elements of the collection under key %s are missing before it", missing, shorten(r.coll))
 	case f.copal == nil && !r.any && !r.Loose:
 		return l, errors.New("the first line is not that of an export")
 	case f.copal == nil && r.at.Ended:
@@ -265,6 +289,8 @@ func (r *Reader) parse() (l Line, err error) {
 		return Line{Kind: End}, r.end(&f)
 	case f.part != nil:
 		return l, errors.New("a part of a value without its entry")
+	case f.element != nil:
+		return r.element(&f)
 	case f.schema == nil:
 		return l, errors.New(`there is no field "key"`)
 	}
@@ -374,29 +400,110 @@ func (r *Reader) define(f *fields) error {
 	return nil
 }
 
-func (r *Reader) entry(f *fields) (Line, error) {
-	l := Line{Kind: Entry}
+func (r *Reader) entry(f *fields) (l Line, err error) {
+	r.lost = f.collection != nil // until it is known to be one
 	e := &l.Entry
-	if err := f.only(&f.key, &f.schema, &f.expires, &f.seq, &f.time, &f.value, &f.text, &f.base64, &f.bytes); err != nil {
+	if err := f.only(&f.key, &f.schema, &f.expires, &f.seq, &f.time, &f.value, &f.text, &f.base64, &f.bytes, &f.collection, &f.elements, &f.more); err != nil {
 		return l, err
 	}
 	if err := r.describe(e, f); err != nil {
 		return l, err
 	}
-	var err error
-	if f.bytes != nil {
-		if f.value != nil || f.text != nil || f.base64 != nil {
-			return l, errors.New("a value, and parts of one to follow")
-		}
-		e.Value, err = r.parts(f.bytes)
+	if f.collection != nil {
+		err = r.collection(e, f)
+	} else if f.elements != nil || f.more != nil {
+		err = errors.New("elements of what is no collection")
 	} else {
-		e.Value, err = f.bytesOf()
+		e.Value, err = r.value(f)
 	}
-	if err == nil {
-		r.at.Entries++
-		r.key = append(r.key[:0], e.Key...)
+	if err != nil {
+		return l, err
 	}
-	return l, err
+	r.lost = false
+	if r.open == 0 {
+		r.count(e.Key)
+	}
+	return l, nil
+}
+
+// count counts an entry that is whole.
+func (r *Reader) count(key []byte) {
+	r.at.Entries++
+	r.key = append(r.key[:0], key...)
+}
+
+// collection reads what an entry is whose elements follow.
+func (r *Reader) collection(e *copal.Entry, f *fields) (err error) {
+	if f.value != nil || f.text != nil || f.base64 != nil || f.bytes != nil || f.schema != nil {
+		return errors.New("a collection with a value")
+	}
+	if e.Collection, err = unquote(f.collection); err != nil {
+		return err
+	}
+	if e.Collection == "" {
+		return errors.New("a collection without a type")
+	}
+	if f.more != nil {
+		more, err := parseName(f.more)
+		if err != nil {
+			return err
+		}
+		e.More = string(more)
+	}
+	if e.Elements, err = parseNumber(f.elements); err != nil {
+		return err
+	}
+	r.open, r.coll = e.Elements, append(r.coll[:0], e.Key...)
+	return nil
+}
+
+// element reads an element of the collection before it.
+func (r *Reader) element(f *fields) (l Line, err error) {
+	l.Kind = Element
+	if r.open == 0 {
+		r.lost = true
+		return l, errors.New("an element without its collection")
+	}
+	if err := f.only(&f.element, &f.schema, &f.value, &f.text, &f.base64, &f.bytes); err != nil {
+		return l, err
+	}
+	e := &l.Element
+	if e.Name, err = parseName(f.element); err != nil {
+		return l, err
+	}
+	if e.Codec, e.Schema, err = r.schemaOf(f); err != nil {
+		return l, err
+	}
+	if e.Value, err = r.value(f); err != nil {
+		return l, err
+	}
+	if r.open--; r.open == 0 {
+		r.count(r.coll)
+	}
+	return l, nil
+}
+
+// value reads a value, and the lines of it.
+func (r *Reader) value(f *fields) ([]byte, error) {
+	if f.bytes == nil {
+		return f.bytesOf()
+	}
+	if f.value != nil || f.text != nil || f.base64 != nil {
+		return nil, errors.New("a value, and parts of one to follow")
+	}
+	return r.parts(f.bytes)
+}
+
+func (r *Reader) schemaOf(f *fields) (codec, text string, err error) {
+	if f.schema == nil {
+		return "", "", nil
+	}
+	n, err := parseNumber(f.schema)
+	if err != nil || n < 1 || n > int64(len(r.at.schemas)) || r.at.schemas[n-1] == (schema{}) {
+		return "", "", fmt.Errorf("there is no schema %s", shorten(f.schema))
+	}
+	s := r.at.schemas[n-1]
+	return s.codec, s.text, nil
 }
 
 // describe reads what an entry is but for its value.
@@ -404,13 +511,8 @@ func (r *Reader) describe(e *copal.Entry, f *fields) (err error) {
 	if e.Key, err = parseName(f.key); err != nil {
 		return err
 	}
-	if f.schema != nil {
-		n, err := parseNumber(f.schema)
-		if err != nil || n < 1 || n > int64(len(r.at.schemas)) || r.at.schemas[n-1] == (schema{}) {
-			return fmt.Errorf("there is no schema %s", shorten(f.schema))
-		}
-		s := r.at.schemas[n-1]
-		e.Codec, e.Schema = s.codec, s.text
+	if e.Codec, e.Schema, err = r.schemaOf(f); err != nil {
+		return err
 	}
 	if f.expires != nil {
 		if e.Expires, err = parseTime(f.expires); err != nil {

@@ -18,6 +18,9 @@ type Writer struct {
 	buf []byte
 	at  State
 
+	open int64 // elements that are to follow
+	key  []byte
+
 	Seq bool // let each entry say its number in the log, and since when it is there
 }
 
@@ -58,8 +61,11 @@ func (w *Writer) Map(name string) error {
 	return w.write()
 }
 
-// Entry writes an entry, and before it its schema if that is new.
+// Entry writes an entry, and before it its schema if that is new. On one that has a collection its elements are to follow.
 func (w *Writer) Entry(e *copal.Entry) error {
+	if err := w.closed(); err != nil {
+		return err
+	}
 	number, err := w.schema(schema{e.Codec, e.Schema})
 	if err != nil {
 		return err
@@ -75,25 +81,75 @@ func (w *Writer) Entry(e *copal.Entry) error {
 		w.buf = strconv.AppendUint(append(w.buf, `,"seq":`...), e.Seq, 10)
 		w.buf = appendTime(append(w.buf, `,"time":`...), e.Time)
 	}
-	if len(e.Value) > partBytes {
-		w.buf = strconv.AppendInt(append(w.buf, `,"bytes":`...), int64(len(e.Value)), 10)
-		w.buf = append(w.buf, '}')
-		err = w.parts(e.Value)
-	} else {
-		w.buf = append(w.buf, ',')
-		if standsAsItIs(e.Value) {
-			w.buf = append(append(w.buf, `"value":`...), e.Value...)
-		} else {
-			w.piece(e.Value)
+	w.key = append(w.key[:0], e.Key...)
+	if e.Collection != "" {
+		w.buf = appendString(append(w.buf, `,"collection":`...), e.Collection)
+		w.buf = strconv.AppendInt(append(w.buf, `,"elements":`...), e.Elements, 10)
+		if e.More != "" {
+			w.buf = appendName(append(w.buf, `,"more":`...), []byte(e.More))
 		}
 		w.buf = append(w.buf, '}')
+		w.open = e.Elements
 		err = w.write()
+	} else {
+		err = w.value(e.Value)
 	}
-	if err == nil {
-		w.at.Entries++
-		w.at.Key = append(w.at.Key[:0], e.Key...)
+	if err == nil && w.open == 0 {
+		w.count()
 	}
 	return err
+}
+
+// closed returns an error if elements are missing.
+func (w *Writer) closed() error {
+	if w.open > 0 {
+		return fmt.Errorf("of the collection under key %q there are %d elements less than it says it has", w.key, w.open)
+	}
+	return nil
+}
+
+// count counts an entry that is whole.
+func (w *Writer) count() {
+	w.at.Entries++
+	w.at.Key = append(w.at.Key[:0], w.key...)
+}
+
+// Element writes an element of the collection that was written last.
+func (w *Writer) Element(e *copal.Element) error {
+	if w.open == 0 {
+		return fmt.Errorf("of the collection under key %q there are more elements than it says it has", w.key)
+	}
+	number, err := w.schema(schema{e.Codec, e.Schema})
+	if err != nil {
+		return err
+	}
+	w.buf = appendName(append(w.buf, `{"element":`...), e.Name)
+	if number > 0 {
+		w.buf = strconv.AppendInt(append(w.buf, `,"schema":`...), int64(number), 10)
+	}
+	if err = w.value(e.Value); err == nil {
+		if w.open--; w.open == 0 {
+			w.count()
+		}
+	}
+	return err
+}
+
+// value ends the line with a value, which may take more lines.
+func (w *Writer) value(value []byte) error {
+	if len(value) > partBytes {
+		w.buf = strconv.AppendInt(append(w.buf, `,"bytes":`...), int64(len(value)), 10)
+		w.buf = append(w.buf, '}')
+		return w.parts(value)
+	}
+	w.buf = append(w.buf, ',')
+	if standsAsItIs(value) {
+		w.buf = append(append(w.buf, `"value":`...), value...)
+	} else {
+		w.piece(value)
+	}
+	w.buf = append(w.buf, '}')
+	return w.write()
 }
 
 // schema returns the number of a schema, which gets a line when it is new.
@@ -156,6 +212,9 @@ func (w *Writer) piece(b []byte) {
 
 // End writes the last line.
 func (w *Writer) End() error {
+	if err := w.closed(); err != nil {
+		return err
+	}
 	w.buf = strconv.AppendInt(append(w.buf, `{"end":`...), w.at.Entries, 10)
 	w.buf = fmt.Appendf(w.buf, `,"crc32c":"%08x"}`, w.at.crc)
 	w.at.Ended = true
