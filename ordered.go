@@ -158,7 +158,8 @@ func (m *Map[K, V]) inOrder(sp store.Span) iter.Seq2[K, V] {
 // that is deleted meanwhile is left out. A read that fails goes to the error handler.
 //
 // Keys that are kept in order (OrderedKeys; and of maps Ordered, if the order of their keys is that of the bytes) are yielded at once. All others
-// are sorted in at most 32 MiB of memory: where there are more of them than that holds, a million or so, they are read several times.
+// are sorted in a thirty-second of MaxMemory, but at least 32 and at most 256 MiB: where there are more of them than that holds, a million or so in
+// the least, they are read several times.
 func (db *DB) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
 	return db.scan(store.PrefixSpan(prefix))
 }

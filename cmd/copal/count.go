@@ -66,11 +66,11 @@ func (a *app) countKeys(db *copal.DB, s selection, what string) (n int64, err er
 			}
 		}
 	}
-	bar := a.newCount(what, "keys")
-	defer bar.clear()
+	meter := a.newMeter(what, "keys", -1)
+	defer meter.end()
 	for range a.keys(db, s) {
 		n++
-		bar.show(n, -1)
+		meter.add()
 	}
 	return n, a.ctx.Err()
 }

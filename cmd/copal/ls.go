@@ -71,7 +71,12 @@ func newLs(a *app) *cobra.Command {
 
 func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) error {
 	failed := error(nil)
+	meter, endFirst := a.newOutputMeter("listing", "keys", s, db.Len())
+	defer meter.end()
 	for key, size := range f.entries(a, db, s) {
+		if meter.add(); endFirst {
+			meter.end()
+		}
 		var expires *time.Time
 		if f.json {
 			var err error

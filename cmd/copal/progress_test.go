@@ -53,3 +53,19 @@ func TestColoursNeedATerminal(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+func TestMeterEnds(t *testing.T) {
+	var out bytes.Buffer
+	m := &meter{bar: shownOn(&out, time.Time{}), total: 7, stop: make(chan struct{}), done: make(chan struct{})}
+	m.add()
+	m.bar.show(m.n.Load(), m.total)
+	go m.run()
+	m.end()
+	m.end()
+	if shown := out.String(); !strings.Contains(shown, "1/7") && !strings.Contains(shown, "14%") {
+		t.Errorf("%q", shown)
+	}
+	var none *meter
+	none.add()
+	none.end()
+}

@@ -101,7 +101,12 @@ func (a *app) scan(db *copal.DB, s selection, f *scanFlags, out *bufio.Writer) e
 		return list.list(a, db, s, out)
 	}
 	paint := painterFor(a.stdout)
+	meter, endFirst := a.newOutputMeter("reading", "entries", s, db.Len())
+	defer meter.end()
 	for key, value := range a.entries(db, s) {
+		if meter.add(); endFirst {
+			meter.end()
+		}
 		if err := f.write(db, paint, key, value, out); err != nil {
 			return err
 		}

@@ -182,7 +182,7 @@ func (r Collections) Sorted(key []byte, of CollectionType, by keycodec.Order, sp
 }
 
 func (r Collections) sorted(id uint64, by keycodec.Order, span Span, values bool, yield func(Item) bool) error {
-	keys := sortedKeys(span, func(_ bool, f func([]byte) error) (err error) {
+	keys := sortedKeys(r.store.sortBytes(), span, func(_ bool, f func([]byte) error) (err error) {
 		var sortKey []byte
 		ended := r.walk(id, Span{}, false, func(item Item) bool {
 			if err = item.Err; err == nil {

@@ -75,5 +75,5 @@ func (s *Store) Restore(key []byte, of CollectionType, more string, edits []*Edi
 
 // roomToSort is how much memory one walk over everything takes to sort keys.
 func (s *Store) roomToSort() int {
-	return int(min(max(s.opts.MaxMemory/8, int64(SortBytes)), mostRoom))
+	return int(min(max(s.opts.MaxMemory/8, int64(s.sortBytes())), mostRoom))
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"cmp"
 	"iter"
 	"slices"
 
@@ -184,23 +183,37 @@ func (c *orderedCursor) close() {
 	}
 }
 
-// SortBytes is how much memory is used to sort the keys of one walk. It is a variable for the sake of tests.
-var SortBytes = 32 << 20
+// SortBytes is how much memory is used to sort the keys of one walk, for tests; 0 is for what the store can spare.
+var SortBytes = 0
+
+// Each pass over all keys that does not have to be made is worth more than the memory.
+const (
+	leastSortBytes = 32 << 20
+	mostSortBytes  = 256 << 20
+	sortShare      = 32 // of MaxMemory one part in so many
+)
+
+func (s *Store) sortBytes() int {
+	if SortBytes > 0 {
+		return SortBytes
+	}
+	return int(min(max(s.opts.MaxMemory/sortShare, leastSortBytes), mostSortBytes))
+}
 
 // sortedCursor goes through keys that are read in any order, and sorted.
 type sortedCursor struct {
+	most int                                                  // bytes of memory
 	span Span                                                 // what is left of it
 	each func(first bool, f func(sortKey []byte) error) error // all keys, of the span and others; first on the first pass
-	room int                                                  // memory to sort in, 0 for SortBytes
 	at   order.Cursor
 	last []byte // of this pass; nil if there is no other
 	all  bool
 	err  error
 }
 
-// sortedKeys sorts the keys that each passes to f. The bytes need not be valid after f has returned.
-func sortedKeys(span Span, each func(first bool, f func(sortKey []byte) error) error) *sortedCursor {
-	return &sortedCursor{span: span, each: each}
+// sortedKeys sorts the keys that each passes to f, in so many bytes of memory at most. Their bytes need not be valid after f has returned.
+func sortedKeys(most int, span Span, each func(first bool, f func(sortKey []byte) error) error) *sortedCursor {
+	return &sortedCursor{most: most, span: span, each: each}
 }
 
 func (c *sortedCursor) Next() bool {
@@ -222,7 +235,7 @@ func (c *sortedCursor) Next() bool {
 
 // pass reads all keys, and keeps the first of what is left of the span.
 func (c *sortedCursor) pass(first bool) {
-	sorter := order.NewSorter(cmp.Or(c.room, SortBytes), c.span.Down)
+	sorter := order.NewSorter(c.most, c.span.Down)
 	c.err = c.each(first, func(key []byte) error {
 		if !c.span.before(key) && !c.span.behind(key) {
 			sorter.Add(key)
@@ -300,7 +313,7 @@ func (w *walker) next(keys keyCursor) (key []byte, ok bool) {
 func (w *walker) keys(yield func(Item) bool) keyCursor {
 	o := w.table.order.Load()
 	if o == nil || o.by != w.by {
-		return sortedKeys(w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+		return sortedKeys(w.store.sortBytes(), w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
 	}
 	w.store.flush(w.cells) // what cannot be written is in memory
 	fresh := w.fresh()
@@ -501,8 +514,10 @@ func (w *scan) keys(yield func(Item) bool) keyCursor {
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if others {
-		c := sortedKeys(w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
-		c.room = w.room
+		c := sortedKeys(w.store.sortBytes(), w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+		if w.room > 0 {
+			c.most = w.room
+		}
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if len(all) == 1 {

@@ -44,7 +44,7 @@ func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bo
 	if o := t.order.Load(); o != nil && o.by == by {
 		return o.orderedKeys(span, func() []order.Layer { return v.marks(t, by, span) })
 	}
-	return sortedKeys(span, func(first bool, f func([]byte) error) error {
+	return sortedKeys(v.store.sortBytes(), span, func(first bool, f func([]byte) error) error {
 		var sortKey []byte
 		for item := range v.Items(t, false) {
 			switch {
