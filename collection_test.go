@@ -278,6 +278,34 @@ func TestListIsAQueue(t *testing.T) {
 	}
 }
 
+// TestSortedSetIncrementsCount: changes of one member by many at once, which each follow from the score before.
+func TestSortedSetIncrementsCount(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := copal.OpenSortedSet[string](db, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers, each = 8, 50
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() {
+			for range each {
+				if _, err := s.Increment("shared", 1); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := maps.Collect(s.All()); !maps.Equal(got, map[string]float64{"shared": writers * each}) || s.Len() != 1 {
+		t.Errorf("it is %v, of %d", got, s.Len())
+	}
+}
+
 // TestSortedSetCornerCases: no score is NaN, also by way of infinities, and members that are one key are one member.
 func TestSortedSetCornerCases(t *testing.T) {
 	db, err := copal.OpenMemory()

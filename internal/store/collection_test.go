@@ -285,6 +285,13 @@ func TestCollectionInAMap(t *testing.T) {
 	if n := cells.owner.Len(); n != 1 {
 		t.Errorf("the map has %d entries", n)
 	}
+	if err := s.Expire(cells.owner, cells, []byte("m:h"), s.now()+1e9, Async); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Flush(nil); err != nil {
+		t.Fatal(err)
+	}
+	wantHash(t, s.Collections(), "m:h", "a", "1", "b", "2")
 	// What memory has for the log comes first.
 	cells.setAsync(t, s, "h", "x")
 	if err := tryChange(s, "m:h", hset("c", "3")); !errors.Is(err, ErrType) {
@@ -324,6 +331,8 @@ func TestCollectionRename(t *testing.T) {
 		if d, err := s.DeadlineOf(nil, nil, []byte(to)); d != deadline || err != nil {
 			t.Errorf("%q has the deadline %d, %v", to, d, err)
 		}
+		wantNoLeft(t, s) // and all that there is
+		wantHash(t, s.Collections(), to, "x", "1", "y", "2")
 	}
 	rename("a", "a")
 	rename("a", "b") // over a collection
@@ -358,6 +367,8 @@ func TestCollectionExpires(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustChange(t, s, "h", hset("b", "2"))
+	wantNoLeft(t, s)
+	wantHash(t, s.Collections(), "h", "a", "1", "b", "2")
 	mustClose(t, s)
 	s = open()
 	wantHash(t, s.Collections(), "h", "a", "1", "b", "2")
@@ -606,4 +617,107 @@ func housekeptStep(s *Store, rng *rand.Rand, w, i int, model map[string]map[stri
 		model[to] = elements
 	}
 	return err
+}
+
+// TestCollectionGoesWhileItIsChanged: what becomes of a key between the look at it and the change of it.
+func TestCollectionGoesWhileItIsChanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		meanwhile func(s *Store) error
+		want      []string // of the hash; none for an ErrType
+	}{
+		"replaced by a value": {func(s *Store) error { return s.Set(nil, []byte("h"), []byte("v"), 0, Process) }, nil},
+		"deleted":             {func(s *Store) error { _, err := s.Delete(nil, []byte("h"), Process); return err }, []string{"new", "2"}},
+		"given a deadline":    {func(s *Store) error { return s.Expire(nil, nil, []byte("h"), s.now()+1e9, Process) }, []string{"old", "1", "new", "2"}},
+		"deleted and value before": {func(s *Store) error {
+			if err := s.Set(nil, []byte("h"), []byte("v"), 0, Process); err != nil {
+				return err
+			}
+			_, err := s.Delete(nil, []byte("h"), Process)
+			return err
+		}, []string{"new", "2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, vfs.NewMem())
+			defer mustClose(t, s)
+			mustChange(t, s, "h", hset("old", "1"))
+			calls := 0
+			err := s.Change([]byte("h"), HashType, Process, func(*Collection) ([]*Edit, error) {
+				if calls++; calls == 1 {
+					if err := c.meanwhile(s); err != nil {
+						t.Fatal(err)
+					}
+				}
+				return hset("new", "2"), nil
+			})
+			switch {
+			case c.want == nil && errors.Is(err, ErrType):
+				wantValue(t, s, "h", "v")
+			case c.want == nil || err != nil:
+				t.Fatalf("the change: %v", err)
+			default:
+				wantHash(t, s.Collections(), "h", c.want...)
+			}
+			wantNoLeft(t, s)
+		})
+	}
+}
+
+// TestElementChangesWhileItIsUpdated: the function of an update gets what there is at last.
+func TestElementChangesWhileItIsUpdated(t *testing.T) {
+	for name, meanwhile := range map[string][]*Edit{"overwritten": hset("n", "10"), "deleted": hdel("n"), "another one": hset("other", "7")} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, vfs.NewMem())
+			defer mustClose(t, s)
+			mustChange(t, s, "h", hset("n", "1", "x", "0"))
+			var found []string
+			err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(e *Entry) (*Edit, error) {
+				value := "none"
+				if e != nil {
+					value = string(e.Value)
+				}
+				if found = append(found, value); len(found) == 1 {
+					var other sync.WaitGroup
+					other.Go(func() { mustChange(t, s, "h", meanwhile) })
+					other.Wait()
+				}
+				return &Edit{Value: []byte(value + "+")}, nil
+			})
+			want := map[string]string{"overwritten": "1 10", "deleted": "1 none", "another one": "1"}[name]
+			if got := strings.Join(found, " "); err != nil || got != want {
+				t.Errorf("it was called with %s, %v, want %s", got, err, want)
+			}
+			if e, err := s.Collections().Get([]byte("h"), HashType, []byte("n")); err != nil || string(e.Value) != found[len(found)-1]+"+" {
+				t.Errorf("the element is %q, %v", e.Value, err)
+			}
+		})
+	}
+}
+
+// TestCollectionIDsAreGivenOnce makes many collections at once.
+func TestCollectionIDsAreGivenOnce(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	const writers, each = 8, 40
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				mustChange(t, s, fmt.Sprint(w, " ", i), hset(fmt.Sprint(w), fmt.Sprint(i)))
+			}
+		})
+	}
+	all.Wait()
+	ids := map[uint64]bool{}
+	for w := range writers {
+		for i := range each {
+			key := fmt.Sprint(w, " ", i)
+			wantHash(t, s.Collections(), key, fmt.Sprint(w), fmt.Sprint(i))
+			c, err := s.Collections().Find([]byte(key), HashType)
+			if err != nil || ids[c.ID] {
+				t.Fatalf("%q has the id %x, %v", key, c.ID, err)
+			}
+			ids[c.ID] = true
+		}
+	}
+	wantNoLeft(t, s)
 }
