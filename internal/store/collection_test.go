@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -720,4 +721,43 @@ func TestCollectionIDsAreGivenOnce(t *testing.T) {
 		}
 	}
 	wantNoLeft(t, s)
+}
+
+// TestOrderIsMadeOfAllThatCanBeRead: where a disk fails while the order of the elements is made anew, the walk says so, and the next one has them all.
+func TestOrderIsMadeOfAllThatCanBeRead(t *testing.T) {
+	failed := 0
+	for n := 1; ; n++ {
+		fault := &vfs.Fault{Kinds: vfs.Reading, N: 1 << 30, Err: syscall.EIO}
+		fsys := vfs.Inject(vfs.NewMem(), fault)
+		s := mustOpen(t, fsys)
+		var want []string
+		for i := range 10 {
+			want = append(want, fmt.Sprint("field ", i), "value")
+		}
+		mustChange(t, s, "h", hset(want...))
+		s.spaces[0].elements.order.Load().lose(errors.New("planted"))
+		fault.N = fsys.Matched(0) + n
+		walked, err := 0, error(nil)
+		for item := range s.Collections().All([]byte("h"), HashType, Span{}, false) {
+			if err = item.Err; err == nil {
+				walked++
+			}
+		}
+		if err == nil && walked != 10 {
+			t.Errorf("with a fault of operation %d %d elements are walked", n, walked)
+		}
+		if err != nil {
+			failed++
+		}
+		fired := fsys.Fired()
+		fault.N = 0
+		wantHash(t, s.Collections(), "h", want...)
+		mustClose(t, s)
+		if !fired {
+			break
+		}
+	}
+	if failed == 0 {
+		t.Error("no walk has failed")
+	}
 }

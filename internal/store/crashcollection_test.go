@@ -264,7 +264,7 @@ func TestEveryFaultInCollections(t *testing.T) {
 			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
 		}
 	}
-	everyFaultOf(t, script, 41)
+	everyFaultOf(t, script, 97)
 }
 
 // TestMetaText: what is written is read, and nothing else.
