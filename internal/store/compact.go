@@ -389,7 +389,7 @@ func (t *Table) moveLocked(hash uint64, key []byte, from Address, now *hit) bool
 		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
 			moved := cell.Address == from
 			if moved {
-				cell.Address, cell.Weight = now.address, uint32(now.bytes)
+				cell.Address, cell.Weight = now.address, weightOf(now.bytes)
 				if cell.Stale == 0 {
 					cell.Stale = from
 				}
@@ -434,16 +434,16 @@ func (l *log) dropRetired() {
 	})
 }
 
-// passViews finds out which of the segments out of use are kept for a view, or a feed, and returns when nobody reads in the others any more who
+// passViews finds out which of the segments out of use are kept for a view, a feed, or who reads a large value, and returns when nobody reads in the others any more who
 // got an address there from a view that has been closed.
 func (l *log) passViews(list []*segment) {
 	feeds := l.feedNeeds(list)
-	if !l.views.ever() && feeds == nil && l.held.Load() == 0 {
+	if read := slices.ContainsFunc(list, func(seg *segment) bool { return seg.readers.Load() > 0 }); !l.views.ever() && feeds == nil && !read && l.held.Load() == 0 {
 		return
 	}
 	free := false
 	for _, seg := range list {
-		switch needed := feeds[seg] || l.views.needs(seg); {
+		switch needed := feeds[seg] || seg.readers.Load() > 0 || l.views.needs(seg); {
 		case needed && !seg.held.Swap(true):
 			l.held.Add(1)
 		case !needed:

@@ -198,24 +198,37 @@ func (c *compaction) rewrite(t *Table, key []byte, owner Address) error {
 
 // rewriteParts writes the parts of a value anew, one at a time, and returns the list.
 func (c *compaction) rewriteParts(e *entry) ([]byte, error) {
-	words := strings.Split(string(e.value), " ")
-	list := []byte(words[0])
-	buf := make([]byte, partBytes+record.MaxHeadBytes+len(e.key)+2)
+	return c.store.copyParts(e, func(p *pending) error {
+		err := c.log.append(p)
+		if err == nil {
+			c.log.renumbered(p)
+		}
+		return err
+	})
+}
+
+// copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
+func (s *Store) copyParts(e *entry, put func(*pending) error) ([]byte, error) {
+	words, piece, err := s.listOf(e)
+	if err != nil {
+		return nil, err
+	}
+	list := []byte(record.Hex(piece))
+	buf := make([]byte, piece+record.MaxHeadBytes+uint64(len(e.key))+2)
 	p := pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, key: e.key}
-	for i, word := range words[1:] {
-		old, err := c.store.readPart(word, buf)
+	for i, word := range words {
+		old, err := s.readPart(word, buf)
 		if err != nil {
 			return nil, err
 		}
-		if old.Op != record.Part || old.Index != uint64(i) || string(old.key) != string(e.key) {
-			return nil, &CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d lists %s, which is not its part %d", e.Seq, word, i)}
+		if !old.isPart(e, i, 0) {
+			return nil, s.badParts(e, "%s is not its part %d", word, i)
 		}
 		p.Index, p.value = uint64(i), old.value
 		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
-		if err := c.log.append(&p); err != nil {
+		if err := put(&p); err != nil {
 			return nil, err
 		}
-		c.log.renumbered(&p)
 		list = p.appendPlace(list)
 	}
 	return list, nil

@@ -213,6 +213,8 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		}
 	case "hset", "hsetfsync", "hclear", "hrename", "hexpire", "sweep":
 		return s, c.collectionStep(s, o, st)
+	case "stream", "streamfsync":
+		return c.streamStep(fsys, s, o, st)
 	case "group", "groupfsync", "begin", "commit", "give up":
 		return s, c.groupStep(s, o, st)
 	case "ttl", "ttlfsync", "async", "expire", "expirefsync", "persist", "pass":

@@ -144,29 +144,23 @@ func (s *Store) readParts(e entry) ([]byte, error) {
 	if e.Large > uint64(maxValueBytes) {
 		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", ErrTooLarge, e.Large, int64(maxValueBytes))
 	}
-	bad := func(format string, args ...any) error {
-		return &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
-	}
-	words := strings.Split(string(e.value), " ")
-	size, err := record.ParseHex(words[0])
-	if err != nil || size == 0 || (e.Large+size-1)/size != uint64(len(words)-1) {
-		return nil, bad("its list of parts does not add up to %d bytes", e.Large)
+	words, size, err := s.listOf(&e)
+	if err != nil {
+		return nil, err
 	}
 	value := make([]byte, 0, e.Large)
-	buf := make([]byte, partBytes+record.MaxHeadBytes+len(e.key)+2)
+	buf := make([]byte, size+record.MaxHeadBytes+uint64(len(e.key))+2)
 	owner := uint64(0)
-	for i, word := range words[1:] {
+	for i, word := range words {
 		p, err := s.readPart(word, buf)
 		if err != nil {
 			return nil, err
 		}
-		if i == 0 {
-			owner = p.Owner
-		}
 		want := min(size, e.Large-uint64(len(value)))
-		if p.Op != record.Part || p.Owner != owner || p.Index != uint64(i) || string(p.key) != string(e.key) || uint64(len(p.value)) != want {
-			return nil, bad("%s is not its part %d", word, i)
+		if !p.isPart(&e, i, owner) || uint64(len(p.value)) != want {
+			return nil, s.badParts(&e, "%s is not its part %d", word, i)
 		}
+		owner = p.Owner
 		value = append(value, p.value...)
 	}
 	return value, nil

@@ -62,7 +62,8 @@ type segment struct {
 	leftAt    int64       // a compaction was given up when fewer bytes than that were dead; likewise
 	cleanTo   uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
 
-	held       atomic.Bool // nobody but a view needs it any more
+	readers    atomic.Int32 // of large values, which have it pinned for as long as they like
+	held       atomic.Bool  // nobody but a view, a feed, or a reader of a large value needs it any more
 	renumbered atomic.Bool // it may have records whose numbers are higher than those by which what they say counts
 	retiredAt  uint64      // number of the last view that was opened before it was out of use
 

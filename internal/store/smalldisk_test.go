@@ -14,6 +14,8 @@ type smallDisk struct {
 	mu    sync.Mutex
 	free  int
 	taken map[string]map[int64]bool // by file: its blocks
+
+	onTake func(name string) // called before blocks are taken, if not nil
 }
 
 const diskBlock = 4096
@@ -24,6 +26,9 @@ func newSmallDisk(fsys vfs.FS, blocks int) *smallDisk {
 
 // take gives the file the blocks of [off, off+n), or none.
 func (d *smallDisk) take(name string, off, n int64) error {
+	if d.onTake != nil {
+		d.onTake(name)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	blocks := d.taken[name]

@@ -102,9 +102,12 @@ func (h *hit) indexed() Address {
 	return h.address
 }
 
+// weightOf is what a cell keeps of a record's length. More than it can keep is enough to tell that the value is a large one.
+func weightOf(bytes int64) uint32 { return uint32(min(bytes, 1<<32-1)) }
+
 // refer makes c know of the record. Its deadline c has had from the beginning.
 func (h *hit) refer(c *cache.Cell) {
-	c.Address, c.Weight, c.Schema, c.Stale = h.address, uint32(h.bytes), uint32(h.schema), h.stale
+	c.Address, c.Weight, c.Schema, c.Stale = h.address, weightOf(h.bytes), uint32(h.schema), h.stale
 }
 
 // find looks for the entry of key in the index.

@@ -112,7 +112,8 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 		large = large || len(c.Value) > partBytes
 	}
 	if large {
-		defer s.log.endParts(s.log.beginParts())
+		under := s.log.beginParts()
+		defer func() { s.endLarge(under, err) }()
 	}
 	g.group.log = s.log
 	defer g.group.end()

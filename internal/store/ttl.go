@@ -150,11 +150,10 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	p := &pending{Head: h, key: e.key, value: old.value}
 	if s.log.movesParts(&old) {
 		defer s.log.endParts(s.log.beginParts())
-		if p.value, err = s.readParts(old); err != nil {
+		if err = s.log.reserve(int64(old.Large)); err != nil {
 			return 0, err
 		}
-		p.Large = 0
-		if err := s.appendParts(p, s.log.reserve, s.log.appendOne); err != nil {
+		if p.value, err = s.copyParts(&old, s.log.appendOne); err != nil {
 			return 0, err
 		}
 	}

@@ -44,6 +44,7 @@ type Write struct {
 	Own   string // the key's own bytes if the cell may keep them in that memory, else ""
 
 	version *version // that the entry must have; nil for any
+	listed  uint64   // length of a value that stands in parts already, which Value lists; 0 for any other
 }
 
 // Set stores value under key, in table t or, when t is nil, where the key belongs.
@@ -115,7 +116,8 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 	}
 	p := pending{key: w.Key}
 	if len(w.Value) > partBytes {
-		defer s.log.endParts(s.log.beginParts())
+		under := s.log.beginParts()
+		defer func() { s.endLarge(under, err) }()
 	}
 	if w.Durability == Process || w.Durability == Power {
 		if err := s.recordOfWrite(&p, w); err != nil {
@@ -148,6 +150,10 @@ func (s *Store) recordOfWrite(p *pending, w *Write) error {
 		return nil
 	}
 	p.Op, p.Schema, p.Expiry, p.value = record.Set, w.Schema, w.Expiry, w.Value
+	if w.listed > 0 {
+		p.Large = w.listed
+		return nil
+	}
 	return s.appendParts(p, s.reserve, s.appendPart)
 }
 

@@ -1,0 +1,279 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A ValueWriter writes a value that need not fit memory. What has come together for a part goes into the log as one, between the records of others and
+// with no lock held in between; the record that lists the parts makes the value count, and is written as the record of any other value is. Before that there is
+// nothing that a reader, a crash or another writer of the key could come by. Parts that are given up are dead, as they are counted from the
+// beginning, until a record lists them.
+//
+// In memory there are one part, and the list: some twelve bytes for each.
+//
+// While parts are under way, compaction leaves alone the segments from the first of them on. So a writer that is forgotten is in its way; it ends
+// with its context.
+type ValueWriter struct {
+	store *Store
+	ctx   context.Context
+	stop  func() bool // ends the watch over it
+
+	mu    sync.Mutex // guards the rest; taken before all locks of the store
+	write Write
+	under *partsUnderWay // nil before the first part
+	part  pending
+	buf   []byte // what does not make a part yet
+	list  []byte
+	size  uint64
+	err   error // that ended it
+}
+
+// What a writer returns when it has ended.
+var (
+	errGivenUp   = errors.New("copal: the value was given up")
+	errCommitted = errors.New("copal: the value has been written")
+)
+
+// CreateValue begins a value of key, raw bytes. When ctx ends before the value counts, it is given up.
+func (s *Store) CreateValue(ctx context.Context, key []byte) (*ValueWriter, error) {
+	if s.opts.ReadOnly {
+		return nil, s.refuse(ErrReadOnly)
+	}
+	key = append([]byte{}, key...)
+	w := &ValueWriter{store: s, ctx: ctx, write: Write{Key: key}, part: pending{Head: record.Head{Op: record.Part, Kind: record.Value}, key: key}}
+	for _, err := range []error{w.write.check(), s.isOpen(), context.Cause(ctx)} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	w.stop = context.AfterFunc(ctx, func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.giveUpLocked(context.Cause(ctx))
+	})
+	return w, nil
+}
+
+// Write adds to the value. An error gives it up.
+func (w *ValueWriter) Write(p []byte) (n int, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for w.err == nil && len(p) > 0 {
+		size := w.store.opts.PartBytes
+		if len(w.buf) == 0 && len(p) > size {
+			if w.putLocked(p[:size]) {
+				n, p = n+size, p[size:]
+			}
+			continue
+		}
+		if w.roomLocked() {
+			some := min(len(p), size-len(w.buf))
+			w.buf = append(w.buf, p[:some]...)
+			n, p = n+some, p[some:]
+		}
+	}
+	return n, w.err
+}
+
+// ReadFrom adds all that r has to the value.
+func (w *ValueWriter) ReadFrom(r io.Reader) (n int64, err error) {
+	for {
+		some, err := w.readSome(r)
+		n += int64(some)
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+func (w *ValueWriter) readSome(r io.Reader) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil || !w.roomLocked() {
+		return 0, w.err
+	}
+	if cap(w.buf) < w.store.opts.PartBytes {
+		w.buf = append(make([]byte, 0, w.store.opts.PartBytes), w.buf...)
+	}
+	n, err := r.Read(w.buf[len(w.buf):w.store.opts.PartBytes])
+	w.buf = w.buf[:len(w.buf)+n]
+	return n, err
+}
+
+// roomLocked makes room in the buffer, and reports whether it could. A full one is not written before there is more: it may be the whole value.
+func (w *ValueWriter) roomLocked() bool {
+	if len(w.buf) < w.store.opts.PartBytes {
+		return true
+	}
+	if !w.putLocked(w.buf) {
+		return false
+	}
+	w.buf = w.buf[:0]
+	return true
+}
+
+// putLocked writes a part, and reports whether it could.
+func (w *ValueWriter) putLocked(p []byte) bool {
+	s := w.store
+	if w.under == nil {
+		w.under = s.log.beginParts()
+		w.list = []byte(record.Hex(uint64(s.opts.PartBytes)))
+	}
+	s.pace()
+	w.part.value = p
+	err := s.appendPart(&w.part)
+	if err == nil {
+		w.part.Index++
+		w.size += uint64(len(p))
+		w.list = w.part.appendPlace(w.list)
+	}
+	if len(w.list) > record.MaxInlineBytes-maxPlace {
+		err = fmt.Errorf("%w: a value of more than %d bytes", ErrTooLarge, w.size)
+	}
+	w.part.value = nil
+	if err != nil {
+		w.giveUpLocked(err)
+	}
+	return err == nil
+}
+
+// maxPlace is how long a place in a list can be, with the space.
+const maxPlace = 1 + 17 + 1 + 8
+
+// Size is how much has been written.
+func (w *ValueWriter) Size() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return int64(w.size) + int64(len(w.buf))
+}
+
+// Commit makes the value that of the key, in place of what there is then: other writers of the key may have come before. When it returns nil, the value survives the death of the
+// process. An error gives it up, unless it is a *FailedError: then the outcome is not known.
+func (w *ValueWriter) Commit() error { return w.commit(Process) }
+
+// CommitFSync is Commit of a value that survives the loss of power when it returns.
+func (w *ValueWriter) CommitFSync() error { return w.commit(Power) }
+
+func (w *ValueWriter) commit(d Durability) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.err != nil {
+		return w.err
+	}
+	w.write.Durability = d
+	switch {
+	case w.ctx.Err() != nil:
+		w.giveUpLocked(context.Cause(w.ctx))
+		return w.err
+	case w.under == nil:
+		w.write.Value = w.buf
+	case len(w.buf) > 0 && !w.putLocked(w.buf):
+		return w.err
+	default:
+		w.write.listed, w.write.Value = w.size, w.list
+	}
+	_, err := w.store.Write(nil, &w.write)
+	w.endLocked(err)
+	return err
+}
+
+// Close gives the value up, if Commit has not made it count. Calls after the first do nothing.
+func (w *ValueWriter) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.giveUpLocked(errGivenUp)
+	return nil
+}
+
+// giveUpLocked ends the writer, if it has not ended.
+func (w *ValueWriter) giveUpLocked(why error) {
+	if w.err == nil {
+		w.endLocked(why)
+	}
+}
+
+// endLocked ends the writer. err is why the value does not count, nil if it does.
+func (w *ValueWriter) endLocked(err error) {
+	if w.err = err; err == nil {
+		w.err = errCommitted
+	}
+	w.buf, w.list, w.write = nil, nil, Write{}
+	w.stop()
+	if w.under != nil {
+		w.store.endLarge(w.under, err)
+	}
+}
+
+// endLarge says that parts are under way no more. err is why they will not count, nil if they do. The caller holds no lock.
+func (s *Store) endLarge(under *partsUnderWay, err error) {
+	s.log.endParts(under)
+	switch {
+	case errors.Is(err, ErrNoSpace):
+		s.reclaimParts(under.from)
+	case err != nil:
+		s.house.wakeHouse()
+	}
+}
+
+// reclaimParts gives back the space of parts that stand in the segments from one on, and that no record lists, for the disk is full. What it cannot give back stays until
+// compaction comes by. The caller holds no lock.
+func (s *Store) reclaimParts(from record.SegmentID) {
+	s.log.mu.Lock()
+	tail := s.log.tail
+	s.log.mu.Unlock()
+	if tail == nil {
+		return
+	}
+	var err error
+	if 2*tail.gain() >= tail.end.Load() {
+		err = s.sealTail()
+	} else {
+		err = s.log.syncEnded()
+	}
+	for more := err == nil; more && err == nil; {
+		more, err = s.reclaimOnce(from)
+	}
+	if err != nil && !errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrClosed) && s.log.failure() == nil {
+		s.log.reportError("giving back the space of a value that did not fit", err)
+	}
+}
+
+// reclaimOnce compacts one of the segments, and reports whether it did.
+func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.closing.Load() {
+		return false, nil
+	}
+	for _, seg := range s.log.compactable() {
+		if seg.id < from || seg.id.Generation() > 0 || !seg.worth() || 2*seg.gain() < seg.end.Load() {
+			continue
+		}
+		if s.log.snapshotNames(seg.id) { // or the file would stay
+			if _, err := s.log.abandonSnapshot(); err != nil {
+				return false, err
+			}
+		}
+		err := s.compact([]*segment{seg}, func() error {
+			if s.closing.Load() {
+				return errStopped
+			}
+			return nil
+		})
+		if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
+			leave([]*segment{seg})
+			err = nil
+		}
+		return err == nil, err
+	}
+	return false, nil
+}

@@ -1,0 +1,672 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/iotest"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// smallParts lets streamed values have parts of so many bytes.
+func smallParts(o *Options) { o.PartBytes, o.SegmentBytes, o.MaxMemory = 100, 3000, 1<<20 }
+
+func mustCreate(t testing.TB, s *Store, key string) *ValueWriter {
+	t.Helper()
+	w, err := s.CreateValue(context.Background(), []byte(key))
+	if err != nil {
+		t.Fatalf("CreateValue: %v", err)
+	}
+	return w
+}
+
+// mustStream writes a value as a stream, in pieces of so many bytes.
+func mustStream(t testing.TB, s *Store, key, value string, piece int) {
+	t.Helper()
+	w := mustCreate(t, s, key)
+	for rest := value; rest != ""; {
+		n := min(piece, len(rest))
+		if m, err := w.Write([]byte(rest[:n])); m != n || err != nil {
+			t.Fatalf("Write of %d bytes: %d, %v", n, m, err)
+		}
+		rest = rest[n:]
+	}
+	if err := w.Commit(); err != nil {
+		t.Fatalf("Commit: %v", err)
+	}
+}
+
+func mustOpenValue(t testing.TB, s *Store, key string) *ValueReader {
+	t.Helper()
+	r, err := s.OpenValue(nil, []byte(key))
+	if err != nil {
+		t.Fatalf("OpenValue: %v", err)
+	}
+	return r
+}
+
+// wantRead reads a value to its end.
+func wantRead(t testing.TB, r *ValueReader, want string) {
+	t.Helper()
+	got, err := io.ReadAll(struct{ io.Reader }{io.NewSectionReader(r, 0, r.Size())})
+	if err != nil || string(got) != want {
+		t.Fatalf("%d bytes are read, want %d: %v", len(got), len(want), err)
+	}
+}
+
+// numbered is a value of so many bytes, no two parts of which are the same.
+func numbered(n int, name string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "%s %d ", name, i)
+	}
+	return b.String()[:n]
+}
+
+// TestStream: a value of any length, written in pieces of any length or from a reader, is there after Commit, whole and as a stream; before that the key has what it had.
+func TestStream(t *testing.T) { bothWays(t, stream) }
+
+func stream(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, smallParts)
+	content := map[string]string{}
+	for _, size := range []int{0, 1, 99, 100, 101, 200, 201, 350, 1000, 12_345} {
+		for _, piece := range []int{1, 7, 100, 150, 100_000, 0} {
+			key, value := fmt.Sprint(size, "/", piece), numbered(size, "value")
+			mustSet(t, s, key, "old")
+			w := mustCreate(t, s, key)
+			var err error
+			var n int64
+			if piece == 0 {
+				n, err = w.ReadFrom(iotest.HalfReader(strings.NewReader(value)))
+			} else {
+				n, err = io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{strings.NewReader(value)}, make([]byte, piece))
+			}
+			if n != int64(size) || err != nil || w.Size() != n {
+				t.Fatalf("%s: %d bytes written, of which Size says %d: %v", key, n, w.Size(), err)
+			}
+			wantValue(t, s, key, "old")
+			if err := w.commit(Durability(piece % 2)); err != nil {
+				t.Fatal(err)
+			}
+			wantValue(t, s, key, value)
+			content[key] = value
+			r := mustOpenValue(t, s, key)
+			if r.Size() != int64(size) || r.Schema() != 0 {
+				t.Errorf("%s: a size of %d", key, r.Size())
+			}
+			if err := iotest.TestReader(r, []byte(value)); err != nil {
+				t.Errorf("%s: %v", key, err)
+			}
+			var all bytes.Buffer
+			if _, err := r.Seek(int64(size/3), io.SeekStart); err != nil {
+				t.Fatal(err)
+			}
+			if n, err := r.WriteTo(&all); n != int64(size-size/3) || err != nil || all.String() != value[size/3:] {
+				t.Errorf("%s: from the third part on %d bytes: %v", key, n, err)
+			}
+			if _, err := r.ReadAt(make([]byte, 1), -1); err == nil {
+				t.Errorf("a read before the beginning")
+			}
+			for _, err := range []error{r.Close(), r.Close()} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := r.Read(make([]byte, 1)); !errors.Is(err, ErrClosed) {
+				t.Errorf("a read of a reader that was closed: %v", err)
+			}
+			if _, err := w.Write(nil); err == nil && w.Commit() == nil {
+				t.Error("a value is written twice")
+			}
+		}
+	}
+	s.wantSame(t, content)
+	mustClose(t, s)
+	s = mustOpen(t, mem, smallParts)
+	s.wantSame(t, content)
+	mustClose(t, s)
+}
+
+// TestStreamGivenUp: what is not committed leaves nothing but space that compaction takes: closed, ended by its context, at Close of the store, or when the process dies.
+func TestStreamGivenUp(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, smallParts)
+	mustSet(t, s, "key", "old")
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	canceled, err := s.CreateValue(ctx, []byte("key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := mustCreate(t, s, "key")
+	for _, w := range []*ValueWriter{canceled, closed} {
+		if _, err := io.WriteString(w, numbered(10_000, "lost")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cancel(why)
+	if err := canceled.Commit(); err != why {
+		t.Errorf("a commit of a value whose context has ended: %v", err)
+	}
+	if err := closed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(closed, "x"); err != errGivenUp {
+		t.Errorf("a write to what was given up: %v", err)
+	}
+	if err := closed.Commit(); err != errGivenUp {
+		t.Errorf("a commit of what was given up: %v", err)
+	}
+	if _, err := s.CreateValue(ctx, []byte("key")); err != why {
+		t.Errorf("a value whose context has ended already: %v", err)
+	}
+	if len(s.log.parts) > 0 {
+		t.Error("there are parts under way")
+	}
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.LogBytes > 1000 {
+		t.Errorf("%d bytes remain of what was given up", st.LogBytes)
+	}
+	w := mustCreate(t, s, "key")
+	if _, err := io.WriteString(w, numbered(1000, "lost")); err != nil {
+		t.Fatal(err)
+	}
+	r := mustOpenValue(t, s, "key")
+	died := mem.ProcessCrash()
+	mustClose(t, s)
+	if _, err := io.WriteString(w, numbered(1000, "lost")); err != ErrClosed {
+		t.Errorf("a write to a closed store: %v", err)
+	}
+	if err := w.Commit(); err != ErrClosed {
+		t.Errorf("a commit to a closed store: %v", err)
+	}
+	if _, err := r.Read(make([]byte, 1)); err != ErrClosed {
+		t.Errorf("a read of a closed store: %v", err)
+	}
+	r.Close()
+	for _, fsys := range []vfs.FS{mem, died} {
+		s := mustOpen(t, fsys, smallParts)
+		s.wantSame(t, map[string]string{"key": "old"})
+		mustClose(t, s)
+	}
+}
+
+// TestStreamLastCommitWins: of several writers of a key.
+func TestStreamLastCommitWins(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), smallParts)
+	defer s.Close()
+	var writers []*ValueWriter
+	for i := range 3 {
+		w := mustCreate(t, s, "key")
+		if _, err := io.WriteString(w, numbered(1000+100*i, "before")); err != nil {
+			t.Fatal(err)
+		}
+		writers = append(writers, w)
+	}
+	for _, i := range []int{2, 0, 1} {
+		if _, err := io.WriteString(writers[i], "end"); err != nil {
+			t.Fatal(err)
+		}
+		if err := writers[i].Commit(); err != nil {
+			t.Fatal(err)
+		}
+		wantValue(t, s, "key", numbered(1000+100*i, "before")+"end")
+	}
+}
+
+// TestReaderStandsStill: a value is read as it was, though it has been replaced and deleted, compaction has been at work and the view is closed; what is kept for that goes with the reader.
+func TestReaderStandsStill(t *testing.T) { bothWays(t, readerStandsStill) }
+
+func readerStandsStill(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), smallParts)
+	value := numbered(20_000, "old")
+	mustStream(t, s, "key", value, 64)
+	v := mustView(t, s)
+	now := mustOpenValue(t, s, "key")
+	mustStream(t, s, "key", numbered(10_000, "new"), 64)
+	then, err := v.OpenValue(nil, []byte("key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.Close()
+	if _, err := v.OpenValue(nil, []byte("key")); !errors.Is(err, ErrViewClosed) {
+		t.Errorf("a value of a view that is closed: %v", err)
+	}
+	if _, err := s.Delete(nil, []byte("key"), Process); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.OpenValue(nil, []byte("key")); err != ErrNotFound {
+		t.Errorf("a value that was deleted: %v", err)
+	}
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	if held := s.Stats().HeldBytes; held < 20_000 {
+		t.Errorf("%d bytes are held for readers of 20000", held)
+	}
+	if u := s.usage(); u.disk > 10_000 {
+		t.Errorf("writes are slowed down for %d bytes", u.disk)
+	}
+	for _, r := range []*ValueReader{now, then} {
+		wantRead(t, r, value)
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if held := s.Stats().HeldBytes; held != 0 {
+		t.Errorf("%d bytes are held for nobody", held)
+	}
+	mustClose(t, s)
+}
+
+// TestStreamBesideCompaction: segments with parts of a value under way are left alone, whenever compaction comes.
+func TestStreamBesideCompaction(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), smallParts)
+	defer s.Close()
+	rng := rand.New(rand.NewPCG(7, 7))
+	value := numbered(9000, "value")
+	for round := range 6 {
+		w := mustCreate(t, s, "key")
+		for i := 0; i < len(value); i += 90 {
+			if _, err := io.WriteString(w, value[i:i+90]); err != nil {
+				t.Fatal(err)
+			}
+			mustSet(t, s, fmt.Sprint(i%7), fmt.Sprint(round, i))
+			compactSome(t, s, rng)
+		}
+		if err := w.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		r := mustOpenValue(t, s, "key")
+		if err := s.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+		wantValue(t, s, "key", value)
+		wantRead(t, r, value)
+		r.Close()
+	}
+}
+
+// TestDamagedPart: of a value with a damaged part everything else can be read, and nothing wrong.
+func TestDamagedPart(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.PartBytes = 100 })
+	value := numbered(1000, "value")
+	mustStream(t, s, "key", value, 1000)
+	defer s.Close()
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := mem.Open("db/00000001.log", vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := f.Size()
+	text := make([]byte, size)
+	if _, err2 := f.ReadAt(text, 0); err != nil || err2 != nil && err2 != io.EOF {
+		t.Fatal(err, err2)
+	}
+	at := bytes.Index(text, []byte(value[300:400]))
+	if _, err := f.WriteAt([]byte{text[at+50] ^ 1}, int64(at+50)); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	r := mustOpenValue(t, s, "key")
+	defer r.Close()
+	for off := int64(0); off < 1000; off += 50 {
+		p := make([]byte, 50)
+		_, err := r.ReadAt(p, off)
+		if damaged := off >= 300 && off < 400; damaged != errors.Is(err, ErrCorrupt) || !damaged && string(p) != value[off:off+50] {
+			t.Errorf("at %d: %q, %v", off, p, err)
+		}
+	}
+}
+
+// TestStreamOnAFullDisk: a value that meets a full disk in the middle is refused, the key has what it had, and the room that was taken comes back at once,
+// be the value a stream or whole.
+func TestStreamOnAFullDisk(t *testing.T) { bothWays(t, streamOnAFullDisk) }
+
+func streamOnAFullDisk(t *testing.T) {
+	for _, how := range []string{"stream", "whole", "group"} {
+		t.Run(how, func(t *testing.T) {
+			disk := newSmallDisk(vfs.NewMem(), 6000)
+			s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 4 << 20 })
+			mustSet(t, s, "key", "old")
+			mustSet(t, s, "other", "here")
+			value := numbered(5*partBytes+1, "value")
+			var err error
+			before := 0
+			fill := func() { // others take the room, when some parts are written
+				if before == 0 {
+					before = disk.setFree(100)
+				}
+			}
+			switch how {
+			case "stream":
+				w := mustCreate(t, s, "key")
+				if _, err = io.WriteString(w, value[:3*partBytes+1]); err != nil {
+					t.Fatal(err)
+				}
+				fill()
+				_, err = io.WriteString(w, value[3*partBytes+1:])
+				if again := w.Commit(); again != err {
+					t.Errorf("a commit of what did not fit: %v, after %v", again, err)
+				}
+			default:
+				n := 0
+				disk.onTake = func(name string) {
+					if n++; strings.HasSuffix(name, ".log") && n > 3 {
+						fill()
+					}
+				}
+				if how == "whole" {
+					err = s.Set(nil, []byte("key"), []byte(value), 0, Process)
+				} else {
+					err = s.WriteAll([]*Change{{Write: Write{Key: []byte("other"), Value: []byte("x")}}, {Write: Write{Key: []byte("key"), Value: []byte(value)}}}, Process)
+				}
+				disk.onTake = nil
+			}
+			if !errors.Is(err, ErrNoSpace) || before == 0 {
+				t.Fatalf("the value does not fit: %v", err)
+			}
+			s.wantSame(t, map[string]string{"key": "old", "other": "here"})
+			if st := s.Stats(); st.LogBytes > partBytes {
+				t.Errorf("%d bytes of the log remain", st.LogBytes)
+			}
+			if free := disk.setFree(before); free-100 < partBytes/diskBlock-5 {
+				t.Errorf("only %d blocks have come back", free-100)
+			}
+			mustStream(t, s, "key", value, partBytes/3)
+			wantValue(t, s, "key", value)
+			mustClose(t, s)
+		})
+	}
+}
+
+// TestStreamFaults: every file operation fails, once and for ever, while values are written as streams, read, and given up. What was acknowledged is there, what was not is as it was or
+// whole, and nothing wrong is ever read.
+func TestStreamFaults(t *testing.T) { bothWays(t, streamFaults) }
+
+func streamFaults(t *testing.T) {
+	for _, forever := range []bool{false, true} {
+		for n := 1; ; n++ {
+			mem := vfs.NewMem()
+			fault := &vfs.Fault{N: n, Forever: forever, Err: io.ErrUnexpectedEOF}
+			fsys := vfs.Inject(mem, fault)
+			acked, tried := streamScript(fsys)
+			s, err := Open("db", testOptions(mem, smallParts))
+			if err != nil {
+				t.Fatalf("operation %d fails: opening again: %v", n, err)
+			}
+			found := ""
+			if e, err := s.Get(nil, []byte("key")); err == nil {
+				found = string(e.Value)
+			} else if err != ErrNotFound {
+				t.Fatalf("operation %d fails: %v", n, err)
+			}
+			if i := tried[found]; i < acked {
+				t.Fatalf("operation %d fails, for ever: %v: found value %d, acknowledged %d", n, forever, i, acked)
+			}
+			mustClose(t, s)
+			if !fsys.Fired() {
+				t.Logf("%d operations", n-1)
+				break
+			}
+		}
+	}
+}
+
+// streamScript writes values of one key, each as a stream. It returns the last that was acknowledged, and the number of each that was tried.
+func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
+	tried = map[string]int{"": 0}
+	s, err := Open("db", testOptions(fsys, smallParts))
+	if err != nil {
+		return 0, tried
+	}
+	defer s.Close()
+	for i := 1; i <= 4; i++ {
+		value := numbered(700*i, fmt.Sprint("value ", i))
+		w, err := s.CreateValue(context.Background(), []byte("key"))
+		if err != nil {
+			continue
+		}
+		lost, _ := s.CreateValue(context.Background(), []byte("key"))
+		for j := 0; j < len(value) && err == nil; j += 350 {
+			if lost != nil {
+				lost.Write([]byte(value[:350]))
+			}
+			_, err = io.WriteString(w, value[j:j+350])
+		}
+		tried[value] = i
+		if err == nil && w.commit(Durability(i%2)) == nil {
+			acked = i
+		}
+		w.Close()
+		if lost != nil {
+			lost.Close()
+		}
+		if r, err := s.OpenValue(nil, []byte("key")); err == nil {
+			if got, err := io.ReadAll(r); err == nil && tried[string(got)] < acked {
+				return 99, tried // which no value has
+			}
+			r.Close()
+		}
+		compactRun(s, 1)
+	}
+	return acked, tried
+}
+
+// TestStreamsAmongOthers: goroutines write and read values as streams while one compacts: whoever reads finds one value, whole, and none older than what was committed before he began.
+func TestStreamsAmongOthers(t *testing.T) { bothWays(t, streamsAmongOthers) }
+
+func streamsAmongOthers(t *testing.T) {
+	const keys = 3
+	rounds := 40
+	if longTest() {
+		rounds = 1000
+	}
+	s, err := Open("db", Options{FS: vfs.NewMem(), PartBytes: 200, SegmentBytes: 8 << 10, RingBytes: testRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var least [keys]atomic.Int64
+	var done atomic.Bool
+	var writing, rest sync.WaitGroup
+	for k := range keys {
+		writing.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(k), 3))
+			for round := 1; round <= rounds; round++ {
+				value := numbered(rng.IntN(6000), fmt.Sprintf("%06d", round))
+				mustStream(t, s, fmt.Sprint(k), fmt.Sprintf("%06d%s", round, value), 1+rng.IntN(500))
+				least[k].Store(int64(round))
+			}
+		})
+	}
+	for g := range 2 {
+		rest.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(g), 4))
+			for !done.Load() && !t.Failed() {
+				k := rng.IntN(keys)
+				want := least[k].Load()
+				r, err := s.OpenValue(nil, fmt.Append(nil, k))
+				if err == ErrNotFound && want == 0 {
+					runtime.Gosched()
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				got, err := io.ReadAll(r)
+				round := 0
+				fmt.Sscanf(string(got[:min(6, len(got))]), "%d", &round)
+				if err != nil || int64(round) < want || string(got[6:]) != numbered(len(got)-6, fmt.Sprintf("%06d", round)) {
+					t.Errorf("%d bytes of round %d are read, want %d at least: %v", len(got), round, want, err)
+				}
+				r.Close()
+			}
+		})
+	}
+	rest.Go(func() {
+		rng := rand.New(rand.NewPCG(9, 24))
+		for !done.Load() && !t.Failed() {
+			compactSome(t, s, rng)
+			runtime.Gosched()
+		}
+	})
+	writing.Wait()
+	done.Store(true)
+	rest.Wait()
+	if s.Stats().HeldBytes != 0 {
+		t.Error("something is held for nobody")
+	}
+	mustClose(t, s)
+}
+
+// TestCrashModelStreams: crashes at every boundary of every operation of streams, with others in between them.
+func TestCrashModelStreams(t *testing.T) { bothWays(t, crashModelStreams) }
+
+func crashModelStreams(t *testing.T) {
+	want := 1200
+	if longTest() {
+		want = 500_000
+	}
+	states := 0
+	for seed := uint64(1); states < want; seed++ {
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 5)), limit: 8, again: 500, sparse: 10, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.PartBytes = 60 }}
+		script := randomScript(c.rng, 10)
+		for i := range script {
+			if c.rng.IntN(3) == 0 {
+				script[i].kind = []string{"stream", "streamfsync"}[c.rng.IntN(2)]
+				script[i].value = numbered(c.rng.IntN(400), fmt.Sprint(i))
+			} else if c.rng.IntN(6) == 0 {
+				script[i].kind = []string{"compact", "shrink", "snapshot"}[c.rng.IntN(3)]
+			}
+		}
+		c.run(vfs.NewCrashMem(), newOracle(nil), script, 0)
+		states += c.states
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states", states)
+}
+
+// streamStep writes a value as a stream, and does other things in between.
+func (c *crasher) streamStep(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error) {
+	w, err := s.CreateValue(context.Background(), []byte(st.key))
+	if err != nil {
+		return s, err
+	}
+	defer w.Close()
+	lost, err := s.CreateValue(context.Background(), []byte(st.key))
+	if err != nil {
+		return s, err
+	}
+	defer lost.Close()
+	for rest := st.value; rest != ""; {
+		n := min(1+c.rng.IntN(200), len(rest))
+		if _, err := io.WriteString(w, rest[:n]); err != nil {
+			return s, err
+		}
+		if _, err := io.WriteString(lost, "lost"); err != nil {
+			return s, err
+		}
+		rest = rest[n:]
+		between := step{kind: []string{"set", "compact", "snapshot", "none"}[c.rng.IntN(4)], key: []string{st.key, "a", "b"}[c.rng.IntN(3)], value: rest}
+		if s, err = c.step(fsys, s, o, between); err != nil {
+			return s, err
+		}
+	}
+	o.begin(st)
+	if err := w.commit(durabilityOf(st)); err != nil {
+		return s, err
+	}
+	if o.acked = o.started; durabilityOf(st) == Power {
+		o.durable = o.acked
+	}
+	return s, nil
+}
+
+// TestStreamLargerThanMemory: a value longer than any that can be taken as a whole is written and read in bounded memory, and compacted.
+func TestStreamLargerThanMemory(t *testing.T) {
+	if !longTest() {
+		t.Skip("COPAL_LONG=1")
+	}
+	s, err := Open(t.TempDir(), Options{NoCompaction: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	piece := []byte(numbered(1<<20+17, "piece"))
+	size := MaxValueBytes + 100<<20
+	w := mustCreate(t, s, "key")
+	sum := crc32.NewIEEE()
+	var most uint64
+	memory := func() {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		most = max(most, m.HeapInuse)
+	}
+	for w.Size() < size {
+		if _, err := w.Write(piece); err != nil {
+			t.Fatal(err)
+		}
+		sum.Write(piece)
+		memory()
+	}
+	written := w.Size()
+	if err := w.CommitFSync(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(nil, []byte("key")); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("Get of %d bytes: %v", written, err)
+	}
+	read := func() {
+		r := mustOpenValue(t, s, "key")
+		defer r.Close()
+		got := crc32.NewIEEE()
+		buf := make([]byte, 64<<10)
+		for n := 0; ; n++ {
+			m, err := r.Read(buf)
+			got.Write(buf[:m])
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n%1000 == 0 {
+				memory()
+			}
+		}
+		if r.Size() != written || got.Sum32() != sum.Sum32() {
+			t.Errorf("%d bytes are read, of %d", r.Size(), written)
+		}
+	}
+	read()
+	if err := s.Expire(nil, nil, []byte("key"), s.now()+1<<40, Process); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	read()
+	if most > 64<<20 {
+		t.Errorf("it took %d bytes of memory", most)
+	}
+	t.Logf("%d bytes of memory for a value of %d", most, written)
+}

@@ -1,0 +1,308 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A ValueReader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a large one it has the list of the
+// parts in memory, and one part, the one that was read last. The segments with the parts are pinned, so compaction, a view that is
+// closed, and a follower that begins anew take nothing away; they count as held meanwhile. Each part is read and verified
+// as a whole.
+type ValueReader struct {
+	store *Store
+	entry entry    // the record; its value is the value, or the list
+	size  int64    // of the value
+	piece int64    // of each part but the last
+	parts []listed // nil for a value in one record
+	pins  pinned   // each segment once
+
+	mu     sync.Mutex // guards the rest; taken before all locks of the store
+	offset int64      // of the next Read
+	closed bool
+	owner  uint64 // of the parts, 0 when none has been read
+	have   int    // which part is in memory
+	part   []byte // its bytes, in buf
+	buf    []byte
+}
+
+// listed is where a part stands.
+type listed struct {
+	segment *segment
+	offset  int64
+}
+
+// errReaderClosed is a read of a reader that was closed.
+var errReaderClosed = fmt.Errorf("%w: of a value that is not being read any more", ErrClosed)
+
+// OpenValue opens the value of a key for reading, from the table t or, when t is nil, from where the key belongs. The caller closes it. The errors are those of Get.
+func (s *Store) OpenValue(t *Table, key []byte) (*ValueReader, error) {
+	return s.openValue(s.use, func(e *entry) error {
+		if t == nil {
+			t = s.spaces[0].route(record.Value, key)
+		}
+		_, err := s.logged(e, t, key, nil)
+		return err
+	})
+}
+
+// OpenValue is Store.OpenValue of what the view has.
+func (v *View) OpenValue(t *Table, key []byte) (*ValueReader, error) {
+	return v.store.openValue(v.use, func(e *entry) (err error) {
+		*e, _, err = v.record(t, key)
+		return err
+	})
+}
+
+// openValue finds the record of a value with find, inside the gate. When a segment with a part goes meanwhile, the value has another place by now.
+func (s *Store) openValue(use func() (pass, error), find func(*entry) error) (*ValueReader, error) {
+	for tries := 0; ; tries++ {
+		r := &ValueReader{store: s, have: -1}
+		in, err := use()
+		if err != nil {
+			return nil, err
+		}
+		if err = find(&r.entry); err == nil {
+			err = r.begin()
+		}
+		s.life.leave(in)
+		if err == nil {
+			return r, nil
+		}
+		r.unpin()
+		if !errors.Is(err, errPartGone) || tries == 3 {
+			return nil, err
+		}
+	}
+}
+
+// errPartGone says that a segment which a list names is not there.
+var errPartGone = fmt.Errorf("a part of a value stands in a segment that is not there: %w", ErrCorrupt)
+
+// begin reads the list and pins what it names. The caller is inside the gate.
+func (r *ValueReader) begin() error {
+	e := &r.entry
+	if err := e.isValue(); err != nil {
+		return err
+	}
+	if r.size = int64(len(e.value)); e.Large == 0 {
+		return nil
+	}
+	words, piece, err := r.store.listOf(e)
+	if err != nil {
+		return err
+	}
+	r.size, r.piece, r.parts = int64(e.Large), int64(piece), make([]listed, 0, len(words))
+	r.buf = make([]byte, piece+record.MaxHeadBytes+uint64(len(e.key))+2)
+	e.value = nil
+	known := map[*segment]bool{}
+	byID := r.store.log.set.Load().byID
+	for _, word := range words {
+		id, offset, err := parsePlace(word)
+		seg := byID[id]
+		if err != nil || seg == nil {
+			return fmt.Errorf("%w: %q", errPartGone, word)
+		}
+		if !known[seg] {
+			if !seg.pin() {
+				return errPartGone
+			}
+			seg.readers.Add(1)
+			known[seg] = true
+			r.pins = append(r.pins, seg)
+		}
+		r.parts = append(r.parts, listed{seg, offset})
+	}
+	return nil
+}
+
+// Show lets the reader read these bytes, which it keeps, in the place of the value.
+func (r *ValueReader) Show(value []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unpin()
+	r.entry.value, r.parts, r.size = value, nil, int64(len(value))
+}
+
+// listOf is the list of the parts of a value, and the length of each but the last.
+func (s *Store) listOf(e *entry) (words []string, piece uint64, err error) {
+	words = strings.Split(string(e.value), " ")
+	piece, err = record.ParseHex(words[0])
+	if words = words[1:]; err != nil || piece == 0 || piece > record.MaxInlineBytes || (e.Large+piece-1)/piece != uint64(len(words)) {
+		return nil, 0, s.badParts(e, "its list of parts does not add up to %d bytes", e.Large)
+	}
+	return words, piece, nil
+}
+
+// badParts is damage of a large value.
+func (s *Store) badParts(e *entry, format string, args ...any) error {
+	return &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
+}
+
+// Size is the length of the value.
+func (r *ValueReader) Size() int64 { return r.size }
+
+// Schema is the number of the value's schema, 0 for raw bytes.
+func (r *ValueReader) Schema() uint64 { return r.entry.Schema }
+
+// Seq is the number of the record that set the value.
+func (r *ValueReader) Seq() uint64 { return r.entry.Seq }
+
+// Close gives back what is pinned. Calls after the first do nothing. The error is nil.
+func (r *ValueReader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return nil
+	}
+	r.closed, r.buf, r.part, r.entry.value = true, nil, nil, nil
+	r.unpin()
+	if l := r.store.log; l.held.Load() > 0 {
+		r.store.letGo()
+	}
+	return nil
+}
+
+func (r *ValueReader) unpin() {
+	for _, seg := range r.pins {
+		seg.readers.Add(-1)
+	}
+	r.pins.unpin()
+	r.pins = nil
+}
+
+// Read reads on, at most up to the end of a part.
+func (r *ValueReader) Read(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, err := r.readLocked(p, r.offset)
+	r.offset += int64(n)
+	return n, err
+}
+
+// ReadAt reads from a place on as much as there is room for. It may be called by several goroutines at once.
+func (r *ValueReader) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < 0 {
+		return 0, errNegative
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for n < len(p) || n == 0 {
+		some, err := r.readLocked(p[n:], off+int64(n))
+		if n += some; err != nil || len(p) == 0 {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+var errNegative = errors.New("copal: a negative position in a value")
+
+// Seek says where Read reads on. It may be behind the end.
+func (r *ValueReader) Seek(offset int64, whence int) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch whence {
+	case io.SeekStart:
+	case io.SeekCurrent:
+		offset += r.offset
+	case io.SeekEnd:
+		offset += r.size
+	default:
+		return 0, fmt.Errorf("copal: %d is no place to seek from", whence)
+	}
+	if offset < 0 {
+		return 0, errNegative
+	}
+	r.offset = offset
+	return offset, nil
+}
+
+// WriteTo writes what is left to read.
+func (r *ValueReader) WriteTo(w io.Writer) (n int64, err error) {
+	for {
+		b, err := r.rest()
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		some, err := w.Write(b)
+		n += int64(some)
+		r.mu.Lock()
+		r.offset += int64(some)
+		r.mu.Unlock()
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// rest is what is left of the part at the reader's place, in memory of its own.
+func (r *ValueReader) rest() ([]byte, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	part, err := r.partLocked(r.offset)
+	return append([]byte(nil), part...), err
+}
+
+func (r *ValueReader) readLocked(p []byte, off int64) (int, error) {
+	part, err := r.partLocked(off)
+	return copy(p, part), err
+}
+
+// partLocked returns what stands from a place on to the end of its part. There is some, or an error.
+func (r *ValueReader) partLocked(off int64) ([]byte, error) {
+	switch {
+	case r.closed:
+		return nil, errReaderClosed
+	case off >= r.size:
+		return nil, io.EOF
+	case r.parts == nil:
+		if err := r.store.isOpen(); err != nil {
+			return nil, err
+		}
+		return r.entry.value[off:], nil
+	}
+	i := int(off / r.piece)
+	if i != r.have {
+		if err := r.loadLocked(i); err != nil {
+			return nil, err
+		}
+	} else if err := r.store.isOpen(); err != nil {
+		return nil, err
+	}
+	return r.part[off-int64(i)*r.piece:], nil
+}
+
+// loadLocked reads a part and verifies it.
+func (r *ValueReader) loadLocked(i int) error {
+	s := r.store
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	r.have = -1
+	p, err := r.parts[i].segment.read(r.parts[i].offset, r.buf)
+	if err != nil {
+		return err
+	}
+	want := min(r.piece, r.size-int64(i)*r.piece)
+	if !p.isPart(&r.entry, i, r.owner) || int64(len(p.value)) != want {
+		return s.badParts(&r.entry, "what stands in its place is not its part %d", i)
+	}
+	r.have, r.part, r.owner = i, p.value, p.Owner
+	return nil
+}
+
+// isPart reports whether a record is a part of the value that e commits. owner is that of the others, 0 if it is not known.
+func (p *entry) isPart(e *entry, index int, owner uint64) bool {
+	return p.Op == record.Part && (owner == 0 || p.Owner == owner) && p.Index == uint64(index) && string(p.key) == string(e.key)
+}
