@@ -64,8 +64,8 @@ type segment struct {
 
 	readers    atomic.Int32 // of large values, which have it pinned for as long as they like
 	held       atomic.Bool  // nobody but a view, a feed, or a reader of a large value needs it any more
-	renumbered atomic.Bool // it may have records whose numbers are higher than those by which what they say counts
-	retiredAt  uint64      // number of the last view that was opened before it was out of use
+	renumbered atomic.Bool  // it may have records whose numbers are higher than those by which what they say counts
+	retiredAt  uint64       // number of the last view that was opened before it was out of use
 
 	hinted bool // it has a hint, or is to have none; likewise
 
