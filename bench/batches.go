@@ -178,9 +178,9 @@ func rawAllocLines(s scale) []line {
 	for _, bytes := range rawSizes {
 		l := line{name: fmt.Sprintf("raw-allocs/%dB", bytes), group: "Allocations of raw bytes, a call, of Get and Put", once: true}
 		for _, name := range names {
-			get, put := fmt.Sprintf("%s, Get: %s", size(bytes), name), fmt.Sprintf("%s, Put: %s", size(bytes), name)
-			l.rows = append(l.rows, versus{title: get, ours: name, metric: getBytes}, versus{title: get, ours: name, metric: getAllocs},
-				versus{title: put, ours: name, metric: putBytes}, versus{title: put, ours: name, metric: putAllocs})
+			get, put := fmt.Sprintf("%s, %s, Get", size(bytes), name), fmt.Sprintf("%s, %s, Put", size(bytes), name)
+			l.rows = append(l.rows, versus{title: get, ours: name, metric: getBytes}, versus{title: get + ", mallocs", ours: name, metric: getAllocs},
+				versus{title: put, ours: name, metric: putBytes}, versus{title: put + ", mallocs", ours: name, metric: putAllocs})
 		}
 		l.setup = func(e *env) (sides []side, err error) {
 			n := min(rawKeys(s, bytes), 5000)

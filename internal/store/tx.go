@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/goid"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -76,7 +77,7 @@ func (x *transactions) init() {
 
 // enter notes that this goroutine is in a transaction. It cannot be in two.
 func (x *transactions) enter() (leave func(), err error) {
-	id := goroutineID()
+	id := goid.Get()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.running[id] {
@@ -98,7 +99,7 @@ func (x *transactions) allow() error {
 	if x.n.Load() == 0 {
 		return nil
 	}
-	id := goroutineID()
+	id := goid.Get()
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if x.running[id] {

@@ -1,14 +1,12 @@
 package store
 
 import (
-	"bytes"
 	"errors"
-	"runtime"
-	"strconv"
 	"sync"
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/goid"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -215,7 +213,7 @@ func (q *updates) init() {
 // enter waits until this goroutine is the head for key. One that is the head for another key
 // does not wait, and is not the head if somebody else is.
 func (q *updates) enter(key []byte) (*update, func()) {
-	u := &update{goroutine: goroutineID()}
+	u := &update{goroutine: goid.Get()}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for q.heads[string(key)] != nil {
@@ -253,22 +251,9 @@ func (q *updates) allow(key []byte) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u := q.heads[string(key)]
-	if u == nil || u.goroutine != goroutineID() {
+	if u == nil || u.goroutine != goid.Get() {
 		return nil
 	}
 	u.nested.Store(true)
 	return ErrNested
-}
-
-// goroutineID is the number of this goroutine, which the runtime tells only as text:
-// "goroutine 7 [running]: …". It takes a microsecond, and is asked for after a conflict alone.
-func goroutineID() uint64 {
-	var buf [64]byte
-	b := buf[:runtime.Stack(buf[:], false)]
-	b = bytes.TrimPrefix(b, []byte("goroutine "))
-	n, err := strconv.ParseUint(string(b[:max(bytes.IndexByte(b, ' '), 0)]), 10, 64)
-	if err != nil {
-		panic("store: the runtime has changed the text of its stack traces")
-	}
-	return n
 }

@@ -1,0 +1,6 @@
+//go:build !amd64 && !arm64
+
+package goid
+
+// Get returns the number of the goroutine that calls it. Once it has ended another may get it.
+func Get() uint64 { return traced() }
