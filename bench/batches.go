@@ -53,9 +53,10 @@ func batchSides(e *env, s scale, durable bool) (sides []side, err error) {
 	return sides, nil
 }
 
-// ownBatches is a store of ours that takes entries by batches.
+// ownBatches is a store of ours that takes entries by batches, of which it has one, as pebble has a pool of them.
 type ownBatches struct {
 	own
+	b     *copal.Batch
 	write func(b *copal.Batch) error
 }
 
@@ -66,16 +67,19 @@ func openOwnBatches(durable bool) func(dir string, _ bool) (byteStore, error) {
 	}
 	return func(dir string, _ bool) (byteStore, error) {
 		db, err := copal.Open(dir)
-		return ownBatches{own{db}, write}, err
+		if err != nil {
+			return nil, err
+		}
+		return ownBatches{own{db}, db.NewBatch(), write}, nil
 	}
 }
 
 func (s ownBatches) batch(n int, entry func(i int) (key, value []byte)) error {
-	b := s.db.NewBatch()
+	s.b.Reset()
 	for i := range n {
-		b.Put(entry(i))
+		s.b.Put(entry(i))
 	}
-	return s.write(b)
+	return s.write(s.b)
 }
 
 // rawViewLines: values that are lent for the time of a call, against what a copy costs elsewhere; and beside what it costs to be lent a value there.

@@ -99,6 +99,38 @@ func (s *segment) inPlace(e *entry, offset int64, c clock.Clock) bool {
 	return true
 }
 
+// sameKey parses the head of a record in place, unverified, and returns the length of the record if it has that key, else 0, also when the
+// record cannot be read in place. The caller is inside the gate, or has the address from the index and holds the lock of its key:
+// compaction takes that before it gives up the segment.
+func (s *segment) sameKey(h *record.Head, offset int64, key []byte) (total int) {
+	if s == nil {
+		return 0
+	}
+	end := s.mappedEnd()
+	if offset >= end {
+		return 0
+	}
+	var err error
+	defer vfs.Caught(vfs.Catch(), s.mapped, &err) // then the total is 0
+	b := s.mapped[offset:min(end, offset+record.MaxHeadBytes+int64(len(key)))]
+	head, err := h.Parse(b)
+	if err != nil || h.KeyBytes != len(key) || head+len(key) > len(b) || string(b[head:head+len(key)]) != string(key) {
+		return 0
+	}
+	return h.Length(head)
+}
+
+// copyInPlace is inPlace for a caller who wants the value for himself, and not the key.
+func (s *segment) copyInPlace(e *entry, offset int64, c clock.Clock) (ok bool) {
+	var err error
+	defer vfs.Caught(vfs.Catch(), nil, &err)
+	if !s.inPlace(e, offset, c) {
+		return false
+	}
+	e.key, e.value = nil, append(make([]byte, 0, len(e.value)), e.value...)
+	return true
+}
+
 // mappedEnd is up to where the file has what was appended.
 func (s *segment) mappedEnd() int64 {
 	if s.mapped == nil || s.overlay.Load() != nil {

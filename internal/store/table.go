@@ -152,6 +152,10 @@ func (t *Table) read(e *entry, hash uint64, key, buf []byte) (Address, error) {
 // compareKey reads the key of the record at a, and tells how long that is. A record with another key is read
 // whole, for it could be the same key, damaged.
 func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, same bool, err error) {
+	slot, offset := split(a)
+	if total := s.log.segment(slot).sameKey(&h, offset, key); total > 0 {
+		return h, total, true, nil
+	}
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
 	h, found, total, err := s.headAndKey(a, *buf)
@@ -161,7 +165,6 @@ func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, sam
 	if string(found) == string(key) {
 		return h, total, true, nil
 	}
-	slot, offset := split(a)
 	_, err = s.log.segment(slot).read(offset, nil)
 	return h, 0, false, err
 }

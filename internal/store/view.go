@@ -421,7 +421,11 @@ func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
 	if a == 0 {
 		return e, 0, ErrNotFound
 	}
-	if e, err = v.store.readAt(a, nil); err == nil && v.expired(e.Expiry) {
+	slot, offset := split(a)
+	if seg := v.store.log.segment(slot); !seg.copyInPlace(&e, offset, v.store.opts.Clock) {
+		err = seg.readTo(&e, offset, nil)
+	}
+	if err == nil && v.expired(e.Expiry) {
 		err = ErrNotFound
 	}
 	return e, a, err
