@@ -287,12 +287,12 @@ func compactionScript(rng *rand.Rand, n int) []step {
 func TestCrashInCompaction(t *testing.T) { bothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want := 10_000
+	want := 5_000
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 4_000
+		want = 3_000
 	}
 	states, compacted := 0, int64(0)
 	for seed := uint64(1); states < want || compacted < 8; seed++ {

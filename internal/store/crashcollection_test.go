@@ -184,12 +184,12 @@ func (c *crasher) sweepSurvivor(s *Store, where string) {
 func TestCrashModelCollections(t *testing.T) { bothWays(t, crashModelCollections) }
 
 func crashModelCollections(t *testing.T) {
-	want := 2_000
+	want := 1_200
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 1_200
+		want = 800
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n

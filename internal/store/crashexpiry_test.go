@@ -201,12 +201,12 @@ func mortalScript(rng *rand.Rand, n int) []step {
 func TestCrashModelDeadlines(t *testing.T) { bothWays(t, crashModelDeadlines) }
 
 func crashModelDeadlines(t *testing.T) {
-	want := 8_000
+	want := 4_000
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 4_000
+		want = 2_000
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n

@@ -150,12 +150,12 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { bothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want := 2_500
+	want := 1_500
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 1_500
+		want = 1_000
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
