@@ -278,6 +278,7 @@ func TestRefused(t *testing.T) {
 		{begin + `{"key":"a","value":[1}}`, "not JSON"},
 		{begin + `{"key":"\ud800","value":1}`, "escape"},
 		{begin + `{"key":"\ud800x","value":1}`, "escape"},
+		{begin + `{"key":"\ud800\u0041","value":1}`, "escape"},
 		{begin + `{"key":"\x61","value":1}`, "escape"},
 		{begin + "{\"key\":\"\xff\",\"value\":1}", "UTF-8"},
 		{begin + `{"key":"a","base64":"AB=="}`, "not base64"},
