@@ -311,6 +311,51 @@ func TestInterruptedAndContinued(t *testing.T) {
 	sameContent(t, from, to)
 }
 
+// The elements of a collection take the place of what is under its key wherever the import was interrupted, between the line of the collection and the first of them, too.
+func TestInterruptedAtACollection(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "lines.jsonl")
+	const lines = `{"key":"h","value":"is no hash in the end"}
+{"key":"h","collection":"hash","elements":2}
+{"element":"a","value":1}
+{"element":"b","value":2}
+{"key":"z","value":3}
+`
+	if err := os.WriteFile(file, []byte(lines), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	want := filepath.Join(dir, "want")
+	mustCommand(t, nil, "import", want, file)
+	if list := contentOf(t, want); len(list) != 4 || list[0].Collection != "hash" {
+		t.Fatalf("%+v", list)
+	}
+	for n := range 5 {
+		to := filepath.Join(dir, fmt.Sprint("to", n))
+		for run := range 2 {
+			a := appUntil(n)
+			if run == 1 {
+				a.ctx = context.Background()
+			}
+			in := &intake{app: a, importFlags: importFlags{resume: run > 0}, dir: to, path: file}
+			db := openForTest(t, to)
+			if run == 0 {
+				if err := db.Put([]byte("h"), []byte("old")); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := in.open(); err != nil {
+				t.Fatal(err)
+			}
+			err := in.into(db)
+			in.close()
+			if closed := db.Close(); closed != nil || (run == 0) != errors.Is(err, errInterrupted) || run == 1 && err != nil {
+				t.Fatalf("interrupted after %d, run %d: %v, %v", n, run, err, closed)
+			}
+		}
+		sameContent(t, want, to)
+	}
+}
+
 // appUntil is a command that is interrupted after it has dealt with so many entries.
 func appUntil(n int) *app {
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)

@@ -143,12 +143,22 @@ func TestLargeValues(t *testing.T) {
 	if back, bad, r := read(t, out, false); len(bad) > 0 || !same(back, entries) || !r.State().Ended {
 		t.Errorf("%d of %d entries, %v", len(back), len(entries), bad)
 	}
+	of := ""
 	for i, line := range bytes.Split(out, []byte{'\n'}) {
 		if len(line) > 3*part/2 {
 			t.Errorf("line %d has %d bytes", i+1, len(line))
 		}
+		if bytes.HasPrefix(line, []byte(`{"key":`)) {
+			of = string(line[:12])
+		}
+		if text := bytes.Contains(line[:min(len(line), 30)], []byte(`"text":`)); bytes.HasPrefix(line, []byte(`{"part":`)) && text != (of != `{"key":"rand`) && !lastOfText(line) {
+			t.Errorf("line %d of %s is %.30s", i+1, of, line)
+		}
 	}
 }
+
+// lastOfText is a part that ends where the test has cut a character.
+func lastOfText(line []byte) bool { return len(line) < 1<<20 || bytes.HasSuffix(line, []byte(`w=="}`)) }
 
 // A part that is missing takes its value along, and nothing else; nor does one that is none.
 func TestPartIsMissing(t *testing.T) {
