@@ -35,3 +35,37 @@ func TestEntriesInLittleMemory(t *testing.T) {
 		t.Errorf("%d entries of %d", i, n)
 	}
 }
+
+// A value in parts is read through a view where its list stands in a mapped file.
+func TestEntriesOfLargeValues(t *testing.T) {
+	dir := t.TempDir()
+	s, err := Open(dir, Options{Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := bytes.Repeat([]byte("0123456789abcdef"), partBytes/8)
+	if err := s.Set(nil, []byte("large"), large, 0, Process); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if s, err = Open(dir, Options{Inline: true}); err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	v := mustView(t, s)
+	defer v.Close()
+	if e, err := v.Get(nil, []byte("large")); err != nil || !bytes.Equal(e.Value, large) {
+		t.Errorf("Get: %d bytes, %v", len(e.Value), err)
+	}
+	n := 0
+	for item := range v.Entries(Span{}) {
+		if n++; item.Err != nil || string(item.Key) != "large" || !bytes.Equal(item.Value, large) {
+			t.Errorf("%q: %d bytes, %v", item.Key, len(item.Value), item.Err)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d entries", n)
+	}
+}

@@ -422,7 +422,9 @@ func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
 		return e, 0, ErrNotFound
 	}
 	slot, offset := split(a)
-	if seg := v.store.log.segment(slot); !seg.copyInPlace(&e, offset, v.store.opts.Clock) {
+	if seg := v.store.log.segment(slot); seg.copyInPlace(&e, offset, v.store.opts.Clock) {
+		e.key = key // which parts are compared with
+	} else {
 		err = seg.readTo(&e, offset, nil)
 	}
 	if err == nil && v.expired(e.Expiry) {
