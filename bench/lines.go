@@ -17,6 +17,7 @@ func allLines(s scale) []line {
 		batchLines(s),
 		transactionLines(s),
 		durableLines(s),
+		hybridlogLines(s),
 		openLines(s),
 		memoryLines(s),
 		allocLines(s),

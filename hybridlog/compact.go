@@ -286,7 +286,7 @@ func (w *copier) add(p []byte, entry bool) error {
 	if entry {
 		w.frames = w.next.add(w.frames, p, nil)
 	} else {
-		w.frames = w.next.part(w.frames, p)
+		w.frames = w.next.part(w.frames, p, nil)
 	}
 	if len(w.bytes) >= copyAtOnce {
 		return w.flush()

@@ -27,14 +27,23 @@ func (l *Log) drain(s *segment) error {
 		return nil
 	}
 	l.undrained.Store(false) // before end is looked at, or something could be forgotten
-	slots, end := s.slots.Load(), s.end.Load()
-	for s.drained.Load() < end {
-		if err := l.drainSome(s, func() error { return l.drainBytes(r, s, end) }); err != nil {
-			return err
-		}
+	slots := s.slots.Load()
+	if err := l.drainToEnd(s); err != nil {
+		return err
 	}
 	for s.drainedFrames.Load() < slots {
 		if err := l.drainSome(s, func() error { return l.drainFrames(r, s, slots) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainToEnd drains the bytes alone.
+func (l *Log) drainToEnd(s *segment) error {
+	r, end := s.ring.Load(), s.end.Load()
+	for r != nil && s.drained.Load() < end {
+		if err := l.drainSome(s, func() error { return l.drainBytes(r, s, end) }); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func TestFramer(t *testing.T) {
 
 func sumOf(p []byte) uint32 {
 	m := &framer{}
-	m.part(nil, p[:len(p)-1])
+	m.part(nil, p[:len(p)-1], nil)
 	b := m.add(nil, p[len(p)-1:], nil)
 	f, _ := seal(0).parseFrame(b, 0, int64(len(p))-1)
 	return f.sum

@@ -113,7 +113,7 @@ func (m *framer) add(dst, p []byte, sums []uint32) []byte {
 }
 
 // part is add for bytes with which no entry ends.
-func (m *framer) part(dst, p []byte) []byte {
+func (m *framer) part(dst, p []byte, sums []uint32) []byte {
 	for len(p) > 0 {
 		n := min(int(blockEnd(m.end)-m.end), len(p))
 		m.block = crc32.Update(m.block, castagnoli, p[:n])
@@ -122,7 +122,7 @@ func (m *framer) part(dst, p []byte) []byte {
 		if m.end%blockBytes == 0 {
 			dst = m.appendFrame(dst, m.slot, frame{end: m.end, sum: m.block})
 			m.slot++
-			m.block = 0
+			m.closeBlock(sums)
 		}
 	}
 	return dst

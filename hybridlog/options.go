@@ -33,7 +33,7 @@ const (
 	defaultCompactEvery = time.Hour
 	defaultDataRing     = 4 << 20
 	defaultFrameRing    = 1 << 20
-	ringBypass          = 32 << 10 // a write this long goes to the file at once: the copy would cost more than the call
+	ringBypass          = 48 << 10 // a write this long goes to the file at once: the copy would cost more than the call
 )
 
 type options struct {

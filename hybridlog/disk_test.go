@@ -1,0 +1,336 @@
+package hybridlog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// smallDisk is a file system with few blocks: a write to a block that the file does not have takes one, as Allocate does
+// in advance, and gets ErrNoSpace when there is none.
+type smallDisk struct {
+	vfs.FS
+	reserves bool // it has Allocate
+
+	mu    sync.Mutex
+	free  int
+	taken map[string]map[int64]bool // by file: its blocks
+}
+
+const diskBlock = 512
+
+func (d *smallDisk) take(name string, off, n int64) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.taken[name] == nil {
+		d.taken[name] = map[int64]bool{}
+	}
+	var fresh []int64
+	for b := off / diskBlock; b*diskBlock < off+n; b++ {
+		if !d.taken[name][b] {
+			fresh = append(fresh, b)
+		}
+	}
+	if len(fresh) > d.free {
+		return vfs.ErrNoSpace
+	}
+	d.free -= len(fresh)
+	for _, b := range fresh {
+		d.taken[name][b] = true
+	}
+	return nil
+}
+
+func (d *smallDisk) give(name string, size int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for b := range d.taken[name] {
+		if b*diskBlock >= size {
+			delete(d.taken[name], b)
+			d.free++
+		}
+	}
+}
+
+func (d *smallDisk) setFree(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.free = n
+}
+
+func (d *smallDisk) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	f, err := d.FS.Open(name, mode)
+	if err != nil {
+		return nil, err
+	}
+	return &smallFile{f, d, name}, nil
+}
+
+func (d *smallDisk) Remove(name string) error {
+	err := d.FS.Remove(name)
+	if err == nil {
+		d.give(name, 0)
+	}
+	return err
+}
+
+func (d *smallDisk) Rename(from, to string) error {
+	err := d.FS.Rename(from, to)
+	if err == nil {
+		d.give(to, 0)
+		d.mu.Lock()
+		d.taken[to] = d.taken[from]
+		delete(d.taken, from)
+		d.mu.Unlock()
+	}
+	return err
+}
+
+type smallFile struct {
+	vfs.File
+	disk *smallDisk
+	name string
+}
+
+func (f *smallFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.disk.take(f.name, off, int64(len(p))); err != nil {
+		n := len(p) / 2 // a short write
+		if f.disk.take(f.name, off, int64(n)) == nil {
+			f.File.WriteAt(p[:n], off)
+		}
+		return 0, err
+	}
+	return f.File.WriteAt(p, off)
+}
+
+func (f *smallFile) Allocate(off, n int64) error {
+	if !f.disk.reserves {
+		return errors.ErrUnsupported
+	}
+	return f.disk.take(f.name, off, n)
+}
+
+func (f *smallFile) Truncate(size int64) error {
+	f.disk.give(f.name, size)
+	return f.File.Truncate(size)
+}
+
+// TestFullDisk fills a disk again and again. The write for which there is no room is refused and has not happened, nothing is lost, Trim
+// works on the full disk and makes room, and writes go on.
+func TestFullDisk(t *testing.T) { bothWays(t, fullDisk) }
+
+func fullDisk(t *testing.T, change func(*options)) {
+	for _, reserves := range []bool{true, false} {
+		mem := vfs.NewMem()
+		disk := &smallDisk{FS: mem, reserves: reserves, free: 250, taken: map[string]map[int64]bool{}}
+		l := mustOpen(t, disk, change)
+		var want [][]byte
+		refused := 0
+		for i := range 600 {
+			p := text(i, 1+i*37%1500)
+			_, err := l.Append(p)
+			if err == nil {
+				want = append(want, p)
+				continue
+			}
+			if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+				t.Fatalf("reserves %v: write %d on a full disk: %v", reserves, i, err)
+			}
+			refused++
+			if err := problem(l, want, l.First()); err != nil {
+				t.Fatalf("reserves %v: on a full disk: %v", reserves, err)
+			}
+			switch refused % 3 {
+			case 0:
+				disk.setFree(60) // somebody has removed something
+				if err := l.Trim(Address(l.Size() * 3 / 4)); err != nil {
+					t.Fatal(err)
+				}
+			case 1:
+				disk.setFree(40)
+			case 2:
+				disk.setFree(20)
+				if err := l.Sync(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if refused < 5 {
+			t.Fatalf("reserves %v: only %d writes were refused", reserves, refused)
+		}
+		first := l.First()
+		mustClose(t, l)
+		l = mustOpen(t, disk, change)
+		if err := problem(l, want, first); err != nil {
+			t.Errorf("reserves %v: opened again: %v", reserves, err)
+		}
+		mustClose(t, l)
+	}
+}
+
+// TestMendOnFullDisk: after a crash on a full disk the log opens and is read, writes are refused, and go on when there is room.
+func TestMendOnFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem)
+	var want [][]byte
+	for i := range 20 {
+		want = append(want, text(i, 60))
+		mustAppend(t, l, want[i])
+	}
+	disk := &smallDisk{FS: mem.ProcessCrash(), reserves: true, taken: map[string]map[int64]bool{}}
+	l = mustOpen(t, disk)
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	if _, err := l.Append([]byte("new")); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+		t.Errorf("a write: %v", err)
+	}
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	disk.setFree(1000)
+	want = append(want, []byte("new"))
+	mustAppend(t, l, want[20])
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
+}
+
+// TestReadOnlyBesideAWriter opens the log again and again while it is written, trimmed and compacted, and finds everything that
+// was acknowledged before, and nothing that was not written.
+func TestReadOnlyBesideAWriter(t *testing.T) { bothWays(t, besideAWriter) }
+
+func besideAWriter(t *testing.T, change func(*options)) {
+	dir := t.TempDir() + "/log"
+	o := testOptions(vfs.OS(), change, func(o *options) {
+		o.inline, o.segmentBytes, o.segmentSlots = false, 50_000, 3000
+		o.dataRing, o.frameRing = min(o.dataRing, 1)*(64<<10), 16<<10
+		o.report = func(err error) { t.Error(err) }
+	})
+	l, err := open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var acked atomic.Int64
+	var all sync.WaitGroup
+	all.Go(func() {
+		for i := 0; !stop.Load(); i++ {
+			if _, err := l.Append(self(8 + i*i%900)); err != nil {
+				t.Error(err)
+				return
+			}
+			acked.Store(l.Size())
+			if i%500 == 499 {
+				if err := errors.Join(l.Trim(l.First()+Address(l.Size()-int64(l.First()))/4), l.Compact()); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	for range 25 {
+		least := acked.Load()
+		r, err := open(dir, testOptions(vfs.OS(), func(o *options) { o.readOnly = true; o.report = func(err error) { t.Error(err) } }))
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if r.Size() < least {
+			t.Errorf("it has %d bytes, %d were acknowledged before", r.Size(), least)
+		}
+		at := r.First()
+		for e, err := range r.Entries(0) {
+			if errors.Is(err, ErrCorrupt) && l.First() > at {
+				break // the writer has removed the file meanwhile
+			}
+			if err != nil || e.Address != at || !bytes.Equal(e.Data, self(len(e.Data))) {
+				t.Errorf("entry at %d: %v", e.Address, err)
+				break
+			}
+			at += Address(len(e.Data))
+		}
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	stop.Store(true)
+	all.Wait()
+	mustClose(t, l)
+}
+
+// FuzzRecovery opens a log of which any file has been changed anywhere. It opens with what was written, or a prefix of it, or says that it is corrupt.
+func FuzzRecovery(f *testing.F) {
+	f.Add(uint8(0), uint32(3), []byte{1}, false)
+	f.Add(uint8(3), uint32(130), bytes.Repeat([]byte{0}, 40), true)
+	t := &testing.T{}
+	type left struct {
+		image *vfs.Mem
+		want  [][]byte
+		names []string
+	}
+	var images [2]left
+	for i, closed := range []bool{false, true} {
+		image, want := damaged(t, func(*options) {}, closed)
+		names, err := image.List("log")
+		if err != nil {
+			f.Fatal(err)
+		}
+		images[i] = left{image, want, names}
+	}
+	f.Fuzz(func(t *testing.T, file uint8, at uint32, with []byte, closed bool) {
+		x := images[0]
+		if closed {
+			x = images[1]
+		}
+		dead := x.image.ProcessCrash()
+		name := "log/" + x.names[int(file)%len(x.names)]
+		g, err := dead.Open(name, vfs.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, err := g.Size()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := g.WriteAt(with, int64(at)%(size+1)); err != nil {
+			t.Fatal(err)
+		}
+		l, err := open("log", testOptions(dead))
+		if _, bad := found(l, err, x.want); bad != nil {
+			t.Errorf("%s: %v", name, bad)
+		}
+	})
+}
+
+// TestIdsAreNotUsedAgain: whatever is removed, a new segment has a name that none had.
+func TestIdsAreNotUsedAgain(t *testing.T) {
+	mem := vfs.NewMem()
+	seen := map[string]string{}
+	for i := range 30 {
+		l := mustOpen(t, mem)
+		mustAppend(t, l, text(i, 3000))
+		if i%5 == 4 {
+			if err := errors.Join(l.Trim(Address(l.Size()-10)), l.Compact()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, s := range l.set.Load().segments {
+			name, what := s.id.FileName(), fmt.Sprint(s.salt)
+			if seen[name] != "" && seen[name] != what {
+				t.Fatalf("round %d: %s was another segment before", i, name)
+			}
+			seen[name] = what
+		}
+		if i%2 == 0 {
+			mustClose(t, l)
+		} else {
+			mem = mem.ProcessCrash()
+		}
+	}
+}
