@@ -360,7 +360,9 @@ func (l *Log) keepCompact() {
 		}
 		cancel()
 		if len(l.runs(l.set.Load())) > 0 && l.failure() == nil {
-			l.reportError("compacting", l.Compact())
+			if err := l.Compact(); !errors.Is(err, ErrClosed) {
+				l.reportError("compacting", err)
+			}
 		}
 	}
 }

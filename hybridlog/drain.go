@@ -179,7 +179,7 @@ func (l *Log) beginRing() {
 	if l.opts.dataRing == 0 || l.noReserve {
 		return
 	}
-	r, err := createRing(l.opts, l.dir, l.manifest.log)
+	r, err := createRing(l.opts, l.dir, l.logID)
 	if err == nil {
 		l.ring = r
 		return
