@@ -29,10 +29,15 @@ func (m *meter) run() {
 	defer close(m.done)
 	tick := time.NewTicker(progressEvery)
 	defer tick.Stop()
+	began := time.Now()
 	for {
 		select {
 		case <-tick.C:
-			m.bar.show(m.n.Load(), m.total)
+			if n := m.n.Load(); n > 0 {
+				m.bar.show(n, m.total)
+			} else {
+				m.bar.wait("sorting keys", began)
+			}
 		case <-m.stop:
 			m.bar.clear()
 			return

@@ -5,10 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/schollz/progressbar/v3"
 )
 
 func shownOn(out *bytes.Buffer, from time.Time) *progress {
-	return &progress{app: newApp(nil, out, out), what: "checking", from: from}
+	return newProgressOn(out, from, "checking", progressbar.OptionShowCount())
 }
 
 func TestProgressIsShownAndCleared(t *testing.T) {
@@ -33,6 +35,19 @@ func TestProgressOfAMomentIsNotShown(t *testing.T) {
 	p.clear()
 	if out.Len() > 0 {
 		t.Errorf("%q", out.String())
+	}
+}
+
+func TestProgressWaits(t *testing.T) {
+	var out bytes.Buffer
+	p := shownOn(&out, time.Time{})
+	p.wait("sorting keys", time.Now().Add(-3*time.Second))
+	if got := out.String(); !strings.HasPrefix(got, "\rchecking: sorting keys [3s]") {
+		t.Errorf("%q", got)
+	}
+	p.show(1, 7)
+	if got := out.String(); !strings.Contains(got, "\r"+strings.Repeat(" ", 40)) || !strings.Contains(got, "1/7") {
+		t.Errorf("%q", got)
 	}
 }
 

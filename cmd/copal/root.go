@@ -8,20 +8,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-const rootHelp = `copal looks into copal stores.
+const rootHelp = `copal looks into copal stores, moves what is in them, and mends them.
 
-The first argument of each command is the store's directory. Reading is safe
-beside the process that writes; a store that is not there is never created.
-What is read is the store as it was when the command opened it.
+The first argument of each command is the store's directory. Commands that read work
+beside a process that has the store open; they see it as it is when they begin, and
+watch follows. Commands that write need the store's lock, and name the process that has
+it. A store that is not there is made by set and import alone.
+
+Every command takes --json. "-" stands for standard input or output where a value or a
+file is asked for. A key of a map is the map's name, a colon, and the key: users:alice.
 
 ` + exitCodesHelp
 
 func newRoot(a *app) *cobra.Command {
 	root := &cobra.Command{
 		Use:                        "copal",
-		Short:                      "Look into copal stores",
+		Short:                      "Look into copal stores, and change them",
 		Long:                       rootHelp,
-		Example:                    "  copal stat app.db\n  copal ls app.db users:\n  copal get app.db users:alice\n  copal check app.db",
+		Example:                    "  copal ls app.db users:\n  copal get app.db users:alice\n  copal set app.db greeting hello\n  copal check app.db\n  copal shell app.db",
 		Version:                    readVersion().String(),
 		SuggestionsMinimumDistance: 2,
 		SilenceErrors:              true,
@@ -31,17 +35,30 @@ func newRoot(a *app) *cobra.Command {
 		Args: knownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	cobra.EnableCommandSorting = false
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp())
-	root.AddCommand(newGet(a), newSet(a), newDel(a), newHas(a), newLs(a), newScan(a), newRange(a), newCount(a), newIncr(a), newTTL(a),
-		newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a), newExport(a), newImport(a),
-		newWatch(a), newShell(a), newVersion(a))
+	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
+	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newWatch(a), newExport(a), newImport(a))
+	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a))
+	addGroup(root, "Else:", newShell(a), newVersion(a))
+	root.SetHelpCommandGroupID("Else:")
+	root.SetCompletionCommandGroupID("Else:")
 	if a.host != nil {
 		a.host.adapt(root)
 		return root
 	}
 	refuseUnknownShells(root)
 	return root
+}
+
+// addGroup adds commands that stand together in the list of all.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, cmd := range commands {
+		cmd.GroupID = title
+	}
+	root.AddCommand(commands...)
 }
 
 // refuseUnknownShells makes cobra's completion command, which prints its help for a shell
