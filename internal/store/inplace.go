@@ -124,7 +124,7 @@ func (s *segment) sameKey(h *record.Head, offset int64, key []byte) (total int) 
 func (s *segment) copyInPlace(e *entry, offset int64, c clock.Clock) (ok bool) {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)
-	if !s.inPlace(e, offset, c) {
+	if !s.inPlace(e, offset, c) || e.Large > 0 { // its parts are held to the key
 		return false
 	}
 	e.key, e.value = nil, append(make([]byte, 0, len(e.value)), e.value...)

@@ -285,3 +285,23 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 	mustSet(t, s, "short", "v")
 	s.ViewValue([]byte("short"), func([]byte, uint64) error { panic("own") })
 }
+
+// TestViewReadsLargeValues: the list of a large value, which is short, is not taken for one.
+func TestViewReadsLargeValues(t *testing.T) {
+	s, err := Open(t.TempDir(), testOptions(vfs.OS()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want := strings.Repeat("large ", partBytes/5)
+	mustSet(t, s, "large", want)
+	if err := s.FSyncAll(); err != nil { // so that it is in the mapped file
+		t.Fatal(err)
+	}
+	v := mustView(t, s)
+	defer v.Close()
+	e, err := v.Get(nil, []byte("large"))
+	if err != nil || string(e.Value) != want {
+		t.Errorf("%d bytes, %v", len(e.Value), err)
+	}
+}
