@@ -19,8 +19,10 @@ dash. For a key with bytes that cannot be typed use --quoted, which reads a key 
 copal ls shows it.
 
 With --json the output is one line, {"key":…,"value":…}, and for an entry with a
-deadline {"key":…,"expires":"2030-12-31T23:59:59.999Z","value":…}. Bytes that are not
-JSON, and a key that is not UTF-8, are given as {"base64":"…"}.
+deadline {"key":…,"expires":"2030-12-31T23:59:59.999Z","value":…}. A value
+that is JSON stands in "value", to the byte; other text in "text"; other bytes, encoded, in
+"base64". A key that is not UTF-8 is given as {"base64":"…"}. Lines of copal export look
+the same, and copal import reads them.
 
 If there is no entry for the key, nothing is written and the exit code is 3.`
 

@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/base64"
-	"encoding/json"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -74,25 +73,6 @@ func jsonKey(key []byte) any {
 	return toBase64(key)
 }
 
-// jsonValue is value as a JSON value: itself when it is JSON text, base64JSON otherwise.
-// JSON text that reads like a base64JSON is put into one, so that a reader is never
-// in doubt.
-func jsonValue(value []byte) any {
-	if !utf8.Valid(value) || !json.Valid(value) || readsAsBase64(value) {
-		return toBase64(value)
-	}
-	return json.RawMessage(value)
-}
-
 func toBase64(b []byte) base64JSON {
 	return base64JSON{base64.StdEncoding.EncodeToString(b)}
-}
-
-func readsAsBase64(value []byte) bool {
-	var fields map[string]json.RawMessage
-	if json.Unmarshal(value, &fields) != nil {
-		return false
-	}
-	_, ok := fields["base64"]
-	return ok && len(fields) == 1
 }

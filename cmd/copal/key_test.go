@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
-	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -25,30 +26,42 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// Whoever reads {"key":…,"value":…} gets the JSON back, or the bytes, and knows which.
-func FuzzValue(f *testing.F) {
-	for _, value := range []string{"", "1", `"a"`, "{}", "null", `{"base64":"AA=="}`, `{"base64":1,"b":2}`, "\"\xff\"", " 1", "nul", "1e400"} {
-		f.Add([]byte(value))
+// Whoever reads {"key":…,"value":…} gets key and value back, to the bit, and a line is a line.
+func FuzzEntryLine(f *testing.F) {
+	for _, value := range []string{"", "1", `"a"`, "{}", "null", `{"base64":"AA=="}`, `{ "b" : 1.0 }`, "\"\xff\"", " 1", "nul", "1e400", "a\nb", "{\n}", "\u2028"} {
+		f.Add([]byte("key"), []byte(value))
 	}
-	f.Fuzz(func(t *testing.T, value []byte) {
-		var out bytes.Buffer
-		if err := writeJSON(&out, jsonValue(value)); err != nil {
+	f.Add([]byte("\xff"), []byte(nil))
+	f.Fuzz(func(t *testing.T, key, value []byte) {
+		var b bytes.Buffer
+		out := bufio.NewWriter(&b)
+		if err := errors.Join(writeEntry(out, key, nil, value), out.Flush()); err != nil {
 			t.Fatal(err)
 		}
-		var coded map[string]any
-		if json.Unmarshal(out.Bytes(), &coded) == nil && len(coded) == 1 && coded["base64"] != nil {
-			got, err := base64.StdEncoding.DecodeString(coded["base64"].(string))
-			if err != nil || !bytes.Equal(got, value) {
-				t.Errorf("%q is written as %s", value, out.Bytes())
-			}
-			return
+		if line := b.Bytes(); bytes.IndexByte(line, '\n') != len(line)-1 {
+			t.Errorf("%q is written as %q", value, line)
 		}
-		var want bytes.Buffer
-		if err := json.Compact(&want, value); err != nil {
-			t.Fatalf("%q is written as %s: %v", value, out.Bytes(), err)
+		var line struct {
+			Key    any
+			Value  json.RawMessage
+			Text   *string
+			Base64 *[]byte
 		}
-		if got := strings.TrimSuffix(out.String(), "\n"); got != want.String() {
-			t.Errorf("%q is written as %s", value, got)
+		if err := json.Unmarshal(b.Bytes(), &line); err != nil {
+			t.Fatalf("%q is written as %s: %v", value, b.Bytes(), err)
+		}
+		got := []byte(line.Value)
+		switch {
+		case line.Text != nil:
+			got = []byte(*line.Text)
+		case line.Base64 != nil:
+			got = *line.Base64
+		}
+		if !bytes.Equal(got, value) || line.Value == nil && line.Text == nil && line.Base64 == nil {
+			t.Errorf("%q is written as %s", value, b.Bytes())
+		}
+		if text, ok := line.Key.(string); ok && text != string(key) {
+			t.Errorf("key %q is written as %s", key, b.Bytes())
 		}
 	})
 }

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const rootHelp = `copal looks into copal stores, moves what is in them, and mends them.
@@ -38,6 +41,7 @@ func newRoot(a *app) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(newHelp())
+	root.SetFlagErrorFunc(explainFlag)
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
 	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newWatch(a), newExport(a), newImport(a))
 	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a))
@@ -81,6 +85,15 @@ func knownCommand(root *cobra.Command, args []string) error {
 		reason += "; did you mean " + strings.Join(similar, " or ") + "?"
 	}
 	return usageError{reason}
+}
+
+// explainFlag adds to the error of an unknown flag what else it may have been meant as.
+func explainFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "" && strings.Contains(cmd.Use, " KEY") {
+		return fmt.Errorf("%w; put -- before a key or a value that begins with a dash", err)
+	}
+	return err
 }
 
 // suggestions are the commands that are spelt about like word, those with its first letter if there are any.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
 const scanHelp = `Print the entries whose keys begin with PREFIX, all if it is not given, in the order of
@@ -17,7 +18,8 @@ is shown as it is, JSON for instance; one that is empty, begins with b", has a s
 its edge, or holds what cannot be seen on a line is shown as a Go string literal behind
 a b: b"\x00\xff".
 
-With --json each line is {"key":…,"value":…}, as of copal get.`
+With --json each line is {"key":…,"value":…}, with "text" or "base64" where the value is
+no JSON, as of copal get.`
 
 const scanExample = `  copal scan app.db users:
   copal scan app.db users: --match '*:settings' --limit 10
@@ -129,11 +131,20 @@ func (f *scanFlags) write(db *copal.DB, paint painter, key, value []byte, out *b
 	return err
 }
 
-// writeEntry writes an entry as a line of JSON.
+// writeEntry writes an entry as a line of JSON, in the form of an export.
 func writeEntry(out *bufio.Writer, key []byte, expires *time.Time, value []byte) error {
-	return writeJSON(out, struct {
-		Key     any        `json:"key"`
-		Expires *time.Time `json:"expires,omitempty"`
-		Value   any        `json:"value"`
-	}{jsonKey(key), expires, jsonValue(value)})
+	line := ndjson.AppendKey(append(out.AvailableBuffer(), `{"key":`...), key)
+	line = appendExpires(line, expires)
+	line = ndjson.AppendValue(append(line, ','), value)
+	_, err := out.Write(append(line, "}\n"...))
+	return err
+}
+
+// appendExpires appends the field of a deadline, if there is one.
+func appendExpires(line []byte, expires *time.Time) []byte {
+	if expires == nil {
+		return line
+	}
+	line = append(line, `,"expires":"`...)
+	return append(expires.AppendFormat(line, time.RFC3339Nano), '"')
 }

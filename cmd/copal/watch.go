@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
 const watchHelp = `Print changes as they come, by this process and any other, until Ctrl-C; of the entries
@@ -24,7 +25,8 @@ That an entry expires is no change, and is not told.
 output, or 0 for everything that the log still has. When compaction has been there since,
 that cannot be told any more, and the exit code is 1. --limit ends after so many changes.
 
-With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…}, with "expires"
+With --json each line is {"seq":…,"time":"…","op":"set","key":…,"value":…}, with "text" or
+"base64" where the value is no JSON, "expires"
 for an entry with a deadline, "op":"del" without a value, and "more":true if further
 changes follow that count together with it; take "seq" for --after from a line without.
 Of a hash, list or set it is told that elements have changed, with "collection":"hash"
@@ -142,31 +144,27 @@ func (f *watchFlags) write(paint painter, c *copal.Change, out *bufio.Writer) er
 	return err
 }
 
-// changeJSON is copal.Change for machines.
-type changeJSON struct {
-	Seq     uint64     `json:"seq"`
-	Time    time.Time  `json:"time"`
-	Op      string     `json:"op"`
-	Key     any        `json:"key"`
-	Expires *time.Time `json:"expires,omitempty"`
-
-	Collection string `json:"collection,omitempty"`
-	Value      any    `json:"value,omitempty"`
-	More       bool   `json:"more,omitempty"`
-}
-
+// writeChange writes a change as a line of JSON, the value in the form of an export.
 func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
-	j := changeJSON{Seq: c.Seq, Time: c.Time.UTC(), Op: "set", Key: jsonKey(c.Key), More: c.More}
+	op := "set"
 	if c.Deleted {
-		j.Op = "del"
-		return writeJSON(out, j)
+		op = "del"
 	}
+	line := fmt.Appendf(out.AvailableBuffer(), `{"seq":%d,"time":"%s","op":"%s","key":`, c.Seq, c.Time.UTC().Format(time.RFC3339Nano), op)
+	line = ndjson.AppendKey(line, c.Key)
 	if !c.Deadline.IsZero() {
 		deadline := c.Deadline.UTC()
-		j.Expires = &deadline
+		line = appendExpires(line, &deadline)
 	}
-	if j.Collection = c.Collection; j.Collection == "" {
-		j.Value = jsonValue(value)
+	switch {
+	case c.Collection != "":
+		line = fmt.Appendf(line, `,"collection":"%s"`, c.Collection)
+	case !c.Deleted:
+		line = ndjson.AppendValue(append(line, ','), value)
 	}
-	return writeJSON(out, j)
+	if c.More {
+		line = append(line, `,"more":true`...)
+	}
+	_, err := out.Write(append(line, "}\n"...))
+	return err
 }

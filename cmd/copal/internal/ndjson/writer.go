@@ -1,7 +1,6 @@
 package ndjson
 
 import (
-	"encoding/base64"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -142,13 +141,7 @@ func (w *Writer) value(value []byte) error {
 		w.buf = append(w.buf, '}')
 		return w.parts(value)
 	}
-	w.buf = append(w.buf, ',')
-	if standsAsItIs(value) {
-		w.buf = append(append(w.buf, `"value":`...), value...)
-	} else {
-		w.piece(value)
-	}
-	w.buf = append(w.buf, '}')
+	w.buf = append(AppendValue(append(w.buf, ','), value), '}')
 	return w.write()
 }
 
@@ -177,8 +170,7 @@ func (w *Writer) parts(value []byte) error {
 	for n := int64(1); len(value) > 0; n++ {
 		size := wholeRunes(value, partBytes)
 		w.buf = append(strconv.AppendInt(append(w.buf, `{"part":`...), n, 10), ',')
-		w.piece(value[:size])
-		w.buf = append(w.buf, '}')
+		w.buf = append(appendPiece(w.buf, value[:size]), '}')
 		if err := w.write(); err != nil {
 			return err
 		}
@@ -198,16 +190,6 @@ func wholeRunes(b []byte, n int) int {
 		}
 	}
 	return n
-}
-
-// piece appends bytes as text where that is not longer than base64.
-func (w *Writer) piece(b []byte) {
-	if utf8.Valid(b) && quotedBytes(b) <= base64.StdEncoding.EncodedLen(len(b)) {
-		w.buf = appendString(append(w.buf, `"text":`...), string(b))
-		return
-	}
-	w.buf = base64.StdEncoding.AppendEncode(append(w.buf, `"base64":"`...), b)
-	w.buf = append(w.buf, '"')
 }
 
 // End writes the last line.
