@@ -305,3 +305,18 @@ func TestViewReadsLargeValues(t *testing.T) {
 		t.Errorf("%d bytes, %v", len(e.Value), err)
 	}
 }
+
+// TestViewOfCollectionsInPlace: a view names the key of what is no value, and finds the elements of what is a hash, where the records stand in the mapped file.
+func TestViewOfCollectionsInPlace(t *testing.T) {
+	s := onDisk(t, t.TempDir())
+	mustChange(t, s, "hash", hset("a", "1"))
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	v := mustView(t, s)
+	defer v.Close()
+	if _, err := v.Get(nil, []byte("hash")); !errors.Is(err, ErrType) || !strings.Contains(err.Error(), `"hash"`) {
+		t.Errorf("a hash, read as a value: %v", err)
+	}
+	wantHash(t, v.Collections(), "hash", "a", "1")
+}

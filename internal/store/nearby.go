@@ -132,7 +132,9 @@ func (n *nearby) readKey(k *nearKey, key []byte) {
 		if from := len(n.values); e.Large == 0 && len(e.value) <= nearbyValue {
 			n.values = append(n.values, e.value...)
 			e.value = n.values[from:len(n.values):len(n.values)]
-			n.store.entryTo(&k.entry, &e, a)
+			if n.store.entryTo(&k.entry, &e, a) != nil {
+				k.entry = Entry{} // it is no value, which who looks the key up is told
+			}
 		}
 		return
 	}

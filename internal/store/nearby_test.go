@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"iter"
 	"testing"
 	"time"
 
@@ -172,4 +174,35 @@ func TestEntriesNearbyOfClosed(t *testing.T) {
 	if n != 5 || err != ErrClosed {
 		t.Errorf("%d entries and %v, want 5 and ErrClosed", n, err)
 	}
+}
+
+// What a collection says of itself is no value, also where it is read before its turn: of raw keys and of a map.
+func TestCollectionsNearby(t *testing.T) {
+	s := near(t, 20)
+	c := attached(t, s, "m")
+	c.setAsync(t, s, "b", "value")
+	mustChange(t, s, "k0010a", hset("a", "1"))
+	mustChange(t, s, "m:a", hset("a", "1"))
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	want := func(how string, walk iter.Seq[Item], hash string, others int) {
+		t.Helper()
+		var told []string
+		for item := range walk {
+			if key := string(item.Key); key == hash {
+				if !errors.Is(item.Err, ErrType) {
+					t.Errorf("%s: the hash is yielded as %q, %v", how, item.Value, item.Err)
+				}
+				told = append(told, key)
+			} else if others--; item.Err != nil {
+				t.Errorf("%s: %q: %v", how, key, item.Err)
+			}
+		}
+		if len(told) != 1 || others != 0 {
+			t.Errorf("%s: the hash comes %d times, and %d others are missing", how, len(told), others)
+		}
+	}
+	want("raw", s.ScanEntries(Span{High: []byte("l")}), "k0010a", 20)
+	want("map", s.InOrder(c, keycodec.BytesOrder, Span{}, true), "m:a", 1)
 }
