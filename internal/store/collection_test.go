@@ -761,3 +761,28 @@ func TestOrderIsMadeOfAllThatCanBeRead(t *testing.T) {
 		t.Error("no walk has failed")
 	}
 }
+
+// TestUpdateMakesTheCollectionAnew: who deletes and makes the collection within an update of one of its elements does so each time; the update ends all
+// the same, when what it has decided on is as it was.
+func TestUpdateMakesTheCollectionAnew(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	mustChange(t, s, "h", hset("n", "1"))
+	calls := 0
+	err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(found *Entry) (*Edit, error) {
+		if calls++; calls > 10 {
+			return nil, errors.New("called again and again")
+		}
+		if _, err := s.Clear([]byte("h"), HashType, Process); err != nil {
+			return nil, err
+		}
+		if err := tryChange(s, "h", hset("other", "1")); err != nil {
+			return nil, err
+		}
+		return &Edit{Value: []byte("2")}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantHash(t, s.Collections(), "h", "n", "2", "other", "1")
+}

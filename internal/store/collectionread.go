@@ -79,7 +79,7 @@ func (r Collections) Look(key []byte, of CollectionType, sub []byte) (Entry, Ele
 		}
 		e, err := r.element(c.ID, sub)
 		if err != ErrNotFound || c.ID == seen || r.view != nil {
-			return e, ElementVersion{c.ID, e.address}, err
+			return e, ElementVersion{e.address}, err
 		}
 		seen = c.ID
 	}

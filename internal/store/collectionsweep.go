@@ -29,7 +29,7 @@ type sweeper struct {
 	tracking atomic.Bool   // metas that go are noted: the store can be written to, and is open
 	removed  atomic.Uint64 // elements taken out since the store was opened
 	snapped  uint64        // of them, before the snapshot on the disk was begun; guarded by Store.housekeeping
-	missed   atomic.Bool   // some id could not be noted
+	missed   atomic.Bool   // some id could not be noted, or something of it not be read
 	replayed atomic.Bool   // recovery has come by records of collections, or by what replaces one
 
 	mu      sync.Mutex // a leaf; guards the rest
@@ -96,8 +96,7 @@ func (s *Store) allSwept() bool {
 func (s *Store) keepSweeping() {
 	err := s.sweep()
 	if err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, errStopped) {
-		s.log.reportError("taking out what deleted collections have left", err)
-		s.sweeper.missed.Store(true)
+		s.missedIn(err)
 	}
 	w := &s.sweeper
 	w.mu.Lock()
@@ -108,7 +107,22 @@ func (s *Store) keepSweeping() {
 	}
 }
 
-// sweep takes out all elements of collections that are gone at the time of the call.
+// missedIn says that elements stay until the store is opened anew.
+func (s *Store) missedIn(err error) {
+	s.log.reportError("taking out what deleted collections have left", err)
+	s.sweeper.missed.Store(true)
+}
+
+// passOver is missedIn for what is damaged, which is to keep nothing else from being swept. Any other error it returns.
+func (s *Store) passOver(err error) error {
+	if !errors.Is(err, ErrCorrupt) {
+		return err
+	}
+	s.missedIn(err)
+	return nil
+}
+
+// sweep takes out all elements of collections that are gone at the time of the call. What is damaged is reported, and passed over.
 func (s *Store) sweep() error {
 	w := &s.sweeper
 	w.mu.Lock()
@@ -183,7 +197,7 @@ func (s *Store) takeOut(t *Table, keys [][]byte) error {
 	default:
 	}
 	for _, key := range keys {
-		if err := s.takeOutOne(t, key); err != nil {
+		if err := s.passOver(s.takeOutOne(t, key)); err != nil {
 			return err
 		}
 	}
@@ -246,7 +260,7 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 		switch dead, err := s.isGone(t, id); {
 		case err == ErrNotFound:
 			orphans[id] = true
-		case err != nil:
+		case s.passOver(err) != nil:
 			return nil, err
 		case dead:
 			gone = append(gone, id)
@@ -265,20 +279,26 @@ func (s *Store) goneOrphans(elements *Table, ids map[uint64]bool) (gone []uint64
 			continue
 		}
 		for item := range s.Items(t) {
-			if !errors.Is(item.Err, ErrType) {
+			switch {
+			case item.Err == nil:
 				continue
+			case !errors.Is(item.Err, ErrType): // it may be a meta with one of the ids
+				return nil, s.passOver(item.Err)
 			}
 			switch c, err := s.Collections().Find(item.Key, ""); {
 			case err == nil:
 				delete(ids, c.ID)
 			case err != ErrNotFound && !errors.Is(err, ErrType):
-				return nil, err
+				return nil, s.passOver(err)
 			}
 		}
 	}
 	for id := range ids {
-		if _, err := s.isGone(elements, id); err == ErrNotFound { // or else it has been renamed meanwhile
+		switch _, err := s.isGone(elements, id); {
+		case err == ErrNotFound: // or else it has been renamed meanwhile
 			gone = append(gone, id)
+		case s.passOver(err) != nil:
+			return nil, err
 		}
 	}
 	return gone, nil

@@ -20,10 +20,9 @@ type Edit struct {
 	Existed bool // whether there was one; said when the change is made
 }
 
-// ElementVersion tells the states of an element apart.
+// ElementVersion tells the states of an element apart, of whatever collection: where there is none, it is the same in each.
 type ElementVersion struct {
-	id      uint64 // of the collection, 0 for none
-	address Address
+	address Address // of its record, 0 for none
 }
 
 // errStale says that an element is not what an edit wants it to be.
@@ -215,7 +214,7 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 // nothing ends a change of a collection that is none, and stays so.
 func (c *collecting) nothing(edits []*Edit) (uint64, error) {
 	for _, e := range edits {
-		if e.If != nil && (e.If.id != c.was.ID || e.If.address != 0) {
+		if e.If != nil && e.If.address != 0 {
 			return 0, errStale
 		}
 	}
@@ -264,7 +263,7 @@ func (c *collecting) settle() error {
 	for i, ch := range c.list {
 		e := c.all[i]
 		e.Existed = ch.now.address != 0
-		if v := e.If; v != nil && (v.id != c.was.ID || v.address != ch.now.address) {
+		if v := e.If; v != nil && v.address != ch.now.address {
 			return errStale
 		}
 		switch {

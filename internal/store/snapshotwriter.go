@@ -100,7 +100,6 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 	if err := settle(); err != nil {
 		return err
 	}
-	w.x.Swept = w.store.allSwept()
 	path := filepath.Join(l.dir, snapshotTemp)
 	if err := l.fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return noSpace(err)
@@ -172,6 +171,7 @@ func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	if err != nil {
 		return err
 	}
+	w.x.Swept = s.allSwept() // not before: a collection may have gone meanwhile, by what is covered, or by no record
 	w.addSchemas()
 	w.x.Reach = s.log.last()
 	if err := s.log.syncTo(w.x.Reach); err != nil {

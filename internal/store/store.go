@@ -218,8 +218,13 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.orders.inline = false
-	if !opts.ReadOnly && !opts.Inline {
+	if !opts.Inline {
 		s.stop = make(chan struct{})
+	}
+	if !opts.ReadOnly {
+		s.beginSweeping() // before anything expires, and before there is a snapshot
+	}
+	if !opts.ReadOnly && !opts.Inline {
 		if !opts.NoSnapshot {
 			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
 		}
@@ -232,11 +237,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
 		s.beginExpiry()
 	}
-	if !opts.ReadOnly {
-		s.beginSweeping()
-	}
 	if opts.ReadOnly && !opts.Inline {
-		s.stop = make(chan struct{})
 		s.goroutines.Go(func() { s.keepFollowing(s.stop) })
 	}
 	if s.hasOrder() {
