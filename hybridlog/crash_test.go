@@ -25,7 +25,7 @@ import (
 
 // step is one operation of a script.
 type step struct {
-	kind string // append, sync, reopen, trim, compact
+	kind string // append, sync, reopen, die, trim, compact
 	n    int    // bytes; of a trim, per mille of the log
 }
 
@@ -74,15 +74,7 @@ func (c *crasher) violation(format string, args ...any) {
 
 // run runs a script on mem, crashing it at every boundary.
 func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
-	var fsys vfs.FS = mem
-	if c.plant != 0 {
-		fsys = vfs.Inject(mem).Plant(c.plant)
-	}
-	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-		if c.failure == "" && phase != vfs.Before && c.rng.IntN(c.sparse) == 0 {
-			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
-		}
-	})
+	fsys := c.watch(mem, o, depth)
 	l, err := c.open(fsys)
 	if err != nil {
 		c.violation("the script's own Open: %v", err)
@@ -95,7 +87,14 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 		if depth == 0 {
 			c.trail = append(c.trail[:i], fmt.Sprint(st.kind, " ", st.n))
 		}
-		if l, err = c.step(fsys, l, o, st); err != nil {
+		if st.kind == "die" {
+			mem = mem.ProcessCrash()
+			fsys = c.watch(mem, o, depth)
+			l, err = c.open(fsys)
+		} else {
+			l, err = c.step(fsys, l, o, st)
+		}
+		if err != nil {
 			c.violation("step %d, %v: %v", i, st, err)
 			return
 		}
@@ -103,6 +102,19 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 	if err := l.Close(); err != nil {
 		c.violation("Close: %v", err)
 	}
+}
+
+// watch crashes mem at its boundaries from now on.
+func (c *crasher) watch(mem *vfs.Mem, o *oracle, depth int) vfs.FS {
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if c.failure == "" && phase != vfs.Before && c.rng.IntN(c.sparse) == 0 {
+			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
+		}
+	})
+	if c.plant != 0 {
+		return vfs.Inject(mem).Plant(c.plant)
+	}
+	return mem
 }
 
 func (c *crasher) step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
@@ -244,7 +256,7 @@ func (c *crasher) writeAndReopen(image *vfs.Mem, l *Log, want [][]byte, first Ad
 
 // randomScript is n steps, with writes of every size that takes another way.
 func randomScript(rng *rand.Rand, n int) []step {
-	kinds := []string{"append", "append", "append", "append", "append", "append", "sync", "reopen", "trim", "compact"}
+	kinds := []string{"append", "append", "append", "append", "append", "append", "sync", "reopen", "die", "die", "trim", "compact"}
 	sizes := []int{1, 20, 200, 600, 1000, 5000, 9000, 25_000}
 	script := make([]step, n)
 	for i := range script {

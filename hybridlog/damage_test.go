@@ -247,3 +247,34 @@ func TestCorruptErrorSays(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSyncedIsMissed: a log that ends before what was synced is damaged, also when it ends between two entries.
+func TestSyncedIsMissed(t *testing.T) { bothWays(t, syncedIsMissed) }
+
+func syncedIsMissed(t *testing.T, change func(*options)) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem, change)
+	for i := range 100 {
+		mustAppend(t, l, text(i, 100)) // round the ring
+	}
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	dead := mem.ProcessCrash()
+	dead.SetCacheID("another life")
+	for name, size := range map[string]int64{"log/00000001.log": 4000, "log/00000001.sum": 0} {
+		f, err := dead.Open(name, vfs.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if size == 0 { // 40 entries, and the end of no block
+			size = headerBytes + 40*frameBytes
+		}
+		if err := errors.Join(f.Truncate(size), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := open("log", testOptions(dead)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Open: %v", err)
+	}
+}

@@ -193,6 +193,31 @@ func compactKeeps(t *testing.T, change func(*options)) {
 	mustClose(t, l)
 }
 
+// An entry that is copied in several pieces stays one.
+func TestCompactLongEntries(t *testing.T) {
+	mem := vfs.NewMem()
+	large := func(o *options) { o.segmentBytes, o.segmentSlots = 4<<20, 4000 }
+	var want [][]byte
+	for i := range 3 {
+		l := mustOpen(t, mem, large)
+		want = append(want, text(i, 5), text(i, 600_000))
+		mustAppend(t, l, want[2*i])
+		mustAppend(t, l, want[2*i+1])
+		mem = mem.ProcessCrash()
+	}
+	l := mustOpen(t, mem, large)
+	if err := l.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Stats().Segments; n != 2 {
+		t.Errorf("%d segments", n)
+	}
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
+}
+
 // The bytes stand in the files exactly as they were written.
 func TestFilesAreReadable(t *testing.T) {
 	mem := vfs.NewMem()
@@ -594,6 +619,41 @@ func TestCutUnderTheMap(t *testing.T) {
 	if err := l.Close(); err == nil {
 		t.Error("Close says that all is well")
 	}
+}
+
+// Trap: a slice from a mapped file used after unmap. What View lends stays until it returns, whatever is trimmed and compacted.
+func TestViewStays(t *testing.T) {
+	l, err := Open(filepath.Join(t.TempDir(), "log"), SegmentBytes(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		mustAppend(t, l, self(30_000))
+	}
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	trimmed := make(chan error, 1)
+	err = l.View(0, 30_000, func(p []byte) error {
+		go func() { trimmed <- l.Trim(Address(l.Size())) }()
+		for l.First() == 0 {
+			runtime.Gosched()
+		}
+		for range 2000 { // it would be gone by now
+			runtime.Gosched()
+		}
+		if !bytes.Equal(p, self(30_000)) {
+			return errors.New("the bytes have changed")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := <-trimmed; err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
 }
 
 // A panic in View goes to its caller, and leaves the log usable.
