@@ -272,6 +272,18 @@ func randomScript(rng *rand.Rand, n int) []step {
 	return script
 }
 
+// roundAndRound goes round the ring, and from segment to segment.
+func roundAndRound(rng *rand.Rand, n int) []step {
+	script := make([]step, n)
+	for i := range script {
+		script[i] = step{"append", 100 + rng.IntN(600)}
+		if rng.IntN(30) == 0 {
+			script[i].kind = []string{"sync", "reopen", "die"}[rng.IntN(3)]
+		}
+	}
+	return script
+}
+
 func TestCrashModel(t *testing.T) {
 	want := 6_000
 	if longTest() {
@@ -291,8 +303,9 @@ func TestCrashModel(t *testing.T) {
 				mem := vfs.NewMem()
 				mem.Record()
 				script := randomScript(c.rng, 14)
-				if seed%2 == 0 { // round the ring
-					script = slices.DeleteFunc(randomScript(c.rng, 40), func(st step) bool { return st.n > 700 })
+				if seed%2 == 0 {
+					script = roundAndRound(c.rng, 45)
+					c.change = func(o *options) { change(o); o.segmentBytes = 7000 }
 				}
 				c.run(mem, &oracle{}, script, 0)
 				if c.failure != "" {

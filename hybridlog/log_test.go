@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -653,6 +654,42 @@ func TestViewStays(t *testing.T) {
 	if err := <-trimmed; err != nil {
 		t.Error(err)
 	}
+	mustClose(t, l)
+}
+
+// A log that was closed goes on in the segment in which it ended, though the next stood ready.
+func TestCloseDropsTheSpare(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem)
+	want := [][]byte{text(1, 100), text(2, 100)}
+	mustAppend(t, l, want[0])
+	l.wanted = true
+	l.prepareSpare()
+	if l.spare == nil {
+		t.Fatal("no segment stands ready")
+	}
+	mustClose(t, l)
+	if n := len(filesOf(t, mem)); n != 4 { // bytes, frames, manifest, mark
+		t.Errorf("%d files are left", n)
+	}
+	l = mustOpen(t, mem)
+	mustAppend(t, l, want[1])
+	if err := problem(l, want, 0); err != nil || l.Stats().Segments != 1 {
+		t.Errorf("%v, %+v", err, l.Stats())
+	}
+	mustClose(t, l)
+}
+
+// A write that is too long is refused, and nothing has happened.
+func TestTooLarge(t *testing.T) {
+	if strconv.IntSize == 32 {
+		t.Skip("there is no room for it")
+	}
+	l := mustOpen(t, vfs.NewMem())
+	if _, err := l.Append(make([]byte, MaxEntryBytes+1)); !errors.Is(err, ErrTooLarge) || l.Size() != 0 {
+		t.Errorf("%v, %d bytes", err, l.Size())
+	}
+	mustAppend(t, l, []byte("x"))
 	mustClose(t, l)
 }
 
