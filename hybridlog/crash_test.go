@@ -299,7 +299,7 @@ func TestCrashModel(t *testing.T) {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			states := 0
 			for seed := uint64(1); states < want/4; seed++ {
-				c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, uint64(policy))), limit: 8, sparse: 15, again: 100, change: change, policy: policy}
+				c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, uint64(policy))), limit: 8, sparse: 20, again: 100, change: change, policy: policy}
 				mem := vfs.NewMem()
 				mem.Record()
 				script := randomScript(c.rng, 14)
@@ -332,4 +332,27 @@ func TestCrashModelSeesBugs(t *testing.T) {
 			t.Errorf("%s is not noticed", name)
 		}
 	}
+}
+
+// A sync covers what another writer has put into the segment before, too.
+func TestSyncAcrossSegments(t *testing.T) {
+	mem := vfs.NewMem()
+	mem.Record()
+	small := func(o *options) { o.policy, o.segmentBytes = AlwaysSync, 1000 }
+	l := mustOpen(t, mem, small)
+	want := [][]byte{text(1, 300), text(2, 400), text(3, 500)}
+	for _, p := range want { // by writers that have not come to wait for their sync yet
+		if _, err := l.append(p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.syncTo(1200); err != nil {
+		t.Fatal(err)
+	}
+	for image := range mem.PowerCuts(200, nil) {
+		if err := problem(mustOpen(t, image, small), want, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustClose(t, l)
 }
