@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -256,7 +257,9 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 		}
 	}
 	bar, total := x.newCount("exporting", "entries"), x.total(db)
+	bar.show(w.State().Entries, total) // before the keys are sorted, which may take long
 	defer bar.clear()
+	defer context.AfterFunc(x.ctx, func() { s.Close() })() // ends that, too
 	for _, sp := range x.spans {
 		for e, err := range s.Entries(sp.from, sp.to) {
 			if err == nil {
@@ -269,7 +272,7 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 				}
 				err = fmt.Errorf("%w; --skip-bad leaves out what cannot be read", err)
 			}
-			if err == nil && x.ctx.Err() != nil {
+			if x.ctx.Err() != nil {
 				err = errInterrupted
 			}
 			if err != nil {

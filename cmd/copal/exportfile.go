@@ -39,7 +39,7 @@ func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.W
 		err = os.Rename(part, file)
 	}
 	if err != nil && w != nil {
-		return nil, fmt.Errorf("%w; %s stands in %s, and --continue goes on there", err, countEntries(w.State().Entries), part)
+		return nil, fmt.Errorf("%w; %s has %s, and --continue goes on there", err, part, countEntries(w.State().Entries))
 	}
 	syncDir(filepath.Dir(file))
 	return w, err
