@@ -24,6 +24,9 @@
 // The pipe belongs to the kernel: what a child has written to it before its death the
 // parent reads after it. So an acknowledgement that the parent has not seen was not given.
 //
+// Other children count, each goroutine to the same counters, by Map.Update and in transactions; count_test.go compares the
+// counters with what each goroutine has announced and acknowledged.
+//
 // The same code checks children with planted bugs, each of which it must find.
 //
 //	go test ./internal/killtest                   # 120 kills

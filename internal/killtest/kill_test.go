@@ -17,6 +17,10 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, runChild(text))
 		os.Exit(1)
 	}
+	if text := os.Getenv(countVariable); text != "" {
+		fmt.Fprintln(os.Stderr, countUntilKilled(text))
+		os.Exit(1)
+	}
 	os.Exit(m.Run())
 }
 
