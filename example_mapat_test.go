@@ -168,3 +168,40 @@ func ExampleMapAt_Backward() {
 	// Alan 1912
 	// Ada 1815
 }
+
+func ExampleMapAt_Prefix() {
+	db, then := pupils()
+	defer db.Close()
+	for name := range then.Prefix("A") {
+		fmt.Println(name)
+	}
+	// Output:
+	// Ada
+	// Alan
+}
+
+func ExampleMapAt_First() {
+	db, then := pupils()
+	defer db.Close()
+	fmt.Println(then.First())
+	// Output:
+	// Ada 1815 true
+}
+
+func ExampleMapAt_Last() {
+	db, then := pupils()
+	defer db.Close()
+	fmt.Println(then.Last())
+	// Output:
+	// Grace 1906 true
+}
+
+func ExampleMapAt_KeysFrom() {
+	db, then := pupils()
+	defer db.Close()
+	for name := range then.KeysFrom("B") {
+		fmt.Println(name)
+	}
+	// Output:
+	// Grace
+}

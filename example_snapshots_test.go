@@ -133,3 +133,15 @@ func ExampleSnapshot_ScanBackward() {
 	// pear
 	// apple
 }
+
+func ExampleSnapshot_ScanRangeKeys() {
+	db, s := fruit()
+	defer db.Close()
+	defer s.Close()
+	db.Delete([]byte("pear"))
+	for key := range s.ScanRangeKeys([]byte("b"), []byte("plum")) {
+		fmt.Println(string(key))
+	}
+	// Output:
+	// pear
+}

@@ -3,6 +3,7 @@ package copal
 import (
 	"iter"
 
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -69,19 +70,24 @@ func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 //
 //go:noinline
 func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] {
-	if m.by.IsBytes() {
-		return m.inOrder(store.PrefixSpan([]byte(p)))
+	return m.entries(prefixed(len(m.prefix), m.by, p, func(sp store.Span) iter.Seq[store.Item] { return m.db.store.InOrder(m.cells, m.by, sp, true) }))
+}
+
+// prefixed are the items of a map of which the keys' own bytes, behind so many others, begin with p. inOrder are those of a span.
+func prefixed(before int, by keycodec.Order, p string, inOrder func(store.Span) iter.Seq[store.Item]) iter.Seq[store.Item] {
+	if by.IsBytes() {
+		return inOrder(store.PrefixSpan([]byte(p)))
 	}
-	return m.entries(func(yield func(store.Item) bool) {
-		for item := range m.db.store.InOrder(m.cells, m.by, store.Span{}, true) {
-			if own := item.Key[min(len(m.prefix), len(item.Key)):]; item.Err == nil && (len(own) < len(p) || string(own[:len(p)]) != p) {
+	return func(yield func(store.Item) bool) {
+		for item := range inOrder(store.Span{}) {
+			if own := item.Key[min(before, len(item.Key)):]; item.Err == nil && (len(own) < len(p) || string(own[:len(p)]) != p) {
 				continue
 			}
 			if !yield(item) {
 				return
 			}
 		}
-	})
+	}
 }
 
 // Backward yields all entries in descending order.

@@ -73,6 +73,11 @@ func (s *Snapshot) ScanRange(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return s.scan(store.Span{Low: from, High: to, HighOpen: true})
 }
 
+// ScanRangeKeys is ScanRange without the values.
+func (s *Snapshot) ScanRangeKeys(from, to []byte) iter.Seq[[]byte] {
+	return s.scanKeys(store.Span{Low: from, High: to, HighOpen: true})
+}
+
 // ScanBackward is DB.ScanBackward of the snapshot.
 func (s *Snapshot) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
 	return s.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
@@ -246,6 +251,30 @@ func (a *MapAt[K, V]) Between(from, to K) iter.Seq2[K, V] {
 		if sp, ok := a.m.bounds(&from, &to, false, false); ok {
 			sp.HighOpen = true
 			a.m.entries(a.inOrder(sp, true))(yield)
+		}
+	}
+}
+
+// Prefix is Map.Prefix of the snapshot.
+func (a *MapAt[K, V]) Prefix(p string) iter.Seq2[K, V] {
+	return a.m.entries(prefixed(len(a.m.prefix), a.m.by, p, func(sp store.Span) iter.Seq[store.Item] { return a.inOrder(sp, true) }))
+}
+
+// First is Map.First of the snapshot.
+func (a *MapAt[K, V]) First() (key K, v V, ok bool) {
+	return first(a.m.entries(a.inOrder(store.Span{}, true)))
+}
+
+// Last is Map.Last of the snapshot.
+func (a *MapAt[K, V]) Last() (key K, v V, ok bool) { return first(a.Backward()) }
+
+// KeysFrom is Map.KeysFrom of the snapshot.
+//
+//go:noinline
+func (a *MapAt[K, V]) KeysFrom(from K) iter.Seq[K] {
+	return func(yield func(K) bool) {
+		if low, ok := a.m.sortKey(from); ok {
+			a.m.keysOf(a.inOrder(store.Span{Low: low}, false))(yield)
 		}
 	}
 }

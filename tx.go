@@ -85,12 +85,27 @@ func (tx *Tx) Deadline(key []byte) (time.Time, error) {
 // Delete removes the entry under key. It reports whether there was one.
 func (tx *Tx) Delete(key []byte) (existed bool, err error) { return tx.tx.Delete(nil, nil, key) }
 
-// Scan yields the entries whose keys begin with prefix, raw and typed, in the order of the bytes of their keys. They are those
-// that there were at the call, without what the loop has deleted. The keys are held in memory. After an error, which the
-// transaction returns at its end, there are no more.
-func (tx *Tx) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
+// Scan yields the entries whose keys begin with prefix, raw and typed, in the order of the bytes of their keys. What the loop does to an entry that has not been yielded yet
+// shows; whether a new one is yielded is not said. After an error, which the transaction returns at its end, there are no more.
+//
+// What others do to keys that the loop has come by, and to keys that it would have come by, is a conflict; what lies behind the last key that it was
+// left at is not. Memory and time are those of DB.Scan.
+func (tx *Tx) Scan(prefix []byte) iter.Seq2[[]byte, []byte] { return tx.scan(store.PrefixSpan(prefix)) }
+
+// ScanRange is Scan for the keys from from on, up to to, but not that. nil is no bound.
+func (tx *Tx) ScanRange(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return tx.scan(store.Span{Low: from, High: to, HighOpen: true})
+}
+
+// ScanBackward is ScanRange in descending order.
+func (tx *Tx) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return tx.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
+}
+
+//go:noinline
+func (tx *Tx) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		for item := range tx.tx.Scan(prefix) {
+		for item := range tx.tx.Scan(sp) {
 			if item.Err != nil {
 				tx.tx.Fail(item.Err)
 				return
@@ -222,14 +237,32 @@ func (t *TxMap[K, V]) Len() int {
 	return n
 }
 
-// All yields each key and its value, in no order and exactly once. The transaction may write in the loop: what it does to an entry that
+// All yields each key and its value exactly once, in the order of the keys if the map is Ordered. The transaction may write in the loop: what it does to an entry that
 // has not been yielded yet shows; whether a new one is yielded is not said. After an error, which the transaction returns at its
-// end, there are no more. Any change of the map by others before the transaction ends is a conflict.
+// end, there are no more. What others do before the transaction ends is a conflict: to any entry of the map or, of walks in order, to one that the loop came by or would have
+// come by, up to the key at which it was left.
+func (t *TxMap[K, V]) All() iter.Seq2[K, V] { return t.entries(t.items(true)) }
+
+// items are the entries.
 //
 //go:noinline
-func (t *TxMap[K, V]) All() iter.Seq2[K, V] {
+func (t *TxMap[K, V]) items(values bool) iter.Seq[store.Item] {
+	if t.m.IsOrdered() {
+		return t.inOrder(store.Span{}, values)
+	}
+	return t.tx.tx.Items(t.m.table, values)
+}
+
+func (t *TxMap[K, V]) inOrder(sp store.Span, values bool) iter.Seq[store.Item] {
+	return t.tx.tx.InOrder(t.m.table, t.m.by, sp, values)
+}
+
+// entries decodes items.
+//
+//go:noinline
+func (t *TxMap[K, V]) entries(items iter.Seq[store.Item]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
-		for item := range t.tx.tx.Items(t.m.table, true) {
+		for item := range items {
 			k, err := t.keyOf(item)
 			var v V
 			if err == nil {
@@ -246,6 +279,70 @@ func (t *TxMap[K, V]) All() iter.Seq2[K, V] {
 	}
 }
 
+// Ascend is Map.Ascend in the transaction.
+func (t *TxMap[K, V]) Ascend(from K) iter.Seq2[K, V] { return t.span(&from, nil, false, false, false) }
+
+// Descend is Map.Descend in the transaction.
+func (t *TxMap[K, V]) Descend(from K) iter.Seq2[K, V] { return t.span(nil, &from, false, false, true) }
+
+// After is Map.After in the transaction.
+func (t *TxMap[K, V]) After(key K) iter.Seq2[K, V] { return t.span(&key, nil, true, false, false) }
+
+// Before is Map.Before in the transaction.
+func (t *TxMap[K, V]) Before(key K) iter.Seq2[K, V] { return t.span(nil, &key, false, true, true) }
+
+// Between is Map.Between in the transaction.
+func (t *TxMap[K, V]) Between(from, to K) iter.Seq2[K, V] {
+	return t.span(&from, &to, false, true, false)
+}
+
+// Backward is Map.Backward in the transaction.
+func (t *TxMap[K, V]) Backward() iter.Seq2[K, V] { return t.span(nil, nil, false, false, true) }
+
+// Prefix is Map.Prefix in the transaction.
+func (t *TxMap[K, V]) Prefix(p string) iter.Seq2[K, V] {
+	return t.entries(prefixed(len(t.m.prefix), t.m.by, p, func(sp store.Span) iter.Seq[store.Item] { return t.inOrder(sp, true) }))
+}
+
+// First is Map.First in the transaction.
+func (t *TxMap[K, V]) First() (key K, v V, ok bool) {
+	return first(t.entries(t.inOrder(store.Span{}, true)))
+}
+
+// Last is Map.Last in the transaction.
+func (t *TxMap[K, V]) Last() (key K, v V, ok bool) { return first(t.Backward()) }
+
+// KeysFrom is Map.KeysFrom in the transaction.
+func (t *TxMap[K, V]) KeysFrom(from K) iter.Seq[K] {
+	return t.keysOf(t.bounded(&from, nil, store.Span{}, false))
+}
+
+// span yields the entries between two keys, nil for none. Those keys are left out that are open.
+func (t *TxMap[K, V]) span(low, high *K, lowOpen, highOpen, down bool) iter.Seq2[K, V] {
+	return t.entries(t.bounded(low, high, store.Span{LowOpen: lowOpen, HighOpen: highOpen, Down: down}, true))
+}
+
+// bounded are the items of a span that gets its bounds.
+//
+//go:noinline
+func (t *TxMap[K, V]) bounded(low, high *K, sp store.Span, values bool) iter.Seq[store.Item] {
+	for _, bound := range []struct {
+		key *K
+		to  *[]byte
+	}{{low, &sp.Low}, {high, &sp.High}} {
+		if bound.key == nil {
+			continue
+		}
+		own, err := t.m.keys.Append(nil, *bound.key)
+		if err != nil {
+			t.tx.tx.Fail(typeError(err, "a key of map %q", t.m.name))
+			return func(func(store.Item) bool) {}
+		}
+		*bound.to = t.m.by.AppendSortKey([]byte{}, string(own))
+	}
+	return t.inOrder(sp, values)
+}
+
 func (t *TxMap[K, V]) keyOf(item store.Item) (k K, err error) {
 	if item.Err != nil {
 		return k, item.Err
@@ -257,11 +354,14 @@ func (t *TxMap[K, V]) keyOf(item store.Item) (k K, err error) {
 }
 
 // Keys yields each key, as All does. No value is decoded.
+func (t *TxMap[K, V]) Keys() iter.Seq[K] { return t.keysOf(t.items(false)) }
+
+// keysOf decodes the keys of items.
 //
 //go:noinline
-func (t *TxMap[K, V]) Keys() iter.Seq[K] {
+func (t *TxMap[K, V]) keysOf(items iter.Seq[store.Item]) iter.Seq[K] {
 	return func(yield func(K) bool) {
-		for item := range t.tx.tx.Items(t.m.table, false) {
+		for item := range items {
 			k, err := t.keyOf(item)
 			if err != nil {
 				t.tx.tx.Fail(err)

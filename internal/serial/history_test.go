@@ -74,7 +74,11 @@ func newHistory(t *testing.T, seed uint64) *history {
 
 func (h *history) open() {
 	var err error
-	if h.lists, err = copal.OpenMap[string, []int](h.db, "lists"); err != nil {
+	var opts []copal.MapOption
+	if h.seed%3 == 0 {
+		opts = append(opts, copal.Ordered())
+	}
+	if h.lists, err = copal.OpenMap[string, []int](h.db, "lists", opts...); err != nil {
 		h.t.Error(err)
 	}
 }
@@ -158,10 +162,12 @@ func (h *history) look(rng *rand.Rand, name string) {
 func (h *history) step(rng *rand.Rand, tx *copal.Tx, ops *[]Op, write bool) {
 	m := h.lists.In(tx)
 	switch n := rng.IntN(7); {
-	case n == 0:
+	case n == 0 && rng.IntN(2) == 0:
 		h.iterate(m, ops)
+	case n == 0:
+		h.between(m, ops)
 	case n == 1:
-		h.scan(tx, ops)
+		h.scan(tx, rng.IntN(2) == 0, ops)
 	case n < 4:
 		key := rawKeys[rng.IntN(len(rawKeys))]
 		text, err := tx.Get([]byte(key))
@@ -211,13 +217,32 @@ func (h *history) iterate(m *copal.TxMap[string, []int], ops *[]Op) {
 	}
 }
 
-// scan is iterate by raw keys.
-func (h *history) scan(tx *copal.Tx, ops *[]Op) {
+// between reads lists of the map up to the first that is there from b on, in order.
+func (h *history) between(m *copal.TxMap[string, []int], ops *[]Op) {
+	seen := false
+	for k, v := range m.Between("b", "d") { // b and c
+		if seen = true; k == "c" { // so b is not there
+			*ops = append(*ops, Op{Key: "lists:b"})
+		}
+		*ops = append(*ops, Op{Key: "lists:" + k, Read: slices.Clone(v)})
+		break
+	}
+	if !seen {
+		*ops = append(*ops, Op{Key: "lists:b"}, Op{Key: "lists:c"})
+	}
+}
+
+// scan is iterate by raw keys, or of the lists from b on, downwards.
+func (h *history) scan(tx *copal.Tx, part bool, ops *[]Op) {
 	lists := map[string][]int{}
-	for k, v := range tx.Scan([]byte("lists:")) {
+	keys, items := append(slices.Clone(typedKeys), "d"), tx.Scan([]byte("lists:"))
+	if part {
+		keys, items = []string{"b", "c", "d"}, tx.ScanBackward([]byte("lists:b"), []byte("lists:z"))
+	}
+	for k, v := range items {
 		lists[string(k)] = h.parse(v)
 	}
-	for _, key := range append(slices.Clone(typedKeys), "d") {
+	for _, key := range keys {
 		*ops = append(*ops, Op{Key: "lists:" + key, Read: lists["lists:"+key]})
 	}
 }

@@ -41,12 +41,6 @@ type Tx struct {
 	failed error  // of a read that could not say so, or of a write: there is no commit then
 }
 
-// scanned is what an iteration came by: a table or, without one, all keys that begin with a prefix.
-type scanned struct {
-	table  *Table
-	prefix []byte
-}
-
 var (
 	// ErrTxDone is the use of a transaction after the end of its function.
 	ErrTxDone = errors.New("copal: the transaction has ended")
@@ -322,10 +316,12 @@ func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
 	}
 }
 
-func (tx *Tx) noteScan(what scanned) {
+// noteScan notes what an iteration comes by, and reports whether it did.
+func (tx *Tx) noteScan(what scanned) bool {
 	if !tx.readOnly {
 		tx.scans = append(tx.scans, what)
 	}
+	return !tx.readOnly
 }
 
 func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
@@ -388,54 +384,6 @@ func (tx *Tx) Len(t *Table) (n int, err error) {
 	return n, nil
 }
 
-// Scan yields the entries whose keys begin with prefix, of all tables, in the order of the bytes of their keys. It shows what the transaction has
-// written before the call, and of that what has become of it since.
-func (tx *Tx) Scan(prefix []byte) iter.Seq[Item] {
-	return func(yield func(Item) bool) {
-		keys, err := tx.sortedKeys(prefix)
-		if err != nil {
-			yield(Item{Err: err})
-			return
-		}
-		for _, key := range keys {
-			item := Item{Key: key}
-			if item.Entry, item.Err = tx.look(nil, key); item.Err == ErrNotFound {
-				continue
-			}
-			if !yield(item) {
-				return
-			}
-		}
-	}
-}
-
-func (tx *Tx) sortedKeys(prefix []byte) ([][]byte, error) {
-	tx.noteScan(scanned{prefix: bytes.Clone(prefix)})
-	for {
-		generation := tx.store.Generation()
-		var keys [][]byte
-		for _, t := range tx.store.Tables() {
-			if !t.couldHold(prefix) {
-				continue
-			}
-			var err error
-			tx.items(t, false, func(item Item) bool {
-				if err = item.Err; err == nil && bytes.HasPrefix(item.Key, prefix) {
-					keys = append(keys, item.Key)
-				}
-				return err == nil
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-		if tx.store.Generation() == generation {
-			slices.SortFunc(keys, bytes.Compare)
-			return keys, nil
-		}
-	}
-}
-
 // commit returns the number up to which the log must be synced to make durable what was read and written.
 func (tx *Tx) commit(turn bool) (uint64, error) {
 	if tx.failed != nil {
@@ -486,37 +434,7 @@ func (tx *Tx) validateLocked() error {
 	return nil
 }
 
-func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
-	var all shardSet
-	all.addAll()
-	each := func(t *Table, match func(own string) bool) {
-		all.each(func(n int) { changed = changed || tx.view.anyChangedLocked(t, n, match) })
-	}
-	if what.table != nil {
-		each(what.table, nil)
-		return changed
-	}
-	for _, t := range tx.store.spaces[0].tables() {
-		each(t, func(own string) bool { return t.keyHasPrefix(own, what.prefix) })
-	}
-	return changed
-}
-
-// keyHasPrefix reports whether the whole key of which these are the own bytes begins with prefix.
-func (t *Table) keyHasPrefix(own string, prefix []byte) bool {
-	if t.name == "" {
-		return len(own) >= len(prefix) && own[:len(prefix)] == string(prefix)
-	}
-	return bytes.HasPrefix([]byte(t.name+":"+own), prefix)
-}
-
 // tableOf is where a key belongs. The caller is inside the gate.
 func (tx *Tx) tableOf(key string) *Table {
 	return tx.store.spaces[0].route(record.Value, []byte(key))
-}
-
-// couldHold reports whether the table can have keys with the prefix.
-func (t *Table) couldHold(prefix []byte) bool {
-	own := []byte(t.name + ":")
-	return t.name == "" || bytes.HasPrefix(own, prefix) || bytes.HasPrefix(prefix, own)
 }

@@ -1,0 +1,254 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// orderedTx is a store with three maps, of which m is kept in order, and raw keys, and what it has.
+type orderedTx struct {
+	t       *testing.T
+	rng     *rand.Rand
+	s       *Store
+	content map[string]string
+}
+
+func newOrderedTx(t *testing.T, seed uint64) *orderedTx {
+	o := &orderedTx{t: t, rng: rand.New(rand.NewPCG(seed, 71)), s: mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 3000 }), content: map[string]string{}}
+	t.Cleanup(func() { o.s.Close() })
+	for _, name := range []string{"m", "n"} {
+		if _, err := o.s.Map(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.s.Order(o.s.spaces[0].maps["m"], keycodec.BytesOrder); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		key := o.key()
+		mustSet(t, o.s, key, fmt.Sprint(i))
+		o.content[key] = fmt.Sprint(i)
+	}
+	return o
+}
+
+func (o *orderedTx) key() string {
+	return []string{"m:", "n:", ""}[o.rng.IntN(3)] + fmt.Sprint(o.rng.IntN(60))
+}
+
+// span is any span of keys that begin with prefix, which they may do without.
+func (o *orderedTx) span(prefix string) Span {
+	bound := func() []byte {
+		if o.rng.IntN(4) == 0 {
+			return nil
+		}
+		return fmt.Append(nil, prefix, o.rng.IntN(60))
+	}
+	return Span{Low: bound(), High: bound(), LowOpen: o.rng.IntN(2) == 0, HighOpen: o.rng.IntN(2) == 0, Down: o.rng.IntN(2) == 0}
+}
+
+// spanned are the keys of a span that begin with prefix, in its order.
+func spanned(content map[string]string, prefix string, sp Span) (keys []string) {
+	for _, key := range slices.Sorted(maps.Keys(content)) {
+		own, has := strings.CutPrefix(key, prefix)
+		if !has || sp.Low != nil && (own < string(sp.Low) || sp.LowOpen && own == string(sp.Low)) || sp.High != nil && (own > string(sp.High) || sp.HighOpen && own == string(sp.High)) {
+			continue
+		}
+		keys = append(keys, key)
+	}
+	if sp.Down {
+		slices.Reverse(keys)
+	}
+	return keys
+}
+
+// walk is a walk of a transaction over the keys of a map, or of the whole keys with "".
+func (o *orderedTx) walk(tx *Tx, prefix string, sp Span, values bool, yield func(key, value string) bool) {
+	items := tx.Scan(sp)
+	if prefix != "" {
+		items = tx.InOrder(o.s.spaces[0].maps[strings.TrimSuffix(prefix, ":")], keycodec.BytesOrder, sp, values)
+	}
+	for item := range items {
+		if item.Err != nil {
+			o.t.Fatal(item.Err)
+		}
+		if !yield(string(item.Key), string(item.Value)) {
+			return
+		}
+	}
+}
+
+// TestTxOrder: a transaction goes through keys in order, up and down, over any span, with what it has written itself, and what it writes in the loop.
+func TestTxOrder(t *testing.T) {
+	for seed := uint64(1); seed <= 8; seed++ {
+		o := newOrderedTx(t, seed)
+		err := o.s.Transact(Process, func(tx *Tx) error {
+			now := maps.Clone(o.content)
+			change := func(key string) {
+				if o.rng.IntN(3) == 0 {
+					delete(now, key)
+					if _, err := tx.Delete(nil, nil, []byte(key)); err != nil {
+						t.Fatal(err)
+					}
+					return
+				}
+				now[key] = fmt.Sprint("new", o.rng.IntN(1000))
+				if err := tx.Write(nil, &Write{Key: []byte(key), Value: []byte(now[key])}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 60 {
+				change(o.key())
+				prefix := []string{"m:", "n:", ""}[o.rng.IntN(3)]
+				sp, values := o.span(prefix), o.rng.IntN(2) == 0
+				if prefix != "" {
+					sp = o.span("")
+				}
+				for range 2 { // a walk may be made twice
+					want := spanned(now, prefix, sp)
+					n := 0
+					o.walk(tx, prefix, sp, values, func(key, value string) bool {
+						if n >= len(want) || key != want[n] || (values || prefix == "") && value != now[key] {
+							t.Fatalf("seed %d, %q, %+v: %q, %q comes in the place of %q", seed, prefix, sp, key, value, want[n:])
+						}
+						n++
+						if n < len(want) && o.rng.IntN(10) == 0 { // of what comes next
+							if key := want[n]; o.rng.IntN(2) == 0 {
+								now[key] = "changed"
+								if err := tx.Write(nil, &Write{Key: []byte(key), Value: []byte("changed")}); err != nil {
+									t.Fatal(err)
+								}
+							} else if _, err := tx.Delete(nil, nil, []byte(key)); err != nil {
+								t.Fatal(err)
+							} else {
+								delete(now, key)
+								want = slices.Delete(want, n, n+1)
+							}
+						}
+						return n < 1000
+					})
+					if n != len(want) {
+						t.Fatalf("seed %d, %q, %+v: %d keys come, want %q", seed, prefix, sp, n, want)
+					}
+				}
+			}
+			o.content = now
+			for _, items := range []func(func(Item) bool){tx.Scan(Span{}), tx.InOrder(o.s.spaces[0].maps["m"], keycodec.BytesOrder, Span{}, true)} {
+				var n [3]int // a walk that is left early, and made again
+				for i := range n {
+					for range items {
+						if n[i]++; i == 1 {
+							break
+						}
+					}
+				}
+				if n[0] != n[2] || n[1] != 1 {
+					t.Errorf("a walk comes by %d keys, left early and made again", n)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.s.wantSame(t, o.content)
+	}
+}
+
+// TestTxRanges: a change, of a key that was there, that was not, or that goes, is a conflict with a walk over the range that the key is in, up to where the walk was left, and with no other.
+func TestTxRanges(t *testing.T) {
+	conflicts := 0
+	for seed := uint64(1); seed <= 150; seed++ {
+		o := newOrderedTx(t, seed)
+		prefix := []string{"m:", "n:", ""}[o.rng.IntN(3)]
+		sp := o.span("")
+		if prefix == "" {
+			sp = o.span([]string{"m:", "n:", ""}[o.rng.IntN(3)])
+		}
+		all := spanned(o.content, prefix, sp)
+		most := 1 + o.rng.IntN(8)
+		other := o.key()
+		if len(all) > 0 && o.rng.IntN(3) > 0 { // near where the walk is left
+			other = all[o.rng.IntN(min(len(all), 2*most))]
+		}
+		runs := 0
+		err := o.s.Transact(Process, func(tx *Tx) error {
+			if runs++; runs > 2 {
+				return errors.New("it never comes through")
+			}
+			if err := tx.Write(nil, &Write{Key: []byte("written"), Value: []byte("1")}); err != nil {
+				return err
+			}
+			n := 0
+			o.walk(tx, prefix, sp, o.rng.IntN(2) == 0, func(key, _ string) bool { n++; return n < most })
+			if runs == 1 {
+				return inAnotherGoroutine(func() error {
+					if _, there := o.content[other]; there && o.rng.IntN(2) == 0 {
+						_, err := o.s.Delete(nil, []byte(other), Process)
+						return err
+					}
+					return o.s.Set(nil, []byte(other), []byte("other"), 0, Process)
+				})
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if prefix == "" { // where the transaction's own key comes by, too
+			all = append(all, spanned(map[string]string{"written": ""}, "", sp)...)
+			slices.Sort(all)
+			if sp.Down {
+				slices.Reverse(all)
+			}
+		}
+		conflict := len(spanned(map[string]string{other: ""}, prefix, sp)) > 0
+		if most <= len(all) {
+			last := all[most-1]
+			conflict = conflict && (!sp.Down && other <= last || sp.Down && other >= last)
+		}
+		if conflict != (runs == 2) {
+			t.Errorf("seed %d: %d keys of %q in %+v were seen of %q, %q has changed, and it ran %d times", seed, most, prefix, sp, all, other, runs)
+		}
+		if conflict {
+			conflicts++
+		}
+	}
+	if conflicts < 20 || conflicts > 130 {
+		t.Errorf("%d conflicts: this has tested nothing", conflicts)
+	}
+}
+
+func inAnotherGoroutine(f func() error) error {
+	done := make(chan error)
+	go func() { done <- f() }()
+	return <-done
+}
+
+// TestTxOrderEnds: with the transaction.
+func TestTxOrderEnds(t *testing.T) {
+	o := newOrderedTx(t, 1)
+	var ended *Tx
+	if err := o.s.Transact(Process, func(tx *Tx) error { ended = tx; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, items := range []func(func(Item) bool){ended.Scan(Span{}), ended.InOrder(o.s.spaces[0].maps["m"], keycodec.BytesOrder, Span{}, true)} {
+		n := 0
+		for item := range items {
+			if n++; item.Err != ErrTxDone {
+				t.Errorf("a walk of a transaction that has ended: %v", item.Err)
+			}
+		}
+		if n != 1 {
+			t.Errorf("a walk of a transaction that has ended comes by %d", n)
+		}
+	}
+}
