@@ -256,14 +256,14 @@ func logReaders(e *env, size, writes, ops int) ([]side, error) {
 		return func(q []byte, off int64) error { _, err := r.ReadAt(q, off); return err }
 	}
 	sides := []side{
-		readSide("ReadAt", at(l), size, offsets, ops, true), readSide("os.File", at(f), size, offsets, ops, true), readSide("View", view, size, offsets, ops, false),
-		readSide("ReadAt, hot", at(l), size, hot, ops, true), readSide("os.File, hot", at(f), size, hot, ops, true), readSide("View, hot", view, size, hot, ops, false),
+		offsetSide("ReadAt", at(l), size, offsets, ops, true), offsetSide("os.File", at(f), size, offsets, ops, true), offsetSide("View", view, size, offsets, ops, false),
+		offsetSide("ReadAt, hot", at(l), size, hot, ops, true), offsetSide("os.File, hot", at(f), size, hot, ops, true), offsetSide("View, hot", view, size, hot, ops, false),
 	}
 	return sides, nil
 }
 
-// readSide reads at each offset in turn. copied says that all of q is then what stands there.
-func readSide(name string, read func(q []byte, off int64) error, size int, offsets []int64, ops int, copied bool) side {
+// offsetSide reads at each offset in turn. copied says that all of q is then what stands there.
+func offsetSide(name string, read func(q []byte, off int64) error, size int, offsets []int64, ops int, copied bool) side {
 	w := workload{name: name, workers: 1, order: make([]int32, ops)}
 	q, want := make([]byte, size), newBlob(size)
 	w.loop = func(_ int, part []int32) error {
