@@ -393,6 +393,9 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 		if progress != nil {
 			progress(max(garbage-s.garbage(), 0), garbage)
 		}
+		if err = ctx.Err(); err != nil {
+			break
+		}
 		more, err = s.shrinkOnce(ctx, last)
 		switch {
 		case errors.Is(err, ErrNoSpace) && !lent:
