@@ -786,3 +786,18 @@ func TestUpdateMakesTheCollectionAnew(t *testing.T) {
 	}
 	wantHash(t, s.Collections(), "h", "n", "2", "other", "1")
 }
+
+// TestNothingIsMade: a change that deletes again what it sets makes no collection, and leaves nothing of one.
+func TestNothingIsMade(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	last := s.log.last()
+	mustChange(t, s, "h", append(hset("a", "1", "b", "2"), hdel("b", "a")...))
+	wantHash(t, s.Collections(), "h")
+	if n := s.log.last() - last; n != 0 {
+		t.Errorf("%d records are written", n)
+	}
+	if err := leftover(s); err != nil {
+		t.Error(err)
+	}
+}

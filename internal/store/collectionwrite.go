@@ -132,6 +132,7 @@ func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64
 	if err := c.allow(edits); err != nil {
 		return 0, err
 	}
+	edits = lastEdits(edits)
 	if c.was.ID == 0 {
 		if !slices.ContainsFunc(edits, func(e *Edit) bool { return !e.Delete }) {
 			return c.nothing(edits)
@@ -224,7 +225,7 @@ func (c *collecting) nothing(edits []*Edit) (uint64, error) {
 // prepare makes the changes of the group, those of elements first.
 func (c *collecting) prepare(edits []*Edit) {
 	c.many = together{store: c.store}
-	for _, e := range lastEdits(edits) {
+	for _, e := range edits {
 		w := Write{Key: appendElement(nil, c.now.ID, e.Sub), Kind: record.Element, Delete: e.Delete}
 		if !e.Delete {
 			w.Value, w.Schema = e.Value, e.Schema
