@@ -94,7 +94,6 @@ func (s *Store) Now() (p FeedPoint, err error) {
 // OpenFeed begins a feed of the entries whose keys begin with prefix. The caller closes it.
 func (s *Store) OpenFeed(p FeedPoint, prefix []byte) (*Feed, error) {
 	f := &Feed{store: s, prefix: bytes.Clone(prefix), at: feedReader{store: s, next: p.After + 1}, reach: p.After, open: map[uint64]feedPlace{}, wake: make(chan struct{}, 1)}
-	f.low.Store(f.at.next)
 	if err := f.begin(p); err != nil {
 		f.Close()
 		return nil, err
@@ -221,7 +220,7 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 		return false, err
 	}
 	if f.at.segment != before {
-		f.lower()
+		f.lower(f.at.next - 1)
 		if before != nil && before.unlisted.Load() && s.log.held.Load() > 0 {
 			s.house.wakeHouse()
 		}
@@ -240,6 +239,7 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 		}
 		return false, nil
 	case !f.tells(&rec):
+		f.forgetParts(&rec)
 		return false, nil
 	}
 	f.tell(e, &rec, rec.Seq)
@@ -267,9 +267,7 @@ func (f *Feed) tell(e *Event, rec *entry, seq uint64) {
 	}
 	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.key), Schema: rec.Schema, Seq: seq, Time: time.UnixMilli(int64(rec.time)),
 		Expiry: rec.Expiry, value: bytes.Clone(rec.value), large: rec.Large, own: rec.Seq}
-	if rec.Large > 0 {
-		f.forgetParts(rec.value)
-	}
+	f.forgetParts(rec)
 }
 
 // EventValue is the value of a change that sets one, as it was stored. It is to be asked for before the next change. Where the value is a large one that was
@@ -294,11 +292,15 @@ func (f *Feed) EventValue(e *Event) ([]byte, error) {
 	var rec entry
 	if _, err := s.logged(&rec, s.spaces[0].route(e.Kind, e.Key), e.Key, nil); err != nil && err != ErrNotFound {
 		return nil, err
-	} else if err == nil && (rec.Seq == e.own || rec.MovedFrom() == e.own) {
+	} else if err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())) {
 		return s.readParts(rec)
 	}
 	return nil, ErrHistoryLost
 }
+
+// isOf reports whether the event tells of the record with a number. Of a member of a group that may be the commit's, which compaction gives to a member
+// that it makes a record by itself.
+func (e *Event) isOf(number uint64) bool { return number == e.own || number == e.Seq }
 
 // Collection is the type of the collection whose meta has been set, "" if none has.
 func (e *Event) Collection() CollectionType {
@@ -324,7 +326,7 @@ func (l *log) hasParts(list []byte) bool {
 
 // feedPlace is where a record stands.
 type feedPlace struct {
-	segment *segment // need not be open any more
+	segment *segment // need not be open any more; nil where only the number is known
 	offset  int64
 }
 
@@ -342,15 +344,18 @@ func (f *Feed) remember(number uint64, at int64) {
 	f.open[number] = feedPlace{f.at.segment, at}
 }
 
-// forgetParts forgets where the parts of a value begin, of which this is the list.
-func (f *Feed) forgetParts(list []byte) {
-	words := strings.SplitN(string(list), " ", 3)
+// forgetParts forgets where the parts of a value begin, of which this is the record.
+func (f *Feed) forgetParts(rec *entry) {
+	if rec.Large == 0 {
+		return
+	}
+	words := strings.SplitN(string(rec.value), " ", 3)
 	if len(words) < 2 {
 		return
 	}
 	id, offset, _ := parsePlace(words[1])
 	for number, p := range f.open {
-		if p.segment.id == id && p.offset == offset {
+		if p.segment != nil && p.segment.id == id && p.offset == offset {
 			delete(f.open, number)
 		}
 	}
@@ -386,7 +391,7 @@ func (f *Feed) rewind() error {
 	g := f.group
 	g.at.leave()
 	g.at = feedReader{store: f.store, next: g.number, scan: scanner{buf: g.at.scan.buf[:0]}}
-	if p, ok := f.open[g.number]; ok && p.segment.pin() {
+	if p := f.open[g.number]; p.segment != nil && p.segment.pin() {
 		if f.store.log.set.Load().byID[p.segment.id] == p.segment {
 			g.at.enter(p.segment, p.offset)
 			return nil
@@ -413,10 +418,10 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	switch {
 	case !g.told:
 		g.members++
-		if f.tells(&rec) {
-			if g.last = rec.Seq; g.newest != nil {
-				g.newest[hash] = rec.Seq
-			}
+		if !f.tells(&rec) {
+			f.forgetParts(&rec)
+		} else if g.last = rec.Seq; g.newest != nil {
+			g.newest[hash] = rec.Seq
 		}
 		return false, nil
 	case !f.tells(&rec) || g.newest != nil && g.newest[hash] != rec.Seq:

@@ -18,10 +18,22 @@ type feeds struct {
 	hold    int64   // Options.FeedBytes
 }
 
-// holdFor keeps what a feed has yet to read.
+// holdFor keeps what a feed has yet to read: what stands behind the place where it begins, and of groups that are committed behind it what
+// stands before.
 func (l *log) holdFor(f *Feed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, g := range l.groups {
+		if g.number < f.at.next {
+			f.open[g.number] = feedPlace{g.from.segment, g.from.entry.Bytes}
+		}
+	}
+	for number, g := range l.spread {
+		if number < f.at.next && f.at.next <= g.commit {
+			f.open[number] = feedPlace{}
+		}
+	}
+	f.lower(f.at.next)
 	l.feeds.open = append(l.feeds.open, f)
 }
 
@@ -31,9 +43,8 @@ func (l *log) letGoOf(f *Feed) {
 	l.feeds.open = slices.DeleteFunc(l.feeds.open, func(o *Feed) bool { return o == f })
 }
 
-// lower lets what stands before the present segment go, if nothing that began there is open.
-func (f *Feed) lower() {
-	low := f.at.next - 1
+// lower lets what stands before a record go, if nothing that began there is open.
+func (f *Feed) lower(low uint64) {
 	for number := range f.open {
 		low = min(low, number)
 	}

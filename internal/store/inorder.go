@@ -387,7 +387,7 @@ func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 		return item, true
 	}
 	hash := s.Hash(own)
-	if cell := w.cells.table.Find(hash, own); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
+	if cell := w.cells.Find(hash, own); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
 		item.Cell = cell
 		return item, true
 	}

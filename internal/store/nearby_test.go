@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // near opens a store on a real disk, where records are mapped, with n entries that the file has.
@@ -205,4 +209,47 @@ func TestCollectionsNearby(t *testing.T) {
 	}
 	want("raw", s.ScanEntries(Span{High: []byte("l")}), "k0010a", 20)
 	want("map", s.InOrder(c, keycodec.BytesOrder, Span{}, true), "m:a", 1)
+}
+
+// TestWalkTearsNoGroup: who has seen one change of a group in a walk sees those of all keys that come later, also of values in memory.
+func TestWalkTearsNoGroup(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoCompaction, o.SegmentBytes = true, 64<<20 })
+	defer s.Close()
+	c := attached(t, s, "m")
+	if err := s.Order(c.owner, keycodec.BytesOrder); err != nil {
+		t.Fatal(err)
+	}
+	const keys, rounds = 200, 300
+	deadline := s.now() + 1e9 // which tells the rounds apart
+	write := func(round int) {
+		changes := make([]*Change, keys)
+		for i := range changes { // they show in another order than that of the walk
+			changes[i] = &Change{Table: c.owner, Write: Write{Key: fmt.Appendf(nil, "m:%04d", i*77%keys), Cells: c, Cell: &cache.Cell{Holds: true}, Expiry: deadline + uint64(round), Cost: 100}}
+		}
+		if err := s.WriteAll(changes, Process); err != nil {
+			t.Error(err)
+		}
+	}
+	write(0)
+	var done atomic.Bool
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	writing.Go(func() {
+		defer done.Store(true)
+		for round := range rounds {
+			write(round)
+		}
+	})
+	for walks := 0; walks == 0 || !done.Load(); walks++ {
+		last := uint64(0)
+		for item := range s.InOrder(c, keycodec.BytesOrder, Span{}, true) {
+			if item.Err != nil || item.Cell == nil {
+				t.Fatalf("%q: no value in memory, %v", item.Key, item.Err)
+			}
+			if item.Cell.Expiry < last {
+				t.Fatalf("%q is of round %d, and one before it of %d", item.Key, item.Cell.Expiry-deadline, last-deadline)
+			}
+			last = item.Cell.Expiry
+		}
+	}
 }
