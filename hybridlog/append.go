@@ -99,15 +99,17 @@ func (l *Log) readyLocked(n int) error {
 
 // enlargeLocked maps more of the tail, which is empty, for a write that is longer than a segment.
 func (l *Log) enlargeLocked(n int64) error {
-	t := l.tail
+	t, old := l.tail, l.tail.content.Load()
 	t.capacity = n
-	c, err := t.openContent(vfs.ReadWrite, make([]uint32, blocksOf(n)))
+	c, err := t.contentOf(old.file, vfs.ReadWrite, make([]uint32, blocksOf(n)))
 	if err != nil {
 		t.capacity = l.opts.segmentBytes
 		return err
 	}
-	l.retired = append(l.retired, t.content.Swap(c))
-	l.tailFile = c.file
+	t.content.Store(c)
+	if old.view != nil { // there was nothing to be read
+		return wrap(old.view.Close())
+	}
 	return nil
 }
 

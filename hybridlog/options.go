@@ -30,6 +30,7 @@ func (p SyncPolicy) apply(o *options) { o.policy = p }
 const (
 	defaultSegmentBytes = 128 << 20
 	leastSegmentBytes   = 64 << 10
+	mostSegmentBytes    = 4 << 30
 	defaultCompactEvery = time.Hour
 	defaultDataRing     = 4 << 20
 	defaultFrameRing    = 1 << 20
@@ -79,10 +80,10 @@ func ReadOnly() Option { return optionFunc(func(o *options) { o.readOnly = true 
 // OpenTimeout is how long Open waits for another writer to close the log, before it returns ErrLocked. By default it does not wait.
 func OpenTimeout(d time.Duration) Option { return optionFunc(func(o *options) { o.timeout = d }) }
 
-// SegmentBytes is how long the files of the log become, 128 MiB by default and at least 64 KiB. Trimming gives back whole segments, so smaller ones
+// SegmentBytes is how long the files of the log become, 128 MiB by default, at least 64 KiB and at most 4 GiB; one longer write makes a longer one. Trimming gives back whole segments, so smaller ones
 // give back space in smaller steps; larger ones need fewer files.
 func SegmentBytes(n int64) Option {
-	return optionFunc(func(o *options) { o.segmentBytes = max(n, leastSegmentBytes) })
+	return optionFunc(func(o *options) { o.segmentBytes = min(max(n, leastSegmentBytes), mostSegmentBytes) })
 }
 
 // CompactEvery is how often the log looks for something to compact, every hour by default. 0 turns it off.

@@ -134,7 +134,6 @@ type recovery struct {
 	torn  bool    // the log ends here, whatever the next segments hold
 
 	cached Address // up to where the cache had the log
-	lost   bool    // a sync had failed: the disk has less than that
 }
 
 // patched reports whether something was found in the ring alone.
