@@ -70,7 +70,7 @@ func child(dir string) error {
 }
 
 func TestKill(t *testing.T) {
-	cycles := 15
+	cycles := 8
 	if longTest() {
 		cycles = 2000
 	}
