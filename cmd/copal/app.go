@@ -27,6 +27,8 @@ type app struct {
 
 	started bool // the command line was in order and a command runs
 
+	collection func(*copal.CollectionError) // takes the collections that a walk over values comes by; nil for none
+
 	mu       sync.Mutex // guards reported
 	reported int        // exit code of the first error that went to report
 }
@@ -108,6 +110,10 @@ func (a *app) runs(f func(args []string, out *bufio.Writer) error) func(*cobra.C
 
 // report is the store's error handler: it prints err and makes the exit code tell of it.
 func (a *app) report(err error) {
+	if c := (*copal.CollectionError)(nil); a.collection != nil && errors.As(err, &c) {
+		a.collection(c)
+		return
+	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tell(err)

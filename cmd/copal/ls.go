@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
 const lsHelp = `List the keys of a store, those that begin with PREFIX if it is given.
@@ -73,6 +74,8 @@ func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) err
 	failed := error(nil)
 	meter, endFirst := a.newOutputMeter("listing", "keys", s, db.Len())
 	defer meter.end()
+	a.collection = func(c *copal.CollectionError) { f.writeCollection(c, out) }
+	defer func() { a.collection = nil }()
 	for key, size := range f.entries(a, db, s) {
 		if meter.add(); endFirst {
 			meter.end()
@@ -113,6 +116,16 @@ func (f *lsFlags) entries(a *app, db *copal.DB, s selection) iter.Seq2[[]byte, i
 			}
 		}
 	}
+}
+
+// writeCollection writes what has no value, and no size.
+func (f *lsFlags) writeCollection(c *copal.CollectionError, out *bufio.Writer) {
+	if f.json {
+		out.Write(ndjson.AppendKey([]byte(`{"key":`), c.Key))
+		fmt.Fprintf(out, ",\"collection\":%q}\n", c.Type)
+		return
+	}
+	fmt.Fprintf(out, "%10s  %s\n", c.Type, showKey(c.Key))
 }
 
 func (f *lsFlags) write(out *bufio.Writer, key []byte, size int, expires *time.Time) (err error) {

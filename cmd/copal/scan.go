@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,7 +17,7 @@ the bytes of their keys.
 Each line is a key, a tab, and a value. Keys are shown as copal ls shows them. A value
 is shown as it is, JSON for instance; one that is empty, begins with b", has a space at
 its edge, or holds what cannot be seen on a line is shown as a Go string literal behind
-a b: b"\x00\xff".
+a b: b"\x00\xff". Of a key that holds a hash, a list or a set that is said: (hash).
 
 With --json each line is {"key":…,"value":…}, with "text" or "base64" where the value is
 no JSON, as of copal get.`
@@ -105,6 +106,8 @@ func (a *app) scan(db *copal.DB, s selection, f *scanFlags, out *bufio.Writer) e
 	paint := painterFor(a.stdout)
 	meter, endFirst := a.newOutputMeter("reading", "entries", s, db.Len())
 	defer meter.end()
+	a.collection = func(c *copal.CollectionError) { f.writeCollection(paint, c, out) }
+	defer func() { a.collection = nil }()
 	for key, value := range a.entries(db, s) {
 		if meter.add(); endFirst {
 			meter.end()
@@ -129,6 +132,16 @@ func (f *scanFlags) write(db *copal.DB, paint painter, key, value []byte, out *b
 	}
 	_, err = out.WriteString(paint.paint(styleKey, showKey(key)) + "\t" + showValue(value) + "\n")
 	return err
+}
+
+// writeCollection writes what holds no value. An error of out shows at the next entry, or at the end.
+func (f *scanFlags) writeCollection(paint painter, c *copal.CollectionError, out *bufio.Writer) {
+	if f.json {
+		out.Write(ndjson.AppendKey([]byte(`{"key":`), c.Key))
+		fmt.Fprintf(out, ",\"collection\":%q}\n", c.Type)
+		return
+	}
+	fmt.Fprintf(out, "%s\t(%s)\n", paint.paint(styleKey, showKey(c.Key)), c.Type)
 }
 
 // writeEntry writes an entry as a line of JSON, in the form of an export.

@@ -67,6 +67,16 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		},
 		// typed DIR writes two entries of the map users.
 		"typed": func(ts *testscript.TestScript, _ bool, args []string) { write(ts, args[0], addUsers) },
+		// hash DIR KEY writes a hash of two fields.
+		"hash": func(ts *testscript.TestScript, _ bool, args []string) {
+			write(ts, args[0], func(db *copal.DB) error {
+				h, err := copal.OpenHash[string, int](db, args[1])
+				if err == nil {
+					err = h.SetAll(map[string]int{"a": 1, "b": 2})
+				}
+				return err
+			})
+		},
 		// users DIR prints the map users to standard output, for stdout and cmp.
 		"users": func(ts *testscript.TestScript, _ bool, args []string) {
 			write(ts, args[0], func(db *copal.DB) error { return printUsers(ts, db) })

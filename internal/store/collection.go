@@ -109,7 +109,7 @@ func (e *entry) isValue() error {
 		return nil
 	}
 	word, _, _ := bytes.Cut(e.value, []byte{' '})
-	return fmt.Errorf("%w: key %q is a %s", ErrType, e.key, word)
+	return &CollectionError{Key: bytes.Clone(e.key), Type: string(word)}
 }
 
 // Between the id and what follows in the key of an element, and of the owner.

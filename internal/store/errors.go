@@ -32,6 +32,19 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
+// CollectionError is the error of reading the value of a key that holds a collection.
+type CollectionError struct {
+	Key  []byte
+	Type string // "hash", for instance
+}
+
+func (e *CollectionError) Error() string {
+	return fmt.Sprintf("%v: key %q is a %s", ErrType, e.Key, e.Type)
+}
+
+// Is makes errors.Is(err, ErrType) true.
+func (e *CollectionError) Is(target error) bool { return target == ErrType }
+
 // FailedError is what every write returns after one whose outcome is unknown.
 type FailedError struct {
 	Cause error
