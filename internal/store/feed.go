@@ -240,7 +240,10 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 		return false, nil
 	case !f.tells(&rec):
 		f.forgetParts(&rec)
-		return false, nil
+		if !isElement(&rec) {
+			return false, nil
+		}
+		return f.tellCollection(e, rec.key, rec.Seq, rec.time)
 	}
 	f.tell(e, &rec, rec.Seq)
 	return true, nil
@@ -265,10 +268,46 @@ func (f *Feed) tell(e *Event, rec *entry, seq uint64) {
 	if !s.opts.ReadOnly {
 		passThrough(s.lockOf(s.spaces[0].route(rec.Kind, rec.key).hash(rec.key)))
 	}
-	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.key), Schema: rec.Schema, Seq: seq, Time: time.UnixMilli(int64(rec.time)),
+	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.key), Schema: rec.Schema, Seq: seq, Time: unixMilli(rec.time),
 		Expiry: rec.Expiry, value: bytes.Clone(rec.value), large: rec.Large, own: rec.Seq}
 	f.forgetParts(rec)
 }
+
+// isElement reports whether a record is a change of an element of a collection.
+func isElement(rec *entry) bool {
+	return rec.Kind == record.Element && rec.Space == 0 && (rec.Op == record.Set || rec.Op == record.Delete) && !(rec.Large > 0 && rec.Moved())
+}
+
+// tellCollection makes the event of a change of elements, one of which has this key, that has left their number as it was, so that no meta tells it. The
+// collection is told by the key that it has now: that it was deleted or renamed since is told in its turn.
+func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told bool, err error) {
+	s := f.store
+	hex, _, found := bytes.Cut(element, []byte{beforeSub})
+	id, err := record.ParseHex(string(hex))
+	if !found || err != nil {
+		return false, nil // an owner
+	}
+	if elements := s.spaces[0].route(record.Element, element); !s.opts.ReadOnly {
+		passThrough(s.lockOf(elements.hash(element)))
+	}
+	var owner, meta entry
+	name := ownerKey(id)
+	if _, err = s.loggedEntry(&owner, s.spaces[0].route(record.Element, name), name, nil); err == nil {
+		_, err = s.loggedEntry(&meta, s.spaces[0].route(record.Meta, owner.value), owner.value, nil)
+	}
+	switch c, wrong := parseCollection(meta.value); {
+	case err == ErrNotFound:
+		return false, nil
+	case err != nil:
+		return false, err
+	case meta.Kind != record.Meta || wrong == nil && c.ID != id || !bytes.HasPrefix(owner.value, f.prefix):
+		return false, nil
+	}
+	*e = Event{Op: record.Set, Kind: record.Meta, Key: bytes.Clone(owner.value), Seq: seq, Time: unixMilli(time), Expiry: meta.Expiry, value: bytes.Clone(meta.value), own: seq}
+	return true, nil
+}
+
+func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 
 // EventValue is the value of a change that sets one, as it was stored. It is to be asked for before the next change. Where the value is a large one that was
 // replaced since, and compaction has taken parts of it, the error is ErrHistoryLost, and the feed goes on.
@@ -369,6 +408,9 @@ type feedGroup struct {
 	named          uint64            // by the commit
 	newest         map[uint64]uint64 // hash of a key to the number of the last member of that key; nil if each has but one
 	last           uint64            // number of the last member that is told
+	element        []byte            // key of the last member that is one of a collection
+	meta           bool              // a member is a meta
+	time           uint64            // of the last member
 	at             feedReader
 }
 
@@ -405,7 +447,7 @@ func (f *Feed) rewind() error {
 func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	g := f.group
 	if g.at.next == g.commit {
-		return false, f.groupRead()
+		return f.groupRead(e)
 	}
 	rec, _, err := g.at.read()
 	if err != nil || rec.Group != g.number {
@@ -418,6 +460,10 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	switch {
 	case !g.told:
 		g.members++
+		g.time = rec.time
+		if g.meta = g.meta || rec.Kind == record.Meta; isElement(&rec) {
+			g.element = append(g.element[:0], rec.key...)
+		}
 		if !f.tells(&rec) {
 			f.forgetParts(&rec)
 		} else if g.last = rec.Seq; g.newest != nil {
@@ -433,19 +479,22 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 }
 
 // groupRead is what is done when the commit has been reached.
-func (f *Feed) groupRead() error {
+func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	g := f.group
 	if !g.told && g.members != g.named {
-		return &CorruptError{File: f.store.log.dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
+		return false, &CorruptError{File: f.store.log.dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
 	}
 	if !g.told && g.last > 0 {
 		g.told = true
-		return f.rewind()
+		return false, f.rewind()
 	}
 	g.at.leave()
 	delete(f.open, g.number)
 	f.group = nil
-	return nil
+	if g.meta || g.last > 0 || len(g.element) == 0 {
+		return false, nil
+	}
+	return f.tellCollection(e, g.element, g.commit, g.time)
 }
 
 // feedReader reads the log, as it was written, from a number on.

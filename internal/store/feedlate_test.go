@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -97,4 +98,54 @@ func TestFeedLetsGoOfOthersParts(t *testing.T) {
 	if len(f.open) > 0 {
 		t.Errorf("%d values and groups are still open", len(f.open))
 	}
+}
+
+// TestFeedOfElements: a change of elements is told as one of their collection, once, also where their number stays and no meta is written; by the key that it
+// has, if it is there.
+func TestFeedOfElements(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer s.Close()
+	want := []string{}
+	change := func(told string, edits []*Edit) {
+		mustChange(t, s, "hash", edits)
+		want = append(want, fmt.Sprint(told, " ", s.log.last()))
+	}
+	change("S hash", hset("a", "1", "b", "1"))
+	change("S hash", hset("a", "2"))
+	change("S hash", hset("a", "3", "b", "3"))
+	change("S hash", append(hset("c", "1"), hdel("a")...))
+	mustChange(t, s, "other", hset("a", "1"))
+	mustChange(t, s, "other", hset("a", "2"))
+	change("S hash", hdel("c"))
+	mustChange(t, s, "hash gone", hset("a", "1"))
+	want = append(want, fmt.Sprint("S hash ", s.log.last()))
+	mustChange(t, s, "hash gone", hset("a", "2"))
+	if _, err := s.Delete(nil, []byte("hash gone"), Process); err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, fmt.Sprint("D  ", s.log.last()))
+	f, err := s.OpenFeed(FeedPoint{}, []byte("hash"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i, want := range want {
+		e, err := f.Next(t.Context())
+		if got := fmt.Sprintf("%c %s %d", e.Op, e.Collection(), e.Seq); err != nil || got != want || e.More || !strings.HasPrefix(string(e.Key), "hash") {
+			t.Errorf("change %d: %s of %q, more: %v, %v; want %s", i, got, e.Key, e.More, err, want)
+		}
+	}
+	if e, err := f.Next(after(s)); err == nil {
+		t.Errorf("%q is told by record %d", e.Key, e.Seq)
+	}
+}
+
+// after is a context that ends when a feed waits.
+func after(s *Store) context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		awaitWaiting(s, s.log.last()+1)
+		cancel()
+	}()
+	return ctx
 }
