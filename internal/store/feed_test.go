@@ -646,3 +646,61 @@ func TestFeedOfLargeGroup(t *testing.T) {
 		t.Errorf("of the group, what begins with c: %q, more to come: %v, %v", e.Key, e.More, err)
 	}
 }
+
+// TestFeedOfNothing: a follower of a store that was never written to is told the first write.
+func TestFeedOfNothing(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	defer s.Close()
+	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+	defer reader.Close()
+	p, err := reader.Now()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := newHears(t, reader, p)
+	defer h.feed.Close()
+	for n := range 3 {
+		mustSet(t, s, "key", fmt.Sprint(n))
+		if err := reader.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		got, err := h.some(t, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, "a follower", got, []batch{{"key": {key: "key", value: fmt.Sprint(n)}}})
+	}
+}
+
+// TestFeedOfCollections: a change of elements is told once, by the key of the collection, which has no value.
+func TestFeedOfCollections(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer s.Close()
+	f, err := s.OpenFeed(FeedPoint{}, []byte("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for i := range 3 {
+		err := s.Change([]byte("key"), HashType, Process, func(*Collection) ([]*Edit, error) {
+			return []*Edit{{Sub: fmt.Append(nil, i), Value: []byte("v")}, {Sub: []byte("same"), Value: fmt.Append(nil, i)}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := f.Next(t.Context())
+		if err != nil || string(e.Key) != "key" || e.Op != record.Set || e.Collection() != HashType || e.More {
+			t.Errorf("%q is told, op %c, a %s, more: %v: %v", e.Key, e.Op, e.Collection(), e.More, err)
+		}
+		if _, err := f.EventValue(&e); !errors.Is(err, ErrType) {
+			t.Errorf("the value of a collection: %v", err)
+		}
+	}
+	if _, err := s.Delete(nil, []byte("key"), Process); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "key" || e.Op != record.Delete || e.Collection() != "" {
+		t.Errorf("%q is told, op %c, a %q: %v", e.Key, e.Op, e.Collection(), err)
+	}
+}
