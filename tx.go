@@ -27,7 +27,8 @@ type Tx struct {
 // writers, so it comes through. f must not wait for another goroutine that writes. A write by other means than the transaction is
 // refused with ErrNested within f, and so is another Update.
 //
-// There is no limit to what a transaction writes but memory, which holds it until f returns.
+// There is no limit to what a transaction writes but memory, which holds it until f returns, but for values of more than 1 MiB: those go to the log at once, and
+// count when all counts.
 func (db *DB) Update(f func(tx *Tx) error) error { return db.update(store.Process, f) }
 
 // UpdateFSync is Update whose writes survive the loss of power when it returns.

@@ -37,8 +37,10 @@ type Tx struct {
 	bytes  int64              // that they take
 	reads  map[string]bool    // whole keys
 	scans  []scanned
-	first  uint64 // of the deadlines of what was read, 0 for none
-	failed error  // of a read that could not say so, or of a write: there is no commit then
+	first  uint64         // of the deadlines of what was read, 0 for none
+	under  *partsUnderWay // the parts of large values that it has written; nil if there are none
+	lost   error          // why there is one that has not been written
+	failed error          // of a read that could not say so, or of a write: there is no commit then
 }
 
 var (
@@ -192,6 +194,9 @@ func (tx *Tx) end() {
 	if !tx.done.Swap(true) {
 		tx.view.Close()
 		tx.store.budget.Leave(-tx.bytes)
+		if tx.under != nil {
+			tx.store.endLarge(tx.under, tx.lost)
+		}
 	}
 }
 
@@ -217,7 +222,7 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 		return Entry{}, ErrTxDone
 	}
 	if c := tx.writes[view(key)]; c != nil {
-		return c.entry()
+		return tx.own(c)
 	}
 	e, err := tx.view.Get(t, key)
 	if err == nil {
@@ -229,12 +234,22 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 // Expiry is the deadline of the entry, 0 for none.
 func (e *Entry) Expiry() uint64 { return e.expiry }
 
-// entry is the change as a read shows it.
-func (c *Change) entry() (Entry, error) {
+// own is a change as a read shows it.
+func (tx *Tx) own(c *Change) (e Entry, err error) {
 	if c.Delete {
 		return Entry{}, ErrNotFound
 	}
-	return Entry{Value: c.Value, Schema: c.Schema, hit: hit{expiry: c.Expiry}}, nil
+	e = Entry{Value: c.Value, Schema: c.Schema, hit: hit{expiry: c.Expiry}}
+	if c.listed == 0 {
+		return e, nil
+	}
+	in, err := tx.store.use()
+	if err != nil {
+		return Entry{}, err
+	}
+	defer tx.store.life.leave(in)
+	e.Value, err = tx.store.readParts(entry{Head: record.Head{Large: c.listed}, key: c.Key, value: c.Value})
+	return e, err
 }
 
 // Has reports whether there is an entry under key, in the sense of Get.
@@ -279,7 +294,12 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 		return err
 	}
 	c := &Change{Table: t, Write: *w}
-	c.Key, c.Value, c.Own = bytes.Clone(w.Key), bytes.Clone(w.Value), ""
+	c.Key, c.Own = bytes.Clone(w.Key), ""
+	if len(w.Value) <= partBytes {
+		c.Value = bytes.Clone(w.Value)
+	} else if err := tx.setAside(c); err != nil {
+		return err
+	}
 	if tx.writes == nil {
 		tx.writes = map[string]*Change{}
 	}
@@ -290,6 +310,22 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	tx.writes[view(c.Key)] = c
 	tx.bytes += delta
 	tx.store.budget.Leave(delta)
+	return nil
+}
+
+// setAside writes the parts of a large value to the log at once, where they count for nothing until the transaction commits. Memory keeps the list.
+func (tx *Tx) setAside(c *Change) error {
+	s := tx.store
+	if tx.under == nil {
+		tx.under = s.log.beginParts()
+	}
+	s.pace()
+	p := pending{key: c.Key}
+	if err := s.recordOfWrite(&p, &c.Write); err != nil {
+		tx.lost = err
+		return err
+	}
+	c.listed, c.Value, c.Cell, c.Cost = p.Large, p.value, nil, 0
 	return nil
 }
 
@@ -342,7 +378,7 @@ func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
 			tx.noteDeadline(item.expiry)
 		}
 		if c := tx.writes[string(item.Key)]; item.Err == nil && c != nil {
-			if item.Entry, item.Err = c.entry(); item.Err == ErrNotFound {
+			if item.Entry, item.Err = tx.own(c); item.Err == ErrNotFound {
 				continue
 			}
 		}
@@ -351,7 +387,7 @@ func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
 		}
 	}
 	for _, key := range own {
-		e, err := tx.writes[string(key)].entry()
+		e, err := tx.own(tx.writes[string(key)])
 		if err == nil && !yield(Item{Key: bytes.Clone(key), Entry: e}) {
 			return
 		}

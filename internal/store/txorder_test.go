@@ -252,3 +252,79 @@ func TestTxOrderEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestTxLargeValues: a transaction writes large values to the log at once, so memory has none of them. They are read and replaced in the transaction, all count when it commits, and of one that
+// fails, has a conflict or dies nothing does.
+func TestTxLargeValues(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 20 })
+	value := func(i, round int) string { return numbered(partBytes+1+100*i, fmt.Sprint(round, "/", i)) }
+	mustSet(t, s, "key 0", "old")
+	content := map[string]string{"key 0": "old"}
+	failed := errors.New("failed")
+	for round, fails := range []error{failed, nil} {
+		runs := 0
+		err := s.Transact(Process, func(tx *Tx) error {
+			if runs++; runs == 1 { // a conflict
+				if _, err := tx.Get(nil, []byte("counter")); err != ErrNotFound && round == 0 {
+					t.Errorf("Get: %v", err)
+				}
+				if err := inAnotherGoroutine(func() error { return s.Set(nil, []byte("counter"), fmt.Append(nil, round), 0, Process) }); err != nil {
+					return err
+				}
+				content["counter"] = fmt.Sprint(round)
+			}
+			for i := range 3 {
+				for _, now := range []string{numbered(2*partBytes, "replaced"), value(i, round)} {
+					if err := tx.Write(nil, &Write{Key: fmt.Append(nil, "key ", i), Value: []byte(now)}); err != nil {
+						return err
+					}
+				}
+			}
+			if tx.bytes > partBytes {
+				t.Errorf("the transaction has %d bytes in memory", tx.bytes)
+			}
+			for i := range 3 {
+				if e, err := tx.Get(nil, fmt.Append(nil, "key ", i)); err != nil || string(e.Value) != value(i, round) {
+					t.Errorf("key %d has %d bytes in the transaction: %v", i, len(e.Value), err)
+				}
+			}
+			n := 0
+			for item := range tx.Scan(PrefixSpan([]byte("key"))) {
+				if item.Err != nil || string(item.Value) != value(n, round) {
+					t.Errorf("%q has %d bytes: %v", item.Key, len(item.Value), item.Err)
+				}
+				n++
+			}
+			if fails != nil { // it dies
+				again := mustOpen(t, mem.ProcessCrash())
+				again.wantSame(t, content)
+				mustClose(t, again)
+				return fails
+			}
+			return inAnotherGoroutine(s.Shrink)
+		})
+		if err != fails || fails == nil && runs != 2 {
+			t.Errorf("the transaction ran %d times: %v", runs, err)
+		}
+		if fails == nil {
+			for i := range 3 {
+				content[fmt.Sprint("key ", i)] = value(i, round)
+			}
+		}
+		s.wantSame(t, content)
+		if len(s.log.parts) > 0 {
+			t.Error("there are parts under way")
+		}
+	}
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	if st := s.Stats(); st.LogBytes > 4*partBytes {
+		t.Errorf("%d bytes remain of 3 values", st.LogBytes)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	defer s.Close()
+	s.wantSame(t, content)
+}
