@@ -19,8 +19,8 @@ import (
 //  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest names are removed;
 //  5. a new ring is made, and the mark says what is durable.
 //
-// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 to 4, the directory is synced, in case
-// an earlier process made names and died.
+// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 to 3, the directory is synced, in case
+// an earlier process made names and died; and of 4, files that no manifest names are removed.
 //
 // A crash between any two leaves a log of the same content. When there is no room for a step, the write is refused, and the next tries again.
 
@@ -48,7 +48,7 @@ func (l *Log) beginLocked() error {
 		return err
 	}
 	if r.tail != nil {
-		err = l.continueLocked(r.tail)
+		err = l.continueLocked(r)
 	} else {
 		err = l.beginSegmentLocked(r)
 	}
@@ -66,6 +66,7 @@ func (l *Log) beginLocked() error {
 	l.ringFrom, l.frameFrom = l.next.end, l.next.slot
 	l.takeRing(l.tail)
 	l.recovered = nil
+	l.fragmented()
 	return nil
 }
 
@@ -143,7 +144,8 @@ func (l *Log) writePieces(path string, pieces []piece, base int64) error {
 }
 
 // continueLocked goes on with a tail that was closed.
-func (l *Log) continueLocked(s *segment) error {
+func (l *Log) continueLocked(r *recovered) error {
+	s := r.tail
 	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
 		return l.fail(fmt.Errorf("sync: %w", err))
 	}
@@ -172,6 +174,7 @@ func (l *Log) continueLocked(s *segment) error {
 	s.opening.Unlock()
 	l.tail, l.tailFile, l.next = s, c.file, next
 	l.room, l.sumsRoom = next.end, headerBytes+next.slot*frameBytes
+	l.removeOrphans(r)
 	return nil
 }
 
@@ -203,10 +206,15 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 			l.retire(s) // it is opened anew, and mapped
 		}
 	}
+	l.removeOrphans(r)
+	return l.becomeTailLocked(x, Address(l.end.Load()), l.opts.segmentBytes)
+}
+
+// removeOrphans removes the files that no manifest names. Besides taking room, one of a compaction would be in the way of the next.
+func (l *Log) removeOrphans(r *recovered) {
 	for _, name := range r.orphans {
 		l.reportError("removing what no manifest names", l.opts.fsys.Remove(filepath.Join(l.dir, name)))
 	}
-	return l.becomeTailLocked(x, Address(l.end.Load()), l.opts.segmentBytes)
 }
 
 // cutTorn cuts off what a crash has left behind a segment.

@@ -73,6 +73,11 @@ func (l *Log) Trim(before Address) error {
 	if err := l.syncTo(before); err != nil {
 		return err
 	}
+	if l.endedBefore(before) { // synced as part of the tail, but not settled
+		if err := l.sync(true); err != nil {
+			return err
+		}
+	}
 	before, err := l.entryAt(before)
 	if err != nil || before <= l.set.Load().first {
 		return err
@@ -82,7 +87,15 @@ func (l *Log) Trim(before Address) error {
 		return err
 	}
 	l.remove(gone)
+	l.fragmented()
 	return nil
+}
+
+// endedBefore reports whether a segment ends before an address or there of which it is not known that its files are durable.
+func (l *Log) endedBefore(a Address) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.unsynced) > 0 && l.unsynced[0].last() <= a
 }
 
 // entryAt is the beginning of the entry that an address is in, or the address where one begins.
@@ -164,23 +177,24 @@ func (l *Log) remove(gone []*segment) {
 // runs are the segments that are to be joined, in order, each run to one.
 func (l *Log) runs(set *set) (runs [][]*segment) {
 	var run []*segment
-	bytes := int64(0)
+	bytes, slots := int64(0), int64(0)
 	end := func() {
 		if len(run) > 1 || len(run) == 1 && mostlyTrimmed(run[0], set.first) {
 			runs = append(runs, run)
 		}
-		run, bytes = nil, 0
+		run, bytes, slots = nil, 0, 0
 	}
 	for _, s := range set.segments {
-		n := int64(s.last() - max(s.start, set.first))
-		if !s.synced.Load() || n > l.opts.segmentBytes/2 && !mostlyTrimmed(s, set.first) {
+		n, frames := max(int64(s.last()-max(s.start, set.first)), 0), s.slots.Load()
+		large := n > l.opts.segmentBytes/2 || frames > l.opts.segmentSlots/2
+		if !s.synced.Load() || large && !mostlyTrimmed(s, set.first) {
 			end()
 			continue
 		}
-		if bytes+n > l.opts.segmentBytes {
+		if bytes+n > l.opts.segmentBytes || slots+frames > l.opts.segmentSlots {
 			end()
 		}
-		run, bytes = append(run, s), bytes+n
+		run, bytes, slots = append(run, s), bytes+n, slots+frames
 	}
 	end()
 	return runs
@@ -190,9 +204,14 @@ func mostlyTrimmed(s *segment, first Address) bool {
 	return int64(first-s.start) > s.end.Load()/2
 }
 
-// join copies a run into one segment.
+// join copies a run into one segment, or removes it if all of it is trimmed.
 func (l *Log) join(run []*segment) error {
 	set := l.set.Load()
+	if run[len(run)-1].last() <= set.first { // what ended while it was being trimmed stays until now
+		gone, err := l.trim(set.first)
+		l.remove(gone)
+		return err
+	}
 	start := max(run[0].start, set.first)
 	generation := uint32(0)
 	for _, s := range run {

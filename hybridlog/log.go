@@ -160,9 +160,11 @@ func open(dir string, o *options) (_ *Log, err error) {
 	if err := l.recover(); err != nil {
 		return nil, err
 	}
+	if !o.inline {
+		l.running.Go(l.keep)
+	}
 	if !o.readOnly && !o.inline {
 		l.running.Go(l.keepDrained)
-		l.running.Go(l.keep)
 		l.running.Go(l.keepCompact)
 	}
 	return l, nil

@@ -50,7 +50,7 @@ func (l *Log) readSet(set *set, p []byte, off int64) (done int, err error) {
 				return done, err
 			}
 		}
-		n := min(len(p)-done, int(s.last()-at))
+		n := int(min(int64(len(p)-done), int64(s.last()-at)))
 		if err := s.readAt(c, p[done:done+n], int64(at-s.start)); err != nil {
 			return done, err
 		}

@@ -49,6 +49,7 @@ type content struct {
 	mapped []byte   // nil when view.Load is the only way
 	sums   []uint32 // of the blocks
 	trust  []atomic.Uint32
+	until  int64 // all that it knows of, where that was fixed when it was opened: readers may have it still when the tail goes on. 0 for one that grows
 }
 
 // patch is what recovery found in the ring alone.
@@ -88,6 +89,7 @@ func (s *segment) open() (*content, error) {
 	if err != nil {
 		return nil, err
 	}
+	c.until = s.end.Load()
 	s.content.Store(c)
 	return c, nil
 }
@@ -267,7 +269,7 @@ func (s *segment) verifyMapped(c *content, from, to int64) error {
 		if c.trusted(b) {
 			continue
 		}
-		lo, hi, known := s.block(b)
+		lo, hi, known := s.block(c, b)
 		if !known {
 			continue
 		}
@@ -284,20 +286,27 @@ func (s *segment) verify(c *content, b int64, p []byte) error {
 		c.setTrusted(b)
 		return nil
 	}
-	if len(p) < blockBytes && !s.ended.Load() {
+	if len(p) < blockBytes && !s.fixed(c) {
 		return nil // the segment goes on since, and the block grows
 	}
 	return s.corrupt(b*blockBytes, "the sum of the block is wrong")
 }
 
 // block is where a block stands in the file; its sum is of use unless it is still growing, or only partly there.
-func (s *segment) block(b int64) (lo, hi int64, known bool) {
+func (s *segment) block(c *content, b int64) (lo, hi int64, known bool) {
 	lo, hi = b*blockBytes, (b+1)*blockBytes
-	if end := s.inFile(); hi > end {
-		return lo, end, s.ended.Load()
+	end := c.until
+	if end == 0 {
+		end = s.inFile()
+	}
+	if hi > end {
+		return lo, end, s.fixed(c)
 	}
 	return lo, hi, true
 }
+
+// fixed reports whether the last block of the content grows no more.
+func (s *segment) fixed(c *content) bool { return c.until > 0 || s.ended.Load() }
 
 func (c *content) trusted(b int64) bool { return c.trust[b/32].Load()&(1<<(b%32)) != 0 }
 
@@ -316,7 +325,7 @@ func (c *content) distrust() {
 func (s *segment) readBlocks(c *content, p []byte, off int64) error {
 	for len(p) > 0 {
 		b := off / blockBytes
-		lo, hi, known := s.block(b)
+		lo, hi, known := s.block(c, b)
 		n := min(int64(len(p)), (b+1)*blockBytes-off)
 		if whole := n / blockBytes; whole == 0 && known && !c.trusted(b) {
 			if err := s.readPart(c, p[:n], off, lo, hi); err != nil {
@@ -339,7 +348,7 @@ func (s *segment) readBlocks(c *content, p []byte, off int64) error {
 // stretch is how many of n bytes at off can be read at once: up to where a block that is to be verified is only partly wanted.
 func (s *segment) stretch(c *content, n, off int64) int64 {
 	last := (off + n - 1) / blockBytes
-	if _, hi, known := s.block(last); known && hi > off+n && !c.trusted(last) && last*blockBytes > off {
+	if _, hi, known := s.block(c, last); known && hi > off+n && !c.trusted(last) && last*blockBytes > off {
 		return last*blockBytes - off
 	}
 	return n
@@ -348,7 +357,7 @@ func (s *segment) stretch(c *content, n, off int64) int64 {
 // verifyRead verifies the blocks that stand whole in p, but for those that are trusted.
 func (s *segment) verifyRead(c *content, p []byte, off int64) error {
 	for b := blocksOf(off); b*blockBytes < off+int64(len(p)); b++ {
-		lo, hi, known := s.block(b)
+		lo, hi, known := s.block(c, b)
 		if !known || hi > off+int64(len(p)) || c.trusted(b) {
 			continue
 		}

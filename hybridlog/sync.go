@@ -114,6 +114,9 @@ func (l *Log) syncOnce(files bool) error {
 		l.mu.Lock()
 		l.filesSyncedLocked(t, upTo, len(ended))
 		l.mu.Unlock()
+		if len(ended) > 0 {
+			l.fragmented()
+		}
 	}
 	l.raiseDurable(t, upTo)
 	if l.opts.inline || l.markDue() {
@@ -126,6 +129,9 @@ func (l *Log) syncOnce(files bool) error {
 func (l *Log) beginSync() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed.Load() {
+		return ErrClosed
+	}
 	if l.tail == nil && l.durable.Load() < l.end.Load() {
 		return l.beginLocked()
 	}

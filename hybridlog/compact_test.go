@@ -1,0 +1,173 @@
+package hybridlog
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Segments that are full of short entries are no fragments.
+func TestFullOfShortEntries(t *testing.T) {
+	l := mustOpen(t, vfs.NewMem())
+	var want [][]byte
+	for i := range 2000 {
+		want = append(want, text(i, 3))
+		mustAppend(t, l, want[i])
+	}
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Stats().Fragments; n != 0 {
+		t.Errorf("%d fragments of %d segments that are full", n, l.Stats().Segments)
+	}
+	if err := l.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range l.set.Load().segments {
+		if s.slots.Load() > l.opts.segmentSlots {
+			t.Errorf("a segment has %d frames, and none was to have more than %d", s.slots.Load(), l.opts.segmentSlots)
+		}
+	}
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
+}
+
+// Trim gives back the segment whose files nobody has synced since it ended.
+func TestTrimEndedSegment(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := &smallDisk{FS: mem, reserves: true, free: 250, taken: map[string]map[int64]bool{}}
+	l := mustOpen(t, disk)
+	mustAppend(t, l, text(1, 15000))
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	disk.setFree(4)
+	if _, err := l.Append(text(2, 12_000)); !errors.Is(err, ErrNoSpace) {
+		t.Fatal(err)
+	}
+	if err := l.Trim(Address(l.Size())); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Stats().Segments; n != 1 {
+		t.Errorf("%d segments after all was trimmed", n)
+	}
+	if _, err := l.Append(text(2, 12_000)); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
+}
+
+// Compact removes a segment all of which is trimmed, and goes on with those behind it.
+func TestCompactTrimmedSegment(t *testing.T) {
+	mem := vfs.NewMem()
+	big := func(o *options) { o.policy = AlwaysSync }
+	l := mustOpen(t, mem, big)
+	mustAppend(t, l, text(1, 15000))
+	if _, err := l.append(text(2, 9000)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Trim(15000); err != nil {
+		t.Fatal(err)
+	}
+	want := [][]byte{text(1, 15000), text(2, 9000)}
+	if err := l.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	if n := l.Stats().Segments; n != 1 {
+		t.Errorf("%d segments", n)
+	}
+	for i := range 3 {
+		mem = mem.ProcessCrash()
+		l = mustOpen(t, mem, big)
+		p := text(3+i, 300)
+		want = append(want, p)
+		mustAppend(t, l, p)
+		if err := l.Compact(); err != nil {
+			t.Fatal(err)
+		}
+		if err := problem(l, want, 15000); err != nil {
+			t.Error(err)
+		}
+	}
+	mustClose(t, l)
+}
+
+// What a crash in a compaction leaves is removed also when the tail goes on.
+func TestLeftoversBesideACleanTail(t *testing.T) {
+	mem := vfs.NewMem()
+	bare := func(o *options) { o.dataRing = 0 }
+	var want [][]byte
+	for i := range 4 {
+		l := mustOpen(t, mem, bare)
+		want = append(want, text(i, 300))
+		mustAppend(t, l, want[i])
+		if i < 3 {
+			mem = mem.ProcessCrash()
+		} else {
+			mustClose(t, l)
+		}
+	}
+	mem.Record()
+	var image *vfs.Mem
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if names, _ := mem.List("log"); image == nil && phase == vfs.After {
+			for _, name := range names {
+				if id, ok := parseName(name); ok && id.Generation() > 0 {
+					image = mem.ProcessCrash()
+				}
+			}
+		}
+	})
+	l := mustOpen(t, mem, bare)
+	if err := l.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	if image == nil {
+		t.Fatal("nothing was compacted")
+	}
+	l = mustOpen(t, image, bare)
+	if err := l.Compact(); err != nil {
+		t.Errorf("Compact: %v", err)
+	}
+	for _, name := range filesNamed(t, image) {
+		if id, ok := parseName(name); ok && id.Order() < 4 && id.Generation() == 0 {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
+}
+
+// The compactor is woken as soon as there are as many fragments as it waits for.
+func TestFragmentsWake(t *testing.T) {
+	mem := vfs.NewMem()
+	two := func(o *options) { o.fragments = 2 }
+	for i := range 2 {
+		l := mustOpen(t, mem, two)
+		mustAppend(t, l, text(i, 300))
+		mem = mem.ProcessCrash()
+	}
+	l := mustOpen(t, mem, two)
+	mustAppend(t, l, text(3, 300))
+	if n := l.Stats().Fragments; n != 2 {
+		t.Fatalf("%d fragments", n)
+	}
+	if len(l.compact) != 1 {
+		t.Error("the compactor has not been woken")
+	}
+	mustClose(t, l)
+}
+
+func filesNamed(t *testing.T, fsys vfs.FS) []string {
+	t.Helper()
+	names, err := fsys.List("log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
