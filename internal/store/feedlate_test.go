@@ -129,19 +129,20 @@ func TestFeedOfElements(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
+	ctx := atEnd(s)
 	for i, want := range want {
-		e, err := f.Next(t.Context())
+		e, err := f.Next(ctx)
 		if got := fmt.Sprintf("%c %s %d", e.Op, e.Collection(), e.Seq); err != nil || got != want || e.More || !strings.HasPrefix(string(e.Key), "hash") {
 			t.Errorf("change %d: %s of %q, more: %v, %v; want %s", i, got, e.Key, e.More, err, want)
 		}
 	}
-	if e, err := f.Next(after(s)); err == nil {
+	if e, err := f.Next(ctx); err == nil {
 		t.Errorf("%q is told by record %d", e.Key, e.Seq)
 	}
 }
 
-// after is a context that ends when a feed waits.
-func after(s *Store) context.Context {
+// atEnd is a context that ends when a feed waits for what is not there.
+func atEnd(s *Store) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		awaitWaiting(s, s.log.last()+1)
