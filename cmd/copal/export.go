@@ -264,7 +264,10 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 		for e, err := range s.Entries(sp.from, sp.to) {
 			if err == nil {
 				err = exportEntry(s, w, &e)
-			} else if errors.Is(err, copal.ErrCorrupt) {
+			} else if errors.Is(err, copal.ErrCorrupt) || errors.Is(err, copal.ErrTooLarge) {
+				if e.Key != nil {
+					err = fmt.Errorf("the entry of key %s: %w", showKey(e.Key), err)
+				}
 				if x.skipBad {
 					x.result.Unreadable++
 					x.report(err)

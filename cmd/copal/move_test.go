@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 	"github.com/copaldb/copal/codec"
 )
 
@@ -361,4 +362,55 @@ func appUntil(n int) *app {
 	a := newApp(strings.NewReader(""), io.Discard, io.Discard)
 	a.ctx = &stopAfter{Context: a.ctx, most: n}
 	return a
+}
+
+// writeFirst does something before each write.
+type writeFirst struct {
+	io.Writer
+	first func()
+}
+
+func (w writeFirst) Write(p []byte) (int, error) {
+	w.first()
+	return w.Writer.Write(p)
+}
+
+// Beside a process that writes, an export is the store at one moment: what is changed together is together in it.
+func TestExportIsOneMoment(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "live")
+	db := openForTest(t, dir)
+	const keys = 50
+	n := 0
+	write := func() {
+		n++
+		b := db.NewBatch()
+		for k := range keys {
+			b.Put(fmt.Appendf(nil, "key %02d", k), fmt.Appendf(nil, "%05000d", n))
+		}
+		if err := b.Write(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	var out bytes.Buffer
+	if code := newApp(nil, writeFirst{&out, write}, io.Discard).run([]string{"export", dir}); code != 0 || n < 4 {
+		t.Fatalf("exit code %d, and %d batches were written beside it", code, n-1)
+	}
+	values, entries := map[string]bool{}, 0
+	for r := ndjson.NewReader(&out); ; {
+		l, err := r.Next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Kind == ndjson.Entry {
+			values[string(l.Entry.Value)] = true
+			entries++
+		}
+	}
+	if entries != keys || len(values) != 1 {
+		t.Errorf("%d entries have %d values", entries, len(values))
+	}
 }

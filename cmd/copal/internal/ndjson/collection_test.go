@@ -24,7 +24,7 @@ var around = []copal.Entry{
 }
 
 // writeCollection writes entries from the n-th on.
-func writeCollection(t *testing.T, w *ndjson.Writer, n int64) {
+func writeCollection(t testing.TB, w *ndjson.Writer, n int64) {
 	t.Helper()
 	for i := range around[n:] {
 		e := &around[n:][i]
@@ -61,7 +61,7 @@ func show(in []byte) (list []string, bad []*ndjson.LineError, at ndjson.State) {
 	}
 }
 
-func exportOfCollection(t *testing.T) []byte {
+func exportOfCollection(t testing.TB) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := ndjson.NewWriter(&out, ndjson.Head{Seq: 47, Time: moment})
