@@ -437,7 +437,7 @@ func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 		return 0, tried
 	}
 	defer s.Close()
-	for i := 1; i <= 4; i++ {
+	for i := 1; i <= 3; i++ {
 		value := numbered(700*i, fmt.Sprint("value ", i))
 		w, err := s.CreateValue(context.Background(), []byte("key"))
 		if err != nil {
@@ -540,13 +540,13 @@ func streamsAmongOthers(t *testing.T) {
 func TestCrashModelStreams(t *testing.T) { bothWays(t, crashModelStreams) }
 
 func crashModelStreams(t *testing.T) {
-	want := 1200
+	want := 600
 	if longTest() {
 		want = 500_000
 	}
 	states := 0
 	for seed := uint64(1); states < want; seed++ {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 5)), limit: 8, again: 500, sparse: 10, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.PartBytes = 60 }}
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 5)), limit: 6, again: 300, sparse: 24, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.PartBytes = 60 }}
 		script := randomScript(c.rng, 10)
 		for i := range script {
 			if c.rng.IntN(3) == 0 {
