@@ -125,7 +125,7 @@ func (l *Log) roomLocked(off int64, n int) error {
 	if l.noReserve {
 		return nil
 	}
-	end := off + int64(n)
+	end := off + int64(n) + l.roomKept()
 	if end > l.room {
 		if err := l.reserveLocked(l.tailFile, &l.room, end, max(roomAhead, writesAhead*int64(n)), l.opts.segmentBytes); err != nil {
 			return err
@@ -138,24 +138,42 @@ func (l *Log) roomLocked(off int64, n int) error {
 	return nil
 }
 
-// reserveLocked reserves up to end, and some more where there is more, but not beyond most.
+// roomKept is what stays reserved behind the end of the tail, also when the log is closed, so that Trim finds room for its
+// manifest on a full disk.
+func (l *Log) roomKept() int64 { return l.opts.roomKept + 128*int64(len(l.set.Load().segments)) }
+
+// freeRoomLocked gives up all that is reserved behind the end of the tail, which is drained for that.
+func (l *Log) freeRoomLocked() error {
+	if err := l.drain(l.tail); err != nil {
+		return err
+	}
+	l.giveBackRoom(l.tailFile, l.next.end)
+	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
+	l.room, l.sumsRoom = l.next.end, headerBytes+l.next.slot*frameBytes
+	return nil
+}
+
+// reserveLocked reserves up to end, and some more where there is more, but not beyond most. Where there was less, less is asked for until there may be
+// more again: on some file systems to ask in vain takes as long as to reserve all that there is.
 func (l *Log) reserveLocked(f vfs.File, room *int64, end, ahead, most int64) error {
-	var err error
-	for _, to := range [...]int64{max(end, min(end+ahead, most)), end} {
-		err = f.Allocate(*room, to-*room)
-		if err == nil {
+	for ahead = min(ahead, l.aheadMost); ; ahead /= 8 {
+		if ahead < 4<<10 {
+			ahead = 0
+		}
+		to := max(end, min(end+ahead, most))
+		err := f.Allocate(*room, to-*room)
+		switch {
+		case err == nil:
 			*room = to
 			return nil
+		case errors.Is(err, errors.ErrUnsupported):
+			l.noReserve = true
+			return nil
+		case !vfs.IsNoSpace(err) || ahead == 0:
+			return noSpace(err)
 		}
-		if !vfs.IsNoSpace(err) {
-			break
-		}
+		l.aheadMost = ahead / 8
 	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		l.noReserve = true
-		return nil
-	}
-	return noSpace(err)
 }
 
 // putLocked writes p behind the end of the tail, and its frames: into the ring, or into the files where there is no ring,

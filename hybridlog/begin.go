@@ -173,7 +173,7 @@ func (l *Log) continueLocked(r *recovered) error {
 	s.ended.Store(false)
 	s.opening.Unlock()
 	l.tail, l.tailFile, l.next = s, c.file, next
-	l.room, l.sumsRoom = next.end, headerBytes+next.slot*frameBytes
+	l.room, l.sumsRoom, l.aheadMost = next.end, headerBytes+next.slot*frameBytes, maxEnd
 	l.removeOrphans(r)
 	return nil
 }
@@ -185,6 +185,12 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 		log = max(l.opts.random(), 1)
 	}
 	x, err := l.takeSpare(log, r.open)
+	if errors.Is(err, ErrNoSpace) && l.failure() == nil {
+		for _, s := range r.open { // the process before has kept some
+			l.cutTorn(s)
+		}
+		x, err = l.takeSpare(log, r.open)
+	}
 	if err != nil {
 		return err
 	}
@@ -330,7 +336,7 @@ func (l *Log) becomeTailLocked(x *spare, start Address, capacity int64) error {
 	}
 	s.content.Store(c)
 	l.tail, l.tailFile, l.next = s, c.file, framer{seal: s.seal}
-	l.room, l.sumsRoom = 0, headerBytes
+	l.room, l.sumsRoom, l.aheadMost = 0, headerBytes, maxEnd
 	l.synced, l.claimed = place{}, false
 	l.ringFrom, l.frameFrom = 0, 0
 	l.takeRing(s)

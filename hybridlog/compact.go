@@ -48,7 +48,7 @@ func (l *Log) Compact() error {
 // Trim gives up the entries that end before an address or there, and gives back the space of segments that hold nothing else. First is
 // where the log begins then: the address, or where the entry begins that it is in. It is durable when Trim
 // returns. What was trimmed gives ErrTrimmed. To trim what is trimmed already does nothing.
-// Beyond the end there is nothing to trim: that is ErrRange.
+// Beyond the end there is nothing to trim: that is ErrRange. Some room is kept for it, so that it works on a full disk where room can be reserved.
 //
 // Trim and Compact wait for those who read what is to go, and so must not be called from inside View.
 func (l *Log) Trim(before Address) error {
@@ -155,10 +155,17 @@ func (l *Log) trim(before Address) (gone []*segment, err error) {
 		}
 	}
 	m.begin = live[0].start
-	if err := l.swap(m); err != nil {
+	err = l.swap(m)
+	if errors.Is(err, ErrNoSpace) && l.failure() == nil { // this is what was kept for it
+		if err = l.freeRoomLocked(); err == nil {
+			err = l.swap(m)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	l.set.Store(newSet(before, live))
+	l.aheadMost = maxEnd
 	return gone, nil
 }
 

@@ -147,7 +147,9 @@ func fullDisk(t *testing.T, change func(*options)) {
 			}
 			switch refused % 3 {
 			case 0:
-				disk.setFree(60) // somebody has removed something
+				if !reserves {
+					disk.setFree(60) // somebody has removed something
+				}
 				if err := l.Trim(Address(l.Size() * 3 / 4)); err != nil {
 					t.Fatal(err)
 				}

@@ -20,7 +20,7 @@ func testOptions(fsys vfs.FS, change ...func(*options)) *options {
 	o.fsys, o.inline = fsys, true
 	o.random = func() uint64 { n++; return n * 0x9e3779b97f4a7c15 }
 	o.segmentBytes, o.segmentSlots = 20_000, 200
-	o.dataRing, o.frameRing, o.bypass = 4096, 4096, 700
+	o.dataRing, o.frameRing, o.bypass, o.roomKept = 4096, 4096, 700, 2000
 	o.report = func(error) {}
 	for _, f := range change {
 		f(o)

@@ -69,6 +69,7 @@ type Log struct {
 	room      int64      // reserved in the tail's file of bytes
 	sumsRoom  int64      // and in that of frames
 	noReserve bool       // the file system cannot
+	aheadMost int64      // how much is reserved ahead, at most
 	frames    []byte     // of the write under way
 	unsynced  []*segment // that ended and are not durable
 	retired   []*content // of segments, to be closed in the end
@@ -287,11 +288,17 @@ func (l *Log) finish() error {
 	if err := l.sync(true); err != nil {
 		return err
 	}
-	if err := l.sealEnded(); err != nil {
-		return wrap(err)
-	}
 	l.giveBackRoom(l.tailFile, l.tail.end.Load())
 	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
+	switch err := l.sealEnded(); {
+	case errors.Is(err, ErrNoSpace):
+		l.reportError("sealing the segments that have ended", err) // the next opening finds out again where they end
+	case err != nil:
+		return wrap(err)
+	}
+	if !l.noReserve {
+		l.tailFile.Allocate(l.tail.end.Load(), l.roomKept()) // or as much as there is: it is for who comes next
+	}
 	if l.mark() == nil {
 		l.reportError("noting how far the log is synced", l.marker.file.Sync())
 	}

@@ -32,6 +32,7 @@ const (
 	leastSegmentBytes   = 64 << 10
 	mostSegmentBytes    = 4 << 30
 	defaultCompactEvery = time.Hour
+	defaultRoomKept     = 64 << 10
 	defaultDataRing     = 4 << 20
 	defaultFrameRing    = 1 << 20
 	ringBypass          = 48 << 10 // a write this long goes to the file at once: the copy would cost more than the call
@@ -53,6 +54,7 @@ type options struct {
 	dataRing  int64 // bytes; 0 for no ring
 	frameRing int64
 	bypass    int
+	roomKept  int64
 	inline    bool // no goroutines, for tests that count operations
 }
 
@@ -61,7 +63,7 @@ func newOptions(list []Option) *options {
 		segmentBytes: defaultSegmentBytes, segmentSlots: 1 << 20, every: defaultCompactEvery,
 		report: func(err error) { log.Print(err) },
 		fsys:   vfs.OS(), clock: clock.System{}, random: rand.Uint64,
-		dataRing: defaultDataRing, frameRing: defaultFrameRing, bypass: ringBypass,
+		dataRing: defaultDataRing, frameRing: defaultFrameRing, bypass: ringBypass, roomKept: defaultRoomKept,
 	}
 	for _, option := range list {
 		option.apply(o)

@@ -27,7 +27,7 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 		return 0, fmt.Errorf("%w: offset %d, the log begins at %d", ErrTrimmed, off, set.first)
 	}
 	short := error(nil)
-	if int64(len(p)) > end-off {
+	if len(p) > 0 && int64(len(p)) > end-off {
 		p, short = p[:max(end-off, 0)], io.EOF
 	}
 	if n, err := l.readSet(set, p, off); err != nil {
