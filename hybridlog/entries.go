@@ -80,6 +80,10 @@ func (l *Log) someSpans(from, upTo Address) (list []Span, next Address, err erro
 	}
 	defer l.gate.Leave(in)
 	set := l.set.Load()
+	return l.someSpansOf(set, from, upTo)
+}
+
+func (l *Log) someSpansOf(set *set, from, upTo Address) (list []Span, next Address, err error) {
 	from = max(from, set.first)
 	if from >= upTo {
 		return nil, upTo, nil
@@ -95,6 +99,9 @@ func (l *Log) someSpans(from, upTo Address) (list []Span, next Address, err erro
 		begin = 0
 	}
 	for f, err := range s.frames(max(off-1, 0)) {
+		if fresh := l.refreshed(set, err); fresh != nil {
+			return l.someSpansOf(fresh, from, upTo)
+		}
 		if err != nil {
 			return nil, 0, err
 		}

@@ -44,6 +44,8 @@ type CorruptError struct {
 	File   string // path of the file
 	Offset int64  // in the file, of the first byte of what is damaged
 	Reason string
+
+	missing bool // there is no such file: see Log.refreshed
 }
 
 // Error says all of it.
@@ -82,7 +84,7 @@ func small(path string, err error) error {
 // missing is the error of opening a file that the log needs.
 func missing(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return corrupt(path, 0, "the file is missing")
+		return &CorruptError{File: path, Reason: "the file is missing", missing: true}
 	}
 	return fmt.Errorf("hybridlog: %w", err)
 }

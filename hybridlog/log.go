@@ -75,6 +75,9 @@ type Log struct {
 	retired   []*content // of segments, to be closed in the end
 	recovered *recovered // what recovery leaves to the first write
 
+	refreshMu sync.Mutex // one refresh at a time
+	stale     []*segment // guarded by refreshMu; of sets that a refresh has replaced, to be closed in the end
+
 	hole  Address // one more than where a read-only opening found a hole in the ring of a writer; Open's
 	again bool    // it is to look again; Open's
 
@@ -312,6 +315,9 @@ func (l *Log) finish() error {
 func (l *Log) release() error {
 	var err error
 	for _, s := range l.set.Load().segments {
+		err = errors.Join(err, s.close())
+	}
+	for _, s := range l.stale {
 		err = errors.Join(err, s.close())
 	}
 	for _, c := range l.retired {

@@ -76,7 +76,7 @@ type optionFunc func(*options)
 func (f optionFunc) apply(o *options) { f(o) }
 
 // ReadOnly opens the log as it is now, beside a process that writes it or without one, and changes nothing. It shows
-// what was written before Open was called; to see more, open it again.
+// what was written before Open was called; to see more, open it again. What the writer trims meanwhile may give ErrTrimmed.
 func ReadOnly() Option { return optionFunc(func(o *options) { o.readOnly = true }) }
 
 // OpenTimeout is how long Open waits for another writer to close the log, before it returns ErrLocked. By default it does not wait.

@@ -24,7 +24,7 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 	end := l.end.Load() // before the set: what ends there is in it
 	set := l.set.Load()
 	if Address(off) < set.first && len(p) > 0 {
-		return 0, fmt.Errorf("%w: offset %d, the log begins at %d", ErrTrimmed, off, set.first)
+		return 0, trimmed(Address(off), set.first)
 	}
 	short := error(nil)
 	if len(p) > 0 && int64(len(p)) > end-off {
@@ -34,6 +34,10 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 		return n, err
 	}
 	return len(p), short
+}
+
+func trimmed(at, first Address) error {
+	return fmt.Errorf("%w: offset %d, the log begins at %d", ErrTrimmed, at, first)
 }
 
 // readSet fills p with the bytes at off, which are all there.
@@ -47,7 +51,14 @@ func (l *Log) readSet(set *set, p []byte, off int64) (done int, err error) {
 		c := s.content.Load()
 		if c == nil {
 			if c, err = s.open(); err != nil {
-				return done, err
+				fresh := l.refreshed(set, err)
+				if fresh == nil {
+					return done, err
+				}
+				if set = fresh; at < set.first {
+					return done, trimmed(at, set.first)
+				}
+				continue
 			}
 		}
 		n := int(min(int64(len(p)-done), int64(s.last()-at)))
@@ -81,7 +92,7 @@ func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
 	set := l.set.Load()
 	switch {
 	case at < set.first && n > 0:
-		return fmt.Errorf("%w: offset %d, the log begins at %d", ErrTrimmed, at, set.first)
+		return trimmed(at, set.first)
 	case int64(n) > end-int64(at):
 		return io.EOF
 	case n == 0:
@@ -90,7 +101,7 @@ func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
 	s := set.find(at)
 	c, err := s.open()
 	if err != nil {
-		return err
+		return l.viewCopy(set, at, n, fn) // which looks again, or says the same
 	}
 	off := int64(at - s.start)
 	if c.mapped != nil && s.inFile() >= off+int64(n) && !s.patch.Load().touches(off, int64(n)) {

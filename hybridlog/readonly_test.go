@@ -1,0 +1,76 @@
+package hybridlog
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A read-only log verifies again, too.
+func TestReadOnlyVerifiesAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem)
+		mustAppend(t, l, text(1, 9000))
+		mustClose(t, l)
+		l = mustOpen(t, mem, func(o *options) { o.inline, o.readOnly = false, true })
+		b := make([]byte, 100)
+		if _, err := l.ReadAt(b, 0); err != nil {
+			t.Fatal(err)
+		}
+		flip(t, mem, "log/00000001.log", 80)
+		time.Sleep(2 * trustFor)
+		synctest.Wait()
+		if _, err := l.ReadAt(b, 0); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("ReadAt: %v", err)
+		}
+		mustClose(t, l)
+	})
+}
+
+// What a writer compacts or trims beside a log that is opened read-only is no damage there.
+func TestReadOnlyBesideCompaction(t *testing.T) {
+	mem := vfs.NewMem()
+	var want [][]byte
+	for i := range 4 {
+		l := mustOpen(t, mem)
+		want = append(want, text(i, 300))
+		mustAppend(t, l, want[i])
+		mem = mem.ProcessCrash()
+	}
+	l := mustOpen(t, mem)
+	mustAppend(t, l, []byte("more"))
+	want = append(want, []byte("more"))
+	readOnly := func(o *options) { o.readOnly = true }
+	var logs []*Log
+	for range 4 {
+		logs = append(logs, mustOpen(t, mem, readOnly))
+	}
+	if err := l.Compact(); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, text(9, 30_000))
+	if err := problem(logs[0], want, 0); err != nil {
+		t.Errorf("after a compaction: %v", err)
+	}
+	if err := logs[1].View(250, 100, func([]byte) error { return nil }); err != nil {
+		t.Errorf("View after a compaction: %v", err)
+	}
+	for e, err := range logs[2].Entries(0) {
+		if err != nil {
+			t.Errorf("Entries after a compaction: %v, %v", e, err)
+		}
+	}
+	if err := l.Trim(Address(l.Size())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := logs[3].ReadAt(make([]byte, 10), 0); !errors.Is(err, ErrTrimmed) {
+		t.Errorf("ReadAt after a trim: %v", err)
+	}
+	for _, x := range append(logs, l) {
+		mustClose(t, x)
+	}
+}
