@@ -324,12 +324,22 @@ func TestSortedSetCornerCases(t *testing.T) {
 	if s.Len() != 0 {
 		t.Errorf("it has %d members", s.Len())
 	}
+	for range 10 { // in whatever order they come
+		if n, err := s.AddAll(map[time.Time]float64{now: 1, now.Add(1): 2, now.Add(2): math.NaN()}); n != 0 || !errors.Is(err, copal.ErrType) || s.Len() != 0 {
+			t.Errorf("with NaN: %d added, %v, %d members", n, err, s.Len())
+		}
+	}
 	added, err := s.AddAll(map[time.Time]float64{now.UTC(): math.Inf(1), now.In(time.FixedZone("", 3600)): math.Inf(1)})
 	if added != 1 || err != nil || s.Len() != 1 {
 		t.Errorf("one instant in two zones: %d, %v, %d members", added, err, s.Len())
 	}
-	if _, err := s.Increment(now, math.Inf(-1)); !errors.Is(err, copal.ErrType) {
-		t.Errorf("infinity less infinity: %v", err)
+	if score, err := s.Increment(now, math.Inf(-1)); score != 0 || !errors.Is(err, copal.ErrType) {
+		t.Errorf("infinity less infinity: %v, %v", score, err)
+	}
+	for _, bounds := range [][2]float64{{math.NaN(), math.Inf(1)}, {math.Inf(-1), math.NaN()}, {math.NaN(), math.NaN()}} {
+		for m := range s.Between(bounds[0], bounds[1]) {
+			t.Errorf("between %v there is %v", bounds, m)
+		}
 	}
 	if score, ok := s.Score(now); score != math.Inf(1) || !ok {
 		t.Errorf("the score is %v, %v", score, ok)

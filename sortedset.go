@@ -134,8 +134,11 @@ func (s *SortedSetOf[M]) Backward() iter.Seq2[M, float64] {
 	return s.walk(down, 0, math.MaxInt)
 }
 
-// Between yields the members with a score from low up to high, both included, the lowest first.
+// Between yields the members with a score from low up to high, both included, the lowest first; none if one of them is NaN.
 func (s *SortedSetOf[M]) Between(low, high float64) iter.Seq2[M, float64] {
+	if math.IsNaN(low) || math.IsNaN(high) {
+		return func(func(M, float64) bool) {}
+	}
 	return s.walk(between(low, high), 0, math.MaxInt)
 }
 
@@ -187,7 +190,7 @@ func scoreKey(text, member []byte) []byte {
 	return append(scores.Order().AppendSortKey([]byte{scoreMark}, string(text)), member...)
 }
 
-// between is the span of the elements with scores from low up to high. NaN is below all others.
+// between is the span of the elements with scores from low up to high.
 func between(low, high float64) store.Span {
 	first, _ := scores.Append(nil, low)
 	last, _ := scores.Append(nil, high)
@@ -250,7 +253,10 @@ func (c *Collection) rescore(members [][]byte, d store.Durability, f func(i int,
 		}
 		return inOrder(edits), nil
 	})
-	return score, added, err
+	if err != nil {
+		return 0, 0, err
+	}
+	return score, added, nil
 }
 
 // lastOf says where each of the sub-keys stands last. Members that differ may have one, such as times of one instant.

@@ -144,9 +144,32 @@ func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64
 	if len(edits) == 0 {
 		return c.nothing(edits)
 	}
+	if err := c.recount(edits); err != nil {
+		return 0, err
+	}
 	c.prepare(edits)
 	c.many.settle = c.settle
 	return c.store.commitAll(&c.many)
+}
+
+// recount counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
+// number, and none is to be lost by that.
+func (c *collecting) recount(edits []*Edit) error {
+	deletions := uint64(0)
+	for _, e := range edits {
+		if e.Delete {
+			deletions++
+		}
+	}
+	if c.was.ID == 0 || deletions < c.was.Count {
+		return nil
+	}
+	keys := c.elements.order.Load().orderedKeys(elementSpan(c.was.ID, Span{}), nil)
+	defer keys.close()
+	for c.now.Count = 0; keys.Next(); {
+		c.now.Count++
+	}
+	return keys.Err()
 }
 
 // allow refuses a change of an element that the same goroutine is updating, unless it is by that update.
