@@ -735,7 +735,11 @@ func TestOrderIsMadeOfAllThatCanBeRead(t *testing.T) {
 			want = append(want, fmt.Sprint("field ", i), "value")
 		}
 		mustChange(t, s, "h", hset(want...))
-		s.spaces[0].elements.order.Load().lose(errors.New("planted"))
+		order := s.spaces[0].elements.order.Load()
+		if err := order.fold(false); err != nil {
+			t.Fatal(err)
+		}
+		order.lose(errors.New("planted"))
 		fault.N = fsys.Matched(0) + n
 		walked, err := 0, error(nil)
 		for item := range s.Collections().All([]byte("h"), HashType, Span{}, false) {
