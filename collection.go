@@ -20,6 +20,7 @@ type Collection struct {
 	key  []byte
 	of   store.CollectionType
 	then *Snapshot // of which it is, nil for now
+	tx   *Tx       // in which it is, nil for none
 }
 
 func newCollection(db *DB, key []byte, of store.CollectionType) Collection {
@@ -36,7 +37,7 @@ func (c *Collection) Len() int {
 	if err == nil {
 		n, err = c.reader().Count(c.key, c.of)
 	}
-	c.db.report(err)
+	c.report(err)
 	return int(n)
 }
 
@@ -49,6 +50,9 @@ func (c *Collection) ClearFSync() (existed bool, err error) { return c.clear(sto
 func (c *Collection) clear(d store.Durability) (bool, error) {
 	if err := c.writable(); err != nil {
 		return false, err
+	}
+	if c.tx != nil {
+		return c.tx.tx.Clear(c.key, c.of)
 	}
 	return c.db.store.Clear(c.key, c.of, d)
 }
@@ -63,6 +67,9 @@ func (c *Collection) RenameFSync(to string) error { return c.rename(to, store.Po
 func (c *Collection) rename(to string, d store.Durability) error {
 	if err := c.writable(); err != nil {
 		return err
+	}
+	if c.tx != nil {
+		return c.tx.tx.Rename(c.key, []byte(to), c.of)
 	}
 	return c.db.store.Rename(c.key, []byte(to), c.of, d)
 }
@@ -84,6 +91,9 @@ func (c *Collection) redate(deadline uint64) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
+	if c.tx != nil {
+		return c.tx.tx.Redate(c.key, c.of, deadline)
+	}
 	if _, err := c.reader().Find(c.key, c.of); err != nil {
 		return err
 	}
@@ -99,10 +109,13 @@ func (c *Collection) TTL() (time.Duration, error) {
 	return c.db.store.Left(deadline), err
 }
 
-// reader reads what there is now, or was in the snapshot.
+// reader reads what there is now, was in the snapshot, or is in the transaction.
 func (c *Collection) reader() store.Collections {
-	if c.then != nil {
+	switch {
+	case c.then != nil:
 		return c.then.view.Collections()
+	case c.tx != nil:
+		return c.tx.tx.Collections()
 	}
 	return c.db.store.Collections()
 }
@@ -112,26 +125,70 @@ func (c *Collection) at(s *Snapshot) Collection {
 	return Collection{db: c.db, key: c.key, of: c.of, then: s}
 }
 
-// writable returns an error for a collection in a snapshot.
+// in is the collection in a transaction.
+func (c *Collection) in(tx *Tx) Collection {
+	return Collection{db: c.db, key: c.key, of: c.of, tx: tx}
+}
+
+// writable returns an error for a collection in a snapshot, or in a transaction of another store.
 func (c *Collection) writable() error {
 	if c.then != nil {
 		return ErrReadOnly
 	}
+	return c.readable()
+}
+
+// readable returns an error for a collection in a snapshot, or a transaction, of another store.
+func (c *Collection) readable() error {
+	switch {
+	case c.then != nil && c.then.db != c.db:
+		return typeError(errOtherSnapshot, "key %q", c.key)
+	case c.tx != nil && c.tx.db != c.db:
+		return typeError(errOtherStore, "key %q", c.key)
+	}
 	return nil
 }
 
-// readable returns an error for a collection in a snapshot of another store.
-func (c *Collection) readable() error {
-	if c.then != nil && c.then.db != c.db {
-		return typeError(errOtherSnapshot, "key %q", c.key)
+// report passes on an error that cannot be returned: to the error handler or, in a transaction, to who has begun that.
+func (c *Collection) report(err error) {
+	if c.tx != nil && err != nil {
+		c.tx.tx.Fail(err)
+		return
 	}
-	return nil
+	c.db.report(err)
+}
+
+// update changes an element atomically, as decide says.
+func (c *Collection) update(sub []byte, d store.Durability, decide func(found *store.Entry) (*store.Edit, error)) error {
+	if err := c.writable(); err != nil {
+		return err
+	}
+	if c.tx == nil {
+		return c.db.store.UpdateElement(c.key, c.of, sub, d, decide)
+	}
+	var found *store.Entry
+	switch e, err := c.get(sub); {
+	case err == nil:
+		found = &e
+	case !isNotFound(err):
+		return err
+	}
+	e, err := decide(found)
+	if e == nil || err != nil {
+		return err
+	}
+	e.Sub = sub
+	_, err = c.edit(d, e)
+	return err
 }
 
 // change makes edits, all or nothing.
 func (c *Collection) change(d store.Durability, plan func(*store.Collection) ([]*store.Edit, error)) error {
 	if err := c.writable(); err != nil {
 		return err
+	}
+	if c.tx != nil {
+		return c.tx.tx.Change(c.key, c.of, plan)
 	}
 	return c.db.store.Change(c.key, c.of, d, plan)
 }
@@ -169,7 +226,7 @@ func (c *Collection) get(sub []byte) (e store.Entry, err error) {
 func (c *Collection) has(sub []byte) bool {
 	_, err := c.get(sub)
 	if err != nil && !isNotFound(err) {
-		c.db.report(err)
+		c.report(err)
 	}
 	return err == nil
 }
@@ -185,12 +242,12 @@ func (c *Collection) items(span store.Span, values bool) iter.Seq[store.Item] {
 func (c *Collection) reported(items iter.Seq[store.Item]) iter.Seq[store.Item] {
 	return func(yield func(store.Item) bool) {
 		if err := c.readable(); err != nil {
-			c.db.report(err)
+			c.report(err)
 			return
 		}
 		for item := range items {
 			if item.Err != nil {
-				c.db.report(item.Err)
+				c.report(item.Err)
 			} else if !yield(item) {
 				return
 			}

@@ -291,10 +291,16 @@ func TestSortedSetIncrementsCount(t *testing.T) {
 	}
 	const writers, each = 8, 50
 	var all sync.WaitGroup
-	for range writers {
+	for w := range writers {
 		all.Go(func() {
 			for range each {
-				if _, err := s.Increment("shared", 1); err != nil {
+				var err error
+				if w%2 == 0 {
+					_, err = s.Increment("shared", 1)
+				} else {
+					err = db.Update(func(tx *copal.Tx) error { _, err := s.In(tx).Increment("shared", 1); return err })
+				}
+				if err != nil {
 					t.Error(err)
 				}
 			}
@@ -349,5 +355,124 @@ func TestSortedSetCornerCases(t *testing.T) {
 	}
 	if _, ok := s.Rank(now); ok || s.Len() != 0 {
 		t.Errorf("it is still there, with %d members", s.Len())
+	}
+}
+
+// TestCollectionsInATransaction: all kinds of them with values, seen from within, and from outside only when it has committed.
+func TestCollectionsInATransaction(t *testing.T) {
+	var told []error
+	db, err := copal.OpenMemory(copal.WithErrorHandler(func(err error) { told = append(told, err) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	hash, err1 := copal.OpenHash[string, int](db, "hash")
+	list, err2 := copal.OpenList[string](db, "list")
+	set, err3 := copal.OpenSet[int](db, "set")
+	scores, err4 := copal.OpenSortedSet[string](db, "scores")
+	if err := errors.Join(err1, err2, err3, err4, hash.Set("old", 1), list.PushBack("x", "y")); err != nil {
+		t.Fatal(err)
+	}
+	raw := db.Hash([]byte("raw"))
+	errNo := errors.New("no")
+	for _, want := range []error{errNo, nil} {
+		err := db.Update(func(tx *copal.Tx) error {
+			h, l, s, z := hash.In(tx), list.In(tx), set.In(tx), scores.In(tx)
+			_, _, err1 := h.Update("n", func(u *copal.Update[int]) { u.Value += 5 })
+			_, err2 := h.Delete("old")
+			word, ok, err3 := l.PopFront()
+			_, err4 := s.Add(3, 1, 2)
+			_, err5 := z.AddAll(map[string]float64{word: 2, "z": 1})
+			_, err6 := raw.In(tx).Set([]byte("f"), []byte("v"))
+			err7 := db.List([]byte("list")).In(tx).PushBack([]byte(`"raw"`))
+			if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, tx.Put([]byte("value"), nil)); err != nil {
+				return err
+			}
+			_, ranked := z.Rank(word)
+			n, _ := h.Get("n")
+			if !ok || word != "x" || n != 5 || h.Len() != 1 || l.Len() != 2 || s.Len() != 3 || !ranked || z.Len() != 2 {
+				t.Errorf("within it is %q, %d, %d, %d, %d", word, n, h.Len(), l.Len(), s.Len())
+			}
+			if got := fmt.Sprint(slices.Collect(l.All()), slices.Collect(s.All()), maps.Collect(h.All()), maps.Collect(z.Between(0, 5))); got != "[y raw] [1 2 3] map[n:5] map[x:2 z:1]" {
+				t.Errorf("within there is %s", got)
+			}
+			if hash.Has("n") || set.Len() != 0 || list.Len() != 2 {
+				t.Error("it shows before it has committed")
+			}
+			return want
+		})
+		if err != want {
+			t.Fatalf("Update: %v", err)
+		}
+		if want != nil && (hash.Len() != 1 || list.Len() != 2 || set.Len() != 0 || scores.Len() != 0 || raw.Len() != 0) {
+			t.Error("something is left of what was given up")
+		}
+	}
+	if got := fmt.Sprint(slices.Collect(list.All()), slices.Collect(set.All()), maps.Collect(hash.All()), maps.Collect(scores.All())); got != "[y raw] [1 2 3] map[n:5] map[x:2 z:1]" {
+		t.Errorf("there is %s", got)
+	}
+	if err := db.Update(func(tx *copal.Tx) error {
+		_, err := hash.In(tx).Clear()
+		return errors.Join(err, set.In(tx).Rename("hash"), list.In(tx).Expire(time.Hour), scores.In(tx).Persist())
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := list.TTL(); left < time.Minute*59 || err != nil {
+		t.Errorf("the list has %v left, %v", left, err)
+	}
+	told = nil
+	if _, ok := hash.Get("n"); ok || len(told) != 1 || !errors.Is(told[0], copal.ErrType) {
+		t.Errorf("a set in the place of the hash: %v", told)
+	}
+	if err := db.View(func(tx *copal.Tx) error { return list.In(tx).PushBack("z") }); !errors.Is(err, copal.ErrTxReadOnly) {
+		t.Errorf("a push where is only read: %v", err)
+	}
+	if err := db.Update(func(tx *copal.Tx) error { hash.In(tx).Has("n"); return nil }); !errors.Is(err, copal.ErrType) {
+		t.Errorf("a read that cannot return its error: %v", err)
+	}
+	var late *copal.ListOf[string]
+	if err := db.Update(func(tx *copal.Tx) error { late = list.In(tx); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := late.PushBack("late"); !errors.Is(err, copal.ErrTxDone) {
+		t.Errorf("a push when it is over: %v", err)
+	}
+	other, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := other.Update(func(tx *copal.Tx) error { return list.In(tx).PushBack("x") }); !errors.Is(err, copal.ErrType) {
+		t.Errorf("a transaction of another store: %v", err)
+	}
+	// Those who go through the values leave collections out; but for a transaction they say so.
+	told = nil
+	var keys []string
+	for key := range db.Scan(nil) {
+		keys = append(keys, string(key))
+	}
+	if err := db.View(func(tx *copal.Tx) error {
+		for key := range tx.Scan(nil) {
+			keys = append(keys, string(key))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if s, err := db.Snapshot(); err != nil {
+		t.Error(err)
+	} else {
+		for key := range s.Scan(nil) {
+			keys = append(keys, string(key))
+		}
+		s.Close()
+	}
+	if n := len(slices.Collect(db.ScanKeys(nil))); !slices.Equal(keys, []string{"value", "value", "value"}) || n != 5 || len(told) != 2*4 {
+		t.Errorf("the values are %q, of %d keys; %v", keys, n, told)
+	}
+	for _, err := range told {
+		if is := (*copal.CollectionError)(nil); !errors.As(err, &is) {
+			t.Errorf("what is no value: %v", err)
+		}
 	}
 }

@@ -588,3 +588,93 @@ func ExampleSortedSetOf_At() {
 	// Output:
 	// 12.5 true
 }
+
+func ExampleHashOf_In() {
+	db, stock := stock()
+	defer db.Close()
+	sold, err := copal.OpenList[string](db, "sold")
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = db.Update(func(tx *copal.Tx) error { // both, or none
+		_, _, err := stock.In(tx).Update("apples", func(u *copal.Update[int]) { u.Value-- })
+		if err != nil {
+			return err
+		}
+		return sold.In(tx).PushBack("an apple")
+	})
+	fmt.Println(err, sold.Len())
+	fmt.Println(stock.Get("apples"))
+	// Output:
+	// <nil> 1
+	// 2 true
+}
+
+func ExampleRawHash_In() {
+	db, h := rawStock()
+	defer db.Close()
+	err := db.Update(func(tx *copal.Tx) error {
+		_, err := h.In(tx).Delete([]byte("apples"))
+		return err
+	})
+	fmt.Println(err, h.Len())
+	// Output:
+	// <nil> 2
+}
+
+func ExampleSetOf_In() {
+	db, s := tags()
+	defer db.Close()
+	err := db.Update(func(tx *copal.Tx) error {
+		_, err := s.In(tx).Add("log")
+		return err
+	})
+	fmt.Println(err, s.Has("log"))
+	// Output:
+	// <nil> true
+}
+
+func ExampleListOf_In() {
+	db, from := jobs()
+	defer db.Close()
+	to, err := copal.OpenList[string](db, "done")
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = db.Update(func(tx *copal.Tx) error {
+		job, ok, err := from.In(tx).PopFront()
+		if err != nil || !ok {
+			return err
+		}
+		return to.In(tx).PushBack(job)
+	})
+	fmt.Println(err, from.Len(), to.Len())
+	// Output:
+	// <nil> 2 1
+}
+
+func ExampleRawList_In() {
+	db, l := rawJobs()
+	defer db.Close()
+	err := db.Update(func(tx *copal.Tx) error { return l.In(tx).PushBack([]byte("iron")) })
+	fmt.Println(err, l.Len())
+	// Output:
+	// <nil> 4
+}
+
+func ExampleSortedSetOf_In() {
+	db, s := points()
+	defer db.Close()
+	err := db.Update(func(tx *copal.Tx) error { // a point from one to the other
+		_, err := s.In(tx).Increment("Ada", 1)
+		if err == nil {
+			_, err = s.In(tx).Increment("Alan", -1)
+		}
+		return err
+	})
+	fmt.Println(err)
+	fmt.Println(s.Score("Ada"))
+	// Output:
+	// <nil>
+	// 13.5 true
+}

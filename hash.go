@@ -41,6 +41,12 @@ func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] {
 	return &HashOf[F, V]{h.at(s), h.fields, h.values}
 }
 
+// In is the hash in a transaction, which must be of the same store. Its reads are those of the transaction, and its writes count when that has committed, whatever they are
+// called: durability is the transaction's. An error that a read cannot return is returned by the transaction at its end.
+func (h *HashOf[F, V]) In(tx *Tx) *HashOf[F, V] {
+	return &HashOf[F, V]{h.in(tx), h.fields, h.values}
+}
+
 // Set stores v in a field. When it returns nil, it survives the death of the process, as Map.Set does. The error is ErrType when the key has something else
 // than a hash.
 func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, store.Process) }
@@ -83,7 +89,7 @@ func (h *HashOf[F, V]) setAll(fields map[F]V, d store.Durability) error {
 func (h *HashOf[F, V]) Get(field F) (v V, ok bool) {
 	v, err := h.Load(field)
 	if err != nil && !isNotFound(err) {
-		h.db.report(err)
+		h.report(err)
 	}
 	return v, err == nil
 }
@@ -101,22 +107,22 @@ func (h *HashOf[F, V]) Load(field F) (v V, err error) {
 // Has reports whether there is such a field. An error is treated as by Get.
 func (h *HashOf[F, V]) Has(field F) bool {
 	sub, err := h.sub(field)
-	h.db.report(err)
+	h.report(err)
 	return err == nil && h.has(sub)
 }
 
 // Update changes a field atomically, as Map.Update does an entry: f gets what there is, and says what there is to be. It returns the
 // field as it is afterwards. TTL has no meaning here: a field lives as long as the hash.
 func (h *HashOf[F, V]) Update(field F, f func(u *Update[V])) (v V, exists bool, err error) {
-	return h.update(field, f, store.Process)
+	return h.updateField(field, f, store.Process)
 }
 
 // UpdateFSync is Update that survives the loss of power when it returns.
 func (h *HashOf[F, V]) UpdateFSync(field F, f func(u *Update[V])) (v V, exists bool, err error) {
-	return h.update(field, f, store.Power)
+	return h.updateField(field, f, store.Power)
 }
 
-func (h *HashOf[F, V]) update(field F, f func(u *Update[V]), d store.Durability) (v V, exists bool, err error) {
+func (h *HashOf[F, V]) updateField(field F, f func(u *Update[V]), d store.Durability) (v V, exists bool, err error) {
 	sub, err := h.sub(field)
 	if err != nil {
 		return v, false, err
@@ -200,7 +206,7 @@ func (h *HashOf[F, V]) walk(low, high *F, down bool) iter.Seq2[F, V] {
 			}
 			sub, err := h.sub(*b.f)
 			if err != nil {
-				h.db.report(err)
+				h.report(err)
 				return
 			}
 			*b.to = h.fields.Order().AppendSortKey([]byte{}, string(sub))
@@ -275,10 +281,7 @@ func (c *Collection) name(sub []byte) []byte { return append(append(bytes.Clone(
 
 // updateValue changes an element as decide says, which gets whether there is one and what decodes it, and returns what is to be encoded.
 func (c *Collection) updateValue(values *typed, sub []byte, d store.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
-	if err := c.writable(); err != nil {
-		return err
-	}
-	return c.db.store.UpdateElement(c.key, c.of, sub, d, func(found *store.Entry) (*store.Edit, error) {
+	return c.update(sub, d, func(found *store.Entry) (*store.Edit, error) {
 		v, what, err := decide(found != nil, func(into any) error {
 			if found == nil {
 				return nil
@@ -316,7 +319,7 @@ func (c *Collection) subs(by keycodec.Order, span store.Span) iter.Seq[[]byte] {
 
 // misfit reports an element that is not of the types.
 func (c *Collection) misfit(sub []byte, err error) {
-	c.db.report(typeError(err, "%q of the %s under key %q", sub, c.of, c.key))
+	c.report(typeError(err, "%q of the %s under key %q", sub, c.of, c.key))
 }
 
 // RawHash is a hash of bytes: the one under HashOf, for programs that know no types, such as servers. A value that a HashOf has written
@@ -328,6 +331,9 @@ func (db *DB) Hash(key []byte) *RawHash { return &RawHash{newCollection(db, key,
 
 // At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
 func (h *RawHash) At(s *Snapshot) *RawHash { return &RawHash{h.at(s)} }
+
+// In is the hash in a transaction, as HashOf.In.
+func (h *RawHash) In(tx *Tx) *RawHash { return &RawHash{h.in(tx)} }
 
 // Set stores fields and their values, given in turn, all or none, and returns how many of the fields are new. Durability and errors are those of HashOf.Set.
 func (h *RawHash) Set(fieldsAndValues ...[]byte) (created int, err error) {
@@ -371,10 +377,7 @@ func (h *RawHash) Has(field []byte) bool { return h.has(field) }
 // Update changes a field atomically: f gets the value, nil when there is none, and returns another, nil to remove it. It is called without any lock, and
 // several times if the field changes meanwhile. An error of f leaves all as it was, and is returned.
 func (h *RawHash) Update(field []byte, f func(value []byte) ([]byte, error)) error {
-	if err := h.writable(); err != nil {
-		return err
-	}
-	return h.db.store.UpdateElement(h.key, h.of, field, store.Process, func(found *store.Entry) (*store.Edit, error) {
+	return h.update(field, store.Process, func(found *store.Entry) (*store.Edit, error) {
 		var old []byte
 		var err error
 		if found != nil {
@@ -407,7 +410,7 @@ func (h *RawHash) Scan(from []byte) iter.Seq2[[]byte, []byte] {
 			field := bytes.Clone(item.Key)
 			value, err := h.db.shown([]byte{}, h.name(field), item.Value, item.Schema)
 			if err != nil {
-				h.db.report(err)
+				h.report(err)
 			} else if !yield(field, value) {
 				return
 			}

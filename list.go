@@ -35,6 +35,9 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 // At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
 func (l *ListOf[V]) At(s *Snapshot) *ListOf[V] { return &ListOf[V]{l.at(s), l.values} }
 
+// In is the list in a transaction, as HashOf.In.
+func (l *ListOf[V]) In(tx *Tx) *ListOf[V] { return &ListOf[V]{l.in(tx), l.values} }
+
 // PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as Map.Set does. The error is ErrType when the key has something
 // else than a list.
 func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, store.Process) }
@@ -121,7 +124,7 @@ func (l *ListOf[V]) decoded(span store.Span) iter.Seq[V] {
 		for item := range l.items(span, true) {
 			var v V
 			if err := l.values.decode(l.key, &item.Entry, &v); err != nil {
-				l.db.report(err)
+				l.report(err)
 			} else if !yield(v) {
 				return
 			}
@@ -298,7 +301,7 @@ func (c *Collection) span(from, to int) (span store.Span, ok bool) {
 	}
 	if err != nil {
 		if !isNotFound(err) {
-			c.db.report(err)
+			c.report(err)
 		}
 		return span, false
 	}
@@ -315,6 +318,9 @@ func (db *DB) List(key []byte) *RawList { return &RawList{newCollection(db, key,
 
 // At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
 func (l *RawList) At(s *Snapshot) *RawList { return &RawList{l.at(s)} }
+
+// In is the list in a transaction, as HashOf.In.
+func (l *RawList) In(tx *Tx) *RawList { return &RawList{l.in(tx)} }
 
 // PushBack appends elements, as ListOf.PushBack does.
 func (l *RawList) PushBack(list ...[]byte) error {
@@ -380,7 +386,7 @@ func (l *RawList) Range(from, to int) iter.Seq[[]byte] {
 		for item := range l.items(span, true) {
 			value, err := l.db.shown([]byte{}, l.key, bytes.Clone(item.Value), item.Schema)
 			if err != nil {
-				l.db.report(err)
+				l.report(err)
 			} else if !yield(value) {
 				return
 			}

@@ -161,7 +161,7 @@ func (m *Map[K, V]) inOrder(sp store.Span) iter.Seq2[K, V] {
 
 // Scan yields the entries whose keys begin with prefix, raw and typed, in the order
 // of the bytes of their keys. Key and value are the caller's. The values are read one by one, and an entry
-// that is deleted meanwhile is left out. A read that fails goes to the error handler.
+// that is deleted meanwhile is left out. A read that fails goes to the error handler, and so does a collection, as a *CollectionError.
 //
 // Keys that are kept in order (OrderedKeys; and of maps Ordered, if the order of their keys is that of the bytes) are yielded at once. All others
 // are sorted in a thirty-second of MaxMemory, but at least 32 and at most 256 MiB: where there are more of them than that holds, a million or so in

@@ -27,6 +27,9 @@ func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 // At is the set as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
 func (s *SetOf[M]) At(then *Snapshot) *SetOf[M] { return &SetOf[M]{s.at(then), s.members} }
 
+// In is the set in a transaction, as HashOf.In.
+func (s *SetOf[M]) In(tx *Tx) *SetOf[M] { return &SetOf[M]{s.in(tx), s.members} }
+
 // Add adds members, all or none, and returns how many are new. When it returns, they survive the death of the process, as Map.Set does. The error is ErrType when the key has
 // something else than a set.
 func (s *SetOf[M]) Add(members ...M) (added int, err error) { return s.add(members, store.Process) }
@@ -65,7 +68,7 @@ func (s *SetOf[M]) remove(members []M, d store.Durability) (int, error) {
 // Has reports whether m is a member. A read that fails goes to the error handler.
 func (s *SetOf[M]) Has(m M) bool {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
-	s.db.report(err)
+	s.report(err)
 	return err == nil && s.has(subs[0])
 }
 
@@ -92,7 +95,7 @@ func (s *SetOf[M]) walk(low, high *M, down bool) iter.Seq[M] {
 			}
 			subs, err := subsOf(&s.Collection, s.members, []M{*b.m})
 			if err != nil {
-				s.db.report(err)
+				s.report(err)
 				return
 			}
 			*b.to = s.members.Order().AppendSortKey([]byte{}, string(subs[0]))

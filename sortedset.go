@@ -35,6 +35,11 @@ func (s *SortedSetOf[M]) At(then *Snapshot) *SortedSetOf[M] {
 	return &SortedSetOf[M]{s.at(then), s.members}
 }
 
+// In is the sorted set in a transaction, as HashOf.In.
+func (s *SortedSetOf[M]) In(tx *Tx) *SortedSetOf[M] {
+	return &SortedSetOf[M]{s.in(tx), s.members}
+}
+
 // Len returns the number of members, 0 if there is no sorted set. A read that fails goes to the error handler.
 func (s *SortedSetOf[M]) Len() int { return s.Collection.Len() / 2 }
 
@@ -108,7 +113,7 @@ func (s *SortedSetOf[M]) Score(m M) (score float64, ok bool) {
 		score, err = s.scoreOf(subs[0])
 	}
 	if err != nil && !isNotFound(err) {
-		s.db.report(err)
+		s.report(err)
 	}
 	return score, err == nil
 }
@@ -117,7 +122,7 @@ func (s *SortedSetOf[M]) Score(m M) (score float64, ok bool) {
 func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
-		s.db.report(err)
+		s.report(err)
 		return 0, false
 	}
 	return s.rankOf(subs[0])
@@ -297,7 +302,7 @@ func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
 	score, err := c.scoreOf(member)
 	if err != nil {
 		if !isNotFound(err) {
-			c.db.report(err)
+			c.report(err)
 		}
 		return 0, false
 	}

@@ -363,7 +363,7 @@ func (c *checker) entries() error {
 	defer s.Close()
 	for _, t := range s.Tables() {
 		for item := range s.Items(t) {
-			if errors.Is(item.Err, ErrType) { // a collection, which is counted below
+			if IsCollection(item.Err) { // a collection, which is counted below
 				c.report.Keys++
 				continue
 			}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -110,6 +111,12 @@ func (e *entry) isValue() error {
 	}
 	word, _, _ := bytes.Cut(e.value, []byte{' '})
 	return &CollectionError{Key: bytes.Clone(e.key), Type: string(word)}
+}
+
+// IsCollection reports whether an error says that what was read as a value is a collection.
+func IsCollection(err error) bool {
+	var e *CollectionError
+	return errors.As(err, &e)
 }
 
 // Between the id and what follows in the key of an element, and of the owner.

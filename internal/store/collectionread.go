@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"errors"
 	"iter"
 
 	"github.com/copaldb/copal/internal/keycodec"
@@ -13,13 +12,14 @@ import (
 type Collections struct {
 	store *Store
 	view  *View // nil for now
+	tx    *Tx   // or else the view is that of the transaction, under what that has changed
 }
 
 // Collections are those of now.
 func (s *Store) Collections() Collections { return Collections{store: s} }
 
 // Collections are those of the view.
-func (v *View) Collections() Collections { return Collections{v.store, v} }
+func (v *View) Collections() Collections { return Collections{store: v.store, view: v} }
 
 // Find returns the collection under key. The error is ErrNotFound when there is none, and ErrType when there is something else.
 func (r Collections) Find(key []byte, of CollectionType) (c Collection, err error) {
@@ -28,6 +28,10 @@ func (r Collections) Find(key []byte, of CollectionType) (c Collection, err erro
 }
 
 func (r Collections) find(key []byte, of CollectionType) (c Collection, expiry uint64, err error) {
+	if r.tx != nil {
+		_, c, expiry, err = r.tx.collection(key, of)
+		return c, expiry, err
+	}
 	in, err := r.store.use()
 	if err != nil {
 		return c, 0, err
@@ -90,6 +94,9 @@ func (r Collections) Element(id uint64, sub []byte) (Entry, error) { return r.el
 
 // element reads an element of a collection.
 func (r Collections) element(id uint64, sub []byte) (Entry, error) {
+	if r.tx != nil {
+		return r.tx.element(id, sub)
+	}
 	in, err := r.store.use()
 	if err != nil {
 		return Entry{}, err
@@ -129,6 +136,9 @@ func (r Collections) walk(id uint64, span Span, values bool, yield func(Item) bo
 	if err != nil {
 		return err
 	}
+	if r.tx != nil && r.tx.bodies[id] != nil {
+		return r.walkChanged(r.tx.bodies[id], span, yield)
+	}
 	stop := false
 	within := elementSpan(id, span)
 	var keys keyCursor
@@ -144,7 +154,7 @@ func (r Collections) walk(id uint64, span Span, values bool, yield func(Item) bo
 			continue // of a file that was forged
 		}
 		item := Item{Key: keys.Key()[prefix:]}
-		if values {
+		if values || r.tx != nil {
 			item.Entry, item.Err = r.element(id, item.Key)
 		}
 		switch {
@@ -220,7 +230,7 @@ func (r Collections) Deadline(key []byte, of CollectionType) (uint64, error) {
 // checkCollections counts the elements of the collections in a table, and passes on those whose number is not what their meta says.
 func (s *Store) checkCollections(t *Table, f func(key []byte, c Collection, found uint64)) error {
 	for item := range s.Items(t) {
-		if !errors.Is(item.Err, ErrType) {
+		if !IsCollection(item.Err) {
 			continue
 		}
 		key := bytes.Clone(item.Key)

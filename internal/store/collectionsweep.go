@@ -282,7 +282,7 @@ func (s *Store) goneOrphans(elements *Table, ids map[uint64]bool) (gone []uint64
 			switch {
 			case item.Err == nil:
 				continue
-			case !errors.Is(item.Err, ErrType): // it may be a meta with one of the ids
+			case !IsCollection(item.Err): // it may be a meta with one of the ids
 				return nil, s.passOver(item.Err)
 			}
 			switch c, err := s.Collections().Find(item.Key, ""); {

@@ -64,6 +64,17 @@ func (s *Store) changing(d Durability, keys [][]byte, try func() (uint64, error)
 }
 
 func (s *Store) inTurn(keys [][]byte, try func() (uint64, error)) (seq uint64, err error) {
+	return s.withTurns(keys, func() (uint64, error) {
+		for {
+			if seq, err = try(); err != errConflict {
+				return seq, err
+			}
+		}
+	})
+}
+
+// withTurns calls f with the turns of the keys.
+func (s *Store) withTurns(keys [][]byte, f func() (uint64, error)) (seq uint64, err error) {
 	var list []int
 	for _, key := range keys {
 		list = append(list, s.sweeper.turns.of(s.seed.Bytes(key)))
@@ -73,11 +84,7 @@ func (s *Store) inTurn(keys [][]byte, try func() (uint64, error)) (seq uint64, e
 		s.sweeper.turns[n].Lock()
 		defer s.sweeper.turns[n].Unlock()
 	}
-	for {
-		if seq, err = try(); err != errConflict {
-			return seq, err
-		}
-	}
+	return f()
 }
 
 // collecting is a change of one collection under way.
@@ -247,7 +254,7 @@ func (c *collecting) nothing(edits []*Edit) (uint64, error) {
 
 // prepare makes the changes of the group, those of elements first.
 func (c *collecting) prepare(edits []*Edit) {
-	c.many = together{store: c.store}
+	c.many = together{store: c.store, asked: true}
 	for _, e := range edits {
 		w := Write{Key: appendElement(nil, c.now.ID, e.Sub), Kind: record.Element, Delete: e.Delete}
 		if !e.Delete {
@@ -284,6 +291,7 @@ func (c *collecting) settle() error {
 	if !c.meta.stillAt(c.at) {
 		return errConflict
 	}
+	same := true // elements
 	for i, ch := range c.list {
 		e := c.all[i]
 		e.Existed = ch.now.address != 0
@@ -293,14 +301,16 @@ func (c *collecting) settle() error {
 		switch {
 		case e.Delete && e.Existed:
 			c.now.Count--
+			same = false
 		case !e.Delete && !e.Existed:
 			c.now.Count++
+			same = false
 		}
 	}
 	switch {
 	case c.now.Count == 0:
 		return c.meta.become(c.store, Write{Key: c.key, Kind: record.Meta, Delete: true})
-	case c.now == c.was:
+	case c.now == c.was && same: // what has read the meta knows which elements there are
 		c.many.drop(c.meta)
 		return nil
 	}
@@ -336,7 +346,7 @@ func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool
 			return c.nothing(nil)
 		}
 		gone := &Change{Write: Write{Key: key, Kind: record.Meta, Delete: true}}
-		return c.store.commitAll(&together{store: s, changes: []*Change{gone}, settle: func() error {
+		return c.store.commitAll(&together{store: s, asked: true, changes: []*Change{gone}, settle: func() error {
 			if !gone.stillAt(c.at) {
 				return errConflict
 			}
@@ -371,7 +381,7 @@ func (c *collecting) move(to []byte) (uint64, error) {
 	old := &Change{Write: Write{Key: c.key, Kind: record.Meta, Delete: true}}
 	now := &Change{Write: Write{Key: to, Kind: record.Meta}, late: true}
 	owner := &Change{Table: c.elements, Write: Write{Key: ownerKey(c.was.ID), Kind: record.Element, Value: to}}
-	return c.store.commitAll(&together{store: c.store, changes: []*Change{old, owner, now}, settle: func() error {
+	return c.store.commitAll(&together{store: c.store, asked: true, changes: []*Change{old, owner, now}, settle: func() error {
 		if !old.stillAt(c.at) {
 			return errConflict
 		}

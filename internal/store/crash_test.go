@@ -211,7 +211,7 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		if err = s.FSyncAll(); err != nil {
 			return s, err
 		}
-	case "hset", "hsetfsync", "hclear", "hrename", "hexpire", "sweep":
+	case "hset", "hsetfsync", "htx", "htxfsync", "hclear", "hrename", "hexpire", "sweep":
 		return s, c.collectionStep(s, o, st)
 	case "stream", "streamfsync":
 		return c.streamStep(fsys, s, o, st)

@@ -74,6 +74,8 @@ func collectionScript(rng *rand.Rand, n int) []step {
 			script[i] = step{kind: "sweep"}
 		case 10:
 			script[i] = step{kind: []string{"snapshot", "hint"}[rng.IntN(2)]}
+		case 11, 12:
+			script[i] = step{kind: []string{"htx", "htxfsync"}[rng.IntN(2)], key: key, value: to, changes: randomElements(rng, i, 12)}
 		}
 	}
 	return script
@@ -114,6 +116,23 @@ func (o *oracle) beginCollection(st step) bool {
 			}
 		}
 		o.put(st.key, elements)
+	case "htx", "htxfsync":
+		if !o.isHash(st.key) {
+			return false
+		}
+		for _, c := range st.changes {
+			if c.kind == "delete" {
+				delete(elements, c.key)
+			} else {
+				elements[c.key] = c.value
+			}
+		}
+		o.put("users:new", elements)
+		delete(o.deadlines, "users:new")
+		if st.key != st.value {
+			o.put(st.key, nil)
+			o.put(st.value, hashOf(text))
+		}
 	case "hclear":
 		if there && !o.isHash(st.key) {
 			return false
@@ -136,12 +155,36 @@ func doCollection(s *Store, st step) (err error) {
 	switch st.kind {
 	case "hset", "hsetfsync":
 		err = s.Change([]byte(st.key), HashType, durabilityOf(st), func(*Collection) ([]*Edit, error) { return editsOf(st.changes), nil })
+	case "htx", "htxfsync":
+		err = s.Transact(durabilityOf(st), func(tx *Tx) error { return transact(tx, st) })
 	case "hclear":
 		_, err = s.Clear([]byte(st.key), HashType, Process)
 	case "hrename":
 		err = s.Rename([]byte(st.key), []byte(st.value), HashType, Process)
 	}
 	return err
+}
+
+// transact moves a hash to another key, and makes a copy of it with changes.
+func transact(tx *Tx, st step) error {
+	r, key, made := tx.Collections(), []byte(st.key), []byte("users:new")
+	if _, err := r.Find(key, HashType); err != nil {
+		return err
+	}
+	if _, err := tx.Delete(nil, nil, made); err != nil {
+		return err
+	}
+	var edits []*Edit
+	for item := range r.All(key, HashType, Span{}, true) {
+		if item.Err != nil {
+			return item.Err
+		}
+		edits = append(edits, hset(string(item.Key), string(item.Value))...)
+	}
+	if err := txChange(tx, string(made), append(edits, editsOf(st.changes)...)); err != nil {
+		return err
+	}
+	return tx.Rename(key, []byte(st.value), HashType)
 }
 
 func (c *crasher) collectionStep(s *Store, o *oracle, st step) error {
@@ -237,7 +280,7 @@ func (f *faulted) collectionStep(i int, st step) {
 		}
 	case errors.As(err, &failed):
 		f.note(err)
-		if text, err := readHash(f.store.Collections(), st.key); st.kind == "hsetfsync" && (err == nil && text == f.oracle.content[st.key] || err == ErrNotFound && !f.oracle.isHash(st.key)) {
+		if text, err := readHash(f.store.Collections(), st.key); durabilityOf(st) == Power && (err == nil && text == f.oracle.content[st.key] || err == ErrNotFound && !f.oracle.isHash(st.key)) {
 			return // visible, and not known to be durable
 		}
 		f.oracle.content = before
@@ -250,7 +293,7 @@ func (f *faulted) collectionStep(i int, st step) {
 		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}
 	f.compare(st.key)
-	if st.kind == "hrename" {
+	if st.value != "" {
 		f.compare(st.value)
 	}
 }

@@ -24,6 +24,7 @@ type together struct {
 	turn    bool     // the caller has the turn of the transactions
 	shards  shardSet // that are to be locked; those of the changes are added
 
+	asked  bool         // the caller has waited for the transactions already
 	settle func() error // under the locks: has a last word on what is to be written, or a reason not to; nil for none
 
 	ahead bool // the members are in the log
@@ -40,7 +41,12 @@ type Change struct {
 	now   state
 	p     pending
 	told  bool // the log knows the outcome: there was no entry, and is none
-	late  bool // what it is to be is known under the locks alone: it is not written ahead
+	keeps bool // of a meta: the collection outlives the record that is there
+
+	collection *txCollection // of a transaction, that has changed it
+	taken      int64         // memory, by put
+
+	late bool // what it is to be is known under the locks alone: it is not written ahead
 }
 
 // defaultGroupBytes are appended at once, at most.
@@ -103,7 +109,7 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 			return 0, err
 		}
 		allow := s.allow
-		if g.tx != nil {
+		if g.tx != nil || g.asked {
 			allow = s.updates.allow
 		}
 		if err := allow(c.Key); err != nil {
@@ -251,6 +257,7 @@ func (c *Change) examineLocked(s *Store) error {
 		return ErrClosed
 	}
 	c.told = w.Delete && c.now.address == 0
+	c.now.kept = c.keeps
 	return nil
 }
 

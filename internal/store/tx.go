@@ -36,6 +36,8 @@ type Tx struct {
 	writes map[string]*Change // by whole key
 	bytes  int64              // that they take
 	reads  map[string]bool    // whole keys
+	parts  map[string]bool    // keys of elements that were read
+	bodies map[uint64]*txCollection
 	scans  []scanned
 	first  uint64         // of the deadlines of what was read, 0 for none
 	under  *partsUnderWay // the parts of large values that it has written; nil if there are none
@@ -236,8 +238,11 @@ func (e *Entry) Expiry() uint64 { return e.expiry }
 
 // own is a change as a read shows it.
 func (tx *Tx) own(c *Change) (e Entry, err error) {
-	if c.Delete {
+	switch {
+	case c.Delete:
 		return Entry{}, ErrNotFound
+	case c.collection != nil:
+		return Entry{}, c.collection.isNoValue(c.Key)
 	}
 	e = Entry{Value: c.Value, Schema: c.Schema, hit: hit{expiry: c.Expiry}}
 	if c.listed == 0 {
@@ -258,7 +263,7 @@ func (tx *Tx) Has(t *Table, key []byte) (bool, error) {
 	if err == ErrNotFound {
 		return false, nil
 	}
-	if errors.Is(err, ErrType) { // a collection
+	if IsCollection(err) {
 		return true, nil
 	}
 	return err == nil, err
@@ -300,16 +305,7 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	} else if err := tx.setAside(c); err != nil {
 		return err
 	}
-	if tx.writes == nil {
-		tx.writes = map[string]*Change{}
-	}
-	delta := c.memory()
-	if old := tx.writes[view(c.Key)]; old != nil {
-		delta -= old.memory()
-	}
-	tx.writes[view(c.Key)] = c
-	tx.bytes += delta
-	tx.store.budget.Leave(delta)
+	tx.put(c)
 	return nil
 }
 
@@ -330,7 +326,13 @@ func (tx *Tx) setAside(c *Change) error {
 }
 
 // memory is what a change takes, about.
-func (c *Change) memory() int64 { return int64(len(c.Key)+len(c.Value)+c.Cost) + 600 }
+func (c *Change) memory() int64 {
+	n := int64(len(c.Key)+len(c.Value)+c.Cost) + 600
+	if c.collection != nil {
+		n += c.collection.bytes
+	}
+	return n
+}
 
 // Delete removes the entry of key, and reports whether there was one.
 func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
@@ -343,7 +345,7 @@ func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
 	return true, tx.Write(t, &Write{Key: key, Delete: true, Cells: c})
 }
 
-// Items yields each entry of the table as Get would, exactly once and in no order. What the transaction writes meanwhile to an entry that has
+// Items yields each entry of the table as Get would, exactly once and in no order, with values but for collections. What the transaction writes meanwhile to an entry that has
 // not been yielded yet shows; whether a new one does is not said.
 func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
@@ -382,12 +384,21 @@ func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
 				continue
 			}
 		}
+		if IsCollection(item.Err) { // which is left out where values are wanted
+			if values {
+				continue
+			}
+			item.Err = nil
+		}
 		if !yield(item) {
 			return
 		}
 	}
 	for _, key := range own {
 		e, err := tx.own(tx.writes[string(key)])
+		if IsCollection(err) && !values {
+			err = nil
+		}
 		if err == nil && !yield(Item{Key: bytes.Clone(key), Entry: e}) {
 			return
 		}
@@ -429,6 +440,9 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 	if len(tx.writes) == 0 {
 		return tx.view.seq, s.log.failure()
 	}
+	if tx.hasCollections() {
+		return tx.commitCollections(turn)
+	}
 	changes := make([]*Change, 0, len(tx.writes))
 	for _, c := range tx.writes {
 		changes = append(changes, c)
@@ -446,6 +460,9 @@ func (tx *Tx) addShards(shards *shardSet) {
 	for key := range tx.reads {
 		shards.add(tx.tableOf(key).hash([]byte(key)))
 	}
+	for key := range tx.parts {
+		shards.add(tx.store.spaces[0].elements.hash([]byte(key)))
+	}
 }
 
 // validateLocked returns errConflict if something that was read has changed. The caller holds the locks.
@@ -459,6 +476,12 @@ func (tx *Tx) validateLocked() error {
 	for key := range tx.reads {
 		t := tx.tableOf(key)
 		if tx.view.changedLocked(t, t.hash([]byte(key)), key[t.prefix:]) {
+			return errConflict
+		}
+	}
+	for key := range tx.parts {
+		t := tx.store.spaces[0].elements
+		if tx.view.changedLocked(t, t.hash([]byte(key)), key) {
 			return errConflict
 		}
 	}

@@ -99,7 +99,7 @@ func (tx *Tx) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.
 		for _, key := range tx.ownKeys(t) {
 			own = append(own, by.AppendSortKey(nil, t.ownOf(key)))
 		}
-		w := txWalk{tx: tx, table: t, values: values || t.deadlines.Load() != nil, span: &span, yield: yield}
+		w := txWalk{tx: tx, table: t, wanted: values, values: values || t.deadlines.Load() != nil, span: &span, yield: yield}
 		w.noted = tx.noteScan(scanned{table: t, by: by, span: &span})
 		key := append([]byte{}, t.prefixBytes()...)
 		w.key = func(sortKey []byte) (_ []byte, err error) {
@@ -124,7 +124,7 @@ func (tx *Tx) Scan(span Span) iter.Seq[Item] {
 		for _, c := range tx.writes {
 			own = append(own, c.Key)
 		}
-		w := txWalk{tx: tx, values: true, span: &span, yield: yield, key: func(key []byte) ([]byte, error) { return bytes.Clone(key), nil }}
+		w := txWalk{tx: tx, wanted: true, values: true, span: &span, yield: yield, key: func(key []byte) ([]byte, error) { return bytes.Clone(key), nil }}
 		w.noted = tx.noteScan(scanned{span: &span})
 		w.walk(own, func(report func(Item) bool) keyCursor {
 			s := scan{store: tx.store, view: tx.view, span: span, walked: map[*Table]bool{}}
@@ -137,7 +137,8 @@ func (tx *Tx) Scan(span Span) iter.Seq[Item] {
 type txWalk struct {
 	tx     *Tx
 	table  *Table // nil for all
-	values bool
+	wanted bool   // are values
+	values bool   // are to be looked at
 	span   *Span
 	noted  bool
 	key    func(sortKey []byte) ([]byte, error)
@@ -185,5 +186,9 @@ func (w *txWalk) item(key []byte) (item Item, ok bool) {
 	}
 	item.Key = key
 	item.Entry, item.Err = w.tx.look(w.table, key)
+	if IsCollection(item.Err) { // which is left out where values are wanted
+		item.Err = nil
+		return item, !w.wanted
+	}
 	return item, item.Err != ErrNotFound
 }
