@@ -43,6 +43,9 @@ func TestLateSync(t *testing.T) {
 	mustAppend(t, l, []byte("hello"))
 	mem = mem.ProcessCrash()
 	l = mustOpen(t, mem)
+	if st := l.Stats(); st.Durable == st.End {
+		t.Skip("nothing is left to be synced where there is no ring")
+	}
 	mustClose(t, l)
 	before, _ := mem.List("log")
 	if err := l.sync(false); !errors.Is(err, ErrClosed) {

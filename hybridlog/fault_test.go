@@ -48,7 +48,9 @@ func (f *faulted) run(script []step) {
 	}
 	for i, st := range script {
 		if st.kind == "reopen" {
-			f.log.Close()
+			if f.log.Close() != nil {
+				f.failed = true // its sync may be what has failed
+			}
 			if f.log, err = open("log", testOptions(f.fsys, f.change)); err != nil {
 				f.log = nil
 				return
@@ -60,7 +62,10 @@ func (f *faulted) run(script []step) {
 		f.step(i, st)
 		f.compare()
 	}
-	if err := f.log.Close(); err == nil && !f.failed && !f.fsys.Fired() {
+	switch err := f.log.Close(); {
+	case err != nil:
+		f.failed = true
+	case !f.failed && !f.fsys.Fired():
 		f.durable = len(f.want)
 	}
 	if err := f.log.Close(); err != nil {
