@@ -99,9 +99,10 @@ func (f *faulted) step(i int, st step) {
 			sum += Address(len(f.want[n]))
 			n++
 		}
-		f.trims = max(sum, f.first)
+		sum = max(sum, f.first)
+		f.trims = max(f.trims, sum) // one that failed may be in place
 		if err = f.log.Trim(at); err == nil {
-			f.first = f.trims
+			f.first = sum
 			f.durable = max(f.durable, n)
 		}
 	case "compact":
