@@ -19,7 +19,7 @@ import (
 //  2. the manifest is swapped: old or new, which hold the same;
 //  3. when nobody reads the old segments any more they are removed: files that no manifest names.
 //
-// A segment with damage is not copied, so that nothing becomes unreadable that could be read.
+// A run with damage is not copied, so that nothing becomes unreadable that could be read; others are.
 
 // Compact does now what is done by itself from time to time: it joins fragments, and gives back what a trimmed segment still takes.
 func (l *Log) Compact() error {
@@ -34,12 +34,17 @@ func (l *Log) Compact() error {
 	if err := l.sync(true); err != nil {
 		return err
 	}
+	var damage error
+	damaged := map[*segment]bool{} // by the first of a run
 	for {
-		runs := l.runs(l.set.Load())
+		runs := slices.DeleteFunc(l.runs(l.set.Load()), func(run []*segment) bool { return damaged[run[0]] })
 		if len(runs) == 0 {
-			return nil
+			return damage
 		}
-		if err := l.join(runs[0]); err != nil {
+		switch err := l.join(runs[0]); {
+		case errors.Is(err, ErrCorrupt) && l.failure() == nil:
+			damage, damaged[runs[0][0]] = errors.Join(damage, err), true
+		case err != nil:
 			return err
 		}
 	}

@@ -171,3 +171,28 @@ func filesNamed(t *testing.T, fsys vfs.FS) []string {
 	}
 	return names
 }
+
+// Damage in one run keeps no other from being compacted.
+func TestCompactBesideDamage(t *testing.T) {
+	mem := vfs.NewMem()
+	var l *Log
+	for i, n := range []int{300, 300, 15_000, 300, 300, 10} {
+		l = mustOpen(t, mem)
+		mustAppend(t, l, text(i, n))
+		if i < 5 {
+			mem = mem.ProcessCrash()
+		}
+	}
+	flip(t, mem, "log/00000001.log", 80)
+	if err := l.Compact(); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Compact: %v", err)
+	}
+	if n := l.Stats().Segments; n != 5 {
+		t.Errorf("%d segments, want the two that are damaged, a large one, one that was two, and the tail", n)
+	}
+	got := make([]byte, 300)
+	if _, err := l.ReadAt(got, 15_600); err != nil || string(got) != string(text(3, 300)) {
+		t.Errorf("what was compacted: %v", err)
+	}
+	mustClose(t, l)
+}

@@ -231,7 +231,10 @@ func (l *Log) Stats() Stats {
 
 // enter is for who reads; leave with what it returns.
 func (l *Log) enter() (grace.Pass, error) {
-	in := l.gate.Enter()
+	in, ok := l.gate.TryEnter()
+	if !ok {
+		return in, ErrClosed // only Close excludes
+	}
 	if l.closed.Load() {
 		l.gate.Leave(in)
 		return in, ErrClosed

@@ -43,6 +43,22 @@ func (g *Gate) Enter() Pass {
 	}
 }
 
+// TryEnter is Enter for who must not wait while others are excluded: ok is false then. Who is inside already, and would
+// enter again while somebody excludes, would wait for ever else.
+func (g *Gate) TryEnter() (p Pass, ok bool) {
+	for {
+		e := g.epoch.Load() & 1
+		switch {
+		case g.rooms[e].TryRLock():
+			return Pass(e), true
+		case g.rooms[1-e].TryRLock():
+			return Pass(1 - e), true
+		case g.closing.Load():
+			return 0, false
+		}
+	}
+}
+
 // Leave gives back what Enter has returned.
 func (g *Gate) Leave(p Pass) { g.rooms[p].RUnlock() }
 

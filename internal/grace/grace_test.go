@@ -117,3 +117,36 @@ func TestGraceProtects(t *testing.T) {
 	stop.Store(true)
 	all.Wait()
 }
+
+// Who is inside and tries to enter again while somebody excludes is told so, whichever room that one is in.
+func TestTryEnter(t *testing.T) {
+	for turns := range 2 {
+		var g Gate
+		g.epoch.Store(uint32(turns))
+		in := g.Enter()
+		alone := make(chan struct{})
+		go func() { g.Exclude(); close(alone) }()
+		for {
+			again, ok := g.TryEnter()
+			if !ok {
+				break
+			}
+			g.Leave(again)
+			if turns == 0 && g.closing.Load() {
+				break // the other room is not closed before this one is empty
+			}
+			runtime.Gosched()
+		}
+		g.Leave(in)
+		<-alone
+		if _, ok := g.TryEnter(); ok {
+			t.Error("somebody came in who is excluded")
+		}
+		g.Admit()
+		again, ok := g.TryEnter()
+		if !ok {
+			t.Fatal("nobody is excluded, and nobody comes in")
+		}
+		g.Leave(again)
+	}
+}
