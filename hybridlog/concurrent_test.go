@@ -33,7 +33,10 @@ func TestAlwaysSyncConcurrent(t *testing.T) {
 			}
 			var mu sync.Mutex
 			acked := map[uint64]Address{}
+			var cutting sync.Mutex // boundaries of several goroutines meet; guards rng
 			mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+				cutting.Lock()
+				defer cutting.Unlock()
 				if phase == vfs.Before || rng.IntN(60) != 0 {
 					return
 				}
