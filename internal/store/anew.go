@@ -88,6 +88,7 @@ func (f *follower) tryAnew() error {
 		a.putBack()
 		return err
 	}
+	f.missed = false
 	a.drop()
 	return nil
 }

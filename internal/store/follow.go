@@ -34,6 +34,8 @@ type follower struct {
 	r     *recovery  // guarded by mu, likewise what follows; nil before the store was written to
 	at    *segment   // where the log goes on
 	old   []*segment // out of use, and pinned when that was found out
+
+	missed bool // a record that counts as read was not taken in: only to begin anew will do
 }
 
 // defaultFollowEvery is the time between two looks.
@@ -107,6 +109,9 @@ func (f *follower) look() error {
 
 // catchUp is one look.
 func (f *follower) catchUp() error {
+	if f.missed {
+		return errBehind
+	}
 	l := f.store.log
 	m, err := readManifest(l.fsys, l.dir)
 	switch {
@@ -261,6 +266,7 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 		f.count(seg, &rec, t.offset)
 		rec.time = seg.start + rec.Time
 		if err := f.r.record(seg, at, rec); err != nil {
+			f.missed = true
 			return err
 		}
 	}
