@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"strings"
 	"sync"
 
@@ -73,7 +74,7 @@ func (a *app) finish(cmd *cobra.Command, err error) int {
 		return int(line)
 	case isClosedPipe(err):
 		return exitError // whoever read the output has seen enough, and needs no message
-	case !a.started || isUsage(err):
+	case !a.started && !errors.As(err, new(*fs.PathError)) || isUsage(err): // an error of a file is one of the output
 		a.tell(err)
 		fmt.Fprintf(a.stderr, "Run '%s' for usage.\n", a.helpFor(cmd))
 		return exitUsage

@@ -241,11 +241,19 @@ func (x *export) head(s *copal.Snapshot) ndjson.Head {
 func (x *export) haveMaps(db *copal.DB) error {
 	known := db.Maps()
 	for _, name := range x.maps {
-		if !slices.ContainsFunc(known, func(m copal.MapInfo) bool { return m.Name == name }) {
+		if !slices.ContainsFunc(known, func(m copal.MapInfo) bool { return m.Name == name }) && !haveKeys(db, copal.MapPrefix(name)) {
 			return fmt.Errorf("%w: map %s", copal.ErrNotFound, showKey([]byte(name)))
 		}
 	}
 	return nil
+}
+
+// haveKeys reports whether a key begins with prefix: entries that set or import has written are those of a map that no program has opened yet.
+func haveKeys(db *copal.DB, prefix []byte) bool {
+	for range db.ScanKeys(prefix) {
+		return true
+	}
+	return false
 }
 
 // write writes what is asked for, and the last line.

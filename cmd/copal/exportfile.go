@@ -17,8 +17,11 @@ import (
 
 const partSuffix = ".part"
 
-// toFile exports to a file that appears when it is whole.
+// toFile exports to a file that appears when it is whole. A device or a named pipe is written to as it is: a rename would put a file in its place.
 func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.Writer, error) {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return x.through(db, s, file, info)
+	}
 	part := file + partSuffix
 	at, err := x.prepare(file, part, s)
 	if err != nil {
@@ -43,6 +46,29 @@ func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.W
 	}
 	syncDir(filepath.Dir(file))
 	return w, err
+}
+
+// through exports to what is there and no regular file.
+func (x *export) through(db *copal.DB, s *copal.Snapshot, path string, info os.FileInfo) (*ndjson.Writer, error) {
+	if info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory", path)
+	}
+	if x.again {
+		return nil, fmt.Errorf("%s cannot be continued: it is no regular file", path)
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	out := bufio.NewWriterSize(f, 256<<10)
+	w, err := ndjson.NewWriter(out, x.head(s))
+	if err == nil {
+		err = x.write(db, s, w)
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	return w, errors.Join(err, f.Close())
 }
 
 // prepare refuses to replace what the user may want, and puts a file that is to be continued where it is made. It returns where that goes on.

@@ -81,6 +81,9 @@ func newImport(a *app) *cobra.Command {
 		if len(args) == 2 {
 			in.path = args[1]
 		}
+		if f.mapName == "" && cmd.Flags().Changed("map") {
+			return usageError{"a map has a name"}
+		}
 		defer a.catchSignals()()
 		if err := in.open(); err != nil {
 			return err
@@ -319,6 +322,11 @@ func (in *intake) into(db *copal.DB) error {
 	in.db, in.batch = db, db.NewBatch()
 	if err := in.findProgress(); err != nil {
 		return err
+	}
+	if in.mapName != "" {
+		if err := db.DeclareMap(in.mapName); err != nil {
+			return err
+		}
 	}
 	// What has arrived stays, whatever comes next.
 	if err := errors.Join(in.take(), in.flush()); err != nil {

@@ -51,6 +51,11 @@ func newSet(a *app) *cobra.Command {
 		if _, err = f.deadline(); err != nil {
 			return err
 		}
+		for _, name := range []string{"ttl", "until"} {
+			if cmd.Flags().Changed(name) && f.ttl+f.until == "" { // of a script's variable that is not set
+				return usageError{"--" + name + " is empty"}
+			}
+		}
 		value, err := a.readValue(args[2]) // before the store is opened: it may take long
 		if err != nil {
 			return err

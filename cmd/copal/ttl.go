@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,9 +90,12 @@ func showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 	var millis *int64
 	left := "none"
 	if expires != nil {
-		d := max(time.Until(*expires), 0)
-		ms := d.Milliseconds()
+		now := time.Now()
+		d, ms := max(expires.Sub(now), 0), max(expires.UnixMilli()-now.UnixMilli(), 0)
 		millis, left = &ms, showTTL(d)
+		if d == math.MaxInt64 { // and there is more than that
+			left = fmt.Sprintf("%dh%dm%ds", ms/3_600_000, ms/60_000%60, ms/1000%60)
+		}
 	}
 	if asJSON {
 		return writeJSON(out, struct {

@@ -34,6 +34,11 @@ func readBbolt(s *Source, emit func(*Item) error) (err error) {
 func (s *Source) bucket(name string, b *bolt.Bucket, emit func(*Item) error) error {
 	prefix := copal.MapPrefix(name)
 	item := &Item{}
+	if name != "" {
+		if err := emit(&Item{Map: name}); err != nil {
+			return err
+		}
+	}
 	return b.ForEach(func(key, value []byte) error {
 		if value != nil {
 			item.Key, item.Value = append(append(item.Key[:0], prefix...), key...), value

@@ -38,10 +38,13 @@ func readCSV(s *Source, emit func(*Item) error) error {
 			}
 			return nil
 		}
-		line := int64(0)
+		line, open := int64(0), false
 		var wrong *csv.ParseError
 		if errors.As(err, &wrong) {
 			line, err = int64(wrong.StartLine), wrong.Err
+			if open = wrong.Line > wrong.StartLine; open {
+				err = fmt.Errorf("a quoted field goes on up to line %d: %w", wrong.Line, err)
+			}
 		} else if err != nil {
 			return err
 		} else {
@@ -55,7 +58,8 @@ func readCSV(s *Source, emit func(*Item) error) error {
 				continue
 			}
 		}
-		if err := s.bad(line, offset, end.at == in.InputOffset() && end.ended, "%v", err); err != nil {
+		// A quote that is not closed takes all rows behind it along: that is no row that was cut.
+		if err := s.bad(line, offset, !open && end.at == in.InputOffset() && end.ended, "%v", err); err != nil {
 			return err
 		}
 	}

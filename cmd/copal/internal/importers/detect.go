@@ -23,7 +23,7 @@ var ErrStore = errors.New("it is a store: 'copal export' writes what import read
 func Detect(path string, head []byte) (Format, error) {
 	name := ""
 	switch {
-	case bytes.HasPrefix(head, []byte(`{"copal":`)):
+	case bytes.HasPrefix(skipMark(head), []byte(`{"copal":`)):
 		name = "copal"
 	case bytes.HasPrefix(head, []byte(persistHeader)):
 		name = "go-persist"

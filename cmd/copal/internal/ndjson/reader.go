@@ -10,6 +10,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -120,9 +121,10 @@ func (r *Reader) Next() (Line, error) {
 		case r.err != nil && r.err != io.EOF:
 			return Line{}, r.err
 		}
-		e := &LineError{Line: first, Offset: from, Reason: err.Error(), Last: r.last() && !errors.Is(err, errChanged)}
+		e := &LineError{Line: first, Offset: from, Reason: err.Error(), Last: r.last() && r.begins(from) && !errors.Is(err, errChanged)}
 		if errors.Is(err, ErrVersion) {
 			r.err = ErrVersion
+			e.Reason = strings.TrimSuffix(e.Reason, ": "+ErrVersion.Error())
 			return Line{}, fmt.Errorf("%v: %w", e, ErrVersion)
 		}
 		return Line{}, e
@@ -140,6 +142,15 @@ func (r *Reader) last() bool {
 	_, err := r.in.Peek(1)
 	return err != nil
 }
+
+// begins reports whether the line at an offset may be one that was cut: where it is the first of all, it must look like that. A whole line that is none
+// is another kind of file.
+func (r *Reader) begins(offset int64) bool {
+	return offset > 0 || r.torn && bytes.HasPrefix(bytes.TrimSpace(r.line), []byte("{"))
+}
+
+// mark is with what some programs begin UTF-8.
+var mark = []byte("\xef\xbb\xbf")
 
 // read reads a line.
 func (r *Reader) read() error {
@@ -168,7 +179,9 @@ func (r *Reader) read() error {
 	if r.err != nil && (r.err != io.EOF || len(r.line) == 0) {
 		return r.err
 	}
-	r.at.Lines++
+	if r.at.Lines++; r.from == 0 {
+		r.line = bytes.TrimPrefix(r.line, mark)
+	}
 	r.sum, r.at.crc = r.at.crc, crc32.Update(r.at.crc, castagnoli, r.line)
 	if r.torn = r.err == io.EOF; !r.torn {
 		r.line = r.line[:len(r.line)-1]
