@@ -98,10 +98,15 @@ func countUntilKilled(text string) error {
 					full := false
 					say("add", w, g)
 					var err error
-					if o.Bug && i%10 == 9 { // in two steps
+					if o.Bug && i%10 == 9 { // in two steps, with another between them
 						var c counter
 						err = count(db, counters, way, func(now *counter) { c = *now })
 						if full = c.Sum >= countTo; err == nil && !full {
+							err = count(db, counters, way, func(now *counter) { now.add(g) })
+							say("added", w, g)
+							say("add", w, g)
+						}
+						if err == nil && !full {
 							c.add(g)
 							err = count(db, counters, way, func(now *counter) { *now = c })
 						}

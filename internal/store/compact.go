@@ -443,10 +443,11 @@ func (l *log) passViews(list []*segment) {
 	}
 	free := false
 	for _, seg := range list {
-		switch needed := feeds[seg] || seg.readers.Load() > 0 || l.views.needs(seg); {
-		case needed && !seg.held.Swap(true):
-			l.held.Add(1)
-		case !needed:
+		needed := func() bool { return feeds[seg] || seg.readers.Load() > 0 || l.views.needs(seg) }
+		if needed() && !seg.held.Swap(true) {
+			l.held.Add(1) // who lets it go from here on sees that, and has us look again; for who has let it go before, we do
+		}
+		if !needed() {
 			free = true
 			if seg.held.Swap(false) {
 				l.held.Add(-1)

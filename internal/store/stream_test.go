@@ -530,6 +530,9 @@ func streamsAmongOthers(t *testing.T) {
 	writing.Wait()
 	done.Store(true)
 	rest.Wait()
+	s.housekeeping.Lock() // nobody is woken to do it
+	s.log.dropRetired()
+	s.housekeeping.Unlock()
 	if s.Stats().HeldBytes != 0 {
 		t.Error("something is held for nobody")
 	}
