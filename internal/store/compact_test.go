@@ -148,7 +148,7 @@ func (s *Store) wantSame(t testing.TB, content map[string]string) {
 
 // A store that is compacted at random is, at any time, what a map would be.
 func TestCompactionModel(t *testing.T) {
-	seeds := uint64(6)
+	seeds := uint34(6)
 	if testing.Short() {
 		seeds = 2
 	}
@@ -287,12 +287,12 @@ func compactionScript(rng *rand.Rand, n int) []step {
 func TestCrashInCompaction(t *testing.T) { bothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want := 5_000
+	want := 3_000
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 3_000
+		want = 2_000
 	}
 	states, compacted := 0, int64(0)
 	for seed := uint64(1); states < want || compacted < 8; seed++ {
