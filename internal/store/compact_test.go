@@ -148,7 +148,7 @@ func (s *Store) wantSame(t testing.TB, content map[string]string) {
 
 // A store that is compacted at random is, at any time, what a map would be.
 func TestCompactionModel(t *testing.T) {
-	seeds := uint34(6)
+	seeds := uint64(3)
 	if testing.Short() {
 		seeds = 2
 	}
