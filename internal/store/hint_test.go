@@ -180,9 +180,12 @@ func TestHintDamagedAnywhere(t *testing.T) {
 			t.Fatalf("%s: it was not made anew", what)
 		}
 	}
-	step := 1
-	if testing.Short() {
-		step = 7
+	step := 5
+	switch {
+	case longTest():
+		step = 1
+	case testing.Short():
+		step = 11
 	}
 	for bit := 0; bit < len(good)*8; bit += step {
 		bad := bytes.Clone(good)

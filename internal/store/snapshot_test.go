@@ -195,7 +195,7 @@ func TestSnapshotDamagedAnywhere(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
 		good := read(t, x.mem, snapshotName)
-		step := 3
+		step := 11
 		if longTest() {
 			step = 1
 		}
