@@ -78,7 +78,10 @@ func (l ownLedger) read(keys [][]byte, seen func(uint64)) error {
 	})
 }
 
-type boltLedger struct{ boltDB }
+type boltLedger struct {
+	boltDB
+	shared bool // writers share transactions, which makes one alone wait for others
+}
 
 func (l boltLedger) transfer(from, to []byte) error {
 	move := func(tx *bolt.Tx) error {
@@ -86,7 +89,7 @@ func (l boltLedger) transfer(from, to []byte) error {
 		a, b := moved(bucket.Get(from), bucket.Get(to))
 		return errors.Join(bucket.Put(from, a), bucket.Put(to, b))
 	}
-	if l.durable {
+	if l.shared {
 		return l.db.Batch(move)
 	}
 	return l.db.Update(move)
@@ -146,7 +149,7 @@ func (l badgerLedger) read(keys [][]byte, seen func(uint64)) error {
 }
 
 // ledgers opens the stores that have transactions, with an opening balance on each account.
-func ledgers(e *env, keys [][]byte, durable bool) (list map[string]ledger, err error) {
+func ledgers(e *env, keys [][]byte, durable bool, workers int) (list map[string]ledger, err error) {
 	stores := map[string]byteStore{}
 	for _, o := range []opener{ownStore, bboltStore, {"badger", openBadgerTx}} {
 		if stores[o.name], err = o.openIn(e, durable); err != nil {
@@ -164,7 +167,7 @@ func ledgers(e *env, keys [][]byte, durable bool) (list map[string]ledger, err e
 	}
 	return map[string]ledger{
 		"copal":  ownLedger{db, update},
-		"bbolt":  boltLedger{stores["bbolt"].(boltDB)},
+		"bbolt":  boltLedger{stores["bbolt"].(boltDB), durable && workers > 1},
 		"badger": badgerLedger{stores["badger"].(badgerDB)},
 	}, nil
 }
@@ -201,7 +204,7 @@ func transactionLines(s scale) []line {
 func ledgerLine(s scale, l line, durable bool, workers, ops int, reads bool) line {
 	l.setup = func(e *env) (sides []side, err error) {
 		keys, order := asBytes(makeKeys(s.keys)), shuffled(s.keys, ops)
-		list, err := ledgers(e, keys, durable)
+		list, err := ledgers(e, keys, durable, workers)
 		if err != nil {
 			return nil, err
 		}
