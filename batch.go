@@ -8,7 +8,7 @@ import (
 )
 
 // Batch is changes of raw entries that are written together: all of them or none, in memory, in the log and after
-// a crash, however many there are. Of several changes of one key the last counts. They cost less than one by one, because the log takes
+// a crash, however many there are. Of several changes of one key the last counts. The log takes
 // them in one piece, and one sync is for all.
 //
 // A Batch is not for several goroutines at once. It copies what it is given. It holds everything in memory until Reset.
@@ -18,11 +18,15 @@ type Batch struct {
 	of      map[string]int // by key: which of changes
 	list    []*store.Change
 
-	bytes []byte // room for keys and values, which stay where they are
+	bytes  []byte // room for keys and values, which stay where they are
+	copied int    // how much of it they have taken since the last Reset, what is full included
 }
 
 // batchRoom is how much room a batch takes at a time.
 const batchRoom = 64 << 10
+
+// batchKept is how much memory for keys and values Reset keeps at most.
+const batchKept = 1 << 20
 
 // NewBatch returns an empty batch.
 func (db *DB) NewBatch() *Batch { return &Batch{db: db, of: map[string]int{}} }
@@ -75,6 +79,10 @@ func (b *Batch) Reset() {
 	clear(b.list)
 	clear(b.changes)
 	b.changes, b.list, b.bytes = b.changes[:0], b.list[:0], b.bytes[:0]
+	if b.copied > cap(b.bytes) && b.copied <= batchKept {
+		b.bytes = make([]byte, 0, b.copied) // for the next one will be about as large
+	}
+	b.copied = 0
 }
 
 func (b *Batch) add(w store.Write) {
@@ -89,6 +97,7 @@ func (b *Batch) add(w store.Write) {
 
 // copy puts p where it stays until Reset.
 func (b *Batch) copy(p []byte) []byte {
+	b.copied += len(p)
 	if len(p) > cap(b.bytes)-len(b.bytes) {
 		if len(p) >= batchRoom/4 {
 			return append([]byte{}, p...)
