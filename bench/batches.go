@@ -31,15 +31,8 @@ func batchLines(s scale) []line {
 func batchSides(e *env, s scale, durable bool) (sides []side, err error) {
 	const bytes = 128
 	keys, order := asBytes(makeKeys(s.keys)), shuffled(s.keys, max(s.slowOps, batchSize))
-	for _, o := range []opener{{"copal", openOwnBatches(durable)}, bboltStore, badgerStore, pebbleStore} {
-		store, err := o.openIn(e, durable)
-		if err != nil {
-			return nil, err
-		}
-		if err := fillBlobs(store, keys, bytes); err != nil {
-			return nil, err
-		}
-		w := workload{name: o.name, workers: 1, order: order}
+	err = e.eachFilled(durable, keys, bytes, opener{"copal", openOwnBatches(durable)}, func(name string, store byteStore) {
+		w := workload{name: name, workers: 1, order: order}
 		w.loop = func(round int, part []int32) error {
 			value := newBlob(bytes)
 			return fillBytes(store, len(part), func(i int) ([]byte, []byte) {
@@ -49,8 +42,8 @@ func batchSides(e *env, s scale, durable bool) (sides []side, err error) {
 		}
 		w.check = func(round int) error { return holdsBlobs(store, keys, spots(order), bytes, round) }
 		sides = append(sides, w.side())
-	}
-	return sides, nil
+	})
+	return sides, err
 }
 
 // ownBatches is a store of ours that takes entries by batches, of which it has one, as pebble has a pool of them.
@@ -98,21 +91,14 @@ func rawViewLines(s scale) []line {
 			}},
 			setup: func(e *env) (sides []side, err error) {
 				keys := asBytes(makeKeys(n))
-				for _, o := range []opener{ownStore, bboltStore, badgerStore, pebbleStore} {
-					store, err := o.openIn(e, false)
-					if err != nil {
-						return nil, err
+				err = e.eachFilled(false, keys, bytes, ownStore, func(name string, store byteStore) {
+					if name == ownStore.name {
+						sides = append(sides, rawViewSide(name, store, keys, bytes, order))
+						return
 					}
-					if err := fillBlobs(store, keys, bytes); err != nil {
-						return nil, err
-					}
-					if o.name == "copal" {
-						sides = append(sides, rawViewSide("copal", store, keys, bytes, order))
-						continue
-					}
-					sides = append(sides, rawGetSide(o.name, store, keys, bytes, order), rawViewSide(lent(o.name), store, keys, bytes, order))
-				}
-				return sides, nil
+					sides = append(sides, rawGetSide(name, store, keys, bytes, order), rawViewSide(lent(name), store, keys, bytes, order))
+				})
+				return sides, err
 			},
 		})
 	}
@@ -189,17 +175,10 @@ func rawAllocLines(s scale) []line {
 		l.setup = func(e *env) (sides []side, err error) {
 			n := min(rawKeys(s, bytes), 5000)
 			keys := asBytes(makeKeys(n))
-			for _, o := range []opener{ownStore, bboltStore, badgerStore, pebbleStore} {
-				store, err := o.openIn(e, false)
-				if err != nil {
-					return nil, err
-				}
-				if err := fillBlobs(store, keys, bytes); err != nil {
-					return nil, err
-				}
-				sides = append(sides, rawAllocSide(o.name, store, keys, bytes))
-			}
-			return sides, nil
+			err = e.eachFilled(false, keys, bytes, ownStore, func(name string, store byteStore) {
+				sides = append(sides, rawAllocSide(name, store, keys, bytes))
+			})
+			return sides, err
 		}
 		lines = append(lines, l)
 	}

@@ -62,19 +62,27 @@ func rawLine(s scale, bytes int, g goal, work rawSide, ops int) line {
 		}},
 		setup: func(e *env) (sides []side, err error) {
 			keys, order := asBytes(makeKeys(n)), shuffled(n, ops)
-			for _, o := range []opener{ownStore, bboltStore, badgerStore, pebbleStore} {
-				store, err := o.openIn(e, false)
-				if err != nil {
-					return nil, err
-				}
-				if err := fillBlobs(store, keys, bytes); err != nil {
-					return nil, err
-				}
-				sides = append(sides, work(o.name, store, keys, bytes, order))
-			}
-			return sides, nil
+			err = e.eachFilled(false, keys, bytes, ownStore, func(name string, store byteStore) {
+				sides = append(sides, work(name, store, keys, bytes, order))
+			})
+			return sides, err
 		},
 	}
+}
+
+// eachFilled calls f with our store and those of the others, each with the values of round 0.
+func (e *env) eachFilled(durable bool, keys [][]byte, bytes int, ours opener, f func(name string, s byteStore)) error {
+	for _, o := range []opener{ours, bboltStore, badgerStore, pebbleStore} {
+		store, err := o.openIn(e, durable)
+		if err != nil {
+			return err
+		}
+		if err := fillBlobs(store, keys, bytes); err != nil {
+			return err
+		}
+		f(o.name, store)
+	}
+	return nil
 }
 
 // fillBlobs puts the value of round 0 under each key.
