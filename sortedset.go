@@ -5,6 +5,7 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
@@ -176,7 +177,18 @@ const (
 // scoreSpan has all elements in the order of the scores.
 var scoreSpan = store.PrefixSpan([]byte{scoreMark})
 
-var scores, _ = keycodec.For[float64]() // floats are keys
+// scoreCodec encodes scores. It is made by the first who needs it: a variable of the package would be in every program that opens a store, and with
+// it all that makes codecs of keys.
+func scoreCodec() *keycodec.Codec[float64] {
+	if c := theScoreCodec.Load(); c != nil {
+		return c
+	}
+	c, _ := keycodec.For[float64]() // floats are keys
+	theScoreCodec.Store(c)
+	return c
+}
+
+var theScoreCodec atomic.Pointer[keycodec.Codec[float64]]
 
 var errNaN = errors.New("a score that is no number")
 
@@ -185,20 +197,20 @@ func scoreText(score float64) ([]byte, error) {
 	if math.IsNaN(score) {
 		return nil, typeError(errNaN, "a sorted set")
 	}
-	return scores.Append(nil, score)
+	return scoreCodec().Append(nil, score)
 }
 
 func memberKey(member []byte) []byte { return append([]byte{memberMark}, member...) }
 
 // scoreKey is the sub-key by which a member stands in its order.
 func scoreKey(text, member []byte) []byte {
-	return append(scores.Order().AppendSortKey([]byte{scoreMark}, string(text)), member...)
+	return append(scoreCodec().Order().AppendSortKey([]byte{scoreMark}, string(text)), member...)
 }
 
 // between is the span of the elements with scores from low up to high.
 func between(low, high float64) store.Span {
-	first, _ := scores.Append(nil, low)
-	last, _ := scores.Append(nil, high)
+	first, _ := scoreCodec().Append(nil, low)
+	last, _ := scoreCodec().Append(nil, high)
 	span := store.PrefixSpan(scoreKey(last, nil))
 	span.Low = scoreKey(first, nil)
 	return span
@@ -210,7 +222,7 @@ func (c *Collection) scoreOf(member []byte) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return scores.Decode(e.Value)
+	return scoreCodec().Decode(e.Value)
 }
 
 // scoreAt is scoreOf for who has the turn of the collection.
@@ -223,7 +235,7 @@ func (c *Collection) scoreAt(now *store.Collection, member []byte) (text []byte,
 	case isNotFound(err):
 		return nil, 0, nil
 	case err == nil:
-		score, err = scores.Decode(e.Value)
+		score, err = scoreCodec().Decode(e.Value)
 	}
 	return e.Value, score, err
 }
@@ -326,10 +338,10 @@ func (c *Collection) scored(span store.Span, from, to int) iter.Seq2[[]byte, flo
 			if rank++; rank <= from || len(item.Key) < 1+scoreBytes {
 				continue
 			}
-			text, err := scores.Order().AppendKey(nil, item.Key[1:1+scoreBytes])
+			text, err := scoreCodec().Order().AppendKey(nil, item.Key[1:1+scoreBytes])
 			var score float64
 			if err == nil {
-				score, err = scores.Decode(text)
+				score, err = scoreCodec().Decode(text)
 			}
 			if err != nil {
 				c.misfit(item.Key, err)
