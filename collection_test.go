@@ -476,3 +476,26 @@ func TestCollectionsInATransaction(t *testing.T) {
 		}
 	}
 }
+
+// Taking out what is not there is no change of a collection in a transaction either: nothing is written, and nobody is told.
+func TestNoChangeOfACollectionInATransaction(t *testing.T) {
+	db := memory(t)
+	h := db.Hash([]byte("h"))
+	if _, err := h.Set([]byte("field"), []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	before := db.Stats().Records
+	err := db.Update(func(tx *copal.Tx) error {
+		n, err := h.In(tx).Delete([]byte("other"))
+		if n != 0 {
+			t.Errorf("Delete of what is not there = %d", n)
+		}
+		return err
+	})
+	if after := db.Stats().Records; err != nil || after != before {
+		t.Errorf("%v, and %d records were written", err, after-before)
+	}
+	if v, err := h.Get([]byte("field")); string(v) != "value" || err != nil || h.Len() != 1 {
+		t.Errorf("the hash has %q, %v, and %d fields", v, err, h.Len())
+	}
+}

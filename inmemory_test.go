@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
@@ -105,5 +106,34 @@ func TestSetInMemoryStays(t *testing.T) {
 	}
 	if n := m.Len(); n != 2500 {
 		t.Error(fmt.Sprint("Len = ", n))
+	}
+}
+
+// The deadline of a value for memory alone is its own. A collection that comes in its place has none, and who is shown no entry is told of no deadline.
+func TestSetInMemoryLeavesItsDeadlineBehind(t *testing.T) {
+	clock := newManualClock()
+	db := memory(t, copal.WithInline(), copal.WithClock(clock))
+	m := mapOf[string, int](t, db, "m", copal.WithTTL(time.Minute))
+	if err := m.SetInMemory("k", 1); err != nil {
+		t.Fatal(err)
+	}
+	h := db.Hash([]byte("m:k"))
+	if _, err := h.Set([]byte("field"), []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	if ttl, err := h.TTL(); ttl != 0 || err != nil {
+		t.Errorf("TTL of the hash = %v, %v, want none", ttl, err)
+	}
+	clock.advance(2 * time.Minute)
+	if v, err := h.Get([]byte("field")); string(v) != "value" || err != nil {
+		t.Errorf("after the deadline of the value, the hash has %q, %v", v, err)
+	}
+
+	mustSet(t, m, "hidden", 1)
+	if _, _, err := m.UpdateInMemory("hidden", func(u *copal.Update[int]) { u.Delete() }); err != nil {
+		t.Fatal(err)
+	}
+	if ttl, err := m.TTL("hidden"); ttl != 0 || !errors.Is(err, copal.ErrNotFound) {
+		t.Errorf("TTL of what is hidden = %v, %v, want 0 and ErrNotFound", ttl, err)
 	}
 }

@@ -166,8 +166,9 @@ func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Collection) ([]*E
 			now.Count++
 		}
 	}
+	edits = slices.DeleteFunc(slices.Clone(edits), func(e *Edit) bool { return e.Delete && !e.Existed })
 	switch {
-	case now.Count == 0 && was.ID == 0:
+	case now.Count == 0 && was.ID == 0, len(edits) == 0 && now == was:
 		return nil
 	case now.Count == 0:
 		tx.put(&Change{Write: Write{Key: bytes.Clone(key), Kind: record.Meta, Delete: true}})

@@ -314,8 +314,11 @@ func (c *collecting) settle() error {
 		c.many.drop(c.meta)
 		return nil
 	}
-	c.meta.now.kept = true
-	return c.meta.become(c.store, Write{Key: c.key, Kind: record.Meta, Value: c.now.text(), Expiry: c.meta.now.expiry})
+	w := Write{Key: c.key, Kind: record.Meta, Value: c.now.text()}
+	if c.meta.now.kept = c.at != 0; c.meta.now.kept { // else the deadline is that of a value for memory alone, which goes
+		w.Expiry = c.meta.now.expiry
+	}
+	return c.meta.become(c.store, w)
 }
 
 // stillAt reports whether the entry has its record there, 0 for nowhere, and memory has nothing that the log is to learn of.

@@ -33,7 +33,10 @@ func (s *Store) DeadlineOf(t *Table, c *Cells, key []byte) (uint64, error) {
 	if err = s.stateLocked(&now, t, hash, key); err == nil {
 		err = now.shownTo(c)
 	}
-	return now.expiry, err
+	if err != nil { // there may be a deadline all the same, of what the caller is not shown
+		return 0, err
+	}
+	return now.expiry, nil
 }
 
 // shownTo returns nil if there is an entry for an open map, or with nil in the log.

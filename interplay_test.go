@@ -1,0 +1,905 @@
+package copal_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What waits in memory, and what stays there, beside everything that knows the log alone: random operations of every
+// durability on the keys of one map, on the same keys as raw ones and as hashes, in batches and transactions that are
+// disturbed, under snapshots, compaction, a watch, a clock that moves, clean ends and deaths of the process. The model has for each
+// key what the log has or is to have, and what memory shows in its place.
+//
+// COPAL_SEED=n runs one seed alone.
+type interplay[V any] struct {
+	t      *testing.T
+	rng    *rand.Rand
+	clock  *manualClock
+	mem    *vfs.Mem
+	opts   []copal.Option
+	mapped []copal.MapOption
+	ttl    time.Duration
+	of     func(n int) V
+	number func(v V) int
+
+	db    *copal.DB
+	m     *copal.Map[string, V]
+	snaps []snapped
+	mu    sync.Mutex
+	errs  []error
+
+	logged  map[string]thing   // as the log has them, or is to have them
+	earlier map[string][]thing // as it may have them if the process dies now
+	shadows map[string]shadow
+	last    int
+
+	next    func() (copal.Change, error, bool)
+	stop    func()
+	watched map[string]thing // what the watch has told
+	seq     uint64
+}
+
+// thing is an entry: a value with a number, or a hash. The zero thing is none.
+type thing struct {
+	number   int
+	hash     string // fields and values, sorted; "" for a value
+	deadline int64
+}
+
+// shadow is what memory shows in the place of an entry.
+type shadow struct {
+	number   int // 0 hides the entry
+	alone    bool
+	deadline int64 // of one that is alone
+}
+
+type snapped struct {
+	s    *copal.Snapshot
+	what map[string]thing
+}
+
+// TestInterplay compares a store with the model. That it would notice was tried by breaking the code; each of these was caught within
+// a default run:
+//
+//   - A transaction takes what is to be written later for no conflict, or a snapshot does not have it written first.
+//   - A deletion of what the log does not have leaves what memory shows; a snapshot shows what is in memory alone.
+//   - SetInMemory forgets what the log is yet to learn, and so does closing the map.
+//   - A raw read finds the record beneath what is to be written.
+//   - A new collection takes over the deadline of a value in memory; a change of nothing in a transaction is a write.
+func TestInterplay(t *testing.T) {
+	if s := os.Getenv("COPAL_SEED"); s != "" {
+		seed, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		interplays(t, seed)
+		return
+	}
+	seeds := uint64(120)
+	if long() {
+		seeds = 20_000
+	}
+	for seed := range seeds {
+		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { interplays(t, seed) }) {
+			t.Fatalf("again with: COPAL_SEED=%d go test -run TestInterplay .", seed)
+		}
+	}
+}
+
+func interplays(t *testing.T, seed uint64) {
+	rng := rand.New(rand.NewPCG(seed, 23))
+	if rng.IntN(2) == 0 {
+		newInterplay(t, rng, func(n int) user { return user{fmt.Sprint("user ", n), n} }, func(u user) int { return u.Age }).run()
+		return
+	}
+	newInterplay(t, rng, func(n int) []int { return []int{n, n} }, func(l []int) int { return l[1] }).run()
+}
+
+func newInterplay[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func(V) int) *interplay[V] {
+	x := &interplay[V]{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), of: of, number: number,
+		logged: map[string]thing{}, earlier: map[string][]thing{}, shadows: map[string]shadow{}, watched: map[string]thing{}}
+	x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithErrorHandler(x.handle),
+		copal.MaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
+	if rng.IntN(4) > 0 {
+		x.opts = append(x.opts, copal.WithInline())
+	}
+	if rng.IntN(2) == 0 {
+		x.opts = append(x.opts, copal.WithoutRing())
+	}
+	if rng.IntN(2) == 0 {
+		x.mapped = append(x.mapped, copal.Ordered())
+	}
+	if rng.IntN(3) == 0 {
+		x.ttl = 7 * time.Millisecond
+		x.mapped = append(x.mapped, copal.WithTTL(x.ttl))
+	}
+	return x
+}
+
+func (x *interplay[V]) handle(err error) {
+	if errors.Is(err, copal.ErrType) { // All comes by a collection
+		return
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.errs = append(x.errs, err)
+}
+
+func (x *interplay[V]) open() {
+	x.db = openOn(x.t, x.mem, x.opts...)
+	x.openMap()
+	x.watch()
+}
+
+func (x *interplay[V]) openMap() {
+	c := []copal.Codec{codec.JSON, codec.Binary, codec.Gob}[x.rng.IntN(3)]
+	x.m = mapOf[string, V](x.t, x.db, "m", append(x.mapped, copal.WithCodec(c))...)
+}
+
+func (x *interplay[V]) close() {
+	for _, s := range x.snaps {
+		s.s.Close()
+	}
+	x.snaps = nil
+	if x.stop != nil {
+		x.stop()
+	}
+	mustClose(x.t, x.db)
+}
+
+func (x *interplay[V]) run() {
+	x.open()
+	for range 150 {
+		x.step()
+		x.mu.Lock()
+		for _, err := range x.errs {
+			x.t.Errorf("error handler: %v", err)
+		}
+		x.mu.Unlock()
+		if x.t.Failed() {
+			x.stop()
+			return
+		}
+	}
+	x.compare()
+	x.close()
+}
+
+func (x *interplay[V]) log(format string, args ...any) {
+	if os.Getenv("COPAL_SEED") != "" {
+		x.t.Logf(format, args...)
+	}
+}
+
+func (x *interplay[V]) now() int64 { return x.clock.Now().UnixMilli() }
+
+func (x *interplay[V]) after(ttl time.Duration) int64 {
+	if ttl == 0 {
+		return 0
+	}
+	return x.now() + ttl.Milliseconds()
+}
+
+func (x *interplay[V]) alive(e thing) thing {
+	if e.deadline != 0 && x.now() >= e.deadline {
+		return thing{}
+	}
+	return e
+}
+
+// entry is what the log has.
+func (x *interplay[V]) entry(key string) thing { return x.alive(x.logged[key]) }
+
+// shade is what memory has in its place.
+func (x *interplay[V]) shade(key string) (s shadow, ok bool) {
+	e := x.entry(key)
+	s, ok = x.shadows[key]
+	switch {
+	case !ok:
+	case s.alone && s.deadline != 0 && x.now() >= s.deadline, !s.alone && e == thing{}:
+		delete(x.shadows, key)
+		return shadow{}, false
+	}
+	return s, ok
+}
+
+// shown is what the map shows.
+func (x *interplay[V]) shown(key string) thing {
+	e := x.entry(key)
+	s, ok := x.shade(key)
+	switch {
+	case !ok:
+		return e
+	case s.number == 0:
+		return thing{}
+	case s.alone:
+		return thing{number: s.number, deadline: s.deadline}
+	}
+	return thing{number: s.number, deadline: e.deadline}
+}
+
+// write notes what is in the log, or with async is to be.
+func (x *interplay[V]) write(key string, e thing, async bool) {
+	if async {
+		x.earlier[key] = append(x.earlier[key], x.logged[key])
+	} else {
+		delete(x.earlier, key)
+	}
+	x.logged[key] = e
+	delete(x.shadows, key)
+}
+
+// all are the entries that the log has.
+func (x *interplay[V]) all() map[string]thing {
+	list := map[string]thing{}
+	for key := range x.logged {
+		if e := x.entry(key); e != (thing{}) {
+			list["m:"+key] = e
+		}
+	}
+	return list
+}
+
+func (x *interplay[V]) key() string { return string(rune('a' + x.rng.IntN(6))) }
+
+func (x *interplay[V]) step() {
+	key := x.key()
+	ttl := time.Duration(1+x.rng.IntN(12)) * time.Millisecond
+	x.last++
+	v := x.of(x.last)
+	async := x.rng.IntN(2) == 0
+	n := x.rng.IntN(128)
+	if os.Getenv("COPAL_SEED") != "" {
+		defer func() {
+			x.t.Logf("%d (%d %q ttl %v async %v): at %d logged %v shadows %v", x.last, n, key, ttl, async, x.now(), x.all(), x.shadows)
+		}()
+	}
+	switch {
+	case n < 14:
+		x.clock.advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
+	case n < 16:
+		x.close()
+		clear(x.shadows)
+		clear(x.earlier)
+		x.open()
+		x.compare()
+	case n < 18:
+		x.die()
+	case n < 20:
+		x.compare()
+	case n < 22:
+		x.must(x.m.Sync())
+		clear(x.earlier)
+	case n < 24:
+		x.must(x.db.Shrink())
+	case n < 26:
+		x.must(x.m.Close())
+		clear(x.shadows)
+		clear(x.earlier)
+		x.openMap()
+	case n < 32:
+		set := pick(async, x.m.SetTTLAsync, x.m.SetTTL)
+		x.must(set(key, v, ttl))
+		x.write(key, thing{number: x.last, deadline: x.after(ttl)}, async)
+	case n < 44:
+		set := pick(async, x.m.SetAsync, pick(x.rng.IntN(2) == 0, x.m.Set, x.m.SetFSync))
+		x.must(set(key, v))
+		x.write(key, thing{number: x.last, deadline: x.after(x.ttl)}, async)
+	case n < 50:
+		expire := pick(async, x.m.ExpireAsync, x.m.Expire)
+		x.redate(key, x.after(ttl), async, func() error { return expire(key, ttl) })
+	case n < 53:
+		persist := pick(async, x.m.PersistAsync, x.m.Persist)
+		x.redate(key, 0, async, func() error { return persist(key) })
+	case n < 59:
+		e := x.shown(key)
+		del := pick(async, x.m.DeleteAsync, x.m.Delete)
+		existed, err := del(key)
+		x.must(err)
+		if existed != (e != thing{}) {
+			x.t.Errorf("Delete(%q) = %v, want %v", key, existed, e)
+		}
+		x.write(key, thing{}, async)
+	case n < 66:
+		x.update(key, ttl, async)
+	case n < 74:
+		x.must(x.m.SetInMemory(key, v))
+		x.remember(key, x.last, x.after(x.ttl))
+	case n < 77:
+		x.updateInMemory(key)
+	case n < 86:
+		x.raw(key, ttl)
+	case n < 94:
+		x.hash(key, ttl)
+	case n < 97:
+		x.batch()
+	case n < 107:
+		x.transaction()
+	case n < 110 && len(x.snaps) < 3:
+		s, err := x.db.Snapshot()
+		x.must(err)
+		x.snaps = append(x.snaps, snapped{s, x.all()})
+		clear(x.earlier)
+	case n < 114 && len(x.snaps) > 0:
+		i := x.rng.IntN(len(x.snaps))
+		x.checkSnapshot(x.snaps[i])
+		if x.rng.IntN(2) == 0 {
+			x.must(x.snaps[i].s.Close())
+			x.snaps = slices.Delete(x.snaps, i, i+1)
+		}
+	case n < 116:
+		x.catchUp()
+	default:
+		x.read(key)
+	}
+}
+
+// remember notes a value for memory alone, 0 for one that hides the entry.
+func (x *interplay[V]) remember(key string, number int, deadline int64) {
+	delete(x.earlier, key) // what was asynchronous is written before
+	s := shadow{number: number}
+	if e := x.entry(key); e == (thing{}) {
+		if number == 0 {
+			delete(x.shadows, key)
+			return
+		}
+		s.alone, s.deadline = true, deadline
+	}
+	x.shadows[key] = s
+}
+
+func (x *interplay[V]) updateInMemory(key string) {
+	e := x.shown(key)
+	remove := x.rng.IntN(2) == 0
+	_, _, err := x.m.UpdateInMemory(key, func(u *copal.Update[V]) {
+		x.finds(key, u, e)
+		if u.Value = x.of(x.last); remove {
+			u.Delete()
+		}
+	})
+	if e.hash != "" {
+		x.wantType("UpdateInMemory", err)
+		return
+	}
+	x.must(err)
+	if remove && e == (thing{}) && x.entry(key) == (thing{}) {
+		return // nothing to do
+	}
+	deadline := e.deadline
+	if e == (thing{}) {
+		deadline = x.after(x.ttl)
+	}
+	if remove {
+		x.remember(key, 0, 0)
+		return
+	}
+	x.remember(key, x.last, deadline)
+}
+
+func (x *interplay[V]) redate(key string, deadline int64, async bool, do func() error) {
+	e, was := x.shown(key), x.entry(key)
+	s, shaded := x.shade(key)
+	x.found(do(), e)
+	switch {
+	case e == thing{}:
+	case shaded && s.alone:
+		s.deadline = deadline
+		x.shadows[key] = s
+	case was.deadline != deadline:
+		was.deadline = deadline
+		x.write(key, was, async && !shaded)
+		if shaded {
+			x.shadows[key] = s
+		}
+	}
+}
+
+func (x *interplay[V]) must(err error) {
+	x.t.Helper()
+	if err != nil {
+		x.t.Error(err)
+	}
+}
+
+func (x *interplay[V]) wantType(what string, err error) {
+	x.t.Helper()
+	if !errors.Is(err, copal.ErrType) {
+		x.t.Errorf("%s of a hash: %v", what, err)
+	}
+}
+
+func (x *interplay[V]) found(err error, e thing) {
+	x.t.Helper()
+	if e == (thing{}) && !errors.Is(err, copal.ErrNotFound) || e != (thing{}) && err != nil {
+		x.t.Errorf("the error is %v, of %+v", err, e)
+	}
+}
+
+func (x *interplay[V]) finds(key string, u *copal.Update[V], e thing) {
+	left := time.Duration(0)
+	if e.deadline != 0 {
+		left = time.Duration(e.deadline-x.now()) * time.Millisecond
+	}
+	if e == (thing{}) {
+		left = x.ttl
+	}
+	if u.Exists != (e != thing{}) || u.Exists && x.number(u.Value) != e.number || u.TTL != left {
+		x.t.Errorf("Update(%q) finds %v, %v, TTL %v, want %+v, TTL %v", key, u.Exists, u.Value, u.TTL, e, left)
+	}
+}
+
+func (x *interplay[V]) update(key string, ttl time.Duration, async bool) {
+	e := x.shown(key)
+	update := pick(async, x.m.UpdateAsync, x.m.Update)
+	what := x.rng.IntN(5)
+	_, _, err := update(key, func(u *copal.Update[V]) {
+		x.finds(key, u, e)
+		u.Value = x.of(x.last)
+		switch what {
+		case 0:
+			u.TTL = ttl
+		case 1:
+			u.TTL = 0
+		case 2:
+			u.Delete()
+		case 3:
+			u.Cancel()
+		}
+	})
+	if e.hash != "" {
+		x.wantType("Update", err)
+		return
+	}
+	x.must(err)
+	deadline := e.deadline
+	if e == (thing{}) {
+		deadline = x.after(x.ttl)
+	}
+	switch what {
+	case 0:
+		deadline = x.after(ttl)
+	case 1:
+		deadline = 0
+	case 2:
+		if e != (thing{}) || x.entry(key) != (thing{}) {
+			x.write(key, thing{}, async)
+		}
+		return
+	case 3:
+		if !async {
+			delete(x.earlier, key)
+		}
+		return
+	}
+	x.write(key, thing{number: x.last, deadline: deadline}, async)
+}
+
+// bytes is a value as a typed read takes raw bytes.
+func (x *interplay[V]) bytes(n int) []byte {
+	b, _ := json.Marshal(x.of(n))
+	return b
+}
+
+// numberIn is the number of a value that a raw read shows.
+func (x *interplay[V]) numberIn(b []byte) int {
+	var v V
+	if err := json.Unmarshal(b, &v); err != nil {
+		x.t.Errorf("raw value %q: %v", b, err)
+		return -1
+	}
+	return x.number(v)
+}
+
+func (x *interplay[V]) raw(key string, ttl time.Duration) {
+	e, name := x.entry(key), []byte("m:"+key)
+	switch x.rng.IntN(7) {
+	case 0:
+		x.must(x.db.Put(name, x.bytes(x.last)))
+		x.write(key, thing{number: x.last}, false)
+	case 1:
+		x.must(x.db.PutTTL(name, x.bytes(x.last), ttl))
+		x.write(key, thing{number: x.last, deadline: x.after(ttl)}, false)
+	case 2, 3:
+		s, shaded := x.shade(key)
+		deadline := pick(ttl%2 == 0, x.after(ttl), 0)
+		err := x.db.Persist(name)
+		if deadline != 0 {
+			err = x.db.Expire(name, ttl)
+		}
+		x.found(err, e)
+		if e != (thing{}) && e.deadline != deadline {
+			e.deadline = deadline
+			x.write(key, e, false)
+			if shaded {
+				x.shadows[key] = s
+			}
+		}
+	case 4:
+		existed, err := x.db.Delete(name)
+		x.must(err)
+		if existed != (e != thing{}) {
+			x.t.Errorf("raw Delete(%q) = %v, want %+v", key, existed, e)
+		}
+		x.write(key, thing{}, false)
+	case 5:
+		x.rawRead(key, e)
+	case 6:
+		has, err := x.db.Has(name)
+		x.must(err)
+		if has != (e != thing{}) {
+			x.t.Errorf("Has(%q) = %v, want %+v", key, has, e)
+		}
+		delete(x.earlier, key)
+	}
+}
+
+func (x *interplay[V]) rawRead(key string, e thing) {
+	value, err := x.db.Get([]byte("m:" + key))
+	x.sameRaw("raw Get", key, value, err, e)
+	at, err := x.db.Deadline([]byte("m:" + key))
+	if x.found(err, e); err == nil && (at.IsZero() != (e.deadline == 0) || !at.IsZero() && at.UnixMilli() != e.deadline) {
+		x.t.Errorf("Deadline(%q) = %v, want %v", key, at, e)
+	}
+	delete(x.earlier, key)
+}
+
+func (x *interplay[V]) sameRaw(what, key string, value []byte, err error, e thing) {
+	x.t.Helper()
+	switch {
+	case e.hash != "":
+		x.wantType(what, err)
+	default:
+		if x.found(err, e); err == nil && x.numberIn(value) != e.number {
+			x.t.Errorf("%s(%q) = %q, want %v", what, key, value, e)
+		}
+	}
+}
+
+// fields are those of a hash.
+func fields(h string) map[string]string {
+	all := map[string]string{}
+	for _, f := range strings.Fields(h) {
+		k, v, _ := strings.Cut(f, "=")
+		all[k] = v
+	}
+	return all
+}
+
+func joined(all map[string]string) string {
+	s := ""
+	for _, k := range slices.Sorted(maps.Keys(all)) {
+		s += " " + k + "=" + all[k]
+	}
+	return s
+}
+
+func hashOf(h *copal.RawHash) string {
+	all := map[string]string{}
+	for k, v := range h.Scan(nil) {
+		all[string(k)] = string(v)
+	}
+	return joined(all)
+}
+
+// hashChange does something to a hash, and returns what it is then.
+func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) thing {
+	all := fields(e.hash)
+	f, v := string(rune('p'+x.rng.IntN(4))), fmt.Sprint(x.last)
+	switch x.rng.IntN(6) {
+	case 0, 1, 2:
+		_, err := h.Set([]byte(f), []byte(v))
+		if e.number != 0 {
+			x.wantType("HSET", err)
+			return e
+		}
+		x.must(err)
+		all[f] = v
+	case 3, 4:
+		n, err := h.Delete([]byte(f))
+		if e.number != 0 {
+			x.wantType("HDEL", err)
+			return e
+		}
+		x.must(err)
+		if _, had := all[f]; had != (n == 1) {
+			x.t.Errorf("HDEL %q %s = %d of %v", key, f, n, e)
+		}
+		delete(all, f)
+	case 5:
+		existed, err := h.Clear()
+		if e.number != 0 {
+			x.wantType("Clear", err)
+			return e
+		}
+		x.must(err)
+		if existed != (e.hash != "") {
+			x.t.Errorf("Clear(%q) = %v of %v", key, existed, e)
+		}
+		return thing{}
+	}
+	if len(all) == 0 {
+		return thing{}
+	}
+	e.hash = joined(all)
+	return e
+}
+
+func (x *interplay[V]) hash(key string, ttl time.Duration) {
+	e := x.entry(key)
+	h := x.db.Hash([]byte("m:" + key))
+	s, shaded := x.shade(key)
+	switch x.rng.IntN(8) {
+	case 0:
+		to := x.key()
+		err := h.Rename("m:" + to)
+		if e.number != 0 {
+			x.wantType("Rename", err)
+			return
+		}
+		if x.found(err, e); err == nil && to != key {
+			x.write(key, thing{}, false)
+			x.write(to, e, false)
+		}
+	case 1:
+		err := h.Expire(ttl)
+		if e.number != 0 {
+			x.wantType("Expire", err)
+			return
+		}
+		if x.found(err, e); err == nil {
+			e.deadline = x.after(ttl)
+			x.write(key, e, false)
+			if shaded {
+				x.shadows[key] = s
+			}
+		}
+	case 2:
+		if e.hash != "" {
+			if got := hashOf(h); got != e.hash {
+				x.t.Errorf("hash %q is%s, want %v", key, got, e)
+			}
+		}
+	default:
+		now := x.hashChange(h, key, e)
+		x.log("hash %q from %v to %v", key, e, now)
+		same := len(fields(e.hash)) == len(fields(now.hash))
+		if now == e || same { // the key is not written
+			x.logged[key] = now
+			break
+		}
+		x.write(key, now, false)
+	}
+}
+
+func (x *interplay[V]) batch() {
+	b := x.db.NewBatch()
+	now := map[string]thing{}
+	for range 1 + x.rng.IntN(4) {
+		key := x.key()
+		x.last++
+		if x.rng.IntN(3) == 0 {
+			b.Delete([]byte("m:" + key))
+			now[key] = thing{}
+		} else {
+			b.Put([]byte("m:"+key), x.bytes(x.last))
+			now[key] = thing{number: x.last}
+		}
+	}
+	x.must(b.Write())
+	for key, e := range now {
+		x.write(key, e, false)
+	}
+}
+
+// transaction reads and writes, and while its function runs for the first time something else happens.
+func (x *interplay[V]) transaction() {
+	var wrote map[string]thing
+	var read map[string]bool
+	runs, disturbed := 0, ""
+	steps := 1 + x.rng.IntN(5)
+	readOnly := x.rng.IntN(5) == 0
+	do := x.db.Update
+	if readOnly {
+		do = x.db.View
+	}
+	end := errors.New("given up")
+	giveUp := x.rng.IntN(8) == 0
+	err := do(func(tx *copal.Tx) error {
+		clear(x.earlier)
+		runs++
+		wrote, read = map[string]thing{}, map[string]bool{}
+		began := x.all()
+		m := x.m.In(tx)
+		disturb := -1
+		if runs == 1 && x.rng.IntN(2) == 0 {
+			disturb = x.rng.IntN(steps + 1)
+		}
+		for i := range steps {
+			if i == disturb {
+				disturbed = x.disturb()
+			}
+			key := x.key()
+			e, mine := wrote[key]
+			if !mine {
+				e = began["m:"+key]
+			}
+			h := x.db.Hash([]byte("m:" + key)).In(tx)
+			x.last++
+			switch n := x.rng.IntN(9); {
+			case n < 2:
+				v, err := m.Load(key)
+				if e.hash != "" {
+					x.wantType("tx.Load", err)
+				} else if x.found(err, e); err == nil && x.number(v) != e.number {
+					x.t.Errorf("tx.Load(%q) = %v, want %v", key, v, e)
+				}
+				read[key] = read[key] || !mine
+			case n < 3:
+				value, err := tx.Get([]byte("m:" + key))
+				x.sameRaw("tx.Get", key, value, err, e)
+				read[key] = read[key] || !mine
+			case n < 4:
+				if x.rng.IntN(3) > 0 {
+					continue
+				}
+				want := maps.Clone(began)
+				for k, e := range wrote {
+					if want["m:"+k] = e; e == (thing{}) {
+						delete(want, "m:"+k)
+					}
+				}
+				if n := m.Len(); n != len(want) {
+					x.t.Errorf("tx Len = %d, want %v", n, want)
+				}
+				for k := 'a'; k < 'g'; k++ {
+					read[string(k)] = true
+				}
+			case readOnly:
+			case n < 5:
+				x.must(m.Set(key, x.of(x.last)))
+				wrote[key] = thing{number: x.last, deadline: x.after(x.ttl)}
+			case n < 6:
+				x.must(tx.Put([]byte("m:"+key), x.bytes(x.last)))
+				wrote[key] = thing{number: x.last}
+			case n < 7:
+				existed, err := m.Delete(key)
+				x.must(err)
+				if existed != (e != thing{}) {
+					x.t.Errorf("tx.Delete(%q) = %v, want %v", key, existed, e)
+				}
+				read[key] = read[key] || !mine
+				if existed {
+					wrote[key] = thing{}
+				}
+			default:
+				now := x.hashChange(h, key, e)
+				read[key] = read[key] || !mine
+				if now != e {
+					wrote[key] = now
+				}
+			}
+		}
+		if disturb == steps {
+			disturbed = x.disturb()
+		}
+		if giveUp {
+			return end
+		}
+		return nil
+	})
+	if giveUp {
+		if err != end {
+			x.t.Errorf("the transaction returns %v", err)
+		}
+		return
+	}
+	x.must(err)
+	if disturbed != "" && read[disturbed] && runs == 1 && len(wrote) > 0 {
+		x.t.Errorf("the transaction has read %q, which has changed meanwhile, and commits", disturbed)
+	}
+	for key, e := range wrote {
+		x.write(key, e, false)
+	}
+}
+
+// disturb writes to a key by other means, from another goroutine.
+func (x *interplay[V]) disturb() (key string) {
+	key = x.key()
+	what := x.rng.IntN(5)
+	x.last++
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		switch what {
+		case 0:
+			x.must(x.m.SetAsync(key, x.of(x.last)))
+			x.write(key, thing{number: x.last, deadline: x.after(x.ttl)}, true)
+		case 1:
+			x.must(x.m.Set(key, x.of(x.last)))
+			x.write(key, thing{number: x.last, deadline: x.after(x.ttl)}, false)
+		case 2:
+			was := x.entry(key)
+			_, err := x.m.DeleteAsync(key)
+			x.must(err)
+			if x.write(key, thing{}, true); was == (thing{}) {
+				key = ""
+			}
+		case 3:
+			x.must(x.m.SetInMemory(key, x.of(x.last)))
+			x.remember(key, x.last, x.after(x.ttl))
+			key = "" // which is no conflict
+		case 4:
+			e := x.shown(key)
+			if e == (thing{}) || e.deadline == x.now()+100 {
+				key = ""
+				return
+			}
+			s, shaded := x.shade(key)
+			x.redate(key, x.now()+100, true, func() error { return x.m.ExpireAsync(key, 100*time.Millisecond) })
+			if shaded && s.alone {
+				key = ""
+			}
+		}
+	}()
+	<-done
+	x.log("disturbed %q by %d", key, what)
+	return key
+}
+
+// die kills the process.
+func (x *interplay[V]) die() {
+	for _, s := range x.snaps {
+		s.s.Close()
+	}
+	x.snaps = nil
+	x.stop()
+	x.mem = x.mem.ProcessCrash()
+	clear(x.shadows)
+	x.open()
+	for key, list := range x.earlier {
+		list = append(list, x.logged[key])
+		got := x.stored(key)
+		i := slices.IndexFunc(list, func(e thing) bool { return x.alive(e) == got })
+		if i < 0 {
+			x.t.Errorf("after a crash %q is %v, want one of %+v", key, got, list)
+			continue
+		}
+		x.logged[key] = got
+	}
+	clear(x.earlier)
+	x.compare()
+}
+
+// stored is what the store has.
+func (x *interplay[V]) stored(key string) (e thing) {
+	name := []byte("m:" + key)
+	value, err := x.db.Get(name)
+	switch {
+	case errors.Is(err, copal.ErrNotFound):
+		return thing{}
+	case errors.Is(err, copal.ErrType):
+		e.hash = hashOf(x.db.Hash(name))
+	default:
+		x.must(err)
+		e.number = x.numberIn(value)
+	}
+	at, err := x.db.Deadline(name)
+	if x.must(err); !at.IsZero() {
+		e.deadline = at.UnixMilli()
+	}
+	return e
+}
