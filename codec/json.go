@@ -70,19 +70,33 @@ func (jsonCodec) Compile(t reflect.Type) (Type, error) {
 	return compiled, nil
 }
 
-// jsonType is the compiled form of a type: its plan and nothing that changes.
+// jsonType is the compiled form of a type. Nothing in it changes.
 type jsonType struct {
 	schema   string
 	root     *node
-	opaque   bool // a MarshalJSON that is not the standard library's writes part of the output
-	nullable bool // there is a pointer to a type with MarshalJSON, which may write null
+	pointer  reflect.Type
+	plan     *jsonPlan // nil if all values are written by encoding/json
+	opaque   bool      // a MarshalJSON that is not the standard library's writes part of the output
+	nullable bool      // there is a pointer to a type with MarshalJSON, which may write null
 }
 
 func (t *jsonType) Schema() string { return t.schema }
 
-// Append looks at the value before encoding it only where its type leaves a doubt,
-// and again afterwards only if the output has the traces of a loss.
+// Append follows the plan. What that does not write is left to encoding/json.
 func (t *jsonType) Append(dst []byte, v any) ([]byte, error) {
+	if t.plan != nil && reflect.TypeOf(v) == t.pointer {
+		if at := reflect.ValueOf(v).UnsafePointer(); at != nil {
+			if out, ok := t.plan.appendValue(dst, at, 0); ok {
+				return out, nil
+			}
+		}
+	}
+	return t.appendChecked(dst, v)
+}
+
+// appendChecked looks at the value before encoding it only where its type leaves a doubt,
+// and again afterwards only if the output has the traces of a loss.
+func (t *jsonType) appendChecked(dst []byte, v any) ([]byte, error) {
 	if t.root.watch {
 		if err := checkValue(t.root, v, false); err != nil {
 			return dst, err

@@ -68,6 +68,7 @@ func planJSON(t reflect.Type) (*jsonType, error) {
 	if _, err := ParseSchema(p.schema); err != nil {
 		return nil, refuse(t.String(), "its schema cannot be read: "+err.Error())
 	}
+	p.pointer, p.plan = reflect.PointerTo(t), jsonPlanOf(p.root)
 	compiled := p.jsonType
 	return &compiled, nil
 }

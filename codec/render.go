@@ -333,19 +333,5 @@ func (w *jsonText) float(f float64, bits int) {
 		w.text(`"`)
 		return
 	}
-	format := byte('f')
-	if abs := math.Abs(f); abs != 0 {
-		least, most := 1e-6, 1e21
-		if bits == 32 {
-			least, most = float64(float32(least)), float64(float32(most))
-		}
-		if abs < least || abs >= most {
-			format = 'e'
-		}
-	}
-	w.out = strconv.AppendFloat(w.out, f, format, -1, bits)
-	if n := len(w.out); format == 'e' && w.out[n-4] == 'e' && w.out[n-2] == '0' { // e-09 is e-9
-		w.out[n-2] = w.out[n-1]
-		w.out = w.out[:n-1]
-	}
+	w.out = appendJSONFloat(w.out, f, bits)
 }
