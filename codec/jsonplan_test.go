@@ -185,7 +185,7 @@ func (g settler) settle(v reflect.Value) {
 	case reflect.String:
 		v.SetString([]string{g.text, unusualText[g.IntN(len(unusualText))], strings.ToValidUTF8(v.String(), "é")}[g.IntN(3)])
 	case reflect.Float32, reflect.Float64:
-		f := []float64{math.Float64frombits(g.bits), unusualFloats[g.IntN(len(unusualFloats))], math.Round(g.NormFloat64()*1e5) / 100,
+		f := []float64{math.Float64frombits(g.bits), unusualFloats[g.IntN(len(unusualFloats))], math.Round(g.NormFloat64()*1e5) / math.Pow10(g.IntN(6)),
 			math.Ldexp(g.Float64(), g.IntN(200)-100)}[g.IntN(4)]
 		if v.Kind() == reflect.Float32 && g.IntN(2) == 0 {
 			f = float64(math.Float32frombits(uint32(g.bits)))
@@ -302,6 +302,15 @@ func TestJSONPlanOfUnusualLeaves(t *testing.T) {
 		for _, f := range []float64{f, -f, math.Nextafter(f, 0), math.Nextafter(f, math.Inf(1)), f * 1.5, 3 * f} {
 			samePlanned(t, long, new(f))
 			samePlanned(t, short, new(float32(f)))
+		}
+	}
+	for n, r := 0, rand.New(rand.NewPCG(15, 16)); n < 4000; n++ {
+		decimal := float64(r.Int64N(4e15)>>r.IntN(50)) / math.Pow10(r.IntN(7))
+		for _, f := range []float64{decimal, -decimal, math.Nextafter(decimal, 0), math.Nextafter(decimal, math.Inf(1))} {
+			got, _ := codec.ByPlan(long, &f)
+			if want, _ := asJSON(f); string(got) != want {
+				t.Fatalf("%g is written as %s, not %s", f, got, want)
+			}
 		}
 	}
 	if !samePlanned(t, keys, &all) || !samePlanned(t, names, &numbers) {

@@ -110,6 +110,11 @@ func appendJSONFloat(dst []byte, f float64, bits int) []byte {
 	if i := int64(f); -most < i && i < most && math.Float64bits(float64(i)) == math.Float64bits(f) {
 		return strconv.AppendInt(dst, i, 10)
 	}
+	if bits == 64 {
+		if out, ok := appendDecimal(dst, f); ok {
+			return out
+		}
+	}
 	format := byte('f')
 	if abs := math.Abs(f); abs != 0 {
 		least, most := 1e-6, 1e21
@@ -126,6 +131,30 @@ func appendJSONFloat(dst []byte, f float64, bits int) []byte {
 		dst = dst[:n-1]
 	}
 	return dst
+}
+
+// appendDecimal appends f if it is a decimal of one to four places and fifteen digits at most, as
+// amounts of money are. No two decimals of so few digits are the same float64; so these are the shortest that are f.
+func appendDecimal(dst []byte, f float64) ([]byte, bool) {
+	const shift = 1e4
+	abs := math.Abs(f)
+	if abs >= 1e15/shift {
+		return dst, false
+	}
+	n := int64(abs*shift + 0.5)
+	places := n % shift
+	if places == 0 || float64(n)/shift != abs { // a quotient is rounded as a decimal that is read
+		return dst, false
+	}
+	if f < 0 {
+		dst = append(dst, '-')
+	}
+	dst = strconv.AppendInt(dst, n/shift, 10)
+	dst = append(dst, '.', byte('0'+places/1000), byte('0'+places/100%10), byte('0'+places/10%10), byte('0'+places%10))
+	for dst[len(dst)-1] == '0' {
+		dst = dst[:len(dst)-1]
+	}
+	return dst, true
 }
 
 // appendJSONTime reports false for what RFC 3339 has no room for.
