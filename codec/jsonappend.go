@@ -87,19 +87,24 @@ func (p *jsonPlan) appendStruct(dst []byte, at unsafe.Pointer, depth int) (_ []b
 	start := len(dst)
 	for i := range p.fields {
 		f := &p.fields[i]
-		from := at
-		if f.hops != nil {
-			if from = f.hop(at); from == nil {
-				continue
-			}
-		}
-		from = unsafe.Add(from, f.offset)
-		if f.omit != omitNever && f.omits(from) {
+		var from unsafe.Pointer
+		if f.maybe == nil {
+			from = unsafe.Add(at, f.offset)
+		} else if from = f.maybe.find(at, f.offset); from == nil {
 			continue
 		}
 		dst = append(dst, f.name...)
-		if dst, ok = f.plan.appendValue(dst, from, depth); !ok {
-			return dst, false
+		switch f.code { // without a call for the most frequent ones
+		case jsonString:
+			if dst, ok = appendJSONString(dst, *(*string)(from)); !ok {
+				return dst, false
+			}
+		case jsonInt64:
+			dst = strconv.AppendInt(dst, *(*int64)(from), 10)
+		default:
+			if dst, ok = f.plan.appendValue(dst, from, depth); !ok {
+				return dst, false
+			}
 		}
 	}
 	if len(dst) == start {
@@ -107,16 +112,6 @@ func (p *jsonPlan) appendStruct(dst []byte, at unsafe.Pointer, depth int) (_ []b
 	}
 	dst[start] = '{' // in place of the first comma
 	return append(dst, '}'), true
-}
-
-// hop returns the innermost embedded struct that has the field, or nil if there is none.
-func (f *jsonField) hop(at unsafe.Pointer) unsafe.Pointer {
-	for _, offset := range f.hops {
-		if at = *(*unsafe.Pointer)(unsafe.Add(at, offset)); at == nil {
-			break
-		}
-	}
-	return at
 }
 
 func (p *jsonPlan) appendList(dst []byte, at unsafe.Pointer, n, depth int) (_ []byte, ok bool) {

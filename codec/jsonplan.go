@@ -56,12 +56,18 @@ const (
 
 // jsonField is a field of a struct, its own or of one that it embeds.
 type jsonField struct {
-	name   string    // with what stands before the value: a comma, quotes and a colon
-	offset uintptr   // behind the last of hops
-	hops   []uintptr // offsets of the embedded pointers on the way, each within what the one before points to
-	omit   jsonOmit
+	name   string // with what stands before the value: a comma, quotes and a colon
+	offset uintptr
+	code   jsonCode // of plan
 	plan   *jsonPlan
-	field  *field
+	maybe  *jsonMaybe // nil if every value has the field, at offset
+}
+
+// jsonMaybe says of which values a field is written.
+type jsonMaybe struct {
+	hops []uintptr // offsets of the embedded pointers on the way, each within what the one before points to
+	omit jsonOmit
+	*field
 }
 
 // jsonOmit says when a field is left out.
@@ -150,18 +156,22 @@ func (b *jsonPlanner) compileField(t reflect.Type, f *field) jsonField {
 	if f.quoted {
 		p = quote(p)
 	}
-	field := jsonField{name: `,"` + f.name + `":`, plan: p, field: f, omit: f.omit()}
+	to := jsonField{name: `,"` + f.name + `":`, plan: p, code: p.code}
+	maybe := &jsonMaybe{omit: f.omit(), field: f}
 	for _, i := range f.index {
 		if t.Kind() == reflect.Pointer {
-			field.hops = append(field.hops, field.offset)
-			field.offset = 0
+			maybe.hops = append(maybe.hops, to.offset)
+			to.offset = 0
 			t = t.Elem()
 		}
 		sf := t.Field(i)
-		field.offset += sf.Offset
+		to.offset += sf.Offset
 		t = sf.Type
 	}
-	return field
+	if maybe.hops != nil || maybe.omit != omitNever {
+		to.maybe = maybe
+	}
+	return to
 }
 
 // quote returns the plan for p under the option ",string", by which nil stays null.
@@ -203,9 +213,22 @@ func (f *field) omit() jsonOmit {
 	return omitOther
 }
 
-// omits reports whether the value at a place is left out.
-func (f *jsonField) omits(at unsafe.Pointer) bool {
-	switch f.omit {
+// find returns the place of the field, which is at offset of the innermost struct that has it, or nil if it is left out.
+func (m *jsonMaybe) find(at unsafe.Pointer, offset uintptr) unsafe.Pointer {
+	for _, hop := range m.hops {
+		if at = *(*unsafe.Pointer)(unsafe.Add(at, hop)); at == nil {
+			return nil
+		}
+	}
+	at = unsafe.Add(at, offset)
+	if m.omits(at) {
+		return nil
+	}
+	return at
+}
+
+func (m *jsonMaybe) omits(at unsafe.Pointer) bool {
+	switch m.omit {
 	case omitNever:
 		return false
 	case omitByte:
@@ -219,5 +242,5 @@ func (f *jsonField) omits(at unsafe.Pointer) bool {
 	case omitTime:
 		return (*time.Time)(at).IsZero()
 	}
-	return f.field.omits(reflect.NewAt(f.field.node.typ, at).Elem())
+	return m.field.omits(reflect.NewAt(m.node.typ, at).Elem())
 }
