@@ -53,6 +53,10 @@ import (
 // nothing else, and nothing an any that would be another value there. JSON without a schema is read
 // by the rules of encoding/json alone, where null leaves a zero and an array drops
 // what it has no room for.
+//
+// Types made of structs, numbers, strings, lists, maps, times and pointers to them are written by
+// a plan, compiled once, that does not allocate; those with parts that write themselves, or that may hold
+// any, by encoding/json. The bytes are the same. It reads all of them.
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}

@@ -3,6 +3,7 @@ package codec
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"reflect"
 	"slices"
 	"strconv"
@@ -93,7 +94,7 @@ func (p *jsonPlan) appendStruct(dst []byte, at unsafe.Pointer, depth int) (_ []b
 		} else if from = f.maybe.find(at, f.offset); from == nil {
 			continue
 		}
-		dst = append(dst, f.name...)
+		dst = f.appendName(dst)
 		switch f.code { // without a call for the most frequent ones
 		case jsonString:
 			if dst, ok = appendJSONString(dst, *(*string)(from)); !ok {
@@ -112,6 +113,18 @@ func (p *jsonPlan) appendStruct(dst []byte, at unsafe.Pointer, depth int) (_ []b
 	}
 	dst[start] = '{' // in place of the first comma
 	return append(dst, '}'), true
+}
+
+// appendName appends a name of common length as two words, which may overlap.
+func (f *jsonField) appendName(dst []byte) []byte {
+	n := len(dst)
+	if m := len(f.name); m < 8 || m > 16 || cap(dst)-n < m {
+		return append(dst, f.name...)
+	}
+	dst = dst[:n+len(f.name)]
+	binary.LittleEndian.PutUint64(dst[n:], f.first)
+	binary.LittleEndian.PutUint64(dst[len(dst)-8:], f.last)
+	return dst
 }
 
 func (p *jsonPlan) appendList(dst []byte, at unsafe.Pointer, n, depth int) (_ []byte, ok bool) {

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"encoding/binary"
 	"reflect"
 	"sync"
 	"time"
@@ -56,11 +57,12 @@ const (
 
 // jsonField is a field of a struct, its own or of one that it embeds.
 type jsonField struct {
-	name   string // with what stands before the value: a comma, quotes and a colon
-	offset uintptr
-	code   jsonCode // of plan
-	plan   *jsonPlan
-	maybe  *jsonMaybe // nil if every value has the field, at offset
+	name        string // with what stands before the value: a comma, quotes and a colon
+	first, last uint64 // the first and last eight bytes of name
+	offset      uintptr
+	code        jsonCode // of plan
+	plan        *jsonPlan
+	maybe       *jsonMaybe // nil if every value has the field, at offset
 }
 
 // jsonMaybe says of which values a field is written.
@@ -157,6 +159,9 @@ func (b *jsonPlanner) compileField(t reflect.Type, f *field) jsonField {
 		p = quote(p)
 	}
 	to := jsonField{name: `,"` + f.name + `":`, plan: p, code: p.code}
+	if n := len(to.name); n >= 8 {
+		to.first, to.last = binary.LittleEndian.Uint64([]byte(to.name)), binary.LittleEndian.Uint64([]byte(to.name[n-8:]))
+	}
 	maybe := &jsonMaybe{omit: f.omit(), field: f}
 	for _, i := range f.index {
 		if t.Kind() == reflect.Pointer {

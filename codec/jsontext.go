@@ -3,6 +3,7 @@ package codec
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -12,11 +13,14 @@ import (
 // appendJSONString appends s as encoding/json writes it without escapes for HTML. It reports
 // false if s is not UTF-8, and puts \ufffd where it is not.
 func appendJSONString(dst []byte, s string) ([]byte, bool) {
-	dst = append(dst, '"')
 	if plainText(s) {
-		dst = append(dst, s...)
-		return append(dst, '"'), true
+		n := len(dst)
+		dst = slices.Grow(dst, len(s)+2)[:n+len(s)+2]
+		dst[n], dst[len(dst)-1] = '"', '"'
+		copy(dst[n+1:], s)
+		return dst, true
 	}
+	dst = append(dst, '"')
 	valid, start := true, 0
 	for i := 0; i < len(s); {
 		c := s[i]
