@@ -4,6 +4,7 @@ package disktest
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -150,6 +151,10 @@ func cutTask(o order) error {
 	}
 	say("ready")
 	listen()
+	list := make([][]byte, cutEntries)
+	for key := range list {
+		list[key] = valueOf(key, cutSize(key))
+	}
 	judge := func(what string, key int, v []byte, err error) {
 		switch {
 		case err == nil && !bytes.Equal(v, valueOf(key, cutSize(key))):
@@ -170,10 +175,46 @@ func cutTask(o order) error {
 			}
 			v, err = db.Get(fmt.Append(nil, "book:", key))
 			judge("raw Get", key, v, err)
+			err = db.ViewValue(fmt.Append(nil, "book:", key), func(lent []byte) error {
+				v = bytes.Clone(lent)
+				return nil
+			})
+			judge("ViewValue", key, v, err)
 		}
 		for key, v := range m.All() {
 			judge("All", key, v, nil)
 		}
+		for key, v := range m.Ascend(0) {
+			judge("Ascend", key, v, nil)
+		}
+		for _, v := range db.Scan([]byte("book:")) {
+			if i := slices.IndexFunc(list, func(known []byte) bool { return bytes.Equal(v, known) }); i < 0 {
+				judge("Scan", -1, v, nil)
+			}
+		}
+		err := db.View(func(tx *copal.Tx) error {
+			for key := range cutEntries {
+				v, err := m.In(tx).Load(key)
+				judge("View", key, v, err)
+			}
+			return nil
+		})
+		if err != nil {
+			reported(err)
+		}
+		snap, err := db.Snapshot()
+		if err != nil {
+			reported(err)
+			return
+		}
+		defer snap.Close()
+		for key, v := range m.At(snap).All() {
+			judge("a snapshot", key, v, nil)
+		}
+	}
+	read()
+	if err := db.Shrink(); err != nil { // which is not to take what it cannot read for what is not there
+		reported(err)
 	}
 	read()
 	if err := db.FSyncAll(); err != nil {
@@ -194,6 +235,12 @@ func cutTask(o order) error {
 	_, sticky := db.FSyncAll(), m.Set(0, valueOf(0, cutSize(0)))
 	if r.Refused = errors.Is(sticky, copal.ErrReadOnly); r.Refused {
 		reported(sticky)
+	}
+	if err := db.Update(func(tx *copal.Tx) error { return m.In(tx).Set(0, valueOf(0, cutSize(0))) }); err != nil {
+		reported(err)
+	}
+	if _, err := db.Backup(context.Background(), o.Dir+" backup"); err != nil {
+		reported(err)
 	}
 	failed := r.Failed
 	read()

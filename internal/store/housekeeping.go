@@ -584,8 +584,7 @@ func (l *log) lendLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
-	l.releaseLocked(l.tail, false)
-	return nil
+	return l.releaseLocked(l.tail, false)
 }
 
 // takeBack reserves it again.

@@ -291,7 +291,9 @@ func (l *log) rollLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
-	l.releaseLocked(l.tail, false)
+	if err := l.releaseLocked(l.tail, false); err != nil {
+		return err
+	}
 	l.tail.ended = true
 	l.spare.ring.Store(l.ring)
 	l.tail, l.spare = l.spare, nil

@@ -78,7 +78,10 @@ func (l *log) keepLocked(s *segment) {
 
 // releaseLocked gives back what is reserved beyond the end of the segment, all of which
 // is in the file. If it may go on some day, the room for deletions is kept.
-func (l *log) releaseLocked(s *segment, keep bool) {
+func (l *log) releaseLocked(s *segment, keep bool) error {
+	if err := uncut(s, s.drained.Load()); err != nil { // to cut back to the end would make it as long as it was, of zeros
+		return l.fail(err)
+	}
 	end, most := s.end.Load(), int64(0)
 	if keep {
 		most = roomKept
@@ -86,11 +89,12 @@ func (l *log) releaseLocked(s *segment, keep bool) {
 	if s.room > end+most && !l.noReserve {
 		if err := s.file.Truncate(end); err != nil {
 			l.reportError("giving back reserved space", err)
-			return
+			return nil
 		}
 		s.room = end
 	}
 	if keep {
 		l.keepLocked(s)
 	}
+	return nil
 }

@@ -411,8 +411,10 @@ func (l *log) finish() error {
 	err := l.drainTail()
 	if err == nil {
 		l.mu.Lock()
-		l.releaseLocked(l.tail, true)
+		err = l.releaseLocked(l.tail, true)
 		l.mu.Unlock()
+	}
+	if err == nil {
 		err = l.syncTo(l.last())
 	}
 	if err == nil {
