@@ -318,6 +318,18 @@ func TestJSONPlanOfUnusualLeaves(t *testing.T) {
 	}
 }
 
+func TestJSONPlanNamesOfAnyLength(t *testing.T) {
+	var fields []reflect.StructField
+	for n := range 40 {
+		fields = append(fields, reflect.StructField{Name: "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmn"[:n+1], Type: reflect.TypeFor[int]()})
+	}
+	of := reflect.StructOf(fields)
+	typ, err := codec.JSON.Compile(of)
+	if err != nil || !samePlanned(t, typ, reflect.New(of).Interface()) {
+		t.Error(err)
+	}
+}
+
 // The plan and the way around it say the same of what is refused.
 func TestJSONPlanKeepsErrors(t *testing.T) {
 	const bad = "a\xffb"
