@@ -39,6 +39,7 @@ import (
 //   - An update commits without comparing versions: updates are lost.
 //   - Compaction moves an entry that has been overwritten meanwhile: readers find what has been replaced.
 //   - Written makes the cell clean without the new address: readers find the record before.
+//   - A transaction commits though what it has read is to be written anew; a snapshot does not have that written first.
 //
 // Deadlines are not among it. The clock would be part of the state of each key, and as a call may read it more than
 // once, many orders would be right; TestExpiryModel is about them, one operation after the other.
@@ -51,7 +52,7 @@ func TestLinearizable(t *testing.T) {
 			newShape[float64, flat](c, "float keys, flat values", someFloat, flatOf),
 			newShape[time.Time, list](c, "times, slices", someTime, listOf))
 	}
-	rounds := 150
+	rounds := 130
 	switch {
 	case os.Getenv("COPAL_LONG") == "1":
 		rounds = 5000
@@ -190,7 +191,11 @@ func newTrial[K comparable, V numbered](t *testing.T, rng *rand.Rand, memory int
 	if err != nil {
 		t.Fatal(err)
 	}
-	x.m, err = copal.OpenMap[K, V](x.db, "m", copal.WithCodec(c))
+	opts := []copal.MapOption{copal.WithCodec(c)}
+	if rng.IntN(2) == 0 {
+		opts = append(opts, copal.Ordered())
+	}
+	x.m, err = copal.OpenMap[K, V](x.db, "m", opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,10 +291,16 @@ func (x *trial[K, V]) step(g int, rng *rand.Rand) {
 		in.op, in.how, f = get, "Load", x.load
 	case n < 24:
 		in.op, in.how, f = get, "All", x.fromAll
-	case n < 32:
+	case n < 28:
 		in.op, in.how, f = rawGet, "Get", x.rawGet
+	case n < 30:
+		in.op, in.how, f = rawGet, "View", x.inView
+	case n < 32:
+		in.op, in.how, f = rawGet, "Snapshot", x.inSnapshot
 	case n < 34:
 		in.op, in.how, f = rawGet, "Scan", x.scan
+	case n < 36:
+		in.op, in.how, f = txUpdate, "DB.Update", x.inTx
 	case n < 42:
 		in.op, in.how, f = set, "Set", x.setBy(x.m.Set)
 	case n < 52:
@@ -300,8 +311,10 @@ func (x *trial[K, V]) step(g int, rng *rand.Rand) {
 		in.op, in.how, f = del, "Delete", x.delBy(x.m.Delete)
 	case n < 63:
 		in.op, in.how, f = del, "DeleteAsync", x.delBy(x.m.DeleteAsync)
-	case n < 66:
+	case n < 65:
 		in.op, in.how, f = rawSet, "Put", x.put
+	case n < 66:
+		in.op, in.how, f = rawSet, "Batch", x.batch
 	case n < 68:
 		in.op, in.how, f = rawDel, "Delete", x.rawDelete
 	case n < 88:
@@ -315,7 +328,7 @@ func (x *trial[K, V]) step(g int, rng *rand.Rand) {
 		}
 	}
 	switch in.op {
-	case set, rawSet, update, setMemory, updateMemory:
+	case set, rawSet, txUpdate, update, setMemory, updateMemory:
 		in.wrote = x.writes.Add(1)*maxKeys + value(in.key)
 	}
 	x.do(g, in, f)
@@ -444,6 +457,55 @@ func (x *trial[K, V]) put(in input) output {
 	x.must(err)
 	x.must(x.db.Put(x.raw[in.key], text))
 	return output{}
+}
+
+func (x *trial[K, V]) batch(in input) output {
+	text, err := json.Marshal(x.of(in.wrote))
+	x.must(err)
+	b := x.db.NewBatch()
+	b.Put(x.raw[in.key], text)
+	b.Put([]byte("beside"), text) // or it would be no group
+	x.must(b.Write())
+	return output{}
+}
+
+// inView reads in a transaction, which sees what the log has or is to have.
+func (x *trial[K, V]) inView(in input) (out output) {
+	x.must(x.db.View(func(tx *copal.Tx) error {
+		v, err := x.m.In(tx).Load(x.keyOf(in.key))
+		out = x.found(in, v, err)
+		return nil
+	}))
+	return out
+}
+
+func (x *trial[K, V]) inSnapshot(in input) output {
+	s, err := x.db.Snapshot()
+	x.must(err)
+	defer s.Close()
+	v, err := x.m.At(s).Load(x.keyOf(in.key))
+	out := x.found(in, v, err)
+	seen := output{}
+	for k, v := range x.m.At(s).All() {
+		if x.canonical(k) == x.canonical(x.keyOf(in.key)) {
+			seen = x.found(in, v, nil)
+		}
+	}
+	if seen != out {
+		x.Errorf("Load in a snapshot finds %v, and All %v", out, seen)
+	}
+	return out
+}
+
+// inTx reads and writes in a transaction.
+func (x *trial[K, V]) inTx(in input) (out output) {
+	x.must(x.db.Update(func(tx *copal.Tx) error {
+		m := x.m.In(tx)
+		v, err := m.Load(x.keyOf(in.key))
+		out = x.found(in, v, err)
+		return m.Set(x.keyOf(in.key), x.of(in.wrote))
+	}))
+	return out
 }
 
 func (x *trial[K, V]) rawDelete(in input) output {

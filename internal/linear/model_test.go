@@ -22,13 +22,14 @@ const (
 	rawGet           // of what the log has, or is to have
 	rawSet
 	rawDel
+	txUpdate // of what the log has, in a transaction
 	setMemory
 	updateMemory
 	removeMemory
 )
 
 var opNames = [...]string{"get", "set", "delete", "update", "update to delete", "update to nothing", "raw get", "raw put",
-	"raw delete", "set in memory", "update in memory", "delete in memory"}
+	"raw delete", "update in a transaction", "set in memory", "update in memory", "delete in memory"}
 
 // input is a call.
 type input struct {
@@ -70,6 +71,8 @@ func step(e entry, in input, out output) (bool, entry) {
 		return true, stored
 	case update:
 		return out.found == e.shown(), stored
+	case txUpdate:
+		return out.found == e.logged, stored
 	case look:
 		return out.found == e.shown(), e
 	case del:
