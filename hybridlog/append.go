@@ -147,6 +147,9 @@ func (l *Log) freeRoomLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
+	if err := l.uncutTailLocked(); err != nil {
+		return err
+	}
 	l.giveBackRoom(l.tailFile, l.next.end)
 	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
 	l.room, l.sumsRoom = l.next.end, headerBytes+l.next.slot*frameBytes

@@ -355,6 +355,9 @@ func (l *Log) rollLocked() error {
 			return err
 		}
 	}
+	if err := l.uncutTailLocked(); err != nil {
+		return err
+	}
 	x, err := l.takeSpare(l.logID, l.syncedLocked())
 	if err != nil {
 		return err
@@ -371,6 +374,18 @@ func (l *Log) rollLocked() error {
 		return err
 	}
 	l.fragmented()
+	return nil
+}
+
+// uncutTailLocked fails the log if somebody has cut a file of the tail, which is drained: to give back the room behind it would fill that in with zeros.
+func (l *Log) uncutTailLocked() error {
+	err := uncut(l.tailFile, l.tail.path(), l.next.end)
+	if err == nil {
+		err = uncut(l.tail.sums, l.tail.sumsPath(), headerBytes+l.next.slot*frameBytes)
+	}
+	if err != nil {
+		return l.fail(err)
+	}
 	return nil
 }
 

@@ -622,6 +622,36 @@ func TestCutUnderTheMap(t *testing.T) {
 	}
 }
 
+// To end a segment that somebody has cut, where all of it was durable, would fill the cut in with zeros, and nobody would know.
+func TestTailCutBeforeItEnds(t *testing.T) {
+	for name, noMap := range map[string]string{"ring": "", "no ring": "1"} {
+		t.Run(name, func(t *testing.T) {
+			if noMap != "" {
+				t.Setenv("COPAL_NO_MMAP", noMap)
+			}
+			dir := filepath.Join(t.TempDir(), "log")
+			l, err := Open(dir, SegmentBytes(64<<10), OnError(func(error) {}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, l, bytes.Repeat([]byte("x"), 60_000))
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Truncate(filepath.Join(dir, "00000001.log"), 100); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.Append(bytes.Repeat([]byte("y"), 30_000)); err == nil {
+				err = l.Sync()
+				t.Errorf("the next segment begins, and Sync says %v", err)
+			}
+			if err := l.Close(); !errors.Is(err, ErrCorrupt) {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+}
+
 // Trap: a slice from a mapped file used after unmap. What View lends stays until it returns, whatever is trimmed and compacted.
 func TestViewStays(t *testing.T) {
 	l, err := Open(filepath.Join(t.TempDir(), "log"), SegmentBytes(64<<10))
