@@ -269,6 +269,8 @@ func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err 
 		return err
 	}
 	w := store.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Durability: d}
+	w.Hash = m.cells.HashBytes(buf.key[len(m.prefix):])
+	m.cells.Near(w.Hash)
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
@@ -284,6 +286,7 @@ func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err 
 // fill encodes the value of a write, and makes the cell that memory will have of it.
 func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 	c := &cell[V]{value: v}
+	m.cells.NearCell(w.Hash)
 	w.Cell = &c.Cell
 	c.Holds = m.flat || w.Durability == store.Memory
 	encoded := 0

@@ -3,6 +3,9 @@ package cache
 import (
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
+
+	"github.com/copaldb/copal/internal/warm"
 )
 
 // Shards is the number of parts of a table. A key is in the part that the lowest bits of its hash name.
@@ -90,6 +93,28 @@ func (t *Table) Find(hash uint64, key string) *Cell {
 	}
 	return nil
 }
+
+// Near asks the processor for the place where Find will look for a key. It takes no lock and changes nothing.
+func (t *Table) Near(hash uint64) {
+	if a := t.shard(hash).array.Load(); a != nil {
+		warm.Range(uintptr(unsafe.Pointer(&a.buckets[a.home(hash)])), 1)
+	}
+}
+
+// NearCell asks it for the cell itself, a while after Near.
+func (t *Table) NearCell(hash uint64) {
+	a := t.shard(hash).array.Load()
+	if a == nil {
+		return
+	}
+	b := &a.buckets[a.home(hash)]
+	if m := match(b.tags.Load(), tag(hash)); m != 0 {
+		warm.Range(uintptr(unsafe.Pointer(b.cells[bits.TrailingZeros64(m)/8].Load())), cellLines)
+	}
+}
+
+// cellLines are the lines of a cell that a write looks at.
+const cellLines = (int(unsafe.Sizeof(Cell{})) + warm.LineBytes - 1) / warm.LineBytes
 
 // Under appends to dst the cells whose keys have this hash: hardly ever more than one.
 func (t *Table) Under(dst []*Cell, hash uint64) []*Cell {

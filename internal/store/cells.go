@@ -62,6 +62,14 @@ func (c *Cells) Find(hash uint64, own string) *cache.Cell {
 // Hash is that of Store.
 func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 
+// HashBytes is Hash.
+func (c *Cells) HashBytes(own []byte) uint64 { return c.seed.Bytes(own) }
+
+// Near and NearCell ask the processor for what a write of a key will look at, the one as early as its hash is known and the other when
+// a while has passed since.
+func (c *Cells) Near(hash uint64)     { c.table.Near(hash) }
+func (c *Cells) NearCell(hash uint64) { c.table.NearCell(hash) }
+
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, values Values) *Cells {
 	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values}

@@ -207,8 +207,9 @@ func (c *compaction) copySegment(seg *segment) error {
 
 // copySlice copies some records, inside the gate: the tables stay as they are meanwhile.
 func (c *compaction) copySlice(seg *segment, r *scanner) error {
+	var e entry
 	for until := r.offset + slice; r.offset < until; {
-		at, e, err := r.next()
+		at, err := r.nextTo(&e)
 		var d *damage
 		switch {
 		case err == io.EOF && r.offset >= seg.end.Load():
@@ -221,6 +222,9 @@ func (c *compaction) copySlice(seg *segment, r *scanner) error {
 			return err
 		}
 		c.records++
+		if seg.forgotten(at, &e.Head) {
+			continue
+		}
 		e.time = seg.start + e.Time
 		if err := c.record(seg, at, e); err != nil {
 			return err
@@ -469,6 +473,7 @@ func (l *log) closeRetired() {
 }
 
 func (l *log) remove(seg *segment) {
+	seg.graves.Swap(nil).close()
 	err := seg.close()
 	l.removeHint(seg.id) // also one that was of no use
 	if l.snapshotNames(seg.id) {

@@ -24,7 +24,7 @@ func (s *Store) hintOnce(pause func() error) bool {
 	}
 	s.house.since = s.opts.Clock.Now()
 	for _, seg := range s.log.compactable() {
-		if seg.hinted || seg.records == 0 {
+		if seg.hinted || seg.records == 0 || 2*seg.dead.Load() > seg.end.Load() { // which is to be compacted soon
 			continue
 		}
 		err := s.writeHint(seg, pause)
@@ -97,6 +97,7 @@ func fillHint(f vfs.File, seg *segment, pause func() error) error {
 // eachRecord reads a segment that does not change any more.
 func eachRecord(seg *segment, pause func() error, do func(*entry) error) error {
 	r := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: seg.end.Load()}
+	var e entry
 	for rested := r.offset; r.offset < seg.end.Load(); {
 		if r.offset-rested >= slice {
 			rested = r.offset
@@ -104,7 +105,7 @@ func eachRecord(seg *segment, pause func() error, do func(*entry) error) error {
 				return err
 			}
 		}
-		at, e, err := r.next()
+		at, err := r.nextTo(&e)
 		var d *damage
 		switch {
 		case errors.As(err, &d):

@@ -78,11 +78,20 @@ func (s *Store) due() bool {
 		return false
 	}
 	u := s.usage()
-	if u.log > 2*u.live && u.garbage() >= s.log.nominal() {
+	if u.log > 2*u.live && u.garbage() >= max(s.log.nominal(), s.slack()) {
 		return true
 	}
 	r := s.house.limit()
 	return r > 0 && u.garbage() > leastGarbage && float64(s.log.records.Load()) > r*float64(max(s.entries(), 1))
+}
+
+// slack is the garbage that is no reason to compact, however little counts: a small store that is overwritten again and again has hardly
+// anything to copy when it waits for so much, and would copy all it has for each segment if it did not.
+func (s *Store) slack() int64 {
+	if s.log.limit < 2*leastSegment { // who wants small segments wants a small log
+		return 0
+	}
+	return 2 * leastSegment
 }
 
 // leastGarbage is what compaction for the sake of a ratio is not worth the while for.
@@ -91,10 +100,10 @@ const leastGarbage = 64 << 10
 // press sets how long writes wait, by the excess of the log.
 func (s *Store) press() (pressed float64) {
 	u := s.usage()
-	segment := s.log.nominal()
-	from := 2*u.live + u.live/8 + segment/2
+	segment, slack := s.log.nominal(), s.slack()
+	from := max(2*u.live+u.live/8, u.live+slack+slack/2) + segment/2
 	if u.disk > from {
-		pressed = min(float64(u.disk-from)/float64(u.live/4+segment/2), 1)
+		pressed = min(float64(u.disk-from)/float64(max(u.live/4, slack/2)+segment/2), 1)
 	}
 	s.house.delay.Store(int64(pressed * float64(maxWriteDelay)))
 	return pressed

@@ -40,35 +40,41 @@ const scanWindow = 256 << 10
 // the next call. The error is io.EOF at the end, a *damage where the bytes are no
 // record, and any other when the file cannot be read.
 func (s *scanner) next() (at int64, e entry, err error) {
+	at, err = s.nextTo(&e)
+	return at, e, err
+}
+
+// nextTo is next into an entry that need not be handed about. On error, nothing in it counts.
+func (s *scanner) nextTo(e *entry) (at int64, err error) {
 	at = s.offset
 	if at >= s.end {
-		return at, e, io.EOF
+		return at, io.EOF
 	}
 	b, err := s.window(record.MaxHeadBytes)
 	if err != nil {
-		return at, e, err
+		return at, err
 	}
-	h, head, err := record.Parse(b)
+	head, err := e.Parse(b)
 	if err != nil {
-		return at, e, &damage{at, err}
+		return at, &damage{at, err}
 	}
-	total := h.Length(head)
+	total := e.Length(head)
 	if at+int64(total) > s.end {
-		return at, e, &damage{at, record.ErrShort}
+		return at, &damage{at, record.ErrShort}
 	}
 	if b, err = s.window(total); err != nil {
-		return at, e, err
+		return at, err
 	}
 	if len(b) < total {
-		return at, e, &damage{at, record.ErrShort}
+		return at, &damage{at, record.ErrShort}
 	}
-	key, value, err := s.salt.Verify(b[:total], at, &h, head)
-	if err != nil {
-		return at, e, &damage{at, err}
+	if e.key, e.value, err = s.salt.Verify(b[:total], at, &e.Head, head); err != nil {
+		return at, &damage{at, err}
 	}
+	e.bytes, e.time, e.commit = total, 0, 0
 	s.offset += int64(total)
-	s.last = h.Seq
-	return at, entry{Head: h, key: key, value: value, bytes: total}, nil
+	s.last = e.Seq
+	return at, nil
 }
 
 // window returns at least n bytes from s.offset on, fewer only at the end.

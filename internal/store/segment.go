@@ -39,6 +39,7 @@ type segment struct {
 
 	end     atomic.Int64            // end of the last whole record
 	dead    atomic.Int64            // bytes that compaction could reclaim, about
+	graves  atomic.Pointer[graves]  // nil until a record is remembered as dead
 	pins    atomic.Int32            // by whom it is kept open; -1 when it is to be closed
 	drained atomic.Int64            // while it has a ring: the file holds all before it
 	ring    atomic.Pointer[ring]    // where the rest stands; nil for a segment without one

@@ -186,6 +186,9 @@ func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool) {
 	t.enter(hash, own, old, now, later)
 	t.store.revive(now)
 	t.store.bury(&old)
+	if old.address != 0 && old.address != now.stale {
+		t.store.forgetRecord(&old)
+	}
 }
 
 // remove takes the entry out, which is dead then. seq is the number of the record that says so, 0 when none does, because the entry has
@@ -195,6 +198,9 @@ func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 	t.ended(&old)
 	t.leave(hash, own, old)
 	t.store.bury(&old)
+	if old.address != 0 {
+		t.store.forgetRecord(&old)
+	}
 }
 
 // enter is place for an entry that is not new in the log.

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+)
+
+// graves remember of a segment which short records are dead for good: the index has not got their address, and no cell has. Compaction
+// need not look for those in index and cells, which is half of its work where entries are overwritten again and again.
+//
+// There is a bit for every graveBytes of the file, less than the shortest record is long, in chunks that come when they
+// are needed. What is not remembered is asked for: records that were dead when the store was opened, and those of which the index is told later.
+type graves struct {
+	budget *cache.Budget // that the chunks are paid from
+	chunks [graveChunks]atomic.Pointer[graveChunk]
+}
+
+type graveChunk [graveChunkBytes / graveBytes / 32]atomic.Uint32
+
+const (
+	graveBytes      = 16
+	graveChunkBytes = 1 << 20 // of the file
+	graveChunks     = 64
+	graveChunkCost  = graveChunkBytes / graveBytes / 8
+	longestGrave    = 256 // of a record that is remembered: in a chunk there are many of these, or the bits were not worth their memory
+)
+
+// place returns the chunk and the bit for a record at offset.
+func (g *graves) place(offset int64) (chunk *atomic.Pointer[graveChunk], word int64, bit uint32) {
+	at := offset % graveChunkBytes / graveBytes
+	return &g.chunks[offset/graveChunkBytes], at / 32, 1 << (at % 32)
+}
+
+// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock.
+func (s *Store) forgetRecord(h *hit) {
+	if h.bytes > longestGrave || s.shadow {
+		return
+	}
+	slot, offset := split(h.address)
+	seg := s.log.segment(slot)
+	if offset >= graveChunks*graveChunkBytes {
+		return
+	}
+	g := seg.graves.Load()
+	if g == nil {
+		seg.graves.CompareAndSwap(nil, &graves{budget: &s.budget})
+		g = seg.graves.Load()
+	}
+	at, word, bit := g.place(offset)
+	chunk := at.Load()
+	if chunk == nil {
+		if chunk = new(graveChunk); at.CompareAndSwap(nil, chunk) {
+			s.budget.Leave(graveChunkCost)
+		} else {
+			chunk = at.Load()
+		}
+	}
+	chunk[word].Or(bit)
+}
+
+// forgotten reports whether the record at offset is remembered as dead, and is of a kind of which nothing else has to be known.
+func (s *segment) forgotten(offset int64, h *record.Head) bool {
+	if h.Op != record.Set || h.Kind != record.Value || h.Group|h.Expiry|h.Large != 0 || offset >= graveChunks*graveChunkBytes {
+		return false
+	}
+	g := s.graves.Load()
+	if g == nil {
+		return false
+	}
+	at, word, bit := g.place(offset)
+	chunk := at.Load()
+	return chunk != nil && chunk[word].Load()&bit != 0
+}
+
+// close gives the memory back.
+func (g *graves) close() {
+	if g == nil {
+		return
+	}
+	for i := range g.chunks {
+		if g.chunks[i].Load() != nil {
+			g.budget.Leave(-graveChunkCost)
+		}
+	}
+}
