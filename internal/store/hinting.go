@@ -24,7 +24,8 @@ func (s *Store) hintOnce(pause func() error) bool {
 	}
 	s.house.since = s.opts.Clock.Now()
 	for _, seg := range s.log.compactable() {
-		if seg.hinted || seg.records == 0 || 2*seg.dead.Load() > seg.end.Load() { // which is to be compacted soon
+		soon := !s.opts.NoCompaction && !s.opts.Inline && 2*seg.dead.Load() > seg.end.Load() // it is to be compacted
+		if seg.hinted || seg.records == 0 || soon {
 			continue
 		}
 		err := s.writeHint(seg, pause)
