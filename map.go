@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 )
@@ -270,7 +271,6 @@ func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err 
 	}
 	w := store.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Durability: d}
 	w.Hash = m.cells.HashBytes(buf.key[len(m.prefix):])
-	m.cells.Near(w.Hash)
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
@@ -285,9 +285,10 @@ func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err 
 
 // fill encodes the value of a write, and makes the cell that memory will have of it.
 func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
+	at := m.cells.Near(w.Hash)
 	c := &cell[V]{value: v}
-	m.cells.NearCell(w.Hash)
 	w.Cell = &c.Cell
+	cache.NearCell(at, w.Hash)
 	c.Holds = m.flat || w.Durability == store.Memory
 	encoded := 0
 	switch {

@@ -71,9 +71,12 @@ func (t *typed) encode(buf *buffer, key []byte, v any) (value []byte, schema uin
 
 // schema returns the number under which the log knows the type's schema.
 func (t *typed) schema() (uint64, error) {
-	text := t.plan.Schema()
-	if n := t.number.Load(); n != 0 || text == "" {
+	if n := t.number.Load(); n != 0 {
 		return n, nil
+	}
+	text := t.plan.Schema()
+	if text == "" {
+		return 0, nil
 	}
 	n, err := t.store.SchemaNumber(store.Schema{Codec: t.codec.Name(), Text: text})
 	if err == nil {

@@ -94,20 +94,26 @@ func (t *Table) Find(hash uint64, key string) *Cell {
 	return nil
 }
 
-// Near asks the processor for the place where Find will look for a key. It takes no lock and changes nothing.
-func (t *Table) Near(hash uint64) {
-	if a := t.shard(hash).array.Load(); a != nil {
-		warm.Range(uintptr(unsafe.Pointer(&a.buckets[a.home(hash)])), 1)
-	}
-}
+// Place is where Find will begin to look for a key, or nil.
+type Place *bucket
 
-// NearCell asks it for the cell itself, a while after Near.
-func (t *Table) NearCell(hash uint64) {
+// Near asks the processor for that memory. It takes no lock and changes nothing.
+func (t *Table) Near(hash uint64) Place {
 	a := t.shard(hash).array.Load()
 	if a == nil {
-		return
+		return nil
 	}
 	b := &a.buckets[a.home(hash)]
+	warm.Range(uintptr(unsafe.Pointer(b)), 1)
+	return b
+}
+
+// NearCell asks for the cell that is likely to be that of the key, a while after Near has returned its place.
+func NearCell(at Place, hash uint64) {
+	if at == nil {
+		return
+	}
+	b := (*bucket)(at)
 	if m := match(b.tags.Load(), tag(hash)); m != 0 {
 		warm.Range(uintptr(unsafe.Pointer(b.cells[bits.TrailingZeros64(m)/8].Load())), cellLines)
 	}

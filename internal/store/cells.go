@@ -65,10 +65,9 @@ func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 // HashBytes is Hash.
 func (c *Cells) HashBytes(own []byte) uint64 { return c.seed.Bytes(own) }
 
-// Near and NearCell ask the processor for what a write of a key will look at, the one as early as its hash is known and the other when
-// a while has passed since.
-func (c *Cells) Near(hash uint64)     { c.table.Near(hash) }
-func (c *Cells) NearCell(hash uint64) { c.table.NearCell(hash) }
+// Near asks the processor for where a write of a key will look for its cell, as early as the hash is known. cache.NearCell asks for the
+// cell a while later.
+func (c *Cells) Near(hash uint64) cache.Place { return c.table.Near(hash) }
 
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, values Values) *Cells {
