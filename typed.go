@@ -24,7 +24,14 @@ type typed struct {
 	never bool // does encoding fail, of a flat type; so it may be done later
 
 	number   atomic.Uint64 // of the schema, 0 until the first write
-	decoders sync.Map      // schema number → codec.Decoder
+	decoders sync.Map      // schema number → *numbered
+	last     atomic.Pointer[numbered]
+}
+
+// numbered is a decoder and the schema that it is for: the one that was asked for last, which is found at once.
+type numbered struct {
+	schema  uint64
+	decoder codec.Decoder
 }
 
 func newTyped(s *store.Store, c Codec, t reflect.Type) (*typed, error) {
@@ -113,14 +120,18 @@ func (t *typed) fit(name string, table *store.Table) error {
 }
 
 func (t *typed) decoder(number uint64) (codec.Decoder, error) {
+	if last := t.last.Load(); last != nil && last.schema == number {
+		return last.decoder, nil
+	}
 	if d, ok := t.decoders.Load(number); ok {
-		return d.(codec.Decoder), nil
+		t.last.Store(d.(*numbered))
+		return d.(*numbered).decoder, nil
 	}
 	d, err := t.compileDecoder(number)
 	if err != nil {
 		return nil, err
 	}
-	t.decoders.Store(number, d)
+	t.decoders.Store(number, &numbered{number, d})
 	return d, nil
 }
 

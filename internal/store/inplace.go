@@ -178,6 +178,17 @@ func (s *Store) appendInPlace(dst []byte, t *Table, hash uint64, key []byte) (ou
 	return append(dst, e.value...), e.Schema, true, nil
 }
 
+// readShort is read for a record that can be read in place and whose value fits into buf, where it puts that alone. ok is false when it does
+// not, or there is none.
+func (t *Table) readShort(e *entry, hash uint64, key, buf []byte) (at Address, ok bool, err error) {
+	defer vfs.Caught(vfs.Catch(), nil, &err)
+	if at, ok, err = t.readInPlace(e, hash, key); !ok || err != nil || len(e.value) > len(buf) {
+		return 0, false, err
+	}
+	e.key, e.value = nil, buf[:copy(buf, e.value)]
+	return at, true, nil
+}
+
 // AppendGet appends to dst the value of key's entry, and returns it with its schema. Otherwise it is Get.
 func (s *Store) AppendGet(dst []byte, key []byte) (out []byte, schema uint64, err error) {
 	in, err := s.use()

@@ -159,8 +159,12 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 		}
 		a = at
 	} else {
+		var ok bool
 		var err error
-		if a, err = c.owner.read(&e, hash, key, buf); err != nil {
+		if a, ok, err = c.owner.readShort(&e, hash, key, buf); !ok && err == nil {
+			a, err = c.owner.read(&e, hash, key, buf)
+		}
+		if err != nil {
 			return err
 		}
 	}
