@@ -97,8 +97,9 @@ func (l *log) drainTail() error {
 	return l.drain(t)
 }
 
-// storedLocked sees to it that what was just stored up to end is drained in time.
-func (l *log) storedLocked(t *segment, end int64) {
+// storedLocked sees to it that what was just stored up to end is drained in time. It is when it is synced: to wake somebody for that, on another
+// processor, would take a tenth of the sync.
+func (l *log) storedLocked(t *segment, end int64, synced bool) {
 	full := end-t.drained.Load() >= drainBytes
 	if l.inline {
 		if full {
@@ -106,7 +107,7 @@ func (l *log) storedLocked(t *segment, end int64) {
 		}
 		return
 	}
-	if full || !l.undrained.Load() {
+	if full || !synced && !l.undrained.Load() {
 		l.undrained.Store(true)
 		select {
 		case l.drainWake <- struct{}{}:

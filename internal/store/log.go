@@ -114,6 +114,7 @@ type log struct {
 	markedAt time.Time     // guarded by syncMu
 
 	durableSeq atomic.Uint64 // durable.seq, or less
+	syncers    atomic.Uint64 // calls of syncTo up to now
 }
 
 // position is a place between two records.
@@ -193,6 +194,7 @@ func (p pinned) unpin() {
 type pending struct {
 	record.Head
 	key, value []byte
+	synced     bool // who appends it goes on to sync it, which drains it
 	address    Address
 	segment    record.SegmentID // where that is
 	bytes      int
@@ -362,7 +364,7 @@ func (l *log) writeLocked(recs []*pending) error {
 		l.wakeFeedsLocked()
 	}
 	if l.ring != nil {
-		l.storedLocked(t, end+int64(len(l.buf)))
+		l.storedLocked(t, end+int64(len(l.buf)), recs[len(recs)-1].synced)
 	}
 	if cap(l.buf) > 4<<20 {
 		l.buf = nil

@@ -13,6 +13,7 @@ import (
 //
 // Whom a sync has served takes no lock to find out, or a hundred would queue for it.
 func (l *log) syncTo(seq uint64) error {
+	l.syncers.Add(1)
 	for l.durableSeq.Load() < seq {
 		l.syncMu.Lock()
 		if l.durable.seq >= seq {
@@ -30,12 +31,27 @@ func (l *log) syncTo(seq uint64) error {
 		}
 		l.round = make(chan struct{})
 		l.syncMu.Unlock()
-		// Those whom the last sync has woken come next, and each that appends before this one begins is served by it.
-		runtime.Gosched()
+		l.gather()
 		l.lead()
 	}
 	return nil
 }
+
+// gather lets those append who are about to, for each that does so before a sync begins is served by it. Those whom the last one has woken come
+// back now: if nobody waited for them, two halves would take turns, each idle while the other's sync runs.
+func (l *log) gather() {
+	before := l.syncers.Load()
+	for quiet, n := 0, 0; quiet < 3 && n < maxGather; n++ {
+		runtime.Gosched()
+		quiet++
+		if now := l.syncers.Load(); now != before {
+			quiet, before = 0, now
+		}
+	}
+}
+
+// maxGather bounds how often the leader of a sync lets others go first, where they never end.
+const maxGather = 64
 
 // syncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as durable.
 func (l *log) syncEnded() error {

@@ -115,7 +115,7 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 	if len(w.Value) > partBytes && w.Durability == Async { // which is to spare small writes
 		w.Durability = Process
 	}
-	p := pending{key: w.Key}
+	p := pending{key: w.Key, synced: w.Durability == Power}
 	if len(w.Value) > partBytes {
 		under := s.log.beginParts()
 		defer func() { s.endLarge(under, err) }()
