@@ -18,8 +18,9 @@ var logSizes = []int{128, 512, 1 << 10, 4 << 10, 128 << 10, 1 << 20}
 
 func hybridlogLines(s scale) []line {
 	var lines []line
-	for _, size := range logSizes {
-		lines = append(lines, logAppendLine(s, size))
+	lines = append(lines, logAppendLine(s, logSizes[0], 1), logAppendLine(s, logSizes[0], many))
+	for _, size := range logSizes[1:] {
+		lines = append(lines, logAppendLine(s, size, 1))
 	}
 	for _, size := range logSizes {
 		lines = append(lines, logReadLine(s, size))
@@ -48,16 +49,16 @@ func readGoal(bytes int) goal {
 	return atLeast(1)
 }
 
-func logAppendLine(s scale, bytes int) line {
+func logAppendLine(s scale, bytes, workers int) line {
 	return line{
-		name:  fmt.Sprintf("hybridlog/append/%dB", bytes),
+		name:  fmt.Sprintf("hybridlog/append/%dB/%d", bytes, workers),
 		group: "hybridlog: append, surviving kill -9, against os.File.Write",
 		rows: []versus{{
-			title: fmt.Sprintf("%s, 1 goroutine", size(bytes)),
-			ours:  "hybridlog", theirs: []string{"os.File"}, metric: perOp, goal: appendGoal(bytes),
+			title: fmt.Sprintf("%s, %s", size(bytes), goroutines(workers)),
+			ours:  writerName("hybridlog", workers), theirs: []string{writerName("os.File", workers)}, metric: perOp, goal: appendGoal(bytes),
 		}},
 		setup: func(e *env) ([]side, error) {
-			return logWriters(e, bytes, max(min(s.ops, min(s.rawBytes/2, 64<<20)/bytes), 4), 1, hybridlog.NoSync)
+			return logWriters(e, bytes, max(min(s.ops, min(s.rawBytes/2, 64<<20)/bytes), 4), workers, hybridlog.NoSync)
 		},
 	}
 }
@@ -100,7 +101,7 @@ func logWriters(e *env, bytes, ops, workers int, policy hybridlog.SyncPolicy) ([
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := fileWriter(e, bytes, order, policy)
+	theirs, err := fileWriter(e, bytes, order, workers, policy)
 	return []side{ours, theirs}, err
 }
 
@@ -125,7 +126,7 @@ func logWriter(e *env, size int, order []int32, workers int, policy hybridlog.Sy
 	return w.side(), nil
 }
 
-func fileWriter(e *env, size int, order []int32, policy hybridlog.SyncPolicy) (side, error) {
+func fileWriter(e *env, size int, order []int32, workers int, policy hybridlog.SyncPolicy) (side, error) {
 	f, err := os.Create(e.path("file"))
 	if err != nil {
 		return side{}, err
@@ -135,7 +136,7 @@ func fileWriter(e *env, size int, order []int32, policy hybridlog.SyncPolicy) (s
 	}
 	e.after(f.Close)
 	p := newBlob(size)
-	w := workload{name: "os.File", workers: 1, order: order}
+	w := workload{name: writerName("os.File", workers), workers: workers, order: order}
 	w.loop = func(_ int, part []int32) error {
 		for range part {
 			if _, err := f.Write(p); err != nil {
