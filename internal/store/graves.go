@@ -21,8 +21,8 @@ type graveChunk [graveChunkBytes / graveBytes / 32]atomic.Uint32
 
 const (
 	graveBytes      = 16
-	graveChunkBytes = 1 << 20 // of the file
-	graveChunks     = 64
+	graveChunkBytes = 256 << 10 // of the file
+	graveChunks     = 256
 	graveChunkCost  = graveChunkBytes / graveBytes / 8
 	longestGrave    = 256 // of a record that is remembered: in a chunk there are many of these, or the bits were not worth their memory
 )
