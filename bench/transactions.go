@@ -185,7 +185,7 @@ func transactionLines(s scale) []line {
 		for _, workers := range []int{1, 16} {
 			name, title, ops := "process", "not synced, ", s.slowOps
 			if durable {
-				name, title, ops = "power", "synced, ", 20*workers*s.perWorker
+				name, title, ops = "power", "synced, ", 5*workers*s.perWorker
 			}
 			lines = append(lines, ledgerLine(s, line{
 				name:  fmt.Sprintf("tx/%s/%d", name, workers),

@@ -28,8 +28,8 @@ type scale struct {
 var (
 	fullScale = scale{rounds: 9, keys: 100_000, manyKeys: 1_000_000, ops: 300_000, mixOps: 1_000_000, slowOps: 20_000,
 		perWorker: 20, latency: 2 * time.Second, rawBytes: 640 << 20}
-	quickScale = scale{rounds: 3, keys: 100_000, manyKeys: 1_000_000, ops: 60_000, mixOps: 200_000, slowOps: 2_000,
-		perWorker: 4, latency: 300 * time.Millisecond, rawBytes: 24 << 20}
+	quickScale = scale{rounds: 3, keys: 100_000, manyKeys: 250_000, ops: 60_000, mixOps: 200_000, slowOps: 2_000,
+		perWorker: 4, latency: 300 * time.Millisecond, rawBytes: 12 << 20}
 	// tinyScale is for tests, which look at whether lines run and not at what they yield.
 	tinyScale = scale{rounds: 1, keys: 200, manyKeys: 300, ops: 400, mixOps: 600, slowOps: 50,
 		perWorker: 1, latency: 10 * time.Millisecond, rawBytes: 1 << 20}
