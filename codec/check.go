@@ -342,16 +342,24 @@ func (f *field) omits(v reflect.Value) bool {
 	return f.omitZero && isZero(v)
 }
 
-// isZero asks the type's own IsZero if it has one.
+// isZero asks the type's own IsZero if it has one, also that of the pointer to a value without an address.
 func isZero(v reflect.Value) bool {
-	nilable := v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface
-	if nilable && v.IsNil() {
-		return true
+	switch v.Kind() {
+	case reflect.Interface:
+		return v.IsNil()
+	case reflect.Pointer:
+		if v.IsNil() {
+			return true
+		}
+		z, ok := v.Interface().(interface{ IsZero() bool })
+		return ok && z.IsZero()
 	}
-	if z, ok := v.Interface().(interface{ IsZero() bool }); ok && v.Kind() != reflect.Interface {
-		return z.IsZero()
+	if !v.CanAddr() {
+		addressed := reflect.New(v.Type()).Elem()
+		addressed.Set(v)
+		v = addressed
 	}
-	if z, ok := receiver(v).(interface{ IsZero() bool }); ok && !nilable {
+	if z, ok := v.Addr().Interface().(interface{ IsZero() bool }); ok {
 		return z.IsZero()
 	}
 	return v.IsZero()

@@ -951,6 +951,23 @@ type omittedByPointer struct{ T time.Time }
 
 func (o *omittedByPointer) IsZero() bool { return o.T.IsZero() || o.T.Unix() == 0 }
 
+type neverOmitted struct{ N json.Number }
+
+func (*neverOmitted) IsZero() bool { return false }
+
+// What is in a map has no address, but encoding/json asks the IsZero of its pointer all the same.
+func TestJSONOmitsInMaps(t *testing.T) {
+	type fields struct {
+		Z omittedByPointer `json:",omitzero"`
+		N neverOmitted     `json:",omitzero"`
+	}
+	odd := omittedByPointer{time.Unix(0, 0).In(time.FixedZone("", 1))}
+	if text := encode(t, map[string]fields{"a": {odd, neverOmitted{"1"}}}); text != `{"a":{"N":{"N":1}}}` {
+		t.Error(text)
+	}
+	refusesValue(t, map[string]fields{"a": {}}, `["a"].N.N: an empty json.Number`)
+}
+
 type failingText struct{ N int }
 
 func (failingText) MarshalText() ([]byte, error) { return nil, errNotToday }

@@ -56,12 +56,7 @@ func (p *jsonPlan) appendValue(dst []byte, at unsafe.Pointer, depth int) ([]byte
 func (p *jsonPlan) appendPart(dst []byte, at unsafe.Pointer, depth int) ([]byte, bool) {
 	switch p.code {
 	case jsonQuoted:
-		start := len(dst)
-		dst, ok := p.elem.appendValue(dst, at, depth)
-		if !ok {
-			return dst, false
-		}
-		return appendJSONString(dst[:start], string(dst[start:]))
+		return p.appendQuoted(dst, at, depth)
 	case jsonArray:
 		return p.appendList(dst, at, p.n, depth+1)
 	}
@@ -79,6 +74,18 @@ func (p *jsonPlan) appendPart(dst []byte, at unsafe.Pointer, depth int) ([]byte,
 		return p.appendList(dst, target, (*sliceHeader)(at).len, depth+1)
 	}
 	return p.appendMap(dst, at, depth+1)
+}
+
+// appendQuoted writes the string behind the JSON that it holds, and moves it there.
+func (p *jsonPlan) appendQuoted(dst []byte, at unsafe.Pointer, depth int) ([]byte, bool) {
+	start := len(dst)
+	dst, ok := p.elem.appendValue(dst, at, depth)
+	if !ok {
+		return dst, false
+	}
+	n := len(dst) - start
+	dst, ok = appendJSONString(dst, unsafe.String(&dst[start], n))
+	return append(dst[:start], dst[start+n:]...), ok
 }
 
 func (p *jsonPlan) appendStruct(dst []byte, at unsafe.Pointer, depth int) (_ []byte, ok bool) {

@@ -428,6 +428,14 @@ func TestJSONPlanAllocations(t *testing.T) {
 		Z time.Time      `json:",omitzero"`
 	}
 	jsonAllocations(t, deep{T: time.Now(), P: &aPerson, S: []person{aPerson, {Name: "\n\"é\u2028"}}, Y: []byte("bytes")})
+	type options struct {
+		F float64    `json:",omitzero"`
+		I int16      `json:",omitzero"`
+		P person     `json:",omitzero"`
+		Z zeroAtNine `json:",omitzero"`
+		S string     `json:",string"`
+	}
+	jsonAllocations(t, options{F: 1.5, I: 1000, P: aPerson, Z: 1000, S: strings.Repeat("a \"text\" ", 10)})
 	if !raceEnabled {
 		jsonAllocations(t, map[string]map[int]person{"b": {7: aPerson, 11: {}}, "a\n": nil})
 	}
