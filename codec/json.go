@@ -55,8 +55,8 @@ import (
 // what it has no room for.
 //
 // Types made of structs, numbers, strings, lists, maps, times and pointers to them are written by
-// a plan, compiled once, that does not allocate; those with parts that write themselves, or that may hold
-// any, by encoding/json. The bytes are the same. It reads all of them.
+// a plan, compiled once, that does not allocate; those with parts that write themselves, that may hold
+// any, or that have tags it does not know, by encoding/json. The bytes are the same. It reads all of them.
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}

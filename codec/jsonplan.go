@@ -17,7 +17,7 @@ import (
 // there is one place that says what is refused and why, and the plan may be stricter than that.
 //
 // There is no plan for a type of which a part is written by methods other than those of time.Time, or
-// is an interface, a json.Number or a json.RawMessage.
+// is an interface, a json.Number or a json.RawMessage, or has a tag of which encoding/json leaves something out.
 type jsonPlan struct {
 	code    jsonCode
 	typ     reflect.Type
@@ -172,11 +172,25 @@ func (b *jsonPlanner) compileField(t reflect.Type, f *field) jsonField {
 		sf := t.Field(i)
 		to.offset += sf.Offset
 		t = sf.Type
+		b.fails = b.fails || !plainTag(sf)
 	}
 	if maybe.hops != nil || maybe.omit != omitNever {
 		to.maybe = maybe
 	}
 	return to
+}
+
+// plainTag reports whether the json tag of sf is one of which encoding/json, by which it is read, leaves nothing
+// out. What else there is in a tag may mean something to it one day, as under GOEXPERIMENT=jsonv2.
+func plainTag(sf reflect.StructField) bool {
+	name, options := parseTag(sf)
+	for _, o := range options {
+		if o != "omitempty" && o != "omitzero" && o != "string" {
+			return false
+		}
+	}
+	tag := sf.Tag.Get("json")
+	return name != "" || tag == "" || tag[0] == ','
 }
 
 // quote returns the plan for p under the option ",string", by which nil stays null.

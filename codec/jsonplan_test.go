@@ -402,6 +402,15 @@ func TestJSONPlanNeedsPlainParts(t *testing.T) {
 	without(compile[map[netip.Addr]int](t))
 	without(compile[map[time.Time]int](t))
 	without(compile[Alone](t))
+	without(compile[struct {
+		A int `json:"bad'name"`
+	}](t))
+	without(compile[[]struct {
+		*Shallow `json:",inline"`
+	}](t))
+	without(compile[map[string]struct {
+		A person `json:"a,omitempty,inline"`
+	}](t))
 }
 
 // What is not a pointer to a value is what it was without a plan.
