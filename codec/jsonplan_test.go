@@ -9,10 +9,12 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
+	"weak"
 
 	"github.com/copaldb/copal/codec"
 )
@@ -63,7 +65,9 @@ type (
 		T   time.Time      `json:",omitzero"`
 		TE  time.Time      `json:",omitempty"`
 		PT  *time.Time     `json:",omitzero"`
+		TB  time.Time      `json:",omitempty,omitzero"`
 		N   zeroAtNine     `json:",omitzero"`
+		NP  zeroAtSeven    `json:",omitzero"`
 		St  person         `json:",omitzero"`
 		E   struct{}       `json:",omitempty"`
 	}
@@ -104,6 +108,10 @@ type (
 		P map[string]planOmits
 	}
 )
+
+type zeroAtSeven uint8
+
+func (z *zeroAtSeven) IsZero() bool { return *z == 7 }
 
 // planTypes are types that have a plan: some of note, and as many random ones.
 func planTypes(t testing.TB, random int) []reflect.Type {
@@ -455,6 +463,30 @@ func jsonAllocations[T any](t *testing.T, v T) {
 	typ, dst := compile[T](t), make([]byte, 0, 4096)
 	if n := testing.AllocsPerRun(100, func() { dst, _ = typ.Append(dst[:0], &v) }); n != 0 {
 		t.Errorf("%v allocations to encode %s", n, dst)
+	}
+}
+
+// What has been written is not kept alive by what maps are written with.
+func TestJSONPlanKeepsNothing(t *testing.T) {
+	typ, v := compile[map[string]*person](t), map[string]*person{"a": new(aPerson), "b": new(aPerson)}
+	if _, err := typ.Append(nil, &v); err != nil {
+		t.Fatal(err)
+	}
+	refs := []weak.Pointer[person]{weak.Make(v["a"]), weak.Make(v["b"])}
+	v = nil
+	runtime.GC()
+	for i, ref := range refs {
+		if ref.Value() != nil {
+			t.Error("value", i, "is still there")
+		}
+	}
+	runtime.KeepAlive(typ)
+}
+
+func TestJSONPlanOmits(t *testing.T) {
+	typ, seven := compile[planOmits](t), planOmits{NP: 7, TB: time.Time{}, N: 9}
+	if !samePlanned(t, typ, &seven) || !samePlanned(t, typ, &planOmits{}) || !samePlanned(t, compile[map[int]planOmits](t), &map[int]planOmits{1: seven, 2: {}}) {
+		t.Error("refused")
 	}
 }
 
