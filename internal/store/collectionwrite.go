@@ -219,9 +219,13 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 	head, leave := s.sweeper.updates.enter(name)
 	defer leave()
 	for err == errStale {
-		if err = s.tryElement(key, of, sub, d, decide); head.nested.Load() {
-			return ErrNested
-		}
+		err = s.tryElement(key, of, sub, d, func(found *Entry) (*Edit, error) {
+			e, err := decide(found)
+			if head.nested.Load() { // whatever decide has made of the refusal
+				return nil, ErrNested
+			}
+			return e, err
+		})
 	}
 	return err
 }

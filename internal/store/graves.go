@@ -33,9 +33,10 @@ func (g *graves) place(offset int64) (chunk *atomic.Pointer[graveChunk], word in
 	return &g.chunks[offset/graveChunkBytes], at / 32, 1 << (at % 32)
 }
 
-// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock.
+// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock. A store that is only read
+// compacts nothing, and remembers nothing.
 func (s *Store) forgetRecord(h *hit) {
-	if h.bytes > longestGrave || s.shadow {
+	if h.bytes > longestGrave || s.shadow || s.opts.ReadOnly {
 		return
 	}
 	slot, offset := split(h.address)

@@ -23,9 +23,13 @@ func (s *Store) hintOnce(pause func() error) bool {
 		return false
 	}
 	s.house.since = s.opts.Clock.Now()
+	without := int64(0) // bytes of segments that are to be compacted
 	for _, seg := range s.log.compactable() {
-		soon := !s.opts.NoCompaction && !s.opts.Inline && 2*seg.dead.Load() > seg.end.Load() // it is to be compacted
-		if seg.hinted || seg.records == 0 || soon {
+		if seg.hinted || seg.records == 0 {
+			continue
+		}
+		if s.compactsSoon(seg) && without+seg.end.Load() <= maxUnhinted*s.log.limit {
+			without += seg.end.Load()
 			continue
 		}
 		err := s.writeHint(seg, pause)
@@ -39,6 +43,15 @@ func (s *Store) hintOnce(pause func() error) bool {
 		return seg.hinted
 	}
 	return false
+}
+
+// maxUnhinted is how many full segments, at most, go without hints because they are mostly dead: an opening reads so much in a moment. A log
+// of which much counts may hold far more of that for as long as nobody writes.
+const maxUnhinted = 4
+
+// compactsSoon reports whether a segment is mostly dead, so that compaction will take it before others.
+func (s *Store) compactsSoon(seg *segment) bool {
+	return !s.opts.NoCompaction && !s.opts.Inline && 2*seg.dead.Load() > seg.end.Load() && seg.worth()
 }
 
 // hinting is the pause of the goroutine: what becomes due meanwhile goes first.

@@ -40,8 +40,8 @@ func (l *log) syncTo(seq uint64) error {
 // gather lets those append who are about to, for each that does so before a sync begins is served by it. Those whom the last one has woken come
 // back now: if nobody waited for them, two halves would take turns, each idle while the other's sync runs.
 func (l *log) gather() {
-	before := l.syncers.Load()
-	for quiet, n := 0, 0; quiet < 3 && n < maxGather; n++ {
+	before, begun := l.syncers.Load(), l.clock.Now()
+	for quiet, n := 0, 0; quiet < 3 && n < maxGather && l.clock.Now().Sub(begun) < gatherFor; n++ {
 		runtime.Gosched()
 		quiet++
 		if now := l.syncers.Load(); now != before {
@@ -50,8 +50,12 @@ func (l *log) gather() {
 	}
 }
 
-// maxGather bounds how often the leader of a sync lets others go first, where they never end.
-const maxGather = 64
+// How often the leader of a sync lets others go first, where they never end, and for how long: where the processors are busy with something
+// else, it gets its turn again after many milliseconds, each time.
+const (
+	maxGather = 64
+	gatherFor = time.Millisecond
+)
 
 // syncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as durable.
 func (l *log) syncEnded() error {

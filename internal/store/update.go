@@ -71,17 +71,15 @@ type updating struct {
 	own        bool
 	durability Durability
 	decide     Decide
+	head       *update // this one's, while it is the head of the queue
 }
 
 // queuedUpdate tries at the head of the key's queue.
 func (s *Store) queuedUpdate(u *updating) (uint64, error) {
 	head, leave := s.updates.enter(u.key)
 	defer leave()
-	seq, err := s.tryUpdate(u)
-	if head.nested.Load() {
-		return 0, ErrNested
-	}
-	return seq, err
+	u.head = head
+	return s.tryUpdate(u)
 }
 
 // errConflict says that the entry is not the one that was read.
@@ -95,6 +93,9 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 	}
 	w := Write{Key: u.key, Cells: u.cells, Durability: u.durability, version: &v}
 	write, err := u.decide(found, &w)
+	if u.head != nil && u.head.nested.Load() { // whatever decide has made of the refusal
+		return 0, ErrNested
+	}
 	if err != nil {
 		return 0, err
 	}
