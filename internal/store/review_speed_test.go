@@ -405,3 +405,39 @@ func TestRememberedDeadWhileWriting(t *testing.T) {
 	graved(t, s)
 	mustClose(t, s)
 }
+
+// A record that has expired says that older ones of its key are gone, for as long as there are some. So it is not enough to know that nobody has its address.
+func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
+	mem, clock := vfs.NewMem(), newTestClock()
+	open := func() *Store {
+		return mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.Clock = 4<<10, clock })
+	}
+	s := open()
+	mustSet(t, s, "a", "old")
+	for i := range 110 {
+		mustSet(t, s, fmt.Sprint("cold ", i), "value")
+	}
+	deadline := uint64(clock.Now().UnixMilli()) + 1000
+	if _, err := s.Write(nil, &Write{Key: []byte("a"), Value: []byte("new"), Expiry: deadline}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		mustSet(t, s, fmt.Sprint("hot ", i%20), "value")
+	}
+	clock.advance(2 * time.Second)
+	if existed, err := s.Delete(nil, []byte("a"), Process); existed || err != nil {
+		t.Fatalf("it has not expired: %v, %v", existed, err)
+	}
+	if remembered, _ := graved(t, s); remembered == 0 {
+		t.Fatal("nothing is remembered as dead")
+	}
+	for s.tidyOnce(noPause) {
+	}
+	s.lock.Close() // as kill -9 does
+	mem.Remove("db/" + snapshotName)
+	s = open()
+	if e, err := s.Get(nil, []byte("a")); err != ErrNotFound {
+		t.Errorf("it has come back: %q, %v", e.Value, err)
+	}
+	mustClose(t, s)
+}
