@@ -115,6 +115,8 @@ type log struct {
 
 	durableSeq atomic.Uint64 // durable.seq, or less
 	syncers    atomic.Uint64 // calls of syncTo up to now
+	led        uint64        // those up to the beginning of the last sync; of who leads one
+	served     uint64        // those among them that came since the one before; likewise
 }
 
 // position is a place between two records.

@@ -14,6 +14,7 @@ import (
 // Whom a sync has served takes no lock to find out, or a hundred would queue for it.
 func (l *log) syncTo(seq uint64) error {
 	l.syncers.Add(1)
+	waited := false
 	for l.durableSeq.Load() < seq {
 		l.syncMu.Lock()
 		if l.durable.seq >= seq {
@@ -27,11 +28,16 @@ func (l *log) syncTo(seq uint64) error {
 		if round := l.round; round != nil {
 			l.syncMu.Unlock()
 			<-round
+			waited = true
 			continue
 		}
 		l.round = make(chan struct{})
 		l.syncMu.Unlock()
-		l.gather()
+		if waited || l.served > 1 || l.syncers.Load()-l.led > 1 { // who has been alone does not wait for others
+			l.gather()
+		}
+		n := l.syncers.Load()
+		l.served, l.led = n-l.led, n
 		l.lead()
 	}
 	return nil
