@@ -516,3 +516,34 @@ func TestHintsInTheBackground(t *testing.T) {
 	s.wantSame(t, content)
 	mustClose(t, s)
 }
+
+// A store whose log is not due to be compacted has hints, but for a few segments, also of what is mostly dead.
+func TestMostlyDeadSegmentsAreHintedAtLast(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 10 })
+	s.opts.Inline = false // no goroutine has begun, and what is asked is whether there is one
+	for i := range 2000 {
+		mustSet(t, s, fmt.Sprint("cold ", i), "value")
+	}
+	for i := range 1000 {
+		mustSet(t, s, fmt.Sprint("hot ", i%20), "value")
+	}
+	hintAll(t, s)
+	if s.due() {
+		t.Fatal("compaction is due")
+	}
+	dead, without := 0, int64(0)
+	for _, seg := range s.log.compactable() {
+		if 2*seg.dead.Load() > seg.end.Load() {
+			dead++
+		}
+		if !seg.hinted {
+			without += seg.end.Load()
+		}
+	}
+	if most := maxUnhinted * s.log.limit; dead < 8 || without > most || without == 0 {
+		t.Errorf("%d bytes have no hint, at most %d; %d segments are mostly dead", without, most, dead)
+	}
+	s.opts.Inline = true
+	mustClose(t, s)
+}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -337,5 +338,31 @@ func concurrentWritersOfOneKey(t *testing.T) {
 	s = mustOpen(t, mem)
 	if after, _ := contentOf(c, s, ""); after != before || c.failure != "" {
 		t.Errorf("memory showed\n%s, the log holds\n%s\n%s", before, after, c.failure)
+	}
+}
+
+// hurried is a clock by which each look at it takes a while, in which somebody else comes to sync.
+type hurried struct {
+	clock.System
+	log  *log
+	now  time.Time
+	asks int
+}
+
+func (h *hurried) Now() time.Time {
+	h.asks++
+	h.log.syncers.Add(1)
+	h.now = h.now.Add(gatherFor / 4)
+	return h.now
+}
+
+// The leader of a sync waits for others for a while only: where the processors are busy, each time that it lets them go first takes long.
+func TestGatheringEnds(t *testing.T) {
+	l := &log{}
+	h := &hurried{log: l, now: time.UnixMilli(1e12)}
+	l.clock = h
+	l.gather()
+	if h.asks < 2 || h.asks > 6 {
+		t.Errorf("the clock was looked at %d times in a millisecond", h.asks)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
-	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -60,86 +59,6 @@ func TestFollowerGivesBackTheBudget(t *testing.T) {
 	if now := left(); now < first-4*graveChunkCost {
 		t.Errorf("%d bytes are left of the budget, there were %d", now, first)
 	}
-}
-
-// An update that is given up because it wrote its own key changes nothing, whatever its function makes of the refusal.
-func TestNestedUpdateChangesNothing(t *testing.T) {
-	for _, d := range []Durability{Process, Power} {
-		s := mustOpen(t, vfs.NewMem())
-		mustSet(t, s, "k", "0")
-		calls := 0
-		err := s.Update(nil, nil, []byte("k"), false, d, func(_ Found, w *Write) (bool, error) {
-			calls++
-			s.Set(nil, []byte("k"), []byte("nested"), 0, Process)
-			w.Value = []byte("outer")
-			return true, nil
-		})
-		if !errors.Is(err, ErrNested) {
-			t.Fatalf("the update: %v", err)
-		}
-		e, err := s.Get(nil, []byte("k"))
-		if err != nil || string(e.Value) != "nested" {
-			t.Errorf("after %d calls the value is %q, %v", calls, e.Value, err)
-		}
-		mustClose(t, s)
-	}
-}
-
-// hurried is a clock by which each look at it takes a while, in which somebody else comes to sync.
-type hurried struct {
-	clock.System
-	log  *log
-	now  time.Time
-	asks int
-}
-
-func (h *hurried) Now() time.Time {
-	h.asks++
-	h.log.syncers.Add(1)
-	h.now = h.now.Add(gatherFor / 4)
-	return h.now
-}
-
-// The leader of a sync waits for others for a while only: where the processors are busy, each time that it lets them go first takes long.
-func TestGatheringEnds(t *testing.T) {
-	l := &log{}
-	h := &hurried{log: l, now: time.UnixMilli(1e12)}
-	l.clock = h
-	l.gather()
-	if h.asks < 2 || h.asks > 6 {
-		t.Errorf("the clock was looked at %d times in a millisecond", h.asks)
-	}
-}
-
-// A store whose log is not due to be compacted has hints, but for a few segments, also of what is mostly dead.
-func TestMostlyDeadSegmentsAreHintedAtLast(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 10 })
-	s.opts.Inline = false // no goroutine has begun, and what is asked is whether there is one
-	for i := range 2000 {
-		mustSet(t, s, fmt.Sprint("cold ", i), "value")
-	}
-	for i := range 1000 {
-		mustSet(t, s, fmt.Sprint("hot ", i%20), "value")
-	}
-	hintAll(t, s)
-	if s.due() {
-		t.Fatal("compaction is due")
-	}
-	dead, without := 0, int64(0)
-	for _, seg := range s.log.compactable() {
-		if 2*seg.dead.Load() > seg.end.Load() {
-			dead++
-		}
-		if !seg.hinted {
-			without += seg.end.Load()
-		}
-	}
-	if most := maxUnhinted * s.log.limit; dead < 8 || without > most || without == 0 {
-		t.Errorf("%d bytes have no hint, at most %d; %d segments are mostly dead", without, most, dead)
-	}
-	s.opts.Inline = true
-	mustClose(t, s)
 }
 
 // graveyard is a store of which a test knows what it must have, whatever is done to it.
