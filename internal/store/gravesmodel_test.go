@@ -360,3 +360,20 @@ func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 	}
 	mustClose(t, s)
 }
+
+// A collection that has expired is no entry, for whoever asks for a value, also where it is read in place.
+func TestExpiredCollectionIsNotFound(t *testing.T) {
+	clock := newTestClock()
+	s := onDisk(t, t.TempDir(), func(o *Options) { o.Clock = clock })
+	defer s.Close()
+	c := attached(t, s, "m")
+	mustChange(t, s, "m:h", hset("a", "1"))
+	if err := s.Expire(nil, nil, []byte("m:h"), s.now()+1000, Power); err != nil {
+		t.Fatal(err)
+	}
+	clock.advance(2 * time.Second)
+	var e Entry
+	if err := s.Read(&e, c, c.Hash("h"), []byte("m:h"), make([]byte, ReadBytes)); err != ErrNotFound {
+		t.Errorf("Read: %v", err)
+	}
+}

@@ -159,6 +159,9 @@ func (t *Table) readInPlace(e *entry, hash uint64, key []byte) (at Address, ok b
 			return 0, false, nil
 		}
 		if bytes.Equal(e.key, key) {
+			if t.store.Expired(e.Expiry) { // whatever it was
+				return a, e.Large == 0, nil
+			}
 			return a, e.Large == 0, e.isValue()
 		}
 	}
