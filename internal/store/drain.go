@@ -14,7 +14,7 @@ import (
 // worth a call of the system: when drainBytes have come together, at the latest
 // drainEvery after they came (so that tail -f follows the log), before a sync, before
 // the next segment begins, and at Close. A goroutine of the log does it, or the
-// appender where it finds no room in the ring.
+// appender where it finds no room in the ring. What is synced at once waits for that alone.
 //
 // A drain that fails is the end, as any failed append is: the log takes no more records,
 // no second try is made, and the ring stays, from which reads are served and the next
