@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -57,23 +56,7 @@ type mortal struct {
 //   - A read of what the log has does not look at the deadline.
 //   - Len does not take out first what is due.
 func TestExpiryModel(t *testing.T) {
-	if s := os.Getenv("COPAL_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		expiryModels(t, seed)
-		return
-	}
-	seeds := uint64(200)
-	if long() {
-		seeds = 20_000
-	}
-	for seed := range seeds {
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { expiryModels(t, seed) }) {
-			t.Fatalf("again with: COPAL_SEED=%d go test -run TestExpiryModel .", seed)
-		}
-	}
+	eachSeed(t, 200, 20_000, expiryModels)
 }
 
 func expiryModels(t *testing.T, seed uint64) {

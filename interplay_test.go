@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -81,23 +80,7 @@ type snapped struct {
 //   - A raw read finds the record beneath what is to be written.
 //   - A new collection takes over the deadline of a value in memory; a change of nothing in a transaction is a write.
 func TestInterplay(t *testing.T) {
-	if s := os.Getenv("COPAL_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		interplays(t, seed)
-		return
-	}
-	seeds := uint64(120)
-	if long() {
-		seeds = 20_000
-	}
-	for seed := range seeds {
-		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) { interplays(t, seed) }) {
-			t.Fatalf("again with: COPAL_SEED=%d go test -run TestInterplay .", seed)
-		}
-	}
+	eachSeed(t, 120, 20_000, interplays)
 }
 
 func interplays(t *testing.T, seed uint64) {

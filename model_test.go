@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"reflect"
 	"slices"
 	"strconv"
@@ -43,24 +42,7 @@ type view interface {
 }
 
 func TestModel(t *testing.T) {
-	if s := os.Getenv("COPAL_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		runModel(t, seed, 100)
-		return
-	}
-	seeds := uint64(300)
-	if long() {
-		seeds = 20000
-	}
-	for seed := range seeds {
-		name := fmt.Sprint("seed ", seed)
-		if !t.Run(name, func(t *testing.T) { runModel(t, seed, 100) }) {
-			t.Fatalf("again with: COPAL_SEED=%d go test -run TestModel .", seed)
-		}
-	}
+	eachSeed(t, 300, 20_000, func(t *testing.T, seed uint64) { runModel(t, seed, 100) })
 }
 
 func runModel(t *testing.T, seed uint64, steps int) {
