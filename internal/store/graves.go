@@ -8,7 +8,7 @@ import (
 )
 
 // graves remember of a segment which short records are dead for good: the index has not got their address, and no cell has. Compaction
-// need not look for those in index and cells, which is half of its work where entries are overwritten again and again.
+// need not look for those in index and cells, which is most of its work where entries are overwritten again and again.
 //
 // There is a bit for every graveBytes of the file, less than the shortest record is long, in chunks that come when they
 // are needed. What is not remembered is asked for: records that were dead when the store was opened, and those of which the index is told later.
