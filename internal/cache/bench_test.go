@@ -19,7 +19,7 @@ func filled(n int) (*Table, []uint64, []string) {
 		c := &Cell{Address: 1, Holds: true}
 		c.SetKey(key, 100)
 		hash := maphash.String(seed, key)
-		t.Swap(hash, nil, c)
+		put(t, hash, nil, c)
 		hashes[place], keys[place] = hash, key
 	}
 	return t, hashes, keys
@@ -54,7 +54,7 @@ func BenchmarkReplace(b *testing.B) {
 	for b.Loop() {
 		c := &Cell{Address: 1, Holds: true}
 		c.SetKey(keys[i], 100)
-		t.Swap(hashes[i], t.Find(hashes[i], keys[i]), c)
+		put(t, hashes[i], t.Find(hashes[i], keys[i]), c)
 		if i++; i == n {
 			i = 0
 		}

@@ -62,7 +62,7 @@ func clock(t *testing.T, n int) (*model, []*Cell) {
 		key := strconv.Itoa(i)
 		c := &Cell{Address: 1, Holds: true}
 		c.SetKey(key, 100)
-		m.table.Swap(m.hash(c.key), nil, c)
+		put(m.table, m.hash(c.key), nil, c)
 		m.cells[key] = c
 		cells = append(cells, c)
 	}
@@ -112,7 +112,7 @@ func TestEvictKeepsWhatTheLogHasNot(t *testing.T) {
 	for i := range 300 {
 		key := strconv.Itoa(i)
 		c, _ := m.cell(key, nil)
-		m.table.Swap(m.hash(c.key), nil, c)
+		put(m.table, m.hash(c.key), nil, c)
 		m.cells[key] = c
 	}
 	m.budget.SetLimit(0)

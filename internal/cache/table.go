@@ -204,11 +204,19 @@ func (a *array) add(hash uint64, c *Cell) {
 }
 
 // Swap puts now, which may be nil, in the place of old, which is nil or in the table. The
-// hash is that of the key; now must have its key already, by SetKey.
+// hash is that of the key; now must have its key already, by SetKey, and if it is dirty and old is not, it must be announced.
 func (t *Table) Swap(hash uint64, old, now *Cell) {
 	if d := now.extra() - old.extra(); d != 0 {
 		t.extra.Add(d)
 	}
+	if now != nil && now.Memory {
+		t.memory.Add(1) // before it can be found, so that Special is never zero while one can be
+	}
+	defer func() {
+		if old != nil && old.Memory {
+			t.memory.Add(-1)
+		}
+	}()
 	switch {
 	case old == nil && now == nil:
 		return
@@ -235,6 +243,12 @@ func (t *Table) insert(hash uint64, c *Cell) {
 	s := t.shard(hash)
 	if s.closed {
 		t.extra.Add(-c.extra())
+		switch {
+		case c.Dirty:
+			t.dirty.Add(-1)
+		case c.Memory:
+			t.memory.Add(-1)
+		}
 		return
 	}
 	a := s.array.Load()
@@ -297,18 +311,16 @@ func (t *Table) grow(s *shard, old *array) *array {
 	return a
 }
 
-// note keeps the list of the dirty cells, and counts: what comes before what goes, so that Special is
-// never zero while there is one.
+// Announce counts a dirty cell that is about to come in the place of one that is not. Whoever finds a dirty cell, and asks then, finds that
+// Dirty is not zero.
+func (t *Table) Announce() { t.dirty.Add(1) }
+
+// Retract is for one that was announced and does not come.
+func (t *Table) Retract() { t.dirty.Add(-1) }
+
+// note keeps the list of the dirty cells.
 func (t *Table) note(s *shard, old, now *Cell) {
 	had, has := old != nil && old.Dirty, now != nil && now.Dirty
-	if now != nil && now.Memory {
-		t.memory.Add(1)
-	}
-	defer func() {
-		if old != nil && old.Memory {
-			t.memory.Add(-1)
-		}
-	}()
 	switch {
 	case had && has:
 		t.budget.takeEncoded(s.dirty[old.place].Encoded, -1)
@@ -319,7 +331,6 @@ func (t *Table) note(s *shard, old, now *Cell) {
 	case has:
 		now.place = uint32(len(s.dirty))
 		s.dirty = append(s.dirty, Dirty{Cell: now})
-		t.dirty.Add(1)
 	}
 }
 
@@ -372,7 +383,7 @@ func (t *Table) Written(hash uint64, c *Cell, record func(*Cell)) {
 // Extra is the number of entries that the cells add to those in the index.
 func (t *Table) Extra() int { return int(t.extra.Load()) }
 
-// Dirty is the number of dirty cells.
+// Dirty is the number of dirty cells, with those that are announced.
 func (t *Table) Dirty() int { return int(t.dirty.Load()) }
 
 // Special is the number of cells that are dirty or for memory alone.

@@ -92,6 +92,14 @@ func (m *model) cell(key string, before *Cell) (c *Cell, encoded *Encoded) {
 	return c, encoded
 }
 
+// put is Swap of a cell that is announced if it has to be.
+func put(t *Table, hash uint64, before, c *Cell) {
+	if c.Dirty && (before == nil || !before.Dirty) {
+		t.Announce()
+	}
+	t.Swap(hash, before, c)
+}
+
 func (m *model) step(keys int) {
 	key := strconv.Itoa(m.rng.IntN(keys))
 	hash, before := m.hash(key), m.cells[key]
@@ -101,7 +109,7 @@ func (m *model) step(keys int) {
 	switch n := m.rng.IntN(100); {
 	case n < 60:
 		c, encoded := m.cell(key, before)
-		m.table.Swap(hash, before, c)
+		put(m.table, hash, before, c)
 		if encoded != nil {
 			m.table.Encode(hash, c, encoded)
 		}
@@ -275,7 +283,7 @@ func TestFindNothing(t *testing.T) {
 	insert := func(key string, hash uint64) {
 		c := &Cell{Address: 1}
 		c.SetKey(key, 1)
-		m.table.Swap(m.hash(c.key), nil, c)
+		put(m.table, m.hash(c.key), nil, c)
 		m.cells[key] = c
 	}
 	s := &m.table.shards[0]
@@ -317,7 +325,7 @@ func TestComingAndGoing(t *testing.T) {
 		key := strconv.Itoa(i)
 		c := &Cell{Address: 1}
 		c.SetKey(key, 1)
-		m.table.Swap(m.hash(c.key), nil, c)
+		put(m.table, m.hash(c.key), nil, c)
 		m.cells[key] = c
 		if old := m.cells[strconv.Itoa(i-200)]; old != nil {
 			m.table.Swap(m.hash(old.key), old, nil)
@@ -350,7 +358,7 @@ func TestOneHashDoesNotGrowTheArray(t *testing.T) {
 		key := strconv.Itoa(i)
 		c := &Cell{Address: 1}
 		c.SetKey(key, 1)
-		m.table.Swap(m.hash(c.key), nil, c)
+		put(m.table, m.hash(c.key), nil, c)
 		m.cells[key] = c
 		if a := m.table.shards[7].array.Load(); a != last {
 			last = a
@@ -377,7 +385,7 @@ func TestFindWhileWriting(t *testing.T) {
 				c.SetKey(key, 10)
 				locks[h%Shards].Lock()
 				defer locks[h%Shards].Unlock()
-				m.table.Swap(h, m.table.Find(h, key), c)
+				put(m.table, h, m.table.Find(h, key), c)
 			}
 			for i := range stay {
 				swap(fmt.Sprint("stay ", i), true) // so that it is not evicted
@@ -473,9 +481,10 @@ func TestSwapAfterClose(t *testing.T) {
 	for n := range Shards {
 		m.close(n)
 	}
-	c := &Cell{Dirty: true, Holds: true}
-	c.SetKey("k", 10)
-	m.table.Swap(m.hash(c.key), nil, c)
+	for _, c := range []*Cell{{Dirty: true, Holds: true}, {Memory: true, Holds: true}} {
+		c.SetKey("k", 10)
+		put(m.table, m.hash(c.key), nil, c)
+	}
 	if m.table.Find(1, "k") != nil {
 		t.Error("a closed shard has taken a cell")
 	}

@@ -129,7 +129,7 @@ func (s *Store) forget(c *Cells) {
 }
 
 // postponeLocked makes the write one that the log is to learn of.
-func (s *Store) postponeLocked(now *state, w *Write) error {
+func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return ErrClosed
 	}
@@ -143,6 +143,8 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 		return nil
 	case w.Delete && now.cell != nil && now.cell.Absent && now.cell.Dirty:
 		return nil
+	case !s.mayWait(now):
+		return s.writeNowLocked(now, w, p)
 	case w.Delete:
 		w.Cell = &cache.Cell{Absent: true}
 	}
@@ -155,7 +157,7 @@ func (s *Store) postponeLocked(now *state, w *Write) error {
 	}
 	t.expect(now.hash, old, w.Expiry)
 	s.log.touched()
-	if s.opening.postponed() || s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
+	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
 		var lost *lostError
 		if err := s.flushLocked(now.cells, int(now.hash%cache.Shards)); errors.As(err, &lost) {
 			return err

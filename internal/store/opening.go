@@ -2,44 +2,71 @@ package store
 
 import "sync/atomic"
 
-// A view has everything that was acknowledged before some moment, and nothing later. The log has a moment: the number of its last record.
-// What is set asynchronously has none, until it is written. So while a view is being opened it is written at once, and what was
-// there before is written first. Then nothing is older than a record of the view, and is not in the view.
+// A view has everything that was acknowledged, or seen by anybody, before some moment, and nothing later. The log has a moment: the number of its
+// last record. What is set asynchronously has none, until it is written. So while a view is being opened it is written at once, before
+// anybody can see it, and what was there before is written first. Then nothing is older than a record of the view, and is not in
+// the view.
 //
-// Who sets asynchronously says so, in a flag that stays up, before it looks whether a view is being opened, with the lock of the key held. Who
-// opens a view says so before it looks at the flag; when that is up, it waits until everybody has given back the lock who may have
-// looked before, and flushes. So a store in which nothing is set asynchronously pays with a look.
+// Who sets asynchronously announces the cell, and then looks whether a view is being opened, with the lock of the key held until the cell can be
+// found. Who opens a view says so before it looks whether there are cells, announced or dirty. So one of the two sees the other; and a store in which
+// nothing is set asynchronously pays with a look.
 type opening struct {
 	views atomic.Int32 // that are being opened
-	flag  atomic.Bool  // something may have been set asynchronously that is not written
 }
 
-// postponed notes that something was set asynchronously, and reports whether it is to be written now. The caller holds the lock of the
-// key.
-func (o *opening) postponed() (now bool) {
-	if !o.flag.Load() {
-		o.flag.Store(true)
+// mayWait reports whether a change of the key may wait until the next flush. The cell that waits, which is dirty, is announced then, and the caller swaps it in
+// before giving back the lock of the key. Otherwise the log must have the change before anybody sees it.
+func (s *Store) mayWait(now *state) bool {
+	fresh := now.cell == nil || !now.cell.Dirty
+	if fresh {
+		now.cells.table.Announce()
 	}
-	return o.views.Load() > 0
-}
-
-// begin reports whether there is something to write first. The caller calls end when the view is there, or is not to be.
-func (o *opening) begin() bool {
-	o.views.Add(1)
-	return o.flag.Load()
-}
-
-func (o *opening) end() { o.views.Add(-1) }
-
-// flushed notes the outcome of a flush that began when the locks of all keys had been passed.
-func (o *opening) flushed(s *Store, err error) {
-	if err != nil {
-		return
+	if s.opening.views.Load() == 0 {
+		return true
 	}
-	o.flag.Store(false)
+	if fresh {
+		now.cells.table.Retract()
+	}
+	return false
+}
+
+// waiting reports whether there may be something that waits.
+func (s *Store) waiting() bool {
 	for _, c := range *s.attached.Load() {
-		if c.table.Dirty() > 0 { // it came since, and could not be written at once
-			o.flag.Store(true)
+		if c.table.Dirty() > 0 {
+			return true
 		}
 	}
+	return false
+}
+
+// writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. There is no entry to delete unless the log knows of it, or is to.
+func (s *Store) writeNowLocked(now *state, w *Write, p *pending) error {
+	arena := arenas.Get().(*[]byte)
+	defer giveArena(arena)
+	if w.Later {
+		b, schema, err := now.cells.values.Encode((*arena)[:0], w.Cell)
+		if err == nil {
+			err = checkValue(b)
+		}
+		if err != nil {
+			return err
+		}
+		*arena, w.Value, w.Schema = b, b, schema
+	}
+	defer s.log.endParts(s.log.beginParts()) // it may be a large one
+	if p.take(w) {
+		if err := s.appendParts(p, s.log.reserve, s.log.appendOne); err != nil {
+			return err
+		}
+	}
+	t := now.cells.owner
+	if err := s.appendFor(t, p); err != nil {
+		return err
+	}
+	if !w.Delete && !w.Cell.Holds {
+		w.Cell = nil
+	}
+	s.enterLocked(t, now, w, p, p.Seq)
+	return nil
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"unsafe"
@@ -97,7 +96,8 @@ func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 		return 0, err
 	}
 	e := renewal{table: t, state: now, key: key, deadline: deadline}
-	switch cell := now.cell; {
+	cell := now.cell
+	switch {
 	case now.expiry == deadline:
 		if cell != nil && cell.Dirty && d != Async { // what is there is to be as durable as what is written
 			err = s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}})
@@ -112,7 +112,8 @@ func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 		if done || err != nil {
 			return 0, err
 		}
-	case cell != nil && cell.Dirty:
+	}
+	if cell != nil && cell.Dirty {
 		if err := s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}}); err != nil {
 			return 0, err
 		}
@@ -174,7 +175,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	return p.Seq, nil
 }
 
-// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one.
+// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one, nor while a view is being opened.
 func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	if e.cells.table.Closed(e.hash) {
 		return false, ErrClosed
@@ -187,6 +188,9 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 			return false, err
 		}
 		encoded = &cache.Encoded{Value: append([]byte{}, old.value...), Schema: old.Schema}
+	}
+	if !s.mayWait(&e.state) {
+		return false, nil
 	}
 	if e.cell != nil {
 		c = e.copyOf(e.cell)
@@ -202,13 +206,6 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	}
 	e.table.expect(e.hash, e.expiry, e.deadline)
 	s.log.touched()
-	if s.opening.postponed() {
-		err := s.flushLocked(e.cells, int(e.hash%cache.Shards))
-		var lost *lostError
-		if errors.As(err, &lost) {
-			return true, err
-		}
-	}
 	return true, nil
 }
 

@@ -72,7 +72,8 @@ func (s *Store) OpenView() (*View, error) {
 		s.follower.mu.Lock() // what it has counted it has replayed then
 		defer s.follower.mu.Unlock()
 	} else {
-		defer s.opening.end()
+		s.opening.views.Add(1)
+		defer s.opening.views.Add(-1)
 		if err := s.flushForView(); err != nil {
 			return nil, err
 		}
@@ -99,19 +100,18 @@ func (s *Store) listView() *View {
 
 // flushForView writes what is dirty. What turns out to be none that can be stored is reported, and in no view.
 func (s *Store) flushForView() error {
-	if !s.opening.begin() {
-		return nil
-	}
-	s.passKeys()
-	for {
+	for s.waiting() {
 		err := s.Flush(nil)
+		if err == nil {
+			break // a cell that is announced since will not come, or waits for the lock of a shard that was flushed
+		}
 		var lost *lostError
 		if !errors.As(err, &lost) {
-			s.opening.flushed(s, err)
 			return err
 		}
 		s.log.report(err)
 	}
+	return nil
 }
 
 // list makes a view known. The caller holds log.mu.

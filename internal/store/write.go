@@ -149,16 +149,21 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 
 // recordOfWrite makes p the record of the write. A large value is appended in parts.
 func (s *Store) recordOfWrite(p *pending, w *Write) error {
-	p.Kind, p.Op = w.kind(), record.Delete
-	if w.Delete {
-		return nil
-	}
-	p.Op, p.Schema, p.Expiry, p.value = record.Set, w.Schema, w.Expiry, w.Value
-	if w.listed > 0 {
-		p.Large = w.listed
+	if !p.take(w) {
 		return nil
 	}
 	return s.appendParts(p, s.reserve, s.appendPart)
+}
+
+// take makes p the record of the write, and reports whether the value may have to be appended in parts first.
+func (p *pending) take(w *Write) (parts bool) {
+	p.Kind, p.Op = w.kind(), record.Delete
+	if w.Delete {
+		return false
+	}
+	p.Op, p.Schema, p.Expiry, p.value = record.Set, w.Schema, w.Expiry, w.Value
+	p.Large = w.listed
+	return w.listed == 0
 }
 
 // kind is that of the record.
@@ -197,7 +202,7 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 	}
 	switch {
 	case w.Durability == Async:
-		return existed, s.postponeLocked(&now, w)
+		return existed, s.postponeLocked(&now, w, p)
 	case w.Durability == Memory:
 		return existed, s.rememberLocked(&now, w)
 	case w.Delete && now.address == 0: // nor does the log know of it
