@@ -416,12 +416,12 @@ func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
 func TestCrashModel(t *testing.T) { bothWays(t, crashModel) }
 
 func crashModel(t *testing.T) {
-	want := 3_000
+	want := 2_000
 	if longTest() {
 		want = 2_500_000
 	}
 	if testing.Short() {
-		want = 2_000
+		want = 1_500
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
