@@ -66,12 +66,16 @@ func count(db *copal.DB, counters *copal.Map[string, counter], way string, chang
 	})
 }
 
-// countUntilKilled is the child. It adds until each counter is full, and waits to be killed.
+// countOrder is what a child is to do.
+type countOrder struct {
+	Dir  string
+	Bug  bool
+	Most int // additions, of all counters: however late the parent hears of them, it kills before the counters are full
+}
+
+// countUntilKilled is the child. It adds until each counter is full, or it has added so often, and waits to be killed.
 func countUntilKilled(text string) error {
-	var o struct {
-		Dir string
-		Bug bool
-	}
+	var o countOrder
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
@@ -84,10 +88,16 @@ func countUntilKilled(text string) error {
 		return err
 	}
 	var mu sync.Mutex
+	added := 0
 	say := func(what string, way, g int) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintf(os.Stdout, "%s %d %d\n", what, way, g)
+		if what == "added" {
+			if added++; added == o.Most {
+				select {}
+			}
+		}
 	}
 	var adding sync.WaitGroup
 	failed := make(chan error, counting)
@@ -147,7 +157,7 @@ type counted struct {
 
 // runCount lets a child count until so many additions were acknowledged, and kills it. It reports whether the child was through.
 func runCount(dir string, bug bool, kills int, books []counted) (done bool, err error) {
-	order, err := json.Marshal(map[string]any{"Dir": dir, "Bug": bug})
+	order, err := json.Marshal(countOrder{Dir: dir, Bug: bug, Most: kills + counting})
 	if err != nil {
 		return false, err
 	}
