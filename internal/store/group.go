@@ -74,10 +74,10 @@ func (g *groupUnderWay) ahead(recs ...*pending) error {
 	return nil
 }
 
-// commit appends the last members and the commit, and returns the number of that.
+// commit appends the last members and the commit, and returns the number of that. The caller lets the members show.
 func (g *groupUnderWay) commit(recs ...*pending) (seq uint64, err error) {
 	l := g.log
-	last := &pending{Head: record.Head{Op: record.Commit, Kind: record.System}, value: []byte(record.Hex(uint64(g.members + len(recs))))}
+	last := &pending{Head: record.Head{Op: record.Commit, Kind: record.System}, value: []byte(record.Hex(uint64(g.members + len(recs)))), shows: true}
 	recs = append(slices.Clip(recs), last)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -59,12 +59,14 @@ type log struct {
 	snapshot     atomic.Pointer[snapshotState] // that is on the disk, nil for none
 	rolled       chan struct{}                 // there may be a reason for a snapshot
 	records      atomic.Int64                  // in all segments
+	shown        atomic.Uint64                 // of the writes that are to show, how many do; added to with the lock of the key held
 
 	mu       sync.Mutex
 	tail     *segment // nil before the first append of this process
 	spare    *segment // the next tail, when it stands ready
 	wanted   bool     // a spare has been asked for
 	nextSeq  uint64
+	toShow   uint64    // how many writes have been appended that are to show
 	lastTime uint64    // Unix milliseconds of the newest record
 	buf      []byte    // records being appended
 	lastRead time.Time // of the clock
@@ -197,6 +199,7 @@ type pending struct {
 	record.Head
 	key, value []byte
 	synced     bool // who appends it goes on to sync it, which drains it
+	shows      bool // who appends it lets an entry show it next, with the lock of the key held, and counts it in log.shown
 	address    Address
 	segment    record.SegmentID // where that is
 	bytes      int
@@ -361,6 +364,9 @@ func (l *log) writeLocked(recs []*pending) error {
 	}
 	l.records.Add(int64(len(recs)))
 	l.nextSeq, l.lastTime = seq, now
+	if recs[len(recs)-1].shows {
+		l.toShow++
+	}
 	t.end.Store(end + int64(len(l.buf)))
 	if len(l.feeds.waiting) > 0 {
 		l.wakeFeedsLocked()

@@ -10,8 +10,17 @@ import "sync/atomic"
 // Who sets asynchronously announces the cell, and then looks whether a view is being opened, with the lock of the key held until the cell can be
 // found. Who opens a view says so before it looks whether there are cells, announced or dirty. So one of the two sees the other; and a store in which
 // nothing is set asynchronously pays with a look.
+//
+// And the log is ahead of what shows: a record is in the log first, and a moment later in index and cells, with the lock of its key held from before. So what a view
+// has may be new to a reader without a lock, who may have been told of something that the view does not have: for him it
+// came first, and for who looks at the view it came later. Therefore whoever opens a view looks, while nothing can be appended, whether there are
+// writes in the log that do not show; if so, he waits for them, and until then readers without a lock wait for that of their key.
 type opening struct {
 	views atomic.Int32 // that are being opened
+
+	_    [60]byte
+	late atomic.Int32 // of these, those that have what does not show yet; every reader looks at it
+	_    [60]byte
 }
 
 // mayWait reports whether a change of the key may wait until the next flush. The cell that waits, which is dirty, is announced then, and the caller swaps it in
@@ -60,13 +69,8 @@ func (s *Store) writeNowLocked(now *state, w *Write, p *pending) error {
 			return err
 		}
 	}
-	t := now.cells.owner
-	if err := s.appendFor(t, p); err != nil {
-		return err
-	}
 	if !w.Delete && !w.Cell.Holds {
 		w.Cell = nil
 	}
-	s.enterLocked(t, now, w, p, p.Seq)
-	return nil
+	return s.appendAndShowLocked(now.cells.owner, now, w, p)
 }

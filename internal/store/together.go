@@ -27,8 +27,9 @@ type together struct {
 	asked  bool         // the caller has waited for the transactions already
 	settle func() error // under the locks: has a last word on what is to be written, or a reason not to; nil for none
 
-	ahead bool // the members are in the log
-	group groupUnderWay
+	ahead    bool // the members are in the log
+	appended bool // the outcome is
+	group    groupUnderWay
 }
 
 // Change is one of several writes that count together.
@@ -79,10 +80,10 @@ func (m *shardSet) each(f func(n int)) {
 // showing counts for each shard of keys the changes that begin to show and are not all there yet: none or one.
 type showing [cache.Shards]atomic.Uint32
 
-// await returns when the changes that had begun to show to a key of this hash, at the time of the call, show completely. It is called before a
-// look without a lock.
+// await returns when the changes that had begun to show to a key of this hash, at the time of the call, show completely, and so do those that a view has which is being
+// opened. It is called before a look without a lock.
 func (s *Store) await(hash uint64) {
-	if n := hash % cache.Shards; s.showing[n].Load() != 0 {
+	if n := hash % cache.Shards; s.showing[n].Load() != 0 || s.opening.late.Load() != 0 {
 		passThrough(&s.keys[n])
 	}
 }
@@ -244,6 +245,9 @@ func (g *together) commitLocked() (uint64, error) {
 		c.showLocked(s, seq)
 	}
 	changing.each(func(n int) { s.showing[n].Add(^uint32(0)) })
+	if g.appended {
+		s.log.shown.Add(1)
+	}
 	return seq, nil
 }
 
@@ -276,10 +280,12 @@ func (g *together) appendLocked() (uint64, error) {
 			recs = append(recs, &c.p)
 		}
 	}
+	g.appended = g.ahead || len(recs) > 0
 	switch {
 	case g.ahead || len(recs) > 1:
 		return g.group.commit(recs...)
 	case len(recs) == 1: // which needs no company
+		recs[0].shows = true
 		err := s.log.append(recs[0])
 		return recs[0].Seq, err
 	}

@@ -151,7 +151,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	h := old.Head
 	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
 	h.NotMoved()
-	p := &pending{Head: h, key: e.key, value: old.value}
+	p := &pending{Head: h, key: e.key, value: old.value, shows: true}
 	if s.log.movesParts(&old) {
 		defer s.log.endParts(s.log.beginParts())
 		if err = s.log.reserve(int64(old.Large)); err != nil {
@@ -172,6 +172,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 		now.refer(c)
 		e.swap(c)
 	}
+	s.log.shown.Add(1)
 	return p.Seq, nil
 }
 

@@ -83,17 +83,28 @@ func (s *Store) OpenView() (*View, error) {
 		return nil, err
 	}
 	defer s.life.leave(in)
-	v := s.listView()
+	v, late := s.listView()
 	v.time = s.now()
+	if late {
+		s.passKeys()
+		s.opening.late.Add(-1)
+	}
 	return v, nil
 }
 
-// listView is a view of what is in the log.
-func (s *Store) listView() *View {
-	v := &View{store: s}
+// listView is a view of what is in the log. It is late, and counted, if not all of that shows: readers without a lock await it until the caller lowers the count.
+func (s *Store) listView() (v *View, late bool) {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	v.seq = s.log.nextSeq - 1
+	if late = s.log.toShow != s.log.shown.Load(); late {
+		s.opening.late.Add(1)
+	}
+	return s.listViewLocked(), late
+}
+
+// listViewLocked is listView for who holds the append lock.
+func (s *Store) listViewLocked() *View {
+	v := &View{store: s, seq: s.log.nextSeq - 1}
 	s.views.list(v)
 	return v
 }

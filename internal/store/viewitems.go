@@ -215,7 +215,9 @@ func (s *Store) count(t *Table) (int, *View) {
 			s.keys[i].Unlock()
 		}
 	}()
-	return t.index.Len(), s.listView()
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return t.index.Len(), s.listViewLocked() // all of it shows
 }
 
 // had reports whether the record at a, 0 for none, is of an entry that has not expired in the view.

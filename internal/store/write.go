@@ -210,11 +210,18 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 		p.Seq = s.log.last()
 		return existed, s.log.failure()
 	}
+	return existed, s.appendAndShowLocked(t, &now, w, p)
+}
+
+// appendAndShowLocked makes a write count that is not one of several.
+func (s *Store) appendAndShowLocked(t *Table, now *state, w *Write, p *pending) error {
+	p.shows = true
 	if err := s.appendFor(t, p); err != nil {
-		return false, err
+		return err
 	}
-	s.enterLocked(t, &now, w, p, p.Seq)
-	return existed, nil
+	s.enterLocked(t, now, w, p, p.Seq)
+	s.log.shown.Add(1)
+	return nil
 }
 
 // enterLocked lets index and cells know of a write whose record is in the log, and which counts by the number seq. A deletion is one of an
