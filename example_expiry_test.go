@@ -146,10 +146,10 @@ func ExampleOnExpire() {
 func ExampleDB_PutTTL() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	err := db.PutTTL([]byte("page:/"), []byte("<html>"), time.Minute)
+	err := db.PutTTL([]byte("page:/"), []byte("<html>"), time.Hour)
 	ttl, _ := db.TTL([]byte("page:/"))
-	fmt.Println(err, ttl.Round(time.Second))
-	// Output: <nil> 1m0s
+	fmt.Println(err, ttl.Round(time.Minute))
+	// Output: <nil> 1h0m0s
 }
 
 func ExampleDB_TTL() {

@@ -88,7 +88,11 @@ func (c *cutter) run() {
 	dir := filepath.Join(c.image.dir, fmt.Sprint("db", c.cycle))
 	w := start(t, order{Do: "write", Dir: dir, How: c.how, Cycle: c.cycle})
 	acked := make([]int, cutWriters) // by writer: the last operation that was acknowledged
-	for left := c.rng.IntN(400); left >= 0; left-- {
+	left := c.rng.IntN(400)
+	if c.cycle == 0 { // of one it is sure that there is something durable
+		left += cutWriters * 5
+	}
+	for ; left >= 0; left-- {
 		writer, n := readAck(t, w)
 		acked[writer] = n
 	}
@@ -96,10 +100,15 @@ func (c *cutter) run() {
 	for { // what it said before it was stopped
 		var ready [1]unix.PollFd
 		ready[0] = unix.PollFd{Fd: int32(w.pipe.Fd()), Events: unix.POLLIN}
-		if n, err := unix.Poll(ready[:], 0); n == 0 && w.in.Buffered() == 0 {
-			break
-		} else if err != nil && err != unix.EINTR {
+		n, err := unix.Poll(ready[:], 0)
+		if err == unix.EINTR { // which says nothing of what is there
+			continue
+		}
+		if err != nil {
 			t.Fatal(err)
+		}
+		if n == 0 && w.in.Buffered() == 0 {
+			break
 		}
 		writer, n := readAck(t, w)
 		acked[writer] = n
