@@ -279,6 +279,7 @@ type walker struct {
 
 func (w *walker) walk(yield func(Item) bool) {
 	w.table.reap()
+	w.store.awaitAll()
 	keys := w.keys(yield)
 	defer keys.close()
 	w.key = append(append(w.key, w.table.name...), ':')
@@ -449,6 +450,7 @@ func (s *Store) scan(span Span, yield func(Item) bool, each func(keyCursor) bool
 		yield(Item{Err: err})
 		return
 	}
+	s.awaitAll()
 	w := scan{store: s, span: span, walked: map[*Table]bool{}}
 	keys := w.keys(yield)
 	defer keys.close()
@@ -495,7 +497,21 @@ type scan struct {
 	stop   bool
 }
 
+// keys are the keys of the span. When a map is declared meanwhile, keys may have moved from a table that was to come to one that is not listed: then all is
+// done again.
 func (w *scan) keys(yield func(Item) bool) keyCursor {
+	for {
+		generation := w.store.Generation()
+		keys := w.keysNow(yield)
+		if w.stop || w.store.Generation() == generation {
+			return keys
+		}
+		keys.close()
+		clear(w.walked)
+	}
+}
+
+func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 	m := &mergedCursor{}
 	var all []order.Cursor
 	others := false

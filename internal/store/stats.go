@@ -50,12 +50,19 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass itself.
+// entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass itself. When a map is declared meanwhile, entries
+// may have moved to a table that was not listed: then all is done again.
 func (s *Store) entries() (n int64) {
-	for _, t := range s.userTables() {
-		n += int64(t.Len())
+	for {
+		n = 0
+		tables := s.userTables()
+		for _, t := range tables {
+			n += int64(t.Len())
+		}
+		if len(s.userTables()) == len(tables) {
+			return n
+		}
 	}
-	return n
 }
 
 // userTables are those of all entries that users gave, in all key spaces.
