@@ -58,8 +58,8 @@ func (c *Cell) Renew(to *Cell) {
 // Key is the key's own bytes, without the name of the map.
 func (c *Cell) Key() string { return c.key }
 
-// extra is what the cell adds to the number of entries in the index.
-func (c *Cell) extra() int64 {
+// Extra is what the cell, nil for none, adds to the number of entries in the index.
+func (c *Cell) Extra() int64 {
 	switch {
 	case c == nil:
 		return 0

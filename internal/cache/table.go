@@ -206,7 +206,7 @@ func (a *array) add(hash uint64, c *Cell) {
 // Swap puts now, which may be nil, in the place of old, which is nil or in the table. The
 // hash is that of the key; now must have its key already, by SetKey, and if it is dirty and old is not, it must be announced.
 func (t *Table) Swap(hash uint64, old, now *Cell) {
-	if d := now.extra() - old.extra(); d != 0 {
+	if d := now.Extra() - old.Extra(); d != 0 {
 		t.extra.Add(d)
 	}
 	if now != nil && now.Memory {
@@ -242,7 +242,7 @@ const slotCost = 16
 func (t *Table) insert(hash uint64, c *Cell) {
 	s := t.shard(hash)
 	if s.closed {
-		t.extra.Add(-c.extra())
+		t.extra.Add(-c.Extra())
 		switch {
 		case c.Dirty:
 			t.dirty.Add(-1)
@@ -371,13 +371,13 @@ func (t *Table) Written(hash uint64, c *Cell, record func(*Cell)) {
 		t.Swap(hash, c, nil)
 		return
 	}
-	before := c.extra()
+	before := c.Extra()
 	t.dropDirty(t.shard(hash), c)
 	t.budget.take(c, -1)
 	c.Dirty = false
 	t.budget.take(c, 1)
 	record(c)
-	t.extra.Add(c.extra() - before)
+	t.extra.Add(c.Extra() - before)
 }
 
 // Extra is the number of entries that the cells add to those in the index.
@@ -386,8 +386,12 @@ func (t *Table) Extra() int { return int(t.extra.Load()) }
 // Dirty is the number of dirty cells, with those that are announced.
 func (t *Table) Dirty() int { return int(t.dirty.Load()) }
 
-// Special is the number of cells that are dirty or for memory alone.
-func (t *Table) Special() int { return t.Dirty() + int(t.memory.Load()) }
+// Special is the number of cells that are dirty or for memory alone. One for memory alone that becomes dirty is counted as both meanwhile, so the
+// number that it leaves is looked at first. The other way round it is in the log in between.
+func (t *Table) Special() int {
+	memory := int(t.memory.Load())
+	return memory + t.Dirty()
+}
 
 // Empty reports whether a shard has no cells. It needs no lock.
 func (t *Table) Empty(shard int) bool {
@@ -463,7 +467,7 @@ func (t *Table) Drop(hash uint64, c *Cell) {
 func (t *Table) Close(shard int) {
 	t.Each(shard, func(c *Cell) {
 		t.settled(c)
-		t.extra.Add(-c.extra())
+		t.extra.Add(-c.Extra())
 		t.budget.take(c, -1)
 		if c.Memory {
 			t.memory.Add(-1)

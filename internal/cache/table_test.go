@@ -490,3 +490,43 @@ func TestSwapAfterClose(t *testing.T) {
 	}
 	m.check()
 }
+
+// A cell for memory alone that becomes dirty counts as special all the time. Where the dirty ones are looked at first, this fails in nearly each run.
+func TestSpecialWhileItBecomesDirty(t *testing.T) {
+	m := newModel(t, rand.New(rand.NewPCG(1, 1)), hashes["one shard"])
+	const rounds = 100_000
+	hash := m.hash("k")
+	var made, looks, seen atomic.Int64
+	var writer sync.WaitGroup
+	writer.Go(func() {
+		for i := int64(1); i <= rounds; i++ {
+			before, now := &Cell{Memory: true, Holds: true}, &Cell{Dirty: true, Holds: true}
+			before.SetKey("k", 10)
+			now.SetKey("k", 10)
+			m.table.Swap(hash, nil, before)
+			made.Store(i)
+			for looks.Load() < i {
+				runtime.Gosched()
+			}
+			put(m.table, hash, before, now)
+			for seen.Load() < i {
+				runtime.Gosched()
+			}
+			m.table.Swap(hash, now, nil)
+		}
+	})
+	for i := int64(1); i <= rounds; i++ {
+		for made.Load() < i {
+			runtime.Gosched()
+		}
+		looks.Store(i)
+		for dirty := false; !dirty; {
+			dirty = m.table.memory.Load() == 0
+			if m.table.Special() == 0 {
+				t.Errorf("round %d: a cell is no special one, while it becomes dirty", i)
+			}
+		}
+		seen.Store(i)
+	}
+	writer.Wait()
+}
