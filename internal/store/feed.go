@@ -66,11 +66,13 @@ type FeedPoint struct {
 	offset  int64
 }
 
-// Now is the end of what reads show at the time of the call.
+// Now is the end of what reads show when it returns.
 func (s *Store) Now() (p FeedPoint, err error) {
 	if s.opts.ReadOnly {
 		s.follower.mu.Lock() // what it has counted it has replayed then
 		defer s.follower.mu.Unlock()
+	} else {
+		defer s.passKeys() // what is in the log is there for reads when the lock of its key is given back
 	}
 	if err := s.isOpen(); err != nil {
 		return p, err
