@@ -22,7 +22,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 	t.Run("in a snapshot", func(t *testing.T) {
 		db, m := seenStore(t)
 		set := func(i int) error { return m.SetAsync("x", i) }
-		afterSeeing(t, rounds, set, func() int { x, _ := m.Get("x"); return x }, func(i int) {
+		afterSeeing(t, rounds, set, shows(m), func(i int) {
 			s := mustSnapshot(t, db)
 			defer s.Close()
 			if x, err := m.At(s).Load("x"); err != nil || x < i {
@@ -38,7 +38,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 			}
 			return m.SetAsync("x", i)
 		}
-		afterSeeing(t, rounds, set, func() int { x, _ := m.Get("x"); return x }, func(i int) {
+		afterSeeing(t, rounds, set, shows(m), func(i int) {
 			found := 0
 			for range db.ScanKeys(nil) {
 				found++
@@ -56,7 +56,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 			}
 			return m.SetInMemory("x", i)
 		}
-		afterSeeing(t, rounds, set, func() int { x, _ := m.Get("x"); return x }, func(i int) {
+		afterSeeing(t, rounds, set, shows(m), func(i int) {
 			found := 0
 			for range m.All() {
 				found++
@@ -92,7 +92,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 			}
 		})
 		set := func(i int) error { return m.SetAsync("x", i) }
-		afterSeeing(t, rounds/4, set, func() int { x, _ := m.Get("x"); return x }, func(i int) {
+		afterSeeing(t, rounds/4, set, shows(m), func(i int) {
 			if err := m.Set("y", i); err != nil {
 				t.Fatal(err)
 			}
@@ -105,8 +105,17 @@ func seenStore(t *testing.T) (*copal.DB, *copal.Map[string, int]) {
 	return db, mapOf[string, int](t, db, "m")
 }
 
-// afterSeeing calls then with each number once get has returned it, which another goroutine sets meanwhile.
-func afterSeeing(t *testing.T, rounds int, set func(int) error, get func() int, then func(int)) {
+// shows reports whether Get returns a number.
+func shows(m *copal.Map[string, int]) func(int) bool {
+	return func(i int) bool {
+		x, _ := m.Get("x")
+		return x == i
+	}
+}
+
+// afterSeeing calls then with each number once shows says that it is there, which another goroutine sets meanwhile.
+func afterSeeing(t *testing.T, rounds int, set func(int) error, shows func(int) bool, then func(int)) {
+	t.Helper()
 	var next atomic.Int64
 	var setter sync.WaitGroup
 	defer setter.Wait()
@@ -127,7 +136,7 @@ func afterSeeing(t *testing.T, rounds int, set func(int) error, get func() int, 
 	})
 	for i := 1; i <= rounds && !t.Failed(); i++ {
 		next.Store(int64(i))
-		for get() != i && !t.Failed() {
+		for !shows(i) && !t.Failed() {
 			runtime.Gosched()
 		}
 		then(i)

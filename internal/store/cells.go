@@ -26,7 +26,8 @@ import (
 //   - Flushing appends what is dirty, many cells at a time, and makes it clean.
 //
 // The number of entries is that of the index, and what the cells add: one for each
-// entry that the log does not have, less one for each deletion that it has not.
+// entry that the log does not have, less one for each deletion that it has not. An entry that goes over from the one to the other is in both for
+// a moment; see counted.
 
 // Cells are the values in memory of one open map.
 type Cells struct {
@@ -151,11 +152,11 @@ func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
 	w.Cell.Dirty, w.Cell.Expiry = true, w.Expiry
 	now.refer(w.Cell)
 	now.setKey(w)
+	t.expect(now.hash, old, w.Expiry) // before anybody can find it: who has seen it and counts, when its time has come, does not count it
 	now.swap(w.Cell)
 	if !w.Delete && !w.Later {
 		now.cells.table.Encode(now.hash, w.Cell, &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema})
 	}
-	t.expect(now.hash, old, w.Expiry)
 	s.log.touched()
 	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
 		var lost *lostError
@@ -329,6 +330,10 @@ func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) err
 // written enters in the index what a dirty cell has become in the log, and makes the cell clean.
 func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
 	old, hash := hitOfCell(cell), s.Hash(cell.Key())
+	if cell.Extra() != 0 {
+		c.owner.counted.begun.Add(1)
+		defer c.owner.counted.ended.Add(1)
+	}
 	if cell.Absent {
 		c.owner.remove(hash, cell.Key(), old, p.Seq)
 		c.table.Written(hash, cell, nil)

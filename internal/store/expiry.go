@@ -343,6 +343,10 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 		s.log.touched()
 		return nil
 	case now.address != 0:
+		if now.cell.Extra() != 0 {
+			t.counted.begun.Add(1)
+			defer t.counted.ended.Add(1)
+		}
 		t.remove(now.hash, now.own, now.hit, 0)
 	}
 	now.swap(nil)

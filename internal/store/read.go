@@ -308,6 +308,7 @@ type iteration struct {
 //go:noinline
 func (s *Store) iterate(t *Table, c *Cells, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
+		s.awaitAll()
 		it := iteration{store: s, table: t, cells: c, values: values}
 		if c == nil {
 			if other := t.cells.Load(); other != nil {

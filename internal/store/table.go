@@ -23,8 +23,9 @@ type Table struct {
 	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
 	cells    atomic.Pointer[Cells]           // of the map that is open, or nil
 	versions atomic.Pointer[versions]        // for views; nil until there are some
-	opened   atomic.Bool                     // the map was opened by this process
-	declared atomic.Bool                     // a system record in the log says that this map exists
+	counted  counted
+	opened   atomic.Bool // the map was opened by this process
+	declared atomic.Bool // a system record in the log says that this map exists
 }
 
 func newTable(s *Store, name string) *Table {
@@ -39,16 +40,40 @@ func newTable(s *Store, name string) *Table {
 // Len is the number of entries. The caller holds no lock of a key.
 func (t *Table) Len() int {
 	t.reap()
-	return t.count()
+	t.store.awaitAll()
+	return t.counted.read(t)
 }
 
-// count is Len with those that have expired and are not taken out yet.
-func (t *Table) count() int {
-	n := t.index.Len()
+// count is Len with those that have expired and are not taken out yet, and while an entry goes over from the cells to the index, once too often.
+func (t *Table) count() int { return max(t.index.Len()+t.added(), 0) }
+
+// added is what the cells add to the number of entries in the index.
+func (t *Table) added() int {
 	if c := t.cells.Load(); c != nil {
-		n += c.table.Extra()
+		return c.table.Extra()
 	}
-	return max(n, 0) // the two change one after the other
+	return 0
+}
+
+// counted tells who adds up the entries of index and cells that neither has changed without the other: who changes both for the sake of one
+// entry says so before and after.
+type counted struct{ begun, ended atomic.Int64 }
+
+// countTries is how often the two are read before their writers are kept out.
+const countTries = 100
+
+func (c *counted) read(t *Table) int {
+	for range countTries {
+		ended, n, added := c.ended.Load(), t.index.Len(), t.added()
+		if c.begun.Load() == ended && t.index.Len() == n && t.added() == added {
+			return n + added
+		}
+	}
+	for i := range t.store.keys {
+		t.store.keys[i].Lock()
+		defer t.store.keys[i].Unlock()
+	}
+	return t.count()
 }
 
 // Hash is that of a key's own bytes, which is how tables and cells know it. It is the same in every
@@ -208,8 +233,10 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
 	t.expect(hash, old.expiry, now.expiry)
 	switch {
 	case old.address == 0:
+		t.store.showing.begin(hash)
 		t.mark(own, false)
 		t.index.Insert(hash, now.address, now.schema)
+		t.store.showing.end(hash)
 	case later && old.schema == now.schema:
 		now.stale = old.indexed()
 	default:
@@ -219,8 +246,10 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
 
 // leave takes out an entry that goes into another table.
 func (t *Table) leave(hash uint64, own string, old hit) {
+	t.store.showing.begin(hash)
 	t.mark(own, true)
 	t.index.Remove(hash, old.indexed(), old.schema)
+	t.store.showing.end(hash)
 }
 
 // Schemas are the numbers of the schemas under which the table has values, in ascending

@@ -104,8 +104,8 @@ func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 		}
 		return s.log.last(), err
 	case cell != nil && cell.Memory && now.address == 0:
-		e.swap(e.copyOf(cell))
 		t.expect(hash, now.expiry, deadline)
+		e.swap(e.copyOf(cell))
 		return s.log.last(), nil
 	case d == Async && (cell == nil || !cell.Memory) && now.cells != nil && now.schema != metaSchema && !s.budget.Over():
 		done, err := s.expireLaterLocked(&e)
@@ -201,11 +201,11 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	}
 	c.Dirty = true
 	e.refer(c)
+	e.table.expect(e.hash, e.expiry, e.deadline)
 	e.swap(c)
 	if encoded != nil {
 		e.cells.table.Encode(e.hash, c, encoded)
 	}
-	e.table.expect(e.hash, e.expiry, e.deadline)
 	s.log.touched()
 	return true, nil
 }

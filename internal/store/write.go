@@ -227,6 +227,14 @@ func (s *Store) appendAndShowLocked(t *Table, now *state, w *Write, p *pending) 
 // enterLocked lets index and cells know of a write whose record is in the log, and which counts by the number seq. A deletion is one of an
 // entry that the log had.
 func (s *Store) enterLocked(t *Table, now *state, w *Write, p *pending, seq uint64) {
+	if w.Delete || now.address == 0 || now.cell != nil && now.cell.Absent {
+		s.showing.begin(now.hash)
+		defer s.showing.end(now.hash)
+	}
+	if now.cell != nil && now.cell.Extra() != 0 {
+		t.counted.begun.Add(1)
+		defer t.counted.ended.Add(1)
+	}
 	if w.Delete {
 		t.remove(now.hash, now.own, now.hit, seq)
 		now.swap(nil)
@@ -293,9 +301,15 @@ func (now *state) logged() bool {
 
 // swap puts cell in the place of the one that is there; either may be nil.
 func (now *state) swap(cell *cache.Cell) {
-	if cell != nil || now.cell != nil {
-		now.cells.table.Swap(now.hash, now.cell, cell)
+	if cell == nil && now.cell == nil {
+		return
 	}
+	if now.cell.Extra() != cell.Extra() { // it comes or goes, and is counted before that can be seen
+		showing := &now.cells.owner.store.showing
+		showing.begin(now.hash)
+		defer showing.end(now.hash)
+	}
+	now.cells.table.Swap(now.hash, now.cell, cell)
 }
 
 // prepare makes of the write's cell one for the key, if memory is to know of it.
