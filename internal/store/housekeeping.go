@@ -1,11 +1,9 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -17,6 +15,8 @@ import (
 // It rests for as long as it has worked, and less the longer the log is. A log that grows
 // nevertheless slows down its writers: from a little over that length on each write waits, by an amount that
 // grows with the excess, for a millisecond at most. No write is ever refused or stopped.
+//
+// When the disk is short of room, what little garbage there is goes as well (makeRoom).
 //
 // When nothing is due it writes hints (hinting.go).
 //
@@ -33,6 +33,14 @@ type housekeeper struct {
 
 	written atomic.Int64 // bytes of the segments that compaction is making
 
+	tight atomic.Bool  // a write has found that the disk is short of room, and housekeeping has not seen to it yet
+	free  atomic.Int64 // what the disk had then, in bytes
+
+	// What there was no room for, and is not tried again before there is less of it, or more room.
+	tooMuch  int64 // what a compaction takes, 0 for anything; guarded by Store.housekeeping, as lent
+	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
+	lent     bool  // the room that is kept for deletions is in use
+
 	delay atomic.Int64 // that each write waits, in nanoseconds
 	debt  atomic.Int64 // what writes have yet to wait: many wait in one
 }
@@ -43,6 +51,7 @@ const (
 	workSlice     = 2 * time.Millisecond   // after which housekeeping rests
 	maxRun        = 16                     // segments compacted at once
 	leastSegment  = 16 << 20               // nominal size of a segment of a small store
+	smallSegment  = 1 << 20                // likewise, on a disk that is as small
 	mergeFrom     = 8                      // adjacent small segments are made one when there are so many
 )
 
@@ -78,6 +87,9 @@ func (s *Store) due() bool {
 		return false
 	}
 	u := s.usage()
+	if s.house.tight.Load() && u.garbage() >= max(leastGarbage, s.house.free.Load()/4) {
+		return true
+	}
 	if u.log > 2*u.live && u.garbage() >= max(s.log.nominal(), s.slack()) {
 		return true
 	}
@@ -102,7 +114,10 @@ func (s *Store) press() (pressed float64) {
 	u := s.usage()
 	segment, slack := s.log.nominal(), s.slack()
 	from := max(2*u.live+u.live/8, u.live+slack+slack/2) + segment/2
-	if u.disk > from {
+	switch {
+	case s.house.tight.Load():
+		pressed = 1
+	case u.disk > from:
 		pressed = min(float64(u.disk-from)/float64(max(u.live/4, slack/2)+segment/2), 1)
 	}
 	s.house.delay.Store(int64(pressed * float64(maxWriteDelay)))
@@ -144,6 +159,7 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 			s.tidyTail()
 		}
 		s.size()
+		s.makeRoom()
 		for more := true; more; more = s.hintOnce(s.hinting()) {
 			for s.due() && s.tidyOnce(s.rest) {
 			}
@@ -157,8 +173,16 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 	}
 }
 
-// size makes the segments to come as long as befits the log.
-func (s *Store) size() { s.log.nominalBytes.Store(segmentFor(s.usage().live, s.log.limit)) }
+// size makes the segments to come as long as befits the log, and no longer than an eighth of the room that the disk has for it: when it is full, what of a segment still
+// counts has to fit beside it before the rest comes back.
+func (s *Store) size() {
+	u := s.usage()
+	nominal := segmentFor(u.live, s.log.limit)
+	if free, known := s.opts.FS.Free(s.log.dir); known {
+		nominal = min(nominal, max((u.disk+free)/8, smallSegment))
+	}
+	s.log.nominalBytes.Store(nominal)
+}
 
 // segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store does not wait
 // for as much garbage as it has entries before it gives some back.
@@ -202,13 +226,19 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	}
 	s.house.since = s.opts.Clock.Now()
 	run := s.bestRun()
-	if run == nil {
+	if s.house.tight.Load() {
+		list := s.log.compactable()
+		if run = s.cheapest(list, 4); run == nil {
+			run = s.keepers(list)
+		}
+	}
+	if run == nil || s.house.tight.Load() && s.house.hopeless(costOf(run)) {
 		return false
 	}
 	err := s.compact(run, pause)
 	switch {
 	case err == nil:
-		s.house.told = ""
+		s.house.told, s.house.tooMuch = "", 0
 		return true
 	case errors.Is(err, errStopped), errors.Is(err, ErrClosed):
 		return false
@@ -217,6 +247,11 @@ func (s *Store) tidyOnce(pause func() error) bool {
 		if had, err := s.log.abandonSnapshot(); had && err == nil || s.dropHints() {
 			return true // which may have made room
 		}
+		if s.house.tight.Load() && !s.house.lent && s.log.lend() == nil {
+			s.house.lent = true
+			return true
+		}
+		s.house.tooMuch = costOf(run) * 7 / 8
 	}
 	if !errors.Is(err, ErrNoSpace) { // there may be room the next time
 		leave(run)
@@ -277,6 +312,13 @@ func (seg *segment) gain() int64 { return max(seg.dead.Load()-seg.kept, 0) }
 
 // cost is what it would copy.
 func (seg *segment) cost() int64 { return seg.end.Load() - seg.gain() + 4<<10 }
+
+func costOf(run []*segment) (bytes int64) {
+	for _, seg := range run {
+		bytes += seg.cost()
+	}
+	return bytes
+}
 
 // worth reports whether a compaction of the segment was not given up when it was as it is now.
 func (seg *segment) worth() bool { return seg.gain() > 0 && seg.leftAt <= seg.dead.Load() }
@@ -374,141 +416,6 @@ func (l *log) mayGoFrom(seg *segment, clean uint64) uint64 {
 	return from
 }
 
-// Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
-// its business.
-func (s *Store) Shrink() error { return s.ShrinkProgress(context.Background(), nil) }
-
-// ShrinkProgress is Shrink for who cannot wait without a word. progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does it,
-// with its error; what it has done stays done.
-func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total int64)) error {
-	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
-	}
-	if err := s.Flush(nil); err != nil {
-		return err
-	}
-	if err := s.sweep(); err != nil {
-		return err
-	}
-	if err := s.sealTail(); err != nil {
-		return err
-	}
-	last := s.log.last()
-	had, err := s.withoutSnapshot()
-	lent := false
-	var damage []error
-	garbage := s.garbage()
-	for more := true; more && err == nil; {
-		if progress != nil {
-			progress(max(garbage-s.garbage(), 0), garbage)
-		}
-		if err = ctx.Err(); err != nil {
-			break
-		}
-		more, err = s.shrinkOnce(ctx, last)
-		switch {
-		case errors.Is(err, ErrNoSpace) && !lent:
-			s.withoutHints()
-			lent, more, err = true, true, s.log.lend()
-		case more && err != nil: // what is damaged stays, and the rest goes on
-			damage, err = append(damage, err), nil
-		}
-	}
-	if lent {
-		s.log.takeBack()
-	}
-	if had {
-		s.log.wantSnapshot()
-	}
-	s.house.wakeHouse() // for hints
-	if err == nil && progress != nil {
-		progress(garbage, garbage) // what is left cannot be given back
-	}
-	return errors.Join(append(damage, err)...)
-}
-
-// garbage is how many bytes of the log count for nothing.
-func (s *Store) garbage() int64 {
-	u := s.usage()
-	return max(u.log-u.live, 0)
-}
-
-// withoutHints takes the hints off the disk.
-func (s *Store) withoutHints() {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	s.dropHints()
-}
-
-// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried
-// again.
-func (s *Store) withoutSnapshot() (bool, error) {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	if s.closing.Load() {
-		return false, ErrClosed
-	}
-	for _, seg := range s.log.set.Load().ordered {
-		seg.leftAt = 0 // there may be room now, or the tail in which a record was has ended
-	}
-	return s.log.abandonSnapshot()
-}
-
-// shrinkOnce compacts one run of what was there when Shrink began. If there may be more when it returns an error, that is of damage.
-func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	if s.closing.Load() {
-		return false, ErrClosed
-	}
-	s.log.dropRetired()
-	list := s.log.compactable()
-	list = slices.DeleteFunc(list, func(seg *segment) bool { return seg.last > last })
-	run := s.cheapest(list)
-	if run == nil {
-		run = s.firstKeeper(list)
-	}
-	if run == nil {
-		run = s.small(list, 2)
-	}
-	if run == nil {
-		return false, nil
-	}
-	err = s.compact(run, func() error {
-		if s.closing.Load() {
-			return errStopped
-		}
-		return ctx.Err()
-	})
-	var corrupt *CorruptError
-	if damaged := errors.As(err, &corrupt) && s.log.failure() == nil; damaged || errors.Is(err, errLeft) {
-		leave(run)
-		if !damaged {
-			err = nil
-		}
-		return true, err
-	}
-	if errors.Is(err, errStopped) {
-		err = ErrClosed
-	}
-	return err == nil, err
-}
-
-// cheapest is the segment with garbage that takes the least room to compact: with each the next has more.
-func (s *Store) cheapest(list []*segment) []*segment {
-	var best *segment
-	at := 0
-	for i, seg := range list {
-		if seg.worth() && (best == nil || seg.cost() < best.cost()) {
-			best, at = seg, i
-		}
-	}
-	if best == nil {
-		return nil
-	}
-	return s.widen(list, at)
-}
-
 // sealTail ends the tail, if it has records, so that it can be compacted.
 func (s *Store) sealTail() error {
 	in, err := s.useForWrite()
@@ -523,7 +430,7 @@ func (s *Store) sealTail() error {
 	return s.log.syncEnded()
 }
 
-// endTail puts another segment in the place of the tail. On a full disk it stays.
+// endTail puts another segment in the place of the tail, on a full disk one that has a little room for deletions. It stays where there is not even that.
 func (l *log) endTail() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -541,10 +448,10 @@ func (l *log) endTail() error {
 	if l.tail.records == 0 {
 		return nil
 	}
+	if err := l.lendLocked(); err != nil { // which may be all the room that there is
+		return err
+	}
 	if l.spare == nil {
-		if err := l.lendLocked(); err != nil { // which may be all the room that there is
-			return err
-		}
 		spare, err := l.createSpare(l.syncedSegments(), nil)
 		switch {
 		case errors.Is(err, ErrNoSpace):
@@ -555,7 +462,16 @@ func (l *log) endTail() error {
 		}
 		l.adoptLocked(spare)
 	}
-	return l.rollLocked()
+	ending := l.tail
+	if err := l.rollLocked(); err != nil || l.tail != ending {
+		return err
+	}
+	l.keepLocked(l.spare)
+	if l.spare.room < l.spare.end.Load()+roomLeast && !l.noReserve {
+		l.keepLocked(l.tail)
+		return nil
+	}
+	return l.replaceTailLocked()
 }
 
 // limit is the ratio that is asked for, 0 for none.
@@ -571,10 +487,15 @@ func (h *housekeeper) setLimit(every time.Duration, ratio float64) {
 
 // tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a segment.
 func (s *Store) tidyTail() {
+	s.endTailOf(func(t *segment) bool { return s.due() && t.dead.Load() >= leastGarbage })
+}
+
+// endTailOf ends the tail if there is one of which that is wanted.
+func (s *Store) endTailOf(wanted func(*segment) bool) {
 	s.log.mu.Lock()
 	t := s.log.tail
 	s.log.mu.Unlock()
-	if t != nil && s.due() && t.dead.Load() >= leastGarbage {
+	if t != nil && wanted(t) {
 		s.log.reportError("ending a segment", s.sealTail())
 	}
 }

@@ -46,6 +46,7 @@ type log struct {
 	random       func() uint64
 	flush        func() bool  // writes what memory has for the log, and says whether to try again; called with no lock held
 	filled       func()       // called when a segment has become full, and when it is durable; must not wait
+	tight        func(int64)  // called when the disk is short of room, with what it has left; must not wait
 	report       func(error)  // tells the user about an error that no call can return
 	limit        int64        // nominal size of a segment, at most
 	nominalBytes atomic.Int64 // of the segments to come; 0 for limit
@@ -210,10 +211,14 @@ type pending struct {
 func (l *log) append(recs ...*pending) error {
 	l.lock()
 	defer l.mu.Unlock()
-	if err := l.appendableLocked(); err != nil {
-		return err
+	err := l.appendableLocked()
+	if err == nil {
+		err = l.writeLocked(recs)
 	}
-	return l.writeLocked(recs)
+	if err != nil && errors.Is(err, ErrNoSpace) {
+		l.tight(0)
+	}
+	return err
 }
 
 // lock takes mu. It is held for a fraction of a microsecond nearly always, which is less than it takes to put a goroutine to sleep and
@@ -307,6 +312,11 @@ func (l *log) rollLocked() error {
 	if l.roomLocked(l.spare, l.spare.end.Load(), false) != nil {
 		return nil
 	}
+	return l.replaceTailLocked()
+}
+
+// replaceTailLocked puts the spare in the place of the tail.
+func (l *log) replaceTailLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}

@@ -36,11 +36,15 @@ func (l *log) roomLocked(t *segment, end int64, deletion bool) error {
 	for _, to := range [...]int64{end + roomKept + roomAhead, end + roomKept, need} {
 		if err = t.file.Allocate(from, to-from); err == nil {
 			t.room = to
+			if free, known := l.fsys.Free(l.dir); known && free < l.nominal()+roomAhead { // less than compaction may need
+				l.tight(free)
+			}
 			return nil
 		}
 		if !vfs.IsNoSpace(err) {
 			break
 		}
+		l.tight(0)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		l.noReserve = true

@@ -80,6 +80,12 @@ func (d *smallDisk) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return &diskFile{File: f, disk: d, name: name}, nil
 }
 
+func (d *smallDisk) Free(string) (bytes int64, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return int64(d.free) * diskBlock, true
+}
+
 func (d *smallDisk) Remove(name string) error {
 	err := d.FS.Remove(name)
 	if err == nil {

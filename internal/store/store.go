@@ -257,7 +257,10 @@ func (s *Store) newLog(dir string) *log {
 	l.generations = map[uint32]uint32{}
 	l.feeds.hold = opts.FeedBytes
 	l.flush = s.flushPeriodically
-	l.filled = s.house.wakeHouse
+	l.filled, l.tight = s.house.wakeHouse, func(int64) {}
+	if !opts.NoCompaction && !opts.Inline {
+		l.tight = s.house.shortOfRoom
+	}
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
 	return l
 }

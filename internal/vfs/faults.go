@@ -249,6 +249,8 @@ func (f *Faulty) Lock(name string) (lock io.Closer, err error) {
 
 func (f *Faulty) CacheID(dir string) string { return f.fs.CacheID(dir) }
 
+func (f *Faulty) Free(dir string) (bytes int64, known bool) { return f.fs.Free(dir) }
+
 // admit is what the outcome of a sync is said to be.
 func (f *Faulty) admit(err error) error {
 	if f.bugs&IgnoreSyncError != 0 {

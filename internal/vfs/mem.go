@@ -302,6 +302,8 @@ func (m *Mem) CacheID(dir string) string {
 	return m.cacheID
 }
 
+func (m *Mem) Free(string) (bytes int64, known bool) { return 0, false }
+
 // SetCacheID pretends that the machine was started anew, or not.
 func (m *Mem) SetCacheID(id string) {
 	m.mu.Lock()

@@ -85,6 +85,8 @@ func (osFS) SyncDir(dir string) error { return syncDir(dir) }
 
 func (osFS) CacheID(dir string) string { return cacheID(dir) }
 
+func (osFS) Free(dir string) (bytes int64, known bool) { return freeBytes(dir) }
+
 // Lock writes the holder's number over the last holder's and only then cuts the
 // rest off, so that the first line is always a number. Failure to write it is
 // not failure to lock: a store on a full disk must still open.

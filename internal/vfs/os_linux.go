@@ -3,6 +3,7 @@ package vfs
 import (
 	"bytes"
 	"errors"
+	"math"
 	"os"
 	"strconv"
 
@@ -34,6 +35,14 @@ func allocate(f *os.File, off, n int64) error {
 		return errors.ErrUnsupported
 	}
 	return err
+}
+
+func freeBytes(dir string) (bytes int64, known bool) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, false
+	}
+	return int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize))) * int64(st.Bsize), true
 }
 
 func evict(f *os.File) error {

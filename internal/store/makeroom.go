@@ -1,0 +1,62 @@
+package store
+
+// A disk that is short of room is a reason to compact, however little garbage there is.
+//
+// Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than compaction may need, or a write was refused, housekeeping is told,
+// and writes wait until it has seen what can be done: if the garbage is a quarter of what is left, or more, it takes out of the way segment by segment of which a quarter
+// is garbage, those first that have least to be copied, and the tail where that is mostly garbage. The snapshot of the index and the hints go before anything is given up, and the room that
+// is kept for deletions is lent. So what is overwritten again and again fits a disk of a few times its size, and deletions make room on a full one, as far as what still counts of
+// some segment fits beside it. For that segments are no longer than an eighth of the room that there is (size).
+//
+// What did not fit is not tried again before it has become less, or there is more room.
+
+// makeRoom compacts whatever gives back a quarter of what it takes, when the disk is short of room, and lets writes wait meanwhile, so that as few as possible
+// are refused.
+func (s *Store) makeRoom() {
+	if !s.house.tight.Load() {
+		return
+	}
+	if s.due() {
+		s.endTailOf(func(t *segment) bool {
+			dead := t.dead.Load()
+			if dead < max(leastGarbage, s.house.tailLeft) || 4*dead < t.end.Load() {
+				return false
+			}
+			s.house.tailLeft = dead + leastGarbage // if there is no room for another
+			return true
+		})
+		for s.due() && s.tidyOnce(s.rest) {
+			s.house.tailLeft = 0 // there is some now
+		}
+		s.hasRoom()
+	}
+	s.house.tight.Store(false)
+}
+
+// hasRoom takes back what was lent.
+func (s *Store) hasRoom() {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	s.log.takeBack()
+	s.house.lent = false
+	if s.log.outlivedBytes() > 0 {
+		if _, err := s.log.abandonSnapshot(); err != nil {
+			s.log.reportError("giving back what the snapshot of the index needs", err)
+		}
+		s.log.wantSnapshot()
+	}
+}
+
+// shortOfRoom is told by a write after which the disk has so few bytes left that compaction might have to do without.
+func (h *housekeeper) shortOfRoom(free int64) {
+	h.free.Store(free)
+	if !h.tight.Swap(true) {
+		h.delay.Store(int64(maxWriteDelay)) // until housekeeping has seen what is to be done
+		h.wakeHouse()
+	}
+}
+
+// hopeless reports whether there is no room for what takes so much.
+func (h *housekeeper) hopeless(cost int64) bool {
+	return h.tooMuch > 0 && cost >= h.tooMuch && cost+roomAhead > h.free.Load()
+}

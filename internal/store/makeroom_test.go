@@ -1,0 +1,111 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// setForSure writes a value, again and again if the disk is full: somebody is expected to make room.
+func setForSure(t *testing.T, s *Store, key string, value []byte) (refused int) {
+	t.Helper()
+	for ; ; refused++ {
+		err := s.Set(nil, []byte(key), value, 0, Process)
+		switch {
+		case err == nil:
+			return refused
+		case !errors.Is(err, ErrNoSpace):
+			t.Fatal(err)
+		case refused > 1_000_000:
+			t.Fatalf("%s is refused for ever: %v; %+v", key, err, s.usage())
+		}
+		runtime.Gosched()
+	}
+}
+
+// What is overwritten again and again fits a disk that is smaller than the garbage that is let lie where there is room, also when it is all in the tail.
+func TestOverwritingOnASmallDisk(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		for _, megabytes := range []int{6, 24} {
+			t.Run(fmt.Sprint(megabytes, " MiB"), func(t *testing.T) {
+				disk := newSmallDisk(vfs.NewMem(), megabytes<<20/diskBlock)
+				opts := Options{FS: disk, OnError: func(err error) { t.Log("reported: ", err) }}
+				s, err := Open("db", opts)
+				if err != nil {
+					t.Fatal(err)
+				}
+				const keys, bytesEach, rounds = 100, 8 << 10, 80
+				want := map[string][]byte{}
+				refused := 0
+				for r := range rounds {
+					for k := range keys {
+						key := fmt.Sprint("key ", k)
+						want[key] = bytes.Repeat([]byte{byte(r), byte(k)}, bytesEach/2)
+						refused += setForSure(t, s, key, want[key])
+					}
+				}
+				t.Logf("%d MiB written, refused %d times, %d segments compacted", rounds*keys*bytesEach>>20, refused, s.log.compacted.Load())
+				mustClose(t, s)
+				s = mustOpen(t, disk)
+				for key, value := range want {
+					wantValue(t, s, key, string(value))
+				}
+				mustClose(t, s)
+			})
+		}
+	})
+}
+
+// On a full disk there is room again when something was deleted, without a Shrink. What cannot be had is not tried for again and again.
+func TestDeletionsMakeRoom(t *testing.T) {
+	disk := newSmallDisk(vfs.NewMem(), 3000)
+	s, err := Open("db", Options{FS: disk})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for ; ; n++ {
+		if err = s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 10_000), 0, Process); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, ErrNoSpace) || n < 500 {
+		t.Fatalf("after %d values: %v", n, err)
+	}
+	segments := func() int {
+		s.housekeeping.Lock()
+		defer s.housekeeping.Unlock()
+		return len(s.log.set.Load().ordered)
+	}
+	before := segments()
+	for range 1000 {
+		if err := s.Set(nil, []byte("more"), make([]byte, 100_000), 0, Process); !errors.Is(err, ErrNoSpace) {
+			t.Fatalf("there is no room, yet: %v", err)
+		}
+	}
+	if after := segments(); after != before || s.log.compacted.Load() > 0 {
+		t.Errorf("%d segments have become %d, %d were compacted, though there is no garbage", before, after, s.log.compacted.Load())
+	}
+	gone := n - n/10
+	for i := range gone {
+		if existed, err := s.Delete(nil, fmt.Append(nil, "key ", i), Process); err != nil || !existed {
+			t.Fatal(existed, err)
+		}
+	}
+	setForSure(t, s, "more", make([]byte, 100_000))
+	mustClose(t, s)
+	s = mustOpen(t, disk)
+	defer mustClose(t, s)
+	wantValue(t, s, "more", string(make([]byte, 100_000)))
+	for i := range n {
+		want := absent
+		if i >= gone {
+			want = string(make([]byte, 10_000))
+		}
+		wantValue(t, s, fmt.Sprint("key ", i), want)
+	}
+}

@@ -1,0 +1,152 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+)
+
+// Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
+// its business.
+func (s *Store) Shrink() error { return s.ShrinkProgress(context.Background(), nil) }
+
+// ShrinkProgress is Shrink for who cannot wait without a word. progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does it,
+// with its error; what it has done stays done.
+func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total int64)) error {
+	if s.opts.ReadOnly {
+		return s.refuse(ErrReadOnly)
+	}
+	unwritten := s.Flush(nil)
+	if unwritten != nil && !errors.Is(unwritten, ErrNoSpace) {
+		return unwritten
+	}
+	if err := s.sweep(); err != nil {
+		return err
+	}
+	if err := s.sealTail(); err != nil {
+		return err
+	}
+	last := s.log.last()
+	had, err := s.withoutSnapshot()
+	lent := false
+	var damage []error
+	garbage := s.garbage()
+	for more := true; more && err == nil; {
+		if progress != nil {
+			progress(max(garbage-s.garbage(), 0), garbage)
+		}
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		more, err = s.shrinkOnce(ctx, last)
+		switch {
+		case errors.Is(err, ErrNoSpace) && !lent:
+			s.withoutHints()
+			lent, more, err = true, true, s.log.lend()
+		case more && err != nil: // what is damaged stays, and the rest goes on
+			damage, err = append(damage, err), nil
+		}
+	}
+	if lent {
+		s.log.takeBack()
+	}
+	if had {
+		s.log.wantSnapshot()
+	}
+	s.house.wakeHouse() // for hints
+	if err == nil && unwritten != nil {
+		err = s.Flush(nil)
+	}
+	if err == nil && progress != nil {
+		progress(garbage, garbage) // what is left cannot be given back
+	}
+	return errors.Join(append(damage, err)...)
+}
+
+// garbage is how many bytes of the log count for nothing.
+func (s *Store) garbage() int64 {
+	u := s.usage()
+	return max(u.log-u.live, 0)
+}
+
+// withoutHints takes the hints off the disk.
+func (s *Store) withoutHints() {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	s.dropHints()
+}
+
+// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried
+// again.
+func (s *Store) withoutSnapshot() (bool, error) {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.closing.Load() {
+		return false, ErrClosed
+	}
+	for _, seg := range s.log.set.Load().ordered {
+		seg.leftAt = 0 // there may be room now, or the tail in which a record was has ended
+	}
+	return s.log.abandonSnapshot()
+}
+
+// shrinkOnce compacts one run of what was there when Shrink began. If there may be more when it returns an error, that is of damage.
+func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.closing.Load() {
+		return false, ErrClosed
+	}
+	s.log.dropRetired()
+	list := s.log.compactable()
+	list = slices.DeleteFunc(list, func(seg *segment) bool { return seg.last > last })
+	run := s.cheapest(list, math.MaxInt32)
+	if run == nil {
+		run = s.firstKeeper(list)
+	}
+	if run == nil {
+		run = s.small(list, 2)
+	}
+	if run == nil {
+		return false, nil
+	}
+	err = s.compact(run, func() error {
+		if s.closing.Load() {
+			return errStopped
+		}
+		return ctx.Err()
+	})
+	var corrupt *CorruptError
+	if damaged := errors.As(err, &corrupt) && s.log.failure() == nil; damaged || errors.Is(err, errLeft) {
+		leave(run)
+		if !damaged {
+			err = nil
+		}
+		return true, err
+	}
+	if errors.Is(err, errStopped) {
+		err = ErrClosed
+	}
+	return err == nil, err
+}
+
+// cheapest is the segment that takes the least room to compact, with each of which the next has more, of those of which more than one of so many parts
+// is garbage.
+func (s *Store) cheapest(list []*segment, parts int64) []*segment {
+	var best *segment
+	at := 0
+	for i, seg := range list {
+		if seg.worth() && parts*seg.gain() > seg.end.Load() && (best == nil || seg.cost() < best.cost()) {
+			best, at = seg, i
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	run := s.widen(list, at)
+	if free, known := s.opts.FS.Free(s.log.dir); known && costOf(run)+roomAhead > free {
+		return list[at : at+1]
+	}
+	return run
+}
