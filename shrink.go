@@ -10,6 +10,7 @@ import (
 // counts in it, and at least one file of it longer (which has an eighth of what counts, from 16 to 64 MiB), and 32 MiB. Files are never changed but replaced by shorter ones, so a crash
 // leaves the old or the new. Writers that outrun compaction are slowed down a little: when the log is longer than
 // two and an eighth times what counts and half a file, and 48 MiB longer than what counts, each write waits, for a time that grows with the excess, a millisecond at most.
+// Where the disk is short of room all that begins earlier, however little there is to be gained.
 
 // Shrink gives back, before it returns, all the space that can be given back: of what was overwritten, deleted or
 // expired up to the call. Readers and writers go on meanwhile. It needs room for one new file at most,
