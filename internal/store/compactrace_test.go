@@ -248,6 +248,47 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 	s.Close()
 }
 
+// On a full disk Shrink makes room for what was set asynchronously and has found none.
+func TestShrinkWithWhatIsUnwritten(t *testing.T) {
+	disk := newSmallDisk(vfs.NewMem(), 200)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
+	c := attached(t, s, "m")
+	mustSet(t, s, "m:declared", "first")
+	n := 0
+	for ; n < 5000; n++ {
+		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); err != nil {
+			break
+		}
+	}
+	disk.setFree(0)
+	for i := range 20 {
+		c.setAsync(t, s, fmt.Sprint("late ", i), strings.Repeat("late", 100))
+	}
+	if err := s.Flush(c); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("flushing on a full disk: %v", err)
+	}
+	if err := s.Shrink(); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("Shrink, without anything to give back: %v", err)
+	}
+	for i := range n / 2 {
+		if _, err := s.Delete(nil, fmt.Append(nil, "key ", i), Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	if left := c.table.Dirty(); left > 0 {
+		t.Errorf("%d values are unwritten yet", left)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, disk)
+	defer mustClose(t, s)
+	for i := range 20 {
+		wantValue(t, s, fmt.Sprint("m:late ", i), strings.Repeat("late", 100))
+	}
+}
+
 // On a full disk Delete and then Shrink give space back.
 func TestShrinkOnFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
