@@ -89,6 +89,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 					t.Errorf("a snapshot has y = %d, set by who had read x = %d or more, and x = %d: %v, %v", y, y, x, errX, errY)
 					return
 				}
+				runtime.Gosched() // where there is one processor, the others have their turns
 			}
 		})
 		set := func(i int) error { return m.SetAsync("x", i) }

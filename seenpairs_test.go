@@ -342,6 +342,7 @@ func TestWatchAndRead(t *testing.T) {
 		var err error
 		for i := 1; !stop.Load() && err == nil; i++ {
 			err = m.Set("x", i)
+			runtime.Gosched() // where there is one processor, who watches has his turn
 		}
 		written <- err
 	}()
