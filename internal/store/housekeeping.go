@@ -179,7 +179,7 @@ func (s *Store) size() {
 	u := s.usage()
 	nominal := segmentFor(u.live, s.log.limit)
 	if free, known := s.opts.FS.Free(s.log.dir); known {
-		nominal = min(nominal, max((u.disk+free)/8, smallSegment))
+		nominal = min(nominal, max(u.disk/8+free/8, smallSegment))
 	}
 	s.log.nominalBytes.Store(nominal)
 }

@@ -42,7 +42,16 @@ func freeBytes(dir string) (bytes int64, known bool) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, false
 	}
-	return int64(min(st.Bavail, math.MaxInt64/uint64(st.Bsize))) * int64(st.Bsize), true
+	return freeIn(&st)
+}
+
+// freeIn counts in the unit that blocks are counted in, which need not be that of transfers. A file system without blocks, as one in memory without a limit, does
+// not say what it has.
+func freeIn(st *unix.Statfs_t) (bytes int64, known bool) {
+	if st.Blocks == 0 || st.Frsize <= 0 {
+		return 0, false
+	}
+	return int64(min(st.Bavail, math.MaxInt64/uint64(st.Frsize))) * int64(st.Frsize), true
 }
 
 func evict(f *os.File) error {

@@ -1,6 +1,7 @@
 package vfs
 
 import (
+	"math"
 	"path/filepath"
 	"testing"
 
@@ -31,5 +32,27 @@ func TestAllocateWithinLimit(t *testing.T) {
 	}
 	if within != nil || !IsNoSpace(beyond) {
 		t.Errorf("Allocate up to the limit: %v; beyond it: %v", within, beyond)
+	}
+}
+
+// What is left is known only where the file system counts it.
+func TestFreeIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		st    unix.Statfs_t
+		bytes int64
+		known bool
+	}{
+		"usual":                  {unix.Statfs_t{Blocks: 100, Bavail: 7, Bsize: 4096, Frsize: 4096}, 7 * 4096, true},
+		"full":                   {unix.Statfs_t{Blocks: 100, Bsize: 4096, Frsize: 4096}, 0, true},
+		"transfers are longer":   {unix.Statfs_t{Blocks: 100, Bavail: 7, Bsize: 1 << 20, Frsize: 4096}, 7 * 4096, true},
+		"in memory, unlimited":   {unix.Statfs_t{Bsize: 4096, Frsize: 4096}, 0, false},
+		"nothing is said":        {unix.Statfs_t{}, 0, false},
+		"blocks of no size":      {unix.Statfs_t{Blocks: 100, Bavail: 7}, 0, false},
+		"more than can be said":  {unix.Statfs_t{Blocks: math.MaxUint64, Bavail: math.MaxUint64, Bsize: 4096, Frsize: 4096}, math.MaxInt64 &^ 4095, true},
+		"more than there can be": {unix.Statfs_t{Blocks: math.MaxUint64, Bavail: math.MaxUint64, Bsize: 1, Frsize: 1}, math.MaxInt64, true},
+	} {
+		if bytes, known := freeIn(&c.st); bytes != c.bytes || known != c.known {
+			t.Errorf("%s: %d, %v, want %d, %v", name, bytes, known, c.bytes, c.known)
+		}
 	}
 }
