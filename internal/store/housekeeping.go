@@ -227,10 +227,7 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	s.house.since = s.opts.Clock.Now()
 	run := s.bestRun()
 	if s.house.tight.Load() {
-		list := s.log.compactable()
-		if run = s.cheapest(list, 4); run == nil {
-			run = s.keepers(list)
-		}
+		run = s.roomiest()
 	}
 	if run == nil || s.house.tight.Load() && s.house.hopeless(costOf(run)) {
 		return false
@@ -451,24 +448,27 @@ func (l *log) endTail() error {
 	if err := l.lendLocked(); err != nil { // which may be all the room that there is
 		return err
 	}
+	ending := l.tail
+	defer func() {
+		if l.tail == ending {
+			l.keepLocked(ending)
+		}
+	}()
 	if l.spare == nil {
 		spare, err := l.createSpare(l.syncedSegments(), nil)
 		switch {
 		case errors.Is(err, ErrNoSpace):
-			l.keepLocked(l.tail)
 			return nil
 		case err != nil:
 			return err
 		}
 		l.adoptLocked(spare)
 	}
-	ending := l.tail
 	if err := l.rollLocked(); err != nil || l.tail != ending {
 		return err
 	}
 	l.keepLocked(l.spare)
 	if l.spare.room < l.spare.end.Load()+roomLeast && !l.noReserve {
-		l.keepLocked(l.tail)
 		return nil
 	}
 	return l.replaceTailLocked()
@@ -500,11 +500,15 @@ func (s *Store) endTailOf(wanted func(*segment) bool) {
 	}
 }
 
-// lend gives up the room that the tail has reserved, for deletions too, so that a new manifest has some.
+// lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for deletions: those that come meanwhile use the rest.
 func (l *log) lend() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.lendLocked()
+	err := l.lendLocked()
+	if err == nil && l.tail != nil {
+		l.keepSomeLocked(l.tail, roomLeast)
+	}
+	return err
 }
 
 func (l *log) lendLocked() error {

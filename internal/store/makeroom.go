@@ -1,5 +1,7 @@
 package store
 
+import "slices"
+
 // A disk that is short of room is a reason to compact, however little garbage there is.
 //
 // Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than compaction may need, or a write was refused, housekeeping is told,
@@ -28,8 +30,8 @@ func (s *Store) makeRoom() {
 		for s.due() && s.tidyOnce(s.rest) {
 			s.house.tailLeft = 0 // there is some now
 		}
-		s.hasRoom()
 	}
+	s.hasRoom() // also of what was lent when all else was due
 	s.house.tight.Store(false)
 }
 
@@ -53,6 +55,28 @@ func (h *housekeeper) shortOfRoom(free int64) {
 	if !h.tight.Swap(true) {
 		h.delay.Store(int64(maxWriteDelay)) // until housekeeping has seen what is to be done
 		h.wakeHouse()
+	}
+}
+
+// roomiest is the run that gives back most easily a quarter of what it takes, or nil. It has nothing of which the files would stay because somebody reads there yet: copies
+// of that would take what room there is.
+func (s *Store) roomiest() []*segment {
+	list := s.log.compactable()
+	stays := s.log.stays(list)
+	if run := s.cheapest(list, 4, stays); run != nil {
+		return run
+	}
+	if run := s.keepers(list); !slices.ContainsFunc(run, stays) {
+		return run
+	}
+	return nil
+}
+
+// stays tells of which segments of a list the files would stay for a while if they were compacted.
+func (l *log) stays(list []*segment) func(*segment) bool {
+	feeds := l.feedNeeds(list)
+	return func(seg *segment) bool {
+		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || l.views.see(seg)
 	}
 }
 

@@ -71,11 +71,15 @@ func (l *log) takeRoomLocked() {
 }
 
 // keepLocked reserves for deletions as much of their part as there is.
-func (l *log) keepLocked(s *segment) {
+func (l *log) keepLocked(s *segment) { l.keepSomeLocked(s, roomKept) }
+
+func (l *log) keepSomeLocked(s *segment, most int64) {
 	end := s.end.Load()
-	for n := int64(roomKept); n >= roomLeast && s.room < end+n && !l.noReserve; n /= 2 {
-		if s.file.Allocate(end, n) == nil {
-			s.room = end + n
+	from := max(s.room, end)
+	for n := end + most - from; n >= roomLeast && !l.noReserve; n /= 2 {
+		if from+n <= end+most && s.file.Allocate(from, n) == nil {
+			from += n
+			s.room = from
 		}
 	}
 }

@@ -101,7 +101,7 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 	s.log.dropRetired()
 	list := s.log.compactable()
 	list = slices.DeleteFunc(list, func(seg *segment) bool { return seg.last > last })
-	run := s.cheapest(list, math.MaxInt32)
+	run := s.cheapest(list, math.MaxInt32, func(*segment) bool { return false })
 	if run == nil {
 		run = s.firstKeeper(list)
 	}
@@ -132,12 +132,12 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 }
 
 // cheapest is the segment that takes the least room to compact, with each of which the next has more, of those of which more than one of so many parts
-// is garbage.
-func (s *Store) cheapest(list []*segment, parts int64) []*segment {
+// is garbage, but none that is to be left out.
+func (s *Store) cheapest(list []*segment, parts int64, out func(*segment) bool) []*segment {
 	var best *segment
 	at := 0
 	for i, seg := range list {
-		if seg.worth() && parts*seg.gain() > seg.end.Load() && (best == nil || seg.cost() < best.cost()) {
+		if seg.worth() && parts*seg.gain() > seg.end.Load() && (best == nil || seg.cost() < best.cost()) && !out(seg) {
 			best, at = seg, i
 		}
 	}
@@ -145,7 +145,7 @@ func (s *Store) cheapest(list []*segment, parts int64) []*segment {
 		return nil
 	}
 	run := s.widen(list, at)
-	if free, known := s.opts.FS.Free(s.log.dir); known && costOf(run)+roomAhead > free {
+	if free, known := s.opts.FS.Free(s.log.dir); known && costOf(run)+roomAhead > free || slices.ContainsFunc(run, out) {
 		return list[at : at+1]
 	}
 	return run

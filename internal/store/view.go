@@ -212,6 +212,21 @@ func (l *views) needs(seg *segment) bool {
 	return false
 }
 
+// see reports whether one would need a segment that is in use, if that were replaced now.
+func (l *views) see(seg *segment) bool {
+	if l.open.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.first; v != nil; v = v.after {
+		if v.seq >= seg.first || seg.renumbered.Load() {
+			return true
+		}
+	}
+	return false
+}
+
 // ever reports whether there has been a view.
 func (l *views) ever() bool { return l.epoch.Load() > 0 }
 
