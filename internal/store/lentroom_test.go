@@ -142,7 +142,7 @@ func TestCrashesWhileRoomIsMade(t *testing.T) {
 			seeds = 40
 		}
 		for seed := range seeds {
-			c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 7)), limit: 3, sparse: 60, ring: 8 << 10, options: func(o *Options) { o.SegmentBytes = 40_000 }}
+			c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 7)), limit: 6, sparse: 150, ring: 8 << 10, options: func(o *Options) { o.SegmentBytes = 40_000 }}
 			n, r := c.runOnSmallDisk(vfs.NewCrashMem(), newOracle(nil), 250)
 			if c.failure != "" {
 				t.Fatalf("seed %d: %s", seed, c.failure)
@@ -162,11 +162,11 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), 0)
 		}
 	})
-	disk := newSmallDisk(mem, 56)
+	disk := newSmallDisk(mem, 58)
 	s, err := c.open(disk)
 	for i := 0; i < steps && err == nil && c.failure == ""; i++ {
 		s.log.tight = s.house.shortOfRoom
-		st := step{kind: []string{"set", "set", "set", "set", "set", "fsync", "delete", "snapshot", "reopen"}[min(c.rng.IntN(40)/4, 8)], key: fmt.Sprint("k", c.rng.IntN(45))}
+		st := step{kind: []string{"set", "set", "set", "set", "set", "fsync", "delete", "snapshot", "reopen"}[min(c.rng.IntN(40)/4, 8)], key: fmt.Sprint("k", c.rng.IntN(42))}
 		st.value = string(bytes.Repeat([]byte{'a' + byte(i%26)}, 1000+2*c.rng.IntN(1200)))
 		if st.kind == "reopen" && i%4 > 0 {
 			continue
@@ -182,8 +182,12 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 			err = nil
 		}
 		if s.house.tight.Load() {
+			compacted := s.log.compacted.Load()
 			s.makeRoom()
 			s.house.delay.Store(0)
+			if s.log.compacted.Load() > compacted && c.failure == "" {
+				c.crash(mem, o, "the end of making room", 0)
+			}
 		}
 	}
 	if err != nil {
