@@ -41,6 +41,8 @@ type housekeeper struct {
 	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
 	lent     bool  // the room that is kept for deletions is in use
 
+	borrowers int // calls of Shrink that have it in use; guarded by Store.housekeeping
+
 	delay atomic.Int64 // that each write waits, in nanoseconds
 	debt  atomic.Int64 // what writes have yet to wait: many wait in one
 }

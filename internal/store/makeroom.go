@@ -39,7 +39,9 @@ func (s *Store) makeRoom() {
 func (s *Store) hasRoom() {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	s.log.takeBack()
+	if s.house.borrowers == 0 {
+		s.log.takeBack()
+	}
 	s.house.lent = false
 	if s.log.outlivedBytes() > 0 {
 		if _, err := s.log.abandonSnapshot(); err != nil {

@@ -43,25 +43,41 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 		switch {
 		case errors.Is(err, ErrNoSpace) && !lent:
 			s.withoutHints()
-			lent, more, err = true, true, s.log.lend()
+			lent, more, err = true, true, s.borrow()
 		case more && err != nil: // what is damaged stays, and the rest goes on
 			damage, err = append(damage, err), nil
 		}
 	}
 	if lent {
-		s.log.takeBack()
+		s.repay()
 	}
 	if had {
 		s.log.wantSnapshot()
 	}
 	s.house.wakeHouse() // for hints
-	if err == nil && unwritten != nil {
-		err = s.Flush(nil)
+	if unwritten != nil && (err == nil || errors.Is(err, ErrNoSpace)) {
+		err = errors.Join(err, s.Flush(nil))
 	}
 	if err == nil && progress != nil {
 		progress(garbage, garbage) // what is left cannot be given back
 	}
 	return errors.Join(append(damage, err)...)
+}
+
+// borrow is lend for a Shrink: until repay, housekeeping does not take the room back.
+func (s *Store) borrow() error {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	s.house.borrowers++
+	return s.log.lend()
+}
+
+func (s *Store) repay() {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.house.borrowers--; s.house.borrowers == 0 {
+		s.log.takeBack()
+	}
 }
 
 // garbage is how many bytes of the log count for nothing.
