@@ -104,14 +104,17 @@ func ParseSegmentID(s string) (SegmentID, error) {
 
 // ParseFileName reads the name of a segment's file; ok is false for any other name.
 func ParseFileName(name string) (id SegmentID, ok bool) {
-	var order, generation uint32
-	if n, _ := fmt.Sscanf(name, "%08x-%08x.log", &order, &generation); n != 2 {
-		generation = 0
-		if n, _ := fmt.Sscanf(name, "%08x.log", &order); n != 1 {
-			return 0, false
-		}
+	base, isLog := strings.CutSuffix(name, ".log")
+	first, second, compacted := strings.Cut(base, "-")
+	order, err := strconv.ParseUint(first, 16, 32)
+	generation := uint64(0)
+	if compacted && err == nil {
+		generation, err = strconv.ParseUint(second, 16, 32)
 	}
-	id = NewSegmentID(order, generation)
+	if !isLog || err != nil {
+		return 0, false
+	}
+	id = NewSegmentID(uint32(order), uint32(generation))
 	return id, order > 0 && id.FileName() == name
 }
 
