@@ -43,7 +43,7 @@ func (s *Store) hasRoom() {
 		s.log.takeBack()
 	}
 	s.house.lent = false
-	if s.log.outlivedBytes() > 0 {
+	if bytes := s.log.outlivedBytes(); bytes > 0 && bytes >= s.house.free.Load()/4 { // else another snapshot costs more than it gives back
 		if _, err := s.log.abandonSnapshot(); err != nil {
 			s.log.reportError("giving back what the snapshot of the index needs", err)
 		}
