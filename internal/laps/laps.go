@@ -84,7 +84,7 @@ func (r *Ring[O]) Store(of O, p []byte, off int64) error {
 }
 
 // Load copies the bytes at off of the owner to p. ok is false when some of them have
-// been overwritten.
+// been overwritten. They must have been stored before: what is beyond the end is the appender's alone.
 func (r *Ring[O]) Load(of O, p []byte, off int64) (ok bool, err error) {
 	for len(p) > 0 {
 		n := min(int(r.Block-off%r.Block), len(p))
