@@ -147,8 +147,12 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 }
 
 // compactable are the segments that will not change any more and have no parts of a value that is being
-// written, in order. Those that follow on each other in the list do so in the log.
+// written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while the keeper makes
+// a segment, an appender may make another and go on to a third, and what has taken the place of one that ended behind the keeper's would be sealed
+// behind one that nobody can seal yet.
 func (l *log) compactable() []*segment {
+	l.making.Lock()
+	defer l.making.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tail == nil { // and what has to be mended is not

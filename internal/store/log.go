@@ -36,7 +36,7 @@ import (
 // reopened. A failed sync is never tried again: the kernel may have dropped the
 // pages, and would say yes.
 //
-// Locks, in order: log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
+// Locks, in order: log.making, log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
 type log struct {
 	fsys         vfs.FS
 	dir          string
@@ -88,6 +88,8 @@ type log struct {
 	feeds       feeds                   // guarded by mu
 	holdRoom    []*segment              // of an earlier process, with what that has kept in them for deletions; guarded by mu
 	freeSlots   []int                   // of segments that have gone, the one free for longest first
+
+	making sync.Mutex // held by the keeper from before the manifest names the segment that it makes until the list does; see compactable
 
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space

@@ -51,6 +51,45 @@ func TestTwoSparesAtOnce(t *testing.T) {
 	mustClose(t, s)
 }
 
+// TestCompactionBehindASpareThatIsMade: while the keeper makes a segment, an appender makes another, which becomes the tail and ends. What is made of it by
+// compaction must not stand in the manifest behind the keeper's, which is open: no store with such a manifest can be opened.
+func TestCompactionBehindASpareThatIsMade(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { t.Error(err) } })
+	mustSet(t, s, "a", "1")
+	l := s.log
+	l.making.Lock() // by the keeper
+	kept, err := l.createSpare(l.syncedSegments(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		mustSet(t, s, "b", fmt.Sprint(i))
+	}
+	shrunk := make(chan error)
+	go func() { shrunk <- s.Shrink() }()
+	for range 1000 {
+		runtime.Gosched()
+	}
+	l.mu.Lock()
+	l.adoptLocked(kept)
+	l.mu.Unlock()
+	l.making.Unlock()
+	if err := <-shrunk; err != nil {
+		t.Error(err)
+	}
+	mustSet(t, s, "c", "3")
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	wantValue(t, s, "a", "1")
+	wantValue(t, s, "b", "9")
+	wantValue(t, s, "c", "3")
+	mustClose(t, s)
+}
+
 // TestHardLimit: a tail that has grown to the hard limit while the keeper hangs is not appended to further.
 func TestHardLimit(t *testing.T) {
 	hold := make(chan struct{})

@@ -271,6 +271,8 @@ func (l *log) prepareSpare() {
 	if !wanted || l.failure() != nil {
 		return
 	}
+	l.making.Lock()
+	defer l.making.Unlock()
 	s, err := l.createSpare(l.syncedSegments(), nil)
 	if err != nil {
 		if !errors.Is(err, ErrReadOnly) { // fail has reported it
