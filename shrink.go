@@ -16,7 +16,8 @@ import (
 // expired up to the call. Readers and writers go on meanwhile. It needs room for one new file at most,
 // the smallest first, and none for files in which nothing counts any more: so after Delete it works on a full disk, too.
 //
-// Its error says why less was given back: ErrNoSpace, or a *CorruptError of a file that is damaged and therefore stays.
+// What does not fit stays until there is room, on a disk that is full. That is no error if something else was given back, and ErrNoSpace if nothing was, or if what
+// waits in memory cannot be written yet. A *CorruptError is of a file that is damaged and therefore stays, while the rest goes.
 func (db *DB) Shrink() error { return db.store.Shrink() }
 
 // ShrinkProgress is Shrink that tells progress, which may be nil, how many bytes of the log it has given back, of all that count for

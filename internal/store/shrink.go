@@ -9,6 +9,9 @@ import (
 
 // Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
 // its business.
+//
+// On a full disk that is what there is room for, and what counts of a segment has to fit beside it. What does not fit stays, and is no reason for an error but where
+// nothing else could be given back either: so who calls it again and again comes to an end.
 func (s *Store) Shrink() error { return s.ShrinkProgress(context.Background(), nil) }
 
 // ShrinkProgress is Shrink for who cannot wait without a word. progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does it,
@@ -29,7 +32,7 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 	}
 	last := s.log.last()
 	had, err := s.withoutSnapshot()
-	lent := false
+	lent, compacted := false, s.log.compacted.Load()
 	var damage []error
 	garbage := s.garbage()
 	for more := true; more && err == nil; {
@@ -47,6 +50,9 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 		case more && err != nil: // what is damaged stays, and the rest goes on
 			damage, err = append(damage, err), nil
 		}
+	}
+	if errors.Is(err, ErrNoSpace) && s.log.compacted.Load() > compacted {
+		err = nil
 	}
 	if lent {
 		s.repay()

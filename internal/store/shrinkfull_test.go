@@ -1,6 +1,8 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -18,4 +20,67 @@ func TestShrinkKeepsWhatItIsLent(t *testing.T) {
 	if s.log.compacted.Load() == 0 {
 		t.Error("nothing was compacted: ", err)
 	}
+}
+
+// Shrink on a full disk gives back what there is room for, and that is no error, though what counts of another segment does not fit beside it. It is
+// one when nothing can be given back.
+func TestShrinkGivesBackWhatItCan(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		disk := newSmallDisk(vfs.NewMem(), 500)
+		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
+		defer mustClose(t, s)
+		s.log.nominalBytes.Store(50_000)
+		for i := range 100 {
+			mustSet(t, s, fmt.Sprint("old ", i), string(make([]byte, 1000)))
+		}
+		s.log.nominalBytes.Store(10 << 20)
+		n := fillDisk(t, s)
+		disk.setFree(0)
+		for i := range 30 {
+			if _, err := s.Delete(nil, fmt.Append(nil, "old ", i), Process); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustDelete(t, s, 0, 1)
+		var done, total int64
+		garbage := s.garbage()
+		if err := s.ShrinkProgress(t.Context(), func(d, all int64) { done, total = d, all }); err != nil {
+			t.Errorf("Shrink: %v", err)
+		}
+		if now := s.garbage(); now > garbage-25_000 || s.log.compacted.Load() == 0 || done != total {
+			t.Errorf("of %d bytes %d are left; %d of %d", garbage, now, done, total)
+		}
+		mustSet(t, s, "more", string(make([]byte, 1000)))
+		mustDelete(t, s, 1, 50)
+		disk.setFree(0)
+		var err error
+		for calls := 0; err == nil; calls++ {
+			if err = s.Shrink(); calls > 3 {
+				t.Fatal("Shrink always gives something back")
+			}
+			disk.setFree(0)
+		}
+		if !errors.Is(err, ErrNoSpace) {
+			t.Errorf("Shrink where nothing can be given back: %v", err)
+		}
+		mustDelete(t, s, 50, 100)
+		for i := range 100 {
+			want := string(make([]byte, 1000))
+			if i < 30 {
+				want = absent
+			}
+			wantValue(t, s, fmt.Sprint("old ", i), want)
+		}
+		disk.setFree(5000)
+		if err := s.Shrink(); err != nil {
+			t.Errorf("Shrink with room: %v", err)
+		}
+		for i := range n {
+			want := string(make([]byte, 1000))
+			if i < 100 {
+				want = absent
+			}
+			wantValue(t, s, fmt.Sprint("key ", i), want)
+		}
+	})
 }
