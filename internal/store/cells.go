@@ -1,12 +1,8 @@
 package store
 
 import (
-	"errors"
-	"sync"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keyhash"
-	"github.com/copaldb/copal/internal/record"
 )
 
 // What memory knows of the entries of an open map, beside the log.
@@ -23,7 +19,7 @@ import (
 //   - The index has an entry for each key that the log has. Where a cell knows the record, the
 //     index may have an older one of the same key, and is told when the cell goes: it is asked only for
 //     keys without a cell, and by iterations, which ask the cell then.
-//   - Flushing appends what is dirty, many cells at a time, and makes it clean.
+//   - A flush (flush.go) appends what is dirty, many cells at a time, and makes it clean.
 //
 // The number of entries is that of the index, and what the cells add: one for each
 // entry that the log does not have, less one for each deletion that it has not. An entry that goes over from the one to the other is in both for
@@ -85,36 +81,18 @@ func (s *Store) Attach(t *Table, values Values) *Cells {
 // Detach writes what is dirty to the log and takes the cells away. After an error, they
 // are gone nevertheless, and so is what was not written.
 func (s *Store) Detach(c *Cells) error {
-	var last lastFlush
+	var last flushed
 	for n := range cache.Shards {
 		mu := &s.keys[n]
 		mu.Lock()
 		if !s.closed { // else Close has done it
-			last.shard(s, c, n)
+			s.endShardLocked(c, n, &last)
 		}
 		mu.Unlock()
 	}
 	c.owner.cells.CompareAndSwap(c, nil)
 	s.forget(c)
-	return errors.Join(last.errs...)
-}
-
-// lastFlush writes what is dirty, and then takes it away: shard by shard, until the log takes no more.
-type lastFlush struct {
-	errs    []error
-	refused bool
-}
-
-// shard does one, whose lock the caller holds.
-func (f *lastFlush) shard(s *Store, c *Cells, n int) {
-	if !f.refused {
-		if err := s.flushLocked(c, n); err != nil {
-			f.errs = append(f.errs, err)
-			var lost *lostError
-			f.refused = !errors.As(err, &lost)
-		}
-	}
-	c.table.Close(n)
+	return last.err()
 }
 
 func (s *Store) forget(c *Cells) {
@@ -159,10 +137,8 @@ func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
 	}
 	s.log.touched()
 	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
-		var lost *lostError
-		if err := s.flushLocked(now.cells, int(now.hash%cache.Shards)); errors.As(err, &lost) {
-			return err
-		}
+		f := s.flushLocked(now.cells, int(now.hash%cache.Shards))
+		return f.lostOf(w.Cell)
 	}
 	return nil
 }
@@ -173,14 +149,8 @@ func (s *Store) rememberLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return ErrClosed
 	}
-	if now.cell != nil && now.cell.Dirty {
-		c, deleted := now.cell, now.cell.Absent
-		if err := s.writeLocked(now.cells, []cache.Dirty{{Cell: c, Encoded: now.encoded}}); err != nil {
-			return err
-		}
-		if now.hit = hitOfCell(c); deleted {
-			now.cell, now.hit = nil, hit{}
-		}
+	if err := s.logLocked(now, now.cells.owner, w.Key); err != nil {
+		return err
 	}
 	if w.Delete {
 		if now.address == 0 {
@@ -198,194 +168,6 @@ func (s *Store) rememberLocked(now *state, w *Write) error {
 	now.setKey(w)
 	now.swap(w.Cell)
 	return nil
-}
-
-// makeRoomLocked writes what is dirty in the shard of a key. An asynchronous write is refused when that
-// is not possible, or memory would grow for as long as a disk is full.
-func (s *Store) makeRoomLocked(t *Table, hash uint64) error {
-	if c := t.cells.Load(); c != nil {
-		return s.flushLocked(c, int(hash%cache.Shards))
-	}
-	return nil
-}
-
-// flushBatch is how many cells are written in one append, and flushBytes after how many
-// bytes no more are added.
-const (
-	flushBatch = 64
-	flushBytes = 256 << 10
-)
-
-// flushLocked writes the dirty cells of a shard, whose lock the caller holds.
-func (s *Store) flushLocked(c *Cells, shard int) error {
-	var batch [flushBatch]cache.Dirty
-	var errs []error
-	if err := s.expireDirtyLocked(c, shard); err != nil {
-		return err
-	}
-	for {
-		n := copy(batch[:], c.table.DirtyIn(shard))
-		if n == 0 {
-			return errors.Join(errs...)
-		}
-		if err := s.writeLocked(c, batch[:n]); err != nil {
-			errs = append(errs, err)
-			if lost := (*lostError)(nil); !errors.As(err, &lost) {
-				return errors.Join(append(errs, s.flushDeletionsLocked(c, shard, err))...)
-			}
-		}
-	}
-}
-
-// flushDeletionsLocked writes the deletions of a shard when there is no room for all of it: for them a little is kept.
-func (s *Store) flushDeletionsLocked(c *Cells, shard int, reason error) error {
-	if !errors.Is(reason, ErrNoSpace) {
-		return nil
-	}
-	var gone []cache.Dirty
-	for _, d := range c.table.DirtyIn(shard) {
-		if d.Cell.Absent {
-			gone = append(gone, d)
-		}
-	}
-	for len(gone) > 0 {
-		n := min(len(gone), flushBatch)
-		if err := s.writeLocked(c, gone[:n]); err != nil {
-			return nil // the reason is told already
-		}
-		gone = gone[n:]
-	}
-	return nil
-}
-
-// arenas hold records on their way to the log.
-var arenas = sync.Pool{New: func() any { return new([]byte) }}
-
-// lostError is an asynchronous write that turned out to be none that can be stored. Memory has
-// forgotten it.
-type lostError struct{ error }
-
-func (e *lostError) Unwrap() error { return e.error }
-
-// writeLocked writes dirty cells of one shard to the log. On error none, or the first few, are clean.
-func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
-	defer s.log.endParts(s.log.beginParts()) // some of them may be large
-	arena := arenas.Get().(*[]byte)
-	defer giveArena(arena)
-	for len(cells) > 0 {
-		var recs [flushBatch]pending
-		var list [flushBatch]*pending
-		n := 0
-		*arena = (*arena)[:0]
-		for n < min(len(cells), flushBatch) && (n == 0 || len(*arena) < flushBytes) {
-			if err := s.recordOf(&recs[n], c, cells[n], arena); err != nil {
-				return err
-			}
-			list[n] = &recs[n]
-			n++
-		}
-		if err := s.appendFor(c.owner, list[:n]...); err != nil {
-			return err
-		}
-		for i := range cells[:n] {
-			c.written(s, cells[i].Cell, &recs[i])
-		}
-		cells = cells[n:]
-	}
-	return nil
-}
-
-// recordOf makes p the record of a dirty cell. Key and value are put into the arena.
-func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) error {
-	cell := d.Cell
-	start := len(*arena)
-	b := append(append(append(*arena, c.owner.name...), ':'), cell.Key()...)
-	key := b[start:len(b):len(b)]
-	*p = pending{Head: record.Head{Op: record.Set, Kind: record.Value, Expiry: cell.Expiry}, key: key}
-	switch {
-	case cell.Absent:
-		p.Op = record.Delete
-	case d.Encoded != nil:
-		p.value, p.Schema = d.Encoded.Value, d.Encoded.Schema
-	default:
-		var err error
-		start := len(b)
-		if b, p.Schema, err = c.values.Encode(b, cell); err == nil {
-			p.value = b[start:len(b):len(b)]
-			err = checkValue(p.value)
-		}
-		if err != nil {
-			hash := s.Hash(cell.Key())
-			c.table.Drop(hash, cell) // it can be written neither now nor later
-			if c.owner.deadlines.Load() != nil {
-				c.owner.expect(hash, 0, 1) // the record beneath counts again, and may have a deadline
-			}
-			return &lostError{err}
-		}
-	}
-	*arena = b
-	return s.appendParts(p, s.log.reserve, s.log.appendOne)
-}
-
-// written enters in the index what a dirty cell has become in the log, and makes the cell clean.
-func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
-	old, hash := hitOfCell(cell), s.Hash(cell.Key())
-	if cell.Extra() != 0 {
-		c.owner.counted.begun.Add(1)
-		defer c.owner.counted.ended.Add(1)
-	}
-	if cell.Absent {
-		c.owner.remove(hash, cell.Key(), old, p.Seq)
-		c.table.Written(hash, cell, nil)
-		return
-	}
-	now := hitOf(p.address, &p.Head, p.bytes)
-	c.owner.place(hash, cell.Key(), old, &now, true, p.Seq)
-	c.table.Written(hash, cell, now.refer)
-}
-
-// Flush writes everything that is dirty to the log: that of one map, or with nil of all.
-func (s *Store) Flush(only *Cells) error {
-	var errs []error
-	for _, c := range *s.attached.Load() {
-		if only == nil || c == only {
-			errs = append(errs, s.flush(c))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-func (s *Store) flush(c *Cells) error {
-	for n := 0; n < cache.Shards && c.table.Dirty() > 0; n++ {
-		mu := &s.keys[n]
-		mu.Lock()
-		var err error
-		if s.closed {
-			err = ErrClosed
-		} else {
-			err = s.flushLocked(c, n)
-		}
-		mu.Unlock()
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// flushPeriodically is Flush for the log's keeper. It reports whether to try again after
-// the next interval; the reason is told once.
-func (s *Store) flushPeriodically() (again bool) {
-	err := s.Flush(nil)
-	switch {
-	case err == nil || errors.Is(err, ErrClosed):
-		s.flushTold = ""
-		return false
-	case err.Error() != s.flushTold:
-		s.flushTold = err.Error()
-		s.log.reportError("writing what was set asynchronously", err)
-	}
-	return true
 }
 
 // relieve brings the memory of the cells back within the budget, as far as they can be

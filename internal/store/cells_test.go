@@ -1,6 +1,7 @@
 package store
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -70,6 +71,31 @@ func TestReadOfACellThatHoldsTheValue(t *testing.T) {
 		if _, err := s.Delete(nil, key, Process); err != nil {
 			t.Fatal(err)
 		}
+		mustClose(t, s)
+	}
+}
+
+// A large value does not wait, nor does one that is encoded when it is written.
+func TestLargeAsyncValuesAreWrittenAtOnce(t *testing.T) {
+	for _, later := range []bool{false, true} {
+		s := mustOpen(t, vfs.NewMem())
+		table, err := s.Map("m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		large := strings.Repeat("large ", 300_000)
+		c := s.Attach(table, Values{Encode: func(dst []byte, c *cache.Cell) ([]byte, uint64, error) { return append(dst, large...), 0, nil }})
+		w := Write{Key: []byte("m:k"), Cells: c, Later: later, Durability: Async, Cell: &cache.Cell{Holds: later}, Cost: len(large) + 100}
+		if !later {
+			w.Value = []byte(large)
+		}
+		if _, err := s.Write(table, &w); err != nil {
+			t.Fatal(err)
+		}
+		if n := c.table.Dirty(); n != 0 {
+			t.Errorf("encoded later %v: it waits", later)
+		}
+		wantValue(t, s, "m:k", large)
 		mustClose(t, s)
 	}
 }

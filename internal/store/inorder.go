@@ -563,7 +563,7 @@ func (w *scan) items(t *Table) iter.Seq[Item] {
 func (w *scan) settle(t *Table, yield func(Item) bool) {
 	t.reap()
 	if c := t.cells.Load(); c != nil {
-		if err := w.store.flush(c); err != nil && !w.stop {
+		if err := w.store.flush(c).refused; err != nil && !w.stop {
 			w.stop = !yield(Item{Err: err})
 		}
 	}

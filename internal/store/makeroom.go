@@ -78,7 +78,7 @@ func (s *Store) roomiest() []*segment {
 func (l *log) stays(list []*segment) func(*segment) bool {
 	feeds := l.feedNeeds(list)
 	return func(seg *segment) bool {
-		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || l.views.see(seg)
+		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || l.views.needs(seg)
 	}
 }
 

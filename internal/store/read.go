@@ -66,7 +66,7 @@ func (s *Store) loggedEntry(e *entry, t *Table, key, buf []byte) (a Address, err
 	s.await(hash)
 	known := false
 	if c := t.cells.Load(); c != nil {
-		a, known, err = s.settle(c, hash, key)
+		a, known, err = s.settleToRead(c, hash, key)
 	}
 	switch {
 	case err != nil:
@@ -134,6 +134,15 @@ func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool
 		return 0, true, err
 	}
 	return cell.Address, true, nil
+}
+
+// settleToRead is settle for who reads, and does not care for what is lost: what was there before it counts again.
+func (s *Store) settleToRead(c *Cells, hash uint64, key []byte) (a Address, known bool, err error) {
+	a, known, err = s.settle(c, hash, key)
+	if isLost(err) {
+		return 0, false, nil
+	}
+	return a, known, err
 }
 
 // Read reads the entry of key as an open map shows it: what the log has, unless memory has something else. The
@@ -236,7 +245,7 @@ func (s *Store) Has(t *Table, key []byte) (bool, error) {
 	hash := t.hash(key)
 	s.await(hash)
 	if c := t.cells.Load(); c != nil {
-		a, known, err := s.settle(c, hash, key)
+		a, known, err := s.settleToRead(c, hash, key)
 		if err != nil {
 			if _, err = s.unwritten(t, key, err); err == ErrNotFound {
 				return false, nil
@@ -312,7 +321,7 @@ func (s *Store) iterate(t *Table, c *Cells, values bool) iter.Seq[Item] {
 		it := iteration{store: s, table: t, cells: c, values: values}
 		if c == nil {
 			if other := t.cells.Load(); other != nil {
-				if err := s.flush(other); err != nil && !yield(Item{Err: err}) {
+				if err := s.flush(other).refused; err != nil && !yield(Item{Err: err}) {
 					return
 				}
 			}
@@ -424,7 +433,7 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 	}
 	now, known := Address(0), false
 	if c := t.cells.Load(); c != nil {
-		if now, known, err = s.settle(c, hash, key); err != nil {
+		if now, known, err = s.settleToRead(c, hash, key); err != nil {
 			item = Item{Key: key}
 			item.Entry, item.Err = s.unwritten(t, key, err)
 			return item, item.Err != ErrNotFound

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -66,7 +67,7 @@ type segment struct {
 	readers    atomic.Int32 // of large values, which have it pinned for as long as they like
 	held       atomic.Bool  // nobody but a view, a feed, or a reader of a large value needs it any more
 	renumbered atomic.Bool  // it may have records whose numbers are higher than those by which what they say counts
-	retiredAt  uint64       // number of the last view that was opened before it was out of use
+	retiredAt  uint64       // number of the last view that was opened before it was out of use, inUse until then; guarded by views.mu
 
 	hinted bool // it has a hint, or is to have none; likewise
 
@@ -77,6 +78,9 @@ type segment struct {
 	ended  bool        // no more records will be appended; guarded by log.mu
 	synced atomic.Bool // all of an ended segment is on the disk
 }
+
+// inUse is later than every view.
+const inUse = math.MaxUint64
 
 // createSegment makes the file of a new segment, durably, name included.
 func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, error) {
@@ -96,7 +100,7 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
 	}
-	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(len(line))}
+	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(len(line)), retiredAt: inUse}
 	s.end.Store(s.head)
 	s.drained.Store(s.head)
 	return s, nil
@@ -136,7 +140,7 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mo
 	if err != nil {
 		return nil, errors.Join(formatError(path, 0, err), f.Close())
 	}
-	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(head)}
+	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(head), retiredAt: inUse}
 	s.end.Store(s.head)
 	return s, nil
 }

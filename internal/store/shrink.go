@@ -20,9 +20,9 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 	if s.opts.ReadOnly {
 		return s.refuse(ErrReadOnly)
 	}
-	unwritten := s.Flush(nil)
-	if unwritten != nil && !errors.Is(unwritten, ErrNoSpace) {
-		return unwritten
+	unwritten := s.flushAll()
+	if unwritten.refused != nil && !errors.Is(unwritten.refused, ErrNoSpace) {
+		return unwritten.err()
 	}
 	if err := s.sweep(); err != nil {
 		return err
@@ -61,13 +61,16 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 		s.log.wantSnapshot()
 	}
 	s.house.wakeHouse() // for hints
-	if unwritten != nil && (err == nil || errors.Is(err, ErrNoSpace)) {
-		err = errors.Join(err, s.Flush(nil))
+	if unwritten.refused != nil && (err == nil || errors.Is(err, ErrNoSpace)) {
+		again := s.flushAll()
+		unwritten.lost = append(unwritten.lost, again.lost...)
+		err = errors.Join(err, again.refused)
 	}
+	unwritten.refused = nil
 	if err == nil && progress != nil {
 		progress(garbage, garbage) // what is left cannot be given back
 	}
-	return errors.Join(append(damage, err)...)
+	return errors.Join(append(damage, unwritten.err(), err)...)
 }
 
 // borrow is lend for a Shrink: until repay, housekeeping does not take the room back.

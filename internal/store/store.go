@@ -365,18 +365,18 @@ func (s *Store) close() error {
 	}
 	s.closed = true
 	s.log.endFeeds()
-	var last lastFlush
+	var last flushed
 	for _, c := range *s.attached.Load() {
 		for n := range cache.Shards {
-			last.shard(s, c, n)
+			s.endShardLocked(c, n, &last)
 		}
 	}
 	wrote, err := s.log.wrote(), s.log.finish()
-	if wrote && err == nil && s.log.failure() == nil && !s.opts.NoSnapshot && !last.refused {
+	if wrote && err == nil && s.log.failure() == nil && !s.opts.NoSnapshot && last.refused == nil {
 		s.log.reportError("writing a snapshot of the index", s.lastSnapshot())
 	}
 	s.log.closeRetired()
-	return errors.Join(append(last.errs, err, s.release())...)
+	return errors.Join(last.err(), err, s.release())
 }
 
 // stopKeeper returns when the goroutines of the log have ended.
@@ -483,20 +483,18 @@ func (s *Store) SetSyncInterval(d time.Duration) {
 	s.log.poke()
 }
 
-// FSyncAll returns when everything written before the call is on the disk.
-func (s *Store) FSyncAll() error {
-	if err := s.Flush(nil); err != nil {
-		return err
-	}
-	return s.sync()
-}
+// FSyncAll returns when everything written before the call is on the disk. An error that concerns one value alone is no reason not to sync
+// the others.
+func (s *Store) FSyncAll() error { return s.syncFlushed(s.flushAll()) }
 
 // Sync is FSyncAll for what was written to one map.
-func (s *Store) Sync(c *Cells) error {
-	if err := s.flush(c); err != nil {
-		return err
+func (s *Store) Sync(c *Cells) error { return s.syncFlushed(s.flush(c)) }
+
+func (s *Store) syncFlushed(f flushed) error {
+	if f.refused == nil {
+		f.refused = s.sync()
 	}
-	return s.sync()
+	return f.err()
 }
 
 func (s *Store) sync() error {

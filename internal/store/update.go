@@ -180,10 +180,8 @@ func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
 		err = ErrClosed
 	}
 	if u.cells == nil && now.cell != nil {
-		if now.cell.Dirty && err == nil {
-			if err = s.writeLocked(now.cells, []cache.Dirty{{Cell: now.cell, Encoded: now.encoded}}); err == nil {
-				err = s.stateLocked(&now, t, hash, u.key)
-			}
+		if err == nil {
+			err = s.logLocked(&now, t, u.key)
 		}
 		v := now.version()
 		now.cell = nil

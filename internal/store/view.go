@@ -60,7 +60,7 @@ type views struct {
 	opened atomic.Uint64 // how many have been, since the beginning
 	bytes  atomic.Int64  // memory of the versions
 
-	mu          sync.Mutex // a leaf; guards the rest, and all changes of open, newest, opened and epoch
+	mu          sync.Mutex // a leaf; guards the rest, segment.retiredAt, and all changes of open, newest, opened and epoch
 	first, last *View      // in the order of opening
 	tables      []*Table   // that have versions
 }
@@ -109,20 +109,13 @@ func (s *Store) listViewLocked() *View {
 	return v
 }
 
-// flushForView writes what is dirty. What turns out to be none that can be stored is reported, and in no view.
+// flushForView writes what is dirty. What turns out to be none that can be stored is in no view. What is announced since will not come,
+// or waits for the lock of a shard that was flushed.
 func (s *Store) flushForView() error {
-	for s.waiting() {
-		err := s.Flush(nil)
-		if err == nil {
-			break // a cell that is announced since will not come, or waits for the lock of a shard that was flushed
-		}
-		var lost *lostError
-		if !errors.As(err, &lost) {
-			return err
-		}
-		s.log.report(err)
+	if !s.waiting() {
+		return nil
 	}
-	return nil
+	return s.flushAll().refused
 }
 
 // list makes a view known. The caller holds log.mu.
@@ -197,7 +190,8 @@ func (l *views) all() (list []*View) {
 	return list
 }
 
-// needs reports whether a view that is open may have an address in a segment that is out of use.
+// needs reports whether a view that is open may have an address in a segment that is out of use, or would have one in a segment that is in use
+// if that were replaced now.
 func (l *views) needs(seg *segment) bool {
 	if l.open.Load() == 0 {
 		return false
@@ -205,21 +199,6 @@ func (l *views) needs(seg *segment) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for v := l.first; v != nil && v.number <= seg.retiredAt; v = v.after {
-		if v.seq >= seg.first || seg.renumbered.Load() {
-			return true
-		}
-	}
-	return false
-}
-
-// see reports whether one would need a segment that is in use, if that were replaced now.
-func (l *views) see(seg *segment) bool {
-	if l.open.Load() == 0 {
-		return false
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for v := l.first; v != nil; v = v.after {
 		if v.seq >= seg.first || seg.renumbered.Load() {
 			return true
 		}

@@ -990,3 +990,47 @@ func TestViewClosedWhileAReadWaits(t *testing.T) {
 		other.Close()
 	}
 }
+
+// A view needs what it may have addresses in: a segment in use until it is replaced, and one out of use if that was in use when the view was opened.
+func TestViewsNeedSegments(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "k", "v")
+	open := func() *View {
+		v, err := s.OpenView()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	want := func(what string, seg *segment, want bool) {
+		t.Helper()
+		if got := s.views.needs(seg); got != want {
+			t.Errorf("%s is needed: %v, want %v", what, got, want)
+		}
+	}
+	want("what is in use, without views,", s.log.tail, false)
+	before := open()
+	seg := &segment{first: before.Seq(), retiredAt: inUse}
+	want("what is in use", seg, true)
+	want("what is in use and was made by this process", s.log.tail, true)
+	s.views.retire(seg)
+	want("what was in use before", seg, true)
+	behind := &segment{first: before.Seq() + 1, retiredAt: inUse}
+	want("what has only later records", behind, false)
+	behind.renumbered.Store(true)
+	want("what seems to have only later records", behind, true)
+	after := open()
+	want("what was in use before one of two views", seg, true)
+	before.Close()
+	want("what was out of use before", seg, false)
+	never := &segment{first: 1, retiredAt: inUse}
+	never.retiredAt = 0 // out of use before there was a view
+	want("what was out of use before there was a view", never, false)
+	after.Close()
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	defer mustClose(t, s)
+	defer open().Close()
+	want("what is in use and was found", s.log.set.Load().ordered[0], true)
+}

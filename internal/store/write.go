@@ -112,8 +112,10 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 	if w.Durability != Memory {
 		s.pace()
 	}
-	if len(w.Value) > partBytes && w.Durability == Async { // which is to spare small writes
-		w.Durability = Process
+	if w.Durability == Async {
+		if err := w.hasten(); err != nil {
+			return 0, false, err
+		}
 	}
 	p := pending{key: w.Key, synced: w.Durability == Power}
 	if len(w.Value) > partBytes {
@@ -145,6 +147,24 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 		s.relieve()
 	}
 	return p.Seq, existed, err
+}
+
+// hasten makes an asynchronous write of a large value one that does not wait, which is to spare small writes.
+func (w *Write) hasten() error {
+	if w.Later && w.Cost > partBytes {
+		b, schema, err := w.Cells.values.Encode(nil, w.Cell)
+		if err == nil {
+			err = checkValue(b)
+		}
+		if err != nil {
+			return err
+		}
+		w.Value, w.Schema, w.Later = b, schema, false
+	}
+	if len(w.Value) > partBytes {
+		w.Durability = Process
+	}
+	return nil
 }
 
 // recordOfWrite makes p the record of the write. A large value is appended in parts.
