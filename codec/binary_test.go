@@ -2,6 +2,7 @@ package codec_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"net/netip"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -516,6 +518,48 @@ func TestBinaryDecodeAllocatesInProportion(t *testing.T) {
 	v = nil
 	if err := d.Decode(src, &v); err != nil || len(v) != 20 || !v[19].A {
 		t.Errorf("%d elements, %v", len(v), err)
+	}
+}
+
+type bush []bush
+
+type hedge map[string]hedge
+
+// Nor do lists within lists, each of which claims all that is left.
+func TestBinaryDecodeAllocatesInProportionWhenNested(t *testing.T) {
+	var src []byte
+	for len(src) < 8000 {
+		src = binary.AppendUvarint(src, uint64(8000-len(src)-2))
+	}
+	d, err := compileWith[bush](t, codec.Binary).Decoder("[]^1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root bush
+	if err := d.Decode(src, &root); !errors.Is(err, codec.ErrData) {
+		t.Error(err)
+	}
+	levels, headers := 0, 0
+	for b := root; len(b) > 0; b = b[0] {
+		levels, headers = levels+1, headers+cap(b)
+	}
+	if levels < 3000 || headers > 3*len(src) {
+		t.Errorf("%d slices on %d levels for %d bytes", headers, levels, len(src))
+	}
+	if d, err = compileWith[hedge](t, codec.Binary).Decoder("map[string]^1"); err != nil {
+		t.Fatal(err)
+	}
+	src = src[:0]
+	for len(src) < 8000 {
+		src = append(binary.AppendUvarint(src, uint64(8000-len(src)-3)), 0)
+	}
+	var before, after runtime.MemStats
+	var tangle hedge
+	runtime.ReadMemStats(&before)
+	err = d.Decode(src, &tangle)
+	runtime.ReadMemStats(&after)
+	if made := after.TotalAlloc - before.TotalAlloc; !errors.Is(err, codec.ErrData) || made > 1000*uint64(len(src)) {
+		t.Errorf("%d bytes are %d in memory, %v", len(src), made, err)
 	}
 }
 

@@ -63,6 +63,7 @@ type binaryReader struct {
 	at     int
 	text   string // a copy of a part of src, of which strings are parts
 	textAt int    // where it begins in src
+	ahead  uint64 // bytes for which reserve has made room
 }
 
 func (r *binaryReader) left() int { return len(r.src) - r.at }
@@ -422,16 +423,19 @@ func (r *binaryReader) list(s *step, at unsafe.Pointer, depth int) *fault {
 	return r.slice(s, at, n, depth)
 }
 
-// room returns how many elements of a size are little beside what is left to read.
-func (r *binaryReader) room(size uintptr) int {
-	return int(min((4096+32*uint64(r.left()))/uint64(size), math.MaxInt32))
+// reserve returns for how many of n elements of a size there is to be room before any is read. All that a
+// record reserves is in proportion to it: lists within lists can each claim to be all that is left.
+func (r *binaryReader) reserve(n int, size uintptr) int {
+	most := (4096 + 32*uint64(len(r.src)) - r.ahead) / uint64(size)
+	room := min(uint64(n), most)
+	r.ahead += room * uint64(size)
+	return int(room)
 }
 
 var emptySlice [1]uint64 // what an empty slice points to
 
-// slice decodes n elements into a slice. It makes room for all of them at once only if
-// that is little beside what is left to read, so that no length makes it allocate
-// more than the data do.
+// slice decodes n elements into a slice. It makes room for all of them at once only as far as
+// that is reserved, so that no length makes it allocate more than the data do.
 func (r *binaryReader) slice(s *step, at unsafe.Pointer, n, depth int) *fault {
 	to, size := (*sliceHeader)(at), s.form.elem.typ.Size()
 	if n == 0 || size == 0 {
@@ -443,7 +447,7 @@ func (r *binaryReader) slice(s *step, at unsafe.Pointer, n, depth int) *fault {
 	v := reflect.NewAt(s.form.typ, at).Elem()
 	room := n
 	if size > 0 {
-		room = min(n, r.room(size)+1)
+		room = max(1, r.reserve(n, size))
 	}
 	for i := range n {
 		if i >= to.len {
@@ -497,7 +501,7 @@ func (r *binaryReader) mapping(s *step, at unsafe.Pointer, depth int) *fault {
 		return faultOf(err)
 	}
 	t := s.form.typ
-	room := min(n, r.room(t.Key().Size()+t.Elem().Size()+1))
+	room := r.reserve(n, t.Key().Size()+t.Elem().Size()+1)
 	m := reflect.NewAt(t, at).Elem()
 	m.Set(reflect.MakeMapWithSize(t, room))
 	key, elem := reflect.New(t.Key()).Elem(), reflect.New(t.Elem()).Elem()
