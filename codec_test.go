@@ -1,8 +1,10 @@
 package copal_test
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,5 +116,55 @@ func TestStructsEvolve(t *testing.T) {
 				t.Errorf("an int read as a bool: %v", err)
 			}
 		})
+	}
+}
+
+// borrowed is a codec for []byte that returns the value itself instead of appending it.
+type borrowed struct{}
+
+func (borrowed) Name() string                                 { return "borrowed" }
+func (borrowed) Compile(reflect.Type) (codec.Type, error)     { return borrowed{}, nil }
+func (borrowed) Schema() string                               { return "bytes" }
+func (borrowed) Append(dst []byte, v any) ([]byte, error)     { return *v.(*[]byte), nil }
+func (borrowed) Decoder(schema string) (codec.Decoder, error) { return borrowed{}, nil }
+func (borrowed) Decode(src []byte, v any) error               { *v.(*[]byte) = bytes.Clone(src); return nil }
+
+// TestCodecThatBorrows: what a codec returns is never written to, though buffers are used again.
+func TestCodecThatBorrows(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	m, other := mapOf[int, []byte](t, db, "m", copal.WithCodec(borrowed{})), mapOf[int, string](t, db, "other")
+	var given [50][]byte
+	for i := range given {
+		given[i] = []byte(strings.Repeat("given", 10))
+		mustSet(t, m, i, given[i])
+		mustSet(t, other, i, strings.Repeat("other", 9))
+		if v, err := other.Load(i); err != nil || v != strings.Repeat("other", 9) {
+			t.Fatal(v, err)
+		}
+	}
+	for i, v := range given {
+		if stored, err := m.Load(i); string(v) != strings.Repeat("given", 10) || !bytes.Equal(stored, v) || err != nil {
+			t.Fatalf("%d: what was given is %q, and stored %q, %v", i, v, stored, err)
+		}
+	}
+}
+
+// TestNoPartOfAValue: a value that does not decode to its end is given to nobody.
+func TestNoPartOfAValue(t *testing.T) {
+	type pair struct{ A, B int }
+	db := openOn(t, vfs.NewMem())
+	m, h := mapOf[string, pair](t, db, "m"), openHash[string, pair](t, db, "h")
+	mustPut(t, db, "m:k", `{"A":1,"B":"two"}`)
+	if _, err := db.Hash([]byte("h")).Set([]byte("k"), []byte(`{"A":1,"B":"two"}`)); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := m.Load("k"); v != (pair{}) || !errors.Is(err, copal.ErrType) {
+		t.Error(v, err)
+	}
+	if v, err := h.Load("k"); v != (pair{}) || !errors.Is(err, copal.ErrType) {
+		t.Error(v, err)
+	}
+	if v, err := copal.Get[pair](db, "m:k"); v != (pair{}) || !errors.Is(err, copal.ErrType) {
+		t.Error(v, err)
 	}
 }

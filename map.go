@@ -77,17 +77,32 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	if err != nil {
 		return nil, err
 	}
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if other, ok := db.maps[name]; ok {
+	open, err := m.register(expired)
+	if err != nil || !c.ordered {
+		return open, err
+	}
+	if err := db.store.Order(open.table, open.by); err != nil { // not before it is known that the keys are of this type
+		if open == m {
+			err = errors.Join(err, m.Close())
+		}
+		return nil, err
+	}
+	return open, nil
+}
+
+// register makes m the open map of its name, and returns it, or the one that is open with the same types already.
+func (m *Map[K, V]) register(expired func(K, V)) (*Map[K, V], error) {
+	m.db.mu.Lock()
+	defer m.db.mu.Unlock()
+	if other, ok := m.db.maps[m.name]; ok {
 		open, ok := other.(*Map[K, V])
-		if !ok || open.values.codec.Name() != c.codec.Name() {
-			return nil, fmt.Errorf("%w: map %q is open as %T with another type or codec", ErrType, name, other)
+		if !ok || open.values.codec.Name() != m.values.codec.Name() {
+			return nil, fmt.Errorf("%w: map %q is open as %T with another type or codec", ErrType, m.name, other)
 		}
 		return open, nil
 	}
-	db.maps[name] = m
-	m.cells = db.store.Attach(m.table, m.cellValues(expired))
+	m.db.maps[m.name] = m
+	m.cells = m.db.store.Attach(m.table, m.cellValues(expired))
 	return m, nil
 }
 
@@ -100,15 +115,10 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	if err != nil {
 		return nil, err
 	}
-	if c.ordered {
-		if err := db.store.Order(table, keys.Order()); err != nil {
-			return nil, err
-		}
-	}
 	prefix := append(keycodec.AppendName(nil, name), ':')
 	m := &Map[K, V]{
 		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, by: keys.Order(), values: values, table: table, ttl: c.ttl,
-		flat: codecNamed(c.codec.Name()) == c.codec && codec.Flat(reflect.TypeFor[V]()),
+		flat: values.ours && codec.Flat(reflect.TypeFor[V]()),
 	}
 	if m.flat {
 		m.strings = appendStrings(nil, reflect.TypeFor[V](), 0)
@@ -339,7 +349,8 @@ func (m *Map[K, V]) Len() int { return m.table.Len() }
 // All yields each key and its value: of a map with the option Ordered in the order of the keys, of others in none. An entry that is there throughout
 // is yielded exactly once, with the value it has at that moment; one that comes or
 // goes meanwhile may be yielded or not. An entry that cannot be read goes to the
-// error handler and is left out. The store may be used, and changed, in the loop.
+// error handler and is left out. Values may be shared with other readers, as those of
+// Get. The store may be used, and changed, in the loop.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	if m.IsOrdered() {
 		return m.inOrder(store.Span{})

@@ -572,3 +572,27 @@ func TestOrderWhileChangingOnDisk(t *testing.T) {
 		t.Errorf("%d entries were yielded of a map that was closed after 3", yielded)
 	}
 }
+
+// An OpenMap that is refused leaves the open map its order.
+func TestRefusedOpenMapLeavesTheOrder(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	for _, k := range []int{10, 9, -1} {
+		mustSet(t, m, k, k)
+	}
+	if _, err := copal.OpenMap[string, int](db, "m", copal.Ordered()); !errors.Is(err, copal.ErrType) {
+		t.Errorf("with keys of another type: %v", err)
+	}
+	if got := slices.Collect(m.Keys()); !m.IsOrdered() || !slices.Equal(got, []int{-1, 9, 10}) {
+		t.Errorf("ordered %v: %v", m.IsOrdered(), got)
+	}
+	if again := mapOf[int, int](t, db, "m"); again != m {
+		t.Error("another map")
+	}
+	n := mapOf[int, int](t, db, "n")
+	mustSet(t, n, 2, 0)
+	mustSet(t, n, 1, 0)
+	if same := mapOf[int, int](t, db, "n", copal.Ordered()); same != n || !slices.Equal(slices.Collect(n.Keys()), []int{1, 2}) {
+		t.Error("an open map is not ordered when it is opened again with the option")
+	}
+}

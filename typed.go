@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/store"
@@ -21,6 +22,7 @@ type typed struct {
 	codec Codec
 	goval reflect.Type
 	plan  codec.Type
+	ours  bool // the codec is one of package codec
 	never bool // does encoding fail, of a flat type; so it may be done later
 
 	number   atomic.Uint64 // of the schema, 0 until the first write
@@ -42,7 +44,8 @@ func newTyped(s *store.Store, c Codec, t reflect.Type) (*typed, error) {
 	if err != nil {
 		return nil, typeError(err, "values of type %v cannot be kept by codec %s", t, c.Name())
 	}
-	return &typed{store: s, codec: c, goval: t, plan: plan, never: c == codec.Binary && codec.Flat(t)}, nil
+	ours := codecNamed(c.Name()) == c
+	return &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: c == codec.Binary && codec.Flat(t)}, nil
 }
 
 // isWord reports whether a codec's name can stand in a schema.
@@ -66,10 +69,15 @@ func (t *typed) set(table *store.Table, key []byte, v any, d store.Durability) e
 	return t.store.Set(table, key, value, schema, d)
 }
 
-// encode encodes what v points to into buf.value, and returns that and the number of its schema.
+// encode encodes what v points to into buf.value, and returns that and the number of its schema. A codec of
+// the caller's may have returned memory that is not a buffer's, such as the value itself: that is not kept
+// to be written to.
 func (t *typed) encode(buf *buffer, key []byte, v any) (value []byte, schema uint64, err error) {
 	if value, err = t.plan.Append(buf.value[:0], v); err != nil {
 		return nil, 0, typeError(err, "the value for key %q", key)
+	}
+	if !t.ours && unsafe.SliceData(value) != unsafe.SliceData(buf.value) {
+		value = append(buf.value[:0], value...)
 	}
 	buf.value = value
 	schema, err = t.schema()
@@ -92,13 +100,14 @@ func (t *typed) schema() (uint64, error) {
 	return n, err
 }
 
-// decode decodes an entry into the zero value that v points to.
+// decode decodes an entry into the zero value that v points to, which with an error stays zero.
 func (t *typed) decode(key []byte, e *store.Entry, v any) error {
 	d, err := t.decoder(e.Schema)
 	if err == nil {
 		err = d.Decode(e.Value, v)
 	}
 	if err != nil {
+		reflect.ValueOf(v).Elem().SetZero() // of what was decoded up to there
 		return typeError(err, "the value under key %q, written as %s, is not a %v", key, t.describe(e.Schema), t.goval)
 	}
 	return nil
