@@ -60,11 +60,11 @@ func (g *groupUnderWay) ahead(recs ...*pending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err := l.appendableLocked(); err != nil {
-		return err
+		return l.refused(err)
 	}
 	from := l.coveredLocked()
 	if err := l.writeLocked(g.own(recs)); err != nil {
-		return err
+		return l.refused(err)
 	}
 	if g.number == 0 {
 		g.number, g.from = recs[0].Group, from
@@ -81,10 +81,7 @@ func (g *groupUnderWay) commit(recs ...*pending) (seq uint64, err error) {
 	recs = append(slices.Clip(recs), last)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.appendableLocked(); err != nil {
-		return 0, err
-	}
-	if err := l.writeLocked(g.own(recs)); err != nil {
+	if err := l.appendLocked(g.own(recs)); err != nil {
 		return 0, err
 	}
 	g.count(recs[:len(recs)-1])

@@ -213,10 +213,20 @@ type pending struct {
 func (l *log) append(recs ...*pending) error {
 	l.lock()
 	defer l.mu.Unlock()
+	return l.appendLocked(recs)
+}
+
+// appendLocked is append for who holds l.mu.
+func (l *log) appendLocked(recs []*pending) error {
 	err := l.appendableLocked()
 	if err == nil {
 		err = l.writeLocked(recs)
 	}
+	return l.refused(err)
+}
+
+// refused asks for room if that is what the error of a write says is missing.
+func (l *log) refused(err error) error {
 	if err != nil && errors.Is(err, ErrNoSpace) {
 		l.tight(0)
 	}
@@ -458,6 +468,7 @@ func (l *log) cutBackLocked(end int64, err error) error {
 	cut := l.tail.file.Truncate(end)
 	l.tail.room = end
 	if cut == nil && vfs.IsNoSpace(err) {
+		l.keepLocked(l.tail)
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)
 	}
 	return l.fail(errors.Join(fmt.Errorf("append: %w", err), cut))

@@ -108,7 +108,7 @@ func (l *log) reserve(bytes int64) error {
 		return err
 	}
 	if err := l.readyLocked(); err != nil {
-		return err
+		return l.refused(err)
 	}
 	if err := l.drain(l.tail); err != nil { // it is cut off at its end, which the file must have
 		return err
@@ -123,10 +123,13 @@ func (l *log) reserve(bytes int64) error {
 	}
 	l.tail.room = end
 	kept := l.roomLocked(l.tail, end, false)
-	if vfs.IsNoSpace(err) {
-		return noSpace(err)
+	if kept != nil { // or deletions had less than before
+		l.keepLocked(l.tail)
 	}
-	return kept
+	if vfs.IsNoSpace(err) {
+		return l.refused(noSpace(err))
+	}
+	return l.refused(kept)
 }
 
 // appendPart is an operation of its own: what waits for life need not wait for the whole value.
