@@ -58,17 +58,14 @@ type leftByRecovery struct {
 
 // beginAnew reads the whole log. On an error nothing has changed.
 func (f *follower) beginAnew() error {
-	told := ""
-	for {
+	for looks := (looks{}); ; {
 		err := f.tryAnew()
 		if err == nil || err == ErrClosed {
 			return err
 		}
-		// A file that the manifest names may be gone by the time we look for it; then the next manifest names others.
-		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, errBehind) || err.Error() == told {
+		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, errBehind) || !looks.again(err) {
 			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
 		}
-		told = err.Error()
 	}
 }
 

@@ -115,8 +115,8 @@ func (b *backup) run() error {
 	if err := b.look(); err != nil {
 		return err
 	}
-	for range 3 { // compaction may take away what the manifest has just named
-		if err = b.attempt(); !errors.Is(err, fs.ErrNotExist) {
+	for looks := (looks{}); ; {
+		if err = b.attempt(); !errors.Is(err, fs.ErrNotExist) || !looks.again(err) {
 			break
 		}
 		b.sweep(b.old)

@@ -95,11 +95,13 @@ func (f *follower) look() error {
 		return err
 	}
 	f.store.life.leave(in)
-	for range 3 {
+	for looks := (looks{}); ; {
 		if err = f.catchUp(); !errors.Is(err, errBehind) && !errors.Is(err, ErrCorrupt) {
 			return err
 		}
-		// A file that the manifest names may be gone by the time we look for it.
+		if !looks.again(err) {
+			break
+		}
 	}
 	if errors.Is(err, errBehind) {
 		return f.beginAnew()

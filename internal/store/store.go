@@ -128,19 +128,12 @@ func Open(dir string, opts Options) (*Store, error) {
 	if !opts.ReadOnly {
 		return open(dir, opts)
 	}
-	// A writer beside us may take away or begin a segment between two looks of ours.
-	// What is there, and damaged, is so at every look.
-	var err error
-	for range 3 {
-		var s *Store
-		if s, err = open(dir, opts); err == nil {
-			return s, nil
-		}
-		if !errors.Is(err, ErrCorrupt) {
-			break
+	for looks := (looks{}); ; {
+		s, err := open(dir, opts)
+		if err == nil || !errors.Is(err, ErrCorrupt) || !looks.again(err) {
+			return s, err
 		}
 	}
-	return nil, err
 }
 
 func (o Options) withDefaults() Options {
