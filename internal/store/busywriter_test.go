@@ -101,3 +101,15 @@ func TestDamageIsNoBusyWriter(t *testing.T) {
 		t.Errorf("a store of which a segment is missing: %v", err)
 	}
 }
+
+// Who checks a store beside a process that writes finds it sound, however often that process is faster.
+func TestCheckBesideABusyWriter(t *testing.T) {
+	w := newBusyWriter(t)
+	defer mustClose(t, w.Store)
+	for _, times := range []int{1, 2, 9} {
+		w.times = times
+		if r, err := Check("db", w.seen, nil); err != nil || len(r.Problems) > 0 {
+			t.Errorf("beside %d compactions: %+v, %v", times, r.Problems, err)
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -35,7 +36,7 @@ type SegmentReport struct {
 // says that something could not be read; damage is in the report. progress, which may
 // be nil, is told how many bytes of all have been read.
 func Check(dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	c := &checker{dir: dir, fsys: fsys, progress: progress}
+	c := &checker{dir: dir, fsys: fsys, progress: progress, checked: map[record.SegmentID]bool{}}
 	if err := c.run(); err != nil {
 		return c.report, err
 	}
@@ -52,6 +53,7 @@ type checker struct {
 	sameCache   bool // see recovery
 	ring        *ringReader
 	hint        *hintWriter // of the segment that is read, if it may have one
+	checked     map[record.SegmentID]bool
 }
 
 func (c *checker) run() error {
@@ -66,7 +68,6 @@ func (c *checker) run() error {
 	if m == nil && !isStore(names) {
 		return noStore(c.dir)
 	}
-	segments := c.named(m, names)
 	if m != nil {
 		if c.mark, err = readMark(c.fsys, c.dir, m.Store); err != nil {
 			return err
@@ -77,10 +78,8 @@ func (c *checker) run() error {
 		}
 		defer c.closeRing()
 	}
-	for _, s := range segments {
-		if err := c.segment(s, m); err != nil {
-			return err
-		}
+	if m, err = c.segments(m, names); err != nil {
+		return err
 	}
 	if m != nil {
 		if err := c.snapshot(m); err != nil {
@@ -96,6 +95,55 @@ func (c *checker) run() error {
 		c.progress(c.total, c.total)
 	}
 	return nil
+}
+
+// segments checks those of the manifest, and returns that. When compaction replaces one meanwhile, before it is opened, those of the manifest that there is now are checked
+// instead, as far as they were not.
+func (c *checker) segments(m *manifest, names []string) (*manifest, error) {
+	for list := c.named(m, names); len(list) > 0; {
+		err := c.segment(list[0], m)
+		list = list[1:]
+		if err == errReplaced {
+			if m, err = readManifest(c.fsys, c.dir); err != nil || m == nil {
+				return nil, c.note(err)
+			}
+			list = c.named(m, nil)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	c.count(m)
+	return m, nil
+}
+
+// count adds up what was found in the segments that are the log yet.
+func (c *checker) count(m *manifest) {
+	c.report.Segments = slices.DeleteFunc(c.report.Segments, func(r SegmentReport) bool {
+		if m == nil {
+			return false
+		}
+		id, _ := record.ParseFileName(filepath.Base(r.File))
+		_, named := m.find(id)
+		return !named
+	})
+	for _, r := range c.report.Segments {
+		c.report.Records += r.Records
+		c.report.LogBytes += r.Bytes
+	}
+}
+
+// errReplaced says that compaction has put another segment in the place of one.
+var errReplaced = errors.New("the segment has been replaced")
+
+// replaced reports whether the manifest names a segment no more.
+func (c *checker) replaced(id record.SegmentID) bool {
+	m, err := readManifest(c.fsys, c.dir)
+	if err != nil || m == nil {
+		return false
+	}
+	_, named := m.find(id)
+	return !named
 }
 
 // openRing is as in recovery: without the cache in which it was written a damaged ring is of no account.
@@ -128,7 +176,7 @@ func (c *checker) note(err error) error {
 	return err
 }
 
-// named lists the segments of the manifest or, without one, those whose files there are.
+// named lists the segments of the manifest or, without one, those whose files there are, without those that were checked.
 func (c *checker) named(m *manifest, names []string) []manifestSegment {
 	var list []manifestSegment
 	if m != nil {
@@ -140,6 +188,8 @@ func (c *checker) named(m *manifest, names []string) []manifestSegment {
 			}
 		}
 	}
+	list = slices.DeleteFunc(slices.Clone(list), func(s manifestSegment) bool { return c.checked[s.ID] })
+	c.total = c.done
 	for _, s := range list {
 		if f, err := c.fsys.Open(filepath.Join(c.dir, s.ID.FileName()), vfs.ReadOnly); err == nil {
 			if size, err := f.Size(); err == nil {
@@ -160,6 +210,10 @@ func (c *checker) leftover(id record.SegmentID) bool {
 func (c *checker) segment(want manifestSegment, m *manifest) error {
 	path := filepath.Join(c.dir, want.ID.FileName())
 	f, err := c.fsys.Open(path, vfs.ReadOnly)
+	if errors.Is(err, fs.ErrNotExist) && m != nil && c.replaced(want.ID) {
+		return errReplaced
+	}
+	c.checked[want.ID] = true
 	if err != nil {
 		c.problem(path, 0, "the manifest names it, and it cannot be opened: "+err.Error())
 		return nil
@@ -210,8 +264,6 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 	size = max(size, t.offset)
 	r.Bytes = size
 	c.report.Segments = append(c.report.Segments, r)
-	c.report.Records += r.Records
-	c.report.LogBytes += size
 	return err
 }
 
