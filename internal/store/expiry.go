@@ -17,7 +17,8 @@ import (
 // shows that or more. The deadline stands in the record, so nothing is written when an entry expires:
 //
 //   - Who reads an entry with a deadline asks the clock, and does not see one that has expired. Entries without
-//     a deadline never cost a look at the clock.
+//     a deadline never cost a look at the clock. What seems to have expired is looked for again under the lock of its key,
+//     for it may have got another deadline since its record was read.
 //   - Who holds the lock of its key takes it out of the index and its cell out of the
 //     table: after that it is an entry that is not there. A replay of the log takes a record with a
 //     deadline that has passed for a deletion, so an older record of the key does not come back.

@@ -175,8 +175,8 @@ func (s *Store) appendInPlace(dst []byte, t *Table, hash uint64, key []byte) (ou
 	if _, ok, err = t.readInPlace(&e, hash, key); !ok || err != nil {
 		return dst, 0, false, err
 	}
-	if s.Expired(e.Expiry) {
-		return dst, 0, false, ErrNotFound
+	if s.Expired(e.Expiry) { // unless it has got another deadline since its record was read
+		return dst, 0, false, nil
 	}
 	return append(dst, e.value...), e.Schema, true, nil
 }
@@ -275,8 +275,8 @@ func (s *Store) pinInPlace(e *entry, key []byte) (seg *segment, err error) {
 	if err != nil || !ok {
 		return nil, err
 	}
-	if s.Expired(e.Expiry) {
-		return nil, ErrNotFound
+	if s.Expired(e.Expiry) { // unless it has got another deadline since its record was read
+		return nil, nil
 	}
 	slot, _ := split(a)
 	if seg = s.log.segment(slot); !seg.pin() {

@@ -77,10 +77,33 @@ func (s *Store) loggedEntry(e *entry, t *Table, key, buf []byte) (a Address, err
 	case !known:
 		a, err = t.read(e, hash, key, buf)
 	}
-	if err == nil && (a == 0 || s.Expired(e.Expiry)) {
+	if err == nil && a != 0 && s.Expired(e.Expiry) {
+		if a, err = s.renewed(t, hash, key); err == nil && a != 0 {
+			slot, offset := split(a)
+			err = s.log.segment(slot).readTo(e, offset, buf)
+		}
+	}
+	if err == nil && a == 0 {
 		err = ErrNotFound
 	}
 	return a, err
+}
+
+// renewed looks again, under the lock of its key, for an entry whose deadline had passed when its record had been read: it may have got another one in
+// between. It returns where its record stands now, 0 if it is gone.
+func (s *Store) renewed(t *Table, hash uint64, key []byte) (Address, error) {
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var now state
+	err := s.stateLocked(&now, t, hash, key)
+	if err == nil {
+		err = s.logLocked(&now, t, key)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return now.address, nil
 }
 
 // unwritten is the entry as the log is to have it, when that was not possible: a full disk or a failed
@@ -156,7 +179,18 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	var e entry
 	var a Address
 	s.await(hash)
-	if c.table.Find(hash, view(key[c.owner.prefix:])) != nil {
+	again := c.table.Find(hash, view(key[c.owner.prefix:])) != nil
+	if !again {
+		var ok bool
+		if a, ok, err = c.owner.readShort(&e, hash, key, buf); !ok && err == nil {
+			a, err = c.owner.read(&e, hash, key, buf)
+		}
+		if err != nil {
+			return err
+		}
+		again = a != 0 && s.Expired(e.Expiry) // it may have got another deadline since its record was read
+	}
+	if again {
 		found, at, err := s.readCell(c, hash, key)
 		if at == 0 || err != nil {
 			*out = found
@@ -167,23 +201,14 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 			return err
 		}
 		a = at
-	} else {
-		var ok bool
-		var err error
-		if a, ok, err = c.owner.readShort(&e, hash, key, buf); !ok && err == nil {
-			a, err = c.owner.read(&e, hash, key, buf)
-		}
-		if err != nil {
-			return err
-		}
 	}
-	if a == 0 || s.Expired(e.Expiry) {
+	if a == 0 {
 		return ErrNotFound
 	}
 	return s.entryTo(out, &e, a)
 }
 
-// readCell is Read for a key that has a cell, or had one a moment ago. When the log has the entry it
+// readCell is Read for a key that has a cell, or had one a moment ago, or an entry that seems to have expired. When the log has the entry it
 // returns the address of its record instead.
 func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at Address, err error) {
 	mu := s.lockOf(hash)
@@ -258,8 +283,7 @@ func (s *Store) Has(t *Table, key []byte) (bool, error) {
 	}
 	h, err := t.find(hash, key)
 	if err == nil && s.Expired(h.expiry) {
-		_, err = s.readAt(h.address, nil) // what find reads is not verified
-		return false, err
+		h.address, err = s.renewed(t, hash, key)
 	}
 	return h.address != 0, err
 }
@@ -447,7 +471,15 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 	if err == nil && now != 0 && now != a {
 		e, err = s.readAt(now, nil)
 	}
-	if err != nil || now == 0 || s.Expired(e.Expiry) {
+	if err == nil && now != 0 && s.Expired(e.Expiry) {
+		if it.cells != nil {
+			return it.inCell(hash, key)
+		}
+		if now, err = s.renewed(t, hash, key); err == nil && now != 0 {
+			e, err = s.readAt(now, nil)
+		}
+	}
+	if err != nil || now == 0 {
 		return Item{Err: err}, err != nil
 	}
 	return it.item(&e, now), true
@@ -463,7 +495,7 @@ func (it *iteration) item(e *entry, a Address) Item {
 	return item
 }
 
-// inCell is the entry of a key that has a cell, or had one a moment ago.
+// inCell is the entry of a key that has a cell, or had one a moment ago, or seems to have expired.
 func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok bool) {
 	s, t := it.store, it.table
 	s.await(hash)
@@ -478,8 +510,8 @@ func (it *iteration) inCell(hash uint64, key []byte) (item Item, ok bool) {
 		return Item{Key: key, Entry: e, Err: err}, true
 	}
 	rec, err := s.readAt(at, nil)
-	if err != nil || s.Expired(rec.Expiry) {
-		return Item{Err: err}, err != nil
+	if err != nil {
+		return Item{Err: err}, true
 	}
 	return it.item(&rec, at), true
 }
