@@ -44,7 +44,7 @@ func (u *Update[V]) Cancel() { u.decision = keep }
 // errors are those of Set; when f panics, nothing has changed.
 //
 // f runs without any lock and may use the store, but not write the same key by other means:
-// then the update is given up with ErrNested. When another write wins, f runs again on the new
+// then the update is given up with ErrNested, though such a write may have been made once. When another write wins, f runs again on the new
 // entry, so it should have no other effects; and it must not wait for a
 // goroutine that updates the same key.
 func (m *Map[K, V]) Update(key K, f func(u *Update[V])) (v V, exists bool, err error) {

@@ -50,7 +50,8 @@ import (
 // bytes become the empty string. A T may become a pointer to T, which is then not
 // nil, and a pointer to T a T, where nil is an error of Decode. Slices and arrays may become one
 // another: an array too long for what was stored ends in zeros, also for a nil slice, and one too short
-// is an error of Decode unless only zeros are lost. All else is an error of Decoder.
+// is an error of Decode unless only zeros are lost. All else is an error of Decoder; so is a slice whose elements were stored
+// as nothing, such as struct{}, and are more now.
 //
 // Decode refuses all but what Append writes under the schema, and does not panic or
 // allocate out of proportion, whatever the bytes. The strings of a record share memory

@@ -465,13 +465,16 @@ func (r *binaryReader) slice(s *step, at unsafe.Pointer, n, depth int) *fault {
 // array decodes as many of n elements as the array has, of which the others must be zero.
 func (r *binaryReader) array(s *step, at unsafe.Pointer, n, depth int) *fault {
 	size, kept := s.form.elem.typ.Size(), min(n, s.form.typ.Len())
-	if s.elemSkip.width == 0 {
-		return nil
-	}
 	for i := range kept {
+		if len(s.elem.steps) == 0 {
+			break
+		}
 		if f := r.run(s.elem.steps, unsafe.Add(at, uintptr(i)*size), depth); f != nil {
 			return f.in(fmt.Sprintf("[%d]", i))
 		}
+	}
+	if s.elemSkip.width == 0 {
+		return nil // all that is left is zero
 	}
 	for i := kept; i < n; i++ {
 		start := r.at

@@ -153,6 +153,16 @@ func TestEvolution(t *testing.T) {
 		evolves[float32](1e300, outcome{"BJ", errValue}, outcome{"G", errFits}),
 		evolves[[]int](([]float64{zero}), outcome{"BJ", errValue}, outcome{"G", errFits}),
 		evolves[[]float32]([]float64{math.Inf(1), zero}, outcome{"B", []float32{float32(math.Inf(1)), float32(zero)}}),
+		evolves[struct {
+			F float32
+			N int
+		}](struct {
+			F float32
+			N float64
+		}{0.1, 2}, outcome{"BJ", struct {
+			F float32
+			N int
+		}{0.1, 2}}, outcome{"G", errFits}),
 		evolves[complex128](complex64(complex(1, 2)), outcome{"BG", complex(1, 2)}),
 		evolves[complex64](complex(1, 2), outcome{"B", complex64(complex(1, 2))}, outcome{"G", errFits}),
 		evolves[complex64](complex(1, 0.1), outcome{"B", errValue}, outcome{"G", errFits}),
@@ -190,6 +200,13 @@ func TestEvolution(t *testing.T) {
 		evolves[[2]int]([]int(nil), outcome{"BJ", [2]int{}}, outcome{"G", errFits}),
 		evolves[[1]int]([]int{1, 2}, outcome{"BJ", errValue}, outcome{"G", errFits}),
 		evolves[[]int64]([]int8{1, -1}, all([]int64{1, -1})),
+		evolves[[1]map[string]*int]([]map[string]*int{{}, {"k": nil}}, outcome{"BJ", errValue}),
+		evolves[[1][]byte]([][]byte{{1}, {}}, outcome{"BJ", errValue}),
+		evolves[[1][]int]([][]int{{1}, nil}, outcome{"BJ", [1][]int{{1}}}, outcome{"G", errFits}),
+		evolves[[1]time.Time]([]time.Time{at, {}}, outcome{"BJ", [1]time.Time{at}}, outcome{"G", errFits}),
+		evolves[[2]struct{}](make([]struct{}, 3), outcome{"BJ", [2]struct{}{}}),
+		evolves[[1]*struct{}]([1]struct{}{}, outcome{"BJ", [1]*struct{}{{}}}),
+		evolves[[1]*struct{}]([]struct{}{{}, {}}, outcome{"BJ", [1]*struct{}{{}}}),
 		evolves[[3]byte]([]byte("ab"), outcome{"B", [3]byte{'a', 'b', 0}}, outcome{"JG", errFits}),
 		evolves[[]byte]([3]byte{'a', 'b', 0}, outcome{"B", []byte("ab\x00")}, outcome{"JG", errFits}),
 		evolves[[]byte]([]int{1, 2}, outcome{"B", []byte{1, 2}}, outcome{"JG", errFits}),
@@ -219,6 +236,9 @@ func TestEvolution(t *testing.T) {
 		evolves[int](any("x"), outcome{"J", errValue}),
 		evolves[int](any(nil), outcome{"J", errValue}),
 		evolves[ab](any(map[string]any{"A": 5.0}), outcome{"J", ab{A: 5}}),
+		evolves[ab](any(map[string]any{"A": 5.0, "a": 6.0}), outcome{"J", errValue}),
+		evolves[[1]any]([]any{"x", nil}, outcome{"J", [1]any{"x"}}),
+		evolves[[1]any]([]any{"x", ""}, outcome{"J", errValue}),
 	} {
 		for _, o := range e.outs {
 			for _, c := range []codec.Codec{codec.Binary, codec.JSON, codec.Gob} {

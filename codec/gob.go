@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"sync"
 )
 
@@ -81,12 +82,15 @@ type gobType struct {
 }
 
 // try decodes one value, so that a type whose values would be stored but not read is
-// refused at once.
-func (t *gobType) try() error {
+// refused at once; also one of which encoding/gob, or a method of it, panics.
+func (t *gobType) try() (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = refuseGob(t.root.typ.String(), fmt.Sprintf("a first value of it panics: %v", r))
+		}
+	}()
 	v := reflect.New(t.root.typ)
-	if t.root.kind == KindPointer {
-		v.Elem().Set(reflect.New(t.root.elem.typ))
-	}
+	t.root.point(v.Elem(), false, nil)
 	src, err := t.encode(nil, v.Interface())
 	if err != nil {
 		return fmt.Errorf("%w as gob: %v: %w", ErrType, t.root.typ, err)
@@ -95,6 +99,24 @@ func (t *gobType) try() error {
 		return fmt.Errorf("%w as gob: %v: %w", ErrType, t.root.typ, err)
 	}
 	return nil
+}
+
+// point makes the zero v a value that gob has: only a field may be a nil pointer. Of types around which
+// there is no such value, arrays of pointers to themselves, it makes a part.
+func (n *gobNode) point(v reflect.Value, field bool, around []*gobNode) {
+	switch {
+	case n.kind == KindPointer && !field && !slices.Contains(around, n):
+		v.Set(reflect.New(n.elem.typ))
+		n.elem.point(v.Elem(), false, append(around, n))
+	case n.kind == KindArray:
+		for i := range v.Len() {
+			n.elem.point(v.Index(i), false, around)
+		}
+	case n.kind == KindStruct:
+		for _, f := range n.fields {
+			f.node.point(v.Field(f.index), true, around)
+		}
+	}
 }
 
 func (t *gobType) Schema() string { return t.schema }
@@ -123,7 +145,8 @@ func (w *gobWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// encode appends the value part of what gob writes. An encoder is not used again after
+// encode appends the value part of what gob writes, which is the same for a pointer and for what it points to;
+// but a pointer to a pointer to what writes itself makes gob panic. An encoder is not used again after
 // an error or a panic.
 func (t *gobType) encode(dst []byte, v any) ([]byte, error) {
 	w, ok := t.encoders.Get().(*gobWriter)
@@ -132,6 +155,9 @@ func (t *gobType) encode(dst []byte, v any) ([]byte, error) {
 		w.enc = gob.NewEncoder(w)
 	}
 	w.out = w.out[:0]
+	if t.root.kind == KindPointer {
+		v = reflect.ValueOf(v).Elem().Interface()
+	}
 	if err := w.enc.Encode(v); err != nil {
 		return dst, err
 	}

@@ -133,7 +133,7 @@ func TestGobRefusesTypes(t *testing.T) {
 		}
 	}
 	refuses(nil, "no type")
-	refuses(reflect.TypeFor[any](), "cannot be stored")
+	refuses(reflect.TypeFor[any](), "use a concrete type")
 	refuses(reflect.TypeFor[struct{ E error }](), ".E")
 	refuses(reflect.TypeFor[struct {
 		N int
@@ -161,7 +161,22 @@ func TestGobRefusesTypes(t *testing.T) {
 	refuses(reflect.TypeFor[map[[1]netip.Addr]int](), "one")
 	refuses(reflect.TypeFor[onlyWritesBinary](), "MarshalBinary")
 	refuses(reflect.TypeFor[struct{ A onlyReadsBinary }](), "UnmarshalBinary")
+	refuses(reflect.TypeFor[endless](), "nil")
+	refuses(reflect.TypeFor[panicsAtZero](), "panics: no zero")
 }
+
+type endless struct{ In [2]*endless }
+
+type panicsAtZero struct{ N int }
+
+func (p panicsAtZero) MarshalBinary() ([]byte, error) {
+	if p.N == 0 {
+		panic("no zero")
+	}
+	return []byte{byte(p.N)}, nil
+}
+
+func (p *panicsAtZero) UnmarshalBinary(b []byte) error { p.N = int(b[0]); return nil }
 
 type onlyWritesBinary struct{ N int }
 
@@ -213,6 +228,15 @@ func TestGobValues(t *testing.T) {
 	refusesValueWith(t, codec.Gob, m, "cycle")
 	keepsGob(t, struct{ B *big.Int }{big.NewInt(5)})
 	keepsGob(t, struct{ B *big.Int }{new(big.Int)})
+
+	at := time.Date(2026, 11, 22, 6, 0, 0, 7, time.UTC)
+	keepsGob(t, big.NewInt(5))
+	keepsGob(t, &at)
+	keepsGob(t, [2]*time.Time{&at, new(time.Time)})
+	keepsGob(t, struct{ A [1]*int }{[1]*int{new(int)}})
+	refusesValueWith[*big.Int](t, codec.Gob, nil, "nil")
+	refusesValueWith(t, codec.Gob, [2]*time.Time{&at, nil}, "[1]")
+	refusesValueWith(t, codec.Gob, struct{ A [1]*int }{}, ".A[0]")
 }
 
 // Records have no numbers that depend on the process: these were written by another.

@@ -119,7 +119,9 @@ func (p gobPlanner) fillKind(n *gobNode, path string) (err error) {
 	case reflect.Struct:
 		n.kind = KindStruct
 		return p.fillStruct(n, path)
-	case reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
+	case reflect.Interface:
+		return refuseGob(path, t.String()+" may hold a type that is not known when it is read; use a concrete type")
+	case reflect.Chan, reflect.Func, reflect.UnsafePointer:
 		return refuseGob(path, fmt.Sprintf("a %v cannot be stored", t))
 	default:
 		n.kind = Kind(t.Kind().String())

@@ -102,6 +102,7 @@ func checkFitNumber(s, now Kind, text string) *fault {
 	}
 	exact := true
 	switch {
+	case s == KindFloat32: // in its decimal spelling, by which it becomes any float
 	case isFloat(s) || s == KindAny:
 		f, err := strconv.ParseFloat(text, 64)
 		exact = now != KindFloat32 || err == nil && float64(float32(f)) == f
@@ -140,7 +141,7 @@ func checkFitList(s, now *Shape, list []any) *fault {
 	}
 	for i, v := range list {
 		if now.Kind == KindArray && i >= now.Len {
-			if !zeroJSON(v) {
+			if !zeroJSON(elem, v) {
 				return faultf("it was stored with %d elements, of which [%d] is not zero", len(list), i)
 			}
 			continue
@@ -152,38 +153,46 @@ func checkFitList(s, now *Shape, list []any) *fault {
 	return nil
 }
 
-// zeroJSON reports whether v is written for the zero value of some type, and for no other.
-func zeroJSON(v any) bool {
+// zeroJSON reports whether v is what is written for the zero value of s. Of any, and of types that write
+// themselves as JSON, only null is known to be.
+func zeroJSON(s *Shape, v any) bool {
 	switch v := v.(type) {
 	case nil:
 		return true
 	case bool:
-		return !v
+		return !v && s.Kind == KindBool
 	case string:
-		return v == ""
+		return v == "" && (s.Kind == KindString || s.Kind == KindText) || s.Kind == KindTime && v == "0001-01-01T00:00:00Z"
 	case json.Number:
 		f, err := v.Float64()
-		return err == nil && f == 0 && !math.Signbit(f)
+		return err == nil && f == 0 && !math.Signbit(f) && (isReal(s.Kind) || s.Kind == KindNumber)
 	case []any:
 		for _, e := range v {
-			if !zeroJSON(e) {
+			if s.Kind != KindArray || !zeroJSON(s.Elem, e) {
 				return false
 			}
 		}
-		return len(v) > 0
+		return s.Kind == KindArray
 	case map[string]any:
-		for _, e := range v {
-			if !zeroJSON(e) {
+		for name, e := range v {
+			if s.Kind != KindStruct || s.member(name) == nil || !zeroJSON(s.member(name), e) {
 				return false
 			}
 		}
-		return len(v) > 0
+		return s.Kind == KindStruct
 	}
 	return false
 }
 
 func checkFitObject(s, now *Shape, object map[string]any) *fault {
+	taken := map[string]string{}
 	for name, v := range object {
+		if f := now.field(name, true); now.Kind == KindStruct && f != nil {
+			if other, ok := taken[f.Name]; ok {
+				return faultf("%q and %q are both the field %s", min(name, other), max(name, other), f.Name)
+			}
+			taken[f.Name] = name
+		}
 		elem, nowElem := s.member(name), now.member(name)
 		if elem == nil || nowElem == nil {
 			continue

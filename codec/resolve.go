@@ -186,7 +186,7 @@ func (r *resolver) emitList(p *program, st step, s *Shape, path string) (err err
 	if bare && st.form.kind == KindSlice && st.form.elem.typ.Size() > 0 {
 		return fmt.Errorf("%s is a %v, but its elements were stored without any field", path, st.form.typ)
 	}
-	if bare && s.Kind == KindArray && st.form.kind == KindArray {
+	if bare && s.Kind == KindArray && st.form.kind == KindArray && len(st.elem.steps) == 0 {
 		return nil
 	}
 	st.code = stepList
