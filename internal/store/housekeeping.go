@@ -233,7 +233,7 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	if s.house.tight.Load() {
 		run = s.roomiest()
 	}
-	if run == nil || s.house.tight.Load() && s.house.hopeless(costOf(run)) {
+	if run == nil || s.house.tight.Load() && s.hopeless(costOf(run)) {
 		return false
 	}
 	err := s.compact(run, pause)

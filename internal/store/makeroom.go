@@ -82,7 +82,11 @@ func (l *log) stays(list []*segment) func(*segment) bool {
 	}
 }
 
-// hopeless reports whether there is no room for what takes so much.
-func (h *housekeeper) hopeless(cost int64) bool {
-	return h.tooMuch > 0 && cost >= h.tooMuch && cost+roomAhead > h.free.Load()
+// hopeless reports whether there is no room for what takes so much. What is left is asked for anew: the write that was refused may have been longer.
+func (s *Store) hopeless(cost int64) bool {
+	free, known := s.opts.FS.Free(s.log.dir)
+	if !known {
+		free = s.house.free.Load()
+	}
+	return s.house.tooMuch > 0 && cost >= s.house.tooMuch && cost+roomAhead > free
 }

@@ -109,3 +109,30 @@ func TestDeletionsMakeRoom(t *testing.T) {
 		wantValue(t, s, fmt.Sprint("key ", i), want)
 	}
 }
+
+// What there was no room for is tried again when there is some, also when it was a write that is too long for that which said so.
+func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
+	disk := newSmallDisk(vfs.NewMem(), 2000)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 200_000 })
+	defer mustClose(t, s)
+	s.log.tight = s.house.shortOfRoom
+	for i := range 200 {
+		mustSet(t, s, fmt.Sprint("key ", i*(1-i%2)), string(make([]byte, 10_000)))
+	}
+	free := disk.setFree(0)
+	for i := 0; s.Set(nil, fmt.Append(nil, "last ", i), make([]byte, 1000), 0, Process) == nil; i++ { // into what is reserved
+	}
+	s.makeRoom()
+	if s.log.compacted.Load() > 0 {
+		t.Fatal("compacted without room")
+	}
+	disk.setFree(free)
+	if err := s.Set(nil, []byte("large"), make([]byte, 20<<20), 0, Process); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("there is room for a large value: %v", err)
+	}
+	s.makeRoom()
+	s.house.delay.Store(0) // as the goroutine does
+	if s.log.compacted.Load() == 0 {
+		t.Errorf("nothing was compacted, of %+v", s.usage())
+	}
+}

@@ -78,13 +78,16 @@ func (s *Store) borrow() error {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	s.house.borrowers++
+	if s.closing.Load() {
+		return ErrClosed
+	}
 	return s.log.lend()
 }
 
 func (s *Store) repay() {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	if s.house.borrowers--; s.house.borrowers == 0 {
+	if s.house.borrowers--; s.house.borrowers == 0 && !s.closing.Load() {
 		s.log.takeBack()
 	}
 }
