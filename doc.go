@@ -15,8 +15,16 @@
 //
 // Set returns when the record is in the log: it survives the death of the process,
 // and of the machine after the sync interval, a second by default. SetFSync returns when
-// it is on the disk. Every write returns its error, and one that failed has not
+// it is on the disk. SetAsync returns at once: the log learns of the value within the interval, and of
+// several values of one key the last. Every write returns its error, and one that failed has not
 // happened; docs/durability.md says precisely what a crash can leave.
+//
+// # Types that change
+//
+// The log keeps the schema of every value, so one that was stored as another struct is read field by field:
+// fields may be added, which are zero then, removed, reordered, and made wider, or narrower where the numbers fit.
+// What does not fit is [ErrType] and stays as it is. A value keeps its form until it is written again, by Update too: then fields that the
+// struct does not have any more are gone. A tag lets a field keep its stored name under another one in Go: json:"name", and for codec.Binary also copal:"name"; gob has no tags.
 //
 // # Errors
 //
