@@ -266,3 +266,62 @@ func TestWhatStandsBeneathALostValue(t *testing.T) {
 		}
 	}
 }
+
+// Where there is no room for what was set, the deletions are written, in whatever shards they are: there is some for them.
+func TestDeletionsAreFlushedToAFullDisk(t *testing.T) {
+	for what, flush := range map[string]func(s *Store, c *Cells) error{
+		"Flush":  func(s *Store, c *Cells) error { return s.Flush(nil) },
+		"Detach": func(s *Store, c *Cells) error { return s.Detach(c) },
+	} {
+		disk := newSmallDisk(vfs.NewMem(), 1<<20)
+		s := mustOpen(t, disk, func(o *Options) { o.SyncInterval = time.Hour })
+		c := attached(t, s, "m")
+		const n = 300
+		for i := range n {
+			mustSet(t, s, fmt.Sprint("m:", i), "v")
+		}
+		disk.setFree(0)
+		for s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process) == nil { // what is reserved ahead
+		}
+		for i := range n {
+			key := fmt.Sprint(i)
+			if i%2 == 0 {
+				c.setAsync(t, s, key, strings.Repeat("v", 1000))
+			} else if _, err := s.Write(c.owner, &Write{Key: []byte("m:" + key), Cells: c, Delete: true, Durability: Async}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := flush(s, c); !errors.Is(err, ErrNoSpace) {
+			t.Errorf("%s: %v", what, err)
+		}
+		for i := 1; i < n; i += 2 {
+			if h, err := c.owner.find(s.Hash(fmt.Sprint(i)), fmt.Append(nil, "m:", i)); err != nil || h.address != 0 {
+				t.Errorf("%s: %d was not deleted: %v", what, i, err)
+			}
+		}
+		if dirty := c.table.Dirty(); what == "Flush" && dirty != n/2 {
+			t.Errorf("%s: %d cells are dirty, want %d", what, dirty, n/2)
+		}
+		disk.setFree(1 << 20)
+		mustClose(t, s)
+	}
+}
+
+// Values that are encoded already are appended some at a time as well: other writers wait for no more than that.
+func TestFlushAppendsSomeAtATime(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	c := attached(t, s, "m")
+	for i, n := 0, 0; n < 20; i++ {
+		if key := fmt.Sprint(i); s.Hash(key)%cache.Shards == 7 {
+			c.setAsync(t, s, key, strings.Repeat("v", 100<<10))
+			n++
+		}
+	}
+	if err := s.Flush(c); err != nil {
+		t.Fatal(err)
+	}
+	if longest := cap(s.log.buf); longest > 1<<20 {
+		t.Errorf("up to %d bytes were appended at once", longest)
+	}
+}
