@@ -280,6 +280,7 @@ func (b *backup) chooseNow() (known bool) {
 		pins.unpin()
 		return false
 	}
+	pins = append(pins, l.pinAll()...) // what the manifest named already may be in the list only now
 	set := l.set.Load()
 	b.ends = map[record.SegmentID]*segment{}
 	named := m.Segments

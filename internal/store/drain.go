@@ -32,13 +32,19 @@ const (
 // cache holds is in doubt.
 var errNotDrained = errors.New("writing to the log what the ring holds")
 
-// drain writes what the ring holds of s to its file.
-func (l *log) drain(s *segment) error {
+// drain writes what the ring holds of the tail to its file. The caller holds l.mu.
+func (l *log) drain(tail *segment) error {
+	l.undrained.Store(false)
+	return l.drainRing(tail)
+}
+
+// drainRing writes what the ring holds of s to its file. Who does not hold l.mu has lowered undrained when he did, and s was the tail: another may be by now, of
+// which the drainer is to know.
+func (l *log) drainRing(s *segment) error {
 	r := s.ring.Load()
 	if r == nil {
 		return nil
 	}
-	l.undrained.Store(false) // before end is looked at, or a record could be forgotten
 	for end := s.end.Load(); s.drained.Load() < end; {
 		if err := l.drainSome(r, s, end); err != nil {
 			return err
@@ -90,11 +96,12 @@ func uncut(s *segment, end int64) error {
 func (l *log) drainTail() error {
 	l.mu.Lock()
 	t := l.tail
+	l.undrained.Store(false)
 	l.mu.Unlock()
 	if t == nil {
 		return nil
 	}
-	return l.drain(t)
+	return l.drainRing(t)
 }
 
 // storedLocked sees to it that what was just stored up to end is drained in time. It is when it is synced: to wake somebody for that, on another

@@ -158,8 +158,7 @@ func (t *Table) requeue(alone bool) {
 		var list []Address
 		var pins pinned
 		err := enter(func() (err error) {
-			pins = s.log.pinAll()
-			list, err = t.index.Shard(nil, n)
+			list, pins, err = t.listPart(nil, n)
 			return err
 		})
 		for _, a := range list {

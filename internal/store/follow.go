@@ -160,7 +160,7 @@ func (f *follower) advance(m *manifest) error {
 			return err
 		}
 		if f.at != nil && named && !e.Sealed { // is it really over?
-			if begun, err := f.begins(next); err != nil || !begun {
+			if next, err = f.begun(m, next); next == nil || err != nil {
 				return err
 			}
 		}
@@ -205,6 +205,26 @@ func (f *follower) open(e manifestSegment) (*segment, error) {
 	l.addSegment(seg)
 	l.mu.Unlock()
 	return seg, nil
+}
+
+// begun is the segment that begins with the next record of the log, nil if there is none: the one that is next, or one behind it, for where two are made at once, one stays empty.
+func (f *follower) begun(m *manifest, next *segment) (*segment, error) {
+	for _, e := range m.Segments {
+		if e.ID < next.id || e.Sealed {
+			continue
+		}
+		seg, err := f.store.log.set.Load().byID[e.ID], error(nil)
+		if seg == nil {
+			seg, err = f.open(e)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if begun, err := f.begins(seg); begun || err != nil {
+			return seg, err
+		}
+	}
+	return nil, nil
 }
 
 // begins reports whether a segment begins with the next record of the log.

@@ -179,8 +179,8 @@ func (l *log) removeSegment(s *segment) {
 // pinned are segments that are kept for somebody who has addresses in them.
 type pinned []*segment
 
-// pinAll pins all segments. Who enters the gate, pins, and then asks the index, can read what stands at the
-// addresses that it gets until unpin, also when it is outside.
+// pinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the addresses that it got
+// until unpin, also when it is outside. Not the other way round: an entry may have gone meanwhile to a segment that came later.
 func (l *log) pinAll() pinned {
 	var list pinned
 	for _, s := range l.set.Load().ordered {

@@ -419,8 +419,7 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 	var list []Address
 	var pins pinned
 	err := s.shared(func() (err error) {
-		pins = s.log.pinAll()
-		list, err = t.index.Shard(nil, shard)
+		list, pins, err = t.listPart(nil, shard)
 		return err
 	})
 	defer func() { pins.unpin() }()

@@ -410,8 +410,9 @@ func (it *iteration) batch(buf []Address, n *int, entries int, yield func(Item) 
 			yield(Item{Err: err})
 			return buf, false
 		}
-		pins = append(pins, it.store.log.pinAll()...)
-		buf, err = it.table.index.Shard(buf, *n)
+		var more pinned
+		buf, more, err = it.table.listPart(buf, *n)
+		pins = append(pins, more...)
 		it.store.life.leave(in)
 		if err != nil && !yield(Item{Err: err}) {
 			return buf, false
@@ -431,6 +432,16 @@ func (it *iteration) batch(buf []Address, n *int, entries int, yield func(Item) 
 	}
 	return buf, true
 }
+
+// listPart appends the addresses in a part of the index to buf, and pins what they lead to. The caller is inside the gate, and unpins on an error, too.
+func (t *Table) listPart(buf []Address, n int) (list []Address, pins pinned, err error) {
+	list, err = t.index.Shard(buf, n)
+	partListed()
+	return list, t.store.log.pinAll(), err
+}
+
+// partListed is called when a part of the index has been listed, and what it leads to is not pinned yet. It is a variable for the sake of tests.
+var partListed = func() {}
 
 // at reads the entry that stood at a. When another record has taken its place meanwhile it reads
 // that one; ok is false when the entry is gone.

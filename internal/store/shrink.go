@@ -102,7 +102,9 @@ func (s *Store) garbage() int64 {
 func (s *Store) withoutHints() {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	s.dropHints()
+	if !s.closing.Load() { // or else the directory may be another's
+		s.dropHints()
+	}
 }
 
 // withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried

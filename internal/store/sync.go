@@ -135,9 +135,10 @@ func (l *log) syncSegments() (position, error) {
 			todo = append(todo, s)
 		}
 	}
+	l.undrained.Store(false)
 	l.mu.Unlock()
 	if p.segment != nil { // the ended ones were drained when they ended
-		if err := l.drain(p.segment); err != nil {
+		if err := l.drainRing(p.segment); err != nil {
 			return position{}, fmt.Errorf("%w: %w", errNotDrained, err)
 		}
 	}

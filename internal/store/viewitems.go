@@ -61,11 +61,11 @@ func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 		return p, err
 	}
 	defer v.store.life.leave(in)
-	p.pins = v.store.log.pinAll()
 	for err == nil && len(p.now) < entries && p.next < index.Shards {
 		p.now, err = t.index.Shard(p.now, p.next)
 		p.next++
 	}
+	p.pins = v.store.log.pinAll() // not before
 	for _, c := range v.changed(t, func(hash uint64, _ string) bool {
 		part := index.ShardOf(hash)
 		return part >= n && part < p.next
