@@ -412,18 +412,18 @@ func (s *Store) small(list []*segment, least int) []*segment {
 }
 
 // fragments are adjacent segments of a list that are one together, at least mergeFrom of them, or nil. None is longer than all the others: so what is copied is in a segment at least
-// twice as long afterwards, and however many come, no byte is copied often. Their files would go at once, and the disk is not short of room meanwhile.
+// twice as long afterwards, and however many come, no byte is copied often. Their files would go at once, and the disk has room for eight segments of the length that they have where there
+// is no lack of it: a small disk needs what it has.
 func (s *Store) fragments(list []*segment) []*segment {
 	nominal, stays := s.log.nominal(), s.log.stays(list)
-	most := nominal
-	if free, known := s.opts.FS.Free(s.log.dir); known {
-		most = min(most, free-nominal-roomAhead)
+	if free, known := s.opts.FS.Free(s.log.dir); known && free/8 < segmentFor(s.usage().live, s.log.limit) {
+		return nil
 	}
 	for i := range list {
 		best, total, longest := i, int64(0), int64(0)
 		for j := i; j < len(list); j++ {
 			bytes := list[j].end.Load()
-			if total += bytes; total > most || list[j].leftAt > list[j].dead.Load() || stays(list[j]) {
+			if total += bytes; total > nominal || list[j].leftAt > list[j].dead.Load() || stays(list[j]) {
 				break
 			}
 			if longest = max(longest, bytes); j+1-i >= mergeFrom && longest <= total-longest {

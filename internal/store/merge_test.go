@@ -103,7 +103,7 @@ func TestMergingEnds(t *testing.T) {
 
 // What a view needs would stay beside its copies, and what little room there is is not for copies.
 func TestMergingWaits(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 1000)
+	disk := newSmallDisk(vfs.NewMem(), 10_000)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 1 << 20 })
 	defer mustClose(t, s)
 	sealedEach(t, s, 0, 2*mergeFrom)
@@ -112,7 +112,7 @@ func TestMergingWaits(t *testing.T) {
 		t.Error("what a view needs was merged")
 	}
 	v.Close()
-	free := disk.setFree((1<<20 + roomAhead) / diskBlock) // for a segment, and no copies
+	free := disk.setFree(7 << 20 / diskBlock)
 	if s.mergeOnce(noPause) {
 		t.Error("room was taken that a segment may need")
 	}
