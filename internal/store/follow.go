@@ -19,8 +19,8 @@ import (
 // what is new there, each record under the lock of its key.
 //
 //   - A record that stands in the ring alone is kept in memory until the file has it.
-//   - The log goes on in the next segment when that begins with the next sequence number, or when
-//     the manifest says that the present one is complete.
+//   - The log goes on in the first segment behind that begins with the next sequence number, for one that was made in vain stays empty, or in the next one
+//     when the manifest says that the present one is complete.
 //   - Where compaction has put new segments into the places of old ones, all that the log has is replayed first. So an entry
 //     whose record stands in an old segment is what the new one has of its key; nothing that was deleted since comes back. The old
 //     files have no names any more but are open, until nobody reads there.

@@ -261,11 +261,22 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 				}
 				wantValue(t, r, "a", "1")
 				wantValue(t, r, "b", fmt.Sprint(n))
+				other := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true }) // which has not followed
+				wantValue(t, other, "b", fmt.Sprint(n))
+				mustClose(t, other)
 				if err := s.log.endTail(); err != nil { // nothing of which is sealed
 					t.Fatal(err)
 				}
 			}
 			mustClose(t, r)
+			mustClose(t, s)
+			wantSound(t, mem, "db")
+			s = mustOpen(t, mem)
+			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
+			if err := s.Shrink(); err != nil {
+				t.Error(err)
+			}
+			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
 			mustClose(t, s)
 		})
 	}
