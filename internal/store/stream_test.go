@@ -300,6 +300,49 @@ func TestStreamBesideCompaction(t *testing.T) {
 	}
 }
 
+// TestOpenValueThatMoves: a value can be opened that compaction puts elsewhere each time when it has been found; one that is nowhere is
+// not looked for for ever.
+func TestOpenValueThatMoves(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), smallParts)
+	defer mustClose(t, s)
+	value := numbered(9000, "value")
+	mustStream(t, s, "key", value, 90)
+	var stale []entry // of records that are not there any more
+	for i := range 8 {
+		e := entry{}
+		if _, err := s.logged(&e, s.spaces[0].raw, []byte("key"), nil); err != nil {
+			t.Fatal(err)
+		}
+		e.key, e.value = bytes.Clone(e.key), bytes.Clone(e.value)
+		stale = append(stale, e)
+		for n := range 100 {
+			mustSet(t, s, fmt.Sprint(n), fmt.Sprint(i))
+		}
+		if err := s.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n := 0
+	r, err := s.openValue(s.use, func(e *entry) (err error) {
+		if n++; n <= len(stale) {
+			*e = stale[n-1]
+			return nil
+		}
+		_, err = s.logged(e, s.spaces[0].raw, []byte("key"), nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	wantRead(t, r, value)
+
+	n = 0
+	if _, err := s.openValue(s.use, func(e *entry) error { n++; *e = stale[0]; return nil }); !errors.Is(err, ErrCorrupt) || n != 3 {
+		t.Errorf("after %d looks: %v", n, err)
+	}
+}
+
 // TestDamagedPart: of a value with a damaged part everything else can be read, and nothing wrong.
 func TestDamagedPart(t *testing.T) {
 	mem := vfs.NewMem()

@@ -59,9 +59,11 @@ func (v *View) OpenValue(t *Table, key []byte) (*ValueReader, error) {
 	})
 }
 
-// openValue finds the record of a value with find, inside the gate. When a segment with a part goes meanwhile, the value has another place by now.
+// openValue finds the record of a value with find, inside the gate. When a segment with a part goes meanwhile, the value has another place by now,
+// however often.
 func (s *Store) openValue(use func() (pass, error), find func(*entry) error) (*ValueReader, error) {
-	for tries := 0; ; tries++ {
+	var looks looks
+	for {
 		r := &ValueReader{store: s, have: -1}
 		in, err := use()
 		if err != nil {
@@ -75,7 +77,7 @@ func (s *Store) openValue(use func() (pass, error), find func(*entry) error) (*V
 			return r, nil
 		}
 		r.unpin()
-		if !errors.Is(err, errPartGone) || tries == 3 {
+		if !errors.Is(err, errPartGone) || !looks.again(err) {
 			return nil, err
 		}
 	}
@@ -110,7 +112,7 @@ func (r *ValueReader) begin() error {
 		}
 		if !known[seg] {
 			if !seg.pin() {
-				return errPartGone
+				return fmt.Errorf("%w: %q", errPartGone, word)
 			}
 			seg.readers.Add(1)
 			known[seg] = true
