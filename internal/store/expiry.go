@@ -249,7 +249,7 @@ func (t *Table) lookLocked(hash, now uint64) error {
 				t.expect(hash, 0, cell.Expiry)
 			default:
 				was := state{hash: hash, own: cell.Key(), cells: c, cell: cell, hit: hitOfCell(cell), encoded: c.table.Encoded(hash, cell)}
-				errs = append(errs, s.expireLocked(t, &was))
+				errs = append(errs, t.againLocked(hash, now, s.expireLocked(t, &was)))
 				if was.cell != nil && s.writeLocked(c, []cache.Dirty{{Cell: was.cell}}) != nil {
 					t.expect(hash, 0, now+1000)
 				}
@@ -266,11 +266,17 @@ func (t *Table) lookLocked(hash, now uint64) error {
 		if c != nil && c.knows(hash, a) {
 			continue
 		}
-		if err := t.lookAtLocked(c, hash, a, now); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, t.againLocked(hash, now, t.lookAtLocked(c, hash, a, now)))
 	}
 	return errors.Join(errs...)
+}
+
+// againLocked returns the error of a look, and queues another where the disk is to blame. What is damaged stays as it is.
+func (t *Table) againLocked(hash, now uint64, err error) error {
+	if err != nil && !errors.Is(err, ErrCorrupt) {
+		t.expect(hash, 0, now+1000)
+	}
+	return err
 }
 
 // knows reports whether a cell stands for what the index has at a.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
@@ -303,4 +304,26 @@ func TestHintsOfAClosedStore(t *testing.T) {
 	if err != nil || fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("the files are %q, were %q: %v", after, before, err)
 	}
+}
+
+// TestExpiryThatCannotBeRead: an entry whose record the disk does not give when its deadline has come is looked at again.
+func TestExpiryThatCannotBeRead(t *testing.T) {
+	failing := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, Forever: true}
+	f := vfs.Inject(vfs.NewMem(), failing)
+	clock := newTestClock()
+	s := mustOpen(t, f, withClock(clock))
+	putTTL(t, s, "a", "1", time.Second)
+	mustSet(t, s, "b", "2")
+	clock.advance(time.Second)
+	failing.N = f.Matched(0) + 1
+	s.RawTable().Len()
+	if !f.Fired() {
+		t.Fatal("nothing was read")
+	}
+	failing.N = 0
+	clock.advance(time.Second)
+	if n := s.RawTable().Len(); n != 1 {
+		t.Errorf("%d entries are counted, want 1", n)
+	}
+	mustClose(t, s)
 }
