@@ -16,8 +16,7 @@ import (
 // nevertheless slows down its writers: from a little over that length on each write waits, by an amount that
 // grows with the excess, for a millisecond at most. No write is ever refused or stopped.
 //
-// When the disk is short of room, what little garbage there is goes as well (makeRoom). Segments are short then; when
-// there is room again they are merged (mergeOnce).
+// When the disk is short of room, what little garbage there is goes as well (makeRoom).
 //
 // When nothing is due it writes hints (hinting.go).
 //
@@ -40,7 +39,6 @@ type housekeeper struct {
 	// What there was no room for, and is not tried again before there is less of it, or more room.
 	tooMuch  int64 // what a compaction takes, 0 for anything; guarded by Store.housekeeping, as lent
 	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
-	crowd    int   // fewer segments than that are not merged; guarded by Store.housekeeping
 	lent     bool  // the room that is kept for deletions is in use
 
 	borrowers int // calls of Shrink that have it in use; guarded by Store.housekeeping
@@ -165,7 +163,7 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 		s.size()
 		s.makeRoom()
 		for more := true; more; more = s.hintOnce(s.hinting()) {
-			for s.due() && s.tidyOnce(s.rest) || s.mergeOnce(s.rest) {
+			for s.due() && s.tidyOnce(s.rest) {
 			}
 			s.house.delay.Store(0)
 		}
@@ -257,49 +255,11 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	if !errors.Is(err, ErrNoSpace) { // there may be room the next time
 		leave(run)
 	}
-	s.tellOnce(err)
-	return errors.Is(err, errLeft)
-}
-
-// tellOnce reports why a compaction has failed, if that is news. The caller holds s.housekeeping.
-func (s *Store) tellOnce(err error) {
 	if text := err.Error(); !errors.Is(err, errLeft) && text != s.house.told && s.log.failure() == nil {
 		s.house.told = text
 		s.log.reportError("compacting", err)
 	}
-}
-
-// mergeOnce makes one segment of many that are much shorter than segments are to be now, as they become while the disk is short of room, and reports whether it
-// did. What has no room is not tried again before there are as many more.
-func (s *Store) mergeOnce(pause func() error) bool {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	if s.opts.NoCompaction || s.closing.Load() || s.log.failure() != nil || s.house.tight.Load() {
-		return false
-	}
-	list := s.log.compactable()
-	if len(list) < max(mergeFrom, s.house.crowd) {
-		return false
-	}
-	run := s.fragments(list)
-	if run == nil {
-		return false
-	}
-	s.house.since = s.opts.Clock.Now()
-	switch err := s.compact(run, pause); {
-	case err == nil:
-		s.house.told, s.house.crowd = "", 0
-		return true
-	case errors.Is(err, errStopped), errors.Is(err, ErrClosed):
-		return false
-	case errors.Is(err, ErrNoSpace):
-		s.house.crowd = len(list) + mergeFrom
-		return false
-	default:
-		leave(run)
-		s.tellOnce(err)
-		return errors.Is(err, errLeft)
-	}
+	return errors.Is(err, errLeft)
 }
 
 // leave notes that a run was left alone. It is tried again when a little more of it is dead.
@@ -406,32 +366,6 @@ func (s *Store) small(list []*segment, least int) []*segment {
 		}
 		if j-i >= least {
 			return list[i:j]
-		}
-	}
-	return nil
-}
-
-// fragments are adjacent segments of a list that are one together, at least mergeFrom of them, or nil. None is longer than all the others: so what is copied is in a segment at least
-// twice as long afterwards, and however many come, no byte is copied often. Their files would go at once, and the disk has room for eight segments of the length that they have where there
-// is no lack of it: a small disk needs what it has.
-func (s *Store) fragments(list []*segment) []*segment {
-	nominal, stays := s.log.nominal(), s.log.stays(list)
-	if free, known := s.opts.FS.Free(s.log.dir); known && free/8 < segmentFor(s.usage().live, s.log.limit) {
-		return nil
-	}
-	for i := range list {
-		best, total, longest := i, int64(0), int64(0)
-		for j := i; j < len(list); j++ {
-			bytes := list[j].end.Load()
-			if total += bytes; total > nominal || list[j].leftAt > list[j].dead.Load() || stays(list[j]) {
-				break
-			}
-			if longest = max(longest, bytes); j+1-i >= mergeFrom && longest <= total-longest {
-				best = j + 1
-			}
-		}
-		if best > i {
-			return list[i:best]
 		}
 	}
 	return nil

@@ -81,6 +81,11 @@ func TestRefusedLargeValueMakesRoom(t *testing.T) {
 	wantValue(t, s, "large", large)
 }
 
+// silentDisk does not tell what is left.
+type silentDisk struct{ *smallDisk }
+
+func (silentDisk) Free(string) (int64, bool) { return 0, false }
+
 // A large value that is refused leaves to deletions what was kept for them, also where that is less than it should be.
 func TestRefusedLargeValueLeavesRoomForDeletions(t *testing.T) {
 	disk := newSmallDisk(vfs.NewMem(), 500)

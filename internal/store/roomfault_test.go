@@ -11,7 +11,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// roomRun is a store on a small disk, which makes room, merges and shrinks while one of its operations fails, and what it must hold.
+// roomRun is a store on a small disk, which makes room and shrinks while one of its operations fails, and what it must hold.
 type roomRun struct {
 	t       *testing.T
 	name    string
@@ -76,7 +76,6 @@ func (r *roomRun) run() {
 		switch i % 25 {
 		case 5, 6, 7, 8, 9, 10, 11, 12, 13:
 			r.s.sealTail()
-			r.s.mergeOnce(noPause)
 		case 20:
 			r.s.housekeeping.Lock()
 			r.s.takeSnapshot(nil)
@@ -92,7 +91,7 @@ func (r *roomRun) run() {
 	r.compare(r.s)
 }
 
-// Whatever operation fails while room is made on a small disk, merged and shrunk: nothing that was acknowledged is lost, and what can be read is right.
+// Whatever operation fails while room is made on a small disk, and when it is shrunk: nothing that was acknowledged is lost, and what can be read is right.
 func TestEveryFaultWhileRoomIsMade(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		stride := 59
