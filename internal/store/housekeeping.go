@@ -231,7 +231,7 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	if s.house.tight.Load() {
 		run = s.roomiest()
 	}
-	if run == nil || s.house.tight.Load() && s.hopeless(costOf(run)) {
+	if run == nil || s.house.tight.Load() && s.hopeless(run) {
 		return false
 	}
 	err := s.compact(run, pause)
@@ -509,6 +509,7 @@ func (l *log) lend() error {
 	err := l.lendLocked()
 	if err == nil && l.tail != nil {
 		l.keepSomeLocked(l.tail, roomLeast)
+		l.lent = true
 	}
 	return err
 }
@@ -527,6 +528,7 @@ func (l *log) lendLocked() error {
 func (l *log) takeBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.lent = false
 	if l.tail != nil {
 		l.keepLocked(l.tail)
 	}

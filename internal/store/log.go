@@ -93,6 +93,7 @@ type log struct {
 
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space
+	lent      bool  // what is kept for deletions is compaction's; guarded by mu
 
 	drainMu   sync.Mutex // one drains at a time
 	drainWake chan struct{}

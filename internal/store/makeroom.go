@@ -82,11 +82,16 @@ func (l *log) stays(list []*segment) func(*segment) bool {
 	}
 }
 
-// hopeless reports whether there is no room for what takes so much. What is left is asked for anew: the write that was refused may have been longer.
-func (s *Store) hopeless(cost int64) bool {
+// hopeless reports whether there is no room for a run, for there was none for as much. Of one of which hardly anything is copied that is never said: it may be that somebody else
+// had what it takes, at that moment. And what is left is asked for anew: the write that was refused may have been longer.
+func (s *Store) hopeless(run []*segment) bool {
+	cost := costOf(run)
+	if s.house.tooMuch == 0 || cost < s.house.tooMuch || cost <= roomKept/2 {
+		return false
+	}
 	free, known := s.opts.FS.Free(s.log.dir)
 	if !known {
 		free = s.house.free.Load()
 	}
-	return s.house.tooMuch > 0 && cost >= s.house.tooMuch && cost+roomAhead > free
+	return cost+roomAhead > free
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -135,4 +136,67 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	if s.log.compacted.Load() == 0 {
 		t.Errorf("nothing was compacted, of %+v", s.usage())
 	}
+}
+
+// A compaction that fails because somebody else has, at that moment, what it takes is tried again, though there is no more room than before.
+func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
+	disk := newSmallDisk(vfs.NewMem(), 500)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100_000 })
+	defer mustClose(t, s)
+	for i := 0; s.Set(nil, fmt.Append(nil, "key ", i%20), make([]byte, 1000), 0, Process) == nil; i++ {
+	}
+	free := 0
+	disk.onTake = func(name string) {
+		if strings.HasSuffix(name, "MANIFEST.tmp") {
+			free += disk.setFree(0)
+		}
+	}
+	s.house.shortOfRoom(0)
+	s.makeRoom()
+	s.house.delay.Store(0) // as the goroutine does
+	if s.log.compacted.Load() > 0 || free == 0 {
+		t.Fatalf("%d segments were compacted without room, %d blocks were taken away", s.log.compacted.Load(), free)
+	}
+	disk.onTake = nil
+	disk.setFree(free)
+	s.house.shortOfRoom(0)
+	s.makeRoom()
+	s.house.delay.Store(0)
+	if s.log.compacted.Load() == 0 {
+		t.Errorf("nothing was compacted, of %+v", s.usage())
+	}
+	mustSet(t, s, "key 0", "there is room")
+}
+
+// While compaction has what is kept for deletions no write takes it, unless the disk has more.
+func TestNoWriteTakesWhatIsLent(t *testing.T) {
+	disk := newSmallDisk(vfs.NewMem(), 500)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100 << 20 })
+	defer mustClose(t, s)
+	fillDisk(t, s)
+	if err := s.log.lend(); err != nil {
+		t.Fatal(err)
+	}
+	disk.setFree(roomKept/diskBlock + 20) // enough for another record and what is kept behind it
+	lent, _ := disk.Free("")
+	for range 3 {
+		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, Process); !errors.Is(err, ErrNoSpace) {
+			t.Fatalf("a write beside %d bytes that are lent: %v", lent, err)
+		}
+	}
+	if err := s.Set(nil, []byte("large"), make([]byte, 2<<20), 0, Process); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("a large value beside %d bytes that are lent: %v", lent, err)
+	}
+	if free, _ := disk.Free(""); free != lent {
+		t.Fatalf("%d bytes were lent, %d are left", lent, free)
+	}
+	mustDelete(t, s, 0, 10)
+	disk.setFree(500)
+	mustSet(t, s, "key 0", "there is room")
+	if free, _ := disk.Free(""); free < 2*roomKept {
+		t.Errorf("a write has left %d bytes", free)
+	}
+	s.log.takeBack()
+	disk.setFree(20)
+	mustSet(t, s, "key 1", string(make([]byte, 20_000)))
 }

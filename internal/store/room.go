@@ -34,6 +34,10 @@ func (l *log) roomLocked(t *segment, end int64, deletion bool) error {
 	from := max(t.room, t.end.Load())
 	var err error
 	for _, to := range [...]int64{end + roomKept + roomAhead, end + roomKept, need} {
+		if l.lent && !deletion && !l.sparesLocked(to-from) {
+			err = vfs.ErrNoSpace
+			continue
+		}
 		if err = t.file.Allocate(from, to-from); err == nil {
 			t.room = to
 			if free, known := l.fsys.Free(l.dir); known && free < l.nominal()+roomAhead { // less than compaction may need
@@ -53,6 +57,12 @@ func (l *log) roomLocked(t *segment, end int64, deletion bool) error {
 	return noSpace(err)
 }
 
+// sparesLocked reports whether so much can be taken without what is lent to compaction, which is what makes room for all that follows.
+func (l *log) sparesLocked(bytes int64) bool {
+	free, known := l.fsys.Free(l.dir)
+	return !known || free >= bytes+2*roomKept
+}
+
 // beginRoomLocked reserves room for the first append of this process. A lack of it is the write's business.
 func (l *log) beginRoomLocked() {
 	if l.roomLocked(l.tail, l.tail.end.Load(), false) != nil {
@@ -70,8 +80,14 @@ func (l *log) takeRoomLocked() {
 	l.holdRoom = nil
 }
 
-// keepLocked reserves for deletions as much of their part as there is.
-func (l *log) keepLocked(s *segment) { l.keepSomeLocked(s, roomKept) }
+// keepLocked reserves for deletions as much of their part as there is, but for what is lent.
+func (l *log) keepLocked(s *segment) {
+	most := int64(roomKept)
+	if l.lent {
+		most = roomLeast
+	}
+	l.keepSomeLocked(s, most)
+}
 
 func (l *log) keepSomeLocked(s *segment, most int64) {
 	end := s.end.Load()
