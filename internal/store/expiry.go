@@ -507,13 +507,17 @@ func (s *Store) expirePeriodically() {
 		if err != nil || s.expirer.ends(next) {
 			return
 		}
-		wait := expireLook
-		if left := int64(min(next, math.MaxInt64)) - int64(s.now()); left <= 0 {
+		wait, now := expireLook, s.now()
+		if left := int64(min(next, math.MaxInt64)) - int64(now); left <= 0 {
 			continue
 		} else if left < expireLook.Milliseconds() {
 			wait = max(time.Duration(left)*time.Millisecond, expireEvery)
 		}
 		timer, cancel := s.opts.Clock.After(wait)
+		if s.now() != now { // who has lost time since he looked would wait for longer
+			cancel()
+			continue
+		}
 		select {
 		case <-s.stop:
 			cancel()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -293,6 +294,32 @@ func TestReclaimedInTheBackground(t *testing.T) {
 	if running() {
 		s.goroutines.Wait()
 	}
+}
+
+// lateClock moves on by as much as it is asked to wait for, once, before it begins to count.
+type lateClock struct {
+	*testClock
+	d    time.Duration
+	once sync.Once
+}
+
+func (c *lateClock) After(d time.Duration) (<-chan time.Time, func()) {
+	if d == c.d {
+		c.once.Do(func() { c.advance(d) })
+	}
+	return c.testClock.After(d)
+}
+
+// What is due is taken out when the goroutine that does it was held up between its look at the clock and its timer.
+func TestReclaimedThoughTimeWasLost(t *testing.T) {
+	clock := &lateClock{testClock: newTestClock(), d: 7 * time.Second}
+	s, err := Open("db", Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	putTTL(t, s, "key", "v", 7*time.Second)
+	until(func() bool { return s.spaces[0].raw.count() == 0 })
 }
 
 // An asynchronous write that turns out to be none leaves the record beneath it, which then expires as it would have.
