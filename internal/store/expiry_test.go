@@ -296,14 +296,14 @@ func TestReclaimedInTheBackground(t *testing.T) {
 	}
 }
 
-// lateClock moves on by as much as it is asked to wait for, once, before it begins to count.
-type lateClock struct {
+// heldUpClock moves on by as much as it is asked to wait for, once, before it begins to count.
+type heldUpClock struct {
 	*testClock
 	d    time.Duration
 	once sync.Once
 }
 
-func (c *lateClock) After(d time.Duration) (<-chan time.Time, func()) {
+func (c *heldUpClock) After(d time.Duration) (<-chan time.Time, func()) {
 	if d == c.d {
 		c.once.Do(func() { c.advance(d) })
 	}
@@ -312,7 +312,7 @@ func (c *lateClock) After(d time.Duration) (<-chan time.Time, func()) {
 
 // What is due is taken out when the goroutine that does it was held up between its look at the clock and its timer.
 func TestReclaimedThoughTimeWasLost(t *testing.T) {
-	clock := &lateClock{testClock: newTestClock(), d: 7 * time.Second}
+	clock := &heldUpClock{testClock: newTestClock(), d: 7 * time.Second}
 	s, err := Open("db", Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
