@@ -94,6 +94,7 @@ type log struct {
 	ringBytes int64 // size of the ring to be made, 0 for none
 	noReserve bool  // the file system cannot reserve space
 	lent      bool  // what is kept for deletions is compaction's; guarded by mu
+	short     bool  // the disk has less than compaction may need; likewise
 
 	drainMu   sync.Mutex // one drains at a time
 	drainWake chan struct{}
@@ -288,11 +289,11 @@ func (l *log) readyLocked() error {
 	return nil
 }
 
-// wantSpareLocked asks for the next segment, or makes it when there is nobody to ask
-// or no time to wait. Its error says that the tail can take no more.
+// wantSpareLocked asks for the next segment, or makes it when there is nobody to ask,
+// no time to wait, or hardly any room. Its error says that the tail can take no more.
 func (l *log) wantSpareLocked(size int64) error {
 	switch {
-	case l.inline && size >= l.nominal() || size >= l.hard:
+	case (l.inline || l.short) && size >= l.nominal() || size >= l.hard:
 		s, err := l.createSpare(l.syncedSegments(), nil)
 		if err != nil && size >= l.hard {
 			return err

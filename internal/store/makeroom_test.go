@@ -200,3 +200,28 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	disk.setFree(20)
 	mustSet(t, s, "key 1", string(make([]byte, 20_000)))
 }
+
+// While the disk is short of room, no segment becomes longer than it is to be, though the goroutine that makes the next one has no turn: of one that has
+// grown over the whole disk nothing could be given back.
+func TestSegmentsStayShortOnAFullDisk(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		disk := newSmallDisk(vfs.NewMem(), 500)
+		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes, o.RingBytes = 200_000, 64<<10 })
+		defer mustClose(t, s)
+		mustSet(t, s, "first", "of all")
+		s.log.inline = false // there is no goroutine: it never has a turn
+		n := 0
+		for ; s.Set(nil, fmt.Append(nil, "key ", n%30), make([]byte, 8000), 0, Process) == nil; n++ {
+		}
+		s.log.inline = true
+		for _, seg := range s.log.set.Load().ordered {
+			if end := seg.end.Load(); end > 280_000 {
+				t.Errorf("a segment of %d bytes, after %d writes", end, n)
+			}
+		}
+		s.house.shortOfRoom(0)
+		s.makeRoom()
+		s.house.delay.Store(0) // as the goroutine does
+		mustSet(t, s, "last", string(make([]byte, 200_000)))
+	})
+}

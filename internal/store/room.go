@@ -10,6 +10,9 @@ import (
 // without changing the length of the file. So a full disk is found out while the record
 // can still be refused, and what was accepted will fit, whenever it is drained.
 //
+// While the disk is short of room, the next segment is made by whoever finds the tail full: were it left to the keeper, who may have no turn for a while, the tail would
+// grow until there is no room beside it for what of it counts, and could never be compacted.
+//
 // A little is kept for deletions, or nobody could make room on a full disk. It stays
 // reserved when the store is closed, for the same reason; and where less of it is to be had, it is as much as there is.
 //
@@ -33,14 +36,19 @@ func (l *log) roomLocked(t *segment, end int64, deletion bool) error {
 	}
 	from := max(t.room, t.end.Load())
 	var err error
-	for _, to := range [...]int64{end + roomKept + roomAhead, end + roomKept, need} {
+	ahead := end + roomKept + roomAhead
+	if l.short { // what is behind the segment's end the next one needs
+		ahead = min(ahead, max(end, l.nominal())+roomKept)
+	}
+	for _, to := range [...]int64{ahead, end + roomKept, need} {
 		if l.lent && !deletion && !l.sparesLocked(to-from) {
 			err = vfs.ErrNoSpace
 			continue
 		}
 		if err = t.file.Allocate(from, to-from); err == nil {
 			t.room = to
-			if free, known := l.fsys.Free(l.dir); known && free < l.nominal()+roomAhead { // less than compaction may need
+			free, known := l.fsys.Free(l.dir)
+			if l.short = known && free < l.nominal()+roomAhead; l.short { // less than compaction may need
 				l.tight(free)
 			}
 			return nil
@@ -48,6 +56,7 @@ func (l *log) roomLocked(t *segment, end int64, deletion bool) error {
 		if !vfs.IsNoSpace(err) {
 			break
 		}
+		l.short = true
 		l.tight(0)
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
