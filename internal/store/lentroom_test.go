@@ -162,7 +162,7 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), 0)
 		}
 	})
-	disk := newSmallDisk(mem, 58)
+	disk := newSmallDisk(mem, 56)
 	s, err := c.open(disk)
 	for i := 0; i < steps && err == nil && c.failure == ""; i++ {
 		s.log.tight = s.house.shortOfRoom
