@@ -191,7 +191,7 @@ func TestLostValueOfAnotherKey(t *testing.T) {
 		other += "a"
 	}
 	limit := l.budget
-	limit.Leave(-1 << 20) // room, for now
+	limit.Leave(-1 << 20) // room, which is taken back below
 	if err := l.later("77"); err != nil {
 		t.Fatal(err)
 	}
