@@ -373,7 +373,7 @@ func (l *log) writeLocked(recs []*pending) error {
 	if err := l.roomLocked(t, end+int64(len(l.buf)), deletes(recs)); err != nil {
 		return err
 	}
-	if err := l.putLocked(t, end); err != nil {
+	if err := l.putLocked(t, end, recs); err != nil {
 		return err
 	}
 	if t.first == 0 {
@@ -412,9 +412,9 @@ func deletes(recs []*pending) bool {
 	return !slices.ContainsFunc(recs, func(p *pending) bool { return p.Op != record.Delete && p.Op != record.Commit })
 }
 
-// putLocked puts l.buf behind end: into the ring, or into the file where there is no ring
-// and when it is so long that the copy is not worth it.
-func (l *log) putLocked(t *segment, end int64) error {
+// putLocked puts the encoded records, which are l.buf, behind end: into the ring, or into the file
+// where there is no ring and when they are so long that the copy is not worth it.
+func (l *log) putLocked(t *segment, end int64, recs []*pending) error {
 	n := int64(len(l.buf))
 	if r := l.ring; r != nil && n <= r.longest() {
 		if t.drained.Load() < r.needs(end, n) {
@@ -423,10 +423,7 @@ func (l *log) putLocked(t *segment, end int64) error {
 			}
 		}
 		if r.Populate(end, n) == nil {
-			if err := r.Store(t, l.buf, end); err != nil {
-				return l.fail(fmt.Errorf("append: %w", err))
-			}
-			return nil
+			return l.storeLocked(t, end, recs)
 		}
 		if err := l.leaveRingLocked(); err != nil {
 			return err
@@ -444,6 +441,22 @@ func (l *log) putLocked(t *segment, end int64) error {
 		return l.cutBackLocked(end, err)
 	}
 	t.drained.Store(end + n)
+	return nil
+}
+
+// storeLocked copies the records into the ring, one after the other. A process that is killed in
+// the middle of a copy leaves any part of it: memmove stores in an order of its own, and the first
+// bytes may come last. Copied one by one, an unfinished append is some whole records and one broken
+// place behind them, which recovery takes for the end of the log. Copied in one, it would be whole
+// records behind the broken place, and those are what tells recovery of damage.
+func (l *log) storeLocked(t *segment, end int64, recs []*pending) error {
+	rest := l.buf
+	for _, p := range recs {
+		if err := l.ring.Store(t, rest[:p.bytes], end); err != nil {
+			return l.fail(fmt.Errorf("append: %w", err))
+		}
+		rest, end = rest[p.bytes:], end+int64(p.bytes)
+	}
 	return nil
 }
 
