@@ -484,6 +484,30 @@ func TestCacheID(t *testing.T) {
 	}
 }
 
+// A file has one ID under all of its names and for all who open it, and a copy of it has another.
+func TestFileID(t *testing.T) {
+	eachFS(t, func(t *testing.T, fsys FS, dir string) {
+		f := create(t, fsys, filepath.Join(dir, "file"), "text")
+		defer f.Close()
+		copied := create(t, fsys, filepath.Join(dir, "copy"), "text")
+		defer copied.Close()
+		id := f.ID()
+		if id == "" {
+			t.Skip("this platform does not tell")
+		}
+		if copied.ID() == id {
+			t.Errorf("two files have the ID %s", id)
+		}
+		check(t, fsys.Rename(filepath.Join(dir, "file"), filepath.Join(dir, "other")))
+		again, err := fsys.Open(filepath.Join(dir, "other"), ReadOnly)
+		check(t, err)
+		defer again.Close()
+		if again.ID() != id {
+			t.Errorf("after a rename the ID is %s, it was %s", again.ID(), id)
+		}
+	})
+}
+
 func TestNoSpace(t *testing.T) {
 	if !IsNoSpace(pathError("write", "f", ErrNoSpace)) || IsNoSpace(nil) || IsNoSpace(io.ErrShortWrite) {
 		t.Error("wrong about ErrNoSpace, nil or io.ErrShortWrite")

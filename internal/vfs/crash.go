@@ -146,7 +146,7 @@ func (m *Mem) ProcessCrash() *Mem {
 		t, there := twins[n]
 		if !there {
 			n.mu.Lock()
-			t = &node{data: n.data.share()}
+			t = &node{id: n.id, data: n.data.share()}
 			n.mu.Unlock()
 			twins[n] = t
 		}

@@ -332,6 +332,8 @@ func (f *faultyFile) Allocate(off, n int64) error {
 	return f.fs.run(f.op(OpAllocate, off, n), func() error { return f.file.Allocate(off, n) })
 }
 
+func (f *faultyFile) ID() string { return f.file.ID() }
+
 func (f *faultyFile) Evict() error { return f.fs.run(f.op(OpEvict, 0, 0), f.file.Evict) }
 
 func (f *faultyFile) Map(off int64, n int) (Region, error) {

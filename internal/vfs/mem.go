@@ -50,7 +50,10 @@ func memPath(name string) string { return filepath.Join(rootDir, name) }
 type node struct {
 	mu   sync.RWMutex
 	data content
+	id   string // "" until somebody asks
 }
+
+var nodes atomic.Int64
 
 func (m *Mem) Open(name string, mode Mode) (File, error) {
 	if mode == Create {
@@ -381,6 +384,17 @@ func (f *memFile) Size() (int64, error) {
 	f.node.mu.RLock()
 	defer f.node.mu.RUnlock()
 	return f.node.data.size, nil
+}
+
+// ID is kept by ProcessCrash. What PowerCuts leave counts as a copy.
+func (f *memFile) ID() string {
+	n := f.node
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.id == "" {
+		n.id = strconv.FormatInt(nodes.Add(1), 16)
+	}
+	return n.id
 }
 
 func (f *memFile) Truncate(size int64) error {

@@ -159,6 +159,8 @@ func (f *osFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
+func (f *osFile) ID() string { return fileID(f.File) }
+
 func (f *osFile) Sync() error { return f.wrap("sync", syncFile(f.File)) }
 
 func (f *osFile) Allocate(off, n int64) error { return f.wrap("allocate", allocate(f.File, off, n)) }

@@ -2,5 +2,9 @@
 
 package vfs
 
+import "os"
+
 // Platforms that do not tell one mount of a file system from the next.
 func cacheID(string) string { return "" }
+
+func fileID(*os.File) string { return "" }

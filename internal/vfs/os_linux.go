@@ -79,6 +79,22 @@ func cacheID(dir string) string {
 	return string(bytes.TrimSpace(boot)) + "/" + strconv.FormatUint(st.Mnt_id, 16)
 }
 
+// fileID is the number of the inode and, because that may be given again, when the file was made.
+func fileID(f *os.File) string {
+	var st unix.Statx_t
+	err := onFD(f, unix.EINTR, func(fd uintptr) error {
+		return unix.Statx(int(fd), "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
+	})
+	if err != nil || st.Mask&unix.STATX_INO == 0 {
+		return ""
+	}
+	id := strconv.FormatUint(st.Ino, 16)
+	if st.Mask&unix.STATX_BTIME != 0 {
+		id += "-" + strconv.FormatInt(st.Btime.Sec, 16) + "." + strconv.FormatUint(uint64(st.Btime.Nsec), 16)
+	}
+	return id
+}
+
 type mappedRegion struct{ b []byte }
 
 func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {

@@ -63,6 +63,9 @@ type File interface {
 	io.WriterAt
 	io.Closer
 	Size() (int64, error)
+	// ID names this very file among all that the file system ever had: a copy of it, or what is
+	// made later under the same number, has another. "" when the platform does not tell.
+	ID() string
 	Truncate(size int64) error
 	Sync() error
 	// Allocate reserves disk space for n bytes at off without changing the size
