@@ -244,7 +244,7 @@ func TestTrapPowerCut(t *testing.T) {
 	}
 }
 
-// Trap: an index or hint file trusted though the log moved on: after one clean close, a
+// Trap: an index file trusted though the log moved on: after one clean close, a
 // crash loses all later writes.
 func TestTrapCrashAfterACleanClose(t *testing.T) {
 	fsys := vfs.NewMem()

@@ -77,7 +77,7 @@ func (f *follower) tryAnew() error {
 		return ErrClosed
 	}
 	a := f.layAside()
-	err := s.recover(false, false)
+	err := s.recover(false)
 	if err == nil && a.log.manifest.Edit > 0 && s.log.storeID != a.log.storeID {
 		err = fmt.Errorf("copal: the store in %s is gone, or another", s.log.dir)
 	}

@@ -52,7 +52,6 @@ type checker struct {
 	mark        *mark
 	sameCache   bool // see recovery
 	ring        *ringReader
-	hint        *hintWriter // of the segment that is read, if it may have one
 	checked     map[record.SegmentID]bool
 }
 
@@ -251,15 +250,7 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 	if !want.Sealed {
 		t.withRing(c.ring, want.ID, c.mark)
 	}
-	before := len(c.report.Problems)
-	c.hint = nil
-	if want.Sealed {
-		c.hint = &hintWriter{title: hintTitle{ID: want.ID, Salt: want.Salt, Bytes: want.Bytes}, flush: func([]byte) error { return nil }}
-	}
 	err = c.records(t, path, want, &r)
-	if err == nil && want.Sealed && len(c.report.Problems) == before {
-		err = c.checkHint()
-	}
 	c.done += size
 	size = max(size, t.offset)
 	r.Bytes = size
@@ -270,10 +261,7 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 // records reads records to the end of a segment.
 func (c *checker) records(s *tailReader, path string, want manifestSegment, r *SegmentReport) error {
 	for {
-		at, e, _, err := s.next()
-		if err == nil && c.hint != nil {
-			err = c.hint.add(&e)
-		}
+		at, _, _, err := s.next()
 		if c.progress != nil && r.Records%1024 == 0 {
 			c.progress(c.done+at, c.total)
 		}
@@ -332,34 +320,6 @@ func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
 	return c.mark != nil && (c.mark.Segment > id || c.mark.Segment == id && c.mark.Offset > offset)
 }
 
-// checkHint compares the hint of a segment with what it would be if it were made now. One of another segment is as none.
-func (c *checker) checkHint() error {
-	path := filepath.Join(c.dir, hintName(c.hint.title.ID))
-	f, err := c.fsys.Open(path, vfs.ReadOnly)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("copal: %w", err)
-	}
-	defer f.Close()
-	h, err := verifyHint(f)
-	if errors.Is(err, record.ErrVersion) {
-		return nil
-	}
-	if err != nil {
-		return c.note(asDamage(path, 0, err))
-	}
-	if err := c.hint.drain(); err != nil {
-		return err
-	}
-	want := c.hint.title
-	if h.ID == want.ID && h.Salt == want.Salt && h.Bytes == want.Bytes && h.Records == want.Records && h != want {
-		c.problem(path, 0, "the hint is not what its segment says; it may be removed")
-	}
-	return nil
-}
-
 // snapshot reads the snapshot of the index. One that is of no use is no damage: it is made anew.
 func (c *checker) snapshot(m *manifest) error {
 	path := filepath.Join(c.dir, snapshotName)
@@ -408,7 +368,7 @@ func (c *checker) problem(path string, offset int64, reason string) {
 // entries opens the store as a reader does and reads every entry: whether the
 // segments follow on each other, and the parts of large values are all there.
 func (c *checker) entries() error {
-	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true, NoHints: true}) // the whole log is to be read
+	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true}) // the whole log is to be read
 	if err != nil {
 		return c.note(err)
 	}

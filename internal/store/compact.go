@@ -479,7 +479,6 @@ func (l *log) closeRetired() {
 func (l *log) remove(seg *segment) {
 	seg.graves.Swap(nil).close()
 	err := seg.close()
-	l.removeHint(seg.id) // also one that was of no use
 	if l.snapshotNames(seg.id) {
 		l.outlive(seg.id)
 	} else {

@@ -105,9 +105,6 @@ func (m *compactModel) step(n int) {
 	case 12:
 		s.tidyOnce(noPause)
 		return
-	case 15:
-		s.hintOnce(noPause)
-		return
 	case 13:
 		if rng.IntN(20) == 0 {
 			if err := s.Shrink(); err != nil {

@@ -101,7 +101,6 @@ type crasher struct {
 
 	group     *openGroup // of the script itself, or nil
 	compacted int64      // segments, in the script itself
-	hinted    int        // survivors that were opened with hints
 	ordered   int        // survivors that were opened with an order in files
 }
 
@@ -193,11 +192,6 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		err = s.takeSnapshot(nil)
 		s.housekeeping.Unlock()
 		return s, err
-	case "hint":
-		if err = s.log.syncEnded(); err == nil {
-			s.hintOnce(noPause)
-		}
-		return s, err
 	case "compact", "shrink":
 		before := s.log.compacted.Load()
 		if st.kind == "shrink" {
@@ -271,9 +265,6 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	if err != nil {
 		c.violation("%s: Open: %v", where, err)
 		return
-	}
-	if s.hinted {
-		c.hinted++
 	}
 	for _, t := range s.Tables() {
 		if o := t.order.Load(); o != nil && o.base != nil && o.base.file != nil {

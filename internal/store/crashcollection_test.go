@@ -73,7 +73,7 @@ func collectionScript(rng *rand.Rand, n int) []step {
 		case 8, 9:
 			script[i] = step{kind: "sweep"}
 		case 10:
-			script[i] = step{kind: []string{"snapshot", "hint"}[rng.IntN(2)]}
+			script[i] = step{kind: "snapshot"}
 		case 11, 12:
 			script[i] = step{kind: []string{"htx", "htxfsync"}[rng.IntN(2)], key: key, value: to, changes: randomElements(rng, i, 12)}
 		}
@@ -303,7 +303,7 @@ func TestEveryFaultInCollections(t *testing.T) {
 	script := collectionScript(rand.New(rand.NewPCG(6, 23)), 120)
 	for i := range script {
 		switch script[i].kind {
-		case "reopen", "hint":
+		case "reopen":
 			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 
 // The crash model with groups. A group is one state of the oracle: it is found whole or not at all. Those that are too
 // long for one append are written ahead, some of them with steps of other kinds before the commit, so that compaction,
-// snapshots of the index, hints and other writes come between members and commit.
+// snapshots of the index and other writes come between members and commit.
 
 // groupScript is a script with many groups, among what moves and what reads records.
 func groupScript(rng *rand.Rand, n int) []step {
@@ -23,11 +23,8 @@ func groupScript(rng *rand.Rand, n int) []step {
 	begun := false
 	for i := range script {
 		switch {
-		case rng.IntN(4) == 0:
+		case rng.IntN(8) == 0:
 			script[i] = step{kind: "snapshot"}
-			if rng.IntN(3) > 0 {
-				script[i].kind = "hint"
-			}
 		case rng.IntN(2) == 0:
 		case begun && rng.IntN(2) == 0:
 			script[i], begun = step{kind: []string{"commit", "commit", "give up"}[rng.IntN(3)]}, false
@@ -240,7 +237,7 @@ func TestEveryFaultInGroups(t *testing.T) {
 		switch script[i].kind {
 		case "begin":
 			script[i].kind = "group"
-		case "reopen", "commit", "give up", "hint":
+		case "reopen", "commit", "give up":
 			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
 		}
 	}

@@ -68,8 +68,6 @@ func (m *groupModel) step(n int) {
 		compactSome(t, s, m.rng)
 	case 6:
 		s.tidyOnce(noPause)
-	case 7:
-		s.hintOnce(noPause)
 	case 8:
 		s.housekeeping.Lock()
 		err := s.takeSnapshot(nil)
@@ -130,8 +128,21 @@ func (m *groupModel) copies() {
 	mustClose(t, mended)
 }
 
+// mustCheck returns the first problem that Check finds.
+func mustCheck(t testing.TB, fsys vfs.FS) error {
+	t.Helper()
+	r, err := Check("db", fsys, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Problems) > 0 {
+		return &r.Problems[0]
+	}
+	return nil
+}
+
 // TestGroupsModel writes groups of every length and holds the store against a map, with whoever else reads the log: compaction,
-// snapshots of the index, hints, a follower, backups, Repair, Check, and the next opening.
+// snapshots of the index, a follower, backups, Repair, Check, and the next opening.
 func TestGroupsModel(t *testing.T) {
 	scripts := 5
 	if longTest() {

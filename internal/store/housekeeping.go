@@ -18,8 +18,6 @@ import (
 //
 // When the disk is short of room, what little garbage there is goes as well (makeRoom).
 //
-// When nothing is due it writes hints (hinting.go).
-//
 // A store that nobody writes to is not touched, and wakes nobody up.
 type housekeeper struct {
 	wake chan struct{}
@@ -28,8 +26,6 @@ type housekeeper struct {
 	every atomic.Int64  // how often ratio is looked at, also within the tail
 	told  string        // the last error; guarded by Store.housekeeping
 	since time.Time     // of the work that it has not rested from yet; likewise
-
-	noHints bool // any more; likewise
 
 	written atomic.Int64 // bytes of the segments that compaction is making
 
@@ -162,11 +158,9 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 		}
 		s.size()
 		s.makeRoom()
-		for more := true; more; more = s.hintOnce(s.hinting()) {
-			for s.due() && s.tidyOnce(s.rest) {
-			}
-			s.house.delay.Store(0)
+		for s.due() && s.tidyOnce(s.rest) {
 		}
+		s.house.delay.Store(0)
 		s.unpinned()
 		if d := s.nextLook(); d > 0 {
 			cancel()
@@ -243,7 +237,7 @@ func (s *Store) tidyOnce(pause func() error) bool {
 		return false
 	}
 	if errors.Is(err, ErrNoSpace) {
-		if had, err := s.log.abandonSnapshot(); had && err == nil || s.dropHints() {
+		if had, err := s.log.abandonSnapshot(); had && err == nil {
 			return true // which may have made room
 		}
 		if s.house.tight.Load() && !s.house.lent && s.log.lend() == nil {
@@ -269,7 +263,7 @@ func leave(run []*segment) {
 	}
 }
 
-// rest is the pause of the goroutine.
+// rest is the pause of the goroutine: for as long as it has worked, if that was a while and no write waits for it.
 func (s *Store) rest() error {
 	select {
 	case <-s.stop:
@@ -282,17 +276,13 @@ func (s *Store) rest() error {
 	if s.opts.Inline {
 		return nil
 	}
-	if now := s.opts.Clock.Now(); now.Sub(s.house.since) >= workSlice && s.press() > 0 {
-		s.house.since = now
+	now := s.opts.Clock.Now()
+	worked := now.Sub(s.house.since)
+	if worked < workSlice {
 		return nil
 	}
-	return s.nap()
-}
-
-// nap rests for as long as has been worked, if that was a while.
-func (s *Store) nap() error {
-	worked := s.opts.Clock.Now().Sub(s.house.since)
-	if worked < workSlice {
+	if s.press() > 0 {
+		s.house.since = now
 		return nil
 	}
 	fired, cancel := s.opts.Clock.After(min(worked, 10*workSlice))

@@ -45,7 +45,7 @@ type log struct {
 	clock        clock.Clock
 	random       func() uint64
 	flush        func() bool  // writes what memory has for the log, and says whether to try again; called with no lock held
-	filled       func()       // called when a segment has become full, and when it is durable; must not wait
+	filled       func()       // called when a segment has become full; must not wait
 	tight        func(int64)  // called when the disk is short of room, with what it has left; must not wait
 	report       func(error)  // tells the user about an error that no call can return
 	limit        int64        // nominal size of a segment, at most
@@ -101,14 +101,12 @@ type log struct {
 	undrained atomic.Bool // something was stored in the ring since the last drain began
 
 	// What recovery leaves to the first append; guarded by mu.
-	continued *segment                  // the tail was closed cleanly and goes on
-	reopened  []*segment                // otherwise: the open segments, to be sealed
-	retained  []*segment                // of files that only the snapshot of the index names
-	dropped   []*segment                // and those that stand beyond a hole, to be removed
-	orphans   []record.SegmentID        // and files that no manifest names any more, likewise
-	hintFiles map[record.SegmentID]bool // whose hints there are
-	hintLeft  bool                      // and what was to become one
-	outlived  []record.SegmentID        // those of them that the snapshot of the index on the disk names
+	continued *segment           // the tail was closed cleanly and goes on
+	reopened  []*segment         // otherwise: the open segments, to be sealed
+	retained  []*segment         // of files that only the snapshot of the index names
+	dropped   []*segment         // and those that stand beyond a hole, to be removed
+	orphans   []record.SegmentID // and files that no manifest names any more, likewise
+	outlived  []record.SegmentID // those of them that the snapshot of the index on the disk names
 
 	manifestMu sync.Mutex
 	manifest   *manifest // as it is on the disk
@@ -612,7 +610,6 @@ func (l *log) tidyLocked() {
 	for _, s := range l.dropped {
 		l.reportError("removing a segment beyond a torn tail", errors.Join(s.file.Close(), l.fsys.Remove(s.path)))
 	}
-	l.tidyHintsLocked()
 	for _, id := range l.orphans {
 		switch {
 		case l.set.Load().byID[id] != nil: // its name was taken again

@@ -6,7 +6,7 @@ import "slices"
 //
 // Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than compaction may need, or a write was refused, housekeeping is told,
 // and writes wait until it has seen what can be done: if the garbage is a quarter of what is left, or more, it takes out of the way segment by segment of which a quarter
-// is garbage, those first that have least to be copied, and the tail where that is mostly garbage. The snapshot of the index and the hints go before anything is given up, and the room that
+// is garbage, those first that have least to be copied, and the tail where that is mostly garbage. The snapshot of the index goes before anything is given up, and the room that
 // is kept for deletions is lent. So what is overwritten again and again fits a disk of a few times its size, and deletions make room on a full one, as far as what still counts of
 // some segment fits beside it. For that segments are no longer than an eighth of the room that there is (size).
 //

@@ -283,29 +283,6 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 	}
 }
 
-// TestHintsOfAClosedStore: a Shrink that lacks room does not take the hints away when the store has been closed meanwhile, for the directory may be another's by then.
-func TestHintsOfAClosedStore(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	mustSet(t, s, "a", "1")
-	if err := s.sealTail(); err != nil {
-		t.Fatal(err)
-	}
-	if !s.hintOnce(noPause) {
-		t.Fatal("no hint was written")
-	}
-	mustClose(t, s)
-	before, err := mem.List("db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.withoutHints()
-	after, err := mem.List("db")
-	if err != nil || fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Errorf("the files are %q, were %q: %v", after, before, err)
-	}
-}
-
 // TestExpiryThatCannotBeRead: an entry whose record the disk does not give when its deadline has come is looked at again.
 func TestExpiryThatCannotBeRead(t *testing.T) {
 	failing := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, Forever: true}

@@ -46,7 +46,6 @@ type recovery struct {
 	cached    *ringReader                // as the cache held it, when it is our business what the disk has
 	healed    bool                       // records were found in the ring alone
 	snapshot  *snapshotFile              // of the index, or nil
-	hints     bool                       // may be used in place of segments
 	progress  progress
 
 	next     uint64                  // expected sequence number
@@ -66,10 +65,10 @@ type member struct {
 	address Address
 }
 
-// recover opens the log in dir, with the help of a snapshot of the index and of hints if it may. The caller holds the store's lock, unless it only reads.
-func (s *Store) recover(snapshot, hints bool) error {
+// recover opens the log in dir, with the help of a snapshot of the index if it may. The caller holds the store's lock, unless it only reads.
+func (s *Store) recover(snapshot bool) error {
 	l := s.log
-	r := &recovery{store: s, log: l, hints: hints, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
+	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
 	m, err := readManifest(l.fsys, l.dir)
 	if err != nil {
 		return err
@@ -168,14 +167,12 @@ func (r *recovery) orphans() error {
 		return err
 	}
 	named := map[record.SegmentID]bool{}
-	l.hintFiles = map[record.SegmentID]bool{}
 	newest := record.SegmentID(0)
 	for _, e := range l.manifest.Segments {
 		named[e.ID] = true
 		newest = max(newest, e.ID)
 	}
 	for _, name := range names {
-		l.noteHint(name)
 		id, ok := record.ParseFileName(name)
 		if !ok || named[id] {
 			continue
@@ -244,11 +241,7 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	if size, err := seg.file.Size(); err != nil || size < e.Bytes {
 		return errors.Join(err, &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)})
 	}
-	hinted, err := r.useHint(seg, &e)
-	var d *damage
-	if !hinted {
-		d, err = r.read(seg, newTailReader(seg, seg.end.Load(), e.Bytes))
-	}
+	d, err := r.read(seg, newTailReader(seg, seg.end.Load(), e.Bytes))
 	switch {
 	case err != nil:
 		return err

@@ -28,7 +28,7 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", test), func(t *testing.T) {
 			mem := vfs.NewMem()
-			s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000; o.GroupBytes = 300; o.NoSnapshot = true; o.NoHints = true })
+			s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000; o.GroupBytes = 300; o.NoSnapshot = true })
 			mustSet(t, s, "a", "1")
 			var changes []*Change
 			for n := range 30 {

@@ -69,8 +69,6 @@ type segment struct {
 	renumbered atomic.Bool  // it may have records whose numbers are higher than those by which what they say counts
 	retiredAt  uint64       // number of the last view that was opened before it was out of use, inUse until then; guarded by views.mu
 
-	hinted bool // it has a hint, or is to have none; likewise
-
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
 	// up to where they may stand. 0 otherwise.
 	ahead int64

@@ -45,7 +45,6 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 		more, err = s.shrinkOnce(ctx, last)
 		switch {
 		case errors.Is(err, ErrNoSpace) && !lent:
-			s.withoutHints()
 			lent, more, err = true, true, s.borrow()
 		case more && err != nil: // what is damaged stays, and the rest goes on
 			damage, err = append(damage, err), nil
@@ -60,7 +59,7 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 	if had {
 		s.log.wantSnapshot()
 	}
-	s.house.wakeHouse() // for hints
+	s.house.wakeHouse() // it removes what somebody was reading yet
 	if unwritten.refused != nil && (err == nil || errors.Is(err, ErrNoSpace)) {
 		again := s.flushAll()
 		unwritten.lost = append(unwritten.lost, again.lost...)
@@ -96,15 +95,6 @@ func (s *Store) repay() {
 func (s *Store) garbage() int64 {
 	u := s.usage()
 	return max(u.log-u.live, 0)
-}
-
-// withoutHints takes the hints off the disk.
-func (s *Store) withoutHints() {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	if !s.closing.Load() { // or else the directory may be another's
-		s.dropHints()
-	}
 }
 
 // withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried

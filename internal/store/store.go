@@ -47,7 +47,6 @@ type Options struct {
 	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
 	NoCompaction bool          // none in the background
 	NoSnapshot   bool          // of the index: none is read, nor taken
-	NoHints      bool          // none is read, nor written
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
 	PartBytes    int           // of a value that is written as a stream, in each part but the last, 1 MiB
 	FeedBytes    int64         // of files that are kept for feeds at least, 64 MiB
@@ -105,7 +104,6 @@ type Store struct {
 	schemaNumbers map[Schema]uint64
 
 	snapshot *snapshotFile // that the store was opened from, nil for none
-	hinted   bool          // hints were used to open it
 	shadow   bool          // see reread
 
 	torn     int64 // bytes that recovery did not count
@@ -207,7 +205,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	if err := s.recoverQuickly(dir); err != nil {
+	if err := s.recoverWithSnapshot(dir); err != nil {
 		return nil, err
 	}
 	s.orders.inline = false
@@ -222,10 +220,8 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
 		}
 		s.goroutines.Add(2)
-		if !opts.NoCompaction || !opts.NoHints {
-			s.size()
-			s.goroutines.Go(func() { s.keepHouse(s.stop) })
-		}
+		s.size()
+		s.goroutines.Go(func() { s.keepHouse(s.stop) })
 		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
 		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
 		s.beginExpiry()
@@ -258,23 +254,18 @@ func (s *Store) newLog(dir string) *log {
 	return l
 }
 
-// recoverQuickly recovers with the help of a snapshot of the index, and of hints. When that fails it begins anew, without the snapshot if that
-// was not of the log, else with nothing but the log: then it is the log alone that can be to blame.
-func (s *Store) recoverQuickly(dir string) error {
+// recoverWithSnapshot recovers with the help of a snapshot of the index. If that fails because of what the disk holds,
+// it begins anew and reads all of the log: then the log alone can be to blame.
+func (s *Store) recoverWithSnapshot(dir string) error {
 	s.log.cacheID = s.opts.FS.CacheID(dir) // now that the directory is there
-	err := s.recover(!s.opts.NoSnapshot, !s.opts.NoHints)
-	if errors.Is(err, errMismatch) {
-		if err = s.empty(dir); err == nil {
-			err = s.recover(false, !s.opts.NoHints)
-		}
-	}
-	if !s.hinted && s.snapshot == nil || !errors.Is(err, errHint) && !errors.Is(err, ErrCorrupt) {
+	err := s.recover(!s.opts.NoSnapshot)
+	if !errors.Is(err, errMismatch) && (s.snapshot == nil || !errors.Is(err, ErrCorrupt)) {
 		return err
 	}
 	if err := s.empty(dir); err != nil {
 		return err
 	}
-	return s.recover(false, false)
+	return s.recover(false)
 }
 
 // empty takes back a recovery.
@@ -285,7 +276,7 @@ func (s *Store) empty(dir string) error {
 	cacheID := s.log.cacheID
 	s.log = s.newLog(dir)
 	s.log.cacheID = cacheID
-	s.snapshot, s.hinted, s.spaces = nil, false, map[uint64]*space{}
+	s.snapshot, s.spaces = nil, map[uint64]*space{}
 	s.schemas, s.schemaNumbers = map[uint64]Schema{}, map[Schema]uint64{}
 	s.space(0)
 	return nil

@@ -153,9 +153,6 @@ func (l *log) syncSegments() (position, error) {
 	for _, s := range ended {
 		s.synced.Store(true)
 	}
-	if len(ended) > 0 {
-		l.filled()
-	}
 	return p, nil
 }
 

@@ -234,7 +234,6 @@ func (m *viewModel) step(n int) {
 		compactSome(t, s, rng)
 	case 15:
 		s.tidyOnce(noPause)
-		s.hintOnce(noPause)
 		m.order()
 	case 16:
 		if rng.IntN(20) == 0 {
