@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/record"
@@ -195,6 +198,115 @@ func TestCheckGoesOn(t *testing.T) {
 	}
 	if _, err := Check("nowhere", mem, nil); err == nil {
 		t.Error("a directory that is missing checks sound")
+	}
+}
+
+// foreignFiles are files in the directory of a store that are no part of it. Some names differ little from a name that is.
+var foreignFiles = map[string]string{
+	"notes.txt":                  "buy milk\n",
+	"00000001.txt":               "beside a segment",
+	"00000001.log.old":           "a copy of one",
+	"1.log":                      strings.Repeat("a server has started\n", 100),
+	"0000000g.log":               "",
+	"0000000000000001.order.old": "beside a run of keys",
+	"1.order":                    "\x00\x01",
+	"INDEX.old":                  "copal index 1",
+	"MANIFEST.old":               "copal manifest 1",
+	"DATA.tmp":                   "of another program",
+}
+
+// TestForeignFiles: files with names that a store does not know are of no account to it, and none is changed or removed,
+// whatever is done with the store.
+func TestForeignFiles(t *testing.T) {
+	mem := vfs.NewMem()
+	if err := mem.MkdirAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range foreignFiles {
+		write(t, mem, name, []byte(text))
+	}
+	intact := func(when string) {
+		t.Helper()
+		all := contentOfDir(t, mem, "db")
+		for name, text := range foreignFiles {
+			if got, there := all[name]; !there || got != text {
+				t.Errorf("%s: %s has %q, %v, want %q", when, name, got, there, text)
+			}
+		}
+	}
+	options := func(o *Options) {
+		shortSegments(o)
+		o.OnError = func(err error) { t.Errorf("reported: %v", err) }
+	}
+	if _, err := Open("db", testOptions(mem, func(o *Options) { o.ReadOnly = true })); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a directory with no other files opens to be read: %v", err)
+	}
+	fewMarks(t, 10)
+	content, round := "", 0
+	for _, end := range []string{"closed", "killed", "without the index snapshot", "shrunk"} {
+		round++
+		s := mustOpen(t, mem, options)
+		numbers(t, s)
+		for i := range 60 {
+			put(t, s, i*round)
+		}
+		drop(t, s, 3)
+		compactSome(t, s, rand.New(rand.NewPCG(1, 1)))
+		if end == "shrunk" {
+			if err := s.Shrink(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		content = render(contentsOf(t, s))
+		if end == "killed" {
+			mem = mem.ProcessCrash()
+		} else {
+			mustClose(t, s)
+		}
+		if end == "without the index snapshot" {
+			mem.Remove("db/" + snapshotName)
+		}
+		intact(end)
+		if err := mustCheck(t, mem); err != nil {
+			t.Errorf("%s: Check says %v", end, err)
+		}
+		if got := contentIn(t, mem, "db"); got != content {
+			t.Errorf("%s: a reader finds %s, want %s", end, got, content)
+		}
+	}
+	for _, lost := range []string{"", manifestName} {
+		image := mem.ProcessCrash()
+		if lost != "" {
+			image.Remove("db/" + lost)
+		}
+		report, err := repairImage(image)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range report.Lost {
+			if _, foreign := foreignFiles[filepath.Base(l.File)]; foreign {
+				t.Errorf("Repair without %q has lost %+v", lost, l)
+			}
+		}
+	}
+	if _, err := repairImage(mem); err != nil {
+		t.Fatal(err)
+	}
+	s := mustOpen(t, mem, options)
+	if _, err := s.Backup(t.Context(), "copy", BackupOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, s)
+	intact("repaired and backed up")
+	for _, dir := range []string{"mended", "copy"} {
+		if got := contentIn(t, mem, dir); got != content {
+			t.Errorf("%s holds %s, want %s", dir, got, content)
+		}
+		for name := range contentOfDir(t, mem, dir) {
+			if _, foreign := foreignFiles[name]; foreign {
+				t.Errorf("%s is in %s", name, dir)
+			}
+		}
 	}
 }
 
