@@ -263,7 +263,8 @@ func leave(run []*segment) {
 	}
 }
 
-// rest is the pause of the goroutine: for as long as it has worked, if that was a while and no write waits for it.
+// rest is the pause of the goroutine: it lasts as long as the work before it. There is none after
+// little work, nor while writes are slowed down.
 func (s *Store) rest() error {
 	select {
 	case <-s.stop:

@@ -59,7 +59,7 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 	if had {
 		s.log.wantSnapshot()
 	}
-	s.house.wakeHouse() // it removes what somebody was reading yet
+	s.house.wakeHouse() // it removes the files that somebody reads now, later
 	if unwritten.refused != nil && (err == nil || errors.Is(err, ErrNoSpace)) {
 		again := s.flushAll()
 		unwritten.lost = append(unwritten.lost, again.lost...)

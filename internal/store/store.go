@@ -254,8 +254,8 @@ func (s *Store) newLog(dir string) *log {
 	return l
 }
 
-// recoverWithSnapshot recovers with the help of a snapshot of the index. If that fails because of what the disk holds,
-// it begins anew and reads all of the log: then the log alone can be to blame.
+// recoverWithSnapshot recovers with the help of a snapshot of the index. If what stands on the disk
+// makes that fail, it begins anew and reads all of the log: then the log alone can be to blame.
 func (s *Store) recoverWithSnapshot(dir string) error {
 	s.log.cacheID = s.opts.FS.CacheID(dir) // now that the directory is there
 	err := s.recover(!s.opts.NoSnapshot)

@@ -201,7 +201,8 @@ func TestCheckGoesOn(t *testing.T) {
 	}
 }
 
-// foreignFiles are files in the directory of a store that are no part of it. Some names differ little from a name that is.
+// foreignFiles are files in the directory of a store that are no part of it. Some names differ
+// little from a name of the store's own.
 var foreignFiles = map[string]string{
 	"notes.txt":                  "buy milk\n",
 	"00000001.txt":               "beside a segment",
@@ -215,8 +216,8 @@ var foreignFiles = map[string]string{
 	"DATA.tmp":                   "of another program",
 }
 
-// TestForeignFiles: files with names that a store does not know are of no account to it, and none is changed or removed,
-// whatever is done with the store.
+// TestForeignFiles: a store ignores files with names that it does not know, and changes and removes
+// none of them.
 func TestForeignFiles(t *testing.T) {
 	mem := vfs.NewMem()
 	if err := mem.MkdirAll("db"); err != nil {
