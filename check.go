@@ -15,6 +15,7 @@ type Report struct {
 	LogBytes  int64
 	TornBytes int64          // behind the last record, left by a crash, of no account
 	Problems  []CorruptError // what is damaged, in the order in which it was found
+	Derived   []CorruptError // damage of files that are made from the log: no problem, for they are made anew
 }
 
 // SegmentReport is what Check finds in one file of the log.
@@ -50,7 +51,7 @@ func CheckProgress(dir string, progress func(done, total int64)) (Report, error)
 
 func check(dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
 	found, err := store.Check(dir, fsys, progress)
-	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems}
+	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}
 	for _, s := range found.Segments {
 		r.Segments = append(r.Segments, SegmentReport(s))
 	}

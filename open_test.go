@@ -339,8 +339,10 @@ func openAndCloseChangeNothing(t *testing.T) {
 							t.Errorf("Delete = %v, %v", existed, err)
 						}
 					}
-					if err := errors.Join(m.Sync(), db.FSyncAll(), m.Close()); err != nil {
-						t.Error(err)
+					if name == "clean" { // else they make durable what the crash has left in the cache
+						if err := errors.Join(m.Sync(), db.FSyncAll(), m.Close()); err != nil {
+							t.Error(err)
+						}
 					}
 					mustClose(t, db)
 				}

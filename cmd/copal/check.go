@@ -84,6 +84,9 @@ func writeReport(out io.Writer, r copal.Report) (err error) {
 	for _, p := range r.Problems {
 		print("%s: offset %d: %s\n", p.File, p.Offset, p.Reason)
 	}
+	for _, p := range r.Derived {
+		print("%s: offset %d: %s; that is no problem, for the file is made anew from the log\n", p.File, p.Offset, p.Reason)
+	}
 	if r.TornBytes > 0 {
 		print("a torn tail of %s, which is no problem: a crash cut a write short that was not acknowledged as durable\n", count(r.TornBytes, "byte"))
 	}
@@ -113,6 +116,7 @@ type reportJSON struct {
 	TornBytes int64         `json:"tornBytes"`
 	Segments  []segmentJSON `json:"segments"`
 	Problems  []problemJSON `json:"problems"`
+	Derived   []problemJSON `json:"derived,omitempty"`
 }
 
 type segmentJSON struct {
@@ -138,6 +142,9 @@ func writeReportJSON(out io.Writer, r copal.Report) error {
 	}
 	for i, p := range r.Problems {
 		j.Problems[i] = problemJSON(p)
+	}
+	for _, p := range r.Derived {
+		j.Derived = append(j.Derived, problemJSON(p))
 	}
 	if j.Sound {
 		j.Keys = &r.Keys

@@ -257,7 +257,7 @@ func (b *backup) choose() error {
 			break
 		}
 	}
-	if s.opts.ReadOnly || !s.log.wrote() {
+	if s.opts.ReadOnly {
 		return nil
 	}
 	if err := s.log.syncTo(b.report.Seq); err != nil {
@@ -284,7 +284,7 @@ func (b *backup) chooseNow() (known bool) {
 	set := l.set.Load()
 	b.ends = map[record.SegmentID]*segment{}
 	named := m.Segments
-	m.Segments = nil
+	m.Segments, m.Writing = nil, nil
 	b.total = 0
 	for _, e := range named {
 		if seg := set.byID[e.ID]; !e.Sealed && seg != nil {

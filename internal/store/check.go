@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -20,7 +21,8 @@ type Report struct {
 	LogBytes  int64
 	TornBytes int64 // behind the last record: what a crash left, of no account
 	Problems  []CorruptError
-	Version   error // a file of a newer version, which cannot be judged
+	Derived   []CorruptError // damage of files that are made from the log: of no account
+	Version   error          // a file of a newer version, which cannot be judged
 }
 
 // SegmentReport is what Check finds in one segment.
@@ -68,14 +70,19 @@ func (c *checker) run() error {
 		return noStore(c.dir)
 	}
 	if m != nil {
-		if c.mark, err = readMark(c.fsys, c.dir, m.Store); err != nil {
+		c.mark, err = readMark(c.fsys, c.dir, m.Store)
+		if err := c.note(err); err != nil {
 			return err
 		}
-		c.sameCache = c.mark.sameCache(c.fsys.CacheID(c.dir))
-		if err := c.openRing(m.Store); err != nil {
-			return err
+		c.sameCache = m.sameCache(c.fsys.CacheID(c.dir)) && (c.mark == nil || !c.mark.Failed)
+		c.mark = c.mark.farther(m.synced())
+		if m.Writing != nil {
+			c.ring, err = openRing(c.fsys, c.dir, m, c.sameCache)
+			if err := c.note(err); err != nil {
+				return err
+			}
+			defer c.closeRing()
 		}
-		defer c.closeRing()
 	}
 	if m, err = c.segments(m, names); err != nil {
 		return err
@@ -143,16 +150,6 @@ func (c *checker) replaced(id record.SegmentID) bool {
 	}
 	_, named := m.find(id)
 	return !named
-}
-
-// openRing is as in recovery: without the cache in which it was written a damaged ring is of no account.
-func (c *checker) openRing(store uint64) (err error) {
-	c.ring, err = openRing(c.fsys, c.dir, store, vfs.ReadOnly)
-	var corrupt *CorruptError
-	if errors.As(err, &corrupt) && !c.sameCache {
-		return nil
-	}
-	return c.note(err)
 }
 
 func (c *checker) closeRing() {
@@ -292,9 +289,9 @@ func (c *checker) records(s *tailReader, path string, want manifestSegment, r *S
 		switch synced := want.Sealed || c.syncedBeyond(want.ID, at); {
 		case s.gaveUp:
 			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.reason, s.end-at))
-		case follows && (synced || c.sameCache):
+		case follows && (synced || c.sameCache && (c.ring == nil || !c.ring.tells())):
 			c.problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.reason, s.offset-at))
-		case synced:
+		case synced || c.sameCache && (c.ring == nil || !c.ring.tells()) && !errors.Is(d.reason, record.ErrShort):
 			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.reason, s.end-at))
 		default: // as in recovery: a torn tail, or a hole that a power cut left
 			c.report.TornBytes += s.end - at
@@ -305,7 +302,7 @@ func (c *checker) records(s *tailReader, path string, want manifestSegment, r *S
 
 // judgeRing is as in recovery.
 func (c *checker) judgeRing(s *tailReader, path string, size int64) error {
-	if !c.sameCache {
+	if !c.sameCache || c.ring != nil && c.ring.tells() {
 		return nil
 	}
 	at, follows, err := s.ringFollows()
@@ -320,10 +317,10 @@ func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
 	return c.mark != nil && (c.mark.Segment > id || c.mark.Segment == id && c.mark.Offset > offset)
 }
 
-// snapshot reads the snapshot of the index. One that is of no use is no damage: it is made anew.
+// snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they are of no use, so
+// what is wrong with them is no damage of the store.
 func (c *checker) snapshot(m *manifest) error {
-	path := filepath.Join(c.dir, snapshotName)
-	f, err := c.fsys.Open(path, vfs.ReadOnly)
+	f, err := c.fsys.Open(filepath.Join(c.dir, snapshotName), vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -336,29 +333,70 @@ func (c *checker) snapshot(m *manifest) error {
 		return fmt.Errorf("copal: %w", err)
 	}
 	x, err := readSnapshot(f, size)
-	if errors.Is(err, record.ErrVersion) {
-		return nil
-	}
 	if err != nil {
-		return c.note(asDamage(path, 0, err))
+		return c.derived(snapshotName, 0, err)
+	}
+	if x.Store != m.Store {
+		return c.derived(snapshotName, 0, fmt.Errorf("%w: it belongs to store %016x", record.ErrSyntax, x.Store))
 	}
 	for _, t := range x.Tables {
 		for i := range t.Due {
-			if _, err := readDue(f, &t.Due[i]); err == nil {
-				continue
-			} else if err := c.note(asDamage(path, t.Due[i].Offset, err)); err != nil {
+			_, err := readDue(f, &t.Due[i])
+			if err := c.derived(snapshotName, t.Due[i].Offset, err); err != nil {
 				return err
 			}
 		}
 		for i := range t.Parts {
-			if _, err := readPart(f, &t.Parts[i]); err != nil {
-				if err := c.note(asDamage(path, t.Parts[i].Offset, err)); err != nil {
-					return err
-				}
+			_, err := readPart(f, &t.Parts[i])
+			if err := c.derived(snapshotName, t.Parts[i].Offset, err); err != nil {
+				return err
+			}
+		}
+		if t.Order == nil {
+			continue
+		}
+		for _, id := range t.Order.Runs {
+			if err := c.derived(orderName(id), 0, c.keys(m.Store, id)); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// keys reads a run of keys.
+func (c *checker) keys(store, id uint64) error {
+	f, err := c.fsys.Open(filepath.Join(c.dir, orderName(id)), vfs.ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	run, err := order.Open(f, size, store, id)
+	if err != nil {
+		return err
+	}
+	keys := run.Walk(nil, false)
+	for keys.Next() {
+	}
+	return keys.Err()
+}
+
+// derived notes what is wrong with a derived file, and returns other errors. One that is gone, or of another version, is made anew without a word.
+func (c *checker) derived(name string, offset int64, err error) error {
+	if err == nil || errors.Is(err, record.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	path := filepath.Join(c.dir, name)
+	var corrupt *CorruptError
+	if errors.As(asDamage(path, offset, err), &corrupt) {
+		c.report.Derived = append(c.report.Derived, *corrupt)
+		return nil
+	}
+	return err
 }
 
 func (c *checker) problem(path string, offset int64, reason string) {

@@ -317,7 +317,7 @@ func (c *compaction) swapManifest() error {
 	m.Floor = max(m.Floor, last)
 	m.Edit++
 	if err := writeManifest(l.fsys, l.dir, m); err != nil {
-		return c.swapRefusal(m, err)
+		return l.manifestRefusal(m, err) // if it is in doubt, the new segments may be the log now
 	}
 	l.manifest = m
 	for _, o := range c.outputs {
@@ -327,16 +327,6 @@ func (c *compaction) swapManifest() error {
 		seg.unlisted.Store(true)
 	}
 	return nil
-}
-
-// swapRefusal is as manifestRefusal.
-func (c *compaction) swapRefusal(m *manifest, err error) error {
-	l := c.log
-	now, readErr := readManifest(l.fsys, l.dir)
-	if readErr == nil && !errors.Is(err, errSyncDir) && now != nil && now.Edit < m.Edit {
-		return noSpace(err)
-	}
-	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr)) // they may be the log now
 }
 
 // move lets index and cells know the new addresses.

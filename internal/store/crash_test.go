@@ -137,7 +137,7 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 		c.violation("the script's own Open: %v", err)
 		return
 	}
-	o.durable = o.acked // what a store shows when it opens, it has made durable
+	found := o.acked
 	for i, st := range script {
 		if c.failure != "" {
 			break
@@ -149,6 +149,7 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 			c.violation("step %d, %s: %v", i, st.kind, err)
 			return
 		}
+		o.durable = max(o.durable, found) // the first append has made durable what was found
 	}
 	c.giveUp(s)
 	if err := s.Close(); err != nil && c.failure == "" {

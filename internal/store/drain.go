@@ -163,26 +163,28 @@ func (l *log) ringLoad() int64 {
 }
 
 // beginRing makes the ring for the appends of this process, if one can be had.
-func (l *log) beginRing() {
-	t := l.tail
+func (l *log) beginRing(t *segment) error {
 	t.drained.Store(t.end.Load())
 	var err error
 	if l.ringBytes > 0 && !l.noReserve {
-		l.ring, err = createRing(l.fsys, l.dir, l.storeID, l.ringBytes)
+		l.ring, err = createRing(l.fsys, l.dir, l.storeID, max(l.random(), 1), l.ringBytes)
 	}
 	if l.ring != nil && err == nil {
 		t.ring.Store(l.ring)
-		return
+		return nil
 	}
 	l.ring = nil
+	if errors.Is(err, errSyncDir) {
+		return l.fail(err)
+	}
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !vfs.IsNoSpace(err) {
 		l.reportError("making the ring; appending goes on without", err)
 	}
+	return nil
 }
 
-// removeRing removes the ring of an earlier process, which holds nothing any more that is
-// not in the segments. It must be gone before a mark of this process is written: what a
-// power cut has left of it would be judged by a cache that it was not written in.
+// removeRing removes a ring that the manifest does not name. It holds nothing any more that is not in
+// the segments.
 func (l *log) removeRing() error {
 	if err := l.fsys.Remove(filepath.Join(l.dir, ringName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return noSpace(fmt.Errorf("removing the ring: %w", err))
@@ -194,6 +196,9 @@ func (l *log) removeRing() error {
 func (l *log) leaveRingLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
+	}
+	if err := l.ring.leave(); err != nil {
+		return l.fail(fmt.Errorf("leaving the ring: %w", err))
 	}
 	l.left, l.ring = l.ring, nil
 	return nil

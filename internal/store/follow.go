@@ -126,10 +126,12 @@ func (f *follower) catchUp() error {
 	case l.manifest.Edit == 0: // the first write
 		return errBehind
 	}
-	if f.r.ring, err = openRing(l.fsys, l.dir, l.storeID, vfs.ReadOnly); err != nil {
-		return err
+	if m.Writing != nil {
+		if f.r.ring, err = openRing(l.fsys, l.dir, m, m.sameCache(l.fsys.CacheID(l.dir))); err != nil {
+			return err
+		}
+		defer func() { f.r.closeRing(); f.r.ring = nil }()
 	}
-	defer func() { f.r.closeRing(); f.r.ring = nil }()
 	if err := f.advance(m); err != nil {
 		return err
 	}
@@ -259,7 +261,11 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 	if e.Sealed && seg.end.Load() == e.Bytes {
 		return nil
 	}
-	t, err := f.reader(seg, e.Bytes)
+	end := int64(0)
+	if e.Sealed {
+		end = e.Bytes
+	}
+	t, err := f.reader(seg, end)
 	if err != nil {
 		return err
 	}

@@ -448,7 +448,7 @@ func (l *log) endTail() error {
 		}
 	}()
 	if l.spare == nil {
-		spare, err := l.createSpare(l.syncedSegments(), nil)
+		spare, err := l.createSpare(l.syncedSegments())
 		switch {
 		case errors.Is(err, ErrNoSpace):
 			return nil

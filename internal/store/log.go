@@ -42,6 +42,9 @@ type log struct {
 	dir          string
 	storeID      uint64
 	cacheID      string // see vfs.FS
+	found        *mark  // by recovery
+	syncFailed   bool   // the process before has seen a sync fail
+	announced    uint64 // number of the manifest that says that this process writes
 	clock        clock.Clock
 	random       func() uint64
 	flush        func() bool  // writes what memory has for the log, and says whether to try again; called with no lock held
@@ -103,6 +106,7 @@ type log struct {
 	// What recovery leaves to the first append; guarded by mu.
 	continued *segment           // the tail was closed cleanly and goes on
 	reopened  []*segment         // otherwise: the open segments, to be sealed
+	doubtful  []*segment         // those of them that may be on the disk in part only
 	retained  []*segment         // of files that only the snapshot of the index names
 	dropped   []*segment         // and those that stand beyond a hole, to be removed
 	orphans   []record.SegmentID // and files that no manifest names any more, likewise
@@ -292,7 +296,7 @@ func (l *log) readyLocked() error {
 func (l *log) wantSpareLocked(size int64) error {
 	switch {
 	case (l.inline || l.short) && size >= l.nominal() || size >= l.hard:
-		s, err := l.createSpare(l.syncedSegments(), nil)
+		s, err := l.createSpare(l.syncedSegments())
 		if err != nil && size >= l.hard {
 			return err
 		}
@@ -439,7 +443,7 @@ func (l *log) putLocked(t *segment, end int64, recs []*pending) error {
 		return l.cutBackLocked(end, err)
 	}
 	t.drained.Store(end + n)
-	return nil
+	return l.acknowledgeLocked(recs)
 }
 
 // storeLocked copies the records into the ring, one after the other. A process that is killed in
@@ -454,6 +458,18 @@ func (l *log) storeLocked(t *segment, end int64, recs []*pending) error {
 			return l.fail(fmt.Errorf("append: %w", err))
 		}
 		rest, end = rest[p.bytes:], end+int64(p.bytes)
+	}
+	return l.acknowledgeLocked(recs)
+}
+
+// acknowledgeLocked notes in the ring that the records, which stand whole in it or in the file, are
+// about to be acknowledged. A ring that is not used any more keeps what it says, which stays true.
+func (l *log) acknowledgeLocked(recs []*pending) error {
+	if l.ring == nil {
+		return nil
+	}
+	if err := l.ring.acknowledge(recs[len(recs)-1].Seq); err != nil {
+		return l.fail(fmt.Errorf("append: %w", err))
 	}
 	return nil
 }
@@ -514,114 +530,6 @@ func noSpace(err error) error {
 	return fmt.Errorf("copal: %w", err)
 }
 
-// beginLocked prepares the first append of this process. A tail that was closed
-// cleanly is continued. Behind any other a new segment begins, with a salt of its
-// own, so that no byte of the old tail can ever count again; the manifest that
-// names it also says where the old segments end.
-//
-// A crash leaves the old manifest, and recovery finds what it found this time, or
-// the new one. A failure before the swap, such as a full disk, changes nothing.
-func (l *log) beginLocked() error {
-	if l.marker == nil {
-		m, err := openMarker(l.fsys, l.dir)
-		if err != nil {
-			return l.refusal(err)
-		}
-		l.syncMu.Lock()
-		l.marker = m
-		l.syncMu.Unlock()
-	}
-	if l.continued != nil {
-		// The process before may have died between the swap of the manifest that
-		// names this segment and the sync of the directory.
-		if err := l.fsys.SyncDir(l.dir); err != nil {
-			return l.fail(err)
-		}
-		if err := l.removeRing(); err != nil {
-			return err
-		}
-		l.tail, l.continued = l.continued, nil
-		l.beginMark()
-		l.tidyLocked()
-		l.takeRoomLocked()
-		l.beginRoomLocked()
-		l.beginRing()
-		return nil
-	}
-	if err := l.mendLocked(); err != nil {
-		return err
-	}
-	if err := l.removeRing(); err != nil {
-		return err
-	}
-	spare, err := l.createSpare(l.reopened, l.dropped)
-	if err != nil {
-		return err
-	}
-	l.addSegment(spare)
-	l.tail = spare
-	l.beginMark()
-	l.tidyLocked()
-	l.takeRoomLocked()
-	l.beginRoomLocked()
-	l.beginRing()
-	return nil
-}
-
-// mendLocked writes to the segments what recovery found in the ring alone, before a new
-// ring takes its place. Until that has succeeded nothing is appended, and a later try
-// does the same; the old ring stays.
-func (l *log) mendLocked() error {
-	for _, s := range l.reopened {
-		if o := s.overlay.Load(); o != nil {
-			if err := l.mendSegmentLocked(s, *o); err != nil {
-				return err
-			}
-		}
-		// Space that a dead process had reserved: the new segment may need it.
-		if size, err := s.file.Size(); err == nil && !l.noReserve {
-			l.reportError("giving back reserved space", s.file.Truncate(size))
-		}
-	}
-	return nil
-}
-
-func (l *log) mendSegmentLocked(s *segment, o overlay) error {
-	for _, p := range o {
-		if _, err := s.file.WriteAt(p.bytes, p.at); err != nil {
-			return noSpace(fmt.Errorf("writing to the log what was in the ring alone: %w", err))
-		}
-	}
-	if err := s.file.Sync(); err != nil {
-		return l.fail(fmt.Errorf("sync of %s: %w", s.path, err))
-	}
-	s.overlay.Store(nil)
-	return nil
-}
-
-// tidyLocked removes what the manifest no longer counts: torn tails, segments that
-// stood beyond one, and files of segments long gone. It has no bearing on what the store holds.
-func (l *log) tidyLocked() {
-	for _, s := range l.reopened {
-		if size, err := s.file.Size(); err == nil && size > s.end.Load() {
-			l.reportError("cutting off a torn tail", s.file.Truncate(s.end.Load()))
-		}
-	}
-	for _, s := range l.dropped {
-		l.reportError("removing a segment beyond a torn tail", errors.Join(s.file.Close(), l.fsys.Remove(s.path)))
-	}
-	for _, id := range l.orphans {
-		switch {
-		case l.set.Load().byID[id] != nil: // its name was taken again
-		case l.snapshotNames(id):
-			l.outlived = append(l.outlived, id)
-		default:
-			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
-		}
-	}
-	l.reopened, l.dropped, l.orphans = nil, nil, nil
-}
-
 // syncedSegments are those whose bounds the manifest may state.
 func (l *log) syncedSegments() []*segment {
 	var list []*segment
@@ -633,9 +541,13 @@ func (l *log) syncedSegments() []*segment {
 	return list
 }
 
-// createSpare makes a segment and swaps in a manifest that adds it at the end,
+// createSpare makes the next segment, and seals those given.
+func (l *log) createSpare(seal []*segment) (*segment, error) { return l.createNext(seal, nil, false) }
+
+// createNext makes a segment and swaps in a manifest that adds it at the end,
 // seals those of the given segments that are still open, and drops others.
-func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
+// If closed, it says that nobody writes.
+func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
 	if len(l.set.Load().bySlot) >= index.MaxSegments { // which are not one after the other in use, but nearly
@@ -668,9 +580,15 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 	m.drop(drop)
 	m.seal(seal)
 	m.Segments = append(m.Segments, s.manifestEntry(false))
+	if closed {
+		m.Writing = nil
+	}
 	m.Edit++
 	if err := writeManifest(l.fsys, l.dir, m); err != nil {
-		return nil, l.manifestRefusal(m, s, err)
+		if err = l.manifestRefusal(m, err); l.failure() == nil {
+			err = errors.Join(err, l.fsys.Remove(s.path))
+		}
+		return nil, errors.Join(err, s.file.Close())
 	}
 	l.manifest = m
 	s.openView(l.limit)
@@ -679,12 +597,12 @@ func (l *log) createSpare(seal, drop []*segment) (*segment, error) {
 
 // manifestRefusal deals with a manifest that could not be written. Unless the old
 // one is certainly in place, the log must not go on.
-func (l *log) manifestRefusal(m *manifest, s *segment, err error) error {
+func (l *log) manifestRefusal(m *manifest, err error) error {
 	now, readErr := readManifest(l.fsys, l.dir)
 	if readErr == nil && !errors.Is(err, errSyncDir) && (now == nil || now.Edit < m.Edit) {
-		return noSpace(errors.Join(err, s.file.Close(), l.fsys.Remove(s.path)))
+		return noSpace(err)
 	}
-	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr, s.file.Close()))
+	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr))
 }
 
 // stillOurs makes sure that the manifest on the disk is the one that the next follows on.

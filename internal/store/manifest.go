@@ -19,8 +19,14 @@ import (
 // directory synced, so that a crash leaves the old one or the new one.
 //
 // A segment is sealed in it, with its length and its sequence numbers, some time
-// after the last record went in and was synced; the others, at the end of the
-// list, are open: recovery finds out where they end.
+// after the last record went in and was synced. The others, at the end of the list,
+// are open: what they say of them was synced, and recovery finds out how much more there is.
+//
+// The line "writing" says that a process appends, or has died: which ring it has, and which life of
+// the page cache it runs in. Without that line the store was closed, and its last segment ends where
+// the manifest says. The line is there before the first record that could be missed without it, and
+// goes when all records are durable in the segments. It names the manifest's own file, too, so
+// that no copy of it passes for the original: a copied directory has seen nothing of the cache's life.
 
 const (
 	manifestName = "MANIFEST"
@@ -33,15 +39,25 @@ type manifest struct {
 	Edit     uint64 // number of this version of the manifest, from 1
 	Floor    uint64 // sequence number below which the log's history is no longer complete
 	Segments []manifestSegment
+	Writing  *writing // nil for a store that was closed
 	Other    []string // lines of a newer minor format, kept as they are
+
+	file string // ID of the file that it was read from
+}
+
+// writing is what the manifest says of the process that appends.
+type writing struct {
+	Ring  uint64 // ID of its ring, 0 for none
+	Cache string // life of the page cache, "" when unknown; see vfs.FS
+	File  string // ID of the manifest's own file, "" when unknown
 }
 
 type manifestSegment struct {
 	ID      record.SegmentID
 	Salt    record.Salt
 	Sealed  bool
-	Bytes   int64  // length of the file up to the end of the last record
-	Records uint64 // number of records
+	Bytes   int64  // length of the file up to the end of the last record; of an open segment, at least
+	Records uint64 // number of records, likewise
 	First   uint64 // sequence number of the first record, 0 when there is none
 	Last    uint64 // of the last
 }
@@ -51,23 +67,44 @@ type manifestSegment struct {
 //	copal manifest 1
 //	store 5f3a91c2d4e5f607 created 19a8c3d2e10 edit 3 floor 0
 //	sealed 1 salt 1f0c9a3e5f3a91c2 bytes 4000000 records 1f00 first 1 last 1f00
-//	open 2 salt d4e5f6071f0c9a3e
+//	open 2 salt d4e5f6071f0c9a3e bytes 5a records 0 first 0 last 0
+//	writing 9a3e5f3a91c2d4e5 cache 0f3c…/2a file 80f1-692….1f
 //	end 1f0c9a3e
 func (m *manifest) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nstore %016x created %x edit %x floor %x\n", record.Title("manifest"), m.Store, m.Created, m.Edit, m.Floor)
 	for _, s := range m.Segments {
+		word := "open"
 		if s.Sealed {
-			fmt.Fprintf(&b, "sealed %s salt %016x bytes %x records %x first %x last %x\n", s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last)
-		} else {
-			fmt.Fprintf(&b, "open %s salt %016x\n", s.ID, uint64(s.Salt))
+			word = "sealed"
 		}
+		fmt.Fprintf(&b, "%s %s salt %016x bytes %x records %x first %x last %x\n", word, s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last)
+	}
+	if w := m.Writing; w != nil {
+		fmt.Fprintf(&b, "writing %016x cache %s file %s\n", w.Ring, orDash(w.Cache), orDash(w.File))
 	}
 	for _, line := range m.Other {
 		b.WriteString(line + "\n")
 	}
 	b.WriteString("end")
 	return record.Seal([]byte(b.String()))
+}
+
+func orDash(word string) string {
+	if word == "" || len(word) > maxWordBytes || strings.ContainsAny(word, " \n") {
+		return "-"
+	}
+	return word
+}
+
+// maxWordBytes bounds what a platform says of caches and files.
+const maxWordBytes = 128
+
+func unDash(word string) string {
+	if word == "-" {
+		return ""
+	}
+	return word
 }
 
 // parseManifest reads what encode writes. A line with an unknown first word is
@@ -99,11 +136,14 @@ func (m *manifest) parseLine(line string) error {
 	f := record.NewFields(line)
 	switch {
 	case f.Has("sealed"):
-		s := manifestSegment{Sealed: true, ID: f.Segment("sealed"), Salt: record.Salt(f.Fixed("salt")),
-			Bytes: int64(f.Hex("bytes")), Records: f.Hex("records"), First: f.Hex("first"), Last: f.Hex("last")}
-		m.Segments = append(m.Segments, s)
+		m.Segments = append(m.Segments, parseManifestSegment(f, "sealed"))
 	case f.Has("open"):
-		m.Segments = append(m.Segments, manifestSegment{ID: f.Segment("open"), Salt: record.Salt(f.Fixed("salt"))})
+		m.Segments = append(m.Segments, parseManifestSegment(f, "open"))
+	case f.Has("writing"):
+		if m.Writing != nil {
+			return fmt.Errorf("%w: two lines about who writes", record.ErrSyntax)
+		}
+		m.Writing = &writing{Ring: f.Fixed("writing"), Cache: unDash(f.Word("cache")), File: unDash(f.Word("file"))}
 	case line != "" && line[0] >= 'a' && line[0] <= 'z':
 		m.Other = append(m.Other, line)
 		return nil
@@ -113,14 +153,22 @@ func (m *manifest) parseLine(line string) error {
 	return f.End()
 }
 
+func parseManifestSegment(f *record.Fields, word string) manifestSegment {
+	return manifestSegment{Sealed: word == "sealed", ID: f.Segment(word), Salt: record.Salt(f.Fixed("salt")),
+		Bytes: int64(f.Hex("bytes")), Records: f.Hex("records"), First: f.Hex("first"), Last: f.Hex("last")}
+}
+
 func (m *manifest) validate() error {
+	if w := m.Writing; w != nil && (len(w.Cache) > maxWordBytes || len(w.File) > maxWordBytes) {
+		return fmt.Errorf("%w: the line about who writes is too long", record.ErrSyntax)
+	}
 	for i, s := range m.Segments {
 		switch {
 		case i > 0 && s.ID <= m.Segments[i-1].ID:
 			return fmt.Errorf("%w: segment %s is out of order", record.ErrSyntax, s.ID)
 		case i > 0 && s.Sealed && !m.Segments[i-1].Sealed:
 			return fmt.Errorf("%w: segment %s is sealed behind an open one", record.ErrSyntax, s.ID)
-		case s.Sealed && (s.Bytes <= 0 || s.Bytes > maxSegmentBytes || s.Last < s.First):
+		case s.Bytes <= 0 || s.Bytes > maxSegmentBytes || s.Last < s.First:
 			return fmt.Errorf("%w: segment %s has impossible bounds", record.ErrSyntax, s.ID)
 		}
 	}
@@ -130,7 +178,34 @@ func (m *manifest) validate() error {
 func (m *manifest) clone() *manifest {
 	c := *m
 	c.Segments = slices.Clone(m.Segments)
+	if m.Writing != nil {
+		w := *m.Writing
+		c.Writing = &w
+	}
 	return &c
+}
+
+// sameCache reports whether the page cache has been there, and shown to this very directory, since a
+// process began to append. It has everything then that the process wrote, synced or not.
+func (m *manifest) sameCache(cacheID string) bool {
+	w := m.Writing
+	return w != nil && w.Cache != "" && w.Cache == cacheID && w.File == m.file
+}
+
+// synced is a mark that the manifest itself makes: up to the first open segment, and as much of
+// that as it says. It is nil without segments.
+func (m *manifest) synced() *mark {
+	if len(m.Segments) == 0 {
+		return nil
+	}
+	k := &mark{Store: m.Store, Manifest: m.Edit, Seq: m.Floor}
+	for _, e := range m.Segments {
+		k.Segment, k.Offset, k.Seq = e.ID, e.Bytes, max(k.Seq, e.Last)
+		if !e.Sealed {
+			break
+		}
+	}
+	return k
 }
 
 // drop removes segments from the list.
@@ -164,10 +239,15 @@ func (m *manifest) seal(list []*segment) {
 // readManifest returns nil without an error when there is no manifest.
 func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	path := filepath.Join(dir, manifestName)
-	text, err := readSmallFile(fsys, path, 64<<20)
+	f, err := fsys.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := readSmall(f, 64<<20)
 	if err != nil {
 		return nil, err
 	}
@@ -175,6 +255,7 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	if err != nil {
 		return nil, formatError(path, 0, err)
 	}
+	m.file = f.ID()
 	return m, nil
 }
 
@@ -188,6 +269,9 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	f, err := fsys.Open(temp, vfs.Create)
 	if err != nil {
 		return err
+	}
+	if m.file = f.ID(); m.Writing != nil {
+		m.Writing.File = m.file
 	}
 	_, err = f.WriteAt(m.encode(), 0)
 	if err == nil {

@@ -20,34 +20,33 @@ import (
 // The file has two slots of one sector each, written in turn, so that a torn
 // write leaves the mark before it. The newest mark counts.
 //
-// It also names the life of the page cache under which it was written. While that
-// goes on, the cache has survived whatever ended the process, and so a hole in the
-// log is damage; in another one it may be what a power cut left.
+// It also says when a sync has failed: the cache may then hold less than what was
+// written, and a hole in the log need not be damage.
 
 const (
-	markName      = "SYNCED"
-	markSlot      = 512
-	maxCacheBytes = 64
+	markName = "SYNCED"
+	markSlot = 512
 )
 
 type mark struct {
-	Store   uint64
-	Edit    uint64 // number of this mark, from 1
-	Segment record.SegmentID
-	Offset  int64 // end of the last synced record
-	Seq     uint64
-	Cache   string // "" when unknown, or when a sync failed and the cache is not to be trusted
+	Store    uint64
+	Edit     uint64 // number of this mark, from 1
+	Manifest uint64 // number of the manifest at that time
+	Segment  record.SegmentID
+	Offset   int64 // end of the last synced record
+	Seq      uint64
+	Failed   bool // a sync has failed, and the cache is not to be trusted
 }
 
 // encode pads the line with spaces to one sector:
 //
-//	copal synced 1 store 5f3a91c2d4e5f607 edit 5 segment 2 offset 1f00 seq 2f cache 0f3c… 1f0c9a3e
+//	copal synced 1 store 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 offset 1f00 seq 2f sync good … 1f0c9a3e
 func (m *mark) encode() []byte {
-	cache := m.Cache
-	if cache == "" || len(cache) > maxCacheBytes {
-		cache = "-"
+	sync := "good"
+	if m.Failed {
+		sync = "failed"
 	}
-	line := fmt.Sprintf("%s store %016x edit %x segment %s offset %x seq %x cache %s", record.Title("synced"), m.Store, m.Edit, m.Segment, m.Offset, m.Seq, cache)
+	line := fmt.Sprintf("%s store %016x edit %x manifest %x segment %s offset %x seq %x sync %s", record.Title("synced"), m.Store, m.Edit, m.Manifest, m.Segment, m.Offset, m.Seq, sync)
 	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(markSlot-10-len(line), 0))...))
 }
 
@@ -60,17 +59,23 @@ func parseMark(text []byte) (*mark, error) {
 		body = body[:len(body)-1]
 	}
 	f := record.NewFields(body)
-	m := &mark{Store: f.Fixed("store"), Edit: f.Hex("edit"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq"), Cache: f.Word("cache")}
-	if m.Cache == "-" {
-		m.Cache = ""
+	m := &mark{Store: f.Fixed("store"), Edit: f.Hex("edit"), Manifest: f.Hex("manifest"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq")}
+	sync := f.Word("sync")
+	m.Failed = sync == "failed"
+	if err := f.End(); err != nil {
+		return nil, err
 	}
-	return m, f.End()
+	if !m.Failed && sync != "good" {
+		return nil, fmt.Errorf("%w: sync %q", record.ErrSyntax, sync)
+	}
+	return m, nil
 }
 
 // readMark returns the newest mark of the given store, or nil. Slots that do not
-// parse are passed over: a mark is only ever a help.
+// parse are passed over, for a mark is only ever a help; but not those of a newer version.
 func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
-	text, err := readSmallFile(fsys, filepath.Join(dir, markName), 2*markSlot)
+	path := filepath.Join(dir, markName)
+	text, err := readSmallFile(fsys, path, 2*markSlot)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -79,7 +84,11 @@ func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 	}
 	var best *mark
 	for len(text) >= markSlot {
-		if m, err := parseMark(text[:markSlot]); err == nil && m.Store == store && (best == nil || m.Edit > best.Edit) {
+		m, err := parseMark(text[:markSlot])
+		if errors.Is(err, record.ErrVersion) {
+			return nil, formatError(path, 0, err)
+		}
+		if err == nil && m.Store == store && (best == nil || m.Edit > best.Edit) {
 			best = m
 		}
 		text = text[markSlot:]
@@ -87,9 +96,13 @@ func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 	return best, nil
 }
 
-// sameCache reports whether the page cache of the given name is the one under which
-// the mark was written. It is not when there is no mark or no name.
-func (m *mark) sameCache(name string) bool { return m != nil && name != "" && m.Cache == name }
+// farther returns the one of two marks that says more. Either may be nil.
+func (m *mark) farther(other *mark) *mark {
+	if m == nil || other != nil && (other.Segment > m.Segment || other.Segment == m.Segment && other.Offset > m.Offset) {
+		return other
+	}
+	return m
+}
 
 // marker writes marks, to the two slots in turn.
 type marker struct {
@@ -110,10 +123,12 @@ func openMarker(fsys vfs.FS, dir string) (*marker, error) {
 	w := &marker{file: f}
 	for slot := range int64(2) {
 		b := make([]byte, markSlot)
-		if n, _ := f.ReadAt(b, slot*markSlot); n == markSlot {
-			if m, err := parseMark(b); err == nil && m.Edit > w.edit {
-				w.edit, w.slot = m.Edit, 1-slot
-			}
+		n, err := f.ReadAt(b, slot*markSlot)
+		if err != nil && err != io.EOF {
+			return nil, errors.Join(fmt.Errorf("copal: %w", err), f.Close())
+		}
+		if m, err := parseMark(b[:n]); err == nil && m.Edit > w.edit {
+			w.edit, w.slot = m.Edit, 1-slot
 		}
 	}
 	return w, nil
@@ -136,6 +151,10 @@ func readSmallFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+	return readSmall(f, limit)
+}
+
+func readSmall(f vfs.File, limit int64) ([]byte, error) {
 	size, err := f.Size()
 	if err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 		ended <- result{report, err}
 	}()
 	until(f.Fired)
-	kept, err := l.createSpare(l.syncedSegments(), nil) // by the keeper, which is paused now
+	kept, err := l.createSpare(l.syncedSegments()) // by the keeper, which is paused now
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -244,11 +244,11 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 			mustSet(t, s, "a", "1")
 			r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
 			l := s.log
-			first, err := l.createSpare(l.syncedSegments(), nil)
+			first, err := l.createSpare(l.syncedSegments())
 			if err != nil {
 				t.Fatal(err)
 			}
-			second, err := l.createSpare(l.syncedSegments(), nil)
+			second, err := l.createSpare(l.syncedSegments())
 			if err != nil {
 				t.Fatal(err)
 			}

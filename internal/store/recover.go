@@ -14,39 +14,43 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Recovery finds out what the log holds. It changes nothing on the disk (but for the
-// mark, after a failed sync): what has to be mended is mended by the first append, so
-// a store that is opened and closed stays as it was, also after a crash and on a full disk.
+// Recovery finds out what the log holds. It changes nothing on the disk: what has to
+// be mended is mended by the first append or sync, so a store that is opened and closed
+// stays as it was, also after a crash and on a full disk.
 //
-//  1. Read the mark, then the manifest. The mark says how far the log was synced.
-//  2. Sync every open segment and drop it from the cache, unless the mark says that
-//     the log was closed cleanly: what a dead process left in the cache may not be on
-//     the disk, and what a failed sync left there never will be. Where the cache had
-//     held more than the disk does, a sync has failed, and the cache is not to be trusted.
-//  3. Read the segments in order. Each record must be whole, and its sequence
-//     number the one after the last.
-//  4. Where the bytes are no record:
+//  1. Read the mark, then the manifest. They say how far the log was synced, whether it
+//     was closed, and whether the page cache has survived since it was written to.
+//  2. Read the segments in order. Each record must be whole, and its sequence
+//     number the one after the last. Where the file of an open segment ends, the
+//     ring may have what follows.
+//  3. Where the bytes are no record:
 //     in a sealed segment, or before the mark: damage.
-//     Otherwise, when a whole record still follows: damage if the machine has not
-//     been down since the mark was written, because then the cache is all there;
-//     else a hole that a power cut left, for a disk writes in any order.
-//     Otherwise: a torn tail.
-//  5. A torn tail and all that stands beyond a hole was never acknowledged as
+//     If the page cache has survived, it has all that the dead process wrote, in the order
+//     in which it was written, and the ring says which record was acknowledged last. Before that one
+//     it is damage, and behind it anything may stand. Without a ring it is damage that a whole record
+//     still follows, or that the file goes on with something else than the beginning of a record.
+//     Otherwise: a torn tail, or a hole that a power cut left, for a disk writes in any order.
+//  4. A torn tail and all that stands beyond a hole was never acknowledged as
 //     durable. It does not count, and the next append goes to a new segment.
+//
+// What stands behind the mark is in the page cache, and perhaps nowhere else: after a sync that
+// failed the kernel shows what the disk never got, and calls it clean. Asking it to drop those
+// pages does not help, for it keeps what anybody has mapped. So before anything that was found
+// there is said to be durable, it is written to a new file (redo.go).
 //
 // Damage is a *CorruptError and the store does not open.
 type recovery struct {
-	store     *Store
-	log       *log
-	mark      *mark
-	sameCache bool // the page cache has survived since the mark was written
-	readOnly  bool
-	replay    func(entry, Address) error // makes a record count
-	ring      *ringReader                // what another process left, or nil
-	cached    *ringReader                // as the cache held it, when it is our business what the disk has
-	healed    bool                       // records were found in the ring alone
-	snapshot  *snapshotFile              // of the index, or nil
-	progress  progress
+	store      *Store
+	log        *log
+	mark       *mark
+	sameCache  bool // the page cache has survived since the store was written to
+	syncFailed bool // and then a sync failed
+	readOnly   bool
+	replay     func(entry, Address) error // makes a record count
+	ring       *ringReader                // what another process left, or nil
+	healed     bool                       // records were found in the ring alone
+	snapshot   *snapshotFile              // of the index, or nil
+	progress   progress
 
 	next     uint64                  // expected sequence number
 	whole    uint64                  // from this number on none is missing
@@ -85,14 +89,19 @@ func (s *Store) recover(snapshot bool) error {
 			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.dir))
 		}
 	}
-	r.sameCache = r.mark.sameCache(l.cacheID)
+	if r.mark != nil && r.mark.Manifest > m.Edit {
+		return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, markName, r.mark.Manifest)}
+	}
+	r.syncFailed = r.mark != nil && r.mark.Failed
+	r.sameCache = m.sameCache(l.cacheID) && !r.syncFailed
+	r.mark = r.mark.farther(m.synced())
 	l.manifest, l.storeID = m, m.Store
 	s.seed = keyhash.New(m.Store)
 	r.goOn(m.Floor + 1)
 	if err := r.orphans(); err != nil {
 		return err
 	}
-	if err := r.openRing(); err != nil {
+	if r.ring, err = openRing(l.fsys, l.dir, m, r.sameCache); err != nil {
 		return err
 	}
 	defer r.closeRing()
@@ -113,6 +122,15 @@ func (s *Store) recover(snapshot bool) error {
 	if r.mark != nil && r.mark.Seq >= r.next {
 		return &CorruptError{File: l.dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.next, r.mark.Seq)}
 	}
+	if r.ring != nil && r.sameCache && r.ring.acked >= r.next {
+		where := r.tornAt
+		if where == nil {
+			end := r.segments[len(r.segments)-1].end.Load()
+			where = &CorruptError{File: r.ring.path, Offset: r.ring.place(end), Reason: "the log ends"}
+		}
+		where.Reason += fmt.Sprintf(", where record %d is expected, and records up to %d were acknowledged", r.next, r.ring.acked)
+		return where
+	}
 	r.finish()
 	r.progress.finish()
 	return l.closeRetained()
@@ -131,6 +149,9 @@ func (r *recovery) withoutManifest() error {
 	for _, name := range names {
 		id, ok := record.ParseFileName(name)
 		if !ok {
+			if name == ringName || name == markName || name == snapshotName || name == backupName {
+				return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: fmt.Sprintf("it is missing, and there is %s, which is made after it", name)}
+			}
 			continue
 		}
 		if err := l.checkLeftover(id); err != nil {
@@ -177,7 +198,7 @@ func (r *recovery) orphans() error {
 		if !ok || named[id] {
 			continue
 		}
-		if id > newest && !r.readOnly {
+		if id > newest { // a writer beside a reader has named it since, as the next look finds
 			if err := l.checkLeftover(id); err != nil {
 				return err
 			}
@@ -262,15 +283,7 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 // open reads a segment whose end has to be found.
 func (r *recovery) open(seg *segment, size int64) error {
 	r.goOn(max(r.next, r.log.manifest.Floor+1)) // the segments before may have been compacted to nothing
-	clean := r.mark != nil && (r.mark.Segment == seg.id && r.mark.Offset == size && r.ring == nil || r.mark.Segment > seg.id)
-	cached := int64(0)
-	if !clean && !r.readOnly && (size > seg.head || r.ring != nil) {
-		var err error
-		if cached, err = r.trustDisk(seg, size); err != nil {
-			return err
-		}
-	}
-	if seg.records > 0 { // covered by the snapshot
+	if seg.records > 0 {                        // covered by the snapshot
 		r.goOn(seg.last + 1)
 	} else if beyond, err := r.beyondHole(seg, size); err != nil || beyond {
 		return err
@@ -284,11 +297,6 @@ func (r *recovery) open(seg *segment, size int64) error {
 	size = max(size, t.end) // a writer beside us
 	if d != nil && errors.Is(d.reason, record.ErrNewer) {
 		return formatError(seg.path, d.offset, d.reason)
-	}
-	if end < cached { // the cache held more than the disk: a sync had failed
-		if err := r.distrustCache(); err != nil {
-			return err
-		}
 	}
 	if err := r.judgeRing(seg, t, size); err != nil {
 		return err
@@ -304,46 +312,11 @@ func (r *recovery) open(seg *segment, size int64) error {
 	}
 	r.log.reopened = append(r.log.reopened, seg)
 	r.log.continued = nil
-	if r.torn == 0 && (clean || size == seg.head && end == seg.head) {
+	if r.torn == 0 && r.log.manifest.Writing == nil && r.mark.Segment == seg.id && r.mark.Offset == size {
 		r.log.continued = seg
-	}
-	return nil
-}
-
-// trustDisk makes the cached part of an open segment durable, and sees to it that what
-// is read from now on is what the disk has. It returns how far the cache held whole records.
-func (r *recovery) trustDisk(seg *segment, size int64) (cached int64, err error) {
-	s := newTailReader(seg, seg.head, size).withRing(r.cached, seg.id, r.mark)
-	if r.mark != nil && r.mark.Segment == seg.id && r.mark.Offset < size {
-		s.offset = max(r.mark.Offset, seg.head)
-	}
-	for err == nil {
-		_, _, _, err = s.next()
-	}
-	if err = seg.file.Sync(); err == nil {
-		err = seg.file.Evict() // not before: it is by what the cache holds that a loss is known
-	}
-	if err != nil {
-		err = fmt.Errorf("copal: syncing what an earlier process left behind: %w", err)
-	}
-	return s.offset, err
-}
-
-// distrustCache sees to it that the next opening, which will find cache and disk to agree,
-// does not take the loss for damage. It is the one thing that recovery writes.
-func (r *recovery) distrustCache() error {
-	r.sameCache = false
-	if r.mark == nil || r.mark.Cache == "" {
-		return nil
-	}
-	w, err := openMarker(r.log.fsys, r.log.dir)
-	if err != nil {
-		return noSpace(err)
-	}
-	m := *r.mark
-	m.Cache = ""
-	if err := errors.Join(w.write(&m), w.file.Sync(), w.file.Close()); err != nil {
-		return noSpace(err)
+	} else if !r.readOnly && (r.mark.Segment < seg.id && end > seg.head || r.mark.Segment == seg.id && r.mark.Offset < end) {
+		seg.file = newReplaceable(seg.file)
+		r.log.doubtful = append(r.log.doubtful, seg)
 	}
 	return nil
 }
@@ -388,48 +361,19 @@ func (l *log) dropTail(seg *segment) {
 	l.dropped = append(l.dropped, seg)
 }
 
-// openRing opens the ring. One that is damaged is damage only if the cache has survived, and
-// with it what was stored there. What it holds is made durable, name included, and read
-// from the device from now on, as the segments are: what is found in it, counts.
-func (r *recovery) openRing() error {
-	l := r.log
-	mode := vfs.ReadWrite
-	if r.readOnly {
-		mode = vfs.ReadOnly
-	}
-	var err error
-	r.ring, err = openRing(l.fsys, l.dir, l.storeID, mode)
-	var corrupt *CorruptError
-	if errors.As(err, &corrupt) && !r.sameCache {
-		return nil
-	}
-	if err != nil || r.ring == nil || r.readOnly {
-		return err
-	}
-	if r.cached, err = r.ring.copied(); err == nil {
-		err = r.ring.file.Sync()
-	}
-	if err == nil {
-		err = l.fsys.SyncDir(l.dir)
-	}
-	if err == nil {
-		err = r.ring.file.Evict()
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("copal: syncing what an earlier process left behind: %w", err), r.ring.file.Close())
-	}
-	return nil
-}
-
 func (r *recovery) closeRing() {
 	if r.ring != nil {
 		r.ring.file.Close() // it was only read
+		r.ring = nil
 	}
 }
 
 // reader reads an open segment, with the help of the ring.
 func (r *recovery) reader(seg *segment, size int64) *tailReader {
-	t := newTailReader(seg, seg.end.Load(), size).withRing(r.ring, seg.id, r.mark)
+	t := newTailReader(seg, seg.end.Load(), size)
+	if r.log.manifest.Writing != nil {
+		t.withRing(r.ring, seg.id, r.mark)
+	}
 	t.live = r.readOnly
 	return t
 }
@@ -437,7 +381,10 @@ func (r *recovery) reader(seg *segment, size int64) *tailReader {
 // judgeRing tells damage of the ring from the end of the log: when the cache is all there,
 // and with it the ring, no record can follow on one that is missing.
 func (r *recovery) judgeRing(seg *segment, t *tailReader, size int64) error {
-	if !r.sameCache {
+	if r.log.manifest.Writing == nil && r.ring != nil {
+		return r.judgeUnnamed(seg)
+	}
+	if !r.sameCache || r.ring != nil && r.ring.tells() {
 		return nil
 	}
 	at, follows, err := t.ringFollows()
@@ -445,6 +392,16 @@ func (r *recovery) judgeRing(seg *segment, t *tailReader, size int64) error {
 		return err
 	}
 	return missing(seg.path, t, size, at)
+}
+
+// judgeUnnamed refuses a ring that goes on where the log ends, though the manifest says that no process
+// writes: the manifest is older than the ring.
+func (r *recovery) judgeUnnamed(seg *segment) error {
+	_, e, ok, err := r.ring.record(seg.salt, seg.end.Load())
+	if err != nil || !ok || e.Seq != r.next {
+		return err
+	}
+	return &CorruptError{File: filepath.Join(r.log.dir, manifestName), Reason: fmt.Sprintf("it says that the store was closed, and %s goes on with record %d of %s: it is an older one", ringName, e.Seq, seg.id)}
 }
 
 // missing says that a record which neither the file nor the ring holds has one behind it.
@@ -461,7 +418,7 @@ func (r *recovery) judge(seg *segment, d *damage, size int64) error {
 	if m := r.mark; m != nil && (m.Segment == seg.id && m.Offset > d.offset || m.Segment > seg.id && m.Seq >= r.next) {
 		return &CorruptError{File: seg.path, Offset: d.offset, Reason: d.reason.Error()}
 	}
-	if !r.sameCache {
+	if !r.sameCache || r.ring != nil && r.ring.tells() {
 		return nil
 	}
 	s := &scanner{file: seg.file, salt: seg.salt, offset: d.offset, end: size, last: r.next - 1}
@@ -474,6 +431,9 @@ func (r *recovery) judge(seg *segment, d *damage, size int64) error {
 	}
 	if follows {
 		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, and a whole record follows at offset %d", d.reason, s.offset)}
+	}
+	if !errors.Is(d.reason, record.ErrShort) { // a write that a kill cut off leaves the beginning of a record
+		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, in a file that no power cut has torn", d.reason)}
 	}
 	return nil
 }
@@ -675,9 +635,13 @@ func (r *recovery) finish() {
 		s.ahead = 0
 		s.openView(l.limit)
 	}
+	l.found, l.syncFailed = r.mark, r.syncFailed
 	if set := l.set.Load().ordered; len(set) > 0 {
 		end := set[len(set)-1]
 		l.durable = position{seq: l.nextSeq - 1, segment: end, offset: end.end.Load()}
+		if len(l.doubtful) > 0 {
+			l.durable.seq = min(l.durable.seq, r.mark.Seq)
+		}
 		l.durableSeq.Store(l.durable.seq)
 	}
 	r.store.torn = r.torn

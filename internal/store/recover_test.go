@@ -36,7 +36,7 @@ func hand(t testing.TB, records ...pending) *vfs.Mem {
 func handBytes(t testing.TB, segment []byte) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
-	m := manifest{Store: handStore, Edit: 1, Segments: []manifestSegment{{ID: record.NewSegmentID(1, 0), Salt: handSalt}}}
+	m := manifest{Store: handStore, Edit: 1, Segments: []manifestSegment{{ID: record.NewSegmentID(1, 0), Salt: handSalt, Bytes: 1}}, Writing: &writing{}}
 	if err := mem.MkdirAll("db"); err != nil {
 		t.Fatal(err)
 	}

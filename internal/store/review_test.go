@@ -23,12 +23,12 @@ func TestTwoSparesAtOnce(t *testing.T) {
 	s := mustOpen(t, mem)
 	mustSet(t, s, "a", "1")
 	l := s.log
-	kept, err := l.createSpare(l.syncedSegments(), nil) // by the keeper, which now waits for l.mu
+	kept, err := l.createSpare(l.syncedSegments()) // by the keeper, which now waits for l.mu
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.mu.Lock() // by an appender at the hard limit
-	mine, err := l.createSpare(l.syncedSegments(), nil)
+	mine, err := l.createSpare(l.syncedSegments())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,7 @@ func TestCompactionBehindASpareThatIsMade(t *testing.T) {
 	mustSet(t, s, "a", "1")
 	l := s.log
 	l.making.Lock() // by the keeper
-	kept, err := l.createSpare(l.syncedSegments(), nil)
+	kept, err := l.createSpare(l.syncedSegments())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestCompactionBehindASpareThatIsMade(t *testing.T) {
 func TestHardLimit(t *testing.T) {
 	hold := make(chan struct{})
 	mem := vfs.NewMem()
-	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, Match: isManifest, N: 2, Hold: hold})
+	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, Match: isManifest, N: 3, Hold: hold})
 	s, err := Open("db", Options{FS: f, SegmentBytes: 4000})
 	if err != nil {
 		t.Fatal(err)
@@ -238,7 +238,7 @@ func TestFilesThatAreNotUnderstood(t *testing.T) {
 	}
 }
 
-// TestCacheOfANewStore: the first mark of a store knows the cache, though the directory was
+// TestCacheOfANewStore: the manifest knows the cache before the first record, though the directory was
 // made a moment before.
 func TestCacheOfANewStore(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"os": vfs.OS(), "memory": vfs.NewMem()} {
@@ -248,100 +248,10 @@ func TestCacheOfANewStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustSet(t, s, "a", "1")
-		if m, err := readMark(fsys, dir, s.log.storeID); err != nil || m == nil || m.Cache != fsys.CacheID(dir) {
-			t.Errorf("%s: the mark is %+v, %v", name, m, err)
+		cache := fsys.CacheID(dir)
+		if m, err := readManifest(fsys, dir); err != nil || m.Writing == nil || m.Writing.Cache != cache || m.sameCache(cache) != (cache != "") {
+			t.Errorf("%s: the manifest is %+v, %v", name, m, err)
 		}
-		mustClose(t, s)
-	}
-}
-
-// lostPage is a disk that never got the second page of the log, which Evict brings to light.
-type lostPage struct{ vfs.FS }
-
-type lostPageFile struct{ vfs.File }
-
-func (l lostPage) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	f, err := l.FS.Open(name, mode)
-	if err != nil || !isLog(name) || mode == vfs.ReadOnly {
-		return f, err
-	}
-	return &lostPageFile{f}, nil
-}
-
-func (f *lostPageFile) Evict() error {
-	_, err := f.WriteAt(make([]byte, 4096), 4096)
-	return err
-}
-
-// lostRingPage is a disk that never got the first page of the ring.
-type lostRingPage struct{ vfs.FS }
-
-type lostRingPageFile struct{ vfs.File }
-
-func (l lostRingPage) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	f, err := l.FS.Open(name, mode)
-	if err != nil || filepath.Base(name) != ringName || mode == vfs.ReadOnly {
-		return f, err
-	}
-	return &lostRingPageFile{f}, nil
-}
-
-func (f *lostRingPageFile) Evict() error {
-	_, err := f.WriteAt(make([]byte, 4096), ringHead)
-	return err
-}
-
-// TestRingThatWasNotWritten: the log was synced up to its end, and of the ring, where the
-// rest stands, the disk has the second page only. That is no damage, at no opening.
-func TestRingThatWasNotWritten(t *testing.T) {
-	needsRing(t)
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.RingBytes = 64 << 10 })
-	mustSet(t, s, "a", "1")
-	if err := s.FSyncAll(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 100 {
-		mustSet(t, s, fmt.Sprint("key ", i), strings.Repeat("2", 50))
-	}
-	dead := lostRingPage{mem.ProcessCrash()}
-	for i := range 3 {
-		s, err := Open("db", testOptions(dead))
-		if err != nil {
-			t.Fatalf("opening %d: %v", i+1, err)
-		}
-		wantValue(t, s, "a", "1")
-		if n := s.Stats().Keys; n != 1 {
-			t.Errorf("opening %d: %d keys, want 1", i+1, n)
-		}
-		mustClose(t, s)
-	}
-}
-
-// TestOpenedTwiceAfterAFailedSync: the first opening finds that the disk holds less than the
-// cache; the second, which cannot see that any more, judges as the first did.
-func TestOpenedTwiceAfterAFailedSync(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	mustSet(t, s, "a", "1")
-	if err := s.FSyncAll(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 200 {
-		mustSet(t, s, fmt.Sprint("key ", i), strings.Repeat("2", 50))
-	}
-	dead := lostPage{mem.ProcessCrash()}
-	keys := int64(-1)
-	for i := range 3 {
-		s, err := Open("db", testOptions(dead))
-		if err != nil {
-			t.Fatalf("opening %d: %v", i+1, err)
-		}
-		wantValue(t, s, "a", "1")
-		if n := s.Stats().Keys; keys >= 0 && n != keys {
-			t.Errorf("opening %d: %d keys, %d before", i+1, n, keys)
-		}
-		keys = s.Stats().Keys
 		mustClose(t, s)
 	}
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -33,16 +34,25 @@ import (
 // that it is whole whenever it has its name; a store that was closed has none. Its
 // space is reserved, and the pages are there before they are stored to. Where any of
 // that is refused the log appends by WriteAt, and nothing else is different.
+//
+// The page behind the first line has the sequence number of the last record that was acknowledged.
+// It is stored before the append returns. Recovery believes it only while the page cache has survived:
+// then a log that ends before this number is damaged, and broken bytes behind it are those of
+// a write that nobody was told of. A ring that is left says so there, for its number is not the last any more.
 type ring struct {
 	*laps.Ring[*segment]
-	file vfs.File
-	path string
+	id    uint64 // drawn at random; the manifest names it
+	file  vfs.File
+	path  string
+	acked vfs.Region // the page with the last acknowledged number
+	word  [ackedBytes]byte
 }
 
 const (
 	ringName   = "RING"
 	ringTemp   = "RING.tmp"
-	ringHead   = 4096 // bytes of the header line, so that the data begins with a page
+	ringLine   = 4096         // bytes of the first line, so that what follows begins with a page
+	ringHead   = 2 * ringLine // bytes before the data, which begins with a page, too
 	ringBlocks = laps.Blocks
 )
 
@@ -74,35 +84,42 @@ func ringShare(o *Options) int64 {
 // errRingSize is the reason why a ring with another size than its header says is of no use.
 var errRingSize = errors.New("its length is not what its first line says")
 
-// ringHeader is the text of the first line.
-func ringHeader(store uint64, size int64) []byte {
-	line := fmt.Sprintf("%s store %016x size %x", record.Title("ring"), store, size)
-	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(ringHead-10-len(line), 0))...))
+// ringHeader is what the first line says.
+type ringHeader struct {
+	store, id uint64
+	size      int64
+	file      string // ID of the file itself, so that no copy passes for it; "" when unknown
 }
 
-// parseRingHeader reads what ringHeader writes.
-func parseRingHeader(text []byte) (store uint64, size int64, err error) {
+// encode is the text of the line.
+func (h *ringHeader) encode() []byte {
+	line := fmt.Sprintf("%s store %016x id %016x size %x file %s", record.Title("ring"), h.store, h.id, h.size, orDash(h.file))
+	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(ringLine-10-len(line), 0))...))
+}
+
+// parseRingHeader reads what encode writes.
+func parseRingHeader(text []byte) (h ringHeader, err error) {
 	body, err := record.Unseal(text, "ring")
 	if err != nil {
-		return 0, 0, err
+		return h, err
 	}
 	for len(body) > 0 && body[len(body)-1] == ' ' {
 		body = body[:len(body)-1]
 	}
 	f := record.NewFields(body)
-	store, size = f.Fixed("store"), int64(f.Hex("size"))
+	h = ringHeader{f.Fixed("store"), f.Fixed("id"), int64(f.Hex("size")), unDash(f.Word("file"))}
 	if err := f.End(); err != nil {
-		return 0, 0, err
+		return h, err
 	}
-	if size <= 0 || size > maxSegmentBytes || size%ringBlocks != 0 {
-		return 0, 0, fmt.Errorf("%w: a ring of %d bytes", record.ErrSyntax, size)
+	if h.id == 0 || len(h.file) > maxWordBytes || h.size <= 0 || h.size > maxSegmentBytes || h.size%ringBlocks != 0 {
+		return h, fmt.Errorf("%w: ring %016x of %d bytes", record.ErrSyntax, h.id, h.size)
 	}
-	return store, size, nil
+	return h, nil
 }
 
-// createRing makes the ring, in the place of one that an earlier process left. On an
-// error there is none of the new one.
-func createRing(fsys vfs.FS, dir string, store uint64, size int64) (_ *ring, err error) {
+// createRing makes the ring durably, in the place of one that an earlier process left. On an error
+// there is none of the new one, unless its name could not be synced.
+func createRing(fsys vfs.FS, dir string, store, id uint64, size int64) (_ *ring, err error) {
 	temp := filepath.Join(dir, ringTemp)
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -111,7 +128,7 @@ func createRing(fsys vfs.FS, dir string, store uint64, size int64) (_ *ring, err
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{Ring: laps.New[*segment](nil, size), file: f, path: filepath.Join(dir, ringName)}
+	r := &ring{Ring: laps.New[*segment](nil, size), id: id, file: f, path: filepath.Join(dir, ringName)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close(), fsys.Remove(temp))
@@ -123,22 +140,46 @@ func createRing(fsys vfs.FS, dir string, store uint64, size int64) (_ *ring, err
 	if err := f.Truncate(ringHead + size); err != nil {
 		return nil, err
 	}
-	if _, err := f.WriteAt(ringHeader(store, size), 0); err != nil {
+	if _, err := f.WriteAt((&ringHeader{store, id, size, f.ID()}).encode(), 0); err != nil {
+		return nil, err
+	}
+	if r.acked, err = f.Map(ringLine, ringHead-ringLine); err != nil {
+		return nil, err
+	}
+	if err := r.acked.Populate(0, ringHead-ringLine); err != nil {
 		return nil, err
 	}
 	if r.Region, err = f.Map(ringHead, int(size)); err != nil {
 		return nil, err
 	}
-	return r, fsys.Rename(temp, r.path)
+	if err := fsys.Rename(temp, r.path); err != nil {
+		return nil, err
+	}
+	return r, syncDir(fsys, dir)
+}
+
+// acknowledge notes that the record with this number, and all before it, are acknowledged. The eight
+// bytes are one store to memory, which a kill leaves done or not done.
+func (r *ring) acknowledge(seq uint64) error {
+	binary.BigEndian.PutUint64(r.word[:], seq)
+	return r.acked.Store(0, r.word[:])
 }
 
 func (r *ring) close() error {
-	var err error
-	if r.Region != nil {
-		err = r.Region.Close()
+	var errs []error
+	for _, m := range []vfs.Region{r.Region, r.acked} {
+		if m != nil {
+			errs = append(errs, m.Close())
+		}
 	}
-	return errors.Join(err, r.file.Close())
+	return errors.Join(append(errs, r.file.Close())...)
 }
+
+// leave notes that what is appended from now on passes the ring by.
+func (r *ring) leave() error { return r.acked.Store(ackedBytes, []byte{1}) }
+
+// ackedBytes is the length of the number. The byte behind it is 1 when the ring was left.
+const ackedBytes = 8
 
 // intact returns an error if somebody has changed the file's length: what was stored
 // beyond its end, or will be, is not there.

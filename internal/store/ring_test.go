@@ -20,28 +20,28 @@ import (
 )
 
 func TestRingHeader(t *testing.T) {
-	text := ringHeader(0x77aa00000000beef, 4<<20)
-	if len(text) != ringHead || text[len(text)-1] != '\n' {
+	text := (&ringHeader{0x77aa00000000beef, 0x5f3a, 4 << 20, "80f1-6921b3c0.1f"}).encode()
+	if len(text) != ringLine || text[len(text)-1] != '\n' {
 		t.Errorf("the header has %d bytes", len(text))
 	}
-	if want := "copal ring 1 store 77aa00000000beef size 400000 "; !strings.HasPrefix(string(text), want) {
+	if want := "copal ring 1 store 77aa00000000beef id 0000000000005f3a size 400000 file 80f1-6921b3c0.1f "; !strings.HasPrefix(string(text), want) {
 		t.Errorf("the header begins with %q", text[:60])
 	}
-	if want := " 966e7c41\n"; !strings.HasSuffix(string(text), want) {
-		t.Errorf("the header ends with %q", text[ringHead-20:])
+	if want := " 3d8a06b4\n"; !strings.HasSuffix(string(text), want) {
+		t.Errorf("the header ends with %q", text[ringLine-20:])
 	}
-	store, size, err := parseRingHeader(text)
-	if store != 0x77aa00000000beef || size != 4<<20 || err != nil {
-		t.Errorf("read back: %x, %x, %v", store, size, err)
+	h, err := parseRingHeader(text)
+	if h != (ringHeader{0x77aa00000000beef, 0x5f3a, 4 << 20, "80f1-6921b3c0.1f"}) || err != nil {
+		t.Errorf("read back: %+v, %v", h, err)
 	}
 }
 
 func FuzzRingHeader(f *testing.F) {
-	f.Add(ringHeader(1, 4096))
-	f.Add([]byte("copal ring 2 store 0000000000000001 size 10 00000000\n"))
+	f.Add((&ringHeader{1, 2, 4096, ""}).encode())
+	f.Add([]byte("copal ring 2 store 0000000000000001 id 0000000000000001 size 10 file - 00000000\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		store, size, err := parseRingHeader(text)
-		if err == nil && len(text) == ringHead && !bytes.Equal(text, ringHeader(store, size)) {
+		h, err := parseRingHeader(text)
+		if err == nil && len(text) == ringLine && !bytes.Equal(text, h.encode()) {
 			t.Errorf("there are two ways to write %q", text)
 		}
 	})
@@ -227,9 +227,6 @@ func TestRingIsMended(t *testing.T) {
 	if err != nil || bytes.Count(text, []byte("\n")) != 21 || !bytes.HasSuffix(text, []byte(" key 19 value\n")) {
 		t.Errorf("the old segment is %q, %v", text, err)
 	}
-	if err := dead.Remove("db/" + ringName); err != nil { // nothing of the old log needs it
-		t.Fatal(err)
-	}
 	s = mustOpen(t, dead.ProcessCrash())
 	all()
 }
@@ -338,7 +335,7 @@ func TestDrainFails(t *testing.T) {
 // TestStoreFails: a fault of the mapped memory is an error, and final.
 func TestStoreFails(t *testing.T) {
 	needsRing(t)
-	fault := vfs.Fault{Kinds: vfs.OpStore, N: 3, Err: syscall.EIO}
+	fault := vfs.Fault{Kinds: vfs.OpStore, N: 5, Err: syscall.EIO} // a record and its number are two stores
 	mem := vfs.NewMem()
 	s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.RingBytes = 64 << 10 })
 	mustSet(t, s, "a", "1")
@@ -474,8 +471,8 @@ func TestNewerRing(t *testing.T) {
 	mustSet(t, s, "a", "1")
 	dead := mem.ProcessCrash()
 	change(t, dead, "db/"+ringName, func(f vfs.File) error {
-		text := ringHeader(s.log.storeID, testRing)
-		body := strings.Replace(string(text[:ringHead-10]), "ring 1", "ring 2", 1)
+		text := (&ringHeader{s.log.storeID, s.log.ring.id, testRing, s.log.ring.file.ID()}).encode()
+		body := strings.Replace(string(text[:ringLine-10]), "ring 1", "ring 2", 1)
 		_, err := f.WriteAt(sealed(body), 0)
 		return err
 	})

@@ -143,12 +143,9 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mo
 	return s, nil
 }
 
+// manifestEntry is what the manifest says of the segment, of which all must have been synced.
 func (s *segment) manifestEntry(sealed bool) manifestSegment {
-	e := manifestSegment{ID: s.id, Salt: s.salt}
-	if sealed {
-		e.Sealed, e.Bytes, e.Records, e.First, e.Last = true, s.end.Load(), s.records, s.first, s.last
-	}
-	return e
+	return manifestSegment{ID: s.id, Salt: s.salt, Sealed: sealed, Bytes: s.end.Load(), Records: s.records, First: s.first, Last: s.last}
 }
 
 // entry is a record that was read, with its key and value in memory of its own.

@@ -216,6 +216,10 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		s.beginSweeping() // before anything expires, and before there is a snapshot
 	}
 	if !opts.ReadOnly && !opts.Inline {
+		if len(s.log.doubtful) > 0 { // it is durable within the sync interval
+			s.log.dirty.Store(true)
+			s.log.poke()
+		}
 		if !opts.NoSnapshot {
 			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
 		}
@@ -398,17 +402,15 @@ func (l *log) finish() error {
 	err := l.drainTail()
 	if err == nil {
 		l.mu.Lock()
-		err = l.releaseLocked(l.tail, true)
+		err = l.releaseLocked(l.tail, l.spare == nil)
 		l.mu.Unlock()
 	}
 	if err == nil {
 		err = l.syncTo(l.last())
 	}
-	if err == nil {
-		l.syncMark()
-	}
 	l.awaitSync()
-	return errors.Join(err, l.closeRing(err == nil && l.failure() == nil))
+	closed := err == nil && l.failure() == nil && l.sayClosed()
+	return errors.Join(err, l.closeRing(closed))
 }
 
 // wrote reports whether this process has appended to the log.
@@ -486,10 +488,10 @@ func (s *Store) sync() error {
 	if err != nil {
 		return err
 	}
-	wrote, last := s.log.wrote(), s.log.last()
+	last := s.log.last()
 	s.life.leave(in) // nobody who waits for life shall wait for the disk; Close syncs this, too
-	if !wrote {
-		return s.log.failure()
+	if err := s.log.failure(); err != nil || s.opts.ReadOnly {
+		return err
 	}
 	return s.log.syncTo(last)
 }

@@ -169,7 +169,8 @@ func (r *repair) openRing() error {
 	} else {
 		text = text[:n]
 	}
-	store, size, err := parseRingHeader(text[:min(len(text), ringHead)])
+	h, err := parseRingHeader(text[:min(len(text), ringLine)])
+	store, size := h.store, h.size
 	switch {
 	case errors.Is(err, record.ErrVersion):
 		return formatError(path, 0, err)
@@ -177,7 +178,7 @@ func (r *repair) openRing() error {
 		r.lose(Loss{File: path, Bytes: length, Reason: fmt.Sprintf("it belongs to store %016x", store)})
 		return nil
 	case err != nil:
-		r.lose(Loss{File: path, Bytes: min(length, ringHead), Reason: "its first line: " + err.Error()})
+		r.lose(Loss{File: path, Bytes: min(length, ringLine), Reason: "its first line: " + err.Error()})
 		size = (length - ringHead) / ringBlocks * ringBlocks
 	case length < ringHead+size:
 		r.lose(Loss{File: path, Offset: length, Bytes: ringHead + size - length, Reason: errRingSize.Error()})

@@ -120,6 +120,10 @@ func (l *log) awaitSync() {
 // syncSegments syncs what has been appended up to now, oldest first, and returns how far that was.
 func (l *log) syncSegments() (position, error) {
 	l.mu.Lock()
+	if err := l.redoLocked(); err != nil { // what is said to be durable includes what recovery has found
+		l.mu.Unlock()
+		return position{}, err
+	}
 	p := position{seq: l.nextSeq - 1, segment: l.tail}
 	if l.tail != nil {
 		p.offset = l.tail.end.Load()
@@ -162,14 +166,16 @@ func (l *log) syncSegments() (position, error) {
 func (l *log) syncFailedLocked(err error) {
 	l.fail(err)
 	if l.marker != nil && l.durable.segment != nil {
-		l.reportError("marking the failure", l.marker.write(l.markOf(l.durable, "")))
+		m := l.markOf(l.durable)
+		m.Failed = true
+		l.reportError("marking the failure", l.marker.write(m))
 	}
 }
 
 // markLocked notes how far the log is synced. It is a hint, so an error is told and that is all.
 func (l *log) markLocked() {
 	if l.durable.segment != nil && l.durable != l.marked {
-		if err := l.marker.write(l.markOf(l.durable, l.cacheID)); err != nil {
+		if err := l.marker.write(l.markOf(l.durable)); err != nil {
 			l.reportError("noting how far the log is synced", err)
 			return
 		}
@@ -177,8 +183,7 @@ func (l *log) markLocked() {
 	}
 }
 
-// beginMark notes, before the first append of this process, where it will be and
-// under which cache.
+// beginMark notes, before the first append of this process, where it will be.
 func (l *log) beginMark() {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -195,16 +200,8 @@ func (l *log) noteSynced() {
 	l.markLocked()
 }
 
-// syncMark makes the mark durable, so that after a power cut nobody wonders.
-func (l *log) syncMark() {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.markLocked()
-	l.reportError("noting how far the log is synced", l.marker.file.Sync())
-}
-
-func (l *log) markOf(p position, cache string) *mark {
-	return &mark{Store: l.storeID, Segment: p.segment.id, Offset: p.offset, Seq: p.seq, Cache: cache}
+func (l *log) markOf(p position) *mark {
+	return &mark{Store: l.storeID, Manifest: l.announced, Segment: p.segment.id, Offset: p.offset, Seq: p.seq}
 }
 
 func (l *log) reportError(what string, err error) {
@@ -271,7 +268,7 @@ func (l *log) prepareSpare() {
 	}
 	l.making.Lock()
 	defer l.making.Unlock()
-	s, err := l.createSpare(l.syncedSegments(), nil)
+	s, err := l.createSpare(l.syncedSegments())
 	if err != nil {
 		if !errors.Is(err, ErrReadOnly) { // fail has reported it
 			l.reportError("making the next segment", err)

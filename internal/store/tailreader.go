@@ -1,7 +1,7 @@
 package store
 
 import (
-	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -15,44 +15,66 @@ import (
 // ringReader is the ring of a process that has died, or of one that is at work beside us,
 // seen from the outside: by reading the file, with no idea of what in it still counts.
 type ringReader struct {
-	file vfs.File // nil for a copy in memory
-	data io.ReaderAt
-	path string
-	size int64
-	buf  []byte
+	file   vfs.File // nil for a copy in memory
+	data   io.ReaderAt
+	path   string
+	id     uint64
+	size   int64
+	acked  uint64 // number of the last acknowledged record, if the page cache has survived
+	left   bool   // of those at least: the ring was left, and more may follow
+	copied bool   // the file is a copy of the ring, perhaps an older one
+	buf    []byte
 }
 
-// openRing opens the ring in dir. It returns nil without an error when there is none. A
-// damaged one is a *CorruptError, a newer one ErrVersion.
-func openRing(fsys vfs.FS, dir string, store uint64, mode vfs.Mode) (*ringReader, error) {
+// openRing opens the ring that the manifest names, or if it names none the one that there is. It
+// returns nil without an error where no ring is to be asked: there is none, or sameCache is false
+// and a power cut has left it unwritten. A ring that ought to be there, and is not, is a *CorruptError, as a
+// damaged one is; a newer one is ErrVersion.
+func openRing(fsys vfs.FS, dir string, m *manifest, sameCache bool) (*ringReader, error) {
 	path := filepath.Join(dir, ringName)
-	f, err := fsys.Open(path, mode)
-	if errors.Is(err, fs.ErrNotExist) {
+	named := m.Writing != nil && m.Writing.Ring != 0
+	f, err := fsys.Open(path, vfs.ReadOnly)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && named:
+		return nil, &CorruptError{File: path, Reason: "the manifest names it, and it is missing"}
+	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("copal: %w", err)
 	}
 	r := &ringReader{file: f, data: f, path: path}
-	if err := r.readHeader(store); err != nil {
-		return nil, errors.Join(err, f.Close())
+	err = r.readHeader(m.Store)
+	if err == nil && named && r.id != m.Writing.Ring {
+		return nil, errors.Join(&CorruptError{File: path, Reason: fmt.Sprintf("it is ring %016x, the manifest names %016x", r.id, m.Writing.Ring)}, f.Close())
 	}
-	return r, nil
+	if err == nil && named && sameCache && r.copied {
+		err = &CorruptError{File: path, Reason: "it is a copy, and the store beside it is not: what the ring has been given since is missing"}
+	}
+	if err == nil {
+		return r, nil
+	}
+	var corrupt *CorruptError
+	if errors.As(err, &corrupt) && !(named && sameCache) {
+		err = nil
+	}
+	return nil, errors.Join(err, f.Close())
 }
 
 func (r *ringReader) readHeader(store uint64) error {
-	head := make([]byte, ringHead)
+	head := make([]byte, ringLine+ackedBytes+1)
 	n, err := r.file.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
 		return fmt.Errorf("copal: %w", err)
 	}
-	owner, size, err := parseRingHeader(head[:n])
+	h, err := parseRingHeader(head[:min(n, ringLine)])
 	if err != nil {
 		return formatError(r.path, 0, err)
 	}
-	if owner != store {
-		return &CorruptError{File: r.path, Reason: fmt.Sprintf("it belongs to store %016x", owner)}
+	if h.store != store {
+		return &CorruptError{File: r.path, Reason: fmt.Sprintf("it belongs to store %016x", h.store)}
 	}
+	size := h.size
+	r.id, r.copied, r.acked, r.left = h.id, h.file != r.file.ID(), binary.BigEndian.Uint64(head[ringLine:]), head[ringLine+ackedBytes] != 0
 	length, err := r.file.Size()
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
@@ -63,6 +85,9 @@ func (r *ringReader) readHeader(store uint64) error {
 	r.size = size
 	return nil
 }
+
+// tells reports whether the ring, in a page cache that has survived, says what was acknowledged last.
+func (r *ringReader) tells() bool { return !r.left }
 
 // ReadAt reads what stands at the places of the segment's bytes from off on, whether it
 // belongs there or not.
@@ -120,15 +145,6 @@ func (r *ringReader) record(salt record.Salt, off int64) (b []byte, e entry, ok 
 		return nil, e, false, nil
 	}
 	return b, entry{Head: h, key: key, value: value, bytes: total}, true, nil
-}
-
-// copied is the ring as the cache holds it now, for the time when that has been dropped.
-func (r *ringReader) copied() (*ringReader, error) {
-	b := make([]byte, ringHead+r.size)
-	if _, err := r.file.ReadAt(b, 0); err != nil && err != io.EOF {
-		return nil, fmt.Errorf("copal: %w", err)
-	}
-	return &ringReader{data: bytes.NewReader(b), path: r.path, size: r.size}, nil
 }
 
 // A tailReader reads an open segment from front to back, each record from its file or,

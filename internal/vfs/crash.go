@@ -2,6 +2,7 @@ package vfs
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -18,7 +19,9 @@ import (
 //
 // A failed sync is the third way to lose: LoseUnsynced forgets the pending
 // changes of a file while the cache still shows them, so that no later Sync
-// saves them and Evict brings them to light.
+// saves them and Evict brings them to light. After LosePagesForGood, what is written to the same pages of
+// that file later is lost as well, as on ext4 in reserved space: it takes them for written, and on the disk
+// their extent is not. Only another file gets them there.
 //
 // Left out: directories are durable when made, lock files when created, and a
 // disk that lies about its flushes or garbles what it kept does not occur here.
@@ -30,6 +33,8 @@ type recorder struct {
 	names   map[string]*node // durable, by clean path
 	disk    map[*node]*durable
 	pending []*change
+	forGood bool
+	gone    map[*node]map[int64]bool // pages whose writes are lost, if forGood
 }
 
 // durable is what the disk has of one file.
@@ -117,6 +122,10 @@ func (m *Mem) Record() {
 	m.rec = r
 }
 
+// LosePagesForGood lets a page of which a sync has failed stay lost, whatever is written to it and synced later. It
+// must be called before the Mem is shared between goroutines.
+func (m *Mem) LosePagesForGood() { m.rec.forGood = true }
+
 // NewCrashMem returns an empty file system that records.
 func NewCrashMem() *Mem {
 	m := NewMem()
@@ -184,6 +193,13 @@ func (r *recorder) cloneLocked(twin func(*node) *node) *recorder {
 		copied := *c
 		copied.node = twin(c.node)
 		out.pending = append(out.pending, &copied)
+	}
+	out.forGood = r.forGood
+	for n, pages := range r.gone {
+		if out.gone == nil {
+			out.gone = map[*node]map[int64]bool{}
+		}
+		out.gone[twin(n)] = maps.Clone(pages)
 	}
 	return out
 }
@@ -302,6 +318,7 @@ func (r *recorder) syncRange(n *node, from, to int64) {
 	if r == nil {
 		return
 	}
+	r.dropGone(n)
 	d := r.diskOf(n)
 	d.summed = false
 	r.settle(n, from, to, func(c *change) { c.applyTo(&d.content) })
@@ -407,7 +424,31 @@ func (r *memRegion) LoseUnsynced() {
 func (r *recorder) lose(n *node, from, to int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.settle(n, from, to, func(*change) {})
+	r.settle(n, from, to, func(c *change) {
+		if c.kind != OpWrite || !r.forGood {
+			return
+		}
+		if r.gone == nil {
+			r.gone = map[*node]map[int64]bool{}
+		}
+		if r.gone[n] == nil {
+			r.gone[n] = map[int64]bool{}
+		}
+		for p := c.off >> pageShift; p <= (c.end()-1)>>pageShift; p++ {
+			r.gone[n][p] = true
+		}
+	})
+}
+
+// dropGone takes out of the pending changes of n what cannot reach the disk any more.
+func (r *recorder) dropGone(n *node) {
+	for p := range r.gone[n] {
+		r.settle(n, p<<pageShift, (p+1)<<pageShift, func(c *change) {
+			if c.kind != OpWrite {
+				c.applyTo(&r.diskOf(n).content)
+			}
+		})
+	}
 }
 
 // evict makes the cache show what the disk has and what still waits for it. The

@@ -681,6 +681,29 @@ func TestFailedSyncLosesTheWrites(t *testing.T) {
 	wantCuts(t, m, "f=.B..", "f=.BC.")
 }
 
+// A page that is lost for good does not come back with what is written to it later, but with a copy of the file.
+func TestLosePagesForGood(t *testing.T) {
+	m, f := script(t, "....")
+	m.LosePagesForGood()
+	put(t, f, 0, "A")
+	f.(*memFile).LoseUnsynced()
+	put(t, f, 1, "B")
+	wantCuts(t, m, "f=....")
+	check(t, f.Sync())
+	wantCuts(t, m, "f=....")
+	if got := show(t, m.ProcessCrash()); got != "f=AB.." {
+		t.Fatalf("the cache shows %q", got)
+	}
+	after := m.ProcessCrash()
+	check(t, after.Remove("f"))
+	copied, err := after.Open("f", Create)
+	check(t, err)
+	put(t, copied, 0, "AB..")
+	check(t, copied.Sync())
+	check(t, after.SyncDir("/"))
+	wantCuts(t, after, "f=AB..")
+}
+
 func TestFailedRegionSyncLosesItsStores(t *testing.T) {
 	m, f := script(t, strings.Repeat(".", 2*pageSize))
 	r, err := f.Map(pageSize, pageSize)

@@ -108,6 +108,9 @@ var hashSeed = maphash.MakeSeed()
 func (r *recorder) plan(rng *rand.Rand) *plan {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for n := range r.gone {
+		r.dropGone(n)
+	}
 	p := &plan{names: maps.Clone(r.names), files: map[*node]*cutFile{}, byNames: map[string]*listing{}}
 	for dir := range r.dirs {
 		p.dirs = append(p.dirs, dir)

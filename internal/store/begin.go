@@ -1,0 +1,178 @@
+package store
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+)
+
+// A process begins to write to the log with a manifest that says so, and ends with one that says
+// that the store is closed and where its log ends. docs/durability.md has the states that a crash leaves in between.
+
+// beginLocked prepares the first append of this process. A tail that was closed
+// cleanly is continued. Behind any other a new segment begins, with a salt of its
+// own, so that no byte of the old tail can ever count again; the manifest that
+// names it also says where the old segments end, and makes a closed store of one that was not.
+// From there on both go the same way: a ring is made, and the manifest says that somebody writes.
+//
+// A crash leaves one of these manifests, and recovery finds what it found this time. A failure,
+// such as a full disk, changes nothing, and the next append tries again.
+func (l *log) beginLocked() error {
+	if l.continued == nil {
+		if err := l.settleLocked(); err != nil {
+			return err
+		}
+	}
+	// The manifest names no ring now. One that is there holds nothing that is not in the segments.
+	if err := l.removeRing(); err != nil {
+		return err
+	}
+	l.tidyLocked()
+	l.tail, l.continued = l.continued, nil
+	l.takeRoomLocked()
+	l.beginRoomLocked()
+	err := l.beginRing(l.tail)
+	if err == nil {
+		err = l.announceLocked()
+	}
+	if err != nil {
+		err = errors.Join(err, l.forgetRing())
+		l.tail, l.continued = nil, l.tail
+		return err
+	}
+	l.beginMark()
+	return nil
+}
+
+// settleLocked makes a closed store, with an empty tail, of what recovery has found.
+func (l *log) settleLocked() error {
+	if err := l.redoLocked(); err != nil {
+		return err
+	}
+	for _, s := range l.reopened {
+		// Space that a dead process had reserved: the new segment may need it.
+		if size, err := s.file.Size(); err == nil && !l.noReserve {
+			l.reportError("giving back reserved space", s.file.Truncate(size))
+		}
+	}
+	s, err := l.createNext(l.reopened, l.dropped, true)
+	if err != nil {
+		return err
+	}
+	l.addSegment(s)
+	l.continued = s
+	return nil
+}
+
+// announceLocked says in the manifest that this process writes, and opens the mark.
+func (l *log) announceLocked() error {
+	if l.marker == nil {
+		m, err := openMarker(l.fsys, l.dir)
+		if err != nil {
+			return l.refusal(err)
+		}
+		l.syncMu.Lock()
+		l.marker = m
+		l.syncMu.Unlock()
+	}
+	w := &writing{Cache: l.cacheID}
+	if l.ring != nil {
+		w.Ring = l.ring.id
+	}
+	err := l.swapTailLocked(func(m *manifest) { m.Writing = w })
+	if err == nil {
+		l.announced = l.manifest.Edit
+	}
+	return err
+}
+
+// swapTailLocked changes the manifest. Where the disk is full it uses the room that the tail has reserved.
+func (l *log) swapTailLocked(change func(*manifest)) error {
+	err := l.changeManifest(change)
+	if !errors.Is(err, ErrNoSpace) || l.failure() != nil {
+		return err
+	}
+	if lent := l.lendLocked(); lent != nil {
+		return errors.Join(err, lent)
+	}
+	err = l.changeManifest(change)
+	l.keepLocked(l.tail)
+	return err
+}
+
+// changeManifest swaps in a manifest that differs as change says.
+func (l *log) changeManifest(change func(*manifest)) error {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	if err := l.stillOurs(); err != nil {
+		return err
+	}
+	m := l.manifest.clone()
+	change(m)
+	m.Edit++
+	if err := writeManifest(l.fsys, l.dir, m); err != nil {
+		return l.manifestRefusal(m, err)
+	}
+	l.manifest = m
+	return nil
+}
+
+// forgetRing gives back a ring that nothing has been stored in.
+func (l *log) forgetRing() error {
+	r := l.ring
+	if r == nil {
+		return nil
+	}
+	l.tail.ring.Store(nil)
+	l.ring = nil
+	err := r.close()
+	if l.failure() == nil { // else the manifest may name it
+		err = errors.Join(err, l.removeRing())
+	}
+	return err
+}
+
+// tidyLocked removes what the manifest no longer counts: torn tails, segments that
+// stood beyond one, and files of segments long gone. It has no bearing on what the store holds.
+func (l *log) tidyLocked() {
+	for _, s := range l.reopened {
+		if size, err := s.file.Size(); err == nil && size > s.end.Load() {
+			l.reportError("cutting off a torn tail", s.file.Truncate(s.end.Load()))
+		}
+	}
+	for _, s := range l.dropped {
+		l.reportError("removing a segment beyond a torn tail", errors.Join(s.file.Close(), l.fsys.Remove(s.path)))
+	}
+	for _, id := range l.orphans {
+		switch {
+		case l.set.Load().byID[id] != nil: // its name was taken again
+		case l.snapshotNames(id):
+			l.outlived = append(l.outlived, id)
+		default:
+			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
+		}
+	}
+	l.reopened, l.dropped, l.orphans = nil, nil, nil
+}
+
+// sayClosed states in the manifest where the log ends, all of which is durable, and that nobody writes.
+// Where that fails, the next opening reads the log as after a crash, and finds the same.
+func (l *log) sayClosed() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.spare != nil { // where the log will go on
+		l.keepLocked(l.spare)
+	}
+	byID := l.set.Load().byID
+	err := l.swapTailLocked(func(m *manifest) {
+		m.Segments = slices.DeleteFunc(m.Segments, func(e manifestSegment) bool { return byID[e.ID] == nil }) // made in vain
+		for i, e := range m.Segments {
+			if !e.Sealed {
+				m.Segments[i] = byID[e.ID].manifestEntry(i < len(m.Segments)-1)
+			}
+		}
+		m.Writing = nil
+	})
+	l.reportError("noting that the store is closed", err)
+	return err == nil
+}

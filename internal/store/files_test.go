@@ -1,0 +1,274 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What becomes of a store of which somebody has removed, emptied or replaced a file, or two: it opens with
+// everything, or says precisely why not, and is left as it is. It never opens with less, and no
+// new store begins over an old one.
+
+// swapped is a store, and what its files are to be replaced by.
+type swapped struct {
+	t       *testing.T
+	image   *vfs.Mem
+	content map[string]string
+	older   map[string][]byte // what the files held earlier
+	other   map[string][]byte // files of another store
+}
+
+// swappedStore makes a store in several lives, with segments, an order, and a snapshot of the index.
+func swappedStore(t *testing.T, end ending) *swapped {
+	x := &swapped{t: t, content: map[string]string{}}
+	make := func(mem *vfs.Mem, who string, keep bool) {
+		small := func(o *Options) { o.SegmentBytes = 900 }
+		s := mustOpen(t, mem, small)
+		set := func(s *Store, from, to int) {
+			for i := from; i < to; i++ {
+				key, value := fmt.Sprint("users:", i%9), fmt.Sprint(who, " value ", i, strings.Repeat("x", 5*i%40))
+				mustSet(t, s, key, value)
+				if keep {
+					x.content[key] = value
+				}
+			}
+		}
+		set(s, 0, 30)
+		users, err := s.Map("users")
+		if err == nil {
+			err = s.Order(users, keycodec.BytesOrder)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, s)
+		if keep && end == closed {
+			x.older = allFiles(t, mem)
+		}
+		s = mustOpen(t, mem, small)
+		set(s, 30, 33)
+		if keep && end != closed {
+			x.older = allFiles(t, mem)
+		}
+		set(s, 33, 60)
+		if err := s.FSyncAll(); err != nil {
+			t.Fatal(err)
+		}
+		set(s, 60, 64)
+		if end == closed {
+			mustClose(t, s)
+		}
+	}
+	other, mem := vfs.NewMem(), vfs.NewMem()
+	make(other, "other", false)
+	make(mem, "this", true)
+	x.other, x.image = allFiles(t, other), mem.ProcessCrash()
+	return x
+}
+
+func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
+	all := map[string][]byte{}
+	for _, name := range files(t, mem) {
+		text, err := readSmallFile(mem, filepath.Join("db", name), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = text
+	}
+	return all
+}
+
+// newer makes a file of version 2 out of one of version 1.
+func newer(name string, text []byte) []byte {
+	two := func(line []byte) []byte {
+		return record.Seal(bytes.Replace(line[:len(line)-10], []byte(" 1 "), []byte(" 2 "), 1))
+	}
+	switch {
+	case name == manifestName:
+		return record.Seal(bytes.Replace(text[:len(text)-10], []byte("manifest 1"), []byte("manifest 2"), 1))
+	case name == markName:
+		var out []byte
+		for ; len(text) >= markSlot; text = text[markSlot:] {
+			out = append(out, two(text[:markSlot])...)
+		}
+		return out
+	}
+	end := bytes.IndexByte(text, '\n') + 1
+	return append(two(text[:end]), text[end:]...)
+}
+
+// ways are what is done to a file. Each returns nil for a file that is to be removed.
+var ways = map[string]func(x *swapped, name string, text []byte) []byte{
+	"removed":               func(*swapped, string, []byte) []byte { return nil },
+	"emptied":               func(*swapped, string, []byte) []byte { return []byte{} },
+	"an older version":      func(x *swapped, name string, _ []byte) []byte { return x.older[name] },
+	"of another store":      func(x *swapped, name string, _ []byte) []byte { return x.likeOf(name) },
+	"of a newer version":    func(_ *swapped, name string, text []byte) []byte { return newer(name, text) },
+	"copied, and put back":  func(_ *swapped, _ string, text []byte) []byte { return text },
+	"replaced by its start": func(_ *swapped, _ string, text []byte) []byte { return text[:len(text)/2] },
+}
+
+// alone are ways that are tried with one file. A copy of the manifest takes away what tells a power cut from a kill, and then a
+// second file that is short may be what the cut left. Without a ring the file itself is all that knows of records that were not synced.
+var alone = map[string]bool{"copied, and put back": true, "replaced by its start": true}
+
+// likeOf is a file of the other store that stands for what this one is; names of runs differ.
+func (x *swapped) likeOf(name string) []byte {
+	if text, ok := x.other[name]; ok || !strings.HasSuffix(name, ".order") {
+		return text
+	}
+	for other, text := range x.other {
+		if strings.HasSuffix(other, ".order") {
+			return text
+		}
+	}
+	return nil
+}
+
+// do returns an image on which a file has been replaced, by one that is made anew as a copy is.
+func (x *swapped) do(image *vfs.Mem, name, way string) {
+	path := filepath.Join("db", name)
+	text, err := readSmallFile(image, path, 1<<20)
+	if err == nil {
+		err = image.Remove(path)
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	if text = ways[way](x, name, text); text == nil {
+		return
+	}
+	f, err := image.Open(path, vfs.Create)
+	if err == nil {
+		_, err = f.WriteAt(text, 0)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// judge opens an image, as a reader and as a writer.
+func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
+	x.t.Helper()
+	before := allFiles(x.t, image)
+	for _, readOnly := range []bool{true, false} {
+		report, err := Check("db", image, nil)
+		if err != nil {
+			x.t.Errorf("%s: Check: %v", what, err)
+		}
+		sound := len(report.Problems) == 0 && report.Version == nil
+		s, err := Open("db", testOptions(image, func(o *Options) { o.ReadOnly = readOnly }))
+		if sound != (err == nil) {
+			x.t.Errorf("%s: Check finds %v, %v, and Open, read-only %v, says %v", what, report.Problems, report.Version, readOnly, err)
+		}
+		if err != nil {
+			var corrupt *CorruptError
+			if !errors.Is(err, ErrVersion) && !(errors.As(err, &corrupt) && strings.HasPrefix(corrupt.File, "db") && corrupt.Reason != "") {
+				x.t.Errorf("%s: Open, read-only %v, does not say what is wrong: %v", what, readOnly, err)
+			}
+			if after := allFiles(x.t, image); !sameFiles(before, after) {
+				x.t.Errorf("%s: a store that was refused has been changed", what)
+			}
+			opened = false
+			continue
+		}
+		opened = true
+		for key, want := range x.content {
+			if e, err := s.Get(nil, []byte(key)); err != nil || string(e.Value) != want {
+				users, _ := s.Map("users")
+				if e, err = s.Get(users, []byte(key)); err != nil || string(e.Value) != want {
+					x.t.Errorf("%s: read-only %v: %s is %q, %v; want %q", what, readOnly, key, e.Value, err, want)
+					s.Close()
+					return opened
+				}
+			}
+		}
+		if readOnly {
+			mustClose(x.t, s)
+			continue
+		}
+		mustSet(x.t, s, "again", "1")
+		mustClose(x.t, s)
+		s = mustOpen(x.t, image)
+		wantValue(x.t, s, "again", "1")
+		if n := int(s.Stats().Keys); n != len(x.content)+1 {
+			x.t.Errorf("%s: %d keys are there after a write, want %d", what, n, len(x.content)+1)
+		}
+		mustClose(x.t, s)
+	}
+	return opened
+}
+
+func sameFiles(a, b map[string][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, text := range a {
+		if other, ok := b[name]; !ok || !bytes.Equal(text, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func TestFilesReplaced(t *testing.T) { bothWays(t, filesReplaced) }
+
+func filesReplaced(t *testing.T) {
+	for _, end := range []ending{closed, killed} {
+		x := swappedStore(t, end)
+		if !x.judge(x.image.ProcessCrash(), end.String()) {
+			t.Fatalf("%s: it does not open", end)
+		}
+		names := files(t, x.image)
+		var list []string
+		for way := range ways {
+			list = append(list, way)
+		}
+		slices.Sort(list)
+		opened, refused := 0, 0
+		count := func(ok bool) {
+			if ok {
+				opened++
+			} else {
+				refused++
+			}
+		}
+		for i, name := range names {
+			for _, way := range list {
+				image := x.image.ProcessCrash()
+				x.do(image, name, way)
+				what := fmt.Sprintf("%s, %s %s", end, name, way)
+				ok := x.judge(image, what)
+				count(ok)
+				if derived := name == snapshotName || strings.HasSuffix(name, ".order"); derived && !ok {
+					t.Errorf("%s: a derived file is no reason not to open", what)
+				}
+				if alone[way] {
+					continue
+				}
+				for _, other := range names[i+1:] {
+					for _, too := range list {
+						if alone[too] {
+							continue
+						}
+						image := x.image.ProcessCrash()
+						x.do(image, name, way)
+						x.do(image, other, too)
+						count(x.judge(image, fmt.Sprintf("%s, and %s %s", what, other, too)))
+					}
+				}
+			}
+		}
+		t.Logf("%s: %d files, %d opened with everything, %d refused", end, len(names), opened, refused)
+	}
+}

@@ -1,0 +1,174 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What recovery has found in an open segment is written anew before it counts as durable.
+//
+// The page cache may show what the disk does not have: a sync of the process before, or a write-back
+// after its death, has failed, and the kernel has marked the pages clean. A sync says nothing about
+// such a page, whatever it returns. Asking the kernel to drop it does not help either, for it keeps
+// what anybody has mapped. Nor does overwriting it in place: on ext4 the blocks of a reserved extent count
+// as unwritten until a write to them has succeeded, and after one that failed the pages are taken for
+// written, so a second one that succeeds leaves zeros for whoever reads them from the disk.
+//
+// So the segment is copied to a new file, which is synced and takes its name, with what stood in the ring
+// alone. It is the same segment, byte for byte, under the same addresses. A crash leaves
+// the old file or the new one.
+//
+// Where the disk has no room for the copy, the file is synced as it is, unless the mark says that a sync has failed: a
+// full disk is no reason to refuse deletions.
+//
+// It is done once, by the first append or the first call that asks for durability. Until then the
+// mark says what is durable.
+
+// redoTemp stands behind the name of the segment that is being copied.
+const redoTemp = ".tmp"
+
+// redoLocked makes durable what recovery has found. The caller holds l.mu. On an error that is not
+// final a later call does the same again.
+func (l *log) redoLocked() error {
+	for len(l.doubtful) > 0 {
+		s := l.doubtful[0]
+		err := l.redo(s)
+		if err != nil && vfs.IsNoSpace(err) && !l.syncFailed && l.failure() == nil {
+			err = l.settleInPlace(s)
+		}
+		if err != nil {
+			if l.failure() != nil {
+				return err
+			}
+			return noSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
+		}
+		s.overlay.Store(nil)
+		l.doubtful = l.doubtful[1:]
+	}
+	return nil
+}
+
+// redo puts a copy of the segment in its place.
+func (l *log) redo(s *segment) error {
+	temp := s.path + redoTemp
+	if err := l.fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := l.fsys.Open(temp, vfs.Create)
+	if err != nil {
+		return err
+	}
+	if err = s.copyTo(f); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = l.fsys.Rename(temp, s.path)
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), l.fsys.Remove(temp))
+	}
+	s.file.(*replaceable).replace(f)
+	if err := syncDir(l.fsys, l.dir); err != nil {
+		return l.fail(err)
+	}
+	return nil
+}
+
+// copyTo copies the segment up to its end.
+func (s *segment) copyTo(f vfs.File) error {
+	end := s.end.Load()
+	b := make([]byte, min(copyBytes, end))
+	for at := int64(0); at < end; {
+		p := b[:min(int64(len(b)), end-at)]
+		n, err := s.file.ReadAt(p, at)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		clear(p[n:]) // the overlay has it
+		if o := s.overlay.Load(); o != nil {
+			o.patch(p, at)
+		}
+		if _, err := f.WriteAt(p, at); err != nil {
+			return err
+		}
+		at += int64(len(p))
+	}
+	return nil
+}
+
+// settleInPlace writes to the segment's file what stood in the ring alone, and syncs it.
+func (l *log) settleInPlace(s *segment) error {
+	if o := s.overlay.Load(); o != nil {
+		for _, p := range *o {
+			if _, err := s.file.WriteAt(p.bytes, p.at); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.file.Sync(); err != nil {
+		return l.fail(errors.Join(fmt.Errorf("sync of %s: %w", s.path, err), l.noteSyncFailed()))
+	}
+	return nil
+}
+
+// noteSyncFailed tells the next opening, which may find a kernel that has told of the failure already.
+func (l *log) noteSyncFailed() error {
+	w, err := openMarker(l.fsys, l.dir)
+	if err != nil {
+		return err
+	}
+	m := *l.found
+	m.Failed = true
+	return errors.Join(w.write(&m), w.file.Close())
+}
+
+// replaceable is the file of a segment that may be replaced by a copy while it is read. It is never mapped.
+type replaceable struct {
+	now atomic.Pointer[vfs.File]
+
+	mu  sync.Mutex
+	old []vfs.File // closed with the last one, for they may be being read
+}
+
+func newReplaceable(f vfs.File) *replaceable {
+	r := new(replaceable)
+	r.now.Store(&f)
+	return r
+}
+
+func (r *replaceable) replace(f vfs.File) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.old = append(r.old, *r.now.Swap(&f))
+}
+
+func (r *replaceable) file() vfs.File { return *r.now.Load() }
+
+func (r *replaceable) ReadAt(p []byte, off int64) (int, error)  { return r.file().ReadAt(p, off) }
+func (r *replaceable) WriteAt(p []byte, off int64) (int, error) { return r.file().WriteAt(p, off) }
+func (r *replaceable) Size() (int64, error)                     { return r.file().Size() }
+func (r *replaceable) ID() string                               { return r.file().ID() }
+func (r *replaceable) Truncate(size int64) error                { return r.file().Truncate(size) }
+func (r *replaceable) Sync() error                              { return r.file().Sync() }
+func (r *replaceable) Allocate(off, n int64) error              { return r.file().Allocate(off, n) }
+func (r *replaceable) Evict() error                             { return r.file().Evict() }
+
+func (r *replaceable) Map(int64, int) (vfs.Region, error) { return nil, errors.ErrUnsupported }
+func (r *replaceable) View(int64) (vfs.View, error)       { return nil, errors.ErrUnsupported }
+
+func (r *replaceable) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	errs := []error{r.file().Close()}
+	for _, f := range r.old {
+		errs = append(errs, f.Close())
+	}
+	r.old = nil
+	return errors.Join(errs...)
+}

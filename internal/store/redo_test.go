@@ -1,0 +1,97 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// loseUnsynced does to every segment and to the ring what a write-back does that fails: the cache shows what
+// was written, calls it clean, and the disk never gets it.
+func loseUnsynced(t *testing.T, mem *vfs.Mem) {
+	t.Helper()
+	for _, name := range files(t, mem) {
+		f, err := mem.Open(filepath.Join("db", name), vfs.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.(interface{ LoseUnsynced() }).LoseUnsynced()
+		f.Close()
+	}
+}
+
+// What an earlier process left behind is in the page cache, and perhaps nowhere else: its sync has failed, or
+// a write-back after its death. Whoever is told afterwards that something is durable, finds
+// all that was there before it, too, when the power is cut.
+func TestWhatWasFoundIsMadeDurable(t *testing.T) { bothWays(t, whatWasFoundIsMadeDurable) }
+
+func whatWasFoundIsMadeDurable(t *testing.T) {
+	content := func(n int) map[string]string {
+		want := map[string]string{"durable": "1"}
+		for i := range n {
+			want[fmt.Sprint("key ", i)] = strings.Repeat(string(rune('a'+i%26)), 30*i%700)
+		}
+		return want
+	}
+	for name, ask := range map[string]func(t *testing.T, s *Store) error{
+		"a sync":                 func(t *testing.T, s *Store) error { return s.FSyncAll() },
+		"a write":                func(t *testing.T, s *Store) error { return s.Set(nil, []byte("new"), []byte("2"), 0, Power) },
+		"a write, and a closing": func(t *testing.T, s *Store) error { mustSet(t, s, "new", "2"); return s.Close() },
+	} {
+		for _, end := range []string{"killed", "sync failed", "killed, and the sync failed"} {
+			for _, drained := range []bool{false, true} {
+				what := fmt.Sprintf("%s, drained %v, then %s", end, drained, name)
+				mem := vfs.NewCrashMem()
+				mem.LosePagesForGood()
+				armed := false
+				f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }})
+				s := mustOpen(t, f, noSnapshot, func(o *Options) { o.RingBytes = 64 << 10; o.SegmentBytes = 20_000 })
+				if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
+					t.Fatal(err)
+				}
+				want := content(60)
+				for key, value := range want {
+					if key != "durable" {
+						mustSet(t, s, key, value)
+					}
+				}
+				if drained {
+					if err := s.log.drainTail(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if end == "sync failed" {
+					armed = true
+					if err := s.FSyncAll(); err == nil {
+						t.Fatal("the sync has not failed")
+					}
+				}
+				dead := mem.ProcessCrash()
+				if end != "killed" {
+					loseUnsynced(t, dead)
+				}
+				next := mustOpen(t, dead, noSnapshot, func(o *Options) { o.RingBytes = 64 << 10 })
+				for key, value := range want {
+					wantValue(t, next, key, value)
+				}
+				if err := ask(t, next); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				for image := range dead.PowerCuts(40, rand.New(rand.NewPCG(1, 2))) {
+					cut, err := Open("db", testOptions(image, noSnapshot))
+					if err != nil {
+						t.Fatalf("%s, then a power cut: Open: %v", what, err)
+					}
+					for key, value := range want {
+						wantValue(t, cut, key, value)
+					}
+					mustClose(t, cut)
+				}
+			}
+		}
+	}
+}
