@@ -459,6 +459,12 @@ func (r *recorder) evict(n *node) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	n.mu.RLock()
+	mapped := n.maps > 0
+	n.mu.RUnlock()
+	if mapped {
+		return
+	}
 	want := r.diskOf(n).share()
 	for _, c := range r.pending {
 		if c.node == n && c.ofBytes() {

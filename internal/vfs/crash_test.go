@@ -675,8 +675,13 @@ func TestFailedSyncLosesTheWrites(t *testing.T) {
 		t.Fatalf("after kill -9: %q", got)
 	}
 	check(t, f.Evict())
-	if got := show(t, m); got != "f=.BC." || string(r.Bytes()) != ".BC." {
-		t.Fatalf("after eviction: %q, mapped %q", got, r.Bytes())
+	if got := show(t, m); got != "f=ABC." || string(r.Bytes()) != "ABC." {
+		t.Fatalf("after an eviction that passes over what is mapped: %q, mapped %q", got, r.Bytes())
+	}
+	check(t, r.Close())
+	check(t, f.Evict())
+	if got := show(t, m); got != "f=.BC." {
+		t.Fatalf("after eviction: %q", got)
 	}
 	wantCuts(t, m, "f=.B..", "f=.BC.")
 }
@@ -711,6 +716,7 @@ func TestFailedRegionSyncLosesItsStores(t *testing.T) {
 	put(t, f, 0, "A")
 	r.Store(0, []byte("B"))
 	r.(*memRegion).LoseUnsynced()
+	check(t, r.Close())
 	check(t, f.Evict())
 	if b := show(t, m)[len("f="):]; b[0] != 'A' || b[pageSize] != '.' {
 		t.Fatalf("kept %q and %q", b[0], b[pageSize])
