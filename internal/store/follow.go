@@ -273,6 +273,8 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 		at, rec, healed, err := t.next()
 		var d *damage
 		switch {
+		case err != nil && e.Sealed && seg.end.Load() < e.Bytes && f.replaced(seg):
+			return errBehind
 		case err == io.EOF && !e.Sealed:
 			return nil
 		case err == io.EOF && seg.end.Load() == e.Bytes:
@@ -298,6 +300,22 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 			return err
 		}
 	}
+}
+
+// replaced reports whether another file has the segment's name by now: a writer that came after a crash has copied to
+// it what stood in the ring alone (redo.go).
+func (f *follower) replaced(seg *segment) bool {
+	now, err := f.store.log.fsys.Open(seg.path, vfs.ReadOnly)
+	if err != nil {
+		return false
+	}
+	defer now.Close()
+	if id := now.ID(); id != "" {
+		return id != seg.file.ID()
+	}
+	size, err := now.Size()
+	was, errWas := seg.file.Size()
+	return err == nil && errWas == nil && size > was
 }
 
 // count notes that a segment has one more record.

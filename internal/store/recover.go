@@ -198,7 +198,7 @@ func (r *recovery) orphans() error {
 		if !ok || named[id] {
 			continue
 		}
-		if id > newest { // a writer beside a reader has named it since, as the next look finds
+		if id > newest && !(r.readOnly && slices.Contains(names, backupName)) { // else it is of a backup under way
 			if err := l.checkLeftover(id); err != nil {
 				return err
 			}
