@@ -1,10 +1,13 @@
 package codec_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"math/big"
 	"math/rand/v2"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -101,6 +104,33 @@ type (
 	rest struct{ A int8 }
 )
 
+// quoted has a field that is kept as text.
+type quoted[T any] struct {
+	N T `json:",string"`
+}
+
+// optional is an int or none, for which it has a null of its own.
+type optional struct {
+	n  int
+	is bool
+}
+
+func (o optional) MarshalJSON() ([]byte, error) {
+	if !o.is {
+		return []byte("null"), nil
+	}
+	return json.Marshal(o.n)
+}
+
+func (o *optional) UnmarshalJSON(b []byte) error {
+	*o = optional{}
+	if string(b) == "null" {
+		return nil
+	}
+	o.is = true
+	return json.Unmarshal(b, &o.n)
+}
+
 const big53 = 1<<53 + 1
 
 // The matrix of what becomes of a value when its type changes, for each codec, both ways.
@@ -146,6 +176,14 @@ func TestEvolution(t *testing.T) {
 		evolves[int](5.0, outcome{"BJ", 5}, outcome{"G", errFits}),
 		evolves[int](5.5, outcome{"BJ", errValue}, outcome{"G", errFits}),
 		evolves[int](-1e300, outcome{"BJ", errValue}, outcome{"G", errFits}),
+		// JSON spells a float with as few digits as tell it from its neighbours, which is another integer.
+		evolves[uint64](float32(4490769408), outcome{"B", uint64(4490769408)}, outcome{"J", errValue}, outcome{"G", errFits}),
+		evolves[int64](-float32(1<<33), outcome{"B", int64(-1 << 33)}, outcome{"J", errValue}, outcome{"G", errFits}),
+		evolves[uint64](float32(1<<24), outcome{"BJ", uint64(1 << 24)}, outcome{"G", errFits}),
+		evolves[int64](float64(1<<60), outcome{"B", int64(1 << 60)}, outcome{"J", errValue}, outcome{"G", errFits}),
+		evolves[int64](float64(1<<53), outcome{"BJ", int64(1 << 53)}, outcome{"G", errFits}),
+		evolves[uint64](any(float64(1<<60)), outcome{"J", errValue}),
+		evolves[[]*uint64]([]*float32{new(float32(1 << 33)), nil}, outcome{"J", errValue}),
 		evolves[uint](-1.0, outcome{"BJ", errValue}, outcome{"G", errFits}),
 		evolves[float64](float32(1.5), all(1.5)),
 		evolves[float32](1.5, outcome{"BJ", float32(1.5)}, outcome{"G", errFits}),
@@ -176,6 +214,15 @@ func TestEvolution(t *testing.T) {
 		evolves[ab]((*abc)(nil), outcome{"BJ", errValue}),
 		evolves[*int64]((*int8)(nil), outcome{"BJ", (*int64)(nil)}),
 		evolves[[]*int]([]int{1}, outcome{"BJ", []*int{new(1)}}, outcome{"G", errFits}),
+		evolves[big.Int]((*big.Int)(nil), outcome{"BJ", errValue}),
+		evolves[big.Int](big.NewInt(5), outcome{"BJ", *big.NewInt(5)}),
+		evolves[netip.Addr]((*netip.Addr)(nil), outcome{"BJ", errValue}),
+		evolves[textOf]((*string)(nil), outcome{"BJ", errValue}),
+		evolves[quoted[int]](quoted[*int]{}, outcome{"J", errValue}),
+		evolves[quoted[int]](quoted[*int]{new(5)}, outcome{"J", quoted[int]{5}}),
+		evolves[json.RawMessage]((*int)(nil), outcome{"J", json.RawMessage("null")}),
+		evolves[optional]((*int)(nil), outcome{"J", optional{}}),
+		evolves[optional](new(5), outcome{"J", optional{5, true}}),
 
 		// strings and bytes
 		evolves[myString]("x", all(myString("x"))),
@@ -235,6 +282,19 @@ func TestEvolution(t *testing.T) {
 		evolves[string](any("x"), outcome{"J", "x"}),
 		evolves[int](any("x"), outcome{"J", errValue}),
 		evolves[int](any(nil), outcome{"J", errValue}),
+		evolves[big.Int](any(nil), outcome{"J", errValue}),
+		evolves[netip.Addr](any(nil), outcome{"J", errValue}),
+		evolves[optional](any(nil), outcome{"J", optional{}}),
+		evolves[struct {
+			A float64
+			B int
+		}](struct {
+			A json.RawMessage
+			B float64
+		}{json.RawMessage("1.5"), 2}, outcome{"J", struct {
+			A float64
+			B int
+		}{1.5, 2}}),
 		evolves[ab](any(map[string]any{"A": 5.0}), outcome{"J", ab{A: 5}}),
 		evolves[ab](any(map[string]any{"A": 5.0, "a": 6.0}), outcome{"J", errValue}),
 		evolves[[1]any]([]any{"x", nil}, outcome{"J", [1]any{"x"}}),

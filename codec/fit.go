@@ -54,10 +54,10 @@ func (f *fitter) sameList(s, now *Shape) bool {
 	return (s.Kind == KindSlice || s.Kind == KindArray) && s.Kind == now.Kind && s.Len == now.Len
 }
 
-// nilable reports whether a nil that was stored is nil, or left to the type, in a value of kind k.
+// nilable reports whether a nil that was stored is nil in every value of kind k.
 func nilable(k Kind) bool {
 	switch k {
-	case KindPointer, KindSlice, KindBytes, KindMap, KindAny, KindJSON, KindText:
+	case KindPointer, KindSlice, KindBytes, KindMap, KindAny:
 		return true
 	}
 	return false

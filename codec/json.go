@@ -47,9 +47,10 @@ import (
 //
 // What was stored under another schema must fit, else it is an error: of Decoder if no
 // value can, of Decode if this value does not. Numbers may become others that hold them
-// exactly (a float32 that becomes a float64 keeps its decimal spelling); string, text and time one another; slices and
+// exactly (a float32 that becomes a float64 keeps its decimal spelling; a float becomes an integer if its
+// spelling is that integer, as it is up to 1<<24 and 1<<53); string, text and time one another; slices and
 // arrays one another, where an array may drop zeros only; a T may become a pointer to T,
-// and a pointer to T a T, where null is an error. Bytes, which are base64, become
+// and a pointer to T a T, where null is an error unless T writes null itself. Bytes, which are base64, become
 // nothing else, and nothing an any that would be another value there. JSON without a schema is read
 // by the rules of encoding/json alone, where null leaves a zero and an array drops
 // what it has no room for.
@@ -230,11 +231,7 @@ func (t *jsonType) Decoder(schema string) (Decoder, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w as JSON into %v: %w", ErrType, t.root.typ, err)
 	}
-	now, err := ParseSchema(t.schema)
-	if err != nil {
-		return nil, fmt.Errorf("%w as JSON into %v: %w", ErrType, t.root.typ, err)
-	}
-	fit, err := fitJSON(stored, now, t.root.typ.String())
+	fit, err := fitJSON(stored, shapeOf(t.root), t.root.typ.String())
 	if err != nil {
 		return nil, fmt.Errorf("%w as JSON: %w", ErrType, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"strconv"
 )
 
@@ -33,7 +34,7 @@ func jsonFits(s, now Kind) (ok, doubt bool) {
 	text := func(k Kind) bool { return k == KindString || k == KindText || k == KindTime }
 	switch {
 	case s == KindJSON || now == KindJSON:
-		return true, false
+		return true, s == KindAny
 	case s == KindAny:
 		return now != KindBytes, now != KindAny
 	case now == KindAny:
@@ -64,16 +65,16 @@ func (f *jsonFit) check(src []byte) *fault {
 
 var anyShape = &Shape{Kind: KindAny}
 
-// checkFit checks v, which was stored as s.
+// checkFit checks v, which was stored as s. What a type wrote by its own MarshalJSON is not checked: nothing is known of it.
 func checkFit(s, now *Shape, v any) *fault {
+	if v == nil {
+		return checkFitNull(s, now)
+	}
 	for s.Kind == KindPointer {
 		s = s.Elem
 	}
-	if v == nil {
-		if nilable(now.Kind) || now.Kind == KindArray && s.Kind == KindSlice {
-			return nil
-		}
-		return faultf("it was stored as null, which a %s cannot be", now.Kind)
+	if s.Kind == KindJSON {
+		return nil
 	}
 	for now.Kind == KindPointer {
 		now = now.Elem
@@ -93,15 +94,33 @@ func checkFit(s, now *Shape, v any) *fault {
 	return nil
 }
 
-func checkFitNumber(s, now Kind, text string) *fault {
-	if isSigned(now) || isUnsigned(now) {
-		if text == "-0" {
-			return faultf("-0 does not fit %s", now)
-		}
-		return nil // left to encoding/json
+// checkFitNull checks null, which was a nil pointer or a nil any, or the null of a slice, a map or a type that writes itself.
+func checkFitNull(s, now *Shape) *fault {
+	switch {
+	case s.Kind == KindJSON, nilable(now.Kind), now.Kind == KindArray && s.Kind == KindSlice:
+		return nil
+	case now.Kind == KindJSON && (s.Kind != KindPointer && s.Kind != KindAny || now.hasNull()):
+		return nil
 	}
+	return faultf("it was stored as null, which a %s cannot be", now.Kind)
+}
+
+// hasNull reports whether a type that writes itself as JSON has a null of its own: it reads null and writes it again. Others read it as
+// something else, such as the zero of a big.Int.
+func (s *Shape) hasNull() bool {
+	v := reflect.New(s.typ).Interface()
+	if json.Unmarshal(null, v) != nil {
+		return false
+	}
+	out, err := json.Marshal(v)
+	return err == nil && bytes.Equal(out, null)
+}
+
+func checkFitNumber(s, now Kind, text string) *fault {
 	exact := true
 	switch {
+	case isSigned(now) || isUnsigned(now):
+		exact = text != "-0" && (!isFloat(s) && s != KindAny || exactInteger(text, s))
 	case s == KindFloat32: // in its decimal spelling, by which it becomes any float
 	case isFloat(s) || s == KindAny:
 		f, err := strconv.ParseFloat(text, 64)
@@ -113,6 +132,24 @@ func checkFitNumber(s, now Kind, text string) *fault {
 		return faultf("%s was stored as %s, and does not fit %s", text, s, now)
 	}
 	return nil
+}
+
+// exactInteger reports whether the integer in text is the float of kind s that was written so: the few digits that tell it from its
+// neighbours are another one from 1<<24 on, or 1<<53. What is no integer is left to encoding/json.
+func exactInteger(text string, s Kind) bool {
+	bits := 64
+	if s == KindFloat32 {
+		bits = 32
+	}
+	f, err := strconv.ParseFloat(text, bits)
+	n := number{kind: KindFloat64, f: f}
+	if i, ok := n.signed(); ok && err == nil {
+		return strconv.FormatInt(i, 10) == text
+	}
+	if u, ok := n.unsigned(); ok && err == nil {
+		return strconv.FormatUint(u, 10) == text
+	}
+	return true
 }
 
 // exactFloat reports whether a float of kind now holds the integer in text.

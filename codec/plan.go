@@ -314,8 +314,11 @@ func (sh shaper) shape(n *node) *Shape {
 		return s
 	}
 	s := &Shape{Kind: n.kind}
-	if n.kind == KindArray {
+	switch n.kind {
+	case KindArray:
 		s.Len = n.typ.Len()
+	case KindJSON:
+		s.typ = n.typ
 	}
 	if len(n.fields) > 0 {
 		sh[n.typ] = s

@@ -1,6 +1,7 @@
 package codec
 
 import (
+	"reflect"
 	"strconv"
 	"strings"
 )
@@ -54,6 +55,8 @@ type Shape struct {
 	Key    *Shape       // of a map
 	Len    int          // of an array
 	Fields []ShapeField // of a struct, in the order in which they are encoded
+
+	typ reflect.Type // of KindJSON: the type that knows the meaning; nil for a schema that was read
 }
 
 // ShapeField is a field of a struct under the name by which it is stored. Names are
