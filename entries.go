@@ -20,7 +20,7 @@ type Entry struct {
 	Value   []byte    // as Codec has encoded it
 	Codec   string    // name of the codec; "" of raw bytes
 	Schema  string    // what that codec says of the type, without which the value cannot be read; "" of raw bytes
-	Expires time.Time // the deadline, in milliseconds; the zero Time for none
+	Expires time.Time // the deadline, in milliseconds, rounded up; the zero Time for none
 
 	// Of a key that holds a collection: its type, such as "hash"; how many elements it has, which Snapshot.Elements yields; and what the type keeps besides. Value is nil then.
 	Collection string
@@ -116,11 +116,23 @@ func (db *DB) PutElements(e *Entry, list []Element, anew bool) error {
 			return err
 		}
 	}
-	err := db.store.Restore(e.Key, store.CollectionType(e.Collection), e.More, edits, anew)
-	if err == nil && anew && !e.Expires.IsZero() {
-		err = db.store.Expire(nil, nil, e.Key, uint64(max(e.Expires.UnixMilli(), 1)), store.Process)
+	deadline, err := e.deadline()
+	if err != nil {
+		return err
+	}
+	err = db.store.Restore(e.Key, store.CollectionType(e.Collection), e.More, edits, anew)
+	if err == nil && anew && deadline != 0 {
+		err = db.store.Expire(nil, nil, e.Key, deadline, store.Process)
 	}
 	return err
+}
+
+// deadline is that of the store, 0 for none.
+func (e *Entry) deadline() (uint64, error) {
+	if e.Expires.IsZero() {
+		return 0, nil
+	}
+	return store.MillisAt(e.Expires)
 }
 
 // PutEntry stores an entry of another store, or of this one, in the place of what is under its key. Seq and Time do not count. It is as durable as Put. A deadline may
@@ -145,14 +157,14 @@ func (b *Batch) PutEntry(e *Entry) error {
 }
 
 func (db *DB) writeOf(e *Entry) (store.Write, error) {
-	w := store.Write{Key: e.Key, Value: e.Value}
-	if !e.Expires.IsZero() {
-		w.Expiry = uint64(max(e.Expires.UnixMilli(), 1))
+	deadline, err := e.deadline()
+	w := store.Write{Key: e.Key, Value: e.Value, Expiry: deadline}
+	if err != nil {
+		return w, err
 	}
 	if e.Collection != "" {
 		return w, fmt.Errorf("%w: key %q has a %s, of which the elements are to be put", ErrType, e.Key, e.Collection)
 	}
-	var err error
 	w.Schema, err = db.numberOf(e.Codec, e.Schema)
 	return w, err
 }

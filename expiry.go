@@ -10,6 +10,8 @@ import (
 // survives whatever the record does. The deadline is exact to the millisecond by the
 // clock of the machine, and never before the time has passed. From then on the entry
 // is not there, for anybody and in no count; the space that it takes comes back by itself.
+// A deadline lies before the year 292,278,994: a later one is an error, and what is to
+// stay for ever has none.
 
 // SetTTL is Set of an entry that expires after d, which must be positive. A later Set without a time to live
 // takes the deadline away, or replaces it with that of WithTTL.
@@ -133,7 +135,8 @@ func (db *DB) Persist(key []byte) error {
 	return db.store.Expire(nil, nil, key, 0, store.Process)
 }
 
-// PutUntil is Put of an entry that expires at deadline, which must lie ahead. It is kept to the millisecond, rounded up. A later Put takes it away.
+// PutUntil is Put of an entry that expires at deadline, which must lie ahead, and before the year 292,278,994. It is kept to the millisecond, rounded up. A later Put
+// takes it away.
 func (db *DB) PutUntil(key, value []byte, deadline time.Time) error {
 	at, err := db.store.DeadlineAt(deadline)
 	if err != nil {
@@ -161,7 +164,7 @@ func timeOf(deadline uint64) time.Time {
 	return time.UnixMilli(int64(deadline)).UTC()
 }
 
-// ExpireAt is Expire at a moment, which must lie ahead, kept as by PutUntil.
+// ExpireAt is Expire at a moment, with the bounds of PutUntil, and kept as by that.
 func (db *DB) ExpireAt(key []byte, deadline time.Time) error {
 	at, err := db.store.DeadlineAt(deadline)
 	if err != nil {

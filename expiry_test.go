@@ -3,6 +3,7 @@ package copal_test
 import (
 	"encoding/json"
 	"errors"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -456,5 +457,152 @@ func TestExpiryRefusals(t *testing.T) {
 	wantLoad(t, m, "k", 1)
 	if ttl, err := m.TTL("k"); ttl != 0 || err != nil {
 		t.Errorf("TTL = %v, %v", ttl, err)
+	}
+}
+
+// lastDeadline is the last moment, to the second, that a deadline can be.
+var lastDeadline = time.Unix(math.MaxInt64/1000-1, 0)
+
+// A deadline that milliseconds since 1970 cannot say is refused by every verb that takes one, and changes nothing: it is neither the past nor never.
+func TestFarDeadlinesAreRefused(t *testing.T) {
+	key := []byte("k")
+	for _, at := range []time.Time{
+		lastDeadline.Add(time.Second), time.Unix(1<<54, 0), time.Unix(1<<55, 0),
+		time.Unix(1<<60, 999_999_999), time.Unix(1<<62, 0), time.Unix(math.MaxInt64, 0),
+	} {
+		for name, f := range map[string]func(db *copal.DB, h *copal.HashOf[string, int]) error{
+			"PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error { return db.PutUntil(key, []byte("new"), at) },
+			"ExpireAt": func(db *copal.DB, _ *copal.HashOf[string, int]) error { return db.ExpireAt(key, at) },
+			"ExpireAt of a collection": func(db *copal.DB, h *copal.HashOf[string, int]) error {
+				return db.ExpireAt([]byte(h.Key()), at)
+			},
+			"Batch.PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
+				return db.NewBatch().PutUntil(key, []byte("new"), at)
+			},
+			"Tx.PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
+				return db.Update(func(tx *copal.Tx) error { return tx.PutUntil(key, []byte("new"), at) })
+			},
+			"PutEntry": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
+				return db.PutEntry(&copal.Entry{Key: key, Value: []byte("new"), Expires: at})
+			},
+			"Batch.PutEntry": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
+				return db.NewBatch().PutEntry(&copal.Entry{Key: key, Value: []byte("new"), Expires: at})
+			},
+			"PutElements": func(db *copal.DB, h *copal.HashOf[string, int]) error {
+				e := copal.Entry{Key: []byte(h.Key()), Collection: "hash", Expires: at}
+				return db.PutElements(&e, []copal.Element{{Name: []byte("new"), Value: []byte("1")}}, true)
+			},
+		} {
+			db := memory(t)
+			h, err := copal.OpenHash[string, int](db, "h")
+			if err != nil {
+				t.Fatal(err)
+			}
+			mustPut(t, db, "k", "old")
+			if err := h.Set("a", 1); err != nil {
+				t.Fatal(err)
+			}
+			if err := f(db, h); err == nil {
+				t.Errorf("%s takes %d seconds since 1970", name, at.Unix())
+			}
+			wantRaw(t, db, "k", "old")
+			if v, ok := h.Get("a"); v != 1 || !ok || h.Len() != 1 {
+				t.Errorf("after %s until %d: %d, %v, %d fields", name, at.Unix(), v, ok, h.Len())
+			}
+			for _, k := range []string{"k", "h"} {
+				if d, err := db.Deadline([]byte(k)); !d.IsZero() || err != nil {
+					t.Errorf("after %s until %d, %s expires at %v, %v", name, at.Unix(), k, d, err)
+				}
+			}
+			mustClose(t, db)
+		}
+	}
+}
+
+// The last deadlines that can be kept are kept, to the millisecond and through the log, and mean what they say.
+func TestLastDeadline(t *testing.T) {
+	fsys := vfs.NewMem()
+	for _, at := range []time.Time{lastDeadline, lastDeadline.Add(-1500 * time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
+		db := openOn(t, fsys)
+		if err := db.PutUntil([]byte("k"), []byte("v"), at); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, db)
+		db = openOn(t, fsys)
+		wantRaw(t, db, "k", "v")
+		d, err := db.Deadline([]byte("k"))
+		if want := at.Add(time.Millisecond - 1).Truncate(time.Millisecond); !d.Equal(want) || err != nil {
+			t.Errorf("Deadline = %v, %v, want %v", d, err, want)
+		}
+		if err := db.ExpireAt([]byte("k"), d); err != nil {
+			t.Errorf("ExpireAt(Deadline): %v", err)
+		}
+		if left, err := db.TTL([]byte("k")); left <= 0 || err != nil {
+			t.Errorf("TTL = %v, %v", left, err)
+		}
+		mustClose(t, db)
+	}
+}
+
+// A time to live that leads there from a clock which is far ahead is refused, too.
+func TestFarTimesToLiveAreRefused(t *testing.T) {
+	clk := newManualClock()
+	clk.now = lastDeadline.Add(-time.Second)
+	db, err := copal.OpenMemory(copal.WithClock(clk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, db)
+	m, aged := mapOf[string, int](t, db, "m"), mapOf[string, int](t, db, "aged", copal.WithTTL(time.Hour))
+	mustSet(t, m, "k", 1)
+	h, err := copal.OpenHash[string, int](db, "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.Set("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	in := func(f func(tx *copal.Tx) error) error { return db.Update(f) }
+	for name, err := range map[string]error{
+		"SetTTL":           m.SetTTL("k", 2, time.Hour),
+		"SetTTLAsync":      m.SetTTLAsync("k", 2, math.MaxInt64),
+		"Expire":           m.Expire("k", time.Hour),
+		"WithTTL":          aged.Set("k", 2),
+		"PutTTL":           db.PutTTL([]byte("m:k"), []byte("2"), time.Hour),
+		"raw Expire":       db.Expire([]byte("m:k"), math.MaxInt64),
+		"Batch.PutTTL":     db.NewBatch().PutTTL([]byte("m:k"), []byte("2"), time.Hour),
+		"HashOf.Expire":    h.Expire(time.Hour),
+		"TxMap.SetTTL":     in(func(tx *copal.Tx) error { return m.In(tx).SetTTL("k", 2, time.Hour) }),
+		"TxMap.Set":        in(func(tx *copal.Tx) error { return aged.In(tx).Set("k", 2) }),
+		"HashOf.In.Expire": in(func(tx *copal.Tx) error { return h.In(tx).Expire(time.Hour) }),
+		"Update": func() error {
+			_, _, err := m.Update("k", func(u *copal.Update[int]) { u.Value, u.TTL = 2, time.Hour })
+			return err
+		}(),
+	} {
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	wantLoad(t, m, "k", 1)
+	if ttl, err := m.TTL("k"); ttl != 0 || err != nil {
+		t.Errorf("TTL = %v, %v", ttl, err)
+	}
+	if ttl, err := h.TTL(); ttl != 0 || err != nil || h.Len() != 1 {
+		t.Errorf("TTL of the hash = %v, %v, and it has %d fields", ttl, err, h.Len())
+	}
+}
+
+// PutEntry takes a deadline that has passed, however long ago: it is no far one.
+func TestLongPassedDeadline(t *testing.T) {
+	db := memory(t)
+	for _, at := range []time.Time{time.Unix(0, 0), time.Unix(-1<<54, 0), time.Unix(-1<<61, 0)} {
+		mustPut(t, db, "k", "old")
+		if err := db.PutEntry(&copal.Entry{Key: []byte("k"), Value: []byte("v"), Expires: at}); err != nil {
+			t.Errorf("%d: %v", at.Unix(), err)
+		}
+		if has, err := db.Has([]byte("k")); has || err != nil {
+			t.Errorf("%d: Has = %v, %v", at.Unix(), has, err)
+		}
 	}
 }

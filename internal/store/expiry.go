@@ -36,22 +36,37 @@ func errTTL(d time.Duration) error {
 	return fmt.Errorf("copal: a time to live of %v; it must be positive", d)
 }
 
+// lastDeadline is the last second, since 1970, in which a deadline can be: its end is the last that fits milliseconds in an int64, which time.Time takes.
+const lastDeadline = math.MaxInt64/1000 - 1
+
+// MillisAt is the deadline that is t, rounded up to milliseconds. All deadlines are made here. The first is one millisecond after 1970; the last is in the year 292,278,994,
+// and a later one is an error: it could be kept neither as it is nor, without a word, as another or as none.
+func MillisAt(t time.Time) (uint64, error) {
+	const round = time.Millisecond - 1
+	switch s := t.Unix(); {
+	case s > lastDeadline:
+		return 0, fmt.Errorf("copal: a deadline in second %d since 1970; the last is %d, and what is to stay for ever needs none", s, int64(lastDeadline))
+	case s < 0:
+		return 1, nil
+	}
+	return uint64(max(t.Add(round).UnixMilli(), 1)), nil
+}
+
 // Deadline is the deadline of an entry that is to live for d from now on: in milliseconds, and not before d has passed.
 func (s *Store) Deadline(d time.Duration) (uint64, error) {
 	if d <= 0 {
 		return 0, errTTL(d)
 	}
-	const round = time.Millisecond - 1
-	return uint64(max(s.opts.Clock.Now().Add(d).Add(round).UnixMilli(), 1)), nil
+	return MillisAt(s.opts.Clock.Now().Add(d))
 }
 
 // DeadlineAt is the deadline of an entry that is to live until t: in milliseconds, and not before t.
 func (s *Store) DeadlineAt(t time.Time) (uint64, error) {
-	if left := t.Sub(s.opts.Clock.Now()); left <= 0 {
+	deadline, err := MillisAt(t)
+	if err == nil && t.Sub(s.opts.Clock.Now()) <= 0 {
 		return 0, fmt.Errorf("copal: a deadline of %v, which has passed", t.UTC().Format(time.RFC3339Nano))
 	}
-	const round = time.Millisecond - 1
-	return uint64(max(t.Add(round).UnixMilli(), 1)), nil
+	return deadline, err
 }
 
 // Left is the time from now on to a deadline, 0 for none. It is positive for one that has not passed.
