@@ -94,10 +94,7 @@ func (c *Collection) redate(deadline uint64) error {
 	if c.tx != nil {
 		return c.tx.tx.Redate(c.key, c.of, deadline)
 	}
-	if _, err := c.reader().Find(c.key, c.of); err != nil {
-		return err
-	}
-	return c.db.store.Expire(nil, nil, c.key, deadline, store.Process)
+	return c.db.store.Redate(c.key, c.of, deadline, store.Process)
 }
 
 // TTL returns the time that the whole has left to live, 0 without a deadline. The error is ErrNotFound when there is nothing.

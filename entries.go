@@ -122,7 +122,7 @@ func (db *DB) PutElements(e *Entry, list []Element, anew bool) error {
 	}
 	err = db.store.Restore(e.Key, store.CollectionType(e.Collection), e.More, edits, anew)
 	if err == nil && anew && deadline != 0 {
-		err = db.store.Expire(nil, nil, e.Key, deadline, store.Process)
+		err = db.store.Redate(e.Key, store.CollectionType(e.Collection), deadline, store.Process)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -229,6 +230,8 @@ func TestCollectionAndValueOnOneKey(t *testing.T) {
 		"view of a value":    func() error { _, err := view.Collections().Get(v, HashType, []byte("a")); return err },
 		"clearing a value":   func() error { _, err := s.Clear(v, HashType, Process); return err },
 		"renaming a value":   func() error { return s.Rename(v, []byte("w"), HashType, Process) },
+		"redating a value":   func() error { return s.Redate(v, HashType, s.now()+1e6, Process) },
+		"redating another":   func() error { return s.Redate(h, ListType, 0, Process) },
 		"clearing another":   func() error { _, err := s.Clear(h, ListType, Process); return err },
 		"renaming another":   func() error { return s.Rename(h, []byte("w"), ListType, Process) },
 		"walk of another type": func() error {
@@ -295,6 +298,12 @@ func TestCollectionInAMap(t *testing.T) {
 	wantHash(t, s.Collections(), "m:h", "a", "1", "b", "2")
 	// What memory has for the log comes first.
 	cells.setAsync(t, s, "h", "x")
+	if err := s.Redate([]byte("m:h"), HashType, s.now()+1e6, Process); !errors.Is(err, ErrType) {
+		t.Errorf("a deadline for a collection where memory has a value: %v", err)
+	}
+	if d, err := s.DeadlineOf(cells.owner, cells, []byte("m:h")); d != 0 || err != nil {
+		t.Errorf("the value has the deadline %d, %v", d, err)
+	}
 	if err := tryChange(s, "m:h", hset("c", "3")); !errors.Is(err, ErrType) {
 		t.Errorf("a change of what is a value in memory: %v", err)
 	}
@@ -660,6 +669,87 @@ func TestCollectionGoesWhileItIsChanged(t *testing.T) {
 			}
 			wantNoLeft(t, s)
 		})
+	}
+}
+
+// nthClock calls f at the n-th look at the clock that is made without the lock of a key.
+type nthClock struct {
+	*testClock
+	n    int
+	free func() bool // the lock can be taken
+	f    func()
+}
+
+func (c *nthClock) Now() time.Time {
+	if c.n > 0 && c.free() {
+		if c.n--; c.n == 0 {
+			c.f()
+		}
+	}
+	return c.testClock.Now()
+}
+
+// TestRedateLooksAndChangesInOneStep: a deadline that is given to a collection, or taken from it, never hits what took its place, wherever in between that came.
+func TestRedateLooksAndChangesInOneStep(t *testing.T) {
+	key, lock := []byte("h"), func(s *Store) *sync.Mutex { return s.lockOf(s.Hash("h")) }
+	for n := 1; n <= 8; n++ {
+		for name, deadline := range map[string]uint64{"Expire": 1e12 + 1e9, "Persist": 0} {
+			for what, into := range map[string]struct {
+				put  func(s *Store) error
+				want error
+			}{
+				"a value": {func(s *Store) error {
+					_, err := s.Write(nil, &Write{Key: key, Value: []byte("v"), Expiry: 1e12 + 5e6})
+					return err
+				}, ErrType},
+				"another collection": {func(s *Store) error {
+					if err := s.Set(nil, key, nil, 0, Process); err != nil {
+						return err
+					}
+					_, err := s.Delete(nil, key, Process)
+					if err == nil {
+						err = s.Change(key, SetType, Process, func(*Collection) ([]*Edit, error) { return hset("m", ""), nil })
+					}
+					return errors.Join(err, s.Expire(nil, nil, key, 1e12+5e6, Process))
+				}, ErrType},
+				"nothing": {func(s *Store) error { _, err := s.Delete(nil, key, Process); return err }, ErrNotFound},
+			} {
+				clock := &nthClock{testClock: newTestClock()}
+				s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
+				mustChange(t, s, "h", hset("a", "1"))
+				if err := s.Expire(nil, nil, key, 1e12+1e6, Process); err != nil {
+					t.Fatal(err)
+				}
+				came := false
+				clock.free = func() bool {
+					free := lock(s).TryLock()
+					if free {
+						lock(s).Unlock()
+					}
+					return free
+				}
+				clock.f = func() {
+					if came = true; into.put(s) != nil {
+						t.Error("it could not be put")
+					}
+				}
+				clock.n = n
+				err := s.Redate(key, HashType, deadline, Process)
+				clock.n = 0
+				d, derr := s.DeadlineOf(nil, nil, key)
+				switch {
+				case !came && (err != nil || d != deadline):
+					t.Errorf("%s: the deadline is %d, %v", name, d, err)
+				case came && err != nil && !errors.Is(err, into.want):
+					t.Errorf("%s and %s at look %d: %v", name, what, n, err)
+				case came && into.want == ErrType && (d != 1e12+5e6 || derr != nil):
+					t.Errorf("%s and %s at look %d: it has the deadline %d, %v, which nobody gave it", name, what, n, d, derr)
+				case came && into.want == ErrNotFound && derr != ErrNotFound:
+					t.Errorf("%s and %s at look %d: there is something, %v", name, what, n, derr)
+				}
+				mustClose(t, s)
+			}
+		}
 	}
 }
 

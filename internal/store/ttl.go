@@ -52,16 +52,28 @@ func (now *state) shownTo(c *Cells) error {
 // Expire gives an entry another deadline, 0 for none. What is in memory for it stays there. The error is that of
 // Write, or ErrNotFound when there is no entry in the sense of DeadlineOf.
 func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durability) error {
+	return s.redate(&renewal{table: t, of: c, key: key, deadline: deadline}, d)
+}
+
+// Redate is Expire of the collection of this type under key, looked at and changed in one step. Anything else under the key is an ErrType, and stays as it is.
+func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durability) error {
+	return s.redate(&renewal{key: key, deadline: deadline, check: func(e *entry, a Address) error {
+		_, err := s.collectionOf(e, a, of)
+		return err
+	}}, d)
+}
+
+func (s *Store) redate(e *renewal, d Durability) error {
 	if s.opts.ReadOnly {
 		return s.refuse(ErrReadOnly)
 	}
-	if err := (&Write{Key: key}).check(); err != nil {
+	if err := (&Write{Key: e.key}).check(); err != nil {
 		return err
 	}
-	if err := s.allow(key); err != nil {
+	if err := s.allow(e.key); err != nil {
 		return err
 	}
-	seq, err := s.expire(t, c, key, deadline, d)
+	seq, err := s.expire(e, d)
 	s.pace()
 	if err != nil || d != Power {
 		return err
@@ -69,46 +81,71 @@ func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 	return s.log.syncTo(seq)
 }
 
-func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durability) (seq uint64, err error) {
-	if t == nil {
+func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
+	if e.table == nil {
 		in, err := s.use()
 		if err != nil {
 			return 0, err
 		}
 		defer s.life.leave(in)
-		t = s.spaces[0].route(record.Value, key)
+		e.table = s.spaces[0].route(record.Value, e.key)
 	}
-	hash := t.hash(key)
+	hash := e.table.hash(e.key)
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
 	if s.closed {
 		return 0, ErrClosed
 	}
-	var now state
-	if err := s.stateLocked(&now, t, hash, key); err != nil {
+	if err := s.stateLocked(&e.state, e.table, hash, e.key); err != nil {
 		return 0, err
 	}
-	if err := now.shownTo(c); err != nil {
+	if err := e.shownTo(e.of); err != nil {
 		return 0, err
 	}
 	if err := s.log.failure(); err != nil {
 		return 0, err
 	}
-	e := renewal{table: t, state: now, key: key, deadline: deadline}
-	cell := now.cell
+	if err := e.checkLocked(s); err != nil {
+		return 0, err
+	}
+	return s.renewLocked(e, d)
+}
+
+// checkLocked returns the error of check for the record of the entry, which the log gets first.
+func (e *renewal) checkLocked(s *Store) error {
+	if e.check == nil {
+		return nil
+	}
+	err := s.logLocked(&e.state, e.table, e.key)
+	if err == nil && e.address == 0 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := s.readAt(e.address, nil)
+	if err == nil {
+		err = e.check(&rec, e.address)
+	}
+	return err
+}
+
+// renewLocked gives the entry, which is the one that is meant, its deadline.
+func (s *Store) renewLocked(e *renewal, d Durability) (seq uint64, err error) {
+	cell, now := e.cell, &e.state
 	switch {
-	case now.expiry == deadline:
+	case e.expiry == e.deadline:
 		if cell != nil && cell.Dirty && d != Async { // what is there is to be as durable as what is written
 			err = s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}})
 		}
 		return s.log.last(), err
 	case cell != nil && cell.Memory && now.address == 0:
-		t.expect(hash, now.expiry, deadline)
+		e.table.expect(e.hash, e.expiry, e.deadline)
 		e.swap(e.copyOf(cell))
 		return s.log.last(), nil
 	case d == Async && (cell == nil || !cell.Memory) && now.cells != nil && now.schema != metaSchema && !s.budget.Over():
-		done, err := s.expireLaterLocked(&e)
+		done, err := s.expireLaterLocked(e)
 		if done || err != nil {
 			return 0, err
 		}
@@ -119,15 +156,17 @@ func (s *Store) expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 		}
 		e.hit, e.encoded = hitOfCell(cell), nil
 	}
-	return s.expireNowLocked(&e)
+	return s.expireNowLocked(e)
 }
 
 // renewal is an entry that gets another deadline.
 type renewal struct {
 	state
-	table    *Table
+	table    *Table // nil until it is known
+	of       *Cells // of the open map that asks, nil for the log's entry
 	key      []byte
 	deadline uint64
+	check    func(*entry, Address) error // under the lock: refuses a record that is not what the caller means; nil takes any
 }
 
 // copyOf is a cell that takes the place of old.
