@@ -672,6 +672,43 @@ func TestCollectionGoesWhileItIsChanged(t *testing.T) {
 	}
 }
 
+// TestPlanFailsForWhatIsGone: a plan that misses what it looks for, because the collection has gone and its elements were swept since it was found, is asked again.
+func TestPlanFailsForWhatIsGone(t *testing.T) {
+	key, sub := []byte("h"), []byte("a")
+	for name, meanwhile := range map[string]func(s *Store) error{
+		"deleted":             func(s *Store) error { _, err := s.Delete(nil, key, Process); return err },
+		"replaced by a value": func(s *Store) error { return s.Set(nil, key, []byte("v"), 0, Process) },
+		"nothing":             func(*Store) error { return nil },
+	} {
+		s := mustOpen(t, vfs.NewMem())
+		mustChange(t, s, "h", hset("a", "1", "b", "2"))
+		calls, found := 0, false
+		err := s.Change(key, HashType, Process, func(c *Collection) ([]*Edit, error) {
+			if calls++; calls == 1 {
+				if err := meanwhile(s); err != nil {
+					t.Fatal(err)
+				}
+				wantNoLeft(t, s)
+			}
+			if found = c.ID != 0; !found {
+				return nil, nil
+			}
+			_, err := s.Collections().Element(c.ID, sub)
+			if name == "nothing" {
+				err = ErrVersion
+			}
+			return nil, err
+		})
+		switch {
+		case name == "deleted" && (err != nil || found || calls != 2),
+			name == "replaced by a value" && (!errors.Is(err, ErrType) || calls != 1),
+			name == "nothing" && (err != ErrVersion || calls != 1):
+			t.Errorf("%s: %d calls, %v; the last found a collection: %v", name, calls, err, found)
+		}
+		mustClose(t, s)
+	}
+}
+
 // nthClock calls f at the n-th look at the clock that is made without the lock of a key.
 type nthClock struct {
 	*testClock

@@ -131,7 +131,7 @@ func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64
 	c.now = c.was
 	edits, err := plan(&c.now)
 	if err != nil {
-		return 0, err
+		return 0, c.still(err)
 	}
 	if c.elements, err = c.store.elements(); err != nil {
 		return 0, err
@@ -157,6 +157,16 @@ func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64
 	c.prepare(edits)
 	c.many.settle = c.settle
 	return c.store.commitAll(&c.many)
+}
+
+// still returns the error of a plan if the collection is the one that the plan was made for, and else a conflict. A plain write or a deletion of the key does not
+// wait for the turn, so the plan may have missed elements that were swept.
+func (c *collecting) still(failed error) error {
+	before := c.at
+	if err := c.look(); err != nil || c.at != before {
+		return errConflict
+	}
+	return failed
 }
 
 // recount counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
