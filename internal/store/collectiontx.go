@@ -51,9 +51,16 @@ func (tx *Tx) collection(key []byte, of CollectionType) (tc *txCollection, c Col
 		}
 	}
 	tx.noteRead(key)
-	c, deadline, err = tx.view.Collections().find(key, of)
-	tx.noteDeadline(deadline)
-	return nil, c, deadline, err
+	in, err := tx.view.use()
+	if err != nil {
+		return nil, c, 0, err
+	}
+	defer tx.store.life.leave(in)
+	e, a, err := tx.record(nil, key)
+	if err == nil {
+		c, err = tx.store.collectionOf(&e, a, of)
+	}
+	return nil, c, e.Expiry, err
 }
 
 // element reads an element of a collection that was found.

@@ -84,7 +84,7 @@ func (s *Store) loggedEntry(e *entry, t *Table, key, buf []byte) (a Address, err
 		}
 	}
 	if err == nil && a == 0 {
-		err = ErrNotFound
+		*e, err = entry{}, ErrNotFound // what has expired is nothing
 	}
 	return a, err
 }

@@ -226,11 +226,25 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 	if c := tx.writes[view(key)]; c != nil {
 		return tx.own(c)
 	}
-	e, err := tx.view.Get(t, key)
-	if err == nil {
-		tx.noteDeadline(e.expiry)
+	in, err := tx.view.use()
+	if err != nil {
+		return Entry{}, err
 	}
-	return e, err
+	defer tx.store.life.leave(in)
+	e, a, err := tx.record(t, key)
+	if err != nil {
+		return Entry{}, err
+	}
+	return tx.store.entryOf(&e, a)
+}
+
+// record reads the record of a key that the view has, of a value or of a collection, and notes its deadline: all reads of keys that the transaction has not written go this
+// way. The caller has entered with View.use.
+func (tx *Tx) record(t *Table, key []byte) (e entry, a Address, err error) {
+	if e, a, err = tx.view.record(t, key); err == nil {
+		tx.noteDeadline(e.Expiry)
+	}
+	return e, a, err
 }
 
 // Expiry is the deadline of the entry, 0 for none.

@@ -7,8 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -276,43 +278,73 @@ func TestTransactionOfAnyLength(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestTransactionExpiry: what expires between a read and the commit is a change.
+// readsOfAKey are the ways in which a transaction finds out about a key. What they say of an entry, they do not say of none.
+var readsOfAKey = map[string]func(tx *Tx, key []byte) (any, error){
+	"Has":    func(tx *Tx, key []byte) (any, error) { return tx.Has(nil, key) },
+	"Get":    func(tx *Tx, key []byte) (any, error) { _, err := tx.Get(nil, key); return err, nil },
+	"a hash": func(tx *Tx, key []byte) (any, error) { _, err := tx.Collections().Find(key, HashType); return err, nil },
+	"a list": func(tx *Tx, key []byte) (any, error) { _, err := tx.Collections().Find(key, ListType); return err, nil },
+	"a field": func(tx *Tx, key []byte) (any, error) {
+		_, err := tx.Collections().Get(key, HashType, key)
+		return err, nil
+	},
+	"Len":       func(tx *Tx, _ []byte) (any, error) { return tx.Len(tx.store.Tables()[0]) },
+	"iteration": func(tx *Tx, _ []byte) (any, error) { return keysOf(tx.Items(tx.store.Tables()[0], false)) },
+	"walk": func(tx *Tx, _ []byte) (any, error) {
+		return keysOf(tx.InOrder(tx.store.Tables()[0], keycodec.BytesOrder, Span{}, false))
+	},
+	"Clear": func(tx *Tx, key []byte) (any, error) {
+		existed, err := tx.Clear(key, HashType)
+		return fmt.Sprint(existed, err), nil
+	},
+}
+
+func keysOf(items func(func(Item) bool)) (any, error) {
+	keys := 0
+	for item := range items {
+		if item.Err != nil {
+			return keys, item.Err
+		}
+		keys++
+	}
+	return keys, nil
+}
+
+// mortals are the entries that TestTransactionExpiry reads.
+var mortals = map[string]func(t *testing.T, s *Store){
+	"value":      func(t *testing.T, s *Store) { mustSet(t, s, "mortal", "1") },
+	"collection": func(t *testing.T, s *Store) { mustChange(t, s, "mortal", hset("mortal", "1")) },
+}
+
+// TestTransactionExpiry: what expires between a read and the commit is a change, and what had expired before is nothing: nobody has to take it out first.
 func TestTransactionExpiry(t *testing.T) {
-	clock := newTestClock()
-	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
-	deadline, err := s.Deadline(1e9)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Write(nil, &Write{Key: []byte("mortal"), Value: []byte("1"), Expiry: deadline}); err != nil {
-		t.Fatal(err)
-	}
-	for name, read := range map[string]func(tx *Tx) (bool, error){
-		"read":      func(tx *Tx) (bool, error) { return tx.Has(nil, []byte("mortal")) },
-		"iteration": func(tx *Tx) (bool, error) { n, err := tx.Len(s.Tables()[0]); return n > 0, err },
-	} {
-		runs := 0
-		err := s.Transact(Process, func(tx *Tx) error {
-			there, err := read(tx)
-			if runs++; there != (runs == 1) {
-				t.Errorf("%s: run %d: there is %v", name, runs, there)
+	for what, make := range mortals {
+		for name, read := range readsOfAKey {
+			clock := newTestClock()
+			s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
+			make(t, s)
+			deadline, err := s.Deadline(time.Second)
+			if err != nil {
+				t.Fatal(err)
 			}
-			clock.advance(2e9)
-			return errors.Join(err, tx.Write(nil, &Write{Key: []byte("seen"), Value: []byte(fmt.Sprint(there))}))
-		})
-		if err != nil || runs != 2 {
-			t.Fatalf("%s: %d runs, %v", name, runs, err)
-		}
-		wantValue(t, s, "seen", "false")
-		if _, err := s.Delete(nil, []byte("seen"), Process); err != nil {
-			t.Fatal(err)
-		}
-		deadline += 4e3
-		if _, err := s.Write(nil, &Write{Key: []byte("mortal"), Value: []byte("1"), Expiry: deadline}); err != nil {
-			t.Fatal(err)
+			if err := s.Expire(nil, nil, []byte("mortal"), deadline, Process); err != nil {
+				t.Fatal(err)
+			}
+			var said []any
+			err = s.Transact(Process, func(tx *Tx) error {
+				say, err := read(tx, []byte("mortal"))
+				if said = append(said, say); len(said) > 2 {
+					return errors.New("it does not get through")
+				}
+				clock.advance(2 * time.Second)
+				return errors.Join(err, tx.Write(nil, &Write{Key: []byte("seen"), Value: []byte("1")}))
+			})
+			if err != nil || len(said) != 2 || fmt.Sprint(said[0]) == fmt.Sprint(said[1]) {
+				t.Errorf("%s of a %s says %v: %v", name, what, said, err)
+			}
+			mustClose(t, s)
 		}
 	}
-	mustClose(t, s)
 }
 
 // TestViewListsWhatIsAppended: a key that is in the log, and about to enter the index, is in an iteration over the view that has it.

@@ -415,7 +415,7 @@ func (v *View) Has(t *Table, key []byte) (bool, error) {
 	return err == nil, err
 }
 
-// record reads the record of a key. The caller has entered with use.
+// record reads the record of a key. What had expired is nothing: the entry is the zero one, and the error ErrNotFound. The caller has entered with use.
 func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
 	if t == nil {
 		t = v.store.spaces[0].route(record.Value, key)
@@ -433,7 +433,7 @@ func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
 		err = seg.readTo(&e, offset, nil)
 	}
 	if err == nil && v.expired(e.Expiry) {
-		err = ErrNotFound
+		return entry{}, 0, ErrNotFound
 	}
 	return e, a, err
 }
