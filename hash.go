@@ -168,7 +168,7 @@ func (h *HashOf[F, V]) delete(fields []F, d store.Durability) (int, error) {
 
 // All yields each field and its value in the order of the fields: that of keys in ordered maps. Fields whose order is that of their text, such as strings, are
 // kept in it; others are sorted first. A field that is there throughout is yielded exactly once, with the value that it has at that moment. The
-// hash may be changed in the loop. What cannot be read goes to the error handler and is left out.
+// hash may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the error handler and is left out.
 func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.walk(nil, nil, false) }
 
 // Keys yields each field, as All does. No value is read.

@@ -103,7 +103,7 @@ func (l *ListOf[V]) Set(index int, v V) error {
 // Trim leaves the elements from index from on up to index to, but not that, and removes all others: it costs what is removed.
 func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, store.Process) }
 
-// All yields the elements, first to last. One that is there throughout is yielded exactly once; the list may be changed in the loop. What cannot be read goes
+// All yields the elements, first to last. One that is there throughout is yielded exactly once; the list may be changed in the loop, and when it is gone the loop ends. What cannot be read goes
 // to the error handler and is left out.
 func (l *ListOf[V]) All() iter.Seq[V] { return l.decoded(store.Span{}) }
 

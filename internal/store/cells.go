@@ -132,6 +132,9 @@ func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
 	now.setKey(w)
 	t.expect(now.hash, old, w.Expiry) // before anybody can find it: who has seen it and counts, when its time has come, does not count it
 	now.swap(w.Cell)
+	if now.schema == metaSchema {
+		s.sweeper.gone.Add(1)
+	}
 	if !w.Delete && !w.Later {
 		now.cells.table.Encode(now.hash, w.Cell, &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema})
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/rand/v2"
 	"runtime"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -669,6 +671,146 @@ func TestCollectionGoesWhileItIsChanged(t *testing.T) {
 			}
 			wantNoLeft(t, s)
 		})
+	}
+}
+
+// walksOfAHash are the ways to go through a hash, each of which yields sub-keys.
+var walksOfAHash = map[string]func(r Collections, key []byte) iter.Seq[Item]{
+	"All":  func(r Collections, key []byte) iter.Seq[Item] { return r.All(key, HashType, Span{}, true) },
+	"keys": func(r Collections, key []byte) iter.Seq[Item] { return r.All(key, HashType, Span{}, false) },
+	"Sorted": func(r Collections, key []byte) iter.Seq[Item] {
+		return r.Sorted(key, HashType, numberOrder, Span{}, true)
+	},
+	"sorted keys": func(r Collections, key []byte) iter.Seq[Item] {
+		return r.Sorted(key, HashType, numberOrder, Span{Down: true}, false)
+	},
+}
+
+// numberOrder is that of sub-keys that are numbers.
+var numberOrder = func() keycodec.Order {
+	c, err := keycodec.For[int]()
+	if err != nil {
+		panic(err)
+	}
+	return c.Order()
+}()
+
+// TestWalkEndsWhereTheCollectionDoes: what goes through a collection yields nothing of it when it is gone, swept or not.
+func TestWalkEndsWhereTheCollectionDoes(t *testing.T) {
+	key := []byte("m:h")
+	for name, c := range map[string]struct {
+		do   func(s *Store, cells *Cells, clock *testClock) error
+		left int // are yielded behind that
+	}{
+		"Clear":   {func(s *Store, _ *Cells, _ *testClock) error { _, err := s.Clear(key, HashType, Process); return err }, 0},
+		"Delete":  {func(s *Store, _ *Cells, _ *testClock) error { _, err := s.Delete(nil, key, Process); return err }, 0},
+		"a value": {func(s *Store, _ *Cells, _ *testClock) error { return s.Set(nil, key, []byte("v"), 0, Process) }, 0},
+		"a value that the log has yet to learn of": {func(s *Store, cells *Cells, _ *testClock) error {
+			cells.setAsync(t, s, "h", "v")
+			return nil
+		}, 0},
+		"Rename": {func(s *Store, _ *Cells, _ *testClock) error { return s.Rename(key, []byte("m:g"), HashType, Process) }, 0},
+		"Rename over it": {func(s *Store, _ *Cells, _ *testClock) error {
+			return s.Rename([]byte("m:other"), key, HashType, Process)
+		}, 0},
+		"expiry": {func(_ *Store, _ *Cells, clock *testClock) error { clock.advance(time.Hour); return nil }, 0},
+		"made anew": {func(s *Store, _ *Cells, _ *testClock) error {
+			_, err := s.Clear(key, HashType, Process)
+			return errors.Join(err, tryChange(s, string(key), hset("7", "", "8", "")))
+		}, 0},
+		"a transaction": {func(s *Store, _ *Cells, _ *testClock) error {
+			return s.Transact(Process, func(tx *Tx) error { _, err := tx.Clear(key, HashType); return err })
+		}, 0},
+		"a later deadline, and the time of the first": {func(s *Store, _ *Cells, clock *testClock) error {
+			err := s.Redate(key, HashType, 0, Process)
+			clock.advance(time.Hour)
+			return err
+		}, 7},
+		"changes of elements": {func(s *Store, _ *Cells, _ *testClock) error {
+			return tryChange(s, string(key), append(hset("5", "new"), hdel("0")...))
+		}, 7},
+		"Clear of another": {func(s *Store, _ *Cells, _ *testClock) error {
+			_, err := s.Clear([]byte("m:other"), HashType, Process)
+			return err
+		}, 7},
+	} {
+		for what, walk := range walksOfAHash {
+			clock := newTestClock()
+			s := mustOpen(t, vfs.NewMem(), withClock(clock))
+			cells := attached(t, s, "m")
+			mustChange(t, s, string(key), hset("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", ""))
+			mustChange(t, s, "m:other", hset("0", "", "7", "other", "8", ""))
+			if err := s.Redate(key, HashType, 1e12+1e6, Process); err != nil {
+				t.Fatal(err)
+			}
+			n, left := 0, 0
+			for item := range walk(s.Collections(), key) {
+				if item.Err != nil {
+					t.Errorf("%s in %s: %v", name, what, item.Err)
+				}
+				switch n++; {
+				case n == 2:
+					if err := c.do(s, cells, clock); err != nil {
+						t.Fatal(err)
+					}
+				case n > 2:
+					left++
+				}
+			}
+			if left != c.left {
+				t.Errorf("%s in %s: %d elements are yielded behind it, want %d", name, what, left, c.left)
+			}
+			mustClose(t, s)
+		}
+	}
+}
+
+// TestWalkEndsWithinATransaction: a walk of a transaction yields nothing of a collection that the transaction has done away with.
+func TestWalkEndsWithinATransaction(t *testing.T) {
+	key := []byte("h")
+	for name, do := range map[string]func(tx *Tx) error{
+		"Clear":   func(tx *Tx) error { _, err := tx.Clear(key, HashType); return err },
+		"Delete":  func(tx *Tx) error { _, err := tx.Delete(nil, nil, key); return err },
+		"a value": func(tx *Tx) error { return tx.Write(nil, &Write{Key: key, Value: []byte("v")}) },
+		"Rename":  func(tx *Tx) error { return tx.Rename(key, []byte("g"), HashType) },
+		"made anew": func(tx *Tx) error {
+			_, err := tx.Clear(key, HashType)
+			return errors.Join(err, txChange(tx, "h", hset("2", "", "3", "")))
+		},
+		"changed": func(tx *Tx) error { return txChange(tx, "h", append(hset("2", "new"), hdel("0")...)) },
+	} {
+		for what, walk := range walksOfAHash {
+			for _, changed := range []bool{false, true} {
+				s := mustOpen(t, vfs.NewMem())
+				mustChange(t, s, "h", hset("0", "", "1", "", "2", "", "3", ""))
+				err := s.Transact(Process, func(tx *Tx) error {
+					if changed {
+						if err := txChange(tx, "h", hset("4", "")); err != nil {
+							return err
+						}
+					}
+					n := 0
+					for item := range walk(tx.Collections(), key) {
+						if item.Err != nil {
+							return item.Err
+						}
+						if n++; n == 2 {
+							if err := do(tx); err != nil {
+								return err
+							}
+						}
+					}
+					if gone := name != "changed"; gone != (n == 2) {
+						t.Errorf("%s in %s, of a changed one %v: %d elements are yielded", name, what, changed, n)
+					}
+					return nil
+				})
+				if err != nil {
+					t.Errorf("%s in %s: %v", name, what, err)
+				}
+				mustClose(t, s)
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"iter"
 
 	"github.com/copaldb/copal/internal/keycodec"
@@ -113,17 +114,17 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 
 // All yields the elements whose sub-keys are in the span, in their order. The key of an item is the sub-key; key and value are valid until the
 // next is yielded. An element that is there throughout is yielded once. Without values the elements are not looked at: they were there when the
-// walk began. After an error of one element the walk goes on, if the caller does.
+// walk began. When the collection goes, the walk ends. After an error of one element the walk goes on, if the caller does.
 //
 //go:noinline
 func (r Collections) All(key []byte, of CollectionType, span Span, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		c, err := r.Find(key, of)
+		w, err := r.begin(key, of)
 		if err == ErrNotFound {
 			return
 		}
 		if err == nil {
-			err = r.walk(c.ID, span, values, yield)
+			err = w.walk(span, values, yield)
 		}
 		if err != nil {
 			yield(Item{Err: err})
@@ -131,35 +132,82 @@ func (r Collections) All(key []byte, of CollectionType, span Span, values bool) 
 	}
 }
 
-func (r Collections) walk(id uint64, span Span, values bool, yield func(Item) bool) error {
-	t, err := r.store.elements()
+// passage is a walk through a collection, which ends when the key does not have that any more: it may go meanwhile, also in the loop, and
+// its elements stay in the index until they are swept.
+type passage struct {
+	Collections
+	key    []byte
+	of     CollectionType
+	id     uint64
+	expiry uint64 // of the meta
+	gone   uint64 // sweeper.gone, when the meta was looked at
+}
+
+// begin finds the collection that is to be gone through. The error is that of Find.
+func (r Collections) begin(key []byte, of CollectionType) (*passage, error) {
+	w := &passage{Collections: r, key: key, of: of, gone: r.store.sweeper.gone.Load()}
+	c, expiry, err := r.find(key, of)
+	w.id, w.expiry = c.ID, expiry
+	return w, err
+}
+
+// there reports whether the key still has the collection. The meta is looked at again only when that of some key has gone, or the deadline has come.
+func (w *passage) there() (bool, error) {
+	switch {
+	case w.tx != nil:
+		change := w.tx.writes[view(w.key)]
+		return change == nil || change.collection != nil && change.collection.ID == w.id, nil
+	case w.view != nil:
+		return true, nil
+	}
+	gone := w.store.sweeper.gone.Load()
+	if gone == w.gone && !w.store.Expired(w.expiry) {
+		return true, nil
+	}
+	c, expiry, err := w.find(w.key, w.of)
+	w.gone, w.expiry = gone, expiry
+	if err == ErrNotFound || errors.Is(err, ErrType) {
+		return false, nil
+	}
+	return c.ID == w.id, err
+}
+
+// pass yields an item, if its collection is there, and reports whether the walk goes on.
+func (w *passage) pass(item Item, yield func(Item) bool) bool {
+	there, err := w.there()
+	if err != nil {
+		return yield(Item{Err: err}) && !ends(err)
+	}
+	return there && yield(item) && !ends(item.Err)
+}
+
+func (w *passage) walk(span Span, values bool, yield func(Item) bool) error {
+	t, err := w.store.elements()
 	if err != nil {
 		return err
 	}
-	if r.tx != nil && r.tx.bodies[id] != nil {
-		return r.walkChanged(r.tx.bodies[id], span, yield)
+	if w.tx != nil && w.tx.bodies[w.id] != nil {
+		return w.walkChanged(w.tx.bodies[w.id], span, yield)
 	}
 	stop := false
-	within := elementSpan(id, span)
+	within := elementSpan(w.id, span)
 	var keys keyCursor
-	if r.view == nil {
+	if w.view == nil {
 		keys = t.order.Load().orderedKeys(within, nil)
 	} else {
-		keys = r.view.keys(t, keycodec.BytesOrder, within, func(item Item) bool { stop = !yield(item); return !stop })
+		keys = w.view.keys(t, keycodec.BytesOrder, within, func(item Item) bool { stop = !yield(item); return !stop })
 	}
 	defer keys.close()
-	prefix := len(appendElement(nil, id, nil))
+	prefix := len(appendElement(nil, w.id, nil))
 	for !stop && keys.Next() && !stop {
 		if len(keys.Key()) < prefix {
 			continue // of a file that was forged
 		}
 		item := Item{Key: keys.Key()[prefix:]}
-		if values || r.tx != nil {
-			item.Entry, item.Err = r.element(id, item.Key)
+		if values || w.tx != nil {
+			item.Entry, item.Err = w.element(w.id, item.Key)
 		}
-		switch {
-		case item.Err == ErrNotFound:
-		case !yield(item) || ends(item.Err):
+		if item.Err != ErrNotFound && !w.pass(item, yield) {
 			return nil
 		}
 	}
@@ -178,12 +226,12 @@ func (r Collections) Sorted(key []byte, of CollectionType, by keycodec.Order, sp
 		return r.All(key, of, span, values)
 	}
 	return func(yield func(Item) bool) {
-		c, err := r.Find(key, of)
+		w, err := r.begin(key, of)
 		if err == ErrNotFound {
 			return
 		}
 		if err == nil {
-			err = r.sorted(c.ID, by, span, values, yield)
+			err = w.sorted(by, span, values, yield)
 		}
 		if err != nil {
 			yield(Item{Err: err})
@@ -191,10 +239,10 @@ func (r Collections) Sorted(key []byte, of CollectionType, by keycodec.Order, sp
 	}
 }
 
-func (r Collections) sorted(id uint64, by keycodec.Order, span Span, values bool, yield func(Item) bool) error {
-	keys := sortedKeys(r.store.sortBytes(), span, func(_ bool, f func([]byte) error) (err error) {
+func (w *passage) sorted(by keycodec.Order, span Span, values bool, yield func(Item) bool) error {
+	keys := sortedKeys(w.store.sortBytes(), span, func(_ bool, f func([]byte) error) (err error) {
 		var sortKey []byte
-		ended := r.walk(id, Span{}, false, func(item Item) bool {
+		ended := w.walk(Span{}, false, func(item Item) bool {
 			if err = item.Err; err == nil {
 				sortKey = by.AppendSortKey(sortKey[:0], view(item.Key))
 				err = f(sortKey)
@@ -210,11 +258,9 @@ func (r Collections) sorted(id uint64, by keycodec.Order, span Span, values bool
 			continue
 		}
 		if values {
-			item.Entry, item.Err = r.element(id, item.Key)
+			item.Entry, item.Err = w.element(w.id, item.Key)
 		}
-		switch {
-		case item.Err == ErrNotFound:
-		case !yield(item) || ends(item.Err):
+		if item.Err != ErrNotFound && !w.pass(item, yield) {
 			return nil
 		}
 	}

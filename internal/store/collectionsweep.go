@@ -26,6 +26,8 @@ type sweeper struct {
 
 	updates updates // of elements
 
+	gone atomic.Uint64 // raised when some key has lost its collection, after that shows: walks look then whether it was theirs
+
 	tracking atomic.Bool   // metas that go are noted: the store can be written to, and is open
 	removed  atomic.Uint64 // elements taken out since the store was opened
 	snapped  uint64        // of them, before the snapshot on the disk was begun; guarded by Store.housekeeping

@@ -88,11 +88,12 @@ func (tx *Tx) element(id uint64, sub []byte) (Entry, error) {
 	return tx.view.Collections().element(id, sub)
 }
 
-// walkChanged is Collections.walk for a collection that the transaction has changed. The sub-keys are held in memory.
-func (r Collections) walkChanged(tc *txCollection, span Span, yield func(Item) bool) error {
+// walkChanged is walk for a collection that the transaction has changed. The sub-keys are held in memory.
+func (w *passage) walkChanged(tc *txCollection, span Span, yield func(Item) bool) error {
 	var subs [][]byte
 	if tc.was.ID != 0 {
-		err := r.tx.view.Collections().walk(tc.was.ID, span, false, func(item Item) bool {
+		before := passage{Collections: w.tx.view.Collections(), id: tc.was.ID}
+		err := before.walk(span, false, func(item Item) bool {
 			if item.Err == nil && tc.edits[string(item.Key)] == nil {
 				subs = append(subs, bytes.Clone(item.Key))
 			}
@@ -113,10 +114,7 @@ func (r Collections) walkChanged(tc *txCollection, span Span, yield func(Item) b
 	}
 	for _, sub := range subs {
 		item := Item{Key: sub}
-		if item.Entry, item.Err = r.tx.element(tc.ID, sub); item.Err == ErrNotFound {
-			continue
-		}
-		if !yield(item) {
+		if item.Entry, item.Err = w.tx.element(tc.ID, sub); item.Err != ErrNotFound && !w.pass(item, yield) {
 			return nil
 		}
 	}

@@ -204,6 +204,9 @@ func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, se
 	t.note(hash, own, old.address, seq)
 	t.ended(&old)
 	t.move(hash, own, old, now, later)
+	if old.schema == metaSchema && !old.kept {
+		t.store.sweeper.gone.Add(1)
+	}
 }
 
 // move is place for an entry that does not change, but stands elsewhere.
@@ -225,6 +228,9 @@ func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 	t.store.bury(&old)
 	if old.address != 0 {
 		t.store.forgetRecord(&old)
+	}
+	if old.schema == metaSchema {
+		t.store.sweeper.gone.Add(1)
 	}
 }
 
