@@ -571,33 +571,29 @@ func (w *scan) settle(t *Table, yield func(Item) bool) {
 
 // tables are those that can have keys in the span.
 func (w *scan) tables() []*Table {
-	return slices.DeleteFunc(w.store.Tables(), func(t *Table) bool {
-		sp := PrefixSpan(t.prefixBytes())
-		return t.prefix > 0 && (w.span.High != nil && sp.Low != nil && bytes.Compare(w.span.High, sp.Low) < 0 ||
-			w.span.Low != nil && sp.High != nil && bytes.Compare(w.span.Low, sp.High) >= 0)
-	})
+	return slices.DeleteFunc(w.store.Tables(), func(t *Table) bool { return !t.meets(&w.span) })
 }
 
-// prefixBytes stand before the keys' own.
-func (t *Table) prefixBytes() []byte {
-	if t.prefix == 0 {
-		return nil
-	}
-	return []byte(t.name + ":")
+// meets reports whether whole keys of the table can be in a span.
+func (t *Table) meets(sp *Span) bool {
+	keys := &t.keys
+	return t.prefix == 0 || !(sp.High != nil && bytes.Compare(sp.High, keys.Low) < 0) && !(sp.Low != nil && keys.High != nil && bytes.Compare(sp.Low, keys.High) >= 0)
 }
+
+// prefixBytes stand before the keys' own. They are not to be changed.
+func (t *Table) prefixBytes() []byte { return t.keys.Low }
 
 // ownSpan is the span for the own bytes of a table's keys.
 func (w *scan) ownSpan(t *Table) Span {
 	own, prefix := w.span, t.prefixBytes()
-	low, high := PrefixSpan(prefix).Low, PrefixSpan(prefix).High
 	if own.Low != nil {
-		if bytes.Compare(own.Low, low) < 0 {
-			own.Low, own.LowOpen = low, false
+		if bytes.Compare(own.Low, prefix) < 0 {
+			own.Low, own.LowOpen = prefix, false
 		}
 		own.Low = own.Low[len(prefix):]
 	}
 	if own.High != nil {
-		if high != nil && bytes.Compare(own.High, high) >= 0 {
+		if t.keys.High != nil && bytes.Compare(own.High, t.keys.High) >= 0 {
 			own.High, own.HighOpen = nil, false
 		} else {
 			own.High = own.High[len(prefix):]

@@ -43,7 +43,7 @@ func (sp *space) route(kind record.Kind, key []byte) *Table {
 
 // tables are all those of the key space whose keys users gave.
 func (sp *space) tables() []*Table {
-	list := []*Table{sp.raw}
+	list := append(make([]*Table, 0, 1+len(sp.maps)), sp.raw)
 	for _, t := range sp.maps {
 		list = append(list, t)
 	}
@@ -130,10 +130,11 @@ func (s *Store) Maps() []MapCount {
 	in := s.life.enter()
 	tables := slices.Collect(maps.Values(s.spaces[0].maps))
 	s.life.leave(in)
+	s.beforeCounting(tables...)
 	var list []MapCount
 	for _, t := range tables { // outside of the gate, see entries
 		if t.declared.Load() || t.opened.Load() { // else it was open once, and an index of then knows it
-			list = append(list, MapCount{t.name, t.Len()})
+			list = append(list, MapCount{t.name, t.counted.read(t)})
 		}
 	}
 	return list

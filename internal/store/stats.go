@@ -56,8 +56,9 @@ func (s *Store) entries() (n int64) {
 	for {
 		n = 0
 		tables := s.userTables()
+		s.beforeCounting(tables...)
 		for _, t := range tables {
-			n += int64(t.Len())
+			n += int64(t.counted.read(t))
 		}
 		if len(s.userTables()) == len(tables) {
 			return n

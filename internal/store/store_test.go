@@ -316,3 +316,63 @@ func setHead(key, value int) record.Head {
 }
 
 func sealed(body string) []byte { return record.Seal([]byte(body)) }
+
+// withMaps is a store with a raw key and some maps of one entry each.
+func withMaps(t *testing.T, maps int) *Store {
+	t.Helper()
+	s := mustOpen(t, vfs.NewMem())
+	t.Cleanup(func() { s.Close() })
+	mustSet(t, s, "raw", "1")
+	for i := range maps {
+		name := fmt.Sprint("map", i)
+		if _, err := s.Map(name); err != nil {
+			t.Fatal(err)
+		}
+		mustSet(t, s, name+":k", "1")
+	}
+	return s
+}
+
+// TestCountingManyMaps: what has begun to show is awaited once, however many maps are counted.
+func TestCountingManyMaps(t *testing.T) {
+	s := withMaps(t, 60)
+	awaited := 0
+	defer func(f func()) { allAwaited = f }(allAwaited)
+	allAwaited = func() { awaited++ }
+	if n := s.Stats().Keys; n != 61 || awaited != 1 {
+		t.Errorf("%d keys, awaited %d times", n, awaited)
+	}
+	if awaited = 0; len(s.Maps()) != 60 || s.Maps()[0].Keys != 1 || awaited != 2 {
+		t.Errorf("Maps are %v, awaited %d times", s.Maps(), awaited)
+	}
+}
+
+// TestScanPassesByOtherMaps: a scan, and the commit of a transaction with one, leave alone the maps that have no keys there.
+func TestScanPassesByOtherMaps(t *testing.T) {
+	allocations := func(maps int) float64 {
+		s := withMaps(t, maps)
+		return testing.AllocsPerRun(10, func() {
+			n := 0
+			for _, err := range s.Scan(PrefixSpan([]byte("raw"))) {
+				if n++; err != nil {
+					t.Error(err)
+				}
+			}
+			err := s.Transact(Process, func(tx *Tx) error {
+				for item := range tx.Scan(PrefixSpan([]byte("raw"))) {
+					if n++; item.Err != nil {
+						return item.Err
+					}
+				}
+				return tx.Write(nil, &Write{Key: []byte("other")})
+			})
+			if n != 2 || err != nil {
+				t.Errorf("%d keys, %v", n, err)
+			}
+		})
+	}
+	few, many := allocations(3), allocations(300)
+	if many > few+100 {
+		t.Errorf("%.0f allocations among 3 maps, %.0f among 300", few, many)
+	}
+}

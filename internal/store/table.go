@@ -15,6 +15,7 @@ type Table struct {
 	store  *Store
 	name   string // escaped; "" for the raw table
 	prefix int    // length of what stands before a key's own bytes: the name and a colon
+	keys   Span   // of the whole keys that begin so
 	index  index.Table
 
 	deadlines atomic.Pointer[deadlines] // nil until an entry has one
@@ -33,15 +34,24 @@ func newTable(s *Store, name string) *Table {
 	t.index.Grown = s.budget.Leave // what the index takes, the cells do not get
 	if name != "" {
 		t.prefix = len(name) + 1
+		t.keys = PrefixSpan([]byte(t.beginning()))
 	}
 	return t
 }
 
 // Len is the number of entries. The caller holds no lock of a key.
 func (t *Table) Len() int {
-	t.reap()
-	t.store.awaitAll()
+	t.store.beforeCounting(t)
 	return t.counted.read(t)
+}
+
+// beforeCounting takes out of the tables what has expired, and waits for what has begun to show: once for all of them, for that is a look at as many counters as there are
+// locks of keys. Then they can be counted. The caller holds no lock of a key.
+func (s *Store) beforeCounting(tables ...*Table) {
+	for _, t := range tables {
+		t.reap()
+	}
+	s.awaitAll()
 }
 
 // count is Len with those that have expired and are not taken out yet, and while an entry goes over from the cells to the index, once too often.

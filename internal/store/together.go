@@ -98,7 +98,11 @@ func (s *Store) awaitAll() {
 	for n := range s.showing {
 		s.await(uint64(n))
 	}
+	allAwaited()
 }
+
+// allAwaited is called at the end of awaitAll. It is a variable for the sake of tests.
+var allAwaited = func() {}
 
 // WriteAll makes all the changes or, with an error, none, unless it is a *FailedError: then that is not known. There is no more than one for each
 // key. Durability is Process or Power; Cells and Cell of each change are as in Write.

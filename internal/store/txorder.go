@@ -54,6 +54,9 @@ func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 		})
 	default:
 		for _, t := range tx.store.spaces[0].tables() {
+			if !t.meets(what.span) {
+				continue
+			}
 			each(t, func(own string) bool {
 				sortKey = append(append(sortKey[:0], t.prefixBytes()...), own...)
 				return what.span.has(sortKey)
