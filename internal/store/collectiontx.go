@@ -211,8 +211,16 @@ func (tx *Tx) put(c *Change) {
 	}
 	c.taken = c.memory()
 	tx.writes[string(c.Key)] = c
-	tx.bytes += delta
-	tx.store.budget.Leave(delta)
+	tx.take(delta)
+	for of, m := range tx.marked {
+		tx.mark(of, m, c)
+	}
+}
+
+// take counts memory, which the cells do not get.
+func (tx *Tx) take(bytes int64) {
+	tx.bytes += bytes
+	tx.store.budget.Leave(bytes)
 }
 
 // Clear is Store.Clear in the transaction.

@@ -39,10 +39,11 @@ type Tx struct {
 	parts  map[string]bool    // keys of elements that were read
 	bodies map[uint64]*txCollection
 	scans  []scanned
-	first  uint64         // of the deadlines of what was read, 0 for none
-	under  *partsUnderWay // the parts of large values that it has written; nil if there are none
-	lost   error          // why there is one that has not been written
-	failed error          // of a read that could not say so, or of a write: there is no commit then
+	marked map[sortedBy]*marks // of writes, for walks in order
+	first  uint64              // of the deadlines of what was read, 0 for none
+	under  *partsUnderWay      // the parts of large values that it has written; nil if there are none
+	lost   error               // why there is one that has not been written
+	failed error               // of a read that could not say so, or of a write: there is no commit then
 }
 
 var (
@@ -363,14 +364,14 @@ func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
 // not been yielded yet shows; whether a new one does is not said.
 func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
-		tx.noteScan(scanned{table: t})
+		tx.noteScan(scanned{sortedBy: sortedBy{table: t}})
 		tx.items(t, values, yield)
 	}
 }
 
 // noteScan notes what an iteration comes by, and reports whether it did.
 func (tx *Tx) noteScan(what scanned) bool {
-	if !tx.readOnly {
+	if !tx.readOnly && (what.span != nil || !slices.Contains(tx.scans, what)) {
 		tx.scans = append(tx.scans, what)
 	}
 	return !tx.readOnly

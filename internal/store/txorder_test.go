@@ -56,7 +56,7 @@ func (o *orderedTx) span(prefix string) Span {
 }
 
 // spanned are the keys of a span that begin with prefix, in its order.
-func spanned(content map[string]string, prefix string, sp Span) (keys []string) {
+func spanned[V any](content map[string]V, prefix string, sp Span) (keys []string) {
 	for _, key := range slices.Sorted(maps.Keys(content)) {
 		own, has := strings.CutPrefix(key, prefix)
 		if !has || sp.Low != nil && (own < string(sp.Low) || sp.LowOpen && own == string(sp.Low)) || sp.High != nil && (own > string(sp.High) || sp.HighOpen && own == string(sp.High)) {
@@ -231,6 +231,235 @@ func inAnotherGoroutine(f func() error) error {
 	done := make(chan error)
 	go func() { done <- f() }()
 	return <-done
+}
+
+// queueTx is a transaction over an ordered map of numbers, and what that has.
+type queueTx struct {
+	t     *testing.T
+	tx    *Tx
+	table *Table
+	has   map[string]bool
+}
+
+// queueOf calls f with a transaction over a map with n keys, of which a part is in files of keys and another in the tree.
+func queueOf(t *testing.T, n int, f func(q *queueTx)) {
+	t.Helper()
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	table, err := s.Map("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Order(table, keycodec.BytesOrder); err != nil {
+		t.Fatal(err)
+	}
+	q := &queueTx{t: t, table: table, has: map[string]bool{}}
+	for i := range n {
+		q.has[fmt.Sprintf("%05d", i)] = true
+		mustSet(t, s, fmt.Sprintf("m:%05d", i), "1")
+	}
+	if err := s.Transact(Process, func(tx *Tx) error { q.tx = tx; f(q); return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (q *queueTx) put(own string) {
+	q.has[own] = true
+	if err := q.tx.Write(nil, &Write{Key: []byte("m:" + own), Value: []byte("2")}); err != nil {
+		q.t.Fatal(err)
+	}
+}
+
+// peek returns the first key of a span, "" for none.
+func (q *queueTx) peek(sp Span) (own string) {
+	for item := range q.tx.InOrder(q.table, keycodec.BytesOrder, sp, true) {
+		if item.Err != nil {
+			q.t.Fatal(item.Err)
+		}
+		return strings.TrimPrefix(string(item.Key), "m:")
+	}
+	return ""
+}
+
+// pop deletes the first key of a span, and returns it, "" for none.
+func (q *queueTx) pop(sp Span) (own string) {
+	if own = q.peek(sp); own != "" {
+		delete(q.has, own)
+		if _, err := q.tx.Delete(nil, nil, []byte("m:"+own)); err != nil {
+			q.t.Fatal(err)
+		}
+	}
+	return own
+}
+
+// first is the first key of a span as it is to be.
+func (q *queueTx) first(sp Span) string {
+	if keys := spanned(q.has, "", sp); len(keys) > 0 {
+		return keys[0]
+	}
+	return ""
+}
+
+// TestTxQueue: a transaction that takes the first, or the last, again and again does not step over all that it has taken before, and its walks are one range in the end.
+func TestTxQueue(t *testing.T) {
+	const n = 600
+	for name, c := range map[string]struct {
+		span Span
+		push func(i int) string // after each that goes; "" for nothing
+	}{
+		"first":                    {Span{}, nil},
+		"last":                     {Span{Down: true}, nil},
+		"first of a part":          {Span{Low: []byte("00200"), High: []byte("00500")}, nil},
+		"last of a part":           {Span{Low: []byte("00200"), High: []byte("00500"), HighOpen: true, Down: true}, nil},
+		"first, pushed at the end": {Span{}, func(i int) string { return fmt.Sprintf("9%05d", i) }},
+		"last, pushed in front":    {Span{Down: true}, func(i int) string { return fmt.Sprintf("0000/%05d", n-i) }},
+		"a stack":                  {Span{Down: true}, func(i int) string { return []string{"", fmt.Sprintf("9%05d", i)}[i%4/3] }},
+		"put back in front":        {Span{}, func(i int) string { return []string{"", "00000"}[i%50/49] }},
+	} {
+		queueOf(t, n, func(q *queueTx) {
+			gone := 0
+			defer func(f func()) { passedOver = f }(passedOver)
+			passedOver = func() { gone++ }
+			for i := range n {
+				want := q.first(c.span)
+				if got := q.pop(c.span); got != want {
+					t.Fatalf("%s: %q comes in the place of %q", name, got, want)
+				}
+				if c.push != nil {
+					if own := c.push(i); own != "" {
+						q.put(own)
+					}
+				}
+			}
+			if gone > 20*n {
+				t.Errorf("%s: %d walks have stepped over %d keys that were gone", name, n, gone)
+			}
+			if len(q.tx.scans) != 1 {
+				t.Errorf("%s: the walks are noted as %d ranges", name, len(q.tx.scans))
+			}
+		})
+	}
+}
+
+// TestTxWalksOfNothing: where a transaction has deleted all, only its first walk steps over that.
+func TestTxWalksOfNothing(t *testing.T) {
+	for _, sp := range []Span{{}, {Down: true}, {Low: []byte("00100"), High: []byte("00200")}, {Low: []byte("00100"), High: []byte("00200"), Down: true}} {
+		queueOf(t, 300, func(q *queueTx) {
+			for i := range 300 {
+				if _, err := q.tx.Delete(nil, nil, fmt.Appendf(nil, "m:%05d", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			gone := 0
+			defer func(f func()) { passedOver = f }(passedOver)
+			passedOver = func() { gone++ }
+			for range 100 {
+				if got := q.peek(sp); got != "" {
+					t.Fatalf("%+v: there is %q", sp, got)
+				}
+			}
+			if gone > 500 {
+				t.Errorf("%+v: 100 walks have stepped over %d keys that were gone", sp, gone)
+			}
+			q.put("00150")
+			if got := q.peek(sp); got != "00150" {
+				t.Errorf("%+v: %q is in the place of what was set since", sp, got)
+			}
+		})
+	}
+}
+
+// TestTxQueueAgainstAModel: whatever a transaction takes away, from where, and puts back where it knows that there is nothing, its walks yield what there is.
+func TestTxQueueAgainstAModel(t *testing.T) {
+	for seed := uint64(1); seed <= 6; seed++ {
+		rng := rand.New(rand.NewPCG(seed, 8))
+		queueOf(t, 400, func(q *queueTx) {
+			spans := []Span{{}, {Down: true}, {Low: []byte("00100"), High: []byte("00300"), LowOpen: true}, {Low: []byte("00100"), High: []byte("00300"), Down: true}}
+			for i := range 800 {
+				sp := spans[rng.IntN(len(spans))]
+				if got, want := q.peek(sp), q.first(sp); got != want {
+					t.Fatalf("seed %d, step %d, %+v: %q is in the place of %q", seed, i, sp, got, want)
+				}
+				switch rng.IntN(12) {
+				case 0:
+					q.put(fmt.Sprintf("%05d", rng.IntN(400)))
+				case 1:
+					sp.Low = fmt.Appendf(nil, "%05d", rng.IntN(400))
+					fallthrough
+				default:
+					want := q.first(sp)
+					if got := q.pop(sp); got != want {
+						t.Fatalf("seed %d, step %d, %+v: %q comes in the place of %q", seed, i, sp, got, want)
+					}
+				}
+				if i%50 == 0 {
+					all := spanned(q.has, "", sp)
+					for item := range q.tx.InOrder(q.table, keycodec.BytesOrder, sp, false) {
+						if len(all) == 0 || "m:"+all[0] != string(item.Key) {
+							t.Fatalf("seed %d, step %d, %+v: %q comes in the place of %q", seed, i, sp, item.Key, all)
+						}
+						all = all[1:]
+					}
+					if len(all) > 0 {
+						t.Fatalf("seed %d, step %d, %+v: %q do not come", seed, i, sp, all)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestSpansJoin: two spans that are joined have the keys of both and no others, and those that are not have keys between them, or none at all.
+func TestSpansJoin(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 9))
+	joined := 0
+	for range 20_000 {
+		bound := func() []byte {
+			if rng.IntN(5) == 0 {
+				return nil
+			}
+			return []byte{byte('b' + 2*rng.IntN(4))}
+		}
+		span := func() Span {
+			return Span{Low: bound(), High: bound(), LowOpen: rng.IntN(2) == 0, HighOpen: rng.IntN(2) == 0, Down: rng.IntN(2) == 0}
+		}
+		a, b := span(), span()
+		both, ok := a.join(&b)
+		var has [2]int
+		apart, last := false, -1 // whether a key of neither lies between those of both
+		for c := 'a'; c <= 'j'; c++ {
+			key := []byte{byte(c)}
+			in := a.has(key) || b.has(key)
+			if ok && both.has(key) != in {
+				t.Fatalf("%+v and %+v are %+v, of which %q is %v", a, b, both, key, both.has(key))
+			}
+			if in {
+				apart = apart || last >= 0 && int(c) > last+1
+				last = int(c)
+			}
+			for i, sp := range []Span{a, b} {
+				if sp.has(key) {
+					has[i]++
+				}
+			}
+		}
+		if ok {
+			joined++
+		} else if !apart && has[0] > 0 && has[1] > 0 && !meetsBetween(a, b) {
+			t.Fatalf("%+v and %+v are not joined", a, b)
+		}
+	}
+	if joined < 5000 {
+		t.Errorf("%d are joined: this has tested little", joined)
+	}
+}
+
+// meetsBetween reports whether one span ends before a letter at which the other begins, so that there are longer keys in between.
+func meetsBetween(a, b Span) bool {
+	ends := func(a, b Span) bool {
+		return a.High != nil && b.Low != nil && a.High[0]+1 == b.Low[0] || string(a.High) == string(b.Low) && a.HighOpen && b.LowOpen
+	}
+	return ends(a, b) || ends(b, a)
 }
 
 // TestTxOrderEnds: with the transaction.
