@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sort"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -25,10 +26,13 @@ import (
 // a shard learns that from its epoch, when somebody comes by.
 type versions struct {
 	shards [cache.Shards]versionShard
+	noted  atomic.Uint64 // raised with each version that comes, before the order of the keys knows of the change
+	moved  atomic.Uint64 // raised when versions go to another table
 }
 
 type versionShard struct {
 	epoch   uint64 // in which this was noted; there is nothing in another one
+	sweeps  uint32 // raised when the list becomes another one, but for what is appended
 	list    []former
 	buckets []int32 // as many as a power of two: the newest version, counted from 1, or 0
 	keys    []byte
@@ -63,13 +67,15 @@ func (t *Table) noteLocked(hash uint64, own string, a Address, seq uint64) {
 	if seq == 0 {
 		seq = t.store.log.last() + 1
 	}
-	sh := &t.noted().shards[hash%cache.Shards]
+	all := t.noted()
+	sh := &all.shards[hash%cache.Shards]
 	sh.enter(views.epoch.Load())
 	last, opened := sh.newest(hash, own), views.opened.Load()
 	if last != nil && last.replaced > views.newest.Load() && last.opened == opened {
 		return // no view has seen what goes now
 	}
 	sh.add(former{hash: hash, address: a, replaced: seq, opened: opened}, last, own)
+	all.noted.Add(1)
 	if len(sh.list) >= 2*sh.kept+sweepFrom {
 		sh.sweep(views.all())
 	}
@@ -108,6 +114,7 @@ func (sh *versionShard) enter(epoch uint64) {
 		return
 	}
 	sh.epoch, sh.kept = epoch, 0
+	sh.sweeps++
 	if cap(sh.list) > smallShard || cap(sh.keys) > smallShard*64 {
 		sh.list, sh.buckets, sh.keys = nil, nil, nil
 		return
@@ -197,10 +204,14 @@ func (sh *versionShard) at(hash uint64, own string, view *View) (a Address, chan
 
 // since yields for each key that has changed since the view was opened what its entry was, until yield returns false.
 func (sh *versionShard) since(view *View, yield func(v *former) bool) {
-	if sh == nil {
-		return
+	if sh != nil {
+		sh.sinceFrom(view, 0, yield)
 	}
-	for i := sort.Search(len(sh.list), func(i int) bool { return view.sees(&sh.list[i]) }); i < len(sh.list); i++ {
+}
+
+// sinceFrom is since, of what stands in the list from at on.
+func (sh *versionShard) sinceFrom(view *View, at int, yield func(v *former) bool) {
+	for i := at + sort.Search(len(sh.list)-at, func(i int) bool { return view.sees(&sh.list[at+i]) }); i < len(sh.list); i++ {
 		v := &sh.list[i]
 		if before := sh.predecessor(v); (before == nil || !view.sees(before)) && !yield(v) {
 			return
@@ -222,6 +233,7 @@ func (sh *versionShard) predecessor(v *former) *former {
 func (sh *versionShard) sweep(open []*View) {
 	old := *sh
 	sh.list, sh.keys = nil, nil
+	sh.sweeps++
 	var kept []former
 	for i := range old.list {
 		v := old.list[i]
@@ -307,6 +319,7 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 		}
 		old := *sh
 		sh.list, sh.buckets, sh.keys, sh.kept = nil, nil, nil, 0
+		sh.sweeps++
 		for _, v := range old.list {
 			own := old.own(&v)
 			if len(own) < len(prefix) || own[:len(prefix)] != prefix {
@@ -319,13 +332,16 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 		}
 		sh.count(views)
 	}
+	all.moved.Add(1)
 	slices.SortStableFunc(list, func(a, b carried) int {
 		return cmp.Or(cmp.Compare(a.replaced, b.replaced), cmp.Compare(a.opened, b.opened))
 	})
 	for _, c := range list {
-		sh := &to.noted().shards[c.hash%cache.Shards]
+		there := to.noted()
+		sh := &there.shards[c.hash%cache.Shards]
 		sh.enter(views.epoch.Load())
 		sh.add(c.former, sh.newest(c.hash, c.own), c.own)
+		there.noted.Add(1)
 		sh.count(views)
 	}
 }

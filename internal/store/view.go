@@ -34,6 +34,9 @@ type View struct {
 
 	settled atomic.Bool // see settle
 
+	marking sync.Mutex // guards marked; taken before the locks of keys
+	marked  map[sortedBy]*viewMarks
+
 	before, after *View // in the order of opening; guarded by views.mu
 	listed        bool  // likewise
 }
@@ -235,6 +238,7 @@ func (v *View) Close() {
 		return
 	}
 	s := v.store
+	v.dropMarks()
 	if s.views.unlist(v) {
 		s.sweepVersions()
 	}

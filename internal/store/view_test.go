@@ -1033,3 +1033,100 @@ func TestViewsNeedSegments(t *testing.T) {
 	defer open().Close()
 	want("what is in use and was found", s.log.set.Load().ordered[0], true)
 }
+
+// keysInOrder are the keys that a view has of a table.
+func keysInOrder(t *testing.T, v *View, table *Table) (keys []string) {
+	t.Helper()
+	for item := range v.InOrder(table, keycodec.BytesOrder, Span{}, false) {
+		if item.Err != nil {
+			t.Fatal(item.Err)
+		}
+		keys = append(keys, string(item.Key))
+	}
+	return keys
+}
+
+// TestWalksOfAViewDoNotAddUp: a walk over a view pays for what has changed since the walk before, and not again for all that has since the view was opened. What that takes of
+// memory is counted, and comes back.
+func TestWalksOfAViewDoNotAddUp(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	raw := s.Tables()[0]
+	if err := s.Order(raw, keycodec.BytesOrder); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "first", "1")
+	v := mustView(t, s)
+	first := func() {
+		for item := range v.InOrder(raw, keycodec.BytesOrder, Span{}, false) {
+			if string(item.Key) != "first" {
+				t.Errorf("%q, %v comes first", item.Key, item.Err)
+			}
+			break
+		}
+	}
+	changed := 0
+	change := func(n int) {
+		for range n {
+			changed++
+			mustSet(t, s, fmt.Sprint("later ", changed), "1")
+		}
+	}
+	change(1)
+	step := func() { change(1); first() }
+	before := testing.AllocsPerRun(10, step)
+	change(3000)
+	versions := s.Stats().ViewBytes
+	first()
+	if bytes := s.Stats().ViewBytes; bytes < versions+3000*20 {
+		t.Errorf("the view takes %d bytes, and with the marks of 3000 keys %d", versions, bytes)
+	}
+	if after := testing.AllocsPerRun(10, step); after > before+50 {
+		t.Errorf("a change and a walk take %.0f allocations, and after a change of 3000 keys %.0f", before, after)
+	}
+	if keys := keysInOrder(t, v, raw); !slices.Equal(keys, []string{"first"}) {
+		t.Errorf("the view has %q", keys)
+	}
+	v.Close()
+	alone := int64(0)
+	for n := range raw.versions.Load().shards {
+		alone += raw.versions.Load().shards[n].counted
+	}
+	if bytes := s.Stats().ViewBytes; bytes != alone {
+		t.Errorf("%d bytes are taken when the view is closed, %d by versions", bytes, alone)
+	}
+}
+
+// TestWalkOfAViewWhoseKeysMove: keys that a view has, and that are gone by now, are walked in the map that is declared for them, and no more where they were.
+func TestWalkOfAViewWhoseKeysMove(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	raw := s.Tables()[0]
+	if err := s.Order(raw, keycodec.BytesOrder); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"a", "n:1", "n:2", "z"} {
+		mustSet(t, s, key, "1")
+	}
+	v := mustView(t, s)
+	defer v.Close()
+	for _, key := range []string{"n:1", "z"} {
+		if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustSet(t, s, "n:3", "new")
+	if keys := keysInOrder(t, v, raw); !slices.Equal(keys, []string{"a", "n:1", "n:2", "z"}) {
+		t.Errorf("the raw table has %q", keys)
+	}
+	n, err := s.Map("n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keys := keysInOrder(t, v, raw); !slices.Equal(keys, []string{"a", "z"}) {
+		t.Errorf("the raw table has %q when the map is declared", keys)
+	}
+	if keys := keysInOrder(t, v, n); !slices.Equal(keys, []string{"n:1", "n:2"}) {
+		t.Errorf("the map has %q", keys)
+	}
+}
