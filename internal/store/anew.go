@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/copaldb/copal/internal/index"
-	"github.com/copaldb/copal/internal/keyhash"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -23,7 +22,6 @@ type aside struct {
 	tables []*asideTable
 	maps   map[uint64]map[string]*Table
 	spaces map[uint64]*space
-	seed   keyhash.Seed
 
 	snapshot *snapshotFile
 	torn     int64
@@ -95,7 +93,7 @@ func (f *follower) layAside() *aside {
 	s, l := f.store, f.store.log
 	s.dropCells()
 	a := &aside{
-		store: s, maps: map[uint64]map[string]*Table{}, spaces: maps.Clone(s.spaces), seed: s.seed, snapshot: s.snapshot, torn: s.torn,
+		store: s, maps: map[uint64]map[string]*Table{}, spaces: maps.Clone(s.spaces), snapshot: s.snapshot, torn: s.torn,
 		set: l.set.Load(), records: l.records.Load(), schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers),
 		recovery: f.r, at: f.at,
 	}
@@ -146,7 +144,7 @@ func (a *aside) putBack() {
 			o.reset(false)
 		}
 	}
-	s.spaces, s.seed, s.snapshot, s.torn = a.spaces, a.seed, a.snapshot, a.torn
+	s.spaces, s.snapshot, s.torn = a.spaces, a.snapshot, a.torn
 	s.schemaMu.Lock()
 	s.schemas, s.schemaNumbers = a.schemas, a.numbers
 	s.schemaMu.Unlock()

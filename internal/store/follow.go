@@ -18,6 +18,8 @@ import (
 // time it looks at the manifest, at the segment where the log goes on, and at the ring, and replays
 // what is new there, each record under the lock of its key.
 //
+//   - A reader may be there before the first write. It has an empty log then, and learns the identity of
+//     the store from the first manifest; everything else is as it is later.
 //   - A record that stands in the ring alone is kept in memory until the file has it.
 //   - The log goes on in the first segment behind that begins with the next sequence number, for one that was made in vain stays empty, or in the next one
 //     when the manifest says that the present one is complete.
@@ -31,7 +33,7 @@ import (
 type follower struct {
 	store *Store
 	mu    sync.Mutex // one looks at a time; taken before all other locks
-	r     *recovery  // guarded by mu, likewise what follows; nil before the store was written to
+	r     *recovery  // guarded by mu, likewise what follows
 	at    *segment   // where the log goes on
 	old   []*segment // out of use, and pinned when that was found out
 
@@ -123,8 +125,8 @@ func (f *follower) catchUp() error {
 		return nil // nothing was ever written
 	case m == nil || m.Store != l.storeID && l.manifest.Edit > 0:
 		return fmt.Errorf("copal: the store in %s is gone, or another", l.dir)
-	case l.manifest.Edit == 0: // the first write
-		return errBehind
+	case l.manifest.Edit == 0:
+		f.meet(m)
 	}
 	if m.Writing != nil {
 		if f.r.ring, err = openRing(l.fsys, l.dir, m, m.sameCache(l.fsys.CacheID(l.dir))); err != nil {
@@ -143,6 +145,17 @@ func (f *follower) catchUp() error {
 	l.manifestMu.Unlock()
 	f.closeOld()
 	return f.trim()
+}
+
+// meet takes over the identity of the store, which the first write has made. Nothing of the log is read
+// yet.
+func (f *follower) meet(m *manifest) {
+	unread := *m
+	unread.Segments = nil
+	s := f.store
+	s.exclude()
+	defer s.admit()
+	s.log.storeID, s.log.manifest = m.Store, &unread
 }
 
 // advance replays the log from where we are to its end.

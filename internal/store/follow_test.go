@@ -27,9 +27,15 @@ type followed struct {
 func newFollowed(t *testing.T, seed uint64) *followed {
 	f := &followed{t: t, rng: rand.New(rand.NewPCG(seed, 31)), mem: vfs.NewMem(), content: map[string]string{}, segments: 3000}
 	f.open()
+	read := func() { f.reader = mustOpen(t, f.mem, func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 }) }
+	if seed%2 == 0 { // before the first write
+		read()
+	}
 	mustSet(t, f.writer, "first", "1")
 	f.content["first"] = "1"
-	f.reader = mustOpen(t, f.mem, func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+	if seed%2 == 1 {
+		read()
+	}
 	t.Cleanup(func() { f.reader.Close(); f.writer.Close() })
 	return f
 }

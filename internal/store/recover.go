@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copaldb/copal/internal/keyhash"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -96,7 +95,7 @@ func (s *Store) recover(snapshot bool) error {
 	r.sameCache = m.sameCache(l.cacheID) && !r.syncFailed
 	r.mark = r.mark.farther(m.synced())
 	l.manifest, l.storeID = m, m.Store
-	s.seed = keyhash.New(m.Store)
+	s.chooseSeed(m.Store)
 	r.goOn(m.Floor + 1)
 	if err := r.orphans(); err != nil {
 		return err
@@ -160,9 +159,10 @@ func (r *recovery) withoutManifest() error {
 		l.orphans = append(l.orphans, id)
 	}
 	l.storeID = l.random()
-	r.store.seed = keyhash.New(l.storeID)
+	r.store.chooseSeed(l.storeID)
 	l.manifest = &manifest{Store: l.storeID, Created: uint64(l.clock.Now().UnixMilli())}
-	l.nextSeq = 1
+	r.goOn(1)
+	r.finish()
 	return nil
 }
 

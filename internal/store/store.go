@@ -67,7 +67,7 @@ var DefaultSegmentBytes int64 = 64 << 20
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
 	opts Options
-	seed keyhash.Seed // of the hashes of keys; set before there are any
+	seed keyhash.Seed // of the hashes of keys; see chooseSeed
 	log  *log
 	lock interface{ Close() error }
 
@@ -280,10 +280,19 @@ func (s *Store) empty(dir string) error {
 	cacheID := s.log.cacheID
 	s.log = s.newLog(dir)
 	s.log.cacheID = cacheID
-	s.snapshot, s.spaces = nil, map[uint64]*space{}
+	s.seed, s.snapshot, s.spaces = 0, nil, map[uint64]*space{}
 	s.schemas, s.schemaNumbers = map[uint64]Schema{}, map[Schema]uint64{}
 	s.space(0)
 	return nil
+}
+
+// chooseSeed draws the seed of the hashes of keys from the identity of the store, unless there is a
+// seed already. It never changes while the store is open, because open maps, feeds and reads under way
+// keep hashes. So a reader that was opened before the first write keeps the seed of that time.
+func (s *Store) chooseSeed(store uint64) {
+	if s.seed == 0 {
+		s.seed = keyhash.New(store)
+	}
 }
 
 // takeLock creates the directory and makes this process its only writer.

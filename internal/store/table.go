@@ -87,7 +87,7 @@ func (c *counted) read(t *Table) int {
 }
 
 // Hash is that of a key's own bytes, which is how tables and cells know it. It is the same in every
-// process that opens the store.
+// process that opens the store, but for a reader that was there before the first write.
 func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 
 // hash is Hash for the whole key.
