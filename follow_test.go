@@ -1,8 +1,11 @@
 package copal_test
 
 import (
+	"context"
 	"errors"
+	"slices"
 	"testing"
+	"testing/synctest"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
@@ -73,4 +76,64 @@ func TestSnapshotBeforeTheFirstWrite(t *testing.T) {
 	for k, v := range s.Scan(nil) {
 		t.Errorf("the snapshot yields %s = %s", k, v)
 	}
+}
+
+// A watch of a store without a record tells the first writes as soon as a look has found them. It does
+// not wait for later ones.
+func TestWatchBeforeTheFirstWrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewMem()
+		w := openOn(t, mem, copal.WithInline())
+		r := openOn(t, mem, copal.WithInline(), copal.ReadOnly())
+		heard := listen(t, r)
+		for _, key := range []string{"k0", "k1", "k2"} {
+			mustPut(t, w, key, "v")
+		}
+		if err := r.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		heard.want("k0", "k1", "k2")
+		mustPut(t, w, "k3", "v")
+		if err := r.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		heard.want("k3")
+	})
+}
+
+// listener hears what a watch tells while it waits, within a bubble of synctest.
+type listener struct {
+	t    *testing.T
+	keys []string
+	err  error
+}
+
+// listen returns when the watch waits.
+func listen(t *testing.T, db *copal.DB, opts ...copal.WatchOption) *listener {
+	h := &listener{t: t}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for c, err := range db.Watch(ctx, opts...) {
+			if err != nil {
+				h.err = err
+				return
+			}
+			h.keys = append(h.keys, string(c.Key))
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
+	synctest.Wait()
+	return h
+}
+
+// want compares what was told since the last time.
+func (h *listener) want(keys ...string) {
+	h.t.Helper()
+	synctest.Wait()
+	if h.err != nil || !slices.Equal(h.keys, keys) {
+		h.t.Errorf("the watch tells %q, %v, want %q", h.keys, h.err, keys)
+	}
+	h.keys = nil
 }

@@ -85,6 +85,7 @@ func (f *follower) tryAnew() error {
 	}
 	f.missed = false
 	a.drop()
+	f.show()
 	return nil
 }
 

@@ -171,7 +171,11 @@ func (f *Feed) await(ctx context.Context) error {
 		if end+1 < f.at.next {
 			return ErrHistoryLost // of a follower: that was a write which has failed since
 		}
-		if !f.store.log.wakeWhenBeyond(end, f) {
+		asleep, err := f.sleep(end)
+		if err != nil {
+			return err
+		}
+		if !asleep {
 			continue
 		}
 		select {
@@ -181,6 +185,16 @@ func (f *Feed) await(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// sleep sees to it that the feed is woken when there is a record with a higher number. It reports false
+// when there is one. While a follower begins anew it has no number, and keeps others out of the gate.
+func (f *Feed) sleep(seq uint64) (asleep bool, err error) {
+	err = f.store.shared(func() error {
+		asleep = f.store.log.wakeWhenBeyond(seq, f)
+		return nil
+	})
+	return asleep, err
 }
 
 // end is the number of the last record that reads show.

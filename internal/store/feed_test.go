@@ -11,7 +11,9 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -380,6 +382,115 @@ func feedOfFollower(t *testing.T) {
 		h.feed.Close()
 		mustClose(t, reader)
 		mustClose(t, m.s)
+	}
+}
+
+// TestFeedOfFollowerThatBeginsAnew: a feed that waits while a follower begins anew tells at once what
+// the follower has found, or that it is lost.
+func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			mem := vfs.NewMem()
+			writer := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+			defer mustClose(t, writer)
+			mustSet(t, writer, "key", "old")
+			reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+			defer mustClose(t, reader)
+			feed, err := reader.OpenFeed(FeedPoint{After: reader.log.last()}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer feed.Close()
+			told := make(chan string, 1)
+			go func() {
+				e, err := feed.Next(t.Context())
+				told <- fmt.Sprint(string(e.Key), " ", string(e.value), " ", err)
+			}()
+			synctest.Wait()
+			mustSet(t, writer, "key", "new")
+			want := "key new <nil>"
+			if lost {
+				want = "  " + ErrHistoryLost.Error()
+				if err := writer.Shrink(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			reader.follower.missed = true // as after an error
+			if err := reader.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			select {
+			case got := <-told:
+				if got != want {
+					t.Errorf("lost %v: told is %q, want %q", lost, got, want)
+				}
+			default:
+				t.Errorf("lost %v: nothing is told", lost)
+				reader.log.endFeeds()
+			}
+		})
+	}
+}
+
+// TestFeedOfFollowerTellsWhatShows: when a look has ended with an error, at whatever operation, a feed
+// tells no change that reads do not show yet.
+func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
+	for n, failed := 1, 0; ; n++ {
+		mem := vfs.NewMem()
+		writer := mustOpen(t, mem)
+		key := func(i int) string { return fmt.Sprint("k", i) }
+		for i := range 20 {
+			mustSet(t, writer, key(i), "old")
+		}
+		broken := false
+		failing := &vfs.Fault{Kinds: vfs.OpRead, N: n, Match: func(string) bool { return broken }, Err: syscall.EIO}
+		reader := mustOpen(t, vfs.Inject(mem, failing), func(o *Options) { o.ReadOnly = true })
+		now, err := reader.Now()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := newHears(t, reader, now)
+		for i := range 20 {
+			mustSet(t, writer, key(i), "new")
+		}
+		broken = true
+		err = reader.Refresh()
+		broken = false
+		all := 0
+		for range 2 {
+			list, heard := h.some(t, 1<<30)
+			if heard != nil {
+				t.Fatal(heard)
+			}
+			for _, changes := range list {
+				for key := range changes {
+					wantValue(t, reader, key, "new")
+				}
+			}
+			if all += len(list); err == nil {
+				break
+			}
+			failed++
+			if again := reader.Refresh(); again != nil {
+				t.Fatal(again)
+			}
+		}
+		if all != 20 {
+			t.Errorf("fault %d: %d changes are told", n, all)
+		}
+		h.feed.Close()
+		mustClose(t, reader)
+		mustClose(t, writer)
+		if t.Failed() {
+			t.Fatalf("fault %d: %v", n, err)
+		}
+		if err == nil {
+			if failed == 0 {
+				t.Error("nothing failed: this has tested nothing")
+			}
+			return
+		}
 	}
 }
 

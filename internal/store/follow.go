@@ -312,6 +312,7 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 			f.missed = true
 			return err
 		}
+		f.show()
 	}
 }
 
@@ -343,6 +344,13 @@ func (f *follower) count(seg *segment, e *entry, end int64) {
 	seg.records++
 	seg.end.Store(end)
 	f.r.next = e.Seq + 1
+}
+
+// show notes that reads show all that was counted.
+func (f *follower) show() {
+	l := f.store.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	l.nextSeq = f.r.next
 	l.wakeFeedsLocked()
 }
