@@ -15,6 +15,7 @@ func WithClock(k clock.Clock) Option    { return storeOption(func(c *config) { c
 func WithRandom(f func() uint64) Option { return storeOption(func(c *config) { c.random = f }) }
 func WithSegmentBytes(n int64) Option   { return storeOption(func(c *config) { c.segmentBytes = n }) }
 func WithoutRing() Option               { return storeOption(func(c *config) { c.ringBytes = -1 }) }
+func WithRingBytes(n int64) Option      { return storeOption(func(c *config) { c.ringBytes = n }) }
 func WithInline() Option                { return storeOption(func(c *config) { c.inline = true }) }
 
 // CheckFS is Check on any file system.
