@@ -35,6 +35,7 @@ type follower struct {
 	mu    sync.Mutex // one looks at a time; taken before all other locks
 	r     *recovery  // guarded by mu, likewise what follows
 	at    *segment   // where the log goes on
+	sum   [8]byte    // checksum of the newest record there
 	old   []*segment // out of use, and pinned when that was found out
 
 	missed bool // a record that counts as read was not taken in: only to begin anew will do
@@ -84,6 +85,11 @@ func (f *follower) begin(r *recovery) {
 	for _, seg := range f.store.log.set.Load().ordered {
 		if f.at == nil || seg.last > 0 {
 			f.at = seg
+		}
+	}
+	if f.at != nil && f.at.newest > 0 {
+		if _, err := f.at.readAt(f.sum[:], f.at.newest); err != nil {
+			f.at.newest = 0 // the next record is the first that is compared
 		}
 	}
 }
@@ -271,6 +277,9 @@ func (f *follower) reader(seg *segment, end int64) (*tailReader, error) {
 
 // read replays the records of a segment that are new. e is what the manifest says of it, zero when it says nothing any more.
 func (f *follower) read(seg *segment, e manifestSegment) error {
+	if err := f.unchanged(seg); err != nil {
+		return err
+	}
 	if e.Sealed && seg.end.Load() == e.Bytes {
 		return nil
 	}
@@ -306,7 +315,8 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 		if healed != nil {
 			seg.heal(at, healed)
 		}
-		f.count(seg, &rec, t.offset)
+		f.count(seg, at, &rec)
+		copy(f.sum[:], t.text(at, healed))
 		rec.time = seg.start + rec.Time
 		if err := f.r.record(seg, at, rec); err != nil {
 			f.missed = true
@@ -332,17 +342,37 @@ func (f *follower) replaced(seg *segment) bool {
 	return err == nil && errWas == nil && size > was
 }
 
-// count notes that a segment has one more record.
-func (f *follower) count(seg *segment, e *entry, end int64) {
+// unchanged returns errBehind if the record that was read last does not stand there any more. Without a
+// ring, a write for which there is not enough room is cut back when some of its records may have been
+// read already, and others are written in their place.
+func (f *follower) unchanged(seg *segment) error {
+	if seg.newest == 0 {
+		return nil
+	}
+	var now [len(f.sum)]byte
+	if _, err := seg.file.ReadAt(now[:], seg.newest); err != nil && err != io.EOF {
+		return fmt.Errorf("copal: %w", err)
+	}
+	if o := seg.overlay.Load(); o != nil {
+		o.patch(now[:], seg.newest)
+	}
+	if now != f.sum {
+		return errBehind
+	}
+	return nil
+}
+
+// count notes that a segment has one more record, at this offset.
+func (f *follower) count(seg *segment, at int64, e *entry) {
 	l := f.store.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if seg.first == 0 {
 		seg.first = e.Seq
 	}
-	seg.last = e.Seq
+	seg.last, seg.newest = e.Seq, at
 	seg.records++
-	seg.end.Store(end)
+	seg.end.Store(at + int64(e.bytes))
 	f.r.next = e.Seq + 1
 }
 

@@ -3,9 +3,11 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -56,4 +58,70 @@ func TestFollowerMissesNothingAfterAnError(t *testing.T) {
 			t.Errorf("%v: nothing failed", kind)
 		}
 	}
+}
+
+// TestFollowWriteThatWasCutBack: without a ring, a follower may see records of a write that is cut back then
+// because there is no room for the rest. It shows what is written in their place, whether or not the new
+// records end where the old ones did.
+func TestFollowWriteThatWasCutBack(t *testing.T) {
+	for _, group := range []bool{false, true} {
+		for next := -1; next < 40; next++ { // length of the values that are written next; -1 for the same once more
+			mem := vfs.NewMem()
+			look := func() {}
+			full := &vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, Short: true, Err: syscall.ENOSPC}
+			cut := &vfs.Fault{Kinds: vfs.OpTruncate, Match: func(string) bool { look(); return false }}
+			faulty := vfs.Inject(mem, full, cut)
+			writer := mustOpen(t, faulty, func(o *Options) { o.RingBytes = -1; o.SegmentBytes = 2000; o.NoSnapshot = true })
+			mustSet(t, writer, "first", "1")
+			reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+			looked := 0
+			look = func() {
+				looked++
+				if err := reader.Refresh(); err != nil {
+					t.Error(err)
+				}
+				if has, err := reader.Has(nil, []byte("several 0")); has == group || err != nil {
+					t.Errorf("the reader has what is cut back: %v, %v", has, err)
+				}
+				look = func() {}
+			}
+			full.N = faulty.Matched(0) + 1
+			if err := writeSeveral(writer, "old", group); !errors.Is(err, ErrNoSpace) {
+				t.Fatalf("a write for which there is no room: %v", err)
+			}
+			if looked == 0 {
+				t.Fatal("the reader has not looked")
+			}
+			for i := range 8 {
+				if next >= 0 {
+					mustSet(t, writer, fmt.Sprint("next ", i), strings.Repeat("n", next))
+				} else if err := writeSeveral(writer, "new", true); err != nil {
+					t.Fatal(err)
+				}
+				if err := reader.Refresh(); err != nil {
+					t.Fatalf("group %v, %d: %v", group, next, err)
+				}
+				if got, want := render(contentsOf(t, reader)), render(contentsOf(t, writer)); got != want {
+					t.Fatalf("group %v, %d: after write %d it holds\n%s, want\n%s", group, next, i, got, want)
+				}
+			}
+			mustClose(t, reader)
+			mustClose(t, writer)
+		}
+	}
+}
+
+// writeSeveral writes several records at once, which count together, or each for itself as those of a flush do.
+func writeSeveral(s *Store, value string, group bool) error {
+	var changes []*Change
+	var recs []*pending
+	for n := range 9 {
+		key := fmt.Append(nil, "several ", n)
+		changes = append(changes, &Change{Write: Write{Key: key, Value: []byte(value)}})
+		recs = append(recs, &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: key, value: []byte(value)})
+	}
+	if group {
+		return s.WriteAll(changes, Process)
+	}
+	return s.log.append(recs...)
 }

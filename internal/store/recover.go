@@ -473,7 +473,7 @@ func (r *recovery) count(seg *segment, at int64, e *entry) error {
 	if seg.first == 0 {
 		seg.first = e.Seq
 	}
-	seg.last = e.Seq
+	seg.last, seg.newest = e.Seq, at
 	seg.records++
 	end := at + int64(e.bytes)
 	seg.end.Store(end)

@@ -55,6 +55,7 @@ type segment struct {
 	records uint64 // guarded by log.mu while the segment is the tail
 	first   uint64 // likewise
 	last    uint64 // likewise
+	newest  int64  // offset of the last record that was read in order; 0 for none
 
 	moving    atomic.Bool // it is in the run that is being compacted
 	unlisted  atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it

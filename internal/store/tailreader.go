@@ -202,6 +202,14 @@ func (t *tailReader) next() (at int64, e entry, healed []byte, err error) {
 	return at, e, nil, err
 }
 
+// text is the record at an offset that next has just read, with what came from the ring.
+func (t *tailReader) text(at int64, healed []byte) []byte {
+	if healed != nil {
+		return healed
+	}
+	return t.buf[at-t.start:]
+}
+
 // mayBeElsewhere reports whether it is worth asking the ring after the scanner's answer.
 func (t *tailReader) mayBeElsewhere(at int64, err error) bool {
 	var d *damage
