@@ -21,7 +21,8 @@ type followed struct {
 	reader   *Store
 	content  map[string]string
 	segments int64
-	begun    int // times that the follower began anew
+	leaves   bool // the writers leave their rings, at some record
+	begun    int  // times that the follower began anew
 }
 
 func newFollowed(t *testing.T, seed uint64) *followed {
@@ -41,7 +42,12 @@ func newFollowed(t *testing.T, seed uint64) *followed {
 }
 
 func (f *followed) open() {
-	f.writer = mustOpen(f.t, f.mem, func(o *Options) { o.SegmentBytes = f.segments; o.MaxMemory = 1 << 20 })
+	f.writer = mustOpen(f.t, f.mem, func(o *Options) {
+		o.SegmentBytes, o.MaxMemory = f.segments, 1<<20
+		if f.leaves {
+			o.FS = vfs.Inject(f.mem, &vfs.Fault{Kinds: vfs.OpPopulate, N: 1 + f.rng.IntN(6)})
+		}
+	})
 }
 
 // die leaves the writer as kill -9 does: the ring and the tail stay as they are, and the lock is free.
@@ -54,6 +60,9 @@ func (f *followed) step(n int) {
 	t, s, rng := f.t, f.writer, f.rng
 	key := []string{"m:", "n:", ""}[rng.IntN(3)] + fmt.Sprint(rng.IntN(40))
 	value := fmt.Sprint("value ", n, strings.Repeat("x", rng.IntN(100)))
+	if rng.IntN(8) == 0 { // some pass the ring by
+		value += strings.Repeat("y", rng.IntN(testRing))
+	}
 	switch rng.IntN(24) {
 	case 0, 1, 2, 3:
 		if _, err := s.Delete(nil, []byte(key), Process); err != nil {
@@ -154,6 +163,32 @@ func follow(t *testing.T) {
 			t.Errorf("seed %d: a follower that looks all the time began anew %d times", seed, f.begun)
 		}
 		t.Logf("seed %d: began anew %d times", seed, f.begun)
+	}
+}
+
+// TestFollowWriterThatLeavesItsRing: pages of the ring are not to be had, at once or later, and the writer
+// goes on in the file alone. The ring has its name still, with what it held; so it has when the writer has
+// died.
+func TestFollowWriterThatLeavesItsRing(t *testing.T) {
+	needsRing(t)
+	for seed := uint64(1); seed <= 4; seed++ {
+		f := newFollowed(t, seed)
+		f.leaves = true
+		attached(t, f.reader, "m")
+		left := 0
+		for n := range 250 {
+			f.step(n)
+			if f.refresh(); f.writer.log.left != nil {
+				left++
+			}
+			if n%80 == 79 {
+				f.die()
+				f.refresh()
+			}
+		}
+		if left < 50 || f.begun > 0 {
+			t.Errorf("seed %d: the ring was left at %d of 250 steps, the follower began anew %d times", seed, left, f.begun)
+		}
 	}
 }
 
