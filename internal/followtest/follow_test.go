@@ -2,15 +2,18 @@ package followtest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,8 +21,12 @@ import (
 	"github.com/copaldb/copal/internal/store"
 )
 
-// childVariable holds the directory of a process that is to write, until it is killed.
-const childVariable = "COPAL_FOLLOWTEST_CHILD"
+// childVariable holds the directory of a process that is to write, until it is killed. With freshVariable it
+// says when it has opened the store, waits before it writes, and its ring is small.
+const (
+	childVariable = "COPAL_FOLLOWTEST_CHILD"
+	freshVariable = "COPAL_FOLLOWTEST_FRESH"
+)
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childVariable); dir != "" {
@@ -32,12 +39,23 @@ func TestMain(m *testing.M) {
 const keys = 100
 
 // write sets the keys of a map to ascending numbers, in turn by Set and SetFSync, and says so after each. Segments are
-// small and compacted all the time.
+// small and compacted all the time, unless a watch is to tell everything.
 func write(dir string) error {
-	store.DefaultSegmentBytes = 16 << 10
+	fresh := os.Getenv(freshVariable) != ""
+	if fresh {
+		store.DefaultRingBytes = 8 << 10
+	} else {
+		store.DefaultSegmentBytes = 16 << 10
+	}
 	db, err := copal.Open(dir)
 	if err != nil {
 		return err
+	}
+	if fresh {
+		fmt.Println(0)
+		if _, err := os.Stdin.Read(make([]byte, 1)); err != nil {
+			return err
+		}
 	}
 	counters, err := copal.OpenMap[int, int](db, "counters")
 	if err != nil {
@@ -51,6 +69,11 @@ func write(dir string) error {
 		set := counters.Set
 		if n%20 == 0 {
 			set = counters.SetFSync
+		}
+		if fresh { // some pass the ring by
+			if err := db.Put([]byte("long"), bytes.Repeat([]byte("x"), n*371%4000)); err != nil {
+				return err
+			}
 		}
 		if err := set(n%keys, n); err != nil {
 			return err
@@ -79,10 +102,10 @@ type child struct {
 	in    io.Writer
 }
 
-func startChild(t *testing.T, dir string) *child {
+func startChild(t *testing.T, dir string, env ...string) *child {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+dir)
+	cmd.Env = append(append(os.Environ(), childVariable+"="+dir), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	in, err2 := cmd.StdinPipe()
@@ -108,6 +131,14 @@ func (c *child) acked(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return n
+}
+
+// goOn lets the writer go on that has paused.
+func (c *child) goOn(t *testing.T) {
+	t.Helper()
+	if _, err := c.in.Write([]byte("\n")); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (c *child) kill() {
@@ -151,9 +182,7 @@ func TestFollowAnotherProcess(t *testing.T) {
 				}
 			}
 			latencies = append(latencies, await(ctx, t, counters, last))
-			if _, err := c.in.Write([]byte("\n")); err != nil {
-				t.Fatal(err)
-			}
+			c.goOn(t)
 		}
 		for range 40 { // it dies while it writes
 			last = c.acked(t)
@@ -187,6 +216,80 @@ func TestFollowAnotherProcess(t *testing.T) {
 	t.Logf("from the acknowledgement in one process to the read in the other: median %v, longest %v, of %d", latencies[len(latencies)/2], latencies[len(latencies)-1], len(latencies))
 	if os.Getenv("COPAL_LONG") != "" && latencies[len(latencies)-1] > time.Second {
 		t.Errorf("longer than a second")
+	}
+}
+
+// TestFollowFromAnEmptyDirectory: a process reads a store that another one has opened and not written to
+// yet. Some writers are killed before the first write. The maps and the watch that the reader had by then
+// show everything that is written later.
+func TestFollowFromAnEmptyDirectory(t *testing.T) {
+	for round := range 4 {
+		dir := t.TempDir()
+		if _, err := copal.Open(dir, copal.ReadOnly()); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatalf("an empty directory opens for reading: %v", err)
+		}
+		c := startChild(t, dir, freshVariable+"=1")
+		c.acked(t) // it has opened the store
+		if round%2 == 1 {
+			c.kill()
+		}
+		db, err := copal.Open(dir, copal.ReadOnly(), copal.WithErrorHandler(func(err error) { t.Error(err) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		counters, err := copal.OpenMap[int, int](db, "counters")
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := make(chan int, 10_000)
+		ctx, stop := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		changes := counters.Watch(ctx)
+		watching.Go(func() {
+			defer close(told)
+			for c, err := range changes {
+				if err != nil {
+					if !errors.Is(err, context.Canceled) {
+						t.Error(err)
+					}
+					return
+				}
+				told <- c.Value
+			}
+		})
+		if round%2 == 1 {
+			c = startChild(t, dir, freshVariable+"=1")
+			c.acked(t)
+		}
+		last, heard := 0, 0
+		for range 3 {
+			c.goOn(t)
+			for n := 1; n%pause > 0; last = n {
+				if n = c.acked(t); n != last+1 {
+					t.Fatalf("%d was written after %d", n, last)
+				}
+			}
+			if err := db.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+			for n := max(last-keys+1, 1); n <= last; n++ {
+				if got, err := counters.Load(n % keys); err != nil || got != n {
+					t.Fatalf("round %d: Load(%d) = %d, %v, want %d", round, n%keys, got, err, n)
+				}
+			}
+			for heard < last { // or the test is ended by its time limit
+				n, ok := <-told
+				if heard++; !ok || n != heard {
+					t.Fatalf("round %d: %d is told, %v, want %d", round, n, ok, heard)
+				}
+			}
+		}
+		stop()
+		watching.Wait()
+		c.kill()
+		if err := db.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
