@@ -5,6 +5,8 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/copaldb/copal"
 )
@@ -44,4 +46,38 @@ func TestWatchEndsWithSuccess(t *testing.T) {
 	if got := strings.Count(out.String(), " set key-"); got != 3 {
 		t.Errorf("%d lines: %s", got, out)
 	}
+}
+
+// A watch of a store that has no record yet prints the first writes within a tenth of a second.
+func TestWatchOfAStoreWithoutARecord(t *testing.T) {
+	dir := t.TempDir()
+	newApp(nil, nil, nil).catchSignals()() // its goroutine is the process's, and stands outside of the bubble
+	synctest.Test(t, func(t *testing.T) {
+		db, err := copal.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		out, errs := &stopAt{lines: 3, stop: cancel}, &bytes.Buffer{}
+		a := newApp(nil, out, errs)
+		a.ctx = ctx
+		done := make(chan int, 1)
+		go func() { done <- a.run([]string{"watch", dir}) }()
+		synctest.Wait()
+		if err := fillStore(db, 3); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case code := <-done:
+			if got := strings.Count(out.String(), " set key-"); code != exitOK || got != 3 {
+				t.Errorf("exit code %d, %d lines: %s%s", code, got, out, errs)
+			}
+		case <-time.After(100 * time.Millisecond): // of the bubble's clock
+			t.Error("nothing is printed")
+			cancel()
+			<-done
+		}
+	})
 }
