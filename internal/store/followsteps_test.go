@@ -75,7 +75,7 @@ func (x *stepped) spare() {
 		return
 	}
 	for range 1 + x.rng.IntN(2) {
-		s, err := l.createSpare(l.syncedSegments(), nil)
+		s, err := l.createSpare(l.syncedSegments())
 		if err != nil {
 			x.t.Fatal(err)
 		}

@@ -2,8 +2,10 @@ package vfs
 
 import (
 	"bytes"
+	"iter"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -15,7 +17,10 @@ import (
 // list to the disk, SyncDir a directory's names, and nothing else ever does,
 // which is as lazy as the contract allows. ProcessCrash drops the program and
 // keeps the cache; PowerCuts drops the cache and tries every set of changes that
-// might have reached the disk by chance (powercut.go).
+// might have reached the disk by chance (powercut.go). A write is taken by the
+// kernel from front to back, so a process dies before, after or halfway through it.
+// A store to a mapped file is a copy by the processor, which is free in its order:
+// TornStores drops the program in the midst of one, with any part missing.
 //
 // A failed sync is the third way to lose: LoseUnsynced forgets the pending
 // changes of a file while the cache still shows them, so that no later Sync
@@ -35,6 +40,16 @@ type recorder struct {
 	pending []*change
 	forGood bool
 	gone    map[*node]map[int64]bool // pages whose writes are lost, if forGood
+	stores  []*storing               // that are halfway through
+}
+
+// storing is a store of which the first half is done.
+type storing struct {
+	node  *node
+	off   int64
+	data  []byte
+	old   []byte  // what the first half has replaced
+	first *change // the first half
 }
 
 // durable is what the disk has of one file.
@@ -143,7 +158,50 @@ func (m *Mem) OnBoundary(hook func(Op, Phase)) { m.rec.hook = hook }
 // ProcessCrash returns what a process started after the death of this one finds:
 // everything written, synced or not, and no locks. A copy of a recording Mem
 // records too and knows what is not yet durable; it has no hook.
-func (m *Mem) ProcessCrash() *Mem {
+func (m *Mem) ProcessCrash() *Mem { return m.crash(nil, nil) }
+
+// TornStores returns what a process finds that is started after the death of this one
+// within a store: ProcessCrash, but with other parts of the copy missing than the second half.
+// There are such states in the boundary Inside an OpStore and nowhere else. rng decides where
+// a hole is; nil is a fixed seed.
+func (m *Mem) TornStores(rng *rand.Rand) iter.Seq[*Mem] {
+	if rng == nil {
+		rng = rand.New(rand.NewPCG(1, 2))
+	}
+	m.rec.mu.Lock()
+	stores := slices.Clone(m.rec.stores)
+	m.rec.mu.Unlock()
+	return func(yield func(*Mem) bool) {
+		for _, s := range stores {
+			for _, there := range tears(len(s.data), rng) {
+				if image := m.crash(s, there); image != nil && !yield(image) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// lateBytes is how much Go's copy on amd64 keeps in registers and stores last, of either end.
+const lateBytes = 32
+
+// tears are the parts of a copy of n bytes that have been made when it is interrupted, each
+// a list of ranges.
+func tears(n int, rng *rand.Rand) [][][2]int {
+	late := min(lateBytes, n/2)
+	hole := rng.IntN(n - late + 1)
+	return [][][2]int{
+		{{late, n}},                   // without the beginning: a copy of more than 256 bytes ends there
+		{{0, n - late}},               // without the end
+		{{n / 2, n}},                  // from back to front
+		{{0, late}, {n - late, n}},    // both ends alone
+		{{0, hole}, {hole + late, n}}, // a hole
+	}
+}
+
+// crash is ProcessCrash. With a store that is halfway through, only the given parts of it have been
+// made; nil if the first half is no longer to be taken back.
+func (m *Mem) crash(s *storing, there [][2]int) *Mem {
 	if m.rec != nil {
 		m.rec.mu.Lock()
 		defer m.rec.mu.Unlock()
@@ -171,6 +229,23 @@ func (m *Mem) ProcessCrash() *Mem {
 	if m.rec != nil {
 		out.rec = m.rec.cloneLocked(twin)
 	}
+	if s == nil {
+		return out
+	}
+	at := slices.Index(m.rec.pending, s.first)
+	if at < 0 {
+		return nil // a sync has come in between
+	}
+	n := twin(s.node)
+	n.data.writeAt(s.old, s.off)
+	var parts []*change
+	for _, part := range there {
+		if from, to := part[0], part[1]; from < to {
+			n.data.writeAt(s.data[from:to], s.off+int64(from))
+			parts = append(parts, &change{kind: OpWrite, node: n, off: s.off + int64(from), data: s.data[from:to]})
+		}
+	}
+	out.rec.pending = slices.Replace(out.rec.pending, at, at+1, parts...)
 	return out
 }
 
@@ -389,11 +464,18 @@ func (r *recorder) write(op Op, n *node, p []byte, off int64) {
 	var first *change
 	if r.hook != nil && len(p) > 1 {
 		half = len(p) / 2
+		s := &storing{node: n, off: off, data: p}
+		if op.Kind == OpStore {
+			s.old = n.read(half, off)
+			r.stores = append(r.stores, s)
+		}
 		n.write(p[:half], off)
 		first = r.note(change{kind: OpWrite, node: n, off: off, data: p[:half]})
+		s.first = first
 		r.mu.Unlock()
 		r.hook(op, Inside)
 		r.mu.Lock()
+		r.stores = slices.DeleteFunc(r.stores, func(other *storing) bool { return other == s })
 	}
 	n.write(p[half:], off+int64(half))
 	if first != nil && slices.Contains(r.pending, first) {

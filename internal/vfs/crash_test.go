@@ -656,6 +656,65 @@ func TestPowerCutInsideAWrite(t *testing.T) {
 	wantCuts(t, m, "f=CB", "f=CD")
 }
 
+// A process that dies within a store leaves any part of it; one that dies within a write, its beginning.
+func TestTornStores(t *testing.T) {
+	m, f := script(t, "........")
+	r, err := f.Map(0, 8)
+	check(t, err)
+	var torn, lost, kept []string
+	m.OnBoundary(func(op Op, p Phase) {
+		states := 0
+		for image := range m.TornStores(nil) {
+			states++
+			torn = append(torn, show(t, image))
+			if op.Kind != OpStore || p != Inside {
+				t.Errorf("a torn store at %v, phase %v", op, p)
+			}
+			durable := cuts(t, image) // the disk has nothing but what it was given
+			kept, lost = append(kept, durable[0]), append(lost, durable[len(durable)-1])
+			g, err := image.Open("f", ReadWrite)
+			check(t, err)
+			put(t, g, 0, "new")
+			check(t, g.Sync())
+			wantCuts(t, image, show(t, image))
+		}
+		if op.Kind == OpStore && p == Inside && states == 0 {
+			t.Error("a store is not torn")
+		}
+	})
+	put(t, f, 0, "abcdefgh")
+	check(t, f.Sync())
+	check(t, r.Store(1, []byte("ABCDEF")))
+	want := []string{"f=abcdDEFh", "f=aABCefgh", "f=abcdDEFh", "f=aABCDEFh"}
+	hole := func(s string) bool { return len(s) == len("f=abcdefgh") && strings.ContainsAny(s, "ABCDEF") }
+	if len(torn) != 5 || !slices.Equal(torn[:4], want) || !hole(torn[4]) {
+		t.Errorf("torn %q, want %q and a hole", torn, want)
+	}
+	if slices.ContainsFunc(lost, func(s string) bool { return s != "f=abcdefgh" }) || !slices.Equal(kept, torn) {
+		t.Errorf("a power cut after that loses %q or keeps %q", lost, kept)
+	}
+	if got := show(t, m); got != "f=aABCDEFh" {
+		t.Errorf("the store itself has made %q", got)
+	}
+}
+
+// A store that a sync has met halfway is not taken back.
+func TestTornStoreThatWasSynced(t *testing.T) {
+	m, f := script(t, "....")
+	r, err := f.Map(0, 4)
+	check(t, err)
+	m.OnBoundary(func(op Op, p Phase) {
+		if p != Inside {
+			return
+		}
+		check(t, f.Sync())
+		for image := range m.TornStores(nil) {
+			t.Errorf("torn to %q", show(t, image))
+		}
+	})
+	check(t, r.Store(0, []byte("ABCD")))
+}
+
 func TestFailedSyncLosesTheWrites(t *testing.T) {
 	m, f := script(t, "....")
 	put(t, f, 0, "A")

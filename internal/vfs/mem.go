@@ -371,6 +371,14 @@ func (n *node) write(p []byte, off int64) {
 	n.data.writeAt(p, off)
 }
 
+func (n *node) read(size int, off int64) []byte {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	p := make([]byte, size)
+	n.data.readAt(p, off)
+	return p
+}
+
 func (f *memFile) Close() error {
 	if f.closed.Swap(true) {
 		return pathError("close", f.name, fs.ErrClosed)
