@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // The crash model. A script of writes runs on a file system that records what is
 // durable. At every boundary of every file operation, and within every write, the
-// process is killed and the power is cut in as many ways as the model knows; each
+// process is killed and the power is cut in as many ways as the model knows; within
+// every copy into the ring the process is killed with any part of it missing. Each
 // time the store is opened on what is left, and what it holds is compared with the
 // oracle of docs/durability.md:
 //
@@ -92,6 +94,7 @@ type crasher struct {
 	ring    int64    // its size, if not the usual
 	plant   vfs.Bug  // for tests of the test
 	states  int      // crash states opened so far
+	torn    int      // and those of kills within a store to the ring, other than after its first half
 	failure string   // the first violation
 	again   int      // one in so many survivors is crashed in its recovery
 	sparse  int      // one in so many boundaries is crashed at, if not all
@@ -131,6 +134,7 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 		if c.failure == "" && phase != vfs.Before && (c.sparse == 0 || c.rng.IntN(c.sparse) == 0) {
 			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
 		}
+		c.tear(mem, o, op, depth)
 	})
 	s, err := c.open(fsys)
 	if err != nil {
@@ -237,19 +241,31 @@ func durabilityOf(st step) Durability {
 
 // crash opens what every crash at this instant may leave.
 func (c *crasher) crash(mem *vfs.Mem, o *oracle, where string, depth int) {
+	c.states++
 	c.survive(mem.ProcessCrash(), o, o.acked, "process crash at "+where, depth, true)
 	for image := range mem.PowerCuts(c.limit, c.rng) {
 		if c.failure != "" {
 			return
 		}
+		c.states++
 		c.survive(image, o, o.durable, "power cut at "+where, depth, false)
+	}
+}
+
+// tear opens what a kill may leave that comes within a store: each of them is torn, also where few boundaries are crashed at.
+func (c *crasher) tear(mem *vfs.Mem, o *oracle, op vfs.Op, depth int) {
+	for image := range mem.TornStores(c.rng) {
+		if c.failure != "" {
+			return
+		}
+		c.torn++
+		c.survive(image, o, o.acked, fmt.Sprintf("kill within %v", op), depth, true)
 	}
 }
 
 // survive checks one crash state. After the death of the process alone, what was not
 // durable still is not: such an image goes on recording.
 func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth int, records bool) {
-	c.states++
 	odds := c.again
 	if records {
 		odds /= 10 // there are far fewer of these
@@ -418,16 +434,16 @@ func crashModel(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
 	}
-	states := 0
+	states, torn := 0, 0
 	for seed := uint64(1); states < want; seed++ {
 		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: 40, again: 2000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3]}
 		c.run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.rng, 30), 0)
-		states += c.states
+		states, torn = states+c.states, torn+c.torn
 		if c.failure != "" {
 			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
 		}
 	}
-	t.Logf("%d crash states, 0 violations", states)
+	t.Logf("%d crash states and %d torn copies, 0 violations", states, torn)
 }
 
 // TestCrashModelFindsPlantedBugs proves that the test above can fail.
@@ -444,5 +460,37 @@ func TestCrashModelFindsPlantedBugs(t *testing.T) {
 			}
 			t.Error("the bug went unnoticed")
 		})
+	}
+}
+
+// TestCrashModelSeesRecordsInOneCopy plants the bug for which copies are torn: two records go into the ring
+// in one, and a kill leaves the second of them whole behind the first, which has lost its beginning.
+func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
+	needsRing(t)
+	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(7, 2)), ring: 4 << 10}
+		mem := vfs.NewCrashMem()
+		s, err := c.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := newOracle(nil)
+		if _, err = c.step(mem, s, o, step{kind: "set", key: "before", value: "13"}); err != nil {
+			t.Fatal(err)
+		}
+		var text []byte
+		tail, end := s.log.tail, s.log.tail.end.Load()
+		for i, key := range keys {
+			o.begin(step{kind: "set", key: key, value: "new"})
+			h := record.Head{Op: record.Set, Kind: record.Value, Seq: s.log.nextSeq + uint64(i), Time: s.log.lastTime - tail.start}
+			text = tail.salt.Append(text, end+int64(len(text)), &h, []byte(key), []byte("new"))
+		}
+		mem.OnBoundary(func(op vfs.Op, _ vfs.Phase) { c.tear(mem, o, op, 0) })
+		if err := s.log.ring.Store(tail, text, end); err != nil {
+			t.Fatal(err)
+		}
+		if found := strings.Contains(c.failure, "a whole one follows"); c.torn == 0 || found != (len(keys) > 1) || !found && c.failure != "" {
+			t.Errorf("%d records, torn in %d ways: %q", len(keys), c.torn, c.failure)
+		}
 	}
 }

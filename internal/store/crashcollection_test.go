@@ -237,7 +237,7 @@ func crashModelCollections(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
 	}
-	states, scripts, compacted := 0, 0, int64(0)
+	states, torn, scripts, compacted := 0, 0, 0, int64(0)
 	for seed := uint64(1); states < want; seed++ {
 		c := compactionCrasher(t, seed)
 		options := c.options
@@ -248,12 +248,12 @@ func crashModelCollections(t *testing.T) {
 		}
 		c.again, c.sparse = 500, 60
 		c.run(vfs.NewCrashMem(), newOracle(nil), collectionScript(c.rng, 60), 0)
-		states, scripts, compacted = states+c.states, scripts+1, compacted+c.compacted
+		states, torn, scripts, compacted = states+c.states, torn+c.torn, scripts+1, compacted+c.compacted
 		if c.failure != "" {
 			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
 		}
 	}
-	t.Logf("%d crash states of %d scripts, %d segments compacted, 0 violations", states, scripts, compacted)
+	t.Logf("%d crash states and %d torn copies of %d scripts, %d segments compacted, 0 violations", states, torn, scripts, compacted)
 }
 
 // collectionStep is step for a collection: it has happened, or nothing of it has.
