@@ -246,7 +246,7 @@ func crashModelCollections(t *testing.T) {
 			o.GroupBytes = []int64{300, 500, 1 << 20}[seed%3]
 			o.NoSnapshot = seed%4 == 3
 		}
-		c.again, c.sparse = 500, 60
+		c.again, c.sparse = 500, 120
 		c.run(vfs.NewCrashMem(), newOracle(nil), collectionScript(c.rng, 60), 0)
 		states, torn, scripts, compacted = states+c.states, torn+c.torn, scripts+1, compacted+c.compacted
 		if c.failure != "" {
