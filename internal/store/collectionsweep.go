@@ -97,7 +97,7 @@ func (s *Store) allSwept() bool {
 // keepSweeping is the goroutine. It ends when there is nothing left to do.
 func (s *Store) keepSweeping() {
 	err := s.sweep()
-	if err != nil && !errors.Is(err, ErrClosed) && !errors.Is(err, errStopped) {
+	if err != nil && !errors.Is(err, ErrClosed) {
 		s.missedIn(err)
 	}
 	w := &s.sweeper
@@ -191,11 +191,11 @@ func (s *Store) takeOut(t *Table, keys [][]byte) error {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.closing.Load() {
-		return errStopped
+		return ErrClosed
 	}
 	select {
 	case <-s.stop:
-		return errStopped
+		return ErrClosed
 	default:
 	}
 	for _, key := range keys {
@@ -239,7 +239,7 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 	for {
 		select {
 		case <-s.stop:
-			return nil, errStopped
+			return nil, ErrClosed
 		default:
 		}
 		keys, err := someKeys(t, span, 1)

@@ -118,3 +118,23 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 		t.Errorf("reported: %v", reported)
 	}
 }
+
+// TestShrinkThatMeetsClose: a Shrink that finds the store being closed while it sweeps says so by ErrClosed.
+func TestShrinkThatMeetsClose(t *testing.T) {
+	for name, stop := range map[string]func(s *Store){
+		"at a batch":        func(s *Store) { s.closing.Store(true) },
+		"before the search": func(s *Store) { s.sweeper.before, s.stop = 1000, make(chan struct{}); close(s.stop) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, vfs.NewMem())
+			mustChange(t, s, "h", hset("a", "1", "b", "2"))
+			if _, err := s.Clear([]byte("h"), HashType, Process); err != nil {
+				t.Fatal(err)
+			}
+			stop(s)
+			if err := s.Shrink(); !errors.Is(err, ErrClosed) {
+				t.Errorf("Shrink returned %v", err)
+			}
+		})
+	}
+}
