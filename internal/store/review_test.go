@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -378,6 +379,31 @@ func TestSearchAmongFakes(t *testing.T) {
 	}
 	if limit := 4*size + 32<<20; sc.effort > limit {
 		t.Errorf("%d bytes were checksummed for a file of %d", sc.effort, size)
+	}
+}
+
+// countedReads counts the calls of ReadAt.
+type countedReads struct {
+	io.ReaderAt
+	calls int
+}
+
+func (c *countedReads) ReadAt(p []byte, off int64) (int, error) {
+	c.calls++
+	return c.ReaderAt.ReadAt(p, off)
+}
+
+// TestSearchReadsOnce: places that cannot be the next record, of which a ring is full that has gone round, do not
+// move the window of the search each.
+func TestSearchReadsOnce(t *testing.T) {
+	text := strings.Repeat("00000000 Sv 0 0 1 0 0 7 key value\n", 1<<20/34)
+	c := &countedReads{ReaderAt: strings.NewReader(text)}
+	sc := &scanner{file: c, end: int64(len(text)), last: 1}
+	if found, err := sc.resume(); found || err != nil {
+		t.Errorf("found %v, %v", found, err)
+	}
+	if most := len(text)/scanWindow + 2; c.calls > most {
+		t.Errorf("%d reads of %d bytes, at most %d are needed", c.calls, len(text), most)
 	}
 }
 

@@ -125,7 +125,7 @@ func (s *scanner) resumeAt(from, damaged int64) (bool, error) {
 	budget := 4*(s.end-s.start) + record.MaxBytes
 	for from < s.end {
 		s.offset = from
-		b, err := s.window(scanWindow)
+		b, err := s.window(record.MaxHeadBytes)
 		if err != nil {
 			return false, err
 		}
