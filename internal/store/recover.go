@@ -199,7 +199,11 @@ func (r *recovery) orphans() error {
 			continue
 		}
 		if id > newest && !(r.readOnly && slices.Contains(names, backupName)) { // else it is of a backup under way
-			if err := l.checkLeftover(id); err != nil {
+			err := l.checkLeftover(id)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a writer beside a reader has removed it
+			}
+			if err != nil {
 				return err
 			}
 		}

@@ -56,6 +56,7 @@ func (l *log) redoLocked() error {
 
 // redo puts a copy of the segment in its place.
 func (l *log) redo(s *segment) error {
+	s.fillFile() // for readers who have it open; without it they begin anew
 	temp := s.path + redoTemp
 	if err := l.fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -104,15 +105,23 @@ func (s *segment) copyTo(f vfs.File) error {
 
 // settleInPlace writes to the segment's file what stood in the ring alone, and syncs it.
 func (l *log) settleInPlace(s *segment) error {
+	if err := s.fillFile(); err != nil {
+		return err
+	}
+	if err := s.file.Sync(); err != nil {
+		return l.fail(errors.Join(fmt.Errorf("sync of %s: %w", s.path, err), l.noteSyncFailed()))
+	}
+	return nil
+}
+
+// fillFile writes to the segment's file what stood in the ring alone.
+func (s *segment) fillFile() error {
 	if o := s.overlay.Load(); o != nil {
 		for _, p := range *o {
 			if _, err := s.file.WriteAt(p.bytes, p.at); err != nil {
 				return err
 			}
 		}
-	}
-	if err := s.file.Sync(); err != nil {
-		return l.fail(errors.Join(fmt.Errorf("sync of %s: %w", s.path, err), l.noteSyncFailed()))
 	}
 	return nil
 }
