@@ -606,3 +606,28 @@ func TestLongPassedDeadline(t *testing.T) {
 		}
 	}
 }
+
+// A transaction tells when a collection expires as the store does.
+func TestTxDeadlineOfACollection(t *testing.T) {
+	db := memory(t)
+	h, err := copal.OpenHash[string, int](db, "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(h.Set("a", 1), h.Expire(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	want, err := db.Deadline([]byte("h"))
+	if err != nil || want.IsZero() {
+		t.Fatal(want, err)
+	}
+	err = db.View(func(tx *copal.Tx) error {
+		if d, err := tx.Deadline([]byte("h")); !d.Equal(want) || err != nil {
+			t.Errorf("Deadline = %v, %v, want %v", d, err, want)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -76,11 +76,11 @@ func (tx *Tx) PutUntil(key, value []byte, deadline time.Time) error {
 
 // Deadline is DB.Deadline in the transaction.
 func (tx *Tx) Deadline(key []byte) (time.Time, error) {
-	e, err := tx.tx.Get(nil, key)
+	deadline, err := tx.tx.DeadlineOf(nil, key)
 	if err != nil {
 		return time.Time{}, err
 	}
-	return timeOf(e.Expiry()), nil
+	return timeOf(deadline), nil
 }
 
 // Delete removes the entry under key. It reports whether there was one.

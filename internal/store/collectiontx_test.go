@@ -164,6 +164,42 @@ func wantTxState(tx *Tx, model map[string]string) error {
 	return nil
 }
 
+// TestDeadlinesInATransaction: a transaction tells the deadline of a value and of a collection, as it was and as it has written it.
+func TestDeadlinesInATransaction(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	at := s.now() + 1e9
+	mustSet(t, s, "v", "1")
+	mustChange(t, s, "h", hset("a", "1"))
+	for _, key := range []string{"v", "h"} {
+		if err := s.Expire(nil, nil, []byte(key), at, Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := s.Transact(Process, func(tx *Tx) error {
+		want := func(key string, deadline uint64, failed error) {
+			t.Helper()
+			if d, err := tx.DeadlineOf(nil, []byte(key)); d != deadline || err != failed {
+				t.Errorf("%q has the deadline %d, %v, want %d, %v", key, d, err, deadline, failed)
+			}
+		}
+		want("v", at, nil)
+		want("h", at, nil)
+		want("nothing", 0, ErrNotFound)
+		err := tx.Write(nil, &Write{Key: []byte("v"), Value: []byte("2"), Expiry: at + 5})
+		err = errors.Join(err, tx.Redate([]byte("h"), HashType, at+6), txChange(tx, "new", hset("a", "1")))
+		want("v", at+5, nil)
+		want("h", at+6, nil)
+		want("new", 0, nil)
+		_, gone := tx.Clear([]byte("h"), HashType)
+		want("h", 0, ErrNotFound)
+		return errors.Join(err, gone)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestCollectionConflicts says for what a transaction runs again: when what it has read of a collection is not what there is.
 func TestCollectionConflicts(t *testing.T) {
 	read := map[string]func(r Collections) error{

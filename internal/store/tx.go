@@ -248,6 +248,29 @@ func (tx *Tx) record(t *Table, key []byte) (e entry, a Address, err error) {
 	return e, a, err
 }
 
+// DeadlineOf is the deadline of the entry of key, of a value or a collection, in the sense of Get; 0 for none.
+func (tx *Tx) DeadlineOf(t *Table, key []byte) (uint64, error) {
+	c := tx.writes[view(key)]
+	switch {
+	case tx.done.Load():
+		return 0, ErrTxDone
+	case c != nil && c.Delete:
+		return 0, ErrNotFound
+	case c != nil && c.collection != nil:
+		return c.collection.deadline, nil
+	case c != nil:
+		return c.Expiry, nil
+	}
+	tx.noteRead(key)
+	in, err := tx.view.use()
+	if err != nil {
+		return 0, err
+	}
+	defer tx.store.life.leave(in)
+	e, _, err := tx.record(t, key)
+	return e.Expiry, err
+}
+
 // Expiry is the deadline of the entry, 0 for none.
 func (e *Entry) Expiry() uint64 { return e.expiry }
 
