@@ -52,6 +52,9 @@ type followLife struct {
 
 	has     content             // what the writer has written
 	shown   content             // what the reader has seen of it
+	opened  map[string]bool     // maps that the writer has opened
+	named   map[string]bool     // maps of which the log knows
+	known   map[string]bool     // maps of which the reader knows
 	changes []map[string]string // of plain entries, in their order; what counts together is one
 	seen    int                 // how many of them the reader has seen
 	born    bool                // something was written
@@ -154,7 +157,8 @@ func TestFollowFromTheBeginning(t *testing.T) {
 }
 
 func newFollowLife(t *testing.T, rng *rand.Rand) *followLife {
-	x := &followLife{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), has: content{}, shown: content{}}
+	x := &followLife{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), has: content{}, shown: content{},
+		named: map[string]bool{}, known: map[string]bool{}}
 	x.opts = []copal.Option{copal.WithFS(deadLock{x.mem}), copal.WithInline(), copal.WithClock(x.clock),
 		copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }),
 		copal.MaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
@@ -247,7 +251,7 @@ func (x *followLife) nothing() {
 func (x *followLife) openWriter() {
 	db, err := copal.Open(storeDir, append(x.opts, x.ring)...)
 	x.must(err)
-	x.w = db
+	x.w, x.opened = db, map[string]bool{}
 }
 
 // renewWriter is the end of a writer, by itself or as by kill -9, and the beginning of the next.
@@ -274,7 +278,10 @@ func (x *followLife) write() {
 		x.writeCollection()
 		return
 	case k < 2:
-		x.must(x.w.DeclareMap([]string{"a", "b", "c"}[x.rng.IntN(3)]))
+		name := []string{"a", "b", "c"}[x.rng.IntN(3)]
+		x.log("declare map %s", name)
+		x.must(x.w.DeclareMap(name))
+		x.opened[name] = true // the log knows with the first write
 		return
 	case k < 4:
 		b := x.w.NewBatch()
@@ -303,6 +310,11 @@ func (x *followLife) write() {
 		x.log("write %q", changed)
 		x.changes = append(x.changes, changed)
 		x.born = true
+	}
+	for key := range changed {
+		if name, _, _ := strings.Cut(key, ":"); x.opened[name] {
+			x.named[name] = true
+		}
 	}
 }
 
@@ -416,12 +428,13 @@ func (x *followLife) closeReader() {
 	x.snaps, x.watches = nil, nil
 	x.hash, x.list, x.set, x.sorted = nil, nil, nil, nil
 	x.must(x.r.Close())
-	x.r = nil
+	x.r, x.known = nil, map[string]bool{}
 }
 
 // saw notes that the reader has seen all that there is.
 func (x *followLife) saw() {
 	x.shown, x.seen = maps.Clone(x.has), len(x.changes)
+	maps.Copy(x.known, x.named)
 }
 
 // look lets the reader catch up.
@@ -430,11 +443,61 @@ func (x *followLife) look() {
 		x.compare() // what showed before
 	}
 	x.log("the reader looks")
-	x.must(x.r.Refresh())
+	switch x.rng.IntN(4) {
+	case 0:
+		x.lookInView()
+	case 1:
+		x.lookInScan()
+	default:
+		x.must(x.r.Refresh())
+	}
 	x.saw()
 	synctest.Wait()
 	x.compare()
 	x.shrunk = false
+}
+
+// lookInView looks while a transaction is under way, for which nothing changes.
+func (x *followLife) lookInView() {
+	before, now := x.shown, x.now()
+	err := x.r.View(func(tx *copal.Tx) error {
+		x.must(x.r.Refresh())
+		if _, err := tx.Get([]byte("single")); errors.Is(err, copal.ErrSnapshotLost) && x.shrunk {
+			return nil
+		}
+		x.entries("Tx", before.at(now), tx.Get, tx.Has, tx.Scan, nil, tx.ScanBackward)
+		return nil
+	})
+	x.must(err)
+}
+
+// lookInScan looks while a scan is under way, which yields what stays throughout once.
+func (x *followLife) lookInScan() {
+	before, after := x.shown.at(x.now()), x.has.at(x.now())
+	got := map[string]bool{}
+	pause := x.rng.IntN(4)
+	for key := range x.r.ScanKeys(nil) {
+		if _, there := before[string(key)]; got[string(key)] || !there && after[string(key)].value == "" && after[string(key)].elements == nil {
+			x.t.Errorf("a scan yields %q once too often", key)
+		}
+		got[string(key)] = true
+		if len(got) == pause {
+			x.must(x.r.Refresh())
+		}
+	}
+	x.must(x.r.Refresh())
+	for _, changed := range x.changes[x.seen:] {
+		for key, value := range changed {
+			if value == gone { // it may be there again
+				delete(before, key)
+			}
+		}
+	}
+	for key, h := range before {
+		if now, stays := after[key]; stays && len(now.elements) == len(h.elements) && !got[key] {
+			x.t.Errorf("a scan leaves out %q", key)
+		}
+	}
 }
 
 // handle opens something in the reader, or closes it.
@@ -624,6 +687,13 @@ func (x *followLife) reads() {
 		var viewed string
 		err := x.r.ViewValue([]byte(key), func(b []byte) error { viewed = string(b); return nil })
 		x.found("ViewValue", key, viewed, err, h, there)
+		var read []byte
+		v, err := x.r.OpenValue([]byte(key))
+		if err == nil {
+			read, err = io.ReadAll(v)
+			x.must(v.Close())
+		}
+		x.found("OpenValue", key, string(read), err, h, there)
 		deadline, err := x.r.Deadline([]byte(key))
 		if there == errors.Is(err, copal.ErrNotFound) || there && err != nil || h.deadline != 0 && deadline.UnixMilli() != h.deadline || h.deadline == 0 && !deadline.IsZero() {
 			x.t.Errorf("Deadline(%q) = %v, %v, want %d", key, deadline, err, h.deadline)
@@ -635,9 +705,16 @@ func (x *followLife) reads() {
 	if n := x.r.Len(); n != len(want) {
 		x.t.Errorf("DB.Len = %d, want %d", n, len(want))
 	}
+	names := map[string]bool{}
 	for _, m := range x.r.Maps() {
+		names[m.Name] = true
 		if n := len(want.under(m.Prefix)); m.Keys != n {
 			x.t.Errorf("map %s has %d keys, want %d", m.Name, m.Keys, n)
+		}
+	}
+	for name := range x.known { // and perhaps one that was open when the writer closed
+		if !names[name] {
+			x.t.Errorf("Maps lists %v, want %v", names, x.known)
 		}
 	}
 }
@@ -763,6 +840,7 @@ func (m *followMap[V]) write(changed map[string]string) {
 	if x.rng.IntN(4) == 0 {
 		defer func() { x.must(w.Close()) }()
 	}
+	x.opened[m.name] = true
 	own := string(rune('p' + x.rng.IntN(5)))
 	key := m.prefix() + own
 	if _, there := x.has.at(x.now())[key]; there && x.rng.IntN(3) == 0 {
@@ -798,6 +876,7 @@ func (m *followMap[V]) open() {
 	}
 	m.x.log("open map %s", m.name)
 	m.m = mapOf[string, V](m.x.t, m.x.r, m.name, opts...)
+	m.x.known[m.name] = true
 }
 
 // toggle opens the map, or closes it.
