@@ -86,6 +86,7 @@ func Restore(ctx context.Context, from, into string, opts BackupOptions) (Backup
 type backup struct {
 	ctx      context.Context
 	store    *Store
+	of       uint64 // the store's identity, which it may get while it is backed up for the first time
 	from     vfs.FS
 	fsys     vfs.FS
 	dir      string
@@ -151,6 +152,10 @@ func (b *backup) attempt() error {
 // look finds out what is in the directory.
 func (b *backup) look() error {
 	b.oldSum = noManifest
+	err := b.store.shared(func() error { b.of = b.store.log.storeID; return nil })
+	if err != nil {
+		return err
+	}
 	names, err := b.fsys.List(b.dir)
 	if err != nil || b.restores {
 		return err
@@ -172,7 +177,9 @@ func (b *backup) look() error {
 	if err != nil {
 		return formatError(path, 0, err)
 	}
-	if mark.store != b.store.log.storeID {
+	// A store gets its identity with the first write. A backup from before has no segment.
+	holds := slices.ContainsFunc(names, func(name string) bool { _, segment := record.ParseFileName(name); return segment })
+	if mark.store != b.of && holds {
 		return fmt.Errorf("copal: %s is a backup of another store, %016x: %w", b.dir, mark.store, fs.ErrExist)
 	}
 	if b.old, err = readManifest(b.fsys, b.dir); err != nil {
@@ -216,7 +223,7 @@ func sumOf(text []byte) string { return string(text[len(text)-9 : len(text)-1]) 
 
 // note writes BACKUP, durably.
 func (b *backup) note(next string) error {
-	m := backupMark{b.store.log.storeID, b.oldSum, next}
+	m := backupMark{b.of, b.oldSum, next}
 	return replaceFile(b.fsys, b.dir, backupTemp, backupName, m.encode())
 }
 
@@ -302,7 +309,7 @@ func (b *backup) chooseNow() (known bool) {
 	if b.old != nil {
 		m.Edit = b.old.Edit + 1
 	}
-	b.new, b.pins = m, pins
+	b.new, b.pins, b.of = m, pins, m.Store
 	b.report = BackupReport{Seq: l.nextSeq - 1, Bytes: b.total}
 	return true
 }

@@ -18,6 +18,55 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
+// TestBackupBeforeTheFirstWrite: a store without a record has no identity yet. What is backed up then,
+// by a writer, by the next or by a reader, is brought up to date when there is one.
+func TestBackupBeforeTheFirstWrite(t *testing.T) {
+	for _, crash := range []bool{false, true} {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem)
+		reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+		defer mustClose(t, reader)
+		mustBackup(t, s, "written")
+		mustBackup(t, reader, "read")
+		if crash { // when the directories were known to be backups, and had nothing
+			for _, dir := range []string{"written", "read"} {
+				if err := mem.Remove(filepath.Join(dir, manifestName)); err != nil {
+					t.Fatal(err)
+				}
+				if err := (&backup{fsys: mem, dir: dir, oldSum: noManifest}).note(noManifest); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		mustClose(t, s)
+		s = mustOpen(t, mem)
+		mustBackup(t, s, "written")
+		for _, value := range []string{"1", "2"} {
+			mustSet(t, s, "key", value)
+			if err := reader.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+			mustBackup(t, s, "written")
+			mustBackup(t, reader, "read")
+			for _, dir := range []string{"written", "read"} {
+				wantSound(t, mem, dir)
+				if got, want := contentIn(t, mem, dir), contentIn(t, mem, "db"); got != want {
+					t.Errorf("%s holds %s, want %s", dir, got, want)
+				}
+			}
+		}
+		other, err := Open("other", testOptions(mem))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := other.Backup(t.Context(), "written", BackupOptions{}); !errors.Is(err, fs.ErrExist) {
+			t.Errorf("the backup of another store over this one: %v", err)
+		}
+		mustClose(t, other)
+		mustClose(t, s)
+	}
+}
+
 func mustBackup(t testing.TB, s *Store, dir string) BackupReport {
 	t.Helper()
 	report, err := s.Backup(t.Context(), dir, BackupOptions{})
