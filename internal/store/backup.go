@@ -130,8 +130,12 @@ func (b *backup) run() error {
 	return nil
 }
 
-// attempt makes the backup of one point of the log.
+// attempt makes the backup of one point of the log. Where another process writes, the files of the last
+// look may be gone.
 func (b *backup) attempt() error {
+	if err := b.store.Refresh(); err != nil {
+		return err
+	}
 	if err := b.choose(); err != nil {
 		return err
 	}

@@ -67,6 +67,33 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 	}
 }
 
+// TestBackupByAReaderThatIsBehind: a reader backs up all that was written before, also what it has not seen
+// yet and where compaction has taken away the files that it knows.
+func TestBackupByAReaderThatIsBehind(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 500 })
+	defer mustClose(t, s)
+	write := func() {
+		fillFrom(t, s, 0, 60)
+		if err := s.FSyncAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+	defer mustClose(t, reader)
+	write()
+	if err := s.Shrink(); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "last", "1")
+	mustBackup(t, reader, "copy")
+	wantSound(t, mem, "copy")
+	if got, want := contentIn(t, mem, "copy"), contentIn(t, mem, "db"); got != want {
+		t.Errorf("the copy holds %s, want %s", got, want)
+	}
+}
+
 func mustBackup(t testing.TB, s *Store, dir string) BackupReport {
 	t.Helper()
 	report, err := s.Backup(t.Context(), dir, BackupOptions{})
