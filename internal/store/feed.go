@@ -105,6 +105,13 @@ func (s *Store) OpenFeed(p FeedPoint, prefix []byte) (*Feed, error) {
 
 func (f *Feed) begin(p FeedPoint) error {
 	s := f.store
+	now, err := s.Now()
+	if err == nil && p.After > now.After { // another process may have been told of it, and a reader not seen it yet
+		err = s.Refresh()
+	}
+	if err != nil {
+		return err
+	}
 	in, err := s.use()
 	if err != nil {
 		return err

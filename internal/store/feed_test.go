@@ -435,6 +435,37 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 	}
 }
 
+// TestFeedOfFollowerFromAheadOfIt: a feed begins behind a change that another process was told of, and the
+// follower has not seen yet; also if that is the first of the store. A number that the log has not come to
+// is no place to begin.
+func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
+	mem := vfs.NewMem()
+	writer := mustOpen(t, mem)
+	defer mustClose(t, writer)
+	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+	defer mustClose(t, reader)
+	for n := uint64(1); n < 4; n++ {
+		mustSet(t, writer, fmt.Sprint("key ", n), "value")
+		if f, err := reader.OpenFeed(FeedPoint{After: n + 1}, nil); err != ErrHistoryLost {
+			t.Errorf("a feed from behind %d, where the log ends with %d: %v, %v", n+1, n, f, err)
+		}
+		mustSet(t, writer, fmt.Sprint("key ", n), "value")
+		mustSet(t, writer, "another", "value")
+		if _, err := writer.Delete(nil, []byte("another"), Process); err != nil {
+			t.Fatal(err)
+		}
+		now := writer.log.last()
+		h := newHears(t, reader, FeedPoint{After: now - 1})
+		list, err := h.some(t, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantTold(t, "the feed", list, []batch{{"another": {key: "another", value: absent}}})
+		h.feed.Close()
+		n = now
+	}
+}
+
 // TestFeedOfFollowerTellsWhatShows: when a look has ended with an error, at whatever operation, a feed
 // tells no change that reads do not show yet.
 func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
