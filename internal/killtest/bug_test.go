@@ -22,6 +22,7 @@ const (
 	reviveSome bug = "lets some deleted entries come back"
 	staleAsync bug = "an asynchronous write lands after a newer one"
 	noFlush    bug = "a sync does nothing"
+	halfSteps  bug = "a group is written as two"
 	cutLog     bug = "the log loses its last bytes when the process dies"
 	flipBit    bug = "the log gets a wrong bit when the process dies"
 	emptyStore bug = "the log is gone when the process dies"
@@ -38,6 +39,8 @@ func (b bug) ofTheLog() bool { return slices.Contains(logBugs, b) }
 var (
 	logBugs = []bug{cutLog, flipBit, emptyStore, lostRing, otherRing}
 	allBugs = append([]bug{ackEarly, skipSome, mixUp, reviveSome, staleAsync, noFlush}, logBugs...)
+
+	shapeBugs = append([]bug{ackEarly, skipSome, mixUp, halfSteps}, logBugs...) // that are of shapes, too
 )
 
 // afterDeath does to the store in dir what the bug does when the child is dead.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,27 +20,32 @@ const childVariable = "COPAL_KILLTEST_CHILD"
 // order is what a child is to do.
 type order struct {
 	Dir          string
+	Mix          string
 	Seed, Cycle  uint64
+	Begin        int64 // Unix milliseconds
 	SyncInterval time.Duration
 	SegmentBytes int64 // 0: as ever
 	RingBytes    int64 // likewise
 	Lazy         bool  // nothing is synced by the writers
-	RestartEvery int   // operations of writer 0 between closing and opening the store again; 0: never
+	RestartEvery int   // operations between closing and opening the store again; 0: never
 	Bug          bug
 }
 
 // child writes until it is killed.
 type child struct {
 	order
-	session atomic.Pointer[session]
-	ops     atomic.Int64
-	stale   [writers]map[slot]op // of the planted bug: the last asynchronous write
+	mix        *mix
+	session    atomic.Pointer[session]
+	ops, done  atomic.Int64
+	restarting sync.Mutex
+	stale      [writers]map[slot]op // of the planted bug: the last asynchronous write
 }
 
 // session is a store from its opening to its closing.
 type session struct {
 	db       *copal.DB
-	shelves  []shelf
+	shelves  []shelf       // nil when nobody writes single values
+	hands    []hands       // one for each writer of a shape
 	replaced chan struct{} // closed when the next session is there
 }
 
@@ -48,6 +55,7 @@ func runChild(text string) error {
 	if err := json.Unmarshal([]byte(text), &c.order); err != nil {
 		return err
 	}
+	c.mix = mixNamed(c.Mix)
 	if c.SegmentBytes > 0 {
 		store.DefaultSegmentBytes = c.SegmentBytes
 	}
@@ -60,8 +68,16 @@ func runChild(text string) error {
 	}
 	send(frame{What: opened})
 	failed := make(chan error)
-	for w := range uint8(writers) {
-		go func() { failed <- c.write(w) }()
+	for w := range c.mix.writers {
+		go func() { failed <- c.work(uint8(w)) }()
+	}
+	if c.mix.values {
+		for w := range uint8(writers) {
+			go func() { failed <- c.write(w) }()
+		}
+	}
+	if c.mix.shrinks {
+		go func() { failed <- c.shrink() }()
 	}
 	return <-failed
 }
@@ -82,17 +98,39 @@ func (c *child) open() error {
 	if err != nil {
 		return err
 	}
-	shelves, err := openShelves(db)
-	if err != nil {
-		return err
+	s, err := c.mix.open(db)
+	if err == nil {
+		c.session.Store(s)
 	}
-	c.session.Store(&session{db: db, shelves: shelves, replaced: make(chan struct{})})
-	return nil
+	return err
+}
+
+// open returns all that the writers of the mix need.
+func (m *mix) open(db *copal.DB) (*session, error) {
+	s := &session{db: db, replaced: make(chan struct{})}
+	if m.values {
+		shelves, err := openShelves(db)
+		if err != nil {
+			return nil, err
+		}
+		s.shelves = shelves
+	}
+	for w, sh := range m.writers {
+		h, err := sh.open(db, uint8(w))
+		if err != nil {
+			return nil, err
+		}
+		s.hands = append(s.hands, h)
+	}
+	return s, nil
 }
 
 // restart closes the store while the other writers write, and opens it again.
 func (c *child) restart() error {
+	c.restarting.Lock()
+	defer c.restarting.Unlock()
 	old := c.session.Load()
+	send(frame{What: closing})
 	if err := old.db.Close(); err != nil {
 		return fmt.Errorf("close: %w", err)
 	}
@@ -133,13 +171,98 @@ func (c *child) write(writer uint8) error {
 		if c.Bug == ackEarly {
 			acknowledge = nil
 		}
-		if err == nil && writer == 0 && c.RestartEvery > 0 && n%c.RestartEvery == 0 {
-			err = c.restart()
+		if err == nil {
+			err = c.pause()
 		}
 		if err != nil && !errors.Is(err, copal.ErrClosed) {
 			return err
 		}
 	}
+}
+
+// pause is called after each operation. Now and then it closes the store and opens it again. A
+// child that has done more than any kill waits for waits itself: its log shall not grow, and
+// compaction catch up.
+func (c *child) pause() error {
+	switch n := c.done.Add(1); {
+	case n > 4*int64(c.mix.acks)+100:
+		send(frame{What: finished})
+		<-time.After(time.Hour)
+	case c.RestartEvery > 0 && n%int64(c.RestartEvery) == 0:
+		return c.restart()
+	}
+	return nil
+}
+
+// shrink compacts the store, again and again.
+func (c *child) shrink() error {
+	for {
+		s := c.session.Load()
+		send(frame{What: shrinking})
+		if err := s.db.Shrink(); errors.Is(err, copal.ErrClosed) {
+			<-s.replaced
+		} else if err != nil {
+			return fmt.Errorf("shrink: %w", err)
+		}
+	}
+}
+
+// work is one writer of a shape.
+func (c *child) work(writer uint8) error {
+	dice := newDice(&c.order, writer)
+	var acknowledge []frame
+	for {
+		step := c.mix.writers[writer].plan(dice.next())
+		o := op{Kind: aStep, Count: step.count, slot: slot{Writer: writer}}
+		send(append(acknowledge, frame{What: announced, Op: o})...)
+		s := c.session.Load()
+		if c.Bug == ackEarly {
+			send(frame{What: acked, Op: o})
+		}
+		existed, err := c.doStep(s.hands[writer], &step)
+		switch {
+		case errors.Is(err, copal.ErrClosed):
+			acknowledge = []frame{{What: refused, Op: o}}
+			<-s.replaced
+		case err != nil && step.late():
+			acknowledge = []frame{{What: refused, Op: o}}
+		case err != nil:
+			return fmt.Errorf("%v: %w", &step, err)
+		default:
+			acknowledge = []frame{{What: acked, Op: o, Existed: existed}}
+		}
+		if c.Bug == ackEarly {
+			acknowledge = nil
+		}
+		if err := c.pause(); err != nil {
+			return err
+		}
+	}
+}
+
+// late reports whether the step has a deadline that has passed, which is refused.
+func (s *step) late() bool {
+	now := time.Now().UnixMilli()
+	return slices.ContainsFunc(s.changes, func(c change) bool { return c.until > 0 && c.until <= now })
+}
+
+// doStep does a step, with the planted bug, if any.
+func (c *child) doStep(h hands, s *step) (existed bool, err error) {
+	n := c.ops.Add(1)
+	switch {
+	case c.Bug == skipSome && n%10 == 0:
+		return true, nil
+	case c.Bug == mixUp && n%10 == 0 && len(s.changes) > 0:
+		s.changes[0].value.Count++
+	case c.Bug == halfSteps && len(s.changes) > 1:
+		first, rest := *s, *s
+		first.changes, rest.changes = s.changes[:len(s.changes)/2], s.changes[len(s.changes)/2:]
+		if _, err := h.do(&first); err != nil {
+			return false, err
+		}
+		return h.do(&rest)
+	}
+	return h.do(s)
 }
 
 // do carries out an operation, with the planted bug, if any.

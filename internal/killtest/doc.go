@@ -5,24 +5,50 @@
 // key is known; it announces every operation on a pipe before it begins and
 // acknowledges it when it is done. The parent kills the child in the middle with
 // SIGKILL, reads the pipe to its end, opens the store and compares every entry by
-// content with what it was told:
-//
-//   - the entry is as the last acknowledged operation on its key left it, or
-//   - as the one announced and not acknowledged left it, of which there is at most one
-//     for each writer;
-//   - or, where asynchronous writes came last and no sync or close that began after them, as one of
-//     these or what was before them left it;
-//   - and whatever was found then is what holds from then on.
-//
-// The children append through the mapped ring and by pwrite in turns, through rings and to segments so
-// small that kills meet their
-// ends, and sync at intervals from a millisecond to a second.
-//
-// Anything older is lost, anything else is wrong. The next child goes on with the
-// same store, so that recoveries pile up on one another.
+// content with what it was told.
 //
 // The pipe belongs to the kernel: what a child has written to it before its death the
 // parent reads after it. So an acknowledgement that the parent has not seen was not given.
+//
+// # What is written
+//
+// A store is of one mix (mix_test.go), which says what its writers do:
+//
+//   - single values in maps of all codecs and in raw keys, synchronous, synced and
+//     asynchronous (op_test.go, ledger_test.go);
+//   - batches, few and many, small and large, with deletions and deadlines; large
+//     values, and streams (rawshape_test.go);
+//   - transactions over several maps, raw keys and a hash (txshape_test.go);
+//   - hashes, lists, sets and sorted sets, and what is done to whole ones
+//     (collectionshape_test.go);
+//   - all of them at once, and with compaction all the time.
+//
+// The children append through the mapped ring and by pwrite in turns, through rings and to
+// segments so small that kills meet their ends, and sync at intervals from a millisecond to
+// a second. Some close the store now and then and open it again.
+//
+// # When it is killed
+//
+// While the process starts; while it opens the store, and mends what the last one left;
+// within an operation; while it closes the store; while it compacts; and at an
+// acknowledgement. Large steps are repeated, so that a kill within a copy is likely. Every
+// such kill is in internal/store's crash models, too, which need no luck.
+//
+// # What must be found
+//
+// The store opens, for reading alone and for writing; Check calls it sound; it takes a write,
+// closes and opens again; and
+//
+//   - an entry is as the last acknowledged operation on its key left it, or as the one
+//     announced and not acknowledged left it, of which there is at most one for each writer;
+//   - where asynchronous writes came last, and no sync or close that began after them, it
+//     is as one of these or what was before them left it;
+//   - of the steps of a shape, each has happened as a whole or not at all: all that a writer
+//     owns is as its acknowledged steps have made it, or these and the one in flight;
+//   - whatever was found then is what holds from then on, for the next child goes on with the
+//     same store, so that recoveries pile up on one another.
+//
+// Anything older is lost, anything else is wrong.
 //
 // Other children count, each goroutine to the same counters, by Map.Update and in transactions; count_test.go compares the
 // counters with what each goroutine has announced and acknowledged.
@@ -32,6 +58,11 @@
 //	go test ./internal/killtest                   # 120 kills
 //	COPAL_KILLS=1000 go test -v ./internal/killtest
 //	COPAL_LONG=1 go test -v -timeout 1h ./internal/killtest     # 10,000 kills
+//	COPAL_SHAPES=batch,tx …                       # of these mixes, and those whose names begin so
 //	COPAL_SEED=7 …                                # the same plans; the moments of the kills vary
 //	go test -artifacts ./internal/killtest        # keeps the store of a failure
+//
+// 2,000 kills at batches, transactions and collections, ten mixes of them:
+//
+//	COPAL_SHAPES=batch,tx,hash,list,set,whole COPAL_KILLS=2000 go test -v -timeout 1h -run 'TestKill$' ./internal/killtest
 package killtest

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -23,24 +26,30 @@ type lane struct {
 	bug    bug
 	rng    *rand.Rand
 	cycle  uint64
+	mixes  func() (*mix, *atomic.Int64) // of the next store, and the kills of stores of this mix
+	mix    *mix                         // of the present store
+	kills  *atomic.Int64
 	store  string  // the present one
 	ledger *ledger // of the present store
+	books  []*book // of the present store, one for each writer of a shape
+	probed int     // how many probes were left in the present store
 	opened bool    // a child has opened the present store
 	left   int     // cycles until the next store
-	total  tally   // of the stores before
+	total  tallies // of the stores before
 }
 
-func newLane(dir string, seed uint64, b bug) *lane {
-	return &lane{dir: dir, seed: seed, bug: b, rng: rand.New(rand.NewPCG(seed, 0))}
+func newLane(dir string, seed uint64, b bug, mixes func() (*mix, *atomic.Int64)) *lane {
+	return &lane{dir: dir, seed: seed, bug: b, mixes: mixes, rng: rand.New(rand.NewPCG(seed, 0)), total: tallies{}}
 }
 
 // sum is all that the lane has counted.
-func (l *lane) sum() tally {
-	t := l.total
+func (l *lane) sum() tallies {
+	all := tallies{}
+	all.add(l.total)
 	if l.ledger != nil {
-		t.add(l.ledger.tally)
+		all.add(tallies{l.mix: l.ledger.tally})
 	}
-	return t
+	return all
 }
 
 // run starts a child, kills it and checks what it left. It returns what must not be.
@@ -54,6 +63,7 @@ func (l *lane) run() (found []string, err error) {
 	l.left--
 	l.cycle++
 	l.ledger.cycles++
+	l.kills.Add(1)
 	name := filepath.Base(l.store)
 	died, err := l.kill()
 	if err != nil {
@@ -64,12 +74,13 @@ func (l *lane) run() (found []string, err error) {
 	}
 	found = append(died, l.examine()...)
 	for i, f := range found {
-		found[i] = fmt.Sprintf("store %s, cycle %d: %s", name, l.cycle, f)
+		found[i] = fmt.Sprintf("%s, store %s, cycle %d: %s", l.mix.name, name, l.cycle, f)
 	}
 	return found, nil
 }
 
-// maxLogBytes is where a store is left for a new one: all of it is read in each cycle, thrice.
+// maxLogBytes is where a store is left for a new one: all of it is read in each cycle, several
+// times.
 const maxLogBytes = 8 << 20
 
 // newStore leaves the present store for a new one.
@@ -81,10 +92,15 @@ func (l *lane) newStore() error {
 		}
 	}
 	l.store = filepath.Join(l.dir, fmt.Sprintf("seed%d-cycle%d", l.seed, l.cycle+1))
+	l.mix, l.kills = l.mixes()
 	l.ledger = newLedger()
 	l.ledger.stores = 1
-	l.opened = false
-	l.left = 1 + l.rng.IntN(24)
+	l.books = nil
+	for _, sh := range l.mix.writers {
+		l.books = append(l.books, &book{shape: sh, content: content{}, doubted: l.bug != none})
+	}
+	l.opened, l.probed = false, 0
+	l.left = 1 + l.rng.IntN(8)
 	return nil
 }
 
@@ -95,30 +111,35 @@ type moment struct {
 	delay time.Duration // and then so much later
 }
 
-// moment draws one: while the process starts, while it opens the store, or at an
-// acknowledgement, from the first to the three hundredth.
-func (l *lane) moment() moment {
+// moment draws one: while the process starts, while it opens the store and mends what the last one
+// left, in an operation, while it closes the store or compacts, or at an acknowledgement and a
+// little later.
+func (l *lane) moment(o *order) moment {
 	upTo := func(d time.Duration) time.Duration { return time.Duration(l.rng.Int64N(int64(d))) }
 	switch n := l.rng.IntN(100); {
-	case n < 5:
+	case n < 3:
 		return moment{delay: upTo(15 * time.Millisecond)} // from the start
-	case n < 20:
+	case n < 15:
 		return moment{event: hello, count: 1, delay: upTo(4 * time.Millisecond)}
-	case n < 30:
-		return moment{event: announced, count: 1 + l.rng.IntN(8)}
-	case n < 40:
-		return moment{event: opened, count: 1, delay: upTo(40 * time.Millisecond)}
+	case n < 25 && o.RestartEvery > 0:
+		return moment{event: closing, count: 1 + l.rng.IntN(2), delay: upTo(3 * time.Millisecond)}
+	case n < 60 && l.mix.shrinks:
+		return moment{event: shrinking, count: 1 + l.rng.IntN(3), delay: upTo(5 * time.Millisecond)}
+	case n < 70:
+		return moment{event: announced, count: 1 + l.rng.IntN(8), delay: upTo(time.Millisecond << l.rng.IntN(4))}
+	case n < 80:
+		return moment{event: acked, count: 1 + l.rng.IntN(l.mix.acks)}
 	}
-	return moment{event: acked, count: 1 + l.rng.IntN(300)}
+	return moment{event: acked, count: 1 + l.rng.IntN(l.mix.acks), delay: upTo(2 * time.Millisecond)}
 }
 
 // kill lets a child work and kills it, and takes in all that it has said.
 func (l *lane) kill() (found []string, err error) {
 	o := order{
-		Dir: l.store, Seed: l.seed, Cycle: l.cycle, Bug: l.bug,
+		Dir: l.store, Mix: l.mix.name, Seed: l.seed, Cycle: l.cycle, Bug: l.bug, Begin: time.Now().UnixMilli(),
 		SyncInterval: time.Millisecond << l.rng.IntN(11),
 		SegmentBytes: []int64{0, 4 << 10, 64 << 10}[l.rng.IntN(3)],
-		RingBytes:    []int64{0, 64 << 10}[l.rng.IntN(2)],
+		RingBytes:    []int64{0, 0, 0, 64 << 10}[l.rng.IntN(4)],
 		Lazy:         l.bug != noFlush && l.rng.IntN(3) == 0,
 		RestartEvery: []int{0, 0, 7, 30}[l.rng.IntN(4)],
 	}
@@ -128,7 +149,13 @@ func (l *lane) kill() (found []string, err error) {
 	if o.Lazy {
 		o.SyncInterval = time.Second
 	}
-	when := l.moment()
+	if l.mix.small {
+		o.SegmentBytes = 8 << 10 << l.rng.IntN(4)
+	}
+	for w, b := range l.books {
+		b.dice = newDice(&o, uint8(w))
+	}
+	when := l.moment(&o)
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, err
@@ -138,7 +165,10 @@ func (l *lane) kill() (found []string, err error) {
 		return nil, err
 	}
 	cmd := exec.Command(self)
-	noMap := int(l.cycle+l.seed) % 2 // in turns, with the mapped ring and without
+	noMap := 0 // in turns, three times with the mapped ring and once without
+	if (l.cycle+l.seed)%4 == 0 {
+		noMap = 1
+	}
 	cmd.Env = append(os.Environ(), childVariable+"="+string(text), fmt.Sprint("COPAL_NO_MMAP=", noMap))
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -199,9 +229,12 @@ func (l *lane) listen(pipe io.Reader, when moment, kill func()) (h heard, found 
 			}
 			h.opened = true
 		}
-		if err := l.ledger.frame(f); err != nil {
+		if err := l.frame(f); err != nil {
 			l.ledger.unsound++
 			found = append(found, "unsound: "+err.Error())
+		}
+		if f.What == finished && when.event != shrinking {
+			kill()
 		}
 		if f.What == when.event {
 			if n++; n == when.count && when.delay == 0 {
@@ -213,50 +246,57 @@ func (l *lane) listen(pipe io.Reader, when moment, kill func()) (h heard, found 
 	}
 }
 
-// examine opens the store and compares what it holds. Now and then only a reader
-// opens it, so that the next child finds it as the last one left it.
+// frame takes in what a child says. The error says that it contradicts what is known.
+func (l *lane) frame(f frame) error {
+	if f.Op.Kind != aStep {
+		return l.ledger.frame(f)
+	}
+	b := l.books[f.Op.Writer]
+	switch f.What {
+	case announced:
+		return b.announced(f)
+	case acked:
+		l.ledger.steps++
+		return b.acked(f)
+	}
+	b.flying = nil
+	l.ledger.refused++
+	return nil
+}
+
+// examine does to the store what comes after a death: a reader opens it, it is checked, and now and
+// then it is opened for writing, written to, closed and opened again. Else the next child finds it
+// as the last one left it. What is found by the first of these holds for all that come later.
 func (l *lane) examine() (found []string) {
+	var mu sync.Mutex // guards found and the ledger against the store's error handler
 	unsound := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
 		l.ledger.unsound++
 		found = append(found, "unsound: "+fmt.Sprintf(format, args...))
 	}
-	readOnly, checkFirst := l.opened && l.rng.IntN(3) == 0, l.opened && l.rng.IntN(2) == 0
-	if checkFirst {
-		l.check(unsound)
+	look := func(probe int, opts ...copal.Option) {
+		if len(found) == 0 || l.bug != none {
+			more := l.look(unsound, probe, opts...)
+			found = append(found, more...)
+		}
 	}
-	opts := []copal.Option{copal.WithErrorHandler(func(err error) { unsound("reading: %v", err) })}
-	if readOnly {
-		opts = append(opts, copal.ReadOnly())
+	shut := l.ledger.shut
+	defer func() { l.ledger.shut = min(l.ledger.shut, shut+1) }()
+	if l.opened {
+		look(0, copal.ReadOnly())
+		if r, err := copal.Check(l.store); err != nil || len(r.Problems) > 0 {
+			unsound("check: %v, %v", r, err)
+		}
 	}
-	db, err := copal.Open(l.store, opts...)
-	if err != nil {
-		unsound("open (read-only: %t): %v", readOnly, err)
-		l.left = 0
-		return found
+	if !l.opened || l.rng.IntN(2) == 0 {
+		probe := l.rng.IntN(3)
+		look(probe)
+		if probe > 0 {
+			look(probe)
+		}
 	}
-	if shelves, err := openShelves(db); err != nil {
-		unsound("%v", err)
-	} else {
-		found = append(found, l.ledger.verify(shelves)...)
-	}
-	stats := db.Stats()
-	if stats.TornBytes > 0 {
-		l.ledger.torn++
-	}
-	l.ledger.maxSegments = max(l.ledger.maxSegments, int64(stats.Segments))
-	if names, err := filepath.Glob(filepath.Join(l.store, "*-*.log")); err != nil {
-		unsound("%v", err)
-	} else if len(names) > 0 {
-		l.ledger.compacted++
-	}
-	if err := db.Close(); err != nil {
-		unsound("close: %v", err)
-	}
-	if !checkFirst && l.opened {
-		l.check(unsound)
-	}
-	l.ledger.logBytes = stats.LogBytes
-	if stats.LogBytes > maxLogBytes {
+	if l.ledger.logBytes > maxLogBytes {
 		l.left = 0
 	}
 	if len(found) > 0 && l.bug == none {
@@ -265,9 +305,79 @@ func (l *lane) examine() (found []string) {
 	return found
 }
 
-// check runs Check on the store.
-func (l *lane) check(unsound func(format string, args ...any)) {
-	if r, err := copal.Check(l.store); err != nil || len(r.Problems) > 0 {
-		unsound("check: %v, %v", r, err)
+// probeKey holds a number that a look has left to the next.
+const probeKey = "probe"
+
+// look opens the store and compares what it holds. With a probe it looks for the one before, and
+// leaves it.
+func (l *lane) look(unsound func(format string, args ...any), probe int, opts ...copal.Option) (found []string) {
+	db, err := copal.Open(l.store, append(opts, copal.WithErrorHandler(func(err error) { unsound("reading: %v", err) }))...)
+	if err != nil {
+		l.ledger.shut++
+		unsound("open (options beside the error handler: %d): %v", len(opts), err)
+		return nil
 	}
+	if s, err := l.mix.open(db); err != nil {
+		unsound("%v", err)
+	} else {
+		found = l.verify(s, unsound)
+	}
+	stats := db.Stats()
+	if stats.TornBytes > 0 {
+		l.ledger.torn++
+	}
+	l.ledger.logBytes = stats.LogBytes
+	l.ledger.maxSegments = max(l.ledger.maxSegments, int64(stats.Segments))
+	if names, err := filepath.Glob(filepath.Join(l.store, "*-*.log")); err != nil {
+		unsound("%v", err)
+	} else if len(names) > 0 {
+		l.ledger.compacted++
+	}
+	if err := l.probe(db, probe); err != nil {
+		unsound("a write after a death: %v", err)
+	}
+	if err := db.Close(); err != nil {
+		unsound("close: %v", err)
+	}
+	return found
+}
+
+// probe looks for what the last probe has left, and leaves another.
+func (l *lane) probe(db *copal.DB, probe int) error {
+	was, err := db.Get([]byte(probeKey))
+	if (err != nil || string(was) != fmt.Sprint(l.probed)) && !(l.probed == 0 && errors.Is(err, copal.ErrNotFound)) {
+		return fmt.Errorf("the last one was %d, found %q, %v", l.probed, was, err)
+	}
+	if probe == 0 {
+		return nil
+	}
+	l.probed++
+	return db.Put([]byte(probeKey), fmt.Append(nil, l.probed))
+}
+
+// verify compares all that the store holds.
+func (l *lane) verify(s *session, unsound func(format string, args ...any)) (found []string) {
+	found = l.ledger.verify(s.shelves)
+	for _, f := range found {
+		if strings.HasPrefix(f, "unsound") {
+			return found
+		}
+	}
+	entries := min(l.probed, 1)
+	for _, sh := range s.shelves {
+		entries += sh.len()
+	}
+	expiring := false
+	for w, h := range s.hands {
+		b := l.books[w]
+		if problem := b.verify(h, &l.ledger.tally); problem != "" {
+			found = append(found, fmt.Sprintf("writer %d: %s", w, problem))
+		}
+		entries += b.content.top()
+		expiring = expiring || b.content.mayExpire()
+	}
+	if n := s.db.Len(); n != entries && !expiring && len(found) == 0 {
+		unsound("the store has %d entries, of which %d are known", n, entries)
+	}
+	return found
 }

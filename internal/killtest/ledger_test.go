@@ -22,6 +22,7 @@ type ledger struct {
 type tally struct {
 	cycles, stores, restarts  int // restarts: the child closed and opened the store itself
 	acks                      [kinds]int
+	steps                     int // of shapes, acknowledged
 	refused                   int // ErrClosed
 	reverted                  int // asynchronous writes that were gone, as they may
 	ringless                  int // kills of children without the mapped ring
@@ -29,6 +30,7 @@ type tally struct {
 	entries                   int // compared by content
 	torn                      int // recoveries that found a torn tail
 	lost, wrong, unsound      int // unsound: the store did not open, or Check or an acknowledgement contradicts
+	shut                      int // deaths after which the store did not open
 	logBytes, maxSegments     int64
 	compacted                 int // verifications that met compacted segments
 	killsInOpen, killsInWrite int
@@ -41,6 +43,7 @@ func (t *tally) add(o tally) {
 	for k := range t.acks {
 		t.acks[k] += o.acks[k]
 	}
+	t.steps += o.steps
 	t.refused += o.refused
 	t.reverted += o.reverted
 	t.ringless += o.ringless
@@ -51,11 +54,30 @@ func (t *tally) add(o tally) {
 	t.lost += o.lost
 	t.wrong += o.wrong
 	t.unsound += o.unsound
+	t.shut += o.shut
 	t.logBytes += o.logBytes
 	t.maxSegments = max(t.maxSegments, o.maxSegments)
 	t.compacted += o.compacted
 	t.killsInOpen += o.killsInOpen
 	t.killsInWrite += o.killsInWrite
+}
+
+// tallies count by mix.
+type tallies map[*mix]tally
+
+func (all tallies) add(others tallies) {
+	for m, o := range others {
+		t := all[m]
+		t.add(o)
+		all[m] = t
+	}
+}
+
+func (all tallies) sum() (sum tally) {
+	for _, t := range all {
+		sum.add(t)
+	}
+	return sum
 }
 
 // failed reports whether anything was found that must not be.
@@ -65,10 +87,10 @@ func (t tally) String() string {
 	write, fsync := t.acks[set]+t.acks[remove], t.acks[setFSync]+t.acks[removeFSync]
 	async, syncs := t.acks[setAsync]+t.acks[updateAsync]+t.acks[removeAsync], t.acks[syncMap]+t.acks[syncAll]
 	return fmt.Sprintf("%d cycles (%d killed while opening, %d while writing, of these %d without the ring) on %d stores, "+
-		"%d acks (%d write, %d fsync, %d async; %d of deletes) and %d of syncs, %d async writes gone that were not synced, "+
+		"%d acks (%d write, %d fsync, %d async; %d of deletes), %d of steps and %d of syncs, %d async writes gone that were not synced, "+
 		"%d in flight (%d had happened), %d restarts, %d refused while closing, %d entries compared, %d torn tails, %d MB of log, up to %d segments, %d times compacted ones: %d lost, %d wrong, %d unsound",
 		t.cycles, t.killsInOpen, t.killsInWrite, t.ringless, t.stores, write+fsync+async, write, fsync, async,
-		t.acks[remove]+t.acks[removeFSync]+t.acks[removeAsync], syncs, t.reverted,
+		t.acks[remove]+t.acks[removeFSync]+t.acks[removeAsync], t.steps, syncs, t.reverted,
 		t.applied+t.dropped, t.applied, t.restarts, t.refused, t.entries, t.torn, t.logBytes>>20, t.maxSegments, t.compacted, t.lost, t.wrong, t.unsound)
 }
 

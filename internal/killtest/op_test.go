@@ -21,11 +21,12 @@ const (
 	removeAsync
 	syncMap // Map.Sync
 	syncAll // FSyncAll
+	aStep   // of a shape: Writer is which of the shapes' writers, Count which of its steps
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"Set", "SetFSync", "SetAsync", "UpdateAsync", "Delete", "DeleteFSync", "DeleteAsync", "Sync", "FSyncAll"}[k]
+	return [...]string{"Set", "SetFSync", "SetAsync", "UpdateAsync", "Delete", "DeleteFSync", "DeleteAsync", "Sync", "FSyncAll", "step"}[k]
 }
 
 func (k kind) sets() bool    { return k <= updateAsync }
@@ -36,7 +37,7 @@ func (k kind) async() bool   { return k == setAsync || k == updateAsync || k == 
 // onShelf is the kind where the shelf has no such: what is no map knows but Set, Delete and FSyncAll.
 func (k kind) onShelf(n uint8) kind {
 	switch {
-	case n < maps:
+	case n < mapShelves:
 		return k
 	case k.sets():
 		return set
@@ -53,6 +54,9 @@ type slot struct {
 }
 
 func (s slot) String() string {
+	if int(s.Shelf) >= len(shelfNames) {
+		return fmt.Sprintf("w%d.%d", s.Writer, s.Key) // of a shape
+	}
 	return fmt.Sprintf("%s/w%d/k%d", shelfNames[s.Shelf], s.Writer, s.Key)
 }
 
@@ -149,10 +153,13 @@ type what uint8
 const (
 	hello     what = iota // the process runs; it opens the store next
 	opened                // the store is open, for the first time or again
+	closing               // the child begins to close it
 	closed                // the store was closed, and nothing written since
+	shrinking             // a compaction begins
 	announced             // an operation begins
 	acked                 // it was acknowledged
 	refused               // it returned ErrClosed: it has not happened
+	finished              // the child has done enough, and waits to be killed
 )
 
 // frame is one message on the pipe.
@@ -199,7 +206,7 @@ func readFrame(r io.Reader) (frame, error) {
 func TestFrame(t *testing.T) {
 	p := newPlanner(1, 2, 3)
 	for i := range 1000 {
-		want := frame{What: what(i % 6), Existed: i%2 == 0, Op: p.next()}
+		want := frame{What: what(i % 9), Existed: i%2 == 0, Op: p.next()}
 		r, w := io.Pipe()
 		go func() { w.Write(want.append(nil)); w.Close() }()
 		got, err := readFrame(r)

@@ -2,6 +2,7 @@ package killtest
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"iter"
 	"strings"
@@ -27,10 +28,10 @@ type entry struct {
 	value value
 }
 
-// shelfNames are the shelves, in the order of slot.Shelf. Four are maps, and their names the maps'.
-var shelfNames = [...]string{"blobs", "notes", "numbered", "odd: name %", "singles", "raw"}
+// shelfNames are the shelves, in the order of slot.Shelf. The first are maps, and their names the maps'.
+var shelfNames = [...]string{"blobs", "notes", "numbered", "odd: name %", "binary", "gobs", "singles", "raw"}
 
-const maps = 4 // of the shelves
+const mapShelves = 6 // the first ones
 
 // openShelves opens them all in a store.
 func openShelves(db *copal.DB) ([]shelf, error) {
@@ -38,18 +39,20 @@ func openShelves(db *copal.DB) ([]shelf, error) {
 	notes, err2 := copal.OpenMap[string, Note](db, shelfNames[1])
 	numbered, err3 := copal.OpenMap[int64, Note](db, shelfNames[2])
 	odd, err4 := copal.OpenMap[[8]byte, []byte](db, shelfNames[3], copal.WithCodec(codec.Bytes))
-	for _, err := range []error{err1, err2, err3, err4} {
-		if err != nil {
-			return nil, err
-		}
+	binary, err5 := copal.OpenMap[string, Note](db, shelfNames[4], copal.WithCodec(codec.Binary))
+	gobs, err6 := copal.OpenMap[int64, Note](db, shelfNames[5], copal.WithCodec(codec.Gob))
+	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+		return nil, err
 	}
 	return []shelf{
 		mapShelf[string, []byte]{0, blobs, textKey, textSlot, makeBlob, asBlob},
 		mapShelf[string, Note]{1, notes, textKey, textSlot, newNote, asNote},
 		mapShelf[int64, Note]{2, numbered, numberKey, numberSlot, newNote, asNote},
 		mapShelf[[8]byte, []byte]{3, odd, arrayKey, arraySlot, makeBlob, asBlob},
-		singleShelf{4, db},
-		rawShelf{5, db},
+		mapShelf[string, Note]{4, binary, textKey, textSlot, newNote, asNote},
+		mapShelf[int64, Note]{5, gobs, numberKey, numberSlot, newNote, asNote},
+		singleShelf{6, db},
+		rawShelf{7, db},
 	}, nil
 }
 

@@ -3,6 +3,7 @@ package killtest
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
@@ -55,13 +56,20 @@ func appendFilling(b []byte, o op, n int) []byte {
 		}
 		return b
 	}
-	rng := rand.NewPCG(o.Count, uint64(o.Shelf)<<32|uint64(o.Writer)<<16|uint64(o.Key))
-	for ; end-len(b) >= 8; b = binary.LittleEndian.AppendUint64(b, rng.Uint64()) {
-	}
-	for ; len(b) < end; b = append(b, byte(rng.Uint64())) {
+	at := int((o.Count*0x9e3779b97f4a7c15 ^ uint64(o.Shelf)<<32 ^ uint64(o.Writer)<<16 ^ uint64(o.Key)) * 0xbf58476d1ce4e5b9 >> 40 % uint64(len(noise)))
+	for len(b) < end {
+		b = append(b, noise[at:min(len(noise), at+end-len(b))]...)
+		at = 0
 	}
 	return b
 }
+
+// noise is where values take theirs from: a child that makes values for most of its time is killed while it does.
+var noise = func() []byte {
+	b := make([]byte, 64<<10)
+	rand.NewChaCha8([32]byte{}).Read(b)
+	return b
+}()
 
 // Note is a value of a struct.
 type Note struct {
@@ -79,8 +87,7 @@ func newNote(o op) Note {
 	for i := range o.Count % 4 {
 		n.Tags = append(n.Tags, fmt.Sprintf("tag %d of %d", i, o.Count%4))
 	}
-	noise := appendFilling(nil, o, int(o.Size+1)/2)
-	n.Text = fmt.Sprintf("%x", noise)[:o.Size]
+	n.Text = hex.EncodeToString(appendFilling(nil, o, int(o.Size+1)/2))[:o.Size]
 	n.Sum = n.sum()
 	return n
 }

@@ -252,7 +252,8 @@ func (c *crasher) crash(mem *vfs.Mem, o *oracle, where string, depth int) {
 	}
 }
 
-// tear opens what a kill may leave that comes within a store. Where few boundaries are crashed at, each store is torn nevertheless, in one way or so.
+// tear opens what a kill may leave that comes within a store. Where few boundaries are crashed at,
+// each store is torn nevertheless, in one way or so.
 func (c *crasher) tear(mem *vfs.Mem, o *oracle, op vfs.Op, depth int) {
 	for image := range mem.TornStores(c.rng) {
 		if c.failure != "" {
@@ -466,8 +467,9 @@ func TestCrashModelFindsPlantedBugs(t *testing.T) {
 	}
 }
 
-// TestCrashModelSeesRecordsInOneCopy plants the bug for which copies are torn: two records go into the ring
-// in one, and a kill leaves the second of them whole behind the first, which has lost its beginning.
+// TestCrashModelSeesRecordsInOneCopy plants the bug for which copies are torn: two records go into
+// the ring in one, and a kill leaves the second of them whole behind the first, which has lost its
+// beginning.
 func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
 	needsRing(t)
 	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
