@@ -2,9 +2,12 @@ package cache
 
 import (
 	"fmt"
+	"hash/fnv"
+	"io"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,11 +44,21 @@ func newModel(t *testing.T, rng *rand.Rand, hash func(string) uint64) *model {
 
 // spread hashes well.
 func spread(key string) uint64 {
-	rng := rand.NewPCG(0, 0)
-	for _, b := range []byte(key) {
-		rng.Seed(rng.Uint64(), uint64(b))
+	h := fnv.New64a()
+	io.WriteString(h, key)
+	return rand.NewPCG(0, h.Sum64()).Uint64()
+}
+
+// keyNamed is one of the keys of a model. Half of them are short; the others are as long as many others, up to a few KiB, and differ from each of those in a few bytes at
+// one place: at the end, at the front, or in between.
+func keyNamed(n int) string {
+	name := strconv.Itoa(n)
+	if n%2 == 0 {
+		return name
 	}
-	return rng.Uint64()
+	length := [...]int{16, 33, 64, 257, 3000}[n/2%5]
+	at := [...]int{length, 0, length / 2, length - 1}[n/10%4]
+	return strings.Repeat("long", length)[:at] + fmt.Sprintf("%04d", n) + strings.Repeat("long", length)[at:length]
 }
 
 // hashes are the ways in which the keys of a model meet each other.
@@ -101,7 +114,7 @@ func put(t *Table, hash uint64, before, c *Cell) {
 }
 
 func (m *model) step(keys int) {
-	key := strconv.Itoa(m.rng.IntN(keys))
+	key := keyNamed(m.rng.IntN(keys))
 	hash, before := m.hash(key), m.cells[key]
 	if m.closed[hash%Shards] {
 		return
