@@ -34,6 +34,7 @@ type interplay[V any] struct {
 	ttl    time.Duration
 	of     func(n int) V
 	number func(v V) int
+	keys   []string
 
 	db    *copal.DB
 	m     *copal.Map[string, V]
@@ -80,7 +81,7 @@ type snapped struct {
 //   - A raw read finds the record beneath what is to be written.
 //   - A new collection takes over the deadline of a value in memory; a change of nothing in a transaction is a write.
 func TestInterplay(t *testing.T) {
-	eachSeed(t, 120, 20_000, interplays)
+	eachSeed(t, 200, 20_000, interplays)
 }
 
 func interplays(t *testing.T, seed uint64) {
@@ -95,6 +96,10 @@ func interplays(t *testing.T, seed uint64) {
 func newInterplay[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func(V) int) *interplay[V] {
 	x := &interplay[V]{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), of: of, number: number,
 		logged: map[string]thing{}, earlier: map[string][]thing{}, shadows: map[string]shadow{}, watched: map[string]thing{}}
+	before, after := strings.Repeat("long ", rng.IntN(2)*rng.IntN(800)), strings.Repeat(" long", rng.IntN(2)*rng.IntN(20))
+	for k := 'a'; k < 'g'; k++ {
+		x.keys = append(x.keys, before+string(k)+after)
+	}
 	x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithErrorHandler(x.handle),
 		copal.MaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	if rng.IntN(4) > 0 {
@@ -237,7 +242,7 @@ func (x *interplay[V]) all() map[string]thing {
 	return list
 }
 
-func (x *interplay[V]) key() string { return string(rune('a' + x.rng.IntN(6))) }
+func (x *interplay[V]) key() string { return x.keys[x.rng.IntN(len(x.keys))] }
 
 func (x *interplay[V]) step() {
 	key := x.key()
@@ -580,9 +585,19 @@ func hashOf(h *copal.RawHash) string {
 
 // hashChange does something to a hash, and returns what it is then.
 func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) thing {
+	now := x.hashChanged(h, key, e)
+	if now.number == 0 {
+		if n := h.Len(); n != len(fields(now.hash)) {
+			x.t.Errorf("hash %q counts %d fields, want %v", key, n, now)
+		}
+	}
+	return now
+}
+
+func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) thing {
 	all := fields(e.hash)
 	f, v := string(rune('p'+x.rng.IntN(4))), fmt.Sprint(x.last)
-	switch x.rng.IntN(6) {
+	switch x.rng.IntN(9) {
 	case 0, 1, 2:
 		_, err := h.Set([]byte(f), []byte(v))
 		if e.number != 0 {
@@ -602,7 +617,27 @@ func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) thing {
 			x.t.Errorf("HDEL %q %s = %d of %v", key, f, n, e)
 		}
 		delete(all, f)
-	case 5:
+	case 5, 6, 7:
+		old, had := all[f]
+		now := []byte(v)
+		if x.rng.IntN(2) == 0 {
+			now = nil
+		}
+		err := h.Update([]byte(f), func(value []byte) ([]byte, error) {
+			if had != (value != nil) || string(value) != old {
+				x.t.Errorf("an update of %s of %q finds %q, want %q of %v", f, key, value, old, e)
+			}
+			return now, nil
+		})
+		if e.number != 0 {
+			x.wantType("Update", err)
+			return e
+		}
+		x.must(err)
+		if all[f] = v; now == nil {
+			delete(all, f)
+		}
+	case 8:
 		existed, err := h.Clear()
 		if e.number != 0 {
 			x.wantType("Clear", err)
@@ -619,6 +654,14 @@ func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) thing {
 	}
 	e.hash = joined(all)
 	return e
+}
+
+// redateHash gives a hash a deadline, or takes it away.
+func (x *interplay[V]) redateHash(h *copal.RawHash, ttl time.Duration) (deadline int64, err error) {
+	if ttl%2 == 0 {
+		return 0, h.Persist()
+	}
+	return x.after(ttl), h.Expire(ttl)
 }
 
 func (x *interplay[V]) hash(key string, ttl time.Duration) {
@@ -638,13 +681,13 @@ func (x *interplay[V]) hash(key string, ttl time.Duration) {
 			x.write(to, e, false)
 		}
 	case 1:
-		err := h.Expire(ttl)
+		deadline, err := x.redateHash(h, ttl)
 		if e.number != 0 {
 			x.wantType("Expire", err)
 			return
 		}
 		if x.found(err, e); err == nil {
-			e.deadline = x.after(ttl)
+			e.deadline = deadline
 			x.write(key, e, false)
 			if shaded {
 				x.shadows[key] = s
@@ -686,161 +729,6 @@ func (x *interplay[V]) batch() {
 	for key, e := range now {
 		x.write(key, e, false)
 	}
-}
-
-// transaction reads and writes, and while its function runs for the first time something else happens.
-func (x *interplay[V]) transaction() {
-	var wrote map[string]thing
-	var read map[string]bool
-	runs, disturbed := 0, ""
-	steps := 1 + x.rng.IntN(5)
-	readOnly := x.rng.IntN(5) == 0
-	do := x.db.Update
-	if readOnly {
-		do = x.db.View
-	}
-	end := errors.New("given up")
-	giveUp := x.rng.IntN(8) == 0
-	err := do(func(tx *copal.Tx) error {
-		clear(x.earlier)
-		runs++
-		wrote, read = map[string]thing{}, map[string]bool{}
-		began := x.all()
-		m := x.m.In(tx)
-		disturb := -1
-		if runs == 1 && x.rng.IntN(2) == 0 {
-			disturb = x.rng.IntN(steps + 1)
-		}
-		for i := range steps {
-			if i == disturb {
-				disturbed = x.disturb()
-			}
-			key := x.key()
-			e, mine := wrote[key]
-			if !mine {
-				e = began["m:"+key]
-			}
-			h := x.db.Hash([]byte("m:" + key)).In(tx)
-			x.last++
-			switch n := x.rng.IntN(9); {
-			case n < 2:
-				v, err := m.Load(key)
-				if e.hash != "" {
-					x.wantType("tx.Load", err)
-				} else if x.found(err, e); err == nil && x.number(v) != e.number {
-					x.t.Errorf("tx.Load(%q) = %v, want %v", key, v, e)
-				}
-				read[key] = read[key] || !mine
-			case n < 3:
-				value, err := tx.Get([]byte("m:" + key))
-				x.sameRaw("tx.Get", key, value, err, e)
-				read[key] = read[key] || !mine
-			case n < 4:
-				if x.rng.IntN(3) > 0 {
-					continue
-				}
-				want := maps.Clone(began)
-				for k, e := range wrote {
-					if want["m:"+k] = e; e == (thing{}) {
-						delete(want, "m:"+k)
-					}
-				}
-				if n := m.Len(); n != len(want) {
-					x.t.Errorf("tx Len = %d, want %v", n, want)
-				}
-				for k := 'a'; k < 'g'; k++ {
-					read[string(k)] = true
-				}
-			case readOnly:
-			case n < 5:
-				x.must(m.Set(key, x.of(x.last)))
-				wrote[key] = thing{number: x.last, deadline: x.after(x.ttl)}
-			case n < 6:
-				x.must(tx.Put([]byte("m:"+key), x.bytes(x.last)))
-				wrote[key] = thing{number: x.last}
-			case n < 7:
-				existed, err := m.Delete(key)
-				x.must(err)
-				if existed != (e != thing{}) {
-					x.t.Errorf("tx.Delete(%q) = %v, want %v", key, existed, e)
-				}
-				read[key] = read[key] || !mine
-				if existed {
-					wrote[key] = thing{}
-				}
-			default:
-				now := x.hashChange(h, key, e)
-				read[key] = read[key] || !mine
-				if now != e {
-					wrote[key] = now
-				}
-			}
-		}
-		if disturb == steps {
-			disturbed = x.disturb()
-		}
-		if giveUp {
-			return end
-		}
-		return nil
-	})
-	if giveUp {
-		if err != end {
-			x.t.Errorf("the transaction returns %v", err)
-		}
-		return
-	}
-	x.must(err)
-	if disturbed != "" && read[disturbed] && runs == 1 && len(wrote) > 0 {
-		x.t.Errorf("the transaction has read %q, which has changed meanwhile, and commits", disturbed)
-	}
-	for key, e := range wrote {
-		x.write(key, e, false)
-	}
-}
-
-// disturb writes to a key by other means, from another goroutine.
-func (x *interplay[V]) disturb() (key string) {
-	key = x.key()
-	what := x.rng.IntN(5)
-	x.last++
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		switch what {
-		case 0:
-			x.must(x.m.SetAsync(key, x.of(x.last)))
-			x.write(key, thing{number: x.last, deadline: x.after(x.ttl)}, true)
-		case 1:
-			x.must(x.m.Set(key, x.of(x.last)))
-			x.write(key, thing{number: x.last, deadline: x.after(x.ttl)}, false)
-		case 2:
-			was := x.entry(key)
-			_, err := x.m.DeleteAsync(key)
-			x.must(err)
-			if x.write(key, thing{}, true); was == (thing{}) {
-				key = ""
-			}
-		case 3:
-			x.must(x.m.SetInMemory(key, x.of(x.last)))
-			x.remember(key, x.last, x.after(x.ttl))
-			key = "" // which is no conflict
-		case 4:
-			e := x.shown(key)
-			if e == (thing{}) || e.deadline == x.now()+100 {
-				key = ""
-				return
-			}
-			s, shaded := x.shade(key)
-			x.redate(key, x.now()+100, true, func() error { return x.m.ExpireAsync(key, 100*time.Millisecond) })
-			if shaded && s.alone {
-				key = ""
-			}
-		}
-	}()
-	<-done
-	x.log("disturbed %q by %d", key, what)
-	return key
 }
 
 // die kills the process.

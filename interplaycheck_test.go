@@ -39,8 +39,7 @@ func (x *interplay[V]) checkSnapshot(s snapped) {
 	if !maps.Equal(values, want) {
 		x.t.Errorf("the snapshot yields %v, want %v", values, want)
 	}
-	for k := 'a'; k < 'g'; k++ {
-		key := string(k)
+	for _, key := range x.keys {
 		e := s.what["m:"+key]
 		value, err := s.s.Get([]byte("m:" + key))
 		x.sameRaw("snapshot Get", key, value, err, e)
@@ -90,8 +89,7 @@ func (x *interplay[V]) read(key string) {
 
 func (x *interplay[V]) compare() {
 	shown, values, logged := map[string]bool{}, map[string]int{}, x.all()
-	for k := 'a'; k < 'g'; k++ {
-		key := string(k)
+	for _, key := range x.keys {
 		if e := x.shown(key); e != (thing{}) {
 			if shown[key] = true; e.number != 0 {
 				values[key] = e.number
@@ -145,8 +143,8 @@ func (x *interplay[V]) compare() {
 	if n := x.db.Len(); n != len(shown) {
 		x.t.Errorf("DB.Len = %d, want %v", n, shown)
 	}
-	for k := 'a'; k < 'g'; k++ {
-		x.wantStored(string(k))
+	for _, key := range x.keys {
+		x.wantStored(key)
 	}
 	x.catchUp()
 }
@@ -207,8 +205,7 @@ func (x *interplay[V]) catchUp() {
 		x.log("watch: %q %v", c.Key, e)
 		x.watched[string(c.Key)] = e
 	}
-	for k := 'a'; k < 'g'; k++ {
-		key := string(k)
+	for _, key := range x.keys {
 		got, want := x.alive(x.watched["m:"+key]), x.entry(key)
 		if got.hash != "" && want.hash != "" {
 			got.hash = want.hash
