@@ -388,3 +388,124 @@ func TestBinaryShortestElements(t *testing.T) {
 	keepsBinary(t, make([][3]*int, 2), "")
 	keepsBinary(t, make([]BothMarshal, 0), "01")
 }
+
+// numberTypes are the kinds of numbers.
+var numberTypes = []reflect.Type{
+	reflect.TypeFor[int8](), reflect.TypeFor[int16](), reflect.TypeFor[int32](), reflect.TypeFor[int64](), reflect.TypeFor[int](),
+	reflect.TypeFor[uint8](), reflect.TypeFor[uint16](), reflect.TypeFor[uint32](), reflect.TypeFor[uint64](), reflect.TypeFor[uint](),
+	reflect.TypeFor[float32](), reflect.TypeFor[float64](),
+}
+
+// edgesOf are the numbers of a type at the edges of all of them: about each power of two, of either sign, and halves and the like among floats.
+func edgesOf(typ reflect.Type) (list []reflect.Value) {
+	seen := map[string]bool{}
+	add := func(set func(v reflect.Value)) {
+		v := reflect.New(typ).Elem()
+		if set(v); !seen[fmt.Sprint(v)] {
+			seen[fmt.Sprint(v)] = true
+			list = append(list, v)
+		}
+	}
+	for shift := range 65 {
+		for off := int64(-2); off <= 2; off++ {
+			u := uint64(1)<<shift + uint64(off)
+			switch {
+			case typ.Kind() >= reflect.Float32:
+				for _, f := range []float64{float64(u), math.Ldexp(1, shift) * (1 + float64(off)/(1<<52)), math.Ldexp(1, shift) * (1 + float64(off)/(1<<23)), float64(off) / 2 * math.Ldexp(1, shift-8)} {
+					add(func(v reflect.Value) { v.SetFloat(f) })
+					add(func(v reflect.Value) { v.SetFloat(-f) })
+				}
+			case typ.Kind() >= reflect.Uint:
+				add(func(v reflect.Value) { v.SetUint(u) })
+			default:
+				add(func(v reflect.Value) { v.SetInt(int64(u)) })
+				add(func(v reflect.Value) { v.SetInt(-int64(u)) })
+			}
+		}
+	}
+	if typ.Kind() >= reflect.Float32 {
+		for _, f := range []float64{math.Copysign(0, -1), 0.1, math.MaxFloat32, 2 * math.MaxFloat32, math.MaxFloat64, math.SmallestNonzeroFloat32, math.SmallestNonzeroFloat64, math.Inf(1), math.Inf(-1)} {
+			add(func(v reflect.Value) { v.SetFloat(f) })
+		}
+	}
+	return list
+}
+
+// exact is a number as one of another type, if that is one.
+func exact(v reflect.Value, to reflect.Type) (reflect.Value, bool) {
+	n := v.Convert(to)
+	a, b := bigOf(v), bigOf(n)
+	return n, a.Cmp(b) == 0 && a.Signbit() == b.Signbit()
+}
+
+func bigOf(v reflect.Value) *big.Float {
+	switch {
+	case v.CanFloat():
+		return big.NewFloat(v.Float())
+	case v.CanUint():
+		return new(big.Float).SetUint64(v.Uint())
+	}
+	return new(big.Float).SetInt64(v.Int())
+}
+
+// A number of any type, up to its edges, is read as another type exactly as it was, or not at all. Binary refuses none that it can keep; JSON refuses some that
+// floats are spelled as.
+func TestEvolutionOfNumbers(t *testing.T) {
+	for _, c := range []codec.Codec{codec.Binary, codec.JSON} {
+		for _, from := range numberTypes {
+			for _, to := range numberTypes {
+				if from == to {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s: %v to %v", c.Name(), from, to), func(t *testing.T) {
+					for _, v := range edgesOf(from) {
+						evolveNumber(t, c, v, to)
+					}
+				})
+			}
+		}
+	}
+}
+
+func evolveNumber(t *testing.T, c codec.Codec, v reflect.Value, to reflect.Type) {
+	in := reflect.New(v.Type())
+	in.Elem().Set(v)
+	from, err := c.Compile(v.Type())
+	if err != nil {
+		t.Fatal(err)
+	}
+	src, err := from.Append(nil, in.Interface())
+	if err != nil {
+		if v.CanFloat() && math.IsInf(v.Float(), 0) {
+			return // in JSON
+		}
+		t.Fatal(v, err)
+	}
+	typ, err := c.Compile(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := typ.Decoder(from.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := reflect.New(to)
+	err = d.Decode(src, out.Interface())
+	want, is := exact(v, to)
+	spelled := c == codec.JSON && v.CanFloat()
+	got := out.Elem()
+	switch {
+	case err != nil && !errors.Is(err, codec.ErrData):
+		t.Errorf("%v: %v", v, err)
+	case err != nil:
+		if is && !spelled {
+			t.Errorf("%v is refused: %v", v, err)
+		}
+	case spelled && to.Kind() == reflect.Float64: // 0.1 is another number as a float64
+		if back := float32(got.Float()); float64(back) != v.Float() {
+			t.Errorf("%v is read as %v", v, got)
+		}
+	case !is || !same(got, want):
+		t.Errorf("%v is read as %v", v, got)
+	}
+}

@@ -149,7 +149,7 @@ func exactInteger(text string, s Kind) bool {
 	if u, ok := n.unsigned(); ok && err == nil {
 		return strconv.FormatUint(u, 10) == text
 	}
-	return true
+	return err != nil || !whole(f) // what is larger than all integers may be spelled as one that is not
 }
 
 // exactFloat reports whether a float of kind now holds the integer in text.
