@@ -17,6 +17,10 @@ import (
 //   - a snapshot of the index covers nothing from its first member on: who opens the store replays the
 //     members, and the commit behind them if there is one.
 //
+// So a snapshot may divide a group that has committed: members are covered, and the commit is not, because another group began between them and
+// is still under way. The snapshot names it. When the commit is replayed, without those members, the log knows again where they are; and until
+// then a replay takes each of them for as new as the commit: what was deleted before that must not take away an entry that it has made.
+//
 // A group that is given up leaves members that never count.
 //
 // Compaction copies the members of a small group as records by themselves, with the number of the commit. A group that is spread over several
@@ -40,7 +44,7 @@ type covered struct {
 	time    uint64
 }
 
-// spreadGroup is a committed group of which segments hold members that need not be that of the commit.
+// spreadGroup is a committed group of which segments hold members that need not be that of the commit, or that a snapshot of the index may divide.
 type spreadGroup struct {
 	commit   uint64 // its sequence number, which decides what is newer
 	segments map[record.SegmentID]bool
@@ -85,7 +89,9 @@ func (g *groupUnderWay) commit(recs ...*pending) (seq uint64, err error) {
 		return 0, err
 	}
 	g.count(recs[:len(recs)-1])
-	if _, here := g.segments[last.segment]; g.members > 0 && (len(g.segments) > 1 || !here) {
+	_, here := g.segments[last.segment]
+	divisible := g.number != 0 && len(l.groups) > 1 // which compaction is not to change into records by themselves
+	if g.members > 0 && (len(g.segments) > 1 || !here || divisible) {
 		l.spreadLocked(last.Group, last.Seq, slices.Collect(maps.Keys(g.segments)))
 		l.tail.dead.Add(-int64(last.bytes)) // it is to stay
 	}

@@ -71,6 +71,8 @@ type member struct {
 // recover opens the log in dir, with the help of a snapshot of the index if it may. The caller holds the store's lock, unless it only reads.
 func (s *Store) recover(snapshot bool) error {
 	l := s.log
+	s.divided = map[uint64]*spreadGroup{}
+	defer func() { s.divided = nil }()
 	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
 	m, err := readManifest(l.fsys, l.dir)
 	if err != nil {
@@ -583,10 +585,12 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 	return nil
 }
 
-// noteSpread remembers a group with members in other segments than that of its commit.
+// noteSpread remembers a group with members in other segments than that of its commit, or that the snapshot divides.
 func (r *recovery) noteSpread(seg *segment, e *entry, members []member) {
-	g := &spreadGroup{e.Seq, map[record.SegmentID]bool{}}
-	elsewhere := false
+	g, elsewhere := r.store.divided[e.Group], true
+	if g == nil {
+		g, elsewhere = &spreadGroup{e.Seq, map[record.SegmentID]bool{}}, false
+	}
 	for _, m := range members {
 		slot, _ := split(m.address)
 		id := r.log.segment(slot).id

@@ -41,7 +41,7 @@ func (s *Store) replay(e entry, a Address) error {
 	switch {
 	case err != nil:
 		return err
-	case old.address != 0 && old.seq > e.Seq:
+	case old.address != 0 && s.countsFrom(old.seq, old.group) > e.Seq:
 	case e.Op == record.Set && s.Expired(e.Expiry):
 		if now := hitOf(a, &e.Head, e.bytes); old.address != a {
 			s.revive(&now)
@@ -55,10 +55,18 @@ func (s *Store) replay(e entry, a Address) error {
 	case e.Op == record.Set:
 		now := hitOf(a, &e.Head, e.bytes)
 		t.place(hash, own, old, &now, false, e.counts())
-	case e.Op == record.Delete && old.address != 0 && (old.seq < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
+	case e.Op == record.Delete && old.address != 0 && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
 		t.remove(hash, own, old, e.counts())
 	}
 	return nil
+}
+
+// countsFrom is the number from which on a record counts that the tables have: its own, or that of the commit of its group if the snapshot divides that.
+func (s *Store) countsFrom(seq, group uint64) uint64 {
+	if g := s.divided[group]; g != nil {
+		return g.commit
+	}
+	return seq
 }
 
 // replayRange deletes the older entries whose keys begin with that of the record.
@@ -72,7 +80,7 @@ func (s *Store) replayRange(tables []*Table, r *entry) error {
 			if err != nil {
 				return err
 			}
-			if bytes.HasPrefix(e.key, r.key) && e.Seq < r.Seq {
+			if bytes.HasPrefix(e.key, r.key) && s.countsFrom(e.Seq, e.Group) < r.Seq {
 				t.remove(t.hash(e.key), t.ownOf(e.key), hitOf(a, &e.Head, e.bytes), r.counts())
 			}
 		}

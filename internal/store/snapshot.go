@@ -55,7 +55,7 @@ type snapshotSegment struct {
 	Dead int64 // bytes that compaction could reclaim, about
 }
 
-// snapshotGroup is a committed group that is spread over segments, and is covered.
+// snapshotGroup is a committed group that is spread over segments, of which members are covered. The commit is too, or else the snapshot divides the group.
 type snapshotGroup struct {
 	Number, Commit uint64
 	Segments       []record.SegmentID // that have members
@@ -178,7 +178,7 @@ func (x *snapshot) parseGroup(f *record.Fields) error {
 		}
 		g.Segments = append(g.Segments, id)
 	}
-	if g.Number == 0 || g.Number >= g.Commit || g.Commit > x.Seq {
+	if g.Number == 0 || g.Number >= g.Commit || g.Number > x.Seq {
 		return fmt.Errorf("%w: an impossible group %x", record.ErrSyntax, g.Number)
 	}
 	x.Groups = append(x.Groups, g)

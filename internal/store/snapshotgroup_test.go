@@ -40,3 +40,66 @@ func TestSnapshotIsDueOnceWhileAGroupIsUnderWay(t *testing.T) {
 		t.Error("no snapshot is due although the group has ended")
 	}
 }
+
+// underWay is a group of many members in several segments, which stand in the log, and the commit does not.
+func underWay(t *testing.T, s *Store, name string) *together {
+	t.Helper()
+	var changes []*Change
+	for n := range 30 {
+		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, name, n), Value: []byte(strings.Repeat(name, 20))}})
+	}
+	g := &together{store: s, changes: changes}
+	g.group.log = s.log
+	if err := g.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestSnapshotThatDividesAGroup: of two groups that overlap one commits before a snapshot of the index and the other does not. What has committed is
+// there after a crash, also what was deleted between the member and the commit; and after a compaction, and a crash that leaves no snapshot.
+func TestSnapshotThatDividesAGroup(t *testing.T) {
+	mem := vfs.NewMem()
+	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, small)
+	mustSet(t, s, "first0", "old")
+	first, second := underWay(t, s, "first"), underWay(t, s, "second")
+	if _, err := s.Delete(nil, []byte("first0"), Process); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.commit(); err != nil {
+		t.Fatal(err)
+	}
+	first.group.end()
+	s.housekeeping.Lock()
+	err := s.takeSnapshot(nil)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(s *Store) {
+		t.Helper()
+		for n := range 30 {
+			wantValue(t, s, fmt.Sprint("first", n), strings.Repeat("first", 20))
+			wantValue(t, s, fmt.Sprint("second", n), absent)
+		}
+	}
+	check(s)
+	mem = mem.ProcessCrash()
+	second.group.end()
+	mustClose(t, s)
+	s = mustOpen(t, mem, small)
+	check(s)
+	for mustSet(t, s, "other", "1"); compactRun(s, 1) == nil && s.log.compacted.Load() < 3; {
+		mustSet(t, s, "other", strings.Repeat("o", 1000))
+	}
+	check(s)
+	mem = mem.ProcessCrash()
+	mustClose(t, s)
+	if err := mem.Remove("db/" + snapshotName); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, mem, small)
+	check(s)
+	mustClose(t, s)
+}

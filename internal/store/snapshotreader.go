@@ -129,8 +129,12 @@ func (r *recovery) useSnapshot() error {
 		s.schemas[e.Number], s.schemaNumbers[e.Schema] = e.Schema, e.Number
 	}
 	for i := range f.x.Groups {
-		g := &f.x.Groups[i]
-		r.spread[g.Number] = g.spread(l.set.Load())
+		switch g := &f.x.Groups[i]; {
+		case g.Commit <= f.x.Seq:
+			r.spread[g.Number] = g.spread(l.set.Load())
+		default:
+			s.divided[g.Number] = g.spread(l.set.Load())
+		}
 	}
 	for i := range f.x.Tables {
 		f.attach(&f.x.Tables[i])

@@ -142,7 +142,7 @@ func (w *snapshotWriter) begin() {
 		}
 	}
 	for _, number := range slices.Sorted(maps.Keys(l.spread)) {
-		if g := l.spread[number]; g.commit <= until.seq {
+		if g := l.spread[number]; number <= until.seq { // else no member is covered
 			w.x.Groups = append(w.x.Groups, snapshotGroup{number, g.commit, slices.Sorted(maps.Keys(g.segments))})
 		}
 	}

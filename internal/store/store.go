@@ -106,6 +106,8 @@ type Store struct {
 	snapshot *snapshotFile // that the store was opened from, nil for none
 	shadow   bool          // see reread
 
+	divided map[uint64]*spreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
+
 	torn     int64 // bytes that recovery did not count
 	interval atomic.Int64
 

@@ -112,12 +112,13 @@ type hit struct {
 	stale   Address // what the index has in the place of address, or 0
 	expiry  uint64  // deadline of the entry in Unix milliseconds, 0 for none
 	seq     uint64  // of the record; 0 when a cell told of it
+	group   uint64  // of which the record is a member, 0 for none; likewise
 	kept    bool    // it is the meta of a collection, which outlives the record
 }
 
 // hitOf is the entry whose record stands at a and is so many bytes long.
 func hitOf(a Address, h *record.Head, bytes int) hit {
-	at := hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq}
+	at := hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq, group: h.Group}
 	if h.Kind == record.Meta {
 		at.schema = metaSchema
 	}
