@@ -102,9 +102,9 @@ type crasher struct {
 	options func(*Options)
 	clock   *testClock // nil for that of the machine, with which nothing expires
 
-	group     *openGroup // of the script itself, or nil
-	compacted int64      // segments, in the script itself
-	ordered   int        // survivors that were opened with an order in files
+	groups    []*openGroup // of the script itself
+	compacted int64        // segments, in the script itself
+	ordered   int          // survivors that were opened with an order in files
 }
 
 func (c *crasher) open(fsys vfs.FS) (*Store, error) {
@@ -154,6 +154,9 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 			return
 		}
 		o.durable = max(o.durable, found) // the first append has made durable what was found
+		if c.sparse > 0 && c.failure == "" { // else every boundary of the step was crashed at
+			c.survive(mem.ProcessCrash(), o, o.acked, fmt.Sprintf("process crash after step %d, %s", i, st.kind), depth, true)
+		}
 	}
 	c.giveUp(s)
 	if err := s.Close(); err != nil && c.failure == "" {
@@ -360,7 +363,7 @@ func contentOf(c *crasher, s *Store, where string) (string, map[string]string) {
 	return renderMortal(content, deadlinesOf(c, s, content)), content
 }
 
-// writeAndReopen writes to a survivor and opens it once more.
+// writeAndReopen writes to a survivor, compacts some of it, and opens it once more.
 func (c *crasher) writeAndReopen(image *vfs.Mem, s *Store, content map[string]string, where string) {
 	content = maps.Clone(content)
 	deadlines := deadlinesOf(c, s, content)
@@ -371,6 +374,10 @@ func (c *crasher) writeAndReopen(image *vfs.Mem, s *Store, content map[string]st
 			c.violation("%s: Set in the survivor: %v", where, err)
 			return
 		}
+	}
+	if err := compactRun(s, c.rng.IntN(1000)); err != nil {
+		c.violation("%s: compacting the survivor: %v", where, err)
+		return
 	}
 	var err error
 	if c.rng.IntN(2) == 0 {

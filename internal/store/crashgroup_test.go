@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,22 +16,21 @@ import (
 
 // The crash model with groups. A group is one state of the oracle: it is found whole or not at all. Those that are too
 // long for one append are written ahead, some of them with steps of other kinds before the commit, so that compaction,
-// snapshots of the index and other writes come between members and commit.
+// snapshots of the index, other writes and other groups come between members and commit.
 
 // groupScript is a script with many groups, among what moves and what reads records.
 func groupScript(rng *rand.Rand, n int) []step {
 	script := compactionScript(rng, n)
-	begun := false
+	begun := 0
 	for i := range script {
-		switch {
-		case rng.IntN(8) == 0:
+		switch n := rng.IntN(12); {
+		case n < 2:
 			script[i] = step{kind: "snapshot"}
-		case rng.IntN(2) == 0:
-		case begun && rng.IntN(2) == 0:
-			script[i], begun = step{kind: []string{"commit", "commit", "give up"}[rng.IntN(3)]}, false
-		case !begun && rng.IntN(2) == 0:
-			script[i], begun = step{kind: "begin", changes: randomChanges(rng, i, 40)}, true
-		default:
+		case n < 5 && begun < 4:
+			script[i], begun = step{kind: "begin", changes: randomChanges(rng, i, 40)}, begun+1
+		case n < 8 && begun > 0:
+			script[i], begun = step{kind: []string{"commit", "commit", "give up"}[rng.IntN(3)]}, begun-1
+		case n < 9:
 			script[i] = step{kind: []string{"group", "groupfsync"}[rng.IntN(2)], changes: randomChanges(rng, i, 12)}
 		}
 	}
@@ -97,19 +97,20 @@ type openGroup struct {
 func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 	switch st.kind {
 	case "begin":
-		c.giveUp(s)
-		c.group = &openGroup{&together{store: s, changes: changesOf(st.changes)}, st.changes}
-		c.group.group.log = s.log
-		return c.group.prepare()
+		g := &openGroup{&together{store: s, changes: changesOf(st.changes)}, st.changes}
+		g.group.log = s.log
+		c.groups = append(c.groups, g)
+		return g.prepare()
 	case "give up":
-		c.giveUp(s)
+		if g := c.anyGroup(); g != nil {
+			g.group.end()
+		}
 		return nil
 	case "commit":
-		g := c.group
+		g := c.anyGroup()
 		if g == nil {
 			return nil
 		}
-		c.group = nil
 		defer g.group.end()
 		o.beginAll(g.steps)
 		if _, err := g.commit(); err != nil {
@@ -128,12 +129,25 @@ func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 	return nil
 }
 
-// giveUp ends the open group of the store, if there is one.
-func (c *crasher) giveUp(s *Store) {
-	if c.group != nil && c.group.store == s {
-		c.group.group.end()
-		c.group = nil
+// anyGroup takes out one of the open groups, nil if there is none.
+func (c *crasher) anyGroup() *openGroup {
+	if len(c.groups) == 0 {
+		return nil
 	}
+	i := c.rng.IntN(len(c.groups))
+	g := c.groups[i]
+	c.groups = slices.Delete(c.groups, i, i+1)
+	return g
+}
+
+// giveUp ends the open groups of the store.
+func (c *crasher) giveUp(s *Store) {
+	c.groups = slices.DeleteFunc(c.groups, func(g *openGroup) bool {
+		if g.store == s {
+			g.group.end()
+		}
+		return g.store == s
+	})
 }
 
 // TestCrashModelGroups is TestCrashModel for groups. That it would notice was tried by breaking the code. Each of these
@@ -158,7 +172,7 @@ func crashModelGroups(t *testing.T) {
 		want = n
 	}
 	states, torn, scripts, compacted := 0, 0, 0, int64(0)
-	for seed := uint64(1); states < want; seed++ {
+	for seed := uint64(1); states < want || scripts < 20; seed++ {
 		c := compactionCrasher(t, seed)
 		options := c.options
 		c.options = func(o *Options) {
