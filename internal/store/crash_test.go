@@ -29,7 +29,7 @@ import (
 //   - of it all is there, with its deadline, but for what has expired by the clock;
 //   - the store takes writes, and opens again with them.
 //
-// A sample of the survivors is crashed once more, during its own recovery.
+// A sample of the survivors is crashed once more, during its own recovery, and the power is cut of a sample of those that have been opened.
 
 // step is one operation of a script.
 type step struct {
@@ -298,6 +298,9 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	}
 	found, content := contentOf(c, s, where)
 	deadlines := deadlinesOf(c, s, content)
+	if records && c.rng.IntN(4) == 0 {
+		c.cutOpened(image, found, where)
+	}
 	if c.rng.IntN(4) == 0 {
 		c.sweepSurvivor(s, where)
 	}
@@ -322,6 +325,23 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 		c.run(twin, next, []step{{kind: "set", key: "after", value: "1"}, {kind: "fsync", key: "a", value: "2"}, {kind: "reopen"}, {kind: "fsync", key: "users:1", value: "3"}}, depth+1)
 		if c.failure != "" {
 			c.failure = fmt.Sprintf("%s (survivor %d) and then: %s", where, at, c.failure)
+		}
+	}
+}
+
+// cutOpened cuts the power when a store has been opened after the death of a process, and nothing has been written: what it shows it has made durable.
+func (c *crasher) cutOpened(image *vfs.Mem, found, where string) {
+	for cut := range image.PowerCuts(4, c.rng) {
+		s, err := c.open(cut)
+		if err != nil {
+			c.violation("%s, and a power cut when it has been opened: Open: %v", where, err)
+			return
+		}
+		if now, _ := contentOf(c, s, where); now != found {
+			c.violation("%s, and a power cut when it has been opened: found\n\t%s\n\tafter it had shown\n\t%s", where, now, found)
+		}
+		if err := s.Close(); err != nil {
+			c.violation("%s: Close: %v", where, err)
 		}
 	}
 }
