@@ -153,7 +153,7 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 			c.violation("step %d, %s: %v", i, st.kind, err)
 			return
 		}
-		o.durable = max(o.durable, found) // the first append has made durable what was found
+		o.durable = max(o.durable, found)    // the first append has made durable what was found
 		if c.sparse > 0 && c.failure == "" { // else every boundary of the step was crashed at
 			c.survive(mem.ProcessCrash(), o, o.acked, fmt.Sprintf("process crash after step %d, %s", i, st.kind), depth, true)
 		}
