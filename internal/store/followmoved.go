@@ -185,4 +185,3 @@ func (f *follower) closeOld() {
 		return true
 	})
 }
-
