@@ -121,6 +121,9 @@ func KeepHistory() Option {
 // ReadOnly opens an existing store for reading, beside a process that writes or
 // none. It follows the process that writes: each write that was acknowledged there, but for
 // asynchronous ones that the log does not have yet, shows a moment later; see FollowEvery and DB.Refresh. Writes return ErrReadOnly.
+//
+// In a directory where no process has opened a store for writing there is none: the error of Open is
+// fs.ErrNotExist. One that was opened for writing, and not written to yet, is an empty store.
 func ReadOnly() Option {
 	return storeOption(func(c *config) { c.readOnly = true })
 }
