@@ -337,6 +337,22 @@ func feedOfFollower(t *testing.T) {
 		h := newHears(t, reader, FeedPoint{})
 		var all []batch
 		lost := 0
+		hear := func(most int) {
+			some, err := h.some(t, most)
+			all = append(all, some...)
+			if err == ErrHistoryLost {
+				h.feed.Close()
+				p, err := reader.Now()
+				if err != nil {
+					t.Fatal(err)
+				}
+				h, all = newHears(t, reader, p), slices.Clone(m.done)
+				h.late = true
+				lost++
+			} else if err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
 		for n := range steps {
 			switch m.rng.IntN(60) {
 			case 0:
@@ -354,29 +370,13 @@ func feedOfFollower(t *testing.T) {
 			if err := reader.Refresh(); err != nil {
 				t.Fatal(err)
 			}
-			some, err := h.some(t, 1+m.rng.IntN(20*int(seed%2)+20))
-			all = append(all, some...)
-			if err == ErrHistoryLost {
-				h.feed.Close()
-				p, err := reader.Now()
-				if err != nil {
-					t.Fatal(err)
-				}
-				h, all = newHears(t, reader, p), slices.Clone(m.done)
-				h.late = true
-				lost++
-			} else if err != nil {
-				t.Fatalf("seed %d, step %d: %v", seed, n, err)
-			}
+			hear(1 + m.rng.IntN(20*int(seed%2)+20))
 		}
 		if err := reader.Refresh(); err != nil {
 			t.Fatal(err)
 		}
-		some, err := h.some(t, 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
-		wantTold(t, fmt.Sprintf("seed %d", seed), append(all, some...), m.done)
+		hear(1 << 30)
+		wantTold(t, fmt.Sprintf("seed %d", seed), all, m.done)
 		if seed%2 == 0 && lost > 0 {
 			t.Errorf("seed %d: a feed of a follower that looks all the time was lost %d times", seed, lost)
 		}
