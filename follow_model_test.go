@@ -91,17 +91,6 @@ func (c content) under(prefix string) content {
 	return some
 }
 
-// values are the keys that hold values, sorted.
-func (c content) values() (keys []string) {
-	for key, h := range c {
-		if h.elements == nil {
-			keys = append(keys, key)
-		}
-	}
-	slices.Sort(keys)
-	return keys
-}
-
 func (c content) keys() []string { return slices.Sorted(maps.Keys(c)) }
 
 type followSnap struct {

@@ -168,7 +168,9 @@ func (x *txModel[V]) walk(readOnly bool) {
 	for _, key := range x.keys {
 		stays[key] = x.entry(key).number != 0
 		if _, mine := x.wrote[key]; !mine {
-			x.read[key] = x.read[key] // what is not yielded is not seen to be there
+			if _, before := x.read[key]; !before {
+				x.read[key] = false // what is not yielded is not seen to be there
+			}
 		}
 	}
 	for key, v := range x.m.All() {
