@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -418,6 +419,103 @@ func TestOnExpireUsesTheStore(t *testing.T) {
 	if rounds != 5 {
 		t.Errorf("%d rounds", rounds)
 	}
+}
+
+// What expires while the function of OnExpire runs is told, once, whoever takes it out: the function itself, too, after which the goroutine that tells finds
+// nothing else to do.
+func TestExpiredWhileAnotherIsTold(t *testing.T) {
+	key := []byte("m:second")
+	for name, use := range map[string]func(db *copal.DB, m *copal.Map[string, int]) error{
+		"nothing": func(*copal.DB, *copal.Map[string, int]) error { return nil },
+		"Len":     func(_ *copal.DB, m *copal.Map[string, int]) error { m.Len(); return nil },
+		"DB.Len":  func(db *copal.DB, _ *copal.Map[string, int]) error { db.Len(); return nil },
+		"Get":     func(_ *copal.DB, m *copal.Map[string, int]) error { m.Get("second"); return nil },
+		"All": func(_ *copal.DB, m *copal.Map[string, int]) error {
+			for range m.All() {
+				break
+			}
+			return nil
+		},
+		"Set":      func(_ *copal.DB, m *copal.Map[string, int]) error { return m.Set("second", 3) },
+		"SetAsync": func(_ *copal.DB, m *copal.Map[string, int]) error { return m.SetAsync("second", 3) },
+		"Delete":   func(_ *copal.DB, m *copal.Map[string, int]) error { _, err := m.Delete("second"); return err },
+		"Update": func(_ *copal.DB, m *copal.Map[string, int]) error {
+			_, _, err := m.Update("second", func(u *copal.Update[int]) { u.Cancel() })
+			return err
+		},
+		"Put":        func(db *copal.DB, _ *copal.Map[string, int]) error { return db.Put(key, []byte("3")) },
+		"raw Delete": func(db *copal.DB, _ *copal.Map[string, int]) error { _, err := db.Delete(key); return err },
+		"transaction": func(db *copal.DB, m *copal.Map[string, int]) error {
+			return db.Update(func(tx *copal.Tx) error { return m.In(tx).Set("second", 3) })
+		},
+		"Snapshot": func(db *copal.DB, _ *copal.Map[string, int]) error {
+			s, err := db.Snapshot()
+			if err == nil {
+				err = s.Close()
+			}
+			return err
+		},
+	} {
+		for _, set := range []string{"SetTTL", "SetTTLAsync"} {
+			t.Run(name+" after "+set, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					db := memory(t, copal.SyncInterval(time.Hour))
+					var m *copal.Map[string, int]
+					var told []string
+					m = mapOf[string, int](t, db, "m", copal.OnExpire(func(key string, _ int) {
+						if told = append(told, key); key == "first" {
+							time.Sleep(time.Second)
+							if err := use(db, m); err != nil {
+								t.Error(err)
+							}
+						}
+					}))
+					do := m.SetTTL
+					if set == "SetTTLAsync" {
+						do = m.SetTTLAsync
+					}
+					if err := errors.Join(do("first", 1, time.Second), do("second", 2, 2*time.Second)); err != nil {
+						t.Fatal(err)
+					}
+					time.Sleep(10 * time.Minute)
+					synctest.Wait()
+					if !slices.Equal(told, []string{"first", "second"}) {
+						t.Errorf("told of %q", told)
+					}
+					mustClose(t, db)
+				})
+			})
+		}
+	}
+}
+
+// Entries that expire one after the other, each of which the function of OnExpire takes out when it is told of the one before, are all told: however many there
+// are, so that the last one is taken out at each step of the goroutine that tells, the one before it ends included.
+func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := memory(t, copal.SyncInterval(time.Hour))
+		var m *copal.Map[int, int]
+		var told []int
+		m = mapOf[int, int](t, db, "m", copal.OnExpire(func(key, _ int) {
+			told = append(told, key)
+			time.Sleep(time.Second)
+			m.Len()
+		}))
+		for n := range 300 { // there are 256 steps
+			told = nil
+			for i := range n {
+				if err := m.SetTTL(i, i, time.Duration(1+i)*time.Second); err != nil {
+					t.Fatal(err)
+				}
+			}
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			if len(told) != n || !slices.IsSorted(told) {
+				t.Fatalf("of %d entries %d are told: %v", n, len(told), told)
+			}
+		}
+		mustClose(t, db)
+	})
 }
 
 // What makes no sense is refused, and changes nothing.
