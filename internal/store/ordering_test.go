@@ -480,6 +480,114 @@ func (f noRuns) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return f.FS.Open(name, mode)
 }
 
+// runsBefore is a file system that calls a function before each operation on a run that is being made, which may fail it.
+type runsBefore struct {
+	vfs.FS
+	call func() error
+}
+
+func (f *runsBefore) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	if mode != vfs.Create || !strings.HasSuffix(name, orderSuffix) {
+		return f.FS.Open(name, mode)
+	}
+	if err := f.call(); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.Open(name, mode)
+	return &runBefore{file, f}, err
+}
+
+type runBefore struct {
+	vfs.File
+	fsys *runsBefore
+}
+
+func (f *runBefore) ReadAt(p []byte, off int64) (int, error) {
+	if err := f.fsys.call(); err != nil {
+		return 0, err
+	}
+	return f.File.ReadAt(p, off)
+}
+
+func (f *runBefore) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.fsys.call(); err != nil {
+		return 0, err
+	}
+	return f.File.WriteAt(p, off)
+}
+
+func (f *runBefore) Sync() error {
+	if err := f.fsys.call(); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// Keys that come and go while the marks are folded, of which some are of keys that are just being folded, are in order afterwards, whether the fold works or fails, at
+// each of its operations.
+func TestKeysComeAndGoDuringAFold(t *testing.T) {
+	for _, fails := range []bool{true, false} {
+		steps := 0
+		for n := 1; ; n++ {
+			mem := vfs.NewMem()
+			fsys := &runsBefore{mem, func() error { return nil }}
+			s := mustOpen(t, fsys, func(o *Options) { o.OnError = func(error) {} })
+			table := numbers(t, s)
+			o := table.order.Load()
+			for i := range 20 {
+				put(t, s, i)
+			}
+			if err := o.fold(true); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 20 {
+				put(t, s, 100+i)
+				if i%2 == 0 {
+					drop(t, s, i)
+				}
+			}
+			step := 0
+			fsys.call = func() error {
+				if step++; step != n {
+					return nil
+				}
+				put(t, s, 1000) // new
+				drop(t, s, 1)   // in the base
+				drop(t, s, 101) // being folded
+				put(t, s, 2)    // which is being folded as one that is gone
+				drop(t, s, 103)
+				put(t, s, 103)
+				if fails {
+					return vfs.ErrNoSpace
+				}
+				return nil
+			}
+			err := o.fold(true)
+			if steps = step; step < n {
+				mustClose(t, s)
+				break
+			}
+			if (err != nil) != fails {
+				t.Errorf("operation %d, to fail: %v: %v", n, fails, err)
+			}
+			what := fmt.Sprintf("operation %d, to fail: %v", n, fails)
+			wantOrder(t, s, what)
+			fsys.call = func() error { return nil }
+			if err := o.fold(true); err != nil {
+				t.Error(err)
+			}
+			wantOrder(t, s, what+", folded")
+			mustClose(t, s)
+			s = mustOpen(t, mem)
+			wantOrder(t, s, what+", opened again")
+			mustClose(t, s)
+		}
+		if steps < 4 {
+			t.Errorf("a fold has only %d operations", steps)
+		}
+	}
+}
+
 // A backup has no runs, and what is repaired neither. Both know of the order.
 func TestOrderOfBackups(t *testing.T) {
 	mem := stored(t)
