@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -24,6 +25,9 @@ type faulted struct {
 	name    string
 	t       *testing.T
 	mem     *vfs.Mem
+	disk    *disk // mem, for the injector
+	at      int   // the operation that fails
+	forever bool  // and all after it
 	fsys    *vfs.Faulty
 	change  func(*options)
 	want    [][]byte // acknowledged
@@ -34,6 +38,9 @@ type faulted struct {
 	trims   Address
 	log     *Log
 }
+
+// disk is what the injector sees; a kill puts another file system there.
+type disk struct{ vfs.FS }
 
 func (f *faulted) fatalf(format string, args ...any) {
 	f.t.Helper()
@@ -47,12 +54,15 @@ func (f *faulted) run(script []step) {
 		return // nothing was acknowledged
 	}
 	for i, st := range script {
-		if st.kind == "reopen" {
-			if f.log.Close() != nil {
+		if st.kind == "reopen" || st.kind == "die" {
+			if st.kind == "die" {
+				f.mem = f.mem.ProcessCrash()
+				f.disk.FS = f.mem
+			} else if f.log.Close() != nil {
 				f.failed = true // its sync may be what has failed
 			}
 			if f.log, err = open("log", testOptions(f.fsys, f.change)); err != nil {
-				f.log = nil
+				f.refused(err)
 				return
 			}
 			f.settle(f.log)
@@ -71,6 +81,26 @@ func (f *faulted) run(script []step) {
 	if err := f.log.Close(); err != nil {
 		f.fatalf("the second Close: %v", err)
 	}
+}
+
+// refused is for an Open that has failed: it says why, and it loses nothing, unless what failed was a sync.
+func (f *faulted) refused(err error) {
+	if !f.mayFail(err) {
+		f.fatalf("Open: %v", err)
+	}
+	f.log = nil
+	f.failed = f.failed || f.syncFailed()
+}
+
+// syncFailed reports whether the fault has struck a sync of a file.
+func (f *faulted) syncFailed() bool {
+	seen, struck := 0, false
+	for _, op := range f.fsys.Ops() {
+		seen++
+		due := seen == f.at || f.forever && seen > f.at
+		struck = struck || due && op.Kind&(vfs.OpSync|vfs.OpMsync) != 0
+	}
+	return struck
 }
 
 func (f *faulted) step(i int, st step) {
@@ -169,11 +199,11 @@ func TestEveryFault(t *testing.T) {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			for seed := range seeds {
 				script := randomScript(rand.New(rand.NewPCG(seed, 7)), 30)
-				script = slices.DeleteFunc(script, func(st step) bool { return st.kind == "die" })
 				fault := func(x ...*vfs.Fault) *faulted {
 					mem := vfs.NewMem()
 					mem.Record()
-					f := &faulted{t: t, mem: mem, fsys: vfs.Inject(mem, x...), change: func(o *options) { change(o); o.policy = policy }}
+					beneath := &disk{mem}
+					f := &faulted{t: t, mem: mem, disk: beneath, fsys: vfs.Inject(beneath, x...), change: func(o *options) { change(o); o.policy = policy }}
 					f.fsys.Trace(vfs.Mutating | vfs.Reading)
 					return f
 				}
@@ -189,6 +219,7 @@ func TestEveryFault(t *testing.T) {
 					for i, err := range append(kinds, nil) {
 						for _, forever := range []bool{false, true} {
 							f := fault(&vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, N: n, Forever: forever, Err: err, Short: i == 2})
+							f.at, f.forever = n, forever
 							f.name = fmt.Sprintf("policy %d, seed %d, operation %d fails, %v, forever %v", policy, seed, n, err, forever)
 							f.run(script)
 							f.reopenWell()
@@ -220,4 +251,106 @@ func (f *faulted) reopenWell() {
 	if err := l.Close(); err != nil {
 		f.fatalf("Close on a disk that is well again: %v", err)
 	}
+}
+
+// TestEveryFaultAfterAKill fails every operation of the opening of a log whose process was killed, once and for ever, and of the
+// first write then, which mends it. Open says so, or the log has everything; and so it has on a disk that is well again. Only
+// when a sync fails may what was not durable be lost.
+func TestEveryFaultAfterAKill(t *testing.T) {
+	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
+		bothWays(t, func(t *testing.T, change func(*options)) {
+			conf := func(o *options) { change(o); o.policy, o.segmentBytes = policy, 6000 }
+			for _, synced := range []int{0, 7} {
+				mem := vfs.NewMem()
+				mem.Record()
+				l := mustOpen(t, mem, conf)
+				var want [][]byte
+				for i := range 24 {
+					want = append(want, text(i, 200+40*i))
+					mustAppend(t, l, want[i])
+					if i+1 == synced {
+						if err := l.Sync(); err != nil {
+							t.Fatal(err)
+						}
+					}
+				}
+				if synced == 0 {
+					mem.SetCacheID("another life, in which holes are no damage")
+				}
+				if policy == AlwaysSync {
+					synced = len(want)
+				}
+				run := func(n int, forever bool) *faulted {
+					f := &faulted{t: t, mem: mem.ProcessCrash(), change: conf, want: slices.Clone(want), durable: synced, at: n, forever: forever}
+					f.fsys = vfs.Inject(f.mem, &vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, N: n, Forever: forever})
+					f.name = fmt.Sprintf("policy %d, %d synced, operation %d fails, forever %v", policy, synced, n, forever)
+					f.openAndMend()
+					f.reopenWell()
+					return f
+				}
+				ops := run(0, false).fsys.Seen()
+				for n := 1; n <= ops; n++ {
+					run(n, false)
+					run(n, true)
+				}
+				t.Logf("policy %d, %d synced: %d operations", policy, synced, ops)
+			}
+		})
+	}
+}
+
+// openAndMend opens a log, and writes to it if that is possible.
+func (f *faulted) openAndMend() {
+	l, err := open("log", testOptions(f.fsys, f.change))
+	if err != nil {
+		f.refused(err)
+		return
+	}
+	f.log = l
+	f.compare()
+	f.step(99, step{"append", 40})
+	if l.Close() != nil {
+		f.failed = true
+	}
+}
+
+// A sync that fails while the log is recovered is noted: when the cache has forgotten what it could not write, that is no damage.
+func TestFailedSyncOfRecoveryIsNoted(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewMem()
+		mem.Record()
+		l := mustOpen(t, mem, change)
+		want := [][]byte{text(0, 3000)}
+		mustAppend(t, l, want[0])
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, text(1, 3000))
+		f, err := mem.Open("log/00000001.sum", vfs.ReadWrite) // the frames are on the disk, the bytes are not
+		if err == nil {
+			err = errors.Join(l.drain(l.tail), f.Sync(), f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead := mem.ProcessCrash()
+		log := func(name string) bool { return strings.HasSuffix(name, ".log") }
+		if _, err := open("log", testOptions(vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSync, Match: log, N: 1}), change)); !errors.Is(err, vfs.ErrInjected) {
+			t.Fatalf("a sync fails, and Open: %v", err)
+		}
+		for name := range filesOf(t, dead) {
+			f, err := dead.Open("log/"+name, vfs.ReadOnly)
+			if err == nil {
+				err = errors.Join(f.Evict(), f.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		l = mustOpen(t, dead, change)
+		if err := problem(l, want, 0); err != nil {
+			t.Error(err)
+		}
+		mustClose(t, l)
+	})
 }

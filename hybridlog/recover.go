@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,8 +26,10 @@ import (
 //     written, and held no more than the disk, that is damage, and the log does not open. Else it is a torn tail.
 //  6. The log must reach the mark, or it is damage.
 //
-// It writes in one case: when step 2 finds that a sync had failed, it notes in the mark that the cache is not to be
+// It writes in one case: when step 2 finds that a sync had failed, or its own fails, it notes in the mark that the cache is not to be
 // trusted, or the next opening, which sees the disk alone, would call the loss damage.
+//
+// An error of a read is never taken for the end of the log: it ends the recovery.
 
 // readTries is how often a read-only opening begins anew because the writer has replaced what it was reading.
 const readTries = 20
@@ -152,13 +155,15 @@ func (r *recovery) readRing(log uint64) (err error) {
 	return err
 }
 
-// refresh drops from the cache what the disk does not have.
+// refresh drops from the cache what the disk does not have. A sync that fails is told once: the next opening must know of it.
 func (r *recovery) refresh(path string) error {
 	f, err := r.log.opts.fsys.Open(path, vfs.ReadWrite)
 	if err != nil {
 		return missing(path, err)
 	}
-	if err = f.Sync(); err == nil {
+	if err = f.Sync(); err != nil {
+		err = errors.Join(err, r.distrustCache())
+	} else {
 		err = f.Evict()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
@@ -204,7 +209,12 @@ func checkSizes(s *segment) error {
 }
 
 func (r *recovery) openSegments(open []*segment) error {
-	if s := open[0]; len(open) == 1 && r.clean(s) {
+	clean, err := r.clean(open)
+	if err != nil {
+		return err
+	}
+	if clean {
+		s := open[0]
 		s.begin(r.at)
 		s.end.Store(r.mark.end)
 		s.slots.Store(r.mark.frames)
@@ -246,18 +256,20 @@ func (r *recovery) settle(open []*segment) error {
 		}
 	}
 	r.cached, r.at, r.torn = r.at, start, false
+	var paths []string
 	for _, s := range open {
-		for _, path := range []string{s.path(), s.sumsPath()} {
-			if err := r.refresh(path); err != nil {
-				return err
-			}
+		paths = append(paths, s.path(), s.sumsPath())
+	}
+	if r.image != nil {
+		paths = append(paths, r.image.path)
+	}
+	for _, path := range paths {
+		if err := r.refresh(path); err != nil {
+			return err
 		}
 	}
 	if r.image == nil {
 		return nil
-	}
-	if err := r.refresh(r.image.path); err != nil {
-		return err
 	}
 	return r.readRing(r.log.logID)
 }
@@ -278,14 +290,21 @@ func (r *recovery) distrustCache() error {
 	return wrap(err)
 }
 
-// clean reports whether the mark says that the segment, the only open one, was closed.
-func (r *recovery) clean(s *segment) bool {
-	if r.ring || r.mark == nil || r.mark.id != s.id {
-		return false
+// clean reports whether the mark says that the only open segment was closed.
+func (r *recovery) clean(open []*segment) (bool, error) {
+	s := open[0]
+	if len(open) > 1 || r.ring || r.mark == nil || r.mark.id != s.id {
+		return false, nil
 	}
 	n, err := sizeOf(s.fsys, s.path())
-	frames, err2 := sizeOf(s.fsys, s.sumsPath())
-	return err == nil && err2 == nil && n == r.mark.end && frames == headerBytes+r.mark.frames*frameBytes
+	if err != nil {
+		return false, missing(s.path(), err)
+	}
+	frames, err := sizeOf(s.fsys, s.sumsPath())
+	if err != nil {
+		return false, missing(s.sumsPath(), err)
+	}
+	return n == r.mark.end && frames == headerBytes+r.mark.frames*frameBytes, nil
 }
 
 // begin gives a segment its place in the log.
@@ -370,11 +389,18 @@ func (x *scanner) run() error {
 			return err
 		}
 	}
-	for x.step() {
+	for {
+		ok, err := x.step()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
 	}
-	inFile, inRing := x.hole()
-	if !inFile && !inRing {
-		return nil
+	inFile, inRing, err := x.hole()
+	if err != nil || !inFile && !inRing {
+		return err
 	}
 	x.torn = true
 	at := x.s.start + Address(x.next.end)
@@ -391,7 +417,14 @@ func (x *scanner) run() error {
 
 // skip goes to where the mark is: what stands before was synced, and readers verify it.
 func (x *scanner) skip(m *mark) error {
-	for _, b := range x.candidates(m.frames - 1) {
+	list, err := x.candidates(m.frames - 1)
+	if err != nil {
+		return err
+	}
+	for _, b := range list {
+		if b == nil {
+			continue
+		}
 		begin := max(endIn(b)-1, 0)
 		f, err := x.s.seal.parseFrame(b, m.frames-1, begin)
 		if err == nil && f.end == m.end && f.entry {
@@ -412,93 +445,107 @@ func (x *scanner) presentUpTo(m *mark) error {
 	return nil
 }
 
-// candidates are the bytes that may be the n-th frame.
-func (x *scanner) candidates(n int64) (list [][]byte) {
-	if n < x.frameCount {
-		if b := x.fromFile(n); b != nil {
-			list = append(list, b)
-		}
+// candidates are the bytes that may be the n-th frame: the file's and the ring's, nil where there are none.
+func (x *scanner) candidates(n int64) (list [2][]byte, err error) {
+	if list[0], err = x.fromFile(n); x.image != nil {
+		list[1] = x.image.frame(n)
 	}
-	if x.image != nil {
-		list = append(list, x.image.frame(n))
-	}
-	return list
+	return list, err
 }
 
-// fromFile reads the n-th frame, and some after it.
-func (x *scanner) fromFile(n int64) []byte {
+// fromFile reads the n-th frame, and some after it. It is nil where the file ends.
+func (x *scanner) fromFile(n int64) ([]byte, error) {
+	if n >= x.frameCount {
+		return nil, nil
+	}
 	if n < x.framesAt || n >= x.framesAt+int64(len(x.frames)/frameBytes) {
 		x.frames = append(x.frames[:0], make([]byte, min(x.frameCount-n, framesAtOnce)*frameBytes)...)
-		got, _ := x.sums.ReadAt(x.frames, headerBytes+n*frameBytes)
+		got, err := x.sums.ReadAt(x.frames, headerBytes+n*frameBytes)
+		if err != nil && err != io.EOF {
+			return nil, wrap(err)
+		}
 		x.frames, x.framesAt = x.frames[:got/frameBytes*frameBytes], n
 		if got < frameBytes {
-			return nil
+			return nil, nil
 		}
 	}
-	return x.frames[(n-x.framesAt)*frameBytes:][:frameBytes]
+	return x.frames[(n-x.framesAt)*frameBytes:][:frameBytes], nil
 }
 
 // step takes the next frame, and reports whether it counts.
-func (x *scanner) step() bool {
+func (x *scanner) step() (bool, error) {
 	n := x.next.slot
-	for i, b := range x.candidates(n) {
+	list, err := x.candidates(n)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range list {
 		f, err := x.s.seal.parseFrame(b, n, x.next.end)
-		if err != nil || !x.take(f) {
+		if err != nil {
 			continue
 		}
-		if n >= x.frameCount || i > 0 || !x.fileHas(n, b) {
+		if ok, err := x.take(f); err != nil {
+			return false, err
+		} else if !ok {
+			continue
+		}
+		if string(b) != string(list[0]) {
 			x.patch.frames = append(x.patch.frames, piece{n * frameBytes, append([]byte(nil), b...)})
 		}
 		x.next.take(f, nil)
 		if f.entry {
 			x.sure = place{f.end, x.next.slot}
 		}
-		return true
+		return true, nil
 	}
-	return false
-}
-
-// fileHas reports whether b is the file's own.
-func (x *scanner) fileHas(n int64, b []byte) bool {
-	own := x.fromFile(n)
-	return own != nil && string(own) == string(b)
+	return false, nil
 }
 
 // take finds the bytes of a frame, in the file or else in the ring.
-func (x *scanner) take(f frame) bool {
+func (x *scanner) take(f frame) (bool, error) {
 	off := x.next.end
 	p := x.buf[:f.end-off]
-	if n, _ := x.bytes.ReadAt(p, off); n == len(p) && crc32.Update(x.next.block, castagnoli, p) == f.sum {
-		return true
+	n, err := x.bytes.ReadAt(p, off)
+	if err != nil && err != io.EOF {
+		return false, wrap(err)
+	}
+	if n == len(p) && crc32.Update(x.next.block, castagnoli, p) == f.sum {
+		return true, nil
 	}
 	if x.image == nil {
-		return false
+		return false, nil
 	}
 	x.image.load(p, off)
 	if crc32.Update(x.next.block, castagnoli, p) != f.sum {
-		return false
+		return false, nil
 	}
 	x.patch.pieces = append(x.patch.pieces, piece{off, append([]byte(nil), p...)})
-	return true
+	return true, nil
 }
 
 // hole reports whether there is the frame of an entry behind where the log ends.
-func (x *scanner) hole() (inFile, inRing bool) {
+func (x *scanner) hole() (inFile, inRing bool, err error) {
 	for n := x.next.slot; n < x.frameCount && !inFile; n++ {
-		b := x.fromFile(n)
-		inFile = b != nil && x.later(b, n)
+		b, err := x.fromFile(n)
+		if err != nil {
+			return false, false, err
+		}
+		inFile = x.later(b, n)
 	}
 	if x.image == nil {
-		return inFile, false
+		return inFile, false, nil
 	}
 	for n := x.next.slot; n < x.next.slot+int64(len(x.image.frames)/frameBytes) && !inRing; n++ {
 		inRing = x.later(x.image.frame(n), n)
 	}
-	return inFile, inRing
+	return inFile, inRing, nil
 }
 
 // later reports whether b is the frame of an entry that ends behind where the log does.
 func (x *scanner) later(b []byte, n int64) bool {
+	if b == nil {
+		return false
+	}
 	f, err := x.s.seal.parseFrame(b, n, max(endIn(b)-1, 0))
 	return err == nil && f.entry && f.end > x.next.end
 }

@@ -93,9 +93,13 @@ func createRing(o *options, dir string, log uint64) (_ *ring, err error) {
 		return nil, err
 	}
 	if o.policy == AlwaysSync {
-		if err := fill(f, ringHead, h.size()); err != nil {
-			return nil, err
-		}
+		err = fill(f, ringHead, h.size())
+	}
+	if err == nil {
+		err = f.Sync() // what has the name has its first line
+	}
+	if err != nil {
+		return nil, err
 	}
 	if r.bytes, err = mapRing(f, ringHead, h.bytes); err != nil {
 		return nil, err
@@ -128,7 +132,7 @@ func fill(f vfs.File, from, to int64) error {
 			return err
 		}
 	}
-	return f.Sync()
+	return nil
 }
 
 func (r *ring) close() error {
