@@ -100,3 +100,22 @@ func TestAlwaysSyncConcurrent(t *testing.T) {
 		}
 	})
 }
+
+// A writer that has appended before Close, and comes to wait for its sync when Close is through, is told that its entry is durable.
+func TestSyncAfterCloseHasSynced(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem, change, func(o *options) { o.policy = AlwaysSync })
+		at, err := l.append([]byte("hello")) // what Append does, up to where it waits
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, l)
+		if round, lead := l.takeRound(at + 5); round != nil || lead {
+			t.Error("it is to lead a sync of files that are closed")
+		}
+		if err := l.syncTo(at + 5); err != nil {
+			t.Error(err)
+		}
+	})
+}

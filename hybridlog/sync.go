@@ -41,14 +41,13 @@ func (l *Log) syncTo(a Address) error {
 		if err := l.failure(); err != nil {
 			return err
 		}
-		l.roundMu.Lock()
-		if round := l.round; round != nil {
-			l.roundMu.Unlock()
+		round, lead := l.takeRound(a)
+		if round != nil {
 			<-round
+		}
+		if !lead {
 			continue
 		}
-		l.round = make(chan struct{})
-		l.roundMu.Unlock()
 		// Those whom the last sync has woken come next, and each that writes before this one begins is served by it.
 		runtime.Gosched()
 		if err := l.lead(false); err != nil {
@@ -58,17 +57,28 @@ func (l *Log) syncTo(a Address) error {
 	return nil
 }
 
+// takeRound returns the sync under way, to be waited for. If there is none the caller is to lead the next, unless everything
+// before the address is durable by now: the sync that has just ended may have been that of Close, after which there is no file to sync.
+func (l *Log) takeRound(a Address) (round chan struct{}, lead bool) {
+	l.roundMu.Lock()
+	defer l.roundMu.Unlock()
+	switch {
+	case Address(l.durable.Load()) >= a:
+		return nil, false
+	case l.round != nil:
+		return l.round, false
+	}
+	l.round = make(chan struct{})
+	return nil, true
+}
+
 // leadAlone leads a sync of the files as soon as nobody else leads.
 func (l *Log) leadAlone() error {
 	for {
-		l.roundMu.Lock()
-		round := l.round
-		if round == nil {
-			l.round = make(chan struct{})
-			l.roundMu.Unlock()
+		round, lead := l.takeRound(maxAddress)
+		if lead {
 			return l.lead(true)
 		}
-		l.roundMu.Unlock()
 		<-round
 	}
 }
