@@ -1,6 +1,7 @@
 package hybridlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,13 +15,16 @@ import (
 // Opening a log changes nothing. What recovery finds out is carried out by the first write of a process:
 //
 //  1. what stands in the ring of an earlier process alone is written to the files of its segment, and these are synced;
-//  2. the ring is removed;
-//  3. a new segment is made, and the manifest that seals the old ones where recovery has found their ends, and adds the new one;
+//  2. a new segment is made, and the manifest that seals the old ones where recovery has found their ends, adds the new one, and names no
+//     ring: the old one does not count any more;
+//  3. the old ring is removed, a new one is made, and the manifest names that;
 //  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest names are removed;
-//  5. a new ring is made, and the mark says what is durable.
+//  5. the mark says what is durable.
 //
-// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 to 3, the directory is synced, in case
-// an earlier process made names and died; and of 4, files that no manifest names are removed.
+// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2, the manifest of step 3 opens it again.
+//
+// Only then something is appended. So a ring that the manifest names is there, one that it does not name holds nothing that counts, and a log that is
+// said to be closed ends where the manifest says.
 //
 // A crash between any two leaves a log of the same content. When there is no room for a step, the write is refused, and the next tries again.
 
@@ -29,7 +33,8 @@ type recovered struct {
 	tail    *segment   // goes on; nil if none does
 	open    []*segment // otherwise: to be sealed
 	orphans []string   // files that no manifest names
-	ring    bool       // there is a file of that name
+	ring    bool       // there is a file of that name, which is not this process's
+	running bool       // the manifest says that this process writes
 	mark    *mark
 	slot    int64 // for the next mark
 }
@@ -43,7 +48,12 @@ func (l *Log) beginLocked() error {
 	if err := l.beginMark(r); err != nil {
 		return err
 	}
-	err := l.mend(r)
+	for _, s := range r.open {
+		if err := l.mendSegment(s); err != nil {
+			return err
+		}
+	}
+	err := l.beginManifest(r)
 	if err != nil {
 		return err
 	}
@@ -62,7 +72,6 @@ func (l *Log) beginLocked() error {
 	l.mark()
 	l.synced = place{l.next.end, l.next.slot}
 	l.unsynced = nil
-	l.beginRing()
 	l.ringFrom, l.frameFrom = l.next.end, l.next.slot
 	l.takeRing(l.tail)
 	l.recovered = nil
@@ -82,6 +91,9 @@ func (l *Log) beginMark(r *recovered) error {
 		return noSpace(fmt.Errorf("opening the mark: %w", err))
 	}
 	l.marker = marker
+	if r.mark != nil {
+		l.sure = *r.mark
+	}
 	return nil
 }
 
@@ -92,10 +104,10 @@ func (l *Log) takeRing(t *segment) {
 	t.ring.Store(l.ring)
 }
 
-// mend does the first two steps.
-func (l *Log) mend(r *recovered) error {
-	for _, s := range r.open {
-		if err := l.mendSegment(s); err != nil {
+// beginManifest does steps 2 and 3.
+func (l *Log) beginManifest(r *recovered) error {
+	if r.tail == nil {
+		if err := l.firstSpare(r); err != nil {
 			return err
 		}
 	}
@@ -105,7 +117,79 @@ func (l *Log) mend(r *recovered) error {
 		}
 		r.ring = false
 	}
-	return nil
+	if err := l.beginRing(); err != nil {
+		return err
+	}
+	err := l.run(r)
+	if l.lacksRoom(err) {
+		l.dropRing(r)
+		err = l.run(r)
+	}
+	if l.lacksRoom(err) && r.tail != nil {
+		l.cutTorn(r.tail) // the process before has kept some
+		err = l.run(r)
+	}
+	return err
+}
+
+// lacksRoom reports whether an error says that there was no room, and nothing has changed.
+func (l *Log) lacksRoom(err error) bool { return errors.Is(err, ErrNoSpace) && l.failure() == nil }
+
+// firstSpare makes the first segment of this process, and seals those before it.
+func (l *Log) firstSpare(r *recovered) error {
+	log := l.logID
+	if log == 0 {
+		log = max(l.opts.random(), 1)
+	}
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	err := l.makeSpareLocked(log, r.open)
+	if l.lacksRoom(err) {
+		for _, s := range r.open { // the process before has kept some
+			l.cutTorn(s)
+		}
+		err = l.makeSpareLocked(log, r.open)
+	}
+	if err == nil {
+		l.logID = log
+	}
+	return err
+}
+
+// run makes the manifest say that this process writes, and to which ring. The tail of a log that was closed is open again then.
+func (l *Log) run(r *recovered) error {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	if r.running || r.tail == nil && l.ring == nil { // then it says so since the first segment was made
+		return nil
+	}
+	m := l.manifestWith(l.logID, nil)
+	m.run(l.ring, l.cacheID)
+	if s := r.tail; s != nil {
+		m.segments[len(m.segments)-1] = manifestSegment{id: s.id, salt: s.salt}
+	}
+	err := l.swap(m)
+	r.running = err == nil
+	return err
+}
+
+// run notes that a process writes, in this life of the cache and with this ring, or none.
+func (m *manifest) run(r *ring, cache string) {
+	m.running, m.cache = true, cache
+	m.ring, m.spent = 0, cmp.Or(m.ring, m.spent)
+	if r != nil {
+		m.ring, m.spent = r.id, 0
+	}
+}
+
+// dropRing takes back the ring, to which nothing was written.
+func (l *Log) dropRing(r *recovered) {
+	if l.ring == nil {
+		return
+	}
+	err := errors.Join(l.ring.close(), l.opts.fsys.Remove(l.ring.path))
+	l.reportError("removing the ring", err)
+	l.ring, r.ring = nil, err != nil
 }
 
 // mendSegment writes to the files what stood in the ring alone.
@@ -137,7 +221,8 @@ func (l *Log) writePieces(path string, pieces []piece, base int64) error {
 	}
 	if err == nil {
 		if err = f.Sync(); err != nil {
-			err = l.fail(fmt.Errorf("sync: %w", err))
+			l.syncFailed(fmt.Errorf("sync: %w", err))
+			err = l.failure()
 		}
 	}
 	return errors.Join(err, f.Close())
@@ -146,9 +231,6 @@ func (l *Log) writePieces(path string, pieces []piece, base int64) error {
 // continueLocked goes on with a tail that was closed.
 func (l *Log) continueLocked(r *recovered) error {
 	s := r.tail
-	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
-		return l.fail(fmt.Errorf("sync: %w", err))
-	}
 	next := framer{seal: s.seal}
 	capacity := max(l.opts.segmentBytes, s.end.Load())
 	sums := make([]uint32, blocksOf(capacity))
@@ -178,23 +260,12 @@ func (l *Log) continueLocked(r *recovered) error {
 	return nil
 }
 
-// beginSegmentLocked makes the first segment of this process, and seals those before it.
+// beginSegmentLocked begins the first segment of this process.
 func (l *Log) beginSegmentLocked(r *recovered) error {
-	log := l.logID
-	if log == 0 {
-		log = max(l.opts.random(), 1)
-	}
-	x, err := l.takeSpare(log, r.open)
-	if errors.Is(err, ErrNoSpace) && l.failure() == nil {
-		for _, s := range r.open { // the process before has kept some
-			l.cutTorn(s)
-		}
-		x, err = l.takeSpare(log, r.open)
-	}
+	x, err := l.takeSpare(l.logID, nil)
 	if err != nil {
 		return err
 	}
-	l.logID = log
 	var live []*segment
 	for _, s := range l.set.Load().segments {
 		if slices.Contains(r.open, s) && s.end.Load() == 0 {
@@ -257,6 +328,10 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment) error {
 		return l.refusal(err)
 	}
 	m := l.manifestWith(log, sealed)
+	if l.tail == nil {
+		m.run(nil, l.cacheID)
+		m.segments = slices.DeleteFunc(m.segments, func(e manifestSegment) bool { return e.sealed && e.bytes == 0 })
+	}
 	if len(m.segments) == 0 { // none that holds anything: this one begins where the log ends
 		m.begin = Address(l.end.Load())
 	}
@@ -285,7 +360,6 @@ func (l *Log) manifestWith(log uint64, sealed []*segment) *manifest {
 			}
 		}
 	}
-	m.segments = slices.DeleteFunc(m.segments, func(e manifestSegment) bool { return e.sealed && e.bytes == 0 })
 	return m
 }
 
@@ -301,6 +375,7 @@ func (l *Log) swap(m *manifest) error {
 	switch {
 	case err == nil:
 		l.manifest = m
+		l.edit.Store(m.edit)
 		return nil
 	case swapped:
 		return l.fail(fmt.Errorf("replacing the manifest: %w", err))
@@ -335,6 +410,9 @@ func (l *Log) becomeTailLocked(x *spare, start Address, capacity int64) error {
 		return errors.Join(l.fail(err), x.close())
 	}
 	s.content.Store(c)
+	if _, err := s.sums.WriteAt(s.beginning(), lineBytes); err != nil {
+		return errors.Join(l.fail(fmt.Errorf("beginning %s: %w", s.sumsPath(), err)), s.close(), s.sums.Close())
+	}
 	l.tail, l.tailFile, l.next = s, c.file, framer{seal: s.seal}
 	l.room, l.sumsRoom, l.aheadMost = 0, headerBytes, maxEnd
 	l.synced, l.claimed = place{}, false
@@ -406,19 +484,17 @@ func (l *Log) syncedLocked() (list []*segment) {
 	return list
 }
 
-// sealEnded states the bounds of the segments that have ended and are durable, and drops the spare.
-func (l *Log) sealEnded() error {
+// sealAll states the bounds of all segments, which are durable, and drops the spare: the log is closed.
+func (l *Log) sealAll() error {
 	l.mu.Lock()
-	sealed := l.syncedLocked()
+	sealed := append(l.syncedLocked(), l.tail)
 	l.mu.Unlock()
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
 	m := l.manifestWith(l.logID, sealed)
+	m.running, m.ring, m.spent, m.cache, m.file = false, 0, cmp.Or(m.ring, m.spent), "", ""
 	if x := l.spare; x != nil {
 		m.segments = slices.DeleteFunc(m.segments, func(e manifestSegment) bool { return e.id == x.id })
-	}
-	if slices.Equal(m.segments, l.manifest.segments) {
-		return nil
 	}
 	if err := l.swap(m); err != nil {
 		return err

@@ -264,6 +264,9 @@ func (l *Log) copyRun(x *spare, to *segment, run []*segment) error {
 	}
 	to.end.Store(w.next.end)
 	to.slots.Store(w.next.slot)
+	if _, err := x.sums.WriteAt(to.beginning(), lineBytes); err != nil {
+		return err
+	}
 	if err := x.bytes.Sync(); err != nil {
 		return err
 	}

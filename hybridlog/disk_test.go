@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -334,5 +335,87 @@ func TestIdsAreNotUsedAgain(t *testing.T) {
 		} else {
 			mem = mem.ProcessCrash()
 		}
+	}
+}
+
+// TestCloseWithoutRoomForTheManifest: a log that could not be said to be closed is opened as one whose process was killed, with its ring.
+func TestCloseWithoutRoomForTheManifest(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewMem()
+		full := &vfs.Fault{Kinds: vfs.OpCreate, Match: func(name string) bool { return strings.HasSuffix(name, manifestTemp) }, Err: vfs.ErrNoSpace}
+		fsys := vfs.Inject(mem, full)
+		var told []error
+		l := mustOpen(t, fsys, change, func(o *options) { o.report = func(err error) { told = append(told, err) } })
+		want := [][]byte{text(1, 300), text(2, 40)}
+		mustAppend(t, l, want[0])
+		mustAppend(t, l, want[1])
+		full.N, full.Forever = fsys.Matched(0)+1, true
+		mustClose(t, l)
+		if len(told) != 1 || !errors.Is(told[0], ErrNoSpace) {
+			t.Errorf("it was told %v", told)
+		}
+		if whole, err := everything(mem, want, change); !whole {
+			t.Errorf("opened again: %v", err)
+		}
+	})
+}
+
+// TestBeginOnFullDisk: a log that was closed on a disk that is full now takes a write, though the manifest has to be written before that: a little was
+// kept for it.
+func TestBeginOnFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := &smallDisk{FS: mem, reserves: true, free: 250, taken: map[string]map[int64]bool{}}
+	l := mustOpen(t, disk)
+	want := [][]byte{text(1, 15_000)}
+	mustAppend(t, l, want[0])
+	mustClose(t, l)
+	disk.setFree(0)
+	l = mustOpen(t, disk)
+	want = append(want, text(2, 10))
+	mustAppend(t, l, want[1])
+	if err := l.Trim(15_000); err != nil {
+		t.Error(err)
+	}
+	if err := problem(l, want, 15_000); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
+}
+
+// TestBeginWithLittleRoom: whatever room there is, the first write is accepted, or refused, and nothing is lost. The ring is given up for the manifest.
+func TestBeginWithLittleRoom(t *testing.T) {
+	bare := func(o *options) { o.roomKept = 0 }
+	for _, closed := range []bool{true, false} {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem, bare)
+		want := [][]byte{text(1, 3000)}
+		mustAppend(t, l, want[0])
+		if closed {
+			mustClose(t, l)
+		}
+		for free := range 60 {
+			image := mem.ProcessCrash()
+			disk := &smallDisk{FS: image, reserves: true, free: free, taken: map[string]map[int64]bool{}}
+			l := mustOpen(t, disk, bare)
+			got := want
+			if _, err := l.Append([]byte("new")); err == nil {
+				got = append(want[:1:1], []byte("new"))
+			} else if !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+				t.Errorf("closed %v, %d blocks are free: %v", closed, free, err)
+			}
+			l.Close()
+			if whole, err := everything(image, got, func(*options) {}); !whole {
+				t.Errorf("closed %v, with %d blocks free: %v", closed, free, err)
+			}
+		}
+		image := mem.ProcessCrash()
+		temp := func(name string) bool { return strings.HasSuffix(name, manifestTemp) }
+		nth := map[bool]int{true: 1, false: 2}[closed] // a log that was killed gets its segment first
+		l = mustOpen(t, vfs.Inject(image, &vfs.Fault{Kinds: vfs.OpCreate, Match: temp, N: nth, Err: vfs.ErrNoSpace}), bare)
+		mustAppend(t, l, []byte("new"))
+		if _, there := filesOf(t, image)[ringName]; there {
+			t.Errorf("closed %v: there is a ring, and was no room for the manifest", closed)
+		}
+		mustClose(t, l)
 	}
 }

@@ -174,17 +174,21 @@ func (l *Log) drainTail(due bool) error {
 	return l.drain(t)
 }
 
-// beginRing makes the ring for the writes of this process, if one can be had.
-func (l *Log) beginRing() {
-	if l.opts.dataRing == 0 || l.noReserve {
-		return
+// beginRing makes the ring for the writes of this process, if one can be had. Its name is durable before the manifest names it.
+func (l *Log) beginRing() error {
+	if l.opts.dataRing == 0 || l.noReserve || l.ring != nil {
+		return nil
 	}
 	r, err := createRing(l.opts, l.dir, l.logID)
-	if err == nil {
-		l.ring = r
-		return
+	if err != nil {
+		if !errors.Is(err, errors.ErrUnsupported) && !vfs.IsNoSpace(err) {
+			l.reportError("making the ring; writing goes on without", err)
+		}
+		return nil
 	}
-	if !errors.Is(err, errors.ErrUnsupported) && !vfs.IsNoSpace(err) {
-		l.reportError("making the ring; writing goes on without", err)
+	l.ring = r
+	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
+		return l.fail(fmt.Errorf("sync: %w", err))
 	}
+	return nil
 }

@@ -22,12 +22,19 @@ func TestGoldenFormat(t *testing.T) {
 		t.Errorf("frames %q, want %q", got, golden)
 	}
 	id := record.NewSegmentID(2, 0)
+	s := &segment{salt: 0xd4e5f6071f0c9a3e}
+	s.begin(0x2000)
+	if got := hex.EncodeToString(s.beginning()); got != "0020000000000000d78c0d4000000000" {
+		t.Errorf("beginning %s", got)
+	}
+	sealed := manifestSegment{id: record.NewSegmentID(1, 0), salt: 0x1f0c9a3e5f3a91c2, sealed: true, bytes: 0x2000, frames: 0x12}
 	texts := map[string]string{
-		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 3, begin: 0, first: 0x10, segments: []manifestSegment{
-			{id: record.NewSegmentID(1, 0), salt: 0x1f0c9a3e5f3a91c2, sealed: true, bytes: 0x2000, frames: 0x12}, {id: id, salt: 0xd4e5f6071f0c9a3e}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e end fa1bf8eb",
-		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                 "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
-		string((&mark{log: 0x5f3a91c2d4e5f607, edit: 5, id: id, end: 0x138d, frames: 3, cache: "0f3c"}).encode()): "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 segment 2 end 138d frames 3 cache 0f3c b9aaadda",
-		string((&ringHeader{log: 0x5f3a91c2d4e5f607, bytes: 4 << 20, frames: 1 << 20}).encode()):                  "copal hybridring 1 log 5f3a91c2d4e5f607 bytes 400000 frames 100000 9baeaa01",
+		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 3, begin: 0, first: 0x10, running: true, ring: 0x77aa00000000beef, cache: "0f3c/2a", file: "1f-6f12.2a", segments: []manifestSegment{
+			sealed, {id: id, salt: 0xd4e5f6071f0c9a3e}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 running ring 77aa00000000beef spent 0000000000000000 cache 0f3c/2a file 1f-6f12.2a sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e end d2c18609",
+		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 4, begin: 0, first: 0x10, spent: 0x77aa00000000beef, segments: []manifestSegment{sealed}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 4 begin 0 first 10 closed spent 77aa00000000beef sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 end 2a5b7fdb",
+		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                                                             "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
+		string((&mark{log: 0x5f3a91c2d4e5f607, edit: 5, manifest: 3, id: id, end: 0x138d, frames: 3, cache: "0f3c"}).encode()):                                "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 cache 0f3c e3c4f84f",
+		string((&ringHeader{log: 0x5f3a91c2d4e5f607, id: 0x77aa00000000beef, bytes: 4 << 20, frames: 1 << 20, file: "20-6f12.2b"}).encode()):                  "copal hybridring 1 log 5f3a91c2d4e5f607 ring 77aa00000000beef bytes 400000 frames 100000 file 20-6f12.2b 9ccd6cf6",
 	}
 	for text, want := range texts {
 		if squeezed := strings.Join(strings.Fields(text), " "); squeezed != want {
@@ -141,17 +148,19 @@ func FuzzFrame(f *testing.F) {
 // There is one way to write what parses.
 func FuzzTexts(f *testing.F) {
 	id := record.NewSegmentID(2, 1)
-	f.Add((&manifest{log: 1, edit: 3, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}, {id: id + 1, salt: 4}}}).encode())
+	f.Add((&manifest{log: 1, edit: 3, running: true, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}, {id: id + 1, salt: 4}}}).encode())
+	f.Add((&manifest{log: 1, edit: 3, running: true, ring: 5, spent: 6, cache: "x", file: "y", segments: []manifestSegment{{id: id, salt: 4}}}).encode())
+	f.Add((&manifest{log: 1, edit: 3, spent: 7, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}}}).encode())
 	f.Add((&sumsHeader{1, id, 2}).encode())
 	f.Add((&mark{log: 1, edit: 2, id: id, end: 4, frames: 3, cache: "x"}).encode())
 	f.Add((&mark{log: 1, edit: 2, id: id}).encode())
-	f.Add((&ringHeader{1, 4096, 8192}).encode())
+	f.Add((&ringHeader{1, 2, 4096, 8192, ""}).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		if m, err := parseManifest(b); err == nil {
 			again = m.encode()
 		}
-		if h, err := parseSumsHeader(b); err == nil && len(b) == headerBytes {
+		if h, err := parseSumsHeader(b); err == nil && len(b) == lineBytes {
 			again = h.encode()
 		}
 		if m, err := parseMark(b); err == nil && len(b) == markSlot && len(m.cache) <= maxCacheBytes {

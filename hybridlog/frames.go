@@ -34,29 +34,31 @@ func (s *segment) readFrames() (*frameReader, error) {
 		return nil, missing(s.sumsPath(), err)
 	}
 	r := &frameReader{s: s, file: f, slots: slots}
-	if err := s.checkHeader(f); err != nil {
+	if _, _, err := s.readHeader(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return r, nil
 }
 
-// checkHeader verifies the first line of a file of frames, where the segment is an old one.
-func (s *segment) checkHeader(f vfs.File) error {
+// readHeader verifies the first line of a file of frames, and returns the beginning of the segment, if it has begun.
+func (s *segment) readHeader(f vfs.File) (start Address, begun bool, err error) {
 	var b [headerBytes]byte
-	if n, err := f.ReadAt(b[:], 0); n < len(b) {
-		if err == io.EOF {
-			return corrupt(s.sumsPath(), int64(n), "the file ends in its first line")
-		}
-		return fmt.Errorf("hybridlog: %w", err)
+	n, err := f.ReadAt(b[:], 0)
+	if err != nil && err != io.EOF {
+		return 0, false, wrap(err)
 	}
-	h, err := parseSumsHeader(b[:])
+	if n < lineBytes {
+		return 0, false, corrupt(s.sumsPath(), int64(n), "the file ends in its first line")
+	}
+	h, err := parseSumsHeader(b[:lineBytes])
 	if err != nil {
-		return small(s.sumsPath(), err)
+		return 0, false, small(s.sumsPath(), err)
 	}
 	if h.id != s.id || h.salt != s.salt {
-		return corrupt(s.sumsPath(), 0, "the file is that of another segment")
+		return 0, false, corrupt(s.sumsPath(), 0, fmt.Sprintf("it is of segment %s, salt %016x, of log %016x, and MANIFEST names another", h.id, h.salt, h.log))
 	}
-	return nil
+	start, begun = parseBeginning(b[lineBytes:n], s.salt)
+	return start, begun, nil
 }
 
 func (r *frameReader) close() { r.file.Close() }

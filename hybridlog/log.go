@@ -52,8 +52,9 @@ type Log struct {
 	marked   mark       // guarded by markMu; what the newest mark says, but for its number
 	markedAt time.Time  // guarded by markMu
 
-	logID   uint64 // set by Open, or the first write
-	cacheID string // see vfs.FS
+	logID   uint64        // set by Open, or the first write
+	edit    atomic.Uint64 // number of the manifest; written with manifestMu held
+	cacheID string        // see vfs.FS
 
 	mu        sync.Mutex // the tail, and what follows
 	tail      *segment   // nil before the first write of this process
@@ -291,24 +292,29 @@ func (l *Log) finish() error {
 	if err := l.failure(); err != nil {
 		return err
 	}
+	if err := l.drain(l.tail); err != nil {
+		return err
+	}
+	if err := l.uncutTailLocked(); err != nil {
+		return err
+	}
+	l.giveBackRoom(l.tailFile, l.next.end) // now: the manifest says how long the files are
+	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
 	if err := l.sync(true); err != nil {
 		return err
 	}
-	l.giveBackRoom(l.tailFile, l.tail.end.Load())
-	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
-	switch err := l.sealEnded(); {
-	case errors.Is(err, ErrNoSpace):
-		l.reportError("sealing the segments that have ended", err) // the next opening finds out again where they end
-	case err != nil:
+	err := l.sealAll()
+	if err != nil && !errors.Is(err, ErrNoSpace) {
 		return wrap(err)
 	}
+	l.reportError("stating that the log is closed", err) // the next opening finds what a kill would leave
 	if !l.noReserve {
 		l.tailFile.Allocate(l.tail.end.Load(), l.roomKept()) // or as much as there is: it is for who comes next
 	}
 	if l.mark() == nil {
 		l.reportError("noting how far the log is synced", l.marker.file.Sync())
 	}
-	if l.ring != nil || l.leftRing != nil {
+	if err == nil && (l.ring != nil || l.leftRing != nil) {
 		l.reportError("removing the ring", l.opts.fsys.Remove(filepath.Join(l.dir, ringName))) // the next opening finds that it holds nothing new
 	}
 	return nil

@@ -2,6 +2,8 @@ package hybridlog
 
 import (
 	"bytes"
+	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -18,16 +20,26 @@ import (
 //
 //	copal hybridlog 1
 //	log 5f3a91c2d4e5f607 edit 3 begin 0 first 0
+//	running ring 77aa00000000beef spent 0000000000000000 cache 0f3c…/2a file 1f-6f12.2a
 //	sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 8000000 frames 12000
 //	open 2 salt d4e5f6071f0c9a3e
 //	end 1f0c9a3e
 //
 // A sealed segment never changes. Open ones, at the end of the list, begin where the one before ends, which recovery finds out.
+//
+// The second line says whether a process writes, or died while it did (running), or the last one has closed the log: then all segments are sealed, and
+// what that says is all there is. A process that runs names its ring, and the life of the page cache in which it writes, down to this very
+// file: a copy of it, in whose place other files may stand, says nothing about the cache.
 type manifest struct {
 	log      uint64  // identity, drawn when the log was made
 	edit     uint64  // number of this version of the manifest, from 1
 	begin    Address // of the first segment
 	first    Address // what stands before is trimmed
+	running  bool    // the log was not closed
+	ring     uint64  // what is in the ring with this id counts; 0 for none
+	spent    uint64  // what is in the ring with this id does not count any more: it is about to be removed
+	cache    string  // the life of the page cache, see vfs.FS; "" when it is not known
+	file     string  // the manifest's own, see vfs.File; "" when it is not known
 	segments []manifestSegment
 }
 
@@ -49,6 +61,11 @@ const (
 func (m *manifest) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nlog %016x edit %x begin %x first %x\n", record.Title("hybridlog"), m.log, m.edit, int64(m.begin), int64(m.first))
+	if m.running {
+		fmt.Fprintf(&b, "running ring %016x spent %016x cache %s file %s\n", m.ring, m.spent, cmp.Or(m.cache, "-"), cmp.Or(m.file, "-"))
+	} else {
+		fmt.Fprintf(&b, "closed spent %016x\n", m.spent)
+	}
 	for _, s := range m.segments {
 		if s.sealed {
 			fmt.Fprintf(&b, "sealed %s salt %016x start %x bytes %x frames %x\n", s.id, s.salt, int64(s.start), s.bytes, s.frames)
@@ -66,7 +83,7 @@ func parseManifest(text []byte) (*manifest, error) {
 		return nil, err
 	}
 	lines := strings.Split(strings.TrimPrefix(body, "\n"), "\n")
-	if len(lines) < 2 || lines[len(lines)-1] != "end" {
+	if len(lines) < 3 || lines[len(lines)-1] != "end" {
 		return nil, fmt.Errorf("%w: the manifest has no end", record.ErrSyntax)
 	}
 	m := &manifest{}
@@ -75,7 +92,10 @@ func parseManifest(text []byte) (*manifest, error) {
 	if err := f.End(); err != nil {
 		return nil, err
 	}
-	for _, line := range lines[1 : len(lines)-1] {
+	if err := m.parseState(lines[1]); err != nil {
+		return nil, err
+	}
+	for _, line := range lines[2 : len(lines)-1] {
 		s, err := parseSegmentLine(line)
 		if err != nil {
 			return nil, err
@@ -83,6 +103,32 @@ func parseManifest(text []byte) (*manifest, error) {
 		m.segments = append(m.segments, s)
 	}
 	return m, m.validate()
+}
+
+func (m *manifest) parseState(line string) error {
+	word, rest, _ := strings.Cut(line, " ")
+	f := record.NewFields(rest)
+	switch word {
+	case "running":
+		m.running, m.ring, m.spent, m.cache, m.file = true, f.Fixed("ring"), f.Fixed("spent"), f.Word("cache"), f.Word("file")
+	case "closed":
+		m.spent, m.cache, m.file = f.Fixed("spent"), "-", "-"
+	default:
+		return fmt.Errorf("%w: the log is %q", record.ErrSyntax, word)
+	}
+	if err := f.End(); err != nil {
+		return err
+	}
+	if m.cache == "" || m.file == "" {
+		return fmt.Errorf("%w: the cache has no name", record.ErrSyntax)
+	}
+	if m.cache == "-" {
+		m.cache = ""
+	}
+	if m.file == "-" {
+		m.file = ""
+	}
+	return nil
 }
 
 func parseSegmentLine(line string) (s manifestSegment, err error) {
@@ -114,29 +160,32 @@ func (m *manifest) validate() error {
 			at = s.start + Address(s.bytes)
 		}
 	}
+	if n := len(m.segments); n == 0 || m.segments[n-1].sealed == m.running {
+		return fmt.Errorf("%w: a log that is closed ends with a sealed segment, and one that is not with an open one", record.ErrSyntax)
+	}
 	if m.begin < 0 || m.first < m.begin || m.first > maxAddress {
 		return fmt.Errorf("%w: trimmed up to %x", record.ErrSyntax, uint64(m.first))
 	}
 	return nil
 }
 
-func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
+// readManifest returns nil when there is none. original is false for the copy of a manifest.
+func readManifest(fsys vfs.FS, dir string) (m *manifest, original bool, err error) {
 	path := filepath.Join(dir, manifestName)
-	text, err := readSmallFile(fsys, path, maxManifest)
+	text, id, err := readSmallFile(fsys, path, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, false, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("hybridlog: %w", err)
+		return nil, false, wrap(err)
 	}
-	m, err := parseManifest(text)
-	if err != nil {
-		return nil, small(path, err)
+	if m, err = parseManifest(text); err != nil {
+		return nil, false, small(path, err)
 	}
-	return m, nil
+	return m, id != "" && id == m.file, nil
 }
 
-// writeManifest replaces the manifest. swapped says that it may be in place though there was an error.
+// writeManifest replaces the manifest, which is to know its own file. swapped says that it may be in place though there was an error.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) (swapped bool, err error) {
 	temp := filepath.Join(dir, manifestTemp)
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -145,6 +194,9 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) (swapped bool, err erro
 	f, err := fsys.Open(temp, vfs.Create)
 	if err != nil {
 		return false, err
+	}
+	if m.running {
+		m.file = f.ID()
 	}
 	_, err = f.WriteAt(m.encode(), 0)
 	if err == nil {
@@ -159,38 +211,51 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) (swapped bool, err erro
 	return true, fsys.SyncDir(dir)
 }
 
-// readSmallFile reads a whole file, at most limit bytes of it.
-func readSmallFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
+// readSmallFile reads a whole file, at most limit bytes of it, and says which file it is.
+func readSmallFile(fsys vfs.FS, path string, limit int64) (text []byte, id string, err error) {
 	f, err := fsys.Open(path, vfs.ReadOnly)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer f.Close()
 	size, err := f.Size()
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	b := make([]byte, min(size, limit))
 	n, err := f.ReadAt(b, 0)
 	if err != nil && err != io.EOF {
-		return nil, err
+		return nil, "", err
 	}
-	return b[:n], nil
+	return b[:n], f.ID(), nil
 }
 
-// Files of frames begin with a line of headerBytes, padded with spaces:
+// Files of frames begin with a line of lineBytes, padded with spaces:
 //
 //	copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e … 1f0c9a3e
+//
+// The line is written when the segment is made. Behind it the segment's beginning is written when it becomes the one that
+// is appended to, before anything is:
+//
+//	offset  size  field
+//	   128     8  address of the segment's first byte
+//	   136     4  CRC-32C of the salt and that
+//	   140     4  zeros
+//
+// all little endian. So an open segment tells where the one before it has ended, and one without a beginning holds nothing.
 type sumsHeader struct {
 	log  uint64
 	id   record.SegmentID
 	salt uint64
 }
 
-const headerBytes = 128
+const (
+	lineBytes   = 128
+	headerBytes = lineBytes + 16
+)
 
 func (h *sumsHeader) encode() []byte {
-	return sealPadded(fmt.Sprintf("%s log %016x segment %s salt %016x", record.Title("hybridsums"), h.log, h.id, h.salt), headerBytes)
+	return sealPadded(fmt.Sprintf("%s log %016x segment %s salt %016x", record.Title("hybridsums"), h.log, h.id, h.salt), lineBytes)
 }
 
 func parseSumsHeader(text []byte) (h sumsHeader, err error) {
@@ -200,6 +265,24 @@ func parseSumsHeader(text []byte) (h sumsHeader, err error) {
 	}
 	h = sumsHeader{log: f.Fixed("log"), id: f.Segment("segment"), salt: f.Fixed("salt")}
 	return h, f.End()
+}
+
+// beginning is what stands behind the line of a segment that has begun.
+func (s *segment) beginning() []byte {
+	b := make([]byte, headerBytes-lineBytes)
+	binary.LittleEndian.PutUint64(b, uint64(s.start))
+	binary.LittleEndian.PutUint32(b[8:], uint32(s.seal))
+	return b
+}
+
+// parseBeginning reads what stands behind the line of a segment with that salt.
+func parseBeginning(b []byte, salt uint64) (start Address, ok bool) {
+	if len(b) < headerBytes-lineBytes {
+		return 0, false
+	}
+	start = Address(binary.LittleEndian.Uint64(b))
+	ok = seal(binary.LittleEndian.Uint32(b[8:])) == newSeal(salt, start) && binary.LittleEndian.Uint32(b[12:]) == 0
+	return start, ok && start >= 0 && start <= maxAddress
 }
 
 // sealPadded seals a line and pads it to n bytes.

@@ -12,19 +12,20 @@ import (
 
 // The mark says how far the log was once synced, so that recovery can tell a torn tail, which a crash leaves behind it,
 // from damage before it. It is a hint: every mark ever written stays true, it is not synced except at Close, and the
-// log opens without one. It also names the life of the page cache: while that goes on, a hole in what follows is damage; in
-// another one it may be what a power cut left.
+// log opens without one. It also knows the newest manifest of then, so that an older one in its place is noticed, and
+// names the life of the page cache, unless a sync has failed: then what the cache has proves nothing about the disk.
 //
 // The file has two slots of one sector each, written in turn, so that a torn write leaves the mark before it:
 //
-//	copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 segment 2 end 1f00 frames 2f cache 0f3c… 1f0c9a3e
+//	copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 1f00 frames 2f cache 0f3c… 1f0c9a3e
 type mark struct {
-	log    uint64
-	edit   uint64 // number of this mark, from 1
-	id     record.SegmentID
-	end    int64 // of the last synced entry, in the segment
-	frames int64 // up to there
-	cache  string
+	log      uint64
+	edit     uint64 // number of this mark, from 1
+	manifest uint64 // number of the manifest
+	id       record.SegmentID
+	end      int64 // of the last synced entry, in the segment
+	frames   int64 // up to there
+	cache    string
 }
 
 const (
@@ -38,7 +39,7 @@ func (m *mark) encode() []byte {
 	if cache == "" || len(cache) > maxCacheBytes {
 		cache = "-"
 	}
-	return sealPadded(fmt.Sprintf("%s log %016x edit %x segment %s end %x frames %x cache %s", record.Title("hybridmark"), m.log, m.edit, m.id, m.end, m.frames, cache), markSlot)
+	return sealPadded(fmt.Sprintf("%s log %016x edit %x manifest %x segment %s end %x frames %x cache %s", record.Title("hybridmark"), m.log, m.edit, m.manifest, m.id, m.end, m.frames, cache), markSlot)
 }
 
 func parseMark(text []byte) (*mark, error) {
@@ -46,7 +47,7 @@ func parseMark(text []byte) (*mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mark{log: f.Fixed("log"), edit: f.Hex("edit"), id: f.Segment("segment"), end: int64(f.Hex("end")), frames: int64(f.Hex("frames")), cache: f.Word("cache")}
+	m := &mark{log: f.Fixed("log"), edit: f.Hex("edit"), manifest: f.Hex("manifest"), id: f.Segment("segment"), end: int64(f.Hex("end")), frames: int64(f.Hex("frames")), cache: f.Word("cache")}
 	if m.cache == "-" {
 		m.cache = ""
 	}
@@ -59,19 +60,24 @@ func parseMark(text []byte) (*mark, error) {
 	return m, nil
 }
 
-// sameCache reports whether the page cache of the given name is the one under which the mark was written.
-func (m *mark) sameCache(name string) bool { return m != nil && name != "" && m.cache == name }
-
 // marks reads both slots: the newest mark of the given log, or nil, and the slot that the next one goes to. Slots that do not parse
-// are passed over: a mark is only ever a help.
+// are passed over: a mark is only ever a help. But one of a newer version, which is intact, knows what this one does not, and one of
+// another log shows that files of two logs are here.
 func marks(fsys vfs.FS, dir string, log uint64) (best *mark, next int64, err error) {
-	text, err := readSmallFile(fsys, filepath.Join(dir, markName), 2*markSlot)
+	path := filepath.Join(dir, markName)
+	text, _, err := readSmallFile(fsys, path, 2*markSlot)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, fmt.Errorf("hybridlog: %w", err)
+		return nil, 0, wrap(err)
 	}
 	for slot := int64(0); int64(len(text)) >= (slot+1)*markSlot; slot++ {
 		m, err := parseMark(text[slot*markSlot:][:markSlot])
-		if err == nil && m.log == log && (best == nil || m.edit > best.edit) {
+		if errors.Is(err, record.ErrVersion) {
+			return nil, 0, small(path, err)
+		}
+		if err == nil && m.log != log {
+			return nil, 0, corrupt(path, slot*markSlot, fmt.Sprintf("it is of log %016x, MANIFEST is of %016x", m.log, log))
+		}
+		if err == nil && (best == nil || m.edit > best.edit) {
 			best, next = m, 1-slot
 		}
 	}

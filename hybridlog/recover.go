@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,27 +48,37 @@ func (l *Log) recover() error {
 }
 
 func (l *Log) recoverOnce() error {
-	l.cacheID = l.opts.fsys.CacheID(l.dir)
-	m, err := readManifest(l.opts.fsys, l.dir)
+	if l.cacheID = l.opts.fsys.CacheID(l.dir); strings.ContainsAny(l.cacheID, " \n") {
+		l.cacheID = "" // it is to be a word
+	}
+	m, original, err := readManifest(l.opts.fsys, l.dir)
 	if err != nil {
 		return err
 	}
 	if m == nil {
 		return l.recoverNew()
 	}
+	l.manifest, l.logID = m, m.log
+	l.edit.Store(m.edit)
 	r := &recovery{log: l, recovered: &recovered{}}
 	if r.mark, r.slot, err = marks(l.opts.fsys, l.dir, m.log); err != nil {
 		return err
 	}
-	if err := r.readRing(m.log); err != nil {
+	if m := r.mark; m != nil && m.manifest > l.manifest.edit {
+		return corrupt(filepath.Join(l.dir, manifestName), 0, fmt.Sprintf("it is older than SYNCED: its number is %x, and SYNCED knows number %x", l.manifest.edit, m.manifest))
+	}
+	r.sameCache = original && m.running && m.cache != "" && m.cache == l.cacheID && (r.mark == nil || r.mark.cache != "")
+	if err := r.orphaned(m); err != nil {
 		return err
 	}
-	l.manifest, l.logID = m, m.log
+	if err := r.readRing(); err != nil {
+		return err
+	}
 	if err := r.segments(m); err != nil {
 		return err
 	}
-	if err := r.orphaned(m); err != nil {
-		return err
+	if r.at < m.first {
+		return corrupt(filepath.Join(l.dir, manifestName), 0, fmt.Sprintf("the log is trimmed up to %x, and ends at %x", int64(m.first), int64(r.at)))
 	}
 	l.set.Store(newSet(m.first, r.list))
 	l.end.Store(int64(r.at))
@@ -86,27 +97,38 @@ func (l *Log) recoverNew() error {
 	}
 	r := &recovered{}
 	for _, name := range names {
-		if name == ringName {
-			r.ring = true
-		}
-		if _, ok := parseName(name); !ok {
+		_, segment := parseName(name)
+		if !segment && name != ringName {
 			continue
 		}
-		most := int64(0)
-		if strings.HasSuffix(name, ".sum") {
-			most = headerBytes
+		if holds, err := l.holds(name); err != nil {
+			return err
+		} else if holds {
+			return corrupt(filepath.Join(l.dir, manifestName), 0, "the file is missing, and "+name+" is that of a log")
 		}
-		if n, err := sizeOf(l.opts.fsys, filepath.Join(l.dir, name)); err != nil {
-			return wrap(err)
-		} else if n > most {
-			return corrupt(filepath.Join(l.dir, manifestName), 0, "the file is missing, and "+name+" holds something")
+		if segment {
+			r.orphans = append(r.orphans, name)
 		}
-		r.orphans = append(r.orphans, name)
 	}
 	l.noteHighest(names)
 	l.set.Store(newSet(0, nil))
 	l.recovered = r
 	return nil
+}
+
+// holds reports whether a file is more than what a process leaves that dies before a manifest knows of it.
+func (l *Log) holds(name string) (bool, error) {
+	n, err := sizeOf(l.opts.fsys, filepath.Join(l.dir, name))
+	if errors.Is(err, fs.ErrNotExist) { // a writer has removed it
+		return false, nil
+	}
+	switch {
+	case name == ringName:
+		return true, wrap(err)
+	case strings.HasSuffix(name, ".sum"):
+		return n > lineBytes, wrap(err)
+	}
+	return n > 0, wrap(err)
 }
 
 // noteHighest learns from names which numbers segments have had.
@@ -131,12 +153,15 @@ func sizeOf(fsys vfs.FS, path string) (int64, error) {
 type recovery struct {
 	log *Log
 	*recovered
-	image *ringImage // what is in the ring, or nil
-	list  []*segment
-	at    Address // where the next segment begins
-	torn  bool    // the log ends here, whatever the next segments hold
+	image    *ringImage // what is in the ring, or nil
+	list     []*segment
+	unsealed *segment // the first of the open ones: the manifest says where it begins
+	before   *segment // the one that ends there, of the open ones
+	at       Address  // where the next segment begins
+	torn     bool     // the log ends here, whatever the next segments hold
 
-	cached Address // up to where the cache had the log
+	sameCache bool    // the page cache has been there without a break since the log was written, and no sync has failed
+	cached    Address // up to where it had the log
 }
 
 // patched reports whether something was found in the ring alone.
@@ -144,15 +169,29 @@ func (r *recovery) patched() bool {
 	return slices.ContainsFunc(r.list, func(s *segment) bool { return s.patch.Load() != nil })
 }
 
-// readRing reads the ring. One that cannot be is damage only if the cache has been there all the time.
-func (r *recovery) readRing(log uint64) (err error) {
-	o := r.log.opts
-	r.image, err = readRing(o.fsys, r.log.dir, log)
-	if errors.Is(err, ErrCorrupt) && !r.mark.sameCache(r.log.cacheID) {
-		r.ring, err = true, nil
+// readRing reads the ring, which the manifest names, or which holds nothing that counts.
+func (r *recovery) readRing() error {
+	l, m := r.log, r.log.manifest
+	path := filepath.Join(l.dir, ringName)
+	image, err := readRing(l.opts.fsys, l.dir, m.log)
+	if err != nil {
+		return err
 	}
-	r.ring = r.ring || r.image != nil
-	return err
+	r.ring, r.image = image != nil, nil
+	switch {
+	case m.ring == 0 && image != nil && image.id != m.spent && !image.blank():
+		return corrupt(filepath.Join(l.dir, manifestName), 0, "it does not know the ring in RING, which holds something: it is older than that")
+	case m.ring == 0:
+		return nil
+	case image == nil:
+		return corrupt(path, 0, fmt.Sprintf("the file is missing: a process was writing to ring %016x, says MANIFEST, unless that is older than the end of it", m.ring))
+	case image.id != m.ring:
+		return corrupt(path, 0, fmt.Sprintf("it is ring %016x, and MANIFEST names %016x: one of the two files is older than the other", image.id, m.ring))
+	case r.sameCache && !image.original:
+		return corrupt(path, 0, "it is a copy of the ring that was written to, and may be older")
+	}
+	r.image = image
+	return nil
 }
 
 // refresh drops from the cache what the disk does not have. A sync that fails is told once: the next opening must know of it.
@@ -183,45 +222,55 @@ func (r *recovery) segments(m *manifest) error {
 			open = append(open, s)
 			continue
 		}
-		if err := checkSizes(s); err != nil {
+		if err := s.checkFiles(); err != nil {
 			return err
 		}
 		r.list, r.at = append(r.list, s), s.last()
 	}
-	if len(open) == 0 {
-		return nil
+	if !m.running {
+		r.tail = r.list[len(r.list)-1]
+		r.tail.synced.Store(false) // it goes on
+		return r.tail.checkClosed()
 	}
+	r.unsealed = open[0]
 	return r.openSegments(open)
 }
 
-// checkSizes finds out whether the files of a segment are as long as they must be.
-func checkSizes(s *segment) error {
-	for path, want := range map[string]int64{s.path(): s.end.Load(), s.sumsPath(): headerBytes + s.slots.Load()*frameBytes} {
-		n, err := sizeOf(s.fsys, path)
-		if err != nil {
-			return missing(path, err)
-		}
-		if n < want {
-			return corrupt(path, n, "the file ends here")
-		}
+// checkFiles finds out whether the files of a segment with known bounds are its own, and as long as they must be.
+func (s *segment) checkFiles() error {
+	n, err := sizeOf(s.fsys, s.path())
+	if err != nil {
+		return missing(s.path(), err)
+	}
+	if n < s.end.Load() {
+		return corrupt(s.path(), n, fmt.Sprintf("the file ends here, its length was %x", s.end.Load()))
+	}
+	f, err := s.fsys.Open(s.sumsPath(), vfs.ReadOnly)
+	if err != nil {
+		return missing(s.sumsPath(), err)
+	}
+	return errors.Join(s.checkSums(f), wrap(f.Close()))
+}
+
+func (s *segment) checkSums(f vfs.File) error {
+	start, begun, err := s.readHeader(f)
+	if err != nil {
+		return err
+	}
+	if !begun || start != s.start {
+		return corrupt(s.sumsPath(), lineBytes, fmt.Sprintf("it does not say that the segment begins at %x", int64(s.start)))
+	}
+	n, err := f.Size()
+	if err != nil {
+		return wrap(err)
+	}
+	if want := headerBytes + s.slots.Load()*frameBytes; n < want {
+		return corrupt(s.sumsPath(), n, fmt.Sprintf("the file ends here, its length was %x", want))
 	}
 	return nil
 }
 
 func (r *recovery) openSegments(open []*segment) error {
-	clean, err := r.clean(open)
-	if err != nil {
-		return err
-	}
-	if clean {
-		s := open[0]
-		s.begin(r.at)
-		s.end.Store(r.mark.end)
-		s.slots.Store(r.mark.frames)
-		s.ended.Store(true) // until it goes on
-		r.list, r.at, r.tail = append(r.list, s), s.last(), s
-		return nil
-	}
 	if !r.log.opts.readOnly {
 		if err := r.settle(open); err != nil {
 			return err
@@ -240,7 +289,7 @@ func (r *recovery) openSegments(open []*segment) error {
 			return err
 		}
 	}
-	return r.reached(open)
+	return r.reached()
 }
 
 // settle notes how far the cache holds the log, and then makes the disk and the cache say the same.
@@ -271,7 +320,7 @@ func (r *recovery) settle(open []*segment) error {
 	if r.image == nil {
 		return nil
 	}
-	return r.readRing(r.log.logID)
+	return r.readRing()
 }
 
 // distrustCache notes in the mark that a sync had failed: what the cache will have from now on proves nothing about the disk of then.
@@ -290,29 +339,26 @@ func (r *recovery) distrustCache() error {
 	return wrap(err)
 }
 
-// clean reports whether the mark says that the only open segment was closed.
-func (r *recovery) clean(open []*segment) (bool, error) {
-	s := open[0]
-	if len(open) > 1 || r.ring || r.mark == nil || r.mark.id != s.id {
-		return false, nil
+// checkClosed finds out whether the segment with which a closed log ends is no longer than it was then.
+func (s *segment) checkClosed() error {
+	for path, want := range map[string]int64{s.path(): s.end.Load(), s.sumsPath(): headerBytes + s.slots.Load()*frameBytes} {
+		n, err := sizeOf(s.fsys, path)
+		if err != nil {
+			return missing(path, err)
+		}
+		if n > want {
+			return corrupt(path, want, "the log was closed here, says MANIFEST, and the file goes on: MANIFEST is older")
+		}
 	}
-	n, err := sizeOf(s.fsys, s.path())
-	if err != nil {
-		return false, missing(s.path(), err)
-	}
-	frames, err := sizeOf(s.fsys, s.sumsPath())
-	if err != nil {
-		return false, missing(s.sumsPath(), err)
-	}
-	return n == r.mark.end && frames == headerBytes+r.mark.frames*frameBytes, nil
+	return nil
 }
 
 // begin gives a segment its place in the log.
 func (s *segment) begin(start Address) { s.start, s.seal = start, newSeal(s.salt, start) }
 
 // reached finds out whether the log reaches the mark.
-func (r *recovery) reached(open []*segment) error {
-	for _, s := range open {
+func (r *recovery) reached() error {
+	for _, s := range r.list {
 		if r.mark != nil && s.id == r.mark.id && s.end.Load() < r.mark.end {
 			return s.corrupt(s.end.Load(), fmt.Sprintf("the log ends here, and was synced up to %x", r.mark.end))
 		}
@@ -334,13 +380,16 @@ func (r *recovery) scan(s *segment) error {
 		return err
 	}
 	defer x.close()
+	if err := x.follows(); err != nil || r.torn {
+		return err
+	}
 	if err := x.run(); err != nil {
 		return err
 	}
 	s.end.Store(x.sure.end)
 	s.slots.Store(x.sure.frames)
 	x.keepPatch()
-	r.at = s.last()
+	r.at, r.before = s.last(), s
 	return nil
 }
 
@@ -349,7 +398,9 @@ type scanner struct {
 	*recovery
 	s           *segment
 	bytes, sums vfs.File
-	frameCount  int64 // in the file
+	start       Address // as the file of frames says
+	begun       bool    // whether it does
+	frameCount  int64   // in the file
 	next        framer
 	sure        place // behind the last whole entry
 	patch       patch
@@ -367,8 +418,8 @@ func (x *scanner) openFiles() (err error) {
 		return errors.Join(missing(x.s.sumsPath(), err), x.bytes.Close())
 	}
 	size, err := x.sums.Size()
-	if err == nil {
-		err = x.s.checkHeader(x.sums)
+	if err = wrap(err); err == nil {
+		x.start, x.begun, err = x.s.readHeader(x.sums)
 	}
 	if err != nil {
 		x.close()
@@ -398,22 +449,68 @@ func (x *scanner) run() error {
 			break
 		}
 	}
-	inFile, inRing, err := x.hole()
-	if err != nil || !inFile && !inRing {
-		return err
+	if x.next.slot < x.frameCount {
+		return x.breakOff(x.next.end, true, x.s.corrupt(x.next.end, "there is a frame, but not what was written here"))
 	}
-	x.torn = true
-	at := x.s.start + Address(x.next.end)
-	l := x.log
-	if !inFile && l.opts.readOnly && l.hole != at+1 { // a writer may have stored it meanwhile
-		l.hole, l.again = at+1, true
-		return nil
-	}
-	if x.mark.sameCache(l.cacheID) && at >= x.cached {
-		return x.s.corrupt(x.next.end, "there is a later entry, but not what was written here")
+	if x.laterInRing() {
+		return x.breakOff(x.next.end, false, x.s.corrupt(x.next.end, "there is a later entry, but not what was written here"))
 	}
 	return nil
 }
+
+// follows finds out whether the segment begins where the one before it ends.
+func (x *scanner) follows() error {
+	if x.begun {
+		if x.start == x.at {
+			return nil
+		}
+		if x.s == x.unsealed {
+			return corrupt(x.s.sumsPath(), lineBytes, fmt.Sprintf("the segment begins at %x, and at %x says MANIFEST", int64(x.start), int64(x.at)))
+		}
+		return x.breakOff(0, false, x.before.endsEarly(x.s, x.start))
+	}
+	size, err := x.bytes.Size()
+	if err != nil {
+		return wrap(err)
+	}
+	if size == 0 && x.frameCount == 0 || !x.allCached(x.at) {
+		return nil
+	}
+	return corrupt(x.s.sumsPath(), lineBytes, "the segment holds something, and its beginning is not here")
+}
+
+// endsEarly is the error of a segment whose end is not where the next one begins.
+func (s *segment) endsEarly(next *segment, start Address) error {
+	return corrupt(s.sumsPath(), headerBytes+s.slots.Load()*frameBytes, fmt.Sprintf("the frames end here, at %x, and the next segment begins at %x, says %s", int64(s.last()), int64(start), sumsName(next.id)))
+}
+
+// breakOff ends the log at an offset of the segment, though there is more. A power cut may leave that; in the life of the
+// page cache in which it was written it is damage. sure is false if a writer at work beside us may have changed what was looked at.
+func (x *scanner) breakOff(off int64, sure bool, damage error) error {
+	at, l := x.s.start+Address(off), x.log
+	x.torn = true
+	if !sure && l.opts.readOnly && l.hole != at+1 {
+		l.hole, l.again = at+1, true
+		return nil
+	}
+	if x.judged(off) {
+		return damage
+	}
+	return nil
+}
+
+// judged reports whether what was written at an offset of the segment must be there, in the files or in the ring: it was
+// synced, or the cache has all.
+func (x *scanner) judged(off int64) bool {
+	if m := x.mark; m != nil && (m.id > x.s.id || m.id == x.s.id && m.end > off) {
+		return true
+	}
+	return x.allCached(x.s.start + Address(off))
+}
+
+// allCached reports whether all that was written at an address is where it was written: the page cache has been there without a break,
+// and held no more than the disk.
+func (r *recovery) allCached(at Address) bool { return r.sameCache && at >= r.cached }
 
 // skip goes to where the mark is: what stands before was synced, and readers verify it.
 func (x *scanner) skip(m *mark) error {
@@ -434,7 +531,11 @@ func (x *scanner) skip(m *mark) error {
 			return x.presentUpTo(m)
 		}
 	}
-	return corrupt(x.s.sumsPath(), headerBytes+(m.frames-1)*frameBytes, "the log was synced up to here, and there is no frame")
+	reason := "the log was synced up to here, and there is no frame"
+	if x.image != nil {
+		reason += ", in RING neither"
+	}
+	return corrupt(x.s.sumsPath(), headerBytes+(m.frames-1)*frameBytes, reason)
 }
 
 // presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring alone: all is gone through then.
@@ -523,29 +624,21 @@ func (x *scanner) take(f frame) (bool, error) {
 	return true, nil
 }
 
-// hole reports whether there is the frame of an entry behind where the log ends.
-func (x *scanner) hole() (inFile, inRing bool, err error) {
-	for n := x.next.slot; n < x.frameCount && !inFile; n++ {
-		b, err := x.fromFile(n)
-		if err != nil {
-			return false, false, err
-		}
-		inFile = x.later(b, n)
-	}
+// laterInRing reports whether the ring has the frame of an entry behind where the log ends.
+func (x *scanner) laterInRing() bool {
 	if x.image == nil {
-		return inFile, false, nil
+		return false
 	}
-	for n := x.next.slot; n < x.next.slot+int64(len(x.image.frames)/frameBytes) && !inRing; n++ {
-		inRing = x.later(x.image.frame(n), n)
+	for n := x.next.slot; n < x.next.slot+int64(len(x.image.frames)/frameBytes); n++ {
+		if x.later(x.image.frame(n), n) {
+			return true
+		}
 	}
-	return inFile, inRing, nil
+	return false
 }
 
 // later reports whether b is the frame of an entry that ends behind where the log does.
 func (x *scanner) later(b []byte, n int64) bool {
-	if b == nil {
-		return false
-	}
 	f, err := x.s.seal.parseFrame(b, n, max(endIn(b)-1, 0))
 	return err == nil && f.entry && f.end > x.next.end
 }
@@ -560,6 +653,9 @@ func (x *scanner) keepPatch() {
 		}
 		return kept
 	}
+	if !x.begun && x.sure.end > 0 {
+		x.patch.frames = append(x.patch.frames, piece{lineBytes - headerBytes, x.s.beginning()})
+	}
 	p := &patch{keep(x.patch.pieces, x.sure.end), keep(x.patch.frames, x.sure.frames*frameBytes)}
 	if len(p.pieces)+len(p.frames) > 0 {
 		x.s.patch.Store(p)
@@ -567,7 +663,8 @@ func (x *scanner) keepPatch() {
 }
 
 // orphaned finds the files that no manifest names. A crash leaves those of a segment that was to be added, which hold nothing,
-// and of segments that compaction has replaced or was making, or that were trimmed.
+// and of segments that compaction has replaced or was making, or that were trimmed. What is newer than the newest that the manifest
+// names, and holds something, tells that another manifest was there.
 func (r *recovery) orphaned(m *manifest) error {
 	names, err := r.log.opts.fsys.List(r.log.dir)
 	if err != nil {
@@ -575,13 +672,24 @@ func (r *recovery) orphaned(m *manifest) error {
 	}
 	r.log.noteHighest(names)
 	live := map[string]bool{}
+	newest := uint32(0)
 	for _, line := range m.segments {
+		newest = max(newest, line.id.Order())
 		live[line.id.FileName()], live[sumsName(line.id)] = true, true
 	}
 	for _, name := range names {
-		if _, ok := parseName(name); ok && !live[name] {
-			r.orphans = append(r.orphans, name)
+		id, ok := parseName(name)
+		if !ok || live[name] {
+			continue
 		}
+		if id.Order() > newest {
+			if holds, err := r.log.holds(name); err != nil {
+				return err
+			} else if holds {
+				return corrupt(filepath.Join(r.log.dir, manifestName), 0, "it does not name "+name+", which holds something: it is older than that")
+			}
+		}
+		r.orphans = append(r.orphans, name)
 	}
 	return nil
 }

@@ -1,10 +1,12 @@
 package hybridlog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
@@ -21,9 +23,10 @@ import (
 // is durable in the ring alone keeps its place until the tail's files are synced. For that the ring is filled once before it is used: a sync must not
 // depend on extents being converted.
 //
-// The file is made before the first write of a process, as RING.tmp, and renamed; a log that was closed has none.
+// The file is made before the first write of a process, as RING.tmp, and renamed; then the manifest names it, by a number in its first line. A log that was closed has none.
 // Where it cannot be made, or mapped, or its room reserved, the log writes to the files at once.
 type ring struct {
+	id     uint64
 	file   vfs.File
 	path   string
 	bytes  *laps.Ring[*segment]
@@ -40,11 +43,13 @@ const (
 // ringHeader is the text of the first line.
 type ringHeader struct {
 	log           uint64
-	bytes, frames int64 // sizes of the parts
+	id            uint64 // drawn when the ring was made; the manifest names it
+	bytes, frames int64  // sizes of the parts
+	file          string // the ring's own, see vfs.File; "" when it is not known
 }
 
 func (h *ringHeader) encode() []byte {
-	return sealPadded(fmt.Sprintf("%s log %016x bytes %x frames %x", record.Title("hybridring"), h.log, h.bytes, h.frames), ringHead)
+	return sealPadded(fmt.Sprintf("%s log %016x ring %016x bytes %x frames %x file %s", record.Title("hybridring"), h.log, h.id, h.bytes, h.frames, cmp.Or(h.file, "-")), ringHead)
 }
 
 func (h *ringHeader) size() int64 { return ringHead + h.bytes + h.frames }
@@ -54,9 +59,15 @@ func parseRingHeader(text []byte) (h ringHeader, err error) {
 	if err != nil {
 		return h, err
 	}
-	h = ringHeader{log: f.Fixed("log"), bytes: int64(f.Hex("bytes")), frames: int64(f.Hex("frames"))}
+	h = ringHeader{log: f.Fixed("log"), id: f.Fixed("ring"), bytes: int64(f.Hex("bytes")), frames: int64(f.Hex("frames")), file: f.Word("file")}
 	if err := f.End(); err != nil {
 		return h, err
+	}
+	if h.id == 0 || h.file == "" {
+		return h, fmt.Errorf("%w: a ring without a name", record.ErrSyntax)
+	}
+	if h.file == "-" {
+		h.file = ""
 	}
 	for _, n := range []int64{h.bytes, h.frames} {
 		if n <= 0 || n > maxRing || n%(laps.Blocks*frameBytes) != 0 {
@@ -66,7 +77,7 @@ func parseRingHeader(text []byte) (h ringHeader, err error) {
 	return h, nil
 }
 
-// createRing makes the ring, in the place of one that an earlier process left. On an error there is none of the new one.
+// createRing makes the ring, where no other is. It has its name when its first line is durable. On an error there is none.
 func createRing(o *options, dir string, log uint64) (_ *ring, err error) {
 	temp := filepath.Join(dir, ringTemp)
 	if err := o.fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -76,8 +87,8 @@ func createRing(o *options, dir string, log uint64) (_ *ring, err error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &ringHeader{log: log, bytes: o.dataRing, frames: o.frameRing}
-	r := &ring{file: f, path: filepath.Join(dir, ringName)}
+	h := &ringHeader{log: log, id: max(o.random(), 1), bytes: o.dataRing, frames: o.frameRing, file: f.ID()}
+	r := &ring{id: h.id, file: f, path: filepath.Join(dir, ringName)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close(), o.fsys.Remove(temp))
@@ -110,10 +121,7 @@ func createRing(o *options, dir string, log uint64) (_ *ring, err error) {
 	if err := o.fsys.Rename(temp, r.path); err != nil {
 		return nil, err
 	}
-	if o.policy == AlwaysSync {
-		err = o.fsys.SyncDir(dir)
-	}
-	return r, err
+	return r, nil
 }
 
 func mapRing(f vfs.File, off, size int64) (*laps.Ring[*segment], error) {
@@ -159,13 +167,15 @@ func (r *ring) intact() error {
 // ringImage is what another process left in its ring, in memory.
 type ringImage struct {
 	path          string
+	id            uint64
+	original      bool // it is not the copy of a ring
 	bytes, frames []byte
 }
 
-// readRing returns nil when there is no ring, or one that is of no account.
+// readRing returns nil when there is no ring.
 func readRing(fsys vfs.FS, dir string, log uint64) (*ringImage, error) {
 	path := filepath.Join(dir, ringName)
-	text, err := readSmallFile(fsys, path, 2*maxRing)
+	text, id, err := readSmallFile(fsys, path, 2*maxRing)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -180,12 +190,17 @@ func readRing(fsys vfs.FS, dir string, log uint64) (*ringImage, error) {
 		return nil, small(path, err)
 	}
 	if h.log != log {
-		return nil, corrupt(path, 0, "the ring is that of another log")
+		return nil, corrupt(path, 0, fmt.Sprintf("it is the ring of log %016x, MANIFEST is of %016x", h.log, log))
 	}
 	if h.size() != int64(len(text)) {
 		return nil, corrupt(path, int64(len(text)), "its length is not what its first line says")
 	}
-	return &ringImage{path: path, bytes: text[ringHead:][:h.bytes], frames: text[ringHead+h.bytes:]}, nil
+	return &ringImage{path: path, id: h.id, original: id != "" && id == h.file, bytes: text[ringHead:][:h.bytes], frames: text[ringHead+h.bytes:]}, nil
+}
+
+// blank reports whether nothing was ever acknowledged that stands in the ring.
+func (r *ringImage) blank() bool {
+	return !slices.ContainsFunc(r.frames, func(b byte) bool { return b != 0 })
 }
 
 // frame returns the place of the n-th frame of any segment.

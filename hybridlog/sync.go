@@ -245,7 +245,7 @@ func (l *Log) syncFailed(err error) {
 	}
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
-	if l.marker != nil {
+	if l.marker != nil && l.sure.log != 0 {
 		m := l.sure
 		m.cache = ""
 		l.reportError("marking the failure", l.marker.write(&m))
@@ -265,6 +265,7 @@ func (l *Log) markDue() bool {
 func (l *Log) mark() error {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
+	l.sure.manifest = l.edit.Load()
 	if err := l.failure(); err != nil || l.sure == l.marked {
 		return err
 	}
