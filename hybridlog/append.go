@@ -30,6 +30,11 @@ func (l *Log) Append(p []byte) (Address, error) {
 	if l.opts.readOnly {
 		return 0, ErrReadOnly
 	}
+	if l.behind.Load() >= mostBehind {
+		if err := l.leadAlone(whatEnded); err != nil {
+			return 0, err
+		}
+	}
 	at, err := l.append(p)
 	if err != nil {
 		return 0, err

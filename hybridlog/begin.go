@@ -270,7 +270,7 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 	for _, s := range l.set.Load().segments {
 		if slices.Contains(r.open, s) && s.end.Load() == 0 {
 			r.orphans = append(r.orphans, s.id.FileName(), sumsName(s.id))
-			l.retire(s)
+			l.retire(s, s.content.Load())
 			continue
 		}
 		live = append(live, s)
@@ -280,7 +280,7 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 		if s.end.Load() > 0 {
 			l.cutTorn(s)
 			s.synced.Store(true)
-			l.retire(s) // it is opened anew, and mapped
+			l.retire(s, s.content.Load()) // it is opened anew, and mapped
 		}
 	}
 	l.removeOrphans(r)
@@ -448,6 +448,8 @@ func (l *Log) rollLocked() error {
 	}
 	t.ended.Store(true)
 	l.unsynced = append(l.unsynced, t)
+	l.behind.Store(int64(len(l.unsynced)))
+	signal(l.ended)
 	if err := l.becomeTailLocked(x, t.last(), l.opts.segmentBytes); err != nil {
 		return err
 	}
@@ -506,10 +508,59 @@ func (l *Log) sealAll() error {
 	return nil
 }
 
-// retire keeps what a segment has open until Close: somebody may be reading there.
-func (l *Log) retire(s *segment) {
-	if c := s.content.Swap(nil); c != nil {
+// mostBehind is how many segments may have ended and not be durable. Each has two files open: an append to a log that has more waits for them.
+const mostBehind = 8
+
+// sealBehind makes the segments durable that have ended, and states their bounds in the manifest: what is sealed needs no recovery, and damage
+// there is known for what it is.
+func (l *Log) sealBehind() error {
+	if err := l.leadAlone(whatEnded); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	sealed := l.syncedLocked()
+	l.mu.Unlock()
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	m := l.manifestWith(l.logID, sealed)
+	if slices.Equal(m.segments, l.manifest.segments) {
+		return nil
+	}
+	return l.swap(m)
+}
+
+// keepSealing is the goroutine that seals, whatever the policy is. A failure of a sync has been told.
+func (l *Log) keepSealing() {
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-l.ended:
+		}
+		if err := l.sealBehind(); l.failure() == nil {
+			l.reportError("sealing the segments that have ended", err)
+		}
+	}
+}
+
+// retire takes from a segment what it has open, if that still is what the caller has seen. It is closed when nobody reads there any more, and the segment
+// is opened again when somebody does.
+func (l *Log) retire(s *segment, c *content) {
+	if c != nil && s.content.CompareAndSwap(c, nil) {
 		l.retired = append(l.retired, c)
+		signal(l.cool)
+	}
+}
+
+// closeRetired closes what has been retired.
+func (l *Log) closeRetired() {
+	l.mu.Lock()
+	list := l.retired
+	l.retired = nil
+	l.mu.Unlock()
+	l.gate.Grace()
+	for _, c := range list {
+		l.reportError("closing a segment", c.close())
 	}
 }
 

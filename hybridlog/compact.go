@@ -275,6 +275,8 @@ func (l *Log) copyRun(x *spare, to *segment, run []*segment) error {
 
 // copySegment copies the bytes of a segment from an offset on, with the ends of its entries.
 func (l *Log) copySegment(w *copier, s *segment, from int64) error {
+	in := l.gate.Enter()
+	defer l.gate.Leave(in)
 	c, err := s.open()
 	if err != nil {
 		return err
@@ -369,10 +371,7 @@ func (l *Log) replace(run []*segment, s *segment) error {
 // fragmented wakes the compactor if there are so many fragments that it is to run.
 func (l *Log) fragmented() {
 	if n := l.opts.fragments; n > 0 && l.Stats().Fragments >= n {
-		select {
-		case l.compact <- struct{}{}:
-		default:
-		}
+		signal(l.compact)
 	}
 }
 
@@ -391,6 +390,10 @@ func (l *Log) keepCompact() {
 			return
 		case <-timer:
 		case <-l.compact:
+		case <-l.cool:
+			cancel()
+			l.closeRetired()
+			continue
 		}
 		cancel()
 		if len(l.runs(l.set.Load())) > 0 && l.failure() == nil {
@@ -402,9 +405,12 @@ func (l *Log) keepCompact() {
 }
 
 // poke wakes the keeper.
-func (l *Log) poke() {
+func (l *Log) poke() { signal(l.wake) }
+
+// signal wakes the goroutine that waits for the channel, which has room for one.
+func signal(c chan struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -436,6 +442,9 @@ func (l *Log) keep() {
 		case <-minute:
 			minute = nil
 			l.distrust()
+			if l.opts.readOnly {
+				l.closeRetired()
+			}
 		}
 	}
 }
@@ -448,16 +457,14 @@ func (l *Log) syncDirty() {
 	l.mark()
 }
 
-// distrust lets each block be verified when it is read next.
+// distrust lets each block be verified when it is read next. Segments in which nobody has read since the last time are closed.
 func (l *Log) distrust() {
-	if !l.read.Swap(false) {
-		return
-	}
-	in := l.gate.Enter()
-	defer l.gate.Leave(in)
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, s := range l.set.Load().segments {
-		if c := s.content.Load(); c != nil {
-			c.distrust()
+		c := s.content.Load()
+		if c != nil && !c.distrust() && s.synced.Load() {
+			l.retire(s, c)
 		}
 	}
 }

@@ -135,6 +135,10 @@ func (f *faulted) step(i int, st step) {
 			f.first = sum
 			f.durable = max(f.durable, n)
 		}
+	case "seal":
+		if f.log.tail != nil {
+			err = f.log.sealBehind()
+		}
 	case "compact":
 		if err = f.log.Compact(); err == nil {
 			f.durable = len(f.want)

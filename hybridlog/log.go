@@ -36,8 +36,8 @@ type Log struct {
 	end    atomic.Int64        // address behind the last byte
 	failed atomic.Pointer[FailedError]
 	closed atomic.Bool
-	dirty  atomic.Bool // something was written since the last sync began
-	read   atomic.Bool // something was read since trust was last forgotten
+	dirty  atomic.Bool  // something was written since the last sync began
+	behind atomic.Int64 // how many segments have ended and are not durable
 
 	housekeeping sync.Mutex // one compaction or trimming at a time; taken before all others
 
@@ -73,7 +73,8 @@ type Log struct {
 	aheadMost int64      // how much is reserved ahead, at most
 	frames    []byte     // of the write under way
 	unsynced  []*segment // that ended and are not durable
-	retired   []*content // of segments, to be closed in the end
+	warm      []*segment // the last that have become so
+	retired   []*content // of segments, to be closed when nobody reads there
 	recovered *recovered // what recovery leaves to the first write
 
 	refreshMu sync.Mutex // one refresh at a time
@@ -92,9 +93,11 @@ type Log struct {
 	undrained atomic.Bool
 
 	wake    chan struct{} // of keep
+	ended   chan struct{} // of keepSealing
 	compact chan struct{} // of keepCompact
+	cool    chan struct{} // of the same: something is to be closed
 	stop    chan struct{}
-	running sync.WaitGroup // drains, keeps and compacts: the goroutines of the log
+	running sync.WaitGroup // drains, keeps, seals and compacts: the goroutines of the log
 }
 
 // set is the immutable list of the live segments, in order.
@@ -148,7 +151,7 @@ func (s *set) with(seg *segment) *set {
 func Open(path string, opts ...Option) (*Log, error) { return open(path, newOptions(opts)) }
 
 func open(dir string, o *options) (_ *Log, err error) {
-	l := &Log{opts: o, dir: dir, drainWake: make(chan struct{}, 1), wake: make(chan struct{}, 1), compact: make(chan struct{}, 1), stop: make(chan struct{})}
+	l := &Log{opts: o, dir: dir, drainWake: make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}, 1), compact: make(chan struct{}, 1), cool: make(chan struct{}, 1), stop: make(chan struct{})}
 	if !o.readOnly {
 		if err := o.fsys.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("hybridlog: %w", err)
@@ -170,6 +173,7 @@ func open(dir string, o *options) (_ *Log, err error) {
 	}
 	if !o.readOnly && !o.inline {
 		l.running.Go(l.keepDrained)
+		l.running.Go(l.keepSealing)
 		l.running.Go(l.keepCompact)
 	}
 	return l, nil

@@ -42,9 +42,6 @@ func trimmed(at, first Address) error {
 
 // readSet fills p with the bytes at off, which are all there.
 func (l *Log) readSet(set *set, p []byte, off int64) (done int, err error) {
-	if !l.read.Load() {
-		l.read.Store(true)
-	}
 	for done < len(p) {
 		at := Address(off) + Address(done)
 		s := set.find(at)
@@ -105,9 +102,6 @@ func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
 	}
 	off := int64(at - s.start)
 	if c.mapped != nil && s.inFile() >= off+int64(n) && !s.patch.Load().touches(off, int64(n)) {
-		if !l.read.Load() {
-			l.read.Store(true)
-		}
 		return s.lend(c, off, off+int64(n), fn)
 	}
 	return l.viewCopy(set, at, n, fn)

@@ -312,13 +312,15 @@ func (c *content) trusted(b int64) bool { return c.trust[b/32].Load()&(1<<(b%32)
 
 func (c *content) setTrusted(b int64) { c.trust[b/32].Or(1 << (b % 32)) }
 
-// distrust forgets which blocks were verified.
-func (c *content) distrust() {
+// distrust forgets which blocks were verified, and reports whether any was.
+func (c *content) distrust() (any bool) {
 	for i := range c.trust {
 		if c.trust[i].Load() != 0 {
 			c.trust[i].Store(0)
+			any = true
 		}
 	}
+	return any
 }
 
 // readBlocks is readFile where the file is not mapped.

@@ -26,10 +26,19 @@ func (l *Log) Sync() error {
 	return l.sync(false)
 }
 
+// scope is what a sync makes durable.
+type scope int
+
+const (
+	all       scope = iota // up to the end; under AlwaysSync it may be so in the ring alone
+	inFiles                // up to the end, in the files
+	whatEnded              // the segments that have ended
+)
+
 // sync is Sync; with files, what is durable is so in the files, not in the ring alone.
 func (l *Log) sync(files bool) error {
 	if files {
-		return l.leadAlone()
+		return l.leadAlone(inFiles)
 	}
 	return l.syncTo(Address(l.end.Load()))
 }
@@ -50,7 +59,7 @@ func (l *Log) syncTo(a Address) error {
 		}
 		// Those whom the last sync has woken come next, and each that writes before this one begins is served by it.
 		runtime.Gosched()
-		if err := l.lead(false); err != nil {
+		if err := l.lead(all); err != nil {
 			return err
 		}
 	}
@@ -72,26 +81,46 @@ func (l *Log) takeRound(a Address) (round chan struct{}, lead bool) {
 	return nil, true
 }
 
-// leadAlone leads a sync of the files as soon as nobody else leads.
-func (l *Log) leadAlone() error {
+// leadAlone leads a sync of files as soon as nobody else leads.
+func (l *Log) leadAlone(what scope) error {
 	for {
 		round, lead := l.takeRound(maxAddress)
 		if lead {
-			return l.lead(true)
+			return l.lead(what)
 		}
 		<-round
 	}
 }
 
 // lead runs a sync, with l.round set.
-func (l *Log) lead(files bool) error {
+func (l *Log) lead(what scope) error {
 	defer func() {
 		l.roundMu.Lock()
 		close(l.round)
 		l.round = nil
 		l.roundMu.Unlock()
 	}()
-	return l.syncOnce(files)
+	if what == whatEnded {
+		return l.syncEnded()
+	}
+	return l.syncOnce(what == inFiles)
+}
+
+// syncEnded syncs the segments that have ended.
+func (l *Log) syncEnded() error {
+	l.mu.Lock()
+	ended := l.unsynced[:len(l.unsynced):len(l.unsynced)]
+	l.mu.Unlock()
+	if err := l.failure(); err != nil || len(ended) == 0 {
+		return err
+	}
+	if err := l.syncFilesOf(ended); err != nil {
+		l.syncFailed(err)
+		return l.failure()
+	}
+	last := ended[len(ended)-1]
+	l.filesSynced(last, last.length(), len(ended))
+	return nil
 }
 
 func (l *Log) syncOnce(files bool) error {
@@ -113,24 +142,19 @@ func (l *Log) syncOnce(files bool) error {
 	var err error
 	if inRing {
 		err = l.syncFile(r.file)
-	} else {
-		err = l.syncFilesOf(append(ended, t), upTo)
+	} else if err = l.drain(t); err == nil {
+		if err = l.syncFilesOf(ended); err == nil {
+			err = l.syncSegment(t, upTo)
+		}
 	}
 	if err != nil {
 		l.syncFailed(err)
 		return l.failure()
 	}
-	if !inRing {
-		l.mu.Lock()
-		l.filesSyncedLocked(t, upTo, len(ended))
-		l.mu.Unlock()
-		if len(ended) > 0 {
-			l.fragmented()
-		}
-	}
-	l.raiseDurable(t, upTo)
-	if l.opts.inline || l.markDue() {
-		l.mark() // it is a hint: an error has been told
+	if inRing {
+		l.raiseDurable(t, upTo)
+	} else {
+		l.filesSynced(t, upTo, len(ended))
 	}
 	return nil
 }
@@ -148,22 +172,18 @@ func (l *Log) beginSync() error {
 	return nil
 }
 
-// syncFilesOf drains the last of the segments, up to a place at least, and syncs all of them, oldest first.
-func (l *Log) syncFilesOf(list []*segment, upTo place) error {
-	if err := l.drain(list[len(list)-1]); err != nil {
-		return err
-	}
-	for i, x := range list {
-		end, frames := x.end.Load(), x.slots.Load()
-		if i == len(list)-1 {
-			end, frames = upTo.end, upTo.frames
-		}
-		if err := l.syncSegment(x, place{end, frames}); err != nil {
+// syncFilesOf syncs segments that have ended, oldest first.
+func (l *Log) syncFilesOf(list []*segment) error {
+	for _, x := range list {
+		if err := l.syncSegment(x, x.length()); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// length is the place where the segment ends.
+func (s *segment) length() place { return place{s.end.Load(), s.slots.Load()} }
 
 func (l *Log) syncSegment(x *segment, upTo place) error {
 	file := x.content.Load().file
@@ -192,16 +212,26 @@ func (l *Log) syncFile(f vfs.File) error {
 	return nil
 }
 
-// filesSyncedLocked notes that the files are durable: those of the first n that have ended, and those of t, if that still is the tail, up to a place.
-func (l *Log) filesSyncedLocked(t *segment, upTo place, n int) {
+// filesSynced notes that the files are durable: those of the first n that have ended, and those of s up to a place, if that is the tail.
+func (l *Log) filesSynced(s *segment, upTo place, n int) {
+	l.mu.Lock()
 	for _, x := range l.unsynced[:n] {
 		l.settleLocked(x)
 	}
 	l.unsynced = l.unsynced[n:]
-	if t == l.tail && upTo.end >= l.synced.end {
+	l.behind.Store(int64(len(l.unsynced)))
+	if s == l.tail && upTo.end >= l.synced.end {
 		l.synced, l.claimed = upTo, false
 	}
+	l.mu.Unlock()
+	l.raiseDurable(s, upTo)
+	if n > 0 {
+		l.fragmented()
+	}
 }
+
+// mostWarm is how many segments stay as they were written, to be read, when they have ended and are durable.
+const mostWarm = 8
 
 // settleLocked closes what a segment that has ended and is durable needs no more.
 func (l *Log) settleLocked(x *segment) {
@@ -210,6 +240,10 @@ func (l *Log) settleLocked(x *segment) {
 	if c := x.content.Load(); c.mapped != nil {
 		x.content.Store(&content{view: c.view, mapped: c.mapped, sums: c.sums, trust: c.trust})
 		l.reportError("closing "+x.path(), c.file.Close())
+	}
+	if l.warm = append(l.warm, x); len(l.warm) > mostWarm {
+		l.retire(l.warm[0], l.warm[0].content.Load())
+		l.warm = l.warm[1:]
 	}
 }
 
@@ -230,10 +264,13 @@ func (l *Log) syncTailLocked() error {
 // raiseDurable notes that everything up to a place of a segment is on the disk.
 func (l *Log) raiseDurable(s *segment, p place) {
 	l.markMu.Lock()
-	defer l.markMu.Unlock()
 	if a := int64(s.start) + p.end; a > l.durable.Load() {
 		l.sure = mark{log: l.logID, id: s.id, end: p.end, frames: p.frames, cache: l.cacheID}
 		l.durable.Store(a)
+	}
+	l.markMu.Unlock()
+	if l.opts.inline || l.markDue() {
+		l.mark() // it is a hint: an error has been told
 	}
 }
 
