@@ -2,6 +2,9 @@ package hybridlog
 
 import (
 	"errors"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -193,6 +196,48 @@ func TestCompactBesideDamage(t *testing.T) {
 	got := make([]byte, 300)
 	if _, err := l.ReadAt(got, 15_600); err != nil || string(got) != string(text(3, 300)) {
 		t.Errorf("what was compacted: %v", err)
+	}
+	mustClose(t, l)
+}
+
+// What compaction reads is not closed under it, though nobody else has read there for long.
+func TestCompactionKeepsWhatItReads(t *testing.T) {
+	mem := vfs.NewMem()
+	var want [][]byte
+	for i := range 3 {
+		l := mustOpen(t, mem)
+		want = append(want, text(i, 5000))
+		mustAppend(t, l, want[i])
+		mem = mem.ProcessCrash()
+	}
+	release := make(chan struct{})
+	held := &vfs.Fault{Kinds: vfs.OpLoad, Match: func(name string) bool { return strings.HasSuffix(name, ".log") }, N: 1 << 30, Hold: release}
+	fsys := vfs.Inject(mem, held)
+	l := mustOpen(t, fsys)
+	want = append(want, []byte("new"))
+	mustAppend(t, l, want[3])
+	held.N = fsys.Matched(0) + 1
+	var all sync.WaitGroup
+	all.Go(func() {
+		if err := l.Compact(); err != nil {
+			t.Error(err)
+		}
+	})
+	for fsys.Matched(0) < held.N { // compaction reads
+		runtime.Gosched()
+	}
+	l.distrust()
+	if len(l.retired) == 0 {
+		t.Fatal("nothing is about to be closed")
+	}
+	all.Go(l.closeRetired)
+	for range 2000 { // it would be closed by now
+		runtime.Gosched()
+	}
+	close(release)
+	all.Wait()
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
 	}
 	mustClose(t, l)
 }

@@ -362,6 +362,21 @@ func TestClaimedPlacesAreKept(t *testing.T) {
 	t.Logf("%d states", c.states)
 }
 
+// What is sealed, and what Stats says, is durable, whatever the policy is.
+func TestSealedIsDurable(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(5, 5)), limit: 6, sparse: 40, change: func(o *options) { change(o); o.segmentBytes = 2000 }}
+		mem := vfs.NewMem()
+		mem.Record()
+		script := slices.Repeat([]step{{"append", 600}, {"append", 600}, {"append", 900}, {"append", 500}, {"seal", 0}, {"append", 300}}, 3)
+		c.run(mem, &oracle{}, script, 0)
+		if c.failure != "" {
+			t.Fatal(c.failure)
+		}
+		t.Logf("%d states", c.states)
+	})
+}
+
 // A sync covers what another writer has put into the segment before, too.
 func TestSyncAcrossSegments(t *testing.T) {
 	mem := vfs.NewMem()

@@ -357,6 +357,11 @@ func concurrent(t *testing.T, change func(*options)) {
 				if err := errors.Join(l.Trim(l.First()+Address(l.Size()-int64(l.First()))/8), l.Compact()); err != nil {
 					t.Error(name, err)
 				}
+				runtime.Gosched()
+			}
+		})
+		readers.Go(func() {
+			for !stop.Load() {
 				l.distrust()
 				runtime.Gosched()
 			}

@@ -1,11 +1,13 @@
 package hybridlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -142,6 +144,42 @@ func TestDescriptorsAreBounded(t *testing.T) {
 	if limit := 2*(mostBehind+3) + 8; most > limit {
 		t.Errorf("%d descriptors are open with %d segments, at most %d were to be", most, l.Stats().Segments, limit)
 	}
+}
+
+// What View lends of a segment stays until it returns, also when the segment has gone cold meanwhile.
+func TestViewStaysWhenItsSegmentIsCold(t *testing.T) {
+	l, err := Open(filepath.Join(t.TempDir(), "log"), SegmentBytes(64<<10))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, self(60_000))
+	first := l.set.Load().segments[0]
+	retired := func(c *content) bool { // and not yet about to be closed
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return slices.Contains(l.retired, c)
+	}
+	err = l.View(0, 60_000, func(p []byte) error {
+		var c *content
+		for now := first.content.Load(); now != nil; now = first.content.Load() {
+			c = now
+			mustAppend(t, l, self(30_000))
+		}
+		for retired(c) {
+			runtime.Gosched()
+		}
+		for range 2000 { // it would be gone by now
+			runtime.Gosched()
+		}
+		if !bytes.Equal(p, self(60_000)) {
+			return errors.New("the bytes have changed")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
 }
 
 // descriptors counts what is open in a directory.
