@@ -231,7 +231,7 @@ func (l *Log) writePieces(path string, pieces []piece, base int64) error {
 // continueLocked goes on with a tail that was closed.
 func (l *Log) continueLocked(r *recovered) error {
 	s := r.tail
-	next := framer{seal: s.seal}
+	next := s.framer()
 	capacity := max(l.opts.segmentBytes, s.end.Load())
 	sums := make([]uint32, blocksOf(capacity))
 	if err := s.readSums(&next, sums); err != nil {

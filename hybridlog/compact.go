@@ -74,14 +74,9 @@ func (l *Log) Trim(before Address) error {
 	if err := l.begun(); err != nil {
 		return err
 	}
-	// The manifest must not say more than the disk knows: the end that is trimmed to could be lost else.
-	if err := l.syncTo(before); err != nil {
+	// The manifest must not say more than the files: the end that is trimmed to could be lost else.
+	if err := l.sync(true); err != nil {
 		return err
-	}
-	if l.endedBefore(before) { // synced as part of the tail, but not settled
-		if err := l.sync(true); err != nil {
-			return err
-		}
 	}
 	before, err := l.entryAt(before)
 	if err != nil || before <= l.set.Load().first {
@@ -94,13 +89,6 @@ func (l *Log) Trim(before Address) error {
 	l.remove(gone)
 	l.fragmented()
 	return nil
-}
-
-// endedBefore reports whether a segment ends before an address or there of which it is not known that its files are durable.
-func (l *Log) endedBefore(a Address) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.unsynced) > 0 && l.unsynced[0].last() <= a
 }
 
 // entryAt is the beginning of the entry that an address is in, or the address where one begins.
@@ -116,13 +104,13 @@ func (l *Log) entryAt(a Address) (Address, error) {
 	}
 	defer r.close()
 	f, err := r.find(off)
-	for slot := f.slot - 1; err == nil && slot >= 0; slot-- {
+	for slot := f.slot - 1; err == nil && slot >= s.trimmed.frames; slot-- {
 		var before numbered
 		if before, err = r.at(slot, -1); err == nil && before.entry {
 			return s.start + Address(before.end), nil
 		}
 	}
-	return s.start, err
+	return s.start + Address(s.trimmed.end), err
 }
 
 // begun sees to it that the log is ready to be changed.
@@ -160,6 +148,9 @@ func (l *Log) trim(before Address) (gone []*segment, err error) {
 		}
 	}
 	m.begin = live[0].start
+	if m.trimmed, err = live[0].trimmedAt(min(int64(before-m.begin), live[0].end.Load())); err != nil {
+		return nil, err
+	}
 	err = l.swap(m)
 	if errors.Is(err, ErrNoSpace) && l.failure() == nil { // this is what was kept for it
 		if err = l.freeRoomLocked(); err == nil {
@@ -361,6 +352,9 @@ func (l *Log) replace(run []*segment, s *segment) error {
 	at = slices.Index(list, run[0])
 	list = slices.Replace(list, at, at+len(run), s)
 	m.begin = list[0].start
+	if at == 0 { // it begins where the log does
+		m.trimmed = trimPlace{}
+	}
 	if err := l.swap(m); err != nil {
 		return err
 	}

@@ -95,8 +95,8 @@ func (l *Log) someSpansOf(set *set, from, upTo Address) (list []Span, next Addre
 	// An entry begins where the one before ends; which one ends at from, or behind it, tells a frame that ends there.
 	off := int64(from - s.start)
 	begin := int64(-1)
-	if off == 0 {
-		begin = 0
+	if off == s.trimmed.end { // of what is trimmed no frame tells
+		begin = off
 	}
 	for f, err := range s.frames(max(off-1, 0)) {
 		if fresh := l.refreshed(set, err); fresh != nil {

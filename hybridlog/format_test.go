@@ -29,12 +29,12 @@ func TestGoldenFormat(t *testing.T) {
 	}
 	sealed := manifestSegment{id: record.NewSegmentID(1, 0), salt: 0x1f0c9a3e5f3a91c2, sealed: true, bytes: 0x2000, frames: 0x12}
 	texts := map[string]string{
-		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 3, begin: 0, first: 0x10, running: true, ring: 0x77aa00000000beef, cache: "0f3c/2a", file: "1f-6f12.2a", segments: []manifestSegment{
-			sealed, {id: id, salt: 0xd4e5f6071f0c9a3e}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 running ring 77aa00000000beef spent 0000000000000000 cache 0f3c/2a file 1f-6f12.2a sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e end d2c18609",
-		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 4, begin: 0, first: 0x10, spent: 0x77aa00000000beef, segments: []manifestSegment{sealed}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 4 begin 0 first 10 closed spent 77aa00000000beef sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 end 2a5b7fdb",
-		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                                                             "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
-		string((&mark{log: 0x5f3a91c2d4e5f607, edit: 5, manifest: 3, id: id, end: 0x138d, frames: 3, cache: "0f3c"}).encode()):                                "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 cache 0f3c e3c4f84f",
-		string((&ringHeader{log: 0x5f3a91c2d4e5f607, id: 0x77aa00000000beef, bytes: 4 << 20, frames: 1 << 20, file: "20-6f12.2b"}).encode()):                  "copal hybridring 1 log 5f3a91c2d4e5f607 ring 77aa00000000beef bytes 400000 frames 100000 file 20-6f12.2b 9ccd6cf6",
+		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 3, begin: 0, first: 0x10, trimmed: trimPlace{place{0x10, 1}, 0x1f0c9a3e}, running: true, ring: 0x77aa00000000beef, cache: "0f3c/2a", file: "1f-6f12.2a", segments: []manifestSegment{
+			sealed, {id: id, salt: 0xd4e5f6071f0c9a3e}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 trimmed 10 frames 1 sum 1f0c9a3e running ring 77aa00000000beef spent 0000000000000000 cache 0f3c/2a file 1f-6f12.2a sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e end 3eb382ba",
+		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 4, begin: 0, spent: 0x77aa00000000beef, segments: []manifestSegment{sealed}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 4 begin 0 first 0 trimmed 0 frames 0 sum 00000000 closed spent 77aa00000000beef sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 end 1c156803",
+		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                                                "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
+		string((&mark{log: 0x5f3a91c2d4e5f607, edit: 5, manifest: 3, id: id, end: 0x138d, frames: 3, cache: "0f3c"}).encode()):                   "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 cache 0f3c e3c4f84f",
+		string((&ringHeader{log: 0x5f3a91c2d4e5f607, id: 0x77aa00000000beef, bytes: 4 << 20, frames: 1 << 20, file: "20-6f12.2b"}).encode()):     "copal hybridring 1 log 5f3a91c2d4e5f607 ring 77aa00000000beef bytes 400000 frames 100000 file 20-6f12.2b 9ccd6cf6",
 	}
 	for text, want := range texts {
 		if squeezed := strings.Join(strings.Fields(text), " "); squeezed != want {
@@ -130,6 +130,40 @@ func TestNewerVersions(t *testing.T) {
 	}
 }
 
+// What cannot be is no manifest, though its checksum is right.
+func TestImpossibleManifests(t *testing.T) {
+	sealed := manifestSegment{id: record.NewSegmentID(1, 0), salt: 1, sealed: true, bytes: 5000, frames: 7}
+	open := manifestSegment{id: record.NewSegmentID(2, 0), salt: 2}
+	good := func() *manifest {
+		return &manifest{log: 1, edit: 2, first: 30, trimmed: trimPlace{place{30, 2}, 5}, running: true, segments: []manifestSegment{sealed, open}}
+	}
+	if _, err := parseManifest(good().encode()); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(m *manifest){
+		"no segment":                  func(m *manifest) { m.segments = nil },
+		"closed with an open segment": func(m *manifest) { m.running = false },
+		"running without one":         func(m *manifest) { m.segments = m.segments[:1] },
+		"a segment twice":             func(m *manifest) { m.segments[1].id = sealed.id },
+		"sealed behind an open one":   func(m *manifest) { m.segments[0], m.segments[1] = m.segments[1], m.segments[0] },
+		"a gap":                       func(m *manifest) { m.segments[0].start = 1 },
+		"more frames than bytes":      func(m *manifest) { m.segments[0].frames = 5001 },
+		"first before begin":          func(m *manifest) { m.begin, m.segments[0].start = 31, 31 },
+		"trimmed behind first":        func(m *manifest) { m.trimmed.end = 31 },
+		"trimmed without frames":      func(m *manifest) { m.trimmed.frames = 0 },
+		"frames without trimmed":      func(m *manifest) { m.trimmed.end = 0 },
+		"more frames than trimmed":    func(m *manifest) { m.trimmed.frames = 31 },
+		"a sum of no block":           func(m *manifest) { m.first, m.trimmed.end = 4096, 4096 },
+		"more trimmed than there is":  func(m *manifest) { m.first, m.trimmed.end = 6000, 5001 },
+	} {
+		m := good()
+		change(m)
+		if _, err := parseManifest(m.encode()); !errors.Is(err, record.ErrSyntax) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func FuzzFrame(f *testing.F) {
 	s := newSeal(1, 2)
 	f.Add(s.appendFrame(nil, 0, frame{end: 5, entry: true, sum: 1}), int64(0), int64(0))
@@ -151,6 +185,7 @@ func FuzzTexts(f *testing.F) {
 	f.Add((&manifest{log: 1, edit: 3, running: true, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}, {id: id + 1, salt: 4}}}).encode())
 	f.Add((&manifest{log: 1, edit: 3, running: true, ring: 5, spent: 6, cache: "x", file: "y", segments: []manifestSegment{{id: id, salt: 4}}}).encode())
 	f.Add((&manifest{log: 1, edit: 3, spent: 7, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}}}).encode())
+	f.Add((&manifest{log: 1, edit: 3, first: 9, trimmed: trimPlace{place{9, 2}, 8}, spent: 7, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 30, frames: 4}}}).encode())
 	f.Add((&sumsHeader{1, id, 2}).encode())
 	f.Add((&mark{log: 1, edit: 2, id: id, end: 4, frames: 3, cache: "x"}).encode())
 	f.Add((&mark{log: 1, edit: 2, id: id}).encode())

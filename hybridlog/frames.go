@@ -127,7 +127,8 @@ func (r *frameReader) at(slot, begin int64) (numbered, error) {
 
 // find returns the first frame that ends behind the offset.
 func (r *frameReader) find(offset int64) (numbered, error) {
-	lo, hi := int64(0), r.slots
+	t := &r.s.trimmed
+	lo, hi := t.frames, r.slots
 	for lo < hi {
 		mid := lo + (hi-lo)/2
 		f, err := r.at(mid, -1)
@@ -140,8 +141,8 @@ func (r *frameReader) find(offset int64) (numbered, error) {
 			lo = mid + 1
 		}
 	}
-	begin := int64(0)
-	if lo > 0 {
+	begin := t.end
+	if lo > t.frames {
 		f, err := r.at(lo-1, -1)
 		if err != nil {
 			return numbered{}, err

@@ -19,7 +19,7 @@ import (
 // renamed, and the directory synced, so that a crash leaves the old one or the new one.
 //
 //	copal hybridlog 1
-//	log 5f3a91c2d4e5f607 edit 3 begin 0 first 0
+//	log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 trimmed 10 frames 1 sum 1f0c9a3e
 //	running ring 77aa00000000beef spent 0000000000000000 cache 0f3c…/2a file 1f-6f12.2a
 //	sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 8000000 frames 12000
 //	open 2 salt d4e5f6071f0c9a3e
@@ -31,15 +31,16 @@ import (
 // what that says is all there is. A process that runs names its ring, and the life of the page cache in which it writes, down to this very
 // file: a copy of it, in whose place other files may stand, says nothing about the cache.
 type manifest struct {
-	log      uint64  // identity, drawn when the log was made
-	edit     uint64  // number of this version of the manifest, from 1
-	begin    Address // of the first segment
-	first    Address // what stands before is trimmed
-	running  bool    // the log was not closed
-	ring     uint64  // what is in the ring with this id counts; 0 for none
-	spent    uint64  // what is in the ring with this id does not count any more: it is about to be removed
-	cache    string  // the life of the page cache, see vfs.FS; "" when it is not known
-	file     string  // the manifest's own, see vfs.File; "" when it is not known
+	log      uint64    // identity, drawn when the log was made
+	edit     uint64    // number of this version of the manifest, from 1
+	begin    Address   // of the first segment
+	first    Address   // what stands before is trimmed
+	trimmed  trimPlace // of the first segment
+	running  bool      // the log was not closed
+	ring     uint64    // what is in the ring with this id counts; 0 for none
+	spent    uint64    // what is in the ring with this id does not count any more: it is about to be removed
+	cache    string    // the life of the page cache, see vfs.FS; "" when it is not known
+	file     string    // the manifest's own, see vfs.File; "" when it is not known
 	segments []manifestSegment
 }
 
@@ -60,7 +61,7 @@ const (
 
 func (m *manifest) encode() []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\nlog %016x edit %x begin %x first %x\n", record.Title("hybridlog"), m.log, m.edit, int64(m.begin), int64(m.first))
+	fmt.Fprintf(&b, "%s\nlog %016x edit %x begin %x first %x trimmed %x frames %x sum %08x\n", record.Title("hybridlog"), m.log, m.edit, int64(m.begin), int64(m.first), m.trimmed.end, m.trimmed.frames, m.trimmed.sum)
 	if m.running {
 		fmt.Fprintf(&b, "running ring %016x spent %016x cache %s file %s\n", m.ring, m.spent, cmp.Or(m.cache, "-"), cmp.Or(m.file, "-"))
 	} else {
@@ -89,6 +90,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	m := &manifest{}
 	f := record.NewFields(lines[0])
 	m.log, m.edit, m.begin, m.first = f.Fixed("log"), f.Hex("edit"), Address(f.Hex("begin")), Address(f.Hex("first"))
+	m.trimmed = trimPlace{place{int64(f.Hex("trimmed")), int64(f.Hex("frames"))}, uint32(f.Digits("sum", 8))}
 	if err := f.End(); err != nil {
 		return nil, err
 	}
@@ -163,8 +165,11 @@ func (m *manifest) validate() error {
 	if n := len(m.segments); n == 0 || m.segments[n-1].sealed == m.running {
 		return fmt.Errorf("%w: a log that is closed ends with a sealed segment, and one that is not with an open one", record.ErrSyntax)
 	}
-	if m.begin < 0 || m.first < m.begin || m.first > maxAddress {
+	if m.begin < 0 || m.first < m.begin || m.first > maxAddress || !m.trimmed.possible() || m.trimmed.end > int64(m.first-m.begin) {
 		return fmt.Errorf("%w: trimmed up to %x", record.ErrSyntax, uint64(m.first))
+	}
+	if s := m.segments[0]; s.sealed && (m.trimmed.end > s.bytes || m.trimmed.frames > s.frames) {
+		return fmt.Errorf("%w: more is trimmed of segment %s than it has", record.ErrSyntax, s.id)
 	}
 	return nil
 }

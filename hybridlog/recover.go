@@ -215,8 +215,11 @@ func (r *recovery) refresh(path string) error {
 func (r *recovery) segments(m *manifest) error {
 	r.at = m.begin
 	var open []*segment
-	for _, line := range m.segments {
+	for i, line := range m.segments {
 		s := r.log.segmentFor(line)
+		if i == 0 {
+			s.trimmed = m.trimmed
+		}
 		r.log.highest = max(r.log.highest, s.id.Order())
 		if !line.sealed {
 			open = append(open, s)
@@ -375,11 +378,14 @@ func (r *recovery) scan(s *segment) error {
 	if r.torn {
 		return nil
 	}
-	x := &scanner{recovery: r, s: s, next: framer{seal: s.seal}}
+	x := &scanner{recovery: r, s: s, next: s.framer(), sure: s.trimmed.place}
 	if err := x.openFiles(); err != nil {
 		return err
 	}
 	defer x.close()
+	if err := x.holdsTrimmed(); err != nil {
+		return err
+	}
 	if err := x.follows(); err != nil || r.torn {
 		return err
 	}
@@ -429,13 +435,29 @@ func (x *scanner) openFiles() (err error) {
 	return nil
 }
 
+// holdsTrimmed finds out whether the files reach to where the log begins: what is trimmed is not read, but it has a length.
+func (x *scanner) holdsTrimmed() error {
+	t := x.s.trimmed
+	if x.frameCount < t.frames {
+		return corrupt(x.s.sumsPath(), headerBytes+x.frameCount*frameBytes, fmt.Sprintf("the file ends here, and %x frames of it are trimmed", t.frames))
+	}
+	size, err := x.bytes.Size()
+	if err != nil {
+		return wrap(err)
+	}
+	if size < t.end {
+		return x.s.corrupt(size, fmt.Sprintf("the file ends here, and is trimmed up to %x", t.end))
+	}
+	return nil
+}
+
 func (x *scanner) close() {
 	x.bytes.Close()
 	x.sums.Close()
 }
 
 func (x *scanner) run() error {
-	if m := x.mark; m != nil && m.id == x.s.id && m.frames > 0 {
+	if m := x.mark; m != nil && m.id == x.s.id && m.frames > x.s.trimmed.frames {
 		if err := x.skip(m); err != nil {
 			return err
 		}
@@ -541,7 +563,7 @@ func (x *scanner) skip(m *mark) error {
 // presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring alone: all is gone through then.
 func (x *scanner) presentUpTo(m *mark) error {
 	if x.image != nil {
-		x.next, x.sure = framer{seal: x.s.seal}, place{}
+		x.next, x.sure = x.s.framer(), x.s.trimmed.place
 	}
 	return nil
 }

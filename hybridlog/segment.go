@@ -18,12 +18,13 @@ import (
 //
 // A segment's files are opened when somebody first reads there: an open log of any length costs nothing before.
 type segment struct {
-	fsys  vfs.FS
-	dir   string
-	id    record.SegmentID
-	salt  uint64
-	start Address // set before the segment can be seen
-	seal  seal
+	fsys    vfs.FS
+	dir     string
+	id      record.SegmentID
+	salt    uint64
+	start   Address // set before the segment can be seen
+	seal    seal
+	trimmed trimPlace // likewise: what is not looked at any more
 
 	capacity int64        // up to where the file is mapped
 	end      atomic.Int64 // of what was appended
@@ -40,6 +41,43 @@ type segment struct {
 
 	opening sync.Mutex // guards the opening of content
 	content atomic.Pointer[content]
+}
+
+// trimPlace is what nobody looks at any more of the first segment, whatever has become of it: bytes up to where an entry ends, and their frames. The sum is that
+// of the block up to there, from which the next frame's goes on.
+type trimPlace struct {
+	place
+	sum uint32
+}
+
+func (t *trimPlace) possible() bool {
+	return t.end >= 0 && t.end < maxEnd && t.frames >= 0 && t.frames <= t.end && (t.frames > 0) == (t.end > 0) && (t.sum == 0 || t.end%blockBytes != 0)
+}
+
+// framer is what goes through the frames of the segment, from the first that is looked at.
+func (s *segment) framer() framer {
+	return framer{seal: s.seal, slot: s.trimmed.frames, end: s.trimmed.end, block: s.trimmed.sum}
+}
+
+// trimmedAt is what is trimmed of the segment when nobody looks any more at what stands before an offset, where an entry ends.
+func (s *segment) trimmedAt(off int64) (t trimPlace, err error) {
+	if off == s.trimmed.end {
+		return s.trimmed, nil
+	}
+	r, err := s.readFrames()
+	if err != nil {
+		return t, err
+	}
+	defer r.close()
+	f, err := r.find(off - 1)
+	if err == nil && f.end != off {
+		err = corrupt(s.sumsPath(), headerBytes+f.slot*frameBytes, fmt.Sprintf("no frame ends at %x", off))
+	}
+	t = trimPlace{place: place{off, f.slot + 1}}
+	if off%blockBytes != 0 {
+		t.sum = f.sum
+	}
+	return t, err
 }
 
 // content is how the bytes of a segment are read.
@@ -110,9 +148,9 @@ func (s *segment) openContent(mode vfs.Mode, sums []uint32) (*content, error) {
 func (s *segment) contentOf(f vfs.File, mode vfs.Mode, sums []uint32) (c *content, err error) {
 	length := max(s.capacity, s.end.Load())
 	if sums == nil {
-		m := &framer{seal: s.seal}
+		m := s.framer()
 		sums = make([]uint32, blocksOf(length))
-		if err := s.readSums(m, sums); err != nil {
+		if err := s.readSums(&m, sums); err != nil {
 			return nil, err
 		}
 		if s.ended.Load() && m.end%blockBytes != 0 {
@@ -282,7 +320,11 @@ func (s *segment) verifyMapped(c *content, from, to int64) error {
 
 // verify compares the bytes of a block with its sum.
 func (s *segment) verify(c *content, b int64, p []byte) error {
-	if crc32.Checksum(p, castagnoli) == c.sums[b] {
+	sum := uint32(0)
+	if t := &s.trimmed; t.end%blockBytes != 0 && t.end/blockBytes == b {
+		sum, p = t.sum, p[t.end-b*blockBytes:]
+	}
+	if crc32.Update(sum, castagnoli, p) == c.sums[b] {
 		c.setTrusted(b)
 		return nil
 	}
