@@ -22,6 +22,10 @@ func (l *log) beginLocked() error {
 		if err := l.settleLocked(); err != nil {
 			return err
 		}
+	} else if err := syncDir(l.fsys, l.dir); err != nil {
+		// The process that swapped in this manifest may have died before its name was durable. What the one
+		// before it names must stay until then.
+		return l.fail(err)
 	}
 	// The manifest names no ring now. One that is there holds nothing that is not in the segments.
 	if err := l.removeRing(); err != nil {
@@ -160,9 +164,6 @@ func (l *log) tidyLocked() {
 func (l *log) sayClosed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.spare != nil { // where the log will go on
-		l.keepLocked(l.spare)
-	}
 	byID := l.set.Load().byID
 	err := l.swapTailLocked(func(m *manifest) {
 		m.Segments = slices.DeleteFunc(m.Segments, func(e manifestSegment) bool { return byID[e.ID] == nil }) // made in vain
@@ -173,6 +174,12 @@ func (l *log) sayClosed() bool {
 		}
 		m.Writing = nil
 	})
-	l.reportError("noting that the store is closed", err)
+	if l.spare != nil { // where the log will go on
+		l.keepLocked(l.spare)
+	}
+	if err != nil {
+		l.reportError("noting that the store is closed", err)
+		l.noteSynced()
+	}
 	return err == nil
 }

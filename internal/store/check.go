@@ -70,19 +70,10 @@ func (c *checker) run() error {
 		return noStore(c.dir)
 	}
 	if m != nil {
-		c.mark, err = readMark(c.fsys, c.dir, m.Store)
-		if err := c.note(err); err != nil {
+		if m, err = c.begin(m); err != nil {
 			return err
 		}
-		c.sameCache = m.sameCache(c.fsys.CacheID(c.dir)) && (c.mark == nil || !c.mark.Failed)
-		c.mark = c.mark.farther(m.synced())
-		if m.Writing != nil {
-			c.ring, err = openRing(c.fsys, c.dir, m, c.sameCache)
-			if err := c.note(err); err != nil {
-				return err
-			}
-			defer c.closeRing()
-		}
+		defer c.closeRing()
 	}
 	if m, err = c.segments(m, names); err != nil {
 		return err
@@ -101,6 +92,31 @@ func (c *checker) run() error {
 		c.progress(c.total, c.total)
 	}
 	return nil
+}
+
+// begin finds out what the mark and the ring say, and returns the manifest that they belong to: a writer beside
+// us may make another ring, or close the store, between two looks.
+func (c *checker) begin(m *manifest) (*manifest, error) {
+	for looks := (looks{}); ; {
+		mark, err := readMark(c.fsys, c.dir, m.Store)
+		if err := c.note(err); err != nil {
+			return m, err
+		}
+		c.sameCache = m.sameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
+		c.mark = mark.farther(m.synced())
+		if m.Writing == nil {
+			return m, nil
+		}
+		c.ring, err = openRing(c.fsys, c.dir, m, c.sameCache)
+		if err == nil || !errors.Is(err, ErrCorrupt) || !looks.again(err) {
+			return m, c.note(err)
+		}
+		now, err := readManifest(c.fsys, c.dir)
+		if err != nil || now == nil {
+			return m, c.note(err)
+		}
+		m = now
+	}
 }
 
 // segments checks those of the manifest, and returns that. When compaction replaces one meanwhile, before it is opened, those of the manifest that there is now are checked

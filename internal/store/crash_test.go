@@ -299,7 +299,10 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	found, content := contentOf(c, s, where)
 	deadlines := deadlinesOf(c, s, content)
 	if records && c.rng.IntN(4) == 0 {
-		c.cutOpened(image, found, where)
+		if err := s.FSyncAll(); err != nil {
+			c.violation("%s: FSyncAll: %v", where, err)
+		}
+		c.cutSynced(image, found, where)
 	}
 	if c.rng.IntN(4) == 0 {
 		c.sweepSurvivor(s, where)
@@ -329,16 +332,16 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	}
 }
 
-// cutOpened cuts the power when a store has been opened after the death of a process, and nothing has been written: what it shows it has made durable.
-func (c *crasher) cutOpened(image *vfs.Mem, found, where string) {
+// cutSynced cuts the power when a store has been opened and synced after the death of a process, and nothing has been written: what it shows is durable.
+func (c *crasher) cutSynced(image *vfs.Mem, found, where string) {
 	for cut := range image.PowerCuts(4, c.rng) {
 		s, err := c.open(cut)
 		if err != nil {
-			c.violation("%s, and a power cut when it has been opened: Open: %v", where, err)
+			c.violation("%s, and a power cut when it has been synced: Open: %v", where, err)
 			return
 		}
 		if now, _ := contentOf(c, s, where); now != found {
-			c.violation("%s, and a power cut when it has been opened: found\n\t%s\n\tafter it had shown\n\t%s", where, now, found)
+			c.violation("%s, and a power cut when it has been synced: found\n\t%s\n\tafter it had shown\n\t%s", where, now, found)
 		}
 		if err := s.Close(); err != nil {
 			c.violation("%s: Close: %v", where, err)

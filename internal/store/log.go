@@ -106,6 +106,8 @@ type log struct {
 	// What recovery leaves to the first append; guarded by mu.
 	continued *segment           // the tail was closed cleanly and goes on
 	reopened  []*segment         // otherwise: the open segments, to be sealed
+	toldLast  string             // by the keeper
+	over      bool               // the store is closed; guarded by mu
 	doubtful  []*segment         // those of them that may be on the disk in part only
 	retained  []*segment         // of files that only the snapshot of the index names
 	dropped   []*segment         // and those that stand beyond a hole, to be removed

@@ -198,7 +198,7 @@ func (m *manifest) synced() *mark {
 	if len(m.Segments) == 0 {
 		return nil
 	}
-	k := &mark{Store: m.Store, Manifest: m.Edit, Seq: m.Floor}
+	k := &mark{Store: m.Store, Seq: m.Floor}
 	for _, e := range m.Segments {
 		k.Segment, k.Offset, k.Seq = e.ID, e.Bytes, max(k.Seq, e.Last)
 		if !e.Sealed {

@@ -27,3 +27,13 @@ func (o overlay) patch(p []byte, off int64) {
 		}
 	}
 }
+
+// covers reports whether the pieces have all of [from, to).
+func (o overlay) covers(from, to int64) bool {
+	for _, x := range o {
+		if end := x.at + int64(len(x.bytes)); x.at <= from && from < end {
+			from = end
+		}
+	}
+	return from >= to
+}

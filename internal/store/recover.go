@@ -150,7 +150,7 @@ func (r *recovery) withoutManifest() error {
 	for _, name := range names {
 		id, ok := record.ParseFileName(name)
 		if !ok {
-			if name == ringName || name == markName || name == snapshotName || name == backupName {
+			if name == ringName || name == markName || name == backupName {
 				return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: fmt.Sprintf("it is missing, and there is %s, which is made after it", name)}
 			}
 			continue

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"sync"
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -37,6 +36,9 @@ const redoTemp = ".tmp"
 // final a later call does the same again.
 func (l *log) redoLocked() error {
 	for len(l.doubtful) > 0 {
+		if l.over {
+			return ErrClosed
+		}
 		s := l.doubtful[0]
 		err := l.redo(s)
 		if err != nil && vfs.IsNoSpace(err) && !l.syncFailed && l.failure() == nil {
@@ -74,7 +76,7 @@ func (l *log) redo(s *segment) error {
 	if err != nil {
 		return errors.Join(err, f.Close(), l.fsys.Remove(temp))
 	}
-	s.file.(*replaceable).replace(f)
+	l.reportError("closing a segment that was copied", s.file.(*replaceable).replace(f))
 	if err := syncDir(l.fsys, l.dir); err != nil {
 		return l.fail(err)
 	}
@@ -91,8 +93,11 @@ func (s *segment) copyTo(f vfs.File) error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		clear(p[n:]) // the overlay has it
-		if o := s.overlay.Load(); o != nil {
+		o := s.overlay.Load()
+		if n < len(p) && (o == nil || !o.covers(at+int64(n), at+int64(len(p)))) {
+			return &CorruptError{File: s.path, Offset: at + int64(n), Reason: "the file has been cut off here while the store was open"}
+		}
+		if o != nil {
 			o.patch(p, at)
 		}
 		if _, err := f.WriteAt(p, at); err != nil {
@@ -138,12 +143,7 @@ func (l *log) noteSyncFailed() error {
 }
 
 // replaceable is the file of a segment that may be replaced by a copy while it is read. It is never mapped.
-type replaceable struct {
-	now atomic.Pointer[vfs.File]
-
-	mu  sync.Mutex
-	old []vfs.File // closed with the last one, for they may be being read
-}
+type replaceable struct{ now atomic.Pointer[vfs.File] }
 
 func newReplaceable(f vfs.File) *replaceable {
 	r := new(replaceable)
@@ -151,33 +151,39 @@ func newReplaceable(f vfs.File) *replaceable {
 	return r
 }
 
-func (r *replaceable) replace(f vfs.File) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.old = append(r.old, *r.now.Swap(&f))
-}
+// replace puts f into the place of the file, which is closed: its space would be gone for as long as it is open.
+func (r *replaceable) replace(f vfs.File) error { return (*r.now.Swap(&f)).Close() }
 
 func (r *replaceable) file() vfs.File { return *r.now.Load() }
 
-func (r *replaceable) ReadAt(p []byte, off int64) (int, error)  { return r.file().ReadAt(p, off) }
+// ReadAt reads anew what it did not get because the file was replaced meanwhile.
+func (r *replaceable) ReadAt(p []byte, off int64) (int, error) {
+	for {
+		f := r.file()
+		n, err := f.ReadAt(p, off)
+		if !errors.Is(err, fs.ErrClosed) || r.file() == f {
+			return n, err
+		}
+	}
+}
+
+func (r *replaceable) Size() (int64, error) {
+	for {
+		f := r.file()
+		n, err := f.Size()
+		if !errors.Is(err, fs.ErrClosed) || r.file() == f {
+			return n, err
+		}
+	}
+}
+
 func (r *replaceable) WriteAt(p []byte, off int64) (int, error) { return r.file().WriteAt(p, off) }
-func (r *replaceable) Size() (int64, error)                     { return r.file().Size() }
 func (r *replaceable) ID() string                               { return r.file().ID() }
 func (r *replaceable) Truncate(size int64) error                { return r.file().Truncate(size) }
 func (r *replaceable) Sync() error                              { return r.file().Sync() }
 func (r *replaceable) Allocate(off, n int64) error              { return r.file().Allocate(off, n) }
 func (r *replaceable) Evict() error                             { return r.file().Evict() }
+func (r *replaceable) Close() error                             { return r.file().Close() }
 
 func (r *replaceable) Map(int64, int) (vfs.Region, error) { return nil, errors.ErrUnsupported }
 func (r *replaceable) View(int64) (vfs.View, error)       { return nil, errors.ErrUnsupported }
-
-func (r *replaceable) Close() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	errs := []error{r.file().Close()}
-	for _, f := range r.old {
-		errs = append(errs, f.Close())
-	}
-	r.old = nil
-	return errors.Join(errs...)
-}

@@ -407,6 +407,7 @@ func (s *Store) admit() {
 // finish makes everything durable, and removes the ring when that has succeeded. Without
 // an append there is nothing to do.
 func (l *log) finish() error {
+	defer l.end()
 	if !l.wrote() {
 		return nil
 	}
@@ -422,6 +423,14 @@ func (l *log) finish() error {
 	l.awaitSync()
 	closed := err == nil && l.failure() == nil && l.sayClosed()
 	return errors.Join(err, l.closeRing(closed))
+}
+
+// end lets no sync work in the directory any more, which may be another process's as soon as the lock is given back.
+func (l *log) end() {
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
+	l.awaitSync()
 }
 
 // wrote reports whether this process has appended to the log.

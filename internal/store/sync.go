@@ -38,7 +38,9 @@ func (l *log) syncTo(seq uint64) error {
 		}
 		n := l.syncers.Load()
 		l.served, l.led = n-l.led, n
-		l.lead()
+		if err := l.lead(); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -78,26 +80,38 @@ func (l *log) syncEnded() error {
 	return nil
 }
 
-// lead runs a sync, with l.round set.
-func (l *log) lead() {
+// passing is the error of a sync that has not begun. It is not final: the next one tries again.
+type passing struct{ error }
+
+func (e passing) Unwrap() error { return e.error }
+
+// lead runs a sync, with l.round set. Its error is a passing one; others are the log's.
+func (l *log) lead() error {
 	reached, err := l.syncSegments()
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	round := l.round
 	l.round = nil
+	defer close(round)
+	var later passing
+	if errors.As(err, &later) {
+		return later.error
+	}
 	if err != nil {
 		if !errors.Is(err, errNotDrained) { // of which fail knows
 			l.syncFailedLocked(err)
 		}
-		close(round)
-		return
+		return nil
+	}
+	if reached.segment == nil { // nothing was appended yet, when it began
+		reached.segment, reached.offset, reached.seq = l.durable.segment, l.durable.offset, max(reached.seq, l.durable.seq)
 	}
 	l.durable = reached
 	l.durableSeq.Store(reached.seq)
-	close(round)
 	if l.inline || l.clock.Now().Sub(l.markedAt) >= markEvery {
 		l.markLocked()
 	}
+	return nil
 }
 
 // markEvery is how often syncs are noted that follow each other closely. It costs a tenth of one.
@@ -120,8 +134,15 @@ func (l *log) awaitSync() {
 // syncSegments syncs what has been appended up to now, oldest first, and returns how far that was.
 func (l *log) syncSegments() (position, error) {
 	l.mu.Lock()
-	if err := l.redoLocked(); err != nil { // what is said to be durable includes what recovery has found
+	err := l.redoLocked() // what is said to be durable includes what recovery has found
+	if l.over && err == nil {
+		err = ErrClosed
+	}
+	if err != nil {
 		l.mu.Unlock()
+		if l.failure() == nil {
+			err = passing{err}
+		}
 		return position{}, err
 	}
 	p := position{seq: l.nextSeq - 1, segment: l.tail}
@@ -174,7 +195,10 @@ func (l *log) syncFailedLocked(err error) {
 
 // markLocked notes how far the log is synced. It is a hint, so an error is told and that is all.
 func (l *log) markLocked() {
-	if l.durable.segment != nil && l.durable != l.marked {
+	if l.failure() != nil {
+		return // the mark that says so stays
+	}
+	if l.marker != nil && l.durable.segment != nil && l.durable != l.marked {
 		if err := l.marker.write(l.markOf(l.durable)); err != nil {
 			l.reportError("noting how far the log is synced", err)
 			return
@@ -301,9 +325,16 @@ func (l *log) periodicSync() {
 	if l.flush != nil && l.flush() {
 		l.touched() // not all could be written
 	}
-	l.dirty.Store(false)           // what is appended from now on is synced now, or marks it again
-	if l.syncTo(l.last()) == nil { // an error has been reported
+	l.dirty.Store(false) // what is appended from now on is synced now, or marks it again
+	err := l.syncTo(l.last())
+	if err == nil {
 		l.noteSynced()
+	} else if l.failure() == nil { // else it has been reported
+		if text := err.Error(); text != l.toldLast {
+			l.reportError("making durable what an earlier process has left", err)
+			l.toldLast = text
+		}
+		l.dirty.Store(true)
 	}
 	l.mu.Lock()
 	l.wanted = false
