@@ -502,10 +502,11 @@ func (h *collectionHands) lookAt(c content, name string, key []byte) error {
 	return errors.New("it is nothing")
 }
 
-// anyText is the text of a blob, or of a Note as JSON.
+// anyText is the text of a blob, or of a Note as JSON. No blob of a shape begins as a Note does: its
+// fifth byte is another.
 func anyText(b []byte) string {
 	var n Note
-	if bytes.HasPrefix(b, []byte("{")) && json.Unmarshal(b, &n) == nil {
+	if bytes.HasPrefix(b, []byte(`{"Shelf":`)) && json.Unmarshal(b, &n) == nil {
 		return noteText(n)
 	}
 	return blobText(b)

@@ -420,6 +420,9 @@ func TestBook(t *testing.T) {
 			}
 		})
 	}
+	if text := anyText([]byte("{}")); text != "7b7d" {
+		t.Errorf("a blob is taken for a Note: %q", text)
+	}
 	for _, b := range [][]byte{newBlob(at(7)), []byte(newNote(at(7)).Text)} {
 		if b[50] ^= 1; blobText(b) == at(7).text() {
 			t.Error("a flipped bit does not show")
