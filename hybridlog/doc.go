@@ -18,7 +18,7 @@
 // # What survives
 //
 // A write that has returned survives the death of the process. When it survives a power cut is the [SyncPolicy]:
-// with [NoSync], after [Log.Sync] or Close; with [SyncEverySecond], a second later; with [AlwaysSync], at once, and writers that wait share
+// with [NoSync], after [Log.Sync] or Close, and what stands in full segments a little after they are full; with [SyncEverySecond], a second later; with [AlwaysSync], at once, and writers that wait share
 // a sync. What is found after a crash is always what some prefix of the writes had made, each of them whole.
 //
 // # When something fails

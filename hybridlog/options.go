@@ -17,7 +17,9 @@ type Option interface{ apply(*options) }
 type SyncPolicy int
 
 const (
-	// NoSync leaves it to the operating system and to Close. It is the default.
+	// NoSync leaves it to the operating system and to Close. It is the default. Segments that are full do not wait for
+	// these: they are synced in the background. So a power cut takes what was written to the newest segment, and to the
+	// few before it that the disk had not come to, at most eight.
 	NoSync SyncPolicy = iota
 	// SyncEverySecond syncs once a second while there is something to sync: a power cut may lose the last second.
 	SyncEverySecond

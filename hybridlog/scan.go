@@ -1,0 +1,325 @@
+package hybridlog
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// scan finds the end of an open segment that begins at r.at.
+func (r *recovery) scan(s *segment) error {
+	s.begin(r.at)
+	s.end.Store(0)
+	s.slots.Store(0)
+	s.patch.Store(nil)
+	if r.torn {
+		return nil
+	}
+	x := &scanner{recovery: r, s: s, next: s.framer(), sure: s.trimmed.place}
+	if err := x.openFiles(); err != nil {
+		return err
+	}
+	defer x.close()
+	if err := x.holdsTrimmed(); err != nil {
+		return err
+	}
+	if err := x.follows(); err != nil || r.torn {
+		return err
+	}
+	if err := x.run(); err != nil {
+		return err
+	}
+	s.end.Store(x.sure.end)
+	s.slots.Store(x.sure.frames)
+	x.keepPatch()
+	r.at, r.before = s.last(), s
+	return nil
+}
+
+// scanner goes through an open segment.
+type scanner struct {
+	*recovery
+	s           *segment
+	bytes, sums vfs.File
+	start       Address // as the file of frames says
+	begun       bool    // whether it does
+	frameCount  int64   // in the file
+	next        framer
+	sure        place // behind the last whole entry
+	patch       patch
+	buf         [blockBytes]byte
+	frames      []byte // some of the file
+	framesAt    int64  // number of the first
+}
+
+func (x *scanner) openFiles() (err error) {
+	fsys := x.s.fsys
+	if x.bytes, err = fsys.Open(x.s.path(), vfs.ReadOnly); err != nil {
+		return missing(x.s.path(), err)
+	}
+	if x.sums, err = fsys.Open(x.s.sumsPath(), vfs.ReadOnly); err != nil {
+		return errors.Join(missing(x.s.sumsPath(), err), x.bytes.Close())
+	}
+	size, err := x.sums.Size()
+	if err = wrap(err); err == nil {
+		x.start, x.begun, err = x.s.readHeader(x.sums)
+	}
+	if err != nil {
+		x.close()
+		return err
+	}
+	x.frameCount = max(size-headerBytes, 0) / frameBytes
+	return nil
+}
+
+// holdsTrimmed finds out whether the files reach to where the log begins: what is trimmed is not read, but it has a length.
+func (x *scanner) holdsTrimmed() error {
+	t := x.s.trimmed
+	if x.frameCount < t.frames {
+		return corrupt(x.s.sumsPath(), headerBytes+x.frameCount*frameBytes, fmt.Sprintf("the file ends here, and %x frames of it are trimmed", t.frames))
+	}
+	size, err := x.bytes.Size()
+	if err != nil {
+		return wrap(err)
+	}
+	if size < t.end {
+		return x.s.corrupt(size, fmt.Sprintf("the file ends here, and is trimmed up to %x", t.end))
+	}
+	return nil
+}
+
+func (x *scanner) close() {
+	x.bytes.Close()
+	x.sums.Close()
+}
+
+func (x *scanner) run() error {
+	if m := x.mark; m != nil && m.id == x.s.id && m.frames > x.s.trimmed.frames {
+		if err := x.skip(m); err != nil {
+			return err
+		}
+	}
+	for {
+		ok, err := x.step()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+	}
+	if x.next.slot < x.frameCount {
+		return x.breakOff(x.next.end, true, x.s.corrupt(x.next.end, "there is a frame, but not what was written here"))
+	}
+	if x.laterInRing() {
+		return x.breakOff(x.next.end, false, x.s.corrupt(x.next.end, "there is a later entry, but not what was written here"))
+	}
+	return nil
+}
+
+// follows finds out whether the segment begins where the one before it ends.
+func (x *scanner) follows() error {
+	if x.begun {
+		if x.start == x.at {
+			return nil
+		}
+		if x.s == x.unsealed {
+			return corrupt(x.s.sumsPath(), lineBytes, fmt.Sprintf("the segment begins at %x, and at %x says MANIFEST", int64(x.start), int64(x.at)))
+		}
+		return x.breakOff(0, false, x.before.endsEarly(x.s, x.start))
+	}
+	size, err := x.bytes.Size()
+	if err != nil {
+		return wrap(err)
+	}
+	if size == 0 && x.frameCount == 0 || !x.allCached(x.at) {
+		return nil
+	}
+	return corrupt(x.s.sumsPath(), lineBytes, "the segment holds something, and its beginning is not here")
+}
+
+// endsEarly is the error of a segment whose end is not where the next one begins.
+func (s *segment) endsEarly(next *segment, start Address) error {
+	return corrupt(s.sumsPath(), headerBytes+s.slots.Load()*frameBytes, fmt.Sprintf("the frames end here, at %x, and the next segment begins at %x, says %s", int64(s.last()), int64(start), sumsName(next.id)))
+}
+
+// breakOff ends the log at an offset of the segment, though there is more. A power cut may leave that; in the life of the
+// page cache in which it was written it is damage. sure is false if a writer at work beside us may have changed what was looked at.
+func (x *scanner) breakOff(off int64, sure bool, damage error) error {
+	at, l := x.s.start+Address(off), x.log
+	x.torn = true
+	if !sure && l.opts.readOnly && l.hole != at+1 {
+		l.hole, l.again = at+1, true
+		return nil
+	}
+	if x.judged(off) {
+		return damage
+	}
+	return nil
+}
+
+// judged reports whether what was written at an offset of the segment must be there, in the files or in the ring: it was
+// synced, or the cache has all.
+func (x *scanner) judged(off int64) bool {
+	if m := x.mark; m != nil && (m.id > x.s.id || m.id == x.s.id && m.end > off) {
+		return true
+	}
+	return x.allCached(x.s.start + Address(off))
+}
+
+// allCached reports whether all that was written at an address is where it was written: the page cache has been there without a break,
+// and held no more than the disk.
+func (r *recovery) allCached(at Address) bool { return r.sameCache && at >= r.cached }
+
+// skip goes to where the mark is: what stands before was synced, and readers verify it.
+func (x *scanner) skip(m *mark) error {
+	list, err := x.candidates(m.frames - 1)
+	if err != nil {
+		return err
+	}
+	for _, b := range list {
+		if b == nil {
+			continue
+		}
+		begin := max(endIn(b)-1, 0)
+		f, err := x.s.seal.parseFrame(b, m.frames-1, begin)
+		if err == nil && f.end == m.end && f.entry {
+			x.next.slot = m.frames - 1
+			x.next.take(f, nil)
+			x.sure = place{m.end, m.frames}
+			return x.presentUpTo(m)
+		}
+	}
+	reason := "the log was synced up to here, and there is no frame"
+	if x.image != nil {
+		reason += ", in RING neither"
+	}
+	return corrupt(x.s.sumsPath(), headerBytes+(m.frames-1)*frameBytes, reason)
+}
+
+// presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring alone: all is gone through then.
+func (x *scanner) presentUpTo(m *mark) error {
+	if x.image != nil {
+		x.next, x.sure = x.s.framer(), x.s.trimmed.place
+	}
+	return nil
+}
+
+// candidates are the bytes that may be the n-th frame: the file's and the ring's, nil where there are none.
+func (x *scanner) candidates(n int64) (list [2][]byte, err error) {
+	if list[0], err = x.fromFile(n); x.image != nil {
+		list[1] = x.image.frame(n)
+	}
+	return list, err
+}
+
+// fromFile reads the n-th frame, and some after it. It is nil where the file ends.
+func (x *scanner) fromFile(n int64) ([]byte, error) {
+	if n >= x.frameCount {
+		return nil, nil
+	}
+	if n < x.framesAt || n >= x.framesAt+int64(len(x.frames)/frameBytes) {
+		x.frames = append(x.frames[:0], make([]byte, min(x.frameCount-n, framesAtOnce)*frameBytes)...)
+		got, err := x.sums.ReadAt(x.frames, headerBytes+n*frameBytes)
+		if err != nil && err != io.EOF {
+			return nil, wrap(err)
+		}
+		x.frames, x.framesAt = x.frames[:got/frameBytes*frameBytes], n
+		if got < frameBytes {
+			return nil, nil
+		}
+	}
+	return x.frames[(n-x.framesAt)*frameBytes:][:frameBytes], nil
+}
+
+// step takes the next frame, and reports whether it counts.
+func (x *scanner) step() (bool, error) {
+	n := x.next.slot
+	list, err := x.candidates(n)
+	if err != nil {
+		return false, err
+	}
+	for _, b := range list {
+		f, err := x.s.seal.parseFrame(b, n, x.next.end)
+		if err != nil {
+			continue
+		}
+		if ok, err := x.take(f); err != nil {
+			return false, err
+		} else if !ok {
+			continue
+		}
+		if string(b) != string(list[0]) {
+			x.patch.frames = append(x.patch.frames, piece{n * frameBytes, append([]byte(nil), b...)})
+		}
+		x.next.take(f, nil)
+		if f.entry {
+			x.sure = place{f.end, x.next.slot}
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// take finds the bytes of a frame, in the file or else in the ring.
+func (x *scanner) take(f frame) (bool, error) {
+	off := x.next.end
+	p := x.buf[:f.end-off]
+	n, err := x.bytes.ReadAt(p, off)
+	if err != nil && err != io.EOF {
+		return false, wrap(err)
+	}
+	if n == len(p) && crc32.Update(x.next.block, castagnoli, p) == f.sum {
+		return true, nil
+	}
+	if x.image == nil {
+		return false, nil
+	}
+	x.image.load(p, off)
+	if crc32.Update(x.next.block, castagnoli, p) != f.sum {
+		return false, nil
+	}
+	x.patch.pieces = append(x.patch.pieces, piece{off, append([]byte(nil), p...)})
+	return true, nil
+}
+
+// laterInRing reports whether the ring has the frame of an entry behind where the log ends.
+func (x *scanner) laterInRing() bool {
+	if x.image == nil {
+		return false
+	}
+	for n := x.next.slot; n < x.next.slot+int64(len(x.image.frames)/frameBytes); n++ {
+		if x.later(x.image.frame(n), n) {
+			return true
+		}
+	}
+	return false
+}
+
+// later reports whether b is the frame of an entry that ends behind where the log does.
+func (x *scanner) later(b []byte, n int64) bool {
+	f, err := x.s.seal.parseFrame(b, n, max(endIn(b)-1, 0))
+	return err == nil && f.entry && f.end > x.next.end
+}
+
+// keepPatch keeps what the ring alone has of what counts.
+func (x *scanner) keepPatch() {
+	keep := func(list []piece, end int64) (kept []piece) {
+		for _, p := range list {
+			if p.off < end {
+				kept = append(kept, p)
+			}
+		}
+		return kept
+	}
+	if !x.begun && x.sure.end > 0 {
+		x.patch.frames = append(x.patch.frames, piece{lineBytes - headerBytes, x.s.beginning()})
+	}
+	p := &patch{keep(x.patch.pieces, x.sure.end), keep(x.patch.frames, x.sure.frames*frameBytes)}
+	if len(p.pieces)+len(p.frames) > 0 {
+		x.s.patch.Store(p)
+	}
+}
