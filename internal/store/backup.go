@@ -285,6 +285,7 @@ func (b *backup) chooseNow() (known bool) {
 	m := l.manifest.clone()
 	pins := l.pinAll()
 	l.manifestMu.Unlock()
+	manifestTaken()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tail != nil && !slices.ContainsFunc(m.Segments, func(e manifestSegment) bool { return e.ID == l.tail.id }) {
@@ -317,6 +318,9 @@ func (b *backup) chooseNow() (known bool) {
 	b.report = BackupReport{Seq: l.nextSeq - 1, Bytes: b.total}
 	return true
 }
+
+// manifestTaken is called when a backup has the manifest, and has not looked where the log ends. It is a variable for the sake of tests.
+var manifestTaken = func() {}
 
 // comparable makes sure that the log is a continuation of what the backup has.
 func (b *backup) comparable() error {

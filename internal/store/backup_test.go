@@ -351,6 +351,72 @@ func TestBackupWhileWriting(t *testing.T) {
 	}
 }
 
+// TestBackupOfALogThatGoesOn: what is written between the look at the manifest and the one at the end of the log is in the backup, as far as that says, also
+// when it has filled segments that the manifest did not name yet.
+func TestBackupOfALogThatGoesOn(t *testing.T) { bothWays(t, backupOfALogThatGoesOn) }
+
+func backupOfALogThatGoesOn(t *testing.T) {
+	defer func() { manifestTaken = func() {} }()
+	for _, n := range []int{0, 1, 5, 10, 20, 40, 100} {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, smallSegments)
+		fillFrom(t, s, 0, 50)
+		calls := 0
+		manifestTaken = func() {
+			if calls++; calls == 1 {
+				fillFrom(t, s, 50, n)
+			}
+		}
+		report := mustBackup(t, s, "copy")
+		if report.Seq != s.log.last() {
+			t.Errorf("%d writes meanwhile: it says that it ends with record %d, of %d", n, report.Seq, s.log.last())
+		}
+		wantSound(t, mem, "copy")
+		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+			t.Errorf("%d writes meanwhile: it holds\n%s, want\n%s", n, got, want)
+		}
+		mustClose(t, s)
+	}
+}
+
+// TestBackupHoldsItsLock: from when it has the lock of its directory, which it takes first, until it returns, nobody else gets it, at any of its operations.
+func TestBackupHoldsItsLock(t *testing.T) {
+	mem := vfs.NewMem()
+	target, held, lost := "copy", 0, 0
+	faulty := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, Match: func(name string) bool {
+		if strings.HasPrefix(name, target) {
+			lock, err := mem.Lock(filepath.Join(target, lockName))
+			switch locked := (*vfs.LockedError)(nil); {
+			case errors.As(err, &locked):
+				held++
+			case err == nil:
+				lock.Close()
+				lost += min(held, 1)
+			}
+		}
+		return false
+	}})
+	wantHeld := func(what string) {
+		t.Helper()
+		if held < 10 || lost > 0 {
+			t.Errorf("%s: at %d operations it had the lock, and at %d not any more", what, held, lost)
+		}
+		held, lost = 0, 0
+	}
+	s := mustOpen(t, faulty, smallSegments)
+	for range 3 { // a new one, one that goes on, and one that has all
+		fillFrom(t, s, 0, 20)
+		mustBackup(t, s, "copy")
+		wantHeld("Backup")
+	}
+	mustClose(t, s)
+	target = "restored"
+	if _, err := Restore(t.Context(), "copy", target, BackupOptions{FS: faulty}); err != nil {
+		t.Fatal(err)
+	}
+	wantHeld("Restore")
+}
+
 // TestBackupBesideCompaction: while keys are overwritten in turn and segments compacted, a backup has the newest value of each up to
 // one number, and gets smaller with its source.
 func TestBackupBesideCompaction(t *testing.T) {
