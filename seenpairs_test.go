@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/store"
 )
 
 // Whatever one way of reading has shown of a change, all others show afterwards, also while whoever makes the change has not come back yet. Each round of these tests makes
@@ -271,6 +272,7 @@ func TestWhatOneWayOfReadingHasShown(t *testing.T) {
 				other := "x"
 				if c.several {
 					other = "y"
+					lookAtParts(t)
 				}
 				seeing(t, func(x int) error { return c.do(db, m, x) }, looksOf(db, m, "x", c.inMemory), looksOf(db, m, other, c.inMemory))
 			})
@@ -278,7 +280,18 @@ func TestWhatOneWayOfReadingHasShown(t *testing.T) {
 	}
 }
 
+// lookAtParts gives those who read a turn while some changes of a group show and others do not.
+func lookAtParts(t *testing.T) {
+	store.PartShown = func() {
+		for range 20 {
+			runtime.Gosched()
+		}
+	}
+	t.Cleanup(func() { store.PartShown = func() {} })
+}
+
 func TestWhatOneWayOfReadingAHashHasShown(t *testing.T) {
+	lookAtParts(t)
 	db := memory(t)
 	h, err := copal.OpenHash[string, int](db, "h")
 	if err == nil {

@@ -257,7 +257,10 @@ func (g *together) commitLocked() (uint64, error) {
 		changing.add(c.hash)
 	}
 	changing.each(func(n int) { s.showing[n].Add(1) })
-	for _, c := range g.changes {
+	for i, c := range g.changes {
+		if i > 0 {
+			PartShown()
+		}
 		c.showLocked(s, seq)
 	}
 	changing.each(func(n int) { s.showing[n].Add(^uint32(0)) })
@@ -266,6 +269,9 @@ func (g *together) commitLocked() (uint64, error) {
 	}
 	return seq, nil
 }
+
+// PartShown is called when some changes of a group show, and others do not yet. It is a variable for the sake of tests that stand outside.
+var PartShown = func() {}
 
 // examineLocked finds out what the entry is now.
 func (c *Change) examineLocked(s *Store) error {
