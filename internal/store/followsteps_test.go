@@ -268,3 +268,61 @@ func followWhileActing(t *testing.T) {
 		}
 	}
 }
+
+// TestFollowFirstWriteWithinALook: between any two operations of a look at a store without a record, or of the
+// opening of a reader there, the first write comes, or a whole life of a writer.
+func TestFollowFirstWriteWithinALook(t *testing.T) { bothWays(t, followFirstWrite) }
+
+func followFirstWrite(t *testing.T) {
+	for _, early := range []bool{false, true} { // the reader is there before
+		for _, writes := range []int{1, 30} {
+			n := 1
+			for acted := true; acted; n++ {
+				x := newStepped(t, uint64(n))
+				x.open()
+				left := -1
+				readFS := vfs.Inject(x.mem, &vfs.Fault{Kinds: vfs.Reading, Match: func(string) bool {
+					if left--; left == 0 {
+						for range writes {
+							x.write()
+						}
+						if writes > 1 {
+							if err := x.writer.Shrink(); err != nil {
+								t.Fatal(err)
+							}
+							mustClose(t, x.writer)
+							x.open()
+							x.write()
+						}
+					}
+					return false
+				}})
+				if !early {
+					left = n
+				}
+				reader := mustOpen(t, readFS, func(o *Options) { o.ReadOnly = true })
+				table, err := reader.Map("m")
+				if err != nil {
+					t.Fatal(err)
+				}
+				reader.Attach(table, Values{})
+				if early {
+					left = n
+				}
+				for range 2 {
+					if err := reader.Refresh(); err != nil {
+						t.Fatalf("early %v, operation %d: %v", early, n, err)
+					}
+				}
+				if acted = left <= 0; acted {
+					x.shows("the reader", reader)
+				}
+				mustClose(t, reader)
+				mustClose(t, x.writer)
+			}
+			if n < 4 {
+				t.Errorf("early %v: a look has %d operations: this has tested little", early, n-1)
+			}
+		}
+	}
+}
