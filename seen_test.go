@@ -1,13 +1,19 @@
 package copal_test
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
 )
 
 // What a reader of an open map has seen, everything that begins afterwards sees: also if whoever has set it asynchronously has not come back yet.
@@ -142,4 +148,147 @@ func afterSeeing(t *testing.T, rounds int, set func(int) error, shows func(int) 
 		}
 		then(i)
 	}
+}
+
+// stopping is a value that stops while it is decoded: then a reader has its record, and is about to put it into memory.
+type stopping struct{ N int }
+
+var whileDecoded func()
+
+func (s *stopping) UnmarshalJSON(b []byte) error {
+	if f := whileDecoded; f != nil {
+		whileDecoded = nil
+		f()
+	}
+	return json.Unmarshal(b, &s.N)
+}
+
+func (s stopping) MarshalJSON() ([]byte, error) { return json.Marshal(s.N) }
+
+// A value that was read, and has been changed by any means before the reader could put it into memory, is not put there: all reads that begin afterwards show what there is
+// now. So it is where nothing is known of the key in memory, and where something is but not the value.
+func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
+	type M = *copal.Map[string, stopping]
+	now := stopping{2}
+	key := []byte("m:k")
+	either := func(_ any, err error) error { return err }
+	changes := map[string]func(db *copal.DB, m M, clock *manualClock) error{
+		"nothing":  func(*copal.DB, M, *manualClock) error { return nil },
+		"Set":      func(_ *copal.DB, m M, _ *manualClock) error { return m.Set("k", now) },
+		"SetFSync": func(_ *copal.DB, m M, _ *manualClock) error { return m.SetFSync("k", now) },
+		"SetAsync": func(_ *copal.DB, m M, _ *manualClock) error { return m.SetAsync("k", now) },
+		"SetAsync and Sync": func(_ *copal.DB, m M, _ *manualClock) error {
+			return errors.Join(m.SetAsync("k", now), m.Sync())
+		},
+		"SetTTL":      func(_ *copal.DB, m M, _ *manualClock) error { return m.SetTTL("k", now, time.Hour) },
+		"SetInMemory": func(_ *copal.DB, m M, _ *manualClock) error { return m.SetInMemory("k", now) },
+		"Delete":      func(_ *copal.DB, m M, _ *manualClock) error { return either(m.Delete("k")) },
+		"DeleteAsync": func(_ *copal.DB, m M, _ *manualClock) error { return either(m.DeleteAsync("k")) },
+		"DeleteAsync and Sync": func(_ *copal.DB, m M, _ *manualClock) error {
+			return errors.Join(either(m.DeleteAsync("k")), m.Sync())
+		},
+		"Delete and Set": func(_ *copal.DB, m M, _ *manualClock) error {
+			return errors.Join(either(m.Delete("k")), m.Set("k", now))
+		},
+		"Update": func(_ *copal.DB, m M, _ *manualClock) error {
+			_, _, err := m.Update("k", func(u *copal.Update[stopping]) { u.Value = now })
+			return err
+		},
+		"UpdateAsync to nothing": func(_ *copal.DB, m M, _ *manualClock) error {
+			_, _, err := m.UpdateAsync("k", func(u *copal.Update[stopping]) { u.Delete() })
+			return err
+		},
+		"UpdateInMemory": func(_ *copal.DB, m M, _ *manualClock) error {
+			_, _, err := m.UpdateInMemory("k", func(u *copal.Update[stopping]) { u.Delete() })
+			return err
+		},
+		"Expire":      func(_ *copal.DB, m M, _ *manualClock) error { return m.Expire("k", time.Hour) },
+		"ExpireAsync": func(_ *copal.DB, m M, _ *manualClock) error { return m.ExpireAsync("k", time.Hour) },
+		"its deadline": func(_ *copal.DB, m M, clock *manualClock) error {
+			err := m.Expire("k", time.Second)
+			clock.advance(time.Minute)
+			return err
+		},
+		"its deadline, and Len": func(_ *copal.DB, m M, clock *manualClock) error {
+			err := m.Expire("k", time.Second)
+			clock.advance(time.Minute)
+			m.Len()
+			return err
+		},
+		"Put":        func(db *copal.DB, _ M, _ *manualClock) error { return db.Put(key, []byte("2")) },
+		"raw Delete": func(db *copal.DB, _ M, _ *manualClock) error { return either(db.Delete(key)) },
+		"Batch": func(db *copal.DB, _ M, _ *manualClock) error {
+			b := db.NewBatch()
+			b.Put(key, []byte("2"))
+			b.Put([]byte("m:other"), []byte("2"))
+			return b.Write()
+		},
+		"Batch that deletes": func(db *copal.DB, _ M, _ *manualClock) error {
+			b := db.NewBatch()
+			b.Delete(key)
+			b.Put([]byte("m:other"), []byte("2"))
+			return b.Write()
+		},
+		"transaction": func(db *copal.DB, m M, _ *manualClock) error {
+			return db.Update(func(tx *copal.Tx) error {
+				return errors.Join(m.In(tx).Set("k", now), m.In(tx).Set("other", now))
+			})
+		},
+		"transaction that deletes": func(db *copal.DB, m M, _ *manualClock) error {
+			return db.Update(func(tx *copal.Tx) error { return either(m.In(tx).Delete("k")) })
+		},
+		"hash in its place": func(db *copal.DB, _ M, _ *manualClock) error {
+			h := db.Hash(key)
+			return errors.Join(either(db.Delete(key)), either(h.Set([]byte("f"), []byte("v"))), either(h.Clear()))
+		},
+		"Shrink": func(db *copal.DB, _ M, _ *manualClock) error { return db.Shrink() },
+		"Put and Shrink": func(db *copal.DB, _ M, _ *manualClock) error {
+			return errors.Join(db.Put(key, []byte("2")), db.Shrink())
+		},
+	}
+	for name, change := range changes {
+		for _, known := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, known %v", name, known), func(t *testing.T) {
+				clock := newManualClock()
+				db := memory(t, copal.WithInline(), copal.WithClock(clock), copal.WithCodec(codec.JSON), copal.MaxMemory(1<<20))
+				m := mapOf[string, stopping](t, db, "m")
+				mustSet(t, m, "k", stopping{1})
+				if !known {
+					mustClose(t, m)
+					m = mapOf[string, stopping](t, db, "m")
+				}
+				whileDecoded = func() {
+					if err := change(db, m, clock); err != nil {
+						t.Error(err)
+					}
+				}
+				m.Get("k") // as it was, or is
+				if whileDecoded != nil {
+					t.Fatal("nothing was decoded")
+				}
+				got := showsOf(m)
+				clock = newManualClock()
+				db = memory(t, copal.WithInline(), copal.WithClock(clock), copal.WithCodec(codec.JSON)) // to which the same happens when nobody reads
+				m = mapOf[string, stopping](t, db, "m")
+				mustSet(t, m, "k", stopping{1})
+				if err := change(db, m, clock); err != nil {
+					t.Error(err)
+				}
+				want := showsOf(m)
+				if !slices.Equal(got, want) {
+					t.Errorf("reads show %q, want %q", got, want)
+				}
+			})
+		}
+	}
+}
+
+// showsOf is what a map shows of k, and of all.
+func showsOf(m *copal.Map[string, stopping]) (list []string) {
+	v, ok := m.Get("k")
+	list = append(list, fmt.Sprint(v, ok))
+	ttl, err := m.TTL("k")
+	list = append(list, fmt.Sprint(ttl, errors.Is(err, copal.ErrNotFound)))
+	v, ok, err = m.Update("k", func(u *copal.Update[stopping]) { u.Cancel() })
+	return append(list, fmt.Sprint(v, ok, err), fmt.Sprint(m.Len(), maps.Collect(m.All())))
 }
