@@ -62,6 +62,58 @@ func TestLaps(t *testing.T) {
 	}
 }
 
+// stopping is a region that stops in the middle of each copy into it.
+type stopping struct {
+	vfs.Region
+	stop func()
+}
+
+func (r *stopping) Store(off int, p []byte) error {
+	half := len(p) / 2
+	if err := r.Region.Store(off, p[:half]); err != nil {
+		return err
+	}
+	r.stop()
+	return r.Region.Store(off+half, p[half:])
+}
+
+// While a copy is under way, what it is about to overwrite is not loaded any more, and all else is as it was stored.
+func TestLapsDuringACopy(t *testing.T) {
+	const size = 16 * 64
+	r := newRing(t, size)
+	rng := rand.New(rand.NewPCG(3, 4))
+	var all []byte
+	overwritten := int64(0) // before that nothing needs to be there
+	r.Region = &stopping{r.Region, func() {
+		got := make([]byte, 32)
+		loaded := 0
+		for from := max(int64(len(all))-size, 0); from+int64(len(got)) <= int64(len(all)); from++ {
+			ok, err := r.Load("a", got, from)
+			if err != nil || ok && !bytes.Equal(got, all[from:from+int64(len(got))]) || !ok && from >= overwritten {
+				t.Fatalf("at %d of %d, from %d on there: % x, %v, %v", from, len(all), overwritten, got, ok, err)
+			}
+			if ok {
+				loaded++
+			}
+		}
+		if loaded == 0 && len(all) > size/2 {
+			t.Fatal("nothing was loaded")
+		}
+	}}
+	for range 300 {
+		p := make([]byte, 1+rng.IntN(size/4))
+		for i := range p {
+			p[i] = byte(rng.IntN(256))
+		}
+		end := int64(len(all))
+		overwritten = max(r.Needs(end, int64(len(p))), 0)
+		if err := r.Store("a", p, end); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p...)
+	}
+}
+
 // Readers meet the appender on every block; the race detector looks on.
 func TestLapsConcurrent(t *testing.T) {
 	const size = 16 * 16

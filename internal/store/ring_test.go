@@ -658,3 +658,173 @@ func TestRingOfLittleMemory(t *testing.T) {
 		}
 	}
 }
+
+// TestReadsAtEveryStepOfTheRing: before, within and after every operation of an appender that goes round a small ring, drains it and begins segments, the
+// newest records are read as they were acknowledged. Each is in the ring or in the file, whatever is just being overwritten.
+func TestReadsAtEveryStepOfTheRing(t *testing.T) {
+	needsRing(t)
+	for _, size := range []int64{1 << 10, 4 << 10} {
+		mem := vfs.NewCrashMem()
+		s := mustOpen(t, mem, func(o *Options) { o.RingBytes, o.SegmentBytes = size, 20_000 })
+		value := func(i int) string { return strings.Repeat(fmt.Sprint(i, " "), 1+i*7%50) }
+		acked, stored := 0, 0
+		mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+			if op.Kind == vfs.OpStore && phase == vfs.Inside {
+				stored++
+			}
+			for i := max(acked-12, 0); i < acked && !t.Failed(); i++ {
+				if e, err := s.Get(nil, fmt.Append(nil, "key ", i)); err != nil || string(e.Value) != value(i) {
+					t.Errorf("a ring of %d bytes, %v, phase %v: record %d of %d is %.40q, %v", size, op, phase, i, acked, e.Value, err)
+				}
+			}
+		})
+		for ; acked < 500 && !t.Failed(); acked++ {
+			mustSet(t, s, fmt.Sprint("key ", acked), value(acked))
+		}
+		if stored < 100 || s.log.ring == nil {
+			t.Errorf("a ring of %d bytes: %d copies into it", size, stored)
+		}
+		mem.OnBoundary(nil)
+		mustClose(t, s)
+	}
+}
+
+// TestRingDamagedWhileOpen: somebody changes a byte of the ring under the map. Who reads gets what was written, or an error; and when it has been drained, it is damage in the log.
+func TestRingDamagedWhileOpen(t *testing.T) {
+	needsRing(t)
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "synced", "before")
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	from := s.log.tail.end.Load()
+	want := map[string]string{"synced": "before", "a": "1", "b": strings.Repeat("value ", 20), "c": ""}
+	for _, key := range []string{"a", "b", "c"} {
+		mustSet(t, s, key, want[key])
+	}
+	to := s.log.tail.end.Load()
+	flipByte := func(at int64) {
+		change(t, mem, "db/"+ringName, func(f vfs.File) error { return flip(f, ringHead+at, 4) })
+	}
+	damaged := func() (damaged int) {
+		t.Helper()
+		for key, value := range want {
+			var viewed []byte
+			e, err := s.Get(nil, []byte(key))
+			viewErr := s.ViewValue([]byte(key), func(b []byte, _ uint64) error { viewed = bytes.Clone(b); return nil })
+			for _, read := range []struct {
+				value []byte
+				err   error
+			}{{e.Value, err}, {viewed, viewErr}} {
+				switch {
+				case errors.Is(read.err, ErrCorrupt):
+					damaged++
+				case read.err != nil || string(read.value) != value:
+					t.Errorf("%s is read as %q, %v", key, read.value, read.err)
+				}
+			}
+		}
+		return damaged
+	}
+	for at := from; at < to; at++ {
+		flipByte(at)
+		if damaged() == 0 {
+			t.Errorf("byte %d is changed, and nobody notices", at)
+		}
+		flipByte(at)
+	}
+	if n := damaged(); n > 0 {
+		t.Errorf("%d reads find damage that is not there any more", n)
+	}
+	flipByte(to - 30)
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	if damaged() == 0 {
+		t.Error("the damage has gone when it was drained")
+	}
+	mustClose(t, s)
+	if _, err := Open("db", testOptions(mem, noSnapshot)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Open: %v", err)
+	}
+}
+
+// ringWriter is a file system for a reader beside a writer, which appends before each read of the segments and of the ring.
+type ringWriter struct {
+	vfs.FS
+	before func()
+}
+
+func (f *ringWriter) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	file, err := f.FS.Open(name, mode)
+	if err != nil || !isLog(name) && filepath.Base(name) != ringName {
+		return file, err
+	}
+	return &ringWriterFile{file, f}, nil
+}
+
+type ringWriterFile struct {
+	vfs.File
+	fsys *ringWriter
+}
+
+func (f *ringWriterFile) ReadAt(p []byte, off int64) (int, error) {
+	f.fsys.before()
+	return f.File.ReadAt(p, off)
+}
+
+func (f *ringWriterFile) Size() (int64, error) {
+	f.fsys.before()
+	return f.File.Size()
+}
+
+// TestOpenWhileTheRingGoesRound: a reader opens a store beside a process that appends before some of its reads: a little, or so much that what it is about to read
+// in the ring has been overwritten. It finds all that was acknowledged before it came, of what came meanwhile the beginning, and no damage.
+func TestOpenWhileTheRingGoesRound(t *testing.T) {
+	needsRing(t)
+	for _, each := range []int{1, 3, 10, 60} { // appends at a time
+		for at := 1; ; at++ { // the read before which they come, and each one after it
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem, func(o *Options) { o.RingBytes, o.SegmentBytes = 1<<10, 3000 })
+			written := 0
+			write := func(n int) {
+				for range n {
+					mustSet(t, s, fmt.Sprint("key ", written), fmt.Sprint(written, strings.Repeat(" v", written*3%20)))
+					written++
+				}
+			}
+			write(45)
+			reads := 0
+			least := written
+			follow := &ringWriter{mem, func() {
+				if reads++; reads >= at && reads < at+3 {
+					write(each)
+				}
+			}}
+			r, err := Open("db", testOptions(follow, func(o *Options) { o.ReadOnly = true; o.NoSnapshot = true }))
+			if err != nil {
+				t.Fatalf("%d appends before read %d: %v", each, at, err)
+			}
+			found := 0
+			for ; ; found++ {
+				e, err := r.Get(nil, fmt.Append(nil, "key ", found))
+				if err == ErrNotFound {
+					break
+				}
+				if err != nil || !strings.HasPrefix(string(e.Value), fmt.Sprint(found)) {
+					t.Fatalf("%d appends before read %d: record %d is %q, %v", each, at, found, e.Value, err)
+				}
+			}
+			if n := int(r.Stats().Keys); n != found || found < least {
+				t.Fatalf("%d appends before read %d: it has %d keys, the first %d of them without a gap, of %d before it came", each, at, n, found, least)
+			}
+			enough := reads < at
+			mustClose(t, r)
+			mustClose(t, s)
+			if enough {
+				break
+			}
+		}
+	}
+}
