@@ -211,7 +211,7 @@ func TestCompactionKeepsWhatItReads(t *testing.T) {
 		mem = mem.ProcessCrash()
 	}
 	release := make(chan struct{})
-	held := &vfs.Fault{Kinds: vfs.OpLoad, Match: func(name string) bool { return strings.HasSuffix(name, ".log") }, N: 1 << 30, Hold: release}
+	held := &vfs.Fault{Kinds: vfs.OpLoad | vfs.OpRead, Match: func(name string) bool { return strings.HasSuffix(name, ".log") }, N: 1 << 30, Hold: release}
 	fsys := vfs.Inject(mem, held)
 	l := mustOpen(t, fsys)
 	want = append(want, []byte("new"))
