@@ -6,15 +6,21 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
+// moment is a time that JSON output writes as an export does.
+type moment time.Time
+
+func (m moment) MarshalJSON() ([]byte, error) { return ndjson.AppendTime(nil, time.Time(m)), nil }
+
 // expiry is when an entry expires, nil for one that does not.
-func expiry(db *copal.DB, key []byte) (*time.Time, error) {
+func expiry(db *copal.DB, key []byte) (*moment, error) {
 	deadline, err := db.Deadline(key)
 	if err != nil || deadline.IsZero() {
 		return nil, err
 	}
-	return &deadline, nil
+	return (*moment)(&deadline), nil
 }
 
 // parseTTL reads a time to live as time.ParseDuration does, and also days: 36h, 1d12h, 90d.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -55,7 +54,7 @@ func newGet(a *app) *cobra.Command {
 
 func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
 	value, err := db.Get(key)
-	var expires *time.Time
+	var expires *moment
 	if err == nil && asJSON {
 		expires, err = expiry(db, key)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -80,7 +79,7 @@ func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) err
 		if meter.add(); endFirst {
 			meter.end()
 		}
-		var expires *time.Time
+		var expires *moment
 		if f.json {
 			var err error
 			if expires, err = expiry(db, key); isGone(err) {
@@ -128,18 +127,18 @@ func (f *lsFlags) writeCollection(c *copal.CollectionError, out *bufio.Writer) {
 	fmt.Fprintf(out, "%10s  %s\n", c.Type, showKey(c.Key))
 }
 
-func (f *lsFlags) write(out *bufio.Writer, key []byte, size int, expires *time.Time) (err error) {
+func (f *lsFlags) write(out *bufio.Writer, key []byte, size int, expires *moment) (err error) {
 	switch {
 	case f.json && f.long:
 		return writeJSON(out, struct {
-			Key        any        `json:"key"`
-			Expires    *time.Time `json:"expires,omitempty"`
-			ValueBytes int        `json:"valueBytes"`
+			Key        any     `json:"key"`
+			Expires    *moment `json:"expires,omitempty"`
+			ValueBytes int     `json:"valueBytes"`
 		}{jsonKey(key), expires, size})
 	case f.json:
 		return writeJSON(out, struct {
-			Key     any        `json:"key"`
-			Expires *time.Time `json:"expires,omitempty"`
+			Key     any     `json:"key"`
+			Expires *moment `json:"expires,omitempty"`
 		}{jsonKey(key), expires})
 	case f.null:
 		_, err = out.Write(append(key, 0))

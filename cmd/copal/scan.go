@@ -145,7 +145,7 @@ func (f *scanFlags) writeCollection(paint painter, c *copal.CollectionError, out
 }
 
 // writeEntry writes an entry as a line of JSON, in the form of an export.
-func writeEntry(out *bufio.Writer, key []byte, expires *time.Time, value []byte) error {
+func writeEntry(out *bufio.Writer, key []byte, expires *moment, value []byte) error {
 	line := ndjson.AppendKey(append(out.AvailableBuffer(), `{"key":`...), key)
 	line = appendExpires(line, expires)
 	line = ndjson.AppendValue(append(line, ','), value)
@@ -154,10 +154,9 @@ func writeEntry(out *bufio.Writer, key []byte, expires *time.Time, value []byte)
 }
 
 // appendExpires appends the field of a deadline, if there is one.
-func appendExpires(line []byte, expires *time.Time) []byte {
+func appendExpires(line []byte, expires *moment) []byte {
 	if expires == nil {
 		return line
 	}
-	line = append(line, `,"expires":"`...)
-	return append(expires.AppendFormat(line, time.RFC3339Nano), '"')
+	return ndjson.AppendTime(append(line, `,"expires":`...), time.Time(*expires))
 }

@@ -106,8 +106,8 @@ func (f *setFlags) set(db *copal.DB, key, value []byte, out *bufio.Writer) error
 		return err
 	}
 	return writeJSON(out, struct {
-		Key        any        `json:"key"`
-		Expires    *time.Time `json:"expires,omitempty"`
-		ValueBytes int        `json:"valueBytes"`
+		Key        any     `json:"key"`
+		Expires    *moment `json:"expires,omitempty"`
+		ValueBytes int     `json:"valueBytes"`
 	}{jsonKey(key), expires, len(value)})
 }

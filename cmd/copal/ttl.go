@@ -91,7 +91,7 @@ func showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 	left := "none"
 	if expires != nil {
 		now := time.Now()
-		d, ms := max(expires.Sub(now), 0), max(expires.UnixMilli()-now.UnixMilli(), 0)
+		d, ms := max(time.Time(*expires).Sub(now), 0), max(time.Time(*expires).UnixMilli()-now.UnixMilli(), 0)
 		millis, left = &ms, showTTL(d)
 		if d == math.MaxInt64 { // and there is more than that
 			left = fmt.Sprintf("%dh%dm%ds", ms/3_600_000, ms/60_000%60, ms/1000%60)
@@ -99,9 +99,9 @@ func showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 	}
 	if asJSON {
 		return writeJSON(out, struct {
-			Key       any        `json:"key"`
-			Expires   *time.Time `json:"expires"`
-			TTLMillis *int64     `json:"ttlMillis"`
+			Key       any     `json:"key"`
+			Expires   *moment `json:"expires"`
+			TTLMillis *int64  `json:"ttlMillis"`
 		}{jsonKey(key), expires, millis})
 	}
 	_, err = fmt.Fprintln(out, left)

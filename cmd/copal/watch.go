@@ -153,8 +153,7 @@ func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
 	line := fmt.Appendf(out.AvailableBuffer(), `{"seq":%d,"time":"%s","op":"%s","key":`, c.Seq, c.Time.UTC().Format(time.RFC3339Nano), op)
 	line = ndjson.AppendKey(line, c.Key)
 	if !c.Deadline.IsZero() {
-		deadline := c.Deadline.UTC()
-		line = appendExpires(line, &deadline)
+		line = appendExpires(line, (*moment)(&c.Deadline))
 	}
 	switch {
 	case c.Collection != "":

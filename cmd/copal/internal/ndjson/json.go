@@ -268,7 +268,8 @@ func standsAsItIs(b []byte) bool {
 // lastOfDates is the first year that RFC 3339 cannot name.
 const lastOfDates = 10000
 
-func appendTime(dst []byte, t time.Time) []byte {
+// AppendTime appends a time: RFC 3339, or beyond the year 9999 the milliseconds since 1970.
+func AppendTime(dst []byte, t time.Time) []byte {
 	if y := t.UTC().Year(); y < 0 || y >= lastOfDates {
 		return strconv.AppendInt(dst, t.UnixMilli(), 10)
 	}

@@ -44,7 +44,7 @@ func ContinueWriter(w io.Writer, at State, head Head) (*Writer, error) {
 func (w *Writer) head(h Head) {
 	w.at.Head = h
 	w.buf = strconv.AppendUint(append(w.buf, `,"seq":`...), h.Seq, 10)
-	w.buf = appendTime(append(w.buf, `,"time":`...), h.Time)
+	w.buf = AppendTime(append(w.buf, `,"time":`...), h.Time)
 	if h.From != "" {
 		w.buf = appendString(append(w.buf, `,"of":`...), h.From)
 	}
@@ -74,11 +74,11 @@ func (w *Writer) Entry(e *copal.Entry) error {
 		w.buf = strconv.AppendInt(append(w.buf, `,"schema":`...), int64(number), 10)
 	}
 	if !e.Expires.IsZero() {
-		w.buf = appendTime(append(w.buf, `,"expires":`...), e.Expires)
+		w.buf = AppendTime(append(w.buf, `,"expires":`...), e.Expires)
 	}
 	if w.Seq {
 		w.buf = strconv.AppendUint(append(w.buf, `,"seq":`...), e.Seq, 10)
-		w.buf = appendTime(append(w.buf, `,"time":`...), e.Time)
+		w.buf = AppendTime(append(w.buf, `,"time":`...), e.Time)
 	}
 	w.key = append(w.key[:0], e.Key...)
 	if e.Collection != "" {
