@@ -289,7 +289,7 @@ func crashInCompaction(t *testing.T) {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 2_000
+		want = 1_000
 	}
 	states, compacted := 0, int64(0)
 	for seed := uint64(1); states < want || compacted < 8; seed++ {

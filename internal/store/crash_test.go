@@ -458,19 +458,19 @@ func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
 func TestCrashModel(t *testing.T) { bothWays(t, crashModel) }
 
 func crashModel(t *testing.T) {
-	want := 2_000
+	want, limit, sparse := 6_000, 8, 2
 	if longTest() {
-		want = 2_500_000
+		want, limit, sparse = 2_500_000, 40, 0
 	}
 	if testing.Short() {
-		want = 1_500
+		want, sparse = 1_500, 8
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
 	}
 	states, torn := 0, 0
-	for seed := uint64(1); states < want; seed++ {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: 40, again: 2000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3]}
+	for seed := uint64(1); states < want || seed <= 3; seed++ { // each size of the ring
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: limit, sparse: sparse, again: 2000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3]}
 		c.run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.rng, 30), 0)
 		states, torn = states+c.states, torn+c.torn
 		if c.failure != "" {

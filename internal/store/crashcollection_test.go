@@ -232,7 +232,7 @@ func crashModelCollections(t *testing.T) {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 800
+		want = 400
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n

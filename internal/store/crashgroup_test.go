@@ -161,18 +161,18 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { bothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want := 1_500
+	want, least := 1_500, 20
 	if longTest() {
 		want = 1_000_000
 	}
 	if testing.Short() {
-		want = 1_000
+		want, least = 400, 6
 	}
 	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
 		want = n
 	}
 	states, torn, scripts, compacted := 0, 0, 0, int64(0)
-	for seed := uint64(1); states < want || scripts < 20; seed++ {
+	for seed := uint64(1); states < want || scripts < least; seed++ {
 		c := compactionCrasher(t, seed)
 		options := c.options
 		c.options = func(o *Options) {
