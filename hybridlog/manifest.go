@@ -193,21 +193,17 @@ func readManifest(fsys vfs.FS, dir string) (m *manifest, original bool, err erro
 // writeManifest replaces the manifest, which is to know its own file. swapped says that it may be in place though there was an error.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) (swapped bool, err error) {
 	temp := filepath.Join(dir, manifestTemp)
-	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return false, err
-	}
-	f, err := fsys.Open(temp, vfs.Create)
-	if err != nil {
-		return false, err
-	}
-	if m.running {
-		m.file = f.ID()
-	}
-	_, err = f.WriteAt(m.encode(), 0)
+	f, err := vfs.Make(fsys, temp, func(f vfs.File) error {
+		if m.running {
+			m.file = f.ID()
+		}
+		_, err := f.WriteAt(m.encode(), 0)
+		return err
+	})
 	if err == nil {
-		err = f.Sync()
+		err = f.Close()
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return false, err
 	}
 	if err := fsys.Rename(temp, filepath.Join(dir, manifestName)); err != nil {

@@ -263,21 +263,17 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 // or the new one may be in place.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 	temp := filepath.Join(dir, manifestTemp)
-	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f, err := vfs.Make(fsys, temp, func(f vfs.File) error {
+		if m.file = f.ID(); m.Writing != nil {
+			m.Writing.File = m.file
+		}
+		_, err := f.WriteAt(m.encode(), 0)
 		return err
-	}
-	f, err := fsys.Open(temp, vfs.Create)
-	if err != nil {
-		return err
-	}
-	if m.file = f.ID(); m.Writing != nil {
-		m.Writing.File = m.file
-	}
-	_, err = f.WriteAt(m.encode(), 0)
+	})
 	if err == nil {
-		err = f.Sync()
+		err = f.Close()
 	}
-	if err := errors.Join(err, f.Close()); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := fsys.Rename(temp, filepath.Join(dir, manifestName)); err != nil {

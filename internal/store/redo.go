@@ -60,20 +60,11 @@ func (l *log) redoLocked() error {
 func (l *log) redo(s *segment) error {
 	s.fillFile() // for readers who have it open; without it they begin anew
 	temp := s.path + redoTemp
-	if err := l.fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := l.fsys.Open(temp, vfs.Create)
+	f, err := vfs.Make(l.fsys, temp, s.copyTo)
 	if err != nil {
 		return err
 	}
-	if err = s.copyTo(f); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = l.fsys.Rename(temp, s.path)
-	}
-	if err != nil {
+	if err := l.fsys.Rename(temp, s.path); err != nil {
 		return errors.Join(err, f.Close(), l.fsys.Remove(temp))
 	}
 	l.reportError("closing a segment that was copied", s.file.(*replaceable).replace(f))
