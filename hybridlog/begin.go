@@ -14,7 +14,7 @@ import (
 
 // Opening a log changes nothing. What recovery finds out is carried out by the first write of a process:
 //
-//  1. what stands in the ring of an earlier process alone is written to the files of its segment, and these are synced;
+//  1. the files of the open segments are copied, with what stands in the ring of an earlier process alone (redo.go);
 //  2. a new segment is made, and the manifest that seals the old ones where recovery has found their ends, adds the new one, and names no
 //     ring: the old one does not count any more;
 //  3. the old ring is removed, a new one is made, and the manifest names that;
@@ -30,13 +30,14 @@ import (
 
 // recovered is what Open leaves to the first write.
 type recovered struct {
-	tail    *segment   // goes on; nil if none does
-	open    []*segment // otherwise: to be sealed
-	orphans []string   // files that no manifest names
-	ring    bool       // there is a file of that name, which is not this process's
-	running bool       // the manifest says that this process writes
-	mark    *mark
-	slot    int64 // for the next mark
+	tail     *segment   // goes on; nil if none does
+	open     []*segment // otherwise: to be sealed
+	doubtful []doubt    // those of them that may be on the disk in part only
+	orphans  []string   // files that no manifest names
+	ring     bool       // there is a file of that name, which is not this process's
+	running  bool       // the manifest says that this process writes
+	mark     *mark
+	slot     int64 // for the next mark
 }
 
 // beginLocked makes the log ready for the first write.
@@ -48,10 +49,8 @@ func (l *Log) beginLocked() error {
 	if err := l.beginMark(r); err != nil {
 		return err
 	}
-	for _, s := range r.open {
-		if err := l.mendSegment(s); err != nil {
-			return err
-		}
+	if err := l.redoLocked(); err != nil {
+		return err
 	}
 	err := l.beginManifest(r)
 	if err != nil {
@@ -192,42 +191,6 @@ func (l *Log) dropRing(r *recovered) {
 	l.ring, r.ring = nil, err != nil
 }
 
-// mendSegment writes to the files what stood in the ring alone.
-func (l *Log) mendSegment(s *segment) error {
-	x := s.patch.Load()
-	if x == nil {
-		return nil
-	}
-	if err := l.writePieces(s.path(), x.pieces, 0); err != nil {
-		return err
-	}
-	if err := l.writePieces(s.sumsPath(), x.frames, headerBytes); err != nil {
-		return err
-	}
-	s.patch.Store(nil)
-	return nil
-}
-
-func (l *Log) writePieces(path string, pieces []piece, base int64) error {
-	f, err := l.opts.fsys.Open(path, vfs.ReadWrite)
-	if err != nil {
-		return wrap(err)
-	}
-	for _, x := range pieces {
-		if _, err = f.WriteAt(x.data, base+x.off); err != nil {
-			err = noSpace(fmt.Errorf("writing to the log what was in the ring alone: %w", err))
-			break
-		}
-	}
-	if err == nil {
-		if err = f.Sync(); err != nil {
-			l.syncFailed(fmt.Errorf("sync: %w", err))
-			err = l.failure()
-		}
-	}
-	return errors.Join(err, f.Close())
-}
-
 // continueLocked goes on with a tail that was closed.
 func (l *Log) continueLocked(r *recovered) error {
 	s := r.tail
@@ -290,7 +253,9 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 // removeOrphans removes the files that no manifest names. Besides taking room, one of a compaction would be in the way of the next.
 func (l *Log) removeOrphans(r *recovered) {
 	for _, name := range r.orphans {
-		l.reportError("removing what no manifest names", l.opts.fsys.Remove(filepath.Join(l.dir, name)))
+		if err := l.opts.fsys.Remove(filepath.Join(l.dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			l.reportError("removing what no manifest names", err)
+		}
 	}
 }
 

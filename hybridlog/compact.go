@@ -443,10 +443,12 @@ func (l *Log) keep() {
 	}
 }
 
-// syncDirty syncs what was written. A failure has been reported.
+// syncDirty syncs what was written, or found. A failure that is final has been reported.
 func (l *Log) syncDirty() {
 	if l.dirty.Load() {
-		l.syncTo(Address(l.end.Load()))
+		if err := l.syncTo(Address(l.end.Load())); l.failure() == nil {
+			l.reportError("syncing", err)
+		}
 	}
 	l.mark()
 }

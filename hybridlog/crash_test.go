@@ -154,8 +154,11 @@ func (c *crasher) step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
 			o.durable = o.acked
 		}
 	case "reopen":
+		wrote := l.tail != nil // else the log stays as it was found
 		if err = l.Close(); err == nil {
-			o.durable = o.acked
+			if wrote {
+				o.durable = o.acked
+			}
 			l, err = c.open(fsys)
 		}
 	}

@@ -20,7 +20,8 @@ type numbered struct {
 type frameReader struct {
 	s     *segment
 	file  vfs.File
-	slots int64 // of the segment when the reader was made
+	patch *patch // of the segment, when its file was opened
+	slots int64  // likewise
 	buf   []byte
 	from  int64 // number of the first frame in buf
 }
@@ -28,12 +29,12 @@ type frameReader struct {
 const framesAtOnce = 1024
 
 func (s *segment) readFrames() (*frameReader, error) {
-	slots := s.slots.Load()
+	slots, patch := s.slots.Load(), s.patch.Load()
 	f, err := s.fsys.Open(s.sumsPath(), vfs.ReadOnly)
 	if err != nil {
 		return nil, missing(s.sumsPath(), err)
 	}
-	r := &frameReader{s: s, file: f, slots: slots}
+	r := &frameReader{s: s, file: f, patch: patch, slots: slots}
 	if _, _, err := s.readHeader(f); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -67,11 +68,12 @@ func (r *frameReader) close() { r.file.Close() }
 func (r *frameReader) fill(slot int64, n int64) error {
 	n = min(r.slots-slot, n)
 	r.from, r.buf = slot, append(r.buf[:0], make([]byte, n*frameBytes)...)
-	return r.s.loadFrames(r.file, r.buf, slot*frameBytes)
+	return r.loadFrames(r.buf, slot*frameBytes)
 }
 
 // loadFrames reads frames from the file, and from the ring those which the file does not have yet.
-func (s *segment) loadFrames(file vfs.File, p []byte, off int64) error {
+func (r *frameReader) loadFrames(p []byte, off int64) error {
+	s := r.s
 	for {
 		inFile := len(p)
 		ring := s.ring.Load()
@@ -87,16 +89,15 @@ func (s *segment) loadFrames(file vfs.File, p []byte, off int64) error {
 				continue
 			}
 		}
-		n, err := file.ReadAt(p[:inFile], headerBytes+off)
-		patch := s.patch.Load()
-		if n < inFile && (err != io.EOF || patch == nil) {
+		n, err := r.file.ReadAt(p[:inFile], headerBytes+off)
+		if n < inFile && (err != io.EOF || r.patch == nil) {
 			if err == io.EOF {
 				return corrupt(s.sumsPath(), headerBytes+off+int64(n), "the file ends here")
 			}
 			return fmt.Errorf("hybridlog: %w", err)
 		}
-		if patch != nil {
-			overlay(patch.frames, p, off)
+		if r.patch != nil {
+			overlay(r.patch.frames, p, off)
 		}
 		return nil
 	}
@@ -157,6 +158,20 @@ func (r *frameReader) find(offset int64) (numbered, error) {
 
 // frames goes through the frames from the first that ends behind the offset.
 func (s *segment) frames(offset int64) iter.Seq2[numbered, error] {
+	return s.framesFrom(func(r *frameReader) (numbered, error) { return r.find(offset) })
+}
+
+// framesBehind goes through the frames behind a place, and looks at no other.
+func (s *segment) framesBehind(p place) iter.Seq2[numbered, error] {
+	return s.framesFrom(func(r *frameReader) (numbered, error) {
+		if p.frames == r.slots {
+			return numbered{slot: p.frames, begin: p.end}, nil
+		}
+		return r.at(p.frames, p.end)
+	})
+}
+
+func (s *segment) framesFrom(first func(r *frameReader) (numbered, error)) iter.Seq2[numbered, error] {
 	return func(yield func(numbered, error) bool) {
 		if s.slots.Load() == 0 {
 			return
@@ -167,7 +182,7 @@ func (s *segment) frames(offset int64) iter.Seq2[numbered, error] {
 			return
 		}
 		defer r.close()
-		f, err := r.find(offset)
+		f, err := first(r)
 		for ; err == nil && f.slot < r.slots; f, err = r.at(f.slot+1, f.end) {
 			if !yield(f, nil) || f.slot+1 == r.slots {
 				return

@@ -168,6 +168,7 @@ func open(dir string, o *options) (_ *Log, err error) {
 	if err := l.recover(); err != nil {
 		return nil, err
 	}
+	l.dirty.Store(!o.readOnly && l.durable.Load() < l.end.Load()) // it is durable within the sync interval
 	if !o.inline {
 		l.running.Go(l.keep)
 	}
@@ -269,8 +270,9 @@ func (l *Log) reportError(what string, err error) {
 	}
 }
 
-// Close syncs what was written and closes the log. It waits for readers, so it must not be called from inside View.
-// A second Close does nothing. Its error says that something that was written may not survive a power cut, or already is lost.
+// Close syncs what was written and closes the log. One to which this process has written nothing stays as it was found.
+// It waits for readers, so it must not be called from inside View. A second Close does nothing.
+// Its error says that something that was written may not survive a power cut, or already is lost.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed.Swap(true) {

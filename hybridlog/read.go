@@ -101,7 +101,7 @@ func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
 		return l.viewCopy(set, at, n, fn) // which looks again, or says the same
 	}
 	off := int64(at - s.start)
-	if c.mapped != nil && s.inFile() >= off+int64(n) && !s.patch.Load().touches(off, int64(n)) {
+	if c.mapped != nil && s.inFile() >= off+int64(n) {
 		return s.lend(c, off, off+int64(n), fn)
 	}
 	return l.viewCopy(set, at, n, fn)

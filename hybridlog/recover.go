@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -16,19 +15,15 @@ import (
 //  1. Read the manifest and the mark. Without a manifest the log is new, unless a segment holds something. The manifest must not be older
 //     than the mark, the newest segment, or the ring; and the ring must be the one that it names.
 //  2. Sealed segments must have their length, and frames of their own. They are not read. If the log was closed, that is all.
-//  3. Else note how far the cache holds the log. Then sync the ring and the open segments, drop them
-//     from the cache, and read them from the device. So what is found is what is durable, also when an earlier
-//     process ended with a sync that failed. (Not when the log is opened read-only.)
-//  4. Go through the frames of the open segments, from the mark on, or from where the log is trimmed. A frame counts if its check is right, and the bytes up to
+//  3. Go through the frames of the open segments, from the mark on, or from where the log is trimmed. A frame counts if its check is right, and the bytes up to
 //     its end have its sum: in the files, or else in the ring. What is in the ring alone is kept in memory until the
 //     first write puts it into the files. The log ends with the last entry before the first frame that does not count.
-//  5. If anything is there that comes behind that end, it is damage, and the log does not open, when the page cache has been there without
+//  4. If anything is there that comes behind that end, it is damage, and the log does not open, when the page cache has been there without
 //     a break since it was written, and held no more than the disk. What comes behind is any other frame in the file, the frame of a later entry in the
 //     ring, and a next segment that says that it begins elsewhere. In another life of the cache it is a torn tail.
-//  6. The log must reach the mark, or it is damage.
+//  5. The log must reach the mark, or it is damage.
 //
-// It writes in one case: when step 3 finds that a sync had failed, or its own fails, it notes in the mark that the cache is not to be
-// trusted, or the next opening, which sees the disk alone, would call the loss damage.
+// It only reads. What it has found may be in the page cache alone: behind the mark nothing is called durable before it was written anew (redo.go).
 //
 // An error of a read is never taken for the end of the log: it ends the recovery.
 
@@ -82,9 +77,7 @@ func (l *Log) recoverOnce() error {
 	}
 	l.set.Store(newSet(m.first, r.list))
 	l.end.Store(int64(r.at))
-	if !r.patched() {
-		l.durable.Store(int64(r.at))
-	}
+	l.durable.Store(int64(r.durable()))
 	l.recovered = r.recovered
 	return nil
 }
@@ -155,18 +148,41 @@ type recovery struct {
 	*recovered
 	image    *ringImage // what is in the ring, or nil
 	list     []*segment
-	unsealed *segment // the first of the open ones: the manifest says where it begins
-	before   *segment // the one that ends there, of the open ones
-	at       Address  // where the next segment begins
-	torn     bool     // the log ends here, whatever the next segments hold
+	unsealed *segment  // the first of the open ones: the manifest says where it begins
+	before   *segment  // the one that ends there, of the open ones
+	at       Address   // where the next segment begins
+	torn     bool      // the log ends here, whatever the next segments hold
+	skipped  trimPlace // of the segment that was scanned last: what was not looked at, trimmed or before the mark
 
-	sameCache bool    // the page cache has been there without a break since the log was written, and no sync has failed
-	cached    Address // up to where it had the log
+	sameCache bool // the page cache has been there without a break since the log was written, and no sync has failed
 }
 
-// patched reports whether something was found in the ring alone.
-func (r *recovery) patched() bool {
-	return slices.ContainsFunc(r.list, func(s *segment) bool { return s.patch.Load() != nil })
+// durable is up to where what was found is known to be on the disk, in the files or in the ring.
+func (r *recovery) durable() Address {
+	if len(r.doubtful) == 0 {
+		return r.at
+	}
+	at := max(r.doubtful[0].start, r.log.manifest.first)
+	for _, s := range r.doubtful {
+		if r.mark != nil && r.mark.id == s.id {
+			at = max(at, s.start+Address(r.mark.end))
+		}
+	}
+	return at
+}
+
+// doubts reports whether some of a segment may be on the disk in part only. While there is a ring, the mark does not say
+// that the files of its own segment are durable: that may be the ring.
+func (r *recovery) doubts(s *segment) bool {
+	m, end := r.mark, s.end.Load()
+	switch {
+	case end == 0:
+		return false
+	case m == nil || m.id < s.id || s.patch.Load() != nil:
+		return true
+	default:
+		return m.id == s.id && (m.end < end || r.image != nil)
+	}
 }
 
 // readRing reads the ring, which the manifest names, or which holds nothing that counts.
@@ -191,23 +207,6 @@ func (r *recovery) readRing() error {
 		return corrupt(path, 0, "it is a copy of the ring that was written to, and may be older")
 	}
 	r.image = image
-	return nil
-}
-
-// refresh drops from the cache what the disk does not have. A sync that fails is told once: the next opening must know of it.
-func (r *recovery) refresh(path string) error {
-	f, err := r.log.opts.fsys.Open(path, vfs.ReadWrite)
-	if err != nil {
-		return missing(path, err)
-	}
-	if err = f.Sync(); err != nil {
-		err = errors.Join(err, r.distrustCache())
-	} else {
-		err = f.Evict()
-	}
-	if err := errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("hybridlog: syncing what an earlier process left behind: %w", err)
-	}
 	return nil
 }
 
@@ -274,72 +273,18 @@ func (s *segment) checkSums(f vfs.File) error {
 }
 
 func (r *recovery) openSegments(open []*segment) error {
-	if !r.log.opts.readOnly {
-		if err := r.settle(open); err != nil {
-			return err
-		}
-	}
 	for _, s := range open {
 		if err := r.scan(s); err != nil {
 			return err
 		}
 		s.ended.Store(true)
 		r.list = append(r.list, s)
+		if !r.log.opts.readOnly && r.doubts(s) {
+			r.doubtful = append(r.doubtful, doubt{s, r.skipped})
+		}
 	}
 	r.open = open
-	if r.at < r.cached {
-		if err := r.distrustCache(); err != nil {
-			return err
-		}
-	}
 	return r.reached()
-}
-
-// settle notes how far the cache holds the log, and then makes the disk and the cache say the same.
-func (r *recovery) settle(open []*segment) error {
-	start := r.at
-	for _, s := range open {
-		if err := r.scan(s); err != nil {
-			if !errors.Is(err, ErrCorrupt) {
-				return err
-			}
-			r.at = start // the cache says nothing
-			break
-		}
-	}
-	r.cached, r.at, r.torn = r.at, start, false
-	var paths []string
-	for _, s := range open {
-		paths = append(paths, s.path(), s.sumsPath())
-	}
-	if r.image != nil {
-		paths = append(paths, r.image.path)
-	}
-	for _, path := range paths {
-		if err := r.refresh(path); err != nil {
-			return err
-		}
-	}
-	if r.image == nil {
-		return nil
-	}
-	return r.readRing()
-}
-
-// distrustCache notes in the mark that a sync had failed: what the cache will have from now on proves nothing about the disk of then.
-func (r *recovery) distrustCache() error {
-	if r.mark == nil {
-		return nil
-	}
-	w, err := openMarker(r.log.opts.fsys, r.log.dir, r.mark, r.slot)
-	if err != nil {
-		return wrap(err)
-	}
-	m := *r.mark
-	m.cache = ""
-	err = errors.Join(w.write(&m), w.file.Close())
-	r.mark, r.slot = &m, w.slot
-	return wrap(err)
 }
 
 // checkClosed finds out whether the segment with which a closed log ends is no longer than it was then.
@@ -385,11 +330,12 @@ func (r *recovery) orphaned(m *manifest) error {
 		live[line.id.FileName()], live[sumsName(line.id)] = true, true
 	}
 	for _, name := range names {
-		id, ok := parseName(name)
+		stem, copied := strings.CutSuffix(name, tempSuffix)
+		id, ok := parseName(stem)
 		if !ok || live[name] {
 			continue
 		}
-		if id.Order() > newest {
+		if id.Order() > newest && !copied {
 			if holds, err := r.log.holds(name); err != nil {
 				return err
 			} else if holds {

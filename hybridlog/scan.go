@@ -15,6 +15,7 @@ func (r *recovery) scan(s *segment) error {
 	s.end.Store(0)
 	s.slots.Store(0)
 	s.patch.Store(nil)
+	r.skipped = s.trimmed
 	if r.torn {
 		return nil
 	}
@@ -135,7 +136,7 @@ func (x *scanner) follows() error {
 	if err != nil {
 		return wrap(err)
 	}
-	if size == 0 && x.frameCount == 0 || !x.allCached(x.at) {
+	if size == 0 && x.frameCount == 0 || !x.sameCache {
 		return nil
 	}
 	return corrupt(x.s.sumsPath(), lineBytes, "the segment holds something, and its beginning is not here")
@@ -167,12 +168,8 @@ func (x *scanner) judged(off int64) bool {
 	if m := x.mark; m != nil && (m.id > x.s.id || m.id == x.s.id && m.end > off) {
 		return true
 	}
-	return x.allCached(x.s.start + Address(off))
+	return x.sameCache
 }
-
-// allCached reports whether all that was written at an address is where it was written: the page cache has been there without a break,
-// and held no more than the disk.
-func (r *recovery) allCached(at Address) bool { return r.sameCache && at >= r.cached }
 
 // skip goes to where the mark is: what stands before was synced, and readers verify it.
 func (x *scanner) skip(m *mark) error {
@@ -204,7 +201,9 @@ func (x *scanner) skip(m *mark) error {
 func (x *scanner) presentUpTo(m *mark) error {
 	if x.image != nil {
 		x.next, x.sure = x.s.framer(), x.s.trimmed.place
+		return nil
 	}
+	x.skipped = trimPlace{x.sure, x.next.block}
 	return nil
 }
 

@@ -55,8 +55,10 @@ func (t *trimPlace) possible() bool {
 }
 
 // framer is what goes through the frames of the segment, from the first that is looked at.
-func (s *segment) framer() framer {
-	return framer{seal: s.seal, slot: s.trimmed.frames, end: s.trimmed.end, block: s.trimmed.sum}
+func (s *segment) framer() framer { return s.framerAt(s.trimmed) }
+
+func (s *segment) framerAt(t trimPlace) framer {
+	return framer{seal: s.seal, slot: t.frames, end: t.end, block: t.sum}
 }
 
 // trimmedAt is what is trimmed of the segment when nobody looks any more at what stands before an offset, where an entry ends.
@@ -85,6 +87,7 @@ type content struct {
 	file   vfs.File // nil when the segment is mapped and nobody writes it
 	view   vfs.View // nil when it is not mapped
 	mapped []byte   // nil when view.Load is the only way
+	patch  *patch   // what the file does not have; it is not mapped then
 	sums   []uint32 // of the blocks
 	trust  []atomic.Uint32
 	until  int64 // all that it knows of, where that was fixed when it was opened: readers may have it still when the tail goes on. 0 for one that grows
@@ -157,8 +160,8 @@ func (s *segment) contentOf(f vfs.File, mode vfs.Mode, sums []uint32) (c *conten
 			sums[m.end/blockBytes] = m.block
 		}
 	}
-	c = &content{file: f, sums: sums, trust: make([]atomic.Uint32, (len(sums)+31)/32)}
-	if length == 0 || s.patch.Load() != nil {
+	c = &content{file: f, patch: s.patch.Load(), sums: sums, trust: make([]atomic.Uint32, (len(sums)+31)/32)}
+	if length == 0 || c.patch != nil {
 		return c, nil
 	}
 	if c.view, err = f.View(length); err != nil {
@@ -224,7 +227,7 @@ func (s *segment) inFile() int64 {
 
 // readAt fills p with the bytes at off, which have all been appended.
 func (s *segment) readAt(c *content, p []byte, off int64) error {
-	if s.inFile() < off+int64(len(p)) || s.patch.Load().touches(off, int64(len(p))) {
+	if s.inFile() < off+int64(len(p)) || c.patch.touches(off, int64(len(p))) {
 		return s.readNewest(c, p, off)
 	}
 	return s.readFile(c, p, off)
@@ -232,11 +235,11 @@ func (s *segment) readAt(c *content, p []byte, off int64) error {
 
 // readNewest is readAt for bytes of which some may not be in the file.
 func (s *segment) readNewest(c *content, p []byte, off int64) error {
-	if patch := s.patch.Load(); patch != nil {
+	if c.patch != nil {
 		if n, err := c.file.ReadAt(p, off); n < len(p) && err != io.EOF {
 			return fmt.Errorf("hybridlog: %w", err)
 		}
-		overlay(patch.pieces, p, off) // which recovery has verified
+		c.patch.over(p, off) // which recovery has verified
 		return nil
 	}
 	for {
@@ -269,6 +272,13 @@ func (x *patch) touches(off, n int64) bool {
 		}
 	}
 	return false
+}
+
+// over puts over the bytes at off what the ring alone had of them.
+func (x *patch) over(p []byte, off int64) {
+	if x != nil {
+		overlay(x.pieces, p, off)
+	}
 }
 
 // overlay puts what recovery found in the ring alone over what was read at off.

@@ -129,7 +129,7 @@ func (l *Log) syncOnce(files bool) error {
 	t := l.tail
 	if t == nil {
 		l.mu.Unlock()
-		return l.beginSync()
+		return l.syncFound()
 	}
 	upTo := place{l.next.end, l.next.slot}
 	ended := l.unsynced[:len(l.unsynced):len(l.unsynced)]
@@ -159,16 +159,27 @@ func (l *Log) syncOnce(files bool) error {
 	return nil
 }
 
-// beginSync makes durable what was there when the log was opened: to begin means to have synced that.
-func (l *Log) beginSync() error {
+// syncFound makes durable what was there when the log was opened.
+func (l *Log) syncFound() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed.Load() {
+	switch {
+	case l.closed.Load():
 		return ErrClosed
+	case l.tail != nil:
+		return nil // to begin means to have done it
 	}
-	if l.tail == nil && l.durable.Load() < l.end.Load() {
-		return l.beginLocked()
+	if err := l.failure(); err != nil {
+		return err
 	}
+	if err := l.redoLocked(); err != nil {
+		if l.failure() == nil { // the keeper is to try again
+			l.dirty.Store(true)
+			l.poke()
+		}
+		return err
+	}
+	l.durable.Store(l.end.Load())
 	return nil
 }
 

@@ -1,0 +1,248 @@
+package hybridlog
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What recovery has found in an open segment, beyond what is known to be durable, is written anew before it counts as that.
+//
+// The page cache may show what the disk does not have: a sync of the process before, or a write-back after its death, has
+// failed, and the kernel has marked the pages clean. Neither another sync nor overwriting them in place
+// gets them to the disk, and what anybody has mapped is not dropped (docs/durability.md, "First write of a process").
+//
+// So both files of the segment are copied to new ones, with what stood in the ring alone:
+//
+//  1. write `*.sum.tmp` and `*.log.tmp`, and sync them: files of no account;
+//  2. rename the one, and then the other: each may be the old one or the new one;
+//  3. sync the directory: both are new.
+//
+// The old file and the new one hold the same, but for what stood in the ring alone, which has all of it until a manifest that names
+// no ring is in place. So they fit in any combination, and a crash leaves the same log. The frames come
+// first: a frame of a torn tail in an old file would look like damage beside new bytes that end before it.
+//
+// What is not known to be durable is verified while it is copied: after a failed write-back the kernel may forget it at any time. What
+// stands before the mark is copied as it is: damage there is found by the call that reads it, and keeps nobody from writing.
+//
+// Where the disk has no room for the copies, the files are synced as they are, unless a sync is known to have failed: a
+// full disk is no reason to refuse a Trim.
+//
+// It is done once, by the first write or the first call that asks for durability. Until then the mark says what is durable.
+
+// tempSuffix stands behind the name of a file that is being copied.
+const tempSuffix = ".tmp"
+
+// doubt is a segment of which some may be in the page cache alone.
+type doubt struct {
+	*segment
+	skipped trimPlace // what recovery has not looked at
+}
+
+// redoLocked makes durable what recovery has found. On an error that is not final a later call goes on there.
+func (l *Log) redoLocked() error {
+	r := l.recovered
+	for len(r.doubtful) > 0 {
+		d := r.doubtful[0]
+		err := l.redo(d)
+		if l.lacksRoom(err) && r.mark != nil && r.mark.cache != "" {
+			err = l.settleInPlace(r, d.segment)
+		}
+		if err != nil {
+			return err
+		}
+		r.doubtful = r.doubtful[1:]
+	}
+	return nil
+}
+
+// redo puts copies of the segment's files in their places.
+func (l *Log) redo(d doubt) error {
+	err := l.makeCopies(d)
+	if err == nil {
+		err = l.takeCopies(d.segment)
+	}
+	if err != nil {
+		for _, path := range d.paths() {
+			if e := l.opts.fsys.Remove(path + tempSuffix); !errors.Is(e, fs.ErrNotExist) {
+				err = errors.Join(err, e)
+			}
+		}
+		return noSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
+	}
+	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
+		return l.fail(fmt.Errorf("sync: %w", err))
+	}
+	return nil
+}
+
+// paths are those of the files of a segment, in the order in which they are replaced.
+func (s *segment) paths() [2]string { return [2]string{s.sumsPath(), s.path()} }
+
+func (l *Log) makeCopies(d doubt) error {
+	for i, write := range [2]func(vfs.File) error{
+		func(f vfs.File) error { return d.copyFrames(f, l.logID) },
+		d.copyBytes,
+	} {
+		f, err := vfs.Make(l.opts.fsys, d.paths()[i]+tempSuffix, write)
+		if err == nil {
+			err = f.Close()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeCopies renames the copies. A reader that opens the segment finds the files, and what of them stands in the ring alone, of one time.
+func (l *Log) takeCopies(s *segment) error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	for _, path := range s.paths() {
+		if err := s.fsys.Rename(path+tempSuffix, path); err != nil {
+			return err
+		}
+	}
+	s.patch.Store(nil)
+	l.retire(s, s.content.Load())
+	return nil
+}
+
+// copyFrames writes the file of frames up to the segment's end.
+func (d doubt) copyFrames(to vfs.File, log uint64) error {
+	h := sumsHeader{log: log, id: d.id, salt: d.salt}
+	if _, err := to.WriteAt(append(h.encode(), d.beginning()...), 0); err != nil {
+		return err
+	}
+	from := headerBytes + d.skipped.frames*frameBytes
+	if err := copyAsIs(to, d.fsys, d.sumsPath(), headerBytes, from, headerBytes+d.trimmed.frames*frameBytes); err != nil {
+		return err
+	}
+	w := bufio.NewWriterSize(io.NewOffsetWriter(to, from), copyAtOnce)
+	var b []byte
+	for f, err := range d.framesBehind(d.skipped.place) {
+		if err != nil {
+			return err
+		}
+		b = d.seal.appendFrame(b[:0], f.slot, f.frame)
+		if _, err := w.Write(b); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// copyBytes writes the file of bytes up to the segment's end.
+func (d doubt) copyBytes(to vfs.File) error {
+	if err := copyAsIs(to, d.fsys, d.path(), 0, d.skipped.end, d.trimmed.end); err != nil {
+		return err
+	}
+	from, err := d.fsys.Open(d.path(), vfs.ReadOnly)
+	if err != nil {
+		return missing(d.path(), err)
+	}
+	defer from.Close()
+	w := bufio.NewWriterSize(io.NewOffsetWriter(to, d.skipped.end), copyAtOnce)
+	m := d.framerAt(d.skipped)
+	var b [blockBytes]byte
+	for f, err := range d.framesBehind(d.skipped.place) {
+		if err != nil {
+			return err
+		}
+		p := b[:f.end-m.end]
+		if n, err := from.ReadAt(p, m.end); n < len(p) && err != io.EOF {
+			return err
+		}
+		d.patch.Load().over(p, m.end)
+		if crc32.Update(m.block, castagnoli, p) != f.sum {
+			return d.corrupt(m.end, "what was found here when the log was opened has changed")
+		}
+		m.take(f.frame, nil)
+		if _, err := w.Write(p); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// copyAsIs copies what recovery has not looked at. What is trimmed, up to needed, is for readers alone that opened the log before
+// that: what cannot be read of it is no obstacle.
+func copyAsIs(to vfs.File, fsys vfs.FS, path string, at, end, needed int64) error {
+	if at == end {
+		return nil
+	}
+	from, err := fsys.Open(path, vfs.ReadOnly)
+	if err != nil {
+		return missing(path, err)
+	}
+	defer from.Close()
+	b := make([]byte, min(copyAtOnce, end-at))
+	for at < end {
+		stop := end
+		if at < needed {
+			stop = needed
+		}
+		p := b[:min(int64(len(b)), stop-at)]
+		n, err := from.ReadAt(p, at)
+		switch {
+		case n == len(p):
+		case at < needed:
+			clear(p[n:])
+		case err == io.EOF:
+			return corrupt(path, at+int64(n), "the file ends here, and what was synced goes on")
+		default:
+			return err
+		}
+		if _, err := to.WriteAt(p, at); err != nil {
+			return err
+		}
+		at += int64(len(p))
+	}
+	return nil
+}
+
+// settleInPlace writes to the segment's files what stood in the ring alone, and syncs them.
+func (l *Log) settleInPlace(r *recovered, s *segment) error {
+	if err := l.beginMark(r); err != nil { // which is to know it when the sync fails
+		return err
+	}
+	x := s.patch.Load()
+	if x == nil {
+		x = new(patch)
+	}
+	if err := l.settleFile(s.path(), x.pieces, 0); err != nil {
+		return err
+	}
+	if err := l.settleFile(s.sumsPath(), x.frames, headerBytes); err != nil {
+		return err
+	}
+	s.patch.Store(nil)
+	l.retire(s, s.content.Load())
+	return nil
+}
+
+func (l *Log) settleFile(path string, pieces []piece, base int64) error {
+	f, err := l.opts.fsys.Open(path, vfs.ReadWrite)
+	if err != nil {
+		return wrap(err)
+	}
+	for _, x := range pieces {
+		if _, err = f.WriteAt(x.data, base+x.off); err != nil {
+			err = noSpace(fmt.Errorf("writing to the log what was in the ring alone: %w", err))
+			break
+		}
+	}
+	if err == nil {
+		if err = f.Sync(); err != nil {
+			l.syncFailed(fmt.Errorf("sync: %w", err))
+			err = l.failure()
+		}
+	}
+	return errors.Join(err, f.Close())
+}
