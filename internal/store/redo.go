@@ -173,7 +173,6 @@ func (r *replaceable) ID() string                               { return r.file(
 func (r *replaceable) Truncate(size int64) error                { return r.file().Truncate(size) }
 func (r *replaceable) Sync() error                              { return r.file().Sync() }
 func (r *replaceable) Allocate(off, n int64) error              { return r.file().Allocate(off, n) }
-func (r *replaceable) Evict() error                             { return r.file().Evict() }
 func (r *replaceable) Close() error                             { return r.file().Close() }
 
 func (r *replaceable) Map(int64, int) (vfs.Region, error) { return nil, errors.ErrUnsupported }

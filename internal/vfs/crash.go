@@ -24,7 +24,7 @@ import (
 //
 // A failed sync is the third way to lose: LoseUnsynced forgets the pending
 // changes of a file while the cache still shows them, so that no later Sync
-// saves them and Evict brings them to light. After LosePagesForGood, what is written to the same pages of
+// saves them and a power cut brings it to light. After LosePagesForGood, what is written to the same pages of
 // that file later is lost as well, as on ext4 in reserved space: it takes them for written, and on the disk
 // their extent is not. Only another file gets them there.
 //
@@ -301,7 +301,7 @@ func (r *recorder) boundary(op Op, p Phase) {
 	}
 }
 
-// The methods from here to evict are called within step, hence under mu, and do
+// The methods from here to dropGone are called within step, hence under mu, and do
 // nothing on a Mem that does not record.
 
 func (r *recorder) note(c change) *change {
@@ -530,40 +530,5 @@ func (r *recorder) dropGone(n *node) {
 				c.applyTo(&r.diskOf(n).content)
 			}
 		})
-	}
-}
-
-// evict makes the cache show what the disk has and what still waits for it. The
-// size stays: that is not kept in pages.
-func (r *recorder) evict(n *node) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n.mu.RLock()
-	mapped := n.maps > 0
-	n.mu.RUnlock()
-	if mapped {
-		return
-	}
-	want := r.diskOf(n).share()
-	for _, c := range r.pending {
-		if c.node == n && c.ofBytes() {
-			c.applyTo(&want)
-		}
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	var old, now page
-	for i := range pagesOf(n.data.size) {
-		off := int64(i) << pageShift
-		size := min(pageSize, int(n.data.size-off))
-		clear(now[:])
-		want.readAt(now[:size], off)
-		n.data.readAt(old[:size], off)
-		if !bytes.Equal(old[:size], now[:size]) {
-			n.data.writeAt(now[:size], off)
-		}
 	}
 }

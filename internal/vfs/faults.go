@@ -334,8 +334,6 @@ func (f *faultyFile) Allocate(off, n int64) error {
 
 func (f *faultyFile) ID() string { return f.file.ID() }
 
-func (f *faultyFile) Evict() error { return f.fs.run(f.op(OpEvict, 0, 0), f.file.Evict) }
-
 func (f *faultyFile) Map(off int64, n int) (Region, error) {
 	op := f.op(OpMap, off, int64(n))
 	var r Region

@@ -36,7 +36,6 @@ func everyFileOp(f File) map[Kind]error {
 	_, errs[OpSize] = f.Size()
 	errs[OpTruncate] = f.Truncate(4)
 	errs[OpAllocate] = f.Allocate(0, 8)
-	errs[OpEvict] = f.Evict()
 	if r, err := f.Map(0, 4); err != nil {
 		errs[OpMap] = err
 	} else {
@@ -200,8 +199,6 @@ func TestInjectedSyncFailureLosesTheWrites(t *testing.T) {
 		check(t, f.Sync())
 		wantText(t, f, "A...")
 		wantCuts(t, m, "f=....")
-		check(t, f.Evict())
-		wantText(t, f, "....")
 	}
 }
 

@@ -51,7 +51,6 @@ type node struct {
 	mu   sync.RWMutex
 	data content
 	id   string // "" until somebody asks
-	maps int    // regions and views that are open
 }
 
 var nodes atomic.Int64
@@ -437,16 +436,6 @@ func (f *memFile) Allocate(off, n int64) error {
 	return f.fs.step(Op{Kind: OpAllocate, Name: f.name, Off: off, Len: n}, func() error { return nil })
 }
 
-// Evict matters after LoseUnsynced only: reads then show what the disk has. It passes over a file that anybody
-// has mapped, as the kernel passes over its pages.
-func (f *memFile) Evict() error {
-	if err := f.check("evict", 0); err != nil {
-		return err
-	}
-	f.fs.rec.evict(f.node)
-	return nil
-}
-
 // Map also refuses, with errors.ErrUnsupported, a range that lies partly within
 // an earlier one that is still mapped.
 func (f *memFile) Map(off int64, n int) (Region, error) {
@@ -465,7 +454,6 @@ func (f *memFile) Map(off int64, n int) (Region, error) {
 	if s == nil {
 		return nil, pathError("map", f.name, errors.ErrUnsupported)
 	}
-	f.node.maps++
 	from := int(off) - s.first*pageSize
 	return &memRegion{file: f, span: s, off: off, buf: s.buf[from : from+n : from+n]}, nil
 }
@@ -477,18 +465,14 @@ func (f *memFile) View(n int64) (View, error) {
 	if mappingOff() {
 		return nil, pathError("map", f.name, errors.ErrUnsupported)
 	}
-	f.node.mu.Lock()
-	defer f.node.mu.Unlock()
-	f.node.maps++
 	return &memView{node: f.node, name: f.name, n: n}, nil
 }
 
 // memView reads the file, under its lock: who views a file reads what others have written.
 type memView struct {
-	node   *node
-	name   string
-	n      int64
-	closed bool
+	node *node
+	name string
+	n    int64
 }
 
 func (v *memView) Load(off int64, p []byte) error {
@@ -507,12 +491,6 @@ func (v *memView) Bytes() []byte { return nil }
 
 func (v *memView) Close() error {
 	v.n = 0
-	v.node.mu.Lock()
-	defer v.node.mu.Unlock()
-	if !v.closed {
-		v.closed = true
-		v.node.maps--
-	}
 	return nil
 }
 
@@ -592,6 +570,5 @@ func (r *memRegion) Close() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.data.unpin(r.span)
-	n.maps--
 	return nil
 }

@@ -46,7 +46,6 @@ const (
 	OpTruncate
 	OpSync
 	OpAllocate
-	OpEvict
 	OpMap
 	OpLoad     // Region.Load
 	OpStore    // Region.Store
@@ -59,11 +58,11 @@ const (
 	Mutating = OpCreate | OpRename | OpLink | OpRemove | OpMkdir | OpSyncDir | OpLock |
 		OpWrite | OpTruncate | OpSync | OpAllocate | OpStore | OpPopulate | OpMsync
 	// Reading are the others that can fail.
-	Reading = OpOpen | OpList | OpRead | OpSize | OpEvict | OpMap | OpLoad | OpClose
+	Reading = OpOpen | OpList | OpRead | OpSize | OpMap | OpLoad | OpClose
 )
 
 var kindNames = [...]string{"open", "create", "rename", "remove", "list", "mkdir", "syncdir", "lock", "read",
-	"write", "size", "truncate", "sync", "allocate", "evict", "map", "load", "store", "populate", "msync", "close", "link"}
+	"write", "size", "truncate", "sync", "allocate", "map", "load", "store", "populate", "msync", "close", "link"}
 
 // String names the first of the kinds.
 func (k Kind) String() string {

@@ -11,9 +11,9 @@ import (
 	"strconv"
 )
 
-// The production file system: package os, plus the five things it lacks that a
+// The production file system: package os, plus the four things it lacks that a
 // log needs: a lock that dies with its holder, a sync that skips time stamps,
-// reserved space, eviction and mapping. Each platform supplies those as plain
+// reserved space and mapping. Each platform supplies those as plain
 // functions (os_linux.go, os_unix.go, os_windows.go …); this file decides when
 // they are called and how their errors read.
 //
@@ -167,8 +167,6 @@ func (f *osFile) Allocate(off, n int64) error { return f.wrap("allocate", alloca
 
 // Prefetch asks for n bytes at off, which are to be read soon. It is a hint, and waits for nothing.
 func (f *osFile) Prefetch(off, n int64) { prefetch(f.File, off, n) }
-
-func (f *osFile) Evict() error { return f.wrap("evict", evict(f.File)) }
 
 // Map refuses a range that does not lie within the file, since touching what is
 // beyond its end is a signal instead of an error.

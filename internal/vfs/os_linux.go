@@ -54,12 +54,6 @@ func freeIn(st *unix.Statfs_t) (bytes int64, known bool) {
 	return int64(min(st.Bavail, math.MaxInt64/uint64(st.Frsize))) * int64(st.Frsize), true
 }
 
-func evict(f *os.File) error {
-	return onFD(f, unix.EINTR, func(fd uintptr) error {
-		return unix.Fadvise(int(fd), 0, 0, unix.FADV_DONTNEED)
-	})
-}
-
 func prefetch(f *os.File, off, n int64) {
 	onFD(f, unix.EINTR, func(fd uintptr) error { return unix.Fadvise(int(fd), off, n, unix.FADV_WILLNEED) })
 }

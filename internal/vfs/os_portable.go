@@ -18,8 +18,6 @@ func allocate(*os.File, int64, int64) error { return errors.ErrUnsupported }
 
 func freeBytes(string) (bytes int64, known bool) { return 0, false }
 
-func evict(*os.File) error { return nil }
-
 func prefetch(*os.File, int64, int64) {}
 
 func adviseRandom(*os.File, Region) {}

@@ -71,9 +71,6 @@ type File interface {
 	// Allocate reserves disk space for n bytes at off without changing the size
 	// or the contents. It fails with errors.ErrUnsupported where that is not to be had.
 	Allocate(off, n int64) error
-	// Evict asks that clean cached pages be dropped, so that the next read comes
-	// from the device. It is a hint; where there is no such call it does nothing.
-	Evict() error
 	// Map maps n bytes at off, which must be a multiple of the page size and lie
 	// within the file, for reading and, unless the file was opened ReadOnly, for
 	// writing. It fails with errors.ErrUnsupported where mapping is not to be had,
