@@ -21,12 +21,13 @@ import (
 //   - it begins where it was trimmed, or was being trimmed;
 //   - it takes writes, and opens again with them.
 //
+// A death may come with a write-back that fails: the cache then shows what the disk never gets.
 // A sample of the survivors is crashed once more, during their recovery.
 
 // step is one operation of a script.
 type step struct {
 	kind string // append, sync, seal, reopen, die, trim, compact
-	n    int    // bytes; of a trim, per mille of the log
+	n    int    // bytes; of a trim, per mille of the log; of a death, whether the write-back fails then
 }
 
 // oracle follows a script.
@@ -89,6 +90,9 @@ func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
 		}
 		if st.kind == "die" {
 			mem = mem.ProcessCrash()
+			if st.n > 0 {
+				loseUnsynced(c.t, mem)
+			}
 			fsys = c.watch(mem, o, depth)
 			if l, err = c.open(fsys); err == nil {
 				o.told(l)
@@ -196,7 +200,10 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	if depth == 0 && c.again > 0 && c.rng.IntN(odds) == 0 {
 		if twin = image.ProcessCrash(); !records {
 			twin.Record()
+		} else if c.rng.IntN(2) == 0 {
+			loseUnsynced(c.t, twin)
 		}
+		twin.LosePagesForGood()
 	}
 	l, err := c.open(image)
 	if err != nil {
@@ -285,6 +292,8 @@ func randomScript(rng *rand.Rand, n int) []step {
 			st.n = 1 + rng.IntN(sizes[rng.IntN(len(sizes))])
 		case "trim":
 			st.n = rng.IntN(700)
+		case "die":
+			st.n = rng.IntN(2)
 		}
 		script[i] = st
 	}
@@ -297,7 +306,7 @@ func roundAndRound(rng *rand.Rand, n int) []step {
 	for i := range script {
 		script[i] = step{"append", 100 + rng.IntN(600)}
 		if rng.IntN(20) == 0 {
-			script[i].kind = []string{"sync", "seal", "seal", "reopen", "die"}[rng.IntN(5)]
+			script[i] = step{[]string{"sync", "seal", "seal", "reopen", "die"}[rng.IntN(5)], rng.IntN(2)}
 		}
 	}
 	return script
@@ -321,6 +330,7 @@ func TestCrashModel(t *testing.T) {
 				c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, uint64(policy))), limit: 8, sparse: 20, again: 100, change: change, policy: policy}
 				mem := vfs.NewMem()
 				mem.Record()
+				mem.LosePagesForGood()
 				script := randomScript(c.rng, 14)
 				if seed%2 == 0 {
 					script = roundAndRound(c.rng, 45)
