@@ -1,10 +1,14 @@
 package hybridlog
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -122,4 +126,261 @@ func joined(err error, then func() error) error {
 		return err
 	}
 	return then()
+}
+
+// killedIn is what a process leaves that dies within the last write of a long entry: frames of it, and not the last one.
+func killedIn(t *testing.T, conf func(*options)) (dead *vfs.Mem, want [][]byte) {
+	t.Helper()
+	mem := vfs.NewCrashMem()
+	l := mustOpen(t, mem, conf)
+	for i := range 12 {
+		want = append(want, text(i, 1+61*i%700))
+		mustAppend(t, l, want[i])
+	}
+	mem.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+		stores := p == vfs.Before && op.Kind == vfs.OpStore // the last is that of the frame which makes the entry count
+		if stores || l.ring == nil && p == vfs.Inside && strings.HasSuffix(op.Name, ".sum") {
+			dead = mem.ProcessCrash()
+		}
+	})
+	n := 600
+	if l.ring == nil {
+		n = 9000
+	}
+	mustAppend(t, l, text(12, n))
+	if dead == nil {
+		t.Fatal("there is no moment to die in")
+	}
+	return dead, want
+}
+
+// Wherever the copying is interrupted, between the two renames, too, the log has everything, and takes writes, after which
+// nothing is left of the copies.
+func TestCopiesInAnyCombination(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		dead, want := killedIn(t, change)
+		l := mustOpen(t, dead, change)
+		between, states := false, 0
+		dead.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+			if p == vfs.Before {
+				return
+			}
+			between = between || op.Kind == vfs.OpRename && strings.HasSuffix(op.NewName, ".sum")
+			states++
+			image := dead.ProcessCrash()
+			found := mustOpen(t, image, change)
+			if err := problem(found, want, 0); err != nil {
+				t.Fatalf("killed after %v: %v", op, err)
+			}
+			mustAppend(t, found, text(50, 300))
+			mustClose(t, found)
+			for name := range filesOf(t, image) {
+				if strings.HasSuffix(name, tempSuffix) {
+					t.Errorf("killed after %v: %s is left", op, name)
+				}
+			}
+			found = mustOpen(t, image, change)
+			if err := problem(found, append(want[:len(want):len(want)], text(50, 300)), 0); err != nil {
+				t.Errorf("killed after %v, and opened again: %v", op, err)
+			}
+			mustClose(t, found)
+		})
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		dead.OnBoundary(nil)
+		if !between || states < 5 {
+			t.Errorf("%d states, between the renames: %v", states, between)
+		}
+		mustClose(t, l)
+	})
+}
+
+// Copies that a crash has left of a segment that is gone are removed.
+func TestLeftoverCopiesAreRemoved(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem)
+	mustAppend(t, l, text(1, 300))
+	mustClose(t, l)
+	for _, name := range []string{"log/00000001.log.tmp", "log/00000007.sum.tmp"} {
+		f, err := mem.Open(name, vfs.Create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.WriteAt([]byte("half of a copy"), 0); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	l = mustOpen(t, mem)
+	mustAppend(t, l, text(2, 300))
+	for name := range filesOf(t, mem) {
+		if strings.HasSuffix(name, tempSuffix) {
+			t.Errorf("%s is left", name)
+		}
+	}
+	mustClose(t, l)
+}
+
+// Under AlwaysSync the mark may speak of what is durable in the ring alone. The files get it before the ring goes.
+func TestDurableInRingAlone(t *testing.T) {
+	always := func(o *options) { o.policy = AlwaysSync }
+	mem := vfs.NewCrashMem()
+	mem.LosePagesForGood()
+	l := mustOpen(t, mem, always)
+	if l.ring == nil {
+		t.Skip("there is no ring here")
+	}
+	want := [][]byte{text(1, 300), text(2, 500)}
+	mustAppend(t, l, want[0])
+	mustAppend(t, l, want[1])
+	if err := l.drain(l.tail); err != nil {
+		t.Fatal(err)
+	}
+	dead := mem.ProcessCrash()
+	loseUnsynced(t, dead)
+	l = mustOpen(t, dead, always)
+	want = append(want, text(3, 40))
+	mustAppend(t, l, want[2])
+	for image := range dead.PowerCuts(40, rand.New(rand.NewPCG(1, 2))) {
+		cut := mustOpen(t, image, always)
+		if err := problem(cut, want, 0); err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, cut)
+	}
+}
+
+// Damage before the mark keeps nobody from writing. It is found by the call that reads it.
+func TestDamageBeforeTheMarkIsCopied(t *testing.T) {
+	for _, name := range []string{"log/00000001.log", "log/00000001.sum"} {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem, func(o *options) { o.dataRing = 0 })
+		for i := range 8 {
+			mustAppend(t, l, text(i, 900))
+		}
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, text(8, 900))
+		dead := mem.ProcessCrash()
+		flip(t, dead, name, 8*(headerBytes+3*frameBytes+1))
+		l = mustOpen(t, dead)
+		mustAppend(t, l, text(9, 900))
+		if _, err := l.ReadAt(make([]byte, 100), 100); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("%s: a read of what is damaged: %v", name, err)
+		}
+		mustClose(t, l)
+	}
+}
+
+// What has changed between the opening and the copying is not called durable: the write says so, and the next opening judges it.
+func TestChangedBeforeItIsCopied(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem, change)
+		mustAppend(t, l, text(1, 3000))
+		if err := l.drain(l.tail); err != nil {
+			t.Fatal(err)
+		}
+		dead := mem.ProcessCrash()
+		l = mustOpen(t, dead, change)
+		before := filesOf(t, dead)["00000001.sum"]
+		flip(t, dead, "log/00000001.log", 80)
+		if err := l.Sync(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrReadOnly) {
+			t.Errorf("Sync: %v", err)
+		}
+		if _, err := l.Append(text(2, 10)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("Append: %v", err)
+		}
+		if after := filesOf(t, dead); string(after["00000001.sum"]) != string(before) || len(after["00000001.log.tmp"])+len(after["00000001.sum.tmp"]) > 0 {
+			t.Error("the files have changed")
+		}
+		flip(t, dead, "log/00000001.log", 80)
+		mustAppend(t, l, text(2, 10))
+		if err := problem(l, [][]byte{text(1, 3000), text(2, 10)}, 0); err != nil {
+			t.Error(err)
+		}
+		mustClose(t, l)
+	})
+}
+
+// Readers from before the copying, in this process and in others, read the same after it; of what is trimmed, too, in a process that
+// has opened the log before that.
+func TestReadersMeetCopies(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem, change)
+		var want [][]byte
+		for i := range 12 {
+			want = append(want, text(i, 700))
+			mustAppend(t, l, want[i])
+		}
+		readOnly := func(o *options) { o.readOnly = true }
+		other := mustOpen(t, mem, change, readOnly) // it has opened no segment yet
+		if err := l.Trim(2000); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, text(12, 700))
+		mustAppend(t, l, want[12])
+		dead := mem.ProcessCrash()
+		other.opts.fsys = dead
+		for _, s := range other.set.Load().segments {
+			s.fsys = dead
+		}
+		open := mustOpen(t, dead, change, readOnly)
+		if err := problem(open, want, 1400); err != nil {
+			t.Fatal(err)
+		}
+		l = mustOpen(t, dead, change)
+		s := l.set.Load().find(1400)
+		c, err := s.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, len(want)*700-1400)
+		if err := s.readAt(c, b, 1400); err != nil || string(b) != string(bytes.Join(want, nil)[1400:]) {
+			t.Errorf("a reader from before: %v", err)
+		}
+		for name, err := range map[string]error{
+			"this process":                      problem(l, want, 1400),
+			"another, which has it open":        problem(open, want, 1400),
+			"another, from before the trimming": problem(other, want[:12], 0),
+		} {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		mustClose(t, l)
+	})
+}
+
+// Under SyncEverySecond what was found is durable a second later, without a write.
+func TestWhatWasFoundIsSyncedInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewCrashMem()
+		want := [][]byte{text(1, 300)}
+		mustAppend(t, mustOpen(t, mem), want[0])
+		dead := mem.ProcessCrash()
+		l := mustOpen(t, dead, func(o *options) { o.inline, o.policy = false, SyncEverySecond })
+		if st := l.Stats(); st.Durable != 0 {
+			t.Errorf("%d bytes are durable at once", st.Durable)
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if st := l.Stats(); st.Durable != st.End {
+			t.Errorf("%d bytes are durable", st.Durable)
+		}
+		for image := range dead.PowerCuts(40, nil) {
+			cut := mustOpen(t, image)
+			if err := problem(cut, want, 0); err != nil {
+				t.Error(err)
+			}
+			mustClose(t, cut)
+		}
+		mustClose(t, l)
+	})
 }

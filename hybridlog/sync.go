@@ -314,7 +314,7 @@ func (l *Log) mark() error {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
 	l.sure.manifest = l.edit.Load()
-	if err := l.failure(); err != nil || l.sure == l.marked {
+	if err := l.failure(); err != nil || l.marker == nil || l.sure == l.marked {
 		return err
 	}
 	m := l.sure
