@@ -228,12 +228,12 @@ func TestDurableInRingAlone(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	mem.LosePagesForGood()
 	l := mustOpen(t, mem, always)
-	if l.ring == nil {
-		t.Skip("there is no ring here")
-	}
 	want := [][]byte{text(1, 300), text(2, 500)}
 	mustAppend(t, l, want[0])
 	mustAppend(t, l, want[1])
+	if l.ring == nil {
+		t.Skip("there is no ring here")
+	}
 	if err := l.drain(l.tail); err != nil {
 		t.Fatal(err)
 	}
@@ -340,6 +340,9 @@ func TestReadersMeetCopies(t *testing.T) {
 		}
 		if err := l.Sync(); err != nil {
 			t.Fatal(err)
+		}
+		if s.content.Load() == c {
+			t.Error("the file that was replaced is read still")
 		}
 		b := make([]byte, len(want)*700-1400)
 		if err := s.readAt(c, b, 1400); err != nil || string(b) != string(bytes.Join(want, nil)[1400:]) {
