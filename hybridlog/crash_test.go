@@ -240,8 +240,8 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	next, sparse := &oracle{entries: o.entries[:found:found], acked: found, durable: found, first: first, trims: first}, c.sparse
 	c.sparse = 3
 	defer func() { c.sparse = sparse }()
-	if records {
-		next.durable = min(o.durable, found)
+	if records { // a power cut may take back what it shows
+		next.durable, next.first = min(o.durable, found), o.first
 	}
 	c.run(twin, next, []step{{"append", 30}, {"sync", 0}, {"append", 5000}, {"reopen", 0}, {"append", 3}, {"compact", 0}, {"sync", 0}}, depth+1)
 	if c.failure != "" {

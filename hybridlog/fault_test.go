@@ -130,7 +130,9 @@ func (f *faulted) step(i int, st step) {
 			n++
 		}
 		sum = max(sum, f.first)
-		f.trims = max(f.trims, sum) // one that failed may be in place
+		if !f.failed {
+			f.trims = max(f.trims, sum) // one that failed may be in place, one that was refused is not
+		}
 		if err = f.log.Trim(at); err == nil {
 			f.first = sum
 			f.durable = max(f.durable, n)
