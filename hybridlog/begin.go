@@ -111,6 +111,11 @@ func (l *Log) beginManifest(r *recovered) error {
 		}
 	}
 	if r.ring {
+		if r.tail != nil { // whoever closed the log may have died before the name of its manifest was durable
+			if err := l.opts.fsys.SyncDir(l.dir); err != nil {
+				return l.fail(fmt.Errorf("sync: %w", err))
+			}
+		}
 		if err := l.opts.fsys.Remove(filepath.Join(l.dir, ringName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return noSpace(fmt.Errorf("removing the ring: %w", err))
 		}

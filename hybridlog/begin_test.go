@@ -72,3 +72,45 @@ func TestSegmentBytesOfAnySize(t *testing.T) {
 		mustClose(t, l)
 	}
 }
+
+// A process that was killed within Close may have left a manifest whose name is not durable. The ring that the one before it names
+// stays until it is.
+func TestRingOutlivesTheManifestThatNamesIt(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	l := mustOpen(t, mem)
+	want := []byte("hello")
+	mustAppend(t, l, want)
+	if l.ring == nil {
+		t.Skip("there is no ring here")
+	}
+	var dead *vfs.Mem
+	mem.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+		if op.Kind == vfs.OpRename && p == vfs.After {
+			dead = mem.ProcessCrash()
+		}
+	})
+	mustClose(t, l)
+	l = mustOpen(t, dead)
+	cuts := 0
+	dead.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+		if op.Kind != vfs.OpRemove || p != vfs.After {
+			return
+		}
+		for image := range dead.PowerCuts(60, nil) {
+			cuts++
+			cut, err := open("log", testOptions(image))
+			if err == nil {
+				err = errors.Join(problem(cut, [][]byte{want}, 0), cut.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	mustAppend(t, l, []byte("more"))
+	dead.OnBoundary(nil)
+	if cuts == 0 {
+		t.Error("no ring was removed")
+	}
+	mustClose(t, l)
+}
