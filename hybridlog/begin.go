@@ -147,12 +147,12 @@ func (l *Log) firstSpare(r *recovered) error {
 	}
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	err := l.makeSpareLocked(log, r.open)
+	err := l.makeSpareLocked(log, r.open, true)
 	if l.lacksRoom(err) {
 		for _, s := range r.open { // the process before has kept some
 			l.cutTorn(s)
 		}
-		err = l.makeSpareLocked(log, r.open)
+		err = l.makeSpareLocked(log, r.open, true)
 	}
 	if err == nil {
 		l.logID = log
@@ -279,7 +279,7 @@ func (l *Log) cutTorn(s *segment) {
 func (l *Log) takeSpare(log uint64, sealed []*segment) (*spare, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	if err := l.makeSpareLocked(log, sealed); err != nil {
+	if err := l.makeSpareLocked(log, sealed, false); err != nil {
 		return nil, err
 	}
 	x := l.spare
@@ -287,8 +287,8 @@ func (l *Log) takeSpare(log uint64, sealed []*segment) (*spare, error) {
 	return x, nil
 }
 
-// makeSpareLocked sees to it that there is a spare, with manifestMu held.
-func (l *Log) makeSpareLocked(log uint64, sealed []*segment) error {
+// makeSpareLocked sees to it that there is a spare, with manifestMu held. The first of a process ends what the one before has left.
+func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	if l.spare != nil {
 		return nil
 	}
@@ -298,7 +298,7 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment) error {
 		return l.refusal(err)
 	}
 	m := l.manifestWith(log, sealed)
-	if l.tail == nil {
+	if first {
 		m.run(nil, l.cacheID)
 		m.segments = slices.DeleteFunc(m.segments, func(e manifestSegment) bool { return e.sealed && e.bytes == 0 })
 	}
@@ -548,5 +548,5 @@ func (l *Log) prepareSpare() {
 	}
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	l.reportError("making the next segment", l.makeSpareLocked(l.logID, synced))
+	l.reportError("making the next segment", l.makeSpareLocked(l.logID, synced, false))
 }
