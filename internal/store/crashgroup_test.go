@@ -200,10 +200,7 @@ func (f *faulted) groupStep(i int, st step) {
 	case err == nil && f.refused:
 		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
 	case err == nil:
-		f.oracle.acked = f.oracle.started
-		if durabilityOf(st) == Power {
-			f.oracle.durable = f.oracle.acked
-		}
+		f.acknowledged(durabilityOf(st) == Power)
 	case errors.As(err, &failed):
 		f.note(err)
 		if st.kind == "groupfsync" && f.shows(st.changes, before) {

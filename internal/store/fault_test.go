@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"strings"
 	"syscall"
@@ -13,24 +14,44 @@ import (
 
 // The fault injector. A script of 500 operations runs once to learn how many file
 // operations it takes. Then it runs again for each of them, which fails, once or for
-// ever from then on. Whatever fails:
+// ever from then on. A script may have kills in it: what follows one, the opening above all, runs under the same fault.
+// Whatever fails:
 //
 //   - the process lives, and every call returns;
 //   - an operation that returns nil has happened; one that returns ErrNoSpace has not;
 //   - after any other error of a write every later write is refused, and says why;
 //   - what the store shows meanwhile is what was acknowledged;
+//   - an opening succeeds, with every acknowledged write, or says what has failed, and finds no damage in it;
 //   - when the disk is well again the store opens, with every acknowledged write; if a
-//     sync failed, with every one that was acknowledged as durable.
+//     sync failed, with every one that was acknowledged as durable;
+//   - so it does, with those, when the power is cut before.
 
 // faulted is a run of a script under a fault.
 type faulted struct {
 	t       *testing.T
 	name    string
+	mem     *vfs.Mem
+	beneath *beneath // mem, for the injector
+	fault   *vfs.Fault
 	fsys    *vfs.Faulty
 	oracle  *oracle
 	refused bool // a write has failed for good
 	unsync  bool // a sync may have failed: what only the cache had may be gone
+	found   int  // the last of the writes that the opening has found
+	wrote   bool // something was written since
+	groups  []*openGroup
 	store   *Store
+}
+
+// beneath is what the injector sees; a kill puts another file system there.
+type beneath struct{ vfs.FS }
+
+// inject returns a run under a fault of an empty store.
+func inject(t *testing.T, fault vfs.Fault) *faulted {
+	mem := vfs.NewCrashMem()
+	f := &faulted{t: t, mem: mem, beneath: &beneath{mem}, fault: &fault, oracle: newOracle(nil)}
+	f.fsys = vfs.Inject(f.beneath, f.fault)
+	return f
 }
 
 func (f *faulted) fatalf(format string, args ...any) {
@@ -61,15 +82,21 @@ func faultScript(seed uint64, n int) []step {
 
 func faultOptions(o *Options) { o.SegmentBytes, o.GroupBytes = 4000, 1000 }
 
-// run runs the script until its end, or until the store cannot be reopened.
+// run runs the script until its end, or until the store cannot be opened again.
 func (f *faulted) run(script []step) {
-	var err error
-	if f.store, err = Open("db", testOptions(f.fsys, faultOptions)); err != nil {
-		return // fine: nothing was acknowledged
+	if !f.open() {
+		return
 	}
 	for i, st := range script {
-		if st.kind == "reopen" {
-			if f.store, err = f.reopen(); err != nil {
+		switch st.kind {
+		case "reopen":
+			f.close()
+			if !f.open() {
+				return
+			}
+			continue
+		case "die":
+			if !f.die(st) {
 				return
 			}
 			continue
@@ -83,21 +110,60 @@ func (f *faulted) run(script []step) {
 	f.close()
 }
 
-func (f *faulted) reopen() (*Store, error) {
-	f.close()
-	s, err := Open("db", testOptions(f.fsys, faultOptions))
+// open opens the store and settles what it holds. It reports false where a fault that stays keeps it from that;
+// one that has passed keeps nobody from opening again.
+func (f *faulted) open() bool {
+	for range 2 {
+		s, err := Open("db", testOptions(f.fsys, faultOptions))
+		if err == nil {
+			f.store, f.refused, f.wrote = s, false, false
+			return f.settle(s)
+		}
+		f.mayRefuse(err)
+		if f.fault.Forever {
+			return false
+		}
+	}
+	f.fatalf("it does not open, though the fault has passed")
+	return false
+}
+
+// mayRefuse holds the error of an opening against the rules: it is that of the fault, and no verdict on the store.
+func (f *faulted) mayRefuse(err error) {
+	f.t.Helper()
+	if !f.fsys.Fired() || f.readable(err) && !vfs.IsNoSpace(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) || errors.Is(err, fs.ErrNotExist) {
+		f.fatalf("Open: %v", err)
+	}
+}
+
+// die kills the process, lets a reader look at what it has left, if the step says so, and opens the store again.
+func (f *faulted) die(st step) bool {
+	f.groups = nil
+	f.mem = f.mem.ProcessCrash()
+	f.beneath.FS = f.mem
+	if st.value != "look" {
+		return f.open()
+	}
+	s, err := Open("db", testOptions(f.fsys, faultOptions, func(o *Options) { o.ReadOnly = true }))
 	if err != nil {
-		return nil, err
+		f.mayRefuse(err)
+		return f.open()
 	}
 	f.settle(s)
-	f.refused = false
-	return s, nil
+	if err := s.Close(); err != nil && f.readable(err) {
+		f.fatalf("closing a reader: %v", err)
+	}
+	return f.open()
 }
 
 func (f *faulted) close() {
+	for _, g := range f.groups {
+		g.group.end()
+	}
+	f.groups = nil
 	err := f.store.Close()
 	f.note(err)
-	if err == nil && !f.refused && !f.fsys.Fired() {
+	if err == nil && !f.refused && f.wrote {
 		f.oracle.durable = f.oracle.acked
 	}
 	if again := f.store.Close(); again != nil {
@@ -105,12 +171,41 @@ func (f *faulted) close() {
 	}
 }
 
-// settle finds out which of the possible states a reopened store holds.
-func (f *faulted) settle(s *Store) {
+// acknowledged notes that a write has succeeded. The first one has made durable what the opening had found.
+func (f *faulted) acknowledged(power bool) {
+	o := f.oracle
+	o.acked, f.wrote = o.started, true
+	if o.durable = max(o.durable, f.found); power {
+		o.durable = o.acked
+	}
+}
+
+// settle finds out which of the possible states a reopened store holds. It reports false where a fault that stays lets nobody read.
+func (f *faulted) settle(s *Store) bool {
 	lo := f.oracle.acked
 	if f.unsync {
 		lo = f.oracle.durable
 	}
+	content, ok := f.read(s)
+	if !ok && !f.fault.Forever {
+		content, ok = f.read(s)
+	}
+	if !ok {
+		return false
+	}
+	at, ok := f.oracle.find(render(content), lo, 0)
+	if !ok {
+		f.fatalf("the reopened store holds\n\t%s\n\twant one of %q", render(content), f.oracle.states[lo:])
+	}
+	f.oracle.states = append(f.oracle.states[:at:at], f.oracle.states[at])
+	f.oracle.started, f.oracle.acked, f.oracle.durable = at, at, min(f.oracle.durable, at)
+	f.oracle.content = content
+	f.unsync, f.found = false, at
+	return true
+}
+
+// read reads all that a store holds. It reports false where the fault keeps it from that.
+func (f *faulted) read(s *Store) (map[string]string, bool) {
 	content := map[string]string{}
 	for _, t := range s.Tables() {
 		for item := range s.Items(t) {
@@ -121,19 +216,12 @@ func (f *faulted) settle(s *Store) {
 				if f.readable(item.Err) {
 					f.fatalf("after reopening: %v", item.Err)
 				}
-				return
+				return nil, false
 			}
 			content[string(item.Key)] = string(item.Value)
 		}
 	}
-	at, ok := f.oracle.find(render(content), lo, 0)
-	if !ok {
-		f.fatalf("the reopened store holds\n\t%s\n\twant one of %q", render(content), f.oracle.states[lo:])
-	}
-	f.oracle.states = append(f.oracle.states[:at:at], f.oracle.states[at])
-	f.oracle.started, f.oracle.acked, f.oracle.durable = at, at, min(f.oracle.durable, at)
-	f.oracle.content = content
-	f.unsync = false
+	return content, true
 }
 
 // readable reports whether an error of a read cannot come from an injected fault.
@@ -175,6 +263,9 @@ func (f *faulted) step(i int, st step) {
 	switch {
 	case err == nil && f.refused && write && st.kind != "sync":
 		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
+	case err == nil && st.kind == "set" || err == nil && st.kind == "fsync":
+		f.acknowledged(durabilityOf(st) == Power)
+		return
 	case err == nil:
 		f.oracle.acked = f.oracle.started
 		if write && (st.kind == "sync" || durabilityOf(st) == Power) {
@@ -302,14 +393,13 @@ func everyFaultOf(t *testing.T, script []step, stride int) {
 			t.Run(name, func(t *testing.T) {
 				cases := 0
 				for n := 1; ; n += stride {
-					mem := vfs.NewCrashMem()
-					fault := &vfs.Fault{Kinds: k.kinds, N: n, Forever: forever, Err: k.err, Short: k.short}
-					f := &faulted{t: t, name: fmt.Sprintf("%s at operation %d", name, n), fsys: vfs.Inject(mem, fault), oracle: newOracle(nil)}
+					f := inject(t, vfs.Fault{Kinds: k.kinds, N: n, Forever: forever, Err: k.err, Short: k.short})
+					f.name = fmt.Sprintf("%s at operation %d", name, n)
 					f.run(script)
 					if !f.fsys.Fired() {
 						break
 					}
-					f.afterwards(mem)
+					f.afterwards()
 					cases++
 				}
 				if cases < 20/stride {
@@ -322,9 +412,10 @@ func everyFaultOf(t *testing.T, script []step, stride int) {
 	t.Logf("%d cases, one operation in %d", total, stride)
 }
 
-// afterwards opens the store on a disk that is well again.
-func (f *faulted) afterwards(mem *vfs.Mem) {
-	image := mem.ProcessCrash()
+// afterwards opens the store on a disk that is well again, with the power cut before and after.
+func (f *faulted) afterwards() {
+	f.cutPower(f.mem, f.oracle.durable, "in the end")
+	image := f.mem.ProcessCrash()
 	s, err := Open("db", testOptions(image, faultOptions))
 	if err != nil {
 		f.fatalf("opening it afterwards: %v", err)
@@ -333,22 +424,33 @@ func (f *faulted) afterwards(mem *vfs.Mem) {
 	f.refused, f.unsync, f.store = false, false, s
 	f.step(0, step{kind: "fsync", key: "afterwards", value: "1"})
 	f.compare("afterwards")
-	// What it holds now is on the disk, whatever an earlier sync has lost.
-	for cut := range image.PowerCuts(3, nil) {
-		twin, err := Open("db", testOptions(cut, faultOptions))
-		if err != nil {
-			f.fatalf("opening it after a power cut: %v", err)
-		}
-		c := &crasher{t: f.t}
-		if found, _ := contentOf(c, twin, "afterwards"); found != render(f.oracle.content) {
-			f.fatalf("after a power cut it holds\n\t%s, want\n\t%s", found, render(f.oracle.content))
-		}
-		if err := twin.Close(); err != nil {
-			f.fatalf("closing it after a power cut: %v", err)
-		}
-		break
-	}
+	f.cutPower(image, f.oracle.acked, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
 	if err := s.Close(); err != nil {
 		f.fatalf("closing it afterwards: %v", err)
+	}
+}
+
+// cutPower cuts the power, in a way or two. The store holds one of the states from lo on.
+func (f *faulted) cutPower(mem *vfs.Mem, lo int, when string) {
+	cuts := 1
+	if longTest() {
+		cuts = 4
+	}
+	for cut := range mem.PowerCuts(cuts, nil) {
+		s, err := Open("db", testOptions(cut, faultOptions))
+		if err != nil {
+			f.fatalf("opening it after a power cut %s: %v", when, err)
+		}
+		c := &crasher{t: f.t}
+		found, _ := contentOf(c, s, when)
+		if _, ok := f.oracle.find(found, lo, 0); !ok || c.failure != "" {
+			f.fatalf("after a power cut %s it holds\n\t%s\n\twant one of %q; %s", when, found, f.oracle.states[lo:], c.failure)
+		}
+		if err := s.Close(); err != nil {
+			f.fatalf("closing it after a power cut %s: %v", when, err)
+		}
+		if cuts--; cuts == 0 {
+			break
+		}
 	}
 }
