@@ -192,6 +192,13 @@ func crashModelGroups(t *testing.T) {
 
 // groupStep is step for a group: it has happened, or nothing of it has.
 func (f *faulted) groupStep(i int, st step) {
+	if st.kind == "begin" { // it is without its commit when the process is killed
+		g := &openGroup{&together{store: f.store, changes: changesOf(st.changes)}, st.changes}
+		g.group.log = f.store.log
+		f.groups = append(f.groups, g)
+		f.note(g.prepare())
+		return
+	}
 	before := maps.Clone(f.oracle.content)
 	f.oracle.beginAll(st.changes)
 	err := f.store.WriteAll(changesOf(st.changes), durabilityOf(st))

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -34,12 +35,15 @@ type faulted struct {
 	beneath *beneath // mem, for the injector
 	fault   *vfs.Fault
 	fsys    *vfs.Faulty
+	random  *rand.Rand
+	clock   clock.Clock
 	oracle  *oracle
 	refused bool // a write has failed for good
 	unsync  bool // a sync may have failed: what only the cache had may be gone
 	found   int  // the last of the writes that the opening has found
 	wrote   bool // something was written since
 	groups  []*openGroup
+	armed   int // steps to come of those that follow a kill
 	store   *Store
 }
 
@@ -49,7 +53,8 @@ type beneath struct{ vfs.FS }
 // inject returns a run under a fault of an empty store.
 func inject(t *testing.T, fault vfs.Fault) *faulted {
 	mem := vfs.NewCrashMem()
-	f := &faulted{t: t, mem: mem, beneath: &beneath{mem}, fault: &fault, oracle: newOracle(nil)}
+	f := &faulted{t: t, mem: mem, beneath: &beneath{mem}, fault: &fault, oracle: newOracle(nil), clock: newTestClock()}
+	f.random = rand.New(rand.NewPCG(5, 3))
 	f.fsys = vfs.Inject(f.beneath, f.fault)
 	return f
 }
@@ -80,7 +85,11 @@ func faultScript(seed uint64, n int) []step {
 	return script
 }
 
-func faultOptions(o *Options) { o.SegmentBytes, o.GroupBytes = 4000, 1000 }
+// options are those of a run. It takes as many operations as any other of the same script.
+func (f *faulted) options(o *Options) {
+	o.SegmentBytes, o.GroupBytes = 4000, 1000
+	o.Random, o.Clock = f.random.Uint64, f.clock
+}
 
 // run runs the script until its end, or until the store cannot be opened again.
 func (f *faulted) run(script []step) {
@@ -88,6 +97,9 @@ func (f *faulted) run(script []step) {
 		return
 	}
 	for i, st := range script {
+		if f.armed > 0 && !(f.fault.Forever && f.fsys.Fired()) {
+			f.armed--
+		}
 		switch st.kind {
 		case "reopen":
 			f.close()
@@ -114,7 +126,7 @@ func (f *faulted) run(script []step) {
 // one that has passed keeps nobody from opening again.
 func (f *faulted) open() bool {
 	for range 2 {
-		s, err := Open("db", testOptions(f.fsys, faultOptions))
+		s, err := Open("db", testOptions(f.fsys, f.options))
 		if err == nil {
 			f.store, f.refused, f.wrote = s, false, false
 			return f.settle(s)
@@ -138,13 +150,13 @@ func (f *faulted) mayRefuse(err error) {
 
 // die kills the process, lets a reader look at what it has left, if the step says so, and opens the store again.
 func (f *faulted) die(st step) bool {
-	f.groups = nil
+	f.groups, f.armed = nil, afterKills
 	f.mem = f.mem.ProcessCrash()
 	f.beneath.FS = f.mem
 	if st.value != "look" {
 		return f.open()
 	}
-	s, err := Open("db", testOptions(f.fsys, faultOptions, func(o *Options) { o.ReadOnly = true }))
+	s, err := Open("db", testOptions(f.fsys, f.options, func(o *Options) { o.ReadOnly = true }))
 	if err != nil {
 		f.mayRefuse(err)
 		return f.open()
@@ -416,7 +428,7 @@ func everyFaultOf(t *testing.T, script []step, stride int) {
 func (f *faulted) afterwards() {
 	f.cutPower(f.mem, f.oracle.durable, "in the end")
 	image := f.mem.ProcessCrash()
-	s, err := Open("db", testOptions(image, faultOptions))
+	s, err := Open("db", testOptions(image, f.options))
 	if err != nil {
 		f.fatalf("opening it afterwards: %v", err)
 	}
@@ -437,7 +449,7 @@ func (f *faulted) cutPower(mem *vfs.Mem, lo int, when string) {
 		cuts = 4
 	}
 	for cut := range mem.PowerCuts(cuts, nil) {
-		s, err := Open("db", testOptions(cut, faultOptions))
+		s, err := Open("db", testOptions(cut, f.options))
 		if err != nil {
 			f.fatalf("opening it after a power cut %s: %v", when, err)
 		}

@@ -265,8 +265,11 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	case e.Records > 0:
 		r.goOn(e.First)
 	}
-	if size, err := seg.file.Size(); err != nil || size < e.Bytes {
-		return errors.Join(err, &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)})
+	switch size, err := seg.file.Size(); {
+	case err != nil:
+		return fmt.Errorf("copal: %w", err)
+	case size < e.Bytes:
+		return &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
 	}
 	d, err := r.read(seg, newTailReader(seg, seg.end.Load(), e.Bytes))
 	switch {
