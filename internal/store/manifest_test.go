@@ -3,7 +3,9 @@ package store
 import (
 	"bytes"
 	"errors"
+	"path/filepath"
 	"reflect"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/record"
@@ -173,5 +175,34 @@ func TestNewerMark(t *testing.T) {
 	}
 	if report, err := Check("db", mem, nil); err == nil && report.Version == nil {
 		t.Errorf("Check: %+v", report)
+	}
+}
+
+// A mark that cannot be read is no mark that is not there: numbered anew, the next one would count as the older.
+func TestMarkerReturnsErrorsOfReads(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, noSnapshot)
+		mustSet(t, s, "a", "1")
+		mustClose(t, s)
+		before, err := readMark(mem, "db", s.log.storeID)
+		if err != nil || before == nil {
+			t.Fatal(before, err)
+		}
+		armed := false
+		ofMark := func(name string) bool { return armed && filepath.Base(name) == markName }
+		s = mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRead, N: n, Err: syscall.EIO, Match: ofMark}), noSnapshot)
+		armed = true
+		if err := s.Set(nil, []byte("b"), []byte("2"), 0, Process); !errors.Is(err, syscall.EIO) || errors.Is(err, ErrReadOnly) {
+			t.Errorf("a write when read %d of the mark fails: %v", n, err)
+		}
+		if m, err := readMark(mem, "db", s.log.storeID); err != nil || *m != *before {
+			t.Errorf("when read %d fails the mark is %+v, %v; it was %+v", n, m, err, before)
+		}
+		mustSet(t, s, "b", "2")
+		if m, err := readMark(mem, "db", s.log.storeID); err != nil || m.Edit <= before.Edit {
+			t.Errorf("after read %d has failed the mark is %+v, %v; it was %+v", n, m, err, before)
+		}
+		mustClose(t, s)
 	}
 }

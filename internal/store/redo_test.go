@@ -1,10 +1,12 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -94,4 +96,48 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A kernel tells of a write-back that has failed once. Where it tells the first opening after a kill, which had no room for a copy and syncs the file
+// as it is, the next one knows: it believes no sync of that file, though it succeeds, and waits for room.
+func TestFailedSyncOfWhatWasFoundIsNoted(t *testing.T) { bothWays(t, failedSyncOfWhatWasFoundIsNoted) }
+
+func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	mem.LosePagesForGood()
+	s := mustOpen(t, mem, noSnapshot)
+	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "found", "2")
+	dead := mem.ProcessCrash()
+	full := func() *vfs.Fault {
+		return &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, redoTemp) }}
+	}
+	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: isLog}
+
+	first := mustOpen(t, vfs.Inject(dead, full(), told), noSnapshot)
+	if err := first.FSyncAll(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+		t.Errorf("a sync that the kernel says has failed: %v", err)
+	}
+	first.Close()
+
+	next := mustOpen(t, vfs.Inject(dead, full()), noSnapshot)
+	wantValue(t, next, "found", "2")
+	if err := next.FSyncAll(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+		t.Errorf("a sync of what an earlier one has lost: %v", err)
+	}
+	mustClose(t, next)
+
+	last := mustOpen(t, dead, noSnapshot)
+	if err := last.FSyncAll(); err != nil {
+		t.Errorf("a sync with room for a copy: %v", err)
+	}
+	for image := range dead.PowerCuts(20, nil) {
+		cut := mustOpen(t, image, noSnapshot)
+		wantValue(t, cut, "durable", "1")
+		wantValue(t, cut, "found", "2")
+		mustClose(t, cut)
+	}
+	mustClose(t, last)
 }

@@ -366,3 +366,33 @@ func TestGatheringEnds(t *testing.T) {
 		t.Errorf("the clock was looked at %d times in a millisecond", h.asks)
 	}
 }
+
+// A writer that has appended before Close, and comes to wait for its sync when Close is through, or in the midst of its sync, is told that its
+// record is durable.
+func TestSyncAfterCloseHasSynced(t *testing.T) { bothWays(t, syncAfterCloseHasSynced) }
+
+func syncAfterCloseHasSynced(t *testing.T) {
+	for _, meets := range []bool{false, true} {
+		mem := vfs.NewCrashMem()
+		s := mustOpen(t, mem, noSnapshot)
+		mustSet(t, s, "a", "1") // what a durable write does, up to where it waits
+		seq, told := s.log.last(), make(chan error, 1)
+		if meets {
+			mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+				if op.Kind == vfs.OpSync && phase == vfs.Before && isLog(op.Name) {
+					mem.OnBoundary(nil)
+					begun := s.log.syncers.Load()
+					go func() { told <- s.log.syncTo(seq) }()
+					until(func() bool { return s.log.syncers.Load() > begun })
+				}
+			})
+		}
+		mustClose(t, s)
+		if !meets {
+			told <- s.log.syncTo(seq)
+		}
+		if err := <-told; err != nil {
+			t.Errorf("it meets the sync of Close: %v; it is told: %v", meets, err)
+		}
+	}
+}
