@@ -43,7 +43,8 @@ type faulted struct {
 	found   int  // the last of the writes that the opening has found
 	wrote   bool // something was written since
 	groups  []*openGroup
-	armed   int // steps to come of those that follow a kill
+	armed   int  // steps to come of those that follow a kill
+	looking bool // at what the store holds, which is no step
 	store   *Store
 }
 
@@ -194,6 +195,8 @@ func (f *faulted) acknowledged(power bool) {
 
 // settle finds out which of the possible states a reopened store holds. It reports false where a fault that stays lets nobody read.
 func (f *faulted) settle(s *Store) bool {
+	f.looking = true
+	defer func() { f.looking = false }()
 	lo := f.oracle.acked
 	if f.unsync {
 		lo = f.oracle.durable
