@@ -13,16 +13,17 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The fault injector. A script of 500 operations runs once to learn how many file
-// operations it takes. Then it runs again for each of them, which fails, once or for
-// ever from then on. A script may have kills in it: what follows one, the opening above all, runs under the same fault.
+// The fault injector. A script of 500 operations runs once to learn how many file operations it
+// takes. Then it runs again for each of them, which fails, once or for ever from then on. A script
+// may have kills in it: what follows one, the opening above all, runs under the same fault.
 // Whatever fails:
 //
 //   - the process lives, and every call returns;
 //   - an operation that returns nil has happened; one that returns ErrNoSpace has not;
 //   - after any other error of a write every later write is refused, and says why;
 //   - what the store shows meanwhile is what was acknowledged;
-//   - an opening succeeds, with every acknowledged write, or says what has failed, and finds no damage in it;
+//   - an opening succeeds, with every acknowledged write, or says what has failed, and finds no
+//     damage in it;
 //   - when the disk is well again the store opens, with every acknowledged write; if a
 //     sync failed, with every one that was acknowledged as durable;
 //   - so it does, with those, when the power is cut before.
@@ -123,8 +124,8 @@ func (f *faulted) run(script []step) {
 	f.close()
 }
 
-// open opens the store and settles what it holds. It reports false where a fault that stays keeps it from that;
-// one that has passed keeps nobody from opening again.
+// open opens the store and settles what it holds. It reports false where a fault that stays keeps
+// it from that; one that has passed keeps nobody from opening again.
 func (f *faulted) open() bool {
 	for range 2 {
 		s, err := Open("db", testOptions(f.fsys, f.options))
@@ -141,7 +142,8 @@ func (f *faulted) open() bool {
 	return false
 }
 
-// mayRefuse holds the error of an opening against the rules: it is that of the fault, and no verdict on the store.
+// mayRefuse holds the error of an opening against the rules: it is that of the fault, and no
+// verdict on the store.
 func (f *faulted) mayRefuse(err error) {
 	f.t.Helper()
 	if !f.fsys.Fired() || f.readable(err) && !vfs.IsNoSpace(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) || errors.Is(err, fs.ErrNotExist) {
@@ -149,7 +151,8 @@ func (f *faulted) mayRefuse(err error) {
 	}
 }
 
-// die kills the process, lets a reader look at what it has left, if the step says so, and opens the store again.
+// die kills the process, lets a reader look at what it has left, if the step says so, and opens the
+// store again.
 func (f *faulted) die(st step) bool {
 	f.groups, f.armed = nil, afterKills
 	f.mem = f.mem.ProcessCrash()
@@ -184,7 +187,8 @@ func (f *faulted) close() {
 	}
 }
 
-// acknowledged notes that a write has succeeded. The first one has made durable what the opening had found.
+// acknowledged notes that a write has succeeded. The first one has made durable what the opening
+// had found.
 func (f *faulted) acknowledged(power bool) {
 	o := f.oracle
 	o.acked, f.wrote = o.started, true
@@ -193,7 +197,8 @@ func (f *faulted) acknowledged(power bool) {
 	}
 }
 
-// settle finds out which of the possible states a reopened store holds. It reports false where a fault that stays lets nobody read.
+// settle finds out which of the possible states a reopened store holds. It reports false where a
+// fault that stays lets nobody read.
 func (f *faulted) settle(s *Store) bool {
 	f.looking = true
 	defer func() { f.looking = false }()
@@ -442,6 +447,9 @@ func (f *faulted) afterwards() {
 	f.cutPower(image, f.oracle.acked, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
 	if err := s.Close(); err != nil {
 		f.fatalf("closing it afterwards: %v", err)
+	}
+	if names := unfinished(f.t, image); len(names) > 0 {
+		f.fatalf("it leaves %q behind", names)
 	}
 }
 

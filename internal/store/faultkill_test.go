@@ -10,14 +10,17 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The fault injector after a kill. Scripts are killed several times, and the operations that fail are those of the
-// openings that follow, and of the steps in which what they have found is mended: segments, ring, manifest and mark
-// are read, what may be on the disk in part only is copied, synced and renamed, and the manifest is announced.
+// The fault injector after a kill. Scripts are killed several times, and the operations that fail
+// are those of the openings that follow, and of the steps in which what they have found is mended:
+// segments, ring, manifest and mark are read, what may be on the disk in part only is copied,
+// synced and renamed, and the manifest is announced.
 
-// afterKills is how many steps have operations that fail, beginning with the kill, which opens the store again: the first writes and syncs mend.
+// afterKills is how many steps have operations that fail, beginning with the kill, which opens the
+// store again: the first writes and syncs mend.
 const afterKills = 4
 
-// withKills puts kills into a script: in the place of what opens it again, and more, some with nothing in between.
+// withKills puts kills into a script: in the place of what opens it again, and more, some with
+// nothing in between.
 func withKills(rng *rand.Rand, script []step) []step {
 	var all []step
 	die := func() {
@@ -46,8 +49,9 @@ func withKills(rng *rand.Rand, script []step) []step {
 	return append(all, step{kind: "sync"})
 }
 
-// TestEveryFaultAfterAKill fails the operations of recoveries. Among its kinds are errors of reads alone, of looks at files and
-// directories alone, which pass or stay: none is taken for the end of the log, or for a file that is not there.
+// TestEveryFaultAfterAKill fails the operations of recoveries. Among its kinds are errors of reads
+// alone, of looks at files and directories alone, which pass or stay: none is taken for the end of
+// the log, or for a file that is not there.
 func TestEveryFaultAfterAKill(t *testing.T) {
 	for _, kind := range []struct {
 		name   string

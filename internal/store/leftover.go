@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -19,6 +20,25 @@ func (l *log) removeLeftover(id record.SegmentID) error {
 		return err
 	}
 	return l.fsys.Remove(filepath.Join(l.dir, id.FileName()))
+}
+
+// isUnfinished reports whether a file is the beginning of a copy of a segment, or of a ring, that
+// never got its name.
+func isUnfinished(name string) bool {
+	rest, temp := strings.CutSuffix(name, redoTemp)
+	_, segment := record.ParseFileName(rest)
+	return temp && segment || name == ringTemp
+}
+
+// removeUnfinishedLocked removes such files of earlier processes, before anything needs their room.
+// The caller holds l.mu, as do those that make them.
+func (l *log) removeUnfinishedLocked() {
+	for _, name := range l.temps {
+		if err := l.fsys.Remove(filepath.Join(l.dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			l.reportError("removing a file that was not finished", err)
+		}
+	}
+	l.temps = nil
 }
 
 // removeIfThere removes a file that a compaction has left behind which never came to its end.

@@ -113,6 +113,7 @@ type log struct {
 	dropped   []*segment         // and those that stand beyond a hole, to be removed
 	orphans   []record.SegmentID // and files that no manifest names any more, likewise
 	outlived  []record.SegmentID // those of them that the snapshot of the index on the disk names
+	temps     []string           // names of copies and rings that were not finished
 
 	manifestMu sync.Mutex
 	manifest   *manifest // as it is on the disk

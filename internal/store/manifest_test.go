@@ -178,7 +178,8 @@ func TestNewerMark(t *testing.T) {
 	}
 }
 
-// A mark that cannot be read is no mark that is not there: numbered anew, the next one would count as the older.
+// A mark that cannot be read is no mark that is not there: numbered anew, the next one would count
+// as the older.
 func TestMarkerReturnsErrorsOfReads(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		mem := vfs.NewMem()

@@ -196,6 +196,9 @@ func (r *recovery) orphans() error {
 		newest = max(newest, e.ID)
 	}
 	for _, name := range names {
+		if isUnfinished(name) {
+			l.temps = append(l.temps, name)
+		}
 		id, ok := record.ParseFileName(name)
 		if !ok || named[id] {
 			continue

@@ -285,8 +285,9 @@ func resealed(b []byte, offset int64) []byte {
 	}
 }
 
-// Damage that a recovery meets which has begun with a snapshot of the index makes it begin anew. The second reading knows, too, that the page
-// cache has survived: what was acknowledged last is damaged, and not torn.
+// Damage that a recovery meets which has begun with a snapshot of the index makes it begin anew.
+// The second reading knows, too, that the page cache has survived: what was acknowledged last is
+// damaged, and not torn.
 func TestSecondReadingKnowsTheCache(t *testing.T) { bothWays(t, secondReadingKnowsTheCache) }
 
 func secondReadingKnowsTheCache(t *testing.T) {

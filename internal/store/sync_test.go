@@ -367,8 +367,8 @@ func TestGatheringEnds(t *testing.T) {
 	}
 }
 
-// A writer that has appended before Close, and comes to wait for its sync when Close is through, or in the midst of its sync, is told that its
-// record is durable.
+// A writer that has appended before Close, and comes to wait for its sync when Close is through, or
+// in the midst of its sync, is told that its record is durable.
 func TestSyncAfterCloseHasSynced(t *testing.T) { bothWays(t, syncAfterCloseHasSynced) }
 
 func syncAfterCloseHasSynced(t *testing.T) {
