@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -416,8 +417,13 @@ func (b *backup) copy(e manifestSegment, path string, have int64, read func(p []
 			return err
 		}
 		p := buf[:min(int64(len(buf)), e.Bytes-at)]
-		if n, err := read(p, at); n < len(p) {
-			return errors.Join(&CorruptError{File: filepath.Join(b.store.log.dir, e.ID.FileName()), Offset: at + int64(n), Reason: "the file ends here"}, err)
+		n, err := read(p, at)
+		switch {
+		case n == len(p):
+		case err != nil && err != io.EOF:
+			return err
+		default:
+			return &CorruptError{File: filepath.Join(b.store.log.dir, e.ID.FileName()), Offset: at + int64(n), Reason: "the file ends here"}
 		}
 		if _, err := f.WriteAt(p, at); err != nil {
 			return err

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -747,4 +748,26 @@ func TestRestoreCrashes(t *testing.T) {
 			break
 		}
 	}
+}
+
+// A read that fails while a segment is copied is an error of the read, and no damage of the store.
+func TestBackupUnderAFaultOfReads(t *testing.T) {
+	bothWays(t, func(t *testing.T) {
+		armed := false
+		ofLog := func(name string) bool { return armed && isLog(name) }
+		fault := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, N: 1, Err: syscall.EIO, Match: ofLog}
+		s := mustOpen(t, vfs.Inject(vfs.NewMem(), fault))
+		defer mustClose(t, s)
+		if err := s.Set(nil, []byte("a"), []byte("1"), 0, Power); err != nil {
+			t.Fatal(err)
+		}
+		armed = true
+		_, err := s.Backup(t.Context(), "backup", BackupOptions{})
+		if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrCorrupt) {
+			t.Errorf("Backup: %v", err)
+		}
+		if _, err := s.Backup(t.Context(), "backup", BackupOptions{}); err != nil {
+			t.Errorf("the fault has passed, and Backup: %v", err)
+		}
+	})
 }
