@@ -649,6 +649,24 @@ func TestBackupIsRefused(t *testing.T) {
 	fillFrom(t, s, 30, 30)
 	refused("of another way", "went another way")
 
+	old := contentOfDir(t, mem, "db")
+	fillFrom(t, s, 60, 1)
+	mustBackup(t, s, "of later")
+	mustClose(t, s)
+	for name, text := range old { // and the log is what it was before
+		mem.Remove("db/" + name)
+		f, err := mem.Open("db/"+name, vfs.Create)
+		if err == nil {
+			_, err = f.WriteAt([]byte(text), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	s = mustOpen(t, mem, smallSegments)
+	refused("of later", "went another way")
+
 	if other, err = Open("other", testOptions(mem)); err != nil {
 		t.Fatal(err)
 	}
