@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,6 +97,132 @@ func TestWritesBetweenCopyAndMove(t *testing.T) {
 	s = mustOpen(t, mem)
 	check()
 	mustClose(t, s)
+}
+
+// TestWritesAtEveryStepOfCompaction: whatever happens to an entry, at any step of the compaction of the segments in which it stands, and while a large value is
+// copied, it is so from then on: at once, when what was written is compacted in its turn, and when the index is made from the log.
+func TestWritesAtEveryStepOfCompaction(t *testing.T) {
+	large := func(c string) string { return strings.Repeat(c+" large ", 60) }
+	stream := func(s *Store, key, value string) {
+		w, err := s.CreateValue(t.Context(), []byte(key))
+		if err == nil {
+			_, err = w.Write([]byte(value))
+		}
+		if err == nil {
+			err = w.Commit()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	acts := map[string]func(s *Store, c *Cells, content map[string]string){
+		"set":       func(s *Store, _ *Cells, now map[string]string) { mustSet(t, s, "m:k0", "new"); now["m:k0"] = "new" },
+		"set async": func(s *Store, c *Cells, now map[string]string) { c.setAsync(t, s, "k1", "new"); now["m:k1"] = "new" },
+		"delete": func(s *Store, _ *Cells, now map[string]string) {
+			for i := range 12 {
+				key := fmt.Sprint("m:k", i)
+				if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+					t.Fatal(err)
+				}
+				delete(now, key)
+			}
+		},
+		"replace large": func(s *Store, _ *Cells, now map[string]string) {
+			stream(s, "large", large("new"))
+			now["large"] = large("new")
+		},
+		"large to small": func(s *Store, _ *Cells, now map[string]string) {
+			mustSet(t, s, "large", "small")
+			now["large"] = "small"
+		},
+		"delete large": func(s *Store, _ *Cells, now map[string]string) {
+			if _, err := s.Delete(nil, []byte("large"), Process); err != nil {
+				t.Fatal(err)
+			}
+			delete(now, "large")
+		},
+	}
+	for name, act := range acts {
+		for step, reached := 0, true; reached; step++ {
+			mem := vfs.NewMem()
+			options := func(o *Options) { o.SegmentBytes, o.PartBytes = 1000, 100 }
+			s := mustOpen(t, mem, options)
+			c := attached(t, s, "m")
+			content := map[string]string{"large": large("old")}
+			fill := func(key string, n int) {
+				for i := range n {
+					content[fmt.Sprint(key, i)] = strings.Repeat("o", 50)
+					mustSet(t, s, fmt.Sprint(key, i), content[fmt.Sprint(key, i)])
+				}
+			}
+			fill("m:k", 20)
+			begun := s.log.last() + 1
+			stream(s, "large", content["large"])
+			fill("behind", 12)
+			steps, copied := 0, 0
+			reached = false
+			stop := func() {
+				if steps++; steps == step+1 {
+					reached = true
+					act(s, c, content)
+				}
+			}
+			partCopied = func() { copied++; stop() }
+			if err := s.log.syncEnded(); err != nil {
+				t.Fatal(err)
+			}
+			run := slices.IndexFunc(s.log.compactable(), func(seg *segment) bool { return seg.first > begun }) // the list of the parts stands there
+			if run < 1 {
+				t.Fatal("the value stands in one segment")
+			}
+			compactList(t, s, run, func() error { stop(); return nil })
+			partCopied = func() {}
+			if !reached && copied < 5 {
+				t.Fatalf("%d parts were copied", copied)
+			}
+			check := func(s *Store, when string) {
+				t.Helper()
+				for key, want := range content {
+					if e, err := s.Get(nil, []byte(key)); err != nil || string(e.Value) != want {
+						t.Fatalf("%s at step %d, %s: %q is %.20q, %v, want %.20q", name, step, when, key, e.Value, err, want)
+					}
+				}
+				if n := s.Stats().Keys; n != int64(len(content)) {
+					t.Fatalf("%s at step %d, %s: %d keys, want %d", name, step, when, n, len(content))
+				}
+			}
+			fromTheLog := func(when string) {
+				t.Helper()
+				dead := mem.ProcessCrash()
+				dead.Remove("db/" + snapshotName)
+				again := mustOpen(t, dead, options)
+				check(again, when)
+				mustClose(t, again)
+			}
+			if err := s.Flush(nil); err != nil {
+				t.Fatal(err)
+			}
+			check(s, "at once")
+			fromTheLog("opened at once")
+			fill("later", 30)
+			if err := s.log.syncEnded(); err != nil {
+				t.Fatal(err)
+			}
+			s.housekeeping.Lock()
+			for i := 1; i < len(s.log.compactable()); i++ { // all but the one that stands for the run
+				if err := s.compact(s.log.compactable()[i:i+1], noPause); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.housekeeping.Unlock()
+			check(s, "compacted")
+			fromTheLog("opened when it is compacted")
+			if err := s.Detach(c); err != nil {
+				t.Fatal(err)
+			}
+			mustClose(t, s)
+		}
+	}
 }
 
 // A record that is dead because of one that a power cut may still take is not lost with it.

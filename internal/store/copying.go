@@ -230,9 +230,13 @@ func (s *Store) copyParts(e *entry, put func(*pending) error) ([]byte, error) {
 			return nil, err
 		}
 		list = p.appendPlace(list)
+		partCopied()
 	}
 	return list, nil
 }
+
+// partCopied is called when a part of a large value has been written anew. It is a variable for the sake of tests.
+var partCopied = func() {}
 
 // renumbered notes that a record says what counts since before it.
 func (l *log) renumbered(p *pending) {
