@@ -583,18 +583,18 @@ func hashOf(h *copal.RawHash) string {
 	return joined(all)
 }
 
-// hashChange does something to a hash, and returns what it is then.
-func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) thing {
-	now := x.hashChanged(h, key, e)
+// hashChange does something to a hash, and returns what it is then, and the field that it has looked at to do so, if it has.
+func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) (now thing, looked string) {
+	now, looked = x.hashChanged(h, key, e)
 	if now.number == 0 {
 		if n := h.Len(); n != len(fields(now.hash)) {
 			x.t.Errorf("hash %q counts %d fields, want %v", key, n, now)
 		}
 	}
-	return now
+	return now, looked
 }
 
-func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) thing {
+func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) (_ thing, looked string) {
 	all := fields(e.hash)
 	f, v := string(rune('p'+x.rng.IntN(4))), fmt.Sprint(x.last)
 	switch x.rng.IntN(9) {
@@ -602,7 +602,7 @@ func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) thing 
 		_, err := h.Set([]byte(f), []byte(v))
 		if e.number != 0 {
 			x.wantType("HSET", err)
-			return e
+			return e, ""
 		}
 		x.must(err)
 		all[f] = v
@@ -610,7 +610,7 @@ func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) thing 
 		n, err := h.Delete([]byte(f))
 		if e.number != 0 {
 			x.wantType("HDEL", err)
-			return e
+			return e, ""
 		}
 		x.must(err)
 		if _, had := all[f]; had != (n == 1) {
@@ -631,9 +631,10 @@ func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) thing 
 		})
 		if e.number != 0 {
 			x.wantType("Update", err)
-			return e
+			return e, ""
 		}
 		x.must(err)
+		looked = f
 		if all[f] = v; now == nil {
 			delete(all, f)
 		}
@@ -641,19 +642,19 @@ func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) thing 
 		existed, err := h.Clear()
 		if e.number != 0 {
 			x.wantType("Clear", err)
-			return e
+			return e, ""
 		}
 		x.must(err)
 		if existed != (e.hash != "") {
 			x.t.Errorf("Clear(%q) = %v of %v", key, existed, e)
 		}
-		return thing{}
+		return thing{}, looked
 	}
 	if len(all) == 0 {
-		return thing{}
+		return thing{}, looked
 	}
 	e.hash = joined(all)
-	return e
+	return e, looked
 }
 
 // redateHash gives a hash a deadline, or takes it away.
@@ -700,15 +701,21 @@ func (x *interplay[V]) hash(key string, ttl time.Duration) {
 			}
 		}
 	default:
-		now := x.hashChange(h, key, e)
-		x.log("hash %q from %v to %v", key, e, now)
-		same := len(fields(e.hash)) == len(fields(now.hash))
-		if now == e || same { // the key is not written
-			x.logged[key] = now
-			break
-		}
+		x.changeHash(key)
+	}
+}
+
+// changeHash changes a field of a hash, and returns what there was and what there is.
+func (x *interplay[V]) changeHash(key string) (e, now thing) {
+	e = x.entry(key)
+	now, _ = x.hashChange(x.db.Hash([]byte("m:"+key)), key, e)
+	x.log("hash %q from %v to %v", key, e, now)
+	if len(fields(e.hash)) == len(fields(now.hash)) { // the key is not written
+		x.logged[key] = now
+	} else {
 		x.write(key, now, false)
 	}
+	return e, now
 }
 
 func (x *interplay[V]) batch() {
@@ -717,11 +724,19 @@ func (x *interplay[V]) batch() {
 	for range 1 + x.rng.IntN(4) {
 		key := x.key()
 		x.last++
-		if x.rng.IntN(3) == 0 {
-			b.Delete([]byte("m:" + key))
+		name, ttl := []byte("m:"+key), time.Duration(1+x.rng.IntN(12))*time.Millisecond
+		switch x.rng.IntN(6) {
+		case 0, 1:
+			b.Delete(name)
 			now[key] = thing{}
-		} else {
-			b.Put([]byte("m:"+key), x.bytes(x.last))
+		case 2:
+			x.must(b.PutTTL(name, x.bytes(x.last), ttl))
+			now[key] = thing{number: x.last, deadline: x.after(ttl)}
+		case 3:
+			x.must(b.PutUntil(name, x.bytes(x.last), x.clock.Now().Add(ttl)))
+			now[key] = thing{number: x.last, deadline: x.after(ttl)}
+		default:
+			b.Put(name, x.bytes(x.last))
 			now[key] = thing{number: x.last}
 		}
 	}

@@ -17,7 +17,14 @@ type txModel[V any] struct {
 	began map[string]thing // what there was when it began
 	wrote map[string]thing
 	read  map[string]bool // keys of which it has seen what there was when it began; true if it would have seen otherwise what had expired
+
+	home   map[string]string // by key: which hash of those when it began it is; "" for none
+	edited map[string]bool   // fields of those, as fieldOf has them, that it has written
+	looked map[string]bool   // and those that it has seen as they were
 }
+
+// fieldOf names a field of a hash. It is no key.
+func fieldOf(key, field string) string { return key + " field " + field }
 
 // transaction reads and writes, and while its function runs for the first time something else happens, and time passes.
 func (x *interplay[V]) transaction() {
@@ -34,9 +41,12 @@ func (x *interplay[V]) transaction() {
 	err := do(func(tx *copal.Tx) error {
 		clear(x.earlier)
 		runs++
-		last = &txModel[V]{interplay: x, tx: tx, m: x.m.In(tx), began: map[string]thing{}, wrote: map[string]thing{}, read: map[string]bool{}}
+		last = &txModel[V]{interplay: x, tx: tx, m: x.m.In(tx), began: map[string]thing{}, wrote: map[string]thing{}, read: map[string]bool{},
+			home: map[string]string{}, edited: map[string]bool{}, looked: map[string]bool{}}
 		for _, key := range x.keys {
-			last.began[key] = x.entry(key)
+			if last.began[key] = x.entry(key); last.began[key].hash != "" {
+				last.home[key] = key
+			}
 		}
 		disturb, pass := -1, -1
 		if runs == 1 && x.rng.IntN(2) == 0 {
@@ -71,6 +81,9 @@ func (x *interplay[V]) transaction() {
 	if len(last.wrote) > 0 {
 		if _, read := last.read[disturbed]; read && runs == 1 {
 			x.t.Errorf("the transaction has read %q, which has changed meanwhile, and commits", disturbed)
+		}
+		if last.looked[disturbed] && runs == 1 {
+			x.t.Errorf("the transaction has looked at %q, which has changed meanwhile, and commits", disturbed)
 		}
 		for key, seen := range last.read {
 			if e := last.began[key]; seen && x.alive(e) != e {
@@ -199,6 +212,11 @@ func (x *txModel[V]) write(key string) {
 	name := []byte("m:" + key)
 	h := x.db.Hash(name).In(x.tx)
 	ttl := time.Duration(1+x.rng.IntN(12)) * time.Millisecond
+	defer func() {
+		if x.entry(key).hash == "" {
+			delete(x.home, key)
+		}
+	}()
 	switch x.rng.IntN(10) {
 	case 0, 1:
 		x.must(x.m.Set(key, x.of(x.last)))
@@ -230,6 +248,7 @@ func (x *txModel[V]) write(key string) {
 			x.wantType("tx.Rename", err)
 		} else if x.found(err, e); err == nil && to != key {
 			x.wrote[key], x.wrote[to] = thing{}, e
+			x.home[to] = x.home[key]
 		}
 	case 7:
 		e := x.look(key)
@@ -242,16 +261,39 @@ func (x *txModel[V]) write(key string) {
 		}
 	default:
 		e := x.look(key)
-		if now := x.hashChange(h, key, e); now != e {
+		now, field := x.hashChange(h, key, e)
+		if home := x.home[key]; home != "" && field != "" && !x.edited[fieldOf(home, field)] {
+			x.looked[fieldOf(home, field)] = true
+		}
+		if now != e {
 			x.wrote[key] = now
+			for _, f := range changedFields(e, now) {
+				x.edited[fieldOf(x.home[key], f)] = true
+			}
 		}
 	}
 }
 
-// disturb writes to a key by other means, from another goroutine.
+// changedFields are those in which two hashes differ.
+func changedFields(a, b thing) (list []string) {
+	was, now := fields(a.hash), fields(b.hash)
+	for f := range was {
+		if _, stays := now[f]; !stays || was[f] != now[f] {
+			list = append(list, f)
+		}
+	}
+	for f := range now {
+		if _, known := was[f]; !known {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+// disturb writes to a key by other means, from another goroutine. It returns what is changed then: the key, or a field of the hash under it, "" for nothing.
 func (x *interplay[V]) disturb() (key string) {
 	key = x.key()
-	what := x.rng.IntN(5)
+	what := x.rng.IntN(8)
 	x.last++
 	done := make(chan struct{})
 	go func() {
@@ -284,6 +326,14 @@ func (x *interplay[V]) disturb() (key string) {
 			x.redate(key, x.now()+100, true, func() error { return x.m.ExpireAsync(key, 100*time.Millisecond) })
 			if shaded && s.alone {
 				key = ""
+			}
+		default:
+			e, now := x.changeHash(key)
+			switch changed := changedFields(e, now); {
+			case len(changed) == 0:
+				key = ""
+			case len(fields(e.hash)) == len(fields(now.hash)):
+				key = fieldOf(key, changed[0])
 			}
 		}
 	}()
