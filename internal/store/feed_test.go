@@ -791,6 +791,100 @@ func TestFeedOfLargeGroup(t *testing.T) {
 	}
 }
 
+// TestFeedStopsWithinAGroup: a feed that is slow, and has come to anywhere in a group when that commits and compaction takes all segments up to there, tells all of it.
+func TestFeedStopsWithinAGroup(t *testing.T) {
+	for stop := 0; ; stop++ {
+		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 200 })
+		h := newHears(t, s, FeedPoint{})
+		member := func(key string) *pending {
+			return &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte(key), value: []byte("1")}
+		}
+		mustSet(t, s, "before", "1")
+		g := groupUnderWay{log: s.log}
+		group, between := batch{}, []batch{{"before": {key: "before", value: "1"}}}
+		for i := range 12 {
+			key, other := fmt.Sprint("member ", i), fmt.Sprint("other ", i)
+			if err := g.ahead(member(key)); err != nil {
+				t.Fatal(err)
+			}
+			mustSet(t, s, other, "1")
+			group[key] = told{key: key, value: "1"}
+			between = append(between, batch{other: {key: other, value: "1"}})
+		}
+		got := []batch{}
+		h.feed.reach = s.log.last()
+		steps := 0
+		for ; steps < stop && h.feed.at.next <= h.feed.reach; steps++ {
+			var e Event
+			ok, err := h.feed.step(&e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if ok {
+				got = append(got, h.take(t, &e))
+			}
+		}
+		if _, err := g.commit(member("last")); err != nil {
+			t.Fatal(err)
+		}
+		g.end()
+		group["last"] = told{key: "last", value: "1"}
+		for i := range 12 {
+			mustSet(t, s, fmt.Sprint("other ", i), strings.Repeat("now long ", 20)) // the old ones are garbage among the members
+		}
+		if err := s.Shrink(); err != nil {
+			t.Fatal(err)
+		}
+		want := append(between, group)
+		h.feed.reach = s.log.last()
+		more, err := h.some(t, len(want)-len(got)+len(group)-1)
+		if err != nil {
+			t.Fatalf("stopped after %d steps: %v", stop, err)
+		}
+		wantTold(t, fmt.Sprint("stopped after ", stop), append(got, more...), want)
+		h.feed.Close()
+		mustClose(t, s)
+		if steps < stop {
+			return
+		}
+	}
+}
+
+// TestFeedGoesToSleep: a feed that has found nothing more to tell, and goes to sleep, notices what is written in between.
+func TestFeedGoesToSleep(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	mustSet(t, s, "a", "1")
+	f, err := s.OpenFeed(FeedPoint{After: s.log.last()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, write := range []func(){
+		func() { mustSet(t, s, "b", "1") },
+		func() { mustSet(t, s, "b", "2"); mustSet(t, s, "b", "3") },
+		func() { mustChange(t, s, "h", hset("a", "1", "b", "2")) },
+	} {
+		end, err := f.end()
+		if err != nil {
+			t.Fatal(err)
+		}
+		write()
+		if asleep, err := f.sleep(end); asleep || err != nil {
+			t.Errorf("it sleeps: %v, %v, though there is record %d after %d", asleep, err, s.log.last(), end)
+		}
+		if asleep, err := f.sleep(s.log.last()); !asleep || err != nil {
+			t.Errorf("it is awake with nothing to tell: %v, %v", asleep, err)
+		}
+		write()
+		select {
+		case <-f.wake:
+		default:
+			t.Error("nobody wakes it")
+		}
+	}
+}
+
 // TestFeedOfNothing: a follower of a store that was never written to is told the first write.
 func TestFeedOfNothing(t *testing.T) {
 	mem := vfs.NewMem()
