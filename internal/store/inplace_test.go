@@ -320,3 +320,41 @@ func TestViewOfCollectionsInPlace(t *testing.T) {
 	}
 	wantHash(t, v.Collections(), "hash", "a", "1")
 }
+
+// TestLentBytesStandStill: what is lent stays as it is while others are lent, wherever it stands, until it is given back.
+func TestLentBytesStandStill(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	c := attached(t, s, "m")
+	values := map[string]string{}
+	set := func(key string) string { values[key] = strings.Repeat(key+" ", 20); return values[key] }
+	mustSet(t, s, "drained", set("drained"))
+	mustSet(t, s, "drained too", set("drained too"))
+	if err := s.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "ring", set("ring"))
+	mustSet(t, s, "ring too", set("ring too"))
+	c.setAsync(t, s, "dirty", set("m:dirty"))
+	c.setAsync(t, s, "dirty too", set("m:dirty too"))
+	mustSet(t, s, "m:cell", set("m:cell"))
+	mustSet(t, s, "m:cell too", set("m:cell too"))
+	var lend func(depth int, outer string)
+	lend = func(depth int, outer string) {
+		for key, want := range values {
+			err := s.ViewValue([]byte(key), func(value []byte, _ uint64) error {
+				if depth < 2 {
+					lend(depth+1, key)
+				}
+				if string(value) != want {
+					t.Errorf("%q, lent within the loan of %q, is %.40q", key, outer, value)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lend(0, "nothing")
+}

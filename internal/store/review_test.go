@@ -479,6 +479,17 @@ func TestRefusedWriteLeavesNothing(t *testing.T) {
 	if string(after) != string(before) {
 		t.Errorf("the log was\n%s\nand is\n%s", before, after)
 	}
+	mustSet(t, s, "d", "4")
+	h := newHears(t, s, FeedPoint{})
+	told, err := h.some(t, 10)
+	if err != nil || len(told) != 3 {
+		t.Errorf("of three writes %v is told, %v", told, err)
+	}
+	h.feed.Close()
+	if last := s.log.last(); last != 3 {
+		t.Errorf("three records, and the last has the number %d", last)
+	}
+	mustClose(t, s)
 }
 
 // TestNewDirectoryIsDurable: the name of the store's directory is synced before the first write is acknowledged.

@@ -660,7 +660,8 @@ func TestRingOfLittleMemory(t *testing.T) {
 }
 
 // TestReadsAtEveryStepOfTheRing: before, within and after every operation of an appender that goes round a small ring, drains it and begins segments, the
-// newest records are read as they were acknowledged. Each is in the ring or in the file, whatever is just being overwritten.
+// newest records are read as they were acknowledged, and when the process dies, too. Each is whole in the ring or in the file, whatever is just being overwritten,
+// and though the drainer may have stopped in the middle of one.
 func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 	needsRing(t)
 	for _, size := range []int64{1 << 10, 4 << 10} {
@@ -680,6 +681,20 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 		})
 		for ; acked < 500 && !t.Failed(); acked++ {
 			mustSet(t, s, fmt.Sprint("key ", acked), value(acked))
+			if acked%2 == 0 {
+				continue
+			}
+			dead := mustOpen(t, mem.ProcessCrash(), noSnapshot) // what a process that dies here leaves, with a part of a record drained
+			for i := max(acked-12, 0); i <= acked && !t.Failed(); i++ {
+				if e, err := dead.Get(nil, fmt.Append(nil, "key ", i)); err != nil || string(e.Value) != value(i) {
+					t.Errorf("a ring of %d bytes, after a crash: record %d of %d is %.40q, %v", size, i, acked, e.Value, err)
+				}
+			}
+			mustClose(t, dead)
+			from := s.log.tail.drained.Load() // and the drainer comes to the middle of a record, and no farther
+			if err := s.log.drainSome(s.log.ring, s.log.tail, from+(s.log.tail.end.Load()-from)*int64(1+acked%5)/6); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if stored < 100 || s.log.ring == nil {
 			t.Errorf("a ring of %d bytes: %d copies into it", size, stored)

@@ -609,3 +609,106 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 		t.Errorf("%d files were kept for snapshots", all)
 	}
 }
+
+// TestWritesAtEveryStepOfASnapshot: whatever is written at any step of a snapshot of the index, an opening from that has it.
+func TestWritesAtEveryStepOfASnapshot(t *testing.T) {
+	type writer struct {
+		s   *Store
+		c   *Cells
+		now map[string]string
+	}
+	set := func(w *writer, key, value string, cells bool, d Durability) {
+		t.Helper()
+		write := Write{Key: []byte(key), Value: []byte(value), Durability: d}
+		if cells {
+			write.Cells, write.Cell, write.Cost = w.c, &cache.Cell{}, 100
+		}
+		if _, err := w.s.Write(nil, &write); err != nil {
+			t.Fatal(err)
+		}
+		w.now[key] = value
+	}
+	key := func(i int) string { return fmt.Sprint("m:k", i) }
+	const keys = 12
+	acts := map[string]func(w *writer, i int){
+		"set":  func(w *writer, i int) { set(w, key(i), "new", true, Process) },
+		"raw":  func(w *writer, i int) { set(w, key(i), "new", false, Process) },
+		"come": func(w *writer, i int) { set(w, key(i+keys), "new", true, Process) },
+		"async": func(w *writer, i int) {
+			set(w, key(i), "new", true, Async)
+			if err := w.s.Flush(nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"delete": func(w *writer, i int) {
+			if _, err := w.s.Delete(nil, []byte(key(i)), Process); err != nil {
+				t.Fatal(err)
+			}
+			delete(w.now, key(i))
+		},
+		"deadline": func(w *writer, i int) {
+			if err := w.s.Expire(w.c.owner, w.c, []byte(key(i)), 1<<50, Process); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"again": func(w *writer, i int) {
+			if _, err := w.s.Delete(nil, []byte(key(i)), Process); err != nil {
+				t.Fatal(err)
+			}
+			set(w, key(i), "again", true, Process)
+		},
+	}
+	for name, act := range acts {
+		total := 20
+		for n := range 12 { // the first steps, and some of those between the shards
+			step := n
+			if n >= 4 {
+				step = 4 + (n-4)*(total-5)/7
+			}
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem)
+			w := &writer{s, attached(t, s, "m"), map[string]string{}}
+			for range 2 { // the index has the first record, and the cell knows of the second
+				for i := range keys {
+					set(w, key(i), "old", true, Process)
+				}
+			}
+			steps := 0
+			stop := func() {
+				if steps++; steps == step+1 {
+					for i := range keys {
+						act(w, i)
+					}
+				}
+			}
+			snap := &snapshotWriter{store: s}
+			err := snap.take(func(f func() error) error { stop(); return s.shared(f) }, func() error {
+				stop()
+				err := s.settleAll()
+				stop()
+				return err
+			})
+			if err != nil || steps <= step {
+				t.Fatalf("%s at step %d of %d: %v", name, step, steps, err)
+			}
+			total = steps
+			again := mustOpen(t, mem.ProcessCrash())
+			if again.snapshot == nil {
+				t.Fatalf("%s at step %d: the snapshot is of no use", name, step)
+			}
+			for key, want := range w.now {
+				if e, err := again.Get(nil, []byte(key)); err != nil || string(e.Value) != want || name == "deadline" && e.Expiry() != 1<<50 {
+					t.Errorf("%s at step %d of %d: %s is %q until %d, %v, want %q", name, step, steps, key, e.Value, e.Expiry(), err, want)
+				}
+			}
+			if n := again.Stats().Keys; n != int64(len(w.now)) {
+				t.Errorf("%s at step %d of %d: %d keys, want %d", name, step, steps, n, len(w.now))
+			}
+			mustClose(t, again)
+			mustClose(t, s)
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
