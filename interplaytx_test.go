@@ -91,8 +91,26 @@ func (x *interplay[V]) transaction() {
 			}
 		}
 	}
+	if runs == 1 {
+		last.merge(disturbed)
+	}
 	for key, e := range last.wrote {
 		x.write(key, e, false)
+	}
+}
+
+// merge takes into the hashes that the transaction has changed, or moved, the field that another has changed meanwhile: it has not looked at it, so that was no conflict.
+func (x *txModel[V]) merge(disturbed string) {
+	for key, e := range x.wrote {
+		home := x.home[key]
+		for f, v := range fields(x.interplay.entry(home).hash) {
+			if e.hash != "" && fieldOf(home, f) == disturbed && !x.edited[disturbed] {
+				all := fields(e.hash)
+				all[f] = v
+				e.hash = joined(all)
+				x.wrote[key] = e
+			}
+		}
 	}
 }
 
