@@ -53,6 +53,7 @@ type checker struct {
 	report      Report
 	mark        *mark
 	sameCache   bool // see recovery
+	isClosed    bool // so that nothing may stand behind the end of a segment
 	ring        *ringReader
 	checked     map[record.SegmentID]bool
 }
@@ -104,10 +105,15 @@ func (c *checker) begin(m *manifest) (*manifest, error) {
 		}
 		c.sameCache = m.sameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
 		c.mark = mark.farther(m.synced())
-		if m.Writing == nil {
+		c.isClosed = m.Writing == nil
+		switch {
+		case mark != nil && mark.Manifest > m.Edit:
+			err = olderManifest(c.dir, m, mark)
+		case c.isClosed:
 			return m, nil
+		default:
+			c.ring, err = openRing(c.fsys, c.dir, m, c.sameCache)
 		}
-		c.ring, err = openRing(c.fsys, c.dir, m, c.sameCache)
 		if err == nil || !errors.Is(err, ErrCorrupt) || !looks.again(err) {
 			return m, c.note(err)
 		}
@@ -226,9 +232,12 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 		return errReplaced
 	}
 	c.checked[want.ID] = true
-	if err != nil {
-		c.problem(path, 0, "the manifest names it, and it cannot be opened: "+err.Error())
+	if errors.Is(err, fs.ErrNotExist) {
+		c.problem(path, 0, "the manifest names it, and it is missing")
 		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
 	}
 	defer f.Close()
 	size, err := f.Size()
@@ -302,7 +311,7 @@ func (c *checker) records(s *tailReader, path string, want manifestSegment, r *S
 		if err != nil {
 			return err
 		}
-		switch synced := want.Sealed || c.syncedBeyond(want.ID, at); {
+		switch synced := want.Sealed || c.isClosed || c.syncedBeyond(want.ID, at); {
 		case s.gaveUp:
 			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.reason, s.end-at))
 		case follows && (synced || c.sameCache && (c.ring == nil || !c.ring.tells())):

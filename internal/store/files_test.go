@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,15 +24,19 @@ type swapped struct {
 	t       *testing.T
 	image   *vfs.Mem
 	content map[string]string
-	older   map[string][]byte // what the files held earlier
-	other   map[string][]byte // files of another store
+	synced  []map[string]string // what it held when it was synced last, and after each write since
+	before  map[string][]byte   // what the files held when the process before had closed it
+	older   map[string][]byte   // what they held after the first writes of the last process
+	other   map[string][]byte   // files of another store
+	derived []string            // those that Check has found damaged, and of no account
 }
 
-// swappedStore makes a store in several lives, with segments, an order, and a snapshot of the index.
-func swappedStore(t *testing.T, end ending) *swapped {
+// swappedStore makes a store in several lives, with an order, and a snapshot of the index. Of small segments each life adds some;
+// one large segment has it all.
+func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 	x := &swapped{t: t, content: map[string]string{}}
 	make := func(mem *vfs.Mem, who string, keep bool) {
-		small := func(o *Options) { o.SegmentBytes = 900 }
+		small := func(o *Options) { o.SegmentBytes = segmentBytes }
 		s := mustOpen(t, mem, small)
 		set := func(s *Store, from, to int) {
 			for i := from; i < to; i++ {
@@ -51,19 +56,27 @@ func swappedStore(t *testing.T, end ending) *swapped {
 			t.Fatal(err)
 		}
 		mustClose(t, s)
-		if keep && end == closed {
-			x.older = allFiles(t, mem)
+		if keep {
+			x.before = allFiles(t, mem)
 		}
 		s = mustOpen(t, mem, small)
 		set(s, 30, 33)
-		if keep && end != closed {
+		if keep {
 			x.older = allFiles(t, mem)
 		}
 		set(s, 33, 60)
 		if err := s.FSyncAll(); err != nil {
 			t.Fatal(err)
 		}
-		set(s, 60, 64)
+		for i := 60; ; i++ {
+			if keep {
+				x.synced = append(x.synced, maps.Clone(x.content))
+			}
+			if i == 64 {
+				break
+			}
+			set(s, i, i+1)
+		}
 		if end == closed {
 			mustClose(t, s)
 		}
@@ -110,6 +123,7 @@ func newer(name string, text []byte) []byte {
 var ways = map[string]func(x *swapped, name string, text []byte) []byte{
 	"removed":               func(*swapped, string, []byte) []byte { return nil },
 	"emptied":               func(*swapped, string, []byte) []byte { return []byte{} },
+	"of the life before":    func(x *swapped, name string, _ []byte) []byte { return x.before[name] },
 	"an older version":      func(x *swapped, name string, _ []byte) []byte { return x.older[name] },
 	"of another store":      func(x *swapped, name string, _ []byte) []byte { return x.likeOf(name) },
 	"of a newer version":    func(_ *swapped, name string, text []byte) []byte { return newer(name, text) },
@@ -120,6 +134,18 @@ var ways = map[string]func(x *swapped, name string, text []byte) []byte{
 // alone are ways that are tried with one file. A copy of the manifest takes away what tells a power cut from a kill, and then a
 // second file that is short may be what the cut left. Without a ring the file itself is all that knows of records that were not synced.
 var alone = map[string]bool{"copied, and put back": true, "replaced by its start": true}
+
+// allThatKnew reports whether two files of a killed store are replaced that were all that knew of something: the segment itself and
+// the mark, where there is no ring; and with the ring the manifest, of which a copy of the same bytes takes away what tells a kill from a
+// power cut.
+func (x *swapped) allThatKnew(name, way, other, too string) bool {
+	if name == manifestName && other == ringName {
+		return way == "an older version" && (too == "an older version" || too == "emptied")
+	}
+	_, segment := record.ParseFileName(name)
+	_, ring := x.older[ringName]
+	return !ring && segment && other == markName && (way == "an older version" || way == "of the life before")
+}
 
 // likeOf is a file of the other store that stands for what this one is; names of runs differ.
 func (x *swapped) likeOf(name string) []byte {
@@ -167,6 +193,10 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 			x.t.Errorf("%s: Check: %v", what, err)
 		}
 		sound := len(report.Problems) == 0 && report.Version == nil
+		x.derived = x.derived[:0]
+		for _, d := range report.Derived {
+			x.derived = append(x.derived, filepath.Base(d.File))
+		}
 		s, err := Open("db", testOptions(image, func(o *Options) { o.ReadOnly = readOnly }))
 		if sound != (err == nil) {
 			x.t.Errorf("%s: Check finds %v, %v, and Open, read-only %v, says %v", what, report.Problems, report.Version, readOnly, err)
@@ -183,15 +213,10 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 			continue
 		}
 		opened = true
-		for key, want := range x.content {
-			if e, err := s.Get(nil, []byte(key)); err != nil || string(e.Value) != want {
-				users, _ := s.Map("users")
-				if e, err = s.Get(users, []byte(key)); err != nil || string(e.Value) != want {
-					x.t.Errorf("%s: read-only %v: %s is %q, %v; want %q", what, readOnly, key, e.Value, err, want)
-					s.Close()
-					return opened
-				}
-			}
+		if got := x.read(s); !maps.Equal(got, x.content) {
+			x.t.Errorf("%s: read-only %v: %v; want %v", what, readOnly, got, x.content)
+			s.Close()
+			return opened
 		}
 		if readOnly {
 			mustClose(x.t, s)
@@ -209,6 +234,21 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 	return opened
 }
 
+// read is what a store holds.
+func (x *swapped) read(s *Store) map[string]string {
+	x.t.Helper()
+	got := map[string]string{}
+	for _, t := range s.Tables() {
+		for item := range s.Items(t) {
+			if item.Err != nil {
+				x.t.Errorf("reading: %v", item.Err)
+			}
+			got[string(item.Key)] = string(item.Value)
+		}
+	}
+	return got
+}
+
 func sameFiles(a, b map[string][]byte) bool {
 	if len(a) != len(b) {
 		return false
@@ -221,13 +261,20 @@ func sameFiles(a, b map[string][]byte) bool {
 	return true
 }
 
+// shapes are those of stores whose files are replaced.
+var shapes = []struct {
+	end          ending
+	segmentBytes int64
+}{{closed, 900}, {closed, 1 << 16}, {killed, 900}, {killed, 1 << 16}}
+
 func TestFilesReplaced(t *testing.T) { bothWays(t, filesReplaced) }
 
 func filesReplaced(t *testing.T) {
-	for _, end := range []ending{closed, killed} {
-		x := swappedStore(t, end)
+	for _, shape := range shapes {
+		end := shape.end
+		x := swappedStore(t, end, shape.segmentBytes)
 		if !x.judge(x.image.ProcessCrash(), end.String()) {
-			t.Fatalf("%s: it does not open", end)
+			t.Fatalf("%v: it does not open", shape)
 		}
 		names := files(t, x.image)
 		var list []string
@@ -247,18 +294,21 @@ func filesReplaced(t *testing.T) {
 			for _, way := range list {
 				image := x.image.ProcessCrash()
 				x.do(image, name, way)
-				what := fmt.Sprintf("%s, %s %s", end, name, way)
+				what := fmt.Sprintf("%v, %s %s", shape, name, way)
 				ok := x.judge(image, what)
 				count(ok)
-				if derived := name == snapshotName || strings.HasSuffix(name, ".order"); derived && !ok {
-					t.Errorf("%s: a derived file is no reason not to open", what)
+				if isDerived(name) {
+					damaged := slices.Contains([]string{"emptied", "of another store", "replaced by its start"}, way)
+					if !ok || damaged != slices.Contains(x.derived, name) {
+						t.Errorf("%s: a derived file is no reason not to open, and Check is to know of it: %v, %v", what, ok, x.derived)
+					}
 				}
 				if alone[way] {
 					continue
 				}
 				for _, other := range names[i+1:] {
 					for _, too := range list {
-						if alone[too] {
+						if alone[too] || x.allThatKnew(name, way, other, too) {
 							continue
 						}
 						image := x.image.ProcessCrash()
@@ -269,6 +319,50 @@ func filesReplaced(t *testing.T) {
 				}
 			}
 		}
-		t.Logf("%s: %d files, %d opened with everything, %d refused", end, len(names), opened, refused)
+		t.Logf("%v: %d files, %d opened with everything, %d refused", shape, len(names), opened, refused)
+	}
+}
+
+func isDerived(name string) bool { return name == snapshotName || strings.HasSuffix(name, ".order") }
+
+// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what was synced is there, or an error
+// says what is wrong.
+func TestFilesReplacedBeforeAReboot(t *testing.T) { bothWays(t, filesReplacedBeforeAReboot) }
+
+func filesReplacedBeforeAReboot(t *testing.T) {
+	for _, shape := range shapes {
+		end := shape.end
+		x := swappedStore(t, end, shape.segmentBytes)
+		for _, name := range files(t, x.image) {
+			for way := range ways {
+				image := x.image.ProcessCrash()
+				x.do(image, name, way)
+				image.SetCacheID("after a reboot")
+				what := fmt.Sprintf("%v, %s %s", shape, name, way)
+				report, err := Check("db", image, nil)
+				if err != nil {
+					t.Errorf("%s: Check: %v", what, err)
+				}
+				s, err := Open("db", testOptions(image))
+				if sound := len(report.Problems) == 0 && report.Version == nil; sound != (err == nil) {
+					t.Errorf("%s: Check finds %v, %v, and Open says %v", what, report.Problems, report.Version, err)
+				}
+				var corrupt *CorruptError
+				switch {
+				case errors.Is(err, ErrVersion) || errors.As(err, &corrupt):
+					continue
+				case err != nil:
+					t.Errorf("%s: %v", what, err)
+					continue
+				}
+				got := x.read(s)
+				same := func(want map[string]string) bool { return maps.Equal(got, want) }
+				foreign := name == ringName && way == "of another store"
+				if !slices.ContainsFunc(x.synced, same) || foreign {
+					t.Errorf("%s: it opens with %v", what, got)
+				}
+				mustClose(t, s)
+			}
+		}
 	}
 }

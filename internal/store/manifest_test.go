@@ -127,8 +127,8 @@ func TestMarksTakeTurns(t *testing.T) {
 		if m, err := readMark(mem, "db", 7); err != nil || m.Manifest != i || m.Edit != i+1 {
 			t.Fatalf("mark %d reads %+v, %v", i, m, err)
 		}
-		if m, _ := readMark(mem, "db", 8); m != nil {
-			t.Fatalf("the mark of another store counts: %+v", m)
+		if m, err := readMark(mem, "db", 8); m != nil || !errors.Is(err, ErrCorrupt) {
+			t.Fatalf("the mark of another store: %+v, %v", m, err)
 		}
 		torn := mem.ProcessCrash()
 		change(t, torn, "db/"+markName, func(f vfs.File) error {

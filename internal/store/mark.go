@@ -72,7 +72,8 @@ func parseMark(text []byte) (*mark, error) {
 }
 
 // readMark returns the newest mark of the given store, or nil. Slots that do not
-// parse are passed over, for a mark is only ever a help; but not those of a newer version.
+// parse are passed over, for a mark is only ever a help; but not those of a newer version. Where all are of
+// another store, files of two stores are in one directory.
 func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 	path := filepath.Join(dir, markName)
 	text, err := readSmallFile(fsys, path, 2*markSlot)
@@ -82,16 +83,23 @@ func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	var best *mark
+	var best, foreign *mark
 	for len(text) >= markSlot {
 		m, err := parseMark(text[:markSlot])
 		if errors.Is(err, record.ErrVersion) {
 			return nil, formatError(path, 0, err)
 		}
-		if err == nil && m.Store == store && (best == nil || m.Edit > best.Edit) {
+		switch {
+		case err != nil:
+		case m.Store != store:
+			foreign = m
+		case best == nil || m.Edit > best.Edit:
 			best = m
 		}
 		text = text[markSlot:]
+	}
+	if best == nil && foreign != nil {
+		return nil, &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", foreign.Store)}
 	}
 	return best, nil
 }

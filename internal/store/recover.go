@@ -91,7 +91,7 @@ func (s *Store) recover(snapshot bool) error {
 		}
 	}
 	if r.mark != nil && r.mark.Manifest > m.Edit {
-		return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, markName, r.mark.Manifest)}
+		return olderManifest(l.dir, m, r.mark)
 	}
 	r.syncFailed = r.mark != nil && r.mark.Failed
 	r.sameCache = m.sameCache(l.cacheID) && !r.syncFailed
@@ -135,6 +135,11 @@ func (s *Store) recover(snapshot bool) error {
 	r.finish()
 	r.progress.finish()
 	return l.closeRetained()
+}
+
+// olderManifest says that the mark knows of a later manifest than the one that there is.
+func olderManifest(dir string, m *manifest, known *mark) error {
+	return &CorruptError{File: filepath.Join(dir, manifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, markName, known.Manifest)}
 }
 
 // withoutManifest accepts a directory in which no store was ever finished.
@@ -429,6 +434,9 @@ func missing(path string, t *tailReader, size, next int64) *CorruptError {
 func (r *recovery) judge(seg *segment, d *damage, size int64) error {
 	if m := r.mark; m != nil && (m.Segment == seg.id && m.Offset > d.offset || m.Segment > seg.id && m.Seq >= r.next) {
 		return &CorruptError{File: seg.path, Offset: d.offset, Reason: d.reason.Error()}
+	}
+	if r.log.manifest.Writing == nil {
+		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, behind the end at which the store was closed", d.reason)}
 	}
 	if !r.sameCache || r.ring != nil && r.ring.tells() {
 		return nil

@@ -29,7 +29,7 @@ type ringReader struct {
 // openRing opens the ring that the manifest names, or if it names none the one that there is. It
 // returns nil without an error where no ring is to be asked: there is none, or sameCache is false
 // and a power cut has left it unwritten. A ring that ought to be there, and is not, is a *CorruptError, as a
-// damaged one is; a newer one is ErrVersion.
+// damaged one is, and one that a power cut cannot leave; a newer one is ErrVersion.
 func openRing(fsys vfs.FS, dir string, m *manifest, sameCache bool) (*ringReader, error) {
 	path := filepath.Join(dir, ringName)
 	named := m.Writing != nil && m.Writing.Ring != 0
@@ -43,9 +43,11 @@ func openRing(fsys vfs.FS, dir string, m *manifest, sameCache bool) (*ringReader
 		return nil, fmt.Errorf("copal: %w", err)
 	}
 	r := &ringReader{file: f, data: f, path: path}
-	err = r.readHeader(m.Store)
-	if err == nil && named && r.id != m.Writing.Ring {
-		return nil, errors.Join(&CorruptError{File: path, Reason: fmt.Sprintf("it is ring %016x, the manifest names %016x", r.id, m.Writing.Ring)}, f.Close())
+	h, err := r.readHeader()
+	if other := h.judge(path, m); other != nil {
+		if err = other; named {
+			return nil, errors.Join(err, f.Close())
+		}
 	}
 	if err == nil && named && sameCache && r.copied {
 		err = &CorruptError{File: path, Reason: "it is a copy, and the store beside it is not: what the ring has been given since is missing"}
@@ -60,30 +62,40 @@ func openRing(fsys vfs.FS, dir string, m *manifest, sameCache bool) (*ringReader
 	return nil, errors.Join(err, f.Close())
 }
 
-func (r *ringReader) readHeader(store uint64) error {
+// judge refuses a ring whose first line says that it is another than the manifest names. A power cut
+// leaves the line as it was, or nothing of it: somebody has put the ring there.
+func (h *ringHeader) judge(path string, m *manifest) error {
+	switch {
+	case h.id == 0: // it could not be read
+	case h.store != m.Store:
+		return &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.store)}
+	case m.Writing != nil && m.Writing.Ring != 0 && h.id != m.Writing.Ring:
+		return &CorruptError{File: path, Reason: fmt.Sprintf("it is ring %016x, the manifest names %016x", h.id, m.Writing.Ring)}
+	}
+	return nil
+}
+
+// readHeader reads the first line, which is zero in h where it cannot be read, and what the ring says beside it.
+func (r *ringReader) readHeader() (h ringHeader, err error) {
 	head := make([]byte, ringLine+ackedBytes+1)
 	n, err := r.file.ReadAt(head, 0)
 	if err != nil && err != io.EOF {
-		return fmt.Errorf("copal: %w", err)
+		return h, fmt.Errorf("copal: %w", err)
 	}
-	h, err := parseRingHeader(head[:min(n, ringLine)])
-	if err != nil {
-		return formatError(r.path, 0, err)
-	}
-	if h.store != store {
-		return &CorruptError{File: r.path, Reason: fmt.Sprintf("it belongs to store %016x", h.store)}
+	if h, err = parseRingHeader(head[:min(n, ringLine)]); err != nil {
+		return ringHeader{}, formatError(r.path, 0, err)
 	}
 	size := h.size
 	r.id, r.copied, r.acked, r.left = h.id, h.file != r.file.ID(), binary.BigEndian.Uint64(head[ringLine:]), head[ringLine+ackedBytes] != 0
 	length, err := r.file.Size()
 	if err != nil {
-		return fmt.Errorf("copal: %w", err)
+		return h, fmt.Errorf("copal: %w", err)
 	}
 	if length != ringHead+size {
-		return &CorruptError{File: r.path, Offset: min(length, ringHead+size), Reason: errRingSize.Error()}
+		return h, &CorruptError{File: r.path, Offset: min(length, ringHead+size), Reason: errRingSize.Error()}
 	}
 	r.size = size
-	return nil
+	return h, nil
 }
 
 // tells reports whether the ring, in a page cache that has survived, says what was acknowledged last.
