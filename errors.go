@@ -48,6 +48,9 @@ var (
 	ErrHistoryLost = store.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = store.ErrCorrupt
+
+	// ErrRebuilt: told to the error handler of a file that is derived from the log, was damaged or missing, and is made anew. Nothing is lost.
+	ErrRebuilt = store.ErrRebuilt
 )
 
 // errOtherStore is a map in a transaction of another store.

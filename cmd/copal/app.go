@@ -109,7 +109,7 @@ func (a *app) runs(f func(args []string, out *bufio.Writer) error) func(*cobra.C
 	}
 }
 
-// report is the store's error handler: it prints err and makes the exit code tell of it.
+// report is the store's error handler: it prints err and makes the exit code tell of it, unless nothing is lost.
 func (a *app) report(err error) {
 	if c := (*copal.CollectionError)(nil); a.collection != nil && errors.As(err, &c) {
 		a.collection(c)
@@ -118,7 +118,9 @@ func (a *app) report(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.tell(err)
-	a.reported = cmp.Or(a.reported, exitCode(err))
+	if !errors.Is(err, copal.ErrRebuilt) {
+		a.reported = cmp.Or(a.reported, exitCode(err))
+	}
 }
 
 // writeJSON writes v as one line.

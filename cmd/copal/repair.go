@@ -206,7 +206,11 @@ func writeRepair(out *bufio.Writer, r copal.RepairReport) error {
 		if l.Torn {
 			l.Reason += "; perhaps what a crash left behind the last record"
 		}
-		fmt.Fprintf(out, "%s: offset %d: %s lost: %s\n", l.File, l.Offset, count(l.Bytes, "byte"), l.Reason)
+		bytes := "an unknown number of bytes"
+		if l.Bytes > 0 {
+			bytes = count(l.Bytes, "byte")
+		}
+		fmt.Fprintf(out, "%s: offset %d: %s lost: %s\n", l.File, l.Offset, bytes, l.Reason)
 	}
 	for _, l := range r.Passed {
 		fmt.Fprintf(out, "%s: offset %d: %s left out: %s\n", l.File, l.Offset, count(l.Bytes, "byte"), l.Reason)

@@ -16,6 +16,7 @@ var (
 	ErrVersion  = errors.New("copal: written by a newer version")
 	ErrTooLarge = errors.New("copal: too large")
 	ErrType     = errors.New("copal: the type does not fit")
+	ErrRebuilt  = errors.New("it is made anew from the log, and nothing is lost")
 )
 
 // CorruptError says where bytes are not what was written, and why they cannot be.

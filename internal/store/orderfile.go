@@ -204,7 +204,7 @@ func (f *snapshotFile) attachOrder(t *Table, x *snapshotTable) {
 	for _, id := range x.Order.Runs {
 		r, err := s.openRun(id)
 		if err != nil {
-			s.log.reportError("opening the order of keys", err)
+			s.log.reportRebuilt(err)
 			o.built = false
 			break
 		}

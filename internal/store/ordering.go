@@ -290,7 +290,7 @@ func (o *ordering) loseWorking(err error) {
 	o.closeRuns(o.replaceLocked(nil, nil))
 	o.mu.Unlock()
 	if !closed {
-		o.table.store.log.reportError("the order of keys is made anew from the index", err)
+		o.table.store.log.reportRebuilt(err)
 	}
 }
 

@@ -1196,3 +1196,41 @@ func TestRepairOfACompactedStore(t *testing.T) {
 		}
 	}
 }
+
+// A ring that a killed process has left, and that is missing or of no use, is a loss of nobody knows how much. The one of a store
+// that was closed holds nothing.
+func TestRepairWithoutTheRing(t *testing.T) {
+	needsRing(t)
+	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, ringHead), "of another store": (&ringHeader{7, 8, 64 << 10, ""}).encode()} {
+		for _, killed := range []bool{true, false} {
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem)
+			mustSet(t, s, "a", "1")
+			if !killed {
+				mustClose(t, s)
+			}
+			image := mem.ProcessCrash()
+			path := filepath.Join("db", ringName)
+			if err := image.Remove(path); err != nil && killed {
+				t.Fatal(err)
+			}
+			if text != nil {
+				f, err := image.Open(path, vfs.Create)
+				if err == nil {
+					_, err = f.WriteAt(text, 0)
+				}
+				if err = errors.Join(err, f.Close()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			report, err := Repair(t.Context(), "db", "new", RepairOptions{FS: image})
+			if err != nil {
+				t.Fatalf("%s, killed %v: %v", way, killed, err)
+			}
+			told := slices.ContainsFunc(report.Lost, func(l Loss) bool { return l.File == path && strings.Contains(l.Reason, "newest records") })
+			if told != killed {
+				t.Errorf("%s, killed %v: %+v", way, killed, report.Lost)
+			}
+		}
+	}
+}

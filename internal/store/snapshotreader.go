@@ -56,7 +56,7 @@ func (r *recovery) openSnapshot() {
 	case errors.Is(err, record.ErrVersion): // it will be replaced
 		return
 	case err != nil:
-		l.reportError("the index is made from the log", asDamage(path, 0, err))
+		l.reportRebuilt(asDamage(path, 0, err))
 		return
 	case !r.matches(x) || r.readOnly && !r.sameManifest():
 		f.Close()
@@ -292,7 +292,7 @@ func (f *snapshotFile) rebuild(t *Table, n int, cause error) error {
 		return nil
 	}
 	s := f.store
-	s.log.reportError("the index is made anew from the log", cause)
+	s.log.reportRebuilt(cause)
 	if !s.opts.ReadOnly {
 		s.log.reportError("removing the damaged snapshot of the index", s.log.removeSnapshot())
 	}

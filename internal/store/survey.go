@@ -147,11 +147,21 @@ func (r *repair) identify() {
 	}
 }
 
-// openRing copies the ring, whatever its first line says.
+// openRing copies the ring, whatever its first line says. Without it nobody knows how much is lost.
 func (r *repair) openRing() error {
 	path := filepath.Join(r.dir, ringName)
+	m := r.manifest
+	counts := m == nil || m.Writing != nil && m.Writing.Ring != 0
+	lost := func(reason string) {
+		if counts {
+			r.lose(Loss{File: path, Reason: reason + "; the newest records may have stood here alone"})
+		}
+	}
 	f, err := patientFS{r.fsys}.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
+		if m != nil {
+			lost("the manifest names it, and it is missing")
+		}
 		return nil
 	}
 	if err != nil {
@@ -175,13 +185,13 @@ func (r *repair) openRing() error {
 	case errors.Is(err, record.ErrVersion):
 		return formatError(path, 0, err)
 	case err == nil && r.store != 0 && store != r.store:
-		r.lose(Loss{File: path, Bytes: length, Reason: fmt.Sprintf("it belongs to store %016x", store)})
+		lost(fmt.Sprintf("it belongs to store %016x", store))
 		return nil
 	case err != nil:
-		r.lose(Loss{File: path, Bytes: min(length, ringLine), Reason: "its first line: " + err.Error()})
+		lost("its first line: " + err.Error())
 		size = (length - ringHead) / ringBlocks * ringBlocks
 	case length < ringHead+size:
-		r.lose(Loss{File: path, Offset: length, Bytes: ringHead + size - length, Reason: errRingSize.Error()})
+		lost(errRingSize.Error())
 	}
 	if size <= 0 {
 		return nil

@@ -234,6 +234,13 @@ func (l *log) reportError(what string, err error) {
 	}
 }
 
+// reportRebuilt tells of damage to a file that the log stands for.
+func (l *log) reportRebuilt(err error) {
+	if err != nil {
+		l.report(fmt.Errorf("%w; %w", err, ErrRebuilt))
+	}
+}
+
 // last is the sequence number of the newest record.
 func (l *log) last() uint64 {
 	l.mu.Lock()
