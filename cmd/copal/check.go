@@ -70,7 +70,7 @@ type corruptStore struct {
 }
 
 func (e corruptStore) Error() string {
-	return fmt.Sprintf("%s is corrupt: %s", e.dir, count(int64(e.problems), "problem"))
+	return fmt.Sprintf("%s is corrupt: %s; 'copal repair %s --dry-run' says what can be saved", e.dir, count(int64(e.problems), "problem"), e.dir)
 }
 
 func (e corruptStore) Is(target error) bool { return target == copal.ErrCorrupt }

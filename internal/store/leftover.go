@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -58,8 +59,10 @@ func (l *log) checkLeftover(id record.SegmentID) error {
 	if err != nil {
 		return err
 	}
-	_, head, err := record.ParseSegmentHeader(text)
+	h, head, err := record.ParseSegmentHeader(text)
 	switch {
+	case err == nil && l.storeID != 0 && h.Store != l.storeID:
+		return &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.Store)}
 	case errors.Is(err, record.ErrVersion):
 		return formatError(path, 0, err)
 	case err == nil && len(text) == head:
