@@ -61,14 +61,14 @@ func (l *log) checkLeftover(id record.SegmentID) error {
 	}
 	h, head, err := record.ParseSegmentHeader(text)
 	switch {
-	case err == nil && l.storeID != 0 && h.Store != l.storeID:
-		return &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.Store)}
 	case errors.Is(err, record.ErrVersion):
 		return formatError(path, 0, err)
 	case err == nil && len(text) == head:
 		return nil
 	case err != nil && len(text) <= maxTornHeader && !bytes.ContainsRune(text[:max(len(text)-1, 0)], '\n'):
 		return nil // a line at most
+	case err == nil && l.storeID != 0 && h.Store != l.storeID:
+		return &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.Store)}
 	}
 	return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "it does not name " + id.FileName() + ", which is more than the beginning of a segment"}
 }
