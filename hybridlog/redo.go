@@ -30,8 +30,8 @@ import (
 // What is not known to be durable is verified while it is copied: after a failed write-back the kernel may forget it at any time. What
 // stands before the mark is copied as it is: damage there is found by the call that reads it, and keeps nobody from writing.
 //
-// Where the disk has no room for the copies, the files are synced as they are, unless a sync is known to have failed: a
-// full disk is no reason to refuse a Trim.
+// Where the disk has no room for the copies, the files are synced as they are, and the directory, unless a sync is known to
+// have failed: a full disk is no reason to refuse a Trim.
 //
 // It is done once, by the first write or the first call that asks for durability. Until then the mark says what is durable.
 
@@ -221,6 +221,11 @@ func (l *Log) settleInPlace(r *recovered, s *segment) error {
 	}
 	if err := l.settleFile(s.sumsPath(), x.frames, headerBytes); err != nil {
 		return err
+	}
+	// A process that was killed in redo may have renamed a copy, and what was synced is that.
+	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
+		l.syncFailed(fmt.Errorf("sync: %w", err))
+		return l.failure()
 	}
 	s.patch.Store(nil)
 	l.retire(s, s.content.Load())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -193,6 +194,80 @@ func TestCopiesInAnyCombination(t *testing.T) {
 			t.Errorf("%d states, between the renames: %v", states, between)
 		}
 		mustClose(t, l)
+	})
+}
+
+// noCopies is a disk that has no room for the n-th copy of a file of a segment, and for those after it if forever is set.
+func noCopies(mem *vfs.Mem, n int, forever bool) vfs.FS {
+	copied := func(name string) bool {
+		_, segment := parseName(strings.TrimSuffix(filepath.Base(name), tempSuffix))
+		return segment && strings.HasSuffix(name, tempSuffix)
+	}
+	return vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpCreate, N: n, Forever: forever, Match: copied, Err: vfs.ErrNoSpace})
+}
+
+// A process is killed behind one of the two renames. The next one has no room for copies, and syncs what it finds under the
+// names. They are durable, too, when it calls that durable.
+func TestNamesOfCopiesAreSyncedInPlace(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewCrashMem()
+		l := mustOpen(t, mem, change)
+		want := [][]byte{text(0, 3000), text(1, 3000)}
+		mustAppend(t, l, want[0])
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, want[1])
+		dead := mem.ProcessCrash()
+		left := map[string]*vfs.Mem{}
+		dead.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+			if p == vfs.After && op.Kind == vfs.OpRename {
+				left[op.String()] = dead.ProcessCrash()
+			}
+		})
+		if err := mustOpen(t, dead, change).Sync(); err != nil {
+			t.Fatal(err)
+		}
+		dead.OnBoundary(nil)
+		if len(left) != 2 {
+			t.Fatalf("%d renames", len(left))
+		}
+		for at, image := range left {
+			l := mustOpen(t, noCopies(image, 1, true), change)
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			for cut := range image.PowerCuts(100, nil) {
+				if err := problem(mustOpen(t, cut, change), want, 0); err != nil {
+					t.Fatalf("killed after %s, synced, then a power cut: %v", at, err)
+				}
+			}
+		}
+	})
+}
+
+// The same within one process, of which the second rename finds no room.
+func TestNameOfOneCopyIsSyncedInPlace(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewCrashMem()
+		l := mustOpen(t, mem, change)
+		want := [][]byte{text(0, 3000), text(1, 3000)}
+		mustAppend(t, l, want[0])
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, want[1])
+		dead := mem.ProcessCrash()
+		second := &vfs.Fault{Kinds: vfs.OpRename, N: 1, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.Contains(name, ".log") }}
+		l = mustOpen(t, vfs.Inject(dead, second), change)
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		for cut := range dead.PowerCuts(100, nil) {
+			if err := problem(mustOpen(t, cut, change), want, 0); err != nil {
+				t.Fatalf("synced, then a power cut: %v", err)
+			}
+		}
 	})
 }
 

@@ -23,8 +23,8 @@ import (
 // alone. It is the same segment, byte for byte, under the same addresses. A crash leaves
 // the old file or the new one.
 //
-// Where the disk has no room for the copy, the file is synced as it is, unless the mark says that a sync has failed: a
-// full disk is no reason to refuse deletions.
+// Where the disk has no room for the copy, the file is synced as it is, and the directory, unless the mark says that a sync
+// has failed: a full disk is no reason to refuse deletions.
 //
 // It is done once, by the first append or the first call that asks for durability. Until then the
 // mark says what is durable.
@@ -68,8 +68,13 @@ func (l *log) redo(s *segment) error {
 		return errors.Join(err, f.Close(), l.fsys.Remove(temp))
 	}
 	l.reportError("closing a segment that was copied", s.file.(*replaceable).replace(f))
+	return l.syncNames()
+}
+
+// syncNames makes it durable which file has the name of a segment.
+func (l *log) syncNames() error {
 	if err := syncDir(l.fsys, l.dir); err != nil {
-		return l.fail(err)
+		return l.fail(errors.Join(err, l.noteSyncFailed()))
 	}
 	return nil
 }
@@ -107,7 +112,7 @@ func (l *log) settleInPlace(s *segment) error {
 	if err := s.file.Sync(); err != nil {
 		return l.fail(errors.Join(fmt.Errorf("sync of %s: %w", s.path, err), l.noteSyncFailed()))
 	}
-	return nil
+	return l.syncNames() // a process that was killed in redo may have renamed a copy, and what was synced is that
 }
 
 // fillFile writes to the segment's file what stood in the ring alone.

@@ -143,6 +143,66 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	mustClose(t, last)
 }
 
+// A process is killed when it has renamed a copy. The next one has no room for another, and syncs what it finds under
+// the name. That is durable, too, when it calls it durable.
+func TestNameOfCopyIsSyncedInPlace(t *testing.T) { bothWays(t, nameOfCopyIsSyncedInPlace) }
+
+func nameOfCopyIsSyncedInPlace(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	s := mustOpen(t, mem, noSnapshot)
+	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "found", "2")
+	dead := mem.ProcessCrash()
+	var left *vfs.Mem
+	dead.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if phase == vfs.After && op.Kind == vfs.OpRename && strings.HasSuffix(op.Name, redoTemp) && isLog(op.NewName) && left == nil {
+			left = dead.ProcessCrash()
+		}
+	})
+	if err := mustOpen(t, dead, noSnapshot).FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	dead.OnBoundary(nil)
+	if left == nil {
+		t.Fatal("there is no moment to die in")
+	}
+	full := &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, redoTemp) }}
+	next := mustOpen(t, vfs.Inject(left, full), noSnapshot)
+	if err := next.FSyncAll(); err != nil {
+		t.Fatal(err)
+	}
+	for image := range left.PowerCuts(60, nil) {
+		cut := mustOpen(t, image, noSnapshot)
+		wantValue(t, cut, "durable", "1")
+		wantValue(t, cut, "found", "2")
+		mustClose(t, cut)
+	}
+	mustClose(t, next)
+}
+
+// A sync of the directory that fails behind the renaming of a copy is noted, too.
+func TestFailedSyncOfNameIsNoted(t *testing.T) { bothWays(t, failedSyncOfNameIsNoted) }
+
+func failedSyncOfNameIsNoted(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	s := mustOpen(t, mem, noSnapshot)
+	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "found", "2")
+	dead := mem.ProcessCrash()
+	s = mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}), noSnapshot)
+	if err := s.FSyncAll(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+		t.Errorf("a sync of which that of the directory has failed: %v", err)
+	}
+	s.Close()
+	if m, err := readMark(dead, "db", s.log.storeID); err != nil || m == nil || !m.Failed {
+		t.Errorf("the mark does not say so: %+v, %v", m, err)
+	}
+}
+
 // unfinished are the files of the store that never got their names.
 func unfinished(t *testing.T, mem *vfs.Mem) (names []string) {
 	t.Helper()
