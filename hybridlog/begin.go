@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -21,7 +23,9 @@ import (
 //  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest names are removed;
 //  5. the mark says what is durable.
 //
-// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2, the manifest of step 3 opens it again.
+// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2, the manifest of step 3 opens it again, and
+// keeps stating where it ended. Recovery goes on from there: what stands before is judged by those who read it, as in a sealed segment. A tail with damage in its
+// frames, or in the block that the next entry would share, stays sealed as it is, and a new segment begins.
 //
 // Only then something is appended. So a ring that the manifest names is there, one that it does not name holds nothing that counts, and a log that is
 // said to be closed ends where the manifest says.
@@ -31,6 +35,8 @@ import (
 // recovered is what Open leaves to the first write.
 type recovered struct {
 	tail     *segment   // goes on; nil if none does
+	next     framer     // at its end, when its frames have been read
+	sums     []uint32   // and those of its blocks
 	open     []*segment // otherwise: to be sealed
 	doubtful []doubt    // those of them that may be on the disk in part only
 	orphans  []string   // files that no manifest names
@@ -52,8 +58,11 @@ func (l *Log) beginLocked() error {
 	if err := l.redoLocked(); err != nil {
 		return err
 	}
-	err := l.beginManifest(r)
+	err := l.readTail(r)
 	if err != nil {
+		return err
+	}
+	if err := l.beginManifest(r); err != nil {
 		return err
 	}
 	if r.tail != nil {
@@ -170,7 +179,7 @@ func (l *Log) run(r *recovered) error {
 	m := l.manifestWith(l.logID, nil)
 	m.run(l.ring, l.cacheID)
 	if s := r.tail; s != nil {
-		m.segments[len(m.segments)-1] = manifestSegment{id: s.id, salt: s.salt}
+		m.segments[len(m.segments)-1] = manifestSegment{id: s.id, salt: s.salt, bytes: r.next.end, frames: r.next.slot, sum: r.next.block}
 	}
 	err := l.swap(m)
 	r.running = err == nil
@@ -196,16 +205,54 @@ func (l *Log) dropRing(r *recovered) {
 	l.ring, r.ring = nil, err != nil
 }
 
-// continueLocked goes on with a tail that was closed.
-func (l *Log) continueLocked(r *recovered) error {
+// readTail reads the frames of a tail that was closed, before anything is changed.
+func (l *Log) readTail(r *recovered) error {
 	s := r.tail
-	next := s.framer()
-	capacity := max(l.opts.segmentBytes, s.end.Load())
-	sums := make([]uint32, blocksOf(capacity))
-	if err := s.readSums(&next, sums); err != nil {
+	if s == nil || r.sums != nil {
+		return nil
+	}
+	next, sums := s.framer(), make([]uint32, blocksOf(max(l.opts.segmentBytes, s.end.Load())))
+	err := s.readSums(&next, sums)
+	if err == nil {
+		err = s.endsIntact(next)
+	}
+	switch {
+	case errors.Is(err, ErrCorrupt): // which is told to those who read there
+		s.synced.Store(true)
+		r.tail = nil
+		return nil
+	case err != nil:
 		return err
 	}
-	s.capacity = capacity
+	r.next, r.sums = next, sums
+	return nil
+}
+
+// endsIntact verifies the block that the next entry would share: it could not be read if that were damaged.
+func (s *segment) endsIntact(next framer) error {
+	at, sum := next.end/blockBytes*blockBytes, uint32(0)
+	if t := &s.trimmed; t.end > at {
+		at, sum = t.end, t.sum
+	}
+	p := make([]byte, next.end-at)
+	f, err := s.fsys.Open(s.path(), vfs.ReadOnly)
+	if err != nil {
+		return missing(s.path(), err)
+	}
+	defer f.Close()
+	if n, err := f.ReadAt(p, at); n < len(p) && err != io.EOF {
+		return wrap(err)
+	}
+	if crc32.Update(sum, castagnoli, p) != next.block {
+		return s.corrupt(at, "the sum of the block is wrong")
+	}
+	return nil
+}
+
+// continueLocked goes on with a tail that was closed.
+func (l *Log) continueLocked(r *recovered) error {
+	s, next, sums := r.tail, r.next, r.sums
+	s.capacity = max(l.opts.segmentBytes, s.end.Load())
 	c, err := s.openContent(vfs.ReadWrite, sums)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package hybridlog
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -113,4 +114,146 @@ func TestRingOutlivesTheManifestThatNamesIt(t *testing.T) {
 		t.Error("no ring was removed")
 	}
 	mustClose(t, l)
+}
+
+// Damage in the tail of a log that was closed keeps nobody from writing, and takes nothing else along: what is intact is read, before a write, after it, and
+// after a kill, in any life of the cache, with the mark and without.
+func TestDamageInTheTailOfAClosedLog(t *testing.T) {
+	flips := map[string]struct {
+		name string
+		bit  int
+	}{
+		"a frame":            {"log/00000001.sum", 8 * (headerBytes + 3*frameBytes + 1)},
+		"the last frame":     {"log/00000001.sum", 8 * (headerBytes + 8*frameBytes + 1)},
+		"bytes":              {"log/00000001.log", 8 * 1000},
+		"bytes near the end": {"log/00000001.log", 8 * 7000},
+	}
+	for what, damage := range flips {
+		for _, cache := range []string{"", "another"} {
+			for _, marked := range []bool{true, false} {
+				for _, late := range []bool{true, false} { // the damage comes when a process has begun to write
+					name := fmt.Sprintf("%s, cache %q, mark %v, late %v", what, cache, marked, late)
+					bothWays(t, func(t *testing.T, change func(*options)) {
+						mem := vfs.NewMem()
+						l := mustOpen(t, mem, change)
+						var want []byte
+						add := func(i, n int) {
+							want = append(want, text(i, n)...)
+							if _, err := l.Append(text(i, n)); err != nil {
+								t.Fatalf("%s: %v", name, err)
+							}
+						}
+						for i := range 8 {
+							add(i, 900)
+						}
+						mustClose(t, l)
+						spoil := func() { flip(t, mem, damage.name, damage.bit) }
+						reopen := func() {
+							if !marked {
+								mem.Remove("log/SYNCED")
+							}
+							if cache != "" {
+								mem.SetCacheID(cache + string(rune('a'+len(want)%26)))
+							}
+							var err error
+							if l, err = open("log", testOptions(mem, change)); err != nil {
+								t.Fatalf("%s: Open: %v", name, err)
+							}
+							if l.Size() != int64(len(want)) {
+								t.Fatalf("%s: it has %d bytes, want %d", name, l.Size(), len(want))
+							}
+						}
+						if !late {
+							spoil()
+						}
+						reopen()
+						add(8, 5000)
+						first := l
+						if err := l.Sync(); err != nil {
+							t.Fatalf("%s: %v", name, err)
+						}
+						mem = mem.ProcessCrash()
+						if late {
+							spoil()
+						}
+						reopen()
+						add(9, 300)
+						mustClose(t, l)
+						reopen()
+						since := 5300
+						if late { // one damaged frame, and nobody reads the segment that it is in
+							since = 300
+						}
+						tail := make([]byte, since)
+						if n, err := l.ReadAt(tail, int64(len(want)-since)); n < since || string(tail) != string(want[len(want)-since:]) {
+							t.Errorf("%s: what was written since: %v", name, err)
+						}
+						all := make([]byte, len(want))
+						if _, err := l.ReadAt(all, 0); !errors.Is(err, ErrCorrupt) {
+							t.Errorf("%s: a read of what is damaged: %v", name, err)
+						}
+						mustClose(t, l)
+						first.Close()
+					})
+				}
+			}
+		}
+	}
+}
+
+// Before it writes to the tail of a closed log, the manifest still says where that was closed: a kill leaves it so.
+func TestKilledBehindAClosedTail(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewCrashMem()
+		l := mustOpen(t, mem, change)
+		want := [][]byte{text(0, 5000)}
+		mustAppend(t, l, want[0])
+		mustClose(t, l)
+		mem.Remove("log/SYNCED")
+		l = mustOpen(t, mem, change)
+		mustAppend(t, l, text(1, 300))
+		dead := mem.ProcessCrash()
+		for image := range dead.PowerCuts(60, nil) {
+			cut := mustOpen(t, image, change)
+			if d := cut.Stats().Durable; d < 5000 {
+				t.Fatalf("%d bytes are durable, and the log was closed with 5000", d)
+			}
+			if err := problem(cut, want, 0); err != nil {
+				if err := problem(cut, append(want[:1:1], text(1, 300)), 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustClose(t, cut)
+		}
+		cutOff := dead.ProcessCrash()
+		f, err := cutOff.Open("log/00000001.log", vfs.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(f.Truncate(4000), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		cutOff.SetCacheID("another")
+		if _, err := open("log", testOptions(cutOff, change)); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("a file that is shorter than when the log was closed: %v", err)
+		}
+	})
+}
+
+// What follows where a log was closed, in its segment and in the next one, is not known to be durable before it is synced.
+func TestDurableBehindAClosedTail(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem, change)
+		mustAppend(t, l, text(0, 5000))
+		mustClose(t, l)
+		l = mustOpen(t, mem, change)
+		mustAppend(t, l, text(1, 12_000))
+		mustAppend(t, l, text(2, 9000)) // in the next segment
+		l = mustOpen(t, mem.ProcessCrash(), change)
+		if st := l.Stats(); st.Segments != 2 || st.Durable != 5000 {
+			t.Errorf("%+v", st)
+		}
+		mustClose(t, l)
+	})
 }

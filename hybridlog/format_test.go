@@ -30,7 +30,7 @@ func TestGoldenFormat(t *testing.T) {
 	sealed := manifestSegment{id: record.NewSegmentID(1, 0), salt: 0x1f0c9a3e5f3a91c2, sealed: true, bytes: 0x2000, frames: 0x12}
 	texts := map[string]string{
 		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 3, begin: 0, first: 0x10, trimmed: trimPlace{place{0x10, 1}, 0x1f0c9a3e}, running: true, ring: 0x77aa00000000beef, cache: "0f3c/2a", file: "1f-6f12.2a", segments: []manifestSegment{
-			sealed, {id: id, salt: 0xd4e5f6071f0c9a3e}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 trimmed 10 frames 1 sum 1f0c9a3e running ring 77aa00000000beef spent 0000000000000000 cache 0f3c/2a file 1f-6f12.2a sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e end 3eb382ba",
+			sealed, {id: id, salt: 0xd4e5f6071f0c9a3e, bytes: 0x138d, frames: 3, sum: 0x043b1f8a}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 trimmed 10 frames 1 sum 1f0c9a3e running ring 77aa00000000beef spent 0000000000000000 cache 0f3c/2a file 1f-6f12.2a sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e bytes 138d frames 3 sum 043b1f8a end 7888ea89",
 		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 4, begin: 0, spent: 0x77aa00000000beef, segments: []manifestSegment{sealed}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 4 begin 0 first 0 trimmed 0 frames 0 sum 00000000 closed spent 77aa00000000beef sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 end 1c156803",
 		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                                                "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
 		string((&mark{log: 0x5f3a91c2d4e5f607, edit: 5, manifest: 3, id: id, end: 0x138d, frames: 3, cache: "0f3c"}).encode()):                   "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 cache 0f3c e3c4f84f",
@@ -133,7 +133,7 @@ func TestNewerVersions(t *testing.T) {
 // What cannot be is no manifest, though its checksum is right.
 func TestImpossibleManifests(t *testing.T) {
 	sealed := manifestSegment{id: record.NewSegmentID(1, 0), salt: 1, sealed: true, bytes: 5000, frames: 7}
-	open := manifestSegment{id: record.NewSegmentID(2, 0), salt: 2}
+	open := manifestSegment{id: record.NewSegmentID(2, 0), salt: 2, bytes: 4, frames: 1, sum: 9}
 	good := func() *manifest {
 		return &manifest{log: 1, edit: 2, first: 30, trimmed: trimPlace{place{30, 2}, 5}, running: true, segments: []manifestSegment{sealed, open}}
 	}
@@ -154,7 +154,12 @@ func TestImpossibleManifests(t *testing.T) {
 		"frames without trimmed":      func(m *manifest) { m.trimmed.end = 0 },
 		"more frames than trimmed":    func(m *manifest) { m.trimmed.frames = 31 },
 		"a sum of no block":           func(m *manifest) { m.first, m.trimmed.end = 4096, 4096 },
-		"more trimmed than there is":  func(m *manifest) { m.first, m.trimmed.end = 6000, 5001 },
+		"frames of nothing":           func(m *manifest) { m.segments[1].bytes = 0 },
+		"a sum of no frame":           func(m *manifest) { m.segments[1].bytes = 4096 },
+		"known behind an open one": func(m *manifest) {
+			m.segments = append(m.segments, manifestSegment{id: open.id + 1, bytes: 1, frames: 1})
+		},
+		"more trimmed than there is": func(m *manifest) { m.first, m.trimmed.end = 6000, 5001 },
 	} {
 		m := good()
 		change(m)
@@ -183,7 +188,7 @@ func FuzzFrame(f *testing.F) {
 func FuzzTexts(f *testing.F) {
 	id := record.NewSegmentID(2, 1)
 	f.Add((&manifest{log: 1, edit: 3, running: true, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}, {id: id + 1, salt: 4}}}).encode())
-	f.Add((&manifest{log: 1, edit: 3, running: true, ring: 5, spent: 6, cache: "x", file: "y", segments: []manifestSegment{{id: id, salt: 4}}}).encode())
+	f.Add((&manifest{log: 1, edit: 3, running: true, ring: 5, spent: 6, cache: "x", file: "y", segments: []manifestSegment{{id: id, salt: 4, bytes: 20, frames: 3, sum: 5}}}).encode())
 	f.Add((&manifest{log: 1, edit: 3, spent: 7, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}}}).encode())
 	f.Add((&manifest{log: 1, edit: 3, first: 9, trimmed: trimPlace{place{9, 2}, 8}, spent: 7, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 30, frames: 4}}}).encode())
 	f.Add((&sumsHeader{1, id, 2}).encode())

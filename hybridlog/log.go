@@ -369,6 +369,8 @@ func (l *Log) segmentFor(m manifestSegment) *segment {
 		s.slots.Store(m.frames)
 		s.ended.Store(true)
 		s.synced.Store(true)
+	} else {
+		s.known = m.known()
 	}
 	return s
 }

@@ -22,10 +22,11 @@ import (
 //	log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 trimmed 10 frames 1 sum 1f0c9a3e
 //	running ring 77aa00000000beef spent 0000000000000000 cache 0f3c…/2a file 1f-6f12.2a
 //	sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 8000000 frames 12000
-//	open 2 salt d4e5f6071f0c9a3e
+//	open 2 salt d4e5f6071f0c9a3e bytes 10 frames 1 sum 1f0c9a3e
 //	end 1f0c9a3e
 //
-// A sealed segment never changes. Open ones, at the end of the list, begin where the one before ends, which recovery finds out.
+// A sealed segment never changes. Open ones, at the end of the list, begin where the one before ends, which recovery finds out. What
+// their lines say of them is durable in their files: nothing, or what a closed log ended with, if the segment goes on since.
 //
 // The second line says whether a process writes, or died while it did (running), or the last one has closed the log: then all segments are sealed, and
 // what that says is all there is. A process that runs names its ring, and the life of the page cache in which it writes, down to this very
@@ -48,10 +49,14 @@ type manifestSegment struct {
 	id     record.SegmentID
 	salt   uint64
 	sealed bool
-	start  Address
+	start  Address // of a sealed one
 	bytes  int64
 	frames int64
+	sum    uint32 // of an open one: that of the block that its frames end in, up to there
 }
+
+// known is what the line of an open segment says of it.
+func (s *manifestSegment) known() trimPlace { return trimPlace{place{s.bytes, s.frames}, s.sum} }
 
 const (
 	manifestName = "MANIFEST"
@@ -71,7 +76,7 @@ func (m *manifest) encode() []byte {
 		if s.sealed {
 			fmt.Fprintf(&b, "sealed %s salt %016x start %x bytes %x frames %x\n", s.id, s.salt, int64(s.start), s.bytes, s.frames)
 		} else {
-			fmt.Fprintf(&b, "open %s salt %016x\n", s.id, s.salt)
+			fmt.Fprintf(&b, "open %s salt %016x bytes %x frames %x sum %08x\n", s.id, s.salt, s.bytes, s.frames, s.sum)
 		}
 	}
 	b.WriteString("end")
@@ -138,7 +143,7 @@ func parseSegmentLine(line string) (s manifestSegment, err error) {
 	if f.Has("sealed") {
 		s = manifestSegment{sealed: true, id: f.Segment("sealed"), salt: f.Fixed("salt"), start: Address(f.Hex("start")), bytes: int64(f.Hex("bytes")), frames: int64(f.Hex("frames"))}
 	} else {
-		s = manifestSegment{id: f.Segment("open"), salt: f.Fixed("salt")}
+		s = manifestSegment{id: f.Segment("open"), salt: f.Fixed("salt"), bytes: int64(f.Hex("bytes")), frames: int64(f.Hex("frames")), sum: uint32(f.Digits("sum", 8))}
 	}
 	return s, f.End()
 }
@@ -154,6 +159,8 @@ func (m *manifest) validate() error {
 			return fmt.Errorf("%w: segment %s is sealed behind an open one", record.ErrSyntax, s.id)
 		case s.sealed && (s.bytes < 0 || s.bytes >= maxEnd || s.frames < 0 || s.frames > s.bytes || s.start < 0 || s.start > maxAddress-Address(s.bytes)):
 			return fmt.Errorf("%w: segment %s has impossible bounds", record.ErrSyntax, s.id)
+		case !s.sealed && (!s.known().possible() || s.bytes > 0 && i > 0 && !m.segments[i-1].sealed):
+			return fmt.Errorf("%w: of segment %s it knows what cannot be", record.ErrSyntax, s.id)
 		case s.sealed && s.start != at:
 			return fmt.Errorf("%w: segment %s does not begin where the one before ends", record.ErrSyntax, s.id)
 		}

@@ -15,7 +15,7 @@ import (
 //  1. Read the manifest and the mark. Without a manifest the log is new, unless a segment holds something. The manifest must not be older
 //     than the mark, the newest segment, or the ring; and the ring must be the one that it names.
 //  2. Sealed segments must have their length, and frames of their own. They are not read. If the log was closed, that is all.
-//  3. Go through the frames of the open segments, from the mark on, or from where the log is trimmed. A frame counts if its check is right, and the bytes up to
+//  3. Go through the frames of the open segments, from the mark on, from where an earlier process closed the log, says the manifest, or from where it is trimmed. A frame counts if its check is right, and the bytes up to
 //     its end have its sum: in the files, or else in the ring. What is in the ring alone is kept in memory until the
 //     first write puts it into the files. The log ends with the last entry before the first frame that does not count.
 //  4. If anything is there that comes behind that end, it is damage, and the log does not open, when the page cache has been there without
@@ -162,7 +162,8 @@ func (r *recovery) durable() Address {
 	if len(r.doubtful) == 0 {
 		return r.at
 	}
-	at := max(r.doubtful[0].start, r.log.manifest.first)
+	d := r.doubtful[0]
+	at := max(d.start+Address(d.known.end), r.log.manifest.first)
 	for _, s := range r.doubtful {
 		if r.mark != nil && r.mark.id == s.id {
 			at = max(at, s.start+Address(r.mark.end))
@@ -176,7 +177,7 @@ func (r *recovery) durable() Address {
 func (r *recovery) doubts(s *segment) bool {
 	m, end := r.mark, s.end.Load()
 	switch {
-	case end == 0:
+	case end <= s.known.end:
 		return false
 	case m == nil || m.id < s.id || s.patch.Load() != nil:
 		return true

@@ -15,16 +15,16 @@ func (r *recovery) scan(s *segment) error {
 	s.end.Store(0)
 	s.slots.Store(0)
 	s.patch.Store(nil)
-	r.skipped = s.trimmed
+	r.skipped = s.begins()
 	if r.torn {
 		return nil
 	}
-	x := &scanner{recovery: r, s: s, next: s.framer(), sure: s.trimmed.place}
+	x := &scanner{recovery: r, s: s, next: s.framerAt(r.skipped), sure: r.skipped.place}
 	if err := x.openFiles(); err != nil {
 		return err
 	}
 	defer x.close()
-	if err := x.holdsTrimmed(); err != nil {
+	if err := x.holdsSkipped(); err != nil {
 		return err
 	}
 	if err := x.follows(); err != nil || r.torn {
@@ -38,6 +38,14 @@ func (r *recovery) scan(s *segment) error {
 	x.keepPatch()
 	r.at, r.before = s.last(), s
 	return nil
+}
+
+// begins is where recovery begins in an open segment: behind what is trimmed, and what the manifest says of it.
+func (s *segment) begins() trimPlace {
+	if s.known.frames > s.trimmed.frames {
+		return s.known
+	}
+	return s.trimmed
 }
 
 // scanner goes through an open segment.
@@ -76,18 +84,17 @@ func (x *scanner) openFiles() (err error) {
 	return nil
 }
 
-// holdsTrimmed finds out whether the files reach to where the log begins: what is trimmed is not read, but it has a length.
-func (x *scanner) holdsTrimmed() error {
-	t := x.s.trimmed
-	if x.frameCount < t.frames {
-		return corrupt(x.s.sumsPath(), headerBytes+x.frameCount*frameBytes, fmt.Sprintf("the file ends here, and %x frames of it are trimmed", t.frames))
+// holdsSkipped finds out whether the files reach to where recovery begins: what stands before is not read, but it has a length.
+func (x *scanner) holdsSkipped() error {
+	if at := x.skipped.frames; x.frameCount < at {
+		return corrupt(x.s.sumsPath(), headerBytes+x.frameCount*frameBytes, fmt.Sprintf("the file ends here, and has %x frames says MANIFEST", at))
 	}
 	size, err := x.bytes.Size()
 	if err != nil {
 		return wrap(err)
 	}
-	if size < t.end {
-		return x.s.corrupt(size, fmt.Sprintf("the file ends here, and is trimmed up to %x", t.end))
+	if at := x.skipped.end; size < at {
+		return x.s.corrupt(size, fmt.Sprintf("the file ends here, and has %x bytes says MANIFEST", at))
 	}
 	return nil
 }
@@ -98,7 +105,7 @@ func (x *scanner) close() {
 }
 
 func (x *scanner) run() error {
-	if m := x.mark; m != nil && m.id == x.s.id && m.frames > x.s.trimmed.frames {
+	if m := x.mark; m != nil && m.id == x.s.id && m.frames > x.skipped.frames {
 		if err := x.skip(m); err != nil {
 			return err
 		}
@@ -200,7 +207,7 @@ func (x *scanner) skip(m *mark) error {
 // presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring alone: all is gone through then.
 func (x *scanner) presentUpTo(m *mark) error {
 	if x.image != nil {
-		x.next, x.sure = x.s.framer(), x.s.trimmed.place
+		x.next, x.sure = x.s.framerAt(x.skipped), x.skipped.place
 		return nil
 	}
 	x.skipped = trimPlace{x.sure, x.next.block}

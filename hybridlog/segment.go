@@ -25,6 +25,7 @@ type segment struct {
 	start   Address // set before the segment can be seen
 	seal    seal
 	trimmed trimPlace // likewise: what is not looked at any more
+	known   trimPlace // likewise: what the manifest said of it when it was open and this process found it
 
 	capacity int64        // up to where the file is mapped
 	end      atomic.Int64 // of what was appended
@@ -43,14 +44,14 @@ type segment struct {
 	content atomic.Pointer[content]
 }
 
-// trimPlace is what nobody looks at any more of the first segment, whatever has become of it: bytes up to where an entry ends, and their frames. The sum is that
-// of the block up to there, from which the next frame's goes on.
+// trimPlace is where recovery goes on in a segment without a look at what stands before: bytes up to where an entry ends, and their frames. The sum is that of
+// the block up to there, from which the next frame's goes on. Nobody looks any more at what is trimmed of the first segment, whatever has become of it.
 type trimPlace struct {
 	place
 	sum uint32
 }
 
-func (t *trimPlace) possible() bool {
+func (t trimPlace) possible() bool {
 	return t.end >= 0 && t.end < maxEnd && t.frames >= 0 && t.frames <= t.end && (t.frames > 0) == (t.end > 0) && (t.sum == 0 || t.end%blockBytes != 0)
 }
 
@@ -236,11 +237,7 @@ func (s *segment) readAt(c *content, p []byte, off int64) error {
 // readNewest is readAt for bytes of which some may not be in the file.
 func (s *segment) readNewest(c *content, p []byte, off int64) error {
 	if c.patch != nil {
-		if n, err := c.file.ReadAt(p, off); n < len(p) && err != io.EOF {
-			return fmt.Errorf("hybridlog: %w", err)
-		}
-		c.patch.over(p, off) // which recovery has verified
-		return nil
+		return s.readPatched(c, p, off)
 	}
 	for {
 		inFile := int(min(max(s.inFile()-off, 0), int64(len(p))))
@@ -258,6 +255,28 @@ func (s *segment) readNewest(c *content, p []byte, off int64) error {
 		}
 		return s.readFile(c, p[:inFile], off)
 	}
+}
+
+// readPatched is readAt for bytes of which the ring alone had some. They are verified with what the file has of their blocks, which
+// recovery may have passed over.
+func (s *segment) readPatched(c *content, p []byte, off int64) error {
+	buf := blockPool.Get().(*[blockBytes]byte)
+	defer blockPool.Put(buf)
+	for len(p) > 0 {
+		b := off / blockBytes
+		lo, hi, _ := s.block(c, b)
+		whole := buf[:hi-lo]
+		if n, err := c.file.ReadAt(whole, lo); n < len(whole) && err != io.EOF {
+			return fmt.Errorf("hybridlog: %w", err)
+		}
+		c.patch.over(whole, lo)
+		if err := s.verify(c, b, whole); err != nil {
+			return err
+		}
+		n := copy(p, whole[off-lo:])
+		p, off = p[n:], off+int64(n)
+	}
+	return nil
 }
 
 // touches reports whether bytes at off stand in a block that is not whole in the file.
