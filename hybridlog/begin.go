@@ -311,15 +311,28 @@ func (l *Log) removeOrphans(r *recovered) {
 	}
 }
 
-// cutTorn cuts off what a crash has left behind a segment.
+// cutTorn cuts off what a crash has left behind a segment, and gives back what is reserved there. The frames go first: one without its
+// bytes would be damage.
 func (l *Log) cutTorn(s *segment) {
-	for path, end := range map[string]int64{s.path(): s.end.Load(), s.sumsPath(): headerBytes + s.slots.Load()*frameBytes} {
-		f, err := l.opts.fsys.Open(path, vfs.ReadWrite)
-		if err == nil {
-			err = errors.Join(f.Truncate(end), f.Close())
+	for i, end := range [2]int64{headerBytes + s.slots.Load()*frameBytes, s.end.Load()} {
+		if err := l.cutFile(s.paths()[i], end); err != nil {
+			l.reportError("cutting off a torn tail", err)
+			return
 		}
-		l.reportError("cutting off a torn tail", err)
 	}
+}
+
+// cutFile cuts a file off at end, unless it is shorter: a segment that has not begun has no beginning yet.
+func (l *Log) cutFile(path string, end int64) error {
+	f, err := l.opts.fsys.Open(path, vfs.ReadWrite)
+	if err != nil {
+		return err
+	}
+	n, err := f.Size()
+	if err == nil && n >= end {
+		err = f.Truncate(end)
+	}
+	return errors.Join(err, f.Close())
 }
 
 // takeSpare returns the segment that is to be the next tail, which is made if nobody has. Some segments, and others that are durable, are sealed then.

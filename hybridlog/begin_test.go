@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -238,6 +241,119 @@ func TestKilledBehindAClosedTail(t *testing.T) {
 			t.Errorf("a file that is shorter than when the log was closed: %v", err)
 		}
 	})
+}
+
+// noSegments is a disk that has no room for new segments.
+func noSegments(mem *vfs.Mem) vfs.FS {
+	made := func(name string) bool { _, segment := parseName(filepath.Base(name)); return segment }
+	return vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpCreate, N: 1, Forever: true, Match: made, Err: vfs.ErrNoSpace})
+}
+
+// On a full disk torn tails are cut off while the manifest does not state their ends yet. A kill between the two files, or a failure of the first, leaves
+// no frame without its bytes.
+func TestTornTailIsCutInOrder(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		left, _ := killedIn(t, change)
+		size := mustOpen(t, left, change).Size()
+		for _, fails := range []bool{false, true} {
+			dead := left.ProcessCrash()
+			var disk vfs.FS = noSegments(dead)
+			if fails {
+				disk = vfs.Inject(disk, &vfs.Fault{Kinds: vfs.OpTruncate, N: 1})
+			}
+			l := mustOpen(t, disk, change)
+			cuts := 0
+			check := func(image *vfs.Mem) {
+				next, err := open("log", testOptions(image, change))
+				if err != nil {
+					t.Fatalf("killed behind a cut, failing %v: %v", fails, err)
+				}
+				if next.Size() != size {
+					t.Errorf("%d bytes are left of %d", next.Size(), size)
+				}
+			}
+			dead.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+				if p == vfs.After && op.Kind == vfs.OpTruncate {
+					if cuts++; cuts == 1 && !strings.HasSuffix(op.Name, ".sum") {
+						t.Errorf("%v comes first", op)
+					}
+					check(dead.ProcessCrash())
+				}
+			})
+			if _, err := l.Append([]byte("x")); !errors.Is(err, ErrNoSpace) {
+				t.Errorf("an append to a full disk: %v", err)
+			}
+			dead.OnBoundary(nil)
+			if fails != (cuts == 0) {
+				t.Errorf("%d cuts, failing %v", cuts, fails)
+			}
+			check(dead.ProcessCrash())
+		}
+	})
+}
+
+// A write that is refused leaves a segment that has not begun as it is. A power cut may bring back the manifest from before it was made, which
+// must not take it for one that holds something.
+func TestSegmentThatHasNotBegunStaysEmpty(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewCrashMem()
+		l := mustOpen(t, mem, change)
+		want := [][]byte{text(0, 12000)}
+		mustAppend(t, l, want[0])
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		var dead *vfs.Mem
+		mem.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+			if dead == nil && p == vfs.After && op.Kind == vfs.OpRename {
+				dead = mem.ProcessCrash()
+			}
+		})
+		mustAppend(t, l, text(1, 12000)) // which makes a segment
+		mem.OnBoundary(nil)
+		if dead == nil {
+			t.Fatal("there is no moment to die in")
+		}
+		l = mustOpen(t, noSegments(dead), change)
+		if _, err := l.Append([]byte("x")); !errors.Is(err, ErrNoSpace) {
+			t.Fatal(err)
+		}
+		mustClose(t, l)
+		for image := range dead.PowerCuts(100, nil) {
+			if err := problem(mustOpen(t, image, change), want, 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n := len(filesOf(t, dead)["00000002.sum"]); n != lineBytes {
+			t.Errorf("the segment that has not begun has %d bytes of frames", n)
+		}
+	})
+}
+
+// A file of frames that is longer than its line, and says nothing of where its segment begins, is that of a segment that has not begun.
+func TestZerosAreNoBeginning(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem)
+	mustAppend(t, l, []byte("hello"))
+	mustClose(t, l)
+	h := sumsHeader{log: l.logID, id: record.NewSegmentID(7, 0), salt: 9}
+	f, err := mem.Open("log/00000007.sum", vfs.Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(append(h.encode(), make([]byte, headerBytes-lineBytes)...), 0); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, mustOpen(t, mem))
+	s := &segment{salt: 9}
+	s.begin(5)
+	if _, err := f.WriteAt(s.beginning(), lineBytes); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := open("log", testOptions(mem)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("a segment that has begun, and that the manifest does not know: %v", err)
+	}
 }
 
 // What follows where a log was closed, in its segment and in the next one, is not known to be durable before it is synced.

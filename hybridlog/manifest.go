@@ -293,6 +293,23 @@ func parseBeginning(b []byte, salt uint64) (start Address, ok bool) {
 	return start, ok && start >= 0 && start <= maxAddress
 }
 
+// beginsIn reports whether a file of frames says where its segment begins, or what it says is not to be understood.
+func beginsIn(fsys vfs.FS, path string) (bool, error) {
+	b, _, err := readSmallFile(fsys, path, headerBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, wrap(err)
+	}
+	h, err := parseSumsHeader(b[:min(len(b), lineBytes)])
+	if err != nil {
+		return true, nil
+	}
+	_, begun := parseBeginning(b[min(len(b), lineBytes):], h.salt)
+	return begun, nil
+}
+
 // sealPadded seals a line and pads it to n bytes.
 func sealPadded(line string, n int) []byte {
 	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(n-10-len(line), 0))...))

@@ -111,17 +111,22 @@ func (l *Log) recoverNew() error {
 
 // holds reports whether a file is more than what a process leaves that dies before a manifest knows of it.
 func (l *Log) holds(name string) (bool, error) {
-	n, err := sizeOf(l.opts.fsys, filepath.Join(l.dir, name))
+	path := filepath.Join(l.dir, name)
+	n, err := sizeOf(l.opts.fsys, path)
 	if errors.Is(err, fs.ErrNotExist) { // a writer has removed it
 		return false, nil
 	}
 	switch {
+	case err != nil:
+		return false, wrap(err)
 	case name == ringName:
-		return true, wrap(err)
+		return true, nil
+	case strings.HasSuffix(name, ".sum") && n > lineBytes:
+		return beginsIn(l.opts.fsys, path)
 	case strings.HasSuffix(name, ".sum"):
-		return n > lineBytes, wrap(err)
+		return false, nil
 	}
-	return n > 0, wrap(err)
+	return n > 0, nil
 }
 
 // noteHighest learns from names which numbers segments have had.
