@@ -97,7 +97,7 @@ func (r *frameReader) loadFrames(p []byte, off int64) error {
 			return fmt.Errorf("hybridlog: %w", err)
 		}
 		if r.patch != nil {
-			overlay(r.patch.frames, p, off)
+			r.patch.frames.Patch(p, off)
 		}
 		return nil
 	}

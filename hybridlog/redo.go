@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 
+	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -216,7 +217,7 @@ func (l *Log) settleInPlace(r *recovered, s *segment) error {
 	if x == nil {
 		x = new(patch)
 	}
-	if err := l.settleFile(s.path(), x.pieces, 0); err != nil {
+	if err := l.settleFile(s.path(), x.bytes, 0); err != nil {
 		return err
 	}
 	if err := l.settleFile(s.sumsPath(), x.frames, headerBytes); err != nil {
@@ -232,13 +233,13 @@ func (l *Log) settleInPlace(r *recovered, s *segment) error {
 	return nil
 }
 
-func (l *Log) settleFile(path string, pieces []piece, base int64) error {
+func (l *Log) settleFile(path string, over laps.Overlay, base int64) error {
 	f, err := l.opts.fsys.Open(path, vfs.ReadWrite)
 	if err != nil {
 		return wrap(err)
 	}
-	for _, x := range pieces {
-		if _, err = f.WriteAt(x.data, base+x.off); err != nil {
+	for _, x := range over {
+		if _, err = f.WriteAt(x.Bytes, base+x.At); err != nil {
 			err = noSpace(fmt.Errorf("writing to the log what was in the ring alone: %w", err))
 			break
 		}

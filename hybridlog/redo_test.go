@@ -436,6 +436,33 @@ func TestReadersMeetCopies(t *testing.T) {
 	})
 }
 
+// What the ring alone had of many short entries is one piece: to copy them looks at each once.
+func TestRingAloneIsOnePiece(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem)
+	var want [][]byte
+	for i := range 100 {
+		want = append(want, text(i, 5))
+		mustAppend(t, l, want[i])
+	}
+	if l.ring == nil {
+		t.Skip("there is no ring here")
+	}
+	l = mustOpen(t, mem.ProcessCrash())
+	x := l.set.Load().find(0).patch.Load()
+	if x == nil || len(x.bytes) != 1 || len(x.frames) != 1 || len(x.frames[0].Bytes) < 50*frameBytes {
+		t.Errorf("the ring alone had %+v", x)
+	}
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	mustAppend(t, l, text(100, 5))
+	if err := problem(l, append(want, text(100, 5)), 0); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
+}
+
 // Under SyncEverySecond what was found is durable a second later, without a write.
 func TestWhatWasFoundIsSyncedInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

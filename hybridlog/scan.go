@@ -259,7 +259,7 @@ func (x *scanner) step() (bool, error) {
 			continue
 		}
 		if string(b) != string(list[0]) {
-			x.patch.frames = append(x.patch.frames, piece{n * frameBytes, append([]byte(nil), b...)})
+			x.patch.frames.Add(n*frameBytes, b)
 		}
 		x.next.take(f, nil)
 		if f.entry {
@@ -288,7 +288,7 @@ func (x *scanner) take(f frame) (bool, error) {
 	if crc32.Update(x.next.block, castagnoli, p) != f.sum {
 		return false, nil
 	}
-	x.patch.pieces = append(x.patch.pieces, piece{off, append([]byte(nil), p...)})
+	x.patch.bytes.Add(off, p)
 	return true, nil
 }
 
@@ -313,19 +313,14 @@ func (x *scanner) later(b []byte, n int64) bool {
 
 // keepPatch keeps what the ring alone has of what counts.
 func (x *scanner) keepPatch() {
-	keep := func(list []piece, end int64) (kept []piece) {
-		for _, p := range list {
-			if p.off < end {
-				kept = append(kept, p)
-			}
-		}
-		return kept
-	}
+	p := &patch{bytes: x.patch.bytes.UpTo(x.sure.end)}
 	if !x.begun && x.sure.end > 0 {
-		x.patch.frames = append(x.patch.frames, piece{lineBytes - headerBytes, x.s.beginning()})
+		p.frames.Add(lineBytes-headerBytes, x.s.beginning())
 	}
-	p := &patch{keep(x.patch.pieces, x.sure.end), keep(x.patch.frames, x.sure.frames*frameBytes)}
-	if len(p.pieces)+len(p.frames) > 0 {
+	for _, more := range x.patch.frames.UpTo(x.sure.frames * frameBytes) {
+		p.frames.Add(more.At, more.Bytes)
+	}
+	if len(p.bytes)+len(p.frames) > 0 {
 		x.s.patch.Store(p)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -96,13 +97,8 @@ type content struct {
 
 // patch is what recovery found in the ring alone.
 type patch struct {
-	pieces []piece
-	frames []piece // off counts bytes behind the header
-}
-
-type piece struct {
-	off  int64
-	data []byte
+	bytes  laps.Overlay
+	frames laps.Overlay // offsets count behind the header
 }
 
 func (s *segment) path() string { return filepath.Join(s.dir, s.id.FileName()) }
@@ -284,32 +280,13 @@ func (x *patch) touches(off, n int64) bool {
 	if x == nil {
 		return false
 	}
-	from, to := off/blockBytes*blockBytes, blocksOf(off+n)*blockBytes
-	for _, q := range x.pieces {
-		if q.off < to && q.off+int64(len(q.data)) > from {
-			return true
-		}
-	}
-	return false
+	return x.bytes.Touches(off/blockBytes*blockBytes, blocksOf(off+n)*blockBytes)
 }
 
 // over puts over the bytes at off what the ring alone had of them.
 func (x *patch) over(p []byte, off int64) {
 	if x != nil {
-		overlay(x.pieces, p, off)
-	}
-}
-
-// overlay puts what recovery found in the ring alone over what was read at off.
-func overlay(pieces []piece, p []byte, off int64) {
-	for _, x := range pieces {
-		if from := off - x.off; from < int64(len(x.data)) && from+int64(len(p)) > 0 {
-			if from >= 0 {
-				copy(p, x.data[from:])
-			} else {
-				copy(p[-from:], x.data)
-			}
-		}
+		x.bytes.Patch(p, off)
 	}
 }
 

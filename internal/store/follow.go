@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -354,7 +355,7 @@ func (f *follower) unchanged(seg *segment) error {
 		return fmt.Errorf("copal: %w", err)
 	}
 	if o := seg.overlay.Load(); o != nil {
-		o.patch(now[:], seg.newest)
+		o.Patch(now[:], seg.newest)
 	}
 	if now != f.sum {
 		return errBehind
@@ -387,11 +388,11 @@ func (f *follower) show() {
 
 // heal is the recovery's, beside readers: what they see is never changed.
 func (s *segment) heal(at int64, text []byte) {
-	var o overlay
+	var o laps.Overlay
 	if old := s.overlay.Load(); old != nil {
 		o = slices.Clone(*old)
 	}
-	o.add(at, text)
+	o.Add(at, text)
 	s.overlay.Store(&o)
 }
 
@@ -406,18 +407,18 @@ func (f *follower) trim() error {
 		if err != nil {
 			return fmt.Errorf("copal: %w", err)
 		}
-		var kept overlay
+		var kept laps.Overlay
 		for _, p := range *old {
-			n := max(min(size-p.at, int64(len(p.bytes))), 0)
+			n := max(min(size-p.At, int64(len(p.Bytes))), 0)
 			has := make([]byte, n)
-			if _, err := seg.file.ReadAt(has, p.at); err != nil && err != io.EOF {
+			if _, err := seg.file.ReadAt(has, p.At); err != nil && err != io.EOF {
 				return fmt.Errorf("copal: %w", err)
 			}
-			if !bytes.Equal(has, p.bytes[:n]) {
+			if !bytes.Equal(has, p.Bytes[:n]) {
 				n = 0
 			}
-			if n < int64(len(p.bytes)) {
-				kept = append(kept, piece{p.at + n, slices.Clone(p.bytes[n:])})
+			if n < int64(len(p.Bytes)) {
+				kept = append(kept, laps.Piece{At: p.At + n, Bytes: slices.Clone(p.Bytes[n:])})
 			}
 		}
 		if len(kept) == 0 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -506,10 +507,10 @@ func (r *recovery) count(seg *segment, at int64, e *entry) error {
 func (r *recovery) heal(seg *segment, at int64, text []byte) {
 	o := seg.overlay.Load()
 	if o == nil {
-		o = new(overlay)
+		o = new(laps.Overlay)
 		seg.overlay.Store(o)
 	}
-	o.add(at, text)
+	o.Add(at, text)
 	r.healed = true
 }
 

@@ -90,11 +90,11 @@ func (s *segment) copyTo(f vfs.File) error {
 			return err
 		}
 		o := s.overlay.Load()
-		if n < len(p) && (o == nil || !o.covers(at+int64(n), at+int64(len(p)))) {
+		if n < len(p) && (o == nil || !o.Covers(at+int64(n), at+int64(len(p)))) {
 			return &CorruptError{File: s.path, Offset: at + int64(n), Reason: "the file has been cut off here while the store was open"}
 		}
 		if o != nil {
-			o.patch(p, at)
+			o.Patch(p, at)
 		}
 		if _, err := f.WriteAt(p, at); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (l *log) settleInPlace(s *segment) error {
 func (s *segment) fillFile() error {
 	if o := s.overlay.Load(); o != nil {
 		for _, p := range *o {
-			if _, err := s.file.WriteAt(p.bytes, p.at); err != nil {
+			if _, err := s.file.WriteAt(p.Bytes, p.At); err != nil {
 				return err
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -38,19 +39,19 @@ type segment struct {
 	file  vfs.File
 	head  int64 // length of the header line
 
-	end     atomic.Int64            // end of the last whole record
-	dead    atomic.Int64            // bytes that compaction could reclaim, about
-	graves  atomic.Pointer[graves]  // nil until a record is remembered as dead
-	pins    atomic.Int32            // by whom it is kept open; -1 when it is to be closed
-	drained atomic.Int64            // while it has a ring: the file holds all before it
-	ring    atomic.Pointer[ring]    // where the rest stands; nil for a segment without one
-	overlay atomic.Pointer[overlay] // what recovery found in the ring alone; nil when the file has all
-	view    vfs.View                // of the file, for short reads; nil where there is none
-	viewed  int64                   // its length
-	mapped  []byte                  // its bytes, where they can be touched; see inPlace
-	closing atomic.Bool             // who unpins last unmaps it
-	trust   atomic.Pointer[trust]   // nil until a long record was read in place
-	room    int64                   // up to where space is reserved, if beyond the end; guarded by log.mu
+	end     atomic.Int64                 // end of the last whole record
+	dead    atomic.Int64                 // bytes that compaction could reclaim, about
+	graves  atomic.Pointer[graves]       // nil until a record is remembered as dead
+	pins    atomic.Int32                 // by whom it is kept open; -1 when it is to be closed
+	drained atomic.Int64                 // while it has a ring: the file holds all before it
+	ring    atomic.Pointer[ring]         // where the rest stands; nil for a segment without one
+	overlay atomic.Pointer[laps.Overlay] // what recovery found in the ring alone; nil when the file has all
+	view    vfs.View                     // of the file, for short reads; nil where there is none
+	viewed  int64                        // its length
+	mapped  []byte                       // its bytes, where they can be touched; see inPlace
+	closing atomic.Bool                  // who unpins last unmaps it
+	trust   atomic.Pointer[trust]        // nil until a long record was read in place
+	room    int64                        // up to where space is reserved, if beyond the end; guarded by log.mu
 
 	records uint64 // guarded by log.mu while the segment is the tail
 	first   uint64 // likewise
@@ -241,7 +242,7 @@ func (s *segment) readAt(p []byte, off int64) (int, error) {
 	n, err := s.file.ReadAt(p, off)
 	if o != nil && (err == nil || err == io.EOF) {
 		clear(p[n:])
-		o.patch(p, off)
+		o.Patch(p, off)
 		return len(p), nil
 	}
 	return n, err
