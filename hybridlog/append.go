@@ -347,7 +347,7 @@ func (l *Log) createSegment(id record.SegmentID, log uint64) (_ *spare, err erro
 		err = x.sums.Sync()
 	}
 	if err == nil {
-		err = l.opts.fsys.SyncDir(l.dir)
+		err = l.syncDir()
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.close(), l.removeFiles(id))

@@ -101,6 +101,8 @@ func (l *Log) beginMark(r *recovered) error {
 	l.marker = marker
 	if r.mark != nil {
 		l.sure = *r.mark
+	} else if l.manifest != nil { // of which nothing is known to be durable
+		l.sure = mark{log: l.logID, id: l.manifest.segments[0].id, cache: l.cacheID}
 	}
 	return nil
 }
@@ -121,8 +123,8 @@ func (l *Log) beginManifest(r *recovered) error {
 	}
 	if r.ring {
 		if r.tail != nil { // whoever closed the log may have died before the name of its manifest was durable
-			if err := l.opts.fsys.SyncDir(l.dir); err != nil {
-				return l.fail(fmt.Errorf("sync: %w", err))
+			if err := l.syncDir(); err != nil {
+				return err
 			}
 		}
 		if err := l.opts.fsys.Remove(filepath.Join(l.dir, ringName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -408,7 +410,8 @@ func (l *Log) swap(m *manifest) error {
 		l.edit.Store(m.edit)
 		return nil
 	case swapped:
-		return l.fail(fmt.Errorf("replacing the manifest: %w", err))
+		l.syncFailed(fmt.Errorf("replacing the manifest: %w", err))
+		return l.failure()
 	default:
 		return l.refusal(err)
 	}

@@ -187,8 +187,5 @@ func (l *Log) beginRing() error {
 		return nil
 	}
 	l.ring = r
-	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
-		return l.fail(fmt.Errorf("sync: %w", err))
-	}
-	return nil
+	return l.syncDir()
 }

@@ -377,3 +377,64 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		}
 	})
 }
+
+// A sync of the directory that fails is final, and the mark says so: of the names it is not known what is on the disk, and a second sync may
+// succeed without them.
+func TestFailedSyncOfTheDirectory(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewCrashMem()
+		l := mustOpen(t, mem, change)
+		mustAppend(t, l, text(0, 3000))
+		if err := l.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		mustAppend(t, l, text(1, 3000))
+		killed := mem.ProcessCrash()
+		for _, marked := range []bool{true, false} {
+			n := 1
+			for ; ; n++ { // of copies, segments, manifests and the ring
+				dead := killed.ProcessCrash()
+				if !marked {
+					dead.Remove("log/" + markName)
+				}
+				fsys := vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: n})
+				l := mustOpen(t, fsys, change)
+				before := l.Size()
+				script := []func() error{
+					l.Sync,
+					func() error { _, err := l.Append(text(2, 300)); return err },
+					func() error { _, err := l.Append(text(3, 19_000)); return err },
+					l.Compact,
+				}
+				var err error
+				for _, step := range script {
+					if err = step(); err != nil {
+						break
+					}
+				}
+				if err == nil {
+					err = l.Close()
+				} else if _, again := l.Append([]byte("x")); !errors.Is(again, ErrReadOnly) || !errors.Is(l.Close(), ErrReadOnly) {
+					t.Errorf("sync %d of the directory: then %v", n, again)
+				}
+				if !fsys.Fired() {
+					break
+				}
+				if !errors.Is(err, ErrReadOnly) {
+					t.Errorf("sync %d of the directory fails: %v", n, err)
+				}
+				m, _, err := marks(dead, "log", l.logID)
+				if err != nil || m == nil || m.cache != "" {
+					t.Errorf("sync %d of the directory has failed, and the mark says %+v, %v", n, m, err)
+				}
+				next := mustOpen(t, dead.ProcessCrash(), change)
+				if next.Size() < before {
+					t.Errorf("sync %d of the directory has failed, and %d bytes are left of %d", n, next.Size(), before)
+				}
+			}
+			if n < 5 {
+				t.Errorf("the directory is synced %d times", n-1)
+			}
+		}
+	})
+}

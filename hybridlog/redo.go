@@ -48,11 +48,17 @@ type doubt struct {
 // redoLocked makes durable what recovery has found. On an error that is not final a later call goes on there.
 func (l *Log) redoLocked() error {
 	r := l.recovered
+	if len(r.doubtful) == 0 {
+		return nil
+	}
+	if err := l.beginMark(r); err != nil { // which is to know it when a sync fails
+		return err
+	}
 	for len(r.doubtful) > 0 {
 		d := r.doubtful[0]
 		err := l.redo(d)
 		if l.lacksRoom(err) && r.mark != nil && r.mark.cache != "" {
-			err = l.settleInPlace(r, d.segment)
+			err = l.settleInPlace(d.segment)
 		}
 		if err != nil {
 			return err
@@ -76,10 +82,7 @@ func (l *Log) redo(d doubt) error {
 		}
 		return noSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
 	}
-	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
-		return l.fail(fmt.Errorf("sync: %w", err))
-	}
-	return nil
+	return l.syncDir()
 }
 
 // paths are those of the files of a segment, in the order in which they are replaced.
@@ -209,10 +212,7 @@ func copyAsIs(to vfs.File, fsys vfs.FS, path string, at, end, needed int64) erro
 }
 
 // settleInPlace writes to the segment's files what stood in the ring alone, and syncs them.
-func (l *Log) settleInPlace(r *recovered, s *segment) error {
-	if err := l.beginMark(r); err != nil { // which is to know it when the sync fails
-		return err
-	}
+func (l *Log) settleInPlace(s *segment) error {
 	x := s.patch.Load()
 	if x == nil {
 		x = new(patch)
@@ -224,9 +224,8 @@ func (l *Log) settleInPlace(r *recovered, s *segment) error {
 		return err
 	}
 	// A process that was killed in redo may have renamed a copy, and what was synced is that.
-	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
-		l.syncFailed(fmt.Errorf("sync: %w", err))
-		return l.failure()
+	if err := l.syncDir(); err != nil {
+		return err
 	}
 	s.patch.Store(nil)
 	l.retire(s, s.content.Load())

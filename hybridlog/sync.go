@@ -300,6 +300,15 @@ func (l *Log) syncFailed(err error) {
 	}
 }
 
+// syncDir makes the names in the directory durable.
+func (l *Log) syncDir() error {
+	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
+		l.syncFailed(fmt.Errorf("sync: %w", err))
+		return l.failure()
+	}
+	return nil
+}
+
 // markEvery is how often syncs are noted that follow each other closely.
 const markEvery = 100 * time.Millisecond
 
