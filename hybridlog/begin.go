@@ -74,7 +74,7 @@ func (l *Log) beginLocked() error {
 		return err
 	}
 	l.markMu.Lock()
-	l.sure = mark{log: l.logID, id: l.tail.id, end: l.next.end, frames: l.next.slot, cache: l.cacheID}
+	l.sure = mark{log: l.logID, id: l.tail.id, end: l.next.end, frames: l.next.slot}
 	l.markMu.Unlock()
 	l.durable.Store(l.end.Load())
 	l.mark()
@@ -102,7 +102,7 @@ func (l *Log) beginMark(r *recovered) error {
 	if r.mark != nil {
 		l.sure = *r.mark
 	} else if l.manifest != nil { // of which nothing is known to be durable
-		l.sure = mark{log: l.logID, id: l.manifest.segments[0].id, cache: l.cacheID}
+		l.sure = mark{log: l.logID, id: l.manifest.segments[0].id}
 	}
 	return nil
 }

@@ -350,7 +350,7 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		if l.Close() == nil {
 			t.Error("Close says nothing of it")
 		}
-		if m, _, err := marks(dead, "log", l.logID); err != nil || m.cache != "" {
+		if m, _, err := marks(dead, "log", l.logID); err != nil || !m.failed {
 			t.Errorf("the mark is %+v, %v", m, err)
 		}
 		// In the same life of the cache there is no room again: what was found does not become durable by another sync.
@@ -365,7 +365,7 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		id := dead.CacheID("log")
 		for image := range dead.PowerCuts(20, nil) { // but for the mark, which was written
 			m, _, err := marks(image, "log", l.logID)
-			if err != nil || m == nil || m.cache != "" {
+			if err != nil || m == nil || !m.failed {
 				continue
 			}
 			image.SetCacheID(id)
@@ -424,7 +424,7 @@ func TestFailedSyncOfTheDirectory(t *testing.T) {
 					t.Errorf("sync %d of the directory fails: %v", n, err)
 				}
 				m, _, err := marks(dead, "log", l.logID)
-				if err != nil || m == nil || m.cache != "" {
+				if err != nil || m == nil || !m.failed {
 					t.Errorf("sync %d of the directory has failed, and the mark says %+v, %v", n, m, err)
 				}
 				next := mustOpen(t, dead.ProcessCrash(), change)

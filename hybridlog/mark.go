@@ -13,11 +13,11 @@ import (
 // The mark says how far the log was once synced, so that recovery can tell a torn tail, which a crash leaves behind it,
 // from damage before it. It is a hint: every mark ever written stays true, it is not synced except at Close, and the
 // log opens without one. It also knows the newest manifest of then, so that an older one in its place is noticed, and
-// names the life of the page cache, unless a sync has failed: then what the cache has proves nothing about the disk.
+// says when a sync has failed: then what the cache has proves nothing about the disk.
 //
 // The file has two slots of one sector each, written in turn, so that a torn write leaves the mark before it:
 //
-//	copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 1f00 frames 2f cache 0f3c… 1f0c9a3e
+//	copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 1f00 frames 2f sync good … 1f0c9a3e
 type mark struct {
 	log      uint64
 	edit     uint64 // number of this mark, from 1
@@ -25,21 +25,20 @@ type mark struct {
 	id       record.SegmentID
 	end      int64 // of the last synced entry, in the segment
 	frames   int64 // up to there
-	cache    string
+	failed   bool  // a sync has failed
 }
 
 const (
-	markName      = "SYNCED"
-	markSlot      = 512
-	maxCacheBytes = 64
+	markName = "SYNCED"
+	markSlot = 512
 )
 
 func (m *mark) encode() []byte {
-	cache := m.cache
-	if cache == "" || len(cache) > maxCacheBytes {
-		cache = "-"
+	sync := "good"
+	if m.failed {
+		sync = "failed"
 	}
-	return sealPadded(fmt.Sprintf("%s log %016x edit %x manifest %x segment %s end %x frames %x cache %s", record.Title("hybridmark"), m.log, m.edit, m.manifest, m.id, m.end, m.frames, cache), markSlot)
+	return sealPadded(fmt.Sprintf("%s log %016x edit %x manifest %x segment %s end %x frames %x sync %s", record.Title("hybridmark"), m.log, m.edit, m.manifest, m.id, m.end, m.frames, sync), markSlot)
 }
 
 func parseMark(text []byte) (*mark, error) {
@@ -47,12 +46,14 @@ func parseMark(text []byte) (*mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &mark{log: f.Fixed("log"), edit: f.Hex("edit"), manifest: f.Hex("manifest"), id: f.Segment("segment"), end: int64(f.Hex("end")), frames: int64(f.Hex("frames")), cache: f.Word("cache")}
-	if m.cache == "-" {
-		m.cache = ""
-	}
+	m := &mark{log: f.Fixed("log"), edit: f.Hex("edit"), manifest: f.Hex("manifest"), id: f.Segment("segment"), end: int64(f.Hex("end")), frames: int64(f.Hex("frames"))}
+	sync := f.Word("sync")
+	m.failed = sync == "failed"
 	if err := f.End(); err != nil {
 		return nil, err
+	}
+	if !m.failed && sync != "good" {
+		return nil, fmt.Errorf("%w: sync %q", record.ErrSyntax, sync)
 	}
 	if m.end < 0 || m.end >= maxEnd || m.frames < 0 || m.frames > m.end {
 		return nil, fmt.Errorf("%w: a mark at %x", record.ErrSyntax, m.end)

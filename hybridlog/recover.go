@@ -62,7 +62,7 @@ func (l *Log) recoverOnce() error {
 	if m := r.mark; m != nil && m.manifest > l.manifest.edit {
 		return corrupt(filepath.Join(l.dir, manifestName), 0, fmt.Sprintf("it is older than SYNCED: its number is %x, and SYNCED knows number %x", l.manifest.edit, m.manifest))
 	}
-	r.sameCache = original && m.running && m.cache != "" && m.cache == l.cacheID && (r.mark == nil || r.mark.cache != "")
+	r.sameCache = original && m.running && m.cache != "" && m.cache == l.cacheID && (r.mark == nil || !r.mark.failed)
 	if err := r.orphaned(m); err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (l *Log) redoLocked() error {
 	for len(r.doubtful) > 0 {
 		d := r.doubtful[0]
 		err := l.redo(d)
-		if l.lacksRoom(err) && r.mark != nil && r.mark.cache != "" {
+		if l.lacksRoom(err) && r.mark != nil && !r.mark.failed {
 			err = l.settleInPlace(d.segment)
 		}
 		if err != nil {

@@ -271,6 +271,34 @@ func TestNameOfOneCopyIsSyncedInPlace(t *testing.T) {
 	})
 }
 
+// A full disk is no reason to refuse a Trim: what an earlier process left behind is settled in place, also where nobody knows the life of the page cache. Where the
+// mark says that a sync has failed, that would prove nothing.
+func TestTrimWithoutRoomForCopies(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		for _, cache := range []string{"known", ""} {
+			for _, failed := range []bool{false, true} {
+				mem := vfs.NewCrashMem()
+				mem.SetCacheID(cache)
+				armed := false
+				l := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}), change)
+				mustAppend(t, l, text(0, 3000))
+				if err := l.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				mustAppend(t, l, text(1, 3000))
+				if armed = failed; failed && l.Sync() == nil {
+					t.Fatal("the sync has not failed")
+				}
+				l = mustOpen(t, noCopies(mem.ProcessCrash(), 1, true), change)
+				if err := l.Trim(3000); errors.Is(err, ErrNoSpace) != failed {
+					t.Errorf("cache %q, a sync has failed %v: %v", cache, failed, err)
+				}
+				l.Close()
+			}
+		}
+	})
+}
+
 // Copies that a crash has left of a segment that is gone are removed.
 func TestLeftoverCopiesAreRemoved(t *testing.T) {
 	mem := vfs.NewMem()

@@ -276,7 +276,7 @@ func (l *Log) syncTailLocked() error {
 func (l *Log) raiseDurable(s *segment, p place) {
 	l.markMu.Lock()
 	if a := int64(s.start) + p.end; a > l.durable.Load() {
-		l.sure = mark{log: l.logID, id: s.id, end: p.end, frames: p.frames, cache: l.cacheID}
+		l.sure = mark{log: l.logID, id: s.id, end: p.end, frames: p.frames}
 		l.durable.Store(a)
 	}
 	l.markMu.Unlock()
@@ -295,7 +295,7 @@ func (l *Log) syncFailed(err error) {
 	defer l.markMu.Unlock()
 	if l.marker != nil && l.sure.log != 0 {
 		m := l.sure
-		m.cache = ""
+		m.failed = true
 		l.reportError("marking the failure", l.marker.write(&m))
 	}
 }
