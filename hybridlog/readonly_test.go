@@ -74,3 +74,39 @@ func TestReadOnlyBesideCompaction(t *testing.T) {
 		mustClose(t, x)
 	}
 }
+
+// A reader calls durable what a writer would that opens the log then, and no more.
+func TestDurableForReaders(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		readOnly := func(o *options) { o.readOnly = true }
+		mem := vfs.NewCrashMem()
+		durable := func() Address {
+			t.Helper()
+			r := mustOpen(t, mem, change, readOnly)
+			defer mustClose(t, r)
+			return r.Stats().Durable
+		}
+		l := mustOpen(t, mem, change)
+		for i, want := range []Address{0, 3000, 6000} {
+			mustAppend(t, l, text(i, 3000))
+			if got := durable(); got != want {
+				t.Errorf("%d bytes are durable, says a reader, and %d are", got, want)
+			}
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustAppend(t, l, text(9, 100))
+		mem = mem.ProcessCrash()
+		got := durable()
+		l = mustOpen(t, mem, change)
+		if want := l.Stats().Durable; got != want || want != 9000 {
+			t.Errorf("%d bytes are durable, says a reader, and %d, says a writer", got, want)
+		}
+		mustAppend(t, l, text(10, 100))
+		mustClose(t, l)
+		if got := durable(); got != 9200 {
+			t.Errorf("%d bytes are durable of a closed log", got)
+		}
+	})
+}

@@ -285,7 +285,7 @@ func (r *recovery) openSegments(open []*segment) error {
 		}
 		s.ended.Store(true)
 		r.list = append(r.list, s)
-		if !r.log.opts.readOnly && r.doubts(s) {
+		if r.doubts(s) {
 			r.doubtful = append(r.doubtful, doubt{s, r.skipped})
 		}
 	}
