@@ -443,12 +443,16 @@ func (l *Log) keep() {
 	}
 }
 
-// syncDirty syncs what was written, or found. A failure that is final has been reported.
+// syncDirty syncs what was written, or found. A failure that is final has been reported. One that stays the same is reported once.
 func (l *Log) syncDirty() {
 	if l.dirty.Load() {
-		if err := l.syncTo(Address(l.end.Load())); l.failure() == nil {
-			l.reportError("syncing", err)
+		text := ""
+		if err := l.syncTo(Address(l.end.Load())); err != nil && l.failure() == nil {
+			if text = err.Error(); text != l.toldLast {
+				l.reportError("syncing", err)
+			}
 		}
+		l.toldLast = text
 	}
 	l.mark()
 }

@@ -92,6 +92,8 @@ type Log struct {
 	drainWake chan struct{}
 	undrained atomic.Bool
 
+	toldLast string // by keep, of a sync that has failed
+
 	wake    chan struct{} // of keep
 	ended   chan struct{} // of keepSealing
 	compact chan struct{} // of keepCompact

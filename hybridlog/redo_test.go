@@ -198,7 +198,7 @@ func TestCopiesInAnyCombination(t *testing.T) {
 }
 
 // noCopies is a disk that has no room for the n-th copy of a file of a segment, and for those after it if forever is set.
-func noCopies(mem *vfs.Mem, n int, forever bool) vfs.FS {
+func noCopies(mem *vfs.Mem, n int, forever bool) *vfs.Faulty {
 	copied := func(name string) bool {
 		_, segment := parseName(strings.TrimSuffix(filepath.Base(name), tempSuffix))
 		return segment && strings.HasSuffix(name, tempSuffix)
@@ -513,6 +513,43 @@ func TestWhatWasFoundIsSyncedInTime(t *testing.T) {
 				t.Error(err)
 			}
 			mustClose(t, cut)
+		}
+		mustClose(t, l)
+	})
+}
+
+// Where there is no room to make durable what was found, that is told once, and tried again every second.
+func TestNoRoomForCopiesIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mem := vfs.NewCrashMem()
+		mustAppend(t, mustOpen(t, mem), text(1, 300))
+		dead := mem.ProcessCrash()
+		if err := dead.Remove("log/" + markName); err != nil { // so that nothing is settled in place
+			t.Fatal(err)
+		}
+		const seconds = 5
+		told, disk := 0, noCopies(dead, 1, true)
+		l := mustOpen(t, disk, func(o *options) {
+			o.inline, o.policy = false, SyncEverySecond
+			o.report = func(err error) {
+				if errors.Is(err, ErrNoSpace) {
+					told++
+				}
+			}
+		})
+		time.Sleep(seconds * time.Second)
+		synctest.Wait()
+		if told != 1 {
+			t.Errorf("it is told %d times", told)
+		}
+		tried := 0
+		for _, op := range disk.Ops() {
+			if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, tempSuffix) {
+				tried++
+			}
+		}
+		if tried < seconds-1 {
+			t.Errorf("it is tried %d times", tried)
 		}
 		mustClose(t, l)
 	})
