@@ -44,6 +44,8 @@ type recovered struct {
 	running  bool       // the manifest says that this process writes
 	mark     *mark
 	slot     int64 // for the next mark
+
+	sameCache bool // the page cache has been there without a break since the log was written, and no sync has failed
 }
 
 // beginLocked makes the log ready for the first write.

@@ -71,24 +71,85 @@ func (l *Log) Trim(before Address) error {
 	case before <= l.set.Load().first:
 		return nil
 	}
-	if err := l.begun(); err != nil {
-		return err
+	gone, err := l.trimWritten(before)
+	if l.lacksRoom(err) {
+		gone, err = l.trimFound(before, err)
 	}
-	// The manifest must not say more than the files: the end that is trimmed to could be lost else.
-	if err := l.sync(true); err != nil {
-		return err
-	}
-	before, err := l.entryAt(before)
-	if err != nil || before <= l.set.Load().first {
-		return err
-	}
-	gone, err := l.trim(before)
 	if err != nil {
 		return err
 	}
 	l.remove(gone)
 	l.fragmented()
 	return nil
+}
+
+// trimWritten trims a log to which this process writes, and returns the segments that are in no use any more.
+func (l *Log) trimWritten(before Address) (gone []*segment, err error) {
+	if err := l.begun(); err != nil {
+		return nil, err
+	}
+	// The manifest must not say more than the files: the end that is trimmed to could be lost else.
+	if err := l.sync(true); err != nil {
+		return nil, err
+	}
+	before, err = l.entryAt(before)
+	if err != nil || before <= l.set.Load().first {
+		return nil, err
+	}
+	return l.trim(before)
+}
+
+// trimFound trims the log as an earlier process left it, where there is no room for copies of that, and returns the segments that are in no use any more. The
+// manifest goes on naming the open segments and the ring, and says what is trimmed of the first. Of that recovery needs the files' lengths alone, so it
+// is enough that they were synced in place. cause is why this process cannot write.
+func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := l.recovered
+	if l.closed.Load() || l.tail != nil || len(r.doubtful) == 0 || r.mark == nil || r.mark.failed {
+		return nil, cause
+	}
+	before, err = l.entryAt(before)
+	if err != nil || before <= l.set.Load().first {
+		return nil, err
+	}
+	for _, d := range r.doubtful {
+		if err := l.settleInPlace(d.segment); err != nil {
+			return nil, err
+		}
+	}
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	all := l.set.Load().segments
+	live := all
+	for len(live) > 1 && live[0].last() <= before {
+		live = live[1:]
+	}
+	gone = all[:len(all)-len(live)]
+	m := l.manifestWith(l.logID, nil)
+	m.segments = m.segments[len(gone):]
+	m.begin, m.first = live[0].start, before
+	if m.trimmed, err = live[0].trimmedAt(min(int64(before-m.begin), live[0].end.Load())); err != nil {
+		return nil, err
+	}
+	if !r.sameCache {
+		m.cache = ""
+	}
+	if err = l.swap(m); l.lacksRoom(err) {
+		for _, s := range r.open { // the process before has kept some
+			l.cutTorn(s)
+		}
+		err = l.swap(m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	isGone := func(s *segment) bool { return slices.Contains(gone, s) }
+	r.open = slices.DeleteFunc(r.open, isGone)
+	r.doubtful = slices.DeleteFunc(r.doubtful, func(d doubt) bool { return isGone(d.segment) })
+	l.set.Store(newSet(before, live))
+	l.durable.Store(max(l.durable.Load(), int64(before)))
+	return gone, nil
 }
 
 // entryAt is the beginning of the entry that an address is in, or the address where one begins.

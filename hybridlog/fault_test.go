@@ -320,7 +320,7 @@ func (f *faulted) openAndMend() {
 	}
 }
 
-// Where there is no room for copies, what was found is synced where it stands. When that fails it is noted: when the cache has forgotten
+// Where there is no room for copies, a Trim syncs what was found where it stands. When that fails it is noted: when the cache has forgotten
 // what it could not write, that is no damage.
 func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
@@ -344,7 +344,7 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		log := func(name string) bool { return strings.HasSuffix(name, ".log") }
 		temp := func(name string) bool { return strings.HasSuffix(name, tempSuffix) }
 		l = mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSync, Match: log, N: 1}, &vfs.Fault{Kinds: vfs.OpCreate, Match: temp, N: 1, Err: vfs.ErrNoSpace}), change)
-		if err := l.Sync(); !errors.Is(err, vfs.ErrInjected) || !errors.Is(err, ErrReadOnly) {
+		if err := l.Trim(3000); !errors.Is(err, vfs.ErrInjected) || !errors.Is(err, ErrReadOnly) {
 			t.Fatalf("a sync fails: %v", err)
 		}
 		if l.Close() == nil {

@@ -158,8 +158,6 @@ type recovery struct {
 	at       Address   // where the next segment begins
 	torn     bool      // the log ends here, whatever the next segments hold
 	skipped  trimPlace // of the segment that was scanned last: what was not looked at, trimmed or before the mark
-
-	sameCache bool // the page cache has been there without a break since the log was written, and no sync has failed
 }
 
 // durable is up to where what was found is known to be on the disk, in the files or in the ring.

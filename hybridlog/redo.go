@@ -31,8 +31,9 @@ import (
 // What is not known to be durable is verified while it is copied: after a failed write-back the kernel may forget it at any time. What
 // stands before the mark is copied as it is: damage there is found by the call that reads it, and keeps nobody from writing.
 //
-// Where the disk has no room for the copies, the files are synced as they are, and the directory, unless a sync is known to
-// have failed: a full disk is no reason to refuse a Trim.
+// Where the disk has no room for the copies, nothing of it is called durable: writes and syncs are refused until there is room. But a full
+// disk is no reason to refuse a Trim, which needs to know of these files no more than their lengths: they are synced as they are, and the directory, unless a
+// sync is known to have failed (trimFound).
 //
 // It is done once, by the first write or the first call that asks for durability. Until then the mark says what is durable.
 
@@ -56,11 +57,7 @@ func (l *Log) redoLocked() error {
 	}
 	for len(r.doubtful) > 0 {
 		d := r.doubtful[0]
-		err := l.redo(d)
-		if l.lacksRoom(err) && r.mark != nil && !r.mark.failed {
-			err = l.settleInPlace(d.segment)
-		}
-		if err != nil {
+		if err := l.redo(d); err != nil {
 			return err
 		}
 		r.doubtful = r.doubtful[1:]

@@ -206,23 +206,83 @@ func noCopies(mem *vfs.Mem, n int, forever bool) *vfs.Faulty {
 	return vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpCreate, N: n, Forever: forever, Match: copied, Err: vfs.ErrNoSpace})
 }
 
-// A process is killed behind one of the two renames. The next one has no room for copies, and syncs what it finds under the
-// names. They are durable, too, when it calls that durable.
+// trimmedInPlace opens what a process has left on a disk that has no room for copies, trims all of it, and cuts the power at every step: what was durable is there,
+// or trimmed. When Trim has returned, it is trimmed.
+func trimmedInPlace(t *testing.T, left *vfs.Mem, disk vfs.FS, change func(*options), want [][]byte, durable int64) {
+	t.Helper()
+	total := int64(0)
+	for _, p := range want {
+		total += int64(len(p))
+	}
+	cuts, trimmed := 0, false
+	check := func() {
+		for cut := range left.PowerCuts(30, nil) {
+			cuts++
+			l, err := open("log", testOptions(cut, change))
+			if err != nil {
+				t.Fatalf("a power cut, trimmed %v: Open: %v", trimmed, err)
+			}
+			if l.First() == Address(total) && l.Size() == total {
+				continue
+			}
+			n, size := 0, int64(0)
+			for size < l.Size() && n < len(want) {
+				size += int64(len(want[n]))
+				n++
+			}
+			if err := problem(l, want[:n], 0); err != nil || size < durable || trimmed {
+				t.Fatalf("a power cut, trimmed %v: %d bytes, %d were durable: %v", trimmed, l.Size(), durable, err)
+			}
+		}
+	}
+	l := mustOpen(t, disk, change)
+	left.OnBoundary(func(op vfs.Op, p vfs.Phase) {
+		if p == vfs.After {
+			check()
+		}
+	})
+	if err := l.Trim(Address(total)); err != nil {
+		t.Fatal(err)
+	}
+	left.OnBoundary(nil)
+	trimmed = true
+	check()
+	if st := l.Stats(); st.First != Address(total) || st.Durable != st.First {
+		t.Errorf("it is trimmed up to %d, and %d are durable", st.First, st.Durable)
+	}
+	if l.tail != nil {
+		t.Error("there was room for copies")
+	}
+	mustClose(t, l)
+	if cuts < 30 {
+		t.Errorf("%d power cuts", cuts)
+	}
+}
+
+// killedBehindASync is what a process leaves that has synced the first of two entries.
+func killedBehindASync(t *testing.T, change func(*options)) (dead *vfs.Mem, want [][]byte) {
+	t.Helper()
+	mem := vfs.NewCrashMem()
+	mem.LosePagesForGood()
+	l := mustOpen(t, mem, change)
+	want = [][]byte{text(0, 3000), text(1, 3000)}
+	mustAppend(t, l, want[0])
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, want[1])
+	return mem.ProcessCrash(), want
+}
+
+// A process is killed behind one of the two renames. The next one has no room for copies, and trims what it finds under the names. They are durable, too,
+// before the manifest speaks of what has them.
 func TestNamesOfCopiesAreSyncedInPlace(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
-		mem := vfs.NewCrashMem()
-		l := mustOpen(t, mem, change)
-		want := [][]byte{text(0, 3000), text(1, 3000)}
-		mustAppend(t, l, want[0])
-		if err := l.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		mustAppend(t, l, want[1])
-		dead := mem.ProcessCrash()
-		left := map[string]*vfs.Mem{}
+		dead, want := killedBehindASync(t, change)
+		var left []*vfs.Mem
 		dead.OnBoundary(func(op vfs.Op, p vfs.Phase) {
 			if p == vfs.After && op.Kind == vfs.OpRename {
-				left[op.String()] = dead.ProcessCrash()
+				left = append(left, dead.ProcessCrash())
 			}
 		})
 		if err := mustOpen(t, dead, change).Sync(); err != nil {
@@ -232,16 +292,8 @@ func TestNamesOfCopiesAreSyncedInPlace(t *testing.T) {
 		if len(left) != 2 {
 			t.Fatalf("%d renames", len(left))
 		}
-		for at, image := range left {
-			l := mustOpen(t, noCopies(image, 1, true), change)
-			if err := l.Sync(); err != nil {
-				t.Fatal(err)
-			}
-			for cut := range image.PowerCuts(100, nil) {
-				if err := problem(mustOpen(t, cut, change), want, 0); err != nil {
-					t.Fatalf("killed after %s, synced, then a power cut: %v", at, err)
-				}
-			}
+		for _, image := range left {
+			trimmedInPlace(t, image, noCopies(image, 1, true), change, want, 3000)
 		}
 	})
 }
@@ -249,23 +301,120 @@ func TestNamesOfCopiesAreSyncedInPlace(t *testing.T) {
 // The same within one process, of which the second rename finds no room.
 func TestNameOfOneCopyIsSyncedInPlace(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
-		mem := vfs.NewCrashMem()
-		l := mustOpen(t, mem, change)
-		want := [][]byte{text(0, 3000), text(1, 3000)}
-		mustAppend(t, l, want[0])
-		if err := l.Sync(); err != nil {
-			t.Fatal(err)
-		}
-		mustAppend(t, l, want[1])
-		dead := mem.ProcessCrash()
+		dead, want := killedBehindASync(t, change)
 		second := &vfs.Fault{Kinds: vfs.OpRename, N: 1, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.Contains(name, ".log") }}
-		l = mustOpen(t, vfs.Inject(dead, second), change)
-		if err := l.Sync(); err != nil {
-			t.Fatal(err)
+		trimmedInPlace(t, dead, vfs.Inject(dead, second), change, want, 3000)
+	})
+}
+
+// A write-back has failed without a word, and there is no room for copies: no sync in place proves anything. So writes and syncs are refused until there is room, and
+// Trim, which works, calls nothing durable but what it trims.
+func TestWritesWaitForRoomForCopies(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		for _, lost := range []bool{false, true} {
+			dead, want := killedBehindASync(t, change)
+			if lost {
+				loseUnsynced(t, dead)
+			}
+			l := mustOpen(t, noCopies(dead, 1, true), change)
+			refuses := func() {
+				t.Helper()
+				for name, ask := range map[string]func() error{
+					"Append":  func() error { _, err := l.Append([]byte("x")); return err },
+					"Sync":    l.Sync,
+					"Compact": l.Compact,
+				} {
+					if err := ask(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+						t.Errorf("%s without room for copies: %v", name, err)
+					}
+				}
+				if d := l.Stats().Durable; d != 3000 {
+					t.Errorf("%d bytes are durable", d)
+				}
+			}
+			refuses()
+			if err := l.Trim(3000); err != nil {
+				t.Fatal(err)
+			}
+			refuses()
+			if err := problem(l, want, 3000); err != nil {
+				t.Error(err)
+			}
+			mustClose(t, l)
+			for cut := range dead.PowerCuts(40, nil) {
+				l := mustOpen(t, cut, change)
+				if err := problem(l, want, 3000); err != nil {
+					if err := problem(l, want[:1], 3000); err != nil {
+						t.Fatalf("a power cut, lost %v: %v", lost, err)
+					}
+				}
+				mustAppend(t, l, []byte("x"))
+				mustClose(t, l)
+			}
+			l = mustOpen(t, noCopies(dead, 1, false), change) // there is room for the second try
+			if err := l.Trim(3000); err != nil {
+				t.Fatal(err)
+			}
+			if err := l.Sync(); !errors.Is(err, ErrNoSpace) {
+				t.Fatal(err)
+			}
+			want = append(want, []byte("x"))
+			mustAppend(t, l, want[2])
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			for cut := range dead.PowerCuts(40, nil) {
+				if err := problem(mustOpen(t, cut, change), want, 3000); err != nil {
+					t.Fatalf("a power cut behind a sync with room, lost %v: %v", lost, err)
+				}
+			}
+			mustClose(t, l)
 		}
-		for cut := range dead.PowerCuts(100, nil) {
-			if err := problem(mustOpen(t, cut, change), want, 0); err != nil {
-				t.Fatalf("synced, then a power cut: %v", err)
+	})
+}
+
+// Trim without room for copies gives back segments that hold nothing else, sealed ones and open ones, and what has the rest goes on.
+func TestTrimInPlaceGivesBackSegments(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		conf := func(o *options) { change(o); o.segmentBytes = 5000 }
+		mem := vfs.NewCrashMem()
+		l := mustOpen(t, mem, conf)
+		var want [][]byte
+		for i := range 12 {
+			want = append(want, text(i, 2000))
+			mustAppend(t, l, want[i])
+			if i == 5 {
+				if err := errors.Join(l.Sync(), l.sealBehind()); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		left := mem.ProcessCrash()
+		for n := 1; n <= len(want); n++ {
+			for _, cache := range []string{"", "another"} {
+				dead, first := left.ProcessCrash(), Address(2000*n)
+				if cache != "" {
+					dead.SetCacheID(cache)
+				}
+				l := mustOpen(t, noCopies(dead, 1, true), conf)
+				if err := l.Trim(first); err != nil {
+					t.Fatalf("trimming up to %d: %v", first, err)
+				}
+				if err := problem(l, want, first); err != nil {
+					t.Fatalf("trimmed up to %d: %v", first, err)
+				}
+				mustClose(t, l)
+				for name := range filesOf(t, dead) {
+					if id, segment := parseName(name); segment && id.Order() < 6 && Address(id.Order())*4000 <= first {
+						t.Errorf("trimmed up to %d: %s is still there", first, name)
+					}
+				}
+				l = mustOpen(t, dead.ProcessCrash(), conf)
+				mustAppend(t, l, text(99, 100))
+				if err := problem(l, append(want[:12:12], text(99, 100)), first); err != nil {
+					t.Fatalf("trimmed up to %d, and written to: %v", first, err)
+				}
+				mustClose(t, l)
 			}
 		}
 	})
@@ -553,4 +702,46 @@ func TestNoRoomForCopiesIsToldOnce(t *testing.T) {
 		}
 		mustClose(t, l)
 	})
+}
+
+// A copy of a log says nothing about the page cache, and may lack the end of what was written. A manifest that Trim writes there says no more.
+func TestTrimInPlaceOfACopy(t *testing.T) {
+	noRing := func(o *options) { o.dataRing = 0 }
+	mem := vfs.NewMem()
+	l := mustOpen(t, mem, noRing)
+	want := [][]byte{text(0, 3000), text(1, 3000), text(2, 3000)}
+	mustAppend(t, l, want[0])
+	if err := l.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, want[1])
+	mustAppend(t, l, want[2])
+	image := vfs.NewMem()
+	image.SetCacheID(mem.CacheID("log"))
+	if err := image.MkdirAll("log"); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range filesOf(t, mem) {
+		if name == "00000001.log" {
+			text = text[:8000]
+		}
+		f, err := image.Open("log/"+name, vfs.Create)
+		if err == nil {
+			_, err = f.WriteAt(text, 0)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	l = mustOpen(t, noCopies(image, 1, true), noRing)
+	if err := l.Trim(3000); err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, l)
+	l = mustOpen(t, image, noRing)
+	if err := problem(l, want[:2], 3000); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
 }
