@@ -241,10 +241,25 @@ func (l *Log) settleFile(path string, over laps.Overlay, base int64) error {
 		}
 	}
 	if err == nil {
+		err = setLength(f)
+	}
+	if err == nil {
 		if err = f.Sync(); err != nil {
 			l.syncFailed(fmt.Errorf("sync: %w", err))
 			err = l.failure()
 		}
 	}
 	return errors.Join(err, f.Close())
+}
+
+// setLength makes the length of a file one that the next sync writes: a write-back that has failed may have left a shorter file on the disk.
+func setLength(f vfs.File) error {
+	n, err := f.Size()
+	if err == nil {
+		err = errors.Join(f.Truncate(n+1), f.Truncate(n))
+	}
+	if err != nil {
+		return noSpace(err)
+	}
+	return nil
 }

@@ -307,6 +307,31 @@ func TestNameOfOneCopyIsSyncedInPlace(t *testing.T) {
 	})
 }
 
+// The same with a write-back that has failed without a word, which has left shorter files on the disk: recovery needs the lengths of what is trimmed.
+func TestLengthsAreSetInPlace(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		for _, drained := range []bool{false, true} {
+			mem := vfs.NewCrashMem()
+			mem.LosePagesForGood()
+			l := mustOpen(t, mem, change)
+			want := [][]byte{text(0, 3000), text(1, 300)}
+			mustAppend(t, l, want[0])
+			if err := l.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, l, want[1])
+			if drained {
+				if err := l.drain(l.tail); err != nil {
+					t.Fatal(err)
+				}
+			}
+			dead := mem.ProcessCrash()
+			loseUnsynced(t, dead)
+			trimmedInPlace(t, dead, noCopies(dead, 1, true), change, want, 3000)
+		}
+	})
+}
+
 // A write-back has failed without a word, and there is no room for copies: no sync in place proves anything. So writes and syncs are refused until there is room, and
 // Trim, which works, calls nothing durable but what it trims.
 func TestWritesWaitForRoomForCopies(t *testing.T) {
