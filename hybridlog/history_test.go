@@ -300,6 +300,9 @@ func (h *history) powerCut() {
 
 func TestHistories(t *testing.T) {
 	seeds := uint64(120)
+	if testing.Short() {
+		seeds = 30
+	}
 	if longTest() {
 		seeds = 20_000
 	}
