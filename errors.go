@@ -49,7 +49,8 @@ var (
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = store.ErrCorrupt
 
-	// ErrRebuilt: told to the error handler of a file that is derived from the log, was damaged or missing, and is made anew. Nothing is lost.
+	// ErrRebuilt: a file that is derived from the log was damaged or missing, and is made anew.
+	// Nothing is lost. It is told to the error handler alone.
 	ErrRebuilt = store.ErrRebuilt
 )
 

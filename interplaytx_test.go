@@ -99,7 +99,8 @@ func (x *interplay[V]) transaction() {
 	}
 }
 
-// merge takes into the hashes that the transaction has changed, or moved, the field that another has changed meanwhile: it has not looked at it, so that was no conflict.
+// merge takes into the hashes that the transaction has changed, or moved, the field that another
+// has changed meanwhile: it has not looked at it, so that was no conflict.
 func (x *txModel[V]) merge(disturbed string) {
 	for key, e := range x.wrote {
 		home := x.home[key]
@@ -308,7 +309,8 @@ func changedFields(a, b thing) (list []string) {
 	return list
 }
 
-// disturb writes to a key by other means, from another goroutine. It returns what is changed then: the key, or a field of the hash under it, "" for nothing.
+// disturb writes to a key by other means, from another goroutine. It returns what is changed then:
+// the key, or a field of the hash under it, "" for nothing.
 func (x *interplay[V]) disturb() (key string) {
 	key = x.key()
 	what := x.rng.IntN(8)

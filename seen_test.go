@@ -165,8 +165,9 @@ func (s *stopping) UnmarshalJSON(b []byte) error {
 
 func (s stopping) MarshalJSON() ([]byte, error) { return json.Marshal(s.N) }
 
-// A value that was read, and has been changed by any means before the reader could put it into memory, is not put there: all reads that begin afterwards show what there is
-// now. So it is where nothing is known of the key in memory, and where something is but not the value.
+// A value that was read, and has been changed by any means before the reader could put it into
+// memory, is not put there: all reads that begin afterwards show what there is now. So it is where
+// nothing is known of the key in memory, and where something is but not the value.
 func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 	type M = *copal.Map[string, stopping]
 	now := stopping{2}

@@ -23,9 +23,11 @@ import (
 //  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest names are removed;
 //  5. the mark says what is durable.
 //
-// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2, the manifest of step 3 opens it again, and
-// keeps stating where it ended. Recovery goes on from there: what stands before is judged by those who read it, as in a sealed segment. A tail with damage in its
-// frames, or in the block that the next entry would share, stays sealed as it is, and a new segment begins.
+// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2,
+// the manifest of step 3 opens it again, and keeps stating where it ended. Recovery goes on from
+// there: what stands before is judged by those who read it, as in a sealed segment. A tail with
+// damage in its frames, or in the block that the next entry would share, stays sealed as it is, and
+// a new segment begins.
 //
 // Only then something is appended. So a ring that the manifest names is there, one that it does not name holds nothing that counts, and a log that is
 // said to be closed ends where the manifest says.
@@ -315,8 +317,8 @@ func (l *Log) removeOrphans(r *recovered) {
 	}
 }
 
-// cutTorn cuts off what a crash has left behind a segment, and gives back what is reserved there. The frames go first: one without its
-// bytes would be damage.
+// cutTorn cuts off what a crash has left behind a segment, and gives back what is reserved there.
+// The frames go first: one without its bytes would be damage.
 func (l *Log) cutTorn(s *segment) {
 	for i, end := range [2]int64{headerBytes + s.slots.Load()*frameBytes, s.end.Load()} {
 		if err := l.cutFile(s.paths()[i], end); err != nil {
@@ -351,7 +353,8 @@ func (l *Log) takeSpare(log uint64, sealed []*segment) (*spare, error) {
 	return x, nil
 }
 
-// makeSpareLocked sees to it that there is a spare, with manifestMu held. The first of a process ends what the one before has left.
+// makeSpareLocked sees to it that there is a spare, with manifestMu held. The first of a process
+// ends what the one before has left.
 func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	if l.spare != nil {
 		return nil

@@ -99,9 +99,11 @@ func (l *Log) trimWritten(before Address) (gone []*segment, err error) {
 	return l.trim(before)
 }
 
-// trimFound trims the log as an earlier process left it, where there is no room for copies of that, and returns the segments that are in no use any more. The
-// manifest goes on naming the open segments and the ring, and says what is trimmed of the first. Of that recovery needs the files' lengths alone, so it
-// is enough that they were synced in place. cause is why this process cannot write.
+// trimFound trims the log as an earlier process left it, where there is no room for copies of that,
+// and returns the segments that are in no use any more. The manifest goes on naming the open
+// segments and the ring, and says what is trimmed of the first. Of that recovery needs the files'
+// lengths alone, so it is enough that they were synced in place. cause is why this process cannot
+// write.
 func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -504,7 +506,8 @@ func (l *Log) keep() {
 	}
 }
 
-// syncDirty syncs what was written, or found. A failure that is final has been reported. One that stays the same is reported once.
+// syncDirty syncs what was written, or found. A failure that is final has been reported. One that
+// stays the same is reported once.
 func (l *Log) syncDirty() {
 	if l.dirty.Load() {
 		text := ""

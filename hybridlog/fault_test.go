@@ -320,8 +320,8 @@ func (f *faulted) openAndMend() {
 	}
 }
 
-// Where there is no room for copies, a Trim syncs what was found where it stands. When that fails it is noted: when the cache has forgotten
-// what it could not write, that is no damage.
+// Where there is no room for copies, a Trim syncs what was found where it stands. When that fails
+// it is noted: when the cache has forgotten what it could not write, that is no damage.
 func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -378,8 +378,8 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 	})
 }
 
-// A sync of the directory that fails is final, and the mark says so: of the names it is not known what is on the disk, and a second sync may
-// succeed without them.
+// A sync of the directory that fails is final, and the mark says so: of the names it is not known
+// what is on the disk, and a second sync may succeed without them.
 func TestFailedSyncOfTheDirectory(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewCrashMem()

@@ -21,7 +21,7 @@ type frameReader struct {
 	s     *segment
 	file  vfs.File
 	patch *patch // of the segment, when its file was opened
-	slots int64  // likewise
+	slots int64  // of the segment when the reader was made
 	buf   []byte
 	from  int64 // number of the first frame in buf
 }

@@ -105,3 +105,11 @@ func problem(l *Log, want [][]byte, first Address) error {
 	}
 	return nil
 }
+
+// needsRing skips a test that is about the ring where nothing is mapped, so that there is none.
+func needsRing(t *testing.T, l *Log) {
+	t.Helper()
+	if l.ring == nil {
+		t.Skip("skipped: nothing is mapped here, so there is no ring")
+	}
+}

@@ -10,9 +10,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A history is what happens to one log: writes, syncs, trimmings and compactions, operations that fail, full disks, kills within any of them, write-backs
-// that fail without a word, and power cuts. After each, the log holds what it must: all that was acknowledged, or after a power cut all that was
-// said to be durable.
+// A history is what happens to one log: writes, syncs, trimmings and compactions, operations that
+// fail, full disks, kills within any of them, write-backs that fail without a word, and power cuts.
+// After each, the log holds what it must: all that was acknowledged, or after a power cut all that
+// was said to be durable.
 type history struct {
 	t      *testing.T
 	rng    *rand.Rand

@@ -25,8 +25,9 @@ import (
 //	open 2 salt d4e5f6071f0c9a3e bytes 10 frames 1 sum 1f0c9a3e
 //	end 1f0c9a3e
 //
-// A sealed segment never changes. Open ones, at the end of the list, begin where the one before ends, which recovery finds out. What
-// their lines say of them is durable in their files: nothing, or what a closed log ended with, if the segment goes on since.
+// A sealed segment never changes. Open ones, at the end of the list, begin where the one before
+// ends, which recovery finds out. What their lines say of them is durable in their files: nothing,
+// or what a closed log ended with, if the segment goes on since.
 //
 // The second line says whether a process writes, or died while it did (running), or the last one has closed the log: then all segments are sealed, and
 // what that says is all there is. A process that runs names its ring, and the life of the page cache in which it writes, down to this very
@@ -199,24 +200,13 @@ func readManifest(fsys vfs.FS, dir string) (m *manifest, original bool, err erro
 
 // writeManifest replaces the manifest, which is to know its own file. swapped says that it may be in place though there was an error.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) (swapped bool, err error) {
-	temp := filepath.Join(dir, manifestTemp)
-	f, err := vfs.Make(fsys, temp, func(f vfs.File) error {
+	return vfs.Replace(fsys, dir, manifestTemp, manifestName, func(f vfs.File) error {
 		if m.running {
 			m.file = f.ID()
 		}
 		_, err := f.WriteAt(m.encode(), 0)
 		return err
 	})
-	if err == nil {
-		err = f.Close()
-	}
-	if err != nil {
-		return false, err
-	}
-	if err := fsys.Rename(temp, filepath.Join(dir, manifestName)); err != nil {
-		return false, err
-	}
-	return true, fsys.SyncDir(dir)
 }
 
 // readSmallFile reads a whole file, at most limit bytes of it, and says which file it is.

@@ -24,16 +24,19 @@ import (
 //  2. rename the one, and then the other: each may be the old one or the new one;
 //  3. sync the directory: both are new.
 //
-// The old file and the new one hold the same, but for what stood in the ring alone, which has all of it until a manifest that names
-// no ring is in place. So they fit in any combination, and a crash leaves the same log. The frames come
-// first: a frame of a torn tail in an old file would look like damage beside new bytes that end before it.
+// The old file and the new one hold the same, but for what stood in the ring alone, which has all
+// of it until a manifest that names no ring is in place. So they fit in any combination, and a
+// crash leaves the same log. The frames come first: a frame of a torn tail in an old file would
+// look like damage beside new bytes that end before it.
 //
-// What is not known to be durable is verified while it is copied: after a failed write-back the kernel may forget it at any time. What
-// stands before the mark is copied as it is: damage there is found by the call that reads it, and keeps nobody from writing.
+// What is not known to be durable is verified while it is copied: after a failed write-back the
+// kernel may forget it at any time. What stands before the mark is copied as it is: damage there is
+// found by the call that reads it, and keeps nobody from writing.
 //
-// Where the disk has no room for the copies, nothing of it is called durable: writes and syncs are refused until there is room. But a full
-// disk is no reason to refuse a Trim, which needs to know of these files no more than their lengths: they are synced as they are, and the directory, unless a
-// sync is known to have failed (trimFound).
+// Where the disk has no room for the copies, nothing of it is called durable: writes and syncs are
+// refused until there is room. But a full disk is no reason to refuse a Trim, which needs to know
+// of these files no more than their lengths: they are synced as they are, and the directory, unless
+// a sync is known to have failed (trimFound).
 //
 // It is done once, by the first write or the first call that asks for durability. Until then the mark says what is durable.
 
@@ -101,7 +104,8 @@ func (l *Log) makeCopies(d doubt) error {
 	return nil
 }
 
-// takeCopies renames the copies. A reader that opens the segment finds the files, and what of them stands in the ring alone, of one time.
+// takeCopies renames the copies. A reader that opens the segment finds the files, and what of them
+// stands in the ring alone, of one time.
 func (l *Log) takeCopies(s *segment) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
@@ -252,7 +256,8 @@ func (l *Log) settleFile(path string, over laps.Overlay, base int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// setLength makes the length of a file one that the next sync writes: a write-back that has failed may have left a shorter file on the disk.
+// setLength makes the length of a file one that the next sync writes: a write-back that has failed
+// may have left a shorter file on the disk.
 func setLength(f vfs.File) error {
 	n, err := f.Size()
 	if err == nil {

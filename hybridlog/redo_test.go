@@ -206,8 +206,9 @@ func noCopies(mem *vfs.Mem, n int, forever bool) *vfs.Faulty {
 	return vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpCreate, N: n, Forever: forever, Match: copied, Err: vfs.ErrNoSpace})
 }
 
-// trimmedInPlace opens what a process has left on a disk that has no room for copies, trims all of it, and cuts the power at every step: what was durable is there,
-// or trimmed. When Trim has returned, it is trimmed.
+// trimmedInPlace opens what a process has left on a disk that has no room for copies, trims all of
+// it, and cuts the power at every step: what was durable is there, or trimmed. When Trim has
+// returned, it is trimmed.
 func trimmedInPlace(t *testing.T, left *vfs.Mem, disk vfs.FS, change func(*options), want [][]byte, durable int64) {
 	t.Helper()
 	total := int64(0)
@@ -274,8 +275,9 @@ func killedBehindASync(t *testing.T, change func(*options)) (dead *vfs.Mem, want
 	return mem.ProcessCrash(), want
 }
 
-// A process is killed behind one of the two renames. The next one has no room for copies, and trims what it finds under the names. They are durable, too,
-// before the manifest speaks of what has them.
+// A process is killed behind one of the two renames. The next one has no room for copies, and trims
+// what it finds under the names. They are durable, too, before the manifest speaks of what has
+// them.
 func TestNamesOfCopiesAreSyncedInPlace(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		dead, want := killedBehindASync(t, change)
@@ -307,7 +309,8 @@ func TestNameOfOneCopyIsSyncedInPlace(t *testing.T) {
 	})
 }
 
-// The same with a write-back that has failed without a word, which has left shorter files on the disk: recovery needs the lengths of what is trimmed.
+// The same with a write-back that has failed without a word, which has left shorter files on the
+// disk: recovery needs the lengths of what is trimmed.
 func TestLengthsAreSetInPlace(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for _, drained := range []bool{false, true} {
@@ -332,8 +335,9 @@ func TestLengthsAreSetInPlace(t *testing.T) {
 	})
 }
 
-// A write-back has failed without a word, and there is no room for copies: no sync in place proves anything. So writes and syncs are refused until there is room, and
-// Trim, which works, calls nothing durable but what it trims.
+// A write-back has failed without a word, and there is no room for copies: no sync in place proves
+// anything. So writes and syncs are refused until there is room, and Trim, which works, calls
+// nothing durable but what it trims.
 func TestWritesWaitForRoomForCopies(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for _, lost := range []bool{false, true} {
@@ -398,7 +402,8 @@ func TestWritesWaitForRoomForCopies(t *testing.T) {
 	})
 }
 
-// Trim without room for copies gives back segments that hold nothing else, sealed ones and open ones, and what has the rest goes on.
+// Trim without room for copies gives back segments that hold nothing else, sealed ones and open
+// ones, and what has the rest goes on.
 func TestTrimInPlaceGivesBackSegments(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		conf := func(o *options) { change(o); o.segmentBytes = 5000 }
@@ -445,8 +450,9 @@ func TestTrimInPlaceGivesBackSegments(t *testing.T) {
 	})
 }
 
-// A full disk is no reason to refuse a Trim: what an earlier process left behind is settled in place, also where nobody knows the life of the page cache. Where the
-// mark says that a sync has failed, that would prove nothing.
+// A full disk is no reason to refuse a Trim: what an earlier process left behind is settled in
+// place, also where nobody knows the life of the page cache. Where the mark says that a sync has
+// failed, that would prove nothing.
 func TestTrimWithoutRoomForCopies(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for _, cache := range []string{"known", ""} {
@@ -508,9 +514,7 @@ func TestDurableInRingAlone(t *testing.T) {
 	want := [][]byte{text(1, 300), text(2, 500)}
 	mustAppend(t, l, want[0])
 	mustAppend(t, l, want[1])
-	if l.ring == nil {
-		t.Skip("there is no ring here")
-	}
+	needsRing(t, l)
 	if err := l.drain(l.tail); err != nil {
 		t.Fatal(err)
 	}
@@ -582,8 +586,8 @@ func TestChangedBeforeItIsCopied(t *testing.T) {
 	})
 }
 
-// Readers from before the copying, in this process and in others, read the same after it; of what is trimmed, too, in a process that
-// has opened the log before that.
+// Readers from before the copying, in this process and in others, read the same after it; of what
+// is trimmed, too, in a process that has opened the log before that.
 func TestReadersMeetCopies(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -647,9 +651,7 @@ func TestRingAloneIsOnePiece(t *testing.T) {
 		want = append(want, text(i, 5))
 		mustAppend(t, l, want[i])
 	}
-	if l.ring == nil {
-		t.Skip("there is no ring here")
-	}
+	needsRing(t, l)
 	l = mustOpen(t, mem.ProcessCrash())
 	x := l.set.Load().find(0).patch.Load()
 	if x == nil || len(x.bytes) != 1 || len(x.frames) != 1 || len(x.frames[0].Bytes) < 50*frameBytes {
@@ -729,7 +731,8 @@ func TestNoRoomForCopiesIsToldOnce(t *testing.T) {
 	})
 }
 
-// A copy of a log says nothing about the page cache, and may lack the end of what was written. A manifest that Trim writes there says no more.
+// A copy of a log says nothing about the page cache, and may lack the end of what was written. A
+// manifest that Trim writes there says no more.
 func TestTrimInPlaceOfACopy(t *testing.T) {
 	noRing := func(o *options) { o.dataRing = 0 }
 	mem := vfs.NewMem()

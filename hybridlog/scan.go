@@ -194,7 +194,8 @@ func (x *scanner) skip(m *mark) error {
 			x.next.slot = m.frames - 1
 			x.next.take(f, nil)
 			x.sure = place{m.end, m.frames}
-			return x.presentUpTo(m)
+			x.presentUpTo()
+			return nil
 		}
 	}
 	reason := "the log was synced up to here, and there is no frame"
@@ -205,13 +206,12 @@ func (x *scanner) skip(m *mark) error {
 }
 
 // presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring alone: all is gone through then.
-func (x *scanner) presentUpTo(m *mark) error {
+func (x *scanner) presentUpTo() {
 	if x.image != nil {
 		x.next, x.sure = x.s.framerAt(x.skipped), x.skipped.place
-		return nil
+		return
 	}
 	x.skipped = trimPlace{x.sure, x.next.block}
-	return nil
 }
 
 // candidates are the bytes that may be the n-th frame: the file's and the ring's, nil where there are none.

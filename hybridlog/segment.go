@@ -26,7 +26,7 @@ type segment struct {
 	start   Address // set before the segment can be seen
 	seal    seal
 	trimmed trimPlace // likewise: what is not looked at any more
-	known   trimPlace // likewise: what the manifest said of it when it was open and this process found it
+	known   trimPlace // what the manifest said of it, if it was open when this process found it; set before it can be seen
 
 	capacity int64        // up to where the file is mapped
 	end      atomic.Int64 // of what was appended
@@ -45,8 +45,10 @@ type segment struct {
 	content atomic.Pointer[content]
 }
 
-// trimPlace is where recovery goes on in a segment without a look at what stands before: bytes up to where an entry ends, and their frames. The sum is that of
-// the block up to there, from which the next frame's goes on. Nobody looks any more at what is trimmed of the first segment, whatever has become of it.
+// trimPlace is where recovery goes on in a segment without a look at what stands before: bytes up
+// to where an entry ends, and their frames. The sum is that of the block up to there, from which
+// the next frame's goes on. Nobody looks any more at what is trimmed of the first segment, whatever
+// has become of it.
 type trimPlace struct {
 	place
 	sum uint32
@@ -253,8 +255,8 @@ func (s *segment) readNewest(c *content, p []byte, off int64) error {
 	}
 }
 
-// readPatched is readAt for bytes of which the ring alone had some. They are verified with what the file has of their blocks, which
-// recovery may have passed over.
+// readPatched is readAt for bytes of which the ring alone had some. They are verified with what the
+// file has of their blocks, which recovery may have passed over.
 func (s *segment) readPatched(c *content, p []byte, off int64) error {
 	buf := blockPool.Get().(*[blockBytes]byte)
 	defer blockPool.Put(buf)

@@ -2,8 +2,9 @@ package laps
 
 import "sort"
 
-// Overlay is what stood in a ring and not in the file that the ring is drained to: pieces in the order of their offsets, adjacent ones
-// joined. Recovery finds it, and reads see it over the file until it is written there.
+// Overlay is what stood in a ring and not in the file that the ring is drained to: pieces in the
+// order of their offsets, adjacent ones joined. Recovery finds it, and reads see it over the file
+// until it is written there.
 type Overlay []Piece
 
 // Piece is some bytes at an offset of the file.

@@ -229,30 +229,10 @@ func sumOf(text []byte) string { return string(text[len(text)-9 : len(text)-1]) 
 // note writes BACKUP, durably.
 func (b *backup) note(next string) error {
 	m := backupMark{b.of, b.oldSum, next}
-	return replaceFile(b.fsys, b.dir, backupTemp, backupName, m.encode())
-}
-
-// replaceFile makes text the whole of a file, durably, by way of another name.
-func replaceFile(fsys vfs.FS, dir, temp, name string, text []byte) error {
-	temp = filepath.Join(dir, temp)
-	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	return replaceFile(b.fsys, b.dir, backupTemp, backupName, func(f vfs.File) error {
+		_, err := f.WriteAt(m.encode(), 0)
 		return err
-	}
-	f, err := fsys.Open(temp, vfs.Create)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteAt(text, 0)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = fsys.Rename(temp, filepath.Join(dir, name))
-	}
-	if err != nil {
-		return err
-	}
-	return syncDir(fsys, dir)
+	})
 }
 
 // choose takes the point of the log at which the backup ends, and pins the segments up to there.

@@ -99,23 +99,19 @@ func (c *checker) run() error {
 // us may make another ring, or close the store, between two looks.
 func (c *checker) begin(m *manifest) (*manifest, error) {
 	for looks := (looks{}); ; {
-		mark, err := readMark(c.fsys, c.dir, m.Store)
-		if err := c.note(err); err != nil {
-			return m, err
-		}
+		mark, wrong := readMark(c.fsys, c.dir, m.Store)
 		c.sameCache = m.sameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
 		c.mark = mark.farther(m.synced())
 		c.isClosed = m.Writing == nil
+		var err error
 		switch {
 		case mark != nil && mark.Manifest > m.Edit:
 			err = olderManifest(c.dir, m, mark)
-		case c.isClosed:
-			return m, nil
-		default:
+		case !c.isClosed:
 			c.ring, err = openRing(c.fsys, c.dir, m, c.sameCache)
 		}
 		if err == nil || !errors.Is(err, ErrCorrupt) || !looks.again(err) {
-			return m, c.note(err)
+			return m, errors.Join(c.note(wrong), c.note(err)) // once, whatever the number of looks
 		}
 		now, err := readManifest(c.fsys, c.dir)
 		if err != nil || now == nil {

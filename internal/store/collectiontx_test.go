@@ -201,7 +201,8 @@ func TestDeadlinesInATransaction(t *testing.T) {
 	}
 }
 
-// TestCollectionConflicts says for what a transaction runs again: when what it has read of a collection, which it may have changed before, is not what there is.
+// TestCollectionConflicts says for what a transaction runs again: when what it has read of a
+// collection, which it may have changed before, is not what there is.
 func TestCollectionConflicts(t *testing.T) {
 	read := map[string]func(r Collections) error{
 		"element": func(r Collections) error { _, err := r.Get([]byte("h"), HashType, []byte("a")); return err },

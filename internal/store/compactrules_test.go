@@ -99,8 +99,9 @@ func TestWritesBetweenCopyAndMove(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestWritesAtEveryStepOfCompaction: whatever happens to an entry, at any step of the compaction of the segments in which it stands, and while a large value is
-// copied, it is so from then on: at once, when what was written is compacted in its turn, and when the index is made from the log.
+// TestWritesAtEveryStepOfCompaction: whatever happens to an entry, at any step of the compaction of
+// the segments in which it stands, and while a large value is copied, it is so from then on: at
+// once, when what was written is compacted in its turn, and when the index is made from the log.
 func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 	large := func(c string) string { return strings.Repeat(c+" large ", 60) }
 	stream := func(s *Store, key, value string) {

@@ -327,6 +327,34 @@ func TestCloseEndsCompaction(t *testing.T) {
 	mustClose(t, s)
 }
 
+// stopped is a clock that stands still. Nobody may wait for it while others wait for him.
+type stopped struct{ t *testing.T }
+
+func (c stopped) Now() time.Time { return time.UnixMilli(1_700_000_000_000) }
+
+func (c stopped) After(time.Duration) (<-chan time.Time, func()) {
+	c.t.Error("it waits for a clock that stands still")
+	fired := make(chan time.Time, 1)
+	fired <- time.Time{}
+	return fired, func() {}
+}
+
+// TestHousekeepingDoesNotWaitForTheClock: neither does a write wait for the clock of the entries
+// when the log has outrun compaction, nor does compaction, for which a Shrink may be waiting.
+func TestHousekeepingDoesNotWaitForTheClock(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Inline, o.Clock = true, stopped{t} })
+	s.opts.Inline = false // now that no goroutine has begun
+	s.house.delay.Store(int64(maxWriteDelay))
+	s.pace()
+	s.house.delay.Store(0)
+	s.house.since = time.Time{}
+	if err := s.rest(); err != nil {
+		t.Errorf("rest = %v", err)
+	}
+	s.opts.Inline = true
+	mustClose(t, s)
+}
+
 // TestSegmentsBefitTheStore: a store has segments of an eighth of what counts in it.
 func TestSegmentsBefitTheStore(t *testing.T) {
 	for _, test := range []struct{ live, limit, want int64 }{

@@ -791,7 +791,8 @@ func TestFeedOfLargeGroup(t *testing.T) {
 	}
 }
 
-// TestFeedStopsWithinAGroup: a feed that is slow, and has come to anywhere in a group when that commits and compaction takes all segments up to there, tells all of it.
+// TestFeedStopsWithinAGroup: a feed that is slow, and has come to anywhere in a group when that
+// commits and compaction takes all segments up to there, tells all of it.
 func TestFeedStopsWithinAGroup(t *testing.T) {
 	for stop := 0; ; stop++ {
 		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 200 })

@@ -135,9 +135,9 @@ var ways = map[string]func(x *swapped, name string, text []byte) []byte{
 // second file that is short may be what the cut left. Without a ring the file itself is all that knows of records that were not synced.
 var alone = map[string]bool{"copied, and put back": true, "replaced by its start": true}
 
-// allThatKnew reports whether two files of a killed store are replaced that were all that knew of something: the segment itself and
-// the mark, where there is no ring; and with the ring the manifest, of which a copy of the same bytes takes away what tells a kill from a
-// power cut.
+// allThatKnew reports whether two files of a killed store are replaced that were all that knew of
+// something: the segment itself and the mark, where there is no ring; and with the ring the
+// manifest, of which a copy of the same bytes takes away what tells a kill from a power cut.
 func (x *swapped) allThatKnew(name, way, other, too string) bool {
 	if name == manifestName && other == ringName {
 		return way == "an older version" && (too == "an older version" || too == "emptied")
@@ -193,6 +193,11 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 			x.t.Errorf("%s: Check: %v", what, err)
 		}
 		sound := len(report.Problems) == 0 && report.Version == nil
+		for i, p := range report.Problems {
+			if slices.Contains(report.Problems[:i], p) {
+				x.t.Errorf("%s: Check finds twice: %v", what, p)
+			}
+		}
 		x.derived = x.derived[:0]
 		for _, d := range report.Derived {
 			x.derived = append(x.derived, filepath.Base(d.File))
@@ -325,8 +330,8 @@ func filesReplaced(t *testing.T) {
 
 func isDerived(name string) bool { return name == snapshotName || strings.HasSuffix(name, ".order") }
 
-// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what was synced is there, or an error
-// says what is wrong.
+// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what
+// was synced is there, or an error says what is wrong.
 func TestFilesReplacedBeforeAReboot(t *testing.T) { bothWays(t, filesReplacedBeforeAReboot) }
 
 func filesReplacedBeforeAReboot(t *testing.T) {

@@ -132,11 +132,19 @@ func (s *Store) pace() {
 	if owed < int64(leastWait) || !s.house.debt.CompareAndSwap(owed, 0) {
 		return
 	}
-	fired, cancel := s.opts.Clock.After(min(time.Duration(owed), maxWriteDelay))
-	defer cancel()
+	s.wait(min(time.Duration(owed), maxWriteDelay))
+}
+
+// wait reports true after d, and false when the store is being closed. It goes by the time of the machine,
+// not by the clock of the entries, which may stand still: somebody waits for the caller.
+func (s *Store) wait(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
 	select {
-	case <-fired:
+	case <-t.C:
+		return true
 	case <-s.stop:
+		return false
 	}
 }
 
@@ -220,7 +228,7 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	if s.log.syncEnded() != nil { // so that what is full can be compacted
 		return false
 	}
-	s.house.since = s.opts.Clock.Now()
+	s.house.since = time.Now()
 	run := s.bestRun()
 	if s.house.tight.Load() {
 		run = s.roomiest()
@@ -277,7 +285,7 @@ func (s *Store) rest() error {
 	if s.opts.Inline {
 		return nil
 	}
-	now := s.opts.Clock.Now()
+	now := time.Now()
 	worked := now.Sub(s.house.since)
 	if worked < workSlice {
 		return nil
@@ -286,14 +294,10 @@ func (s *Store) rest() error {
 		s.house.since = now
 		return nil
 	}
-	fired, cancel := s.opts.Clock.After(min(worked, 10*workSlice))
-	defer cancel()
-	select {
-	case <-s.stop:
+	if !s.wait(min(worked, 10*workSlice)) {
 		return errStopped
-	case <-fired:
 	}
-	s.house.since = s.opts.Clock.Now()
+	s.house.since = time.Now()
 	return nil
 }
 

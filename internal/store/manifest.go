@@ -262,24 +262,22 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 // writeManifest makes m the manifest, durably. When it returns an error, the old
 // or the new one may be in place.
 func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
-	temp := filepath.Join(dir, manifestTemp)
-	f, err := vfs.Make(fsys, temp, func(f vfs.File) error {
+	return replaceFile(fsys, dir, manifestTemp, manifestName, func(f vfs.File) error {
 		if m.file = f.ID(); m.Writing != nil {
 			m.Writing.File = m.file
 		}
 		_, err := f.WriteAt(m.encode(), 0)
 		return err
 	})
-	if err == nil {
-		err = f.Close()
+}
+
+// replaceFile is vfs.Replace with an error that tells a failed sync of the directory.
+func replaceFile(fsys vfs.FS, dir, temp, name string, write func(f vfs.File) error) error {
+	renamed, err := vfs.Replace(fsys, dir, temp, name, write)
+	if renamed && err != nil {
+		return fmt.Errorf("%w: %w", errSyncDir, err)
 	}
-	if err != nil {
-		return err
-	}
-	if err := fsys.Rename(temp, filepath.Join(dir, manifestName)); err != nil {
-		return err
-	}
-	return syncDir(fsys, dir)
+	return err
 }
 
 // formatError turns an error of the format's parsers into the public kind.

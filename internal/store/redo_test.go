@@ -98,6 +98,33 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 	}
 }
 
+// killedWithFound is what a process leaves that has synced a record, and written another.
+func killedWithFound(t *testing.T, mem *vfs.Mem) *vfs.Mem {
+	t.Helper()
+	s := mustOpen(t, mem, noSnapshot)
+	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "found", "2")
+	return mem.ProcessCrash()
+}
+
+// wantFoundAfterPowerCuts demands both records of it.
+func wantFoundAfterPowerCuts(t *testing.T, mem *vfs.Mem, limit int) {
+	t.Helper()
+	for image := range mem.PowerCuts(limit, nil) {
+		cut := mustOpen(t, image, noSnapshot)
+		wantValue(t, cut, "durable", "1")
+		wantValue(t, cut, "found", "2")
+		mustClose(t, cut)
+	}
+}
+
+// noRoomForCopies is a disk that is full for copies of segments.
+func noRoomForCopies() *vfs.Fault {
+	return &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, redoTemp) }}
+}
+
 // A kernel tells of a write-back that has failed once. Where it tells the first opening after a
 // kill, which had no room for a copy and syncs the file as it is, the next one knows: it believes
 // no sync of that file, though it succeeds, and waits for room.
@@ -106,24 +133,16 @@ func TestFailedSyncOfWhatWasFoundIsNoted(t *testing.T) { bothWays(t, failedSyncO
 func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	mem.LosePagesForGood()
-	s := mustOpen(t, mem, noSnapshot)
-	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "found", "2")
-	dead := mem.ProcessCrash()
-	full := func() *vfs.Fault {
-		return &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, redoTemp) }}
-	}
+	dead := killedWithFound(t, mem)
 	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: isLog}
 
-	first := mustOpen(t, vfs.Inject(dead, full(), told), noSnapshot)
+	first := mustOpen(t, vfs.Inject(dead, noRoomForCopies(), told), noSnapshot)
 	if err := first.FSyncAll(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
 		t.Errorf("a sync that the kernel says has failed: %v", err)
 	}
 	first.Close()
 
-	next := mustOpen(t, vfs.Inject(dead, full()), noSnapshot)
+	next := mustOpen(t, vfs.Inject(dead, noRoomForCopies()), noSnapshot)
 	wantValue(t, next, "found", "2")
 	if err := next.FSyncAll(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
 		t.Errorf("a sync of what an earlier one has lost: %v", err)
@@ -134,12 +153,7 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	if err := last.FSyncAll(); err != nil {
 		t.Errorf("a sync with room for a copy: %v", err)
 	}
-	for image := range dead.PowerCuts(20, nil) {
-		cut := mustOpen(t, image, noSnapshot)
-		wantValue(t, cut, "durable", "1")
-		wantValue(t, cut, "found", "2")
-		mustClose(t, cut)
-	}
+	wantFoundAfterPowerCuts(t, dead, 20)
 	mustClose(t, last)
 }
 
@@ -149,12 +163,7 @@ func TestNameOfCopyIsSyncedInPlace(t *testing.T) { bothWays(t, nameOfCopyIsSynce
 
 func nameOfCopyIsSyncedInPlace(t *testing.T) {
 	mem := vfs.NewCrashMem()
-	s := mustOpen(t, mem, noSnapshot)
-	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "found", "2")
-	dead := mem.ProcessCrash()
+	dead := killedWithFound(t, mem)
 	var left *vfs.Mem
 	dead.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
 		if phase == vfs.After && op.Kind == vfs.OpRename && strings.HasSuffix(op.Name, redoTemp) && isLog(op.NewName) && left == nil {
@@ -168,17 +177,11 @@ func nameOfCopyIsSyncedInPlace(t *testing.T) {
 	if left == nil {
 		t.Fatal("there is no moment to die in")
 	}
-	full := &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, redoTemp) }}
-	next := mustOpen(t, vfs.Inject(left, full), noSnapshot)
+	next := mustOpen(t, vfs.Inject(left, noRoomForCopies()), noSnapshot)
 	if err := next.FSyncAll(); err != nil {
 		t.Fatal(err)
 	}
-	for image := range left.PowerCuts(60, nil) {
-		cut := mustOpen(t, image, noSnapshot)
-		wantValue(t, cut, "durable", "1")
-		wantValue(t, cut, "found", "2")
-		mustClose(t, cut)
-	}
+	wantFoundAfterPowerCuts(t, left, 60)
 	mustClose(t, next)
 }
 
@@ -187,13 +190,8 @@ func TestFailedSyncOfNameIsNoted(t *testing.T) { bothWays(t, failedSyncOfNameIsN
 
 func failedSyncOfNameIsNoted(t *testing.T) {
 	mem := vfs.NewCrashMem()
-	s := mustOpen(t, mem, noSnapshot)
-	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "found", "2")
-	dead := mem.ProcessCrash()
-	s = mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}), noSnapshot)
+	dead := killedWithFound(t, mem)
+	s := mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}), noSnapshot)
 	if err := s.FSyncAll(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
 		t.Errorf("a sync of which that of the directory has failed: %v", err)
 	}

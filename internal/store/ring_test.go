@@ -659,9 +659,10 @@ func TestRingOfLittleMemory(t *testing.T) {
 	}
 }
 
-// TestReadsAtEveryStepOfTheRing: before, within and after every operation of an appender that goes round a small ring, drains it and begins segments, the
-// newest records are read as they were acknowledged, and when the process dies, too. Each is whole in the ring or in the file, whatever is just being overwritten,
-// and though the drainer may have stopped in the middle of one.
+// TestReadsAtEveryStepOfTheRing: before, within and after every operation of an appender that goes
+// round a small ring, drains it and begins segments, the newest records are read as they were
+// acknowledged, and when the process dies, too. Each is whole in the ring or in the file, whatever
+// is just being overwritten, and though the drainer may have stopped in the middle of one.
 func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 	needsRing(t)
 	for _, size := range []int64{1 << 10, 4 << 10} {
@@ -704,7 +705,8 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 	}
 }
 
-// TestRingDamagedWhileOpen: somebody changes a byte of the ring under the map. Who reads gets what was written, or an error; and when it has been drained, it is damage in the log.
+// TestRingDamagedWhileOpen changes a byte of the ring under the map. A reader gets what was
+// written, or an error. When the ring has been drained, it is damage in the log.
 func TestRingDamagedWhileOpen(t *testing.T) {
 	needsRing(t)
 	mem := vfs.NewMem()
@@ -794,8 +796,10 @@ func (f *ringWriterFile) Size() (int64, error) {
 	return f.File.Size()
 }
 
-// TestOpenWhileTheRingGoesRound: a reader opens a store beside a process that appends before some of its reads: a little, or so much that what it is about to read
-// in the ring has been overwritten. It finds all that was acknowledged before it came, of what came meanwhile the beginning, and no damage.
+// TestOpenWhileTheRingGoesRound: a reader opens a store beside a process that appends before some
+// of its reads: a little, or so much that what it is about to read in the ring has been
+// overwritten. It finds all that was acknowledged before it came, of what came meanwhile the
+// beginning, and no damage.
 func TestOpenWhileTheRingGoesRound(t *testing.T) {
 	needsRing(t)
 	for _, each := range []int{1, 3, 10, 60} { // appends at a time
