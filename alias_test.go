@@ -89,7 +89,7 @@ func alias[V any](t *testing.T, make func() V, change func(*V)) {
 					change(&v)
 				}
 				crashed := fsys.ProcessCrash() // without what was set asynchronously
-				if err := db.FSyncAll(); err != nil {
+				if err := db.Sync(); err != nil {
 					t.Fatal(err)
 				}
 				again := mapOf[string, V](t, openOn(t, fsys.ProcessCrash(), copal.MaxMemory(memory)), "m", copal.WithCodec(c))

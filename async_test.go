@@ -106,8 +106,8 @@ func TestSetAsync(t *testing.T) {
 		}
 	}
 	for end, finish := range map[string]func(m *copal.Map[string, flatKind]) error{
-		"Sync":      func(m *copal.Map[string, flatKind]) error { return m.Sync() },
-		"FSyncAll":  func(m *copal.Map[string, flatKind]) error { return m.DB().FSyncAll() },
+		"Map.Sync":  func(m *copal.Map[string, flatKind]) error { return m.Sync() },
+		"Sync":      func(m *copal.Map[string, flatKind]) error { return m.DB().Sync() },
 		"Map.Close": func(m *copal.Map[string, flatKind]) error { return m.Close() },
 		"Close":     func(m *copal.Map[string, flatKind]) error { return m.DB().Close() },
 		"raw reads": func(m *copal.Map[string, flatKind]) error { raw(t, m.DB()); return nil },
@@ -133,7 +133,7 @@ func TestSetAsyncCoalesces(t *testing.T) {
 		db := openOn(t, fsys, copal.SyncInterval(time.Hour), copal.MaxMemory(1<<20))
 		m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(codec.Binary))
 		mustSet(t, m, 0, flatKind{}) // and the schema
-		if err := db.FSyncAll(); err != nil {
+		if err := db.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		round := func(d time.Duration) {
@@ -269,7 +269,7 @@ func TestSetAsyncOnAFullDisk(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		handled.wantTaken(t, 1, copal.ErrNoSpace)
-		wantErr(t, "FSyncAll", db.FSyncAll(), copal.ErrNoSpace)
+		wantErr(t, "Sync", db.Sync(), copal.ErrNoSpace)
 		wantErr(t, "Sync", m.Sync(), copal.ErrNoSpace)
 		for i := range n {
 			wantLoad(t, m, i, value(i, 1))
@@ -347,7 +347,7 @@ func TestSetAsyncLargeValues(t *testing.T) {
 			m := mapOf[int, string](t, db, "m", copal.WithCodec(c))
 			mustSetAsync(t, m, 1, strings.Repeat("x", 3<<20))
 			mustSetAsync(t, m, 2, "small")
-			if err := db.FSyncAll(); err != nil {
+			if err := db.Sync(); err != nil {
 				t.Fatal(err)
 			}
 		}, func(t *testing.T, db *copal.DB) {

@@ -26,13 +26,9 @@ type BackupReport struct {
 //
 // A backup is a store: Open it with ReadOnly to look, or Restore it. One that was written to is refused from then on.
 //
-// When ctx ends, so does Backup, with its error.
-func (db *DB) Backup(ctx context.Context, dir string) (BackupReport, error) {
-	return db.BackupProgress(ctx, dir, nil)
-}
-
-// BackupProgress is Backup that tells progress how many bytes of the log, of all, the backup has.
-func (db *DB) BackupProgress(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
+// progress, which may be nil, is told how many bytes of the log, of all, the backup has. When ctx ends, so does Backup,
+// with its error.
+func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
 	opts := store.BackupOptions{FS: db.config.backupTo, Progress: progress}
 	if opts.FS == nil || opts.FS == vfs.OS() {
 		var err error

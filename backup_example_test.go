@@ -26,7 +26,7 @@ func ExampleDB_Backup() {
 	if err := copal.Set(db, "greeting", "hello"); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := db.Backup(ctx, dir); err != nil {
+	if _, err := db.Backup(ctx, dir, nil); err != nil {
 		log.Fatal(err)
 	}
 	if err := copal.Set(db, "greeting", "goodbye"); err != nil {
@@ -42,7 +42,7 @@ func ExampleDB_Backup() {
 	// Output: hello <nil>
 }
 
-func ExampleDB_BackupProgress() {
+func ExampleDB_Backup_progress() {
 	dir, err := os.MkdirTemp("", "copal")
 	if err != nil {
 		log.Fatal(err)
@@ -57,7 +57,7 @@ func ExampleDB_BackupProgress() {
 		log.Fatal(err)
 	}
 	whole := false
-	_, err = db.BackupProgress(context.Background(), filepath.Join(dir, "backup"), func(done, total int64) { whole = done == total })
+	_, err = db.Backup(context.Background(), filepath.Join(dir, "backup"), func(done, total int64) { whole = done == total })
 	fmt.Println(whole, err)
 	// Output: true <nil>
 }
@@ -77,7 +77,7 @@ func ExampleRestore() {
 	if err := copal.Set(db, "answer", 42); err != nil {
 		log.Fatal(err)
 	}
-	if _, err := db.Backup(ctx, backup); err != nil {
+	if _, err := db.Backup(ctx, backup, nil); err != nil {
 		log.Fatal(err)
 	}
 

@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/copaldb/copal/internal/store"
@@ -42,15 +43,15 @@ func (r Report) String() string {
 // The error is nil when the store is sound. It is a *CorruptError, the first of the
 // report's problems, when it is damaged; ErrVersion when a file is of a newer
 // version; and any other when something could not be read.
-func Check(dir string) (Report, error) { return CheckProgress(dir, nil) }
-
-// CheckProgress is Check that tells progress, now and then, how many bytes of all it has read.
-func CheckProgress(dir string, progress func(done, total int64)) (Report, error) {
-	return check(dir, vfs.OS(), progress)
+//
+// progress, which may be nil, is told now and then how many bytes of all have been read. When ctx ends, so does Check,
+// with its error.
+func Check(ctx context.Context, dir string, progress func(done, total int64)) (Report, error) {
+	return check(ctx, dir, vfs.OS(), progress)
 }
 
-func check(dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	found, err := store.Check(dir, fsys, progress)
+func check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
+	found, err := store.Check(ctx, dir, fsys, progress)
 	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}
 	for _, s := range found.Segments {
 		r.Segments = append(r.Segments, SegmentReport(s))

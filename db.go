@@ -83,9 +83,9 @@ func open(dir string, c config) (*DB, error) {
 // error says that something may not be on the disk. Calls after the first return nil.
 func (db *DB) Close() error { return db.store.Close() }
 
-// FSyncAll returns when everything written before the call, by any goroutine, is on
+// Sync returns when everything written before the call, by any goroutine, is on
 // the disk. Its error says that this cannot be relied on; no later write succeeds then.
-func (db *DB) FSyncAll() error { return db.store.FSyncAll() }
+func (db *DB) Sync() error { return db.store.Sync() }
 
 // SyncInterval returns the interval that the option SyncInterval or SetSyncInterval set.
 func (db *DB) SyncInterval() time.Duration { return db.store.SyncInterval() }

@@ -93,7 +93,7 @@ func TestAsyncEmptyBytes(t *testing.T) {
 	if v, err := m.Load("k"); err != nil || v == nil {
 		t.Errorf("Load before flush = %#v, %v", v, err)
 	}
-	if err := db.FSyncAll(); err != nil {
+	if err := db.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := m.Load("k"); err != nil || v == nil || len(v) != 0 {
@@ -146,11 +146,11 @@ func TestAsyncEmptyOfAnotherCodec(t *testing.T) {
 	if v, err := m.Load("k"); err != nil || v == nil || v.N != 0 {
 		t.Errorf("Load = %v, %v, want the empty message", v, err)
 	}
-	if err := db.FSyncAll(); err != nil {
-		t.Errorf("FSyncAll: %v", err)
+	if err := db.Sync(); err != nil {
+		t.Errorf("Sync: %v", err)
 	}
 	if v, err := m.Load("k"); err != nil || v == nil || v.N != 0 {
-		t.Errorf("Load after FSyncAll = %v, %v, want the empty message", v, err)
+		t.Errorf("Load after Sync = %v, %v, want the empty message", v, err)
 	}
 }
 

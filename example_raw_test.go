@@ -21,15 +21,6 @@ func ExampleDB_PutFSync() {
 	// Output: paid
 }
 
-func ExampleDB_PutAsync() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	db.PutAsync([]byte("seen"), []byte("yes"))
-	fmt.Println(db.Has([]byte("seen")))
-	// Output: true <nil>
-}
-
 func ExampleDB_DeleteFSync() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()

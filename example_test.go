@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -615,14 +616,14 @@ func ExampleDB_ScanKeys() {
 	// a:2
 }
 
-func ExampleDB_FSyncAll() {
+func ExampleDB_Sync() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	users, _ := copal.OpenMap[string, User](db, "users")
 	users.Set("alice", User{"Alice", 28})
 	copal.Set(db, "version", 7)
 
-	fmt.Println(db.FSyncAll()) // nil: all of it survives a power cut
+	fmt.Println(db.Sync()) // nil: all of it survives a power cut
 	// Output: <nil>
 }
 
@@ -782,7 +783,7 @@ func ExampleCheck() {
 	copal.Set(db, "greeting", "hello")
 	db.Close()
 
-	report, err := copal.Check(dir)
+	report, err := copal.Check(context.Background(), dir, nil)
 	fmt.Println(report, err)
 
 	// One bit of the value changes.
@@ -791,21 +792,21 @@ func ExampleCheck() {
 	text[len(text)-3] ^= 1
 	os.WriteFile(path, text, 0o666)
 
-	report, err = copal.Check(dir)
+	report, err = copal.Check(context.Background(), dir, nil)
 	fmt.Println(len(report.Problems), errors.Is(err, copal.ErrCorrupt))
 	// Output:
 	// 2 records in 1 segments, 1 keys, 0 problems <nil>
 	// 1 true
 }
 
-func ExampleCheckProgress() {
+func ExampleCheck_progress() {
 	dir := tempDir()
 	defer os.RemoveAll(filepath.Dir(dir))
 	db, _ := copal.Open(dir)
 	copal.Set(db, "greeting", "hello")
 	db.Close()
 
-	_, err := copal.CheckProgress(dir, func(done, total int64) {
+	_, err := copal.Check(context.Background(), dir, func(done, total int64) {
 		if done > total {
 			fmt.Println("never")
 		}

@@ -39,20 +39,6 @@ func ExampleDB_UpdateFSync() {
 	// 41 true
 }
 
-func ExampleDB_UpdateAsync() {
-	db, ages := agesForTx()
-	defer db.Close()
-	err := db.UpdateAsync(func(tx *copal.Tx) error {
-		return ages.In(tx).Set("carol", 41)
-	})
-	fmt.Println(err)
-	age, ok := ages.Get("carol")
-	fmt.Println(age, ok)
-	// Output:
-	// <nil>
-	// 41 true
-}
-
 func ExampleDB_View() {
 	db, ages := agesForTx()
 	defer db.Close()

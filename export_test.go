@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"context"
 	"reflect"
 
 	"github.com/copaldb/copal/internal/clock"
@@ -19,7 +20,9 @@ func WithRingBytes(n int64) Option      { return storeOption(func(c *config) { c
 func WithInline() Option                { return storeOption(func(c *config) { c.inline = true }) }
 
 // CheckFS is Check on any file system.
-func CheckFS(dir string, fsys vfs.FS) (Report, error) { return check(dir, fsys, nil) }
+func CheckFS(dir string, fsys vfs.FS) (Report, error) {
+	return check(context.Background(), dir, fsys, nil)
+}
 
 // AnyMap is a map of string keys whose type of values is known at run time alone: what OpenMap does to let values of one type be
 // read as those of another, without a Map for each of a hundred types.

@@ -98,7 +98,7 @@ func refusals(db *copal.DB, m *copal.Map[string, int]) map[string]error {
 		"Delete of nothing": delNone, "DeleteFSync of nothing": delSync, "Put": db.Put([]byte("m:k"), []byte("11")),
 		"raw Delete": rawDel, "copal.Set": copal.Set(db, "m:k", 11), "copal.Delete": single,
 		"copal.Set of a new type": copal.Set(db, "m:k", []bool{true}),
-		"Update":                  update, "UpdateFSync of a new key": updateNone, "FSyncAll": db.FSyncAll(), "Sync": m.Sync(),
+		"Update":                  update, "UpdateFSync of a new key": updateNone, "Sync": db.Sync(), "Map.Sync": m.Sync(),
 	}
 }
 
@@ -164,7 +164,7 @@ func TestFullDiskForAWhile(t *testing.T) {
 	mustSet(t, m, "k", 1)
 	full.Store(true)
 	for what, err := range refusals(db, m) {
-		if what == "FSyncAll" || what == "Sync" || strings.HasSuffix(what, "of nothing") {
+		if what == "Sync" || what == "Map.Sync" || strings.HasSuffix(what, "of nothing") {
 			if err != nil {
 				t.Errorf("%s needs no space: %v", what, err)
 			}
@@ -221,7 +221,7 @@ func TestDeleteOnAFullDisk(t *testing.T) {
 				}
 				delete(want, i)
 			}
-			if err := db.FSyncAll(); err != nil {
+			if err := db.Sync(); err != nil {
 				t.Error(err)
 			}
 			full.Store(false)
@@ -292,8 +292,8 @@ func TestTrapFailedSync(t *testing.T) {
 	for what, write := range map[string]func(m *copal.Map[string, int]) error{
 		"SetFSync":    func(m *copal.Map[string, int]) error { return m.SetFSync("k", 2) },
 		"DeleteFSync": func(m *copal.Map[string, int]) error { _, err := m.DeleteFSync("k"); return err },
-		"Sync":        func(m *copal.Map[string, int]) error { return m.Sync() },
-		"FSyncAll":    func(m *copal.Map[string, int]) error { return m.DB().FSyncAll() },
+		"Map.Sync":    func(m *copal.Map[string, int]) error { return m.Sync() },
+		"Sync":        func(m *copal.Map[string, int]) error { return m.DB().Sync() },
 		"Map.Close":   func(m *copal.Map[string, int]) error { return m.Close() },
 		"DB.Close":    func(m *copal.Map[string, int]) error { return m.DB().Close() },
 	} {
@@ -531,7 +531,7 @@ func TestTrapSyncHoldsNobody(t *testing.T) {
 	db := openOn(t, fsys, copal.SyncInterval(time.Hour))
 	m := mapOf[string, int](t, db, "m")
 	mustSet(t, m, "k", 1)
-	if err := db.FSyncAll(); err != nil {
+	if err := db.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	before := syncsOf(fsys)

@@ -179,7 +179,7 @@ func (x *followLife) run() {
 			x.renewWriter()
 		case k < 14 && n >= quiet:
 			x.log("shrink")
-			x.must(x.w.Shrink())
+			x.must(x.w.Compact(context.Background(), nil))
 			x.shrunk = true
 		case k < 15:
 			x.clock.advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)

@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"encoding/binary"
 	"flag"
 	"maps"
@@ -205,7 +206,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := goldenFiles(t)
-	if report, err := copal.Check(dir); err != nil || report.Keys != 28 {
+	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 28 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 	open := func(opts ...copal.Option) *copal.DB {
@@ -240,7 +241,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 	if v, err := users.Load("bob"); err != nil || v.Manager == nil || v.Manager.Age != 28 {
 		t.Errorf("Load = %+v, %v", v, err)
 	}
-	if report, err := copal.Check(dir); err != nil || report.Keys != 29 {
+	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 29 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 }

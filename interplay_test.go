@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -273,7 +274,7 @@ func (x *interplay[V]) step() {
 		x.must(x.m.Sync())
 		clear(x.earlier)
 	case n < 24:
-		x.must(x.db.Shrink())
+		x.must(x.db.Compact(context.Background(), nil))
 	case n < 26:
 		x.must(x.m.Close())
 		clear(x.shadows)

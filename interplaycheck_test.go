@@ -164,7 +164,7 @@ func (x *interplay[V]) watch() {
 
 // catchUp hears what the watch has to tell. What the watch has told is what the log has.
 func (x *interplay[V]) catchUp() {
-	x.must(x.db.FSyncAll())
+	x.must(x.db.Sync())
 	clear(x.earlier)
 	x.must(x.db.Put([]byte("mark"), []byte(fmt.Sprint(x.last))))
 	defer x.db.Delete([]byte("mark"))

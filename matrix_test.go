@@ -85,7 +85,7 @@ func matrixWays[V any]() []matrixWay[V] {
 			return raw(kind, 0), db.Put(key(k), []byte(kind.raw[0]))
 		}},
 		{"Put of what does not fit", func(db dbT, _ mapT, k string, _ state, kind kindT) (state, error) {
-			return raw(kind, 1), db.PutAsync(key(k), []byte(kind.raw[1]))
+			return raw(kind, 1), db.Put(key(k), []byte(kind.raw[1]))
 		}},
 		{"PutFSync", func(db dbT, _ mapT, k string, _ state, kind kindT) (state, error) {
 			return raw(kind, 0), db.PutFSync(key(k), []byte(kind.raw[0]))
@@ -204,7 +204,7 @@ func matrixIn[V any](t *testing.T, kind matrixKind[V], open func(...copal.Option
 		}
 		clock.advance(2 * time.Second)
 		if turn == 0 { // what comes next finds the first in the file
-			if err := db.FSyncAll(); err != nil {
+			if err := db.Sync(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -215,7 +215,7 @@ func matrixIn[V any](t *testing.T, kind matrixKind[V], open func(...copal.Option
 		return ways[i].name + ", then " + ways[j].name
 	}
 	t.Run("before reopening", func(t *testing.T) { checkMatrix(t, db, m, states, name) })
-	if err := db.FSyncAll(); err != nil {
+	if err := db.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	t.Run("after a sync", func(t *testing.T) { checkMatrix(t, db, m, states, name) })

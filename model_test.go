@@ -89,8 +89,8 @@ func (m *model) step() {
 	case n < 8:
 		m.compare()
 	case n < 10:
-		if err := m.db.FSyncAll(); err != nil {
-			m.t.Errorf("FSyncAll: %v", err)
+		if err := m.db.Sync(); err != nil {
+			m.t.Errorf("Sync: %v", err)
 		}
 	case n < 30:
 		m.rawStep()

@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -38,7 +39,7 @@ func TestOpenCreates(t *testing.T) {
 		mustSet(t, m, i, i)
 		mustClose(t, db)
 	}
-	if r, err := copal.Check(dir); err != nil || r.Keys != 3 {
+	if r, err := copal.Check(context.Background(), dir, nil); err != nil || r.Keys != 3 {
 		t.Errorf("Check = %v, %v", r, err)
 	}
 }
@@ -60,7 +61,7 @@ func TestWorkingDirectory(t *testing.T) {
 		t.Errorf("the other directory has %v, %v", entries, err)
 	}
 	t.Chdir(home)
-	if report, err := copal.Check("app.db"); err != nil || report.Keys != 37 {
+	if report, err := copal.Check(context.Background(), "app.db", nil); err != nil || report.Keys != 37 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 }
@@ -132,7 +133,7 @@ func TestReadOnlyNeedsAStore(t *testing.T) {
 	}
 	_, err = copal.OpenSingleMap[string, int](dir, copal.ReadOnly())
 	wantErr(t, "OpenSingleMap", err, fs.ErrNotExist)
-	_, err = copal.Check(dir)
+	_, err = copal.Check(context.Background(), dir, nil)
 	wantErr(t, "Check", err, fs.ErrNotExist)
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("reading made the directory: %v", err)
@@ -197,7 +198,7 @@ func wantReadOnly(t *testing.T, db *copal.DB, m *copal.Map[string, int]) {
 	_, err = copal.Delete(db, "k")
 	wantErr(t, "copal.Delete", err, copal.ErrReadOnly)
 	wantErr(t, "copal.Set of a large value", copal.Set(db, "k", strings.Repeat("x", 2<<20)), copal.ErrReadOnly)
-	if err := errors.Join(db.FSyncAll(), m.Sync(), m.Close()); err != nil {
+	if err := errors.Join(db.Sync(), m.Sync(), m.Close()); err != nil {
 		t.Errorf("there is nothing to sync: %v", err)
 	}
 }
@@ -340,7 +341,7 @@ func openAndCloseChangeNothing(t *testing.T) {
 						}
 					}
 					if name == "clean" { // else they make durable what the crash has left in the cache
-						if err := errors.Join(m.Sync(), db.FSyncAll(), m.Close()); err != nil {
+						if err := errors.Join(m.Sync(), db.Sync(), m.Close()); err != nil {
 							t.Error(err)
 						}
 					}
@@ -483,7 +484,7 @@ func TestTrapUseAfterClose(t *testing.T) {
 	wantErr(t, "Put", db.Put([]byte("raw"), nil), copal.ErrClosed)
 	_, err = db.Delete([]byte("raw"))
 	wantErr(t, "raw Delete", err, copal.ErrClosed)
-	wantErr(t, "FSyncAll", db.FSyncAll(), copal.ErrClosed)
+	wantErr(t, "Sync", db.Sync(), copal.ErrClosed)
 	wantErr(t, "copal.Set", copal.Set(db, "raw", 1), copal.ErrClosed)
 	wantErr(t, "copal.Set of a new type", copal.Set(db, "raw", map[string]bool{}), copal.ErrClosed)
 	wantErr(t, "copal.Set of a large value", copal.Set(db, "raw", strings.Repeat("x", 2<<20)), copal.ErrClosed)
@@ -572,7 +573,7 @@ func TestOpenSingleMap(t *testing.T) {
 		mustSet(t, m, fmt.Sprint(i), user{"Alice", i})
 		mustClose(t, m)
 		mustClose(t, m)
-		wantErr(t, "FSyncAll of its store", m.DB().FSyncAll(), copal.ErrClosed)
+		wantErr(t, "Sync of its store", m.DB().Sync(), copal.ErrClosed)
 	}
 	// What cannot be opened leaves nothing locked.
 	_, err := copal.OpenSingleMap[chan int, user](dir)
@@ -726,16 +727,16 @@ func TestCheck(t *testing.T) {
 		t.Fatal(err)
 	}
 	fillSome(t, db)
-	if err := db.FSyncAll(); err != nil { // so that the file is as long as at the end
+	if err := db.Sync(); err != nil { // so that the file is as long as at the end
 		t.Fatal(err)
 	}
-	beside, err := copal.Check(dir) // beside the process that writes
+	beside, err := copal.Check(context.Background(), dir, nil) // beside the process that writes
 	if err != nil {
 		t.Fatal(err)
 	}
 	stats := db.Stats()
 	mustClose(t, db)
-	report, err := copal.Check(dir)
+	report, err := copal.Check(context.Background(), dir, nil)
 	if err != nil || report.Keys != stats.Keys || report.Records != stats.Records || report.LogBytes != stats.LogBytes ||
 		len(report.Segments) != stats.Segments || report.TornBytes != 0 || len(report.Problems) != 0 {
 		t.Errorf("Check = %+v, %v, the store said %+v", report, err, stats)
@@ -749,7 +750,7 @@ func TestCheck(t *testing.T) {
 }
 
 // The progress of Check ends where all has been read.
-func TestCheckProgress(t *testing.T) {
+func TestProgressOfCheck(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	db, err := copal.Open(dir)
 	if err != nil {
@@ -758,7 +759,7 @@ func TestCheckProgress(t *testing.T) {
 	fillSome(t, db)
 	mustClose(t, db)
 	var done, total int64
-	report, err := copal.CheckProgress(dir, func(d, all int64) {
+	report, err := copal.Check(context.Background(), dir, func(d, all int64) {
 		if d < done || d > all {
 			t.Errorf("progress goes from %d to %d of %d", done, d, all)
 		}

@@ -112,7 +112,7 @@ func MaxMemory(bytes int64) Option {
 	return storeOption(func(c *config) { c.maxMemory = bytes })
 }
 
-// KeepHistory leaves every record in the log: nothing is compacted, but by Shrink. The files then tell everything that ever
+// KeepHistory leaves every record in the log: nothing is compacted, but by Compact. The files then tell everything that ever
 // happened, and grow with each write.
 func KeepHistory() Option {
 	return storeOption(func(c *config) { c.noCompaction = true })

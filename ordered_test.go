@@ -3,6 +3,7 @@ package copal_test
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -155,8 +156,8 @@ func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compar
 			open()
 			o.all()
 		case 1:
-			if db.FSyncAll() != nil {
-				t.Fatal("FSyncAll")
+			if db.Sync() != nil {
+				t.Fatal("Sync")
 			}
 			for k := range o.memory {
 				delete(o.content, k)
@@ -166,7 +167,7 @@ func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compar
 			open()
 			o.all()
 		case 2:
-			if err := db.Shrink(); err != nil {
+			if err := db.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		case 3, 4, 5:
@@ -429,7 +430,7 @@ func TestOrderOfReaders(t *testing.T) {
 			db.Put([]byte(fmt.Sprint(k)), nil)
 		}
 		if rng.IntN(5) == 0 {
-			if err := db.Shrink(); err != nil {
+			if err := db.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -114,7 +115,7 @@ func (x *owners[V]) disturb(g int, rng *rand.Rand) {
 	case n < 3:
 		x.clock.advance(time.Duration(rng.IntN(3)) * time.Millisecond)
 	case n < 4:
-		x.must(x.db.FSyncAll())
+		x.must(x.db.Sync())
 	case n < 5 && g == 0 && !x.shadow:
 		x.must(m.Close())
 		x.open(rng)
@@ -132,7 +133,7 @@ func (x *owners[V]) disturb(g int, rng *rand.Rand) {
 		x.db.Len()
 	case n < 8:
 		if rng.IntN(8) == 0 {
-			x.must(x.db.Shrink())
+			x.must(x.db.Compact(context.Background(), nil))
 		}
 	default:
 		for range m.Keys() {

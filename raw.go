@@ -19,10 +19,6 @@ func (db *DB) PutFSync(key, value []byte) error {
 	return db.store.Set(nil, key, value, 0, store.Power)
 }
 
-// PutAsync is Put that promises no more than Map.SetAsync does: a crash may lose the last sync interval. Today
-// the log has the bytes at once all the same, so it costs what Put costs, and repeated writes of a key are not made one.
-func (db *DB) PutAsync(key, value []byte) error { return db.Put(key, value) }
-
 // Get returns what is stored under key. Of raw entries, and of those of maps whose codec is JSON or bytes, it is the
 // stored bytes themselves; those of other codecs are shown as JSON, as codec.Renderer says.
 // They are the caller's. The error is ErrNotFound when there is no entry.

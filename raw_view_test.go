@@ -24,15 +24,12 @@ func TestRawReadsAgree(t *testing.T) {
 		if err := db.PutFSync([]byte("fsync"), []byte("1")); err != nil {
 			t.Error(err)
 		}
-		if err := db.PutAsync([]byte("async"), []byte("2")); err != nil {
-			t.Error(err)
-		}
 		mustPut(t, db, "gone", "1")
 		if existed, err := db.DeleteFSync([]byte("gone")); !existed || err != nil {
 			t.Errorf("DeleteFSync = %v, %v", existed, err)
 		}
 		mustSet(t, mapOf[string, user](t, db, "users"), "alice", user{"Alice", 28})
-		values["fsync"], values["async"], values["users:alice"] = "1", "2", `{"Name":"Alice","Age":28}`
+		values["fsync"], values["users:alice"] = "1", `{"Name":"Alice","Age":28}`
 	}, func(t *testing.T, db *copal.DB) {
 		for k, v := range values {
 			wantRaw(t, db, k, v)
@@ -99,7 +96,7 @@ func TestRawReadsAllocateNoMore(t *testing.T) {
 			count("Get", 1+extra, func() error { _, err := db.Get(key); return err })
 			count("AppendGet", extra, func() error { _, err := db.AppendGet(buf, key); return err })
 			count("ViewValue", extra, func() error { return db.ViewValue(key, func([]byte) error { return nil }) })
-			if err := db.FSyncAll(); err != nil {
+			if err := db.Sync(); err != nil {
 				t.Fatal(err)
 			}
 		}

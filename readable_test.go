@@ -51,7 +51,7 @@ func TestLogIsReadable(t *testing.T) {
 		if err := step.do(); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.FSyncAll(); err != nil {
+		if err := db.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		all := lines()

@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -242,9 +243,9 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 			h := db.Hash(key)
 			return errors.Join(either(db.Delete(key)), either(h.Set([]byte("f"), []byte("v"))), either(h.Clear()))
 		},
-		"Shrink": func(db *copal.DB, _ M, _ *manualClock) error { return db.Shrink() },
-		"Put and Shrink": func(db *copal.DB, _ M, _ *manualClock) error {
-			return errors.Join(db.Put(key, []byte("2")), db.Shrink())
+		"Compact": func(db *copal.DB, _ M, _ *manualClock) error { return db.Compact(context.Background(), nil) },
+		"Put and Compact": func(db *copal.DB, _ M, _ *manualClock) error {
+			return errors.Join(db.Put(key, []byte("2")), db.Compact(context.Background(), nil))
 		},
 	}
 	for name, change := range changes {

@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -133,7 +134,7 @@ func snapshotOfMap[V any](t *testing.T, c copal.Codec, value func(n int) V, equa
 			}
 		case 10:
 			if rng.IntN(30) == 0 {
-				err = db.Shrink()
+				err = db.Compact(context.Background(), nil)
 			}
 		default:
 			err = m.Set(k, v)
@@ -422,7 +423,7 @@ func TestSnapshotHeld(t *testing.T) {
 	}
 	<-ended
 	check()
-	if err := db.Shrink(); err != nil {
+	if err := db.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	check()
@@ -437,7 +438,7 @@ func TestSnapshotHeld(t *testing.T) {
 		t.Error("nothing was compacted: this tests too little")
 	}
 	s.Close()
-	if err := db.Shrink(); err != nil {
+	if err := db.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if st := db.Stats(); st.HeldBytes != 0 || st.Snapshots != 0 || st.SnapshotBytes > 2<<20 {

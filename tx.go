@@ -34,10 +34,6 @@ func (db *DB) Update(f func(tx *Tx) error) error { return db.update(store.Proces
 // UpdateFSync is Update whose writes survive the loss of power when it returns.
 func (db *DB) UpdateFSync(f func(tx *Tx) error) error { return db.update(store.Power, f) }
 
-// UpdateAsync is Update that promises no more than Map.SetAsync does: a crash may lose the last sync interval. Today the log has
-// the writes at once all the same, and it costs what Update costs.
-func (db *DB) UpdateAsync(f func(tx *Tx) error) error { return db.update(store.Process, f) }
-
 func (db *DB) update(d store.Durability, f func(tx *Tx) error) error {
 	return db.store.Transact(d, func(tx *store.Tx) error { return f(&Tx{db: db, tx: tx}) })
 }

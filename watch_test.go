@@ -33,7 +33,7 @@ func TestWatch(t *testing.T) {
 			return errors.Join(err, users.In(tx).Set("bob", bob), tx.Put([]byte("raw"), nil))
 		}),
 		users.SetAsync("bob", alice),
-		db.FSyncAll(),
+		db.Sync(),
 		batch.Write(),
 	} {
 		if err != nil {

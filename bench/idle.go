@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	idleBytes   = metric{"bytes of log before FSyncAll", bytesUnit}
-	syncedBytes = metric{"bytes of log after FSyncAll", bytesUnit}
+	idleBytes   = metric{"bytes of log before Sync", bytesUnit}
+	syncedBytes = metric{"bytes of log after Sync", bytesUnit}
 )
 
 // idleLines: how much of a storm of async writes over few keys reaches the disk within a long interval.
@@ -23,7 +23,7 @@ func idleLines(s scale) []line {
 		once:  true,
 		rows: []versus{
 			{title: title, ours: "copal", metric: idleBytes, goal: valueUpTo(0)},
-			{title: "  after FSyncAll", ours: "copal", metric: syncedBytes},
+			{title: "  after Sync", ours: "copal", metric: syncedBytes},
 		},
 		setup: func(e *env) ([]side, error) {
 			m, err := openCopal[person](e, "store", codec.Binary, copal.SyncInterval(time.Hour))

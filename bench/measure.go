@@ -34,7 +34,7 @@ const (
 
 var (
 	perOp       = metric{"time per operation", nanoseconds}
-	perOpSynced = metric{"time per operation, to the end of FSyncAll", nanoseconds}
+	perOpSynced = metric{"time per operation, to the end of Sync", nanoseconds}
 )
 
 // figures are what a side yields in a round.

@@ -23,7 +23,7 @@ func asyncMixLines(s scale) []line {
 		group: mixGroup(s),
 		rows: []versus{
 			against(fmt.Sprintf("SetAsync, binary, %s", goroutines(many)), perOp),
-			against("  and FSyncAll at the end", perOpSynced),
+			against("  and Sync at the end", perOpSynced),
 		},
 		setup: func(e *env) ([]side, error) {
 			m, err := openCopal[item](e, "store", codec.Binary)
@@ -33,7 +33,7 @@ func asyncMixLines(s scale) []line {
 			kept, plain := asyncMap[item]{m}, newSyncMap[item]()
 			keys, order := makeKeys(s.keys), mixedOrder(s)
 			return []side{
-				mixSide("copal", kept, keys, order, m.DB().FSyncAll),
+				mixSide("copal", kept, keys, order, m.DB().Sync),
 				mixSide("sync.Map", plain, keys, order, nil),
 			}, fill(keys, itemOf, kept, plain)
 		},

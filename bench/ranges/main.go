@@ -55,7 +55,7 @@ func copalSide(dir, name string, opts ...copal.Option) side {
 	return side{
 		name:  name,
 		put:   func(k, v []byte) { must(db.Put(k, v)) },
-		flush: func() { must(db.Shrink()) },
+		flush: func() { must(db.Compact(context.Background(), nil)) },
 		walk: func(from []byte, most int, values bool) (n, sum int) {
 			if !values {
 				for k := range db.ScanRangeKeys(from, nil) {

@@ -140,7 +140,7 @@ func fillKeys(s *settings, r *figures, _ func()) (err error) {
 	}
 	took := time.Since(start)
 	r.add("rate", "%s (values made included)", rate(s.Keys, took))
-	if err := r.time("FSyncAll", st.db.FSyncAll); err != nil {
+	if err := r.time("Sync", st.db.Sync); err != nil {
 		return err
 	}
 	r.add("anonymous memory at the end", "%s", size(settled()))

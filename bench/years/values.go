@@ -58,11 +58,11 @@ func putValues(s *settings, r *figures, _ func()) error {
 			return err
 		}
 	}
-	if err := st.db.FSyncAll(); err != nil {
+	if err := st.db.Sync(); err != nil {
 		return err
 	}
 	took := time.Since(start)
-	r.add("put, with FSyncAll", "%v, %.0f MiB/s", took.Round(time.Millisecond), float64(s.Total)/(1<<20)/took.Seconds())
+	r.add("put, with Sync", "%v, %.0f MiB/s", took.Round(time.Millisecond), float64(s.Total)/(1<<20)/took.Seconds())
 	r.add("anonymous memory at the end", "%s", size(settled()))
 	return r.time("Close", st.db.Close)
 }
@@ -129,7 +129,7 @@ func overwriteValues(s *settings, r *figures, _ func()) error {
 			return err
 		}
 	}
-	if err := st.db.FSyncAll(); err != nil {
+	if err := st.db.Sync(); err != nil {
 		return err
 	}
 	took := time.Since(start)
@@ -151,7 +151,7 @@ func shrinkValues(s *settings, r *figures, _ func()) error {
 	if err != nil {
 		return err
 	}
-	if err := r.time("Shrink", func() error { return st.db.Shrink() }); err != nil {
+	if err := r.time("Compact", func() error { return st.db.Compact(context.Background(), nil) }); err != nil {
 		return err
 	}
 	if err := addDisk(s, r); err != nil {
@@ -167,7 +167,7 @@ func backupValues(s *settings, r *figures, _ func()) error {
 	}
 	to := filepath.Join(s.Dir, "backup")
 	for _, name := range []string{"Backup, the first", "Backup, again"} {
-		if err := r.time(name, func() error { _, err := st.db.Backup(context.Background(), to); return err }); err != nil {
+		if err := r.time(name, func() error { _, err := st.db.Backup(context.Background(), to, nil); return err }); err != nil {
 			return err
 		}
 	}

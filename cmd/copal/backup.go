@@ -50,7 +50,7 @@ func newBackup(a *app) *cobra.Command {
 
 func (a *app) backup(db *copal.DB, to string, asJSON bool, out *bufio.Writer) error {
 	bar := a.newProgress("backing up")
-	report, err := db.BackupProgress(a.ctx, to, bar.show)
+	report, err := db.Backup(a.ctx, to, bar.show)
 	bar.clear()
 	switch {
 	case err != nil:

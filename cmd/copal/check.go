@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -42,7 +43,7 @@ func (a *app) check(dir string, asJSON bool, out *bufio.Writer) error {
 		return err
 	}
 	bar := a.newProgress("checking")
-	report, err := copal.CheckProgress(dir, bar.show)
+	report, err := copal.Check(context.Background(), dir, bar.show)
 	bar.clear()
 	if err != nil && !errors.Is(err, copal.ErrCorrupt) {
 		return err

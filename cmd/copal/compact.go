@@ -42,7 +42,7 @@ func newCompact(a *app) *cobra.Command {
 func (a *app) compact(db *copal.DB, asJSON bool, out *bufio.Writer) error {
 	before := db.Stats()
 	bar := a.newProgress("compacting")
-	err := db.ShrinkProgress(a.ctx, bar.show)
+	err := db.Compact(a.ctx, bar.show)
 	bar.clear()
 	write := writeSizes
 	if asJSON {

@@ -137,7 +137,7 @@ func (a *app) delSelected(db *copal.DB, s selection, f *delFlags, dir string, ou
 	}
 	deleted, err := a.delEach(db, s, n)
 	if err == nil && f.fsync {
-		err = db.FSyncAll()
+		err = db.Sync()
 	}
 	if failed := tellDeleted(deleted, f.json, out); err == nil {
 		err = failed

@@ -78,7 +78,7 @@ func (in *intake) save() error {
 // saveNow makes durable what was written, and notes it. The batch is empty.
 func (in *intake) saveNow() error {
 	in.unsaved = 0
-	if err := in.db.FSyncAll(); err != nil {
+	if err := in.db.Sync(); err != nil {
 		return err
 	}
 	text, err := json.Marshal(in.progressNow())

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -132,7 +133,7 @@ func (a *app) repairInPlace(dir string, f *repairFlags, out *bufio.Writer) error
 func (a *app) isSound(dir string) (bool, error) {
 	bar := a.newProgress("checking")
 	defer bar.clear()
-	_, err := copal.CheckProgress(dir, bar.show)
+	_, err := copal.Check(context.Background(), dir, bar.show)
 	if errors.Is(err, copal.ErrCorrupt) {
 		return false, nil
 	}

@@ -20,7 +20,7 @@ func (t *tour) look(ctx context.Context, files sources) error {
 		return err
 	}
 	start := time.Now()
-	report, err := copal.Check(t.dir)
+	report, err := copal.Check(context.Background(), t.dir, nil)
 	if err != nil {
 		return err
 	}

@@ -141,7 +141,7 @@ func cutTask(o order) error {
 			return err
 		}
 	}
-	if err := db.FSyncAll(); err != nil {
+	if err := db.Sync(); err != nil {
 		return err
 	}
 	for key := cutEntries / 2; key < cutEntries; key += 10 { // some in the ring alone
@@ -213,18 +213,18 @@ func cutTask(o order) error {
 		}
 	}
 	read()
-	if err := db.Shrink(); err != nil { // which is not to take what it cannot read for what is not there
+	if err := db.Compact(context.Background(), nil); err != nil { // which is not to take what it cannot read for what is not there
 		reported(err)
 	}
 	read()
-	if err := db.FSyncAll(); err != nil {
+	if err := db.Sync(); err != nil {
 		reported(err)
 	}
 	for key := range cutEntries {
 		errs := []error{m.Set(key, valueOf(key, cutSize(key)))}
 		if key%50 == 0 {
 			_, _, err := m.Update(key, func(u *copal.Update[[]byte]) { u.Value = valueOf(key, cutSize(key)) })
-			errs = append(errs, err, m.SetFSync(key, valueOf(key, cutSize(key))), m.SetAsync(key, valueOf(key, cutSize(key))), db.FSyncAll())
+			errs = append(errs, err, m.SetFSync(key, valueOf(key, cutSize(key))), m.SetAsync(key, valueOf(key, cutSize(key))), db.Sync())
 		}
 		for _, err := range errs {
 			if errors.Is(err, copal.ErrNotFound) || errors.Is(err, copal.ErrNoSpace) {
@@ -232,14 +232,14 @@ func cutTask(o order) error {
 			}
 		}
 	}
-	_, sticky := db.FSyncAll(), m.Set(0, valueOf(0, cutSize(0)))
+	_, sticky := db.Sync(), m.Set(0, valueOf(0, cutSize(0)))
 	if r.Refused = errors.Is(sticky, copal.ErrReadOnly); r.Refused {
 		reported(sticky)
 	}
 	if err := db.Update(func(tx *copal.Tx) error { return m.In(tx).Set(0, valueOf(0, cutSize(0))) }); err != nil {
 		reported(err)
 	}
-	if _, err := db.Backup(context.Background(), o.Dir+" backup"); err != nil {
+	if _, err := db.Backup(context.Background(), o.Dir+" backup", nil); err != nil {
 		reported(err)
 	}
 	failed := r.Failed

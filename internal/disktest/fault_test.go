@@ -49,7 +49,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 				return err
 			}
 		}
-		if err := s.FSyncAll(); err != nil {
+		if err := s.Sync(); err != nil {
 			return err
 		}
 		durable = n
@@ -84,8 +84,8 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 		if err := s.Set(nil, []byte("x"), nil, 0, store.Power); !errors.Is(err, store.ErrReadOnly) {
 			t.Error("Set that is to be durable after a failed sync: ", err)
 		}
-		if err := s.FSyncAll(); !errors.Is(err, store.ErrReadOnly) {
-			t.Error("FSyncAll after a failed sync: ", err)
+		if err := s.Sync(); !errors.Is(err, store.ErrReadOnly) {
+			t.Error("Sync after a failed sync: ", err)
 		}
 	}
 	if err := s.Close(); !errors.Is(err, store.ErrReadOnly) {
@@ -128,7 +128,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 func settledOf(t *testing.T, dir string, n, size int) int {
 	t.Helper()
 	var err error
-	count := entriesOf(t, dir, n, size, func(s *store.Store) { err = s.FSyncAll() })
+	count := entriesOf(t, dir, n, size, func(s *store.Store) { err = s.Sync() })
 	if err != nil {
 		t.Log("syncing: ", err)
 		return -1

@@ -54,8 +54,8 @@ func TestFullDisk(t *testing.T) {
 
 func (b *book) sync() {
 	b.t.Helper()
-	if err := b.db.FSyncAll(); err != nil {
-		b.t.Fatal("FSyncAll on a full disk: ", err)
+	if err := b.db.Sync(); err != nil {
+		b.t.Fatal("Sync on a full disk: ", err)
 	}
 }
 
@@ -86,8 +86,8 @@ func (b *book) async() {
 	if err := b.m.Sync(); !full(err) {
 		b.t.Error("Sync of what there is no room for: ", err)
 	}
-	if err := b.db.FSyncAll(); !full(err) {
-		b.t.Error("FSyncAll of what there is no room for: ", err)
+	if err := b.db.Sync(); !full(err) {
+		b.t.Error("Sync of what there is no room for: ", err)
 	}
 	b.remove(2) // a few: each makes no room on the disk
 }

@@ -139,11 +139,11 @@ func TestReservedSpaceIsGivenBack(t *testing.T) {
 		}
 		for s.Stats().Segments < 5 {
 			write(smallSegment / 4)
-			if err := s.FSyncAll(); err != nil {
+			if err := s.Sync(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := s.FSyncAll(); err != nil { // which waits for the next segment to become the tail, if that is just happening
+		if err := s.Sync(); err != nil { // which waits for the next segment to become the tail, if that is just happening
 			t.Fatal(err)
 		}
 		const kept = 64 << 10

@@ -1,6 +1,7 @@
 package killtest
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -24,7 +25,7 @@ func TestUnfinishedStore(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := copal.Check(dir); err != nil {
+		if r, err := copal.Check(context.Background(), dir, nil); err != nil {
 			t.Errorf("header %q: Open finds an empty store, Check says %v, %v", header, r, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package killtest
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -199,7 +200,7 @@ func (c *child) shrink() error {
 	for {
 		s := c.session.Load()
 		send(frame{What: shrinking})
-		if err := s.db.Shrink(); errors.Is(err, copal.ErrClosed) {
+		if err := s.db.Compact(context.Background(), nil); errors.Is(err, copal.ErrClosed) {
 			<-s.replaced
 		} else if err != nil {
 			return fmt.Errorf("shrink: %w", err)
@@ -280,7 +281,7 @@ func (c *child) do(s *session, o op) (existed bool, err error) {
 	}
 	switch {
 	case o.Kind == syncAll && c.Bug != noFlush:
-		return false, s.db.FSyncAll()
+		return false, s.db.Sync()
 	case o.Kind == syncMap && c.Bug != noFlush:
 		return false, sh.sync()
 	case o.Kind.syncs():

@@ -3,6 +3,7 @@ package killtest
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -285,7 +286,7 @@ func (l *lane) examine() (found []string) {
 	defer func() { l.ledger.shut = min(l.ledger.shut, shut+1) }()
 	if l.opened {
 		look(0, copal.ReadOnly())
-		if r, err := copal.Check(l.store); err != nil || len(r.Problems) > 0 {
+		if r, err := copal.Check(context.Background(), l.store, nil); err != nil || len(r.Problems) > 0 {
 			unsound("check: %v, %v", r, err)
 		}
 	}

@@ -23,7 +23,7 @@ var (
 	longBatches  = &rawShape{verbs: "batch", keys: 1000, few: 30, most: 1200, bytes: 300}
 	largeBatches = &rawShape{verbs: "batch", keys: 40, few: 2, most: 60, least: 500, bytes: 60_000}
 	mixedBatches = &rawShape{verbs: "batch batch put delete", keys: 30, few: 1, most: 60, bytes: 2000, large: 1 << 20}
-	largeValues  = &rawShape{verbs: "put put put put-async delete batch", keys: 8, few: 1, most: 5, bytes: 500, large: 5 << 19}
+	largeValues  = &rawShape{verbs: "put put put put delete batch", keys: 8, few: 1, most: 5, bytes: 500, large: 5 << 19}
 	streams      = &rawShape{verbs: "stream stream give-up put delete", keys: 4, large: 3 << 20}
 	deadlines    = &rawShape{verbs: "batch put put expire persist delete", keys: 20, few: 1, most: 20, bytes: 300, large: 2000, deadlines: true}
 	smallTxs     = &txShape{keys: 10, few: 1, most: 10, bytes: 300}

@@ -20,13 +20,13 @@ const (
 	removeFSync
 	removeAsync
 	syncMap // Map.Sync
-	syncAll // FSyncAll
+	syncAll // DB.Sync
 	aStep   // of a shape: Writer is which of the shapes' writers, Count which of its steps
 	kinds
 )
 
 func (k kind) String() string {
-	return [...]string{"Set", "SetFSync", "SetAsync", "UpdateAsync", "Delete", "DeleteFSync", "DeleteAsync", "Sync", "FSyncAll", "step"}[k]
+	return [...]string{"Set", "SetFSync", "SetAsync", "UpdateAsync", "Delete", "DeleteFSync", "DeleteAsync", "Map.Sync", "Sync", "step"}[k]
 }
 
 func (k kind) sets() bool    { return k <= updateAsync }
@@ -34,7 +34,7 @@ func (k kind) removes() bool { return k >= remove && k <= removeAsync }
 func (k kind) syncs() bool   { return k == syncMap || k == syncAll }
 func (k kind) async() bool   { return k == setAsync || k == updateAsync || k == removeAsync }
 
-// onShelf is the kind where the shelf has no such: what is no map knows but Set, Delete and FSyncAll.
+// onShelf is the kind where the shelf has no such: what is no map knows but Set, Delete and Sync.
 func (k kind) onShelf(n uint8) kind {
 	switch {
 	case n < mapShelves:

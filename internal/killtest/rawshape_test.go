@@ -29,7 +29,7 @@ func (r *rawShape) plan(d *dice) step {
 		s.until = d.far()
 	}
 	switch s.verb {
-	case "put", "put-async", "stream", "give-up":
+	case "put", "stream", "give-up":
 		size := d.upTo(r.large)
 		if s.verb == "stream" || s.verb == "give-up" || d.IntN(4) == 0 {
 			size = d.IntN(r.large)
@@ -71,7 +71,7 @@ func (r *rawShape) apply(c content, s *step) bool {
 	name := rawName(s.key)
 	t, had := c[name]
 	switch s.verb {
-	case "put", "put-async", "stream", "batch":
+	case "put", "stream", "batch":
 		for _, ch := range s.changes {
 			if ch.remove {
 				delete(c, rawName(ch.key))
@@ -111,7 +111,7 @@ func (h *rawHands) key(n int) []byte { return append(bytes.Clone(h.prefix), rawN
 func (h *rawHands) do(s *step) (existed bool, err error) {
 	key := h.key(s.key)
 	switch s.verb {
-	case "put", "put-async":
+	case "put":
 		return true, h.put(s, key, s.changes[0])
 	case "stream", "give-up":
 		return true, h.stream(s, key, newBlob(s.changes[0].value))
@@ -140,8 +140,6 @@ func (h *rawHands) put(s *step, key []byte, c change) error {
 	switch {
 	case c.until != 0:
 		return h.db.PutUntil(key, v, time.UnixMilli(c.until))
-	case s.verb == "put-async":
-		return h.db.PutAsync(key, v)
 	case s.fsync:
 		return h.db.PutFSync(key, v)
 	}

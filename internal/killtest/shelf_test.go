@@ -137,7 +137,7 @@ func (s singleShelf) remove(o op) (bool, error) {
 	return copal.Delete(s.db, singlePrefix+textKey(o.slot))
 }
 
-func (s singleShelf) sync() error { return s.db.FSyncAll() }
+func (s singleShelf) sync() error { return s.db.Sync() }
 
 func (s singleShelf) load(at slot) (value, error) {
 	return copal.Get[Note](s.db, singlePrefix+textKey(at))
@@ -171,7 +171,7 @@ func (s rawShelf) set(o op) error { return s.db.Put(s.key(o.slot), newBlob(o)) }
 
 func (s rawShelf) remove(o op) (bool, error) { return s.db.Delete(s.key(o.slot)) }
 
-func (s rawShelf) sync() error { return s.db.FSyncAll() }
+func (s rawShelf) sync() error { return s.db.Sync() }
 
 func (s rawShelf) load(at slot) (value, error) {
 	b, err := s.db.Get(s.key(at))

@@ -2,6 +2,7 @@ package linear
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -231,7 +232,7 @@ func (x *trial[K, V]) run() []porcupine.Operation {
 				return
 			default:
 			}
-			sync := x.db.FSyncAll
+			sync := x.db.Sync
 			if i%2 == 0 {
 				sync = x.m.Sync
 			}
@@ -245,7 +246,7 @@ func (x *trial[K, V]) run() []porcupine.Operation {
 				return
 			default:
 			}
-			x.must(x.db.Shrink())
+			x.must(x.db.Compact(context.Background(), nil))
 		}
 	})
 	workers.Wait()

@@ -50,7 +50,7 @@ type BackupOptions struct {
 // Writes go on meanwhile. On an error there is what there was before.
 func (s *Store) Backup(ctx context.Context, dir string, opts BackupOptions) (BackupReport, error) {
 	if !s.opts.ReadOnly {
-		if err := s.FSyncAll(); err != nil {
+		if err := s.Sync(); err != nil {
 			return BackupReport{}, err
 		}
 	}

@@ -76,7 +76,7 @@ func TestBackupByAReaderThatIsBehind(t *testing.T) {
 	defer mustClose(t, s)
 	write := func() {
 		fillFrom(t, s, 0, 60)
-		if err := s.FSyncAll(); err != nil {
+		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -84,7 +84,7 @@ func TestBackupByAReaderThatIsBehind(t *testing.T) {
 	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
 	defer mustClose(t, reader)
 	write()
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	mustSet(t, s, "last", "1")
@@ -120,7 +120,7 @@ func contentIn(t testing.TB, fsys vfs.FS, dir string) string {
 
 func wantSound(t testing.TB, fsys vfs.FS, dir string) {
 	t.Helper()
-	found, err := Check(dir, fsys, nil)
+	found, err := Check(context.Background(), dir, fsys, nil)
 	if err != nil || len(found.Problems) > 0 {
 		t.Fatalf("Check of %s: %v %v", dir, err, found.Problems)
 	}
@@ -484,7 +484,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 		}
 	}
 	end()
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if r, st := mustBackup(t, s, copied), s.Stats(); st.Compacted == 0 || r.Bytes > 30_000 {
@@ -504,7 +504,7 @@ func backupCrashes(t *testing.T) {
 	states, old := 0, ""
 	for round := range 3 {
 		fillFrom(t, s, round*20, 25)
-		if err := s.FSyncAll(); err != nil {
+		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		now := render(contentsOf(t, s))

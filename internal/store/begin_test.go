@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
@@ -82,12 +83,12 @@ func killedAfterAFailedSync(t *testing.T) *vfs.Mem {
 	armed := false
 	s := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}), noSnapshot)
 	mustSet(t, s, "a", "1")
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	mustSet(t, s, "b", "2")
 	armed = true
-	if err := s.FSyncAll(); err == nil {
+	if err := s.Sync(); err == nil {
 		t.Fatal("the sync has not failed")
 	}
 	return mem.ProcessCrash()
@@ -97,7 +98,7 @@ func killedAfterAFailedSync(t *testing.T) *vfs.Mem {
 // there is room again.
 func TestNoRoomForWhatWasFound(t *testing.T) {
 	for name, ask := range map[string]func(s *Store) error{
-		"a sync":  (*Store).FSyncAll,
+		"a sync":  (*Store).Sync,
 		"a write": func(s *Store) error { return s.Set(nil, []byte("c"), []byte("3"), 0, Process) },
 	} {
 		dead := killedAfterAFailedSync(t)
@@ -128,7 +129,7 @@ func TestFailedSyncStaysNoted(t *testing.T) {
 	}
 	mustSet(t, s, "b", "2")
 	armed = true
-	if err := s.FSyncAll(); err == nil {
+	if err := s.Sync(); err == nil {
 		t.Fatal("the sync has not failed")
 	}
 	s.log.noteSynced() // by the keeper, whose own sync had ended well before
@@ -143,7 +144,7 @@ func TestCheckBesideAClose(t *testing.T) {
 	s := mustOpen(t, mem, noSnapshot)
 	mustSet(t, s, "a", "1")
 	closed := false
-	report, err := Check("db", &stepFS{FS: mem, opening: func(name string) {
+	report, err := Check(context.Background(), "db", &stepFS{FS: mem, opening: func(name string) {
 		if filepath.Base(name) == ringName && !closed {
 			closed = true
 			mustClose(t, s)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -40,7 +41,7 @@ func (w *busyWriter) overwrite() {
 	for n := range 100 {
 		mustSet(w.t, w.Store, fmt.Sprint("key ", n), fmt.Sprint("round ", w.round))
 	}
-	if err := w.Shrink(); err != nil {
+	if err := w.Compact(context.Background(), nil); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -108,7 +109,7 @@ func TestCheckBesideABusyWriter(t *testing.T) {
 	defer mustClose(t, w.Store)
 	for _, times := range []int{1, 2, 9} {
 		w.times = times
-		if r, err := Check("db", w.seen, nil); err != nil || len(r.Problems) > 0 {
+		if r, err := Check(context.Background(), "db", w.seen, nil); err != nil || len(r.Problems) > 0 {
 			t.Errorf("beside %d compactions: %+v, %v", times, r.Problems, err)
 		}
 	}

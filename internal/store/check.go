@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -36,9 +37,9 @@ type SegmentReport struct {
 // Check reads every byte of the store in dir, beside a process that uses it or none,
 // and changes nothing. Unlike recovery it goes on behind what is damaged. The error
 // says that something could not be read; damage is in the report. progress, which may
-// be nil, is told how many bytes of all have been read.
-func Check(dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	c := &checker{dir: dir, fsys: fsys, progress: progress, checked: map[record.SegmentID]bool{}}
+// be nil, is told how many bytes of all have been read. When ctx ends, so does Check, with its error.
+func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
+	c := &checker{ctx: ctx, dir: dir, fsys: fsys, progress: progress, checked: map[record.SegmentID]bool{}}
 	if err := c.run(); err != nil {
 		return c.report, err
 	}
@@ -46,6 +47,7 @@ func Check(dir string, fsys vfs.FS, progress func(done, total int64)) (Report, e
 }
 
 type checker struct {
+	ctx         context.Context
 	dir         string
 	fsys        vfs.FS
 	progress    func(done, total int64)
@@ -280,8 +282,13 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 func (c *checker) records(s *tailReader, path string, want manifestSegment, r *SegmentReport) error {
 	for {
 		at, _, _, err := s.next()
-		if c.progress != nil && r.Records%1024 == 0 {
-			c.progress(c.done+at, c.total)
+		if r.Records%1024 == 0 {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			if c.progress != nil {
+				c.progress(c.done+at, c.total)
+			}
 		}
 		var d *damage
 		switch {

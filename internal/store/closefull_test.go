@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -60,7 +61,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 			}
 			all.Go(func() {
 				for {
-					if err := s.Shrink(); errors.Is(err, ErrClosed) {
+					if err := s.Compact(context.Background(), nil); errors.Is(err, ErrClosed) {
 						return
 					} else if err != nil && !errors.Is(err, ErrNoSpace) {
 						t.Error(err)
@@ -97,15 +98,15 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	})
 }
 
-// A Shrink that finds no room when the store has just been closed says so, and touches nothing any more.
-func TestShrinkOfAClosedStore(t *testing.T) {
+// A Compact that finds no room when the store has just been closed says so, and touches nothing any more.
+func TestCompactAllOfAClosedStore(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	mustSet(t, s, "key", "value")
 	mustClose(t, s)
 	if err := s.borrow(); !errors.Is(err, ErrClosed) || s.log.failure() != nil {
 		t.Errorf("it borrows room of a closed store: %v", err)
 	}
-	if err := s.Shrink(); !errors.Is(err, ErrClosed) {
-		t.Errorf("Shrink: %v", err)
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("Compact: %v", err)
 	}
 }

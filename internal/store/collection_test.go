@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -465,7 +466,7 @@ func TestCollectionsAgainstAModel(t *testing.T) {
 		case op < 29:
 			err = compactRun(s, rng.IntN(100))
 		case op < 30:
-			err = s.Shrink()
+			err = s.Compact(context.Background(), nil)
 		case op < 31:
 			s.housekeeping.Lock()
 			err = s.takeSnapshot(nil)

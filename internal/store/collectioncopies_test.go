@@ -111,7 +111,7 @@ func TestCollectionsAreCopied(t *testing.T) {
 	wantCollections(t, s)
 	mustClose(t, s)
 	for _, dir := range []string{"db", "copy"} {
-		report, err := Check(dir, mem, nil)
+		report, err := Check(context.Background(), dir, mem, nil)
 		if err != nil || len(report.Problems) > 0 || report.Keys != 3 {
 			t.Errorf("Check of %s: %d keys, %v, %v", dir, report.Keys, report.Problems, err)
 		}
@@ -147,7 +147,7 @@ func TestCheckCountsElements(t *testing.T) {
 	if err := s.log.drainTail(); err != nil {
 		t.Fatal(err)
 	}
-	report, err := Check("db", mem.ProcessCrash(), nil)
+	report, err := Check(context.Background(), "db", mem.ProcessCrash(), nil)
 	if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].Reason, `hash under key "h" has 2 elements, and its meta says 3`) {
 		t.Errorf("%v, %v", report.Problems, err)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -119,8 +120,8 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 	}
 }
 
-// TestShrinkThatMeetsClose: a Shrink that finds the store being closed while it sweeps says so by ErrClosed.
-func TestShrinkThatMeetsClose(t *testing.T) {
+// TestCompactAllThatMeetsClose: a Compact that finds the store being closed while it sweeps says so by ErrClosed.
+func TestCompactAllThatMeetsClose(t *testing.T) {
 	for name, stop := range map[string]func(s *Store){
 		"at a batch":        func(s *Store) { s.closing.Store(true) },
 		"before the search": func(s *Store) { s.sweeper.before, s.stop = 1000, make(chan struct{}); close(s.stop) },
@@ -132,8 +133,8 @@ func TestShrinkThatMeetsClose(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop(s)
-			if err := s.Shrink(); !errors.Is(err, ErrClosed) {
-				t.Errorf("Shrink returned %v", err)
+			if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrClosed) {
+				t.Errorf("Compact returned %v", err)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -107,7 +108,7 @@ func (m *compactModel) step(n int) {
 		return
 	case 13:
 		if rng.IntN(20) == 0 {
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -163,15 +164,15 @@ func TestCompactionModel(t *testing.T) {
 			if m.s.Stats().Records == 0 {
 				t.Error("nothing is in the log")
 			}
-			if err := m.s.Shrink(); err != nil {
+			if err := m.s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 			m.s.wantSame(t, m.content)
 			if st := m.s.Stats(); st.LogBytes-st.LiveBytes > 500 || st.Records > st.Keys+200 {
-				t.Errorf("after Shrink: %+v", st)
+				t.Errorf("after Compact: %+v", st)
 			}
 			mustClose(t, m.s)
-			if r, err := Check("db", m.mem, nil); err != nil || len(r.Problems) > 0 || r.Keys != int64(len(m.content)) {
+			if r, err := Check(context.Background(), "db", m.mem, nil); err != nil || len(r.Problems) > 0 || r.Keys != int64(len(m.content)) {
 				t.Errorf("Check: %+v, %v", r, err)
 			}
 			names, err := m.mem.List("db")

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -145,7 +146,7 @@ func compactionAmongOthers(t *testing.T) {
 		}
 	}
 	check()
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	check()
@@ -173,7 +174,7 @@ func TestIterationPinsWhatItReads(t *testing.T) {
 			t.Fatal(item.Err)
 		}
 		if len(seen) == 0 {
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 			if err := s.sealTail(); err != nil {
@@ -248,8 +249,8 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 	s.Close()
 }
 
-// On a full disk Shrink makes room for what was set asynchronously and has found none.
-func TestShrinkWithWhatIsUnwritten(t *testing.T) {
+// On a full disk Compact makes room for what was set asynchronously and has found none.
+func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
 	disk := newSmallDisk(vfs.NewMem(), 200)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
 	c := attached(t, s, "m")
@@ -267,15 +268,15 @@ func TestShrinkWithWhatIsUnwritten(t *testing.T) {
 	if err := s.Flush(c); !errors.Is(err, ErrNoSpace) {
 		t.Fatalf("flushing on a full disk: %v", err)
 	}
-	if err := s.Shrink(); !errors.Is(err, ErrNoSpace) {
-		t.Fatalf("Shrink, without anything to give back: %v", err)
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrNoSpace) {
+		t.Fatalf("Compact, without anything to give back: %v", err)
 	}
 	for i := range n / 2 {
 		if _, err := s.Delete(nil, fmt.Append(nil, "key ", i), Process); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if left := c.table.Dirty(); left > 0 {
@@ -289,8 +290,8 @@ func TestShrinkWithWhatIsUnwritten(t *testing.T) {
 	}
 }
 
-// On a full disk Delete and then Shrink give space back.
-func TestShrinkOnFullDisk(t *testing.T) {
+// On a full disk Delete and then Compact give space back.
+func TestCompactAllOnFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := newSmallDisk(mem, 200)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
@@ -310,8 +311,8 @@ func TestShrinkOnFullDisk(t *testing.T) {
 		}
 	}
 	before := s.Stats().LogBytes
-	if err := s.Shrink(); err != nil {
-		t.Fatalf("Shrink after %d deletions: %v", deleted, err)
+	if err := s.Compact(context.Background(), nil); err != nil {
+		t.Fatalf("Compact after %d deletions: %v", deleted, err)
 	}
 	if after := s.Stats().LogBytes; deleted < 200 || before-after < int64(deleted)*500 {
 		t.Errorf("after %d deletions %d bytes have become %d", deleted, before, after)

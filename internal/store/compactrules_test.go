@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -298,7 +299,7 @@ func TestNothingIsLeft(t *testing.T) {
 	wantValue(t, s, "k", "value 99")
 	mustSet(t, s, "k", "value 100")
 	mustClose(t, s)
-	if r, err := Check("db", mem, nil); err != nil || len(r.Problems) > 0 {
+	if r, err := Check(context.Background(), "db", mem, nil); err != nil || len(r.Problems) > 0 {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -203,14 +204,14 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 	case "compact", "shrink":
 		before := s.log.compacted.Load()
 		if st.kind == "shrink" {
-			err = s.Shrink()
+			err = s.Compact(context.Background(), nil)
 		} else {
 			err = compactRun(s, len(st.value))
 		}
 		c.compacted += s.log.compacted.Load() - before
 		return s, err
 	case "sync":
-		if err = s.FSyncAll(); err != nil {
+		if err = s.Sync(); err != nil {
 			return s, err
 		}
 	case "hset", "hsetfsync", "htx", "htxfsync", "hclear", "hrename", "hexpire", "sweep":
@@ -299,8 +300,8 @@ func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth
 	found, content := contentOf(c, s, where)
 	deadlines := deadlinesOf(c, s, content)
 	if records && c.rng.IntN(4) == 0 {
-		if err := s.FSyncAll(); err != nil {
-			c.violation("%s: FSyncAll: %v", where, err)
+		if err := s.Sync(); err != nil {
+			c.violation("%s: Sync: %v", where, err)
 		}
 		c.cutSynced(image, found, where)
 	}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -17,8 +18,8 @@ func tailCutBeforeItEnds(t *testing.T) {
 	value := strings.Repeat("v", 3000)
 	for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {
 		for how, end := range map[string]func(s *Store) error{
-			"Close":  func(s *Store) error { return nil },
-			"Shrink": func(s *Store) error { return s.Shrink() },
+			"Close":   func(s *Store) error { return nil },
+			"Compact": func(s *Store) error { return s.Compact(context.Background(), nil) },
 			"rolling": func(s *Store) (err error) {
 				for i := 0; i < 40 && err == nil; i++ {
 					err = s.Set(nil, []byte("more"), []byte(value), 0, Process)
@@ -34,7 +35,7 @@ func tailCutBeforeItEnds(t *testing.T) {
 			for range 10 {
 				mustSet(t, s, "key", value)
 			}
-			if err := s.FSyncAll(); err != nil {
+			if err := s.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			f, err := fsys.Open(s.log.tail.path, vfs.ReadWrite)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -70,7 +71,7 @@ func newVictim(t *testing.T, end ending) victim {
 // It returns how many of the writes are there, or -1 and the error that Open gave.
 func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 	t.Helper()
-	found, err := Check("db", image, nil)
+	found, err := Check(context.Background(), "db", image, nil)
 	if err != nil {
 		t.Fatalf("%s: Check: %v", what, err)
 	}

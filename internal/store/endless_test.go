@@ -38,7 +38,7 @@ func TestHousekeepingEndsBesideSnapshot(t *testing.T) {
 		}
 	}
 	settles(t, s)
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	mustClose(t, s)
@@ -61,7 +61,7 @@ func TestHousekeepingEndsBesideTheExpired(t *testing.T) {
 	if s.usage().kept == 0 {
 		t.Fatal("nothing was kept: this tests nothing")
 	}
-	for rounds := 0; ; rounds++ { // as Shrink does when a snapshot is taken meanwhile
+	for rounds := 0; ; rounds++ { // as Compact does when a snapshot is taken meanwhile
 		if more, err := s.shrinkOnce(context.Background(), s.log.last()); err != nil {
 			t.Fatal(err)
 		} else if !more {
@@ -71,11 +71,11 @@ func TestHousekeepingEndsBesideTheExpired(t *testing.T) {
 			t.Fatalf("after %d rounds there is still something to be done: %+v", rounds, s.usage())
 		}
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if u := s.usage(); u.kept > 0 || u.log > 1000 {
-		t.Errorf("after Shrink: %+v", u)
+		t.Errorf("after Compact: %+v", u)
 	}
 	mustClose(t, s)
 }
@@ -114,8 +114,8 @@ func TestHousekeepingEndsBesideDamage(t *testing.T) {
 	damageIn(t, mem, s.log.set.Load().ordered[0], "to be damaged")
 	before := s.usage()
 	settles(t, s)
-	if err := s.Shrink(); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("Shrink says %v", err)
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("Compact says %v", err)
 	}
 	if u := s.usage(); u.log >= before.log {
 		t.Errorf("of %d bytes %d are left", before.log, u.log)
@@ -123,8 +123,8 @@ func TestHousekeepingEndsBesideDamage(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestShrinkGoesOnBehindDamage: a damaged segment stays, and the others give back their space.
-func TestShrinkGoesOnBehindDamage(t *testing.T) {
+// TestCompactAllGoesOnBehindDamage: a damaged segment stays, and the others give back their space.
+func TestCompactAllGoesOnBehindDamage(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000 })
 	mustSet(t, s, "bad", "to be damaged")
@@ -133,8 +133,8 @@ func TestShrinkGoesOnBehindDamage(t *testing.T) {
 	}
 	damageIn(t, mem, s.log.set.Load().ordered[0], "to be damaged")
 	for range 2 {
-		if err := s.Shrink(); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("Shrink says %v", err)
+		if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("Compact says %v", err)
 		}
 		if u := s.usage(); u.log > 3*2000 {
 			t.Errorf("%d bytes are left, in %d segments", u.log, len(s.log.set.Load().ordered))
@@ -143,8 +143,8 @@ func TestShrinkGoesOnBehindDamage(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestShrinkAfterFullDisk: that compaction had no room once is no reason to leave the space for ever.
-func TestShrinkAfterFullDisk(t *testing.T) {
+// TestCompactAllAfterFullDisk: that compaction had no room once is no reason to leave the space for ever.
+func TestCompactAllAfterFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000 })
 	for i := range 100 {
@@ -158,11 +158,11 @@ func TestShrinkAfterFullDisk(t *testing.T) {
 	for range 50 {
 		s.tidyOnce(func() error { return ErrNoSpace })
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if u := s.usage(); u.garbage() > 500 {
-		t.Errorf("%d bytes of %d are of no use after Shrink", u.garbage(), u.log)
+		t.Errorf("%d bytes of %d are of no use after Compact", u.garbage(), u.log)
 	}
 	mustClose(t, s)
 }
@@ -291,7 +291,7 @@ func TestUnknownSnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := s.Shrink(); (err != nil) != (how == "not removed") {
+		if err := s.Compact(context.Background(), nil); (err != nil) != (how == "not removed") {
 			t.Fatal(err)
 		}
 		for n := range 200 {
@@ -340,7 +340,7 @@ func (c stopped) After(time.Duration) (<-chan time.Time, func()) {
 }
 
 // TestHousekeepingDoesNotWaitForTheClock: neither does a write wait for the clock of the entries
-// when the log has outrun compaction, nor does compaction, for which a Shrink may be waiting.
+// when the log has outrun compaction, nor does compaction, for which a Compact may be waiting.
 func TestHousekeepingDoesNotWaitForTheClock(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Inline, o.Clock = true, stopped{t} })
 	s.opts.Inline = false // now that no goroutine has begun

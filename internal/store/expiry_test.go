@@ -173,7 +173,7 @@ func TestExpiredBeforeItIsWritten(t *testing.T) {
 	}
 	clock.advance(time.Second)
 	records := s.Stats().Records
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	if n := s.Stats().Records - records; n != 1 {
@@ -342,7 +342,7 @@ func TestLostWriteOverADeadline(t *testing.T) {
 	}
 	clock.advance(time.Second)
 	table.deadlines.Load().shards[table.hash([]byte("m:k"))%cache.Shards].heap = nil // as if the item had been due, and the write not lost yet
-	if err := s.FSyncAll(); err == nil {
+	if err := s.Sync(); err == nil {
 		t.Fatal("what cannot be encoded was written")
 	}
 	if e, err := s.Get(nil, []byte("m:k")); err != nil || string(e.Value) != "v" || table.Len() != 1 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -272,7 +273,7 @@ func (f *faulted) step(i int, st step) {
 		}
 		write = false
 	case "sync":
-		err = f.store.FSyncAll()
+		err = f.store.Sync()
 	case "set", "fsync":
 		f.oracle.begin(st)
 		err = f.store.Set(nil, []byte(st.key), []byte(st.value), 0, durabilityOf(st))
@@ -318,7 +319,7 @@ func (f *faulted) compact(st step) {
 	case "compact":
 		f.note(compactRun(s, len(st.value)))
 	case "shrink":
-		f.note(s.Shrink())
+		f.note(s.Compact(context.Background(), nil))
 	default:
 		s.housekeeping.Lock()
 		defer s.housekeeping.Unlock()

@@ -205,7 +205,7 @@ func (m *feedModel) step(n int) {
 		}
 	case 10:
 		if m.rng.IntN(10) == 0 {
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -413,7 +413,7 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 			want := "key new <nil>"
 			if lost {
 				want = "  " + ErrHistoryLost.Error()
-				if err := writer.Shrink(); err != nil {
+				if err := writer.Compact(context.Background(), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -833,7 +833,7 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 		for i := range 12 {
 			mustSet(t, s, fmt.Sprint("other ", i), strings.Repeat("now long ", 20)) // the old ones are garbage among the members
 		}
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		want := append(between, group)

@@ -36,7 +36,7 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	for i := range 50 {
 		mustSet(t, s, fmt.Sprint("member ", i), "again")
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if s.log.compacted.Load() == 0 {
@@ -69,7 +69,7 @@ func TestFeedOfLargeMember(t *testing.T) {
 	}
 	for range 3 {
 		mustSet(t, s, "old", strings.Repeat("v", 3000))
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,7 +66,7 @@ func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 			x.older = allFiles(t, mem)
 		}
 		set(s, 33, 60)
-		if err := s.FSyncAll(); err != nil {
+		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		for i := 60; ; i++ {
@@ -188,7 +189,7 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 	x.t.Helper()
 	before := allFiles(x.t, image)
 	for _, readOnly := range []bool{true, false} {
-		report, err := Check("db", image, nil)
+		report, err := Check(context.Background(), "db", image, nil)
 		if err != nil {
 			x.t.Errorf("%s: Check: %v", what, err)
 		}
@@ -344,7 +345,7 @@ func filesReplacedBeforeAReboot(t *testing.T) {
 				x.do(image, name, way)
 				image.SetCacheID("after a reboot")
 				what := fmt.Sprintf("%v, %s %s", shape, name, way)
-				report, err := Check("db", image, nil)
+				report, err := Check(context.Background(), "db", image, nil)
 				if err != nil {
 					t.Errorf("%s: Check: %v", what, err)
 				}

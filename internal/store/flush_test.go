@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -119,12 +120,12 @@ func TestFlushGoesOnAfterALostValue(t *testing.T) {
 		do      func(l *lossy) error
 		returns bool // the error
 	}{
-		"FSyncAll": {func(l *lossy) error { return l.s.FSyncAll() }, true},
-		"Sync":     {func(l *lossy) error { return l.s.Sync(l.Cells) }, true},
-		"Flush":    {func(l *lossy) error { return l.s.Flush(nil) }, true},
-		"Detach":   {func(l *lossy) error { return l.s.Detach(l.Cells) }, true},
-		"Close":    {func(l *lossy) error { return l.s.Close() }, true},
-		"Shrink":   {func(l *lossy) error { return l.s.Shrink() }, true},
+		"Sync":      {func(l *lossy) error { return l.s.Sync() }, true},
+		"SyncCells": {func(l *lossy) error { return l.s.SyncCells(l.Cells) }, true},
+		"Flush":     {func(l *lossy) error { return l.s.Flush(nil) }, true},
+		"Detach":    {func(l *lossy) error { return l.s.Detach(l.Cells) }, true},
+		"Close":     {func(l *lossy) error { return l.s.Close() }, true},
+		"Compact":   {func(l *lossy) error { return l.s.Compact(context.Background(), nil) }, true},
 		"the keeper": {func(l *lossy) error {
 			l.s.log.periodicSync()
 			if l.s.log.waiting.Load() {
@@ -170,7 +171,7 @@ func TestFlushGoesOnAfterALostValue(t *testing.T) {
 		crashed := mustOpen(t, l.mem.ProcessCrash())
 		l.want("after "+what, crashed)
 		mustClose(t, crashed)
-		if what == "FSyncAll" || what == "Sync" {
+		if what == "Sync" || what == "SyncCells" {
 			if durable, last := l.s.log.durableSeq.Load(), l.s.log.last(); durable < last {
 				t.Errorf("%s has synced up to record %d of %d", what, durable, last)
 			}

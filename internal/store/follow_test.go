@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -102,13 +103,13 @@ func (f *followed) step(n int) {
 		return
 	case 10:
 		if rng.IntN(20) == 0 {
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
 		return
 	case 11:
-		if err := s.FSyncAll(); err != nil {
+		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		return
@@ -200,7 +201,7 @@ func TestFollowFromFarBehind(t *testing.T) {
 			mustSet(t, f.writer, fmt.Sprint(n%50), fmt.Sprint("value ", n))
 			f.content[fmt.Sprint(n%50)] = fmt.Sprint("value ", n)
 		}
-		if err := f.writer.Shrink(); err != nil {
+		if err := f.writer.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		f.refresh()
@@ -232,7 +233,7 @@ func TestFollowAnewFails(t *testing.T) {
 			}
 			for range 2 {
 				fill("new ")
-				if err := writer.Shrink(); err != nil {
+				if err := writer.Compact(context.Background(), nil); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -369,7 +370,7 @@ func TestFollowBesideReaders(t *testing.T) {
 	for n := 1; n <= 6000; n++ {
 		mustSet(t, writer, fmt.Sprintf("m:%d", n%keys), fmt.Sprint(n))
 		if n%1500 == 0 {
-			if err := writer.Shrink(); err != nil {
+			if err := writer.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

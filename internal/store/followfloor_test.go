@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -55,7 +56,7 @@ func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 				if pause == 4 {
 					refresh()
 				}
-				if err := s.Shrink(); err != nil {
+				if err := s.Compact(context.Background(), nil); err != nil {
 					t.Fatal(err)
 				}
 				if pause == 5 {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -47,13 +48,13 @@ func (x *stepped) act() {
 		x.writer.lock.Close() // it dies
 		x.open()
 	case k == 2:
-		if err := x.writer.Shrink(); err != nil {
+		if err := x.writer.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 	case k == 3:
 		compactSome(t, x.writer, rng)
 	case k == 4:
-		if err := x.writer.FSyncAll(); err != nil {
+		if err := x.writer.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	case k == 5:
@@ -287,7 +288,7 @@ func followFirstWrite(t *testing.T) {
 							x.write()
 						}
 						if writes > 1 {
-							if err := x.writer.Shrink(); err != nil {
+							if err := x.writer.Compact(context.Background(), nil); err != nil {
 								t.Fatal(err)
 							}
 							mustClose(t, x.writer)

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -57,7 +58,7 @@ func TestCompactionForgetsGivenUpGroups(t *testing.T) {
 	if len(run) < 10 || most > 300/len(run)+5 || len(c.groups) > 0 {
 		t.Errorf("a run of %d segments: up to %d members in memory, and %d groups in the end", len(run), most, len(c.groups))
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if st := s.log.records.Load(); st > 3 {

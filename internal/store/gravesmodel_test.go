@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -46,7 +47,7 @@ func TestFollowerGivesBackTheBudget(t *testing.T) {
 				}
 			}
 		}
-		if err := w.Shrink(); err != nil {
+		if err := w.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		if err := r.Refresh(); err != nil {
@@ -272,7 +273,7 @@ func TestRememberedDeadStayDead(t *testing.T) {
 			}
 		}
 		g.closeView()
-		if err := g.s.Shrink(); err != nil {
+		if err := g.s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		g.compare(g.s)

@@ -76,7 +76,7 @@ func (m *groupModel) step(n int) {
 			t.Fatal(err)
 		}
 	case 9:
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 	case 10:
@@ -131,7 +131,7 @@ func (m *groupModel) copies() {
 // mustCheck returns the first problem that Check finds.
 func mustCheck(t testing.TB, fsys vfs.FS) error {
 	t.Helper()
-	r, err := Check("db", fsys, nil)
+	r, err := Check(context.Background(), "db", fsys, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,13 +184,13 @@ func TestGroupAbandoned(t *testing.T) {
 	g.group.end()
 	s.wantSame(t, map[string]string{"a": "1"})
 	if u := s.usage(); u.log < 4000 || u.live > 1000 {
-		t.Errorf("before Shrink: %+v", u)
+		t.Errorf("before Compact: %+v", u)
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if u := s.usage(); u.log > 1500 {
-		t.Errorf("after Shrink: %+v", u)
+		t.Errorf("after Compact: %+v", u)
 	}
 	s.wantSame(t, map[string]string{"a": "1"})
 	mustClose(t, s)
@@ -218,11 +218,11 @@ func TestSpreadGroupIsCompactedAlone(t *testing.T) {
 	if u := s.usage(); u.log > 2*u.live+3*s.log.limit {
 		t.Errorf("%+v", u)
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if u := s.usage(); u.log > u.live+2*s.log.limit || s.log.compacted.Load() > 80 {
-		t.Errorf("after Shrink: %+v, %d compacted", u, s.log.compacted.Load())
+		t.Errorf("after Compact: %+v, %d compacted", u, s.log.compacted.Load())
 	}
 	s.wantSame(t, content)
 	mustClose(t, s)

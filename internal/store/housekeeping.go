@@ -37,7 +37,7 @@ type housekeeper struct {
 	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
 	lent     bool  // the room that is kept for deletions is in use
 
-	borrowers int // calls of Shrink that have it in use; guarded by Store.housekeeping
+	borrowers int // calls of Compact that have it in use; guarded by Store.housekeeping
 
 	delay atomic.Int64 // that each write waits, in nanoseconds
 	debt  atomic.Int64 // what writes have yet to wait: many wait in one
@@ -529,9 +529,9 @@ func (l *log) takeBack() {
 	}
 }
 
-// StartAutoShrink lets housekeeping compact, beside what it does anyway, when there are more records for each
+// StartAutoCompact lets housekeeping compact, beside what it does anyway, when there are more records for each
 // entry than ratio; it looks every so often. A ratio of 0 ends that.
-func (s *Store) StartAutoShrink(every time.Duration, ratio float64) error {
+func (s *Store) StartAutoCompact(every time.Duration, ratio float64) error {
 	if ratio != 0 && (!(ratio >= 1) || every <= 0) {
 		return fmt.Errorf("copal: a ratio of %v every %v; the least is 1, and the time must be positive", ratio, every)
 	}

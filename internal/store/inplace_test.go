@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -103,7 +104,7 @@ func TestReadInPlaceIsReading(t *testing.T) {
 		}
 	}
 	check("partly in the ring", false)
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	check("in the file", true)
@@ -143,7 +144,7 @@ func TestReadInPlaceFindsDamage(t *testing.T) {
 			for i := range 3 { // damage of one is no business of the others
 				mustSet(t, s, fmt.Sprint("key", i), string(filled(n, byte('a'+i))))
 			}
-			if err := s.FSyncAll(); err != nil {
+			if err := s.Sync(); err != nil {
 				t.Fatal(err)
 			}
 			long := n > trustPage
@@ -184,14 +185,14 @@ func TestViewOutlivesEverything(t *testing.T) {
 	for i := range 30 {
 		mustSet(t, s, fmt.Sprint("key", i), want)
 	}
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	err := s.ViewValue([]byte("key1"), func(b []byte, _ uint64) error {
 		for i := range 30 {
 			mustSet(t, s, fmt.Sprint("key", i), "other")
 		}
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Error(err)
 		}
 		if string(b) != want {
@@ -223,7 +224,7 @@ func TestViewOutlivesEverything(t *testing.T) {
 func TestViewUnmapsLast(t *testing.T) {
 	s := onDisk(t, t.TempDir())
 	mustSet(t, s, "key", strings.Repeat("v", 3000))
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	var seg *segment
@@ -248,7 +249,7 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 	for i := range 4 {
 		mustSet(t, s, fmt.Sprint("key", i), string(filled(9000, 'v')))
 	}
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	seg := s.log.set.Load().ordered[0]
@@ -295,7 +296,7 @@ func TestViewReadsLargeValues(t *testing.T) {
 	defer s.Close()
 	want := strings.Repeat("large ", partBytes/5)
 	mustSet(t, s, "large", want)
-	if err := s.FSyncAll(); err != nil { // so that it is in the mapped file
+	if err := s.Sync(); err != nil { // so that it is in the mapped file
 		t.Fatal(err)
 	}
 	v := mustView(t, s)
@@ -310,7 +311,7 @@ func TestViewReadsLargeValues(t *testing.T) {
 func TestViewOfCollectionsInPlace(t *testing.T) {
 	s := onDisk(t, t.TempDir())
 	mustChange(t, s, "hash", hset("a", "1"))
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	v := mustView(t, s)
@@ -330,7 +331,7 @@ func TestLentBytesStandStill(t *testing.T) {
 	set := func(key string) string { values[key] = strings.Repeat(key+" ", 20); return values[key] }
 	mustSet(t, s, "drained", set("drained"))
 	mustSet(t, s, "drained too", set("drained too"))
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	mustSet(t, s, "ring", set("ring"))

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -51,7 +52,7 @@ func killedWithinACopy(t *testing.T, left bool) {
 			if err := f.Close(); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Check("db", image, nil); err != nil {
+			if _, err := Check(context.Background(), "db", image, nil); err != nil {
 				t.Fatalf("store %d of %d bytes, of which [%d, %d) are missing: Check: %v", stores, op.Len, lost[0], lost[1], err)
 			}
 			found := mustOpen(t, image)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -92,8 +93,8 @@ func TestRoomForDeletionsComesBack(t *testing.T) {
 		s.log.takeBack()
 		disk.setFree(0)
 		fsys.now = true
-		if err := s.Shrink(); !errors.Is(err, errRefused) {
-			t.Fatalf("Shrink: %v", err)
+		if err := s.Compact(context.Background(), nil); !errors.Is(err, errRefused) {
+			t.Fatalf("Compact: %v", err)
 		}
 		fsys.now = false
 		mustDeleteWithin(t, s, disk, 450, 850)
@@ -115,7 +116,7 @@ func TestNoRoomIsTakenForWhatAViewKeeps(t *testing.T) {
 	for i := range 300 {
 		mustSet(t, s, fmt.Sprint("key ", i%150), string(make([]byte, 2000)))
 	}
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	v := mustView(t, s)

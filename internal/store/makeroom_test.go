@@ -61,7 +61,7 @@ func TestOverwritingOnASmallDisk(t *testing.T) {
 	})
 }
 
-// On a full disk there is room again when something was deleted, without a Shrink. What cannot be had is not tried for again and again. The keeper may have
+// On a full disk there is room again when something was deleted, without a Compact. What cannot be had is not tried for again and again. The keeper may have
 // its turn late: then it makes the segment that it was asked for while there was room, and that is no such try.
 func TestDeletionsMakeRoom(t *testing.T) {
 	t.Run("the keeper is in time", func(t *testing.T) { deletionsMakeRoom(t, false) })

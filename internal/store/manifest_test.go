@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"path/filepath"
 	"reflect"
@@ -173,7 +174,7 @@ func TestNewerMark(t *testing.T) {
 	if _, err := Open("db", testOptions(mem)); !errors.Is(err, ErrVersion) {
 		t.Errorf("Open: %v, want ErrVersion", err)
 	}
-	if report, err := Check("db", mem, nil); err == nil && report.Version == nil {
+	if report, err := Check(context.Background(), "db", mem, nil); err == nil && report.Version == nil {
 		t.Errorf("Check: %+v", report)
 	}
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -24,7 +25,7 @@ func near(t *testing.T, n int, change ...func(*Options)) *Store {
 	for i := range n {
 		mustSet(t, s, fmt.Sprintf("k%04d", i), fmt.Sprintf("value %d", i))
 	}
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -85,7 +86,7 @@ func TestEntriesNearbyThatChange(t *testing.T) {
 	for i := 6; i < 100; i += 10 { // they expire meanwhile
 		putTTL(t, s, fmt.Sprintf("k%04d", i), "short-lived", time.Second)
 	}
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	var want []string
@@ -135,7 +136,7 @@ func TestEntriesNearbyThatMove(t *testing.T) {
 	}
 	got, _ := walked(t, s, Span{}, func(key string) {
 		if key == "k0010" || key == "k0060" {
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -187,7 +188,7 @@ func TestCollectionsNearby(t *testing.T) {
 	c.setAsync(t, s, "b", "value")
 	mustChange(t, s, "k0010a", hset("a", "1"))
 	mustChange(t, s, "m:a", hset("a", "1"))
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	want := func(how string, walk iter.Seq[Item], hash string, others int) {

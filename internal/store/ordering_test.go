@@ -705,7 +705,7 @@ func TestFollowerBeginsAnewWhileOrderIsMade(t *testing.T) {
 	for i := range n {
 		put(t, w, i)
 	}
-	if err := w.FSyncAll(); err != nil {
+	if err := w.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true; o.OnError = func(error) {} })
@@ -716,7 +716,7 @@ func TestFollowerBeginsAnewWhileOrderIsMade(t *testing.T) {
 			drop(t, w, i)
 		}
 	}
-	if err := errors.Join(w.Shrink(), w.FSyncAll()); err != nil {
+	if err := errors.Join(w.Compact(context.Background(), nil), w.Sync()); err != nil {
 		t.Fatal(err)
 	}
 	o := table.order.Load()

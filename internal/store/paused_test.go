@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,7 +32,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 		}
 		begun = true // the first segment is there
 		mustSet(t, s, "c", "3")
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Error(err)
 		}
 	}
@@ -109,7 +110,7 @@ func TestViewOfPartsThatComeMeanwhile(t *testing.T) {
 				r.err = item.Err
 			}
 			if len(r.all) == 0 {
-				if err := s.Shrink(); err != nil { // the new records, once more
+				if err := s.Compact(context.Background(), nil); err != nil { // the new records, once more
 					r.err = err
 				}
 			}
@@ -187,7 +188,7 @@ func TestPartThatIsListedAndPinned(t *testing.T) {
 				got = append(got, string(key))
 				mustSet(t, s, "garbage", "1")
 				mustSet(t, s, "garbage", "2")
-				return s.Shrink()
+				return s.Compact(context.Background(), nil)
 			})
 			if err != nil {
 				t.Error(err)
@@ -230,7 +231,7 @@ func TestDrainThatIsOvertaken(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestFollowPastAnEmptySegment: where the keeper and Shrink make a segment at the same time, one of the two stays empty, be it that with the lower number or
+// TestFollowPastAnEmptySegment: where the keeper and Compact make a segment at the same time, one of the two stays empty, be it that with the lower number or
 // that with the higher. A reader that follows goes on behind it.
 func TestFollowPastAnEmptySegment(t *testing.T) {
 	for what, adopt := range map[string]func(l *log, first, second *segment){
@@ -274,7 +275,7 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 			wantSound(t, mem, "db")
 			s = mustOpen(t, mem)
 			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Error(err)
 			}
 			s.wantSame(t, map[string]string{"a": "1", "b": "2"})

@@ -40,7 +40,7 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 		return want
 	}
 	for name, ask := range map[string]func(t *testing.T, s *Store) error{
-		"a sync":                 func(t *testing.T, s *Store) error { return s.FSyncAll() },
+		"a sync":                 func(t *testing.T, s *Store) error { return s.Sync() },
 		"a write":                func(t *testing.T, s *Store) error { return s.Set(nil, []byte("new"), []byte("2"), 0, Power) },
 		"a write, and a closing": func(t *testing.T, s *Store) error { mustSet(t, s, "new", "2"); return s.Close() },
 	} {
@@ -68,7 +68,7 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 				}
 				if end == "sync failed" {
 					armed = true
-					if err := s.FSyncAll(); err == nil {
+					if err := s.Sync(); err == nil {
 						t.Fatal("the sync has not failed")
 					}
 				}
@@ -137,20 +137,20 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: isLog}
 
 	first := mustOpen(t, vfs.Inject(dead, noRoomForCopies(), told), noSnapshot)
-	if err := first.FSyncAll(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+	if err := first.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
 		t.Errorf("a sync that the kernel says has failed: %v", err)
 	}
 	first.Close()
 
 	next := mustOpen(t, vfs.Inject(dead, noRoomForCopies()), noSnapshot)
 	wantValue(t, next, "found", "2")
-	if err := next.FSyncAll(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+	if err := next.Sync(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
 		t.Errorf("a sync of what an earlier one has lost: %v", err)
 	}
 	mustClose(t, next)
 
 	last := mustOpen(t, dead, noSnapshot)
-	if err := last.FSyncAll(); err != nil {
+	if err := last.Sync(); err != nil {
 		t.Errorf("a sync with room for a copy: %v", err)
 	}
 	wantFoundAfterPowerCuts(t, dead, 20)
@@ -170,7 +170,7 @@ func nameOfCopyIsSyncedInPlace(t *testing.T) {
 			left = dead.ProcessCrash()
 		}
 	})
-	if err := mustOpen(t, dead, noSnapshot).FSyncAll(); err != nil {
+	if err := mustOpen(t, dead, noSnapshot).Sync(); err != nil {
 		t.Fatal(err)
 	}
 	dead.OnBoundary(nil)
@@ -178,7 +178,7 @@ func nameOfCopyIsSyncedInPlace(t *testing.T) {
 		t.Fatal("there is no moment to die in")
 	}
 	next := mustOpen(t, vfs.Inject(left, noRoomForCopies()), noSnapshot)
-	if err := next.FSyncAll(); err != nil {
+	if err := next.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	wantFoundAfterPowerCuts(t, left, 60)
@@ -192,7 +192,7 @@ func failedSyncOfNameIsNoted(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	dead := killedWithFound(t, mem)
 	s := mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}), noSnapshot)
-	if err := s.FSyncAll(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+	if err := s.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
 		t.Errorf("a sync of which that of the directory has failed: %v", err)
 	}
 	s.Close()

@@ -147,7 +147,7 @@ func newPatient(t *testing.T, end ending) *patientVictim {
 	for i := range 30 {
 		write(i)
 	}
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 6 {
@@ -318,7 +318,7 @@ func (v *patientVictim) compare(t *testing.T, image *vfs.Mem, want []original, w
 			t.Fatalf("%s: record %d is %v, want %v", what, i, g, w)
 		}
 	}
-	found, err := Check("mended", image, nil)
+	found, err := Check(context.Background(), "mended", image, nil)
 	if err != nil || len(found.Problems) > 0 {
 		t.Fatalf("%s: Check of the repaired store: %v %v", what, err, found.Problems)
 	}
@@ -744,7 +744,7 @@ func TestRepairOfLargeValues(t *testing.T) {
 	if int(report.Records) != len(all)-2 {
 		t.Errorf("%d records, want %d", report.Records, len(all)-2)
 	}
-	found, err := Check("mended", image, nil)
+	found, err := Check(context.Background(), "mended", image, nil)
 	if err != nil || len(found.Problems) > 0 {
 		t.Fatalf("Check: %v %v", err, found.Problems)
 	}
@@ -776,7 +776,7 @@ func TestRepairOfUnreadableBlocks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := Check("mended", mem, nil)
+	found, err := Check(context.Background(), "mended", mem, nil)
 	if err != nil || len(found.Problems) > 0 {
 		t.Fatalf("Check: %v %v", err, found.Problems)
 	}
@@ -1097,7 +1097,7 @@ func TestRepairOfALargeStore(t *testing.T) {
 	if int(report.Records) != want {
 		t.Errorf("%d records, %d are intact", report.Records, want)
 	}
-	found, err := Check(filepath.Join(dir, "mended"), fsys, nil)
+	found, err := Check(context.Background(), filepath.Join(dir, "mended"), fsys, nil)
 	if err != nil || len(found.Problems) > 0 {
 		t.Fatalf("Check: %v %v", err, found.Problems)
 	}

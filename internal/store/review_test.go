@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,7 +72,7 @@ func TestCompactionBehindASpareThatIsMade(t *testing.T) {
 		mustSet(t, s, "b", fmt.Sprint(i))
 	}
 	shrunk := make(chan error)
-	go func() { shrunk <- s.Shrink() }()
+	go func() { shrunk <- s.Compact(context.Background(), nil) }()
 	for range 1000 {
 		runtime.Gosched()
 	}
@@ -273,10 +274,10 @@ func TestLongMapName(t *testing.T) {
 // TestHandlerUsesTheStore: the error handler is called without a lock.
 func TestHandlerUsesTheStore(t *testing.T) {
 	for name, use := range map[string]func(*Store){
-		"Stats":    func(s *Store) { s.Stats() },
-		"Get":      func(s *Store) { s.Get(nil, []byte("k")) },
-		"Set":      func(s *Store) { s.Set(nil, []byte("k"), nil, 0, Process) },
-		"FSyncAll": func(s *Store) { s.FSyncAll() },
+		"Stats": func(s *Store) { s.Stats() },
+		"Get":   func(s *Store) { s.Get(nil, []byte("k")) },
+		"Set":   func(s *Store) { s.Set(nil, []byte("k"), nil, 0, Process) },
+		"Sync":  func(s *Store) { s.Sync() },
 	} {
 		for _, kind := range []vfs.Kind{vfs.OpSync, vfs.OpWrite} {
 			var s *Store
@@ -536,7 +537,7 @@ func TestHoleBeforeAShortEnd(t *testing.T) {
 		mem := vfs.NewMem()
 		s := mustOpen(t, mem)
 		mustSet(t, s, "a", "1")
-		if err := s.FSyncAll(); err != nil {
+		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
 		start := s.log.tail.end.Load()
@@ -555,7 +556,7 @@ func TestHoleBeforeAShortEnd(t *testing.T) {
 		if _, err := Open("db", testOptions(dead)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("with %d records behind the hole: Open: %v", follow, err)
 		}
-		if r, err := Check("db", dead, nil); err != nil || len(r.Problems) == 0 {
+		if r, err := Check(context.Background(), "db", dead, nil); err != nil || len(r.Problems) == 0 {
 			t.Errorf("with %d records behind the hole: Check: %+v, %v", follow, r, err)
 		}
 	}

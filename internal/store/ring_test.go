@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -184,7 +185,7 @@ func followers(t *testing.T) {
 			t.Errorf("the newest record found is %d, %d were acknowledged before", most, least)
 		}
 		mustClose(t, f)
-		if r, err := Check(dir, vfs.OS(), nil); err != nil || len(r.Problems) > 0 {
+		if r, err := Check(context.Background(), dir, vfs.OS(), nil); err != nil || len(r.Problems) > 0 {
 			t.Errorf("Check: %+v, %v", r.Problems, err)
 		}
 	}
@@ -278,8 +279,8 @@ func smallDiskFills(t *testing.T) {
 	disk.setFree(0)
 	compare()
 	remove(0, 200)
-	if err := s.FSyncAll(); err != nil {
-		t.Errorf("FSyncAll on a full disk: %v", err)
+	if err := s.Sync(); err != nil {
+		t.Errorf("Sync on a full disk: %v", err)
 	}
 	mustClose(t, s)
 	disk.setFree(0) // somebody was faster
@@ -308,8 +309,8 @@ func TestDrainFails(t *testing.T) {
 		for i := range 5 {
 			mustSet(t, s, fmt.Sprint("key ", i), "value")
 		}
-		if got := s.FSyncAll(); !errors.Is(got, err) || !errors.Is(got, ErrReadOnly) {
-			t.Errorf("FSyncAll: %v", got)
+		if got := s.Sync(); !errors.Is(got, err) || !errors.Is(got, ErrReadOnly) {
+			t.Errorf("Sync: %v", got)
 		}
 		if got := s.Set(nil, []byte("x"), nil, 0, Process); !errors.Is(got, err) || !errors.Is(got, ErrReadOnly) {
 			t.Errorf("Set: %v", got)
@@ -420,8 +421,8 @@ func TestRingTruncated(t *testing.T) {
 			if wrong == 0 && name == "disk" && size < ringHead+30_000 {
 				t.Errorf("%s cut to %d: all %d can be read", name, size, right)
 			}
-			if err := s.FSyncAll(); !errors.Is(err, ErrReadOnly) {
-				t.Errorf("%s cut to %d: FSyncAll: %v", name, size, err)
+			if err := s.Sync(); !errors.Is(err, ErrReadOnly) {
+				t.Errorf("%s cut to %d: Sync: %v", name, size, err)
 			}
 			if err := s.Set(nil, []byte("durable"), []byte(value), 0, Power); !errors.Is(err, ErrReadOnly) {
 				t.Errorf("%s cut to %d: SetFSync: %v", name, size, err)
@@ -455,7 +456,7 @@ func TestRecordsFlippedInTheRing(t *testing.T) {
 	if _, err := Open("db", testOptions(dead)); !errors.As(err, &corrupt) || filepath.Base(corrupt.File) != ringName || corrupt.Offset != at-20 {
 		t.Errorf("Open: %v", err)
 	}
-	if r, err := Check("db", dead, nil); err != nil || len(r.Problems) != 1 || filepath.Base(r.Problems[0].File) != ringName {
+	if r, err := Check(context.Background(), "db", dead, nil); err != nil || len(r.Problems) != 1 || filepath.Base(r.Problems[0].File) != ringName {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
 	if _, err := Open("db", testOptions(mem.ProcessCrash())); err != nil {
@@ -582,7 +583,7 @@ func BenchmarkRead(b *testing.B) {
 		}
 		at = append(at, p.address)
 	}
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		b.Fatal(err)
 	}
 	buf := make([]byte, firstRead)
@@ -712,7 +713,7 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	mustSet(t, s, "synced", "before")
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	from := s.log.tail.end.Load()
@@ -755,7 +756,7 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 		t.Errorf("%d reads find damage that is not there any more", n)
 	}
 	flipByte(to - 30)
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	if damaged() == 0 {

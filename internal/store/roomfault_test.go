@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -81,7 +82,7 @@ func (r *roomRun) run() {
 			r.s.takeSnapshot(nil)
 			r.s.housekeeping.Unlock()
 		case 24:
-			r.s.Shrink()
+			r.s.Compact(context.Background(), nil)
 		}
 		r.s.house.delay.Store(0) // as the goroutine does
 		if i%40 == 0 {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -292,7 +293,7 @@ func TestDamagedLogBehindSnapshot(t *testing.T) {
 				found++
 			}
 			s.Close()
-			if r, err := Check("db", image, nil); err != nil || len(r.Problems) == 0 && r.Version == nil {
+			if r, err := Check(context.Background(), "db", image, nil); err != nil || len(r.Problems) == 0 && r.Version == nil {
 				t.Fatalf("%s, byte %d: Check finds nothing, %v", name, i, err)
 			}
 		}

@@ -489,12 +489,12 @@ func (s *Store) SetSyncInterval(d time.Duration) {
 	s.log.poke()
 }
 
-// FSyncAll returns when everything written before the call is on the disk. An error that concerns one value alone is no reason not to sync
+// Sync returns when everything written before the call is on the disk. An error that concerns one value alone is no reason not to sync
 // the others.
-func (s *Store) FSyncAll() error { return s.syncFlushed(s.flushAll()) }
+func (s *Store) Sync() error { return s.syncFlushed(s.flushAll()) }
 
-// Sync is FSyncAll for what was written to one map.
-func (s *Store) Sync(c *Cells) error { return s.syncFlushed(s.flush(c)) }
+// Sync is Sync for what was written to one map.
+func (s *Store) SyncCells(c *Cells) error { return s.syncFlushed(s.flush(c)) }
 
 func (s *Store) syncFlushed(f flushed) error {
 	if f.refused == nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -188,7 +189,7 @@ func TestCheckGoesOn(t *testing.T) {
 		})
 	}
 	calls := 0
-	r, err := Check("db", mem, func(done, total int64) { calls++ })
+	r, err := Check(context.Background(), "db", mem, func(done, total int64) { calls++ })
 	if err != nil || len(r.Problems) != 2 || r.Records != 48 || calls == 0 {
 		t.Fatalf("Check = %+v, %v", r, err)
 	}
@@ -198,7 +199,7 @@ func TestCheckGoesOn(t *testing.T) {
 			t.Errorf("problem %+v, want offset %d", p, line)
 		}
 	}
-	if _, err := Check("nowhere", mem, nil); err == nil {
+	if _, err := Check(context.Background(), "nowhere", mem, nil); err == nil {
 		t.Error("a directory that is missing checks sound")
 	}
 }
@@ -256,7 +257,7 @@ func TestForeignFiles(t *testing.T) {
 		drop(t, s, 3)
 		compactSome(t, s, rand.New(rand.NewPCG(1, 1)))
 		if end == "shrunk" {
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

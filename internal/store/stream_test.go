@@ -174,7 +174,7 @@ func TestStreamGivenUp(t *testing.T) {
 	if len(s.log.parts) > 0 {
 		t.Error("there are parts under way")
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if st := s.Stats(); st.LogBytes > 1000 {
@@ -251,7 +251,7 @@ func readerStandsStill(t *testing.T) {
 	if _, err := s.OpenValue(nil, []byte("key")); err != ErrNotFound {
 		t.Errorf("a value that was deleted: %v", err)
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if held := s.Stats().HeldBytes; held < 20_000 {
@@ -291,7 +291,7 @@ func TestStreamBesideCompaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := mustOpenValue(t, s, "key")
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		wantValue(t, s, "key", value)
@@ -318,7 +318,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 		for n := range 100 {
 			mustSet(t, s, fmt.Sprint(n), fmt.Sprint(i))
 		}
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -350,7 +350,7 @@ func TestDamagedPart(t *testing.T) {
 	value := numbered(1000, "value")
 	mustStream(t, s, "key", value, 1000)
 	defer s.Close()
-	if err := s.FSyncAll(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	f, err := mem.Open("db/00000001.log", vfs.ReadWrite)
@@ -707,7 +707,7 @@ func TestStreamLargerThanMemory(t *testing.T) {
 	if err := s.Expire(nil, nil, []byte("key"), s.now()+1<<40, Process); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	read()

@@ -105,14 +105,14 @@ func nobodyWaitsForASync(t *testing.T) {
 	}
 }
 
-// TestOpeningAMapDoesNotWaitForASync: a hanging FSyncAll, and behind it an OpenMap, which
+// TestOpeningAMapDoesNotWaitForASync: a hanging Sync, and behind it an OpenMap, which
 // needs the store for itself for a moment, do not stop the others.
 func TestOpeningAMapDoesNotWaitForASync(t *testing.T) {
 	s, f, release := heldSync(t, vfs.Fault{})
 	defer release()
 	mustSet(t, s, "k", "v")
 	done := make(chan error)
-	go func() { done <- s.FSyncAll() }()
+	go func() { done <- s.Sync() }()
 	until(func() bool { return syncs(f) == 2 })
 	if _, err := s.Map("users"); err != nil {
 		t.Error(err)
@@ -143,8 +143,8 @@ func TestFailedSyncFailsAllWhoWait(t *testing.T) {
 	if err := s.Set(nil, []byte("later"), nil, 0, Process); !errors.Is(err, ErrReadOnly) {
 		t.Errorf("a later write: %v", err)
 	}
-	if err := s.FSyncAll(); !errors.Is(err, syscall.EIO) {
-		t.Errorf("FSyncAll: %v", err)
+	if err := s.Sync(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Sync: %v", err)
 	}
 	before := syncs(f)
 	if err := s.Close(); !errors.Is(err, syscall.EIO) {

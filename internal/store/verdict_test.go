@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -51,7 +52,7 @@ func TestRingThatAPowerCutLeftUnwritten(t *testing.T) {
 		if len(told) > 0 {
 			t.Errorf("the reader was told %v", told)
 		}
-		if report, err := Check("db", image, nil); err != nil || len(report.Problems) > 0 {
+		if report, err := Check(context.Background(), "db", image, nil); err != nil || len(report.Problems) > 0 {
 			t.Errorf("Check: %v, %v", report.Problems, err)
 		}
 		w := mustOpen(t, image)
@@ -100,7 +101,7 @@ func snapshotOfTheDiskCopiedBack(t *testing.T) {
 	id := mem.CacheID("db")
 	for image := range mem.PowerCuts(200, rand.New(rand.NewPCG(1, 2))) {
 		copied := copyFiles(t, image, id)
-		if report, err := Check("db", copied, nil); err != nil || len(report.Problems) > 0 {
+		if report, err := Check(context.Background(), "db", copied, nil); err != nil || len(report.Problems) > 0 {
 			t.Fatalf("Check: %v, %v", report.Problems, err)
 		}
 		s := mustOpen(t, copied)
@@ -185,7 +186,7 @@ func manifestGoneFromAKilledStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := allFiles(t, dead)
-	if report, err := Check("db", dead, nil); err != nil || len(report.Problems) == 0 {
+	if report, err := Check(context.Background(), "db", dead, nil); err != nil || len(report.Problems) == 0 {
 		t.Errorf("Check: %+v, %v", report, err)
 	}
 	if _, err := Open("db", testOptions(dead)); !errors.Is(err, ErrCorrupt) {
@@ -220,7 +221,7 @@ func closedStoreWithoutItsMark(t *testing.T) {
 			_, err := f.WriteAt([]byte{b[0] ^ 1}, at)
 			return err
 		})
-		if report, err := Check("db", image, nil); err != nil || len(report.Problems) == 0 {
+		if report, err := Check(context.Background(), "db", image, nil); err != nil || len(report.Problems) == 0 {
 			t.Fatalf("byte %d of %d is flipped: Check: %+v, %v", at, size, report, err)
 		}
 		if _, err := Open("db", testOptions(image, noSnapshot)); !errors.Is(err, ErrCorrupt) {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -237,7 +238,7 @@ func (m *viewModel) step(n int) {
 		m.order()
 	case 16:
 		if rng.IntN(20) == 0 {
-			if err := s.Shrink(); err != nil {
+			if err := s.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -562,7 +563,7 @@ func TestHeldForAView(t *testing.T) {
 	want := viewContent(t, v)
 	for round := range 30 {
 		fill(1 + round)
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -602,7 +603,7 @@ func TestCrashWithAView(t *testing.T) {
 			mustView(t, s)
 		}
 	}
-	if err := s.Shrink(); err != nil {
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if s.log.held.Load() == 0 {
@@ -755,7 +756,7 @@ func viewOfAFollower(t *testing.T) {
 		for range 3 {
 			mustSet(t, f.writer, "last", "")
 			f.content["last"] = ""
-			if err := f.writer.Shrink(); err != nil {
+			if err := f.writer.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -867,7 +868,7 @@ func TestViewClosedWhileItIsRead(t *testing.T) {
 		for reads.Load() < 10 {
 			runtime.Gosched()
 		}
-		if err := s.Shrink(); err != nil {
+		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		v.Close()
@@ -929,7 +930,7 @@ func TestViewOfAFollowerThatFails(t *testing.T) {
 		want := viewContent(t, v)
 		for range 2 {
 			fill("new ")
-			if err := writer.Shrink(); err != nil {
+			if err := writer.Compact(context.Background(), nil); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -49,36 +50,36 @@ func wantOverwritten(t *testing.T, m *copal.Map[int, string], n, times int) {
 	}
 }
 
-// After Shrink there is a record for each entry, one for the map and one for its type, also when the store is
+// After Compact there is a record for each entry, one for the map and one for its type, also when the store is
 // opened again; and what was deleted stays away.
-func TestShrink(t *testing.T) {
+func TestCompact(t *testing.T) {
 	fsys := vfs.NewMem()
 	db, m := overwritten(t, fsys, 1000, 5, copal.WithSegmentBytes(20_000), copal.KeepHistory())
 	before := db.Stats()
-	if err := db.Shrink(); err != nil {
+	if err := db.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
 	check := func() {
 		t.Helper()
 		wantOverwritten(t, m, 1000, 5)
 		if s := db.Stats(); s.Records != 802 || s.LogBytes > s.LiveBytes+1000 {
-			t.Errorf("after Shrink: %+v", s)
+			t.Errorf("after Compact: %+v", s)
 		}
 	}
 	check()
 	if s := db.Stats(); before.Records != 5202 || s.LogBytes*4 > before.LogBytes || s.Compacted == 0 {
-		t.Errorf("Shrink has made of %+v: %+v", before, s)
+		t.Errorf("Compact has made of %+v: %+v", before, s)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Shrink(); !errors.Is(err, copal.ErrClosed) {
-		t.Errorf("Shrink after Close: %v", err)
+	if err := db.Compact(context.Background(), nil); !errors.Is(err, copal.ErrClosed) {
+		t.Errorf("Compact after Close: %v", err)
 	}
 	db = openOn(t, fsys)
 	m, _ = copal.OpenMap[int, string](db, "m")
 	check()
-	if err := db.Shrink(); err != nil { // also of a store that was not written to
+	if err := db.Compact(context.Background(), nil); err != nil { // also of a store that was not written to
 		t.Fatal(err)
 	}
 	check()
@@ -113,19 +114,19 @@ func TestKeepHistory(t *testing.T) {
 	})
 }
 
-// Shrinking by itself concerns small stores, too: of one segment, the tail.
-func TestStartAutoShrink(t *testing.T) {
+// Compaction by itself concerns small stores, too: of one segment, the tail.
+func TestStartAutoCompact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db, m := overwritten(t, vfs.NewMem(), 1000, 5)
 		for _, bad := range []float64{-1, 0.5} {
-			if err := db.StartAutoShrink(time.Hour, bad); err == nil {
+			if err := db.StartAutoCompact(time.Hour, bad); err == nil {
 				t.Errorf("a ratio of %v", bad)
 			}
 		}
-		if err := db.StartAutoShrink(0, 2); err == nil {
+		if err := db.StartAutoCompact(0, 2); err == nil {
 			t.Error("every 0 s")
 		}
-		if err := db.StartAutoShrink(time.Hour, 2); err != nil {
+		if err := db.StartAutoCompact(time.Hour, 2); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(59 * time.Minute)
@@ -137,13 +138,13 @@ func TestStartAutoShrink(t *testing.T) {
 			t.Errorf("with a ratio of %v: %+v", s.Ratio(), s)
 		}
 		wantOverwritten(t, m, 1000, 5)
-		if err := db.StartAutoShrink(0, 0); err != nil {
+		if err := db.StartAutoCompact(0, 0); err != nil {
 			t.Fatal(err)
 		}
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := db.StartAutoShrink(time.Hour, 2); !errors.Is(err, copal.ErrClosed) {
+		if err := db.StartAutoCompact(time.Hour, 2); !errors.Is(err, copal.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 	})

@@ -7,16 +7,15 @@ import (
 	"slices"
 )
 
-// Shrink gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
+// Compact gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
 // its business.
 //
 // On a full disk that is what there is room for, and what counts of a segment has to fit beside it. What does not fit stays, and is no reason for an error but where
 // nothing else could be given back either: so who calls it again and again comes to an end.
-func (s *Store) Shrink() error { return s.ShrinkProgress(context.Background(), nil) }
-
-// ShrinkProgress is Shrink for who cannot wait without a word. progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does it,
-// with its error; what it has done stays done.
-func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total int64)) error {
+//
+// progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does
+// Compact, with its error; what it has done stays done.
+func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) error {
 	if s.opts.ReadOnly {
 		return s.refuse(ErrReadOnly)
 	}
@@ -72,7 +71,7 @@ func (s *Store) ShrinkProgress(ctx context.Context, progress func(done, total in
 	return errors.Join(append(damage, unwritten.err(), err)...)
 }
 
-// borrow is lend for a Shrink: until repay, housekeeping does not take the room back.
+// borrow is lend for a Compact: until repay, housekeeping does not take the room back.
 func (s *Store) borrow() error {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
@@ -111,7 +110,7 @@ func (s *Store) withoutSnapshot() (bool, error) {
 	return s.log.abandonSnapshot()
 }
 
-// shrinkOnce compacts one run of what was there when Shrink began. If there may be more when it returns an error, that is of damage.
+// shrinkOnce compacts one run of what was there when Compact began. If there may be more when it returns an error, that is of damage.
 func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()

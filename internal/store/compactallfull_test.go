@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -8,23 +9,23 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What Shrink has been lent is not taken back by housekeeping before it is done.
-func TestShrinkKeepsWhatItIsLent(t *testing.T) {
+// What Compact has been lent is not taken back by housekeeping before it is done.
+func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 	disk := newSmallDisk(vfs.NewMem(), 500)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
 	defer mustClose(t, s)
 	fillDisk(t, s)
 	disk.setFree(0)
 	mustDelete(t, s, 0, 25)
-	err := s.ShrinkProgress(t.Context(), func(int64, int64) { s.hasRoom() })
+	err := s.Compact(t.Context(), func(int64, int64) { s.hasRoom() })
 	if s.log.compacted.Load() == 0 {
 		t.Error("nothing was compacted: ", err)
 	}
 }
 
-// Shrink on a full disk gives back what there is room for, and that is no error, though what counts of another segment does not fit beside it. It is
+// Compact on a full disk gives back what there is room for, and that is no error, though what counts of another segment does not fit beside it. It is
 // one when nothing can be given back.
-func TestShrinkGivesBackWhatItCan(t *testing.T) {
+func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 	bothWays(t, func(t *testing.T) {
 		disk := newSmallDisk(vfs.NewMem(), 500)
 		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
@@ -44,8 +45,8 @@ func TestShrinkGivesBackWhatItCan(t *testing.T) {
 		mustDelete(t, s, 0, 1)
 		var done, total int64
 		garbage := s.garbage()
-		if err := s.ShrinkProgress(t.Context(), func(d, all int64) { done, total = d, all }); err != nil {
-			t.Errorf("Shrink: %v", err)
+		if err := s.Compact(t.Context(), func(d, all int64) { done, total = d, all }); err != nil {
+			t.Errorf("Compact: %v", err)
 		}
 		if now := s.garbage(); now > garbage-25_000 || s.log.compacted.Load() == 0 || done != total {
 			t.Errorf("of %d bytes %d are left; %d of %d", garbage, now, done, total)
@@ -55,13 +56,13 @@ func TestShrinkGivesBackWhatItCan(t *testing.T) {
 		disk.setFree(0)
 		var err error
 		for calls := 0; err == nil; calls++ {
-			if err = s.Shrink(); calls > 3 {
-				t.Fatal("Shrink always gives something back")
+			if err = s.Compact(context.Background(), nil); calls > 3 {
+				t.Fatal("Compact always gives something back")
 			}
 			disk.setFree(0)
 		}
 		if !errors.Is(err, ErrNoSpace) {
-			t.Errorf("Shrink where nothing can be given back: %v", err)
+			t.Errorf("Compact where nothing can be given back: %v", err)
 		}
 		mustDelete(t, s, 50, 100)
 		for i := range 100 {
@@ -72,8 +73,8 @@ func TestShrinkGivesBackWhatItCan(t *testing.T) {
 			wantValue(t, s, fmt.Sprint("old ", i), want)
 		}
 		disk.setFree(5000)
-		if err := s.Shrink(); err != nil {
-			t.Errorf("Shrink with room: %v", err)
+		if err := s.Compact(context.Background(), nil); err != nil {
+			t.Errorf("Compact with room: %v", err)
 		}
 		for i := range n {
 			want := string(make([]byte, 1000))

@@ -9,12 +9,12 @@ import (
 	"github.com/copaldb/copal"
 )
 
-func ExampleDB_Shrink() {
+func ExampleDB_Compact() {
 	m := sessions()
 	for age := range 100 {
 		m.Set("7f3a", User{"Alice", age})
 	}
-	if err := m.DB().Shrink(); err != nil {
+	if err := m.DB().Compact(context.Background(), nil); err != nil {
 		log.Fatal(err)
 	}
 	// What is left: the entry, the name of its map, the schema of its type.
@@ -22,7 +22,7 @@ func ExampleDB_Shrink() {
 	// Output: 3
 }
 
-func ExampleDB_ShrinkProgress() {
+func ExampleDB_Compact_progress() {
 	m := sessions()
 	for age := range 100 {
 		m.Set("7f3a", User{"Alice", age})
@@ -30,15 +30,15 @@ func ExampleDB_ShrinkProgress() {
 	left := int64(-1)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	err := m.DB().ShrinkProgress(ctx, func(done, total int64) { left = total - done })
+	err := m.DB().Compact(ctx, func(done, total int64) { left = total - done })
 	fmt.Println(err, left)
 	// Output: <nil> 0
 }
 
-func ExampleDB_StartAutoShrink() {
+func ExampleDB_StartAutoCompact() {
 	m := sessions()
 	// Once in ten minutes, if there are more than three records for each entry.
-	err := m.DB().StartAutoShrink(10*time.Minute, 3)
+	err := m.DB().StartAutoCompact(10*time.Minute, 3)
 	fmt.Println(err)
 	// Output: <nil>
 }

@@ -20,11 +20,11 @@ func wasteful(t *testing.T) *Store {
 }
 
 // Progress never goes back, and ends where nothing is left to be done.
-func TestShrinkTellsHowFarItIs(t *testing.T) {
+func TestCompactAllTellsHowFarItIs(t *testing.T) {
 	s := wasteful(t)
 	before := s.garbage()
 	last, calls := int64(0), 0
-	err := s.ShrinkProgress(t.Context(), func(done, total int64) {
+	err := s.Compact(t.Context(), func(done, total int64) {
 		if done < last || done > total || total < before {
 			t.Errorf("%d of %d after %d", done, total, last)
 		}
@@ -43,12 +43,12 @@ func TestShrinkTellsHowFarItIs(t *testing.T) {
 }
 
 // Whoever ends it early keeps what was gained, and all that is in the store.
-func TestShrinkEndsWithItsContext(t *testing.T) {
+func TestCompactAllEndsWithItsContext(t *testing.T) {
 	s := wasteful(t)
 	before := s.garbage()
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	err := s.ShrinkProgress(ctx, func(done, total int64) {
+	err := s.Compact(ctx, func(done, total int64) {
 		if calls++; calls == 4 {
 			cancel()
 		}
@@ -62,7 +62,7 @@ func TestShrinkEndsWithItsContext(t *testing.T) {
 	for i := range 20 {
 		wantValue(t, s, fmt.Sprintf("key %d", i), strings.Repeat("x", 100))
 	}
-	if err := s.Shrink(); err != nil || s.garbage() > before/20 {
+	if err := s.Compact(context.Background(), nil); err != nil || s.garbage() > before/20 {
 		t.Errorf("afterwards: %v, %d bytes of garbage", err, s.garbage())
 	}
 	mustClose(t, s)
