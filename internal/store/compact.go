@@ -297,7 +297,7 @@ func (c *compaction) swapManifest() error {
 		return err
 	}
 	m := l.manifest.clone()
-	m.seal(l.syncedSegments())
+	m.seal(sealedIn(l.syncedSegments()))
 	first, last := uint64(0), uint64(0)
 	for _, seg := range c.run {
 		if seg.last > 0 {
@@ -307,7 +307,9 @@ func (c *compaction) swapManifest() error {
 			last = seg.last
 		}
 	}
-	m.drop(c.run)
+	for _, s := range c.run {
+		m.drop(s.id)
+	}
 	if n := len(c.outputs); n > 0 { // they cover all of the run
 		c.outputs[0].seg.first, c.outputs[n-1].seg.last = first, last
 	}

@@ -7,7 +7,6 @@ import (
 
 // The errors of the public package, which documents them.
 var (
-	ErrNotFound = errors.New("copal: not found")
 	ErrClosed   = errors.New("copal: the store is closed")
 	ErrLocked   = errors.New("copal: the store is in use")
 	ErrCorrupt  = errors.New("copal: corrupt")
@@ -15,7 +14,6 @@ var (
 	ErrNoSpace  = errors.New("copal: no space left")
 	ErrVersion  = errors.New("copal: written by a newer version")
 	ErrTooLarge = errors.New("copal: too large")
-	ErrType     = errors.New("copal: the type does not fit")
 	ErrRebuilt  = errors.New("it is made anew from the log, and nothing is lost")
 )
 
@@ -32,19 +30,6 @@ func (e *CorruptError) Error() string {
 
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
-
-// CollectionError is the error of reading the value of a key that holds a collection.
-type CollectionError struct {
-	Key  []byte
-	Type string // "hash", for instance
-}
-
-func (e *CollectionError) Error() string {
-	return fmt.Sprintf("%v: key %q is a %s", ErrType, e.Key, e.Type)
-}
-
-// Is makes errors.Is(err, ErrType) true.
-func (e *CollectionError) Is(target error) bool { return target == ErrType }
 
 // FailedError is what every write returns after one whose outcome is unknown.
 type FailedError struct {

@@ -271,7 +271,7 @@ func (f *follower) reader(seg *segment, end int64) (*tailReader, error) {
 			return nil, fmt.Errorf("copal: %w", err)
 		}
 	}
-	t := newTailReader(seg, seg.end.Load(), end).withRing(f.r.ring, seg.id, nil)
+	t := newTailReader(seg.file, seg.salt, seg.end.Load(), end).withRing(f.r.ring, seg.id, nil)
 	t.live, t.last = true, f.r.next-1
 	return t, nil
 }

@@ -49,7 +49,7 @@ func (f *follower) replace(m *manifest) error {
 // move lets the entries whose records stand in the given slots point to their copies in a compacted segment.
 func (f *follower) move(seg *segment, e manifestSegment, slots map[int]bool) error {
 	l := f.store.log
-	t := newTailReader(seg, seg.head, e.Bytes)
+	t := newTailReader(seg.file, seg.salt, seg.head, e.Bytes)
 	for t.offset < e.Bytes {
 		at, rec, err := t.scanner.next()
 		var d *damage

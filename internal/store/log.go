@@ -580,8 +580,10 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 	if err != nil {
 		return nil, l.refusal(err)
 	}
-	m.drop(drop)
-	m.seal(seal)
+	for _, s := range drop {
+		m.drop(s.id)
+	}
+	m.seal(sealedIn(seal))
 	m.Segments = append(m.Segments, s.manifestEntry(false))
 	if closed {
 		m.Writing = nil

@@ -208,11 +208,9 @@ func (m *manifest) synced() *mark {
 	return k
 }
 
-// drop removes segments from the list.
-func (m *manifest) drop(list []*segment) {
-	for _, s := range list {
-		m.Segments = slices.DeleteFunc(m.Segments, func(e manifestSegment) bool { return e.ID == s.id })
-	}
+// drop removes a segment from the list.
+func (m *manifest) drop(id record.SegmentID) {
+	m.Segments = slices.DeleteFunc(m.Segments, func(e manifestSegment) bool { return e.ID == id })
 }
 
 // insert adds a segment at its place.
@@ -221,18 +219,18 @@ func (m *manifest) insert(e manifestSegment) {
 	m.Segments = slices.Insert(m.Segments, at, e)
 }
 
-// seal states the bounds of those segments of the list that are open, as far as no
+// seal states the bounds of those segments that are open, as far as stated knows them and no
 // other open segment stands before them.
-func (m *manifest) seal(list []*segment) {
+func (m *manifest) seal(stated func(id record.SegmentID) (e manifestSegment, ok bool)) {
 	for i, e := range m.Segments {
 		if e.Sealed {
 			continue
 		}
-		j := slices.IndexFunc(list, func(s *segment) bool { return s.id == e.ID })
-		if j < 0 {
+		sealed, ok := stated(e.ID)
+		if !ok {
 			return
 		}
-		m.Segments[i] = list[j].manifestEntry(true)
+		m.Segments[i] = sealed
 	}
 }
 

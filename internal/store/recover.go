@@ -280,7 +280,7 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	case size < e.Bytes:
 		return &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
 	}
-	d, err := r.read(seg, newTailReader(seg, seg.end.Load(), e.Bytes))
+	d, err := r.read(seg, newTailReader(seg.file, seg.salt, seg.end.Load(), e.Bytes))
 	switch {
 	case err != nil:
 		return err
@@ -388,7 +388,7 @@ func (r *recovery) closeRing() {
 
 // reader reads an open segment, with the help of the ring.
 func (r *recovery) reader(seg *segment, size int64) *tailReader {
-	t := newTailReader(seg, seg.end.Load(), size)
+	t := newTailReader(seg.file, seg.salt, seg.end.Load(), size)
 	if r.log.manifest.Writing != nil {
 		t.withRing(r.ring, seg.id, r.mark)
 	}

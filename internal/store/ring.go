@@ -1,15 +1,12 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 
 	"github.com/copaldb/copal/internal/laps"
-	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -48,14 +45,6 @@ type ring struct {
 	word  [ackedBytes]byte
 }
 
-const (
-	ringName   = "RING"
-	ringTemp   = "RING.tmp"
-	ringLine   = 4096         // bytes of the first line, so that what follows begins with a page
-	ringHead   = 2 * ringLine // bytes before the data, which begins with a page, too
-	ringBlocks = laps.Blocks
-)
-
 // DefaultRingBytes is the size of the ring where Options do not say. It is a variable for the
 // sake of tests that stand outside.
 var DefaultRingBytes int64 = 4 << 20
@@ -79,42 +68,6 @@ func ringShare(o *Options) int64 {
 		return 0
 	}
 	return o.RingBytes
-}
-
-// errRingSize is the reason why a ring with another size than its header says is of no use.
-var errRingSize = errors.New("its length is not what its first line says")
-
-// ringHeader is what the first line says.
-type ringHeader struct {
-	store, id uint64
-	size      int64
-	file      string // ID of the file itself, so that no copy passes for it; "" when unknown
-}
-
-// encode is the text of the line.
-func (h *ringHeader) encode() []byte {
-	line := fmt.Sprintf("%s store %016x id %016x size %x file %s", record.Title("ring"), h.store, h.id, h.size, orDash(h.file))
-	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(ringLine-10-len(line), 0))...))
-}
-
-// parseRingHeader reads what encode writes.
-func parseRingHeader(text []byte) (h ringHeader, err error) {
-	body, err := record.Unseal(text, "ring")
-	if err != nil {
-		return h, err
-	}
-	for len(body) > 0 && body[len(body)-1] == ' ' {
-		body = body[:len(body)-1]
-	}
-	f := record.NewFields(body)
-	h = ringHeader{f.Fixed("store"), f.Fixed("id"), int64(f.Hex("size")), unDash(f.Word("file"))}
-	if err := f.End(); err != nil {
-		return h, err
-	}
-	if h.id == 0 || len(h.file) > maxWordBytes || h.size <= 0 || h.size > maxSegmentBytes || h.size%ringBlocks != 0 {
-		return h, fmt.Errorf("%w: ring %016x of %d bytes", record.ErrSyntax, h.id, h.size)
-	}
-	return h, nil
 }
 
 // createRing makes the ring durably, in the place of one that an earlier process left. On an error
@@ -177,9 +130,6 @@ func (r *ring) close() error {
 
 // leave notes that what is appended from now on passes the ring by.
 func (r *ring) leave() error { return r.acked.Store(ackedBytes, []byte{1}) }
-
-// ackedBytes is the length of the number. The byte behind it is 1 when the ring was left.
-const ackedBytes = 8
 
 // intact returns an error if somebody has changed the file's length: what was stored
 // beyond its end, or will be, is not there.

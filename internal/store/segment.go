@@ -7,25 +7,14 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
-
-// maxSegmentBytes is what an offset within an Address can reach.
-const maxSegmentBytes = 1 << 32
-
-// Address is where a record stands: the slot of its segment in this process, and
-// the offset in the segment's file. Zero is no address, for a file begins with its header.
-type Address = index.Address
-
-func addressOf(slot int, offset int64) Address { return Address(slot)<<32 | Address(offset) }
-
-func split(a Address) (slot int, offset int64) { return int(a >> 32), int64(a & (1<<32 - 1)) }
 
 // segment is one file of the log. The file is opened once and stays open, so that
 // the error of a failed write-back cannot be missed (it is reported once, to the
@@ -106,17 +95,6 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 	return s, nil
 }
 
-// errSyncDir marks the error of a directory's sync, after which it is not known which of its
-// names will be there after a power cut.
-var errSyncDir = errors.New("sync of the directory")
-
-func syncDir(fsys vfs.FS, dir string) error {
-	if err := fsys.SyncDir(dir); err != nil {
-		return fmt.Errorf("%w: %w", errSyncDir, err)
-	}
-	return nil
-}
-
 // openSegment opens a segment that the manifest names and checks that the file is
 // the one meant. end is left at the header.
 func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mode vfs.Mode) (*segment, error) {
@@ -149,24 +127,6 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mo
 func (s *segment) manifestEntry(sealed bool) manifestSegment {
 	return manifestSegment{ID: s.id, Salt: s.salt, Sealed: sealed, Bytes: s.end.Load(), Records: s.records, First: s.first, Last: s.last}
 }
-
-// entry is a record that was read, with its key and value in memory of its own.
-type entry struct {
-	record.Head
-	key, value []byte
-	bytes      int    // length of the whole record
-	time       uint64 // Unix milliseconds
-	commit     uint64 // number of the commit of its group, 0 for none
-}
-
-// counts is the number from which on the record counts.
-func (e *entry) counts() uint64 { return max(e.Seq, e.commit) }
-
-// firstRead is how much is read of a record whose length is not known: all of most records.
-const firstRead = 1 << 10
-
-// ReadBytes is the least length of a buffer for a read.
-const ReadBytes = firstRead
 
 // firstLoad is the same for a mapped file, where the copy is all that it costs, and
 // longRead is what is too long to be read there: a page that is missing holds a processor.
@@ -220,6 +180,17 @@ func (s *segment) unmap() error {
 		return nil
 	}
 	return s.view.Close()
+}
+
+// sealedIn says what the manifest is to say of those segments of the list that it does not call sealed.
+func sealedIn(list []*segment) func(id record.SegmentID) (manifestSegment, bool) {
+	return func(id record.SegmentID) (manifestSegment, bool) {
+		i := slices.IndexFunc(list, func(s *segment) bool { return s.id == id })
+		if i < 0 {
+			return manifestSegment{}, false
+		}
+		return list[i].manifestEntry(true), true
+	}
 }
 
 // scratch holds buffers for reads whose result does not leave the package.

@@ -175,8 +175,8 @@ type tailReader struct {
 	live    bool        // a process may be at work
 }
 
-func newTailReader(seg *segment, offset, end int64) *tailReader {
-	return &tailReader{scanner: scanner{file: seg.file, salt: seg.salt, offset: offset, end: end}, segment: seg.file}
+func newTailReader(file vfs.File, salt record.Salt, offset, end int64) *tailReader {
+	return &tailReader{scanner: scanner{file: file, salt: salt, offset: offset, end: end}, segment: file}
 }
 
 // withRing lets the reader ask the ring, for what the mark does not say was synced.
