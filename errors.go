@@ -3,6 +3,7 @@ package copal
 import (
 	"errors"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -10,9 +11,9 @@ import (
 var (
 	// ErrLocked: another process, or another DB of this one, has the store open for
 	// writing. The text names the process.
-	ErrLocked = store.ErrLocked
+	ErrLocked = seglog.ErrLocked
 	// ErrVersion: a file was written by a newer version of copal.
-	ErrVersion = store.ErrVersion
+	ErrVersion = seglog.ErrVersion
 )
 
 // Errors of reading and writing.
@@ -24,14 +25,14 @@ var (
 	ErrType = store.ErrType
 	// ErrTooLarge: a key over 64 KiB, map name included, or a value over 1 GiB (256
 	// MiB where addresses have 32 bits), encoded.
-	ErrTooLarge = store.ErrTooLarge
+	ErrTooLarge = seglog.ErrTooLarge
 	// ErrNoSpace: the disk is full. The write did not happen; writes succeed again
 	// when there is room.
-	ErrNoSpace = store.ErrNoSpace
+	ErrNoSpace = seglog.ErrNoSpace
 	// ErrReadOnly: the store was opened with ReadOnly, or a write failed in a way
 	// after which no write can be trusted until the store is opened again. In the
 	// second case the error wraps its cause.
-	ErrReadOnly = store.ErrReadOnly
+	ErrReadOnly = seglog.ErrReadOnly
 	// ErrNested: the function of a Map.Update wrote, by other means, the key that it updates; or that of a DB.Update
 	// wrote at all by other means than its transaction.
 	ErrNested = store.ErrNested
@@ -40,18 +41,18 @@ var (
 	// ErrTxReadOnly: a write in the function of DB.View.
 	ErrTxReadOnly = store.ErrTxReadOnly
 	// ErrClosed: the store, the map, or the snapshot is closed.
-	ErrClosed = store.ErrClosed
+	ErrClosed = seglog.ErrClosed
 	// ErrSnapshotLost: a snapshot of a store that was opened with ReadOnly, and has fallen so far behind the process that
 	// writes that it had to read the log anew.
 	ErrSnapshotLost = store.ErrViewLost
 	// ErrHistoryLost: what DB.Watch was to tell is not in the log any more, for compaction has been there, or is not in it yet.
 	ErrHistoryLost = store.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
-	ErrCorrupt = store.ErrCorrupt
+	ErrCorrupt = seglog.ErrCorrupt
 
 	// ErrRebuilt: a file that is derived from the log was damaged or missing, and is made anew.
 	// Nothing is lost. It is told to the error handler alone.
-	ErrRebuilt = store.ErrRebuilt
+	ErrRebuilt = seglog.ErrRebuilt
 )
 
 // errOtherStore is a map in a transaction of another store.
@@ -59,7 +60,7 @@ var errOtherStore = errors.New("the transaction is one of another store")
 
 // CorruptError says in which File, at which Offset, and for what Reason bytes cannot
 // be what was written. errors.Is(err, ErrCorrupt) holds for it.
-type CorruptError = store.CorruptError
+type CorruptError = seglog.CorruptError
 
 // errOtherSnapshot is a collection in a snapshot of another store.
 var errOtherSnapshot = errors.New("the snapshot is one of another store")

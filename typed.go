@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -194,8 +195,8 @@ var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
 // room is where a value may be read to.
 func (b *buffer) room() []byte {
-	if cap(b.value) < store.ReadBytes {
-		b.value = make([]byte, store.ReadBytes)
+	if cap(b.value) < seglog.ReadBytes {
+		b.value = make([]byte, seglog.ReadBytes)
 	}
 	return b.value[:cap(b.value)]
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -63,7 +64,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	for err == nil && n < 50_000 {
 		err = write(500)
 	}
-	if !errors.Is(err, store.ErrReadOnly) || errors.Is(err, store.ErrNoSpace) {
+	if !errors.Is(err, seglog.ErrReadOnly) || errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("write %d and sync with a device that fails: %v", n, err)
 	}
 	holds(t, s, n, func(int) int { return size })
@@ -78,17 +79,17 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 		holds(t, reader, n, func(int) int { return size })
 	}
 	for range 2 {
-		if err := s.Set(nil, []byte("x"), nil, 0, store.Process); !errors.Is(err, store.ErrReadOnly) {
+		if err := s.Set(nil, []byte("x"), nil, 0, store.Process); !errors.Is(err, seglog.ErrReadOnly) {
 			t.Error("Set after a failed sync: ", err)
 		}
-		if err := s.Set(nil, []byte("x"), nil, 0, store.Power); !errors.Is(err, store.ErrReadOnly) {
+		if err := s.Set(nil, []byte("x"), nil, 0, store.Power); !errors.Is(err, seglog.ErrReadOnly) {
 			t.Error("Set that is to be durable after a failed sync: ", err)
 		}
-		if err := s.Sync(); !errors.Is(err, store.ErrReadOnly) {
+		if err := s.Sync(); !errors.Is(err, seglog.ErrReadOnly) {
 			t.Error("Sync after a failed sync: ", err)
 		}
 	}
-	if err := s.Close(); !errors.Is(err, store.ErrReadOnly) {
+	if err := s.Close(); !errors.Is(err, seglog.ErrReadOnly) {
 		t.Error("Close after a failed sync: ", err)
 	}
 	if len(reported) == 0 {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 	"golang.org/x/sys/unix"
 )
@@ -67,7 +68,7 @@ func TestFullDiskBetweenSegments(t *testing.T) {
 			if err == nil {
 				sizes[n] = size
 				n++
-			} else if !errors.Is(err, store.ErrNoSpace) || errors.Is(err, store.ErrReadOnly) {
+			} else if !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 				t.Fatalf("write %d: %v", n, err)
 			}
 			return err == nil

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -44,7 +46,7 @@ type asideTable struct {
 
 // leftByRecovery is what recovery tells the log.
 type leftByRecovery struct {
-	manifest          *manifest
+	manifest          *seglog.Manifest
 	storeID           uint64
 	nextSeq, lastTime uint64
 	durable           position
@@ -58,10 +60,10 @@ type leftByRecovery struct {
 func (f *follower) beginAnew() error {
 	for looks := (looks{}); ; {
 		err := f.tryAnew()
-		if err == nil || err == ErrClosed {
+		if err == nil || err == seglog.ErrClosed {
 			return err
 		}
-		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, errBehind) || !looks.again(err) {
+		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, errBehind) || !looks.again(err) {
 			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
 		}
 	}
@@ -72,7 +74,7 @@ func (f *follower) tryAnew() error {
 	s.exclude()
 	defer s.admit()
 	if s.closed {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	a := f.layAside()
 	err := s.recover(false)

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -98,9 +100,9 @@ type backup struct {
 	total    int64
 	report   BackupReport
 
-	old    *manifest // of the backup that is there, or nil
-	oldSum string    // the checksum of its text
-	new    *manifest
+	old    *seglog.Manifest // of the backup that is there, or nil
+	oldSum string           // the checksum of its text
+	new    *seglog.Manifest
 	pins   pinned
 	ends   map[record.SegmentID]*segment // those that may change yet: they are copied up to the point
 }
@@ -174,24 +176,24 @@ func (b *backup) look() error {
 		return b.note(noManifest) // from here on what is there is ours
 	}
 	path := filepath.Join(b.dir, backupName)
-	text, err := readSmallFile(b.fsys, path, record.MaxHeaderBytes)
+	text, err := seglog.ReadSmallFile(b.fsys, path, record.MaxHeaderBytes)
 	if err != nil {
 		return err
 	}
 	mark, err := parseBackup(text)
 	if err != nil {
-		return formatError(path, 0, err)
+		return seglog.FormatError(path, 0, err)
 	}
 	// A store gets its identity with the first write. A backup from before has no segment.
 	holds := slices.ContainsFunc(names, func(name string) bool { _, segment := record.ParseFileName(name); return segment })
 	if mark.store != b.of && holds {
 		return fmt.Errorf("copal: %s is a backup of another store, %016x: %w", b.dir, mark.store, fs.ErrExist)
 	}
-	if b.old, err = readManifest(b.fsys, b.dir); err != nil {
+	if b.old, err = seglog.ReadManifest(b.fsys, b.dir); err != nil {
 		return err
 	}
 	if b.old != nil {
-		b.oldSum = sumOf(b.old.encode())
+		b.oldSum = sumOf(b.old.Encode())
 	}
 	if b.oldSum != mark.manifest && b.oldSum != mark.next {
 		return fmt.Errorf("copal: the manifest in %s is not the one that the last backup wrote: has it been used as a store? %w", b.dir, fs.ErrExist)
@@ -229,7 +231,7 @@ func sumOf(text []byte) string { return string(text[len(text)-9 : len(text)-1]) 
 // note writes BACKUP, durably.
 func (b *backup) note(next string) error {
 	m := backupMark{b.of, b.oldSum, next}
-	return replaceFile(b.fsys, b.dir, backupTemp, backupName, func(f vfs.File) error {
+	return seglog.ReplaceFile(b.fsys, b.dir, backupTemp, backupName, func(f vfs.File) error {
 		_, err := f.WriteAt(m.encode(), 0)
 		return err
 	})
@@ -263,13 +265,13 @@ func (b *backup) choose() error {
 func (b *backup) chooseNow() (known bool) {
 	l := b.store.log
 	l.manifestMu.Lock()
-	m := l.manifest.clone()
+	m := l.manifest.Clone()
 	pins := l.pinAll()
 	l.manifestMu.Unlock()
 	manifestTaken()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.tail != nil && !slices.ContainsFunc(m.Segments, func(e manifestSegment) bool { return e.ID == l.tail.id }) {
+	if l.tail != nil && !slices.ContainsFunc(m.Segments, func(e seglog.ManifestSegment) bool { return e.ID == l.tail.id }) {
 		pins.unpin()
 		return false
 	}
@@ -309,24 +311,15 @@ func (b *backup) comparable() error {
 		return nil
 	}
 	for _, e := range b.new.Segments {
-		if was, ok := b.old.find(e.ID); ok && (was.Salt != e.Salt || was.Bytes > e.Bytes) {
+		if was, ok := b.old.Find(e.ID); ok && (was.Salt != e.Salt || was.Bytes > e.Bytes) {
 			return fmt.Errorf("copal: the log in %s went another way than the one that was backed up to %s: segment %s differs", b.store.log.dir, b.dir, e.ID)
 		}
 	}
 	return nil
 }
 
-// find returns the entry of a segment.
-func (m *manifest) find(id record.SegmentID) (manifestSegment, bool) {
-	i := slices.IndexFunc(m.Segments, func(e manifestSegment) bool { return e.ID == id })
-	if i < 0 {
-		return manifestSegment{}, false
-	}
-	return m.Segments[i], true
-}
-
 // segment sees to it that the backup has a segment, durably but for its name.
-func (b *backup) segment(e manifestSegment) error {
+func (b *backup) segment(e seglog.ManifestSegment) error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
@@ -362,7 +355,7 @@ func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 	if b.old == nil {
 		return 0, nil
 	}
-	was, ok := b.old.find(id)
+	was, ok := b.old.Find(id)
 	if !ok {
 		return 0, nil
 	}
@@ -381,7 +374,7 @@ func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 }
 
 // copy writes what the backup's file of a segment lacks.
-func (b *backup) copy(e manifestSegment, path string, have int64, read func(p []byte, off int64) (int, error)) (err error) {
+func (b *backup) copy(e seglog.ManifestSegment, path string, have int64, read func(p []byte, off int64) (int, error)) (err error) {
 	mode := vfs.Create
 	if have > 0 {
 		mode = vfs.ReadWrite
@@ -403,7 +396,7 @@ func (b *backup) copy(e manifestSegment, path string, have int64, read func(p []
 		case err != nil && err != io.EOF:
 			return err
 		default:
-			return &CorruptError{File: filepath.Join(b.store.log.dir, e.ID.FileName()), Offset: at + int64(n), Reason: "the file ends here"}
+			return &seglog.CorruptError{File: filepath.Join(b.store.log.dir, e.ID.FileName()), Offset: at + int64(n), Reason: "the file ends here"}
 		}
 		if _, err := f.WriteAt(p, at); err != nil {
 			return err
@@ -421,7 +414,7 @@ func (b *backup) copy(e manifestSegment, path string, have int64, read func(p []
 }
 
 // verify reads a segment that was copied, record by record.
-func (b *backup) verify(e manifestSegment, path string, f vfs.File) error {
+func (b *backup) verify(e seglog.ManifestSegment, path string, f vfs.File) error {
 	text := make([]byte, record.MaxHeaderBytes)
 	n, _ := f.ReadAt(text, 0)
 	h, head, err := record.ParseSegmentHeader(text[:n])
@@ -429,14 +422,14 @@ func (b *backup) verify(e manifestSegment, path string, f vfs.File) error {
 		err = fmt.Errorf("it is not the segment that the manifest names")
 	}
 	if err != nil {
-		return formatError(path, 0, err)
+		return seglog.FormatError(path, 0, err)
 	}
-	s := &scanner{file: f, salt: e.Salt, offset: int64(head), end: e.Bytes}
-	for s.offset < e.Bytes {
-		at, _, err := s.next()
-		var d *damage
+	s := &seglog.Scanner{File: f, Salt: e.Salt, Offset: int64(head), End: e.Bytes}
+	for s.Offset < e.Bytes {
+		at, _, err := s.Next()
+		var d *seglog.Damage
 		if errors.As(err, &d) {
-			return formatError(path, at, d.reason)
+			return seglog.FormatError(path, at, d.Reason)
 		}
 		if err != nil {
 			return err
@@ -456,21 +449,21 @@ func (b *backup) commit() error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
-	if err := syncDir(b.fsys, b.dir); err != nil {
+	if err := seglog.SyncDir(b.fsys, b.dir); err != nil {
 		return err
 	}
 	if !b.restores {
-		if err := b.note(sumOf(b.new.encode())); err != nil {
+		if err := b.note(sumOf(b.new.Encode())); err != nil {
 			return err
 		}
 	}
-	return writeManifest(b.fsys, b.dir, b.new)
+	return seglog.WriteManifest(b.fsys, b.dir, b.new)
 }
 
 // sweep removes the segments that are not in a manifest which is in place; nil stands for none. What is not removed
 // now is of no account, and is removed the next time.
-func (b *backup) sweep(m *manifest) {
-	if now, err := readManifest(b.fsys, b.dir); err != nil || (now == nil) != (m == nil) || now != nil && now.Edit != m.Edit {
+func (b *backup) sweep(m *seglog.Manifest) {
+	if now, err := seglog.ReadManifest(b.fsys, b.dir); err != nil || (now == nil) != (m == nil) || now != nil && now.Edit != m.Edit {
 		return // it is not known which one is in place
 	}
 	names, err := b.fsys.List(b.dir)
@@ -483,7 +476,7 @@ func (b *backup) sweep(m *manifest) {
 			continue
 		}
 		if m != nil {
-			if _, named := m.find(id); named {
+			if _, named := m.Find(id); named {
 				continue
 			}
 		}

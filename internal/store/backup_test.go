@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -31,7 +33,7 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 		mustBackup(t, reader, "read")
 		if crash { // when the directories were known to be backups, and had nothing
 			for _, dir := range []string{"written", "read"} {
-				if err := mem.Remove(filepath.Join(dir, manifestName)); err != nil {
+				if err := mem.Remove(filepath.Join(dir, seglog.ManifestName)); err != nil {
 					t.Fatal(err)
 				}
 				if err := (&backup{fsys: mem, dir: dir, oldSum: noManifest}).note(noManifest); err != nil {
@@ -108,7 +110,7 @@ func mustBackup(t testing.TB, s *Store, dir string) BackupReport {
 func contentIn(t testing.TB, fsys vfs.FS, dir string) string {
 	t.Helper()
 	s, err := Open(dir, testOptions(fsys, func(o *Options) { o.ReadOnly = true }))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) && contentOfFile(t, fsys, filepath.Join(dir, manifestName)) == "\x00missing" {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) && contentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
 		return ""
 	}
 	if err != nil {
@@ -179,7 +181,7 @@ func backupIsIncremental(t *testing.T) {
 	for round := range 12 {
 		fillFrom(t, s, round*20, 1+round*3)
 		had := int64(0)
-		if m, err := readManifest(mem, "copy"); err == nil && m != nil {
+		if m, err := seglog.ReadManifest(mem, "copy"); err == nil && m != nil {
 			for _, e := range m.Segments {
 				had += e.Bytes
 			}
@@ -680,7 +682,7 @@ func TestBackupIsRefused(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 	mustClose(t, s)
-	if _, err := s.Backup(t.Context(), "late", BackupOptions{}); !errors.Is(err, ErrClosed) {
+	if _, err := s.Backup(t.Context(), "late", BackupOptions{}); !errors.Is(err, seglog.ErrClosed) {
 		t.Errorf("of a closed store: %v", err)
 	}
 }
@@ -714,7 +716,7 @@ func TestRestore(t *testing.T) {
 		t.Errorf("into what is there: %v", err)
 	}
 	change(t, mem, "copy/00000002.log", func(f vfs.File) error { return flip(f, 200, 1) })
-	if _, err := Restore(t.Context(), "copy", "third", BackupOptions{FS: mem}); !errors.Is(err, ErrCorrupt) {
+	if _, err := Restore(t.Context(), "copy", "third", BackupOptions{FS: mem}); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("of a damaged backup: %v", err)
 	}
 }
@@ -781,7 +783,7 @@ func TestBackupUnderAFaultOfReads(t *testing.T) {
 		}
 		armed = true
 		_, err := s.Backup(t.Context(), "backup", BackupOptions{})
-		if !errors.Is(err, syscall.EIO) || errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, syscall.EIO) || errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("Backup: %v", err)
 		}
 		if _, err := s.Backup(t.Context(), "backup", BackupOptions{}); err != nil {

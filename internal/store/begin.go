@@ -4,6 +4,8 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A process begins to write to the log with a manifest that says so, and ends with one that says
@@ -23,7 +25,7 @@ func (l *log) beginLocked() error {
 		if err := l.settleLocked(); err != nil {
 			return err
 		}
-	} else if err := syncDir(l.fsys, l.dir); err != nil {
+	} else if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
 		// The process that swapped in this manifest may have died before its name was durable. What the one
 		// before it names must stay until then.
 		return l.fail(err)
@@ -72,7 +74,7 @@ func (l *log) settleLocked() error {
 // announceLocked says in the manifest that this process writes, and opens the mark.
 func (l *log) announceLocked() error {
 	if l.marker == nil {
-		m, err := openMarker(l.fsys, l.dir)
+		m, err := seglog.OpenMarker(l.fsys, l.dir)
 		if err != nil {
 			return l.refusal(err)
 		}
@@ -80,11 +82,11 @@ func (l *log) announceLocked() error {
 		l.marker = m
 		l.syncMu.Unlock()
 	}
-	w := &writing{Cache: l.cacheID}
+	w := &seglog.Writing{Cache: l.cacheID}
 	if l.ring != nil {
 		w.Ring = l.ring.id
 	}
-	err := l.swapTailLocked(func(m *manifest) { m.Writing = w })
+	err := l.swapTailLocked(func(m *seglog.Manifest) { m.Writing = w })
 	if err == nil {
 		l.announced = l.manifest.Edit
 	}
@@ -92,9 +94,9 @@ func (l *log) announceLocked() error {
 }
 
 // swapTailLocked changes the manifest. Where the disk is full it uses the room that the tail has reserved.
-func (l *log) swapTailLocked(change func(*manifest)) error {
+func (l *log) swapTailLocked(change func(*seglog.Manifest)) error {
 	err := l.changeManifest(change)
-	if !errors.Is(err, ErrNoSpace) || l.failure() != nil {
+	if !errors.Is(err, seglog.ErrNoSpace) || l.failure() != nil {
 		return err
 	}
 	if lent := l.lendLocked(); lent != nil {
@@ -106,16 +108,16 @@ func (l *log) swapTailLocked(change func(*manifest)) error {
 }
 
 // changeManifest swaps in a manifest that differs as change says.
-func (l *log) changeManifest(change func(*manifest)) error {
+func (l *log) changeManifest(change func(*seglog.Manifest)) error {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
 	if err := l.stillOurs(); err != nil {
 		return err
 	}
-	m := l.manifest.clone()
+	m := l.manifest.Clone()
 	change(m)
 	m.Edit++
-	if err := writeManifest(l.fsys, l.dir, m); err != nil {
+	if err := seglog.WriteManifest(l.fsys, l.dir, m); err != nil {
 		return l.manifestRefusal(m, err)
 	}
 	l.manifest = m
@@ -166,8 +168,8 @@ func (l *log) sayClosed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	byID := l.set.Load().byID
-	err := l.swapTailLocked(func(m *manifest) {
-		m.Segments = slices.DeleteFunc(m.Segments, func(e manifestSegment) bool { return byID[e.ID] == nil }) // made in vain
+	err := l.swapTailLocked(func(m *seglog.Manifest) {
+		m.Segments = slices.DeleteFunc(m.Segments, func(e seglog.ManifestSegment) bool { return byID[e.ID] == nil }) // made in vain
 		for i, e := range m.Segments {
 			if !e.Sealed {
 				m.Segments[i] = byID[e.ID].manifestEntry(i < len(m.Segments)-1)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -59,7 +61,7 @@ func TestTwoCrashesAroundAClose(t *testing.T) {
 	mustClose(t, s)
 	cuts := 0
 	next := mustOpen(t, &stepFS{FS: dead, removed: func(name string) {
-		if filepath.Base(name) != ringName {
+		if filepath.Base(name) != seglog.RingName {
 			return
 		}
 		for image := range dead.PowerCuts(60, rand.New(rand.NewPCG(1, 2))) {
@@ -104,7 +106,7 @@ func TestNoRoomForWhatWasFound(t *testing.T) {
 		dead := killedAfterAFailedSync(t)
 		full := func(name string) bool { return strings.HasSuffix(name, redoTemp) }
 		s := mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Err: vfs.ErrNoSpace, Match: full}), noSnapshot)
-		if err := ask(s); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+		if err := ask(s); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 			t.Errorf("%s without room: %v", name, err)
 		}
 		wantValue(t, s, "b", "2")
@@ -133,7 +135,7 @@ func TestFailedSyncStaysNoted(t *testing.T) {
 		t.Fatal("the sync has not failed")
 	}
 	s.log.noteSynced() // by the keeper, whose own sync had ended well before
-	if m, err := readMark(mem, "db", s.log.storeID); err != nil || !m.Failed {
+	if m, err := seglog.ReadMark(mem, "db", s.log.storeID); err != nil || !m.Failed {
 		t.Errorf("the mark is %+v, %v", m, err)
 	}
 }
@@ -145,7 +147,7 @@ func TestCheckBesideAClose(t *testing.T) {
 	mustSet(t, s, "a", "1")
 	closed := false
 	report, err := Check(context.Background(), "db", &stepFS{FS: mem, opening: func(name string) {
-		if filepath.Base(name) == ringName && !closed {
+		if filepath.Base(name) == seglog.RingName && !closed {
 			closed = true
 			mustClose(t, s)
 		}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -98,7 +100,7 @@ func TestDamageIsNoBusyWriter(t *testing.T) {
 	if err := w.seen.Remove("db/" + snapshotName); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open("db", testOptions(w.seen, func(o *Options) { o.ReadOnly = true })); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open("db", testOptions(w.seen, func(o *Options) { o.ReadOnly = true })); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("a store of which a segment is missing: %v", err)
 	}
 }

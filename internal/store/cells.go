@@ -3,6 +3,7 @@ package store
 import (
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keyhash"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // What memory knows of the entries of an open map, beside the log.
@@ -110,7 +111,7 @@ func (s *Store) forget(c *Cells) {
 // postponeLocked makes the write one that the log is to learn of.
 func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	if err := s.log.failure(); err != nil {
 		return err
@@ -150,7 +151,7 @@ func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
 // it, for it was acknowledged as what the log will have.
 func (s *Store) rememberLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	if err := s.logLocked(now, now.cells.owner, w.Key); err != nil {
 		return err

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -21,9 +23,9 @@ type Report struct {
 	Keys      int64
 	LogBytes  int64
 	TornBytes int64 // behind the last record: what a crash left, of no account
-	Problems  []CorruptError
-	Derived   []CorruptError // damage of files that are made from the log: of no account
-	Version   error          // a file of a newer version, which cannot be judged
+	Problems  []seglog.CorruptError
+	Derived   []seglog.CorruptError // damage of files that are made from the log: of no account
+	Version   error                 // a file of a newer version, which cannot be judged
 }
 
 // SegmentReport is what Check finds in one segment.
@@ -53,10 +55,10 @@ type checker struct {
 	progress    func(done, total int64)
 	done, total int64
 	report      Report
-	mark        *mark
+	mark        *seglog.Mark
 	sameCache   bool // see recovery
 	isClosed    bool // so that nothing may stand behind the end of a segment
-	ring        *ringReader
+	ring        *seglog.RingReader
 	checked     map[record.SegmentID]bool
 }
 
@@ -65,7 +67,7 @@ func (c *checker) run() error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
-	m, err := readManifest(c.fsys, c.dir)
+	m, err := seglog.ReadManifest(c.fsys, c.dir)
 	if err := c.note(err); err != nil {
 		return err
 	}
@@ -99,23 +101,23 @@ func (c *checker) run() error {
 
 // begin finds out what the mark and the ring say, and returns the manifest that they belong to: a writer beside
 // us may make another ring, or close the store, between two looks.
-func (c *checker) begin(m *manifest) (*manifest, error) {
+func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
 	for looks := (looks{}); ; {
-		mark, wrong := readMark(c.fsys, c.dir, m.Store)
-		c.sameCache = m.sameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
-		c.mark = mark.farther(m.synced())
+		mark, wrong := seglog.ReadMark(c.fsys, c.dir, m.Store)
+		c.sameCache = m.SameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
+		c.mark = mark.Farther(m.Synced())
 		c.isClosed = m.Writing == nil
 		var err error
 		switch {
 		case mark != nil && mark.Manifest > m.Edit:
 			err = olderManifest(c.dir, m, mark)
 		case !c.isClosed:
-			c.ring, err = openRing(c.fsys, c.dir, m, c.sameCache)
+			c.ring, err = seglog.OpenRing(c.fsys, c.dir, m, c.sameCache)
 		}
-		if err == nil || !errors.Is(err, ErrCorrupt) || !looks.again(err) {
+		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.again(err) {
 			return m, errors.Join(c.note(wrong), c.note(err)) // once, whatever the number of looks
 		}
-		now, err := readManifest(c.fsys, c.dir)
+		now, err := seglog.ReadManifest(c.fsys, c.dir)
 		if err != nil || now == nil {
 			return m, c.note(err)
 		}
@@ -125,12 +127,12 @@ func (c *checker) begin(m *manifest) (*manifest, error) {
 
 // segments checks those of the manifest, and returns that. When compaction replaces one meanwhile, before it is opened, those of the manifest that there is now are checked
 // instead, as far as they were not.
-func (c *checker) segments(m *manifest, names []string) (*manifest, error) {
+func (c *checker) segments(m *seglog.Manifest, names []string) (*seglog.Manifest, error) {
 	for list := c.named(m, names); len(list) > 0; {
 		err := c.segment(list[0], m)
 		list = list[1:]
 		if err == errReplaced {
-			if m, err = readManifest(c.fsys, c.dir); err != nil || m == nil {
+			if m, err = seglog.ReadManifest(c.fsys, c.dir); err != nil || m == nil {
 				return nil, c.note(err)
 			}
 			list = c.named(m, nil)
@@ -144,13 +146,13 @@ func (c *checker) segments(m *manifest, names []string) (*manifest, error) {
 }
 
 // count adds up what was found in the segments that are the log yet.
-func (c *checker) count(m *manifest) {
+func (c *checker) count(m *seglog.Manifest) {
 	c.report.Segments = slices.DeleteFunc(c.report.Segments, func(r SegmentReport) bool {
 		if m == nil {
 			return false
 		}
 		id, _ := record.ParseFileName(filepath.Base(r.File))
-		_, named := m.find(id)
+		_, named := m.Find(id)
 		return !named
 	})
 	for _, r := range c.report.Segments {
@@ -164,28 +166,28 @@ var errReplaced = errors.New("the segment has been replaced")
 
 // replaced reports whether the manifest names a segment no more.
 func (c *checker) replaced(id record.SegmentID) bool {
-	m, err := readManifest(c.fsys, c.dir)
+	m, err := seglog.ReadManifest(c.fsys, c.dir)
 	if err != nil || m == nil {
 		return false
 	}
-	_, named := m.find(id)
+	_, named := m.Find(id)
 	return !named
 }
 
 func (c *checker) closeRing() {
 	if c.ring != nil {
-		c.ring.file.Close()
+		c.ring.File.Close()
 	}
 }
 
 // note puts damage into the report and returns other errors.
 func (c *checker) note(err error) error {
-	var corrupt *CorruptError
+	var corrupt *seglog.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
 		c.report.Problems = append(c.report.Problems, *corrupt)
 		return nil
-	case errors.Is(err, ErrVersion):
+	case errors.Is(err, seglog.ErrVersion):
 		c.report.Version = err
 		return nil
 	}
@@ -193,18 +195,18 @@ func (c *checker) note(err error) error {
 }
 
 // named lists the segments of the manifest or, without one, those whose files there are, without those that were checked.
-func (c *checker) named(m *manifest, names []string) []manifestSegment {
-	var list []manifestSegment
+func (c *checker) named(m *seglog.Manifest, names []string) []seglog.ManifestSegment {
+	var list []seglog.ManifestSegment
 	if m != nil {
 		list = m.Segments
 	} else {
 		for _, name := range names {
 			if id, ok := record.ParseFileName(name); ok && !c.leftover(id) {
-				list = append(list, manifestSegment{ID: id})
+				list = append(list, seglog.ManifestSegment{ID: id})
 			}
 		}
 	}
-	list = slices.DeleteFunc(slices.Clone(list), func(s manifestSegment) bool { return c.checked[s.ID] })
+	list = slices.DeleteFunc(slices.Clone(list), func(s seglog.ManifestSegment) bool { return c.checked[s.ID] })
 	c.total = c.done
 	for _, s := range list {
 		if f, err := c.fsys.Open(filepath.Join(c.dir, s.ID.FileName()), vfs.ReadOnly); err == nil {
@@ -223,7 +225,7 @@ func (c *checker) leftover(id record.SegmentID) bool {
 }
 
 // segment reads one segment to its end, over what is damaged.
-func (c *checker) segment(want manifestSegment, m *manifest) error {
+func (c *checker) segment(want seglog.ManifestSegment, m *seglog.Manifest) error {
 	path := filepath.Join(c.dir, want.ID.FileName())
 	f, err := c.fsys.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) && m != nil && c.replaced(want.ID) {
@@ -249,11 +251,11 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 	}
 	h, head, err := record.ParseSegmentHeader(b[:n])
 	if err != nil && m == nil {
-		return c.note(formatError(path, 0, err))
+		return c.note(seglog.FormatError(path, 0, err))
 	}
 	if err != nil || m != nil && (h.ID != want.ID || h.Salt != want.Salt || h.Store != m.Store) {
 		if errors.Is(err, record.ErrVersion) {
-			return c.note(formatError(path, 0, err))
+			return c.note(seglog.FormatError(path, 0, err))
 		}
 		c.problem(path, 0, "its first line is not that of the segment which the manifest names")
 		h.Salt = want.Salt
@@ -266,22 +268,22 @@ func (c *checker) segment(want manifestSegment, m *manifest) error {
 			c.problem(path, size, fmt.Sprintf("the file ends here, its length was %d", want.Bytes))
 		}
 	}
-	t := &tailReader{scanner: scanner{file: f, salt: h.Salt, offset: int64(head), end: end, gaps: want.ID.Generation() > 0}, segment: f, live: true}
+	t := &seglog.TailReader{Scanner: seglog.Scanner{File: f, Salt: h.Salt, Offset: int64(head), End: end, Gaps: want.ID.Generation() > 0}, Segment: f, Live: true}
 	if !want.Sealed {
-		t.withRing(c.ring, want.ID, c.mark)
+		t.WithRing(c.ring, want.ID, c.mark)
 	}
 	err = c.records(t, path, want, &r)
 	c.done += size
-	size = max(size, t.offset)
+	size = max(size, t.Offset)
 	r.Bytes = size
 	c.report.Segments = append(c.report.Segments, r)
 	return err
 }
 
 // records reads records to the end of a segment.
-func (c *checker) records(s *tailReader, path string, want manifestSegment, r *SegmentReport) error {
+func (c *checker) records(s *seglog.TailReader, path string, want seglog.ManifestSegment, r *SegmentReport) error {
 	for {
-		at, _, _, err := s.next()
+		at, _, _, err := s.Next()
 		if r.Records%1024 == 0 {
 			if err := c.ctx.Err(); err != nil {
 				return err
@@ -290,7 +292,7 @@ func (c *checker) records(s *tailReader, path string, want manifestSegment, r *S
 				c.progress(c.done+at, c.total)
 			}
 		}
-		var d *damage
+		var d *seglog.Damage
 		switch {
 		case err == nil:
 			r.Records++
@@ -303,37 +305,37 @@ func (c *checker) records(s *tailReader, path string, want manifestSegment, r *S
 		case !errors.As(err, &d):
 			return err
 		}
-		if errors.Is(d.reason, record.ErrNewer) {
-			return c.note(formatError(path, at, d.reason))
+		if errors.Is(d.Reason, record.ErrNewer) {
+			return c.note(seglog.FormatError(path, at, d.Reason))
 		}
-		s.offset = at
-		if err := c.judgeRing(s, path, s.end); err != nil {
+		s.Offset = at
+		if err := c.judgeRing(s, path, s.End); err != nil {
 			return err
 		}
-		follows, err := s.resume()
+		follows, err := s.Resume()
 		if err != nil {
 			return err
 		}
 		switch synced := want.Sealed || c.isClosed || c.syncedBeyond(want.ID, at); {
-		case s.gaveUp:
-			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.reason, s.end-at))
-		case follows && (synced || c.sameCache && (c.ring == nil || !c.ring.tells())):
-			c.problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.reason, s.offset-at))
-		case synced || c.sameCache && (c.ring == nil || !c.ring.tells()) && !errors.Is(d.reason, record.ErrShort):
-			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.reason, s.end-at))
+		case s.GaveUp:
+			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.Reason, s.End-at))
+		case follows && (synced || c.sameCache && (c.ring == nil || !c.ring.Tells())):
+			c.problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.Reason, s.Offset-at))
+		case synced || c.sameCache && (c.ring == nil || !c.ring.Tells()) && !errors.Is(d.Reason, record.ErrShort):
+			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.Reason, s.End-at))
 		default: // as in recovery: a torn tail, or a hole that a power cut left
-			c.report.TornBytes += s.end - at
+			c.report.TornBytes += s.End - at
 			return nil
 		}
 	}
 }
 
 // judgeRing is as in recovery.
-func (c *checker) judgeRing(s *tailReader, path string, size int64) error {
-	if !c.sameCache || c.ring != nil && c.ring.tells() {
+func (c *checker) judgeRing(s *seglog.TailReader, path string, size int64) error {
+	if !c.sameCache || c.ring != nil && c.ring.Tells() {
 		return nil
 	}
-	at, follows, err := s.ringFollows()
+	at, follows, err := s.RingFollows()
 	if follows {
 		c.report.Problems = append(c.report.Problems, *missing(path, s, size, at))
 	}
@@ -347,7 +349,7 @@ func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
 
 // snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they are of no use, so
 // what is wrong with them is no damage of the store.
-func (c *checker) snapshot(m *manifest) error {
+func (c *checker) snapshot(m *seglog.Manifest) error {
 	f, err := c.fsys.Open(filepath.Join(c.dir, snapshotName), vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -419,7 +421,7 @@ func (c *checker) derived(name string, offset int64, err error) error {
 		return nil
 	}
 	path := filepath.Join(c.dir, name)
-	var corrupt *CorruptError
+	var corrupt *seglog.CorruptError
 	if errors.As(asDamage(path, offset, err), &corrupt) {
 		c.report.Derived = append(c.report.Derived, *corrupt)
 		return nil
@@ -428,7 +430,7 @@ func (c *checker) derived(name string, offset int64, err error) error {
 }
 
 func (c *checker) problem(path string, offset int64, reason string) {
-	c.report.Problems = append(c.report.Problems, CorruptError{File: path, Offset: offset, Reason: reason})
+	c.report.Problems = append(c.report.Problems, seglog.CorruptError{File: path, Offset: offset, Reason: reason})
 }
 
 // entries opens the store as a reader does and reads every entry: whether the

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -50,9 +52,9 @@ func TestCloseOnAFullDisk(t *testing.T) {
 						switch {
 						case err == nil:
 							book[key] = value
-						case errors.Is(err, ErrClosed):
+						case errors.Is(err, seglog.ErrClosed):
 							return
-						case !errors.Is(err, ErrNoSpace):
+						case !errors.Is(err, seglog.ErrNoSpace):
 							t.Error(err)
 							return
 						}
@@ -61,9 +63,9 @@ func TestCloseOnAFullDisk(t *testing.T) {
 			}
 			all.Go(func() {
 				for {
-					if err := s.Compact(context.Background(), nil); errors.Is(err, ErrClosed) {
+					if err := s.Compact(context.Background(), nil); errors.Is(err, seglog.ErrClosed) {
 						return
-					} else if err != nil && !errors.Is(err, ErrNoSpace) {
+					} else if err != nil && !errors.Is(err, seglog.ErrNoSpace) {
 						t.Error(err)
 						return
 					}
@@ -103,10 +105,10 @@ func TestCompactAllOfAClosedStore(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	mustSet(t, s, "key", "value")
 	mustClose(t, s)
-	if err := s.borrow(); !errors.Is(err, ErrClosed) || s.log.failure() != nil {
+	if err := s.borrow(); !errors.Is(err, seglog.ErrClosed) || s.log.failure() != nil {
 		t.Errorf("it borrows room of a closed store: %v", err)
 	}
-	if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrClosed) {
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrClosed) {
 		t.Errorf("Compact: %v", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -82,17 +84,17 @@ func parseCollection(text []byte) (c Collection, err error) {
 }
 
 // collectionOf is the collection of which this is the record. One of another type than wanted is an ErrType; "" wants any.
-func (s *Store) collectionOf(e *entry, a Address, want CollectionType) (Collection, error) {
+func (s *Store) collectionOf(e *seglog.Record, a seglog.Address, want CollectionType) (Collection, error) {
 	if e.Kind != record.Meta {
-		return Collection{}, fmt.Errorf("%w: key %q has a value, and is no %s", ErrType, e.key, orCollection(want))
+		return Collection{}, fmt.Errorf("%w: key %q has a value, and is no %s", ErrType, e.Key, orCollection(want))
 	}
-	c, err := parseCollection(e.value)
+	c, err := parseCollection(e.Value)
 	if err != nil {
-		slot, offset := split(a)
-		return c, formatError(s.log.segment(slot).path, offset, err)
+		slot, offset := seglog.SplitAddress(a)
+		return c, seglog.FormatError(s.log.segment(slot).path, offset, err)
 	}
 	if want != "" && c.Type != want {
-		return c, fmt.Errorf("%w: key %q is a %s, and no %s", ErrType, e.key, c.Type, want)
+		return c, fmt.Errorf("%w: key %q is a %s, and no %s", ErrType, e.Key, c.Type, want)
 	}
 	return c, nil
 }
@@ -105,12 +107,12 @@ func orCollection(want CollectionType) CollectionType {
 }
 
 // isValue returns an ErrType for the meta of a collection.
-func (e *entry) isValue() error {
+func isValue(e *seglog.Record) error {
 	if e.Kind != record.Meta {
 		return nil
 	}
-	word, _, _ := bytes.Cut(e.value, []byte{' '})
-	return &CollectionError{Key: bytes.Clone(e.key), Type: string(word)}
+	word, _, _ := bytes.Cut(e.Value, []byte{' '})
+	return &CollectionError{Key: bytes.Clone(e.Key), Type: string(word)}
 }
 
 // IsCollection reports whether an error says that what was read as a value is a collection.

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -838,14 +840,14 @@ func TestPlanFailsForWhatIsGone(t *testing.T) {
 			}
 			_, err := s.Collections().Element(c.ID, sub)
 			if name == "nothing" {
-				err = ErrVersion
+				err = seglog.ErrVersion
 			}
 			return nil, err
 		})
 		switch {
 		case name == "deleted" && (err != nil || found || calls != 2),
 			name == "replaced by a value" && (!errors.Is(err, ErrType) || calls != 1),
-			name == "nothing" && (err != ErrVersion || calls != 1):
+			name == "nothing" && (err != seglog.ErrVersion || calls != 1):
 			t.Errorf("%s: %d calls, %v; the last found a collection: %v", name, calls, err, found)
 		}
 		mustClose(t, s)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -74,7 +76,7 @@ func TestCollectionsAreFollowed(t *testing.T) {
 			wantModel(t, f.reader.Collections(), key, model[key])
 		}
 	}
-	if err := tryChange(f.reader, "a", hset("x", "")); err != ErrReadOnly {
+	if err := tryChange(f.reader, "a", hset("x", "")); err != seglog.ErrReadOnly {
 		t.Errorf("a change of what is read: %v", err)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"iter"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -40,7 +42,7 @@ func (r Collections) find(key []byte, of CollectionType) (c Collection, expiry u
 	defer r.store.life.leave(in)
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	var e entry
+	var e seglog.Record
 	a, err := r.entry(&e, r.store.spaces[0].route(record.Value, key), key, *buf)
 	if err == nil {
 		c, err = r.store.collectionOf(&e, a, of)
@@ -49,7 +51,7 @@ func (r Collections) find(key []byte, of CollectionType) (c Collection, expiry u
 }
 
 // entry reads a record. The caller is inside the gate.
-func (r Collections) entry(e *entry, t *Table, key, buf []byte) (a Address, err error) {
+func (r Collections) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
 	if r.view == nil {
 		return r.store.loggedEntry(e, t, key, buf)
 	}
@@ -104,7 +106,7 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 	}
 	defer r.store.life.leave(in)
 	var room [128]byte
-	var e entry
+	var e seglog.Record
 	a, err := r.entry(&e, r.store.spaces[0].elements, appendElement(room[:0], id, sub), nil)
 	if err != nil {
 		return Entry{}, err

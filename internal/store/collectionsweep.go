@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -97,7 +99,7 @@ func (s *Store) allSwept() bool {
 // keepSweeping is the goroutine. It ends when there is nothing left to do.
 func (s *Store) keepSweeping() {
 	err := s.sweep()
-	if err != nil && !errors.Is(err, ErrClosed) {
+	if err != nil && !errors.Is(err, seglog.ErrClosed) {
 		s.missedIn(err)
 	}
 	w := &s.sweeper
@@ -117,7 +119,7 @@ func (s *Store) missedIn(err error) {
 
 // passOver is missedIn for what is damaged, which is to keep nothing else from being swept. Any other error it returns.
 func (s *Store) passOver(err error) error {
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, seglog.ErrCorrupt) {
 		return err
 	}
 	s.missedIn(err)
@@ -191,11 +193,11 @@ func (s *Store) takeOut(t *Table, keys [][]byte) error {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.closing.Load() {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	select {
 	case <-s.stop:
-		return ErrClosed
+		return seglog.ErrClosed
 	default:
 	}
 	for _, key := range keys {
@@ -217,7 +219,7 @@ func (s *Store) takeOutOne(t *Table, key []byte) error {
 	mu.Lock()
 	defer mu.Unlock()
 	if s.closed {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	h, err := t.find(hash, key)
 	if err != nil || h.address == 0 {
@@ -239,7 +241,7 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 	for {
 		select {
 		case <-s.stop:
-			return nil, ErrClosed
+			return nil, seglog.ErrClosed
 		default:
 		}
 		keys, err := someKeys(t, span, 1)
@@ -331,7 +333,7 @@ func (r Collections) entryOf(t *Table, key []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	defer r.store.life.leave(in)
-	var e entry
+	var e seglog.Record
 	a, err := r.entry(&e, t, key, nil)
 	if err != nil {
 		return Entry{}, err
@@ -353,8 +355,8 @@ func (s *Store) ownsNot(t *Table, id uint64, key []byte) (gone bool, err error) 
 	shards.add(users.hash(key))
 	shards.each(func(n int) { s.keys[n].Lock() })
 	defer shards.each(func(n int) { s.keys[n].Unlock() })
-	var e entry
-	if a, err := t.read(&e, t.hash(name), name, nil); err != nil || a == 0 || !bytes.Equal(e.value, key) {
+	var e seglog.Record
+	if a, err := t.read(&e, t.hash(name), name, nil); err != nil || a == 0 || !bytes.Equal(e.Value, key) {
 		return false, errOr(err, errConflict)
 	}
 	var now state
@@ -383,7 +385,7 @@ func (s *Store) snapshotSwept() error {
 		return nil
 	}
 	err := s.takeSnapshot(s.stop)
-	if err == nil || errors.Is(err, ErrClosed) {
+	if err == nil || errors.Is(err, seglog.ErrClosed) {
 		return err
 	}
 	if errors.Is(err, errSnapshotStopped) {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -89,7 +91,7 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, offset := split(owner.address)
+	_, offset := seglog.SplitAddress(owner.address)
 	mustClose(t, s)
 	file, err := mem.Open("db/00000001.log", vfs.ReadWrite)
 	if err == nil {
@@ -115,7 +117,7 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 		t.Error("nothing is left to be looked at")
 	}
 	mustClose(t, s) // which returns when all has been reported
-	if len(reported) != 1 || !errors.Is(reported[0], ErrCorrupt) {
+	if len(reported) != 1 || !errors.Is(reported[0], seglog.ErrCorrupt) {
 		t.Errorf("reported: %v", reported)
 	}
 }
@@ -133,7 +135,7 @@ func TestCompactAllThatMeetsClose(t *testing.T) {
 				t.Fatal(err)
 			}
 			stop(s)
-			if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrClosed) {
+			if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrClosed) {
 				t.Errorf("Compact returned %v", err)
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -22,7 +24,7 @@ type Edit struct {
 
 // ElementVersion tells the states of an element apart, of whatever collection: where there is none, it is the same in each.
 type ElementVersion struct {
-	address Address // of its record, 0 for none
+	address seglog.Address // of its record, 0 for none
 }
 
 // errStale says that an element is not what an edit wants it to be.
@@ -46,7 +48,7 @@ func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*C
 // changing calls try, with the turns of the keys, until there is no conflict.
 func (s *Store) changing(d Durability, keys [][]byte, try func() (uint64, error)) error {
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	for _, key := range keys {
 		if err := (&Write{Key: key}).check(); err != nil {
@@ -94,9 +96,9 @@ type collecting struct {
 	of       CollectionType // "" for any
 	elements *Table
 
-	was  Collection // as it was found
-	at   Address    // where the meta stands, 0 for none
-	now  Collection // as it will be
+	was  Collection     // as it was found
+	at   seglog.Address // where the meta stands, 0 for none
+	now  Collection     // as it will be
 	meta *Change
 	list []*Change // of the elements
 	all  []*Edit   // in the order of list
@@ -112,7 +114,7 @@ func (c *collecting) look() error {
 	}
 	defer s.life.leave(in)
 	t := s.spaces[0].route(record.Value, c.key)
-	var e entry
+	var e seglog.Record
 	c.was, c.at = Collection{}, 0
 	a, err := s.loggedEntry(&e, t, c.key, nil)
 	if err == nil {
@@ -213,7 +215,7 @@ func elementName(key, sub []byte) []byte {
 // lock, and several times if the element changes meanwhile; the last call counts. From within it the same element cannot be changed by other means: ErrNested.
 func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	if err := s.allow(key); err != nil {
 		return err
@@ -336,7 +338,7 @@ func (c *collecting) settle() error {
 }
 
 // stillAt reports whether the entry has its record there, 0 for nowhere, and memory has nothing that the log is to learn of.
-func (c *Change) stillAt(a Address) bool {
+func (c *Change) stillAt(a seglog.Address) bool {
 	return c.now.address == a && (c.now.cell == nil || !c.now.cell.Dirty)
 }
 

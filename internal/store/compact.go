@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -80,7 +82,7 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 		err = s.log.syncTo(s.log.last())
 	}
 	if err != nil {
-		var corrupt *CorruptError
+		var corrupt *seglog.CorruptError
 		if errors.As(err, &corrupt) {
 			s.log.report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
 		}
@@ -191,8 +193,8 @@ func (c *compaction) copy() error {
 const slice = 64 << 10
 
 func (c *compaction) copySegment(seg *segment) error {
-	r := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: seg.end.Load()}
-	for r.offset < r.end {
+	r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
+	for r.Offset < r.End {
 		if err := c.pause(); err != nil {
 			return err
 		}
@@ -210,18 +212,18 @@ func (c *compaction) copySegment(seg *segment) error {
 }
 
 // copySlice copies some records, inside the gate: the tables stay as they are meanwhile.
-func (c *compaction) copySlice(seg *segment, r *scanner) error {
-	var e entry
-	for until := r.offset + slice; r.offset < until; {
-		at, err := r.nextTo(&e)
-		var d *damage
+func (c *compaction) copySlice(seg *segment, r *seglog.Scanner) error {
+	var e seglog.Record
+	for until := r.Offset + slice; r.Offset < until; {
+		at, err := r.NextTo(&e)
+		var d *seglog.Damage
 		switch {
-		case err == io.EOF && r.offset >= seg.end.Load():
+		case err == io.EOF && r.Offset >= seg.end.Load():
 			return nil
 		case err == io.EOF:
-			return &CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
+			return &seglog.CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
 		case errors.As(err, &d):
-			return formatError(seg.path, d.offset, d.reason)
+			return seglog.FormatError(seg.path, d.Offset, d.Reason)
 		case err != nil:
 			return err
 		}
@@ -229,7 +231,7 @@ func (c *compaction) copySlice(seg *segment, r *scanner) error {
 		if seg.forgotten(at, &e.Head) {
 			continue
 		}
-		e.time = seg.start + e.Time
+		e.Written = seg.start + e.Time
 		if err := c.record(seg, at, e); err != nil {
 			return err
 		}
@@ -296,8 +298,8 @@ func (c *compaction) swapManifest() error {
 	if err := l.stillOurs(); err != nil {
 		return err
 	}
-	m := l.manifest.clone()
-	m.seal(sealedIn(l.syncedSegments()))
+	m := l.manifest.Clone()
+	m.Seal(sealedIn(l.syncedSegments()))
 	first, last := uint64(0), uint64(0)
 	for _, seg := range c.run {
 		if seg.last > 0 {
@@ -308,17 +310,17 @@ func (c *compaction) swapManifest() error {
 		}
 	}
 	for _, s := range c.run {
-		m.drop(s.id)
+		m.Drop(s.id)
 	}
 	if n := len(c.outputs); n > 0 { // they cover all of the run
 		c.outputs[0].seg.first, c.outputs[n-1].seg.last = first, last
 	}
 	for _, o := range c.outputs {
-		m.insert(o.seg.manifestEntry(true))
+		m.Insert(o.seg.manifestEntry(true))
 	}
 	m.Floor = max(m.Floor, last)
 	m.Edit++
-	if err := writeManifest(l.fsys, l.dir, m); err != nil {
+	if err := seglog.WriteManifest(l.fsys, l.dir, m); err != nil {
 		return l.manifestRefusal(m, err) // if it is in doubt, the new segments may be the log now
 	}
 	l.manifest = m
@@ -334,8 +336,8 @@ func (c *compaction) swapManifest() error {
 // move lets index and cells know the new addresses.
 func (c *compaction) move() error {
 	for _, o := range c.outputs {
-		r := &scanner{file: o.seg.file, salt: o.seg.salt, offset: o.seg.head, end: o.seg.end.Load()}
-		for r.offset < r.end {
+		r := &seglog.Scanner{File: o.seg.file, Salt: o.seg.salt, Offset: o.seg.head, End: o.seg.end.Load()}
+		for r.Offset < r.End {
 			in := c.store.life.enter() // also when the store is being closed
 			err := o.moveSlice(c.store, r)
 			c.store.life.leave(in)
@@ -350,9 +352,9 @@ func (c *compaction) move() error {
 	return nil
 }
 
-func (o *output) moveSlice(s *Store, r *scanner) error {
-	for until := r.offset + slice; r.offset < until && r.offset < r.end; {
-		at, e, err := r.next()
+func (o *output) moveSlice(s *Store, r *seglog.Scanner) error {
+	for until := r.Offset + slice; r.Offset < until && r.Offset < r.End; {
+		at, e, err := r.Next()
 		if err != nil {
 			return fmt.Errorf("reading what compaction has written: %w", err)
 		}
@@ -361,9 +363,9 @@ func (o *output) moveSlice(s *Store, r *scanner) error {
 		}
 		from := o.from[0]
 		o.from = o.from[1:]
-		now := hitOf(addressOf(o.seg.slot, at), &e.Head, e.bytes)
-		if sp := s.spaces[e.Space]; sp == nil || !s.moveEntry(sp.route(e.Kind, e.key), e.key, from, &now) {
-			o.seg.dead.Add(int64(e.bytes))
+		now := hitOf(seglog.AddressOf(o.seg.slot, at), &e.Head, e.Bytes)
+		if sp := s.spaces[e.Space]; sp == nil || !s.moveEntry(sp.route(e.Kind, e.Key), e.Key, from, &now) {
+			o.seg.dead.Add(int64(e.Bytes))
 			s.buryParts(&e)
 		}
 	}
@@ -376,7 +378,7 @@ func isEntry(h *record.Head) bool {
 }
 
 // moveEntry puts the new address in the place of the old one, and reports whether that was still known.
-func (s *Store) moveEntry(t *Table, key []byte, from Address, now *hit) bool {
+func (s *Store) moveEntry(t *Table, key []byte, from seglog.Address, now *hit) bool {
 	hash := t.hash(key)
 	mu := s.lockOf(hash)
 	mu.Lock()
@@ -384,7 +386,7 @@ func (s *Store) moveEntry(t *Table, key []byte, from Address, now *hit) bool {
 	return t.moveLocked(hash, key, from, now)
 }
 
-func (t *Table) moveLocked(hash uint64, key []byte, from Address, now *hit) bool {
+func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hit) bool {
 	if c := t.cells.Load(); c != nil {
 		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
 			moved := cell.Address == from

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -211,12 +213,12 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 	fill("c")
 	deletions := func() (n int) {
 		for _, seg := range s.log.set.Load().ordered {
-			r := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: seg.drained.Load()}
+			r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.drained.Load()}
 			if seg.ring.Load() == nil {
-				r.end = seg.end.Load()
+				r.End = seg.end.Load()
 			}
-			for r.offset < r.end {
-				_, e, err := r.next()
+			for r.Offset < r.End {
+				_, e, err := r.Next()
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Compact gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
@@ -17,10 +19,10 @@ import (
 // Compact, with its error; what it has done stays done.
 func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) error {
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	unwritten := s.flushAll()
-	if unwritten.refused != nil && !errors.Is(unwritten.refused, ErrNoSpace) {
+	if unwritten.refused != nil && !errors.Is(unwritten.refused, seglog.ErrNoSpace) {
 		return unwritten.err()
 	}
 	if err := s.sweep(); err != nil {
@@ -43,13 +45,13 @@ func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) e
 		}
 		more, err = s.shrinkOnce(ctx, last)
 		switch {
-		case errors.Is(err, ErrNoSpace) && !lent:
+		case errors.Is(err, seglog.ErrNoSpace) && !lent:
 			lent, more, err = true, true, s.borrow()
 		case more && err != nil: // what is damaged stays, and the rest goes on
 			damage, err = append(damage, err), nil
 		}
 	}
-	if errors.Is(err, ErrNoSpace) && s.log.compacted.Load() > compacted {
+	if errors.Is(err, seglog.ErrNoSpace) && s.log.compacted.Load() > compacted {
 		err = nil
 	}
 	if lent {
@@ -59,7 +61,7 @@ func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) e
 		s.log.wantSnapshot()
 	}
 	s.house.wakeHouse() // it removes the files that somebody reads now, later
-	if unwritten.refused != nil && (err == nil || errors.Is(err, ErrNoSpace)) {
+	if unwritten.refused != nil && (err == nil || errors.Is(err, seglog.ErrNoSpace)) {
 		again := s.flushAll()
 		unwritten.lost = append(unwritten.lost, again.lost...)
 		err = errors.Join(err, again.refused)
@@ -77,7 +79,7 @@ func (s *Store) borrow() error {
 	defer s.housekeeping.Unlock()
 	s.house.borrowers++
 	if s.closing.Load() {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	return s.log.lend()
 }
@@ -102,7 +104,7 @@ func (s *Store) withoutSnapshot() (bool, error) {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.closing.Load() {
-		return false, ErrClosed
+		return false, seglog.ErrClosed
 	}
 	for _, seg := range s.log.set.Load().ordered {
 		seg.leftAt = 0 // there may be room now, or the tail in which a record was has ended
@@ -115,7 +117,7 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.closing.Load() {
-		return false, ErrClosed
+		return false, seglog.ErrClosed
 	}
 	s.log.dropRetired()
 	list := s.log.compactable()
@@ -136,7 +138,7 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 		}
 		return ctx.Err()
 	})
-	var corrupt *CorruptError
+	var corrupt *seglog.CorruptError
 	if damaged := errors.As(err, &corrupt) && s.log.failure() == nil; damaged || errors.Is(err, errLeft) {
 		leave(run)
 		if !damaged {
@@ -145,7 +147,7 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 		return true, err
 	}
 	if errors.Is(err, errStopped) {
-		err = ErrClosed
+		err = seglog.ErrClosed
 	}
 	return err == nil, err
 }

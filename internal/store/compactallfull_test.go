@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -61,7 +63,7 @@ func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 			}
 			disk.setFree(0)
 		}
-		if !errors.Is(err, ErrNoSpace) {
+		if !errors.Is(err, seglog.ErrNoSpace) {
 			t.Errorf("Compact where nothing can be given back: %v", err)
 		}
 		mustDelete(t, s, 50, 100)

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -232,14 +234,14 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 	s.housekeeping.Lock()
 	err = s.compact([]*segment{first}, noPause)
 	s.housekeeping.Unlock()
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("compacting it: %v", err)
 	}
 	if s.log.segment(first.slot) != first || len(s.log.manifest.Segments) < 4 {
 		t.Error("the segment is gone")
 	}
 	s.reports.wait()
-	if len(told) != 1 || !errors.Is(told[0], ErrCorrupt) {
+	if len(told) != 1 || !errors.Is(told[0], seglog.ErrCorrupt) {
 		t.Errorf("told %v", told)
 	}
 	for range 20 {
@@ -265,10 +267,10 @@ func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
 	for i := range 20 {
 		c.setAsync(t, s, fmt.Sprint("late ", i), strings.Repeat("late", 100))
 	}
-	if err := s.Flush(c); !errors.Is(err, ErrNoSpace) {
+	if err := s.Flush(c); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("flushing on a full disk: %v", err)
 	}
-	if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrNoSpace) {
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("Compact, without anything to give back: %v", err)
 	}
 	for i := range n / 2 {
@@ -297,7 +299,7 @@ func TestCompactAllOnFullDisk(t *testing.T) {
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
 	n := 0
 	for ; n < 5000; n++ {
-		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); errors.Is(err, ErrNoSpace) {
+		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); errors.Is(err, seglog.ErrNoSpace) {
 			break
 		} else if err != nil {
 			t.Fatal(err)

@@ -269,8 +269,8 @@ func TestReaderInsideKeepsSegments(t *testing.T) {
 		default:
 		}
 	}
-	if e, err := s.readAt(h.address, nil); err != nil || string(e.key) != "m:k0" {
-		t.Errorf("read %q, %v", e.key, err)
+	if e, err := s.readAt(h.address, nil); err != nil || string(e.Key) != "m:k0" {
+		t.Errorf("read %q, %v", e.Key, err)
 	}
 	s.life.leave(in)
 	<-done

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -16,12 +18,12 @@ type partPlace struct {
 
 // largeList is the list of parts of one value.
 type largeList struct {
-	address Address
+	address seglog.Address
 	places  map[partPlace]bool
 }
 
 // record copies a record if it counts. The caller is inside the gate.
-func (c *compaction) record(seg *segment, at int64, e entry) error {
+func (c *compaction) record(seg *segment, at int64, e seglog.Record) error {
 	switch {
 	case e.Op == record.Commit && c.spread[e.Group] == nil:
 		return c.commit(e)
@@ -30,19 +32,19 @@ func (c *compaction) record(seg *segment, at int64, e entry) error {
 	case e.Op == record.Commit:
 		return nil
 	case c.spread[e.Group] != nil:
-		return c.single(addressOf(seg.slot, at), e)
+		return c.single(seglog.AddressOf(seg.slot, at), e)
 	case e.Group != 0: // it counts as newer than all before the commit, and goes where that is
-		e.key, e.value = append([]byte(nil), e.key...), append([]byte(nil), e.value...)
-		c.groups[e.Group] = append(c.groups[e.Group], member{e, addressOf(seg.slot, at)})
+		e.Key, e.Value = append([]byte(nil), e.Key...), append([]byte(nil), e.Value...)
+		c.groups[e.Group] = append(c.groups[e.Group], member{e, seglog.AddressOf(seg.slot, at)})
 		return nil
 	case e.Op == record.Part:
 		return c.part(partPlace{seg.id, at}, e)
 	}
-	return c.single(addressOf(seg.slot, at), e)
+	return c.single(seglog.AddressOf(seg.slot, at), e)
 }
 
 // commit copies the members of a group as records that count by themselves.
-func (c *compaction) commit(e entry) error {
+func (c *compaction) commit(e seglog.Record) error {
 	if c.givenUp[e.Group] {
 		return fmt.Errorf("%w: group %x has a commit in another segment, and is not known to", errLeft, e.Group)
 	}
@@ -50,7 +52,7 @@ func (c *compaction) commit(e entry) error {
 	delete(c.groups, e.Group)
 	for _, m := range members {
 		m.Group, m.Seq = 0, e.Seq
-		if err := c.single(m.address, m.entry); err != nil {
+		if err := c.single(m.address, m.Record); err != nil {
 			return err
 		}
 	}
@@ -58,13 +60,13 @@ func (c *compaction) commit(e entry) error {
 }
 
 // single copies a record that is neither part nor commit.
-func (c *compaction) single(a Address, e entry) error {
+func (c *compaction) single(a seglog.Address, e seglog.Record) error {
 	if e.Kind == record.Schema || e.Kind == record.System {
 		return c.put(&e, 0)
 	}
 	var t *Table
 	if sp := c.store.spaces[e.Space]; sp != nil {
-		t = sp.route(e.Kind, e.key)
+		t = sp.route(e.Kind, e.Key)
 	}
 	switch {
 	case e.Op == record.Range:
@@ -73,12 +75,12 @@ func (c *compaction) single(a Address, e entry) error {
 		return fmt.Errorf("%w: nothing is known of key space %d", errLeft, e.Space)
 	}
 	tells := e.Op == record.Delete || e.Expiry > 0 // that it has expired says that older ones are gone
-	live, gone, err := c.store.standing(t, e.key, a, tells)
+	live, gone, err := c.store.standing(t, e.Key, a, tells)
 	switch {
 	case err != nil:
 		return err
 	case live && e.Large > 0:
-		if e.value, err = c.rewritten(&e); err != nil {
+		if e.Value, err = c.rewritten(&e); err != nil {
 			return err
 		}
 		return c.put(&e, a)
@@ -92,7 +94,7 @@ func (c *compaction) single(a Address, e entry) error {
 
 // standing reports whether the record at a is the newest of its key, and, if ask is true, whether the key has no entry. What the
 // index would have to be told of the record later, it is told now, so that it has no address of a dead record.
-func (s *Store) standing(t *Table, key []byte, a Address, ask bool) (live, gone bool, err error) {
+func (s *Store) standing(t *Table, key []byte, a seglog.Address, ask bool) (live, gone bool, err error) {
 	hash := t.hash(key)
 	mu := s.lockOf(hash)
 	mu.Lock()
@@ -119,8 +121,8 @@ func (s *Store) standing(t *Table, key []byte, a Address, ask bool) (live, gone 
 // What has expired left the index at a time that no number tells, so an index snapshot may have it that covers
 // its record. It is a deletion with a deadline then, until there is a snapshot that was begun
 // after that was written: one that names its segment.
-func (c *compaction) tombstone(a Address, e *entry) error {
-	slot, _ := split(a)
+func (c *compaction) tombstone(a seglog.Address, e *seglog.Record) error {
+	slot, _ := seglog.SplitAddress(a)
 	_, snapshot := c.log.snapshotSeq()
 	known := e.Expiry != 0 && snapshot && (e.Op == record.Set || !c.log.snapshotNames(c.log.segment(slot).id))
 	if c.numberOf(&e.Head) <= c.clean && !known {
@@ -128,25 +130,25 @@ func (c *compaction) tombstone(a Address, e *entry) error {
 	}
 	if e.Op == record.Set {
 		e.Head = record.Head{Op: record.Delete, Kind: e.Kind, Space: e.Space, Seq: e.Seq, Expiry: e.Expiry, Group: e.Group}
-		e.value = nil
+		e.Value = nil
 	}
 	return c.put(e, 0)
 }
 
 // part copies a part of a value if the newest record of its key lists it.
-func (c *compaction) part(at partPlace, e entry) error {
+func (c *compaction) part(at partPlace, e seglog.Record) error {
 	sp := c.store.spaces[e.Space]
 	if sp == nil {
 		return nil
 	}
-	owner, err := c.owner(sp.route(e.Kind, e.key), e.key)
+	owner, err := c.owner(sp.route(e.Kind, e.Key), e.Key)
 	if err != nil || owner == 0 || !c.large.places[at] {
 		return err
 	}
-	slot, _ := split(owner)
+	slot, _ := seglog.SplitAddress(owner)
 	seg := c.log.segment(slot)
 	if !c.has(seg) {
-		return c.rewrite(sp.route(e.Kind, e.key), e.key, owner)
+		return c.rewrite(sp.route(e.Kind, e.Key), e.Key, owner)
 	}
 	if err := c.put(&e, 0); err != nil {
 		return err
@@ -159,7 +161,7 @@ func (c *compaction) part(at partPlace, e entry) error {
 // rewrite writes a large value anew at the end of the log, with another number and time, because its parts begin in the run and the record that
 // lists them is beyond it. To make the run longer would not do: where such values follow on each other, there
 // is one across the end of every segment, up to the tail. An entry that is written meanwhile stays as it is then.
-func (c *compaction) rewrite(t *Table, key []byte, owner Address) error {
+func (c *compaction) rewrite(t *Table, key []byte, owner seglog.Address) error {
 	s, l := c.store, c.log
 	e, err := s.readAt(owner, nil)
 	if err == nil {
@@ -170,7 +172,7 @@ func (c *compaction) rewrite(t *Table, key []byte, owner Address) error {
 	}
 	under := l.beginParts()
 	defer l.endParts(under)
-	now := pending{Head: e.Head, key: e.key}
+	now := pending{Head: e.Head, key: e.Key}
 	now.Group = 0
 	now.SetMoved(e.Seq)
 	if now.value, err = c.rewriteParts(&e); err != nil {
@@ -197,7 +199,7 @@ func (c *compaction) rewrite(t *Table, key []byte, owner Address) error {
 }
 
 // rewriteParts writes the parts of a value anew, one at a time, and returns the list.
-func (c *compaction) rewriteParts(e *entry) ([]byte, error) {
+func (c *compaction) rewriteParts(e *seglog.Record) ([]byte, error) {
 	return c.store.copyParts(e, func(p *pending) error {
 		err := c.log.append(p)
 		if err == nil {
@@ -208,23 +210,23 @@ func (c *compaction) rewriteParts(e *entry) ([]byte, error) {
 }
 
 // copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
-func (s *Store) copyParts(e *entry, put func(*pending) error) ([]byte, error) {
+func (s *Store) copyParts(e *seglog.Record, put func(*pending) error) ([]byte, error) {
 	words, piece, err := s.listOf(e)
 	if err != nil {
 		return nil, err
 	}
 	list := []byte(record.Hex(piece))
-	buf := make([]byte, piece+record.MaxHeadBytes+uint64(len(e.key))+2)
-	p := pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, key: e.key}
+	buf := make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
+	p := pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, key: e.Key}
 	for i, word := range words {
 		old, err := s.readPart(word, buf)
 		if err != nil {
 			return nil, err
 		}
-		if !old.isPart(e, i, 0) {
+		if !old.IsPart(e, i, 0) {
 			return nil, s.badParts(e, "%s is not its part %d", word, i)
 		}
-		p.Index, p.value = uint64(i), old.value
+		p.Index, p.value = uint64(i), old.Value
 		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
 		if err := put(&p); err != nil {
 			return nil, err
@@ -240,7 +242,7 @@ var partCopied = func() {}
 
 // renumbered notes that a record says what counts since before it.
 func (l *log) renumbered(p *pending) {
-	slot, _ := split(p.address)
+	slot, _ := seglog.SplitAddress(p.address)
 	l.segment(slot).renumbered.Store(true)
 }
 
@@ -254,7 +256,7 @@ func (c *compaction) has(seg *segment) bool {
 }
 
 // owner finds the newest record of a key, if it lists parts, and reads the list. It returns 0 when there is none.
-func (c *compaction) owner(t *Table, key []byte) (Address, error) {
+func (c *compaction) owner(t *Table, key []byte) (seglog.Address, error) {
 	s := c.store
 	hash := t.hash(key)
 	mu := s.lockOf(hash)
@@ -275,11 +277,11 @@ func (c *compaction) owner(t *Table, key []byte) (Address, error) {
 	if e.Large == 0 {
 		return 0, nil
 	}
-	for _, word := range strings.Split(string(e.value), " ")[1:] {
+	for _, word := range strings.Split(string(e.Value), " ")[1:] {
 		id, offset, err := parsePlace(word)
 		if err != nil {
-			slot, at := split(now.address)
-			return 0, formatError(s.log.segment(slot).path, at, err)
+			slot, at := seglog.SplitAddress(now.address)
+			return 0, seglog.FormatError(s.log.segment(slot).path, at, err)
 		}
 		c.large.places[partPlace{id, offset}] = true
 	}
@@ -287,12 +289,12 @@ func (c *compaction) owner(t *Table, key []byte) (Address, error) {
 }
 
 // rewritten is the list of a large value with the new places of the parts that were copied.
-func (c *compaction) rewritten(e *entry) ([]byte, error) {
-	words := strings.Split(string(e.value), " ")
+func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
+	words := strings.Split(string(e.Value), " ")
 	for i, word := range words[1:] {
 		id, offset, err := parsePlace(word)
 		if err != nil {
-			return nil, &CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d: %v", e.Seq, err)}
+			return nil, &seglog.CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d: %v", e.Seq, err)}
 		}
 		now, ok := c.places[partPlace{id, offset}]
 		switch {
@@ -300,7 +302,7 @@ func (c *compaction) rewritten(e *entry) ([]byte, error) {
 			words[i+1] = now
 			delete(c.places, partPlace{id, offset})
 		case c.log.set.Load().byID[id] == nil || c.has(c.log.set.Load().byID[id]):
-			return nil, &CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d lists a part at %s, and there is none", e.Seq, word)}
+			return nil, &seglog.CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d lists a part at %s, and there is none", e.Seq, word)}
 		}
 	}
 	return []byte(strings.Join(words, " ")), nil
@@ -312,23 +314,23 @@ type output struct {
 	buf    []byte // not written yet
 	end    int64  // with buf
 	synced int64
-	last   int64     // offset of the last record
-	from   []Address // where the entries stood before, in their order
+	last   int64            // offset of the last record
+	from   []seglog.Address // where the entries stood before, in their order
 }
 
 // put appends a record to the new segments. from is the old address of an entry, or 0.
-func (c *compaction) put(e *entry, from Address) error {
+func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	o, err := c.output()
 	if err != nil {
 		return err
 	}
 	h := e.Head
-	h.Time = e.time - c.header.Start
+	h.Time = e.Written - c.header.Start
 	before := len(o.buf)
 	o.last = o.end
-	o.buf = o.seg.salt.Append(o.buf, o.end, &h, e.key, e.value)
+	o.buf = o.seg.salt.Append(o.buf, o.end, &h, e.Key, e.Value)
 	n := len(o.buf) - before
-	if o.end += int64(n); o.end > maxSegmentBytes {
+	if o.end += int64(n); o.end > seglog.MaxSegmentBytes {
 		return fmt.Errorf("%w: it does not fit", errLeft)
 	}
 	if o.seg.first == 0 {

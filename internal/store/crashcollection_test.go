@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -271,7 +273,7 @@ func (f *faulted) collectionStep(i int, st step) {
 		return
 	}
 	err := doCollection(f.store, st)
-	var failed *FailedError
+	var failed *seglog.FailedError
 	switch {
 	case err == nil:
 		f.oracle.acked = f.oracle.started
@@ -285,7 +287,7 @@ func (f *faulted) collectionStep(i int, st step) {
 		}
 		f.oracle.content = before
 		f.oracle.began()
-	case errors.Is(err, ErrNoSpace), !f.readable(err):
+	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
 		f.oracle.content = before
 		f.oracle.started--
 		f.oracle.states = f.oracle.states[:f.oracle.started+1]

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -202,7 +204,7 @@ func (f *faulted) groupStep(i int, st step) {
 	before := maps.Clone(f.oracle.content)
 	f.oracle.beginAll(st.changes)
 	err := f.store.WriteAll(changesOf(st.changes), durabilityOf(st))
-	var failed *FailedError
+	var failed *seglog.FailedError
 	switch {
 	case err == nil && f.refused:
 		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
@@ -215,7 +217,7 @@ func (f *faulted) groupStep(i int, st step) {
 		}
 		f.oracle.content = before
 		f.oracle.began()
-	case errors.Is(err, ErrNoSpace), !f.readable(err):
+	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
 		f.oracle.content = before
 		f.oracle.started--
 		f.oracle.states = f.oracle.states[:f.oracle.started+1]

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -49,11 +51,11 @@ func tailCutBeforeItEnds(t *testing.T) {
 				s.Close() // the next append is a write behind the cut, which fills it in: to look before each costs more than the write
 				continue
 			}
-			if err := end(s); how != "Close" && !errors.Is(err, ErrReadOnly) {
+			if err := end(s); how != "Close" && !errors.Is(err, seglog.ErrReadOnly) {
 				t.Errorf("%s, %s: %v", name, how, err)
 			}
-			var failed *FailedError
-			if err := s.Close(); !errors.As(err, &failed) || !errors.Is(err, ErrCorrupt) {
+			var failed *seglog.FailedError
+			if err := s.Close(); !errors.As(err, &failed) || !errors.Is(err, seglog.ErrCorrupt) {
 				t.Errorf("%s, %s, Close: %v", name, how, err)
 			}
 		}

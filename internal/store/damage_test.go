@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -81,8 +83,8 @@ func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 		t.Fatalf("%s: Open says %v, Check %v %v", what, err, found.Problems, found.Version)
 	}
 	if err != nil {
-		var corrupt *CorruptError
-		if !errors.As(err, &corrupt) && !errors.Is(err, ErrVersion) {
+		var corrupt *seglog.CorruptError
+		if !errors.As(err, &corrupt) && !errors.Is(err, seglog.ErrVersion) {
 			t.Fatalf("%s: Open: %v", what, err)
 		}
 		if corrupt != nil && (!strings.HasPrefix(corrupt.File, "db") || corrupt.Reason == "") {
@@ -158,7 +160,7 @@ func files(t *testing.T, fsys vfs.FS) []string {
 // inPadding reports whether a byte is one of the many spaces in the first line of the ring
 // of which a short test tries only a few.
 func inPadding(name string, at int64) bool {
-	return name == ringName && !longTest() && at > 80 && at < ringHead-20 && at%61 != 0
+	return name == seglog.RingName && !longTest() && at > 80 && at < seglog.RingHead-20 && at%61 != 0
 }
 
 func TestTruncatedAtEveryByte(t *testing.T) { bothWays(t, truncatedAtEveryByte) }
@@ -186,7 +188,7 @@ func truncatedAtEveryByte(t *testing.T) {
 						refused++
 					}
 					switch isLog := strings.HasSuffix(name, ".log"); {
-					case name == markName && at != all:
+					case name == seglog.MarkName && at != all:
 						t.Fatalf("%s: the mark is only a hint, yet %d of %d writes are found, %v", what, at, all, err)
 					case end == closed && isLog && at >= 0:
 						t.Fatalf("%s: a log that was closed opens shorter than it was", what)
@@ -234,7 +236,7 @@ func damagedAtEveryBit(t *testing.T) {
 						refused++
 					}
 					switch {
-					case name == markName:
+					case name == seglog.MarkName:
 						if at != all {
 							t.Fatalf("%s: the mark is only a hint, yet %d of %d writes are found, %v", what, at, all, err)
 						}
@@ -266,7 +268,7 @@ func TestZeroedSectors(t *testing.T) {
 					_, err := f.WriteAt(make([]byte, min(block, size-at)), at)
 					return err
 				})
-				if n, _ := v.held(t, image, fmt.Sprintf("%s zeroed from %d for %d bytes", name, at, block)); n >= 0 && name != markName {
+				if n, _ := v.held(t, image, fmt.Sprintf("%s zeroed from %d for %d bytes", name, at, block)); n >= 0 && name != seglog.MarkName {
 					t.Fatalf("%s: %d zero bytes at %d went unnoticed", name, block, at)
 				}
 			}
@@ -296,7 +298,7 @@ func garbageBehindTheLog(t *testing.T) {
 				return err
 			})
 			want := v.oracle.started
-			if _, err := image.Open("db/"+ringName, vfs.ReadOnly); err != nil && end == killed {
+			if _, err := image.Open("db/"+seglog.RingName, vfs.ReadOnly); err != nil && end == killed {
 				want = -1 // nothing says where the log ended, and a kill leaves nothing but the beginning of a record
 			}
 			if at, err := v.held(t, image, fmt.Sprintf("%q behind the log", garbage)); at != want {
@@ -315,7 +317,7 @@ func TestMissingFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := Open("db", testOptions(image))
-		if name == markName {
+		if name == seglog.MarkName {
 			if err != nil {
 				t.Errorf("without the mark: %v", err)
 			}

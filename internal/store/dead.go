@@ -3,6 +3,8 @@ package store
 import (
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -15,7 +17,7 @@ import (
 // key's lock, or is recovery.
 func (s *Store) bury(h *hit) {
 	if h.address != 0 && !s.shadow {
-		slot, _ := split(h.address)
+		slot, _ := seglog.SplitAddress(h.address)
 		s.log.segment(slot).dead.Add(s.countParts(h, 1))
 	}
 }
@@ -38,18 +40,18 @@ func (s *Store) countParts(h *hit, sign int64) (bytes int64) {
 		return min(h.bytes, partBytes)
 	}
 	s.countListed(&e, sign)
-	return int64(e.bytes)
+	return int64(e.Bytes)
 }
 
 // buryParts counts as dead the parts that a record lists.
-func (s *Store) buryParts(e *entry) {
+func (s *Store) buryParts(e *seglog.Record) {
 	if e.Large > 0 {
 		s.countListed(e, 1)
 	}
 }
 
-func (s *Store) countListed(e *entry, sign int64) {
-	words := strings.Split(string(e.value), " ")
+func (s *Store) countListed(e *seglog.Record, sign int64) {
+	words := strings.Split(string(e.Value), " ")
 	size, _ := record.ParseHex(words[0])
 	left := e.Large
 	for _, word := range words[1:] {
@@ -57,7 +59,7 @@ func (s *Store) countListed(e *entry, sign int64) {
 		left -= n
 		if id, _, err := parsePlace(word); err == nil {
 			if seg := s.log.set.Load().byID[id]; seg != nil {
-				seg.dead.Add(sign * partWeight(len(e.key), int(n)))
+				seg.dead.Add(sign * partWeight(len(e.Key), int(n)))
 			}
 		}
 	}

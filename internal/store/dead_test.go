@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -48,18 +50,18 @@ func TestDeadBytes(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				slot, _ := split(a)
-				live[s.log.segment(slot).id] += int64(e.bytes)
+				slot, _ := seglog.SplitAddress(a)
+				live[s.log.segment(slot).id] += int64(e.Bytes)
 				if e.Large == 0 {
 					continue
 				}
-				for _, word := range strings.Split(string(e.value), " ")[1:] {
+				for _, word := range strings.Split(string(e.Value), " ")[1:] {
 					p, err := s.readPart(word, nil)
 					if err != nil {
 						t.Fatal(err)
 					}
 					id, _, _ := parsePlace(word)
-					live[id] += int64(p.bytes)
+					live[id] += int64(p.Bytes)
 				}
 			}
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -87,7 +89,7 @@ func uncut(s *segment, end int64) error {
 	case err != nil:
 		return err
 	case size < end:
-		return &CorruptError{File: s.path, Offset: size, Reason: "the file has been cut off here while the store was open"}
+		return &seglog.CorruptError{File: s.path, Offset: size, Reason: "the file has been cut off here while the store was open"}
 	}
 	return nil
 }
@@ -174,7 +176,7 @@ func (l *log) beginRing(t *segment) error {
 		return nil
 	}
 	l.ring = nil
-	if errors.Is(err, errSyncDir) {
+	if errors.Is(err, seglog.ErrSyncDir) {
 		return l.fail(err)
 	}
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !vfs.IsNoSpace(err) {
@@ -186,7 +188,7 @@ func (l *log) beginRing(t *segment) error {
 // removeRing removes a ring that the manifest does not name. It holds nothing any more that is not in
 // the segments.
 func (l *log) removeRing() error {
-	if err := l.fsys.Remove(filepath.Join(l.dir, ringName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.fsys.Remove(filepath.Join(l.dir, seglog.RingName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return noSpace(fmt.Errorf("removing the ring: %w", err))
 	}
 	return nil

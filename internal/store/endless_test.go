@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -114,7 +116,7 @@ func TestHousekeepingEndsBesideDamage(t *testing.T) {
 	damageIn(t, mem, s.log.set.Load().ordered[0], "to be damaged")
 	before := s.usage()
 	settles(t, s)
-	if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrCorrupt) {
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Compact says %v", err)
 	}
 	if u := s.usage(); u.log >= before.log {
@@ -133,7 +135,7 @@ func TestCompactAllGoesOnBehindDamage(t *testing.T) {
 	}
 	damageIn(t, mem, s.log.set.Load().ordered[0], "to be damaged")
 	for range 2 {
-		if err := s.Compact(context.Background(), nil); !errors.Is(err, ErrCorrupt) {
+		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("Compact says %v", err)
 		}
 		if u := s.usage(); u.log > 3*2000 {
@@ -153,10 +155,10 @@ func TestCompactAllAfterFullDisk(t *testing.T) {
 			mustSet(t, s, fmt.Sprint("key ", i%10), strings.Repeat("x", 20))
 		}
 	}
-	for s.tidyOnce(func() error { return ErrNoSpace }) {
+	for s.tidyOnce(func() error { return seglog.ErrNoSpace }) {
 	}
 	for range 50 {
-		s.tidyOnce(func() error { return ErrNoSpace })
+		s.tidyOnce(func() error { return seglog.ErrNoSpace })
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)

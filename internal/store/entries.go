@@ -55,7 +55,7 @@ func (v *View) stored(key []byte) (out Entry, c *Collection, err error) {
 		return out, nil, err
 	}
 	found, err := v.store.collectionOf(&e, a, "")
-	out = Entry{Seq: e.Seq, Time: time.UnixMilli(int64(e.time)), hit: hitOf(a, &e.Head, e.bytes)}
+	out = Entry{Seq: e.Seq, Time: time.UnixMilli(int64(e.Written)), hit: hitOf(a, &e.Head, e.Bytes)}
 	return out, &found, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
@@ -125,7 +127,7 @@ func (t *Table) countDeadlines(d *deadlines, items int) {
 
 // hasHash reports whether there may be an entry whose key has this hash. The caller holds its lock.
 func (t *Table) hasHash(hash uint64) bool {
-	var stack [4]Address
+	var stack [4]seglog.Address
 	if list, err := t.index.Find(stack[:0], hash); len(list) > 0 || err != nil {
 		return true
 	}
@@ -170,7 +172,7 @@ func (t *Table) requeue(alone bool) {
 		enter = func(f func() error) error { return f() }
 	}
 	for n := range index.Shards {
-		var list []Address
+		var list []seglog.Address
 		var pins pinned
 		err := enter(func() (err error) {
 			list, pins, err = t.listPart(nil, n)
@@ -181,7 +183,7 @@ func (t *Table) requeue(alone bool) {
 		}
 		pins.unpin()
 		switch {
-		case errors.Is(err, ErrClosed):
+		case errors.Is(err, seglog.ErrClosed):
 			return
 		case err != nil:
 			s.log.reportError("looking for deadlines", err)
@@ -190,7 +192,7 @@ func (t *Table) requeue(alone bool) {
 }
 
 // requeueAt queues the entry whose record stands, or stood, at a.
-func (t *Table) requeueAt(a Address, alone bool) error {
+func (t *Table) requeueAt(a seglog.Address, alone bool) error {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
 	h, key, _, err := t.store.headAndKey(a, *buf)
@@ -271,7 +273,7 @@ func (t *Table) lookLocked(hash, now uint64) error {
 			}
 		}
 	}
-	var found [4]Address
+	var found [4]seglog.Address
 	list, err := t.index.Find(found[:0], hash)
 	if err != nil {
 		t.expect(hash, 0, now+1000)
@@ -288,14 +290,14 @@ func (t *Table) lookLocked(hash, now uint64) error {
 
 // againLocked returns the error of a look, and queues another where the disk is to blame. What is damaged stays as it is.
 func (t *Table) againLocked(hash, now uint64, err error) error {
-	if err != nil && !errors.Is(err, ErrCorrupt) {
+	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
 		t.expect(hash, 0, now+1000)
 	}
 	return err
 }
 
 // knows reports whether a cell stands for what the index has at a.
-func (c *Cells) knows(hash uint64, a Address) bool {
+func (c *Cells) knows(hash uint64, a seglog.Address) bool {
 	var stack [4]*cache.Cell
 	for _, cell := range c.table.Under(stack[:0], hash) {
 		if h := hitOfCell(cell); h.indexed() == a {
@@ -306,7 +308,7 @@ func (c *Cells) knows(hash uint64, a Address) bool {
 }
 
 // lookAtLocked is lookLocked for the entry whose record stands at a.
-func (t *Table) lookAtLocked(c *Cells, hash uint64, a Address, now uint64) error {
+func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64) error {
 	s := t.store
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
@@ -327,8 +329,8 @@ func (t *Table) lookAtLocked(c *Cells, hash uint64, a Address, now uint64) error
 }
 
 // headAndKey reads the beginning of the record at a, unverified, and tells how long that is.
-func (s *Store) headAndKey(a Address, buf []byte) (h record.Head, key []byte, bytes int, err error) {
-	slot, offset := split(a)
+func (s *Store) headAndKey(a seglog.Address, buf []byte) (h record.Head, key []byte, bytes int, err error) {
+	slot, offset := seglog.SplitAddress(a)
 	seg := s.log.segment(slot)
 	b, head, err := seg.readHead(&h, offset, buf)
 	if err == nil && head+h.KeyBytes > len(b) {
@@ -342,9 +344,9 @@ func (s *Store) headAndKey(a Address, buf []byte) (h record.Head, key []byte, by
 
 // expireLocked takes out the entry, whose deadline has passed. What is left is the state of a key without an entry.
 func (s *Store) expireLocked(t *Table, now *state) error {
-	var logged entry
+	var logged seglog.Record
 	if now.seq != 0 { // its head was read, and not verified
-		slot, offset := split(now.address)
+		slot, offset := seglog.SplitAddress(now.address)
 		if err := s.log.segment(slot).readTo(&logged, offset, nil); err != nil {
 			return err
 		}
@@ -403,7 +405,7 @@ type farewell struct {
 }
 
 // bidFarewell passes on what has expired, as the map showed it.
-func (s *Store) bidFarewell(t *Table, now *state, logged *entry) error {
+func (s *Store) bidFarewell(t *Table, now *state, logged *seglog.Record) error {
 	f := farewell{cells: now.cells, key: []byte(t.name + ":" + now.own)}
 	switch c := now.cell; {
 	case c != nil && c.Absent, c == nil && now.schema == metaSchema:
@@ -413,8 +415,8 @@ func (s *Store) bidFarewell(t *Table, now *state, logged *entry) error {
 	case now.encoded != nil:
 		f.entry.Value, f.entry.Schema = now.encoded.Value, now.encoded.Schema
 	default:
-		if logged.key == nil {
-			slot, offset := split(now.address)
+		if logged.Key == nil {
+			slot, offset := seglog.SplitAddress(now.address)
 			if err := s.log.segment(slot).readTo(logged, offset, nil); err != nil {
 				return err
 			}
@@ -585,7 +587,7 @@ func (s *Store) tell() error {
 	for _, f := range s.expirer.take() {
 		select {
 		case <-s.stop:
-			return ErrClosed
+			return seglog.ErrClosed
 		default:
 		}
 		f.cells.values.Expired(f.key, f.entry)

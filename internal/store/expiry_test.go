@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -217,7 +219,7 @@ func TestDamagedDeadline(t *testing.T) {
 		}
 		f.Close()
 		clock.advance(time.Hour - time.Millisecond)
-		if err := look(s); !errors.Is(err, ErrCorrupt) {
+		if err := look(s); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("%s: %v, want damage", what, err)
 		}
 		if existed, err := s.Delete(nil, []byte("key"), Process); !existed || err != nil || s.Stats().Keys != 0 {
@@ -375,7 +377,7 @@ func TestDeferredDeadlines(t *testing.T) {
 			if len(b) > 0 {
 				raw.queue().deferItems(i, first, func() ([]byte, error) {
 					if loads++; damaged {
-						return nil, ErrCorrupt
+						return nil, seglog.ErrCorrupt
 					}
 					return b, nil
 				})

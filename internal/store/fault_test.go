@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -147,7 +149,7 @@ func (f *faulted) open() bool {
 // verdict on the store.
 func (f *faulted) mayRefuse(err error) {
 	f.t.Helper()
-	if !f.fsys.Fired() || f.readable(err) && !vfs.IsNoSpace(err) || errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) || errors.Is(err, fs.ErrNotExist) {
+	if !f.fsys.Fired() || f.readable(err) && !vfs.IsNoSpace(err) || errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
 		f.fatalf("Open: %v", err)
 	}
 }
@@ -297,7 +299,7 @@ func (f *faulted) step(i int, st step) {
 		f.note(err)
 		return
 	}
-	var failed *FailedError
+	var failed *seglog.FailedError
 	switch {
 	case errors.As(err, &failed):
 		f.note(err)
@@ -306,7 +308,7 @@ func (f *faulted) step(i int, st step) {
 			return // visible, and not known to be durable
 		}
 		f.undo(st, before, had, true)
-	case errors.Is(err, ErrNoSpace), !f.readable(err): // refused, or its key could not be looked up
+	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err): // refused, or its key could not be looked up
 		f.undo(st, before, had, false)
 	default:
 		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
@@ -328,7 +330,7 @@ func (f *faulted) compact(st step) {
 }
 
 func (f *faulted) note(err error) {
-	var failed *FailedError
+	var failed *seglog.FailedError
 	if errors.As(err, &failed) {
 		f.refused, f.unsync = true, true
 	}

@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -82,9 +84,9 @@ func faultsAfterKills(t *testing.T, script []step) {
 	}{
 		{"EIO", vfs.Mutating | vfs.Reading, "", syscall.EIO, false},
 		{"EIO of a read", vfs.OpRead | vfs.OpLoad, "", syscall.EIO, false},
-		{"EIO of a read of the ring", vfs.OpRead, ringName, syscall.EIO, false},
+		{"EIO of a read of the ring", vfs.OpRead, seglog.RingName, syscall.EIO, false},
 		{"EIO of a look", vfs.OpOpen | vfs.OpList | vfs.OpSize, "", syscall.EIO, false},
-		{"EIO of a look at the ring", vfs.OpOpen | vfs.OpSize, ringName, syscall.EIO, false},
+		{"EIO of a look at the ring", vfs.OpOpen | vfs.OpSize, seglog.RingName, syscall.EIO, false},
 		{"EIO of a copy", vfs.Mutating, redoTemp, syscall.EIO, false},
 		{"EIO of a sync", vfs.OpSync | vfs.OpSyncDir | vfs.OpMsync, "", syscall.EIO, false},
 		{"ENOSPC", vfs.Mutating, "", vfs.ErrNoSpace, false},

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -266,14 +268,14 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 		if !isElement(&rec) {
 			return false, nil
 		}
-		return f.tellCollection(e, rec.key, rec.Seq, rec.time)
+		return f.tellCollection(e, rec.Key, rec.Seq, rec.Written)
 	}
 	f.tell(e, &rec, rec.Seq)
 	return true, nil
 }
 
 // tells reports whether a record is a change of an entry that the feed is about.
-func (f *Feed) tells(rec *entry) bool {
+func (f *Feed) tells(rec *seglog.Record) bool {
 	switch {
 	case rec.Op == record.Part || rec.Op == record.Commit || rec.Kind != record.Value && rec.Kind != record.Meta || rec.Space != 0:
 		return false
@@ -282,22 +284,22 @@ func (f *Feed) tells(rec *entry) bool {
 	case rec.Op == record.Range: // which nobody writes yet
 		return false
 	}
-	return bytes.HasPrefix(rec.key, f.prefix)
+	return bytes.HasPrefix(rec.Key, f.prefix)
 }
 
 // tell makes the event of a record, when a read shows it.
-func (f *Feed) tell(e *Event, rec *entry, seq uint64) {
+func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
 	s := f.store
 	if !s.opts.ReadOnly {
-		passThrough(s.lockOf(s.spaces[0].route(rec.Kind, rec.key).hash(rec.key)))
+		passThrough(s.lockOf(s.spaces[0].route(rec.Kind, rec.Key).hash(rec.Key)))
 	}
-	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.key), Schema: rec.Schema, Seq: seq, Time: unixMilli(rec.time),
-		Expiry: rec.Expiry, value: bytes.Clone(rec.value), large: rec.Large, own: rec.Seq}
+	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.Key), Schema: rec.Schema, Seq: seq, Time: unixMilli(rec.Written),
+		Expiry: rec.Expiry, value: bytes.Clone(rec.Value), large: rec.Large, own: rec.Seq}
 	f.forgetParts(rec)
 }
 
 // isElement reports whether a record is a change of an element of a collection.
-func isElement(rec *entry) bool {
+func isElement(rec *seglog.Record) bool {
 	return rec.Kind == record.Element && rec.Space == 0 && (rec.Op == record.Set || rec.Op == record.Delete) && !(rec.Large > 0 && rec.Moved())
 }
 
@@ -313,20 +315,20 @@ func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told 
 	if elements := s.spaces[0].route(record.Element, element); !s.opts.ReadOnly {
 		passThrough(s.lockOf(elements.hash(element)))
 	}
-	var owner, meta entry
+	var owner, meta seglog.Record
 	name := ownerKey(id)
 	if _, err = s.loggedEntry(&owner, s.spaces[0].route(record.Element, name), name, nil); err == nil {
-		_, err = s.loggedEntry(&meta, s.spaces[0].route(record.Meta, owner.value), owner.value, nil)
+		_, err = s.loggedEntry(&meta, s.spaces[0].route(record.Meta, owner.Value), owner.Value, nil)
 	}
-	switch c, wrong := parseCollection(meta.value); {
+	switch c, wrong := parseCollection(meta.Value); {
 	case err == ErrNotFound:
 		return false, nil
 	case err != nil:
 		return false, err
-	case meta.Kind != record.Meta || wrong == nil && c.ID != id || !bytes.HasPrefix(owner.value, f.prefix):
+	case meta.Kind != record.Meta || wrong == nil && c.ID != id || !bytes.HasPrefix(owner.Value, f.prefix):
 		return false, nil
 	}
-	*e = Event{Op: record.Set, Kind: record.Meta, Key: bytes.Clone(owner.value), Seq: seq, Time: unixMilli(time), Expiry: meta.Expiry, value: bytes.Clone(meta.value), own: seq}
+	*e = Event{Op: record.Set, Kind: record.Meta, Key: bytes.Clone(owner.Value), Seq: seq, Time: unixMilli(time), Expiry: meta.Expiry, value: bytes.Clone(meta.Value), own: seq}
 	return true, nil
 }
 
@@ -348,10 +350,10 @@ func (f *Feed) EventValue(e *Event) ([]byte, error) {
 	}
 	defer s.life.leave(in)
 	if s.log.hasParts(e.value) {
-		return s.readParts(entry{Head: record.Head{Seq: e.own, Large: e.large}, key: e.Key, value: e.value})
+		return s.readParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
 	}
 	// What it is now may be what it was then, in another place.
-	var rec entry
+	var rec seglog.Record
 	if _, err := s.logged(&rec, s.spaces[0].route(e.Kind, e.Key), e.Key, nil); err != nil && err != ErrNotFound {
 		return nil, err
 	} else if err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())) {
@@ -407,11 +409,11 @@ func (f *Feed) remember(number uint64, at int64) {
 }
 
 // forgetParts forgets where the parts of a value begin, of which this is the record.
-func (f *Feed) forgetParts(rec *entry) {
+func (f *Feed) forgetParts(rec *seglog.Record) {
 	if rec.Large == 0 {
 		return
 	}
-	words := strings.SplitN(string(rec.value), " ", 3)
+	words := strings.SplitN(string(rec.Value), " ", 3)
 	if len(words) < 2 {
 		return
 	}
@@ -438,10 +440,10 @@ type feedGroup struct {
 }
 
 // beginGroup makes the feed tell the members of a group, of which the commit has been read.
-func (f *Feed) beginGroup(commit *entry) error {
-	named, err := record.ParseHex(string(commit.value))
+func (f *Feed) beginGroup(commit *seglog.Record) error {
+	named, err := record.ParseHex(string(commit.Value))
 	if err != nil {
-		return &CorruptError{File: f.at.segment.path, Offset: f.at.scan.offset - int64(commit.bytes), Reason: "a commit that names no number of members"}
+		return &seglog.CorruptError{File: f.at.segment.path, Offset: f.at.scan.Offset - int64(commit.Bytes), Reason: "a commit that names no number of members"}
 	}
 	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named}
 	if commit.Seq-commit.Group != named { // there are others in between, so it was not written at once
@@ -455,7 +457,7 @@ func (f *Feed) beginGroup(commit *entry) error {
 func (f *Feed) rewind() error {
 	g := f.group
 	g.at.leave()
-	g.at = feedReader{store: f.store, next: g.number, scan: scanner{buf: g.at.scan.buf[:0]}}
+	g.at = feedReader{store: f.store, next: g.number, scan: seglog.Scanner{Buf: g.at.scan.Buf[:0]}}
 	if p := f.open[g.number]; p.segment != nil && p.segment.pin() {
 		if f.store.log.set.Load().byID[p.segment.id] == p.segment {
 			g.at.enter(p.segment, p.offset)
@@ -478,14 +480,14 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	}
 	hash := uint64(0)
 	if g.newest != nil {
-		hash = f.store.seed.Bytes(rec.key)
+		hash = f.store.seed.Bytes(rec.Key)
 	}
 	switch {
 	case !g.told:
 		g.members++
-		g.time = rec.time
+		g.time = rec.Written
 		if g.meta = g.meta || rec.Kind == record.Meta; isElement(&rec) {
-			g.element = append(g.element[:0], rec.key...)
+			g.element = append(g.element[:0], rec.Key...)
 		}
 		if !f.tells(&rec) {
 			f.forgetParts(&rec)
@@ -505,7 +507,7 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	g := f.group
 	if !g.told && g.members != g.named {
-		return false, &CorruptError{File: f.store.log.dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
+		return false, &seglog.CorruptError{File: f.store.log.dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
 	}
 	if !g.told && g.last > 0 {
 		g.told = true
@@ -525,14 +527,14 @@ type feedReader struct {
 	store   *Store
 	next    uint64   // number of the record that is read next
 	segment *segment // where it is looked for, pinned; nil when it is to be found
-	scan    scanner
+	scan    seglog.Scanner
 }
 
 // enter goes to a place in a segment that is pinned.
 func (r *feedReader) enter(seg *segment, offset int64) {
 	r.leave()
 	r.segment = seg
-	r.scan = scanner{file: segmentBytes{seg}, salt: seg.salt, offset: offset, buf: r.scan.buf[:0], start: offset}
+	r.scan = seglog.Scanner{File: segmentBytes{seg}, Salt: seg.salt, Offset: offset, Buf: r.scan.Buf[:0], Start: offset}
 }
 
 func (r *feedReader) leave() {
@@ -548,29 +550,29 @@ type segmentBytes struct{ *segment }
 func (b segmentBytes) ReadAt(p []byte, off int64) (int, error) { return b.readAt(p, off) }
 
 // read reads the next record, which is in the log. The entry is valid until the next call. The caller is inside the gate.
-func (r *feedReader) read() (rec entry, at int64, err error) {
+func (r *feedReader) read() (rec seglog.Record, at int64, err error) {
 	for {
-		if r.segment == nil || r.scan.offset >= r.segment.end.Load() {
+		if r.segment == nil || r.scan.Offset >= r.segment.end.Load() {
 			if err := r.find(); err != nil {
 				return rec, 0, err
 			}
 		}
 		seg := r.segment
-		r.scan.end = seg.end.Load()
-		at, rec, err = r.scan.next()
-		var d *damage
+		r.scan.End = seg.end.Load()
+		at, rec, err = r.scan.Next()
+		var d *seglog.Damage
 		switch {
 		case err == io.EOF:
-			return rec, at, &CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
+			return rec, at, &seglog.CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
 		case errors.As(err, &d):
-			return rec, at, formatError(seg.path, d.offset, d.reason)
+			return rec, at, seglog.FormatError(seg.path, d.Offset, d.Reason)
 		case err != nil:
 			return rec, at, err
 		case rec.Seq > r.next:
-			return rec, at, &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("record %d stands in the place of %d", rec.Seq, r.next)}
+			return rec, at, &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("record %d stands in the place of %d", rec.Seq, r.next)}
 		case rec.Seq == r.next:
 			r.next++
-			rec.time = seg.start + rec.Time
+			rec.Written = seg.start + rec.Time
 			return rec, at, nil
 		}
 	}

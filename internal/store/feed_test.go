@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -312,7 +314,7 @@ func feed(t *testing.T) {
 			wantTold(t, fmt.Sprintf("seed %d, who comes back", seed), append(again, some...), m.done)
 		}
 		mustClose(t, m.s)
-		if _, err := comes.some(t, 1); err != ErrClosed {
+		if _, err := comes.some(t, 1); err != seglog.ErrClosed {
 			t.Errorf("a feed of a closed store: %v", err)
 		}
 		comes.feed.Close()
@@ -694,13 +696,13 @@ func TestFeedEnds(t *testing.T) {
 	mustSet(t, s, "b", "1") // which is not asked for
 	awaitWaiting(s, 3)
 	mustClose(t, s)
-	if err := <-ended; err != ErrClosed {
+	if err := <-ended; err != seglog.ErrClosed {
 		t.Errorf("the store is closed: %v", err)
 	}
-	if _, err := s.Now(); err != ErrClosed {
+	if _, err := s.Now(); err != seglog.ErrClosed {
 		t.Errorf("Now of a closed store: %v", err)
 	}
-	if _, err := s.OpenFeed(p, nil); err != ErrClosed {
+	if _, err := s.OpenFeed(p, nil); err != seglog.ErrClosed {
 		t.Errorf("a feed of a closed store: %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -92,7 +94,7 @@ func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
 	all := map[string][]byte{}
 	for _, name := range files(t, mem) {
-		text, err := readSmallFile(mem, filepath.Join("db", name), 1<<20)
+		text, err := seglog.ReadSmallFile(mem, filepath.Join("db", name), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,12 +109,12 @@ func newer(name string, text []byte) []byte {
 		return record.Seal(bytes.Replace(line[:len(line)-10], []byte(" 1 "), []byte(" 2 "), 1))
 	}
 	switch {
-	case name == manifestName:
+	case name == seglog.ManifestName:
 		return record.Seal(bytes.Replace(text[:len(text)-10], []byte("manifest 1"), []byte("manifest 2"), 1))
-	case name == markName:
+	case name == seglog.MarkName:
 		var out []byte
-		for ; len(text) >= markSlot; text = text[markSlot:] {
-			out = append(out, two(text[:markSlot])...)
+		for ; len(text) >= seglog.MarkSlot; text = text[seglog.MarkSlot:] {
+			out = append(out, two(text[:seglog.MarkSlot])...)
 		}
 		return out
 	}
@@ -140,12 +142,12 @@ var alone = map[string]bool{"copied, and put back": true, "replaced by its start
 // something: the segment itself and the mark, where there is no ring; and with the ring the
 // manifest, of which a copy of the same bytes takes away what tells a kill from a power cut.
 func (x *swapped) allThatKnew(name, way, other, too string) bool {
-	if name == manifestName && other == ringName {
+	if name == seglog.ManifestName && other == seglog.RingName {
 		return way == "an older version" && (too == "an older version" || too == "emptied")
 	}
 	_, segment := record.ParseFileName(name)
-	_, ring := x.older[ringName]
-	return !ring && segment && other == markName && (way == "an older version" || way == "of the life before")
+	_, ring := x.older[seglog.RingName]
+	return !ring && segment && other == seglog.MarkName && (way == "an older version" || way == "of the life before")
 }
 
 // likeOf is a file of the other store that stands for what this one is; names of runs differ.
@@ -164,7 +166,7 @@ func (x *swapped) likeOf(name string) []byte {
 // do returns an image on which a file has been replaced, by one that is made anew as a copy is.
 func (x *swapped) do(image *vfs.Mem, name, way string) {
 	path := filepath.Join("db", name)
-	text, err := readSmallFile(image, path, 1<<20)
+	text, err := seglog.ReadSmallFile(image, path, 1<<20)
 	if err == nil {
 		err = image.Remove(path)
 	}
@@ -208,8 +210,8 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 			x.t.Errorf("%s: Check finds %v, %v, and Open, read-only %v, says %v", what, report.Problems, report.Version, readOnly, err)
 		}
 		if err != nil {
-			var corrupt *CorruptError
-			if !errors.Is(err, ErrVersion) && !(errors.As(err, &corrupt) && strings.HasPrefix(corrupt.File, "db") && corrupt.Reason != "") {
+			var corrupt *seglog.CorruptError
+			if !errors.Is(err, seglog.ErrVersion) && !(errors.As(err, &corrupt) && strings.HasPrefix(corrupt.File, "db") && corrupt.Reason != "") {
 				x.t.Errorf("%s: Open, read-only %v, does not say what is wrong: %v", what, readOnly, err)
 			}
 			if after := allFiles(x.t, image); !sameFiles(before, after) {
@@ -353,9 +355,9 @@ func filesReplacedBeforeAReboot(t *testing.T) {
 				if sound := len(report.Problems) == 0 && report.Version == nil; sound != (err == nil) {
 					t.Errorf("%s: Check finds %v, %v, and Open says %v", what, report.Problems, report.Version, err)
 				}
-				var corrupt *CorruptError
+				var corrupt *seglog.CorruptError
 				switch {
-				case errors.Is(err, ErrVersion) || errors.As(err, &corrupt):
+				case errors.Is(err, seglog.ErrVersion) || errors.As(err, &corrupt):
 					continue
 				case err != nil:
 					t.Errorf("%s: %v", what, err)
@@ -363,7 +365,7 @@ func filesReplacedBeforeAReboot(t *testing.T) {
 				}
 				got := x.read(s)
 				same := func(want map[string]string) bool { return maps.Equal(got, want) }
-				foreign := name == ringName && way == "of another store"
+				foreign := name == seglog.RingName && way == "of another store"
 				if !slices.ContainsFunc(x.synced, same) || foreign {
 					t.Errorf("%s: it opens with %v", what, got)
 				}

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -78,12 +80,12 @@ func (s *Store) flush(c *Cells) (all flushed) {
 		mu := &s.keys[n]
 		mu.Lock()
 		if s.closed {
-			all.refused = ErrClosed
+			all.refused = seglog.ErrClosed
 		} else {
 			s.flushNextLocked(c, n, &all)
 		}
 		mu.Unlock()
-		if all.refused != nil && !errors.Is(all.refused, ErrNoSpace) {
+		if all.refused != nil && !errors.Is(all.refused, seglog.ErrNoSpace) {
 			break
 		}
 	}
@@ -95,7 +97,7 @@ func (s *Store) flush(c *Cells) (all flushed) {
 func (s *Store) flushPeriodically() (again bool) {
 	err := s.flushAll().refused
 	switch {
-	case err == nil || errors.Is(err, ErrClosed):
+	case err == nil || errors.Is(err, seglog.ErrClosed):
 		s.flushTold = ""
 		return false
 	case err.Error() != s.flushTold:
@@ -117,7 +119,7 @@ func (s *Store) flushNextLocked(c *Cells, shard int, all *flushed) {
 	case all.refused == nil:
 		f := s.flushLocked(c, shard)
 		all.lost, all.refused = append(all.lost, f.lost...), f.refused
-	case errors.Is(all.refused, ErrNoSpace):
+	case errors.Is(all.refused, seglog.ErrNoSpace):
 		s.flushDeletionsLocked(c, shard)
 	}
 }
@@ -162,7 +164,7 @@ func (s *Store) flushLocked(c *Cells, shard int) (f flushed) {
 			return f
 		}
 		if s.appendDirtyLocked(c, batch[:n], &f); f.refused != nil {
-			if errors.Is(f.refused, ErrNoSpace) {
+			if errors.Is(f.refused, seglog.ErrNoSpace) {
 				s.flushDeletionsLocked(c, shard)
 			}
 			return f

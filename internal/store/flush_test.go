@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -292,7 +294,7 @@ func TestDeletionsAreFlushedToAFullDisk(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := flush(s, c); !errors.Is(err, ErrNoSpace) {
+		if err := flush(s, c); !errors.Is(err, seglog.ErrNoSpace) {
 			t.Errorf("%s: %v", what, err)
 		}
 		for i := 1; i < n; i += 2 {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
@@ -69,7 +71,7 @@ func (s *Store) keepFollowing(stop <-chan struct{}) {
 		case <-timer:
 		}
 		text := ""
-		if err := s.follower.look(); err != nil && !errors.Is(err, ErrClosed) {
+		if err := s.follower.look(); err != nil && !errors.Is(err, seglog.ErrClosed) {
 			if text = err.Error(); text != told {
 				s.log.reportError("following the log", err)
 			}
@@ -105,7 +107,7 @@ func (f *follower) look() error {
 	}
 	f.store.life.leave(in)
 	for looks := (looks{}); ; {
-		if err = f.catchUp(); !errors.Is(err, errBehind) && !errors.Is(err, ErrCorrupt) {
+		if err = f.catchUp(); !errors.Is(err, errBehind) && !errors.Is(err, seglog.ErrCorrupt) {
 			return err
 		}
 		if !looks.again(err) {
@@ -124,7 +126,7 @@ func (f *follower) catchUp() error {
 		return errBehind
 	}
 	l := f.store.log
-	m, err := readManifest(l.fsys, l.dir)
+	m, err := seglog.ReadManifest(l.fsys, l.dir)
 	switch {
 	case err != nil:
 		return err
@@ -136,7 +138,7 @@ func (f *follower) catchUp() error {
 		f.meet(m)
 	}
 	if m.Writing != nil {
-		if f.r.ring, err = openRing(l.fsys, l.dir, m, m.sameCache(l.fsys.CacheID(l.dir))); err != nil {
+		if f.r.ring, err = seglog.OpenRing(l.fsys, l.dir, m, m.SameCache(l.fsys.CacheID(l.dir))); err != nil {
 			return err
 		}
 		defer func() { f.r.closeRing(); f.r.ring = nil }()
@@ -156,7 +158,7 @@ func (f *follower) catchUp() error {
 
 // meet takes over the identity of the store, which the first write has made. Nothing of the log is read
 // yet.
-func (f *follower) meet(m *manifest) {
+func (f *follower) meet(m *seglog.Manifest) {
 	unread := *m
 	unread.Segments = nil
 	s := f.store
@@ -166,11 +168,11 @@ func (f *follower) meet(m *manifest) {
 }
 
 // advance replays the log from where we are to its end.
-func (f *follower) advance(m *manifest) error {
+func (f *follower) advance(m *seglog.Manifest) error {
 	for {
-		e, named := manifestSegment{}, false
+		e, named := seglog.ManifestSegment{}, false
 		if f.at != nil {
-			if e, named = m.find(f.at.id); named && (e.Salt != f.at.salt || e.Sealed && e.Bytes < f.at.end.Load()) {
+			if e, named = m.Find(f.at.id); named && (e.Salt != f.at.salt || e.Sealed && e.Bytes < f.at.end.Load()) {
 				return errBehind // it is not what we have read
 			}
 			if err := f.read(f.at, e); err != nil {
@@ -191,7 +193,7 @@ func (f *follower) advance(m *manifest) error {
 }
 
 // next is the segment that follows on the present one in the manifest, nil when there is none.
-func (f *follower) next(m *manifest) (*segment, error) {
+func (f *follower) next(m *seglog.Manifest) (*segment, error) {
 	l := f.store.log
 	if m.Floor >= f.r.next {
 		return nil, errBehind // compaction has left out what we do not know
@@ -216,7 +218,7 @@ func (f *follower) next(m *manifest) (*segment, error) {
 }
 
 // open makes a segment readable.
-func (f *follower) open(e manifestSegment) (*segment, error) {
+func (f *follower) open(e seglog.ManifestSegment) (*segment, error) {
 	l := f.store.log
 	seg, err := openSegment(l.fsys, l.dir, l.storeID, e, vfs.ReadOnly)
 	if err != nil {
@@ -230,7 +232,7 @@ func (f *follower) open(e manifestSegment) (*segment, error) {
 }
 
 // begun is the segment that begins with the next record of the log, nil if there is none: the one that is next, or one behind it, for where two are made at once, one stays empty.
-func (f *follower) begun(m *manifest, next *segment) (*segment, error) {
+func (f *follower) begun(m *seglog.Manifest, next *segment) (*segment, error) {
 	for _, e := range m.Segments {
 		if e.ID < next.id || e.Sealed {
 			continue
@@ -255,8 +257,8 @@ func (f *follower) begins(seg *segment) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	_, e, _, err := t.next()
-	var d *damage
+	_, e, _, err := t.Next()
+	var d *seglog.Damage
 	if err == io.EOF || errors.As(err, &d) {
 		return false, nil
 	}
@@ -264,20 +266,20 @@ func (f *follower) begins(seg *segment) (bool, error) {
 }
 
 // reader reads a segment from where we are, up to end or, when that is 0, the end of the file.
-func (f *follower) reader(seg *segment, end int64) (*tailReader, error) {
+func (f *follower) reader(seg *segment, end int64) (*seglog.TailReader, error) {
 	if end == 0 {
 		var err error
 		if end, err = seg.file.Size(); err != nil {
 			return nil, fmt.Errorf("copal: %w", err)
 		}
 	}
-	t := newTailReader(seg.file, seg.salt, seg.end.Load(), end).withRing(f.r.ring, seg.id, nil)
-	t.live, t.last = true, f.r.next-1
+	t := seglog.NewTailReader(seg.file, seg.salt, seg.end.Load(), end).WithRing(f.r.ring, seg.id, nil)
+	t.Live, t.Last = true, f.r.next-1
 	return t, nil
 }
 
 // read replays the records of a segment that are new. e is what the manifest says of it, zero when it says nothing any more.
-func (f *follower) read(seg *segment, e manifestSegment) error {
+func (f *follower) read(seg *segment, e seglog.ManifestSegment) error {
 	if err := f.unchanged(seg); err != nil {
 		return err
 	}
@@ -293,8 +295,8 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 		return err
 	}
 	for {
-		at, rec, healed, err := t.next()
-		var d *damage
+		at, rec, healed, err := t.Next()
+		var d *seglog.Damage
 		switch {
 		case err != nil && e.Sealed && seg.end.Load() < e.Bytes && f.replaced(seg):
 			return errBehind
@@ -303,9 +305,9 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 		case err == io.EOF && seg.end.Load() == e.Bytes:
 			return nil
 		case err == io.EOF:
-			return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
-		case errors.As(err, &d) && (e.Sealed || errors.Is(d.reason, record.ErrNewer)):
-			return formatError(seg.path, at, d.reason)
+			return &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+		case errors.As(err, &d) && (e.Sealed || errors.Is(d.Reason, record.ErrNewer)):
+			return seglog.FormatError(seg.path, at, d.Reason)
 		case d != nil:
 			return nil // it is being written
 		case err != nil:
@@ -317,8 +319,8 @@ func (f *follower) read(seg *segment, e manifestSegment) error {
 			seg.heal(at, healed)
 		}
 		f.count(seg, at, &rec)
-		copy(f.sum[:], t.text(at, healed))
-		rec.time = seg.start + rec.Time
+		copy(f.sum[:], t.Text(at, healed))
+		rec.Written = seg.start + rec.Time
 		if err := f.r.record(seg, at, rec); err != nil {
 			f.missed = true
 			return err
@@ -364,7 +366,7 @@ func (f *follower) unchanged(seg *segment) error {
 }
 
 // count notes that a segment has one more record, at this offset.
-func (f *follower) count(seg *segment, at int64, e *entry) {
+func (f *follower) count(seg *segment, at int64, e *seglog.Record) {
 	l := f.store.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -373,7 +375,7 @@ func (f *follower) count(seg *segment, at int64, e *entry) {
 	}
 	seg.last, seg.newest = e.Seq, at
 	seg.records++
-	seg.end.Store(at + int64(e.bytes))
+	seg.end.Store(at + int64(e.Bytes))
 	f.r.next = e.Seq + 1
 }
 
@@ -431,7 +433,7 @@ func (f *follower) trim() error {
 }
 
 // apply is replay beside readers.
-func (f *follower) apply(e entry, a Address) error {
+func (f *follower) apply(e seglog.Record, a seglog.Address) error {
 	s := f.store
 	switch {
 	case e.Kind == record.Schema:
@@ -444,7 +446,7 @@ func (f *follower) apply(e entry, a Address) error {
 		s.exclude()
 		defer s.admit()
 		if s.closed {
-			return ErrClosed
+			return seglog.ErrClosed
 		}
 		if e.Op == record.Range {
 			s.dropCells()
@@ -456,15 +458,15 @@ func (f *follower) apply(e entry, a Address) error {
 		return err
 	}
 	defer s.life.leave(in)
-	t := s.spaces[e.Space].route(e.Kind, e.key)
-	hash := t.hash(e.key)
+	t := s.spaces[e.Space].route(e.Kind, e.Key)
+	hash := t.hash(e.Key)
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
 	if s.closed {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
-	t.forgetLocked(hash, e.key)
+	t.forgetLocked(hash, e.Key)
 	return s.replay(e, a)
 }
 
@@ -483,19 +485,19 @@ func (f *follower) applyAll(members []member) error {
 	defer s.life.leave(in)
 	var shards shardSet
 	for _, m := range members {
-		shards.add(s.spaces[m.Space].route(m.Kind, m.key).hash(m.key))
+		shards.add(s.spaces[m.Space].route(m.Kind, m.Key).hash(m.Key))
 	}
 	shards.each(func(n int) { s.keys[n].Lock() })
 	defer shards.each(func(n int) { s.keys[n].Unlock() })
 	if s.closed {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	shards.each(func(n int) { s.showing[n].Add(1) })
 	defer shards.each(func(n int) { s.showing[n].Add(^uint32(0)) })
 	for _, m := range members {
-		t := s.spaces[m.Space].route(m.Kind, m.key)
-		t.forgetLocked(t.hash(m.key), m.key)
-		if err := s.replay(m.entry, m.address); err != nil {
+		t := s.spaces[m.Space].route(m.Kind, m.Key)
+		t.forgetLocked(t.hash(m.Key), m.Key)
+		if err := s.replay(m.Record, m.address); err != nil {
 			return err
 		}
 	}
@@ -508,13 +510,13 @@ func (f *follower) applyAlone(members []member) error {
 	s.exclude()
 	defer s.admit()
 	if s.closed {
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	s.dropCells()
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
 	for _, m := range members {
-		if err := s.replay(m.entry, m.address); err != nil {
+		if err := s.replay(m.Record, m.address); err != nil {
 			return err
 		}
 	}

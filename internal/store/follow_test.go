@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -295,7 +297,7 @@ func TestFollowFromNothing(t *testing.T) {
 		t.Errorf("Refresh of a writer: %v", err)
 	}
 	mustClose(t, reader)
-	if err := reader.Refresh(); !errors.Is(err, ErrClosed) {
+	if err := reader.Refresh(); !errors.Is(err, seglog.ErrClosed) {
 		t.Errorf("Refresh of a closed store: %v", err)
 	}
 }

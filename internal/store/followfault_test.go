@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -86,7 +88,7 @@ func TestFollowWriteThatWasCutBack(t *testing.T) {
 				look = func() {}
 			}
 			full.N = faulty.Matched(0) + 1
-			if err := writeSeveral(writer, "old", group); !errors.Is(err, ErrNoSpace) {
+			if err := writeSeveral(writer, "old", group); !errors.Is(err, seglog.ErrNoSpace) {
 				t.Fatalf("a write for which there is no room: %v", err)
 			}
 			if looked == 0 {

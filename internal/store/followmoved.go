@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A reader meets what compaction has done: segments that the manifest names no more, and new ones in their places.
 
 // replace puts the segments that compaction has made into the places of those that the manifest names no more.
-func (f *follower) replace(m *manifest) error {
+func (f *follower) replace(m *seglog.Manifest) error {
 	l := f.store.log
 	var gone []*segment
 	for _, seg := range l.set.Load().ordered {
-		if _, named := m.find(seg.id); !named && seg != f.at && !seg.unlisted.Load() {
+		if _, named := m.Find(seg.id); !named && seg != f.at && !seg.unlisted.Load() {
 			gone = append(gone, seg)
 		}
 	}
@@ -47,24 +49,24 @@ func (f *follower) replace(m *manifest) error {
 }
 
 // move lets the entries whose records stand in the given slots point to their copies in a compacted segment.
-func (f *follower) move(seg *segment, e manifestSegment, slots map[int]bool) error {
+func (f *follower) move(seg *segment, e seglog.ManifestSegment, slots map[int]bool) error {
 	l := f.store.log
-	t := newTailReader(seg.file, seg.salt, seg.head, e.Bytes)
-	for t.offset < e.Bytes {
-		at, rec, err := t.scanner.next()
-		var d *damage
+	t := seglog.NewTailReader(seg.file, seg.salt, seg.head, e.Bytes)
+	for t.Offset < e.Bytes {
+		at, rec, err := t.Scanner.Next()
+		var d *seglog.Damage
 		switch {
 		case err == io.EOF:
-			return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+			return &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
 		case errors.As(err, &d):
-			return formatError(seg.path, at, d.reason)
+			return seglog.FormatError(seg.path, at, d.Reason)
 		case err != nil:
 			return err
 		}
-		seg.end.Store(t.offset)
-		seg.dead.Add(deadAtOnce(&rec.Head, rec.bytes))
+		seg.end.Store(t.Offset)
+		seg.dead.Add(deadAtOnce(&rec.Head, rec.Bytes))
 		if isEntry(&rec.Head) {
-			if err := f.moveEntry(addressOf(seg.slot, at), &rec, slots); err != nil {
+			if err := f.moveEntry(seglog.AddressOf(seg.slot, at), &rec, slots); err != nil {
 				return err
 			}
 		}
@@ -77,7 +79,7 @@ func (f *follower) move(seg *segment, e manifestSegment, slots map[int]bool) err
 	return nil
 }
 
-func (f *follower) moveEntry(a Address, e *entry, slots map[int]bool) error {
+func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots map[int]bool) error {
 	s := f.store
 	in, err := s.use()
 	if err != nil {
@@ -88,18 +90,18 @@ func (f *follower) moveEntry(a Address, e *entry, slots map[int]bool) error {
 	if sp == nil {
 		return nil
 	}
-	t := sp.route(e.Kind, e.key)
-	hash := t.hash(e.key)
+	t := sp.route(e.Kind, e.Key)
+	hash := t.hash(e.Key)
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
-	old, err := t.find(hash, e.key)
-	if slot, _ := split(old.address); err != nil || old.address == 0 || !slots[slot] || old.seq > e.Seq {
+	old, err := t.find(hash, e.Key)
+	if slot, _ := seglog.SplitAddress(old.address); err != nil || old.address == 0 || !slots[slot] || old.seq > e.Seq {
 		return err // it was written, or deleted, since
 	}
-	now := hitOf(a, &e.Head, e.bytes)
-	t.forgetLocked(hash, e.key)
-	t.move(hash, t.ownOf(e.key), old, &now, false)
+	now := hitOf(a, &e.Head, e.Bytes)
+	t.forgetLocked(hash, e.Key)
+	t.move(hash, t.ownOf(e.Key), old, &now, false)
 	return nil
 }
 
@@ -114,7 +116,7 @@ func (f *follower) sweep(slots map[int]bool) error {
 			if err != nil {
 				return err
 			}
-			if slot, _ := split(a); slots[slot] {
+			if slot, _ := seglog.SplitAddress(a); slots[slot] {
 				if err := f.takeOut(t.Table, a); err != nil {
 					return err
 				}
@@ -124,7 +126,7 @@ func (f *follower) sweep(slots map[int]bool) error {
 	return nil
 }
 
-func (f *follower) takeOut(t *Table, a Address) error {
+func (f *follower) takeOut(t *Table, a seglog.Address) error {
 	s := f.store
 	in, err := s.use()
 	if err != nil {
@@ -138,22 +140,22 @@ func (f *follower) takeOut(t *Table, a Address) error {
 	if !s.Expired(e.Expiry) {
 		return errBehind // the compacted segments should have had it
 	}
-	hash := t.hash(e.key)
+	hash := t.hash(e.Key)
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
-	if old, err := t.find(hash, e.key); err != nil || old.address != a {
+	if old, err := t.find(hash, e.Key); err != nil || old.address != a {
 		return err
 	}
-	t.forgetLocked(hash, e.key)
-	t.remove(hash, t.ownOf(e.key), hitOf(a, &e.Head, e.bytes), 0)
+	t.forgetLocked(hash, e.Key)
+	t.remove(hash, t.ownOf(e.Key), hitOf(a, &e.Head, e.Bytes), 0)
 	return nil
 }
 
 // giveUpGroups forgets the members of groups without a commit that stand in the given slots. Compaction has been there, so they never count.
 func (f *follower) giveUpGroups(slots map[int]bool) {
 	for number, members := range f.r.groups {
-		members = slices.DeleteFunc(members, func(m member) bool { slot, _ := split(m.address); return slots[slot] })
+		members = slices.DeleteFunc(members, func(m member) bool { slot, _ := seglog.SplitAddress(m.address); return slots[slot] })
 		if f.r.groups[number] = members; len(members) == 0 {
 			delete(f.r.groups, number)
 		}

@@ -3,6 +3,8 @@ package store
 import (
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -39,7 +41,7 @@ func (s *Store) forgetRecord(h *hit) {
 	if h.bytes > longestGrave || s.shadow || s.opts.ReadOnly {
 		return
 	}
-	slot, offset := split(h.address)
+	slot, offset := seglog.SplitAddress(h.address)
 	seg := s.log.segment(slot)
 	if offset >= graveChunks*graveChunkBytes {
 		return

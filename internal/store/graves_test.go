@@ -8,15 +8,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // addressesKnown are all addresses that the index or a cell has. The store is at rest.
-func addressesKnown(t *testing.T, s *Store) map[Address]bool {
+func addressesKnown(t *testing.T, s *Store) map[seglog.Address]bool {
 	t.Helper()
-	known := map[Address]bool{}
+	known := map[seglog.Address]bool{}
 	for _, table := range s.Tables() {
 		for a, err := range table.addresses() {
 			if err != nil {
@@ -41,23 +43,23 @@ func graved(t *testing.T, s *Store) (remembered, dead int) {
 		if err := s.log.drain(seg); seg.ring.Load() != nil && err != nil {
 			t.Fatal(err)
 		}
-		r := &scanner{file: seg.file, salt: seg.salt, offset: seg.head, end: seg.end.Load()}
+		r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
 		for {
-			at, e, err := r.next()
+			at, e, err := r.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			is := known[addressOf(seg.slot, at)]
-			if e.Op == record.Set && e.Group|e.Expiry == 0 && e.bytes <= longestGrave && !is {
+			is := known[seglog.AddressOf(seg.slot, at)]
+			if e.Op == record.Set && e.Group|e.Expiry == 0 && e.Bytes <= longestGrave && !is {
 				dead++
 			}
 			if seg.forgotten(at, &e.Head) {
 				remembered++
 				if is {
-					t.Errorf("the record of %q at %s.%x is remembered as dead, and somebody has its address", e.key, seg.id, at)
+					t.Errorf("the record of %q at %s.%x is remembered as dead, and somebody has its address", e.Key, seg.id, at)
 				}
 			}
 		}

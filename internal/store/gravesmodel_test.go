@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -374,7 +376,7 @@ func TestExpiredCollectionIsNotFound(t *testing.T) {
 	}
 	clock.advance(2 * time.Second)
 	var e Entry
-	if err := s.Read(&e, c, c.Hash("h"), []byte("m:h"), make([]byte, ReadBytes)); err != ErrNotFound {
+	if err := s.Read(&e, c, c.Hash("h"), []byte("m:h"), make([]byte, seglog.ReadBytes)); err != ErrNotFound {
 		t.Errorf("Read: %v", err)
 	}
 }

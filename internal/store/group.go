@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -39,7 +41,7 @@ type groupUnderWay struct {
 // covered is how far the log goes: up to the end of a segment's record.
 type covered struct {
 	segment *segment
-	entry   manifestSegment
+	entry   seglog.ManifestSegment
 	seq     uint64
 	time    uint64
 }

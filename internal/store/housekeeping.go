@@ -6,6 +6,8 @@ import (
 	"math"
 	"sync/atomic"
 	"time"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Housekeeping keeps the log from growing for ever: one goroutine, which compacts when the log has become twice as
@@ -241,10 +243,10 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	case err == nil:
 		s.house.told, s.house.tooMuch = "", 0
 		return true
-	case errors.Is(err, errStopped), errors.Is(err, ErrClosed):
+	case errors.Is(err, errStopped), errors.Is(err, seglog.ErrClosed):
 		return false
 	}
-	if errors.Is(err, ErrNoSpace) {
+	if errors.Is(err, seglog.ErrNoSpace) {
 		if had, err := s.log.abandonSnapshot(); had && err == nil {
 			return true // which may have made room
 		}
@@ -254,7 +256,7 @@ func (s *Store) tidyOnce(pause func() error) bool {
 		}
 		s.house.tooMuch = costOf(run) * 7 / 8
 	}
-	if !errors.Is(err, ErrNoSpace) { // there may be room the next time
+	if !errors.Is(err, seglog.ErrNoSpace) { // there may be room the next time
 		leave(run)
 	}
 	if text := err.Error(); !errors.Is(err, errLeft) && text != s.house.told && s.log.failure() == nil {
@@ -454,7 +456,7 @@ func (l *log) endTail() error {
 	if l.spare == nil {
 		spare, err := l.createSpare(l.syncedSegments())
 		switch {
-		case errors.Is(err, ErrNoSpace):
+		case errors.Is(err, seglog.ErrNoSpace):
 			return nil
 		case err != nil:
 			return err
@@ -536,7 +538,7 @@ func (s *Store) StartAutoCompact(every time.Duration, ratio float64) error {
 		return fmt.Errorf("copal: a ratio of %v every %v; the least is 1, and the time must be positive", ratio, every)
 	}
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	in, err := s.use()
 	if err != nil {

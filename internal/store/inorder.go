@@ -5,6 +5,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
@@ -289,7 +291,7 @@ func (w *walker) walk(yield func(Item) bool) {
 			next.bring(w.table)
 		}
 		for i := range next.keys {
-			if item, ok := w.item(&next, i); ok && !yield(item) || item.Err == ErrClosed {
+			if item, ok := w.item(&next, i); ok && !yield(item) || item.Err == seglog.ErrClosed {
 				return
 			}
 		}
@@ -330,8 +332,8 @@ func (w *walker) each(first bool, f func([]byte) error, yield func(Item) bool) e
 	var sortKey []byte
 	for item := range w.store.Entries(w.cells, false) {
 		switch {
-		case item.Err == ErrClosed:
-			return ErrClosed
+		case item.Err == seglog.ErrClosed:
+			return seglog.ErrClosed
 		case item.Err != nil && first:
 			if w.stop = !yield(item); w.stop {
 				return nil
@@ -397,7 +399,7 @@ func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 		return item, true
 	}
 	if w.buf == nil {
-		w.buf = make([]byte, ReadBytes)
+		w.buf = make([]byte, seglog.ReadBytes)
 	}
 	item.Err = s.Read(&item.Entry, w.cells, hash, item.Key, w.buf)
 	return item, item.Err != ErrNotFound
@@ -439,7 +441,7 @@ func (s *Store) ScanEntries(span Span) iter.Seq[Item] {
 				return yield(item)
 			}
 			item.Value, item.Schema, item.Err = s.AppendGet(nil, item.Key)
-			return item.Err == ErrNotFound || yield(item) && item.Err != ErrClosed
+			return item.Err == ErrNotFound || yield(item) && item.Err != seglog.ErrClosed
 		}, next)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -81,7 +83,7 @@ func TestWalksStopAtAnError(t *testing.T) {
 // damageOne makes a record of the table unreadable.
 func damageOne(t *testing.T, s *Store, mem *vfs.Mem) {
 	t.Helper()
-	var at Address
+	var at seglog.Address
 	table := s.spaces[0].route('v', number(7))
 	for a, err := range table.addresses() {
 		if err != nil {
@@ -90,7 +92,7 @@ func damageOne(t *testing.T, s *Store, mem *vfs.Mem) {
 		at = a
 		break
 	}
-	slot, offset := split(at)
+	slot, offset := seglog.SplitAddress(at)
 	seg := s.log.segment(slot)
 	f, err := mem.Open(seg.path, vfs.ReadWrite)
 	if err != nil {
@@ -116,7 +118,7 @@ func TestScanOfClosed(t *testing.T) {
 	mustClose(t, s)
 	n := 0
 	for key, err := range s.Scan(Span{}) {
-		if n++; n > 1 || key != nil || err != ErrClosed {
+		if n++; n > 1 || key != nil || err != seglog.ErrClosed {
 			t.Errorf("item %d: %q, %v", n, key, err)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -58,24 +60,24 @@ func (s *segment) trusting() *trust {
 }
 
 // verify is record.Salt.Verify for the mapped record b at offset.
-func (s *segment) verify(e *entry, b []byte, offset int64, head int, c clock.Clock) (err error) {
+func (s *segment) verify(e *seglog.Record, b []byte, offset int64, head int, c clock.Clock) (err error) {
 	if len(b) <= trustPage {
-		e.key, e.value, err = s.salt.Verify(b, offset, &e.Head, head)
+		e.Key, e.Value, err = s.salt.Verify(b, offset, &e.Head, head)
 		return err
 	}
 	word, bit := s.trusting().bit(offset, c.Now().UnixMilli())
 	if word.Load()&bit != 0 {
-		e.key, e.value, err = record.Split(b, &e.Head, head)
+		e.Key, e.Value, err = record.Split(b, &e.Head, head)
 		return err
 	}
-	if e.key, e.value, err = s.salt.Verify(b, offset, &e.Head, head); err == nil {
+	if e.Key, e.Value, err = s.salt.Verify(b, offset, &e.Head, head); err == nil {
 		word.Or(bit)
 	}
 	return err
 }
 
 // inPlace reads and verifies the record at offset. The entry aliases the mapped file.
-func (s *segment) inPlace(e *entry, offset int64, c clock.Clock) bool {
+func (s *segment) inPlace(e *seglog.Record, offset int64, c clock.Clock) bool {
 	if s == nil {
 		return false
 	}
@@ -95,7 +97,7 @@ func (s *segment) inPlace(e *entry, offset int64, c clock.Clock) bool {
 	if err := s.verify(e, b, offset, head, c); err != nil {
 		return false
 	}
-	e.bytes, e.time = total, s.start+e.Time
+	e.Bytes, e.Written = total, s.start+e.Time
 	return true
 }
 
@@ -121,13 +123,13 @@ func (s *segment) sameKey(h *record.Head, offset int64, key []byte) (total int) 
 }
 
 // copyInPlace is inPlace for a caller who wants the value for himself, and not the key.
-func (s *segment) copyInPlace(e *entry, offset int64, c clock.Clock) (ok bool) {
+func (s *segment) copyInPlace(e *seglog.Record, offset int64, c clock.Clock) (ok bool) {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)
 	if !s.inPlace(e, offset, c) || e.Large > 0 { // its parts are held to the key
 		return false
 	}
-	e.key, e.value = nil, append(make([]byte, 0, len(e.value)), e.value...)
+	e.Key, e.Value = nil, append(make([]byte, 0, len(e.Value)), e.Value...)
 	return true
 }
 
@@ -144,25 +146,25 @@ func (s *segment) mappedEnd() int64 {
 }
 
 // readInPlace is read for a record that can be read in place; ok is false when it is not, or there is none.
-func (t *Table) readInPlace(e *entry, hash uint64, key []byte) (at Address, ok bool, err error) {
+func (t *Table) readInPlace(e *seglog.Record, hash uint64, key []byte) (at seglog.Address, ok bool, err error) {
 	t.store.await(hash)
-	var stack [4]Address
+	var stack [4]seglog.Address
 	list, err := t.index.Find(stack[:0], hash)
 	if err != nil {
 		return 0, false, err
 	}
 	for _, a := range list {
-		slot, offset := split(a)
+		slot, offset := seglog.SplitAddress(a)
 		seg := t.store.log.segment(slot)
 		seg.bringNear(offset)
 		if !seg.inPlace(e, offset, t.store.opts.Clock) {
 			return 0, false, nil
 		}
-		if bytes.Equal(e.key, key) {
+		if bytes.Equal(e.Key, key) {
 			if t.store.Expired(e.Expiry) { // whatever it was
 				return a, e.Large == 0, nil
 			}
-			return a, e.Large == 0, e.isValue()
+			return a, e.Large == 0, isValue(e)
 		}
 	}
 	return 0, false, nil
@@ -171,24 +173,24 @@ func (t *Table) readInPlace(e *entry, hash uint64, key []byte) (at Address, ok b
 // appendInPlace appends to dst the value of an entry that can be read in place.
 func (s *Store) appendInPlace(dst []byte, t *Table, hash uint64, key []byte) (out []byte, schema uint64, ok bool, err error) {
 	defer vfs.Caught(vfs.Catch(), nil, &err)
-	var e entry
+	var e seglog.Record
 	if _, ok, err = t.readInPlace(&e, hash, key); !ok || err != nil {
 		return dst, 0, false, err
 	}
 	if s.Expired(e.Expiry) { // unless it has got another deadline since its record was read
 		return dst, 0, false, nil
 	}
-	return append(dst, e.value...), e.Schema, true, nil
+	return append(dst, e.Value...), e.Schema, true, nil
 }
 
 // readShort is read for a record that can be read in place and whose value fits into buf, where it puts that alone. ok is false when it does
 // not, or there is none.
-func (t *Table) readShort(e *entry, hash uint64, key, buf []byte) (at Address, ok bool, err error) {
+func (t *Table) readShort(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, ok bool, err error) {
 	defer vfs.Caught(vfs.Catch(), nil, &err)
-	if at, ok, err = t.readInPlace(e, hash, key); !ok || err != nil || len(e.value) > len(buf) {
+	if at, ok, err = t.readInPlace(e, hash, key); !ok || err != nil || len(e.Value) > len(buf) {
 		return 0, false, err
 	}
-	e.key, e.value = nil, buf[:copy(buf, e.value)]
+	e.Key, e.Value = nil, buf[:copy(buf, e.Value)]
 	return at, true, nil
 }
 
@@ -212,17 +214,17 @@ func (s *Store) AppendGet(dst []byte, key []byte) (out []byte, schema uint64, er
 func (s *Store) appendCopy(dst []byte, t *Table, key []byte) ([]byte, uint64, error) {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	var e entry
+	var e seglog.Record
 	a, err := s.logged(&e, t, key, *buf)
 	if err != nil {
 		found, err := s.unwritten(t, key, err)
 		return append(dst, found.Value...), found.Schema, err
 	}
 	if e.Large == 0 {
-		if dst == nil && len(e.value) > len(*buf) { // it stands in memory of its own
-			return e.value, e.Schema, nil
+		if dst == nil && len(e.Value) > len(*buf) { // it stands in memory of its own
+			return e.Value, e.Schema, nil
 		}
-		return append(dst, e.value...), e.Schema, nil
+		return append(dst, e.Value...), e.Schema, nil
 	}
 	found, err := s.entryOf(&e, a)
 	if dst == nil {
@@ -234,7 +236,7 @@ func (s *Store) appendCopy(dst []byte, t *Table, key []byte) ([]byte, uint64, er
 // ViewValue calls fn with the value of key's entry and its schema, in place where that is possible. The bytes are fn's until it
 // returns. It runs without a lock, and its error is returned.
 func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error) error {
-	var e entry
+	var e seglog.Record
 	seg, err := s.pinInPlace(&e, key)
 	if err != nil {
 		return err
@@ -260,7 +262,7 @@ func giveArena(arena *[]byte) {
 }
 
 // pinInPlace reads an entry in place, in a segment that stays until unpin. The segment is nil when the entry can only be copied.
-func (s *Store) pinInPlace(e *entry, key []byte) (seg *segment, err error) {
+func (s *Store) pinInPlace(e *seglog.Record, key []byte) (seg *segment, err error) {
 	in, err := s.use()
 	if err != nil {
 		return nil, err
@@ -278,7 +280,7 @@ func (s *Store) pinInPlace(e *entry, key []byte) (seg *segment, err error) {
 	if s.Expired(e.Expiry) { // unless it has got another deadline since its record was read
 		return nil, nil
 	}
-	slot, _ := split(a)
+	slot, _ := seglog.SplitAddress(a)
 	if seg = s.log.segment(slot); !seg.pin() {
 		return nil, nil
 	}
@@ -286,7 +288,7 @@ func (s *Store) pinInPlace(e *entry, key []byte) (seg *segment, err error) {
 }
 
 // lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error says so.
-func (s *segment) lend(e *entry, fn func(value []byte, schema uint64) error) (err error) {
+func (s *segment) lend(e *seglog.Record, fn func(value []byte, schema uint64) error) (err error) {
 	defer vfs.Caught(vfs.Catch(), s.mapped, &err)
-	return fn(e.value, e.Schema)
+	return fn(e.Value, e.Schema)
 }

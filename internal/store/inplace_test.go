@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -169,11 +171,11 @@ func TestReadInPlaceFindsDamage(t *testing.T) {
 
 func wantCorrupt(t *testing.T, s *Store, key string) {
 	t.Helper()
-	if _, _, err := s.AppendGet(nil, []byte(key)); !errors.Is(err, ErrCorrupt) {
+	if _, _, err := s.AppendGet(nil, []byte(key)); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("AppendGet of a damaged value: %v", err)
 	}
 	err := s.ViewValue([]byte(key), func([]byte, uint64) error { t.Error("View shows a damaged value"); return nil })
-	if !errors.Is(err, ErrCorrupt) {
+	if !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("View of a damaged value: %v", err)
 	}
 }
@@ -215,7 +217,7 @@ func TestViewOutlivesEverything(t *testing.T) {
 	if err == nil || err.Error() != "f's own" {
 		t.Errorf("View returned %v", err)
 	}
-	if err := s.ViewValue([]byte("key1"), nil); err != ErrClosed {
+	if err := s.ViewValue([]byte("key1"), nil); err != seglog.ErrClosed {
 		t.Errorf("View after Close: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -42,7 +44,7 @@ func killedWithinACopy(t *testing.T, left bool) {
 		stores++
 		for _, lost := range [][2]int64{{0, min(32, op.Len)}, {0, op.Len / 2}, {op.Len / 2, op.Len}, {0, op.Len}} {
 			image := mem.ProcessCrash()
-			f, err := image.Open("db/"+ringName, vfs.ReadWrite)
+			f, err := image.Open("db/"+seglog.RingName, vfs.ReadWrite)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -28,7 +30,7 @@ func (l *log) removeLeftover(id record.SegmentID) error {
 func isUnfinished(name string) bool {
 	rest, temp := strings.CutSuffix(name, redoTemp)
 	_, segment := record.ParseFileName(rest)
-	return temp && segment || name == ringTemp
+	return temp && segment || name == seglog.RingTemp
 }
 
 // removeUnfinishedLocked removes such files of earlier processes, before anything needs their room.
@@ -55,22 +57,22 @@ func removeIfThere(fsys vfs.FS, dir string, id record.SegmentID) error {
 // it holds at most a header, for nothing is appended before the manifest is durable.
 func (l *log) checkLeftover(id record.SegmentID) error {
 	path := filepath.Join(l.dir, id.FileName())
-	text, err := readSmallFile(l.fsys, path, record.MaxHeaderBytes+1)
+	text, err := seglog.ReadSmallFile(l.fsys, path, record.MaxHeaderBytes+1)
 	if err != nil {
 		return err
 	}
 	h, head, err := record.ParseSegmentHeader(text)
 	switch {
 	case errors.Is(err, record.ErrVersion):
-		return formatError(path, 0, err)
+		return seglog.FormatError(path, 0, err)
 	case err == nil && len(text) == head:
 		return nil
 	case err != nil && len(text) <= maxTornHeader && !bytes.ContainsRune(text[:max(len(text)-1, 0)], '\n'):
 		return nil // a line at most
 	case err == nil && l.storeID != 0 && h.Store != l.storeID:
-		return &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.Store)}
+		return &seglog.CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.Store)}
 	}
-	return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: "it does not name " + id.FileName() + ", which is more than the beginning of a segment"}
+	return &seglog.CorruptError{File: filepath.Join(l.dir, seglog.ManifestName), Reason: "it does not name " + id.FileName() + ", which is more than the beginning of a segment"}
 }
 
 // maxTornHeader bounds the header as it is written here.

@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -17,7 +19,7 @@ func fillDisk(t *testing.T, s *Store) (n int) {
 	t.Helper()
 	for ; ; n++ {
 		err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 1000), 0, Process)
-		if errors.Is(err, ErrNoSpace) && n > 1000 {
+		if errors.Is(err, seglog.ErrNoSpace) && n > 1000 {
 			return n
 		}
 		if err != nil {
@@ -177,7 +179,7 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 		}
 		before, writes := maps.Clone(o.content), o.started
 		s, err = c.step(disk, s, o, st)
-		if errors.Is(err, ErrNoSpace) && st.kind != "delete" {
+		if errors.Is(err, seglog.ErrNoSpace) && st.kind != "delete" {
 			o.content, o.started, o.states = before, writes, o.states[:writes+1]
 			refused++
 			err = nil

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
@@ -41,10 +43,10 @@ type log struct {
 	fsys         vfs.FS
 	dir          string
 	storeID      uint64
-	cacheID      string // see vfs.FS
-	found        *mark  // by recovery
-	syncFailed   bool   // the process before has seen a sync fail
-	announced    uint64 // number of the manifest that says that this process writes
+	cacheID      string       // see vfs.FS
+	found        *seglog.Mark // by recovery
+	syncFailed   bool         // the process before has seen a sync fail
+	announced    uint64       // number of the manifest that says that this process writes
 	clock        clock.Clock
 	random       func() uint64
 	flush        func() bool  // writes what memory has for the log, and says whether to try again; called with no lock held
@@ -58,7 +60,7 @@ type log struct {
 	wake         chan struct{}
 	dirty        atomic.Bool // something was appended since the last periodic sync began
 	waiting      atomic.Bool // something is to be appended by it; see touched
-	failed       atomic.Pointer[FailedError]
+	failed       atomic.Pointer[seglog.FailedError]
 	set          atomic.Pointer[segmentSet]
 	snapshot     atomic.Pointer[snapshotState] // that is on the disk, nil for none
 	rolled       chan struct{}                 // there may be a reason for a snapshot
@@ -116,14 +118,14 @@ type log struct {
 	temps     []string           // names of copies and rings that were not finished
 
 	manifestMu sync.Mutex
-	manifest   *manifest // as it is on the disk
+	manifest   *seglog.Manifest // as it is on the disk
 
 	syncMu   sync.Mutex
-	round    chan struct{} // of the sync that is under way, nil when there is none; closed at its end; guarded by syncMu
-	durable  position      // guarded by syncMu
-	marker   *marker       // guarded by syncMu
-	marked   position      // guarded by syncMu; what the newest mark says
-	markedAt time.Time     // guarded by syncMu
+	round    chan struct{}  // of the sync that is under way, nil when there is none; closed at its end; guarded by syncMu
+	durable  position       // guarded by syncMu
+	marker   *seglog.Marker // guarded by syncMu
+	marked   position       // guarded by syncMu; what the newest mark says
+	markedAt time.Time      // guarded by syncMu
 
 	durableSeq atomic.Uint64 // durable.seq, or less
 	syncers    atomic.Uint64 // calls of syncTo up to now
@@ -210,7 +212,7 @@ type pending struct {
 	key, value []byte
 	synced     bool // who appends it goes on to sync it, which drains it
 	shows      bool // who appends it lets an entry show it next, with the lock of the key held, and counts it in log.shown
-	address    Address
+	address    seglog.Address
 	segment    record.SegmentID // where that is
 	bytes      int
 }
@@ -234,7 +236,7 @@ func (l *log) appendLocked(recs []*pending) error {
 
 // refused asks for room if that is what the error of a write says is missing.
 func (l *log) refused(err error) error {
-	if err != nil && errors.Is(err, ErrNoSpace) {
+	if err != nil && errors.Is(err, seglog.ErrNoSpace) {
 		l.tight(0)
 	}
 	return err
@@ -370,10 +372,10 @@ func (l *log) writeLocked(recs []*pending) error {
 		before := len(l.buf)
 		at := end + int64(before)
 		l.buf = t.salt.Append(l.buf, at, &p.Head, p.key, p.value)
-		p.address, p.segment, p.bytes = addressOf(t.slot, at), t.id, len(l.buf)-before
+		p.address, p.segment, p.bytes = seglog.AddressOf(t.slot, at), t.id, len(l.buf)-before
 	}
-	if end+int64(len(l.buf)) > maxSegmentBytes {
-		return fmt.Errorf("%w: %d bytes in one write", ErrTooLarge, len(l.buf))
+	if end+int64(len(l.buf)) > seglog.MaxSegmentBytes {
+		return fmt.Errorf("%w: %d bytes in one write", seglog.ErrTooLarge, len(l.buf))
 	}
 	if err := l.roomLocked(t, end+int64(len(l.buf)), deletes(recs)); err != nil {
 		return err
@@ -501,14 +503,14 @@ func (l *log) cutBackLocked(end int64, err error) error {
 	l.tail.room = end
 	if cut == nil && vfs.IsNoSpace(err) {
 		l.keepLocked(l.tail)
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+		return fmt.Errorf("%w: %w", seglog.ErrNoSpace, err)
 	}
 	return l.fail(errors.Join(fmt.Errorf("append: %w", err), cut))
 }
 
 // fail makes the log refuse appends from now on, and returns the error that says so.
 func (l *log) fail(cause error) error {
-	f := &FailedError{Cause: cause}
+	f := &seglog.FailedError{Cause: cause}
 	if l.failed.CompareAndSwap(nil, f) {
 		l.report(f)
 	}
@@ -519,7 +521,7 @@ func (l *log) fail(cause error) error {
 // the log is in doubt then, and the next write tries again; only after a failed sync of the
 // directory it is not known what has a name.
 func (l *log) refusal(err error) error {
-	if errors.Is(err, errSyncDir) {
+	if errors.Is(err, seglog.ErrSyncDir) {
 		return l.fail(err)
 	}
 	return noSpace(err)
@@ -528,7 +530,7 @@ func (l *log) refusal(err error) error {
 // noSpace makes errors.Is(err, ErrNoSpace) true of an error that says so in the system's words.
 func noSpace(err error) error {
 	if vfs.IsNoSpace(err) {
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+		return fmt.Errorf("%w: %w", seglog.ErrNoSpace, err)
 	}
 	return fmt.Errorf("copal: %w", err)
 }
@@ -554,12 +556,12 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
 	if len(l.set.Load().bySlot) >= index.MaxSegments { // which are not one after the other in use, but nearly
-		return nil, fmt.Errorf("%w: %d segments", ErrNoSpace, index.MaxSegments)
+		return nil, fmt.Errorf("%w: %d segments", seglog.ErrNoSpace, index.MaxSegments)
 	}
 	if err := l.stillOurs(); err != nil {
 		return nil, err
 	}
-	m := l.manifest.clone()
+	m := l.manifest.Clone()
 	order := uint32(1)
 	for _, e := range m.Segments {
 		order = max(order, e.ID.Order()+1)
@@ -572,7 +574,7 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 	if m.Edit == 0 {
 		// The directory may be new, and the process that made it may have died before it
 		// was durable. One that we may not read was there before us.
-		if err := syncDir(l.fsys, filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := seglog.SyncDir(l.fsys, filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, l.refusal(err)
 		}
 	}
@@ -581,15 +583,15 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 		return nil, l.refusal(err)
 	}
 	for _, s := range drop {
-		m.drop(s.id)
+		m.Drop(s.id)
 	}
-	m.seal(sealedIn(seal))
+	m.Seal(sealedIn(seal))
 	m.Segments = append(m.Segments, s.manifestEntry(false))
 	if closed {
 		m.Writing = nil
 	}
 	m.Edit++
-	if err := writeManifest(l.fsys, l.dir, m); err != nil {
+	if err := seglog.WriteManifest(l.fsys, l.dir, m); err != nil {
 		if err = l.manifestRefusal(m, err); l.failure() == nil {
 			err = errors.Join(err, l.fsys.Remove(s.path))
 		}
@@ -602,9 +604,9 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 
 // manifestRefusal deals with a manifest that could not be written. Unless the old
 // one is certainly in place, the log must not go on.
-func (l *log) manifestRefusal(m *manifest, err error) error {
-	now, readErr := readManifest(l.fsys, l.dir)
-	if readErr == nil && !errors.Is(err, errSyncDir) && (now == nil || now.Edit < m.Edit) {
+func (l *log) manifestRefusal(m *seglog.Manifest, err error) error {
+	now, readErr := seglog.ReadManifest(l.fsys, l.dir)
+	if readErr == nil && !errors.Is(err, seglog.ErrSyncDir) && (now == nil || now.Edit < m.Edit) {
 		return noSpace(err)
 	}
 	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr))
@@ -613,9 +615,9 @@ func (l *log) manifestRefusal(m *manifest, err error) error {
 // stillOurs makes sure that the manifest on the disk is the one that the next follows on.
 // It is not when somebody has replaced the directory, and it must not be overwritten.
 func (l *log) stillOurs() error {
-	m, err := readManifest(l.fsys, l.dir)
+	m, err := seglog.ReadManifest(l.fsys, l.dir)
 	switch {
-	case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion):
+	case errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrVersion):
 		return l.fail(err)
 	case err != nil:
 		return noSpace(err) // nothing was changed; the next write tries again

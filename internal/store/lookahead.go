@@ -1,5 +1,7 @@
 package store
 
+import "github.com/copaldb/copal/internal/seglog"
+
 // A lookahead asks the file system for what is about to be read, in the order of a sorted list of addresses. Reads of
 // segments do not read ahead by themselves, for most are of single records; one after the other they would wait for the disk
 // each time.
@@ -8,7 +10,7 @@ package store
 // each window.
 type lookahead struct {
 	store *Store
-	list  []Address
+	list  []seglog.Address
 	next  int // the first address that has not been looked at
 
 	sparse int64 // bytes of the log for each record that is wanted, beyond which they are read one by one
@@ -32,8 +34,8 @@ func (l *lookahead) reach(i int) {
 // window asks for the next one.
 func (l *lookahead) window() {
 	first := l.next
-	slot, from := split(l.list[first])
-	end := addressOf(slot, from) + windowBytes
+	slot, from := seglog.SplitAddress(l.list[first])
+	end := seglog.AddressOf(slot, from) + windowBytes
 	for l.next < len(l.list) && l.list[l.next] < end {
 		l.next++
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -48,7 +50,7 @@ func TestIterationAsksAhead(t *testing.T) {
 		if test.keys {
 			list = s.Keys(s.spaces[0].raw)
 		}
-		var last Address
+		var last seglog.Address
 		found, asked, turns := 0, 0, 0
 		for item := range list {
 			hit, err := s.spaces[0].raw.find(s.seed.Bytes(item.Key), item.Key)
@@ -60,7 +62,7 @@ func TestIterationAsksAhead(t *testing.T) {
 			}
 			last = hit.address
 			found++
-			slot, from := split(hit.address)
+			slot, from := seglog.SplitAddress(hit.address)
 			to := from + int64(test.bytes)
 			if slices.ContainsFunc(fsys.asked[s.log.segment(slot).id.FileName()], func(w [2]int64) bool {
 				return w[0] <= from && from < w[1] && min(to, from+windowBytes) <= w[1]+int64(test.bytes)+100

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -19,7 +21,7 @@ func setForSure(t *testing.T, s *Store, key string, value []byte) (refused int) 
 		switch {
 		case err == nil:
 			return refused
-		case !errors.Is(err, ErrNoSpace):
+		case !errors.Is(err, seglog.ErrNoSpace):
 			t.Fatal(err)
 		case refused > 1_000_000:
 			t.Fatalf("%s is refused for ever: %v; %+v", key, err, s.usage())
@@ -102,11 +104,11 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	}
 	before := segments()
 	let()
-	if !errors.Is(err, ErrNoSpace) || n <= 700 {
+	if !errors.Is(err, seglog.ErrNoSpace) || n <= 700 {
 		t.Fatalf("after %d values: %v", n, err)
 	}
 	for range 1000 {
-		if err := s.Set(nil, []byte("more"), make([]byte, 100_000), 0, Process); !errors.Is(err, ErrNoSpace) {
+		if err := s.Set(nil, []byte("more"), make([]byte, 100_000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 			t.Fatalf("there is no room, yet: %v", err)
 		}
 	}
@@ -153,7 +155,7 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 		t.Fatal("compacted without room")
 	}
 	disk.setFree(free)
-	if err := s.Set(nil, []byte("large"), make([]byte, 20<<20), 0, Process); !errors.Is(err, ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), make([]byte, 20<<20), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("there is room for a large value: %v", err)
 	}
 	s.makeRoom()
@@ -205,11 +207,11 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	disk.setFree(roomKept/diskBlock + 20) // enough for another record and what is kept behind it
 	lent, _ := disk.Free("")
 	for range 3 {
-		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, Process); !errors.Is(err, ErrNoSpace) {
+		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 			t.Fatalf("a write beside %d bytes that are lent: %v", lent, err)
 		}
 	}
-	if err := s.Set(nil, []byte("large"), make([]byte, 2<<20), 0, Process); !errors.Is(err, ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), make([]byte, 2<<20), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("a large value beside %d bytes that are lent: %v", lent, err)
 	}
 	if free, _ := disk.Free(""); free != lent {

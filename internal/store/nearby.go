@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"unsafe"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 	"github.com/copaldb/copal/internal/warm"
@@ -32,7 +34,7 @@ type nearKey struct {
 	hash    uint64
 	table   *Table
 	version uint64 // of the index when it was asked
-	list    [2]Address
+	list    [2]seglog.Address
 	found   int   // how many addresses it had
 	entry   Entry // the address is 0 if it was not read
 }
@@ -95,7 +97,7 @@ func (n *nearby) bring(t *Table) {
 			k.found = 0
 			continue
 		}
-		slot, offset := split(list[0])
+		slot, offset := seglog.SplitAddress(list[0])
 		n.store.log.segment(slot).bringNear(offset)
 	}
 	n.read()
@@ -121,17 +123,17 @@ func (n *nearby) read() {
 
 func (n *nearby) readKey(k *nearKey, key []byte) {
 	for _, a := range k.list[:k.found] {
-		var e entry
-		slot, offset := split(a)
+		var e seglog.Record
+		slot, offset := seglog.SplitAddress(a)
 		if !n.store.log.segment(slot).inPlace(&e, offset, n.store.opts.Clock) {
 			return
 		}
-		if !bytes.Equal(e.key, key) {
+		if !bytes.Equal(e.Key, key) {
 			continue
 		}
-		if from := len(n.values); e.Large == 0 && len(e.value) <= nearbyValue {
-			n.values = append(n.values, e.value...)
-			e.value = n.values[from:len(n.values):len(n.values)]
+		if from := len(n.values); e.Large == 0 && len(e.Value) <= nearbyValue {
+			n.values = append(n.values, e.Value...)
+			e.Value = n.values[from:len(n.values):len(n.values)]
 			if n.store.entryTo(&k.entry, &e, a) != nil {
 				k.entry = Entry{} // it is no value, which who looks the key up is told
 			}

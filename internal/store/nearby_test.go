@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/vfs"
@@ -176,7 +178,7 @@ func TestEntriesNearbyOfClosed(t *testing.T) {
 			s.Close()
 		}
 	}
-	if n != 5 || err != ErrClosed {
+	if n != 5 || err != seglog.ErrClosed {
 		t.Errorf("%d entries and %v, want 5 and ErrClosed", n, err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
@@ -373,7 +375,7 @@ func (o *ordering) putBase(base *orderRun, generation int) error {
 	defer o.mu.Unlock()
 	switch {
 	case o.closed:
-		return ErrClosed
+		return seglog.ErrClosed
 	case o.generation == generation:
 		o.closeRuns(o.replaceLocked(o.small, base))
 		o.built = true
@@ -416,32 +418,32 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 // eachKey calls f with the keys of a shard of the index. An entry that is damaged is reported, and left out.
 func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 	s := t.store
-	var list []Address
+	var list []seglog.Address
 	var pins pinned
 	err := s.shared(func() (err error) {
 		list, pins, err = t.listPart(nil, shard)
 		return err
 	})
 	defer func() { pins.unpin() }()
-	if err != nil && !errors.Is(err, ErrCorrupt) {
+	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
 		return err
 	}
 	s.log.reportError("reading keys to put them in order", err)
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
 	for _, a := range list {
-		var e entry
+		var e seglog.Record
 		err := s.shared(func() (err error) {
 			e, err = s.readAt(a, *buf)
 			return err
 		})
 		switch {
-		case err != nil && !errors.Is(err, ErrCorrupt): // the next who asks may be able to read it
+		case err != nil && !errors.Is(err, seglog.ErrCorrupt): // the next who asks may be able to read it
 			return err
 		case err != nil:
 			s.log.reportError("reading keys to put them in order", err)
-		case len(e.key) >= t.prefix:
-			if err := f(e.key); err != nil {
+		case len(e.Key) >= t.prefix:
+			if err := f(e.Key); err != nil {
 				return err
 			}
 		}

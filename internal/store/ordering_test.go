@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
@@ -445,7 +447,7 @@ func TestOrderWithoutRoom(t *testing.T) {
 	}
 	full = true
 	o := s.spaces[0].maps["n"].order.Load()
-	if err := o.fold(true); !errors.Is(err, ErrNoSpace) {
+	if err := o.fold(true); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("fold: %v", err)
 	}
 	put(t, s, 1000)

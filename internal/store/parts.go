@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -26,7 +28,7 @@ const (
 	partBytes = 1 << 20
 
 	// MaxValueBytes is the length of the longest value.
-	MaxValueBytes = maxValueBytes
+	MaxValueBytes = seglog.MaxValueBytes
 )
 
 // appendParts writes the value of p in parts if it is large, and makes p the record that commits them.
@@ -57,7 +59,7 @@ func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendO
 
 // appendPlace adds to a list where the part was written.
 func (p *pending) appendPlace(list []byte) []byte {
-	_, offset := split(p.address)
+	_, offset := seglog.SplitAddress(p.address)
 	list = append(append(append(list, ' '), p.segment.String()...), '.')
 	return strconv.AppendUint(list, uint64(offset), 16)
 }
@@ -143,16 +145,16 @@ func (s *Store) appendPart(p *pending) error {
 }
 
 // readParts puts together the value that e commits.
-func (s *Store) readParts(e entry) ([]byte, error) {
-	if e.Large > uint64(maxValueBytes) {
-		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", ErrTooLarge, e.Large, int64(maxValueBytes))
+func (s *Store) readParts(e seglog.Record) ([]byte, error) {
+	if e.Large > uint64(seglog.MaxValueBytes) {
+		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", seglog.ErrTooLarge, e.Large, int64(seglog.MaxValueBytes))
 	}
 	words, size, err := s.listOf(&e)
 	if err != nil {
 		return nil, err
 	}
 	value := make([]byte, 0, e.Large)
-	buf := make([]byte, size+record.MaxHeadBytes+uint64(len(e.key))+2)
+	buf := make([]byte, size+record.MaxHeadBytes+uint64(len(e.Key))+2)
 	owner := uint64(0)
 	for i, word := range words {
 		p, err := s.readPart(word, buf)
@@ -160,21 +162,21 @@ func (s *Store) readParts(e entry) ([]byte, error) {
 			return nil, err
 		}
 		want := min(size, e.Large-uint64(len(value)))
-		if !p.isPart(&e, i, owner) || uint64(len(p.value)) != want {
+		if !p.IsPart(&e, i, owner) || uint64(len(p.Value)) != want {
 			return nil, s.badParts(&e, "%s is not its part %d", word, i)
 		}
 		owner = p.Owner
-		value = append(value, p.value...)
+		value = append(value, p.Value...)
 	}
 	return value, nil
 }
 
 // readPart reads the record that an item of the list names.
-func (s *Store) readPart(word string, buf []byte) (entry, error) {
+func (s *Store) readPart(word string, buf []byte) (seglog.Record, error) {
 	id, offset, err := parsePlace(word)
 	seg := s.log.set.Load().byID[id]
 	if err != nil || seg == nil {
-		return entry{}, &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+		return seglog.Record{}, &seglog.CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
 	}
 	return seg.read(offset, buf)
 }
@@ -184,7 +186,7 @@ func parsePlace(word string) (record.SegmentID, int64, error) {
 	name, at, _ := strings.Cut(word, ".")
 	id, err := record.ParseSegmentID(name)
 	offset, err2 := record.ParseHex(at)
-	if err == nil && err2 == nil && offset >= maxSegmentBytes {
+	if err == nil && err2 == nil && offset >= seglog.MaxSegmentBytes {
 		err = record.ErrSyntax
 	}
 	return id, int64(offset), errors.Join(err, err2)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
@@ -41,27 +43,27 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 	}
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
-	var e entry
+	var e seglog.Record
 	a, err := s.logged(&e, t, key, *buf)
 	if err != nil {
 		return s.unwritten(t, key, err)
 	}
-	if e.Large == 0 && len(e.value) <= len(*buf) {
-		e.value = append(make([]byte, 0, len(e.value)), e.value...) // it may stand in buf
+	if e.Large == 0 && len(e.Value) <= len(*buf) {
+		e.Value = append(make([]byte, 0, len(e.Value)), e.Value...) // it may stand in buf
 	}
 	return s.entryOf(&e, a)
 }
 
 // logged finds and reads the record of a value.
-func (s *Store) logged(e *entry, t *Table, key, buf []byte) (a Address, err error) {
+func (s *Store) logged(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
 	if a, err = s.loggedEntry(e, t, key, buf); err == nil {
-		err = e.isValue()
+		err = isValue(e)
 	}
 	return a, err
 }
 
 // loggedEntry is logged for an entry of any kind.
-func (s *Store) loggedEntry(e *entry, t *Table, key, buf []byte) (a Address, err error) {
+func (s *Store) loggedEntry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
 	hash := t.hash(key)
 	s.await(hash)
 	known := false
@@ -72,26 +74,26 @@ func (s *Store) loggedEntry(e *entry, t *Table, key, buf []byte) (a Address, err
 	case err != nil:
 		return 0, err
 	case known && a != 0:
-		slot, offset := split(a)
+		slot, offset := seglog.SplitAddress(a)
 		err = s.log.segment(slot).readTo(e, offset, buf)
 	case !known:
 		a, err = t.read(e, hash, key, buf)
 	}
 	if err == nil && a != 0 && s.Expired(e.Expiry) {
 		if a, err = s.renewed(t, hash, key); err == nil && a != 0 {
-			slot, offset := split(a)
+			slot, offset := seglog.SplitAddress(a)
 			err = s.log.segment(slot).readTo(e, offset, buf)
 		}
 	}
 	if err == nil && a == 0 {
-		*e, err = entry{}, ErrNotFound // what has expired is nothing
+		*e, err = seglog.Record{}, ErrNotFound // what has expired is nothing
 	}
 	return a, err
 }
 
 // renewed looks again, under the lock of its key, for an entry whose deadline had passed when its record had been read: it may have got another one in
 // between. It returns where its record stands now, 0 if it is gone.
-func (s *Store) renewed(t *Table, hash uint64, key []byte) (Address, error) {
+func (s *Store) renewed(t *Table, hash uint64, key []byte) (seglog.Address, error) {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
@@ -133,7 +135,7 @@ func (s *Store) unwritten(t *Table, key []byte, reason error) (Entry, error) {
 
 // settle sees to it that the log has what memory has for it. It returns the address of the
 // key's record, 0 for none, if memory knows it.
-func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool, err error) {
+func (s *Store) settle(c *Cells, hash uint64, key []byte) (a seglog.Address, known bool, err error) {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
@@ -160,7 +162,7 @@ func (s *Store) settle(c *Cells, hash uint64, key []byte) (a Address, known bool
 }
 
 // settleToRead is settle for who reads, and does not care for what is lost: what was there before it counts again.
-func (s *Store) settleToRead(c *Cells, hash uint64, key []byte) (a Address, known bool, err error) {
+func (s *Store) settleToRead(c *Cells, hash uint64, key []byte) (a seglog.Address, known bool, err error) {
 	a, known, err = s.settle(c, hash, key)
 	if isLost(err) {
 		return 0, false, nil
@@ -176,8 +178,8 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 		return err
 	}
 	defer s.life.leave(in)
-	var e entry
-	var a Address
+	var e seglog.Record
+	var a seglog.Address
 	s.await(hash)
 	again := c.table.Find(hash, view(key[c.owner.prefix:])) != nil
 	if !again {
@@ -196,7 +198,7 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 			*out = found
 			return err
 		}
-		slot, offset := split(at)
+		slot, offset := seglog.SplitAddress(at)
 		if err := s.log.segment(slot).readTo(&e, offset, buf); err != nil {
 			return err
 		}
@@ -210,7 +212,7 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 
 // readCell is Read for a key that has a cell, or had one a moment ago, or an entry that seems to have expired. When the log has the entry it
 // returns the address of its record instead.
-func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at Address, err error) {
+func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at seglog.Address, err error) {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
@@ -219,7 +221,7 @@ func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at Address
 		return Entry{}, 0, err
 	}
 	if now.cells != c { // the map was closed, and the cells that are there now have values of another type
-		return Entry{}, 0, ErrClosed
+		return Entry{}, 0, seglog.ErrClosed
 	}
 	switch cell := now.cell; {
 	case !now.exists():
@@ -233,26 +235,26 @@ func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at Address
 }
 
 // readAt reads the record at a, into buf if that is large enough.
-func (s *Store) readAt(a Address, buf []byte) (entry, error) {
-	slot, offset := split(a)
+func (s *Store) readAt(a seglog.Address, buf []byte) (seglog.Record, error) {
+	slot, offset := seglog.SplitAddress(a)
 	return s.log.segment(slot).read(offset, buf)
 }
 
 // entryOf is what users see of a record: the parts of a large value are put together.
-func (s *Store) entryOf(e *entry, a Address) (out Entry, err error) {
+func (s *Store) entryOf(e *seglog.Record, a seglog.Address) (out Entry, err error) {
 	err = s.entryTo(&out, e, a)
 	return out, err
 }
 
-func (s *Store) entryTo(out *Entry, e *entry, a Address) (err error) {
-	out.Value, out.Schema, out.Seq, out.Cell = e.value, e.Schema, e.Seq, nil
-	out.Time = time.UnixMilli(int64(e.time))
-	out.hit = hitOf(a, &e.Head, e.bytes)
+func (s *Store) entryTo(out *Entry, e *seglog.Record, a seglog.Address) (err error) {
+	out.Value, out.Schema, out.Seq, out.Cell = e.Value, e.Schema, e.Seq, nil
+	out.Time = time.UnixMilli(int64(e.Written))
+	out.hit = hitOf(a, &e.Head, e.Bytes)
 	if e.Large > 0 {
 		out.Value, err = s.readParts(*e)
 	}
 	if err == nil {
-		err = e.isValue()
+		err = isValue(e)
 	}
 	return err
 }
@@ -375,7 +377,7 @@ func (it *iteration) fresh(yield func(Item) bool) bool {
 	for _, key := range keys {
 		it.seen[string(key)] = true
 		item, ok := it.lookUp(key)
-		if ok && !yield(item) || item.Err == ErrClosed {
+		if ok && !yield(item) || item.Err == seglog.ErrClosed {
 			return false
 		}
 	}
@@ -384,7 +386,7 @@ func (it *iteration) fresh(yield func(Item) bool) bool {
 
 // indexed yields the entries that the index has: many at a time in the order of their places, for a disk gives far more of what lies side by side.
 func (it *iteration) indexed(yield func(Item) bool) {
-	var buf []Address
+	var buf []seglog.Address
 	batch := firstBatch
 	for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
 		var ok bool
@@ -401,7 +403,7 @@ const (
 )
 
 // batch yields the entries of parts of the index from n on, of about so many entries. It lists them in buf.
-func (it *iteration) batch(buf []Address, n *int, entries int, yield func(Item) bool) (list []Address, ok bool) {
+func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func(Item) bool) (list []seglog.Address, ok bool) {
 	var pins pinned
 	defer func() { pins.unpin() }()
 	for ; *n < index.Shards && len(buf) < entries; *n++ {
@@ -426,7 +428,7 @@ func (it *iteration) batch(buf []Address, n *int, entries int, yield func(Item) 
 	for i, a := range buf {
 		ahead.reach(i)
 		item, ok := it.at(a)
-		if ok && !yield(item) || item.Err == ErrClosed {
+		if ok && !yield(item) || item.Err == seglog.ErrClosed {
 			return buf, false
 		}
 	}
@@ -434,7 +436,7 @@ func (it *iteration) batch(buf []Address, n *int, entries int, yield func(Item) 
 }
 
 // listPart appends the addresses in a part of the index to buf, and pins what they lead to. The caller is inside the gate, and unpins on an error, too.
-func (t *Table) listPart(buf []Address, n int) (list []Address, pins pinned, err error) {
+func (t *Table) listPart(buf []seglog.Address, n int) (list []seglog.Address, pins pinned, err error) {
 	list, err = t.index.Shard(buf, n)
 	partListed()
 	return list, t.store.log.pinAll(), err
@@ -445,7 +447,7 @@ var partListed = func() {}
 
 // at reads the entry that stood at a. When another record has taken its place meanwhile it reads
 // that one; ok is false when the entry is gone.
-func (it *iteration) at(a Address) (item Item, ok bool) {
+func (it *iteration) at(a seglog.Address) (item Item, ok bool) {
 	s, t := it.store, it.table
 	in, err := s.use()
 	if err != nil {
@@ -456,7 +458,7 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 	if err != nil {
 		return Item{Err: err}, true
 	}
-	hash, key := t.hash(e.key), bytes.Clone(e.key)
+	hash, key := t.hash(e.Key), bytes.Clone(e.Key)
 	s.await(hash)
 	if it.cells != nil {
 		if it.seen[string(key)] {
@@ -466,7 +468,7 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 			return it.inCell(hash, key)
 		}
 	}
-	now, known := Address(0), false
+	now, known := seglog.Address(0), false
 	if c := t.cells.Load(); c != nil {
 		if now, known, err = s.settleToRead(c, hash, key); err != nil {
 			item = Item{Key: key}
@@ -496,8 +498,8 @@ func (it *iteration) at(a Address) (item Item, ok bool) {
 	return it.item(&e, now), true
 }
 
-func (it *iteration) item(e *entry, a Address) Item {
-	item := Item{Key: bytes.Clone(e.key)}
+func (it *iteration) item(e *seglog.Record, a seglog.Address) Item {
+	item := Item{Key: bytes.Clone(e.Key)}
 	if it.values {
 		item.Entry, item.Err = it.store.entryOf(e, a)
 	} else {

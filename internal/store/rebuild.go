@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -22,10 +24,10 @@ type rebuilder struct {
 	limit  int64 // nominal size of a segment
 	lock   interface{ Close() error }
 
-	manifest manifest
+	manifest seglog.Manifest
 	files    []string // made here
 	file     vfs.File // of the last segment
-	at       manifestSegment
+	at       seglog.ManifestSegment
 	start    uint64
 	buf      []byte // of it, yet to be written
 	flushed  int64
@@ -43,7 +45,7 @@ func newRebuilder(fsys vfs.FS, dir string, random func() uint64, limit int64) (*
 	if err != nil {
 		return nil, err
 	}
-	return &rebuilder{fsys: fsys, dir: dir, random: random, limit: limit, lock: lock, manifest: manifest{Store: random(), Edit: 1}}, nil
+	return &rebuilder{fsys: fsys, dir: dir, random: random, limit: limit, lock: lock, manifest: seglog.Manifest{Store: random(), Edit: 1}}, nil
 }
 
 func newDryRebuilder(limit int64) *rebuilder {
@@ -81,7 +83,7 @@ func wantEmpty(fsys vfs.FS, dir string) error {
 // worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what an attempt to
 // make a store has left, or what a file system has made.
 func worthless(name string) bool {
-	return name == lockName || name == manifestTemp || name == backupTemp || name == "lost+found"
+	return name == lockName || name == seglog.ManifestTemp || name == backupTemp || name == "lost+found"
 }
 
 // lockDir creates a directory and makes this process its only writer.
@@ -139,7 +141,7 @@ func (b *rebuilder) roll() error {
 	b.files = append(b.files, path)
 	b.file, b.start, b.flushed = f, b.time, 0
 	b.buf = h.Append(b.buf[:0])
-	b.at = manifestSegment{ID: h.ID, Salt: h.Salt, Sealed: true, Bytes: int64(len(b.buf))}
+	b.at = seglog.ManifestSegment{ID: h.ID, Salt: h.Salt, Sealed: true, Bytes: int64(len(b.buf))}
 	return nil
 }
 
@@ -165,13 +167,13 @@ func (b *rebuilder) finish() error {
 		return err
 	}
 	if err == nil {
-		err = syncDir(b.fsys, b.dir)
+		err = seglog.SyncDir(b.fsys, b.dir)
 	}
 	if n := len(b.manifest.Segments); n > 0 {
 		b.manifest.Floor = b.manifest.Segments[n-1].Last
 	}
 	if err == nil {
-		err = writeManifest(b.fsys, b.dir, &b.manifest)
+		err = seglog.WriteManifest(b.fsys, b.dir, &b.manifest)
 	}
 	if err != nil {
 		return noSpace(err)
@@ -188,7 +190,7 @@ func (b *rebuilder) abandon() {
 	if b.file != nil {
 		b.file.Close()
 	}
-	for _, name := range []string{manifestName, manifestTemp} { // before the segments that it names
+	for _, name := range []string{seglog.ManifestName, seglog.ManifestTemp} { // before the segments that it names
 		b.fsys.Remove(filepath.Join(b.dir, name))
 	}
 	for _, path := range b.files {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -42,14 +44,14 @@ import (
 type recovery struct {
 	store      *Store
 	log        *log
-	mark       *mark
+	mark       *seglog.Mark
 	sameCache  bool // the page cache has survived since the store was written to
 	syncFailed bool // and then a sync failed
 	readOnly   bool
-	replay     func(entry, Address) error // makes a record count
-	ring       *ringReader                // what another process left, or nil
-	healed     bool                       // records were found in the ring alone
-	snapshot   *snapshotFile              // of the index, or nil
+	replay     func(seglog.Record, seglog.Address) error // makes a record count
+	ring       *seglog.RingReader                        // what another process left, or nil
+	healed     bool                                      // records were found in the ring alone
+	snapshot   *snapshotFile                             // of the index, or nil
 	progress   progress
 
 	next     uint64                  // expected sequence number
@@ -60,13 +62,13 @@ type recovery struct {
 	together func([]member) error    // replays the members of a group, nil for one by one
 	hole     bool                    // what follows is beyond the end of the log
 	torn     int64                   // bytes that do not count
-	tornAt   *CorruptError           // where they begin
+	tornAt   *seglog.CorruptError    // where they begin
 }
 
 // member is a record of a group whose commit has not been read yet.
 type member struct {
-	entry
-	address Address
+	seglog.Record
+	address seglog.Address
 }
 
 // recover opens the log in dir, with the help of a snapshot of the index if it may. The caller holds the store's lock, unless it only reads.
@@ -75,7 +77,7 @@ func (s *Store) recover(snapshot bool) error {
 	s.divided = map[uint64]*spreadGroup{}
 	defer func() { s.divided = nil }()
 	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
-	m, err := readManifest(l.fsys, l.dir)
+	m, err := seglog.ReadManifest(l.fsys, l.dir)
 	if err != nil {
 		return err
 	}
@@ -83,11 +85,11 @@ func (s *Store) recover(snapshot bool) error {
 		return r.withoutManifest()
 	}
 	// The mark was read first, or a writer beside us could be ahead of what we see.
-	if r.mark, err = readMark(l.fsys, l.dir, m.Store); err != nil {
+	if r.mark, err = seglog.ReadMark(l.fsys, l.dir, m.Store); err != nil {
 		return err
 	}
 	if r.readOnly { // so that the log is not behind the mark
-		if m, err = readManifest(l.fsys, l.dir); err != nil || m == nil {
+		if m, err = seglog.ReadManifest(l.fsys, l.dir); err != nil || m == nil {
 			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.dir))
 		}
 	}
@@ -95,15 +97,15 @@ func (s *Store) recover(snapshot bool) error {
 		return olderManifest(l.dir, m, r.mark)
 	}
 	r.syncFailed = r.mark != nil && r.mark.Failed
-	r.sameCache = m.sameCache(l.cacheID) && !r.syncFailed
-	r.mark = r.mark.farther(m.synced())
+	r.sameCache = m.SameCache(l.cacheID) && !r.syncFailed
+	r.mark = r.mark.Farther(m.Synced())
 	l.manifest, l.storeID = m, m.Store
 	s.chooseSeed(m.Store)
 	r.goOn(m.Floor + 1)
 	if err := r.orphans(); err != nil {
 		return err
 	}
-	if r.ring, err = openRing(l.fsys, l.dir, m, r.sameCache); err != nil {
+	if r.ring, err = seglog.OpenRing(l.fsys, l.dir, m, r.sameCache); err != nil {
 		return err
 	}
 	defer r.closeRing()
@@ -122,15 +124,15 @@ func (s *Store) recover(snapshot bool) error {
 		return errMismatch
 	}
 	if r.mark != nil && r.mark.Seq >= r.next {
-		return &CorruptError{File: l.dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.next, r.mark.Seq)}
+		return &seglog.CorruptError{File: l.dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.next, r.mark.Seq)}
 	}
-	if r.ring != nil && r.sameCache && r.ring.acked >= r.next {
+	if r.ring != nil && r.sameCache && r.ring.Acked >= r.next {
 		where := r.tornAt
 		if where == nil {
 			end := r.segments[len(r.segments)-1].end.Load()
-			where = &CorruptError{File: r.ring.path, Offset: r.ring.place(end), Reason: "the log ends"}
+			where = &seglog.CorruptError{File: r.ring.Path, Offset: r.ring.Place(end), Reason: "the log ends"}
 		}
-		where.Reason += fmt.Sprintf(", where record %d is expected, and records up to %d were acknowledged", r.next, r.ring.acked)
+		where.Reason += fmt.Sprintf(", where record %d is expected, and records up to %d were acknowledged", r.next, r.ring.Acked)
 		return where
 	}
 	r.finish()
@@ -139,8 +141,8 @@ func (s *Store) recover(snapshot bool) error {
 }
 
 // olderManifest says that the mark knows of a later manifest than the one that there is.
-func olderManifest(dir string, m *manifest, known *mark) error {
-	return &CorruptError{File: filepath.Join(dir, manifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, markName, known.Manifest)}
+func olderManifest(dir string, m *seglog.Manifest, known *seglog.Mark) error {
+	return &seglog.CorruptError{File: filepath.Join(dir, seglog.ManifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, seglog.MarkName, known.Manifest)}
 }
 
 // withoutManifest accepts a directory in which no store was ever finished.
@@ -156,8 +158,8 @@ func (r *recovery) withoutManifest() error {
 	for _, name := range names {
 		id, ok := record.ParseFileName(name)
 		if !ok {
-			if name == ringName || name == markName || name == backupName {
-				return &CorruptError{File: filepath.Join(l.dir, manifestName), Reason: fmt.Sprintf("it is missing, and there is %s, which is made after it", name)}
+			if name == seglog.RingName || name == seglog.MarkName || name == backupName {
+				return &seglog.CorruptError{File: filepath.Join(l.dir, seglog.ManifestName), Reason: fmt.Sprintf("it is missing, and there is %s, which is made after it", name)}
 			}
 			continue
 		}
@@ -168,7 +170,7 @@ func (r *recovery) withoutManifest() error {
 	}
 	l.storeID = l.random()
 	r.store.chooseSeed(l.storeID)
-	l.manifest = &manifest{Store: l.storeID, Created: uint64(l.clock.Now().UnixMilli())}
+	l.manifest = &seglog.Manifest{Store: l.storeID, Created: uint64(l.clock.Now().UnixMilli())}
 	r.goOn(1)
 	r.finish()
 	return nil
@@ -246,7 +248,7 @@ func (r *recovery) openSegments() error {
 }
 
 // segment reads a segment of the manifest, as far as the snapshot does not cover it.
-func (r *recovery) segment(seg *segment, e *manifestSegment) error {
+func (r *recovery) segment(seg *segment, e *seglog.ManifestSegment) error {
 	size, err := seg.file.Size()
 	if err != nil {
 		return err
@@ -265,7 +267,7 @@ func (r *recovery) segment(seg *segment, e *manifestSegment) error {
 }
 
 // sealed reads a segment whose bounds the manifest states.
-func (r *recovery) sealed(seg *segment, e manifestSegment) error {
+func (r *recovery) sealed(seg *segment, e seglog.ManifestSegment) error {
 	seg.ended = true
 	seg.synced.Store(true)
 	switch {
@@ -278,18 +280,18 @@ func (r *recovery) sealed(seg *segment, e manifestSegment) error {
 	case err != nil:
 		return fmt.Errorf("copal: %w", err)
 	case size < e.Bytes:
-		return &CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+		return &seglog.CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
 	}
-	d, err := r.read(seg, newTailReader(seg.file, seg.salt, seg.end.Load(), e.Bytes))
+	d, err := r.read(seg, seglog.NewTailReader(seg.file, seg.salt, seg.end.Load(), e.Bytes))
 	switch {
 	case err != nil:
 		return err
 	case d != nil:
-		return formatError(seg.path, d.offset, d.reason)
+		return seglog.FormatError(seg.path, d.Offset, d.Reason)
 	case seg.end.Load() != e.Bytes:
-		return &CorruptError{File: seg.path, Offset: seg.end.Load(), Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+		return &seglog.CorruptError{File: seg.path, Offset: seg.end.Load(), Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
 	case seg.records != e.Records:
-		return &CorruptError{File: seg.path, Reason: fmt.Sprintf("it holds %d records, the manifest says %d", seg.records, e.Records)}
+		return &seglog.CorruptError{File: seg.path, Reason: fmt.Sprintf("it holds %d records, the manifest says %d", seg.records, e.Records)}
 	}
 	seg.first, seg.last = e.First, e.Last
 	if e.Records > 0 {
@@ -312,9 +314,9 @@ func (r *recovery) open(seg *segment, size int64) error {
 		return err
 	}
 	end := seg.end.Load()
-	size = max(size, t.end) // a writer beside us
-	if d != nil && errors.Is(d.reason, record.ErrNewer) {
-		return formatError(seg.path, d.offset, d.reason)
+	size = max(size, t.End) // a writer beside us
+	if d != nil && errors.Is(d.Reason, record.ErrNewer) {
+		return seglog.FormatError(seg.path, d.Offset, d.Reason)
 	}
 	if err := r.judgeRing(seg, t, size); err != nil {
 		return err
@@ -324,9 +326,9 @@ func (r *recovery) open(seg *segment, size int64) error {
 			return err
 		}
 		r.torn += max(size-end, 0)
-		r.tornAt = &CorruptError{File: seg.path, Offset: end, Reason: d.reason.Error()}
+		r.tornAt = &seglog.CorruptError{File: seg.path, Offset: end, Reason: d.Reason.Error()}
 	} else if r.mark != nil && r.mark.Segment == seg.id && r.mark.Offset > end {
-		return &CorruptError{File: seg.path, Offset: end, Reason: fmt.Sprintf("the file ends here, though it was synced up to offset %d", r.mark.Offset)}
+		return &seglog.CorruptError{File: seg.path, Offset: end, Reason: fmt.Sprintf("the file ends here, though it was synced up to offset %d", r.mark.Offset)}
 	}
 	r.log.reopened = append(r.log.reopened, seg)
 	r.log.continued = nil
@@ -343,8 +345,8 @@ func (r *recovery) open(seg *segment, size int64) error {
 // has one, must follow on the last one before it. If not, records between them are
 // lost, and what stands here does not count.
 func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
-	_, e, _, err := r.reader(seg, size).next()
-	var d *damage
+	_, e, _, err := r.reader(seg, size).Next()
+	var d *seglog.Damage
 	switch {
 	case err == io.EOF || errors.As(err, &d):
 		return false, nil
@@ -354,7 +356,7 @@ func (r *recovery) beyondHole(seg *segment, size int64) (bool, error) {
 		return false, nil
 	}
 	if r.mark != nil && r.mark.Seq >= r.next || r.sameCache || e.Seq < r.next {
-		where := &CorruptError{File: seg.path, Offset: seg.head, Reason: "the segment"}
+		where := &seglog.CorruptError{File: seg.path, Offset: seg.head, Reason: "the segment"}
 		if r.tornAt != nil {
 			*where = *r.tornAt
 			where.Reason += fmt.Sprintf(", and the next segment, %s,", seg.id)
@@ -381,31 +383,31 @@ func (l *log) dropTail(seg *segment) {
 
 func (r *recovery) closeRing() {
 	if r.ring != nil {
-		r.ring.file.Close() // it was only read
+		r.ring.File.Close() // it was only read
 		r.ring = nil
 	}
 }
 
 // reader reads an open segment, with the help of the ring.
-func (r *recovery) reader(seg *segment, size int64) *tailReader {
-	t := newTailReader(seg.file, seg.salt, seg.end.Load(), size)
+func (r *recovery) reader(seg *segment, size int64) *seglog.TailReader {
+	t := seglog.NewTailReader(seg.file, seg.salt, seg.end.Load(), size)
 	if r.log.manifest.Writing != nil {
-		t.withRing(r.ring, seg.id, r.mark)
+		t.WithRing(r.ring, seg.id, r.mark)
 	}
-	t.live = r.readOnly
+	t.Live = r.readOnly
 	return t
 }
 
 // judgeRing tells damage of the ring from the end of the log: when the cache is all there,
 // and with it the ring, no record can follow on one that is missing.
-func (r *recovery) judgeRing(seg *segment, t *tailReader, size int64) error {
+func (r *recovery) judgeRing(seg *segment, t *seglog.TailReader, size int64) error {
 	if r.log.manifest.Writing == nil && r.ring != nil {
 		return r.judgeUnnamed(seg)
 	}
-	if !r.sameCache || r.ring != nil && r.ring.tells() {
+	if !r.sameCache || r.ring != nil && r.ring.Tells() {
 		return nil
 	}
-	at, follows, err := t.ringFollows()
+	at, follows, err := t.RingFollows()
 	if err != nil || !follows {
 		return err
 	}
@@ -415,57 +417,57 @@ func (r *recovery) judgeRing(seg *segment, t *tailReader, size int64) error {
 // judgeUnnamed refuses a ring that goes on where the log ends, though the manifest says that no process
 // writes: the manifest is older than the ring.
 func (r *recovery) judgeUnnamed(seg *segment) error {
-	_, e, ok, err := r.ring.record(seg.salt, seg.end.Load())
+	_, e, ok, err := r.ring.Record(seg.salt, seg.end.Load())
 	if err != nil || !ok || e.Seq != r.next {
 		return err
 	}
-	return &CorruptError{File: filepath.Join(r.log.dir, manifestName), Reason: fmt.Sprintf("it says that the store was closed, and %s goes on with record %d of %s: it is an older one", ringName, e.Seq, seg.id)}
+	return &seglog.CorruptError{File: filepath.Join(r.log.dir, seglog.ManifestName), Reason: fmt.Sprintf("it says that the store was closed, and %s goes on with record %d of %s: it is an older one", seglog.RingName, e.Seq, seg.id)}
 }
 
 // missing says that a record which neither the file nor the ring holds has one behind it.
-func missing(path string, t *tailReader, size, next int64) *CorruptError {
-	reason := fmt.Sprintf("a record of %s is missing at offset %d, and a whole one follows at offset %d", filepath.Base(path), t.offset, next)
-	if size > t.offset { // it was there, or the beginning of it
-		return &CorruptError{File: path, Offset: t.offset, Reason: reason + " in " + ringName}
+func missing(path string, t *seglog.TailReader, size, next int64) *seglog.CorruptError {
+	reason := fmt.Sprintf("a record of %s is missing at offset %d, and a whole one follows at offset %d", filepath.Base(path), t.Offset, next)
+	if size > t.Offset { // it was there, or the beginning of it
+		return &seglog.CorruptError{File: path, Offset: t.Offset, Reason: reason + " in " + seglog.RingName}
 	}
-	return &CorruptError{File: t.ring.path, Offset: t.ring.place(t.offset), Reason: reason}
+	return &seglog.CorruptError{File: t.Ring.Path, Offset: t.Ring.Place(t.Offset), Reason: reason}
 }
 
 // judge tells damage from a torn tail. It returns nil for the latter.
-func (r *recovery) judge(seg *segment, d *damage, size int64) error {
-	if m := r.mark; m != nil && (m.Segment == seg.id && m.Offset > d.offset || m.Segment > seg.id && m.Seq >= r.next) {
-		return &CorruptError{File: seg.path, Offset: d.offset, Reason: d.reason.Error()}
+func (r *recovery) judge(seg *segment, d *seglog.Damage, size int64) error {
+	if m := r.mark; m != nil && (m.Segment == seg.id && m.Offset > d.Offset || m.Segment > seg.id && m.Seq >= r.next) {
+		return &seglog.CorruptError{File: seg.path, Offset: d.Offset, Reason: d.Reason.Error()}
 	}
 	if r.log.manifest.Writing == nil {
-		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, behind the end at which the store was closed", d.reason)}
+		return &seglog.CorruptError{File: seg.path, Offset: d.Offset, Reason: fmt.Sprintf("%v, behind the end at which the store was closed", d.Reason)}
 	}
-	if !r.sameCache || r.ring != nil && r.ring.tells() {
+	if !r.sameCache || r.ring != nil && r.ring.Tells() {
 		return nil
 	}
-	s := &scanner{file: seg.file, salt: seg.salt, offset: d.offset, end: size, last: r.next - 1}
-	follows, err := s.resume()
+	s := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: d.Offset, End: size, Last: r.next - 1}
+	follows, err := s.Resume()
 	if err != nil {
 		return err
 	}
-	if s.gaveUp {
-		return &CorruptError{File: seg.path, Offset: d.offset, Reason: d.reason.Error() + ", and so much that looks like records follows that they cannot be told apart"}
+	if s.GaveUp {
+		return &seglog.CorruptError{File: seg.path, Offset: d.Offset, Reason: d.Reason.Error() + ", and so much that looks like records follows that they cannot be told apart"}
 	}
 	if follows {
-		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, and a whole record follows at offset %d", d.reason, s.offset)}
+		return &seglog.CorruptError{File: seg.path, Offset: d.Offset, Reason: fmt.Sprintf("%v, and a whole record follows at offset %d", d.Reason, s.Offset)}
 	}
-	if !errors.Is(d.reason, record.ErrShort) { // a write that a kill cut off leaves the beginning of a record
-		return &CorruptError{File: seg.path, Offset: d.offset, Reason: fmt.Sprintf("%v, in a file that no power cut has torn", d.reason)}
+	if !errors.Is(d.Reason, record.ErrShort) { // a write that a kill cut off leaves the beginning of a record
+		return &seglog.CorruptError{File: seg.path, Offset: d.Offset, Reason: fmt.Sprintf("%v, in a file that no power cut has torn", d.Reason)}
 	}
 	return nil
 }
 
 // read applies the records of a segment from its header on. It sets the bounds of
 // the segment, and returns the damage at which they end, if any.
-func (r *recovery) read(seg *segment, t *tailReader) (*damage, error) {
-	t.last = r.next - 1
+func (r *recovery) read(seg *segment, t *seglog.TailReader) (*seglog.Damage, error) {
+	t.Last = r.next - 1
 	for {
-		at, e, healed, err := t.next()
-		var d *damage
+		at, e, healed, err := t.Next()
+		var d *seglog.Damage
 		switch {
 		case err == io.EOF:
 			return nil, nil
@@ -487,7 +489,7 @@ func (r *recovery) read(seg *segment, t *tailReader) (*damage, error) {
 }
 
 // count makes the record at a place the last one of its segment.
-func (r *recovery) count(seg *segment, at int64, e *entry) error {
+func (r *recovery) count(seg *segment, at int64, e *seglog.Record) error {
 	if err := r.inSequence(seg, at, e); err != nil {
 		return err
 	}
@@ -496,10 +498,10 @@ func (r *recovery) count(seg *segment, at int64, e *entry) error {
 	}
 	seg.last, seg.newest = e.Seq, at
 	seg.records++
-	end := at + int64(e.bytes)
+	end := at + int64(e.Bytes)
 	seg.end.Store(end)
 	r.progress.at(end)
-	e.time = seg.start + e.Time
+	e.Written = seg.start + e.Time
 	return nil
 }
 
@@ -516,10 +518,10 @@ func (r *recovery) heal(seg *segment, at int64, text []byte) {
 
 // inSequence checks that no record is missing before e. Compaction leaves gaps, and
 // within a group of them equal numbers.
-func (r *recovery) inSequence(seg *segment, at int64, e *entry) error {
+func (r *recovery) inSequence(seg *segment, at int64, e *seglog.Record) error {
 	compacted := seg.id.Generation() > 0
 	if e.Seq < r.next && !(compacted && e.Seq+1 == r.next) || e.Seq > r.next && !compacted {
-		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("sequence number %d where %d was expected", e.Seq, r.next)}
+		return &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("sequence number %d where %d was expected", e.Seq, r.next)}
 	}
 	r.goOn(e.Seq)
 	r.next = e.Seq + 1
@@ -536,16 +538,16 @@ func (r *recovery) goOn(next uint64) {
 }
 
 // record makes a record count, or lets it wait for its group.
-func (r *recovery) record(seg *segment, at int64, e entry) error {
+func (r *recovery) record(seg *segment, at int64, e seglog.Record) error {
 	r.log.records.Add(1)
 	return r.apply(seg, at, e)
 }
 
 // apply is record for one that is counted.
-func (r *recovery) apply(seg *segment, at int64, e entry) error {
-	address := addressOf(seg.slot, at)
+func (r *recovery) apply(seg *segment, at int64, e seglog.Record) error {
+	address := seglog.AddressOf(seg.slot, at)
 	if !r.store.shadow {
-		seg.dead.Add(deadAtOnce(&e.Head, e.bytes))
+		seg.dead.Add(deadAtOnce(&e.Head, e.Bytes))
 	}
 	switch {
 	case e.Op == record.Commit:
@@ -556,8 +558,8 @@ func (r *recovery) apply(seg *segment, at int64, e entry) error {
 		e.Seq = g.commit
 		return r.replay(e, address)
 	case e.Group != 0:
-		e.key = append([]byte(nil), e.key...)
-		e.value = append([]byte(nil), smallValue(e)...)
+		e.Key = append([]byte(nil), e.Key...)
+		e.Value = append([]byte(nil), smallValue(e)...)
 		r.groups[e.Group] = append(r.groups[e.Group], member{e, address})
 		return nil
 	}
@@ -565,24 +567,24 @@ func (r *recovery) apply(seg *segment, at int64, e entry) error {
 }
 
 // smallValue is the value if replay looks at it.
-func smallValue(e entry) []byte {
+func smallValue(e seglog.Record) []byte {
 	if e.Kind == record.Schema || e.Kind == record.System {
-		return e.value
+		return e.Value
 	}
 	return nil
 }
 
 // commit makes the members of a group count, in their order and with the number of the commit. Where compaction may have been, it may have
 // left some of them out.
-func (r *recovery) commit(seg *segment, at int64, e entry) error {
+func (r *recovery) commit(seg *segment, at int64, e seglog.Record) error {
 	members := r.groups[e.Group]
 	delete(r.groups, e.Group)
 	if r.spread[e.Group] != nil { // it was copied since the snapshot
 		return nil
 	}
-	n, err := record.ParseHex(string(e.value))
+	n, err := record.ParseHex(string(e.Value))
 	if have := uint64(len(members)); err != nil || have > n || have < n && e.Group >= r.whole {
-		return &CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.value, have)}
+		return &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.Value, have)}
 	}
 	r.noteSpread(seg, &e, members)
 	for i := range members {
@@ -592,8 +594,8 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 		return r.together(members)
 	}
 	for _, m := range members {
-		m.commit = e.Seq
-		if err := r.replay(m.entry, m.address); err != nil {
+		m.Commit = e.Seq
+		if err := r.replay(m.Record, m.address); err != nil {
 			return err
 		}
 	}
@@ -601,13 +603,13 @@ func (r *recovery) commit(seg *segment, at int64, e entry) error {
 }
 
 // noteSpread remembers a group with members in other segments than that of its commit, or that the snapshot divides.
-func (r *recovery) noteSpread(seg *segment, e *entry, members []member) {
+func (r *recovery) noteSpread(seg *segment, e *seglog.Record, members []member) {
 	g, elsewhere := r.store.divided[e.Group], true
 	if g == nil {
 		g, elsewhere = &spreadGroup{e.Seq, map[record.SegmentID]bool{}}, false
 	}
 	for _, m := range members {
-		slot, _ := split(m.address)
+		slot, _ := seglog.SplitAddress(m.address)
 		id := r.log.segment(slot).id
 		g.segments[id] = true
 		elsewhere = elsewhere || id != seg.id
@@ -617,7 +619,7 @@ func (r *recovery) noteSpread(seg *segment, e *entry, members []member) {
 			r.spread[e.Group] = g
 		}
 		if !r.store.shadow {
-			seg.dead.Add(-int64(e.bytes)) // it is to stay
+			seg.dead.Add(-int64(e.Bytes)) // it is to stay
 		}
 	}
 }
@@ -626,8 +628,8 @@ func (r *recovery) noteSpread(seg *segment, e *entry, members []member) {
 func (r *recovery) buryGroups() {
 	for _, members := range r.groups {
 		for _, m := range members {
-			slot, _ := split(m.address)
-			r.log.segment(slot).dead.Add(int64(m.bytes) - deadAtOnce(&m.Head, m.bytes))
+			slot, _ := seglog.SplitAddress(m.address)
+			r.log.segment(slot).dead.Add(int64(m.Bytes) - deadAtOnce(&m.Head, m.Bytes))
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -37,11 +39,11 @@ func hand(t testing.TB, records ...pending) *vfs.Mem {
 func handBytes(t testing.TB, segment []byte) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
-	m := manifest{Store: handStore, Edit: 1, Segments: []manifestSegment{{ID: record.NewSegmentID(1, 0), Salt: handSalt, Bytes: 1}}, Writing: &writing{}}
+	m := seglog.Manifest{Store: handStore, Edit: 1, Segments: []seglog.ManifestSegment{{ID: record.NewSegmentID(1, 0), Salt: handSalt, Bytes: 1}}, Writing: &seglog.Writing{}}
 	if err := mem.MkdirAll("db"); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{manifestName: m.encode(), "00000001.log": segment} {
+	for name, text := range map[string][]byte{seglog.ManifestName: m.Encode(), "00000001.log": segment} {
 		f, err := mem.Open("db/"+name, vfs.Create)
 		if err == nil {
 			_, err = f.WriteAt(text, 0)
@@ -88,7 +90,7 @@ func TestGroupCountsFromItsCommit(t *testing.T) {
 	mustClose(t, s)
 
 	records[5].value = []byte("4")
-	if _, err := Open("db", testOptions(hand(t, records...))); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open("db", testOptions(hand(t, records...))); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("a commit that names more members than there are: %v", err)
 	}
 }
@@ -133,7 +135,7 @@ func TestNewerRecordsAreRefused(t *testing.T) {
 		rec(record.Set, record.Value, "k", "", func(h *record.Head) { h.Other = " Anew" }),
 	} {
 		_, err := Open("db", testOptions(hand(t, p, rec(record.Set, record.Value, "after", ""))))
-		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, seglog.ErrVersion) || errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("%c%c%s: %v, want ErrVersion", p.Op, p.Kind, p.Other, err)
 		}
 	}
@@ -144,7 +146,7 @@ func TestSequenceWithoutGaps(t *testing.T) {
 		"gap":   {rec(record.Set, record.Value, "a", ""), rec(record.Set, record.Value, "b", "", func(h *record.Head) { h.Seq = 3 })},
 		"twice": {rec(record.Set, record.Value, "a", ""), rec(record.Set, record.Value, "b", "", func(h *record.Head) { h.Seq = 1 })},
 	} {
-		if _, err := Open("db", testOptions(hand(t, records...))); !errors.Is(err, ErrCorrupt) {
+		if _, err := Open("db", testOptions(hand(t, records...))); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -157,7 +159,7 @@ func TestPartsThatAreNotThere(t *testing.T) {
 		set := rec(record.Set, record.Value, "big", list, func(h *record.Head) { h.Large = 5 })
 		s := mustOpen(t, hand(t, set))
 		_, err := s.Get(nil, []byte("big"))
-		if !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("%s: %v, want ErrCorrupt", name, err)
 		}
 	}
@@ -184,7 +186,7 @@ func readOnlyBesideAWriter(t *testing.T) {
 		for i, key := range written {
 			wantValue(t, r, key, fmt.Sprint(i))
 		}
-		if err := r.Set(nil, []byte("k"), nil, 0, Process); err != ErrReadOnly {
+		if err := r.Set(nil, []byte("k"), nil, 0, Process); err != seglog.ErrReadOnly {
 			t.Fatalf("a read-only store takes a write: %v", err)
 		}
 		if err := r.Close(); err != nil {
@@ -213,10 +215,10 @@ func TestReadOnlyOfNothing(t *testing.T) {
 
 func TestManifestMissing(t *testing.T) {
 	mem := hand(t, rec(record.Set, record.Value, "k", "v"))
-	if err := mem.Remove("db/" + manifestName); err != nil {
+	if err := mem.Remove("db/" + seglog.ManifestName); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open("db", testOptions(mem)); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), manifestName) {
+	if _, err := Open("db", testOptions(mem)); !errors.Is(err, seglog.ErrCorrupt) || !strings.Contains(err.Error(), seglog.ManifestName) {
 		t.Errorf("Open: %v", err)
 	}
 }
@@ -243,14 +245,14 @@ func FuzzRecovery(f *testing.F) {
 			mem := handBytes(t, append(bytes.Clone(head), b...))
 			s, err := Open("db", testOptions(mem))
 			if err != nil {
-				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+				if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) {
 					t.Fatalf("Open: %v", err)
 				}
 				continue
 			}
 			for _, table := range s.Tables() {
 				for item := range s.Items(table) {
-					if item.Err != nil && !errors.Is(item.Err, ErrCorrupt) {
+					if item.Err != nil && !errors.Is(item.Err, seglog.ErrCorrupt) {
 						t.Fatalf("reading: %v", item.Err)
 					}
 				}
@@ -299,7 +301,7 @@ func secondReadingKnowsTheCache(t *testing.T) {
 	}
 	name, at := s.log.tail.path, s.log.tail.end.Load()+20
 	if s.log.ring != nil {
-		name, at = s.log.ring.path, ringHead+at
+		name, at = s.log.ring.path, seglog.RingHead+at
 	}
 	mustSet(t, s, "last", "acknowledged")
 	dead := mem.ProcessCrash()
@@ -310,11 +312,11 @@ func secondReadingKnowsTheCache(t *testing.T) {
 	})
 	readings := 0
 	look := &stepFS{FS: dead, opening: func(name string) {
-		if filepath.Base(name) == markName {
+		if filepath.Base(name) == seglog.MarkName {
 			readings++
 		}
 	}}
-	if s, err := Open("db", testOptions(look)); !errors.Is(err, ErrCorrupt) {
+	if s, err := Open("db", testOptions(look)); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Open: %v, it has dropped %d bytes", err, s.torn)
 	}
 	if readings != 2 {

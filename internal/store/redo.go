@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -37,7 +39,7 @@ const redoTemp = ".tmp"
 func (l *log) redoLocked() error {
 	for len(l.doubtful) > 0 {
 		if l.over {
-			return ErrClosed
+			return seglog.ErrClosed
 		}
 		s := l.doubtful[0]
 		err := l.redo(s)
@@ -73,7 +75,7 @@ func (l *log) redo(s *segment) error {
 
 // syncNames makes it durable which file has the name of a segment.
 func (l *log) syncNames() error {
-	if err := syncDir(l.fsys, l.dir); err != nil {
+	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
 		return l.fail(errors.Join(err, l.noteSyncFailed()))
 	}
 	return nil
@@ -91,7 +93,7 @@ func (s *segment) copyTo(f vfs.File) error {
 		}
 		o := s.overlay.Load()
 		if n < len(p) && (o == nil || !o.Covers(at+int64(n), at+int64(len(p)))) {
-			return &CorruptError{File: s.path, Offset: at + int64(n), Reason: "the file has been cut off here while the store was open"}
+			return &seglog.CorruptError{File: s.path, Offset: at + int64(n), Reason: "the file has been cut off here while the store was open"}
 		}
 		if o != nil {
 			o.Patch(p, at)
@@ -129,13 +131,13 @@ func (s *segment) fillFile() error {
 
 // noteSyncFailed tells the next opening, which may find a kernel that has told of the failure already.
 func (l *log) noteSyncFailed() error {
-	w, err := openMarker(l.fsys, l.dir)
+	w, err := seglog.OpenMarker(l.fsys, l.dir)
 	if err != nil {
 		return err
 	}
 	m := *l.found
 	m.Failed = true
-	return errors.Join(w.write(&m), w.file.Close())
+	return errors.Join(w.Write(&m), w.File.Close())
 }
 
 // replaceable is the file of a segment that may be replaced by a copy while it is read. It is never mapped.

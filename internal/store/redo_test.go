@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -137,14 +139,14 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: isLog}
 
 	first := mustOpen(t, vfs.Inject(dead, noRoomForCopies(), told), noSnapshot)
-	if err := first.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+	if err := first.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a sync that the kernel says has failed: %v", err)
 	}
 	first.Close()
 
 	next := mustOpen(t, vfs.Inject(dead, noRoomForCopies()), noSnapshot)
 	wantValue(t, next, "found", "2")
-	if err := next.Sync(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+	if err := next.Sync(); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a sync of what an earlier one has lost: %v", err)
 	}
 	mustClose(t, next)
@@ -192,11 +194,11 @@ func failedSyncOfNameIsNoted(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	dead := killedWithFound(t, mem)
 	s := mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}), noSnapshot)
-	if err := s.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+	if err := s.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a sync of which that of the directory has failed: %v", err)
 	}
 	s.Close()
-	if m, err := readMark(dead, "db", s.log.storeID); err != nil || m == nil || !m.Failed {
+	if m, err := seglog.ReadMark(dead, "db", s.log.storeID); err != nil || m == nil || !m.Failed {
 		t.Errorf("the mark does not say so: %+v, %v", m, err)
 	}
 }

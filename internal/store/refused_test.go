@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -35,13 +37,13 @@ func TestAsyncDeletionsPassSetsThatWait(t *testing.T) {
 			}
 			want := strings.Repeat("v", 5000)
 			if close {
-				if err := s.Close(); !errors.Is(err, ErrNoSpace) {
+				if err := s.Close(); !errors.Is(err, seglog.ErrNoSpace) {
 					t.Fatalf("Close: %v", err)
 				}
 				disk.setFree(1000)
 				want = absent
 			} else {
-				if err := s.Flush(nil); !errors.Is(err, ErrNoSpace) {
+				if err := s.Flush(nil); !errors.Is(err, seglog.ErrNoSpace) {
 					t.Fatalf("Flush: %v", err)
 				}
 				if n := c.table.Dirty(); n != keys/2 {
@@ -72,7 +74,7 @@ func TestRefusedLargeValueMakesRoom(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("key ", i%10), string(make([]byte, 10_000)))
 	}
 	large := string(bytes.Repeat([]byte("large"), 1<<20))
-	if err := s.Set(nil, []byte("large"), []byte(large), 0, Process); !errors.Is(err, ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), []byte(large), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("there is room for a large value: %v", err)
 	}
 	s.makeRoom()
@@ -98,7 +100,7 @@ func TestRefusedLargeValueLeavesRoomForDeletions(t *testing.T) {
 	disk.setFree(roomKept / diskBlock / 2)
 	s.log.takeBack()
 	disk.setFree(0)
-	if err := s.Set(nil, []byte("large"), make([]byte, 2*partBytes), 0, Process); !errors.Is(err, ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), make([]byte, 2*partBytes), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("there is room for a large value: %v", err)
 	}
 	mustDeleteWithin(t, s, disk, 0, 400)
@@ -140,7 +142,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 			refused := 0
 			for i := range 100 {
 				err := write(i)
-				if errors.Is(err, ErrNoSpace) {
+				if errors.Is(err, seglog.ErrNoSpace) {
 					refused++
 					if !s.house.tight.Load() {
 						t.Fatalf("group %d is refused, and nobody is told", i)

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -112,7 +114,7 @@ func lockSource(fsys vfs.FS, dir string) (io.Closer, error) {
 	var held *vfs.LockedError
 	switch {
 	case errors.As(err, &held):
-		return nil, fmt.Errorf("%w: %w", ErrLocked, held)
+		return nil, fmt.Errorf("%w: %w", seglog.ErrLocked, held)
 	case err != nil:
 		return io.NopCloser(nil), nil
 	}
@@ -127,11 +129,11 @@ type repair struct {
 	total    int64
 	report   RepairReport
 
-	manifest *manifest // nil when it is lost
-	mark     *mark
+	manifest *seglog.Manifest // nil when it is lost
+	mark     *seglog.Mark
 	store    uint64
 	created  uint64
-	ring     *ringReader
+	ring     *seglog.RingReader
 	files    []*logFile
 	wrecks   []*wreck
 
@@ -165,8 +167,8 @@ func (r *repair) close() {
 	for _, f := range r.files {
 		f.file.Close()
 	}
-	if r.ring != nil && r.ring.file != nil {
-		r.ring.file.Close()
+	if r.ring != nil && r.ring.File != nil {
+		r.ring.File.Close()
 	}
 }
 
@@ -338,11 +340,11 @@ func (r *repair) take(p place, limit uint64) error {
 }
 
 // write writes a record that counts.
-func (r *repair) write(p place, e entry) error {
-	value := e.value
+func (r *repair) write(p place, e seglog.Record) error {
+	value := e.Value
 	switch {
 	case e.Kind == record.Schema && e.Op == record.Set:
-		r.schemas[string(e.key)] = true
+		r.schemas[string(e.Key)] = true
 	case e.Schema != 0 && !r.schemas[record.Hex(e.Schema)]:
 		e.Schema = 0
 		if e.Op == record.Set {
@@ -352,17 +354,17 @@ func (r *repair) write(p place, e entry) error {
 	if e.Op == record.Set && e.Large != 0 {
 		list, err := r.moved(e)
 		if err != nil {
-			r.report.Values = append(r.report.Values, LostValue{Key: bytes.Clone(e.key), Space: e.Space, Seq: e.Seq, Bytes: int64(e.Large), Reason: err.Error()})
+			r.report.Values = append(r.report.Values, LostValue{Key: bytes.Clone(e.Key), Space: e.Space, Seq: e.Seq, Bytes: int64(e.Large), Reason: err.Error()})
 			return nil
 		}
 		value = list
 	}
-	id, offset, err := r.out.put(e.Head, e.time, e.key, value)
+	id, offset, err := r.out.put(e.Head, e.Written, e.Key, value)
 	if err != nil {
 		return err
 	}
 	if e.Op == record.Part {
-		r.parts[placeText(p.id, p.at)] = movedPart{placeText(id, offset), e.Owner, e.Index, len(e.value), string(e.key)}
+		r.parts[placeText(p.id, p.at)] = movedPart{placeText(id, offset), e.Owner, e.Index, len(e.Value), string(e.Key)}
 	}
 	r.last = e.Seq
 	r.report.Records++
@@ -375,8 +377,8 @@ func placeText(id record.SegmentID, offset int64) string {
 }
 
 // moved is the list of a large value with the new places of its parts.
-func (r *repair) moved(e entry) ([]byte, error) {
-	words := strings.Split(string(e.value), " ")
+func (r *repair) moved(e seglog.Record) ([]byte, error) {
+	words := strings.Split(string(e.Value), " ")
 	size, err := record.ParseHex(words[0])
 	if err != nil || size == 0 || (e.Large+size-1)/size != uint64(len(words)-1) {
 		return nil, fmt.Errorf("its list of parts does not add up to %d bytes", e.Large)
@@ -389,7 +391,7 @@ func (r *repair) moved(e entry) ([]byte, error) {
 			owner = p.owner
 		}
 		want := min(size, left)
-		if !ok || p.owner != owner || p.index != uint64(i) || uint64(p.bytes) != want || p.key != string(e.key) {
+		if !ok || p.owner != owner || p.index != uint64(i) || uint64(p.bytes) != want || p.key != string(e.Key) {
 			return nil, fmt.Errorf("its part %d, at %s, is lost", i, word)
 		}
 		left -= want

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -168,7 +170,7 @@ func newPatient(t *testing.T, end ending) *patientVictim {
 	if end != closed {
 		v.originals = v.originals[:len(v.originals)-1]
 		if text := contentOfFile(t, v.mem, "db/RING"); text != "\x00missing" {
-			v.ring = int64(len(text)) - ringHead
+			v.ring = int64(len(text)) - seglog.RingHead
 		}
 	}
 	if want := v.modelOf(v.originals); v.content != nil && render(want) != render(v.content) {
@@ -231,7 +233,7 @@ func (v *patientVictim) intact(t *testing.T, image vfs.FS, names map[string]stri
 		if !there && v.ring > 0 && !strings.HasPrefix(ring, "\x00missing") {
 			there = true
 			for i := range int64(len(o.bytes)) {
-				if at := ringHead + (o.at+i)%v.ring; at >= int64(len(ring)) || ring[at] != o.bytes[i] {
+				if at := seglog.RingHead + (o.at+i)%v.ring; at >= int64(len(ring)) || ring[at] != o.bytes[i] {
 					there = false
 					break
 				}
@@ -380,7 +382,7 @@ func TestRepairOfWhatIsWhole(t *testing.T) {
 			t.Fatalf("a store of %d records is too small for this test", len(v.originals))
 		}
 		for _, l := range report.Lost {
-			if !strings.HasSuffix(l.File, manifestName) {
+			if !strings.HasSuffix(l.File, seglog.ManifestName) {
 				t.Errorf("nothing is lost, and reported is %+v", l)
 			}
 		}
@@ -407,8 +409,8 @@ func TestRepairAfterFlips(t *testing.T) {
 			path := filepath.Join("db", name)
 			size := sizeOf(t, image(), path)
 			for at := v.rng.Int64N(stride); at < size; at += 1 + v.rng.Int64N(2*stride) {
-				if name == ringName && at > 100 && at < ringHead {
-					at = ringHead // padding
+				if name == seglog.RingName && at > 100 && at < seglog.RingHead {
+					at = seglog.RingHead // padding
 				}
 				mem := image()
 				bit := v.rng.IntN(8)
@@ -486,7 +488,7 @@ func TestRepairAfterOverwriting(t *testing.T) {
 func (v *patientVictim) saltless(t *testing.T, image vfs.FS, lookup func(string) string) map[record.SegmentID]bool {
 	t.Helper()
 	list := map[record.SegmentID]bool{}
-	if m, err := readManifest(image, "db"); err == nil && m != nil {
+	if m, err := seglog.ReadManifest(image, "db"); err == nil && m != nil {
 		return list
 	}
 	left := map[record.SegmentID]int{}
@@ -543,7 +545,7 @@ func TestRepairWithoutFiles(t *testing.T) {
 				mem := image()
 				mem.Remove("db/" + a)
 				mem.Remove("db/" + b)
-				if !slices.ContainsFunc(files(t, mem), func(name string) bool { return strings.HasSuffix(name, ".log") || name == manifestName }) {
+				if !slices.ContainsFunc(files(t, mem), func(name string) bool { return strings.HasSuffix(name, ".log") || name == seglog.ManifestName }) {
 					continue
 				}
 				v.check(t, mem, nil, fmt.Sprintf("without %s and %s", a, b))
@@ -866,7 +868,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 	s := mustOpen(t, mem)
 	mustSet(t, s, "a", "1")
 	for _, dry := range []bool{false, true} {
-		if _, err := Repair(t.Context(), "db", "into", RepairOptions{FS: mem, DryRun: dry}); !errors.Is(err, ErrLocked) {
+		if _, err := Repair(t.Context(), "db", "into", RepairOptions{FS: mem, DryRun: dry}); !errors.Is(err, seglog.ErrLocked) {
 			t.Errorf("dry %v: %v", dry, err)
 		}
 	}
@@ -886,7 +888,7 @@ func TestRepairAfterAFailedRepair(t *testing.T) {
 	if err := v.mem.MkdirAll("into"); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{manifestTemp, "lost+found", "other"} {
+	for _, name := range []string{seglog.ManifestTemp, "lost+found", "other"} {
 		f, err := v.mem.Open("into/"+name, vfs.Create)
 		if err != nil {
 			t.Fatal(err)
@@ -965,7 +967,7 @@ func TestRepairCrashes(t *testing.T) {
 func (v *patientVictim) holdsAfterwards(t *testing.T, image *vfs.Mem, where string) string {
 	t.Helper()
 	s, err := Open("mended", testOptions(image, func(o *Options) { o.ReadOnly = true }))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrCorrupt) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) {
 		return ""
 	}
 	if err != nil {
@@ -1000,7 +1002,7 @@ func TestRepairFaults(t *testing.T) {
 			switch {
 			case err == nil && holds != want:
 				t.Fatalf("%s: success, and it holds\n%s", where, holds)
-			case err != nil && !errors.Is(err, ErrNoSpace):
+			case err != nil && !errors.Is(err, seglog.ErrNoSpace):
 				t.Fatalf("%s: %v", where, err)
 			case err != nil && holds != "" && !(forever && holds == want):
 				t.Fatalf("%s: %v, and it holds\n%s", where, err, holds)
@@ -1144,7 +1146,7 @@ func TestRepairOfACompactedStore(t *testing.T) {
 		for _, manifest := range []bool{true, false} {
 			for _, old := range []bool{true, false} {
 				image := f.mem.ProcessCrash()
-				m, err := readManifest(image, "db")
+				m, err := seglog.ReadManifest(image, "db")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -1155,12 +1157,12 @@ func TestRepairOfACompactedStore(t *testing.T) {
 				}
 				for name, text := range replaced {
 					id, _ := record.ParseFileName(name)
-					covered := slices.ContainsFunc(m.Segments, func(e manifestSegment) bool {
+					covered := slices.ContainsFunc(m.Segments, func(e seglog.ManifestSegment) bool {
 						line, _, _ := strings.Cut(contentOfFile(t, image, "db/"+e.ID.FileName()), "\n")
 						h, _, err := record.ParseSegmentHeader([]byte(line + "\n"))
 						return err != nil || h.ID.Generation() > id.Generation() && h.ID.Order() <= id.Order() && id.Order() <= h.Through
 					})
-					if _, there := m.find(id); there || !old || !manifest && !covered {
+					if _, there := m.Find(id); there || !old || !manifest && !covered {
 						continue
 					}
 					file, err := image.Open("db/"+name, vfs.Create)
@@ -1188,7 +1190,7 @@ func TestRepairOfACompactedStore(t *testing.T) {
 					// A run of which nothing counted any more has left no file. Without the manifest nobody can tell that
 					// from a file that is missing; no bytes of those that are there may be called lost.
 					gone := !manifest && l.Bytes == 0 && strings.Contains(l.Reason, "missing")
-					if !strings.HasSuffix(l.File, manifestName) && !gone {
+					if !strings.HasSuffix(l.File, seglog.ManifestName) && !gone {
 						t.Errorf("%s: lost is %+v", where, l)
 					}
 				}
@@ -1201,7 +1203,7 @@ func TestRepairOfACompactedStore(t *testing.T) {
 // that was closed holds nothing.
 func TestRepairWithoutTheRing(t *testing.T) {
 	needsRing(t)
-	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, ringHead), "of another store": (&ringHeader{7, 8, 64 << 10, ""}).encode()} {
+	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, seglog.RingHead), "of another store": (&seglog.RingHeader{Store: 7, ID: 8, Size: 64 << 10, File: ""}).Encode()} {
 		for _, killed := range []bool{true, false} {
 			mem := vfs.NewMem()
 			s := mustOpen(t, mem)
@@ -1210,7 +1212,7 @@ func TestRepairWithoutTheRing(t *testing.T) {
 				mustClose(t, s)
 			}
 			image := mem.ProcessCrash()
-			path := filepath.Join("db", ringName)
+			path := filepath.Join("db", seglog.RingName)
 			if err := image.Remove(path); err != nil && killed {
 				t.Fatal(err)
 			}

@@ -1,6 +1,9 @@
 package store
 
-import "github.com/copaldb/copal/internal/record"
+import (
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
 
 // Repair takes a group as a whole or not at all. The commit says how many members there were. When fewer are left, they were lost with damaged bytes, or
 // compaction has left them out because they did not count any more. Recovery asks the same of a log that it believes; here,
@@ -11,10 +14,10 @@ import "github.com/copaldb/copal/internal/record"
 // at which there is no segment passes for one that was compacted to nothing.
 
 // commit writes the members of a group, which count from here on, if none is lost.
-func (r *repair) commit(e entry) error {
+func (r *repair) commit(e seglog.Record) error {
 	members := r.groups[e.Group]
 	delete(r.groups, e.Group)
-	if n, err := record.ParseHex(string(e.value)); err == nil && uint64(len(members)) < n && e.Group >= r.whole {
+	if n, err := record.ParseHex(string(e.Value)); err == nil && uint64(len(members)) < n && e.Group >= r.whole {
 		r.report.Grouped += int64(len(members))
 		return nil
 	}
@@ -49,7 +52,7 @@ func (r *repair) leftOutBefore(w *wreck) {
 }
 
 // leftOut notes what compaction has left out before a record of a segment.
-func (r *repair) leftOut(w *wreck, e *entry) {
+func (r *repair) leftOut(w *wreck, e *seglog.Record) {
 	if e.Seq > r.reach+1 && w.id.Generation() > 0 {
 		r.whole = e.Seq
 	}

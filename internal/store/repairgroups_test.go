@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -64,7 +66,7 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 				}
 			}
 			if !test.manifest {
-				if err := mem.Remove("db/" + manifestName); err != nil {
+				if err := mem.Remove("db/" + seglog.ManifestName); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -16,7 +18,7 @@ import (
 // is the entry's own record in another place, which is where it stands from then on.
 
 // replay applies a record of the log to the tables. Only recovery calls it.
-func (s *Store) replay(e entry, a Address) error {
+func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	switch e.Kind {
 	case record.Schema:
 		return s.replaySchema(e, a)
@@ -35,28 +37,28 @@ func (s *Store) replay(e entry, a Address) error {
 	case e.Op == record.Range:
 		return s.replayRange(sp.tables(), &e)
 	}
-	t := sp.route(e.Kind, e.key)
-	hash, own := t.hash(e.key), t.ownOf(e.key)
-	old, err := t.find(hash, e.key)
+	t := sp.route(e.Kind, e.Key)
+	hash, own := t.hash(e.Key), t.ownOf(e.Key)
+	old, err := t.find(hash, e.Key)
 	switch {
 	case err != nil:
 		return err
 	case old.address != 0 && s.countsFrom(old.seq, old.group) > e.Seq:
 	case e.Op == record.Set && s.Expired(e.Expiry):
-		if now := hitOf(a, &e.Head, e.bytes); old.address != a {
+		if now := hitOf(a, &e.Head, e.Bytes); old.address != a {
 			s.revive(&now)
 			s.bury(&now)
 		}
 		if old.address != 0 {
-			t.remove(hash, own, old, e.counts())
+			t.remove(hash, own, old, e.Counts())
 		}
 	case e.Op == record.Set && old.address == a:
 		t.expect(hash, 0, e.Expiry)
 	case e.Op == record.Set:
-		now := hitOf(a, &e.Head, e.bytes)
-		t.place(hash, own, old, &now, false, e.counts())
+		now := hitOf(a, &e.Head, e.Bytes)
+		t.place(hash, own, old, &now, false, e.Counts())
 	case e.Op == record.Delete && old.address != 0 && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
-		t.remove(hash, own, old, e.counts())
+		t.remove(hash, own, old, e.Counts())
 	}
 	return nil
 }
@@ -70,7 +72,7 @@ func (s *Store) countsFrom(seq, group uint64) uint64 {
 }
 
 // replayRange deletes the older entries whose keys begin with that of the record.
-func (s *Store) replayRange(tables []*Table, r *entry) error {
+func (s *Store) replayRange(tables []*Table, r *seglog.Record) error {
 	for _, t := range tables {
 		for a, err := range t.addresses() {
 			if err != nil {
@@ -80,8 +82,8 @@ func (s *Store) replayRange(tables []*Table, r *entry) error {
 			if err != nil {
 				return err
 			}
-			if bytes.HasPrefix(e.key, r.key) && s.countsFrom(e.Seq, e.Group) < r.Seq {
-				t.remove(t.hash(e.key), t.ownOf(e.key), hitOf(a, &e.Head, e.bytes), r.counts())
+			if bytes.HasPrefix(e.Key, r.Key) && s.countsFrom(e.Seq, e.Group) < r.Seq {
+				t.remove(t.hash(e.Key), t.ownOf(e.Key), hitOf(a, &e.Head, e.Bytes), r.Counts())
 			}
 		}
 	}
@@ -91,8 +93,8 @@ func (s *Store) replayRange(tables []*Table, r *entry) error {
 // System records. Those with other names belong to later versions, which may be skipped.
 const mapPrefix = "map:" // the rest is the escaped name of a declared map
 
-func (s *Store) replaySystem(e entry) error {
-	name, isMap := bytes.CutPrefix(e.key, []byte(mapPrefix))
+func (s *Store) replaySystem(e seglog.Record) error {
+	name, isMap := bytes.CutPrefix(e.Key, []byte(mapPrefix))
 	var t *Table
 	switch {
 	case e.Op != record.Set:
@@ -103,14 +105,14 @@ func (s *Store) replaySystem(e entry) error {
 			return err
 		}
 		t.declared.Store(true)
-	case string(e.key) == rawKind:
+	case string(e.Key) == rawKind:
 		t = s.space(e.Space).raw
-	case string(e.key) == elementsKind:
+	case string(e.Key) == elementsKind:
 		t = s.space(e.Space).elements
 	default:
 		return nil
 	}
-	s.replayOptions(t, e.value)
+	s.replayOptions(t, e.Value)
 	return nil
 }
 

@@ -3,6 +3,8 @@ package store
 import (
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -13,8 +15,8 @@ func TestReplayBySequenceNumber(t *testing.T) {
 	for _, v := range []string{"first", "second", "third"} {
 		mustSet(t, s, "k", v)
 	}
-	var places []Address // of the three records
-	var entries []entry
+	var places []seglog.Address // of the three records
+	var entries []seglog.Record
 	table := s.spaces[0].raw
 	seg := s.log.segment(0)
 	for at := seg.head; at < seg.end.Load(); {
@@ -22,8 +24,8 @@ func TestReplayBySequenceNumber(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		places, entries = append(places, addressOf(0, at)), append(entries, e)
-		at += int64(e.bytes)
+		places, entries = append(places, seglog.AddressOf(0, at)), append(entries, e)
+		at += int64(e.Bytes)
 	}
 	now := func() string {
 		h, err := table.find(table.hash([]byte("k")), []byte("k"))
@@ -32,16 +34,16 @@ func TestReplayBySequenceNumber(t *testing.T) {
 		}
 		for i, a := range places {
 			if h.address == a {
-				return string(entries[i].value)
+				return string(entries[i].Value)
 			}
 		}
 		return "none"
 	}
-	replay := func(op record.Op, seq uint64, at Address, want string) {
+	replay := func(op record.Op, seq uint64, at seglog.Address, want string) {
 		t.Helper()
-		e := entry{Head: record.Head{Op: op, Kind: record.Value, Seq: seq}, key: []byte("k")}
+		e := seglog.Record{Head: record.Head{Op: op, Kind: record.Value, Seq: seq}, Key: []byte("k")}
 		if op == record.Range {
-			e.key = nil
+			e.Key = nil
 		}
 		if err := s.replay(e, at); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -152,7 +154,7 @@ func TestDirectoryReplaced(t *testing.T) {
 	for i := 0; i < 40 && err == nil; i++ {
 		err = a.Set(nil, fmt.Append(nil, "a", i), []byte(strings.Repeat("x", 50)), 0, Process)
 	}
-	if !errors.Is(err, ErrReadOnly) {
+	if !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("the process without a directory writes on: %v", err)
 	}
 	a.Close()
@@ -177,7 +179,7 @@ func TestLockFileRemoved(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, Options{Inline: true}); !errors.Is(err, ErrLocked) {
+	if _, err := Open(dir, Options{Inline: true}); !errors.Is(err, seglog.ErrLocked) {
 		t.Errorf("the second Open: %v", err)
 	}
 	mustClose(t, a)
@@ -195,7 +197,7 @@ func TestFilesThatAreNotUnderstood(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("key ", i), "value")
 	}
 	mustClose(t, s)
-	whole, err := readSmallFile(s.opts.FS, "db/00000001.log", 1<<20)
+	whole, err := seglog.ReadSmallFile(s.opts.FS, "db/00000001.log", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,12 +207,12 @@ func TestFilesThatAreNotUnderstood(t *testing.T) {
 		opens bool
 		want  error
 	}{
-		"whole":                {string(whole), false, ErrCorrupt},
-		"first record damaged": {strings.Replace(string(whole), "key 0", "kEy 0", 1), false, ErrCorrupt},
-		"header damaged":       {strings.Replace(string(whole), "copal", "cOpal", 1), false, ErrCorrupt},
-		"one torn record":      {string(whole[:head+10]), false, ErrCorrupt},
-		"newer":                {strings.Replace(string(whole), "log 1", "log 2", 1), false, ErrCorrupt}, // its checksum is that of version 1
-		"not ours":             {"not of ours\n" + strings.Repeat("x", 5000), false, ErrCorrupt},
+		"whole":                {string(whole), false, seglog.ErrCorrupt},
+		"first record damaged": {strings.Replace(string(whole), "key 0", "kEy 0", 1), false, seglog.ErrCorrupt},
+		"header damaged":       {strings.Replace(string(whole), "copal", "cOpal", 1), false, seglog.ErrCorrupt},
+		"one torn record":      {string(whole[:head+10]), false, seglog.ErrCorrupt},
+		"newer":                {strings.Replace(string(whole), "log 1", "log 2", 1), false, seglog.ErrCorrupt}, // its checksum is that of version 1
+		"not ours":             {"not of ours\n" + strings.Repeat("x", 5000), false, seglog.ErrCorrupt},
 		"header alone":         {string(whole[:head]), true, nil},
 		"torn header":          {string(whole[:head/2]), true, nil},
 		"empty":                {"", true, nil},
@@ -230,7 +232,7 @@ func TestFilesThatAreNotUnderstood(t *testing.T) {
 		if (err == nil) != x.opens || err != nil && !errors.Is(err, x.want) {
 			t.Errorf("%s: Open: %v", what, err)
 		}
-		if after, _ := readSmallFile(mem, "db/00000001.log", 1<<20); string(after) != x.text {
+		if after, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20); string(after) != x.text {
 			t.Errorf("%s: opening has changed the file", what)
 		}
 		if err == nil {
@@ -251,7 +253,7 @@ func TestCacheOfANewStore(t *testing.T) {
 		}
 		mustSet(t, s, "a", "1")
 		cache := fsys.CacheID(dir)
-		if m, err := readManifest(fsys, dir); err != nil || m.Writing == nil || m.Writing.Cache != cache || m.sameCache(cache) != (cache != "") {
+		if m, err := seglog.ReadManifest(fsys, dir); err != nil || m.Writing == nil || m.Writing.Cache != cache || m.SameCache(cache) != (cache != "") {
 			t.Errorf("%s: the manifest is %+v, %v", name, m, err)
 		}
 		mustClose(t, s)
@@ -265,7 +267,7 @@ func TestLongMapName(t *testing.T) {
 		if err == nil {
 			err = s.Set(m, []byte(m.Name()+":k"), nil, 0, Process)
 		}
-		if fits := n+len(mapPrefix) <= MaxKeyBytes; fits != (err == nil) || !fits && !errors.Is(err, ErrTooLarge) {
+		if fits := n+len(mapPrefix) <= MaxKeyBytes; fits != (err == nil) || !fits && !errors.Is(err, seglog.ErrTooLarge) {
 			t.Errorf("a name of %d bytes: %v", n, err)
 		}
 	}
@@ -301,11 +303,11 @@ func TestSegmentThatCannotBeMade(t *testing.T) {
 		for n := 1; n <= 4; n++ {
 			fault := vfs.Fault{Kinds: kind, N: n, Err: syscall.EMFILE}
 			if kind == vfs.OpSync {
-				fault.Match = func(name string) bool { return strings.HasSuffix(name, manifestTemp) }
+				fault.Match = func(name string) bool { return strings.HasSuffix(name, seglog.ManifestTemp) }
 			}
 			if kind == vfs.OpOpen { // but not those of opening the store
 				fault.N++
-				fault.Match = func(name string) bool { return strings.HasSuffix(name, manifestName) }
+				fault.Match = func(name string) bool { return strings.HasSuffix(name, seglog.ManifestName) }
 			}
 			mem := vfs.NewMem()
 			s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.SegmentBytes = 1000 })
@@ -332,7 +334,7 @@ func TestLargeValueOnAFullDisk(t *testing.T) {
 	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &full))
 	mustSet(t, s, "a", "1")
 	before := s.Stats()
-	if err := s.Set(nil, []byte("large"), make([]byte, 8<<20), 0, Process); !errors.Is(err, ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), make([]byte, 8<<20), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Errorf("Set: %v", err)
 	}
 	if after := s.Stats(); after != before {
@@ -373,13 +375,13 @@ func TestSearchAmongFakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sc := &scanner{file: f, salt: s.log.set.Load().bySlot[0].salt + 1, offset: 94, end: size, last: 1} // finds nothing
-	found, err := sc.resume()
+	sc := &seglog.Scanner{File: f, Salt: s.log.set.Load().bySlot[0].salt + 1, Offset: 94, End: size, Last: 1} // finds nothing
+	found, err := sc.Resume()
 	if found || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
-	if limit := 4*size + 32<<20; sc.effort > limit {
-		t.Errorf("%d bytes were checksummed for a file of %d", sc.effort, size)
+	if limit := 4*size + 32<<20; sc.Effort > limit {
+		t.Errorf("%d bytes were checksummed for a file of %d", sc.Effort, size)
 	}
 }
 
@@ -399,11 +401,11 @@ func (c *countedReads) ReadAt(p []byte, off int64) (int, error) {
 func TestSearchReadsOnce(t *testing.T) {
 	text := strings.Repeat("00000000 Sv 0 0 1 0 0 7 key value\n", 1<<20/34)
 	c := &countedReads{ReaderAt: strings.NewReader(text)}
-	sc := &scanner{file: c, end: int64(len(text)), last: 1}
-	if found, err := sc.resume(); found || err != nil {
+	sc := &seglog.Scanner{File: c, End: int64(len(text)), Last: 1}
+	if found, err := sc.Resume(); found || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
-	if most := len(text)/scanWindow + 2; c.calls > most {
+	if most := len(text)/seglog.ScanWindow + 2; c.calls > most {
 		t.Errorf("%d reads of %d bytes, at most %d are needed", c.calls, len(text), most)
 	}
 }
@@ -429,7 +431,7 @@ func TestClosedDuringIteration(t *testing.T) {
 		t.Errorf("%d entries and %d errors, want 10 and 1", n, errs)
 	}
 	for item := range s.Items(table) {
-		if item.Err != ErrClosed {
+		if item.Err != seglog.ErrClosed {
 			t.Errorf("after Close: %+v", item)
 		}
 		errs++
@@ -472,11 +474,11 @@ func TestRefusedWriteLeavesNothing(t *testing.T) {
 	s := mustOpen(t, vfs.Inject(mem, &full), func(o *Options) { o.RingBytes = -1 })
 	mustSet(t, s, "a", "1")
 	mustSet(t, s, "b", "2")
-	before, _ := readSmallFile(mem, "db/00000001.log", 1<<20)
-	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, Process); !errors.Is(err, ErrNoSpace) {
+	before, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
+	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("Set: %v", err)
 	}
-	after, _ := readSmallFile(mem, "db/00000001.log", 1<<20)
+	after, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
 	if string(after) != string(before) {
 		t.Errorf("the log was\n%s\nand is\n%s", before, after)
 	}
@@ -553,7 +555,7 @@ func TestHoleBeforeAShortEnd(t *testing.T) {
 			_, err := f.WriteAt(make([]byte, end-start), start)
 			return err
 		})
-		if _, err := Open("db", testOptions(dead)); !errors.Is(err, ErrCorrupt) {
+		if _, err := Open("db", testOptions(dead)); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("with %d records behind the hole: Open: %v", follow, err)
 		}
 		if r, err := Check(context.Background(), "db", dead, nil); err != nil || len(r.Problems) == 0 {

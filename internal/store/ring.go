@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -42,7 +44,7 @@ type ring struct {
 	file  vfs.File
 	path  string
 	acked vfs.Region // the page with the last acknowledged number
-	word  [ackedBytes]byte
+	word  [seglog.AckedBytes]byte
 }
 
 // DefaultRingBytes is the size of the ring where Options do not say. It is a variable for the
@@ -73,7 +75,7 @@ func ringShare(o *Options) int64 {
 // createRing makes the ring durably, in the place of one that an earlier process left. On an error
 // there is none of the new one, unless its name could not be synced.
 func createRing(fsys vfs.FS, dir string, store, id uint64, size int64) (_ *ring, err error) {
-	temp := filepath.Join(dir, ringTemp)
+	temp := filepath.Join(dir, seglog.RingTemp)
 	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -81,34 +83,34 @@ func createRing(fsys vfs.FS, dir string, store, id uint64, size int64) (_ *ring,
 	if err != nil {
 		return nil, err
 	}
-	r := &ring{Ring: laps.New[*segment](nil, size), id: id, file: f, path: filepath.Join(dir, ringName)}
+	r := &ring{Ring: laps.New[*segment](nil, size), id: id, file: f, path: filepath.Join(dir, seglog.RingName)}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close(), fsys.Remove(temp))
 		}
 	}()
-	if err := f.Allocate(0, ringHead+size); err != nil {
+	if err := f.Allocate(0, seglog.RingHead+size); err != nil {
 		return nil, err
 	}
-	if err := f.Truncate(ringHead + size); err != nil {
+	if err := f.Truncate(seglog.RingHead + size); err != nil {
 		return nil, err
 	}
-	if _, err := f.WriteAt((&ringHeader{store, id, size, f.ID()}).encode(), 0); err != nil {
+	if _, err := f.WriteAt((&seglog.RingHeader{Store: store, ID: id, Size: size, File: f.ID()}).Encode(), 0); err != nil {
 		return nil, err
 	}
-	if r.acked, err = f.Map(ringLine, ringHead-ringLine); err != nil {
+	if r.acked, err = f.Map(seglog.RingLine, seglog.RingHead-seglog.RingLine); err != nil {
 		return nil, err
 	}
-	if err := r.acked.Populate(0, ringHead-ringLine); err != nil {
+	if err := r.acked.Populate(0, seglog.RingHead-seglog.RingLine); err != nil {
 		return nil, err
 	}
-	if r.Region, err = f.Map(ringHead, int(size)); err != nil {
+	if r.Region, err = f.Map(seglog.RingHead, int(size)); err != nil {
 		return nil, err
 	}
 	if err := fsys.Rename(temp, r.path); err != nil {
 		return nil, err
 	}
-	return r, syncDir(fsys, dir)
+	return r, seglog.SyncDir(fsys, dir)
 }
 
 // acknowledge notes that the record with this number, and all before it, are acknowledged. The eight
@@ -129,7 +131,7 @@ func (r *ring) close() error {
 }
 
 // leave notes that what is appended from now on passes the ring by.
-func (r *ring) leave() error { return r.acked.Store(ackedBytes, []byte{1}) }
+func (r *ring) leave() error { return r.acked.Store(seglog.AckedBytes, []byte{1}) }
 
 // intact returns an error if somebody has changed the file's length: what was stored
 // beyond its end, or will be, is not there.
@@ -137,8 +139,8 @@ func (r *ring) intact() error {
 	switch size, err := r.file.Size(); {
 	case err != nil:
 		return err
-	case size != ringHead+r.Size:
-		return &CorruptError{File: r.path, Offset: size, Reason: errRingSize.Error()}
+	case size != seglog.RingHead+r.Size:
+		return &seglog.CorruptError{File: r.path, Offset: size, Reason: seglog.ErrRingSize.Error()}
 	}
 	return nil
 }

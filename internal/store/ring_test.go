@@ -17,36 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
-
-func TestRingHeader(t *testing.T) {
-	text := (&ringHeader{0x77aa00000000beef, 0x5f3a, 4 << 20, "80f1-6921b3c0.1f"}).encode()
-	if len(text) != ringLine || text[len(text)-1] != '\n' {
-		t.Errorf("the header has %d bytes", len(text))
-	}
-	if want := "copal ring 1 store 77aa00000000beef id 0000000000005f3a size 400000 file 80f1-6921b3c0.1f "; !strings.HasPrefix(string(text), want) {
-		t.Errorf("the header begins with %q", text[:60])
-	}
-	if want := " 3d8a06b4\n"; !strings.HasSuffix(string(text), want) {
-		t.Errorf("the header ends with %q", text[ringLine-20:])
-	}
-	h, err := parseRingHeader(text)
-	if h != (ringHeader{0x77aa00000000beef, 0x5f3a, 4 << 20, "80f1-6921b3c0.1f"}) || err != nil {
-		t.Errorf("read back: %+v, %v", h, err)
-	}
-}
-
-func FuzzRingHeader(f *testing.F) {
-	f.Add((&ringHeader{1, 2, 4096, ""}).encode())
-	f.Add([]byte("copal ring 2 store 0000000000000001 id 0000000000000001 size 10 file - 00000000\n"))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		h, err := parseRingHeader(text)
-		if err == nil && len(text) == ringLine && !bytes.Equal(text, h.encode()) {
-			t.Errorf("there are two ways to write %q", text)
-		}
-	})
-}
 
 // ringOf opens a store on the machine's disk that uses the ring, or skips the test.
 func ringOf(t *testing.T, dir string, change ...func(*Options)) *Store {
@@ -70,7 +44,7 @@ func ringOf(t *testing.T, dir string, change ...func(*Options)) *Store {
 // TestRingIsGoneAfterClose: a closed store has no ring; one that was opened and closed never had.
 func TestRingIsGoneAfterClose(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	path := filepath.Join(dir, ringName)
+	path := filepath.Join(dir, seglog.RingName)
 	s := ringOf(t, dir)
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
@@ -217,14 +191,14 @@ func TestRingIsMended(t *testing.T) {
 		}
 	}
 	all()
-	if err := s.Set(nil, []byte("new"), nil, 0, Process); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+	if err := s.Set(nil, []byte("new"), nil, 0, Process); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("Set on a full disk: %v", err)
 	}
 	all()
 	full.setFree(1000)
 	mustSet(t, s, "new", "1")
 	all()
-	text, err := readSmallFile(dead, "db/00000001.log", 1<<20)
+	text, err := seglog.ReadSmallFile(dead, "db/00000001.log", 1<<20)
 	if err != nil || bytes.Count(text, []byte("\n")) != 21 || !bytes.HasSuffix(text, []byte(" key 19 value\n")) {
 		t.Errorf("the old segment is %q, %v", text, err)
 	}
@@ -246,7 +220,7 @@ func smallDiskFills(t *testing.T) {
 		for i := 0; ; i++ {
 			key, value := fmt.Sprint("key ", i), strings.Repeat("v", 100+i%500)
 			err := s.Set(nil, []byte(key), []byte(value), 0, Durability(i%2))
-			if errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrReadOnly) {
+			if errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrReadOnly) {
 				return
 			}
 			if err != nil || i > 10_000 {
@@ -309,10 +283,10 @@ func TestDrainFails(t *testing.T) {
 		for i := range 5 {
 			mustSet(t, s, fmt.Sprint("key ", i), "value")
 		}
-		if got := s.Sync(); !errors.Is(got, err) || !errors.Is(got, ErrReadOnly) {
+		if got := s.Sync(); !errors.Is(got, err) || !errors.Is(got, seglog.ErrReadOnly) {
 			t.Errorf("Sync: %v", got)
 		}
-		if got := s.Set(nil, []byte("x"), nil, 0, Process); !errors.Is(got, err) || !errors.Is(got, ErrReadOnly) {
+		if got := s.Set(nil, []byte("x"), nil, 0, Process); !errors.Is(got, err) || !errors.Is(got, seglog.ErrReadOnly) {
 			t.Errorf("Set: %v", got)
 		}
 		for i := range 5 {
@@ -341,7 +315,7 @@ func TestStoreFails(t *testing.T) {
 	s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.RingBytes = 64 << 10 })
 	mustSet(t, s, "a", "1")
 	mustSet(t, s, "b", "2")
-	if err := s.Set(nil, []byte("c"), nil, 0, Process); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+	if err := s.Set(nil, []byte("c"), nil, 0, Process); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("Set: %v", err)
 	}
 	wantValue(t, s, "a", "1")
@@ -358,7 +332,7 @@ func TestStoreFails(t *testing.T) {
 
 // TestRingCannotBeMade: whatever refuses the ring, the log does without it.
 func TestRingCannotBeMade(t *testing.T) {
-	ofRing := func(name string) bool { return strings.HasPrefix(filepath.Base(name), ringName) }
+	ofRing := func(name string) bool { return strings.HasPrefix(filepath.Base(name), seglog.RingName) }
 	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpAllocate, vfs.OpTruncate, vfs.OpWrite, vfs.OpMap, vfs.OpPopulate, vfs.OpRename} {
 		for _, err := range []error{syscall.EIO, vfs.ErrNoSpace, errors.ErrUnsupported} {
 			mem := vfs.NewMem()
@@ -388,7 +362,7 @@ const withinAPage = -1 // a few bytes less than what is in use
 // TestRingTruncated: somebody cuts the ring off under the map. Every call ends with the right
 // data or an error, the process lives, and nothing that is wrong gets into the log.
 func TestRingTruncated(t *testing.T) {
-	for _, size := range []int64{0, ringHead, ringHead + 100, ringHead + 20_000, withinAPage} {
+	for _, size := range []int64{0, seglog.RingHead, seglog.RingHead + 100, seglog.RingHead + 20_000, withinAPage} {
 		for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {
 			dir := filepath.Join(t.TempDir(), "db")
 			s := ringOf(t, dir, func(o *Options) { o.FS, o.Inline = fsys, true })
@@ -398,9 +372,9 @@ func TestRingTruncated(t *testing.T) {
 			}
 			if size == withinAPage { // what is gone reads as zeros, and nothing faults
 				mustSet(t, s, "last", strings.Repeat("v", 4096-int(s.log.tail.end.Load()+60)%4096))
-				size = ringHead + s.log.tail.end.Load() - 20
+				size = seglog.RingHead + s.log.tail.end.Load() - 20
 			}
-			f, err := fsys.Open(filepath.Join(dir, ringName), vfs.ReadWrite)
+			f, err := fsys.Open(filepath.Join(dir, seglog.RingName), vfs.ReadWrite)
 			if err == nil {
 				err = errors.Join(f.Truncate(size), f.Close())
 			}
@@ -418,19 +392,19 @@ func TestRingTruncated(t *testing.T) {
 					t.Fatalf("%s cut to %d: key %d is %q", name, size, i, e.Value)
 				}
 			}
-			if wrong == 0 && name == "disk" && size < ringHead+30_000 {
+			if wrong == 0 && name == "disk" && size < seglog.RingHead+30_000 {
 				t.Errorf("%s cut to %d: all %d can be read", name, size, right)
 			}
-			if err := s.Sync(); !errors.Is(err, ErrReadOnly) {
+			if err := s.Sync(); !errors.Is(err, seglog.ErrReadOnly) {
 				t.Errorf("%s cut to %d: Sync: %v", name, size, err)
 			}
-			if err := s.Set(nil, []byte("durable"), []byte(value), 0, Power); !errors.Is(err, ErrReadOnly) {
+			if err := s.Set(nil, []byte("durable"), []byte(value), 0, Power); !errors.Is(err, seglog.ErrReadOnly) {
 				t.Errorf("%s cut to %d: SetFSync: %v", name, size, err)
 			}
 			if err := s.Close(); err == nil {
 				t.Errorf("%s cut to %d: Close says that all is well", name, size)
 			}
-			if _, err := Open(dir, Options{FS: fsys}); !errors.Is(err, ErrCorrupt) || !strings.Contains(err.Error(), ringName) {
+			if _, err := Open(dir, Options{FS: fsys}); !errors.Is(err, seglog.ErrCorrupt) || !strings.Contains(err.Error(), seglog.RingName) {
 				t.Errorf("%s cut to %d: Open: %v", name, size, err)
 			}
 		}
@@ -447,16 +421,16 @@ func TestRecordsFlippedInTheRing(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("key ", i), "value")
 	}
 	dead := mem.ProcessCrash()
-	at := ringHead + s.log.set.Load().bySlot[0].head + 20 // in the first record
-	change(t, dead, "db/"+ringName, func(f vfs.File) error {
+	at := seglog.RingHead + s.log.set.Load().bySlot[0].head + 20 // in the first record
+	change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
 		_, err := f.WriteAt([]byte("~"), at)
 		return err
 	})
-	var corrupt *CorruptError
-	if _, err := Open("db", testOptions(dead)); !errors.As(err, &corrupt) || filepath.Base(corrupt.File) != ringName || corrupt.Offset != at-20 {
+	var corrupt *seglog.CorruptError
+	if _, err := Open("db", testOptions(dead)); !errors.As(err, &corrupt) || filepath.Base(corrupt.File) != seglog.RingName || corrupt.Offset != at-20 {
 		t.Errorf("Open: %v", err)
 	}
-	if r, err := Check(context.Background(), "db", dead, nil); err != nil || len(r.Problems) != 1 || filepath.Base(r.Problems[0].File) != ringName {
+	if r, err := Check(context.Background(), "db", dead, nil); err != nil || len(r.Problems) != 1 || filepath.Base(r.Problems[0].File) != seglog.RingName {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
 	if _, err := Open("db", testOptions(mem.ProcessCrash())); err != nil {
@@ -471,13 +445,13 @@ func TestNewerRing(t *testing.T) {
 	s := mustOpen(t, mem)
 	mustSet(t, s, "a", "1")
 	dead := mem.ProcessCrash()
-	change(t, dead, "db/"+ringName, func(f vfs.File) error {
-		text := (&ringHeader{s.log.storeID, s.log.ring.id, testRing, s.log.ring.file.ID()}).encode()
-		body := strings.Replace(string(text[:ringLine-10]), "ring 1", "ring 2", 1)
+	change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
+		text := (&seglog.RingHeader{Store: s.log.storeID, ID: s.log.ring.id, Size: testRing, File: s.log.ring.file.ID()}).Encode()
+		body := strings.Replace(string(text[:seglog.RingLine-10]), "ring 1", "ring 2", 1)
 		_, err := f.WriteAt(sealed(body), 0)
 		return err
 	})
-	if _, err := Open("db", testOptions(dead)); !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
+	if _, err := Open("db", testOptions(dead)); !errors.Is(err, seglog.ErrVersion) || errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Open: %v", err)
 	}
 }
@@ -574,7 +548,7 @@ func BenchmarkRead(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	var at []Address
+	var at []seglog.Address
 	p := &pending{key: []byte("key 0000"), value: make([]byte, 128-44)}
 	for range 100_000 {
 		p.Head = setHead(len(p.key), len(p.value))
@@ -586,11 +560,11 @@ func BenchmarkRead(b *testing.B) {
 	if err := s.Sync(); err != nil {
 		b.Fatal(err)
 	}
-	buf := make([]byte, firstRead)
+	buf := make([]byte, seglog.ReadBytes)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for i := range b.N {
-		slot, offset := split(at[i*7919%len(at)])
+		slot, offset := seglog.SplitAddress(at[i*7919%len(at)])
 		if _, err := s.log.segment(slot).read(offset, buf); err != nil {
 			b.Fatal(err)
 		}
@@ -609,7 +583,7 @@ func littleRoomKept(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("key ", i), "value")
 	}
 	mustClose(t, s)
-	text, err := readSmallFile(mem, "db/00000001.log", 1<<20)
+	text, err := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -628,7 +602,7 @@ func littleRoomKept(t *testing.T) {
 	disk.setFree(0) // and the rest
 	for err = remove(); err == nil; err = remove() {
 	}
-	if !errors.Is(err, ErrNoSpace) || next < 500 {
+	if !errors.Is(err, seglog.ErrNoSpace) || next < 500 {
 		t.Errorf("%d deletions, then %v", next, err)
 	}
 	disk.setFree(roomKept/diskBlock - 1)
@@ -723,7 +697,7 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 	}
 	to := s.log.tail.end.Load()
 	flipByte := func(at int64) {
-		change(t, mem, "db/"+ringName, func(f vfs.File) error { return flip(f, ringHead+at, 4) })
+		change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error { return flip(f, seglog.RingHead+at, 4) })
 	}
 	damaged := func() (damaged int) {
 		t.Helper()
@@ -736,7 +710,7 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 				err   error
 			}{{e.Value, err}, {viewed, viewErr}} {
 				switch {
-				case errors.Is(read.err, ErrCorrupt):
+				case errors.Is(read.err, seglog.ErrCorrupt):
 					damaged++
 				case read.err != nil || string(read.value) != value:
 					t.Errorf("%s is read as %q, %v", key, read.value, read.err)
@@ -763,7 +737,7 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 		t.Error("the damage has gone when it was drained")
 	}
 	mustClose(t, s)
-	if _, err := Open("db", testOptions(mem, noSnapshot)); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open("db", testOptions(mem, noSnapshot)); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Open: %v", err)
 	}
 }
@@ -776,7 +750,7 @@ type ringWriter struct {
 
 func (f *ringWriter) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	file, err := f.FS.Open(name, mode)
-	if err != nil || !isLog(name) && filepath.Base(name) != ringName {
+	if err != nil || !isLog(name) && filepath.Base(name) != seglog.RingName {
 		return file, err
 	}
 	return &ringWriterFile{file, f}, nil

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -34,7 +36,7 @@ func (r *roomRun) write(key, value string) {
 	} else {
 		err = r.s.Set(nil, []byte(key), []byte(value), 0, Process)
 	}
-	var failed *FailedError
+	var failed *seglog.FailedError
 	switch {
 	case err == nil && value == absent:
 		delete(r.content, key)

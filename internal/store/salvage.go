@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -23,7 +25,7 @@ type wreck struct {
 	salt    record.Salt
 	start   uint64 // Unix milliseconds; 0 when the header that says it is lost
 	path    string // of the file that is, or would be, the segment's
-	named   *manifestSegment
+	named   *seglog.ManifestSegment
 	through uint32 // of a compacted one without a manifest: order of the last segment that it stands for
 	next    uint64 // sequence number that must follow on the last record, 0 when that is not known
 
@@ -76,13 +78,13 @@ func (w *wreck) read(tick func()) error {
 // readSource adds what one source holds.
 func (w *wreck) readSource(i int, tick func()) error {
 	src := w.sources[i]
-	s := &scanner{file: src.file, salt: w.salt, offset: src.head, end: src.end}
+	s := &seglog.Scanner{File: src.file, Salt: w.salt, Offset: src.head, End: src.end}
 	for lost := false; ; {
-		at, e, err := s.next()
-		var d *damage
+		at, e, err := s.Next()
+		var d *seglog.Damage
 		switch {
 		case err == nil:
-			w.fragments = append(w.fragments, fragment{at, int64(e.bytes), i})
+			w.fragments = append(w.fragments, fragment{at, int64(e.Bytes), i})
 			lost = false
 			tick()
 			continue
@@ -90,55 +92,37 @@ func (w *wreck) readSource(i int, tick func()) error {
 			return nil
 		case !errors.As(err, &d):
 			return err
-		case errors.Is(d.reason, record.ErrNewer):
-			return formatError(w.path, at, d.reason)
+		case errors.Is(d.Reason, record.ErrNewer):
+			return seglog.FormatError(w.path, at, d.Reason)
 		}
 		if !lost {
-			w.failures = append(w.failures, failure{at, d.reason})
+			w.failures = append(w.failures, failure{at, d.Reason})
 		}
 		lost = true
-		if err := s.seek(at + 1); err != nil {
+		if err := s.SkipTo(at + 1); err != nil {
 			return err
 		}
 	}
-}
-
-// seek moves to the first place from there on that looks like a record, or to the end.
-func (s *scanner) seek(from int64) error {
-	for from < s.end {
-		s.offset = from
-		b, err := s.window(recordSignature)
-		if err != nil {
-			return err
-		}
-		if i := looksLikeRecord(b); i >= 0 {
-			s.offset = from + int64(i)
-			return nil
-		}
-		from += max(int64(len(b)-recordSignature+1), 1)
-	}
-	s.offset = s.end
-	return nil
 }
 
 // first is the sequence number of the first record that can be found, 0 when there is none. intact says that
 // nothing is lost before it.
 func (w *wreck) first() (best uint64, intact bool, err error) {
 	for _, src := range w.sources {
-		s := &scanner{file: src.file, salt: w.salt, offset: src.head, end: src.end}
+		s := &seglog.Scanner{File: src.file, Salt: w.salt, Offset: src.head, End: src.end}
 		for {
-			at, e, err := s.next()
-			var d *damage
+			at, e, err := s.Next()
+			var d *seglog.Damage
 			if err == nil && (best == 0 || e.Seq < best) {
 				best, intact = e.Seq, at == src.head
 			}
-			if err == nil || err == io.EOF || errors.As(err, &d) && errors.Is(d.reason, record.ErrNewer) {
+			if err == nil || err == io.EOF || errors.As(err, &d) && errors.Is(d.Reason, record.ErrNewer) {
 				break
 			}
 			if d == nil {
 				return 0, false, err
 			}
-			if err := s.seek(at + 1); err != nil {
+			if err := s.SkipTo(at + 1); err != nil {
 				return 0, false, err
 			}
 		}
@@ -147,7 +131,7 @@ func (w *wreck) first() (best uint64, intact bool, err error) {
 }
 
 // load reads a fragment again.
-func (w *wreck) load(f fragment, buf []byte) (e entry, _ []byte, err error) {
+func (w *wreck) load(f fragment, buf []byte) (e seglog.Record, _ []byte, err error) {
 	if int64(cap(buf)) < f.bytes {
 		buf = make([]byte, f.bytes)
 	}
@@ -157,12 +141,12 @@ func (w *wreck) load(f fragment, buf []byte) (e entry, _ []byte, err error) {
 	}
 	head, err := e.Parse(buf)
 	if err == nil {
-		e.key, e.value, err = w.salt.Verify(buf, f.at, &e.Head, head)
+		e.Key, e.Value, err = w.salt.Verify(buf, f.at, &e.Head, head)
 	}
 	if err != nil {
-		return e, buf, formatError(w.path, f.at, err)
+		return e, buf, seglog.FormatError(w.path, f.at, err)
 	}
-	e.bytes, e.time = len(buf), w.start+e.Time
+	e.Bytes, e.Written = len(buf), w.start+e.Time
 	return e, buf, nil
 }
 

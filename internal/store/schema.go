@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -36,7 +38,7 @@ func (s *Store) SchemaNumber(schema Schema) (uint64, error) {
 	}
 	text := schema.Codec + " " + schema.Text
 	if len(text) > record.MaxInlineBytes {
-		return 0, fmt.Errorf("%w: the schema of a type takes %d bytes", ErrTooLarge, len(text))
+		return 0, fmt.Errorf("%w: the schema of a type takes %d bytes", seglog.ErrTooLarge, len(text))
 	}
 	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Schema}, key: []byte(record.Hex(n)), value: []byte(text)}
 	if err := s.log.append(p); err != nil {
@@ -54,17 +56,17 @@ func (s *Store) Schema(n uint64) (Schema, bool) {
 	return schema, ok
 }
 
-func (s *Store) replaySchema(e entry, a Address) error {
-	slot, offset := split(a)
+func (s *Store) replaySchema(e seglog.Record, a seglog.Address) error {
+	slot, offset := seglog.SplitAddress(a)
 	path := s.log.segment(slot).path
-	n, err := parseNumber(e.key)
+	n, err := parseNumber(e.Key)
 	if err != nil {
-		return &CorruptError{File: path, Offset: offset, Reason: err.Error()}
+		return &seglog.CorruptError{File: path, Offset: offset, Reason: err.Error()}
 	}
-	name, text, _ := strings.Cut(string(e.value), " ")
+	name, text, _ := strings.Cut(string(e.Value), " ")
 	schema := Schema{Codec: name, Text: text}
 	if old, ok := s.schemas[n]; ok && old != schema {
-		return &CorruptError{File: path, Offset: offset, Reason: fmt.Sprintf("schema %d is written twice, and differs", n)}
+		return &seglog.CorruptError{File: path, Offset: offset, Reason: fmt.Sprintf("schema %d is written twice, and differs", n)}
 	}
 	s.schemas[n], s.schemaNumbers[schema] = schema, n
 	return nil

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -84,7 +86,7 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 		err = f.Sync()
 	}
 	if err == nil {
-		err = syncDir(fsys, dir)
+		err = seglog.SyncDir(fsys, dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
@@ -97,11 +99,11 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 
 // openSegment opens a segment that the manifest names and checks that the file is
 // the one meant. end is left at the header.
-func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mode vfs.Mode) (*segment, error) {
+func openSegment(fsys vfs.FS, dir string, store uint64, want seglog.ManifestSegment, mode vfs.Mode) (*segment, error) {
 	path := filepath.Join(dir, want.ID.FileName())
 	f, err := fsys.Open(path, mode)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, &CorruptError{File: path, Reason: "the manifest names it, and it is missing"}
+		return nil, &seglog.CorruptError{File: path, Reason: "the manifest names it, and it is missing"}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("copal: %w", err)
@@ -116,7 +118,7 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mo
 		err = fmt.Errorf("the file is segment %s with salt %016x of store %016x, not the one that the manifest names", h.ID, uint64(h.Salt), h.Store)
 	}
 	if err != nil {
-		return nil, errors.Join(formatError(path, 0, err), f.Close())
+		return nil, errors.Join(seglog.FormatError(path, 0, err), f.Close())
 	}
 	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(head), retiredAt: inUse}
 	s.end.Store(s.head)
@@ -124,8 +126,8 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want manifestSegment, mo
 }
 
 // manifestEntry is what the manifest says of the segment, of which all must have been synced.
-func (s *segment) manifestEntry(sealed bool) manifestSegment {
-	return manifestSegment{ID: s.id, Salt: s.salt, Sealed: sealed, Bytes: s.end.Load(), Records: s.records, First: s.first, Last: s.last}
+func (s *segment) manifestEntry(sealed bool) seglog.ManifestSegment {
+	return seglog.ManifestSegment{ID: s.id, Salt: s.salt, Sealed: sealed, Bytes: s.end.Load(), Records: s.records, First: s.first, Last: s.last}
 }
 
 // firstLoad is the same for a mapped file, where the copy is all that it costs, and
@@ -138,7 +140,7 @@ const (
 // openView maps the file for reading, with as much more as it may grow by. It is called when
 // recovery has read the file, for what is mapped cannot be dropped from the cache.
 func (s *segment) openView(limit int64) {
-	n := min(max(2*limit, s.end.Load()+limit), maxSegmentBytes)
+	n := min(max(2*limit, s.end.Load()+limit), seglog.MaxSegmentBytes)
 	if v, err := s.file.View(n); err == nil { // else reading works without
 		s.view, s.viewed, s.mapped = v, n, v.Bytes()
 	}
@@ -183,18 +185,18 @@ func (s *segment) unmap() error {
 }
 
 // sealedIn says what the manifest is to say of those segments of the list that it does not call sealed.
-func sealedIn(list []*segment) func(id record.SegmentID) (manifestSegment, bool) {
-	return func(id record.SegmentID) (manifestSegment, bool) {
+func sealedIn(list []*segment) func(id record.SegmentID) (seglog.ManifestSegment, bool) {
+	return func(id record.SegmentID) (seglog.ManifestSegment, bool) {
 		i := slices.IndexFunc(list, func(s *segment) bool { return s.id == id })
 		if i < 0 {
-			return manifestSegment{}, false
+			return seglog.ManifestSegment{}, false
 		}
 		return list[i].manifestEntry(true), true
 	}
 }
 
 // scratch holds buffers for reads whose result does not leave the package.
-var scratch = sync.Pool{New: func() any { b := make([]byte, firstRead); return &b }}
+var scratch = sync.Pool{New: func() any { b := make([]byte, seglog.ReadBytes); return &b }}
 
 // readAt reads the segment's bytes before its end from wherever they stand.
 func (s *segment) readAt(p []byte, off int64) (int, error) {
@@ -242,13 +244,13 @@ func (s *segment) readUndrained(r *ring, p []byte, off int64) (int, error) {
 
 // read reads and verifies the whole record at offset. The entry aliases buf, which
 // is grown when it is too small.
-func (s *segment) read(offset int64, buf []byte) (e entry, err error) {
+func (s *segment) read(offset int64, buf []byte) (e seglog.Record, err error) {
 	err = s.readTo(&e, offset, buf)
 	return e, err
 }
 
 // readTo is read into an entry that need not be handed about. On error, nothing in it counts.
-func (s *segment) readTo(e *entry, offset int64, buf []byte) error {
+func (s *segment) readTo(e *seglog.Record, offset int64, buf []byte) error {
 	b, head, err := s.readHead(&e.Head, offset, buf)
 	if err != nil {
 		return err
@@ -258,10 +260,10 @@ func (s *segment) readTo(e *entry, offset int64, buf []byte) error {
 	} else if b, err = s.readMore(offset, b, total); err != nil {
 		return err
 	}
-	if e.key, e.value, err = s.salt.Verify(b, offset, &e.Head, head); err != nil {
-		return formatError(s.path, offset, err)
+	if e.Key, e.Value, err = s.salt.Verify(b, offset, &e.Head, head); err != nil {
+		return seglog.FormatError(s.path, offset, err)
 	}
-	e.bytes, e.time = len(b), s.start+e.Time
+	e.Bytes, e.Written = len(b), s.start+e.Time
 	return nil
 }
 
@@ -269,7 +271,7 @@ func (s *segment) readTo(e *entry, offset int64, buf []byte) error {
 func (s *segment) readable() int64 { return max(s.end.Load(), s.ahead) }
 
 // errNoSegment is what a damaged index comes to.
-var errNoSegment = &CorruptError{File: snapshotName, Reason: "an entry of the index leads to a segment that is not there"}
+var errNoSegment = &seglog.CorruptError{File: snapshotName, Reason: "an entry of the index leads to a segment that is not there"}
 
 // readHead reads as much of the record at offset as fits buf (at least firstRead
 // bytes, or to the end of the segment) and parses the head, unverified.
@@ -277,12 +279,12 @@ func (s *segment) readHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 	if s == nil {
 		return nil, 0, errNoSegment
 	}
-	if cap(buf) < firstRead {
-		buf = make([]byte, firstRead)
+	if cap(buf) < seglog.ReadBytes {
+		buf = make([]byte, seglog.ReadBytes)
 	}
 	left := s.readable() - offset
 	if left <= 0 {
-		return nil, 0, &CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
+		return nil, 0, &seglog.CorruptError{File: s.path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
 	}
 	b := buf[:min(int64(cap(buf)), left)]
 	if s.view != nil { // where a second read costs little
@@ -294,7 +296,7 @@ func (s *segment) readHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 	}
 	head, err := h.Parse(b[:n])
 	if err != nil {
-		return nil, 0, formatError(s.path, offset, err)
+		return nil, 0, seglog.FormatError(s.path, offset, err)
 	}
 	return b[:n], head, nil
 }
@@ -303,7 +305,7 @@ func (s *segment) readHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 func (s *segment) readMore(offset int64, b []byte, total int) ([]byte, error) {
 	have := len(b)
 	if offset+int64(total) > s.readable() {
-		return nil, &CorruptError{File: s.path, Offset: offset, Reason: "the record is longer than the segment"}
+		return nil, &seglog.CorruptError{File: s.path, Offset: offset, Reason: "the record is longer than the segment"}
 	}
 	if cap(b) < total {
 		b = append(make([]byte, 0, total), b...)
@@ -312,7 +314,7 @@ func (s *segment) readMore(offset int64, b []byte, total int) ([]byte, error) {
 	n, err := s.readAt(b[have:], offset+int64(have))
 	if n < total-have {
 		if err == nil || err == io.EOF {
-			return nil, &CorruptError{File: s.path, Offset: offset, Reason: "the file ends within the record"}
+			return nil, &seglog.CorruptError{File: s.path, Offset: offset, Reason: "the file ends within the record"}
 		}
 		return nil, fmt.Errorf("copal: %w", err)
 	}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
@@ -51,7 +53,7 @@ type snapshot struct {
 
 // snapshotSegment is a segment that addresses may mean, by its place in the list, and what is covered of it.
 type snapshotSegment struct {
-	manifestSegment
+	seglog.ManifestSegment
 	Dead int64 // bytes that compaction could reclaim, about
 }
 
@@ -257,7 +259,7 @@ func (x *snapshot) parseLine(line string) error {
 	f := record.NewFields(line)
 	switch {
 	case f.Has("segment"):
-		s := snapshotSegment{manifestSegment: manifestSegment{ID: f.Segment("segment"), Salt: record.Salt(f.Fixed("salt")),
+		s := snapshotSegment{ManifestSegment: seglog.ManifestSegment{ID: f.Segment("segment"), Salt: record.Salt(f.Fixed("salt")),
 			Bytes: int64(f.Hex("bytes")), Records: f.Hex("records"), First: f.Hex("first"), Last: f.Hex("last")}, Dead: int64(f.Hex("dead"))}
 		x.Segments = append(x.Segments, s)
 	case f.Has("Group"):
@@ -372,7 +374,7 @@ func parseCRC(f *record.Fields) uint32 {
 func (x *snapshot) validate() error {
 	ids := map[record.SegmentID]bool{}
 	for _, s := range x.Segments {
-		if ids[s.ID] || s.Bytes < 0 || s.Bytes > maxSegmentBytes || s.Dead < 0 || s.Last < s.First || s.Last > x.Seq {
+		if ids[s.ID] || s.Bytes < 0 || s.Bytes > seglog.MaxSegmentBytes || s.Dead < 0 || s.Last < s.First || s.Last > x.Seq {
 			return fmt.Errorf("%w: segment %s has impossible bounds", record.ErrSyntax, s.ID)
 		}
 		ids[s.ID] = true
@@ -475,7 +477,7 @@ func shortRead(err error) error {
 func asDamage(path string, offset int64, err error) error {
 	for _, kind := range []error{record.ErrShort, record.ErrChecksum, record.ErrSyntax, index.ErrPart} {
 		if errors.Is(err, kind) {
-			return &CorruptError{File: path, Offset: offset, Reason: err.Error()}
+			return &seglog.CorruptError{File: path, Offset: offset, Reason: err.Error()}
 		}
 	}
 	return err

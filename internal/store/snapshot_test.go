@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -75,7 +77,7 @@ func newIndexed(t testing.TB, died bool) indexed {
 
 func read(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
-	b, err := readSmallFile(fsys, filepath.Join("db", name), 1<<30)
+	b, err := seglog.ReadSmallFile(fsys, filepath.Join("db", name), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +277,7 @@ func TestDamagedLogBehindSnapshot(t *testing.T) {
 			write(t, image, name, bad)
 			s, err := Open("db", testOptions(image))
 			if err != nil {
-				if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
+				if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) {
 					t.Fatalf("%s, byte %d: Open: %v", name, i, err)
 				}
 				found++
@@ -284,7 +286,7 @@ func TestDamagedLogBehindSnapshot(t *testing.T) {
 			bothered := false
 			for key, want := range x.content {
 				e, err := s.Get(nil, []byte(key))
-				if err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) || err == nil && string(e.Value) != want {
+				if err != nil && !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) || err == nil && string(e.Value) != want {
 					t.Fatalf("%s, byte %d: Get(%q) = %q, %v, want %q", name, i, key, e.Value, err, want)
 				}
 				bothered = bothered || err != nil
@@ -562,7 +564,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 			step(rng.IntN(20))
 		}
 		image := mem.ProcessCrash()
-		m, err := readManifest(image, "db")
+		m, err := seglog.ReadManifest(image, "db")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -596,7 +598,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 		mustSet(t, again, "users:1", "x")
 		mustClose(t, again)
 		x.content["users:1"] = "x"
-		m, err = readManifest(image, "db")
+		m, err = seglog.ReadManifest(image, "db")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -73,7 +75,7 @@ func (r *recovery) openSnapshot() {
 // sameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
 // can be no newer: compaction may have dropped what it takes for replayed.
 func (r *recovery) sameManifest() bool {
-	m, err := readManifest(r.log.fsys, r.log.dir)
+	m, err := seglog.ReadManifest(r.log.fsys, r.log.dir)
 	return err == nil && m != nil && m.Edit == r.log.manifest.Edit
 }
 
@@ -83,7 +85,7 @@ func (r *recovery) matches(x *snapshot) bool {
 	if x.Store != l.storeID {
 		return false
 	}
-	named := map[record.SegmentID]*manifestSegment{}
+	named := map[record.SegmentID]*seglog.ManifestSegment{}
 	for i := range l.manifest.Segments {
 		named[l.manifest.Segments[i].ID] = &l.manifest.Segments[i]
 	}
@@ -161,7 +163,7 @@ func (f *snapshotFile) checkTail() error {
 // openRetained opens a file that compaction has replaced, and that entries of the snapshot may still mean.
 func (r *recovery) openRetained(e *snapshotSegment) (*segment, error) {
 	l := r.log
-	seg, err := openSegment(l.fsys, l.dir, l.storeID, e.manifestSegment, vfs.ReadOnly)
+	seg, err := openSegment(l.fsys, l.dir, l.storeID, e.ManifestSegment, vfs.ReadOnly)
 	if err != nil {
 		return nil, err
 	}
@@ -265,15 +267,15 @@ func (f *snapshotFile) part(t *Table, n int, x *snapshotPart) (index.Part, error
 	if err == nil {
 		err = p.Check()
 	}
-	if err = asDamage(f.path, x.Offset, err); errors.Is(err, ErrCorrupt) {
+	if err = asDamage(f.path, x.Offset, err); errors.Is(err, seglog.ErrCorrupt) {
 		err = f.rebuild(t, n, err)
 	}
 	return p, err
 }
 
 // address is what an address of the file means in this process.
-func (f *snapshotFile) address(a Address) (Address, bool) {
-	at, offset := split(a)
+func (f *snapshotFile) address(a seglog.Address) (seglog.Address, bool) {
+	at, offset := seglog.SplitAddress(a)
 	if at >= len(f.slots) {
 		return 0, false
 	}
@@ -281,7 +283,7 @@ func (f *snapshotFile) address(a Address) (Address, bool) {
 	if seg == nil || offset < seg.head || offset >= seg.readable() {
 		return 0, false
 	}
-	return addressOf(seg.slot, offset), true
+	return seglog.AddressOf(seg.slot, offset), true
 }
 
 // rebuild makes anew what has not been asked for yet, for the sake of one part.
@@ -337,7 +339,7 @@ func (s *Store) reread() (*Store, error) {
 	}
 	l := s.log
 	l.manifestMu.Lock()
-	list := l.manifest.clone().Segments
+	list := l.manifest.Clone().Segments
 	l.manifestMu.Unlock()
 	r := &recovery{store: shadow, log: l, replay: shadow.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
 	for _, e := range list {
@@ -355,17 +357,17 @@ func (s *Store) reread() (*Store, error) {
 
 // reread applies the records of a segment, which is not changed.
 func (r *recovery) reread(seg *segment) error {
-	sc := &scanner{file: wholeSegment{seg}, salt: seg.salt, offset: seg.head, end: seg.end.Load()}
-	for sc.offset < sc.end {
-		at, e, err := sc.next()
-		var d *damage
+	sc := &seglog.Scanner{File: wholeSegment{seg}, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
+	for sc.Offset < sc.End {
+		at, e, err := sc.Next()
+		var d *seglog.Damage
 		if errors.As(err, &d) {
-			return formatError(seg.path, d.offset, d.reason)
+			return seglog.FormatError(seg.path, d.Offset, d.Reason)
 		}
 		if err != nil {
 			return fmt.Errorf("copal: %s: %w", seg.path, err)
 		}
-		e.time = seg.start + e.Time
+		e.Written = seg.start + e.Time
 		r.goOn(e.Seq)
 		r.next = e.Seq + 1
 		if err := r.apply(seg, at, e); err != nil {

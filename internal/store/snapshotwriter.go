@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
@@ -136,9 +138,9 @@ func (w *snapshotWriter) begin() {
 			case s == until.segment:
 				w.x.Tail, e = len(w.x.Segments), until.entry
 			case until.segment != nil && s.id > until.segment.id:
-				e = manifestSegment{ID: s.id, Salt: s.salt}
+				e = seglog.ManifestSegment{ID: s.id, Salt: s.salt}
 			}
-			w.x.Segments = append(w.x.Segments, snapshotSegment{manifestSegment: e})
+			w.x.Segments = append(w.x.Segments, snapshotSegment{ManifestSegment: e})
 		}
 	}
 	for _, number := range slices.Sorted(maps.Keys(l.spread)) {
@@ -259,7 +261,7 @@ func (w *snapshotWriter) due(t *Table, out *[]snapshotDue) error {
 func (w *snapshotWriter) queue(d *deadlines, out *[]snapshotDue) (damaged bool, err error) {
 	for n := range d.shards {
 		b, first, err := w.itemsOf(&d.shards[n], n)
-		if errors.Is(err, ErrCorrupt) {
+		if errors.Is(err, seglog.ErrCorrupt) {
 			w.store.log.reportError("reading what is to expire", err)
 			damaged = true
 			continue
@@ -285,7 +287,7 @@ func (w *snapshotWriter) itemsOf(sh *deadlineShard, n int) (b []byte, first uint
 		mu.Lock()
 		defer mu.Unlock()
 	}
-	if b, first, err = sh.encode(w.buf[:0]); errors.Is(err, ErrCorrupt) {
+	if b, first, err = sh.encode(w.buf[:0]); errors.Is(err, seglog.ErrCorrupt) {
 		sh.load = nil
 	}
 	return b, first, err
@@ -307,9 +309,9 @@ func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
 	if len(p.Entries) == 0 {
 		return nil
 	}
-	p.Translate(func(a Address) (Address, bool) {
-		slot, offset := split(a)
-		return addressOf(w.place(slot), offset), true
+	p.Translate(func(a seglog.Address) (seglog.Address, bool) {
+		slot, offset := seglog.SplitAddress(a)
+		return seglog.AddressOf(w.place(slot), offset), true
 	})
 	out := snapshotPart{Shard: n, Offset: w.end, Entries: int64(len(p.Entries) / index.SlotBytes), CRC: crc32.Checksum(p.Entries, castagnoli)}
 	total := int64(0)
@@ -333,7 +335,7 @@ func (w *snapshotWriter) place(slot int) int {
 		s := w.store.log.segment(slot)
 		at = len(w.x.Segments)
 		w.places[slot] = at
-		w.x.Segments = append(w.x.Segments, snapshotSegment{manifestSegment: manifestSegment{ID: s.id, Salt: s.salt}})
+		w.x.Segments = append(w.x.Segments, snapshotSegment{ManifestSegment: seglog.ManifestSegment{ID: s.id, Salt: s.salt}})
 	}
 	return at
 }
@@ -407,7 +409,7 @@ func (w *snapshotWriter) publish(path string) error {
 	}
 	before, now := l.snapshot.Load(), w.x.state(w.end)
 	l.snapshot.Store(now.or(before)) // a power cut may yet bring back the one before
-	if err := syncDir(l.fsys, l.dir); err != nil {
+	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
 		return err
 	}
 	l.snapshot.Store(now)
@@ -527,7 +529,7 @@ func (l *log) removeSnapshot() error {
 	if err := l.fsys.Remove(filepath.Join(l.dir, snapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return noSpace(err)
 	}
-	if err := syncDir(l.fsys, l.dir); err != nil {
+	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
 		return err
 	}
 	l.snapshot.CompareAndSwap(st, nil) // not before it has gone for certain
@@ -602,7 +604,7 @@ func (s *Store) keepSnapshot(stop <-chan struct{}) {
 		s.housekeeping.Lock()
 		err := s.takeSnapshot(stop)
 		s.housekeeping.Unlock()
-		if !errors.Is(err, errSnapshotStopped) && !errors.Is(err, ErrClosed) {
+		if !errors.Is(err, errSnapshotStopped) && !errors.Is(err, seglog.ErrClosed) {
 			s.log.reportError("writing a snapshot of the index", err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -55,7 +57,7 @@ func (sp *space) tables() []*Table {
 func (s *Store) Map(name string) (t *Table, err error) {
 	escaped := string(keycodec.AppendName(nil, name))
 	if len(mapPrefix)+len(escaped) > MaxKeyBytes {
-		return nil, fmt.Errorf("%w: the name of a map, of %d bytes", ErrTooLarge, len(escaped))
+		return nil, fmt.Errorf("%w: the name of a map, of %d bytes", seglog.ErrTooLarge, len(escaped))
 	}
 	in, err := s.use()
 	if err != nil {
@@ -77,7 +79,7 @@ func (s *Store) declareNew(name string) (*Table, error) {
 	s.exclude()
 	defer s.admit()
 	if s.closed {
-		return nil, ErrClosed
+		return nil, seglog.ErrClosed
 	}
 	return s.declare(0, name)
 }
@@ -105,8 +107,8 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 			if err != nil {
 				return nil, err
 			}
-			if len(e.key) >= len(prefix) && string(e.key[:len(prefix)]) == prefix {
-				moves = append(moves, move{sp.raw.hash(e.key), t.hash(e.key), string(e.key), hitOf(a, &e.Head, e.bytes)})
+			if len(e.Key) >= len(prefix) && string(e.Key[:len(prefix)]) == prefix {
+				moves = append(moves, move{sp.raw.hash(e.Key), t.hash(e.Key), string(e.Key), hitOf(a, &e.Head, e.Bytes)})
 			}
 		}
 	}

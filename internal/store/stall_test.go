@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -157,7 +159,7 @@ func TestReserveForDeletions(t *testing.T) {
 	disk.setFree(0)
 	for i := 0; ; i++ { // use up what is reserved ahead
 		if err := s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process); err != nil {
-			if !errors.Is(err, ErrNoSpace) {
+			if !errors.Is(err, seglog.ErrNoSpace) {
 				t.Fatal(err)
 			}
 			break
@@ -168,7 +170,7 @@ func TestReserveForDeletions(t *testing.T) {
 	for _, k := range keys[1:] {
 		c.setAsync(t, s, k, strings.Repeat("v", 1000))
 	}
-	if err := s.Flush(nil); !errors.Is(err, ErrNoSpace) {
+	if err := s.Flush(nil); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("sets alone: %v", err)
 	}
 	w := Write{Key: []byte("m:" + keys[0]), Cells: c, Delete: true, Durability: Async}
@@ -176,7 +178,7 @@ func TestReserveForDeletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := s.log.tail.end.Load()
-	if err := s.Flush(nil); !errors.Is(err, ErrNoSpace) {
+	if err := s.Flush(nil); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Errorf("sets and a deletion: %v", err)
 	}
 	if n := s.log.tail.end.Load() - before; n > 100 {

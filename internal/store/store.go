@@ -24,6 +24,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/keyhash"
@@ -130,7 +132,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	}
 	for looks := (looks{}); ; {
 		s, err := open(dir, opts)
-		if err == nil || !errors.Is(err, ErrCorrupt) || !looks.again(err) {
+		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.again(err) {
 			return s, err
 		}
 	}
@@ -245,7 +247,7 @@ func (s *Store) newLog(dir string) *log {
 	opts := &s.opts
 	l := &log{
 		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
-		limit: opts.SegmentBytes, hard: maxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
+		limit: opts.SegmentBytes, hard: seglog.MaxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
 		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1), rolled: make(chan struct{}, 1),
 	}
 	l.views, l.grace = &s.views, s.grace
@@ -265,7 +267,7 @@ func (s *Store) newLog(dir string) *log {
 func (s *Store) recoverWithSnapshot(dir string) error {
 	s.log.cacheID = s.opts.FS.CacheID(dir) // now that the directory is there
 	err := s.recover(!s.opts.NoSnapshot)
-	if !errors.Is(err, errMismatch) && (s.snapshot == nil || !errors.Is(err, ErrCorrupt)) {
+	if !errors.Is(err, errMismatch) && (s.snapshot == nil || !errors.Is(err, seglog.ErrCorrupt)) {
 		return err
 	}
 	if err := s.empty(dir); err != nil {
@@ -305,7 +307,7 @@ func (s *Store) takeLock(dir string) error {
 	lock, err := s.opts.FS.Lock(filepath.Join(dir, lockName))
 	var held *vfs.LockedError
 	if errors.As(err, &held) {
-		return fmt.Errorf("%w: %w", ErrLocked, held)
+		return fmt.Errorf("%w: %w", seglog.ErrLocked, held)
 	}
 	if err != nil {
 		return noSpace(err)
@@ -340,7 +342,7 @@ func (s *Store) releaseLog() error {
 	}
 	s.follower.release()
 	if l.marker != nil {
-		errs = append(errs, l.marker.file.Close())
+		errs = append(errs, l.marker.File.Close())
 	}
 	return errors.Join(errs...)
 }
@@ -459,7 +461,7 @@ func (s *Store) use() (pass, error) {
 	in := s.life.enter()
 	if s.closed {
 		s.life.leave(in)
-		return 0, ErrClosed
+		return 0, seglog.ErrClosed
 	}
 	return in, nil
 }
@@ -475,7 +477,7 @@ func (s *Store) useForWrite() (pass, error) {
 	}
 	if s.opts.ReadOnly {
 		s.life.leave(in)
-		return 0, ErrReadOnly
+		return 0, seglog.ErrReadOnly
 	}
 	return in, nil
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -178,7 +180,7 @@ func TestCheckGoesOn(t *testing.T) {
 	}
 	mustClose(t, s)
 	path := "db/00000001.log"
-	text, err := readSmallFile(mem, path, 1<<20)
+	text, err := seglog.ReadSmallFile(mem, path, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +280,7 @@ func TestForeignFiles(t *testing.T) {
 			t.Errorf("%s: a reader finds %s, want %s", end, got, content)
 		}
 	}
-	for _, lost := range []string{"", manifestName} {
+	for _, lost := range []string{"", seglog.ManifestName} {
 		image := mem.ProcessCrash()
 		if lost != "" {
 			image.Remove("db/" + lost)

@@ -7,6 +7,8 @@ import (
 	"io"
 	"sync"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -43,7 +45,7 @@ var (
 // CreateValue begins a value of key, raw bytes. When ctx ends before the value counts, it is given up.
 func (s *Store) CreateValue(ctx context.Context, key []byte) (*ValueWriter, error) {
 	if s.opts.ReadOnly {
-		return nil, s.refuse(ErrReadOnly)
+		return nil, s.refuse(seglog.ErrReadOnly)
 	}
 	key = append([]byte{}, key...)
 	w := &ValueWriter{store: s, ctx: ctx, write: Write{Key: key}, part: pending{Head: record.Head{Op: record.Part, Kind: record.Value}, key: key}}
@@ -137,7 +139,7 @@ func (w *ValueWriter) putLocked(p []byte) bool {
 		w.list = w.part.appendPlace(w.list)
 	}
 	if len(w.list) > record.MaxInlineBytes-maxPlace {
-		err = fmt.Errorf("%w: a value of more than %d bytes", ErrTooLarge, w.size)
+		err = fmt.Errorf("%w: a value of more than %d bytes", seglog.ErrTooLarge, w.size)
 	}
 	w.part.value = nil
 	if err != nil {
@@ -217,7 +219,7 @@ func (w *ValueWriter) endLocked(err error) {
 func (s *Store) endLarge(under *partsUnderWay, err error) {
 	s.log.endParts(under)
 	switch {
-	case errors.Is(err, ErrNoSpace):
+	case errors.Is(err, seglog.ErrNoSpace):
 		s.reclaimParts(under.from)
 	case err != nil:
 		s.house.wakeHouse()
@@ -242,7 +244,7 @@ func (s *Store) reclaimParts(from record.SegmentID) {
 	for more := err == nil; more && err == nil; {
 		more, err = s.reclaimOnce(from)
 	}
-	if err != nil && !errors.Is(err, ErrNoSpace) && !errors.Is(err, ErrClosed) && s.log.failure() == nil {
+	if err != nil && !errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrClosed) && s.log.failure() == nil {
 		s.log.reportError("giving back the space of a value that did not fit", err)
 	}
 }

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -123,7 +125,7 @@ func stream(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := r.Read(make([]byte, 1)); !errors.Is(err, ErrClosed) {
+			if _, err := r.Read(make([]byte, 1)); !errors.Is(err, seglog.ErrClosed) {
 				t.Errorf("a read of a reader that was closed: %v", err)
 			}
 			if _, err := w.Write(nil); err == nil && w.Commit() == nil {
@@ -187,13 +189,13 @@ func TestStreamGivenUp(t *testing.T) {
 	r := mustOpenValue(t, s, "key")
 	died := mem.ProcessCrash()
 	mustClose(t, s)
-	if _, err := io.WriteString(w, numbered(1000, "lost")); err != ErrClosed {
+	if _, err := io.WriteString(w, numbered(1000, "lost")); err != seglog.ErrClosed {
 		t.Errorf("a write to a closed store: %v", err)
 	}
-	if err := w.Commit(); err != ErrClosed {
+	if err := w.Commit(); err != seglog.ErrClosed {
 		t.Errorf("a commit to a closed store: %v", err)
 	}
-	if _, err := r.Read(make([]byte, 1)); err != ErrClosed {
+	if _, err := r.Read(make([]byte, 1)); err != seglog.ErrClosed {
 		t.Errorf("a read of a closed store: %v", err)
 	}
 	r.Close()
@@ -307,13 +309,13 @@ func TestOpenValueThatMoves(t *testing.T) {
 	defer mustClose(t, s)
 	value := numbered(9000, "value")
 	mustStream(t, s, "key", value, 90)
-	var stale []entry // of records that are not there any more
+	var stale []seglog.Record // of records that are not there any more
 	for i := range 8 {
-		e := entry{}
+		e := seglog.Record{}
 		if _, err := s.logged(&e, s.spaces[0].raw, []byte("key"), nil); err != nil {
 			t.Fatal(err)
 		}
-		e.key, e.value = bytes.Clone(e.key), bytes.Clone(e.value)
+		e.Key, e.Value = bytes.Clone(e.Key), bytes.Clone(e.Value)
 		stale = append(stale, e)
 		for n := range 100 {
 			mustSet(t, s, fmt.Sprint(n), fmt.Sprint(i))
@@ -323,7 +325,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 		}
 	}
 	n := 0
-	r, err := s.openValue(s.use, func(e *entry) (err error) {
+	r, err := s.openValue(s.use, func(e *seglog.Record) (err error) {
 		if n++; n <= len(stale) {
 			*e = stale[n-1]
 			return nil
@@ -338,7 +340,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 	wantRead(t, r, value)
 
 	n = 0
-	if _, err := s.openValue(s.use, func(e *entry) error { n++; *e = stale[0]; return nil }); !errors.Is(err, ErrCorrupt) || n != 3 {
+	if _, err := s.openValue(s.use, func(e *seglog.Record) error { n++; *e = stale[0]; return nil }); !errors.Is(err, seglog.ErrCorrupt) || n != 3 {
 		t.Errorf("after %d looks: %v", n, err)
 	}
 }
@@ -372,7 +374,7 @@ func TestDamagedPart(t *testing.T) {
 	for off := int64(0); off < 1000; off += 50 {
 		p := make([]byte, 50)
 		_, err := r.ReadAt(p, off)
-		if damaged := off >= 300 && off < 400; damaged != errors.Is(err, ErrCorrupt) || !damaged && string(p) != value[off:off+50] {
+		if damaged := off >= 300 && off < 400; damaged != errors.Is(err, seglog.ErrCorrupt) || !damaged && string(p) != value[off:off+50] {
 			t.Errorf("at %d: %q, %v", off, p, err)
 		}
 	}
@@ -422,7 +424,7 @@ func streamOnAFullDisk(t *testing.T) {
 				}
 				disk.onTake = nil
 			}
-			if !errors.Is(err, ErrNoSpace) || before == 0 {
+			if !errors.Is(err, seglog.ErrNoSpace) || before == 0 {
 				t.Fatalf("the value does not fit: %v", err)
 			}
 			s.wantSame(t, map[string]string{"key": "old", "other": "here"})
@@ -678,7 +680,7 @@ func TestStreamLargerThanMemory(t *testing.T) {
 	if err := w.CommitFSync(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get(nil, []byte("key")); !errors.Is(err, ErrTooLarge) {
+	if _, err := s.Get(nil, []byte("key")); !errors.Is(err, seglog.ErrTooLarge) {
 		t.Errorf("Get of %d bytes: %v", written, err)
 	}
 	read := func() {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -16,11 +18,11 @@ import (
 // as a whole.
 type ValueReader struct {
 	store *Store
-	entry entry    // the record; its value is the value, or the list
-	size  int64    // of the value
-	piece int64    // of each part but the last
-	parts []listed // nil for a value in one record
-	pins  pinned   // each segment once
+	entry seglog.Record // the record; its value is the value, or the list
+	size  int64         // of the value
+	piece int64         // of each part but the last
+	parts []listed      // nil for a value in one record
+	pins  pinned        // each segment once
 
 	mu     sync.Mutex // guards the rest; taken before all locks of the store
 	offset int64      // of the next Read
@@ -38,11 +40,11 @@ type listed struct {
 }
 
 // errReaderClosed is a read of a reader that was closed.
-var errReaderClosed = fmt.Errorf("%w: of a value that is not being read any more", ErrClosed)
+var errReaderClosed = fmt.Errorf("%w: of a value that is not being read any more", seglog.ErrClosed)
 
 // OpenValue opens the value of a key for reading, from the table t or, when t is nil, from where the key belongs. The caller closes it. The errors are those of Get.
 func (s *Store) OpenValue(t *Table, key []byte) (*ValueReader, error) {
-	return s.openValue(s.use, func(e *entry) error {
+	return s.openValue(s.use, func(e *seglog.Record) error {
 		if t == nil {
 			t = s.spaces[0].route(record.Value, key)
 		}
@@ -53,7 +55,7 @@ func (s *Store) OpenValue(t *Table, key []byte) (*ValueReader, error) {
 
 // OpenValue is Store.OpenValue of what the view has.
 func (v *View) OpenValue(t *Table, key []byte) (*ValueReader, error) {
-	return v.store.openValue(v.use, func(e *entry) (err error) {
+	return v.store.openValue(v.use, func(e *seglog.Record) (err error) {
 		*e, _, err = v.record(t, key)
 		return err
 	})
@@ -61,7 +63,7 @@ func (v *View) OpenValue(t *Table, key []byte) (*ValueReader, error) {
 
 // openValue finds the record of a value with find, inside the gate. When a segment with a part goes meanwhile, the value has another place by now,
 // however often.
-func (s *Store) openValue(use func() (pass, error), find func(*entry) error) (*ValueReader, error) {
+func (s *Store) openValue(use func() (pass, error), find func(*seglog.Record) error) (*ValueReader, error) {
 	var looks looks
 	for {
 		r := &ValueReader{store: s, have: -1}
@@ -84,15 +86,15 @@ func (s *Store) openValue(use func() (pass, error), find func(*entry) error) (*V
 }
 
 // errPartGone says that a segment which a list names is not there.
-var errPartGone = fmt.Errorf("a part of a value stands in a segment that is not there: %w", ErrCorrupt)
+var errPartGone = fmt.Errorf("a part of a value stands in a segment that is not there: %w", seglog.ErrCorrupt)
 
 // begin reads the list and pins what it names. The caller is inside the gate.
 func (r *ValueReader) begin() error {
 	e := &r.entry
-	if err := e.isValue(); err != nil {
+	if err := isValue(e); err != nil {
 		return err
 	}
-	if r.size = int64(len(e.value)); e.Large == 0 {
+	if r.size = int64(len(e.Value)); e.Large == 0 {
 		return nil
 	}
 	words, piece, err := r.store.listOf(e)
@@ -100,8 +102,8 @@ func (r *ValueReader) begin() error {
 		return err
 	}
 	r.size, r.piece, r.parts = int64(e.Large), int64(piece), make([]listed, 0, len(words))
-	r.buf = make([]byte, piece+record.MaxHeadBytes+uint64(len(e.key))+2)
-	e.value = nil
+	r.buf = make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
+	e.Value = nil
 	known := map[*segment]bool{}
 	byID := r.store.log.set.Load().byID
 	for _, word := range words {
@@ -128,12 +130,12 @@ func (r *ValueReader) Show(value []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unpin()
-	r.entry.value, r.parts, r.size = value, nil, int64(len(value))
+	r.entry.Value, r.parts, r.size = value, nil, int64(len(value))
 }
 
 // listOf is the list of the parts of a value, and the length of each but the last.
-func (s *Store) listOf(e *entry) (words []string, piece uint64, err error) {
-	words = strings.Split(string(e.value), " ")
+func (s *Store) listOf(e *seglog.Record) (words []string, piece uint64, err error) {
+	words = strings.Split(string(e.Value), " ")
 	piece, err = record.ParseHex(words[0])
 	if words = words[1:]; err != nil || piece == 0 || piece > record.MaxInlineBytes || (e.Large+piece-1)/piece != uint64(len(words)) {
 		return nil, 0, s.badParts(e, "its list of parts does not add up to %d bytes", e.Large)
@@ -142,8 +144,8 @@ func (s *Store) listOf(e *entry) (words []string, piece uint64, err error) {
 }
 
 // badParts is damage of a large value.
-func (s *Store) badParts(e *entry, format string, args ...any) error {
-	return &CorruptError{File: s.log.dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
+func (s *Store) badParts(e *seglog.Record, format string, args ...any) error {
+	return &seglog.CorruptError{File: s.log.dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
 }
 
 // Size is the length of the value.
@@ -162,7 +164,7 @@ func (r *ValueReader) Close() error {
 	if r.closed {
 		return nil
 	}
-	r.closed, r.buf, r.part, r.entry.value = true, nil, nil, nil
+	r.closed, r.buf, r.part, r.entry.Value = true, nil, nil, nil
 	r.unpin()
 	if l := r.store.log; l.held.Load() > 0 {
 		r.store.letGo()
@@ -270,7 +272,7 @@ func (r *ValueReader) partLocked(off int64) ([]byte, error) {
 		if err := r.store.isOpen(); err != nil {
 			return nil, err
 		}
-		return r.entry.value[off:], nil
+		return r.entry.Value[off:], nil
 	}
 	i := int(off / r.piece)
 	if i != r.have {
@@ -297,14 +299,9 @@ func (r *ValueReader) loadLocked(i int) error {
 		return err
 	}
 	want := min(r.piece, r.size-int64(i)*r.piece)
-	if !p.isPart(&r.entry, i, r.owner) || int64(len(p.value)) != want {
+	if !p.IsPart(&r.entry, i, r.owner) || int64(len(p.Value)) != want {
 		return s.badParts(&r.entry, "what stands in its place is not its part %d", i)
 	}
-	r.have, r.part, r.owner = i, p.value, p.Owner
+	r.have, r.part, r.owner = i, p.Value, p.Owner
 	return nil
-}
-
-// isPart reports whether a record is a part of the value that e commits. owner is that of the others, 0 if it is not known.
-func (p *entry) isPart(e *entry, index int, owner uint64) bool {
-	return p.Op == record.Part && (owner == 0 || p.Owner == owner) && p.Index == uint64(index) && string(p.key) == string(e.key)
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -34,7 +36,7 @@ func (r *repair) survey() error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
-	if !isStore(names) && !slices.Contains(names, manifestName) {
+	if !isStore(names) && !slices.Contains(names, seglog.ManifestName) {
 		return noStore(r.dir)
 	}
 	if err := r.readManifest(); err != nil {
@@ -44,7 +46,7 @@ func (r *repair) survey() error {
 		return err
 	}
 	r.identify()
-	if r.mark, err = readMark(r.fsys, r.dir, r.store); err != nil {
+	if r.mark, err = seglog.ReadMark(r.fsys, r.dir, r.store); err != nil {
 		r.mark = nil
 	}
 	if err := r.openRing(); err != nil {
@@ -59,13 +61,13 @@ func (r *repair) survey() error {
 }
 
 func (r *repair) readManifest() error {
-	path := filepath.Join(r.dir, manifestName)
-	m, err := readManifest(patientFS{r.fsys}, r.dir)
-	var corrupt *CorruptError
+	path := filepath.Join(r.dir, seglog.ManifestName)
+	m, err := seglog.ReadManifest(patientFS{r.fsys}, r.dir)
+	var corrupt *seglog.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
 		r.lose(Loss{File: path, Reason: corrupt.Reason})
-	case errors.Is(err, ErrVersion):
+	case errors.Is(err, seglog.ErrVersion):
 		return err
 	case err != nil:
 		r.lose(Loss{File: path, Reason: err.Error()})
@@ -121,7 +123,7 @@ func (r *repair) openFiles(names []string) error {
 		var head int
 		f.header, head, f.reason = record.ParseSegmentHeader(b[:n])
 		if errors.Is(f.reason, record.ErrVersion) {
-			return formatError(path, 0, f.reason)
+			return seglog.FormatError(path, 0, f.reason)
 		}
 		f.head = int64(head)
 	}
@@ -149,7 +151,7 @@ func (r *repair) identify() {
 
 // openRing copies the ring, whatever its first line says. Without it nobody knows how much is lost.
 func (r *repair) openRing() error {
-	path := filepath.Join(r.dir, ringName)
+	path := filepath.Join(r.dir, seglog.RingName)
 	m := r.manifest
 	counts := m == nil || m.Writing != nil && m.Writing.Ring != 0
 	lost := func(reason string) {
@@ -173,33 +175,33 @@ func (r *repair) openRing() error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
-	text := make([]byte, min(length, maxSegmentBytes))
+	text := make([]byte, min(length, seglog.MaxSegmentBytes))
 	if n, err := f.ReadAt(text, 0); err != nil && err != io.EOF {
 		return fmt.Errorf("copal: %w", err)
 	} else {
 		text = text[:n]
 	}
-	h, err := parseRingHeader(text[:min(len(text), ringLine)])
-	store, size := h.store, h.size
+	h, err := seglog.ParseRingHeader(text[:min(len(text), seglog.RingLine)])
+	store, size := h.Store, h.Size
 	switch {
 	case errors.Is(err, record.ErrVersion):
-		return formatError(path, 0, err)
+		return seglog.FormatError(path, 0, err)
 	case err == nil && r.store != 0 && store != r.store:
 		lost(fmt.Sprintf("it belongs to store %016x", store))
 		return nil
 	case err != nil:
 		lost("its first line: " + err.Error())
-		size = (length - ringHead) / ringBlocks * ringBlocks
-	case length < ringHead+size:
-		lost(errRingSize.Error())
+		size = (length - seglog.RingHead) / seglog.RingBlocks * seglog.RingBlocks
+	case length < seglog.RingHead+size:
+		lost(seglog.ErrRingSize.Error())
 	}
 	if size <= 0 {
 		return nil
 	}
-	if missing := ringHead + size - int64(len(text)); missing > 0 {
+	if missing := seglog.RingHead + size - int64(len(text)); missing > 0 {
 		text = append(text, make([]byte, missing)...)
 	}
-	r.ring = &ringReader{data: bytes.NewReader(text), path: path, size: size}
+	r.ring = &seglog.RingReader{Data: bytes.NewReader(text), Path: path, Size: size}
 	return nil
 }
 
@@ -307,12 +309,12 @@ func (r *repair) arrange() {
 		if r.ring == nil || i < len(r.wrecks)-inRing && (w.named == nil || w.named.Sealed) {
 			continue
 		}
-		end := 2*longest + 2*r.ring.size
+		end := 2*longest + 2*r.ring.Size
 		if w.named != nil && w.named.Sealed {
 			end = w.named.Bytes
 		}
 		if m := r.mark; m != nil && m.Segment == w.id {
-			end = max(end, m.Offset+2*r.ring.size)
+			end = max(end, m.Offset+2*r.ring.Size)
 		}
 		w.sources = append(w.sources, source{r.ring, 1, end, true})
 	}
@@ -351,11 +353,11 @@ func (r *repair) attach(w *wreck, f *logFile) {
 
 // firstLine is the length of a first line that is damaged, up to the first record or what may be one.
 func (r *repair) firstLine(f *logFile) int64 {
-	s := &scanner{file: f.file, end: f.size}
-	if err := s.seek(0); err != nil {
+	s := &seglog.Scanner{File: f.file, End: f.size}
+	if err := s.SkipTo(0); err != nil {
 		return 0
 	}
-	return s.offset
+	return s.Offset
 }
 
 // standsFor reports whether o is what compaction has made of w.
@@ -408,25 +410,25 @@ func btoi(b bool) int {
 
 // derive finds a salt that makes records of what a file holds. One record would agree with some salt in any case; it takes two.
 func (r *repair) derive(f *logFile) (record.Salt, bool) {
-	s := &scanner{file: f.file, end: f.size}
+	s := &seglog.Scanner{File: f.file, End: f.size}
 	tried := map[record.Salt]bool{}
-	for from := int64(0); ; from = s.offset + 1 {
-		if err := s.seek(from); err != nil || s.offset >= s.end {
+	for from := int64(0); ; from = s.Offset + 1 {
+		if err := s.SkipTo(from); err != nil || s.Offset >= s.End {
 			return 0, false
 		}
-		b, err := s.window(record.MaxHeadBytes)
+		b, err := s.Window(record.MaxHeadBytes)
 		if err != nil {
 			return 0, false
 		}
 		h, head, err := record.Parse(b)
 		total := h.Length(head)
-		if err != nil || s.offset+int64(total) > s.end {
+		if err != nil || s.Offset+int64(total) > s.End {
 			continue
 		}
-		if b, err = s.window(total); err != nil || len(b) < total {
+		if b, err = s.Window(total); err != nil || len(b) < total {
 			continue
 		}
-		salt, ok := record.SaltOf(b[:total], s.offset)
+		salt, ok := record.SaltOf(b[:total], s.Offset)
 		if !ok {
 			continue
 		}

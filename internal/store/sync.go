@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"runtime"
 	"time"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // syncTo returns when everything up to the record with this sequence number is on
@@ -136,7 +138,7 @@ func (l *log) syncSegments() (position, error) {
 	l.mu.Lock()
 	err := l.redoLocked() // what is said to be durable includes what recovery has found
 	if l.over && err == nil {
-		err = ErrClosed
+		err = seglog.ErrClosed
 	}
 	if err != nil {
 		l.mu.Unlock()
@@ -189,7 +191,7 @@ func (l *log) syncFailedLocked(err error) {
 	if l.marker != nil && l.durable.segment != nil {
 		m := l.markOf(l.durable)
 		m.Failed = true
-		l.reportError("marking the failure", l.marker.write(m))
+		l.reportError("marking the failure", l.marker.Write(m))
 	}
 }
 
@@ -199,7 +201,7 @@ func (l *log) markLocked() {
 		return // the mark that says so stays
 	}
 	if l.marker != nil && l.durable.segment != nil && l.durable != l.marked {
-		if err := l.marker.write(l.markOf(l.durable)); err != nil {
+		if err := l.marker.Write(l.markOf(l.durable)); err != nil {
 			l.reportError("noting how far the log is synced", err)
 			return
 		}
@@ -224,8 +226,8 @@ func (l *log) noteSynced() {
 	l.markLocked()
 }
 
-func (l *log) markOf(p position) *mark {
-	return &mark{Store: l.storeID, Manifest: l.announced, Segment: p.segment.id, Offset: p.offset, Seq: p.seq}
+func (l *log) markOf(p position) *seglog.Mark {
+	return &seglog.Mark{Store: l.storeID, Manifest: l.announced, Segment: p.segment.id, Offset: p.offset, Seq: p.seq}
 }
 
 func (l *log) reportError(what string, err error) {
@@ -237,7 +239,7 @@ func (l *log) reportError(what string, err error) {
 // reportRebuilt tells of damage to a file that the log stands for.
 func (l *log) reportRebuilt(err error) {
 	if err != nil {
-		l.report(fmt.Errorf("%w; %w", err, ErrRebuilt))
+		l.report(fmt.Errorf("%w; %w", err, seglog.ErrRebuilt))
 	}
 }
 
@@ -301,7 +303,7 @@ func (l *log) prepareSpare() {
 	defer l.making.Unlock()
 	s, err := l.createSpare(l.syncedSegments())
 	if err != nil {
-		if !errors.Is(err, ErrReadOnly) { // fail has reported it
+		if !errors.Is(err, seglog.ErrReadOnly) { // fail has reported it
 			l.reportError("making the next segment", err)
 		}
 		return

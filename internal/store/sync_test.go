@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -29,7 +31,7 @@ func heldSync(t *testing.T, fault vfs.Fault) (s *Store, f *vfs.Faulty, release f
 }
 
 // isManifest matches the manifest that is being written.
-func isManifest(name string) bool { return strings.HasSuffix(name, manifestTemp) }
+func isManifest(name string) bool { return strings.HasSuffix(name, seglog.ManifestTemp) }
 
 // syncs counts the syncs of the log.
 func syncs(f *vfs.Faulty) (n int) {
@@ -136,11 +138,11 @@ func TestFailedSyncFailsAllWhoWait(t *testing.T) {
 	until(func() bool { return syncs(f) == 2 && s.log.last() == 5 })
 	release()
 	for range 5 {
-		if err := <-errs; !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+		if err := <-errs; !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
 			t.Errorf("a write that waited for the sync: %v", err)
 		}
 	}
-	if err := s.Set(nil, []byte("later"), nil, 0, Process); !errors.Is(err, ErrReadOnly) {
+	if err := s.Set(nil, []byte("later"), nil, 0, Process); !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a later write: %v", err)
 	}
 	if err := s.Sync(); !errors.Is(err, syscall.EIO) {
@@ -243,7 +245,7 @@ func periodicSync(t *testing.T) {
 	}
 	clock.advance(time.Second)
 	until(func() bool { return syncs(f) == first+1 })
-	until(func() bool { m, _ := readMark(f, "db", s.log.storeID); return m != nil && m.Seq == 2 })
+	until(func() bool { m, _ := seglog.ReadMark(f, "db", s.log.storeID); return m != nil && m.Seq == 2 })
 	if clock.waiting() != 0 {
 		t.Error("a timer runs though nothing was written")
 	}

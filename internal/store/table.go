@@ -5,6 +5,8 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
@@ -106,18 +108,18 @@ func (t *Table) beginning() string {
 
 // hit is an entry of a table whose key was compared. The zero hit is none.
 type hit struct {
-	address Address
+	address seglog.Address
 	bytes   int64 // what the entry takes in the log: its record, and the length of a value in parts
 	schema  uint64
-	stale   Address // what the index has in the place of address, or 0
-	expiry  uint64  // deadline of the entry in Unix milliseconds, 0 for none
-	seq     uint64  // of the record; 0 when a cell told of it
-	group   uint64  // of which the record is a member, 0 for none; likewise
-	kept    bool    // it is the meta of a collection, which outlives the record
+	stale   seglog.Address // what the index has in the place of address, or 0
+	expiry  uint64         // deadline of the entry in Unix milliseconds, 0 for none
+	seq     uint64         // of the record; 0 when a cell told of it
+	group   uint64         // of which the record is a member, 0 for none; likewise
+	kept    bool           // it is the meta of a collection, which outlives the record
 }
 
 // hitOf is the entry whose record stands at a and is so many bytes long.
-func hitOf(a Address, h *record.Head, bytes int) hit {
+func hitOf(a seglog.Address, h *record.Head, bytes int) hit {
 	at := hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq, group: h.Group}
 	if h.Kind == record.Meta {
 		at.schema = metaSchema
@@ -131,7 +133,7 @@ func hitOfCell(c *cache.Cell) hit {
 }
 
 // indexed is the address that the index has.
-func (h *hit) indexed() Address {
+func (h *hit) indexed() seglog.Address {
 	if h.stale != 0 {
 		return h.stale
 	}
@@ -148,7 +150,7 @@ func (h *hit) refer(c *cache.Cell) {
 
 // find looks for the entry of key in the index.
 func (t *Table) find(hash uint64, key []byte) (hit, error) {
-	var stack [4]Address
+	var stack [4]seglog.Address
 	list, err := t.index.Find(stack[:0], hash)
 	if err != nil {
 		return hit{}, err
@@ -167,18 +169,18 @@ func (t *Table) find(hash uint64, key []byte) (hit, error) {
 
 // read looks for the entry of key in the index and reads it, into buf if that is large
 // enough. The address is zero when there is none.
-func (t *Table) read(e *entry, hash uint64, key, buf []byte) (Address, error) {
-	var stack [4]Address
+func (t *Table) read(e *seglog.Record, hash uint64, key, buf []byte) (seglog.Address, error) {
+	var stack [4]seglog.Address
 	list, err := t.index.Find(stack[:0], hash)
 	if err != nil {
 		return 0, err
 	}
 	for _, a := range list {
-		slot, offset := split(a)
+		slot, offset := seglog.SplitAddress(a)
 		if err := t.store.log.segment(slot).readTo(e, offset, buf); err != nil {
 			return 0, err
 		}
-		if bytes.Equal(e.key, key) {
+		if bytes.Equal(e.Key, key) {
 			return a, nil
 		}
 	}
@@ -187,8 +189,8 @@ func (t *Table) read(e *entry, hash uint64, key, buf []byte) (Address, error) {
 
 // compareKey reads the key of the record at a, and tells how long that is. A record with another key is read
 // whole, for it could be the same key, damaged.
-func (s *Store) compareKey(a Address, key []byte) (h record.Head, bytes int, same bool, err error) {
-	slot, offset := split(a)
+func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes int, same bool, err error) {
+	slot, offset := seglog.SplitAddress(a)
 	if total := s.log.segment(slot).sameKey(&h, offset, key); total > 0 {
 		return h, total, true, nil
 	}
@@ -286,9 +288,9 @@ func (t *Table) Schemas() []uint64 {
 // addresses yields the address of every entry. Entries that stay throughout are
 // yielded exactly once, unless they are overwritten meanwhile: then it may be at
 // their old or their new address. An error, that of a part of the index that cannot be read, is the last.
-func (t *Table) addresses() iter.Seq2[Address, error] {
-	return func(yield func(Address, error) bool) {
-		var buf []Address
+func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
+	return func(yield func(seglog.Address, error) bool) {
+		var buf []seglog.Address
 		for n := range index.Shards {
 			var err error
 			if buf, err = t.index.Shard(buf[:0], n); err != nil {

@@ -4,6 +4,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 )
 
@@ -108,7 +110,7 @@ var allAwaited = func() {}
 // key. Durability is Process or Power; Cells and Cell of each change are as in Write.
 func (s *Store) WriteAll(changes []*Change, d Durability) error {
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	seq, err := s.commitAll(&together{store: s, changes: changes})
 	if err != nil || d != Power {
@@ -231,7 +233,7 @@ func (g *together) commit() (uint64, error) {
 func (g *together) commitLocked() (uint64, error) {
 	s := g.store
 	if s.closed {
-		return 0, ErrClosed
+		return 0, seglog.ErrClosed
 	}
 	if g.tx != nil {
 		if err := g.tx.validateLocked(); err != nil {
@@ -280,7 +282,7 @@ func (c *Change) examineLocked(s *Store) error {
 		return err
 	}
 	if w.Cells != nil && w.Cells != c.now.cells { // those that are there have values of another type
-		return ErrClosed
+		return seglog.ErrClosed
 	}
 	c.told = w.Delete && c.now.address == 0
 	c.now.kept = c.keeps
@@ -320,13 +322,13 @@ func (c *Change) overtaken(s *Store) bool {
 	if c.now.address == 0 {
 		return false
 	}
-	slot, offset := split(c.now.address)
-	_, ahead := split(c.p.address)
+	slot, offset := seglog.SplitAddress(c.now.address)
+	_, ahead := seglog.SplitAddress(c.p.address)
 	now := s.log.segment(slot).id
 	if now < c.p.segment || now == c.p.segment && offset < ahead {
 		return false
 	}
-	slot, _ = split(c.p.address)
+	slot, _ = seglog.SplitAddress(c.p.address)
 	s.log.segment(slot).dead.Add(int64(c.p.bytes) - deadAtOnce(&c.p.Head, c.p.bytes))
 	return true
 }

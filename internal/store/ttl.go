@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unsafe"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -42,7 +44,7 @@ func (s *Store) DeadlineOf(t *Table, c *Cells, key []byte) (uint64, error) {
 func (now *state) shownTo(c *Cells) error {
 	switch {
 	case c != nil && c != now.cells:
-		return ErrClosed
+		return seglog.ErrClosed
 	case c == nil && !now.logged(), c != nil && !now.exists():
 		return ErrNotFound
 	}
@@ -57,7 +59,7 @@ func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 
 // Redate is Expire of the collection of this type under key, looked at and changed in one step. Anything else under the key is an ErrType, and stays as it is.
 func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durability) error {
-	return s.redate(&renewal{key: key, deadline: deadline, check: func(e *entry, a Address) error {
+	return s.redate(&renewal{key: key, deadline: deadline, check: func(e *seglog.Record, a seglog.Address) error {
 		_, err := s.collectionOf(e, a, of)
 		return err
 	}}, d)
@@ -65,7 +67,7 @@ func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durabil
 
 func (s *Store) redate(e *renewal, d Durability) error {
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	if err := (&Write{Key: e.key}).check(); err != nil {
 		return err
@@ -95,7 +97,7 @@ func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
 	mu.Lock()
 	defer mu.Unlock()
 	if s.closed {
-		return 0, ErrClosed
+		return 0, seglog.ErrClosed
 	}
 	if err := s.stateLocked(&e.state, e.table, hash, e.key); err != nil {
 		return 0, err
@@ -166,7 +168,7 @@ type renewal struct {
 	of       *Cells // of the open map that asks, nil for the log's entry
 	key      []byte
 	deadline uint64
-	check    func(*entry, Address) error // under the lock: refuses a record that is not what the caller means; nil takes any
+	check    func(*seglog.Record, seglog.Address) error // under the lock: refuses a record that is not what the caller means; nil takes any
 }
 
 // copyOf is a cell that takes the place of old.
@@ -190,7 +192,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	h := old.Head
 	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
 	h.NotMoved()
-	p := &pending{Head: h, key: e.key, value: old.value, shows: true}
+	p := &pending{Head: h, key: e.key, value: old.Value, shows: true}
 	if s.log.movesParts(&old) {
 		defer s.log.endParts(s.log.beginParts())
 		if err = s.log.reserve(int64(old.Large)); err != nil {
@@ -218,7 +220,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 // expireLaterLocked leaves it to the next flush. It is not done when the value is a large one, nor while a view is being opened.
 func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	if e.cells.table.Closed(e.hash) {
-		return false, ErrClosed
+		return false, seglog.ErrClosed
 	}
 	var c *cache.Cell
 	encoded := e.encoded
@@ -227,7 +229,7 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 		if err != nil || old.Large > 0 {
 			return false, err
 		}
-		encoded = &cache.Encoded{Value: append([]byte{}, old.value...), Schema: old.Schema}
+		encoded = &cache.Encoded{Value: append([]byte{}, old.Value...), Schema: old.Schema}
 	}
 	if !s.mayWait(&e.state) {
 		return false, nil
@@ -251,12 +253,12 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 
 // movesParts reports whether compaction is at work on a segment with a part that the record lists. It begins with none whose
 // parts somebody who holds the lock of the key is about to list again.
-func (l *log) movesParts(e *entry) bool {
+func (l *log) movesParts(e *seglog.Record) bool {
 	if e.Large == 0 {
 		return false
 	}
 	byID := l.set.Load().byID
-	return slices.ContainsFunc(strings.Split(string(e.value), " ")[1:], func(word string) bool {
+	return slices.ContainsFunc(strings.Split(string(e.Value), " ")[1:], func(word string) bool {
 		id, _, err := parsePlace(word)
 		return err != nil || byID[id] == nil || byID[id].moving.Load()
 	})

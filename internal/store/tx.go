@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/goid"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -141,7 +143,7 @@ func (s *Store) allow(key []byte) error {
 // without a trace. Durability is Process or Power. An error is that of f, or of Write.
 func (s *Store) Transact(d Durability, f func(*Tx) error) error {
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	leave, err := s.transactions.enter()
 	if err != nil {
@@ -241,7 +243,7 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 
 // record reads the record of a key that the view has, of a value or of a collection, and notes its deadline: all reads of keys that the transaction has not written go this
 // way. The caller has entered with View.use.
-func (tx *Tx) record(t *Table, key []byte) (e entry, a Address, err error) {
+func (tx *Tx) record(t *Table, key []byte) (e seglog.Record, a seglog.Address, err error) {
 	if e, a, err = tx.view.record(t, key); err == nil {
 		tx.noteDeadline(e.Expiry)
 	}
@@ -291,7 +293,7 @@ func (tx *Tx) own(c *Change) (e Entry, err error) {
 		return Entry{}, err
 	}
 	defer tx.store.life.leave(in)
-	e.Value, err = tx.store.readParts(entry{Head: record.Head{Large: c.listed}, key: c.Key, value: c.Value})
+	e.Value, err = tx.store.readParts(seglog.Record{Head: record.Head{Large: c.listed}, Key: c.Key, Value: c.Value})
 	return e, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/goid"
 	"github.com/copaldb/copal/internal/record"
@@ -44,7 +46,7 @@ type Decide func(found Found, w *Write) (write bool, err error)
 // counts. The error is that of Write.
 func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, decide Decide) error {
 	if s.opts.ReadOnly {
-		return s.refuse(ErrReadOnly)
+		return s.refuse(seglog.ErrReadOnly)
 	}
 	if err := (&Write{Key: key}).check(); err != nil {
 		return err
@@ -122,7 +124,7 @@ func (s *Store) seen(u *updating, v *version) (uint64, error) {
 // version tells the states of an entry apart: by the record that it has in the log, and, while memory
 // has something else, by the cell.
 type version struct {
-	address Address
+	address seglog.Address
 	special *cache.Cell
 }
 
@@ -160,7 +162,7 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	case now.encoded != nil:
 		return Found{Exists: true, Expiry: now.expiry, Entry: Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}}, v, nil
 	case found.Exists:
-		var e entry
+		var e seglog.Record
 		if e, err = s.readAt(now.address, nil); err == nil {
 			found.Entry, err = s.entryOf(&e, now.address)
 		}
@@ -177,7 +179,7 @@ func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
 	var now state
 	err := s.stateLocked(&now, t, hash, u.key)
 	if err == nil && u.cells != nil && u.cells != now.cells {
-		err = ErrClosed
+		err = seglog.ErrClosed
 	}
 	if u.cells == nil && now.cell != nil {
 		if err == nil {

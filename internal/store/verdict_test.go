@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -28,7 +30,7 @@ func TestRingThatAPowerCutLeftUnwritten(t *testing.T) {
 	} {
 		image := mem.ProcessCrash()
 		image.SetCacheID("after the power cut")
-		change(t, image, "db/"+ringName, func(f vfs.File) error {
+		change(t, image, "db/"+seglog.RingName, func(f vfs.File) error {
 			size, err := f.Size()
 			text := left(size)
 			if err == nil {
@@ -145,20 +147,20 @@ func damagedLastRecord(t *testing.T) {
 				}
 				ring := s.log.ring != nil
 				if ring {
-					flip("db/"+ringName, ringHead+at%testRing)
+					flip("db/"+seglog.RingName, seglog.RingHead+at%testRing)
 				}
 				if drained || !ring {
 					flip("db/00000001.log", at)
 				}
 				found, err := Open("db", testOptions(dead))
-				if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
+				if errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrVersion) {
 					continue
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
 				e, err := found.Get(nil, []byte("k"))
-				if text, _ := readSmallFile(dead, "db/00000001.log", 1<<20); !ring && lengthened(text[from:]) {
+				if text, _ := seglog.ReadSmallFile(dead, "db/00000001.log", 1<<20); !ring && lengthened(text[from:]) {
 					continue // to the file alone it looks as if the rest were missing
 				}
 				t.Errorf("drained %v: bit %d of byte %d of the last record flipped: Open: nil; k is %q, %v", drained, bit, at-from, e.Value, err)
@@ -169,9 +171,9 @@ func damagedLastRecord(t *testing.T) {
 
 // lengthened reports whether what stands in a record says that it is longer than the file.
 func lengthened(b []byte) bool {
-	_, _, err := (&scanner{file: bytes.NewReader(b), end: int64(len(b))}).next()
-	var d *damage
-	return errors.As(err, &d) && d.reason.Error() == "the record is incomplete"
+	_, _, err := (&seglog.Scanner{File: bytes.NewReader(b), End: int64(len(b))}).Next()
+	var d *seglog.Damage
+	return errors.As(err, &d) && d.Reason.Error() == "the record is incomplete"
 }
 
 // What is in the ring alone is not forgotten because the manifest is: nothing begins anew over it.
@@ -182,14 +184,14 @@ func manifestGoneFromAKilledStore(t *testing.T) {
 	s := mustOpen(t, mem)
 	mustSet(t, s, "k", "v")
 	dead := mem.ProcessCrash()
-	if err := dead.Remove("db/" + manifestName); err != nil {
+	if err := dead.Remove("db/" + seglog.ManifestName); err != nil {
 		t.Fatal(err)
 	}
 	before := allFiles(t, dead)
 	if report, err := Check(context.Background(), "db", dead, nil); err != nil || len(report.Problems) == 0 {
 		t.Errorf("Check: %+v, %v", report, err)
 	}
-	if _, err := Open("db", testOptions(dead)); !errors.Is(err, ErrCorrupt) {
+	if _, err := Open("db", testOptions(dead)); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Open: %v", err)
 	}
 	if !sameFiles(before, allFiles(t, dead)) {
@@ -207,7 +209,7 @@ func closedStoreWithoutItsMark(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("key ", i), "value")
 	}
 	mustClose(t, s)
-	if err := mem.Remove("db/" + markName); err != nil {
+	if err := mem.Remove("db/" + seglog.MarkName); err != nil {
 		t.Fatal(err)
 	}
 	size := sizeOf(t, mem, "db/00000001.log")
@@ -224,7 +226,7 @@ func closedStoreWithoutItsMark(t *testing.T) {
 		if report, err := Check(context.Background(), "db", image, nil); err != nil || len(report.Problems) == 0 {
 			t.Fatalf("byte %d of %d is flipped: Check: %+v, %v", at, size, report, err)
 		}
-		if _, err := Open("db", testOptions(image, noSnapshot)); !errors.Is(err, ErrCorrupt) {
+		if _, err := Open("db", testOptions(image, noSnapshot)); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Fatalf("byte %d of %d is flipped: Open: %v", at, size, err)
 		}
 	}

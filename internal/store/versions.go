@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 )
 
@@ -43,11 +45,11 @@ type versionShard struct {
 // former is an entry as it was up to a change.
 type former struct {
 	hash     uint64
-	address  Address // of its record, 0 when there was no entry
-	replaced uint64  // number of the record that replaced it; of a group, of its commit
-	opened   uint64  // how many views had been opened by then
-	key      uint32  // where the length of the key's own bytes is, and then those
-	before   int32   // the version before in the same bucket, counted from 1, or 0
+	address  seglog.Address // of its record, 0 when there was no entry
+	replaced uint64         // number of the record that replaced it; of a group, of its commit
+	opened   uint64         // how many views had been opened by then
+	key      uint32         // where the length of the key's own bytes is, and then those
+	before   int32          // the version before in the same bucket, counted from 1, or 0
 }
 
 // sees reports whether a version is, or is newer than, what the view has. When an entry expires there is no record, and the number
@@ -56,13 +58,13 @@ func (v *View) sees(f *former) bool { return f.replaced > v.seq && f.opened >= v
 
 // note keeps for the views that the entry of a key had its record at a, 0 for none, before the record with number seq replaced it or, with 0, before it
 // expired. The caller holds the key's lock, and has appended that record.
-func (t *Table) note(hash uint64, own string, a Address, seq uint64) {
+func (t *Table) note(hash uint64, own string, a seglog.Address, seq uint64) {
 	if v := &t.store.views; v.open.Load() > 0 && !v.quiet.Load() {
 		t.noteLocked(hash, own, a, seq)
 	}
 }
 
-func (t *Table) noteLocked(hash uint64, own string, a Address, seq uint64) {
+func (t *Table) noteLocked(hash uint64, own string, a seglog.Address, seq uint64) {
 	views := &t.store.views
 	if seq == 0 {
 		seq = t.store.log.last() + 1
@@ -186,7 +188,7 @@ func (sh *versionShard) rebucket(n int) {
 }
 
 // at tells what the entry of a key is in a view, if it has changed since that was opened.
-func (sh *versionShard) at(hash uint64, own string, view *View) (a Address, changed bool) {
+func (sh *versionShard) at(hash uint64, own string, view *View) (a seglog.Address, changed bool) {
 	if sh == nil || len(sh.list) == 0 {
 		return 0, false
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -51,7 +53,7 @@ var (
 type viewClosed struct{}
 
 func (viewClosed) Error() string        { return "copal: the snapshot is closed" }
-func (viewClosed) Is(target error) bool { return target == ErrClosed }
+func (viewClosed) Is(target error) bool { return target == seglog.ErrClosed }
 
 // views are those that are open.
 type views struct {
@@ -317,7 +319,7 @@ func (v *View) failure() error {
 
 // addressLocked is where the record of a key stands that the view has, 0 if there is none. Whether it has expired is not looked
 // at. The record can be read until the caller leaves the gate or, while the view is open, at any time. The caller has entered with use, and holds the key's lock.
-func (v *View) addressLocked(t *Table, hash uint64, key []byte) (a Address, err error) {
+func (v *View) addressLocked(t *Table, hash uint64, key []byte) (a seglog.Address, err error) {
 	own := t.ownOf(key)
 	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v)
 	if !changed {
@@ -329,7 +331,7 @@ func (v *View) addressLocked(t *Table, hash uint64, key []byte) (a Address, err 
 }
 
 // addressLocked is where the record of a key stands in the log, 0 if there is none.
-func (t *Table) addressLocked(hash uint64, key []byte) (Address, error) {
+func (t *Table) addressLocked(hash uint64, key []byte) (seglog.Address, error) {
 	if c := t.cells.Load(); c != nil {
 		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil {
 			return cell.Address, nil
@@ -340,7 +342,7 @@ func (t *Table) addressLocked(hash uint64, key []byte) (Address, error) {
 }
 
 // address is addressLocked for a caller without the lock.
-func (v *View) address(t *Table, hash uint64, key []byte) (Address, error) {
+func (v *View) address(t *Table, hash uint64, key []byte) (seglog.Address, error) {
 	mu := v.store.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
@@ -379,8 +381,8 @@ func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	case cell != nil || a == 0:
 		return ErrNotFound
 	}
-	var e entry
-	slot, offset := split(a)
+	var e seglog.Record
+	slot, offset := seglog.SplitAddress(a)
 	if err := v.store.log.segment(slot).readTo(&e, offset, buf); err != nil {
 		return err
 	}
@@ -391,7 +393,7 @@ func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 }
 
 // find returns the cell that has the value of a key, or where its record stands.
-func (v *View) find(c *Cells, hash uint64, key []byte) (Address, *cache.Cell, error) {
+func (v *View) find(c *Cells, hash uint64, key []byte) (seglog.Address, *cache.Cell, error) {
 	mu := v.store.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
@@ -420,7 +422,7 @@ func (v *View) Has(t *Table, key []byte) (bool, error) {
 }
 
 // record reads the record of a key. What had expired is nothing: the entry is the zero one, and the error ErrNotFound. The caller has entered with use.
-func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
+func (v *View) record(t *Table, key []byte) (e seglog.Record, a seglog.Address, err error) {
 	if t == nil {
 		t = v.store.spaces[0].route(record.Value, key)
 	}
@@ -430,14 +432,14 @@ func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
 	if a == 0 {
 		return e, 0, ErrNotFound
 	}
-	slot, offset := split(a)
+	slot, offset := seglog.SplitAddress(a)
 	if seg := v.store.log.segment(slot); seg.copyInPlace(&e, offset, v.store.opts.Clock) {
-		e.key = key // which parts are compared with
+		e.Key = key // which parts are compared with
 	} else {
 		err = seg.readTo(&e, offset, nil)
 	}
 	if err == nil && v.expired(e.Expiry) {
-		return entry{}, 0, ErrNotFound
+		return seglog.Record{}, 0, ErrNotFound
 	}
 	return e, a, err
 }
@@ -445,7 +447,7 @@ func (v *View) record(t *Table, key []byte) (e entry, a Address, err error) {
 // changedKey is a key whose entry has changed since the view was opened.
 type changedKey struct {
 	own     string
-	address Address // of the record that the view has, 0 when there was no entry
+	address seglog.Address // of the record that the view has, 0 when there was no entry
 }
 
 // changed lists the keys of a table whose entries have changed up to now, of those that match. A caller who has listed before what the table has now

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
@@ -408,9 +410,9 @@ func TestViewClosed(t *testing.T) {
 	}
 	wantViewFails(t, v, ErrViewClosed)
 	mustClose(t, s)
-	wantViewFails(t, other, ErrClosed)
+	wantViewFails(t, other, seglog.ErrClosed)
 	other.Close()
-	if _, err := s.OpenView(); err != ErrClosed {
+	if _, err := s.OpenView(); err != seglog.ErrClosed {
 		t.Errorf("OpenView of a closed store: %v", err)
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/index"
 )
 
@@ -38,7 +40,7 @@ func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
 
 // ends reports whether an error is the last of an iteration.
 func ends(err error) bool {
-	return errors.Is(err, ErrClosed) || err == ErrViewLost
+	return errors.Is(err, seglog.ErrClosed) || err == ErrViewLost
 }
 
 // viewPart is a part of a table in an iteration.
@@ -47,10 +49,10 @@ type viewPart struct {
 	table   *Table
 	next    int // the part of the index behind it
 	values  bool
-	now     []Address       // of what the index has
-	before  []Address       // of what the keys were that have changed
-	changed map[string]bool // those, by their own bytes
-	pins    pinned          // of the segments of now: its records may be newer than the view, and nobody else keeps them
+	now     []seglog.Address // of what the index has
+	before  []seglog.Address // of what the keys were that have changed
+	changed map[string]bool  // those, by their own bytes
+	pins    pinned           // of the segments of now: its records may be newer than the view, and nobody else keeps them
 }
 
 // listPart lists parts of the index from n on, of about so many entries, and what has changed there.
@@ -85,7 +87,7 @@ func (p *viewPart) yield(yield func(Item) bool) bool {
 }
 
 // each yields the entries that read finds at the addresses.
-func (p *viewPart) each(list []Address, read func(a Address) (Item, bool), yield func(Item) bool) bool {
+func (p *viewPart) each(list []seglog.Address, read func(a seglog.Address) (Item, bool), yield func(Item) bool) bool {
 	ahead := lookahead{store: p.view.store, list: list, sparse: sparseKeys}
 	if p.values {
 		ahead.sparse = sparseValues
@@ -107,22 +109,22 @@ func (p *viewPart) each(list []Address, read func(a Address) (Item, bool), yield
 }
 
 // read is the entry whose record stands at a.
-func (p *viewPart) read(a Address) (item Item, ok bool) {
+func (p *viewPart) read(a seglog.Address) (item Item, ok bool) {
 	e, err := p.view.store.readAt(a, nil)
 	return p.item(&e, a, err)
 }
 
 // at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
-func (p *viewPart) at(a Address) (item Item, ok bool) {
+func (p *viewPart) at(a seglog.Address) (item Item, ok bool) {
 	s, t := p.view.store, p.table
 	e, err := s.readAt(a, nil)
 	if err != nil {
 		return Item{Err: err}, true
 	}
-	if p.changed[t.ownOf(e.key)] {
+	if p.changed[t.ownOf(e.Key)] {
 		return Item{}, false
 	}
-	had, err := p.view.addressOf(t, a, e.key)
+	had, err := p.view.addressOf(t, a, e.Key)
 	if err == nil && had == 0 {
 		return Item{}, false
 	}
@@ -133,7 +135,7 @@ func (p *viewPart) at(a Address) (item Item, ok bool) {
 }
 
 // addressOf is address for a key whose record in the index stood at a a moment ago.
-func (v *View) addressOf(t *Table, a Address, key []byte) (Address, error) {
+func (v *View) addressOf(t *Table, a seglog.Address, key []byte) (seglog.Address, error) {
 	hash := t.hash(key)
 	mu := v.store.lockOf(hash)
 	mu.Lock()
@@ -146,14 +148,14 @@ func (v *View) addressOf(t *Table, a Address, key []byte) (Address, error) {
 	return v.addressLocked(t, hash, key)
 }
 
-func (p *viewPart) item(e *entry, a Address, err error) (item Item, ok bool) {
+func (p *viewPart) item(e *seglog.Record, a seglog.Address, err error) (item Item, ok bool) {
 	switch {
 	case err != nil:
 		return Item{Err: err}, true
 	case p.view.expired(e.Expiry):
 		return Item{}, false
 	}
-	item.Key = bytes.Clone(e.key)
+	item.Key = bytes.Clone(e.Key)
 	if p.values {
 		item.Entry, item.Err = p.view.store.entryOf(e, a)
 	} else {
@@ -221,7 +223,7 @@ func (s *Store) count(t *Table) (int, *View) {
 }
 
 // had reports whether the record at a, 0 for none, is of an entry that has not expired in the view.
-func (v *View) had(a Address) (bool, error) {
+func (v *View) had(a seglog.Address) (bool, error) {
 	if a == 0 {
 		return false, nil
 	}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/copaldb/copal/internal/seglog"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 )
@@ -67,7 +69,7 @@ func (s *Store) Delete(t *Table, key []byte, d Durability) (existed bool, err er
 // those of Set. A write to a key from within its own update is refused.
 func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 	if s.opts.ReadOnly {
-		return false, s.refuse(ErrReadOnly)
+		return false, s.refuse(seglog.ErrReadOnly)
 	}
 	if err := w.check(); err != nil {
 		return false, err
@@ -94,14 +96,14 @@ func (s *Store) refuse(err error) error {
 
 func (w *Write) check() error {
 	if len(w.Key) > MaxKeyBytes {
-		return fmt.Errorf("%w: a key of %d bytes, the most is %d", ErrTooLarge, len(w.Key), MaxKeyBytes)
+		return fmt.Errorf("%w: a key of %d bytes, the most is %d", seglog.ErrTooLarge, len(w.Key), MaxKeyBytes)
 	}
 	return checkValue(w.Value)
 }
 
 func checkValue(value []byte) error {
 	if int64(len(value)) > MaxValueBytes {
-		return fmt.Errorf("%w: a value of %d bytes, the most is %d", ErrTooLarge, len(value), int64(MaxValueBytes))
+		return fmt.Errorf("%w: a value of %d bytes, the most is %d", seglog.ErrTooLarge, len(value), int64(MaxValueBytes))
 	}
 	return nil
 }
@@ -199,7 +201,7 @@ func (s *Store) lockOf(hash uint64) *sync.Mutex { return &s.keys[hash%cache.Shar
 
 func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (existed bool, err error) {
 	if s.closed {
-		return false, ErrClosed
+		return false, seglog.ErrClosed
 	}
 	if w.Durability == Async && !w.Delete && s.budget.Over() {
 		if err := s.makeRoomLocked(t, hash); err != nil {
@@ -212,7 +214,7 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 	}
 	switch {
 	case w.Cells != nil && w.Cells != now.cells: // those that are there have values of another type
-		return false, ErrClosed
+		return false, seglog.ErrClosed
 	case w.version != nil && !w.version.is(&now):
 		return false, errConflict
 	}
@@ -283,7 +285,7 @@ type state struct {
 // replaceable reports whether an entry can be replaced or deleted, as any other that is damaged, although the record that says that it
 // has expired cannot be read.
 func (s *Store) replaceable(now *state, w *Write, err error) bool {
-	return errors.Is(err, ErrCorrupt) && s.Expired(now.expiry) && w.Durability != Memory
+	return errors.Is(err, seglog.ErrCorrupt) && s.Expired(now.expiry) && w.Durability != Memory
 }
 
 // stateLocked finds out what there is. An error of an entry that has expired leaves in now what there was.

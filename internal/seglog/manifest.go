@@ -1,4 +1,4 @@
-package store
+package seglog
 
 import (
 	"cmp"
@@ -29,30 +29,30 @@ import (
 // that no copy of it passes for the original: a copied directory has seen nothing of the cache's life.
 
 const (
-	manifestName = "MANIFEST"
-	manifestTemp = "MANIFEST.tmp"
+	ManifestName = "MANIFEST"
+	ManifestTemp = "MANIFEST.tmp"
 )
 
-type manifest struct {
+type Manifest struct {
 	Store    uint64 // identity, drawn when the store was made
 	Created  uint64 // Unix milliseconds
 	Edit     uint64 // number of this version of the manifest, from 1
 	Floor    uint64 // sequence number below which the log's history is no longer complete
-	Segments []manifestSegment
-	Writing  *writing // nil for a store that was closed
+	Segments []ManifestSegment
+	Writing  *Writing // nil for a store that was closed
 	Other    []string // lines of a newer minor format, kept as they are
 
 	file string // ID of the file that it was read from
 }
 
-// writing is what the manifest says of the process that appends.
-type writing struct {
+// Writing is what the manifest says of the process that appends.
+type Writing struct {
 	Ring  uint64 // ID of its ring, 0 for none
 	Cache string // life of the page cache, "" when unknown; see vfs.FS
 	File  string // ID of the manifest's own file, "" when unknown
 }
 
-type manifestSegment struct {
+type ManifestSegment struct {
 	ID      record.SegmentID
 	Salt    record.Salt
 	Sealed  bool
@@ -62,7 +62,7 @@ type manifestSegment struct {
 	Last    uint64 // of the last
 }
 
-// encode writes
+// Encode writes
 //
 //	copal manifest 1
 //	store 5f3a91c2d4e5f607 created 19a8c3d2e10 edit 3 floor 0
@@ -70,7 +70,7 @@ type manifestSegment struct {
 //	open 2 salt d4e5f6071f0c9a3e bytes 5a records 0 first 0 last 0
 //	writing 9a3e5f3a91c2d4e5 cache 0f3c…/2a file 80f1-692….1f
 //	end 1f0c9a3e
-func (m *manifest) encode() []byte {
+func (m *Manifest) Encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nstore %016x created %x edit %x floor %x\n", record.Title("manifest"), m.Store, m.Created, m.Edit, m.Floor)
 	for _, s := range m.Segments {
@@ -109,7 +109,7 @@ func unDash(word string) string {
 
 // parseManifest reads what encode writes. A line with an unknown first word is
 // kept when the word is lower case, and refused as ErrVersion when it is not.
-func parseManifest(text []byte) (*manifest, error) {
+func parseManifest(text []byte) (*Manifest, error) {
 	body, err := record.Unseal(text, "manifest")
 	if err != nil {
 		return nil, err
@@ -118,7 +118,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	if len(lines) < 2 || lines[len(lines)-1] != "end" {
 		return nil, fmt.Errorf("%w: the manifest has no end", record.ErrSyntax)
 	}
-	m := &manifest{}
+	m := &Manifest{}
 	f := record.NewFields(lines[0])
 	m.Store, m.Created, m.Edit, m.Floor = f.Fixed("store"), f.Hex("created"), f.Hex("edit"), f.Hex("floor")
 	if err := f.End(); err != nil {
@@ -132,7 +132,7 @@ func parseManifest(text []byte) (*manifest, error) {
 	return m, m.validate()
 }
 
-func (m *manifest) parseLine(line string) error {
+func (m *Manifest) parseLine(line string) error {
 	f := record.NewFields(line)
 	switch {
 	case f.Has("sealed"):
@@ -143,7 +143,7 @@ func (m *manifest) parseLine(line string) error {
 		if m.Writing != nil {
 			return fmt.Errorf("%w: two lines about who writes", record.ErrSyntax)
 		}
-		m.Writing = &writing{Ring: f.Fixed("writing"), Cache: unDash(f.Word("cache")), File: unDash(f.Word("file"))}
+		m.Writing = &Writing{Ring: f.Fixed("writing"), Cache: unDash(f.Word("cache")), File: unDash(f.Word("file"))}
 	case line != "" && line[0] >= 'a' && line[0] <= 'z':
 		m.Other = append(m.Other, line)
 		return nil
@@ -153,12 +153,12 @@ func (m *manifest) parseLine(line string) error {
 	return f.End()
 }
 
-func parseManifestSegment(f *record.Fields, word string) manifestSegment {
-	return manifestSegment{Sealed: word == "sealed", ID: f.Segment(word), Salt: record.Salt(f.Fixed("salt")),
+func parseManifestSegment(f *record.Fields, word string) ManifestSegment {
+	return ManifestSegment{Sealed: word == "sealed", ID: f.Segment(word), Salt: record.Salt(f.Fixed("salt")),
 		Bytes: int64(f.Hex("bytes")), Records: f.Hex("records"), First: f.Hex("first"), Last: f.Hex("last")}
 }
 
-func (m *manifest) validate() error {
+func (m *Manifest) validate() error {
 	if w := m.Writing; w != nil && (len(w.Cache) > maxWordBytes || len(w.File) > maxWordBytes) {
 		return fmt.Errorf("%w: the line about who writes is too long", record.ErrSyntax)
 	}
@@ -168,14 +168,14 @@ func (m *manifest) validate() error {
 			return fmt.Errorf("%w: segment %s is out of order", record.ErrSyntax, s.ID)
 		case i > 0 && s.Sealed && !m.Segments[i-1].Sealed:
 			return fmt.Errorf("%w: segment %s is sealed behind an open one", record.ErrSyntax, s.ID)
-		case s.Bytes <= 0 || s.Bytes > maxSegmentBytes || s.Last < s.First:
+		case s.Bytes <= 0 || s.Bytes > MaxSegmentBytes || s.Last < s.First:
 			return fmt.Errorf("%w: segment %s has impossible bounds", record.ErrSyntax, s.ID)
 		}
 	}
 	return nil
 }
 
-func (m *manifest) clone() *manifest {
+func (m *Manifest) Clone() *Manifest {
 	c := *m
 	c.Segments = slices.Clone(m.Segments)
 	if m.Writing != nil {
@@ -185,20 +185,20 @@ func (m *manifest) clone() *manifest {
 	return &c
 }
 
-// sameCache reports whether the page cache has been there, and shown to this very directory, since a
+// SameCache reports whether the page cache has been there, and shown to this very directory, since a
 // process began to append. It has everything then that the process wrote, synced or not.
-func (m *manifest) sameCache(cacheID string) bool {
+func (m *Manifest) SameCache(cacheID string) bool {
 	w := m.Writing
 	return w != nil && w.Cache != "" && w.Cache == cacheID && w.File == m.file
 }
 
-// synced is a mark that the manifest itself makes: up to the first open segment, and as much of
+// Synced is a mark that the manifest itself makes: up to the first open segment, and as much of
 // that as it says. It is nil without segments.
-func (m *manifest) synced() *mark {
+func (m *Manifest) Synced() *Mark {
 	if len(m.Segments) == 0 {
 		return nil
 	}
-	k := &mark{Store: m.Store, Seq: m.Floor}
+	k := &Mark{Store: m.Store, Seq: m.Floor}
 	for _, e := range m.Segments {
 		k.Segment, k.Offset, k.Seq = e.ID, e.Bytes, max(k.Seq, e.Last)
 		if !e.Sealed {
@@ -208,20 +208,29 @@ func (m *manifest) synced() *mark {
 	return k
 }
 
-// drop removes a segment from the list.
-func (m *manifest) drop(id record.SegmentID) {
-	m.Segments = slices.DeleteFunc(m.Segments, func(e manifestSegment) bool { return e.ID == id })
+// Find returns what the manifest says of a segment.
+func (m *Manifest) Find(id record.SegmentID) (ManifestSegment, bool) {
+	i := slices.IndexFunc(m.Segments, func(e ManifestSegment) bool { return e.ID == id })
+	if i < 0 {
+		return ManifestSegment{}, false
+	}
+	return m.Segments[i], true
 }
 
-// insert adds a segment at its place.
-func (m *manifest) insert(e manifestSegment) {
-	at, _ := slices.BinarySearchFunc(m.Segments, e.ID, func(s manifestSegment, id record.SegmentID) int { return cmp.Compare(s.ID, id) })
+// Drop removes a segment from the list.
+func (m *Manifest) Drop(id record.SegmentID) {
+	m.Segments = slices.DeleteFunc(m.Segments, func(e ManifestSegment) bool { return e.ID == id })
+}
+
+// Insert adds a segment at its place.
+func (m *Manifest) Insert(e ManifestSegment) {
+	at, _ := slices.BinarySearchFunc(m.Segments, e.ID, func(s ManifestSegment, id record.SegmentID) int { return cmp.Compare(s.ID, id) })
 	m.Segments = slices.Insert(m.Segments, at, e)
 }
 
-// seal states the bounds of those segments that are open, as far as stated knows them and no
+// Seal states the bounds of those segments that are open, as far as stated knows them and no
 // other open segment stands before them.
-func (m *manifest) seal(stated func(id record.SegmentID) (e manifestSegment, ok bool)) {
+func (m *Manifest) Seal(stated func(id record.SegmentID) (e ManifestSegment, ok bool)) {
 	for i, e := range m.Segments {
 		if e.Sealed {
 			continue
@@ -234,9 +243,9 @@ func (m *manifest) seal(stated func(id record.SegmentID) (e manifestSegment, ok 
 	}
 }
 
-// readManifest returns nil without an error when there is no manifest.
-func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
-	path := filepath.Join(dir, manifestName)
+// ReadManifest returns nil without an error when there is no manifest.
+func ReadManifest(fsys vfs.FS, dir string) (*Manifest, error) {
+	path := filepath.Join(dir, ManifestName)
 	f, err := fsys.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -251,35 +260,35 @@ func readManifest(fsys vfs.FS, dir string) (*manifest, error) {
 	}
 	m, err := parseManifest(text)
 	if err != nil {
-		return nil, formatError(path, 0, err)
+		return nil, FormatError(path, 0, err)
 	}
 	m.file = f.ID()
 	return m, nil
 }
 
-// writeManifest makes m the manifest, durably. When it returns an error, the old
+// WriteManifest makes m the manifest, durably. When it returns an error, the old
 // or the new one may be in place.
-func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
-	return replaceFile(fsys, dir, manifestTemp, manifestName, func(f vfs.File) error {
+func WriteManifest(fsys vfs.FS, dir string, m *Manifest) error {
+	return ReplaceFile(fsys, dir, ManifestTemp, ManifestName, func(f vfs.File) error {
 		if m.file = f.ID(); m.Writing != nil {
 			m.Writing.File = m.file
 		}
-		_, err := f.WriteAt(m.encode(), 0)
+		_, err := f.WriteAt(m.Encode(), 0)
 		return err
 	})
 }
 
-// replaceFile is vfs.Replace with an error that tells a failed sync of the directory.
-func replaceFile(fsys vfs.FS, dir, temp, name string, write func(f vfs.File) error) error {
+// ReplaceFile is vfs.Replace with an error that tells a failed sync of the directory.
+func ReplaceFile(fsys vfs.FS, dir, temp, name string, write func(f vfs.File) error) error {
 	renamed, err := vfs.Replace(fsys, dir, temp, name, write)
 	if renamed && err != nil {
-		return fmt.Errorf("%w: %w", errSyncDir, err)
+		return fmt.Errorf("%w: %w", ErrSyncDir, err)
 	}
 	return err
 }
 
-// formatError turns an error of the format's parsers into the public kind.
-func formatError(path string, offset int64, err error) error {
+// FormatError turns an error of the format's parsers into the public kind.
+func FormatError(path string, offset int64, err error) error {
 	if errors.Is(err, record.ErrVersion) || errors.Is(err, record.ErrNewer) {
 		return fmt.Errorf("%w: %s: %w", ErrVersion, path, err)
 	}

@@ -1,27 +1,24 @@
-package store
+package seglog
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"path/filepath"
 	"reflect"
-	"syscall"
 	"testing"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-var testManifest = manifest{
+var testManifest = Manifest{
 	Store: 0x77aa00000000beef, Created: 0x19a8c3d2e10, Edit: 3, Floor: 9,
-	Segments: []manifestSegment{
+	Segments: []ManifestSegment{
 		{ID: record.NewSegmentID(1, 2), Salt: 5, Sealed: true, Bytes: 0x4000321, Records: 0x1f00, First: 1, Last: 0x1f00},
 		{ID: record.NewSegmentID(3, 0), Salt: 6, Sealed: true, Bytes: 99},
 		{ID: record.NewSegmentID(4, 0), Salt: 7, Bytes: 0x1f00, Records: 2, First: 0x1f01, Last: 0x1f02},
 		{ID: record.NewSegmentID(5, 0), Salt: 8, Bytes: 0x5a},
 	},
-	Writing: &writing{Ring: 0x9a3e, Cache: "boot/2a", File: "80f1-6920.1f"},
+	Writing: &Writing{Ring: 0x9a3e, Cache: "boot/2a", File: "80f1-6920.1f"},
 	Other:   []string{"later something"},
 }
 
@@ -36,7 +33,7 @@ later something
 end `
 
 func TestManifestText(t *testing.T) {
-	text := testManifest.encode()
+	text := testManifest.Encode()
 	if !bytes.HasPrefix(text, []byte(testManifestText)) || len(text) != len(testManifestText)+9 {
 		t.Errorf("the manifest is\n%s\nwant\n%s", text, testManifestText)
 	}
@@ -73,7 +70,7 @@ func TestManifestRefuses(t *testing.T) {
 }
 
 func FuzzManifest(f *testing.F) {
-	f.Add(testManifest.encode())
+	f.Add(testManifest.Encode())
 	f.Add(record.Seal([]byte(testManifestText + "x")))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} { // as it is, and with a checksum
@@ -81,7 +78,7 @@ func FuzzManifest(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			again, err := parseManifest(m.encode())
+			again, err := parseManifest(m.Encode())
 			if err != nil || !reflect.DeepEqual(again, m) {
 				t.Fatalf("%q reads %+v and, written and read again, %+v, %v", b, m, again, err)
 			}
@@ -90,9 +87,9 @@ func FuzzManifest(f *testing.F) {
 }
 
 func TestMarkText(t *testing.T) {
-	m := mark{Store: 0x77aa00000000beef, Edit: 5, Segment: record.NewSegmentID(2, 0), Offset: 0x1f00, Seq: 0x2f, Manifest: 3}
+	m := Mark{Store: 0x77aa00000000beef, Edit: 5, Segment: record.NewSegmentID(2, 0), Offset: 0x1f00, Seq: 0x2f, Manifest: 3}
 	b := m.encode()
-	if want := "copal synced 1 store 77aa00000000beef edit 5 manifest 3 segment 2 offset 1f00 seq 2f sync good  "; len(b) != markSlot || !bytes.HasPrefix(b, []byte(want)) {
+	if want := "copal synced 1 store 77aa00000000beef edit 5 manifest 3 segment 2 offset 1f00 seq 2f sync good  "; len(b) != MarkSlot || !bytes.HasPrefix(b, []byte(want)) {
 		t.Errorf("%d bytes: %q", len(b), b)
 	}
 	if got, err := parseMark(b); err != nil || *got != m {
@@ -118,32 +115,36 @@ func TestMarksTakeTurns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i := range uint64(5) {
-		w, err := openMarker(mem, "db") // each time anew: what is on the disk decides
+		w, err := OpenMarker(mem, "db") // each time anew: what is on the disk decides
 		if err == nil {
-			err = w.write(&mark{Store: 7, Segment: record.NewSegmentID(1, 0), Offset: 100, Seq: 9, Manifest: i})
+			err = w.Write(&Mark{Store: 7, Segment: record.NewSegmentID(1, 0), Offset: 100, Seq: 9, Manifest: i})
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m, err := readMark(mem, "db", 7); err != nil || m.Manifest != i || m.Edit != i+1 {
+		if m, err := ReadMark(mem, "db", 7); err != nil || m.Manifest != i || m.Edit != i+1 {
 			t.Fatalf("mark %d reads %+v, %v", i, m, err)
 		}
-		if m, err := readMark(mem, "db", 8); m != nil || !errors.Is(err, ErrCorrupt) {
+		if m, err := ReadMark(mem, "db", 8); m != nil || !errors.Is(err, ErrCorrupt) {
 			t.Fatalf("the mark of another store: %+v, %v", m, err)
 		}
 		torn := mem.ProcessCrash()
-		change(t, torn, "db/"+markName, func(f vfs.File) error {
-			_, err := f.WriteAt([]byte("torn"), int64(i%2)*markSlot+20)
-			return err
-		})
-		if m, _ := readMark(torn, "db", 7); i > 0 && (m == nil || m.Manifest != i-1) {
+		f, err := torn.Open("db/"+MarkName, vfs.ReadWrite)
+		if err == nil {
+			_, err = f.WriteAt([]byte("torn"), int64(i%2)*MarkSlot+20)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m, _ := ReadMark(torn, "db", 7); i > 0 && (m == nil || m.Manifest != i-1) {
 			t.Fatalf("with mark %d torn: %+v", i, m)
 		}
 	}
 }
 
 func FuzzMark(f *testing.F) {
-	m := mark{Store: 1, Segment: record.NewSegmentID(1, 0), Offset: 9, Seq: 3, Manifest: 7}
+	m := Mark{Store: 1, Segment: record.NewSegmentID(1, 0), Offset: 9, Seq: 3, Manifest: 7}
 	f.Add(m.encode())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} {
@@ -154,57 +155,4 @@ func FuzzMark(f *testing.F) {
 			}
 		}
 	})
-}
-
-// A mark of a newer version says what this one cannot know: it is not passed over, as a torn one is.
-func TestNewerMark(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	mustSet(t, s, "k", "v")
-	mustClose(t, s)
-	change(t, mem, "db/"+markName, func(f vfs.File) error {
-		b := make([]byte, markSlot)
-		if _, err := f.ReadAt(b, 0); err != nil {
-			return err
-		}
-		b = record.Seal(bytes.Replace(b[:len(b)-10], []byte("synced 1"), []byte("synced 2"), 1))
-		_, err := f.WriteAt(b, 0)
-		return err
-	})
-	if _, err := Open("db", testOptions(mem)); !errors.Is(err, ErrVersion) {
-		t.Errorf("Open: %v, want ErrVersion", err)
-	}
-	if report, err := Check(context.Background(), "db", mem, nil); err == nil && report.Version == nil {
-		t.Errorf("Check: %+v", report)
-	}
-}
-
-// A mark that cannot be read is no mark that is not there: numbered anew, the next one would count
-// as the older.
-func TestMarkerReturnsErrorsOfReads(t *testing.T) {
-	for n := 1; n <= 2; n++ {
-		mem := vfs.NewMem()
-		s := mustOpen(t, mem, noSnapshot)
-		mustSet(t, s, "a", "1")
-		mustClose(t, s)
-		before, err := readMark(mem, "db", s.log.storeID)
-		if err != nil || before == nil {
-			t.Fatal(before, err)
-		}
-		armed := false
-		ofMark := func(name string) bool { return armed && filepath.Base(name) == markName }
-		s = mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRead, N: n, Err: syscall.EIO, Match: ofMark}), noSnapshot)
-		armed = true
-		if err := s.Set(nil, []byte("b"), []byte("2"), 0, Process); !errors.Is(err, syscall.EIO) || errors.Is(err, ErrReadOnly) {
-			t.Errorf("a write when read %d of the mark fails: %v", n, err)
-		}
-		if m, err := readMark(mem, "db", s.log.storeID); err != nil || *m != *before {
-			t.Errorf("when read %d fails the mark is %+v, %v; it was %+v", n, m, err, before)
-		}
-		mustSet(t, s, "b", "2")
-		if m, err := readMark(mem, "db", s.log.storeID); err != nil || m.Edit <= before.Edit {
-			t.Errorf("after read %d has failed the mark is %+v, %v; it was %+v", n, m, err, before)
-		}
-		mustClose(t, s)
-	}
 }

@@ -1,4 +1,4 @@
-package store
+package seglog
 
 import (
 	"bytes"
@@ -24,11 +24,11 @@ import (
 // written, and a hole in the log need not be damage.
 
 const (
-	markName = "SYNCED"
-	markSlot = 512
+	MarkName = "SYNCED"
+	MarkSlot = 512
 )
 
-type mark struct {
+type Mark struct {
 	Store    uint64
 	Edit     uint64 // number of this mark, from 1
 	Manifest uint64 // number of the manifest at that time
@@ -41,16 +41,16 @@ type mark struct {
 // encode pads the line with spaces to one sector:
 //
 //	copal synced 1 store 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 offset 1f00 seq 2f sync good … 1f0c9a3e
-func (m *mark) encode() []byte {
+func (m *Mark) encode() []byte {
 	sync := "good"
 	if m.Failed {
 		sync = "failed"
 	}
 	line := fmt.Sprintf("%s store %016x edit %x manifest %x segment %s offset %x seq %x sync %s", record.Title("synced"), m.Store, m.Edit, m.Manifest, m.Segment, m.Offset, m.Seq, sync)
-	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(markSlot-10-len(line), 0))...))
+	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(MarkSlot-10-len(line), 0))...))
 }
 
-func parseMark(text []byte) (*mark, error) {
+func parseMark(text []byte) (*Mark, error) {
 	body, err := record.Unseal(text, "synced")
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func parseMark(text []byte) (*mark, error) {
 		body = body[:len(body)-1]
 	}
 	f := record.NewFields(body)
-	m := &mark{Store: f.Fixed("store"), Edit: f.Hex("edit"), Manifest: f.Hex("manifest"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq")}
+	m := &Mark{Store: f.Fixed("store"), Edit: f.Hex("edit"), Manifest: f.Hex("manifest"), Segment: f.Segment("segment"), Offset: int64(f.Hex("offset")), Seq: f.Hex("seq")}
 	sync := f.Word("sync")
 	m.Failed = sync == "failed"
 	if err := f.End(); err != nil {
@@ -71,23 +71,23 @@ func parseMark(text []byte) (*mark, error) {
 	return m, nil
 }
 
-// readMark returns the newest mark of the given store, or nil. Slots that do not
+// ReadMark returns the newest mark of the given store, or nil. Slots that do not
 // parse are passed over, for a mark is only ever a help; but not those of a newer version. Where all are of
 // another store, files of two stores are in one directory.
-func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
-	path := filepath.Join(dir, markName)
-	text, err := readSmallFile(fsys, path, 2*markSlot)
+func ReadMark(fsys vfs.FS, dir string, store uint64) (*Mark, error) {
+	path := filepath.Join(dir, MarkName)
+	text, err := ReadSmallFile(fsys, path, 2*MarkSlot)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	var best, foreign *mark
-	for len(text) >= markSlot {
-		m, err := parseMark(text[:markSlot])
+	var best, foreign *Mark
+	for len(text) >= MarkSlot {
+		m, err := parseMark(text[:MarkSlot])
 		if errors.Is(err, record.ErrVersion) {
-			return nil, formatError(path, 0, err)
+			return nil, FormatError(path, 0, err)
 		}
 		switch {
 		case err != nil:
@@ -96,7 +96,7 @@ func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 		case best == nil || m.Edit > best.Edit:
 			best = m
 		}
-		text = text[markSlot:]
+		text = text[MarkSlot:]
 	}
 	if best == nil && foreign != nil {
 		return nil, &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", foreign.Store)}
@@ -104,23 +104,23 @@ func readMark(fsys vfs.FS, dir string, store uint64) (*mark, error) {
 	return best, nil
 }
 
-// farther returns the one of two marks that says more. Either may be nil.
-func (m *mark) farther(other *mark) *mark {
+// Farther returns the one of two marks that says more. Either may be nil.
+func (m *Mark) Farther(other *Mark) *Mark {
 	if m == nil || other != nil && (other.Segment > m.Segment || other.Segment == m.Segment && other.Offset > m.Offset) {
 		return other
 	}
 	return m
 }
 
-// marker writes marks, to the two slots in turn.
-type marker struct {
-	file vfs.File
+// Marker writes marks, to the two slots in turn.
+type Marker struct {
+	File vfs.File
 	edit uint64 // of the newest mark
 	slot int64  // where the next one goes
 }
 
-func openMarker(fsys vfs.FS, dir string) (*marker, error) {
-	path := filepath.Join(dir, markName)
+func OpenMarker(fsys vfs.FS, dir string) (*Marker, error) {
+	path := filepath.Join(dir, MarkName)
 	f, err := fsys.Open(path, vfs.ReadWrite)
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = fsys.Open(path, vfs.Create)
@@ -128,10 +128,10 @@ func openMarker(fsys vfs.FS, dir string) (*marker, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &marker{file: f}
+	w := &Marker{File: f}
 	for slot := range int64(2) {
-		b := make([]byte, markSlot)
-		n, err := f.ReadAt(b, slot*markSlot)
+		b := make([]byte, MarkSlot)
+		n, err := f.ReadAt(b, slot*MarkSlot)
 		if err != nil && err != io.EOF {
 			return nil, errors.Join(fmt.Errorf("copal: %w", err), f.Close())
 		}
@@ -142,18 +142,18 @@ func openMarker(fsys vfs.FS, dir string) (*marker, error) {
 	return w, nil
 }
 
-// write numbers m and writes it over the older of the two.
-func (w *marker) write(m *mark) error {
+// Write numbers m and writes it over the older of the two.
+func (w *Marker) Write(m *Mark) error {
 	m.Edit = w.edit + 1
-	if _, err := w.file.WriteAt(m.encode(), w.slot*markSlot); err != nil {
+	if _, err := w.File.WriteAt(m.encode(), w.slot*MarkSlot); err != nil {
 		return err
 	}
 	w.edit, w.slot = m.Edit, 1-w.slot
 	return nil
 }
 
-// readSmallFile reads a whole file, at most limit bytes of it.
-func readSmallFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
+// ReadSmallFile reads a whole file, at most limit bytes of it.
+func ReadSmallFile(fsys vfs.FS, path string, limit int64) ([]byte, error) {
 	f, err := fsys.Open(path, vfs.ReadOnly)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,5 @@
+//go:build !(386 || arm || mips || mipsle)
+
+package seglog
+
+const MaxValueBytes int64 = 1 << 30
