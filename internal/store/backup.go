@@ -29,9 +29,7 @@ import (
 // on in another way, and it is left alone.
 
 const (
-	backupName = "BACKUP"
-	backupTemp = "BACKUP.tmp"
-	copyBytes  = 1 << 20
+	copyBytes = 1 << 20
 )
 
 // BackupReport says what Backup has done.

@@ -4,352 +4,41 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
-
-	"github.com/copaldb/copal/internal/seglog"
 
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Report is what Check finds.
-type Report struct {
-	Segments  []SegmentReport
-	Records   int64
-	Keys      int64
-	LogBytes  int64
-	TornBytes int64 // behind the last record: what a crash left, of no account
-	Problems  []seglog.CorruptError
-	Derived   []seglog.CorruptError // damage of files that are made from the log: of no account
-	Version   error                 // a file of a newer version, which cannot be judged
-}
-
-// SegmentReport is what Check finds in one segment.
-type SegmentReport struct {
-	File    string
-	Sealed  bool
-	Bytes   int64 // of the file, and of what is to be written to it from the ring
-	Records int64
-}
-
-// Check reads every byte of the store in dir, beside a process that uses it or none,
-// and changes nothing. Unlike recovery it goes on behind what is damaged. The error
-// says that something could not be read; damage is in the report. progress, which may
-// be nil, is told how many bytes of all have been read. When ctx ends, so does Check, with its error.
+// Check reads every byte of the store in dir, beside a process that uses it or none, and changes
+// nothing: the log, the files that are made from it, and every entry. The error says that something
+// could not be read; damage is in the report. progress, which may be nil, is told how many bytes of
+// the log, of all, have been read. When ctx ends, so does Check, with its error.
 func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	c := &checker{ctx: ctx, dir: dir, fsys: fsys, progress: progress, checked: map[record.SegmentID]bool{}}
-	if err := c.run(); err != nil {
-		return c.report, err
+	found, m, err := CheckLog(ctx, dir, fsys, progress)
+	c := &meaning{dir: dir, fsys: fsys, report: &found}
+	if err == nil && m != nil {
+		err = c.snapshot(m)
 	}
-	return c.report, nil
+	if err == nil && len(found.Problems) == 0 && found.Version == nil {
+		err = c.entries()
+	}
+	return found, err
 }
 
-type checker struct {
-	ctx         context.Context
-	dir         string
-	fsys        vfs.FS
-	progress    func(done, total int64)
-	done, total int64
-	report      Report
-	mark        *seglog.Mark
-	sameCache   bool // see recovery
-	isClosed    bool // so that nothing may stand behind the end of a segment
-	ring        *seglog.RingReader
-	checked     map[record.SegmentID]bool
-}
-
-func (c *checker) run() error {
-	names, err := c.fsys.List(c.dir)
-	if err != nil {
-		return fmt.Errorf("copal: %w", err)
-	}
-	m, err := seglog.ReadManifest(c.fsys, c.dir)
-	if err := c.note(err); err != nil {
-		return err
-	}
-	if m == nil && !isStore(names) {
-		return noStore(c.dir)
-	}
-	if m != nil {
-		if m, err = c.begin(m); err != nil {
-			return err
-		}
-		defer c.closeRing()
-	}
-	if m, err = c.segments(m, names); err != nil {
-		return err
-	}
-	if m != nil {
-		if err := c.snapshot(m); err != nil {
-			return err
-		}
-	}
-	if len(c.report.Problems) == 0 && c.report.Version == nil {
-		if err := c.entries(); err != nil {
-			return err
-		}
-	}
-	if c.progress != nil {
-		c.progress(c.total, c.total)
-	}
-	return nil
-}
-
-// begin finds out what the mark and the ring say, and returns the manifest that they belong to: a writer beside
-// us may make another ring, or close the store, between two looks.
-func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
-	for looks := (looks{}); ; {
-		mark, wrong := seglog.ReadMark(c.fsys, c.dir, m.Store)
-		c.sameCache = m.SameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
-		c.mark = mark.Farther(m.Synced())
-		c.isClosed = m.Writing == nil
-		var err error
-		switch {
-		case mark != nil && mark.Manifest > m.Edit:
-			err = olderManifest(c.dir, m, mark)
-		case !c.isClosed:
-			c.ring, err = seglog.OpenRing(c.fsys, c.dir, m, c.sameCache)
-		}
-		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.again(err) {
-			return m, errors.Join(c.note(wrong), c.note(err)) // once, whatever the number of looks
-		}
-		now, err := seglog.ReadManifest(c.fsys, c.dir)
-		if err != nil || now == nil {
-			return m, c.note(err)
-		}
-		m = now
-	}
-}
-
-// segments checks those of the manifest, and returns that. When compaction replaces one meanwhile, before it is opened, those of the manifest that there is now are checked
-// instead, as far as they were not.
-func (c *checker) segments(m *seglog.Manifest, names []string) (*seglog.Manifest, error) {
-	for list := c.named(m, names); len(list) > 0; {
-		err := c.segment(list[0], m)
-		list = list[1:]
-		if err == errReplaced {
-			if m, err = seglog.ReadManifest(c.fsys, c.dir); err != nil || m == nil {
-				return nil, c.note(err)
-			}
-			list = c.named(m, nil)
-		}
-		if err != nil {
-			return nil, err
-		}
-	}
-	c.count(m)
-	return m, nil
-}
-
-// count adds up what was found in the segments that are the log yet.
-func (c *checker) count(m *seglog.Manifest) {
-	c.report.Segments = slices.DeleteFunc(c.report.Segments, func(r SegmentReport) bool {
-		if m == nil {
-			return false
-		}
-		id, _ := record.ParseFileName(filepath.Base(r.File))
-		_, named := m.Find(id)
-		return !named
-	})
-	for _, r := range c.report.Segments {
-		c.report.Records += r.Records
-		c.report.LogBytes += r.Bytes
-	}
-}
-
-// errReplaced says that compaction has put another segment in the place of one.
-var errReplaced = errors.New("the segment has been replaced")
-
-// replaced reports whether the manifest names a segment no more.
-func (c *checker) replaced(id record.SegmentID) bool {
-	m, err := seglog.ReadManifest(c.fsys, c.dir)
-	if err != nil || m == nil {
-		return false
-	}
-	_, named := m.Find(id)
-	return !named
-}
-
-func (c *checker) closeRing() {
-	if c.ring != nil {
-		c.ring.File.Close()
-	}
-}
-
-// note puts damage into the report and returns other errors.
-func (c *checker) note(err error) error {
-	var corrupt *seglog.CorruptError
-	switch {
-	case errors.As(err, &corrupt):
-		c.report.Problems = append(c.report.Problems, *corrupt)
-		return nil
-	case errors.Is(err, seglog.ErrVersion):
-		c.report.Version = err
-		return nil
-	}
-	return err
-}
-
-// named lists the segments of the manifest or, without one, those whose files there are, without those that were checked.
-func (c *checker) named(m *seglog.Manifest, names []string) []seglog.ManifestSegment {
-	var list []seglog.ManifestSegment
-	if m != nil {
-		list = m.Segments
-	} else {
-		for _, name := range names {
-			if id, ok := record.ParseFileName(name); ok && !c.leftover(id) {
-				list = append(list, seglog.ManifestSegment{ID: id})
-			}
-		}
-	}
-	list = slices.DeleteFunc(slices.Clone(list), func(s seglog.ManifestSegment) bool { return c.checked[s.ID] })
-	c.total = c.done
-	for _, s := range list {
-		if f, err := c.fsys.Open(filepath.Join(c.dir, s.ID.FileName()), vfs.ReadOnly); err == nil {
-			if size, err := f.Size(); err == nil {
-				c.total += size
-			}
-			f.Close()
-		}
-	}
-	return list
-}
-
-// leftover is as in recovery: what was made and never written to is of no account.
-func (c *checker) leftover(id record.SegmentID) bool {
-	return (&log{fsys: c.fsys, dir: c.dir}).checkLeftover(id) == nil
-}
-
-// segment reads one segment to its end, over what is damaged.
-func (c *checker) segment(want seglog.ManifestSegment, m *seglog.Manifest) error {
-	path := filepath.Join(c.dir, want.ID.FileName())
-	f, err := c.fsys.Open(path, vfs.ReadOnly)
-	if errors.Is(err, fs.ErrNotExist) && m != nil && c.replaced(want.ID) {
-		return errReplaced
-	}
-	c.checked[want.ID] = true
-	if errors.Is(err, fs.ErrNotExist) {
-		c.problem(path, 0, "the manifest names it, and it is missing")
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("copal: %w", err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	b := make([]byte, record.MaxHeaderBytes)
-	n, err := f.ReadAt(b, 0)
-	if err != nil && err != io.EOF {
-		return err
-	}
-	h, head, err := record.ParseSegmentHeader(b[:n])
-	if err != nil && m == nil {
-		return c.note(seglog.FormatError(path, 0, err))
-	}
-	if err != nil || m != nil && (h.ID != want.ID || h.Salt != want.Salt || h.Store != m.Store) {
-		if errors.Is(err, record.ErrVersion) {
-			return c.note(seglog.FormatError(path, 0, err))
-		}
-		c.problem(path, 0, "its first line is not that of the segment which the manifest names")
-		h.Salt = want.Salt
-	}
-	r := SegmentReport{File: path, Sealed: want.Sealed, Bytes: size}
-	end := size
-	if want.Sealed {
-		end = min(size, want.Bytes)
-		if size < want.Bytes {
-			c.problem(path, size, fmt.Sprintf("the file ends here, its length was %d", want.Bytes))
-		}
-	}
-	t := &seglog.TailReader{Scanner: seglog.Scanner{File: f, Salt: h.Salt, Offset: int64(head), End: end, Gaps: want.ID.Generation() > 0}, Segment: f, Live: true}
-	if !want.Sealed {
-		t.WithRing(c.ring, want.ID, c.mark)
-	}
-	err = c.records(t, path, want, &r)
-	c.done += size
-	size = max(size, t.Offset)
-	r.Bytes = size
-	c.report.Segments = append(c.report.Segments, r)
-	return err
-}
-
-// records reads records to the end of a segment.
-func (c *checker) records(s *seglog.TailReader, path string, want seglog.ManifestSegment, r *SegmentReport) error {
-	for {
-		at, _, _, err := s.Next()
-		if r.Records%1024 == 0 {
-			if err := c.ctx.Err(); err != nil {
-				return err
-			}
-			if c.progress != nil {
-				c.progress(c.done+at, c.total)
-			}
-		}
-		var d *seglog.Damage
-		switch {
-		case err == nil:
-			r.Records++
-			continue
-		case err == io.EOF:
-			if c.mark != nil && c.mark.Segment == want.ID && c.mark.Offset > at {
-				c.problem(path, at, fmt.Sprintf("the file ends here, though it was synced up to offset %d", c.mark.Offset))
-			}
-			return c.judgeRing(s, path, at)
-		case !errors.As(err, &d):
-			return err
-		}
-		if errors.Is(d.Reason, record.ErrNewer) {
-			return c.note(seglog.FormatError(path, at, d.Reason))
-		}
-		s.Offset = at
-		if err := c.judgeRing(s, path, s.End); err != nil {
-			return err
-		}
-		follows, err := s.Resume()
-		if err != nil {
-			return err
-		}
-		switch synced := want.Sealed || c.isClosed || c.syncedBeyond(want.ID, at); {
-		case s.GaveUp:
-			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.Reason, s.End-at))
-		case follows && (synced || c.sameCache && (c.ring == nil || !c.ring.Tells())):
-			c.problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.Reason, s.Offset-at))
-		case synced || c.sameCache && (c.ring == nil || !c.ring.Tells()) && !errors.Is(d.Reason, record.ErrShort):
-			c.problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.Reason, s.End-at))
-		default: // as in recovery: a torn tail, or a hole that a power cut left
-			c.report.TornBytes += s.End - at
-			return nil
-		}
-	}
-}
-
-// judgeRing is as in recovery.
-func (c *checker) judgeRing(s *seglog.TailReader, path string, size int64) error {
-	if !c.sameCache || c.ring != nil && c.ring.Tells() {
-		return nil
-	}
-	at, follows, err := s.RingFollows()
-	if follows {
-		c.report.Problems = append(c.report.Problems, *missing(path, s, size, at))
-	}
-	return err
-}
-
-// syncedBeyond reports whether the mark stands behind the given place.
-func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
-	return c.mark != nil && (c.mark.Segment > id || c.mark.Segment == id && c.mark.Offset > offset)
+// meaning checks what the records of a log say, and what was made from them.
+type meaning struct {
+	dir    string
+	fsys   vfs.FS
+	report *Report
 }
 
 // snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they are of no use, so
 // what is wrong with them is no damage of the store.
-func (c *checker) snapshot(m *seglog.Manifest) error {
+func (c *meaning) snapshot(m *seglog.Manifest) error {
 	f, err := c.fsys.Open(filepath.Join(c.dir, snapshotName), vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -395,7 +84,7 @@ func (c *checker) snapshot(m *seglog.Manifest) error {
 }
 
 // keys reads a run of keys.
-func (c *checker) keys(store, id uint64) error {
+func (c *meaning) keys(store, id uint64) error {
 	f, err := c.fsys.Open(filepath.Join(c.dir, orderName(id)), vfs.ReadOnly)
 	if err != nil {
 		return err
@@ -416,7 +105,7 @@ func (c *checker) keys(store, id uint64) error {
 }
 
 // derived notes what is wrong with a derived file, and returns other errors. One that is gone, or of another version, is made anew without a word.
-func (c *checker) derived(name string, offset int64, err error) error {
+func (c *meaning) derived(name string, offset int64, err error) error {
 	if err == nil || errors.Is(err, record.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -429,16 +118,12 @@ func (c *checker) derived(name string, offset int64, err error) error {
 	return err
 }
 
-func (c *checker) problem(path string, offset int64, reason string) {
-	c.report.Problems = append(c.report.Problems, seglog.CorruptError{File: path, Offset: offset, Reason: reason})
-}
-
 // entries opens the store as a reader does and reads every entry: whether the
 // segments follow on each other, and the parts of large values are all there.
-func (c *checker) entries() error {
+func (c *meaning) entries() error {
 	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true}) // the whole log is to be read
 	if err != nil {
-		return c.note(err)
+		return c.report.Note(err)
 	}
 	defer s.Close()
 	for _, t := range s.Tables() {
@@ -447,7 +132,7 @@ func (c *checker) entries() error {
 				c.report.Keys++
 				continue
 			}
-			if err := c.note(item.Err); err != nil {
+			if err := c.report.Note(item.Err); err != nil {
 				return err
 			}
 			if item.Err != nil {
@@ -455,7 +140,7 @@ func (c *checker) entries() error {
 			}
 			c.report.Keys++
 			if _, ok := s.Schema(item.Schema); item.Schema != 0 && !ok {
-				c.problem(c.dir, 0, fmt.Sprintf("the entry of key %q names schema %d, which is not in the log", item.Key, item.Schema))
+				c.report.Problem(c.dir, 0, fmt.Sprintf("the entry of key %q names schema %d, which is not in the log", item.Key, item.Schema))
 			}
 		}
 	}
@@ -464,15 +149,15 @@ func (c *checker) entries() error {
 }
 
 // collections reads the elements of every collection, and counts them.
-func (c *checker) collections(s *Store) error {
+func (c *meaning) collections(s *Store) error {
 	for _, t := range s.Tables() {
 		if !t.hasMetas() {
 			continue
 		}
 		err := s.checkCollections(t, func(key []byte, of Collection, found uint64) {
-			c.problem(c.dir, 0, fmt.Sprintf("the %s under key %q has %d elements, and its meta says %d", of.Type, key, found, of.Count))
+			c.report.Problem(c.dir, 0, fmt.Sprintf("the %s under key %q has %d elements, and its meta says %d", of.Type, key, found, of.Count))
 		})
-		if err := c.note(err); err != nil {
+		if err := c.report.Note(err); err != nil {
 			return err
 		}
 	}

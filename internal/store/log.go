@@ -527,14 +527,6 @@ func (l *log) refusal(err error) error {
 	return noSpace(err)
 }
 
-// noSpace makes errors.Is(err, ErrNoSpace) true of an error that says so in the system's words.
-func noSpace(err error) error {
-	if vfs.IsNoSpace(err) {
-		return fmt.Errorf("%w: %w", seglog.ErrNoSpace, err)
-	}
-	return fmt.Errorf("copal: %w", err)
-}
-
 // syncedSegments are those whose bounds the manifest may state.
 func (l *log) syncedSegments() []*segment {
 	var list []*segment

@@ -2,8 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/copaldb/copal/internal/seglog"
@@ -64,33 +62,6 @@ func (b *rebuilder) create(path string) (vfs.File, error) {
 		return nowhere{}, nil
 	}
 	return b.fsys.Open(path, vfs.Create)
-}
-
-// wantEmpty returns an error if there is something in dir.
-func wantEmpty(fsys vfs.FS, dir string) error {
-	names, err := fsys.List(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("copal: %w", err)
-	}
-	for _, name := range names {
-		if !worthless(name) {
-			return fmt.Errorf("copal: %s is not empty, there is %s: %w", dir, name, fs.ErrExist)
-		}
-	}
-	return nil
-}
-
-// worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what an attempt to
-// make a store has left, or what a file system has made.
-func worthless(name string) bool {
-	return name == lockName || name == seglog.ManifestTemp || name == backupTemp || name == "lost+found"
-}
-
-// lockDir creates a directory and makes this process its only writer.
-func lockDir(fsys vfs.FS, dir string) (interface{ Close() error }, error) {
-	s := &Store{opts: Options{FS: fsys}}
-	err := s.takeLock(dir)
-	return s.lock, err
 }
 
 // put adds a record, which was written at the given time. It returns where it stands now.

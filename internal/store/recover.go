@@ -140,11 +140,6 @@ func (s *Store) recover(snapshot bool) error {
 	return l.closeRetained()
 }
 
-// olderManifest says that the mark knows of a later manifest than the one that there is.
-func olderManifest(dir string, m *seglog.Manifest, known *seglog.Mark) error {
-	return &seglog.CorruptError{File: filepath.Join(dir, seglog.ManifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, seglog.MarkName, known.Manifest)}
-}
-
 // withoutManifest accepts a directory in which no store was ever finished.
 func (r *recovery) withoutManifest() error {
 	l := r.log
@@ -163,7 +158,7 @@ func (r *recovery) withoutManifest() error {
 			}
 			continue
 		}
-		if err := l.checkLeftover(id); err != nil {
+		if err := checkLeftover(l.fsys, l.dir, id, l.storeID); err != nil {
 			return err
 		}
 		l.orphans = append(l.orphans, id)
@@ -174,18 +169,6 @@ func (r *recovery) withoutManifest() error {
 	r.goOn(1)
 	r.finish()
 	return nil
-}
-
-// isStore reports whether a directory with these names was once opened as a store.
-func isStore(names []string) bool {
-	return slices.ContainsFunc(names, func(name string) bool {
-		_, segment := record.ParseFileName(name)
-		return segment || name == lockName
-	})
-}
-
-func noStore(dir string) error {
-	return fmt.Errorf("copal: there is no store in %s: %w", dir, fs.ErrNotExist)
 }
 
 // orphans lists the files of segments that the manifest does not name. They are left
@@ -212,7 +195,7 @@ func (r *recovery) orphans() error {
 			continue
 		}
 		if id > newest && !(r.readOnly && slices.Contains(names, backupName)) { // else it is of a backup under way
-			err := l.checkLeftover(id)
+			err := checkLeftover(l.fsys, l.dir, id, l.storeID)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // a writer beside a reader has removed it
 			}
@@ -422,15 +405,6 @@ func (r *recovery) judgeUnnamed(seg *segment) error {
 		return err
 	}
 	return &seglog.CorruptError{File: filepath.Join(r.log.dir, seglog.ManifestName), Reason: fmt.Sprintf("it says that the store was closed, and %s goes on with record %d of %s: it is an older one", seglog.RingName, e.Seq, seg.id)}
-}
-
-// missing says that a record which neither the file nor the ring holds has one behind it.
-func missing(path string, t *seglog.TailReader, size, next int64) *seglog.CorruptError {
-	reason := fmt.Sprintf("a record of %s is missing at offset %d, and a whole one follows at offset %d", filepath.Base(path), t.Offset, next)
-	if size > t.Offset { // it was there, or the beginning of it
-		return &seglog.CorruptError{File: path, Offset: t.Offset, Reason: reason + " in " + seglog.RingName}
-	}
-	return &seglog.CorruptError{File: t.Ring.Path, Offset: t.Ring.Place(t.Offset), Reason: reason}
 }
 
 // judge tells damage from a torn tail. It returns nil for the latter.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"math/rand/v2"
 	"bytes"
 	"context"
 	"errors"
@@ -75,12 +76,20 @@ type RepairOptions struct {
 // Repair salvages the store in dir into a new one, in a directory that is empty or missing.
 // On an error nothing is left there. Nobody may have the store in dir open for writing.
 func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairReport, error) {
-	all := Options{FS: opts.FS, Random: opts.Random, SegmentBytes: opts.SegmentBytes}.withDefaults()
-	r := &repair{ctx: ctx, dir: dir, fsys: all.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64][]place{}}
+	if opts.FS == nil {
+		opts.FS = vfs.OS()
+	}
+	if opts.Random == nil {
+		opts.Random = rand.Uint64
+	}
+	if opts.SegmentBytes <= 0 {
+		opts.SegmentBytes = DefaultSegmentBytes
+	}
+	r := &repair{ctx: ctx, dir: dir, fsys: opts.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64][]place{}}
 	if !opts.DryRun && filepath.Dir(filepath.Clean(into)) == filepath.Clean(dir) {
 		return r.report, fmt.Errorf("copal: %s lies within %s, which is not to be changed", into, dir)
 	}
-	lock, err := lockSource(all.FS, dir)
+	lock, err := lockSource(opts.FS, dir)
 	if err != nil {
 		return r.report, err
 	}
@@ -90,8 +99,8 @@ func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairRe
 		return r.report, err
 	}
 	if opts.DryRun {
-		r.out = newDryRebuilder(all.SegmentBytes)
-	} else if r.out, err = newRebuilder(all.FS, into, all.Random, all.SegmentBytes); err != nil {
+		r.out = newDryRebuilder(opts.SegmentBytes)
+	} else if r.out, err = newRebuilder(opts.FS, into, opts.Random, opts.SegmentBytes); err != nil {
 		return r.report, err
 	}
 	r.out.manifest.Created = r.created

@@ -17,9 +17,7 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,7 +57,6 @@ type Options struct {
 
 const (
 	defaultSyncInterval = time.Second
-	lockName            = "LOCK"
 )
 
 // DefaultSegmentBytes is the nominal size of a segment where Options do not say. It is a variable
@@ -205,7 +202,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		}
 	}()
 	if !opts.ReadOnly {
-		if err := s.takeLock(dir); err != nil {
+		if s.lock, err = lockDir(opts.FS, dir); err != nil {
 			return nil, err
 		}
 	}
@@ -297,23 +294,6 @@ func (s *Store) chooseSeed(store uint64) {
 	if s.seed == 0 {
 		s.seed = keyhash.New(store)
 	}
-}
-
-// takeLock creates the directory and makes this process its only writer.
-func (s *Store) takeLock(dir string) error {
-	if err := s.opts.FS.MkdirAll(dir); err != nil {
-		return noSpace(err)
-	}
-	lock, err := s.opts.FS.Lock(filepath.Join(dir, lockName))
-	var held *vfs.LockedError
-	if errors.As(err, &held) {
-		return fmt.Errorf("%w: %w", seglog.ErrLocked, held)
-	}
-	if err != nil {
-		return noSpace(err)
-	}
-	s.lock = lock
-	return nil
 }
 
 // release closes what is open.

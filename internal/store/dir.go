@@ -1,0 +1,77 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Files of a store's directory that are no part of the log.
+const (
+	lockName   = "LOCK"       // of the process that writes; it is empty
+	backupName = "BACKUP"     // in a directory that is a backup: what of
+	backupTemp = "BACKUP.tmp" // the same, while it is written
+)
+
+// lockDir creates a directory and makes this process its only writer.
+func lockDir(fsys vfs.FS, dir string) (io.Closer, error) {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return nil, noSpace(err)
+	}
+	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	var held *vfs.LockedError
+	if errors.As(err, &held) {
+		return nil, fmt.Errorf("%w: %w", seglog.ErrLocked, held)
+	}
+	if err != nil {
+		return nil, noSpace(err)
+	}
+	return lock, nil
+}
+
+// isStore reports whether a directory with these names was once opened as a store.
+func isStore(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, segment := record.ParseFileName(name)
+		return segment || name == lockName
+	})
+}
+
+func noStore(dir string) error {
+	return fmt.Errorf("copal: there is no store in %s: %w", dir, fs.ErrNotExist)
+}
+
+// wantEmpty returns an error if there is something in dir.
+func wantEmpty(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("copal: %w", err)
+	}
+	for _, name := range names {
+		if !worthless(name) {
+			return fmt.Errorf("copal: %s is not empty, there is %s: %w", dir, name, fs.ErrExist)
+		}
+	}
+	return nil
+}
+
+// worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what an attempt to
+// make a store has left, or what a file system has made.
+func worthless(name string) bool {
+	return name == lockName || name == seglog.ManifestTemp || name == backupTemp || name == "lost+found"
+}
+
+// noSpace makes errors.Is(err, ErrNoSpace) true of an error that says so in the system's words.
+func noSpace(err error) error {
+	if vfs.IsNoSpace(err) {
+		return fmt.Errorf("%w: %w", seglog.ErrNoSpace, err)
+	}
+	return fmt.Errorf("copal: %w", err)
+}
