@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/repair"
 )
 
 // RepairReport is what Repair found, and what it could not save.
@@ -65,15 +65,15 @@ func (r RepairReport) String() string {
 //
 // progress, which may be nil, is told how many bytes of all have been read. When ctx ends, so does Repair, with its error.
 func Repair(ctx context.Context, dir, into string, progress func(done, total int64)) (RepairReport, error) {
-	return repair(ctx, dir, into, store.RepairOptions{Progress: progress})
+	return repairStore(ctx, dir, into, repair.Options{Progress: progress})
 }
 
 // RepairDryRun reports what Repair would save and lose, and writes nothing. It reads what Repair would read.
 func RepairDryRun(ctx context.Context, dir string, progress func(done, total int64)) (RepairReport, error) {
-	return repair(ctx, dir, "", store.RepairOptions{Progress: progress, DryRun: true})
+	return repairStore(ctx, dir, "", repair.Options{Progress: progress, DryRun: true})
 }
 
-func repair(ctx context.Context, dir, into string, opts store.RepairOptions) (RepairReport, error) {
+func repairStore(ctx context.Context, dir, into string, opts repair.Options) (RepairReport, error) {
 	dir, err := filepath.Abs(dir)
 	if err == nil {
 		into, err = filepath.Abs(into)
@@ -81,7 +81,7 @@ func repair(ctx context.Context, dir, into string, opts store.RepairOptions) (Re
 	if err != nil {
 		return RepairReport{}, fmt.Errorf("copal: %w", err)
 	}
-	found, err := store.Repair(ctx, dir, into, opts)
+	found, err := repair.Repair(ctx, dir, into, opts)
 	r := RepairReport{Records: found.Records, Grouped: found.Grouped, Raw: found.Raw}
 	for _, l := range found.Lost {
 		r.Lost = append(r.Lost, Loss(l))

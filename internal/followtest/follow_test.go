@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -45,7 +46,7 @@ func write(dir string) error {
 	if fresh {
 		store.DefaultRingBytes = 8 << 10
 	} else {
-		store.DefaultSegmentBytes = 16 << 10
+		seglog.DefaultSegmentBytes = 16 << 10
 	}
 	db, err := copal.Open(dir)
 	if err != nil {

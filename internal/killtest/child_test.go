@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -58,7 +59,7 @@ func runChild(text string) error {
 	}
 	c.mix = mixNamed(c.Mix)
 	if c.SegmentBytes > 0 {
-		store.DefaultSegmentBytes = c.SegmentBytes
+		seglog.DefaultSegmentBytes = c.SegmentBytes
 	}
 	if c.RingBytes > 0 {
 		store.DefaultRingBytes = c.RingBytes

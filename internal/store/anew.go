@@ -6,10 +6,9 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Beginning anew is what a follower does that is too far behind: the whole log is read into empty tables, while
@@ -58,12 +57,12 @@ type leftByRecovery struct {
 
 // beginAnew reads the whole log. On an error nothing has changed.
 func (f *follower) beginAnew() error {
-	for looks := (looks{}); ; {
+	for looks := (seglog.Looks{}); ; {
 		err := f.tryAnew()
 		if err == nil || err == seglog.ErrClosed {
 			return err
 		}
-		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, errBehind) || !looks.again(err) {
+		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, errBehind) || !looks.Again(err) {
 			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
 		}
 	}

@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -70,7 +69,7 @@ func (s *Store) Backup(ctx context.Context, dir string, opts BackupOptions) (Bac
 // record and shares no file with the backup. On an error nothing is left there.
 func Restore(ctx context.Context, from, into string, opts BackupOptions) (BackupReport, error) {
 	fsys := Options{FS: opts.FS}.withDefaults().FS
-	if err := wantEmpty(fsys, into); err != nil {
+	if err := seglog.WantEmpty(fsys, into); err != nil {
 		return BackupReport{}, err
 	}
 	s, err := Open(from, Options{FS: fsys, ReadOnly: true, Inline: true})
@@ -109,7 +108,7 @@ type backup struct {
 const noManifest = "-"
 
 func (b *backup) run() error {
-	lock, err := lockDir(b.fsys, b.dir)
+	lock, err := seglog.LockDir(b.fsys, b.dir)
 	if err != nil {
 		return err
 	}
@@ -117,15 +116,15 @@ func (b *backup) run() error {
 	if err := b.look(); err != nil {
 		return err
 	}
-	for looks := (looks{}); ; {
-		if err = b.attempt(); !errors.Is(err, fs.ErrNotExist) || !looks.again(err) {
+	for looks := (seglog.Looks{}); ; {
+		if err = b.attempt(); !errors.Is(err, fs.ErrNotExist) || !looks.Again(err) {
 			break
 		}
 		b.sweep(b.old)
 	}
 	if err != nil {
 		b.sweep(b.old)
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	b.sweep(b.new)
 	return nil
@@ -165,15 +164,15 @@ func (b *backup) look() error {
 	if err != nil || b.restores {
 		return err
 	}
-	if !slices.Contains(names, backupName) {
+	if !slices.Contains(names, seglog.BackupName) {
 		for _, name := range names {
-			if !worthless(name) {
+			if !seglog.Worthless(name) {
 				return fmt.Errorf("copal: %s holds %s, and is no backup: %w", b.dir, name, fs.ErrExist)
 			}
 		}
 		return b.note(noManifest) // from here on what is there is ours
 	}
-	path := filepath.Join(b.dir, backupName)
+	path := filepath.Join(b.dir, seglog.BackupName)
 	text, err := seglog.ReadSmallFile(b.fsys, path, record.MaxHeaderBytes)
 	if err != nil {
 		return err
@@ -229,7 +228,7 @@ func sumOf(text []byte) string { return string(text[len(text)-9 : len(text)-1]) 
 // note writes BACKUP, durably.
 func (b *backup) note(next string) error {
 	m := backupMark{b.of, b.oldSum, next}
-	return seglog.ReplaceFile(b.fsys, b.dir, backupTemp, backupName, func(f vfs.File) error {
+	return seglog.ReplaceFile(b.fsys, b.dir, seglog.BackupTemp, seglog.BackupName, func(f vfs.File) error {
 		_, err := f.WriteAt(m.encode(), 0)
 		return err
 	})

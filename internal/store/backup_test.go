@@ -17,7 +17,6 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -388,7 +387,7 @@ func TestBackupHoldsItsLock(t *testing.T) {
 	target, held, lost := "copy", 0, 0
 	faulty := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, Match: func(name string) bool {
 		if strings.HasPrefix(name, target) {
-			lock, err := mem.Lock(filepath.Join(target, lockName))
+			lock, err := mem.Lock(filepath.Join(target, seglog.LockName))
 			switch locked := (*vfs.LockedError)(nil); {
 			case errors.As(err, &locked):
 				held++

@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/repair"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -17,8 +18,8 @@ import (
 // nothing: the log, the files that are made from it, and every entry. The error says that something
 // could not be read; damage is in the report. progress, which may be nil, is told how many bytes of
 // the log, of all, have been read. When ctx ends, so does Check, with its error.
-func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	found, m, err := CheckLog(ctx, dir, fsys, progress)
+func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (repair.CheckReport, error) {
+	found, m, err := repair.Check(ctx, dir, fsys, progress)
 	c := &meaning{dir: dir, fsys: fsys, report: &found}
 	if err == nil && m != nil {
 		err = c.snapshot(m)
@@ -33,7 +34,7 @@ func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, tot
 type meaning struct {
 	dir    string
 	fsys   vfs.FS
-	report *Report
+	report *repair.CheckReport
 }
 
 // snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they are of no use, so

@@ -7,10 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A collection is a key that holds many elements: the key has one record, the meta, and each element has one of its own.

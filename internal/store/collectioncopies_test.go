@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/repair"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -118,7 +118,7 @@ func TestCollectionsAreCopied(t *testing.T) {
 			t.Errorf("Check of %s: %d keys, %v, %v", dir, report.Keys, report.Problems, err)
 		}
 	}
-	if _, err := Repair(context.Background(), "db", "mended", RepairOptions{FS: mem, Random: rand.Uint64}); err != nil {
+	if _, err := repair.Repair(context.Background(), "db", "mended", repair.Options{FS: mem, Random: rand.Uint64}); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"copy", "mended"} {

@@ -5,10 +5,9 @@ import (
 	"errors"
 	"iter"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Collections reads collections: as they are, or as a view has them.

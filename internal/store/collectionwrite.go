@@ -6,9 +6,8 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Edit is a change of one element. Of several with the same sub-key in a change the last counts.

@@ -6,9 +6,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Compaction gives back the space of records that do not count any more. It takes a run of adjacent segments that
@@ -183,7 +182,7 @@ func (c *compaction) copy() error {
 	}
 	for _, o := range c.outputs {
 		if err := o.finish(); err != nil {
-			return noSpace(err)
+			return seglog.NoSpace(err)
 		}
 	}
 	return nil

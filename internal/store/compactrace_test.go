@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 

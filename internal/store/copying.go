@@ -5,9 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // partPlace is where a part of a value stands.
@@ -371,14 +370,14 @@ func (c *compaction) output() (*output, error) {
 			return o, nil
 		}
 		if err := o.finish(); err != nil {
-			return nil, noSpace(err)
+			return nil, seglog.NoSpace(err)
 		}
 		c.header.ID = record.NewSegmentID(c.header.ID.Order()+1, c.header.ID.Generation())
 	}
 	l := c.log
 	c.header.Salt = record.Salt(l.random())
 	if err := removeIfThere(l.fsys, l.dir, c.header.ID); err != nil {
-		return nil, noSpace(err)
+		return nil, seglog.NoSpace(err)
 	}
 	seg, err := createSegment(l.fsys, l.dir, c.header)
 	if err != nil {
@@ -395,7 +394,7 @@ func (c *compaction) output() (*output, error) {
 func (o *output) write() error {
 	_, err := o.seg.file.WriteAt(o.buf, o.end-int64(len(o.buf)))
 	if err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	o.buf = o.buf[:0]
 	if o.end-o.synced < syncEvery {

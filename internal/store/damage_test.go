@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -150,7 +149,7 @@ func files(t *testing.T, fsys vfs.FS) []string {
 	}
 	var list []string
 	for _, n := range names {
-		if n != lockName {
+		if n != seglog.LockName {
 			list = append(list, n)
 		}
 	}

@@ -3,9 +3,8 @@ package store
 import (
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Each segment counts the bytes in it that compaction could reclaim: the records of entries that have been

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -189,7 +188,7 @@ func (l *log) beginRing(t *segment) error {
 // the segments.
 func (l *log) removeRing() error {
 	if err := l.fsys.Remove(filepath.Join(l.dir, seglog.RingName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return noSpace(fmt.Errorf("removing the ring: %w", err))
+		return seglog.NoSpace(fmt.Errorf("removing the ring: %w", err))
 	}
 	return nil
 }

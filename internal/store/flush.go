@@ -5,10 +5,9 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A flush appends what is dirty, many cells at a time, and makes it clean: the keeper's once in each sync interval, and that of whoever is about to ask the log,

@@ -9,11 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -106,11 +105,11 @@ func (f *follower) look() error {
 		return err
 	}
 	f.store.life.leave(in)
-	for looks := (looks{}); ; {
+	for looks := (seglog.Looks{}); ; {
 		if err = f.catchUp(); !errors.Is(err, errBehind) && !errors.Is(err, seglog.ErrCorrupt) {
 			return err
 		}
-		if !looks.again(err) {
+		if !looks.Again(err) {
 			break
 		}
 	}

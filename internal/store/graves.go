@@ -3,10 +3,9 @@ package store
 import (
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // graves remember of a segment which short records are dead for good: the index has not got their address, and no cell has. Compaction

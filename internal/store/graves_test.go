@@ -8,10 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 

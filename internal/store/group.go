@@ -4,9 +4,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A group is records that count together or not at all: its members, and a commit from which on they count.

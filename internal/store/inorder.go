@@ -5,11 +5,10 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Going through keys in order. There are two ways, with the same result: a table whose keys are kept in that order yields

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -30,7 +29,7 @@ func onDisk(t testing.TB, dir string, change ...func(*Options)) *Store {
 		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { s.Close() })
-	if v, err := s.log.fsys.Open(filepath.Join(dir, lockName), vfs.ReadOnly); err == nil {
+	if v, err := s.log.fsys.Open(filepath.Join(dir, seglog.LockName), vfs.ReadOnly); err == nil {
 		defer v.Close()
 		if _, err := v.View(1); errors.Is(err, errors.ErrUnsupported) {
 			t.Skip("nothing is mapped on this platform")

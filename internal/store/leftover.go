@@ -6,15 +6,14 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // removeLeftover removes a file that a crash left behind before the manifest named it.
 func (l *log) removeLeftover(id record.SegmentID) error {
-	if err := checkLeftover(l.fsys, l.dir, id, l.storeID); err != nil {
+	if err := seglog.CheckLeftover(l.fsys, l.dir, id, l.storeID); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}

@@ -12,11 +12,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -524,7 +523,7 @@ func (l *log) refusal(err error) error {
 	if errors.Is(err, seglog.ErrSyncDir) {
 		return l.fail(err)
 	}
-	return noSpace(err)
+	return seglog.NoSpace(err)
 }
 
 // syncedSegments are those whose bounds the manifest may state.
@@ -599,7 +598,7 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 func (l *log) manifestRefusal(m *seglog.Manifest, err error) error {
 	now, readErr := seglog.ReadManifest(l.fsys, l.dir)
 	if readErr == nil && !errors.Is(err, seglog.ErrSyncDir) && (now == nil || now.Edit < m.Edit) {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr))
 }
@@ -612,7 +611,7 @@ func (l *log) stillOurs() error {
 	case errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrVersion):
 		return l.fail(err)
 	case err != nil:
-		return noSpace(err) // nothing was changed; the next write tries again
+		return seglog.NoSpace(err) // nothing was changed; the next write tries again
 	case m == nil && l.manifest.Edit == 0:
 		return nil
 	case m == nil || m.Store != l.manifest.Store || m.Edit != l.manifest.Edit:

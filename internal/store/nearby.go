@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"unsafe"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 	"github.com/copaldb/copal/internal/warm"
 )

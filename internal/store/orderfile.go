@@ -7,11 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -74,7 +73,7 @@ func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 	path := filepath.Join(l.dir, orderName(id))
 	f, err := l.fsys.Open(path, vfs.Create)
 	if err != nil {
-		return nil, noSpace(err)
+		return nil, seglog.NoSpace(err)
 	}
 	defer func() {
 		if err != nil {
@@ -84,11 +83,11 @@ func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 	}()
 	w := order.NewWriter(f, l.storeID, id)
 	if err := w.AddAll(c); err != nil {
-		return nil, noSpace(err)
+		return nil, seglog.NoSpace(err)
 	}
 	h, err := w.Finish()
 	if err != nil {
-		return nil, noSpace(err)
+		return nil, seglog.NoSpace(err)
 	}
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("copal: sync of %s: %w", orderName(id), err)

@@ -7,11 +7,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // An ordered table has its keys in order, beside the index: as a stack of layers (see package order), of sort keys.

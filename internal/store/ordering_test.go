@@ -15,11 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/repair"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -599,7 +599,7 @@ func TestOrderOfBackups(t *testing.T) {
 	}
 	want := inOrder(t, s.spaces[0].maps["n"])
 	mustClose(t, s)
-	if _, err := Repair(context.Background(), "db", "mended", RepairOptions{FS: mem}); err != nil {
+	if _, err := repair.Repair(context.Background(), "db", "mended", repair.Options{FS: mem}); err != nil {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"copy", "mended"} {

@@ -7,9 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -129,7 +128,7 @@ func (l *log) reserve(bytes int64) error {
 		l.keepLocked(l.tail)
 	}
 	if vfs.IsNoSpace(err) {
-		return l.refused(noSpace(err))
+		return l.refused(seglog.NoSpace(err))
 	}
 	return l.refused(kept)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -20,7 +21,7 @@ import (
 func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	mem := vfs.NewMem()
 	hold := make(chan struct{})
-	noting := &vfs.Fault{Kinds: vfs.OpRename, Match: func(name string) bool { return strings.HasSuffix(name, backupTemp) }, N: 1, Hold: hold}
+	noting := &vfs.Fault{Kinds: vfs.OpRename, Match: func(name string) bool { return strings.HasSuffix(name, seglog.BackupTemp) }, N: 1, Hold: hold}
 	f := vfs.Inject(mem, noting)
 	s := mustOpen(t, f)
 	mustSet(t, s, "a", "1")

@@ -9,10 +9,9 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -94,7 +93,7 @@ func (s *Store) recover(snapshot bool) error {
 		}
 	}
 	if r.mark != nil && r.mark.Manifest > m.Edit {
-		return olderManifest(l.dir, m, r.mark)
+		return seglog.OlderManifest(l.dir, m, r.mark)
 	}
 	r.syncFailed = r.mark != nil && r.mark.Failed
 	r.sameCache = m.SameCache(l.cacheID) && !r.syncFailed
@@ -147,18 +146,18 @@ func (r *recovery) withoutManifest() error {
 	if err != nil {
 		return err
 	}
-	if r.readOnly && !isStore(names) {
-		return noStore(l.dir)
+	if r.readOnly && !seglog.IsStore(names) {
+		return seglog.NoStore(l.dir)
 	}
 	for _, name := range names {
 		id, ok := record.ParseFileName(name)
 		if !ok {
-			if name == seglog.RingName || name == seglog.MarkName || name == backupName {
+			if name == seglog.RingName || name == seglog.MarkName || name == seglog.BackupName {
 				return &seglog.CorruptError{File: filepath.Join(l.dir, seglog.ManifestName), Reason: fmt.Sprintf("it is missing, and there is %s, which is made after it", name)}
 			}
 			continue
 		}
-		if err := checkLeftover(l.fsys, l.dir, id, l.storeID); err != nil {
+		if err := seglog.CheckLeftover(l.fsys, l.dir, id, l.storeID); err != nil {
 			return err
 		}
 		l.orphans = append(l.orphans, id)
@@ -194,8 +193,8 @@ func (r *recovery) orphans() error {
 		if !ok || named[id] {
 			continue
 		}
-		if id > newest && !(r.readOnly && slices.Contains(names, backupName)) { // else it is of a backup under way
-			err := checkLeftover(l.fsys, l.dir, id, l.storeID)
+		if id > newest && !(r.readOnly && slices.Contains(names, seglog.BackupName)) { // else it is of a backup under way
+			err := seglog.CheckLeftover(l.fsys, l.dir, id, l.storeID)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // a writer beside a reader has removed it
 			}
@@ -394,7 +393,7 @@ func (r *recovery) judgeRing(seg *segment, t *seglog.TailReader, size int64) err
 	if err != nil || !follows {
 		return err
 	}
-	return missing(seg.path, t, size, at)
+	return seglog.MissingRecord(seg.path, t, size, at)
 }
 
 // judgeUnnamed refuses a ring that goes on where the log ends, though the manifest says that no process

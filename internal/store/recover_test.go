@@ -9,9 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -175,7 +174,7 @@ func readOnlyBesideAWriter(t *testing.T) {
 	var written []string
 	looks := 0
 	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-		if op.Name == "db/"+lockName {
+		if op.Name == "db/"+seglog.LockName {
 			return
 		}
 		r, err := Open("db", Options{FS: mem, ReadOnly: true})

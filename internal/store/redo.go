@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -50,7 +49,7 @@ func (l *log) redoLocked() error {
 			if l.failure() != nil {
 				return err
 			}
-			return noSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
+			return seglog.NoSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
 		}
 		s.overlay.Store(nil)
 		l.doubtful = l.doubtful[1:]

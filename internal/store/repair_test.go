@@ -14,10 +14,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/repair"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -253,14 +253,14 @@ func (v *patientVictim) intact(t *testing.T, image vfs.FS, names map[string]stri
 	return list
 }
 
-func repairImage(image vfs.FS) (RepairReport, error) {
+func repairImage(image vfs.FS) (repair.Report, error) {
 	seed := uint64(1000)
 	random := func() uint64 { seed++; return seed * 0x9e3779b97f4a7c15 }
-	return Repair(context.Background(), "db", "mended", RepairOptions{FS: image, Random: random, SegmentBytes: 700})
+	return repair.Repair(context.Background(), "db", "mended", repair.Options{FS: image, Random: random, SegmentBytes: 700})
 }
 
 // check repairs an image and holds the result against the records that are intact there.
-func (v *patientVictim) check(t *testing.T, image *vfs.Mem, names map[string]string, what string) RepairReport {
+func (v *patientVictim) check(t *testing.T, image *vfs.Mem, names map[string]string, what string) repair.Report {
 	t.Helper()
 	want := v.intact(t, image, names)
 	before := contentOfDir(t, image, "db")
@@ -630,7 +630,7 @@ func TestRepairOfForeignFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		report := v.check(t, mem, nil, "a foreign segment")
-		if !slices.ContainsFunc(report.Lost, func(l Loss) bool { return strings.Contains(l.Reason, "belongs to store") }) {
+		if !slices.ContainsFunc(report.Lost, func(l repair.Loss) bool { return strings.Contains(l.Reason, "belongs to store") }) {
 			t.Errorf("the report does not tell of it: %+v", report.Lost)
 		}
 	})
@@ -651,7 +651,7 @@ func TestRepairReportsRanges(t *testing.T) {
 			return err
 		})
 		report := v.check(t, mem, nil, "two records damaged")
-		want := Loss{File: path, Offset: a.at, Bytes: int64(len(a.bytes) + len(b.bytes)), Reason: record.ErrChecksum.Error()}
+		want := repair.Loss{File: path, Offset: a.at, Bytes: int64(len(a.bytes) + len(b.bytes)), Reason: record.ErrChecksum.Error()}
 		if len(report.Lost) != 1 || report.Lost[0] != want {
 			t.Fatalf("reported is %+v, want %+v", report.Lost, want)
 		}
@@ -784,7 +784,7 @@ func TestRepairOfUnreadableBlocks(t *testing.T) {
 	}
 	lost := 0
 	for _, o := range readOriginals(t, mem, "db") {
-		block := func(at int64) int64 { return at / patientBlock }
+		block := func(at int64) int64 { return at / repair.PatientBlock }
 		if block(o.at) <= block(bad.to) && block(o.at+int64(len(o.bytes))-1) >= block(bad.from) {
 			lost++
 		}
@@ -823,18 +823,18 @@ func (f *badFile) ReadAt(p []byte, off int64) (int, error) {
 // TestRepairIntoWhatIsThere refuses directories that hold something, or lie within the source.
 func TestRepairIntoWhatIsThere(t *testing.T) {
 	v := newPatient(t, closed)
-	if _, err := Repair(t.Context(), "db", "db", RepairOptions{FS: v.mem}); !errors.Is(err, fs.ErrExist) {
+	if _, err := repair.Repair(t.Context(), "db", "db", repair.Options{FS: v.mem}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("into itself: %v", err)
 	}
-	if _, err := Repair(t.Context(), "db", "db/within", RepairOptions{FS: v.mem}); err == nil {
+	if _, err := repair.Repair(t.Context(), "db", "db/within", repair.Options{FS: v.mem}); err == nil {
 		t.Error("into a directory within the source")
 	}
-	if _, err := Repair(t.Context(), "nowhere", "into", RepairOptions{FS: v.mem}); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := repair.Repair(t.Context(), "nowhere", "into", repair.Options{FS: v.mem}); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("of nothing: %v", err)
 	}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Repair(cancelled, "db", "cancelled", RepairOptions{FS: v.mem}); !errors.Is(err, context.Canceled) {
+	if _, err := repair.Repair(cancelled, "db", "cancelled", repair.Options{FS: v.mem}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if names, err := v.mem.List("cancelled"); err != nil || len(names) > 1 {
@@ -848,14 +848,14 @@ func TestRepairDryRun(t *testing.T) {
 		mem := image()
 		change(t, mem, "db/00000002.log", func(f vfs.File) error { return errors.Join(flip(f, 200, 1), flip(f, 400, 1)) })
 		before := contentOfDir(t, mem, "db")
-		dry, err := Repair(t.Context(), "db", "", RepairOptions{FS: mem, DryRun: true})
+		dry, err := repair.Repair(t.Context(), "db", "", repair.Options{FS: mem, DryRun: true})
 		if err != nil || len(dry.Lost) == 0 || dry.Records == 0 {
 			t.Fatalf("%+v, %v", dry, err)
 		}
 		if after := contentOfDir(t, mem, "db"); !equalDirs(before, after) {
 			t.Error("a dry run changes files")
 		}
-		wet, err := Repair(t.Context(), "db", "mended", RepairOptions{FS: mem})
+		wet, err := repair.Repair(t.Context(), "db", "mended", repair.Options{FS: mem})
 		if err != nil || !reflect.DeepEqual(dry, wet) {
 			t.Errorf("a dry run reports\n%+v, and a repair\n%+v, %v", dry, wet, err)
 		}
@@ -868,7 +868,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 	s := mustOpen(t, mem)
 	mustSet(t, s, "a", "1")
 	for _, dry := range []bool{false, true} {
-		if _, err := Repair(t.Context(), "db", "into", RepairOptions{FS: mem, DryRun: dry}); !errors.Is(err, seglog.ErrLocked) {
+		if _, err := repair.Repair(t.Context(), "db", "into", repair.Options{FS: mem, DryRun: dry}); !errors.Is(err, seglog.ErrLocked) {
 			t.Errorf("dry %v: %v", dry, err)
 		}
 	}
@@ -876,7 +876,7 @@ func TestRepairBesideAWriter(t *testing.T) {
 		t.Errorf("there is %q", names)
 	}
 	mustClose(t, s)
-	if _, err := Repair(t.Context(), "db", "into", RepairOptions{FS: mem}); err != nil {
+	if _, err := repair.Repair(t.Context(), "db", "into", repair.Options{FS: mem}); err != nil {
 		t.Error(err)
 	}
 	mustClose(t, mustOpen(t, mem)) // the lock is given back
@@ -895,14 +895,14 @@ func TestRepairAfterAFailedRepair(t *testing.T) {
 		}
 		f.Close()
 	}
-	opts := RepairOptions{FS: v.mem}
-	if _, err := Repair(t.Context(), "db", "into", opts); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "other") {
+	opts := repair.Options{FS: v.mem}
+	if _, err := repair.Repair(t.Context(), "db", "into", opts); !errors.Is(err, fs.ErrExist) || !strings.Contains(err.Error(), "other") {
 		t.Errorf("beside another file: %v", err)
 	}
 	if err := v.mem.Remove("into/other"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Repair(t.Context(), "db", "into", opts); err != nil {
+	if _, err := repair.Repair(t.Context(), "db", "into", opts); err != nil {
 		t.Fatal(err)
 	}
 	content := func(dir string) string {
@@ -1091,7 +1091,7 @@ func TestRepairOfALargeStore(t *testing.T) {
 		content[o.key] = o.value
 	}
 	start := clock.System{}.Now()
-	report, err := Repair(t.Context(), filepath.Join(dir, "db"), filepath.Join(dir, "mended"), RepairOptions{})
+	report, err := repair.Repair(t.Context(), filepath.Join(dir, "db"), filepath.Join(dir, "mended"), repair.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1225,11 +1225,11 @@ func TestRepairWithoutTheRing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			report, err := Repair(t.Context(), "db", "new", RepairOptions{FS: image})
+			report, err := repair.Repair(t.Context(), "db", "new", repair.Options{FS: image})
 			if err != nil {
 				t.Fatalf("%s, killed %v: %v", way, killed, err)
 			}
-			told := slices.ContainsFunc(report.Lost, func(l Loss) bool { return l.File == path && strings.Contains(l.Reason, "newest records") })
+			told := slices.ContainsFunc(report.Lost, func(l repair.Loss) bool { return l.File == path && strings.Contains(l.Reason, "newest records") })
 			if told != killed {
 				t.Errorf("%s, killed %v: %+v", way, killed, report.Lost)
 			}

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Replaying is what recovery does with the records that it found: they go into the

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -176,7 +175,7 @@ func TestLockFileRemoved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(dir, lockName)); err != nil {
+	if err := os.Remove(filepath.Join(dir, seglog.LockName)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(dir, Options{Inline: true}); !errors.Is(err, seglog.ErrLocked) {

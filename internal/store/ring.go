@@ -6,9 +6,8 @@ import (
 	"io/fs"
 	"path/filepath"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 

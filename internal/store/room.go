@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -63,7 +64,7 @@ func (l *log) roomLocked(t *segment, end int64, deletion bool) error {
 		l.noReserve = true
 		return nil
 	}
-	return noSpace(err)
+	return seglog.NoSpace(err)
 }
 
 // sparesLocked reports whether so much can be taken without what is lent to compaction, which is what makes room for all that follows.

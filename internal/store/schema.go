@@ -5,9 +5,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A schema is a record of the log, under its number, written before the first

@@ -8,11 +8,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // An index snapshot is the index of a moment, in the file INDEX: who opens the store reads

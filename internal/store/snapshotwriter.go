@@ -9,11 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -104,10 +103,10 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 	}
 	path := filepath.Join(l.dir, snapshotTemp)
 	if err := l.fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	if w.file, err = l.fsys.Open(path, vfs.Create); err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	defer func() {
 		if err != nil {
@@ -342,7 +341,7 @@ func (w *snapshotWriter) place(slot int) int {
 
 func (w *snapshotWriter) write(b []byte) error {
 	if _, err := w.file.WriteAt(b, w.end); err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	w.end += int64(len(b))
 	return nil
@@ -392,7 +391,7 @@ func (w *snapshotWriter) text() error {
 		return err
 	}
 	if _, err := w.file.WriteAt(snapshotTitle(w.x.Store, at, int64(len(b))), 0); err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	if err := w.file.Sync(); err != nil {
 		return fmt.Errorf("copal: sync of %s: %w", snapshotTemp, err)
@@ -405,7 +404,7 @@ func (w *snapshotWriter) publish(path string) error {
 	l := w.store.log
 	if err := l.fsys.Rename(path, filepath.Join(l.dir, snapshotName)); err != nil {
 		l.noUnknown = false
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	before, now := l.snapshot.Load(), w.x.state(w.end)
 	l.snapshot.Store(now.or(before)) // a power cut may yet bring back the one before
@@ -527,7 +526,7 @@ func (l *log) abandonSnapshot() (bool, error) {
 func (l *log) removeSnapshot() error {
 	st := l.snapshot.Load()
 	if err := l.fsys.Remove(filepath.Join(l.dir, snapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
 		return err

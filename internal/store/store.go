@@ -22,12 +22,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/keyhash"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/sysmem"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -58,10 +57,6 @@ type Options struct {
 const (
 	defaultSyncInterval = time.Second
 )
-
-// DefaultSegmentBytes is the nominal size of a segment where Options do not say. It is a variable
-// for the sake of tests that stand outside.
-var DefaultSegmentBytes int64 = 64 << 20
 
 // Store is an open store. It is safe for concurrent use.
 type Store struct {
@@ -127,9 +122,9 @@ func Open(dir string, opts Options) (*Store, error) {
 	if !opts.ReadOnly {
 		return open(dir, opts)
 	}
-	for looks := (looks{}); ; {
+	for looks := (seglog.Looks{}); ; {
 		s, err := open(dir, opts)
-		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.again(err) {
+		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.Again(err) {
 			return s, err
 		}
 	}
@@ -149,7 +144,7 @@ func (o Options) withDefaults() Options {
 		o.SyncInterval = defaultSyncInterval
 	}
 	if o.SegmentBytes <= 0 {
-		o.SegmentBytes = DefaultSegmentBytes
+		o.SegmentBytes = seglog.DefaultSegmentBytes
 	}
 	if o.MaxMemory <= 0 {
 		o.MaxMemory = sysmem.Total() / 4
@@ -202,7 +197,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		}
 	}()
 	if !opts.ReadOnly {
-		if s.lock, err = lockDir(opts.FS, dir); err != nil {
+		if s.lock, err = seglog.LockDir(opts.FS, dir); err != nil {
 			return nil, err
 		}
 	}

@@ -12,9 +12,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -143,7 +142,7 @@ func readDir(t *testing.T, dir string) []byte {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n.Name() != lockName {
+		if n.Name() != seglog.LockName {
 			all = append(append(append(all, n.Name()...), '\n'), b...)
 		}
 	}

@@ -7,9 +7,8 @@ import (
 	"io"
 	"sync"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A ValueWriter writes a value that need not fit memory. What has come together for a part goes into the log as one, between the records of others and

@@ -16,7 +16,6 @@ import (
 	"testing/iotest"
 
 	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A ValueReader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a large one it has the list of the
@@ -64,7 +63,7 @@ func (v *View) OpenValue(t *Table, key []byte) (*ValueReader, error) {
 // openValue finds the record of a value with find, inside the gate. When a segment with a part goes meanwhile, the value has another place by now,
 // however often.
 func (s *Store) openValue(use func() (pass, error), find func(*seglog.Record) error) (*ValueReader, error) {
-	var looks looks
+	var looks seglog.Looks
 	for {
 		r := &ValueReader{store: s, have: -1}
 		in, err := use()
@@ -79,7 +78,7 @@ func (s *Store) openValue(use func() (pass, error), find func(*seglog.Record) er
 			return r, nil
 		}
 		r.unpin()
-		if !errors.Is(err, errPartGone) || !looks.again(err) {
+		if !errors.Is(err, errPartGone) || !looks.Again(err) {
 			return nil, err
 		}
 	}

@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 

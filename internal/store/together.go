@@ -4,9 +4,8 @@ import (
 	"math/bits"
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Writes to several entries count together: in the log they are a group, and in memory they show at once.

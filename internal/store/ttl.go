@@ -5,10 +5,9 @@ import (
 	"strings"
 	"unsafe"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A new deadline for an entry is a new record of it, with the value that it has: of a large value, with the

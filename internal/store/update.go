@@ -5,11 +5,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/goid"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // An update reads an entry, lets a function decide, and commits the decision if the

@@ -8,9 +8,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Versions of a table are what its entries were before they changed, for as long as a view is open that was

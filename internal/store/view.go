@@ -5,10 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // A View is the log up to a number, the one that was last when the view was opened, and the time of that moment. It stands

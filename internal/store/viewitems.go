@@ -6,9 +6,8 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // An iteration over a view goes part by part over the index as it is now. Of each part it lists

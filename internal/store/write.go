@@ -7,10 +7,9 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // MaxKeyBytes is the length of the longest key, the map's name included.

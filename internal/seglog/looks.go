@@ -1,8 +1,8 @@
-package store
+package seglog
 
-// looks are those at a log that another process, or compaction, changes meanwhile: what the manifest names may be gone by the time we look for
+// Looks are those at a log that another process, or compaction, changes meanwhile: what the manifest names may be gone by the time we look for
 // it, and then the next manifest names others. What is there, and damaged, is so at every look, and the last two have the same to say.
-type looks struct {
+type Looks struct {
 	n    int
 	told string
 }
@@ -10,8 +10,8 @@ type looks struct {
 // mostLooks bounds them, should damage be another each time.
 const mostLooks = 1000
 
-// again reports whether it is worth looking again after an error.
-func (l *looks) again(err error) bool {
+// Again reports whether it is worth looking again after an error.
+func (l *Looks) Again(err error) bool {
 	same := err.Error() == l.told
 	l.n, l.told = l.n+1, err.Error()
 	return l.n < 3 || !same && l.n < mostLooks

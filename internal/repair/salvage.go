@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"errors"
@@ -6,9 +6,8 @@ import (
 	"io"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -187,7 +186,7 @@ func (w *wreck) lastEnd() int64 {
 // patient reads a file of which some blocks cannot be read: those are zeros, which are no record.
 type patient struct{ file vfs.File }
 
-const patientBlock = 4 << 10
+const PatientBlock = 4 << 10
 
 func (p patient) ReadAt(b []byte, off int64) (int, error) {
 	n, err := p.file.ReadAt(b, off)
@@ -196,7 +195,7 @@ func (p patient) ReadAt(b []byte, off int64) (int, error) {
 	}
 	for n = 0; n < len(b); {
 		part := b[n:]
-		part = part[:min(len(part), int(patientBlock-(off+int64(n))%patientBlock))]
+		part = part[:min(len(part), int(PatientBlock-(off+int64(n))%PatientBlock))]
 		got, err := p.file.ReadAt(part, off+int64(n))
 		if err == io.EOF {
 			return n + got, err

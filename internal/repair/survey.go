@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"bytes"
@@ -10,9 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -36,8 +35,8 @@ func (r *repair) survey() error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
-	if !isStore(names) && !slices.Contains(names, seglog.ManifestName) {
-		return noStore(r.dir)
+	if !seglog.IsStore(names) && !slices.Contains(names, seglog.ManifestName) {
+		return seglog.NoStore(r.dir)
 	}
 	if err := r.readManifest(); err != nil {
 		return err
@@ -447,7 +446,7 @@ func (r *repair) reportStrays() {
 		case f.taken || f.size <= f.head:
 		case f.reason == nil && f.header.Store != r.store:
 			r.lose(Loss{File: path, Bytes: f.size, Reason: fmt.Sprintf("it belongs to store %016x", f.header.Store)})
-		case f.reason != nil && f.size > maxTornHeader:
+		case f.reason != nil && f.size > seglog.MaxTornHeader:
 			r.lose(Loss{File: path, Bytes: f.size, Reason: "there is no record in it"})
 		}
 	}

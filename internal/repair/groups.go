@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"github.com/copaldb/copal/internal/record"

@@ -1,4 +1,4 @@
-package store
+package repair
 
 import (
 	"context"
@@ -9,14 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Report is what Check finds.
-type Report struct {
+// CheckReport is what Check finds.
+type CheckReport struct {
 	Segments  []SegmentReport
 	Records   int64
 	Keys      int64
@@ -35,14 +34,14 @@ type SegmentReport struct {
 	Records int64
 }
 
-// CheckLog reads every byte of the log in dir, beside a process that uses it or none, and changes
+// Check reads every byte of the log in dir, beside a process that uses it or none, and changes
 // nothing. Unlike recovery it goes on behind what is damaged. The error says that something could
 // not be read; damage is in the report. It returns the manifest by which it went at the end, which
 // is nil where there is none. What the records say is not looked at.
 //
 // progress, which may be nil, is told how many bytes of all have been read. When ctx ends, so does
-// CheckLog, with its error.
-func CheckLog(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, *seglog.Manifest, error) {
+// Check, with its error.
+func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (CheckReport, *seglog.Manifest, error) {
 	c := &checker{ctx: ctx, dir: dir, fsys: fsys, progress: progress, checked: map[record.SegmentID]bool{}}
 	m, err := c.run()
 	return c.report, m, err
@@ -54,7 +53,7 @@ type checker struct {
 	fsys        vfs.FS
 	progress    func(done, total int64)
 	done, total int64
-	report      Report
+	report      CheckReport
 	mark        *seglog.Mark
 	sameCache   bool // see recovery
 	isClosed    bool // so that nothing may stand behind the end of a segment
@@ -71,8 +70,8 @@ func (c *checker) run() (*seglog.Manifest, error) {
 	if err := c.report.Note(err); err != nil {
 		return nil, err
 	}
-	if m == nil && !isStore(names) {
-		return nil, noStore(c.dir)
+	if m == nil && !seglog.IsStore(names) {
+		return nil, seglog.NoStore(c.dir)
 	}
 	if m != nil {
 		if m, err = c.begin(m); err != nil {
@@ -92,7 +91,7 @@ func (c *checker) run() (*seglog.Manifest, error) {
 // begin finds out what the mark and the ring say, and returns the manifest that they belong to: a writer beside
 // us may make another ring, or close the store, between two looks.
 func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
-	for looks := (looks{}); ; {
+	for looks := (seglog.Looks{}); ; {
 		mark, wrong := seglog.ReadMark(c.fsys, c.dir, m.Store)
 		c.sameCache = m.SameCache(c.fsys.CacheID(c.dir)) && (mark == nil || !mark.Failed)
 		c.mark = mark.Farther(m.Synced())
@@ -100,11 +99,11 @@ func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
 		var err error
 		switch {
 		case mark != nil && mark.Manifest > m.Edit:
-			err = olderManifest(c.dir, m, mark)
+			err = seglog.OlderManifest(c.dir, m, mark)
 		case !c.isClosed:
 			c.ring, err = seglog.OpenRing(c.fsys, c.dir, m, c.sameCache)
 		}
-		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.again(err) {
+		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.Again(err) {
 			return m, errors.Join(c.report.Note(wrong), c.report.Note(err)) // once, whatever the number of looks
 		}
 		now, err := seglog.ReadManifest(c.fsys, c.dir)
@@ -171,7 +170,7 @@ func (c *checker) closeRing() {
 }
 
 // Note puts damage into the report and returns other errors.
-func (r *Report) Note(err error) error {
+func (r *CheckReport) Note(err error) error {
 	var corrupt *seglog.CorruptError
 	switch {
 	case errors.As(err, &corrupt):
@@ -211,7 +210,7 @@ func (c *checker) named(m *seglog.Manifest, names []string) []seglog.ManifestSeg
 
 // leftover is as in recovery: what was made and never written to is of no account.
 func (c *checker) leftover(id record.SegmentID) bool {
-	return checkLeftover(c.fsys, c.dir, id, 0) == nil
+	return seglog.CheckLeftover(c.fsys, c.dir, id, 0) == nil
 }
 
 // segment reads one segment to its end, over what is damaged.
@@ -327,7 +326,7 @@ func (c *checker) judgeRing(s *seglog.TailReader, path string, size int64) error
 	}
 	at, follows, err := s.RingFollows()
 	if follows {
-		c.report.Problems = append(c.report.Problems, *missing(path, s, size, at))
+		c.report.Problems = append(c.report.Problems, *seglog.MissingRecord(path, s, size, at))
 	}
 	return err
 }
@@ -338,6 +337,6 @@ func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
 }
 
 // Problem adds one to the report.
-func (r *Report) Problem(path string, offset int64, reason string) {
+func (r *CheckReport) Problem(path string, offset int64, reason string) {
 	r.Problems = append(r.Problems, seglog.CorruptError{File: path, Offset: offset, Reason: reason})
 }

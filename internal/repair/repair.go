@@ -1,21 +1,20 @@
-package store
+package repair
 
 import (
-	"math/rand/v2"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -35,8 +34,8 @@ import (
 //
 // Derived files are of no account here, nor is the mark but for the end of the log that it knows.
 
-// RepairReport is what Repair found and did.
-type RepairReport struct {
+// Report is what Repair found and did.
+type Report struct {
 	Records int64       // that were taken
 	Bytes   int64       // of the source that were read
 	Lost    []Loss      // bytes of it that hold no intact record, in the order of the log
@@ -64,8 +63,8 @@ type LostValue struct {
 	Reason string // which part, and why
 }
 
-// RepairOptions are the seams and settings of Repair. The zero value of each field means its default.
-type RepairOptions struct {
+// Options are the seams and settings of Repair. The zero value of each field means its default.
+type Options struct {
 	FS           vfs.FS
 	Random       func() uint64
 	SegmentBytes int64
@@ -75,7 +74,7 @@ type RepairOptions struct {
 
 // Repair salvages the store in dir into a new one, in a directory that is empty or missing.
 // On an error nothing is left there. Nobody may have the store in dir open for writing.
-func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairReport, error) {
+func Repair(ctx context.Context, dir, into string, opts Options) (Report, error) {
 	if opts.FS == nil {
 		opts.FS = vfs.OS()
 	}
@@ -83,7 +82,7 @@ func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairRe
 		opts.Random = rand.Uint64
 	}
 	if opts.SegmentBytes <= 0 {
-		opts.SegmentBytes = DefaultSegmentBytes
+		opts.SegmentBytes = seglog.DefaultSegmentBytes
 	}
 	r := &repair{ctx: ctx, dir: dir, fsys: opts.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64][]place{}}
 	if !opts.DryRun && filepath.Dir(filepath.Clean(into)) == filepath.Clean(dir) {
@@ -116,10 +115,10 @@ func Repair(ctx context.Context, dir, into string, opts RepairOptions) (RepairRe
 // lockSource keeps others from writing to a store that is repaired. Where that cannot be done, since nothing can be written there, nobody does.
 func lockSource(fsys vfs.FS, dir string) (io.Closer, error) {
 	names, err := fsys.List(dir)
-	if err != nil || !slices.Contains(names, lockName) {
+	if err != nil || !slices.Contains(names, seglog.LockName) {
 		return io.NopCloser(nil), nil // what is wrong with the directory shows later
 	}
-	lock, err := fsys.Lock(filepath.Join(dir, lockName))
+	lock, err := fsys.Lock(filepath.Join(dir, seglog.LockName))
 	var held *vfs.LockedError
 	switch {
 	case errors.As(err, &held):
@@ -136,7 +135,7 @@ type repair struct {
 	fsys     vfs.FS
 	progress func(done, total int64)
 	total    int64
-	report   RepairReport
+	report   Report
 
 	manifest *seglog.Manifest // nil when it is lost
 	mark     *seglog.Mark

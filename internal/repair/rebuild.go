@@ -1,12 +1,11 @@
-package store
+package repair
 
 import (
 	"errors"
 	"path/filepath"
 
-	"github.com/copaldb/copal/internal/seglog"
-
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -36,10 +35,10 @@ const rebuildFlush = 1 << 20
 
 // newRebuilder takes an empty or missing directory.
 func newRebuilder(fsys vfs.FS, dir string, random func() uint64, limit int64) (*rebuilder, error) {
-	if err := wantEmpty(fsys, dir); err != nil {
+	if err := seglog.WantEmpty(fsys, dir); err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(fsys, dir)
+	lock, err := seglog.LockDir(fsys, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +89,7 @@ func (b *rebuilder) put(h record.Head, time uint64, key, value []byte) (segment 
 
 func (b *rebuilder) flush() error {
 	if _, err := b.file.WriteAt(b.buf, b.flushed); err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	b.flushed += int64(len(b.buf))
 	b.buf = b.buf[:0]
@@ -100,14 +99,14 @@ func (b *rebuilder) flush() error {
 // roll begins the next segment.
 func (b *rebuilder) roll() error {
 	if err := b.seal(); err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	order := uint32(len(b.manifest.Segments) + 1)
 	h := record.SegmentHeader{ID: record.NewSegmentID(order, 1), Salt: record.Salt(b.random()), Start: b.time, Store: b.manifest.Store}
 	path := filepath.Join(b.dir, h.ID.FileName())
 	f, err := b.create(path)
 	if err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	b.files = append(b.files, path)
 	b.file, b.start, b.flushed = f, b.time, 0
@@ -147,7 +146,7 @@ func (b *rebuilder) finish() error {
 		err = seglog.WriteManifest(b.fsys, b.dir, &b.manifest)
 	}
 	if err != nil {
-		return noSpace(err)
+		return seglog.NoSpace(err)
 	}
 	b.lock.Close() // whatever it says: the store is there
 	return nil

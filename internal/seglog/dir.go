@@ -1,0 +1,76 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Files of a store's directory that are no part of the log.
+const (
+	LockName   = "LOCK"       // of the process that writes; it is empty
+	BackupName = "BACKUP"     // in a directory that is a backup: what of
+	BackupTemp = "BACKUP.tmp" // the same, while it is written
+)
+
+// LockDir creates a directory and makes this process its only writer.
+func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return nil, NoSpace(err)
+	}
+	lock, err := fsys.Lock(filepath.Join(dir, LockName))
+	var held *vfs.LockedError
+	if errors.As(err, &held) {
+		return nil, fmt.Errorf("%w: %w", ErrLocked, held)
+	}
+	if err != nil {
+		return nil, NoSpace(err)
+	}
+	return lock, nil
+}
+
+// IsStore reports whether a directory with these names was once opened as a store.
+func IsStore(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, segment := record.ParseFileName(name)
+		return segment || name == LockName
+	})
+}
+
+func NoStore(dir string) error {
+	return fmt.Errorf("copal: there is no store in %s: %w", dir, fs.ErrNotExist)
+}
+
+// WantEmpty returns an error if there is something in dir.
+func WantEmpty(fsys vfs.FS, dir string) error {
+	names, err := fsys.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("copal: %w", err)
+	}
+	for _, name := range names {
+		if !Worthless(name) {
+			return fmt.Errorf("copal: %s is not empty, there is %s: %w", dir, name, fs.ErrExist)
+		}
+	}
+	return nil
+}
+
+// Worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what an attempt to
+// make a store has left, or what a file system has made.
+func Worthless(name string) bool {
+	return name == LockName || name == ManifestTemp || name == BackupTemp || name == "lost+found"
+}
+
+// NoSpace makes errors.Is(err, ErrNoSpace) true of an error that says so in the system's words.
+func NoSpace(err error) error {
+	if vfs.IsNoSpace(err) {
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return fmt.Errorf("copal: %w", err)
+}
