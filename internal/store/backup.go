@@ -27,10 +27,6 @@ import (
 // A manifest that is neither was written by somebody who has used the backup as a store: its log went
 // on in another way, and it is left alone.
 
-const (
-	copyBytes = 1 << 20
-)
-
 // BackupReport says what Backup has done.
 type BackupReport struct {
 	Seq    uint64 // sequence number of the last record that is in it

@@ -94,8 +94,8 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 		return s.log.fail(err) // the old segments stay open, and are in no manifest
 	}
 	s.grace()
-	s.log.retire(run)
-	s.log.dropRetired()
+	s.retire(run)
+	s.dropRetired()
 	return nil
 }
 
@@ -406,13 +406,13 @@ func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hi
 }
 
 // retire takes segments out of use that nobody reads any more but who has pinned them.
-func (l *log) retire(run []*segment) {
+func (s *Store) retire(run []*segment) {
 	for _, seg := range run {
 		seg.dead.Store(seg.end.Load())
-		l.views.retire(seg)
-		l.noteGeneration(seg.id) // an earlier process may have given it its name
+		s.views.retire(seg)
+		s.log.noteGeneration(seg.id) // an earlier process may have given it its name
 	}
-	l.retiring = append(l.retiring, run...)
+	s.log.retiring = append(s.log.retiring, run...)
 }
 
 // noteGeneration keeps compaction from giving a name again that a file has, or had. The caller holds Store.housekeeping.
@@ -421,42 +421,42 @@ func (l *log) noteGeneration(id record.SegmentID) {
 }
 
 // dropRetired closes and removes the segments out of use that nobody has pinned, and no view needs. The caller holds Store.housekeeping.
-func (l *log) dropRetired() {
-	l.passViews(l.retiring)
-	l.retiring = slices.DeleteFunc(l.retiring, func(seg *segment) bool {
+func (s *Store) dropRetired() {
+	s.passViews(s.log.retiring)
+	s.log.retiring = slices.DeleteFunc(s.log.retiring, func(seg *segment) bool {
 		if seg.held.Load() || !seg.pins.CompareAndSwap(0, -1) {
 			return false
 		}
-		l.mu.Lock()
-		l.removeSegment(seg)
-		l.mu.Unlock()
-		l.remove(seg)
+		s.log.mu.Lock()
+		s.log.removeSegment(seg)
+		s.log.mu.Unlock()
+		s.log.remove(seg)
 		return true
 	})
 }
 
 // passViews finds out which of the segments out of use are kept for a view, a feed, or who reads a large value, and returns when nobody reads in the others any more who
 // got an address there from a view that has been closed.
-func (l *log) passViews(list []*segment) {
-	feeds := l.feedNeeds(list)
-	if read := slices.ContainsFunc(list, func(seg *segment) bool { return seg.readers.Load() > 0 }); !l.views.ever() && feeds == nil && !read && l.held.Load() == 0 {
+func (s *Store) passViews(list []*segment) {
+	feeds := s.feedNeeds(list)
+	if read := slices.ContainsFunc(list, func(seg *segment) bool { return seg.readers.Load() > 0 }); !s.views.ever() && feeds == nil && !read && s.log.held.Load() == 0 {
 		return
 	}
 	free := false
 	for _, seg := range list {
-		needed := func() bool { return feeds[seg] || seg.readers.Load() > 0 || l.views.needs(seg) }
+		needed := func() bool { return feeds[seg] || seg.readers.Load() > 0 || s.views.needs(seg) }
 		if needed() && !seg.held.Swap(true) {
-			l.held.Add(1) // who lets it go from here on sees that, and has us look again; for who has let it go before, we do
+			s.log.held.Add(1) // who lets it go from here on sees that, and has us look again; for who has let it go before, we do
 		}
 		if !needed() {
 			free = true
 			if seg.held.Swap(false) {
-				l.held.Add(-1)
+				s.log.held.Add(-1)
 			}
 		}
 	}
 	if free {
-		l.grace()
+		s.grace()
 	}
 }
 

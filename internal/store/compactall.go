@@ -119,7 +119,7 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 	if s.closing.Load() {
 		return false, seglog.ErrClosed
 	}
-	s.log.dropRetired()
+	s.dropRetired()
 	list := s.log.compactable()
 	list = slices.DeleteFunc(list, func(seg *segment) bool { return seg.last > last })
 	run := s.cheapest(list, math.MaxInt32, func(*segment) bool { return false })

@@ -118,7 +118,7 @@ func (f *Feed) begin(p FeedPoint) error {
 		return err
 	}
 	defer s.life.leave(in)
-	s.log.holdFor(f) // before the floor is looked at: what is taken away later is kept
+	s.holdFor(f) // before the floor is looked at: what is taken away later is kept
 	if p.After < s.log.floor() || p.After > s.log.last() {
 		return ErrHistoryLost
 	}
@@ -141,7 +141,7 @@ func (f *Feed) Close() {
 	if f.group != nil {
 		f.group.at.leave()
 	}
-	f.store.log.letGoOf(f)
+	f.store.letGoOf(f)
 	if f.store.log.held.Load() > 0 {
 		f.store.letGo()
 	}
@@ -189,7 +189,7 @@ func (f *Feed) await(ctx context.Context) error {
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			f.store.log.wakeNoMore(f)
+			f.store.log.wakeNoMore(f.wake)
 			return context.Cause(ctx)
 		}
 	}
@@ -199,7 +199,7 @@ func (f *Feed) await(ctx context.Context) error {
 // when there is one. While a follower begins anew it has no number, and keeps others out of the gate.
 func (f *Feed) sleep(seq uint64) (asleep bool, err error) {
 	err = f.store.shared(func() error {
-		asleep = f.store.log.wakeWhenBeyond(seq, f)
+		asleep = f.store.log.wakeWhenBeyond(seq, f.wake)
 		return nil
 	})
 	return asleep, err

@@ -430,7 +430,7 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 				}
 			default:
 				t.Errorf("lost %v: nothing is told", lost)
-				reader.log.endFeeds()
+				reader.log.endWaiting()
 			}
 		})
 	}
@@ -631,9 +631,13 @@ func feedAmongWriters(t *testing.T) {
 // awaitWaiting returns when a feed waits for what follows on record seq.
 func awaitWaiting(s *Store, seq uint64) {
 	for waits := false; !waits; runtime.Gosched() {
+		s.feeds.mu.Lock()
 		s.log.mu.Lock()
-		waits = len(s.log.feeds.waiting) > 0 && s.log.feeds.waiting[0].at.next == seq
+		waits = slices.ContainsFunc(s.feeds.open, func(f *Feed) bool {
+			return slices.Contains(s.log.waiters.list, chan<- struct{}(f.wake)) && f.at.next == seq
+		})
 		s.log.mu.Unlock()
+		s.feeds.mu.Unlock()
 	}
 }
 

@@ -1,6 +1,9 @@
 package store
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
 // What feeds have to do with those who write and compact.
 //
@@ -10,37 +13,46 @@ import "slices"
 
 const defaultFeedBytes = 64 << 20
 
-// feeds are those that are open. Guarded by log.mu.
+// feeds are those that are open.
 type feeds struct {
-	open    []*Feed
-	waiting []*Feed // that are to be woken by the next record
-	ended   bool    // the store is closed
-	hold    int64   // Options.FeedBytes
+	mu   sync.Mutex
+	open []*Feed
+	hold int64 // Options.FeedBytes
 }
 
 // holdFor keeps what a feed has yet to read: what stands behind the place where it begins, and of groups that are committed behind it what
 // stands before.
-func (l *log) holdFor(f *Feed) {
+func (s *Store) holdFor(f *Feed) {
+	s.feeds.mu.Lock()
+	defer s.feeds.mu.Unlock()
+	f.open = s.log.membersBefore(f.at.next)
+	f.lower(f.at.next)
+	s.feeds.open = append(s.feeds.open, f)
+}
+
+// membersBefore are, for each group that is committed behind a record, the number of the group and
+// where the first of its members stands, if that is known.
+func (l *log) membersBefore(next uint64) map[uint64]feedPlace {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	open := map[uint64]feedPlace{}
 	for _, g := range l.groups {
-		if g.number < f.at.next {
-			f.open[g.number] = feedPlace{g.from.segment, g.from.entry.Bytes}
+		if g.number < next {
+			open[g.number] = feedPlace{g.from.segment, g.from.entry.Bytes}
 		}
 	}
 	for number, g := range l.spread {
-		if number < f.at.next && f.at.next <= g.commit {
-			f.open[number] = feedPlace{}
+		if number < next && next <= g.commit {
+			open[number] = feedPlace{}
 		}
 	}
-	f.lower(f.at.next)
-	l.feeds.open = append(l.feeds.open, f)
+	return open
 }
 
-func (l *log) letGoOf(f *Feed) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.feeds.open = slices.DeleteFunc(l.feeds.open, func(o *Feed) bool { return o == f })
+func (s *Store) letGoOf(f *Feed) {
+	s.feeds.mu.Lock()
+	defer s.feeds.mu.Unlock()
+	s.feeds.open = slices.DeleteFunc(s.feeds.open, func(o *Feed) bool { return o == f })
 }
 
 // lower lets what stands before a record go, if nothing that began there is open.
@@ -52,23 +64,23 @@ func (f *Feed) lower(low uint64) {
 }
 
 // feedNeeds are those of a list of segments out of use, in any order, that are kept for feeds.
-func (l *log) feedNeeds(list []*segment) map[*segment]bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.feeds.open) == 0 {
+func (s *Store) feedNeeds(list []*segment) map[*segment]bool {
+	s.feeds.mu.Lock()
+	defer s.feeds.mu.Unlock()
+	if len(s.feeds.open) == 0 {
 		return nil
 	}
 	low := ^uint64(0)
-	for _, f := range l.feeds.open {
+	for _, f := range s.feeds.open {
 		low = min(low, f.low.Load())
 	}
 	most := int64(0)
-	for _, seg := range l.set.Load().ordered {
+	for _, seg := range s.log.set.Load().ordered {
 		if !seg.unlisted.Load() {
 			most += seg.end.Load()
 		}
 	}
-	most = max(most, l.feeds.hold)
+	most = max(most, s.feeds.hold)
 	needs := map[*segment]bool{}
 	newestFirst := slices.SortedFunc(slices.Values(list), func(a, b *segment) int { return int(int64(b.id.Order()) - int64(a.id.Order())) })
 	for _, seg := range newestFirst {
@@ -81,42 +93,4 @@ func (l *log) feedNeeds(list []*segment) map[*segment]bool {
 		needs[seg] = true
 	}
 	return needs
-}
-
-// wakeWhenBeyond sees to it that a feed is woken when there is a record with a higher number. It reports false when there is one.
-func (l *log) wakeWhenBeyond(seq uint64, f *Feed) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.nextSeq-1 != seq || l.feeds.ended {
-		return false
-	}
-	l.feeds.waiting = append(l.feeds.waiting, f)
-	return true
-}
-
-// wakeNoMore undoes it.
-func (l *log) wakeNoMore(f *Feed) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.feeds.waiting = slices.DeleteFunc(l.feeds.waiting, func(o *Feed) bool { return o == f })
-}
-
-// wakeFeedsLocked is called when the log has become longer.
-func (l *log) wakeFeedsLocked() {
-	for _, f := range l.feeds.waiting {
-		select {
-		case f.wake <- struct{}{}:
-		default:
-		}
-	}
-	clear(l.feeds.waiting)
-	l.feeds.waiting = l.feeds.waiting[:0]
-}
-
-// endFeeds is called when the store is closed, and reads say so.
-func (l *log) endFeeds() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.feeds.ended = true
-	l.wakeFeedsLocked()
 }

@@ -384,7 +384,7 @@ func (f *follower) show() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nextSeq = f.r.next
-	l.wakeFeedsLocked()
+	l.wakeAllLocked()
 }
 
 // heal is the recovery's, beside readers: what they see is never changed.

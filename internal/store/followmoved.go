@@ -175,7 +175,7 @@ func (f *follower) retire(gone []*segment) {
 // closeOld closes the retired segments that nobody has pinned, and no view needs.
 func (f *follower) closeOld() {
 	l := f.store.log
-	l.passViews(f.old)
+	f.store.passViews(f.old)
 	f.old = slices.DeleteFunc(f.old, func(seg *segment) bool {
 		if seg.held.Load() || !seg.pins.CompareAndSwap(0, -1) {
 			return false

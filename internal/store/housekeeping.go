@@ -209,7 +209,7 @@ func (s *Store) nextLook() time.Duration {
 func (s *Store) unpinned() {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	s.log.dropRetired()
+	s.dropRetired()
 }
 
 // wakeHouse tells the goroutine that a segment is full.

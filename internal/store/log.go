@@ -79,17 +79,15 @@ type log struct {
 	ring     *ring     // nil before the first append, and where there is none
 	left     *ring     // one that is not used any more
 
-	retiring    []*segment        // guarded by Store.housekeeping
-	generations map[uint32]uint32 // the last that compaction has given a place in the log; likewise
-	noUnknown   bool              // there is no snapshot of the index but the one in snapshot; likewise
-	views       *views
-	grace       func()                  // waits until nobody has an address that is out of use
+	retiring    []*segment              // guarded by Store.housekeeping
+	generations map[uint32]uint32       // the last that compaction has given a place in the log; likewise
+	noUnknown   bool                    // there is no snapshot of the index but the one in snapshot; likewise
 	held        atomic.Int64            // segments that nobody but views needs
 	compacted   atomic.Int64            // segments that compaction has replaced
 	parts       []*partsUnderWay        // guarded by mu
 	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; likewise
 	spread      map[uint64]*spreadGroup // by the number of the group; likewise
-	feeds       feeds                   // guarded by mu
+	waiters     waiters                 // guarded by mu
 	holdRoom    []*segment              // of an earlier process, with what that has kept in them for deletions; guarded by mu
 	freeSlots   []int                   // of segments that have gone, the one free for longest first
 
@@ -398,8 +396,8 @@ func (l *log) writeLocked(recs []*pending) error {
 		l.toShow++
 	}
 	t.end.Store(end + int64(len(l.buf)))
-	if len(l.feeds.waiting) > 0 {
-		l.wakeFeedsLocked()
+	if len(l.waiters.list) > 0 {
+		l.wakeAllLocked()
 	}
 	if l.ring != nil {
 		l.storedLocked(t, end+int64(len(l.buf)), recs[len(recs)-1].synced)

@@ -64,7 +64,7 @@ func (h *housekeeper) shortOfRoom(free int64) {
 // of that would take what room there is.
 func (s *Store) roomiest() []*segment {
 	list := s.log.compactable()
-	stays := s.log.stays(list)
+	stays := s.stays(list)
 	if run := s.cheapest(list, 4, stays); run != nil {
 		return run
 	}
@@ -75,10 +75,10 @@ func (s *Store) roomiest() []*segment {
 }
 
 // stays tells of which segments of a list the files would stay for a while if they were compacted.
-func (l *log) stays(list []*segment) func(*segment) bool {
-	feeds := l.feedNeeds(list)
+func (s *Store) stays(list []*segment) func(*segment) bool {
+	feeds := s.feedNeeds(list)
 	return func(seg *segment) bool {
-		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || l.views.needs(seg)
+		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || s.views.needs(seg)
 	}
 }
 

@@ -80,6 +80,9 @@ func (l *log) syncNames() error {
 	return nil
 }
 
+// copyBytes is how much of a file is copied at a time.
+const copyBytes = 1 << 20
+
 // copyTo copies the segment up to its end.
 func (s *segment) copyTo(f vfs.File) error {
 	end := s.end.Load()

@@ -63,12 +63,12 @@ func ringFor(memory int64) int64 {
 	return size
 }
 
-// ringShare is what the ring takes of MaxMemory. Where it is the least that there is, it comes on top.
-func ringShare(o *Options) int64 {
-	if o.ReadOnly || o.RingBytes <= leastRingBytes || o.RingBytes > o.MaxMemory/4 {
+// ringShare is what a ring takes of the memory that a store may use. Where it is the least that there is, it comes on top.
+func ringShare(ring, memory int64) int64 {
+	if ring <= leastRingBytes || ring > memory/4 {
 		return 0
 	}
-	return o.RingBytes
+	return ring
 }
 
 // createRing makes the ring durably, in the place of one that an earlier process left. On an error

@@ -627,8 +627,8 @@ func TestRingOfLittleMemory(t *testing.T) {
 		{1, 64 << 10, 1},
 	} {
 		o := Options{MaxMemory: test.memory}.withDefaults()
-		if o.RingBytes != test.ring || o.MaxMemory-ringShare(&o) != test.cells {
-			t.Errorf("MaxMemory %d: a ring of %d, and %d for all else; want %d and %d", test.memory, o.RingBytes, o.MaxMemory-ringShare(&o), test.ring, test.cells)
+		if o.RingBytes != test.ring || o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory) != test.cells {
+			t.Errorf("MaxMemory %d: a ring of %d, and %d for all else; want %d and %d", test.memory, o.RingBytes, o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory), test.ring, test.cells)
 		}
 	}
 }

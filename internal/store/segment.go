@@ -319,3 +319,17 @@ func (s *segment) readMore(offset int64, b []byte, total int) ([]byte, error) {
 	}
 	return b, nil
 }
+
+// partWeight is about what a part takes in the log.
+func partWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
+
+// deadAtOnce is how many bytes of a record count as dead when it is written.
+func deadAtOnce(h *record.Head, bytes int) int64 {
+	switch h.Op {
+	case record.Set:
+		return 0
+	case record.Part: // until a record lists it
+		return partWeight(h.KeyBytes, h.ValueBytes)
+	}
+	return int64(bytes)
+}

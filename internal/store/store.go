@@ -80,6 +80,7 @@ type Store struct {
 	updates      updates
 	transactions transactions
 	views        views
+	feeds        feeds
 	opening      opening
 	reports      reports
 	expirer      expirer
@@ -184,7 +185,11 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.sweeper.updates.init()
 	s.transactions.init()
 	s.views.budget = &s.budget
-	s.budget.SetLimit(opts.MaxMemory - ringShare(&opts))
+	share := int64(0)
+	if !opts.ReadOnly {
+		share = ringShare(opts.RingBytes, opts.MaxMemory)
+	}
+	s.budget.SetLimit(opts.MaxMemory - share)
 	s.attached.Store(new([]*Cells))
 	s.space(0)
 	s.follower.store = s
@@ -242,9 +247,8 @@ func (s *Store) newLog(dir string) *log {
 		limit: opts.SegmentBytes, hard: seglog.MaxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
 		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1), rolled: make(chan struct{}, 1),
 	}
-	l.views, l.grace = &s.views, s.grace
 	l.generations = map[uint32]uint32{}
-	l.feeds.hold = opts.FeedBytes
+	s.feeds.hold = opts.FeedBytes
 	l.flush = s.flushPeriodically
 	l.filled, l.tight = s.house.wakeHouse, func(int64) {}
 	if !opts.NoCompaction && !opts.Inline {
@@ -340,7 +344,7 @@ func (s *Store) close() error {
 		return nil
 	}
 	s.closed = true
-	s.log.endFeeds()
+	s.log.endWaiting()
 	var last flushed
 	for _, c := range *s.attached.Load() {
 		for n := range cache.Shards {

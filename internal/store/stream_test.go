@@ -575,7 +575,7 @@ func streamsAmongOthers(t *testing.T) {
 	done.Store(true)
 	rest.Wait()
 	s.housekeeping.Lock() // nobody is woken to do it
-	s.log.dropRetired()
+	s.dropRetired()
 	s.housekeeping.Unlock()
 	if s.Stats().HeldBytes != 0 {
 		t.Error("something is held for nobody")

@@ -277,7 +277,7 @@ func (s *Store) letGo() {
 	if s.opts.Inline && s.housekeeping.TryLock() {
 		defer s.housekeeping.Unlock()
 		if !s.closing.Load() {
-			s.log.dropRetired()
+			s.dropRetired()
 		}
 		return
 	}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// appendParts writes the value of p in parts if it is large, and makes p the record that commits them.
+// reserve and appendOne do so with the locks that the caller does not hold.
+func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendOne func(*pending) error) error {
+	if len(p.value) <= partBytes {
+		return nil
+	}
+	if err := reserve(int64(len(p.value))); err != nil {
+		return err
+	}
+	list := []byte(record.Hex(partBytes))
+	value := p.value
+	part := pending{Head: record.Head{Op: record.Part, Kind: p.Kind, Space: p.Space, Schema: p.Schema}, key: p.key}
+	for index := uint64(0); len(value) > 0; index++ {
+		n := min(partBytes, len(value))
+		part.Index, part.value = index, value[:n]
+		if err := appendOne(&part); err != nil {
+			return err
+		}
+		value = value[n:]
+		list = part.appendPlace(list)
+	}
+	p.Large = uint64(len(p.value))
+	p.value = list
+	return nil
+}
+
+// reserve finds out whether there is room for a value before the first part of it is
+// written, for parts are not taken back.
+func (s *Store) reserve(bytes int64) error {
+	in, err := s.useForWrite()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	return s.log.reserve(bytes)
+}
+
+// appendPart is an operation of its own: what waits for life need not wait for the whole value.
+func (s *Store) appendPart(p *pending) error {
+	in, err := s.useForWrite()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	return s.log.append(p)
+}
+
+// readParts puts together the value that e commits.
+func (s *Store) readParts(e seglog.Record) ([]byte, error) {
+	if e.Large > uint64(seglog.MaxValueBytes) {
+		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", seglog.ErrTooLarge, e.Large, int64(seglog.MaxValueBytes))
+	}
+	words, size, err := s.listOf(&e)
+	if err != nil {
+		return nil, err
+	}
+	value := make([]byte, 0, e.Large)
+	buf := make([]byte, size+record.MaxHeadBytes+uint64(len(e.Key))+2)
+	owner := uint64(0)
+	for i, word := range words {
+		p, err := s.readPart(word, buf)
+		if err != nil {
+			return nil, err
+		}
+		want := min(size, e.Large-uint64(len(value)))
+		if !p.IsPart(&e, i, owner) || uint64(len(p.Value)) != want {
+			return nil, s.badParts(&e, "%s is not its part %d", word, i)
+		}
+		owner = p.Owner
+		value = append(value, p.Value...)
+	}
+	return value, nil
+}
+
+// readPart reads the record that an item of the list names.
+func (s *Store) readPart(word string, buf []byte) (seglog.Record, error) {
+	id, offset, err := parsePlace(word)
+	seg := s.log.set.Load().byID[id]
+	if err != nil || seg == nil {
+		return seglog.Record{}, &seglog.CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+	}
+	return seg.read(offset, buf)
+}
