@@ -49,7 +49,7 @@ type ownCodec struct{ codec.Codec }
 
 func (ownCodec) Name() string { return "own" }
 
-var aliasCodecs = []codec.Codec{codec.JSON, codec.Binary, codec.Gob, ownCodec{codec.JSON}}
+var aliasCodecs = []codec.Codec{codec.JSON, codec.Binary, ownCodec{codec.JSON}}
 
 func TestAliasing(t *testing.T) {
 	alias(t, func() flatKind { return flatKind{1, "text", 1.5} }, func(v *flatKind) { v.N, v.Text = 2, "changed" })

@@ -19,7 +19,7 @@ import (
 // through the log, and the schemas with them.
 
 // fieldCodecs are those that keep structs.
-var fieldCodecs = []copal.Codec{codec.JSON, codec.Binary, codec.Gob}
+var fieldCodecs = []copal.Codec{codec.JSON, codec.Binary}
 
 // An evolution writes a value of an old type under two keys, reopens the store with
 // a new type, reads both, writes one of them again as it was read, and reopens with the old type.
@@ -30,15 +30,14 @@ type evolution struct {
 	cells []cell
 }
 
-// A cell is the outcome for some codecs: J, B and G for JSON, Binary and Gob.
+// A cell is the outcome for some codecs: J and B for JSON and Binary.
 type cell struct {
 	codecs string
 	now    any // what the new type reads: a value, or an error
 	back   any // what the old type reads of that again; nil for what it wrote at first
 }
 
-// The errors name a part of the value, such as .V; encoding/gob says V where the fault is
-// deeper within.
+// The errors name a part of the value, such as .V.
 type (
 	refusedAt string // by OpenMap
 	misreadAt string // by Load
@@ -151,7 +150,7 @@ func wantErrAt(t *testing.T, what string, err error, part string) {
 	}
 }
 
-func all(now any, back ...any) cell { return of("JBG", now, back...) }
+func all(now any, back ...any) cell { return of("JB", now, back...) }
 
 func of(codecs string, now any, back ...any) cell {
 	if len(back) > 0 {
@@ -225,15 +224,11 @@ type (
 
 // Why the codecs differ, where they do:
 //
-//   - Gob takes integers as other integers of the same sign and floats as wider ones. What else
-//     might be converted, encoding/gob refuses: numbers of another kind, lists of
-//     another length, bytes as a string. A pointer it takes for what it points to, but its nil
-//     for nothing stored, which nobody could tell from a zero; so copal refuses that as well.
 //   - JSON writes bytes as base64, which is a string, but not the same one. It writes times,
 //     and all that has MarshalText, as strings, which may be read as strings.
 //   - In JSON the fields of an embedded struct stand among those of the outer one; in Binary
-//     and Gob it is a field that has the name of its type.
-//   - Tags have no effect in Gob; and JSON alone takes a name in other letter case for the same.
+//     it is a field that has the name of its type.
+//   - JSON alone takes a name in other letter case for the same.
 //   - An any is JSON's alone.
 func evolutions() []evolution {
 	at := time.Date(2026, 11, 21, 6, 45, 0, 5, time.UTC)
@@ -242,31 +237,31 @@ func evolutions() []evolution {
 		evolves[one]("remove a field", two{1, 2}, all(one{1}, two{1, 0})),
 		evolves[owt]("reorder fields", two{1, 2}, all(owt{2, 1})),
 		evolves[other]("add and remove fields", two{1, 2}, all(other{1, nil}, two{1, 0})),
-		evolves[apart]("replace all fields", two{1, 2}, of("JB", apart{}, two{}), of("G", refusedAt("apart"))), // gob must find one that it knows
+		evolves[apart]("replace all fields", two{1, 2}, all(apart{}, two{})),
 
 		evolves[tagged]("rename a field", retag{"x", "k"}, all(tagged{"", "k"}, retag{"", "k"})), // it is another
 		evolves[renamed]("rename a field, with a tag", retag{"x", "k"},
-			of("JB", renamed{"x", "k"}), of("G", renamed{"", "k"}, retag{"", "k"})),
+			all(renamed{"x", "k"})),
 		evolves[retag]("take back a tag", renamed{"x", "k"},
-			of("JB", retag{"x", "k"}), of("G", retag{"", "k"}, renamed{"", "k"})),
+			all(retag{"x", "k"})),
 		evolves[upper]("rename to other letter case", retag{"x", "k"},
-			of("J", upper{"x", "k"}), of("BG", upper{"", "k"}, retag{"", "k"})),
-		evolves[retold]("rename the only field", named{"x"}, of("JB", retold{}, named{}), of("G", refusedAt("retold"))),
+			of("J", upper{"x", "k"}), of("B", upper{"", "k"}, retag{"", "k"})),
+		evolves[retold]("rename the only field", named{"x"}, all(retold{}, named{})),
 		evolves[hidden]("leave a field out by a tag", retag{"x", "k"},
-			of("JB", hidden{"", "k"}, retag{"", "k"}), of("G", hidden{"x", "k"})),
+			all(hidden{"", "k"}, retag{"", "k"})),
 
 		evolves[flat]("embedded fields become the struct's own", embedded{ID{7}, "k"},
-			of("J", flat{7, "k"}), of("BG", flat{0, "k"}, embedded{ID{}, "k"})),
+			of("J", flat{7, "k"}), of("B", flat{0, "k"}, embedded{ID{}, "k"})),
 		evolves[embedded]("fields become embedded ones", flat{7, "k"},
-			of("J", embedded{ID{7}, "k"}), of("BG", embedded{ID{}, "k"}, flat{0, "k"})),
+			of("J", embedded{ID{7}, "k"}), of("B", embedded{ID{}, "k"}, flat{0, "k"})),
 		evolves[member]("an embedded struct becomes a field", embedded{ID{7}, "k"},
-			of("BG", member{ID{7}, "k"}), of("J", member{ID{}, "k"}, embedded{ID{}, "k"})),
+			of("B", member{ID{7}, "k"}), of("J", member{ID{}, "k"}, embedded{ID{}, "k"})),
 		evolves[embedded]("a field becomes an embedded struct", member{ID{7}, "k"},
-			of("BG", embedded{ID{7}, "k"}), of("J", embedded{ID{}, "k"}, member{ID{}, "k"})),
+			of("B", embedded{ID{7}, "k"}), of("J", embedded{ID{}, "k"}, member{ID{}, "k"})),
 
-		evolves[embedded]("remove a field called like an embedded one", both{ID{}, 5, "k"}, of("BG", embedded{ID{}, "k"}, both{ID{}, 0, "k"}), of("J", embedded{ID{5}, "k"}, both{ID{}, 5, "k"})),
+		evolves[embedded]("remove a field called like an embedded one", both{ID{}, 5, "k"}, of("B", embedded{ID{}, "k"}, both{ID{}, 0, "k"}), of("J", embedded{ID{5}, "k"}, both{ID{}, 5, "k"})),
 		evolves[embedded]("change a field to an embedded one of another type", struct{ Number, Kept string }{"7", "k"},
-			of("J", refusedAt(".Number")), of("BG", embedded{ID{}, "k"}, struct{ Number, Kept string }{"", "k"})),
+			of("J", refusedAt(".Number")), of("B", embedded{ID{}, "k"}, struct{ Number, Kept string }{"", "k"})),
 
 		evolves[outer2]("change a struct inside", outer{inner{1, 2}}, all(outer2{inner2{2, nil}}, outer{inner{0, 2}})),
 		evolves[longer]("add a field to a recursive type", chain{1, &chain{2, nil}},
@@ -276,53 +271,53 @@ func evolutions() []evolution {
 
 		field[int64]("", int8(-5), all(int64(-5))),
 		field[int8]("", int64(-5), all(int8(-5))),
-		field[int8]("", int64(128), all(misreadAt("V"))),
+		field[int8]("", int64(128), all(misreadAt(".V"))),
 		field[uint64]("", uint8(255), all(uint64(255))),
-		field[uint8]("", uint64(256), all(misreadAt("V"))),
+		field[uint8]("", uint64(256), all(misreadAt(".V"))),
 		field[time.Duration]("", int64(5), all(time.Duration(5))),
-		field[uint]("", 7, of("JB", uint(7)), of("G", refusedAt(".V"))),
-		field[uint]("", -7, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
-		field[int]("", uint(7), of("JB", 7), of("G", refusedAt(".V"))),
-		field[int64]("", uint64(1<<63), of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
-		field[float64]("", 5, of("JB", 5.0), of("G", refusedAt(".V"))),
-		field[float64]("", int64(1<<53+1), of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
-		field[int]("", 5.0, of("JB", 5), of("G", refusedAt(".V"))),
-		field[int]("", 5.5, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
-		field[float64]("", float32(1.5), of("JB", 1.5), of("G", 1.5, refusedAt(".V"))),
-		field[float32]("", 1.5, of("JB", float32(1.5)), of("G", refusedAt(".V"))),
-		field[float32]("", 1e300, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[uint]("", 7, all(uint(7))),
+		field[uint]("", -7, all(misreadAt(".V"))),
+		field[int]("", uint(7), all(7)),
+		field[int64]("", uint64(1<<63), all(misreadAt(".V"))),
+		field[float64]("", 5, all(5.0)),
+		field[float64]("", int64(1<<53+1), all(misreadAt(".V"))),
+		field[int]("", 5.0, all(5)),
+		field[int]("", 5.5, all(misreadAt(".V"))),
+		field[float64]("", float32(1.5), all(1.5)),
+		field[float32]("", 1.5, all(float32(1.5))),
+		field[float32]("", 1e300, all(misreadAt(".V"))),
 
-		field[[]byte]("", "text", of("B", []byte("text")), of("JG", refusedAt(".V"))),
-		field[string]("", []byte("text"), of("B", "text"), of("JG", refusedAt(".V"))),
-		field[time.Time]("", "2026-11-21T06:45:00.000000005Z", of("J", at), of("BG", refusedAt(".V"))),
-		field[string]("", at, of("J", "2026-11-21T06:45:00.000000005Z"), of("BG", refusedAt(".V"))),
-		field[netip.Addr]("", "::1", of("J", netip.IPv6Loopback()), of("BG", refusedAt(".V"))),
-		field[netip.Addr]("", "home", of("J", misreadAt("")), of("BG", refusedAt(".V"))), // encoding/json does not name the field
+		field[[]byte]("", "text", of("B", []byte("text")), of("J", refusedAt(".V"))),
+		field[string]("", []byte("text"), of("B", "text"), of("J", refusedAt(".V"))),
+		field[time.Time]("", "2026-11-21T06:45:00.000000005Z", of("J", at), of("B", refusedAt(".V"))),
+		field[string]("", at, of("J", "2026-11-21T06:45:00.000000005Z"), of("B", refusedAt(".V"))),
+		field[netip.Addr]("", "::1", of("J", netip.IPv6Loopback()), of("B", refusedAt(".V"))),
+		field[netip.Addr]("", "home", of("J", misreadAt("")), of("B", refusedAt(".V"))), // encoding/json does not name the field
 
-		field[*int]("", 5, of("JB", new(5)), of("G", refusedAt(".V"))),
-		field[int]("pointer to value", new(5), of("JB", 5), of("G", refusedAt(".V"))),
-		field[int]("nil pointer to value", (*int)(nil), of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
-		field[*two]("struct to pointer", one{1}, of("JB", &two{1, 0}), of("G", refusedAt(".V"))),
-		field[one]("pointer to struct", &two{1, 2}, of("JB", one{1}, &two{1, 0}), of("G", refusedAt(".V"))),
+		field[*int]("", 5, all(new(5))),
+		field[int]("pointer to value", new(5), all(5)),
+		field[int]("nil pointer to value", (*int)(nil), all(misreadAt(".V"))),
+		field[*two]("struct to pointer", one{1}, all(&two{1, 0})),
+		field[one]("pointer to struct", &two{1, 2}, all(one{1}, &two{1, 0})),
 		field[*two]("struct behind a pointer", &one{1}, all(&two{1, 0})),
 
 		field[[]int64]("", []int8{1, -1}, all([]int64{1, -1})),
-		field[[]int8]("", []int64{1, 128}, all(misreadAt("V"))),
+		field[[]int8]("", []int64{1, 128}, all(misreadAt(".V"))),
 		field[[]two]("", []one{{1}, {2}}, all([]two{{1, 0}, {2, 0}})),
 		field[[]string]("", []int{1}, all(refusedAt(".V[]"))),
-		field[[]*int]("", []int{1}, of("JB", []*int{new(1)}), of("G", refusedAt(".V[]"))),
+		field[[]*int]("", []int{1}, all([]*int{new(1)})),
 		field[map[string]int64]("", map[string]int8{"a": 1}, all(map[string]int64{"a": 1})),
-		field[map[string]int8]("", map[string]int64{"a": 128}, all(misreadAt("V"))),
+		field[map[string]int8]("", map[string]int64{"a": 128}, all(misreadAt(".V"))),
 		field[map[string]two]("", map[string]one{"a": {1}}, all(map[string]two{"a": {1, 0}})),
 		field[map[string][]int]("", map[string]int{"a": 1}, all(refusedAt(".V[]"))),
 		field[map[int64]string]("", map[int8]string{1: "a"}, all(map[int64]string{1: "a"})),
 		field[map[int]string]("", map[string]string{"1": "a"}, all(refusedAt(".V[key]"))),
-		field[[3]int]("", [2]int{1, 2}, of("JB", [3]int{1, 2, 0}), of("G", refusedAt(".V"))),
-		field[[2]int]("", [3]int{1, 2, 0}, of("JB", [2]int{1, 2}), of("G", refusedAt(".V"))),
-		field[[2]int]("", [3]int{1, 2, 3}, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
-		field[[]int]("", [2]int{1, 2}, of("JB", []int{1, 2}), of("G", refusedAt(".V"))),
-		field[[2]int]("", []int{1}, of("JB", [2]int{1, 0}, []int{1, 0}), of("G", refusedAt(".V"))),
-		field[[2]int]("", []int{1, 2, 3}, of("JB", misreadAt(".V")), of("G", refusedAt(".V"))),
+		field[[3]int]("", [2]int{1, 2}, all([3]int{1, 2, 0})),
+		field[[2]int]("", [3]int{1, 2, 0}, all([2]int{1, 2})),
+		field[[2]int]("", [3]int{1, 2, 3}, all(misreadAt(".V"))),
+		field[[]int]("", [2]int{1, 2}, all([]int{1, 2})),
+		field[[2]int]("", []int{1}, all([2]int{1, 0}, []int{1, 0})),
+		field[[2]int]("", []int{1, 2, 3}, all(misreadAt(".V"))),
 
 		field[named]("string to struct", "x", all(refusedAt(".V"))),
 		field[string]("struct to string", named{"x"}, all(refusedAt(".V"))),
@@ -334,7 +329,7 @@ func evolutions() []evolution {
 		field[one]("map to struct", map[string]int{"A": 1}, all(refusedAt(".V"))),
 		field[int64]("time to int", at, all(refusedAt(".V"))),
 		field[outer2]("misfit inside", struct{ In struct{ Y string } }{struct{ Y string }{"x"}}, all(refusedAt(".V.In.Y"))),
-		field[any]("int to any", 5, of("J", any(5.0)), of("BG", refusedAt(".V"))),
+		field[any]("int to any", 5, of("J", any(5.0)), of("B", refusedAt(".V"))),
 	}
 }
 
@@ -491,11 +486,7 @@ func TestCodecAndTypeChange(t *testing.T) {
 				reads(t, db, reflect.TypeFor[wide](), wide{2}, "k")
 				mustClose(t, mapOf[string, wide](t, db, "m"))
 				reads(t, db, reflect.TypeFor[box[string]](), refusedAt(".V"))
-				if old == codec.Gob {
-					reads(t, db, reflect.TypeFor[box[float64]](), refusedAt(".V"))
-				} else {
-					reads(t, db, reflect.TypeFor[box[float64]](), box[float64]{1, 2, "three"}, "k")
-				}
+				reads(t, db, reflect.TypeFor[box[float64]](), box[float64]{1, 2, "three"}, "k")
 			})
 		}
 	}

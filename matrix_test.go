@@ -138,7 +138,6 @@ func TestTypedRawAndCodecMatrix(t *testing.T) {
 	asText := func(v user) string { b, _ := json.Marshal(v); return string(b) }
 	t.Run("json", func(t *testing.T) { matrix(t, people("json", codec.JSON, asText)) })
 	t.Run("binary", func(t *testing.T) { matrix(t, people("binary", codec.Binary, asText)) })
-	t.Run("gob", func(t *testing.T) { matrix(t, people("gob", codec.Gob, asText)) })
 	t.Run("own", func(t *testing.T) {
 		matrix(t, people("own", hexCodec{}, func(v user) string { return fmt.Sprintf("%x", asText(v)) }))
 	})

@@ -171,7 +171,7 @@ func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
 
 // codecNamed finds a codec that comes with copal, or returns nil.
 func codecNamed(name string) Codec {
-	for _, c := range []Codec{codec.JSON, codec.Binary, codec.Gob, codec.Bytes} {
+	for _, c := range []Codec{codec.JSON, codec.Binary, codec.Bytes} {
 		if c.Name() == name {
 			return c
 		}

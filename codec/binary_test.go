@@ -430,6 +430,14 @@ func TestBinaryRefusesTypes(t *testing.T) {
 	}
 }
 
+type onlyWritesBinary struct{ N int }
+
+func (onlyWritesBinary) MarshalBinary() ([]byte, error) { return nil, nil }
+
+type onlyReadsBinary struct{ N int }
+
+func (*onlyReadsBinary) UnmarshalBinary([]byte) error { return nil }
+
 func TestBinaryRefusesValues(t *testing.T) {
 	nan := math.NaN()
 	refusesValueWith(t, codec.Binary, map[float64]int{nan: 1}, "NaN")

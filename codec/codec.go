@@ -7,7 +7,8 @@ package codec
 
 import "reflect"
 
-// Codec is a way to encode values. Implementations are safe for concurrent use.
+// Codec is a way to encode values: JSON, Binary, Bytes, or one of the caller's own, as in the
+// example of copal.WithCodec. Implementations are safe for concurrent use.
 type Codec interface {
 	// Name is recorded in the log beside every schema, and finds the codec again
 	// when its records are read. It is one lower-case word, and that of no codec that

@@ -2,14 +2,11 @@ package codec
 
 import "strings"
 
-// fitter compares the shape of what was stored with that of today where a library
-// decodes, and knows by itself how.
+// fitter compares the shape of what was stored as JSON with that of today, as encoding/json
+// decodes: a T and a pointer to T fit, slices and arrays of any length, and names that differ
+// in letter case only.
 type fitter struct {
-	leaf     func(stored, now *Shape) bool // for all that is not two lists, maps or structs
-	pointers bool                          // a T and a pointer to T fit
-	lists    bool                          // slices and arrays of any length fit
-	fold     bool                          // names that differ in letter case only fit
-	share    bool                          // structs must have a field in common
+	leaf func(stored, now *Shape) bool // for all that is not two lists, maps or structs
 
 	doubt bool // whether some values fit must be found out one by one
 	seen  map[[2]*Shape]bool
@@ -26,10 +23,10 @@ func (f *fitter) fit(s, now *Shape, path string) error {
 	switch {
 	case sp && np:
 		return f.fit(s.Elem, now.Elem, path)
-	case sp && f.pointers:
+	case sp:
 		f.doubt = f.doubt || !nilable(now.Kind)
 		return f.fit(s.Elem, now, path)
-	case np && f.pointers:
+	case np:
 		return f.fit(s, now.Elem, path)
 	case s.Kind == KindStruct && now.Kind == KindStruct:
 		return f.fitStruct(s, now, path)
@@ -38,7 +35,7 @@ func (f *fitter) fit(s, now *Shape, path string) error {
 			return err
 		}
 		return f.fit(s.Elem, now.Elem, path+"[]")
-	case f.sameList(s, now):
+	case hasElems(s.Kind) && hasElems(now.Kind):
 		f.doubt = f.doubt || now.Kind == KindArray
 		return f.fit(s.Elem, now.Elem, path+"[]")
 	case f.leaf(s, now):
@@ -47,12 +44,8 @@ func (f *fitter) fit(s, now *Shape, path string) error {
 	return misfit(path, s, now.String())
 }
 
-func (f *fitter) sameList(s, now *Shape) bool {
-	if f.lists {
-		return (s.Kind == KindSlice || s.Kind == KindArray) && (now.Kind == KindSlice || now.Kind == KindArray)
-	}
-	return (s.Kind == KindSlice || s.Kind == KindArray) && s.Kind == now.Kind && s.Len == now.Len
-}
+// hasElems reports whether k is a list of elements. Bytes are none: they are a string in JSON.
+func hasElems(k Kind) bool { return k == KindSlice || k == KindArray }
 
 // nilable reports whether a nil that was stored is nil in every value of kind k.
 func nilable(k Kind) bool {
@@ -66,7 +59,7 @@ func nilable(k Kind) bool {
 func (f *fitter) fitStruct(s, now *Shape, path string) error {
 	taken := map[string]string{}
 	for _, field := range s.Fields {
-		to := now.field(field.Name, f.fold)
+		to := now.field(field.Name)
 		if to == nil {
 			continue
 		}
@@ -78,21 +71,19 @@ func (f *fitter) fitStruct(s, now *Shape, path string) error {
 			return err
 		}
 	}
-	if f.share && len(taken) == 0 && len(s.Fields) > 0 {
-		return misfit(path, s, now.String())
-	}
 	return nil
 }
 
-// field returns the field under a name, or nil.
-func (s *Shape) field(name string, fold bool) *ShapeField {
+// field returns the field under a name, or else one whose name differs in letter case only, or
+// nil.
+func (s *Shape) field(name string) *ShapeField {
 	for i := range s.Fields {
 		if s.Fields[i].Name == name {
 			return &s.Fields[i]
 		}
 	}
 	for i := range s.Fields {
-		if fold && strings.EqualFold(s.Fields[i].Name, name) {
+		if strings.EqualFold(s.Fields[i].Name, name) {
 			return &s.Fields[i]
 		}
 	}

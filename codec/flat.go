@@ -18,7 +18,7 @@ func Flat(t reflect.Type) bool {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
 		return false
 	}
-	for _, o := range []own{ownGob, ownBinary, ownText, ownJSON} {
+	for _, o := range []own{ownBinary, ownText, ownJSON} {
 		if has(t, o.marshaler) || has(t, o.unmarshaler) {
 			return false
 		}

@@ -13,7 +13,7 @@ import (
 // returns a check for values if the schema leaves a doubt.
 func fitJSON(stored, now *Shape, path string) (*jsonFit, error) {
 	fit := &jsonFit{stored: stored, now: now}
-	f := fitter{pointers: true, lists: true, fold: true, seen: map[[2]*Shape]bool{}}
+	f := fitter{seen: map[[2]*Shape]bool{}}
 	f.leaf = func(s, now *Shape) bool {
 		ok, doubt := jsonFits(s.Kind, now.Kind)
 		f.doubt = f.doubt || doubt
@@ -224,7 +224,7 @@ func zeroJSON(s *Shape, v any) bool {
 func checkFitObject(s, now *Shape, object map[string]any) *fault {
 	taken := map[string]string{}
 	for name, v := range object {
-		if f := now.field(name, true); now.Kind == KindStruct && f != nil {
+		if f := now.field(name); now.Kind == KindStruct && f != nil {
 			if other, ok := taken[f.Name]; ok {
 				return faultf("%q and %q are both the field %s", min(name, other), max(name, other), f.Name)
 			}
@@ -249,7 +249,7 @@ func (s *Shape) member(name string) *Shape {
 	case KindAny:
 		return anyShape
 	case KindStruct:
-		if f := s.field(name, true); f != nil {
+		if f := s.field(name); f != nil {
 			return f.Shape
 		}
 	}

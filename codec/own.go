@@ -2,7 +2,6 @@ package codec
 
 import (
 	"encoding"
-	"encoding/gob"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -18,8 +17,6 @@ type own struct {
 }
 
 var (
-	ownGob = own{KindGob, "GobEncode", "GobDecode",
-		reflect.TypeFor[gob.GobEncoder](), reflect.TypeFor[gob.GobDecoder]()}
 	ownBinary = own{KindBinary, "MarshalBinary", "UnmarshalBinary",
 		reflect.TypeFor[encoding.BinaryMarshaler](), reflect.TypeFor[encoding.BinaryUnmarshaler]()}
 	ownText = own{KindText, "MarshalText", "UnmarshalText", textMarshaler, textUnmarshaler}

@@ -21,7 +21,7 @@ import (
 //
 //   - NaN and infinities as the strings "NaN", "+Inf" and "-Inf";
 //   - complex numbers as lists of two;
-//   - what types make of themselves by MarshalBinary or GobEncode as bytes are, in base64, and null where gob has left it out;
+//   - what types make of themselves by MarshalBinary as bytes are, in base64;
 //   - map keys that are no strings, integers, times or texts as strings that are JSON;
 //   - times beyond the year 9999 with as many digits as that takes.
 type Renderer interface {
@@ -313,7 +313,7 @@ func (w *jsonText) keyText(s *Shape, text []byte) string {
 	switch s.Kind {
 	case KindString, KindText:
 		return string(w.last)
-	case KindTime, KindBinary, KindGob:
+	case KindTime, KindBinary:
 		return string(text[1 : len(text)-1]) // in quotes, and nothing in them has a meaning
 	}
 	return string(text)

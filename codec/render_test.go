@@ -57,27 +57,6 @@ type point struct{ X, Y int }
 func (p point) MarshalJSON() ([]byte, error)  { return json.Marshal([]any{p.X, "<", p.Y}) }
 func (p *point) UnmarshalJSON(b []byte) error { return nil }
 
-// plainGob is what of it codec Gob takes as encoding/json does.
-type plainGob struct {
-	B   bool
-	I8  int8
-	I64 int64
-	U   uint
-	F32 float32
-	F64 float64
-	S   string
-	Raw []byte
-	T   time.Time
-	P   *plainGob
-	L   []plainGob
-	A   [3]int16
-	AB  [4]uint8
-	M   map[string]plainGob
-	MI  map[int8]string
-	LL  [][]string
-	N   struct{ X, Y int }
-}
-
 func asJSON(v any) (string, error) {
 	var buf bytes.Buffer
 	e := json.NewEncoder(&buf)
@@ -87,9 +66,9 @@ func asJSON(v any) (string, error) {
 }
 
 // rendered encodes and renders what v points to. ok is false when the codec does not take the value.
-func rendered(t testing.TB, c codec.Codec, v any) (text string, ok bool) {
+func rendered(t testing.TB, v any) (text string, ok bool) {
 	t.Helper()
-	typ, err := c.Compile(reflect.TypeOf(v).Elem())
+	typ, err := codec.Binary.Compile(reflect.TypeOf(v).Elem())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +76,7 @@ func rendered(t testing.TB, c codec.Codec, v any) (text string, ok bool) {
 	if err != nil {
 		return "", false
 	}
-	r, err := c.(codec.Renders).Renderer(typ.Schema())
+	r, err := codec.Binary.(codec.Renders).Renderer(typ.Schema())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,41 +90,34 @@ func rendered(t testing.TB, c codec.Codec, v any) (text string, ok bool) {
 // What is rendered is what encoding/json writes, whenever that writes something.
 func TestRenderIsJSON(t *testing.T) {
 	g := generator{rand.New(rand.NewPCG(1, 2)), 0}
-	for _, c := range []struct {
-		codec codec.Codec
-		make  func() any
-	}{
-		{codec.Binary, func() any { return new(plain) }},
-		{codec.Binary, func() any { return new([]map[string]float64) }},
-		{codec.Binary, func() any { return new(map[time.Duration][]float32) }},
-		{codec.Binary, func() any { return new(string) }},
-		{codec.Gob, func() any { return new(plainGob) }},
-		{codec.Gob, func() any { return new([]map[string]float64) }},
-		{codec.Gob, func() any { return new(map[time.Duration][2]float32) }},
-		{codec.Gob, func() any { return new(string) }},
+	for _, make := range []func() any{
+		func() any { return new(plain) },
+		func() any { return new([]map[string]float64) },
+		func() any { return new(map[time.Duration][]float32) },
+		func() any { return new(string) },
 	} {
 		compared := 0
 		for range 600 {
-			v := c.make()
+			v := make()
 			g.depth = g.IntN(6)
 			g.fill(reflect.ValueOf(v).Elem())
-			got, ok := rendered(t, c.codec, v)
+			got, ok := rendered(t, v)
 			if !ok {
 				continue
 			}
 			if !json.Valid([]byte(got)) {
-				t.Fatalf("%s: %T is rendered as %s, which is not JSON", c.codec.Name(), v, got)
+				t.Fatalf("%T is rendered as %s, which is not JSON", v, got)
 			}
 			if want, err := asJSON(v); err == nil {
 				compared++
 				if got != want {
 					got, want = differing(got, want)
-					t.Fatalf("%s: %T is rendered as\n%s\nwant\n%s", c.codec.Name(), v, got, want)
+					t.Fatalf("%T is rendered as\n%s\nwant\n%s", v, got, want)
 				}
 			}
 		}
 		if compared < 20 {
-			t.Errorf("%s: only %d values of %T were compared", c.codec.Name(), compared, c.make())
+			t.Errorf("only %d values of %T were compared", compared, make())
 		}
 	}
 }
@@ -158,20 +130,20 @@ func TestRenderAtTheEdges(t *testing.T) {
 			G float32
 		}{f, float32(min(max(f, -math.MaxFloat32), math.MaxFloat32))}
 		want, _ := asJSON(v)
-		if got, _ := rendered(t, codec.Binary, &v); got != want {
+		if got, _ := rendered(t, &v); got != want {
 			t.Errorf("%v is rendered as %s, want %s", f, got, want)
 		}
 	}
 	for _, f := range []float32{1e-6, math.Nextafter32(1e-6, 0), 1e21, math.Nextafter32(1e21, 0)} {
 		want, _ := asJSON(f)
-		if got, _ := rendered(t, codec.Binary, &f); got != want {
+		if got, _ := rendered(t, &f); got != want {
 			t.Errorf("%v is rendered as %s, want %s", f, got, want)
 		}
 	}
 	for c := range 0x110 {
 		v := "a" + string(rune(c)) + string([]byte{byte(c)}) + "\u2027\u2028\u2029\u202a\ufffd\U0001f600"
 		want, _ := asJSON(v)
-		if got, _ := rendered(t, codec.Binary, &v); got != want {
+		if got, _ := rendered(t, &v); got != want {
 			t.Errorf("%q is rendered as %s, want %s", v, got, want)
 		}
 	}
@@ -218,32 +190,19 @@ func TestRenderWhereJSONHasNoForm(t *testing.T) {
 	want := `{"F":["NaN","+Inf","-Inf"],"C":[1.5,"-Inf"],"MF":{"10":1,"9.5":2},"MB":{"false":0,"true":1},"MA":{"[1,-2]":"<"},` +
 		`"MT":{"1970-01-01T00:00:00.000000005Z":1},"Far":"36812-02-20T00:36:16Z","Own":"AP8=","OwnKey":{"aw==":1},"Number":"12","RawJSON":"WzFd",` +
 		`"o":0,"inner":{"A":0},"Inner":{"A":1}}`
-	if got, _ := rendered(t, codec.Binary, &v); got != want {
+	if got, _ := rendered(t, &v); got != want {
 		t.Errorf("binary:\n%s\nwant\n%s", got, want)
-	}
-	type left struct {
-		Own *ownBytes
-		A   [2]complex128
-		T   time.Time
-		X   int `json:"x"`
-	}
-	if got, _ := rendered(t, codec.Gob, &left{}); got != `{"Own":null,"A":[[0,0],[0,0]],"T":"0001-01-01T00:00:00Z","X":0}` {
-		t.Errorf("gob: %s", got)
 	}
 }
 
 // What is no value of its schema is refused, and a few bytes do not become gigabytes.
 func TestRenderRefuses(t *testing.T) {
-	for _, c := range []struct {
-		codec       codec.Codec
-		schema, src string
-	}{
-		{codec.Binary, "int", ""}, {codec.Binary, "int", "\x00\x00"}, {codec.Binary, "bool", "\x02"}, {codec.Binary, "int16", "\xff\xff\xff\x01"},
-		{codec.Binary, "[]struct{}", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"}, {codec.Binary, "[99999999999]struct{}", ""},
-		{codec.Binary, "string", "\x05a"}, {codec.Binary, "any", "1"}, {codec.Binary, "map[int]int", "\xff\x7f\x00"},
-		{codec.Gob, "int", ""}, {codec.Gob, "struct{A bool}", "\x01\x05\x00"}, {codec.Gob, "struct{A [99999999999]int}", "\x00"}, {codec.Gob, "time", "\x00\x01\xff"},
+	for _, c := range []struct{ schema, src string }{
+		{"int", ""}, {"int", "\x00\x00"}, {"bool", "\x02"}, {"int16", "\xff\xff\xff\x01"},
+		{"[]struct{}", "\xff\xff\xff\xff\xff\xff\xff\xff\x7f"}, {"[99999999999]struct{}", ""},
+		{"string", "\x05a"}, {"any", "1"}, {"map[int]int", "\xff\x7f\x00"},
 	} {
-		r, err := c.codec.(codec.Renders).Renderer(c.schema)
+		r, err := codec.Binary.(codec.Renders).Renderer(c.schema)
 		if err != nil && strconv.IntSize == 32 && strings.Contains(c.schema, "99999999999") {
 			continue // an array that no such process can have
 		}
@@ -251,9 +210,9 @@ func TestRenderRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out, err := r.Render([]byte("x"), []byte(c.src)); err == nil || string(out) != "x" {
-			t.Errorf("%s %s: %x is rendered as %.50s, %v", c.codec.Name(), c.schema, c.src, out, err)
+			t.Errorf("%s: %x is rendered as %.50s, %v", c.schema, c.src, out, err)
 		}
-		if _, err := c.codec.(codec.Renders).Renderer("nonsense"); err == nil {
+		if _, err := codec.Binary.(codec.Renders).Renderer("nonsense"); err == nil {
 			t.Error("a renderer of nonsense")
 		}
 	}
@@ -261,22 +220,17 @@ func TestRenderRefuses(t *testing.T) {
 
 // Whatever the bytes, what is rendered is JSON; and what a Decoder takes, a Renderer does.
 func FuzzRender(f *testing.F) {
-	seed := func(c codec.Codec, v any) {
-		typ, _ := c.Compile(reflect.TypeOf(v).Elem())
+	seed := func(v any) {
+		typ, _ := codec.Binary.Compile(reflect.TypeOf(v).Elem())
 		b, err := typ.Append(nil, v)
 		if err == nil {
-			f.Add(c == codec.Gob, typ.Schema(), b)
+			f.Add(typ.Schema(), b)
 		}
 	}
-	seed(codec.Binary, &plain{S: "<\u2028\xff", M: map[string]*plain{"b": {}, "a": nil}, MI: map[int8]string{-1: "x", 10: ""}, JSON: point{1, 2}})
-	seed(codec.Gob, &plainGob{S: "<", LL: [][]string{{"a"}}, P: &plainGob{I8: 1}})
-	f.Add(false, "map[float32][]*^1", []byte("\x02\x00\x00\x80\x7f\x02\x00"))
-	f.Fuzz(func(t *testing.T, gob bool, schema string, src []byte) {
-		c := codec.Renders(codec.Binary.(codec.Renders))
-		if gob {
-			c = codec.Gob.(codec.Renders)
-		}
-		r, err := c.Renderer(schema)
+	seed(&plain{S: "<\u2028\xff", M: map[string]*plain{"b": {}, "a": nil}, MI: map[int8]string{-1: "x", 10: ""}, JSON: point{1, 2}})
+	f.Add("map[float32][]*^1", []byte("\x02\x00\x00\x80\x7f\x02\x00"))
+	f.Fuzz(func(t *testing.T, schema string, src []byte) {
+		r, err := codec.Binary.(codec.Renders).Renderer(schema)
 		if err != nil {
 			return
 		}

@@ -24,7 +24,7 @@ const maxSchemaDepth = 1000
 //	          "uint" | "uint8" | "uint16" | "uint32" | "uint64" | "uintptr" |
 //	          "float32" | "float64" | "complex64" | "complex128" |
 //	          "string" | "bytes" | "time" | "number" | "any" | "text" | "json" |
-//	          "binary" | "gob" .
+//	          "binary" .
 //	name    = bare | quoted .
 //	bare    = start { start | digit } .
 //	start   = "a" … "z" | "A" … "Z" | "_" | any byte from 0x80 .
@@ -223,7 +223,7 @@ func (p *schemaParser) parseLeaf() (*Shape, error) {
 		KindUint, KindUint8, KindUint16, KindUint32, KindUint64, KindUintptr,
 		KindFloat32, KindFloat64, KindComplex64, KindComplex128,
 		KindString, KindBytes, KindTime, KindNumber, KindAny, KindText, KindJSON,
-		KindBinary, KindGob:
+		KindBinary:
 		return &Shape{Kind: k}, nil
 	}
 	p.at = start

@@ -35,7 +35,6 @@ const (
 	KindText       Kind = "text"   // text with a meaning that the type knows, as by MarshalText
 	KindJSON       Kind = "json"   // JSON with a meaning that the type knows, as by MarshalJSON
 	KindBinary     Kind = "binary" // bytes with a meaning that the type knows, as by MarshalBinary
-	KindGob        Kind = "gob"    // the same, as by GobEncode
 )
 
 // The composites.

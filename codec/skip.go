@@ -45,7 +45,7 @@ func (r *resolver) skipper(s *Shape) (*skipper, error) {
 		k.width = min(maxWidth, k.elem.width*min(s.Len, maxWidth))
 	case KindStruct:
 		err = r.skipFields(k, s)
-	case KindAny, KindNumber, KindGob:
+	case KindAny, KindNumber:
 		err = fmt.Errorf("codec binary stores no %q", s.Kind)
 	}
 	return k, err

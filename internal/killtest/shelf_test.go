@@ -29,9 +29,9 @@ type entry struct {
 }
 
 // shelfNames are the shelves, in the order of slot.Shelf. The first are maps, and their names the maps'.
-var shelfNames = [...]string{"blobs", "notes", "numbered", "odd: name %", "binary", "gobs", "singles", "raw"}
+var shelfNames = [...]string{"blobs", "notes", "numbered", "odd: name %", "binary", "singles", "raw"}
 
-const mapShelves = 6 // the first ones
+const mapShelves = 5 // the first ones
 
 // openShelves opens them all in a store.
 func openShelves(db *copal.DB) ([]shelf, error) {
@@ -40,8 +40,7 @@ func openShelves(db *copal.DB) ([]shelf, error) {
 	numbered, err3 := copal.OpenMap[int64, Note](db, shelfNames[2])
 	odd, err4 := copal.OpenMap[[8]byte, []byte](db, shelfNames[3], copal.WithCodec(codec.Bytes))
 	binary, err5 := copal.OpenMap[string, Note](db, shelfNames[4], copal.WithCodec(codec.Binary))
-	gobs, err6 := copal.OpenMap[int64, Note](db, shelfNames[5], copal.WithCodec(codec.Gob))
-	if err := errors.Join(err1, err2, err3, err4, err5, err6); err != nil {
+	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
 		return nil, err
 	}
 	return []shelf{
@@ -50,9 +49,8 @@ func openShelves(db *copal.DB) ([]shelf, error) {
 		mapShelf[int64, Note]{2, numbered, numberKey, numberSlot, newNote, asNote},
 		mapShelf[[8]byte, []byte]{3, odd, arrayKey, arraySlot, makeBlob, asBlob},
 		mapShelf[string, Note]{4, binary, textKey, textSlot, newNote, asNote},
-		mapShelf[int64, Note]{5, gobs, numberKey, numberSlot, newNote, asNote},
-		singleShelf{6, db},
-		rawShelf{7, db},
+		singleShelf{5, db},
+		rawShelf{6, db},
 	}, nil
 }
 

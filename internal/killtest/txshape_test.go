@@ -22,7 +22,7 @@ const (
 	txRaw = iota
 	txNotes
 	txNumbers
-	txGobs
+	txArrays
 	txHash
 	txPlaces
 )
@@ -48,7 +48,7 @@ func (x *txShape) plan(d *dice) step {
 }
 
 func txName(place, key int) string {
-	return [...]string{"raw ", "notes ", "numbers ", "gobs ", "hash/"}[place] + fmt.Sprint(key)
+	return [...]string{"raw ", "notes ", "numbers ", "arrays ", "hash/"}[place] + fmt.Sprint(key)
 }
 
 // text is what look finds of the value of a change.
@@ -82,23 +82,23 @@ func (x *txShape) open(db *copal.DB, writer uint8) (hands, error) {
 	name := func(place string) string { return fmt.Sprintf("%s of %d", place, writer) }
 	notes, err1 := copal.OpenMap[string, Note](db, name("notes"))
 	numbers, err2 := copal.OpenMap[int64, Note](db, name("numbers"), copal.WithCodec(codec.Binary))
-	gobs, err3 := copal.OpenMap[[8]byte, Note](db, name("gobs"), copal.WithCodec(codec.Gob))
-	return &txHands{db, notes, numbers, gobs, db.Hash([]byte(name("hash"))), []byte(name("raw") + "\x00")}, errors.Join(err1, err2, err3)
+	arrays, err3 := copal.OpenMap[[8]byte, Note](db, name("arrays"))
+	return &txHands{db, notes, numbers, arrays, db.Hash([]byte(name("hash"))), []byte(name("raw") + "\x00")}, errors.Join(err1, err2, err3)
 }
 
 type txHands struct {
 	db      *copal.DB
 	notes   *copal.Map[string, Note]
 	numbers *copal.Map[int64, Note]
-	gobs    *copal.Map[[8]byte, Note]
+	arrays  *copal.Map[[8]byte, Note]
 	hash    *copal.RawHash
 	prefix  []byte
 }
 
 // The keys of each map. An array's holds bytes that a name cannot.
 func noteKey(n int) string   { return fmt.Sprint(n) }
-func gobKey(n int) [8]byte   { return [8]byte{'\n', byte(n >> 8), byte(n), 0, ':'} }
-func keyOfGob(k [8]byte) int { return int(k[1])<<8 | int(k[2]) }
+func bytesKey(n int) [8]byte { return [8]byte{'\n', byte(n >> 8), byte(n), 0, ':'} }
+func numberOf(k [8]byte) int { return int(k[1])<<8 | int(k[2]) }
 
 var errGivenUp = errors.New("given up on purpose")
 
@@ -149,8 +149,8 @@ func (h *txHands) change(tx *copal.Tx, c *change) (err error) {
 		err = changeNote(h.notes.In(tx), noteKey(c.key), c)
 	case txNumbers:
 		err = changeNote(h.numbers.In(tx), int64(c.key), c)
-	case txGobs:
-		err = changeNote(h.gobs.In(tx), gobKey(c.key), c)
+	case txArrays:
+		err = changeNote(h.arrays.In(tx), bytesKey(c.key), c)
 	}
 	return err
 }
@@ -182,7 +182,7 @@ func (h *txHands) look(c content) error {
 	return errors.Join(
 		lookNotes(c, h.notes, func(k string) string { return "notes " + k }),
 		lookNotes(c, h.numbers, func(k int64) string { return txName(txNumbers, int(k)) }),
-		lookNotes(c, h.gobs, func(k [8]byte) string { return txName(txGobs, keyOfGob(k)) }),
+		lookNotes(c, h.arrays, func(k [8]byte) string { return txName(txArrays, numberOf(k)) }),
 	)
 }
 

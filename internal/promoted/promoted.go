@@ -15,7 +15,7 @@ import (
 // from an embedded field of the struct type t, and if so, the index of that field.
 // It is false when t declares the method, has no such method, or is no struct.
 // The name is that of a method by which values marshal themselves or are read back:
-// for JSON, text, binary or gob.
+// for JSON, text or binary.
 func From(t reflect.Type, name string) (field int, ok bool) {
 	if t.Kind() != reflect.Struct || declares(t, name) {
 		return 0, false
@@ -122,10 +122,6 @@ func method(t reflect.Type, name string) (reflect.Method, bool) {
 		return t.MethodByName("MarshalBinary")
 	case "UnmarshalBinary":
 		return t.MethodByName("UnmarshalBinary")
-	case "GobEncode":
-		return t.MethodByName("GobEncode")
-	case "GobDecode":
-		return t.MethodByName("GobDecode")
 	}
 	panic("promoted: method " + name)
 }
