@@ -3,6 +3,7 @@ package copal_test
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"flag"
 	"maps"
 	"os"
@@ -94,8 +95,30 @@ func writeGolden(t *testing.T) *vfs.Mem {
 	if err := users.SetFSync("dave", goldenUser{}); err != nil {
 		t.Fatal(err)
 	}
+	writeGoldenCollections(t, db)
 	mustClose(t, db)
 	return mem
+}
+
+// writeGoldenCollections writes a hash and a list, some of their elements as bytes.
+func writeGoldenCollections(t *testing.T, db *copal.DB) {
+	t.Helper()
+	raw := db.Hash([]byte("hash"))
+	typed := openHash[string, float64](t, db, "hash")
+	_, err0 := raw.Set([]byte("\x00\xff"), []byte("any \x00\xff\n bytes"))
+	_, err1 := raw.Set(nil, []byte{})
+	err2 := typed.Set("pi", 3.25)
+	err3 := raw.Update([]byte("updated"), func([]byte) ([]byte, error) { return []byte("bytes"), nil })
+	_, err4 := raw.Set([]byte("gone"), []byte("x"))
+	_, err5 := raw.Delete([]byte("gone"))
+	l := db.List([]byte("list"))
+	err6 := l.PushBack([]byte("b \x00\xff\n"), []byte{}, []byte("dropped"))
+	err7 := l.PushFront([]byte("a"))
+	_, err8 := l.PopBack()
+	err9 := l.Set(-1, []byte("c"))
+	if err := errors.Join(err0, err1, err2, err3, err4, err5, err6, err7, err8, err9); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // wantGolden checks what is in the golden store.
@@ -133,8 +156,25 @@ func wantGolden(t *testing.T, db *copal.DB) {
 	if has, err := db.Has([]byte("line\nfeed")); has || err != nil {
 		t.Errorf("Has of a deleted key = %v, %v", has, err)
 	}
-	if n := db.Stats().Keys; n != 28 {
-		t.Errorf("%d keys, want 28", n)
+	hash := map[string]string{}
+	for field, value := range db.Hash([]byte("hash")).Scan(nil) {
+		hash[string(field)] = string(value)
+	}
+	if want := map[string]string{"": "", "\x00\xff": "any \x00\xff\n bytes", "pi": "3.25", "updated": "bytes"}; !maps.Equal(hash, want) {
+		t.Errorf("the hash has %q, want %q", hash, want)
+	}
+	if pi, ok := openHash[string, float64](t, db, "hash").Get("pi"); pi != 3.25 || !ok {
+		t.Errorf("pi is %v, %v", pi, ok)
+	}
+	var list []string
+	for value := range db.List([]byte("list")).Range(0, 10) {
+		list = append(list, string(value))
+	}
+	if want := []string{"a", "b \x00\xff\n", "c"}; !slices.Equal(list, want) {
+		t.Errorf("the list has %q, want %q", list, want)
+	}
+	if n := db.Stats().Keys; n != 30 {
+		t.Errorf("%d keys, want 30", n)
 	}
 }
 
@@ -206,7 +246,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := goldenFiles(t)
-	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 28 {
+	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 30 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 	open := func(opts ...copal.Option) *copal.DB {
@@ -241,7 +281,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 	if v, err := users.Load("bob"); err != nil || v.Manager == nil || v.Manager.Age != 28 {
 		t.Errorf("Load = %+v, %v", v, err)
 	}
-	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 29 {
+	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 31 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 }
