@@ -383,7 +383,7 @@ func TestCollectionsInATransaction(t *testing.T) {
 			word, ok, err3 := l.PopFront()
 			_, err4 := s.Add(3, 1, 2)
 			_, err5 := z.AddAll(map[string]float64{word: 2, "z": 1})
-			_, err6 := raw.In(tx).Set([]byte("f"), []byte("v"))
+			err6 := raw.In(tx).Set("f", []byte("v"))
 			err7 := db.List([]byte("list")).In(tx).PushBack([]byte(`"raw"`))
 			if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, tx.Put([]byte("value"), nil)); err != nil {
 				return err
@@ -481,12 +481,12 @@ func TestCollectionsInATransaction(t *testing.T) {
 func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	db := memory(t)
 	h := db.Hash([]byte("h"))
-	if _, err := h.Set([]byte("field"), []byte("value")); err != nil {
+	if err := h.Set("field", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
 	before := db.Stats().Records
 	err := db.Update(func(tx *copal.Tx) error {
-		n, err := h.In(tx).Delete([]byte("other"))
+		n, err := h.In(tx).Delete("other")
 		if n != 0 {
 			t.Errorf("Delete of what is not there = %d", n)
 		}
@@ -495,7 +495,7 @@ func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	if after := db.Stats().Records; err != nil || after != before {
 		t.Errorf("%v, and %d records were written", err, after-before)
 	}
-	if v, err := h.Get([]byte("field")); string(v) != "value" || err != nil || h.Len() != 1 {
+	if v, err := h.Load("field"); string(v) != "value" || err != nil || h.Len() != 1 {
 		t.Errorf("the hash has %q, %v, and %d fields", v, err, h.Len())
 	}
 }

@@ -65,9 +65,6 @@ type CorruptError = seglog.CorruptError
 // errOtherSnapshot is a collection in a snapshot of another store.
 var errOtherSnapshot = errors.New("the snapshot is one of another store")
 
-// errOdd is a field without a value.
-var errOdd = errors.New("a field without a value")
-
 // CollectionError is the error of a raw read, such as Get, of a key that holds not a value but a collection, whose Type it says: "hash", for instance.
 // Scan passes it to the error handler and goes on. errors.Is(err, ErrType) holds for it.
 type CollectionError = store.CollectionError

@@ -322,109 +322,14 @@ func ExampleListOf_At() {
 	// wash <nil>
 }
 
-// rawJobs is a queue of bytes.
-func rawJobs() (*copal.DB, *copal.RawList) {
-	db := openExample()
-	l := db.List([]byte("jobs"))
-	if err := l.PushBack([]byte("wash"), []byte("dry"), []byte("fold")); err != nil {
-		log.Fatal(err)
-	}
-	return db, l
-}
-
 func ExampleDB_List() {
 	db, _ := jobs()
 	defer db.Close()
-	job, err := db.List([]byte("jobs")).Get(0) // the same list
-	fmt.Println(string(job), err)
+	raw := db.List([]byte("jobs")) // the same list, in bytes
+	job, ok, err := raw.PopFront()
+	fmt.Println(string(job), ok, err)
 	// Output:
-	// "wash" <nil>
-}
-
-func ExampleRawList_PushBack() {
-	db, l := rawJobs()
-	defer db.Close()
-	fmt.Println(l.PushBack([]byte("iron")), l.Len())
-	// Output:
-	// <nil> 4
-}
-
-func ExampleRawList_PushFront() {
-	db, l := rawJobs()
-	defer db.Close()
-	fmt.Println(l.PushFront([]byte("sort")), l.Len())
-	// Output:
-	// <nil> 4
-}
-
-func ExampleRawList_PopFront() {
-	db, l := rawJobs()
-	defer db.Close()
-	job, err := l.PopFront()
-	fmt.Println(string(job), err)
-	// Output:
-	// wash <nil>
-}
-
-func ExampleRawList_PopBack() {
-	db, l := rawJobs()
-	defer db.Close()
-	job, err := l.PopBack()
-	fmt.Println(string(job), err)
-	// Output:
-	// fold <nil>
-}
-
-func ExampleRawList_Get() {
-	db, l := rawJobs()
-	defer db.Close()
-	job, err := l.Get(-1)
-	fmt.Println(string(job), err)
-	// Output:
-	// fold <nil>
-}
-
-func ExampleRawList_Set() {
-	db, l := rawJobs()
-	defer db.Close()
-	fmt.Println(l.Set(7, []byte("iron")))
-	// Output:
-	// copal: not found
-}
-
-func ExampleRawList_Trim() {
-	db, l := rawJobs()
-	defer db.Close()
-	fmt.Println(l.Trim(0, 1), l.Len())
-	// Output:
-	// <nil> 1
-}
-
-func ExampleRawList_Range() {
-	db, l := rawJobs()
-	defer db.Close()
-	for job := range l.Range(0, 2) {
-		fmt.Println(string(job))
-	}
-	// Output:
-	// wash
-	// dry
-}
-
-func ExampleRawList_At() {
-	db, l := rawJobs()
-	defer db.Close()
-	then, err := db.Snapshot()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer then.Close()
-	if err := l.Trim(0, 0); err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(l.Len(), l.At(then).Len())
-	// Output:
-	// 0 3
+	// "wash" true <nil>
 }
 
 // points is a sorted set of players.
@@ -610,18 +515,6 @@ func ExampleHashOf_In() {
 	// 2 true
 }
 
-func ExampleRawHash_In() {
-	db, h := rawStock()
-	defer db.Close()
-	err := db.Update(func(tx *copal.Tx) error {
-		_, err := h.In(tx).Delete([]byte("apples"))
-		return err
-	})
-	fmt.Println(err, h.Len())
-	// Output:
-	// <nil> 2
-}
-
 func ExampleSetOf_In() {
 	db, s := tags()
 	defer db.Close()
@@ -651,15 +544,6 @@ func ExampleListOf_In() {
 	fmt.Println(err, from.Len(), to.Len())
 	// Output:
 	// <nil> 2 1
-}
-
-func ExampleRawList_In() {
-	db, l := rawJobs()
-	defer db.Close()
-	err := db.Update(func(tx *copal.Tx) error { return l.In(tx).PushBack([]byte("iron")) })
-	fmt.Println(err, l.Len())
-	// Output:
-	// <nil> 4
 }
 
 func ExampleSortedSetOf_In() {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log"
-	"strconv"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -24,12 +23,6 @@ func stock() (*copal.DB, *copal.HashOf[string, int]) {
 		log.Fatal(err)
 	}
 	return db, h
-}
-
-// rawStock is the same, as bytes.
-func rawStock() (*copal.DB, *copal.RawHash) {
-	db, _ := stock()
-	return db, db.Hash([]byte("shop:1:stock"))
 }
 
 func ExampleOpenHash() {
@@ -312,99 +305,15 @@ func ExampleCollection_TTL() {
 func ExampleDB_Hash() {
 	db, _ := stock()
 	defer db.Close()
-	raw := db.Hash([]byte("shop:1:stock")) // the same hash
-	n, err := raw.Get([]byte("bread"))
-	fmt.Println(string(n), err)
-	// Output:
-	// 12 <nil>
-}
-
-func ExampleRawHash_Set() {
-	db, h := rawStock()
-	defer db.Close()
-	fmt.Println(h.Set([]byte("apples"), []byte("4"), []byte("dates"), []byte("40"))) // how many are new
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleRawHash_SetFSync() {
-	db, h := rawStock()
-	defer db.Close()
-	fmt.Println(h.SetFSync([]byte("apples"), []byte("4")))
-	// Output:
-	// 0 <nil>
-}
-
-func ExampleRawHash_Get() {
-	db, h := rawStock()
-	defer db.Close()
-	n, err := h.Get([]byte("apples"))
-	fmt.Println(string(n), err)
-	// Output:
-	// 3 <nil>
-}
-
-func ExampleRawHash_Has() {
-	db, h := rawStock()
-	defer db.Close()
-	fmt.Println(h.Has([]byte("wine")))
-	// Output:
-	// false
-}
-
-func ExampleRawHash_Update() {
-	db, h := rawStock()
-	defer db.Close()
-	err := h.Update([]byte("apples"), func(value []byte) ([]byte, error) {
-		n, err := strconv.Atoi(string(value))
-		return strconv.AppendInt(nil, int64(n+5), 10), err
-	})
-	n, _ := h.Get([]byte("apples"))
-	fmt.Println(string(n), err)
-	// Output:
-	// 8 <nil>
-}
-
-func ExampleRawHash_Delete() {
-	db, h := rawStock()
-	defer db.Close()
-	fmt.Println(h.Delete([]byte("apples"), []byte("wine")))
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleRawHash_DeleteFSync() {
-	db, h := rawStock()
-	defer db.Close()
-	fmt.Println(h.DeleteFSync([]byte("apples")))
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleRawHash_Scan() {
-	db, h := rawStock()
-	defer db.Close()
-	for thing, n := range h.Scan([]byte("b")) {
+	raw := db.Hash([]byte("shop:1:stock")) // the same hash, in bytes
+	if err := raw.Set("dates", []byte("40")); err != nil {
+		log.Fatal(err)
+	}
+	for thing, n := range raw.Ascend("bread") {
 		fmt.Printf("%s %s\n", thing, n)
 	}
 	// Output:
 	// bread 12
 	// cheese 1
-}
-
-func ExampleRawHash_At() {
-	db, h := rawStock()
-	defer db.Close()
-	s, err := db.Snapshot()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer s.Close()
-	if _, err := h.Delete([]byte("apples")); err != nil {
-		log.Fatal(err)
-	}
-	n, err := h.At(s).Get([]byte("apples"))
-	fmt.Println(string(n), err)
-	// Output:
-	// 3 <nil>
+	// dates 40
 }

@@ -105,16 +105,16 @@ func writeGoldenCollections(t *testing.T, db *copal.DB) {
 	t.Helper()
 	raw := db.Hash([]byte("hash"))
 	typed := openHash[string, float64](t, db, "hash")
-	_, err0 := raw.Set([]byte("\x00\xff"), []byte("any \x00\xff\n bytes"))
-	_, err1 := raw.Set(nil, []byte{})
+	err0 := raw.Set("\x00\xff", []byte("any \x00\xff\n bytes"))
+	err1 := raw.Set("", []byte{})
 	err2 := typed.Set("pi", 3.25)
-	err3 := raw.Update([]byte("updated"), func([]byte) ([]byte, error) { return []byte("bytes"), nil })
-	_, err4 := raw.Set([]byte("gone"), []byte("x"))
-	_, err5 := raw.Delete([]byte("gone"))
+	_, _, err3 := raw.Update("updated", func(u *copal.Update[[]byte]) { u.Value = []byte("bytes") })
+	err4 := raw.Set("gone", []byte("x"))
+	_, err5 := raw.Delete("gone")
 	l := db.List([]byte("list"))
 	err6 := l.PushBack([]byte("b \x00\xff\n"), []byte{}, []byte("dropped"))
 	err7 := l.PushFront([]byte("a"))
-	_, err8 := l.PopBack()
+	_, _, err8 := l.PopBack()
 	err9 := l.Set(-1, []byte("c"))
 	if err := errors.Join(err0, err1, err2, err3, err4, err5, err6, err7, err8, err9); err != nil {
 		t.Fatal(err)
@@ -157,8 +157,8 @@ func wantGolden(t *testing.T, db *copal.DB) {
 		t.Errorf("Has of a deleted key = %v, %v", has, err)
 	}
 	hash := map[string]string{}
-	for field, value := range db.Hash([]byte("hash")).Scan(nil) {
-		hash[string(field)] = string(value)
+	for field, value := range db.Hash([]byte("hash")).All() {
+		hash[field] = string(value)
 	}
 	if want := map[string]string{"": "", "\x00\xff": "any \x00\xff\n bytes", "pi": "3.25", "updated": "bytes"}; !maps.Equal(hash, want) {
 		t.Errorf("the hash has %q, want %q", hash, want)

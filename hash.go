@@ -36,6 +36,14 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 	return &HashOf[F, V]{newCollection(db, []byte(key), store.HashType), fields, values}, nil
 }
 
+// Hash returns the hash under key as one of bytes, for programs that know no types, such as servers.
+// Fields are strings of any bytes, and values are stored as they are, without a codec. A value that
+// a HashOf of another type has written is read as DB.Get shows it, and what is written here is JSON
+// text to such a HashOf.
+func (db *DB) Hash(key []byte) *HashOf[string, []byte] {
+	return &HashOf[string, []byte]{newCollection(db, key, store.HashType), db.fields, db.bytes}
+}
+
 // At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
 func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] {
 	return &HashOf[F, V]{h.at(s), h.fields, h.values}
@@ -239,6 +247,9 @@ func (h *HashOf[F, V]) sub(field F) ([]byte, error) {
 
 // encode makes an edit of what v points to.
 func (c *Collection) encode(values *typed, sub []byte, v any) (*store.Edit, error) {
+	if values.raw != nil {
+		return &store.Edit{Sub: sub, Value: *v.(*[]byte)}, nil
+	}
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	value, schema, err := values.encode(buf, sub, v)
@@ -320,100 +331,4 @@ func (c *Collection) subs(by keycodec.Order, span store.Span) iter.Seq[[]byte] {
 // misfit reports an element that is not of the types.
 func (c *Collection) misfit(sub []byte, err error) {
 	c.report(typeError(err, "%q of the %s under key %q", sub, c.of, c.key))
-}
-
-// RawHash is a hash of bytes: the one under HashOf, for programs that know no types, such as servers. A value that a HashOf has written
-// is shown as DB.Get shows it.
-type RawHash struct{ Collection }
-
-// Hash returns the hash under key, as OpenHash does.
-func (db *DB) Hash(key []byte) *RawHash { return &RawHash{newCollection(db, key, store.HashType)} }
-
-// At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
-func (h *RawHash) At(s *Snapshot) *RawHash { return &RawHash{h.at(s)} }
-
-// In is the hash in a transaction, as HashOf.In.
-func (h *RawHash) In(tx *Tx) *RawHash { return &RawHash{h.in(tx)} }
-
-// Set stores fields and their values, given in turn, all or none, and returns how many of the fields are new. Durability and errors are those of HashOf.Set.
-func (h *RawHash) Set(fieldsAndValues ...[]byte) (created int, err error) {
-	return h.set(fieldsAndValues, store.Process)
-}
-
-// SetFSync is Set that survives the loss of power when it returns.
-func (h *RawHash) SetFSync(fieldsAndValues ...[]byte) (created int, err error) {
-	return h.set(fieldsAndValues, store.Power)
-}
-
-func (h *RawHash) set(list [][]byte, d store.Durability) (int, error) {
-	if len(list)%2 != 0 {
-		return 0, typeError(errOdd, "hash %q", h.key)
-	}
-	var edits []*store.Edit
-	fields := map[string]bool{}
-	for i := 0; i < len(list); i += 2 {
-		edits = append(edits, &store.Edit{Sub: list[i], Value: list[i+1]})
-		fields[string(list[i])] = true
-	}
-	existed, err := h.edit(d, edits...)
-	if err != nil {
-		return 0, err
-	}
-	return len(fields) - existed, nil
-}
-
-// Get returns the value of a field. The bytes are the caller's. The error is ErrNotFound when there is none.
-func (h *RawHash) Get(field []byte) ([]byte, error) {
-	e, err := h.get(field)
-	if err != nil {
-		return nil, err
-	}
-	return h.db.shown(nil, h.name(field), e.Value, e.Schema)
-}
-
-// Has reports whether there is such a field. A read that fails goes to the error handler.
-func (h *RawHash) Has(field []byte) bool { return h.has(field) }
-
-// Update changes a field atomically: f gets the value, nil when there is none, and returns another, nil to remove it. It is called without any lock, and
-// several times if the field changes meanwhile. An error of f leaves all as it was, and is returned.
-func (h *RawHash) Update(field []byte, f func(value []byte) ([]byte, error)) error {
-	return h.update(field, store.Process, func(found *store.Entry) (*store.Edit, error) {
-		var old []byte
-		var err error
-		if found != nil {
-			if old, err = h.db.shown([]byte{}, h.name(field), found.Value, found.Schema); err != nil {
-				return nil, err
-			}
-		}
-		now, err := f(old)
-		if err != nil || now == nil && found == nil {
-			return nil, err
-		}
-		return &store.Edit{Value: now, Delete: now == nil}, nil
-	})
-}
-
-// Delete removes fields, all or none, and returns how many of them there were.
-func (h *RawHash) Delete(fields ...[]byte) (existed int, err error) {
-	return h.edit(store.Process, deletions(fields)...)
-}
-
-// DeleteFSync is Delete that survives the loss of power when it returns.
-func (h *RawHash) DeleteFSync(fields ...[]byte) (existed int, err error) {
-	return h.edit(store.Power, deletions(fields)...)
-}
-
-// Scan yields fields and values from the field from on, in the order of the bytes of the fields. Both are the caller's. What cannot be read goes to the error handler.
-func (h *RawHash) Scan(from []byte) iter.Seq2[[]byte, []byte] {
-	return func(yield func(field, value []byte) bool) {
-		for item := range h.items(store.Span{Low: from}, true) {
-			field := bytes.Clone(item.Key)
-			value, err := h.db.shown([]byte{}, h.name(field), item.Value, item.Schema)
-			if err != nil {
-				h.report(err)
-			} else if !yield(field, value) {
-				return
-			}
-		}
-	}
 }

@@ -1,9 +1,11 @@
 package copal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -223,7 +225,7 @@ func TestHashTypes(t *testing.T) {
 	if err := words.Set("w", "text"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Hash([]byte("h")).Set([]byte("raw"), []byte("17")); err != nil {
+	if err := db.Hash([]byte("h")).Set("raw", []byte("17")); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := numbers.Load("raw"); n != 17 || err != nil {
@@ -232,7 +234,7 @@ func TestHashTypes(t *testing.T) {
 	if _, err := numbers.Load("w"); !errors.Is(err, copal.ErrType) || !strings.Contains(err.Error(), `h w`) {
 		t.Errorf("a text as a number: %v", err)
 	}
-	if b, err := db.Hash([]byte("h")).Get([]byte("n")); string(b) != "300" || err != nil {
+	if b, err := db.Hash([]byte("h")).Load("n"); string(b) != "300" || err != nil {
 		t.Errorf("a number as bytes: %q, %v", b, err)
 	}
 	if got := maps.Collect(numbers.All()); !maps.Equal(got, map[string]int{"n": 300, "raw": 17}) {
@@ -312,5 +314,50 @@ func TestHashAtASnapshot(t *testing.T) {
 	defer other.Close()
 	if _, err := openHash[string, int](t, other, "h").At(s).Load("a"); !errors.Is(err, copal.ErrType) {
 		t.Errorf("a snapshot of another store: %v", err)
+	}
+}
+
+// A hash and a list of bytes keep any bytes as they are, whatever the codec of the store, and show
+// what other handles have written as raw reads do.
+func TestCollectionsOfBytes(t *testing.T) {
+	type note struct{ Text string }
+	db := memory(t, copal.WithCodec(codec.Binary))
+	raw, notes := db.Hash([]byte("h")), openHash[string, note](t, db, "h")
+	list := db.List([]byte("l"))
+	typed, err := copal.OpenList[note](db, "l")
+	mine := []byte("\x00\xff")
+	if err := errors.Join(err, notes.Set("note", note{"text"}), raw.Set("\x00:", mine), raw.Set("", nil),
+		raw.SetAll(map[string][]byte{"json": []byte(`{"Text":"raw"}`)}), list.PushBack(mine, nil), typed.PushBack(note{"text"})); err != nil {
+		t.Fatal(err)
+	}
+	mine[0] = 'x' // which is the caller's
+	want := map[string][]byte{"note": []byte(`{"Text":"text"}`), "\x00:": []byte("\x00\xff"), "": {}, "json": []byte(`{"Text":"raw"}`)}
+	if got := maps.Collect(raw.All()); !reflect.DeepEqual(got, want) {
+		t.Errorf("the hash has %q, want %q", got, want)
+	}
+	for field, want := range want {
+		if got, err := raw.Load(field); err != nil || got == nil || !bytes.Equal(got, want) {
+			t.Errorf("field %q is %q, %v, want %q", field, got, err, want)
+		}
+	}
+	if n, err := notes.Load("json"); n.Text != "raw" || err != nil {
+		t.Errorf("bytes as a note: %v, %v", n, err)
+	}
+	if got, want := slices.Collect(list.All()), [][]byte{[]byte("\x00\xff"), {}, []byte(`{"Text":"text"}`)}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the list has %q, want %q", got, want)
+	}
+	v, exists, err := raw.Update("note", func(u *copal.Update[[]byte]) { u.Value = append(u.Value, ' ') })
+	if string(v) != `{"Text":"text"} ` || !exists || err != nil {
+		t.Errorf("the update gives %q, %v, %v", v, exists, err)
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for e, err := range s.Elements([]byte("h")) { // and now none has a codec
+		if err != nil || e.Codec != "" || e.Schema != "" {
+			t.Errorf("field %q has codec %q, %v", e.Name, e.Codec, err)
+		}
 	}
 }

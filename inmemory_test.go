@@ -118,14 +118,14 @@ func TestSetInMemoryLeavesItsDeadlineBehind(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := db.Hash([]byte("m:k"))
-	if _, err := h.Set([]byte("field"), []byte("value")); err != nil {
+	if err := h.Set("field", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
 	if ttl, err := h.TTL(); ttl != 0 || err != nil {
 		t.Errorf("TTL of the hash = %v, %v, want none", ttl, err)
 	}
 	clock.advance(2 * time.Minute)
-	if v, err := h.Get([]byte("field")); string(v) != "value" || err != nil {
+	if v, err := h.Load("field"); string(v) != "value" || err != nil {
 		t.Errorf("after the deadline of the value, the hash has %q, %v", v, err)
 	}
 

@@ -576,16 +576,16 @@ func joined(all map[string]string) string {
 	return s
 }
 
-func hashOf(h *copal.RawHash) string {
+func hashOf(h *copal.HashOf[string, []byte]) string {
 	all := map[string]string{}
-	for k, v := range h.Scan(nil) {
-		all[string(k)] = string(v)
+	for k, v := range h.All() {
+		all[k] = string(v)
 	}
 	return joined(all)
 }
 
 // hashChange does something to a hash, and returns what it is then, and the field that it has looked at to do so, if it has.
-func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) (now thing, looked string) {
+func (x *interplay[V]) hashChange(h *copal.HashOf[string, []byte], key string, e thing) (now thing, looked string) {
 	now, looked = x.hashChanged(h, key, e)
 	if now.number == 0 {
 		if n := h.Len(); n != len(fields(now.hash)) {
@@ -595,12 +595,12 @@ func (x *interplay[V]) hashChange(h *copal.RawHash, key string, e thing) (now th
 	return now, looked
 }
 
-func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) (_ thing, looked string) {
+func (x *interplay[V]) hashChanged(h *copal.HashOf[string, []byte], key string, e thing) (_ thing, looked string) {
 	all := fields(e.hash)
 	f, v := string(rune('p'+x.rng.IntN(4))), fmt.Sprint(x.last)
 	switch x.rng.IntN(9) {
 	case 0, 1, 2:
-		_, err := h.Set([]byte(f), []byte(v))
+		err := h.Set(f, []byte(v))
 		if e.number != 0 {
 			x.wantType("HSET", err)
 			return e, ""
@@ -608,7 +608,7 @@ func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) (_ thi
 		x.must(err)
 		all[f] = v
 	case 3, 4:
-		n, err := h.Delete([]byte(f))
+		n, err := h.Delete(f)
 		if e.number != 0 {
 			x.wantType("HDEL", err)
 			return e, ""
@@ -620,23 +620,25 @@ func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) (_ thi
 		delete(all, f)
 	case 5, 6, 7:
 		old, had := all[f]
-		now := []byte(v)
-		if x.rng.IntN(2) == 0 {
-			now = nil
-		}
-		err := h.Update([]byte(f), func(value []byte) ([]byte, error) {
-			if had != (value != nil) || string(value) != old {
-				x.t.Errorf("an update of %s of %q finds %q, want %q of %v", f, key, value, old, e)
+		remove := x.rng.IntN(2) == 0
+		_, exists, err := h.Update(f, func(u *copal.Update[[]byte]) {
+			if had != u.Exists || string(u.Value) != old {
+				x.t.Errorf("an update of %s of %q finds %q, want %q of %v", f, key, u.Value, old, e)
 			}
-			return now, nil
+			if u.Value = []byte(v); remove {
+				u.Delete()
+			}
 		})
 		if e.number != 0 {
 			x.wantType("Update", err)
 			return e, ""
 		}
 		x.must(err)
+		if exists == remove {
+			x.t.Errorf("after an update of %s of %q, which removes %v, it exists %v", f, key, remove, exists)
+		}
 		looked = f
-		if all[f] = v; now == nil {
+		if all[f] = v; remove {
 			delete(all, f)
 		}
 	case 8:
@@ -659,7 +661,7 @@ func (x *interplay[V]) hashChanged(h *copal.RawHash, key string, e thing) (_ thi
 }
 
 // redateHash gives a hash a deadline, or takes it away.
-func (x *interplay[V]) redateHash(h *copal.RawHash, ttl time.Duration) (deadline int64, err error) {
+func (x *interplay[V]) redateHash(h *copal.HashOf[string, []byte], ttl time.Duration) (deadline int64, err error) {
 	if ttl%2 == 0 {
 		return 0, h.Persist()
 	}

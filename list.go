@@ -1,7 +1,6 @@
 package copal
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"iter"
@@ -30,6 +29,12 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 		return nil, err
 	}
 	return &ListOf[V]{newCollection(db, []byte(key), store.ListType), values}, nil
+}
+
+// List returns the list under key as one of bytes. As with DB.Hash, elements are stored as they are,
+// and one that a ListOf of another type has written is read as DB.Get shows it.
+func (db *DB) List(key []byte) *ListOf[[]byte] {
+	return &ListOf[[]byte]{newCollection(db, key, store.ListType), db.bytes}
 }
 
 // At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
@@ -307,89 +312,4 @@ func (c *Collection) span(from, to int) (span store.Span, ok bool) {
 	}
 	ends = ends.between(from, to)
 	return store.Span{Low: positionKey(ends.first), High: positionKey(ends.last)}, ends.len() > 0
-}
-
-// RawList is a list of bytes: the one under ListOf, for programs that know no types, such as servers. An element that a ListOf has written
-// is shown as DB.Get shows it.
-type RawList struct{ Collection }
-
-// List returns the list under key, as OpenList does.
-func (db *DB) List(key []byte) *RawList { return &RawList{newCollection(db, key, store.ListType)} }
-
-// At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
-func (l *RawList) At(s *Snapshot) *RawList { return &RawList{l.at(s)} }
-
-// In is the list in a transaction, as HashOf.In.
-func (l *RawList) In(tx *Tx) *RawList { return &RawList{l.in(tx)} }
-
-// PushBack appends elements, as ListOf.PushBack does.
-func (l *RawList) PushBack(list ...[]byte) error {
-	return l.pushEdits(rawEdits(list), false, store.Process)
-}
-
-// PushFront puts elements in front, as ListOf.PushFront does.
-func (l *RawList) PushFront(list ...[]byte) error {
-	return l.pushEdits(rawEdits(list), true, store.Process)
-}
-
-func rawEdits(list [][]byte) (edits []*store.Edit) {
-	for _, value := range list {
-		edits = append(edits, &store.Edit{Value: value})
-	}
-	return edits
-}
-
-// PopFront removes the first element, and returns it. The error is ErrNotFound if there is none.
-func (l *RawList) PopFront() ([]byte, error) { return l.pop(true) }
-
-// PopBack removes the last element, and returns it. The error is ErrNotFound if there is none.
-func (l *RawList) PopBack() ([]byte, error) { return l.pop(false) }
-
-func (l *RawList) pop(front bool) (value []byte, err error) {
-	ok, err := l.popEntry(front, store.Process, func(e *store.Entry) (err error) {
-		value, err = l.db.shown([]byte{}, l.key, e.Value, e.Schema)
-		return err
-	})
-	switch {
-	case err != nil:
-		return nil, err
-	case !ok:
-		return nil, ErrNotFound
-	}
-	return value, nil
-}
-
-// Get returns the element at an index. The bytes are the caller's. The error is ErrNotFound when there is none.
-func (l *RawList) Get(index int) ([]byte, error) {
-	e, err := l.entryAt(index)
-	if err != nil {
-		return nil, err
-	}
-	return l.db.shown([]byte{}, l.key, e.Value, e.Schema)
-}
-
-// Set replaces the element at an index. The error is ErrNotFound when there is none.
-func (l *RawList) Set(index int, value []byte) error {
-	return l.setAt(index, &store.Edit{Value: value}, store.Process)
-}
-
-// Trim is ListOf.Trim.
-func (l *RawList) Trim(from, to int) error { return l.trim(from, to, store.Process) }
-
-// Range is ListOf.Range. The bytes are the caller's.
-func (l *RawList) Range(from, to int) iter.Seq[[]byte] {
-	return func(yield func([]byte) bool) {
-		span, ok := l.span(from, to)
-		if !ok {
-			return
-		}
-		for item := range l.items(span, true) {
-			value, err := l.db.shown([]byte{}, l.key, bytes.Clone(item.Value), item.Schema)
-			if err != nil {
-				l.report(err)
-			} else if !yield(value) {
-				return
-			}
-		}
-	}
 }

@@ -25,6 +25,7 @@ type typed struct {
 	plan  codec.Type
 	ours  bool // the codec is one of package codec
 	never bool // does encoding fail, of a flat type; so it may be done later
+	raw   *DB  // of the bytes of DB.Hash and DB.List, which are read as raw reads show them; else nil
 
 	number   atomic.Uint64 // of the schema, 0 until the first write
 	decoders sync.Map      // schema number → *numbered
@@ -103,6 +104,13 @@ func (t *typed) schema() (uint64, error) {
 
 // decode decodes an entry into the zero value that v points to, which with an error stays zero.
 func (t *typed) decode(key []byte, e *store.Entry, v any) error {
+	if t.raw != nil {
+		b, err := t.raw.shown([]byte{}, key, e.Value, e.Schema)
+		if err == nil {
+			*v.(*[]byte) = b
+		}
+		return err
+	}
 	d, err := t.decoder(e.Schema)
 	if err == nil {
 		err = d.Decode(e.Value, v)

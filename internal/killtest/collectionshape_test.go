@@ -308,13 +308,13 @@ func (h *collectionHands) any(s *step) (existed bool, err error) {
 
 func (h *collectionHands) hash(s *step) (existed bool, err error) {
 	r := h.db.Hash(h.key(s.key))
-	var fields [][]byte
-	notes := map[string]Note{}
+	var fields []string
+	blobs, notes := map[string][]byte{}, map[string]Note{}
 	for _, c := range s.changes {
 		field := fmt.Sprint(c.key)
-		fields = append(fields, []byte(field))
+		fields = append(fields, field)
 		if s.verb == "hset" {
-			fields = append(fields, newBlob(c.value))
+			blobs[field] = newBlob(c.value)
 		} else if s.verb == "hset-notes" {
 			notes[field] = newNote(c.value)
 		}
@@ -322,9 +322,9 @@ func (h *collectionHands) hash(s *step) (existed bool, err error) {
 	switch s.verb {
 	case "hset":
 		if s.fsync {
-			_, err = r.SetFSync(fields...)
+			err = r.SetAllFSync(blobs)
 		} else {
-			err = repeat(s, func() error { _, err := r.Set(fields...); return err })
+			err = repeat(s, func() error { return r.SetAll(blobs) })
 		}
 	case "hset-notes":
 		typed, err := copal.OpenHash[string, Note](h.db, string(h.key(s.key)))
@@ -356,9 +356,11 @@ func (h *collectionHands) list(s *step) (existed bool, err error) {
 	case "push-front":
 		err = r.PushFront(values...)
 	case "pop":
-		_, err = r.PopBack()
+		_, existed, err := r.PopBack()
+		return existed, err
 	case "pop-front":
-		_, err = r.PopFront()
+		_, existed, err := r.PopFront()
+		return existed, err
 	case "trim":
 		err = r.Trim(3, max(s.to, 3))
 	case "lset":
@@ -450,8 +452,8 @@ func (h *collectionHands) lookAt(c content, name string, key []byte) error {
 		all func()
 	}{
 		{isHash, hash, func() {
-			for field, v := range hash.Scan(nil) {
-				c[name+"/"+string(field)] = thing{text: anyText(v)}
+			for field, v := range hash.All() {
+				c[name+"/"+field] = thing{text: anyText(v)}
 				n++
 			}
 		}},

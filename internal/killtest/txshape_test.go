@@ -91,7 +91,7 @@ type txHands struct {
 	notes   *copal.Map[string, Note]
 	numbers *copal.Map[int64, Note]
 	arrays  *copal.Map[[8]byte, Note]
-	hash    *copal.RawHash
+	hash    *copal.HashOf[string, []byte]
 	prefix  []byte
 }
 
@@ -139,11 +139,11 @@ func (h *txHands) change(tx *copal.Tx, c *change) (err error) {
 			err = tx.Put(key, newBlob(c.value))
 		}
 	case txHash:
-		field := []byte(fmt.Sprint(c.key))
+		field := fmt.Sprint(c.key)
 		if c.remove {
 			_, err = h.hash.In(tx).Delete(field)
 		} else {
-			_, err = h.hash.In(tx).Set(field, newBlob(c.value))
+			err = h.hash.In(tx).Set(field, newBlob(c.value))
 		}
 	case txNotes:
 		err = changeNote(h.notes.In(tx), noteKey(c.key), c)
@@ -176,8 +176,8 @@ func (h *txHands) look(c content) error {
 	for name, t := range own {
 		c["raw "+name] = t
 	}
-	for field, v := range h.hash.Scan(nil) {
-		c["hash/"+string(field)] = thing{text: blobText(v)}
+	for field, v := range h.hash.All() {
+		c["hash/"+field] = thing{text: blobText(v)}
 	}
 	return errors.Join(
 		lookNotes(c, h.notes, func(k string) string { return "notes " + k }),
