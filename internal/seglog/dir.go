@@ -14,9 +14,10 @@ import (
 
 // Files of a store's directory that are no part of the log.
 const (
-	LockName   = "LOCK"       // of the process that writes; it is empty
-	BackupName = "BACKUP"     // in a directory that is a backup: what of
-	BackupTemp = "BACKUP.tmp" // the same, while it is written
+	SnapshotName = "INDEX"      // of the index
+	LockName     = "LOCK"       // of the process that writes; it is empty
+	BackupName   = "BACKUP"     // in a directory that is a backup: what of
+	BackupTemp   = "BACKUP.tmp" // the same, while it is written
 )
 
 // LockDir creates a directory and makes this process its only writer.

@@ -96,7 +96,7 @@ func TestDamageIsNoBusyWriter(t *testing.T) {
 	if err := w.seen.Remove(first); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.seen.Remove("db/" + snapshotName); err != nil {
+	if err := w.seen.Remove("db/" + seglog.SnapshotName); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open("db", testOptions(w.seen, func(o *Options) { o.ReadOnly = true })); !errors.Is(err, seglog.ErrCorrupt) {

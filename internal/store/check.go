@@ -40,7 +40,7 @@ type meaning struct {
 // snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they are of no use, so
 // what is wrong with them is no damage of the store.
 func (c *meaning) snapshot(m *seglog.Manifest) error {
-	f, err := c.fsys.Open(filepath.Join(c.dir, snapshotName), vfs.ReadOnly)
+	f, err := c.fsys.Open(filepath.Join(c.dir, seglog.SnapshotName), vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -54,21 +54,21 @@ func (c *meaning) snapshot(m *seglog.Manifest) error {
 	}
 	x, err := readSnapshot(f, size)
 	if err != nil {
-		return c.derived(snapshotName, 0, err)
+		return c.derived(seglog.SnapshotName, 0, err)
 	}
 	if x.Store != m.Store {
-		return c.derived(snapshotName, 0, fmt.Errorf("%w: it belongs to store %016x", record.ErrSyntax, x.Store))
+		return c.derived(seglog.SnapshotName, 0, fmt.Errorf("%w: it belongs to store %016x", record.ErrSyntax, x.Store))
 	}
 	for _, t := range x.Tables {
 		for i := range t.Due {
 			_, err := readDue(f, &t.Due[i])
-			if err := c.derived(snapshotName, t.Due[i].Offset, err); err != nil {
+			if err := c.derived(seglog.SnapshotName, t.Due[i].Offset, err); err != nil {
 				return err
 			}
 		}
 		for i := range t.Parts {
 			_, err := readPart(f, &t.Parts[i])
-			if err := c.derived(snapshotName, t.Parts[i].Offset, err); err != nil {
+			if err := c.derived(seglog.SnapshotName, t.Parts[i].Offset, err); err != nil {
 				return err
 			}
 		}

@@ -58,7 +58,7 @@ type compactModel struct {
 // open opens the store, every other time from the log alone.
 func (m *compactModel) open() {
 	if m.rng.IntN(2) == 0 {
-		m.mem.Remove("db/" + snapshotName) // if it is there
+		m.mem.Remove("db/" + seglog.SnapshotName) // if it is there
 	}
 	m.s = mustOpen(m.t, m.mem, func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 1 << 20 })
 	m.cells = attached(m.t, m.s, "m")
@@ -194,7 +194,7 @@ func TestCompactionModel(t *testing.T) {
 func TestDeletionsDoNotComeBack(t *testing.T) {
 	mem := vfs.NewMem()
 	open := func() *Store {
-		mem.Remove("db/" + snapshotName)
+		mem.Remove("db/" + seglog.SnapshotName)
 		return mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
 	}
 	s := open()
@@ -357,7 +357,7 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	s = open()
 	check("reopened")
 	mustClose(t, s)
-	mem.Remove("db/" + snapshotName)
+	mem.Remove("db/" + seglog.SnapshotName)
 	s = open()
 	check("reopened from the log")
 	mustClose(t, s)
@@ -388,7 +388,7 @@ func TestCompactionBeforeALargeValue(t *testing.T) {
 		wantValue(t, s, "large", value)
 		wantValue(t, s, "small", "2")
 		mustClose(t, s)
-		mem.Remove("db/" + snapshotName)
+		mem.Remove("db/" + seglog.SnapshotName)
 		s = mustOpen(t, mem)
 	}
 	mustClose(t, s)

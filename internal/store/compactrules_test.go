@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -94,7 +95,7 @@ func TestWritesBetweenCopyAndMove(t *testing.T) {
 	}
 	check()
 	mustClose(t, s)
-	mem.Remove("db/" + snapshotName)
+	mem.Remove("db/" + seglog.SnapshotName)
 	s = mustOpen(t, mem)
 	check()
 	mustClose(t, s)
@@ -196,7 +197,7 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 			fromTheLog := func(when string) {
 				t.Helper()
 				dead := mem.ProcessCrash()
-				dead.Remove("db/" + snapshotName)
+				dead.Remove("db/" + seglog.SnapshotName)
 				again := mustOpen(t, dead, options)
 				check(again, when)
 				mustClose(t, again)
@@ -294,7 +295,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Errorf("of %d segments %d are left", n, left)
 	}
 	mustClose(t, s)
-	mem.Remove("db/" + snapshotName)
+	mem.Remove("db/" + seglog.SnapshotName)
 	s = mustOpen(t, mem)
 	wantValue(t, s, "k", "value 99")
 	mustSet(t, s, "k", "value 100")
@@ -339,7 +340,7 @@ func TestCompactionNamesNothingTwice(t *testing.T) {
 	pins.unpin()
 	s.unpinned()
 	mustClose(t, s)
-	mem.Remove("db/" + snapshotName)
+	mem.Remove("db/" + seglog.SnapshotName)
 	s = mustOpen(t, mem)
 	s.wantSame(t, content)
 	mustClose(t, s)

@@ -250,7 +250,7 @@ func TestReaderMeetsNewerSnapshot(t *testing.T) {
 	pins := s.log.pinAll() // so that the old files are still there
 	once := false
 	reader := mustOpen(t, hooked{mem, func(name string) {
-		if name != snapshotName || once {
+		if name != seglog.SnapshotName || once {
 			return
 		}
 		once = true
@@ -282,7 +282,7 @@ func TestUnknownSnapshot(t *testing.T) {
 		for _, name := range files(t, mem) {
 			old[name] = read(t, mem, name)
 		}
-		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: func(name string) bool { return filepath.Base(name) == snapshotName }, N: 1}
+		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: func(name string) bool { return filepath.Base(name) == seglog.SnapshotName }, N: 1}
 		if how == "not opened" {
 			stuck.N = 0
 		}
@@ -302,7 +302,7 @@ func TestUnknownSnapshot(t *testing.T) {
 		}
 		image := mem.ProcessCrash()
 		for name, text := range old {
-			if _, err := image.Open(filepath.Join("db", name), vfs.ReadOnly); err != nil && name != snapshotName {
+			if _, err := image.Open(filepath.Join("db", name), vfs.ReadOnly); err != nil && name != seglog.SnapshotName {
 				write(t, image, name, text)
 			}
 		}

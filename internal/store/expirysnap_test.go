@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -154,7 +155,7 @@ func TestDamagedQueueInASnapshot(t *testing.T) {
 // damageQueue changes a byte of the n-th shard of the raw queue in the snapshot that the store was opened from.
 func damageQueue(t *testing.T, s *Store, mem *vfs.Mem, n int) {
 	t.Helper()
-	f, err := mem.Open(filepath.Join("db", snapshotName), vfs.ReadWrite)
+	f, err := mem.Open(filepath.Join("db", seglog.SnapshotName), vfs.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -123,7 +123,7 @@ type feedModel struct {
 
 func (m *feedModel) open() {
 	if m.rng.IntN(2) == 0 {
-		m.mem.Remove("db/" + snapshotName) // if it is there
+		m.mem.Remove("db/" + seglog.SnapshotName) // if it is there
 	}
 	m.s = mustOpen(m.t, m.mem, func(o *Options) {
 		o.SegmentBytes, o.MaxMemory, o.GroupBytes = 3000, 1<<20, int64(300+m.rng.IntN(4000))

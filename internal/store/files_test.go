@@ -330,7 +330,9 @@ func filesReplaced(t *testing.T) {
 	}
 }
 
-func isDerived(name string) bool { return name == snapshotName || strings.HasSuffix(name, ".order") }
+func isDerived(name string) bool {
+	return name == seglog.SnapshotName || strings.HasSuffix(name, ".order")
+}
 
 // TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what
 // was synced is there, or an error says what is wrong.

@@ -355,7 +355,7 @@ func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 	for s.tidyOnce(noPause) {
 	}
 	s.lock.Close() // as kill -9 does
-	mem.Remove("db/" + snapshotName)
+	mem.Remove("db/" + seglog.SnapshotName)
 	s = open()
 	if e, err := s.Get(nil, []byte("a")); err != ErrNotFound {
 		t.Errorf("it has come back: %q, %v", e.Value, err)

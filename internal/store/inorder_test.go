@@ -20,7 +20,7 @@ func TestWalksStopAtAnError(t *testing.T) {
 		put(t, s, i)
 	}
 	mustClose(t, s)
-	if err := mem.Remove("db/" + snapshotName); err != nil {
+	if err := mem.Remove("db/" + seglog.SnapshotName); err != nil {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, mem, func(o *Options) { o.OnError = func(error) {} })

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -36,14 +37,14 @@ func TestDamagedRunStopsNoSnapshot(t *testing.T) {
 	fewMarks(t, 50)
 	mem := damagedRuns(t)
 	for round := range 3 {
-		before := string(read(t, mem, snapshotName))
+		before := string(read(t, mem, seglog.SnapshotName))
 		var told []error
 		s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { told = append(told, err) } })
 		for i := range 200 {
 			put(t, s, 1000+1000*round+i)
 		}
 		mustClose(t, s)
-		if string(read(t, mem, snapshotName)) == before {
+		if string(read(t, mem, seglog.SnapshotName)) == before {
 			t.Errorf("round %d: Close wrote no snapshot", round)
 		}
 		if want := max(0, 1-round); len(told) != want {

@@ -228,7 +228,7 @@ func TestDamagedRuns(t *testing.T) {
 		check("with the other run", image, false)
 	}
 	image := mem.ProcessCrash()
-	if err := image.Remove("db/" + snapshotName); err != nil {
+	if err := image.Remove("db/" + seglog.SnapshotName); err != nil {
 		t.Fatal(err)
 	}
 	check("without the snapshot", image, true)
@@ -237,7 +237,7 @@ func TestDamagedRuns(t *testing.T) {
 // A snapshot by a version that knows no order has no line of it. Whoever asks for the order makes it.
 func TestSnapshotWithoutOrder(t *testing.T) {
 	mem := stored(t)
-	b := read(t, mem, snapshotName)
+	b := read(t, mem, seglog.SnapshotName)
 	_, at, n, err := parseSnapshotTitle(b[:snapshotHead])
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func TestSnapshotWithoutOrder(t *testing.T) {
 		x.Tables[i].Order = nil
 	}
 	text := x.encode()
-	write(t, mem, snapshotName, append(append(snapshotTitle(x.Store, at, int64(len(text))), b[snapshotHead:at]...), text...))
+	write(t, mem, seglog.SnapshotName, append(append(snapshotTitle(x.Store, at, int64(len(text))), b[snapshotHead:at]...), text...))
 	s := mustOpen(t, mem)
 	defer mustClose(t, s)
 	if s.snapshot == nil || s.spaces[0].maps["n"].order.Load() != nil {

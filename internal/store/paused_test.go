@@ -92,7 +92,7 @@ func TestViewOfPartsThatComeMeanwhile(t *testing.T) {
 	}
 	mustClose(t, s)
 	hold := make(chan struct{})
-	bringing := &vfs.Fault{Kinds: vfs.OpRead, Match: func(name string) bool { return strings.HasSuffix(name, snapshotName) }}
+	bringing := &vfs.Fault{Kinds: vfs.OpRead, Match: func(name string) bool { return strings.HasSuffix(name, seglog.SnapshotName) }}
 	f := vfs.Inject(mem, bringing)
 	s = mustOpen(t, f)
 	t0 := s.RawTable()

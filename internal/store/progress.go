@@ -40,7 +40,6 @@ func (p *progress) finish() {
 
 // measure finds out how much there is to read.
 func (r *recovery) measure() error {
-	r.progress.tell = r.store.opts.Progress
 	if r.progress.tell == nil {
 		return nil
 	}

@@ -41,7 +41,6 @@ import (
 //
 // Damage is a *CorruptError and the store does not open.
 type recovery struct {
-	store      *Store
 	log        *log
 	mark       *seglog.Mark
 	sameCache  bool // the page cache has survived since the store was written to
@@ -50,7 +49,11 @@ type recovery struct {
 	replay     func(seglog.Record, seglog.Address) error // makes a record count
 	ring       *seglog.RingReader                        // what another process left, or nil
 	healed     bool                                      // records were found in the ring alone
-	snapshot   *snapshotFile                             // of the index, or nil
+	began      func(store uint64)                        // is told of which store the log is, before any record counts
+	openSeed   func() seed                               // called when the manifest is known, nil for nobody
+	seed       seed                                      // or nil
+	divided    map[uint64]*spreadGroup                   // by its number, each group of which the seed covers members, and not the commit
+	shadow     bool                                      // the log is at work: what is dead in it is counted elsewhere
 	progress   progress
 
 	next     uint64                  // expected sequence number
@@ -64,18 +67,27 @@ type recovery struct {
 	tornAt   *seglog.CorruptError    // where they begin
 }
 
-// member is a record of a group whose commit has not been read yet.
-type member struct {
-	seglog.Record
-	address seglog.Address
+// A seed is what is known of a log without reading it: a snapshot of the index.
+type seed interface {
+	// cover is called when all segments of the manifest have their slots. It lets those begin, for
+	// recovery, where the seed ends.
+	cover(r *recovery) error
+	// reach is the number of the last record that the seed knows anything of.
+	reach() uint64
 }
 
-// recover opens the log in dir, with the help of a snapshot of the index if it may. The caller holds the store's lock, unless it only reads.
-func (s *Store) recover(snapshot bool) error {
-	l := s.log
-	s.divided = map[uint64]*spreadGroup{}
-	defer func() { s.divided = nil }()
-	r := &recovery{store: s, log: l, readOnly: s.opts.ReadOnly, replay: s.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
+// errMismatch: the log is not the one that the seed was made of.
+var errMismatch = errors.New("the snapshot of the index does not match the log")
+
+// newRecovery is one that hands records, in their order, to replay.
+func newRecovery(l *log, replay func(seglog.Record, seglog.Address) error) *recovery {
+	return &recovery{log: l, replay: replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}, divided: map[uint64]*spreadGroup{}}
+}
+
+// run opens the log. The caller holds the store's lock, unless it only reads.
+func (r *recovery) run() error {
+	l := r.log
+	defer func() { r.divided = nil }()
 	m, err := seglog.ReadManifest(l.fsys, l.dir)
 	if err != nil {
 		return err
@@ -99,7 +111,7 @@ func (s *Store) recover(snapshot bool) error {
 	r.sameCache = m.SameCache(l.cacheID) && !r.syncFailed
 	r.mark = r.mark.Farther(m.Synced())
 	l.manifest, l.storeID = m, m.Store
-	s.chooseSeed(m.Store)
+	r.began(m.Store)
 	r.goOn(m.Floor + 1)
 	if err := r.orphans(); err != nil {
 		return err
@@ -108,8 +120,8 @@ func (s *Store) recover(snapshot bool) error {
 		return err
 	}
 	defer r.closeRing()
-	if snapshot {
-		r.openSnapshot()
+	if r.openSeed != nil {
+		r.seed = r.openSeed()
 	}
 	if err := r.openSegments(); err != nil {
 		return err
@@ -119,7 +131,7 @@ func (s *Store) recover(snapshot bool) error {
 			return err
 		}
 	}
-	if f := r.snapshot; f != nil && (f.x.Reach >= r.next || r.hole) {
+	if r.seed != nil && (r.seed.reach() >= r.next || r.hole) {
 		return errMismatch
 	}
 	if r.mark != nil && r.mark.Seq >= r.next {
@@ -163,7 +175,7 @@ func (r *recovery) withoutManifest() error {
 		l.orphans = append(l.orphans, id)
 	}
 	l.storeID = l.random()
-	r.store.chooseSeed(l.storeID)
+	r.began(l.storeID)
 	l.manifest = &seglog.Manifest{Store: l.storeID, Created: uint64(l.clock.Now().UnixMilli())}
 	r.goOn(1)
 	r.finish()
@@ -221,8 +233,8 @@ func (r *recovery) openSegments() error {
 		r.log.addSegment(seg)
 		r.segments = append(r.segments, seg)
 	}
-	if r.snapshot != nil {
-		if err := r.useSnapshot(); err != nil {
+	if r.seed != nil {
+		if err := r.seed.cover(r); err != nil {
 			return err
 		}
 	}
@@ -516,97 +528,6 @@ func (r *recovery) record(seg *segment, at int64, e seglog.Record) error {
 	return r.apply(seg, at, e)
 }
 
-// apply is record for one that is counted.
-func (r *recovery) apply(seg *segment, at int64, e seglog.Record) error {
-	address := seglog.AddressOf(seg.slot, at)
-	if !r.store.shadow {
-		seg.dead.Add(deadAtOnce(&e.Head, e.Bytes))
-	}
-	switch {
-	case e.Op == record.Commit:
-		return r.commit(seg, at, e)
-	case r.spread[e.Group] != nil: // the snapshot covers the commit
-		g := r.spread[e.Group]
-		g.segments[seg.id] = true
-		e.Seq = g.commit
-		return r.replay(e, address)
-	case e.Group != 0:
-		e.Key = append([]byte(nil), e.Key...)
-		e.Value = append([]byte(nil), smallValue(e)...)
-		r.groups[e.Group] = append(r.groups[e.Group], member{e, address})
-		return nil
-	}
-	return r.replay(e, address)
-}
-
-// smallValue is the value if replay looks at it.
-func smallValue(e seglog.Record) []byte {
-	if e.Kind == record.Schema || e.Kind == record.System {
-		return e.Value
-	}
-	return nil
-}
-
-// commit makes the members of a group count, in their order and with the number of the commit. Where compaction may have been, it may have
-// left some of them out.
-func (r *recovery) commit(seg *segment, at int64, e seglog.Record) error {
-	members := r.groups[e.Group]
-	delete(r.groups, e.Group)
-	if r.spread[e.Group] != nil { // it was copied since the snapshot
-		return nil
-	}
-	n, err := record.ParseHex(string(e.Value))
-	if have := uint64(len(members)); err != nil || have > n || have < n && e.Group >= r.whole {
-		return &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.Value, have)}
-	}
-	r.noteSpread(seg, &e, members)
-	for i := range members {
-		members[i].Seq = e.Seq
-	}
-	if r.together != nil {
-		return r.together(members)
-	}
-	for _, m := range members {
-		m.Commit = e.Seq
-		if err := r.replay(m.Record, m.address); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// noteSpread remembers a group with members in other segments than that of its commit, or that the snapshot divides.
-func (r *recovery) noteSpread(seg *segment, e *seglog.Record, members []member) {
-	g, elsewhere := r.store.divided[e.Group], true
-	if g == nil {
-		g, elsewhere = &spreadGroup{e.Seq, map[record.SegmentID]bool{}}, false
-	}
-	for _, m := range members {
-		slot, _ := seglog.SplitAddress(m.address)
-		id := r.log.segment(slot).id
-		g.segments[id] = true
-		elsewhere = elsewhere || id != seg.id
-	}
-	if elsewhere {
-		if r.spread != nil { // a follower does without
-			r.spread[e.Group] = g
-		}
-		if !r.store.shadow {
-			seg.dead.Add(-int64(e.Bytes)) // it is to stay
-		}
-	}
-}
-
-// buryGroups counts as dead the members of groups that have no commit, and never will.
-func (r *recovery) buryGroups() {
-	for _, members := range r.groups {
-		for _, m := range members {
-			slot, _ := seglog.SplitAddress(m.address)
-			r.log.segment(slot).dead.Add(int64(m.Bytes) - deadAtOnce(&m.Head, m.Bytes))
-		}
-	}
-}
-
 // finish hands over to the log what the first append needs.
 func (r *recovery) finish() {
 	l := r.log
@@ -642,9 +563,32 @@ func (r *recovery) finish() {
 		}
 		l.durableSeq.Store(l.durable.seq)
 	}
-	r.store.torn = r.torn
 	if r.readOnly {
 		r.next = l.nextSeq
-		r.store.follower.begin(r)
 	}
+}
+
+// retain makes s readable that is not part of the log any more. The caller is recovery.
+func (l *log) retain(s *segment) {
+	set := l.set.Load().clone()
+	s.slot = len(set.bySlot)
+	set.bySlot = append(set.bySlot, s)
+	l.set.Store(set)
+	l.retained = append(l.retained, s)
+}
+
+// closeRetained takes out the segments that were retained. Every entry in them has been found in another by now.
+func (l *log) closeRetained() error {
+	set := l.set.Load().clone()
+	var errs []error
+	for _, s := range l.retained {
+		if s.slot < len(set.bySlot) { // else it stood behind a hole
+			set.bySlot[s.slot] = nil
+			l.freeSlots = append(l.freeSlots, s.slot)
+		}
+		errs = append(errs, s.file.Close())
+	}
+	l.retained = nil
+	l.set.Store(set)
+	return errors.Join(errs...)
 }

@@ -270,7 +270,7 @@ func (s *segment) readTo(e *seglog.Record, offset int64, buf []byte) error {
 func (s *segment) readable() int64 { return max(s.end.Load(), s.ahead) }
 
 // errNoSegment is what a damaged index comes to.
-var errNoSegment = &seglog.CorruptError{File: snapshotName, Reason: "an entry of the index leads to a segment that is not there"}
+var errNoSegment = &seglog.CorruptError{File: seglog.SnapshotName, Reason: "an entry of the index leads to a segment that is not there"}
 
 // readHead reads as much of the record at offset as fits buf (at least firstRead
 // bytes, or to the end of the segment) and parses the head, unverified.

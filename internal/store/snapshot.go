@@ -29,7 +29,6 @@ import (
 // far an entry may be ahead (reach); the log is durable up to there before the file gets its name.
 
 const (
-	snapshotName = "INDEX"
 	snapshotTemp = "INDEX.tmp"
 	snapshotHead = 128
 )

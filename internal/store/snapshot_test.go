@@ -46,7 +46,7 @@ func newIndexed(t testing.TB, died bool) indexed {
 		set(s, fmt.Sprintf("raw %d", i%5), fmt.Sprintf("value %d", i))
 	}
 	mustClose(t, s)
-	x.old = read(t, mem, snapshotName)
+	x.old = read(t, mem, seglog.SnapshotName)
 	s = mustOpen(t, mem, shortSegments)
 	for i := range 12 {
 		set(s, fmt.Sprintf("users:%d", i), fmt.Sprintf("newer %d", i))
@@ -196,7 +196,7 @@ func TestUnchangedWithoutWrites(t *testing.T) {
 func TestSnapshotDamagedAnywhere(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
-		good := read(t, x.mem, snapshotName)
+		good := read(t, x.mem, seglog.SnapshotName)
 		step := 11
 		if longTest() {
 			step = 1
@@ -204,18 +204,18 @@ func TestSnapshotDamagedAnywhere(t *testing.T) {
 		for bit := 0; bit < len(good)*8; bit += step {
 			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
 			bad[bit/8] ^= 1 << (bit % 8)
-			write(t, image, snapshotName, bad)
+			write(t, image, seglog.SnapshotName, bad)
 			if told := x.holds(t, image, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8)); len(told) == 0 {
 				t.Fatalf("bit %d of byte %d: nobody was told", bit%8, bit/8)
 			}
 		}
 		for n := 0; n < len(good); n += 7 {
 			image := x.mem.ProcessCrash()
-			write(t, image, snapshotName, good[:n])
+			write(t, image, seglog.SnapshotName, good[:n])
 			x.holds(t, image, fmt.Sprintf("cut to %d bytes", n))
 		}
 		image := x.mem.ProcessCrash()
-		write(t, image, snapshotName, append(bytes.Clone(good), 0))
+		write(t, image, seglog.SnapshotName, append(bytes.Clone(good), 0))
 		x.holds(t, image, "one byte longer")
 	}
 }
@@ -225,11 +225,11 @@ func TestWrongSnapshot(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
 		image := x.mem.ProcessCrash()
-		image.Remove(filepath.Join("db", snapshotName))
+		image.Remove(filepath.Join("db", seglog.SnapshotName))
 		x.holds(t, image, "missing")
 
 		image = x.mem.ProcessCrash()
-		write(t, image, snapshotName, x.old)
+		write(t, image, seglog.SnapshotName, x.old)
 		x.holds(t, image, "an older one")
 
 		image = x.mem.ProcessCrash()
@@ -237,7 +237,7 @@ func TestWrongSnapshot(t *testing.T) {
 		s := mustOpen(t, other)
 		mustSet(t, s, "users:1", "of another store")
 		mustClose(t, s)
-		write(t, image, snapshotName, read(t, other, snapshotName))
+		write(t, image, seglog.SnapshotName, read(t, other, seglog.SnapshotName))
 		x.holds(t, image, "of another store")
 
 		// Of a copy of the store that has gone another way.
@@ -247,14 +247,14 @@ func TestWrongSnapshot(t *testing.T) {
 		mustSet(t, s, "users:77", "in the copy")
 		mustClose(t, s)
 		image = x.mem.ProcessCrash()
-		write(t, image, snapshotName, read(t, twin, snapshotName))
+		write(t, image, seglog.SnapshotName, read(t, twin, seglog.SnapshotName))
 		x.holds(t, image, "of a copy")
 		image = x.mem.ProcessCrash()
 		s = mustOpen(t, image, shortSegments, noSnapshot)
 		mustSet(t, s, "users:1", "in the image")
 		mustSet(t, s, "users:78", "in the image, and longer than that")
 		mustClose(t, s)
-		write(t, image, snapshotName, read(t, twin, snapshotName))
+		write(t, image, seglog.SnapshotName, read(t, twin, seglog.SnapshotName))
 		x.content["users:1"], x.content["users:78"] = "in the image", "in the image, and longer than that"
 		x.holds(t, image, "of a copy, where both have gone on")
 	}
@@ -431,7 +431,7 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		set(fmt.Sprint("key ", i), "old")
 	}
 	snapshotNow(t, s)
-	before := read(t, mem, snapshotName)
+	before := read(t, mem, seglog.SnapshotName)
 	for i := range 40 {
 		if _, err := s.Delete(nil, []byte(fmt.Sprint("key ", i)), Process); err != nil {
 			t.Fatal(err)
@@ -458,7 +458,7 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		}
 	}
 	image := mem.ProcessCrash()
-	write(t, image, snapshotName, before) // which is what a power cut may have left
+	write(t, image, seglog.SnapshotName, before) // which is what a power cut may have left
 	s.Close()
 	if told := x.holds(t, image, "the snapshot before"); len(told) > 0 {
 		t.Errorf("told of %v", told)

@@ -131,7 +131,7 @@ func FuzzSnapshotText(f *testing.F) {
 // anew, whatever that says; but it returns.
 func FuzzSnapshot(f *testing.F) {
 	x := newIndexed(f, true)
-	good := read(f, x.mem, snapshotName)
+	good := read(f, x.mem, seglog.SnapshotName)
 	f.Add(good)
 	f.Add(x.old)
 	f.Add([]byte("copal index 1"))
@@ -141,14 +141,14 @@ func FuzzSnapshot(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		image := x.mem.ProcessCrash()
-		write(t, image, snapshotName, b)
+		write(t, image, seglog.SnapshotName, b)
 		x.holds(t, image, "fuzzed")
 
 		// The blocks as they were, and any text.
 		text := record.Seal(append([]byte(record.Title("index")+"\n"), b...))
 		forged := append(append(snapshotTitle(0, at, int64(len(text))), good[snapshotHead:at]...), text...)
 		image = x.mem.ProcessCrash()
-		write(t, image, snapshotName, forged)
+		write(t, image, seglog.SnapshotName, forged)
 		s, err := Open("db", testOptions(image))
 		if err != nil {
 			t.Fatalf("Open: %v", err)
@@ -210,11 +210,11 @@ func TestSnapshotKeepsDeadlines(t *testing.T) {
 		}
 		recounted(t, s)
 		mustClose(t, s)
-		good := read(t, mem, snapshotName)
+		good := read(t, mem, seglog.SnapshotName)
 		for bit := 0; bit < len(good)*8; bit += 37 { // the queue included
 			image, bad := mem.ProcessCrash(), bytes.Clone(good)
 			bad[bit/8] ^= 1 << (bit % 8)
-			write(t, image, snapshotName, bad)
+			write(t, image, seglog.SnapshotName, bad)
 			s := mustOpen(t, image, withClock)
 			if n := s.spaces[0].maps["users"].Len(); n != want-1 {
 				t.Fatalf("died: %v: bit %d: %d entries, want %d", died, bit, n, want-1)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -96,7 +97,7 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	check(s)
 	mem = mem.ProcessCrash()
 	mustClose(t, s)
-	if err := mem.Remove("db/" + snapshotName); err != nil {
+	if err := mem.Remove("db/" + seglog.SnapshotName); err != nil {
 		t.Fatal(err)
 	}
 	s = mustOpen(t, mem, small)

@@ -31,17 +31,38 @@ type snapshotFile struct {
 	mu sync.Mutex // held to make the index anew
 }
 
-// errMismatch: the log is not the one that the snapshot was taken of.
-var errMismatch = errors.New("the snapshot of the index does not match the log")
+// recover opens the log, with the help of a snapshot of the index if it may.
+func (s *Store) recover(snapshot bool) error {
+	r := newRecovery(s.log, s.replay)
+	r.readOnly, r.began, r.progress.tell = s.opts.ReadOnly, s.chooseSeed, s.opts.Progress
+	if snapshot {
+		r.openSeed = func() seed {
+			if s.snapshot = openSnapshot(s, r); s.snapshot == nil {
+				return nil
+			}
+			return s.snapshot
+		}
+	}
+	s.divided = r.divided
+	defer func() { s.divided = nil }()
+	if err := r.run(); err != nil {
+		return err
+	}
+	s.torn = r.torn
+	if s.opts.ReadOnly {
+		s.follower.begin(r)
+	}
+	return nil
+}
 
-// openSnapshot looks for a snapshot that matches the manifest. Without one the log is read, so nothing that is
+// openSnapshot looks for a snapshot that matches the manifest. Without one, which is nil, the log is read, so nothing that is
 // wrong with it is an error.
-func (r *recovery) openSnapshot() {
+func openSnapshot(s *Store, r *recovery) *snapshotFile {
 	l := r.log
-	path := filepath.Join(l.dir, snapshotName)
+	path := filepath.Join(l.dir, seglog.SnapshotName)
 	f, err := l.fsys.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
-		return
+		return nil
 	}
 	var x *snapshot
 	if err == nil {
@@ -55,32 +76,30 @@ func (r *recovery) openSnapshot() {
 	}
 	switch {
 	case errors.Is(err, record.ErrVersion): // it will be replaced
-		return
+		return nil
 	case err != nil:
 		l.reportRebuilt(asDamage(path, 0, err))
-		return
-	case !r.matches(x) || r.readOnly && !r.sameManifest():
+		return nil
+	case !matches(l, x) || r.readOnly && !sameManifest(l):
 		f.Close()
-		return
+		return nil
 	}
-	r.snapshot = &snapshotFile{store: r.store, x: x, file: f, path: path}
-	r.store.snapshot = r.snapshot
 	l.snapshot.Store(x.state(snapshotHead))
 	if size, err := f.Size(); err == nil {
 		l.snapshot.Load().bytes = size
 	}
+	return &snapshotFile{store: s, x: x, file: f, path: path}
 }
 
 // sameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
 // can be no newer: compaction may have dropped what it takes for replayed.
-func (r *recovery) sameManifest() bool {
-	m, err := seglog.ReadManifest(r.log.fsys, r.log.dir)
-	return err == nil && m != nil && m.Edit == r.log.manifest.Edit
+func sameManifest(l *log) bool {
+	m, err := seglog.ReadManifest(l.fsys, l.dir)
+	return err == nil && m != nil && m.Edit == l.manifest.Edit
 }
 
 // matches reports whether the snapshot is of this log, as far as the manifest tells.
-func (r *recovery) matches(x *snapshot) bool {
-	l := r.log
+func matches(l *log, x *snapshot) bool {
 	if x.Store != l.storeID {
 		return false
 	}
@@ -102,18 +121,21 @@ func (r *recovery) matches(x *snapshot) bool {
 	return true
 }
 
-// useSnapshot fills the tables with what the snapshot says, when all segments of the manifest have their slots.
-func (r *recovery) useSnapshot() error {
-	f, l, s := r.snapshot, r.log, r.store
+// reach is the number of the last record that an entry of the snapshot may mean.
+func (f *snapshotFile) reach() uint64 { return f.x.Reach }
+
+// cover fills the tables with what the snapshot says.
+func (f *snapshotFile) cover(r *recovery) error {
+	l, s := r.log, f.store
 	for i := range f.x.Segments {
 		e := &f.x.Segments[i]
 		seg := l.set.Load().byID[e.ID]
 		if seg == nil {
 			var err error
-			if seg, err = r.openRetained(e); err != nil {
+			if seg, err = openRetained(l, e); err != nil {
 				return fmt.Errorf("%w: %w", errMismatch, err)
 			}
-		} else if err := r.cover(seg, e); err != nil {
+		} else if err := coverSegment(l, seg, e); err != nil {
 			return err
 		}
 		f.slots = append(f.slots, seg.slot)
@@ -134,7 +156,7 @@ func (r *recovery) useSnapshot() error {
 		case g.Commit <= f.x.Seq:
 			r.spread[g.Number] = g.spread(l.set.Load())
 		default:
-			s.divided[g.Number] = g.spread(l.set.Load())
+			r.divided[g.Number] = g.spread(l.set.Load())
 		}
 	}
 	for i := range f.x.Tables {
@@ -160,8 +182,7 @@ func (f *snapshotFile) checkTail() error {
 }
 
 // openRetained opens a file that compaction has replaced, and that entries of the snapshot may still mean.
-func (r *recovery) openRetained(e *snapshotSegment) (*segment, error) {
-	l := r.log
+func openRetained(l *log, e *snapshotSegment) (*segment, error) {
 	seg, err := openSegment(l.fsys, l.dir, l.storeID, e.ManifestSegment, vfs.ReadOnly)
 	if err != nil {
 		return nil, err
@@ -177,33 +198,8 @@ func (r *recovery) openRetained(e *snapshotSegment) (*segment, error) {
 	return seg, nil
 }
 
-// retain makes s readable that is not part of the log any more. The caller is recovery.
-func (l *log) retain(s *segment) {
-	set := l.set.Load().clone()
-	s.slot = len(set.bySlot)
-	set.bySlot = append(set.bySlot, s)
-	l.set.Store(set)
-	l.retained = append(l.retained, s)
-}
-
-// closeRetained takes out the segments that were retained. Every entry in them has been found in another by now.
-func (l *log) closeRetained() error {
-	set := l.set.Load().clone()
-	var errs []error
-	for _, s := range l.retained {
-		if s.slot < len(set.bySlot) { // else it stood behind a hole
-			set.bySlot[s.slot] = nil
-			l.freeSlots = append(l.freeSlots, s.slot)
-		}
-		errs = append(errs, s.file.Close())
-	}
-	l.retained = nil
-	l.set.Store(set)
-	return errors.Join(errs...)
-}
-
-// cover lets the segment begin, for recovery, where the snapshot ends.
-func (r *recovery) cover(seg *segment, e *snapshotSegment) error {
+// coverSegment lets a segment begin, for recovery, where the snapshot ends.
+func coverSegment(l *log, seg *segment, e *snapshotSegment) error {
 	if e.Bytes <= seg.head {
 		return nil
 	}
@@ -217,7 +213,7 @@ func (r *recovery) cover(seg *segment, e *snapshotSegment) error {
 	seg.end.Store(e.Bytes)
 	seg.records, seg.first, seg.last = e.Records, e.First, e.Last
 	seg.dead.Store(e.Dead)
-	r.log.records.Add(int64(e.Records))
+	l.records.Add(int64(e.Records))
 	return nil
 }
 
@@ -340,7 +336,8 @@ func (s *Store) reread() (*Store, error) {
 	l.manifestMu.Lock()
 	list := l.manifest.Clone().Segments
 	l.manifestMu.Unlock()
-	r := &recovery{store: shadow, log: l, replay: shadow.replay, groups: map[uint64][]member{}, spread: map[uint64]*spreadGroup{}}
+	r := newRecovery(l, shadow.replay)
+	r.shadow = true
 	for _, e := range list {
 		seg := l.set.Load().byID[e.ID]
 		if seg == nil { // beyond a hole, or made a moment ago
@@ -353,33 +350,6 @@ func (s *Store) reread() (*Store, error) {
 	}
 	return shadow, nil
 }
-
-// reread applies the records of a segment, which is not changed.
-func (r *recovery) reread(seg *segment) error {
-	sc := &seglog.Scanner{File: wholeSegment{seg}, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
-	for sc.Offset < sc.End {
-		at, e, err := sc.Next()
-		var d *seglog.Damage
-		if errors.As(err, &d) {
-			return seglog.FormatError(seg.path, d.Offset, d.Reason)
-		}
-		if err != nil {
-			return fmt.Errorf("copal: %s: %w", seg.path, err)
-		}
-		e.Written = seg.start + e.Time
-		r.goOn(e.Seq)
-		r.next = e.Seq + 1
-		if err := r.apply(seg, at, e); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// wholeSegment reads a segment from wherever its bytes stand.
-type wholeSegment struct{ *segment }
-
-func (s wholeSegment) ReadAt(p []byte, off int64) (int, error) { return s.readAt(p, off) }
 
 func (s *Store) closeTables() {
 	for _, sp := range s.spaces {

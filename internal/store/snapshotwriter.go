@@ -402,7 +402,7 @@ func (w *snapshotWriter) text() error {
 // publish gives the file its name.
 func (w *snapshotWriter) publish(path string) error {
 	l := w.store.log
-	if err := l.fsys.Rename(path, filepath.Join(l.dir, snapshotName)); err != nil {
+	if err := l.fsys.Rename(path, filepath.Join(l.dir, seglog.SnapshotName)); err != nil {
 		l.noUnknown = false
 		return seglog.NoSpace(err)
 	}
@@ -430,43 +430,12 @@ func (l *log) removeOutlived() {
 	}
 }
 
-// snapshotState is what the log knows of the snapshot that is on the disk.
-type snapshotState struct {
-	seq     uint64 // of the last record that it covers
-	bytes   int64
-	covered map[record.SegmentID]int64 // how much of each segment that it names
-}
-
 func (x *snapshot) state(bytes int64) *snapshotState {
 	st := &snapshotState{seq: x.Seq, bytes: bytes, covered: map[record.SegmentID]int64{}}
 	for _, s := range x.Segments {
 		st.covered[s.ID] = s.Bytes
 	}
 	return st
-}
-
-// or is what holds whichever of the two is on the disk. The other may be nil, for none.
-func (st *snapshotState) or(other *snapshotState) *snapshotState {
-	if other == nil {
-		return st
-	}
-	both := &snapshotState{seq: min(st.seq, other.seq), bytes: st.bytes, covered: maps.Clone(st.covered)}
-	for id, bytes := range other.covered {
-		if covered, ok := both.covered[id]; !ok || bytes < covered {
-			both.covered[id] = bytes
-		}
-	}
-	return both
-}
-
-// snapshotNames reports whether the snapshot on the disk needs the file of this segment.
-func (l *log) snapshotNames(id record.SegmentID) bool {
-	st := l.snapshot.Load()
-	if st == nil {
-		return false
-	}
-	_, named := st.covered[id]
-	return named
 }
 
 // snapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries
@@ -477,14 +446,6 @@ func (l *log) snapshotSeq() (seq uint64, ok bool) {
 		return 0, false
 	}
 	return st.seq, true
-}
-
-// wantSnapshot wakes who takes snapshots, to look whether one is due.
-func (l *log) wantSnapshot() {
-	select {
-	case l.rolled <- struct{}{}:
-	default:
-	}
 }
 
 // outlive notes that a file stays for the sake of the snapshot.
@@ -525,7 +486,7 @@ func (l *log) abandonSnapshot() (bool, error) {
 // removeSnapshot takes the snapshot off the disk.
 func (l *log) removeSnapshot() error {
 	st := l.snapshot.Load()
-	if err := l.fsys.Remove(filepath.Join(l.dir, snapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := l.fsys.Remove(filepath.Join(l.dir, seglog.SnapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return seglog.NoSpace(err)
 	}
 	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {

@@ -269,7 +269,7 @@ func TestForeignFiles(t *testing.T) {
 			mustClose(t, s)
 		}
 		if end == "without the index snapshot" {
-			mem.Remove("db/" + snapshotName)
+			mem.Remove("db/" + seglog.SnapshotName)
 		}
 		intact(end)
 		if err := mustCheck(t, mem); err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -272,7 +273,7 @@ func TestTransactionOfAnyLength(t *testing.T) {
 	for range 2 {
 		s.wantSame(t, content)
 		mustClose(t, s)
-		mem.Remove("db/" + snapshotName)
+		mem.Remove("db/" + seglog.SnapshotName)
 		s = mustOpen(t, mem)
 	}
 	mustClose(t, s)
