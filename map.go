@@ -11,7 +11,6 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
-	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 )
@@ -280,7 +279,6 @@ func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err 
 		return err
 	}
 	w := store.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Durability: d}
-	w.Hash = m.cells.HashBytes(buf.key[len(m.prefix):])
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
@@ -295,10 +293,8 @@ func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err 
 
 // fill encodes the value of a write, and makes the cell that memory will have of it.
 func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
-	at := m.cells.Near(w.Hash)
 	c := &cell[V]{value: v}
 	w.Cell = &c.Cell
-	cache.NearCell(at, w.Hash)
 	c.Holds = m.flat || w.Durability == store.Memory
 	encoded := 0
 	switch {

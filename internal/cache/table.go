@@ -3,9 +3,6 @@ package cache
 import (
 	"math/bits"
 	"sync/atomic"
-	"unsafe"
-
-	"github.com/copaldb/copal/internal/warm"
 )
 
 // Shards is the number of parts of a table. A key is in the part that the lowest bits of its hash name.
@@ -93,34 +90,6 @@ func (t *Table) Find(hash uint64, key string) *Cell {
 	}
 	return nil
 }
-
-// Place is where Find will begin to look for a key, or nil.
-type Place *bucket
-
-// Near asks the processor for that memory. It takes no lock and changes nothing.
-func (t *Table) Near(hash uint64) Place {
-	a := t.shard(hash).array.Load()
-	if a == nil {
-		return nil
-	}
-	b := &a.buckets[a.home(hash)]
-	warm.Range(uintptr(unsafe.Pointer(b)), 1)
-	return b
-}
-
-// NearCell asks for the cell that is likely to be that of the key, a while after Near has returned its place.
-func NearCell(at Place, hash uint64) {
-	if at == nil {
-		return
-	}
-	b := (*bucket)(at)
-	if m := match(b.tags.Load(), tag(hash)); m != 0 {
-		warm.Range(uintptr(unsafe.Pointer(b.cells[bits.TrailingZeros64(m)/8].Load())), cellLines)
-	}
-}
-
-// cellLines are the lines of a cell that a write looks at.
-const cellLines = (int(unsafe.Sizeof(Cell{})) + warm.LineBytes - 1) / warm.LineBytes
 
 // Under appends to dst the cells whose keys have this hash: hardly ever more than one.
 func (t *Table) Under(dst []*Cell, hash uint64) []*Cell {

@@ -60,13 +60,6 @@ func (c *Cells) Find(hash uint64, own string) *cache.Cell {
 // Hash is that of Store.
 func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 
-// HashBytes is Hash.
-func (c *Cells) HashBytes(own []byte) uint64 { return c.seed.Bytes(own) }
-
-// Near asks the processor for where a write of a key will look for its cell, as early as the hash is known. cache.NearCell asks for the
-// cell a while later.
-func (c *Cells) Near(hash uint64) cache.Place { return c.table.Near(hash) }
-
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, values Values) *Cells {
 	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values}

@@ -154,9 +154,7 @@ func (t *Table) readInPlace(e *seglog.Record, hash uint64, key []byte) (at seglo
 	}
 	for _, a := range list {
 		slot, offset := seglog.SplitAddress(a)
-		seg := t.store.log.segment(slot)
-		seg.bringNear(offset)
-		if !seg.inPlace(e, offset, t.store.opts.Clock) {
+		if !t.store.log.segment(slot).inPlace(e, offset, t.store.opts.Clock) {
 			return 0, false, nil
 		}
 		if bytes.Equal(e.Key, key) {

@@ -42,7 +42,6 @@ type Write struct {
 	Cells *Cells
 	Cell  *cache.Cell
 	Cost  int
-	Hash  uint64 // of the key's own bytes if the caller has it, else 0
 	Own   string // the key's own bytes if the cell may keep them in that memory, else ""
 
 	version *version // that the entry must have; nil for any
@@ -136,10 +135,7 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 		defer s.life.leave(in) // no map may be declared meanwhile
 		t = s.spaces[0].route(record.Value, w.Key)
 	}
-	hash := w.Hash
-	if hash == 0 {
-		hash = t.hash(w.Key)
-	}
+	hash := t.hash(w.Key)
 	mu := s.lockOf(hash)
 	mu.Lock()
 	existed, err = s.commitLocked(t, hash, w, &p)

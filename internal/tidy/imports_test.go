@@ -12,7 +12,7 @@ import (
 var arrows = map[string][]string{
 	"codec":             {"internal/promoted"},
 	"hybridlog":         {"internal/clock", "internal/grace", "internal/laps", "internal/record", "internal/vfs"},
-	"internal/cache":    {"internal/index", "internal/warm"},
+	"internal/cache":    {"internal/index"},
 	"internal/clock":    {},
 	"internal/goid":     {},
 	"internal/grace":    {},
