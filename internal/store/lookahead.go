@@ -8,6 +8,11 @@ import "github.com/copaldb/copal/internal/seglog"
 //
 // It asks for windows of the log in which what is wanted is not too sparse. What lies in memory already costs one call for
 // each window.
+//
+// What it is worth: All over a map of 200,000 values of 1000 bytes that the page cache does not have takes 3.1 times as long
+// without it (2.4–3.7), Keys 1.8 times (1.6–2.1); of 300,000 values of 100 bytes 2.1 (1.9–2.5) and 1.5 times (1.2–2.1). Where
+// the page cache has them all it makes no difference (1.0). With and without in turns within one run, medians of 7, on ext4
+// and a virtual disk, 2026-11-22; "go run ./years values" in bench measures such an All over 10 GiB.
 type lookahead struct {
 	store *Store
 	list  []seglog.Address
