@@ -132,3 +132,25 @@ func (l *log) releaseLocked(s *segment, keep bool) error {
 	}
 	return nil
 }
+
+// lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for deletions: those that come meanwhile use the rest.
+func (l *log) lend() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.lendLocked()
+	if err == nil && l.tail != nil {
+		l.keepSomeLocked(l.tail, roomLeast)
+		l.lent = true
+	}
+	return err
+}
+
+func (l *log) lendLocked() error {
+	if l.tail == nil {
+		return nil
+	}
+	if err := l.drain(l.tail); err != nil {
+		return err
+	}
+	return l.releaseLocked(l.tail, false)
+}
