@@ -160,7 +160,7 @@ func TestTrapCrashAtTheStart(t *testing.T) {
 	var states []*vfs.Mem
 	mem.OnBoundary(func(vfs.Op, vfs.Phase) {
 		states = append(states, mem.ProcessCrash())
-		for cut := range mem.PowerCuts(8, nil) {
+		for cut := range mem.PowerCuts(4, nil) {
 			states = append(states, cut)
 		}
 	})

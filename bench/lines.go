@@ -11,6 +11,7 @@ func allLines(s scale) []line {
 		uncachedLines(s),
 		mixLines(s),
 		rawGetLines(s),
+		rawWrittenLines(s),
 		rawViewLines(s),
 		rawPutLines(s),
 		rawAllocLines(s),

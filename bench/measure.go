@@ -132,6 +132,7 @@ type workload struct {
 	name    string
 	workers int
 	order   []int32
+	before  func(round int) error               // not timed; may be nil
 	loop    func(round int, part []int32) error // the work of one worker
 	finish  func() error                        // timed as well, for perOpSynced; may be nil
 	check   func(round int) error               // of what loop has done, not timed; may be nil
@@ -140,6 +141,11 @@ type workload struct {
 func (w workload) side() side { return side{w.name, w.measure} }
 
 func (w workload) measure(round int) (figures, error) {
+	if w.before != nil {
+		if err := w.before(round); err != nil {
+			return nil, err
+		}
+	}
 	took, err := parallel(w.workers, w.order, func(part []int32) error { return w.loop(round, part) })
 	if err != nil {
 		return nil, err

@@ -35,6 +35,51 @@ func rawGetLines(s scale) []line {
 	return lines
 }
 
+// overwrites is how many times each key is written before it is read, in rawWrittenLines.
+const overwrites = 10
+
+// rawWrittenLines: reads of raw bytes, copied, of keys that were all overwritten many times just
+// before. What was written may not be in its place yet, and what it replaces waits for compaction.
+func rawWrittenLines(s scale) []line {
+	var lines []line
+	for _, bytes := range []int{2 << 10, 4 << 10, 8 << 10, 32 << 10} {
+		n := min(1000, rawKeys(s, bytes))
+		l := line{
+			name:  fmt.Sprintf("raw-get-written/%dB/%s/1", bytes, count(n)),
+			group: "Get of raw bytes, copied, when each key was overwritten ten times just before, against bbolt",
+			rows: []versus{{
+				title: fmt.Sprintf("%s, %s keys, 1 goroutine", size(bytes), count(n)),
+				ours:  "copal", theirs: []string{"bbolt"}, metric: perOp, goal: atLeast(1),
+			}},
+		}
+		l.setup = func(e *env) (sides []side, err error) {
+			keys, order := asBytes(makeKeys(n)), shuffled(n, s.slowOps)
+			for _, o := range []opener{ownStore, bboltStore} {
+				store, err := o.openIn(e, false)
+				if err != nil {
+					return nil, err
+				}
+				if err := fillBlobs(store, keys, bytes); err != nil {
+					return nil, err
+				}
+				sides = append(sides, rawWrittenSide(o.name, store, keys, bytes, order))
+			}
+			return sides, nil
+		}
+		lines = append(lines, l)
+	}
+	return lines
+}
+
+// rawWrittenSide is rawGetSide of keys that are overwritten before each round.
+func rawWrittenSide(name string, s byteStore, keys [][]byte, bytes int, order []int32) side {
+	w := rawGetWork(name, s, keys, bytes, order)
+	every := shuffled(len(keys), overwrites*len(keys))
+	w.before = func(round int) error { return putBlobs(s, keys, every, newBlob(bytes), round) }
+	w.check = func(round int) error { return holdsBlobs(s, keys, spots(order), bytes, round) }
+	return w.side()
+}
+
 // rawPutLines: writes of raw bytes that no side syncs.
 func rawPutLines(s scale) []line {
 	var lines []line
@@ -95,6 +140,10 @@ func fillBlobs(s byteStore, keys [][]byte, bytes int) error {
 }
 
 func rawGetSide(name string, s byteStore, keys [][]byte, bytes int, order []int32) side {
+	return rawGetWork(name, s, keys, bytes, order).side()
+}
+
+func rawGetWork(name string, s byteStore, keys [][]byte, bytes int, order []int32) workload {
 	w := workload{name: name, workers: 1, order: order}
 	w.loop = func(_ int, part []int32) error {
 		for _, i := range part {
@@ -109,7 +158,7 @@ func rawGetSide(name string, s byteStore, keys [][]byte, bytes int, order []int3
 		return nil
 	}
 	w.check = func(int) error { return holdsBlobs(s, keys, spots(order), bytes, 0) }
-	return w.side()
+	return w
 }
 
 func rawPutSide(name string, s byteStore, keys [][]byte, bytes int, order []int32) side {

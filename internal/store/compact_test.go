@@ -286,7 +286,7 @@ func compactionScript(rng *rand.Rand, n int) []step {
 func TestCrashInCompaction(t *testing.T) { bothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want := 3_000
+	want := 1_800
 	if longTest() {
 		want = 1_000_000
 	}

@@ -459,7 +459,7 @@ func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
 func TestCrashModel(t *testing.T) { bothWays(t, crashModel) }
 
 func crashModel(t *testing.T) {
-	want, limit, sparse := 6_000, 8, 2
+	want, limit, sparse := 3_000, 8, 4
 	if longTest() {
 		want, limit, sparse = 2_500_000, 40, 0
 	}

@@ -228,7 +228,7 @@ func (c *crasher) sweepSurvivor(s *Store, where string) {
 func TestCrashModelCollections(t *testing.T) { bothWays(t, crashModelCollections) }
 
 func crashModelCollections(t *testing.T) {
-	want := 1_200
+	want := 700
 	if longTest() {
 		want = 1_000_000
 	}

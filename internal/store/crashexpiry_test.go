@@ -201,7 +201,7 @@ func mortalScript(rng *rand.Rand, n int) []step {
 func TestCrashModelDeadlines(t *testing.T) { bothWays(t, crashModelDeadlines) }
 
 func crashModelDeadlines(t *testing.T) {
-	want := 4_000
+	want := 2_500
 	if longTest() {
 		want = 1_000_000
 	}

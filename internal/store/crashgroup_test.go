@@ -162,7 +162,7 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { bothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want, least := 1_500, 20
+	want, least := 800, 10
 	if longTest() {
 		want = 1_000_000
 	}

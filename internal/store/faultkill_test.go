@@ -91,7 +91,7 @@ func faultsAfterKills(t *testing.T, script []step) {
 		{"ENOSPC", vfs.Mutating, "", vfs.ErrNoSpace, false},
 		{"short write", vfs.OpWrite, "", syscall.EIO, true},
 	}
-	most := 16 // of one kind
+	most := 9 // of one kind
 	switch {
 	case longTest():
 		most = 1 << 30

@@ -136,7 +136,7 @@ func (f *followed) refresh() {
 func TestFollow(t *testing.T) { bothWays(t, follow) }
 
 func follow(t *testing.T) {
-	seeds, steps := uint64(3), 1000
+	seeds, steps := uint64(3), 600
 	if testing.Short() {
 		steps = 250
 	}

@@ -217,7 +217,7 @@ func followBetweenSteps(t *testing.T) {
 func TestFollowWhileAWriterActs(t *testing.T) { bothWays(t, followWhileActing) }
 
 func followWhileActing(t *testing.T) {
-	seeds, steps := uint64(4), 300
+	seeds, steps := uint64(4), 180
 	if longTest() {
 		seeds, steps = 100, 1000
 	}

@@ -435,7 +435,7 @@ func flip(f vfs.File, at int64, bit int) error {
 
 // TestRepairAfterTruncation cuts every file at every length.
 func TestRepairAfterTruncation(t *testing.T) {
-	stride := repairStride(30)
+	stride := repairStride(60)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		for _, name := range files(t, image()) {
 			path := filepath.Join("db", name)
@@ -1123,7 +1123,7 @@ func TestRepairOfALargeStore(t *testing.T) {
 // TestRepairOfACompactedStore: what compaction has made of the log is repaired as it stands, also where the files that it replaced are
 // still there, and an index snapshot that knows them; and a power cut or damage before has no bearing on that.
 func TestRepairOfACompactedStore(t *testing.T) {
-	seeds := uint64(8)
+	seeds := uint64(5)
 	if testing.Short() {
 		seeds = 3
 	}
