@@ -158,3 +158,38 @@ func TestCheckBesideAClose(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// TestManifestNamesTheCacheOfANewStore: the manifest names the page cache before the first record
+// is written, also in a directory that Open has just made.
+func TestManifestNamesTheCacheOfANewStore(t *testing.T) {
+	for name, fsys := range map[string]vfs.FS{"os": vfs.OS(), "memory": vfs.NewMem()} {
+		dir := filepath.Join(t.TempDir(), "new")
+		s, err := Open(dir, Options{FS: fsys, Inline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustSet(t, s, "a", "1")
+		cache := fsys.CacheID(dir)
+		if m, err := seglog.ReadManifest(fsys, dir); err != nil || m.Writing == nil || m.Writing.Cache != cache || m.SameCache(cache) != (cache != "") {
+			t.Errorf("%s: the manifest is %+v, %v", name, m, err)
+		}
+		mustClose(t, s)
+	}
+}
+
+// TestNewDirectoryIsDurable: the name of the store's directory is synced before the first write is
+// acknowledged.
+func TestNewDirectoryIsDurable(t *testing.T) {
+	f := vfs.Inject(vfs.NewMem())
+	s, err := Open("parent/db", Options{FS: f, Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "a", "1")
+	for _, op := range f.Ops() {
+		if op.Kind == vfs.OpSyncDir && op.Name == "parent" {
+			return
+		}
+	}
+	t.Errorf("nobody has synced the parent directory:\n%s", f)
+}

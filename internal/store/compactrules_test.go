@@ -345,3 +345,43 @@ func TestCompactionNamesNothingTwice(t *testing.T) {
 	s.wantSame(t, content)
 	mustClose(t, s)
 }
+
+// TestCompactionBesideASpareThatIsMade: in the manifest, what compaction writes never follows an
+// open segment, because no store with such a manifest can be opened. Here the keeper makes a
+// segment while another becomes the tail, ends and is compacted.
+func TestCompactionBesideASpareThatIsMade(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { t.Error(err) } })
+	mustSet(t, s, "a", "1")
+	l := s.log
+	l.making.Lock() // by the keeper
+	kept, err := l.createSpare(l.syncedSegments())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		mustSet(t, s, "b", fmt.Sprint(i))
+	}
+	shrunk := make(chan error)
+	go func() { shrunk <- s.Compact(context.Background(), nil) }()
+	for range 1000 {
+		runtime.Gosched()
+	}
+	l.mu.Lock()
+	l.adoptLocked(kept)
+	l.mu.Unlock()
+	l.making.Unlock()
+	if err := <-shrunk; err != nil {
+		t.Error(err)
+	}
+	mustSet(t, s, "c", "3")
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	wantValue(t, s, "a", "1")
+	wantValue(t, s, "b", "9")
+	wantValue(t, s, "c", "3")
+	mustClose(t, s)
+}

@@ -329,3 +329,35 @@ func TestMissingFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestHoleIsNoTornTail: many records lost in a hole before a few whole ones are damage and no torn
+// tail. Open refuses the log, and Check reports it.
+func TestHoleIsNoTornTail(t *testing.T) {
+	for follow := 1; follow <= 3; follow++ {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem)
+		mustSet(t, s, "a", "1")
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		start := s.log.tail.end.Load()
+		for i := range 300 {
+			mustSet(t, s, fmt.Sprint("k", i), "v")
+		}
+		end := s.log.tail.end.Load()
+		for i := range follow {
+			mustSet(t, s, fmt.Sprint("end", i), "v")
+		}
+		dead := mem.ProcessCrash()
+		change(t, dead, "db/00000001.log", func(f vfs.File) error {
+			_, err := f.WriteAt(make([]byte, end-start), start)
+			return err
+		})
+		if _, err := Open("db", testOptions(dead)); !errors.Is(err, seglog.ErrCorrupt) {
+			t.Errorf("with %d records behind the hole: Open: %v", follow, err)
+		}
+		if r, err := Check(context.Background(), "db", dead, nil); err != nil || len(r.Problems) == 0 {
+			t.Errorf("with %d records behind the hole: Check: %+v, %v", follow, r, err)
+		}
+	}
+}

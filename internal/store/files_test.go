@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -374,4 +375,65 @@ func filesReplacedBeforeAReboot(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestDirectoryReplacedUnderAProcess: a process whose directory was replaced under it becomes
+// read-only. It does not overwrite the manifest of the store that is there now.
+func TestDirectoryReplacedUnderAProcess(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	open := func() *Store {
+		s, err := Open(dir, Options{SegmentBytes: 1000, Inline: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a := open()
+	mustSet(t, a, "a", "1")
+	if err := os.RemoveAll(dir); err != nil {
+		t.Skipf("this system keeps open files: %v", err)
+	}
+	b := open()
+	for i := range 10 {
+		mustSet(t, b, fmt.Sprint("b", i), "acknowledged")
+	}
+	var err error
+	for i := 0; i < 40 && err == nil; i++ {
+		err = a.Set(nil, fmt.Append(nil, "a", i), []byte(strings.Repeat("x", 50)), 0, Process)
+	}
+	if !errors.Is(err, seglog.ErrReadOnly) {
+		t.Errorf("the process without a directory writes on: %v", err)
+	}
+	a.Close()
+	mustClose(t, b)
+	b = open()
+	for i := range 10 {
+		wantValue(t, b, fmt.Sprint("b", i), "acknowledged")
+	}
+	mustClose(t, b)
+}
+
+// TestLockOutlivesItsFile: removing the lock file of an open store does not let a second writer
+// in.
+func TestLockOutlivesItsFile(t *testing.T) {
+	if os.PathSeparator != '/' {
+		t.Skip("only Unix lets an open file be removed")
+	}
+	dir := filepath.Join(t.TempDir(), "db")
+	a, err := Open(dir, Options{Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, seglog.LockName)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{Inline: true}); !errors.Is(err, seglog.ErrLocked) {
+		t.Errorf("the second Open: %v", err)
+	}
+	mustClose(t, a)
+	b, err := Open(dir, Options{Inline: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, b)
 }

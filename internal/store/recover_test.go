@@ -222,6 +222,59 @@ func TestManifestMissing(t *testing.T) {
 	}
 }
 
+// TestSegmentWithoutAManifest: a segment without a manifest may be somebody's data. Open refuses
+// it, unless it holds no more than a header, and never changes it.
+func TestSegmentWithoutAManifest(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprint("key ", i), "value")
+	}
+	mustClose(t, s)
+	whole, err := seglog.ReadSmallFile(s.opts.FS, "db/00000001.log", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := int(s.log.set.Load().bySlot[0].head)
+	for what, x := range map[string]struct {
+		text  string
+		opens bool
+		want  error
+	}{
+		"whole":                {string(whole), false, seglog.ErrCorrupt},
+		"first record damaged": {strings.Replace(string(whole), "key 0", "kEy 0", 1), false, seglog.ErrCorrupt},
+		"header damaged":       {strings.Replace(string(whole), "copal", "cOpal", 1), false, seglog.ErrCorrupt},
+		"one torn record":      {string(whole[:head+10]), false, seglog.ErrCorrupt},
+		"newer":                {strings.Replace(string(whole), "log 1", "log 2", 1), false, seglog.ErrCorrupt}, // its checksum is that of version 1
+		"not ours":             {"not of ours\n" + strings.Repeat("x", 5000), false, seglog.ErrCorrupt},
+		"header alone":         {string(whole[:head]), true, nil},
+		"torn header":          {string(whole[:head/2]), true, nil},
+		"empty":                {"", true, nil},
+	} {
+		mem := vfs.NewMem()
+		if err := mem.MkdirAll("db"); err != nil {
+			t.Fatal(err)
+		}
+		f, err := mem.Open("db/00000001.log", vfs.Create)
+		if err == nil {
+			_, err = f.WriteAt([]byte(x.text), 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open("db", testOptions(mem))
+		if (err == nil) != x.opens || err != nil && !errors.Is(err, x.want) {
+			t.Errorf("%s: Open: %v", what, err)
+		}
+		if after, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20); string(after) != x.text {
+			t.Errorf("%s: opening has changed the file", what)
+		}
+		if err == nil {
+			mustSet(t, s, "x", "y")
+			mustClose(t, s)
+		}
+	}
+}
+
 // FuzzRecovery: whatever a segment holds, the store opens or says that it is corrupt or
 // newer, and what opens takes writes and opens again.
 func FuzzRecovery(f *testing.F) {

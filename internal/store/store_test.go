@@ -380,3 +380,18 @@ func TestScanPassesByOtherMaps(t *testing.T) {
 		t.Errorf("%.0f allocations among 3 maps, %.0f among 300", few, many)
 	}
 }
+
+// TestLongMapName: a map name is accepted if the key of its declaration fits into a record, and
+// refused with ErrTooLarge otherwise.
+func TestLongMapName(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	for n := MaxKeyBytes - 10; n < MaxKeyBytes+2; n++ {
+		m, err := s.Map(strings.Repeat("n", n))
+		if err == nil {
+			err = s.Set(m, []byte(m.Name()+":k"), nil, 0, Process)
+		}
+		if fits := n+len(mapPrefix) <= MaxKeyBytes; fits != (err == nil) || !fits && !errors.Is(err, seglog.ErrTooLarge) {
+			t.Errorf("a name of %d bytes: %v", n, err)
+		}
+	}
+}

@@ -397,3 +397,29 @@ func syncAfterCloseHasSynced(t *testing.T) {
 		}
 	}
 }
+
+// TestNewSyncIntervalPostponesNothing: an unsynced write is synced one sync interval after it was
+// written, however often the interval is changed meanwhile.
+func TestNewSyncIntervalPostponesNothing(t *testing.T) {
+	clock := newTestClock()
+	f := vfs.Inject(vfs.NewMem())
+	s, err := Open("db", Options{FS: f, Clock: clock, SyncInterval: 10 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	mustSet(t, s, "k", "v")
+	before := syncs(f)
+	until(func() bool { return clock.waiting() == 1 })
+	for i := range 9 {
+		clock.advance(time.Second)
+		armed := clock.armed()
+		s.SetSyncInterval(10*time.Second + time.Duration(1+i%2))
+		until(func() bool { return clock.armed() > armed })
+	}
+	if n := syncs(f); n != before {
+		t.Fatal("synced too early")
+	}
+	clock.advance(time.Second + 2)
+	until(func() bool { return syncs(f) == before+1 })
+}
