@@ -363,6 +363,37 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	mustClose(t, s)
 }
 
+// TestLargeValuesAreCompacted: large values whose parts stand across the ends of segments do not
+// keep the log from being compacted.
+func TestLargeValuesAreCompacted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("many megabytes")
+	}
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 20 })
+	value := strings.Repeat("x", 5<<19) // three parts
+	for i := range 40 {
+		mustSet(t, s, fmt.Sprint(i), value)
+	}
+	for i := range 40 {
+		if i%4 != 0 {
+			if _, err := s.Delete(nil, fmt.Append(nil, i), Process); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	n := 0
+	for s.due() && s.tidyOnce(noPause) && n < 200 {
+		n++
+	}
+	u := s.usage()
+	t.Logf("%d rounds, log %d MiB, live %d MiB", n, u.log>>20, u.live>>20)
+	if u.log > 2*u.live+2*s.log.limit {
+		t.Errorf("%d MiB, of which %d count", u.log>>20, u.live>>20)
+	}
+	mustClose(t, s)
+}
+
 // TestCompactionBeforeALargeValue: a value that goes on in the tail does not keep the segment in which it begins.
 func TestCompactionBeforeALargeValue(t *testing.T) {
 	mem := vfs.NewMem()

@@ -421,6 +421,37 @@ func snapshotAhead(t *testing.T, compacted bool) {
 	}
 }
 
+// TestEntryAheadOfItsSnapshotIsSound: an entry of an index snapshot that is newer than what the
+// snapshot covers is no damage.
+func TestEntryAheadOfItsSnapshotIsSound(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	content := map[string]string{}
+	set := func(n int) {
+		for i := range 100 {
+			content[fmt.Sprint(i)] = fmt.Sprint("value ", n)
+			mustSet(t, s, fmt.Sprint(i), content[fmt.Sprint(i)])
+		}
+	}
+	set(1)
+	w := &snapshotWriter{store: s}
+	rounds := 0
+	err := w.take(func(f func() error) error {
+		if rounds++; rounds == 2 { // after what is covered was noted
+			set(2)
+		}
+		return s.shared(f)
+	}, s.settleAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := mem.ProcessCrash()
+	mustClose(t, s)
+	if told := (indexed{content: content}).holds(t, image, "ahead"); len(told) > 0 {
+		t.Errorf("told of %v", told)
+	}
+}
+
 // TestSnapshotOfUncertainName: after a failed sync of the directory either snapshot may be the one on the disk, and
 // compaction keeps what either needs.
 func TestSnapshotOfUncertainName(t *testing.T) {
@@ -712,5 +743,94 @@ func TestWritesAtEveryStepOfASnapshot(t *testing.T) {
 				return
 			}
 		}
+	}
+}
+
+// hooked calls a function before a file is opened.
+type hooked struct {
+	vfs.FS
+	before func(name string)
+}
+
+func (h hooked) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	h.before(filepath.Base(name))
+	return h.FS.Open(name, mode)
+}
+
+// TestReaderMeetsNewerSnapshot: an index snapshot that is newer than the reader's manifest does
+// not bring back what was deleted.
+func TestReaderMeetsNewerSnapshot(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	for i := range 30 {
+		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
+	}
+	snapshotNow(t, s)
+	pins := s.log.pinAll() // so that the old files are still there
+	once := false
+	reader := mustOpen(t, hooked{mem, func(name string) {
+		if name != seglog.SnapshotName || once {
+			return
+		}
+		once = true
+		if _, err := s.Delete(nil, []byte("0"), Process); err != nil {
+			t.Fatal(err)
+		}
+		if err := compactRun(s, 0); err != nil {
+			t.Fatal(err)
+		}
+		snapshotNow(t, s)
+	}}, func(o *Options) { o.ReadOnly = true })
+	wantValue(t, reader, "0", absent)
+	mustClose(t, reader)
+	pins.unpin()
+	mustClose(t, s)
+}
+
+// TestSnapshotNobodyKnewOfBringsNothingBack: a process deletes and compacts without knowing of the
+// index snapshot on the disk. That snapshot brings nothing back, even when a power cut restores
+// the names of the old files.
+func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
+	for _, how := range []string{"not opened", "not removed"} {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+		for i := range 300 {
+			mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
+		}
+		mustClose(t, s)
+		old := map[string][]byte{}
+		for _, name := range files(t, mem) {
+			old[name] = read(t, mem, name)
+		}
+		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: func(name string) bool { return filepath.Base(name) == seglog.SnapshotName }, N: 1}
+		if how == "not opened" {
+			stuck.N = 0
+		}
+		s = mustOpen(t, vfs.Inject(mem, stuck), func(o *Options) { o.SegmentBytes, o.NoSnapshot = 1000, how == "not opened" })
+		for i := range 100 {
+			if _, err := s.Delete(nil, fmt.Append(nil, i), Process); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Compact(context.Background(), nil); (err != nil) != (how == "not removed") {
+			t.Fatal(err)
+		}
+		for n := range 200 {
+			if err := compactRun(s, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		image := mem.ProcessCrash()
+		for name, text := range old {
+			if _, err := image.Open(filepath.Join("db", name), vfs.ReadOnly); err != nil && name != seglog.SnapshotName {
+				write(t, image, name, text)
+			}
+		}
+		after := mustOpen(t, image)
+		for i := range 100 {
+			wantValue(t, after, fmt.Sprint(i), absent)
+		}
+		mustClose(t, after)
+		mustClose(t, s)
 	}
 }

@@ -1,0 +1,58 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// TestCompactAllGoesOnBehindDamage: Compact reports a damaged segment and leaves it, and the
+// segments behind it give back their space.
+func TestCompactAllGoesOnBehindDamage(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000 })
+	mustSet(t, s, "bad", "to be damaged")
+	for i := range 400 {
+		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 20))
+	}
+	damageIn(t, mem, s.log.set.Load().ordered[0], "to be damaged")
+	for range 2 {
+		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
+			t.Errorf("Compact says %v", err)
+		}
+		if u := s.usage(); u.log > 3*2000 {
+			t.Errorf("%d bytes are left, in %d segments", u.log, len(s.log.set.Load().ordered))
+		}
+	}
+	mustClose(t, s)
+}
+
+// TestCompactAllAfterHousekeepingHadNoRoom: Compact gives back all space, also where housekeeping
+// has given up for want of room.
+func TestCompactAllAfterHousekeepingHadNoRoom(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000 })
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprintf("stays %d", i), "x")
+		for range 4 {
+			mustSet(t, s, fmt.Sprint("key ", i%10), strings.Repeat("x", 20))
+		}
+	}
+	for s.tidyOnce(func() error { return seglog.ErrNoSpace }) {
+	}
+	for range 50 {
+		s.tidyOnce(func() error { return seglog.ErrNoSpace })
+	}
+	if err := s.Compact(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if u := s.usage(); u.garbage() > 500 {
+		t.Errorf("%d bytes of %d are of no use after Compact", u.garbage(), u.log)
+	}
+	mustClose(t, s)
+}
