@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -789,4 +790,69 @@ func TestBackupUnderAFaultOfReads(t *testing.T) {
 			t.Errorf("the fault has passed, and Backup: %v", err)
 		}
 	})
+}
+
+// TestBackupBesideASpareThatIsMade: a backup copies a segment that the manifest named, and the log
+// did not yet list, when it began. The file stays open until it has been copied, though it is
+// compacted meanwhile.
+func TestBackupBesideASpareThatIsMade(t *testing.T) {
+	mem := vfs.NewMem()
+	hold := make(chan struct{})
+	noting := &vfs.Fault{Kinds: vfs.OpRename, Match: func(name string) bool { return strings.HasSuffix(name, seglog.BackupTemp) }, N: 1, Hold: hold}
+	f := vfs.Inject(mem, noting)
+	s := mustOpen(t, f)
+	mustSet(t, s, "a", "1")
+	l := s.log
+	begun := false
+	progress := func(done, _ int64) {
+		if done == 0 || begun {
+			return
+		}
+		begun = true // the first segment is there
+		mustSet(t, s, "c", "3")
+		if err := s.Compact(context.Background(), nil); err != nil {
+			t.Error(err)
+		}
+	}
+	type result struct {
+		BackupReport
+		error
+	}
+	ended := make(chan result)
+	go func() {
+		report, err := s.Backup(t.Context(), "copy", BackupOptions{Progress: progress})
+		ended <- result{report, err}
+	}()
+	until(f.Fired)
+	kept, err := l.createSpare(l.syncedSegments()) // by the keeper, which is paused now
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail := l.tail
+	l.mu.Lock()
+	close(hold)
+	until(func() bool { return tail.pins.Load() > 0 }) // the backup waits for l.mu
+	l.adoptLocked(kept)
+	err = l.rollLocked()
+	if err == nil {
+		err = l.appendLocked([]*pending{{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte("b"), value: []byte("2")}})
+	}
+	l.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := <-ended; r.error != nil || r.Seq != 2 {
+		t.Fatalf("the backup goes up to %d: %v", r.Seq, r.error)
+	}
+	if !kept.unlisted.Load() {
+		t.Error("the segment was not compacted meanwhile")
+	}
+	mustClose(t, s)
+	wantSound(t, mem, "copy")
+	s, err = Open("copy", testOptions(mem, func(o *Options) { o.ReadOnly = true }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.wantSame(t, map[string]string{"a": "1", "b": "2"})
+	mustClose(t, s)
 }

@@ -99,3 +99,26 @@ func TestLargeAsyncValuesAreWrittenAtOnce(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// TestReadGetsNoCellOfAnotherMap: a read through the cells of a map that was closed meanwhile gets
+// no cell of the map opened in its place. Its values are of another type.
+func TestReadGetsNoCellOfAnotherMap(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	first := attached(t, s, "m")
+	mustSet(t, s, "m:k", "v")
+	// Store.Read(first) has found a cell here, and has not taken the lock of the key yet
+	if err := s.Detach(first); err != nil {
+		t.Fatal(err)
+	}
+	second := attached(t, s, "m")
+	cell := &cache.Cell{Holds: true}
+	key := []byte("m:k")
+	if _, err := s.Write(second.owner, &Write{Key: key, Cells: second, Durability: Memory, Cell: cell, Cost: 100}); err != nil {
+		t.Fatal(err)
+	}
+	e, _, err := s.readCell(first, s.Hash("k"), key)
+	if e.Cell == cell {
+		t.Errorf("a read through the cells of the closed map got a cell of the new one (err %v)", err)
+	}
+}

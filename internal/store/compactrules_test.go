@@ -346,6 +346,68 @@ func TestCompactionNamesNothingTwice(t *testing.T) {
 	mustClose(t, s)
 }
 
+// TestCompactionNamesNothingTwiceAfterReopening: as TestCompactionNamesNothingTwice, where an
+// earlier process has made the segment that is replaced by nothing.
+func TestCompactionNamesNothingTwiceAfterReopening(t *testing.T) {
+	for _, how := range []string{"pin", "view"} {
+		t.Run(how, func(t *testing.T) {
+			mem := vfs.NewMem()
+			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
+			s := mustOpen(t, mem, opts)
+			content := map[string]string{}
+			set := func(segment, edition int) {
+				for n := range 8 { // less than a segment
+					key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
+					mustSet(t, s, key, value)
+					content[key] = value
+				}
+				if err := s.sealTail(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for segment := range 4 {
+				set(segment, 0)
+			}
+			compact := func(from, to int) {
+				t.Helper()
+				s.housekeeping.Lock()
+				defer s.housekeeping.Unlock()
+				if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
+					t.Fatal(err)
+				}
+			}
+			compact(1, 2)
+			mustClose(t, s)
+			s = mustOpen(t, mem, opts)
+			mustSet(t, s, "begin", "1")
+			content["begin"] = "1"
+			var pins pinned
+			var v *View
+			if how == "pin" {
+				pins = s.log.pinAll()
+			} else {
+				v = mustView(t, s)
+			}
+			set(1, 1)
+			compact(1, 2) // to nothing
+			compact(0, 2) // into two places
+			if how == "pin" {
+				pins.unpin()
+			} else {
+				v.Close()
+			}
+			s.unpinned()
+			mustClose(t, s)
+			s, err := Open("db", testOptions(mem))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.wantSame(t, content)
+			mustClose(t, s)
+		})
+	}
+}
+
 // TestCompactionBesideASpareThatIsMade: in the manifest, what compaction writes never follows an
 // open segment, because no store with such a manifest can be opened. Here the keeper makes a
 // segment while another becomes the tail, ends and is compacted.

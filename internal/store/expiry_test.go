@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -398,5 +399,102 @@ func TestDeferredDeadlines(t *testing.T) {
 		if damaged != (len(reported) > 0) {
 			t.Errorf("reported: %v", reported)
 		}
+	}
+}
+
+// TestExpiryIsTriedAgainAfterAReadError: an entry whose record cannot be read when its deadline
+// has come is looked at again.
+func TestExpiryIsTriedAgainAfterAReadError(t *testing.T) {
+	failing := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, Forever: true}
+	f := vfs.Inject(vfs.NewMem(), failing)
+	clock := newTestClock()
+	s := mustOpen(t, f, withClock(clock))
+	putTTL(t, s, "a", "1", time.Second)
+	mustSet(t, s, "b", "2")
+	clock.advance(time.Second)
+	failing.N = f.Matched(0) + 1
+	s.RawTable().Len()
+	if !f.Fired() {
+		t.Fatal("nothing was read")
+	}
+	failing.N = 0
+	clock.advance(time.Second)
+	if n := s.RawTable().Len(); n != 1 {
+		t.Errorf("%d entries are counted, want 1", n)
+	}
+	mustClose(t, s)
+}
+
+// TestExpireLargeDuringCompaction: a large value that gets another deadline, at any moment of a
+// compaction that moves its parts, is complete afterwards.
+func TestExpireLargeDuringCompaction(t *testing.T) {
+	value := strings.Repeat("0123456789abcdef", (2*partBytes+100)/16)
+	for at := 0; ; at++ {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000 })
+		mustSet(t, s, "large", value)
+		for i := range 60 {
+			mustSet(t, s, fmt.Sprint("small ", i), strings.Repeat("x", 100))
+		}
+		if err := s.log.syncEnded(); err != nil {
+			t.Fatal(err)
+		}
+		n, did := 0, false
+		s.housekeeping.Lock()
+		err := s.compact(s.log.compactable(), func() error {
+			if n++; n == at+1 {
+				did = true
+				deadline, err := s.Deadline(time.Hour)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.Expire(nil, nil, []byte("large"), deadline, Process); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return nil
+		})
+		s.housekeeping.Unlock()
+		if err != nil && !errors.Is(err, errLeft) {
+			t.Fatalf("at %d: %v", at, err)
+		}
+		for _, when := range []string{"then", "after opening anew"} {
+			e, err := s.Get(nil, []byte("large"))
+			if err != nil || string(e.Value) != value {
+				t.Fatalf("Expire at step %d of a compaction, %s: %d bytes, %v", at, when, len(e.Value), err)
+			}
+			mustClose(t, s)
+			s = mustOpen(t, mem)
+		}
+		mustClose(t, s)
+		if !did {
+			return
+		}
+	}
+}
+
+// TestReadOnlyStoreReportsNoExpiry: a read-only store reports no expired entry, and keeps nothing
+// of one for a report.
+func TestReadOnlyStoreReportsNoExpiry(t *testing.T) {
+	mem, clock := vfs.NewMem(), newTestClock()
+	s := mustOpen(t, mem, withClock(clock))
+	attached(t, s, "m")
+	for i := range 100 {
+		putTTL(t, s, fmt.Sprint("m:", i), "v", time.Second)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, mem, withClock(clock), func(o *Options) { o.ReadOnly = true })
+	defer mustClose(t, s)
+	table, err := s.Map("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Attach(table, Values{Expired: func([]byte, Entry) { t.Error("somebody is told") }})
+	clock.advance(time.Minute)
+	if n := table.Len(); n != 0 {
+		t.Errorf("Len = %d", n)
+	}
+	if n := len(s.expirer.take()); n != 0 {
+		t.Errorf("%d entries wait for a function that is never called", n)
 	}
 }

@@ -327,3 +327,60 @@ func TestFlushAppendsSomeAtATime(t *testing.T) {
 		t.Errorf("up to %d bytes were appended at once", longest)
 	}
 }
+
+// TestReserveIsForDeletionsAlone: one deletion in a batch of asynchronous sets does not let the
+// sets use the room that is kept for deletions.
+func TestReserveIsForDeletionsAlone(t *testing.T) {
+	disk := newSmallDisk(vfs.NewMem(), 1<<20)
+	s := mustOpen(t, disk, func(o *Options) { o.SyncInterval = time.Hour })
+	c := attached(t, s, "m")
+	// keys of one shard
+	var keys []string
+	for i := 0; len(keys) < 60; i++ {
+		if k := fmt.Sprint(i); s.Hash(k)%cache.Shards == 7 {
+			keys = append(keys, k)
+		}
+	}
+	mustSet(t, s, "m:"+keys[0], "v")
+	for i := range 2000 {
+		mustSet(t, s, fmt.Sprintf("victim%d", i), "x")
+	}
+	disk.setFree(0)
+	for i := 0; ; i++ { // use up what is reserved ahead
+		if err := s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process); err != nil {
+			if !errors.Is(err, seglog.ErrNoSpace) {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	for s.Set(nil, []byte("f"), nil, 0, Process) == nil {
+	}
+	for _, k := range keys[1:] {
+		c.setAsync(t, s, k, strings.Repeat("v", 1000))
+	}
+	if err := s.Flush(nil); !errors.Is(err, seglog.ErrNoSpace) {
+		t.Fatalf("sets alone: %v", err)
+	}
+	w := Write{Key: []byte("m:" + keys[0]), Cells: c, Delete: true, Durability: Async}
+	if _, err := s.Write(c.owner, &w); err != nil {
+		t.Fatal(err)
+	}
+	before := s.log.tail.end.Load()
+	if err := s.Flush(nil); !errors.Is(err, seglog.ErrNoSpace) {
+		t.Errorf("sets and a deletion: %v", err)
+	}
+	if n := s.log.tail.end.Load() - before; n > 100 {
+		t.Errorf("%d bytes were written, the deletion is shorter", n)
+	}
+	n := 0
+	for i := range 2000 {
+		if _, err := s.Delete(nil, []byte(fmt.Sprintf("victim%d", i)), Process); err != nil {
+			break
+		}
+		n++
+	}
+	if n < 1000 {
+		t.Errorf("only %d deletions on the full disk", n)
+	}
+}

@@ -327,3 +327,56 @@ func followFirstWrite(t *testing.T) {
 		}
 	}
 }
+
+// TestFollowPastAnEmptySegment: a follower reads past the empty segment that remains where the
+// keeper and Compact make one at the same time, whichever of the two has the lower number.
+func TestFollowPastAnEmptySegment(t *testing.T) {
+	for what, adopt := range map[string]func(l *log, first, second *segment){
+		"the keeper's is the first":  func(l *log, first, second *segment) { l.adoptLocked(second); l.rollLocked(); l.adoptLocked(first) },
+		"the keeper's is the second": func(l *log, first, second *segment) { l.adoptLocked(first); l.adoptLocked(second); l.rollLocked() },
+		"it is paused":               func(l *log, _, second *segment) { l.adoptLocked(second); l.rollLocked() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem)
+			mustSet(t, s, "a", "1")
+			r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+			l := s.log
+			first, err := l.createSpare(l.syncedSegments())
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := l.createSpare(l.syncedSegments())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.mu.Lock()
+			adopt(l, first, second)
+			l.mu.Unlock()
+			for n := range 3 {
+				mustSet(t, s, "b", fmt.Sprint(n))
+				if err := r.Refresh(); err != nil {
+					t.Fatal(err)
+				}
+				wantValue(t, r, "a", "1")
+				wantValue(t, r, "b", fmt.Sprint(n))
+				other := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true }) // which has not followed
+				wantValue(t, other, "b", fmt.Sprint(n))
+				mustClose(t, other)
+				if err := s.log.endTail(); err != nil { // nothing of which is sealed
+					t.Fatal(err)
+				}
+			}
+			mustClose(t, r)
+			mustClose(t, s)
+			wantSound(t, mem, "db")
+			s = mustOpen(t, mem)
+			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
+			if err := s.Compact(context.Background(), nil); err != nil {
+				t.Error(err)
+			}
+			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
+			mustClose(t, s)
+		})
+	}
+}

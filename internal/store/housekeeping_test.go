@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -172,4 +173,21 @@ func TestSegmentSizeFollowsTheStore(t *testing.T) {
 		t.Errorf("%d segments for 20 MiB", len(list))
 	}
 	mustClose(t, s)
+}
+
+// endlessDisk reports as much free room as can be said.
+type endlessDisk struct{ vfs.FS }
+
+func (endlessDisk) Free(string) (bytes int64, known bool) { return math.MaxInt64, true }
+
+// TestSegmentsOnAnEndlessDisk: a disk with more room than can be counted has segments of the usual
+// length.
+func TestSegmentsOnAnEndlessDisk(t *testing.T) {
+	s := mustOpen(t, endlessDisk{vfs.NewMem()})
+	defer mustClose(t, s)
+	mustSet(t, s, "key", "value")
+	s.size()
+	if got := s.log.nominal(); got != leastSegment {
+		t.Errorf("segments become %d bytes long, want %d", got, leastSegment)
+	}
 }

@@ -104,3 +104,61 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	check(s)
 	mustClose(t, s)
 }
+
+// TestSnapshotOfAGroupWithoutSegments: an index snapshot can be read that names a group with no
+// segments, because compaction has removed its members.
+func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {
+	mem := vfs.NewMem()
+	opts := func(o *Options) { o.SegmentBytes = 1000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, opts)
+	var changes []*Change
+	for n := range 30 {
+		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 80))}})
+	}
+	if err := s.WriteAll(changes, Process); err != nil {
+		t.Fatal(err)
+	}
+	content := map[string]string{}
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	s.housekeeping.Lock()
+	err := s.takeSnapshot(nil)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 30 {
+		key := fmt.Sprint("key ", n)
+		mustSet(t, s, key, "x")
+		content[key] = "x"
+	}
+	if err := s.log.syncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	s.housekeeping.Lock()
+	err = s.compact(s.log.compactable(), noPause)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.log.spread) != 0 {
+		t.Fatal("spread")
+	}
+	s.lock.Close() // it dies
+	reports := func(o *Options) { opts(o); o.OnError = func(err error) { t.Errorf("reported: %v", err) } }
+	s = mustOpen(t, mem, reports)
+	if s.snapshot == nil {
+		t.Fatal("opened without the snapshot")
+	}
+	s.wantSame(t, content)
+	mustSet(t, s, "z", "1")
+	content["z"] = "1"
+	mustClose(t, s)
+	s = mustOpen(t, mem, reports)
+	if s.snapshot == nil {
+		t.Error("opened without the snapshot that was written at Close")
+	}
+	s.wantSame(t, content)
+	mustClose(t, s)
+}

@@ -423,3 +423,19 @@ func TestNewSyncIntervalPostponesNothing(t *testing.T) {
 	clock.advance(time.Second + 2)
 	until(func() bool { return syncs(f) == before+1 })
 }
+
+// TestReadsGoOnAfterAFailedSync: after a failed sync, a read still gets what an asynchronous write
+// has set.
+func TestReadsGoOnAfterAFailedSync(t *testing.T) {
+	f := &vfs.Fault{Kinds: vfs.OpSync, N: 2, Forever: true, Err: errors.New("I/O error"), Match: func(n string) bool { return strings.HasSuffix(n, ".log") }}
+	s := mustOpen(t, vfs.Inject(vfs.NewMem(), f), func(o *Options) { o.SyncInterval = time.Hour })
+	c := attached(t, s, "m")
+	mustSet(t, s, "m:k", "before")
+	c.setAsync(t, s, "k", "v")
+	if err := s.Set(nil, []byte("x"), nil, 0, Power); err == nil {
+		t.Fatal("no failure")
+	}
+	if e, err := s.Get(nil, []byte("m:k")); err != nil {
+		t.Errorf("Get after a failed sync: %q, %v", e.Value, err)
+	}
+}

@@ -1132,3 +1132,66 @@ func TestWalkOfAViewWhoseKeysMove(t *testing.T) {
 		t.Errorf("the map has %q", keys)
 	}
 }
+
+// TestIterationOfAViewKeepsNewSegments: a view iterates over the index part by part. An entry of a
+// later part that is written anew, into a segment that did not exist when the iteration began, can
+// be read until it ends.
+func TestIterationOfAViewKeepsNewSegments(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	content := map[string]string{}
+	for n := range 200 {
+		content[fmt.Sprint("key ", n)] = "old"
+		mustSet(t, s, fmt.Sprint("key ", n), "old")
+	}
+	mustClose(t, s)
+	hold := make(chan struct{})
+	bringing := &vfs.Fault{Kinds: vfs.OpRead, Match: func(name string) bool { return strings.HasSuffix(name, seglog.SnapshotName) }}
+	f := vfs.Inject(mem, bringing)
+	s = mustOpen(t, f)
+	t0 := s.RawTable()
+	v := mustView(t, s)
+	defer v.Close()
+	bringing.N, bringing.Hold = f.Matched(0)+1, hold
+	type result struct {
+		all map[string]string
+		err error
+	}
+	ended := make(chan result)
+	go func() {
+		r := result{all: map[string]string{}}
+		for item := range v.Items(t0, true) {
+			if item.Err != nil && r.err == nil {
+				r.err = item.Err
+			}
+			if len(r.all) == 0 {
+				if err := s.Compact(context.Background(), nil); err != nil { // the new records, once more
+					r.err = err
+				}
+			}
+			r.all[string(item.Key)] = string(item.Value)
+		}
+		ended <- r
+	}()
+	until(f.Fired)
+	last := "" // of the keys in the order of the index
+	for key := range content {
+		if last == "" || t0.hash([]byte(key)) > t0.hash([]byte(last)) {
+			last = key
+		}
+	}
+	mustSet(t, s, last, "newer") // into the tail, which begins now
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, last, "newest")
+	close(hold)
+	r := <-ended
+	if r.err != nil {
+		t.Fatal(r.err)
+	}
+	if fmt.Sprint(r.all) != fmt.Sprint(content) {
+		t.Errorf("the view has %v", r.all)
+	}
+	mustClose(t, s)
+}

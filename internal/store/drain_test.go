@@ -1,0 +1,131 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// stallFS is a file system whose drains of the segment stall from an offset on.
+type stallFS struct {
+	vfs.FS
+	from    int64
+	stalled chan struct{}
+	release chan struct{}
+	on      atomic.Bool
+	fail    bool
+}
+
+// stallFile is a file of a stallFS.
+type stallFile struct {
+	vfs.File
+	fs  *stallFS
+	log bool
+}
+
+func (f *stallFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	file, err := f.FS.Open(name, mode)
+	if err != nil {
+		return nil, err
+	}
+	return &stallFile{file, f, strings.HasSuffix(name, ".log")}, nil
+}
+
+func (f *stallFile) WriteAt(p []byte, off int64) (int, error) {
+	if f.log && f.fs.on.Load() && off >= f.fs.from {
+		select {
+		case f.fs.stalled <- struct{}{}:
+		default:
+		}
+		<-f.fs.release
+		if f.fs.fail {
+			return 0, errors.New("I/O error")
+		}
+	}
+	return f.File.WriteAt(p, off)
+}
+
+// TestNoRecordIsTornWhileADrainStalls: as long as appends need not wait for a drain, the file or
+// the ring has every record whole. Here a record stands across the end of a drained piece, and the
+// next piece stalls.
+func TestNoRecordIsTornWhileADrainStalls(t *testing.T) {
+	needsRing(t)
+	mem := vfs.NewMem()
+	const ringBytes = 64 << 10
+	f := &stallFS{FS: mem, from: ringBytes, stalled: make(chan struct{}, 1), release: make(chan struct{})}
+	s, err := Open("db", Options{FS: f, RingBytes: ringBytes, SyncInterval: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	set := func() { mustSet(t, s, fmt.Sprintf("k%05d", n), strings.Repeat("v", 100)); n++ }
+	set()
+	tail := s.log.tail
+	f.on.Store(true)
+	for tail.end.Load() < ringBytes+200 {
+		set()
+	}
+	<-f.stalled
+	if d := tail.drained.Load(); d != ringBytes {
+		t.Fatalf("drained %d", d)
+	}
+	may := func(n int64) bool { return tail.drained.Load() >= s.log.ring.needs(tail.end.Load(), n) }
+	for tail.end.Load() < 2*ringBytes-400 && may(300) {
+		set()
+	}
+	if probe := tail.end.Load(); may(2*ringBytes - probe) { // one to the last byte before the place of what stalls
+		mustSet(t, s, "probe", "")
+		n++
+		length := 2*ringBytes - 2*tail.end.Load() + probe - 2
+		mustSet(t, s, "probf", strings.Repeat("w", int(length)))
+		n++
+	}
+	if end := tail.end.Load(); end < ringBytes*3/2 {
+		t.Errorf("an append would wait with %d bytes in a ring of %d", end-ringBytes, ringBytes)
+	}
+	follower := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+	if keys := follower.Stats().Keys; keys != int64(n) {
+		t.Errorf("a follower has %d of %d keys", keys, n)
+	}
+	mustClose(t, follower)
+	killed := mustOpen(t, mem.ProcessCrash())
+	if keys := killed.Stats().Keys; keys != int64(n) {
+		t.Errorf("after a kill there are %d of %d keys", keys, n)
+	}
+	mustClose(t, killed)
+	close(f.release)
+	mustClose(t, s)
+}
+
+// TestDrainThatIsOvertaken: draining a segment that is no longer the tail does not keep the
+// drainer from draining the tail.
+func TestDrainThatIsOvertaken(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	mustSet(t, s, "a", "1")
+	l := s.log
+	if l.ring == nil {
+		t.Skip("nothing is mapped")
+	}
+	l.inline = false // as where there is a drainer
+	tail := l.tail
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "b", "2")
+	if err := l.drainRing(tail); err != nil {
+		t.Fatal(err)
+	}
+	if !l.undrained.Load() || l.ringLoad() == 0 {
+		t.Error("what the ring holds of the tail is forgotten")
+	}
+	if err := l.drainTail(); err != nil || l.undrained.Load() || l.ringLoad() > 0 {
+		t.Errorf("%d bytes are left: %v", l.ringLoad(), err)
+	}
+	l.inline = true
+	mustClose(t, s)
+}
