@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -355,5 +357,163 @@ func TestSetAsyncLargeValues(t *testing.T) {
 			wantLoad(t, m, 1, strings.Repeat("x", 3<<20))
 			wantLoad(t, m, 2, "small")
 		})
+	}
+}
+
+// TestUpdateDeletesAfterDeleteAsync: an Update that deletes a key puts the deletion in the log,
+// though DeleteAsync has deleted the key before.
+func TestUpdateDeletesAfterDeleteAsync(t *testing.T) {
+	for name, up := range map[string]func(m *copal.Map[string, int], f func(*copal.Update[int])) (int, bool, error){
+		"Update": func(m *copal.Map[string, int], f func(*copal.Update[int])) (int, bool, error) {
+			return m.Update("k", f)
+		},
+		"UpdateFSync": func(m *copal.Map[string, int], f func(*copal.Update[int])) (int, bool, error) {
+			return m.UpdateFSync("k", f)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fsys := vfs.NewMem()
+			db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+			m := mapOf[string, int](t, db, "m")
+			mustSet(t, m, "k", 1)
+			if _, err := m.DeleteAsync("k"); err != nil {
+				t.Fatal(err)
+			}
+			if _, exists, err := up(m, func(u *copal.Update[int]) { u.Delete() }); exists || err != nil {
+				t.Fatal(exists, err)
+			}
+			db2 := openOn(t, fsys.ProcessCrash())
+			wantAbsent(t, mapOf[string, int](t, db2, "m"), "k")
+		})
+	}
+}
+
+// TestCanceledUpdateFSyncKeepsSetAsync: an UpdateFSync that is canceled puts in the log what it
+// has seen, also if SetAsync set it.
+func TestCanceledUpdateFSyncKeepsSetAsync(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "k", 1)
+	if err := m.SetAsync("k", 2); err != nil {
+		t.Fatal(err)
+	}
+	if v, _, err := m.UpdateFSync("k", func(u *copal.Update[int]) { u.Cancel() }); v != 2 || err != nil {
+		t.Fatal(v, err)
+	}
+	db2 := openOn(t, fsys.ProcessCrash())
+	wantLoad(t, mapOf[string, int](t, db2, "m"), "k", 2)
+}
+
+// TestSetAsyncEmptyBytes: an empty slice set by SetAsync is read as an empty slice, before and
+// after it is written to the log.
+func TestSetAsyncEmptyBytes(t *testing.T) {
+	db := memory(t, copal.SyncInterval(time.Hour))
+	m := mapOf[string, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
+	mustSet(t, m, "k", []byte("old"))
+	for range 3 { // no buffer is left that has memory
+		runtime.GC()
+	}
+	if err := m.SetAsync("k", []byte{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Update("k", func(u *copal.Update[[]byte]) {
+		if string(u.Value) != "" {
+			t.Errorf("Update sees %q, want the empty value", u.Value)
+		}
+		u.Cancel()
+	})
+	if v, err := m.Load("k"); err != nil || v == nil {
+		t.Errorf("Load before flush = %#v, %v", v, err)
+	}
+	if err := db.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := m.Load("k"); err != nil || v == nil || len(v) != 0 {
+		t.Errorf("Load after the flush = %#v, %v", v, err)
+	}
+}
+
+// protoLike encodes the default of a message as nothing, as protobuf does.
+type protoLike struct{ codec.Codec }
+
+// protoType is the type that a protoLike compiles.
+type protoType struct{ codec.Type }
+
+// message is what a protoLike encodes.
+type message struct{ N int }
+
+func (protoLike) Name() string                                 { return "proto" }
+func (p protoLike) Compile(t reflect.Type) (codec.Type, error) { return protoType{}, nil }
+func (protoType) Schema() string                               { return "msg" }
+func (protoType) Append(dst []byte, v any) ([]byte, error) {
+	m := *v.(**message)
+	if m == nil {
+		return dst, errors.New("a nil message")
+	}
+	if m.N == 0 {
+		return dst, nil
+	}
+	return fmt.Append(dst, m.N), nil
+}
+
+func (protoType) Decoder(string) (codec.Decoder, error) { return protoDecoder{}, nil }
+
+// protoDecoder decodes what a protoLike has encoded.
+type protoDecoder struct{}
+
+func (protoDecoder) Decode(b []byte, v any) error {
+	m := &message{}
+	if len(b) > 0 {
+		fmt.Sscan(string(b), &m.N)
+	}
+	*v.(**message) = m
+	return nil
+}
+
+// TestSetAsyncEmptyEncoding: a value that the caller's codec encodes as nothing can be set by
+// SetAsync, and is read before and after it is written to the log.
+func TestSetAsyncEmptyEncoding(t *testing.T) {
+	db := memory(t, copal.SyncInterval(time.Hour))
+	m := mapOf[string, *message](t, db, "m", copal.WithCodec(protoLike{}))
+	mustSet(t, m, "k", &message{7})
+	for range 3 { // no buffer is left that has memory
+		runtime.GC()
+	}
+	if err := m.SetAsync("k", &message{0}); err != nil {
+		t.Fatal(err)
+	}
+	if v, err := m.Load("k"); err != nil || v == nil || v.N != 0 {
+		t.Errorf("Load = %v, %v, want the empty message", v, err)
+	}
+	if err := db.Sync(); err != nil {
+		t.Errorf("Sync: %v", err)
+	}
+	if v, err := m.Load("k"); err != nil || v == nil || v.N != 0 {
+		t.Errorf("Load after Sync = %v, %v, want the empty message", v, err)
+	}
+}
+
+// TestCloseReportsAFailedSyncOnce: after a failed sync, Close does not repeat the error for each
+// asynchronous write that waits.
+func TestCloseReportsAFailedSyncOnce(t *testing.T) {
+	fsys := vfs.NewMem()
+	f := &vfs.Fault{Kinds: vfs.OpSync, N: 4, Forever: true, Match: func(name string) bool { return strings.HasSuffix(name, ".log") }}
+	db := openOn(t, vfs.Inject(fsys, f), copal.WithErrorHandler(func(error) {}))
+	m := mapOf[int, int](t, db, "m")
+	var err error
+	for i := 0; err == nil && i < 1000; i++ {
+		m.SetAsync(i+1e6, i)
+		for j := range 2000 {
+			m.SetAsync(j, j)
+		}
+		err = m.SetFSync(i, i)
+		for j := range 2000 {
+			m.SetAsync(j, j)
+		}
+	}
+	err = db.Close()
+	if n := strings.Count(err.Error(), "\n") + 1; n > 3 {
+		t.Errorf("Close returns %d errors; %.300s", n, err)
 	}
 }

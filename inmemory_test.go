@@ -137,3 +137,18 @@ func TestSetInMemoryLeavesItsDeadlineBehind(t *testing.T) {
 		t.Errorf("TTL of what is hidden = %v, %v, want 0 and ErrNotFound", ttl, err)
 	}
 }
+
+// TestUpdateDeletesAfterUpdateInMemory: an Update that deletes a key puts the deletion in the log,
+// though UpdateInMemory has deleted the key before.
+func TestUpdateDeletesAfterUpdateInMemory(t *testing.T) {
+	fsys := vfs.NewMem()
+	db := openOn(t, fsys)
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "k", 1)
+	m.UpdateInMemory("k", func(u *copal.Update[int]) { u.Delete() })
+	if _, exists, err := m.Update("k", func(u *copal.Update[int]) { u.Delete() }); exists || err != nil {
+		t.Fatal(exists, err)
+	}
+	mustClose(t, db)
+	wantAbsent(t, mapOf[string, int](t, openOn(t, fsys), "m"), "k")
+}

@@ -636,6 +636,22 @@ func TestStats(t *testing.T) {
 	}
 }
 
+// TestMaxMemoryCountsTheIndex: with a long sync interval too, cached values and the index together
+// stay near MaxMemory.
+func TestMaxMemoryCountsTheIndex(t *testing.T) {
+	const limit = 2 << 20
+	db := memory(t, copal.SyncInterval(time.Hour), copal.MaxMemory(limit))
+	m := mapOf[int, int](t, db, "m")
+	for i := range 100000 {
+		if err := m.Set(i, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s := db.Stats(); s.CacheBytes+s.IndexBytes > limit*5/4 {
+		t.Errorf("cache %d + index %d bytes, MaxMemory is %d", s.CacheBytes, s.IndexBytes, limit)
+	}
+}
+
 // Trap: a background goroutine that outlives Close.
 func TestTrapNoGoroutineAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
