@@ -59,7 +59,7 @@ func (l *logReader) ofHeader() []string {
 	h := &l.header
 	meaning := []string{fmt.Sprintf("segment %s, whose times count from %s", h.ID, clockTime(h.Start))}
 	if h.Through != 0 {
-		meaning = append(meaning, fmt.Sprintf("compacted: stands for segments %x to %x", h.ID.Order(), h.Through))
+		meaning = append(meaning, fmt.Sprintf("compacted: stands for all from segment %x up to %x", h.ID.Order(), h.Through))
 	}
 	return meaning
 }
