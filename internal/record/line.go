@@ -69,7 +69,7 @@ func NewSegmentID(order, generation uint32) SegmentID {
 func (id SegmentID) Order() uint32      { return uint32(id >> 32) }
 func (id SegmentID) Generation() uint32 { return uint32(id) }
 
-// String is the short form that stands inside files: 1a, or 1a-2 after two compactions.
+// String is the short form that stands inside files: 1a, or 1a-2 for the second generation of it.
 func (id SegmentID) String() string {
 	s := strconv.FormatUint(uint64(id.Order()), 16)
 	if g := id.Generation(); g > 0 {
