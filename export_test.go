@@ -24,6 +24,11 @@ func CheckFS(dir string, fsys vfs.FS) (Report, error) {
 	return check(context.Background(), dir, fsys, nil)
 }
 
+// CheckWith is Check on any file system.
+func CheckWith(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
+	return check(ctx, dir, fsys, progress)
+}
+
 // AnyMap is a map of string keys whose type of values is known at run time alone: what OpenMap does to let values of one type be
 // read as those of another, without a Map for each of a hundred types.
 type AnyMap struct {

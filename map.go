@@ -258,11 +258,11 @@ func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.ttl, store.Pr
 func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, m.ttl, store.Power) }
 
 // SetAsync is Set that returns before the log has the value: it is visible at once, and in the
-// log within the sync interval, or after Sync, Sync or Close. Of several such writes of one key
+// log within the sync interval, or after Map.Sync, DB.Sync or Close. Of several such writes of one key
 // within an interval the log gets the last. When the process dies, those of the last interval are
 // lost, and the entry is as it was before them; an older value never replaces a newer one.
 // What can be said of the value at once, such as that it cannot be encoded, is; an error that shows later
-// goes to the error handler, and Sync, Sync and Close return it.
+// goes to the error handler, and Map.Sync, DB.Sync and Close return it.
 func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, m.ttl, store.Async) }
 
 // SetInMemory puts v in the place of the entry's value until the next write to the key of any other kind, or

@@ -788,3 +788,35 @@ func TestProgressOfCheck(t *testing.T) {
 		t.Errorf("progress ends at %d of %d, the log has %d bytes", done, total, report.LogBytes)
 	}
 }
+
+// TestCheckEndsWithItsContext: whenever that ends, also when all of the log is read and what it says is looked at.
+func TestCheckEndsWithItsContext(t *testing.T) {
+	mem := vfs.NewMem()
+	db := openOn(t, mem)
+	m := mapOf[string, int](t, db, "m")
+	for i := range 3000 {
+		mustSet(t, m, fmt.Sprint(i), i)
+	}
+	mustClose(t, db)
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := copal.CheckWith(ended, storeDir, mem, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("when the context has ended: %v", err)
+	}
+	calls := 0
+	if _, err := copal.CheckWith(context.Background(), storeDir, mem, func(int64, int64) { calls++ }); err != nil || calls < 3 {
+		t.Fatalf("%d calls, %v", calls, err)
+	}
+	for n := 1; n < calls; n++ { // the last call is when all is done
+		ctx, cancel := context.WithCancel(context.Background())
+		left := n
+		_, err := copal.CheckWith(ctx, storeDir, mem, func(int64, int64) {
+			if left--; left == 0 {
+				cancel()
+			}
+		})
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("when it ends at call %d of %d: %v", n, calls, err)
+		}
+	}
+}

@@ -22,13 +22,13 @@ import (
 // The scripts in testdata/scripts show the log beside its meaning. A line that begins with ">" is a
 // command, one with "#" a remark; indented lines are what came of the command. What a command has
 // changed in the segment files stands there as the files have it, each record with its meaning beside
-// it. TestScripts runs the commands and compares; -update writes what came of them.
+// it. TestLogScripts runs the commands and compares; -update writes what came of them.
 //
 // Salts and identities come from a fixed sequence and the clock moves by "advance" alone, so that
 // checksums are the same in every run. The store has no ring: a record is in its file when the
 // command returns.
 
-func TestScripts(t *testing.T) {
+func TestLogScripts(t *testing.T) {
 	names, err := filepath.Glob("testdata/scripts/*.txt")
 	if err != nil || len(names) == 0 {
 		t.Fatalf("no scripts: %v", err)

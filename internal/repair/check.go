@@ -82,10 +82,7 @@ func (c *checker) run() (*seglog.Manifest, error) {
 	if m, err = c.segments(m, names); err != nil {
 		return nil, err
 	}
-	if c.progress != nil {
-		c.progress(c.total, c.total)
-	}
-	return m, nil
+	return m, c.ctx.Err()
 }
 
 // begin finds out what the mark and the ring say, and returns the manifest that they belong to: a writer beside
@@ -106,9 +103,9 @@ func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
 		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.Again(err) {
 			return m, errors.Join(c.report.Note(wrong), c.report.Note(err)) // once, whatever the number of looks
 		}
-		now, err := seglog.ReadManifest(c.fsys, c.dir)
-		if err != nil || now == nil {
-			return m, c.report.Note(err)
+		now, readErr := seglog.ReadManifest(c.fsys, c.dir)
+		if readErr != nil || now == nil {
+			return m, errors.Join(c.report.Note(wrong), c.report.Note(err), c.report.Note(readErr))
 		}
 		m = now
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A scanner reads a segment from front to back, record by record. It says what
+// A Scanner reads a segment from front to back, record by record. It says what
 // the bytes are; what follows from that is decided in recovery and in Check.
 type Scanner struct {
 	File   io.ReaderAt
@@ -36,8 +36,8 @@ func (d *Damage) Error() string { return fmt.Sprintf("at offset %d: %v", d.Offse
 
 const ScanWindow = 256 << 10
 
-// Next returns the record at s.offset and moves behind it. The entry is valid until
-// the next call. The error is io.EOF at the end, a *damage where the bytes are no
+// Next returns the record at s.Offset and moves behind it. The entry is valid until
+// the next call. The error is io.EOF at the end, a *Damage where the bytes are no
 // record, and any other when the file cannot be read.
 func (s *Scanner) Next() (at int64, e Record, err error) {
 	at, err = s.NextTo(&e)
@@ -77,7 +77,7 @@ func (s *Scanner) NextTo(e *Record) (at int64, err error) {
 	return at, nil
 }
 
-// Window returns at least n bytes from s.offset on, fewer only at the end.
+// Window returns at least n bytes from s.Offset on, fewer only at the end.
 func (s *Scanner) Window(n int) ([]byte, error) {
 	if have := s.Start + int64(len(s.Buf)) - s.Offset; have < int64(n) && s.Start+int64(len(s.Buf)) < s.End {
 		if err := s.fill(n); err != nil {
@@ -87,7 +87,7 @@ func (s *Scanner) Window(n int) ([]byte, error) {
 	return s.Buf[s.Offset-s.Start:], nil
 }
 
-// fill moves the window to s.offset and makes it at least n bytes long, if there are so many.
+// fill moves the window to s.Offset and makes it at least n bytes long, if there are so many.
 func (s *Scanner) fill(n int) error {
 	size := int(min(int64(max(n, ScanWindow)), s.End-s.Offset))
 	var kept []byte
@@ -114,7 +114,7 @@ func (s *Scanner) fill(n int) error {
 	return nil
 }
 
-// Resume looks for the next offset behind s.offset where a whole record stands, and
+// Resume looks for the next offset behind s.Offset where a whole record stands, and
 // moves there. It reports whether there is one: a record at another offset than it
 // was written at does not count, nor one that is part of a value. Values that imitate
 // records can make the search long; it is given up when it has read the file four times.

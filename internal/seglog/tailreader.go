@@ -159,7 +159,7 @@ func (r *RingReader) Record(salt record.Salt, off int64) (b []byte, e Record, ok
 	return b, Record{Head: h, Key: key, Value: value, Bytes: total}, true, nil
 }
 
-// A tailReader reads an open segment from front to back, each record from its file or,
+// A TailReader reads an open segment from front to back, each record from its file or,
 // where that holds no whole one, from the ring. What the file lacks may stand between
 // records that it has: a process died, or the power went, before all was written.
 //

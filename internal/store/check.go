@@ -19,19 +19,28 @@ import (
 // could not be read; damage is in the report. progress, which may be nil, is told how many bytes of
 // the log, of all, have been read. When ctx ends, so does Check, with its error.
 func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (repair.CheckReport, error) {
-	found, m, err := repair.Check(ctx, dir, fsys, progress)
-	c := &meaning{dir: dir, fsys: fsys, report: &found}
+	read := int64(0) // of all bytes of the log
+	found, m, err := repair.Check(ctx, dir, fsys, func(done, total int64) {
+		if read = total; progress != nil {
+			progress(done, total)
+		}
+	})
+	c := &meaning{ctx: ctx, dir: dir, fsys: fsys, report: &found}
 	if err == nil && m != nil {
 		err = c.snapshot(m)
 	}
 	if err == nil && len(found.Problems) == 0 && found.Version == nil {
 		err = c.entries()
 	}
+	if err == nil && progress != nil {
+		progress(read, read)
+	}
 	return found, err
 }
 
 // meaning checks what the records of a log say, and what was made from them.
 type meaning struct {
+	ctx    context.Context
 	dir    string
 	fsys   vfs.FS
 	report *repair.CheckReport
@@ -129,6 +138,9 @@ func (c *meaning) entries() error {
 	defer s.Close()
 	for _, t := range s.Tables() {
 		for item := range s.Items(t) {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
 			if IsCollection(item.Err) { // a collection, which is counted below
 				c.report.Keys++
 				continue
@@ -155,7 +167,7 @@ func (c *meaning) collections(s *Store) error {
 		if !t.hasMetas() {
 			continue
 		}
-		err := s.checkCollections(t, func(key []byte, of Collection, found uint64) {
+		err := s.checkCollections(c.ctx, t, func(key []byte, of Collection, found uint64) {
 			c.report.Problem(c.dir, 0, fmt.Sprintf("the %s under key %q has %d elements, and its meta says %d", of.Type, key, found, of.Count))
 		})
 		if err := c.report.Note(err); err != nil {

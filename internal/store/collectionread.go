@@ -2,6 +2,8 @@ package store
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"iter"
 
@@ -275,7 +277,7 @@ func (r Collections) Deadline(key []byte, of CollectionType) (uint64, error) {
 }
 
 // checkCollections counts the elements of the collections in a table, and passes on those whose number is not what their meta says.
-func (s *Store) checkCollections(t *Table, f func(key []byte, c Collection, found uint64)) error {
+func (s *Store) checkCollections(ctx context.Context, t *Table, f func(key []byte, c Collection, found uint64)) error {
 	for item := range s.Items(t) {
 		if !IsCollection(item.Err) {
 			continue
@@ -287,8 +289,8 @@ func (s *Store) checkCollections(t *Table, f func(key []byte, c Collection, foun
 		}
 		found := uint64(0)
 		for el := range s.Collections().All(key, c.Type, Span{}, true) {
-			if el.Err != nil {
-				return el.Err
+			if err := cmp.Or(el.Err, ctx.Err()); err != nil {
+				return err
 			}
 			found++
 		}

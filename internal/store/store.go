@@ -474,7 +474,7 @@ func (s *Store) SetSyncInterval(d time.Duration) {
 // the others.
 func (s *Store) Sync() error { return s.syncFlushed(s.flushAll()) }
 
-// Sync is Sync for what was written to one map.
+// SyncCells is Sync for what was written to one map.
 func (s *Store) SyncCells(c *Cells) error { return s.syncFlushed(s.flush(c)) }
 
 func (s *Store) syncFlushed(f flushed) error {
