@@ -1,9 +1,14 @@
 package copal
 
 import (
+	"errors"
 	"iter"
+	"reflect"
+	"sync"
 	"time"
 
+	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -250,4 +255,25 @@ func (c *Collection) reported(items iter.Seq[store.Item]) iter.Seq[store.Item] {
 			}
 		}
 	}
+}
+
+// raw is how the fields and values of Hash and List stand in the log. It is made when it is first
+// asked for: a program that only opens a store is to have no codec in it.
+type raw struct {
+	once   sync.Once
+	fields *keycodec.Codec[string]
+	values *typed
+}
+
+func (db *DB) asBytes() *raw {
+	db.raw.once.Do(func() {
+		fields, err1 := keycodec.For[string]()
+		values, err2 := newTyped(db.store, codec.Bytes, reflect.TypeFor[[]byte]())
+		if err := errors.Join(err1, err2); err != nil {
+			panic(err) // each of the two is a type that is always taken
+		}
+		values.raw = db
+		db.raw.fields, db.raw.values = fields, values
+	})
+	return &db.raw
 }

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
@@ -22,9 +21,8 @@ type DB struct {
 	store  *store.Store
 	config config
 
-	renderers sync.Map                // schema number → codec.Renderer, or false for none
-	fields    *keycodec.Codec[string] // of Hash
-	bytes     *typed                  // what Hash and List keep
+	renderers sync.Map // schema number → codec.Renderer, or false for none
+	raw       raw
 
 	mu     sync.Mutex              // guards maps and values
 	maps   map[string]any          // by name: the *Map[K, V] that is open
@@ -79,15 +77,7 @@ func open(dir string, c config) (*DB, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	db := &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}
-	var err1, err2 error
-	db.fields, err1 = keycodec.For[string]()
-	db.bytes, err2 = newTyped(s, codec.Bytes, reflect.TypeFor[[]byte]())
-	if err := errors.Join(err1, err2); err != nil {
-		return nil, errors.Join(err, s.Close())
-	}
-	db.bytes.raw = db
-	return db, nil
+	return &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}, nil
 }
 
 // Close makes everything written durable and closes the store and its maps. Its

@@ -41,7 +41,8 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 // a HashOf of another type has written is read as DB.Get shows it, and what is written here is JSON
 // text to such a HashOf.
 func (db *DB) Hash(key []byte) *HashOf[string, []byte] {
-	return &HashOf[string, []byte]{newCollection(db, key, store.HashType), db.fields, db.bytes}
+	b := db.asBytes()
+	return &HashOf[string, []byte]{newCollection(db, key, store.HashType), b.fields, b.values}
 }
 
 // At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.

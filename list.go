@@ -34,7 +34,7 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 // List returns the list under key as one of bytes. As with DB.Hash, elements are stored as they are,
 // and one that a ListOf of another type has written is read as DB.Get shows it.
 func (db *DB) List(key []byte) *ListOf[[]byte] {
-	return &ListOf[[]byte]{newCollection(db, key, store.ListType), db.bytes}
+	return &ListOf[[]byte]{newCollection(db, key, store.ListType), db.asBytes().values}
 }
 
 // At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
