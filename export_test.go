@@ -21,7 +21,7 @@ func WithInline() Option                { return storeOption(func(c *config) { c
 
 // CheckFS is Check on any file system.
 func CheckFS(dir string, fsys vfs.FS) (Report, error) {
-	return check(context.Background(), dir, fsys, nil)
+	return CheckWith(context.Background(), dir, fsys, nil)
 }
 
 // CheckWith is Check on any file system.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -16,25 +15,11 @@ func TestBackupAfterANameWasUsedTwice(t *testing.T) {
 			mem := vfs.NewMem()
 			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
 			s := mustOpen(t, mem, opts)
-			set := func(segment, edition int) {
-				for n := range 8 {
-					mustSet(t, s, fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60)))
-				}
-				if err := s.sealTail(); err != nil {
-					t.Fatal(err)
-				}
-			}
+			set := func(segment, edition int) { fillSegment(t, s, segment, edition, map[string]string{}) }
 			for segment := range 4 {
 				set(segment, 0)
 			}
-			compact := func(from, to int) {
-				t.Helper()
-				s.housekeeping.Lock()
-				defer s.housekeeping.Unlock()
-				if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
-					t.Fatal(err)
-				}
-			}
+			compact := func(from, to int) { compactRange(t, s, from, to) }
 			backup := func() {
 				t.Helper()
 				if _, err := s.Backup(context.Background(), "copy", BackupOptions{}); err != nil {

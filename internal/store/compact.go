@@ -446,7 +446,7 @@ func (s *Store) passViews(list []*segment) {
 	for _, seg := range list {
 		needed := func() bool { return feeds[seg] || seg.readers.Load() > 0 || s.views.needs(seg) }
 		if needed() && !seg.held.Swap(true) {
-			s.log.held.Add(1) // who lets it go from here on sees that, and has us look again; for who has let it go before, we do
+			s.log.held.Add(1) // a reader that lets the segment go sees that from here on, and asks for another look; of one that did so before, the next line finds out
 		}
 		if !needed() {
 			free = true

@@ -311,27 +311,11 @@ func TestCompactionNamesNothingTwice(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
 	content := map[string]string{}
-	set := func(segment, edition int) {
-		for n := range 8 { // less than a segment
-			key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
-			mustSet(t, s, key, value)
-			content[key] = value
-		}
-		if err := s.sealTail(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	set := func(segment, edition int) { fillSegment(t, s, segment, edition, content) }
 	for segment := range 4 {
 		set(segment, 0)
 	}
-	compact := func(from, to int) {
-		t.Helper()
-		s.housekeeping.Lock()
-		defer s.housekeeping.Unlock()
-		if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
-			t.Fatal(err)
-		}
-	}
+	compact := func(from, to int) { compactRange(t, s, from, to) }
 	compact(1, 2)
 	pins := s.log.pinAll()
 	set(1, 1)
@@ -355,27 +339,11 @@ func TestCompactionNamesNothingTwiceAfterReopening(t *testing.T) {
 			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
 			s := mustOpen(t, mem, opts)
 			content := map[string]string{}
-			set := func(segment, edition int) {
-				for n := range 8 { // less than a segment
-					key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
-					mustSet(t, s, key, value)
-					content[key] = value
-				}
-				if err := s.sealTail(); err != nil {
-					t.Fatal(err)
-				}
-			}
+			set := func(segment, edition int) { fillSegment(t, s, segment, edition, content) }
 			for segment := range 4 {
 				set(segment, 0)
 			}
-			compact := func(from, to int) {
-				t.Helper()
-				s.housekeeping.Lock()
-				defer s.housekeeping.Unlock()
-				if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
-					t.Fatal(err)
-				}
-			}
+			compact := func(from, to int) { compactRange(t, s, from, to) }
 			compact(1, 2)
 			mustClose(t, s)
 			s = mustOpen(t, mem, opts)
@@ -446,4 +414,28 @@ func TestCompactionBesideASpareThatIsMade(t *testing.T) {
 	wantValue(t, s, "b", "9")
 	wantValue(t, s, "c", "3")
 	mustClose(t, s)
+}
+
+// fillSegment writes eight entries, less than a segment of 1,000 bytes, into content, too, and ends
+// the segment behind them.
+func fillSegment(t *testing.T, s *Store, segment, edition int, content map[string]string) {
+	t.Helper()
+	for n := range 8 {
+		key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
+		mustSet(t, s, key, value)
+		content[key] = value
+	}
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compactRange compacts some of the segments that can be, together.
+func compactRange(t *testing.T, s *Store, from, to int) {
+	t.Helper()
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -80,13 +80,13 @@ type log struct {
 	left     *ring     // one that is not used any more
 
 	retiring    []*segment              // guarded by Store.housekeeping
-	generations map[uint32]uint32       // the last that compaction has given a place in the log; likewise
-	noUnknown   bool                    // there is no snapshot of the index but the one in snapshot; likewise
+	generations map[uint32]uint32       // the last that compaction has given a place in the log; guarded by Store.housekeeping
+	noUnknown   bool                    // there is no snapshot of the index but the one in snapshot; guarded by Store.housekeeping
 	held        atomic.Int64            // segments that nobody but views needs
 	compacted   atomic.Int64            // segments that compaction has replaced
 	parts       []*partsUnderWay        // guarded by mu
-	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; likewise
-	spread      map[uint64]*spreadGroup // by the number of the group; likewise
+	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; guarded by mu
+	spread      map[uint64]*spreadGroup // by the number of the group; guarded by mu
 	waiters     waiters                 // guarded by mu
 	holdRoom    []*segment              // of an earlier process, with what that has kept in them for deletions; guarded by mu
 	freeSlots   []int                   // of segments that have gone, the one free for longest first
