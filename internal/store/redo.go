@@ -27,6 +27,9 @@ import (
 // Where the disk has no room for the copy, the file is synced as it is, and the directory, unless the mark says that a sync
 // has failed: a full disk is no reason to refuse deletions.
 //
+// What is not known to be durable is read once more on the way: after a failed write-back the kernel may
+// forget it at any time, and a copy of the zeros that it shows then would be called durable.
+//
 // It is done once, by the first append or the first call that asks for durability. Until then the
 // mark says what is durable.
 
@@ -61,7 +64,12 @@ func (l *log) redoLocked() error {
 func (l *log) redo(s *segment) error {
 	s.fillFile() // for readers who have it open; without it they begin anew
 	temp := s.path + redoTemp
-	f, err := vfs.Make(l.fsys, temp, s.copyTo)
+	f, err := vfs.Make(l.fsys, temp, func(f vfs.File) error {
+		if err := s.copyTo(f); err != nil {
+			return err
+		}
+		return l.verifyFound(s, f)
+	})
 	if err != nil {
 		return err
 	}
@@ -108,6 +116,27 @@ func (s *segment) copyTo(f vfs.File) error {
 	return nil
 }
 
+// verifyFound checks that file holds whole records from the mark to the end of the segment.
+func (l *log) verifyFound(s *segment, file io.ReaderAt) error {
+	scan := seglog.Scanner{File: file, Salt: s.salt, Offset: s.head, Start: s.head, End: s.end.Load()}
+	if l.found != nil && l.found.Segment == s.id {
+		scan.Offset = max(l.found.Offset, s.head)
+		scan.Start = scan.Offset
+	}
+	var e seglog.Record
+	for scan.Offset < s.end.Load() {
+		at, err := scan.NextTo(&e)
+		var d *seglog.Damage
+		if errors.As(err, &d) || err == io.EOF {
+			return &seglog.CorruptError{File: s.path, Offset: at, Reason: "what was found here when the log was opened has changed"}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // settleInPlace writes to the segment's file what stood in the ring alone, and syncs it.
 func (l *log) settleInPlace(s *segment) error {
 	if err := s.fillFile(); err != nil {
@@ -115,6 +144,9 @@ func (l *log) settleInPlace(s *segment) error {
 	}
 	if err := s.file.Sync(); err != nil {
 		return l.fail(errors.Join(fmt.Errorf("sync of %s: %w", s.path, err), l.noteSyncFailed()))
+	}
+	if err := l.verifyFound(s, s.file); err != nil {
+		return err
 	}
 	return l.syncNames() // a process that was killed in redo may have renamed a copy, and what was synced is that
 }

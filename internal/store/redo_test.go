@@ -99,6 +99,8 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 	}
 }
 
+const foundValue = "what was found"
+
 // killedWithFound is what a process leaves that has synced a record, and written another.
 func killedWithFound(t *testing.T, mem *vfs.Mem) *vfs.Mem {
 	t.Helper()
@@ -106,7 +108,7 @@ func killedWithFound(t *testing.T, mem *vfs.Mem) *vfs.Mem {
 	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, s, "found", "2")
+	mustSet(t, s, "found", foundValue)
 	return mem.ProcessCrash()
 }
 
@@ -116,7 +118,7 @@ func wantFoundAfterPowerCuts(t *testing.T, mem *vfs.Mem, limit int) {
 	for image := range mem.PowerCuts(limit, nil) {
 		cut := mustOpen(t, image, noSnapshot)
 		wantValue(t, cut, "durable", "1")
-		wantValue(t, cut, "found", "2")
+		wantValue(t, cut, "found", foundValue)
 		mustClose(t, cut)
 	}
 }
@@ -144,7 +146,7 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	first.Close()
 
 	next := mustOpen(t, vfs.Inject(dead, noRoomForCopies()), noSnapshot)
-	wantValue(t, next, "found", "2")
+	wantValue(t, next, "found", foundValue)
 	if err := next.Sync(); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a sync of what an earlier one has lost: %v", err)
 	}
@@ -199,6 +201,53 @@ func failedSyncOfNameIsNoted(t *testing.T) {
 	s.Close()
 	if m, err := seglog.ReadMark(dead, "db", s.log.storeID); err != nil || m == nil || !m.Failed {
 		t.Errorf("the mark does not say so: %+v, %v", m, err)
+	}
+}
+
+// What was found when the log was opened, and has changed before it was copied, is not called durable: a kernel forgets at
+// any time what it could not write. The call that asked says so, and so does the next; when what was found is back, it is
+// durable.
+func TestChangedBeforeItIsCopied(t *testing.T) { bothWays(t, changedBeforeItIsCopied) }
+
+func changedBeforeItIsCopied(t *testing.T) {
+	for name, full := range map[string]bool{"copied": false, "no room for a copy": true} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewCrashMem()
+			s := mustOpen(t, mem, noSnapshot)
+			if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
+				t.Fatal(err)
+			}
+			mustSet(t, s, "found", foundValue)
+			if err := s.log.drainTail(); err != nil {
+				t.Fatal(err)
+			}
+			dead := mem.ProcessCrash()
+			var faults []*vfs.Fault
+			if full {
+				faults = append(faults, noRoomForCopies())
+			}
+			next := mustOpen(t, vfs.Inject(dead, faults...), noSnapshot)
+			wantValue(t, next, "found", foundValue)
+			seg := next.log.doubtful[0]
+			damageIn(t, dead, seg, foundValue)
+			for _, what := range []string{"the first time", "again"} {
+				if err := next.Sync(); !errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrReadOnly) {
+					t.Errorf("a sync, %s: %v", what, err)
+				}
+				if err := next.Set(nil, []byte("new"), []byte("2"), 0, Power); err == nil {
+					t.Errorf("a write, %s: it succeeds", what)
+				}
+			}
+			if names := unfinished(t, dead); len(names) > 0 {
+				t.Errorf("%q are left", names)
+			}
+			damageIn(t, dead, seg, "v"+foundValue[1:])
+			if err := next.Sync(); err != nil {
+				t.Fatal(err)
+			}
+			wantFoundAfterPowerCuts(t, dead, 40)
+			mustClose(t, next)
+		})
 	}
 }
 
