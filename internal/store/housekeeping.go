@@ -426,53 +426,6 @@ func (s *Store) sealTail() error {
 	return s.log.syncEnded()
 }
 
-// endTail puts another segment in the place of the tail, on a full disk one that has a little room for deletions. It stays where there is not even that.
-func (l *log) endTail() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if err := l.failure(); err != nil {
-		return err
-	}
-	if l.tail == nil {
-		if l.nextSeq == 1 {
-			return nil // nothing was ever written
-		}
-		if err := l.beginLocked(); err != nil {
-			return err
-		}
-	}
-	if l.tail.records == 0 {
-		return nil
-	}
-	if err := l.lendLocked(); err != nil { // which may be all the room that there is
-		return err
-	}
-	ending := l.tail
-	defer func() {
-		if l.tail == ending {
-			l.keepLocked(ending)
-		}
-	}()
-	if l.spare == nil {
-		spare, err := l.createSpare(l.syncedSegments())
-		switch {
-		case errors.Is(err, seglog.ErrNoSpace):
-			return nil
-		case err != nil:
-			return err
-		}
-		l.adoptLocked(spare)
-	}
-	if err := l.rollLocked(); err != nil || l.tail != ending {
-		return err
-	}
-	l.keepLocked(l.spare)
-	if l.spare.room < l.spare.end.Load()+roomLeast && !l.noReserve {
-		return nil
-	}
-	return l.replaceTailLocked()
-}
-
 // limit is the ratio that is asked for, 0 for none.
 func (h *housekeeper) limit() float64 { return math.Float64frombits(h.ratio.Load()) }
 
@@ -491,21 +444,8 @@ func (s *Store) tidyTail() {
 
 // endTailOf ends the tail if there is one of which that is wanted.
 func (s *Store) endTailOf(wanted func(*segment) bool) {
-	s.log.mu.Lock()
-	t := s.log.tail
-	s.log.mu.Unlock()
-	if t != nil && wanted(t) {
+	if t := s.log.tailNow(); t != nil && wanted(t) {
 		s.log.reportError("ending a segment", s.sealTail())
-	}
-}
-
-// takeBack reserves it again.
-func (l *log) takeBack() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lent = false
-	if l.tail != nil {
-		l.keepLocked(l.tail)
 	}
 }
 

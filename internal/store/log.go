@@ -39,23 +39,14 @@ import (
 //
 // Locks, in order: log.making, log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
 type log struct {
-	fsys         vfs.FS
-	dir          string
+	logOptions
 	storeID      uint64
 	cacheID      string       // see vfs.FS
 	found        *seglog.Mark // by recovery
 	syncFailed   bool         // the process before has seen a sync fail
 	announced    uint64       // number of the manifest that says that this process writes
-	clock        clock.Clock
-	random       func() uint64
-	flush        func() bool  // writes what memory has for the log, and says whether to try again; called with no lock held
-	filled       func()       // called when a segment has become full; must not wait
-	tight        func(int64)  // called when the disk is short of room, with what it has left; must not wait
-	report       func(error)  // tells the user about an error that no call can return
-	limit        int64        // nominal size of a segment, at most
 	nominalBytes atomic.Int64 // of the segments to come; 0 for limit
 	hard         int64        // size at which appending waits for the next one, whatever it costs
-	inline       bool         // no goroutine prepares segments, or drains; for tests that count operations
 	wake         chan struct{}
 	dirty        atomic.Bool // something was appended since the last periodic sync began
 	waiting      atomic.Bool // something is to be appended by it; see touched
@@ -93,10 +84,9 @@ type log struct {
 
 	making sync.Mutex // held by the keeper from before the manifest names the segment that it makes until the list does; see compactable
 
-	ringBytes int64 // size of the ring to be made, 0 for none
-	noReserve bool  // the file system cannot reserve space
-	lent      bool  // what is kept for deletions is compaction's; guarded by mu
-	short     bool  // the disk has less than compaction may need; likewise
+	noReserve bool // the file system cannot reserve space
+	lent      bool // what is kept for deletions is compaction's; guarded by mu
+	short     bool // the disk has less than compaction may need; likewise
 
 	drainMu   sync.Mutex // one drains at a time
 	drainWake chan struct{}
@@ -128,6 +118,31 @@ type log struct {
 	syncers    atomic.Uint64 // calls of syncTo up to now
 	led        uint64        // those up to the beginning of the last sync; of who leads one
 	served     uint64        // those among them that came since the one before; likewise
+}
+
+// logOptions is what the owner of a log says about it.
+type logOptions struct {
+	fsys      vfs.FS
+	dir       string
+	clock     clock.Clock
+	random    func() uint64
+	inline    bool        // no goroutine prepares segments, or drains; for tests that count operations
+	limit     int64       // nominal size of a segment, at most
+	ringBytes int64       // size of the ring to be made, 0 for none
+	flush     func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
+	filled    func()      // called when a segment has become full; must not wait
+	tight     func(int64) // called when the disk is short of room, with what it has left; must not wait
+	report    func(error) // tells the user about an error that no call can return
+}
+
+// newLog is a log of which nothing has been read yet.
+func newLog(o logOptions) *log {
+	l := &log{
+		logOptions: o, hard: seglog.MaxSegmentBytes / 4, generations: map[uint32]uint32{},
+		wake: make(chan struct{}, 1), drainWake: make(chan struct{}, 1), rolled: make(chan struct{}, 1),
+	}
+	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
+	return l
 }
 
 // position is a place between two records.

@@ -319,7 +319,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	}
 	// The entries are copied, and then it expires.
 	w := &snapshotWriter{store: s}
-	w.begin()
+	w.x = &snapshot{coverage: s.log.coverage()}
 	w.file, err = mem.Open("db/"+snapshotTemp, vfs.Create)
 	if err != nil {
 		t.Fatal(err)
@@ -341,7 +341,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.x.Reach = s.log.last()
-	if err := errors.Join(s.log.syncTo(w.x.Reach), w.addTail(), w.text(), w.file.Close(), w.publish("db/"+snapshotTemp)); err != nil {
+	if err := errors.Join(s.log.syncTo(w.x.Reach), w.x.finish(s.log), w.text(), w.file.Close(), w.publish("db/"+snapshotTemp)); err != nil {
 		t.Fatal(err)
 	}
 	if got := inOrder(t, table); !slices.Equal(got, []string{"5"}) {

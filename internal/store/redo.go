@@ -60,6 +60,14 @@ func (l *log) redoLocked() error {
 	return nil
 }
 
+// settleSoon lets what recovery has found be durable within the sync interval. It is called before the keeper begins.
+func (l *log) settleSoon() {
+	if len(l.doubtful) > 0 {
+		l.dirty.Store(true)
+		l.poke()
+	}
+}
+
 // redo puts a copy of the segment in its place.
 func (l *log) redo(s *segment) error {
 	s.fillFile() // for readers who have it open; without it they begin anew

@@ -154,3 +154,13 @@ func (l *log) lendLocked() error {
 	}
 	return l.releaseLocked(l.tail, false)
 }
+
+// takeBack reserves again what was lent.
+func (l *log) takeBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lent = false
+	if l.tail != nil {
+		l.keepLocked(l.tail)
+	}
+}

@@ -35,30 +35,12 @@ const (
 
 // snapshot is the text of the file INDEX.
 type snapshot struct {
-	Store    uint64
-	Seq      uint64 // of the last record that it covers
-	Time     uint64 // Unix milliseconds of it
-	Reach    uint64 // no entry is of a record with a higher number
-	Tail     int    // place in Segments of the last one that is covered
-	TailCRC  uint32 // of its last bytes
-	Segments []snapshotSegment
-	Groups   []snapshotGroup
-	Schemas  []snapshotSchema
-	Tables   []snapshotTable
-	Swept    bool     // there are elements, and none of a collection that is gone
-	Other    []string // lines of a newer minor format
-}
-
-// snapshotSegment is a segment that addresses may mean, by its place in the list, and what is covered of it.
-type snapshotSegment struct {
-	seglog.ManifestSegment
-	Dead int64 // bytes that compaction could reclaim, about
-}
-
-// snapshotGroup is a committed group that is spread over segments, of which members are covered. The commit is too, or else the snapshot divides the group.
-type snapshotGroup struct {
-	Number, Commit uint64
-	Segments       []record.SegmentID // that have members
+	coverage
+	Reach   uint64 // no entry is of a record with a higher number
+	Schemas []snapshotSchema
+	Tables  []snapshotTable
+	Swept   bool     // there are elements, and none of a collection that is gone
+	Other   []string // lines of a newer minor format
 }
 
 type snapshotSchema struct {
@@ -103,8 +85,6 @@ type snapshotPart struct {
 }
 
 func (p *snapshotPart) bytes() int64 { return p.Entries * index.SlotBytes }
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // encode writes
 //
@@ -166,7 +146,7 @@ func joinSegments(list []record.SegmentID) string {
 }
 
 func (x *snapshot) parseGroup(f *record.Fields) error {
-	g := snapshotGroup{Number: f.Hex("Group"), Commit: f.Hex("commit")}
+	g := coveredGroup{Number: f.Hex("Group"), Commit: f.Hex("commit")}
 	words := f.Word("members")
 	if err := f.End(); err != nil {
 		return err
@@ -183,18 +163,6 @@ func (x *snapshot) parseGroup(f *record.Fields) error {
 	}
 	x.Groups = append(x.Groups, g)
 	return nil
-}
-
-// spread is the group as the log knows it, with the segments that are still there. Others have been compacted, and their
-// copies are replayed.
-func (g *snapshotGroup) spread(set *segmentSet) *spreadGroup {
-	s := &spreadGroup{g.Commit, map[record.SegmentID]bool{}}
-	for _, id := range g.Segments {
-		if set.byID[id] != nil {
-			s.segments[id] = true
-		}
-	}
-	return s
 }
 
 // schemaCounts writes numbers of schemas and of their entries.
@@ -257,7 +225,7 @@ func (x *snapshot) parseLine(line string) error {
 	f := record.NewFields(line)
 	switch {
 	case f.Has("segment"):
-		s := snapshotSegment{ManifestSegment: seglog.ManifestSegment{ID: f.Segment("segment"), Salt: record.Salt(f.Fixed("salt")),
+		s := coveredSegment{ManifestSegment: seglog.ManifestSegment{ID: f.Segment("segment"), Salt: record.Salt(f.Fixed("salt")),
 			Bytes: int64(f.Hex("bytes")), Records: f.Hex("records"), First: f.Hex("first"), Last: f.Hex("last")}, Dead: int64(f.Hex("dead"))}
 		x.Segments = append(x.Segments, s)
 	case f.Has("Group"):

@@ -80,7 +80,7 @@ func openSnapshot(s *Store, r *recovery) *snapshotFile {
 	case err != nil:
 		l.reportRebuilt(asDamage(path, 0, err))
 		return nil
-	case !matches(l, x) || r.readOnly && !sameManifest(l):
+	case !x.isOf(l) || r.readOnly && !sameManifest(l):
 		f.Close()
 		return nil
 	}
@@ -98,122 +98,21 @@ func sameManifest(l *log) bool {
 	return err == nil && m != nil && m.Edit == l.manifest.Edit
 }
 
-// matches reports whether the snapshot is of this log, as far as the manifest tells.
-func matches(l *log, x *snapshot) bool {
-	if x.Store != l.storeID {
-		return false
-	}
-	named := map[record.SegmentID]*seglog.ManifestSegment{}
-	for i := range l.manifest.Segments {
-		named[l.manifest.Segments[i].ID] = &l.manifest.Segments[i]
-	}
-	for i := range x.Segments {
-		s := &x.Segments[i]
-		e := named[s.ID]
-		switch {
-		case e == nil: // it is looked for later
-		case e.Salt != s.Salt:
-			return false
-		case e.Sealed && (s.Bytes > e.Bytes || s.Bytes == e.Bytes && (s.Records != e.Records || s.First != e.First || s.Last != e.Last)):
-			return false
-		}
-	}
-	return true
-}
-
 // reach is the number of the last record that an entry of the snapshot may mean.
 func (f *snapshotFile) reach() uint64 { return f.x.Reach }
 
 // cover fills the tables with what the snapshot says.
-func (f *snapshotFile) cover(r *recovery) error {
-	l, s := r.log, f.store
-	for i := range f.x.Segments {
-		e := &f.x.Segments[i]
-		seg := l.set.Load().byID[e.ID]
-		if seg == nil {
-			var err error
-			if seg, err = openRetained(l, e); err != nil {
-				return fmt.Errorf("%w: %w", errMismatch, err)
-			}
-		} else if err := coverSegment(l, seg, e); err != nil {
-			return err
-		}
-		f.slots = append(f.slots, seg.slot)
+func (f *snapshotFile) cover(r *recovery) (err error) {
+	s := f.store
+	if f.slots, err = r.cover(&f.x.coverage); err != nil {
+		return err
 	}
-	for _, seg := range r.segments {
-		size, err := seg.file.Size()
-		if err != nil {
-			return fmt.Errorf("copal: %w", err)
-		}
-		seg.ahead = size // what a snapshot knows has been drained
-	}
-	l.lastTime = max(l.lastTime, f.x.Time)
 	for _, e := range f.x.Schemas {
 		s.schemas[e.Number], s.schemaNumbers[e.Schema] = e.Schema, e.Number
-	}
-	for i := range f.x.Groups {
-		switch g := &f.x.Groups[i]; {
-		case g.Commit <= f.x.Seq:
-			r.spread[g.Number] = g.spread(l.set.Load())
-		default:
-			r.divided[g.Number] = g.spread(l.set.Load())
-		}
 	}
 	for i := range f.x.Tables {
 		f.attach(&f.x.Tables[i])
 	}
-	return f.checkTail()
-}
-
-// checkTail makes sure that the log ends, for the snapshot, in what it did: a copy of the directory may have gone another way.
-func (f *snapshotFile) checkTail() error {
-	if f.x.Tail >= len(f.x.Segments) {
-		return nil
-	}
-	seg := f.store.log.segment(f.slots[f.x.Tail])
-	crc, err := tailCRC(seg, f.x.Segments[f.x.Tail].Bytes)
-	if err != nil {
-		return err
-	}
-	if crc != f.x.TailCRC {
-		return errMismatch
-	}
-	return nil
-}
-
-// openRetained opens a file that compaction has replaced, and that entries of the snapshot may still mean.
-func openRetained(l *log, e *snapshotSegment) (*segment, error) {
-	seg, err := openSegment(l.fsys, l.dir, l.storeID, e.ManifestSegment, vfs.ReadOnly)
-	if err != nil {
-		return nil, err
-	}
-	size, err := seg.file.Size()
-	if err != nil || size < e.Bytes {
-		return nil, errors.Join(err, seg.file.Close(), record.ErrShort)
-	}
-	seg.end.Store(size) // what the snapshot knows may be ahead of what it covers
-	seg.ended = true
-	seg.synced.Store(true)
-	l.retain(seg)
-	return seg, nil
-}
-
-// coverSegment lets a segment begin, for recovery, where the snapshot ends.
-func coverSegment(l *log, seg *segment, e *snapshotSegment) error {
-	if e.Bytes <= seg.head {
-		return nil
-	}
-	size, err := seg.file.Size()
-	if err != nil {
-		return fmt.Errorf("copal: %w", err)
-	}
-	if size < e.Bytes {
-		return errMismatch // the log is read, which finds out what that means
-	}
-	seg.end.Store(e.Bytes)
-	seg.records, seg.first, seg.last = e.Records, e.First, e.Last
-	seg.dead.Store(e.Dead)
-	l.records.Add(int64(e.Records))
 	return nil
 }
 

@@ -32,14 +32,13 @@ import (
 
 // snapshotWriter writes one snapshot.
 type snapshotWriter struct {
-	store  *Store
-	file   vfs.File
-	end    int64 // of what is written
-	x      *snapshot
-	places map[int]int // slot → place of the segment in x
-	buf    []byte
-	alone  bool            // at Close: the writer has all locks, and there are no cells
-	stop   <-chan struct{} // closed when there is no time for it any more; nil at Close
+	store *Store
+	file  vfs.File
+	end   int64 // of what is written
+	x     *snapshot
+	buf   []byte
+	alone bool            // at Close: the writer has all locks, and there are no cells
+	stop  <-chan struct{} // closed when there is no time for it any more; nil at Close
 }
 
 // errSnapshotStopped: the store is being closed, and takes another one.
@@ -97,7 +96,7 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 	if err := l.failure(); err != nil {
 		return err
 	}
-	w.begin()
+	w.x = &snapshot{coverage: l.coverage()}
 	if err := settle(); err != nil {
 		return err
 	}
@@ -117,36 +116,6 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 		return err
 	}
 	return w.publish(path)
-}
-
-// begin notes what is covered.
-func (w *snapshotWriter) begin() {
-	l := w.store.log
-	w.places = map[int]int{}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	until := l.coverableLocked()
-	w.x = &snapshot{Store: l.storeID, Seq: until.seq, Time: until.time}
-	for _, s := range l.set.Load().ordered {
-		if s != l.spare && !s.unlisted.Load() {
-			w.places[s.slot] = len(w.x.Segments)
-			e := s.manifestEntry(true)
-			switch {
-			case until.segment == nil && s == l.tail:
-				w.x.Tail = len(w.x.Segments)
-			case s == until.segment:
-				w.x.Tail, e = len(w.x.Segments), until.entry
-			case until.segment != nil && s.id > until.segment.id:
-				e = seglog.ManifestSegment{ID: s.id, Salt: s.salt}
-			}
-			w.x.Segments = append(w.x.Segments, snapshotSegment{ManifestSegment: e})
-		}
-	}
-	for _, number := range slices.Sorted(maps.Keys(l.spread)) {
-		if g := l.spread[number]; number <= until.seq { // else no member is covered
-			w.x.Groups = append(w.x.Groups, snapshotGroup{number, g.commit, slices.Sorted(maps.Keys(g.segments))})
-		}
-	}
 }
 
 // copyAll writes the parts, and then what is to be said of them.
@@ -178,8 +147,7 @@ func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	if err := s.log.syncTo(w.x.Reach); err != nil {
 		return err
 	}
-	w.addDead()
-	if err := w.addTail(); err != nil {
+	if err := w.x.finish(s.log); err != nil {
 		return err
 	}
 	return w.text()
@@ -310,7 +278,7 @@ func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
 	}
 	p.Translate(func(a seglog.Address) (seglog.Address, bool) {
 		slot, offset := seglog.SplitAddress(a)
-		return seglog.AddressOf(w.place(slot), offset), true
+		return seglog.AddressOf(w.x.place(w.store.log, slot), offset), true
 	})
 	out := snapshotPart{Shard: n, Offset: w.end, Entries: int64(len(p.Entries) / index.SlotBytes), CRC: crc32.Checksum(p.Entries, castagnoli)}
 	total := int64(0)
@@ -325,18 +293,6 @@ func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
 	}
 	t.Parts = append(t.Parts, out)
 	return w.write(p.Entries)
-}
-
-// place is where in the list the segment stands that has the slot.
-func (w *snapshotWriter) place(slot int) int {
-	at, ok := w.places[slot]
-	if !ok { // it has come since
-		s := w.store.log.segment(slot)
-		at = len(w.x.Segments)
-		w.places[slot] = at
-		w.x.Segments = append(w.x.Segments, snapshotSegment{ManifestSegment: seglog.ManifestSegment{ID: s.id, Salt: s.salt}})
-	}
-	return at
 }
 
 func (w *snapshotWriter) write(b []byte) error {
@@ -354,34 +310,6 @@ func (w *snapshotWriter) addSchemas() {
 	for _, n := range slices.Sorted(maps.Keys(s.schemas)) {
 		w.x.Schemas = append(w.x.Schemas, snapshotSchema{n, s.schemas[n]})
 	}
-}
-
-// addDead notes for each segment how much of it is of no use.
-func (w *snapshotWriter) addDead() {
-	for slot, at := range w.places {
-		w.x.Segments[at].Dead = max(w.store.log.segment(slot).dead.Load(), 0)
-	}
-}
-
-// addTail notes what the last segment ends in. It has been synced.
-func (w *snapshotWriter) addTail() (err error) {
-	if w.x.Tail < len(w.x.Segments) {
-		s := &w.x.Segments[w.x.Tail]
-		w.x.TailCRC, err = tailCRC(w.store.log.set.Load().byID[s.ID], s.Bytes)
-	}
-	return err
-}
-
-// tailBytes is how much of the end of the log is compared. It holds the last record, or much of it.
-const tailBytes = 1 << 10
-
-// tailCRC is the checksum of what stands before the offset.
-func tailCRC(s *segment, end int64) (uint32, error) {
-	b := make([]byte, min(end, tailBytes))
-	if n, err := s.readAt(b, end-int64(len(b))); n < len(b) {
-		return 0, shortRead(err)
-	}
-	return crc32.Checksum(b, castagnoli), nil
 }
 
 // text writes what is to be said of the parts, and makes the file durable.
@@ -428,14 +356,6 @@ func (l *log) removeOutlived() {
 			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
 		}
 	}
-}
-
-func (x *snapshot) state(bytes int64) *snapshotState {
-	st := &snapshotState{seq: x.Seq, bytes: bytes, covered: map[record.SegmentID]int64{}}
-	for _, s := range x.Segments {
-		st.covered[s.ID] = s.Bytes
-	}
-	return st
 }
 
 // snapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries

@@ -25,7 +25,6 @@ import (
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/keyhash"
-	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/sysmem"
 	"github.com/copaldb/copal/internal/vfs"
@@ -217,10 +216,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		s.beginSweeping() // before anything expires, and before there is a snapshot
 	}
 	if !opts.ReadOnly && !opts.Inline {
-		if len(s.log.doubtful) > 0 { // it is durable within the sync interval
-			s.log.dirty.Store(true)
-			s.log.poke()
-		}
+		s.log.settleSoon()
 		if !opts.NoSnapshot {
 			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
 		}
@@ -242,20 +238,15 @@ func open(dir string, opts Options) (_ *Store, err error) {
 
 func (s *Store) newLog(dir string) *log {
 	opts := &s.opts
-	l := &log{
-		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, report: s.reports.add,
-		limit: opts.SegmentBytes, hard: seglog.MaxSegmentBytes / 4, inline: opts.Inline, wake: make(chan struct{}, 1),
-		ringBytes: opts.RingBytes, drainWake: make(chan struct{}, 1), rolled: make(chan struct{}, 1),
+	o := logOptions{
+		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, inline: opts.Inline, limit: opts.SegmentBytes, ringBytes: opts.RingBytes,
+		flush: s.flushPeriodically, filled: s.house.wakeHouse, tight: func(int64) {}, report: s.reports.add,
 	}
-	l.generations = map[uint32]uint32{}
-	s.feeds.hold = opts.FeedBytes
-	l.flush = s.flushPeriodically
-	l.filled, l.tight = s.house.wakeHouse, func(int64) {}
 	if !opts.NoCompaction && !opts.Inline {
-		l.tight = s.house.shortOfRoom
+		o.tight = s.house.shortOfRoom
 	}
-	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
-	return l
+	s.feeds.hold = opts.FeedBytes
+	return newLog(o)
 }
 
 // recoverWithSnapshot recovers with the help of a snapshot of the index. If what stands on the disk
@@ -311,18 +302,8 @@ func (s *Store) releaseLog() error {
 	if s.snapshot != nil {
 		errs = append(errs, s.snapshot.file.Close())
 	}
-	l := s.log
-	for _, seg := range l.set.Load().ordered {
-		errs = append(errs, seg.close())
-	}
-	errs = append(errs, l.closeRetained())
-	for _, seg := range l.dropped {
-		errs = append(errs, seg.file.Close())
-	}
+	errs = append(errs, s.log.release())
 	s.follower.release()
-	if l.marker != nil {
-		errs = append(errs, l.marker.File.Close())
-	}
 	return errors.Join(errs...)
 }
 
@@ -383,42 +364,6 @@ func (s *Store) admit() {
 		s.keys[i].Unlock()
 	}
 	s.life.admit()
-}
-
-// finish makes everything durable, and removes the ring when that has succeeded. Without
-// an append there is nothing to do.
-func (l *log) finish() error {
-	defer l.end()
-	if !l.wrote() {
-		return nil
-	}
-	err := l.drainTail()
-	if err == nil {
-		l.mu.Lock()
-		err = l.releaseLocked(l.tail, l.spare == nil)
-		l.mu.Unlock()
-	}
-	if err == nil {
-		err = l.syncTo(l.last())
-	}
-	l.awaitSync()
-	closed := err == nil && l.failure() == nil && l.sayClosed()
-	return errors.Join(err, l.closeRing(closed))
-}
-
-// end lets no sync work in the directory any more, which may be another process's as soon as the lock is given back.
-func (l *log) end() {
-	l.mu.Lock()
-	l.over = true
-	l.mu.Unlock()
-	l.awaitSync()
-}
-
-// wrote reports whether this process has appended to the log.
-func (l *log) wrote() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.tail != nil
 }
 
 // grace returns when everybody has left who was inside at the call, or held the lock of a key: nobody has
