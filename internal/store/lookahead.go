@@ -14,9 +14,9 @@ import "github.com/copaldb/copal/internal/seglog"
 // the page cache has them all it makes no difference (1.0). With and without in turns within one run, medians of 7, on ext4
 // and a virtual disk, 2026-11-22; "go run ./years values" in bench measures such an All over 10 GiB.
 type lookahead struct {
-	store *Store
-	list  []seglog.Address
-	next  int // the first address that has not been looked at
+	log  *log
+	list []seglog.Address
+	next int // the first address that has not been looked at
 
 	sparse int64 // bytes of the log for each record that is wanted, beyond which they are read one by one
 }
@@ -51,7 +51,7 @@ func (l *lookahead) window() {
 	if bytes/int64(l.next-first) > l.sparse {
 		return
 	}
-	if seg := l.store.log.segment(slot); seg != nil {
+	if seg := l.log.segment(slot); seg != nil {
 		if f, ok := seg.file.(prefetcher); ok {
 			f.Prefetch(from, bytes)
 		}

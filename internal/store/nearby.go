@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"unsafe"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -42,7 +41,6 @@ const (
 	nearbyKeys  = 64
 	nearbyFirst = 8 // of a walk; twice as many each time, for many walks end soon
 
-	nearbyLines = 4       // of a record: what a short one has
 	nearbyValue = 1 << 10 // longer values take longer to copy than to wait for
 )
 
@@ -100,14 +98,6 @@ func (n *nearby) bring(t *Table) {
 		n.store.log.segment(slot).bringNear(offset)
 	}
 	n.read()
-}
-
-// bringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse its head takes until that is there, and
-// the rest would be waited for after that.
-func (s *segment) bringNear(offset int64) {
-	if s != nil && offset < s.mappedEnd() {
-		warm.Range(uintptr(unsafe.Pointer(&s.mapped[offset])), nearbyLines)
-	}
 }
 
 // read reads what has been brought near. Where the file cannot be read it ends: who looks the key up will find that out, too.

@@ -64,7 +64,7 @@ func (s *Store) writeNowLocked(now *state, w *Write, p *pending) error {
 		*arena, w.Value, w.Schema = b, b, schema
 	}
 	defer s.log.endParts(s.log.beginParts()) // it may be a large one
-	if p.take(w) {
+	if w.fill(p) {
 		if err := s.appendParts(p, s.log.reserve, s.log.appendOne); err != nil {
 			return err
 		}

@@ -420,7 +420,7 @@ func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func
 		}
 	}
 	slices.Sort(buf)
-	ahead := lookahead{store: it.store, list: buf, sparse: sparseKeys}
+	ahead := lookahead{log: it.store.log, list: buf, sparse: sparseKeys}
 	if it.values {
 		ahead.sparse = sparseValues
 	}

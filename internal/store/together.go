@@ -168,7 +168,7 @@ func (g *together) prepare() error {
 		if err := g.store.recordOfWrite(&c.p, &c.Write); err != nil {
 			return err
 		}
-		bytes += c.p.estimate()
+		bytes += estimate(&c.p)
 	}
 	most := g.store.opts.GroupBytes
 	if bytes <= most {
@@ -185,7 +185,7 @@ func (g *together) prepare() error {
 			continue
 		}
 		batch = append(batch, &c.p)
-		if bytes += c.p.estimate(); bytes >= most/4 {
+		if bytes += estimate(&c.p); bytes >= most/4 {
 			if err := g.writeAhead(batch); err != nil {
 				return err
 			}
@@ -199,7 +199,7 @@ func (g *together) prepare() error {
 }
 
 // estimate is about the length of the record.
-func (p *pending) estimate() int64 { return int64(len(p.key)+len(p.value)) + 64 }
+func estimate(p *pending) int64 { return int64(len(p.key)+len(p.value)) + 64 }
 
 // writeAhead is an operation of its own: what waits for life need not wait for the whole group.
 func (g *together) writeAhead(recs []*pending) error {

@@ -87,7 +87,7 @@ func (p *viewPart) yield(yield func(Item) bool) bool {
 
 // each yields the entries that read finds at the addresses.
 func (p *viewPart) each(list []seglog.Address, read func(a seglog.Address) (Item, bool), yield func(Item) bool) bool {
-	ahead := lookahead{store: p.view.store, list: list, sparse: sparseKeys}
+	ahead := lookahead{log: p.view.store.log, list: list, sparse: sparseKeys}
 	if p.values {
 		ahead.sparse = sparseValues
 	}

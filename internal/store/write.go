@@ -166,14 +166,14 @@ func (w *Write) hasten() error {
 
 // recordOfWrite makes p the record of the write. A large value is appended in parts.
 func (s *Store) recordOfWrite(p *pending, w *Write) error {
-	if !p.take(w) {
+	if !w.fill(p) {
 		return nil
 	}
 	return s.appendParts(p, s.reserve, s.appendPart)
 }
 
-// take makes p the record of the write, and reports whether the value may have to be appended in parts first.
-func (p *pending) take(w *Write) (parts bool) {
+// fill makes p the record of the write, and reports whether the value may have to be appended in parts first.
+func (w *Write) fill(p *pending) (parts bool) {
 	p.Kind, p.Op = w.kind(), record.Delete
 	if w.Delete {
 		return false
