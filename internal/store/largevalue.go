@@ -7,6 +7,9 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
+// MaxValueBytes is the length of the longest value.
+const MaxValueBytes = seglog.MaxValueBytes
+
 // appendParts writes the value of p in parts if it is large, and makes p the record that commits them.
 // reserve and appendOne do so with the locks that the caller does not hold.
 func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendOne func(*pending) error) error {

@@ -22,12 +22,7 @@ import (
 // so that a read at any offset of the value finds its part without a scan. A crash
 // before the last record leaves parts that nothing refers to; compaction drops them.
 
-const (
-	partBytes = 1 << 20
-
-	// MaxValueBytes is the length of the longest value.
-	MaxValueBytes = seglog.MaxValueBytes
-)
+const partBytes = 1 << 20
 
 // appendPlace adds to a list where the part was written.
 func (p *pending) appendPlace(list []byte) []byte {
