@@ -60,11 +60,7 @@ var errStopped = errors.New("the store is being closed")
 // compact compacts a run. pause is called now and then, and ends it with its error. The caller holds s.housekeeping. No
 // lock is held that a reader or a writer needs for long.
 func (s *Store) compact(run []*segment, pause func() error) error {
-	defer func() {
-		for _, seg := range run {
-			seg.moving.Store(false)
-		}
-	}()
+	defer s.house.moving.Store(nil)
 	if err := s.log.failure(); err != nil { // the manifest may name files that are taken for leftovers here
 		return err
 	}
@@ -102,9 +98,7 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	l := s.log
 	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}, givenUp: map[uint64]bool{}, spread: l.spreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
-	for _, seg := range run {
-		seg.moving.Store(true)
-	}
+	s.house.moving.Store(&run)
 	s.passKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
 	c.header = record.SegmentHeader{Store: l.storeID, Start: run[0].start}
 	l.manifestMu.Lock()
@@ -123,7 +117,7 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 			continue
 		}
 		if seg.id < run[0].id {
-			c.clean = min(c.clean, seg.cleanTo)
+			c.clean = min(c.clean, s.notes.of(seg).cleanTo)
 		}
 		if c.through == 0 && seg.id > run[len(run)-1].id {
 			c.through = seg.id.Order() - 1
@@ -193,6 +187,7 @@ const slice = 64 << 10
 
 func (c *compaction) copySegment(seg *segment) error {
 	r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
+	known := c.store.notes.of(seg)
 	for r.Offset < r.End {
 		if err := c.pause(); err != nil {
 			return err
@@ -201,7 +196,7 @@ func (c *compaction) copySegment(seg *segment) error {
 		if err != nil {
 			return err
 		}
-		err = c.copySlice(seg, r)
+		err = c.copySlice(seg, known, r)
 		c.store.life.leave(in)
 		if err != nil {
 			return err
@@ -211,7 +206,7 @@ func (c *compaction) copySegment(seg *segment) error {
 }
 
 // copySlice copies some records, inside the gate: the tables stay as they are meanwhile.
-func (c *compaction) copySlice(seg *segment, r *seglog.Scanner) error {
+func (c *compaction) copySlice(seg *segment, known *note, r *seglog.Scanner) error {
 	var e seglog.Record
 	for until := r.Offset + slice; r.Offset < until; {
 		at, err := r.NextTo(&e)
@@ -227,7 +222,7 @@ func (c *compaction) copySlice(seg *segment, r *seglog.Scanner) error {
 			return err
 		}
 		c.records++
-		if seg.forgotten(at, &e.Head) {
+		if known.forgotten(at, &e.Head) {
 			continue
 		}
 		e.Written = seg.start + e.Time
@@ -262,20 +257,22 @@ func (c *compaction) swap() error {
 	kept := uint64(0)
 	for _, o := range c.outputs {
 		kept += o.seg.records
-		o.seg.cleanTo = c.asOf
-		o.seg.renumbered.Store(slices.ContainsFunc(c.run, func(seg *segment) bool { return seg.renumbered.Load() }))
+		o.note.cleanTo = c.asOf
+		o.note.renumbered.Store(slices.ContainsFunc(c.run, func(seg *segment) bool { return c.store.notes.of(seg).renumbered.Load() }))
 		o.seg.unlisted.Store(true)
 		o.seg.openView(0)
 	}
 	l.mu.Lock()
 	for _, o := range c.outputs {
 		l.addSegment(o.seg)
+		c.store.notes.put(o.note)
 	}
 	l.mu.Unlock()
 	if err := c.swapManifest(); err != nil {
 		l.mu.Lock()
 		for _, o := range c.outputs {
 			l.removeSegment(o.seg)
+			c.store.notes.drop(o.seg)
 		}
 		l.mu.Unlock()
 		return errors.Join(err, c.giveUp(l.failure() == nil))
@@ -430,6 +427,7 @@ func (s *Store) dropRetired() {
 		s.log.mu.Lock()
 		s.log.removeSegment(seg)
 		s.log.mu.Unlock()
+		s.notes.drop(seg)
 		s.log.remove(seg)
 		return true
 	})
@@ -444,7 +442,9 @@ func (s *Store) passViews(list []*segment) {
 	}
 	free := false
 	for _, seg := range list {
-		needed := func() bool { return feeds[seg] || seg.readers.Load() > 0 || s.views.needs(seg) }
+		needed := func() bool {
+			return feeds[seg] || seg.readers.Load() > 0 || s.views.needs(seg, s.notes.of(seg).renumbered.Load())
+		}
 		if needed() && !seg.held.Swap(true) {
 			s.log.held.Add(1) // a reader that lets the segment go sees that from here on, and asks for another look; of one that did so before, the next line finds out
 		}
@@ -470,7 +470,6 @@ func (l *log) closeRetired() {
 }
 
 func (l *log) remove(seg *segment) {
-	seg.graves.Swap(nil).close()
 	err := seg.close()
 	if l.snapshotNames(seg.id) {
 		l.outlive(seg.id)

@@ -107,7 +107,7 @@ func (s *Store) withoutSnapshot() (bool, error) {
 		return false, seglog.ErrClosed
 	}
 	for _, seg := range s.log.set.Load().ordered {
-		seg.leftAt = 0 // there may be room now, or the tail in which a record was has ended
+		s.notes.of(seg).leftAt = 0 // there may be room now, or the tail in which a record was has ended
 	}
 	return s.log.abandonSnapshot()
 }
@@ -140,7 +140,7 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 	})
 	var corrupt *seglog.CorruptError
 	if damaged := errors.As(err, &corrupt) && s.log.failure() == nil; damaged || errors.Is(err, errLeft) {
-		leave(run)
+		s.leave(run)
 		if !damaged {
 			err = nil
 		}
@@ -155,18 +155,18 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 // cheapest is the segment that takes the least room to compact, with each of which the next has more, of those of which more than one of so many parts
 // is garbage, but none that is to be left out.
 func (s *Store) cheapest(list []*segment, parts int64, out func(*segment) bool) []*segment {
-	var best *segment
+	var best *note
 	at := 0
 	for i, seg := range list {
-		if seg.worth() && parts*seg.gain() > seg.end.Load() && (best == nil || seg.cost() < best.cost()) && !out(seg) {
-			best, at = seg, i
+		if n := s.notes.of(seg); n.worth() && parts*n.gain() > seg.end.Load() && (best == nil || n.cost() < best.cost()) && !out(seg) {
+			best, at = n, i
 		}
 	}
 	if best == nil {
 		return nil
 	}
 	run := s.widen(list, at)
-	if free, known := s.opts.FS.Free(s.log.dir); known && costOf(run)+roomAhead > free || slices.ContainsFunc(run, out) {
+	if free, known := s.opts.FS.Free(s.log.dir); known && s.costOf(run)+roomAhead > free || slices.ContainsFunc(run, out) {
 		return list[at : at+1]
 	}
 	return run

@@ -189,7 +189,7 @@ func (c *compaction) rewrite(t *Table, key []byte, owner seglog.Address) error {
 	if err := s.appendFor(t, &now); err != nil {
 		return err
 	}
-	l.renumbered(&now)
+	s.renumbered(&now)
 	h := hitOf(now.address, &now.Head, now.bytes)
 	t.moveLocked(hash, key, owner, &h)
 	s.revive(&h)
@@ -202,7 +202,7 @@ func (c *compaction) rewriteParts(e *seglog.Record) ([]byte, error) {
 	return c.store.copyParts(e, func(p *pending) error {
 		err := c.log.append(p)
 		if err == nil {
-			c.log.renumbered(p)
+			c.store.renumbered(p)
 		}
 		return err
 	})
@@ -240,9 +240,9 @@ func (s *Store) copyParts(e *seglog.Record, put func(*pending) error) ([]byte, e
 var partCopied = func() {}
 
 // renumbered notes that a record says what counts since before it.
-func (l *log) renumbered(p *pending) {
+func (s *Store) renumbered(p *pending) {
 	slot, _ := seglog.SplitAddress(p.address)
-	l.segment(slot).renumbered.Store(true)
+	s.notes.of(s.log.segment(slot)).renumbered.Store(true)
 }
 
 func (c *compaction) has(seg *segment) bool {
@@ -310,6 +310,7 @@ func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
 // output is a new segment that is being written.
 type output struct {
 	seg    *segment
+	note   *note  // of seg
 	buf    []byte // not written yet
 	end    int64  // with buf
 	synced int64
@@ -342,14 +343,14 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 		o.from = append(o.from, from)
 	case h.Op == record.Delete || h.Op == record.Range:
 		o.seg.dead.Add(int64(n))
-		from := &o.seg.keptFrom
+		from := &o.note.keptFrom
 		if h.Expiry != 0 {
-			from = &o.seg.datedFrom
+			from = &o.note.datedFrom
 		}
 		if number := c.numberOf(&h); *from == 0 || number < *from {
 			*from = number
 		}
-		o.seg.kept += int64(n)
+		o.note.kept += int64(n)
 	}
 	if h.Group != 0 && h.Op != record.Commit {
 		c.regrouped(h.Group, o.seg.id)
@@ -386,7 +387,7 @@ func (c *compaction) output() (*output, error) {
 	seg.ended = true
 	seg.synced.Store(true)
 	l.noteGeneration(seg.id)
-	o := &output{seg: seg, end: seg.head}
+	o := &output{seg: seg, note: &note{of: seg}, end: seg.head}
 	c.outputs = append(c.outputs, o)
 	return o, nil
 }

@@ -183,6 +183,7 @@ func (f *follower) closeOld() {
 		l.mu.Lock()
 		l.removeSegment(seg)
 		l.mu.Unlock()
+		f.store.notes.drop(seg)
 		seg.close() // it was only read
 		return true
 	})

@@ -48,9 +48,7 @@ func TestCompactionForgetsGivenUpGroups(t *testing.T) {
 		return nil
 	})
 	err := errors.Join(c.copy(), c.discard())
-	for _, seg := range run {
-		seg.moving.Store(false)
-	}
+	s.house.moving.Store(nil)
 	s.housekeeping.Unlock()
 	if err != nil {
 		t.Fatal(err)

@@ -48,10 +48,11 @@ func (s *Store) forgetRecord(h *hit) {
 	if offset >= graveChunks*graveChunkBytes {
 		return
 	}
-	g := seg.graves.Load()
+	n := s.notes.of(seg)
+	g := n.graves.Load()
 	if g == nil {
-		seg.graves.CompareAndSwap(nil, &graves{budget: &s.budget})
-		g = seg.graves.Load()
+		n.graves.CompareAndSwap(nil, &graves{budget: &s.budget})
+		g = n.graves.Load()
 	}
 	at, word, bit := g.place(offset)
 	chunk := at.Load()
@@ -66,11 +67,11 @@ func (s *Store) forgetRecord(h *hit) {
 }
 
 // forgotten reports whether the record at offset is remembered as dead, and is of a kind of which nothing else has to be known.
-func (s *segment) forgotten(offset int64, h *record.Head) bool {
+func (n *note) forgotten(offset int64, h *record.Head) bool {
 	if h.Op != record.Set || h.Kind != record.Value || h.Group|h.Expiry|h.Large != 0 || offset >= graveChunks*graveChunkBytes {
 		return false
 	}
-	g := s.graves.Load()
+	g := n.graves.Load()
 	if g == nil {
 		return false
 	}

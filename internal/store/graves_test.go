@@ -55,7 +55,7 @@ func graved(t *testing.T, s *Store) (remembered, dead int) {
 			if e.Op == record.Set && e.Group|e.Expiry == 0 && e.Bytes <= longestGrave && !is {
 				dead++
 			}
-			if seg.forgotten(at, &e.Head) {
+			if s.notes.of(seg).forgotten(at, &e.Head) {
 				remembered++
 				if is {
 					t.Errorf("the record of %q at %s.%x is remembered as dead, and somebody has its address", e.Key, seg.id, at)

@@ -29,7 +29,8 @@ type housekeeper struct {
 	told  string        // the last error; guarded by Store.housekeeping
 	since time.Time     // of the work that it has not rested from yet; likewise
 
-	written atomic.Int64 // bytes of the segments that compaction is making
+	written atomic.Int64               // bytes of the segments that compaction is making
+	moving  atomic.Pointer[[]*segment] // the run that is being compacted, nil for none
 
 	tight atomic.Bool  // a write has found that the disk is short of room, and housekeeping has not seen to it yet
 	free  atomic.Int64 // what the disk had then, in bytes
@@ -76,7 +77,7 @@ func (s *Store) usage() (u usage) {
 		}
 		u.log += end
 		u.live += max(end-seg.dead.Load(), 0)
-		u.kept += seg.kept
+		u.kept += s.notes.of(seg).kept
 	}
 	return u
 }
@@ -254,10 +255,10 @@ func (s *Store) tidyOnce(pause func() error) bool {
 			s.house.lent = true
 			return true
 		}
-		s.house.tooMuch = costOf(run) * 7 / 8
+		s.house.tooMuch = s.costOf(run) * 7 / 8
 	}
 	if !errors.Is(err, seglog.ErrNoSpace) { // there may be room the next time
-		leave(run)
+		s.leave(run)
 	}
 	if text := err.Error(); !errors.Is(err, errLeft) && text != s.house.told && s.log.failure() == nil {
 		s.house.told = text
@@ -267,9 +268,9 @@ func (s *Store) tidyOnce(pause func() error) bool {
 }
 
 // leave notes that a run was left alone. It is tried again when a little more of it is dead.
-func leave(run []*segment) {
+func (s *Store) leave(run []*segment) {
 	for _, seg := range run {
-		seg.leftAt = seg.dead.Load() + seg.end.Load()/16 + 1
+		s.notes.of(seg).leftAt = seg.dead.Load() + seg.end.Load()/16 + 1
 	}
 }
 
@@ -304,32 +305,36 @@ func (s *Store) rest() error {
 }
 
 // gain is what a compaction of the segment would give back, about.
-func (seg *segment) gain() int64 { return max(seg.dead.Load()-seg.kept, 0) }
+func (n *note) gain() int64 { return max(n.of.dead.Load()-n.kept, 0) }
 
 // cost is what it would copy.
-func (seg *segment) cost() int64 { return seg.end.Load() - seg.gain() + 4<<10 }
+func (n *note) cost() int64 { return n.of.end.Load() - n.gain() + 4<<10 }
 
-func costOf(run []*segment) (bytes int64) {
+func (s *Store) costOf(run []*segment) (bytes int64) {
 	for _, seg := range run {
-		bytes += seg.cost()
+		bytes += s.notes.of(seg).cost()
 	}
 	return bytes
 }
 
 // worth reports whether a compaction of the segment was not given up when it was as it is now.
-func (seg *segment) worth() bool { return seg.gain() > 0 && seg.leftAt <= seg.dead.Load() }
+func (n *note) worth() bool { return n.gain() > 0 && !n.left() }
+
+// left reports whether a compaction of the segment was given up, and too little has changed since for another.
+func (n *note) left() bool { return n.leftAt > n.of.dead.Load() }
 
 // bestRun is the run that gives back most for each byte that is copied, or nil.
 func (s *Store) bestRun() []*segment {
 	list := s.log.compactable()
-	best := -1
+	var best *note
+	at := 0
 	for i, seg := range list {
-		if seg.worth() && 4*seg.gain() > seg.end.Load() && (best < 0 || seg.gain()*list[best].cost() > list[best].gain()*seg.cost()) {
-			best = i
+		if n := s.notes.of(seg); n.worth() && 4*n.gain() > seg.end.Load() && (best == nil || n.gain()*best.cost() > best.gain()*n.cost()) {
+			best, at = n, i
 		}
 	}
-	if best >= 0 {
-		return s.widen(list, best)
+	if best != nil {
+		return s.widen(list, at)
 	}
 	if run := s.small(list, mergeFrom); run != nil {
 		return run
@@ -339,14 +344,18 @@ func (s *Store) bestRun() []*segment {
 
 // widen adds to a segment the neighbours that are worth it as well, as far as what is copied fits one segment.
 func (s *Store) widen(list []*segment, at int) []*segment {
-	i, j, cost := at, at, list[at].cost()
+	i, j, cost := at, at, s.notes.of(list[at]).cost()
 	for more := true; more && j-i+1 < maxRun; {
 		more = false
 		for _, next := range []int{i - 1, j + 1} {
-			if next < 0 || next >= len(list) || !list[next].worth() || 2*list[next].gain() < list[next].end.Load() || cost+list[next].cost() > s.log.nominal() {
+			if next < 0 || next >= len(list) {
 				continue
 			}
-			cost += list[next].cost()
+			n := s.notes.of(list[next])
+			if !n.worth() || 2*n.gain() < n.of.end.Load() || cost+n.cost() > s.log.nominal() {
+				continue
+			}
+			cost += n.cost()
 			i, j, more = min(i, next), max(j, next), true
 		}
 	}
@@ -357,7 +366,7 @@ func (s *Store) widen(list []*segment, at int) []*segment {
 func (s *Store) small(list []*segment, least int) []*segment {
 	for i := range list {
 		j, total := i, int64(0)
-		for j < len(list) && total+list[j].end.Load() <= s.log.nominal() && list[j].leftAt <= list[j].dead.Load() {
+		for j < len(list) && total+list[j].end.Load() <= s.log.nominal() && !s.notes.of(list[j]).left() {
 			total += list[j].end.Load()
 			j++
 		}
@@ -384,27 +393,31 @@ func (s *Store) firstKeeper(list []*segment) []*segment {
 		clean = seq
 	}
 	for i, seg := range list {
-		switch {
-		case seg.leftAt <= seg.dead.Load() && s.log.mayGoFrom(seg, clean) > 0:
-			for j, older := range list[:i] {
-				if older.cleanTo < s.log.mayGoFrom(seg, clean) {
-					return list[j : j+1]
-				}
-			}
-			return list[i : i+1]
-		case seg.leftAt > seg.dead.Load():
-			clean = min(clean, seg.cleanTo)
+		n := s.notes.of(seg)
+		if n.left() {
+			clean = min(clean, n.cleanTo)
+			continue
 		}
+		from := s.log.mayGoFrom(n, clean)
+		if from == 0 {
+			continue
+		}
+		for j, older := range list[:i] {
+			if s.notes.of(older).cleanTo < from {
+				return list[j : j+1]
+			}
+		}
+		return list[i : i+1]
 	}
 	return nil
 }
 
 // mayGoFrom is the number of the first deletion that compaction had to keep in a segment and might let go, if that is not beyond clean; else 0. One with a
 // deadline that is kept for the snapshot of the index is none: a copy of it would be kept as well.
-func (l *log) mayGoFrom(seg *segment, clean uint64) uint64 {
-	from := seg.keptFrom
-	if _, snapshot := l.snapshotSeq(); seg.datedFrom > 0 && (!snapshot || l.snapshotNames(seg.id)) && (from == 0 || seg.datedFrom < from) {
-		from = seg.datedFrom
+func (l *log) mayGoFrom(n *note, clean uint64) uint64 {
+	from := n.keptFrom
+	if _, snapshot := l.snapshotSeq(); n.datedFrom > 0 && (!snapshot || l.snapshotNames(n.of.id)) && (from == 0 || n.datedFrom < from) {
+		from = n.datedFrom
 	}
 	if from > clean {
 		return 0

@@ -78,14 +78,14 @@ func (s *Store) roomiest() []*segment {
 func (s *Store) stays(list []*segment) func(*segment) bool {
 	feeds := s.feedNeeds(list)
 	return func(seg *segment) bool {
-		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || s.views.needs(seg)
+		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || s.views.needs(seg, s.notes.of(seg).renumbered.Load())
 	}
 }
 
 // hopeless reports whether there is no room for a run, for there was none for as much. Of one of which hardly anything is copied that is never said: it may be that somebody else
 // had what it takes, at that moment. And what is left is asked for anew: the write that was refused may have been longer.
 func (s *Store) hopeless(run []*segment) bool {
-	cost := costOf(run)
+	cost := s.costOf(run)
 	if s.house.tooMuch == 0 || cost < s.house.tooMuch || cost <= roomKept/2 {
 		return false
 	}

@@ -31,7 +31,6 @@ type segment struct {
 
 	end     atomic.Int64                 // end of the last whole record
 	dead    atomic.Int64                 // bytes that compaction could reclaim, about
-	graves  atomic.Pointer[graves]       // nil until a record is remembered as dead
 	pins    atomic.Int32                 // by whom it is kept open; -1 when it is to be closed
 	drained atomic.Int64                 // while it has a ring: the file holds all before it
 	ring    atomic.Pointer[ring]         // where the rest stands; nil for a segment without one
@@ -48,18 +47,11 @@ type segment struct {
 	last    uint64 // likewise
 	newest  int64  // offset of the last record that was read in order; 0 for none
 
-	moving    atomic.Bool // it is in the run that is being compacted
-	unlisted  atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
-	kept      int64       // of dead: deletions that compaction had to keep; guarded by Store.housekeeping
-	keptFrom  uint64      // sequence number of the first of them without a deadline, 0 for none
-	datedFrom uint64      // and of the first with one, see compaction.tombstone
-	leftAt    int64       // a compaction was given up when fewer bytes than that were dead; likewise
-	cleanTo   uint64      // it has no dead record of an entry, of those that what is up to this number has left dead; likewise
+	unlisted atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
 
-	readers    atomic.Int32 // of large values, which have it pinned for as long as they like
-	held       atomic.Bool  // nobody but a view, a feed, or a reader of a large value needs it any more
-	renumbered atomic.Bool  // it may have records whose numbers are higher than those by which what they say counts
-	retiredAt  uint64       // number of the last view that was opened before it was out of use, inUse until then; guarded by views.mu
+	readers   atomic.Int32 // of large values, which have it pinned for as long as they like
+	held      atomic.Bool  // nobody but a view, a feed, or a reader of a large value needs it any more
+	retiredAt uint64       // number of the last view that was opened before it was out of use, inUse until then; guarded by views.mu
 
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
 	// up to where they may stand. 0 otherwise.

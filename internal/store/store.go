@@ -89,6 +89,7 @@ type Store struct {
 	spaces map[uint64]*space // guarded by life
 
 	house        housekeeper
+	notes        notes
 	follower     follower    // of a read-only store
 	housekeeping sync.Mutex  // held by a compaction, and by who takes a snapshot; taken before life
 	closing      atomic.Bool // ends one

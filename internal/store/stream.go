@@ -235,7 +235,7 @@ func (s *Store) reclaimParts(from record.SegmentID) {
 		return
 	}
 	var err error
-	if 2*tail.gain() >= tail.end.Load() {
+	if 2*s.notes.of(tail).gain() >= tail.end.Load() {
 		err = s.sealTail()
 	} else {
 		err = s.log.syncEnded()
@@ -256,7 +256,7 @@ func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
 		return false, nil
 	}
 	for _, seg := range s.log.compactable() {
-		if seg.id < from || seg.id.Generation() > 0 || !seg.worth() || 2*seg.gain() < seg.end.Load() {
+		if n := s.notes.of(seg); seg.id < from || seg.id.Generation() > 0 || !n.worth() || 2*n.gain() < seg.end.Load() {
 			continue
 		}
 		if s.log.snapshotNames(seg.id) { // or the file would stay
@@ -271,7 +271,7 @@ func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
 			return nil
 		})
 		if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
-			leave([]*segment{seg})
+			s.leave([]*segment{seg})
 			err = nil
 		}
 		return err == nil, err

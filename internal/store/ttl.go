@@ -192,7 +192,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
 	h.NotMoved()
 	p := &pending{Head: h, key: e.key, value: old.Value, shows: true}
-	if s.log.movesParts(&old) {
+	if s.movesParts(&old) {
 		defer s.log.endParts(s.log.beginParts())
 		if err = s.log.reserve(int64(old.Large)); err != nil {
 			return 0, err
@@ -252,13 +252,14 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 
 // movesParts reports whether compaction is at work on a segment with a part that the record lists. It begins with none whose
 // parts somebody who holds the lock of the key is about to list again.
-func (l *log) movesParts(e *seglog.Record) bool {
+func (s *Store) movesParts(e *seglog.Record) bool {
+	run := s.house.moving.Load()
 	if e.Large == 0 {
 		return false
 	}
-	byID := l.set.Load().byID
+	byID := s.log.set.Load().byID
 	return slices.ContainsFunc(strings.Split(string(e.Value), " ")[1:], func(word string) bool {
 		id, _, err := parsePlace(word)
-		return err != nil || byID[id] == nil || byID[id].moving.Load()
+		return err != nil || byID[id] == nil || run != nil && slices.Contains(*run, byID[id])
 	})
 }

@@ -195,15 +195,15 @@ func (l *views) all() (list []*View) {
 }
 
 // needs reports whether a view that is open may have an address in a segment that is out of use, or would have one in a segment that is in use
-// if that were replaced now.
-func (l *views) needs(seg *segment) bool {
+// if that were replaced now. renumbered says that records there may count since before their numbers.
+func (l *views) needs(seg *segment, renumbered bool) bool {
 	if l.open.Load() == 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for v := l.first; v != nil && v.number <= seg.retiredAt; v = v.after {
-		if v.seq >= seg.first || seg.renumbered.Load() {
+		if v.seq >= seg.first || renumbered {
 			return true
 		}
 	}
