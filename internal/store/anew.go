@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/copaldb/copal/internal/index"
-	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -27,13 +26,10 @@ type aside struct {
 	snapshot *snapshotFile
 	torn     int64
 
-	set      *segmentSet
-	records  int64
-	log      leftByRecovery
-	schemas  map[uint64]Schema
-	numbers  map[Schema]uint64
-	recovery *recovery
-	at       *segment
+	log     *asideLog
+	schemas map[uint64]Schema
+	numbers map[Schema]uint64
+	tailer  *tailer
 }
 
 // asideTable has the entries of a table.
@@ -41,18 +37,6 @@ type asideTable struct {
 	table     *Table
 	index     index.Table
 	deadlines *deadlines
-}
-
-// leftByRecovery is what recovery tells the log.
-type leftByRecovery struct {
-	manifest          *seglog.Manifest
-	storeID           uint64
-	nextSeq, lastTime uint64
-	durable           position
-	continued         *segment
-	reopened, dropped []*segment
-	orphans, outlived []record.SegmentID
-	freeSlots         []int
 }
 
 // beginAnew reads the whole log. On an error nothing has changed.
@@ -77,27 +61,25 @@ func (f *follower) tryAnew() error {
 	}
 	a := f.layAside()
 	err := s.recover(false)
-	if err == nil && a.log.manifest.Edit > 0 && s.log.storeID != a.log.storeID {
-		err = fmt.Errorf("copal: the store in %s is gone, or another", s.log.dir)
+	if err == nil && s.log.isAnother(a.log) {
+		err = s.log.goneError()
 	}
 	if err != nil {
 		a.putBack()
 		return err
 	}
-	f.missed = false
 	a.drop()
-	f.show()
+	f.tailer.show()
 	return nil
 }
 
-// layAside takes everything out of the tables. Old addresses keep their slots, for iterations may still have them.
+// layAside takes everything out of the tables and the log.
 func (f *follower) layAside() *aside {
-	s, l := f.store, f.store.log
+	s := f.store
 	s.dropCells()
 	a := &aside{
 		store: s, maps: map[uint64]map[string]*Table{}, spaces: maps.Clone(s.spaces), snapshot: s.snapshot, torn: s.torn,
-		set: l.set.Load(), records: l.records.Load(), schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers),
-		recovery: f.r, at: f.at,
+		schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers), tailer: f.tailer,
 	}
 	s.views.quiet.Store(true)
 	for number, sp := range s.spaces {
@@ -111,33 +93,14 @@ func (f *follower) layAside() *aside {
 			a.tables = append(a.tables, kept)
 		}
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	a.log = leftByRecovery{l.manifest, l.storeID, l.nextSeq, l.lastTime, l.durable, l.continued, l.reopened, l.dropped, l.orphans, l.outlived, slices.Clone(l.freeSlots)}
-	set := a.set.clone()
-	clear(set.byID)
-	set.ordered = nil
-	l.set.Store(set)
-	l.records.Store(0)
-	l.continued, l.reopened, l.dropped, l.orphans, l.outlived = nil, nil, nil, nil, nil
+	a.log = s.log.layAside()
 	s.snapshot, s.torn = nil, 0
 	return a
 }
 
 // putBack undoes what has been done since.
 func (a *aside) putBack() {
-	s, l := a.store, a.store.log
-	failed := map[*segment]bool{}
-	for _, seg := range slices.Concat(l.set.Load().bySlot, l.dropped) {
-		failed[seg] = true
-	}
-	for _, seg := range a.set.bySlot {
-		delete(failed, seg)
-	}
-	delete(failed, nil)
-	for seg := range failed {
-		seg.close() // it was only read
-	}
+	s := a.store
 	s.emptyTables() // those that are new, too
 	for _, kept := range a.tables {
 		kept.table.index.Swap(&kept.index)
@@ -154,15 +117,8 @@ func (a *aside) putBack() {
 	for number, sp := range s.spaces {
 		sp.maps = a.maps[number]
 	}
-	s.follower.r, s.follower.at = a.recovery, a.at
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	left := a.log
-	l.manifest, l.storeID, l.nextSeq, l.lastTime, l.durable = left.manifest, left.storeID, left.nextSeq, left.lastTime, left.durable
-	l.continued, l.reopened, l.dropped, l.orphans, l.outlived, l.freeSlots = left.continued, left.reopened, left.dropped, left.orphans, left.outlived, left.freeSlots
-	l.durableSeq.Store(l.durable.seq)
-	l.set.Store(a.set)
-	l.records.Store(a.records)
+	s.follower.tailer = a.tailer
+	s.log.putBack(a.log)
 }
 
 // emptyTables takes all entries out of the tables.
@@ -187,11 +143,7 @@ func (a *aside) drop() {
 	if a.snapshot != nil {
 		a.snapshot.file.Close() // it was only read
 	}
-	for _, seg := range a.log.dropped {
-		seg.file.Close() // it was only read
-	}
-	for _, seg := range a.set.ordered {
-		seg.unlisted.Store(true)
+	for _, seg := range a.log.retire() {
 		s.views.retire(seg)
 		if !slices.Contains(f.old, seg) {
 			f.old = append(f.old, seg)

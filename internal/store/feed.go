@@ -84,7 +84,7 @@ func (s *Store) Now() (p FeedPoint, err error) {
 	p.After, p.segment = l.nextSeq-1, l.tail
 	switch {
 	case s.opts.ReadOnly:
-		p.segment = s.follower.at
+		p.segment = s.follower.tailer.at
 	case p.segment == nil:
 		p.segment = l.continued
 	}

@@ -418,7 +418,7 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			reader.follower.missed = true // as after an error
+			reader.follower.tailer.missed = true // as after an error
 			if err := reader.Refresh(); err != nil {
 				t.Fatal(err)
 			}

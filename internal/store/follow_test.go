@@ -122,11 +122,11 @@ func (f *followed) step(n int) {
 // refresh lets the reader catch up, and compares what it has with what was written.
 func (f *followed) refresh() {
 	f.t.Helper()
-	before := f.reader.follower.r
+	before := f.reader.follower.tailer
 	if err := f.reader.Refresh(); err != nil {
 		f.t.Fatalf("Refresh: %v", err)
 	}
-	if f.reader.follower.r != before {
+	if f.reader.follower.tailer != before {
 		f.begun++
 	}
 	f.reader.wantSame(f.t, f.content)

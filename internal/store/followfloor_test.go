@@ -67,7 +67,7 @@ func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 					refresh()
 				}
 				if e, err := reader.Get(nil, []byte("c")); err != nil || string(e.Value) != "2" {
-					t.Errorf("c is %q, %v; the follower expects %d, the log ends with %d", e.Value, err, reader.follower.r.next, s.log.last())
+					t.Errorf("c is %q, %v; the follower expects %d, the log ends with %d", e.Value, err, reader.follower.tailer.r.next, s.log.last())
 				}
 			})
 		}

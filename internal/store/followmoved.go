@@ -1,9 +1,6 @@
 package store
 
 import (
-	"errors"
-	"fmt"
-	"io"
 	"slices"
 
 	"github.com/copaldb/copal/internal/seglog"
@@ -11,75 +8,38 @@ import (
 
 // A reader meets what compaction has done: segments that the manifest names no more, and new ones in their places.
 
-// replace puts the segments that compaction has made into the places of those that the manifest names no more.
+// replace moves entries from the segments that the manifest names no more to those that compaction has
+// put into their places.
 func (f *follower) replace(m *seglog.Manifest) error {
-	l := f.store.log
-	var gone []*segment
-	for _, seg := range l.set.Load().ordered {
-		if _, named := m.Find(seg.id); !named && seg != f.at && !seg.unlisted.Load() {
-			gone = append(gone, seg)
-		}
-	}
+	t := f.tailer
+	gone := t.replacedIn(m)
 	if len(gone) == 0 {
 		return nil
 	}
-	slots := map[int]bool{}
-	for _, seg := range gone {
-		slots[seg.slot] = true
-	}
-	for _, e := range m.Segments {
-		if e.ID.Generation() == 0 || l.set.Load().byID[e.ID] != nil {
-			continue
+	slots := slotsOf(gone)
+	err := t.openCompacted(m, func(e *seglog.Record, a seglog.Address) error {
+		if !isEntry(&e.Head) {
+			return nil
 		}
-		seg, err := f.open(e)
-		if err != nil {
-			return err
-		}
-		if err := f.move(seg, e, slots); err != nil {
-			return err
-		}
+		return f.moveEntry(a, e, slots)
+	})
+	if err != nil {
+		return err
 	}
 	if err := f.sweep(slots); err != nil {
 		return err
 	}
-	f.giveUpGroups(slots)
-	f.store.grace()
-	f.retire(gone)
-	return nil
-}
-
-// move lets the entries whose records stand in the given slots point to their copies in a compacted segment.
-func (f *follower) move(seg *segment, e seglog.ManifestSegment, slots map[int]bool) error {
-	l := f.store.log
-	t := seglog.NewTailReader(seg.file, seg.salt, seg.head, e.Bytes)
-	for t.Offset < e.Bytes {
-		at, rec, err := t.Scanner.Next()
-		var d *seglog.Damage
-		switch {
-		case err == io.EOF:
-			return &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
-		case errors.As(err, &d):
-			return seglog.FormatError(seg.path, at, d.Reason)
-		case err != nil:
-			return err
-		}
-		seg.end.Store(t.Offset)
-		seg.dead.Add(deadAtOnce(&rec.Head, rec.Bytes))
-		if isEntry(&rec.Head) {
-			if err := f.moveEntry(seglog.AddressOf(seg.slot, at), &rec, slots); err != nil {
-				return err
-			}
-		}
+	f.store.grace() // nobody knows an address in them then but those who have pinned them
+	t.retire(gone)
+	for _, seg := range gone {
+		f.store.views.retire(seg)
 	}
-	l.mu.Lock()
-	seg.first, seg.last, seg.records, seg.ended = e.First, e.Last, e.Records, true
-	l.mu.Unlock()
-	seg.synced.Store(true)
-	l.records.Add(int64(e.Records))
+	f.old = append(f.old, gone...)
 	return nil
 }
 
-func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots map[int]bool) error {
+// moveEntry lets an entry whose record stands in one of the slots point to its copy at a.
+func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots slotSet) error {
 	s := f.store
 	in, err := s.use()
 	if err != nil {
@@ -96,7 +56,7 @@ func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots map[int]b
 	mu.Lock()
 	defer mu.Unlock()
 	old, err := t.find(hash, e.Key)
-	if slot, _ := seglog.SplitAddress(old.address); err != nil || old.address == 0 || !slots[slot] || old.seq > e.Seq {
+	if err != nil || old.address == 0 || !slots.has(old.address) || old.seq > e.Seq {
 		return err // it was written, or deleted, since
 	}
 	now := hitOf(a, &e.Head, e.Bytes)
@@ -106,7 +66,7 @@ func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots map[int]b
 }
 
 // sweep takes out the entries that still stand in the given slots: those that had expired when their segments were compacted.
-func (f *follower) sweep(slots map[int]bool) error {
+func (f *follower) sweep(slots slotSet) error {
 	s := f.store
 	in := s.life.enter()
 	tables := s.allTables()
@@ -116,7 +76,7 @@ func (f *follower) sweep(slots map[int]bool) error {
 			if err != nil {
 				return err
 			}
-			if slot, _ := seglog.SplitAddress(a); slots[slot] {
+			if slots.has(a) {
 				if err := f.takeOut(t.Table, a); err != nil {
 					return err
 				}
@@ -152,39 +112,14 @@ func (f *follower) takeOut(t *Table, a seglog.Address) error {
 	return nil
 }
 
-// giveUpGroups forgets the members of groups without a commit that stand in the given slots. Compaction has been there, so they never count.
-func (f *follower) giveUpGroups(slots map[int]bool) {
-	for number, members := range f.r.groups {
-		members = slices.DeleteFunc(members, func(m member) bool { slot, _ := seglog.SplitAddress(m.address); return slots[slot] })
-		if f.r.groups[number] = members; len(members) == 0 {
-			delete(f.r.groups, number)
-		}
-	}
-}
-
-// retire takes segments out of the set. Nobody knows an address in them but who has pinned them.
-func (f *follower) retire(gone []*segment) {
-	for _, seg := range gone {
-		seg.unlisted.Store(true)
-		f.store.log.records.Add(-int64(seg.records))
-		f.store.views.retire(seg)
-	}
-	f.old = append(f.old, gone...)
-}
-
 // closeOld closes the retired segments that nobody has pinned, and no view needs.
 func (f *follower) closeOld() {
-	l := f.store.log
 	f.store.passViews(f.old)
 	f.old = slices.DeleteFunc(f.old, func(seg *segment) bool {
-		if seg.held.Load() || !seg.pins.CompareAndSwap(0, -1) {
+		if seg.held.Load() || !f.tailer.closeUnpinned(seg) {
 			return false
 		}
-		l.mu.Lock()
-		l.removeSegment(seg)
-		l.mu.Unlock()
 		f.store.notes.drop(seg)
-		seg.close() // it was only read
 		return true
 	})
 }

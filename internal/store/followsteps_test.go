@@ -191,11 +191,11 @@ func followBetweenSteps(t *testing.T) {
 			if reader == nil {
 				reader = mustOpen(t, x.mem, func(o *Options) { o.ReadOnly = true })
 			}
-			before := reader.follower.r
+			before := reader.follower.tailer
 			if err := reader.Refresh(); err != nil {
 				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
 			}
-			if reader.follower.r != before {
+			if reader.follower.tailer != before {
 				t.Errorf("seed %d, action %d: a reader that looks all the time has begun anew", seed, x.n)
 			}
 			x.shows("the reader", reader)

@@ -100,10 +100,10 @@ func TestFollowerForgetsGroups(t *testing.T) {
 		refresh()
 	}
 	members := 0
-	for _, list := range reader.follower.r.groups {
+	for _, list := range reader.follower.tailer.r.groups {
 		members += len(list)
 	}
-	if spread := len(reader.follower.r.spread) + len(reader.log.spread); spread > 0 || members > 100 {
+	if spread := len(reader.follower.tailer.r.spread) + len(reader.log.spread); spread > 0 || members > 100 {
 		t.Errorf("the follower remembers %d groups that count, and %d members of groups that were given up", spread, members)
 	}
 	reader.wantSame(t, content)

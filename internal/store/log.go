@@ -79,7 +79,6 @@ type log struct {
 	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; guarded by mu
 	spread      map[uint64]*spreadGroup // by the number of the group; guarded by mu
 	waiters     waiters                 // guarded by mu
-	holdRoom    []*segment              // of an earlier process, with what that has kept in them for deletions; guarded by mu
 	freeSlots   []int                   // of segments that have gone, the one free for longest first
 
 	making sync.Mutex // held by the keeper from before the manifest names the segment that it makes until the list does; see compactable
@@ -92,17 +91,9 @@ type log struct {
 	drainWake chan struct{}
 	undrained atomic.Bool // something was stored in the ring since the last drain began
 
-	// What recovery leaves to the first append; guarded by mu.
-	continued *segment           // the tail was closed cleanly and goes on
-	reopened  []*segment         // otherwise: the open segments, to be sealed
-	toldLast  string             // by the keeper
-	over      bool               // the store is closed; guarded by mu
-	doubtful  []*segment         // those of them that may be on the disk in part only
-	retained  []*segment         // of files that only the snapshot of the index names
-	dropped   []*segment         // and those that stand beyond a hole, to be removed
-	orphans   []record.SegmentID // and files that no manifest names any more, likewise
-	outlived  []record.SegmentID // those of them that the snapshot of the index on the disk names
-	temps     []string           // names of copies and rings that were not finished
+	leftByRecovery
+	toldLast string // by the keeper
+	over     bool   // the store is closed; guarded by mu
 
 	manifestMu sync.Mutex
 	manifest   *seglog.Manifest // as it is on the disk
@@ -143,6 +134,19 @@ func newLog(o logOptions) *log {
 	}
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*segment{}})
 	return l
+}
+
+// leftByRecovery is what recovery leaves to the first append; guarded by log.mu.
+type leftByRecovery struct {
+	continued *segment           // the tail was closed cleanly and goes on
+	reopened  []*segment         // otherwise: the open segments, to be sealed
+	doubtful  []*segment         // those of them that may be on the disk in part only
+	holdRoom  []*segment         // of an earlier process, with what that has kept in them for deletions
+	retained  []*segment         // of files that only the snapshot of the index names
+	dropped   []*segment         // those that stand beyond a hole, to be removed
+	orphans   []record.SegmentID // files that no manifest names any more, to be removed
+	outlived  []record.SegmentID // those of them that the snapshot of the index on the disk names
+	temps     []string           // names of copies and rings that were not finished
 }
 
 // position is a place between two records.

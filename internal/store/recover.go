@@ -274,7 +274,7 @@ func (r *recovery) sealed(seg *segment, e seglog.ManifestSegment) error {
 	case err != nil:
 		return fmt.Errorf("copal: %w", err)
 	case size < e.Bytes:
-		return &seglog.CorruptError{File: seg.path, Offset: size, Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+		return endsEarly(seg.path, size, e.Bytes)
 	}
 	d, err := r.read(seg, seglog.NewTailReader(seg.file, seg.salt, seg.end.Load(), e.Bytes))
 	switch {
@@ -283,7 +283,7 @@ func (r *recovery) sealed(seg *segment, e seglog.ManifestSegment) error {
 	case d != nil:
 		return seglog.FormatError(seg.path, d.Offset, d.Reason)
 	case seg.end.Load() != e.Bytes:
-		return &seglog.CorruptError{File: seg.path, Offset: seg.end.Load(), Reason: fmt.Sprintf("the file ends here, its length was %d", e.Bytes)}
+		return endsEarly(seg.path, seg.end.Load(), e.Bytes)
 	case seg.records != e.Records:
 		return &seglog.CorruptError{File: seg.path, Reason: fmt.Sprintf("it holds %d records, the manifest says %d", seg.records, e.Records)}
 	}
@@ -292,6 +292,11 @@ func (r *recovery) sealed(seg *segment, e seglog.ManifestSegment) error {
 		r.goOn(e.Last + 1)
 	}
 	return nil
+}
+
+// endsEarly is the damage of a sealed segment whose file is shorter than the manifest says.
+func endsEarly(path string, at, length int64) error {
+	return &seglog.CorruptError{File: path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", length)}
 }
 
 // open reads a segment whose end has to be found.
