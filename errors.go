@@ -46,7 +46,7 @@ var (
 	// writes that it had to read the log anew.
 	ErrSnapshotLost = store.ErrViewLost
 	// ErrHistoryLost: what DB.Watch was to tell is not in the log any more, for compaction has been there, or is not in it yet.
-	ErrHistoryLost = store.ErrHistoryLost
+	ErrHistoryLost = seglog.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = seglog.ErrCorrupt
 

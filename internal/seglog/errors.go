@@ -7,14 +7,15 @@ import (
 
 // The errors of the public package, which documents them.
 var (
-	ErrClosed   = errors.New("copal: the store is closed")
-	ErrLocked   = errors.New("copal: the store is in use")
-	ErrCorrupt  = errors.New("copal: corrupt")
-	ErrReadOnly = errors.New("copal: the store is read-only")
-	ErrNoSpace  = errors.New("copal: no space left")
-	ErrVersion  = errors.New("copal: written by a newer version")
-	ErrTooLarge = errors.New("copal: too large")
-	ErrRebuilt  = errors.New("it is made anew from the log, and nothing is lost")
+	ErrClosed      = errors.New("copal: the store is closed")
+	ErrLocked      = errors.New("copal: the store is in use")
+	ErrCorrupt     = errors.New("copal: corrupt")
+	ErrReadOnly    = errors.New("copal: the store is read-only")
+	ErrNoSpace     = errors.New("copal: no space left")
+	ErrVersion     = errors.New("copal: written by a newer version")
+	ErrTooLarge    = errors.New("copal: too large")
+	ErrHistoryLost = errors.New("copal: the history is lost from there on: compaction has taken it away, or the log ends before")
+	ErrRebuilt     = errors.New("it is made anew from the log, and nothing is lost")
 )
 
 // CorruptError says where bytes are not what was written, and why they cannot be.

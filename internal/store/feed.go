@@ -3,11 +3,8 @@ package store
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"slices"
-	"strings"
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -23,7 +20,7 @@ import (
 //     the same entries, without what happened to them. So a feed never reads a compacted segment, and a large value that compaction has written
 //     anew, in the tail, says of itself that it is a copy (attribute m).
 //   - The segments that a feed has yet to read stay when compaction has replaced them, up to a limit (feedhold.go). What had gone before
-//     the feed began, or has gone beyond the limit, is lost, and said to be: ErrHistoryLost.
+//     the feed began, or has gone beyond the limit, is lost, and said to be: seglog.ErrHistoryLost.
 //   - A change is told when a read shows it. In the process that writes, a record is in the log a moment before that, under
 //     the lock of its key, so the feed passes that lock. A follower tells what it has replayed.
 //   - The members of a group are read when the commit is met, from the first on, twice: the first time to find out which is
@@ -33,11 +30,11 @@ import (
 type Feed struct {
 	store  *Store
 	prefix []byte
-	at     feedReader
+	at     cursor
 	reach  uint64 // what is told now goes up to this number
 	group  *feedGroup
-	open   map[uint64]feedPlace // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
-	low    atomic.Uint64        // what stands before this number is not needed; see feedhold.go
+	open   map[uint64]position // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
+	low    atomic.Uint64       // what stands before this number is not needed; see feedhold.go
 	wake   chan struct{}
 }
 
@@ -57,14 +54,10 @@ type Event struct {
 	own   uint64 // the record's own number
 }
 
-// ErrHistoryLost says that compaction has taken away what a feed was to tell.
-var ErrHistoryLost = errors.New("copal: the history is lost from there on: compaction has taken it away, or the log ends before")
-
 // FeedPoint is where a feed begins.
 type FeedPoint struct {
-	After   uint64   // the number of the last record that is not told
-	segment *segment // where that may end; nil if it has to be found
-	offset  int64
+	After uint64   // the number of the last record that is not told
+	end   position // of it, if it is known
 }
 
 // Now is the end of what reads show when it returns.
@@ -78,25 +71,14 @@ func (s *Store) Now() (p FeedPoint, err error) {
 	if err := s.isOpen(); err != nil {
 		return p, err
 	}
-	l := s.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	p.After, p.segment = l.nextSeq-1, l.tail
-	switch {
-	case s.opts.ReadOnly:
-		p.segment = s.follower.tailer.at
-	case p.segment == nil:
-		p.segment = l.continued
-	}
-	if p.segment != nil {
-		p.offset = p.segment.end.Load()
-	}
+	p.end = s.log.endPosition()
+	p.After = p.end.seq
 	return p, nil
 }
 
 // OpenFeed begins a feed of the entries whose keys begin with prefix. The caller closes it.
 func (s *Store) OpenFeed(p FeedPoint, prefix []byte) (*Feed, error) {
-	f := &Feed{store: s, prefix: bytes.Clone(prefix), at: feedReader{store: s, next: p.After + 1}, reach: p.After, open: map[uint64]feedPlace{}, wake: make(chan struct{}, 1)}
+	f := &Feed{store: s, prefix: bytes.Clone(prefix), at: cursor{log: s.log, next: p.After + 1}, reach: p.After, wake: make(chan struct{}, 1)}
 	if err := f.begin(p); err != nil {
 		f.Close()
 		return nil, err
@@ -120,19 +102,11 @@ func (f *Feed) begin(p FeedPoint) error {
 	defer s.life.leave(in)
 	s.holdFor(f) // before the floor is looked at: what is taken away later is kept
 	if p.After < s.log.floor() || p.After > s.log.last() {
-		return ErrHistoryLost
+		return seglog.ErrHistoryLost
 	}
-	if p.segment != nil && p.segment.pin() {
-		f.at.enter(p.segment, p.offset)
-	}
+	p.end.seq = p.After
+	f.at.start(p.end)
 	return nil
-}
-
-// floor is the number up to which compaction may have been.
-func (l *log) floor() uint64 {
-	l.manifestMu.Lock()
-	defer l.manifestMu.Unlock()
-	return l.manifest.Floor
 }
 
 // Close ends the feed. The caller is outside of the gate.
@@ -147,7 +121,7 @@ func (f *Feed) Close() {
 	}
 }
 
-// Next returns the next change, for which it waits. The error is that of the context, ErrClosed, ErrHistoryLost, or one of reading.
+// Next returns the next change, for which it waits. The error is that of the context, ErrClosed, seglog.ErrHistoryLost, or one of reading.
 func (f *Feed) Next(ctx context.Context) (e Event, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -177,7 +151,7 @@ func (f *Feed) await(ctx context.Context) error {
 			return nil
 		}
 		if end+1 < f.at.next {
-			return ErrHistoryLost // of a follower: that was a write which has failed since
+			return seglog.ErrHistoryLost // of a follower: that was a write which has failed since
 		}
 		asleep, err := f.sleep(end)
 		if err != nil {
@@ -215,13 +189,11 @@ func (f *Feed) end() (uint64, error) {
 	if err := s.isOpen(); err != nil {
 		return 0, err
 	}
-	l := s.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if f.at.next >= l.nextSeq && len(l.parts) == 0 && len(l.groups) == 0 && !s.opts.ReadOnly {
+	last, rest := s.log.lastAtRest()
+	if f.at.next > last && rest && !s.opts.ReadOnly {
 		clear(f.open) // what is there will not count any more
 	}
-	return l.nextSeq - 1, nil
+	return last, nil
 }
 
 // step reads one record. Nothing is held when it returns.
@@ -245,7 +217,7 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 	}
 	if f.at.segment != before {
 		f.lower(f.at.next - 1)
-		if before != nil && before.unlisted.Load() && s.log.held.Load() > 0 {
+		if s.log.held.Load() > 0 {
 			s.house.wakeHouse()
 		}
 	}
@@ -256,7 +228,7 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 		}
 		return false, nil
 	case rec.Op == record.Commit:
-		return false, f.beginGroup(&rec)
+		return false, f.beginGroup(&rec, at)
 	case rec.Group != 0:
 		if rec.Group == rec.Seq {
 			f.remember(rec.Seq, at)
@@ -334,7 +306,7 @@ func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told 
 func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 
 // EventValue is the value of a change that sets one, as it was stored. It is to be asked for before the next change. Where the value is a large one that was
-// replaced since, and compaction has taken parts of it, the error is ErrHistoryLost, and the feed goes on.
+// replaced since, and compaction has taken parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
 func (f *Feed) EventValue(e *Event) ([]byte, error) {
 	s := f.store
 	if e.Kind == record.Meta {
@@ -358,7 +330,7 @@ func (f *Feed) EventValue(e *Event) ([]byte, error) {
 	} else if err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())) {
 		return s.readParts(rec)
 	}
-	return nil, ErrHistoryLost
+	return nil, seglog.ErrHistoryLost
 }
 
 // isOf reports whether the event tells of the record with a number. Of a member of a group that may be the commit's, which compaction gives to a member
@@ -377,26 +349,10 @@ func (e *Event) Collection() CollectionType {
 	return c.Type
 }
 
-// hasParts reports whether the segments are there that a list of parts names.
-func (l *log) hasParts(list []byte) bool {
-	byID := l.set.Load().byID
-	words := strings.Split(string(list), " ")
-	return !slices.ContainsFunc(words[1:], func(word string) bool {
-		id, _, err := parsePlace(word)
-		return err == nil && byID[id] == nil
-	})
-}
-
-// feedPlace is where a record stands.
-type feedPlace struct {
-	segment *segment // need not be open any more; nil where only the number is known
-	offset  int64
-}
-
 // mostOpen bounds what a feed remembers. What it has forgotten, it finds by its number, if it is there still.
 const mostOpen = 1024
 
-func (f *Feed) remember(number uint64, at int64) {
+func (f *Feed) remember(number uint64, at position) {
 	if len(f.open) >= mostOpen {
 		oldest := number
 		for n := range f.open {
@@ -404,7 +360,7 @@ func (f *Feed) remember(number uint64, at int64) {
 		}
 		delete(f.open, oldest)
 	}
-	f.open[number] = feedPlace{f.at.segment, at}
+	f.open[number] = at
 }
 
 // forgetParts forgets where the parts of a value begin, of which this is the record.
@@ -412,16 +368,8 @@ func (f *Feed) forgetParts(rec *seglog.Record) {
 	if rec.Large == 0 {
 		return
 	}
-	words := strings.SplitN(string(rec.Value), " ", 3)
-	if len(words) < 2 {
-		return
-	}
-	id, offset, _ := parsePlace(words[1])
-	for number, p := range f.open {
-		if p.segment != nil && p.segment.id == id && p.offset == offset {
-			delete(f.open, number)
-		}
-	}
+	id, offset := firstPart(rec.Value)
+	maps.DeleteFunc(f.open, func(_ uint64, p position) bool { return p.isAt(id, offset) })
 }
 
 // feedGroup is a group that is being told.
@@ -435,36 +383,30 @@ type feedGroup struct {
 	element        []byte            // key of the last member that is one of a collection
 	meta           bool              // a member is a meta
 	time           uint64            // of the last member
-	at             feedReader
+	at             cursor
 }
 
 // beginGroup makes the feed tell the members of a group, of which the commit has been read.
-func (f *Feed) beginGroup(commit *seglog.Record) error {
+func (f *Feed) beginGroup(commit *seglog.Record, at position) error {
 	named, err := record.ParseHex(string(commit.Value))
 	if err != nil {
-		return &seglog.CorruptError{File: f.at.segment.path, Offset: f.at.scan.Offset - int64(commit.Bytes), Reason: "a commit that names no number of members"}
+		return at.corrupt("a commit that names no number of members")
 	}
-	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named}
+	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named, at: cursor{log: f.store.log}}
 	if commit.Seq-commit.Group != named { // there are others in between, so it was not written at once
 		g.newest = map[uint64]uint64{}
 	}
 	f.group = g
-	return f.rewind()
+	f.rewind()
+	return nil
 }
 
 // rewind goes to the first member.
-func (f *Feed) rewind() error {
+func (f *Feed) rewind() {
 	g := f.group
-	g.at.leave()
-	g.at = feedReader{store: f.store, next: g.number, scan: seglog.Scanner{Buf: g.at.scan.Buf[:0]}}
-	if p := f.open[g.number]; p.segment != nil && p.segment.pin() {
-		if f.store.log.set.Load().byID[p.segment.id] == p.segment {
-			g.at.enter(p.segment, p.offset)
-			return nil
-		}
-		p.segment.unpin()
-	}
-	return nil // it is found by its number
+	first := f.open[g.number]
+	first.seq = g.number - 1
+	g.at.start(first)
 }
 
 // groupStep reads one record of those from the first member to the commit.
@@ -510,7 +452,8 @@ func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	}
 	if !g.told && g.last > 0 {
 		g.told = true
-		return false, f.rewind()
+		f.rewind()
+		return false, nil
 	}
 	g.at.leave()
 	delete(f.open, g.number)
@@ -519,74 +462,4 @@ func (f *Feed) groupRead(e *Event) (told bool, err error) {
 		return false, nil
 	}
 	return f.tellCollection(e, g.element, g.commit, g.time)
-}
-
-// feedReader reads the log, as it was written, from a number on.
-type feedReader struct {
-	store   *Store
-	next    uint64   // number of the record that is read next
-	segment *segment // where it is looked for, pinned; nil when it is to be found
-	scan    seglog.Scanner
-}
-
-// enter goes to a place in a segment that is pinned.
-func (r *feedReader) enter(seg *segment, offset int64) {
-	r.leave()
-	r.segment = seg
-	r.scan = seglog.Scanner{File: segmentBytes{seg}, Salt: seg.salt, Offset: offset, Buf: r.scan.Buf[:0], Start: offset}
-}
-
-func (r *feedReader) leave() {
-	if r.segment != nil {
-		r.segment.unpin()
-		r.segment = nil
-	}
-}
-
-// segmentBytes are the bytes of a segment, wherever they stand.
-type segmentBytes struct{ *segment }
-
-func (b segmentBytes) ReadAt(p []byte, off int64) (int, error) { return b.readAt(p, off) }
-
-// read reads the next record, which is in the log. The entry is valid until the next call. The caller is inside the gate.
-func (r *feedReader) read() (rec seglog.Record, at int64, err error) {
-	for {
-		if r.segment == nil || r.scan.Offset >= r.segment.end.Load() {
-			if err := r.find(); err != nil {
-				return rec, 0, err
-			}
-		}
-		seg := r.segment
-		r.scan.End = seg.end.Load()
-		at, rec, err = r.scan.Next()
-		var d *seglog.Damage
-		switch {
-		case err == io.EOF:
-			return rec, at, &seglog.CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
-		case errors.As(err, &d):
-			return rec, at, seglog.FormatError(seg.path, d.Offset, d.Reason)
-		case err != nil:
-			return rec, at, err
-		case rec.Seq > r.next:
-			return rec, at, &seglog.CorruptError{File: seg.path, Offset: at, Reason: fmt.Sprintf("record %d stands in the place of %d", rec.Seq, r.next)}
-		case rec.Seq == r.next:
-			r.next++
-			rec.Written = seg.start + rec.Time
-			return rec, at, nil
-		}
-	}
-}
-
-// find goes to the segment with the next record.
-func (r *feedReader) find() error {
-	l := r.store.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, seg := range l.set.Load().ordered {
-		if seg.id.Generation() == 0 && seg.records > 0 && seg.first <= r.next && r.next <= seg.last && seg.pin() {
-			r.enter(seg, seg.head)
-			return nil
-		}
-	}
-	return ErrHistoryLost
 }

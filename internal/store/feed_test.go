@@ -92,7 +92,7 @@ func (h *hears) take(t testing.TB, e *Event) batch {
 	now := told{string(e.Key), absent, e.Expiry}
 	if e.Op == record.Set {
 		value, err := h.feed.EventValue(e)
-		if err == ErrHistoryLost && h.late {
+		if err == seglog.ErrHistoryLost && h.late {
 			value = []byte(gone)
 		} else if err != nil {
 			t.Fatalf("the value of %q as record %d set it: %v", e.Key, e.Seq, err)
@@ -267,7 +267,7 @@ func feed(t *testing.T) {
 			}
 			slowly = append(slowly, some...)
 			f, err := m.s.OpenFeed(FeedPoint{After: back}, nil)
-			if err == ErrHistoryLost {
+			if err == seglog.ErrHistoryLost {
 				back, again = m.s.log.last(), slices.Clone(m.done)
 				lost++
 				continue
@@ -277,7 +277,7 @@ func feed(t *testing.T) {
 			comes := &hears{feed: f, last: back, late: true}
 			some, err = comes.some(t, 1+m.rng.IntN(10))
 			again = append(again, some...)
-			if f.Close(); err == ErrHistoryLost {
+			if f.Close(); err == seglog.ErrHistoryLost {
 				back, again = m.s.log.last(), slices.Clone(m.done)
 				lost++
 			} else if err != nil {
@@ -307,7 +307,7 @@ func feed(t *testing.T) {
 		}
 		comes := newHears(t, m.s, FeedPoint{After: back})
 		comes.late = true
-		if some, err = comes.some(t, 1<<30); err != nil && err != ErrHistoryLost {
+		if some, err = comes.some(t, 1<<30); err != nil && err != seglog.ErrHistoryLost {
 			t.Fatal(err)
 		} else if err == nil {
 			wantTold(t, fmt.Sprintf("seed %d, who comes back", seed), append(again, some...), m.done)
@@ -341,7 +341,7 @@ func feedOfFollower(t *testing.T) {
 		hear := func(most int) {
 			some, err := h.some(t, most)
 			all = append(all, some...)
-			if err == ErrHistoryLost {
+			if err == seglog.ErrHistoryLost {
 				h.feed.Close()
 				p, err := reader.Now()
 				if err != nil {
@@ -413,7 +413,7 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 			mustSet(t, writer, "key", "new")
 			want := "key new <nil>"
 			if lost {
-				want = "  " + ErrHistoryLost.Error()
+				want = "  " + seglog.ErrHistoryLost.Error()
 				if err := writer.Compact(context.Background(), nil); err != nil {
 					t.Fatal(err)
 				}
@@ -447,7 +447,7 @@ func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 	defer mustClose(t, reader)
 	for n := uint64(1); n < 4; n++ {
 		mustSet(t, writer, fmt.Sprint("key ", n), "value")
-		if f, err := reader.OpenFeed(FeedPoint{After: n + 1}, nil); err != ErrHistoryLost {
+		if f, err := reader.OpenFeed(FeedPoint{After: n + 1}, nil); err != seglog.ErrHistoryLost {
 			t.Errorf("a feed from behind %d, where the log ends with %d: %v, %v", n+1, n, f, err)
 		}
 		mustSet(t, writer, fmt.Sprint("key ", n), "value")
@@ -730,11 +730,11 @@ func TestFeedIsLost(t *testing.T) {
 		t.Errorf("up to %d bytes are held for a feed, of 20000", held)
 	}
 	h := &hears{feed: f}
-	if _, err := h.some(t, 1<<30); err != ErrHistoryLost {
+	if _, err := h.some(t, 1<<30); err != seglog.ErrHistoryLost {
 		t.Errorf("a feed that has not been read: %v", err)
 	}
 	for _, after := range []uint64{0, s.log.floor() - 1, s.log.last() + 1} {
-		if _, err := s.OpenFeed(FeedPoint{After: after}, nil); err != ErrHistoryLost {
+		if _, err := s.OpenFeed(FeedPoint{After: after}, nil); err != seglog.ErrHistoryLost {
 			t.Errorf("a feed from %d on, with the floor at %d and the end at %d: %v", after, s.log.floor(), s.log.last(), err)
 		}
 	}

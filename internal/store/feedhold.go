@@ -30,25 +30,6 @@ func (s *Store) holdFor(f *Feed) {
 	s.feeds.open = append(s.feeds.open, f)
 }
 
-// membersBefore are, for each group that is committed behind a record, the number of the group and
-// where the first of its members stands, if that is known.
-func (l *log) membersBefore(next uint64) map[uint64]feedPlace {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	open := map[uint64]feedPlace{}
-	for _, g := range l.groups {
-		if g.number < next {
-			open[g.number] = feedPlace{g.from.segment, g.from.entry.Bytes}
-		}
-	}
-	for number, g := range l.spread {
-		if number < next && next <= g.commit {
-			open[number] = feedPlace{}
-		}
-	}
-	return open
-}
-
 func (s *Store) letGoOf(f *Feed) {
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
@@ -74,23 +55,5 @@ func (s *Store) feedNeeds(list []*segment) map[*segment]bool {
 	for _, f := range s.feeds.open {
 		low = min(low, f.low.Load())
 	}
-	most := int64(0)
-	for _, seg := range s.log.set.Load().ordered {
-		if !seg.unlisted.Load() {
-			most += seg.end.Load()
-		}
-	}
-	most = max(most, s.feeds.hold)
-	needs := map[*segment]bool{}
-	newestFirst := slices.SortedFunc(slices.Values(list), func(a, b *segment) int { return int(int64(b.id.Order()) - int64(a.id.Order())) })
-	for _, seg := range newestFirst {
-		if seg.id.Generation() > 0 || seg.records == 0 || seg.last < low {
-			continue
-		}
-		if most -= seg.end.Load(); most < 0 {
-			break
-		}
-		needs[seg] = true
-	}
-	return needs
+	return s.log.tellingFrom(low, list, s.feeds.hold)
 }

@@ -100,3 +100,26 @@ func parsePlace(word string) (record.SegmentID, int64, error) {
 	}
 	return id, int64(offset), errors.Join(err, err2)
 }
+
+// hasParts reports whether the segments are there that a list of parts names.
+func (l *log) hasParts(list []byte) bool {
+	byID := l.set.Load().byID
+	words := strings.Split(string(list), " ")
+	return !slices.ContainsFunc(words[1:], func(word string) bool {
+		id, _, err := parsePlace(word)
+		return err == nil && byID[id] == nil
+	})
+}
+
+// firstPart is where the first part of a list stands, zero if it names none.
+func firstPart(list []byte) (id record.SegmentID, offset int64) {
+	if words := strings.SplitN(string(list), " ", 3); len(words) > 1 {
+		id, offset, _ = parsePlace(words[1])
+	}
+	return id, offset
+}
+
+// isAt reports whether a position is in a segment at an offset.
+func (p position) isAt(id record.SegmentID, offset int64) bool {
+	return p.segment != nil && p.segment.id == id && p.offset == offset
+}
