@@ -95,9 +95,8 @@ type backup struct {
 
 	old    *seglog.Manifest // of the backup that is there, or nil
 	oldSum string           // the checksum of its text
-	new    *seglog.Manifest
-	pins   pinned
-	ends   map[record.SegmentID]*segment // those that may change yet: they are copied up to the point
+	source *prefix
+	new    *seglog.Manifest // what the source's is in the backup
 }
 
 // noManifest stands in BACKUP for the checksum of none.
@@ -135,13 +134,13 @@ func (b *backup) attempt() error {
 	if err := b.choose(); err != nil {
 		return err
 	}
-	defer func() { b.pins.unpin() }()
+	defer b.source.release()
 	if err := b.comparable(); err != nil {
 		return err
 	}
 	b.done = 0
-	for _, e := range b.new.Segments {
-		if err := b.segment(e); err != nil {
+	for _, f := range b.source.files {
+		if err := b.segment(f); err != nil {
 			return err
 		}
 		b.advance(0)
@@ -230,73 +229,33 @@ func (b *backup) note(next string) error {
 	})
 }
 
-// choose takes the point of the log at which the backup ends, and pins the segments up to there.
+// choose takes the point of the log at which the backup ends.
 func (b *backup) choose() error {
 	s := b.store
-	for {
-		in, err := s.use()
-		if err != nil {
-			return err
-		}
-		known := b.chooseNow()
-		s.life.leave(in)
-		if known {
-			break
-		}
+	in, err := s.use()
+	if err != nil {
+		return err
 	}
+	b.source = s.log.prefix(s.opts.ReadOnly)
+	s.life.leave(in)
+	b.new = b.source.manifest
+	if b.new.Edit = 1; b.old != nil {
+		b.new.Edit = b.old.Edit + 1
+	}
+	b.of, b.total = b.new.Store, 0
+	for _, f := range b.source.files {
+		b.total += f.Bytes
+	}
+	b.report = BackupReport{Seq: b.source.seq, Bytes: b.total}
 	if s.opts.ReadOnly {
 		return nil
 	}
-	if err := s.log.syncTo(b.report.Seq); err != nil {
-		b.pins.unpin()
+	if err := s.log.syncTo(b.source.seq); err != nil {
+		b.source.release()
 		return err
 	}
 	return nil
 }
-
-// chooseNow reports false when the log went on to a segment that the manifest did not name yet.
-func (b *backup) chooseNow() (known bool) {
-	l := b.store.log
-	l.manifestMu.Lock()
-	m := l.manifest.Clone()
-	pins := l.pinAll()
-	l.manifestMu.Unlock()
-	manifestTaken()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.tail != nil && !slices.ContainsFunc(m.Segments, func(e seglog.ManifestSegment) bool { return e.ID == l.tail.id }) {
-		pins.unpin()
-		return false
-	}
-	pins = append(pins, l.pinAll()...) // what the manifest named already may be in the list only now
-	set := l.set.Load()
-	b.ends = map[record.SegmentID]*segment{}
-	named := m.Segments
-	m.Segments, m.Writing = nil, nil
-	b.total = 0
-	for _, e := range named {
-		if seg := set.byID[e.ID]; !e.Sealed && seg != nil {
-			e = seg.manifestEntry(true)
-			if b.store.opts.ReadOnly || !seg.ended || !seg.synced.Load() || seg.overlay.Load() != nil || seg == l.continued {
-				b.ends[e.ID] = seg
-			}
-		}
-		if e.Sealed && e.Records > 0 {
-			m.Segments = append(m.Segments, e)
-			b.total += e.Bytes
-		}
-	}
-	m.Edit = 1
-	if b.old != nil {
-		m.Edit = b.old.Edit + 1
-	}
-	b.new, b.pins, b.of = m, pins, m.Store
-	b.report = BackupReport{Seq: l.nextSeq - 1, Bytes: b.total}
-	return true
-}
-
-// manifestTaken is called when a backup has the manifest, and has not looked where the log ends. It is a variable for the sake of tests.
-var manifestTaken = func() {}
 
 // comparable makes sure that the log is a continuation of what the backup has.
 func (b *backup) comparable() error {
@@ -312,35 +271,34 @@ func (b *backup) comparable() error {
 }
 
 // segment sees to it that the backup has a segment, durably but for its name.
-func (b *backup) segment(e seglog.ManifestSegment) error {
+func (b *backup) segment(f prefixFile) error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
-	path := filepath.Join(b.dir, e.ID.FileName())
-	have, err := b.has(e.ID, path)
+	path := filepath.Join(b.dir, f.ID.FileName())
+	have, err := b.has(f.ID, path)
 	if err != nil {
 		return err
 	}
-	seg := b.ends[e.ID]
 	switch {
-	case have == e.Bytes:
-		b.advance(e.Bytes)
+	case have == f.Bytes:
+		b.advance(f.Bytes)
 		return nil
-	case have == 0 && seg == nil && b.links && b.from.Link(filepath.Join(b.store.log.dir, e.ID.FileName()), path) == nil:
-		b.report.Linked += e.Bytes
-		b.advance(e.Bytes)
+	case have == 0 && f.readAt == nil && b.links && b.from.Link(f.path, path) == nil:
+		b.report.Linked += f.Bytes
+		b.advance(f.Bytes)
 		return nil
 	}
 	b.advance(have)
-	if seg != nil {
-		return b.copy(e, path, have, seg.readAt)
+	if f.readAt == nil {
+		file, err := b.from.Open(f.path, vfs.ReadOnly)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		f.readAt = file.ReadAt
 	}
-	f, err := b.from.Open(filepath.Join(b.store.log.dir, e.ID.FileName()), vfs.ReadOnly)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return b.copy(e, path, have, f.ReadAt)
+	return b.copy(f, path, have)
 }
 
 // has is how many bytes of a segment the backup has. A file that was removed or cut off by somebody is to be made anew.
@@ -366,8 +324,11 @@ func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 	return was.Bytes, err
 }
 
+// backupPiece is how many bytes are copied between two looks at the context.
+const backupPiece = 1 << 20
+
 // copy writes what the backup's file of a segment lacks.
-func (b *backup) copy(e seglog.ManifestSegment, path string, have int64, read func(p []byte, off int64) (int, error)) (err error) {
+func (b *backup) copy(from prefixFile, path string, have int64) (err error) {
 	mode := vfs.Create
 	if have > 0 {
 		mode = vfs.ReadWrite
@@ -377,19 +338,19 @@ func (b *backup) copy(e seglog.ManifestSegment, path string, have int64, read fu
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	buf := make([]byte, min(copyBytes, e.Bytes-have))
-	for at := have; at < e.Bytes; {
+	buf := make([]byte, min(backupPiece, from.Bytes-have))
+	for at := have; at < from.Bytes; {
 		if err := b.ctx.Err(); err != nil {
 			return err
 		}
-		p := buf[:min(int64(len(buf)), e.Bytes-at)]
-		n, err := read(p, at)
+		p := buf[:min(int64(len(buf)), from.Bytes-at)]
+		n, err := from.readAt(p, at)
 		switch {
 		case n == len(p):
 		case err != nil && err != io.EOF:
 			return err
 		default:
-			return &seglog.CorruptError{File: filepath.Join(b.store.log.dir, e.ID.FileName()), Offset: at + int64(n), Reason: "the file ends here"}
+			return &seglog.CorruptError{File: from.path, Offset: at + int64(n), Reason: "the file ends here"}
 		}
 		if _, err := f.WriteAt(p, at); err != nil {
 			return err
@@ -399,7 +360,7 @@ func (b *backup) copy(e seglog.ManifestSegment, path string, have int64, read fu
 		b.advance(int64(len(p)))
 	}
 	if b.restores {
-		if err := b.verify(e, path, f); err != nil {
+		if err := b.verify(from.ManifestSegment, path, f); err != nil {
 			return err
 		}
 	}
