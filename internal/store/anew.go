@@ -61,15 +61,14 @@ func (f *follower) tryAnew() error {
 	}
 	a := f.layAside()
 	err := s.recover(false)
-	if err == nil && s.log.isAnother(a.log) {
-		err = s.log.goneError()
+	if err == nil {
+		err = s.log.sameStore(a.log)
 	}
 	if err != nil {
 		a.putBack()
 		return err
 	}
 	a.drop()
-	f.tailer.show()
 	return nil
 }
 

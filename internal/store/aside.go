@@ -61,8 +61,13 @@ func (l *log) putBack(a *asideLog) {
 	l.leftByRecovery = a.left
 }
 
-// isAnother reports whether the log that was recovered since is that of another store.
-func (l *log) isAnother(a *asideLog) bool { return a.manifest.Edit > 0 && l.storeID != a.storeID }
+// sameStore returns an error if the log that was recovered since is that of another store.
+func (l *log) sameStore(a *asideLog) error {
+	if a.manifest.Edit > 0 && l.storeID != a.storeID {
+		return l.goneError()
+	}
+	return nil
+}
 
 // retire gives up what was laid aside, for the log has been recovered. It returns the segments, which
 // are in the set no more, and are the caller's to close when nobody reads there.

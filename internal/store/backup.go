@@ -360,7 +360,7 @@ func (b *backup) copy(from prefixFile, path string, have int64) (err error) {
 		b.advance(int64(len(p)))
 	}
 	if b.restores {
-		if err := b.verify(from.ManifestSegment, path, f); err != nil {
+		if err := b.verify(from, path, f); err != nil {
 			return err
 		}
 	}
@@ -368,7 +368,7 @@ func (b *backup) copy(from prefixFile, path string, have int64) (err error) {
 }
 
 // verify reads a segment that was copied, record by record.
-func (b *backup) verify(e seglog.ManifestSegment, path string, f vfs.File) error {
+func (b *backup) verify(e prefixFile, path string, f vfs.File) error {
 	text := make([]byte, record.MaxHeaderBytes)
 	n, _ := f.ReadAt(text, 0)
 	h, head, err := record.ParseSegmentHeader(text[:n])

@@ -40,11 +40,12 @@ func (l *log) wrote() bool {
 
 // release closes the files, and says nothing to the disk.
 func (l *log) release() error {
-	var errs []error
-	for _, seg := range l.set.Load().ordered {
-		errs = append(errs, seg.close())
+	errs := []error{l.closeRetained()}
+	for _, seg := range l.set.Load().bySlot {
+		if seg != nil {
+			errs = append(errs, seg.close())
+		}
 	}
-	errs = append(errs, l.closeRetained())
 	for _, seg := range l.dropped {
 		errs = append(errs, seg.file.Close())
 	}

@@ -21,14 +21,15 @@ type cursor struct {
 	scan    seglog.Scanner
 }
 
-// start goes to a position. Where the segment is not known, or has gone, it is found by the number.
-func (c *cursor) start(p position) {
+// start goes to the record with a number, which begins at p. Where the segment is not known, or has gone, it
+// is found by the number.
+func (c *cursor) start(l *log, next uint64, p position) {
 	c.leave()
-	c.next = p.seq + 1
+	c.log, c.next = l, next
 	if p.segment == nil || !p.segment.pin() {
 		return
 	}
-	if c.log.set.Load().byID[p.segment.id] != p.segment {
+	if l.set.Load().byID[p.segment.id] != p.segment {
 		p.segment.unpin()
 		return
 	}
@@ -124,6 +125,10 @@ func (l *log) endPosition() position {
 	}
 	return p
 }
+
+// tellsAfter reports whether a cursor may begin behind a number: compaction has not been there, and the log
+// does not end before.
+func (l *log) tellsAfter(seq uint64) bool { return l.floor() <= seq && seq <= l.last() }
 
 // floor is the number up to which compaction may have been.
 func (l *log) floor() uint64 {

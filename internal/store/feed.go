@@ -78,7 +78,7 @@ func (s *Store) Now() (p FeedPoint, err error) {
 
 // OpenFeed begins a feed of the entries whose keys begin with prefix. The caller closes it.
 func (s *Store) OpenFeed(p FeedPoint, prefix []byte) (*Feed, error) {
-	f := &Feed{store: s, prefix: bytes.Clone(prefix), at: cursor{log: s.log, next: p.After + 1}, reach: p.After, wake: make(chan struct{}, 1)}
+	f := &Feed{store: s, prefix: bytes.Clone(prefix), reach: p.After, wake: make(chan struct{}, 1)}
 	if err := f.begin(p); err != nil {
 		f.Close()
 		return nil, err
@@ -101,11 +101,10 @@ func (f *Feed) begin(p FeedPoint) error {
 	}
 	defer s.life.leave(in)
 	s.holdFor(f) // before the floor is looked at: what is taken away later is kept
-	if p.After < s.log.floor() || p.After > s.log.last() {
+	if !s.log.tellsAfter(p.After) {
 		return seglog.ErrHistoryLost
 	}
-	p.end.seq = p.After
-	f.at.start(p.end)
+	f.at.start(s.log, p.After+1, p.end)
 	return nil
 }
 
@@ -368,8 +367,7 @@ func (f *Feed) forgetParts(rec *seglog.Record) {
 	if rec.Large == 0 {
 		return
 	}
-	id, offset := firstPart(rec.Value)
-	maps.DeleteFunc(f.open, func(_ uint64, p position) bool { return p.isAt(id, offset) })
+	maps.DeleteFunc(f.open, func(_ uint64, p position) bool { return p.beginsParts(rec.Value) })
 }
 
 // feedGroup is a group that is being told.
@@ -392,7 +390,7 @@ func (f *Feed) beginGroup(commit *seglog.Record, at position) error {
 	if err != nil {
 		return at.corrupt("a commit that names no number of members")
 	}
-	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named, at: cursor{log: f.store.log}}
+	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named}
 	if commit.Seq-commit.Group != named { // there are others in between, so it was not written at once
 		g.newest = map[uint64]uint64{}
 	}
@@ -404,9 +402,7 @@ func (f *Feed) beginGroup(commit *seglog.Record, at position) error {
 // rewind goes to the first member.
 func (f *Feed) rewind() {
 	g := f.group
-	first := f.open[g.number]
-	first.seq = g.number - 1
-	g.at.start(first)
+	g.at.start(f.store.log, g.number, f.open[g.number])
 }
 
 // groupStep reads one record of those from the first member to the commit.

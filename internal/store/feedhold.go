@@ -25,8 +25,8 @@ type feeds struct {
 func (s *Store) holdFor(f *Feed) {
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
-	f.open = s.log.membersBefore(f.at.next)
-	f.lower(f.at.next)
+	f.open = s.log.membersBefore(f.reach + 1)
+	f.lower(f.reach + 1)
 	s.feeds.open = append(s.feeds.open, f)
 }
 

@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -223,14 +222,4 @@ func (s *Store) dropCells() {
 			}
 		}
 	}
-}
-
-// release closes what is in no set any more.
-func (f *follower) release() {
-	for _, seg := range f.old {
-		if !slices.Contains(f.store.log.set.Load().ordered, seg) {
-			seg.close() // it was only read
-		}
-	}
-	f.old = nil
 }

@@ -12,11 +12,10 @@ import (
 // put into their places.
 func (f *follower) replace(m *seglog.Manifest) error {
 	t := f.tailer
-	gone := t.replacedIn(m)
+	gone, slots := t.replacedIn(m)
 	if len(gone) == 0 {
 		return nil
 	}
-	slots := slotsOf(gone)
 	err := t.openCompacted(m, func(e *seglog.Record, a seglog.Address) error {
 		if !isEntry(&e.Head) {
 			return nil
@@ -30,7 +29,7 @@ func (f *follower) replace(m *seglog.Manifest) error {
 		return err
 	}
 	f.store.grace() // nobody knows an address in them then but those who have pinned them
-	t.retire(gone)
+	t.retire(gone, slots)
 	for _, seg := range gone {
 		f.store.views.retire(seg)
 	}

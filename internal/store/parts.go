@@ -111,15 +111,12 @@ func (l *log) hasParts(list []byte) bool {
 	})
 }
 
-// firstPart is where the first part of a list stands, zero if it names none.
-func firstPart(list []byte) (id record.SegmentID, offset int64) {
-	if words := strings.SplitN(string(list), " ", 3); len(words) > 1 {
-		id, offset, _ = parsePlace(words[1])
+// beginsParts reports whether the first part of a list stands at a position.
+func (p position) beginsParts(list []byte) bool {
+	words := strings.SplitN(string(list), " ", 3)
+	if p.segment == nil || len(words) < 2 {
+		return false
 	}
-	return id, offset
-}
-
-// isAt reports whether a position is in a segment at an offset.
-func (p position) isAt(id record.SegmentID, offset int64) bool {
-	return p.segment != nil && p.segment.id == id && p.offset == offset
+	id, offset, _ := parsePlace(words[1])
+	return p.segment.id == id && p.offset == offset
 }

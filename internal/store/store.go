@@ -304,7 +304,6 @@ func (s *Store) releaseLog() error {
 		errs = append(errs, s.snapshot.file.Close())
 	}
 	errs = append(errs, s.log.release())
-	s.follower.release()
 	return errors.Join(errs...)
 }
 

@@ -48,7 +48,7 @@ func (l *log) goneError() error {
 	return fmt.Errorf("copal: the store in %s is gone, or another", l.dir)
 }
 
-// newTailer takes over from a recovery that has succeeded.
+// newTailer takes over from a recovery that has succeeded. Others wait meanwhile.
 func newTailer(r *recovery, replay func(seglog.Record, seglog.Address) error, together func([]member) error) *tailer {
 	t := &tailer{log: r.log, r: r}
 	r.replay, r.together = replay, together
@@ -63,6 +63,7 @@ func newTailer(r *recovery, replay func(seglog.Record, seglog.Address) error, to
 			t.at.newest = 0 // the next record is the first that is compared
 		}
 	}
+	t.show() // for those who wait since a tailer before
 	return t
 }
 
@@ -326,14 +327,16 @@ func (s *segment) heal(at int64, text []byte) {
 }
 
 // replacedIn are the segments that a manifest does not name any more, because compaction has put others
-// into their places. The one where we are stays until the log goes on in another.
-func (t *tailer) replacedIn(m *seglog.Manifest) (gone []*segment) {
+// into their places, and their slots. The one where we are stays until the log goes on in another.
+func (t *tailer) replacedIn(m *seglog.Manifest) (gone []*segment, slots slotSet) {
+	slots = slotSet{}
 	for _, seg := range t.log.set.Load().ordered {
 		if _, named := m.Find(seg.id); !named && seg != t.at && !seg.unlisted.Load() {
 			gone = append(gone, seg)
+			slots[seg.slot] = true
 		}
 	}
-	return gone
+	return gone, slots
 }
 
 // openCompacted opens the segments that compaction has made since, and hands their records to each.
@@ -384,23 +387,14 @@ func (t *tailer) readCompacted(seg *segment, e seglog.ManifestSegment, each func
 // slotSet is the slots of some segments.
 type slotSet map[int]bool
 
-func slotsOf(list []*segment) slotSet {
-	set := slotSet{}
-	for _, seg := range list {
-		set[seg.slot] = true
-	}
-	return set
-}
-
 func (s slotSet) has(a seglog.Address) bool {
 	slot, _ := seglog.SplitAddress(a)
 	return s[slot]
 }
 
-// retire notes that segments are out of use. Members in them of groups without a commit are forgotten:
-// compaction has been there, so they never count.
-func (t *tailer) retire(gone []*segment) {
-	slots := slotsOf(gone)
+// retire notes that segments, which have these slots, are out of use. Members in them of groups without a
+// commit are forgotten: compaction has been there, so they never count.
+func (t *tailer) retire(gone []*segment, slots slotSet) {
 	for number, members := range t.r.groups {
 		members = slices.DeleteFunc(members, func(m member) bool { return slots.has(m.address) })
 		if t.r.groups[number] = members; len(members) == 0 {
