@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -388,4 +389,55 @@ func TestFollowBesideReaders(t *testing.T) {
 	}
 	close(stop)
 	wait.Wait()
+}
+
+// openFiles counts the files that are open.
+type openFiles struct {
+	vfs.FS
+	n atomic.Int64
+}
+
+type countedFile struct {
+	vfs.File
+	n *atomic.Int64
+}
+
+func (c *openFiles) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	f, err := c.FS.Open(name, mode)
+	if err != nil {
+		return nil, err
+	}
+	c.n.Add(1)
+	return countedFile{f, &c.n}, nil
+}
+
+func (f countedFile) Close() error {
+	f.n.Add(-1)
+	return f.File.Close()
+}
+
+// TestBeginningAnewLeavesNothing: a reader that has begun anew many times knows no more segments than one that has done so
+// once, and when it is closed no file is open.
+func TestBeginningAnewLeavesNothing(t *testing.T) {
+	mem := vfs.NewMem()
+	w := mustOpen(t, mem, smallSegments)
+	defer w.Close()
+	fillFrom(t, w, 0, 100)
+	files := &openFiles{FS: mem}
+	r := mustOpen(t, mem, func(o *Options) { o.ReadOnly, o.FS = true, files })
+	var left []int
+	for range 4 {
+		if err := r.follower.tryAnew(); err != nil {
+			t.Fatal(err)
+		}
+		l := r.log
+		left = append(left, len(l.reopened)+len(l.holdRoom)+len(l.dropped)+len(l.orphans)+len(l.temps))
+	}
+	if left[0] == 0 || left[3] != left[0] {
+		t.Errorf("what recovery leaves to the first append becomes more: %d", left)
+	}
+	mustClose(t, r)
+	if n := files.n.Load(); n != 0 {
+		t.Errorf("%d files are open", n)
+	}
 }
