@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -44,8 +44,7 @@ type recovered struct {
 	orphans  []string   // files that no manifest names
 	ring     bool       // there is a file of that name, which is not this process's
 	running  bool       // the manifest says that this process writes
-	mark     *mark
-	slot     int64 // for the next mark
+	mark     *files.Mark
 
 	sameCache bool // the page cache has been there without a break since the log was written, and no sync has failed
 }
@@ -78,7 +77,7 @@ func (l *Log) beginLocked() error {
 		return err
 	}
 	l.markMu.Lock()
-	l.sure = mark{log: l.logID, id: l.tail.id, end: l.next.end, frames: l.next.slot}
+	l.sure = l.markAt(l.tail, place{l.next.end, l.next.slot})
 	l.markMu.Unlock()
 	l.durable.Store(l.end.Load())
 	l.mark()
@@ -98,7 +97,7 @@ func (l *Log) beginMark(r *recovered) error {
 	if l.marker != nil {
 		return nil
 	}
-	marker, err := openMarker(l.opts.fsys, l.dir, r.mark, r.slot)
+	marker, err := marks.Open(l.opts.fsys, filepath.Join(l.dir, markName), l.logID)
 	if err != nil {
 		return noSpace(fmt.Errorf("opening the mark: %w", err))
 	}
@@ -106,7 +105,7 @@ func (l *Log) beginMark(r *recovered) error {
 	if r.mark != nil {
 		l.sure = *r.mark
 	} else if l.manifest != nil { // of which nothing is known to be durable
-		l.sure = mark{log: l.logID, id: l.manifest.segments[0].id}
+		l.sure = files.Mark{Log: l.logID, Segment: l.manifest.segments[0].id}
 	}
 	return nil
 }
@@ -131,7 +130,7 @@ func (l *Log) beginManifest(r *recovered) error {
 				return err
 			}
 		}
-		if err := l.opts.fsys.Remove(filepath.Join(l.dir, ringName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := files.Remove(l.opts.fsys, filepath.Join(l.dir, ringName)); err != nil {
 			return noSpace(fmt.Errorf("removing the ring: %w", err))
 		}
 		r.ring = false
@@ -311,9 +310,7 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 // removeOrphans removes the files that no manifest names. Besides taking room, one of a compaction would be in the way of the next.
 func (l *Log) removeOrphans(r *recovered) {
 	for _, name := range r.orphans {
-		if err := l.opts.fsys.Remove(filepath.Join(l.dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			l.reportError("removing what no manifest names", err)
-		}
+		l.reportError("removing what no manifest names", files.Remove(l.opts.fsys, filepath.Join(l.dir, name)))
 	}
 }
 
@@ -408,13 +405,12 @@ func lineOf(s *segment) manifestSegment {
 // swap replaces the manifest. The caller holds manifestMu. After an error the old one is in place, or the log has failed.
 func (l *Log) swap(m *manifest) error {
 	m.edit++
-	swapped, err := writeManifest(l.opts.fsys, l.dir, m)
-	switch {
+	switch err := writeManifest(l.opts.fsys, l.dir, m); {
 	case err == nil:
 		l.manifest = m
 		l.edit.Store(m.edit)
 		return nil
-	case swapped:
+	case errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed):
 		l.syncFailed(fmt.Errorf("replacing the manifest: %w", err))
 		return l.failure()
 	default:
@@ -433,9 +429,7 @@ func (l *Log) refusal(err error) error {
 func (l *Log) removeFiles(id record.SegmentID) error {
 	var err error
 	for _, name := range []string{id.FileName(), sumsName(id)} {
-		if e := l.opts.fsys.Remove(filepath.Join(l.dir, name)); e != nil && !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, e)
-		}
+		err = errors.Join(err, files.Remove(l.opts.fsys, filepath.Join(l.dir, name)))
 	}
 	return err
 }

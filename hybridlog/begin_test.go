@@ -373,3 +373,30 @@ func TestDurableBehindAClosedTail(t *testing.T) {
 		mustClose(t, l)
 	})
 }
+
+// A process that was killed while it made the ring leaves the beginning of one. The next first write removes it, also when that makes none.
+func TestUnfinishedRingIsRemoved(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		for _, manifest := range []bool{true, false} {
+			mem := vfs.NewMem()
+			l := mustOpen(t, mem, change)
+			if manifest {
+				mustAppend(t, l, text(0, 300))
+			}
+			mustClose(t, l)
+			f, err := mem.Open("log/RING.tmp", vfs.Create)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.Truncate(100); err != nil {
+				t.Fatal(err)
+			}
+			l = mustOpen(t, mem, change)
+			mustAppend(t, l, text(1, 300))
+			if _, left := filesOf(t, mem)["RING.tmp"]; left {
+				t.Errorf("there was a manifest %v: it is left", manifest)
+			}
+			mustClose(t, l)
+		}
+	})
+}

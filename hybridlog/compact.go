@@ -108,7 +108,7 @@ func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.recovered
-	if l.closed.Load() || l.tail != nil || len(r.doubtful) == 0 || r.mark == nil || r.mark.failed {
+	if l.closed.Load() || l.tail != nil || len(r.doubtful) == 0 || r.mark == nil || r.mark.Failed {
 		return nil, cause
 	}
 	before, err = l.entryAt(before)

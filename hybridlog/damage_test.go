@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -41,18 +42,18 @@ func filesOf(t *testing.T, fsys vfs.FS) map[string][]byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := map[string][]byte{}
+	texts := map[string][]byte{}
 	for _, name := range names {
 		if name == lockName {
 			continue
 		}
-		b, _, err := readSmallFile(fsys, "log/"+name, 1<<20)
+		b, _, err := files.Read(fsys, "log/"+name, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		files[name] = b
+		texts[name] = b
 	}
-	return files
+	return texts
 }
 
 // found says what a log gives after damage: an error that says corrupt, or else what was written, or a prefix of that.
@@ -400,5 +401,24 @@ func TestCopyOnTheSameMount(t *testing.T) {
 			n++
 		}
 		t.Logf("%d copies", n)
+	})
+}
+
+// A mark is written when a manifest is there. Without one it tells that the log was lost, not that it is new.
+func TestMarkWithoutAManifest(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		mem := vfs.NewMem()
+		l := mustOpen(t, mem, change)
+		mustAppend(t, l, text(0, 300))
+		mustClose(t, l)
+		for name := range filesOf(t, mem) {
+			if name != markName {
+				replacement{"removed", name, nil}.do(t, mem)
+			}
+		}
+		var c *CorruptError
+		if _, err := open("log", testOptions(mem, change)); !errors.As(err, &c) || c.File != "log/"+manifestName {
+			t.Errorf("Open: %v", err)
+		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -342,7 +343,7 @@ func TestIdsAreNotUsedAgain(t *testing.T) {
 func TestCloseWithoutRoomForTheManifest(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
-		full := &vfs.Fault{Kinds: vfs.OpCreate, Match: func(name string) bool { return strings.HasSuffix(name, manifestTemp) }, Err: vfs.ErrNoSpace}
+		full := &vfs.Fault{Kinds: vfs.OpCreate, Match: func(name string) bool { return strings.HasSuffix(name, manifestName+files.TempSuffix) }, Err: vfs.ErrNoSpace}
 		fsys := vfs.Inject(mem, full)
 		var told []error
 		l := mustOpen(t, fsys, change, func(o *options) { o.report = func(err error) { told = append(told, err) } })
@@ -409,7 +410,7 @@ func TestBeginWithLittleRoom(t *testing.T) {
 			}
 		}
 		image := mem.ProcessCrash()
-		temp := func(name string) bool { return strings.HasSuffix(name, manifestTemp) }
+		temp := func(name string) bool { return strings.HasSuffix(name, manifestName+files.TempSuffix) }
 		nth := map[bool]int{true: 1, false: 2}[closed] // a log that was killed gets its segment first
 		l = mustOpen(t, vfs.Inject(image, &vfs.Fault{Kinds: vfs.OpCreate, Match: temp, N: nth, Err: vfs.ErrNoSpace}), bare)
 		mustAppend(t, l, []byte("new"))

@@ -73,12 +73,12 @@ func corrupt(path string, offset int64, reason string) error {
 	return &CorruptError{File: path, Offset: offset, Reason: reason}
 }
 
-// small is the error of a small file that did not parse.
-func small(path string, err error) error {
+// bad is the error of a file of which something did not parse.
+func bad(path string, offset int64, err error) error {
 	if errors.Is(err, record.ErrVersion) {
 		return fmt.Errorf("%w: %s: %w", ErrVersion, path, err)
 	}
-	return corrupt(path, 0, err.Error())
+	return corrupt(path, offset, err.Error())
 }
 
 // missing is the error of opening a file that the log needs.

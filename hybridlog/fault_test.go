@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -342,7 +343,7 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		}
 		dead := mem.ProcessCrash()
 		log := func(name string) bool { return strings.HasSuffix(name, ".log") }
-		temp := func(name string) bool { return strings.HasSuffix(name, tempSuffix) }
+		temp := func(name string) bool { return strings.HasSuffix(name, files.TempSuffix) }
 		l = mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSync, Match: log, N: 1}, &vfs.Fault{Kinds: vfs.OpCreate, Match: temp, N: 1, Err: vfs.ErrNoSpace}), change)
 		if err := l.Trim(3000); !errors.Is(err, vfs.ErrInjected) || !errors.Is(err, ErrReadOnly) {
 			t.Fatalf("a sync fails: %v", err)
@@ -350,7 +351,7 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		if l.Close() == nil {
 			t.Error("Close says nothing of it")
 		}
-		if m, _, err := marks(dead, "log", l.logID); err != nil || !m.failed {
+		if m, err := readMark(dead, "log", l.logID); err != nil || !m.Failed {
 			t.Errorf("the mark is %+v, %v", m, err)
 		}
 		// In the same life of the cache there is no room again: what was found does not become durable by another sync.
@@ -364,8 +365,8 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		mustClose(t, l)
 		id := dead.CacheID("log")
 		for image := range dead.PowerCuts(20, nil) { // but for the mark, which was written
-			m, _, err := marks(image, "log", l.logID)
-			if err != nil || m == nil || !m.failed {
+			m, err := readMark(image, "log", l.logID)
+			if err != nil || m == nil || !m.Failed {
 				continue
 			}
 			image.SetCacheID(id)
@@ -423,8 +424,8 @@ func TestFailedSyncOfTheDirectory(t *testing.T) {
 				if !errors.Is(err, ErrReadOnly) {
 					t.Errorf("sync %d of the directory fails: %v", n, err)
 				}
-				m, _, err := marks(dead, "log", l.logID)
-				if err != nil || m == nil || !m.failed {
+				m, err := readMark(dead, "log", l.logID)
+				if err != nil || m == nil || !m.Failed {
 					t.Errorf("sync %d of the directory has failed, and the mark says %+v, %v", n, m, err)
 				}
 				next := mustOpen(t, dead.ProcessCrash(), change)
@@ -435,6 +436,67 @@ func TestFailedSyncOfTheDirectory(t *testing.T) {
 			if n < 5 {
 				t.Errorf("the directory is synced %d times", n-1)
 			}
+		}
+	})
+}
+
+// renamer is a file system whose n-th rename to a name is done, and fails.
+type renamer struct {
+	vfs.FS
+	to   string
+	n    int
+	done int
+}
+
+func (r *renamer) Rename(from, to string) error {
+	if err := r.FS.Rename(from, to); err != nil || to != r.to {
+		return err
+	}
+	if r.done++; r.done == r.n {
+		return vfs.ErrInjected
+	}
+	return nil
+}
+
+// After an error of a rename the new manifest may be in place. The log does not go on as if the old one were: what
+// the new one names must stay.
+func TestManifestRenamedWithAnError(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		for n := 1; ; n++ {
+			mem := vfs.NewMem()
+			fsys := &renamer{FS: mem, to: "log/" + manifestName, n: n}
+			l := mustOpen(t, fsys, change)
+			var want [][]byte
+			var failed error
+			for i := 0; i < 40 && failed == nil; i++ {
+				p := text(i, 1500)
+				if _, failed = l.Append(p); failed == nil {
+					want = append(want, p)
+				}
+			}
+			if failed == nil {
+				failed = l.failure()
+			}
+			if closed := l.Close(); failed == nil {
+				failed = closed
+			}
+			if fsys.done < n {
+				if n < 5 {
+					t.Errorf("there are %d renames", n-1)
+				}
+				return
+			}
+			if !errors.Is(failed, ErrReadOnly) {
+				t.Errorf("rename %d: %v", n, failed)
+			}
+			l, err := open("log", testOptions(mem, change))
+			if err != nil {
+				t.Fatalf("rename %d: Open: %v", n, err)
+			}
+			if err := problem(l, want, 0); err != nil {
+				t.Errorf("rename %d: %v", n, err)
+			}
+			mustClose(t, l)
 		}
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -33,7 +34,7 @@ func TestGoldenFormat(t *testing.T) {
 			sealed, {id: id, salt: 0xd4e5f6071f0c9a3e, bytes: 0x138d, frames: 3, sum: 0x043b1f8a}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 trimmed 10 frames 1 sum 1f0c9a3e running ring 77aa00000000beef spent 0000000000000000 cache 0f3c/2a file 1f-6f12.2a sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e bytes 138d frames 3 sum 043b1f8a end 7888ea89",
 		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 4, begin: 0, spent: 0x77aa00000000beef, segments: []manifestSegment{sealed}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 4 begin 0 first 0 trimmed 0 frames 0 sum 00000000 closed spent 77aa00000000beef sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 end 1c156803",
 		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                                                "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
-		string((&mark{log: 0x5f3a91c2d4e5f607, edit: 5, manifest: 3, id: id, end: 0x138d, frames: 3}).encode()):                                  "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 sync good 831407e4",
+		string(marks.Encode(&files.Mark{Log: 0x5f3a91c2d4e5f607, Edit: 5, Manifest: 3, Segment: id, Offset: 0x138d, Seq: 3})):                    "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 sync good 831407e4",
 		string((&ringHeader{log: 0x5f3a91c2d4e5f607, id: 0x77aa00000000beef, bytes: 4 << 20, frames: 1 << 20, file: "20-6f12.2b"}).encode()):     "copal hybridring 1 log 5f3a91c2d4e5f607 ring 77aa00000000beef bytes 400000 frames 100000 file 20-6f12.2b 9ccd6cf6",
 	}
 	for text, want := range texts {
@@ -117,15 +118,30 @@ func TestNewerVersions(t *testing.T) {
 	for what, parse := range map[string]func([]byte) error{
 		"hybridlog":  func(b []byte) error { _, err := parseManifest(b); return err },
 		"hybridsums": func(b []byte) error { _, err := parseSumsHeader(b); return err },
-		"hybridmark": func(b []byte) error { _, err := parseMark(b); return err },
+		"hybridmark": func(b []byte) error { _, err := marks.Parse(b); return err },
 		"hybridring": func(b []byte) error { _, err := parseRingHeader(b); return err },
 	} {
-		err := small("file", parse(record.Seal([]byte("copal "+what+" 2 and something new"))))
+		err := bad("file", 0, parse(record.Seal([]byte("copal "+what+" 2 and something new"))))
 		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s: %v", what, err)
 		}
-		if err := small("file", parse([]byte("copal "+what))); !errors.Is(err, ErrCorrupt) {
+		if err := bad("file", 0, parse([]byte("copal "+what))); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("%s cut: %v", what, err)
+		}
+	}
+}
+
+// What a platform calls a file need not be fit for a line. It is not known then.
+func TestNamesUnfitForALine(t *testing.T) {
+	for _, name := range []string{"two words", "a line\n", strings.Repeat("x", ringHead)} {
+		line := manifestSegment{id: record.NewSegmentID(2, 0), salt: 2}
+		m, err := parseManifest((&manifest{log: 1, edit: 2, running: true, cache: name, file: name, segments: []manifestSegment{line}}).encode())
+		if err != nil || m.cache != "" || m.file != "" {
+			t.Errorf("%.10q: the manifest reads %+v, %v", name, m, err)
+		}
+		text := (&ringHeader{log: 1, id: 2, bytes: 4096, frames: 4096, file: name}).encode()
+		if h, err := parseRingHeader(text); err != nil || h.file != "" || len(text) != ringHead {
+			t.Errorf("%.10q: the first line of the ring reads %+v, %v", name, h, err)
 		}
 	}
 }
@@ -192,8 +208,8 @@ func FuzzTexts(f *testing.F) {
 	f.Add((&manifest{log: 1, edit: 3, spent: 7, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 3, frames: 2}}}).encode())
 	f.Add((&manifest{log: 1, edit: 3, first: 9, trimmed: trimPlace{place{9, 2}, 8}, spent: 7, segments: []manifestSegment{{id: id, salt: 1, sealed: true, bytes: 30, frames: 4}}}).encode())
 	f.Add((&sumsHeader{1, id, 2}).encode())
-	f.Add((&mark{log: 1, edit: 2, id: id, end: 4, frames: 3, failed: true}).encode())
-	f.Add((&mark{log: 1, edit: 2, id: id}).encode())
+	f.Add(marks.Encode(&files.Mark{Log: 1, Edit: 2, Segment: id, Offset: 4, Seq: 3, Failed: true}))
+	f.Add(marks.Encode(&files.Mark{Log: 1, Edit: 2, Segment: id}))
 	f.Add((&ringHeader{1, 2, 4096, 8192, ""}).encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
@@ -203,8 +219,8 @@ func FuzzTexts(f *testing.F) {
 		if h, err := parseSumsHeader(b); err == nil && len(b) == lineBytes {
 			again = h.encode()
 		}
-		if m, err := parseMark(b); err == nil && len(b) == markSlot {
-			again = m.encode()
+		if m, err := marks.Parse(b); err == nil && len(b) == files.SlotBytes {
+			again = marks.Encode(m)
 		}
 		if h, err := parseRingHeader(b); err == nil && len(b) == ringHead {
 			again = h.encode()

@@ -53,7 +53,7 @@ func (s *segment) readHeader(f vfs.File) (start Address, begun bool, err error) 
 	}
 	h, err := parseSumsHeader(b[:lineBytes])
 	if err != nil {
-		return 0, false, small(s.sumsPath(), err)
+		return 0, false, bad(s.sumsPath(), 0, err)
 	}
 	if h.id != s.id || h.salt != s.salt {
 		return 0, false, corrupt(s.sumsPath(), 0, fmt.Sprintf("it is of segment %s, salt %016x, of log %016x, and MANIFEST names another", h.id, h.salt, h.log))

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -77,7 +78,7 @@ func (h *history) check(l *Log, least int, what string) int {
 // disk is the disk with some faults.
 func (h *history) disk() vfs.FS {
 	copied := func(name string) bool {
-		return strings.HasSuffix(name, tempSuffix) && !strings.Contains(name, manifestName)
+		return strings.HasSuffix(name, files.TempSuffix) && !strings.Contains(name, manifestName)
 	}
 	var faults []*vfs.Fault
 	switch n := h.rng.IntN(6); {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/grace"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -46,11 +47,11 @@ type Log struct {
 	round   chan struct{} // of the sync under way, nil when there is none; closed at its end; guarded by roundMu
 	syncMu  sync.Mutex    // one call to sync a file at a time, or two would share one error; taken after mu
 
-	markMu   sync.Mutex // a leaf
-	marker   *marker    // guarded by markMu
-	sure     mark       // guarded by markMu; how far the log is durable
-	marked   mark       // guarded by markMu; what the newest mark says, but for its number
-	markedAt time.Time  // guarded by markMu
+	markMu   sync.Mutex    // a leaf
+	marker   *files.Marker // guarded by markMu
+	sure     files.Mark    // guarded by markMu; how far the log is durable
+	marked   files.Mark    // guarded by markMu; what the newest mark says, but for its number
+	markedAt time.Time     // guarded by markMu
 
 	logID   uint64        // set by Open, or the first write
 	edit    atomic.Uint64 // number of the manifest; written with manifestMu held
@@ -320,7 +321,7 @@ func (l *Log) finish() error {
 		l.tailFile.Allocate(l.tail.end.Load(), l.roomKept()) // or as much as there is: it is for who comes next
 	}
 	if l.mark() == nil {
-		l.reportError("noting how far the log is synced", l.marker.file.Sync())
+		l.reportError("noting how far the log is synced", l.marker.File.Sync())
 	}
 	if err == nil && (l.ring != nil || l.leftRing != nil) {
 		l.reportError("removing the ring", l.opts.fsys.Remove(filepath.Join(l.dir, ringName))) // the next opening finds that it holds nothing new
@@ -355,7 +356,7 @@ func (l *Log) release() error {
 		}
 	}
 	if l.marker != nil {
-		err = errors.Join(err, l.marker.file.Close())
+		err = errors.Join(err, l.marker.File.Close())
 	}
 	if l.lock != nil {
 		err = errors.Join(err, l.lock.Close())

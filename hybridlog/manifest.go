@@ -1,16 +1,14 @@
 package hybridlog
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -61,7 +59,6 @@ func (s *manifestSegment) known() trimPlace { return trimPlace{place{s.bytes, s.
 
 const (
 	manifestName = "MANIFEST"
-	manifestTemp = "MANIFEST.tmp"
 	maxManifest  = 64 << 20
 )
 
@@ -69,7 +66,7 @@ func (m *manifest) encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nlog %016x edit %x begin %x first %x trimmed %x frames %x sum %08x\n", record.Title("hybridlog"), m.log, m.edit, int64(m.begin), int64(m.first), m.trimmed.end, m.trimmed.frames, m.trimmed.sum)
 	if m.running {
-		fmt.Fprintf(&b, "running ring %016x spent %016x cache %s file %s\n", m.ring, m.spent, cmp.Or(m.cache, "-"), cmp.Or(m.file, "-"))
+		fmt.Fprintf(&b, "running ring %016x spent %016x cache %s file %s\n", m.ring, m.spent, record.Name(m.cache), record.Name(m.file))
 	} else {
 		fmt.Fprintf(&b, "closed spent %016x\n", m.spent)
 	}
@@ -118,25 +115,13 @@ func (m *manifest) parseState(line string) error {
 	f := record.NewFields(rest)
 	switch word {
 	case "running":
-		m.running, m.ring, m.spent, m.cache, m.file = true, f.Fixed("ring"), f.Fixed("spent"), f.Word("cache"), f.Word("file")
+		m.running, m.ring, m.spent, m.cache, m.file = true, f.Fixed("ring"), f.Fixed("spent"), f.Name("cache"), f.Name("file")
 	case "closed":
-		m.spent, m.cache, m.file = f.Fixed("spent"), "-", "-"
+		m.spent = f.Fixed("spent")
 	default:
 		return fmt.Errorf("%w: the log is %q", record.ErrSyntax, word)
 	}
-	if err := f.End(); err != nil {
-		return err
-	}
-	if m.cache == "" || m.file == "" {
-		return fmt.Errorf("%w: the cache has no name", record.ErrSyntax)
-	}
-	if m.cache == "-" {
-		m.cache = ""
-	}
-	if m.file == "-" {
-		m.file = ""
-	}
-	return nil
+	return f.End()
 }
 
 func parseSegmentLine(line string) (s manifestSegment, err error) {
@@ -185,7 +170,7 @@ func (m *manifest) validate() error {
 // readManifest returns nil when there is none. original is false for the copy of a manifest.
 func readManifest(fsys vfs.FS, dir string) (m *manifest, original bool, err error) {
 	path := filepath.Join(dir, manifestName)
-	text, id, err := readSmallFile(fsys, path, maxManifest)
+	text, id, err := files.Read(fsys, path, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, false, nil
 	}
@@ -193,39 +178,20 @@ func readManifest(fsys vfs.FS, dir string) (m *manifest, original bool, err erro
 		return nil, false, wrap(err)
 	}
 	if m, err = parseManifest(text); err != nil {
-		return nil, false, small(path, err)
+		return nil, false, bad(path, 0, err)
 	}
 	return m, id != "" && id == m.file, nil
 }
 
-// writeManifest replaces the manifest, which is to know its own file. swapped says that it may be in place though there was an error.
-func writeManifest(fsys vfs.FS, dir string, m *manifest) (swapped bool, err error) {
-	return vfs.Replace(fsys, dir, manifestTemp, manifestName, func(f vfs.File) error {
+// writeManifest replaces the manifest, which is to know its own file.
+func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
+	return files.Replace(fsys, filepath.Join(dir, manifestName), func(f vfs.File) error {
 		if m.running {
 			m.file = f.ID()
 		}
 		_, err := f.WriteAt(m.encode(), 0)
 		return err
 	})
-}
-
-// readSmallFile reads a whole file, at most limit bytes of it, and says which file it is.
-func readSmallFile(fsys vfs.FS, path string, limit int64) (text []byte, id string, err error) {
-	f, err := fsys.Open(path, vfs.ReadOnly)
-	if err != nil {
-		return nil, "", err
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return nil, "", err
-	}
-	b := make([]byte, min(size, limit))
-	n, err := f.ReadAt(b, 0)
-	if err != nil && err != io.EOF {
-		return nil, "", err
-	}
-	return b[:n], f.ID(), nil
 }
 
 // Files of frames begin with a line of lineBytes, padded with spaces:
@@ -253,11 +219,11 @@ const (
 )
 
 func (h *sumsHeader) encode() []byte {
-	return sealPadded(fmt.Sprintf("%s log %016x segment %s salt %016x", record.Title("hybridsums"), h.log, h.id, h.salt), lineBytes)
+	return record.SealPadded(fmt.Sprintf("%s log %016x segment %s salt %016x", record.Title("hybridsums"), h.log, h.id, h.salt), lineBytes)
 }
 
 func parseSumsHeader(text []byte) (h sumsHeader, err error) {
-	f, err := unsealPadded(text, "hybridsums")
+	f, err := record.UnsealPadded(text, "hybridsums")
 	if err != nil {
 		return h, err
 	}
@@ -285,7 +251,7 @@ func parseBeginning(b []byte, salt uint64) (start Address, ok bool) {
 
 // beginsIn reports whether a file of frames says where its segment begins, or what it says is not to be understood.
 func beginsIn(fsys vfs.FS, path string) (bool, error) {
-	b, _, err := readSmallFile(fsys, path, headerBytes)
+	b, _, err := files.Read(fsys, path, headerBytes)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -298,19 +264,6 @@ func beginsIn(fsys vfs.FS, path string) (bool, error) {
 	}
 	_, begun := parseBeginning(b[min(len(b), lineBytes):], h.salt)
 	return begun, nil
-}
-
-// sealPadded seals a line and pads it to n bytes.
-func sealPadded(line string, n int) []byte {
-	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(n-10-len(line), 0))...))
-}
-
-func unsealPadded(text []byte, what string) (*record.Fields, error) {
-	body, err := record.Unseal(text, what)
-	if err != nil {
-		return nil, err
-	}
-	return record.NewFields(strings.TrimRight(body, " ")), nil
 }
 
 // sumsName is the name of the file of frames of a segment.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -48,9 +49,7 @@ func (l *Log) recover() error {
 }
 
 func (l *Log) recoverOnce() error {
-	if l.cacheID = l.opts.fsys.CacheID(l.dir); strings.ContainsAny(l.cacheID, " \n") {
-		l.cacheID = "" // it is to be a word
-	}
+	l.cacheID = l.opts.fsys.CacheID(l.dir)
 	m, original, err := readManifest(l.opts.fsys, l.dir)
 	if err != nil {
 		return err
@@ -61,13 +60,13 @@ func (l *Log) recoverOnce() error {
 	l.manifest, l.logID = m, m.log
 	l.edit.Store(m.edit)
 	r := &recovery{log: l, recovered: &recovered{}}
-	if r.mark, r.slot, err = marks(l.opts.fsys, l.dir, m.log); err != nil {
+	if r.mark, err = readMark(l.opts.fsys, l.dir, m.log); err != nil {
 		return err
 	}
-	if m := r.mark; m != nil && m.manifest > l.manifest.edit {
-		return corrupt(filepath.Join(l.dir, manifestName), 0, fmt.Sprintf("it is older than SYNCED: its number is %x, and SYNCED knows number %x", l.manifest.edit, m.manifest))
+	if m := r.mark; m != nil && m.Manifest > l.manifest.edit {
+		return corrupt(filepath.Join(l.dir, manifestName), 0, fmt.Sprintf("it is older than SYNCED: its number is %x, and SYNCED knows number %x", l.manifest.edit, m.Manifest))
 	}
-	r.sameCache = original && m.running && m.cache != "" && m.cache == l.cacheID && (r.mark == nil || !r.mark.failed)
+	r.sameCache = original && m.running && m.cache != "" && m.cache == l.cacheID && (r.mark == nil || !r.mark.Failed)
 	if err := r.orphaned(m); err != nil {
 		return err
 	}
@@ -96,7 +95,10 @@ func (l *Log) recoverNew() error {
 	r := &recovered{}
 	for _, name := range names {
 		_, segment := parseName(name)
-		if !segment && name != ringName {
+		if name == ringTemp {
+			r.orphans = append(r.orphans, name)
+		}
+		if !segment && name != ringName && name != markName {
 			continue
 		}
 		if holds, err := l.holds(name); err != nil {
@@ -173,8 +175,8 @@ func (r *recovery) durable() Address {
 	d := r.doubtful[0]
 	at := max(d.start+Address(d.known.end), r.log.manifest.first)
 	for _, s := range r.doubtful {
-		if r.mark != nil && r.mark.id == s.id {
-			at = max(at, s.start+Address(r.mark.end))
+		if r.mark != nil && r.mark.Segment == s.id {
+			at = max(at, s.start+Address(r.mark.Offset))
 		}
 	}
 	return at
@@ -187,10 +189,10 @@ func (r *recovery) doubts(s *segment) bool {
 	switch {
 	case end <= s.known.end:
 		return false
-	case m == nil || m.id < s.id || s.patch.Load() != nil:
+	case m == nil || m.Segment < s.id || s.patch.Load() != nil:
 		return true
 	default:
-		return m.id == s.id && (m.end < end || r.image != nil)
+		return m.Segment == s.id && (m.Offset < end || r.image != nil)
 	}
 }
 
@@ -316,8 +318,8 @@ func (s *segment) begin(start Address) { s.start, s.seal = start, newSeal(s.salt
 // reached finds out whether the log reaches the mark.
 func (r *recovery) reached() error {
 	for _, s := range r.list {
-		if r.mark != nil && s.id == r.mark.id && s.end.Load() < r.mark.end {
-			return s.corrupt(s.end.Load(), fmt.Sprintf("the log ends here, and was synced up to %x", r.mark.end))
+		if r.mark != nil && s.id == r.mark.Segment && s.end.Load() < r.mark.Offset {
+			return s.corrupt(s.end.Load(), fmt.Sprintf("the log ends here, and was synced up to %x", r.mark.Offset))
 		}
 	}
 	return nil
@@ -339,7 +341,10 @@ func (r *recovery) orphaned(m *manifest) error {
 		live[line.id.FileName()], live[sumsName(line.id)] = true, true
 	}
 	for _, name := range names {
-		stem, copied := strings.CutSuffix(name, tempSuffix)
+		if name == ringTemp {
+			r.orphans = append(r.orphans, name)
+		}
+		stem, copied := strings.CutSuffix(name, files.TempSuffix)
 		id, ok := parseName(stem)
 		if !ok || live[name] {
 			continue

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"io/fs"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -39,9 +39,6 @@ import (
 // a sync is known to have failed (trimFound).
 //
 // It is done once, by the first write or the first call that asks for durability. Until then the mark says what is durable.
-
-// tempSuffix stands behind the name of a file that is being copied.
-const tempSuffix = ".tmp"
 
 // doubt is a segment of which some may be in the page cache alone.
 type doubt struct {
@@ -76,9 +73,7 @@ func (l *Log) redo(d doubt) error {
 	}
 	if err != nil {
 		for _, path := range d.paths() {
-			if e := l.opts.fsys.Remove(path + tempSuffix); !errors.Is(e, fs.ErrNotExist) {
-				err = errors.Join(err, e)
-			}
+			err = errors.Join(err, files.Remove(l.opts.fsys, path+files.TempSuffix))
 		}
 		return noSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
 	}
@@ -93,7 +88,7 @@ func (l *Log) makeCopies(d doubt) error {
 		func(f vfs.File) error { return d.copyFrames(f, l.logID) },
 		d.copyBytes,
 	} {
-		f, err := vfs.Make(l.opts.fsys, d.paths()[i]+tempSuffix, write)
+		f, err := files.Make(l.opts.fsys, d.paths()[i]+files.TempSuffix, write)
 		if err == nil {
 			err = f.Close()
 		}
@@ -110,7 +105,7 @@ func (l *Log) takeCopies(s *segment) error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	for _, path := range s.paths() {
-		if err := s.fsys.Rename(path+tempSuffix, path); err != nil {
+		if err := s.fsys.Rename(path+files.TempSuffix, path); err != nil {
 			return err
 		}
 	}

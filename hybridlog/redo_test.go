@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -176,7 +177,7 @@ func TestCopiesInAnyCombination(t *testing.T) {
 			mustAppend(t, found, text(50, 300))
 			mustClose(t, found)
 			for name := range filesOf(t, image) {
-				if strings.HasSuffix(name, tempSuffix) {
+				if strings.HasSuffix(name, files.TempSuffix) {
 					t.Errorf("killed after %v: %s is left", op, name)
 				}
 			}
@@ -200,8 +201,8 @@ func TestCopiesInAnyCombination(t *testing.T) {
 // noCopies is a disk that has no room for the n-th copy of a file of a segment, and for those after it if forever is set.
 func noCopies(mem *vfs.Mem, n int, forever bool) *vfs.Faulty {
 	copied := func(name string) bool {
-		_, segment := parseName(strings.TrimSuffix(filepath.Base(name), tempSuffix))
-		return segment && strings.HasSuffix(name, tempSuffix)
+		_, segment := parseName(strings.TrimSuffix(filepath.Base(name), files.TempSuffix))
+		return segment && strings.HasSuffix(name, files.TempSuffix)
 	}
 	return vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpCreate, N: n, Forever: forever, Match: copied, Err: vfs.ErrNoSpace})
 }
@@ -498,7 +499,7 @@ func TestLeftoverCopiesAreRemoved(t *testing.T) {
 	l = mustOpen(t, mem)
 	mustAppend(t, l, text(2, 300))
 	for name := range filesOf(t, mem) {
-		if strings.HasSuffix(name, tempSuffix) {
+		if strings.HasSuffix(name, files.TempSuffix) {
 			t.Errorf("%s is left", name)
 		}
 	}
@@ -720,7 +721,7 @@ func TestNoRoomForCopiesIsToldOnce(t *testing.T) {
 		}
 		tried := 0
 		for _, op := range disk.Ops() {
-			if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, tempSuffix) {
+			if op.Kind == vfs.OpCreate && strings.HasSuffix(op.Name, files.TempSuffix) {
 				tried++
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -162,18 +163,18 @@ type replacement struct {
 }
 
 // replacements are all that can happen to the files of a log.
-func replacements(files logFiles, older []logFiles, other logFiles) (list []replacement) {
-	for _, name := range slices.Sorted(maps.Keys(files)) {
+func replacements(texts logFiles, older []logFiles, other logFiles) (list []replacement) {
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		list = append(list, replacement{"removed", name, nil}, replacement{"emptied", name, []byte{}})
 		for i, then := range older {
-			if old, there := then[name]; there && string(old) != string(files[name]) && (i == 0 || string(old) != string(older[i-1][name])) {
+			if old, there := then[name]; there && string(old) != string(texts[name]) && (i == 0 || string(old) != string(older[i-1][name])) {
 				list = append(list, replacement{fmt.Sprint("as at moment ", i), name, old})
 			}
 		}
 		if with, there := other[name]; there {
 			list = append(list, replacement{"that of another log", name, with})
 		}
-		if with := newer(name, files[name]); with != nil {
+		if with := newer(name, texts[name]); with != nil {
 			list = append(list, replacement{newerVersion, name, with})
 		}
 	}
@@ -189,7 +190,7 @@ func newer(name string, now []byte) []byte {
 	case name == manifestName:
 		return record.Seal([]byte("copal hybridlog 2 and something new"))
 	case name == markName:
-		what, line = "hybridmark", markSlot
+		what, line = "hybridmark", files.SlotBytes
 	case name == ringName:
 		what, line = "hybridring", ringHead
 	case strings.HasSuffix(name, ".sum"):
@@ -197,7 +198,7 @@ func newer(name string, now []byte) []byte {
 	default:
 		return nil
 	}
-	return append(sealPadded("copal "+what+" 2 and something new", line), now[line:]...)
+	return append(record.SealPadded("copal "+what+" 2 and something new", line), now[line:]...)
 }
 
 func (r replacement) do(t *testing.T, mem *vfs.Mem) {

@@ -1,13 +1,13 @@
 package hybridlog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -35,7 +35,7 @@ type ring struct {
 
 const (
 	ringName = "RING"
-	ringTemp = "RING.tmp"
+	ringTemp = ringName + files.TempSuffix
 	ringHead = 4096 // bytes of the header line, so that the parts begin with a page
 	maxRing  = 1 << 30
 )
@@ -49,25 +49,22 @@ type ringHeader struct {
 }
 
 func (h *ringHeader) encode() []byte {
-	return sealPadded(fmt.Sprintf("%s log %016x ring %016x bytes %x frames %x file %s", record.Title("hybridring"), h.log, h.id, h.bytes, h.frames, cmp.Or(h.file, "-")), ringHead)
+	return record.SealPadded(fmt.Sprintf("%s log %016x ring %016x bytes %x frames %x file %s", record.Title("hybridring"), h.log, h.id, h.bytes, h.frames, record.Name(h.file)), ringHead)
 }
 
 func (h *ringHeader) size() int64 { return ringHead + h.bytes + h.frames }
 
 func parseRingHeader(text []byte) (h ringHeader, err error) {
-	f, err := unsealPadded(text, "hybridring")
+	f, err := record.UnsealPadded(text, "hybridring")
 	if err != nil {
 		return h, err
 	}
-	h = ringHeader{log: f.Fixed("log"), id: f.Fixed("ring"), bytes: int64(f.Hex("bytes")), frames: int64(f.Hex("frames")), file: f.Word("file")}
+	h = ringHeader{log: f.Fixed("log"), id: f.Fixed("ring"), bytes: int64(f.Hex("bytes")), frames: int64(f.Hex("frames")), file: f.Name("file")}
 	if err := f.End(); err != nil {
 		return h, err
 	}
-	if h.id == 0 || h.file == "" {
+	if h.id == 0 {
 		return h, fmt.Errorf("%w: a ring without a name", record.ErrSyntax)
-	}
-	if h.file == "-" {
-		h.file = ""
 	}
 	for _, n := range []int64{h.bytes, h.frames} {
 		if n <= 0 || n > maxRing || n%(laps.Blocks*frameBytes) != 0 {
@@ -79,46 +76,38 @@ func parseRingHeader(text []byte) (h ringHeader, err error) {
 
 // createRing makes the ring, where no other is. It has its name when its first line is durable. On an error there is none.
 func createRing(o *options, dir string, log uint64) (_ *ring, err error) {
-	temp := filepath.Join(dir, ringTemp)
-	if err := o.fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	f, err := o.fsys.Open(temp, vfs.Create)
+	path, temp := filepath.Join(dir, ringName), filepath.Join(dir, ringTemp)
+	h := &ringHeader{log: log, id: max(o.random(), 1), bytes: o.dataRing, frames: o.frameRing}
+	f, err := files.Make(o.fsys, temp, func(f vfs.File) error { // what has the name has its first line
+		if err := f.Allocate(0, h.size()); err != nil {
+			return err
+		}
+		if err := f.Truncate(h.size()); err != nil {
+			return err
+		}
+		h.file = f.ID()
+		_, err := f.WriteAt(h.encode(), 0)
+		if err == nil && o.policy == AlwaysSync {
+			err = fill(f, ringHead, h.size())
+		}
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	h := &ringHeader{log: log, id: max(o.random(), 1), bytes: o.dataRing, frames: o.frameRing, file: f.ID()}
-	r := &ring{id: h.id, file: f, path: filepath.Join(dir, ringName)}
+	r := &ring{id: h.id, file: f, path: path}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.close(), o.fsys.Remove(temp))
 		}
 	}()
-	if err := f.Allocate(0, h.size()); err != nil {
-		return nil, err
-	}
-	if err := f.Truncate(h.size()); err != nil {
-		return nil, err
-	}
-	if _, err := f.WriteAt(h.encode(), 0); err != nil {
-		return nil, err
-	}
-	if o.policy == AlwaysSync {
-		err = fill(f, ringHead, h.size())
-	}
-	if err == nil {
-		err = f.Sync() // what has the name has its first line
-	}
-	if err != nil {
-		return nil, err
-	}
 	if r.bytes, err = mapRing(f, ringHead, h.bytes); err != nil {
 		return nil, err
 	}
 	if r.frames, err = mapRing(f, ringHead+h.bytes, h.frames); err != nil {
 		return nil, err
 	}
-	if err := o.fsys.Rename(temp, r.path); err != nil {
+	if err := o.fsys.Rename(temp, path); err != nil {
 		return nil, err
 	}
 	return r, nil
@@ -175,7 +164,7 @@ type ringImage struct {
 // readRing returns nil when there is no ring.
 func readRing(fsys vfs.FS, dir string, log uint64) (*ringImage, error) {
 	path := filepath.Join(dir, ringName)
-	text, id, err := readSmallFile(fsys, path, 2*maxRing)
+	text, id, err := files.Read(fsys, path, 2*maxRing)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -187,7 +176,7 @@ func readRing(fsys vfs.FS, dir string, log uint64) (*ringImage, error) {
 	}
 	h, err := parseRingHeader(text[:ringHead])
 	if err != nil {
-		return nil, small(path, err)
+		return nil, bad(path, 0, err)
 	}
 	if h.log != log {
 		return nil, corrupt(path, 0, fmt.Sprintf("it is the ring of log %016x, MANIFEST is of %016x", h.log, log))

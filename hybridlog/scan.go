@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -105,7 +106,7 @@ func (x *scanner) close() {
 }
 
 func (x *scanner) run() error {
-	if m := x.mark; m != nil && m.id == x.s.id && m.frames > x.skipped.frames {
+	if m := x.mark; m != nil && m.Segment == x.s.id && int64(m.Seq) > x.skipped.frames {
 		if err := x.skip(m); err != nil {
 			return err
 		}
@@ -172,15 +173,16 @@ func (x *scanner) breakOff(off int64, sure bool, damage error) error {
 // judged reports whether what was written at an offset of the segment must be there, in the files or in the ring: it was
 // synced, or the cache has all.
 func (x *scanner) judged(off int64) bool {
-	if m := x.mark; m != nil && (m.id > x.s.id || m.id == x.s.id && m.end > off) {
+	if m := x.mark; m != nil && (m.Segment > x.s.id || m.Segment == x.s.id && m.Offset > off) {
 		return true
 	}
 	return x.sameCache
 }
 
 // skip goes to where the mark is: what stands before was synced, and readers verify it.
-func (x *scanner) skip(m *mark) error {
-	list, err := x.candidates(m.frames - 1)
+func (x *scanner) skip(m *files.Mark) error {
+	end, frames := m.Offset, int64(m.Seq)
+	list, err := x.candidates(frames - 1)
 	if err != nil {
 		return err
 	}
@@ -189,11 +191,11 @@ func (x *scanner) skip(m *mark) error {
 			continue
 		}
 		begin := max(endIn(b)-1, 0)
-		f, err := x.s.seal.parseFrame(b, m.frames-1, begin)
-		if err == nil && f.end == m.end && f.entry {
-			x.next.slot = m.frames - 1
+		f, err := x.s.seal.parseFrame(b, frames-1, begin)
+		if err == nil && f.end == end && f.entry {
+			x.next.slot = frames - 1
 			x.next.take(f, nil)
-			x.sure = place{m.end, m.frames}
+			x.sure = place{end, frames}
 			x.presentUpTo()
 			return nil
 		}
@@ -202,7 +204,7 @@ func (x *scanner) skip(m *mark) error {
 	if x.image != nil {
 		reason += ", in RING neither"
 	}
-	return corrupt(x.s.sumsPath(), headerBytes+(m.frames-1)*frameBytes, reason)
+	return corrupt(x.s.sumsPath(), headerBytes+(frames-1)*frameBytes, reason)
 }
 
 // presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring alone: all is gone through then.

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -276,13 +277,18 @@ func (l *Log) syncTailLocked() error {
 func (l *Log) raiseDurable(s *segment, p place) {
 	l.markMu.Lock()
 	if a := int64(s.start) + p.end; a > l.durable.Load() {
-		l.sure = mark{log: l.logID, id: s.id, end: p.end, frames: p.frames}
+		l.sure = l.markAt(s, p)
 		l.durable.Store(a)
 	}
 	l.markMu.Unlock()
 	if l.opts.inline || l.markDue() {
 		l.mark() // it is a hint: an error has been told
 	}
+}
+
+// markAt says that a segment is durable up to a place.
+func (l *Log) markAt(s *segment, p place) files.Mark {
+	return files.Mark{Log: l.logID, Segment: s.id, Offset: p.end, Seq: uint64(p.frames)}
 }
 
 // syncFailed makes the failure final. What the kernel could not write it may have dropped, though reads still find
@@ -293,10 +299,10 @@ func (l *Log) syncFailed(err error) {
 	}
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
-	if l.marker != nil && l.sure.log != 0 {
+	if l.marker != nil && l.sure.Log != 0 {
 		m := l.sure
-		m.failed = true
-		l.reportError("marking the failure", l.marker.write(&m))
+		m.Failed = true
+		l.reportError("marking the failure", l.marker.Write(&m))
 	}
 }
 
@@ -322,12 +328,12 @@ func (l *Log) markDue() bool {
 func (l *Log) mark() error {
 	l.markMu.Lock()
 	defer l.markMu.Unlock()
-	l.sure.manifest = l.edit.Load()
+	l.sure.Manifest = l.edit.Load()
 	if err := l.failure(); err != nil || l.marker == nil || l.sure == l.marked {
 		return err
 	}
 	m := l.sure
-	if err := l.marker.write(&m); err != nil {
+	if err := l.marker.Write(&m); err != nil {
 		l.reportError("noting how far the log is synced", err)
 		return err
 	}

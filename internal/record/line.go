@@ -58,6 +58,20 @@ func Unseal(text []byte, what string) (string, error) {
 	return strings.TrimPrefix(body[end:], " "), nil
 }
 
+// SealPadded seals a line and pads it to n bytes, with spaces before the checksum.
+func SealPadded(line string, n int) []byte {
+	return Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(n-10-len(line), 0))...))
+}
+
+// UnsealPadded checks such a line and begins to read it.
+func UnsealPadded(text []byte, what string) (*Fields, error) {
+	body, err := Unseal(text, what)
+	if err != nil {
+		return nil, err
+	}
+	return NewFields(strings.TrimRight(body, " ")), nil
+}
+
 // SegmentID names a segment for ever. Its text form sorts in time, as file names do.
 type SegmentID uint64
 
@@ -230,6 +244,30 @@ func (f *Fields) Digits(name string, n int) uint64 {
 	}
 	f.note(err)
 	return v
+}
+
+// maxNameBytes bounds what a platform calls caches and files.
+const maxNameBytes = 128
+
+// Name is how a line spells what a platform calls a file or the life of its cache. That is a dash
+// when it is not known, or not fit for a line.
+func Name(id string) string {
+	if id == "" || len(id) > maxNameBytes || strings.ContainsAny(id, " \n") {
+		return "-"
+	}
+	return id
+}
+
+// Name reads name and what Name has written, "" for a dash.
+func (f *Fields) Name(name string) string {
+	w := f.Word(name)
+	if w == "-" {
+		return ""
+	}
+	if w == "" || len(w) > maxNameBytes {
+		f.note(fmt.Errorf("%w: %s %q", ErrSyntax, name, w))
+	}
+	return w
 }
 
 // Segment reads name and the short form of a segment's id.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -54,7 +55,7 @@ type checker struct {
 	progress    func(done, total int64)
 	done, total int64
 	report      CheckReport
-	mark        *seglog.Mark
+	mark        *files.Mark
 	sameCache   bool // see recovery
 	isClosed    bool // so that nothing may stand behind the end of a segment
 	ring        *seglog.RingReader

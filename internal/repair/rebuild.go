@@ -4,6 +4,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -137,7 +138,7 @@ func (b *rebuilder) finish() error {
 		return err
 	}
 	if err == nil {
-		err = seglog.SyncDir(b.fsys, b.dir)
+		err = files.SyncDir(b.fsys, b.dir)
 	}
 	if n := len(b.manifest.Segments); n > 0 {
 		b.manifest.Floor = b.manifest.Segments[n-1].Last

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -138,7 +139,7 @@ type repair struct {
 	report   Report
 
 	manifest *seglog.Manifest // nil when it is lost
-	mark     *seglog.Mark
+	mark     *files.Mark
 	store    uint64
 	created  uint64
 	ring     *seglog.RingReader

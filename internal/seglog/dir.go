@@ -8,16 +8,17 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // Files of a store's directory that are no part of the log.
 const (
-	SnapshotName = "INDEX"      // of the index
-	LockName     = "LOCK"       // of the process that writes; it is empty
-	BackupName   = "BACKUP"     // in a directory that is a backup: what of
-	BackupTemp   = "BACKUP.tmp" // the same, while it is written
+	SnapshotName = "INDEX"                       // of the index
+	LockName     = "LOCK"                        // of the process that writes; it is empty
+	BackupName   = "BACKUP"                      // in a directory that is a backup: what of
+	BackupTemp   = BackupName + files.TempSuffix // while it is written
 )
 
 // LockDir creates a directory and makes this process its only writer.

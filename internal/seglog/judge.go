@@ -3,10 +3,12 @@ package seglog
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/copaldb/copal/internal/files"
 )
 
 // OlderManifest says that the mark knows of a later manifest than the one that there is.
-func OlderManifest(dir string, m *Manifest, known *Mark) error {
+func OlderManifest(dir string, m *Manifest, known *files.Mark) error {
 	return &CorruptError{File: filepath.Join(dir, ManifestName), Reason: fmt.Sprintf("it is manifest %x, and %s knows of %x: it is an older one", m.Edit, MarkName, known.Manifest)}
 }
 

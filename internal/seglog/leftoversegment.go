@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -21,7 +22,7 @@ const MaxTornHeader = 128
 // it holds at most a header, for nothing is appended before the manifest is durable. store is 0 where it is not known.
 func CheckLeftover(fsys vfs.FS, dir string, id record.SegmentID, store uint64) error {
 	path := filepath.Join(dir, id.FileName())
-	text, err := ReadSmallFile(fsys, path, record.MaxHeaderBytes+1)
+	text, _, err := files.Read(fsys, path, record.MaxHeaderBytes+1)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -30,7 +31,8 @@ import (
 
 const (
 	ManifestName = "MANIFEST"
-	ManifestTemp = "MANIFEST.tmp"
+	ManifestTemp = ManifestName + files.TempSuffix
+	maxManifest  = 64 << 20
 )
 
 type Manifest struct {
@@ -81,30 +83,13 @@ func (m *Manifest) Encode() []byte {
 		fmt.Fprintf(&b, "%s %s salt %016x bytes %x records %x first %x last %x\n", word, s.ID, uint64(s.Salt), s.Bytes, s.Records, s.First, s.Last)
 	}
 	if w := m.Writing; w != nil {
-		fmt.Fprintf(&b, "writing %016x cache %s file %s\n", w.Ring, orDash(w.Cache), orDash(w.File))
+		fmt.Fprintf(&b, "writing %016x cache %s file %s\n", w.Ring, record.Name(w.Cache), record.Name(w.File))
 	}
 	for _, line := range m.Other {
 		b.WriteString(line + "\n")
 	}
 	b.WriteString("end")
 	return record.Seal([]byte(b.String()))
-}
-
-func orDash(word string) string {
-	if word == "" || len(word) > maxWordBytes || strings.ContainsAny(word, " \n") {
-		return "-"
-	}
-	return word
-}
-
-// maxWordBytes bounds what a platform says of caches and files.
-const maxWordBytes = 128
-
-func unDash(word string) string {
-	if word == "-" {
-		return ""
-	}
-	return word
 }
 
 // parseManifest reads what encode writes. A line with an unknown first word is
@@ -143,7 +128,7 @@ func (m *Manifest) parseLine(line string) error {
 		if m.Writing != nil {
 			return fmt.Errorf("%w: two lines about who writes", record.ErrSyntax)
 		}
-		m.Writing = &Writing{Ring: f.Fixed("writing"), Cache: unDash(f.Word("cache")), File: unDash(f.Word("file"))}
+		m.Writing = &Writing{Ring: f.Fixed("writing"), Cache: f.Name("cache"), File: f.Name("file")}
 	case line != "" && line[0] >= 'a' && line[0] <= 'z':
 		m.Other = append(m.Other, line)
 		return nil
@@ -159,9 +144,6 @@ func parseManifestSegment(f *record.Fields, word string) ManifestSegment {
 }
 
 func (m *Manifest) validate() error {
-	if w := m.Writing; w != nil && (len(w.Cache) > maxWordBytes || len(w.File) > maxWordBytes) {
-		return fmt.Errorf("%w: the line about who writes is too long", record.ErrSyntax)
-	}
 	for i, s := range m.Segments {
 		switch {
 		case i > 0 && s.ID <= m.Segments[i-1].ID:
@@ -189,16 +171,16 @@ func (m *Manifest) Clone() *Manifest {
 // process began to append. It has everything then that the process wrote, synced or not.
 func (m *Manifest) SameCache(cacheID string) bool {
 	w := m.Writing
-	return w != nil && w.Cache != "" && w.Cache == cacheID && w.File == m.file
+	return w != nil && w.Cache != "" && w.Cache == cacheID && w.File != "" && w.File == m.file
 }
 
 // Synced is a mark that the manifest itself makes: up to the first open segment, and as much of
 // that as it says. It is nil without segments.
-func (m *Manifest) Synced() *Mark {
+func (m *Manifest) Synced() *files.Mark {
 	if len(m.Segments) == 0 {
 		return nil
 	}
-	k := &Mark{Store: m.Store, Seq: m.Floor}
+	k := &files.Mark{Log: m.Store, Seq: m.Floor}
 	for _, e := range m.Segments {
 		k.Segment, k.Offset, k.Seq = e.ID, e.Bytes, max(k.Seq, e.Last)
 		if !e.Sealed {
@@ -246,15 +228,10 @@ func (m *Manifest) Seal(stated func(id record.SegmentID) (e ManifestSegment, ok 
 // ReadManifest returns nil without an error when there is no manifest.
 func ReadManifest(fsys vfs.FS, dir string) (*Manifest, error) {
 	path := filepath.Join(dir, ManifestName)
-	f, err := fsys.Open(path, vfs.ReadOnly)
+	text, id, err := files.Read(fsys, path, maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := readSmall(f, 64<<20)
 	if err != nil {
 		return nil, err
 	}
@@ -262,29 +239,20 @@ func ReadManifest(fsys vfs.FS, dir string) (*Manifest, error) {
 	if err != nil {
 		return nil, FormatError(path, 0, err)
 	}
-	m.file = f.ID()
+	m.file = id
 	return m, nil
 }
 
 // WriteManifest makes m the manifest, durably. When it returns an error, the old
 // or the new one may be in place.
 func WriteManifest(fsys vfs.FS, dir string, m *Manifest) error {
-	return ReplaceFile(fsys, dir, ManifestTemp, ManifestName, func(f vfs.File) error {
+	return files.Replace(fsys, filepath.Join(dir, ManifestName), func(f vfs.File) error {
 		if m.file = f.ID(); m.Writing != nil {
 			m.Writing.File = m.file
 		}
 		_, err := f.WriteAt(m.Encode(), 0)
 		return err
 	})
-}
-
-// ReplaceFile is vfs.Replace with an error that tells a failed sync of the directory.
-func ReplaceFile(fsys vfs.FS, dir, temp, name string, write func(f vfs.File) error) error {
-	renamed, err := vfs.Replace(fsys, dir, temp, name, write)
-	if renamed && err != nil {
-		return fmt.Errorf("%w: %w", ErrSyncDir, err)
-	}
-	return err
 }
 
 // FormatError turns an error of the format's parsers into the public kind.

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -59,6 +60,7 @@ func TestManifestRefuses(t *testing.T) {
 		head + "open 1 salt 0000000000000005 bytes 63 records 0 first 0 last 0":                                                                        record.ErrSyntax,
 		head + "open 1 salt 0000000000000005\nend":                                                                                                     record.ErrSyntax,
 		head + "writing 0000000000009a3e cache - file -\nwriting 0000000000009a3e cache - file -\nend":                                                 record.ErrSyntax,
+		head + "writing 0000000000009a3e cache  file -\nend":                                                                                           record.ErrSyntax,
 		head + "writing 9a3e cache - file -\nend":                                                                                                      record.ErrSyntax,
 		"copal manifest 1\nend": record.ErrSyntax,
 		"copal log 1 x":         record.ErrSyntax,
@@ -87,72 +89,55 @@ func FuzzManifest(f *testing.F) {
 }
 
 func TestMarkText(t *testing.T) {
-	m := Mark{Store: 0x77aa00000000beef, Edit: 5, Segment: record.NewSegmentID(2, 0), Offset: 0x1f00, Seq: 0x2f, Manifest: 3}
-	b := m.encode()
-	if want := "copal synced 1 store 77aa00000000beef edit 5 manifest 3 segment 2 offset 1f00 seq 2f sync good  "; len(b) != MarkSlot || !bytes.HasPrefix(b, []byte(want)) {
+	m := files.Mark{Log: 0x77aa00000000beef, Edit: 5, Segment: record.NewSegmentID(2, 0), Offset: 0x1f00, Seq: 0x2f, Manifest: 3}
+	b := marks.Encode(&m)
+	if want := "copal synced 1 store 77aa00000000beef edit 5 manifest 3 segment 2 offset 1f00 seq 2f sync good  "; len(b) != files.SlotBytes || !bytes.HasPrefix(b, []byte(want)) {
 		t.Errorf("%d bytes: %q", len(b), b)
 	}
-	if got, err := parseMark(b); err != nil || *got != m {
-		t.Errorf("reads %+v, %v", got, err)
-	}
-	for bit := range len(b) * 8 {
-		b[bit/8] ^= 1 << (bit % 8)
-		if got, err := parseMark(b); err == nil {
-			t.Fatalf("bit %d of byte %d flipped reads %+v", bit%8, bit/8, got)
+	for offset, want := range map[int64]error{0: nil, MaxSegmentBytes: nil, MaxSegmentBytes + 1: record.ErrSyntax, -1: record.ErrSyntax} {
+		m.Offset = offset
+		if got, err := marks.Parse(marks.Encode(&m)); !errors.Is(err, want) {
+			t.Errorf("at offset %x: reads %+v, %v", offset, got, err)
 		}
-		b[bit/8] ^= 1 << (bit % 8)
-	}
-	m.Failed = true
-	if got, err := parseMark(m.encode()); err != nil || *got != m {
-		t.Errorf("of a failed sync: reads %+v, %v", got, err)
 	}
 }
 
-// TestMarksTakeTurns writes marks and damages the newest: the one before it counts.
-func TestMarksTakeTurns(t *testing.T) {
+// The mark of another store is damage, also beside one of this store.
+func TestMarkOfAnotherStore(t *testing.T) {
 	mem := vfs.NewMem()
 	if err := mem.MkdirAll("db"); err != nil {
 		t.Fatal(err)
 	}
-	for i := range uint64(5) {
-		w, err := OpenMarker(mem, "db") // each time anew: what is on the disk decides
-		if err == nil {
-			err = w.Write(&Mark{Store: 7, Segment: record.NewSegmentID(1, 0), Offset: 100, Seq: 9, Manifest: i})
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m, err := ReadMark(mem, "db", 7); err != nil || m.Manifest != i || m.Edit != i+1 {
-			t.Fatalf("mark %d reads %+v, %v", i, m, err)
-		}
-		if m, err := ReadMark(mem, "db", 8); m != nil || !errors.Is(err, ErrCorrupt) {
-			t.Fatalf("the mark of another store: %+v, %v", m, err)
-		}
-		torn := mem.ProcessCrash()
-		f, err := torn.Open("db/"+MarkName, vfs.ReadWrite)
-		if err == nil {
-			_, err = f.WriteAt([]byte("torn"), int64(i%2)*MarkSlot+20)
-			err = errors.Join(err, f.Close())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if m, _ := ReadMark(torn, "db", 7); i > 0 && (m == nil || m.Manifest != i-1) {
-			t.Fatalf("with mark %d torn: %+v", i, m)
+	w, err := OpenMarker(mem, "db", 7)
+	if err == nil {
+		err = errors.Join(w.Write(&files.Mark{Log: 7, Segment: 1 << 32}), w.Write(&files.Mark{Log: 8, Segment: 1 << 32}))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, store := range []uint64{7, 8} {
+		var where *CorruptError
+		if m, err := ReadMark(mem, "db", store); m != nil || !errors.As(err, &where) || where.File != "db/"+MarkName {
+			t.Errorf("of store %d: %+v, %v", store, m, err)
 		}
 	}
 }
 
-func FuzzMark(f *testing.F) {
-	m := Mark{Store: 1, Segment: record.NewSegmentID(1, 0), Offset: 9, Seq: 3, Manifest: 7}
-	f.Add(m.encode())
-	f.Fuzz(func(t *testing.T, text []byte) {
-		for _, b := range [][]byte{text, record.Seal(bytes.Clone(text))} {
-			if m, err := parseMark(b); err == nil {
-				if again, err := parseMark(m.encode()); err != nil || *again != *m {
-					t.Fatalf("%q reads %+v and, written and read again, %+v, %v", b, m, again, err)
-				}
-			}
+// A file that the platform does not name may be a copy, which knows nothing of the cache.
+func TestSameCache(t *testing.T) {
+	for _, x := range []struct {
+		writing    Writing
+		file, life string
+		want       bool
+	}{
+		{Writing{Cache: "life", File: "a"}, "a", "life", true},
+		{Writing{Cache: "life", File: "a"}, "b", "life", false},
+		{Writing{Cache: "life", File: "a"}, "a", "other", false},
+		{Writing{Cache: "", File: "a"}, "a", "", false},
+		{Writing{Cache: "life", File: ""}, "", "life", false},
+	} {
+		if m := (&Manifest{Writing: &x.writing, file: x.file}); m.SameCache(x.life) != x.want {
+			t.Errorf("%+v, read from file %q in life %q: %v", x.writing, x.file, x.life, !x.want)
 		}
-	})
+	}
 }

@@ -1,17 +1,17 @@
 package seglog
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 )
 
 const (
 	RingName   = "RING"
-	RingTemp   = "RING.tmp"
+	RingTemp   = RingName + files.TempSuffix
 	RingLine   = 4096         // bytes of the first line, so that what follows begins with a page
 	RingHead   = 2 * RingLine // bytes before the data, which begins with a page, too
 	RingBlocks = laps.Blocks
@@ -29,25 +29,20 @@ type RingHeader struct {
 
 // Encode is the text of the line.
 func (h *RingHeader) Encode() []byte {
-	line := fmt.Sprintf("%s store %016x id %016x size %x file %s", record.Title("ring"), h.Store, h.ID, h.Size, orDash(h.File))
-	return record.Seal(append([]byte(line), bytes.Repeat([]byte(" "), max(RingLine-10-len(line), 0))...))
+	return record.SealPadded(fmt.Sprintf("%s store %016x id %016x size %x file %s", record.Title("ring"), h.Store, h.ID, h.Size, record.Name(h.File)), RingLine)
 }
 
 // ParseRingHeader reads what encode writes.
 func ParseRingHeader(text []byte) (h RingHeader, err error) {
-	body, err := record.Unseal(text, "ring")
+	f, err := record.UnsealPadded(text, "ring")
 	if err != nil {
 		return h, err
 	}
-	for len(body) > 0 && body[len(body)-1] == ' ' {
-		body = body[:len(body)-1]
-	}
-	f := record.NewFields(body)
-	h = RingHeader{f.Fixed("store"), f.Fixed("id"), int64(f.Hex("size")), unDash(f.Word("file"))}
+	h = RingHeader{f.Fixed("store"), f.Fixed("id"), int64(f.Hex("size")), f.Name("file")}
 	if err := f.End(); err != nil {
 		return h, err
 	}
-	if h.ID == 0 || len(h.File) > maxWordBytes || h.Size <= 0 || h.Size > MaxSegmentBytes || h.Size%RingBlocks != 0 {
+	if h.ID == 0 || h.Size <= 0 || h.Size > MaxSegmentBytes || h.Size%RingBlocks != 0 {
 		return h, fmt.Errorf("%w: ring %016x of %d bytes", record.ErrSyntax, h.ID, h.Size)
 	}
 	return h, nil

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -180,7 +181,7 @@ func NewTailReader(file vfs.File, salt record.Salt, offset, end int64) *TailRead
 }
 
 // WithRing lets the reader ask the ring, for what the mark does not say was synced.
-func (t *TailReader) WithRing(r *RingReader, id record.SegmentID, m *Mark) *TailReader {
+func (t *TailReader) WithRing(r *RingReader, id record.SegmentID, m *files.Mark) *TailReader {
 	switch {
 	case r == nil || m != nil && m.Segment > id:
 		return t

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -168,7 +169,7 @@ func (b *backup) look() error {
 		return b.note(noManifest) // from here on what is there is ours
 	}
 	path := filepath.Join(b.dir, seglog.BackupName)
-	text, err := seglog.ReadSmallFile(b.fsys, path, record.MaxHeaderBytes)
+	text, _, err := files.Read(b.fsys, path, record.MaxHeaderBytes)
 	if err != nil {
 		return err
 	}
@@ -223,7 +224,7 @@ func sumOf(text []byte) string { return string(text[len(text)-9 : len(text)-1]) 
 // note writes BACKUP, durably.
 func (b *backup) note(next string) error {
 	m := backupMark{b.of, b.oldSum, next}
-	return seglog.ReplaceFile(b.fsys, b.dir, seglog.BackupTemp, seglog.BackupName, func(f vfs.File) error {
+	return files.Replace(b.fsys, filepath.Join(b.dir, seglog.BackupName), func(f vfs.File) error {
 		_, err := f.WriteAt(m.encode(), 0)
 		return err
 	})
@@ -403,7 +404,7 @@ func (b *backup) commit() error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
-	if err := seglog.SyncDir(b.fsys, b.dir); err != nil {
+	if err := files.SyncDir(b.fsys, b.dir); err != nil {
 		return err
 	}
 	if !b.restores {

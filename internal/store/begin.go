@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -25,7 +26,7 @@ func (l *log) beginLocked() error {
 		if err := l.settleLocked(); err != nil {
 			return err
 		}
-	} else if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
+	} else if err := files.SyncDir(l.fsys, l.dir); err != nil {
 		// The process that swapped in this manifest may have died before its name was durable. What the one
 		// before it names must stay until then.
 		return l.fail(err)
@@ -74,7 +75,7 @@ func (l *log) settleLocked() error {
 // announceLocked says in the manifest that this process writes, and opens the mark.
 func (l *log) announceLocked() error {
 	if l.marker == nil {
-		m, err := seglog.OpenMarker(l.fsys, l.dir)
+		m, err := seglog.OpenMarker(l.fsys, l.dir, l.storeID)
 		if err != nil {
 			return l.refusal(err)
 		}

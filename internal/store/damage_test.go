@@ -141,7 +141,7 @@ func change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) 
 	}
 }
 
-func files(t *testing.T, fsys vfs.FS) []string {
+func filesIn(t *testing.T, fsys vfs.FS) []string {
 	t.Helper()
 	names, err := fsys.List("db")
 	if err != nil {
@@ -170,7 +170,7 @@ func truncatedAtEveryByte(t *testing.T) {
 			v := newVictim(t, end)
 			all := v.oracle.started
 			opened, refused := 0, 0
-			for _, name := range files(t, v.mem) {
+			for _, name := range filesIn(t, v.mem) {
 				path := filepath.Join("db", name)
 				size := sizeOf(t, v.mem, path)
 				for n := range size {
@@ -207,7 +207,7 @@ func damagedAtEveryBit(t *testing.T) {
 			v := newVictim(t, end)
 			all := v.oracle.started
 			opened, refused := 0, 0
-			for _, name := range files(t, v.mem) {
+			for _, name := range filesIn(t, v.mem) {
 				path := filepath.Join("db", name)
 				size := sizeOf(t, v.mem, path)
 				for bit := range size * 8 {
@@ -257,7 +257,7 @@ func damagedAtEveryBit(t *testing.T) {
 // TestZeroedSectors overwrites aligned blocks with zeros, as a lost write does.
 func TestZeroedSectors(t *testing.T) {
 	v := newVictim(t, closed)
-	for _, name := range files(t, v.mem) {
+	for _, name := range filesIn(t, v.mem) {
 		path := filepath.Join("db", name)
 		size := sizeOf(t, v.mem, path)
 		for _, block := range []int64{64, 512, 4096} {
@@ -281,7 +281,7 @@ func TestGarbageBehindTheLog(t *testing.T) { bothWays(t, garbageBehindTheLog) }
 func garbageBehindTheLog(t *testing.T) {
 	for _, end := range []ending{killed, cut} {
 		v := newVictim(t, end)
-		logs := files(t, v.mem)
+		logs := filesIn(t, v.mem)
 		var last string
 		for _, n := range logs {
 			if strings.HasSuffix(n, ".log") {
@@ -310,7 +310,7 @@ func garbageBehindTheLog(t *testing.T) {
 // TestMissingFiles removes one file after the other.
 func TestMissingFiles(t *testing.T) {
 	v := newVictim(t, closed)
-	for _, name := range files(t, v.mem) {
+	for _, name := range filesIn(t, v.mem) {
 		image := v.mem.ProcessCrash()
 		if err := image.Remove(filepath.Join("db", name)); err != nil {
 			t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -175,7 +176,7 @@ func (l *log) beginRing(t *segment) error {
 		return nil
 	}
 	l.ring = nil
-	if errors.Is(err, seglog.ErrSyncDir) {
+	if errors.Is(err, files.ErrSyncDir) {
 		return l.fail(err)
 	}
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !vfs.IsNoSpace(err) {

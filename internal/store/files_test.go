@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -93,8 +94,8 @@ func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 
 func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
 	all := map[string][]byte{}
-	for _, name := range files(t, mem) {
-		text, err := seglog.ReadSmallFile(mem, filepath.Join("db", name), 1<<20)
+	for _, name := range filesIn(t, mem) {
+		text, _, err := files.Read(mem, filepath.Join("db", name), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,8 +114,8 @@ func newer(name string, text []byte) []byte {
 		return record.Seal(bytes.Replace(text[:len(text)-10], []byte("manifest 1"), []byte("manifest 2"), 1))
 	case name == seglog.MarkName:
 		var out []byte
-		for ; len(text) >= seglog.MarkSlot; text = text[seglog.MarkSlot:] {
-			out = append(out, two(text[:seglog.MarkSlot])...)
+		for ; len(text) >= files.SlotBytes; text = text[files.SlotBytes:] {
+			out = append(out, two(text[:files.SlotBytes])...)
 		}
 		return out
 	}
@@ -166,7 +167,7 @@ func (x *swapped) likeOf(name string) []byte {
 // do returns an image on which a file has been replaced, by one that is made anew as a copy is.
 func (x *swapped) do(image *vfs.Mem, name, way string) {
 	path := filepath.Join("db", name)
-	text, err := seglog.ReadSmallFile(image, path, 1<<20)
+	text, _, err := files.Read(image, path, 1<<20)
 	if err == nil {
 		err = image.Remove(path)
 	}
@@ -284,7 +285,7 @@ func filesReplaced(t *testing.T) {
 		if !x.judge(x.image.ProcessCrash(), end.String()) {
 			t.Fatalf("%v: it does not open", shape)
 		}
-		names := files(t, x.image)
+		names := filesIn(t, x.image)
 		var list []string
 		for way := range ways {
 			list = append(list, way)
@@ -343,7 +344,7 @@ func filesReplacedBeforeAReboot(t *testing.T) {
 	for _, shape := range shapes {
 		end := shape.end
 		x := swappedStore(t, end, shape.segmentBytes)
-		for _, name := range files(t, x.image) {
+		for _, name := range filesIn(t, x.image) {
 			for way := range ways {
 				image := x.image.ProcessCrash()
 				x.do(image, name, way)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -42,7 +43,7 @@ type log struct {
 	logOptions
 	storeID      uint64
 	cacheID      string       // see vfs.FS
-	found        *seglog.Mark // by recovery
+	found        *files.Mark  // by recovery
 	syncFailed   bool         // the process before has seen a sync fail
 	announced    uint64       // number of the manifest that says that this process writes
 	nominalBytes atomic.Int64 // of the segments to come; 0 for limit
@@ -99,11 +100,11 @@ type log struct {
 	manifest   *seglog.Manifest // as it is on the disk
 
 	syncMu   sync.Mutex
-	round    chan struct{}  // of the sync that is under way, nil when there is none; closed at its end; guarded by syncMu
-	durable  position       // guarded by syncMu
-	marker   *seglog.Marker // guarded by syncMu
-	marked   position       // guarded by syncMu; what the newest mark says
-	markedAt time.Time      // guarded by syncMu
+	round    chan struct{} // of the sync that is under way, nil when there is none; closed at its end; guarded by syncMu
+	durable  position      // guarded by syncMu
+	marker   *files.Marker // guarded by syncMu
+	marked   position      // guarded by syncMu; what the newest mark says
+	markedAt time.Time     // guarded by syncMu
 
 	durableSeq atomic.Uint64 // durable.seq, or less
 	syncers    atomic.Uint64 // calls of syncTo up to now
@@ -537,7 +538,7 @@ func (l *log) fail(cause error) error {
 // the log is in doubt then, and the next write tries again; only after a failed sync of the
 // directory it is not known what has a name.
 func (l *log) refusal(err error) error {
-	if errors.Is(err, seglog.ErrSyncDir) {
+	if errors.Is(err, files.ErrSyncDir) {
 		return l.fail(err)
 	}
 	return seglog.NoSpace(err)
@@ -582,7 +583,7 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 	if m.Edit == 0 {
 		// The directory may be new, and the process that made it may have died before it
 		// was durable. One that we may not read was there before us.
-		if err := seglog.SyncDir(l.fsys, filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := files.SyncDir(l.fsys, filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return nil, l.refusal(err)
 		}
 	}
@@ -614,7 +615,7 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 // one is certainly in place, the log must not go on.
 func (l *log) manifestRefusal(m *seglog.Manifest, err error) error {
 	now, readErr := seglog.ReadManifest(l.fsys, l.dir)
-	if readErr == nil && !errors.Is(err, seglog.ErrSyncDir) && (now == nil || now.Edit < m.Edit) {
+	if readErr == nil && !errors.Is(err, files.ErrSyncDir) && (now == nil || now.Edit < m.Edit) {
 		return seglog.NoSpace(err)
 	}
 	return l.fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr))

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -124,11 +125,11 @@ func TestRefusedWriteLeavesNothing(t *testing.T) {
 	s := mustOpen(t, vfs.Inject(mem, &full), func(o *Options) { o.RingBytes = -1 })
 	mustSet(t, s, "a", "1")
 	mustSet(t, s, "b", "2")
-	before, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
+	before, _, _ := files.Read(mem, "db/00000001.log", 1<<20)
 	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("Set: %v", err)
 	}
-	after, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
+	after, _, _ := files.Read(mem, "db/00000001.log", 1<<20)
 	if string(after) != string(before) {
 		t.Errorf("the log was\n%s\nand is\n%s", before, after)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
@@ -92,7 +93,7 @@ func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("copal: sync of %s: %w", orderName(id), err)
 	}
-	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
+	if err := files.SyncDir(l.fsys, l.dir); err != nil {
 		return nil, err
 	}
 	run, err := order.Open(f, h.List+h.Length, l.storeID, id)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -42,7 +43,7 @@ import (
 // Damage is a *CorruptError and the store does not open.
 type recovery struct {
 	log        *log
-	mark       *seglog.Mark
+	mark       *files.Mark
 	sameCache  bool // the page cache has survived since the store was written to
 	syncFailed bool // and then a sync failed
 	readOnly   bool

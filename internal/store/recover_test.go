@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -230,7 +231,7 @@ func TestSegmentWithoutAManifest(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("key ", i), "value")
 	}
 	mustClose(t, s)
-	whole, err := seglog.ReadSmallFile(s.opts.FS, "db/00000001.log", 1<<20)
+	whole, _, err := files.Read(s.opts.FS, "db/00000001.log", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,7 +266,7 @@ func TestSegmentWithoutAManifest(t *testing.T) {
 		if (err == nil) != x.opens || err != nil && !errors.Is(err, x.want) {
 			t.Errorf("%s: Open: %v", what, err)
 		}
-		if after, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20); string(after) != x.text {
+		if after, _, _ := files.Read(mem, "db/00000001.log", 1<<20); string(after) != x.text {
 			t.Errorf("%s: opening has changed the file", what)
 		}
 		if err == nil {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -72,7 +73,7 @@ func (l *log) settleSoon() {
 func (l *log) redo(s *segment) error {
 	s.fillFile() // for readers who have it open; without it they begin anew
 	temp := s.path + redoTemp
-	f, err := vfs.Make(l.fsys, temp, func(f vfs.File) error {
+	f, err := files.Make(l.fsys, temp, func(f vfs.File) error {
 		if err := s.copyTo(f); err != nil {
 			return err
 		}
@@ -90,7 +91,7 @@ func (l *log) redo(s *segment) error {
 
 // syncNames makes it durable which file has the name of a segment.
 func (l *log) syncNames() error {
-	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
+	if err := files.SyncDir(l.fsys, l.dir); err != nil {
 		return l.fail(errors.Join(err, l.noteSyncFailed()))
 	}
 	return nil
@@ -173,7 +174,7 @@ func (s *segment) fillFile() error {
 
 // noteSyncFailed tells the next opening, which may find a kernel that has told of the failure already.
 func (l *log) noteSyncFailed() error {
-	w, err := seglog.OpenMarker(l.fsys, l.dir)
+	w, err := seglog.OpenMarker(l.fsys, l.dir, l.storeID)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 // was written, calls it clean, and the disk never gets it.
 func loseUnsynced(t *testing.T, mem *vfs.Mem) {
 	t.Helper()
-	for _, name := range files(t, mem) {
+	for _, name := range filesIn(t, mem) {
 		f, err := mem.Open(filepath.Join("db", name), vfs.ReadWrite)
 		if err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func changedBeforeItIsCopied(t *testing.T) {
 // unfinished are the files of the store that never got their names.
 func unfinished(t *testing.T, mem *vfs.Mem) (names []string) {
 	t.Helper()
-	for _, name := range files(t, mem) {
+	for _, name := range filesIn(t, mem) {
 		if strings.HasSuffix(name, ".tmp") {
 			names = append(names, name)
 		}

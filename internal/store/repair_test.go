@@ -405,7 +405,7 @@ func TestRepairAfterFlips(t *testing.T) {
 	stride := repairStride(15)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		n := 0
-		for _, name := range files(t, image()) {
+		for _, name := range filesIn(t, image()) {
 			path := filepath.Join("db", name)
 			size := sizeOf(t, image(), path)
 			for at := v.rng.Int64N(stride); at < size; at += 1 + v.rng.Int64N(2*stride) {
@@ -437,7 +437,7 @@ func flip(f vfs.File, at int64, bit int) error {
 func TestRepairAfterTruncation(t *testing.T) {
 	stride := repairStride(60)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
-		for _, name := range files(t, image()) {
+		for _, name := range filesIn(t, image()) {
 			path := filepath.Join("db", name)
 			for size := sizeOf(t, image(), path) - 1; size >= 0; size -= 1 + v.rng.Int64N(stride) {
 				mem := image()
@@ -452,7 +452,7 @@ func TestRepairAfterTruncation(t *testing.T) {
 func TestRepairAfterOverwriting(t *testing.T) {
 	rounds := 5000 / int(repairStride(25))
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
-		names := files(t, image())
+		names := filesIn(t, image())
 		for range rounds {
 			mem := image()
 			what := ""
@@ -539,13 +539,13 @@ func TestRepairWithForgedLengths(t *testing.T) {
 // TestRepairWithoutFiles removes each file, and each two.
 func TestRepairWithoutFiles(t *testing.T) {
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
-		names := files(t, image())
+		names := filesIn(t, image())
 		for _, a := range names {
 			for _, b := range names {
 				mem := image()
 				mem.Remove("db/" + a)
 				mem.Remove("db/" + b)
-				if !slices.ContainsFunc(files(t, mem), func(name string) bool { return strings.HasSuffix(name, ".log") || name == seglog.ManifestName }) {
+				if !slices.ContainsFunc(filesIn(t, mem), func(name string) bool { return strings.HasSuffix(name, ".log") || name == seglog.ManifestName }) {
 					continue
 				}
 				v.check(t, mem, nil, fmt.Sprintf("without %s and %s", a, b))
@@ -558,7 +558,7 @@ func TestRepairWithoutFiles(t *testing.T) {
 func TestRepairOfMixedUpFiles(t *testing.T) {
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		var logs []string
-		for _, name := range files(t, image()) {
+		for _, name := range filesIn(t, image()) {
 			if strings.HasSuffix(name, ".log") {
 				logs = append(logs, name)
 			}

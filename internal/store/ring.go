@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -109,7 +110,7 @@ func createRing(fsys vfs.FS, dir string, store, id uint64, size int64) (_ *ring,
 	if err := fsys.Rename(temp, r.path); err != nil {
 		return nil, err
 	}
-	return r, seglog.SyncDir(fsys, dir)
+	return r, files.SyncDir(fsys, dir)
 }
 
 // acknowledge notes that the record with this number, and all before it, are acknowledged. The eight

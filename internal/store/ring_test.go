@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -197,7 +198,7 @@ func TestRingIsMended(t *testing.T) {
 	full.setFree(1000)
 	mustSet(t, s, "new", "1")
 	all()
-	text, err := seglog.ReadSmallFile(dead, "db/00000001.log", 1<<20)
+	text, _, err := files.Read(dead, "db/00000001.log", 1<<20)
 	if err != nil || bytes.Count(text, []byte("\n")) != 21 || !bytes.HasSuffix(text, []byte(" key 19 value\n")) {
 		t.Errorf("the old segment is %q, %v", text, err)
 	}
@@ -582,7 +583,7 @@ func littleRoomKept(t *testing.T) {
 		mustSet(t, s, fmt.Sprint("key ", i), "value")
 	}
 	mustClose(t, s)
-	text, err := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
+	text, _, err := files.Read(mem, "db/00000001.log", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -77,7 +78,7 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 		err = f.Sync()
 	}
 	if err == nil {
-		err = seglog.SyncDir(fsys, dir)
+		err = files.SyncDir(fsys, dir)
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), fsys.Remove(path))

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -76,7 +77,7 @@ func newIndexed(t testing.TB, died bool) indexed {
 
 func read(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
-	b, err := seglog.ReadSmallFile(fsys, filepath.Join("db", name), 1<<30)
+	b, _, err := files.Read(fsys, filepath.Join("db", name), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestUnchangedWithoutWrites(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
 		before := map[string]string{}
-		for _, name := range files(t, x.mem) {
+		for _, name := range filesIn(t, x.mem) {
 			before[name] = string(read(t, x.mem, name))
 		}
 		x.holds(t, x.mem, "unchanged")
@@ -186,7 +187,7 @@ func TestUnchangedWithoutWrites(t *testing.T) {
 				t.Errorf("%s has changed", name)
 			}
 		}
-		if n := len(files(t, x.mem)); n != len(before) {
+		if n := len(filesIn(t, x.mem)); n != len(before) {
 			t.Errorf("%d files, there were %d", n, len(before))
 		}
 	}
@@ -265,7 +266,7 @@ func TestWrongSnapshot(t *testing.T) {
 func TestDamagedLogBehindSnapshot(t *testing.T) {
 	x := newIndexed(t, false)
 	found := 0
-	for _, name := range files(t, x.mem) {
+	for _, name := range filesIn(t, x.mem) {
 		if !strings.HasSuffix(name, ".log") {
 			continue
 		}
@@ -603,7 +604,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 			named[e.ID.FileName()] = true
 		}
 		kept := 0
-		for _, name := range files(t, image) {
+		for _, name := range filesIn(t, image) {
 			if strings.HasSuffix(name, ".log") && !named[name] {
 				kept++
 			}
@@ -618,7 +619,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 			t.Errorf("seed %d: told of %v", seed, told)
 		}
 		twin := image.ProcessCrash() // without the files that were kept
-		for _, name := range files(t, twin) {
+		for _, name := range filesIn(t, twin) {
 			if strings.HasSuffix(name, ".log") && !named[name] {
 				twin.Remove(filepath.Join("db", name))
 			}
@@ -632,7 +633,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if logs := slices.DeleteFunc(files(t, image), func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.Segments) {
+		if logs := slices.DeleteFunc(filesIn(t, image), func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.Segments) {
 			t.Errorf("seed %d: %d segments in %d files after the next snapshot", seed, len(m.Segments), len(logs))
 		}
 		x.holds(t, image, fmt.Sprintf("seed %d, and then", seed))
@@ -799,7 +800,7 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 		}
 		mustClose(t, s)
 		old := map[string][]byte{}
-		for _, name := range files(t, mem) {
+		for _, name := range filesIn(t, mem) {
 			old[name] = read(t, mem, name)
 		}
 		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: func(name string) bool { return filepath.Base(name) == seglog.SnapshotName }, N: 1}

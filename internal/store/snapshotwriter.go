@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -336,7 +337,7 @@ func (w *snapshotWriter) publish(path string) error {
 	}
 	before, now := l.snapshot.Load(), w.x.state(w.end)
 	l.snapshot.Store(now.or(before)) // a power cut may yet bring back the one before
-	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
+	if err := files.SyncDir(l.fsys, l.dir); err != nil {
 		return err
 	}
 	l.snapshot.Store(now)
@@ -409,7 +410,7 @@ func (l *log) removeSnapshot() error {
 	if err := l.fsys.Remove(filepath.Join(l.dir, seglog.SnapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return seglog.NoSpace(err)
 	}
-	if err := seglog.SyncDir(l.fsys, l.dir); err != nil {
+	if err := files.SyncDir(l.fsys, l.dir); err != nil {
 		return err
 	}
 	l.snapshot.CompareAndSwap(st, nil) // not before it has gone for certain

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -179,7 +180,7 @@ func TestCheckGoesOn(t *testing.T) {
 	}
 	mustClose(t, s)
 	path := "db/00000001.log"
-	text, err := seglog.ReadSmallFile(mem, path, 1<<20)
+	text, _, err := files.Read(mem, path, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

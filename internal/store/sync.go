@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -226,8 +227,8 @@ func (l *log) noteSynced() {
 	l.markLocked()
 }
 
-func (l *log) markOf(p position) *seglog.Mark {
-	return &seglog.Mark{Store: l.storeID, Manifest: l.announced, Segment: p.segment.id, Offset: p.offset, Seq: p.seq}
+func (l *log) markOf(p position) *files.Mark {
+	return &files.Mark{Log: l.storeID, Manifest: l.announced, Segment: p.segment.id, Offset: p.offset, Seq: p.seq}
 }
 
 func (l *log) reportError(what string, err error) {
