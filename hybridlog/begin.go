@@ -356,6 +356,12 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	if l.spare != nil {
 		return nil
 	}
+	if l.manifest == nil {
+		if err := files.SyncParent(l.opts.fsys, l.dir); err != nil {
+			l.syncFailed(err)
+			return l.failure()
+		}
+	}
 	l.highest++
 	x, err := l.createSegment(record.NewSegmentID(l.highest, 0), log)
 	if err != nil {

@@ -400,3 +400,22 @@ func TestUnfinishedRingIsRemoved(t *testing.T) {
 		}
 	})
 }
+
+// The process that made the directory may have died before its name was durable. The next one, for
+// which it is there, makes it so before it acknowledges a write, or fails.
+func TestDirectoryIsDurable(t *testing.T) {
+	bothWays(t, func(t *testing.T, change func(*options)) {
+		for n := range 2 {
+			mem := vfs.NewMem()
+			if err := mem.MkdirAll("log"); err != nil {
+				t.Fatal(err)
+			}
+			fsys := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, Match: func(name string) bool { return name == "." }, N: n})
+			l := mustOpen(t, fsys, change)
+			if _, err := l.Append(text(0, 300)); errors.Is(err, ErrReadOnly) != (n == 1) || fsys.Matched(0) == 0 {
+				t.Errorf("Append: %v; its name was synced %d times", err, fsys.Matched(0))
+			}
+			l.Close()
+		}
+	})
+}

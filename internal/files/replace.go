@@ -31,6 +31,15 @@ func SyncDir(fsys vfs.FS, dir string) error {
 	return nil
 }
 
+// SyncParent makes the name of a directory durable, which may be new: the process that made it may
+// have died before. A parent that we may not read was there before us.
+func SyncParent(fsys vfs.FS, dir string) error {
+	if err := SyncDir(fsys, filepath.Dir(filepath.Clean(dir))); !errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return nil
+}
+
 // Remove removes a file, if it is there.
 func Remove(fsys vfs.FS, path string) error {
 	if err := fsys.Remove(path); !errors.Is(err, fs.ErrNotExist) {

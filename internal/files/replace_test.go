@@ -140,3 +140,18 @@ func TestRemove(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestSyncParent(t *testing.T) {
+	for _, x := range []struct{ err, want error }{{nil, nil}, {fs.ErrPermission, nil}, {errTest, files.ErrSyncDir}} {
+		m := vfs.NewMem()
+		check(t, m.MkdirAll("/a/b"))
+		fault := &vfs.Fault{Kinds: vfs.OpSyncDir, Match: func(name string) bool { return name == "/a" }, Err: x.err}
+		if x.err != nil {
+			fault.N = 1
+		}
+		fsys := vfs.Inject(m, fault)
+		if err := files.SyncParent(fsys, "/a/b/"); !errors.Is(err, x.want) || x.want == nil && err != nil || fsys.Matched(0) != 1 {
+			t.Errorf("with %v: %v, synced %d times", x.err, err, fsys.Matched(0))
+		}
+	}
+}

@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -581,9 +579,7 @@ func (l *log) createNext(seal, drop []*segment, closed bool) (*segment, error) {
 		return nil, l.refusal(err)
 	}
 	if m.Edit == 0 {
-		// The directory may be new, and the process that made it may have died before it
-		// was durable. One that we may not read was there before us.
-		if err := files.SyncDir(l.fsys, filepath.Dir(filepath.Clean(l.dir))); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := files.SyncParent(l.fsys, l.dir); err != nil {
 			return nil, l.refusal(err)
 		}
 	}
