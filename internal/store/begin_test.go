@@ -12,35 +12,6 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// stepFS tells of some steps of a file system.
-type stepFS struct {
-	vfs.FS
-	opening, removed func(name string) // nil for nobody
-	syncing          func()
-}
-
-func (s *stepFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	if s.opening != nil {
-		s.opening(name)
-	}
-	return s.FS.Open(name, mode)
-}
-
-func (s *stepFS) Remove(name string) error {
-	err := s.FS.Remove(name)
-	if s.removed != nil {
-		s.removed(name)
-	}
-	return err
-}
-
-func (s *stepFS) SyncDir(dir string) error {
-	if s.syncing != nil {
-		s.syncing()
-	}
-	return s.FS.SyncDir(dir)
-}
-
 // A process dies in Close, when the manifest that says so has its name and the directory was not synced. The next process
 // removes the ring, and the power is cut: the disk may have the manifest before, which names that ring.
 func TestTwoCrashesAroundAClose(t *testing.T) {

@@ -115,47 +115,6 @@ func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 	return at, nil
 }
 
-func sizeOf(t *testing.T, fsys vfs.FS, path string) int64 {
-	t.Helper()
-	f, err := fsys.Open(path, vfs.ReadOnly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	n, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
-// change opens a file of an image and hands it to do.
-func change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) {
-	t.Helper()
-	f, err := image.Open(path, vfs.ReadWrite)
-	if err == nil {
-		err = errors.Join(do(f), f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-func filesIn(t *testing.T, fsys vfs.FS) []string {
-	t.Helper()
-	names, err := fsys.List("db")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var list []string
-	for _, n := range names {
-		if n != seglog.LockName {
-			list = append(list, n)
-		}
-	}
-	return list
-}
-
 // inPadding reports whether a byte is one of the many spaces in the first line of the ring
 // of which a short test tries only a few.
 func inPadding(name string, at int64) bool {

@@ -58,14 +58,14 @@ func TestNoRecordIsTornWhileADrainStalls(t *testing.T) {
 	mem := vfs.NewMem()
 	const ringBytes = 64 << 10
 	f := &stallFS{FS: mem, from: ringBytes, stalled: make(chan struct{}, 1), release: make(chan struct{})}
-	s, err := Open("db", Options{FS: f, RingBytes: ringBytes, SyncInterval: time.Hour})
+	b, err := openLog(f, func(o *logSettings) { o.ringBytes, o.interval = ringBytes, time.Hour })
 	if err != nil {
 		t.Fatal(err)
 	}
 	n := 0
-	set := func() { mustSet(t, s, fmt.Sprintf("k%05d", n), strings.Repeat("v", 100)); n++ }
+	set := func() { setIn(t, b, fmt.Sprintf("k%05d", n), strings.Repeat("v", 100)); n++ }
 	set()
-	tail := s.log.tail
+	tail := b.tail
 	f.on.Store(true)
 	for tail.end.Load() < ringBytes+200 {
 		set()
@@ -74,49 +74,49 @@ func TestNoRecordIsTornWhileADrainStalls(t *testing.T) {
 	if d := tail.drained.Load(); d != ringBytes {
 		t.Fatalf("drained %d", d)
 	}
-	may := func(n int64) bool { return tail.drained.Load() >= s.log.ring.needs(tail.end.Load(), n) }
+	may := func(n int64) bool { return tail.drained.Load() >= b.ring.needs(tail.end.Load(), n) }
 	for tail.end.Load() < 2*ringBytes-400 && may(300) {
 		set()
 	}
 	if probe := tail.end.Load(); may(2*ringBytes - probe) { // one to the last byte before the place of what stalls
-		mustSet(t, s, "probe", "")
+		setIn(t, b, "probe", "")
 		n++
 		length := 2*ringBytes - 2*tail.end.Load() + probe - 2
-		mustSet(t, s, "probf", strings.Repeat("w", int(length)))
+		setIn(t, b, "probf", strings.Repeat("w", int(length)))
 		n++
 	}
 	if end := tail.end.Load(); end < ringBytes*3/2 {
 		t.Errorf("an append would wait with %d bytes in a ring of %d", end-ringBytes, ringBytes)
 	}
-	follower := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-	if keys := follower.Stats().Keys; keys != int64(n) {
+	follower := mustLog(t, mem, readsOnly)
+	if keys := len(follower.keys()); keys != n {
 		t.Errorf("a follower has %d of %d keys", keys, n)
 	}
-	mustClose(t, follower)
-	killed := mustOpen(t, mem.ProcessCrash())
-	if keys := killed.Stats().Keys; keys != int64(n) {
+	closeLog(t, follower)
+	killed := mustLog(t, mem.ProcessCrash())
+	if keys := len(killed.keys()); keys != n {
 		t.Errorf("after a kill there are %d of %d keys", keys, n)
 	}
-	mustClose(t, killed)
+	closeLog(t, killed)
 	close(f.release)
-	mustClose(t, s)
+	closeLog(t, b)
 }
 
 // TestDrainThatIsOvertaken: draining a segment that is no longer the tail does not keep the
 // drainer from draining the tail.
 func TestDrainThatIsOvertaken(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
-	mustSet(t, s, "a", "1")
-	l := s.log
+	b := mustLog(t, vfs.NewMem())
+	setIn(t, b, "a", "1")
+	l := b.log
 	if l.ring == nil {
 		t.Skip("nothing is mapped")
 	}
 	l.inline = false // as where there is a drainer
 	tail := l.tail
-	if err := s.sealTail(); err != nil {
+	if err := l.endTail(); err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, s, "b", "2")
+	setIn(t, b, "b", "2")
 	if err := l.drainRing(tail); err != nil {
 		t.Fatal(err)
 	}
@@ -127,5 +127,5 @@ func TestDrainThatIsOvertaken(t *testing.T) {
 		t.Errorf("%d bytes are left: %v", l.ringLoad(), err)
 	}
 	l.inline = true
-	mustClose(t, s)
+	closeLog(t, b)
 }

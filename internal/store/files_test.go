@@ -92,18 +92,6 @@ func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 	return x
 }
 
-func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
-	all := map[string][]byte{}
-	for _, name := range filesIn(t, mem) {
-		text, _, err := files.Read(mem, filepath.Join("db", name), 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[name] = text
-	}
-	return all
-}
-
 // newer makes a file of version 2 out of one of version 1.
 func newer(name string, text []byte) []byte {
 	two := func(line []byte) []byte {
@@ -256,18 +244,6 @@ func (x *swapped) read(s *Store) map[string]string {
 		}
 	}
 	return got
-}
-
-func sameFiles(a, b map[string][]byte) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for name, text := range a {
-		if other, ok := b[name]; !ok || !bytes.Equal(text, other) {
-			return false
-		}
-	}
-	return true
 }
 
 // shapes are those of stores whose files are replaced.

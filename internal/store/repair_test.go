@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math/rand/v2"
 	"path/filepath"
@@ -421,16 +420,6 @@ func TestRepairAfterFlips(t *testing.T) {
 		}
 		t.Logf("%d flips", n)
 	})
-}
-
-func flip(f vfs.File, at int64, bit int) error {
-	b := make([]byte, 1)
-	if _, err := f.ReadAt(b, at); err != nil && err != io.EOF {
-		return err
-	}
-	b[0] ^= 1 << bit
-	_, err := f.WriteAt(b, at)
-	return err
 }
 
 // TestRepairAfterTruncation cuts every file at every length.

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/files"
-	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -28,35 +26,12 @@ func mustOpen(t testing.TB, fsys vfs.FS, change ...func(*Options)) *Store {
 	return s
 }
 
-// testRing is small, so that records go round it, and some are too long for it.
-const testRing = 2 << 10
-
 func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
 	opts := Options{FS: fsys, Inline: true, RingBytes: testRing}
 	for _, f := range change {
 		f(&opts)
 	}
 	return opts
-}
-
-// bothWays runs a test with the ring and without it; where there is none anyway, once.
-func bothWays(t *testing.T, test func(t *testing.T)) {
-	t.Helper()
-	if os.Getenv("COPAL_NO_MMAP") != "1" {
-		t.Run("ring", test)
-	}
-	t.Run("no ring", func(t *testing.T) {
-		t.Setenv("COPAL_NO_MMAP", "1")
-		test(t)
-	})
-}
-
-// needsRing skips a test that is about the ring where there is none.
-func needsRing(t *testing.T) {
-	t.Helper()
-	if os.Getenv("COPAL_NO_MMAP") == "1" {
-		t.Skip("there is no ring: COPAL_NO_MMAP=1")
-	}
 }
 
 func mustClose(t testing.TB, s *Store) {
@@ -315,12 +290,6 @@ func TestForeignFiles(t *testing.T) {
 		}
 	}
 }
-
-func setHead(key, value int) record.Head {
-	return record.Head{Op: record.Set, Kind: record.Value, KeyBytes: key, ValueBytes: value}
-}
-
-func sealed(body string) []byte { return record.Seal([]byte(body)) }
 
 // withMaps is a store with a raw key and some maps of one entry each.
 func withMaps(t *testing.T, maps int) *Store {

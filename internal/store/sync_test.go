@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -15,9 +14,6 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// isLog matches the segments of the log.
-func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
-
 // heldSync is a store whose next sync of the log waits until release is called.
 func heldSync(t *testing.T, fault vfs.Fault) (s *Store, f *vfs.Faulty, release func()) {
 	t.Helper()
@@ -27,26 +23,6 @@ func heldSync(t *testing.T, fault vfs.Fault) (s *Store, f *vfs.Faulty, release f
 	f = vfs.Inject(vfs.NewCrashMem(), &fault)
 	s = mustOpen(t, f)
 	return s, f, sync.OnceFunc(func() { close(hold) })
-}
-
-// isManifest matches the manifest that is being written.
-func isManifest(name string) bool { return strings.HasSuffix(name, seglog.ManifestTemp) }
-
-// syncs counts the syncs of the log.
-func syncs(f *vfs.Faulty) (n int) {
-	for _, op := range f.Ops() {
-		if op.Kind == vfs.OpSync && isLog(op.Name) {
-			n++
-		}
-	}
-	return n
-}
-
-// until spins until ok.
-func until(ok func() bool) {
-	for !ok() {
-		runtime.Gosched()
-	}
 }
 
 func TestConcurrentSyncsAreShared(t *testing.T) { bothWays(t, concurrentSyncsAreShared) }
@@ -156,71 +132,6 @@ func TestFailedSyncFailsAllWhoWait(t *testing.T) {
 	}
 	if len(reported) != 1 {
 		t.Errorf("reported %v, want the failure once", reported)
-	}
-}
-
-// testClock is a clock that a test moves. It counts the timers of syncs only: those of the
-// drainer come and go more often.
-type testClock struct {
-	mu     sync.Mutex
-	now    time.Time
-	timers map[chan time.Time]time.Time
-	drains map[chan time.Time]bool // those of the drainer
-	count  int                     // of timers started
-}
-
-func newTestClock() *testClock {
-	return &testClock{now: time.UnixMilli(1e12), timers: map[chan time.Time]time.Time{}, drains: map[chan time.Time]bool{}}
-}
-
-func (c *testClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *testClock) After(d time.Duration) (<-chan time.Time, func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ch := make(chan time.Time, 1)
-	if d == drainEvery {
-		c.drains[ch] = true
-	} else {
-		c.count++
-	}
-	c.timers[ch] = c.now.Add(d)
-	return ch, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.timers, ch)
-		delete(c.drains, ch)
-	}
-}
-
-// armed is the number of timers started so far.
-func (c *testClock) armed() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.count
-}
-
-// waiting is the number of timers that run.
-func (c *testClock) waiting() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.timers) - len(c.drains)
-}
-
-func (c *testClock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	for ch, at := range c.timers {
-		if !at.After(c.now) {
-			delete(c.timers, ch)
-			delete(c.drains, ch)
-			ch <- c.now
-		}
 	}
 }
 

@@ -1,0 +1,242 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// isLog matches the segments of the log.
+func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+
+// isManifest matches the manifest that is being written.
+func isManifest(name string) bool { return strings.HasSuffix(name, seglog.ManifestTemp) }
+
+// syncs counts the syncs of the log.
+func syncs(f *vfs.Faulty) (n int) {
+	for _, op := range f.Ops() {
+		if op.Kind == vfs.OpSync && isLog(op.Name) {
+			n++
+		}
+	}
+	return n
+}
+
+// until spins until ok.
+func until(ok func() bool) {
+	for !ok() {
+		runtime.Gosched()
+	}
+}
+
+// drainTimer is the time for which the drainer of a log sets its timers, and nobody else.
+const drainTimer = 100 * time.Millisecond
+
+// testClock is a clock that a test moves. It counts the timers of syncs only: those of the
+// drainer come and go more often.
+type testClock struct {
+	mu     sync.Mutex
+	now    time.Time
+	timers map[chan time.Time]time.Time
+	drains map[chan time.Time]bool // those of the drainer
+	count  int                     // of timers started
+}
+
+func newTestClock() *testClock {
+	return &testClock{now: time.UnixMilli(1e12), timers: map[chan time.Time]time.Time{}, drains: map[chan time.Time]bool{}}
+}
+
+func (c *testClock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *testClock) After(d time.Duration) (<-chan time.Time, func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch := make(chan time.Time, 1)
+	if d == drainTimer {
+		c.drains[ch] = true
+	} else {
+		c.count++
+	}
+	c.timers[ch] = c.now.Add(d)
+	return ch, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.timers, ch)
+		delete(c.drains, ch)
+	}
+}
+
+// armed is the number of timers started so far.
+func (c *testClock) armed() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.count
+}
+
+// waiting is the number of timers that run.
+func (c *testClock) waiting() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.timers) - len(c.drains)
+}
+
+func (c *testClock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	for ch, at := range c.timers {
+		if !at.After(c.now) {
+			delete(c.timers, ch)
+			delete(c.drains, ch)
+			ch <- c.now
+		}
+	}
+}
+
+func sizeOf(t *testing.T, fsys vfs.FS, path string) int64 {
+	t.Helper()
+	f, err := fsys.Open(path, vfs.ReadOnly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	n, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// change opens a file of an image and hands it to do.
+func change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) {
+	t.Helper()
+	f, err := image.Open(path, vfs.ReadWrite)
+	if err == nil {
+		err = errors.Join(do(f), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func files(t *testing.T, fsys vfs.FS) []string {
+	t.Helper()
+	names, err := fsys.List("db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for _, n := range names {
+		if n != seglog.LockName {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+func flip(f vfs.File, at int64, bit int) error {
+	b := make([]byte, 1)
+	if _, err := f.ReadAt(b, at); err != nil && err != io.EOF {
+		return err
+	}
+	b[0] ^= 1 << bit
+	_, err := f.WriteAt(b, at)
+	return err
+}
+
+func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
+	all := map[string][]byte{}
+	for _, name := range files(t, mem) {
+		text, err := seglog.ReadSmallFile(mem, filepath.Join("db", name), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = text
+	}
+	return all
+}
+
+func sameFiles(a, b map[string][]byte) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for name, text := range a {
+		if other, ok := b[name]; !ok || !bytes.Equal(text, other) {
+			return false
+		}
+	}
+	return true
+}
+
+// testRing is small, so that records go round it, and some are too long for it.
+const testRing = 2 << 10
+
+// bothWays runs a test with the ring and without it; where there is none anyway, once.
+func bothWays(t *testing.T, test func(t *testing.T)) {
+	t.Helper()
+	if os.Getenv("COPAL_NO_MMAP") != "1" {
+		t.Run("ring", test)
+	}
+	t.Run("no ring", func(t *testing.T) {
+		t.Setenv("COPAL_NO_MMAP", "1")
+		test(t)
+	})
+}
+
+// needsRing skips a test that is about the ring where there is none.
+func needsRing(t *testing.T) {
+	t.Helper()
+	if os.Getenv("COPAL_NO_MMAP") == "1" {
+		t.Skip("there is no ring: COPAL_NO_MMAP=1")
+	}
+}
+
+func setHead(key, value int) record.Head {
+	return record.Head{Op: record.Set, Kind: record.Value, KeyBytes: key, ValueBytes: value}
+}
+
+func sealed(body string) []byte { return record.Seal([]byte(body)) }
+
+// stepFS tells of some steps of a file system.
+type stepFS struct {
+	vfs.FS
+	opening, removed func(name string) // nil for nobody
+	syncing          func()
+}
+
+func (s *stepFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	if s.opening != nil {
+		s.opening(name)
+	}
+	return s.FS.Open(name, mode)
+}
+
+func (s *stepFS) Remove(name string) error {
+	err := s.FS.Remove(name)
+	if s.removed != nil {
+		s.removed(name)
+	}
+	return err
+}
+
+func (s *stepFS) SyncDir(dir string) error {
+	if s.syncing != nil {
+		s.syncing()
+	}
+	return s.FS.SyncDir(dir)
+}
