@@ -17,8 +17,8 @@ import (
 // time, the log does not go back to the older one. Every write is found after a reopening.
 func TestOlderSpareIsNotAdopted(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	mustSet(t, s, "a", "1")
+	s := mustLog(t, mem)
+	setIn(t, s, "a", "1")
 	l := s.log
 	kept, err := l.createSpare(l.syncedSegments()) // by the keeper, which now waits for l.mu
 	if err != nil {
@@ -32,20 +32,20 @@ func TestOlderSpareIsNotAdopted(t *testing.T) {
 	l.adoptLocked(mine)
 	l.rollLocked()
 	l.mu.Unlock()
-	mustSet(t, s, "b", "2")
+	setIn(t, s, "b", "2")
 	l.mu.Lock()
 	l.adoptLocked(kept)
 	if l.spare != nil {
 		t.Error("an older segment would follow on a newer one")
 	}
 	l.mu.Unlock()
-	mustSet(t, s, "c", "3")
-	mustClose(t, s)
-	s = mustOpen(t, mem)
-	wantValue(t, s, "a", "1")
-	wantValue(t, s, "b", "2")
-	wantValue(t, s, "c", "3")
-	mustClose(t, s)
+	setIn(t, s, "c", "3")
+	closeLog(t, s)
+	s = mustLog(t, mem)
+	wantIn(t, s, "a", "1")
+	wantIn(t, s, "b", "2")
+	wantIn(t, s, "c", "3")
+	closeLog(t, s)
 }
 
 // TestTailEndsAtTheHardLimit: nothing more is appended to a tail that has reached the hard limit,
@@ -54,35 +54,35 @@ func TestTailEndsAtTheHardLimit(t *testing.T) {
 	hold := make(chan struct{})
 	mem := vfs.NewMem()
 	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, Match: isManifest, N: 3, Hold: hold})
-	s, err := Open("db", Options{FS: f, SegmentBytes: 4000})
+	s, err := openLog(f, func(o *logSettings) { o.limit = 4000 })
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.log.hard = 20_000
+	s.hard = 20_000
 	filled := make(chan struct{})
 	go func() {
 		defer close(filled)
 		for i := range 1000 {
-			mustSet(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
+			setIn(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
 		}
 	}()
 	until(func() bool { // the first segment has nearly all that it may take
-		set := s.log.set.Load().bySlot
+		set := s.set.Load().bySlot
 		return len(set) > 0 && set[0].end.Load() > 19_000
 	})
 	close(hold)
 	<-filled
-	mustClose(t, s)
-	s = mustOpen(t, mem)
+	closeLog(t, s)
+	s = mustLog(t, mem)
 	for i := range 1000 {
-		wantValue(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
+		wantIn(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
 	}
-	for _, seg := range s.log.set.Load().ordered {
+	for _, seg := range s.set.Load().ordered {
 		if seg.end.Load() > 21_000 {
 			t.Errorf("segment %v has %d bytes", seg.id, seg.end.Load())
 		}
 	}
-	mustClose(t, s)
+	closeLog(t, s)
 }
 
 // TestWritesGoOnWithoutTheNextSegment: a failure to make the next segment, such as too many open
@@ -99,18 +99,18 @@ func TestWritesGoOnWithoutTheNextSegment(t *testing.T) {
 				fault.Match = func(name string) bool { return strings.HasSuffix(name, seglog.ManifestName) }
 			}
 			mem := vfs.NewMem()
-			s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.SegmentBytes = 1000 })
+			s := mustLog(t, vfs.Inject(mem, &fault), func(o *logSettings) { o.limit = 1000 })
 			refused := 0
 			for i := range 100 {
-				if err := s.Set(nil, fmt.Append(nil, "key ", i), []byte("some value"), 0, Process); err != nil {
+				if err := s.setKey(fmt.Sprint("key ", i), "some value"); err != nil {
 					if refused++; !errors.Is(err, syscall.EMFILE) || refused > 1 {
 						t.Fatalf("%v %d, write %d: %v", kind, n, i, err)
 					}
 				}
 			}
-			mustClose(t, s)
-			s = mustOpen(t, mem)
-			if keys := s.Stats().Keys; keys != int64(100-refused) {
+			closeLog(t, s)
+			s = mustLog(t, mem)
+			if keys := len(s.keys()); keys != 100-refused {
 				t.Errorf("%v %d: %d keys, %d writes were refused", kind, n, keys, refused)
 			}
 		}
@@ -122,28 +122,28 @@ func TestWritesGoOnWithoutTheNextSegment(t *testing.T) {
 func TestRefusedWriteLeavesNothing(t *testing.T) {
 	full := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
 	mem := vfs.NewMem()
-	s := mustOpen(t, vfs.Inject(mem, &full), func(o *Options) { o.RingBytes = -1 })
-	mustSet(t, s, "a", "1")
-	mustSet(t, s, "b", "2")
-	before, _, _ := files.Read(mem, "db/00000001.log", 1<<20)
-	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
+	s := mustLog(t, vfs.Inject(mem, &full), func(o *logSettings) { o.ringBytes = -1 })
+	setIn(t, s, "a", "1")
+	setIn(t, s, "b", "2")
+	before, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
+	if err := s.setKey("c", strings.Repeat("c", 1000)); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("Set: %v", err)
 	}
 	after, _, _ := files.Read(mem, "db/00000001.log", 1<<20)
 	if string(after) != string(before) {
 		t.Errorf("the log was\n%s\nand is\n%s", before, after)
 	}
-	mustSet(t, s, "d", "4")
-	h := newHears(t, s, FeedPoint{})
-	told, err := h.some(t, 10)
-	if err != nil || len(told) != 3 {
-		t.Errorf("of three writes %v is told, %v", told, err)
-	}
-	h.feed.Close()
-	if last := s.log.last(); last != 3 {
+	setIn(t, s, "d", "4")
+	if last := s.last(); last != 3 {
 		t.Errorf("three records, and the last has the number %d", last)
 	}
-	mustClose(t, s)
+	closeLog(t, s)
+	s = mustLog(t, mem)
+	wantAll(t, s, map[string]string{"a": "1", "b": "2", "d": "4"})
+	if n, last := s.records.Load(), s.last(); n != 3 || last != 3 {
+		t.Errorf("of three records %d are found, the last has the number %d", n, last)
+	}
+	closeLog(t, s)
 }
 
 // TestTimesNeverDecrease: no record is older than the one before it, even when the clock is set
@@ -151,20 +151,20 @@ func TestRefusedWriteLeavesNothing(t *testing.T) {
 func TestTimesNeverDecrease(t *testing.T) {
 	clock := newTestClock()
 	mem := vfs.NewMem()
-	last := time.Time{}
+	last := uint64(0)
 	for round := range 3 {
-		s := mustOpen(t, mem, func(o *Options) { o.Clock = clock; o.SegmentBytes = 300 })
+		s := mustLog(t, mem, func(o *logSettings) { o.clock = clock; o.limit = 300 })
 		for i := range 10 {
 			clock.advance(time.Duration(i%3-1) * time.Hour)
 			key := fmt.Sprint(round, i)
-			mustSet(t, s, key, "v")
-			e, err := s.Get(nil, []byte(key))
-			if err != nil || e.Time.Before(last) {
-				t.Fatalf("%s was written at %v, the record before it at %v, %v", key, e.Time, last, err)
+			setIn(t, s, key, "v")
+			e, there, err := s.read(key)
+			if !there || err != nil || e.Written < last {
+				t.Fatalf("%s was written at %v, the record before it at %v, %v", key, e.Written, last, err)
 			}
-			last = e.Time
+			last = e.Written
 		}
 		clock.advance(-24 * time.Hour)
-		mustClose(t, s)
+		closeLog(t, s)
 	}
 }
