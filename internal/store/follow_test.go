@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -391,53 +393,65 @@ func TestFollowBesideReaders(t *testing.T) {
 	wait.Wait()
 }
 
-// openFiles counts the files that are open.
-type openFiles struct {
-	vfs.FS
-	n atomic.Int64
-}
+// TestFollowers opens the store again and again beside a process that goes round the ring, and
+// finds everything that was acknowledged before; Check finds nothing wrong.
+func TestFollowers(t *testing.T) { bothWays(t, followers) }
 
-type countedFile struct {
-	vfs.File
-	n *atomic.Int64
-}
-
-func (c *openFiles) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	f, err := c.FS.Open(name, mode)
+func followers(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "db")
+	s, err := Open(dir, Options{RingBytes: 16 << 10, SegmentBytes: 1 << 20})
 	if err != nil {
-		return nil, err
+		t.Fatal(err)
 	}
-	c.n.Add(1)
-	return countedFile{f, &c.n}, nil
-}
-
-func (f countedFile) Close() error {
-	f.n.Add(-1)
-	return f.File.Close()
-}
-
-// TestBeginningAnewLeavesNothing: a reader that has begun anew many times knows no more segments than one that has done so
-// once, and when it is closed no file is open.
-func TestBeginningAnewLeavesNothing(t *testing.T) {
-	mem := vfs.NewMem()
-	w := mustOpen(t, mem, smallSegments)
-	defer w.Close()
-	fillFrom(t, w, 0, 100)
-	files := &openFiles{FS: mem}
-	r := mustOpen(t, mem, func(o *Options) { o.ReadOnly, o.FS = true, files })
-	var left []int
-	for range 4 {
-		if err := r.follower.tryAnew(); err != nil {
-			t.Fatal(err)
+	var written, allowed atomic.Int64
+	allowed.Store(500)
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := int64(0); ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if i >= allowed.Load() {
+				runtime.Gosched()
+				i--
+				continue
+			}
+			if err := s.Set(nil, fmt.Append(nil, i%5000), fmt.Append(nil, i, strings.Repeat("y", int(i%300))), 0, Process); err != nil {
+				t.Error(err)
+				return
+			}
+			written.Store(i + 1)
 		}
-		l := r.log
-		left = append(left, len(l.reopened)+len(l.holdRoom)+len(l.dropped)+len(l.orphans)+len(l.temps))
+	})
+	until(func() bool { return written.Load() > 100 })
+	for range 8 {
+		allowed.Add(1000) // while the follower looks
+		least := written.Load()
+		f, err := Open(dir, Options{ReadOnly: true})
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		most := int64(-1)
+		for item := range f.Items(f.Tables()[0]) {
+			var i int64
+			if _, err := fmt.Sscan(string(item.Value), &i); err != nil || item.Err != nil {
+				t.Error(item.Err, err)
+			}
+			most = max(most, i)
+		}
+		if most+1 < least {
+			t.Errorf("the newest record found is %d, %d were acknowledged before", most, least)
+		}
+		mustClose(t, f)
+		if r, err := Check(context.Background(), dir, vfs.OS(), nil); err != nil || len(r.Problems) > 0 {
+			t.Errorf("Check: %+v, %v", r.Problems, err)
+		}
 	}
-	if left[0] == 0 || left[3] != left[0] {
-		t.Errorf("what recovery leaves to the first append becomes more: %d", left)
-	}
-	mustClose(t, r)
-	if n := files.n.Load(); n != 0 {
-		t.Errorf("%d files are open", n)
-	}
+	close(stop)
+	wg.Wait()
+	mustClose(t, s)
 }

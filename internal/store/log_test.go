@@ -158,8 +158,8 @@ func TestTimesNeverDecrease(t *testing.T) {
 			clock.advance(time.Duration(i%3-1) * time.Hour)
 			key := fmt.Sprint(round, i)
 			setIn(t, s, key, "v")
-			e, there, err := s.read(key)
-			if !there || err != nil || e.Written < last {
+			e, err := s.read(key)
+			if err != nil || e.Written < last {
 				t.Fatalf("%s was written at %v, the record before it at %v, %v", key, e.Written, last, err)
 			}
 			last = e.Written

@@ -182,17 +182,19 @@ func (b *logbook) setTogether(lines ...*pending) error {
 	return nil
 }
 
-// read reads the last record of a key. It reports false when there is none, or a deletion.
-func (b *logbook) read(key string) (e seglog.Record, there bool, err error) {
+// errGone says that a key has no record, or that the last one is a deletion.
+var errGone = errors.New("there is no such key")
+
+// read reads the last record of a key.
+func (b *logbook) read(key string) (seglog.Record, error) {
 	b.noteMu.Lock()
 	at := b.places[key].address
 	b.noteMu.Unlock()
 	if at == 0 {
-		return e, false, nil
+		return seglog.Record{}, errGone
 	}
 	slot, offset := seglog.SplitAddress(at)
-	e, err = b.segment(slot).read(offset, nil)
-	return e, err == nil, err
+	return b.segment(slot).read(offset, nil)
 }
 
 // keys are those that have a value, in order.
@@ -274,14 +276,14 @@ func setSyncIn(t testing.TB, b *logbook, key, value string) {
 
 func wantIn(t testing.TB, b *logbook, key, want string) {
 	t.Helper()
-	if e, there, err := b.read(key); !there || string(e.Value) != want || string(e.Key) != key {
-		t.Fatalf("%q is read as %.100q, %v, %v, want %.100q", key, e.Value, there, err, want)
+	if e, err := b.read(key); err != nil || string(e.Value) != want || string(e.Key) != key {
+		t.Fatalf("%q is read as %.100q, %v, want %.100q", key, e.Value, err, want)
 	}
 }
 
 func wantGone(t testing.TB, b *logbook, key string) {
 	t.Helper()
-	if e, there, err := b.read(key); there || err != nil {
+	if e, err := b.read(key); err != errGone {
 		t.Fatalf("%q is read as %.100q, %v, and should not be there", key, e.Value, err)
 	}
 }

@@ -2,13 +2,11 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -22,20 +20,16 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// ringOf opens a store on the machine's disk that uses the ring, or skips the test.
-func ringOf(t *testing.T, dir string, change ...func(*Options)) *Store {
+// ringOf opens a log on the machine's disk that uses the ring, or skips the test.
+func ringOf(t *testing.T, dir string, change ...func(*logSettings)) *logbook {
 	t.Helper()
-	opts := Options{RingBytes: 64 << 10}
-	for _, f := range change {
-		f(&opts)
-	}
-	s, err := Open(dir, opts)
+	s, err := openLog(vfs.OS(), append([]func(*logSettings){func(o *logSettings) { o.dir, o.ringBytes = dir, 64<<10 }}, change...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, s, "first", "1")
-	if s.log.ring == nil {
-		mustClose(t, s)
+	setIn(t, s, "first", "1")
+	if s.ring == nil {
+		closeLog(t, s)
 		t.Skip("no ring here")
 	}
 	return s
@@ -49,7 +43,7 @@ func TestRingIsGoneAfterClose(t *testing.T) {
 	if _, err := os.Stat(path); err != nil {
 		t.Error(err)
 	}
-	mustClose(t, s)
+	closeLog(t, s)
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the ring of a closed store: %v", err)
 	}
@@ -63,7 +57,7 @@ func TestRoundTheRing(t *testing.T) {
 		dir  string
 	}{"heap": {vfs.NewMem(), "db"}, "disk": {vfs.OS(), filepath.Join(t.TempDir(), "db")}} {
 		t.Run(name, func(t *testing.T) {
-			s, err := Open(where.dir, Options{FS: where.fsys, RingBytes: 16 << 10, SegmentBytes: 200 << 10})
+			s, err := openLog(where.fsys, func(o *logSettings) { o.dir, o.ringBytes, o.limit = where.dir, 16<<10, 200<<10 })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,7 +70,7 @@ func TestRoundTheRing(t *testing.T) {
 					for k := int64(r); written.Load() < n; k += 7 {
 						if have := written.Load(); have > 0 {
 							i := have - 1 - k%min(have, 200) // near the end of the log
-							e, err := s.Get(nil, fmt.Append(nil, i))
+							e, err := s.read(fmt.Sprint(i))
 							if err != nil || string(e.Value) != value(int(i)) {
 								t.Errorf("record %d of %d: %.40q, %v", i, have, e.Value, err)
 								return
@@ -86,86 +80,23 @@ func TestRoundTheRing(t *testing.T) {
 				})
 			}
 			for i := range n {
-				mustSet(t, s, fmt.Sprint(i), value(i))
+				setIn(t, s, fmt.Sprint(i), value(i))
 				written.Add(1)
 			}
 			wg.Wait()
-			if s.log.ring == nil {
+			if s.ring == nil {
 				t.Log("without a ring")
 			}
-			mustClose(t, s)
-			if s, err = Open(where.dir, Options{FS: where.fsys}); err != nil {
+			closeLog(t, s)
+			if s, err = openLog(where.fsys, func(o *logSettings) { o.dir = where.dir }); err != nil {
 				t.Fatal(err)
 			}
 			for i := range n {
-				wantValue(t, s, fmt.Sprint(i), value(i))
+				wantIn(t, s, fmt.Sprint(i), value(i))
 			}
-			mustClose(t, s)
+			closeLog(t, s)
 		})
 	}
-}
-
-// TestFollowers opens the store again and again beside a process that goes round the ring, and
-// finds everything that was acknowledged before; Check finds nothing wrong.
-func TestFollowers(t *testing.T) { bothWays(t, followers) }
-
-func followers(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "db")
-	s, err := Open(dir, Options{RingBytes: 16 << 10, SegmentBytes: 1 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var written, allowed atomic.Int64
-	allowed.Store(500)
-	stop := make(chan struct{})
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for i := int64(0); ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if i >= allowed.Load() {
-				runtime.Gosched()
-				i--
-				continue
-			}
-			if err := s.Set(nil, fmt.Append(nil, i%5000), fmt.Append(nil, i, strings.Repeat("y", int(i%300))), 0, Process); err != nil {
-				t.Error(err)
-				return
-			}
-			written.Store(i + 1)
-		}
-	})
-	until(func() bool { return written.Load() > 100 })
-	for range 8 {
-		allowed.Add(1000) // while the follower looks
-		least := written.Load()
-		f, err := Open(dir, Options{ReadOnly: true})
-		if err != nil {
-			t.Error(err)
-			break
-		}
-		most := int64(-1)
-		for item := range f.Items(f.Tables()[0]) {
-			var i int64
-			if _, err := fmt.Sscan(string(item.Value), &i); err != nil || item.Err != nil {
-				t.Error(item.Err, err)
-			}
-			most = max(most, i)
-		}
-		if most+1 < least {
-			t.Errorf("the newest record found is %d, %d were acknowledged before", most, least)
-		}
-		mustClose(t, f)
-		if r, err := Check(context.Background(), dir, vfs.OS(), nil); err != nil || len(r.Problems) > 0 {
-			t.Errorf("Check: %+v, %v", r.Problems, err)
-		}
-	}
-	close(stop)
-	wg.Wait()
-	mustClose(t, s)
 }
 
 // TestRingIsMended: the first append after a crash writes to the segment what was in the ring
@@ -174,35 +105,35 @@ func TestRingIsMended(t *testing.T) {
 	needsRing(t)
 	mem := vfs.NewMem()
 	disk := newSmallDisk(mem, 1000)
-	s := mustOpen(t, disk)
+	s := mustLog(t, disk)
 	for i := range 20 {
-		mustSet(t, s, fmt.Sprint("key ", i), "value")
+		setIn(t, s, fmt.Sprint("key ", i), "value")
 	}
 	if n := sizeOf(t, mem, "db/00000001.log"); n > 200 {
 		t.Fatalf("the log has %d bytes, this test needs it in the ring", n)
 	}
 	dead := mem.ProcessCrash()
 	full := newSmallDisk(dead, 0)
-	s = mustOpen(t, full)
+	s = mustLog(t, full)
 	all := func() {
 		t.Helper()
 		for i := range 20 {
-			wantValue(t, s, fmt.Sprint("key ", i), "value")
+			wantIn(t, s, fmt.Sprint("key ", i), "value")
 		}
 	}
 	all()
-	if err := s.Set(nil, []byte("new"), nil, 0, Process); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
+	if err := s.setKey("new", ""); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("Set on a full disk: %v", err)
 	}
 	all()
 	full.setFree(1000)
-	mustSet(t, s, "new", "1")
+	setIn(t, s, "new", "1")
 	all()
 	text, _, err := files.Read(dead, "db/00000001.log", 1<<20)
 	if err != nil || bytes.Count(text, []byte("\n")) != 21 || !bytes.HasSuffix(text, []byte(" key 19 value\n")) {
 		t.Errorf("the old segment is %q, %v", text, err)
 	}
-	s = mustOpen(t, dead.ProcessCrash())
+	s = mustLog(t, dead.ProcessCrash())
 	all()
 }
 
@@ -213,13 +144,13 @@ func TestSmallDisk(t *testing.T) { bothWays(t, smallDiskFills) }
 func smallDiskFills(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := newSmallDisk(mem, 100)
-	s := mustOpen(t, disk)
+	s := mustLog(t, disk)
 	want := map[string]string{}
 	fill := func() {
 		t.Helper()
 		for i := 0; ; i++ {
 			key, value := fmt.Sprint("key ", i), strings.Repeat("v", 100+i%500)
-			err := s.Set(nil, []byte(key), []byte(value), 0, Durability(i%2))
+			err := s.put(line(key, value), i%2 == 1)
 			if errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrReadOnly) {
 				return
 			}
@@ -231,17 +162,14 @@ func smallDiskFills(t *testing.T) {
 	}
 	compare := func() {
 		t.Helper()
-		c := &crasher{t: t}
-		if found, _ := contentOf(c, s, ""); found != render(want) || c.failure != "" {
-			t.Fatalf("found %d bytes of listing, want %d, %s", len(found), len(render(want)), c.failure)
-		}
+		wantAll(t, s, want)
 	}
 	remove := func(from, n int) {
 		t.Helper()
 		for i := range n {
 			key := fmt.Sprint("key ", from+i)
-			if existed, err := s.Delete(nil, []byte(key), Durability(i%2)); !existed || err != nil {
-				t.Fatalf("Delete(%s) on a full disk: %v, %v", key, existed, err)
+			if err := s.put(erasure(key), i%2 == 1); err != nil {
+				t.Fatalf("deleting %s on a full disk: %v", key, err)
 			}
 			delete(want, key)
 		}
@@ -253,22 +181,22 @@ func smallDiskFills(t *testing.T) {
 	disk.setFree(0)
 	compare()
 	remove(0, 200)
-	if err := s.Sync(); err != nil {
+	if err := s.sync(); err != nil {
 		t.Errorf("Sync on a full disk: %v", err)
 	}
-	mustClose(t, s)
+	closeLog(t, s)
 	disk.setFree(0) // somebody was faster
-	s = mustOpen(t, disk)
+	s = mustLog(t, disk)
 	compare()
 	remove(200, 50)
 	fill()
 	disk.setFree(50)
-	mustSet(t, s, "again", "1")
+	setIn(t, s, "again", "1")
 	want["again"] = "1"
-	mustClose(t, s)
-	s = mustOpen(t, disk)
+	closeLog(t, s)
+	s = mustLog(t, disk)
 	compare()
-	mustClose(t, s)
+	closeLog(t, s)
 }
 
 // TestDrainFails: the records stay readable and are there when the store is opened again; no
@@ -279,31 +207,31 @@ func TestDrainFails(t *testing.T) {
 		fault := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 2, Err: err, Short: true}
 		mem := vfs.NewMem()
 		f := vfs.Inject(mem, &fault)
-		s := mustOpen(t, f)
+		s := mustLog(t, f)
 		for i := range 5 {
-			mustSet(t, s, fmt.Sprint("key ", i), "value")
+			setIn(t, s, fmt.Sprint("key ", i), "value")
 		}
-		if got := s.Sync(); !errors.Is(got, err) || !errors.Is(got, seglog.ErrReadOnly) {
+		if got := s.sync(); !errors.Is(got, err) || !errors.Is(got, seglog.ErrReadOnly) {
 			t.Errorf("Sync: %v", got)
 		}
-		if got := s.Set(nil, []byte("x"), nil, 0, Process); !errors.Is(got, err) || !errors.Is(got, seglog.ErrReadOnly) {
+		if got := s.setKey("x", ""); !errors.Is(got, err) || !errors.Is(got, seglog.ErrReadOnly) {
 			t.Errorf("Set: %v", got)
 		}
 		for i := range 5 {
-			wantValue(t, s, fmt.Sprint("key ", i), "value")
+			wantIn(t, s, fmt.Sprint("key ", i), "value")
 		}
 		if n := f.Matched(0); n != 2 {
 			t.Errorf("%d writes to the log, want 2", n)
 		}
-		if got := s.Close(); !errors.Is(got, err) {
+		if got := s.close(); !errors.Is(got, err) {
 			t.Errorf("Close: %v", got)
 		}
-		s = mustOpen(t, mem)
+		s = mustLog(t, mem)
 		for i := range 5 {
-			wantValue(t, s, fmt.Sprint("key ", i), "value")
+			wantIn(t, s, fmt.Sprint("key ", i), "value")
 		}
-		mustSet(t, s, "x", "y")
-		mustClose(t, s)
+		setIn(t, s, "x", "y")
+		closeLog(t, s)
 	}
 }
 
@@ -312,22 +240,22 @@ func TestStoreFails(t *testing.T) {
 	needsRing(t)
 	fault := vfs.Fault{Kinds: vfs.OpStore, N: 5, Err: syscall.EIO} // a record and its number are two stores
 	mem := vfs.NewMem()
-	s := mustOpen(t, vfs.Inject(mem, &fault), func(o *Options) { o.RingBytes = 64 << 10 })
-	mustSet(t, s, "a", "1")
-	mustSet(t, s, "b", "2")
-	if err := s.Set(nil, []byte("c"), nil, 0, Process); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
+	s := mustLog(t, vfs.Inject(mem, &fault), func(o *logSettings) { o.ringBytes = 64 << 10 })
+	setIn(t, s, "a", "1")
+	setIn(t, s, "b", "2")
+	if err := s.setKey("c", ""); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("Set: %v", err)
 	}
-	wantValue(t, s, "a", "1")
-	wantValue(t, s, "b", "2")
-	wantValue(t, s, "c", absent)
-	if err := s.Close(); !errors.Is(err, syscall.EIO) {
+	wantIn(t, s, "a", "1")
+	wantIn(t, s, "b", "2")
+	wantGone(t, s, "c")
+	if err := s.close(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("Close: %v", err)
 	}
-	s = mustOpen(t, mem)
-	wantValue(t, s, "a", "1")
-	wantValue(t, s, "b", "2")
-	mustClose(t, s)
+	s = mustLog(t, mem)
+	wantIn(t, s, "a", "1")
+	wantIn(t, s, "b", "2")
+	closeLog(t, s)
 }
 
 // TestRingCannotBeMade: whatever refuses the ring, the log does without it.
@@ -336,22 +264,22 @@ func TestRingCannotBeMade(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpAllocate, vfs.OpTruncate, vfs.OpWrite, vfs.OpMap, vfs.OpPopulate, vfs.OpRename} {
 		for _, err := range []error{syscall.EIO, vfs.ErrNoSpace, errors.ErrUnsupported} {
 			mem := vfs.NewMem()
-			s := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: kind, Match: ofRing, N: 1, Err: err}))
+			s := mustLog(t, vfs.Inject(mem, &vfs.Fault{Kinds: kind, Match: ofRing, N: 1, Err: err}))
 			for i := range 50 {
-				mustSet(t, s, fmt.Sprint("key ", i), "value")
+				setIn(t, s, fmt.Sprint("key ", i), "value")
 			}
-			if s.log.ring != nil {
+			if s.ring != nil {
 				t.Errorf("%v, %v: there is a ring", kind, err)
 			}
 			dead := mem.ProcessCrash()
-			mustClose(t, s)
+			closeLog(t, s)
 			for _, fsys := range []vfs.FS{mem, dead} {
-				s = mustOpen(t, fsys)
+				s = mustLog(t, fsys)
 				for i := range 50 {
-					wantValue(t, s, fmt.Sprint("key ", i), "value")
+					wantIn(t, s, fmt.Sprint("key ", i), "value")
 				}
-				mustSet(t, s, "new", "1")
-				mustClose(t, s)
+				setIn(t, s, "new", "1")
+				closeLog(t, s)
 			}
 		}
 	}
@@ -365,14 +293,14 @@ func TestRingTruncated(t *testing.T) {
 	for _, size := range []int64{0, seglog.RingHead, seglog.RingHead + 100, seglog.RingHead + 20_000, withinAPage} {
 		for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {
 			dir := filepath.Join(t.TempDir(), "db")
-			s := ringOf(t, dir, func(o *Options) { o.FS, o.Inline = fsys, true })
+			s := ringOf(t, dir, func(o *logSettings) { o.fsys, o.inline = fsys, true })
 			value := strings.Repeat("v", 500)
 			for i := range 60 {
-				mustSet(t, s, fmt.Sprint("key ", i), value)
+				setIn(t, s, fmt.Sprint("key ", i), value)
 			}
 			if size == withinAPage { // what is gone reads as zeros, and nothing faults
-				mustSet(t, s, "last", strings.Repeat("v", 4096-int(s.log.tail.end.Load()+60)%4096))
-				size = seglog.RingHead + s.log.tail.end.Load() - 20
+				setIn(t, s, "last", strings.Repeat("v", 4096-int(s.tail.end.Load()+60)%4096))
+				size = seglog.RingHead + s.tail.end.Load() - 20
 			}
 			f, err := fsys.Open(filepath.Join(dir, seglog.RingName), vfs.ReadWrite)
 			if err == nil {
@@ -383,7 +311,7 @@ func TestRingTruncated(t *testing.T) {
 			}
 			right, wrong := 0, 0
 			for i := range 60 {
-				switch e, err := s.Get(nil, fmt.Append(nil, "key ", i)); {
+				switch e, err := s.read(fmt.Sprint("key ", i)); {
 				case err != nil:
 					wrong++
 				case string(e.Value) == value:
@@ -395,16 +323,16 @@ func TestRingTruncated(t *testing.T) {
 			if wrong == 0 && name == "disk" && size < seglog.RingHead+30_000 {
 				t.Errorf("%s cut to %d: all %d can be read", name, size, right)
 			}
-			if err := s.Sync(); !errors.Is(err, seglog.ErrReadOnly) {
+			if err := s.sync(); !errors.Is(err, seglog.ErrReadOnly) {
 				t.Errorf("%s cut to %d: Sync: %v", name, size, err)
 			}
-			if err := s.Set(nil, []byte("durable"), []byte(value), 0, Power); !errors.Is(err, seglog.ErrReadOnly) {
+			if err := s.setSync("durable", value); !errors.Is(err, seglog.ErrReadOnly) {
 				t.Errorf("%s cut to %d: SetFSync: %v", name, size, err)
 			}
-			if err := s.Close(); err == nil {
+			if err := s.close(); err == nil {
 				t.Errorf("%s cut to %d: Close says that all is well", name, size)
 			}
-			if _, err := Open(dir, Options{FS: fsys}); !errors.Is(err, seglog.ErrCorrupt) || !strings.Contains(err.Error(), seglog.RingName) {
+			if _, err := openLog(fsys, func(o *logSettings) { o.dir = dir }); !errors.Is(err, seglog.ErrCorrupt) || !strings.Contains(err.Error(), seglog.RingName) {
 				t.Errorf("%s cut to %d: Open: %v", name, size, err)
 			}
 		}
@@ -416,24 +344,21 @@ func TestRingTruncated(t *testing.T) {
 func TestRecordsFlippedInTheRing(t *testing.T) {
 	needsRing(t)
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
+	s := mustLog(t, mem)
 	for i := range 5 {
-		mustSet(t, s, fmt.Sprint("key ", i), "value")
+		setIn(t, s, fmt.Sprint("key ", i), "value")
 	}
 	dead := mem.ProcessCrash()
-	at := seglog.RingHead + s.log.set.Load().bySlot[0].head + 20 // in the first record
+	at := seglog.RingHead + s.set.Load().bySlot[0].head + 20 // in the first record
 	change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
 		_, err := f.WriteAt([]byte("~"), at)
 		return err
 	})
 	var corrupt *seglog.CorruptError
-	if _, err := Open("db", testOptions(dead)); !errors.As(err, &corrupt) || filepath.Base(corrupt.File) != seglog.RingName || corrupt.Offset != at-20 {
+	if _, err := openLog(dead, inline); !errors.As(err, &corrupt) || filepath.Base(corrupt.File) != seglog.RingName || corrupt.Offset != at-20 {
 		t.Errorf("Open: %v", err)
 	}
-	if r, err := Check(context.Background(), "db", dead, nil); err != nil || len(r.Problems) != 1 || filepath.Base(r.Problems[0].File) != seglog.RingName {
-		t.Errorf("Check: %+v, %v", r, err)
-	}
-	if _, err := Open("db", testOptions(mem.ProcessCrash())); err != nil {
+	if _, err := openLog(mem.ProcessCrash(), inline); err != nil {
 		t.Errorf("without the damage: %v", err)
 	}
 }
@@ -442,16 +367,16 @@ func TestRecordsFlippedInTheRing(t *testing.T) {
 func TestNewerRing(t *testing.T) {
 	needsRing(t)
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	mustSet(t, s, "a", "1")
+	s := mustLog(t, mem)
+	setIn(t, s, "a", "1")
 	dead := mem.ProcessCrash()
 	change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
-		text := (&seglog.RingHeader{Store: s.log.storeID, ID: s.log.ring.id, Size: testRing, File: s.log.ring.file.ID()}).Encode()
+		text := (&seglog.RingHeader{Store: s.storeID, ID: s.ring.id, Size: testRing, File: s.ring.file.ID()}).Encode()
 		body := strings.Replace(string(text[:seglog.RingLine-10]), "ring 1", "ring 2", 1)
 		_, err := f.WriteAt(sealed(body), 0)
 		return err
 	})
-	if _, err := Open("db", testOptions(dead)); !errors.Is(err, seglog.ErrVersion) || errors.Is(err, seglog.ErrCorrupt) {
+	if _, err := openLog(dead, inline); !errors.Is(err, seglog.ErrVersion) || errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Open: %v", err)
 	}
 }
@@ -459,40 +384,40 @@ func TestNewerRing(t *testing.T) {
 // TestNothingToSync: the keeper writes nothing when nothing was appended, and calls flush first.
 func TestNothingToSync(t *testing.T) {
 	f := vfs.Inject(vfs.NewMem())
-	s := mustOpen(t, f)
+	s := mustLog(t, f)
 	calls := 0
-	s.log.flush = func() bool { calls++; return false }
-	s.log.periodicSync()
+	s.flush = func() bool { calls++; return false }
+	s.periodicSync()
 	if calls != 0 {
 		t.Error("flush was called though nothing waits")
 	}
-	mustSet(t, s, "a", "1")
-	s.log.periodicSync()
+	setIn(t, s, "a", "1")
+	s.periodicSync()
 	before := f.Seen()
-	s.log.periodicSync()
+	s.periodicSync()
 	if calls != 1 || f.Seen() != before {
 		t.Errorf("flush was called %d times, %d operations instead of %d", calls, f.Seen(), before)
 	}
-	s.log.touched()
-	s.log.periodicSync()
+	s.touched()
+	s.periodicSync()
 	if calls != 2 || f.Seen() != before {
 		t.Errorf("with nothing to append: flush was called %d times, %d operations instead of %d", calls, f.Seen(), before)
 	}
-	s.log.flush = func() bool { mustSet(t, s, "b", "2"); return false }
-	s.log.touched()
-	s.log.periodicSync()
-	if s.log.durable.seq != 2 || s.log.dirty.Load() || s.log.waiting.Load() {
-		t.Errorf("what flush appended is not durable: %+v", s.log.durable)
+	s.flush = func() bool { setIn(t, s, "b", "2"); return false }
+	s.touched()
+	s.periodicSync()
+	if s.durable.seq != 2 || s.dirty.Load() || s.waiting.Load() {
+		t.Errorf("what flush appended is not durable: %+v", s.durable)
 	}
-	mustClose(t, s)
+	closeLog(t, s)
 }
 
 func benchmarkAppend(b *testing.B, goroutines int) {
-	s, err := Open(filepath.Join(b.TempDir(), "db"), Options{})
+	s, err := openLog(vfs.OS(), func(o *logSettings) { o.dir = filepath.Join(b.TempDir(), "db") })
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
+	defer s.close()
 	value := make([]byte, 128-44)
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -502,7 +427,7 @@ func benchmarkAppend(b *testing.B, goroutines int) {
 			p := &pending{key: []byte("key 0000"), value: value}
 			for range (b.N + g) / goroutines {
 				p.Head = setHead(len(p.key), len(p.value))
-				if err := s.log.append(p); err != nil {
+				if err := s.append(p); err != nil {
 					b.Error(err)
 					return
 				}
@@ -518,17 +443,17 @@ func BenchmarkAppend150(b *testing.B) { benchmarkAppend(b, 150) }
 // BenchmarkAppendDuringSyncs reports how long the slow ones among the appends take while the
 // log is synced ten times a second.
 func BenchmarkAppendDuringSyncs(b *testing.B) {
-	s, err := Open(filepath.Join(b.TempDir(), "db"), Options{SyncInterval: 100 * time.Millisecond})
+	s, err := openLog(vfs.OS(), func(o *logSettings) { o.dir, o.interval = filepath.Join(b.TempDir(), "db"), 100*time.Millisecond })
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
+	defer s.close()
 	p := &pending{key: []byte("key 0000"), value: make([]byte, 128-44)}
 	took := make([]time.Duration, b.N)
 	for i := range took {
 		p.Head = setHead(len(p.key), len(p.value))
 		begin := time.Now()
-		if err := s.log.append(p); err != nil {
+		if err := s.append(p); err != nil {
 			b.Fatal(err)
 		}
 		took[i] = time.Since(begin)
@@ -543,21 +468,21 @@ func BenchmarkAppendDuringSyncs(b *testing.B) {
 
 // BenchmarkRead reads records of 128 B that are in the segment's file, in no order.
 func BenchmarkRead(b *testing.B) {
-	s, err := Open(filepath.Join(b.TempDir(), "db"), Options{})
+	s, err := openLog(vfs.OS(), func(o *logSettings) { o.dir = filepath.Join(b.TempDir(), "db") })
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.Close()
+	defer s.close()
 	var at []seglog.Address
 	p := &pending{key: []byte("key 0000"), value: make([]byte, 128-44)}
 	for range 100_000 {
 		p.Head = setHead(len(p.key), len(p.value))
-		if err := s.log.append(p); err != nil {
+		if err := s.append(p); err != nil {
 			b.Fatal(err)
 		}
 		at = append(at, p.address)
 	}
-	if err := s.Sync(); err != nil {
+	if err := s.sync(); err != nil {
 		b.Fatal(err)
 	}
 	buf := make([]byte, seglog.ReadBytes)
@@ -565,7 +490,7 @@ func BenchmarkRead(b *testing.B) {
 	b.ResetTimer()
 	for i := range b.N {
 		slot, offset := seglog.SplitAddress(at[i*7919%len(at)])
-		if _, err := s.log.segment(slot).read(offset, buf); err != nil {
+		if _, err := s.segment(slot).read(offset, buf); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -578,21 +503,21 @@ func TestLittleRoomKept(t *testing.T) { bothWays(t, littleRoomKept) }
 func littleRoomKept(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := newSmallDisk(mem, 100)
-	s := mustOpen(t, disk)
+	s := mustLog(t, disk)
 	for i := range 2000 {
-		mustSet(t, s, fmt.Sprint("key ", i), "value")
+		setIn(t, s, fmt.Sprint("key ", i), "value")
 	}
-	mustClose(t, s)
-	text, _, err := files.Read(mem, "db/00000001.log", 1<<20)
+	closeLog(t, s)
+	text, err := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	disk.give("db/00000001.log", int64(len(text)))
 	disk.setFree(roomKept/diskBlock - 1) // somebody has taken some of what was kept
-	s = mustOpen(t, disk)
+	s = mustLog(t, disk)
 	next := 0
 	remove := func() error {
-		_, err := s.Delete(nil, fmt.Append(nil, "key ", next), Process)
+		err := s.deleteKey(fmt.Sprint("key ", next))
 		next++
 		return err
 	}
@@ -606,32 +531,15 @@ func littleRoomKept(t *testing.T) {
 		t.Errorf("%d deletions, then %v", next, err)
 	}
 	disk.setFree(roomKept/diskBlock - 1)
-	mustClose(t, s)
+	closeLog(t, s)
 	disk.setFree(0)
-	s = mustOpen(t, disk)
+	s = mustLog(t, disk)
 	for range 150 {
 		if err := remove(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	mustClose(t, s)
-}
-
-// TestRingOfLittleMemory: the ring is a part of MaxMemory, and a small one of little.
-func TestRingOfLittleMemory(t *testing.T) {
-	for _, test := range []struct{ memory, ring, cells int64 }{
-		{256 << 20, 4 << 20, 252 << 20},
-		{64 << 20, 4 << 20, 60 << 20},
-		{63 << 20, 2 << 20, 61 << 20},
-		{2 << 20, 128 << 10, 2<<20 - 128<<10},
-		{1 << 20, 64 << 10, 1 << 20},
-		{1, 64 << 10, 1},
-	} {
-		o := Options{MaxMemory: test.memory}.withDefaults()
-		if o.RingBytes != test.ring || o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory) != test.cells {
-			t.Errorf("MaxMemory %d: a ring of %d, and %d for all else; want %d and %d", test.memory, o.RingBytes, o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory), test.ring, test.cells)
-		}
-	}
+	closeLog(t, s)
 }
 
 // TestReadsAtEveryStepOfTheRing: before, within and after every operation of an appender that goes
@@ -642,7 +550,7 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 	needsRing(t)
 	for _, size := range []int64{1 << 10, 4 << 10} {
 		mem := vfs.NewCrashMem()
-		s := mustOpen(t, mem, func(o *Options) { o.RingBytes, o.SegmentBytes = size, 20_000 })
+		s := mustLog(t, mem, func(o *logSettings) { o.ringBytes, o.limit = size, 20_000 })
 		value := func(i int) string { return strings.Repeat(fmt.Sprint(i, " "), 1+i*7%50) }
 		acked, stored := 0, 0
 		mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
@@ -650,33 +558,33 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 				stored++
 			}
 			for i := max(acked-12, 0); i < acked && !t.Failed(); i++ {
-				if e, err := s.Get(nil, fmt.Append(nil, "key ", i)); err != nil || string(e.Value) != value(i) {
+				if e, err := s.read(fmt.Sprint("key ", i)); err != nil || string(e.Value) != value(i) {
 					t.Errorf("a ring of %d bytes, %v, phase %v: record %d of %d is %.40q, %v", size, op, phase, i, acked, e.Value, err)
 				}
 			}
 		})
 		for ; acked < 500 && !t.Failed(); acked++ {
-			mustSet(t, s, fmt.Sprint("key ", acked), value(acked))
+			setIn(t, s, fmt.Sprint("key ", acked), value(acked))
 			if acked%2 == 0 {
 				continue
 			}
-			dead := mustOpen(t, mem.ProcessCrash(), noSnapshot) // what a process that dies here leaves, with a part of a record drained
+			dead := mustLog(t, mem.ProcessCrash()) // what a process that dies here leaves, with a part of a record drained
 			for i := max(acked-12, 0); i <= acked && !t.Failed(); i++ {
-				if e, err := dead.Get(nil, fmt.Append(nil, "key ", i)); err != nil || string(e.Value) != value(i) {
+				if e, err := dead.read(fmt.Sprint("key ", i)); err != nil || string(e.Value) != value(i) {
 					t.Errorf("a ring of %d bytes, after a crash: record %d of %d is %.40q, %v", size, i, acked, e.Value, err)
 				}
 			}
-			mustClose(t, dead)
-			from := s.log.tail.drained.Load() // and the drainer comes to the middle of a record, and no farther
-			if err := s.log.drainSome(s.log.ring, s.log.tail, from+(s.log.tail.end.Load()-from)*int64(1+acked%5)/6); err != nil {
+			closeLog(t, dead)
+			from := s.tail.drained.Load() // and the drainer comes to the middle of a record, and no farther
+			if err := s.drainSome(s.ring, s.tail, from+(s.tail.end.Load()-from)*int64(1+acked%5)/6); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if stored < 100 || s.log.ring == nil {
+		if stored < 100 || s.ring == nil {
 			t.Errorf("a ring of %d bytes: %d copies into it", size, stored)
 		}
 		mem.OnBoundary(nil)
-		mustClose(t, s)
+		closeLog(t, s)
 	}
 }
 
@@ -685,36 +593,26 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 func TestRingDamagedWhileOpen(t *testing.T) {
 	needsRing(t)
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	mustSet(t, s, "synced", "before")
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	from := s.log.tail.end.Load()
+	s := mustLog(t, mem)
+	setIn(t, s, "synced", "before")
+	syncLog(t, s)
+	from := s.tail.end.Load()
 	want := map[string]string{"synced": "before", "a": "1", "b": strings.Repeat("value ", 20), "c": ""}
 	for _, key := range []string{"a", "b", "c"} {
-		mustSet(t, s, key, want[key])
+		setIn(t, s, key, want[key])
 	}
-	to := s.log.tail.end.Load()
+	to := s.tail.end.Load()
 	flipByte := func(at int64) {
 		change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error { return flip(f, seglog.RingHead+at, 4) })
 	}
 	damaged := func() (damaged int) {
 		t.Helper()
 		for key, value := range want {
-			var viewed []byte
-			e, err := s.Get(nil, []byte(key))
-			viewErr := s.ViewValue([]byte(key), func(b []byte, _ uint64) error { viewed = bytes.Clone(b); return nil })
-			for _, read := range []struct {
-				value []byte
-				err   error
-			}{{e.Value, err}, {viewed, viewErr}} {
-				switch {
-				case errors.Is(read.err, seglog.ErrCorrupt):
-					damaged++
-				case read.err != nil || string(read.value) != value:
-					t.Errorf("%s is read as %q, %v", key, read.value, read.err)
-				}
+			switch e, err := s.read(key); {
+			case errors.Is(err, seglog.ErrCorrupt):
+				damaged++
+			case err != nil || string(e.Value) != value:
+				t.Errorf("%s is read as %q, %v", key, e.Value, err)
 			}
 		}
 		return damaged
@@ -730,14 +628,12 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 		t.Errorf("%d reads find damage that is not there any more", n)
 	}
 	flipByte(to - 30)
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	syncLog(t, s)
 	if damaged() == 0 {
 		t.Error("the damage has gone when it was drained")
 	}
-	mustClose(t, s)
-	if _, err := Open("db", testOptions(mem, noSnapshot)); !errors.Is(err, seglog.ErrCorrupt) {
+	closeLog(t, s)
+	if _, err := openLog(mem, inline); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Open: %v", err)
 	}
 }
@@ -780,11 +676,11 @@ func TestOpenWhileTheRingGoesRound(t *testing.T) {
 	for _, each := range []int{1, 3, 10, 60} { // appends at a time
 		for at := 1; ; at++ { // the read before which they come, and each one after it
 			mem := vfs.NewMem()
-			s := mustOpen(t, mem, func(o *Options) { o.RingBytes, o.SegmentBytes = 1<<10, 3000 })
+			s := mustLog(t, mem, func(o *logSettings) { o.ringBytes, o.limit = 1<<10, 3000 })
 			written := 0
 			write := func(n int) {
 				for range n {
-					mustSet(t, s, fmt.Sprint("key ", written), fmt.Sprint(written, strings.Repeat(" v", written*3%20)))
+					setIn(t, s, fmt.Sprint("key ", written), fmt.Sprint(written, strings.Repeat(" v", written*3%20)))
 					written++
 				}
 			}
@@ -796,26 +692,26 @@ func TestOpenWhileTheRingGoesRound(t *testing.T) {
 					write(each)
 				}
 			}}
-			r, err := Open("db", testOptions(follow, func(o *Options) { o.ReadOnly = true; o.NoSnapshot = true }))
+			r, err := openLog(follow, inline, readsOnly)
 			if err != nil {
 				t.Fatalf("%d appends before read %d: %v", each, at, err)
 			}
 			found := 0
 			for ; ; found++ {
-				e, err := r.Get(nil, fmt.Append(nil, "key ", found))
-				if err == ErrNotFound {
+				e, err := r.read(fmt.Sprint("key ", found))
+				if err == errGone {
 					break
 				}
 				if err != nil || !strings.HasPrefix(string(e.Value), fmt.Sprint(found)) {
 					t.Fatalf("%d appends before read %d: record %d is %q, %v", each, at, found, e.Value, err)
 				}
 			}
-			if n := int(r.Stats().Keys); n != found || found < least {
+			if n := len(r.keys()); n != found || found < least {
 				t.Fatalf("%d appends before read %d: it has %d keys, the first %d of them without a gap, of %d before it came", each, at, n, found, least)
 			}
 			enough := reads < at
-			mustClose(t, r)
-			mustClose(t, s)
+			closeLog(t, r)
+			closeLog(t, s)
 			if enough {
 				break
 			}

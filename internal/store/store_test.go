@@ -365,3 +365,20 @@ func TestLongMapName(t *testing.T) {
 		}
 	}
 }
+
+// TestRingOfLittleMemory: the ring is a part of MaxMemory, and a small one of little.
+func TestRingOfLittleMemory(t *testing.T) {
+	for _, test := range []struct{ memory, ring, cells int64 }{
+		{256 << 20, 4 << 20, 252 << 20},
+		{64 << 20, 4 << 20, 60 << 20},
+		{63 << 20, 2 << 20, 61 << 20},
+		{2 << 20, 128 << 10, 2<<20 - 128<<10},
+		{1 << 20, 64 << 10, 1 << 20},
+		{1, 64 << 10, 1},
+	} {
+		o := Options{MaxMemory: test.memory}.withDefaults()
+		if o.RingBytes != test.ring || o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory) != test.cells {
+			t.Errorf("MaxMemory %d: a ring of %d, and %d for all else; want %d and %d", test.memory, o.RingBytes, o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory), test.ring, test.cells)
+		}
+	}
+}
