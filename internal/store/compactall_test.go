@@ -20,7 +20,7 @@ func TestCompactAllGoesOnBehindDamage(t *testing.T) {
 	for i := range 400 {
 		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 20))
 	}
-	damageIn(t, mem, s.log.set.Load().ordered[0], "to be damaged")
+	damageIn(t, mem, s.log.set.Load().ordered[0].path, "to be damaged")
 	for range 2 {
 		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("Compact says %v", err)

@@ -320,21 +320,3 @@ func TestHoleIsNoTornTail(t *testing.T) {
 		}
 	}
 }
-
-// damageIn changes a byte of a value that a sealed segment holds.
-func damageIn(t *testing.T, mem *vfs.Mem, seg *segment, value string) {
-	t.Helper()
-	text := read(t, mem, seg.id.FileName())
-	at := strings.Index(string(text), value)
-	if at < 0 {
-		t.Fatalf("%s does not hold %q", seg.path, value)
-	}
-	f, err := mem.Open(seg.path, vfs.ReadWrite)
-	if err == nil {
-		_, err = f.WriteAt([]byte{text[at] ^ 1}, int64(at))
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}

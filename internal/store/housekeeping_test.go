@@ -97,7 +97,7 @@ func TestHousekeepingEndsBesideDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	damageIn(t, mem, s.log.set.Load().ordered[0], "to be damaged")
+	damageIn(t, mem, s.log.set.Load().ordered[0].path, "to be damaged")
 	before := s.usage()
 	settles(t, s)
 	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {

@@ -240,3 +240,44 @@ func (s *stepFS) SyncDir(dir string) error {
 	}
 	return s.FS.SyncDir(dir)
 }
+
+// damageIn changes a byte of a value that the file of a segment holds.
+func damageIn(t *testing.T, mem *vfs.Mem, path, value string) {
+	t.Helper()
+	text := read(t, mem, filepath.Base(path))
+	at := strings.Index(string(text), value)
+	if at < 0 {
+		t.Fatalf("%s does not hold %q", path, value)
+	}
+	f, err := mem.Open(path, vfs.ReadWrite)
+	if err == nil {
+		_, err = f.WriteAt([]byte{text[at] ^ 1}, int64(at))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t testing.TB, fsys vfs.FS, name string) []byte {
+	t.Helper()
+	b, err := seglog.ReadSmallFile(fsys, filepath.Join("db", name), 1<<30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func write(t testing.TB, fsys vfs.FS, name string, b []byte) {
+	t.Helper()
+	path := filepath.Join("db", name)
+	fsys.Remove(path)
+	f, err := fsys.Open(path, vfs.Create)
+	if err == nil {
+		_, err = f.WriteAt(b, 0)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

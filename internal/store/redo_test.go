@@ -40,10 +40,10 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 		}
 		return want
 	}
-	for name, ask := range map[string]func(t *testing.T, s *Store) error{
-		"a sync":                 func(t *testing.T, s *Store) error { return s.Sync() },
-		"a write":                func(t *testing.T, s *Store) error { return s.Set(nil, []byte("new"), []byte("2"), 0, Power) },
-		"a write, and a closing": func(t *testing.T, s *Store) error { mustSet(t, s, "new", "2"); return s.Close() },
+	for name, ask := range map[string]func(t *testing.T, s *logbook) error{
+		"a sync":                 func(t *testing.T, s *logbook) error { return s.sync() },
+		"a write":                func(t *testing.T, s *logbook) error { return s.setSync("new", "2") },
+		"a write, and a closing": func(t *testing.T, s *logbook) error { setIn(t, s, "new", "2"); return s.close() },
 	} {
 		for _, end := range []string{"killed", "sync failed", "killed, and the sync failed"} {
 			for _, drained := range []bool{false, true} {
@@ -52,24 +52,22 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 				mem.LosePagesForGood()
 				armed := false
 				f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }})
-				s := mustOpen(t, f, noSnapshot, func(o *Options) { o.RingBytes = 64 << 10; o.SegmentBytes = 20_000 })
-				if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
-					t.Fatal(err)
-				}
+				s := mustLog(t, f, func(o *logSettings) { o.ringBytes = 64 << 10; o.limit = 20_000 })
+				setSyncIn(t, s, "durable", "1")
 				want := content(60)
 				for key, value := range want {
 					if key != "durable" {
-						mustSet(t, s, key, value)
+						setIn(t, s, key, value)
 					}
 				}
 				if drained {
-					if err := s.log.drainTail(); err != nil {
+					if err := s.drainTail(); err != nil {
 						t.Fatal(err)
 					}
 				}
 				if end == "sync failed" {
 					armed = true
-					if err := s.Sync(); err == nil {
+					if err := s.sync(); err == nil {
 						t.Fatal("the sync has not failed")
 					}
 				}
@@ -77,22 +75,22 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 				if end != "killed" {
 					loseUnsynced(t, dead)
 				}
-				next := mustOpen(t, dead, noSnapshot, func(o *Options) { o.RingBytes = 64 << 10 })
+				next := mustLog(t, dead, func(o *logSettings) { o.ringBytes = 64 << 10 })
 				for key, value := range want {
-					wantValue(t, next, key, value)
+					wantIn(t, next, key, value)
 				}
 				if err := ask(t, next); err != nil {
 					t.Fatalf("%s: %v", what, err)
 				}
 				for image := range dead.PowerCuts(40, rand.New(rand.NewPCG(1, 2))) {
-					cut, err := Open("db", testOptions(image, noSnapshot))
+					cut, err := openLog(image, inline)
 					if err != nil {
 						t.Fatalf("%s, then a power cut: Open: %v", what, err)
 					}
 					for key, value := range want {
-						wantValue(t, cut, key, value)
+						wantIn(t, cut, key, value)
 					}
-					mustClose(t, cut)
+					closeLog(t, cut)
 				}
 			}
 		}
@@ -104,11 +102,9 @@ const foundValue = "what was found"
 // killedWithFound is what a process leaves that has synced a record, and written another.
 func killedWithFound(t *testing.T, mem *vfs.Mem) *vfs.Mem {
 	t.Helper()
-	s := mustOpen(t, mem, noSnapshot)
-	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "found", foundValue)
+	s := mustLog(t, mem)
+	setSyncIn(t, s, "durable", "1")
+	setIn(t, s, "found", foundValue)
 	return mem.ProcessCrash()
 }
 
@@ -116,10 +112,10 @@ func killedWithFound(t *testing.T, mem *vfs.Mem) *vfs.Mem {
 func wantFoundAfterPowerCuts(t *testing.T, mem *vfs.Mem, limit int) {
 	t.Helper()
 	for image := range mem.PowerCuts(limit, nil) {
-		cut := mustOpen(t, image, noSnapshot)
-		wantValue(t, cut, "durable", "1")
-		wantValue(t, cut, "found", foundValue)
-		mustClose(t, cut)
+		cut := mustLog(t, image)
+		wantIn(t, cut, "durable", "1")
+		wantIn(t, cut, "found", foundValue)
+		closeLog(t, cut)
 	}
 }
 
@@ -139,25 +135,25 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	dead := killedWithFound(t, mem)
 	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: isLog}
 
-	first := mustOpen(t, vfs.Inject(dead, noRoomForCopies(), told), noSnapshot)
-	if err := first.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
+	first := mustLog(t, vfs.Inject(dead, noRoomForCopies(), told))
+	if err := first.sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a sync that the kernel says has failed: %v", err)
 	}
-	first.Close()
+	first.close()
 
-	next := mustOpen(t, vfs.Inject(dead, noRoomForCopies()), noSnapshot)
-	wantValue(t, next, "found", foundValue)
-	if err := next.Sync(); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
+	next := mustLog(t, vfs.Inject(dead, noRoomForCopies()))
+	wantIn(t, next, "found", foundValue)
+	if err := next.sync(); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a sync of what an earlier one has lost: %v", err)
 	}
-	mustClose(t, next)
+	closeLog(t, next)
 
-	last := mustOpen(t, dead, noSnapshot)
-	if err := last.Sync(); err != nil {
+	last := mustLog(t, dead)
+	if err := last.sync(); err != nil {
 		t.Errorf("a sync with room for a copy: %v", err)
 	}
 	wantFoundAfterPowerCuts(t, dead, 20)
-	mustClose(t, last)
+	closeLog(t, last)
 }
 
 // A process is killed when it has renamed a copy. The next one has no room for another, and syncs what it finds under
@@ -173,19 +169,17 @@ func nameOfCopyIsSyncedInPlace(t *testing.T) {
 			left = dead.ProcessCrash()
 		}
 	})
-	if err := mustOpen(t, dead, noSnapshot).Sync(); err != nil {
+	if err := mustLog(t, dead).sync(); err != nil {
 		t.Fatal(err)
 	}
 	dead.OnBoundary(nil)
 	if left == nil {
 		t.Fatal("there is no moment to die in")
 	}
-	next := mustOpen(t, vfs.Inject(left, noRoomForCopies()), noSnapshot)
-	if err := next.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	next := mustLog(t, vfs.Inject(left, noRoomForCopies()))
+	syncLog(t, next)
 	wantFoundAfterPowerCuts(t, left, 60)
-	mustClose(t, next)
+	closeLog(t, next)
 }
 
 // A sync of the directory that fails behind the renaming of a copy is noted, too.
@@ -194,12 +188,12 @@ func TestFailedSyncOfNameIsNoted(t *testing.T) { bothWays(t, failedSyncOfNameIsN
 func failedSyncOfNameIsNoted(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	dead := killedWithFound(t, mem)
-	s := mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}), noSnapshot)
-	if err := s.Sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
+	s := mustLog(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}))
+	if err := s.sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
 		t.Errorf("a sync of which that of the directory has failed: %v", err)
 	}
-	s.Close()
-	if m, err := seglog.ReadMark(dead, "db", s.log.storeID); err != nil || m == nil || !m.Failed {
+	s.close()
+	if m, err := seglog.ReadMark(dead, "db", s.storeID); err != nil || m == nil || !m.Failed {
 		t.Errorf("the mark does not say so: %+v, %v", m, err)
 	}
 }
@@ -213,12 +207,10 @@ func changedBeforeItIsCopied(t *testing.T) {
 	for name, full := range map[string]bool{"copied": false, "no room for a copy": true} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewCrashMem()
-			s := mustOpen(t, mem, noSnapshot)
-			if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
-				t.Fatal(err)
-			}
-			mustSet(t, s, "found", foundValue)
-			if err := s.log.drainTail(); err != nil {
+			s := mustLog(t, mem)
+			setSyncIn(t, s, "durable", "1")
+			setIn(t, s, "found", foundValue)
+			if err := s.drainTail(); err != nil {
 				t.Fatal(err)
 			}
 			dead := mem.ProcessCrash()
@@ -226,27 +218,25 @@ func changedBeforeItIsCopied(t *testing.T) {
 			if full {
 				faults = append(faults, noRoomForCopies())
 			}
-			next := mustOpen(t, vfs.Inject(dead, faults...), noSnapshot)
-			wantValue(t, next, "found", foundValue)
-			seg := next.log.doubtful[0]
-			damageIn(t, dead, seg, foundValue)
+			next := mustLog(t, vfs.Inject(dead, faults...))
+			wantIn(t, next, "found", foundValue)
+			path := next.doubtful[0].path
+			damageIn(t, dead, path, foundValue)
 			for _, what := range []string{"the first time", "again"} {
-				if err := next.Sync(); !errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrReadOnly) {
+				if err := next.sync(); !errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrReadOnly) {
 					t.Errorf("a sync, %s: %v", what, err)
 				}
-				if err := next.Set(nil, []byte("new"), []byte("2"), 0, Power); err == nil {
+				if err := next.setSync("new", "2"); err == nil {
 					t.Errorf("a write, %s: it succeeds", what)
 				}
 			}
 			if names := unfinished(t, dead); len(names) > 0 {
 				t.Errorf("%q are left", names)
 			}
-			damageIn(t, dead, seg, "v"+foundValue[1:])
-			if err := next.Sync(); err != nil {
-				t.Fatal(err)
-			}
+			damageIn(t, dead, path, "v"+foundValue[1:])
+			syncLog(t, next)
 			wantFoundAfterPowerCuts(t, dead, 40)
-			mustClose(t, next)
+			closeLog(t, next)
 		})
 	}
 }
@@ -269,20 +259,18 @@ func TestUnfinishedCopiesGo(t *testing.T) { bothWays(t, unfinishedCopiesGo) }
 
 func unfinishedCopiesGo(t *testing.T) {
 	mem := vfs.NewCrashMem()
-	s := mustOpen(t, mem, noSnapshot)
-	if err := s.Set(nil, []byte("durable"), []byte("1"), 0, Power); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "found", strings.Repeat("v", 1000))
+	s := mustLog(t, mem)
+	setSyncIn(t, s, "durable", "1")
+	setIn(t, s, "found", strings.Repeat("v", 1000))
 	dead := mem.ProcessCrash()
-	s = mustOpen(t, dead, noSnapshot)
+	s = mustLog(t, dead)
 	left := 0
 	check := func(image *vfs.Mem, ringBytes int64) {
 		left += len(unfinished(t, image))
-		next := mustOpen(t, image, noSnapshot, func(o *Options) { o.RingBytes = ringBytes })
-		wantValue(t, next, "durable", "1")
-		mustSet(t, next, "after", "2")
-		mustClose(t, next)
+		next := mustLog(t, image, func(o *logSettings) { o.ringBytes = ringBytes })
+		wantIn(t, next, "durable", "1")
+		setIn(t, next, "after", "2")
+		closeLog(t, next)
 		if names := unfinished(t, image); len(names) > 0 {
 			t.Errorf("%q are left", names)
 		}
@@ -300,9 +288,9 @@ func unfinishedCopiesGo(t *testing.T) {
 			}
 		}
 	})
-	mustSet(t, s, "new", "3")
+	setIn(t, s, "new", "3")
 	dead.OnBoundary(nil)
-	mustClose(t, s)
+	closeLog(t, s)
 	if left == 0 {
 		t.Error("no crash has left anything")
 	}

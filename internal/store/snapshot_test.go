@@ -75,29 +75,6 @@ func newIndexed(t testing.TB, died bool) indexed {
 	return x
 }
 
-func read(t testing.TB, fsys vfs.FS, name string) []byte {
-	t.Helper()
-	b, _, err := files.Read(fsys, filepath.Join("db", name), 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func write(t testing.TB, fsys vfs.FS, name string, b []byte) {
-	t.Helper()
-	path := filepath.Join("db", name)
-	fsys.Remove(path)
-	f, err := fsys.Open(path, vfs.Create)
-	if err == nil {
-		_, err = f.WriteAt(b, 0)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 // holds opens the store and compares everything in it, by iteration and by key.
 func (x indexed) holds(t *testing.T, image *vfs.Mem, what string) (told []error) {
 	t.Helper()
