@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
 	"path/filepath"
@@ -18,34 +17,32 @@ func TestTwoCrashesAroundAClose(t *testing.T) {
 	needsRing(t)
 	mem := vfs.NewCrashMem()
 	steps := &stepFS{FS: mem}
-	s := mustOpen(t, steps, noSnapshot)
-	if err := s.Set(nil, []byte("a"), []byte("1"), 0, Power); err != nil {
-		t.Fatal(err)
-	}
+	s := mustLog(t, steps)
+	setSyncIn(t, s, "a", "1")
 	var dead *vfs.Mem
 	steps.syncing = func() {
 		if dead == nil {
 			dead = mem.ProcessCrash()
 		}
 	}
-	mustClose(t, s)
+	closeLog(t, s)
 	cuts := 0
-	next := mustOpen(t, &stepFS{FS: dead, removed: func(name string) {
+	next := mustLog(t, &stepFS{FS: dead, removed: func(name string) {
 		if filepath.Base(name) != seglog.RingName {
 			return
 		}
 		for image := range dead.PowerCuts(60, rand.New(rand.NewPCG(1, 2))) {
 			cuts++
-			found := mustOpen(t, image, noSnapshot)
-			wantValue(t, found, "a", "1")
-			mustClose(t, found)
+			found := mustLog(t, image)
+			wantIn(t, found, "a", "1")
+			closeLog(t, found)
 		}
-	}}, noSnapshot)
-	mustSet(t, next, "b", "2")
+	}})
+	setIn(t, next, "b", "2")
 	if cuts == 0 {
 		t.Error("no ring was removed")
 	}
-	mustClose(t, next)
+	closeLog(t, next)
 }
 
 // killedAfterAFailedSync is a store of which the last sync has failed.
@@ -53,14 +50,12 @@ func killedAfterAFailedSync(t *testing.T) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
 	armed := false
-	s := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}), noSnapshot)
-	mustSet(t, s, "a", "1")
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "b", "2")
+	s := mustLog(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}))
+	setIn(t, s, "a", "1")
+	syncLog(t, s)
+	setIn(t, s, "b", "2")
 	armed = true
-	if err := s.Sync(); err == nil {
+	if err := s.sync(); err == nil {
 		t.Fatal("the sync has not failed")
 	}
 	return mem.ProcessCrash()
@@ -69,22 +64,22 @@ func killedAfterAFailedSync(t *testing.T) *vfs.Mem {
 // Where the disk has no room for the copy of what recovery has found, writes and syncs are refused, and succeed when
 // there is room again.
 func TestNoRoomForWhatWasFound(t *testing.T) {
-	for name, ask := range map[string]func(s *Store) error{
-		"a sync":  (*Store).Sync,
-		"a write": func(s *Store) error { return s.Set(nil, []byte("c"), []byte("3"), 0, Process) },
+	for name, ask := range map[string]func(s *logbook) error{
+		"a sync":  (*logbook).sync,
+		"a write": func(s *logbook) error { return s.setKey("c", "3") },
 	} {
 		dead := killedAfterAFailedSync(t)
 		full := func(name string) bool { return strings.HasSuffix(name, redoTemp) }
-		s := mustOpen(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Err: vfs.ErrNoSpace, Match: full}), noSnapshot)
+		s := mustLog(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Err: vfs.ErrNoSpace, Match: full}))
 		if err := ask(s); !errors.Is(err, seglog.ErrNoSpace) || errors.Is(err, seglog.ErrReadOnly) {
 			t.Errorf("%s without room: %v", name, err)
 		}
-		wantValue(t, s, "b", "2")
+		wantIn(t, s, "b", "2")
 		if err := ask(s); err != nil {
 			t.Errorf("%s with room again: %v", name, err)
 		}
-		wantValue(t, s, "b", "2")
-		mustClose(t, s)
+		wantIn(t, s, "b", "2")
+		closeLog(t, s)
 	}
 }
 
@@ -92,41 +87,19 @@ func TestNoRoomForWhatWasFound(t *testing.T) {
 func TestFailedSyncStaysNoted(t *testing.T) {
 	mem := vfs.NewMem()
 	armed := false
-	s := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}), noSnapshot)
-	s.log.inline = false // marks come every 100 ms at most, as outside of tests
+	s := mustLog(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}))
+	s.inline = false // marks come every 100 ms at most, as outside of tests
 	for range 3 {
-		if err := s.Set(nil, []byte("a"), []byte("1"), 0, Power); err != nil {
-			t.Fatal(err)
-		}
+		setSyncIn(t, s, "a", "1")
 	}
-	mustSet(t, s, "b", "2")
+	setIn(t, s, "b", "2")
 	armed = true
-	if err := s.Sync(); err == nil {
+	if err := s.sync(); err == nil {
 		t.Fatal("the sync has not failed")
 	}
-	s.log.noteSynced() // by the keeper, whose own sync had ended well before
-	if m, err := seglog.ReadMark(mem, "db", s.log.storeID); err != nil || !m.Failed {
+	s.noteSynced() // by the keeper, whose own sync had ended well before
+	if m, err := seglog.ReadMark(mem, "db", s.storeID); err != nil || !m.Failed {
 		t.Errorf("the mark is %+v, %v", m, err)
-	}
-}
-
-// Check beside a writer that closes, between its looks at the manifest and at the ring, finds nothing damaged.
-func TestCheckBesideAClose(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, noSnapshot)
-	mustSet(t, s, "a", "1")
-	closed := false
-	report, err := Check(context.Background(), "db", &stepFS{FS: mem, opening: func(name string) {
-		if filepath.Base(name) == seglog.RingName && !closed {
-			closed = true
-			mustClose(t, s)
-		}
-	}}, nil)
-	if err != nil || len(report.Problems) > 0 {
-		t.Errorf("Check: %v, %v", report.Problems, err)
-	}
-	if !closed {
-		mustClose(t, s)
 	}
 }
 
@@ -135,16 +108,16 @@ func TestCheckBesideAClose(t *testing.T) {
 func TestManifestNamesTheCacheOfANewStore(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"os": vfs.OS(), "memory": vfs.NewMem()} {
 		dir := filepath.Join(t.TempDir(), "new")
-		s, err := Open(dir, Options{FS: fsys, Inline: true})
+		s, err := openLog(fsys, inline, func(o *logSettings) { o.dir = dir })
 		if err != nil {
 			t.Fatal(err)
 		}
-		mustSet(t, s, "a", "1")
+		setIn(t, s, "a", "1")
 		cache := fsys.CacheID(dir)
 		if m, err := seglog.ReadManifest(fsys, dir); err != nil || m.Writing == nil || m.Writing.Cache != cache || m.SameCache(cache) != (cache != "") {
 			t.Errorf("%s: the manifest is %+v, %v", name, m, err)
 		}
-		mustClose(t, s)
+		closeLog(t, s)
 	}
 }
 
@@ -152,11 +125,11 @@ func TestManifestNamesTheCacheOfANewStore(t *testing.T) {
 // acknowledged.
 func TestNewDirectoryIsDurable(t *testing.T) {
 	f := vfs.Inject(vfs.NewMem())
-	s, err := Open("parent/db", Options{FS: f, Inline: true})
+	s, err := openLog(f, inline, func(o *logSettings) { o.dir = "parent/db" })
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, s, "a", "1")
+	setIn(t, s, "a", "1")
 	for _, op := range f.Ops() {
 		if op.Kind == vfs.OpSyncDir && op.Name == "parent" {
 			return

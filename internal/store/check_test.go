@@ -34,3 +34,23 @@ func TestCheckOfRecordsFlippedInTheRing(t *testing.T) {
 		t.Errorf("Check: %+v, %v", r, err)
 	}
 }
+
+// Check beside a writer that closes, between its looks at the manifest and at the ring, finds nothing damaged.
+func TestCheckBesideAClose(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, noSnapshot)
+	mustSet(t, s, "a", "1")
+	closed := false
+	report, err := Check(context.Background(), "db", &stepFS{FS: mem, opening: func(name string) {
+		if filepath.Base(name) == seglog.RingName && !closed {
+			closed = true
+			mustClose(t, s)
+		}
+	}}, nil)
+	if err != nil || len(report.Problems) > 0 {
+		t.Errorf("Check: %v, %v", report.Problems, err)
+	}
+	if !closed {
+		mustClose(t, s)
+	}
+}
