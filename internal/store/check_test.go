@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"testing"
 
@@ -53,4 +54,166 @@ func TestCheckBesideAClose(t *testing.T) {
 	if !closed {
 		mustClose(t, s)
 	}
+}
+
+// A power cut may leave a new ring unwritten, though its name is durable. It is of no account then, for readers
+// that look again and again as well, and the store is sound.
+func TestRingThatAPowerCutLeftUnwritten(t *testing.T) {
+	needsRing(t)
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	if err := s.Set(nil, []byte("k"), []byte("v"), 0, Power); err != nil {
+		t.Fatal(err)
+	}
+	for _, left := range []func(size int64) []byte{
+		func(size int64) []byte { return make([]byte, size) },
+		func(int64) []byte { return nil },
+		func(size int64) []byte { return make([]byte, size/2) },
+	} {
+		image := mem.ProcessCrash()
+		image.SetCacheID("after the power cut")
+		change(t, image, "db/"+seglog.RingName, func(f vfs.File) error {
+			size, err := f.Size()
+			text := left(size)
+			if err == nil {
+				err = f.Truncate(int64(len(text)))
+			}
+			if err == nil {
+				_, err = f.WriteAt(text, 0)
+			}
+			return err
+		})
+		var told []error
+		r := mustOpen(t, image, func(o *Options) { o.ReadOnly = true; o.OnError = func(err error) { told = append(told, err) } })
+		wantValue(t, r, "k", "v")
+		for range 2 {
+			if err := r.Refresh(); err != nil {
+				t.Errorf("Refresh: %v", err)
+			}
+		}
+		wantValue(t, r, "k", "v")
+		mustClose(t, r)
+		if len(told) > 0 {
+			t.Errorf("the reader was told %v", told)
+		}
+		if report, err := Check(context.Background(), "db", image, nil); err != nil || len(report.Problems) > 0 {
+			t.Errorf("Check: %v, %v", report.Problems, err)
+		}
+		w := mustOpen(t, image)
+		wantValue(t, w, "k", "v")
+		mustSet(t, w, "k", "w")
+		mustClose(t, w)
+	}
+}
+
+// copyFiles is what a copy of all files has, on a disk and under a cache that are those of the original.
+func copyFiles(t *testing.T, from *vfs.Mem, cacheID string) *vfs.Mem {
+	t.Helper()
+	to := vfs.NewMem()
+	to.SetCacheID(cacheID)
+	if err := to.MkdirAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range allFiles(t, from) {
+		f, err := to.Open(filepath.Join("db", name), vfs.Create)
+		if err == nil {
+			_, err = f.WriteAt(text, 0)
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+// The files of a disk snapshot, which is a power cut to whoever reads them, are copied to the mount that the store was written on,
+// within the same boot. Nothing that the snapshot tore passes for damage.
+func TestSnapshotOfTheDiskCopiedBack(t *testing.T) { bothWays(t, snapshotOfTheDiskCopiedBack) }
+
+func snapshotOfTheDiskCopiedBack(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	s := mustOpen(t, mem)
+	for i := range 20 {
+		if err := s.Set(nil, fmt.Append(nil, "durable", i), make([]byte, 400), 0, Power); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range 20 {
+		mustSet(t, s, fmt.Sprint("k", i), string(make([]byte, 900)))
+	}
+	id := mem.CacheID("db")
+	for image := range mem.PowerCuts(200, rand.New(rand.NewPCG(1, 2))) {
+		copied := copyFiles(t, image, id)
+		if report, err := Check(context.Background(), "db", copied, nil); err != nil || len(report.Problems) > 0 {
+			t.Fatalf("Check: %v, %v", report.Problems, err)
+		}
+		s := mustOpen(t, copied)
+		for i := range 20 {
+			wantValue(t, s, fmt.Sprint("durable", i), string(make([]byte, 400)))
+		}
+		mustClose(t, s)
+	}
+}
+
+// What is in the ring alone is not forgotten because the manifest is: nothing begins anew over it.
+func TestManifestGoneFromAKilledStore(t *testing.T) { bothWays(t, manifestGoneFromAKilledStore) }
+
+func manifestGoneFromAKilledStore(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "k", "v")
+	dead := mem.ProcessCrash()
+	if err := dead.Remove("db/" + seglog.ManifestName); err != nil {
+		t.Fatal(err)
+	}
+	before := allFiles(t, dead)
+	if report, err := Check(context.Background(), "db", dead, nil); err != nil || len(report.Problems) == 0 {
+		t.Errorf("Check: %+v, %v", report, err)
+	}
+	if _, err := Open("db", testOptions(dead)); !errors.Is(err, seglog.ErrCorrupt) {
+		t.Errorf("Open: %v", err)
+	}
+	if !sameFiles(before, allFiles(t, dead)) {
+		t.Error("opening has changed what is there")
+	}
+}
+
+// A closed store is judged without its mark: the manifest says where the log ends.
+func TestClosedStoreWithoutItsMark(t *testing.T) { bothWays(t, closedStoreWithoutItsMark) }
+
+func closedStoreWithoutItsMark(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, noSnapshot)
+	for i := range 10 {
+		mustSet(t, s, fmt.Sprint("key ", i), "value")
+	}
+	mustClose(t, s)
+	if err := mem.Remove("db/" + seglog.MarkName); err != nil {
+		t.Fatal(err)
+	}
+	size := sizeOf(t, mem, "db/00000001.log")
+	for at := int64(100); at < size; at += 7 {
+		image := mem.ProcessCrash()
+		change(t, image, "db/00000001.log", func(f vfs.File) error {
+			b := make([]byte, 1)
+			if _, err := f.ReadAt(b, at); err != nil {
+				return err
+			}
+			_, err := f.WriteAt([]byte{b[0] ^ 1}, at)
+			return err
+		})
+		if report, err := Check(context.Background(), "db", image, nil); err != nil || len(report.Problems) == 0 {
+			t.Fatalf("byte %d of %d is flipped: Check: %+v, %v", at, size, report, err)
+		}
+		if _, err := Open("db", testOptions(image, noSnapshot)); !errors.Is(err, seglog.ErrCorrupt) {
+			t.Fatalf("byte %d of %d is flipped: Open: %v", at, size, err)
+		}
+	}
+	s = mustOpen(t, mem, noSnapshot)
+	mustSet(t, s, "again", "1")
+	if n := s.Stats().Segments; n != 1 {
+		t.Errorf("a closed store goes on in segment %d", n)
+	}
+	mustClose(t, s)
 }
