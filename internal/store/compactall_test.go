@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -55,4 +56,37 @@ func TestCompactAllAfterHousekeepingHadNoRoom(t *testing.T) {
 		t.Errorf("%d bytes of %d are of no use after Compact", u.garbage(), u.log)
 	}
 	mustClose(t, s)
+}
+
+// TestCompactOfACutTail: Compact says that the tail of a live store was cut, where everything was durable, and so does Close.
+func TestCompactOfACutTail(t *testing.T) { bothWays(t, compactOfACutTail) }
+
+func compactOfACutTail(t *testing.T) {
+	for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {
+		dir := filepath.Join(t.TempDir(), "db")
+		s, err := Open(dir, Options{FS: fsys, Inline: true, SegmentBytes: 100_000, OnError: func(error) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 10 {
+			mustSet(t, s, "key", strings.Repeat("v", 3000))
+		}
+		if err := s.Sync(); err != nil {
+			t.Fatal(err)
+		}
+		f, err := fsys.Open(filepath.Join(dir, "00000001.log"), vfs.ReadWrite)
+		if err == nil {
+			err = errors.Join(f.Truncate(20_000), f.Close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrReadOnly) {
+			t.Errorf("%s, Compact: %v", name, err)
+		}
+		var failed *seglog.FailedError
+		if err := s.Close(); !errors.As(err, &failed) || !errors.Is(err, seglog.ErrCorrupt) {
+			t.Errorf("%s, Close: %v", name, err)
+		}
+	}
 }

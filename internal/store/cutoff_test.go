@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -18,44 +17,42 @@ func TestTailCutBeforeItEnds(t *testing.T) { bothWays(t, tailCutBeforeItEnds) }
 func tailCutBeforeItEnds(t *testing.T) {
 	value := strings.Repeat("v", 3000)
 	for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {
-		for how, end := range map[string]func(s *Store) error{
-			"Close":   func(s *Store) error { return nil },
-			"Compact": func(s *Store) error { return s.Compact(context.Background(), nil) },
-			"rolling": func(s *Store) (err error) {
+		for how, end := range map[string]func(s *logbook) error{
+			"closing": func(s *logbook) error { return nil },
+			"ending":  (*logbook).endTail,
+			"rolling": func(s *logbook) (err error) {
 				for i := 0; i < 40 && err == nil; i++ {
-					err = s.Set(nil, []byte("more"), []byte(value), 0, Process)
+					err = s.setKey("more", value)
 				}
 				return err
 			},
 		} {
 			dir := filepath.Join(t.TempDir(), "db")
-			s, err := Open(dir, Options{FS: fsys, Inline: true, SegmentBytes: 100_000, OnError: func(error) {}})
+			s, err := openLog(fsys, func(o *logSettings) { o.dir, o.inline, o.limit = dir, true, 100_000 })
 			if err != nil {
 				t.Fatal(err)
 			}
 			for range 10 {
-				mustSet(t, s, "key", value)
+				setIn(t, s, "key", value)
 			}
-			if err := s.Sync(); err != nil {
-				t.Fatal(err)
-			}
-			f, err := fsys.Open(s.log.tail.path, vfs.ReadWrite)
+			syncLog(t, s)
+			f, err := fsys.Open(s.tail.path, vfs.ReadWrite)
 			if err == nil {
 				err = errors.Join(f.Truncate(20_000), f.Close())
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			if how == "rolling" && s.log.ring == nil {
-				s.Close() // the next append is a write behind the cut, which fills it in: to look before each costs more than the write
+			if how == "rolling" && s.ring == nil {
+				s.close() // the next append is a write behind the cut, which fills it in: to look before each costs more than the write
 				continue
 			}
-			if err := end(s); how != "Close" && !errors.Is(err, seglog.ErrReadOnly) {
+			if err := end(s); how != "closing" && !errors.Is(err, seglog.ErrReadOnly) {
 				t.Errorf("%s, %s: %v", name, how, err)
 			}
 			var failed *seglog.FailedError
-			if err := s.Close(); !errors.As(err, &failed) || !errors.Is(err, seglog.ErrCorrupt) {
-				t.Errorf("%s, %s, Close: %v", name, how, err)
+			if err := s.close(); !errors.As(err, &failed) || !errors.Is(err, seglog.ErrCorrupt) {
+				t.Errorf("%s, %s, then closing: %v", name, how, err)
 			}
 		}
 	}
