@@ -455,3 +455,41 @@ func followers(t *testing.T) {
 	wg.Wait()
 	mustClose(t, s)
 }
+
+// TestReadOnlyBesideAWriter opens the store of a live writer at every state that its
+// operations lead through.
+func TestReadOnlyBesideAWriter(t *testing.T) { bothWays(t, readOnlyBesideAWriter) }
+
+func readOnlyBesideAWriter(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 300 })
+	var written []string
+	looks := 0
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if op.Name == "db/"+seglog.LockName {
+			return
+		}
+		r, err := Open("db", Options{FS: mem, ReadOnly: true})
+		if err != nil {
+			t.Fatalf("at %v: %v", op, err)
+		}
+		looks++
+		for i, key := range written {
+			wantValue(t, r, key, fmt.Sprint(i))
+		}
+		if err := r.Set(nil, []byte("k"), nil, 0, Process); err != seglog.ErrReadOnly {
+			t.Fatalf("a read-only store takes a write: %v", err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	for i := range 60 {
+		key := fmt.Sprintf("key %d", i)
+		mustSet(t, s, key, fmt.Sprint(i))
+		written = append(written, key)
+	}
+	if looks < 100 || s.Stats().Segments < 5 {
+		t.Errorf("only %d looks at %d segments", looks, s.Stats().Segments)
+	}
+}

@@ -281,3 +281,60 @@ func write(t testing.TB, fsys vfs.FS, name string, b []byte) {
 		t.Fatal(err)
 	}
 }
+
+const (
+	handSalt  record.Salt = 0xfeed
+	handStore uint64      = 0xbeef
+)
+
+// handRecord is a record of a segment that is written by hand.
+type handRecord struct {
+	record.Head
+	key, value string
+}
+
+// hand writes a store of one open segment that holds the given records, numbered
+// from 1 where they have no number.
+func hand(t testing.TB, records ...handRecord) *vfs.Mem {
+	t.Helper()
+	h := record.SegmentHeader{ID: record.NewSegmentID(1, 0), Salt: handSalt, Start: 1000, Store: handStore}
+	text := h.Append(nil)
+	for i, p := range records {
+		if p.Seq == 0 {
+			p.Seq = uint64(i) + 1
+		}
+		text = handSalt.Append(text, int64(len(text)), &p.Head, []byte(p.key), []byte(p.value))
+	}
+	return handBytes(t, text)
+}
+
+// handBytes writes a store of one open segment with the given contents.
+func handBytes(t testing.TB, segment []byte) *vfs.Mem {
+	t.Helper()
+	mem := vfs.NewMem()
+	m := seglog.Manifest{Store: handStore, Edit: 1, Segments: []seglog.ManifestSegment{{ID: record.NewSegmentID(1, 0), Salt: handSalt, Bytes: 1}}, Writing: &seglog.Writing{}}
+	if err := mem.MkdirAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{seglog.ManifestName: m.Encode(), "00000001.log": segment} {
+		f, err := mem.Open("db/"+name, vfs.Create)
+		if err == nil {
+			_, err = f.WriteAt(text, 0)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	return mem
+}
+
+func rec(op record.Op, kind record.Kind, key, value string, change ...func(*record.Head)) handRecord {
+	p := handRecord{Head: record.Head{Op: op, Kind: kind}, key: key, value: value}
+	for _, f := range change {
+		f(&p.Head)
+	}
+	return p
+}
+
+func group(n uint64) func(*record.Head) { return func(h *record.Head) { h.Group = n } }

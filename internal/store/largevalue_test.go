@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -23,5 +24,18 @@ func TestLargeValueAsksForItsRoomFirst(t *testing.T) {
 	}
 	if err := s.Set(nil, []byte("large"), make([]byte, 8<<20), 0, Process); err != nil {
 		t.Errorf("with room again: %v", err)
+	}
+}
+
+func TestPartsThatAreNotThere(t *testing.T) {
+	for name, list := range map[string]string{
+		"no place": "5 1.ffffff", "no segment": "5 9.10", "not a list": "5 x", "another record": "5 1.", "too few": "3 1.5e", "nothing": "",
+	} {
+		set := rec(record.Set, record.Value, "big", list, func(h *record.Head) { h.Large = 5 })
+		s := mustOpen(t, hand(t, set))
+		_, err := s.Get(nil, []byte("big"))
+		if !errors.Is(err, seglog.ErrCorrupt) {
+			t.Errorf("%s: %v, want ErrCorrupt", name, err)
+		}
 	}
 }

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/copaldb/copal/internal/record"
@@ -65,4 +67,101 @@ func TestReplayBySequenceNumber(t *testing.T) {
 	replay(record.Set, 1, places[0], "first")  // nothing is known
 	replay(record.Range, 2, 0, "none")         // newer
 	mustClose(t, s)
+}
+
+func TestRangeDeletesWhatIsOlder(t *testing.T) {
+	s := mustOpen(t, hand(t,
+		rec(record.Set, record.System, "map:users", "{}"),
+		rec(record.Set, record.Value, "users:1", "x"),
+		rec(record.Set, record.Value, "users", "raw"),
+		rec(record.Set, record.Value, "other", "x", func(h *record.Head) { h.Space = 3 }),
+		rec(record.Range, record.Value, "users", ""),
+		rec(record.Set, record.Value, "users:2", "after"),
+	))
+	wantValue(t, s, "users:1", absent)
+	wantValue(t, s, "users", absent)
+	wantValue(t, s, "users:2", "after")
+	if n := s.spaces[3].raw.Len(); n != 1 {
+		t.Errorf("the other key space has %d keys", n)
+	}
+}
+
+func TestKeySpacesAndKindsAreApart(t *testing.T) {
+	s := mustOpen(t, hand(t,
+		rec(record.Set, record.Value, "k", "zero"),
+		rec(record.Set, record.Value, "k", "one", func(h *record.Head) { h.Space = 1 }),
+		rec(record.Set, record.Element, "k", "element"),
+		rec(record.Set, record.Meta, "m", "hash 4"),
+		rec(record.Delete, record.Value, "m", ""), // a key has one entry, of whatever kind
+		rec(record.Set, record.System, "later:thing", "of no interest"),
+	))
+	wantValue(t, s, "k", "zero")
+	wantValue(t, s, "m", absent)
+	if st := s.Stats(); st.Keys != 2 || st.Records != 6 {
+		t.Errorf("%+v, want 2 keys in 6 records", st)
+	}
+}
+
+// FuzzRecovery: whatever a segment holds, the store opens or says that it is corrupt or
+// newer, and what opens takes writes and opens again.
+func FuzzRecovery(f *testing.F) {
+	h := record.SegmentHeader{ID: record.NewSegmentID(1, 0), Salt: handSalt, Start: 1000, Store: handStore}
+	head := h.Append(nil)
+	add := func(records ...handRecord) {
+		var tail []byte
+		for i, p := range records {
+			p.Seq = uint64(i) + 1
+			tail = handSalt.Append(tail, int64(len(head)+len(tail)), &p.Head, []byte(p.key), []byte(p.value))
+		}
+		f.Add(tail)
+	}
+	add(rec(record.Set, record.Value, "a", "1"), rec(record.Delete, record.Value, "a", ""), rec(record.Set, record.Schema, "1", "json int"))
+	add(rec(record.Set, record.Value, "a", "1", group(1)), rec(record.Commit, record.System, "", "1", group(1)))
+	add(rec(record.Set, record.System, "map:m", "{}"), rec(record.Set, record.Value, "m:1", "x"), rec(record.Range, record.Value, "m", ""))
+	add(rec(record.Set, record.Value, "big", "1 1.5e", func(h *record.Head) { h.Large = 1 }))
+	f.Fuzz(func(t *testing.T, tail []byte) {
+		for _, b := range [][]byte{tail, resealed(tail, int64(len(head)))} {
+			mem := handBytes(t, append(bytes.Clone(head), b...))
+			s, err := Open("db", testOptions(mem))
+			if err != nil {
+				if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) {
+					t.Fatalf("Open: %v", err)
+				}
+				continue
+			}
+			for _, table := range s.Tables() {
+				for item := range s.Items(table) {
+					if item.Err != nil && !errors.Is(item.Err, seglog.ErrCorrupt) {
+						t.Fatalf("reading: %v", item.Err)
+					}
+				}
+			}
+			keys := s.Stats().Keys
+			_, err = s.Get(nil, []byte("fuzz"))
+			if errors.Is(err, ErrNotFound) {
+				keys++
+			}
+			mustSet(t, s, "fuzz", "x")
+			mustClose(t, s)
+			s = mustOpen(t, mem)
+			wantValue(t, s, "fuzz", "x")
+			if got := s.Stats().Keys; got != keys {
+				t.Fatalf("%d keys, %d when opened again", keys, got)
+			}
+		}
+	})
+}
+
+// resealed gives what has the form of a record, one after the other, the checksum that it should have.
+func resealed(b []byte, offset int64) []byte {
+	var out []byte
+	for {
+		h, n, err := record.Parse(b)
+		if err != nil || h.Length(n) > len(b) {
+			return append(out, b...)
+		}
+		total := h.Length(n)
+		out = handSalt.Append(out, offset+int64(len(out)), &h, b[n:n+h.KeyBytes], b[n+h.KeyBytes+1:total-1])
+		b = b[total:]
+	}
 }

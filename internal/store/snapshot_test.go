@@ -812,3 +812,42 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 		mustClose(t, s)
 	}
 }
+
+// Damage that a recovery meets which has begun with a snapshot of the index makes it begin anew.
+// The second reading knows, too, that the page cache has survived: what was acknowledged last is
+// damaged, and not torn.
+func TestSecondReadingKnowsTheCache(t *testing.T) { bothWays(t, secondReadingKnowsTheCache) }
+
+func secondReadingKnowsTheCache(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "in the snapshot", "1")
+	if err := s.takeSnapshot(nil); err != nil {
+		t.Fatal(err)
+	}
+	name, at := "db/00000001.log", s.log.tail.end.Load()+20
+	if slices.Contains(files(t, mem), seglog.RingName) {
+		name, at = "db/"+seglog.RingName, seglog.RingHead+at
+	}
+	mustSet(t, s, "last", "acknowledged")
+	dead := mem.ProcessCrash()
+	wantValue(t, mustOpen(t, dead.ProcessCrash()), "last", "acknowledged")
+	change(t, dead, name, func(f vfs.File) error {
+		_, err := f.WriteAt([]byte("~"), at)
+		return err
+	})
+	readings := 0
+	look := &stepFS{FS: dead, opening: func(name string) {
+		if filepath.Base(name) == seglog.MarkName {
+			readings++
+		}
+	}}
+	if s, err := Open("db", testOptions(look)); !errors.Is(err, seglog.ErrCorrupt) {
+		t.Errorf("Open: %v, it has dropped %d bytes", err, s.torn)
+	}
+	if readings != 2 {
+		t.Errorf("the log was read %d times", readings)
+	}
+	dead.SetCacheID("another life, in which the last record may be torn")
+	wantValue(t, mustOpen(t, dead), "last", absent)
+}
