@@ -2,7 +2,6 @@ package store
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -16,347 +15,164 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What is read in place is on a real disk, because only there are files mapped.
-
-// onDisk opens a store without goroutines in a directory of the test.
-func onDisk(t testing.TB, dir string, change ...func(*Options)) *Store {
+// mappedLog opens a log without goroutines on the machine's disk, because only there are files mapped.
+func mappedLog(t *testing.T, change ...func(*logSettings)) *logbook {
 	t.Helper()
 	if os.Getenv("COPAL_NO_MMAP") == "1" {
 		t.Skip("nothing is mapped: COPAL_NO_MMAP=1")
 	}
-	s, err := Open(dir, testOptions(vfs.OS(), change...))
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
-	t.Cleanup(func() { s.Close() })
-	if v, err := s.log.fsys.Open(filepath.Join(dir, seglog.LockName), vfs.ReadOnly); err == nil {
+	dir := t.TempDir()
+	s := mustLog(t, vfs.OS(), append([]func(*logSettings){func(o *logSettings) { o.dir = dir }}, change...)...)
+	if v, err := vfs.OS().Open(filepath.Join(dir, seglog.LockName), vfs.ReadOnly); err == nil {
 		defer v.Close()
 		if _, err := v.View(1); errors.Is(err, errors.ErrUnsupported) {
+			s.close()
 			t.Skip("nothing is mapped on this platform")
 		}
 	}
 	return s
 }
 
-func filled(n int, c byte) []byte { return bytes.Repeat([]byte{c}, n) }
-
-// viewOf is the value that View shows, and whether it was in place.
-func viewOf(t testing.TB, s *Store, key string) (value []byte, inPlace bool) {
-	t.Helper()
-	err := s.ViewValue([]byte(key), func(b []byte, _ uint64) error {
-		value = bytes.Clone(b)
-		for _, seg := range s.log.set.Load().ordered {
-			inPlace = inPlace || len(b) > 0 && within(seg.mapped, b)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatalf("View(%q): %v", key, err)
-	}
-	return value, inPlace
+// inPlaceIn reads a value where it stands.
+func inPlaceIn(s *logbook, key string) (value []byte, ok bool, err error) {
+	slot, offset := seglog.SplitAddress(s.places[key].address)
+	seg := s.segment(slot)
+	defer vfs.Caught(vfs.Catch(), seg.mapped, &err)
+	var e seglog.Record
+	ok = seg.inPlace(&e, offset, s.clock)
+	return bytes.Clone(e.Value), ok, nil
 }
 
-func within(mapped, b []byte) bool {
-	if len(mapped) == 0 {
-		return false
-	}
-	first, last := fmt.Sprintf("%p", mapped), fmt.Sprintf("%p", mapped[len(mapped)-1:])
-	at := fmt.Sprintf("%p", b)
-	return at >= first && at <= last
-}
-
-var inPlaceSizes = []int{0, 1, 100, 191, 192, 193, 1023, 1024, 4000, 4096, 5000, 40 << 10, longRead - 200, longRead, 70 << 10, partBytes, 3 * partBytes / 2}
-
-// Every length, in the ring and in the file, is read alike in each way, and appended to what is there.
-func TestReadInPlaceIsReading(t *testing.T) {
-	s := onDisk(t, t.TempDir())
-	check := func(when string, wantInPlace bool) {
+// TestSegmentInPlaceIsReading: records of every length are read in place as they are read otherwise, as soon as the file has
+// them, but for the longest.
+func TestSegmentInPlaceIsReading(t *testing.T) {
+	s := mappedLog(t)
+	defer closeLog(t, s)
+	sizes := []int{0, 1, 100, 191, 192, 193, 1023, 1024, 4000, 4096, 5000, 40 << 10, longRead - 200, longRead, 70 << 10, partBytes}
+	check := func(when string, inFile bool) {
 		t.Helper()
-		for i, n := range inPlaceSizes {
-			key, want := fmt.Sprintf("key%d", n), filled(n, byte('a'+i))
-			dst := append(make([]byte, 0, n+10), "before"...)
-			got, _, err := s.AppendGet(dst, []byte(key))
-			if err != nil || string(got) != "before"+string(want) {
-				t.Fatalf("%s: AppendGet of %d bytes: %d bytes, %v", when, n, len(got), err)
+		for i, n := range sizes {
+			key, want := fmt.Sprint("key", n), strings.Repeat(string(rune('a'+i)), n)
+			wantIn(t, s, key, want)
+			switch value, ok, err := inPlaceIn(s, key); {
+			case err != nil || ok && string(value) != want:
+				t.Errorf("%s: %d bytes are %d in place, %v", when, n, len(value), err)
+			case inFile && ok != (n < longRead-100):
+				t.Errorf("%s: %d bytes in place: %v", when, n, ok)
 			}
-			got, _, err = s.AppendGet(nil, []byte(key))
-			if err != nil || !bytes.Equal(got, want) {
-				t.Fatalf("%s: AppendGet(nil) of %d bytes: %d bytes, %v", when, n, len(got), err)
-			}
-			seen, inPlace := viewOf(t, s, key)
-			if !bytes.Equal(seen, want) {
-				t.Fatalf("%s: View of %d bytes shows %d", when, n, len(seen))
-			}
-			if wantInPlace && n > 0 && n < longRead-100 && !inPlace {
-				t.Errorf("%s: %d bytes were copied", when, n)
-			}
-		}
-		if _, _, err := s.AppendGet(nil, []byte("none")); err != ErrNotFound {
-			t.Errorf("AppendGet of what is not there: %v", err)
-		}
-		if err := s.ViewValue([]byte("none"), nil); err != ErrNotFound {
-			t.Errorf("View of what is not there: %v", err)
 		}
 	}
-	for i, n := range inPlaceSizes {
-		mustSet(t, s, fmt.Sprintf("key%d", n), string(filled(n, byte('a'+i))))
-		if got, _, err := s.AppendGet(nil, fmt.Appendf(nil, "key%d", n)); err != nil || len(got) != n {
-			t.Fatalf("%d bytes just written: %d, %v", n, len(got), err)
-		}
+	for i, n := range sizes {
+		setIn(t, s, fmt.Sprint("key", n), strings.Repeat(string(rune('a'+i)), n))
+	}
+	setIn(t, s, "last", "in the ring")
+	if _, ok, _ := inPlaceIn(s, "last"); ok && s.ring != nil {
+		t.Error("what the file does not have is read in place")
 	}
 	check("partly in the ring", false)
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	syncLog(t, s)
 	check("in the file", true)
 }
 
-// damageValue changes a byte of a value in the file of an open store.
-func damageValue(t *testing.T, s *Store, value []byte) {
-	t.Helper()
-	for _, seg := range s.log.set.Load().ordered {
-		text, err := os.ReadFile(seg.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		at := bytes.Index(text, value)
-		if at < 0 {
-			continue
-		}
-		f, err := os.OpenFile(seg.path, os.O_WRONLY, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if _, err := f.WriteAt([]byte{value[0] ^ 1}, int64(at+len(value)/2)); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	t.Fatal("the value is in no file")
-}
-
-// A short value is verified by every read, a long one by the first, and after a minute again.
-func TestReadInPlaceFindsDamage(t *testing.T) {
+// TestSegmentInPlaceFindsDamage: a record of a page at most is verified each time, a longer one once a minute.
+func TestSegmentInPlaceFindsDamage(t *testing.T) {
 	c := newTestClock()
-	for _, n := range []int{10, 3000, 6000, 50 << 10} {
-		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			s := onDisk(t, t.TempDir(), func(o *Options) { o.Clock = c })
-			for i := range 3 { // damage of one is no business of the others
-				mustSet(t, s, fmt.Sprint("key", i), string(filled(n, byte('a'+i))))
+	for _, n := range []int{10, trustPage - 200, trustPage, 50 << 10} {
+		s := mappedLog(t, func(o *logSettings) { o.clock = c })
+		value := strings.Repeat("v", n)
+		setIn(t, s, "key", value)
+		syncLog(t, s)
+		path := s.tail.path
+		look := func(when string, want bool) {
+			t.Helper()
+			if _, ok, err := inPlaceIn(s, "key"); ok != want || err != nil {
+				t.Errorf("%d bytes, %s: read in place %v, %v, want %v", n, when, ok, err, want)
 			}
-			if err := s.Sync(); err != nil {
+		}
+		turn := func() {
+			text, err := os.ReadFile(path)
+			if err != nil {
 				t.Fatal(err)
 			}
-			long := n > trustPage
-			damageValue(t, s, filled(n, 'a'))
-			wantCorrupt(t, s, "key0")
-			viewOf(t, s, "key1")
-			damageValue(t, s, filled(n, 'b'))
-			if long {
-				viewOf(t, s, "key1") // a minute it is trusted
-				c.advance(time.Minute)
+			f, err := vfs.OS().Open(path, vfs.ReadWrite)
+			if err == nil {
+				err = flip(f, int64(bytes.Index(text, []byte("key "))+4+n/2), 0)
+				err = errors.Join(err, f.Close())
 			}
-			wantCorrupt(t, s, "key1")
-			viewOf(t, s, "key2")
-			if long { // the clock was set back
-				damageValue(t, s, filled(n, 'c'))
-				c.advance(-time.Hour)
-				wantCorrupt(t, s, "key2")
-			}
-		})
-	}
-}
-
-func wantCorrupt(t *testing.T, s *Store, key string) {
-	t.Helper()
-	if _, _, err := s.AppendGet(nil, []byte(key)); !errors.Is(err, seglog.ErrCorrupt) {
-		t.Errorf("AppendGet of a damaged value: %v", err)
-	}
-	err := s.ViewValue([]byte(key), func([]byte, uint64) error { t.Error("View shows a damaged value"); return nil })
-	if !errors.Is(err, seglog.ErrCorrupt) {
-		t.Errorf("View of a damaged value: %v", err)
-	}
-}
-
-// What is viewed stays through whatever happens to the entry and to the store while f runs.
-func TestViewOutlivesEverything(t *testing.T) {
-	s := onDisk(t, t.TempDir(), func(o *Options) { o.SegmentBytes, o.NoCompaction = 32<<10, true })
-	want := string(filled(3000, 'v'))
-	for i := range 30 {
-		mustSet(t, s, fmt.Sprint("key", i), want)
-	}
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	err := s.ViewValue([]byte("key1"), func(b []byte, _ uint64) error {
-		for i := range 30 {
-			mustSet(t, s, fmt.Sprint("key", i), "other")
-		}
-		if err := s.Compact(context.Background(), nil); err != nil {
-			t.Error(err)
-		}
-		if string(b) != want {
-			t.Error("compaction has changed what is viewed")
-		}
-		if got, _ := viewOf(t, s, "key1"); string(got) != "other" {
-			t.Errorf("a view within the view shows %.10q", got)
-		}
-		if _, err := s.Map("m"); err != nil { // which waits for everybody inside
-			t.Error(err)
-		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if string(b) != want {
-			t.Error("Close has changed what is viewed")
-		}
-		return errors.New("f's own")
-	})
-	if err == nil || err.Error() != "f's own" {
-		t.Errorf("View returned %v", err)
-	}
-	if err := s.ViewValue([]byte("key1"), nil); err != seglog.ErrClosed {
-		t.Errorf("View after Close: %v", err)
-	}
-}
-
-// A segment that was viewed when the store was closed is unmapped afterwards, one that was not at once.
-func TestViewUnmapsLast(t *testing.T) {
-	s := onDisk(t, t.TempDir())
-	mustSet(t, s, "key", strings.Repeat("v", 3000))
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	var seg *segment
-	err := s.ViewValue([]byte("key"), func(b []byte, _ uint64) error {
-		seg = s.log.set.Load().ordered[0]
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-		if seg.pins.Load() != 1 {
-			t.Errorf("%d pins while it is viewed", seg.pins.Load())
-		}
-		return nil
-	})
-	if err != nil || seg.pins.Load() != -1 || seg.view.Bytes() != nil {
-		t.Errorf("it is still mapped: %v, %d pins", err, seg.pins.Load())
-	}
-}
-
-// A file that is cut under the map is an error of the read, not the end of the program.
-func TestReadInPlaceOfACutFile(t *testing.T) {
-	s := onDisk(t, t.TempDir())
-	for i := range 4 {
-		mustSet(t, s, fmt.Sprint("key", i), string(filled(9000, 'v')))
-	}
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	seg := s.log.set.Load().ordered[0]
-	cut := func() {
-		if err := os.Truncate(seg.path, 4096); err != nil {
-			t.Fatal(err)
-		}
-	}
-	err := s.ViewValue([]byte("key3"), func(b []byte, _ uint64) error {
-		cut()
-		t.Errorf("%d bytes of what was cut off", bytes.Count(b, []byte("v")))
-		return nil
-	})
-	if !errors.Is(err, syscall.EIO) {
-		t.Errorf("View of a file that is cut meanwhile: %v", err)
-	}
-	if seg.pins.Load() != 0 {
-		t.Errorf("%d pins are left", seg.pins.Load())
-	}
-	if _, _, err := s.AppendGet(nil, []byte("key3")); err == nil {
-		t.Error("AppendGet of what was cut off succeeds")
-	}
-	if err := s.ViewValue([]byte("key3"), func([]byte, uint64) error { return nil }); err == nil {
-		t.Error("View of what was cut off succeeds")
-	}
-	defer func() {
-		if cause := recover(); cause != "own" {
-			t.Errorf("the panic of f came out as %v", cause)
-		}
-		if seg.pins.Load() != 0 {
-			t.Errorf("%d pins are left by a panic", seg.pins.Load())
-		}
-	}()
-	mustSet(t, s, "short", "v")
-	s.ViewValue([]byte("short"), func([]byte, uint64) error { panic("own") })
-}
-
-// TestViewReadsLargeValues: the list of a large value, which is short, is not taken for one.
-func TestViewReadsLargeValues(t *testing.T) {
-	s, err := Open(t.TempDir(), testOptions(vfs.OS()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	want := strings.Repeat("large ", partBytes/5)
-	mustSet(t, s, "large", want)
-	if err := s.Sync(); err != nil { // so that it is in the mapped file
-		t.Fatal(err)
-	}
-	v := mustView(t, s)
-	defer v.Close()
-	e, err := v.Get(nil, []byte("large"))
-	if err != nil || string(e.Value) != want {
-		t.Errorf("%d bytes, %v", len(e.Value), err)
-	}
-}
-
-// TestViewOfCollectionsInPlace: a view names the key of what is no value, and finds the elements of what is a hash, where the records stand in the mapped file.
-func TestViewOfCollectionsInPlace(t *testing.T) {
-	s := onDisk(t, t.TempDir())
-	mustChange(t, s, "hash", hset("a", "1"))
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	v := mustView(t, s)
-	defer v.Close()
-	if _, err := v.Get(nil, []byte("hash")); !errors.Is(err, ErrType) || !strings.Contains(err.Error(), `"hash"`) {
-		t.Errorf("a hash, read as a value: %v", err)
-	}
-	wantHash(t, v.Collections(), "hash", "a", "1")
-}
-
-// TestLentBytesStandStill: what is lent stays as it is while others are lent, wherever it stands, until it is given back.
-func TestLentBytesStandStill(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
-	defer mustClose(t, s)
-	c := attached(t, s, "m")
-	values := map[string]string{}
-	set := func(key string) string { values[key] = strings.Repeat(key+" ", 20); return values[key] }
-	mustSet(t, s, "drained", set("drained"))
-	mustSet(t, s, "drained too", set("drained too"))
-	if err := s.Sync(); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "ring", set("ring"))
-	mustSet(t, s, "ring too", set("ring too"))
-	c.setAsync(t, s, "dirty", set("m:dirty"))
-	c.setAsync(t, s, "dirty too", set("m:dirty too"))
-	mustSet(t, s, "m:cell", set("m:cell"))
-	mustSet(t, s, "m:cell too", set("m:cell too"))
-	var lend func(depth int, outer string)
-	lend = func(depth int, outer string) {
-		for key, want := range values {
-			err := s.ViewValue([]byte(key), func(value []byte, _ uint64) error {
-				if depth < 2 {
-					lend(depth+1, key)
-				}
-				if string(value) != want {
-					t.Errorf("%q, lent within the loan of %q, is %.40q", key, outer, value)
-				}
-				return nil
-			})
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
+		turn()
+		look("damaged before it was read", false)
+		turn()
+		look("mended", true)
+		turn()
+		look("damaged", n >= trustPage)
+		c.advance(time.Minute)
+		look("damaged, after a minute", false)
+		turn()
+		look("mended again", true)
+		turn()
+		c.advance(-time.Hour)
+		look("damaged, and the clock was set back", false)
+		closeLog(t, s)
 	}
-	lend(0, "nothing")
+}
+
+// TestSegmentUnmapsLast: a segment that is pinned when the log is closed is unmapped afterwards, one that is not at once.
+func TestSegmentUnmapsLast(t *testing.T) {
+	s := mappedLog(t)
+	setIn(t, s, "key", strings.Repeat("v", 3000))
+	syncLog(t, s)
+	if err := s.endTail(); err != nil {
+		t.Fatal(err)
+	}
+	pinned, other := s.segments()[0], s.segments()[1]
+	if !pinned.pin() {
+		t.Fatal("it cannot be pinned")
+	}
+	closeLog(t, s)
+	if other.view.Bytes() != nil {
+		t.Error("what nobody has pinned is still mapped")
+	}
+	if b := pinned.view.Bytes(); pinned.pins.Load() != 1 || !bytes.Contains(b, []byte("vvv")) {
+		t.Errorf("%d pins, %d bytes are mapped", pinned.pins.Load(), len(b))
+	}
+	pinned.unpin()
+	if pinned.pins.Load() != -1 || pinned.view.Bytes() != nil {
+		t.Errorf("it is still mapped, with %d pins", pinned.pins.Load())
+	}
+}
+
+// TestSegmentInPlaceOfACutFile: a file that is cut under the map is an error of the read, not the end of the program.
+func TestSegmentInPlaceOfACutFile(t *testing.T) {
+	s := mappedLog(t)
+	defer s.close()
+	for i := range 4 {
+		setIn(t, s, fmt.Sprint("key", i), strings.Repeat("v", 9000))
+	}
+	syncLog(t, s)
+	slot, offset := seglog.SplitAddress(s.places["key3"].address)
+	seg := s.segment(slot)
+	var e seglog.Record
+	if !seg.inPlace(&e, offset, s.clock) {
+		t.Fatal("it is not read in place")
+	}
+	if err := os.Truncate(seg.path, 4096); err != nil {
+		t.Fatal(err)
+	}
+	err := seg.lend(&e, func(b []byte, _ uint64) error {
+		t.Errorf("%d bytes of what was cut off", bytes.Count(b, []byte("v")))
+		return nil
+	})
+	if !errors.Is(err, syscall.EIO) {
+		t.Errorf("what was cut off is lent: %v", err)
+	}
+	if _, ok, err := inPlaceIn(s, "key3"); ok || !errors.Is(err, syscall.EIO) {
+		t.Errorf("what was cut off is read in place: %v, %v", ok, err)
+	}
+	if _, err := s.read("key3"); err == nil {
+		t.Error("what was cut off is read")
+	}
 }
