@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -134,7 +135,7 @@ func change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) 
 	}
 }
 
-func files(t *testing.T, fsys vfs.FS) []string {
+func filesIn(t *testing.T, fsys vfs.FS) []string {
 	t.Helper()
 	names, err := fsys.List("db")
 	if err != nil {
@@ -161,8 +162,8 @@ func flip(f vfs.File, at int64, bit int) error {
 
 func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
 	all := map[string][]byte{}
-	for _, name := range files(t, mem) {
-		text, err := seglog.ReadSmallFile(mem, filepath.Join("db", name), 1<<20)
+	for _, name := range filesIn(t, mem) {
+		text, _, err := files.Read(mem, filepath.Join("db", name), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -261,7 +262,7 @@ func damageIn(t *testing.T, mem *vfs.Mem, path, value string) {
 
 func read(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
-	b, err := seglog.ReadSmallFile(fsys, filepath.Join("db", name), 1<<30)
+	b, _, err := files.Read(fsys, filepath.Join("db", name), 1<<30)
 	if err != nil {
 		t.Fatal(err)
 	}

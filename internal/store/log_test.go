@@ -125,7 +125,7 @@ func TestRefusedWriteLeavesNothing(t *testing.T) {
 	s := mustLog(t, vfs.Inject(mem, &full), func(o *logSettings) { o.ringBytes = -1 })
 	setIn(t, s, "a", "1")
 	setIn(t, s, "b", "2")
-	before, _ := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
+	before, _, _ := files.Read(mem, "db/00000001.log", 1<<20)
 	if err := s.setKey("c", strings.Repeat("c", 1000)); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("Set: %v", err)
 	}

@@ -94,7 +94,7 @@ func TestSegmentWithoutAManifest(t *testing.T) {
 		setIn(t, s, fmt.Sprint("key ", i), "value")
 	}
 	closeLog(t, s)
-	whole, err := seglog.ReadSmallFile(s.fsys, "db/00000001.log", 1<<20)
+	whole, _, err := files.Read(s.fsys, "db/00000001.log", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -508,7 +508,7 @@ func littleRoomKept(t *testing.T) {
 		setIn(t, s, fmt.Sprint("key ", i), "value")
 	}
 	closeLog(t, s)
-	text, err := seglog.ReadSmallFile(mem, "db/00000001.log", 1<<20)
+	text, _, err := files.Read(mem, "db/00000001.log", 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
-	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -826,7 +825,7 @@ func secondReadingKnowsTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, at := "db/00000001.log", s.log.tail.end.Load()+20
-	if slices.Contains(files(t, mem), seglog.RingName) {
+	if slices.Contains(filesIn(t, mem), seglog.RingName) {
 		name, at = "db/"+seglog.RingName, seglog.RingHead+at
 	}
 	mustSet(t, s, "last", "acknowledged")

@@ -56,7 +56,7 @@ func damagedLastRecord(t *testing.T) {
 					t.Fatal(err)
 				}
 				e, err := found.read("k")
-				if text, _ := seglog.ReadSmallFile(dead, "db/00000001.log", 1<<20); !ring && lengthened(text[from:]) {
+				if text, _, _ := files.Read(dead, "db/00000001.log", 1<<20); !ring && lengthened(text[from:]) {
 					continue // to the file alone it looks as if the rest were missing
 				}
 				t.Errorf("drained %v: bit %d of byte %d of the last record flipped: Open: nil; k is %q, %v", drained, bit, at-from, e.Value, err)
