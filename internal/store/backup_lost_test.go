@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -17,7 +18,7 @@ func TestBackupNoticesLostFiles(t *testing.T) {
 			}
 		},
 		"cut": func(t *testing.T, mem *vfs.Mem, path string) {
-			change(t, mem, path, func(f vfs.File) error { return f.Truncate(100) })
+			logtest.Change(t, mem, path, func(f vfs.File) error { return f.Truncate(100) })
 		},
 	} {
 		for _, writes := range []int{0, 60} {

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -143,7 +144,7 @@ func fillFrom(t testing.TB, s *Store, from, n int) {
 
 func smallSegments(o *Options) { o.SegmentBytes = 900 }
 
-func TestBackup(t *testing.T) { bothWays(t, backup1) }
+func TestBackup(t *testing.T) { logtest.BothWays(t, backup1) }
 
 func backup1(t *testing.T) {
 	mem := vfs.NewMem()
@@ -172,7 +173,7 @@ func backup1(t *testing.T) {
 }
 
 // TestBackupIsIncremental: what a backup has is not written again, and what its source no longer has goes.
-func TestBackupIsIncremental(t *testing.T) { bothWays(t, backupIsIncremental) }
+func TestBackupIsIncremental(t *testing.T) { logtest.BothWays(t, backupIsIncremental) }
 
 func backupIsIncremental(t *testing.T) {
 	mem := vfs.NewMem()
@@ -356,7 +357,7 @@ func TestBackupWhileWriting(t *testing.T) {
 
 // TestBackupOfALogThatGoesOn: what is written between the look at the manifest and the one at the end of the log is in the backup, as far as that says, also
 // when it has filled segments that the manifest did not name yet.
-func TestBackupOfALogThatGoesOn(t *testing.T) { bothWays(t, backupOfALogThatGoesOn) }
+func TestBackupOfALogThatGoesOn(t *testing.T) { logtest.BothWays(t, backupOfALogThatGoesOn) }
 
 func backupOfALogThatGoesOn(t *testing.T) {
 	defer func() { manifestTaken = func() {} }()
@@ -497,7 +498,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 
 // TestBackupCrashes kills the process and cuts the power at every operation of a first backup and of
 // one that brings it up to date: the backup is the old one or the new one, and the source has all.
-func TestBackupCrashes(t *testing.T) { bothWays(t, backupCrashes) }
+func TestBackupCrashes(t *testing.T) { logtest.BothWays(t, backupCrashes) }
 
 func backupCrashes(t *testing.T) {
 	mem := vfs.NewCrashMem()
@@ -715,7 +716,7 @@ func TestRestore(t *testing.T) {
 	if _, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: mem}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("into what is there: %v", err)
 	}
-	change(t, mem, "copy/00000002.log", func(f vfs.File) error { return flip(f, 200, 1) })
+	logtest.Change(t, mem, "copy/00000002.log", func(f vfs.File) error { return logtest.Flip(f, 200, 1) })
 	if _, err := Restore(t.Context(), "copy", "third", BackupOptions{FS: mem}); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("of a damaged backup: %v", err)
 	}
@@ -772,9 +773,9 @@ func TestRestoreCrashes(t *testing.T) {
 
 // A read that fails while a segment is copied is an error of the read, and no damage of the store.
 func TestBackupUnderAFaultOfReads(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
 		armed := false
-		ofLog := func(name string) bool { return armed && isLog(name) }
+		ofLog := func(name string) bool { return armed && logtest.IsLog(name) }
 		fault := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, N: 1, Err: syscall.EIO, Match: ofLog}
 		s := mustOpen(t, vfs.Inject(vfs.NewMem(), fault))
 		defer mustClose(t, s)
@@ -823,7 +824,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 		report, err := s.Backup(t.Context(), "copy", BackupOptions{Progress: progress})
 		ended <- result{report, err}
 	}()
-	until(f.Fired)
+	logtest.Until(f.Fired)
 	kept, err := l.createSpare(l.syncedSegments()) // by the keeper, which is paused now
 	if err != nil {
 		t.Fatal(err)
@@ -831,7 +832,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	tail := l.tail
 	l.mu.Lock()
 	close(hold)
-	until(func() bool { return tail.pins.Load() > 0 }) // the backup waits for l.mu
+	logtest.Until(func() bool { return tail.pins.Load() > 0 }) // the backup waits for l.mu
 	l.adoptLocked(kept)
 	err = l.rollLocked()
 	if err == nil {

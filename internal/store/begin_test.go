@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -14,20 +15,20 @@ import (
 // A process dies in Close, when the manifest that says so has its name and the directory was not synced. The next process
 // removes the ring, and the power is cut: the disk may have the manifest before, which names that ring.
 func TestTwoCrashesAroundAClose(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewCrashMem()
-	steps := &stepFS{FS: mem}
+	steps := &logtest.StepFS{FS: mem}
 	s := mustLog(t, steps)
 	setSyncIn(t, s, "a", "1")
 	var dead *vfs.Mem
-	steps.syncing = func() {
+	steps.Syncing = func() {
 		if dead == nil {
 			dead = mem.ProcessCrash()
 		}
 	}
 	closeLog(t, s)
 	cuts := 0
-	next := mustLog(t, &stepFS{FS: dead, removed: func(name string) {
+	next := mustLog(t, &logtest.StepFS{FS: dead, Removed: func(name string) {
 		if filepath.Base(name) != seglog.RingName {
 			return
 		}

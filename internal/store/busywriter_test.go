@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -25,7 +26,7 @@ func newBusyWriter(t *testing.T) *busyWriter {
 	mem := vfs.NewMem()
 	w := &busyWriter{Store: mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000 }), t: t}
 	w.seen = vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpOpen, Match: func(name string) bool {
-		if isLog(name) && w.times > 0 {
+		if logtest.IsLog(name) && w.times > 0 {
 			w.times--
 			w.work()
 		}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -17,15 +18,15 @@ import (
 // TestCheckOfRecordsFlippedInTheRing: what is not in the file yet is damaged in the ring, and a
 // later record is not. That is damage, and said to be in the ring.
 func TestCheckOfRecordsFlippedInTheRing(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	for i := range 5 {
 		mustSet(t, s, fmt.Sprint("key ", i), "value")
 	}
 	dead := mem.ProcessCrash()
-	at := int64(bytes.Index(read(t, dead, seglog.RingName), []byte("key 0")))
-	change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
+	at := int64(bytes.Index(logtest.Read(t, dead, seglog.RingName), []byte("key 0")))
+	logtest.Change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
 		_, err := f.WriteAt([]byte("~"), at)
 		return err
 	})
@@ -43,7 +44,7 @@ func TestCheckBesideAClose(t *testing.T) {
 	s := mustOpen(t, mem, noSnapshot)
 	mustSet(t, s, "a", "1")
 	closed := false
-	report, err := Check(context.Background(), "db", &stepFS{FS: mem, opening: func(name string) {
+	report, err := Check(context.Background(), "db", &logtest.StepFS{FS: mem, Opening: func(name string) {
 		if filepath.Base(name) == seglog.RingName && !closed {
 			closed = true
 			mustClose(t, s)
@@ -60,7 +61,7 @@ func TestCheckBesideAClose(t *testing.T) {
 // A power cut may leave a new ring unwritten, though its name is durable. It is of no account then, for readers
 // that look again and again as well, and the store is sound.
 func TestRingThatAPowerCutLeftUnwritten(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	if err := s.Set(nil, []byte("k"), []byte("v"), 0, Power); err != nil {
@@ -73,7 +74,7 @@ func TestRingThatAPowerCutLeftUnwritten(t *testing.T) {
 	} {
 		image := mem.ProcessCrash()
 		image.SetCacheID("after the power cut")
-		change(t, image, "db/"+seglog.RingName, func(f vfs.File) error {
+		logtest.Change(t, image, "db/"+seglog.RingName, func(f vfs.File) error {
 			size, err := f.Size()
 			text := left(size)
 			if err == nil {
@@ -115,7 +116,7 @@ func copyFiles(t *testing.T, from *vfs.Mem, cacheID string) *vfs.Mem {
 	if err := to.MkdirAll("db"); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range allFiles(t, from) {
+	for name, text := range logtest.Contents(t, from) {
 		f, err := to.Open(filepath.Join("db", name), vfs.Create)
 		if err == nil {
 			_, err = f.WriteAt(text, 0)
@@ -130,7 +131,7 @@ func copyFiles(t *testing.T, from *vfs.Mem, cacheID string) *vfs.Mem {
 
 // The files of a disk snapshot, which is a power cut to whoever reads them, are copied to the mount that the store was written on,
 // within the same boot. Nothing that the snapshot tore passes for damage.
-func TestSnapshotOfTheDiskCopiedBack(t *testing.T) { bothWays(t, snapshotOfTheDiskCopiedBack) }
+func TestSnapshotOfTheDiskCopiedBack(t *testing.T) { logtest.BothWays(t, snapshotOfTheDiskCopiedBack) }
 
 func snapshotOfTheDiskCopiedBack(t *testing.T) {
 	mem := vfs.NewCrashMem()
@@ -158,7 +159,9 @@ func snapshotOfTheDiskCopiedBack(t *testing.T) {
 }
 
 // What is in the ring alone is not forgotten because the manifest is: nothing begins anew over it.
-func TestManifestGoneFromAKilledStore(t *testing.T) { bothWays(t, manifestGoneFromAKilledStore) }
+func TestManifestGoneFromAKilledStore(t *testing.T) {
+	logtest.BothWays(t, manifestGoneFromAKilledStore)
+}
 
 func manifestGoneFromAKilledStore(t *testing.T) {
 	mem := vfs.NewMem()
@@ -168,20 +171,20 @@ func manifestGoneFromAKilledStore(t *testing.T) {
 	if err := dead.Remove("db/" + seglog.ManifestName); err != nil {
 		t.Fatal(err)
 	}
-	before := allFiles(t, dead)
+	before := logtest.Contents(t, dead)
 	if report, err := Check(context.Background(), "db", dead, nil); err != nil || len(report.Problems) == 0 {
 		t.Errorf("Check: %+v, %v", report, err)
 	}
 	if _, err := Open("db", testOptions(dead)); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("Open: %v", err)
 	}
-	if !sameFiles(before, allFiles(t, dead)) {
+	if !logtest.SameFiles(before, logtest.Contents(t, dead)) {
 		t.Error("opening has changed what is there")
 	}
 }
 
 // A closed store is judged without its mark: the manifest says where the log ends.
-func TestClosedStoreWithoutItsMark(t *testing.T) { bothWays(t, closedStoreWithoutItsMark) }
+func TestClosedStoreWithoutItsMark(t *testing.T) { logtest.BothWays(t, closedStoreWithoutItsMark) }
 
 func closedStoreWithoutItsMark(t *testing.T) {
 	mem := vfs.NewMem()
@@ -193,10 +196,10 @@ func closedStoreWithoutItsMark(t *testing.T) {
 	if err := mem.Remove("db/" + seglog.MarkName); err != nil {
 		t.Fatal(err)
 	}
-	size := sizeOf(t, mem, "db/00000001.log")
+	size := logtest.SizeOf(t, mem, "db/00000001.log")
 	for at := int64(100); at < size; at += 7 {
 		image := mem.ProcessCrash()
-		change(t, image, "db/00000001.log", func(f vfs.File) error {
+		logtest.Change(t, image, "db/00000001.log", func(f vfs.File) error {
 			b := make([]byte, 1)
 			if _, err := f.ReadAt(b, at); err != nil {
 				return err
@@ -222,7 +225,7 @@ func closedStoreWithoutItsMark(t *testing.T) {
 // TestCheckOfAKilledCopy: a kill in the middle of a copy into the ring leaves nothing that Check cannot read, and a store that opens, with
 // all of the unfinished group or nothing. A ring that was left does not say what was acknowledged last.
 func TestCheckOfAKilledCopy(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	for _, left := range []bool{false, true} {
 		checkOfAKilledCopy(t, left)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -22,9 +23,9 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	if longTest() {
 		rounds = 200
 	}
-	bothWays(t, func(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
 		for round := range rounds {
-			disk := newSmallDisk(vfs.NewMem(), 1700)
+			disk := logtest.NewSmallDisk(vfs.NewMem(), 1700)
 			s, err := Open("db", Options{FS: disk, SegmentBytes: 300_000, RingBytes: 256 << 10, SyncInterval: time.Millisecond})
 			if err != nil {
 				t.Fatal(err)

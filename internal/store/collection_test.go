@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -373,7 +374,7 @@ func TestCollectionRename(t *testing.T) {
 
 // TestCollectionExpires: the deadline of the whole is kept by changes of elements, and elements do not outlive it.
 func TestCollectionExpires(t *testing.T) {
-	mem, clock := vfs.NewMem(), newTestClock()
+	mem, clock := vfs.NewMem(), logtest.NewClock()
 	open := func() *Store { return mustOpen(t, mem, func(o *Options) { o.Clock = clock }) }
 	s := open()
 	mustChange(t, s, "h", hset("a", "1"))
@@ -390,7 +391,7 @@ func TestCollectionExpires(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clock.advance(1000 * 1e6)
+	clock.Advance(1000 * 1e6)
 	wantHash(t, s.Collections(), "h")
 	if n := s.Stats().Keys; n != 0 {
 		t.Errorf("%d keys", n)
@@ -701,43 +702,48 @@ var numberOrder = func() keycodec.Order {
 func TestWalkEndsWhereTheCollectionDoes(t *testing.T) {
 	key := []byte("m:h")
 	for name, c := range map[string]struct {
-		do   func(s *Store, cells *Cells, clock *testClock) error
+		do   func(s *Store, cells *Cells, clock *logtest.Clock) error
 		left int // are yielded behind that
 	}{
-		"Clear":   {func(s *Store, _ *Cells, _ *testClock) error { _, err := s.Clear(key, HashType, Process); return err }, 0},
-		"Delete":  {func(s *Store, _ *Cells, _ *testClock) error { _, err := s.Delete(nil, key, Process); return err }, 0},
-		"a value": {func(s *Store, _ *Cells, _ *testClock) error { return s.Set(nil, key, []byte("v"), 0, Process) }, 0},
-		"a value that the log has yet to learn of": {func(s *Store, cells *Cells, _ *testClock) error {
+		"Clear": {func(s *Store, _ *Cells, _ *logtest.Clock) error {
+			_, err := s.Clear(key, HashType, Process)
+			return err
+		}, 0},
+		"Delete":  {func(s *Store, _ *Cells, _ *logtest.Clock) error { _, err := s.Delete(nil, key, Process); return err }, 0},
+		"a value": {func(s *Store, _ *Cells, _ *logtest.Clock) error { return s.Set(nil, key, []byte("v"), 0, Process) }, 0},
+		"a value that the log has yet to learn of": {func(s *Store, cells *Cells, _ *logtest.Clock) error {
 			cells.setAsync(t, s, "h", "v")
 			return nil
 		}, 0},
-		"Rename": {func(s *Store, _ *Cells, _ *testClock) error { return s.Rename(key, []byte("m:g"), HashType, Process) }, 0},
-		"Rename over it": {func(s *Store, _ *Cells, _ *testClock) error {
+		"Rename": {func(s *Store, _ *Cells, _ *logtest.Clock) error {
+			return s.Rename(key, []byte("m:g"), HashType, Process)
+		}, 0},
+		"Rename over it": {func(s *Store, _ *Cells, _ *logtest.Clock) error {
 			return s.Rename([]byte("m:other"), key, HashType, Process)
 		}, 0},
-		"expiry": {func(_ *Store, _ *Cells, clock *testClock) error { clock.advance(time.Hour); return nil }, 0},
-		"made anew": {func(s *Store, _ *Cells, _ *testClock) error {
+		"expiry": {func(_ *Store, _ *Cells, clock *logtest.Clock) error { clock.Advance(time.Hour); return nil }, 0},
+		"made anew": {func(s *Store, _ *Cells, _ *logtest.Clock) error {
 			_, err := s.Clear(key, HashType, Process)
 			return errors.Join(err, tryChange(s, string(key), hset("7", "", "8", "")))
 		}, 0},
-		"a transaction": {func(s *Store, _ *Cells, _ *testClock) error {
+		"a transaction": {func(s *Store, _ *Cells, _ *logtest.Clock) error {
 			return s.Transact(Process, func(tx *Tx) error { _, err := tx.Clear(key, HashType); return err })
 		}, 0},
-		"a later deadline, and the time of the first": {func(s *Store, _ *Cells, clock *testClock) error {
+		"a later deadline, and the time of the first": {func(s *Store, _ *Cells, clock *logtest.Clock) error {
 			err := s.Redate(key, HashType, 0, Process)
-			clock.advance(time.Hour)
+			clock.Advance(time.Hour)
 			return err
 		}, 7},
-		"changes of elements": {func(s *Store, _ *Cells, _ *testClock) error {
+		"changes of elements": {func(s *Store, _ *Cells, _ *logtest.Clock) error {
 			return tryChange(s, string(key), append(hset("5", "new"), hdel("0")...))
 		}, 7},
-		"Clear of another": {func(s *Store, _ *Cells, _ *testClock) error {
+		"Clear of another": {func(s *Store, _ *Cells, _ *logtest.Clock) error {
 			_, err := s.Clear([]byte("m:other"), HashType, Process)
 			return err
 		}, 7},
 	} {
 		for what, walk := range walksOfAHash {
-			clock := newTestClock()
+			clock := logtest.NewClock()
 			s := mustOpen(t, vfs.NewMem(), withClock(clock))
 			cells := attached(t, s, "m")
 			mustChange(t, s, string(key), hset("0", "", "1", "", "2", "", "3", "", "4", "", "5", "", "6", "", "7", "", "8", ""))
@@ -855,7 +861,7 @@ func TestPlanFailsForWhatIsGone(t *testing.T) {
 
 // nthClock calls f at the n-th look at the clock that is made without the lock of a key.
 type nthClock struct {
-	*testClock
+	*logtest.Clock
 	n    int
 	free func() bool // the lock can be taken
 	f    func()
@@ -867,7 +873,7 @@ func (c *nthClock) Now() time.Time {
 			c.f()
 		}
 	}
-	return c.testClock.Now()
+	return c.Clock.Now()
 }
 
 // TestRedateLooksAndChangesInOneStep: a deadline that is given to a collection, or taken from it, never hits what took its place, wherever in between that came.
@@ -895,7 +901,7 @@ func TestRedateLooksAndChangesInOneStep(t *testing.T) {
 				}, ErrType},
 				"nothing": {func(s *Store) error { _, err := s.Delete(nil, key, Process); return err }, ErrNotFound},
 			} {
-				clock := &nthClock{testClock: newTestClock()}
+				clock := &nthClock{Clock: logtest.NewClock()}
 				s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
 				mustChange(t, s, "h", hset("a", "1"))
 				if err := s.Expire(nil, nil, key, 1e12+1e6, Process); err != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -29,11 +30,11 @@ func (h *snapshotHook) Open(path string, mode vfs.Mode) (vfs.File, error) {
 // TestCollectionGoesDuringASnapshot: an index snapshot that has the elements of a collection, and neither its meta nor a record of kind m or e behind
 // it, does not say that there is nothing to sweep.
 func TestCollectionGoesDuringASnapshot(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	for name, goes := range map[string]func(s *Store) error{
 		"deleted":  func(s *Store) error { _, err := s.Delete(nil, []byte("h"), Process); return err },
 		"replaced": func(s *Store) error { return s.Set(nil, []byte("h"), []byte("v"), 0, Process) },
-		"expired":  func(s *Store) error { clock.advance(2000 * 1e6); return nil },
+		"expired":  func(s *Store) error { clock.Advance(2000 * 1e6); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewCrashMem()
@@ -94,7 +95,7 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 	mustClose(t, s)
 	file, err := mem.Open("db/00000001.log", vfs.ReadWrite)
 	if err == nil {
-		err = flip(file, offset+owner.bytes-3, 0)
+		err = logtest.Flip(file, offset+owner.bytes-3, 0)
 	}
 	if err != nil {
 		t.Fatal(err)

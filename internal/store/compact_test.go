@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -283,7 +284,7 @@ func compactionScript(rng *rand.Rand, n int) []step {
 }
 
 // TestCrashInCompaction crashes at every operation of compactions, among writes.
-func TestCrashInCompaction(t *testing.T) { bothWays(t, crashInCompaction) }
+func TestCrashInCompaction(t *testing.T) { logtest.BothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
 	want := 1_800

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -21,7 +22,7 @@ func TestCompactAllGoesOnBehindDamage(t *testing.T) {
 	for i := range 400 {
 		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 20))
 	}
-	damageIn(t, mem, s.log.set.Load().ordered[0].path, "to be damaged")
+	logtest.DamageIn(t, mem, s.log.set.Load().ordered[0].path, "to be damaged")
 	for range 2 {
 		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("Compact says %v", err)
@@ -59,7 +60,7 @@ func TestCompactAllAfterHousekeepingHadNoRoom(t *testing.T) {
 }
 
 // TestCompactOfACutTail: Compact says that the tail of a live store was cut, where everything was durable, and so does Close.
-func TestCompactOfACutTail(t *testing.T) { bothWays(t, compactOfACutTail) }
+func TestCompactOfACutTail(t *testing.T) { logtest.BothWays(t, compactOfACutTail) }
 
 func compactOfACutTail(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {

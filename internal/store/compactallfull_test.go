@@ -6,17 +6,18 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // What Compact has been lent is not taken back by housekeeping before it is done.
 func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 500)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
 	defer mustClose(t, s)
 	fillDisk(t, s)
-	disk.setFree(0)
+	disk.SetFree(0)
 	mustDelete(t, s, 0, 25)
 	err := s.Compact(t.Context(), func(int64, int64) { s.hasRoom() })
 	if s.log.compacted.Load() == 0 {
@@ -27,8 +28,8 @@ func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 // Compact on a full disk gives back what there is room for, and that is no error, though what counts of another segment does not fit beside it. It is
 // one when nothing can be given back.
 func TestCompactAllGivesBackWhatItCan(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
-		disk := newSmallDisk(vfs.NewMem(), 500)
+	logtest.BothWays(t, func(t *testing.T) {
+		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
 		defer mustClose(t, s)
 		s.log.nominalBytes.Store(50_000)
@@ -37,7 +38,7 @@ func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 		}
 		s.log.nominalBytes.Store(10 << 20)
 		n := fillDisk(t, s)
-		disk.setFree(0)
+		disk.SetFree(0)
 		for i := range 30 {
 			if _, err := s.Delete(nil, fmt.Append(nil, "old ", i), Process); err != nil {
 				t.Fatal(err)
@@ -54,13 +55,13 @@ func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 		}
 		mustSet(t, s, "more", string(make([]byte, 1000)))
 		mustDelete(t, s, 1, 50)
-		disk.setFree(0)
+		disk.SetFree(0)
 		var err error
 		for calls := 0; err == nil; calls++ {
 			if err = s.Compact(context.Background(), nil); calls > 3 {
 				t.Fatal("Compact always gives something back")
 			}
-			disk.setFree(0)
+			disk.SetFree(0)
 		}
 		if !errors.Is(err, seglog.ErrNoSpace) {
 			t.Errorf("Compact where nothing can be given back: %v", err)
@@ -73,7 +74,7 @@ func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 			}
 			wantValue(t, s, fmt.Sprint("old ", i), want)
 		}
-		disk.setFree(5000)
+		disk.SetFree(5000)
 		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Errorf("Compact with room: %v", err)
 		}

@@ -12,13 +12,14 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // Writers, updates, readers and iterations go on while one goroutine compacts without a rest. Each key that is written to has one writer, so it
 // is known what a reader must find at least; counters are added to by everybody; and some keys stay.
-func TestCompactionAmongOthers(t *testing.T) { bothWays(t, compactionAmongOthers) }
+func TestCompactionAmongOthers(t *testing.T) { logtest.BothWays(t, compactionAmongOthers) }
 
 func compactionAmongOthers(t *testing.T) {
 	const (
@@ -31,7 +32,7 @@ func compactionAmongOthers(t *testing.T) {
 		rounds = 40
 	}
 	mem := vfs.NewMem()
-	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: testRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,7 +253,7 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 
 // On a full disk Compact makes room for what was set asynchronously and has found none.
 func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 200)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 200)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
 	c := attached(t, s, "m")
 	mustSet(t, s, "m:declared", "first")
@@ -262,7 +263,7 @@ func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
 			break
 		}
 	}
-	disk.setFree(0)
+	disk.SetFree(0)
 	for i := range 20 {
 		c.setAsync(t, s, fmt.Sprint("late ", i), strings.Repeat("late", 100))
 	}
@@ -294,7 +295,7 @@ func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
 // On a full disk Delete and then Compact give space back.
 func TestCompactAllOnFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
-	disk := newSmallDisk(mem, 200)
+	disk := logtest.NewSmallDisk(mem, 200)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
 	n := 0
 	for ; n < 5000; n++ {
@@ -304,7 +305,7 @@ func TestCompactAllOnFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	disk.setFree(0)
+	disk.SetFree(0)
 	deleted := 0
 	for ; deleted < n/2; deleted++ {
 		if _, err := s.Delete(nil, fmt.Append(nil, "key ", deleted), Process); err != nil {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -101,7 +102,7 @@ type crasher struct {
 	sparse  int      // one in so many boundaries is crashed at, if not all
 	trail   []string // of steps, for messages
 	options func(*Options)
-	clock   *testClock // nil for that of the machine, with which nothing expires
+	clock   *logtest.Clock // nil for that of the machine, with which nothing expires
 
 	groups    []*openGroup // of the script itself
 	compacted int64        // segments, in the script itself
@@ -456,7 +457,7 @@ func randomScript(rng *rand.Rand, n int) []step {
 
 func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
 
-func TestCrashModel(t *testing.T) { bothWays(t, crashModel) }
+func TestCrashModel(t *testing.T) { logtest.BothWays(t, crashModel) }
 
 func crashModel(t *testing.T) {
 	want, limit, sparse := 3_000, 8, 4
@@ -502,7 +503,7 @@ func TestCrashModelFindsPlantedBugs(t *testing.T) {
 // the ring in one, and a kill leaves the second of them whole behind the first, which has lost its
 // beginning.
 func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
 		c := &crasher{t: t, rng: rand.New(rand.NewPCG(7, 2)), ring: 4 << 10}
 		mem := vfs.NewCrashMem()

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -225,7 +226,7 @@ func (c *crasher) sweepSurvivor(s *Store, where string) {
 //   - Compaction takes no snapshot of the index before it drops what has been swept.
 //   - An id is given again after the collection is gone, or the elements of a collection that is gone are not looked for at an opening.
 //   - A rename leaves the owner as it was, or counts as the end of the collection.
-func TestCrashModelCollections(t *testing.T) { bothWays(t, crashModelCollections) }
+func TestCrashModelCollections(t *testing.T) { logtest.BothWays(t, crashModelCollections) }
 
 func crashModelCollections(t *testing.T) {
 	want := 700

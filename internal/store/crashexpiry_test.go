@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -75,15 +76,15 @@ func (c *crasher) afterATime() (back func()) {
 	}
 	before := c.clock.Now()
 	if c.rng.IntN(3) == 0 {
-		c.clock.advance(time.Duration(c.rng.IntN(4000)) * time.Millisecond)
+		c.clock.Advance(time.Duration(c.rng.IntN(4000)) * time.Millisecond)
 	}
-	return func() { c.clock.advance(before.Sub(c.clock.Now())) }
+	return func() { c.clock.Advance(before.Sub(c.clock.Now())) }
 }
 
 // mortalStep is a step of a script that is about deadlines.
 func (c *crasher) mortalStep(s *Store, o *oracle, st step) error {
 	if st.kind == "pass" {
-		c.clock.advance(st.life)
+		c.clock.Advance(st.life)
 		return nil
 	}
 	deadline := uint64(0)
@@ -156,7 +157,7 @@ func (c *crasher) asyncStep(s *Store, o *oracle, st step, deadline uint64) error
 	if err != nil {
 		return err
 	}
-	c.clock.advance(time.Duration(c.rng.IntN(3)) * time.Second / 2)
+	c.clock.Advance(time.Duration(c.rng.IntN(3)) * time.Second / 2)
 	if err := s.Flush(cells); err != nil {
 		return err
 	}
@@ -198,7 +199,7 @@ func mortalScript(rng *rand.Rand, n int) []step {
 //   - What expires before it is written, over an older record, is not written as a deletion.
 //   - A snapshot of the index has no queue: what has expired is counted.
 //   - Compaction drops what says that an entry of an index snapshot has expired, and the index leads nowhere.
-func TestCrashModelDeadlines(t *testing.T) { bothWays(t, crashModelDeadlines) }
+func TestCrashModelDeadlines(t *testing.T) { logtest.BothWays(t, crashModelDeadlines) }
 
 func crashModelDeadlines(t *testing.T) {
 	want := 2_500
@@ -214,7 +215,7 @@ func crashModelDeadlines(t *testing.T) {
 	states, scripts := 0, 0
 	for seed := uint64(1); states < want; seed++ {
 		c := compactionCrasher(t, seed)
-		c.clock, c.again, c.sparse = newTestClock(), 500, 12
+		c.clock, c.again, c.sparse = logtest.NewClock(), 500, 12
 		c.run(vfs.NewCrashMem(), newOracle(nil), mortalScript(c.rng, 30), 0)
 		states, scripts = states+c.states, scripts+1
 		if c.failure != "" {

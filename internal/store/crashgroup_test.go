@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -159,7 +160,7 @@ func (c *crasher) giveUp(s *Store) {
 //   - Compaction begins with segments that have members of a group under way, drops a commit that members need, drops
 //     members whose commit is beyond the run, or keeps deletions by their own number.
 //   - Members count by their own number, and not by that of the commit.
-func TestCrashModelGroups(t *testing.T) { bothWays(t, crashModelGroups) }
+func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
 	want, least := 800, 10

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // Somebody has cut the tail of a live store, where everything was durable: to give back the room behind it would fill in zeros, and nobody would
 // know. So whatever ends a tail looks first, and says that what was durable is not any more.
-func TestTailCutBeforeItEnds(t *testing.T) { bothWays(t, tailCutBeforeItEnds) }
+func TestTailCutBeforeItEnds(t *testing.T) { logtest.BothWays(t, tailCutBeforeItEnds) }
 
 func tailCutBeforeItEnds(t *testing.T) {
 	value := strings.Repeat("v", 3000)

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -121,7 +122,7 @@ func inPadding(name string, at int64) bool {
 	return name == seglog.RingName && !longTest() && at > 80 && at < seglog.RingHead-20 && at%61 != 0
 }
 
-func TestTruncatedAtEveryByte(t *testing.T) { bothWays(t, truncatedAtEveryByte) }
+func TestTruncatedAtEveryByte(t *testing.T) { logtest.BothWays(t, truncatedAtEveryByte) }
 
 func truncatedAtEveryByte(t *testing.T) {
 	for _, end := range []ending{closed, killed, cut} {
@@ -129,15 +130,15 @@ func truncatedAtEveryByte(t *testing.T) {
 			v := newVictim(t, end)
 			all := v.oracle.started
 			opened, refused := 0, 0
-			for _, name := range filesIn(t, v.mem) {
+			for _, name := range logtest.Files(t, v.mem) {
 				path := filepath.Join("db", name)
-				size := sizeOf(t, v.mem, path)
+				size := logtest.SizeOf(t, v.mem, path)
 				for n := range size {
 					if inPadding(name, n) || testing.Short() && n%5 != 0 {
 						continue
 					}
 					image := v.mem.ProcessCrash()
-					change(t, image, path, func(f vfs.File) error { return f.Truncate(n) })
+					logtest.Change(t, image, path, func(f vfs.File) error { return f.Truncate(n) })
 					what := fmt.Sprintf("%s cut to %d of %d bytes", name, n, size)
 					at, err := v.held(t, image, what)
 					if at >= 0 {
@@ -158,7 +159,7 @@ func truncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestDamagedAtEveryBit(t *testing.T) { bothWays(t, damagedAtEveryBit) }
+func TestDamagedAtEveryBit(t *testing.T) { logtest.BothWays(t, damagedAtEveryBit) }
 
 func damagedAtEveryBit(t *testing.T) {
 	for _, end := range []ending{closed, killed, cut} {
@@ -166,9 +167,9 @@ func damagedAtEveryBit(t *testing.T) {
 			v := newVictim(t, end)
 			all := v.oracle.started
 			opened, refused := 0, 0
-			for _, name := range filesIn(t, v.mem) {
+			for _, name := range logtest.Files(t, v.mem) {
 				path := filepath.Join("db", name)
-				size := sizeOf(t, v.mem, path)
+				size := logtest.SizeOf(t, v.mem, path)
 				for bit := range size * 8 {
 					if !longTest() && bit%8 != bit/8%8 || testing.Short() && bit/8%5 != 0 {
 						continue // one bit of each byte, or of some
@@ -177,7 +178,7 @@ func damagedAtEveryBit(t *testing.T) {
 						continue
 					}
 					image := v.mem.ProcessCrash()
-					change(t, image, path, func(f vfs.File) error {
+					logtest.Change(t, image, path, func(f vfs.File) error {
 						var b [1]byte
 						if _, err := f.ReadAt(b[:], bit/8); err != nil {
 							return err
@@ -216,13 +217,13 @@ func damagedAtEveryBit(t *testing.T) {
 // TestZeroedSectors overwrites aligned blocks with zeros, as a lost write does.
 func TestZeroedSectors(t *testing.T) {
 	v := newVictim(t, closed)
-	for _, name := range filesIn(t, v.mem) {
+	for _, name := range logtest.Files(t, v.mem) {
 		path := filepath.Join("db", name)
-		size := sizeOf(t, v.mem, path)
+		size := logtest.SizeOf(t, v.mem, path)
 		for _, block := range []int64{64, 512, 4096} {
 			for at := int64(0); at < size; at += block {
 				image := v.mem.ProcessCrash()
-				change(t, image, path, func(f vfs.File) error {
+				logtest.Change(t, image, path, func(f vfs.File) error {
 					_, err := f.WriteAt(make([]byte, min(block, size-at)), at)
 					return err
 				})
@@ -235,12 +236,12 @@ func TestZeroedSectors(t *testing.T) {
 }
 
 // TestGarbageBehindTheLog appends to the last segment what no writer wrote there.
-func TestGarbageBehindTheLog(t *testing.T) { bothWays(t, garbageBehindTheLog) }
+func TestGarbageBehindTheLog(t *testing.T) { logtest.BothWays(t, garbageBehindTheLog) }
 
 func garbageBehindTheLog(t *testing.T) {
 	for _, end := range []ending{killed, cut} {
 		v := newVictim(t, end)
-		logs := filesIn(t, v.mem)
+		logs := logtest.Files(t, v.mem)
 		var last string
 		for _, n := range logs {
 			if strings.HasSuffix(n, ".log") {
@@ -248,10 +249,10 @@ func garbageBehindTheLog(t *testing.T) {
 			}
 		}
 		path := filepath.Join("db", last)
-		size := sizeOf(t, v.mem, path)
+		size := logtest.SizeOf(t, v.mem, path)
 		for _, garbage := range []string{"\x00\x00\x00", "a torn record", "1f0c9a3e Sv 0 0 1 0 1 1 k v\n", strings.Repeat("\x00", 9000), "1f0c9a3e Sv 0 0 1 0 ffffff ffffff "} {
 			image := v.mem.ProcessCrash()
-			change(t, image, path, func(f vfs.File) error {
+			logtest.Change(t, image, path, func(f vfs.File) error {
 				_, err := f.WriteAt([]byte(garbage), size)
 				return err
 			})
@@ -269,7 +270,7 @@ func garbageBehindTheLog(t *testing.T) {
 // TestMissingFiles removes one file after the other.
 func TestMissingFiles(t *testing.T) {
 	v := newVictim(t, closed)
-	for _, name := range filesIn(t, v.mem) {
+	for _, name := range logtest.Files(t, v.mem) {
 		image := v.mem.ProcessCrash()
 		if err := image.Remove(filepath.Join("db", name)); err != nil {
 			t.Fatal(err)
@@ -308,7 +309,7 @@ func TestHoleIsNoTornTail(t *testing.T) {
 			mustSet(t, s, fmt.Sprint("end", i), "v")
 		}
 		dead := mem.ProcessCrash()
-		change(t, dead, "db/00000001.log", func(f vfs.File) error {
+		logtest.Change(t, dead, "db/00000001.log", func(f vfs.File) error {
 			_, err := f.WriteAt(make([]byte, end-start), start)
 			return err
 		})

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -44,7 +45,7 @@ func TestScanWhileAMapIsDeclared(t *testing.T) {
 }
 
 func TestCountWhileAMapIsDeclared(t *testing.T) {
-	clock := &lateClock{testClock: newTestClock()}
+	clock := &lateClock{Clock: logtest.NewClock()}
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
 	defer mustClose(t, s)
 	mustSet(t, s, "a", "1")

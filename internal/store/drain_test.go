@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -54,7 +55,7 @@ func (f *stallFile) WriteAt(p []byte, off int64) (int, error) {
 // the ring has every record whole. Here a record stands across the end of a drained piece, and the
 // next piece stalls.
 func TestNoRecordIsTornWhileADrainStalls(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	const ringBytes = 64 << 10
 	f := &stallFS{FS: mem, from: ringBytes, stalled: make(chan struct{}, 1), release: make(chan struct{})}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -28,7 +29,7 @@ func putTTL(t *testing.T, s *Store, key, value string, d time.Duration) {
 	}
 }
 
-func withClock(c *testClock) func(*Options) { return func(o *Options) { o.Clock = c } }
+func withClock(c *logtest.Clock) func(*Options) { return func(o *Options) { o.Clock = c } }
 
 // A shard of the queue gives out its items in the order of their deadlines, whatever was cleared
 // away, written to a snapshot and read from there in between.
@@ -102,7 +103,7 @@ func TestDeadlineShard(t *testing.T) {
 
 // Entries that get and lose deadlines all day do not fill the queue.
 func TestDeadlinesStayFew(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s := mustOpen(t, vfs.NewMem(), withClock(clock))
 	defer mustClose(t, s)
 	for i := range 20_000 {
@@ -136,11 +137,11 @@ func TestNothingOlderComesBack(t *testing.T) {
 		"closed": func(t *testing.T, mem *vfs.Mem, s *Store) *vfs.Mem { mustClose(t, s); return mem },
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock, mem := newTestClock(), vfs.NewMem()
+			clock, mem := logtest.NewClock(), vfs.NewMem()
 			s := mustOpen(t, mem, withClock(clock))
 			mustSet(t, s, "k", "old")
 			putTTL(t, s, "k", "new", time.Minute)
-			clock.advance(time.Minute)
+			clock.Advance(time.Minute)
 			if _, err := s.Get(nil, []byte("k")); err != ErrNotFound {
 				t.Errorf("Get: %v", err)
 			}
@@ -150,7 +151,7 @@ func TestNothingOlderComesBack(t *testing.T) {
 				t.Errorf("Get = %q, %v", e.Value, err)
 			}
 			mem = end(t, mem, s)
-			clock.advance(-time.Second)
+			clock.Advance(-time.Second)
 			s = mustOpen(t, mem, withClock(clock))
 			if e, err := s.Get(nil, []byte("k")); err == nil && string(e.Value) != "new" || err != nil && err != ErrNotFound {
 				t.Errorf("with the clock set back, Get = %q, %v", e.Value, err)
@@ -162,7 +163,7 @@ func TestNothingOlderComesBack(t *testing.T) {
 
 // What expires before the log has heard of it is not written; over an older record it is a deletion.
 func TestExpiredBeforeItIsWritten(t *testing.T) {
-	clock, mem := newTestClock(), vfs.NewMem()
+	clock, mem := logtest.NewClock(), vfs.NewMem()
 	s := mustOpen(t, mem, withClock(clock))
 	c := attached(t, s, "m")
 	mustSet(t, s, "m:over", "old")
@@ -173,7 +174,7 @@ func TestExpiredBeforeItIsWritten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	records := s.Stats().Records
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
@@ -186,7 +187,7 @@ func TestExpiredBeforeItIsWritten(t *testing.T) {
 			t.Errorf("%d keys", n)
 		}
 		mem = mem.ProcessCrash()
-		clock.advance(-time.Second)
+		clock.Advance(-time.Second)
 		s = mustOpen(t, mem, withClock(clock))
 	}
 	mustClose(t, s)
@@ -201,7 +202,7 @@ func TestDamagedDeadline(t *testing.T) {
 		"Expire": func(s *Store) error { return s.Expire(nil, nil, []byte("key"), 0, Process) },
 		"TTL":    func(s *Store) error { _, err := s.DeadlineOf(nil, nil, []byte("key")); return err },
 	} {
-		clock, mem := newTestClock(), vfs.NewMem()
+		clock, mem := logtest.NewClock(), vfs.NewMem()
 		s := mustOpen(t, mem, withClock(clock), func(o *Options) { o.RingBytes = -1 })
 		putTTL(t, s, "key", "value", time.Hour)
 		path := filepath.Join("db", s.log.tail.id.FileName())
@@ -218,7 +219,7 @@ func TestDamagedDeadline(t *testing.T) {
 			t.Fatal(err, string(b))
 		}
 		f.Close()
-		clock.advance(time.Hour - time.Millisecond)
+		clock.Advance(time.Hour - time.Millisecond)
 		if err := look(s); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("%s: %v, want damage", what, err)
 		}
@@ -237,7 +238,7 @@ func TestDamagedDeadline(t *testing.T) {
 
 // A later deadline is found when the first one comes, and is kept to.
 func TestLaterDeadline(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s := mustOpen(t, vfs.NewMem(), withClock(clock))
 	defer mustClose(t, s)
 	c := attached(t, s, "m")
@@ -256,7 +257,7 @@ func TestLaterDeadline(t *testing.T) {
 		if n := s.Stats().Keys; n != 2 {
 			t.Errorf("%d keys after %d s, want 2", n, i)
 		}
-		clock.advance(time.Second)
+		clock.Advance(time.Second)
 	}
 	if n := s.Stats().Keys; n != 0 {
 		t.Errorf("%d keys after the last deadline", n)
@@ -265,7 +266,7 @@ func TestLaterDeadline(t *testing.T) {
 
 // What has expired goes without being asked for, by a goroutine that is there as long as it is needed.
 func TestReclaimedInTheBackground(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s, err := Open("db", Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
@@ -285,13 +286,13 @@ func TestReclaimedInTheBackground(t *testing.T) {
 		putTTL(t, s, fmt.Sprint(i), "v", time.Duration(1+i%10)*time.Second)
 	}
 	for k := range 10 {
-		clock.advance(time.Second)
-		until(func() bool { return raw.count() == 902-100*k })
+		clock.Advance(time.Second)
+		logtest.Until(func() bool { return raw.count() == 902-100*k })
 	}
-	clock.advance(time.Minute)
-	until(func() bool { return raw.count() == 1 && !running() })
+	clock.Advance(time.Minute)
+	logtest.Until(func() bool { return raw.count() == 1 && !running() })
 	putTTL(t, s, "again", "v", time.Second)
-	until(running)
+	logtest.Until(running)
 	mustClose(t, s)
 	if running() {
 		s.goroutines.Wait()
@@ -300,33 +301,33 @@ func TestReclaimedInTheBackground(t *testing.T) {
 
 // heldUpClock moves on by as much as it is asked to wait for, once, before it begins to count.
 type heldUpClock struct {
-	*testClock
+	*logtest.Clock
 	d    time.Duration
 	once sync.Once
 }
 
 func (c *heldUpClock) After(d time.Duration) (<-chan time.Time, func()) {
 	if d == c.d {
-		c.once.Do(func() { c.advance(d) })
+		c.once.Do(func() { c.Advance(d) })
 	}
-	return c.testClock.After(d)
+	return c.Clock.After(d)
 }
 
 // What is due is taken out when the goroutine that does it was held up between its look at the clock and its timer.
 func TestReclaimedThoughTimeWasLost(t *testing.T) {
-	clock := &heldUpClock{testClock: newTestClock(), d: 7 * time.Second}
+	clock := &heldUpClock{Clock: logtest.NewClock(), d: 7 * time.Second}
 	s, err := Open("db", Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mustClose(t, s)
 	putTTL(t, s, "key", "v", 7*time.Second)
-	until(func() bool { return s.spaces[0].raw.count() == 0 })
+	logtest.Until(func() bool { return s.spaces[0].raw.count() == 0 })
 }
 
 // An asynchronous write that turns out to be none leaves the record beneath it, which then expires as it would have.
 func TestLostWriteOverADeadline(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s := mustOpen(t, vfs.NewMem(), withClock(clock))
 	defer s.Close()
 	table, err := s.Map("m")
@@ -342,7 +343,7 @@ func TestLostWriteOverADeadline(t *testing.T) {
 	if _, err := s.Write(table, &w); err != nil {
 		t.Fatal(err)
 	}
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	table.deadlines.Load().shards[table.hash([]byte("m:k"))%cache.Shards].heap = nil // as if the item had been due, and the write not lost yet
 	if err := s.Sync(); err == nil {
 		t.Fatal("what cannot be encoded was written")
@@ -350,7 +351,7 @@ func TestLostWriteOverADeadline(t *testing.T) {
 	if e, err := s.Get(nil, []byte("m:k")); err != nil || string(e.Value) != "v" || table.Len() != 1 {
 		t.Errorf("Get = %q, %v; Len %d", e.Value, err, table.Len())
 	}
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	if n := table.Len(); n != 0 {
 		t.Errorf("Len = %d after the deadline", n)
 	}
@@ -359,7 +360,7 @@ func TestLostWriteOverADeadline(t *testing.T) {
 // Items that a snapshot has are read when the first of them is due; if they cannot be read, the entries tell.
 func TestDeferredDeadlines(t *testing.T) {
 	for _, damaged := range []bool{false, true} {
-		clock, mem := newTestClock(), vfs.NewMem()
+		clock, mem := logtest.NewClock(), vfs.NewMem()
 		var reported []error
 		s := mustOpen(t, mem, withClock(clock), func(o *Options) { o.OnError = func(err error) { reported = append(reported, err) } })
 		const n = 1000
@@ -387,7 +388,7 @@ func TestDeferredDeadlines(t *testing.T) {
 			t.Errorf("Len = %d after %d loads", raw.Len(), loads)
 		}
 		for i := range n {
-			clock.advance(time.Second)
+			clock.Advance(time.Second)
 			if got := raw.Len(); got != n-1-i {
 				t.Fatalf("damaged %v: Len = %d after %d s, want %d", damaged, got, i+1, n-1-i)
 			}
@@ -407,18 +408,18 @@ func TestDeferredDeadlines(t *testing.T) {
 func TestExpiryIsTriedAgainAfterAReadError(t *testing.T) {
 	failing := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, Forever: true}
 	f := vfs.Inject(vfs.NewMem(), failing)
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s := mustOpen(t, f, withClock(clock))
 	putTTL(t, s, "a", "1", time.Second)
 	mustSet(t, s, "b", "2")
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	failing.N = f.Matched(0) + 1
 	s.RawTable().Len()
 	if !f.Fired() {
 		t.Fatal("nothing was read")
 	}
 	failing.N = 0
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	if n := s.RawTable().Len(); n != 1 {
 		t.Errorf("%d entries are counted, want 1", n)
 	}
@@ -476,7 +477,7 @@ func TestExpireLargeDuringCompaction(t *testing.T) {
 // TestReadOnlyStoreReportsNoExpiry: a read-only store reports no expired entry, and keeps nothing
 // of one for a report.
 func TestReadOnlyStoreReportsNoExpiry(t *testing.T) {
-	mem, clock := vfs.NewMem(), newTestClock()
+	mem, clock := vfs.NewMem(), logtest.NewClock()
 	s := mustOpen(t, mem, withClock(clock))
 	attached(t, s, "m")
 	for i := range 100 {
@@ -490,7 +491,7 @@ func TestReadOnlyStoreReportsNoExpiry(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Attach(table, Values{Expired: func([]byte, Entry) { t.Error("somebody is told") }})
-	clock.advance(time.Minute)
+	clock.Advance(time.Minute)
 	if n := table.Len(); n != 0 {
 		t.Errorf("Len = %d", n)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -17,7 +18,7 @@ func TestExpiredInASnapshot(t *testing.T) {
 		for rounds := range 3 { // of compaction
 			for _, back := range []time.Duration{0, time.Second, time.Hour} {
 				name := fmt.Sprintf("clean %v, %d rounds, back %v", clean, rounds, back)
-				clock, mem := newTestClock(), vfs.NewMem()
+				clock, mem := logtest.NewClock(), vfs.NewMem()
 				small := func(o *Options) { o.SegmentBytes = 700 }
 				s := mustOpen(t, mem, withClock(clock), small)
 				for i := range 20 {
@@ -30,7 +31,7 @@ func TestExpiredInASnapshot(t *testing.T) {
 				if err := s.takeSnapshot(nil); err != nil {
 					t.Fatal(err)
 				}
-				clock.advance(time.Minute)
+				clock.Advance(time.Minute)
 				s.wantKeys(t, name, 20)
 				for range rounds {
 					for i := range 20 {
@@ -45,7 +46,7 @@ func TestExpiredInASnapshot(t *testing.T) {
 				} else {
 					mem = mem.ProcessCrash()
 				}
-				clock.advance(-back)
+				clock.Advance(-back)
 				s = mustOpen(t, mem, withClock(clock), small)
 				seen := 0
 				for item := range s.Items(s.spaces[0].raw) {
@@ -55,7 +56,7 @@ func TestExpiredInASnapshot(t *testing.T) {
 					seen++
 				}
 				s.wantKeys(t, name, seen)
-				clock.advance(back)
+				clock.Advance(back)
 				s.wantKeys(t, name, 20)
 				mustClose(t, s)
 			}
@@ -72,7 +73,7 @@ func (s *Store) wantKeys(t *testing.T, what string, want int) {
 
 // A store that is opened from a snapshot looks at what it has to when the time comes, and reads no queue before.
 func TestDeadlinesInASnapshot(t *testing.T) {
-	clock, mem := newTestClock(), vfs.NewMem()
+	clock, mem := logtest.NewClock(), vfs.NewMem()
 	s := mustOpen(t, mem, withClock(clock))
 	const n = 500
 	for i := range n {
@@ -97,7 +98,7 @@ func TestDeadlinesInASnapshot(t *testing.T) {
 			}
 		}
 		s.wantKeys(t, fmt.Sprint("after ", i, " s"), n-i+1)
-		clock.advance(time.Second)
+		clock.Advance(time.Second)
 	}
 	s.wantKeys(t, "at the end", 1)
 	mustClose(t, s)
@@ -107,7 +108,7 @@ func TestDeadlinesInASnapshot(t *testing.T) {
 // while the store is in use and when it is closed.
 func TestDamagedQueueInASnapshot(t *testing.T) {
 	for _, closing := range []bool{false, true} {
-		clock, mem := newTestClock(), vfs.NewMem()
+		clock, mem := logtest.NewClock(), vfs.NewMem()
 		s := mustOpen(t, mem, withClock(clock))
 		const n = 300
 		for i := range n {
@@ -145,7 +146,7 @@ func TestDamagedQueueInASnapshot(t *testing.T) {
 		}
 		for i := range n {
 			s.wantKeys(t, fmt.Sprint("closing ", closing, ", after ", i, " s"), n-i)
-			clock.advance(time.Second)
+			clock.Advance(time.Second)
 		}
 		s.wantKeys(t, "at the end", 0)
 		mustClose(t, s)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -57,7 +58,7 @@ type beneath struct{ vfs.FS }
 // inject returns a run under a fault of an empty store.
 func inject(t *testing.T, fault vfs.Fault) *faulted {
 	mem := vfs.NewCrashMem()
-	f := &faulted{t: t, mem: mem, beneath: &beneath{mem}, fault: &fault, oracle: newOracle(nil), clock: newTestClock()}
+	f := &faulted{t: t, mem: mem, beneath: &beneath{mem}, fault: &fault, oracle: newOracle(nil), clock: logtest.NewClock()}
 	f.random = rand.New(rand.NewPCG(5, 3))
 	f.fsys = vfs.Inject(f.beneath, f.fault)
 	return f
@@ -369,13 +370,13 @@ func (f *faulted) compare(key string) {
 	}
 }
 
-func TestEveryFault(t *testing.T) { bothWays(t, everyFault) }
+func TestEveryFault(t *testing.T) { logtest.BothWays(t, everyFault) }
 
 func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 19) }
 
 // TestEveryFaultInCompaction is the same for scripts with many compactions.
 func TestEveryFaultInCompaction(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
 		script := compactionScript(rand.New(rand.NewPCG(2, 23)), 120)
 		for i := range script {
 			if script[i].kind == "reopen" {

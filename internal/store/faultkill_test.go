@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -65,7 +66,7 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 		{"compaction", compactionScript, 40},
 	} {
 		t.Run(kind.name, func(t *testing.T) {
-			bothWays(t, func(t *testing.T) {
+			logtest.BothWays(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(8, 23))
 				faultsAfterKills(t, withKills(rng, kind.script(rng, kind.steps)))
 			})

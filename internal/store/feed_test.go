@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -236,7 +237,7 @@ func wantTold(t testing.TB, who string, got, want []batch) {
 
 // TestFeed: everything that was acknowledged is told once, in order and with its value, groups as a whole, whatever compaction does meanwhile: to who keeps up,
 // to who does not, and to who comes back for more.
-func TestFeed(t *testing.T) { bothWays(t, feed) }
+func TestFeed(t *testing.T) { logtest.BothWays(t, feed) }
 
 func feed(t *testing.T) {
 	seeds, steps := uint64(2), 700
@@ -321,7 +322,7 @@ func feed(t *testing.T) {
 }
 
 // TestFeedOfFollower: a feed of a store that another process writes tells what that process has done, and says so when it could not be followed.
-func TestFeedOfFollower(t *testing.T) { bothWays(t, feedOfFollower) }
+func TestFeedOfFollower(t *testing.T) { logtest.BothWays(t, feedOfFollower) }
 
 func feedOfFollower(t *testing.T) {
 	seeds, steps := uint64(2), 500
@@ -530,7 +531,7 @@ func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 
 // TestFeedAmongWriters: goroutines write alone and in groups, some of them written ahead, while one compacts; feeds that wait are told every change once, the changes of a key in their order,
 // groups whole, and never before a read shows them.
-func TestFeedAmongWriters(t *testing.T) { bothWays(t, feedAmongWriters) }
+func TestFeedAmongWriters(t *testing.T) { logtest.BothWays(t, feedAmongWriters) }
 
 func feedAmongWriters(t *testing.T) {
 	const writers, feeds = 3, 2
@@ -539,7 +540,7 @@ func feedAmongWriters(t *testing.T) {
 		rounds = 3000
 	}
 	mem := vfs.NewMem()
-	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: testRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

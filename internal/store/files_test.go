@@ -14,6 +14,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -61,12 +62,12 @@ func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 		}
 		mustClose(t, s)
 		if keep {
-			x.before = allFiles(t, mem)
+			x.before = logtest.Contents(t, mem)
 		}
 		s = mustOpen(t, mem, small)
 		set(s, 30, 33)
 		if keep {
-			x.older = allFiles(t, mem)
+			x.older = logtest.Contents(t, mem)
 		}
 		set(s, 33, 60)
 		if err := s.Sync(); err != nil {
@@ -88,7 +89,7 @@ func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 	other, mem := vfs.NewMem(), vfs.NewMem()
 	make(other, "other", false)
 	make(mem, "this", true)
-	x.other, x.image = allFiles(t, other), mem.ProcessCrash()
+	x.other, x.image = logtest.Contents(t, other), mem.ProcessCrash()
 	return x
 }
 
@@ -178,7 +179,7 @@ func (x *swapped) do(image *vfs.Mem, name, way string) {
 // judge opens an image, as a reader and as a writer.
 func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 	x.t.Helper()
-	before := allFiles(x.t, image)
+	before := logtest.Contents(x.t, image)
 	for _, readOnly := range []bool{true, false} {
 		report, err := Check(context.Background(), "db", image, nil)
 		if err != nil {
@@ -203,7 +204,7 @@ func (x *swapped) judge(image *vfs.Mem, what string) (opened bool) {
 			if !errors.Is(err, seglog.ErrVersion) && !(errors.As(err, &corrupt) && strings.HasPrefix(corrupt.File, "db") && corrupt.Reason != "") {
 				x.t.Errorf("%s: Open, read-only %v, does not say what is wrong: %v", what, readOnly, err)
 			}
-			if after := allFiles(x.t, image); !sameFiles(before, after) {
+			if after := logtest.Contents(x.t, image); !logtest.SameFiles(before, after) {
 				x.t.Errorf("%s: a store that was refused has been changed", what)
 			}
 			opened = false
@@ -252,7 +253,7 @@ var shapes = []struct {
 	segmentBytes int64
 }{{closed, 900}, {closed, 1 << 16}, {killed, 900}, {killed, 1 << 16}}
 
-func TestFilesReplaced(t *testing.T) { bothWays(t, filesReplaced) }
+func TestFilesReplaced(t *testing.T) { logtest.BothWays(t, filesReplaced) }
 
 func filesReplaced(t *testing.T) {
 	for _, shape := range shapes {
@@ -261,7 +262,7 @@ func filesReplaced(t *testing.T) {
 		if !x.judge(x.image.ProcessCrash(), end.String()) {
 			t.Fatalf("%v: it does not open", shape)
 		}
-		names := filesIn(t, x.image)
+		names := logtest.Files(t, x.image)
 		var list []string
 		for way := range ways {
 			list = append(list, way)
@@ -314,13 +315,13 @@ func isDerived(name string) bool {
 
 // TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what
 // was synced is there, or an error says what is wrong.
-func TestFilesReplacedBeforeAReboot(t *testing.T) { bothWays(t, filesReplacedBeforeAReboot) }
+func TestFilesReplacedBeforeAReboot(t *testing.T) { logtest.BothWays(t, filesReplacedBeforeAReboot) }
 
 func filesReplacedBeforeAReboot(t *testing.T) {
 	for _, shape := range shapes {
 		end := shape.end
 		x := swappedStore(t, end, shape.segmentBytes)
-		for _, name := range filesIn(t, x.image) {
+		for _, name := range logtest.Files(t, x.image) {
 			for way := range ways {
 				image := x.image.ProcessCrash()
 				x.do(image, name, way)

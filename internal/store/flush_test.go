@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -275,14 +276,14 @@ func TestDeletionsAreFlushedToAFullDisk(t *testing.T) {
 		"Flush":  func(s *Store, c *Cells) error { return s.Flush(nil) },
 		"Detach": func(s *Store, c *Cells) error { return s.Detach(c) },
 	} {
-		disk := newSmallDisk(vfs.NewMem(), 1<<20)
+		disk := logtest.NewSmallDisk(vfs.NewMem(), 1<<20)
 		s := mustOpen(t, disk, func(o *Options) { o.SyncInterval = time.Hour })
 		c := attached(t, s, "m")
 		const n = 300
 		for i := range n {
 			mustSet(t, s, fmt.Sprint("m:", i), "v")
 		}
-		disk.setFree(0)
+		disk.SetFree(0)
 		for s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process) == nil { // what is reserved ahead
 		}
 		for i := range n {
@@ -304,7 +305,7 @@ func TestDeletionsAreFlushedToAFullDisk(t *testing.T) {
 		if dirty := c.table.Dirty(); what == "Flush" && dirty != n/2 {
 			t.Errorf("%s: %d cells are dirty, want %d", what, dirty, n/2)
 		}
-		disk.setFree(1 << 20)
+		disk.SetFree(1 << 20)
 		mustClose(t, s)
 	}
 }
@@ -331,7 +332,7 @@ func TestFlushAppendsSomeAtATime(t *testing.T) {
 // TestReserveIsForDeletionsAlone: one deletion in a batch of asynchronous sets does not let the
 // sets use the room that is kept for deletions.
 func TestReserveIsForDeletionsAlone(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 1<<20)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 1<<20)
 	s := mustOpen(t, disk, func(o *Options) { o.SyncInterval = time.Hour })
 	c := attached(t, s, "m")
 	// keys of one shard
@@ -345,7 +346,7 @@ func TestReserveIsForDeletionsAlone(t *testing.T) {
 	for i := range 2000 {
 		mustSet(t, s, fmt.Sprintf("victim%d", i), "x")
 	}
-	disk.setFree(0)
+	disk.SetFree(0)
 	for i := 0; ; i++ { // use up what is reserved ahead
 		if err := s.Set(nil, []byte("fill"), make([]byte, 1000), 0, Process); err != nil {
 			if !errors.Is(err, seglog.ErrNoSpace) {

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -66,7 +67,7 @@ func (f *followed) step(n int) {
 	key := []string{"m:", "n:", ""}[rng.IntN(3)] + fmt.Sprint(rng.IntN(40))
 	value := fmt.Sprint("value ", n, strings.Repeat("x", rng.IntN(100)))
 	if rng.IntN(8) == 0 { // some pass the ring by
-		value += strings.Repeat("y", rng.IntN(testRing))
+		value += strings.Repeat("y", rng.IntN(logtest.TestRing))
 	}
 	switch rng.IntN(24) {
 	case 0, 1, 2, 3:
@@ -136,7 +137,7 @@ func (f *followed) refresh() {
 }
 
 // TestFollow: at any time a follower that has looked holds what was written, across rolls, deaths, restarts and compaction.
-func TestFollow(t *testing.T) { bothWays(t, follow) }
+func TestFollow(t *testing.T) { logtest.BothWays(t, follow) }
 
 func follow(t *testing.T) {
 	seeds, steps := uint64(3), 600
@@ -175,7 +176,7 @@ func follow(t *testing.T) {
 // goes on in the file alone. The ring has its name still, with what it held; so it has when the writer has
 // died.
 func TestFollowWriterThatLeavesItsRing(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	for seed := uint64(1); seed <= 4; seed++ {
 		f := newFollowed(t, seed)
 		f.leaves = true
@@ -395,7 +396,7 @@ func TestFollowBesideReaders(t *testing.T) {
 
 // TestFollowers opens the store again and again beside a process that goes round the ring, and
 // finds everything that was acknowledged before; Check finds nothing wrong.
-func TestFollowers(t *testing.T) { bothWays(t, followers) }
+func TestFollowers(t *testing.T) { logtest.BothWays(t, followers) }
 
 func followers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
@@ -426,7 +427,7 @@ func followers(t *testing.T) {
 			written.Store(i + 1)
 		}
 	})
-	until(func() bool { return written.Load() > 100 })
+	logtest.Until(func() bool { return written.Load() > 100 })
 	for range 8 {
 		allowed.Add(1000) // while the follower looks
 		least := written.Load()
@@ -458,7 +459,7 @@ func followers(t *testing.T) {
 
 // TestReadOnlyBesideAWriter opens the store of a live writer at every state that its
 // operations lead through.
-func TestReadOnlyBesideAWriter(t *testing.T) { bothWays(t, readOnlyBesideAWriter) }
+func TestReadOnlyBesideAWriter(t *testing.T) { logtest.BothWays(t, readOnlyBesideAWriter) }
 
 func readOnlyBesideAWriter(t *testing.T) {
 	mem := vfs.NewCrashMem()

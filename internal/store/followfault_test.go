@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -69,7 +70,7 @@ func TestFollowWriteThatWasCutBack(t *testing.T) {
 		for next := -1; next < 40; next++ { // length of the values that are written next; -1 for the same once more
 			mem := vfs.NewMem()
 			look := func() {}
-			full := &vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, Short: true, Err: syscall.ENOSPC}
+			full := &vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, Short: true, Err: syscall.ENOSPC}
 			cut := &vfs.Fault{Kinds: vfs.OpTruncate, Match: func(string) bool { look(); return false }}
 			faulty := vfs.Inject(mem, full, cut)
 			writer := mustOpen(t, faulty, func(o *Options) { o.RingBytes = -1; o.SegmentBytes = 2000; o.NoSnapshot = true })

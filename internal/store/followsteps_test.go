@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -106,7 +107,7 @@ func (x *stepped) write() {
 			w.Delete = true
 			x.coming[key] = absent
 		default: // some pass the ring by
-			value := fmt.Sprint(x.n, strings.Repeat("v", []int{5, 100, testRing}[x.rng.IntN(3)]))
+			value := fmt.Sprint(x.n, strings.Repeat("v", []int{5, 100, logtest.TestRing}[x.rng.IntN(3)]))
 			w.Value, x.coming[key] = []byte(value), value
 		}
 		changes = append(changes, &Change{Write: w})
@@ -165,7 +166,7 @@ func (x *stepped) shows(who string, r *Store) {
 // TestFollowBetweenTheStepsOfAWriter: before every operation of a writer's on its files, a reader that is
 // there looks, and another one opens the store. Both show what was written, and of what is being written
 // all or nothing.
-func TestFollowBetweenTheStepsOfAWriter(t *testing.T) { bothWays(t, followBetweenSteps) }
+func TestFollowBetweenTheStepsOfAWriter(t *testing.T) { logtest.BothWays(t, followBetweenSteps) }
 
 func followBetweenSteps(t *testing.T) {
 	seeds := uint64(2)
@@ -214,7 +215,7 @@ func followBetweenSteps(t *testing.T) {
 
 // TestFollowWhileAWriterActs: between any two operations of a look, or of the opening of a reader, the
 // writer acts. The look succeeds, and shows all that was written before it; the next one shows the rest.
-func TestFollowWhileAWriterActs(t *testing.T) { bothWays(t, followWhileActing) }
+func TestFollowWhileAWriterActs(t *testing.T) { logtest.BothWays(t, followWhileActing) }
 
 func followWhileActing(t *testing.T) {
 	seeds, steps := uint64(4), 180
@@ -272,7 +273,7 @@ func followWhileActing(t *testing.T) {
 
 // TestFollowFirstWriteWithinALook: between any two operations of a look at a store without a record, or of the
 // opening of a reader there, the first write comes, or a whole life of a writer.
-func TestFollowFirstWriteWithinALook(t *testing.T) { bothWays(t, followFirstWrite) }
+func TestFollowFirstWriteWithinALook(t *testing.T) { logtest.BothWays(t, followFirstWrite) }
 
 func followFirstWrite(t *testing.T) {
 	for _, early := range []bool{false, true} { // the reader is there before

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -13,21 +14,21 @@ import (
 // TestReadsOfADamagedRing changes a byte of the ring under the map. A reader gets what was
 // written, or an error. When the ring has been drained, it is damage in the log.
 func TestReadsOfADamagedRing(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	mustSet(t, s, "synced", "before")
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	from := sizeOf(t, mem, "db/00000001.log")
+	from := logtest.SizeOf(t, mem, "db/00000001.log")
 	want := map[string]string{"synced": "before", "a": "1", "b": strings.Repeat("value ", 20), "c": ""}
 	for _, key := range []string{"a", "b", "c"} {
 		mustSet(t, s, key, want[key])
 	}
-	to := int64(len(bytes.TrimRight(read(t, mem, seglog.RingName), "\x00"))) - seglog.RingHead
+	to := int64(len(bytes.TrimRight(logtest.Read(t, mem, seglog.RingName), "\x00"))) - seglog.RingHead
 	flipByte := func(at int64) {
-		change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error { return flip(f, seglog.RingHead+at, 4) })
+		logtest.Change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error { return logtest.Flip(f, seglog.RingHead+at, 4) })
 	}
 	damaged := func() (damaged int) {
 		t.Helper()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -329,7 +330,7 @@ func TestRememberedDeadWhileWriting(t *testing.T) {
 
 // A record that has expired says that older ones of its key are gone, for as long as there are some. So it is not enough to know that nobody has its address.
 func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
-	mem, clock := vfs.NewMem(), newTestClock()
+	mem, clock := vfs.NewMem(), logtest.NewClock()
 	open := func() *Store {
 		return mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.Clock = 4<<10, clock })
 	}
@@ -345,7 +346,7 @@ func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 	for i := range 1000 {
 		mustSet(t, s, fmt.Sprint("hot ", i%20), "value")
 	}
-	clock.advance(2 * time.Second)
+	clock.Advance(2 * time.Second)
 	if existed, err := s.Delete(nil, []byte("a"), Process); existed || err != nil {
 		t.Fatalf("it has not expired: %v, %v", existed, err)
 	}
@@ -365,7 +366,7 @@ func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 
 // A collection that has expired is no entry, for whoever asks for a value, also where it is read in place.
 func TestExpiredCollectionIsNotFound(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s := onDisk(t, t.TempDir(), func(o *Options) { o.Clock = clock })
 	defer s.Close()
 	c := attached(t, s, "m")
@@ -373,7 +374,7 @@ func TestExpiredCollectionIsNotFound(t *testing.T) {
 	if err := s.Expire(nil, nil, []byte("m:h"), s.now()+1000, Power); err != nil {
 		t.Fatal(err)
 	}
-	clock.advance(2 * time.Second)
+	clock.Advance(2 * time.Second)
 	var e Entry
 	if err := s.Read(&e, c, c.Hash("h"), []byte("m:h"), make([]byte, seglog.ReadBytes)); err != ErrNotFound {
 		t.Errorf("Read: %v", err)

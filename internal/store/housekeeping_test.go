@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -49,13 +50,13 @@ func TestHousekeepingEndsBesideSnapshot(t *testing.T) {
 // TestHousekeepingEndsBesideExpiredEntries: what expired entries leave behind, and a snapshot of
 // the index may know, is not copied again and again. Compact removes it.
 func TestHousekeepingEndsBesideExpiredEntries(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s := mustOpen(t, vfs.NewMem(), withClock(clock), func(o *Options) { o.SegmentBytes = 4000 })
 	mustSet(t, s, "first", "x")
 	for i := range 300 {
 		putTTL(t, s, fmt.Sprintf("key %d", i), "x", time.Second)
 	}
-	clock.advance(2 * time.Second)
+	clock.Advance(2 * time.Second)
 	if n := s.Stats().Keys; n != 1 {
 		t.Fatalf("%d entries", n)
 	}
@@ -97,7 +98,7 @@ func TestHousekeepingEndsBesideDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	damageIn(t, mem, s.log.set.Load().ordered[0].path, "to be damaged")
+	logtest.DamageIn(t, mem, s.log.set.Load().ordered[0].path, "to be damaged")
 	before := s.usage()
 	settles(t, s)
 	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -76,7 +77,7 @@ func TestSegmentInPlaceIsReading(t *testing.T) {
 
 // TestSegmentInPlaceFindsDamage: a record of a page at most is verified each time, a longer one once a minute.
 func TestSegmentInPlaceFindsDamage(t *testing.T) {
-	c := newTestClock()
+	c := logtest.NewClock()
 	for _, n := range []int{10, trustPage - 200, trustPage, 50 << 10} {
 		s := mappedLog(t, func(o *logSettings) { o.clock = c })
 		value := strings.Repeat("v", n)
@@ -96,7 +97,7 @@ func TestSegmentInPlaceFindsDamage(t *testing.T) {
 			}
 			f, err := vfs.OS().Open(path, vfs.ReadWrite)
 			if err == nil {
-				err = flip(f, int64(bytes.Index(text, []byte("key "))+4+n/2), 0)
+				err = logtest.Flip(f, int64(bytes.Index(text, []byte("key "))+4+n/2), 0)
 				err = errors.Join(err, f.Close())
 			}
 			if err != nil {
@@ -109,12 +110,12 @@ func TestSegmentInPlaceFindsDamage(t *testing.T) {
 		look("mended", true)
 		turn()
 		look("damaged", n >= trustPage)
-		c.advance(time.Minute)
+		c.Advance(time.Minute)
 		look("damaged, after a minute", false)
 		turn()
 		look("mended again", true)
 		turn()
-		c.advance(-time.Hour)
+		c.Advance(-time.Hour)
 		look("damaged, and the clock was set back", false)
 		closeLog(t, s)
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -54,7 +55,7 @@ func (r *refusing) Open(name string, mode vfs.Mode) (vfs.File, error) {
 // What is kept for deletions is lent to compaction and comes back, whatever becomes of that.
 func TestRoomForDeletionsComesBack(t *testing.T) {
 	fsys := &refusing{FS: vfs.NewMem()}
-	disk := newSmallDisk(fsys, 500)
+	disk := logtest.NewSmallDisk(fsys, 500)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100 << 20 })
 	defer mustClose(t, s)
 	fillDisk(t, s)
@@ -64,15 +65,15 @@ func TestRoomForDeletionsComesBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.house.lent = true
-		return disk.setFree(0)
+		return disk.SetFree(0)
 	}
 	t.Run("while it is lent", func(t *testing.T) {
 		free := lend()
-		defer disk.setFree(free)
+		defer disk.SetFree(free)
 		mustDelete(t, s, 0, 50)
 	})
 	t.Run("when nothing is due", func(t *testing.T) {
-		disk.setFree(lend())
+		disk.SetFree(lend())
 		s.house.shortOfRoom(0)
 		s.makeRoom()
 		s.house.delay.Store(0) // as the goroutine does
@@ -83,16 +84,16 @@ func TestRoomForDeletionsComesBack(t *testing.T) {
 	})
 	t.Run("when there is a little less", func(t *testing.T) {
 		lend()
-		disk.setFree(11)
+		disk.SetFree(11)
 		s.log.takeBack()
-		if free := disk.setFree(0); free > 1 {
+		if free := disk.SetFree(0); free > 1 {
 			t.Errorf("%d blocks were not taken", free)
 		}
 	})
 	t.Run("when no segment can be made", func(t *testing.T) {
-		disk.setFree(20)
+		disk.SetFree(20)
 		s.log.takeBack()
-		disk.setFree(0)
+		disk.SetFree(0)
 		fsys.now = true
 		if err := s.Compact(context.Background(), nil); !errors.Is(err, errRefused) {
 			t.Fatalf("Compact: %v", err)
@@ -103,15 +104,15 @@ func TestRoomForDeletionsComesBack(t *testing.T) {
 }
 
 // mustDeleteWithin deletes in the room that the store has, with no other left on the disk.
-func mustDeleteWithin(t *testing.T, s *Store, disk *smallDisk, from, to int) {
+func mustDeleteWithin(t *testing.T, s *Store, disk *logtest.SmallDisk, from, to int) {
 	t.Helper()
-	defer disk.setFree(disk.setFree(0))
+	defer disk.SetFree(disk.SetFree(0))
 	mustDelete(t, s, from, to)
 }
 
 // What a view reads would stay beside its copies, so that to compact it takes room and makes none.
 func TestNoRoomIsTakenForWhatAViewKeeps(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 1000)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 1000)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100_000 })
 	defer mustClose(t, s)
 	for i := range 300 {
@@ -137,7 +138,7 @@ func TestNoRoomIsTakenForWhatAViewKeeps(t *testing.T) {
 
 // A crash, or a power cut, while room is made on a disk that is nearly full spares what it has to.
 func TestCrashesWhileRoomIsMade(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
 		states, made, refused := 0, int64(0), 0
 		seeds := uint64(1)
 		if longTest() {
@@ -164,7 +165,7 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), 0)
 		}
 	})
-	disk := newSmallDisk(mem, 56)
+	disk := logtest.NewSmallDisk(mem, 56)
 	s, err := c.open(disk)
 	for i := 0; i < steps && err == nil && c.failure == ""; i++ {
 		s.log.tight = s.house.shortOfRoom

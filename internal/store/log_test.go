@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -53,7 +54,7 @@ func TestOlderSpareIsNotAdopted(t *testing.T) {
 func TestTailEndsAtTheHardLimit(t *testing.T) {
 	hold := make(chan struct{})
 	mem := vfs.NewMem()
-	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, Match: isManifest, N: 3, Hold: hold})
+	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpRename, Match: logtest.IsManifest, N: 3, Hold: hold})
 	s, err := openLog(f, func(o *logSettings) { o.limit = 4000 })
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +67,7 @@ func TestTailEndsAtTheHardLimit(t *testing.T) {
 			setIn(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
 		}
 	}()
-	until(func() bool { // the first segment has nearly all that it may take
+	logtest.Until(func() bool { // the first segment has nearly all that it may take
 		set := s.set.Load().bySlot
 		return len(set) > 0 && set[0].end.Load() > 19_000
 	})
@@ -120,7 +121,7 @@ func TestWritesGoOnWithoutTheNextSegment(t *testing.T) {
 // TestRefusedWriteLeavesNothing: a record for which there was no room leaves no byte in the file
 // and uses up no sequence number.
 func TestRefusedWriteLeavesNothing(t *testing.T) {
-	full := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
+	full := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
 	mem := vfs.NewMem()
 	s := mustLog(t, vfs.Inject(mem, &full), func(o *logSettings) { o.ringBytes = -1 })
 	setIn(t, s, "a", "1")
@@ -149,13 +150,13 @@ func TestRefusedWriteLeavesNothing(t *testing.T) {
 // TestTimesNeverDecrease: no record is older than the one before it, even when the clock is set
 // back.
 func TestTimesNeverDecrease(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	mem := vfs.NewMem()
 	last := uint64(0)
 	for round := range 3 {
 		s := mustLog(t, mem, func(o *logSettings) { o.clock = clock; o.limit = 300 })
 		for i := range 10 {
-			clock.advance(time.Duration(i%3-1) * time.Hour)
+			clock.Advance(time.Duration(i%3-1) * time.Hour)
 			key := fmt.Sprint(round, i)
 			setIn(t, s, key, "v")
 			e, err := s.read(key)
@@ -164,7 +165,7 @@ func TestTimesNeverDecrease(t *testing.T) {
 			}
 			last = e.Written
 		}
-		clock.advance(-24 * time.Hour)
+		clock.Advance(-24 * time.Hour)
 		closeLog(t, s)
 	}
 }

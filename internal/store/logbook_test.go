@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-var _ = [1]struct{}{}[drainEvery-drainTimer] // they are the same
+var _ = [1]struct{}{}[drainEvery-logtest.DrainTimer] // they are the same
 
 // A logbook is a log, and the least that it takes to read back what was written: for each key the place of its last record.
 type logbook struct {
@@ -48,7 +49,7 @@ type logSettings struct {
 }
 
 // inline is without goroutines, and with a ring that is so small that records go round it, and some are too long for it.
-func inline(o *logSettings) { o.inline, o.ringBytes = true, testRing }
+func inline(o *logSettings) { o.inline, o.ringBytes = true, logtest.TestRing }
 
 // readsOnly is beside a writer.
 func readsOnly(o *logSettings) { o.readOnly = true }

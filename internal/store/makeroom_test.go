@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -31,10 +32,10 @@ func setForSure(t *testing.T, s *Store, key string, value []byte) (refused int) 
 
 // What is overwritten again and again fits a disk that is smaller than the garbage that is let lie where there is room, also when it is all in the tail.
 func TestOverwritingOnASmallDisk(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
 		for _, megabytes := range []int{6, 24} {
 			t.Run(fmt.Sprint(megabytes, " MiB"), func(t *testing.T) {
-				disk := newSmallDisk(vfs.NewMem(), megabytes<<20/diskBlock)
+				disk := logtest.NewSmallDisk(vfs.NewMem(), megabytes<<20/logtest.DiskBlock)
 				opts := Options{FS: disk, OnError: func(err error) { t.Log("reported: ", err) }}
 				s, err := Open("db", opts)
 				if err != nil {
@@ -70,7 +71,7 @@ func TestDeletionsMakeRoom(t *testing.T) {
 }
 
 func deletionsMakeRoom(t *testing.T, late bool) {
-	disk := newSmallDisk(vfs.NewMem(), 3000)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 3000)
 	s, err := Open("db", Options{FS: disk})
 	if err != nil {
 		t.Fatal(err)
@@ -139,21 +140,21 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 
 // What there was no room for is tried again when there is some, also when it was a write that is too long for that which said so.
 func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 2000)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 200_000 })
 	defer mustClose(t, s)
 	s.log.tight = s.house.shortOfRoom
 	for i := range 200 {
 		mustSet(t, s, fmt.Sprint("key ", i*(1-i%2)), string(make([]byte, 10_000)))
 	}
-	free := disk.setFree(0)
+	free := disk.SetFree(0)
 	for i := 0; s.Set(nil, fmt.Append(nil, "last ", i), make([]byte, 1000), 0, Process) == nil; i++ { // into what is reserved
 	}
 	s.makeRoom()
 	if s.log.compacted.Load() > 0 {
 		t.Fatal("compacted without room")
 	}
-	disk.setFree(free)
+	disk.SetFree(free)
 	if err := s.Set(nil, []byte("large"), make([]byte, 20<<20), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("there is room for a large value: %v", err)
 	}
@@ -166,15 +167,15 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 
 // A compaction that fails because somebody else has, at that moment, what it takes is tried again, though there is no more room than before.
 func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 500)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100_000 })
 	defer mustClose(t, s)
 	for i := 0; s.Set(nil, fmt.Append(nil, "key ", i%20), make([]byte, 1000), 0, Process) == nil; i++ {
 	}
 	free := 0
-	disk.onTake = func(name string) {
+	disk.OnTake = func(name string) {
 		if strings.HasSuffix(name, "MANIFEST.tmp") {
-			free += disk.setFree(0)
+			free += disk.SetFree(0)
 		}
 	}
 	s.house.shortOfRoom(0)
@@ -183,8 +184,8 @@ func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 	if s.log.compacted.Load() > 0 || free == 0 {
 		t.Fatalf("%d segments were compacted without room, %d blocks were taken away", s.log.compacted.Load(), free)
 	}
-	disk.onTake = nil
-	disk.setFree(free)
+	disk.OnTake = nil
+	disk.SetFree(free)
 	s.house.shortOfRoom(0)
 	s.makeRoom()
 	s.house.delay.Store(0)
@@ -196,14 +197,14 @@ func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 
 // While compaction has what is kept for deletions no write takes it, unless the disk has more.
 func TestNoWriteTakesWhatIsLent(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 500)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100 << 20 })
 	defer mustClose(t, s)
 	fillDisk(t, s)
 	if err := s.log.lend(); err != nil {
 		t.Fatal(err)
 	}
-	disk.setFree(roomKept/diskBlock + 20) // enough for another record and what is kept behind it
+	disk.SetFree(roomKept/logtest.DiskBlock + 20) // enough for another record and what is kept behind it
 	lent, _ := disk.Free("")
 	for range 3 {
 		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
@@ -217,21 +218,21 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 		t.Fatalf("%d bytes were lent, %d are left", lent, free)
 	}
 	mustDelete(t, s, 0, 10)
-	disk.setFree(500)
+	disk.SetFree(500)
 	mustSet(t, s, "key 0", "there is room")
 	if free, _ := disk.Free(""); free < 2*roomKept {
 		t.Errorf("a write has left %d bytes", free)
 	}
 	s.log.takeBack()
-	disk.setFree(20)
+	disk.SetFree(20)
 	mustSet(t, s, "key 1", string(make([]byte, 20_000)))
 }
 
 // While the disk is short of room, no segment becomes longer than it is to be, though the goroutine that makes the next one has no turn: of one that has
 // grown over the whole disk nothing could be given back.
 func TestSegmentsStayShortOnAFullDisk(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
-		disk := newSmallDisk(vfs.NewMem(), 500)
+	logtest.BothWays(t, func(t *testing.T) {
+		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes, o.RingBytes = 200_000, 64<<10 })
 		defer mustClose(t, s)
 		mustSet(t, s, "first", "of all")

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -20,7 +21,7 @@ func TestNewerMark(t *testing.T) {
 	s := mustOpen(t, mem)
 	mustSet(t, s, "k", "v")
 	mustClose(t, s)
-	change(t, mem, "db/"+seglog.MarkName, func(f vfs.File) error {
+	logtest.Change(t, mem, "db/"+seglog.MarkName, func(f vfs.File) error {
 		b := make([]byte, files.SlotBytes)
 		if _, err := f.ReadAt(b, 0); err != nil {
 			return err

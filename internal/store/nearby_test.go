@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -82,7 +83,7 @@ func TestEntriesNearby(t *testing.T) {
 
 // What changes between the time when it was read and its turn is yielded as it is then.
 func TestEntriesNearbyThatChange(t *testing.T) {
-	k := newTestClock()
+	k := logtest.NewClock()
 	s := near(t, 100, withClock(k))
 	for i := 6; i < 100; i += 10 { // they expire meanwhile
 		putTTL(t, s, fmt.Sprintf("k%04d", i), "short-lived", time.Second)
@@ -116,7 +117,7 @@ func TestEntriesNearbyThatChange(t *testing.T) {
 				t.Fatalf("Delete(%s): %v, %v", other(5), existed, err)
 			}
 			mustSet(t, s, string(other(5)), "again")
-			k.advance(2 * time.Second)
+			k.Advance(2 * time.Second)
 		}
 	})
 	wantWalk(t, "with changes", got, want)

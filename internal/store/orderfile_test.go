@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -25,9 +26,9 @@ func damagedRuns(t *testing.T) *vfs.Mem {
 		t.Fatal("there are no runs")
 	}
 	for _, name := range names {
-		b := read(t, mem, name)
+		b := logtest.Read(t, mem, name)
 		b[len(b)/3] ^= 4
-		write(t, mem, name, b)
+		logtest.Write(t, mem, name, b)
 	}
 	return mem
 }
@@ -37,14 +38,14 @@ func TestDamagedRunStopsNoSnapshot(t *testing.T) {
 	fewMarks(t, 50)
 	mem := damagedRuns(t)
 	for round := range 3 {
-		before := string(read(t, mem, seglog.SnapshotName))
+		before := string(logtest.Read(t, mem, seglog.SnapshotName))
 		var told []error
 		s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { told = append(told, err) } })
 		for i := range 200 {
 			put(t, s, 1000+1000*round+i)
 		}
 		mustClose(t, s)
-		if string(read(t, mem, seglog.SnapshotName)) == before {
+		if string(logtest.Read(t, mem, seglog.SnapshotName)) == before {
 			t.Errorf("round %d: Close wrote no snapshot", round)
 		}
 		if want := max(0, 1-round); len(told) != want {
@@ -128,12 +129,12 @@ func TestOrderIsExchangedDuringSnapshot(t *testing.T) {
 
 // lateClock calls a function once, behind the next look at it.
 type lateClock struct {
-	*testClock
+	*logtest.Clock
 	f func()
 }
 
 func (c *lateClock) Now() time.Time {
-	now, f := c.testClock.Now(), c.f
+	now, f := c.Clock.Now(), c.f
 	if c.f = nil; f != nil {
 		f()
 	}
@@ -143,7 +144,7 @@ func (c *lateClock) Now() time.Time {
 // A snapshot says of the clock what it showed when the keys were taken, or later: an entry that expired before that is not among them, and
 // would be missed where the clock has been set back since.
 func TestClockOfSnapshotIsNotEarlierThanItsKeys(t *testing.T) {
-	clock := &lateClock{testClock: newTestClock()}
+	clock := &lateClock{Clock: logtest.NewClock()}
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock, o.Inline = clock, true })
 	defer mustClose(t, s)
 	table := numbers(t, s)
@@ -156,7 +157,7 @@ func TestClockOfSnapshotIsNotEarlierThanItsKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock.f = func() {
-		clock.advance(100 * time.Millisecond)
+		clock.Advance(100 * time.Millisecond)
 		table.reap()
 	}
 	x, err := table.order.Load().persist()

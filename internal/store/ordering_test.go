@@ -17,6 +17,7 @@ import (
 
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/repair"
 	"github.com/copaldb/copal/internal/seglog"
@@ -215,16 +216,16 @@ func TestDamagedRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("without "+name, image, false)
-		b := read(t, mem, name)
+		b := logtest.Read(t, mem, name)
 		for i := 0; i < len(b); i += 1 + len(b)/12 {
 			image := mem.ProcessCrash()
 			damaged := bytes.Clone(b)
 			damaged[i] ^= 1
-			write(t, image, name, damaged)
+			logtest.Write(t, image, name, damaged)
 			check(fmt.Sprintf("%s with a bit flipped in byte %d", name, i), image, false)
 		}
 		image = mem.ProcessCrash()
-		write(t, image, name, read(t, mem, names[1-n]))
+		logtest.Write(t, image, name, logtest.Read(t, mem, names[1-n]))
 		check("with the other run", image, false)
 	}
 	image := mem.ProcessCrash()
@@ -237,7 +238,7 @@ func TestDamagedRuns(t *testing.T) {
 // A snapshot by a version that knows no order has no line of it. Whoever asks for the order makes it.
 func TestSnapshotWithoutOrder(t *testing.T) {
 	mem := stored(t)
-	b := read(t, mem, seglog.SnapshotName)
+	b := logtest.Read(t, mem, seglog.SnapshotName)
 	_, at, n, err := parseSnapshotTitle(b[:snapshotHead])
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +251,7 @@ func TestSnapshotWithoutOrder(t *testing.T) {
 		x.Tables[i].Order = nil
 	}
 	text := x.encode()
-	write(t, mem, seglog.SnapshotName, append(append(snapshotTitle(x.Store, at, int64(len(text))), b[snapshotHead:at]...), text...))
+	logtest.Write(t, mem, seglog.SnapshotName, append(append(snapshotTitle(x.Store, at, int64(len(text))), b[snapshotHead:at]...), text...))
 	s := mustOpen(t, mem)
 	defer mustClose(t, s)
 	if s.snapshot == nil || s.spaces[0].maps["n"].order.Load() != nil {
@@ -286,8 +287,8 @@ func TestUnknownOptions(t *testing.T) {
 // Runs that a crash has left are removed when there is a snapshot, and no others.
 func TestLeftoverRuns(t *testing.T) {
 	mem := stored(t)
-	write(t, mem, orderName(0xdead), []byte("half a run"))
-	write(t, mem, "notes.order", []byte("somebody's"))
+	logtest.Write(t, mem, orderName(0xdead), []byte("half a run"))
+	logtest.Write(t, mem, "notes.order", []byte("somebody's"))
 	s := mustOpen(t, mem)
 	if names := runsOf(t, mem); len(names) != 3 {
 		t.Errorf("opening has changed something: %v", names)
@@ -300,13 +301,13 @@ func TestLeftoverRuns(t *testing.T) {
 	if names := runsOf(t, mem); len(names) > 2 || !slices.Contains(names, orderName(o.base.id)) {
 		t.Errorf("there are the runs %v", names)
 	}
-	read(t, mem, "notes.order")
+	logtest.Read(t, mem, "notes.order")
 	wantOrder(t, s, "after all")
 }
 
 // What had expired when the runs were made, and has not by a clock that was set back, is in order nevertheless.
 func TestOrderWhenTheClockIsSetBack(t *testing.T) {
-	clock, mem := newTestClock(), vfs.NewMem()
+	clock, mem := logtest.NewClock(), vfs.NewMem()
 	s := mustOpen(t, mem, withClock(clock))
 	table := numbers(t, s)
 	put(t, s, 5)
@@ -333,7 +334,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	shards := 0
 	err = w.table(tableOf{0, mapKind, table}, func(f func() error) error {
 		if shards++; shards == index.Shards {
-			defer func() { clock.advance(time.Hour); table.reap() }()
+			defer func() { clock.Advance(time.Hour); table.reap() }()
 		}
 		return s.shared(f)
 	})
@@ -348,7 +349,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 		t.Fatalf("it has not expired: %v", got)
 	}
 	image := mem.ProcessCrash()
-	clock.advance(-time.Hour)
+	clock.Advance(-time.Hour)
 	s = mustOpen(t, image, withClock(clock))
 	defer mustClose(t, s)
 	if s.snapshot == nil {
@@ -418,9 +419,9 @@ func TestWalkGoesOnBehindDamage(t *testing.T) {
 	}
 	mustClose(t, s)
 	names := runsOf(t, mem)
-	b := read(t, mem, names[0])
+	b := logtest.Read(t, mem, names[0])
 	b[len(b)/2] ^= 4
-	write(t, mem, names[0], b)
+	logtest.Write(t, mem, names[0], b)
 	var told []error
 	s = mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { told = append(told, err) } })
 	got := inOrder(t, s.spaces[0].maps["n"])

@@ -8,25 +8,26 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 func TestGroupCountsFromItsCommit(t *testing.T) {
-	records := []handRecord{
-		rec(record.Set, record.Value, "a", "old"),
-		rec(record.Set, record.Value, "a", "new", group(2)),
-		rec(record.Set, record.Value, "b", "between"), // of somebody else
-		rec(record.Delete, record.Value, "b", "", group(2)),
-		rec(record.Set, record.Value, "c", "new", group(2)),
-		rec(record.Commit, record.System, "", "3", group(2)),
+	records := []logtest.HandRecord{
+		logtest.Rec(record.Set, record.Value, "a", "old"),
+		logtest.Rec(record.Set, record.Value, "a", "new", logtest.InGroup(2)),
+		logtest.Rec(record.Set, record.Value, "b", "between"), // of somebody else
+		logtest.Rec(record.Delete, record.Value, "b", "", logtest.InGroup(2)),
+		logtest.Rec(record.Set, record.Value, "c", "new", logtest.InGroup(2)),
+		logtest.Rec(record.Commit, record.System, "", "3", logtest.InGroup(2)),
 	}
-	s := mustLog(t, hand(t, records...))
+	s := mustLog(t, logtest.Hand(t, records...))
 	wantIn(t, s, "a", "new")
 	wantGone(t, s, "b")
 	wantIn(t, s, "c", "new")
-	s = mustLog(t, hand(t, records[:5]...)) // without its commit
+	s = mustLog(t, logtest.Hand(t, records[:5]...)) // without its commit
 	wantIn(t, s, "a", "old")
 	wantIn(t, s, "b", "between")
 	wantGone(t, s, "c")
@@ -36,19 +37,19 @@ func TestGroupCountsFromItsCommit(t *testing.T) {
 	setIn(t, s, "d", "later") // a tail of members without a commit takes appends
 	closeLog(t, s)
 
-	records[5].value = "4"
-	if _, err := openLog(hand(t, records...), inline); !errors.Is(err, seglog.ErrCorrupt) {
+	records[5].Value = "4"
+	if _, err := openLog(logtest.Hand(t, records...), inline); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("a commit that names more members than there are: %v", err)
 	}
 }
 
 func TestNewerRecordsAreRefused(t *testing.T) {
-	for _, p := range []handRecord{
-		rec('Z', record.Value, "k", ""),
-		rec(record.Set, 'z', "k", ""),
-		rec(record.Set, record.Value, "k", "", func(h *record.Head) { h.Other = " Anew" }),
+	for _, p := range []logtest.HandRecord{
+		logtest.Rec('Z', record.Value, "k", ""),
+		logtest.Rec(record.Set, 'z', "k", ""),
+		logtest.Rec(record.Set, record.Value, "k", "", func(h *record.Head) { h.Other = " Anew" }),
 	} {
-		_, err := openLog(hand(t, p, rec(record.Set, record.Value, "after", "")), inline)
+		_, err := openLog(logtest.Hand(t, p, logtest.Rec(record.Set, record.Value, "after", "")), inline)
 		if !errors.Is(err, seglog.ErrVersion) || errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("%c%c%s: %v, want ErrVersion", p.Op, p.Kind, p.Other, err)
 		}
@@ -56,11 +57,11 @@ func TestNewerRecordsAreRefused(t *testing.T) {
 }
 
 func TestSequenceWithoutGaps(t *testing.T) {
-	for name, records := range map[string][]handRecord{
-		"gap":   {rec(record.Set, record.Value, "a", ""), rec(record.Set, record.Value, "b", "", func(h *record.Head) { h.Seq = 3 })},
-		"twice": {rec(record.Set, record.Value, "a", ""), rec(record.Set, record.Value, "b", "", func(h *record.Head) { h.Seq = 1 })},
+	for name, records := range map[string][]logtest.HandRecord{
+		"gap":   {logtest.Rec(record.Set, record.Value, "a", ""), logtest.Rec(record.Set, record.Value, "b", "", func(h *record.Head) { h.Seq = 3 })},
+		"twice": {logtest.Rec(record.Set, record.Value, "a", ""), logtest.Rec(record.Set, record.Value, "b", "", func(h *record.Head) { h.Seq = 1 })},
 	} {
-		if _, err := openLog(hand(t, records...), inline); !errors.Is(err, seglog.ErrCorrupt) {
+		if _, err := openLog(logtest.Hand(t, records...), inline); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -77,7 +78,7 @@ func TestReadOnlyOfNothing(t *testing.T) {
 }
 
 func TestManifestMissing(t *testing.T) {
-	mem := hand(t, rec(record.Set, record.Value, "k", "v"))
+	mem := logtest.Hand(t, logtest.Rec(record.Set, record.Value, "k", "v"))
 	if err := mem.Remove("db/" + seglog.ManifestName); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -17,7 +18,7 @@ import (
 // was written, calls it clean, and the disk never gets it.
 func loseUnsynced(t *testing.T, mem *vfs.Mem) {
 	t.Helper()
-	for _, name := range filesIn(t, mem) {
+	for _, name := range logtest.Files(t, mem) {
 		f, err := mem.Open(filepath.Join("db", name), vfs.ReadWrite)
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +31,7 @@ func loseUnsynced(t *testing.T, mem *vfs.Mem) {
 // What an earlier process left behind is in the page cache, and perhaps nowhere else: its sync has failed, or
 // a write-back after its death. Whoever is told afterwards that something is durable, finds
 // all that was there before it, too, when the power is cut.
-func TestWhatWasFoundIsMadeDurable(t *testing.T) { bothWays(t, whatWasFoundIsMadeDurable) }
+func TestWhatWasFoundIsMadeDurable(t *testing.T) { logtest.BothWays(t, whatWasFoundIsMadeDurable) }
 
 func whatWasFoundIsMadeDurable(t *testing.T) {
 	content := func(n int) map[string]string {
@@ -127,13 +128,15 @@ func noRoomForCopies() *vfs.Fault {
 // A kernel tells of a write-back that has failed once. Where it tells the first opening after a
 // kill, which had no room for a copy and syncs the file as it is, the next one knows: it believes
 // no sync of that file, though it succeeds, and waits for room.
-func TestFailedSyncOfWhatWasFoundIsNoted(t *testing.T) { bothWays(t, failedSyncOfWhatWasFoundIsNoted) }
+func TestFailedSyncOfWhatWasFoundIsNoted(t *testing.T) {
+	logtest.BothWays(t, failedSyncOfWhatWasFoundIsNoted)
+}
 
 func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	mem.LosePagesForGood()
 	dead := killedWithFound(t, mem)
-	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: isLog}
+	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: logtest.IsLog}
 
 	first := mustLog(t, vfs.Inject(dead, noRoomForCopies(), told))
 	if err := first.sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
@@ -158,14 +161,14 @@ func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
 
 // A process is killed when it has renamed a copy. The next one has no room for another, and syncs what it finds under
 // the name. That is durable, too, when it calls it durable.
-func TestNameOfCopyIsSyncedInPlace(t *testing.T) { bothWays(t, nameOfCopyIsSyncedInPlace) }
+func TestNameOfCopyIsSyncedInPlace(t *testing.T) { logtest.BothWays(t, nameOfCopyIsSyncedInPlace) }
 
 func nameOfCopyIsSyncedInPlace(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	dead := killedWithFound(t, mem)
 	var left *vfs.Mem
 	dead.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-		if phase == vfs.After && op.Kind == vfs.OpRename && strings.HasSuffix(op.Name, redoTemp) && isLog(op.NewName) && left == nil {
+		if phase == vfs.After && op.Kind == vfs.OpRename && strings.HasSuffix(op.Name, redoTemp) && logtest.IsLog(op.NewName) && left == nil {
 			left = dead.ProcessCrash()
 		}
 	})
@@ -183,7 +186,7 @@ func nameOfCopyIsSyncedInPlace(t *testing.T) {
 }
 
 // A sync of the directory that fails behind the renaming of a copy is noted, too.
-func TestFailedSyncOfNameIsNoted(t *testing.T) { bothWays(t, failedSyncOfNameIsNoted) }
+func TestFailedSyncOfNameIsNoted(t *testing.T) { logtest.BothWays(t, failedSyncOfNameIsNoted) }
 
 func failedSyncOfNameIsNoted(t *testing.T) {
 	mem := vfs.NewCrashMem()
@@ -201,7 +204,7 @@ func failedSyncOfNameIsNoted(t *testing.T) {
 // What was found when the log was opened, and has changed before it was copied, is not called durable: a kernel forgets at
 // any time what it could not write. The call that asked says so, and so does the next; when what was found is back, it is
 // durable.
-func TestChangedBeforeItIsCopied(t *testing.T) { bothWays(t, changedBeforeItIsCopied) }
+func TestChangedBeforeItIsCopied(t *testing.T) { logtest.BothWays(t, changedBeforeItIsCopied) }
 
 func changedBeforeItIsCopied(t *testing.T) {
 	for name, full := range map[string]bool{"copied": false, "no room for a copy": true} {
@@ -221,7 +224,7 @@ func changedBeforeItIsCopied(t *testing.T) {
 			next := mustLog(t, vfs.Inject(dead, faults...))
 			wantIn(t, next, "found", foundValue)
 			path := next.doubtful[0].path
-			damageIn(t, dead, path, foundValue)
+			logtest.DamageIn(t, dead, path, foundValue)
 			for _, what := range []string{"the first time", "again"} {
 				if err := next.sync(); !errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrReadOnly) {
 					t.Errorf("a sync, %s: %v", what, err)
@@ -233,7 +236,7 @@ func changedBeforeItIsCopied(t *testing.T) {
 			if names := unfinished(t, dead); len(names) > 0 {
 				t.Errorf("%q are left", names)
 			}
-			damageIn(t, dead, path, "v"+foundValue[1:])
+			logtest.DamageIn(t, dead, path, "v"+foundValue[1:])
 			syncLog(t, next)
 			wantFoundAfterPowerCuts(t, dead, 40)
 			closeLog(t, next)
@@ -244,7 +247,7 @@ func changedBeforeItIsCopied(t *testing.T) {
 // unfinished are the files of the store that never got their names.
 func unfinished(t *testing.T, mem *vfs.Mem) (names []string) {
 	t.Helper()
-	for _, name := range filesIn(t, mem) {
+	for _, name := range logtest.Files(t, mem) {
 		if strings.HasSuffix(name, ".tmp") {
 			names = append(names, name)
 		}
@@ -255,7 +258,7 @@ func unfinished(t *testing.T, mem *vfs.Mem) (names []string) {
 // A crash in the middle of a copy, or while a ring is made, leaves no file for ever: the next
 // process that writes removes it, though the segment may be no longer one that is copied, because
 // the power cut has taken what there was to copy.
-func TestUnfinishedCopiesGo(t *testing.T) { bothWays(t, unfinishedCopiesGo) }
+func TestUnfinishedCopiesGo(t *testing.T) { logtest.BothWays(t, unfinishedCopiesGo) }
 
 func unfinishedCopiesGo(t *testing.T) {
 	mem := vfs.NewCrashMem()
@@ -279,12 +282,12 @@ func unfinishedCopiesGo(t *testing.T) {
 		if !strings.HasSuffix(op.Name, ".tmp") {
 			return
 		}
-		check(dead.ProcessCrash(), testRing)
+		check(dead.ProcessCrash(), logtest.TestRing)
 		check(dead.ProcessCrash(), -1)
 		n := 0
 		for image := range dead.PowerCuts(20, nil) {
 			if n++; n%7 == 1 {
-				check(image, []int64{testRing, -1}[n%2])
+				check(image, []int64{logtest.TestRing, -1}[n%2])
 			}
 		}
 	})

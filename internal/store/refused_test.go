@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -14,9 +15,9 @@ import (
 // What waits to be set, and finds no room, keeps no deletion from the log that waits behind it: that is what makes room. Close writes the deletions as well,
 // though it has to say what it could not write.
 func TestAsyncDeletionsPassSetsThatWait(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
 		for _, close := range []bool{false, true} {
-			disk := newSmallDisk(vfs.NewMem(), 500)
+			disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 			s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
 			c := attached(t, s, "m")
 			const keys = 400
@@ -24,7 +25,7 @@ func TestAsyncDeletionsPassSetsThatWait(t *testing.T) {
 				mustSet(t, s, fmt.Sprint("m:", i), "v")
 			}
 			fillDisk(t, s)
-			disk.setFree(0)
+			disk.SetFree(0)
 			for i := range keys / 2 { // some in each shard
 				c.setAsync(t, s, fmt.Sprint("new ", i), strings.Repeat("v", 5000))
 			}
@@ -39,7 +40,7 @@ func TestAsyncDeletionsPassSetsThatWait(t *testing.T) {
 				if err := s.Close(); !errors.Is(err, seglog.ErrNoSpace) {
 					t.Fatalf("Close: %v", err)
 				}
-				disk.setFree(1000)
+				disk.SetFree(1000)
 				want = absent
 			} else {
 				if err := s.Flush(nil); !errors.Is(err, seglog.ErrNoSpace) {
@@ -48,7 +49,7 @@ func TestAsyncDeletionsPassSetsThatWait(t *testing.T) {
 				if n := c.table.Dirty(); n != keys/2 {
 					t.Errorf("%d changes wait, want %d, none of them a deletion", n, keys/2)
 				}
-				disk.setFree(1000)
+				disk.SetFree(1000)
 				mustClose(t, s)
 			}
 			s = mustOpen(t, disk)
@@ -65,7 +66,7 @@ func TestAsyncDeletionsPassSetsThatWait(t *testing.T) {
 
 // A large value that is refused makes room, as any other write does.
 func TestRefusedLargeValueMakesRoom(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 2000)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 200_000 })
 	defer mustClose(t, s)
 	s.log.tight = s.house.shortOfRoom
@@ -83,22 +84,22 @@ func TestRefusedLargeValueMakesRoom(t *testing.T) {
 }
 
 // silentDisk does not tell what is left.
-type silentDisk struct{ *smallDisk }
+type silentDisk struct{ *logtest.SmallDisk }
 
 func (silentDisk) Free(string) (int64, bool) { return 0, false }
 
 // A large value that is refused leaves to deletions what was kept for them, also where that is less than it should be.
 func TestRefusedLargeValueLeavesRoomForDeletions(t *testing.T) {
-	disk := newSmallDisk(vfs.NewMem(), 500)
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
 	defer mustClose(t, s)
 	fillDisk(t, s)
 	if err := s.log.lend(); err != nil {
 		t.Fatal(err)
 	}
-	disk.setFree(roomKept / diskBlock / 2)
+	disk.SetFree(roomKept / logtest.DiskBlock / 2)
 	s.log.takeBack()
-	disk.setFree(0)
+	disk.SetFree(0)
 	if err := s.Set(nil, []byte("large"), make([]byte, 2*partBytes), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("there is room for a large value: %v", err)
 	}
@@ -127,7 +128,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 		"written ahead": func(o *Options) { o.GroupBytes = 1000 },
 	} {
 		t.Run(name, func(t *testing.T) {
-			disk := newSmallDisk(vfs.NewMem(), 300)
+			disk := logtest.NewSmallDisk(vfs.NewMem(), 300)
 			s := mustOpen(t, unreserved{silentDisk{disk}}, func(o *Options) { o.SegmentBytes = 100_000 }, change)
 			defer mustClose(t, s)
 			s.log.tight = s.house.shortOfRoom
@@ -146,7 +147,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 					if !s.house.tight.Load() {
 						t.Fatalf("group %d is refused, and nobody is told", i)
 					}
-					disk.setFree(disk.setFree(0) + 30) // what was written ahead has taken all there was
+					disk.SetFree(disk.SetFree(0) + 30) // what was written ahead has taken all there was
 					s.makeRoom()
 					s.house.delay.Store(0) // as the goroutine does
 					err = write(i)
@@ -167,7 +168,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 
 // TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and not of that.
 func TestRefusedWriteIsNotTold(t *testing.T) {
-	full := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
+	full := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
 	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &full), func(o *Options) { o.RingBytes = -1 })
 	mustSet(t, s, "a", "1")
 	mustSet(t, s, "b", "2")

@@ -6,12 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // earlyClock calls a function once, before the next look at it.
 type earlyClock struct {
-	*testClock
+	*logtest.Clock
 	f func()
 }
 
@@ -20,7 +21,7 @@ func (c *earlyClock) Now() time.Time {
 	if c.f = nil; f != nil {
 		f()
 	}
-	return c.testClock.Now()
+	return c.Clock.Now()
 }
 
 // An entry that gets another deadline before the first has come is there throughout, also for who has read its record with the first, and looks at the clock when
@@ -61,7 +62,7 @@ func TestRenewedWhileItIsRead(t *testing.T) {
 			if !open && (what == "Read" || what == "Entries") {
 				continue
 			}
-			clock := &earlyClock{testClock: newTestClock()}
+			clock := &earlyClock{Clock: logtest.NewClock()}
 			s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
 			table, err := s.Map("m")
 			if err != nil {
@@ -82,12 +83,12 @@ func TestRenewedWhileItIsRead(t *testing.T) {
 				if err = errors.Join(err, s.Expire(nil, nil, key, deadline, Process)); err != nil {
 					t.Error(err)
 				}
-				clock.advance(2 * time.Second)
+				clock.Advance(2 * time.Second)
 			}
 			if err := read(s, c, key); err != nil || !looked {
 				t.Errorf("%s, map open %v: %v; it has looked at the clock: %v", what, open, err, looked)
 			}
-			clock.advance(time.Hour)
+			clock.Advance(time.Hour)
 			if err := read(s, c, key); err == nil {
 				t.Errorf("%s, map open %v: it is there behind its deadline", what, open)
 			}

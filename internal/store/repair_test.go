@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/repair"
 	"github.com/copaldb/copal/internal/seglog"
@@ -287,7 +288,7 @@ func (v *patientVictim) isPrefix(t *testing.T, want []original) bool {
 		switch {
 		case i < len(want) && want[i].Seq != o.Seq:
 			return false
-		case i >= len(want) && sizeOf(t, v.mem, filepath.Join("db", o.id.FileName())) > o.at:
+		case i >= len(want) && logtest.SizeOf(t, v.mem, filepath.Join("db", o.id.FileName())) > o.at:
 			return false
 		}
 	}
@@ -404,16 +405,16 @@ func TestRepairAfterFlips(t *testing.T) {
 	stride := repairStride(15)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		n := 0
-		for _, name := range filesIn(t, image()) {
+		for _, name := range logtest.Files(t, image()) {
 			path := filepath.Join("db", name)
-			size := sizeOf(t, image(), path)
+			size := logtest.SizeOf(t, image(), path)
 			for at := v.rng.Int64N(stride); at < size; at += 1 + v.rng.Int64N(2*stride) {
 				if name == seglog.RingName && at > 100 && at < seglog.RingHead {
 					at = seglog.RingHead // padding
 				}
 				mem := image()
 				bit := v.rng.IntN(8)
-				change(t, mem, path, func(f vfs.File) error { return flip(f, at, bit) })
+				logtest.Change(t, mem, path, func(f vfs.File) error { return logtest.Flip(f, at, bit) })
 				v.check(t, mem, nil, fmt.Sprintf("bit %d of byte %d of %s flipped", bit, at, name))
 				n++
 			}
@@ -426,11 +427,11 @@ func TestRepairAfterFlips(t *testing.T) {
 func TestRepairAfterTruncation(t *testing.T) {
 	stride := repairStride(60)
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
-		for _, name := range filesIn(t, image()) {
+		for _, name := range logtest.Files(t, image()) {
 			path := filepath.Join("db", name)
-			for size := sizeOf(t, image(), path) - 1; size >= 0; size -= 1 + v.rng.Int64N(stride) {
+			for size := logtest.SizeOf(t, image(), path) - 1; size >= 0; size -= 1 + v.rng.Int64N(stride) {
 				mem := image()
-				change(t, mem, path, func(f vfs.File) error { return f.Truncate(size) })
+				logtest.Change(t, mem, path, func(f vfs.File) error { return f.Truncate(size) })
 				v.check(t, mem, nil, fmt.Sprintf("%s cut at %d", name, size))
 			}
 		}
@@ -441,13 +442,13 @@ func TestRepairAfterTruncation(t *testing.T) {
 func TestRepairAfterOverwriting(t *testing.T) {
 	rounds := 5000 / int(repairStride(25))
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
-		names := filesIn(t, image())
+		names := logtest.Files(t, image())
 		for range rounds {
 			mem := image()
 			what := ""
 			for range 1 + v.rng.IntN(3) {
 				path := filepath.Join("db", names[v.rng.IntN(len(names))])
-				size := sizeOf(t, mem, path)
+				size := logtest.SizeOf(t, mem, path)
 				at := v.rng.Int64N(size)
 				n := []int64{1, 8, 64, 512, 4096, v.rng.Int64N(300)}[v.rng.IntN(6)]
 				if n >= 64 {
@@ -464,7 +465,7 @@ func TestRepairAfterOverwriting(t *testing.T) {
 				case 2: // text that looks like records, with lengths that reach beyond everything
 					copy(b, strings.Repeat("1f0c9a3e Sv 0 0 1 0 1 ff k v\n", int(n/20+1)))
 				}
-				change(t, mem, path, func(f vfs.File) error { _, err := f.WriteAt(b, at); return err })
+				logtest.Change(t, mem, path, func(f vfs.File) error { _, err := f.WriteAt(b, at); return err })
 				what += fmt.Sprintf("%d bytes at %d of %s overwritten with %.10q; ", n, at, path, b)
 			}
 			v.check(t, mem, nil, what)
@@ -514,10 +515,10 @@ func TestRepairWithForgedLengths(t *testing.T) {
 					text := strings.Join(forged, " ")
 					mem := image()
 					path := filepath.Join("db", o.id.FileName())
-					if sizeOf(t, mem, path) < o.at+int64(len(text)) {
+					if logtest.SizeOf(t, mem, path) < o.at+int64(len(text)) {
 						continue // it is in the ring
 					}
-					change(t, mem, path, func(f vfs.File) error { _, err := f.WriteAt([]byte(text), o.at); return err })
+					logtest.Change(t, mem, path, func(f vfs.File) error { _, err := f.WriteAt([]byte(text), o.at); return err })
 					v.check(t, mem, nil, fmt.Sprintf("%q for %q at %d of %s", text, o.bytes[:head-1], o.at, path))
 				}
 			}
@@ -528,13 +529,13 @@ func TestRepairWithForgedLengths(t *testing.T) {
 // TestRepairWithoutFiles removes each file, and each two.
 func TestRepairWithoutFiles(t *testing.T) {
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
-		names := filesIn(t, image())
+		names := logtest.Files(t, image())
 		for _, a := range names {
 			for _, b := range names {
 				mem := image()
 				mem.Remove("db/" + a)
 				mem.Remove("db/" + b)
-				if !slices.ContainsFunc(filesIn(t, mem), func(name string) bool { return strings.HasSuffix(name, ".log") || name == seglog.ManifestName }) {
+				if !slices.ContainsFunc(logtest.Files(t, mem), func(name string) bool { return strings.HasSuffix(name, ".log") || name == seglog.ManifestName }) {
 					continue
 				}
 				v.check(t, mem, nil, fmt.Sprintf("without %s and %s", a, b))
@@ -547,7 +548,7 @@ func TestRepairWithoutFiles(t *testing.T) {
 func TestRepairOfMixedUpFiles(t *testing.T) {
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		var logs []string
-		for _, name := range filesIn(t, image()) {
+		for _, name := range logtest.Files(t, image()) {
 			if strings.HasSuffix(name, ".log") {
 				logs = append(logs, name)
 			}
@@ -563,7 +564,7 @@ func TestRepairOfMixedUpFiles(t *testing.T) {
 					}
 					names := map[string]string{a: b, b: a}
 					if damage { // in the first line of one of them, too
-						change(t, mem, "db/"+a, func(f vfs.File) error { return flip(f, 20, 1) })
+						logtest.Change(t, mem, "db/"+a, func(f vfs.File) error { return logtest.Flip(f, 20, 1) })
 						if contentOfFile(t, mem, "db/MANIFEST") == "\x00missing" {
 							continue // nothing says any more which one it was
 						}
@@ -583,8 +584,8 @@ func TestRepairOfMixedUpFiles(t *testing.T) {
 					t.Fatal(err)
 				}
 				// Each of the two has what the other lacks.
-				change(t, mem, "db/"+a, func(f vfs.File) error { return f.Truncate(int64(len(text) / 2)) })
-				change(t, mem, "db/"+b, func(f vfs.File) error { _, err := f.WriteAt(make([]byte, 40), 150); return err })
+				logtest.Change(t, mem, "db/"+a, func(f vfs.File) error { return f.Truncate(int64(len(text) / 2)) })
+				logtest.Change(t, mem, "db/"+b, func(f vfs.File) error { _, err := f.WriteAt(make([]byte, 40), 150); return err })
 				want := v.intact(t, mem, nil)
 				for _, o := range v.intact(t, mem, map[string]string{a: b}) {
 					if !slices.ContainsFunc(want, func(w original) bool { return w.Seq == o.Seq }) {
@@ -635,7 +636,7 @@ func TestRepairReportsRanges(t *testing.T) {
 		}
 		mem := v.mem.ProcessCrash()
 		path := filepath.Join("db", a.id.FileName())
-		change(t, mem, path, func(f vfs.File) error {
+		logtest.Change(t, mem, path, func(f vfs.File) error {
 			_, err := f.WriteAt(make([]byte, 12), b.at-6)
 			return err
 		})
@@ -685,7 +686,7 @@ func TestRepairOfGroups(t *testing.T) {
 
 	image = mem.ProcessCrash() // now without the second commit, and a member of the first
 	for _, o := range []original{all[5], all[0]} {
-		change(t, image, filepath.Join("db", o.id.FileName()), func(f vfs.File) error { return flip(f, o.at+3, 1) })
+		logtest.Change(t, image, filepath.Join("db", o.id.FileName()), func(f vfs.File) error { return logtest.Flip(f, o.at+3, 1) })
 	}
 	if report, err = repairImage(image); err != nil {
 		t.Fatal(err)
@@ -724,7 +725,7 @@ func TestRepairOfLargeValues(t *testing.T) {
 			parts = append(parts, o)
 		}
 	}
-	change(t, image, filepath.Join("db", parts[1].id.FileName()), func(f vfs.File) error { return flip(f, parts[1].at+500_000, 1) })
+	logtest.Change(t, image, filepath.Join("db", parts[1].id.FileName()), func(f vfs.File) error { return logtest.Flip(f, parts[1].at+500_000, 1) })
 	report, err := repairImage(image)
 	if err != nil {
 		t.Fatal(err)
@@ -835,7 +836,7 @@ func TestRepairIntoWhatIsThere(t *testing.T) {
 func TestRepairDryRun(t *testing.T) {
 	eachPatient(t, func(t *testing.T, v *patientVictim, image func() *vfs.Mem) {
 		mem := image()
-		change(t, mem, "db/00000002.log", func(f vfs.File) error { return errors.Join(flip(f, 200, 1), flip(f, 400, 1)) })
+		logtest.Change(t, mem, "db/00000002.log", func(f vfs.File) error { return errors.Join(logtest.Flip(f, 200, 1), logtest.Flip(f, 400, 1)) })
 		before := contentOfDir(t, mem, "db")
 		dry, err := repair.Repair(t.Context(), "db", "", repair.Options{FS: mem, DryRun: true})
 		if err != nil || len(dry.Lost) == 0 || dry.Records == 0 {
@@ -1015,13 +1016,13 @@ func TestRepairOfWhatRecoveryLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	originals := readOriginals(t, image, "db")
-	change(t, image, "db/00000001.log", func(f vfs.File) error { return flip(f, originals[9].at, 1) })
+	logtest.Change(t, image, "db/00000001.log", func(f vfs.File) error { return logtest.Flip(f, originals[9].at, 1) })
 	before := contentOfFile(t, image, "db/00000001.log")
 	s = mustOpen(t, image)
 	mustSet(t, s, "new", "2")
 	want := render(contentsOf(t, s))
 	mustClose(t, s)
-	change(t, image, "db/00000001.log", func(f vfs.File) error { _, err := f.WriteAt([]byte(before), 0); return err }) // as if it had not been cut off
+	logtest.Change(t, image, "db/00000001.log", func(f vfs.File) error { _, err := f.WriteAt([]byte(before), 0); return err }) // as if it had not been cut off
 	if err := image.Remove("db/MANIFEST"); err != nil {
 		t.Fatal(err)
 	}
@@ -1191,7 +1192,7 @@ func TestRepairOfACompactedStore(t *testing.T) {
 // A ring that a killed process has left, and that is missing or of no use, is a loss of nobody knows how much. The one of a store
 // that was closed holds nothing.
 func TestRepairWithoutTheRing(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, seglog.RingHead), "of another store": (&seglog.RingHeader{Store: 7, ID: 8, Size: 64 << 10, File: ""}).Encode()} {
 		for _, killed := range []bool{true, false} {
 			mem := vfs.NewMem()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -70,13 +71,13 @@ func TestReplayBySequenceNumber(t *testing.T) {
 }
 
 func TestRangeDeletesWhatIsOlder(t *testing.T) {
-	s := mustOpen(t, hand(t,
-		rec(record.Set, record.System, "map:users", "{}"),
-		rec(record.Set, record.Value, "users:1", "x"),
-		rec(record.Set, record.Value, "users", "raw"),
-		rec(record.Set, record.Value, "other", "x", func(h *record.Head) { h.Space = 3 }),
-		rec(record.Range, record.Value, "users", ""),
-		rec(record.Set, record.Value, "users:2", "after"),
+	s := mustOpen(t, logtest.Hand(t,
+		logtest.Rec(record.Set, record.System, "map:users", "{}"),
+		logtest.Rec(record.Set, record.Value, "users:1", "x"),
+		logtest.Rec(record.Set, record.Value, "users", "raw"),
+		logtest.Rec(record.Set, record.Value, "other", "x", func(h *record.Head) { h.Space = 3 }),
+		logtest.Rec(record.Range, record.Value, "users", ""),
+		logtest.Rec(record.Set, record.Value, "users:2", "after"),
 	))
 	wantValue(t, s, "users:1", absent)
 	wantValue(t, s, "users", absent)
@@ -87,13 +88,13 @@ func TestRangeDeletesWhatIsOlder(t *testing.T) {
 }
 
 func TestKeySpacesAndKindsAreApart(t *testing.T) {
-	s := mustOpen(t, hand(t,
-		rec(record.Set, record.Value, "k", "zero"),
-		rec(record.Set, record.Value, "k", "one", func(h *record.Head) { h.Space = 1 }),
-		rec(record.Set, record.Element, "k", "element"),
-		rec(record.Set, record.Meta, "m", "hash 4"),
-		rec(record.Delete, record.Value, "m", ""), // a key has one entry, of whatever kind
-		rec(record.Set, record.System, "later:thing", "of no interest"),
+	s := mustOpen(t, logtest.Hand(t,
+		logtest.Rec(record.Set, record.Value, "k", "zero"),
+		logtest.Rec(record.Set, record.Value, "k", "one", func(h *record.Head) { h.Space = 1 }),
+		logtest.Rec(record.Set, record.Element, "k", "element"),
+		logtest.Rec(record.Set, record.Meta, "m", "hash 4"),
+		logtest.Rec(record.Delete, record.Value, "m", ""), // a key has one entry, of whatever kind
+		logtest.Rec(record.Set, record.System, "later:thing", "of no interest"),
 	))
 	wantValue(t, s, "k", "zero")
 	wantValue(t, s, "m", absent)
@@ -105,23 +106,23 @@ func TestKeySpacesAndKindsAreApart(t *testing.T) {
 // FuzzRecovery: whatever a segment holds, the store opens or says that it is corrupt or
 // newer, and what opens takes writes and opens again.
 func FuzzRecovery(f *testing.F) {
-	h := record.SegmentHeader{ID: record.NewSegmentID(1, 0), Salt: handSalt, Start: 1000, Store: handStore}
+	h := record.SegmentHeader{ID: record.NewSegmentID(1, 0), Salt: logtest.HandSalt, Start: 1000, Store: logtest.HandStore}
 	head := h.Append(nil)
-	add := func(records ...handRecord) {
+	add := func(records ...logtest.HandRecord) {
 		var tail []byte
 		for i, p := range records {
 			p.Seq = uint64(i) + 1
-			tail = handSalt.Append(tail, int64(len(head)+len(tail)), &p.Head, []byte(p.key), []byte(p.value))
+			tail = logtest.HandSalt.Append(tail, int64(len(head)+len(tail)), &p.Head, []byte(p.Key), []byte(p.Value))
 		}
 		f.Add(tail)
 	}
-	add(rec(record.Set, record.Value, "a", "1"), rec(record.Delete, record.Value, "a", ""), rec(record.Set, record.Schema, "1", "json int"))
-	add(rec(record.Set, record.Value, "a", "1", group(1)), rec(record.Commit, record.System, "", "1", group(1)))
-	add(rec(record.Set, record.System, "map:m", "{}"), rec(record.Set, record.Value, "m:1", "x"), rec(record.Range, record.Value, "m", ""))
-	add(rec(record.Set, record.Value, "big", "1 1.5e", func(h *record.Head) { h.Large = 1 }))
+	add(logtest.Rec(record.Set, record.Value, "a", "1"), logtest.Rec(record.Delete, record.Value, "a", ""), logtest.Rec(record.Set, record.Schema, "1", "json int"))
+	add(logtest.Rec(record.Set, record.Value, "a", "1", logtest.InGroup(1)), logtest.Rec(record.Commit, record.System, "", "1", logtest.InGroup(1)))
+	add(logtest.Rec(record.Set, record.System, "map:m", "{}"), logtest.Rec(record.Set, record.Value, "m:1", "x"), logtest.Rec(record.Range, record.Value, "m", ""))
+	add(logtest.Rec(record.Set, record.Value, "big", "1 1.5e", func(h *record.Head) { h.Large = 1 }))
 	f.Fuzz(func(t *testing.T, tail []byte) {
 		for _, b := range [][]byte{tail, resealed(tail, int64(len(head)))} {
-			mem := handBytes(t, append(bytes.Clone(head), b...))
+			mem := logtest.HandBytes(t, append(bytes.Clone(head), b...))
 			s, err := Open("db", testOptions(mem))
 			if err != nil {
 				if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) {
@@ -161,7 +162,7 @@ func resealed(b []byte, offset int64) []byte {
 			return append(out, b...)
 		}
 		total := h.Length(n)
-		out = handSalt.Append(out, offset+int64(len(out)), &h, b[n:n+h.KeyBytes], b[n+h.KeyBytes+1:total-1])
+		out = logtest.HandSalt.Append(out, offset+int64(len(out)), &h, b[n:n+h.KeyBytes], b[n+h.KeyBytes+1:total-1])
 		b = b[total:]
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -21,7 +22,7 @@ func TestErrorHandlerMayUseTheStore(t *testing.T) {
 		for _, kind := range []vfs.Kind{vfs.OpSync, vfs.OpWrite} {
 			var s *Store
 			called := 0
-			fault := vfs.Fault{Kinds: kind, Match: isLog, N: 3, Err: syscall.EIO}
+			fault := vfs.Fault{Kinds: kind, Match: logtest.IsLog, N: 3, Err: syscall.EIO}
 			s = mustOpen(t, vfs.Inject(vfs.NewMem(), &fault), func(o *Options) {
 				o.OnError = func(error) { called++; use(s) }
 			})
@@ -37,7 +38,7 @@ func TestErrorHandlerMayUseTheStore(t *testing.T) {
 // TestErrorHandlerMayEndItsGoroutine: the error handler may call runtime.Goexit, as t.Fatal does.
 // Close still returns, with the error.
 func TestErrorHandlerMayEndItsGoroutine(t *testing.T) {
-	fault := vfs.Fault{Kinds: vfs.OpSync, Match: isLog, N: 2, Err: syscall.EIO}
+	fault := vfs.Fault{Kinds: vfs.OpSync, Match: logtest.IsLog, N: 2, Err: syscall.EIO}
 	called := 0
 	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &fault), func(o *Options) { o.OnError = func(error) { called++; runtime.Goexit() } })
 	if err := s.Set(nil, []byte("k"), nil, 0, Power); !errors.Is(err, syscall.EIO) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -102,18 +103,18 @@ func TestRoundTheRing(t *testing.T) {
 // TestRingIsMended: the first append after a crash writes to the segment what was in the ring
 // alone; where there is no room for that, it is refused, and all can be read.
 func TestRingIsMended(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
-	disk := newSmallDisk(mem, 1000)
+	disk := logtest.NewSmallDisk(mem, 1000)
 	s := mustLog(t, disk)
 	for i := range 20 {
 		setIn(t, s, fmt.Sprint("key ", i), "value")
 	}
-	if n := sizeOf(t, mem, "db/00000001.log"); n > 200 {
+	if n := logtest.SizeOf(t, mem, "db/00000001.log"); n > 200 {
 		t.Fatalf("the log has %d bytes, this test needs it in the ring", n)
 	}
 	dead := mem.ProcessCrash()
-	full := newSmallDisk(dead, 0)
+	full := logtest.NewSmallDisk(dead, 0)
 	s = mustLog(t, full)
 	all := func() {
 		t.Helper()
@@ -126,7 +127,7 @@ func TestRingIsMended(t *testing.T) {
 		t.Errorf("Set on a full disk: %v", err)
 	}
 	all()
-	full.setFree(1000)
+	full.SetFree(1000)
 	setIn(t, s, "new", "1")
 	all()
 	text, _, err := files.Read(dead, "db/00000001.log", 1<<20)
@@ -139,11 +140,11 @@ func TestRingIsMended(t *testing.T) {
 
 // TestSmallDisk fills a disk. The write for which there is no room is refused, nothing is lost,
 // deletions go on, and so do writes when there is room again.
-func TestSmallDisk(t *testing.T) { bothWays(t, smallDiskFills) }
+func TestSmallDisk(t *testing.T) { logtest.BothWays(t, smallDiskFills) }
 
 func smallDiskFills(t *testing.T) {
 	mem := vfs.NewMem()
-	disk := newSmallDisk(mem, 100)
+	disk := logtest.NewSmallDisk(mem, 100)
 	s := mustLog(t, disk)
 	want := map[string]string{}
 	fill := func() {
@@ -178,19 +179,19 @@ func smallDiskFills(t *testing.T) {
 	if len(want) < 300 {
 		t.Errorf("only %d records of 100 to 600 bytes fit on a disk of 400 KiB", len(want))
 	}
-	disk.setFree(0)
+	disk.SetFree(0)
 	compare()
 	remove(0, 200)
 	if err := s.sync(); err != nil {
 		t.Errorf("Sync on a full disk: %v", err)
 	}
 	closeLog(t, s)
-	disk.setFree(0) // somebody was faster
+	disk.SetFree(0) // somebody was faster
 	s = mustLog(t, disk)
 	compare()
 	remove(200, 50)
 	fill()
-	disk.setFree(50)
+	disk.SetFree(50)
 	setIn(t, s, "again", "1")
 	want["again"] = "1"
 	closeLog(t, s)
@@ -202,9 +203,9 @@ func smallDiskFills(t *testing.T) {
 // TestDrainFails: the records stay readable and are there when the store is opened again; no
 // further write is taken, and the failed one is not tried again.
 func TestDrainFails(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	for _, err := range []error{syscall.EIO, vfs.ErrNoSpace} {
-		fault := vfs.Fault{Kinds: vfs.OpWrite, Match: isLog, N: 2, Err: err, Short: true}
+		fault := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 2, Err: err, Short: true}
 		mem := vfs.NewMem()
 		f := vfs.Inject(mem, &fault)
 		s := mustLog(t, f)
@@ -237,7 +238,7 @@ func TestDrainFails(t *testing.T) {
 
 // TestStoreFails: a fault of the mapped memory is an error, and final.
 func TestStoreFails(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	fault := vfs.Fault{Kinds: vfs.OpStore, N: 5, Err: syscall.EIO} // a record and its number are two stores
 	mem := vfs.NewMem()
 	s := mustLog(t, vfs.Inject(mem, &fault), func(o *logSettings) { o.ringBytes = 64 << 10 })
@@ -342,7 +343,7 @@ func TestRingTruncated(t *testing.T) {
 // TestRecordsFlippedInTheRing: what is not in the file yet is damaged in the ring, and a
 // later record is not. That is damage, and said to be in the ring.
 func TestRecordsFlippedInTheRing(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	s := mustLog(t, mem)
 	for i := range 5 {
@@ -350,7 +351,7 @@ func TestRecordsFlippedInTheRing(t *testing.T) {
 	}
 	dead := mem.ProcessCrash()
 	at := seglog.RingHead + s.set.Load().bySlot[0].head + 20 // in the first record
-	change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
+	logtest.Change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
 		_, err := f.WriteAt([]byte("~"), at)
 		return err
 	})
@@ -365,15 +366,15 @@ func TestRecordsFlippedInTheRing(t *testing.T) {
 
 // TestNewerRing: the ring of a newer version is not taken for damage, nor passed over.
 func TestNewerRing(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	s := mustLog(t, mem)
 	setIn(t, s, "a", "1")
 	dead := mem.ProcessCrash()
-	change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
-		text := (&seglog.RingHeader{Store: s.storeID, ID: s.ring.id, Size: testRing, File: s.ring.file.ID()}).Encode()
+	logtest.Change(t, dead, "db/"+seglog.RingName, func(f vfs.File) error {
+		text := (&seglog.RingHeader{Store: s.storeID, ID: s.ring.id, Size: logtest.TestRing, File: s.ring.file.ID()}).Encode()
 		body := strings.Replace(string(text[:seglog.RingLine-10]), "ring 1", "ring 2", 1)
-		_, err := f.WriteAt(sealed(body), 0)
+		_, err := f.WriteAt(logtest.Sealed(body), 0)
 		return err
 	})
 	if _, err := openLog(dead, inline); !errors.Is(err, seglog.ErrVersion) || errors.Is(err, seglog.ErrCorrupt) {
@@ -426,7 +427,7 @@ func benchmarkAppend(b *testing.B, goroutines int) {
 		wg.Go(func() {
 			p := &pending{key: []byte("key 0000"), value: value}
 			for range (b.N + g) / goroutines {
-				p.Head = setHead(len(p.key), len(p.value))
+				p.Head = logtest.SetHead(len(p.key), len(p.value))
 				if err := s.append(p); err != nil {
 					b.Error(err)
 					return
@@ -451,7 +452,7 @@ func BenchmarkAppendDuringSyncs(b *testing.B) {
 	p := &pending{key: []byte("key 0000"), value: make([]byte, 128-44)}
 	took := make([]time.Duration, b.N)
 	for i := range took {
-		p.Head = setHead(len(p.key), len(p.value))
+		p.Head = logtest.SetHead(len(p.key), len(p.value))
 		begin := time.Now()
 		if err := s.append(p); err != nil {
 			b.Fatal(err)
@@ -476,7 +477,7 @@ func BenchmarkRead(b *testing.B) {
 	var at []seglog.Address
 	p := &pending{key: []byte("key 0000"), value: make([]byte, 128-44)}
 	for range 100_000 {
-		p.Head = setHead(len(p.key), len(p.value))
+		p.Head = logtest.SetHead(len(p.key), len(p.value))
 		if err := s.append(p); err != nil {
 			b.Fatal(err)
 		}
@@ -498,11 +499,11 @@ func BenchmarkRead(b *testing.B) {
 
 // TestLittleRoomKept: where there is less than what is kept for deletions, they get what there is,
 // and it stays theirs when the store is closed.
-func TestLittleRoomKept(t *testing.T) { bothWays(t, littleRoomKept) }
+func TestLittleRoomKept(t *testing.T) { logtest.BothWays(t, littleRoomKept) }
 
 func littleRoomKept(t *testing.T) {
 	mem := vfs.NewMem()
-	disk := newSmallDisk(mem, 100)
+	disk := logtest.NewSmallDisk(mem, 100)
 	s := mustLog(t, disk)
 	for i := range 2000 {
 		setIn(t, s, fmt.Sprint("key ", i), "value")
@@ -512,8 +513,8 @@ func littleRoomKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	disk.give("db/00000001.log", int64(len(text)))
-	disk.setFree(roomKept/diskBlock - 1) // somebody has taken some of what was kept
+	disk.Give("db/00000001.log", int64(len(text)))
+	disk.SetFree(roomKept/logtest.DiskBlock - 1) // somebody has taken some of what was kept
 	s = mustLog(t, disk)
 	next := 0
 	remove := func() error {
@@ -524,15 +525,15 @@ func littleRoomKept(t *testing.T) {
 	if err := remove(); err != nil {
 		t.Fatal(err)
 	}
-	disk.setFree(0) // and the rest
+	disk.SetFree(0) // and the rest
 	for err = remove(); err == nil; err = remove() {
 	}
 	if !errors.Is(err, seglog.ErrNoSpace) || next < 500 {
 		t.Errorf("%d deletions, then %v", next, err)
 	}
-	disk.setFree(roomKept/diskBlock - 1)
+	disk.SetFree(roomKept/logtest.DiskBlock - 1)
 	closeLog(t, s)
-	disk.setFree(0)
+	disk.SetFree(0)
 	s = mustLog(t, disk)
 	for range 150 {
 		if err := remove(); err != nil {
@@ -547,7 +548,7 @@ func littleRoomKept(t *testing.T) {
 // acknowledged, and when the process dies, too. Each is whole in the ring or in the file, whatever
 // is just being overwritten, and though the drainer may have stopped in the middle of one.
 func TestReadsAtEveryStepOfTheRing(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	for _, size := range []int64{1 << 10, 4 << 10} {
 		mem := vfs.NewCrashMem()
 		s := mustLog(t, mem, func(o *logSettings) { o.ringBytes, o.limit = size, 20_000 })
@@ -591,7 +592,7 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 // TestRingDamagedWhileOpen changes a byte of the ring under the map. A reader gets what was
 // written, or an error. When the ring has been drained, it is damage in the log.
 func TestRingDamagedWhileOpen(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	s := mustLog(t, mem)
 	setIn(t, s, "synced", "before")
@@ -603,7 +604,7 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 	}
 	to := s.tail.end.Load()
 	flipByte := func(at int64) {
-		change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error { return flip(f, seglog.RingHead+at, 4) })
+		logtest.Change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error { return logtest.Flip(f, seglog.RingHead+at, 4) })
 	}
 	damaged := func() (damaged int) {
 		t.Helper()
@@ -646,7 +647,7 @@ type ringWriter struct {
 
 func (f *ringWriter) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	file, err := f.FS.Open(name, mode)
-	if err != nil || !isLog(name) && filepath.Base(name) != seglog.RingName {
+	if err != nil || !logtest.IsLog(name) && filepath.Base(name) != seglog.RingName {
 		return file, err
 	}
 	return &ringWriterFile{file, f}, nil
@@ -672,7 +673,7 @@ func (f *ringWriterFile) Size() (int64, error) {
 // overwritten. It finds all that was acknowledged before it came, of what came meanwhile the
 // beginning, and no damage.
 func TestOpenWhileTheRingGoesRound(t *testing.T) {
-	needsRing(t)
+	logtest.NeedsRing(t)
 	for _, each := range []int{1, 3, 10, 60} { // appends at a time
 		for at := 1; ; at++ { // the read before which they come, and each one after it
 			mem := vfs.NewMem()

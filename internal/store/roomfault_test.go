@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -95,7 +96,7 @@ func (r *roomRun) run() {
 
 // Whatever operation fails while room is made on a small disk, and when it is shrunk: nothing that was acknowledged is lost, and what can be read is right.
 func TestEveryFaultWhileRoomIsMade(t *testing.T) {
-	bothWays(t, func(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
 		stride := 59
 		if longTest() {
 			stride = 1
@@ -109,7 +110,7 @@ func TestEveryFaultWhileRoomIsMade(t *testing.T) {
 					r := &roomRun{t: t, name: fmt.Sprintf("%v at operation %d, for ever %v", err, n, forever), content: map[string]string{}}
 					options := func(o *Options) { o.SegmentBytes = 12_000 }
 					var openErr error
-					if r.s, openErr = Open("db", testOptions(newSmallDisk(fsys, 45), options)); openErr != nil {
+					if r.s, openErr = Open("db", testOptions(logtest.NewSmallDisk(fsys, 45), options)); openErr != nil {
 						continue
 					}
 					r.s.log.tight = r.s.house.shortOfRoom

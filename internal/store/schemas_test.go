@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -86,12 +87,12 @@ func TestSchemasAreThoseOfLiveEntries(t *testing.T) {
 // TestSchemasOfARange: a range leaves no schema behind.
 func TestSchemasOfARange(t *testing.T) {
 	schema := func(n uint64) func(*record.Head) { return func(h *record.Head) { h.Schema = n } }
-	s := mustOpen(t, hand(t,
-		rec(record.Set, record.System, "map:users", "{}"),
-		rec(record.Set, record.Value, "users:1", "x", schema(1)),
-		rec(record.Set, record.Value, "users:2", "x", schema(2)),
-		rec(record.Set, record.Value, "raw", "x", schema(3)),
-		rec(record.Range, record.Value, "users:1", ""),
+	s := mustOpen(t, logtest.Hand(t,
+		logtest.Rec(record.Set, record.System, "map:users", "{}"),
+		logtest.Rec(record.Set, record.Value, "users:1", "x", schema(1)),
+		logtest.Rec(record.Set, record.Value, "users:2", "x", schema(2)),
+		logtest.Rec(record.Set, record.Value, "raw", "x", schema(3)),
+		logtest.Rec(record.Range, record.Value, "users:1", ""),
 	))
 	recounted(t, s)
 	if got := s.spaces[0].maps["users"].Schemas(); !slices.Equal(got, []uint64{2}) {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -46,7 +47,7 @@ func newIndexed(t testing.TB, died bool) indexed {
 		set(s, fmt.Sprintf("raw %d", i%5), fmt.Sprintf("value %d", i))
 	}
 	mustClose(t, s)
-	x.old = read(t, mem, seglog.SnapshotName)
+	x.old = logtest.Read(t, mem, seglog.SnapshotName)
 	s = mustOpen(t, mem, shortSegments)
 	for i := range 12 {
 		set(s, fmt.Sprintf("users:%d", i), fmt.Sprintf("newer %d", i))
@@ -118,7 +119,7 @@ func TestSnapshotSparesReading(t *testing.T) {
 		if op.Kind != vfs.OpRead || !strings.HasSuffix(op.Name, ".log") {
 			continue
 		}
-		isHeader, isTail := op.Off == 0 && op.Len <= record.MaxHeaderBytes, op.Off+op.Len == sizeOf(t, mem, op.Name) && op.Len <= tailBytes
+		isHeader, isTail := op.Off == 0 && op.Len <= record.MaxHeaderBytes, op.Off+op.Len == logtest.SizeOf(t, mem, op.Name) && op.Len <= tailBytes
 		if !isHeader && !isTail {
 			t.Errorf("opening reads the log: %v", op)
 		}
@@ -154,16 +155,16 @@ func TestUnchangedWithoutWrites(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
 		before := map[string]string{}
-		for _, name := range filesIn(t, x.mem) {
-			before[name] = string(read(t, x.mem, name))
+		for _, name := range logtest.Files(t, x.mem) {
+			before[name] = string(logtest.Read(t, x.mem, name))
 		}
 		x.holds(t, x.mem, "unchanged")
 		for name, text := range before {
-			if string(read(t, x.mem, name)) != text {
+			if string(logtest.Read(t, x.mem, name)) != text {
 				t.Errorf("%s has changed", name)
 			}
 		}
-		if n := len(filesIn(t, x.mem)); n != len(before) {
+		if n := len(logtest.Files(t, x.mem)); n != len(before) {
 			t.Errorf("%d files, there were %d", n, len(before))
 		}
 	}
@@ -173,7 +174,7 @@ func TestUnchangedWithoutWrites(t *testing.T) {
 func TestSnapshotDamagedAnywhere(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
-		good := read(t, x.mem, seglog.SnapshotName)
+		good := logtest.Read(t, x.mem, seglog.SnapshotName)
 		step := 11
 		if longTest() {
 			step = 1
@@ -181,18 +182,18 @@ func TestSnapshotDamagedAnywhere(t *testing.T) {
 		for bit := 0; bit < len(good)*8; bit += step {
 			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
 			bad[bit/8] ^= 1 << (bit % 8)
-			write(t, image, seglog.SnapshotName, bad)
+			logtest.Write(t, image, seglog.SnapshotName, bad)
 			if told := x.holds(t, image, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8)); len(told) == 0 {
 				t.Fatalf("bit %d of byte %d: nobody was told", bit%8, bit/8)
 			}
 		}
 		for n := 0; n < len(good); n += 7 {
 			image := x.mem.ProcessCrash()
-			write(t, image, seglog.SnapshotName, good[:n])
+			logtest.Write(t, image, seglog.SnapshotName, good[:n])
 			x.holds(t, image, fmt.Sprintf("cut to %d bytes", n))
 		}
 		image := x.mem.ProcessCrash()
-		write(t, image, seglog.SnapshotName, append(bytes.Clone(good), 0))
+		logtest.Write(t, image, seglog.SnapshotName, append(bytes.Clone(good), 0))
 		x.holds(t, image, "one byte longer")
 	}
 }
@@ -206,7 +207,7 @@ func TestWrongSnapshot(t *testing.T) {
 		x.holds(t, image, "missing")
 
 		image = x.mem.ProcessCrash()
-		write(t, image, seglog.SnapshotName, x.old)
+		logtest.Write(t, image, seglog.SnapshotName, x.old)
 		x.holds(t, image, "an older one")
 
 		image = x.mem.ProcessCrash()
@@ -214,7 +215,7 @@ func TestWrongSnapshot(t *testing.T) {
 		s := mustOpen(t, other)
 		mustSet(t, s, "users:1", "of another store")
 		mustClose(t, s)
-		write(t, image, seglog.SnapshotName, read(t, other, seglog.SnapshotName))
+		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, other, seglog.SnapshotName))
 		x.holds(t, image, "of another store")
 
 		// Of a copy of the store that has gone another way.
@@ -224,14 +225,14 @@ func TestWrongSnapshot(t *testing.T) {
 		mustSet(t, s, "users:77", "in the copy")
 		mustClose(t, s)
 		image = x.mem.ProcessCrash()
-		write(t, image, seglog.SnapshotName, read(t, twin, seglog.SnapshotName))
+		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, twin, seglog.SnapshotName))
 		x.holds(t, image, "of a copy")
 		image = x.mem.ProcessCrash()
 		s = mustOpen(t, image, shortSegments, noSnapshot)
 		mustSet(t, s, "users:1", "in the image")
 		mustSet(t, s, "users:78", "in the image, and longer than that")
 		mustClose(t, s)
-		write(t, image, seglog.SnapshotName, read(t, twin, seglog.SnapshotName))
+		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, twin, seglog.SnapshotName))
 		x.content["users:1"], x.content["users:78"] = "in the image", "in the image, and longer than that"
 		x.holds(t, image, "of a copy, where both have gone on")
 	}
@@ -242,15 +243,15 @@ func TestWrongSnapshot(t *testing.T) {
 func TestDamagedLogBehindSnapshot(t *testing.T) {
 	x := newIndexed(t, false)
 	found := 0
-	for _, name := range filesIn(t, x.mem) {
+	for _, name := range logtest.Files(t, x.mem) {
 		if !strings.HasSuffix(name, ".log") {
 			continue
 		}
-		good := read(t, x.mem, name)
+		good := logtest.Read(t, x.mem, name)
 		for i := range good {
 			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
 			bad[i] ^= 1 << (i % 8)
-			write(t, image, name, bad)
+			logtest.Write(t, image, name, bad)
 			s, err := Open("db", testOptions(image))
 			if err != nil {
 				if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) {
@@ -350,8 +351,8 @@ func TestSnapshotWhileWriting(t *testing.T) {
 // TestSnapshotAhead: a snapshot may know records that it does not cover. They stand behind what recovery has read
 // when it looks at them, and the snapshot is as good as any; also when compaction has replaced the segments since.
 func TestSnapshotAhead(t *testing.T) {
-	t.Run("", func(t *testing.T) { bothWays(t, func(t *testing.T) { snapshotAhead(t, false) }) })
-	t.Run("compacted", func(t *testing.T) { bothWays(t, func(t *testing.T) { snapshotAhead(t, true) }) })
+	t.Run("", func(t *testing.T) { logtest.BothWays(t, func(t *testing.T) { snapshotAhead(t, false) }) })
+	t.Run("compacted", func(t *testing.T) { logtest.BothWays(t, func(t *testing.T) { snapshotAhead(t, true) }) })
 }
 
 func snapshotAhead(t *testing.T, compacted bool) {
@@ -439,7 +440,7 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		set(fmt.Sprint("key ", i), "old")
 	}
 	snapshotNow(t, s)
-	before := read(t, mem, seglog.SnapshotName)
+	before := logtest.Read(t, mem, seglog.SnapshotName)
 	for i := range 40 {
 		if _, err := s.Delete(nil, []byte(fmt.Sprint("key ", i)), Process); err != nil {
 			t.Fatal(err)
@@ -466,7 +467,7 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		}
 	}
 	image := mem.ProcessCrash()
-	write(t, image, seglog.SnapshotName, before) // which is what a power cut may have left
+	logtest.Write(t, image, seglog.SnapshotName, before) // which is what a power cut may have left
 	s.Close()
 	if told := x.holds(t, image, "the snapshot before"); len(told) > 0 {
 		t.Errorf("told of %v", told)
@@ -534,7 +535,7 @@ func TestProgressOfLongOpenings(t *testing.T) {
 			calls++
 		}
 	})
-	if size := sizeOf(t, mem, "db/00000001.log"); calls < 4 || last != of || of < size-record.MaxHeaderBytes || of > size {
+	if size := logtest.SizeOf(t, mem, "db/00000001.log"); calls < 4 || last != of || of < size-record.MaxHeaderBytes || of > size {
 		t.Errorf("%d calls, %d of %d bytes at last; the log has %d", calls, last, of, size)
 	}
 	mustClose(t, s)
@@ -580,7 +581,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 			named[e.ID.FileName()] = true
 		}
 		kept := 0
-		for _, name := range filesIn(t, image) {
+		for _, name := range logtest.Files(t, image) {
 			if strings.HasSuffix(name, ".log") && !named[name] {
 				kept++
 			}
@@ -595,7 +596,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 			t.Errorf("seed %d: told of %v", seed, told)
 		}
 		twin := image.ProcessCrash() // without the files that were kept
-		for _, name := range filesIn(t, twin) {
+		for _, name := range logtest.Files(t, twin) {
 			if strings.HasSuffix(name, ".log") && !named[name] {
 				twin.Remove(filepath.Join("db", name))
 			}
@@ -609,7 +610,7 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if logs := slices.DeleteFunc(filesIn(t, image), func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.Segments) {
+		if logs := slices.DeleteFunc(logtest.Files(t, image), func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.Segments) {
 			t.Errorf("seed %d: %d segments in %d files after the next snapshot", seed, len(m.Segments), len(logs))
 		}
 		x.holds(t, image, fmt.Sprintf("seed %d, and then", seed))
@@ -776,8 +777,8 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 		}
 		mustClose(t, s)
 		old := map[string][]byte{}
-		for _, name := range filesIn(t, mem) {
-			old[name] = read(t, mem, name)
+		for _, name := range logtest.Files(t, mem) {
+			old[name] = logtest.Read(t, mem, name)
 		}
 		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: func(name string) bool { return filepath.Base(name) == seglog.SnapshotName }, N: 1}
 		if how == "not opened" {
@@ -800,7 +801,7 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 		image := mem.ProcessCrash()
 		for name, text := range old {
 			if _, err := image.Open(filepath.Join("db", name), vfs.ReadOnly); err != nil && name != seglog.SnapshotName {
-				write(t, image, name, text)
+				logtest.Write(t, image, name, text)
 			}
 		}
 		after := mustOpen(t, image)
@@ -815,7 +816,7 @@ func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
 // Damage that a recovery meets which has begun with a snapshot of the index makes it begin anew.
 // The second reading knows, too, that the page cache has survived: what was acknowledged last is
 // damaged, and not torn.
-func TestSecondReadingKnowsTheCache(t *testing.T) { bothWays(t, secondReadingKnowsTheCache) }
+func TestSecondReadingKnowsTheCache(t *testing.T) { logtest.BothWays(t, secondReadingKnowsTheCache) }
 
 func secondReadingKnowsTheCache(t *testing.T) {
 	mem := vfs.NewMem()
@@ -825,18 +826,18 @@ func secondReadingKnowsTheCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	name, at := "db/00000001.log", s.log.tail.end.Load()+20
-	if slices.Contains(filesIn(t, mem), seglog.RingName) {
+	if slices.Contains(logtest.Files(t, mem), seglog.RingName) {
 		name, at = "db/"+seglog.RingName, seglog.RingHead+at
 	}
 	mustSet(t, s, "last", "acknowledged")
 	dead := mem.ProcessCrash()
 	wantValue(t, mustOpen(t, dead.ProcessCrash()), "last", "acknowledged")
-	change(t, dead, name, func(f vfs.File) error {
+	logtest.Change(t, dead, name, func(f vfs.File) error {
 		_, err := f.WriteAt([]byte("~"), at)
 		return err
 	})
 	readings := 0
-	look := &stepFS{FS: dead, opening: func(name string) {
+	look := &logtest.StepFS{FS: dead, Opening: func(name string) {
 		if filepath.Base(name) == seglog.MarkName {
 			readings++
 		}

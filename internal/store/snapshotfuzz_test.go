@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -131,7 +132,7 @@ func FuzzSnapshotText(f *testing.F) {
 // anew, whatever that says; but it returns.
 func FuzzSnapshot(f *testing.F) {
 	x := newIndexed(f, true)
-	good := read(f, x.mem, seglog.SnapshotName)
+	good := logtest.Read(f, x.mem, seglog.SnapshotName)
 	f.Add(good)
 	f.Add(x.old)
 	f.Add([]byte("copal index 1"))
@@ -141,14 +142,14 @@ func FuzzSnapshot(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		image := x.mem.ProcessCrash()
-		write(t, image, seglog.SnapshotName, b)
+		logtest.Write(t, image, seglog.SnapshotName, b)
 		x.holds(t, image, "fuzzed")
 
 		// The blocks as they were, and any text.
 		text := record.Seal(append([]byte(record.Title("index")+"\n"), b...))
 		forged := append(append(snapshotTitle(0, at, int64(len(text))), good[snapshotHead:at]...), text...)
 		image = x.mem.ProcessCrash()
-		write(t, image, seglog.SnapshotName, forged)
+		logtest.Write(t, image, seglog.SnapshotName, forged)
 		s, err := Open("db", testOptions(image))
 		if err != nil {
 			t.Fatalf("Open: %v", err)
@@ -163,7 +164,7 @@ func FuzzSnapshot(f *testing.F) {
 // TestSnapshotKeepsDeadlines: what is to expire does so after the store was opened from a snapshot, at the same moment.
 func TestSnapshotKeepsDeadlines(t *testing.T) {
 	for _, died := range []bool{false, true} {
-		mem, clock := vfs.NewMem(), newTestClock()
+		mem, clock := vfs.NewMem(), logtest.NewClock()
 		withClock := func(o *Options) { o.Clock = clock }
 		s := mustOpen(t, mem, withClock)
 		users, err := s.Map("users")
@@ -194,7 +195,7 @@ func TestSnapshotKeepsDeadlines(t *testing.T) {
 		} else {
 			mustClose(t, s)
 		}
-		clock.advance(50*time.Minute - time.Millisecond)
+		clock.Advance(50*time.Minute - time.Millisecond)
 		want := 51 // 0 and 50 to 99
 		if died {
 			want += 2
@@ -204,17 +205,17 @@ func TestSnapshotKeepsDeadlines(t *testing.T) {
 		if n := users.Len(); n != want {
 			t.Errorf("died: %v: %d entries, want %d", died, n, want)
 		}
-		clock.advance(time.Millisecond)
+		clock.Advance(time.Millisecond)
 		if n := users.Len(); n != want-1 {
 			t.Errorf("died: %v: %d entries after another, want %d", died, n, want-1)
 		}
 		recounted(t, s)
 		mustClose(t, s)
-		good := read(t, mem, seglog.SnapshotName)
+		good := logtest.Read(t, mem, seglog.SnapshotName)
 		for bit := 0; bit < len(good)*8; bit += 37 { // the queue included
 			image, bad := mem.ProcessCrash(), bytes.Clone(good)
 			bad[bit/8] ^= 1 << (bit % 8)
-			write(t, image, seglog.SnapshotName, bad)
+			logtest.Write(t, image, seglog.SnapshotName, bad)
 			s := mustOpen(t, image, withClock)
 			if n := s.spaces[0].maps["users"].Len(); n != want-1 {
 				t.Fatalf("died: %v: bit %d: %d entries, want %d", died, bit, n, want-1)

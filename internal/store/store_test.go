@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -28,7 +29,7 @@ func mustOpen(t testing.TB, fsys vfs.FS, change ...func(*Options)) *Store {
 }
 
 func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
-	opts := Options{FS: fsys, Inline: true, RingBytes: testRing}
+	opts := Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing}
 	for _, f := range change {
 		f(&opts)
 	}
@@ -161,7 +162,7 @@ func TestCheckGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, key := range []string{"key 10", "key 30"} {
-		change(t, mem, path, func(f vfs.File) error {
+		logtest.Change(t, mem, path, func(f vfs.File) error {
 			_, err := f.WriteAt([]byte("X"), int64(bytes.Index(text, []byte(key))))
 			return err
 		})
@@ -205,7 +206,7 @@ func TestForeignFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range foreignFiles {
-		write(t, mem, name, []byte(text))
+		logtest.Write(t, mem, name, []byte(text))
 	}
 	intact := func(when string) {
 		t.Helper()

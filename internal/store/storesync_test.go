@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -15,7 +16,7 @@ import (
 func heldSync(t *testing.T, fault vfs.Fault) (s *Store, f *vfs.Faulty, release func()) {
 	t.Helper()
 	hold := make(chan struct{})
-	fault.Kinds, fault.Match, fault.Hold = vfs.OpSync, isLog, hold
+	fault.Kinds, fault.Match, fault.Hold = vfs.OpSync, logtest.IsLog, hold
 	fault.N = 2 // the first is that of the segment's header
 	f = vfs.Inject(vfs.NewCrashMem(), &fault)
 	s = mustOpen(t, f)
@@ -23,14 +24,14 @@ func heldSync(t *testing.T, fault vfs.Fault) (s *Store, f *vfs.Faulty, release f
 }
 
 // TestNobodyWaitsForASync reads, writes, opens maps and iterates while a sync hangs.
-func TestNobodyWaitsForASync(t *testing.T) { bothWays(t, nobodyWaitsForASync) }
+func TestNobodyWaitsForASync(t *testing.T) { logtest.BothWays(t, nobodyWaitsForASync) }
 
 func nobodyWaitsForASync(t *testing.T) {
 	s, f, release := heldSync(t, vfs.Fault{})
 	defer release()
 	done := make(chan error)
 	go func() { done <- s.Set(nil, []byte("durable"), []byte("v"), 0, Power) }()
-	until(func() bool { return syncs(f) == 2 })
+	logtest.Until(func() bool { return logtest.Syncs(f) == 2 })
 	wantValue(t, s, "durable", "v") // visible before it is durable
 	mustSet(t, s, "k", "v")
 	wantValue(t, s, "k", "v")
@@ -62,7 +63,7 @@ func TestOpeningAMapDoesNotWaitForASync(t *testing.T) {
 	mustSet(t, s, "k", "v")
 	done := make(chan error)
 	go func() { done <- s.Sync() }()
-	until(func() bool { return syncs(f) == 2 })
+	logtest.Until(func() bool { return logtest.Syncs(f) == 2 })
 	if _, err := s.Map("users"); err != nil {
 		t.Error(err)
 	}
@@ -73,7 +74,7 @@ func TestOpeningAMapDoesNotWaitForASync(t *testing.T) {
 	}
 }
 
-func TestConcurrentWritersOfOneKey(t *testing.T) { bothWays(t, concurrentWritersOfOneKey) }
+func TestConcurrentWritersOfOneKey(t *testing.T) { logtest.BothWays(t, concurrentWritersOfOneKey) }
 
 func concurrentWritersOfOneKey(t *testing.T) {
 	mem := vfs.NewMem()

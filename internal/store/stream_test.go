@@ -15,6 +15,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -75,7 +76,7 @@ func numbered(n int, name string) string {
 }
 
 // TestStream: a value of any length, written in pieces of any length or from a reader, is there after Commit, whole and as a stream; before that the key has what it had.
-func TestStream(t *testing.T) { bothWays(t, stream) }
+func TestStream(t *testing.T) { logtest.BothWays(t, stream) }
 
 func stream(t *testing.T) {
 	mem := vfs.NewMem()
@@ -229,7 +230,7 @@ func TestStreamLastCommitWins(t *testing.T) {
 }
 
 // TestReaderStandsStill: a value is read as it was, though it has been replaced and deleted, compaction has been at work and the view is closed; what is kept for that goes with the reader.
-func TestReaderStandsStill(t *testing.T) { bothWays(t, readerStandsStill) }
+func TestReaderStandsStill(t *testing.T) { logtest.BothWays(t, readerStandsStill) }
 
 func readerStandsStill(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), smallParts)
@@ -381,12 +382,12 @@ func TestDamagedPart(t *testing.T) {
 
 // TestStreamOnAFullDisk: a value that meets a full disk in the middle is refused, the key has what it had, and the room that was taken comes back at once,
 // be the value a stream or whole.
-func TestStreamOnAFullDisk(t *testing.T) { bothWays(t, streamOnAFullDisk) }
+func TestStreamOnAFullDisk(t *testing.T) { logtest.BothWays(t, streamOnAFullDisk) }
 
 func streamOnAFullDisk(t *testing.T) {
 	for _, how := range []string{"stream", "whole", "group"} {
 		t.Run(how, func(t *testing.T) {
-			disk := newSmallDisk(vfs.NewMem(), 6000)
+			disk := logtest.NewSmallDisk(vfs.NewMem(), 6000)
 			s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 4 << 20 })
 			mustSet(t, s, "key", "old")
 			mustSet(t, s, "other", "here")
@@ -395,7 +396,7 @@ func streamOnAFullDisk(t *testing.T) {
 			before := 0
 			fill := func() { // others take the room, when some parts are written
 				if before == 0 {
-					before = disk.setFree(100)
+					before = disk.SetFree(100)
 				}
 			}
 			switch how {
@@ -411,7 +412,7 @@ func streamOnAFullDisk(t *testing.T) {
 				}
 			default:
 				n := 0
-				disk.onTake = func(name string) {
+				disk.OnTake = func(name string) {
 					if n++; strings.HasSuffix(name, ".log") && n > 3 {
 						fill()
 					}
@@ -421,7 +422,7 @@ func streamOnAFullDisk(t *testing.T) {
 				} else {
 					err = s.WriteAll([]*Change{{Write: Write{Key: []byte("other"), Value: []byte("x")}}, {Write: Write{Key: []byte("key"), Value: []byte(value)}}}, Process)
 				}
-				disk.onTake = nil
+				disk.OnTake = nil
 			}
 			if !errors.Is(err, seglog.ErrNoSpace) || before == 0 {
 				t.Fatalf("the value does not fit: %v", err)
@@ -430,7 +431,7 @@ func streamOnAFullDisk(t *testing.T) {
 			if st := s.Stats(); st.LogBytes > partBytes {
 				t.Errorf("%d bytes of the log remain", st.LogBytes)
 			}
-			if free := disk.setFree(before); free-100 < partBytes/diskBlock-5 {
+			if free := disk.SetFree(before); free-100 < partBytes/logtest.DiskBlock-5 {
 				t.Errorf("only %d blocks have come back", free-100)
 			}
 			mustStream(t, s, "key", value, partBytes/3)
@@ -442,7 +443,7 @@ func streamOnAFullDisk(t *testing.T) {
 
 // TestStreamFaults: every file operation fails, once and for ever, while values are written as streams, read, and given up. What was acknowledged is there, what was not is as it was or
 // whole, and nothing wrong is ever read.
-func TestStreamFaults(t *testing.T) { bothWays(t, streamFaults) }
+func TestStreamFaults(t *testing.T) { logtest.BothWays(t, streamFaults) }
 
 func streamFaults(t *testing.T) {
 	for _, forever := range []bool{false, true} {
@@ -514,7 +515,7 @@ func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 }
 
 // TestStreamsAmongOthers: goroutines write and read values as streams while one compacts: whoever reads finds one value, whole, and none older than what was committed before he began.
-func TestStreamsAmongOthers(t *testing.T) { bothWays(t, streamsAmongOthers) }
+func TestStreamsAmongOthers(t *testing.T) { logtest.BothWays(t, streamsAmongOthers) }
 
 func streamsAmongOthers(t *testing.T) {
 	const keys = 3
@@ -522,7 +523,7 @@ func streamsAmongOthers(t *testing.T) {
 	if longTest() {
 		rounds = 1000
 	}
-	s, err := Open("db", Options{FS: vfs.NewMem(), PartBytes: 200, SegmentBytes: 8 << 10, RingBytes: testRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", Options{FS: vfs.NewMem(), PartBytes: 200, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -584,7 +585,7 @@ func streamsAmongOthers(t *testing.T) {
 }
 
 // TestCrashModelStreams: crashes at every boundary of every operation of streams, with others in between them.
-func TestCrashModelStreams(t *testing.T) { bothWays(t, crashModelStreams) }
+func TestCrashModelStreams(t *testing.T) { logtest.BothWays(t, crashModelStreams) }
 
 func crashModelStreams(t *testing.T) {
 	want := 600

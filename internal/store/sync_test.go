@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -18,14 +19,14 @@ import (
 func heldLog(t *testing.T, fault vfs.Fault) (s *logbook, f *vfs.Faulty, release func()) {
 	t.Helper()
 	hold := make(chan struct{})
-	fault.Kinds, fault.Match, fault.Hold = vfs.OpSync, isLog, hold
+	fault.Kinds, fault.Match, fault.Hold = vfs.OpSync, logtest.IsLog, hold
 	fault.N = 2 // the first is that of the segment's header
 	f = vfs.Inject(vfs.NewCrashMem(), &fault)
 	s = mustLog(t, f)
 	return s, f, sync.OnceFunc(func() { close(hold) })
 }
 
-func TestConcurrentSyncsAreShared(t *testing.T) { bothWays(t, concurrentSyncsAreShared) }
+func TestConcurrentSyncsAreShared(t *testing.T) { logtest.BothWays(t, concurrentSyncsAreShared) }
 
 func concurrentSyncsAreShared(t *testing.T) {
 	s, f, release := heldLog(t, vfs.Fault{})
@@ -37,15 +38,15 @@ func concurrentSyncsAreShared(t *testing.T) {
 		}
 	}
 	wg.Go(func() { set(0) })
-	until(func() bool { return syncs(f) == 2 })
+	logtest.Until(func() bool { return logtest.Syncs(f) == 2 })
 	for i := 1; i <= 20; i++ {
 		wg.Go(func() { set(i) })
 	}
-	until(func() bool { return s.last() == 21 })
+	logtest.Until(func() bool { return s.last() == 21 })
 	release()
 	wg.Wait()
 	// The header's, the one that was held, and one for all that came meanwhile.
-	if n := syncs(f); n != 3 {
+	if n := logtest.Syncs(f); n != 3 {
 		t.Errorf("%d syncs, want 3", n)
 	}
 }
@@ -57,7 +58,7 @@ func TestFailedSyncFailsAllWhoWait(t *testing.T) {
 	for i := range 5 {
 		go func() { errs <- s.setSync(fmt.Sprint(i), "v") }()
 	}
-	until(func() bool { return syncs(f) == 2 && s.last() == 5 })
+	logtest.Until(func() bool { return logtest.Syncs(f) == 2 && s.last() == 5 })
 	release()
 	for range 5 {
 		if err := <-errs; !errors.Is(err, syscall.EIO) || !errors.Is(err, seglog.ErrReadOnly) {
@@ -70,11 +71,11 @@ func TestFailedSyncFailsAllWhoWait(t *testing.T) {
 	if err := s.sync(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("Sync: %v", err)
 	}
-	before := syncs(f)
+	before := logtest.Syncs(f)
 	if err := s.close(); !errors.Is(err, syscall.EIO) {
 		t.Errorf("Close: %v", err)
 	}
-	if n := syncs(f); n != before {
+	if n := logtest.Syncs(f); n != before {
 		t.Error("the failed sync was tried again")
 	}
 	if reported := s.reports(); len(reported) != 1 {
@@ -82,10 +83,10 @@ func TestFailedSyncFailsAllWhoWait(t *testing.T) {
 	}
 }
 
-func TestPeriodicSync(t *testing.T) { bothWays(t, periodicSync) }
+func TestPeriodicSync(t *testing.T) { logtest.BothWays(t, periodicSync) }
 
 func periodicSync(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	f := vfs.Inject(vfs.NewMem())
 	s, err := openLog(f, func(o *logSettings) { o.clock, o.interval = clock, time.Minute })
 	if err != nil {
@@ -93,27 +94,27 @@ func periodicSync(t *testing.T) {
 	}
 	defer closeLog(t, s)
 	setIn(t, s, "k", "v")
-	until(func() bool { return clock.waiting() == 1 })
-	first := syncs(f)
-	clock.advance(59 * time.Second)
+	logtest.Until(func() bool { return clock.Waiting() == 1 })
+	first := logtest.Syncs(f)
+	clock.Advance(59 * time.Second)
 	setIn(t, s, "k", "w")
-	if clock.waiting() != 1 || syncs(f) != first {
+	if clock.Waiting() != 1 || logtest.Syncs(f) != first {
 		t.Fatal("synced before the interval was over")
 	}
-	clock.advance(time.Second)
-	until(func() bool { return syncs(f) == first+1 })
-	until(func() bool { m, _ := seglog.ReadMark(f, "db", s.storeID); return m != nil && m.Seq == 2 })
-	if clock.waiting() != 0 {
+	clock.Advance(time.Second)
+	logtest.Until(func() bool { return logtest.Syncs(f) == first+1 })
+	logtest.Until(func() bool { m, _ := seglog.ReadMark(f, "db", s.storeID); return m != nil && m.Seq == 2 })
+	if clock.Waiting() != 0 {
 		t.Error("a timer runs though nothing was written")
 	}
 	setIn(t, s, "k", "x")
-	until(func() bool { return clock.waiting() == 1 })
+	logtest.Until(func() bool { return clock.Waiting() == 1 })
 	s.setSyncInterval(time.Millisecond) // also for what waits
-	until(func() bool { clock.advance(time.Millisecond); return syncs(f) == first+2 })
+	logtest.Until(func() bool { clock.Advance(time.Millisecond); return logtest.Syncs(f) == first+2 })
 }
 
 func TestSegmentsArePreparedInTheBackground(t *testing.T) {
-	bothWays(t, segmentsArePreparedInTheBackground)
+	logtest.BothWays(t, segmentsArePreparedInTheBackground)
 }
 
 func segmentsArePreparedInTheBackground(t *testing.T) {
@@ -124,7 +125,7 @@ func segmentsArePreparedInTheBackground(t *testing.T) {
 	}
 	for i := 0; len(s.segments()) < 6; i++ {
 		setIn(t, s, fmt.Sprint("key ", i%100), strings.Repeat("x", 100))
-		until(func() bool { // the keeper has made what was asked for
+		logtest.Until(func() bool { // the keeper has made what was asked for
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			return !s.wanted
@@ -144,7 +145,7 @@ func segmentsArePreparedInTheBackground(t *testing.T) {
 
 // TestFullDiskWhileTheNextSegmentIsMade: the log stays in the present one.
 func TestFullDiskWhileTheNextSegmentIsMade(t *testing.T) {
-	full := vfs.Fault{Kinds: vfs.OpCreate, Match: isLog, N: 2, Forever: true, Err: vfs.ErrNoSpace}
+	full := vfs.Fault{Kinds: vfs.OpCreate, Match: logtest.IsLog, N: 2, Forever: true, Err: vfs.ErrNoSpace}
 	mem := vfs.NewMem()
 	s := mustLog(t, vfs.Inject(mem, &full), func(o *logSettings) { o.limit = 1000 })
 	for i := range 100 {
@@ -188,7 +189,7 @@ func TestGatheringEnds(t *testing.T) {
 
 // A writer that has appended before Close, and comes to wait for its sync when Close is through, or
 // in the midst of its sync, is told that its record is durable.
-func TestSyncAfterCloseHasSynced(t *testing.T) { bothWays(t, syncAfterCloseHasSynced) }
+func TestSyncAfterCloseHasSynced(t *testing.T) { logtest.BothWays(t, syncAfterCloseHasSynced) }
 
 func syncAfterCloseHasSynced(t *testing.T) {
 	for _, meets := range []bool{false, true} {
@@ -198,11 +199,11 @@ func syncAfterCloseHasSynced(t *testing.T) {
 		seq, told := s.last(), make(chan error, 1)
 		if meets {
 			mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-				if op.Kind == vfs.OpSync && phase == vfs.Before && isLog(op.Name) {
+				if op.Kind == vfs.OpSync && phase == vfs.Before && logtest.IsLog(op.Name) {
 					mem.OnBoundary(nil)
 					begun := s.syncers.Load()
 					go func() { told <- s.syncTo(seq) }()
-					until(func() bool { return s.syncers.Load() > begun })
+					logtest.Until(func() bool { return s.syncers.Load() > begun })
 				}
 			})
 		}
@@ -219,7 +220,7 @@ func syncAfterCloseHasSynced(t *testing.T) {
 // TestNewSyncIntervalPostponesNothing: an unsynced write is synced one sync interval after it was
 // written, however often the interval is changed meanwhile.
 func TestNewSyncIntervalPostponesNothing(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	f := vfs.Inject(vfs.NewMem())
 	s, err := openLog(f, func(o *logSettings) { o.clock, o.interval = clock, 10*time.Second })
 	if err != nil {
@@ -227,17 +228,17 @@ func TestNewSyncIntervalPostponesNothing(t *testing.T) {
 	}
 	defer closeLog(t, s)
 	setIn(t, s, "k", "v")
-	before := syncs(f)
-	until(func() bool { return clock.waiting() == 1 })
+	before := logtest.Syncs(f)
+	logtest.Until(func() bool { return clock.Waiting() == 1 })
 	for i := range 9 {
-		clock.advance(time.Second)
-		armed := clock.armed()
+		clock.Advance(time.Second)
+		armed := clock.Armed()
 		s.setSyncInterval(10*time.Second + time.Duration(1+i%2))
-		until(func() bool { return clock.armed() > armed })
+		logtest.Until(func() bool { return clock.Armed() > armed })
 	}
-	if n := syncs(f); n != before {
+	if n := logtest.Syncs(f); n != before {
 		t.Fatal("synced too early")
 	}
-	clock.advance(time.Second + 2)
-	until(func() bool { return syncs(f) == before+1 })
+	clock.Advance(time.Second + 2)
+	logtest.Until(func() bool { return logtest.Syncs(f) == before+1 })
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -321,7 +322,7 @@ var mortals = map[string]func(t *testing.T, s *Store){
 func TestTransactionExpiry(t *testing.T) {
 	for what, make := range mortals {
 		for name, read := range readsOfAKey {
-			clock := newTestClock()
+			clock := logtest.NewClock()
 			s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
 			make(t, s)
 			deadline, err := s.Deadline(time.Second)
@@ -337,7 +338,7 @@ func TestTransactionExpiry(t *testing.T) {
 				if said = append(said, say); len(said) > 2 {
 					return errors.New("it does not get through")
 				}
-				clock.advance(2 * time.Second)
+				clock.Advance(2 * time.Second)
 				return errors.Join(err, tx.Write(nil, &Write{Key: []byte("seen"), Value: []byte("1")}))
 			})
 			if err != nil || len(said) != 2 || fmt.Sprint(said[0]) == fmt.Sprint(said[1]) {

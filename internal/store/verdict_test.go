@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // Any bit of the last acknowledged record is flipped, wherever it stands, and the page cache has survived. The death of a process
 // does not do that, so it is damage.
-func TestDamagedLastRecord(t *testing.T) { bothWays(t, damagedLastRecord) }
+func TestDamagedLastRecord(t *testing.T) { logtest.BothWays(t, damagedLastRecord) }
 
 func damagedLastRecord(t *testing.T) {
 	for _, drained := range []bool{false, true} {
@@ -31,7 +32,7 @@ func damagedLastRecord(t *testing.T) {
 			for bit := range 8 {
 				dead := mem.ProcessCrash()
 				flip := func(path string, at int64) {
-					change(t, dead, path, func(f vfs.File) error {
+					logtest.Change(t, dead, path, func(f vfs.File) error {
 						b := make([]byte, 1)
 						if _, err := f.ReadAt(b, at); err != nil {
 							return err
@@ -43,7 +44,7 @@ func damagedLastRecord(t *testing.T) {
 				}
 				ring := s.ring != nil
 				if ring {
-					flip("db/"+seglog.RingName, seglog.RingHead+at%testRing)
+					flip("db/"+seglog.RingName, seglog.RingHead+at%logtest.TestRing)
 				}
 				if drained || !ring {
 					flip("db/00000001.log", at)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -148,7 +149,7 @@ func mapOf(s *Store, key string) (*Cells, string) {
 type viewModel struct {
 	t       *testing.T
 	rng     *rand.Rand
-	clock   *testClock
+	clock   *logtest.Clock
 	s       *Store
 	cells   *Cells
 	ordered bool // the tables keep their keys in order
@@ -218,7 +219,7 @@ func (m *viewModel) step(n int) {
 			m.content[key] = modelEntry{old.value, m.clock.Now().Add(30 * time.Millisecond)}
 		}
 	case 10:
-		m.clock.advance(time.Duration(rng.IntN(20)) * time.Millisecond)
+		m.clock.Advance(time.Duration(rng.IntN(20)) * time.Millisecond)
 	case 11:
 		if rng.IntN(24) == 0 {
 			e.value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
@@ -310,7 +311,7 @@ func (m *viewModel) check() {
 
 // What a view has is what the store had when it was opened, whatever is written, deleted, expires, is declared, evicted or compacted since; and of how many views
 // there are, and in which order they are closed, nothing depends.
-func TestViewModel(t *testing.T) { bothWays(t, viewModelTest) }
+func TestViewModel(t *testing.T) { logtest.BothWays(t, viewModelTest) }
 
 func viewModelTest(t *testing.T) {
 	fewMarks(t, 10)
@@ -321,7 +322,7 @@ func viewModelTest(t *testing.T) {
 		seeds = 100
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
-		m := &viewModel{t: t, rng: rand.New(rand.NewPCG(seed, 51)), clock: newTestClock(), content: map[string]modelEntry{}}
+		m := &viewModel{t: t, rng: rand.New(rand.NewPCG(seed, 51)), clock: logtest.NewClock(), content: map[string]modelEntry{}}
 		for i := range 120 {
 			m.keys = append(m.keys, []string{"m:", "n:", ""}[i%3]+fmt.Sprint(i/3))
 		}
@@ -630,7 +631,7 @@ func TestCrashWithAView(t *testing.T) {
 // Views are opened, read and closed by many goroutines while others write, and one compacts without a rest. Writers move amounts between accounts
 // of a pair, one after the other: a view has the first write of a pair without the second at most, and never the second without the first, nor anything
 // that was undone (a long fork, a fractured read); and it has the same whenever it is asked.
-func TestViewsAmongOthers(t *testing.T) { bothWays(t, viewsAmongOthers) }
+func TestViewsAmongOthers(t *testing.T) { logtest.BothWays(t, viewsAmongOthers) }
 
 func viewsAmongOthers(t *testing.T) {
 	const pairs, readers = 8, 3
@@ -638,7 +639,7 @@ func viewsAmongOthers(t *testing.T) {
 	if testing.Short() {
 		rounds = 40
 	}
-	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: testRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -711,7 +712,7 @@ func viewsAmongOthers(t *testing.T) {
 }
 
 // A view of a follower stands still while that goes on, and is lost when it begins anew; until then nothing is lost, and never is anything wrong.
-func TestViewOfAFollower(t *testing.T) { bothWays(t, viewOfAFollower) }
+func TestViewOfAFollower(t *testing.T) { logtest.BothWays(t, viewOfAFollower) }
 
 func viewOfAFollower(t *testing.T) {
 	checked, lost := 0, 0
@@ -788,7 +789,7 @@ func viewOfAFollower(t *testing.T) {
 
 // What had expired when a view was opened is no change for it, though another view has been there before; what expires later is one.
 func TestExpiredBeforeTheView(t *testing.T) {
-	clock := newTestClock()
+	clock := logtest.NewClock()
 	s := mustOpen(t, vfs.NewMem(), withClock(clock))
 	defer mustClose(t, s)
 	table := s.spaces[0].raw
@@ -797,13 +798,13 @@ func TestExpiredBeforeTheView(t *testing.T) {
 	putTTL(t, s, "later", "v", 3*time.Second)
 	before := mustView(t, s)
 	defer before.Close()
-	clock.advance(2 * time.Second)
+	clock.Advance(2 * time.Second)
 	if n := table.Len(); n != 2 { // which takes it out
 		t.Fatalf("%d entries", n)
 	}
 	after := mustView(t, s)
 	defer after.Close()
-	clock.advance(2 * time.Second)
+	clock.Advance(2 * time.Second)
 	if n := table.Len(); n != 1 {
 		t.Fatalf("%d entries", n)
 	}
@@ -830,7 +831,7 @@ func TestExpiredBeforeTheView(t *testing.T) {
 // A read finds what the view has, or that it has been closed, though it is closed and all that was kept for it goes, and another one is opened, at any
 // moment of the read.
 func TestViewClosedWhileItIsRead(t *testing.T) {
-	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 2000, RingBytes: testRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 2000, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1175,7 +1176,7 @@ func TestIterationOfAViewKeepsNewSegments(t *testing.T) {
 		}
 		ended <- r
 	}()
-	until(f.Fired)
+	logtest.Until(f.Fired)
 	last := "" // of the keys in the order of the index
 	for key := range content {
 		if last == "" || t0.hash([]byte(key)) > t0.hash([]byte(last)) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -43,7 +44,7 @@ func TestReadAwaitsWhatAViewHas(t *testing.T) {
 		}
 		opened <- v
 	}()
-	until(func() bool { return s.views.open.Load() == 1 })
+	logtest.Until(func() bool { return s.views.open.Load() == 1 })
 	mustSet(t, s, other, "new") // which the view does not have
 	go func() {
 		e, err := s.Get(nil, key)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -165,7 +166,7 @@ func damageValue(t *testing.T, s *Store, value []byte) {
 
 // A short value is verified by every read, a long one by the first, and after a minute again.
 func TestReadInPlaceFindsDamage(t *testing.T) {
-	c := newTestClock()
+	c := logtest.NewClock()
 	for _, n := range []int{10, 3000, 6000, 50 << 10} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			s := onDisk(t, t.TempDir(), func(o *Options) { o.Clock = c })
@@ -182,13 +183,13 @@ func TestReadInPlaceFindsDamage(t *testing.T) {
 			damageValue(t, s, filled(n, 'b'))
 			if long {
 				viewOf(t, s, "key1") // a minute it is trusted
-				c.advance(time.Minute)
+				c.Advance(time.Minute)
 			}
 			wantCorrupt(t, s, "key1")
 			viewOf(t, s, "key2")
 			if long { // the clock was set back
 				damageValue(t, s, filled(n, 'c'))
-				c.advance(-time.Hour)
+				c.Advance(-time.Hour)
 				wantCorrupt(t, s, "key2")
 			}
 		})

@@ -1,4 +1,4 @@
-package store
+package logtest
 
 import (
 	"bytes"
@@ -14,20 +14,19 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
-	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // isLog matches the segments of the log.
-func isLog(name string) bool { return strings.HasSuffix(name, ".log") }
+func IsLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
 // isManifest matches the manifest that is being written.
-func isManifest(name string) bool { return strings.HasSuffix(name, seglog.ManifestTemp) }
+func IsManifest(name string) bool { return strings.HasSuffix(name, "MANIFEST.tmp") }
 
 // syncs counts the syncs of the log.
-func syncs(f *vfs.Faulty) (n int) {
+func Syncs(f *vfs.Faulty) (n int) {
 	for _, op := range f.Ops() {
-		if op.Kind == vfs.OpSync && isLog(op.Name) {
+		if op.Kind == vfs.OpSync && IsLog(op.Name) {
 			n++
 		}
 	}
@@ -35,18 +34,18 @@ func syncs(f *vfs.Faulty) (n int) {
 }
 
 // until spins until ok.
-func until(ok func() bool) {
+func Until(ok func() bool) {
 	for !ok() {
 		runtime.Gosched()
 	}
 }
 
 // drainTimer is the time for which the drainer of a log sets its timers, and nobody else.
-const drainTimer = 100 * time.Millisecond
+const DrainTimer = 100 * time.Millisecond
 
 // testClock is a clock that a test moves. It counts the timers of syncs only: those of the
 // drainer come and go more often.
-type testClock struct {
+type Clock struct {
 	mu     sync.Mutex
 	now    time.Time
 	timers map[chan time.Time]time.Time
@@ -54,21 +53,21 @@ type testClock struct {
 	count  int                     // of timers started
 }
 
-func newTestClock() *testClock {
-	return &testClock{now: time.UnixMilli(1e12), timers: map[chan time.Time]time.Time{}, drains: map[chan time.Time]bool{}}
+func NewClock() *Clock {
+	return &Clock{now: time.UnixMilli(1e12), timers: map[chan time.Time]time.Time{}, drains: map[chan time.Time]bool{}}
 }
 
-func (c *testClock) Now() time.Time {
+func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.now
 }
 
-func (c *testClock) After(d time.Duration) (<-chan time.Time, func()) {
+func (c *Clock) After(d time.Duration) (<-chan time.Time, func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	ch := make(chan time.Time, 1)
-	if d == drainTimer {
+	if d == DrainTimer {
 		c.drains[ch] = true
 	} else {
 		c.count++
@@ -83,20 +82,20 @@ func (c *testClock) After(d time.Duration) (<-chan time.Time, func()) {
 }
 
 // armed is the number of timers started so far.
-func (c *testClock) armed() int {
+func (c *Clock) Armed() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
 // waiting is the number of timers that run.
-func (c *testClock) waiting() int {
+func (c *Clock) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.timers) - len(c.drains)
 }
 
-func (c *testClock) advance(d time.Duration) {
+func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.now = c.now.Add(d)
@@ -109,7 +108,7 @@ func (c *testClock) advance(d time.Duration) {
 	}
 }
 
-func sizeOf(t *testing.T, fsys vfs.FS, path string) int64 {
+func SizeOf(t *testing.T, fsys vfs.FS, path string) int64 {
 	t.Helper()
 	f, err := fsys.Open(path, vfs.ReadOnly)
 	if err != nil {
@@ -124,7 +123,7 @@ func sizeOf(t *testing.T, fsys vfs.FS, path string) int64 {
 }
 
 // change opens a file of an image and hands it to do.
-func change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) {
+func Change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) {
 	t.Helper()
 	f, err := image.Open(path, vfs.ReadWrite)
 	if err == nil {
@@ -135,7 +134,7 @@ func change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) 
 	}
 }
 
-func filesIn(t *testing.T, fsys vfs.FS) []string {
+func Files(t *testing.T, fsys vfs.FS) []string {
 	t.Helper()
 	names, err := fsys.List("db")
 	if err != nil {
@@ -143,14 +142,14 @@ func filesIn(t *testing.T, fsys vfs.FS) []string {
 	}
 	var list []string
 	for _, n := range names {
-		if n != seglog.LockName {
+		if n != "LOCK" {
 			list = append(list, n)
 		}
 	}
 	return list
 }
 
-func flip(f vfs.File, at int64, bit int) error {
+func Flip(f vfs.File, at int64, bit int) error {
 	b := make([]byte, 1)
 	if _, err := f.ReadAt(b, at); err != nil && err != io.EOF {
 		return err
@@ -160,9 +159,9 @@ func flip(f vfs.File, at int64, bit int) error {
 	return err
 }
 
-func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
+func Contents(t *testing.T, mem *vfs.Mem) map[string][]byte {
 	all := map[string][]byte{}
-	for _, name := range filesIn(t, mem) {
+	for _, name := range Files(t, mem) {
 		text, _, err := files.Read(mem, filepath.Join("db", name), 1<<20)
 		if err != nil {
 			t.Fatal(err)
@@ -172,7 +171,7 @@ func allFiles(t *testing.T, mem *vfs.Mem) map[string][]byte {
 	return all
 }
 
-func sameFiles(a, b map[string][]byte) bool {
+func SameFiles(a, b map[string][]byte) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -185,10 +184,10 @@ func sameFiles(a, b map[string][]byte) bool {
 }
 
 // testRing is small, so that records go round it, and some are too long for it.
-const testRing = 2 << 10
+const TestRing = 2 << 10
 
 // bothWays runs a test with the ring and without it; where there is none anyway, once.
-func bothWays(t *testing.T, test func(t *testing.T)) {
+func BothWays(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv("COPAL_NO_MMAP") != "1" {
 		t.Run("ring", test)
@@ -200,52 +199,52 @@ func bothWays(t *testing.T, test func(t *testing.T)) {
 }
 
 // needsRing skips a test that is about the ring where there is none.
-func needsRing(t *testing.T) {
+func NeedsRing(t *testing.T) {
 	t.Helper()
 	if os.Getenv("COPAL_NO_MMAP") == "1" {
 		t.Skip("there is no ring: COPAL_NO_MMAP=1")
 	}
 }
 
-func setHead(key, value int) record.Head {
+func SetHead(key, value int) record.Head {
 	return record.Head{Op: record.Set, Kind: record.Value, KeyBytes: key, ValueBytes: value}
 }
 
-func sealed(body string) []byte { return record.Seal([]byte(body)) }
+func Sealed(body string) []byte { return record.Seal([]byte(body)) }
 
 // stepFS tells of some steps of a file system.
-type stepFS struct {
+type StepFS struct {
 	vfs.FS
-	opening, removed func(name string) // nil for nobody
-	syncing          func()
+	Opening, Removed func(name string) // nil for nobody
+	Syncing          func()
 }
 
-func (s *stepFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	if s.opening != nil {
-		s.opening(name)
+func (s *StepFS) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	if s.Opening != nil {
+		s.Opening(name)
 	}
 	return s.FS.Open(name, mode)
 }
 
-func (s *stepFS) Remove(name string) error {
+func (s *StepFS) Remove(name string) error {
 	err := s.FS.Remove(name)
-	if s.removed != nil {
-		s.removed(name)
+	if s.Removed != nil {
+		s.Removed(name)
 	}
 	return err
 }
 
-func (s *stepFS) SyncDir(dir string) error {
-	if s.syncing != nil {
-		s.syncing()
+func (s *StepFS) SyncDir(dir string) error {
+	if s.Syncing != nil {
+		s.Syncing()
 	}
 	return s.FS.SyncDir(dir)
 }
 
 // damageIn changes a byte of a value that the file of a segment holds.
-func damageIn(t *testing.T, mem *vfs.Mem, path, value string) {
+func DamageIn(t *testing.T, mem *vfs.Mem, path, value string) {
 	t.Helper()
-	text := read(t, mem, filepath.Base(path))
+	text := Read(t, mem, filepath.Base(path))
 	at := strings.Index(string(text), value)
 	if at < 0 {
 		t.Fatalf("%s does not hold %q", path, value)
@@ -260,7 +259,7 @@ func damageIn(t *testing.T, mem *vfs.Mem, path, value string) {
 	}
 }
 
-func read(t testing.TB, fsys vfs.FS, name string) []byte {
+func Read(t testing.TB, fsys vfs.FS, name string) []byte {
 	t.Helper()
 	b, _, err := files.Read(fsys, filepath.Join("db", name), 1<<30)
 	if err != nil {
@@ -269,7 +268,7 @@ func read(t testing.TB, fsys vfs.FS, name string) []byte {
 	return b
 }
 
-func write(t testing.TB, fsys vfs.FS, name string, b []byte) {
+func Write(t testing.TB, fsys vfs.FS, name string, b []byte) {
 	t.Helper()
 	path := filepath.Join("db", name)
 	fsys.Remove(path)
@@ -284,40 +283,41 @@ func write(t testing.TB, fsys vfs.FS, name string, b []byte) {
 }
 
 const (
-	handSalt  record.Salt = 0xfeed
-	handStore uint64      = 0xbeef
+	HandSalt  record.Salt = 0xfeed
+	HandStore uint64      = 0xbeef
 )
 
 // handRecord is a record of a segment that is written by hand.
-type handRecord struct {
+type HandRecord struct {
 	record.Head
-	key, value string
+	Key, Value string
 }
 
 // hand writes a store of one open segment that holds the given records, numbered
 // from 1 where they have no number.
-func hand(t testing.TB, records ...handRecord) *vfs.Mem {
+func Hand(t testing.TB, records ...HandRecord) *vfs.Mem {
 	t.Helper()
-	h := record.SegmentHeader{ID: record.NewSegmentID(1, 0), Salt: handSalt, Start: 1000, Store: handStore}
+	h := record.SegmentHeader{ID: record.NewSegmentID(1, 0), Salt: HandSalt, Start: 1000, Store: HandStore}
 	text := h.Append(nil)
 	for i, p := range records {
 		if p.Seq == 0 {
 			p.Seq = uint64(i) + 1
 		}
-		text = handSalt.Append(text, int64(len(text)), &p.Head, []byte(p.key), []byte(p.value))
+		text = HandSalt.Append(text, int64(len(text)), &p.Head, []byte(p.Key), []byte(p.Value))
 	}
-	return handBytes(t, text)
+	return HandBytes(t, text)
 }
 
 // handBytes writes a store of one open segment with the given contents.
-func handBytes(t testing.TB, segment []byte) *vfs.Mem {
+func HandBytes(t testing.TB, segment []byte) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()
-	m := seglog.Manifest{Store: handStore, Edit: 1, Segments: []seglog.ManifestSegment{{ID: record.NewSegmentID(1, 0), Salt: handSalt, Bytes: 1}}, Writing: &seglog.Writing{}}
+	manifest := record.Seal([]byte("copal manifest 1\nstore 000000000000beef created 0 edit 1 floor 0\n" +
+		"open 1 salt 000000000000feed bytes 1 records 0 first 0 last 0\nwriting 0000000000000000 cache - file -\nend"))
 	if err := mem.MkdirAll("db"); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{seglog.ManifestName: m.Encode(), "00000001.log": segment} {
+	for name, text := range map[string][]byte{"MANIFEST": manifest, "00000001.log": segment} {
 		f, err := mem.Open("db/"+name, vfs.Create)
 		if err == nil {
 			_, err = f.WriteAt(text, 0)
@@ -330,12 +330,12 @@ func handBytes(t testing.TB, segment []byte) *vfs.Mem {
 	return mem
 }
 
-func rec(op record.Op, kind record.Kind, key, value string, change ...func(*record.Head)) handRecord {
-	p := handRecord{Head: record.Head{Op: op, Kind: kind}, key: key, value: value}
+func Rec(op record.Op, kind record.Kind, key, value string, change ...func(*record.Head)) HandRecord {
+	p := HandRecord{Head: record.Head{Op: op, Kind: kind}, Key: key, Value: value}
 	for _, f := range change {
 		f(&p.Head)
 	}
 	return p
 }
 
-func group(n uint64) func(*record.Head) { return func(h *record.Head) { h.Group = n } }
+func InGroup(n uint64) func(*record.Head) { return func(h *record.Head) { h.Group = n } }

@@ -1,4 +1,4 @@
-package store
+package logtest
 
 import (
 	"sync"
@@ -8,26 +8,26 @@ import (
 
 // smallDisk is a file system with few blocks: a write to a block that the file does not
 // have takes one, as Allocate does in advance, and gets ErrNoSpace when there is none.
-type smallDisk struct {
+type SmallDisk struct {
 	vfs.FS
 
 	mu    sync.Mutex
 	free  int
 	taken map[string]map[int64]bool // by file: its blocks
 
-	onTake func(name string) // called before blocks are taken, if not nil
+	OnTake func(name string) // called before blocks are taken, if not nil
 }
 
-const diskBlock = 4096
+const DiskBlock = 4096
 
-func newSmallDisk(fsys vfs.FS, blocks int) *smallDisk {
-	return &smallDisk{FS: fsys, free: blocks, taken: map[string]map[int64]bool{}}
+func NewSmallDisk(fsys vfs.FS, blocks int) *SmallDisk {
+	return &SmallDisk{FS: fsys, free: blocks, taken: map[string]map[int64]bool{}}
 }
 
 // take gives the file the blocks of [off, off+n), or none.
-func (d *smallDisk) take(name string, off, n int64) error {
-	if d.onTake != nil {
-		d.onTake(name)
+func (d *SmallDisk) take(name string, off, n int64) error {
+	if d.OnTake != nil {
+		d.OnTake(name)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -37,7 +37,7 @@ func (d *smallDisk) take(name string, off, n int64) error {
 		d.taken[name] = blocks
 	}
 	var fresh []int64
-	for b := off / diskBlock; b*diskBlock < off+n; b++ {
+	for b := off / DiskBlock; b*DiskBlock < off+n; b++ {
 		if !blocks[b] {
 			fresh = append(fresh, b)
 		}
@@ -53,11 +53,11 @@ func (d *smallDisk) take(name string, off, n int64) error {
 }
 
 // give takes back what the file has beyond size.
-func (d *smallDisk) give(name string, size int64) {
+func (d *SmallDisk) Give(name string, size int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for b := range d.taken[name] {
-		if b*diskBlock >= size {
+		if b*DiskBlock >= size {
 			delete(d.taken[name], b)
 			d.free++
 		}
@@ -65,14 +65,14 @@ func (d *smallDisk) give(name string, size int64) {
 }
 
 // setFree changes how many blocks there are to be had.
-func (d *smallDisk) setFree(n int) (before int) {
+func (d *SmallDisk) SetFree(n int) (before int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	before, d.free = d.free, n
 	return before
 }
 
-func (d *smallDisk) Open(name string, mode vfs.Mode) (vfs.File, error) {
+func (d *SmallDisk) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	f, err := d.FS.Open(name, mode)
 	if err != nil {
 		return nil, err
@@ -80,24 +80,24 @@ func (d *smallDisk) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return &diskFile{File: f, disk: d, name: name}, nil
 }
 
-func (d *smallDisk) Free(string) (bytes int64, known bool) {
+func (d *SmallDisk) Free(string) (bytes int64, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return int64(d.free) * diskBlock, true
+	return int64(d.free) * DiskBlock, true
 }
 
-func (d *smallDisk) Remove(name string) error {
+func (d *SmallDisk) Remove(name string) error {
 	err := d.FS.Remove(name)
 	if err == nil {
-		d.give(name, 0)
+		d.Give(name, 0)
 	}
 	return err
 }
 
-func (d *smallDisk) Rename(from, to string) error {
+func (d *SmallDisk) Rename(from, to string) error {
 	err := d.FS.Rename(from, to)
 	if err == nil {
-		d.give(to, 0)
+		d.Give(to, 0)
 		d.mu.Lock()
 		d.taken[to] = d.taken[from]
 		delete(d.taken, from)
@@ -108,7 +108,7 @@ func (d *smallDisk) Rename(from, to string) error {
 
 type diskFile struct {
 	vfs.File
-	disk *smallDisk
+	disk *SmallDisk
 	name string
 }
 
@@ -122,6 +122,6 @@ func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
 func (f *diskFile) Allocate(off, n int64) error { return f.disk.take(f.name, off, n) }
 
 func (f *diskFile) Truncate(size int64) error {
-	f.disk.give(f.name, size)
+	f.disk.Give(f.name, size)
 	return f.File.Truncate(size)
 }
