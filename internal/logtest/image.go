@@ -339,3 +339,14 @@ func Rec(op record.Op, kind record.Kind, key, value string, change ...func(*reco
 }
 
 func InGroup(n uint64) func(*record.Head) { return func(h *record.Head) { h.Group = n } }
+
+// Unfinished are the files of the store that never got their names.
+func Unfinished(t *testing.T, mem *vfs.Mem) (names []string) {
+	t.Helper()
+	for _, name := range Files(t, mem) {
+		if strings.HasSuffix(name, ".tmp") {
+			names = append(names, name)
+		}
+	}
+	return names
+}

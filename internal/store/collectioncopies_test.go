@@ -146,7 +146,7 @@ func TestCheckCountsElements(t *testing.T) {
 	if err := s.log.append(&pending{Head: record.Head{Op: record.Set, Kind: record.Meta}, key: []byte("h"), value: c.text()}); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.log.drainTail(); err != nil {
+	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
 	report, err := Check(context.Background(), "db", mem.ProcessCrash(), nil)
@@ -186,7 +186,7 @@ func TestDamagedElements(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	mustChange(t, s, "h", hset("a", "first value", "b", "second value", "c", "third value"))
-	mustSet(t, s, "later", strings.Repeat("x", 2*tailBytes)) // the end of the log is compared when the store is opened
+	mustSet(t, s, "later", strings.Repeat("x", 4<<10)) // the end of the log is compared when the store is opened
 	mustClose(t, s)
 	image := mem.ProcessCrash()
 	file, err := image.Open("db/00000001.log", vfs.ReadWrite)

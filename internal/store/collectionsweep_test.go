@@ -85,7 +85,7 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mustSet(t, s, "later", strings.Repeat("x", 2*tailBytes)) // the end of the log is compared when the store is opened
+	mustSet(t, s, "later", strings.Repeat("x", 4<<10)) // the end of the log is compared when the store is opened
 	elements := s.spaces[0].elements
 	owner, err := elements.find(elements.hash(ownerKey(c.ID)), ownerKey(c.ID))
 	if err != nil {

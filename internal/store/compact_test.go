@@ -212,11 +212,11 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 	fill("b")
 	fill("c")
 	deletions := func() (n int) {
+		if err := s.sync(); err != nil { // which brings everything to the files
+			t.Fatal(err)
+		}
 		for _, seg := range s.log.set.Load().ordered {
-			r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.drained.Load()}
-			if seg.ring.Load() == nil {
-				r.End = seg.end.Load()
-			}
+			r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
 			for r.Offset < r.End {
 				_, e, err := r.Next()
 				if err != nil {

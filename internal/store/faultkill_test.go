@@ -87,7 +87,7 @@ func faultsAfterKills(t *testing.T, script []step) {
 		{"EIO of a read of the ring", vfs.OpRead, seglog.RingName, syscall.EIO, false},
 		{"EIO of a look", vfs.OpOpen | vfs.OpList | vfs.OpSize, "", syscall.EIO, false},
 		{"EIO of a look at the ring", vfs.OpOpen | vfs.OpSize, seglog.RingName, syscall.EIO, false},
-		{"EIO of a copy", vfs.Mutating, redoTemp, syscall.EIO, false},
+		{"EIO of a copy", vfs.Mutating, ".tmp", syscall.EIO, false},
 		{"EIO of a sync", vfs.OpSync | vfs.OpSyncDir | vfs.OpMsync, "", syscall.EIO, false},
 		{"ENOSPC", vfs.Mutating, "", vfs.ErrNoSpace, false},
 		{"short write", vfs.OpWrite, "", syscall.EIO, true},

@@ -233,7 +233,7 @@ func changedBeforeItIsCopied(t *testing.T) {
 					t.Errorf("a write, %s: it succeeds", what)
 				}
 			}
-			if names := unfinished(t, dead); len(names) > 0 {
+			if names := logtest.Unfinished(t, dead); len(names) > 0 {
 				t.Errorf("%q are left", names)
 			}
 			logtest.DamageIn(t, dead, path, "v"+foundValue[1:])
@@ -242,17 +242,6 @@ func changedBeforeItIsCopied(t *testing.T) {
 			closeLog(t, next)
 		})
 	}
-}
-
-// unfinished are the files of the store that never got their names.
-func unfinished(t *testing.T, mem *vfs.Mem) (names []string) {
-	t.Helper()
-	for _, name := range logtest.Files(t, mem) {
-		if strings.HasSuffix(name, ".tmp") {
-			names = append(names, name)
-		}
-	}
-	return names
 }
 
 // A crash in the middle of a copy, or while a ring is made, leaves no file for ever: the next
@@ -269,12 +258,12 @@ func unfinishedCopiesGo(t *testing.T) {
 	s = mustLog(t, dead)
 	left := 0
 	check := func(image *vfs.Mem, ringBytes int64) {
-		left += len(unfinished(t, image))
+		left += len(logtest.Unfinished(t, image))
 		next := mustLog(t, image, func(o *logSettings) { o.ringBytes = ringBytes })
 		wantIn(t, next, "durable", "1")
 		setIn(t, next, "after", "2")
 		closeLog(t, next)
-		if names := unfinished(t, image); len(names) > 0 {
+		if names := logtest.Unfinished(t, image); len(names) > 0 {
 			t.Errorf("%q are left", names)
 		}
 	}

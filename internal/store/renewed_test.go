@@ -74,7 +74,7 @@ func TestRenewedWhileItIsRead(t *testing.T) {
 			}
 			key, looked := []byte("m:k"), false
 			putTTL(t, s, "m:k", "value", time.Second)
-			if err := s.log.drainTail(); err != nil { // so that it can be read in place
+			if err := s.Sync(); err != nil { // so that it can be read in place
 				t.Fatal(err)
 			}
 			clock.f = func() {

@@ -655,12 +655,14 @@ func TestRepairOfGroups(t *testing.T) {
 	group := func(key string) {
 		var list []*pending
 		for i := range 2 {
-			list = append(list, &pending{Head: record.Head{Op: record.Set, Kind: record.Value, Group: groupPending}, key: fmt.Appendf(nil, "%s%d", key, i), value: []byte("member")})
+			list = append(list, &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: fmt.Appendf(nil, "%s%d", key, i), value: []byte("member")})
 		}
-		list = append(list, &pending{Head: record.Head{Op: record.Commit, Kind: record.System, Group: groupPending}, value: []byte("2")})
-		if err := s.log.append(list...); err != nil {
+		g := &groupUnderWay{log: s.log}
+		defer g.end()
+		if _, err := g.commit(list...); err != nil {
 			t.Fatal(err)
 		}
+		s.log.shown.Add(1)
 	}
 	group("a")
 	group("b")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -888,10 +889,12 @@ func TestViewBeforeACommit(t *testing.T) {
 	s := f.writer
 	mustSet(t, s, "a", "old")
 	members := []*pending{
-		{Head: record.Head{Op: record.Set, Kind: record.Value, Group: groupPending}, key: []byte("a"), value: []byte("new")},
-		{Head: record.Head{Op: record.Set, Kind: record.Value, Group: groupPending}, key: []byte("b"), value: []byte("new")},
+		{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte("a"), value: []byte("new")},
+		{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte("b"), value: []byte("new")},
 	}
-	if err := s.log.append(members...); err != nil {
+	g := &groupUnderWay{log: s.log}
+	defer g.end()
+	if err := g.ahead(members...); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.reader.Refresh(); err != nil {
@@ -902,10 +905,10 @@ func TestViewBeforeACommit(t *testing.T) {
 	if v.Seq() < members[1].Seq {
 		t.Fatalf("the follower is at %d and has not read the members", v.Seq())
 	}
-	commit := &pending{Head: record.Head{Op: record.Commit, Kind: record.System, Group: members[0].Group}, value: []byte(record.Hex(2))}
-	if err := s.log.append(commit); err != nil {
+	if _, err := g.commit(); err != nil {
 		t.Fatal(err)
 	}
+	s.log.shown.Add(1)
 	if err := f.reader.Refresh(); err != nil {
 		t.Fatal(err)
 	}
@@ -1014,12 +1017,12 @@ func TestViewsNeedSegments(t *testing.T) {
 	}
 	want("what is in use, without views,", s.log.tail, false)
 	before := open()
-	seg := &segment{first: before.Seq(), retiredAt: inUse}
+	seg := &segment{first: before.Seq(), retiredAt: math.MaxUint64}
 	want("what is in use", seg, true)
 	want("what is in use and was made by this process", s.log.tail, true)
 	s.views.retire(seg)
 	want("what was in use before", seg, true)
-	behind := &segment{first: before.Seq() + 1, retiredAt: inUse}
+	behind := &segment{first: before.Seq() + 1, retiredAt: math.MaxUint64}
 	want("what has only later records", behind, false)
 	renumbered = true
 	want("what seems to have only later records", behind, true)
@@ -1028,7 +1031,7 @@ func TestViewsNeedSegments(t *testing.T) {
 	want("what was in use before one of two views", seg, true)
 	before.Close()
 	want("what was out of use before", seg, false)
-	never := &segment{first: 1, retiredAt: inUse}
+	never := &segment{first: 1, retiredAt: math.MaxUint64}
 	never.retiredAt = 0 // out of use before there was a view
 	want("what was out of use before there was a view", never, false)
 	after.Close()
