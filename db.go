@@ -110,7 +110,7 @@ type Stats struct {
 	IndexBytes    int64 // memory of the index
 	Snapshots     int64 // that are open, and transactions under way
 	SnapshotBytes int64 // memory of what is kept for them
-	HeldBytes     int64 // of files on the disk that only they, or those who watch, need; not in LogBytes
+	HeldBytes     int64 // of files out of use that only they, watchers, or reads and backups under way need; not in LogBytes
 	Compacted     int64 // files of the log that compaction has replaced since the store was opened
 	TornBytes     int64 // at the end of the log that did not count when the store was opened, see docs/durability.md
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/seglog"
@@ -132,7 +131,7 @@ func (s *Store) emptyTables() {
 
 // drop gives back what was laid aside.
 func (a *aside) drop() {
-	s, f := a.store, &a.store.follower
+	s := a.store
 	s.views.lose()
 	s.views.quiet.Store(false)
 	for _, kept := range a.tables {
@@ -142,10 +141,5 @@ func (a *aside) drop() {
 	if a.snapshot != nil {
 		a.snapshot.file.Close() // it was only read
 	}
-	for _, seg := range a.log.retire() {
-		s.views.retire(seg)
-		if !slices.Contains(f.old, seg) {
-			f.old = append(f.old, seg)
-		}
-	}
+	s.retire(a.log.retire()) // what had left it before is retired already
 }

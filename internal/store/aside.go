@@ -30,7 +30,7 @@ func (l *log) layAside() *asideLog {
 	}
 	set := a.set.clone()
 	clear(set.byID)
-	set.ordered = nil
+	set.ordered, set.log = nil, nil
 	l.set.Store(set)
 	l.records.Store(0)
 	l.leftByRecovery = leftByRecovery{}
@@ -75,8 +75,5 @@ func (a *asideLog) retire() []*segment {
 	for _, seg := range a.left.dropped {
 		seg.file.Close() // it was only read
 	}
-	for _, seg := range a.set.ordered {
-		seg.unlisted.Store(true)
-	}
-	return a.set.ordered
+	return a.set.log
 }

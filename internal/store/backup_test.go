@@ -845,7 +845,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	if r := <-ended; r.error != nil || r.Seq != 2 {
 		t.Fatalf("the backup goes up to %d: %v", r.Seq, r.error)
 	}
-	if !kept.unlisted.Load() {
+	if s.log.inLog(kept) {
 		t.Error("the segment was not compacted meanwhile")
 	}
 	mustClose(t, s)

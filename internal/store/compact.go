@@ -21,8 +21,7 @@ import (
 //     which the next writer removes; a crash after it leaves the new segments and such files.
 //  5. Move the entries, one by one under the lock of its key, if the index or the cell still has the
 //     old address; else the copy is dead.
-//  6. Wait until everybody has left the gate who may hold an old address, and close and remove the
-//     old segments that nobody pins. Those that are pinned go later.
+//  6. Retire the old segments, and let those go that nobody holds (hold.go).
 //
 // A run in which something is damaged is left alone and reported: no record is lost because it could not be
 // read. A large value that begins in the run and whose record is beyond it is written anew at the end of the log. Members of a
@@ -89,7 +88,10 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 	if err := c.move(); err != nil {
 		return s.log.fail(err) // the old segments stay open, and are in no manifest
 	}
-	s.grace()
+	for _, seg := range run {
+		seg.dead.Store(seg.end.Load())
+		s.log.noteGeneration(seg.id) // an earlier process may have given it its name
+	}
 	s.retire(run)
 	s.dropRetired()
 	return nil
@@ -111,11 +113,7 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	}
 	c.target = max(c.target, l.nominal())
 	c.clean = ^uint64(0)
-	ordered := l.set.Load().ordered
-	for _, seg := range ordered {
-		if seg.unlisted.Load() {
-			continue
-		}
+	for _, seg := range l.set.Load().log {
 		if seg.id < run[0].id {
 			c.clean = min(c.clean, s.notes.of(seg).cleanTo)
 		}
@@ -154,10 +152,7 @@ func (l *log) compactable() []*segment {
 		return nil
 	}
 	var list []*segment
-	for _, seg := range l.set.Load().ordered {
-		if seg.unlisted.Load() {
-			continue
-		}
+	for _, seg := range l.set.Load().log {
 		if !seg.ended || !seg.synced.Load() || l.partsFromLocked(seg) {
 			break
 		}
@@ -255,16 +250,17 @@ func (c *compaction) giveUp(remove bool) error {
 func (c *compaction) swap() error {
 	l := c.log
 	kept := uint64(0)
+	var made []*segment
 	for _, o := range c.outputs {
+		made = append(made, o.seg)
 		kept += o.seg.records
 		o.note.cleanTo = c.asOf
 		o.note.renumbered.Store(slices.ContainsFunc(c.run, func(seg *segment) bool { return c.store.notes.of(seg).renumbered.Load() }))
-		o.seg.unlisted.Store(true)
 		o.seg.openView(0)
 	}
 	l.mu.Lock()
 	for _, o := range c.outputs {
-		l.addSegment(o.seg)
+		l.addCopy(o.seg)
 		c.store.notes.put(o.note)
 	}
 	l.mu.Unlock()
@@ -277,6 +273,9 @@ func (c *compaction) swap() error {
 		l.mu.Unlock()
 		return errors.Join(err, c.giveUp(l.failure() == nil))
 	}
+	l.mu.Lock()
+	l.replaceSegments(c.run, made)
+	l.mu.Unlock()
 	c.regroup()
 	c.store.house.written.Store(0)
 	l.records.Add(int64(kept) - int64(c.records))
@@ -320,12 +319,6 @@ func (c *compaction) swapManifest() error {
 		return l.manifestRefusal(m, err) // if it is in doubt, the new segments may be the log now
 	}
 	l.manifest = m
-	for _, o := range c.outputs {
-		o.seg.unlisted.Store(false)
-	}
-	for _, seg := range c.run {
-		seg.unlisted.Store(true)
-	}
 	return nil
 }
 
@@ -402,79 +395,7 @@ func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hi
 	return t.index.Replace(hash, from, now.address, now.schema, now.schema)
 }
 
-// retire takes segments out of use that nobody reads any more but who has pinned them.
-func (s *Store) retire(run []*segment) {
-	for _, seg := range run {
-		seg.dead.Store(seg.end.Load())
-		s.views.retire(seg)
-		s.log.noteGeneration(seg.id) // an earlier process may have given it its name
-	}
-	s.log.retiring = append(s.log.retiring, run...)
-}
-
 // noteGeneration keeps compaction from giving a name again that a file has, or had. The caller holds Store.housekeeping.
 func (l *log) noteGeneration(id record.SegmentID) {
 	l.generations[id.Order()] = max(l.generations[id.Order()], id.Generation())
-}
-
-// dropRetired closes and removes the segments out of use that nobody has pinned, and no view needs. The caller holds Store.housekeeping.
-func (s *Store) dropRetired() {
-	s.passViews(s.log.retiring)
-	s.log.retiring = slices.DeleteFunc(s.log.retiring, func(seg *segment) bool {
-		if seg.held.Load() || !seg.pins.CompareAndSwap(0, -1) {
-			return false
-		}
-		s.log.mu.Lock()
-		s.log.removeSegment(seg)
-		s.log.mu.Unlock()
-		s.notes.drop(seg)
-		s.log.remove(seg)
-		return true
-	})
-}
-
-// passViews finds out which of the segments out of use are kept for a view, a feed, or who reads a large value, and returns when nobody reads in the others any more who
-// got an address there from a view that has been closed.
-func (s *Store) passViews(list []*segment) {
-	feeds := s.feedNeeds(list)
-	if read := slices.ContainsFunc(list, func(seg *segment) bool { return seg.readers.Load() > 0 }); !s.views.ever() && feeds == nil && !read && s.log.held.Load() == 0 {
-		return
-	}
-	free := false
-	for _, seg := range list {
-		needed := func() bool {
-			return feeds[seg] || seg.readers.Load() > 0 || s.views.needs(seg, s.notes.of(seg).renumbered.Load())
-		}
-		if needed() && !seg.held.Swap(true) {
-			s.log.held.Add(1) // a reader that lets the segment go sees that from here on, and asks for another look; of one that did so before, the next line finds out
-		}
-		if !needed() {
-			free = true
-			if seg.held.Swap(false) {
-				s.log.held.Add(-1)
-			}
-		}
-	}
-	if free {
-		s.grace()
-	}
-}
-
-// closeRetired is dropRetired for a log that nobody uses any more.
-func (l *log) closeRetired() {
-	for _, seg := range l.retiring {
-		l.removeSegment(seg)
-		l.remove(seg)
-	}
-	l.retiring = nil
-}
-
-func (l *log) remove(seg *segment) {
-	err := seg.close()
-	if l.snapshotNames(seg.id) {
-		l.outlive(seg.id)
-	} else {
-		err = errors.Join(err, l.fsys.Remove(seg.path))
-	}
-	l.reportError("removing a segment that was compacted", err)
 }

@@ -187,7 +187,7 @@ func TestIterationPinsWhatItReads(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			kept = len(s.log.retiring)
+			kept = len(s.outOfUse())
 		}
 		if seen[string(item.Key)] || string(item.Value) != "old" {
 			t.Fatalf("key %q again, or with %q", item.Key, item.Value)
@@ -201,7 +201,7 @@ func TestIterationPinsWhatItReads(t *testing.T) {
 		t.Error("nothing was kept for the iteration")
 	}
 	s.unpinned()
-	if n := len(s.log.retiring); n != 0 {
+	if n := len(s.outOfUse()); n != 0 {
 		t.Errorf("%d segments are kept for nobody", n)
 	}
 	mustClose(t, s)

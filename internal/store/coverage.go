@@ -44,8 +44,8 @@ func (l *log) coverage() coverage {
 	defer l.mu.Unlock()
 	until := l.coverableLocked()
 	c := coverage{Store: l.storeID, Seq: until.seq, Time: until.time, places: map[int]int{}}
-	for _, s := range l.set.Load().ordered {
-		if s == l.spare || s.unlisted.Load() {
+	for _, s := range l.set.Load().log {
+		if s == l.spare {
 			continue
 		}
 		c.places[s.slot] = len(c.Segments)

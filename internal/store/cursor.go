@@ -168,10 +168,8 @@ func (l *log) membersBefore(next uint64) map[uint64]position {
 // has read up to a number: the newest, together no longer than the log, or than most if that is more.
 func (l *log) tellingFrom(seq uint64, list []*segment, most int64) map[*segment]bool {
 	length := int64(0)
-	for _, seg := range l.set.Load().ordered {
-		if !seg.unlisted.Load() {
-			length += seg.end.Load()
-		}
+	for _, seg := range l.set.Load().log {
+		length += seg.end.Load()
 	}
 	most = max(most, length)
 	telling := map[*segment]bool{}

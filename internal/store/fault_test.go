@@ -451,7 +451,7 @@ func (f *faulted) afterwards() {
 	if err := s.Close(); err != nil {
 		f.fatalf("closing it afterwards: %v", err)
 	}
-	if names := unfinished(f.t, image); len(names) > 0 {
+	if names := logtest.Unfinished(f.t, image); len(names) > 0 {
 		f.fatalf("it leaves %q behind", names)
 	}
 }

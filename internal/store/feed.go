@@ -115,9 +115,7 @@ func (f *Feed) Close() {
 		f.group.at.leave()
 	}
 	f.store.letGoOf(f)
-	if f.store.log.held.Load() > 0 {
-		f.store.letGo()
-	}
+	f.store.letGo()
 }
 
 // Next returns the next change, for which it waits. The error is that of the context, ErrClosed, seglog.ErrHistoryLost, or one of reading.
@@ -216,7 +214,7 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 	}
 	if f.at.segment != before {
 		f.lower(f.at.next - 1)
-		if s.log.held.Load() > 0 {
+		if s.retired.Load() != nil {
 			s.house.wakeHouse()
 		}
 	}

@@ -44,8 +44,8 @@ func (f *Feed) lower(low uint64) {
 	f.low.Store(low)
 }
 
-// feedNeeds are those of a list of segments out of use, in any order, that are kept for feeds.
-func (s *Store) feedNeeds(list []*segment) map[*segment]bool {
+// feedNeeds are those of a list of retired segments, in any order, that are kept for feeds.
+func (s *Store) feedNeeds(list []retired) map[*segment]bool {
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
 	if len(s.feeds.open) == 0 {
@@ -55,5 +55,9 @@ func (s *Store) feedNeeds(list []*segment) map[*segment]bool {
 	for _, f := range s.feeds.open {
 		low = min(low, f.low.Load())
 	}
-	return s.log.tellingFrom(low, list, s.feeds.hold)
+	segments := make([]*segment, len(list))
+	for i, r := range list {
+		segments[i] = r.segment
+	}
+	return s.log.tellingFrom(low, segments, s.feeds.hold)
 }

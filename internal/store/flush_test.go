@@ -327,7 +327,7 @@ func TestFlushAppendsSomeAtATime(t *testing.T) {
 	}
 	longest := int64(0) // of the appends, which are too long for the ring
 	for _, op := range f.Ops() {
-		if op.Kind == vfs.OpWrite && isLog(op.Name) {
+		if op.Kind == vfs.OpWrite && logtest.IsLog(op.Name) {
 			longest = max(longest, op.Len)
 		}
 	}

@@ -23,7 +23,6 @@ type follower struct {
 	store  *Store
 	mu     sync.Mutex // one looks at a time; taken before all other locks
 	tailer *tailer    // guarded by mu
-	old    []*segment // guarded by mu; out of use, and pinned when that was found out
 }
 
 // defaultFollowEvery is the time between two looks.
@@ -101,7 +100,7 @@ func (f *follower) catchUp() error {
 	if err := t.settle(m); err != nil {
 		return err
 	}
-	f.closeOld()
+	f.store.dropRetired()
 	return nil
 }
 

@@ -35,11 +35,11 @@ type followed struct {
 // ringLeft reports whether the process that writes has left its ring.
 func ringLeft(t *testing.T, mem *vfs.Mem) bool {
 	t.Helper()
-	if !slices.Contains(filesIn(t, mem), seglog.RingName) {
+	if !slices.Contains(logtest.Files(t, mem), seglog.RingName) {
 		return false
 	}
 	b := make([]byte, 1)
-	change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error {
+	logtest.Change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error {
 		_, err := f.ReadAt(b, seglog.RingLine+seglog.AckedBytes)
 		return err
 	})

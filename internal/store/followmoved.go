@@ -1,8 +1,6 @@
 package store
 
 import (
-	"slices"
-
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -28,12 +26,8 @@ func (f *follower) replace(m *seglog.Manifest) error {
 	if err := f.sweep(slots); err != nil {
 		return err
 	}
-	f.store.grace() // nobody knows an address in them then but those who have pinned them
 	t.retire(gone, slots)
-	for _, seg := range gone {
-		f.store.views.retire(seg)
-	}
-	f.old = append(f.old, gone...)
+	f.store.retire(gone)
 	return nil
 }
 
@@ -109,16 +103,4 @@ func (f *follower) takeOut(t *Table, a seglog.Address) error {
 	t.forgetLocked(hash, e.Key)
 	t.remove(hash, t.ownOf(e.Key), hitOf(a, &e.Head, e.Bytes), 0)
 	return nil
-}
-
-// closeOld closes the retired segments that nobody has pinned, and no view needs.
-func (f *follower) closeOld() {
-	f.store.passViews(f.old)
-	f.old = slices.DeleteFunc(f.old, func(seg *segment) bool {
-		if seg.held.Load() || !f.tailer.closeUnpinned(seg) {
-			return false
-		}
-		f.store.notes.drop(seg)
-		return true
-	})
 }

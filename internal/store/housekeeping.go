@@ -59,7 +59,7 @@ const (
 // usage is how the log's bytes are used.
 type usage struct {
 	log, live, kept int64
-	disk            int64 // log, and what compaction has not removed yet, or not put in its place
+	disk            int64 // log, and what compaction is about to remove, or to put in its place; not what is retired
 }
 
 func (u usage) garbage() int64 { return u.log - u.live }
@@ -67,14 +67,16 @@ func (u usage) garbage() int64 { return u.log - u.live }
 // usage counts the bytes of all segments that are the log.
 func (s *Store) usage() (u usage) {
 	u.disk = s.house.written.Load() + s.log.outlivedBytes()
-	for _, seg := range s.log.set.Load().ordered {
+	if run := s.house.moving.Load(); run != nil {
+		for _, seg := range *run {
+			if !s.log.inLog(seg) {
+				u.disk += seg.end.Load()
+			}
+		}
+	}
+	for _, seg := range s.log.set.Load().log {
 		end := seg.end.Load()
-		if !seg.held.Load() { // or writes would wait for a view to be closed
-			u.disk += end
-		}
-		if seg.unlisted.Load() {
-			continue
-		}
+		u.disk += end
 		u.log += end
 		u.live += max(end-seg.dead.Load(), 0)
 		u.kept += s.notes.of(seg).kept
@@ -200,7 +202,7 @@ func (s *Store) nextLook() time.Duration {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	d := time.Duration(s.house.every.Load())
-	if len(s.log.retiring) > 0 && (d == 0 || d > time.Second) {
+	if s.retired.Load() != nil && (d == 0 || d > time.Second) {
 		d = time.Second
 	}
 	return d

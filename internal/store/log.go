@@ -69,10 +69,8 @@ type log struct {
 	ring     *ring     // nil before the first append, and where there is none
 	left     *ring     // one that is not used any more
 
-	retiring    []*segment              // guarded by Store.housekeeping
 	generations map[uint32]uint32       // the last that compaction has given a place in the log; guarded by Store.housekeeping
 	noUnknown   bool                    // there is no snapshot of the index but the one in snapshot; guarded by Store.housekeeping
-	held        atomic.Int64            // segments that nobody but views needs
 	compacted   atomic.Int64            // segments that compaction has replaced
 	parts       []*partsUnderWay        // guarded by mu
 	groups      []*groupUnderWay        // that are under way and have members in the log, oldest first; guarded by mu
@@ -160,21 +158,53 @@ type segmentSet struct {
 	bySlot  []*segment // nil where one has gone
 	byID    map[record.SegmentID]*segment
 	ordered []*segment // as the log runs
+	log     []*segment // those of them that are the log: not what compaction is making, nor what it has replaced
 }
 
 func (l *log) segment(slot int) *segment { return l.set.Load().bySlot[slot] }
 
 func (old *segmentSet) clone() *segmentSet {
-	return &segmentSet{bySlot: slices.Clone(old.bySlot), byID: maps.Clone(old.byID), ordered: slices.Clone(old.ordered)}
+	return &segmentSet{bySlot: slices.Clone(old.bySlot), byID: maps.Clone(old.byID), ordered: slices.Clone(old.ordered), log: slices.Clone(old.log)}
+}
+
+// inLog reports whether a segment is one of the log.
+func (l *log) inLog(s *segment) bool {
+	list := l.set.Load().log
+	at, found := findSegment(list, s.id)
+	return found && list[at] == s
+}
+
+// findSegment returns the place of a segment in a list that is in order, or where it belongs.
+func findSegment(list []*segment, id record.SegmentID) (at int, found bool) {
+	return slices.BinarySearchFunc(list, id, func(s *segment, id record.SegmentID) int { return cmp.Compare(s.id, id) })
+}
+
+func insertSegment(list []*segment, s *segment) []*segment {
+	at, _ := findSegment(list, s.id)
+	return slices.Insert(list, at, s)
 }
 
 // slotsKept is how many free slots there are before one is used again: who has kept an address from before, to see whether
 // it is still that of the key, shall not meet it as that of another record.
 const slotsKept = 4096
 
-// addSegment makes s readable and gives it its slot. Callers hold l.mu, or are alone.
+// addSegment makes s readable, and part of the log. Callers hold l.mu, or are alone.
 func (l *log) addSegment(s *segment) {
 	set := l.set.Load().clone()
+	l.enterSet(set, s)
+	set.log = insertSegment(set.log, s)
+	l.set.Store(set)
+}
+
+// addCopy makes s readable, but no part of the log yet. Callers hold l.mu, or are alone.
+func (l *log) addCopy(s *segment) {
+	set := l.set.Load().clone()
+	l.enterSet(set, s)
+	l.set.Store(set)
+}
+
+// enterSet gives s its slot.
+func (l *log) enterSet(set *segmentSet, s *segment) {
 	if len(l.freeSlots) > slotsKept {
 		s.slot, l.freeSlots = l.freeSlots[0], l.freeSlots[1:]
 		set.bySlot[s.slot] = s
@@ -183,8 +213,17 @@ func (l *log) addSegment(s *segment) {
 		set.bySlot = append(set.bySlot, s)
 	}
 	set.byID[s.id] = s
-	at, _ := slices.BinarySearchFunc(set.ordered, s.id, func(s *segment, id record.SegmentID) int { return cmp.Compare(s.id, id) })
-	set.ordered = slices.Insert(set.ordered, at, s)
+	set.ordered = insertSegment(set.ordered, s)
+}
+
+// replaceSegments takes segments out of the log, which stay readable, and makes readable ones part of it. Callers hold
+// l.mu, or are alone.
+func (l *log) replaceSegments(out, in []*segment) {
+	set := l.set.Load().clone()
+	set.log = slices.DeleteFunc(set.log, func(o *segment) bool { return slices.Contains(out, o) })
+	for _, s := range in {
+		set.log = insertSegment(set.log, s)
+	}
 	l.set.Store(set)
 }
 
@@ -193,11 +232,14 @@ func (l *log) removeSegment(s *segment) {
 	set := l.set.Load().clone()
 	set.bySlot[s.slot] = nil
 	l.freeSlots = append(l.freeSlots, s.slot)
-	if set.byID[s.id] == s {
-		delete(set.byID, s.id)
-	}
-	set.ordered = slices.DeleteFunc(set.ordered, func(o *segment) bool { return o == s })
+	set.leaveOut(func(o *segment) bool { return o == s })
 	l.set.Store(set)
+}
+
+// leaveOut takes segments out of all but bySlot.
+func (set *segmentSet) leaveOut(gone func(*segment) bool) {
+	maps.DeleteFunc(set.byID, func(_ record.SegmentID, s *segment) bool { return gone(s) })
+	set.ordered, set.log = slices.DeleteFunc(set.ordered, gone), slices.DeleteFunc(set.log, gone)
 }
 
 // pinned are segments that are kept for somebody who has addresses in them.

@@ -76,10 +76,12 @@ func (s *Store) roomiest() []*segment {
 
 // stays tells of which segments of a list the files would stay for a while if they were compacted.
 func (s *Store) stays(list []*segment) func(*segment) bool {
-	feeds := s.feedNeeds(list)
-	return func(seg *segment) bool {
-		return seg.pins.Load() > 0 || seg.readers.Load() > 0 || feeds[seg] || s.views.needs(seg, s.notes.of(seg).renumbered.Load())
+	all := make([]retired, len(list))
+	for i, seg := range list {
+		all[i] = retired{seg, notYet}
 	}
+	held := s.holders(all)
+	return func(seg *segment) bool { return held(retired{seg, notYet}) }
 }
 
 // hopeless reports whether there is no room for a run, for there was none for as much. Of one of which hardly anything is copied that is never said: it may be that somebody else

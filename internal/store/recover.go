@@ -375,8 +375,7 @@ func (l *log) dropTail(seg *segment) {
 	old := l.set.Load()
 	set := old.clone()
 	set.bySlot = set.bySlot[:seg.slot]
-	maps.DeleteFunc(set.byID, func(_ record.SegmentID, s *segment) bool { return s.slot >= seg.slot })
-	set.ordered = slices.DeleteFunc(set.ordered, func(s *segment) bool { return s.slot >= seg.slot })
+	set.leaveOut(func(s *segment) bool { return s.slot >= seg.slot })
 	l.set.Store(set)
 	l.dropped = append(l.dropped, seg)
 }

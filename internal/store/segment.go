@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -32,14 +31,13 @@ type segment struct {
 
 	end     atomic.Int64                 // end of the last whole record
 	dead    atomic.Int64                 // bytes that compaction could reclaim, about
-	pins    atomic.Int32                 // by whom it is kept open; -1 when it is to be closed
+	pins    atomic.Int32                 // how many keep it open beside the log; -1 when nobody does, the log neither
 	drained atomic.Int64                 // while it has a ring: the file holds all before it
 	ring    atomic.Pointer[ring]         // where the rest stands; nil for a segment without one
 	overlay atomic.Pointer[laps.Overlay] // what recovery found in the ring alone; nil when the file has all
 	view    vfs.View                     // of the file, for short reads; nil where there is none
 	viewed  int64                        // its length
 	mapped  []byte                       // its bytes, where they can be touched; see inPlace
-	closing atomic.Bool                  // who unpins last unmaps it
 	trust   atomic.Pointer[trust]        // nil until a long record was read in place
 	room    int64                        // up to where space is reserved, if beyond the end; guarded by log.mu
 
@@ -48,12 +46,6 @@ type segment struct {
 	last    uint64 // likewise
 	newest  int64  // offset of the last record that was read in order; 0 for none
 
-	unlisted atomic.Bool // the manifest does not name it: compaction is making it, or has made others of it
-
-	readers   atomic.Int32 // of large values, which have it pinned for as long as they like
-	held      atomic.Bool  // nobody but a view, a feed, or a reader of a large value needs it any more
-	retiredAt uint64       // number of the last view that was opened before it was out of use, inUse until then; guarded by views.mu
-
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
 	// up to where they may stand. 0 otherwise.
 	ahead int64
@@ -61,9 +53,6 @@ type segment struct {
 	ended  bool        // no more records will be appended; guarded by log.mu
 	synced atomic.Bool // all of an ended segment is on the disk
 }
-
-// inUse is later than every view.
-const inUse = math.MaxUint64
 
 // createSegment makes the file of a new segment, durably, name included.
 func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, error) {
@@ -83,7 +72,7 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*segment, e
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
 	}
-	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(len(line)), retiredAt: inUse}
+	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(len(line))}
 	s.end.Store(s.head)
 	s.drained.Store(s.head)
 	return s, nil
@@ -112,7 +101,7 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want seglog.ManifestSegm
 	if err != nil {
 		return nil, errors.Join(seglog.FormatError(path, 0, err), f.Close())
 	}
-	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(head), retiredAt: inUse}
+	s := &segment{id: h.ID, salt: h.Salt, start: h.Start, path: path, file: f, head: int64(head)}
 	s.end.Store(s.head)
 	return s, nil
 }
@@ -151,26 +140,34 @@ func (s *segment) pin() bool {
 	}
 }
 
+// unpin takes a pin back. After close, the last one unmaps the file: there is nobody to tell, and the pages go with the
+// process at the latest.
 func (s *segment) unpin() {
-	if s.pins.Add(-1) == 0 && s.closing.Load() {
-		s.unmap() // there is nobody to tell; the pages go with the process
+	if s.pins.Add(-1) < 0 {
+		s.unmap()
 	}
 }
 
-// close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody must be
-// reading but who has.
+// pinned reports whether somebody has pinned the segment.
+func (s *segment) pinned() bool { return s.pins.Load() > 0 }
+
+// release takes back what the log has of the segment, if nobody has it pinned. It is to be closed then, and nobody pins it
+// any more.
+func (s *segment) release() bool { return s.pins.CompareAndSwap(0, -1) }
+
+// close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
+// reading.
 func (s *segment) close() error {
-	s.closing.Store(true)
 	err := s.file.Close()
-	if s.pins.Load() < 0 && s.view != nil { // it was to be closed, and nobody pins it
-		return errors.Join(s.view.Close(), err)
+	if s.pins.Load() >= 0 && s.pins.Add(-1) >= 0 { // it was not released, and somebody has it pinned
+		return err
 	}
 	return errors.Join(s.unmap(), err)
 }
 
-// unmap gives back what is mapped of a segment that is closing, unless somebody has it pinned, who does so then.
+// unmap gives back what is mapped.
 func (s *segment) unmap() error {
-	if s.view == nil || !s.pins.CompareAndSwap(0, -1) {
+	if s.view == nil {
 		return nil
 	}
 	return s.view.Close()

@@ -432,10 +432,7 @@ func (l *log) removeUnknown() error {
 func (l *log) uncovered() int64 {
 	st := l.snapshot.Load()
 	total := int64(0)
-	for _, s := range l.set.Load().ordered {
-		if s.unlisted.Load() {
-			continue
-		}
+	for _, s := range l.set.Load().log {
 		total += s.end.Load() - s.head
 		if st != nil {
 			total -= max(min(st.covered[s.id], s.end.Load())-s.head, 0)

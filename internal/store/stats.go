@@ -12,7 +12,7 @@ type Stats struct {
 	TornBytes  int64
 	Views      int64 // that are open
 	ViewBytes  int64 // memory of what entries were before they changed, for views
-	HeldBytes  int64 // of segments out of use that are kept for views
+	HeldBytes  int64 // of segments out of use that somebody holds
 	Compacted  int64 // segments replaced since the store was opened
 }
 
@@ -33,13 +33,10 @@ func (s *Store) Stats() Stats {
 			}
 		}
 	}
-	for _, seg := range s.log.set.Load().ordered {
-		if seg.unlisted.Load() {
-			if seg.held.Load() {
-				st.HeldBytes += seg.end.Load()
-			}
-			continue
-		}
+	for _, r := range s.outOfUse() {
+		st.HeldBytes += r.end.Load()
+	}
+	for _, seg := range s.log.set.Load().log {
 		end := seg.end.Load()
 		st.LogBytes += end
 		st.LiveBytes += max(end-seg.dead.Load(), 0)

@@ -90,9 +90,10 @@ type Store struct {
 
 	house        housekeeper
 	notes        notes
-	follower     follower    // of a read-only store
-	housekeeping sync.Mutex  // held by a compaction, and by who takes a snapshot; taken before life
-	closing      atomic.Bool // ends one
+	retired      atomic.Pointer[[]retired] // segments out of use, nil for none; see outOfUse
+	follower     follower                  // of a read-only store
+	housekeeping sync.Mutex                // held by a compaction, and by who takes a snapshot; taken before life
+	closing      atomic.Bool               // ends one
 
 	schemaMu      sync.Mutex
 	schemas       map[uint64]Schema
@@ -336,7 +337,7 @@ func (s *Store) close() error {
 	if wrote && err == nil && s.log.failure() == nil && !s.opts.NoSnapshot && last.refused == nil {
 		s.log.reportError("writing a snapshot of the index", s.lastSnapshot())
 	}
-	s.log.closeRetired()
+	s.closeRetired()
 	return errors.Join(last.err(), err, s.release())
 }
 

@@ -115,7 +115,6 @@ func (r *ValueReader) begin() error {
 			if !seg.pin() {
 				return fmt.Errorf("%w: %q", errPartGone, word)
 			}
-			seg.readers.Add(1)
 			known[seg] = true
 			r.pins = append(r.pins, seg)
 		}
@@ -165,16 +164,11 @@ func (r *ValueReader) Close() error {
 	}
 	r.closed, r.buf, r.part, r.entry.Value = true, nil, nil, nil
 	r.unpin()
-	if l := r.store.log; l.held.Load() > 0 {
-		r.store.letGo()
-	}
+	r.store.letGo()
 	return nil
 }
 
 func (r *ValueReader) unpin() {
-	for _, seg := range r.pins {
-		seg.readers.Add(-1)
-	}
 	r.pins.unpin()
 	r.pins = nil
 }

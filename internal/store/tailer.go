@@ -330,8 +330,8 @@ func (s *segment) heal(at int64, text []byte) {
 // into their places, and their slots. The one where we are stays until the log goes on in another.
 func (t *tailer) replacedIn(m *seglog.Manifest) (gone []*segment, slots slotSet) {
 	slots = slotSet{}
-	for _, seg := range t.log.set.Load().ordered {
-		if _, named := m.Find(seg.id); !named && seg != t.at && !seg.unlisted.Load() {
+	for _, seg := range t.log.set.Load().log {
+		if _, named := m.Find(seg.id); !named && seg != t.at {
 			gone = append(gone, seg)
 			slots[seg.slot] = true
 		}
@@ -392,7 +392,7 @@ func (s slotSet) has(a seglog.Address) bool {
 	return s[slot]
 }
 
-// retire notes that segments, which have these slots, are out of use. Members in them of groups without a
+// retire takes segments, which have these slots, out of the log. They stay readable. Members in them of groups without a
 // commit are forgotten: compaction has been there, so they never count.
 func (t *tailer) retire(gone []*segment, slots slotSet) {
 	for number, members := range t.r.groups {
@@ -401,22 +401,13 @@ func (t *tailer) retire(gone []*segment, slots slotSet) {
 			delete(t.r.groups, number)
 		}
 	}
+	l := t.log
 	for _, seg := range gone {
-		seg.unlisted.Store(true)
-		t.log.records.Add(-int64(seg.records))
+		l.records.Add(-int64(seg.records))
 	}
-}
-
-// closeUnpinned closes a segment that is out of use, and reports whether it could: nobody has it pinned.
-func (t *tailer) closeUnpinned(seg *segment) bool {
-	if !seg.pins.CompareAndSwap(0, -1) {
-		return false
-	}
-	t.log.mu.Lock()
-	t.log.removeSegment(seg)
-	t.log.mu.Unlock()
-	seg.close() // it was only read
-	return true
+	l.mu.Lock()
+	l.replaceSegments(gone, nil)
+	l.mu.Unlock()
 }
 
 // settle takes over the manifest, of which all has been handed on, and forgets what the files have by now

@@ -17,7 +17,7 @@ import (
 //     the append lock, and there the view becomes known. So whoever appends a record with a higher number
 //     knows of the view, and has the lock of the key until what was there is noted; who asks for the entry takes that lock.
 //   - Compaction goes on. A segment that it has replaced stays for as long as a view is open that may have an address in
-//     it: one that was opened before the segment was out of use, and has a number from which on the segment has anything.
+//     it: one that was opened before the segment was retired, and has a number from which on the segment has anything (hold.go).
 //   - An entry has expired in a view if its deadline had come when the view was opened, whatever the clock shows since.
 //
 // What was set asynchronously before the view was opened is written first, and is in it. Values for memory
@@ -64,7 +64,7 @@ type views struct {
 	opened atomic.Uint64 // how many have been, since the beginning
 	bytes  atomic.Int64  // memory of the versions
 
-	mu          sync.Mutex // a leaf; guards the rest, segment.retiredAt, and all changes of open, newest, opened and epoch
+	mu          sync.Mutex // a leaf; guards the rest, and all changes of open, newest, opened and epoch
 	first, last *View      // in the order of opening
 	tables      []*Table   // that have versions
 }
@@ -194,30 +194,20 @@ func (l *views) all() (list []*View) {
 	return list
 }
 
-// needs reports whether a view that is open may have an address in a segment that is out of use, or would have one in a segment that is in use
-// if that were replaced now. renumbered says that records there may count since before their numbers.
-func (l *views) needs(seg *segment, renumbered bool) bool {
+// needs reports whether a view that is open may have an address in a segment. renumbered says that records there may count
+// since before their numbers.
+func (l *views) needs(seg retired, renumbered bool) bool {
 	if l.open.Load() == 0 {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for v := l.first; v != nil && v.number <= seg.retiredAt; v = v.after {
+	for v := l.first; v != nil && v.number <= seg.after; v = v.after {
 		if v.seq >= seg.first || renumbered {
 			return true
 		}
 	}
 	return false
-}
-
-// ever reports whether there has been a view.
-func (l *views) ever() bool { return l.epoch.Load() > 0 }
-
-// retire notes of a segment after which view it went out of use.
-func (l *views) retire(seg *segment) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	seg.retiredAt = l.opened.Load()
 }
 
 // lose ends all views. The caller excludes all others.
@@ -243,9 +233,7 @@ func (v *View) Close() {
 	if s.views.unlist(v) {
 		s.sweepVersions()
 	}
-	if s.log.held.Load() > 0 {
-		s.letGo()
-	}
+	s.letGo()
 }
 
 // sweepVersions leaves out of all versions those that no view needs.
@@ -270,18 +258,6 @@ func (s *Store) sweepVersions() {
 			mu.Unlock()
 		}
 	}
-}
-
-// letGo sees to it that the segments go that were kept for a view.
-func (s *Store) letGo() {
-	if s.opts.Inline && s.housekeeping.TryLock() {
-		defer s.housekeeping.Unlock()
-		if !s.closing.Load() {
-			s.dropRetired()
-		}
-		return
-	}
-	s.house.wakeHouse()
 }
 
 // Seq is the number of the last record that is in the view.

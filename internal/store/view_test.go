@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -366,8 +365,8 @@ func (s *Store) wantNoTrace(t testing.TB) {
 	t.Helper()
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	if n := s.log.held.Load(); n != 0 || len(s.log.retiring) != 0 {
-		t.Errorf("%d segments are held for views, %d are out of use, though no view is open", n, len(s.log.retiring))
+	if n := len(s.outOfUse()); n != 0 {
+		t.Errorf("%d segments are out of use and held, though no view is open", n)
 	}
 	if s.views.open.Load() != 0 || s.views.first != nil || s.views.last != nil {
 		t.Errorf("%d views are open, though all were closed", s.views.open.Load())
@@ -376,7 +375,7 @@ func (s *Store) wantNoTrace(t testing.TB) {
 		t.Errorf("the versions take %d bytes, though no view is open", bytes)
 	}
 	for _, seg := range s.log.set.Load().ordered {
-		if seg.unlisted.Load() {
+		if !s.log.inLog(seg) {
 			t.Errorf("segment %v is still there", seg.id)
 		}
 	}
@@ -571,7 +570,7 @@ func TestHeldForAView(t *testing.T) {
 		}
 	}
 	held := s.Stats().HeldBytes
-	if n := s.log.held.Load(); n == 0 || held == 0 {
+	if n := len(s.outOfUse()); n == 0 || held == 0 {
 		t.Fatalf("%d segments with %d bytes are held: this tests nothing", n, held)
 	}
 	if held > 20_000 {
@@ -609,7 +608,7 @@ func TestCrashWithAView(t *testing.T) {
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if s.log.held.Load() == 0 {
+	if len(s.outOfUse()) == 0 {
 		t.Fatal("nothing is held: this tests nothing")
 	}
 	s.lock.Close() // as kill -9 does
@@ -779,7 +778,7 @@ func viewOfAFollower(t *testing.T) {
 			t.Errorf("%d views are open", f.reader.views.open.Load())
 		}
 		f.refresh()
-		for _, seg := range f.reader.follower.old {
+		for _, seg := range f.reader.outOfUse() {
 			t.Errorf("segment %v is still kept", seg.id)
 		}
 	}
@@ -1008,21 +1007,22 @@ func TestViewsNeedSegments(t *testing.T) {
 		}
 		return v
 	}
+	inUse := func(seg *segment) retired { return retired{seg, notYet} }
 	renumbered := false
-	want := func(what string, seg *segment, want bool) {
+	want := func(what string, seg retired, want bool) {
 		t.Helper()
 		if got := s.views.needs(seg, renumbered); got != want {
 			t.Errorf("%s is needed: %v, want %v", what, got, want)
 		}
 	}
-	want("what is in use, without views,", s.log.tail, false)
+	want("what is in use, without views,", inUse(s.log.tail), false)
 	before := open()
-	seg := &segment{first: before.Seq(), retiredAt: math.MaxUint64}
+	seg := inUse(&segment{first: before.Seq()})
 	want("what is in use", seg, true)
-	want("what is in use and was made by this process", s.log.tail, true)
-	s.views.retire(seg)
+	want("what is in use and was made by this process", inUse(s.log.tail), true)
+	seg.after = s.views.opened.Load()
 	want("what was in use before", seg, true)
-	behind := &segment{first: before.Seq() + 1, retiredAt: math.MaxUint64}
+	behind := inUse(&segment{first: before.Seq() + 1})
 	want("what has only later records", behind, false)
 	renumbered = true
 	want("what seems to have only later records", behind, true)
@@ -1031,15 +1031,14 @@ func TestViewsNeedSegments(t *testing.T) {
 	want("what was in use before one of two views", seg, true)
 	before.Close()
 	want("what was out of use before", seg, false)
-	never := &segment{first: 1, retiredAt: math.MaxUint64}
-	never.retiredAt = 0 // out of use before there was a view
+	never := retired{&segment{first: 1}, 0} // out of use before there was a view
 	want("what was out of use before there was a view", never, false)
 	after.Close()
 	mustClose(t, s)
 	s = mustOpen(t, mem)
 	defer mustClose(t, s)
 	defer open().Close()
-	want("what is in use and was found", s.log.set.Load().ordered[0], true)
+	want("what is in use and was found", inUse(s.log.set.Load().ordered[0]), true)
 }
 
 // keysInOrder are the keys that a view has of a table.
