@@ -137,12 +137,12 @@ func TestSegmentUnmapsLast(t *testing.T) {
 	if other.view.Bytes() != nil {
 		t.Error("what nobody has pinned is still mapped")
 	}
-	if b := pinned.view.Bytes(); pinned.pins.Load() != 0 || !bytes.Contains(b, []byte("vvv")) {
-		t.Errorf("%d pins, %d bytes are mapped", pinned.pins.Load(), len(b))
+	if b := pinned.view.Bytes(); !bytes.Contains(b, []byte("vvv")) {
+		t.Errorf("%d bytes are mapped of what is pinned", len(b))
 	}
 	pinned.unpin()
-	if pinned.pins.Load() != -1 || pinned.view.Bytes() != nil {
-		t.Errorf("it is still mapped, with %d pins", pinned.pins.Load())
+	if pinned.view.Bytes() != nil || pinned.pin() {
+		t.Errorf("it is still mapped, or can be pinned again, with %d pins", pinned.pins.Load())
 	}
 }
 
