@@ -41,7 +41,6 @@ type compaction struct {
 	header  record.SegmentHeader
 	target  int64 // size of a new segment
 	outputs []*output
-	records uint64 // read
 	places  map[partPlace]string
 	groups  map[uint64][]member                  // of the segment that is read, records that wait for the commit
 	givenUp map[uint64]bool                      // groups that had none in their segment
@@ -102,13 +101,8 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}, givenUp: map[uint64]bool{}, spread: l.spreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
 	s.house.moving.Store(&run)
 	s.passKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
-	c.header = record.SegmentHeader{Store: l.storeID, Start: run[0].start}
-	l.manifestMu.Lock()
-	generation := uint32(l.manifest.Edit + 1) // each compaction has been an edit, so no name was ever given that is as high
-	l.manifestMu.Unlock()
+	c.header = l.headerOfCopies(run)
 	for _, seg := range run {
-		generation = max(generation, seg.id.Generation()+1)
-		c.header.Start = min(c.header.Start, seg.start)
 		c.target = max(c.target, seg.end.Load())
 	}
 	c.target = max(c.target, l.nominal())
@@ -117,48 +111,11 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 		if seg.id < run[0].id {
 			c.clean = min(c.clean, s.notes.of(seg).cleanTo)
 		}
-		if c.through == 0 && seg.id > run[len(run)-1].id {
-			c.through = seg.id.Order() - 1
-		}
 	}
 	if seq, ok := l.snapshotSeq(); ok {
 		c.clean = min(c.clean, seq)
 	}
-	l.mu.Lock()
-	for _, id := range l.outlived {
-		l.noteGeneration(id)
-	}
-	l.mu.Unlock()
-	for order, used := range l.generations { // a file that compaction has replaced may be there yet
-		if order >= run[0].id.Order() && order <= c.through {
-			generation = max(generation, used+1)
-		}
-	}
-	c.header.Through = c.through
-	c.header.ID = record.NewSegmentID(run[0].id.Order(), generation)
 	return c
-}
-
-// compactable are the segments that will not change any more and have no parts of a value that is being
-// written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while the keeper makes
-// a segment, an appender may make another and go on to a third, and what has taken the place of one that ended behind the keeper's would be sealed
-// behind one that nobody can seal yet.
-func (l *log) compactable() []*segment {
-	l.making.Lock()
-	defer l.making.Unlock()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.tail == nil { // and what has to be mended is not
-		return nil
-	}
-	var list []*segment
-	for _, seg := range l.set.Load().log {
-		if !seg.ended || !seg.synced.Load() || l.partsFromLocked(seg) {
-			break
-		}
-		list = append(list, seg)
-	}
-	return list
 }
 
 // copy is the first two steps.
@@ -216,7 +173,6 @@ func (c *compaction) copySlice(seg *segment, known *note, r *seglog.Scanner) err
 		case err != nil:
 			return err
 		}
-		c.records++
 		if known.forgotten(at, &e.Head) {
 			continue
 		}
@@ -245,80 +201,20 @@ func (c *compaction) giveUp(remove bool) error {
 	return errors.Join(errs...)
 }
 
-// swap makes the new segments the log in the place of the run, and readable. They are so before the manifest
-// names them, so that who reads that finds them.
+// swap makes the new segments the log in the place of the run.
 func (c *compaction) swap() error {
-	l := c.log
-	kept := uint64(0)
-	var made []*segment
+	made, notes := []*segment{}, map[*segment]*note{}
 	for _, o := range c.outputs {
 		made = append(made, o.seg)
-		kept += o.seg.records
+		notes[o.seg] = o.note
 		o.note.cleanTo = c.asOf
 		o.note.renumbered.Store(slices.ContainsFunc(c.run, func(seg *segment) bool { return c.store.notes.of(seg).renumbered.Load() }))
-		o.seg.openView(0)
 	}
-	l.mu.Lock()
-	for _, o := range c.outputs {
-		l.addCopy(o.seg)
-		c.store.notes.put(o.note)
+	entered := func(seg *segment) { c.store.notes.put(notes[seg]) }
+	if err := c.log.replaceRun(c.run, made, c.members, entered, c.store.notes.drop); err != nil {
+		return errors.Join(err, c.giveUp(c.log.failure() == nil))
 	}
-	l.mu.Unlock()
-	if err := c.swapManifest(); err != nil {
-		l.mu.Lock()
-		for _, o := range c.outputs {
-			l.removeSegment(o.seg)
-			c.store.notes.drop(o.seg)
-		}
-		l.mu.Unlock()
-		return errors.Join(err, c.giveUp(l.failure() == nil))
-	}
-	l.mu.Lock()
-	l.replaceSegments(c.run, made)
-	l.mu.Unlock()
-	c.regroup()
 	c.store.house.written.Store(0)
-	l.records.Add(int64(kept) - int64(c.records))
-	l.compacted.Add(int64(len(c.run)))
-	return nil
-}
-
-func (c *compaction) swapManifest() error {
-	l := c.log
-	l.manifestMu.Lock()
-	defer l.manifestMu.Unlock()
-	if err := l.failure(); err != nil {
-		return err
-	}
-	if err := l.stillOurs(); err != nil {
-		return err
-	}
-	m := l.manifest.Clone()
-	m.Seal(sealedIn(l.syncedSegments()))
-	first, last := uint64(0), uint64(0)
-	for _, seg := range c.run {
-		if seg.last > 0 {
-			if first == 0 {
-				first = seg.first
-			}
-			last = seg.last
-		}
-	}
-	for _, s := range c.run {
-		m.Drop(s.id)
-	}
-	if n := len(c.outputs); n > 0 { // they cover all of the run
-		c.outputs[0].seg.first, c.outputs[n-1].seg.last = first, last
-	}
-	for _, o := range c.outputs {
-		m.Insert(o.seg.manifestEntry(true))
-	}
-	m.Floor = max(m.Floor, last)
-	m.Edit++
-	if err := seglog.WriteManifest(l.fsys, l.dir, m); err != nil {
-		return l.manifestRefusal(m, err) // if it is in doubt, the new segments may be the log now
-	}
-	l.manifest = m
 	return nil
 }
 
@@ -393,9 +289,4 @@ func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hi
 		}
 	}
 	return t.index.Replace(hash, from, now.address, now.schema, now.schema)
-}
-
-// noteGeneration keeps compaction from giving a name again that a file has, or had. The caller holds Store.housekeeping.
-func (l *log) noteGeneration(id record.SegmentID) {
-	l.generations[id.Order()] = max(l.generations[id.Order()], id.Generation())
 }

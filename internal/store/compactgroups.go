@@ -1,28 +1,10 @@
 package store
 
 import (
-	"maps"
-
 	"github.com/copaldb/copal/internal/record"
 )
 
 // What compaction does about groups is said with them, in group.go.
-
-// regroup notes where the members are of which compaction has made copies, when those are the log.
-func (c *compaction) regroup() {
-	l := c.log
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for number, g := range l.spread {
-		for _, seg := range c.run {
-			delete(g.segments, seg.id)
-		}
-		maps.Copy(g.segments, c.members[number])
-		if len(g.segments) == 0 {
-			delete(l.spread, number)
-		}
-	}
-}
 
 // regrouped notes that a copy of a member stands in a new segment.
 func (c *compaction) regrouped(number uint64, id record.SegmentID) {

@@ -309,13 +309,10 @@ func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
 
 // output is a new segment that is being written.
 type output struct {
-	seg    *segment
-	note   *note  // of seg
-	buf    []byte // not written yet
-	end    int64  // with buf
-	synced int64
-	last   int64            // offset of the last record
-	from   []seglog.Address // where the entries stood before, in their order
+	segmentCopy
+	note *note            // of the segment
+	last int64            // offset of the last record
+	from []seglog.Address // where the entries stood before, in their order
 }
 
 // put appends a record to the new segments. from is the old address of an entry, or 0.
@@ -326,18 +323,11 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	}
 	h := e.Head
 	h.Time = e.Written - c.header.Start
-	before := len(o.buf)
 	o.last = o.end
-	o.buf = o.seg.salt.Append(o.buf, o.end, &h, e.Key, e.Value)
-	n := len(o.buf) - before
-	if o.end += int64(n); o.end > seglog.MaxSegmentBytes {
+	n := o.add(&h, e.Key, e.Value)
+	if o.end > seglog.MaxSegmentBytes {
 		return fmt.Errorf("%w: it does not fit", errLeft)
 	}
-	if o.seg.first == 0 {
-		o.seg.first = h.Seq
-	}
-	o.seg.last = h.Seq
-	o.seg.records++
 	switch {
 	case from != 0:
 		o.from = append(o.from, from)
@@ -355,7 +345,7 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	if h.Group != 0 && h.Op != record.Commit {
 		c.regrouped(h.Group, o.seg.id)
 	}
-	if len(o.buf) >= drainBytes {
+	if o.full() {
 		c.store.house.written.Add(int64(len(o.buf)))
 		return o.write()
 	}
@@ -367,7 +357,7 @@ func (c *compaction) output() (*output, error) {
 	n := len(c.outputs)
 	if n > 0 {
 		o := c.outputs[n-1]
-		if o.end < c.target || c.header.ID.Order() >= c.through {
+		if o.end < c.target || c.header.ID.Order() >= c.header.Through {
 			return o, nil
 		}
 		if err := o.finish(); err != nil {
@@ -375,51 +365,11 @@ func (c *compaction) output() (*output, error) {
 		}
 		c.header.ID = record.NewSegmentID(c.header.ID.Order()+1, c.header.ID.Generation())
 	}
-	l := c.log
-	c.header.Salt = record.Salt(l.random())
-	if err := removeIfThere(l.fsys, l.dir, c.header.ID); err != nil {
-		return nil, seglog.NoSpace(err)
-	}
-	seg, err := createSegment(l.fsys, l.dir, c.header)
+	made, err := c.log.createCopy(&c.header)
 	if err != nil {
-		return nil, l.refusal(err)
+		return nil, err
 	}
-	seg.ended = true
-	seg.synced.Store(true)
-	l.noteGeneration(seg.id)
-	o := &output{seg: seg, note: &note{of: seg}, end: seg.head}
+	o := &output{segmentCopy: made, note: &note{of: made.seg}}
 	c.outputs = append(c.outputs, o)
 	return o, nil
-}
-
-func (o *output) write() error {
-	_, err := o.seg.file.WriteAt(o.buf, o.end-int64(len(o.buf)))
-	if err != nil {
-		return seglog.NoSpace(err)
-	}
-	o.buf = o.buf[:0]
-	if o.end-o.synced < syncEvery {
-		return nil
-	}
-	o.synced = o.end
-	return o.seg.file.Sync()
-}
-
-// syncEvery is how much is written at once, for writes to the log wait when the disk has much to do.
-const syncEvery = 8 << 20
-
-// finish makes the segment durable.
-func (o *output) finish() error {
-	if o.seg.end.Load() == o.end {
-		return nil
-	}
-	if err := o.write(); err != nil {
-		return err
-	}
-	o.buf = nil
-	if err := uncut(o.seg, o.end); err != nil {
-		return err
-	}
-	o.seg.end.Store(o.end)
-	return o.seg.file.Sync()
 }

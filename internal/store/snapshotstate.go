@@ -1,9 +1,14 @@
 package store
 
 import (
+	"errors"
+	"io/fs"
 	"maps"
+	"path/filepath"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // snapshotState is what the log knows of the snapshot that is on the disk.
@@ -43,4 +48,123 @@ func (l *log) wantSnapshot() {
 	case l.rolled <- struct{}{}:
 	default:
 	}
+}
+
+// publishSnapshot puts a file in the place of the snapshot before.
+func (l *log) publishSnapshot(path string, now *snapshotState) error {
+	if err := l.fsys.Rename(path, filepath.Join(l.dir, seglog.SnapshotName)); err != nil {
+		l.noUnknown = false
+		return seglog.NoSpace(err)
+	}
+	l.snapshot.Store(now.or(l.snapshot.Load())) // a power cut may yet bring back the one before
+	if err := files.SyncDir(l.fsys, l.dir); err != nil {
+		return err
+	}
+	l.snapshot.Store(now)
+	l.removeOutlived()
+	return nil
+}
+
+// removeOutlived removes the files that the snapshot before has named, and neither the manifest nor the present one does.
+func (l *log) removeOutlived() {
+	l.mu.Lock()
+	list := l.outlived
+	l.outlived = nil
+	l.mu.Unlock()
+	for _, id := range list {
+		if l.set.Load().byID[id] == nil && !l.snapshotNames(id) {
+			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
+		}
+	}
+}
+
+// snapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries
+// that later records say are gone.
+func (l *log) snapshotSeq() (seq uint64, ok bool) {
+	st := l.snapshot.Load()
+	if st == nil {
+		return 0, false
+	}
+	return st.seq, true
+}
+
+// outlive notes that a file stays for the sake of the snapshot.
+func (l *log) outlive(id record.SegmentID) {
+	l.mu.Lock()
+	l.outlived = append(l.outlived, id)
+	l.mu.Unlock()
+	l.wantSnapshot()
+}
+
+// outlivedBytes is how much the files take that stay for the sake of the snapshot.
+func (l *log) outlivedBytes() (bytes int64) {
+	st := l.snapshot.Load()
+	if st == nil {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range l.outlived {
+		bytes += st.covered[id]
+	}
+	return bytes
+}
+
+// abandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller holds
+// Store.housekeeping. It reports whether there was one.
+func (l *log) abandonSnapshot() (bool, error) {
+	if l.snapshot.Load() == nil {
+		return false, nil
+	}
+	if err := l.removeSnapshot(); err != nil {
+		return true, err
+	}
+	l.removeOutlived()
+	return true, nil
+}
+
+// removeSnapshot takes the snapshot off the disk.
+func (l *log) removeSnapshot() error {
+	st := l.snapshot.Load()
+	if err := l.fsys.Remove(filepath.Join(l.dir, seglog.SnapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return seglog.NoSpace(err)
+	}
+	if err := files.SyncDir(l.fsys, l.dir); err != nil {
+		return err
+	}
+	l.snapshot.CompareAndSwap(st, nil) // not before it has gone for certain
+	return nil
+}
+
+// removeUnknown is removeSnapshot for one that this process was not opened from, and which compaction therefore cannot spare: it could
+// be read later, and know what was deleted since. The caller holds Store.housekeeping.
+func (l *log) removeUnknown() error {
+	if l.snapshot.Load() != nil || l.noUnknown {
+		return nil
+	}
+	err := l.removeSnapshot()
+	l.noUnknown = err == nil
+	return err
+}
+
+// uncovered is how much of the log the next opening would have to read after a crash.
+func (l *log) uncovered() int64 {
+	st := l.snapshot.Load()
+	total := int64(0)
+	for _, s := range l.set.Load().log {
+		total += s.end.Load() - s.head
+		if st != nil {
+			total -= max(min(st.covered[s.id], s.end.Load())-s.head, 0)
+		}
+	}
+	return total
+}
+
+// coversMore reports whether a snapshot that is taken now would cover more of the log than the one on the disk, which no group under way
+// keeps it from.
+func (l *log) coversMore() bool {
+	seq, ok := l.snapshotSeq()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !ok || len(l.groups) == 0 || l.coverableLocked().seq > seq
 }

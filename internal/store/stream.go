@@ -228,9 +228,7 @@ func (s *Store) endLarge(under *partsUnderWay, err error) {
 // reclaimParts gives back the space of parts that stand in the segments from one on, and that no record lists, for the disk is full. What it cannot give back stays until
 // compaction comes by. The caller holds no lock.
 func (s *Store) reclaimParts(from record.SegmentID) {
-	s.log.mu.Lock()
-	tail := s.log.tail
-	s.log.mu.Unlock()
+	tail := s.log.tailNow()
 	if tail == nil {
 		return
 	}

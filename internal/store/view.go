@@ -98,17 +98,18 @@ func (s *Store) OpenView() (*View, error) {
 
 // listView is a view of what is in the log. It is late, and counted, if not all of that shows: readers without a lock await it until the caller lowers the count.
 func (s *Store) listView() (v *View, late bool) {
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	if late = s.log.toShow != s.log.shown.Load(); late {
-		s.opening.late.Add(1)
-	}
-	return s.listViewLocked(), late
+	s.log.still(func(last uint64, shows bool) {
+		if late = !shows; late {
+			s.opening.late.Add(1)
+		}
+		v = s.listViewAt(last)
+	})
+	return v, late
 }
 
-// listViewLocked is listView for who holds the append lock.
-func (s *Store) listViewLocked() *View {
-	v := &View{store: s, seq: s.log.nextSeq - 1}
+// listViewAt is a view up to the last record. The caller keeps others from appending.
+func (s *Store) listViewAt(last uint64) *View {
+	v := &View{store: s, seq: last}
 	s.views.list(v)
 	return v
 }

@@ -207,7 +207,7 @@ func (v *View) Len(t *Table) (int, error) {
 }
 
 // count returns the number of entries in the index, and a view of that moment.
-func (s *Store) count(t *Table) (int, *View) {
+func (s *Store) count(t *Table) (n int, v *View) {
 	for i := range s.keys {
 		s.keys[i].Lock()
 	}
@@ -216,9 +216,8 @@ func (s *Store) count(t *Table) (int, *View) {
 			s.keys[i].Unlock()
 		}
 	}()
-	s.log.mu.Lock()
-	defer s.log.mu.Unlock()
-	return t.index.Len(), s.listViewLocked() // all of it shows
+	s.log.still(func(last uint64, _ bool) { n, v = t.index.Len(), s.listViewAt(last) }) // all of it shows
+	return n, v
 }
 
 // had reports whether the record at a, 0 for none, is of an entry that has not expired in the view.
