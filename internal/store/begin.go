@@ -153,7 +153,7 @@ func (l *log) tidyLocked() {
 	}
 	for _, id := range l.orphans {
 		switch {
-		case l.set.Load().byID[id] != nil: // its name was taken again
+		case l.byID(id) != nil: // its name was taken again
 		case l.snapshotNames(id):
 			l.outlived = append(l.outlived, id)
 		default:

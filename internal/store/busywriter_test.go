@@ -90,7 +90,7 @@ func TestFollowABusyWriter(t *testing.T) {
 // Damage is told, though there may be others at work.
 func TestDamageIsNoBusyWriter(t *testing.T) {
 	w := newBusyWriter(t)
-	first := w.log.set.Load().ordered[0].path
+	first := w.log.readable()[0].path
 	mustClose(t, w.Store)
 	reader := mustOpen(t, w.seen, func(o *Options) { o.ReadOnly = true })
 	mustClose(t, reader)

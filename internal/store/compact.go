@@ -107,7 +107,7 @@ func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
 	}
 	c.target = max(c.target, l.nominal())
 	c.clean = ^uint64(0)
-	for _, seg := range l.set.Load().log {
+	for _, seg := range l.segments() {
 		if seg.id < run[0].id {
 			c.clean = min(c.clean, s.notes.of(seg).cleanTo)
 		}

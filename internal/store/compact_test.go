@@ -183,8 +183,8 @@ func TestCompactionModel(t *testing.T) {
 			}
 			m.open()
 			defer mustClose(t, m.s)
-			if logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.s.log.set.Load().ordered) {
-				t.Errorf("the files %v are there, and the log has %d segments", logs, len(m.s.log.set.Load().ordered))
+			if logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.s.log.readable()) {
+				t.Errorf("the files %v are there, and the log has %d segments", logs, len(m.s.log.readable()))
 			}
 		})
 	}
@@ -215,7 +215,7 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 		if err := s.sync(); err != nil { // which brings everything to the files
 			t.Fatal(err)
 		}
-		for _, seg := range s.log.set.Load().ordered {
+		for _, seg := range s.log.readable() {
 			r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
 			for r.Offset < r.End {
 				_, e, err := r.Next()

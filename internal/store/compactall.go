@@ -106,7 +106,7 @@ func (s *Store) withoutSnapshot() (bool, error) {
 	if s.closing.Load() {
 		return false, seglog.ErrClosed
 	}
-	for _, seg := range s.log.set.Load().ordered {
+	for _, seg := range s.log.readable() {
 		s.notes.of(seg).leftAt = 0 // there may be room now, or the tail in which a record was has ended
 	}
 	return s.log.abandonSnapshot()

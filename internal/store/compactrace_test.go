@@ -222,7 +222,7 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 	if err := s.log.syncEnded(); err != nil {
 		t.Fatal(err)
 	}
-	first := s.log.set.Load().ordered[0]
+	first := s.log.readable()[0]
 	f, err := mem.Open(first.path, vfs.ReadWrite)
 	if err != nil {
 		t.Fatal(err)

@@ -300,7 +300,7 @@ func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
 		case ok:
 			words[i+1] = now
 			delete(c.places, partPlace{id, offset})
-		case c.log.set.Load().byID[id] == nil || c.has(c.log.set.Load().byID[id]):
+		case c.log.byID(id) == nil || c.has(c.log.byID(id)):
 			return nil, &seglog.CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d lists a part at %s, and there is none", e.Seq, word)}
 		}
 	}

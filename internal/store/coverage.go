@@ -44,7 +44,7 @@ func (l *log) coverage() coverage {
 	defer l.mu.Unlock()
 	until := l.coverableLocked()
 	c := coverage{Store: l.storeID, Seq: until.seq, Time: until.time, places: map[int]int{}}
-	for _, s := range l.set.Load().log {
+	for _, s := range l.segments() {
 		if s == l.spare {
 			continue
 		}
@@ -87,7 +87,7 @@ func (c *coverage) finish(l *log) (err error) {
 	}
 	if c.Tail < len(c.Segments) {
 		s := &c.Segments[c.Tail]
-		c.TailCRC, err = l.set.Load().byID[s.ID].tailCRC(s.Bytes)
+		c.TailCRC, err = l.byID(s.ID).tailCRC(s.Bytes)
 	}
 	return err
 }
@@ -129,7 +129,7 @@ func (r *recovery) cover(c *coverage) (slots []int, err error) {
 	l := r.log
 	for i := range c.Segments {
 		e := &c.Segments[i]
-		seg := l.set.Load().byID[e.ID]
+		seg := l.byID(e.ID)
 		if seg == nil {
 			if seg, err = l.openRetained(e); err != nil {
 				return nil, fmt.Errorf("%w: %w", errMismatch, err)

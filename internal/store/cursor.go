@@ -29,7 +29,7 @@ func (c *cursor) start(l *log, next uint64, p position) {
 	if p.segment == nil || !p.segment.pin() {
 		return
 	}
-	if l.set.Load().byID[p.segment.id] != p.segment {
+	if l.byID(p.segment.id) != p.segment {
 		p.segment.unpin()
 		return
 	}
@@ -87,7 +87,7 @@ func (c *cursor) find() error {
 	l := c.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, seg := range l.set.Load().ordered {
+	for _, seg := range l.readable() {
 		if seg.tellsFrom(c.next) && seg.first <= c.next && seg.pin() {
 			c.enter(seg, seg.head)
 			return nil
@@ -113,7 +113,7 @@ func (l *log) endPosition() position {
 	defer l.mu.Unlock()
 	p := position{seq: l.nextSeq - 1, segment: l.tail}
 	if p.segment == nil {
-		for _, seg := range slices.Backward(l.set.Load().ordered) {
+		for _, seg := range slices.Backward(l.readable()) {
 			if seg.tellsFrom(p.seq) {
 				p.segment = seg
 				break
@@ -168,7 +168,7 @@ func (l *log) membersBefore(next uint64) map[uint64]position {
 // has read up to a number: the newest, together no longer than the log, or than most if that is more.
 func (l *log) tellingFrom(seq uint64, list []*segment, most int64) map[*segment]bool {
 	length := int64(0)
-	for _, seg := range l.set.Load().log {
+	for _, seg := range l.segments() {
 		length += seg.end.Load()
 	}
 	most = max(most, length)

@@ -57,7 +57,7 @@ func (s *Store) countListed(e *seglog.Record, sign int64) {
 		n := min(size, left)
 		left -= n
 		if id, _, err := parsePlace(word); err == nil {
-			if seg := s.log.set.Load().byID[id]; seg != nil {
+			if seg := s.log.byID(id); seg != nil {
 				seg.dead.Add(sign * partWeight(len(e.Key), int(n)))
 			}
 		}

@@ -64,7 +64,7 @@ func TestDeadBytes(t *testing.T) {
 				}
 			}
 		}
-		for _, seg := range s.log.set.Load().ordered {
+		for _, seg := range s.log.readable() {
 			counted := seg.end.Load() - seg.head - seg.dead.Load()
 			declared := int64(0)
 			if counted-live[seg.id] > 0 && counted-live[seg.id] < 60 {

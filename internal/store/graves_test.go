@@ -41,7 +41,7 @@ func graved(t *testing.T, s *Store) (remembered, dead int) {
 	if err := s.sync(); err != nil { // which brings everything to the files
 		t.Fatal(err)
 	}
-	for _, seg := range s.log.set.Load().ordered {
+	for _, seg := range s.log.readable() {
 		r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
 		for {
 			at, e, err := r.Next()

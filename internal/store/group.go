@@ -129,7 +129,7 @@ func (g *groupUnderWay) end() {
 	l.mu.Lock()
 	if g.leaveLocked() {
 		for id, bytes := range g.segments {
-			l.set.Load().byID[id].dead.Add(bytes)
+			l.byID(id).dead.Add(bytes)
 		}
 	}
 	l.mu.Unlock()

@@ -19,7 +19,7 @@ func retiredAndPinned(t *testing.T, s *Store) *segment {
 			t.Fatal(err)
 		}
 	}
-	seg := s.log.set.Load().log[0]
+	seg := s.log.segments()[0]
 	if !seg.pin() {
 		t.Fatal("what is in use cannot be pinned")
 	}

@@ -74,7 +74,7 @@ func (s *Store) usage() (u usage) {
 			}
 		}
 	}
-	for _, seg := range s.log.set.Load().log {
+	for _, seg := range s.log.segments() {
 		end := seg.end.Load()
 		u.disk += end
 		u.log += end
@@ -400,7 +400,7 @@ func (s *Store) firstKeeper(list []*segment) []*segment {
 			clean = min(clean, n.cleanTo)
 			continue
 		}
-		from := s.log.mayGoFrom(n, clean)
+		from := s.mayGoFrom(n, clean)
 		if from == 0 {
 			continue
 		}
@@ -416,9 +416,9 @@ func (s *Store) firstKeeper(list []*segment) []*segment {
 
 // mayGoFrom is the number of the first deletion that compaction had to keep in a segment and might let go, if that is not beyond clean; else 0. One with a
 // deadline that is kept for the snapshot of the index is none: a copy of it would be kept as well.
-func (l *log) mayGoFrom(n *note, clean uint64) uint64 {
+func (s *Store) mayGoFrom(n *note, clean uint64) uint64 {
 	from := n.keptFrom
-	if _, snapshot := l.snapshotSeq(); n.datedFrom > 0 && (!snapshot || l.snapshotNames(n.of.id)) && (from == 0 || n.datedFrom < from) {
+	if _, snapshot := s.log.snapshotSeq(); n.datedFrom > 0 && (!snapshot || s.log.snapshotNames(n.of.id)) && (from == 0 || n.datedFrom < from) {
 		from = n.datedFrom
 	}
 	if from > clean {

@@ -98,7 +98,7 @@ func TestHousekeepingEndsBesideDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	logtest.DamageIn(t, mem, s.log.set.Load().ordered[0].path, "to be damaged")
+	logtest.DamageIn(t, mem, s.log.readable()[0].path, "to be damaged")
 	before := s.usage()
 	settles(t, s)
 	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
@@ -170,7 +170,7 @@ func TestSegmentSizeFollowsTheStore(t *testing.T) {
 	for i := range 20 {
 		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 1<<20))
 	}
-	if list := s.log.set.Load().ordered; len(list) != 2 || !list[0].ended || list[0].end.Load() < 16<<20 {
+	if list := s.log.readable(); len(list) != 2 || !list[0].ended || list[0].end.Load() < 16<<20 {
 		t.Errorf("%d segments for 20 MiB", len(list))
 	}
 	mustClose(t, s)

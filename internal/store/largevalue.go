@@ -87,7 +87,7 @@ func (s *Store) readParts(e seglog.Record) ([]byte, error) {
 // readPart reads the record that an item of the list names.
 func (s *Store) readPart(word string, buf []byte) (seglog.Record, error) {
 	id, offset, err := parsePlace(word)
-	seg := s.log.set.Load().byID[id]
+	seg := s.log.byID(id)
 	if err != nil || seg == nil {
 		return seglog.Record{}, &seglog.CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
 	}

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -151,116 +149,6 @@ type position struct {
 	seq     uint64 // of the last record before it
 	segment *segment
 	offset  int64
-}
-
-// segmentSet is the immutable list of the live segments, replaced when one comes or goes.
-type segmentSet struct {
-	bySlot  []*segment // nil where one has gone
-	byID    map[record.SegmentID]*segment
-	ordered []*segment // as the log runs
-	log     []*segment // those of them that are the log: not what compaction is making, nor what it has replaced
-}
-
-func (l *log) segment(slot int) *segment { return l.set.Load().bySlot[slot] }
-
-func (old *segmentSet) clone() *segmentSet {
-	return &segmentSet{bySlot: slices.Clone(old.bySlot), byID: maps.Clone(old.byID), ordered: slices.Clone(old.ordered), log: slices.Clone(old.log)}
-}
-
-// inLog reports whether a segment is one of the log.
-func (l *log) inLog(s *segment) bool {
-	list := l.set.Load().log
-	at, found := findSegment(list, s.id)
-	return found && list[at] == s
-}
-
-// findSegment returns the place of a segment in a list that is in order, or where it belongs.
-func findSegment(list []*segment, id record.SegmentID) (at int, found bool) {
-	return slices.BinarySearchFunc(list, id, func(s *segment, id record.SegmentID) int { return cmp.Compare(s.id, id) })
-}
-
-func insertSegment(list []*segment, s *segment) []*segment {
-	at, _ := findSegment(list, s.id)
-	return slices.Insert(list, at, s)
-}
-
-// slotsKept is how many free slots there are before one is used again: who has kept an address from before, to see whether
-// it is still that of the key, shall not meet it as that of another record.
-const slotsKept = 4096
-
-// addSegment makes s readable, and part of the log. Callers hold l.mu, or are alone.
-func (l *log) addSegment(s *segment) {
-	set := l.set.Load().clone()
-	l.enterSet(set, s)
-	set.log = insertSegment(set.log, s)
-	l.set.Store(set)
-}
-
-// addCopy makes s readable, but no part of the log yet. Callers hold l.mu, or are alone.
-func (l *log) addCopy(s *segment) {
-	set := l.set.Load().clone()
-	l.enterSet(set, s)
-	l.set.Store(set)
-}
-
-// enterSet gives s its slot.
-func (l *log) enterSet(set *segmentSet, s *segment) {
-	if len(l.freeSlots) > slotsKept {
-		s.slot, l.freeSlots = l.freeSlots[0], l.freeSlots[1:]
-		set.bySlot[s.slot] = s
-	} else {
-		s.slot = len(set.bySlot)
-		set.bySlot = append(set.bySlot, s)
-	}
-	set.byID[s.id] = s
-	set.ordered = insertSegment(set.ordered, s)
-}
-
-// replaceSegments takes segments out of the log, which stay readable, and makes readable ones part of it. Callers hold
-// l.mu, or are alone.
-func (l *log) replaceSegments(out, in []*segment) {
-	set := l.set.Load().clone()
-	set.log = slices.DeleteFunc(set.log, func(o *segment) bool { return slices.Contains(out, o) })
-	for _, s := range in {
-		set.log = insertSegment(set.log, s)
-	}
-	l.set.Store(set)
-}
-
-// removeSegment takes s out. Callers hold l.mu, or are alone, and nobody knows an address in s.
-func (l *log) removeSegment(s *segment) {
-	set := l.set.Load().clone()
-	set.bySlot[s.slot] = nil
-	l.freeSlots = append(l.freeSlots, s.slot)
-	set.leaveOut(func(o *segment) bool { return o == s })
-	l.set.Store(set)
-}
-
-// leaveOut takes segments out of all but bySlot.
-func (set *segmentSet) leaveOut(gone func(*segment) bool) {
-	maps.DeleteFunc(set.byID, func(_ record.SegmentID, s *segment) bool { return gone(s) })
-	set.ordered, set.log = slices.DeleteFunc(set.ordered, gone), slices.DeleteFunc(set.log, gone)
-}
-
-// pinned are segments that are kept for somebody who has addresses in them.
-type pinned []*segment
-
-// pinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the addresses that it got
-// until unpin, also when it is outside. Not the other way round: an entry may have gone meanwhile to a segment that came later.
-func (l *log) pinAll() pinned {
-	var list pinned
-	for _, s := range l.set.Load().ordered {
-		if s.pin() {
-			list = append(list, s)
-		}
-	}
-	return list
-}
-
-func (p pinned) unpin() {
-	for _, s := range p {
-		s.unpin()
-	}
 }
 
 // pending is a record to be appended. Append fills in what it learns there.
@@ -587,7 +475,7 @@ func (l *log) refusal(err error) error {
 // syncedSegments are those whose bounds the manifest may state.
 func (l *log) syncedSegments() []*segment {
 	var list []*segment
-	for _, s := range l.set.Load().ordered {
+	for _, s := range l.readable() {
 		if s.synced.Load() {
 			list = append(list, s)
 		}

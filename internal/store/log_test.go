@@ -78,7 +78,7 @@ func TestTailEndsAtTheHardLimit(t *testing.T) {
 	for i := range 1000 {
 		wantIn(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
 	}
-	for _, seg := range s.set.Load().ordered {
+	for _, seg := range s.readable() {
 		if seg.end.Load() > 21_000 {
 			t.Errorf("segment %v has %d bytes", seg.id, seg.end.Load())
 		}

@@ -208,7 +208,7 @@ func (b *logbook) keys() []string {
 }
 
 // segments are those of the log, as it runs.
-func (b *logbook) segments() []*segment { return b.set.Load().ordered }
+func (b *logbook) segments() []*segment { return b.readable() }
 
 // sync returns when everything is durable that was written before the call.
 func (b *logbook) sync() error {

@@ -91,7 +91,7 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	segments := func() (used int) {
 		s.log.mu.Lock()
 		defer s.log.mu.Unlock()
-		list := s.log.set.Load().ordered
+		list := s.log.readable()
 		for _, seg := range list {
 			if seg.records > 0 {
 				used++
@@ -241,7 +241,7 @@ func TestSegmentsStayShortOnAFullDisk(t *testing.T) {
 		for ; s.Set(nil, fmt.Append(nil, "key ", n%30), make([]byte, 8000), 0, Process) == nil; n++ {
 		}
 		s.log.inline = true
-		for _, seg := range s.log.set.Load().ordered {
+		for _, seg := range s.log.readable() {
 			if end := seg.end.Load(); end > 280_000 {
 				t.Errorf("a segment of %d bytes, after %d writes", end, n)
 			}

@@ -555,12 +555,12 @@ func (r *recovery) finish() {
 	if l.continued != nil {
 		l.reopened = nil
 	}
-	for _, s := range l.set.Load().ordered {
+	for _, s := range l.readable() {
 		s.ahead = 0
 		s.openView(l.limit)
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
-	if set := l.set.Load().ordered; len(set) > 0 {
+	if set := l.readable(); len(set) > 0 {
 		end := set[len(set)-1]
 		l.durable = position{seq: l.nextSeq - 1, segment: end, offset: end.end.Load()}
 		if len(l.doubtful) > 0 {

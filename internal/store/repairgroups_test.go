@@ -38,7 +38,7 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 			if err := s.WriteAll(changes, Power); err != nil {
 				t.Fatal(err)
 			}
-			lost := s.log.set.Load().ordered[1].path
+			lost := s.log.readable()[1].path
 			if test.compacted {
 				for n := range 15 {
 					if _, err := s.Delete(nil, fmt.Append(nil, "key ", test.from+n), Process); err != nil {

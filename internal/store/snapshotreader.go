@@ -238,7 +238,7 @@ func (s *Store) reread() (*Store, error) {
 	r := newRecovery(l, shadow.replay)
 	r.shadow = true
 	for _, e := range list {
-		seg := l.set.Load().byID[e.ID]
+		seg := l.byID(e.ID)
 		if seg == nil { // beyond a hole, or made a moment ago
 			continue
 		}

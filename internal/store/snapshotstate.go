@@ -72,7 +72,7 @@ func (l *log) removeOutlived() {
 	l.outlived = nil
 	l.mu.Unlock()
 	for _, id := range list {
-		if l.set.Load().byID[id] == nil && !l.snapshotNames(id) {
+		if l.byID(id) == nil && !l.snapshotNames(id) {
 			l.reportError("removing a file that no manifest names", l.fsys.Remove(filepath.Join(l.dir, id.FileName())))
 		}
 	}
@@ -151,7 +151,7 @@ func (l *log) removeUnknown() error {
 func (l *log) uncovered() int64 {
 	st := l.snapshot.Load()
 	total := int64(0)
-	for _, s := range l.set.Load().log {
+	for _, s := range l.segments() {
 		total += s.end.Load() - s.head
 		if st != nil {
 			total -= max(min(st.covered[s.id], s.end.Load())-s.head, 0)

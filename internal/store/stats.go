@@ -36,7 +36,7 @@ func (s *Store) Stats() Stats {
 	for _, r := range s.outOfUse() {
 		st.HeldBytes += r.end.Load()
 	}
-	for _, seg := range s.log.set.Load().log {
+	for _, seg := range s.log.segments() {
 		end := seg.end.Load()
 		st.LogBytes += end
 		st.LiveBytes += max(end-seg.dead.Load(), 0)

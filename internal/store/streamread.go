@@ -104,10 +104,9 @@ func (r *ValueReader) begin() error {
 	r.buf = make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
 	e.Value = nil
 	known := map[*segment]bool{}
-	byID := r.store.log.set.Load().byID
 	for _, word := range words {
 		id, offset, err := parsePlace(word)
-		seg := byID[id]
+		seg := r.store.log.byID(id)
 		if err != nil || seg == nil {
 			return fmt.Errorf("%w: %q", errPartGone, word)
 		}

@@ -23,7 +23,7 @@ func (l *log) compactable() []*segment {
 		return nil
 	}
 	var list []*segment
-	for _, seg := range l.set.Load().log {
+	for _, seg := range l.segments() {
 		if !seg.ended || !seg.synced.Load() || l.partsFromLocked(seg) {
 			break
 		}
@@ -44,7 +44,7 @@ func (l *log) headerOfCopies(run []*segment) record.SegmentHeader {
 		generation = max(generation, seg.id.Generation()+1)
 		h.Start = min(h.Start, seg.start)
 	}
-	for _, seg := range l.set.Load().log {
+	for _, seg := range l.segments() {
 		if seg.id > run[len(run)-1].id {
 			h.Through = seg.id.Order() - 1
 			break

@@ -75,7 +75,7 @@ func (l *log) syncEnded() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, s := range l.set.Load().ordered {
+	for _, s := range l.readable() {
 		if s.ended && !s.synced.Load() && s.last <= l.durableSeq.Load() {
 			s.synced.Store(true)
 		}
@@ -153,7 +153,7 @@ func (l *log) syncSegments() (position, error) {
 		p.offset = l.tail.end.Load()
 	}
 	var ended, todo []*segment
-	for _, s := range l.set.Load().ordered {
+	for _, s := range l.readable() {
 		switch {
 		case s.synced.Load() || s == l.spare:
 		case s.ended:

@@ -133,7 +133,7 @@ func segmentsArePreparedInTheBackground(t *testing.T) {
 	}
 	closeLog(t, s)
 	s = mustLog(t, mem)
-	for _, seg := range s.set.Load().ordered {
+	for _, seg := range s.readable() {
 		for i := range 100 {
 			wantIn(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
 		}

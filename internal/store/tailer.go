@@ -53,7 +53,7 @@ func newTailer(r *recovery, replay func(seglog.Record, seglog.Address) error, to
 	t := &tailer{log: r.log, r: r}
 	r.replay, r.together = replay, together
 	r.spread, r.log.spread = nil, nil // which are for who compacts, or replays what comes before a snapshot of the index
-	for _, seg := range r.log.set.Load().ordered {
+	for _, seg := range r.log.readable() {
 		if t.at == nil || seg.last > 0 {
 			t.at = seg
 		}
@@ -146,7 +146,7 @@ func (t *tailer) next(m *seglog.Manifest) (*segment, error) {
 // open makes a segment readable, unless it is.
 func (t *tailer) open(e seglog.ManifestSegment) (*segment, error) {
 	l := t.log
-	if seg := l.set.Load().byID[e.ID]; seg != nil {
+	if seg := l.byID(e.ID); seg != nil {
 		return seg, nil
 	}
 	seg, err := openSegment(l.fsys, l.dir, l.storeID, e, vfs.ReadOnly)
@@ -330,7 +330,7 @@ func (s *segment) heal(at int64, text []byte) {
 // into their places, and their slots. The one where we are stays until the log goes on in another.
 func (t *tailer) replacedIn(m *seglog.Manifest) (gone []*segment, slots slotSet) {
 	slots = slotSet{}
-	for _, seg := range t.log.set.Load().log {
+	for _, seg := range t.log.segments() {
 		if _, named := m.Find(seg.id); !named && seg != t.at {
 			gone = append(gone, seg)
 			slots[seg.slot] = true
@@ -342,7 +342,7 @@ func (t *tailer) replacedIn(m *seglog.Manifest) (gone []*segment, slots slotSet)
 // openCompacted opens the segments that compaction has made since, and hands their records to each.
 func (t *tailer) openCompacted(m *seglog.Manifest, each func(*seglog.Record, seglog.Address) error) error {
 	for _, e := range m.Segments {
-		if e.ID.Generation() == 0 || t.log.set.Load().byID[e.ID] != nil {
+		if e.ID.Generation() == 0 || t.log.byID(e.ID) != nil {
 			continue
 		}
 		seg, err := t.open(e)
@@ -417,7 +417,7 @@ func (t *tailer) settle(m *seglog.Manifest) error {
 	l.manifestMu.Lock()
 	l.manifest = m
 	l.manifestMu.Unlock()
-	for _, seg := range l.set.Load().ordered {
+	for _, seg := range l.readable() {
 		if err := seg.trim(); err != nil {
 			return err
 		}

@@ -257,9 +257,9 @@ func (s *Store) movesParts(e *seglog.Record) bool {
 	if e.Large == 0 {
 		return false
 	}
-	byID := s.log.set.Load().byID
 	return slices.ContainsFunc(strings.Split(string(e.Value), " ")[1:], func(word string) bool {
 		id, _, err := parsePlace(word)
-		return err != nil || byID[id] == nil || run != nil && slices.Contains(*run, byID[id])
+		seg := s.log.byID(id)
+		return err != nil || seg == nil || run != nil && slices.Contains(*run, seg)
 	})
 }

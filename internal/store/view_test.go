@@ -374,7 +374,7 @@ func (s *Store) wantNoTrace(t testing.TB) {
 	if bytes := s.views.bytes.Load(); bytes >= sweepBytes {
 		t.Errorf("the versions take %d bytes, though no view is open", bytes)
 	}
-	for _, seg := range s.log.set.Load().ordered {
+	for _, seg := range s.log.readable() {
 		if !s.log.inLog(seg) {
 			t.Errorf("segment %v is still there", seg.id)
 		}
@@ -590,8 +590,8 @@ func TestHeldForAView(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") })
-	if len(logs) > len(s.log.set.Load().ordered)+1 { // the spare has no place in the log yet
-		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.set.Load().ordered))
+	if len(logs) > len(s.log.readable())+1 { // the spare has no place in the log yet
+		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.readable()))
 	}
 }
 
@@ -623,8 +623,8 @@ func TestCrashWithAView(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") })
-	if len(logs) != len(s.log.set.Load().ordered) {
-		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.set.Load().ordered))
+	if len(logs) != len(s.log.readable()) {
+		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.readable()))
 	}
 }
 
@@ -1038,7 +1038,7 @@ func TestViewsNeedSegments(t *testing.T) {
 	s = mustOpen(t, mem)
 	defer mustClose(t, s)
 	defer open().Close()
-	want("what is in use and was found", inUse(s.log.set.Load().ordered[0]), true)
+	want("what is in use and was found", inUse(s.log.readable()[0]), true)
 }
 
 // keysInOrder are the keys that a view has of a table.

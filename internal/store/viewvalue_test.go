@@ -60,7 +60,7 @@ func viewOf(t testing.TB, s *Store, key string) (value []byte, inPlace bool) {
 func standsInFile(t testing.TB, s *Store, key string, b []byte) bool {
 	t.Helper()
 	line := fmt.Appendf(nil, " %s %s\n", key, b)
-	for _, seg := range s.log.set.Load().ordered {
+	for _, seg := range s.log.readable() {
 		text, err := os.ReadFile(seg.path)
 		if err != nil {
 			t.Fatal(err)
@@ -142,7 +142,7 @@ func TestReadInPlaceIsReading(t *testing.T) {
 // damageValue changes a byte of a value in the file of an open store.
 func damageValue(t *testing.T, s *Store, value []byte) {
 	t.Helper()
-	for _, seg := range s.log.set.Load().ordered {
+	for _, seg := range s.log.readable() {
 		text, err := os.ReadFile(seg.path)
 		if err != nil {
 			t.Fatal(err)
@@ -258,7 +258,7 @@ func TestViewUnmapsLast(t *testing.T) {
 	}
 	var seg *segment
 	err := s.ViewValue([]byte("key"), func(b []byte, _ uint64) error {
-		seg = s.log.set.Load().ordered[0]
+		seg = s.log.readable()[0]
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
@@ -281,7 +281,7 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	seg := s.log.set.Load().ordered[0]
+	seg := s.log.readable()[0]
 	cut := func() {
 		if err := os.Truncate(seg.path, 4096); err != nil {
 			t.Fatal(err)
