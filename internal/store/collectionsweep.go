@@ -380,7 +380,7 @@ func errOr(err, other error) error {
 
 // snapshotSwept sees to it that the snapshot on the disk knows of no element that has been swept. The caller holds Store.housekeeping.
 func (s *Store) snapshotSwept() error {
-	if s.log.snapshot.Load() == nil || s.sweeper.removed.Load() == s.sweeper.snapped {
+	if _, ok := s.log.snapshotSeq(); !ok || s.sweeper.removed.Load() == s.sweeper.snapped {
 		return nil
 	}
 	err := s.takeSnapshot(s.stop)

@@ -124,6 +124,13 @@ func (c *coverage) isOf(l *log) bool {
 	return true
 }
 
+// sameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
+// can be no newer: compaction may have dropped what it takes for replayed.
+func (l *log) sameManifest() bool {
+	m, err := seglog.ReadManifest(l.fsys, l.dir)
+	return err == nil && m != nil && m.Edit == l.manifest.Edit
+}
+
 // cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place in the list.
 func (r *recovery) cover(c *coverage) (slots []int, err error) {
 	l := r.log

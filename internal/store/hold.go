@@ -119,9 +119,7 @@ func (s *Store) closeRetired() {
 // drop closes a segment that is retired, and removes its file unless the snapshot of the index holds that.
 func (s *Store) drop(seg *segment) {
 	l := s.log
-	l.mu.Lock()
-	l.removeSegment(seg)
-	l.mu.Unlock()
+	l.remove(seg)
 	s.notes.drop(seg)
 	err := seg.close()
 	switch {

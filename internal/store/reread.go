@@ -7,6 +7,24 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
+// rereadAll applies the records of all segments that the manifest names.
+func (r *recovery) rereadAll() error {
+	l := r.log
+	l.manifestMu.Lock()
+	list := l.manifest.Clone().Segments
+	l.manifestMu.Unlock()
+	for _, e := range list {
+		seg := l.byID(e.ID)
+		if seg == nil { // beyond a hole, or made a moment ago
+			continue
+		}
+		if err := r.reread(seg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // reread applies the records of a segment, which is not changed.
 func (r *recovery) reread(seg *segment) error {
 	sc := &seglog.Scanner{File: wholeSegment{seg}, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}

@@ -93,8 +93,14 @@ func (l *log) replaceSegments(out, in []*segment) {
 	l.set.Store(set)
 }
 
-// removeSegment takes s out. Callers hold l.mu, or are alone, and nobody knows an address in s.
-func (l *log) removeSegment(s *segment) {
+// remove takes s out, of which nobody knows an address any more. It stays open.
+func (l *log) remove(s *segment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.removeLocked(s)
+}
+
+func (l *log) removeLocked(s *segment) {
 	set := l.set.Load().clone()
 	set.bySlot[s.slot] = nil
 	l.freeSlots = append(l.freeSlots, s.slot)

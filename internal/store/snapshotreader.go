@@ -80,22 +80,16 @@ func openSnapshot(s *Store, r *recovery) *snapshotFile {
 	case err != nil:
 		l.reportRebuilt(asDamage(path, 0, err))
 		return nil
-	case !x.isOf(l) || r.readOnly && !sameManifest(l):
+	case !x.isOf(l) || r.readOnly && !l.sameManifest():
 		f.Close()
 		return nil
 	}
-	l.snapshot.Store(x.state(snapshotHead))
+	bytes := int64(snapshotHead)
 	if size, err := f.Size(); err == nil {
-		l.snapshot.Load().bytes = size
+		bytes = size
 	}
+	l.snapshot.Store(x.state(bytes))
 	return &snapshotFile{store: s, x: x, file: f, path: path}
-}
-
-// sameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
-// can be no newer: compaction may have dropped what it takes for replayed.
-func sameManifest(l *log) bool {
-	m, err := seglog.ReadManifest(l.fsys, l.dir)
-	return err == nil && m != nil && m.Edit == l.manifest.Edit
 }
 
 // reach is the number of the last record that an entry of the snapshot may mean.
@@ -231,21 +225,11 @@ func (s *Store) reread() (*Store, error) {
 			shadow.space(number).maps[name] = newTable(shadow, name)
 		}
 	}
-	l := s.log
-	l.manifestMu.Lock()
-	list := l.manifest.Clone().Segments
-	l.manifestMu.Unlock()
-	r := newRecovery(l, shadow.replay)
+	r := newRecovery(s.log, shadow.replay)
 	r.shadow = true
-	for _, e := range list {
-		seg := l.byID(e.ID)
-		if seg == nil { // beyond a hole, or made a moment ago
-			continue
-		}
-		if err := r.reread(seg); err != nil {
-			shadow.closeTables()
-			return nil, err
-		}
+	if err := r.rereadAll(); err != nil {
+		shadow.closeTables()
+		return nil, err
 	}
 	return shadow, nil
 }

@@ -162,7 +162,7 @@ func (l *log) replaceRun(run, made []*segment, members map[uint64]map[record.Seg
 	if err := l.swapRun(run, made); err != nil {
 		l.mu.Lock()
 		for _, seg := range made {
-			l.removeSegment(seg)
+			l.removeLocked(seg)
 			left(seg)
 		}
 		l.mu.Unlock()
