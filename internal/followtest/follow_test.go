@@ -19,7 +19,6 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // childVariable holds the directory of a process that is to write, until it is killed. With freshVariable it
@@ -44,7 +43,7 @@ const keys = 100
 func write(dir string) error {
 	fresh := os.Getenv(freshVariable) != ""
 	if fresh {
-		store.DefaultRingBytes = 8 << 10
+		seglog.DefaultRingBytes = 8 << 10
 	} else {
 		seglog.DefaultSegmentBytes = 16 << 10
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // childVariable holds the order of a process that is to be a child.
@@ -62,7 +61,7 @@ func runChild(text string) error {
 		seglog.DefaultSegmentBytes = c.SegmentBytes
 	}
 	if c.RingBytes > 0 {
-		store.DefaultRingBytes = c.RingBytes
+		seglog.DefaultRingBytes = c.RingBytes
 	}
 	send(frame{What: hello})
 	if err := c.open(); err != nil {

@@ -25,10 +25,10 @@ type aside struct {
 	snapshot *snapshotFile
 	torn     int64
 
-	log     *asideLog
+	log     *seglog.AsideLog
 	schemas map[uint64]Schema
 	numbers map[Schema]uint64
-	tailer  *tailer
+	tailer  *seglog.Tailer
 }
 
 // asideTable has the entries of a table.
@@ -45,7 +45,7 @@ func (f *follower) beginAnew() error {
 		if err == nil || err == seglog.ErrClosed {
 			return err
 		}
-		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, errBehind) || !looks.Again(err) {
+		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrBehind) || !looks.Again(err) {
 			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
 		}
 	}
@@ -61,7 +61,7 @@ func (f *follower) tryAnew() error {
 	a := f.layAside()
 	err := s.recover(false)
 	if err == nil {
-		err = s.log.sameStore(a.log)
+		err = s.log.SameStore(a.log)
 	}
 	if err != nil {
 		a.putBack()
@@ -91,7 +91,7 @@ func (f *follower) layAside() *aside {
 			a.tables = append(a.tables, kept)
 		}
 	}
-	a.log = s.log.layAside()
+	a.log = s.log.LayAside()
 	s.snapshot, s.torn = nil, 0
 	return a
 }
@@ -116,7 +116,7 @@ func (a *aside) putBack() {
 		sp.maps = a.maps[number]
 	}
 	s.follower.tailer = a.tailer
-	s.log.putBack(a.log)
+	s.log.PutBack(a.log)
 }
 
 // emptyTables takes all entries out of the tables.
@@ -141,5 +141,5 @@ func (a *aside) drop() {
 	if a.snapshot != nil {
 		a.snapshot.file.Close() // it was only read
 	}
-	s.retire(a.log.retire()) // what had left it before is retired already
+	s.retire(a.log.Retire()) // what had left it before is retired already
 }

@@ -52,7 +52,7 @@ func (s *Store) Backup(ctx context.Context, dir string, opts BackupOptions) (Bac
 	}
 	b := &backup{ctx: ctx, store: s, from: s.opts.FS, fsys: cmp.Or(opts.FS, s.opts.FS), dir: dir, progress: opts.Progress}
 	b.links = b.from == b.fsys
-	if b.links && filepath.Clean(dir) == filepath.Clean(s.log.dir) {
+	if b.links && filepath.Clean(dir) == filepath.Clean(s.log.Dir) {
 		return b.report, fmt.Errorf("copal: %s is the store itself", dir)
 	}
 	err := b.run()
@@ -96,7 +96,7 @@ type backup struct {
 
 	old    *seglog.Manifest // of the backup that is there, or nil
 	oldSum string           // the checksum of its text
-	source *prefix
+	source *seglog.Prefix
 	new    *seglog.Manifest // what the source's is in the backup
 }
 
@@ -135,12 +135,12 @@ func (b *backup) attempt() error {
 	if err := b.choose(); err != nil {
 		return err
 	}
-	defer b.source.release()
+	defer b.source.Release()
 	if err := b.comparable(); err != nil {
 		return err
 	}
 	b.done = 0
-	for _, f := range b.source.files {
+	for _, f := range b.source.Files {
 		if err := b.segment(f); err != nil {
 			return err
 		}
@@ -152,7 +152,7 @@ func (b *backup) attempt() error {
 // look finds out what is in the directory.
 func (b *backup) look() error {
 	b.oldSum = noManifest
-	err := b.store.shared(func() error { b.of = b.store.log.storeID; return nil })
+	err := b.store.shared(func() error { b.of = b.store.log.StoreID; return nil })
 	if err != nil {
 		return err
 	}
@@ -237,22 +237,22 @@ func (b *backup) choose() error {
 	if err != nil {
 		return err
 	}
-	b.source = s.log.prefix(s.opts.ReadOnly)
+	b.source = s.log.Prefix(s.opts.ReadOnly)
 	s.life.leave(in)
-	b.new = b.source.manifest
+	b.new = b.source.Manifest
 	if b.new.Edit = 1; b.old != nil {
 		b.new.Edit = b.old.Edit + 1
 	}
 	b.of, b.total = b.new.Store, 0
-	for _, f := range b.source.files {
+	for _, f := range b.source.Files {
 		b.total += f.Bytes
 	}
-	b.report = BackupReport{Seq: b.source.seq, Bytes: b.total}
+	b.report = BackupReport{Seq: b.source.Seq, Bytes: b.total}
 	if s.opts.ReadOnly {
 		return nil
 	}
-	if err := s.log.syncTo(b.source.seq); err != nil {
-		b.source.release()
+	if err := s.log.SyncTo(b.source.Seq); err != nil {
+		b.source.Release()
 		return err
 	}
 	return nil
@@ -265,14 +265,14 @@ func (b *backup) comparable() error {
 	}
 	for _, e := range b.new.Segments {
 		if was, ok := b.old.Find(e.ID); ok && (was.Salt != e.Salt || was.Bytes > e.Bytes) {
-			return fmt.Errorf("copal: the log in %s went another way than the one that was backed up to %s: segment %s differs", b.store.log.dir, b.dir, e.ID)
+			return fmt.Errorf("copal: the log in %s went another way than the one that was backed up to %s: segment %s differs", b.store.log.Dir, b.dir, e.ID)
 		}
 	}
 	return nil
 }
 
 // segment sees to it that the backup has a segment, durably but for its name.
-func (b *backup) segment(f prefixFile) error {
+func (b *backup) segment(f seglog.PrefixFile) error {
 	if err := b.ctx.Err(); err != nil {
 		return err
 	}
@@ -285,19 +285,19 @@ func (b *backup) segment(f prefixFile) error {
 	case have == f.Bytes:
 		b.advance(f.Bytes)
 		return nil
-	case have == 0 && f.readAt == nil && b.links && b.from.Link(f.path, path) == nil:
+	case have == 0 && f.ReadAt == nil && b.links && b.from.Link(f.Path, path) == nil:
 		b.report.Linked += f.Bytes
 		b.advance(f.Bytes)
 		return nil
 	}
 	b.advance(have)
-	if f.readAt == nil {
-		file, err := b.from.Open(f.path, vfs.ReadOnly)
+	if f.ReadAt == nil {
+		file, err := b.from.Open(f.Path, vfs.ReadOnly)
 		if err != nil {
 			return err
 		}
 		defer file.Close()
-		f.readAt = file.ReadAt
+		f.ReadAt = file.ReadAt
 	}
 	return b.copy(f, path, have)
 }
@@ -329,7 +329,7 @@ func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 const backupPiece = 1 << 20
 
 // copy writes what the backup's file of a segment lacks.
-func (b *backup) copy(from prefixFile, path string, have int64) (err error) {
+func (b *backup) copy(from seglog.PrefixFile, path string, have int64) (err error) {
 	mode := vfs.Create
 	if have > 0 {
 		mode = vfs.ReadWrite
@@ -345,13 +345,13 @@ func (b *backup) copy(from prefixFile, path string, have int64) (err error) {
 			return err
 		}
 		p := buf[:min(int64(len(buf)), from.Bytes-at)]
-		n, err := from.readAt(p, at)
+		n, err := from.ReadAt(p, at)
 		switch {
 		case n == len(p):
 		case err != nil && err != io.EOF:
 			return err
 		default:
-			return &seglog.CorruptError{File: from.path, Offset: at + int64(n), Reason: "the file ends here"}
+			return &seglog.CorruptError{File: from.Path, Offset: at + int64(n), Reason: "the file ends here"}
 		}
 		if _, err := f.WriteAt(p, at); err != nil {
 			return err
@@ -369,7 +369,7 @@ func (b *backup) copy(from prefixFile, path string, have int64) (err error) {
 }
 
 // verify reads a segment that was copied, record by record.
-func (b *backup) verify(e prefixFile, path string, f vfs.File) error {
+func (b *backup) verify(e seglog.PrefixFile, path string, f vfs.File) error {
 	text := make([]byte, record.MaxHeaderBytes)
 	n, _ := f.ReadAt(text, 0)
 	h, head, err := record.ParseSegmentHeader(text[:n])

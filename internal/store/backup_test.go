@@ -152,7 +152,7 @@ func backup1(t *testing.T) {
 	fillFrom(t, s, 0, 50)
 	before := render(contentsOf(t, s))
 	report := mustBackup(t, s, "copy")
-	if report.Linked == 0 || report.Linked+report.Copied != report.Bytes || report.Seq != s.log.last() {
+	if report.Linked == 0 || report.Linked+report.Copied != report.Bytes || report.Seq != s.log.Last() {
 		t.Errorf("the report is %+v", report)
 	}
 	fillFrom(t, s, 50, 5)
@@ -239,7 +239,7 @@ func TestBackupSharesFiles(t *testing.T) {
 	fillFrom(t, s, 0, 50)
 	mustBackup(t, s, filepath.Join(dir, "copy"))
 	same := 0
-	for _, e := range s.log.manifest.Segments {
+	for _, e := range s.log.Manifest.Segments {
 		a, err := os.Stat(filepath.Join(dir, "db", e.ID.FileName()))
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +251,7 @@ func TestBackupSharesFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tail := e.ID == s.log.tail.id; os.SameFile(a, b) == tail {
+		if tail := e.ID == s.log.Tail.ID; os.SameFile(a, b) == tail {
 			t.Errorf("segment %s, the tail: %v; the same file: %v", e.ID, tail, os.SameFile(a, b))
 		}
 		same++
@@ -323,7 +323,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	var reports []BackupReport
 	for range 8 {
 		allowed.Add(2500)
-		for last := s.log.last(); s.log.last() == last && !t.Failed(); { // the others write, and go on
+		for last := s.log.Last(); s.log.Last() == last && !t.Failed(); { // the others write, and go on
 			runtime.Gosched()
 		}
 		mu.Lock()
@@ -360,20 +360,20 @@ func TestBackupWhileWriting(t *testing.T) {
 func TestBackupOfALogThatGoesOn(t *testing.T) { logtest.BothWays(t, backupOfALogThatGoesOn) }
 
 func backupOfALogThatGoesOn(t *testing.T) {
-	defer func() { manifestTaken = func() {} }()
+	defer func() { seglog.ManifestTaken = func() {} }()
 	for _, n := range []int{0, 1, 5, 10, 20, 40, 100} {
 		mem := vfs.NewMem()
 		s := mustOpen(t, mem, smallSegments)
 		fillFrom(t, s, 0, 50)
 		calls := 0
-		manifestTaken = func() {
+		seglog.ManifestTaken = func() {
 			if calls++; calls == 1 {
 				fillFrom(t, s, 50, n)
 			}
 		}
 		report := mustBackup(t, s, "copy")
-		if report.Seq != s.log.last() {
-			t.Errorf("%d writes meanwhile: it says that it ends with record %d, of %d", n, report.Seq, s.log.last())
+		if report.Seq != s.log.Last() {
+			t.Errorf("%d writes meanwhile: it says that it ends with record %d, of %d", n, report.Seq, s.log.Last())
 		}
 		wantSound(t, mem, "copy")
 		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
@@ -825,27 +825,27 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 		ended <- result{report, err}
 	}()
 	logtest.Until(f.Fired)
-	kept, err := l.createSpare(l.syncedSegments()) // by the keeper, which is paused now
+	kept, err := l.CreateSpare(l.SyncedSegments()) // by the keeper, which is paused now
 	if err != nil {
 		t.Fatal(err)
 	}
-	tail := l.tail
-	l.mu.Lock()
+	tail := l.Tail
+	l.Mu.Lock()
 	close(hold)
-	logtest.Until(func() bool { return tail.pins.Load() > 0 }) // the backup waits for l.mu
-	l.adoptLocked(kept)
-	err = l.rollLocked()
+	logtest.Until(func() bool { return tail.Pins.Load() > 0 }) // the backup waits for l.mu
+	l.AdoptLocked(kept)
+	err = l.RollLocked()
 	if err == nil {
-		err = l.appendLocked([]*pending{{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte("b"), value: []byte("2")}})
+		err = l.AppendLocked([]*seglog.Pending{{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte("b"), Value: []byte("2")}})
 	}
-	l.mu.Unlock()
+	l.Mu.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r := <-ended; r.error != nil || r.Seq != 2 {
 		t.Fatalf("the backup goes up to %d: %v", r.Seq, r.error)
 	}
-	if s.log.inLog(kept) {
+	if s.log.InLog(kept) {
 		t.Error("the segment was not compacted meanwhile")
 	}
 	mustClose(t, s)

@@ -52,7 +52,7 @@ func (w *busyWriter) overwrite() {
 func (w *busyWriter) compact() {
 	w.housekeeping.Lock()
 	defer w.housekeeping.Unlock()
-	if err := w.Store.compact(w.log.compactable(), noPause); err != nil {
+	if err := w.Store.compact(w.log.Compactable(), noPause); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -90,7 +90,7 @@ func TestFollowABusyWriter(t *testing.T) {
 // Damage is told, though there may be others at work.
 func TestDamageIsNoBusyWriter(t *testing.T) {
 	w := newBusyWriter(t)
-	first := w.log.readable()[0].path
+	first := w.log.Readable()[0].Path
 	mustClose(t, w.Store)
 	reader := mustOpen(t, w.seen, func(o *Options) { o.ReadOnly = true })
 	mustClose(t, reader)

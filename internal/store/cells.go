@@ -102,11 +102,11 @@ func (s *Store) forget(c *Cells) {
 }
 
 // postponeLocked makes the write one that the log is to learn of.
-func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
+func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return seglog.ErrClosed
 	}
-	if err := s.log.failure(); err != nil {
+	if err := s.log.Failure(); err != nil {
 		return err
 	}
 	t, old := now.cells.owner, now.expiry
@@ -132,7 +132,7 @@ func (s *Store) postponeLocked(now *state, w *Write, p *pending) error {
 	if !w.Delete && !w.Later {
 		now.cells.table.Encode(now.hash, w.Cell, &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema})
 	}
-	s.log.touched()
+	s.log.Touched()
 	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
 		f := s.flushLocked(now.cells, int(now.hash%cache.Shards))
 		return f.lostOf(w.Cell)

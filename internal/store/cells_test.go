@@ -35,19 +35,19 @@ func TestSetAsyncDuringAFlush(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
 	c := attached(t, s, "m")
-	flush := s.log.flush
-	s.log.flush = func() bool {
+	flush := s.log.Flush
+	s.log.Flush = func() bool {
 		again := flush()
 		c.setAsync(t, s, "late", "v")
 		return again
 	}
 	c.setAsync(t, s, "k", "v")
-	s.log.periodicSync()
-	s.log.flush = flush
+	s.log.PeriodicSync()
+	s.log.Flush = flush
 	if n := c.table.Dirty(); n != 1 {
 		t.Fatalf("%d cells are dirty, want the late one", n)
 	}
-	s.log.periodicSync()
+	s.log.PeriodicSync()
 	if n := c.table.Dirty(); n != 0 {
 		t.Errorf("%d cells are dirty, though the keeper has come by again", n)
 	}

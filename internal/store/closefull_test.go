@@ -105,7 +105,7 @@ func TestCompactAllOfAClosedStore(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	mustSet(t, s, "key", "value")
 	mustClose(t, s)
-	if err := s.borrow(); !errors.Is(err, seglog.ErrClosed) || s.log.failure() != nil {
+	if err := s.borrow(); !errors.Is(err, seglog.ErrClosed) || s.log.Failure() != nil {
 		t.Errorf("it borrows room of a closed store: %v", err)
 	}
 	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrClosed) {

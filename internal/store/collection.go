@@ -90,7 +90,7 @@ func (s *Store) collectionOf(e *seglog.Record, a seglog.Address, want Collection
 	c, err := parseCollection(e.Value)
 	if err != nil {
 		slot, offset := seglog.SplitAddress(a)
-		return c, seglog.FormatError(s.log.segment(slot).path, offset, err)
+		return c, seglog.FormatError(s.log.Segment(slot).Path, offset, err)
 	}
 	if want != "" && c.Type != want {
 		return c, fmt.Errorf("%w: key %q is a %s, and no %s", ErrType, e.Key, c.Type, want)
@@ -186,7 +186,7 @@ func (t *Table) ended(old *hit) {
 		c, err = s.collectionOf(&e, old.address, "")
 	}
 	if err != nil { // the elements stay until the store is opened anew
-		s.log.reportError("looking for what a collection leaves behind", err)
+		s.log.ReportError("looking for what a collection leaves behind", err)
 		s.sweeper.missed.Store(true)
 		return
 	}

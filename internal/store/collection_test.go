@@ -364,7 +364,7 @@ func TestCollectionRename(t *testing.T) {
 		wantHash(t, s.Collections(), "a", "z", "9")
 		wantNoLeft(t, s)
 		s.housekeeping.Lock()
-		if err := s.log.removeSnapshot(); err != nil { // the next time the log is read
+		if err := s.log.RemoveSnapshot(); err != nil { // the next time the log is read
 			t.Fatal(err)
 		}
 		s.housekeeping.Unlock()
@@ -1072,10 +1072,10 @@ func TestUpdateMakesTheCollectionAnew(t *testing.T) {
 func TestNothingIsMade(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
-	last := s.log.last()
+	last := s.log.Last()
 	mustChange(t, s, "h", append(hset("a", "1", "b", "2"), hdel("b", "a")...))
 	wantHash(t, s.Collections(), "h")
-	if n := s.log.last() - last; n != 0 {
+	if n := s.log.Last() - last; n != 0 {
 		t.Errorf("%d records are written", n)
 	}
 	if err := leftover(s); err != nil {

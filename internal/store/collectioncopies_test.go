@@ -89,7 +89,7 @@ func storeWithCollections(t *testing.T, mem *vfs.Mem) *Store {
 		t.Fatal(err)
 	}
 	mustChange(t, s, "a", hset("x", "1", "y", "2"))
-	mustChange(t, s, "before", hset("x", "9", "large", strings.Repeat("large ", partBytes/5)))
+	mustChange(t, s, "before", hset("x", "9", "large", strings.Repeat("large ", seglog.PartBytes/5)))
 	if err := s.Rename([]byte("before"), []byte("m:b"), HashType, Process); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func storeWithCollections(t *testing.T, mem *vfs.Mem) *Store {
 func wantCollections(t *testing.T, s *Store) {
 	t.Helper()
 	wantHash(t, s.Collections(), "a", "x", "1", "y", "2")
-	wantHash(t, s.Collections(), "m:b", "x", "9", "large", strings.Repeat("large ", partBytes/5))
+	wantHash(t, s.Collections(), "m:b", "x", "9", "large", strings.Repeat("large ", seglog.PartBytes/5))
 	wantHash(t, s.Collections(), "before")
 	wantValue(t, s, "v", "value")
 	wantNoLeft(t, s)
@@ -143,7 +143,7 @@ func TestCheckCountsElements(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Count = 3
-	if err := s.log.append(&pending{Head: record.Head{Op: record.Set, Kind: record.Meta}, key: []byte("h"), value: c.text()}); err != nil {
+	if err := s.log.Append(&seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Meta}, Key: []byte("h"), Value: c.text()}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Sync(); err != nil {

@@ -41,8 +41,8 @@ func (r Collections) find(key []byte, of CollectionType) (c Collection, expiry u
 		return c, 0, err
 	}
 	defer r.store.life.leave(in)
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
 	var e seglog.Record
 	a, err := r.entry(&e, r.store.spaces[0].route(record.Value, key), key, *buf)
 	if err == nil {

@@ -49,14 +49,14 @@ func collectionCosts(t *testing.T, n, changes int) (costs []string) {
 		mustChange(t, s, "h", edits)
 	}
 	measure := func(what string, times int, f func(i int) error) {
-		before, begin := s.log.last(), time.Now()
+		before, begin := s.log.Last(), time.Now()
 		for i := range times {
 			if err := f(i); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
 		}
 		took := time.Since(begin)
-		costs = append(costs, fmt.Sprintf("%s takes %.1f records", what, float64(s.log.last()-before)/float64(times)))
+		costs = append(costs, fmt.Sprintf("%s takes %.1f records", what, float64(s.log.Last()-before)/float64(times)))
 		t.Logf("%8d elements: %-18s %8.2f µs", n, what, float64(took.Nanoseconds())/1e3/float64(times))
 	}
 	change := func(edits []*Edit) error { return tryChange(s, "h", edits) }

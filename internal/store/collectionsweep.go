@@ -67,7 +67,7 @@ func (s *Store) beginSweeping() {
 	defer w.mu.Unlock()
 	w.tracking.Store(true)
 	if s.spaces[0].elements.index.Len() > 0 && (s.snapshot == nil || !s.snapshot.x.Swept || w.replayed.Load()) {
-		w.before = s.log.last() + 1
+		w.before = s.log.Last() + 1
 	}
 	if s.stop == nil {
 		return
@@ -112,7 +112,7 @@ func (s *Store) keepSweeping() {
 
 // missedIn says that elements stay until the store is opened anew.
 func (s *Store) missedIn(err error) {
-	s.log.reportError("taking out what deleted collections have left", err)
+	s.log.ReportError("taking out what deleted collections have left", err)
 	s.sweeper.missed.Store(true)
 }
 
@@ -380,7 +380,7 @@ func errOr(err, other error) error {
 
 // snapshotSwept sees to it that the snapshot on the disk knows of no element that has been swept. The caller holds Store.housekeeping.
 func (s *Store) snapshotSwept() error {
-	if _, ok := s.log.snapshotSeq(); !ok || s.sweeper.removed.Load() == s.sweeper.snapped {
+	if _, ok := s.log.SnapshotSeq(); !ok || s.sweeper.removed.Load() == s.sweeper.snapped {
 		return nil
 	}
 	err := s.takeSnapshot(s.stop)
@@ -390,6 +390,6 @@ func (s *Store) snapshotSwept() error {
 	if errors.Is(err, errSnapshotStopped) {
 		return errStopped
 	}
-	_, err = s.log.abandonSnapshot()
+	_, err = s.log.AbandonSnapshot()
 	return err
 }

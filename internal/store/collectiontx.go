@@ -308,7 +308,7 @@ func (tx *Tx) commitCollections(turn bool) (uint64, error) {
 
 // changes are all that the transaction writes. The caller holds birth: the first record of each new collection has a number that is no lower than its id.
 func (tx *Tx) changes(elements *Table) (list []*Change) {
-	next := tx.store.log.last() + 1
+	next := tx.store.log.Last() + 1
 	for _, key := range slices.Sorted(maps.Keys(tx.writes)) { // so that a log tells of one seed what it did before
 		c := tx.writes[key]
 		tc := c.collection

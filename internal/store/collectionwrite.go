@@ -61,7 +61,7 @@ func (s *Store) changing(d Durability, keys [][]byte, try func() (uint64, error)
 	if err != nil || d != Power {
 		return err
 	}
-	return s.log.syncTo(seq)
+	return s.log.SyncTo(seq)
 }
 
 func (s *Store) inTurn(keys [][]byte, try func() (uint64, error)) (seq uint64, err error) {
@@ -147,7 +147,7 @@ func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64
 		}
 		c.store.sweeper.birth.Lock() // one at a time: the first record has a number that is no lower, and the next one's is higher
 		defer c.store.sweeper.birth.Unlock()
-		c.now.ID, c.now.Type, c.now.Count = c.store.log.last()+1, c.of, 0
+		c.now.ID, c.now.Type, c.now.Count = c.store.log.Last()+1, c.of, 0
 	}
 	if len(edits) == 0 {
 		return c.nothing(edits)
@@ -264,7 +264,7 @@ func (c *collecting) nothing(edits []*Edit) (uint64, error) {
 			return 0, errStale
 		}
 	}
-	return c.store.log.last(), c.store.log.failure()
+	return c.store.log.Last(), c.store.log.Failure()
 }
 
 // prepare makes the changes of the group, those of elements first.
@@ -343,7 +343,7 @@ func (c *Change) stillAt(a seglog.Address) bool {
 
 // become makes the change another one, under the locks.
 func (c *Change) become(s *Store, w Write) error {
-	c.Write, c.p = w, pending{key: w.Key}
+	c.Write, c.p = w, seglog.Pending{Key: w.Key}
 	c.told = w.Delete && c.now.address == 0
 	return s.recordOfWrite(&c.p, &c.Write)
 }

@@ -31,8 +31,8 @@ import (
 // says is gone. A segment that was compacted when the deletion stood in the log already does not.
 type compaction struct {
 	store   *Store
-	log     *log
-	run     []*segment
+	log     *seglog.Log
+	run     []*seglog.Segment
 	through uint32 // order of the last segment that the run may stand for
 	pause   func() error
 
@@ -42,9 +42,9 @@ type compaction struct {
 	target  int64 // size of a new segment
 	outputs []*output
 	places  map[partPlace]string
-	groups  map[uint64][]member                  // of the segment that is read, records that wait for the commit
+	groups  map[uint64][]seglog.Member           // of the segment that is read, records that wait for the commit
 	givenUp map[uint64]bool                      // groups that had none in their segment
-	spread  map[uint64]*spreadGroup              // those of the log, when the reading began
+	spread  map[uint64]*seglog.SpreadGroup       // those of the log, when the reading began
 	members map[uint64]map[record.SegmentID]bool // where the copies of their members are
 	large   largeList
 }
@@ -57,12 +57,12 @@ var errStopped = errors.New("the store is being closed")
 
 // compact compacts a run. pause is called now and then, and ends it with its error. The caller holds s.housekeeping. No
 // lock is held that a reader or a writer needs for long.
-func (s *Store) compact(run []*segment, pause func() error) error {
+func (s *Store) compact(run []*seglog.Segment, pause func() error) error {
 	defer s.house.moving.Store(nil)
-	if err := s.log.failure(); err != nil { // the manifest may name files that are taken for leftovers here
+	if err := s.log.Failure(); err != nil { // the manifest may name files that are taken for leftovers here
 		return err
 	}
-	if err := s.log.removeUnknown(); err != nil {
+	if err := s.log.RemoveUnknown(); err != nil {
 		return err
 	}
 	if err := s.snapshotSwept(); err != nil {
@@ -72,12 +72,12 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 	c := s.newCompaction(run, pause)
 	err := c.copy()
 	if err == nil {
-		err = s.log.syncTo(s.log.last())
+		err = s.log.SyncTo(s.log.Last())
 	}
 	if err != nil {
 		var corrupt *seglog.CorruptError
 		if errors.As(err, &corrupt) {
-			s.log.report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
+			s.log.Report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
 		}
 		return errors.Join(err, c.discard())
 	}
@@ -85,34 +85,34 @@ func (s *Store) compact(run []*segment, pause func() error) error {
 		return err
 	}
 	if err := c.move(); err != nil {
-		return s.log.fail(err) // the old segments stay open, and are in no manifest
+		return s.log.Fail(err) // the old segments stay open, and are in no manifest
 	}
 	for _, seg := range run {
-		seg.dead.Store(seg.end.Load())
-		s.log.noteGeneration(seg.id) // an earlier process may have given it its name
+		seg.Dead.Store(seg.End.Load())
+		s.log.NoteGeneration(seg.ID) // an earlier process may have given it its name
 	}
 	s.retire(run)
 	s.dropRetired()
 	return nil
 }
 
-func (s *Store) newCompaction(run []*segment, pause func() error) *compaction {
+func (s *Store) newCompaction(run []*seglog.Segment, pause func() error) *compaction {
 	l := s.log
-	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.last(), places: map[partPlace]string{}, groups: map[uint64][]member{}, givenUp: map[uint64]bool{}, spread: l.spreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
+	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.Last(), places: map[partPlace]string{}, groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
 	s.house.moving.Store(&run)
 	s.passKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
-	c.header = l.headerOfCopies(run)
+	c.header = l.HeaderOfCopies(run)
 	for _, seg := range run {
-		c.target = max(c.target, seg.end.Load())
+		c.target = max(c.target, seg.End.Load())
 	}
-	c.target = max(c.target, l.nominal())
+	c.target = max(c.target, l.Nominal())
 	c.clean = ^uint64(0)
-	for _, seg := range l.segments() {
-		if seg.id < run[0].id {
+	for _, seg := range l.Segments() {
+		if seg.ID < run[0].ID {
 			c.clean = min(c.clean, s.notes.of(seg).cleanTo)
 		}
 	}
-	if seq, ok := l.snapshotSeq(); ok {
+	if seq, ok := l.SnapshotSeq(); ok {
 		c.clean = min(c.clean, seq)
 	}
 	return c
@@ -127,7 +127,7 @@ func (c *compaction) copy() error {
 		c.giveUpGroups()
 	}
 	for _, o := range c.outputs {
-		if err := o.finish(); err != nil {
+		if err := o.Finish(); err != nil {
 			return seglog.NoSpace(err)
 		}
 	}
@@ -137,8 +137,8 @@ func (c *compaction) copy() error {
 // slice is how much of a segment is copied between two looks at what else there is to do.
 const slice = 64 << 10
 
-func (c *compaction) copySegment(seg *segment) error {
-	r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
+func (c *compaction) copySegment(seg *seglog.Segment) error {
+	r := &seglog.Scanner{File: seg.File, Salt: seg.Salt, Offset: seg.Head, End: seg.End.Load()}
 	known := c.store.notes.of(seg)
 	for r.Offset < r.End {
 		if err := c.pause(); err != nil {
@@ -158,25 +158,25 @@ func (c *compaction) copySegment(seg *segment) error {
 }
 
 // copySlice copies some records, inside the gate: the tables stay as they are meanwhile.
-func (c *compaction) copySlice(seg *segment, known *note, r *seglog.Scanner) error {
+func (c *compaction) copySlice(seg *seglog.Segment, known *note, r *seglog.Scanner) error {
 	var e seglog.Record
 	for until := r.Offset + slice; r.Offset < until; {
 		at, err := r.NextTo(&e)
 		var d *seglog.Damage
 		switch {
-		case err == io.EOF && r.Offset >= seg.end.Load():
+		case err == io.EOF && r.Offset >= seg.End.Load():
 			return nil
 		case err == io.EOF:
-			return &seglog.CorruptError{File: seg.path, Offset: at, Reason: "the file has been cut off here while the store was open"}
+			return &seglog.CorruptError{File: seg.Path, Offset: at, Reason: "the file has been cut off here while the store was open"}
 		case errors.As(err, &d):
-			return seglog.FormatError(seg.path, d.Offset, d.Reason)
+			return seglog.FormatError(seg.Path, d.Offset, d.Reason)
 		case err != nil:
 			return err
 		}
 		if known.forgotten(at, &e.Head) {
 			continue
 		}
-		e.Written = seg.start + e.Time
+		e.Written = seg.Start + e.Time
 		if err := c.record(seg, at, e); err != nil {
 			return err
 		}
@@ -191,9 +191,9 @@ func (c *compaction) discard() error { return c.giveUp(true) }
 func (c *compaction) giveUp(remove bool) error {
 	var errs []error
 	for _, o := range c.outputs {
-		errs = append(errs, o.seg.close())
+		errs = append(errs, o.Seg.Close())
 		if remove {
-			errs = append(errs, c.log.fsys.Remove(o.seg.path))
+			errs = append(errs, c.log.FS.Remove(o.Seg.Path))
 		}
 	}
 	c.outputs = nil
@@ -203,16 +203,16 @@ func (c *compaction) giveUp(remove bool) error {
 
 // swap makes the new segments the log in the place of the run.
 func (c *compaction) swap() error {
-	made, notes := []*segment{}, map[*segment]*note{}
+	made, notes := []*seglog.Segment{}, map[*seglog.Segment]*note{}
 	for _, o := range c.outputs {
-		made = append(made, o.seg)
-		notes[o.seg] = o.note
+		made = append(made, o.Seg)
+		notes[o.Seg] = o.note
 		o.note.cleanTo = c.asOf
-		o.note.renumbered.Store(slices.ContainsFunc(c.run, func(seg *segment) bool { return c.store.notes.of(seg).renumbered.Load() }))
+		o.note.renumbered.Store(slices.ContainsFunc(c.run, func(seg *seglog.Segment) bool { return c.store.notes.of(seg).renumbered.Load() }))
 	}
-	entered := func(seg *segment) { c.store.notes.put(notes[seg]) }
-	if err := c.log.replaceRun(c.run, made, c.members, entered, c.store.notes.drop); err != nil {
-		return errors.Join(err, c.giveUp(c.log.failure() == nil))
+	entered := func(seg *seglog.Segment) { c.store.notes.put(notes[seg]) }
+	if err := c.log.ReplaceRun(c.run, made, c.members, entered, c.store.notes.drop); err != nil {
+		return errors.Join(err, c.giveUp(c.log.Failure() == nil))
 	}
 	c.store.house.written.Store(0)
 	return nil
@@ -221,7 +221,7 @@ func (c *compaction) swap() error {
 // move lets index and cells know the new addresses.
 func (c *compaction) move() error {
 	for _, o := range c.outputs {
-		r := &seglog.Scanner{File: o.seg.file, Salt: o.seg.salt, Offset: o.seg.head, End: o.seg.end.Load()}
+		r := &seglog.Scanner{File: o.Seg.File, Salt: o.Seg.Salt, Offset: o.Seg.Head, End: o.Seg.End.Load()}
 		for r.Offset < r.End {
 			in := c.store.life.enter() // also when the store is being closed
 			err := o.moveSlice(c.store, r)
@@ -248,9 +248,9 @@ func (o *output) moveSlice(s *Store, r *seglog.Scanner) error {
 		}
 		from := o.from[0]
 		o.from = o.from[1:]
-		now := hitOf(seglog.AddressOf(o.seg.slot, at), &e.Head, e.Bytes)
+		now := hitOf(seglog.AddressOf(o.Seg.Slot, at), &e.Head, e.Bytes)
 		if sp := s.spaces[e.Space]; sp == nil || !s.moveEntry(sp.route(e.Kind, e.Key), e.Key, from, &now) {
-			o.seg.dead.Add(int64(e.Bytes))
+			o.Seg.Dead.Add(int64(e.Bytes))
 			s.buryParts(&e)
 		}
 	}

@@ -27,14 +27,14 @@ func compactSome(t testing.TB, s *Store, rng *rand.Rand) {
 
 // compactRun compacts a run that n chooses, if there is one. What has made its records count no more may not be durable yet.
 func compactRun(s *Store, n int) error {
-	if s.log.wrote() && n%3 > 0 {
-		if err := s.log.syncEnded(); err != nil {
+	if s.log.Wrote() && n%3 > 0 {
+		if err := s.log.SyncEnded(); err != nil {
 			return err
 		}
 	}
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	list := s.log.compactable()
+	list := s.log.Compactable()
 	if len(list) == 0 {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (m *compactModel) step(n int) {
 		return
 	case 7:
 		if rng.IntN(5) == 0 {
-			value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
+			value = strings.Repeat(fmt.Sprintf("large %d ", n), (seglog.PartBytes+rng.IntN(2*seglog.PartBytes))/8)
 		}
 	case 8:
 		if rng.IntN(3) == 0 {
@@ -183,8 +183,8 @@ func TestCompactionModel(t *testing.T) {
 			}
 			m.open()
 			defer mustClose(t, m.s)
-			if logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.s.log.readable()) {
-				t.Errorf("the files %v are there, and the log has %d segments", logs, len(m.s.log.readable()))
+			if logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.s.log.Readable()) {
+				t.Errorf("the files %v are there, and the log has %d segments", logs, len(m.s.log.Readable()))
 			}
 		})
 	}
@@ -215,8 +215,8 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 		if err := s.sync(); err != nil { // which brings everything to the files
 			t.Fatal(err)
 		}
-		for _, seg := range s.log.readable() {
-			r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
+		for _, seg := range s.log.Readable() {
+			r := &seglog.Scanner{File: seg.File, Salt: seg.Salt, Offset: seg.Head, End: seg.End.Load()}
 			for r.Offset < r.End {
 				_, e, err := r.Next()
 				if err != nil {
@@ -241,13 +241,13 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 	}
 	each := func(from, to int) {
 		t.Helper()
-		if err := s.log.syncEnded(); err != nil {
+		if err := s.log.SyncEnded(); err != nil {
 			t.Fatal(err)
 		}
 		s.housekeeping.Lock()
 		defer s.housekeeping.Unlock()
-		for i, n := from, len(s.log.compactable()); i < min(n, to); i++ {
-			if err := s.compact(s.log.compactable()[i:i+1], noPause); err != nil {
+		for i, n := from, len(s.log.Compactable()); i < min(n, to); i++ {
+			if err := s.compact(s.log.Compactable()[i:i+1], noPause); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -321,7 +321,7 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	content := map[string]string{}
 	set := func(n, edition int) {
 		key := fmt.Sprint("m:", n)
-		value := strings.Repeat(fmt.Sprintf("value %d of %d ", edition, n), 4*partBytes/14+n*2000)
+		value := strings.Repeat(fmt.Sprintf("value %d of %d ", edition, n), 4*seglog.PartBytes/14+n*2000)
 		if _, err := s.Write(cells.owner, &Write{Key: []byte(key), Value: []byte(value), Durability: Process, Cells: cells, Expiry: uint64(n%2) * (1 << 50)}); err != nil {
 			t.Fatal(err)
 		}
@@ -337,7 +337,7 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	for s.tidyOnce(noPause) {
 	}
 	u := s.usage()
-	if u.log > 2*u.live+s.log.limit+s.log.limit/2 {
+	if u.log > 2*u.live+s.log.SegmentBytes+s.log.SegmentBytes/2 {
 		t.Errorf("the log has %d bytes, of which %d are live", u.log, u.live)
 	}
 	check := func(what string) {
@@ -389,7 +389,7 @@ func TestLargeValuesAreCompacted(t *testing.T) {
 	}
 	u := s.usage()
 	t.Logf("%d rounds, log %d MiB, live %d MiB", n, u.log>>20, u.live>>20)
-	if u.log > 2*u.live+2*s.log.limit {
+	if u.log > 2*u.live+2*s.log.SegmentBytes {
 		t.Errorf("%d MiB, of which %d count", u.log>>20, u.live>>20)
 	}
 	mustClose(t, s)
@@ -403,11 +403,11 @@ func TestCompactionBeforeALargeValue(t *testing.T) {
 	mustSet(t, s, "small", "1")
 	mustSet(t, s, "large", value)
 	mustSet(t, s, "small", "2")
-	if err := s.log.syncEnded(); err != nil {
+	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
 	s.housekeeping.Lock()
-	run := s.log.compactable()
+	run := s.log.Compactable()
 	if len(run) == 0 {
 		t.Fatal("the value is in one segment")
 	}

@@ -31,9 +31,9 @@ func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) e
 	if err := s.sealTail(); err != nil {
 		return err
 	}
-	last := s.log.last()
+	last := s.log.Last()
 	had, err := s.withoutSnapshot()
-	lent, compacted := false, s.log.compacted.Load()
+	lent, compacted := false, s.log.Compacted.Load()
 	var damage []error
 	garbage := s.garbage()
 	for more := true; more && err == nil; {
@@ -51,14 +51,14 @@ func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) e
 			damage, err = append(damage, err), nil
 		}
 	}
-	if errors.Is(err, seglog.ErrNoSpace) && s.log.compacted.Load() > compacted {
+	if errors.Is(err, seglog.ErrNoSpace) && s.log.Compacted.Load() > compacted {
 		err = nil
 	}
 	if lent {
 		s.repay()
 	}
 	if had {
-		s.log.wantSnapshot()
+		s.log.WantSnapshot()
 	}
 	s.house.wakeHouse() // it removes the files that somebody reads now, later
 	if unwritten.refused != nil && (err == nil || errors.Is(err, seglog.ErrNoSpace)) {
@@ -81,14 +81,14 @@ func (s *Store) borrow() error {
 	if s.closing.Load() {
 		return seglog.ErrClosed
 	}
-	return s.log.lend()
+	return s.log.Lend()
 }
 
 func (s *Store) repay() {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.house.borrowers--; s.house.borrowers == 0 && !s.closing.Load() {
-		s.log.takeBack()
+		s.log.TakeBack()
 	}
 }
 
@@ -106,10 +106,10 @@ func (s *Store) withoutSnapshot() (bool, error) {
 	if s.closing.Load() {
 		return false, seglog.ErrClosed
 	}
-	for _, seg := range s.log.readable() {
+	for _, seg := range s.log.Readable() {
 		s.notes.of(seg).leftAt = 0 // there may be room now, or the tail in which a record was has ended
 	}
-	return s.log.abandonSnapshot()
+	return s.log.AbandonSnapshot()
 }
 
 // shrinkOnce compacts one run of what was there when Compact began. If there may be more when it returns an error, that is of damage.
@@ -120,9 +120,9 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 		return false, seglog.ErrClosed
 	}
 	s.dropRetired()
-	list := s.log.compactable()
-	list = slices.DeleteFunc(list, func(seg *segment) bool { return seg.last > last })
-	run := s.cheapest(list, math.MaxInt32, func(*segment) bool { return false })
+	list := s.log.Compactable()
+	list = slices.DeleteFunc(list, func(seg *seglog.Segment) bool { return seg.Last > last })
+	run := s.cheapest(list, math.MaxInt32, func(*seglog.Segment) bool { return false })
 	if run == nil {
 		run = s.firstKeeper(list)
 	}
@@ -139,7 +139,7 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 		return ctx.Err()
 	})
 	var corrupt *seglog.CorruptError
-	if damaged := errors.As(err, &corrupt) && s.log.failure() == nil; damaged || errors.Is(err, errLeft) {
+	if damaged := errors.As(err, &corrupt) && s.log.Failure() == nil; damaged || errors.Is(err, errLeft) {
 		s.leave(run)
 		if !damaged {
 			err = nil
@@ -154,11 +154,11 @@ func (s *Store) shrinkOnce(ctx context.Context, last uint64) (more bool, err err
 
 // cheapest is the segment that takes the least room to compact, with each of which the next has more, of those of which more than one of so many parts
 // is garbage, but none that is to be left out.
-func (s *Store) cheapest(list []*segment, parts int64, out func(*segment) bool) []*segment {
+func (s *Store) cheapest(list []*seglog.Segment, parts int64, out func(*seglog.Segment) bool) []*seglog.Segment {
 	var best *note
 	at := 0
 	for i, seg := range list {
-		if n := s.notes.of(seg); n.worth() && parts*n.gain() > seg.end.Load() && (best == nil || n.cost() < best.cost()) && !out(seg) {
+		if n := s.notes.of(seg); n.worth() && parts*n.gain() > seg.End.Load() && (best == nil || n.cost() < best.cost()) && !out(seg) {
 			best, at = n, i
 		}
 	}
@@ -166,7 +166,7 @@ func (s *Store) cheapest(list []*segment, parts int64, out func(*segment) bool) 
 		return nil
 	}
 	run := s.widen(list, at)
-	if free, known := s.opts.FS.Free(s.log.dir); known && s.costOf(run)+roomAhead > free || slices.ContainsFunc(run, out) {
+	if free, known := s.opts.FS.Free(s.log.Dir); known && s.costOf(run)+seglog.RoomAhead > free || slices.ContainsFunc(run, out) {
 		return list[at : at+1]
 	}
 	return run

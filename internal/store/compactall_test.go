@@ -22,13 +22,13 @@ func TestCompactAllGoesOnBehindDamage(t *testing.T) {
 	for i := range 400 {
 		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 20))
 	}
-	logtest.DamageIn(t, mem, s.log.readable()[0].path, "to be damaged")
+	logtest.DamageIn(t, mem, s.log.Readable()[0].Path, "to be damaged")
 	for range 2 {
 		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("Compact says %v", err)
 		}
 		if u := s.usage(); u.log > 3*2000 {
-			t.Errorf("%d bytes are left, in %d segments", u.log, len(s.log.readable()))
+			t.Errorf("%d bytes are left, in %d segments", u.log, len(s.log.Readable()))
 		}
 	}
 	mustClose(t, s)

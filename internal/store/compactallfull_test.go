@@ -20,7 +20,7 @@ func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 	disk.SetFree(0)
 	mustDelete(t, s, 0, 25)
 	err := s.Compact(t.Context(), func(int64, int64) { s.hasRoom() })
-	if s.log.compacted.Load() == 0 {
+	if s.log.Compacted.Load() == 0 {
 		t.Error("nothing was compacted: ", err)
 	}
 }
@@ -32,11 +32,11 @@ func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
 		defer mustClose(t, s)
-		s.log.nominalBytes.Store(50_000)
+		s.log.NominalBytes.Store(50_000)
 		for i := range 100 {
 			mustSet(t, s, fmt.Sprint("old ", i), string(make([]byte, 1000)))
 		}
-		s.log.nominalBytes.Store(10 << 20)
+		s.log.NominalBytes.Store(10 << 20)
 		n := fillDisk(t, s)
 		disk.SetFree(0)
 		for i := range 30 {
@@ -50,7 +50,7 @@ func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 		if err := s.Compact(t.Context(), func(d, all int64) { done, total = d, all }); err != nil {
 			t.Errorf("Compact: %v", err)
 		}
-		if now := s.garbage(); now > garbage-25_000 || s.log.compacted.Load() == 0 || done != total {
+		if now := s.garbage(); now > garbage-25_000 || s.log.Compacted.Load() == 0 || done != total {
 			t.Errorf("of %d bytes %d are left; %d of %d", garbage, now, done, total)
 		}
 		mustSet(t, s, "more", string(make([]byte, 1000)))

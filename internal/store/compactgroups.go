@@ -33,15 +33,15 @@ func (c *compaction) keepsCommit(number uint64) bool {
 		return true
 	}
 	for _, seg := range c.run {
-		delete(g.segments, seg.id)
+		delete(g.Segments, seg.ID)
 	}
-	return len(g.segments) > 0
+	return len(g.Segments) > 0
 }
 
 // numberOf is the sequence number that decides whether a record is newer than another.
 func (c *compaction) numberOf(h *record.Head) uint64 {
 	if g := c.spread[h.Group]; g != nil {
-		return g.commit
+		return g.Commit
 	}
 	return h.Seq
 }

@@ -219,25 +219,25 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 	for i := range 100 {
 		mustSet(t, s, fmt.Sprint("key ", i%30), fmt.Sprint("value ", i))
 	}
-	if err := s.log.syncEnded(); err != nil {
+	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
-	first := s.log.readable()[0]
-	f, err := mem.Open(first.path, vfs.ReadWrite)
+	first := s.log.Readable()[0]
+	f, err := mem.Open(first.Path, vfs.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.WriteAt([]byte("?"), first.end.Load()/2); err != nil {
+	if _, err := f.WriteAt([]byte("?"), first.End.Load()/2); err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
 	s.housekeeping.Lock()
-	err = s.compact([]*segment{first}, noPause)
+	err = s.compact([]*seglog.Segment{first}, noPause)
 	s.housekeeping.Unlock()
 	if !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("compacting it: %v", err)
 	}
-	if s.log.segment(first.slot) != first || len(s.log.manifest.Segments) < 4 {
+	if s.log.Segment(first.Slot) != first || len(s.log.Manifest.Segments) < 4 {
 		t.Error("the segment is gone")
 	}
 	s.reports.wait()

@@ -28,7 +28,7 @@ func segmented(t *testing.T, fsys vfs.FS) *Store {
 			t.Fatal(err)
 		}
 	}
-	if err := s.log.syncEnded(); err != nil {
+	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -39,7 +39,7 @@ func compactList(t *testing.T, s *Store, n int, pause func() error) {
 	t.Helper()
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	if err := s.compact(s.log.compactable()[:n], pause); err != nil {
+	if err := s.compact(s.log.Compactable()[:n], pause); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -159,7 +159,7 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 				}
 			}
 			fill("m:k", 20)
-			begun := s.log.last() + 1
+			begun := s.log.Last() + 1
 			stream(s, "large", content["large"])
 			fill("behind", 12)
 			steps, copied := 0, 0
@@ -171,10 +171,10 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 				}
 			}
 			partCopied = func() { copied++; stop() }
-			if err := s.log.syncEnded(); err != nil {
+			if err := s.log.SyncEnded(); err != nil {
 				t.Fatal(err)
 			}
-			run := slices.IndexFunc(s.log.compactable(), func(seg *segment) bool { return seg.first > begun }) // the list of the parts stands there
+			run := slices.IndexFunc(s.log.Compactable(), func(seg *seglog.Segment) bool { return seg.First > begun }) // the list of the parts stands there
 			if run < 1 {
 				t.Fatal("the value stands in one segment")
 			}
@@ -208,12 +208,12 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 			check(s, "at once")
 			fromTheLog("opened at once")
 			fill("later", 30)
-			if err := s.log.syncEnded(); err != nil {
+			if err := s.log.SyncEnded(); err != nil {
 				t.Fatal(err)
 			}
 			s.housekeeping.Lock()
-			for i := 1; i < len(s.log.compactable()); i++ { // all but the one that stands for the run
-				if err := s.compact(s.log.compactable()[i:i+1], noPause); err != nil {
+			for i := 1; i < len(s.log.Compactable()); i++ { // all but the one that stands for the run
+				if err := s.compact(s.log.Compactable()[i:i+1], noPause); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -259,7 +259,7 @@ func TestReaderInsideKeepsSegments(t *testing.T) {
 	}
 	done := make(chan struct{})
 	go func() { compactList(t, s, 1, noPause); close(done) }()
-	for s.log.compacted.Load() == 0 {
+	for s.log.Compacted.Load() == 0 {
 		runtime.Gosched()
 	}
 	for range 10_000 {
@@ -286,12 +286,12 @@ func TestNothingIsLeft(t *testing.T) {
 	for i := range 100 {
 		mustSet(t, s, "k", fmt.Sprint("value ", i))
 	}
-	if err := s.log.syncEnded(); err != nil {
+	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
-	n := len(s.log.compactable())
+	n := len(s.log.Compactable())
 	compactList(t, s, n, noPause)
-	if left := len(s.log.compactable()); n < 3 || left != 0 {
+	if left := len(s.log.Compactable()); n < 3 || left != 0 {
 		t.Errorf("of %d segments %d are left", n, left)
 	}
 	mustClose(t, s)
@@ -317,11 +317,11 @@ func TestCompactionNamesNothingTwice(t *testing.T) {
 	}
 	compact := func(from, to int) { compactRange(t, s, from, to) }
 	compact(1, 2)
-	pins := s.log.pinAll()
+	pins := s.log.PinAll()
 	set(1, 1)
 	compact(1, 2) // to nothing
 	compact(0, 2) // into two places
-	pins.unpin()
+	pins.Unpin()
 	s.unpinned()
 	mustClose(t, s)
 	mem.Remove("db/" + seglog.SnapshotName)
@@ -349,10 +349,10 @@ func TestCompactionNamesNothingTwiceAfterReopening(t *testing.T) {
 			s = mustOpen(t, mem, opts)
 			mustSet(t, s, "begin", "1")
 			content["begin"] = "1"
-			var pins pinned
+			var pins seglog.Pinned
 			var v *View
 			if how == "pin" {
-				pins = s.log.pinAll()
+				pins = s.log.PinAll()
 			} else {
 				v = mustView(t, s)
 			}
@@ -360,7 +360,7 @@ func TestCompactionNamesNothingTwiceAfterReopening(t *testing.T) {
 			compact(1, 2) // to nothing
 			compact(0, 2) // into two places
 			if how == "pin" {
-				pins.unpin()
+				pins.Unpin()
 			} else {
 				v.Close()
 			}
@@ -384,8 +384,8 @@ func TestCompactionBesideASpareThatIsMade(t *testing.T) {
 	s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { t.Error(err) } })
 	mustSet(t, s, "a", "1")
 	l := s.log
-	l.making.Lock() // by the keeper
-	kept, err := l.createSpare(l.syncedSegments())
+	l.Making.Lock() // by the keeper
+	kept, err := l.CreateSpare(l.SyncedSegments())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -400,10 +400,10 @@ func TestCompactionBesideASpareThatIsMade(t *testing.T) {
 	for range 1000 {
 		runtime.Gosched()
 	}
-	l.mu.Lock()
-	l.adoptLocked(kept)
-	l.mu.Unlock()
-	l.making.Unlock()
+	l.Mu.Lock()
+	l.AdoptLocked(kept)
+	l.Mu.Unlock()
+	l.Making.Unlock()
 	if err := <-shrunk; err != nil {
 		t.Error(err)
 	}
@@ -435,7 +435,7 @@ func compactRange(t *testing.T, s *Store, from, to int) {
 	t.Helper()
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	if err := s.compact(s.log.compactable()[from:to], noPause); err != nil {
+	if err := s.compact(s.log.Compactable()[from:to], noPause); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -22,7 +22,7 @@ type largeList struct {
 }
 
 // record copies a record if it counts. The caller is inside the gate.
-func (c *compaction) record(seg *segment, at int64, e seglog.Record) error {
+func (c *compaction) record(seg *seglog.Segment, at int64, e seglog.Record) error {
 	switch {
 	case e.Op == record.Commit && c.spread[e.Group] == nil:
 		return c.commit(e)
@@ -31,15 +31,15 @@ func (c *compaction) record(seg *segment, at int64, e seglog.Record) error {
 	case e.Op == record.Commit:
 		return nil
 	case c.spread[e.Group] != nil:
-		return c.single(seglog.AddressOf(seg.slot, at), e)
+		return c.single(seglog.AddressOf(seg.Slot, at), e)
 	case e.Group != 0: // it counts as newer than all before the commit, and goes where that is
 		e.Key, e.Value = append([]byte(nil), e.Key...), append([]byte(nil), e.Value...)
-		c.groups[e.Group] = append(c.groups[e.Group], member{e, seglog.AddressOf(seg.slot, at)})
+		c.groups[e.Group] = append(c.groups[e.Group], seglog.Member{Record: e, Address: seglog.AddressOf(seg.Slot, at)})
 		return nil
 	case e.Op == record.Part:
-		return c.part(partPlace{seg.id, at}, e)
+		return c.part(partPlace{seg.ID, at}, e)
 	}
-	return c.single(seglog.AddressOf(seg.slot, at), e)
+	return c.single(seglog.AddressOf(seg.Slot, at), e)
 }
 
 // commit copies the members of a group as records that count by themselves.
@@ -51,7 +51,7 @@ func (c *compaction) commit(e seglog.Record) error {
 	delete(c.groups, e.Group)
 	for _, m := range members {
 		m.Group, m.Seq = 0, e.Seq
-		if err := c.single(m.address, m.Record); err != nil {
+		if err := c.single(m.Address, m.Record); err != nil {
 			return err
 		}
 	}
@@ -122,8 +122,8 @@ func (s *Store) standing(t *Table, key []byte, a seglog.Address, ask bool) (live
 // after that was written: one that names its segment.
 func (c *compaction) tombstone(a seglog.Address, e *seglog.Record) error {
 	slot, _ := seglog.SplitAddress(a)
-	_, snapshot := c.log.snapshotSeq()
-	known := e.Expiry != 0 && snapshot && (e.Op == record.Set || !c.log.snapshotNames(c.log.segment(slot).id))
+	_, snapshot := c.log.SnapshotSeq()
+	known := e.Expiry != 0 && snapshot && (e.Op == record.Set || !c.log.SnapshotNames(c.log.Segment(slot).ID))
 	if c.numberOf(&e.Head) <= c.clean && !known {
 		return nil
 	}
@@ -145,7 +145,7 @@ func (c *compaction) part(at partPlace, e seglog.Record) error {
 		return err
 	}
 	slot, _ := seglog.SplitAddress(owner)
-	seg := c.log.segment(slot)
+	seg := c.log.Segment(slot)
 	if !c.has(seg) {
 		return c.rewrite(sp.route(e.Kind, e.Key), e.Key, owner)
 	}
@@ -153,7 +153,7 @@ func (c *compaction) part(at partPlace, e seglog.Record) error {
 		return err
 	}
 	o := c.outputs[len(c.outputs)-1]
-	c.places[at] = o.seg.id.String() + "." + strconv.FormatInt(o.last, 16)
+	c.places[at] = o.Seg.ID.String() + "." + strconv.FormatInt(o.last, 16)
 	return nil
 }
 
@@ -164,17 +164,17 @@ func (c *compaction) rewrite(t *Table, key []byte, owner seglog.Address) error {
 	s, l := c.store, c.log
 	e, err := s.readAt(owner, nil)
 	if err == nil {
-		err = l.reserve(int64(e.Large))
+		err = l.Reserve(int64(e.Large))
 	}
 	if err != nil {
 		return err
 	}
-	under := l.beginParts()
-	defer l.endParts(under)
-	now := pending{Head: e.Head, key: e.Key}
+	under := l.BeginParts()
+	defer l.EndParts(under)
+	now := seglog.Pending{Head: e.Head, Key: e.Key}
 	now.Group = 0
 	now.SetMoved(e.Seq)
-	if now.value, err = c.rewriteParts(&e); err != nil {
+	if now.Value, err = c.rewriteParts(&e); err != nil {
 		return err
 	}
 	c.large = largeList{}
@@ -190,7 +190,7 @@ func (c *compaction) rewrite(t *Table, key []byte, owner seglog.Address) error {
 		return err
 	}
 	s.renumbered(&now)
-	h := hitOf(now.address, &now.Head, now.bytes)
+	h := hitOf(now.Address, &now.Head, now.Bytes)
 	t.moveLocked(hash, key, owner, &h)
 	s.revive(&h)
 	s.bury(&st.hit)
@@ -199,8 +199,8 @@ func (c *compaction) rewrite(t *Table, key []byte, owner seglog.Address) error {
 
 // rewriteParts writes the parts of a value anew, one at a time, and returns the list.
 func (c *compaction) rewriteParts(e *seglog.Record) ([]byte, error) {
-	return c.store.copyParts(e, func(p *pending) error {
-		err := c.log.append(p)
+	return c.store.copyParts(e, func(p *seglog.Pending) error {
+		err := c.log.Append(p)
 		if err == nil {
 			c.store.renumbered(p)
 		}
@@ -209,14 +209,14 @@ func (c *compaction) rewriteParts(e *seglog.Record) ([]byte, error) {
 }
 
 // copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
-func (s *Store) copyParts(e *seglog.Record, put func(*pending) error) ([]byte, error) {
+func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]byte, error) {
 	words, piece, err := s.listOf(e)
 	if err != nil {
 		return nil, err
 	}
 	list := []byte(record.Hex(piece))
 	buf := make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
-	p := pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, key: e.Key}
+	p := seglog.Pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, Key: e.Key}
 	for i, word := range words {
 		old, err := s.readPart(word, buf)
 		if err != nil {
@@ -225,12 +225,12 @@ func (s *Store) copyParts(e *seglog.Record, put func(*pending) error) ([]byte, e
 		if !old.IsPart(e, i, 0) {
 			return nil, s.badParts(e, "%s is not its part %d", word, i)
 		}
-		p.Index, p.value = uint64(i), old.Value
-		p.KeyBytes, p.ValueBytes = len(p.key), len(p.value)
+		p.Index, p.Value = uint64(i), old.Value
+		p.KeyBytes, p.ValueBytes = len(p.Key), len(p.Value)
 		if err := put(&p); err != nil {
 			return nil, err
 		}
-		list = p.appendPlace(list)
+		list = p.AppendPlace(list)
 		partCopied()
 	}
 	return list, nil
@@ -240,12 +240,12 @@ func (s *Store) copyParts(e *seglog.Record, put func(*pending) error) ([]byte, e
 var partCopied = func() {}
 
 // renumbered notes that a record says what counts since before it.
-func (s *Store) renumbered(p *pending) {
-	slot, _ := seglog.SplitAddress(p.address)
-	s.notes.of(s.log.segment(slot)).renumbered.Store(true)
+func (s *Store) renumbered(p *seglog.Pending) {
+	slot, _ := seglog.SplitAddress(p.Address)
+	s.notes.of(s.log.Segment(slot)).renumbered.Store(true)
 }
 
-func (c *compaction) has(seg *segment) bool {
+func (c *compaction) has(seg *seglog.Segment) bool {
 	for _, s := range c.run {
 		if s == seg {
 			return true
@@ -277,10 +277,10 @@ func (c *compaction) owner(t *Table, key []byte) (seglog.Address, error) {
 		return 0, nil
 	}
 	for _, word := range strings.Split(string(e.Value), " ")[1:] {
-		id, offset, err := parsePlace(word)
+		id, offset, err := seglog.ParsePlace(word)
 		if err != nil {
 			slot, at := seglog.SplitAddress(now.address)
-			return 0, seglog.FormatError(s.log.segment(slot).path, at, err)
+			return 0, seglog.FormatError(s.log.Segment(slot).Path, at, err)
 		}
 		c.large.places[partPlace{id, offset}] = true
 	}
@@ -291,17 +291,17 @@ func (c *compaction) owner(t *Table, key []byte) (seglog.Address, error) {
 func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
 	words := strings.Split(string(e.Value), " ")
 	for i, word := range words[1:] {
-		id, offset, err := parsePlace(word)
+		id, offset, err := seglog.ParsePlace(word)
 		if err != nil {
-			return nil, &seglog.CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d: %v", e.Seq, err)}
+			return nil, &seglog.CorruptError{File: c.log.Dir, Reason: fmt.Sprintf("record %d: %v", e.Seq, err)}
 		}
 		now, ok := c.places[partPlace{id, offset}]
 		switch {
 		case ok:
 			words[i+1] = now
 			delete(c.places, partPlace{id, offset})
-		case c.log.byID(id) == nil || c.has(c.log.byID(id)):
-			return nil, &seglog.CorruptError{File: c.log.dir, Reason: fmt.Sprintf("record %d lists a part at %s, and there is none", e.Seq, word)}
+		case c.log.ByID(id) == nil || c.has(c.log.ByID(id)):
+			return nil, &seglog.CorruptError{File: c.log.Dir, Reason: fmt.Sprintf("record %d lists a part at %s, and there is none", e.Seq, word)}
 		}
 	}
 	return []byte(strings.Join(words, " ")), nil
@@ -309,7 +309,7 @@ func (c *compaction) rewritten(e *seglog.Record) ([]byte, error) {
 
 // output is a new segment that is being written.
 type output struct {
-	segmentCopy
+	seglog.SegmentCopy
 	note *note            // of the segment
 	last int64            // offset of the last record
 	from []seglog.Address // where the entries stood before, in their order
@@ -323,16 +323,16 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	}
 	h := e.Head
 	h.Time = e.Written - c.header.Start
-	o.last = o.end
-	n := o.add(&h, e.Key, e.Value)
-	if o.end > seglog.MaxSegmentBytes {
+	o.last = o.End
+	n := o.Add(&h, e.Key, e.Value)
+	if o.End > seglog.MaxSegmentBytes {
 		return fmt.Errorf("%w: it does not fit", errLeft)
 	}
 	switch {
 	case from != 0:
 		o.from = append(o.from, from)
 	case h.Op == record.Delete || h.Op == record.Range:
-		o.seg.dead.Add(int64(n))
+		o.Seg.Dead.Add(int64(n))
 		from := &o.note.keptFrom
 		if h.Expiry != 0 {
 			from = &o.note.datedFrom
@@ -343,11 +343,11 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 		o.note.kept += int64(n)
 	}
 	if h.Group != 0 && h.Op != record.Commit {
-		c.regrouped(h.Group, o.seg.id)
+		c.regrouped(h.Group, o.Seg.ID)
 	}
-	if o.full() {
-		c.store.house.written.Add(int64(len(o.buf)))
-		return o.write()
+	if o.Full() {
+		c.store.house.written.Add(int64(len(o.Buf)))
+		return o.Write()
 	}
 	return nil
 }
@@ -357,19 +357,19 @@ func (c *compaction) output() (*output, error) {
 	n := len(c.outputs)
 	if n > 0 {
 		o := c.outputs[n-1]
-		if o.end < c.target || c.header.ID.Order() >= c.header.Through {
+		if o.End < c.target || c.header.ID.Order() >= c.header.Through {
 			return o, nil
 		}
-		if err := o.finish(); err != nil {
+		if err := o.Finish(); err != nil {
 			return nil, seglog.NoSpace(err)
 		}
 		c.header.ID = record.NewSegmentID(c.header.ID.Order()+1, c.header.ID.Generation())
 	}
-	made, err := c.log.createCopy(&c.header)
+	made, err := c.log.CreateCopy(&c.header)
 	if err != nil {
 		return nil, err
 	}
-	o := &output{segmentCopy: made, note: &note{of: made.seg}}
+	o := &output{SegmentCopy: made, note: &note{of: made.Seg}}
 	c.outputs = append(c.outputs, o)
 	return o, nil
 }

@@ -203,13 +203,13 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		s.housekeeping.Unlock()
 		return s, err
 	case "compact", "shrink":
-		before := s.log.compacted.Load()
+		before := s.log.Compacted.Load()
 		if st.kind == "shrink" {
 			err = s.Compact(context.Background(), nil)
 		} else {
 			err = compactRun(s, len(st.value))
 		}
-		c.compacted += s.log.compacted.Load() - before
+		c.compacted += s.log.Compacted.Load() - before
 		return s, err
 	case "sync":
 		if err = s.Sync(); err != nil {
@@ -516,17 +516,17 @@ func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		var text []byte
-		tail, end := s.log.tail, s.log.tail.end.Load()
+		tail, end := s.log.Tail, s.log.Tail.End.Load()
 		for i, key := range keys {
 			o.begin(step{kind: "set", key: key, value: "new"})
-			h := record.Head{Op: record.Set, Kind: record.Value, Seq: s.log.nextSeq + uint64(i), Time: s.log.lastTime - tail.start}
-			text = tail.salt.Append(text, end+int64(len(text)), &h, []byte(key), []byte("new"))
+			h := record.Head{Op: record.Set, Kind: record.Value, Seq: s.log.NextSeq + uint64(i), Time: s.log.LastTime - tail.Start}
+			text = tail.Salt.Append(text, end+int64(len(text)), &h, []byte(key), []byte("new"))
 		}
-		if err := s.log.ring.leave(); err != nil { // else it says what was acknowledged, and anything may stand behind that
+		if err := s.log.Ring.Leave(); err != nil { // else it says what was acknowledged, and anything may stand behind that
 			t.Fatal(err)
 		}
 		mem.OnBoundary(func(op vfs.Op, _ vfs.Phase) { c.tear(mem, o, op, 0) })
-		if err := s.log.ring.Store(tail, text, end); err != nil {
+		if err := s.log.Ring.Store(tail, text, end); err != nil {
 			t.Fatal(err)
 		}
 		if found := strings.Contains(c.failure, "a whole one follows"); c.torn == 0 || found != (len(keys) > 1) || !found && c.failure != "" {

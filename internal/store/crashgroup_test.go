@@ -100,12 +100,12 @@ func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 	switch st.kind {
 	case "begin":
 		g := &openGroup{&together{store: s, changes: changesOf(st.changes)}, st.changes}
-		g.group.log = s.log
+		g.group.Log = s.log
 		c.groups = append(c.groups, g)
 		return g.prepare()
 	case "give up":
 		if g := c.anyGroup(); g != nil {
-			g.group.end()
+			g.group.End()
 		}
 		return nil
 	case "commit":
@@ -113,7 +113,7 @@ func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 		if g == nil {
 			return nil
 		}
-		defer g.group.end()
+		defer g.group.End()
 		o.beginAll(g.steps)
 		if _, err := g.commit(); err != nil {
 			return err
@@ -146,7 +146,7 @@ func (c *crasher) anyGroup() *openGroup {
 func (c *crasher) giveUp(s *Store) {
 	c.groups = slices.DeleteFunc(c.groups, func(g *openGroup) bool {
 		if g.store == s {
-			g.group.end()
+			g.group.End()
 		}
 		return g.store == s
 	})
@@ -196,7 +196,7 @@ func crashModelGroups(t *testing.T) {
 func (f *faulted) groupStep(i int, st step) {
 	if st.kind == "begin" { // it is without its commit when the process is killed
 		g := &openGroup{&together{store: f.store, changes: changesOf(st.changes)}, st.changes}
-		g.group.log = f.store.log
+		g.group.Log = f.store.log
 		f.groups = append(f.groups, g)
 		f.note(g.prepare())
 		return

@@ -300,11 +300,11 @@ func TestHoleIsNoTornTail(t *testing.T) {
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		start := s.log.tail.end.Load()
+		start := s.log.Tail.End.Load()
 		for i := range 300 {
 			mustSet(t, s, fmt.Sprint("k", i), "v")
 		}
-		end := s.log.tail.end.Load()
+		end := s.log.Tail.End.Load()
 		for i := range follow {
 			mustSet(t, s, fmt.Sprint("end", i), "v")
 		}

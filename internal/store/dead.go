@@ -17,7 +17,7 @@ import (
 func (s *Store) bury(h *hit) {
 	if h.address != 0 && !s.shadow {
 		slot, _ := seglog.SplitAddress(h.address)
-		s.log.segment(slot).dead.Add(s.countParts(h, 1))
+		s.log.Segment(slot).Dead.Add(s.countParts(h, 1))
 	}
 }
 
@@ -31,12 +31,12 @@ func (s *Store) revive(h *hit) {
 // countParts adds to the dead bytes of the segments that hold parts of the entry's value, or takes from
 // them. It returns the length of the entry's own record.
 func (s *Store) countParts(h *hit, sign int64) (bytes int64) {
-	if h.bytes <= partBytes { // it has none
+	if h.bytes <= seglog.PartBytes { // it has none
 		return h.bytes
 	}
 	e, err := s.readAt(h.address, nil)
 	if err != nil || e.Large == 0 {
-		return min(h.bytes, partBytes)
+		return min(h.bytes, seglog.PartBytes)
 	}
 	s.countListed(&e, sign)
 	return int64(e.Bytes)
@@ -56,9 +56,9 @@ func (s *Store) countListed(e *seglog.Record, sign int64) {
 	for _, word := range words[1:] {
 		n := min(size, left)
 		left -= n
-		if id, _, err := parsePlace(word); err == nil {
-			if seg := s.log.byID(id); seg != nil {
-				seg.dead.Add(sign * partWeight(len(e.Key), int(n)))
+		if id, _, err := seglog.ParsePlace(word); err == nil {
+			if seg := s.log.ByID(id); seg != nil {
+				seg.Dead.Add(sign * seglog.PartWeight(len(e.Key), int(n)))
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestDeadBytes(t *testing.T) {
 			}
 		case 1:
 			if i%5 == 0 {
-				mustSet(t, s, key, strings.Repeat("large", partBytes/3))
+				mustSet(t, s, key, strings.Repeat("large", seglog.PartBytes/3))
 			}
 		default:
 			mustSet(t, s, key, strings.Repeat("v", rng.IntN(80)))
@@ -50,7 +50,7 @@ func TestDeadBytes(t *testing.T) {
 					t.Fatal(err)
 				}
 				slot, _ := seglog.SplitAddress(a)
-				live[s.log.segment(slot).id] += int64(e.Bytes)
+				live[s.log.Segment(slot).ID] += int64(e.Bytes)
 				if e.Large == 0 {
 					continue
 				}
@@ -59,19 +59,19 @@ func TestDeadBytes(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					id, _, _ := parsePlace(word)
+					id, _, _ := seglog.ParsePlace(word)
 					live[id] += int64(p.Bytes)
 				}
 			}
 		}
-		for _, seg := range s.log.readable() {
-			counted := seg.end.Load() - seg.head - seg.dead.Load()
+		for _, seg := range s.log.Readable() {
+			counted := seg.End.Load() - seg.Head - seg.Dead.Load()
 			declared := int64(0)
-			if counted-live[seg.id] > 0 && counted-live[seg.id] < 60 {
-				declared = counted - live[seg.id] // the record of the map
+			if counted-live[seg.ID] > 0 && counted-live[seg.ID] < 60 {
+				declared = counted - live[seg.ID] // the record of the map
 			}
-			if off := counted - declared - live[seg.id]; off != 0 && (off*off > 400 || seg.end.Load() < 100_000) {
-				t.Errorf("segment %v of %d bytes: %d count as live, %d are", seg.id, seg.end.Load(), counted, live[seg.id])
+			if off := counted - declared - live[seg.ID]; off != 0 && (off*off > 400 || seg.End.Load() < 100_000) {
+				t.Errorf("segment %v of %d bytes: %d count as live, %d are", seg.ID, seg.End.Load(), counted, live[seg.ID])
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -43,7 +44,7 @@ func TestEntriesOfLargeValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	large := bytes.Repeat([]byte("0123456789abcdef"), partBytes/8)
+	large := bytes.Repeat([]byte("0123456789abcdef"), seglog.PartBytes/8)
 	if err := s.Set(nil, []byte("large"), large, 0, Process); err != nil {
 		t.Fatal(err)
 	}

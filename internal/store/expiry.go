@@ -172,7 +172,7 @@ func (t *Table) requeue(alone bool) {
 	}
 	for n := range index.Shards {
 		var list []seglog.Address
-		var pins pinned
+		var pins seglog.Pinned
 		err := enter(func() (err error) {
 			list, pins, err = t.listPart(nil, n)
 			return err
@@ -180,20 +180,20 @@ func (t *Table) requeue(alone bool) {
 		for _, a := range list {
 			err = errors.Join(err, enter(func() error { return t.requeueAt(a, alone) }))
 		}
-		pins.unpin()
+		pins.Unpin()
 		switch {
 		case errors.Is(err, seglog.ErrClosed):
 			return
 		case err != nil:
-			s.log.reportError("looking for deadlines", err)
+			s.log.ReportError("looking for deadlines", err)
 		}
 	}
 }
 
 // requeueAt queues the entry whose record stands, or stood, at a.
 func (t *Table) requeueAt(a seglog.Address, alone bool) error {
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
 	h, key, _, err := t.store.headAndKey(a, *buf)
 	if err != nil || h.Expiry == 0 || len(key) < t.prefix {
 		return err
@@ -227,7 +227,7 @@ func (t *Table) reapSome(d *deadlines, n int, now uint64) (more bool) {
 	if sh.load != nil && sh.deferred <= now {
 		if err := sh.bringIn(); err != nil {
 			d.lost.Store(true)
-			t.store.log.reportError("reading what is to expire", err)
+			t.store.log.ReportError("reading what is to expire", err)
 		}
 	}
 	for range reapBatch {
@@ -236,7 +236,7 @@ func (t *Table) reapSome(d *deadlines, n int, now uint64) (more bool) {
 			break
 		}
 		if err := t.lookLocked(it.hash, now); err != nil {
-			t.store.log.reportError("taking out what has expired", err)
+			t.store.log.ReportError("taking out what has expired", err)
 		}
 	}
 	t.countDeadlines(d, cap(sh.heap)-before)
@@ -309,8 +309,8 @@ func (c *Cells) knows(hash uint64, a seglog.Address) bool {
 // lookAtLocked is lookLocked for the entry whose record stands at a.
 func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64) error {
 	s := t.store
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
 	h, key, bytes, err := s.headAndKey(a, *buf)
 	switch {
 	case err != nil:
@@ -330,10 +330,10 @@ func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64
 // headAndKey reads the beginning of the record at a, unverified, and tells how long that is.
 func (s *Store) headAndKey(a seglog.Address, buf []byte) (h record.Head, key []byte, bytes int, err error) {
 	slot, offset := seglog.SplitAddress(a)
-	seg := s.log.segment(slot)
-	b, head, err := seg.readHead(&h, offset, buf)
+	seg := s.log.Segment(slot)
+	b, head, err := seg.ReadHead(&h, offset, buf)
 	if err == nil && head+h.KeyBytes > len(b) {
-		b, err = seg.readMore(offset, b, head+h.KeyBytes)
+		b, err = seg.ReadMore(offset, b, head+h.KeyBytes)
 	}
 	if err != nil {
 		return h, nil, 0, err
@@ -346,13 +346,13 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 	var logged seglog.Record
 	if now.seq != 0 { // its head was read, and not verified
 		slot, offset := seglog.SplitAddress(now.address)
-		if err := s.log.segment(slot).readTo(&logged, offset, nil); err != nil {
+		if err := s.log.Segment(slot).ReadTo(&logged, offset, nil); err != nil {
 			return err
 		}
 	}
 	if now.cells != nil && now.cells.values.Expired != nil && !s.opts.ReadOnly {
 		if err := s.bidFarewell(t, now, &logged); err != nil {
-			s.log.reportError("reading what has expired", err)
+			s.log.ReportError("reading what has expired", err)
 		}
 	}
 	switch c := now.cell; {
@@ -362,7 +362,7 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 		gone.SetKey(c.Key(), 0)
 		now.swap(gone)
 		*now = state{hash: now.hash, own: now.own, cells: now.cells, cell: gone, hit: hitOfCell(gone)}
-		s.log.touched()
+		s.log.Touched()
 		return nil
 	case now.address != 0:
 		if now.cell.Extra() != 0 {
@@ -416,7 +416,7 @@ func (s *Store) bidFarewell(t *Table, now *state, logged *seglog.Record) error {
 	default:
 		if logged.Key == nil {
 			slot, offset := seglog.SplitAddress(now.address)
-			if err := s.log.segment(slot).readTo(logged, offset, nil); err != nil {
+			if err := s.log.Segment(slot).ReadTo(logged, offset, nil); err != nil {
 				return err
 			}
 		}

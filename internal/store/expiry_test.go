@@ -205,12 +205,12 @@ func TestDamagedDeadline(t *testing.T) {
 		clock, mem := logtest.NewClock(), vfs.NewMem()
 		s := mustOpen(t, mem, withClock(clock), func(o *Options) { o.RingBytes = -1 })
 		putTTL(t, s, "key", "value", time.Hour)
-		path := filepath.Join("db", s.log.tail.id.FileName())
+		path := filepath.Join("db", s.log.Tail.ID.FileName())
 		f, err := mem.Open(path, vfs.ReadWrite)
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := make([]byte, s.log.tail.end.Load())
+		b := make([]byte, s.log.Tail.End.Load())
 		if _, err := f.ReadAt(b, 0); err != nil {
 			t.Fatal(err)
 		}
@@ -429,7 +429,7 @@ func TestExpiryIsTriedAgainAfterAReadError(t *testing.T) {
 // TestExpireLargeDuringCompaction: a large value that gets another deadline, at any moment of a
 // compaction that moves its parts, is complete afterwards.
 func TestExpireLargeDuringCompaction(t *testing.T) {
-	value := strings.Repeat("0123456789abcdef", (2*partBytes+100)/16)
+	value := strings.Repeat("0123456789abcdef", (2*seglog.PartBytes+100)/16)
 	for at := 0; ; at++ {
 		mem := vfs.NewMem()
 		s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000 })
@@ -437,12 +437,12 @@ func TestExpireLargeDuringCompaction(t *testing.T) {
 		for i := range 60 {
 			mustSet(t, s, fmt.Sprint("small ", i), strings.Repeat("x", 100))
 		}
-		if err := s.log.syncEnded(); err != nil {
+		if err := s.log.SyncEnded(); err != nil {
 			t.Fatal(err)
 		}
 		n, did := 0, false
 		s.housekeeping.Lock()
-		err := s.compact(s.log.compactable(), func() error {
+		err := s.compact(s.log.Compactable(), func() error {
 			if n++; n == at+1 {
 				did = true
 				deadline, err := s.Deadline(time.Hour)

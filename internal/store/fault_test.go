@@ -177,7 +177,7 @@ func (f *faulted) die(st step) bool {
 
 func (f *faulted) close() {
 	for _, g := range f.groups {
-		g.group.end()
+		g.group.End()
 	}
 	f.groups = nil
 	err := f.store.Close()

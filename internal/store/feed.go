@@ -30,11 +30,11 @@ import (
 type Feed struct {
 	store  *Store
 	prefix []byte
-	at     cursor
+	at     seglog.Cursor
 	reach  uint64 // what is told now goes up to this number
 	group  *feedGroup
-	open   map[uint64]position // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
-	low    atomic.Uint64       // what stands before this number is not needed; see feedhold.go
+	open   map[uint64]seglog.Position // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
+	low    atomic.Uint64              // what stands before this number is not needed; see feedhold.go
 	wake   chan struct{}
 }
 
@@ -56,8 +56,8 @@ type Event struct {
 
 // FeedPoint is where a feed begins.
 type FeedPoint struct {
-	After uint64   // the number of the last record that is not told
-	end   position // of it, if it is known
+	After uint64          // the number of the last record that is not told
+	end   seglog.Position // of it, if it is known
 }
 
 // Now is the end of what reads show when it returns.
@@ -71,8 +71,8 @@ func (s *Store) Now() (p FeedPoint, err error) {
 	if err := s.isOpen(); err != nil {
 		return p, err
 	}
-	p.end = s.log.endPosition()
-	p.After = p.end.seq
+	p.end = s.log.EndPosition()
+	p.After = p.end.Seq
 	return p, nil
 }
 
@@ -101,18 +101,18 @@ func (f *Feed) begin(p FeedPoint) error {
 	}
 	defer s.life.leave(in)
 	s.holdFor(f) // before the floor is looked at: what is taken away later is kept
-	if !s.log.tellsAfter(p.After) {
+	if !s.log.TellsAfter(p.After) {
 		return seglog.ErrHistoryLost
 	}
-	f.at.start(s.log, p.After+1, p.end)
+	f.at.Start(s.log, p.After+1, p.end)
 	return nil
 }
 
 // Close ends the feed. The caller is outside of the gate.
 func (f *Feed) Close() {
-	f.at.leave()
+	f.at.Leave()
 	if f.group != nil {
-		f.group.at.leave()
+		f.group.at.Leave()
 	}
 	f.store.letGoOf(f)
 	f.store.letGo()
@@ -128,7 +128,7 @@ func (f *Feed) Next(ctx context.Context) (e Event, err error) {
 		if told || err != nil {
 			return e, err
 		}
-		if f.group != nil || f.at.next <= f.reach {
+		if f.group != nil || f.at.Next <= f.reach {
 			continue
 		}
 		if err := f.await(ctx); err != nil {
@@ -144,10 +144,10 @@ func (f *Feed) await(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if f.reach = end; end >= f.at.next {
+		if f.reach = end; end >= f.at.Next {
 			return nil
 		}
-		if end+1 < f.at.next {
+		if end+1 < f.at.Next {
 			return seglog.ErrHistoryLost // of a follower: that was a write which has failed since
 		}
 		asleep, err := f.sleep(end)
@@ -160,7 +160,7 @@ func (f *Feed) await(ctx context.Context) error {
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			f.store.log.wakeNoMore(f.wake)
+			f.store.log.WakeNoMore(f.wake)
 			return context.Cause(ctx)
 		}
 	}
@@ -170,7 +170,7 @@ func (f *Feed) await(ctx context.Context) error {
 // when there is one. While a follower begins anew it has no number, and keeps others out of the gate.
 func (f *Feed) sleep(seq uint64) (asleep bool, err error) {
 	err = f.store.shared(func() error {
-		asleep = f.store.log.wakeWhenBeyond(seq, f.wake)
+		asleep = f.store.log.WakeWhenBeyond(seq, f.wake)
 		return nil
 	})
 	return asleep, err
@@ -186,8 +186,8 @@ func (f *Feed) end() (uint64, error) {
 	if err := s.isOpen(); err != nil {
 		return 0, err
 	}
-	last, rest := s.log.lastAtRest()
-	if f.at.next > last && rest && !s.opts.ReadOnly {
+	last, rest := s.log.LastAtRest()
+	if f.at.Next > last && rest && !s.opts.ReadOnly {
 		clear(f.open) // what is there will not count any more
 	}
 	return last, nil
@@ -204,16 +204,16 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 	if f.group != nil {
 		return f.groupStep(e)
 	}
-	if f.at.next > f.reach {
+	if f.at.Next > f.reach {
 		return false, nil
 	}
-	before := f.at.segment
-	rec, at, err := f.at.read()
+	before := f.at.Segment
+	rec, at, err := f.at.Read()
 	if err != nil {
 		return false, err
 	}
-	if f.at.segment != before {
-		f.lower(f.at.next - 1)
+	if f.at.Segment != before {
+		f.lower(f.at.Next - 1)
 		if s.retired.Load() != nil {
 			s.house.wakeHouse()
 		}
@@ -317,7 +317,7 @@ func (f *Feed) EventValue(e *Event) ([]byte, error) {
 		return nil, err
 	}
 	defer s.life.leave(in)
-	if s.log.hasParts(e.value) {
+	if s.log.HasParts(e.value) {
 		return s.readParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
 	}
 	// What it is now may be what it was then, in another place.
@@ -349,7 +349,7 @@ func (e *Event) Collection() CollectionType {
 // mostOpen bounds what a feed remembers. What it has forgotten, it finds by its number, if it is there still.
 const mostOpen = 1024
 
-func (f *Feed) remember(number uint64, at position) {
+func (f *Feed) remember(number uint64, at seglog.Position) {
 	if len(f.open) >= mostOpen {
 		oldest := number
 		for n := range f.open {
@@ -365,7 +365,7 @@ func (f *Feed) forgetParts(rec *seglog.Record) {
 	if rec.Large == 0 {
 		return
 	}
-	maps.DeleteFunc(f.open, func(_ uint64, p position) bool { return p.beginsParts(rec.Value) })
+	maps.DeleteFunc(f.open, func(_ uint64, p seglog.Position) bool { return p.BeginsParts(rec.Value) })
 }
 
 // feedGroup is a group that is being told.
@@ -379,14 +379,14 @@ type feedGroup struct {
 	element        []byte            // key of the last member that is one of a collection
 	meta           bool              // a member is a meta
 	time           uint64            // of the last member
-	at             cursor
+	at             seglog.Cursor
 }
 
 // beginGroup makes the feed tell the members of a group, of which the commit has been read.
-func (f *Feed) beginGroup(commit *seglog.Record, at position) error {
+func (f *Feed) beginGroup(commit *seglog.Record, at seglog.Position) error {
 	named, err := record.ParseHex(string(commit.Value))
 	if err != nil {
-		return at.corrupt("a commit that names no number of members")
+		return at.Corrupt("a commit that names no number of members")
 	}
 	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named}
 	if commit.Seq-commit.Group != named { // there are others in between, so it was not written at once
@@ -400,16 +400,16 @@ func (f *Feed) beginGroup(commit *seglog.Record, at position) error {
 // rewind goes to the first member.
 func (f *Feed) rewind() {
 	g := f.group
-	g.at.start(f.store.log, g.number, f.open[g.number])
+	g.at.Start(f.store.log, g.number, f.open[g.number])
 }
 
 // groupStep reads one record of those from the first member to the commit.
 func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	g := f.group
-	if g.at.next == g.commit {
+	if g.at.Next == g.commit {
 		return f.groupRead(e)
 	}
-	rec, _, err := g.at.read()
+	rec, _, err := g.at.Read()
 	if err != nil || rec.Group != g.number {
 		return false, err
 	}
@@ -442,14 +442,14 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	g := f.group
 	if !g.told && g.members != g.named {
-		return false, &seglog.CorruptError{File: f.store.log.dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
+		return false, &seglog.CorruptError{File: f.store.log.Dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
 	}
 	if !g.told && g.last > 0 {
 		g.told = true
 		f.rewind()
 		return false, nil
 	}
-	g.at.leave()
+	g.at.Leave()
 	delete(f.open, g.number)
 	f.group = nil
 	if g.meta || g.last > 0 || len(g.element) == 0 {

@@ -65,12 +65,12 @@ func (h *hears) some(t testing.TB, most int) (list []batch, err error) {
 			if done := h.take(t, &e); done != nil {
 				list = append(list, done)
 			}
-		case f.group == nil && f.at.next > f.reach:
+		case f.group == nil && f.at.Next > f.reach:
 			end, err := f.end()
 			if err != nil {
 				return list, err
 			}
-			if f.reach = end; end < f.at.next {
+			if f.reach = end; end < f.at.Next {
 				return list, nil
 			}
 		}
@@ -170,7 +170,7 @@ func (m *feedModel) change(n int) told {
 		if m.rng.IntN(6) > 0 {
 			break
 		}
-		c.value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+m.rng.IntN(partBytes))/8)
+		c.value = strings.Repeat(fmt.Sprintf("large %d ", n), (seglog.PartBytes+m.rng.IntN(seglog.PartBytes))/8)
 	case 9:
 		c.expiry = m.s.now() + 1<<40
 	}
@@ -184,7 +184,7 @@ func (m *feedModel) step(n int) {
 		changes := batch{}
 		for range 2 + m.rng.IntN(40) {
 			c := m.change(n)
-			if len(c.value) > partBytes && m.rng.IntN(20) > 0 {
+			if len(c.value) > seglog.PartBytes && m.rng.IntN(20) > 0 {
 				continue
 			}
 			changes[c.key] = c
@@ -222,7 +222,7 @@ func wantTold(t testing.TB, who string, got, want []batch) {
 	t.Helper()
 	for i := range min(len(got), len(want)) {
 		for key, now := range got[i] {
-			if was, ok := want[i][key]; ok && now.value == gone && len(was.value) > partBytes {
+			if was, ok := want[i][key]; ok && now.value == gone && len(was.value) > seglog.PartBytes {
 				got[i][key] = was
 			}
 		}
@@ -264,12 +264,12 @@ func feed(t *testing.T) {
 				continue
 			}
 			if some, err = slow.some(t, 1); err != nil {
-				t.Fatalf("seed %d, step %d: %v; next %d, low %d, held %d, log %d", seed, n, err, slow.feed.at.next, slow.feed.low.Load(), m.s.Stats().HeldBytes, m.s.Stats().LogBytes)
+				t.Fatalf("seed %d, step %d: %v; next %d, low %d, held %d, log %d", seed, n, err, slow.feed.at.Next, slow.feed.low.Load(), m.s.Stats().HeldBytes, m.s.Stats().LogBytes)
 			}
 			slowly = append(slowly, some...)
 			f, err := m.s.OpenFeed(FeedPoint{After: back}, nil)
 			if err == seglog.ErrHistoryLost {
-				back, again = m.s.log.last(), slices.Clone(m.done)
+				back, again = m.s.log.Last(), slices.Clone(m.done)
 				lost++
 				continue
 			} else if err != nil {
@@ -279,7 +279,7 @@ func feed(t *testing.T) {
 			some, err = comes.some(t, 1+m.rng.IntN(10))
 			again = append(again, some...)
 			if f.Close(); err == seglog.ErrHistoryLost {
-				back, again = m.s.log.last(), slices.Clone(m.done)
+				back, again = m.s.log.Last(), slices.Clone(m.done)
 				lost++
 			} else if err != nil {
 				t.Fatal(err)
@@ -303,8 +303,8 @@ func feed(t *testing.T) {
 		if held := m.s.Stats().HeldBytes; held != 0 {
 			t.Errorf("seed %d: %d bytes are held for nobody", seed, held)
 		}
-		if back < m.s.log.floor() {
-			back, again = m.s.log.last(), slices.Clone(m.done)
+		if back < m.s.log.Floor() {
+			back, again = m.s.log.Last(), slices.Clone(m.done)
 		}
 		comes := newHears(t, m.s, FeedPoint{After: back})
 		comes.late = true
@@ -400,7 +400,7 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 			mustSet(t, writer, "key", "old")
 			reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
 			defer mustClose(t, reader)
-			feed, err := reader.OpenFeed(FeedPoint{After: reader.log.last()}, nil)
+			feed, err := reader.OpenFeed(FeedPoint{After: reader.log.Last()}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -419,7 +419,7 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			reader.follower.tailer.missed = true // as after an error
+			reader.follower.tailer.Missed = true // as after an error
 			if err := reader.Refresh(); err != nil {
 				t.Fatal(err)
 			}
@@ -431,7 +431,7 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 				}
 			default:
 				t.Errorf("lost %v: nothing is told", lost)
-				reader.log.endWaiting()
+				reader.log.EndWaiting()
 			}
 		})
 	}
@@ -456,7 +456,7 @@ func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 		if _, err := writer.Delete(nil, []byte("another"), Process); err != nil {
 			t.Fatal(err)
 		}
-		now := writer.log.last()
+		now := writer.log.Last()
 		h := newHears(t, reader, FeedPoint{After: now - 1})
 		list, err := h.some(t, 10)
 		if err != nil {
@@ -611,7 +611,7 @@ func feedAmongWriters(t *testing.T) {
 				}
 				mustSet(t, s, key(w, 0), strings.Repeat("x", 2*round+2))
 				if w == 0 && round%20 == 0 {
-					mustSet(t, s, "large", strings.Repeat("y", 2*partBytes))
+					mustSet(t, s, "large", strings.Repeat("y", 2*seglog.PartBytes))
 				}
 			}
 		})
@@ -633,11 +633,11 @@ func feedAmongWriters(t *testing.T) {
 func awaitWaiting(s *Store, seq uint64) {
 	for waits := false; !waits; runtime.Gosched() {
 		s.feeds.mu.Lock()
-		s.log.mu.Lock()
+		s.log.Mu.Lock()
 		waits = slices.ContainsFunc(s.feeds.open, func(f *Feed) bool {
-			return slices.Contains(s.log.waiters.list, chan<- struct{}(f.wake)) && f.at.next == seq
+			return slices.Contains(s.log.Waiters.List, chan<- struct{}(f.wake)) && f.at.Next == seq
 		})
-		s.log.mu.Unlock()
+		s.log.Mu.Unlock()
 		s.feeds.mu.Unlock()
 	}
 }
@@ -663,7 +663,7 @@ func TestFeedTellsWhatShows(t *testing.T) {
 	key := []byte("key")
 	mu := s.lockOf(s.spaces[0].route(record.Value, key).hash(key))
 	mu.Lock()
-	if err := s.log.append(&pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: key}); err != nil {
+	if err := s.log.Append(&seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: key}); err != nil {
 		t.Fatal(err)
 	}
 	for range 20_000 {
@@ -734,16 +734,16 @@ func TestFeedIsLost(t *testing.T) {
 	if _, err := h.some(t, 1<<30); err != seglog.ErrHistoryLost {
 		t.Errorf("a feed that has not been read: %v", err)
 	}
-	for _, after := range []uint64{0, s.log.floor() - 1, s.log.last() + 1} {
+	for _, after := range []uint64{0, s.log.Floor() - 1, s.log.Last() + 1} {
 		if _, err := s.OpenFeed(FeedPoint{After: after}, nil); err != seglog.ErrHistoryLost {
-			t.Errorf("a feed from %d on, with the floor at %d and the end at %d: %v", after, s.log.floor(), s.log.last(), err)
+			t.Errorf("a feed from %d on, with the floor at %d and the end at %d: %v", after, s.log.Floor(), s.log.Last(), err)
 		}
 	}
-	for after := s.log.floor(); after <= s.log.last(); after++ {
+	for after := s.log.Floor(); after <= s.log.Last(); after++ {
 		h := newHears(t, s, FeedPoint{After: after})
 		list, err := h.some(t, 1<<30)
-		if err != nil || len(list) != int(s.log.last()-after) {
-			t.Errorf("a feed from %d on tells %d changes of %d: %v", after, len(list), s.log.last()-after, err)
+		if err != nil || len(list) != int(s.log.Last()-after) {
+			t.Errorf("a feed from %d on tells %d changes of %d: %v", after, len(list), s.log.Last()-after, err)
 		}
 		h.feed.Close()
 	}
@@ -754,31 +754,31 @@ func TestFeedOfLargeGroup(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 200 })
 	defer s.Close()
 	mustSet(t, s, "before", "1")
-	member := func(key, value string) *pending {
-		return &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte(key), value: []byte(value)}
+	member := func(key, value string) *seglog.Pending {
+		return &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte(key), Value: []byte(value)}
 	}
-	given, g := groupUnderWay{log: s.log}, groupUnderWay{log: s.log}
+	given, g := seglog.Group{Log: s.log}, seglog.Group{Log: s.log}
 	for _, err := range []error{
-		given.ahead(member("given", "up")),
-		g.ahead(member("a", "1"), member("b", "1")),
-		g.ahead(member("c", "1")),
+		given.Ahead(member("given", "up")),
+		g.Ahead(member("a", "1"), member("b", "1")),
+		g.Ahead(member("c", "1")),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	mustSet(t, s, "between", "1")
-	early := s.log.last()
-	if _, err := g.commit(member("a", "2"), member("d", "1")); err != nil {
+	early := s.log.Last()
+	if _, err := g.Commit(member("a", "2"), member("d", "1")); err != nil {
 		t.Fatal(err)
 	}
-	g.end()
-	given.end()
+	g.End()
+	given.End()
 	mustSet(t, s, "after", "1")
 	one := func(key, value string) batch { return batch{key: {key: key, value: value}} }
 	group := batch{"a": {key: "a", value: "2"}, "b": {key: "b", value: "1"}, "c": {key: "c", value: "1"}, "d": {key: "d", value: "1"}}
 	all := []batch{one("before", "1"), one("between", "1"), group, one("after", "1")}
-	for after, want := range map[uint64][]batch{0: all, early - 1: all[1:], early: all[2:], s.log.last() - 2: all[2:], s.log.last() - 1: all[3:]} {
+	for after, want := range map[uint64][]batch{0: all, early - 1: all[1:], early: all[2:], s.log.Last() - 2: all[2:], s.log.Last() - 1: all[3:]} {
 		h := newHears(t, s, FeedPoint{After: after})
 		got, err := h.some(t, 1<<30)
 		if err != nil {
@@ -803,15 +803,15 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 	for stop := 0; ; stop++ {
 		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 200 })
 		h := newHears(t, s, FeedPoint{})
-		member := func(key string) *pending {
-			return &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte(key), value: []byte("1")}
+		member := func(key string) *seglog.Pending {
+			return &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte(key), Value: []byte("1")}
 		}
 		mustSet(t, s, "before", "1")
-		g := groupUnderWay{log: s.log}
+		g := seglog.Group{Log: s.log}
 		group, between := batch{}, []batch{{"before": {key: "before", value: "1"}}}
 		for i := range 12 {
 			key, other := fmt.Sprint("member ", i), fmt.Sprint("other ", i)
-			if err := g.ahead(member(key)); err != nil {
+			if err := g.Ahead(member(key)); err != nil {
 				t.Fatal(err)
 			}
 			mustSet(t, s, other, "1")
@@ -819,9 +819,9 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 			between = append(between, batch{other: {key: other, value: "1"}})
 		}
 		got := []batch{}
-		h.feed.reach = s.log.last()
+		h.feed.reach = s.log.Last()
 		steps := 0
-		for ; steps < stop && h.feed.at.next <= h.feed.reach; steps++ {
+		for ; steps < stop && h.feed.at.Next <= h.feed.reach; steps++ {
 			var e Event
 			ok, err := h.feed.step(&e)
 			if err != nil {
@@ -831,10 +831,10 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 				got = append(got, h.take(t, &e))
 			}
 		}
-		if _, err := g.commit(member("last")); err != nil {
+		if _, err := g.Commit(member("last")); err != nil {
 			t.Fatal(err)
 		}
-		g.end()
+		g.End()
 		group["last"] = told{key: "last", value: "1"}
 		for i := range 12 {
 			mustSet(t, s, fmt.Sprint("other ", i), strings.Repeat("now long ", 20)) // the old ones are garbage among the members
@@ -843,7 +843,7 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := append(between, group)
-		h.feed.reach = s.log.last()
+		h.feed.reach = s.log.Last()
 		more, err := h.some(t, len(want)-len(got)+len(group)-1)
 		if err != nil {
 			t.Fatalf("stopped after %d steps: %v", stop, err)
@@ -862,7 +862,7 @@ func TestFeedGoesToSleep(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
 	mustSet(t, s, "a", "1")
-	f, err := s.OpenFeed(FeedPoint{After: s.log.last()}, nil)
+	f, err := s.OpenFeed(FeedPoint{After: s.log.Last()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -878,9 +878,9 @@ func TestFeedGoesToSleep(t *testing.T) {
 		}
 		write()
 		if asleep, err := f.sleep(end); asleep || err != nil {
-			t.Errorf("it sleeps: %v, %v, though there is record %d after %d", asleep, err, s.log.last(), end)
+			t.Errorf("it sleeps: %v, %v, though there is record %d after %d", asleep, err, s.log.Last(), end)
 		}
-		if asleep, err := f.sleep(s.log.last()); !asleep || err != nil {
+		if asleep, err := f.sleep(s.log.Last()); !asleep || err != nil {
 			t.Errorf("it is awake with nothing to tell: %v, %v", asleep, err)
 		}
 		write()

@@ -3,6 +3,8 @@ package store
 import (
 	"slices"
 	"sync"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // What feeds have to do with those who write and compact.
@@ -25,7 +27,7 @@ type feeds struct {
 func (s *Store) holdFor(f *Feed) {
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
-	f.open = s.log.membersBefore(f.reach + 1)
+	f.open = s.log.MembersBefore(f.reach + 1)
 	f.lower(f.reach + 1)
 	s.feeds.open = append(s.feeds.open, f)
 }
@@ -45,7 +47,7 @@ func (f *Feed) lower(low uint64) {
 }
 
 // feedNeeds are those of a list of retired segments, in any order, that are kept for feeds.
-func (s *Store) feedNeeds(list []retired) map[*segment]bool {
+func (s *Store) feedNeeds(list []retired) map[*seglog.Segment]bool {
 	s.feeds.mu.Lock()
 	defer s.feeds.mu.Unlock()
 	if len(s.feeds.open) == 0 {
@@ -55,9 +57,9 @@ func (s *Store) feedNeeds(list []retired) map[*segment]bool {
 	for _, f := range s.feeds.open {
 		low = min(low, f.low.Load())
 	}
-	segments := make([]*segment, len(list))
+	segments := make([]*seglog.Segment, len(list))
 	for i, r := range list {
-		segments[i] = r.segment
+		segments[i] = r.Segment
 	}
-	return s.log.tellingFrom(low, segments, s.feeds.hold)
+	return s.log.TellingFrom(low, segments, s.feeds.hold)
 }

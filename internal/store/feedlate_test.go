@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -19,7 +20,7 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	for i := range 50 {
 		g.changes = append(g.changes, &Change{Write: Write{Key: fmt.Append(nil, "member ", i), Value: filled(50, 'v')}})
 	}
-	g.group.log = s.log
+	g.group.Log = s.log
 	if err := g.prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -32,14 +33,14 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	if _, err := g.commit(); err != nil {
 		t.Fatal(err)
 	}
-	g.group.end()
+	g.group.End()
 	for i := range 50 {
 		mustSet(t, s, fmt.Sprint("member ", i), "again")
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if s.log.compacted.Load() == 0 {
+	if s.log.Compacted.Load() == 0 {
 		t.Fatal("nothing was compacted")
 	}
 	list, err := h.some(t, 1<<30)
@@ -53,7 +54,7 @@ func TestFeedOfLargeMember(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
 	mustSet(t, s, "old", "1")
-	large := strings.Repeat("large ", partBytes/4)
+	large := strings.Repeat("large ", seglog.PartBytes/4)
 	changes := []*Change{{Write: Write{Key: []byte("large"), Value: []byte(large)}}, {Write: Write{Key: []byte("short"), Value: []byte("1")}}}
 	if err := s.WriteAll(changes, Process); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestFeedOfLargeMember(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s.log.hasParts(e.value) {
+	if s.log.HasParts(e.value) {
 		t.Fatal("its parts are where they were")
 	}
 	if value, err := f.EventValue(&e); err != nil || string(value) != large {
@@ -90,7 +91,7 @@ func TestFeedLetsGoOfOthersParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	mustSet(t, s, "other", strings.Repeat("large ", partBytes/4))
+	mustSet(t, s, "other", strings.Repeat("large ", seglog.PartBytes/4))
 	mustSet(t, s, "key", "1")
 	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "key" {
 		t.Fatalf("%q, %v", e.Key, err)
@@ -108,7 +109,7 @@ func TestFeedOfElements(t *testing.T) {
 	want := []string{}
 	change := func(told string, edits []*Edit) {
 		mustChange(t, s, "hash", edits)
-		want = append(want, fmt.Sprint(told, " ", s.log.last()))
+		want = append(want, fmt.Sprint(told, " ", s.log.Last()))
 	}
 	change("S hash", hset("a", "1", "b", "1"))
 	change("S hash", hset("a", "2"))
@@ -118,12 +119,12 @@ func TestFeedOfElements(t *testing.T) {
 	mustChange(t, s, "other", hset("a", "2"))
 	change("S hash", hdel("c"))
 	mustChange(t, s, "hash gone", hset("a", "1"))
-	want = append(want, fmt.Sprint("S hash ", s.log.last()))
+	want = append(want, fmt.Sprint("S hash ", s.log.Last()))
 	mustChange(t, s, "hash gone", hset("a", "2"))
 	if _, err := s.Delete(nil, []byte("hash gone"), Process); err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, fmt.Sprint("D  ", s.log.last()))
+	want = append(want, fmt.Sprint("D  ", s.log.Last()))
 	f, err := s.OpenFeed(FeedPoint{}, []byte("hash"))
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +146,7 @@ func TestFeedOfElements(t *testing.T) {
 func atEnd(s *Store) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		awaitWaiting(s, s.log.last()+1)
+		awaitWaiting(s, s.log.Last()+1)
 		cancel()
 	}()
 	return ctx

@@ -101,7 +101,7 @@ func (s *Store) flushPeriodically() (again bool) {
 		return false
 	case err.Error() != s.flushTold:
 		s.flushTold = err.Error()
-		s.log.reportError("writing what was set asynchronously", err)
+		s.log.ReportError("writing what was set asynchronously", err)
 	}
 	return true
 }
@@ -203,7 +203,7 @@ func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 
 // appendDirtyLocked writes dirty cells of one shard to the log until it refuses, and notes in f what has become of the others.
 func (s *Store) appendDirtyLocked(c *Cells, cells []cache.Dirty, f *flushed) {
-	defer s.log.endParts(s.log.beginParts()) // some of them may be large
+	defer s.log.EndParts(s.log.BeginParts()) // some of them may be large
 	arena := arenas.Get().(*[]byte)
 	defer giveArena(arena)
 	for len(cells) > 0 && f.refused == nil {
@@ -213,8 +213,8 @@ func (s *Store) appendDirtyLocked(c *Cells, cells []cache.Dirty, f *flushed) {
 
 // appendSomeLocked writes as many cells as one append takes, and returns the others.
 func (s *Store) appendSomeLocked(c *Cells, cells []cache.Dirty, arena *[]byte, f *flushed) (rest []cache.Dirty) {
-	var recs [flushBatch]pending
-	var list [flushBatch]*pending
+	var recs [flushBatch]seglog.Pending
+	var list [flushBatch]*seglog.Pending
 	var of [flushBatch]*cache.Cell
 	n, bytes := 0, 0
 	*arena = (*arena)[:0]
@@ -230,7 +230,7 @@ func (s *Store) appendSomeLocked(c *Cells, cells []cache.Dirty, arena *[]byte, f
 			f.refused = err
 			return cells
 		}
-		bytes += len(recs[n].key) + len(recs[n].value)
+		bytes += len(recs[n].Key) + len(recs[n].Value)
 		list[n], of[n] = &recs[n], d.Cell
 		n++
 	}
@@ -247,30 +247,30 @@ func (s *Store) appendSomeLocked(c *Cells, cells []cache.Dirty, arena *[]byte, f
 }
 
 // recordOf makes p the record of a dirty cell. Key and value are put into the arena.
-func (s *Store) recordOf(p *pending, c *Cells, d cache.Dirty, arena *[]byte) error {
+func (s *Store) recordOf(p *seglog.Pending, c *Cells, d cache.Dirty, arena *[]byte) error {
 	cell := d.Cell
 	start := len(*arena)
 	b := append(append(append(*arena, c.owner.name...), ':'), cell.Key()...)
 	key := b[start:len(b):len(b)]
-	*p = pending{Head: record.Head{Op: record.Set, Kind: record.Value, Expiry: cell.Expiry}, key: key}
+	*p = seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value, Expiry: cell.Expiry}, Key: key}
 	switch {
 	case cell.Absent:
 		p.Op = record.Delete
 	case d.Encoded != nil:
-		p.value, p.Schema = d.Encoded.Value, d.Encoded.Schema
+		p.Value, p.Schema = d.Encoded.Value, d.Encoded.Schema
 	default:
 		var err error
 		start := len(b)
 		if b, p.Schema, err = c.values.Encode(b, cell); err == nil {
-			p.value = b[start:len(b):len(b)]
-			err = checkValue(p.value)
+			p.Value = b[start:len(b):len(b)]
+			err = checkValue(p.Value)
 		}
 		if err != nil {
 			return s.loseLocked(c, cell, err)
 		}
 	}
 	*arena = b
-	return s.appendParts(p, s.log.reserve, s.log.appendOne)
+	return s.appendParts(p, s.log.Reserve, s.log.AppendOne)
 }
 
 // loseLocked forgets a dirty cell that can be written neither now nor later.
@@ -282,12 +282,12 @@ func (s *Store) loseLocked(c *Cells, cell *cache.Cell, reason error) error {
 	if c.owner.deadlines.Load() != nil {
 		c.owner.expect(hash, 0, 1) // the record beneath counts again, and may have a deadline
 	}
-	s.log.reportError("writing what was set asynchronously", reason)
+	s.log.ReportError("writing what was set asynchronously", reason)
 	return &lostError{reason, cell}
 }
 
 // written enters in the index what a dirty cell has become in the log, and makes the cell clean.
-func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
+func (c *Cells) written(s *Store, cell *cache.Cell, p *seglog.Pending) {
 	old, hash := hitOfCell(cell), s.Hash(cell.Key())
 	if cell.Extra() != 0 {
 		c.owner.counted.begun.Add(1)
@@ -298,7 +298,7 @@ func (c *Cells) written(s *Store, cell *cache.Cell, p *pending) {
 		c.table.Written(hash, cell, nil)
 		return
 	}
-	now := hitOf(p.address, &p.Head, p.bytes)
+	now := hitOf(p.Address, &p.Head, p.Bytes)
 	c.owner.place(hash, cell.Key(), old, &now, true, p.Seq)
 	c.table.Written(hash, cell, now.refer)
 }

@@ -129,8 +129,8 @@ func TestFlushGoesOnAfterALostValue(t *testing.T) {
 		"Close":     {func(l *lossy) error { return l.s.Close() }, true},
 		"Compact":   {func(l *lossy) error { return l.s.Compact(context.Background(), nil) }, true},
 		"the keeper": {func(l *lossy) error {
-			l.s.log.periodicSync()
-			if l.s.log.waiting.Load() {
+			l.s.log.PeriodicSync()
+			if l.s.log.Waiting.Load() {
 				l.t.Error("the keeper is to try again what cannot be stored")
 			}
 			return nil
@@ -174,7 +174,7 @@ func TestFlushGoesOnAfterALostValue(t *testing.T) {
 		l.want("after "+what, crashed)
 		mustClose(t, crashed)
 		if what == "Sync" || what == "SyncCells" {
-			if durable, last := l.s.log.durableSeq.Load(), l.s.log.last(); durable < last {
+			if durable, last := l.s.log.DurableSeq.Load(), l.s.log.Last(); durable < last {
 				t.Errorf("%s has synced up to record %d of %d", what, durable, last)
 			}
 		}
@@ -374,11 +374,11 @@ func TestReserveIsForDeletionsAlone(t *testing.T) {
 	if _, err := s.Write(c.owner, &w); err != nil {
 		t.Fatal(err)
 	}
-	before := s.log.tail.end.Load()
+	before := s.log.Tail.End.Load()
 	if err := s.Flush(nil); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Errorf("sets and a deletion: %v", err)
 	}
-	if n := s.log.tail.end.Load() - before; n > 100 {
+	if n := s.log.Tail.End.Load() - before; n > 100 {
 		t.Errorf("%d bytes were written, the deletion is shorter", n)
 	}
 	n := 0

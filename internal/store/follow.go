@@ -21,8 +21,8 @@ import (
 //     (anew.go).
 type follower struct {
 	store  *Store
-	mu     sync.Mutex // one looks at a time; taken before all other locks
-	tailer *tailer    // guarded by mu
+	mu     sync.Mutex     // one looks at a time; taken before all other locks
+	tailer *seglog.Tailer // guarded by mu
 }
 
 // defaultFollowEvery is the time between two looks.
@@ -51,7 +51,7 @@ func (s *Store) keepFollowing(stop <-chan struct{}) {
 		text := ""
 		if err := s.follower.look(); err != nil && !errors.Is(err, seglog.ErrClosed) {
 			if text = err.Error(); text != told {
-				s.log.reportError("following the log", err)
+				s.log.ReportError("following the log", err)
 			}
 		}
 		told = text
@@ -59,7 +59,7 @@ func (s *Store) keepFollowing(stop <-chan struct{}) {
 }
 
 // begin takes over from recovery.
-func (f *follower) begin(r *recovery) { f.tailer = newTailer(r, f.apply, f.applyAll) }
+func (f *follower) begin(r *seglog.Recovery) { f.tailer = seglog.NewTailer(r, f.apply, f.applyAll) }
 
 // look replays what is new.
 func (f *follower) look() error {
@@ -71,14 +71,14 @@ func (f *follower) look() error {
 	}
 	f.store.life.leave(in)
 	for looks := (seglog.Looks{}); ; {
-		if err = f.catchUp(); !errors.Is(err, errBehind) && !errors.Is(err, seglog.ErrCorrupt) {
+		if err = f.catchUp(); !errors.Is(err, seglog.ErrBehind) && !errors.Is(err, seglog.ErrCorrupt) {
 			return err
 		}
 		if !looks.Again(err) {
 			break
 		}
 	}
-	if errors.Is(err, errBehind) {
+	if errors.Is(err, seglog.ErrBehind) {
 		return f.beginAnew()
 	}
 	return err
@@ -87,17 +87,17 @@ func (f *follower) look() error {
 // catchUp is one look.
 func (f *follower) catchUp() error {
 	t := f.tailer
-	m, err := t.look(f.alone)
+	m, err := t.Look(f.alone)
 	if m == nil || err != nil {
 		return err
 	}
-	if err := t.advance(m); err != nil {
+	if err := t.Advance(m); err != nil {
 		return err
 	}
 	if err := f.replace(m); err != nil {
 		return err
 	}
-	if err := t.settle(m); err != nil {
+	if err := t.Settle(m); err != nil {
 		return err
 	}
 	f.store.dropRetired()
@@ -149,7 +149,7 @@ func (f *follower) apply(e seglog.Record, a seglog.Address) error {
 }
 
 // applyAll is apply for the members of a group, which show at once.
-func (f *follower) applyAll(members []member) error {
+func (f *follower) applyAll(members []seglog.Member) error {
 	s := f.store
 	for _, m := range members {
 		if entry := m.Op == record.Set || m.Op == record.Delete; !entry || m.Kind == record.Schema || m.Kind == record.System || s.spaces[m.Space] == nil {
@@ -175,7 +175,7 @@ func (f *follower) applyAll(members []member) error {
 	for _, m := range members {
 		t := s.spaces[m.Space].route(m.Kind, m.Key)
 		t.forgetLocked(t.hash(m.Key), m.Key)
-		if err := s.replay(m.Record, m.address); err != nil {
+		if err := s.replay(m.Record, m.Address); err != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (f *follower) applyAll(members []member) error {
 }
 
 // applyAlone is applyAll for members that are more than changes of entries, while everybody else waits.
-func (f *follower) applyAlone(members []member) error {
+func (f *follower) applyAlone(members []seglog.Member) error {
 	s := f.store
 	s.exclude()
 	defer s.admit()
@@ -194,7 +194,7 @@ func (f *follower) applyAlone(members []member) error {
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
 	for _, m := range members {
-		if err := s.replay(m.Record, m.address); err != nil {
+		if err := s.replay(m.Record, m.Address); err != nil {
 			return err
 		}
 	}

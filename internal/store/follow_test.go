@@ -93,7 +93,7 @@ func (f *followed) step(n int) {
 		return
 	case 4:
 		if rng.IntN(5) == 0 {
-			value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
+			value = strings.Repeat(fmt.Sprintf("large %d ", n), (seglog.PartBytes+rng.IntN(2*seglog.PartBytes))/8)
 		}
 	case 5:
 		if rng.IntN(3) == 0 {

@@ -116,14 +116,14 @@ func TestFollowWriteThatWasCutBack(t *testing.T) {
 // writeSeveral writes several records at once, which count together, or each for itself as those of a flush do.
 func writeSeveral(s *Store, value string, group bool) error {
 	var changes []*Change
-	var recs []*pending
+	var recs []*seglog.Pending
 	for n := range 9 {
 		key := fmt.Append(nil, "several ", n)
 		changes = append(changes, &Change{Write: Write{Key: key, Value: []byte(value)}})
-		recs = append(recs, &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: key, value: []byte(value)})
+		recs = append(recs, &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: key, Value: []byte(value)})
 	}
 	if group {
 		return s.WriteAll(changes, Process)
 	}
-	return s.log.append(recs...)
+	return s.log.Append(recs...)
 }

@@ -44,12 +44,12 @@ func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 						changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 50))}})
 					}
 					g := &together{store: s, changes: changes}
-					g.group.log = s.log
+					g.group.Log = s.log
 					err := g.prepare()
 					if pause == 2 {
 						refresh()
 					}
-					if g.group.end(); err != nil {
+					if g.group.End(); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -67,7 +67,7 @@ func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 					refresh()
 				}
 				if e, err := reader.Get(nil, []byte("c")); err != nil || string(e.Value) != "2" {
-					t.Errorf("c is %q, %v; the follower expects %d, the log ends with %d", e.Value, err, reader.follower.tailer.r.next, s.log.last())
+					t.Errorf("c is %q, %v; the follower expects %d, the log ends with %d", e.Value, err, reader.follower.tailer.R.Next, s.log.Last())
 				}
 			})
 		}

@@ -10,11 +10,11 @@ import (
 // put into their places.
 func (f *follower) replace(m *seglog.Manifest) error {
 	t := f.tailer
-	gone, slots := t.replacedIn(m)
+	gone, slots := t.ReplacedIn(m)
 	if len(gone) == 0 {
 		return nil
 	}
-	err := t.openCompacted(m, func(e *seglog.Record, a seglog.Address) error {
+	err := t.OpenCompacted(m, func(e *seglog.Record, a seglog.Address) error {
 		if !isEntry(&e.Head) {
 			return nil
 		}
@@ -26,13 +26,13 @@ func (f *follower) replace(m *seglog.Manifest) error {
 	if err := f.sweep(slots); err != nil {
 		return err
 	}
-	t.retire(gone, slots)
+	t.Retire(gone, slots)
 	f.store.retire(gone)
 	return nil
 }
 
 // moveEntry lets an entry whose record stands in one of the slots point to its copy at a.
-func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots slotSet) error {
+func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots seglog.SlotSet) error {
 	s := f.store
 	in, err := s.use()
 	if err != nil {
@@ -49,7 +49,7 @@ func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots slotSet) 
 	mu.Lock()
 	defer mu.Unlock()
 	old, err := t.find(hash, e.Key)
-	if err != nil || old.address == 0 || !slots.has(old.address) || old.seq > e.Seq {
+	if err != nil || old.address == 0 || !slots.Has(old.address) || old.seq > e.Seq {
 		return err // it was written, or deleted, since
 	}
 	now := hitOf(a, &e.Head, e.Bytes)
@@ -59,7 +59,7 @@ func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots slotSet) 
 }
 
 // sweep takes out the entries that still stand in the given slots: those that had expired when their segments were compacted.
-func (f *follower) sweep(slots slotSet) error {
+func (f *follower) sweep(slots seglog.SlotSet) error {
 	s := f.store
 	in := s.life.enter()
 	tables := s.allTables()
@@ -69,7 +69,7 @@ func (f *follower) sweep(slots slotSet) error {
 			if err != nil {
 				return err
 			}
-			if slots.has(a) {
+			if slots.Has(a) {
 				if err := f.takeOut(t.Table, a); err != nil {
 					return err
 				}
@@ -91,7 +91,7 @@ func (f *follower) takeOut(t *Table, a seglog.Address) error {
 		return err
 	}
 	if !s.Expired(e.Expiry) {
-		return errBehind // the compacted segments should have had it
+		return seglog.ErrBehind // the compacted segments should have had it
 	}
 	hash := t.hash(e.Key)
 	mu := s.lockOf(hash)

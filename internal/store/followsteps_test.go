@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -73,15 +74,15 @@ func (x *stepped) act() {
 // too many.
 func (x *stepped) spare() {
 	l := x.writer.log
-	if l.tail == nil {
+	if l.Tail == nil {
 		return
 	}
 	for range 1 + x.rng.IntN(2) {
-		s, err := l.createSpare(l.syncedSegments())
+		s, err := l.CreateSpare(l.SyncedSegments())
 		if err != nil {
 			x.t.Fatal(err)
 		}
-		l.adoptLocked(s)
+		l.AdoptLocked(s)
 	}
 }
 
@@ -332,10 +333,18 @@ func followFirstWrite(t *testing.T) {
 // TestFollowPastAnEmptySegment: a follower reads past the empty segment that remains where the
 // keeper and Compact make one at the same time, whichever of the two has the lower number.
 func TestFollowPastAnEmptySegment(t *testing.T) {
-	for what, adopt := range map[string]func(l *log, first, second *segment){
-		"the keeper's is the first":  func(l *log, first, second *segment) { l.adoptLocked(second); l.rollLocked(); l.adoptLocked(first) },
-		"the keeper's is the second": func(l *log, first, second *segment) { l.adoptLocked(first); l.adoptLocked(second); l.rollLocked() },
-		"it is paused":               func(l *log, _, second *segment) { l.adoptLocked(second); l.rollLocked() },
+	for what, adopt := range map[string]func(l *seglog.Log, first, second *seglog.Segment){
+		"the keeper's is the first": func(l *seglog.Log, first, second *seglog.Segment) {
+			l.AdoptLocked(second)
+			l.RollLocked()
+			l.AdoptLocked(first)
+		},
+		"the keeper's is the second": func(l *seglog.Log, first, second *seglog.Segment) {
+			l.AdoptLocked(first)
+			l.AdoptLocked(second)
+			l.RollLocked()
+		},
+		"it is paused": func(l *seglog.Log, _, second *seglog.Segment) { l.AdoptLocked(second); l.RollLocked() },
 	} {
 		t.Run(what, func(t *testing.T) {
 			mem := vfs.NewMem()
@@ -343,17 +352,17 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 			mustSet(t, s, "a", "1")
 			r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
 			l := s.log
-			first, err := l.createSpare(l.syncedSegments())
+			first, err := l.CreateSpare(l.SyncedSegments())
 			if err != nil {
 				t.Fatal(err)
 			}
-			second, err := l.createSpare(l.syncedSegments())
+			second, err := l.CreateSpare(l.SyncedSegments())
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.mu.Lock()
+			l.Mu.Lock()
 			adopt(l, first, second)
-			l.mu.Unlock()
+			l.Mu.Unlock()
 			for n := range 3 {
 				mustSet(t, s, "b", fmt.Sprint(n))
 				if err := r.Refresh(); err != nil {
@@ -364,7 +373,7 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 				other := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true }) // which has not followed
 				wantValue(t, other, "b", fmt.Sprint(n))
 				mustClose(t, other)
-				if err := s.log.endTail(); err != nil { // nothing of which is sealed
+				if err := s.log.EndTail(); err != nil { // nothing of which is sealed
 					t.Fatal(err)
 				}
 			}

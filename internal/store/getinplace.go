@@ -18,7 +18,7 @@ func (t *Table) readInPlace(e *seglog.Record, hash uint64, key []byte) (at seglo
 	}
 	for _, a := range list {
 		slot, offset := seglog.SplitAddress(a)
-		if !t.store.log.segment(slot).inPlace(e, offset, t.store.opts.Clock) {
+		if !t.store.log.Segment(slot).InPlace(e, offset, t.store.opts.Clock) {
 			return 0, false, nil
 		}
 		if bytes.Equal(e.Key, key) {
@@ -73,8 +73,8 @@ func (s *Store) AppendGet(dst []byte, key []byte) (out []byte, schema uint64, er
 
 // appendCopy is AppendGet for what cannot be read in place, or is known by a cell.
 func (s *Store) appendCopy(dst []byte, t *Table, key []byte) ([]byte, uint64, error) {
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
 	var e seglog.Record
 	a, err := s.logged(&e, t, key, *buf)
 	if err != nil {
@@ -103,8 +103,8 @@ func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error
 		return err
 	}
 	if seg != nil {
-		defer seg.unpin()
-		return seg.lend(&e, fn)
+		defer seg.Unpin()
+		return seg.Lend(&e, fn)
 	}
 	buf := arenas.Get().(*[]byte)
 	defer giveArena(buf)
@@ -123,7 +123,7 @@ func giveArena(arena *[]byte) {
 }
 
 // pinInPlace reads an entry in place, in a segment that stays until unpin. The segment is nil when the entry can only be copied.
-func (s *Store) pinInPlace(e *seglog.Record, key []byte) (seg *segment, err error) {
+func (s *Store) pinInPlace(e *seglog.Record, key []byte) (seg *seglog.Segment, err error) {
 	in, err := s.use()
 	if err != nil {
 		return nil, err
@@ -142,7 +142,7 @@ func (s *Store) pinInPlace(e *seglog.Record, key []byte) (seg *segment, err erro
 		return nil, nil
 	}
 	slot, _ := seglog.SplitAddress(a)
-	if seg = s.log.segment(slot); !seg.pin() {
+	if seg = s.log.Segment(slot); !seg.Pin() {
 		return nil, nil
 	}
 	return seg, nil

@@ -14,11 +14,11 @@ import (
 func writeGivenUp(t *testing.T, s *Store, changes []*Change) {
 	t.Helper()
 	g := &together{store: s, changes: changes}
-	g.group.log = s.log
+	g.group.Log = s.log
 	if err := g.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	g.group.end()
+	g.group.End()
 }
 
 // TestCompactionForgetsGivenUpGroups: while a run is compacted that a group has left which was given up, its members are in memory for no longer than
@@ -36,7 +36,7 @@ func TestCompactionForgetsGivenUpGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.housekeeping.Lock()
-	run := s.log.compactable()
+	run := s.log.Compactable()
 	most := 0
 	var c *compaction
 	c = s.newCompaction(run, func() error {
@@ -59,7 +59,7 @@ func TestCompactionForgetsGivenUpGroups(t *testing.T) {
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.log.records.Load(); st > 3 {
+	if st := s.log.Records.Load(); st > 3 {
 		t.Errorf("%d records are left", st)
 	}
 	s.wantSame(t, map[string]string{"a": "1"})
@@ -100,10 +100,10 @@ func TestFollowerForgetsGroups(t *testing.T) {
 		refresh()
 	}
 	members := 0
-	for _, list := range reader.follower.tailer.r.groups {
+	for _, list := range reader.follower.tailer.R.Groups {
 		members += len(list)
 	}
-	if spread := len(reader.follower.tailer.r.spread) + len(reader.log.spread); spread > 0 || members > 100 {
+	if spread := len(reader.follower.tailer.R.Spread) + len(reader.log.Spread); spread > 0 || members > 100 {
 		t.Errorf("the follower remembers %d groups that count, and %d members of groups that were given up", spread, members)
 	}
 	reader.wantSame(t, content)

@@ -44,7 +44,7 @@ func (s *Store) forgetRecord(h *hit) {
 		return
 	}
 	slot, offset := seglog.SplitAddress(h.address)
-	seg := s.log.segment(slot)
+	seg := s.log.Segment(slot)
 	if offset >= graveChunks*graveChunkBytes {
 		return
 	}

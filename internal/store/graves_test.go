@@ -41,8 +41,8 @@ func graved(t *testing.T, s *Store) (remembered, dead int) {
 	if err := s.sync(); err != nil { // which brings everything to the files
 		t.Fatal(err)
 	}
-	for _, seg := range s.log.readable() {
-		r := &seglog.Scanner{File: seg.file, Salt: seg.salt, Offset: seg.head, End: seg.end.Load()}
+	for _, seg := range s.log.Readable() {
+		r := &seglog.Scanner{File: seg.File, Salt: seg.Salt, Offset: seg.Head, End: seg.End.Load()}
 		for {
 			at, e, err := r.Next()
 			if errors.Is(err, io.EOF) {
@@ -51,14 +51,14 @@ func graved(t *testing.T, s *Store) (remembered, dead int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			is := known[seglog.AddressOf(seg.slot, at)]
+			is := known[seglog.AddressOf(seg.Slot, at)]
 			if e.Op == record.Set && e.Group|e.Expiry == 0 && e.Bytes <= longestGrave && !is {
 				dead++
 			}
 			if s.notes.of(seg).forgotten(at, &e.Head) {
 				remembered++
 				if is {
-					t.Errorf("the record of %q at %s.%x is remembered as dead, and somebody has its address", e.Key, seg.id, at)
+					t.Errorf("the record of %q at %s.%x is remembered as dead, and somebody has its address", e.Key, seg.ID, at)
 				}
 			}
 		}
@@ -96,7 +96,7 @@ func TestRememberedDeadAreKnownToNobody(t *testing.T) {
 				continue
 			case 6:
 				if i%7 == 0 {
-					if s.log.syncEnded() == nil {
+					if s.log.SyncEnded() == nil {
 						s.tidyOnce(noPause)
 					}
 					graved(t, s)

@@ -156,13 +156,13 @@ func (g *graveyard) group() {
 func (g *graveyard) step() {
 	switch g.rng.IntN(40) {
 	case 0:
-		if err := g.s.log.syncEnded(); err == nil {
+		if err := g.s.log.SyncEnded(); err == nil {
 			g.s.tidyOnce(noPause)
 		}
 		graved(g.t, g.s)
 	case 1:
 		given := 0 // a compaction that is given up
-		run := g.s.log.compactable()
+		run := g.s.log.Compactable()
 		if len(run) > 0 {
 			g.s.housekeeping.Lock()
 			g.s.compact(run[:1], func() error {
@@ -294,7 +294,7 @@ func TestRememberedDeadWhileWriting(t *testing.T) {
 	var done atomic.Bool
 	others.Go(func() {
 		for !done.Load() {
-			if s.log.syncEnded() == nil {
+			if s.log.SyncEnded() == nil {
 				s.tidyOnce(noPause)
 			}
 		}

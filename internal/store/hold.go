@@ -4,6 +4,8 @@ import (
 	"errors"
 	"math"
 	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // When a segment may go.
@@ -38,7 +40,7 @@ import (
 
 // retired is a segment that has left the log, or is asked about as if it did now.
 type retired struct {
-	*segment
+	*seglog.Segment
 	after uint64 // number of the last view that was opened before
 }
 
@@ -55,7 +57,7 @@ func (s *Store) outOfUse() []retired {
 }
 
 // retire adds to the retired ones segments that have left the log, and of which no index has an address any more.
-func (s *Store) retire(gone []*segment) {
+func (s *Store) retire(gone []*seglog.Segment) {
 	list := slices.Clone(s.outOfUse())
 	for _, seg := range gone {
 		list = append(list, retired{seg, s.views.opened.Load()})
@@ -75,7 +77,7 @@ func (s *Store) setRetired(list []retired) {
 func (s *Store) holders(list []retired) func(retired) bool {
 	feeds := s.feedNeeds(list)
 	return func(r retired) bool {
-		return r.pinned() || feeds[r.segment] || s.views.needs(r, s.notes.of(r.segment).renumbered.Load())
+		return r.Pinned() || feeds[r.Segment] || s.views.needs(r, s.notes.of(r.Segment).renumbered.Load())
 	}
 }
 
@@ -84,10 +86,10 @@ func (s *Store) holders(list []retired) func(retired) bool {
 func (s *Store) dropRetired() {
 	list := s.outOfUse()
 	held := s.holders(list)
-	free := map[*segment]bool{}
+	free := map[*seglog.Segment]bool{}
 	for _, r := range list {
 		if !held(r) {
-			free[r.segment] = true
+			free[r.Segment] = true
 		}
 	}
 	if len(free) == 0 {
@@ -100,10 +102,10 @@ func (s *Store) dropRetired() {
 	}
 	defer s.life.leave(in)
 	s.setRetired(slices.DeleteFunc(slices.Clone(list), func(r retired) bool {
-		if !free[r.segment] || !r.release() {
+		if !free[r.Segment] || !r.Release() {
 			return false
 		}
-		s.drop(r.segment)
+		s.drop(r.Segment)
 		return true
 	}))
 }
@@ -111,26 +113,26 @@ func (s *Store) dropRetired() {
 // closeRetired is dropRetired for a store that nobody uses any more.
 func (s *Store) closeRetired() {
 	for _, r := range s.outOfUse() {
-		s.drop(r.segment)
+		s.drop(r.Segment)
 	}
 	s.setRetired(nil)
 }
 
 // drop closes a segment that is retired, and removes its file unless the snapshot of the index holds that.
-func (s *Store) drop(seg *segment) {
+func (s *Store) drop(seg *seglog.Segment) {
 	l := s.log
-	l.remove(seg)
+	l.Remove(seg)
 	s.notes.drop(seg)
-	err := seg.close()
+	err := seg.Close()
 	switch {
 	case s.opts.ReadOnly: // it was only read, and the file is not ours
 		return
-	case l.snapshotNames(seg.id):
-		l.outlive(seg.id)
+	case l.SnapshotNames(seg.ID):
+		l.Outlive(seg.ID)
 	default:
-		err = errors.Join(err, l.fsys.Remove(seg.path))
+		err = errors.Join(err, l.FS.Remove(seg.Path))
 	}
-	l.reportError("removing a segment that was compacted", err)
+	l.ReportError("removing a segment that was compacted", err)
 }
 
 // letGo is called by a holder that has just let go. A follower looks by itself, often.

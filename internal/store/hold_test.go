@@ -5,11 +5,12 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // retiredAndPinned compacts a segment that is pinned, so that it is out of use and stays.
-func retiredAndPinned(t *testing.T, s *Store) *segment {
+func retiredAndPinned(t *testing.T, s *Store) *seglog.Segment {
 	t.Helper()
 	for round := range 2 {
 		for i := range 20 {
@@ -19,14 +20,14 @@ func retiredAndPinned(t *testing.T, s *Store) *segment {
 			t.Fatal(err)
 		}
 	}
-	seg := s.log.segments()[0]
-	if !seg.pin() {
+	seg := s.log.Segments()[0]
+	if !seg.Pin() {
 		t.Fatal("what is in use cannot be pinned")
 	}
 	if err := compactRun(s, 0); err != nil {
 		t.Fatal(err)
 	}
-	if list := s.outOfUse(); len(list) != 1 || list[0].segment != seg || s.log.inLog(seg) {
+	if list := s.outOfUse(); len(list) != 1 || list[0].Segment != seg || s.log.InLog(seg) {
 		t.Fatalf("out of use is %v, and not the segment that was compacted", list)
 	}
 	return seg
@@ -36,19 +37,19 @@ func retiredAndPinned(t *testing.T, s *Store) *segment {
 func TestPinnedIsHeld(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoSnapshot = true })
 	seg := retiredAndPinned(t, s)
-	if held := s.Stats().HeldBytes; held != seg.end.Load() {
-		t.Errorf("%d bytes are held, want %d", held, seg.end.Load())
+	if held := s.Stats().HeldBytes; held != seg.End.Load() {
+		t.Errorf("%d bytes are held, want %d", held, seg.End.Load())
 	}
 	if u := s.usage(); u.disk != u.log {
 		t.Errorf("%+v: what is held would slow down writes", u)
 	}
 	s.unpinned()
-	if s.log.segment(seg.slot) != seg {
+	if s.log.Segment(seg.Slot) != seg {
 		t.Fatal("it has gone")
 	}
-	seg.unpin()
+	seg.Unpin()
 	s.unpinned()
-	if s.log.segment(seg.slot) != nil || len(s.outOfUse()) != 0 || s.Stats().HeldBytes != 0 || seg.pin() {
+	if s.log.Segment(seg.Slot) != nil || len(s.outOfUse()) != 0 || s.Stats().HeldBytes != 0 || seg.Pin() {
 		t.Error("it is held for nobody")
 	}
 	mustClose(t, s)
@@ -59,7 +60,7 @@ func TestPinnedWhileItIsDropped(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoSnapshot = true })
 	seg := retiredAndPinned(t, s)
 	in := s.life.enter()
-	seg.unpin()
+	seg.Unpin()
 	dropped := make(chan struct{})
 	go func() { defer close(dropped); s.unpinned() }()
 	logtest.Until(func() bool { // it waits for us, so newcomers go another way; or does not wait
@@ -67,17 +68,17 @@ func TestPinnedWhileItIsDropped(t *testing.T) {
 		s.life.leave(other)
 		return other != in || len(s.outOfUse()) == 0
 	})
-	if !seg.pin() {
+	if !seg.Pin() {
 		t.Fatal("it cannot be pinned")
 	}
 	s.life.leave(in)
 	<-dropped
-	if s.log.segment(seg.slot) != seg || len(s.outOfUse()) != 1 {
+	if s.log.Segment(seg.Slot) != seg || len(s.outOfUse()) != 1 {
 		t.Error("it has gone")
 	}
-	seg.unpin()
+	seg.Unpin()
 	s.unpinned()
-	if s.log.segment(seg.slot) != nil || len(s.outOfUse()) != 0 {
+	if s.log.Segment(seg.Slot) != nil || len(s.outOfUse()) != 0 {
 		t.Error("it is held for nobody")
 	}
 	mustClose(t, s)

@@ -29,8 +29,8 @@ type housekeeper struct {
 	told  string        // the last error; guarded by Store.housekeeping
 	since time.Time     // of the work that it has not rested from yet; likewise
 
-	written atomic.Int64               // bytes of the segments that compaction is making
-	moving  atomic.Pointer[[]*segment] // the run that is being compacted, nil for none
+	written atomic.Int64                      // bytes of the segments that compaction is making
+	moving  atomic.Pointer[[]*seglog.Segment] // the run that is being compacted, nil for none
 
 	tight atomic.Bool  // a write has found that the disk is short of room, and housekeeping has not seen to it yet
 	free  atomic.Int64 // what the disk had then, in bytes
@@ -66,19 +66,19 @@ func (u usage) garbage() int64 { return u.log - u.live }
 
 // usage counts the bytes of all segments that are the log.
 func (s *Store) usage() (u usage) {
-	u.disk = s.house.written.Load() + s.log.outlivedBytes()
+	u.disk = s.house.written.Load() + s.log.OutlivedBytes()
 	if run := s.house.moving.Load(); run != nil {
 		for _, seg := range *run {
-			if !s.log.inLog(seg) {
-				u.disk += seg.end.Load()
+			if !s.log.InLog(seg) {
+				u.disk += seg.End.Load()
 			}
 		}
 	}
-	for _, seg := range s.log.segments() {
-		end := seg.end.Load()
+	for _, seg := range s.log.Segments() {
+		end := seg.End.Load()
 		u.disk += end
 		u.log += end
-		u.live += max(end-seg.dead.Load(), 0)
+		u.live += max(end-seg.Dead.Load(), 0)
 		u.kept += s.notes.of(seg).kept
 	}
 	return u
@@ -93,17 +93,17 @@ func (s *Store) due() bool {
 	if s.house.tight.Load() && u.garbage() >= max(leastGarbage, s.house.free.Load()/4) {
 		return true
 	}
-	if u.log > 2*u.live && u.garbage() >= max(s.log.nominal(), s.slack()) {
+	if u.log > 2*u.live && u.garbage() >= max(s.log.Nominal(), s.slack()) {
 		return true
 	}
 	r := s.house.limit()
-	return r > 0 && u.garbage() > leastGarbage && float64(s.log.records.Load()) > r*float64(max(s.entries(), 1))
+	return r > 0 && u.garbage() > leastGarbage && float64(s.log.Records.Load()) > r*float64(max(s.entries(), 1))
 }
 
 // slack is the garbage that is no reason to compact, however little counts: a small store that is overwritten again and again has hardly
 // anything to copy when it waits for so much, and would copy all it has for each segment if it did not.
 func (s *Store) slack() int64 {
-	if s.log.limit < 2*leastSegment { // who wants small segments wants a small log
+	if s.log.SegmentBytes < 2*leastSegment { // who wants small segments wants a small log
 		return 0
 	}
 	return 2 * leastSegment
@@ -115,7 +115,7 @@ const leastGarbage = 64 << 10
 // press sets how long writes wait, by the excess of the log.
 func (s *Store) press() (pressed float64) {
 	u := s.usage()
-	segment, slack := s.log.nominal(), s.slack()
+	segment, slack := s.log.Nominal(), s.slack()
 	from := max(2*u.live+u.live/8, u.live+slack+slack/2) + segment/2
 	switch {
 	case s.house.tight.Load():
@@ -186,11 +186,11 @@ func (s *Store) keepHouse(stop <-chan struct{}) {
 // counts has to fit beside it before the rest comes back.
 func (s *Store) size() {
 	u := s.usage()
-	nominal := segmentFor(u.live, s.log.limit)
-	if free, known := s.opts.FS.Free(s.log.dir); known {
+	nominal := segmentFor(u.live, s.log.SegmentBytes)
+	if free, known := s.opts.FS.Free(s.log.Dir); known {
 		nominal = min(nominal, max(u.disk/8+free/8, smallSegment))
 	}
-	s.log.nominalBytes.Store(nominal)
+	s.log.NominalBytes.Store(nominal)
 }
 
 // segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store does not wait
@@ -227,10 +227,10 @@ func (h *housekeeper) wakeHouse() {
 func (s *Store) tidyOnce(pause func() error) bool {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	if s.closing.Load() || s.log.failure() != nil {
+	if s.closing.Load() || s.log.Failure() != nil {
 		return false
 	}
-	if s.log.syncEnded() != nil { // so that what is full can be compacted
+	if s.log.SyncEnded() != nil { // so that what is full can be compacted
 		return false
 	}
 	s.house.since = time.Now()
@@ -250,10 +250,10 @@ func (s *Store) tidyOnce(pause func() error) bool {
 		return false
 	}
 	if errors.Is(err, seglog.ErrNoSpace) {
-		if had, err := s.log.abandonSnapshot(); had && err == nil {
+		if had, err := s.log.AbandonSnapshot(); had && err == nil {
 			return true // which may have made room
 		}
-		if s.house.tight.Load() && !s.house.lent && s.log.lend() == nil {
+		if s.house.tight.Load() && !s.house.lent && s.log.Lend() == nil {
 			s.house.lent = true
 			return true
 		}
@@ -262,17 +262,17 @@ func (s *Store) tidyOnce(pause func() error) bool {
 	if !errors.Is(err, seglog.ErrNoSpace) { // there may be room the next time
 		s.leave(run)
 	}
-	if text := err.Error(); !errors.Is(err, errLeft) && text != s.house.told && s.log.failure() == nil {
+	if text := err.Error(); !errors.Is(err, errLeft) && text != s.house.told && s.log.Failure() == nil {
 		s.house.told = text
-		s.log.reportError("compacting", err)
+		s.log.ReportError("compacting", err)
 	}
 	return errors.Is(err, errLeft)
 }
 
 // leave notes that a run was left alone. It is tried again when a little more of it is dead.
-func (s *Store) leave(run []*segment) {
+func (s *Store) leave(run []*seglog.Segment) {
 	for _, seg := range run {
-		s.notes.of(seg).leftAt = seg.dead.Load() + seg.end.Load()/16 + 1
+		s.notes.of(seg).leftAt = seg.Dead.Load() + seg.End.Load()/16 + 1
 	}
 }
 
@@ -307,12 +307,12 @@ func (s *Store) rest() error {
 }
 
 // gain is what a compaction of the segment would give back, about.
-func (n *note) gain() int64 { return max(n.of.dead.Load()-n.kept, 0) }
+func (n *note) gain() int64 { return max(n.of.Dead.Load()-n.kept, 0) }
 
 // cost is what it would copy.
-func (n *note) cost() int64 { return n.of.end.Load() - n.gain() + 4<<10 }
+func (n *note) cost() int64 { return n.of.End.Load() - n.gain() + 4<<10 }
 
-func (s *Store) costOf(run []*segment) (bytes int64) {
+func (s *Store) costOf(run []*seglog.Segment) (bytes int64) {
 	for _, seg := range run {
 		bytes += s.notes.of(seg).cost()
 	}
@@ -323,15 +323,15 @@ func (s *Store) costOf(run []*segment) (bytes int64) {
 func (n *note) worth() bool { return n.gain() > 0 && !n.left() }
 
 // left reports whether a compaction of the segment was given up, and too little has changed since for another.
-func (n *note) left() bool { return n.leftAt > n.of.dead.Load() }
+func (n *note) left() bool { return n.leftAt > n.of.Dead.Load() }
 
 // bestRun is the run that gives back most for each byte that is copied, or nil.
-func (s *Store) bestRun() []*segment {
-	list := s.log.compactable()
+func (s *Store) bestRun() []*seglog.Segment {
+	list := s.log.Compactable()
 	var best *note
 	at := 0
 	for i, seg := range list {
-		if n := s.notes.of(seg); n.worth() && 4*n.gain() > seg.end.Load() && (best == nil || n.gain()*best.cost() > best.gain()*n.cost()) {
+		if n := s.notes.of(seg); n.worth() && 4*n.gain() > seg.End.Load() && (best == nil || n.gain()*best.cost() > best.gain()*n.cost()) {
 			best, at = n, i
 		}
 	}
@@ -345,7 +345,7 @@ func (s *Store) bestRun() []*segment {
 }
 
 // widen adds to a segment the neighbours that are worth it as well, as far as what is copied fits one segment.
-func (s *Store) widen(list []*segment, at int) []*segment {
+func (s *Store) widen(list []*seglog.Segment, at int) []*seglog.Segment {
 	i, j, cost := at, at, s.notes.of(list[at]).cost()
 	for more := true; more && j-i+1 < maxRun; {
 		more = false
@@ -354,7 +354,7 @@ func (s *Store) widen(list []*segment, at int) []*segment {
 				continue
 			}
 			n := s.notes.of(list[next])
-			if !n.worth() || 2*n.gain() < n.of.end.Load() || cost+n.cost() > s.log.nominal() {
+			if !n.worth() || 2*n.gain() < n.of.End.Load() || cost+n.cost() > s.log.Nominal() {
 				continue
 			}
 			cost += n.cost()
@@ -365,11 +365,11 @@ func (s *Store) widen(list []*segment, at int) []*segment {
 }
 
 // small finds adjacent segments that are one together, at least so many.
-func (s *Store) small(list []*segment, least int) []*segment {
+func (s *Store) small(list []*seglog.Segment, least int) []*seglog.Segment {
 	for i := range list {
 		j, total := i, int64(0)
-		for j < len(list) && total+list[j].end.Load() <= s.log.nominal() && !s.notes.of(list[j]).left() {
-			total += list[j].end.Load()
+		for j < len(list) && total+list[j].End.Load() <= s.log.Nominal() && !s.notes.of(list[j]).left() {
+			total += list[j].End.Load()
 			j++
 		}
 		if j-i >= least {
@@ -381,7 +381,7 @@ func (s *Store) small(list []*segment, least int) []*segment {
 
 // keepers finds what has to be compacted so that deletions need not be kept any more, when they are much: the oldest
 // segment that may hold what they say is gone, or, when there is none, the first that has such deletions.
-func (s *Store) keepers(list []*segment) []*segment {
+func (s *Store) keepers(list []*seglog.Segment) []*seglog.Segment {
 	if u := s.usage(); 4*u.kept < u.log {
 		return nil
 	}
@@ -389,9 +389,9 @@ func (s *Store) keepers(list []*segment) []*segment {
 }
 
 // firstKeeper never chooses what would have to keep all that it has kept: that would go on for ever.
-func (s *Store) firstKeeper(list []*segment) []*segment {
+func (s *Store) firstKeeper(list []*seglog.Segment) []*seglog.Segment {
 	clean := uint64(math.MaxUint64) // deletions that came later have to stay
-	if seq, ok := s.log.snapshotSeq(); ok {
+	if seq, ok := s.log.SnapshotSeq(); ok {
 		clean = seq
 	}
 	for i, seg := range list {
@@ -418,7 +418,7 @@ func (s *Store) firstKeeper(list []*segment) []*segment {
 // deadline that is kept for the snapshot of the index is none: a copy of it would be kept as well.
 func (s *Store) mayGoFrom(n *note, clean uint64) uint64 {
 	from := n.keptFrom
-	if _, snapshot := s.log.snapshotSeq(); n.datedFrom > 0 && (!snapshot || s.log.snapshotNames(n.of.id)) && (from == 0 || n.datedFrom < from) {
+	if _, snapshot := s.log.SnapshotSeq(); n.datedFrom > 0 && (!snapshot || s.log.SnapshotNames(n.of.ID)) && (from == 0 || n.datedFrom < from) {
 		from = n.datedFrom
 	}
 	if from > clean {
@@ -433,12 +433,12 @@ func (s *Store) sealTail() error {
 	if err != nil {
 		return err
 	}
-	err = s.log.endTail()
+	err = s.log.EndTail()
 	s.life.leave(in)
 	if err != nil {
 		return err
 	}
-	return s.log.syncEnded()
+	return s.log.SyncEnded()
 }
 
 // limit is the ratio that is asked for, 0 for none.
@@ -454,13 +454,13 @@ func (h *housekeeper) setLimit(every time.Duration, ratio float64) {
 
 // tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a segment.
 func (s *Store) tidyTail() {
-	s.endTailOf(func(t *segment) bool { return s.due() && t.dead.Load() >= leastGarbage })
+	s.endTailOf(func(t *seglog.Segment) bool { return s.due() && t.Dead.Load() >= leastGarbage })
 }
 
 // endTailOf ends the tail if there is one of which that is wanted.
-func (s *Store) endTailOf(wanted func(*segment) bool) {
-	if t := s.log.tailNow(); t != nil && wanted(t) {
-		s.log.reportError("ending a segment", s.sealTail())
+func (s *Store) endTailOf(wanted func(*seglog.Segment) bool) {
+	if t := s.log.TailNow(); t != nil && wanted(t) {
+		s.log.ReportError("ending a segment", s.sealTail())
 	}
 }
 

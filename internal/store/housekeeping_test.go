@@ -66,7 +66,7 @@ func TestHousekeepingEndsBesideExpiredEntries(t *testing.T) {
 		t.Fatal("nothing was kept: this tests nothing")
 	}
 	for rounds := 0; ; rounds++ { // as Compact does when a snapshot is taken meanwhile
-		if more, err := s.shrinkOnce(context.Background(), s.log.last()); err != nil {
+		if more, err := s.shrinkOnce(context.Background(), s.log.Last()); err != nil {
 			t.Fatal(err)
 		} else if !more {
 			break
@@ -98,7 +98,7 @@ func TestHousekeepingEndsBesideDamage(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	logtest.DamageIn(t, mem, s.log.readable()[0].path, "to be damaged")
+	logtest.DamageIn(t, mem, s.log.Readable()[0].Path, "to be damaged")
 	before := s.usage()
 	settles(t, s)
 	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
@@ -170,7 +170,7 @@ func TestSegmentSizeFollowsTheStore(t *testing.T) {
 	for i := range 20 {
 		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 1<<20))
 	}
-	if list := s.log.readable(); len(list) != 2 || !list[0].ended || list[0].end.Load() < 16<<20 {
+	if list := s.log.Readable(); len(list) != 2 || !list[0].Ended || list[0].End.Load() < 16<<20 {
 		t.Errorf("%d segments for 20 MiB", len(list))
 	}
 	mustClose(t, s)
@@ -188,7 +188,7 @@ func TestSegmentsOnAnEndlessDisk(t *testing.T) {
 	defer mustClose(t, s)
 	mustSet(t, s, "key", "value")
 	s.size()
-	if got := s.log.nominal(); got != leastSegment {
+	if got := s.log.Nominal(); got != leastSegment {
 		t.Errorf("segments become %d bytes long, want %d", got, leastSegment)
 	}
 }

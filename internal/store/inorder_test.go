@@ -92,8 +92,8 @@ func damageOne(t *testing.T, s *Store, mem *vfs.Mem) {
 		break
 	}
 	slot, offset := seglog.SplitAddress(at)
-	seg := s.log.segment(slot)
-	f, err := mem.Open(seg.path, vfs.ReadWrite)
+	seg := s.log.Segment(slot)
+	f, err := mem.Open(seg.Path, vfs.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}

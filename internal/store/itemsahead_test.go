@@ -63,7 +63,7 @@ func TestIterationAsksAhead(t *testing.T) {
 			found++
 			slot, from := seglog.SplitAddress(hit.address)
 			to := from + int64(test.bytes)
-			if slices.ContainsFunc(fsys.asked[s.log.segment(slot).id.FileName()], func(w [2]int64) bool {
+			if slices.ContainsFunc(fsys.asked[s.log.Segment(slot).ID.FileName()], func(w [2]int64) bool {
 				return w[0] <= from && from < w[1] && min(to, from+1<<20) <= w[1]+int64(test.bytes)+100
 			}) {
 				asked++

@@ -12,27 +12,27 @@ const MaxValueBytes = seglog.MaxValueBytes
 
 // appendParts writes the value of p in parts if it is large, and makes p the record that commits them.
 // reserve and appendOne do so with the locks that the caller does not hold.
-func (s *Store) appendParts(p *pending, reserve func(bytes int64) error, appendOne func(*pending) error) error {
-	if len(p.value) <= partBytes {
+func (s *Store) appendParts(p *seglog.Pending, reserve func(bytes int64) error, appendOne func(*seglog.Pending) error) error {
+	if len(p.Value) <= seglog.PartBytes {
 		return nil
 	}
-	if err := reserve(int64(len(p.value))); err != nil {
+	if err := reserve(int64(len(p.Value))); err != nil {
 		return err
 	}
-	list := []byte(record.Hex(partBytes))
-	value := p.value
-	part := pending{Head: record.Head{Op: record.Part, Kind: p.Kind, Space: p.Space, Schema: p.Schema}, key: p.key}
+	list := []byte(record.Hex(seglog.PartBytes))
+	value := p.Value
+	part := seglog.Pending{Head: record.Head{Op: record.Part, Kind: p.Kind, Space: p.Space, Schema: p.Schema}, Key: p.Key}
 	for index := uint64(0); len(value) > 0; index++ {
-		n := min(partBytes, len(value))
-		part.Index, part.value = index, value[:n]
+		n := min(seglog.PartBytes, len(value))
+		part.Index, part.Value = index, value[:n]
 		if err := appendOne(&part); err != nil {
 			return err
 		}
 		value = value[n:]
-		list = part.appendPlace(list)
+		list = part.AppendPlace(list)
 	}
-	p.Large = uint64(len(p.value))
-	p.value = list
+	p.Large = uint64(len(p.Value))
+	p.Value = list
 	return nil
 }
 
@@ -44,17 +44,17 @@ func (s *Store) reserve(bytes int64) error {
 		return err
 	}
 	defer s.life.leave(in)
-	return s.log.reserve(bytes)
+	return s.log.Reserve(bytes)
 }
 
 // appendPart is an operation of its own: what waits for life need not wait for the whole value.
-func (s *Store) appendPart(p *pending) error {
+func (s *Store) appendPart(p *seglog.Pending) error {
 	in, err := s.useForWrite()
 	if err != nil {
 		return err
 	}
 	defer s.life.leave(in)
-	return s.log.append(p)
+	return s.log.Append(p)
 }
 
 // readParts puts together the value that e commits.
@@ -86,10 +86,10 @@ func (s *Store) readParts(e seglog.Record) ([]byte, error) {
 
 // readPart reads the record that an item of the list names.
 func (s *Store) readPart(word string, buf []byte) (seglog.Record, error) {
-	id, offset, err := parsePlace(word)
-	seg := s.log.byID(id)
+	id, offset, err := seglog.ParsePlace(word)
+	seg := s.log.ByID(id)
 	if err != nil || seg == nil {
-		return seglog.Record{}, &seglog.CorruptError{File: s.log.dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+		return seglog.Record{}, &seglog.CorruptError{File: s.log.Dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
 	}
-	return seg.read(offset, buf)
+	return seg.Read(offset, buf)
 }

@@ -61,7 +61,7 @@ func TestRoomForDeletionsComesBack(t *testing.T) {
 	fillDisk(t, s)
 	lend := func() (free int) {
 		t.Helper()
-		if err := s.log.lend(); err != nil {
+		if err := s.log.Lend(); err != nil {
 			t.Fatal(err)
 		}
 		s.house.lent = true
@@ -85,14 +85,14 @@ func TestRoomForDeletionsComesBack(t *testing.T) {
 	t.Run("when there is a little less", func(t *testing.T) {
 		lend()
 		disk.SetFree(11)
-		s.log.takeBack()
+		s.log.TakeBack()
 		if free := disk.SetFree(0); free > 1 {
 			t.Errorf("%d blocks were not taken", free)
 		}
 	})
 	t.Run("when no segment can be made", func(t *testing.T) {
 		disk.SetFree(20)
-		s.log.takeBack()
+		s.log.TakeBack()
 		disk.SetFree(0)
 		fsys.now = true
 		if err := s.Compact(context.Background(), nil); !errors.Is(err, errRefused) {
@@ -125,7 +125,7 @@ func TestNoRoomIsTakenForWhatAViewKeeps(t *testing.T) {
 	short := func() (compacted int64) {
 		s.house.shortOfRoom(0)
 		s.makeRoom()
-		return s.log.compacted.Load()
+		return s.log.Compacted.Load()
 	}
 	if n := short(); n > 0 {
 		t.Errorf("%d segments were compacted that a view needs", n)
@@ -168,14 +168,14 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 	disk := logtest.NewSmallDisk(mem, 56)
 	s, err := c.open(disk)
 	for i := 0; i < steps && err == nil && c.failure == ""; i++ {
-		s.log.tight = s.house.shortOfRoom
+		s.log.Tight = s.house.shortOfRoom
 		st := step{kind: []string{"set", "set", "set", "set", "set", "fsync", "delete", "snapshot", "reopen"}[min(c.rng.IntN(40)/4, 8)], key: fmt.Sprint("k", c.rng.IntN(42))}
 		st.value = string(bytes.Repeat([]byte{'a' + byte(i%26)}, 1000+2*c.rng.IntN(1200)))
 		if st.kind == "reopen" && i%4 > 0 {
 			continue
 		}
 		if st.kind == "reopen" {
-			made += s.log.compacted.Load()
+			made += s.log.Compacted.Load()
 		}
 		before, writes := maps.Clone(o.content), o.started
 		s, err = c.step(disk, s, o, st)
@@ -185,10 +185,10 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 			err = nil
 		}
 		if s.house.tight.Load() {
-			compacted := s.log.compacted.Load()
+			compacted := s.log.Compacted.Load()
 			s.makeRoom()
 			s.house.delay.Store(0)
-			if s.log.compacted.Load() > compacted && c.failure == "" {
+			if s.log.Compacted.Load() > compacted && c.failure == "" {
 				c.crash(mem, o, "the end of making room", 0)
 			}
 		}
@@ -197,7 +197,7 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 		c.violation("%v", err)
 		return made, refused
 	}
-	made += s.log.compacted.Load()
+	made += s.log.Compacted.Load()
 	if err := s.Close(); err != nil {
 		c.violation("Close: %v", err)
 	}

@@ -1,6 +1,10 @@
 package store
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
+)
 
 // A disk that is short of room is a reason to compact, however little garbage there is.
 //
@@ -19,9 +23,9 @@ func (s *Store) makeRoom() {
 		return
 	}
 	if s.due() {
-		s.endTailOf(func(t *segment) bool {
-			dead := t.dead.Load()
-			if dead < max(leastGarbage, s.house.tailLeft) || 4*dead < t.end.Load() {
+		s.endTailOf(func(t *seglog.Segment) bool {
+			dead := t.Dead.Load()
+			if dead < max(leastGarbage, s.house.tailLeft) || 4*dead < t.End.Load() {
 				return false
 			}
 			s.house.tailLeft = dead + leastGarbage // if there is no room for another
@@ -40,14 +44,14 @@ func (s *Store) hasRoom() {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
 	if s.house.borrowers == 0 {
-		s.log.takeBack()
+		s.log.TakeBack()
 	}
 	s.house.lent = false
-	if bytes := s.log.outlivedBytes(); bytes > 0 && bytes >= s.house.free.Load()/4 { // else another snapshot costs more than it gives back
-		if _, err := s.log.abandonSnapshot(); err != nil {
-			s.log.reportError("giving back what the snapshot of the index needs", err)
+	if bytes := s.log.OutlivedBytes(); bytes > 0 && bytes >= s.house.free.Load()/4 { // else another snapshot costs more than it gives back
+		if _, err := s.log.AbandonSnapshot(); err != nil {
+			s.log.ReportError("giving back what the snapshot of the index needs", err)
 		}
-		s.log.wantSnapshot()
+		s.log.WantSnapshot()
 	}
 }
 
@@ -62,8 +66,8 @@ func (h *housekeeper) shortOfRoom(free int64) {
 
 // roomiest is the run that gives back most easily a quarter of what it takes, or nil. It has nothing of which the files would stay because somebody reads there yet: copies
 // of that would take what room there is.
-func (s *Store) roomiest() []*segment {
-	list := s.log.compactable()
+func (s *Store) roomiest() []*seglog.Segment {
+	list := s.log.Compactable()
 	stays := s.stays(list)
 	if run := s.cheapest(list, 4, stays); run != nil {
 		return run
@@ -75,25 +79,25 @@ func (s *Store) roomiest() []*segment {
 }
 
 // stays tells of which segments of a list the files would stay for a while if they were compacted.
-func (s *Store) stays(list []*segment) func(*segment) bool {
+func (s *Store) stays(list []*seglog.Segment) func(*seglog.Segment) bool {
 	all := make([]retired, len(list))
 	for i, seg := range list {
 		all[i] = retired{seg, notYet}
 	}
 	held := s.holders(all)
-	return func(seg *segment) bool { return held(retired{seg, notYet}) }
+	return func(seg *seglog.Segment) bool { return held(retired{seg, notYet}) }
 }
 
 // hopeless reports whether there is no room for a run, for there was none for as much. Of one of which hardly anything is copied that is never said: it may be that somebody else
 // had what it takes, at that moment. And what is left is asked for anew: the write that was refused may have been longer.
-func (s *Store) hopeless(run []*segment) bool {
+func (s *Store) hopeless(run []*seglog.Segment) bool {
 	cost := s.costOf(run)
-	if s.house.tooMuch == 0 || cost < s.house.tooMuch || cost <= roomKept/2 {
+	if s.house.tooMuch == 0 || cost < s.house.tooMuch || cost <= seglog.RoomKept/2 {
 		return false
 	}
-	free, known := s.opts.FS.Free(s.log.dir)
+	free, known := s.opts.FS.Free(s.log.Dir)
 	if !known {
 		free = s.house.free.Load()
 	}
-	return cost+roomAhead > free
+	return cost+seglog.RoomAhead > free
 }

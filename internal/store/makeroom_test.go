@@ -51,7 +51,7 @@ func TestOverwritingOnASmallDisk(t *testing.T) {
 						refused += setForSure(t, s, key, want[key])
 					}
 				}
-				t.Logf("%d MiB written, refused %d times, %d segments compacted", rounds*keys*bytesEach>>20, refused, s.log.compacted.Load())
+				t.Logf("%d MiB written, refused %d times, %d segments compacted", rounds*keys*bytesEach>>20, refused, s.log.Compacted.Load())
 				mustClose(t, s)
 				s = mustOpen(t, disk)
 				for key, value := range want {
@@ -80,8 +80,8 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	n := 0
 	for ; ; n++ {
 		if n == 700 && late { // of about 790
-			s.log.making.Lock()
-			let = s.log.making.Unlock
+			s.log.Making.Lock()
+			let = s.log.Making.Unlock
 		}
 		if err = s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 10_000), 0, Process); err != nil {
 			break
@@ -89,11 +89,11 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	}
 	// Those that hold records. The log has one or two more that are to be the next.
 	segments := func() (used int) {
-		s.log.mu.Lock()
-		defer s.log.mu.Unlock()
-		list := s.log.readable()
+		s.log.Mu.Lock()
+		defer s.log.Mu.Unlock()
+		list := s.log.Readable()
 		for _, seg := range list {
-			if seg.records > 0 {
+			if seg.Records > 0 {
 				used++
 			}
 		}
@@ -115,8 +115,8 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	s.housekeeping.Lock() // so that no compaction is under way
 	after := segments()
 	s.housekeeping.Unlock()
-	if after != before || s.log.compacted.Load() > 0 {
-		t.Errorf("%d segments have become %d, %d were compacted, though there is no garbage", before, after, s.log.compacted.Load())
+	if after != before || s.log.Compacted.Load() > 0 {
+		t.Errorf("%d segments have become %d, %d were compacted, though there is no garbage", before, after, s.log.Compacted.Load())
 	}
 	gone := n - n/10
 	for i := range gone {
@@ -143,7 +143,7 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 200_000 })
 	defer mustClose(t, s)
-	s.log.tight = s.house.shortOfRoom
+	s.log.Tight = s.house.shortOfRoom
 	for i := range 200 {
 		mustSet(t, s, fmt.Sprint("key ", i*(1-i%2)), string(make([]byte, 10_000)))
 	}
@@ -151,7 +151,7 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	for i := 0; s.Set(nil, fmt.Append(nil, "last ", i), make([]byte, 1000), 0, Process) == nil; i++ { // into what is reserved
 	}
 	s.makeRoom()
-	if s.log.compacted.Load() > 0 {
+	if s.log.Compacted.Load() > 0 {
 		t.Fatal("compacted without room")
 	}
 	disk.SetFree(free)
@@ -160,7 +160,7 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	}
 	s.makeRoom()
 	s.house.delay.Store(0) // as the goroutine does
-	if s.log.compacted.Load() == 0 {
+	if s.log.Compacted.Load() == 0 {
 		t.Errorf("nothing was compacted, of %+v", s.usage())
 	}
 }
@@ -181,15 +181,15 @@ func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 	s.house.shortOfRoom(0)
 	s.makeRoom()
 	s.house.delay.Store(0) // as the goroutine does
-	if s.log.compacted.Load() > 0 || free == 0 {
-		t.Fatalf("%d segments were compacted without room, %d blocks were taken away", s.log.compacted.Load(), free)
+	if s.log.Compacted.Load() > 0 || free == 0 {
+		t.Fatalf("%d segments were compacted without room, %d blocks were taken away", s.log.Compacted.Load(), free)
 	}
 	disk.OnTake = nil
 	disk.SetFree(free)
 	s.house.shortOfRoom(0)
 	s.makeRoom()
 	s.house.delay.Store(0)
-	if s.log.compacted.Load() == 0 {
+	if s.log.Compacted.Load() == 0 {
 		t.Errorf("nothing was compacted, of %+v", s.usage())
 	}
 	mustSet(t, s, "key 0", "there is room")
@@ -201,10 +201,10 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100 << 20 })
 	defer mustClose(t, s)
 	fillDisk(t, s)
-	if err := s.log.lend(); err != nil {
+	if err := s.log.Lend(); err != nil {
 		t.Fatal(err)
 	}
-	disk.SetFree(roomKept/logtest.DiskBlock + 20) // enough for another record and what is kept behind it
+	disk.SetFree(seglog.RoomKept/logtest.DiskBlock + 20) // enough for another record and what is kept behind it
 	lent, _ := disk.Free("")
 	for range 3 {
 		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
@@ -220,10 +220,10 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	mustDelete(t, s, 0, 10)
 	disk.SetFree(500)
 	mustSet(t, s, "key 0", "there is room")
-	if free, _ := disk.Free(""); free < 2*roomKept {
+	if free, _ := disk.Free(""); free < 2*seglog.RoomKept {
 		t.Errorf("a write has left %d bytes", free)
 	}
-	s.log.takeBack()
+	s.log.TakeBack()
 	disk.SetFree(20)
 	mustSet(t, s, "key 1", string(make([]byte, 20_000)))
 }
@@ -236,13 +236,13 @@ func TestSegmentsStayShortOnAFullDisk(t *testing.T) {
 		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes, o.RingBytes = 200_000, 64<<10 })
 		defer mustClose(t, s)
 		mustSet(t, s, "first", "of all")
-		s.log.inline = false // there is no goroutine: it never has a turn
+		s.log.Inline = false // there is no goroutine: it never has a turn
 		n := 0
 		for ; s.Set(nil, fmt.Append(nil, "key ", n%30), make([]byte, 8000), 0, Process) == nil; n++ {
 		}
-		s.log.inline = true
-		for _, seg := range s.log.readable() {
-			if end := seg.end.Load(); end > 280_000 {
+		s.log.Inline = true
+		for _, seg := range s.log.Readable() {
+			if end := seg.End.Load(); end > 280_000 {
 				t.Errorf("a segment of %d bytes, after %d writes", end, n)
 			}
 		}

@@ -46,7 +46,7 @@ func TestMarkerReturnsErrorsOfReads(t *testing.T) {
 		s := mustOpen(t, mem, noSnapshot)
 		mustSet(t, s, "a", "1")
 		mustClose(t, s)
-		before, err := seglog.ReadMark(mem, "db", s.log.storeID)
+		before, err := seglog.ReadMark(mem, "db", s.log.StoreID)
 		if err != nil || before == nil {
 			t.Fatal(before, err)
 		}
@@ -57,11 +57,11 @@ func TestMarkerReturnsErrorsOfReads(t *testing.T) {
 		if err := s.Set(nil, []byte("b"), []byte("2"), 0, Process); !errors.Is(err, syscall.EIO) || errors.Is(err, seglog.ErrReadOnly) {
 			t.Errorf("a write when read %d of the mark fails: %v", n, err)
 		}
-		if m, err := seglog.ReadMark(mem, "db", s.log.storeID); err != nil || *m != *before {
+		if m, err := seglog.ReadMark(mem, "db", s.log.StoreID); err != nil || *m != *before {
 			t.Errorf("when read %d fails the mark is %+v, %v; it was %+v", n, m, err, before)
 		}
 		mustSet(t, s, "b", "2")
-		if m, err := seglog.ReadMark(mem, "db", s.log.storeID); err != nil || m.Edit <= before.Edit {
+		if m, err := seglog.ReadMark(mem, "db", s.log.StoreID); err != nil || m.Edit <= before.Edit {
 			t.Errorf("after read %d has failed the mark is %+v, %v; it was %+v", n, m, err, before)
 		}
 		mustClose(t, s)

@@ -95,7 +95,7 @@ func (n *nearby) bring(t *Table) {
 			continue
 		}
 		slot, offset := seglog.SplitAddress(list[0])
-		n.store.log.segment(slot).bringNear(offset)
+		n.store.log.Segment(slot).BringNear(offset)
 	}
 	n.read()
 }
@@ -114,7 +114,7 @@ func (n *nearby) readKey(k *nearKey, key []byte) {
 	for _, a := range k.list[:k.found] {
 		var e seglog.Record
 		slot, offset := seglog.SplitAddress(a)
-		if !n.store.log.segment(slot).inPlace(&e, offset, n.store.opts.Clock) {
+		if !n.store.log.Segment(slot).InPlace(&e, offset, n.store.opts.Clock) {
 			return
 		}
 		if !bytes.Equal(e.Key, key) {

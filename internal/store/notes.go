@@ -3,6 +3,8 @@ package store
 import (
 	"sync"
 	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // note is what the rooms above the log remember of a segment. The log itself has no use for it.
@@ -11,7 +13,7 @@ import (
 // with the old record (forgetRecord). That reads the list, the place in it, and the note, which change only when
 // segments come and go, so they stay in the caches of all processors; and it allocates nothing after the first time.
 type note struct {
-	of *segment
+	of *seglog.Segment
 
 	graves     atomic.Pointer[graves] // nil until a record is remembered as dead
 	renumbered atomic.Bool            // it may have records whose numbers are higher than those by which what they say counts
@@ -32,7 +34,7 @@ type notes struct {
 }
 
 // of returns the note of a segment that is readable, which gets one when it has none.
-func (n *notes) of(seg *segment) *note {
+func (n *notes) of(seg *seglog.Segment) *note {
 	if known := n.find(seg); known != nil {
 		return known
 	}
@@ -47,12 +49,12 @@ func (n *notes) of(seg *segment) *note {
 }
 
 // find returns the note of a segment, nil for none. A slot may have that of a segment which had it before.
-func (n *notes) find(seg *segment) *note {
+func (n *notes) find(seg *seglog.Segment) *note {
 	list := n.bySlot.Load()
-	if list == nil || seg.slot >= len(*list) {
+	if list == nil || seg.Slot >= len(*list) {
 		return nil
 	}
-	if known := (*list)[seg.slot].Load(); known != nil && known.of == seg {
+	if known := (*list)[seg.Slot].Load(); known != nil && known.of == seg {
 		return known
 	}
 	return nil
@@ -67,7 +69,7 @@ func (n *notes) put(made *note) {
 
 // putLocked takes the place of the note of a segment that had the slot before.
 func (n *notes) putLocked(made *note) {
-	list, slot := n.bySlot.Load(), made.of.slot
+	list, slot := n.bySlot.Load(), made.of.Slot
 	if list == nil || slot >= len(*list) {
 		more := make([]atomic.Pointer[note], max(2*slot, 16))
 		if list != nil {
@@ -82,11 +84,11 @@ func (n *notes) putLocked(made *note) {
 }
 
 // drop forgets a segment that is not readable any more.
-func (n *notes) drop(seg *segment) {
+func (n *notes) drop(seg *seglog.Segment) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if known := n.find(seg); known != nil {
-		(*n.bySlot.Load())[seg.slot].Store(nil)
+		(*n.bySlot.Load())[seg.Slot].Store(nil)
 		known.graves.Swap(nil).close()
 	}
 }

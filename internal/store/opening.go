@@ -1,6 +1,10 @@
 package store
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/seglog"
+)
 
 // A view has everything that was acknowledged, or seen by anybody, before some moment, and nothing later. The log has a moment: the number of its
 // last record. What is set asynchronously has none, until it is written. So while a view is being opened it is written at once, before
@@ -50,7 +54,7 @@ func (s *Store) waiting() bool {
 }
 
 // writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. There is no entry to delete unless the log knows of it, or is to.
-func (s *Store) writeNowLocked(now *state, w *Write, p *pending) error {
+func (s *Store) writeNowLocked(now *state, w *Write, p *seglog.Pending) error {
 	arena := arenas.Get().(*[]byte)
 	defer giveArena(arena)
 	if w.Later {
@@ -63,9 +67,9 @@ func (s *Store) writeNowLocked(now *state, w *Write, p *pending) error {
 		}
 		*arena, w.Value, w.Schema = b, b, schema
 	}
-	defer s.log.endParts(s.log.beginParts()) // it may be a large one
+	defer s.log.EndParts(s.log.BeginParts()) // it may be a large one
 	if w.fill(p) {
-		if err := s.appendParts(p, s.log.reserve, s.log.appendOne); err != nil {
+		if err := s.appendParts(p, s.log.Reserve, s.log.AppendOne); err != nil {
 			return err
 		}
 	}

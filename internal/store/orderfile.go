@@ -71,18 +71,18 @@ func (w *orders) settled(id uint64) {
 
 func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 	l := s.log
-	path := filepath.Join(l.dir, orderName(id))
-	f, err := l.fsys.Open(path, vfs.Create)
+	path := filepath.Join(l.Dir, orderName(id))
+	f, err := l.FS.Open(path, vfs.Create)
 	if err != nil {
 		return nil, seglog.NoSpace(err)
 	}
 	defer func() {
 		if err != nil {
 			f.Close()
-			l.fsys.Remove(path)
+			l.FS.Remove(path)
 		}
 	}()
-	w := order.NewWriter(f, l.storeID, id)
+	w := order.NewWriter(f, l.StoreID, id)
 	if err := w.AddAll(c); err != nil {
 		return nil, seglog.NoSpace(err)
 	}
@@ -93,10 +93,10 @@ func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 	if err := f.Sync(); err != nil {
 		return nil, fmt.Errorf("copal: sync of %s: %w", orderName(id), err)
 	}
-	if err := files.SyncDir(l.fsys, l.dir); err != nil {
+	if err := files.SyncDir(l.FS, l.Dir); err != nil {
 		return nil, err
 	}
-	run, err := order.Open(f, h.List+h.Length, l.storeID, id)
+	run, err := order.Open(f, h.List+h.Length, l.StoreID, id)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (f *snapshotFile) attachOrder(t *Table, x *snapshotTable) {
 	for _, id := range x.Order.Runs {
 		r, err := s.openRun(id)
 		if err != nil {
-			s.log.reportRebuilt(err)
+			s.log.ReportRebuilt(err)
 			o.built = false
 			break
 		}
@@ -226,15 +226,15 @@ func (f *snapshotFile) attachOrder(t *Table, x *snapshotTable) {
 
 func (s *Store) openRun(id uint64) (*orderRun, error) {
 	l := s.log
-	path := filepath.Join(l.dir, orderName(id))
-	file, err := l.fsys.Open(path, vfs.ReadOnly)
+	path := filepath.Join(l.Dir, orderName(id))
+	file, err := l.FS.Open(path, vfs.ReadOnly)
 	if err != nil {
 		return nil, fmt.Errorf("copal: %w", err)
 	}
 	size, err := file.Size()
 	if err == nil {
 		var run *order.Run
-		if run, err = order.Open(file, size, l.storeID, id); err == nil {
+		if run, err = order.Open(file, size, l.StoreID, id); err == nil {
 			return &orderRun{Run: run, file: file, id: id, refs: 1}, nil
 		}
 	}
@@ -250,7 +250,7 @@ func (s *Store) removeRuns(x *snapshot, alone bool) {
 		return
 	}
 	l := s.log
-	names, err := l.fsys.List(l.dir)
+	names, err := l.FS.List(l.Dir)
 	if err != nil {
 		return
 	}
@@ -287,8 +287,8 @@ func (s *Store) removeRuns(x *snapshot, alone bool) {
 		if !ok || needed[id] || w.pending[id] {
 			continue
 		}
-		if err := l.fsys.Remove(filepath.Join(l.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.reportError("removing a run of the order of keys", err)
+		if err := l.FS.Remove(filepath.Join(l.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			l.ReportError("removing a run of the order of keys", err)
 		}
 	}
 }

@@ -291,7 +291,7 @@ func (o *ordering) loseWorking(err error) {
 	o.closeRuns(o.replaceLocked(nil, nil))
 	o.mu.Unlock()
 	if !closed {
-		o.table.store.log.reportRebuilt(err)
+		o.table.store.log.ReportRebuilt(err)
 	}
 }
 
@@ -418,18 +418,18 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 	s := t.store
 	var list []seglog.Address
-	var pins pinned
+	var pins seglog.Pinned
 	err := s.shared(func() (err error) {
 		list, pins, err = t.listPart(nil, shard)
 		return err
 	})
-	defer func() { pins.unpin() }()
+	defer func() { pins.Unpin() }()
 	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
 		return err
 	}
-	s.log.reportError("reading keys to put them in order", err)
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	s.log.ReportError("reading keys to put them in order", err)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
 	for _, a := range list {
 		var e seglog.Record
 		err := s.shared(func() (err error) {
@@ -440,7 +440,7 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 		case err != nil && !errors.Is(err, seglog.ErrCorrupt): // the next who asks may be able to read it
 			return err
 		case err != nil:
-			s.log.reportError("reading keys to put them in order", err)
+			s.log.ReportError("reading keys to put them in order", err)
 		case len(e.Key) >= t.prefix:
 			if err := f(e.Key); err != nil {
 				return err
@@ -495,7 +495,7 @@ type orders struct {
 func (w *orders) due(o *ordering) {
 	switch {
 	case w.inline:
-		o.table.store.log.reportError("folding the order of keys", o.fold(false))
+		o.table.store.log.ReportError("folding the order of keys", o.fold(false))
 	case w.running.Load() && !o.told.Swap(true):
 		select {
 		case w.list <- o:
@@ -539,10 +539,10 @@ func (s *Store) keepFolding(stop <-chan struct{}) {
 			files := s.keepsRuns()
 			err := o.fold(files)
 			if err != nil && files {
-				s.log.reportError("writing the order of keys", err)
+				s.log.ReportError("writing the order of keys", err)
 				err = o.fold(false) // memory is to stay small
 			}
-			s.log.reportError("folding the order of keys", err)
+			s.log.ReportError("folding the order of keys", err)
 		}
 	}
 }

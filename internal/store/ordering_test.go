@@ -266,8 +266,8 @@ func TestUnknownOptions(t *testing.T) {
 	for _, text := range []string{`{"order":"collated"}`, `{"order":7}`, `no json`, ``} {
 		mem := vfs.NewMem()
 		s := mustOpen(t, mem)
-		p := &pending{Head: record.Head{Op: record.Set, Kind: record.System}, key: []byte("map:n"), value: []byte(text)}
-		if err := s.log.append(p); err != nil {
+		p := &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte("map:n"), Value: []byte(text)}
+		if err := s.log.Append(p); err != nil {
 			t.Fatal(err)
 		}
 		put(t, s, 1)
@@ -320,7 +320,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	}
 	// The entries are copied, and then it expires.
 	w := &snapshotWriter{store: s}
-	w.x = &snapshot{coverage: s.log.coverage()}
+	w.x = &snapshot{Coverage: s.log.Coverage()}
 	w.file, err = mem.Open("db/"+snapshotTemp, vfs.Create)
 	if err != nil {
 		t.Fatal(err)
@@ -341,8 +341,8 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.x.Reach = s.log.last()
-	if err := errors.Join(s.log.syncTo(w.x.Reach), w.x.finish(s.log), w.text(), w.file.Close(), w.publish("db/"+snapshotTemp)); err != nil {
+	w.x.Reach = s.log.Last()
+	if err := errors.Join(s.log.SyncTo(w.x.Reach), w.x.Finish(s.log), w.text(), w.file.Close(), w.publish("db/"+snapshotTemp)); err != nil {
 		t.Fatal(err)
 	}
 	if got := inOrder(t, table); !slices.Equal(got, []string{"5"}) {

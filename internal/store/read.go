@@ -40,8 +40,8 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 	if t == nil {
 		t = s.spaces[0].route(record.Value, key)
 	}
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
 	var e seglog.Record
 	a, err := s.logged(&e, t, key, *buf)
 	if err != nil {
@@ -74,14 +74,14 @@ func (s *Store) loggedEntry(e *seglog.Record, t *Table, key, buf []byte) (a segl
 		return 0, err
 	case known && a != 0:
 		slot, offset := seglog.SplitAddress(a)
-		err = s.log.segment(slot).readTo(e, offset, buf)
+		err = s.log.Segment(slot).ReadTo(e, offset, buf)
 	case !known:
 		a, err = t.read(e, hash, key, buf)
 	}
 	if err == nil && a != 0 && s.Expired(e.Expiry) {
 		if a, err = s.renewed(t, hash, key); err == nil && a != 0 {
 			slot, offset := seglog.SplitAddress(a)
-			err = s.log.segment(slot).readTo(e, offset, buf)
+			err = s.log.Segment(slot).ReadTo(e, offset, buf)
 		}
 	}
 	if err == nil && a == 0 {
@@ -198,7 +198,7 @@ func (s *Store) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 			return err
 		}
 		slot, offset := seglog.SplitAddress(at)
-		if err := s.log.segment(slot).readTo(&e, offset, buf); err != nil {
+		if err := s.log.Segment(slot).ReadTo(&e, offset, buf); err != nil {
 			return err
 		}
 		a = at
@@ -236,7 +236,7 @@ func (s *Store) readCell(c *Cells, hash uint64, key []byte) (e Entry, at seglog.
 // readAt reads the record at a, into buf if that is large enough.
 func (s *Store) readAt(a seglog.Address, buf []byte) (seglog.Record, error) {
 	slot, offset := seglog.SplitAddress(a)
-	return s.log.segment(slot).read(offset, buf)
+	return s.log.Segment(slot).Read(offset, buf)
 }
 
 // entryOf is what users see of a record: the parts of a large value are put together.
@@ -403,15 +403,15 @@ const (
 
 // batch yields the entries of parts of the index from n on, of about so many entries. It lists them in buf.
 func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func(Item) bool) (list []seglog.Address, ok bool) {
-	var pins pinned
-	defer func() { pins.unpin() }()
+	var pins seglog.Pinned
+	defer func() { pins.Unpin() }()
 	for ; *n < index.Shards && len(buf) < entries; *n++ {
 		in, err := it.store.use()
 		if err != nil { // a closed store has empty tables
 			yield(Item{Err: err})
 			return buf, false
 		}
-		var more pinned
+		var more seglog.Pinned
 		buf, more, err = it.table.listPart(buf, *n)
 		pins = append(pins, more...)
 		it.store.life.leave(in)
@@ -420,12 +420,12 @@ func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func
 		}
 	}
 	slices.Sort(buf)
-	ahead := lookahead{log: it.store.log, list: buf, sparse: sparseKeys}
+	ahead := seglog.Lookahead{Log: it.store.log, List: buf, Sparse: seglog.SparseKeys}
 	if it.values {
-		ahead.sparse = sparseValues
+		ahead.Sparse = seglog.SparseValues
 	}
 	for i, a := range buf {
-		ahead.reach(i)
+		ahead.Reach(i)
 		item, ok := it.at(a)
 		if ok && !yield(item) || item.Err == seglog.ErrClosed {
 			return buf, false
@@ -435,10 +435,10 @@ func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func
 }
 
 // listPart appends the addresses in a part of the index to buf, and pins what they lead to. The caller is inside the gate, and unpins on an error, too.
-func (t *Table) listPart(buf []seglog.Address, n int) (list []seglog.Address, pins pinned, err error) {
+func (t *Table) listPart(buf []seglog.Address, n int) (list []seglog.Address, pins seglog.Pinned, err error) {
 	list, err = t.index.Shard(buf, n)
 	partListed()
-	return list, t.store.log.pinAll(), err
+	return list, t.store.log.PinAll(), err
 }
 
 // partListed is called when a part of the index has been listed, and what it leads to is not pinned yet. It is a variable for the sake of tests.

@@ -69,7 +69,7 @@ func TestRefusedLargeValueMakesRoom(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 200_000 })
 	defer mustClose(t, s)
-	s.log.tight = s.house.shortOfRoom
+	s.log.Tight = s.house.shortOfRoom
 	for i := range 400 {
 		mustSet(t, s, fmt.Sprint("key ", i%10), string(make([]byte, 10_000)))
 	}
@@ -94,13 +94,13 @@ func TestRefusedLargeValueLeavesRoomForDeletions(t *testing.T) {
 	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
 	defer mustClose(t, s)
 	fillDisk(t, s)
-	if err := s.log.lend(); err != nil {
+	if err := s.log.Lend(); err != nil {
 		t.Fatal(err)
 	}
-	disk.SetFree(roomKept / logtest.DiskBlock / 2)
-	s.log.takeBack()
+	disk.SetFree(seglog.RoomKept / logtest.DiskBlock / 2)
+	s.log.TakeBack()
 	disk.SetFree(0)
-	if err := s.Set(nil, []byte("large"), make([]byte, 2*partBytes), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), make([]byte, 2*seglog.PartBytes), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("there is room for a large value: %v", err)
 	}
 	mustDeleteWithin(t, s, disk, 0, 400)
@@ -131,7 +131,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 			disk := logtest.NewSmallDisk(vfs.NewMem(), 300)
 			s := mustOpen(t, unreserved{silentDisk{disk}}, func(o *Options) { o.SegmentBytes = 100_000 }, change)
 			defer mustClose(t, s)
-			s.log.tight = s.house.shortOfRoom
+			s.log.Tight = s.house.shortOfRoom
 			write := func(i int) error {
 				var all []*Change
 				for k := range 5 {
@@ -156,8 +156,8 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 					t.Fatalf("group %d: %v", i, err)
 				}
 			}
-			if refused == 0 || s.log.compacted.Load() == 0 {
-				t.Errorf("%d were refused, %d segments compacted", refused, s.log.compacted.Load())
+			if refused == 0 || s.log.Compacted.Load() == 0 {
+				t.Errorf("%d were refused, %d segments compacted", refused, s.log.Compacted.Load())
 			}
 			for k := range 5 {
 				wantValue(t, s, fmt.Sprint("key ", 1, k), string(fmt.Append(make([]byte, 5000), 99)))

@@ -18,13 +18,13 @@ func TestRepairAfterACrashInCompaction(t *testing.T) {
 	defer mustClose(t, s)
 	fillFrom(t, s, 0, 120)
 	want := render(contentsOf(t, s))
-	if err := s.log.syncEnded(); err != nil {
+	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
 	var images []*vfs.Mem
 	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) { images = append(images, mem.ProcessCrash()) })
 	s.housekeeping.Lock()
-	err := s.compact(s.log.compactable(), noPause)
+	err := s.compact(s.log.Compactable(), noPause)
 	s.housekeeping.Unlock()
 	mem.OnBoundary(nil)
 	if err != nil && !errors.Is(err, errLeft) {

@@ -653,16 +653,16 @@ func TestRepairOfGroups(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	group := func(key string) {
-		var list []*pending
+		var list []*seglog.Pending
 		for i := range 2 {
-			list = append(list, &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: fmt.Appendf(nil, "%s%d", key, i), value: []byte("member")})
+			list = append(list, &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: fmt.Appendf(nil, "%s%d", key, i), Value: []byte("member")})
 		}
-		g := &groupUnderWay{log: s.log}
-		defer g.end()
-		if _, err := g.commit(list...); err != nil {
+		g := &seglog.Group{Log: s.log}
+		defer g.End()
+		if _, err := g.Commit(list...); err != nil {
 			t.Fatal(err)
 		}
-		s.log.shown.Add(1)
+		s.log.Shown.Add(1)
 	}
 	group("a")
 	group("b")
@@ -712,7 +712,7 @@ func TestRepairOfLargeValues(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2 << 20 })
 	value := func(seed byte) string {
-		return string(bytes.Repeat([]byte{seed, 'x', '\n', seed + 1}, partBytes*5/8)) // two and a half parts
+		return string(bytes.Repeat([]byte{seed, 'x', '\n', seed + 1}, seglog.PartBytes*5/8)) // two and a half parts
 	}
 	for i := range byte(4) {
 		mustSet(t, s, fmt.Sprintf("large %d", i), value(i))

@@ -38,7 +38,7 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 			if err := s.WriteAll(changes, Power); err != nil {
 				t.Fatal(err)
 			}
-			lost := s.log.readable()[1].path
+			lost := s.log.Readable()[1].Path
 			if test.compacted {
 				for n := range 15 {
 					if _, err := s.Delete(nil, fmt.Append(nil, "key ", test.from+n), Process); err != nil {
@@ -46,12 +46,12 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 					}
 				}
 				s.housekeeping.Lock()
-				if err := s.log.syncEnded(); err != nil {
+				if err := s.log.SyncEnded(); err != nil {
 					t.Fatal(err)
 				}
-				for _, seg := range s.log.compactable() { // each by itself: some are compacted to nothing, others not at all
-					if seg.dead.Load() > 0 {
-						if err := s.compact([]*segment{seg}, noPause); err != nil {
+				for _, seg := range s.log.Compactable() { // each by itself: some are compacted to nothing, others not at all
+					if seg.Dead.Load() > 0 {
+						if err := s.compact([]*seglog.Segment{seg}, noPause); err != nil {
 							t.Fatal(err)
 						}
 					}

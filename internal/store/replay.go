@@ -65,7 +65,7 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 // countsFrom is the number from which on a record counts that the tables have: its own, or that of the commit of its group if the snapshot divides that.
 func (s *Store) countsFrom(seq, group uint64) uint64 {
 	if g := s.divided[group]; g != nil {
-		return g.commit
+		return g.Commit
 	}
 	return seq
 }
@@ -142,7 +142,7 @@ func (s *Store) replayOptions(t *Table, text []byte) {
 }
 
 // declaration is the record that declares a table, nil if the log has it. When it has been written, declared is to be called.
-func (t *Table) declaration() (p *pending, declared func()) {
+func (t *Table) declaration() (p *seglog.Pending, declared func()) {
 	o := t.order.Load()
 	if (t.name == "" || t.declared.Load()) && (o == nil || o.declared.Load()) {
 		return nil, nil
@@ -159,7 +159,7 @@ func (t *Table) declaration() (p *pending, declared func()) {
 		key = elementsKind
 	}
 	text, _ := json.Marshal(options) // which cannot fail
-	p = &pending{Head: record.Head{Op: record.Set, Kind: record.System}, key: []byte(key), value: text}
+	p = &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte(key), Value: text}
 	return p, func() {
 		t.declared.Store(t.name != "")
 		if o != nil {

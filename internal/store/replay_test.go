@@ -20,9 +20,9 @@ func TestReplayBySequenceNumber(t *testing.T) {
 	var places []seglog.Address // of the three records
 	var entries []seglog.Record
 	table := s.spaces[0].raw
-	seg := s.log.segment(0)
-	for at := seg.head; at < seg.end.Load(); {
-		e, err := seg.read(at, nil)
+	seg := s.log.Segment(0)
+	for at := seg.Head; at < seg.End.Load(); {
+		e, err := seg.Read(at, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

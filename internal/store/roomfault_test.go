@@ -113,9 +113,9 @@ func TestEveryFaultWhileRoomIsMade(t *testing.T) {
 					if r.s, openErr = Open("db", testOptions(logtest.NewSmallDisk(fsys, 45), options)); openErr != nil {
 						continue
 					}
-					r.s.log.tight = r.s.house.shortOfRoom
+					r.s.log.Tight = r.s.house.shortOfRoom
 					r.run()
-					made += r.s.log.compacted.Load()
+					made += r.s.log.Compacted.Load()
 					r.s.Close()
 					if !fsys.Fired() {
 						break

@@ -39,8 +39,8 @@ func (s *Store) SchemaNumber(schema Schema) (uint64, error) {
 	if len(text) > record.MaxInlineBytes {
 		return 0, fmt.Errorf("%w: the schema of a type takes %d bytes", seglog.ErrTooLarge, len(text))
 	}
-	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Schema}, key: []byte(record.Hex(n)), value: []byte(text)}
-	if err := s.log.append(p); err != nil {
+	p := &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Schema}, Key: []byte(record.Hex(n)), Value: []byte(text)}
+	if err := s.log.Append(p); err != nil {
 		return 0, err
 	}
 	s.schemas[n], s.schemaNumbers[schema] = schema, n
@@ -57,7 +57,7 @@ func (s *Store) Schema(n uint64) (Schema, bool) {
 
 func (s *Store) replaySchema(e seglog.Record, a seglog.Address) error {
 	slot, offset := seglog.SplitAddress(a)
-	path := s.log.segment(slot).path
+	path := s.log.Segment(slot).Path
 	n, err := parseNumber(e.Key)
 	if err != nil {
 		return &seglog.CorruptError{File: path, Offset: offset, Reason: err.Error()}

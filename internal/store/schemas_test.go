@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -52,7 +53,7 @@ func TestSchemasAreThoseOfLiveEntries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			value := make([]byte, []int{5, 2 * partBytes}[rng.IntN(100)/99])
+			value := make([]byte, []int{5, 2 * seglog.PartBytes}[rng.IntN(100)/99])
 			switch rng.IntN(6) {
 			case 0:
 				_, err = s.Delete(nil, key, Process)

@@ -33,9 +33,11 @@ const (
 	snapshotHead = 128
 )
 
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
 // snapshot is the text of the file INDEX.
 type snapshot struct {
-	coverage
+	seglog.Coverage
 	Reach   uint64 // no entry is of a record with a higher number
 	Schemas []snapshotSchema
 	Tables  []snapshotTable
@@ -146,7 +148,7 @@ func joinSegments(list []record.SegmentID) string {
 }
 
 func (x *snapshot) parseGroup(f *record.Fields) error {
-	g := coveredGroup{Number: f.Hex("Group"), Commit: f.Hex("commit")}
+	g := seglog.CoveredGroup{Number: f.Hex("Group"), Commit: f.Hex("commit")}
 	words := f.Word("members")
 	if err := f.End(); err != nil {
 		return err
@@ -225,7 +227,7 @@ func (x *snapshot) parseLine(line string) error {
 	f := record.NewFields(line)
 	switch {
 	case f.Has("segment"):
-		s := coveredSegment{ManifestSegment: seglog.ManifestSegment{ID: f.Segment("segment"), Salt: record.Salt(f.Fixed("salt")),
+		s := seglog.CoveredSegment{ManifestSegment: seglog.ManifestSegment{ID: f.Segment("segment"), Salt: record.Salt(f.Fixed("salt")),
 			Bytes: int64(f.Hex("bytes")), Records: f.Hex("records"), First: f.Hex("first"), Last: f.Hex("last")}, Dead: int64(f.Hex("dead"))}
 		x.Segments = append(x.Segments, s)
 	case f.Has("Group"):

@@ -385,7 +385,7 @@ func snapshotAhead(t *testing.T, compacted bool) {
 				t.Fatal(err)
 			}
 			s.housekeeping.Lock()
-			err := s.compact(s.log.compactable(), noPause)
+			err := s.compact(s.log.Compactable(), noPause)
 			s.housekeeping.Unlock()
 			if err != nil {
 				t.Fatal(err)
@@ -448,19 +448,19 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		delete(x.content, fmt.Sprint("key ", i))
 	}
 	set("last", "value")
-	syncDir := s.log.fsys
-	s.log.fsys = vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, Match: func(string) bool { return true }, N: 1, Err: syscall.EIO})
+	syncDir := s.log.FS
+	s.log.FS = vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, Match: func(string) bool { return true }, N: 1, Err: syscall.EIO})
 	err := s.takeSnapshot(nil)
 	if !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}
-	s.log.fsys = syncDir
+	s.log.FS = syncDir
 	for range 3 {
 		if err := s.sealTail(); err != nil {
 			t.Fatal(err)
 		}
 		s.housekeeping.Lock()
-		err = s.compact(s.log.compactable(), noPause)
+		err = s.compact(s.log.Compactable(), noPause)
 		s.housekeeping.Unlock()
 		if err != nil {
 			t.Fatal(err)
@@ -507,7 +507,7 @@ func TestMapDeclaredDuringSnapshot(t *testing.T) {
 func TestSnapshotIsDue(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.Inline = 2000, false })
-	for i := 0; s.log.snapshot.Load() == nil; i++ {
+	for i := 0; s.log.Snapshot.Load() == nil; i++ {
 		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 100))
 		if i > 1_000_000 {
 			t.Fatal("no snapshot was taken")
@@ -521,7 +521,7 @@ func TestProgressOfLongOpenings(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, noSnapshot)
 	for i := range 20 {
-		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", partBytes))
+		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", seglog.PartBytes))
 	}
 	mustClose(t, s)
 	var last, of int64
@@ -744,7 +744,7 @@ func TestReaderMeetsNewerSnapshot(t *testing.T) {
 		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
 	}
 	snapshotNow(t, s)
-	pins := s.log.pinAll() // so that the old files are still there
+	pins := s.log.PinAll() // so that the old files are still there
 	once := false
 	reader := mustOpen(t, hooked{mem, func(name string) {
 		if name != seglog.SnapshotName || once {
@@ -761,7 +761,7 @@ func TestReaderMeetsNewerSnapshot(t *testing.T) {
 	}}, func(o *Options) { o.ReadOnly = true })
 	wantValue(t, reader, "0", absent)
 	mustClose(t, reader)
-	pins.unpin()
+	pins.Unpin()
 	mustClose(t, s)
 }
 
@@ -825,7 +825,7 @@ func secondReadingKnowsTheCache(t *testing.T) {
 	if err := s.takeSnapshot(nil); err != nil {
 		t.Fatal(err)
 	}
-	name, at := "db/00000001.log", s.log.tail.end.Load()+20
+	name, at := "db/00000001.log", s.log.Tail.End.Load()+20
 	if slices.Contains(logtest.Files(t, mem), seglog.RingName) {
 		name, at = "db/"+seglog.RingName, seglog.RingHead+at
 	}

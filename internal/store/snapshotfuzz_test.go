@@ -17,10 +17,10 @@ import (
 )
 
 var testSnapshot = &snapshot{
-	coverage: coverage{Store: 0x77aa00000000beef, Seq: 0x1f00, Time: 0x19a8c3d2e10, Tail: 1, TailCRC: 0x1f0c9a3e, Segments: []coveredSegment{
-		{seglog.ManifestSegment{ID: record.NewSegmentID(1, 2), Salt: 0x5f3a91c2d4e5f607, Bytes: 4000321, Records: 0x1e00, First: 1, Last: 0x1e00}, 0x2f0},
-		{seglog.ManifestSegment{ID: record.NewSegmentID(2, 0), Salt: 1, Bytes: 300, Records: 0x100, First: 0x1e01, Last: 0x1f00}, 0},
-		{seglog.ManifestSegment{ID: record.NewSegmentID(3, 0), Salt: 2}, 0},
+	Coverage: seglog.Coverage{Store: 0x77aa00000000beef, Seq: 0x1f00, Time: 0x19a8c3d2e10, Tail: 1, TailCRC: 0x1f0c9a3e, Segments: []seglog.CoveredSegment{
+		{ManifestSegment: seglog.ManifestSegment{ID: record.NewSegmentID(1, 2), Salt: 0x5f3a91c2d4e5f607, Bytes: 4000321, Records: 0x1e00, First: 1, Last: 0x1e00}, Dead: 0x2f0},
+		{ManifestSegment: seglog.ManifestSegment{ID: record.NewSegmentID(2, 0), Salt: 1, Bytes: 300, Records: 0x100, First: 0x1e01, Last: 0x1f00}},
+		{ManifestSegment: seglog.ManifestSegment{ID: record.NewSegmentID(3, 0), Salt: 2}},
 	}},
 	Reach:   0x1f02,
 	Schemas: []snapshotSchema{{1, Schema{Codec: "json", Text: `struct{"a b" string}`}}, {2, Schema{Codec: "x", Text: "\x00\xff\n ü"}}},

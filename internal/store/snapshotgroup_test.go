@@ -20,7 +20,7 @@ func TestSnapshotIsDueOnceWhileAGroupIsUnderWay(t *testing.T) {
 		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 80))}})
 	}
 	g := &together{store: s, changes: changes}
-	g.group.log = s.log
+	g.group.Log = s.log
 	if err := g.prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +36,7 @@ func TestSnapshotIsDueOnceWhileAGroupIsUnderWay(t *testing.T) {
 	if s.snapshotDue() {
 		t.Error("a snapshot is due although the last one covers all that can be covered")
 	}
-	g.group.end()
+	g.group.End()
 	if !s.snapshotDue() {
 		t.Error("no snapshot is due although the group has ended")
 	}
@@ -50,7 +50,7 @@ func underWay(t *testing.T, s *Store, name string) *together {
 		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, name, n), Value: []byte(strings.Repeat(name, 20))}})
 	}
 	g := &together{store: s, changes: changes}
-	g.group.log = s.log
+	g.group.Log = s.log
 	if err := g.prepare(); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	if _, err := first.commit(); err != nil {
 		t.Fatal(err)
 	}
-	first.group.end()
+	first.group.End()
 	s.housekeeping.Lock()
 	err := s.takeSnapshot(nil)
 	s.housekeeping.Unlock()
@@ -87,11 +87,11 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	}
 	check(s)
 	mem = mem.ProcessCrash()
-	second.group.end()
+	second.group.End()
 	mustClose(t, s)
 	s = mustOpen(t, mem, small)
 	check(s)
-	for mustSet(t, s, "other", "1"); compactRun(s, 1) == nil && s.log.compacted.Load() < 3; {
+	for mustSet(t, s, "other", "1"); compactRun(s, 1) == nil && s.log.Compacted.Load() < 3; {
 		mustSet(t, s, "other", strings.Repeat("o", 1000))
 	}
 	check(s)
@@ -133,16 +133,16 @@ func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {
 		mustSet(t, s, key, "x")
 		content[key] = "x"
 	}
-	if err := s.log.syncEnded(); err != nil {
+	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
 	s.housekeeping.Lock()
-	err = s.compact(s.log.compactable(), noPause)
+	err = s.compact(s.log.Compactable(), noPause)
 	s.housekeeping.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.log.spread) != 0 {
+	if len(s.log.Spread) != 0 {
 		t.Fatal("spread")
 	}
 	s.lock.Close() // it dies

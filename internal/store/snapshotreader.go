@@ -33,22 +33,22 @@ type snapshotFile struct {
 
 // recover opens the log, with the help of a snapshot of the index if it may.
 func (s *Store) recover(snapshot bool) error {
-	r := newRecovery(s.log, s.replay)
-	r.readOnly, r.began, r.progress.tell = s.opts.ReadOnly, s.chooseSeed, s.opts.Progress
+	r := seglog.NewRecovery(s.log, s.replay)
+	r.ReadOnly, r.Began, r.Progress.Tell = s.opts.ReadOnly, s.chooseSeed, s.opts.Progress
 	if snapshot {
-		r.openSeed = func() seed {
+		r.OpenSeed = func() seglog.Seed {
 			if s.snapshot = openSnapshot(s, r); s.snapshot == nil {
 				return nil
 			}
 			return s.snapshot
 		}
 	}
-	s.divided = r.divided
+	s.divided = r.Divided
 	defer func() { s.divided = nil }()
-	if err := r.run(); err != nil {
+	if err := r.Run(); err != nil {
 		return err
 	}
-	s.torn = r.torn
+	s.torn = r.Torn
 	if s.opts.ReadOnly {
 		s.follower.begin(r)
 	}
@@ -57,10 +57,10 @@ func (s *Store) recover(snapshot bool) error {
 
 // openSnapshot looks for a snapshot that matches the manifest. Without one, which is nil, the log is read, so nothing that is
 // wrong with it is an error.
-func openSnapshot(s *Store, r *recovery) *snapshotFile {
-	l := r.log
-	path := filepath.Join(l.dir, seglog.SnapshotName)
-	f, err := l.fsys.Open(path, vfs.ReadOnly)
+func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
+	l := r.Log
+	path := filepath.Join(l.Dir, seglog.SnapshotName)
+	f, err := l.FS.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -78,9 +78,9 @@ func openSnapshot(s *Store, r *recovery) *snapshotFile {
 	case errors.Is(err, record.ErrVersion): // it will be replaced
 		return nil
 	case err != nil:
-		l.reportRebuilt(asDamage(path, 0, err))
+		l.ReportRebuilt(asDamage(path, 0, err))
 		return nil
-	case !x.isOf(l) || r.readOnly && !l.sameManifest():
+	case !x.IsOf(l) || r.ReadOnly && !l.SameManifest():
 		f.Close()
 		return nil
 	}
@@ -88,17 +88,17 @@ func openSnapshot(s *Store, r *recovery) *snapshotFile {
 	if size, err := f.Size(); err == nil {
 		bytes = size
 	}
-	l.snapshot.Store(x.state(bytes))
+	l.Snapshot.Store(x.State(bytes))
 	return &snapshotFile{store: s, x: x, file: f, path: path}
 }
 
-// reach is the number of the last record that an entry of the snapshot may mean.
-func (f *snapshotFile) reach() uint64 { return f.x.Reach }
+// Reach is the number of the last record that an entry of the snapshot may mean.
+func (f *snapshotFile) Reach() uint64 { return f.x.Reach }
 
-// cover fills the tables with what the snapshot says.
-func (f *snapshotFile) cover(r *recovery) (err error) {
+// Cover fills the tables with what the snapshot says.
+func (f *snapshotFile) Cover(r *seglog.Recovery) (err error) {
 	s := f.store
-	if f.slots, err = r.cover(&f.x.coverage); err != nil {
+	if f.slots, err = r.Cover(&f.x.Coverage); err != nil {
 		return err
 	}
 	for _, e := range f.x.Schemas {
@@ -167,11 +167,11 @@ func (f *snapshotFile) address(a seglog.Address) (seglog.Address, bool) {
 	if at >= len(f.slots) {
 		return 0, false
 	}
-	seg := f.store.log.segment(f.slots[at])
-	if seg == nil || offset < seg.head || offset >= seg.readable() {
+	seg := f.store.log.Segment(f.slots[at])
+	if seg == nil || offset < seg.Head || offset >= seg.Readable() {
 		return 0, false
 	}
-	return seglog.AddressOf(seg.slot, offset), true
+	return seglog.AddressOf(seg.Slot, offset), true
 }
 
 // rebuild makes anew what has not been asked for yet, for the sake of one part.
@@ -182,9 +182,9 @@ func (f *snapshotFile) rebuild(t *Table, n int, cause error) error {
 		return nil
 	}
 	s := f.store
-	s.log.reportRebuilt(cause)
+	s.log.ReportRebuilt(cause)
 	if !s.opts.ReadOnly {
-		s.log.reportError("removing the damaged snapshot of the index", s.log.removeSnapshot())
+		s.log.ReportError("removing the damaged snapshot of the index", s.log.RemoveSnapshot())
 	}
 	shadow, err := s.reread()
 	if err != nil {
@@ -225,9 +225,9 @@ func (s *Store) reread() (*Store, error) {
 			shadow.space(number).maps[name] = newTable(shadow, name)
 		}
 	}
-	r := newRecovery(s.log, shadow.replay)
-	r.shadow = true
-	if err := r.rereadAll(); err != nil {
+	r := seglog.NewRecovery(s.log, shadow.replay)
+	r.Shadow = true
+	if err := r.RereadAll(); err != nil {
 		shadow.closeTables()
 		return nil, err
 	}

@@ -92,23 +92,23 @@ func (s *Store) settleAll() error {
 
 func (w *snapshotWriter) take(shared func(func() error) error, settle func() error) (err error) {
 	l := w.store.log
-	if err := l.failure(); err != nil {
+	if err := l.Failure(); err != nil {
 		return err
 	}
-	w.x = &snapshot{coverage: l.coverage()}
+	w.x = &snapshot{Coverage: l.Coverage()}
 	if err := settle(); err != nil {
 		return err
 	}
-	path := filepath.Join(l.dir, snapshotTemp)
-	if err := l.fsys.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	path := filepath.Join(l.Dir, snapshotTemp)
+	if err := l.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return seglog.NoSpace(err)
 	}
-	if w.file, err = l.fsys.Open(path, vfs.Create); err != nil {
+	if w.file, err = l.FS.Open(path, vfs.Create); err != nil {
 		return seglog.NoSpace(err)
 	}
 	defer func() {
 		if err != nil {
-			l.fsys.Remove(path)
+			l.FS.Remove(path)
 		}
 	}()
 	if err = errors.Join(w.copyAll(shared), w.file.Close()); err != nil {
@@ -142,11 +142,11 @@ func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	}
 	w.x.Swept = s.allSwept() // not before: a collection may have gone meanwhile, by what is covered, or by no record
 	w.addSchemas()
-	w.x.Reach = s.log.last()
-	if err := s.log.syncTo(w.x.Reach); err != nil {
+	w.x.Reach = s.log.Last()
+	if err := s.log.SyncTo(w.x.Reach); err != nil {
 		return err
 	}
-	if err := w.x.finish(s.log); err != nil {
+	if err := w.x.Finish(s.log); err != nil {
 		return err
 	}
 	return w.text()
@@ -228,7 +228,7 @@ func (w *snapshotWriter) queue(d *deadlines, out *[]snapshotDue) (damaged bool, 
 	for n := range d.shards {
 		b, first, err := w.itemsOf(&d.shards[n], n)
 		if errors.Is(err, seglog.ErrCorrupt) {
-			w.store.log.reportError("reading what is to expire", err)
+			w.store.log.ReportError("reading what is to expire", err)
 			damaged = true
 			continue
 		}
@@ -277,7 +277,7 @@ func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
 	}
 	p.Translate(func(a seglog.Address) (seglog.Address, bool) {
 		slot, offset := seglog.SplitAddress(a)
-		return seglog.AddressOf(w.x.place(w.store.log, slot), offset), true
+		return seglog.AddressOf(w.x.Place(w.store.log, slot), offset), true
 	})
 	out := snapshotPart{Shard: n, Offset: w.end, Entries: int64(len(p.Entries) / index.SlotBytes), CRC: crc32.Checksum(p.Entries, castagnoli)}
 	total := int64(0)
@@ -328,7 +328,7 @@ func (w *snapshotWriter) text() error {
 
 // publish gives the file its name.
 func (w *snapshotWriter) publish(path string) error {
-	if err := w.store.log.publishSnapshot(path, w.x.state(w.end)); err != nil {
+	if err := w.store.log.PublishSnapshot(path, w.x.State(w.end)); err != nil {
 		return err
 	}
 	w.store.removeRuns(w.x, w.alone)
@@ -349,8 +349,8 @@ func (s *Store) snapshotDue() bool {
 	}) != nil {
 		return false
 	}
-	most := max(s.log.nominal(), indexed)
-	return s.log.uncovered() > 2*most && s.log.coversMore() || s.log.outlivedBytes() > most
+	most := max(s.log.Nominal(), indexed)
+	return s.log.Uncovered() > 2*most && s.log.CoversMore() || s.log.OutlivedBytes() > most
 }
 
 // keepSnapshot is the goroutine that takes snapshots. It ends when stop is closed.
@@ -359,16 +359,16 @@ func (s *Store) keepSnapshot(stop <-chan struct{}) {
 		select {
 		case <-stop:
 			return
-		case <-s.log.rolled:
+		case <-s.log.Rolled:
 		}
-		if s.log.failure() != nil || !s.snapshotDue() {
+		if s.log.Failure() != nil || !s.snapshotDue() {
 			continue
 		}
 		s.housekeeping.Lock()
 		err := s.takeSnapshot(stop)
 		s.housekeeping.Unlock()
 		if !errors.Is(err, errSnapshotStopped) && !errors.Is(err, seglog.ErrClosed) {
-			s.log.reportError("writing a snapshot of the index", err)
+			s.log.ReportError("writing a snapshot of the index", err)
 		}
 	}
 }

@@ -18,7 +18,7 @@ type Stats struct {
 
 // Stats counts. It takes no lock that a writer holds for long.
 func (s *Store) Stats() Stats {
-	st := Stats{Records: s.log.records.Load()}
+	st := Stats{Records: s.log.Records.Load()}
 	st.Keys = s.entries()
 	defer s.life.leave(s.life.enter())
 	st.TornBytes, st.CacheBytes = s.torn, s.budget.Used()
@@ -34,16 +34,16 @@ func (s *Store) Stats() Stats {
 		}
 	}
 	for _, r := range s.outOfUse() {
-		st.HeldBytes += r.end.Load()
+		st.HeldBytes += r.End.Load()
 	}
-	for _, seg := range s.log.segments() {
-		end := seg.end.Load()
+	for _, seg := range s.log.Segments() {
+		end := seg.End.Load()
 		st.LogBytes += end
-		st.LiveBytes += max(end-seg.dead.Load(), 0)
+		st.LiveBytes += max(end-seg.Dead.Load(), 0)
 		st.Segments++
 	}
 	st.Views, st.ViewBytes = s.views.open.Load(), s.views.bytes.Load()
-	st.Compacted = s.log.compacted.Load()
+	st.Compacted = s.log.Compacted.Load()
 	return st
 }
 

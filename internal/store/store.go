@@ -61,7 +61,7 @@ const (
 type Store struct {
 	opts Options
 	seed keyhash.Seed // of the hashes of keys; see chooseSeed
-	log  *log
+	log  *seglog.Log
 	lock interface{ Close() error }
 
 	life   gate
@@ -102,7 +102,7 @@ type Store struct {
 	snapshot *snapshotFile // that the store was opened from, nil for none
 	shadow   bool          // see reread
 
-	divided map[uint64]*spreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
+	divided map[uint64]*seglog.SpreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
 
 	torn     int64 // bytes that recovery did not count
 	interval atomic.Int64
@@ -152,13 +152,13 @@ func (o Options) withDefaults() Options {
 		o.MaxMemory = sysmem.Total() / 4
 	}
 	if o.RingBytes == 0 {
-		o.RingBytes = ringFor(o.MaxMemory)
+		o.RingBytes = seglog.RingFor(o.MaxMemory)
 	}
 	if o.GroupBytes <= 0 {
 		o.GroupBytes = defaultGroupBytes
 	}
 	if o.PartBytes <= 0 {
-		o.PartBytes = partBytes
+		o.PartBytes = seglog.PartBytes
 	}
 	if o.FeedBytes <= 0 {
 		o.FeedBytes = defaultFeedBytes
@@ -188,7 +188,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.views.budget = &s.budget
 	share := int64(0)
 	if !opts.ReadOnly {
-		share = ringShare(opts.RingBytes, opts.MaxMemory)
+		share = seglog.RingShare(opts.RingBytes, opts.MaxMemory)
 	}
 	s.budget.SetLimit(opts.MaxMemory - share)
 	s.attached.Store(new([]*Cells))
@@ -218,15 +218,15 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		s.beginSweeping() // before anything expires, and before there is a snapshot
 	}
 	if !opts.ReadOnly && !opts.Inline {
-		s.log.settleSoon()
+		s.log.SettleSoon()
 		if !opts.NoSnapshot {
 			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
 		}
 		s.goroutines.Add(2)
 		s.size()
 		s.goroutines.Go(func() { s.keepHouse(s.stop) })
-		go func() { defer s.goroutines.Done(); s.log.keep(s.SyncInterval, s.stop) }()
-		go func() { defer s.goroutines.Done(); s.log.keepDrained(s.SyncInterval, s.stop) }()
+		go func() { defer s.goroutines.Done(); s.log.Keep(s.SyncInterval, s.stop) }()
+		go func() { defer s.goroutines.Done(); s.log.KeepDrained(s.SyncInterval, s.stop) }()
 		s.beginExpiry()
 	}
 	if opts.ReadOnly && !opts.Inline {
@@ -238,25 +238,25 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	return s, nil
 }
 
-func (s *Store) newLog(dir string) *log {
+func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
-	o := logOptions{
-		fsys: opts.FS, dir: dir, clock: opts.Clock, random: opts.Random, inline: opts.Inline, limit: opts.SegmentBytes, ringBytes: opts.RingBytes,
-		flush: s.flushPeriodically, filled: s.house.wakeHouse, tight: func(int64) {}, report: s.reports.add,
+	o := seglog.Options{
+		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes,
+		Flush: s.flushPeriodically, Filled: s.house.wakeHouse, Tight: func(int64) {}, Report: s.reports.add,
 	}
 	if !opts.NoCompaction && !opts.Inline {
-		o.tight = s.house.shortOfRoom
+		o.Tight = s.house.shortOfRoom
 	}
 	s.feeds.hold = opts.FeedBytes
-	return newLog(o)
+	return seglog.NewLog(o)
 }
 
 // recoverWithSnapshot recovers with the help of a snapshot of the index. If what stands on the disk
 // makes that fail, it begins anew and reads all of the log: then the log alone can be to blame.
 func (s *Store) recoverWithSnapshot(dir string) error {
-	s.log.cacheID = s.opts.FS.CacheID(dir) // now that the directory is there
+	s.log.CacheID = s.opts.FS.CacheID(dir) // now that the directory is there
 	err := s.recover(!s.opts.NoSnapshot)
-	if !errors.Is(err, errMismatch) && (s.snapshot == nil || !errors.Is(err, seglog.ErrCorrupt)) {
+	if !errors.Is(err, seglog.ErrMismatch) && (s.snapshot == nil || !errors.Is(err, seglog.ErrCorrupt)) {
 		return err
 	}
 	if err := s.empty(dir); err != nil {
@@ -270,9 +270,9 @@ func (s *Store) empty(dir string) error {
 	if err := s.releaseLog(); err != nil {
 		return err
 	}
-	cacheID := s.log.cacheID
+	cacheID := s.log.CacheID
 	s.log = s.newLog(dir)
-	s.log.cacheID = cacheID
+	s.log.CacheID = cacheID
 	s.seed, s.snapshot, s.spaces = 0, nil, map[uint64]*space{}
 	s.schemas, s.schemaNumbers = map[uint64]Schema{}, map[Schema]uint64{}
 	s.space(0)
@@ -304,7 +304,7 @@ func (s *Store) releaseLog() error {
 	if s.snapshot != nil {
 		errs = append(errs, s.snapshot.file.Close())
 	}
-	errs = append(errs, s.log.release())
+	errs = append(errs, s.log.Release())
 	return errors.Join(errs...)
 }
 
@@ -326,16 +326,16 @@ func (s *Store) close() error {
 		return nil
 	}
 	s.closed = true
-	s.log.endWaiting()
+	s.log.EndWaiting()
 	var last flushed
 	for _, c := range *s.attached.Load() {
 		for n := range cache.Shards {
 			s.endShardLocked(c, n, &last)
 		}
 	}
-	wrote, err := s.log.wrote(), s.log.finish()
-	if wrote && err == nil && s.log.failure() == nil && !s.opts.NoSnapshot && last.refused == nil {
-		s.log.reportError("writing a snapshot of the index", s.lastSnapshot())
+	wrote, err := s.log.Wrote(), s.log.Finish()
+	if wrote && err == nil && s.log.Failure() == nil && !s.opts.NoSnapshot && last.refused == nil {
+		s.log.ReportError("writing a snapshot of the index", s.lastSnapshot())
 	}
 	s.closeRetired()
 	return errors.Join(last.err(), err, s.release())
@@ -413,7 +413,7 @@ func (s *Store) SyncInterval() time.Duration { return time.Duration(s.interval.L
 // SetSyncInterval changes it, at once; d must be positive.
 func (s *Store) SetSyncInterval(d time.Duration) {
 	s.interval.Store(int64(d))
-	s.log.poke()
+	s.log.Poke()
 }
 
 // Sync returns when everything written before the call is on the disk. An error that concerns one value alone is no reason not to sync
@@ -435,12 +435,12 @@ func (s *Store) sync() error {
 	if err != nil {
 		return err
 	}
-	last := s.log.last()
+	last := s.log.Last()
 	s.life.leave(in) // nobody who waits for life shall wait for the disk; Close syncs this, too
-	if err := s.log.failure(); err != nil || s.opts.ReadOnly {
+	if err := s.log.Failure(); err != nil || s.opts.ReadOnly {
 		return err
 	}
-	return s.log.syncTo(last)
+	return s.log.SyncTo(last)
 }
 
 // ReadOnly reports whether the store was opened read-only.

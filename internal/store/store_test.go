@@ -130,7 +130,7 @@ func readDir(t *testing.T, dir string) []byte {
 func TestLargeValues(t *testing.T) {
 	fsys := vfs.NewMem()
 	s := mustOpen(t, fsys, func(o *Options) { o.SegmentBytes = 2 << 20 })
-	for _, n := range []int{0, 1, partBytes - 1, partBytes, partBytes + 1, 2 * partBytes, 5*partBytes + 12345} {
+	for _, n := range []int{0, 1, seglog.PartBytes - 1, seglog.PartBytes, seglog.PartBytes + 1, 2 * seglog.PartBytes, 5*seglog.PartBytes + 12345} {
 		value := make([]byte, n)
 		for i := range value {
 			value[i] = byte(i * i >> 7)
@@ -379,8 +379,8 @@ func TestRingOfLittleMemory(t *testing.T) {
 		{1, 64 << 10, 1},
 	} {
 		o := Options{MaxMemory: test.memory}.withDefaults()
-		if o.RingBytes != test.ring || o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory) != test.cells {
-			t.Errorf("MaxMemory %d: a ring of %d, and %d for all else; want %d and %d", test.memory, o.RingBytes, o.MaxMemory-ringShare(o.RingBytes, o.MaxMemory), test.ring, test.cells)
+		if o.RingBytes != test.ring || o.MaxMemory-seglog.RingShare(o.RingBytes, o.MaxMemory) != test.cells {
+			t.Errorf("MaxMemory %d: a ring of %d, and %d for all else; want %d and %d", test.memory, o.RingBytes, o.MaxMemory-seglog.RingShare(o.RingBytes, o.MaxMemory), test.ring, test.cells)
 		}
 	}
 }

@@ -27,8 +27,8 @@ type ValueWriter struct {
 
 	mu    sync.Mutex // guards the rest; taken before all locks of the store
 	write Write
-	under *partsUnderWay // nil before the first part
-	part  pending
+	under *seglog.Parts // nil before the first part
+	part  seglog.Pending
 	buf   []byte // what does not make a part yet
 	list  []byte
 	size  uint64
@@ -47,7 +47,7 @@ func (s *Store) CreateValue(ctx context.Context, key []byte) (*ValueWriter, erro
 		return nil, s.refuse(seglog.ErrReadOnly)
 	}
 	key = append([]byte{}, key...)
-	w := &ValueWriter{store: s, ctx: ctx, write: Write{Key: key}, part: pending{Head: record.Head{Op: record.Part, Kind: record.Value}, key: key}}
+	w := &ValueWriter{store: s, ctx: ctx, write: Write{Key: key}, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
 	for _, err := range []error{w.write.check(), s.isOpen(), context.Cause(ctx)} {
 		if err != nil {
 			return nil, err
@@ -126,21 +126,21 @@ func (w *ValueWriter) roomLocked() bool {
 func (w *ValueWriter) putLocked(p []byte) bool {
 	s := w.store
 	if w.under == nil {
-		w.under = s.log.beginParts()
+		w.under = s.log.BeginParts()
 		w.list = []byte(record.Hex(uint64(s.opts.PartBytes)))
 	}
 	s.pace()
-	w.part.value = p
+	w.part.Value = p
 	err := s.appendPart(&w.part)
 	if err == nil {
 		w.part.Index++
 		w.size += uint64(len(p))
-		w.list = w.part.appendPlace(w.list)
+		w.list = w.part.AppendPlace(w.list)
 	}
 	if len(w.list) > record.MaxInlineBytes-maxPlace {
 		err = fmt.Errorf("%w: a value of more than %d bytes", seglog.ErrTooLarge, w.size)
 	}
-	w.part.value = nil
+	w.part.Value = nil
 	if err != nil {
 		w.giveUpLocked(err)
 	}
@@ -215,11 +215,11 @@ func (w *ValueWriter) endLocked(err error) {
 }
 
 // endLarge says that parts are under way no more. err is why they will not count, nil if they do. The caller holds no lock.
-func (s *Store) endLarge(under *partsUnderWay, err error) {
-	s.log.endParts(under)
+func (s *Store) endLarge(under *seglog.Parts, err error) {
+	s.log.EndParts(under)
 	switch {
 	case errors.Is(err, seglog.ErrNoSpace):
-		s.reclaimParts(under.from)
+		s.reclaimParts(under.From)
 	case err != nil:
 		s.house.wakeHouse()
 	}
@@ -228,21 +228,21 @@ func (s *Store) endLarge(under *partsUnderWay, err error) {
 // reclaimParts gives back the space of parts that stand in the segments from one on, and that no record lists, for the disk is full. What it cannot give back stays until
 // compaction comes by. The caller holds no lock.
 func (s *Store) reclaimParts(from record.SegmentID) {
-	tail := s.log.tailNow()
+	tail := s.log.TailNow()
 	if tail == nil {
 		return
 	}
 	var err error
-	if 2*s.notes.of(tail).gain() >= tail.end.Load() {
+	if 2*s.notes.of(tail).gain() >= tail.End.Load() {
 		err = s.sealTail()
 	} else {
-		err = s.log.syncEnded()
+		err = s.log.SyncEnded()
 	}
 	for more := err == nil; more && err == nil; {
 		more, err = s.reclaimOnce(from)
 	}
-	if err != nil && !errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrClosed) && s.log.failure() == nil {
-		s.log.reportError("giving back the space of a value that did not fit", err)
+	if err != nil && !errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrClosed) && s.log.Failure() == nil {
+		s.log.ReportError("giving back the space of a value that did not fit", err)
 	}
 }
 
@@ -253,23 +253,23 @@ func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
 	if s.closing.Load() {
 		return false, nil
 	}
-	for _, seg := range s.log.compactable() {
-		if n := s.notes.of(seg); seg.id < from || seg.id.Generation() > 0 || !n.worth() || 2*n.gain() < seg.end.Load() {
+	for _, seg := range s.log.Compactable() {
+		if n := s.notes.of(seg); seg.ID < from || seg.ID.Generation() > 0 || !n.worth() || 2*n.gain() < seg.End.Load() {
 			continue
 		}
-		if s.log.snapshotNames(seg.id) { // or the file would stay
-			if _, err := s.log.abandonSnapshot(); err != nil {
+		if s.log.SnapshotNames(seg.ID) { // or the file would stay
+			if _, err := s.log.AbandonSnapshot(); err != nil {
 				return false, err
 			}
 		}
-		err := s.compact([]*segment{seg}, func() error {
+		err := s.compact([]*seglog.Segment{seg}, func() error {
 			if s.closing.Load() {
 				return errStopped
 			}
 			return nil
 		})
 		if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
-			s.leave([]*segment{seg})
+			s.leave([]*seglog.Segment{seg})
 			err = nil
 		}
 		return err == nil, err

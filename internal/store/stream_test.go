@@ -173,7 +173,7 @@ func TestStreamGivenUp(t *testing.T) {
 	if _, err := s.CreateValue(ctx, []byte("key")); err != why {
 		t.Errorf("a value whose context has ended already: %v", err)
 	}
-	if len(s.log.parts) > 0 {
+	if len(s.log.Parts) > 0 {
 		t.Error("there are parts under way")
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {
@@ -391,7 +391,7 @@ func streamOnAFullDisk(t *testing.T) {
 			s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 4 << 20 })
 			mustSet(t, s, "key", "old")
 			mustSet(t, s, "other", "here")
-			value := numbered(5*partBytes+1, "value")
+			value := numbered(5*seglog.PartBytes+1, "value")
 			var err error
 			before := 0
 			fill := func() { // others take the room, when some parts are written
@@ -402,11 +402,11 @@ func streamOnAFullDisk(t *testing.T) {
 			switch how {
 			case "stream":
 				w := mustCreate(t, s, "key")
-				if _, err = io.WriteString(w, value[:3*partBytes+1]); err != nil {
+				if _, err = io.WriteString(w, value[:3*seglog.PartBytes+1]); err != nil {
 					t.Fatal(err)
 				}
 				fill()
-				_, err = io.WriteString(w, value[3*partBytes+1:])
+				_, err = io.WriteString(w, value[3*seglog.PartBytes+1:])
 				if again := w.Commit(); again != err {
 					t.Errorf("a commit of what did not fit: %v, after %v", again, err)
 				}
@@ -428,13 +428,13 @@ func streamOnAFullDisk(t *testing.T) {
 				t.Fatalf("the value does not fit: %v", err)
 			}
 			s.wantSame(t, map[string]string{"key": "old", "other": "here"})
-			if st := s.Stats(); st.LogBytes > partBytes {
+			if st := s.Stats(); st.LogBytes > seglog.PartBytes {
 				t.Errorf("%d bytes of the log remain", st.LogBytes)
 			}
-			if free := disk.SetFree(before); free-100 < partBytes/logtest.DiskBlock-5 {
+			if free := disk.SetFree(before); free-100 < seglog.PartBytes/logtest.DiskBlock-5 {
 				t.Errorf("only %d blocks have come back", free-100)
 			}
-			mustStream(t, s, "key", value, partBytes/3)
+			mustStream(t, s, "key", value, seglog.PartBytes/3)
 			wantValue(t, s, "key", value)
 			mustClose(t, s)
 		})

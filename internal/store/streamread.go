@@ -21,7 +21,7 @@ type ValueReader struct {
 	size  int64         // of the value
 	piece int64         // of each part but the last
 	parts []listed      // nil for a value in one record
-	pins  pinned        // each segment once
+	pins  seglog.Pinned // each segment once
 
 	mu     sync.Mutex // guards the rest; taken before all locks of the store
 	offset int64      // of the next Read
@@ -34,7 +34,7 @@ type ValueReader struct {
 
 // listed is where a part stands.
 type listed struct {
-	segment *segment
+	segment *seglog.Segment
 	offset  int64
 }
 
@@ -103,15 +103,15 @@ func (r *ValueReader) begin() error {
 	r.size, r.piece, r.parts = int64(e.Large), int64(piece), make([]listed, 0, len(words))
 	r.buf = make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
 	e.Value = nil
-	known := map[*segment]bool{}
+	known := map[*seglog.Segment]bool{}
 	for _, word := range words {
-		id, offset, err := parsePlace(word)
-		seg := r.store.log.byID(id)
+		id, offset, err := seglog.ParsePlace(word)
+		seg := r.store.log.ByID(id)
 		if err != nil || seg == nil {
 			return fmt.Errorf("%w: %q", errPartGone, word)
 		}
 		if !known[seg] {
-			if !seg.pin() {
+			if !seg.Pin() {
 				return fmt.Errorf("%w: %q", errPartGone, word)
 			}
 			known[seg] = true
@@ -142,7 +142,7 @@ func (s *Store) listOf(e *seglog.Record) (words []string, piece uint64, err erro
 
 // badParts is damage of a large value.
 func (s *Store) badParts(e *seglog.Record, format string, args ...any) error {
-	return &seglog.CorruptError{File: s.log.dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
+	return &seglog.CorruptError{File: s.log.Dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
 }
 
 // Size is the length of the value.
@@ -168,7 +168,7 @@ func (r *ValueReader) Close() error {
 }
 
 func (r *ValueReader) unpin() {
-	r.pins.unpin()
+	r.pins.Unpin()
 	r.pins = nil
 }
 
@@ -286,7 +286,7 @@ func (r *ValueReader) loadLocked(i int) error {
 	}
 	defer s.life.leave(in)
 	r.have = -1
-	p, err := r.parts[i].segment.read(r.parts[i].offset, r.buf)
+	p, err := r.parts[i].segment.Read(r.parts[i].offset, r.buf)
 	if err != nil {
 		return err
 	}

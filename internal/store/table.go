@@ -176,7 +176,7 @@ func (t *Table) read(e *seglog.Record, hash uint64, key, buf []byte) (seglog.Add
 	}
 	for _, a := range list {
 		slot, offset := seglog.SplitAddress(a)
-		if err := t.store.log.segment(slot).readTo(e, offset, buf); err != nil {
+		if err := t.store.log.Segment(slot).ReadTo(e, offset, buf); err != nil {
 			return 0, err
 		}
 		if bytes.Equal(e.Key, key) {
@@ -190,11 +190,11 @@ func (t *Table) read(e *seglog.Record, hash uint64, key, buf []byte) (seglog.Add
 // whole, for it could be the same key, damaged.
 func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes int, same bool, err error) {
 	slot, offset := seglog.SplitAddress(a)
-	if total := s.log.segment(slot).sameKey(&h, offset, key); total > 0 {
+	if total := s.log.Segment(slot).SameKey(&h, offset, key); total > 0 {
 		return h, total, true, nil
 	}
-	buf := scratch.Get().(*[]byte)
-	defer scratch.Put(buf)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
 	h, found, total, err := s.headAndKey(a, *buf)
 	if err != nil {
 		return h, 0, false, err
@@ -202,7 +202,7 @@ func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes i
 	if string(found) == string(key) {
 		return h, total, true, nil
 	}
-	_, err = s.log.segment(slot).read(offset, nil)
+	_, err = s.log.Segment(slot).Read(offset, nil)
 	return h, 0, false, err
 }
 

@@ -30,7 +30,7 @@ type together struct {
 
 	ahead    bool // the members are in the log
 	appended bool // the outcome is
-	group    groupUnderWay
+	group    seglog.Group
 }
 
 // Change is one of several writes that count together.
@@ -41,7 +41,7 @@ type Change struct {
 	table *Table
 	hash  uint64
 	now   state
-	p     pending
+	p     seglog.Pending
 	told  bool // the log knows the outcome: there was no entry, and is none
 	keeps bool // of a meta: the collection outlives the record that is there
 
@@ -115,7 +115,7 @@ func (s *Store) WriteAll(changes []*Change, d Durability) error {
 	if err != nil || d != Power {
 		return err
 	}
-	return s.log.syncTo(seq)
+	return s.log.SyncTo(seq)
 }
 
 // commitAll makes the changes count. It returns the number up to which the log must be synced to make them durable.
@@ -133,14 +133,14 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 		if err := allow(c.Key); err != nil {
 			return 0, err
 		}
-		large = large || len(c.Value) > partBytes
+		large = large || len(c.Value) > seglog.PartBytes
 	}
 	if large {
-		under := s.log.beginParts()
+		under := s.log.BeginParts()
 		defer func() { s.endLarge(under, err) }()
 	}
-	g.group.log = s.log
-	defer g.group.end()
+	g.group.Log = s.log
+	defer g.group.End()
 	if err := g.prepare(); err != nil {
 		return 0, err
 	}
@@ -164,7 +164,7 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 func (g *together) prepare() error {
 	bytes := int64(0)
 	for _, c := range g.changes {
-		c.p = pending{key: c.Key}
+		c.p = seglog.Pending{Key: c.Key}
 		if err := g.store.recordOfWrite(&c.p, &c.Write); err != nil {
 			return err
 		}
@@ -178,7 +178,7 @@ func (g *together) prepare() error {
 		return err
 	}
 	g.ahead = true
-	var batch []*pending
+	var batch []*seglog.Pending
 	bytes = 0
 	for _, c := range g.changes {
 		if c.late {
@@ -199,16 +199,16 @@ func (g *together) prepare() error {
 }
 
 // estimate is about the length of the record.
-func estimate(p *pending) int64 { return int64(len(p.key)+len(p.value)) + 64 }
+func estimate(p *seglog.Pending) int64 { return int64(len(p.Key)+len(p.Value)) + 64 }
 
 // writeAhead is an operation of its own: what waits for life need not wait for the whole group.
-func (g *together) writeAhead(recs []*pending) error {
+func (g *together) writeAhead(recs []*seglog.Pending) error {
 	in, err := g.store.useForWrite()
 	if err != nil {
 		return err
 	}
 	defer g.store.life.leave(in)
-	return g.group.ahead(recs...)
+	return g.group.Ahead(recs...)
 }
 
 // commit locks what there is to lock. The caller is inside the gate, so no map is declared.
@@ -266,7 +266,7 @@ func (g *together) commitLocked() (uint64, error) {
 	}
 	changing.each(func(n int) { s.showing[n].Add(^uint32(0)) })
 	if g.appended {
-		s.log.shown.Add(1)
+		s.log.Shown.Add(1)
 	}
 	return seq, nil
 }
@@ -291,7 +291,7 @@ func (c *Change) examineLocked(s *Store) error {
 // appendLocked appends what is not in the log yet, and returns the number by which the changes count.
 func (g *together) appendLocked() (uint64, error) {
 	s := g.store
-	var recs []*pending
+	var recs []*seglog.Pending
 	for _, c := range g.changes {
 		if c.told {
 			continue
@@ -306,13 +306,13 @@ func (g *together) appendLocked() (uint64, error) {
 	g.appended = g.ahead || len(recs) > 0
 	switch {
 	case g.ahead || len(recs) > 1:
-		return g.group.commit(recs...)
+		return g.group.Commit(recs...)
 	case len(recs) == 1: // which needs no company
-		recs[0].shows = true
-		err := s.log.append(recs[0])
+		recs[0].Shows = true
+		err := s.log.Append(recs[0])
 		return recs[0].Seq, err
 	}
-	return s.log.last(), s.log.failure()
+	return s.log.Last(), s.log.Failure()
 }
 
 // overtaken reports whether the entry has a record that stands behind the one that was written ahead. That is written again, for
@@ -322,13 +322,13 @@ func (c *Change) overtaken(s *Store) bool {
 		return false
 	}
 	slot, offset := seglog.SplitAddress(c.now.address)
-	_, ahead := seglog.SplitAddress(c.p.address)
-	now := s.log.segment(slot).id
-	if now < c.p.segment || now == c.p.segment && offset < ahead {
+	_, ahead := seglog.SplitAddress(c.p.Address)
+	now := s.log.Segment(slot).ID
+	if now < c.p.Segment || now == c.p.Segment && offset < ahead {
 		return false
 	}
-	slot, _ = seglog.SplitAddress(c.p.address)
-	s.log.segment(slot).dead.Add(int64(c.p.bytes) - deadAtOnce(&c.p.Head, c.p.bytes))
+	slot, _ = seglog.SplitAddress(c.p.Address)
+	s.log.Segment(slot).Dead.Add(int64(c.p.Bytes) - seglog.DeadAtOnce(&c.p.Head, c.p.Bytes))
 	return true
 }
 

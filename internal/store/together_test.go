@@ -39,7 +39,7 @@ func (m *groupModel) group(n int) {
 		key := []string{"m:", "n:", ""}[m.rng.IntN(3)] + fmt.Sprint(m.rng.IntN(60))
 		value := fmt.Sprint("group ", n, strings.Repeat("y", m.rng.IntN(100)))
 		if m.rng.IntN(1500) == 0 {
-			value = strings.Repeat(value, 2*partBytes/len(value))
+			value = strings.Repeat(value, 2*seglog.PartBytes/len(value))
 		}
 		changes[key] = &Change{Write: Write{Key: []byte(key), Value: []byte(value)}}
 		content[key] = value
@@ -157,10 +157,10 @@ func TestGroupsModel(t *testing.T) {
 		m.reader = mustOpen(t, m.mem, func(o *Options) { o.ReadOnly = true })
 		for n := range 300 {
 			m.step(n)
-			spread = max(spread, len(m.s.log.spread))
+			spread = max(spread, len(m.s.log.Spread))
 		}
 		m.s.wantSame(t, m.content)
-		compacted += m.s.log.compacted.Load()
+		compacted += m.s.log.Compacted.Load()
 		mustClose(t, m.reader)
 		mustClose(t, m.s)
 	}
@@ -178,11 +178,11 @@ func TestGroupAbandoned(t *testing.T) {
 		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 50))}})
 	}
 	g := &together{store: s, changes: changes}
-	g.group.log = s.log
+	g.group.Log = s.log
 	if err := g.prepare(); err != nil {
 		t.Fatal(err)
 	}
-	g.group.end()
+	g.group.End()
 	s.wantSame(t, map[string]string{"a": "1"})
 	if u := s.usage(); u.log < 4000 || u.live > 1000 {
 		t.Errorf("before Compact: %+v", u)
@@ -216,14 +216,14 @@ func TestSpreadGroupIsCompactedAlone(t *testing.T) {
 	}
 	for s.tidyOnce(noPause) {
 	}
-	if u := s.usage(); u.log > 2*u.live+3*s.log.limit {
+	if u := s.usage(); u.log > 2*u.live+3*s.log.SegmentBytes {
 		t.Errorf("%+v", u)
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if u := s.usage(); u.log > u.live+2*s.log.limit || s.log.compacted.Load() > 80 {
-		t.Errorf("after Compact: %+v, %d compacted", u, s.log.compacted.Load())
+	if u := s.usage(); u.log > u.live+2*s.log.SegmentBytes || s.log.Compacted.Load() > 80 {
+		t.Errorf("after Compact: %+v, %d compacted", u, s.log.Compacted.Load())
 	}
 	s.wantSame(t, content)
 	mustClose(t, s)

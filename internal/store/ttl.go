@@ -79,7 +79,7 @@ func (s *Store) redate(e *renewal, d Durability) error {
 	if err != nil || d != Power {
 		return err
 	}
-	return s.log.syncTo(seq)
+	return s.log.SyncTo(seq)
 }
 
 func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
@@ -104,7 +104,7 @@ func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
 	if err := e.shownTo(e.of); err != nil {
 		return 0, err
 	}
-	if err := s.log.failure(); err != nil {
+	if err := s.log.Failure(); err != nil {
 		return 0, err
 	}
 	if err := e.checkLocked(s); err != nil {
@@ -140,11 +140,11 @@ func (s *Store) renewLocked(e *renewal, d Durability) (seq uint64, err error) {
 		if cell != nil && cell.Dirty && d != Async { // what is there is to be as durable as what is written
 			err = s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}})
 		}
-		return s.log.last(), err
+		return s.log.Last(), err
 	case cell != nil && cell.Memory && now.address == 0:
 		e.table.expect(e.hash, e.expiry, e.deadline)
 		e.swap(e.copyOf(cell))
-		return s.log.last(), nil
+		return s.log.Last(), nil
 	case d == Async && (cell == nil || !cell.Memory) && now.cells != nil && now.schema != metaSchema && !s.budget.Over():
 		done, err := s.expireLaterLocked(e)
 		if done || err != nil {
@@ -191,20 +191,20 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	h := old.Head
 	h.Expiry, h.Group, h.Replay = e.deadline, 0, 0
 	h.NotMoved()
-	p := &pending{Head: h, key: e.key, value: old.Value, shows: true}
+	p := &seglog.Pending{Head: h, Key: e.key, Value: old.Value, Shows: true}
 	if s.movesParts(&old) {
-		defer s.log.endParts(s.log.beginParts())
-		if err = s.log.reserve(int64(old.Large)); err != nil {
+		defer s.log.EndParts(s.log.BeginParts())
+		if err = s.log.Reserve(int64(old.Large)); err != nil {
 			return 0, err
 		}
-		if p.value, err = s.copyParts(&old, s.log.appendOne); err != nil {
+		if p.Value, err = s.copyParts(&old, s.log.AppendOne); err != nil {
 			return 0, err
 		}
 	}
 	if err := s.appendFor(e.table, p); err != nil {
 		return 0, err
 	}
-	now := hitOf(p.address, &p.Head, p.bytes)
+	now := hitOf(p.Address, &p.Head, p.Bytes)
 	e.kept = true
 	e.table.place(e.hash, e.own, e.hit, &now, e.cell != nil, p.Seq)
 	if e.cell != nil {
@@ -212,7 +212,7 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 		now.refer(c)
 		e.swap(c)
 	}
-	s.log.shown.Add(1)
+	s.log.Shown.Add(1)
 	return p.Seq, nil
 }
 
@@ -246,7 +246,7 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	if encoded != nil {
 		e.cells.table.Encode(e.hash, c, encoded)
 	}
-	s.log.touched()
+	s.log.Touched()
 	return true, nil
 }
 
@@ -258,8 +258,8 @@ func (s *Store) movesParts(e *seglog.Record) bool {
 		return false
 	}
 	return slices.ContainsFunc(strings.Split(string(e.Value), " ")[1:], func(word string) bool {
-		id, _, err := parsePlace(word)
-		seg := s.log.byID(id)
+		id, _, err := seglog.ParsePlace(word)
+		seg := s.log.ByID(id)
 		return err != nil || seg == nil || run != nil && slices.Contains(*run, seg)
 	})
 }

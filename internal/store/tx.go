@@ -42,7 +42,7 @@ type Tx struct {
 	scans  []scanned
 	marked map[sortedBy]*marks // of writes, for walks in order
 	first  uint64              // of the deadlines of what was read, 0 for none
-	under  *partsUnderWay      // the parts of large values that it has written; nil if there are none
+	under  *seglog.Parts       // the parts of large values that it has written; nil if there are none
 	lost   error               // why there is one that has not been written
 	failed error               // of a read that could not say so, or of a write: there is no commit then
 }
@@ -156,7 +156,7 @@ func (s *Store) Transact(d Durability, f func(*Tx) error) error {
 	if err != nil || d != Power {
 		return err
 	}
-	return s.log.syncTo(seq)
+	return s.log.SyncTo(seq)
 }
 
 // tryTransaction returns the number up to which the log must be synced to make the outcome durable.
@@ -339,7 +339,7 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	}
 	c := &Change{Table: t, Write: *w}
 	c.Key, c.Own = bytes.Clone(w.Key), ""
-	if len(w.Value) <= partBytes {
+	if len(w.Value) <= seglog.PartBytes {
 		c.Value = bytes.Clone(w.Value)
 	} else if err := tx.setAside(c); err != nil {
 		return err
@@ -352,15 +352,15 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 func (tx *Tx) setAside(c *Change) error {
 	s := tx.store
 	if tx.under == nil {
-		tx.under = s.log.beginParts()
+		tx.under = s.log.BeginParts()
 	}
 	s.pace()
-	p := pending{key: c.Key}
+	p := seglog.Pending{Key: c.Key}
 	if err := s.recordOfWrite(&p, &c.Write); err != nil {
 		tx.lost = err
 		return err
 	}
-	c.listed, c.Value, c.Cell, c.Cost = p.Large, p.value, nil, 0
+	c.listed, c.Value, c.Cell, c.Cost = p.Large, p.Value, nil, 0
 	return nil
 }
 
@@ -477,7 +477,7 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 	}
 	s := tx.store
 	if len(tx.writes) == 0 {
-		return tx.view.seq, s.log.failure()
+		return tx.view.seq, s.log.Failure()
 	}
 	if tx.hasCollections() {
 		return tx.commitCollections(turn)

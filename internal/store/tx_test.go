@@ -256,7 +256,7 @@ func TestTransactionOfAnyLength(t *testing.T) {
 		for n := range 5000 {
 			key, value := fmt.Sprint("key ", n), fmt.Sprint("value ", n)
 			if n%2000 == 7 {
-				value = string(make([]byte, 2*partBytes))
+				value = string(make([]byte, 2*seglog.PartBytes))
 			}
 			content[key] = value
 			if err := tx.Write(nil, &Write{Key: []byte(key), Value: []byte(value)}); err != nil {
@@ -268,8 +268,8 @@ func TestTransactionOfAnyLength(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.log.spread) != 1 {
-		t.Errorf("%d groups in several segments", len(s.log.spread))
+	if len(s.log.Spread) != 1 {
+		t.Errorf("%d groups in several segments", len(s.log.Spread))
 	}
 	for range 2 {
 		s.wantSame(t, content)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -488,7 +489,7 @@ func TestTxOrderEnds(t *testing.T) {
 func TestTxLargeValues(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 20 })
-	value := func(i, round int) string { return numbered(partBytes+1+100*i, fmt.Sprint(round, "/", i)) }
+	value := func(i, round int) string { return numbered(seglog.PartBytes+1+100*i, fmt.Sprint(round, "/", i)) }
 	mustSet(t, s, "key 0", "old")
 	content := map[string]string{"key 0": "old"}
 	failed := errors.New("failed")
@@ -505,13 +506,13 @@ func TestTxLargeValues(t *testing.T) {
 				content["counter"] = fmt.Sprint(round)
 			}
 			for i := range 2 {
-				for _, now := range []string{numbered(2*partBytes, "replaced"), value(i, round)} {
+				for _, now := range []string{numbered(2*seglog.PartBytes, "replaced"), value(i, round)} {
 					if err := tx.Write(nil, &Write{Key: fmt.Append(nil, "key ", i), Value: []byte(now)}); err != nil {
 						return err
 					}
 				}
 			}
-			if tx.bytes > partBytes {
+			if tx.bytes > seglog.PartBytes {
 				t.Errorf("the transaction has %d bytes in memory", tx.bytes)
 			}
 			for i := range 2 {
@@ -543,14 +544,14 @@ func TestTxLargeValues(t *testing.T) {
 			}
 		}
 		s.wantSame(t, content)
-		if len(s.log.parts) > 0 {
+		if len(s.log.Parts) > 0 {
 			t.Error("there are parts under way")
 		}
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if st := s.Stats(); st.LogBytes > 3*partBytes {
+	if st := s.Stats(); st.LogBytes > 3*seglog.PartBytes {
 		t.Errorf("%d bytes remain of 2 values", st.LogBytes)
 	}
 	mustClose(t, s)

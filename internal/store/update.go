@@ -61,7 +61,7 @@ func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, d
 	if err != nil || d != Power {
 		return err
 	}
-	return s.log.syncTo(seq)
+	return s.log.SyncTo(seq)
 }
 
 // updating is an update under way.
@@ -117,7 +117,7 @@ func (s *Store) seen(u *updating, v *version) (uint64, error) {
 			return 0, err
 		}
 	}
-	return s.log.last(), s.log.failure()
+	return s.log.Last(), s.log.Failure()
 }
 
 // version tells the states of an entry apart: by the record that it has in the log, and, while memory

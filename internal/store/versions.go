@@ -66,7 +66,7 @@ func (t *Table) note(hash uint64, own string, a seglog.Address, seq uint64) {
 func (t *Table) noteLocked(hash uint64, own string, a seglog.Address, seq uint64) {
 	views := &t.store.views
 	if seq == 0 {
-		seq = t.store.log.last() + 1
+		seq = t.store.log.Last() + 1
 	}
 	all := t.noted()
 	sh := &all.shards[hash%cache.Shards]

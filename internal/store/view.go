@@ -98,7 +98,7 @@ func (s *Store) OpenView() (*View, error) {
 
 // listView is a view of what is in the log. It is late, and counted, if not all of that shows: readers without a lock await it until the caller lowers the count.
 func (s *Store) listView() (v *View, late bool) {
-	s.log.still(func(last uint64, shows bool) {
+	s.log.Still(func(last uint64, shows bool) {
 		if late = !shows; late {
 			s.opening.late.Add(1)
 		}
@@ -204,7 +204,7 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for v := l.first; v != nil && v.number <= seg.after; v = v.after {
-		if v.seq >= seg.first || renumbered {
+		if v.seq >= seg.First || renumbered {
 			return true
 		}
 	}
@@ -359,7 +359,7 @@ func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	}
 	var e seglog.Record
 	slot, offset := seglog.SplitAddress(a)
-	if err := v.store.log.segment(slot).readTo(&e, offset, buf); err != nil {
+	if err := v.store.log.Segment(slot).ReadTo(&e, offset, buf); err != nil {
 		return err
 	}
 	if v.expired(e.Expiry) {
@@ -409,10 +409,10 @@ func (v *View) record(t *Table, key []byte) (e seglog.Record, a seglog.Address, 
 		return e, 0, ErrNotFound
 	}
 	slot, offset := seglog.SplitAddress(a)
-	if seg := v.store.log.segment(slot); seg.copyInPlace(&e, offset, v.store.opts.Clock) {
+	if seg := v.store.log.Segment(slot); seg.CopyInPlace(&e, offset, v.store.opts.Clock) {
 		e.Key = key // which parts are compared with
 	} else {
-		err = seg.readTo(&e, offset, nil)
+		err = seg.ReadTo(&e, offset, nil)
 	}
 	if err == nil && v.expired(e.Expiry) {
 		return seglog.Record{}, 0, ErrNotFound

@@ -222,7 +222,7 @@ func (m *viewModel) step(n int) {
 		m.clock.Advance(time.Duration(rng.IntN(20)) * time.Millisecond)
 	case 11:
 		if rng.IntN(24) == 0 {
-			e.value = strings.Repeat(fmt.Sprintf("large %d ", n), (partBytes+rng.IntN(2*partBytes))/8)
+			e.value = strings.Repeat(fmt.Sprintf("large %d ", n), (seglog.PartBytes+rng.IntN(2*seglog.PartBytes))/8)
 			mustSet(t, s, key, e.value)
 			m.content[key] = e
 		}
@@ -374,9 +374,9 @@ func (s *Store) wantNoTrace(t testing.TB) {
 	if bytes := s.views.bytes.Load(); bytes >= sweepBytes {
 		t.Errorf("the versions take %d bytes, though no view is open", bytes)
 	}
-	for _, seg := range s.log.readable() {
-		if !s.log.inLog(seg) {
-			t.Errorf("segment %v is still there", seg.id)
+	for _, seg := range s.log.Readable() {
+		if !s.log.InLog(seg) {
+			t.Errorf("segment %v is still there", seg.ID)
 		}
 	}
 }
@@ -576,7 +576,7 @@ func TestHeldForAView(t *testing.T) {
 	if held > 20_000 {
 		t.Errorf("%d bytes are held, and the log had about 6000 when the view was opened", held)
 	}
-	if u := s.usage(); u.disk > u.log+s.log.limit {
+	if u := s.usage(); u.disk > u.log+s.log.SegmentBytes {
 		t.Errorf("%+v: what is held for a view would slow down writes", u)
 	}
 	wantView(t, v, want, nil)
@@ -590,8 +590,8 @@ func TestHeldForAView(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") })
-	if len(logs) > len(s.log.readable())+1 { // the spare has no place in the log yet
-		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.readable()))
+	if len(logs) > len(s.log.Readable())+1 { // the spare has no place in the log yet
+		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.Readable()))
 	}
 }
 
@@ -623,8 +623,8 @@ func TestCrashWithAView(t *testing.T) {
 		t.Fatal(err)
 	}
 	logs := slices.DeleteFunc(names, func(n string) bool { return !strings.HasSuffix(n, ".log") })
-	if len(logs) != len(s.log.readable()) {
-		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.readable()))
+	if len(logs) != len(s.log.Readable()) {
+		t.Errorf("the files %v are there, and the log has %d segments", logs, len(s.log.Readable()))
 	}
 }
 
@@ -779,7 +779,7 @@ func viewOfAFollower(t *testing.T) {
 		}
 		f.refresh()
 		for _, seg := range f.reader.outOfUse() {
-			t.Errorf("segment %v is still kept", seg.id)
+			t.Errorf("segment %v is still kept", seg.ID)
 		}
 	}
 	if checked < 30 || lost == 0 {
@@ -887,13 +887,13 @@ func TestViewBeforeACommit(t *testing.T) {
 	f := newFollowed(t, 1)
 	s := f.writer
 	mustSet(t, s, "a", "old")
-	members := []*pending{
-		{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte("a"), value: []byte("new")},
-		{Head: record.Head{Op: record.Set, Kind: record.Value}, key: []byte("b"), value: []byte("new")},
+	members := []*seglog.Pending{
+		{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte("a"), Value: []byte("new")},
+		{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte("b"), Value: []byte("new")},
 	}
-	g := &groupUnderWay{log: s.log}
-	defer g.end()
-	if err := g.ahead(members...); err != nil {
+	g := &seglog.Group{Log: s.log}
+	defer g.End()
+	if err := g.Ahead(members...); err != nil {
 		t.Fatal(err)
 	}
 	if err := f.reader.Refresh(); err != nil {
@@ -904,10 +904,10 @@ func TestViewBeforeACommit(t *testing.T) {
 	if v.Seq() < members[1].Seq {
 		t.Fatalf("the follower is at %d and has not read the members", v.Seq())
 	}
-	if _, err := g.commit(); err != nil {
+	if _, err := g.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	s.log.shown.Add(1)
+	s.log.Shown.Add(1)
 	if err := f.reader.Refresh(); err != nil {
 		t.Fatal(err)
 	}
@@ -1007,7 +1007,7 @@ func TestViewsNeedSegments(t *testing.T) {
 		}
 		return v
 	}
-	inUse := func(seg *segment) retired { return retired{seg, notYet} }
+	inUse := func(seg *seglog.Segment) retired { return retired{seg, notYet} }
 	renumbered := false
 	want := func(what string, seg retired, want bool) {
 		t.Helper()
@@ -1015,14 +1015,14 @@ func TestViewsNeedSegments(t *testing.T) {
 			t.Errorf("%s is needed: %v, want %v", what, got, want)
 		}
 	}
-	want("what is in use, without views,", inUse(s.log.tail), false)
+	want("what is in use, without views,", inUse(s.log.Tail), false)
 	before := open()
-	seg := inUse(&segment{first: before.Seq()})
+	seg := inUse(&seglog.Segment{First: before.Seq()})
 	want("what is in use", seg, true)
-	want("what is in use and was made by this process", inUse(s.log.tail), true)
+	want("what is in use and was made by this process", inUse(s.log.Tail), true)
 	seg.after = s.views.opened.Load()
 	want("what was in use before", seg, true)
-	behind := inUse(&segment{first: before.Seq() + 1})
+	behind := inUse(&seglog.Segment{First: before.Seq() + 1})
 	want("what has only later records", behind, false)
 	renumbered = true
 	want("what seems to have only later records", behind, true)
@@ -1031,14 +1031,14 @@ func TestViewsNeedSegments(t *testing.T) {
 	want("what was in use before one of two views", seg, true)
 	before.Close()
 	want("what was out of use before", seg, false)
-	never := retired{&segment{first: 1}, 0} // out of use before there was a view
+	never := retired{&seglog.Segment{First: 1}, 0} // out of use before there was a view
 	want("what was out of use before there was a view", never, false)
 	after.Close()
 	mustClose(t, s)
 	s = mustOpen(t, mem)
 	defer mustClose(t, s)
 	defer open().Close()
-	want("what is in use and was found", inUse(s.log.readable()[0]), true)
+	want("what is in use and was found", inUse(s.log.Readable()[0]), true)
 }
 
 // keysInOrder are the keys that a view has of a table.

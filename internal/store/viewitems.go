@@ -26,7 +26,7 @@ func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
 		for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
 			part, err := v.listPart(t, n, batch)
 			if err != nil && (!yield(Item{Err: err}) || ends(err)) {
-				part.pins.unpin()
+				part.pins.Unpin()
 				return
 			}
 			n, part.values = part.next, values
@@ -51,7 +51,7 @@ type viewPart struct {
 	now     []seglog.Address // of what the index has
 	before  []seglog.Address // of what the keys were that have changed
 	changed map[string]bool  // those, by their own bytes
-	pins    pinned           // of the segments of now: its records may be newer than the view, and nobody else keeps them
+	pins    seglog.Pinned    // of the segments of now: its records may be newer than the view, and nobody else keeps them
 }
 
 // listPart lists parts of the index from n on, of about so many entries, and what has changed there.
@@ -66,7 +66,7 @@ func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 		p.now, err = t.index.Shard(p.now, p.next)
 		p.next++
 	}
-	p.pins = v.store.log.pinAll() // not before
+	p.pins = v.store.log.PinAll() // not before
 	for _, c := range v.changed(t, func(hash uint64, _ string) bool {
 		part := index.ShardOf(hash)
 		return part >= n && part < p.next
@@ -81,15 +81,15 @@ func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 }
 
 func (p *viewPart) yield(yield func(Item) bool) bool {
-	defer p.pins.unpin()
+	defer p.pins.Unpin()
 	return p.each(p.before, p.read, yield) && p.each(p.now, p.at, yield)
 }
 
 // each yields the entries that read finds at the addresses.
 func (p *viewPart) each(list []seglog.Address, read func(a seglog.Address) (Item, bool), yield func(Item) bool) bool {
-	ahead := lookahead{log: p.view.store.log, list: list, sparse: sparseKeys}
+	ahead := seglog.Lookahead{Log: p.view.store.log, List: list, Sparse: seglog.SparseKeys}
 	if p.values {
-		ahead.sparse = sparseValues
+		ahead.Sparse = seglog.SparseValues
 	}
 	for i, a := range list {
 		in, err := p.view.use()
@@ -97,7 +97,7 @@ func (p *viewPart) each(list []seglog.Address, read func(a seglog.Address) (Item
 			yield(Item{Err: err})
 			return false
 		}
-		ahead.reach(i)
+		ahead.Reach(i)
 		item, ok := read(a)
 		p.view.store.life.leave(in)
 		if ok && !yield(item) || item.Err != nil && ends(item.Err) {
@@ -216,7 +216,7 @@ func (s *Store) count(t *Table) (n int, v *View) {
 			s.keys[i].Unlock()
 		}
 	}()
-	s.log.still(func(last uint64, _ bool) { n, v = t.index.Len(), s.listViewAt(last) }) // all of it shows
+	s.log.Still(func(last uint64, _ bool) { n, v = t.index.Len(), s.listViewAt(last) }) // all of it shows
 	return n, v
 }
 

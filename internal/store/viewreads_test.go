@@ -9,6 +9,7 @@ import (
 
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -28,12 +29,12 @@ func TestReadAwaitsWhatAViewHas(t *testing.T) {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	w := &Write{Key: key, Value: []byte("new")}
-	p := &pending{Head: record.Head{Op: record.Set, Kind: record.Value}, key: key, value: w.Value, shows: true}
+	p := &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: key, Value: w.Value, Shows: true}
 	var now state
 	if err := s.stateLocked(&now, table, hash, key); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.log.append(p); err != nil {
+	if err := s.log.Append(p); err != nil {
 		t.Fatal(err)
 	}
 	opened, read := make(chan *View), make(chan string)
@@ -57,7 +58,7 @@ func TestReadAwaitsWhatAViewHas(t *testing.T) {
 		runtime.Gosched()
 	}
 	s.enterLocked(table, &now, w, p, p.Seq)
-	s.log.shown.Add(1)
+	s.log.Shown.Add(1)
 	mu.Unlock()
 	if got := <-read; got != "new" {
 		t.Errorf("a read that began when a view with the new value was there finds %q", got)

@@ -30,7 +30,7 @@ func onDisk(t testing.TB, dir string, change ...func(*Options)) *Store {
 		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { s.Close() })
-	if v, err := s.log.fsys.Open(filepath.Join(dir, seglog.LockName), vfs.ReadOnly); err == nil {
+	if v, err := s.log.FS.Open(filepath.Join(dir, seglog.LockName), vfs.ReadOnly); err == nil {
 		defer v.Close()
 		if _, err := v.View(1); errors.Is(err, errors.ErrUnsupported) {
 			t.Skip("nothing is mapped on this platform")
@@ -60,8 +60,8 @@ func viewOf(t testing.TB, s *Store, key string) (value []byte, inPlace bool) {
 func standsInFile(t testing.TB, s *Store, key string, b []byte) bool {
 	t.Helper()
 	line := fmt.Appendf(nil, " %s %s\n", key, b)
-	for _, seg := range s.log.readable() {
-		text, err := os.ReadFile(seg.path)
+	for _, seg := range s.log.Readable() {
+		text, err := os.ReadFile(seg.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func standsInFile(t testing.TB, s *Store, key string, b []byte) bool {
 		if at < 0 {
 			continue
 		}
-		f, err := os.OpenFile(seg.path, os.O_WRONLY, 0)
+		f, err := os.OpenFile(seg.Path, os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ const (
 	trusted = 4 << 10
 )
 
-var inPlaceSizes = []int{0, 1, 100, 191, 192, 193, 1023, 1024, 4000, 4096, 5000, 40 << 10, longest - 200, longest, 70 << 10, partBytes, 3 * partBytes / 2}
+var inPlaceSizes = []int{0, 1, 100, 191, 192, 193, 1023, 1024, 4000, 4096, 5000, 40 << 10, longest - 200, longest, 70 << 10, seglog.PartBytes, 3 * seglog.PartBytes / 2}
 
 // Every length, in the ring and in the file, is read alike in each way, and appended to what is there.
 func TestReadInPlaceIsReading(t *testing.T) {
@@ -142,8 +142,8 @@ func TestReadInPlaceIsReading(t *testing.T) {
 // damageValue changes a byte of a value in the file of an open store.
 func damageValue(t *testing.T, s *Store, value []byte) {
 	t.Helper()
-	for _, seg := range s.log.readable() {
-		text, err := os.ReadFile(seg.path)
+	for _, seg := range s.log.Readable() {
+		text, err := os.ReadFile(seg.Path)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +151,7 @@ func damageValue(t *testing.T, s *Store, value []byte) {
 		if at < 0 {
 			continue
 		}
-		f, err := os.OpenFile(seg.path, os.O_WRONLY, 0)
+		f, err := os.OpenFile(seg.Path, os.O_WRONLY, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -256,19 +256,19 @@ func TestViewUnmapsLast(t *testing.T) {
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	var seg *segment
+	var seg *seglog.Segment
 	err := s.ViewValue([]byte("key"), func(b []byte, _ uint64) error {
-		seg = s.log.readable()[0]
+		seg = s.log.Readable()[0]
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
-		if seg.pins.Load() != 0 { // it is open for nobody else, the log neither
-			t.Errorf("%d pins while it is viewed", seg.pins.Load())
+		if seg.Pins.Load() != 0 { // it is open for nobody else, the log neither
+			t.Errorf("%d pins while it is viewed", seg.Pins.Load())
 		}
 		return nil
 	})
-	if err != nil || seg.pins.Load() != -1 {
-		t.Errorf("it is still mapped: %v, %d pins", err, seg.pins.Load())
+	if err != nil || seg.Pins.Load() != -1 {
+		t.Errorf("it is still mapped: %v, %d pins", err, seg.Pins.Load())
 	}
 }
 
@@ -281,9 +281,9 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	seg := s.log.readable()[0]
+	seg := s.log.Readable()[0]
 	cut := func() {
-		if err := os.Truncate(seg.path, 4096); err != nil {
+		if err := os.Truncate(seg.Path, 4096); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -295,8 +295,8 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 	if !errors.Is(err, syscall.EIO) {
 		t.Errorf("View of a file that is cut meanwhile: %v", err)
 	}
-	if seg.pins.Load() != 0 {
-		t.Errorf("%d pins are left", seg.pins.Load())
+	if seg.Pins.Load() != 0 {
+		t.Errorf("%d pins are left", seg.Pins.Load())
 	}
 	if _, _, err := s.AppendGet(nil, []byte("key3")); err == nil {
 		t.Error("AppendGet of what was cut off succeeds")
@@ -308,8 +308,8 @@ func TestReadInPlaceOfACutFile(t *testing.T) {
 		if cause := recover(); cause != "own" {
 			t.Errorf("the panic of f came out as %v", cause)
 		}
-		if seg.pins.Load() != 0 {
-			t.Errorf("%d pins are left by a panic", seg.pins.Load())
+		if seg.Pins.Load() != 0 {
+			t.Errorf("%d pins are left by a panic", seg.Pins.Load())
 		}
 	}()
 	mustSet(t, s, "short", "v")
@@ -323,7 +323,7 @@ func TestViewReadsLargeValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	want := strings.Repeat("large ", partBytes/5)
+	want := strings.Repeat("large ", seglog.PartBytes/5)
 	mustSet(t, s, "large", want)
 	if err := s.Sync(); err != nil { // so that it is in the mapped file
 		t.Fatal(err)

@@ -79,7 +79,7 @@ func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 	if err != nil || w.Durability != Power {
 		return existed, err
 	}
-	return existed, s.log.syncTo(seq)
+	return existed, s.log.SyncTo(seq)
 }
 
 // refuse returns err, or ErrClosed when the store is closed.
@@ -117,9 +117,9 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 			return 0, false, err
 		}
 	}
-	p := pending{key: w.Key, synced: w.Durability == Power}
-	if len(w.Value) > partBytes {
-		under := s.log.beginParts()
+	p := seglog.Pending{Key: w.Key, Synced: w.Durability == Power}
+	if len(w.Value) > seglog.PartBytes {
+		under := s.log.BeginParts()
 		defer func() { s.endLarge(under, err) }()
 	}
 	if w.Durability == Process || w.Durability == Power {
@@ -148,7 +148,7 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 
 // hasten makes an asynchronous write of a large value one that does not wait, which is to spare small writes.
 func (w *Write) hasten() error {
-	if w.Later && w.Cost > partBytes {
+	if w.Later && w.Cost > seglog.PartBytes {
 		b, schema, err := w.Cells.values.Encode(nil, w.Cell)
 		if err == nil {
 			err = checkValue(b)
@@ -158,14 +158,14 @@ func (w *Write) hasten() error {
 		}
 		w.Value, w.Schema, w.Later = b, schema, false
 	}
-	if len(w.Value) > partBytes {
+	if len(w.Value) > seglog.PartBytes {
 		w.Durability = Process
 	}
 	return nil
 }
 
 // recordOfWrite makes p the record of the write. A large value is appended in parts.
-func (s *Store) recordOfWrite(p *pending, w *Write) error {
+func (s *Store) recordOfWrite(p *seglog.Pending, w *Write) error {
 	if !w.fill(p) {
 		return nil
 	}
@@ -173,12 +173,12 @@ func (s *Store) recordOfWrite(p *pending, w *Write) error {
 }
 
 // fill makes p the record of the write, and reports whether the value may have to be appended in parts first.
-func (w *Write) fill(p *pending) (parts bool) {
+func (w *Write) fill(p *seglog.Pending) (parts bool) {
 	p.Kind, p.Op = w.kind(), record.Delete
 	if w.Delete {
 		return false
 	}
-	p.Op, p.Schema, p.Expiry, p.value = record.Set, w.Schema, w.Expiry, w.Value
+	p.Op, p.Schema, p.Expiry, p.Value = record.Set, w.Schema, w.Expiry, w.Value
 	p.Large = w.listed
 	return w.listed == 0
 }
@@ -194,7 +194,7 @@ func (w *Write) kind() record.Kind {
 // lockOf is the lock of the keys with this hash.
 func (s *Store) lockOf(hash uint64) *sync.Mutex { return &s.keys[hash%cache.Shards].Mutex }
 
-func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (existed bool, err error) {
+func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *seglog.Pending) (existed bool, err error) {
 	if s.closed {
 		return false, seglog.ErrClosed
 	}
@@ -224,26 +224,26 @@ func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *pending) (exist
 		return existed, s.rememberLocked(&now, w)
 	case w.Delete && now.address == 0: // nor does the log know of it
 		now.swap(nil)
-		p.Seq = s.log.last()
-		return existed, s.log.failure()
+		p.Seq = s.log.Last()
+		return existed, s.log.Failure()
 	}
 	return existed, s.appendAndShowLocked(t, &now, w, p)
 }
 
 // appendAndShowLocked makes a write count that is not one of several.
-func (s *Store) appendAndShowLocked(t *Table, now *state, w *Write, p *pending) error {
-	p.shows = true
+func (s *Store) appendAndShowLocked(t *Table, now *state, w *Write, p *seglog.Pending) error {
+	p.Shows = true
 	if err := s.appendFor(t, p); err != nil {
 		return err
 	}
 	s.enterLocked(t, now, w, p, p.Seq)
-	s.log.shown.Add(1)
+	s.log.Shown.Add(1)
 	return nil
 }
 
 // enterLocked lets index and cells know of a write whose record is in the log, and which counts by the number seq. A deletion is one of an
 // entry that the log had.
-func (s *Store) enterLocked(t *Table, now *state, w *Write, p *pending, seq uint64) {
+func (s *Store) enterLocked(t *Table, now *state, w *Write, p *seglog.Pending, seq uint64) {
 	if w.Delete || now.address == 0 || now.cell != nil && now.cell.Absent {
 		s.showing.begin(now.hash)
 		defer s.showing.end(now.hash)
@@ -257,7 +257,7 @@ func (s *Store) enterLocked(t *Table, now *state, w *Write, p *pending, seq uint
 		now.swap(nil)
 		return
 	}
-	rec, cell := hitOf(p.address, &p.Head, p.bytes), now.prepare(w)
+	rec, cell := hitOf(p.Address, &p.Head, p.Bytes), now.prepare(w)
 	t.place(now.hash, now.own, now.hit, &rec, cell != nil, seq)
 	if cell != nil {
 		cell.Expiry = w.Expiry
@@ -366,17 +366,17 @@ func (now *state) setKey(w *Write) {
 
 // appendFor appends records to the log, and before them, once in the life of a map, the one
 // that declares the map. When only that is written, nothing has happened yet.
-func (s *Store) appendFor(t *Table, recs ...*pending) error {
+func (s *Store) appendFor(t *Table, recs ...*seglog.Pending) error {
 	if err := s.declareFor(t); err != nil {
 		return err
 	}
-	return s.log.append(recs...)
+	return s.log.Append(recs...)
 }
 
 // declareFor appends, once in the life of a map, the record that declares it.
 func (s *Store) declareFor(t *Table) error {
 	if declaration, declared := t.declaration(); declaration != nil {
-		if err := s.log.append(declaration); err != nil {
+		if err := s.log.Append(declaration); err != nil {
 			return err
 		}
 		declared()

@@ -1,0 +1,77 @@
+package seglog
+
+import (
+	"slices"
+)
+
+// asideLog is what recovery has told a log, laid aside while a reader recovers the log anew. Nothing
+// of it changes meanwhile: everybody else waits.
+type AsideLog struct {
+	manifest          *Manifest
+	storeID           uint64
+	nextSeq, lastTime uint64
+	set               *segmentSet
+	freeSlots         []int
+	records           int64
+	durable           Position
+	left              leftByRecovery
+}
+
+// layAside makes the log what it is before recovery, but for slots: those that are in use stay so,
+// because iterations may still have addresses in them.
+func (l *Log) LayAside() *AsideLog {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	a := &AsideLog{
+		manifest: l.Manifest, storeID: l.StoreID, nextSeq: l.NextSeq, lastTime: l.LastTime, set: l.set.Load(),
+		freeSlots: slices.Clone(l.freeSlots), records: l.Records.Load(), durable: l.durable, left: l.leftByRecovery,
+	}
+	set := a.set.clone()
+	clear(set.byID)
+	set.ordered, set.log = nil, nil
+	l.set.Store(set)
+	l.Records.Store(0)
+	l.leftByRecovery = leftByRecovery{}
+	return a
+}
+
+// putBack makes the log what it was when a was laid aside, and closes what was opened since.
+func (l *Log) PutBack(a *AsideLog) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	failed := map[*Segment]bool{}
+	for _, seg := range slices.Concat(l.set.Load().bySlot, l.dropped) {
+		failed[seg] = true
+	}
+	for _, seg := range a.set.bySlot {
+		delete(failed, seg)
+	}
+	delete(failed, nil)
+	for seg := range failed {
+		seg.Close() // it was only read
+	}
+	l.Manifest, l.StoreID, l.NextSeq, l.LastTime = a.manifest, a.storeID, a.nextSeq, a.lastTime
+	l.set.Store(a.set)
+	l.freeSlots = a.freeSlots
+	l.Records.Store(a.records)
+	l.durable = a.durable
+	l.DurableSeq.Store(a.durable.Seq)
+	l.leftByRecovery = a.left
+}
+
+// sameStore returns an error if the log that was recovered since is that of another store.
+func (l *Log) SameStore(a *AsideLog) error {
+	if a.manifest.Edit > 0 && l.StoreID != a.storeID {
+		return l.goneError()
+	}
+	return nil
+}
+
+// retire gives up what was laid aside, for the log has been recovered. It returns the segments, which
+// are in the set no more, and are the caller's to close when nobody reads there.
+func (a *AsideLog) Retire() []*Segment {
+	for _, seg := range a.left.dropped {
+		seg.File.Close() // it was only read
+	}
+	return a.set.log
+}

@@ -1,0 +1,188 @@
+package seglog
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/files"
+)
+
+// A process begins to write to the log with a manifest that says so, and ends with one that says
+// that the store is closed and where its log ends. docs/durability.md has the states that a crash leaves in between.
+
+// beginLocked prepares the first append of this process. A tail that was closed
+// cleanly is continued. Behind any other a new segment begins, with a salt of its
+// own, so that no byte of the old tail can ever count again; the manifest that
+// names it also says where the old segments end, and makes a closed store of one that was not.
+// From there on both go the same way: a ring is made, and the manifest says that somebody writes.
+//
+// A crash leaves one of these manifests, and recovery finds what it found this time. A failure,
+// such as a full disk, changes nothing, and the next append tries again.
+func (l *Log) beginLocked() error {
+	l.removeUnfinishedLocked()
+	if l.continued == nil {
+		if err := l.settleLocked(); err != nil {
+			return err
+		}
+	} else if err := files.SyncDir(l.FS, l.Dir); err != nil {
+		// The process that swapped in this manifest may have died before its name was durable. What the one
+		// before it names must stay until then.
+		return l.Fail(err)
+	}
+	// The manifest names no ring now. One that is there holds nothing that is not in the segments.
+	if err := l.removeRing(); err != nil {
+		return err
+	}
+	l.tidyLocked()
+	l.Tail, l.continued = l.continued, nil
+	l.takeRoomLocked()
+	l.beginRoomLocked()
+	err := l.beginRing(l.Tail)
+	if err == nil {
+		err = l.announceLocked()
+	}
+	if err != nil {
+		err = errors.Join(err, l.forgetRing())
+		l.Tail, l.continued = nil, l.Tail
+		return err
+	}
+	l.beginMark()
+	return nil
+}
+
+// settleLocked makes a closed store, with an empty tail, of what recovery has found.
+func (l *Log) settleLocked() error {
+	if err := l.redoLocked(); err != nil {
+		return err
+	}
+	for _, s := range l.reopened {
+		// Space that a dead process had reserved: the new segment may need it.
+		if size, err := s.File.Size(); err == nil && !l.noReserve {
+			l.ReportError("giving back reserved space", s.File.Truncate(size))
+		}
+	}
+	s, err := l.createNext(l.reopened, l.dropped, true)
+	if err != nil {
+		return err
+	}
+	l.addSegment(s)
+	l.continued = s
+	return nil
+}
+
+// announceLocked says in the manifest that this process writes, and opens the mark.
+func (l *Log) announceLocked() error {
+	if l.marker == nil {
+		m, err := OpenMarker(l.FS, l.Dir, l.StoreID)
+		if err != nil {
+			return l.refusal(err)
+		}
+		l.syncMu.Lock()
+		l.marker = m
+		l.syncMu.Unlock()
+	}
+	w := &Writing{Cache: l.CacheID}
+	if l.Ring != nil {
+		w.Ring = l.Ring.id
+	}
+	err := l.swapTailLocked(func(m *Manifest) { m.Writing = w })
+	if err == nil {
+		l.announced = l.Manifest.Edit
+	}
+	return err
+}
+
+// swapTailLocked changes the manifest. Where the disk is full it uses the room that the tail has reserved.
+func (l *Log) swapTailLocked(change func(*Manifest)) error {
+	err := l.changeManifest(change)
+	if !errors.Is(err, ErrNoSpace) || l.Failure() != nil {
+		return err
+	}
+	if lent := l.lendLocked(); lent != nil {
+		return errors.Join(err, lent)
+	}
+	err = l.changeManifest(change)
+	l.keepLocked(l.Tail)
+	return err
+}
+
+// changeManifest swaps in a manifest that differs as change says.
+func (l *Log) changeManifest(change func(*Manifest)) error {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	if err := l.stillOurs(); err != nil {
+		return err
+	}
+	m := l.Manifest.Clone()
+	change(m)
+	m.Edit++
+	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
+		return l.manifestRefusal(m, err)
+	}
+	l.Manifest = m
+	return nil
+}
+
+// forgetRing gives back a ring that nothing has been stored in.
+func (l *Log) forgetRing() error {
+	r := l.Ring
+	if r == nil {
+		return nil
+	}
+	l.Tail.ring.Store(nil)
+	l.Ring = nil
+	err := r.close()
+	if l.Failure() == nil { // else the manifest may name it
+		err = errors.Join(err, l.removeRing())
+	}
+	return err
+}
+
+// tidyLocked removes what the manifest no longer counts: torn tails, segments that
+// stood beyond one, and files of segments long gone. It has no bearing on what the store holds.
+func (l *Log) tidyLocked() {
+	for _, s := range l.reopened {
+		if size, err := s.File.Size(); err == nil && size > s.End.Load() {
+			l.ReportError("cutting off a torn tail", s.File.Truncate(s.End.Load()))
+		}
+	}
+	for _, s := range l.dropped {
+		l.ReportError("removing a segment beyond a torn tail", errors.Join(s.File.Close(), l.FS.Remove(s.Path)))
+	}
+	for _, id := range l.orphans {
+		switch {
+		case l.ByID(id) != nil: // its name was taken again
+		case l.SnapshotNames(id):
+			l.outlived = append(l.outlived, id)
+		default:
+			l.ReportError("removing a file that no manifest names", l.FS.Remove(filepath.Join(l.Dir, id.FileName())))
+		}
+	}
+	l.reopened, l.dropped, l.orphans = nil, nil, nil
+}
+
+// sayClosed states in the manifest where the log ends, all of which is durable, and that nobody writes.
+// Where that fails, the next opening reads the log as after a crash, and finds the same.
+func (l *Log) sayClosed() bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	byID := l.set.Load().byID
+	err := l.swapTailLocked(func(m *Manifest) {
+		m.Segments = slices.DeleteFunc(m.Segments, func(e ManifestSegment) bool { return byID[e.ID] == nil }) // made in vain
+		for i, e := range m.Segments {
+			if !e.Sealed {
+				m.Segments[i] = byID[e.ID].manifestEntry(i < len(m.Segments)-1)
+			}
+		}
+		m.Writing = nil
+	})
+	if l.spare != nil { // where the log will go on
+		l.keepLocked(l.spare)
+	}
+	if err != nil {
+		l.ReportError("noting that the store is closed", err)
+		l.noteSynced()
+	}
+	return err == nil
+}

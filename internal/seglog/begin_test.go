@@ -1,0 +1,140 @@
+package seglog
+
+import (
+	"errors"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A process dies in Close, when the manifest that says so has its name and the directory was not synced. The next process
+// removes the ring, and the power is cut: the disk may have the manifest before, which names that ring.
+func TestTwoCrashesAroundAClose(t *testing.T) {
+	logtest.NeedsRing(t)
+	mem := vfs.NewCrashMem()
+	steps := &logtest.StepFS{FS: mem}
+	s := mustLog(t, steps)
+	setSyncIn(t, s, "a", "1")
+	var dead *vfs.Mem
+	steps.Syncing = func() {
+		if dead == nil {
+			dead = mem.ProcessCrash()
+		}
+	}
+	closeLog(t, s)
+	cuts := 0
+	next := mustLog(t, &logtest.StepFS{FS: dead, Removed: func(name string) {
+		if filepath.Base(name) != RingName {
+			return
+		}
+		for image := range dead.PowerCuts(60, rand.New(rand.NewPCG(1, 2))) {
+			cuts++
+			found := mustLog(t, image)
+			wantIn(t, found, "a", "1")
+			closeLog(t, found)
+		}
+	}})
+	setIn(t, next, "b", "2")
+	if cuts == 0 {
+		t.Error("no ring was removed")
+	}
+	closeLog(t, next)
+}
+
+// killedAfterAFailedSync is a store of which the last sync has failed.
+func killedAfterAFailedSync(t *testing.T) *vfs.Mem {
+	t.Helper()
+	mem := vfs.NewMem()
+	armed := false
+	s := mustLog(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}))
+	setIn(t, s, "a", "1")
+	syncLog(t, s)
+	setIn(t, s, "b", "2")
+	armed = true
+	if err := s.sync(); err == nil {
+		t.Fatal("the sync has not failed")
+	}
+	return mem.ProcessCrash()
+}
+
+// Where the disk has no room for the copy of what recovery has found, writes and syncs are refused, and succeed when
+// there is room again.
+func TestNoRoomForWhatWasFound(t *testing.T) {
+	for name, ask := range map[string]func(s *logbook) error{
+		"a sync":  (*logbook).sync,
+		"a write": func(s *logbook) error { return s.setKey("c", "3") },
+	} {
+		dead := killedAfterAFailedSync(t)
+		full := func(name string) bool { return strings.HasSuffix(name, redoTemp) }
+		s := mustLog(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Err: vfs.ErrNoSpace, Match: full}))
+		if err := ask(s); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+			t.Errorf("%s without room: %v", name, err)
+		}
+		wantIn(t, s, "b", "2")
+		if err := ask(s); err != nil {
+			t.Errorf("%s with room again: %v", name, err)
+		}
+		wantIn(t, s, "b", "2")
+		closeLog(t, s)
+	}
+}
+
+// A mark that says that a sync has failed is not followed by one that says that all is well.
+func TestFailedSyncStaysNoted(t *testing.T) {
+	mem := vfs.NewMem()
+	armed := false
+	s := mustLog(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}))
+	s.Inline = false // marks come every 100 ms at most, as outside of tests
+	for range 3 {
+		setSyncIn(t, s, "a", "1")
+	}
+	setIn(t, s, "b", "2")
+	armed = true
+	if err := s.sync(); err == nil {
+		t.Fatal("the sync has not failed")
+	}
+	s.noteSynced() // by the keeper, whose own sync had ended well before
+	if m, err := ReadMark(mem, "db", s.StoreID); err != nil || !m.Failed {
+		t.Errorf("the mark is %+v, %v", m, err)
+	}
+}
+
+// TestManifestNamesTheCacheOfANewStore: the manifest names the page cache before the first record
+// is written, also in a directory that Open has just made.
+func TestManifestNamesTheCacheOfANewStore(t *testing.T) {
+	for name, fsys := range map[string]vfs.FS{"os": vfs.OS(), "memory": vfs.NewMem()} {
+		dir := filepath.Join(t.TempDir(), "new")
+		s, err := openLog(fsys, inline, func(o *logSettings) { o.Dir = dir })
+		if err != nil {
+			t.Fatal(err)
+		}
+		setIn(t, s, "a", "1")
+		cache := fsys.CacheID(dir)
+		if m, err := ReadManifest(fsys, dir); err != nil || m.Writing == nil || m.Writing.Cache != cache || m.SameCache(cache) != (cache != "") {
+			t.Errorf("%s: the manifest is %+v, %v", name, m, err)
+		}
+		closeLog(t, s)
+	}
+}
+
+// TestNewDirectoryIsDurable: the name of the store's directory is synced before the first write is
+// acknowledged.
+func TestNewDirectoryIsDurable(t *testing.T) {
+	f := vfs.Inject(vfs.NewMem())
+	s, err := openLog(f, inline, func(o *logSettings) { o.Dir = "parent/db" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	setIn(t, s, "a", "1")
+	for _, op := range f.Ops() {
+		if op.Kind == vfs.OpSyncDir && op.Name == "parent" {
+			return
+		}
+	}
+	t.Errorf("nobody has synced the parent directory:\n%s", f)
+}

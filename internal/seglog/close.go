@@ -1,0 +1,56 @@
+package seglog
+
+import "errors"
+
+// finish makes everything durable, and removes the ring when that has succeeded. Without
+// an append there is nothing to do.
+func (l *Log) Finish() error {
+	defer l.end()
+	if !l.Wrote() {
+		return nil
+	}
+	err := l.drainTail()
+	if err == nil {
+		l.Mu.Lock()
+		err = l.releaseLocked(l.Tail, l.spare == nil)
+		l.Mu.Unlock()
+	}
+	if err == nil {
+		err = l.SyncTo(l.Last())
+	}
+	l.awaitSync()
+	closed := err == nil && l.Failure() == nil && l.sayClosed()
+	return errors.Join(err, l.closeRing(closed))
+}
+
+// end lets no sync work in the directory any more, which may be another process's as soon as the lock is given back.
+func (l *Log) end() {
+	l.Mu.Lock()
+	l.over = true
+	l.Mu.Unlock()
+	l.awaitSync()
+}
+
+// wrote reports whether this process has appended to the log.
+func (l *Log) Wrote() bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Tail != nil
+}
+
+// release closes the files, and says nothing to the disk.
+func (l *Log) Release() error {
+	errs := []error{l.closeRetained()}
+	for _, seg := range l.set.Load().bySlot {
+		if seg != nil {
+			errs = append(errs, seg.Close())
+		}
+	}
+	for _, seg := range l.dropped {
+		errs = append(errs, seg.File.Close())
+	}
+	if l.marker != nil {
+		errs = append(errs, l.marker.File.Close())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,243 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A coverage says how much of a log a snapshot of the index stands for. Recovery does not read that.
+type Coverage struct {
+	Store    uint64
+	Seq      uint64 // of the last record that it covers
+	Time     uint64 // Unix milliseconds of it
+	Tail     int    // place in Segments of the last one that is covered
+	TailCRC  uint32 // of its last bytes
+	Segments []CoveredSegment
+	Groups   []CoveredGroup
+
+	places map[int]int // slot → place of the segment in Segments, while the snapshot is taken
+}
+
+// coveredSegment is a segment that addresses may mean, by its place in the list, and what is covered of it.
+type CoveredSegment struct {
+	ManifestSegment
+	Dead int64 // bytes that compaction could reclaim, about
+}
+
+// coveredGroup is a committed group that is spread over segments, of which members are covered. The commit is too, or else the snapshot divides the group.
+type CoveredGroup struct {
+	Number, Commit uint64
+	Segments       []record.SegmentID // that have members
+}
+
+// coverage is what a snapshot that is begun now covers: all of the log, up to the first group that is under way.
+func (l *Log) Coverage() Coverage {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	until := l.coverableLocked()
+	c := Coverage{Store: l.StoreID, Seq: until.seq, Time: until.time, places: map[int]int{}}
+	for _, s := range l.Segments() {
+		if s == l.spare {
+			continue
+		}
+		c.places[s.Slot] = len(c.Segments)
+		e := s.manifestEntry(true)
+		switch {
+		case until.segment == nil && s == l.Tail:
+			c.Tail = len(c.Segments)
+		case s == until.segment:
+			c.Tail, e = len(c.Segments), until.entry
+		case until.segment != nil && s.ID > until.segment.ID:
+			e = ManifestSegment{ID: s.ID, Salt: s.Salt}
+		}
+		c.Segments = append(c.Segments, CoveredSegment{ManifestSegment: e})
+	}
+	for _, number := range slices.Sorted(maps.Keys(l.Spread)) {
+		if g := l.Spread[number]; number <= until.seq { // else no member is covered
+			c.Groups = append(c.Groups, CoveredGroup{number, g.Commit, slices.Sorted(maps.Keys(g.Segments))})
+		}
+	}
+	return c
+}
+
+// place is where in the list the segment stands that has the slot.
+func (c *Coverage) Place(l *Log, slot int) int {
+	at, ok := c.places[slot]
+	if !ok { // it has come since
+		s := l.Segment(slot)
+		at = len(c.Segments)
+		c.places[slot] = at
+		c.Segments = append(c.Segments, CoveredSegment{ManifestSegment: ManifestSegment{ID: s.ID, Salt: s.Salt}})
+	}
+	return at
+}
+
+// finish notes for each segment how much of it is of no use, and what the last one ends in, which has been synced.
+func (c *Coverage) Finish(l *Log) (err error) {
+	for slot, at := range c.places {
+		c.Segments[at].Dead = max(l.Segment(slot).Dead.Load(), 0)
+	}
+	if c.Tail < len(c.Segments) {
+		s := &c.Segments[c.Tail]
+		c.TailCRC, err = l.ByID(s.ID).tailCRC(s.Bytes)
+	}
+	return err
+}
+
+// state is what the log remembers of it when the snapshot is on the disk.
+func (c *Coverage) State(bytes int64) *snapshotState {
+	st := &snapshotState{seq: c.Seq, bytes: bytes, covered: map[record.SegmentID]int64{}}
+	for _, s := range c.Segments {
+		st.covered[s.ID] = s.Bytes
+	}
+	return st
+}
+
+// isOf reports whether this is of the log, as far as the manifest tells.
+func (c *Coverage) IsOf(l *Log) bool {
+	if c.Store != l.StoreID {
+		return false
+	}
+	named := map[record.SegmentID]*ManifestSegment{}
+	for i := range l.Manifest.Segments {
+		named[l.Manifest.Segments[i].ID] = &l.Manifest.Segments[i]
+	}
+	for i := range c.Segments {
+		s := &c.Segments[i]
+		e := named[s.ID]
+		switch {
+		case e == nil: // it is looked for later
+		case e.Salt != s.Salt:
+			return false
+		case e.Sealed && (s.Bytes > e.Bytes || s.Bytes == e.Bytes && (s.Records != e.Records || s.First != e.First || s.Last != e.Last)):
+			return false
+		}
+	}
+	return true
+}
+
+// sameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
+// can be no newer: compaction may have dropped what it takes for replayed.
+func (l *Log) SameManifest() bool {
+	m, err := ReadManifest(l.FS, l.Dir)
+	return err == nil && m != nil && m.Edit == l.Manifest.Edit
+}
+
+// cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place in the list.
+func (r *Recovery) Cover(c *Coverage) (slots []int, err error) {
+	l := r.Log
+	for i := range c.Segments {
+		e := &c.Segments[i]
+		seg := l.ByID(e.ID)
+		if seg == nil {
+			if seg, err = l.openRetained(e); err != nil {
+				return nil, fmt.Errorf("%w: %w", ErrMismatch, err)
+			}
+		} else if err := l.coverSegment(seg, e); err != nil {
+			return nil, err
+		}
+		slots = append(slots, seg.Slot)
+	}
+	for _, seg := range r.segments {
+		size, err := seg.File.Size()
+		if err != nil {
+			return nil, fmt.Errorf("copal: %w", err)
+		}
+		seg.ahead = size // what a snapshot knows has been drained
+	}
+	l.LastTime = max(l.LastTime, c.Time)
+	for i := range c.Groups {
+		switch g := &c.Groups[i]; {
+		case g.Commit <= c.Seq:
+			r.Spread[g.Number] = g.spread(l.set.Load())
+		default:
+			r.Divided[g.Number] = g.spread(l.set.Load())
+		}
+	}
+	return slots, c.checkTail(l, slots)
+}
+
+// checkTail makes sure that the log ends, for the snapshot, in what it did: a copy of the directory may have gone another way.
+func (c *Coverage) checkTail(l *Log, slots []int) error {
+	if c.Tail >= len(c.Segments) {
+		return nil
+	}
+	crc, err := l.Segment(slots[c.Tail]).tailCRC(c.Segments[c.Tail].Bytes)
+	if err == nil && crc != c.TailCRC {
+		err = ErrMismatch
+	}
+	return err
+}
+
+// coverSegment lets a segment begin, for recovery, where the snapshot ends.
+func (l *Log) coverSegment(seg *Segment, e *CoveredSegment) error {
+	if e.Bytes <= seg.Head {
+		return nil
+	}
+	size, err := seg.File.Size()
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	if size < e.Bytes {
+		return ErrMismatch // the log is read, which finds out what that means
+	}
+	seg.End.Store(e.Bytes)
+	seg.Records, seg.First, seg.Last = e.Records, e.First, e.Last
+	seg.Dead.Store(e.Dead)
+	l.Records.Add(int64(e.Records))
+	return nil
+}
+
+// openRetained opens a file that compaction has replaced, and that entries of the snapshot may still mean.
+func (l *Log) openRetained(e *CoveredSegment) (*Segment, error) {
+	seg, err := openSegment(l.FS, l.Dir, l.StoreID, e.ManifestSegment, vfs.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	size, err := seg.File.Size()
+	if err != nil || size < e.Bytes {
+		return nil, errors.Join(err, seg.File.Close(), record.ErrShort)
+	}
+	seg.End.Store(size) // what the snapshot knows may be ahead of what it covers
+	seg.Ended = true
+	seg.synced.Store(true)
+	l.retain(seg)
+	return seg, nil
+}
+
+// spread is the group as the log knows it, with the segments that are still there. Others have been compacted, and their
+// copies are replayed.
+func (g *CoveredGroup) spread(set *segmentSet) *SpreadGroup {
+	s := &SpreadGroup{g.Commit, map[record.SegmentID]bool{}}
+	for _, id := range g.Segments {
+		if set.byID[id] != nil {
+			s.Segments[id] = true
+		}
+	}
+	return s
+}
+
+// tailBytes is how much of the end of the log is compared. It holds the last record, or much of it.
+const tailBytes = 1 << 10
+
+// tailCRC is the checksum of what stands before the offset.
+func (s *Segment) tailCRC(end int64) (uint32, error) {
+	b := make([]byte, min(end, tailBytes))
+	if n, err := s.readAt(b, end-int64(len(b))); n < len(b) {
+		if err == nil || err == io.EOF {
+			return 0, record.ErrShort
+		}
+		return 0, fmt.Errorf("copal: %w", err)
+	}
+	return crc32.Checksum(b, castagnoli), nil
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)

@@ -1,0 +1,185 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+)
+
+// A cursor reads the records of a log in the order in which they were written, behind whoever appends.
+//
+// It reads only segments that are as they were written: what compaction has made of them is the same
+// entries, without what happened to them. Such a segment stays in the set while a cursor is in it, and
+// after it has gone the error is seglog.ErrHistoryLost.
+type Cursor struct {
+	log     *Log
+	Next    uint64   // number of the record that is read next
+	Segment *Segment // where it is looked for, pinned; nil when it is to be found
+	scan    Scanner
+}
+
+// start goes to the record with a number, which begins at p. Where the segment is not known, or has gone, it
+// is found by the number.
+func (c *Cursor) Start(l *Log, next uint64, p Position) {
+	c.Leave()
+	c.log, c.Next = l, next
+	if p.segment == nil || !p.segment.Pin() {
+		return
+	}
+	if l.ByID(p.segment.ID) != p.segment {
+		p.segment.Unpin()
+		return
+	}
+	c.enter(p.segment, p.offset)
+}
+
+// enter goes to a place in a segment that is pinned.
+func (c *Cursor) enter(seg *Segment, offset int64) {
+	c.Leave()
+	c.Segment = seg
+	c.scan = Scanner{File: wholeSegment{seg}, Salt: seg.Salt, Offset: offset, Buf: c.scan.Buf[:0], Start: offset}
+}
+
+// leave lets go of the segment.
+func (c *Cursor) Leave() {
+	if c.Segment != nil {
+		c.Segment.Unpin()
+		c.Segment = nil
+	}
+}
+
+// read reads the next record, which is in the log, and says where it begins. The record is valid until the
+// next call. The caller is inside the gate.
+func (c *Cursor) Read() (rec Record, at Position, err error) {
+	for {
+		if c.Segment == nil || c.scan.Offset >= c.Segment.End.Load() {
+			if err := c.find(); err != nil {
+				return rec, at, err
+			}
+		}
+		seg := c.Segment
+		c.scan.End = seg.End.Load()
+		at = Position{Seq: c.Next - 1, segment: seg}
+		at.offset, rec, err = c.scan.Next()
+		var d *Damage
+		switch {
+		case err == io.EOF:
+			return rec, at, at.Corrupt("the file has been cut off here while the store was open")
+		case errors.As(err, &d):
+			return rec, at, FormatError(seg.Path, d.Offset, d.Reason)
+		case err != nil:
+			return rec, at, err
+		case rec.Seq > c.Next:
+			return rec, at, at.Corrupt(fmt.Sprintf("record %d stands in the place of %d", rec.Seq, c.Next))
+		case rec.Seq == c.Next:
+			c.Next++
+			rec.Written = seg.Start + rec.Time
+			return rec, at, nil
+		}
+	}
+}
+
+// find goes to the segment with the next record.
+func (c *Cursor) find() error {
+	l := c.log
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for _, seg := range l.Readable() {
+		if seg.tellsFrom(c.Next) && seg.First <= c.Next && seg.Pin() {
+			c.enter(seg, seg.Head)
+			return nil
+		}
+	}
+	return ErrHistoryLost
+}
+
+// tellsFrom reports whether the segment is as it was written, and has records from a number on.
+func (s *Segment) tellsFrom(seq uint64) bool {
+	return s.ID.Generation() == 0 && s.Records > 0 && s.Last >= seq
+}
+
+// corrupt says that the record at a position cannot be what was written.
+func (p Position) Corrupt(reason string) error {
+	return &CorruptError{File: p.segment.Path, Offset: p.offset, Reason: reason}
+}
+
+// endPosition is the end of what the log has, and reads show. The segment is nil where the log was compacted
+// up to there.
+func (l *Log) EndPosition() Position {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	p := Position{Seq: l.NextSeq - 1, segment: l.Tail}
+	if p.segment == nil {
+		for _, seg := range slices.Backward(l.Readable()) {
+			if seg.tellsFrom(p.Seq) {
+				p.segment = seg
+				break
+			}
+		}
+	}
+	if p.segment != nil {
+		p.offset = p.segment.End.Load()
+	}
+	return p
+}
+
+// tellsAfter reports whether a cursor may begin behind a number: compaction has not been there, and the log
+// does not end before.
+func (l *Log) TellsAfter(seq uint64) bool { return l.Floor() <= seq && seq <= l.Last() }
+
+// floor is the number up to which compaction may have been.
+func (l *Log) Floor() uint64 {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	return l.Manifest.Floor
+}
+
+// lastAtRest is the number of the last record, and whether no group and no parts are under way. Members
+// without a commit, and parts that no record lists, will never count then.
+func (l *Log) LastAtRest() (last uint64, rest bool) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.NextSeq - 1, len(l.Parts) == 0 && len(l.groups) == 0
+}
+
+// membersBefore are, for each group that is committed behind a record, the number of the group and
+// the position of the first of its members, of which the segment may not be known.
+func (l *Log) MembersBefore(next uint64) map[uint64]Position {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	open := map[uint64]Position{}
+	for _, g := range l.groups {
+		if g.number < next {
+			open[g.number] = Position{g.number - 1, g.from.segment, g.from.entry.Bytes}
+		}
+	}
+	for number, g := range l.Spread {
+		if number < next && next <= g.Commit {
+			open[number] = Position{Seq: number - 1}
+		}
+	}
+	return open
+}
+
+// tellingFrom are those of a list of segments out of use, in any order, with which a cursor can go on that
+// has read up to a number: the newest, together no longer than the log, or than most if that is more.
+func (l *Log) TellingFrom(seq uint64, list []*Segment, most int64) map[*Segment]bool {
+	length := int64(0)
+	for _, seg := range l.Segments() {
+		length += seg.End.Load()
+	}
+	most = max(most, length)
+	telling := map[*Segment]bool{}
+	newestFirst := slices.SortedFunc(slices.Values(list), func(a, b *Segment) int { return int(int64(b.ID.Order()) - int64(a.ID.Order())) })
+	for _, seg := range newestFirst {
+		if !seg.tellsFrom(seq) {
+			continue
+		}
+		if most -= seg.End.Load(); most < 0 {
+			break
+		}
+		telling[seg] = true
+	}
+	return telling
+}

@@ -1,0 +1,60 @@
+package seglog
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Somebody has cut the tail of a live store, where everything was durable: to give back the room behind it would fill in zeros, and nobody would
+// know. So whatever ends a tail looks first, and says that what was durable is not any more.
+func TestTailCutBeforeItEnds(t *testing.T) { logtest.BothWays(t, tailCutBeforeItEnds) }
+
+func tailCutBeforeItEnds(t *testing.T) {
+	value := strings.Repeat("v", 3000)
+	for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {
+		for how, end := range map[string]func(s *logbook) error{
+			"closing": func(s *logbook) error { return nil },
+			"ending":  (*logbook).EndTail,
+			"rolling": func(s *logbook) (err error) {
+				for i := 0; i < 40 && err == nil; i++ {
+					err = s.setKey("more", value)
+				}
+				return err
+			},
+		} {
+			dir := filepath.Join(t.TempDir(), "db")
+			s, err := openLog(fsys, func(o *logSettings) { o.Dir, o.Inline, o.SegmentBytes = dir, true, 100_000 })
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 10 {
+				setIn(t, s, "key", value)
+			}
+			syncLog(t, s)
+			f, err := fsys.Open(s.Tail.Path, vfs.ReadWrite)
+			if err == nil {
+				err = errors.Join(f.Truncate(20_000), f.Close())
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if how == "rolling" && s.Ring == nil {
+				s.close() // the next append is a write behind the cut, which fills it in: to look before each costs more than the write
+				continue
+			}
+			if err := end(s); how != "closing" && !errors.Is(err, ErrReadOnly) {
+				t.Errorf("%s, %s: %v", name, how, err)
+			}
+			var failed *FailedError
+			if err := s.close(); !errors.As(err, &failed) || !errors.Is(err, ErrCorrupt) {
+				t.Errorf("%s, %s, then closing: %v", name, how, err)
+			}
+		}
+	}
+}

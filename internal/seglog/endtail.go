@@ -1,0 +1,59 @@
+package seglog
+
+import (
+	"errors"
+)
+
+// endTail puts another segment in the place of the tail, on a full disk one that has a little room for deletions. It stays where there is not even that.
+func (l *Log) EndTail() error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if err := l.Failure(); err != nil {
+		return err
+	}
+	if l.Tail == nil {
+		if l.NextSeq == 1 {
+			return nil // nothing was ever written
+		}
+		if err := l.beginLocked(); err != nil {
+			return err
+		}
+	}
+	if l.Tail.Records == 0 {
+		return nil
+	}
+	if err := l.lendLocked(); err != nil { // which may be all the room that there is
+		return err
+	}
+	ending := l.Tail
+	defer func() {
+		if l.Tail == ending {
+			l.keepLocked(ending)
+		}
+	}()
+	if l.spare == nil {
+		spare, err := l.CreateSpare(l.SyncedSegments())
+		switch {
+		case errors.Is(err, ErrNoSpace):
+			return nil
+		case err != nil:
+			return err
+		}
+		l.AdoptLocked(spare)
+	}
+	if err := l.RollLocked(); err != nil || l.Tail != ending {
+		return err
+	}
+	l.keepLocked(l.spare)
+	if l.spare.room < l.spare.End.Load()+roomLeast && !l.noReserve {
+		return nil
+	}
+	return l.replaceTailLocked()
+}
+
+// tailNow is the segment to which records are appended, nil before the first.
+func (l *Log) TailNow() *Segment {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.Tail
+}

@@ -1,0 +1,185 @@
+package seglog
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A group is records that count together or not at all: its members, and a commit from which on they count.
+//
+// A small one is a single append, so its records stand next to each other in one segment. The members of a large one are
+// written ahead, some at a time, between records of others; then nothing more than the commit is written
+// where it matters. While a group is under way,
+//
+//   - compaction leaves alone the segments from that of its first member on, as it does for the parts of large values;
+//   - a snapshot of the index covers nothing from its first member on: who opens the store replays the
+//     members, and the commit behind them if there is one.
+//
+// So a snapshot may divide a group that has committed: members are covered, and the commit is not, because another group began between them and
+// is still under way. The snapshot names it. When the commit is replayed, without those members, the log knows again where they are; and until
+// then a replay takes each of them for as new as the commit: what was deleted before that must not take away an entry that it has made.
+//
+// A group that is given up leaves members that never count.
+//
+// Compaction copies the members of a small group as records by themselves, with the number of the commit. A group that is spread over several
+// segments it leaves a group: its members are copied where they stand, those that count, and the commit is copied for as long as
+// there are members. So a segment can be compacted wherever the commit is. The log remembers these groups, and so does the snapshot of the
+// index, which may cover the commit of a member that is replayed.
+type Group struct {
+	Log      *Log   // the rest is empty at first
+	number   uint64 // sequence number of the first member, 0 while none is written
+	members  int
+	segments map[record.SegmentID]int64 // bytes of its members
+	from     covered                    // all that stands before the first member
+	parts    *Parts                     // nil while nothing is written
+}
+
+// covered is how far the log goes: up to the end of a segment's record.
+type covered struct {
+	segment *Segment
+	entry   ManifestSegment
+	seq     uint64
+	time    uint64
+}
+
+// spreadGroup is a committed group of which segments hold members that need not be that of the commit, or that a snapshot of the index may divide.
+type SpreadGroup struct {
+	Commit   uint64 // its sequence number, which decides what is newer
+	Segments map[record.SegmentID]bool
+}
+
+func (g *SpreadGroup) clone() *SpreadGroup {
+	return &SpreadGroup{g.Commit, maps.Clone(g.Segments)}
+}
+
+// ahead appends members. They count when the commit does.
+
+func (g *Group) Ahead(recs ...*Pending) error {
+	l := g.Log
+	if g.parts == nil {
+		g.parts = l.BeginParts()
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if err := l.appendableLocked(); err != nil {
+		return l.refused(err)
+	}
+	from := l.coveredLocked()
+	if err := l.writeLocked(g.own(recs)); err != nil {
+		return l.refused(err)
+	}
+	if g.number == 0 {
+		g.number, g.from = recs[0].Group, from
+		l.groups = append(l.groups, g)
+	}
+	g.count(recs)
+	return nil
+}
+
+// commit appends the last members and the commit, and returns the number of that. The caller lets the members show.
+func (g *Group) Commit(recs ...*Pending) (seq uint64, err error) {
+	l := g.Log
+	last := &Pending{Head: record.Head{Op: record.Commit, Kind: record.System}, Value: []byte(record.Hex(uint64(g.members + len(recs)))), Shows: true}
+	recs = append(slices.Clip(recs), last)
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if err := l.AppendLocked(g.own(recs)); err != nil {
+		return 0, err
+	}
+	g.count(recs[:len(recs)-1])
+	_, here := g.segments[last.Segment]
+	divisible := g.number != 0 && len(l.groups) > 1 // which compaction is not to change into records by themselves
+	if g.members > 0 && (len(g.segments) > 1 || !here || divisible) {
+		l.spreadLocked(last.Group, last.Seq, slices.Collect(maps.Keys(g.segments)))
+		l.Tail.Dead.Add(-int64(last.Bytes)) // it is to stay
+	}
+	g.leaveLocked()
+	return last.Seq, nil
+}
+
+// own makes the records the group's.
+func (g *Group) own(recs []*Pending) []*Pending {
+	for _, p := range recs {
+		if p.Group = g.number; g.number == 0 {
+			p.Group = groupPending
+		}
+	}
+	return recs
+}
+
+func (g *Group) count(recs []*Pending) {
+	if g.segments == nil {
+		g.segments = map[record.SegmentID]int64{}
+	}
+	g.members += len(recs)
+	for _, p := range recs {
+		g.segments[p.Segment] += int64(p.Bytes) - DeadAtOnce(&p.Head, p.Bytes)
+	}
+}
+
+// end is to be called when the outcome stands in the index. Without a commit, what was written is dead.
+func (g *Group) End() {
+	l := g.Log
+	if g.parts == nil {
+		return
+	}
+	l.Mu.Lock()
+	if g.leaveLocked() {
+		for id, bytes := range g.segments {
+			l.ByID(id).Dead.Add(bytes)
+		}
+	}
+	l.Mu.Unlock()
+	l.EndParts(g.parts)
+}
+
+// leaveLocked lets snapshots cover the group, and reports whether they could not up to now.
+func (g *Group) leaveLocked() bool {
+	l := g.Log
+	n := len(l.groups)
+	l.groups = slices.DeleteFunc(l.groups, func(o *Group) bool { return o == g })
+	return len(l.groups) < n
+}
+
+func (l *Log) spreadLocked(number, commit uint64, segments []record.SegmentID) {
+	if l.Spread == nil {
+		l.Spread = map[uint64]*SpreadGroup{}
+	}
+	g := &SpreadGroup{commit, map[record.SegmentID]bool{}}
+	for _, id := range segments {
+		g.Segments[id] = true
+	}
+	l.Spread[number] = g
+}
+
+// spreadGroups is a copy of what the log knows of groups that are spread over segments.
+func (l *Log) SpreadGroups() map[uint64]*SpreadGroup {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.spreadGroupsLocked()
+}
+
+func (l *Log) spreadGroupsLocked() map[uint64]*SpreadGroup {
+	all := make(map[uint64]*SpreadGroup, len(l.Spread))
+	for number, g := range l.Spread {
+		all[number] = g.clone()
+	}
+	return all
+}
+
+// coveredLocked is the end of the log. There is a tail.
+func (l *Log) coveredLocked() covered {
+	return covered{segment: l.Tail, entry: l.Tail.manifestEntry(true), seq: l.NextSeq - 1, time: l.LastTime}
+}
+
+// coverableLocked is what a snapshot of the index may cover: everything before the first member of a group that is under way. The
+// segment is nil when that is all.
+func (l *Log) coverableLocked() covered {
+	if len(l.groups) == 0 {
+		return covered{seq: l.NextSeq - 1, time: l.LastTime}
+	}
+	first := l.groups[0] // they are in the order in which they began
+	return first.from
+}

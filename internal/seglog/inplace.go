@@ -1,0 +1,126 @@
+package seglog
+
+import (
+	"unsafe"
+
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/record"
+
+	"github.com/copaldb/copal/internal/vfs"
+	"github.com/copaldb/copal/internal/warm"
+)
+
+// Reading records where they stand: in the mapped file, without copying them first.
+//
+// It is for records that the file has, which are nearly all. What is in the ring alone, where the next lap
+// may come over it, what recovery found there, and what is very long goes the other way, and so does
+// whatever does not verify, which is told there. So inPlace is never wrong, and says no whenever it is not sure.
+//
+// A mapped page may turn out to be unreadable when it is touched. Whoever calls inPlace, or touches what it has found, has
+// deferred vfs.Caught; and is inside the gate, or has the segment pinned, for as long.
+//
+// A short record is verified each time. For a long one, to compute the checksum takes longer than everything else, so
+// it is trusted for a minute after it was verified.
+
+// verify is record.Salt.Verify for the mapped record b at offset.
+func (s *Segment) verify(e *Record, b []byte, offset int64, head int, c clock.Clock) (err error) {
+	if len(b) <= trustPage {
+		e.Key, e.Value, err = s.Salt.Verify(b, offset, &e.Head, head)
+		return err
+	}
+	word, bit := s.trusting().bit(offset, c.Now().UnixMilli())
+	if word.Load()&bit != 0 {
+		e.Key, e.Value, err = record.Split(b, &e.Head, head)
+		return err
+	}
+	if e.Key, e.Value, err = s.Salt.Verify(b, offset, &e.Head, head); err == nil {
+		word.Or(bit)
+	}
+	return err
+}
+
+// inPlace reads and verifies the record at offset. The entry aliases the mapped file.
+func (s *Segment) InPlace(e *Record, offset int64, c clock.Clock) bool {
+	if s == nil {
+		return false
+	}
+	end := s.mappedEnd()
+	if offset >= end {
+		return false
+	}
+	head, err := e.Head.Parse(s.mapped[offset:min(end, offset+record.MaxHeadBytes)])
+	if err != nil {
+		return false
+	}
+	total := e.Length(head)
+	if int64(total) > min(end-offset, longRead) {
+		return false
+	}
+	b := s.mapped[offset : offset+int64(total) : offset+int64(total)]
+	if err := s.verify(e, b, offset, head, c); err != nil {
+		return false
+	}
+	e.Bytes, e.Written = total, s.Start+e.Time
+	return true
+}
+
+// sameKey parses the head of a record in place, unverified, and returns the length of the record if it has that key, else 0, also when the
+// record cannot be read in place. The caller is inside the gate, or has the address from the index and holds the lock of its key:
+// compaction takes that before it gives up the segment.
+func (s *Segment) SameKey(h *record.Head, offset int64, key []byte) (total int) {
+	if s == nil {
+		return 0
+	}
+	end := s.mappedEnd()
+	if offset >= end {
+		return 0
+	}
+	var err error
+	defer vfs.Caught(vfs.Catch(), s.mapped, &err) // then the total is 0
+	b := s.mapped[offset:min(end, offset+record.MaxHeadBytes+int64(len(key)))]
+	head, err := h.Parse(b)
+	if err != nil || h.KeyBytes != len(key) || head+len(key) > len(b) || string(b[head:head+len(key)]) != string(key) {
+		return 0
+	}
+	return h.Length(head)
+}
+
+// copyInPlace is inPlace for a caller who wants the value for himself, and not the key.
+func (s *Segment) CopyInPlace(e *Record, offset int64, c clock.Clock) (ok bool) {
+	var err error
+	defer vfs.Caught(vfs.Catch(), nil, &err)
+	if !s.InPlace(e, offset, c) || e.Large > 0 { // its parts are held to the key
+		return false
+	}
+	e.Key, e.Value = nil, append(make([]byte, 0, len(e.Value)), e.Value...)
+	return true
+}
+
+// mappedEnd is up to where the file has what was appended.
+func (s *Segment) mappedEnd() int64 {
+	if s.mapped == nil || s.overlay.Load() != nil {
+		return 0
+	}
+	end := s.Readable()
+	if s.ring.Load() != nil {
+		end = min(end, s.drained.Load())
+	}
+	return min(end, s.viewed)
+}
+
+// lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error says so.
+func (s *Segment) Lend(e *Record, fn func(value []byte, schema uint64) error) (err error) {
+	defer vfs.Caught(vfs.Catch(), s.mapped, &err)
+	return fn(e.Value, e.Schema)
+}
+
+// nearbyLines is how many cache lines of a record are brought near: what a short one has.
+const nearbyLines = 4
+
+// bringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse its head takes until that is there, and
+// the rest would be waited for after that.
+func (s *Segment) BringNear(offset int64) {
+	if s != nil && offset < s.mappedEnd() {
+		warm.Range(uintptr(unsafe.Pointer(&s.mapped[offset])), nearbyLines)
+	}
+}

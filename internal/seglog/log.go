@@ -1,0 +1,565 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// log is the append side: one tail segment, one order.
+//
+// A record is acknowledged when it has outlived this process: it stands in the ring, or
+// where there is none the file system has taken it (write(2) has returned). It is
+// durable when a sync that began later has succeeded, and a sync begins by draining the
+// ring. The two have separate locks: nobody who reads or appends ever waits for the disk to sync.
+//
+// Segments are synced oldest first, so what is durable is always a prefix of the
+// log. A full segment is not closed before the next one stands ready, made in the
+// background; so appending never waits for that either, and a segment may grow
+// beyond its nominal size while the disk is slow.
+//
+// Failure: an append for which there is no room is cut back and refused, and that
+// is all. After any other failure, and after one of a sync whatever its kind,
+// nothing is known about the file, and the log refuses appends until it is
+// reopened. A failed sync is never tried again: the kernel may have dropped the
+// pages, and would say yes.
+//
+// Locks, in order: log.making, log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
+type Log struct {
+	Options
+	StoreID      uint64
+	CacheID      string       // see vfs.FS
+	found        *files.Mark  // by recovery
+	syncFailed   bool         // the process before has seen a sync fail
+	announced    uint64       // number of the manifest that says that this process writes
+	NominalBytes atomic.Int64 // of the segments to come; 0 for limit
+	hard         int64        // size at which appending waits for the next one, whatever it costs
+	wake         chan struct{}
+	dirty        atomic.Bool // something was appended since the last periodic sync began
+	Waiting      atomic.Bool // something is to be appended by it; see touched
+	failed       atomic.Pointer[FailedError]
+	set          atomic.Pointer[segmentSet]
+	Snapshot     atomic.Pointer[snapshotState] // that is on the disk, nil for none
+	Rolled       chan struct{}                 // there may be a reason for a snapshot
+	Records      atomic.Int64                  // in all segments
+	Shown        atomic.Uint64                 // of the writes that are to show, how many do; added to with the lock of the key held
+
+	Mu       sync.Mutex
+	Tail     *Segment // nil before the first append of this process
+	spare    *Segment // the next tail, when it stands ready
+	wanted   bool     // a spare has been asked for
+	NextSeq  uint64
+	toShow   uint64    // how many writes have been appended that are to show
+	LastTime uint64    // Unix milliseconds of the newest record
+	buf      []byte    // records being appended
+	lastRead time.Time // of the clock
+	lastUnix int64     // the same in nanoseconds
+	Ring     *ring     // nil before the first append, and where there is none
+	left     *ring     // one that is not used any more
+
+	generations map[uint32]uint32       // the last that compaction has given a place in the log; guarded by Store.housekeeping
+	noUnknown   bool                    // there is no snapshot of the index but the one in snapshot; guarded by Store.housekeeping
+	Compacted   atomic.Int64            // segments that compaction has replaced
+	Parts       []*Parts                // guarded by mu
+	groups      []*Group                // that are under way and have members in the log, oldest first; guarded by mu
+	Spread      map[uint64]*SpreadGroup // by the number of the group; guarded by mu
+	Waiters     waiters                 // guarded by mu
+	freeSlots   []int                   // of segments that have gone, the one free for longest first
+
+	Making sync.Mutex // held by the keeper from before the manifest names the segment that it makes until the list does; see compactable
+
+	noReserve bool // the file system cannot reserve space
+	lent      bool // what is kept for deletions is compaction's; guarded by mu
+	short     bool // the disk has less than compaction may need; likewise
+
+	drainMu   sync.Mutex // one drains at a time
+	drainWake chan struct{}
+	undrained atomic.Bool // something was stored in the ring since the last drain began
+
+	leftByRecovery
+	toldLast string // by the keeper
+	over     bool   // the store is closed; guarded by mu
+
+	manifestMu sync.Mutex
+	Manifest   *Manifest // as it is on the disk
+
+	syncMu   sync.Mutex
+	round    chan struct{} // of the sync that is under way, nil when there is none; closed at its end; guarded by syncMu
+	durable  Position      // guarded by syncMu
+	marker   *files.Marker // guarded by syncMu
+	marked   Position      // guarded by syncMu; what the newest mark says
+	markedAt time.Time     // guarded by syncMu
+
+	DurableSeq atomic.Uint64 // durable.seq, or less
+	syncers    atomic.Uint64 // calls of syncTo up to now
+	led        uint64        // those up to the beginning of the last sync; of who leads one
+	served     uint64        // those among them that came since the one before; likewise
+}
+
+// logOptions is what the owner of a log says about it.
+type Options struct {
+	FS           vfs.FS
+	Dir          string
+	Clock        clock.Clock
+	Random       func() uint64
+	Inline       bool        // no goroutine prepares segments, or drains; for tests that count operations
+	SegmentBytes int64       // nominal size of a segment, at most
+	RingBytes    int64       // size of the ring to be made, 0 for none
+	Flush        func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
+	Filled       func()      // called when a segment has become full; must not wait
+	Tight        func(int64) // called when the disk is short of room, with what it has left; must not wait
+	Report       func(error) // tells the user about an error that no call can return
+}
+
+// newLog is a log of which nothing has been read yet.
+func NewLog(o Options) *Log {
+	l := &Log{
+		Options: o, hard: MaxSegmentBytes / 4, generations: map[uint32]uint32{},
+		wake: make(chan struct{}, 1), drainWake: make(chan struct{}, 1), Rolled: make(chan struct{}, 1),
+	}
+	l.set.Store(&segmentSet{byID: map[record.SegmentID]*Segment{}})
+	return l
+}
+
+// leftByRecovery is what recovery leaves to the first append; guarded by log.mu.
+type leftByRecovery struct {
+	continued *Segment           // the tail was closed cleanly and goes on
+	reopened  []*Segment         // otherwise: the open segments, to be sealed
+	doubtful  []*Segment         // those of them that may be on the disk in part only
+	holdRoom  []*Segment         // of an earlier process, with what that has kept in them for deletions
+	retained  []*Segment         // of files that only the snapshot of the index names
+	dropped   []*Segment         // those that stand beyond a hole, to be removed
+	orphans   []record.SegmentID // files that no manifest names any more, to be removed
+	outlived  []record.SegmentID // those of them that the snapshot of the index on the disk names
+	temps     []string           // names of copies and rings that were not finished
+}
+
+// position is a place between two records.
+type Position struct {
+	Seq     uint64 // of the last record before it
+	segment *Segment
+	offset  int64
+}
+
+// pending is a record to be appended. Append fills in what it learns there.
+type Pending struct {
+	record.Head
+	Key, Value []byte
+	Synced     bool // who appends it goes on to sync it, which drains it
+	Shows      bool // who appends it lets an entry show it next, with the lock of the key held, and counts it in log.shown
+	Address    Address
+	Segment    record.SegmentID // where that is
+	Bytes      int
+}
+
+// append writes records to the log, all or none, next to each other and in order.
+// On return they are readable at their addresses.
+func (l *Log) Append(recs ...*Pending) error {
+	l.lock()
+	defer l.Mu.Unlock()
+	return l.AppendLocked(recs)
+}
+
+// appendLocked is append for who holds l.mu.
+func (l *Log) AppendLocked(recs []*Pending) error {
+	err := l.appendableLocked()
+	if err == nil {
+		err = l.writeLocked(recs)
+	}
+	return l.refused(err)
+}
+
+// refused asks for room if that is what the error of a write says is missing.
+func (l *Log) refused(err error) error {
+	if err != nil && errors.Is(err, ErrNoSpace) {
+		l.Tight(0)
+	}
+	return err
+}
+
+// lock takes mu. It is held for a fraction of a microsecond nearly always, which is less than it takes to put a goroutine to sleep and
+// wake it up, and less than one of the pauses of sync.Mutex; so it is asked for a while first.
+func (l *Log) lock() {
+	for range 200 {
+		if l.Mu.TryLock() {
+			return
+		}
+	}
+	l.Mu.Lock()
+}
+
+// appendableLocked sees to it that records can be appended.
+func (l *Log) appendableLocked() error {
+	if err := l.Failure(); err != nil {
+		return err
+	}
+	return l.readyLocked()
+}
+
+// appendOne is append for one record.
+func (l *Log) AppendOne(p *Pending) error { return l.Append(p) }
+
+func (l *Log) Failure() error {
+	if f := l.failed.Load(); f != nil {
+		return f
+	}
+	return nil
+}
+
+// nominal is how long a segment is to become.
+func (l *Log) Nominal() int64 {
+	if n := l.NominalBytes.Load(); n > 0 {
+		return n
+	}
+	return l.SegmentBytes
+}
+
+// readyLocked sees to it that there is a tail, and takes the spare when the tail is full.
+func (l *Log) readyLocked() error {
+	if l.Tail == nil {
+		return l.beginLocked()
+	}
+	size := l.Tail.End.Load()
+	if l.spare == nil && size >= l.Nominal()/2 {
+		if err := l.wantSpareLocked(size); err != nil {
+			return err
+		}
+	}
+	if l.spare != nil && size >= l.Nominal() {
+		return l.RollLocked()
+	}
+	return nil
+}
+
+// wantSpareLocked asks for the next segment, or makes it when there is nobody to ask,
+// no time to wait, or hardly any room. Its error says that the tail can take no more.
+func (l *Log) wantSpareLocked(size int64) error {
+	switch {
+	case (l.Inline || l.short) && size >= l.Nominal() || size >= l.hard:
+		s, err := l.CreateSpare(l.SyncedSegments())
+		if err != nil && size >= l.hard {
+			return err
+		}
+		if err == nil {
+			l.AdoptLocked(s)
+		}
+	case !l.Inline && !l.wanted:
+		l.wanted = true
+		l.Poke()
+	}
+	return nil
+}
+
+// adoptLocked makes s the spare, unless there is one, or the log has already gone past
+// s: two may be made at once, here and by the keeper. The other stays empty for ever.
+func (l *Log) AdoptLocked(s *Segment) {
+	l.addSegment(s)
+	if l.wanted = false; l.spare == nil && s.ID > l.Tail.ID {
+		l.spare = s
+		return
+	}
+	s.Ended = true
+	s.synced.Store(true)
+}
+
+// rollLocked ends the tail and puts the spare in its place, if that has room: else the
+// tail may still have what it reserved.
+func (l *Log) RollLocked() error {
+	if l.roomLocked(l.spare, l.spare.End.Load(), false) != nil {
+		return nil
+	}
+	return l.replaceTailLocked()
+}
+
+// replaceTailLocked puts the spare in the place of the tail.
+func (l *Log) replaceTailLocked() error {
+	if err := l.drain(l.Tail); err != nil {
+		return err
+	}
+	if err := l.releaseLocked(l.Tail, false); err != nil {
+		return err
+	}
+	l.Tail.Ended = true
+	l.spare.ring.Store(l.Ring)
+	l.Tail, l.spare = l.spare, nil
+	l.Filled()
+	l.WantSnapshot()
+	return nil
+}
+
+// writeLocked encodes the records and puts them at the end of the tail.
+func (l *Log) writeLocked(recs []*Pending) error {
+	t := l.Tail
+	end := t.End.Load()
+	now := max(l.millisLocked(), l.LastTime, t.Start)
+	l.buf = l.buf[:0]
+	seq := l.NextSeq
+	for _, p := range recs {
+		p.Seq, p.Time = seq, now-t.Start
+		p.KeyBytes, p.ValueBytes = len(p.Key), len(p.Value)
+		if p.Op == record.Part && p.Owner == 0 {
+			p.Owner = seq
+		}
+		if p.Group == groupPending {
+			p.Group = l.NextSeq // of the first record of this call
+		}
+		seq++
+		before := len(l.buf)
+		at := end + int64(before)
+		l.buf = t.Salt.Append(l.buf, at, &p.Head, p.Key, p.Value)
+		p.Address, p.Segment, p.Bytes = AddressOf(t.Slot, at), t.ID, len(l.buf)-before
+	}
+	if end+int64(len(l.buf)) > MaxSegmentBytes {
+		return fmt.Errorf("%w: %d bytes in one write", ErrTooLarge, len(l.buf))
+	}
+	if err := l.roomLocked(t, end+int64(len(l.buf)), deletes(recs)); err != nil {
+		return err
+	}
+	if err := l.putLocked(t, end, recs); err != nil {
+		return err
+	}
+	if t.First == 0 {
+		t.First = l.NextSeq
+	}
+	t.Last = seq - 1
+	t.Records += uint64(len(recs))
+	for _, p := range recs {
+		if n := DeadAtOnce(&p.Head, p.Bytes); n > 0 {
+			t.Dead.Add(n)
+		}
+	}
+	l.Records.Add(int64(len(recs)))
+	l.NextSeq, l.LastTime = seq, now
+	if recs[len(recs)-1].Shows {
+		l.toShow++
+	}
+	t.End.Store(end + int64(len(l.buf)))
+	if len(l.Waiters.List) > 0 {
+		l.wakeAllLocked()
+	}
+	if l.Ring != nil {
+		l.storedLocked(t, end+int64(len(l.buf)), recs[len(recs)-1].Synced)
+	}
+	if cap(l.buf) > 4<<20 {
+		l.buf = nil
+	}
+	if !l.dirty.Load() && !l.dirty.Swap(true) {
+		l.Poke()
+	}
+	return nil
+}
+
+// deletes reports whether the records are deletions or no more than a commit, which may use the room that is kept for them.
+func deletes(recs []*Pending) bool {
+	return !slices.ContainsFunc(recs, func(p *Pending) bool { return p.Op != record.Delete && p.Op != record.Commit })
+}
+
+// putLocked puts the encoded records, which are l.buf, behind end: into the ring, or into the file
+// where there is no ring and when they are so long that the copy is not worth it.
+func (l *Log) putLocked(t *Segment, end int64, recs []*Pending) error {
+	n := int64(len(l.buf))
+	if r := l.Ring; r != nil && n <= r.longest() {
+		if t.drained.Load() < r.needs(end, n) {
+			if err := l.drain(t); err != nil {
+				return err
+			}
+		}
+		if r.Populate(end, n) == nil {
+			return l.storeLocked(t, end, recs)
+		}
+		if err := l.leaveRingLocked(); err != nil {
+			return err
+		}
+	}
+	if err := l.drain(t); err != nil {
+		return err
+	}
+	if end/drainBytes < (end+n)/drainBytes { // the look costs more than the write
+		if err := uncut(t, end); err != nil {
+			return l.Fail(fmt.Errorf("append: %w", err))
+		}
+	}
+	if _, err := t.File.WriteAt(l.buf, end); err != nil {
+		return l.cutBackLocked(end, err)
+	}
+	t.drained.Store(end + n)
+	return l.acknowledgeLocked(recs)
+}
+
+// storeLocked copies the records into the ring, one after the other. A process that is killed in
+// the middle of a copy leaves any part of it: memmove stores in an order of its own, and the first
+// bytes may come last. Copied one by one, an unfinished append is some whole records and one broken
+// place behind them, which recovery takes for the end of the log. Copied in one, it would be whole
+// records behind the broken place, and those are what tells recovery of damage.
+func (l *Log) storeLocked(t *Segment, end int64, recs []*Pending) error {
+	rest := l.buf
+	for _, p := range recs {
+		if err := l.Ring.Store(t, rest[:p.Bytes], end); err != nil {
+			return l.Fail(fmt.Errorf("append: %w", err))
+		}
+		rest, end = rest[p.Bytes:], end+int64(p.Bytes)
+	}
+	return l.acknowledgeLocked(recs)
+}
+
+// acknowledgeLocked notes in the ring that the records, which stand whole in it or in the file, are
+// about to be acknowledged. A ring that is not used any more keeps what it says, which stays true.
+func (l *Log) acknowledgeLocked(recs []*Pending) error {
+	if l.Ring == nil {
+		return nil
+	}
+	if err := l.Ring.acknowledge(recs[len(recs)-1].Seq); err != nil {
+		return l.Fail(fmt.Errorf("append: %w", err))
+	}
+	return nil
+}
+
+// millisLocked is the time in Unix milliseconds. The machine's clock is asked for the day once a second, and
+// in between for what has passed, which is half the work.
+func (l *Log) millisLocked() uint64 {
+	if _, ok := l.Clock.(clock.System); !ok {
+		return uint64(l.Clock.Now().UnixMilli())
+	}
+	passed := time.Since(l.lastRead)
+	if passed < 0 || passed >= time.Second {
+		l.lastRead, passed = time.Now(), 0
+		l.lastUnix = l.lastRead.UnixNano()
+	}
+	return uint64(l.lastUnix+int64(passed)) / uint64(time.Millisecond)
+}
+
+// groupPending asks append to number the group.
+const groupPending = ^uint64(0)
+
+// cutBackLocked undoes a failed write. Only when nothing of it is left, and the
+// reason was a lack of room, may appending go on.
+func (l *Log) cutBackLocked(end int64, err error) error {
+	cut := l.Tail.File.Truncate(end)
+	l.Tail.room = end
+	if cut == nil && vfs.IsNoSpace(err) {
+		l.keepLocked(l.Tail)
+		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+	}
+	return l.Fail(errors.Join(fmt.Errorf("append: %w", err), cut))
+}
+
+// fail makes the log refuse appends from now on, and returns the error that says so.
+func (l *Log) Fail(cause error) error {
+	f := &FailedError{Cause: cause}
+	if l.failed.CompareAndSwap(nil, f) {
+		l.Report(f)
+	}
+	return l.failed.Load()
+}
+
+// refusal is the error of a write for which the next segment could not be made. Nothing of
+// the log is in doubt then, and the next write tries again; only after a failed sync of the
+// directory it is not known what has a name.
+func (l *Log) refusal(err error) error {
+	if errors.Is(err, files.ErrSyncDir) {
+		return l.Fail(err)
+	}
+	return NoSpace(err)
+}
+
+// syncedSegments are those whose bounds the manifest may state.
+func (l *Log) SyncedSegments() []*Segment {
+	var list []*Segment
+	for _, s := range l.Readable() {
+		if s.synced.Load() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// createSpare makes the next segment, and seals those given.
+func (l *Log) CreateSpare(seal []*Segment) (*Segment, error) { return l.createNext(seal, nil, false) }
+
+// createNext makes a segment and swaps in a manifest that adds it at the end,
+// seals those of the given segments that are still open, and drops others.
+// If closed, it says that nobody writes.
+func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	if len(l.set.Load().bySlot) >= index.MaxSegments { // which are not one after the other in use, but nearly
+		return nil, fmt.Errorf("%w: %d segments", ErrNoSpace, index.MaxSegments)
+	}
+	if err := l.stillOurs(); err != nil {
+		return nil, err
+	}
+	m := l.Manifest.Clone()
+	order := uint32(1)
+	for _, e := range m.Segments {
+		order = max(order, e.ID.Order()+1)
+	}
+	now := uint64(l.Clock.Now().UnixMilli())
+	header := record.SegmentHeader{ID: record.NewSegmentID(order, 0), Salt: record.Salt(l.Random()), Start: now, Store: m.Store}
+	if err := l.removeLeftover(header.ID); err != nil {
+		return nil, l.refusal(err)
+	}
+	if m.Edit == 0 {
+		if err := files.SyncParent(l.FS, l.Dir); err != nil {
+			return nil, l.refusal(err)
+		}
+	}
+	s, err := createSegment(l.FS, l.Dir, header)
+	if err != nil {
+		return nil, l.refusal(err)
+	}
+	for _, s := range drop {
+		m.Drop(s.ID)
+	}
+	m.Seal(sealedIn(seal))
+	m.Segments = append(m.Segments, s.manifestEntry(false))
+	if closed {
+		m.Writing = nil
+	}
+	m.Edit++
+	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
+		if err = l.manifestRefusal(m, err); l.Failure() == nil {
+			err = errors.Join(err, l.FS.Remove(s.Path))
+		}
+		return nil, errors.Join(err, s.File.Close())
+	}
+	l.Manifest = m
+	s.openView(l.SegmentBytes)
+	return s, nil
+}
+
+// manifestRefusal deals with a manifest that could not be written. Unless the old
+// one is certainly in place, the log must not go on.
+func (l *Log) manifestRefusal(m *Manifest, err error) error {
+	now, readErr := ReadManifest(l.FS, l.Dir)
+	if readErr == nil && !errors.Is(err, files.ErrSyncDir) && (now == nil || now.Edit < m.Edit) {
+		return NoSpace(err)
+	}
+	return l.Fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr))
+}
+
+// stillOurs makes sure that the manifest on the disk is the one that the next follows on.
+// It is not when somebody has replaced the directory, and it must not be overwritten.
+func (l *Log) stillOurs() error {
+	m, err := ReadManifest(l.FS, l.Dir)
+	switch {
+	case errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion):
+		return l.Fail(err)
+	case err != nil:
+		return NoSpace(err) // nothing was changed; the next write tries again
+	case m == nil && l.Manifest.Edit == 0:
+		return nil
+	case m == nil || m.Store != l.Manifest.Store || m.Edit != l.Manifest.Edit:
+		return l.Fail(fmt.Errorf("the manifest in %s is not the one that this process wrote: has the directory been replaced?", l.Dir))
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+package seglog
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/copaldb/copal/internal/record"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A value too large to buffer is written in parts: records that count for nothing,
+// between which other writers' records may stand, because the append lock is held
+// for one part at a time. A last record commits them: it carries the key as any
+// other does, the length of the whole as its L attribute, and as its value the list
+// of the parts,
+//
+//	<bytes of each part but the last> <segment>.<offset> <segment>.<offset> …
+//
+// so that a read at any offset of the value finds its part without a scan. A crash
+// before the last record leaves parts that nothing refers to; compaction drops them.
+
+const PartBytes = 1 << 20
+
+// appendPlace adds to a list where the part was written.
+func (p *Pending) AppendPlace(list []byte) []byte {
+	_, offset := SplitAddress(p.Address)
+	list = append(append(append(list, ' '), p.Segment.String()...), '.')
+	return strconv.AppendUint(list, uint64(offset), 16)
+}
+
+// partsUnderWay says that parts are being written which no record lists yet.
+type Parts struct{ From record.SegmentID }
+
+// beginParts lets compaction leave alone what is appended from now on, until endParts.
+func (l *Log) BeginParts() *Parts {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	p := new(Parts)
+	if l.Tail != nil {
+		p.From = l.Tail.ID
+	}
+	l.Parts = append(l.Parts, p)
+	return p
+}
+
+func (l *Log) EndParts(p *Parts) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.Parts = slices.DeleteFunc(l.Parts, func(o *Parts) bool { return o == p })
+}
+
+// partsFromLocked reports whether parts that are under way may be in a segment.
+func (l *Log) partsFromLocked(s *Segment) bool {
+	return slices.ContainsFunc(l.Parts, func(p *Parts) bool { return p.From <= s.ID })
+}
+
+// reserve asks the file system for room at the end of the tail, and gives it back: the
+// segments that will use it may be others. Only a lack of room is an error.
+func (l *Log) Reserve(bytes int64) error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if err := l.Failure(); err != nil {
+		return err
+	}
+	if err := l.readyLocked(); err != nil {
+		return l.refused(err)
+	}
+	if err := l.drain(l.Tail); err != nil { // it is cut off at its end, which the file must have
+		return err
+	}
+	end := l.Tail.End.Load()
+	err := l.Tail.File.Allocate(end, bytes+RoomKept)
+	if errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	if cut := l.Tail.File.Truncate(end); cut != nil {
+		return l.Fail(cut)
+	}
+	l.Tail.room = end
+	kept := l.roomLocked(l.Tail, end, false)
+	if kept != nil { // or deletions had less than before
+		l.keepLocked(l.Tail)
+	}
+	if vfs.IsNoSpace(err) {
+		return l.refused(NoSpace(err))
+	}
+	return l.refused(kept)
+}
+
+// parsePlace reads an item of the list.
+func ParsePlace(word string) (record.SegmentID, int64, error) {
+	name, at, _ := strings.Cut(word, ".")
+	id, err := record.ParseSegmentID(name)
+	offset, err2 := record.ParseHex(at)
+	if err == nil && err2 == nil && offset >= MaxSegmentBytes {
+		err = record.ErrSyntax
+	}
+	return id, int64(offset), errors.Join(err, err2)
+}
+
+// hasParts reports whether the segments are there that a list of parts names.
+func (l *Log) HasParts(list []byte) bool {
+	byID := l.set.Load().byID
+	words := strings.Split(string(list), " ")
+	return !slices.ContainsFunc(words[1:], func(word string) bool {
+		id, _, err := ParsePlace(word)
+		return err == nil && byID[id] == nil
+	})
+}
+
+// beginsParts reports whether the first part of a list stands at a position.
+func (p Position) BeginsParts(list []byte) bool {
+	words := strings.SplitN(string(list), " ", 3)
+	if p.segment == nil || len(words) < 2 {
+		return false
+	}
+	id, offset, _ := ParsePlace(words[1])
+	return p.segment.ID == id && p.offset == offset
+}

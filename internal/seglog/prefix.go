@@ -1,0 +1,72 @@
+package seglog
+
+import (
+	"path/filepath"
+	"slices"
+)
+
+// A prefix is the log up to one point, as a copy of it is made: the segments stay until release, and what
+// is appended meanwhile is not of it.
+type Prefix struct {
+	Seq      uint64       // of the last record
+	Manifest *Manifest    // of a log that has nothing else: it calls all segments sealed, and none empty
+	Files    []PrefixFile // those of the segments, in the same order
+	pins     Pinned
+}
+
+// prefixFile is a segment, or the beginning of one.
+type PrefixFile struct {
+	ManifestSegment
+	Path   string
+	ReadAt func(p []byte, off int64) (int, error) // nil where the file has all, and never changes
+}
+
+// prefix is the log up to its end at some time during the call. The caller is inside the gate. Where
+// another process writes, beside is true, and the file of a segment may be gone by the time it is opened.
+func (l *Log) Prefix(beside bool) *Prefix {
+	for {
+		l.manifestMu.Lock()
+		p := &Prefix{Manifest: l.Manifest.Clone(), pins: l.PinAll()}
+		l.manifestMu.Unlock()
+		ManifestTaken()
+		if l.endPrefix(p, beside) {
+			return p
+		}
+		p.Release() // the log went on to a segment that the manifest did not name yet
+	}
+}
+
+// manifestTaken is called when a prefix has the manifest, and not yet its end. It is a variable for the sake
+// of tests.
+var ManifestTaken = func() {}
+
+// endPrefix makes the prefix end where the log ends now. It reports false when its manifest does not name the tail.
+func (l *Log) endPrefix(p *Prefix, beside bool) bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	named := p.Manifest.Segments
+	if l.Tail != nil && !slices.ContainsFunc(named, func(e ManifestSegment) bool { return e.ID == l.Tail.ID }) {
+		return false
+	}
+	p.Seq = l.NextSeq - 1
+	p.pins = append(p.pins, l.PinAll()...) // what the manifest named already may be in the list only now
+	p.Manifest.Segments, p.Manifest.Writing = nil, nil
+	set := l.set.Load()
+	for _, e := range named {
+		f := PrefixFile{e, filepath.Join(l.Dir, e.ID.FileName()), nil}
+		if seg := set.byID[e.ID]; !e.Sealed && seg != nil {
+			f.ManifestSegment = seg.manifestEntry(true)
+			if beside || !seg.Ended || !seg.synced.Load() || seg.overlay.Load() != nil || seg == l.continued {
+				f.ReadAt = seg.readAt
+			}
+		}
+		if f.Sealed && f.Records > 0 {
+			p.Manifest.Segments = append(p.Manifest.Segments, f.ManifestSegment)
+			p.Files = append(p.Files, f)
+		}
+	}
+	return true
+}
+
+// release lets the segments go.
+func (p *Prefix) Release() { p.pins.Unpin() }

@@ -1,0 +1,54 @@
+package seglog
+
+// progress tells how far reading the log has come. It is for long readings: of what is read in a moment nothing is told.
+type progress struct {
+	Tell        func(done, total int64) // nil for nobody
+	done, total int64                   // bytes, of what has been read before the present segment
+	start       int64                   // where reading the present one began
+	told        int64
+}
+
+// progressEvery is how many bytes are read between two times that something is told.
+const progressEvery = 4 << 20
+
+// begin says that a segment is read from an offset on.
+func (p *progress) begin(offset int64) { p.start = offset }
+
+// at says that the present segment has been read up to an offset.
+func (p *progress) at(offset int64) {
+	if p.Tell == nil {
+		return
+	}
+	if now := p.done + offset - p.start; now-p.told >= progressEvery {
+		p.told = now
+		p.Tell(now, max(p.total, now))
+	}
+}
+
+// end says that the present segment has been read up to an offset, and that is all.
+func (p *progress) end(offset int64) {
+	p.done += offset - p.start
+	p.start = offset
+}
+
+// finish tells that everything has been read, if anything was told.
+func (p *progress) finish() {
+	if p.told > 0 {
+		p.Tell(p.done, p.done)
+	}
+}
+
+// measure finds out how much there is to read.
+func (r *Recovery) measure() error {
+	if r.Progress.Tell == nil {
+		return nil
+	}
+	for _, seg := range r.segments {
+		size, err := seg.File.Size()
+		if err != nil {
+			return err
+		}
+		r.Progress.total += max(size-seg.End.Load(), 0)
+	}
+	return nil
+}

@@ -1,0 +1,599 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/record"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Recovery finds out what the log holds. It changes nothing on the disk: what has to
+// be mended is mended by the first append or sync, so a store that is opened and closed
+// stays as it was, also after a crash and on a full disk.
+//
+//  1. Read the mark, then the manifest. They say how far the log was synced, whether it
+//     was closed, and whether the page cache has survived since it was written to.
+//  2. Read the segments in order. Each record must be whole, and its sequence
+//     number the one after the last. Where the file of an open segment ends, the
+//     ring may have what follows.
+//  3. Where the bytes are no record:
+//     in a sealed segment, or before the mark: damage.
+//     If the page cache has survived, it has all that the dead process wrote, in the order
+//     in which it was written, and the ring says which record was acknowledged last. Before that one
+//     it is damage, and behind it anything may stand. Without a ring it is damage that a whole record
+//     still follows, or that the file goes on with something else than the beginning of a record.
+//     Otherwise: a torn tail, or a hole that a power cut left, for a disk writes in any order.
+//  4. A torn tail and all that stands beyond a hole was never acknowledged as
+//     durable. It does not count, and the next append goes to a new segment.
+//
+// What stands behind the mark is in the page cache, and perhaps nowhere else: after a sync that
+// failed the kernel shows what the disk never got, and calls it clean. Asking it to drop those
+// pages does not help, for it keeps what anybody has mapped. So before anything that was found
+// there is said to be durable, it is written to a new file (redo.go).
+//
+// Damage is a *CorruptError and the store does not open.
+type Recovery struct {
+	Log        *Log
+	mark       *files.Mark
+	sameCache  bool // the page cache has survived since the store was written to
+	syncFailed bool // and then a sync failed
+	ReadOnly   bool
+	replay     func(Record, Address) error // makes a record count
+	ring       *RingReader                 // what another process left, or nil
+	healed     bool                        // records were found in the ring alone
+	Began      func(store uint64)          // is told of which store the log is, before any record counts
+	OpenSeed   func() Seed                 // called when the manifest is known, nil for nobody
+	seed       Seed                        // or nil
+	Divided    map[uint64]*SpreadGroup     // by its number, each group of which the seed covers members, and not the commit
+	Shadow     bool                        // the log is at work: what is dead in it is counted elsewhere
+	Progress   progress
+
+	Next     uint64                  // expected sequence number
+	whole    uint64                  // from this number on none is missing
+	segments []*Segment              // those of the manifest
+	Groups   map[uint64][]Member     // records that wait for the commit of their group
+	Spread   map[uint64]*SpreadGroup // committed groups that are spread over segments
+	together func([]Member) error    // replays the members of a group, nil for one by one
+	hole     bool                    // what follows is beyond the end of the log
+	Torn     int64                   // bytes that do not count
+	tornAt   *CorruptError           // where they begin
+}
+
+// A seed is what is known of a log without reading it: a snapshot of the index.
+type Seed interface {
+	// cover is called when all segments of the manifest have their slots. It lets those begin, for
+	// recovery, where the seed ends.
+	Cover(r *Recovery) error
+	// reach is the number of the last record that the seed knows anything of.
+	Reach() uint64
+}
+
+// errMismatch: the log is not the one that the seed was made of.
+var ErrMismatch = errors.New("the snapshot of the index does not match the log")
+
+// newRecovery is one that hands records, in their order, to replay.
+func NewRecovery(l *Log, replay func(Record, Address) error) *Recovery {
+	return &Recovery{Log: l, replay: replay, Groups: map[uint64][]Member{}, Spread: map[uint64]*SpreadGroup{}, Divided: map[uint64]*SpreadGroup{}}
+}
+
+// run opens the log. The caller holds the store's lock, unless it only reads.
+func (r *Recovery) Run() error {
+	l := r.Log
+	defer func() { r.Divided = nil }()
+	m, err := ReadManifest(l.FS, l.Dir)
+	if err != nil {
+		return err
+	}
+	if m == nil {
+		return r.withoutManifest()
+	}
+	// The mark was read first, or a writer beside us could be ahead of what we see.
+	if r.mark, err = ReadMark(l.FS, l.Dir, m.Store); err != nil {
+		return err
+	}
+	if r.ReadOnly { // so that the log is not behind the mark
+		if m, err = ReadManifest(l.FS, l.Dir); err != nil || m == nil {
+			return errors.Join(err, fmt.Errorf("copal: the manifest of %s went away", l.Dir))
+		}
+	}
+	if r.mark != nil && r.mark.Manifest > m.Edit {
+		return OlderManifest(l.Dir, m, r.mark)
+	}
+	r.syncFailed = r.mark != nil && r.mark.Failed
+	r.sameCache = m.SameCache(l.CacheID) && !r.syncFailed
+	r.mark = r.mark.Farther(m.Synced())
+	l.Manifest, l.StoreID = m, m.Store
+	r.Began(m.Store)
+	r.goOn(m.Floor + 1)
+	if err := r.orphans(); err != nil {
+		return err
+	}
+	if r.ring, err = OpenRing(l.FS, l.Dir, m, r.sameCache); err != nil {
+		return err
+	}
+	defer r.closeRing()
+	if r.OpenSeed != nil {
+		r.seed = r.OpenSeed()
+	}
+	if err := r.openSegments(); err != nil {
+		return err
+	}
+	for i, seg := range r.segments {
+		if err := r.segment(seg, &m.Segments[i]); err != nil {
+			return err
+		}
+	}
+	if r.seed != nil && (r.seed.Reach() >= r.Next || r.hole) {
+		return ErrMismatch
+	}
+	if r.mark != nil && r.mark.Seq >= r.Next {
+		return &CorruptError{File: l.Dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.Next, r.mark.Seq)}
+	}
+	if r.ring != nil && r.sameCache && r.ring.Acked >= r.Next {
+		where := r.tornAt
+		if where == nil {
+			end := r.segments[len(r.segments)-1].End.Load()
+			where = &CorruptError{File: r.ring.Path, Offset: r.ring.Place(end), Reason: "the log ends"}
+		}
+		where.Reason += fmt.Sprintf(", where record %d is expected, and records up to %d were acknowledged", r.Next, r.ring.Acked)
+		return where
+	}
+	r.finish()
+	r.Progress.finish()
+	return l.closeRetained()
+}
+
+// withoutManifest accepts a directory in which no store was ever finished.
+func (r *Recovery) withoutManifest() error {
+	l := r.Log
+	names, err := l.FS.List(l.Dir)
+	if err != nil {
+		return err
+	}
+	if r.ReadOnly && !IsStore(names) {
+		return NoStore(l.Dir)
+	}
+	for _, name := range names {
+		id, ok := record.ParseFileName(name)
+		if !ok {
+			if name == RingName || name == MarkName || name == BackupName {
+				return &CorruptError{File: filepath.Join(l.Dir, ManifestName), Reason: fmt.Sprintf("it is missing, and there is %s, which is made after it", name)}
+			}
+			continue
+		}
+		if err := CheckLeftover(l.FS, l.Dir, id, l.StoreID); err != nil {
+			return err
+		}
+		l.orphans = append(l.orphans, id)
+	}
+	l.StoreID = l.Random()
+	r.Began(l.StoreID)
+	l.Manifest = &Manifest{Store: l.StoreID, Created: uint64(l.Clock.Now().UnixMilli())}
+	r.goOn(1)
+	r.finish()
+	return nil
+}
+
+// orphans lists the files of segments that the manifest does not name. They are left
+// by a crash between the making of a segment and the manifest that adds it, or
+// between the manifest that drops it and its removal.
+func (r *Recovery) orphans() error {
+	l := r.Log
+	names, err := l.FS.List(l.Dir)
+	if err != nil {
+		return err
+	}
+	named := map[record.SegmentID]bool{}
+	newest := record.SegmentID(0)
+	for _, e := range l.Manifest.Segments {
+		named[e.ID] = true
+		newest = max(newest, e.ID)
+	}
+	for _, name := range names {
+		if isUnfinished(name) {
+			l.temps = append(l.temps, name)
+		}
+		id, ok := record.ParseFileName(name)
+		if !ok || named[id] {
+			continue
+		}
+		if id > newest && !(r.ReadOnly && slices.Contains(names, BackupName)) { // else it is of a backup under way
+			err := CheckLeftover(l.FS, l.Dir, id, l.StoreID)
+			if errors.Is(err, fs.ErrNotExist) {
+				continue // a writer beside a reader has removed it
+			}
+			if err != nil {
+				return err
+			}
+		}
+		l.orphans = append(l.orphans, id)
+	}
+	return nil
+}
+
+// openSegments opens the segments of the manifest, and gives them their slots: what the snapshot knows may be in any of them.
+func (r *Recovery) openSegments() error {
+	mode := vfs.ReadWrite
+	if r.ReadOnly {
+		mode = vfs.ReadOnly
+	}
+	for _, e := range r.Log.Manifest.Segments {
+		seg, err := openSegment(r.Log.FS, r.Log.Dir, r.Log.StoreID, e, mode)
+		if err != nil {
+			return err
+		}
+		r.Log.addSegment(seg)
+		r.segments = append(r.segments, seg)
+	}
+	if r.seed != nil {
+		if err := r.seed.Cover(r); err != nil {
+			return err
+		}
+	}
+	return r.measure()
+}
+
+// segment reads a segment of the manifest, as far as the snapshot does not cover it.
+func (r *Recovery) segment(seg *Segment, e *ManifestSegment) error {
+	size, err := seg.File.Size()
+	if err != nil {
+		return err
+	}
+	if r.hole {
+		r.Torn += size - seg.Head
+		r.Log.dropped = append(r.Log.dropped, seg)
+		return nil
+	}
+	r.Progress.begin(seg.End.Load())
+	defer func() { r.Progress.end(seg.End.Load()) }()
+	if e.Sealed {
+		return r.sealed(seg, *e)
+	}
+	return r.open(seg, size)
+}
+
+// sealed reads a segment whose bounds the manifest states.
+func (r *Recovery) sealed(seg *Segment, e ManifestSegment) error {
+	seg.Ended = true
+	seg.synced.Store(true)
+	switch {
+	case seg.Records > 0: // covered by the snapshot
+		r.goOn(seg.Last + 1)
+	case e.Records > 0:
+		r.goOn(e.First)
+	}
+	switch size, err := seg.File.Size(); {
+	case err != nil:
+		return fmt.Errorf("copal: %w", err)
+	case size < e.Bytes:
+		return endsEarly(seg.Path, size, e.Bytes)
+	}
+	d, err := r.read(seg, NewTailReader(seg.File, seg.Salt, seg.End.Load(), e.Bytes))
+	switch {
+	case err != nil:
+		return err
+	case d != nil:
+		return FormatError(seg.Path, d.Offset, d.Reason)
+	case seg.End.Load() != e.Bytes:
+		return endsEarly(seg.Path, seg.End.Load(), e.Bytes)
+	case seg.Records != e.Records:
+		return &CorruptError{File: seg.Path, Reason: fmt.Sprintf("it holds %d records, the manifest says %d", seg.Records, e.Records)}
+	}
+	seg.First, seg.Last = e.First, e.Last
+	if e.Records > 0 {
+		r.goOn(e.Last + 1)
+	}
+	return nil
+}
+
+// endsEarly is the damage of a sealed segment whose file is shorter than the manifest says.
+func endsEarly(path string, at, length int64) error {
+	return &CorruptError{File: path, Offset: at, Reason: fmt.Sprintf("the file ends here, its length was %d", length)}
+}
+
+// open reads a segment whose end has to be found.
+func (r *Recovery) open(seg *Segment, size int64) error {
+	r.goOn(max(r.Next, r.Log.Manifest.Floor+1)) // the segments before may have been compacted to nothing
+	if seg.Records > 0 {                        // covered by the snapshot
+		r.goOn(seg.Last + 1)
+	} else if beyond, err := r.beyondHole(seg, size); err != nil || beyond {
+		return err
+	}
+	t := r.reader(seg, size)
+	d, err := r.read(seg, t)
+	if err != nil {
+		return err
+	}
+	end := seg.End.Load()
+	size = max(size, t.End) // a writer beside us
+	if d != nil && errors.Is(d.Reason, record.ErrNewer) {
+		return FormatError(seg.Path, d.Offset, d.Reason)
+	}
+	if err := r.judgeRing(seg, t, size); err != nil {
+		return err
+	}
+	if d != nil {
+		if err := r.judge(seg, d, size); err != nil {
+			return err
+		}
+		r.Torn += max(size-end, 0)
+		r.tornAt = &CorruptError{File: seg.Path, Offset: end, Reason: d.Reason.Error()}
+	} else if r.mark != nil && r.mark.Segment == seg.ID && r.mark.Offset > end {
+		return &CorruptError{File: seg.Path, Offset: end, Reason: fmt.Sprintf("the file ends here, though it was synced up to offset %d", r.mark.Offset)}
+	}
+	r.Log.reopened = append(r.Log.reopened, seg)
+	r.Log.continued = nil
+	if r.Torn == 0 && r.Log.Manifest.Writing == nil && r.mark.Segment == seg.ID && r.mark.Offset == size {
+		r.Log.continued = seg
+	} else if !r.ReadOnly && (r.mark.Segment < seg.ID && end > seg.Head || r.mark.Segment == seg.ID && r.mark.Offset < end) {
+		seg.File = newReplaceable(seg.File)
+		r.Log.doubtful = append(r.Log.doubtful, seg)
+	}
+	return nil
+}
+
+// beyondHole decides whether the segment belongs to the log: its first record, if it
+// has one, must follow on the last one before it. If not, records between them are
+// lost, and what stands here does not count.
+func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
+	_, e, _, err := r.reader(seg, size).Next()
+	var d *Damage
+	switch {
+	case err == io.EOF || errors.As(err, &d):
+		return false, nil
+	case err != nil:
+		return false, err
+	case e.Seq == r.Next:
+		return false, nil
+	}
+	if r.mark != nil && r.mark.Seq >= r.Next || r.sameCache || e.Seq < r.Next {
+		where := &CorruptError{File: seg.Path, Offset: seg.Head, Reason: "the segment"}
+		if r.tornAt != nil {
+			*where = *r.tornAt
+			where.Reason += fmt.Sprintf(", and the next segment, %s,", seg.ID)
+		}
+		where.Reason += fmt.Sprintf(" begins with sequence number %d, while the log before ends with %d", e.Seq, r.Next-1)
+		return false, where
+	}
+	r.hole = true
+	r.Torn += size - seg.Head
+	r.Log.dropTail(seg)
+	return true, nil
+}
+
+// dropTail takes out a segment, and those that were added after it.
+func (l *Log) dropTail(seg *Segment) {
+	old := l.set.Load()
+	set := old.clone()
+	set.bySlot = set.bySlot[:seg.Slot]
+	set.leaveOut(func(s *Segment) bool { return s.Slot >= seg.Slot })
+	l.set.Store(set)
+	l.dropped = append(l.dropped, seg)
+}
+
+func (r *Recovery) closeRing() {
+	if r.ring != nil {
+		r.ring.File.Close() // it was only read
+		r.ring = nil
+	}
+}
+
+// reader reads an open segment, with the help of the ring.
+func (r *Recovery) reader(seg *Segment, size int64) *TailReader {
+	t := NewTailReader(seg.File, seg.Salt, seg.End.Load(), size)
+	if r.Log.Manifest.Writing != nil {
+		t.WithRing(r.ring, seg.ID, r.mark)
+	}
+	t.Live = r.ReadOnly
+	return t
+}
+
+// judgeRing tells damage of the ring from the end of the log: when the cache is all there,
+// and with it the ring, no record can follow on one that is missing.
+func (r *Recovery) judgeRing(seg *Segment, t *TailReader, size int64) error {
+	if r.Log.Manifest.Writing == nil && r.ring != nil {
+		return r.judgeUnnamed(seg)
+	}
+	if !r.sameCache || r.ring != nil && r.ring.Tells() {
+		return nil
+	}
+	at, follows, err := t.RingFollows()
+	if err != nil || !follows {
+		return err
+	}
+	return MissingRecord(seg.Path, t, size, at)
+}
+
+// judgeUnnamed refuses a ring that goes on where the log ends, though the manifest says that no process
+// writes: the manifest is older than the ring.
+func (r *Recovery) judgeUnnamed(seg *Segment) error {
+	_, e, ok, err := r.ring.Record(seg.Salt, seg.End.Load())
+	if err != nil || !ok || e.Seq != r.Next {
+		return err
+	}
+	return &CorruptError{File: filepath.Join(r.Log.Dir, ManifestName), Reason: fmt.Sprintf("it says that the store was closed, and %s goes on with record %d of %s: it is an older one", RingName, e.Seq, seg.ID)}
+}
+
+// judge tells damage from a torn tail. It returns nil for the latter.
+func (r *Recovery) judge(seg *Segment, d *Damage, size int64) error {
+	if m := r.mark; m != nil && (m.Segment == seg.ID && m.Offset > d.Offset || m.Segment > seg.ID && m.Seq >= r.Next) {
+		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: d.Reason.Error()}
+	}
+	if r.Log.Manifest.Writing == nil {
+		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: fmt.Sprintf("%v, behind the end at which the store was closed", d.Reason)}
+	}
+	if !r.sameCache || r.ring != nil && r.ring.Tells() {
+		return nil
+	}
+	s := &Scanner{File: seg.File, Salt: seg.Salt, Offset: d.Offset, End: size, Last: r.Next - 1}
+	follows, err := s.Resume()
+	if err != nil {
+		return err
+	}
+	if s.GaveUp {
+		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: d.Reason.Error() + ", and so much that looks like records follows that they cannot be told apart"}
+	}
+	if follows {
+		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: fmt.Sprintf("%v, and a whole record follows at offset %d", d.Reason, s.Offset)}
+	}
+	if !errors.Is(d.Reason, record.ErrShort) { // a write that a kill cut off leaves the beginning of a record
+		return &CorruptError{File: seg.Path, Offset: d.Offset, Reason: fmt.Sprintf("%v, in a file that no power cut has torn", d.Reason)}
+	}
+	return nil
+}
+
+// read applies the records of a segment from its header on. It sets the bounds of
+// the segment, and returns the damage at which they end, if any.
+func (r *Recovery) read(seg *Segment, t *TailReader) (*Damage, error) {
+	t.Last = r.Next - 1
+	for {
+		at, e, healed, err := t.Next()
+		var d *Damage
+		switch {
+		case err == io.EOF:
+			return nil, nil
+		case errors.As(err, &d):
+			return d, nil
+		case err != nil:
+			return nil, err
+		}
+		if err := r.count(seg, at, &e); err != nil {
+			return nil, err
+		}
+		if healed != nil {
+			r.heal(seg, at, healed)
+		}
+		if err := r.record(seg, at, e); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// count makes the record at a place the last one of its segment.
+func (r *Recovery) count(seg *Segment, at int64, e *Record) error {
+	if err := r.inSequence(seg, at, e); err != nil {
+		return err
+	}
+	if seg.First == 0 {
+		seg.First = e.Seq
+	}
+	seg.Last, seg.newest = e.Seq, at
+	seg.Records++
+	end := at + int64(e.Bytes)
+	seg.End.Store(end)
+	r.Progress.at(end)
+	e.Written = seg.Start + e.Time
+	return nil
+}
+
+// heal keeps a record that is not in the segment's file.
+func (r *Recovery) heal(seg *Segment, at int64, text []byte) {
+	o := seg.overlay.Load()
+	if o == nil {
+		o = new(laps.Overlay)
+		seg.overlay.Store(o)
+	}
+	o.Add(at, text)
+	r.healed = true
+}
+
+// inSequence checks that no record is missing before e. Compaction leaves gaps, and
+// within a group of them equal numbers.
+func (r *Recovery) inSequence(seg *Segment, at int64, e *Record) error {
+	compacted := seg.ID.Generation() > 0
+	if e.Seq < r.Next && !(compacted && e.Seq+1 == r.Next) || e.Seq > r.Next && !compacted {
+		return &CorruptError{File: seg.Path, Offset: at, Reason: fmt.Sprintf("sequence number %d where %d was expected", e.Seq, r.Next)}
+	}
+	r.goOn(e.Seq)
+	r.Next = e.Seq + 1
+	r.Log.LastTime = max(r.Log.LastTime, seg.Start+e.Time)
+	return nil
+}
+
+// goOn expects the record with this number next. Those that it leaves out have been compacted, or a snapshot covers them.
+func (r *Recovery) goOn(next uint64) {
+	if next > r.Next {
+		r.whole = next
+	}
+	r.Next = next
+}
+
+// record makes a record count, or lets it wait for its group.
+func (r *Recovery) record(seg *Segment, at int64, e Record) error {
+	r.Log.Records.Add(1)
+	return r.apply(seg, at, e)
+}
+
+// finish hands over to the log what the first append needs.
+func (r *Recovery) finish() {
+	l := r.Log
+	l.NextSeq = max(r.Next, l.Manifest.Floor+1)
+	maps.DeleteFunc(r.Spread, func(_ uint64, g *SpreadGroup) bool { return len(g.Segments) == 0 })
+	l.Spread = r.Spread
+	if !r.ReadOnly {
+		r.buryGroups()
+	}
+	if r.Torn > 0 || len(l.dropped) > 0 || r.healed {
+		l.continued = nil
+	}
+	for _, s := range l.reopened {
+		if s != l.continued {
+			l.holdRoom = append(l.holdRoom, s)
+			s.Ended = true
+			s.synced.Store(true) // before it was read
+		}
+	}
+	if l.continued != nil {
+		l.reopened = nil
+	}
+	for _, s := range l.Readable() {
+		s.ahead = 0
+		s.openView(l.SegmentBytes)
+	}
+	l.found, l.syncFailed = r.mark, r.syncFailed
+	if set := l.Readable(); len(set) > 0 {
+		end := set[len(set)-1]
+		l.durable = Position{Seq: l.NextSeq - 1, segment: end, offset: end.End.Load()}
+		if len(l.doubtful) > 0 {
+			l.durable.Seq = min(l.durable.Seq, r.mark.Seq)
+		}
+		l.DurableSeq.Store(l.durable.Seq)
+	}
+	if r.ReadOnly {
+		r.Next = l.NextSeq
+	}
+}
+
+// retain makes s readable that is not part of the log any more. The caller is recovery.
+func (l *Log) retain(s *Segment) {
+	set := l.set.Load().clone()
+	s.Slot = len(set.bySlot)
+	set.bySlot = append(set.bySlot, s)
+	l.set.Store(set)
+	l.retained = append(l.retained, s)
+}
+
+// closeRetained takes out the segments that were retained. Every entry in them has been found in another by now.
+func (l *Log) closeRetained() error {
+	set := l.set.Load().clone()
+	var errs []error
+	for _, s := range l.retained {
+		if s.Slot < len(set.bySlot) { // else it stood behind a hole
+			set.bySlot[s.Slot] = nil
+			l.freeSlots = append(l.freeSlots, s.Slot)
+		}
+		errs = append(errs, s.File.Close())
+	}
+	l.retained = nil
+	l.set.Store(set)
+	return errors.Join(errs...)
+}

@@ -1,0 +1,104 @@
+package seglog
+
+import (
+	"fmt"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// member is a record of a group whose commit has not been read yet.
+type Member struct {
+	Record
+	Address Address
+}
+
+// apply is record for one that is counted.
+func (r *Recovery) apply(seg *Segment, at int64, e Record) error {
+	address := AddressOf(seg.Slot, at)
+	if !r.Shadow {
+		seg.Dead.Add(DeadAtOnce(&e.Head, e.Bytes))
+	}
+	switch {
+	case e.Op == record.Commit:
+		return r.commit(seg, at, e)
+	case r.Spread[e.Group] != nil: // the snapshot covers the commit
+		g := r.Spread[e.Group]
+		g.Segments[seg.ID] = true
+		e.Seq = g.Commit
+		return r.replay(e, address)
+	case e.Group != 0:
+		e.Key = append([]byte(nil), e.Key...)
+		e.Value = append([]byte(nil), smallValue(e)...)
+		r.Groups[e.Group] = append(r.Groups[e.Group], Member{e, address})
+		return nil
+	}
+	return r.replay(e, address)
+}
+
+// smallValue is the value if replay looks at it.
+func smallValue(e Record) []byte {
+	if e.Kind == record.Schema || e.Kind == record.System {
+		return e.Value
+	}
+	return nil
+}
+
+// commit makes the members of a group count, in their order and with the number of the commit. Where compaction may have been, it may have
+// left some of them out.
+func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
+	members := r.Groups[e.Group]
+	delete(r.Groups, e.Group)
+	if r.Spread[e.Group] != nil { // it was copied since the snapshot
+		return nil
+	}
+	n, err := record.ParseHex(string(e.Value))
+	if have := uint64(len(members)); err != nil || have > n || have < n && e.Group >= r.whole {
+		return &CorruptError{File: seg.Path, Offset: at, Reason: fmt.Sprintf("the commit of group %x names %s records, %d precede it", e.Group, e.Value, have)}
+	}
+	r.noteSpread(seg, &e, members)
+	for i := range members {
+		members[i].Seq = e.Seq
+	}
+	if r.together != nil {
+		return r.together(members)
+	}
+	for _, m := range members {
+		m.Commit = e.Seq
+		if err := r.replay(m.Record, m.Address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteSpread remembers a group with members in other segments than that of its commit, or that the snapshot divides.
+func (r *Recovery) noteSpread(seg *Segment, e *Record, members []Member) {
+	g, elsewhere := r.Divided[e.Group], true
+	if g == nil {
+		g, elsewhere = &SpreadGroup{e.Seq, map[record.SegmentID]bool{}}, false
+	}
+	for _, m := range members {
+		slot, _ := SplitAddress(m.Address)
+		id := r.Log.Segment(slot).ID
+		g.Segments[id] = true
+		elsewhere = elsewhere || id != seg.ID
+	}
+	if elsewhere {
+		if r.Spread != nil { // a follower does without
+			r.Spread[e.Group] = g
+		}
+		if !r.Shadow {
+			seg.Dead.Add(-int64(e.Bytes)) // it is to stay
+		}
+	}
+}
+
+// buryGroups counts as dead the members of groups that have no commit, and never will.
+func (r *Recovery) buryGroups() {
+	for _, members := range r.Groups {
+		for _, m := range members {
+			slot, _ := SplitAddress(m.Address)
+			r.Log.Segment(slot).Dead.Add(int64(m.Bytes) - DeadAtOnce(&m.Head, m.Bytes))
+		}
+	}
+}

@@ -1,0 +1,229 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/files"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What recovery has found in an open segment is written anew before it counts as durable.
+//
+// The page cache may show what the disk does not have: a sync of the process before, or a write-back
+// after its death, has failed, and the kernel has marked the pages clean. A sync says nothing about
+// such a page, whatever it returns. Asking the kernel to drop it does not help either, for it keeps
+// what anybody has mapped. Nor does overwriting it in place: on ext4 the blocks of a reserved extent count
+// as unwritten until a write to them has succeeded, and after one that failed the pages are taken for
+// written, so a second one that succeeds leaves zeros for whoever reads them from the disk.
+//
+// So the segment is copied to a new file, which is synced and takes its name, with what stood in the ring
+// alone. It is the same segment, byte for byte, under the same addresses. A crash leaves
+// the old file or the new one.
+//
+// Where the disk has no room for the copy, the file is synced as it is, and the directory, unless the mark says that a sync
+// has failed: a full disk is no reason to refuse deletions.
+//
+// What is not known to be durable is read once more on the way: after a failed write-back the kernel may
+// forget it at any time, and a copy of the zeros that it shows then would be called durable.
+//
+// It is done once, by the first append or the first call that asks for durability. Until then the
+// mark says what is durable.
+
+// redoTemp stands behind the name of the segment that is being copied.
+const redoTemp = ".tmp"
+
+// redoLocked makes durable what recovery has found. The caller holds l.mu. On an error that is not
+// final a later call does the same again.
+func (l *Log) redoLocked() error {
+	for len(l.doubtful) > 0 {
+		if l.over {
+			return ErrClosed
+		}
+		s := l.doubtful[0]
+		err := l.redo(s)
+		if err != nil && vfs.IsNoSpace(err) && !l.syncFailed && l.Failure() == nil {
+			err = l.settleInPlace(s)
+		}
+		if err != nil {
+			if l.Failure() != nil {
+				return err
+			}
+			return NoSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
+		}
+		s.overlay.Store(nil)
+		l.doubtful = l.doubtful[1:]
+	}
+	return nil
+}
+
+// settleSoon lets what recovery has found be durable within the sync interval. It is called before the keeper begins.
+func (l *Log) SettleSoon() {
+	if len(l.doubtful) > 0 {
+		l.dirty.Store(true)
+		l.Poke()
+	}
+}
+
+// redo puts a copy of the segment in its place.
+func (l *Log) redo(s *Segment) error {
+	s.fillFile() // for readers who have it open; without it they begin anew
+	temp := s.Path + redoTemp
+	f, err := files.Make(l.FS, temp, func(f vfs.File) error {
+		if err := s.copyTo(f); err != nil {
+			return err
+		}
+		return l.verifyFound(s, f)
+	})
+	if err != nil {
+		return err
+	}
+	if err := l.FS.Rename(temp, s.Path); err != nil {
+		return errors.Join(err, f.Close(), l.FS.Remove(temp))
+	}
+	l.ReportError("closing a segment that was copied", s.File.(*replaceable).replace(f))
+	return l.syncNames()
+}
+
+// syncNames makes it durable which file has the name of a segment.
+func (l *Log) syncNames() error {
+	if err := files.SyncDir(l.FS, l.Dir); err != nil {
+		return l.Fail(errors.Join(err, l.noteSyncFailed()))
+	}
+	return nil
+}
+
+// copyBytes is how much of a file is copied at a time.
+const copyBytes = 1 << 20
+
+// copyTo copies the segment up to its end.
+func (s *Segment) copyTo(f vfs.File) error {
+	end := s.End.Load()
+	b := make([]byte, min(copyBytes, end))
+	for at := int64(0); at < end; {
+		p := b[:min(int64(len(b)), end-at)]
+		n, err := s.File.ReadAt(p, at)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		o := s.overlay.Load()
+		if n < len(p) && (o == nil || !o.Covers(at+int64(n), at+int64(len(p)))) {
+			return &CorruptError{File: s.Path, Offset: at + int64(n), Reason: "the file has been cut off here while the store was open"}
+		}
+		if o != nil {
+			o.Patch(p, at)
+		}
+		if _, err := f.WriteAt(p, at); err != nil {
+			return err
+		}
+		at += int64(len(p))
+	}
+	return nil
+}
+
+// verifyFound checks that file holds whole records from the mark to the end of the segment.
+func (l *Log) verifyFound(s *Segment, file io.ReaderAt) error {
+	scan := Scanner{File: file, Salt: s.Salt, Offset: s.Head, Start: s.Head, End: s.End.Load()}
+	if l.found != nil && l.found.Segment == s.ID {
+		scan.Offset = max(l.found.Offset, s.Head)
+		scan.Start = scan.Offset
+	}
+	var e Record
+	for scan.Offset < s.End.Load() {
+		at, err := scan.NextTo(&e)
+		var d *Damage
+		if errors.As(err, &d) || err == io.EOF {
+			return &CorruptError{File: s.Path, Offset: at, Reason: "what was found here when the log was opened has changed"}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settleInPlace writes to the segment's file what stood in the ring alone, and syncs it.
+func (l *Log) settleInPlace(s *Segment) error {
+	if err := s.fillFile(); err != nil {
+		return err
+	}
+	if err := s.File.Sync(); err != nil {
+		return l.Fail(errors.Join(fmt.Errorf("sync of %s: %w", s.Path, err), l.noteSyncFailed()))
+	}
+	if err := l.verifyFound(s, s.File); err != nil {
+		return err
+	}
+	return l.syncNames() // a process that was killed in redo may have renamed a copy, and what was synced is that
+}
+
+// fillFile writes to the segment's file what stood in the ring alone.
+func (s *Segment) fillFile() error {
+	if o := s.overlay.Load(); o != nil {
+		for _, p := range *o {
+			if _, err := s.File.WriteAt(p.Bytes, p.At); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// noteSyncFailed tells the next opening, which may find a kernel that has told of the failure already.
+func (l *Log) noteSyncFailed() error {
+	w, err := OpenMarker(l.FS, l.Dir, l.StoreID)
+	if err != nil {
+		return err
+	}
+	m := *l.found
+	m.Failed = true
+	return errors.Join(w.Write(&m), w.File.Close())
+}
+
+// replaceable is the file of a segment that may be replaced by a copy while it is read. It is never mapped.
+type replaceable struct{ now atomic.Pointer[vfs.File] }
+
+func newReplaceable(f vfs.File) *replaceable {
+	r := new(replaceable)
+	r.now.Store(&f)
+	return r
+}
+
+// replace puts f into the place of the file, which is closed: its space would be gone for as long as it is open.
+func (r *replaceable) replace(f vfs.File) error { return (*r.now.Swap(&f)).Close() }
+
+func (r *replaceable) file() vfs.File { return *r.now.Load() }
+
+// ReadAt reads anew what it did not get because the file was replaced meanwhile.
+func (r *replaceable) ReadAt(p []byte, off int64) (int, error) {
+	for {
+		f := r.file()
+		n, err := f.ReadAt(p, off)
+		if !errors.Is(err, fs.ErrClosed) || r.file() == f {
+			return n, err
+		}
+	}
+}
+
+func (r *replaceable) Size() (int64, error) {
+	for {
+		f := r.file()
+		n, err := f.Size()
+		if !errors.Is(err, fs.ErrClosed) || r.file() == f {
+			return n, err
+		}
+	}
+}
+
+func (r *replaceable) WriteAt(p []byte, off int64) (int, error) { return r.file().WriteAt(p, off) }
+func (r *replaceable) ID() string                               { return r.file().ID() }
+func (r *replaceable) Truncate(size int64) error                { return r.file().Truncate(size) }
+func (r *replaceable) Sync() error                              { return r.file().Sync() }
+func (r *replaceable) Allocate(off, n int64) error              { return r.file().Allocate(off, n) }
+func (r *replaceable) Close() error                             { return r.file().Close() }
+
+func (r *replaceable) Map(int64, int) (vfs.Region, error) { return nil, errors.ErrUnsupported }
+func (r *replaceable) View(int64) (vfs.View, error)       { return nil, errors.ErrUnsupported }

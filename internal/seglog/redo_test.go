@@ -1,0 +1,289 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// loseUnsynced does to every segment and to the ring what a write-back does that fails: the cache shows what
+// was written, calls it clean, and the disk never gets it.
+func loseUnsynced(t *testing.T, mem *vfs.Mem) {
+	t.Helper()
+	for _, name := range logtest.Files(t, mem) {
+		f, err := mem.Open(filepath.Join("db", name), vfs.ReadWrite)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.(interface{ LoseUnsynced() }).LoseUnsynced()
+		f.Close()
+	}
+}
+
+// What an earlier process left behind is in the page cache, and perhaps nowhere else: its sync has failed, or
+// a write-back after its death. Whoever is told afterwards that something is durable, finds
+// all that was there before it, too, when the power is cut.
+func TestWhatWasFoundIsMadeDurable(t *testing.T) { logtest.BothWays(t, whatWasFoundIsMadeDurable) }
+
+func whatWasFoundIsMadeDurable(t *testing.T) {
+	content := func(n int) map[string]string {
+		want := map[string]string{"durable": "1"}
+		for i := range n {
+			want[fmt.Sprint("key ", i)] = strings.Repeat(string(rune('a'+i%26)), 30*i%700)
+		}
+		return want
+	}
+	for name, ask := range map[string]func(t *testing.T, s *logbook) error{
+		"a sync":                 func(t *testing.T, s *logbook) error { return s.sync() },
+		"a write":                func(t *testing.T, s *logbook) error { return s.setSync("new", "2") },
+		"a write, and a closing": func(t *testing.T, s *logbook) error { setIn(t, s, "new", "2"); return s.close() },
+	} {
+		for _, end := range []string{"killed", "sync failed", "killed, and the sync failed"} {
+			for _, drained := range []bool{false, true} {
+				what := fmt.Sprintf("%s, drained %v, then %s", end, drained, name)
+				mem := vfs.NewCrashMem()
+				mem.LosePagesForGood()
+				armed := false
+				f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }})
+				s := mustLog(t, f, func(o *logSettings) { o.RingBytes = 64 << 10; o.SegmentBytes = 20_000 })
+				setSyncIn(t, s, "durable", "1")
+				want := content(60)
+				for key, value := range want {
+					if key != "durable" {
+						setIn(t, s, key, value)
+					}
+				}
+				if drained {
+					if err := s.drainTail(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if end == "sync failed" {
+					armed = true
+					if err := s.sync(); err == nil {
+						t.Fatal("the sync has not failed")
+					}
+				}
+				dead := mem.ProcessCrash()
+				if end != "killed" {
+					loseUnsynced(t, dead)
+				}
+				next := mustLog(t, dead, func(o *logSettings) { o.RingBytes = 64 << 10 })
+				for key, value := range want {
+					wantIn(t, next, key, value)
+				}
+				if err := ask(t, next); err != nil {
+					t.Fatalf("%s: %v", what, err)
+				}
+				for image := range dead.PowerCuts(40, rand.New(rand.NewPCG(1, 2))) {
+					cut, err := openLog(image, inline)
+					if err != nil {
+						t.Fatalf("%s, then a power cut: Open: %v", what, err)
+					}
+					for key, value := range want {
+						wantIn(t, cut, key, value)
+					}
+					closeLog(t, cut)
+				}
+			}
+		}
+	}
+}
+
+const foundValue = "what was found"
+
+// killedWithFound is what a process leaves that has synced a record, and written another.
+func killedWithFound(t *testing.T, mem *vfs.Mem) *vfs.Mem {
+	t.Helper()
+	s := mustLog(t, mem)
+	setSyncIn(t, s, "durable", "1")
+	setIn(t, s, "found", foundValue)
+	return mem.ProcessCrash()
+}
+
+// wantFoundAfterPowerCuts demands both records of it.
+func wantFoundAfterPowerCuts(t *testing.T, mem *vfs.Mem, limit int) {
+	t.Helper()
+	for image := range mem.PowerCuts(limit, nil) {
+		cut := mustLog(t, image)
+		wantIn(t, cut, "durable", "1")
+		wantIn(t, cut, "found", foundValue)
+		closeLog(t, cut)
+	}
+}
+
+// noRoomForCopies is a disk that is full for copies of segments.
+func noRoomForCopies() *vfs.Fault {
+	return &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, redoTemp) }}
+}
+
+// A kernel tells of a write-back that has failed once. Where it tells the first opening after a
+// kill, which had no room for a copy and syncs the file as it is, the next one knows: it believes
+// no sync of that file, though it succeeds, and waits for room.
+func TestFailedSyncOfWhatWasFoundIsNoted(t *testing.T) {
+	logtest.BothWays(t, failedSyncOfWhatWasFoundIsNoted)
+}
+
+func failedSyncOfWhatWasFoundIsNoted(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	mem.LosePagesForGood()
+	dead := killedWithFound(t, mem)
+	told := &vfs.Fault{Kinds: vfs.OpSync, N: 1, Err: syscall.EIO, Match: logtest.IsLog}
+
+	first := mustLog(t, vfs.Inject(dead, noRoomForCopies(), told))
+	if err := first.sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+		t.Errorf("a sync that the kernel says has failed: %v", err)
+	}
+	first.close()
+
+	next := mustLog(t, vfs.Inject(dead, noRoomForCopies()))
+	wantIn(t, next, "found", foundValue)
+	if err := next.sync(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
+		t.Errorf("a sync of what an earlier one has lost: %v", err)
+	}
+	closeLog(t, next)
+
+	last := mustLog(t, dead)
+	if err := last.sync(); err != nil {
+		t.Errorf("a sync with room for a copy: %v", err)
+	}
+	wantFoundAfterPowerCuts(t, dead, 20)
+	closeLog(t, last)
+}
+
+// A process is killed when it has renamed a copy. The next one has no room for another, and syncs what it finds under
+// the name. That is durable, too, when it calls it durable.
+func TestNameOfCopyIsSyncedInPlace(t *testing.T) { logtest.BothWays(t, nameOfCopyIsSyncedInPlace) }
+
+func nameOfCopyIsSyncedInPlace(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	dead := killedWithFound(t, mem)
+	var left *vfs.Mem
+	dead.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if phase == vfs.After && op.Kind == vfs.OpRename && strings.HasSuffix(op.Name, redoTemp) && logtest.IsLog(op.NewName) && left == nil {
+			left = dead.ProcessCrash()
+		}
+	})
+	if err := mustLog(t, dead).sync(); err != nil {
+		t.Fatal(err)
+	}
+	dead.OnBoundary(nil)
+	if left == nil {
+		t.Fatal("there is no moment to die in")
+	}
+	next := mustLog(t, vfs.Inject(left, noRoomForCopies()))
+	syncLog(t, next)
+	wantFoundAfterPowerCuts(t, left, 60)
+	closeLog(t, next)
+}
+
+// A sync of the directory that fails behind the renaming of a copy is noted, too.
+func TestFailedSyncOfNameIsNoted(t *testing.T) { logtest.BothWays(t, failedSyncOfNameIsNoted) }
+
+func failedSyncOfNameIsNoted(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	dead := killedWithFound(t, mem)
+	s := mustLog(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: 1, Err: syscall.EIO}))
+	if err := s.sync(); !errors.Is(err, syscall.EIO) || !errors.Is(err, ErrReadOnly) {
+		t.Errorf("a sync of which that of the directory has failed: %v", err)
+	}
+	s.close()
+	if m, err := ReadMark(dead, "db", s.StoreID); err != nil || m == nil || !m.Failed {
+		t.Errorf("the mark does not say so: %+v, %v", m, err)
+	}
+}
+
+// What was found when the log was opened, and has changed before it was copied, is not called durable: a kernel forgets at
+// any time what it could not write. The call that asked says so, and so does the next; when what was found is back, it is
+// durable.
+func TestChangedBeforeItIsCopied(t *testing.T) { logtest.BothWays(t, changedBeforeItIsCopied) }
+
+func changedBeforeItIsCopied(t *testing.T) {
+	for name, full := range map[string]bool{"copied": false, "no room for a copy": true} {
+		t.Run(name, func(t *testing.T) {
+			mem := vfs.NewCrashMem()
+			s := mustLog(t, mem)
+			setSyncIn(t, s, "durable", "1")
+			setIn(t, s, "found", foundValue)
+			if err := s.drainTail(); err != nil {
+				t.Fatal(err)
+			}
+			dead := mem.ProcessCrash()
+			var faults []*vfs.Fault
+			if full {
+				faults = append(faults, noRoomForCopies())
+			}
+			next := mustLog(t, vfs.Inject(dead, faults...))
+			wantIn(t, next, "found", foundValue)
+			path := next.doubtful[0].Path
+			logtest.DamageIn(t, dead, path, foundValue)
+			for _, what := range []string{"the first time", "again"} {
+				if err := next.sync(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrReadOnly) {
+					t.Errorf("a sync, %s: %v", what, err)
+				}
+				if err := next.setSync("new", "2"); err == nil {
+					t.Errorf("a write, %s: it succeeds", what)
+				}
+			}
+			if names := logtest.Unfinished(t, dead); len(names) > 0 {
+				t.Errorf("%q are left", names)
+			}
+			logtest.DamageIn(t, dead, path, "v"+foundValue[1:])
+			syncLog(t, next)
+			wantFoundAfterPowerCuts(t, dead, 40)
+			closeLog(t, next)
+		})
+	}
+}
+
+// A crash in the middle of a copy, or while a ring is made, leaves no file for ever: the next
+// process that writes removes it, though the segment may be no longer one that is copied, because
+// the power cut has taken what there was to copy.
+func TestUnfinishedCopiesGo(t *testing.T) { logtest.BothWays(t, unfinishedCopiesGo) }
+
+func unfinishedCopiesGo(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	s := mustLog(t, mem)
+	setSyncIn(t, s, "durable", "1")
+	setIn(t, s, "found", strings.Repeat("v", 1000))
+	dead := mem.ProcessCrash()
+	s = mustLog(t, dead)
+	left := 0
+	check := func(image *vfs.Mem, ringBytes int64) {
+		left += len(logtest.Unfinished(t, image))
+		next := mustLog(t, image, func(o *logSettings) { o.RingBytes = ringBytes })
+		wantIn(t, next, "durable", "1")
+		setIn(t, next, "after", "2")
+		closeLog(t, next)
+		if names := logtest.Unfinished(t, image); len(names) > 0 {
+			t.Errorf("%q are left", names)
+		}
+	}
+	dead.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if !strings.HasSuffix(op.Name, ".tmp") {
+			return
+		}
+		check(dead.ProcessCrash(), logtest.TestRing)
+		check(dead.ProcessCrash(), -1)
+		n := 0
+		for image := range dead.PowerCuts(20, nil) {
+			if n++; n%7 == 1 {
+				check(image, []int64{logtest.TestRing, -1}[n%2])
+			}
+		}
+	})
+	setIn(t, s, "new", "3")
+	dead.OnBoundary(nil)
+	closeLog(t, s)
+	if left == 0 {
+		t.Error("no crash has left anything")
+	}
+}

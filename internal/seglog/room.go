@@ -1,0 +1,165 @@
+package seglog
+
+import (
+	"errors"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Room is reserved before a record is accepted: on the disk, behind the end of the tail,
+// without changing the length of the file. So a full disk is found out while the record
+// can still be refused, and what was accepted will fit, whenever it is drained.
+//
+// While the disk is short of room, the next segment is made by whoever finds the tail full: were it left to the keeper, who may have no turn for a while, the tail would
+// grow until there is no room beside it for what of it counts, and could never be compacted.
+//
+// A little is kept for deletions, or nobody could make room on a full disk. It stays
+// reserved when the store is closed, for the same reason; and where less of it is to be had, it is as much as there is.
+//
+// Where the file system cannot reserve, a write finds out by itself.
+
+const (
+	RoomAhead = 1 << 20  // reserved at a time
+	RoomKept  = 64 << 10 // of which only deletions use the last part
+	roomLeast = 4 << 10  // of that part, where the disk has no more
+)
+
+// roomLocked sees to it that the segment has room up to end, and for later deletions
+// unless this is one. Its error refuses the write; nothing has changed.
+func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
+	need := end + RoomKept
+	if deletion {
+		need = end
+	}
+	if need <= t.room || l.noReserve {
+		return nil
+	}
+	from := max(t.room, t.End.Load())
+	var err error
+	ahead := end + RoomKept + RoomAhead
+	if l.short { // what is behind the segment's end the next one needs
+		ahead = min(ahead, max(end, l.Nominal())+RoomKept)
+	}
+	for _, to := range [...]int64{ahead, end + RoomKept, need} {
+		if l.lent && !deletion && !l.sparesLocked(to-from) {
+			err = vfs.ErrNoSpace
+			continue
+		}
+		if err = t.File.Allocate(from, to-from); err == nil {
+			t.room = to
+			free, known := l.FS.Free(l.Dir)
+			if l.short = known && free < l.Nominal()+RoomAhead; l.short { // less than compaction may need
+				l.Tight(free)
+			}
+			return nil
+		}
+		if !vfs.IsNoSpace(err) {
+			break
+		}
+		l.short = true
+		l.Tight(0)
+	}
+	if errors.Is(err, errors.ErrUnsupported) {
+		l.noReserve = true
+		return nil
+	}
+	return NoSpace(err)
+}
+
+// sparesLocked reports whether so much can be taken without what is lent to compaction, which is what makes room for all that follows.
+func (l *Log) sparesLocked(bytes int64) bool {
+	free, known := l.FS.Free(l.Dir)
+	return !known || free >= bytes+2*RoomKept
+}
+
+// beginRoomLocked reserves room for the first append of this process. A lack of it is the write's business.
+func (l *Log) beginRoomLocked() {
+	if l.roomLocked(l.Tail, l.Tail.End.Load(), false) != nil {
+		l.keepLocked(l.Tail)
+	}
+}
+
+// takeRoomLocked gives back what an earlier process has kept in segments to which nothing is added any more, for the tail that is.
+func (l *Log) takeRoomLocked() {
+	for _, s := range l.holdRoom {
+		if size, err := s.File.Size(); err == nil && size == s.End.Load() && !l.noReserve {
+			l.ReportError("giving back reserved space", s.File.Truncate(size))
+		}
+	}
+	l.holdRoom = nil
+}
+
+// keepLocked reserves for deletions as much of their part as there is, but for what is lent.
+func (l *Log) keepLocked(s *Segment) {
+	most := int64(RoomKept)
+	if l.lent {
+		most = roomLeast
+	}
+	l.keepSomeLocked(s, most)
+}
+
+func (l *Log) keepSomeLocked(s *Segment, most int64) {
+	end := s.End.Load()
+	from := max(s.room, end)
+	for n := end + most - from; n >= roomLeast && !l.noReserve; n /= 2 {
+		if from+n <= end+most && s.File.Allocate(from, n) == nil {
+			from += n
+			s.room = from
+		}
+	}
+}
+
+// releaseLocked gives back what is reserved beyond the end of the segment, all of which
+// is in the file. If it may go on some day, the room for deletions is kept.
+func (l *Log) releaseLocked(s *Segment, keep bool) error {
+	if err := uncut(s, s.drained.Load()); err != nil { // to cut back to the end would make it as long as it was, of zeros
+		return l.Fail(err)
+	}
+	end, most := s.End.Load(), int64(0)
+	if keep {
+		most = RoomKept
+	}
+	if s.room > end+most && !l.noReserve {
+		if err := s.File.Truncate(end); err != nil {
+			l.ReportError("giving back reserved space", err)
+			return nil
+		}
+		s.room = end
+	}
+	if keep {
+		l.keepLocked(s)
+	}
+	return nil
+}
+
+// lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for deletions: those that come meanwhile use the rest.
+func (l *Log) Lend() error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	err := l.lendLocked()
+	if err == nil && l.Tail != nil {
+		l.keepSomeLocked(l.Tail, roomLeast)
+		l.lent = true
+	}
+	return err
+}
+
+func (l *Log) lendLocked() error {
+	if l.Tail == nil {
+		return nil
+	}
+	if err := l.drain(l.Tail); err != nil {
+		return err
+	}
+	return l.releaseLocked(l.Tail, false)
+}
+
+// takeBack reserves again what was lent.
+func (l *Log) TakeBack() {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.lent = false
+	if l.Tail != nil {
+		l.keepLocked(l.Tail)
+	}
+}

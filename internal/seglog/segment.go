@@ -1,0 +1,325 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/record"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// segment is one file of the log. The file is opened once and stays open, so that
+// the error of a failed write-back cannot be missed (it is reported once, to the
+// descriptors that were open).
+type Segment struct {
+	ID    record.SegmentID
+	Slot  int
+	Salt  record.Salt
+	Start uint64 // Unix milliseconds
+	Path  string
+	File  vfs.File
+	Head  int64 // length of the header line
+
+	End     atomic.Int64                 // end of the last whole record
+	Dead    atomic.Int64                 // bytes that compaction could reclaim, about
+	Pins    atomic.Int32                 // how many keep it open beside the log; -1 when nobody does, the log neither
+	drained atomic.Int64                 // while it has a ring: the file holds all before it
+	ring    atomic.Pointer[ring]         // where the rest stands; nil for a segment without one
+	overlay atomic.Pointer[laps.Overlay] // what recovery found in the ring alone; nil when the file has all
+	view    vfs.View                     // of the file, for short reads; nil where there is none
+	viewed  int64                        // its length
+	mapped  []byte                       // its bytes, where they can be touched; see inPlace
+	trust   atomic.Pointer[trust]        // nil until a long record was read in place
+	room    int64                        // up to where space is reserved, if beyond the end; guarded by log.mu
+
+	Records uint64 // guarded by log.mu while the segment is the tail
+	First   uint64 // likewise
+	Last    uint64 // likewise
+	newest  int64  // offset of the last record that was read in order; 0 for none
+
+	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
+	// up to where they may stand. 0 otherwise.
+	ahead int64
+
+	Ended  bool        // no more records will be appended; guarded by log.mu
+	synced atomic.Bool // all of an ended segment is on the disk
+}
+
+// createSegment makes the file of a new segment, durably, name included.
+func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*Segment, error) {
+	path := filepath.Join(dir, h.ID.FileName())
+	f, err := fsys.Open(path, vfs.Create)
+	if err != nil {
+		return nil, err
+	}
+	line := h.Append(nil)
+	_, err = f.WriteAt(line, 0)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = files.SyncDir(fsys, dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
+	}
+	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Path: path, File: f, Head: int64(len(line))}
+	s.End.Store(s.Head)
+	s.drained.Store(s.Head)
+	return s, nil
+}
+
+// openSegment opens a segment that the manifest names and checks that the file is
+// the one meant. end is left at the header.
+func openSegment(fsys vfs.FS, dir string, store uint64, want ManifestSegment, mode vfs.Mode) (*Segment, error) {
+	path := filepath.Join(dir, want.ID.FileName())
+	f, err := fsys.Open(path, mode)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &CorruptError{File: path, Reason: "the manifest names it, and it is missing"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("copal: %w", err)
+	}
+	b := make([]byte, record.MaxHeaderBytes)
+	n, err := f.ReadAt(b, 0)
+	if err != nil && err != io.EOF {
+		return nil, errors.Join(err, f.Close())
+	}
+	h, head, err := record.ParseSegmentHeader(b[:n])
+	if err == nil && (h.ID != want.ID || h.Salt != want.Salt || h.Store != store) {
+		err = fmt.Errorf("the file is segment %s with salt %016x of store %016x, not the one that the manifest names", h.ID, uint64(h.Salt), h.Store)
+	}
+	if err != nil {
+		return nil, errors.Join(FormatError(path, 0, err), f.Close())
+	}
+	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Path: path, File: f, Head: int64(head)}
+	s.End.Store(s.Head)
+	return s, nil
+}
+
+// manifestEntry is what the manifest says of the segment, of which all must have been synced.
+func (s *Segment) manifestEntry(sealed bool) ManifestSegment {
+	return ManifestSegment{ID: s.ID, Salt: s.Salt, Sealed: sealed, Bytes: s.End.Load(), Records: s.Records, First: s.First, Last: s.Last}
+}
+
+// firstLoad is the same for a mapped file, where the copy is all that it costs, and
+// longRead is what is too long to be read there: a page that is missing holds a processor.
+const (
+	firstLoad = 192
+	longRead  = 64 << 10
+)
+
+// openView maps the file for reading, with as much more as it may grow by. It is called when
+// recovery has read the file, for what is mapped cannot be dropped from the cache.
+func (s *Segment) openView(limit int64) {
+	n := min(max(2*limit, s.End.Load()+limit), MaxSegmentBytes)
+	if v, err := s.File.View(n); err == nil { // else reading works without
+		s.view, s.viewed, s.mapped = v, n, v.Bytes()
+	}
+}
+
+// pin keeps the segment open, and in the set, until unpin. It reports false when it is too late for that.
+func (s *Segment) Pin() bool {
+	for {
+		n := s.Pins.Load()
+		if n < 0 {
+			return false
+		}
+		if s.Pins.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// unpin takes a pin back. After close, the last one unmaps the file: there is nobody to tell, and the pages go with the
+// process at the latest.
+func (s *Segment) Unpin() {
+	if s.Pins.Add(-1) < 0 {
+		s.unmap()
+	}
+}
+
+// pinned reports whether somebody has pinned the segment.
+func (s *Segment) Pinned() bool { return s.Pins.Load() > 0 }
+
+// release takes back what the log has of the segment, if nobody has it pinned. It is to be closed then, and nobody pins it
+// any more.
+func (s *Segment) Release() bool { return s.Pins.CompareAndSwap(0, -1) }
+
+// close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
+// reading.
+func (s *Segment) Close() error {
+	err := s.File.Close()
+	if s.Pins.Load() >= 0 && s.Pins.Add(-1) >= 0 { // it was not released, and somebody has it pinned
+		return err
+	}
+	return errors.Join(s.unmap(), err)
+}
+
+// unmap gives back what is mapped.
+func (s *Segment) unmap() error {
+	if s.view == nil {
+		return nil
+	}
+	return s.view.Close()
+}
+
+// sealedIn says what the manifest is to say of those segments of the list that it does not call sealed.
+func sealedIn(list []*Segment) func(id record.SegmentID) (ManifestSegment, bool) {
+	return func(id record.SegmentID) (ManifestSegment, bool) {
+		i := slices.IndexFunc(list, func(s *Segment) bool { return s.ID == id })
+		if i < 0 {
+			return ManifestSegment{}, false
+		}
+		return list[i].manifestEntry(true), true
+	}
+}
+
+// scratch holds buffers for reads whose result does not leave the package.
+var Scratch = sync.Pool{New: func() any { b := make([]byte, ReadBytes); return &b }}
+
+// readAt reads the segment's bytes before its end from wherever they stand.
+func (s *Segment) readAt(p []byte, off int64) (int, error) {
+	if r := s.ring.Load(); r != nil {
+		if n, err := s.readUndrained(r, p, off); n > 0 || err != nil {
+			return n, err
+		}
+	}
+	o := s.overlay.Load()
+	if s.view != nil && o == nil && off+int64(len(p)) <= s.viewed && len(p) <= longRead {
+		if err := s.view.Load(off, p); err != nil {
+			return 0, err
+		}
+		return len(p), nil
+	}
+	n, err := s.File.ReadAt(p, off)
+	if o != nil && (err == nil || err == io.EOF) {
+		clear(p[n:])
+		o.Patch(p, off)
+		return len(p), nil
+	}
+	return n, err
+}
+
+// readUndrained reads bytes of which the last are not in the file yet. It returns 0 when all are.
+func (s *Segment) readUndrained(r *ring, p []byte, off int64) (int, error) {
+	for {
+		inFile := int(max(s.drained.Load()-off, 0))
+		if inFile >= len(p) {
+			return 0, nil
+		}
+		ok, err := r.Load(s, p[inFile:], off+int64(inFile))
+		if err != nil {
+			return 0, err
+		}
+		if !ok {
+			continue // it was drained since
+		}
+		if n, err := s.File.ReadAt(p[:inFile], off); n < inFile {
+			return n, err
+		}
+		return len(p), nil
+	}
+}
+
+// read reads and verifies the whole record at offset. The entry aliases buf, which
+// is grown when it is too small.
+func (s *Segment) Read(offset int64, buf []byte) (e Record, err error) {
+	err = s.ReadTo(&e, offset, buf)
+	return e, err
+}
+
+// readTo is read into an entry that need not be handed about. On error, nothing in it counts.
+func (s *Segment) ReadTo(e *Record, offset int64, buf []byte) error {
+	b, head, err := s.ReadHead(&e.Head, offset, buf)
+	if err != nil {
+		return err
+	}
+	if total := e.Length(head); total <= len(b) {
+		b = b[:total]
+	} else if b, err = s.ReadMore(offset, b, total); err != nil {
+		return err
+	}
+	if e.Key, e.Value, err = s.Salt.Verify(b, offset, &e.Head, head); err != nil {
+		return FormatError(s.Path, offset, err)
+	}
+	e.Bytes, e.Written = len(b), s.Start+e.Time
+	return nil
+}
+
+// readable is the end of what may be read.
+func (s *Segment) Readable() int64 { return max(s.End.Load(), s.ahead) }
+
+// errNoSegment is what a damaged index comes to.
+var errNoSegment = &CorruptError{File: SnapshotName, Reason: "an entry of the index leads to a segment that is not there"}
+
+// readHead reads as much of the record at offset as fits buf (at least firstRead
+// bytes, or to the end of the segment) and parses the head, unverified.
+func (s *Segment) ReadHead(h *record.Head, offset int64, buf []byte) ([]byte, int, error) {
+	if s == nil {
+		return nil, 0, errNoSegment
+	}
+	if cap(buf) < ReadBytes {
+		buf = make([]byte, ReadBytes)
+	}
+	left := s.Readable() - offset
+	if left <= 0 {
+		return nil, 0, &CorruptError{File: s.Path, Offset: offset, Reason: "the record stands beyond the end of the segment"}
+	}
+	b := buf[:min(int64(cap(buf)), left)]
+	if s.view != nil { // where a second read costs little
+		b = b[:min(len(b), firstLoad)]
+	}
+	n, err := s.readAt(b, offset)
+	if err != nil && err != io.EOF {
+		return nil, 0, fmt.Errorf("copal: %w", err)
+	}
+	head, err := h.Parse(b[:n])
+	if err != nil {
+		return nil, 0, FormatError(s.Path, offset, err)
+	}
+	return b[:n], head, nil
+}
+
+// readMore completes b, the beginning of the record at offset, to total bytes.
+func (s *Segment) ReadMore(offset int64, b []byte, total int) ([]byte, error) {
+	have := len(b)
+	if offset+int64(total) > s.Readable() {
+		return nil, &CorruptError{File: s.Path, Offset: offset, Reason: "the record is longer than the segment"}
+	}
+	if cap(b) < total {
+		b = append(make([]byte, 0, total), b...)
+	}
+	b = b[:total]
+	n, err := s.readAt(b[have:], offset+int64(have))
+	if n < total-have {
+		if err == nil || err == io.EOF {
+			return nil, &CorruptError{File: s.Path, Offset: offset, Reason: "the file ends within the record"}
+		}
+		return nil, fmt.Errorf("copal: %w", err)
+	}
+	return b, nil
+}
+
+// partWeight is about what a part takes in the log.
+func PartWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
+
+// deadAtOnce is how many bytes of a record count as dead when it is written.
+func DeadAtOnce(h *record.Head, bytes int) int64 {
+	switch h.Op {
+	case record.Set:
+		return 0
+	case record.Part: // until a record lists it
+		return PartWeight(h.KeyBytes, h.ValueBytes)
+	}
+	return int64(bytes)
+}

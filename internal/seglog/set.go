@@ -1,0 +1,136 @@
+package seglog
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// segmentSet is the immutable list of the live segments, replaced when one comes or goes.
+type segmentSet struct {
+	bySlot  []*Segment // nil where one has gone
+	byID    map[record.SegmentID]*Segment
+	ordered []*Segment // as the log runs
+	log     []*Segment // those of them that are the log: not what compaction is making, nor what it has replaced
+}
+
+// segment returns the segment that has a slot, nil if it has gone.
+func (l *Log) Segment(slot int) *Segment { return l.set.Load().bySlot[slot] }
+
+// byID returns the readable segment with a name, nil for none.
+func (l *Log) ByID(id record.SegmentID) *Segment { return l.set.Load().byID[id] }
+
+// segments returns the segments that are the log, in order. The list is not to be changed.
+func (l *Log) Segments() []*Segment { return l.set.Load().log }
+
+// readable returns all segments in which there may be something to be read, in order: those of the log, those that compaction
+// has made and not yet put into the log, and those that have left it. The list is not to be changed.
+func (l *Log) Readable() []*Segment { return l.set.Load().ordered }
+
+func (old *segmentSet) clone() *segmentSet {
+	return &segmentSet{bySlot: slices.Clone(old.bySlot), byID: maps.Clone(old.byID), ordered: slices.Clone(old.ordered), log: slices.Clone(old.log)}
+}
+
+// inLog reports whether a segment is one of the log.
+func (l *Log) InLog(s *Segment) bool {
+	list := l.set.Load().log
+	at, found := findSegment(list, s.ID)
+	return found && list[at] == s
+}
+
+// findSegment returns the place of a segment in a list that is in order, or where it belongs.
+func findSegment(list []*Segment, id record.SegmentID) (at int, found bool) {
+	return slices.BinarySearchFunc(list, id, func(s *Segment, id record.SegmentID) int { return cmp.Compare(s.ID, id) })
+}
+
+func insertSegment(list []*Segment, s *Segment) []*Segment {
+	at, _ := findSegment(list, s.ID)
+	return slices.Insert(list, at, s)
+}
+
+// slotsKept is how many free slots there are before one is used again: who has kept an address from before, to see whether
+// it is still that of the key, shall not meet it as that of another record.
+const slotsKept = 4096
+
+// addSegment makes s readable, and part of the log. Callers hold l.mu, or are alone.
+func (l *Log) addSegment(s *Segment) {
+	set := l.set.Load().clone()
+	l.enterSet(set, s)
+	set.log = insertSegment(set.log, s)
+	l.set.Store(set)
+}
+
+// addCopy makes s readable, but no part of the log yet. Callers hold l.mu, or are alone.
+func (l *Log) addCopy(s *Segment) {
+	set := l.set.Load().clone()
+	l.enterSet(set, s)
+	l.set.Store(set)
+}
+
+// enterSet gives s its slot.
+func (l *Log) enterSet(set *segmentSet, s *Segment) {
+	if len(l.freeSlots) > slotsKept {
+		s.Slot, l.freeSlots = l.freeSlots[0], l.freeSlots[1:]
+		set.bySlot[s.Slot] = s
+	} else {
+		s.Slot = len(set.bySlot)
+		set.bySlot = append(set.bySlot, s)
+	}
+	set.byID[s.ID] = s
+	set.ordered = insertSegment(set.ordered, s)
+}
+
+// replaceSegments takes segments out of the log, which stay readable, and makes readable ones part of it. Callers hold
+// l.mu, or are alone.
+func (l *Log) replaceSegments(out, in []*Segment) {
+	set := l.set.Load().clone()
+	set.log = slices.DeleteFunc(set.log, func(o *Segment) bool { return slices.Contains(out, o) })
+	for _, s := range in {
+		set.log = insertSegment(set.log, s)
+	}
+	l.set.Store(set)
+}
+
+// remove takes s out, of which nobody knows an address any more. It stays open.
+func (l *Log) Remove(s *Segment) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.removeLocked(s)
+}
+
+func (l *Log) removeLocked(s *Segment) {
+	set := l.set.Load().clone()
+	set.bySlot[s.Slot] = nil
+	l.freeSlots = append(l.freeSlots, s.Slot)
+	set.leaveOut(func(o *Segment) bool { return o == s })
+	l.set.Store(set)
+}
+
+// leaveOut takes segments out of all but bySlot.
+func (set *segmentSet) leaveOut(gone func(*Segment) bool) {
+	maps.DeleteFunc(set.byID, func(_ record.SegmentID, s *Segment) bool { return gone(s) })
+	set.ordered, set.log = slices.DeleteFunc(set.ordered, gone), slices.DeleteFunc(set.log, gone)
+}
+
+// pinned are segments that are kept for somebody who has addresses in them.
+type Pinned []*Segment
+
+// pinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the addresses that it got
+// until unpin, also when it is outside. Not the other way round: an entry may have gone meanwhile to a segment that came later.
+func (l *Log) PinAll() Pinned {
+	var list Pinned
+	for _, s := range l.set.Load().ordered {
+		if s.Pin() {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+func (p Pinned) Unpin() {
+	for _, s := range p {
+		s.Unpin()
+	}
+}

@@ -1,0 +1,234 @@
+package seglog
+
+import (
+	"maps"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Compaction puts segments that it has made into the places of a run of adjacent ones. What of that concerns files,
+// their names and the manifest is here; which records count, and how an index learns of it, is the caller's business.
+
+// compactable are the segments that will not change any more and have no parts of a value that is being
+// written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while the keeper makes
+// a segment, an appender may make another and go on to a third, and what has taken the place of one that ended behind the keeper's would be sealed
+// behind one that nobody can seal yet.
+func (l *Log) Compactable() []*Segment {
+	l.Making.Lock()
+	defer l.Making.Unlock()
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.Tail == nil { // and what has to be mended is not
+		return nil
+	}
+	var list []*Segment
+	for _, seg := range l.Segments() {
+		if !seg.Ended || !seg.synced.Load() || l.partsFromLocked(seg) {
+			break
+		}
+		list = append(list, seg)
+	}
+	return list
+}
+
+// headerOfCopies is the first line of the first segment that is made of a run. Its name is one that no file has, or ever
+// had: the generation is higher than those of the run, of files that stay for a snapshot of the index, and of earlier runs there. The
+// next ones have names behind it, up to Through. The caller is the only one who compacts.
+func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
+	h := record.SegmentHeader{Store: l.StoreID, Start: run[0].Start}
+	l.manifestMu.Lock()
+	generation := uint32(l.Manifest.Edit + 1) // each compaction has been an edit, so no name was ever given that is as high
+	l.manifestMu.Unlock()
+	for _, seg := range run {
+		generation = max(generation, seg.ID.Generation()+1)
+		h.Start = min(h.Start, seg.Start)
+	}
+	for _, seg := range l.Segments() {
+		if seg.ID > run[len(run)-1].ID {
+			h.Through = seg.ID.Order() - 1
+			break
+		}
+	}
+	l.Mu.Lock()
+	for _, id := range l.outlived {
+		l.NoteGeneration(id)
+	}
+	l.Mu.Unlock()
+	for order, used := range l.generations { // a file that compaction has replaced may be there yet
+		if order >= run[0].ID.Order() && order <= h.Through {
+			generation = max(generation, used+1)
+		}
+	}
+	h.ID = record.NewSegmentID(run[0].ID.Order(), generation)
+	return h
+}
+
+// noteGeneration keeps compaction from giving a name again that a file has, or had. The caller is the only one who compacts.
+func (l *Log) NoteGeneration(id record.SegmentID) {
+	l.generations[id.Order()] = max(l.generations[id.Order()], id.Generation())
+}
+
+// segmentCopy is a segment that compaction writes.
+type SegmentCopy struct {
+	Seg         *Segment
+	End, synced int64 // of what was added, and of what is durable
+	Buf         []byte
+}
+
+// syncEvery is how much is written at once, for writes to the log wait when the disk has much to do.
+const syncEvery = 8 << 20
+
+// createCopy makes the file. The caller is the only one who compacts.
+func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
+	h.Salt = record.Salt(l.Random())
+	if err := removeIfThere(l.FS, l.Dir, h.ID); err != nil {
+		return SegmentCopy{}, NoSpace(err)
+	}
+	seg, err := createSegment(l.FS, l.Dir, *h)
+	if err != nil {
+		return SegmentCopy{}, l.refusal(err)
+	}
+	seg.Ended = true
+	seg.synced.Store(true)
+	l.NoteGeneration(seg.ID)
+	return SegmentCopy{Seg: seg, End: seg.Head}, nil
+}
+
+// add puts a record at the end, and says how long it is there.
+func (o *SegmentCopy) Add(h *record.Head, key, value []byte) (bytes int) {
+	before := len(o.Buf)
+	o.Buf = o.Seg.Salt.Append(o.Buf, o.End, h, key, value)
+	o.End += int64(len(o.Buf) - before)
+	if o.Seg.First == 0 {
+		o.Seg.First = h.Seq
+	}
+	o.Seg.Last = h.Seq
+	o.Seg.Records++
+	return len(o.Buf) - before
+}
+
+// full reports whether there is so much in memory that it is to be written.
+func (o *SegmentCopy) Full() bool { return len(o.Buf) >= drainBytes }
+
+// write writes what was added.
+func (o *SegmentCopy) Write() error {
+	_, err := o.Seg.File.WriteAt(o.Buf, o.End-int64(len(o.Buf)))
+	if err != nil {
+		return NoSpace(err)
+	}
+	o.Buf = o.Buf[:0]
+	if o.End-o.synced < syncEvery {
+		return nil
+	}
+	o.synced = o.End
+	return o.Seg.File.Sync()
+}
+
+// finish makes the segment durable.
+func (o *SegmentCopy) Finish() error {
+	if o.Seg.End.Load() == o.End {
+		return nil
+	}
+	if err := o.Write(); err != nil {
+		return err
+	}
+	o.Buf = nil
+	if err := uncut(o.Seg, o.End); err != nil {
+		return err
+	}
+	o.Seg.End.Store(o.End)
+	return o.Seg.File.Sync()
+}
+
+// replaceRun makes the segments that were made of a run the log in its place, and readable. They are so before the manifest
+// names them, so that a caller who reads that finds them; entered is told of each, with log.mu held, and left when the manifest could not be
+// swapped. members are, by the numbers of groups, the segments that have copies of members.
+func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
+	was, is := uint64(0), uint64(0)
+	for _, seg := range run {
+		was += seg.Records
+	}
+	for _, seg := range made {
+		is += seg.Records
+		seg.openView(0)
+	}
+	l.Mu.Lock()
+	for _, seg := range made {
+		l.addCopy(seg)
+		entered(seg)
+	}
+	l.Mu.Unlock()
+	if err := l.swapRun(run, made); err != nil {
+		l.Mu.Lock()
+		for _, seg := range made {
+			l.removeLocked(seg)
+			left(seg)
+		}
+		l.Mu.Unlock()
+		return err
+	}
+	l.Mu.Lock()
+	l.replaceSegments(run, made)
+	l.regroupLocked(run, members)
+	l.Mu.Unlock()
+	l.Records.Add(int64(is) - int64(was))
+	l.Compacted.Add(int64(len(run)))
+	return nil
+}
+
+// swapRun writes the manifest that names the segments made of a run.
+func (l *Log) swapRun(run, made []*Segment) error {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	if err := l.Failure(); err != nil {
+		return err
+	}
+	if err := l.stillOurs(); err != nil {
+		return err
+	}
+	m := l.Manifest.Clone()
+	m.Seal(sealedIn(l.SyncedSegments()))
+	first, last := uint64(0), uint64(0)
+	for _, seg := range run {
+		if seg.Last > 0 {
+			if first == 0 {
+				first = seg.First
+			}
+			last = seg.Last
+		}
+		m.Drop(seg.ID)
+	}
+	if n := len(made); n > 0 { // they cover all of the run
+		made[0].First, made[n-1].Last = first, last
+	}
+	for _, seg := range made {
+		m.Insert(seg.manifestEntry(true))
+	}
+	m.Floor = max(m.Floor, last)
+	m.Edit++
+	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
+		return l.manifestRefusal(m, err) // if it is in doubt, the new segments may be the log now
+	}
+	l.Manifest = m
+	return nil
+}
+
+// regroupLocked notes where the members of groups are of which there are copies, when those are the log.
+func (l *Log) regroupLocked(run []*Segment, members map[uint64]map[record.SegmentID]bool) {
+	for number, g := range l.Spread {
+		for _, seg := range run {
+			delete(g.Segments, seg.ID)
+		}
+		maps.Copy(g.Segments, members[number])
+		if len(g.Segments) == 0 {
+			delete(l.Spread, number)
+		}
+	}
+}
+
+// still calls f while nothing is appended. It is told the number of the last record, and whether all that was appended shows.
+func (l *Log) Still(f func(last uint64, shows bool)) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	f(l.NextSeq-1, l.toShow == l.Shown.Load())
+}

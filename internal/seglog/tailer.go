@@ -1,0 +1,458 @@
+package seglog
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/record"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A tailer reads a log on beside the process that writes it. It is recovery that does not end: it hands
+// on each record as recovery does, in order, when it counts.
+//
+//   - A reader may be there before the first write. It has an empty log then, and learns the identity
+//     of the store from the first manifest.
+//   - A record that stands in the ring alone is kept in memory until the file has it.
+//   - The log goes on in the first segment behind that begins with the next sequence number, for one
+//     that was made in vain stays empty; or in the next one, when the manifest says that the present
+//     one is complete.
+//   - Where compaction has put new segments into the places of old ones, all that the log has is read
+//     first. So an entry whose record stands in an old segment is what the new one has of its key;
+//     nothing that was deleted since comes back.
+//
+// The error errBehind says that the log cannot be followed from where the tailer is: compaction has
+// taken away what comes next, or what was read is not in the log any more. A *CorruptError may be
+// of a file that was changed while it was read; it is worth another look, as seglog.Looks says.
+//
+// Nothing is written, and no lock is taken that the other process knows. A tailer is used by one
+// goroutine at a time, and others read the log meanwhile.
+type Tailer struct {
+	log    *Log
+	R      *Recovery
+	at     *Segment // where the log goes on; nil where there is none yet
+	sum    [8]byte  // checksum of the newest record there
+	Missed bool     // a record that counts as read was not taken in: only recovery will do
+}
+
+// errBehind says that the log cannot be followed from where we are.
+var ErrBehind = errors.New("copal: the log has gone on too far")
+
+// goneError says that the directory holds the log no more.
+func (l *Log) goneError() error {
+	return fmt.Errorf("copal: the store in %s is gone, or another", l.Dir)
+}
+
+// newTailer takes over from a recovery that has succeeded. Others wait meanwhile.
+func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]Member) error) *Tailer {
+	t := &Tailer{log: r.Log, R: r}
+	r.replay, r.together = replay, together
+	r.Spread, r.Log.Spread = nil, nil // which are for who compacts, or replays what comes before a snapshot of the index
+	for _, seg := range r.Log.Readable() {
+		if t.at == nil || seg.Last > 0 {
+			t.at = seg
+		}
+	}
+	if t.at != nil && t.at.newest > 0 {
+		if _, err := t.at.readAt(t.sum[:], t.at.newest); err != nil {
+			t.at.newest = 0 // the next record is the first that is compared
+		}
+	}
+	t.show() // for those who wait since a tailer before
+	return t
+}
+
+// look reads the manifest. It is nil if nothing was ever written. What the first one says of the store is
+// taken over by alone, which runs a function while nobody else uses the log.
+func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
+	l := t.log
+	if t.Missed {
+		return nil, ErrBehind
+	}
+	m, err := ReadManifest(l.FS, l.Dir)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil && l.Manifest.Edit == 0:
+		return nil, nil
+	case m == nil || m.Store != l.StoreID && l.Manifest.Edit > 0:
+		return nil, l.goneError()
+	case l.Manifest.Edit == 0:
+		unread := *m
+		unread.Segments = nil
+		alone(func() { l.StoreID, l.Manifest = m.Store, &unread })
+	}
+	return m, nil
+}
+
+// advance hands on the records from where we are to the end of the log.
+func (t *Tailer) Advance(m *Manifest) (err error) {
+	l := t.log
+	if m.Writing != nil {
+		if t.R.ring, err = OpenRing(l.FS, l.Dir, m, m.SameCache(l.FS.CacheID(l.Dir))); err != nil {
+			return err
+		}
+		defer t.R.closeRing()
+	}
+	for {
+		e, named := ManifestSegment{}, false
+		if t.at != nil {
+			if e, named = m.Find(t.at.ID); named && (e.Salt != t.at.Salt || e.Sealed && e.Bytes < t.at.End.Load()) {
+				return ErrBehind // it is not what we have read
+			}
+			if err := t.read(t.at, e); err != nil {
+				return err
+			}
+		}
+		next, err := t.next(m)
+		if next == nil || err != nil {
+			return err
+		}
+		if t.at != nil && named && !e.Sealed { // is it really over?
+			if next, err = t.begun(m, next); next == nil || err != nil {
+				return err
+			}
+		}
+		t.at = next
+	}
+}
+
+// next is the segment that follows on the present one in the manifest, nil when there is none.
+func (t *Tailer) next(m *Manifest) (*Segment, error) {
+	if m.Floor >= t.R.Next {
+		return nil, ErrBehind // compaction has left out what we do not know
+	}
+	for _, e := range m.Segments {
+		switch {
+		case e.ID.Generation() > 0 && e.Last >= t.R.Next:
+			return nil, ErrBehind // it has more than we know, also where it begins with what we have read
+		case t.at != nil && e.ID.Order() <= t.at.ID.Order():
+			continue
+		case e.ID.Generation() > 0:
+			continue
+		case e.Sealed && e.Records > 0 && e.First != t.R.Next:
+			return nil, ErrBehind
+		}
+		return t.open(e)
+	}
+	return nil, nil
+}
+
+// open makes a segment readable, unless it is.
+func (t *Tailer) open(e ManifestSegment) (*Segment, error) {
+	l := t.log
+	if seg := l.ByID(e.ID); seg != nil {
+		return seg, nil
+	}
+	seg, err := openSegment(l.FS, l.Dir, l.StoreID, e, vfs.ReadOnly)
+	if err != nil {
+		return nil, err
+	}
+	seg.openView(l.SegmentBytes)
+	l.Mu.Lock()
+	l.addSegment(seg)
+	l.Mu.Unlock()
+	return seg, nil
+}
+
+// begun is the segment that begins with the next record of the log, nil if there is none: the one that is
+// next, or one behind it, for where two are made at once, one stays empty.
+func (t *Tailer) begun(m *Manifest, next *Segment) (*Segment, error) {
+	for _, e := range m.Segments {
+		if e.ID < next.ID || e.Sealed {
+			continue
+		}
+		seg, err := t.open(e)
+		if err != nil {
+			return nil, err
+		}
+		if begun, err := t.begins(seg); begun || err != nil {
+			return seg, err
+		}
+	}
+	return nil, nil
+}
+
+// begins reports whether a segment begins with the next record of the log.
+func (t *Tailer) begins(seg *Segment) (bool, error) {
+	tail, err := t.reader(seg, 0)
+	if err != nil {
+		return false, err
+	}
+	_, e, _, err := tail.Next()
+	var d *Damage
+	if err == io.EOF || errors.As(err, &d) {
+		return false, nil
+	}
+	return err == nil && e.Seq == t.R.Next, err
+}
+
+// reader reads a segment from where we are, up to end or, when that is 0, the end of the file.
+func (t *Tailer) reader(seg *Segment, end int64) (*TailReader, error) {
+	if end == 0 {
+		var err error
+		if end, err = seg.File.Size(); err != nil {
+			return nil, fmt.Errorf("copal: %w", err)
+		}
+	}
+	tail := NewTailReader(seg.File, seg.Salt, seg.End.Load(), end).WithRing(t.R.ring, seg.ID, nil)
+	tail.Live, tail.Last = true, t.R.Next-1
+	return tail, nil
+}
+
+// read hands on the records of a segment that are new. e is what the manifest says of it, zero when it says
+// nothing any more.
+func (t *Tailer) read(seg *Segment, e ManifestSegment) error {
+	if err := t.unchanged(seg); err != nil {
+		return err
+	}
+	if e.Sealed && seg.End.Load() == e.Bytes {
+		return nil
+	}
+	end := int64(0)
+	if e.Sealed {
+		end = e.Bytes
+	}
+	tail, err := t.reader(seg, end)
+	if err != nil {
+		return err
+	}
+	for {
+		at, rec, healed, err := tail.Next()
+		var d *Damage
+		switch {
+		case err != nil && e.Sealed && seg.End.Load() < e.Bytes && t.replaced(seg):
+			return ErrBehind
+		case err == io.EOF && !e.Sealed:
+			return nil
+		case err == io.EOF && seg.End.Load() == e.Bytes:
+			return nil
+		case err == io.EOF:
+			return endsEarly(seg.Path, at, e.Bytes)
+		case errors.As(err, &d) && (e.Sealed || errors.Is(d.Reason, record.ErrNewer)):
+			return FormatError(seg.Path, at, d.Reason)
+		case d != nil:
+			return nil // it is being written
+		case err != nil:
+			return err
+		case rec.Seq != t.R.Next:
+			return ErrBehind
+		}
+		if healed != nil {
+			seg.heal(at, healed)
+		}
+		t.count(seg, at, &rec)
+		copy(t.sum[:], tail.Text(at, healed))
+		rec.Written = seg.Start + rec.Time
+		if err := t.R.record(seg, at, rec); err != nil {
+			t.Missed = true
+			return err
+		}
+		t.show()
+	}
+}
+
+// replaced reports whether another file has the segment's name by now: a writer that came after a crash
+// has copied to it what stood in the ring alone (redo.go).
+func (t *Tailer) replaced(seg *Segment) bool {
+	now, err := t.log.FS.Open(seg.Path, vfs.ReadOnly)
+	if err != nil {
+		return false
+	}
+	defer now.Close()
+	if id := now.ID(); id != "" {
+		return id != seg.File.ID()
+	}
+	size, err := now.Size()
+	was, errWas := seg.File.Size()
+	return err == nil && errWas == nil && size > was
+}
+
+// unchanged returns errBehind if the record that was read last does not stand there any more. Without a
+// ring, a write for which there is not enough room is cut back when some of its records may have been
+// read already, and others are written in their place.
+func (t *Tailer) unchanged(seg *Segment) error {
+	if seg.newest == 0 {
+		return nil
+	}
+	var now [len(t.sum)]byte
+	if _, err := seg.File.ReadAt(now[:], seg.newest); err != nil && err != io.EOF {
+		return fmt.Errorf("copal: %w", err)
+	}
+	if o := seg.overlay.Load(); o != nil {
+		o.Patch(now[:], seg.newest)
+	}
+	if now != t.sum {
+		return ErrBehind
+	}
+	return nil
+}
+
+// count notes that a segment has one more record, at this offset.
+func (t *Tailer) count(seg *Segment, at int64, e *Record) {
+	l := t.log
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if seg.First == 0 {
+		seg.First = e.Seq
+	}
+	seg.Last, seg.newest = e.Seq, at
+	seg.Records++
+	seg.End.Store(at + int64(e.Bytes))
+	t.R.Next = e.Seq + 1
+}
+
+// show notes that reads show all that was counted.
+func (t *Tailer) show() {
+	l := t.log
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.NextSeq = t.R.Next
+	l.wakeAllLocked()
+}
+
+// heal is the recovery's, beside readers: what they see is never changed.
+func (s *Segment) heal(at int64, text []byte) {
+	var o laps.Overlay
+	if old := s.overlay.Load(); old != nil {
+		o = slices.Clone(*old)
+	}
+	o.Add(at, text)
+	s.overlay.Store(&o)
+}
+
+// replacedIn are the segments that a manifest does not name any more, because compaction has put others
+// into their places, and their slots. The one where we are stays until the log goes on in another.
+func (t *Tailer) ReplacedIn(m *Manifest) (gone []*Segment, slots SlotSet) {
+	slots = SlotSet{}
+	for _, seg := range t.log.Segments() {
+		if _, named := m.Find(seg.ID); !named && seg != t.at {
+			gone = append(gone, seg)
+			slots[seg.Slot] = true
+		}
+	}
+	return gone, slots
+}
+
+// openCompacted opens the segments that compaction has made since, and hands their records to each.
+func (t *Tailer) OpenCompacted(m *Manifest, each func(*Record, Address) error) error {
+	for _, e := range m.Segments {
+		if e.ID.Generation() == 0 || t.log.ByID(e.ID) != nil {
+			continue
+		}
+		seg, err := t.open(e)
+		if err != nil {
+			return err
+		}
+		if err := t.readCompacted(seg, e, each); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Tailer) readCompacted(seg *Segment, e ManifestSegment, each func(*Record, Address) error) error {
+	l := t.log
+	s := &Scanner{File: seg.File, Salt: seg.Salt, Offset: seg.Head, End: e.Bytes}
+	for s.Offset < e.Bytes {
+		at, rec, err := s.Next()
+		var d *Damage
+		switch {
+		case err == io.EOF:
+			return endsEarly(seg.Path, at, e.Bytes)
+		case errors.As(err, &d):
+			return FormatError(seg.Path, at, d.Reason)
+		case err != nil:
+			return err
+		}
+		seg.End.Store(s.Offset)
+		seg.Dead.Add(DeadAtOnce(&rec.Head, rec.Bytes))
+		if err := each(&rec, AddressOf(seg.Slot, at)); err != nil {
+			return err
+		}
+	}
+	l.Mu.Lock()
+	seg.First, seg.Last, seg.Records, seg.Ended = e.First, e.Last, e.Records, true
+	l.Mu.Unlock()
+	seg.synced.Store(true)
+	l.Records.Add(int64(e.Records))
+	return nil
+}
+
+// slotSet is the slots of some segments.
+type SlotSet map[int]bool
+
+func (s SlotSet) Has(a Address) bool {
+	slot, _ := SplitAddress(a)
+	return s[slot]
+}
+
+// retire takes segments, which have these slots, out of the log. They stay readable. Members in them of groups without a
+// commit are forgotten: compaction has been there, so they never count.
+func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
+	for number, members := range t.R.Groups {
+		members = slices.DeleteFunc(members, func(m Member) bool { return slots.Has(m.Address) })
+		if t.R.Groups[number] = members; len(members) == 0 {
+			delete(t.R.Groups, number)
+		}
+	}
+	l := t.log
+	for _, seg := range gone {
+		l.Records.Add(-int64(seg.Records))
+	}
+	l.Mu.Lock()
+	l.replaceSegments(gone, nil)
+	l.Mu.Unlock()
+}
+
+// settle takes over the manifest, of which all has been handed on, and forgets what the files have by now
+// of what stood in the ring alone.
+func (t *Tailer) Settle(m *Manifest) error {
+	l := t.log
+	l.manifestMu.Lock()
+	l.Manifest = m
+	l.manifestMu.Unlock()
+	for _, seg := range l.Readable() {
+		if err := seg.trim(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trim takes out of the overlay what the file has.
+func (s *Segment) trim() error {
+	old := s.overlay.Load()
+	if old == nil {
+		return nil
+	}
+	size, err := s.File.Size()
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	var kept laps.Overlay
+	for _, p := range *old {
+		n := max(min(size-p.At, int64(len(p.Bytes))), 0)
+		has := make([]byte, n)
+		if _, err := s.File.ReadAt(has, p.At); err != nil && err != io.EOF {
+			return fmt.Errorf("copal: %w", err)
+		}
+		if !bytes.Equal(has, p.Bytes[:n]) {
+			n = 0
+		}
+		if n < int64(len(p.Bytes)) {
+			kept = append(kept, laps.Piece{At: p.At + n, Bytes: slices.Clone(p.Bytes[n:])})
+		}
+	}
+	if len(kept) == 0 {
+		s.overlay.Store(nil)
+	} else {
+		s.overlay.Store(&kept)
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package seglog
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// trust remembers of which long records of a segment the checksum was right. A record that is longer than a page is
+// the only such one that begins in its page, so a bit for each page is enough.
+type trust struct {
+	since atomic.Int64 // Unix milliseconds
+	pages []atomic.Uint32
+}
+
+const (
+	trustPage = 4 << 10
+	trustFor  = int64(time.Minute / time.Millisecond)
+)
+
+// bit returns the word and the bit for a record that begins at offset. When its time is over everything is
+// forgotten first.
+func (t *trust) bit(offset, now int64) (word *atomic.Uint32, bit uint32) {
+	if age := now - t.since.Load(); age < 0 || age >= trustFor {
+		for i := range t.pages {
+			t.pages[i].Store(0)
+		}
+		t.since.Store(now)
+	}
+	page := offset / trustPage
+	return &t.pages[page/32], 1 << (page % 32)
+}
+
+// trusting returns what is trusted of the segment, which is nothing at first.
+func (s *Segment) trusting() *trust {
+	if t := s.trust.Load(); t != nil {
+		return t
+	}
+	t := &trust{pages: make([]atomic.Uint32, (s.viewed+32*trustPage-1)/(32*trustPage))}
+	s.trust.CompareAndSwap(nil, t)
+	return s.trust.Load()
+}

@@ -1,0 +1,48 @@
+package seglog
+
+import "slices"
+
+// waiters are those who are to be told that the log has become longer. Guarded by log.mu.
+type waiters struct {
+	List  []chan<- struct{} // with room for one
+	ended bool              // the store is closed
+}
+
+// wakeWhenBeyond sees to it that something is sent when there is a record with a higher number. It reports false
+// when there is one, or the log has ended.
+func (l *Log) WakeWhenBeyond(seq uint64, wake chan<- struct{}) bool {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if l.NextSeq-1 != seq || l.Waiters.ended {
+		return false
+	}
+	l.Waiters.List = append(l.Waiters.List, wake)
+	return true
+}
+
+// wakeNoMore undoes it.
+func (l *Log) WakeNoMore(wake chan<- struct{}) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.Waiters.List = slices.DeleteFunc(l.Waiters.List, func(o chan<- struct{}) bool { return o == wake })
+}
+
+// wakeAllLocked is called when the log has become longer.
+func (l *Log) wakeAllLocked() {
+	for _, wake := range l.Waiters.List {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
+	}
+	clear(l.Waiters.List)
+	l.Waiters.List = l.Waiters.List[:0]
+}
+
+// endWaiting is called when the store is closed, and reads say so.
+func (l *Log) EndWaiting() {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.Waiters.ended = true
+	l.wakeAllLocked()
+}
