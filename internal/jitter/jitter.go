@@ -12,14 +12,16 @@ package jitter
 import (
 	"math/rand/v2"
 	"runtime"
-	"time"
 )
 
-// Here lets others run, now and then: mostly for a moment, seldom for so long that they get far.
+// Here lets others run, now and then: mostly for a moment, seldom for so long that they get far. It does not sleep, for where a
+// test's time stands still while a goroutine waits for a lock, nobody would wake it up.
 func Here() {
 	switch n := rand.Uint32N(1 << 12); {
 	case n < 2:
-		time.Sleep(time.Duration(rand.Uint32N(300)) * time.Microsecond)
+		for range rand.Uint32N(2000) {
+			runtime.Gosched()
+		}
 	case n < 128:
 		runtime.Gosched()
 	}
