@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// asideLog is what recovery has told a log, laid aside while a reader recovers the log anew. Nothing
+// AsideLog is what recovery has told a log, laid aside while a reader recovers the log anew. Nothing
 // of it changes meanwhile: everybody else waits.
 type AsideLog struct {
 	manifest          *Manifest
@@ -17,7 +17,7 @@ type AsideLog struct {
 	left              leftByRecovery
 }
 
-// layAside makes the log what it is before recovery, but for slots: those that are in use stay so,
+// LayAside makes the log what it is before recovery, but for slots: those that are in use stay so,
 // because iterations may still have addresses in them.
 func (l *Log) LayAside() *AsideLog {
 	l.Mu.Lock()
@@ -35,7 +35,7 @@ func (l *Log) LayAside() *AsideLog {
 	return a
 }
 
-// putBack makes the log what it was when a was laid aside, and closes what was opened since.
+// PutBack makes the log what it was when a was laid aside, and closes what was opened since.
 func (l *Log) PutBack(a *AsideLog) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -59,7 +59,7 @@ func (l *Log) PutBack(a *AsideLog) {
 	l.leftByRecovery = a.left
 }
 
-// sameStore returns an error if the log that was recovered since is that of another store.
+// SameStore returns an error if the log that was recovered since is that of another store.
 func (l *Log) SameStore(a *AsideLog) error {
 	if a.manifest.Edit > 0 && l.StoreID != a.storeID {
 		return l.goneError()
@@ -67,7 +67,7 @@ func (l *Log) SameStore(a *AsideLog) error {
 	return nil
 }
 
-// retire gives up what was laid aside, for the log has been recovered. It returns the segments, which
+// Retire gives up what was laid aside, for the log has been recovered. It returns the segments, which
 // are in the set no more, and are the caller's to close when nobody reads there.
 func (a *AsideLog) Retire() []*Segment {
 	for _, seg := range a.left.dropped {

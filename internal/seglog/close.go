@@ -2,7 +2,7 @@ package seglog
 
 import "errors"
 
-// finish makes everything durable, and removes the ring when that has succeeded. Without
+// Finish makes everything durable, and removes the ring when that has succeeded. Without
 // an append there is nothing to do.
 func (l *Log) Finish() error {
 	defer l.end()
@@ -31,14 +31,14 @@ func (l *Log) end() {
 	l.awaitSync()
 }
 
-// wrote reports whether this process has appended to the log.
+// Wrote reports whether this process has appended to the log.
 func (l *Log) Wrote() bool {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return l.Tail != nil
 }
 
-// release closes the files, and says nothing to the disk.
+// Release closes the files, and says nothing to the disk.
 func (l *Log) Release() error {
 	errs := []error{l.closeRetained()}
 	for _, seg := range l.set.Load().bySlot {

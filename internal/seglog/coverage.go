@@ -26,19 +26,19 @@ type Coverage struct {
 	places map[int]int // slot → place of the segment in Segments, while the snapshot is taken
 }
 
-// coveredSegment is a segment that addresses may mean, by its place in the list, and what is covered of it.
+// CoveredSegment is a segment that addresses may mean, by its place in the list, and what is covered of it.
 type CoveredSegment struct {
 	ManifestSegment
 	Dead int64 // bytes that compaction could reclaim, about
 }
 
-// coveredGroup is a committed group that is spread over segments, of which members are covered. The commit is too, or else the snapshot divides the group.
+// CoveredGroup is a committed group that is spread over segments, of which members are covered. The commit is too, or else the snapshot divides the group.
 type CoveredGroup struct {
 	Number, Commit uint64
 	Segments       []record.SegmentID // that have members
 }
 
-// coverage is what a snapshot that is begun now covers: all of the log, up to the first group that is under way.
+// Coverage is what a snapshot that is begun now covers: all of the log, up to the first group that is under way.
 func (l *Log) Coverage() Coverage {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -68,7 +68,7 @@ func (l *Log) Coverage() Coverage {
 	return c
 }
 
-// place is where in the list the segment stands that has the slot.
+// Place is where in the list the segment stands that has the slot.
 func (c *Coverage) Place(l *Log, slot int) int {
 	at, ok := c.places[slot]
 	if !ok { // it has come since
@@ -80,7 +80,7 @@ func (c *Coverage) Place(l *Log, slot int) int {
 	return at
 }
 
-// finish notes for each segment how much of it is of no use, and what the last one ends in, which has been synced.
+// Finish notes for each segment how much of it is of no use, and what the last one ends in, which has been synced.
 func (c *Coverage) Finish(l *Log) (err error) {
 	for slot, at := range c.places {
 		c.Segments[at].Dead = max(l.Segment(slot).Dead.Load(), 0)
@@ -92,7 +92,7 @@ func (c *Coverage) Finish(l *Log) (err error) {
 	return err
 }
 
-// state is what the log remembers of it when the snapshot is on the disk.
+// State is what the log remembers of it when the snapshot is on the disk.
 func (c *Coverage) State(bytes int64) *snapshotState {
 	st := &snapshotState{seq: c.Seq, bytes: bytes, covered: map[record.SegmentID]int64{}}
 	for _, s := range c.Segments {
@@ -101,7 +101,7 @@ func (c *Coverage) State(bytes int64) *snapshotState {
 	return st
 }
 
-// isOf reports whether this is of the log, as far as the manifest tells.
+// IsOf reports whether this is of the log, as far as the manifest tells.
 func (c *Coverage) IsOf(l *Log) bool {
 	if c.Store != l.StoreID {
 		return false
@@ -124,14 +124,14 @@ func (c *Coverage) IsOf(l *Log) bool {
 	return true
 }
 
-// sameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
+// SameManifest reports whether the manifest is still the one that was read, so that a snapshot that was read since
 // can be no newer: compaction may have dropped what it takes for replayed.
 func (l *Log) SameManifest() bool {
 	m, err := ReadManifest(l.FS, l.Dir)
 	return err == nil && m != nil && m.Edit == l.Manifest.Edit
 }
 
-// cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place in the list.
+// Cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place in the list.
 func (r *Recovery) Cover(c *Coverage) (slots []int, err error) {
 	l := r.Log
 	for i := range c.Segments {

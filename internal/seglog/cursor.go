@@ -19,7 +19,7 @@ type Cursor struct {
 	scan    Scanner
 }
 
-// start goes to the record with a number, which begins at p. Where the segment is not known, or has gone, it
+// Start goes to the record with a number, which begins at p. Where the segment is not known, or has gone, it
 // is found by the number.
 func (c *Cursor) Start(l *Log, next uint64, p Position) {
 	c.Leave()
@@ -41,7 +41,7 @@ func (c *Cursor) enter(seg *Segment, offset int64) {
 	c.scan = Scanner{File: wholeSegment{seg}, Salt: seg.Salt, Offset: offset, Buf: c.scan.Buf[:0], Start: offset}
 }
 
-// leave lets go of the segment.
+// Leave lets go of the segment.
 func (c *Cursor) Leave() {
 	if c.Segment != nil {
 		c.Segment.Unpin()
@@ -49,7 +49,7 @@ func (c *Cursor) Leave() {
 	}
 }
 
-// read reads the next record, which is in the log, and says where it begins. The record is valid until the
+// Read reads the next record, which is in the log, and says where it begins. The record is valid until the
 // next call. The caller is inside the gate.
 func (c *Cursor) Read() (rec Record, at Position, err error) {
 	for {
@@ -99,12 +99,12 @@ func (s *Segment) tellsFrom(seq uint64) bool {
 	return s.ID.Generation() == 0 && s.Records > 0 && s.Last >= seq
 }
 
-// corrupt says that the record at a position cannot be what was written.
+// Corrupt says that the record at a position cannot be what was written.
 func (p Position) Corrupt(reason string) error {
 	return &CorruptError{File: p.segment.Path, Offset: p.offset, Reason: reason}
 }
 
-// endPosition is the end of what the log has, and reads show. The segment is nil where the log was compacted
+// EndPosition is the end of what the log has, and reads show. The segment is nil where the log was compacted
 // up to there.
 func (l *Log) EndPosition() Position {
 	l.Mu.Lock()
@@ -124,18 +124,18 @@ func (l *Log) EndPosition() Position {
 	return p
 }
 
-// tellsAfter reports whether a cursor may begin behind a number: compaction has not been there, and the log
+// TellsAfter reports whether a cursor may begin behind a number: compaction has not been there, and the log
 // does not end before.
 func (l *Log) TellsAfter(seq uint64) bool { return l.Floor() <= seq && seq <= l.Last() }
 
-// floor is the number up to which compaction may have been.
+// Floor is the number up to which compaction may have been.
 func (l *Log) Floor() uint64 {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
 	return l.Manifest.Floor
 }
 
-// lastAtRest is the number of the last record, and whether no group and no parts are under way. Members
+// LastAtRest is the number of the last record, and whether no group and no parts are under way. Members
 // without a commit, and parts that no record lists, will never count then.
 func (l *Log) LastAtRest() (last uint64, rest bool) {
 	l.Mu.Lock()
@@ -143,7 +143,7 @@ func (l *Log) LastAtRest() (last uint64, rest bool) {
 	return l.NextSeq - 1, len(l.Parts) == 0 && len(l.groups) == 0
 }
 
-// membersBefore are, for each group that is committed behind a record, the number of the group and
+// MembersBefore are, for each group that is committed behind a record, the number of the group and
 // the position of the first of its members, of which the segment may not be known.
 func (l *Log) MembersBefore(next uint64) map[uint64]Position {
 	l.Mu.Lock()
@@ -162,7 +162,7 @@ func (l *Log) MembersBefore(next uint64) map[uint64]Position {
 	return open
 }
 
-// tellingFrom are those of a list of segments out of use, in any order, with which a cursor can go on that
+// TellingFrom are those of a list of segments out of use, in any order, with which a cursor can go on that
 // has read up to a number: the newest, together no longer than the log, or than most if that is more.
 func (l *Log) TellingFrom(seq uint64, list []*Segment, most int64) map[*Segment]bool {
 	length := int64(0)

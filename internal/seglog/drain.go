@@ -125,7 +125,7 @@ func (l *Log) storedLocked(t *Segment, end int64, synced bool) {
 	}
 }
 
-// keepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
+// KeepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
 func (l *Log) KeepDrained(interval func() time.Duration, stop <-chan struct{}) {
 	var (
 		timer  <-chan time.Time

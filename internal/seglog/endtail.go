@@ -4,7 +4,7 @@ import (
 	"errors"
 )
 
-// endTail puts another segment in the place of the tail, on a full disk one that has a little room for deletions. It stays where there is not even that.
+// EndTail puts another segment in the place of the tail, on a full disk one that has a little room for deletions. It stays where there is not even that.
 func (l *Log) EndTail() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -51,7 +51,7 @@ func (l *Log) EndTail() error {
 	return l.replaceTailLocked()
 }
 
-// tailNow is the segment to which records are appended, nil before the first.
+// TailNow is the segment to which records are appended, nil before the first.
 func (l *Log) TailNow() *Segment {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

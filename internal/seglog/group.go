@@ -44,7 +44,7 @@ type covered struct {
 	time    uint64
 }
 
-// spreadGroup is a committed group of which segments hold members that need not be that of the commit, or that a snapshot of the index may divide.
+// SpreadGroup is a committed group of which segments hold members that need not be that of the commit, or that a snapshot of the index may divide.
 type SpreadGroup struct {
 	Commit   uint64 // its sequence number, which decides what is newer
 	Segments map[record.SegmentID]bool
@@ -78,7 +78,7 @@ func (g *Group) Ahead(recs ...*Pending) error {
 	return nil
 }
 
-// commit appends the last members and the commit, and returns the number of that. The caller lets the members show.
+// Commit appends the last members and the commit, and returns the number of that. The caller lets the members show.
 func (g *Group) Commit(recs ...*Pending) (seq uint64, err error) {
 	l := g.Log
 	last := &Pending{Head: record.Head{Op: record.Commit, Kind: record.System}, Value: []byte(record.Hex(uint64(g.members + len(recs)))), Shows: true}
@@ -119,7 +119,7 @@ func (g *Group) count(recs []*Pending) {
 	}
 }
 
-// end is to be called when the outcome stands in the index. Without a commit, what was written is dead.
+// End is to be called when the outcome stands in the index. Without a commit, what was written is dead.
 func (g *Group) End() {
 	l := g.Log
 	if g.parts == nil {
@@ -154,7 +154,7 @@ func (l *Log) spreadLocked(number, commit uint64, segments []record.SegmentID) {
 	l.Spread[number] = g
 }
 
-// spreadGroups is a copy of what the log knows of groups that are spread over segments.
+// SpreadGroups is a copy of what the log knows of groups that are spread over segments.
 func (l *Log) SpreadGroups() map[uint64]*SpreadGroup {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

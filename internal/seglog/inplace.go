@@ -39,7 +39,7 @@ func (s *Segment) verify(e *Record, b []byte, offset int64, head int, c clock.Cl
 	return err
 }
 
-// inPlace reads and verifies the record at offset. The entry aliases the mapped file.
+// InPlace reads and verifies the record at offset. The entry aliases the mapped file.
 func (s *Segment) InPlace(e *Record, offset int64, c clock.Clock) bool {
 	if s == nil {
 		return false
@@ -64,7 +64,7 @@ func (s *Segment) InPlace(e *Record, offset int64, c clock.Clock) bool {
 	return true
 }
 
-// sameKey parses the head of a record in place, unverified, and returns the length of the record if it has that key, else 0, also when the
+// SameKey parses the head of a record in place, unverified, and returns the length of the record if it has that key, else 0, also when the
 // record cannot be read in place. The caller is inside the gate, or has the address from the index and holds the lock of its key:
 // compaction takes that before it gives up the segment.
 func (s *Segment) SameKey(h *record.Head, offset int64, key []byte) (total int) {
@@ -85,7 +85,7 @@ func (s *Segment) SameKey(h *record.Head, offset int64, key []byte) (total int) 
 	return h.Length(head)
 }
 
-// copyInPlace is inPlace for a caller who wants the value for himself, and not the key.
+// CopyInPlace is inPlace for a caller who wants the value for himself, and not the key.
 func (s *Segment) CopyInPlace(e *Record, offset int64, c clock.Clock) (ok bool) {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)
@@ -108,7 +108,7 @@ func (s *Segment) mappedEnd() int64 {
 	return min(end, s.viewed)
 }
 
-// lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error says so.
+// Lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error says so.
 func (s *Segment) Lend(e *Record, fn func(value []byte, schema uint64) error) (err error) {
 	defer vfs.Caught(vfs.Catch(), s.mapped, &err)
 	return fn(e.Value, e.Schema)
@@ -117,7 +117,7 @@ func (s *Segment) Lend(e *Record, fn func(value []byte, schema uint64) error) (e
 // nearbyLines is how many cache lines of a record are brought near: what a short one has.
 const nearbyLines = 4
 
-// bringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse its head takes until that is there, and
+// BringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse its head takes until that is there, and
 // the rest would be waited for after that.
 func (s *Segment) BringNear(offset int64) {
 	if s != nil && offset < s.mappedEnd() {

@@ -16,7 +16,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// log is the append side: one tail segment, one order.
+// Log is the append side: one tail segment, one order.
 //
 // A record is acknowledged when it has outlived this process: it stands in the ring, or
 // where there is none the file system has taken it (write(2) has returned). It is
@@ -106,7 +106,7 @@ type Log struct {
 	served     uint64        // those among them that came since the one before; likewise
 }
 
-// logOptions is what the owner of a log says about it.
+// Options is what the owner of a log says about it.
 type Options struct {
 	FS           vfs.FS
 	Dir          string
@@ -121,7 +121,7 @@ type Options struct {
 	Report       func(error) // tells the user about an error that no call can return
 }
 
-// newLog is a log of which nothing has been read yet.
+// NewLog is a log of which nothing has been read yet.
 func NewLog(o Options) *Log {
 	l := &Log{
 		Options: o, hard: MaxSegmentBytes / 4, generations: map[uint32]uint32{},
@@ -144,14 +144,14 @@ type leftByRecovery struct {
 	temps     []string           // names of copies and rings that were not finished
 }
 
-// position is a place between two records.
+// Position is a place between two records.
 type Position struct {
 	Seq     uint64 // of the last record before it
 	segment *Segment
 	offset  int64
 }
 
-// pending is a record to be appended. Append fills in what it learns there.
+// Pending is a record to be appended. Append fills in what it learns there.
 type Pending struct {
 	record.Head
 	Key, Value []byte
@@ -162,7 +162,7 @@ type Pending struct {
 	Bytes      int
 }
 
-// append writes records to the log, all or none, next to each other and in order.
+// Append writes records to the log, all or none, next to each other and in order.
 // On return they are readable at their addresses.
 func (l *Log) Append(recs ...*Pending) error {
 	l.lock()
@@ -170,7 +170,7 @@ func (l *Log) Append(recs ...*Pending) error {
 	return l.AppendLocked(recs)
 }
 
-// appendLocked is append for who holds l.mu.
+// AppendLocked is append for who holds l.mu.
 func (l *Log) AppendLocked(recs []*Pending) error {
 	err := l.appendableLocked()
 	if err == nil {
@@ -206,7 +206,7 @@ func (l *Log) appendableLocked() error {
 	return l.readyLocked()
 }
 
-// appendOne is append for one record.
+// AppendOne is append for one record.
 func (l *Log) AppendOne(p *Pending) error { return l.Append(p) }
 
 func (l *Log) Failure() error {
@@ -216,7 +216,7 @@ func (l *Log) Failure() error {
 	return nil
 }
 
-// nominal is how long a segment is to become.
+// Nominal is how long a segment is to become.
 func (l *Log) Nominal() int64 {
 	if n := l.NominalBytes.Load(); n > 0 {
 		return n
@@ -260,7 +260,7 @@ func (l *Log) wantSpareLocked(size int64) error {
 	return nil
 }
 
-// adoptLocked makes s the spare, unless there is one, or the log has already gone past
+// AdoptLocked makes s the spare, unless there is one, or the log has already gone past
 // s: two may be made at once, here and by the keeper. The other stays empty for ever.
 func (l *Log) AdoptLocked(s *Segment) {
 	l.addSegment(s)
@@ -272,7 +272,7 @@ func (l *Log) AdoptLocked(s *Segment) {
 	s.synced.Store(true)
 }
 
-// rollLocked ends the tail and puts the spare in its place, if that has room: else the
+// RollLocked ends the tail and puts the spare in its place, if that has room: else the
 // tail may still have what it reserved.
 func (l *Log) RollLocked() error {
 	if l.roomLocked(l.spare, l.spare.End.Load(), false) != nil {
@@ -453,7 +453,7 @@ func (l *Log) cutBackLocked(end int64, err error) error {
 	return l.Fail(errors.Join(fmt.Errorf("append: %w", err), cut))
 }
 
-// fail makes the log refuse appends from now on, and returns the error that says so.
+// Fail makes the log refuse appends from now on, and returns the error that says so.
 func (l *Log) Fail(cause error) error {
 	f := &FailedError{Cause: cause}
 	if l.failed.CompareAndSwap(nil, f) {
@@ -472,7 +472,7 @@ func (l *Log) refusal(err error) error {
 	return NoSpace(err)
 }
 
-// syncedSegments are those whose bounds the manifest may state.
+// SyncedSegments are those whose bounds the manifest may state.
 func (l *Log) SyncedSegments() []*Segment {
 	var list []*Segment
 	for _, s := range l.Readable() {
@@ -483,7 +483,7 @@ func (l *Log) SyncedSegments() []*Segment {
 	return list
 }
 
-// createSpare makes the next segment, and seals those given.
+// CreateSpare makes the next segment, and seals those given.
 func (l *Log) CreateSpare(seal []*Segment) (*Segment, error) { return l.createNext(seal, nil, false) }
 
 // createNext makes a segment and swaps in a manifest that adds it at the end,

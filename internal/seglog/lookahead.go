@@ -27,7 +27,7 @@ const (
 	SparseKeys   = 8 << 10
 )
 
-// reach sees to it that what follows the i-th address has been asked for. The caller has pinned the segments, or uses the store.
+// Reach sees to it that what follows the i-th address has been asked for. The caller has pinned the segments, or uses the store.
 func (l *Lookahead) Reach(i int) {
 	for l.next < len(l.List) && (l.next <= i || l.List[l.next]-l.List[i] < windowsAhead*windowBytes) {
 		l.window()

@@ -24,17 +24,17 @@ import (
 
 const PartBytes = 1 << 20
 
-// appendPlace adds to a list where the part was written.
+// AppendPlace adds to a list where the part was written.
 func (p *Pending) AppendPlace(list []byte) []byte {
 	_, offset := SplitAddress(p.Address)
 	list = append(append(append(list, ' '), p.Segment.String()...), '.')
 	return strconv.AppendUint(list, uint64(offset), 16)
 }
 
-// partsUnderWay says that parts are being written which no record lists yet.
+// Parts says that parts are being written which no record lists yet.
 type Parts struct{ From record.SegmentID }
 
-// beginParts lets compaction leave alone what is appended from now on, until endParts.
+// BeginParts lets compaction leave alone what is appended from now on, until endParts.
 func (l *Log) BeginParts() *Parts {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -57,7 +57,7 @@ func (l *Log) partsFromLocked(s *Segment) bool {
 	return slices.ContainsFunc(l.Parts, func(p *Parts) bool { return p.From <= s.ID })
 }
 
-// reserve asks the file system for room at the end of the tail, and gives it back: the
+// Reserve asks the file system for room at the end of the tail, and gives it back: the
 // segments that will use it may be others. Only a lack of room is an error.
 func (l *Log) Reserve(bytes int64) error {
 	l.Mu.Lock()
@@ -90,7 +90,7 @@ func (l *Log) Reserve(bytes int64) error {
 	return l.refused(kept)
 }
 
-// parsePlace reads an item of the list.
+// ParsePlace reads an item of the list.
 func ParsePlace(word string) (record.SegmentID, int64, error) {
 	name, at, _ := strings.Cut(word, ".")
 	id, err := record.ParseSegmentID(name)
@@ -101,7 +101,7 @@ func ParsePlace(word string) (record.SegmentID, int64, error) {
 	return id, int64(offset), errors.Join(err, err2)
 }
 
-// hasParts reports whether the segments are there that a list of parts names.
+// HasParts reports whether the segments are there that a list of parts names.
 func (l *Log) HasParts(list []byte) bool {
 	byID := l.set.Load().byID
 	words := strings.Split(string(list), " ")
@@ -111,7 +111,7 @@ func (l *Log) HasParts(list []byte) bool {
 	})
 }
 
-// beginsParts reports whether the first part of a list stands at a position.
+// BeginsParts reports whether the first part of a list stands at a position.
 func (p Position) BeginsParts(list []byte) bool {
 	words := strings.SplitN(string(list), " ", 3)
 	if p.segment == nil || len(words) < 2 {

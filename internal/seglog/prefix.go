@@ -14,14 +14,14 @@ type Prefix struct {
 	pins     Pinned
 }
 
-// prefixFile is a segment, or the beginning of one.
+// PrefixFile is a segment, or the beginning of one.
 type PrefixFile struct {
 	ManifestSegment
 	Path   string
 	ReadAt func(p []byte, off int64) (int, error) // nil where the file has all, and never changes
 }
 
-// prefix is the log up to its end at some time during the call. The caller is inside the gate. Where
+// Prefix is the log up to its end at some time during the call. The caller is inside the gate. Where
 // another process writes, beside is true, and the file of a segment may be gone by the time it is opened.
 func (l *Log) Prefix(beside bool) *Prefix {
 	for {
@@ -68,5 +68,5 @@ func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 	return true
 }
 
-// release lets the segments go.
+// Release lets the segments go.
 func (p *Prefix) Release() { p.pins.Unpin() }

@@ -80,12 +80,12 @@ type Seed interface {
 // errMismatch: the log is not the one that the seed was made of.
 var ErrMismatch = errors.New("the snapshot of the index does not match the log")
 
-// newRecovery is one that hands records, in their order, to replay.
+// NewRecovery is one that hands records, in their order, to replay.
 func NewRecovery(l *Log, replay func(Record, Address) error) *Recovery {
 	return &Recovery{Log: l, replay: replay, Groups: map[uint64][]Member{}, Spread: map[uint64]*SpreadGroup{}, Divided: map[uint64]*SpreadGroup{}}
 }
 
-// run opens the log. The caller holds the store's lock, unless it only reads.
+// Run opens the log. The caller holds the store's lock, unless it only reads.
 func (r *Recovery) Run() error {
 	l := r.Log
 	defer func() { r.Divided = nil }()

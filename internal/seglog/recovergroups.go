@@ -6,7 +6,7 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// member is a record of a group whose commit has not been read yet.
+// Member is a record of a group whose commit has not been read yet.
 type Member struct {
 	Record
 	Address Address

@@ -61,7 +61,7 @@ func (l *Log) redoLocked() error {
 	return nil
 }
 
-// settleSoon lets what recovery has found be durable within the sync interval. It is called before the keeper begins.
+// SettleSoon lets what recovery has found be durable within the sync interval. It is called before the keeper begins.
 func (l *Log) SettleSoon() {
 	if len(l.doubtful) > 0 {
 		l.dirty.Store(true)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// rereadAll applies the records of all segments that the manifest names.
+// RereadAll applies the records of all segments that the manifest names.
 func (r *Recovery) RereadAll() error {
 	l := r.Log
 	l.manifestMu.Lock()

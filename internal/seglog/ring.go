@@ -54,7 +54,7 @@ var DefaultRingBytes int64 = 4 << 20
 // leastRingBytes is the size of the ring where there is little memory.
 const leastRingBytes = 64 << 10
 
-// ringFor is the size of the ring of a store that may use so much memory: not more than a sixteenth of
+// RingFor is the size of the ring of a store that may use so much memory: not more than a sixteenth of
 // it, unless that is less than a ring must have.
 func RingFor(memory int64) int64 {
 	size := DefaultRingBytes
@@ -64,7 +64,7 @@ func RingFor(memory int64) int64 {
 	return size
 }
 
-// ringShare is what a ring takes of the memory that a store may use. Where it is the least that there is, it comes on top.
+// RingShare is what a ring takes of the memory that a store may use. Where it is the least that there is, it comes on top.
 func RingShare(ring, memory int64) int64 {
 	if ring <= leastRingBytes || ring > memory/4 {
 		return 0
@@ -130,7 +130,7 @@ func (r *ring) close() error {
 	return errors.Join(append(errs, r.file.Close())...)
 }
 
-// leave notes that what is appended from now on passes the ring by.
+// Leave notes that what is appended from now on passes the ring by.
 func (r *ring) Leave() error { return r.acked.Store(AckedBytes, []byte{1}) }
 
 // intact returns an error if somebody has changed the file's length: what was stored

@@ -132,7 +132,7 @@ func (l *Log) releaseLocked(s *Segment, keep bool) error {
 	return nil
 }
 
-// lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for deletions: those that come meanwhile use the rest.
+// Lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for deletions: those that come meanwhile use the rest.
 func (l *Log) Lend() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -154,7 +154,7 @@ func (l *Log) lendLocked() error {
 	return l.releaseLocked(l.Tail, false)
 }
 
-// takeBack reserves again what was lent.
+// TakeBack reserves again what was lent.
 func (l *Log) TakeBack() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

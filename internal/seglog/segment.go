@@ -17,7 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// segment is one file of the log. The file is opened once and stays open, so that
+// Segment is one file of the log. The file is opened once and stays open, so that
 // the error of a failed write-back cannot be missed (it is reported once, to the
 // descriptors that were open).
 type Segment struct {
@@ -127,7 +127,7 @@ func (s *Segment) openView(limit int64) {
 	}
 }
 
-// pin keeps the segment open, and in the set, until unpin. It reports false when it is too late for that.
+// Pin keeps the segment open, and in the set, until unpin. It reports false when it is too late for that.
 func (s *Segment) Pin() bool {
 	for {
 		n := s.Pins.Load()
@@ -140,7 +140,7 @@ func (s *Segment) Pin() bool {
 	}
 }
 
-// unpin takes a pin back. After close, the last one unmaps the file: there is nobody to tell, and the pages go with the
+// Unpin takes a pin back. After close, the last one unmaps the file: there is nobody to tell, and the pages go with the
 // process at the latest.
 func (s *Segment) Unpin() {
 	if s.Pins.Add(-1) < 0 {
@@ -148,14 +148,14 @@ func (s *Segment) Unpin() {
 	}
 }
 
-// pinned reports whether somebody has pinned the segment.
+// Pinned reports whether somebody has pinned the segment.
 func (s *Segment) Pinned() bool { return s.Pins.Load() > 0 }
 
-// release takes back what the log has of the segment, if nobody has it pinned. It is to be closed then, and nobody pins it
+// Release takes back what the log has of the segment, if nobody has it pinned. It is to be closed then, and nobody pins it
 // any more.
 func (s *Segment) Release() bool { return s.Pins.CompareAndSwap(0, -1) }
 
-// close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
+// Close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
 // reading.
 func (s *Segment) Close() error {
 	err := s.File.Close()
@@ -231,14 +231,14 @@ func (s *Segment) readUndrained(r *ring, p []byte, off int64) (int, error) {
 	}
 }
 
-// read reads and verifies the whole record at offset. The entry aliases buf, which
+// Read reads and verifies the whole record at offset. The entry aliases buf, which
 // is grown when it is too small.
 func (s *Segment) Read(offset int64, buf []byte) (e Record, err error) {
 	err = s.ReadTo(&e, offset, buf)
 	return e, err
 }
 
-// readTo is read into an entry that need not be handed about. On error, nothing in it counts.
+// ReadTo is read into an entry that need not be handed about. On error, nothing in it counts.
 func (s *Segment) ReadTo(e *Record, offset int64, buf []byte) error {
 	b, head, err := s.ReadHead(&e.Head, offset, buf)
 	if err != nil {
@@ -256,13 +256,13 @@ func (s *Segment) ReadTo(e *Record, offset int64, buf []byte) error {
 	return nil
 }
 
-// readable is the end of what may be read.
+// Readable is the end of what may be read.
 func (s *Segment) Readable() int64 { return max(s.End.Load(), s.ahead) }
 
 // errNoSegment is what a damaged index comes to.
 var errNoSegment = &CorruptError{File: SnapshotName, Reason: "an entry of the index leads to a segment that is not there"}
 
-// readHead reads as much of the record at offset as fits buf (at least firstRead
+// ReadHead reads as much of the record at offset as fits buf (at least firstRead
 // bytes, or to the end of the segment) and parses the head, unverified.
 func (s *Segment) ReadHead(h *record.Head, offset int64, buf []byte) ([]byte, int, error) {
 	if s == nil {
@@ -290,7 +290,7 @@ func (s *Segment) ReadHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 	return b[:n], head, nil
 }
 
-// readMore completes b, the beginning of the record at offset, to total bytes.
+// ReadMore completes b, the beginning of the record at offset, to total bytes.
 func (s *Segment) ReadMore(offset int64, b []byte, total int) ([]byte, error) {
 	have := len(b)
 	if offset+int64(total) > s.Readable() {
@@ -310,10 +310,10 @@ func (s *Segment) ReadMore(offset int64, b []byte, total int) ([]byte, error) {
 	return b, nil
 }
 
-// partWeight is about what a part takes in the log.
+// PartWeight is about what a part takes in the log.
 func PartWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
 
-// deadAtOnce is how many bytes of a record count as dead when it is written.
+// DeadAtOnce is how many bytes of a record count as dead when it is written.
 func DeadAtOnce(h *record.Head, bytes int) int64 {
 	switch h.Op {
 	case record.Set:

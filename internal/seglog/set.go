@@ -16,16 +16,16 @@ type segmentSet struct {
 	log     []*Segment // those of them that are the log: not what compaction is making, nor what it has replaced
 }
 
-// segment returns the segment that has a slot, nil if it has gone.
+// Segment returns the segment that has a slot, nil if it has gone.
 func (l *Log) Segment(slot int) *Segment { return l.set.Load().bySlot[slot] }
 
-// byID returns the readable segment with a name, nil for none.
+// ByID returns the readable segment with a name, nil for none.
 func (l *Log) ByID(id record.SegmentID) *Segment { return l.set.Load().byID[id] }
 
-// segments returns the segments that are the log, in order. The list is not to be changed.
+// Segments returns the segments that are the log, in order. The list is not to be changed.
 func (l *Log) Segments() []*Segment { return l.set.Load().log }
 
-// readable returns all segments in which there may be something to be read, in order: those of the log, those that compaction
+// Readable returns all segments in which there may be something to be read, in order: those of the log, those that compaction
 // has made and not yet put into the log, and those that have left it. The list is not to be changed.
 func (l *Log) Readable() []*Segment { return l.set.Load().ordered }
 
@@ -33,7 +33,7 @@ func (old *segmentSet) clone() *segmentSet {
 	return &segmentSet{bySlot: slices.Clone(old.bySlot), byID: maps.Clone(old.byID), ordered: slices.Clone(old.ordered), log: slices.Clone(old.log)}
 }
 
-// inLog reports whether a segment is one of the log.
+// InLog reports whether a segment is one of the log.
 func (l *Log) InLog(s *Segment) bool {
 	list := l.set.Load().log
 	at, found := findSegment(list, s.ID)
@@ -93,7 +93,7 @@ func (l *Log) replaceSegments(out, in []*Segment) {
 	l.set.Store(set)
 }
 
-// remove takes s out, of which nobody knows an address any more. It stays open.
+// Remove takes s out, of which nobody knows an address any more. It stays open.
 func (l *Log) Remove(s *Segment) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -114,10 +114,10 @@ func (set *segmentSet) leaveOut(gone func(*Segment) bool) {
 	set.ordered, set.log = slices.DeleteFunc(set.ordered, gone), slices.DeleteFunc(set.log, gone)
 }
 
-// pinned are segments that are kept for somebody who has addresses in them.
+// Pinned are segments that are kept for somebody who has addresses in them.
 type Pinned []*Segment
 
-// pinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the addresses that it got
+// PinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the addresses that it got
 // until unpin, also when it is outside. Not the other way round: an entry may have gone meanwhile to a segment that came later.
 func (l *Log) PinAll() Pinned {
 	var list Pinned

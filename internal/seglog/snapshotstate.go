@@ -31,7 +31,7 @@ func (st *snapshotState) or(other *snapshotState) *snapshotState {
 	return both
 }
 
-// snapshotNames reports whether the snapshot on the disk needs the file of this segment.
+// SnapshotNames reports whether the snapshot on the disk needs the file of this segment.
 func (l *Log) SnapshotNames(id record.SegmentID) bool {
 	st := l.Snapshot.Load()
 	if st == nil {
@@ -41,7 +41,7 @@ func (l *Log) SnapshotNames(id record.SegmentID) bool {
 	return named
 }
 
-// wantSnapshot wakes who takes snapshots, to look whether one is due.
+// WantSnapshot wakes who takes snapshots, to look whether one is due.
 func (l *Log) WantSnapshot() {
 	select {
 	case l.Rolled <- struct{}{}:
@@ -49,7 +49,7 @@ func (l *Log) WantSnapshot() {
 	}
 }
 
-// publishSnapshot puts a file in the place of the snapshot before.
+// PublishSnapshot puts a file in the place of the snapshot before.
 func (l *Log) PublishSnapshot(path string, now *snapshotState) error {
 	if err := l.FS.Rename(path, filepath.Join(l.Dir, SnapshotName)); err != nil {
 		l.noUnknown = false
@@ -77,7 +77,7 @@ func (l *Log) removeOutlived() {
 	}
 }
 
-// snapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries
+// SnapshotSeq is the number up to which the snapshot on the disk covers the log: it may know entries
 // that later records say are gone.
 func (l *Log) SnapshotSeq() (seq uint64, ok bool) {
 	st := l.Snapshot.Load()
@@ -87,7 +87,7 @@ func (l *Log) SnapshotSeq() (seq uint64, ok bool) {
 	return st.seq, true
 }
 
-// outlive notes that a file stays for the sake of the snapshot.
+// Outlive notes that a file stays for the sake of the snapshot.
 func (l *Log) Outlive(id record.SegmentID) {
 	l.Mu.Lock()
 	l.outlived = append(l.outlived, id)
@@ -95,7 +95,7 @@ func (l *Log) Outlive(id record.SegmentID) {
 	l.WantSnapshot()
 }
 
-// outlivedBytes is how much the files take that stay for the sake of the snapshot.
+// OutlivedBytes is how much the files take that stay for the sake of the snapshot.
 func (l *Log) OutlivedBytes() (bytes int64) {
 	st := l.Snapshot.Load()
 	if st == nil {
@@ -109,7 +109,7 @@ func (l *Log) OutlivedBytes() (bytes int64) {
 	return bytes
 }
 
-// abandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller holds
+// AbandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller holds
 // Store.housekeeping. It reports whether there was one.
 func (l *Log) AbandonSnapshot() (bool, error) {
 	if l.Snapshot.Load() == nil {
@@ -122,7 +122,7 @@ func (l *Log) AbandonSnapshot() (bool, error) {
 	return true, nil
 }
 
-// removeSnapshot takes the snapshot off the disk.
+// RemoveSnapshot takes the snapshot off the disk.
 func (l *Log) RemoveSnapshot() error {
 	st := l.Snapshot.Load()
 	if err := l.FS.Remove(filepath.Join(l.Dir, SnapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,7 @@ func (l *Log) RemoveSnapshot() error {
 	return nil
 }
 
-// removeUnknown is removeSnapshot for one that this process was not opened from, and which compaction therefore cannot spare: it could
+// RemoveUnknown is removeSnapshot for one that this process was not opened from, and which compaction therefore cannot spare: it could
 // be read later, and know what was deleted since. The caller holds Store.housekeeping.
 func (l *Log) RemoveUnknown() error {
 	if l.Snapshot.Load() != nil || l.noUnknown {
@@ -146,7 +146,7 @@ func (l *Log) RemoveUnknown() error {
 	return err
 }
 
-// uncovered is how much of the log the next opening would have to read after a crash.
+// Uncovered is how much of the log the next opening would have to read after a crash.
 func (l *Log) Uncovered() int64 {
 	st := l.Snapshot.Load()
 	total := int64(0)
@@ -159,7 +159,7 @@ func (l *Log) Uncovered() int64 {
 	return total
 }
 
-// coversMore reports whether a snapshot that is taken now would cover more of the log than the one on the disk, which no group under way
+// CoversMore reports whether a snapshot that is taken now would cover more of the log than the one on the disk, which no group under way
 // keeps it from.
 func (l *Log) CoversMore() bool {
 	seq, ok := l.SnapshotSeq()

@@ -9,7 +9,7 @@ import (
 // Compaction puts segments that it has made into the places of a run of adjacent ones. What of that concerns files,
 // their names and the manifest is here; which records count, and how an index learns of it, is the caller's business.
 
-// compactable are the segments that will not change any more and have no parts of a value that is being
+// Compactable are the segments that will not change any more and have no parts of a value that is being
 // written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while the keeper makes
 // a segment, an appender may make another and go on to a third, and what has taken the place of one that ended behind the keeper's would be sealed
 // behind one that nobody can seal yet.
@@ -31,7 +31,7 @@ func (l *Log) Compactable() []*Segment {
 	return list
 }
 
-// headerOfCopies is the first line of the first segment that is made of a run. Its name is one that no file has, or ever
+// HeaderOfCopies is the first line of the first segment that is made of a run. Its name is one that no file has, or ever
 // had: the generation is higher than those of the run, of files that stay for a snapshot of the index, and of earlier runs there. The
 // next ones have names behind it, up to Through. The caller is the only one who compacts.
 func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
@@ -63,12 +63,12 @@ func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
 	return h
 }
 
-// noteGeneration keeps compaction from giving a name again that a file has, or had. The caller is the only one who compacts.
+// NoteGeneration keeps compaction from giving a name again that a file has, or had. The caller is the only one who compacts.
 func (l *Log) NoteGeneration(id record.SegmentID) {
 	l.generations[id.Order()] = max(l.generations[id.Order()], id.Generation())
 }
 
-// segmentCopy is a segment that compaction writes.
+// SegmentCopy is a segment that compaction writes.
 type SegmentCopy struct {
 	Seg         *Segment
 	End, synced int64 // of what was added, and of what is durable
@@ -78,7 +78,7 @@ type SegmentCopy struct {
 // syncEvery is how much is written at once, for writes to the log wait when the disk has much to do.
 const syncEvery = 8 << 20
 
-// createCopy makes the file. The caller is the only one who compacts.
+// CreateCopy makes the file. The caller is the only one who compacts.
 func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
 	h.Salt = record.Salt(l.Random())
 	if err := removeIfThere(l.FS, l.Dir, h.ID); err != nil {
@@ -94,7 +94,7 @@ func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
 	return SegmentCopy{Seg: seg, End: seg.Head}, nil
 }
 
-// add puts a record at the end, and says how long it is there.
+// Add puts a record at the end, and says how long it is there.
 func (o *SegmentCopy) Add(h *record.Head, key, value []byte) (bytes int) {
 	before := len(o.Buf)
 	o.Buf = o.Seg.Salt.Append(o.Buf, o.End, h, key, value)
@@ -107,10 +107,10 @@ func (o *SegmentCopy) Add(h *record.Head, key, value []byte) (bytes int) {
 	return len(o.Buf) - before
 }
 
-// full reports whether there is so much in memory that it is to be written.
+// Full reports whether there is so much in memory that it is to be written.
 func (o *SegmentCopy) Full() bool { return len(o.Buf) >= drainBytes }
 
-// write writes what was added.
+// Write writes what was added.
 func (o *SegmentCopy) Write() error {
 	_, err := o.Seg.File.WriteAt(o.Buf, o.End-int64(len(o.Buf)))
 	if err != nil {
@@ -124,7 +124,7 @@ func (o *SegmentCopy) Write() error {
 	return o.Seg.File.Sync()
 }
 
-// finish makes the segment durable.
+// Finish makes the segment durable.
 func (o *SegmentCopy) Finish() error {
 	if o.Seg.End.Load() == o.End {
 		return nil
@@ -140,7 +140,7 @@ func (o *SegmentCopy) Finish() error {
 	return o.Seg.File.Sync()
 }
 
-// replaceRun makes the segments that were made of a run the log in its place, and readable. They are so before the manifest
+// ReplaceRun makes the segments that were made of a run the log in its place, and readable. They are so before the manifest
 // names them, so that a caller who reads that finds them; entered is told of each, with log.mu held, and left when the manifest could not be
 // swapped. members are, by the numbers of groups, the segments that have copies of members.
 func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
@@ -226,7 +226,7 @@ func (l *Log) regroupLocked(run []*Segment, members map[uint64]map[record.Segmen
 	}
 }
 
-// still calls f while nothing is appended. It is told the number of the last record, and whether all that was appended shows.
+// Still calls f while nothing is appended. It is told the number of the last record, and whether all that was appended shows.
 func (l *Log) Still(f func(last uint64, shows bool)) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 )
 
-// syncTo returns when everything up to the record with this sequence number is on
+// SyncTo returns when everything up to the record with this sequence number is on
 // the disk. Concurrent callers share a sync: one of them leads it, the others wait
 // for it, and those that came too late for it share the next.
 //
@@ -67,7 +67,7 @@ const (
 	gatherFor = time.Millisecond
 )
 
-// syncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as durable.
+// SyncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as durable.
 func (l *Log) SyncEnded() error {
 	if err := l.SyncTo(l.Last()); err != nil {
 		return err
@@ -236,21 +236,21 @@ func (l *Log) ReportError(what string, err error) {
 	}
 }
 
-// reportRebuilt tells of damage to a file that the log stands for.
+// ReportRebuilt tells of damage to a file that the log stands for.
 func (l *Log) ReportRebuilt(err error) {
 	if err != nil {
 		l.Report(fmt.Errorf("%w; %w", err, ErrRebuilt))
 	}
 }
 
-// last is the sequence number of the newest record.
+// Last is the sequence number of the newest record.
 func (l *Log) Last() uint64 {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return l.NextSeq - 1
 }
 
-// poke wakes the keeper.
+// Poke wakes the keeper.
 func (l *Log) Poke() {
 	select {
 	case l.wake <- struct{}{}:
@@ -258,7 +258,7 @@ func (l *Log) Poke() {
 	}
 }
 
-// keep is the log's one goroutine: it syncs what was appended within the sync
+// Keep is the log's one goroutine: it syncs what was appended within the sync
 // interval, and makes the next segment before it is needed. It ends when stop is closed.
 func (l *Log) Keep(interval func() time.Duration, stop <-chan struct{}) {
 	var (
@@ -316,7 +316,7 @@ func (l *Log) prepareSpare() {
 	}
 }
 
-// touched says that something is in memory which flush will append: it is to be in the log,
+// Touched says that something is in memory which flush will append: it is to be in the log,
 // and durable, within the sync interval.
 func (l *Log) Touched() {
 	if !l.Waiting.Load() && !l.Waiting.Swap(true) {
@@ -324,7 +324,7 @@ func (l *Log) Touched() {
 	}
 }
 
-// periodicSync makes durable what was written with less than SetFSync, and before that
+// PeriodicSync makes durable what was written with less than SetFSync, and before that
 // appends what waits in memory. When there was nothing to append nothing is written.
 func (l *Log) PeriodicSync() {
 	waited := l.Waiting.Swap(false)

@@ -48,7 +48,7 @@ func (l *Log) goneError() error {
 	return fmt.Errorf("copal: the store in %s is gone, or another", l.Dir)
 }
 
-// newTailer takes over from a recovery that has succeeded. Others wait meanwhile.
+// NewTailer takes over from a recovery that has succeeded. Others wait meanwhile.
 func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]Member) error) *Tailer {
 	t := &Tailer{log: r.Log, R: r}
 	r.replay, r.together = replay, together
@@ -67,7 +67,7 @@ func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]
 	return t
 }
 
-// look reads the manifest. It is nil if nothing was ever written. What the first one says of the store is
+// Look reads the manifest. It is nil if nothing was ever written. What the first one says of the store is
 // taken over by alone, which runs a function while nobody else uses the log.
 func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 	l := t.log
@@ -90,7 +90,7 @@ func (t *Tailer) Look(alone func(take func())) (*Manifest, error) {
 	return m, nil
 }
 
-// advance hands on the records from where we are to the end of the log.
+// Advance hands on the records from where we are to the end of the log.
 func (t *Tailer) Advance(m *Manifest) (err error) {
 	l := t.log
 	if m.Writing != nil {
@@ -326,7 +326,7 @@ func (s *Segment) heal(at int64, text []byte) {
 	s.overlay.Store(&o)
 }
 
-// replacedIn are the segments that a manifest does not name any more, because compaction has put others
+// ReplacedIn are the segments that a manifest does not name any more, because compaction has put others
 // into their places, and their slots. The one where we are stays until the log goes on in another.
 func (t *Tailer) ReplacedIn(m *Manifest) (gone []*Segment, slots SlotSet) {
 	slots = SlotSet{}
@@ -339,7 +339,7 @@ func (t *Tailer) ReplacedIn(m *Manifest) (gone []*Segment, slots SlotSet) {
 	return gone, slots
 }
 
-// openCompacted opens the segments that compaction has made since, and hands their records to each.
+// OpenCompacted opens the segments that compaction has made since, and hands their records to each.
 func (t *Tailer) OpenCompacted(m *Manifest, each func(*Record, Address) error) error {
 	for _, e := range m.Segments {
 		if e.ID.Generation() == 0 || t.log.ByID(e.ID) != nil {
@@ -384,7 +384,7 @@ func (t *Tailer) readCompacted(seg *Segment, e ManifestSegment, each func(*Recor
 	return nil
 }
 
-// slotSet is the slots of some segments.
+// SlotSet is the slots of some segments.
 type SlotSet map[int]bool
 
 func (s SlotSet) Has(a Address) bool {
@@ -392,7 +392,7 @@ func (s SlotSet) Has(a Address) bool {
 	return s[slot]
 }
 
-// retire takes segments, which have these slots, out of the log. They stay readable. Members in them of groups without a
+// Retire takes segments, which have these slots, out of the log. They stay readable. Members in them of groups without a
 // commit are forgotten: compaction has been there, so they never count.
 func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
 	for number, members := range t.R.Groups {
@@ -410,7 +410,7 @@ func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
 	l.Mu.Unlock()
 }
 
-// settle takes over the manifest, of which all has been handed on, and forgets what the files have by now
+// Settle takes over the manifest, of which all has been handed on, and forgets what the files have by now
 // of what stood in the ring alone.
 func (t *Tailer) Settle(m *Manifest) error {
 	l := t.log

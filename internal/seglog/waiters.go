@@ -8,7 +8,7 @@ type waiters struct {
 	ended bool              // the store is closed
 }
 
-// wakeWhenBeyond sees to it that something is sent when there is a record with a higher number. It reports false
+// WakeWhenBeyond sees to it that something is sent when there is a record with a higher number. It reports false
 // when there is one, or the log has ended.
 func (l *Log) WakeWhenBeyond(seq uint64, wake chan<- struct{}) bool {
 	l.Mu.Lock()
@@ -20,7 +20,7 @@ func (l *Log) WakeWhenBeyond(seq uint64, wake chan<- struct{}) bool {
 	return true
 }
 
-// wakeNoMore undoes it.
+// WakeNoMore undoes it.
 func (l *Log) WakeNoMore(wake chan<- struct{}) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -39,7 +39,7 @@ func (l *Log) wakeAllLocked() {
 	l.Waiters.List = l.Waiters.List[:0]
 }
 
-// endWaiting is called when the store is closed, and reads say so.
+// EndWaiting is called when the store is closed, and reads say so.
 func (l *Log) EndWaiting() {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
