@@ -30,11 +30,10 @@ import (
 // What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
 // says is gone. A segment that was compacted when the deletion stood in the log already does not.
 type compaction struct {
-	store   *Store
-	log     *seglog.Log
-	run     []*seglog.Segment
-	through uint32 // order of the last segment that the run may stand for
-	pause   func() error
+	store *Store
+	log   *seglog.Log
+	run   []*seglog.Segment
+	pause func() error
 
 	asOf    uint64 // what was newer than that when the reading began may have left dead records behind
 	clean   uint64 // older segments hold nothing that a deletion up to this number says is gone
