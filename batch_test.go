@@ -124,7 +124,7 @@ func TestBatchTTL(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantRaw(t, db, "k", "v")
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	if has, err := db.Has([]byte("k")); has || err != nil {
 		t.Errorf("Has = %v, %v after the deadline", has, err)
 	}

@@ -41,7 +41,7 @@ func TestExpiryAsDurableAsAsked(t *testing.T) {
 				t.Fatal(err)
 			}
 			db = openOn(t, mem.ProcessCrash(), copal.WithClock(clock))
-			clock.advance(time.Minute)
+			clock.Advance(time.Minute)
 			wantLoad(t, mapOf[string, int](t, db, "m"), "k", 1)
 		})
 	}

@@ -157,7 +157,7 @@ func (x *expiryModel[V]) step() {
 	async := x.rng.IntN(2) == 0
 	switch n := x.rng.IntN(100); {
 	case n < 18:
-		x.clock.advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
+		x.clock.Advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
 	case n < 20:
 		mustClose(x.t, x.db)
 		clear(x.shadows)

@@ -14,49 +14,14 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // manualClock stands still until a test moves it. Its timers run when it is moved.
-type manualClock struct {
-	mu     sync.Mutex
-	now    time.Time
-	timers map[chan time.Time]time.Time
-}
+type manualClock = logtest.Clock
 
-func newManualClock() *manualClock {
-	return &manualClock{now: time.UnixMilli(1_700_000_000_000), timers: map[chan time.Time]time.Time{}}
-}
-
-func (c *manualClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.now
-}
-
-func (c *manualClock) After(d time.Duration) (<-chan time.Time, func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	ch := make(chan time.Time, 1)
-	c.timers[ch] = c.now.Add(d)
-	return ch, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.timers, ch)
-	}
-}
-
-func (c *manualClock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.now = c.now.Add(d)
-	for ch, at := range c.timers {
-		if !at.After(c.now) {
-			delete(c.timers, ch)
-			ch <- c.now
-		}
-	}
-}
+func newManualClock() *manualClock { return logtest.NewClockAt(time.UnixMilli(1_700_000_000_000)) }
 
 // The entry of these tests: its map, its key, and how long it is to live.
 const (
@@ -270,9 +235,9 @@ func expiryTable[V any](t *testing.T, v V, opts ...copal.MapOption) {
 						t.Fatalf("%s: %v", way.name, err)
 					}
 					x.live(life)
-					x.clock.advance(lifetime - time.Millisecond)
+					x.clock.Advance(lifetime - time.Millisecond)
 					if !there {
-						x.clock.advance(time.Millisecond)
+						x.clock.Advance(time.Millisecond)
 					}
 					if see(t, x.db, x.m) != there {
 						t.Errorf("%s, %s, %s: there is an entry: %v", way.name, life, sight, !there)
@@ -365,7 +330,7 @@ func TestOnExpire(t *testing.T) {
 	must(m.SetTTL("hidden", []string{"8"}, time.Second))
 	must(m.SetInMemory("hidden", []string{"9"}))
 	must(db.PutTTL([]byte("raw"), nil, time.Second))
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	must(m.Set("met", []string{"new"})) // the one before has expired
 	want := []string{"dirty2", "hidden9", "large" + strings.Repeat("3", 3<<20), "logged1", "met7", "read4"}
 	for !slices.Equal(got.sorted(), want) {
@@ -378,7 +343,7 @@ func TestOnExpire(t *testing.T) {
 		t.Errorf("Len = %d, want 3", n)
 	}
 	must(m.Close())
-	clock.advance(time.Hour) // "put off" expires while the map is not open
+	clock.Advance(time.Hour) // "put off" expires while the map is not open
 	if n := db.Stats().Keys; n != 2 {
 		t.Errorf("%d keys, want 2", n)
 	}
@@ -411,7 +376,7 @@ func TestOnExpireUsesTheStore(t *testing.T) {
 		case <-enough:
 			done = true
 		default:
-			clock.advance(time.Millisecond)
+			clock.Advance(time.Millisecond)
 			runtime.Gosched()
 		}
 	}
@@ -644,8 +609,7 @@ func TestLastDeadline(t *testing.T) {
 
 // A time to live that leads there from a clock which is far ahead is refused, too.
 func TestFarTimesToLiveAreRefused(t *testing.T) {
-	clk := newManualClock()
-	clk.now = lastDeadline.Add(-time.Second)
+	clk := logtest.NewClockAt(lastDeadline.Add(-time.Second))
 	db, err := copal.OpenMemory(copal.WithClock(clk))
 	if err != nil {
 		t.Fatal(err)

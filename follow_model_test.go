@@ -182,7 +182,7 @@ func (x *followLife) run() {
 			x.must(x.w.Compact(context.Background(), nil))
 			x.shrunk = true
 		case k < 15:
-			x.clock.advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
+			x.clock.Advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
 		case x.r == nil:
 			x.openReader()
 		case k < 16 && x.rng.IntN(4) == 0:

@@ -124,7 +124,7 @@ func TestSetInMemoryLeavesItsDeadlineBehind(t *testing.T) {
 	if ttl, err := h.TTL(); ttl != 0 || err != nil {
 		t.Errorf("TTL of the hash = %v, %v, want none", ttl, err)
 	}
-	clock.advance(2 * time.Minute)
+	clock.Advance(2 * time.Minute)
 	if v, err := h.Load("field"); string(v) != "value" || err != nil {
 		t.Errorf("after the deadline of the value, the hash has %q, %v", v, err)
 	}

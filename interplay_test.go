@@ -259,7 +259,7 @@ func (x *interplay[V]) step() {
 	}
 	switch {
 	case n < 14:
-		x.clock.advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
+		x.clock.Advance(time.Duration(x.rng.IntN(5)) * time.Millisecond)
 	case n < 16:
 		x.close()
 		clear(x.shadows)

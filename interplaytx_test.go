@@ -60,7 +60,7 @@ func (x *interplay[V]) transaction() {
 				disturbed = x.disturb()
 			}
 			if i == pass {
-				x.clock.advance(time.Duration(x.rng.IntN(8)) * time.Millisecond)
+				x.clock.Advance(time.Duration(x.rng.IntN(8)) * time.Millisecond)
 			}
 			if i < steps {
 				last.step(readOnly)

@@ -201,7 +201,7 @@ func matrixIn[V any](t *testing.T, kind matrixKind[V], open func(...copal.Option
 				states[k] = next
 			}
 		}
-		clock.advance(2 * time.Second)
+		clock.Advance(2 * time.Second)
 		if turn == 0 { // what comes next finds the first in the file
 			if err := db.Sync(); err != nil {
 				t.Fatal(err)

@@ -372,7 +372,7 @@ func TestOrderWithoutTheExpired(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	clock.advance(time.Second)
+	clock.Advance(time.Second)
 	if got := slices.Collect(m.Keys()); !slices.Equal(got, []int{1, 3, 5, 7, 9}) {
 		t.Error(got)
 	}

@@ -113,7 +113,7 @@ func (x *owners[V]) disturb(g int, rng *rand.Rand) {
 	m := x.m.Load()
 	switch n := rng.IntN(12); {
 	case n < 3:
-		x.clock.advance(time.Duration(rng.IntN(3)) * time.Millisecond)
+		x.clock.Advance(time.Duration(rng.IntN(3)) * time.Millisecond)
 	case n < 4:
 		x.must(x.db.Sync())
 	case n < 5 && g == 0 && !x.shadow:

@@ -208,12 +208,12 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 		"ExpireAsync": func(_ *copal.DB, m M, _ *manualClock) error { return m.ExpireAsync("k", time.Hour) },
 		"its deadline": func(_ *copal.DB, m M, clock *manualClock) error {
 			err := m.Expire("k", time.Second)
-			clock.advance(time.Minute)
+			clock.Advance(time.Minute)
 			return err
 		},
 		"its deadline, and Len": func(_ *copal.DB, m M, clock *manualClock) error {
 			err := m.Expire("k", time.Second)
-			clock.advance(time.Minute)
+			clock.Advance(time.Minute)
 			m.Len()
 			return err
 		},

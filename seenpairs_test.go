@@ -420,7 +420,7 @@ func TestSeenAndExpired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			afterSeeing(t, seenRounds(), set, shows(m), func(i int) {
-				clock.advance(time.Millisecond)
+				clock.Advance(time.Millisecond)
 				if n := m.Len(); n != 0 {
 					t.Errorf("round %d: Len = %d of an entry that has expired", i, n)
 				}

@@ -17,13 +17,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// isLog matches the segments of the log.
+// IsLog matches the segments of the log.
 func IsLog(name string) bool { return strings.HasSuffix(name, ".log") }
 
-// isManifest matches the manifest that is being written.
+// IsManifest matches the manifest that is being written.
 func IsManifest(name string) bool { return strings.HasSuffix(name, "MANIFEST.tmp") }
 
-// syncs counts the syncs of the log.
+// Syncs counts the syncs of the log.
 func Syncs(f *vfs.Faulty) (n int) {
 	for _, op := range f.Ops() {
 		if op.Kind == vfs.OpSync && IsLog(op.Name) {
@@ -33,17 +33,17 @@ func Syncs(f *vfs.Faulty) (n int) {
 	return n
 }
 
-// until spins until ok.
+// Until spins until ok.
 func Until(ok func() bool) {
 	for !ok() {
 		runtime.Gosched()
 	}
 }
 
-// drainTimer is the time for which the drainer of a log sets its timers, and nobody else.
+// DrainTimer is the time for which the drainer of a log sets its timers, and nobody else.
 const DrainTimer = 100 * time.Millisecond
 
-// testClock is a clock that a test moves. It counts the timers of syncs only: those of the
+// Clock is a clock that a test moves. It counts the timers of syncs only: those of the
 // drainer come and go more often.
 type Clock struct {
 	mu     sync.Mutex
@@ -53,8 +53,10 @@ type Clock struct {
 	count  int                     // of timers started
 }
 
-func NewClock() *Clock {
-	return &Clock{now: time.UnixMilli(1e12), timers: map[chan time.Time]time.Time{}, drains: map[chan time.Time]bool{}}
+func NewClock() *Clock { return NewClockAt(time.UnixMilli(1e12)) }
+
+func NewClockAt(now time.Time) *Clock {
+	return &Clock{now: now, timers: map[chan time.Time]time.Time{}, drains: map[chan time.Time]bool{}}
 }
 
 func (c *Clock) Now() time.Time {
@@ -81,14 +83,14 @@ func (c *Clock) After(d time.Duration) (<-chan time.Time, func()) {
 	}
 }
 
-// armed is the number of timers started so far.
+// Armed is the number of timers started so far.
 func (c *Clock) Armed() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.count
 }
 
-// waiting is the number of timers that run.
+// Waiting is the number of timers that run.
 func (c *Clock) Waiting() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -122,7 +124,7 @@ func SizeOf(t *testing.T, fsys vfs.FS, path string) int64 {
 	return n
 }
 
-// change opens a file of an image and hands it to do.
+// Change opens a file of an image and hands it to do.
 func Change(t *testing.T, image *vfs.Mem, path string, do func(vfs.File) error) {
 	t.Helper()
 	f, err := image.Open(path, vfs.ReadWrite)
@@ -183,10 +185,10 @@ func SameFiles(a, b map[string][]byte) bool {
 	return true
 }
 
-// testRing is small, so that records go round it, and some are too long for it.
+// TestRing is small, so that records go round it, and some are too long for it.
 const TestRing = 2 << 10
 
-// bothWays runs a test with the ring and without it; where there is none anyway, once.
+// BothWays runs a test with the ring and without it; where there is none anyway, once.
 func BothWays(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	if os.Getenv("COPAL_NO_MMAP") != "1" {
@@ -198,7 +200,7 @@ func BothWays(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// needsRing skips a test that is about the ring where there is none.
+// NeedsRing skips a test that is about the ring where there is none.
 func NeedsRing(t *testing.T) {
 	t.Helper()
 	if os.Getenv("COPAL_NO_MMAP") == "1" {
@@ -212,7 +214,7 @@ func SetHead(key, value int) record.Head {
 
 func Sealed(body string) []byte { return record.Seal([]byte(body)) }
 
-// stepFS tells of some steps of a file system.
+// StepFS tells of some steps of a file system.
 type StepFS struct {
 	vfs.FS
 	Opening, Removed func(name string) // nil for nobody
@@ -241,7 +243,7 @@ func (s *StepFS) SyncDir(dir string) error {
 	return s.FS.SyncDir(dir)
 }
 
-// damageIn changes a byte of a value that the file of a segment holds.
+// DamageIn changes a byte of a value that the file of a segment holds.
 func DamageIn(t *testing.T, mem *vfs.Mem, path, value string) {
 	t.Helper()
 	text := Read(t, mem, filepath.Base(path))
@@ -287,13 +289,13 @@ const (
 	HandStore uint64      = 0xbeef
 )
 
-// handRecord is a record of a segment that is written by hand.
+// HandRecord is a record of a segment that is written by hand.
 type HandRecord struct {
 	record.Head
 	Key, Value string
 }
 
-// hand writes a store of one open segment that holds the given records, numbered
+// Hand writes a store of one open segment that holds the given records, numbered
 // from 1 where they have no number.
 func Hand(t testing.TB, records ...HandRecord) *vfs.Mem {
 	t.Helper()
@@ -308,7 +310,7 @@ func Hand(t testing.TB, records ...HandRecord) *vfs.Mem {
 	return HandBytes(t, text)
 }
 
-// handBytes writes a store of one open segment with the given contents.
+// HandBytes writes a store of one open segment with the given contents.
 func HandBytes(t testing.TB, segment []byte) *vfs.Mem {
 	t.Helper()
 	mem := vfs.NewMem()

@@ -6,7 +6,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// smallDisk is a file system with few blocks: a write to a block that the file does not
+// SmallDisk is a file system with few blocks: a write to a block that the file does not
 // have takes one, as Allocate does in advance, and gets ErrNoSpace when there is none.
 type SmallDisk struct {
 	vfs.FS
@@ -52,7 +52,7 @@ func (d *SmallDisk) take(name string, off, n int64) error {
 	return nil
 }
 
-// give takes back what the file has beyond size.
+// Give takes back what the file has beyond size.
 func (d *SmallDisk) Give(name string, size int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *SmallDisk) Give(name string, size int64) {
 	}
 }
 
-// setFree changes how many blocks there are to be had.
+// SetFree changes how many blocks there are to be had.
 func (d *SmallDisk) SetFree(n int) (before int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/logtest"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -70,7 +71,7 @@ func TestNoRoomForWhatWasFound(t *testing.T) {
 		"a write": func(s *logbook) error { return s.setKey("c", "3") },
 	} {
 		dead := killedAfterAFailedSync(t)
-		full := func(name string) bool { return strings.HasSuffix(name, redoTemp) }
+		full := func(name string) bool { return strings.HasSuffix(name, files.TempSuffix) }
 		s := mustLog(t, vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Err: vfs.ErrNoSpace, Match: full}))
 		if err := ask(s); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
 			t.Errorf("%s without room: %v", name, err)

@@ -11,7 +11,7 @@ import (
 //
 // It reads only segments that are as they were written: what compaction has made of them is the same
 // entries, without what happened to them. Such a segment stays in the set while a cursor is in it, and
-// after it has gone the error is seglog.ErrHistoryLost.
+// after it has gone the error is ErrHistoryLost.
 type Cursor struct {
 	log     *Log
 	Next    uint64   // number of the record that is read next

@@ -3,7 +3,6 @@ package seglog
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"time"
 
@@ -23,7 +22,7 @@ import (
 // opening recovers. A lack of room is no exception: the space was reserved before the
 // records were accepted, so it is not a full disk that fails here.
 //
-// The drainer takes no lock that readers or appenders need. drainMu is taken after log.mu.
+// The drainer takes no lock that readers or appenders need. drainMu is taken after Log.Mu.
 
 const (
 	drainBytes = 256 << 10
@@ -188,7 +187,7 @@ func (l *Log) beginRing(t *Segment) error {
 // removeRing removes a ring that the manifest does not name. It holds nothing any more that is not in
 // the segments.
 func (l *Log) removeRing() error {
-	if err := l.FS.Remove(filepath.Join(l.Dir, RingName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := files.Remove(l.FS, filepath.Join(l.Dir, RingName)); err != nil {
 		return NoSpace(fmt.Errorf("removing the ring: %w", err))
 	}
 	return nil

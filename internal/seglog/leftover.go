@@ -6,9 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
-
-	"github.com/copaldb/copal/internal/vfs"
 )
 
 // removeLeftover removes a file that a crash left behind before the manifest named it.
@@ -25,7 +24,7 @@ func (l *Log) removeLeftover(id record.SegmentID) error {
 // isUnfinished reports whether a file is the beginning of a copy of a segment, or of a ring, that
 // never got its name.
 func isUnfinished(name string) bool {
-	rest, temp := strings.CutSuffix(name, redoTemp)
+	rest, temp := strings.CutSuffix(name, files.TempSuffix)
 	_, segment := record.ParseFileName(rest)
 	return temp && segment || name == RingTemp
 }
@@ -34,18 +33,7 @@ func isUnfinished(name string) bool {
 // The caller holds l.mu, as do those that make them.
 func (l *Log) removeUnfinishedLocked() {
 	for _, name := range l.temps {
-		if err := l.FS.Remove(filepath.Join(l.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
-			l.ReportError("removing a file that was not finished", err)
-		}
+		l.ReportError("removing a file that was not finished", files.Remove(l.FS, filepath.Join(l.Dir, name)))
 	}
 	l.temps = nil
-}
-
-// removeIfThere removes a file that a compaction has left behind which never came to its end.
-func removeIfThere(fsys vfs.FS, dir string, id record.SegmentID) error {
-	err := fsys.Remove(filepath.Join(dir, id.FileName()))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return err
 }

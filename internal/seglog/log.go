@@ -34,7 +34,7 @@ import (
 // reopened. A failed sync is never tried again: the kernel may have dropped the
 // pages, and would say yes.
 //
-// Locks, in order: log.making, log.mu, log.manifestMu; log.mu, log.drainMu; log.mu, log.syncMu.
+// Locks, in order: Making, Mu, manifestMu; Mu, drainMu; Mu, syncMu.
 type Log struct {
 	Options
 	StoreID      uint64
@@ -67,8 +67,8 @@ type Log struct {
 	Ring     *ring     // nil before the first append, and where there is none
 	left     *ring     // one that is not used any more
 
-	generations map[uint32]uint32       // the last that compaction has given a place in the log; guarded by Store.housekeeping
-	noUnknown   bool                    // there is no snapshot of the index but the one in snapshot; guarded by Store.housekeeping
+	generations map[uint32]uint32       // the last that compaction has given a place in the log; of the caller who compacts, one at a time
+	noUnknown   bool                    // there is no snapshot of the index but the one in Snapshot; of the caller who compacts
 	Compacted   atomic.Int64            // segments that compaction has replaced
 	Parts       []*Parts                // guarded by mu
 	groups      []*Group                // that are under way and have members in the log, oldest first; guarded by mu
@@ -80,7 +80,7 @@ type Log struct {
 
 	noReserve bool // the file system cannot reserve space
 	lent      bool // what is kept for deletions is compaction's; guarded by mu
-	short     bool // the disk has less than compaction may need; likewise
+	short     bool // the disk has less than compaction may need; guarded by Mu
 
 	drainMu   sync.Mutex // one drains at a time
 	drainWake chan struct{}
@@ -103,7 +103,7 @@ type Log struct {
 	DurableSeq atomic.Uint64 // durable.seq, or less
 	syncers    atomic.Uint64 // calls of syncTo up to now
 	led        uint64        // those up to the beginning of the last sync; of who leads one
-	served     uint64        // those among them that came since the one before; likewise
+	served     uint64        // those among them that came since the one before; of the goroutine that leads one
 }
 
 // Options is what the owner of a log says about it.
@@ -131,7 +131,7 @@ func NewLog(o Options) *Log {
 	return l
 }
 
-// leftByRecovery is what recovery leaves to the first append; guarded by log.mu.
+// leftByRecovery is what recovery leaves to the first append; guarded by Log.Mu.
 type leftByRecovery struct {
 	continued *Segment           // the tail was closed cleanly and goes on
 	reopened  []*Segment         // otherwise: the open segments, to be sealed
@@ -156,7 +156,7 @@ type Pending struct {
 	record.Head
 	Key, Value []byte
 	Synced     bool // who appends it goes on to sync it, which drains it
-	Shows      bool // who appends it lets an entry show it next, with the lock of the key held, and counts it in log.shown
+	Shows      bool // who appends it lets an entry show it next, with the lock of the key held, and counts it in Log.Shown
 	Address    Address
 	Segment    record.SegmentID // where that is
 	Bytes      int

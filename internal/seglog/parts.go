@@ -34,7 +34,7 @@ func (p *Pending) AppendPlace(list []byte) []byte {
 // Parts says that parts are being written which no record lists yet.
 type Parts struct{ From record.SegmentID }
 
-// BeginParts lets compaction leave alone what is appended from now on, until endParts.
+// BeginParts lets compaction leave alone what is appended from now on, until EndParts.
 func (l *Log) BeginParts() *Parts {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

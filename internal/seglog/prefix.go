@@ -36,7 +36,7 @@ func (l *Log) Prefix(beside bool) *Prefix {
 	}
 }
 
-// manifestTaken is called when a prefix has the manifest, and not yet its end. It is a variable for the sake
+// ManifestTaken is called when a prefix has the manifest, and not yet its end. It is a variable for the sake
 // of tests.
 var ManifestTaken = func() {}
 

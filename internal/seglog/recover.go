@@ -77,7 +77,7 @@ type Seed interface {
 	Reach() uint64
 }
 
-// errMismatch: the log is not the one that the seed was made of.
+// ErrMismatch: the log is not the one that the seed was made of.
 var ErrMismatch = errors.New("the snapshot of the index does not match the log")
 
 // NewRecovery is one that hands records, in their order, to replay.

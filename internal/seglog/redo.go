@@ -34,9 +34,6 @@ import (
 // It is done once, by the first append or the first call that asks for durability. Until then the
 // mark says what is durable.
 
-// redoTemp stands behind the name of the segment that is being copied.
-const redoTemp = ".tmp"
-
 // redoLocked makes durable what recovery has found. The caller holds l.mu. On an error that is not
 // final a later call does the same again.
 func (l *Log) redoLocked() error {
@@ -72,7 +69,7 @@ func (l *Log) SettleSoon() {
 // redo puts a copy of the segment in its place.
 func (l *Log) redo(s *Segment) error {
 	s.fillFile() // for readers who have it open; without it they begin anew
-	temp := s.Path + redoTemp
+	temp := s.Path + files.TempSuffix
 	f, err := files.Make(l.FS, temp, func(f vfs.File) error {
 		if err := s.copyTo(f); err != nil {
 			return err

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/logtest"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -122,7 +123,7 @@ func wantFoundAfterPowerCuts(t *testing.T, mem *vfs.Mem, limit int) {
 
 // noRoomForCopies is a disk that is full for copies of segments.
 func noRoomForCopies() *vfs.Fault {
-	return &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, redoTemp) }}
+	return &vfs.Fault{Kinds: vfs.OpWrite, N: 1, Forever: true, Err: vfs.ErrNoSpace, Match: func(name string) bool { return strings.HasSuffix(name, files.TempSuffix) }}
 }
 
 // A kernel tells of a write-back that has failed once. Where it tells the first opening after a
@@ -168,7 +169,7 @@ func nameOfCopyIsSyncedInPlace(t *testing.T) {
 	dead := killedWithFound(t, mem)
 	var left *vfs.Mem
 	dead.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-		if phase == vfs.After && op.Kind == vfs.OpRename && strings.HasSuffix(op.Name, redoTemp) && logtest.IsLog(op.NewName) && left == nil {
+		if phase == vfs.After && op.Kind == vfs.OpRename && strings.HasSuffix(op.Name, files.TempSuffix) && logtest.IsLog(op.NewName) && left == nil {
 			left = dead.ProcessCrash()
 		}
 	})

@@ -3,7 +3,6 @@ package seglog
 import (
 	"encoding/binary"
 	"errors"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/copaldb/copal/internal/files"
@@ -76,7 +75,7 @@ func RingShare(ring, memory int64) int64 {
 // there is none of the new one, unless its name could not be synced.
 func createRing(fsys vfs.FS, dir string, store, id uint64, size int64) (_ *ring, err error) {
 	temp := filepath.Join(dir, RingTemp)
-	if err := fsys.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := files.Remove(fsys, temp); err != nil {
 		return nil, err
 	}
 	f, err := fsys.Open(temp, vfs.Create)

@@ -39,18 +39,18 @@ type Segment struct {
 	viewed  int64                        // its length
 	mapped  []byte                       // its bytes, where they can be touched; see inPlace
 	trust   atomic.Pointer[trust]        // nil until a long record was read in place
-	room    int64                        // up to where space is reserved, if beyond the end; guarded by log.mu
+	room    int64                        // up to where space is reserved, if beyond the end; guarded by Log.Mu
 
-	Records uint64 // guarded by log.mu while the segment is the tail
-	First   uint64 // likewise
-	Last    uint64 // likewise
-	newest  int64  // offset of the last record that was read in order; 0 for none
+	Records uint64 // guarded by Log.Mu while the segment is the tail, as are First and Last
+	First   uint64
+	Last    uint64
+	newest  int64 // offset of the last record that was read in order; 0 for none
 
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
 	// up to where they may stand. 0 otherwise.
 	ahead int64
 
-	Ended  bool        // no more records will be appended; guarded by log.mu
+	Ended  bool        // no more records will be appended; guarded by Log.Mu
 	synced atomic.Bool // all of an ended segment is on the disk
 }
 
@@ -156,7 +156,7 @@ func (s *Segment) Pinned() bool { return s.Pins.Load() > 0 }
 func (s *Segment) Release() bool { return s.Pins.CompareAndSwap(0, -1) }
 
 // Close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
-// reading.
+// reading. It takes back what the log has of the segment, so it is to be called once.
 func (s *Segment) Close() error {
 	err := s.File.Close()
 	if s.Pins.Load() >= 0 && s.Pins.Add(-1) >= 0 { // it was not released, and somebody has it pinned
@@ -184,7 +184,7 @@ func sealedIn(list []*Segment) func(id record.SegmentID) (ManifestSegment, bool)
 	}
 }
 
-// scratch holds buffers for reads whose result does not leave the package.
+// Scratch holds buffers for reads whose result the caller does not keep.
 var Scratch = sync.Pool{New: func() any { b := make([]byte, ReadBytes); return &b }}
 
 // readAt reads the segment's bytes before its end from wherever they stand.

@@ -1,8 +1,6 @@
 package seglog
 
 import (
-	"errors"
-	"io/fs"
 	"maps"
 	"path/filepath"
 
@@ -109,8 +107,8 @@ func (l *Log) OutlivedBytes() (bytes int64) {
 	return bytes
 }
 
-// AbandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller holds
-// Store.housekeeping. It reports whether there was one.
+// AbandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller is the only
+// one who compacts. It reports whether there was one.
 func (l *Log) AbandonSnapshot() (bool, error) {
 	if l.Snapshot.Load() == nil {
 		return false, nil
@@ -125,7 +123,7 @@ func (l *Log) AbandonSnapshot() (bool, error) {
 // RemoveSnapshot takes the snapshot off the disk.
 func (l *Log) RemoveSnapshot() error {
 	st := l.Snapshot.Load()
-	if err := l.FS.Remove(filepath.Join(l.Dir, SnapshotName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := files.Remove(l.FS, filepath.Join(l.Dir, SnapshotName)); err != nil {
 		return NoSpace(err)
 	}
 	if err := files.SyncDir(l.FS, l.Dir); err != nil {
@@ -135,8 +133,8 @@ func (l *Log) RemoveSnapshot() error {
 	return nil
 }
 
-// RemoveUnknown is removeSnapshot for one that this process was not opened from, and which compaction therefore cannot spare: it could
-// be read later, and know what was deleted since. The caller holds Store.housekeeping.
+// RemoveUnknown is RemoveSnapshot for one that this process was not opened from, and which compaction therefore cannot spare: it could
+// be read later, and know what was deleted since. The caller is the only one who compacts.
 func (l *Log) RemoveUnknown() error {
 	if l.Snapshot.Load() != nil || l.noUnknown {
 		return nil

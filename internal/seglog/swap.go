@@ -2,7 +2,9 @@ package seglog
 
 import (
 	"maps"
+	"path/filepath"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -81,7 +83,7 @@ const syncEvery = 8 << 20
 // CreateCopy makes the file. The caller is the only one who compacts.
 func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
 	h.Salt = record.Salt(l.Random())
-	if err := removeIfThere(l.FS, l.Dir, h.ID); err != nil {
+	if err := files.Remove(l.FS, filepath.Join(l.Dir, h.ID.FileName())); err != nil {
 		return SegmentCopy{}, NoSpace(err)
 	}
 	seg, err := createSegment(l.FS, l.Dir, *h)
@@ -141,7 +143,7 @@ func (o *SegmentCopy) Finish() error {
 }
 
 // ReplaceRun makes the segments that were made of a run the log in its place, and readable. They are so before the manifest
-// names them, so that a caller who reads that finds them; entered is told of each, with log.mu held, and left when the manifest could not be
+// names them, so that a caller who reads that finds them; entered is told of each, with Log.Mu held, and left when the manifest could not be
 // swapped. members are, by the numbers of groups, the segments that have copies of members.
 func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
 	was, is := uint64(0), uint64(0)

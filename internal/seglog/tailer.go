@@ -26,9 +26,9 @@ import (
 //     first. So an entry whose record stands in an old segment is what the new one has of its key;
 //     nothing that was deleted since comes back.
 //
-// The error errBehind says that the log cannot be followed from where the tailer is: compaction has
+// The error ErrBehind says that the log cannot be followed from where the tailer is: compaction has
 // taken away what comes next, or what was read is not in the log any more. A *CorruptError may be
-// of a file that was changed while it was read; it is worth another look, as seglog.Looks says.
+// of a file that was changed while it was read; it is worth another look, as Looks says.
 //
 // Nothing is written, and no lock is taken that the other process knows. A tailer is used by one
 // goroutine at a time, and others read the log meanwhile.
@@ -40,7 +40,7 @@ type Tailer struct {
 	Missed bool     // a record that counts as read was not taken in: only recovery will do
 }
 
-// errBehind says that the log cannot be followed from where we are.
+// ErrBehind says that the log cannot be followed from where we are.
 var ErrBehind = errors.New("copal: the log has gone on too far")
 
 // goneError says that the directory holds the log no more.
@@ -273,7 +273,7 @@ func (t *Tailer) replaced(seg *Segment) bool {
 	return err == nil && errWas == nil && size > was
 }
 
-// unchanged returns errBehind if the record that was read last does not stand there any more. Without a
+// unchanged returns ErrBehind if the record that was read last does not stand there any more. Without a
 // ring, a write for which there is not enough room is cut back when some of its records may have been
 // read already, and others are written in their place.
 func (t *Tailer) unchanged(seg *Segment) error {

@@ -2,7 +2,7 @@ package seglog
 
 import "slices"
 
-// waiters are those who are to be told that the log has become longer. Guarded by log.mu.
+// waiters are those who are to be told that the log has become longer. Guarded by Log.Mu.
 type waiters struct {
 	List  []chan<- struct{} // with room for one
 	ended bool              // the store is closed

@@ -11,7 +11,7 @@ import (
 // When a segment may go.
 //
 // A segment leaves the log when compaction, here or in the process that a reader follows, has put others in its
-// place (segmentSet.log). From then on nothing new leads to it, and it is retired. It goes when nobody holds it: it
+// place (Log.Segments). From then on nothing new leads to it, and it is retired. It goes when nobody holds it: it
 // leaves the set, its slot is free, it is closed, and the process that writes removes the file. Until then what was
 // found in it before can be read. There is one rule, and there are these holders:
 //
@@ -21,7 +21,7 @@ import (
 //	a feed                                      what it has yet to read          it has read that, or is too far behind
 //	a read in place, an iteration, a backup,    what it has pinned               unpin
 //	a reader of a large value, a feed's place
-//	the snapshot of the index that names it     the file alone                   there is another snapshot (log.outlived)
+//	the snapshot of the index that names it     the file alone                   there is another snapshot (Log.Outlive)
 //
 // The first four are asked in the order feeds and views, gate, pins (dropRetired). For a view lets go without a look
 // at those who are inside the gate and read for it, and whoever is inside may pin what it has found before it leaves.
@@ -35,8 +35,11 @@ import (
 // What is retired and did not go at once counts neither in the log nor in the excess for which writes are slowed
 // down, because writers could do nothing about it.
 //
+// Close waits for no holder. It closes what is retired and removes the files (closeRetired). What is mapped stays for
+// those who have pinned it; a read of the file is an error from then on.
+//
 // A group or a value under way is no holder: it keeps segments from being compacted, so they do not leave the log
-// (log.compactable).
+// (Log.Compactable).
 
 // retired is a segment that has left the log, or is asked about as if it did now.
 type retired struct {

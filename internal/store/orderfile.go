@@ -1,9 +1,7 @@
 package store
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -287,8 +285,6 @@ func (s *Store) removeRuns(x *snapshot, alone bool) {
 		if !ok || needed[id] || w.pending[id] {
 			continue
 		}
-		if err := l.FS.Remove(filepath.Join(l.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			l.ReportError("removing a run of the order of keys", err)
-		}
+		l.ReportError("removing a run of the order of keys", files.Remove(l.FS, filepath.Join(l.Dir, name)))
 	}
 }

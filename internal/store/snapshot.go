@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -29,7 +30,7 @@ import (
 // far an entry may be ahead (reach); the log is durable up to there before the file gets its name.
 
 const (
-	snapshotTemp = "INDEX.tmp"
+	snapshotTemp = seglog.SnapshotName + files.TempSuffix
 	snapshotHead = 128
 )
 

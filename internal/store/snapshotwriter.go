@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io/fs"
 	"maps"
 	"path/filepath"
 	"slices"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -100,7 +100,7 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 		return err
 	}
 	path := filepath.Join(l.Dir, snapshotTemp)
-	if err := l.FS.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := files.Remove(l.FS, path); err != nil {
 		return seglog.NoSpace(err)
 	}
 	if w.file, err = l.FS.Open(path, vfs.Create); err != nil {

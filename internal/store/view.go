@@ -123,7 +123,7 @@ func (s *Store) flushForView() error {
 	return s.flushAll().refused
 }
 
-// list makes a view known. The caller holds log.mu.
+// list makes a view known. The caller keeps others from appending (Log.Still).
 func (l *views) list(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
