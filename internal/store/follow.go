@@ -70,6 +70,7 @@ func (f *follower) look() error {
 		return err
 	}
 	f.store.life.leave(in)
+	defer f.store.dropRetired() // whatever becomes of the look
 	for looks := (seglog.Looks{}); ; {
 		if err = f.catchUp(); !errors.Is(err, seglog.ErrBehind) && !errors.Is(err, seglog.ErrCorrupt) {
 			return err
@@ -97,11 +98,7 @@ func (f *follower) catchUp() error {
 	if err := f.replace(m); err != nil {
 		return err
 	}
-	if err := t.Settle(m); err != nil {
-		return err
-	}
-	f.store.dropRetired()
-	return nil
+	return t.Settle(m)
 }
 
 func (f *follower) alone(change func()) {

@@ -231,6 +231,63 @@ func TestFollowFromFarBehind(t *testing.T) {
 	}
 }
 
+// TestFollowerLetsGoOfWhatIsReplaced: a reader that begins anew at every look has open what the log has, and no more.
+func TestFollowerLetsGoOfWhatIsReplaced(t *testing.T) {
+	f := newFollowed(t, 1)
+	for round := range 12 {
+		for range 2 {
+			for n := range 200 {
+				mustSet(t, f.writer, fmt.Sprint(n%50), fmt.Sprint(round))
+				f.content[fmt.Sprint(n%50)] = fmt.Sprint(round)
+			}
+			if err := f.writer.Compact(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.refresh()
+		if list := f.reader.outOfUse(); len(list) > 0 {
+			t.Errorf("round %d: %d segments are out of use, where the log has %d", round, len(list), len(f.reader.log.Segments()))
+		}
+	}
+	if f.begun != 12 {
+		t.Errorf("it began anew %d times of 12", f.begun)
+	}
+}
+
+// TestFollowerLetsGoThoughItsLookFails: what a reader has open of segments that were replaced goes when
+// their holder lets go, also while the log cannot be looked at.
+func TestFollowerLetsGoThoughItsLookFails(t *testing.T) {
+	mem := vfs.NewMem()
+	writer := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000; o.MaxMemory = 1 << 20 })
+	broken := false
+	failing := &vfs.Fault{Kinds: vfs.OpOpen, N: 1, Match: func(string) bool { return broken }, Err: syscall.EMFILE}
+	fill := func() {
+		for n := range 200 {
+			mustSet(t, writer, fmt.Sprint(n%50), fmt.Sprint(n))
+		}
+	}
+	fill()
+	reader := mustOpen(t, vfs.Inject(mem, failing), func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+	pins := reader.log.PinAll()
+	fill()
+	if err := errors.Join(writer.Compact(context.Background(), nil), reader.Refresh()); err != nil {
+		t.Fatal(err)
+	}
+	if len(reader.outOfUse()) == 0 {
+		t.Fatal("nothing is out of use: this has tested nothing")
+	}
+	pins.Unpin()
+	broken = true
+	if err := reader.Refresh(); !errors.Is(err, syscall.EMFILE) {
+		t.Fatalf("the look: %v", err)
+	}
+	if list := reader.outOfUse(); len(list) > 0 {
+		t.Errorf("%d segments are open for nobody", len(list))
+	}
+	mustClose(t, reader)
+	mustClose(t, writer)
+}
+
 // TestFollowAnewFails: when the log cannot be read anew the follower goes on with what it has, and says so; when it can again, it shows all.
 func TestFollowAnewFails(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.OpOpen, vfs.OpRead} {
