@@ -8,7 +8,7 @@ import (
 // A prefix is the log up to one point, as a copy of it is made: the segments stay until release, and what
 // is appended meanwhile is not of it.
 type Prefix struct {
-	Seq      uint64       // of the last record
+	Seq      uint64       // of the last record in it; a reader may have gone on to segments that its manifest does not name yet
 	Manifest *Manifest    // of a log that has nothing else: it calls all segments sealed, and none empty
 	Files    []PrefixFile // those of the segments, in the same order
 	pins     Pinned
@@ -48,7 +48,7 @@ func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 	if l.Tail != nil && !slices.ContainsFunc(named, func(e ManifestSegment) bool { return e.ID == l.Tail.ID }) {
 		return false
 	}
-	p.Seq = l.NextSeq - 1
+	p.Seq = p.Manifest.Floor
 	p.pins = append(p.pins, l.PinAll()...) // what the manifest named already may be in the list only now
 	p.Manifest.Segments, p.Manifest.Writing = nil, nil
 	set := l.set.Load()
@@ -63,6 +63,7 @@ func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 		if f.Sealed && f.Records > 0 {
 			p.Manifest.Segments = append(p.Manifest.Segments, f.ManifestSegment)
 			p.Files = append(p.Files, f)
+			p.Seq = max(p.Seq, f.Last)
 		}
 	}
 	return true

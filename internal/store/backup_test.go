@@ -383,6 +383,41 @@ func backupOfALogThatGoesOn(t *testing.T) {
 	}
 }
 
+// TestBackupByAReaderThatGoesOn: what a reader has taken in since it looked at the manifest is in the backup as far as
+// the report says, also when it has gone on to segments that the manifest does not name.
+func TestBackupByAReaderThatGoesOn(t *testing.T) {
+	defer func() { seglog.ManifestTaken = func() {} }()
+	for _, n := range []int{0, 1, 5, 10, 20, 40, 100} {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, smallSegments)
+		fillFrom(t, s, 0, 50)
+		reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+		before := s.log.Last()
+		calls := 0
+		seglog.ManifestTaken = func() {
+			if calls++; calls > 1 {
+				return
+			}
+			fillFrom(t, s, 50, n)
+			if err := reader.Refresh(); err != nil {
+				t.Error(err)
+			}
+		}
+		report := mustBackup(t, reader, "copy")
+		wantSound(t, mem, "copy")
+		restored, err := Open("copy", testOptions(mem, func(o *Options) { o.ReadOnly = true }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := restored.log.Last(); report.Seq != has || has < before {
+			t.Errorf("%d writes meanwhile: it says that it ends with record %d, it has %d, and %d were written before", n, report.Seq, has, before)
+		}
+		for _, open := range []*Store{restored, reader, s} {
+			mustClose(t, open)
+		}
+	}
+}
+
 // TestBackupHoldsItsLock: from when it has the lock of its directory, which it takes first, until it returns, nobody else gets it, at any of its operations.
 func TestBackupHoldsItsLock(t *testing.T) {
 	mem := vfs.NewMem()
