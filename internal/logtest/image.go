@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -241,6 +243,48 @@ func (s *StepFS) SyncDir(dir string) error {
 		s.Syncing()
 	}
 	return s.FS.SyncDir(dir)
+}
+
+// OpenFiles is a file system that knows which files are open.
+type OpenFiles struct {
+	vfs.FS
+	mu   sync.Mutex
+	open map[*openFile]string
+}
+
+func NewOpenFiles(fsys vfs.FS) *OpenFiles {
+	return &OpenFiles{FS: fsys, open: map[*openFile]string{}}
+}
+
+func (o *OpenFiles) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	f, err := o.FS.Open(name, mode)
+	if err != nil {
+		return nil, err
+	}
+	x := &openFile{f, o}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open[x] = name
+	return x, nil
+}
+
+// Names are those of the files that are open, each as often as it is.
+func (o *OpenFiles) Names() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Sorted(maps.Values(o.open))
+}
+
+type openFile struct {
+	vfs.File
+	fs *OpenFiles
+}
+
+func (f *openFile) Close() error {
+	f.fs.mu.Lock()
+	delete(f.fs.open, f)
+	f.fs.mu.Unlock()
+	return f.File.Close()
 }
 
 // DamageIn changes a byte of a value that the file of a segment holds.

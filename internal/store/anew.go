@@ -42,8 +42,8 @@ type asideTable struct {
 func (f *follower) beginAnew() error {
 	for looks := (seglog.Looks{}); ; {
 		err := f.tryAnew()
-		if err == nil || err == seglog.ErrClosed {
-			return err
+		if err == nil {
+			return nil
 		}
 		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrBehind) || !looks.Again(err) {
 			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
@@ -55,9 +55,6 @@ func (f *follower) tryAnew() error {
 	s := f.store
 	s.exclude()
 	defer s.admit()
-	if s.closed {
-		return seglog.ErrClosed
-	}
 	a := f.layAside()
 	err := s.recover(false)
 	if err == nil {

@@ -21,7 +21,7 @@ import (
 //     (anew.go).
 type follower struct {
 	store  *Store
-	mu     sync.Mutex     // one looks at a time; taken before all other locks
+	mu     sync.Mutex     // one looks at a time, and Close waits for that; taken before life
 	tailer *seglog.Tailer // guarded by mu
 }
 
@@ -49,7 +49,7 @@ func (s *Store) keepFollowing(stop <-chan struct{}) {
 		case <-timer:
 		}
 		text := ""
-		if err := s.follower.look(); err != nil && !errors.Is(err, seglog.ErrClosed) {
+		if err := s.follower.look(); err != nil {
 			if text = err.Error(); text != told {
 				s.log.ReportError("following the log", err)
 			}
@@ -120,9 +120,6 @@ func (f *follower) apply(e seglog.Record, a seglog.Address) error {
 	case e.Kind == record.System, e.Op == record.Range, s.spaces[e.Space] == nil: // which only we change
 		s.exclude()
 		defer s.admit()
-		if s.closed {
-			return seglog.ErrClosed
-		}
 		if e.Op == record.Range {
 			s.dropCells()
 		}
@@ -138,9 +135,6 @@ func (f *follower) apply(e seglog.Record, a seglog.Address) error {
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
-	if s.closed {
-		return seglog.ErrClosed
-	}
 	t.forgetLocked(hash, e.Key)
 	return s.replay(e, a)
 }
@@ -164,9 +158,6 @@ func (f *follower) applyAll(members []seglog.Member) error {
 	}
 	shards.each(func(n int) { s.keys[n].Lock() })
 	defer shards.each(func(n int) { s.keys[n].Unlock() })
-	if s.closed {
-		return seglog.ErrClosed
-	}
 	shards.each(func(n int) { s.showing[n].Add(1) })
 	defer shards.each(func(n int) { s.showing[n].Add(^uint32(0)) })
 	for _, m := range members {
@@ -184,9 +175,6 @@ func (f *follower) applyAlone(members []seglog.Member) error {
 	s := f.store
 	s.exclude()
 	defer s.admit()
-	if s.closed {
-		return seglog.ErrClosed
-	}
 	s.dropCells()
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()

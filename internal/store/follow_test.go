@@ -377,6 +377,42 @@ func TestFollowFromNothing(t *testing.T) {
 	}
 }
 
+// TestCloseWaitsForALook: what a look opens is closed when both have returned, whenever Close was called meanwhile, and
+// the look after Close is an error.
+func TestCloseWaitsForALook(t *testing.T) {
+	mem := vfs.NewMem()
+	writer := mustOpen(t, mem, smallSegments)
+	fillFrom(t, writer, 0, 50)
+	opened := logtest.NewOpenFiles(mem)
+	looking := &logtest.StepFS{FS: opened}
+	reader := mustOpen(t, looking, func(o *Options) { o.ReadOnly = true })
+	fillFrom(t, writer, 50, 50)
+	closed := make(chan error, 1)
+	looking.Opening = func(name string) {
+		if !logtest.IsLog(name) {
+			return
+		}
+		looking.Opening = nil
+		go func() { closed <- reader.Close() }()
+		for n := 0; n < 1e5 && len(closed) == 0; n++ { // in which Close could return
+			runtime.Gosched()
+		}
+	}
+	if err := reader.Refresh(); err != nil && !errors.Is(err, seglog.ErrClosed) {
+		t.Errorf("the look that Close has met: %v", err)
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("Close: %v", err)
+	}
+	if names := opened.Names(); len(names) > 0 {
+		t.Errorf("open after Close: %v", names)
+	}
+	if err := reader.Refresh(); !errors.Is(err, seglog.ErrClosed) {
+		t.Errorf("the look after Close: %v", err)
+	}
+	mustClose(t, writer)
+}
+
 // TestFollowBesideReaders reads and iterates, by several goroutines, while the follower's own goroutine looks.
 // Every value that is read is one that was written, and of each key not an older one than before.
 func TestFollowBesideReaders(t *testing.T) {

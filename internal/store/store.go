@@ -320,6 +320,8 @@ func (s *Store) close() error {
 	s.closing.Store(true)
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
+	s.follower.mu.Lock() // a look may open a segment
+	defer s.follower.mu.Unlock()
 	s.exclude()
 	defer s.admit()
 	if s.closed {
