@@ -39,6 +39,10 @@ import (
 // a sync is known to have failed (trimFound).
 //
 // It is done once, by the first write or the first call that asks for durability. Until then the mark says what is durable.
+//
+// Damage is final: what was shown is gone, and every later copy would lack it, too. So is a failed sync of the
+// directory. All else that can fail concerns copies of no account, or a read that has said nothing about
+// the bytes: nothing has changed, and the next call tries again.
 
 // doubt is a segment of which some may be in the page cache alone.
 type doubt struct {
@@ -75,7 +79,11 @@ func (l *Log) redo(d doubt) error {
 		for _, path := range d.paths() {
 			err = errors.Join(err, files.Remove(l.opts.fsys, path+files.TempSuffix))
 		}
-		return noSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
+		err = fmt.Errorf("writing anew what an earlier process left behind: %w", err)
+		if errors.Is(err, ErrCorrupt) {
+			return l.fail(err)
+		}
+		return noSpace(err)
 	}
 	return l.syncDir()
 }

@@ -556,7 +556,8 @@ func TestDamageBeforeTheMarkIsCopied(t *testing.T) {
 	}
 }
 
-// What has changed between the opening and the copying is not called durable: the write says so, and the next opening judges it.
+// What has changed between the opening and the copying is not called durable: the call that asks says so, and so does each
+// later one, without a look at the files. The next opening judges what is there then.
 func TestChangedBeforeItIsCopied(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -566,11 +567,16 @@ func TestChangedBeforeItIsCopied(t *testing.T) {
 			t.Fatal(err)
 		}
 		dead := mem.ProcessCrash()
-		l = mustOpen(t, dead, change)
+		disk := vfs.Inject(dead)
+		l = mustOpen(t, disk, change)
 		before := filesOf(t, dead)["00000001.sum"]
 		flip(t, dead, "log/00000001.log", 80)
-		if err := l.Sync(); !errors.Is(err, ErrCorrupt) || errors.Is(err, ErrReadOnly) {
+		if err := l.Sync(); !errors.Is(err, ErrCorrupt) || !errors.Is(err, ErrReadOnly) {
 			t.Errorf("Sync: %v", err)
+		}
+		looked := len(disk.Ops())
+		if err := l.Sync(); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("Sync again: %v", err)
 		}
 		if _, err := l.Append(text(2, 10)); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("Append: %v", err)
@@ -578,7 +584,12 @@ func TestChangedBeforeItIsCopied(t *testing.T) {
 		if after := filesOf(t, dead); string(after["00000001.sum"]) != string(before) || len(after["00000001.log.tmp"])+len(after["00000001.sum.tmp"]) > 0 {
 			t.Error("the files have changed")
 		}
+		if again := disk.Ops()[looked:]; len(again) > 0 {
+			t.Errorf("the files are looked at again: %v", again)
+		}
+		l.Close()
 		flip(t, dead, "log/00000001.log", 80)
+		l = mustOpen(t, dead, change)
 		mustAppend(t, l, text(2, 10))
 		if err := problem(l, [][]byte{text(1, 3000), text(2, 10)}, 0); err != nil {
 			t.Error(err)

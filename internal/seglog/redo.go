@@ -33,6 +33,10 @@ import (
 //
 // It is done once, by the first append or the first call that asks for durability. Until then the
 // mark says what is durable.
+//
+// Damage is final: what was shown is gone, and every later copy would lack it, too. So is a failed sync of the
+// directory, or of the file in place. All else that can fail concerns a copy of no account, or a read that
+// has said nothing about the bytes: nothing has changed, and the next call tries again.
 
 // redoLocked makes durable what recovery has found. The caller holds l.mu. On an error that is not
 // final a later call does the same again.
@@ -50,7 +54,11 @@ func (l *Log) redoLocked() error {
 			if l.Failure() != nil {
 				return err
 			}
-			return NoSpace(fmt.Errorf("writing anew what an earlier process left behind: %w", err))
+			err = fmt.Errorf("writing anew what an earlier process left behind: %w", err)
+			if errors.Is(err, ErrCorrupt) {
+				return l.Fail(err)
+			}
+			return NoSpace(err)
 		}
 		s.overlay.Store(nil)
 		l.doubtful = l.doubtful[1:]
