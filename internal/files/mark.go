@@ -68,8 +68,8 @@ func (t *MarkFormat) Parse(text []byte) (*Mark, error) {
 }
 
 // Read returns the newest mark of a log, or nil. Slots that do not parse are passed over, for a mark
-// is only ever a help. But one of a newer version, which is intact, knows what this one does not, and one of
-// another log shows that files of two are in one directory.
+// is only ever a help, and so is a mark of another log beside one of this. But a mark of a newer version, which
+// is intact, knows what this one does not; and where all marks are of other logs, the file is not this log's.
 func (t *MarkFormat) Read(fsys vfs.FS, path string, log uint64) (*Mark, error) {
 	f, err := fsys.Open(path, vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -85,6 +85,7 @@ func (t *MarkFormat) Read(fsys vfs.FS, path string, log uint64) (*Mark, error) {
 
 // newest also says which slot the next mark goes to.
 func (t *MarkFormat) newest(f vfs.File, path string, log uint64) (best *Mark, next int64, err error) {
+	var foreign error
 	for slot := range int64(2) {
 		b := make([]byte, SlotBytes)
 		n, err := f.ReadAt(b, slot*SlotBytes)
@@ -97,10 +98,13 @@ func (t *MarkFormat) newest(f vfs.File, path string, log uint64) (best *Mark, ne
 			return nil, 0, t.Bad(path, slot*SlotBytes, err)
 		case err != nil:
 		case m.Log != log:
-			return nil, 0, t.Bad(path, slot*SlotBytes, fmt.Errorf("it belongs to %s %016x, and MANIFEST to %016x", t.Log, m.Log, log))
+			foreign = t.Bad(path, slot*SlotBytes, fmt.Errorf("it belongs to %s %016x, and MANIFEST to %016x", t.Log, m.Log, log))
 		case best == nil || m.Edit > best.Edit:
 			best, next = m, 1-slot
 		}
+	}
+	if best == nil && foreign != nil {
+		return nil, 0, foreign
 	}
 	return best, next, nil
 }

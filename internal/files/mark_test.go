@@ -95,21 +95,46 @@ func TestMarksTakeTurns(t *testing.T) {
 	}
 }
 
-// A mark of another log is not passed over, beside one of this log neither, and one of a newer version is not.
-func TestMarksOfOthers(t *testing.T) {
-	other, newer := testMark(), record.SealPadded("copal testmark 2 and something new", files.SlotBytes)
+// A mark of another log is passed over beside one of this log, and overwritten next. Where no slot has one of this log, it
+// is not: files of two logs are mixed.
+func TestMarksOfAnotherLog(t *testing.T) {
+	other := testMark()
 	other.Log++
-	for what, text := range map[string][]byte{"of another log": format.Encode(other), "of a newer version": newer} {
-		for slot := range int64(2) {
-			mem := vfs.NewMem()
-			put(t, mem, testMark(), testMark())
-			overwrite(t, mem, text, slot*files.SlotBytes)
+	for slot := range int64(2) {
+		mem := vfs.NewMem()
+		put(t, mem, testMark(), testMark())
+		overwrite(t, mem, format.Encode(other), slot*files.SlotBytes)
+		if m, err := format.Read(mem, "SYNCED", testMark().Log); err != nil || m == nil || m.Log != testMark().Log || m.Edit != 2-uint64(slot) {
+			t.Errorf("in slot %d, beside one of this log: %+v, %v", slot, m, err)
+		}
+		put(t, mem, testMark())
+		if m, err := format.Read(mem, "SYNCED", other.Log); !errors.Is(err, errBad) {
+			t.Errorf("in slot %d, it was not overwritten: %+v, %v", slot, m, err)
+		}
+		for what, beside := range map[string][]byte{"one that is torn": []byte("torn"), "another": format.Encode(other)} {
+			overwrite(t, mem, format.Encode(other), slot*files.SlotBytes)
+			overwrite(t, mem, beside, (1-slot)*files.SlotBytes)
 			if m, err := format.Read(mem, "SYNCED", testMark().Log); !errors.Is(err, errBad) {
-				t.Errorf("%s in slot %d: %+v, %v", what, slot, m, err)
+				t.Errorf("in slot %d, beside %s: %+v, %v", slot, what, m, err)
 			}
 			if _, err := format.Open(mem, "SYNCED", testMark().Log); !errors.Is(err, errBad) {
-				t.Errorf("%s in slot %d: to be overwritten, %v", what, slot, err)
+				t.Errorf("in slot %d, beside %s: to be overwritten, %v", slot, what, err)
 			}
+		}
+	}
+}
+
+// A mark of a newer version is not passed over, beside one of this log neither.
+func TestMarksOfANewerVersion(t *testing.T) {
+	for slot := range int64(2) {
+		mem := vfs.NewMem()
+		put(t, mem, testMark(), testMark())
+		overwrite(t, mem, record.SealPadded("copal testmark 2 and something new", files.SlotBytes), slot*files.SlotBytes)
+		if m, err := format.Read(mem, "SYNCED", testMark().Log); !errors.Is(err, errBad) {
+			t.Errorf("in slot %d: %+v, %v", slot, m, err)
+		}
+		if _, err := format.Open(mem, "SYNCED", testMark().Log); !errors.Is(err, errBad) {
+			t.Errorf("in slot %d: to be overwritten, %v", slot, err)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func TestMarkText(t *testing.T) {
 	}
 }
 
-// The mark of another store is damage, also beside one of this store.
+// Marks of other stores are damage, unless one is of this store.
 func TestMarkOfAnotherStore(t *testing.T) {
 	mem := vfs.NewMem()
 	if err := mem.MkdirAll("db"); err != nil {
@@ -116,10 +116,13 @@ func TestMarkOfAnotherStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, store := range []uint64{7, 8} {
-		var where *CorruptError
-		if m, err := ReadMark(mem, "db", store); m != nil || !errors.As(err, &where) || where.File != "db/"+MarkName {
+		if m, err := ReadMark(mem, "db", store); err != nil || m == nil || m.Log != store {
 			t.Errorf("of store %d: %+v, %v", store, m, err)
 		}
+	}
+	var where *CorruptError
+	if m, err := ReadMark(mem, "db", 9); m != nil || !errors.As(err, &where) || where.File != "db/"+MarkName {
+		t.Errorf("of store 9: %+v, %v", m, err)
 	}
 }
 
