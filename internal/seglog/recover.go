@@ -250,7 +250,6 @@ func (r *Recovery) segment(seg *Segment, e *ManifestSegment) error {
 	}
 	if r.hole {
 		r.Torn += size - seg.Head
-		r.Log.dropped = append(r.Log.dropped, seg)
 		return nil
 	}
 	r.Progress.begin(seg.End.Load())
@@ -370,14 +369,14 @@ func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
 	return true, nil
 }
 
-// dropTail takes out a segment, and those that were added after it.
+// dropTail takes out a segment, and those behind it. The first append closes and removes them, Release closes them else.
 func (l *Log) dropTail(seg *Segment) {
-	old := l.set.Load()
-	set := old.clone()
-	set.bySlot = set.bySlot[:seg.Slot]
-	set.leaveOut(func(s *Segment) bool { return s.Slot >= seg.Slot })
-	l.set.Store(set)
-	l.dropped = append(l.dropped, seg)
+	list := l.Readable()
+	at, _ := findSegment(list, seg.ID)
+	for _, s := range list[at:] {
+		l.removeLocked(s)
+	}
+	l.dropped = append(l.dropped, list[at:]...)
 }
 
 func (r *Recovery) closeRing() {
@@ -587,10 +586,8 @@ func (l *Log) closeRetained() error {
 	set := l.set.Load().clone()
 	var errs []error
 	for _, s := range l.retained {
-		if s.Slot < len(set.bySlot) { // else it stood behind a hole
-			set.bySlot[s.Slot] = nil
-			l.freeSlots = append(l.freeSlots, s.Slot)
-		}
+		set.bySlot[s.Slot] = nil
+		l.freeSlots = append(l.freeSlots, s.Slot)
 		errs = append(errs, s.File.Close())
 	}
 	l.retained = nil

@@ -52,6 +52,7 @@ type Segment struct {
 
 	Ended  bool        // no more records will be appended; guarded by Log.Mu
 	synced atomic.Bool // all of an ended segment is on the disk
+	closed atomic.Bool // Close was called
 }
 
 // createSegment makes the file of a new segment, durably, name included.
@@ -156,8 +157,11 @@ func (s *Segment) Pinned() bool { return s.Pins.Load() > 0 }
 func (s *Segment) Release() bool { return s.Pins.CompareAndSwap(0, -1) }
 
 // Close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
-// reading. It takes back what the log has of the segment, so it is to be called once.
+// reading. It takes back what the log has of the segment. A second call does nothing.
 func (s *Segment) Close() error {
+	if s.closed.Swap(true) {
+		return nil
+	}
 	err := s.File.Close()
 	if s.Pins.Load() >= 0 && s.Pins.Add(-1) >= 0 { // it was not released, and somebody has it pinned
 		return err
