@@ -28,7 +28,7 @@ func (l *Log) beginLocked() error {
 	} else if err := files.SyncDir(l.FS, l.Dir); err != nil {
 		// The process that swapped in this manifest may have died before its name was durable. What the one
 		// before it names must stay until then.
-		return l.Fail(err)
+		return l.failSync(err)
 	}
 	// The manifest names no ring now. One that is there holds nothing that is not in the segments.
 	if err := l.removeRing(); err != nil {

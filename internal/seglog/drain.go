@@ -176,7 +176,7 @@ func (l *Log) beginRing(t *Segment) error {
 	}
 	l.Ring = nil
 	if errors.Is(err, files.ErrSyncDir) {
-		return l.Fail(err)
+		return l.failSync(err)
 	}
 	if err != nil && !errors.Is(err, errors.ErrUnsupported) && !vfs.IsNoSpace(err) {
 		l.ReportError("making the ring; appending goes on without", err)

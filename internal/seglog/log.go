@@ -467,7 +467,7 @@ func (l *Log) Fail(cause error) error {
 // directory it is not known what has a name.
 func (l *Log) refusal(err error) error {
 	if errors.Is(err, files.ErrSyncDir) {
-		return l.Fail(err)
+		return l.failSync(err)
 	}
 	return NoSpace(err)
 }
@@ -540,8 +540,11 @@ func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 // manifestRefusal deals with a manifest that could not be written. Unless the old
 // one is certainly in place, the log must not go on.
 func (l *Log) manifestRefusal(m *Manifest, err error) error {
+	if errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed) {
+		return l.failSync(fmt.Errorf("manifest: %w", err))
+	}
 	now, readErr := ReadManifest(l.FS, l.Dir)
-	if readErr == nil && !errors.Is(err, files.ErrSyncDir) && (now == nil || now.Edit < m.Edit) {
+	if readErr == nil && (now == nil || now.Edit < m.Edit) {
 		return NoSpace(err)
 	}
 	return l.Fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr))

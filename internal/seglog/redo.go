@@ -97,7 +97,7 @@ func (l *Log) redo(s *Segment) error {
 // syncNames makes it durable which file has the name of a segment.
 func (l *Log) syncNames() error {
 	if err := files.SyncDir(l.FS, l.Dir); err != nil {
-		return l.Fail(errors.Join(err, l.noteSyncFailed()))
+		return l.failSync(err)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func (l *Log) settleInPlace(s *Segment) error {
 		return err
 	}
 	if err := s.File.Sync(); err != nil {
-		return l.Fail(errors.Join(fmt.Errorf("sync of %s: %w", s.Path, err), l.noteSyncFailed()))
+		return l.failSync(fmt.Errorf("sync of %s: %w", s.Path, err))
 	}
 	if err := l.verifyFound(s, s.File); err != nil {
 		return err
@@ -175,17 +175,6 @@ func (s *Segment) fillFile() error {
 		}
 	}
 	return nil
-}
-
-// noteSyncFailed tells the next opening, which may find a kernel that has told of the failure already.
-func (l *Log) noteSyncFailed() error {
-	w, err := OpenMarker(l.FS, l.Dir, l.StoreID)
-	if err != nil {
-		return err
-	}
-	m := *l.found
-	m.Failed = true
-	return errors.Join(w.Write(&m), w.File.Close())
 }
 
 // replaceable is the file of a segment that may be replaced by a copy while it is read. It is never mapped.

@@ -202,6 +202,59 @@ func failedSyncOfNameIsNoted(t *testing.T) {
 	}
 }
 
+// Any sync of the directory that fails is the end of the log, and the next opening knows of it: a new name may be in the
+// cache alone. Only of a log that never had a record there is nothing to note.
+func TestFailedSyncOfDirectoryIsNoted(t *testing.T) {
+	logtest.BothWays(t, failedSyncOfDirectoryIsNoted)
+}
+
+func failedSyncOfDirectoryIsNoted(t *testing.T) {
+	for what, begin := range map[string]func(mem *vfs.Mem) *vfs.Mem{
+		"new":    func(mem *vfs.Mem) *vfs.Mem { return mem },
+		"killed": func(mem *vfs.Mem) *vfs.Mem { return killedWithFound(t, mem) },
+		"closed": func(mem *vfs.Mem) *vfs.Mem {
+			dead := killedWithFound(t, mem)
+			s := mustLog(t, dead)
+			setIn(t, s, "closed", "1")
+			closeLog(t, s)
+			return dead
+		},
+	} {
+		for n := 1; ; n++ {
+			dead := begin(vfs.NewCrashMem())
+			disk := vfs.Inject(dead, &vfs.Fault{Kinds: vfs.OpSyncDir, N: n, Err: syscall.EIO})
+			s, err := openLog(disk, inline)
+			if err != nil {
+				t.Fatalf("%s, %d: %v", what, n, err)
+			}
+			written := what != "new"
+			for i := range 2 {
+				written = s.setSync(fmt.Sprint("key ", i), "1") == nil || written
+				s.EndTail()
+			}
+			s.close()
+			if disk.Matched(0) < n {
+				if n < 8 {
+					t.Errorf("%s: the directory was synced %d times", what, n-1)
+				}
+				break
+			}
+			if err := s.Failure(); !errors.Is(err, syscall.EIO) {
+				t.Errorf("%s, sync %d of the directory: %v", what, n, err)
+			}
+			if m, err := ReadMark(dead, "db", s.StoreID); err != nil || written && (m == nil || !m.Failed) {
+				t.Errorf("%s, sync %d of the directory: the mark does not say that it failed: %+v, %v", what, n, m, err)
+			}
+			next := mustLog(t, dead)
+			if written && what != "new" {
+				wantIn(t, next, "durable", "1")
+			}
+			setSyncIn(t, next, "next", "2")
+			closeLog(t, next)
+		}
+	}
+}
+
 // What was found when the log was opened, and has changed before it was copied, is not called durable: a kernel forgets at
 // any time what it could not write. The call that asked says so, and so does each later one, without a look at the files:
 // the next opening judges what is there then. When what was found is back, it is durable.

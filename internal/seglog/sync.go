@@ -82,7 +82,7 @@ func (l *Log) SyncEnded() error {
 	return nil
 }
 
-// passing is the error of a sync that has not begun. It is not final: the next one tries again.
+// passing is the error of a sync that has not begun. It says nothing about the files: if it is final, the log has failed already.
 type passing struct{ error }
 
 func (e passing) Unwrap() error { return e.error }
@@ -142,10 +142,7 @@ func (l *Log) syncSegments() (Position, error) {
 	}
 	if err != nil {
 		l.Mu.Unlock()
-		if l.Failure() == nil {
-			err = passing{err}
-		}
-		return Position{}, err
+		return Position{}, passing{err}
 	}
 	p := Position{Seq: l.NextSeq - 1, segment: l.Tail}
 	if l.Tail != nil {
@@ -183,16 +180,41 @@ func (l *Log) syncSegments() (Position, error) {
 	return p, nil
 }
 
+// failSync is Fail for a sync, of a file or of the directory.
+func (l *Log) failSync(err error) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	l.syncFailedLocked(err)
+	return l.Failure()
+}
+
 // syncFailedLocked makes the failure final. What the kernel could not write it may
 // have dropped, though reads still find it in the cache: the mark tells the next
-// opening not to trust that.
+// opening not to trust that. The caller holds syncMu.
 func (l *Log) syncFailedLocked(err error) {
 	l.Fail(err)
-	if l.marker != nil && l.durable.segment != nil {
-		m := l.markOf(l.durable)
-		m.Failed = true
-		l.ReportError("marking the failure", l.marker.Write(m))
+	l.ReportError("marking the failure", l.markFailedLocked())
+}
+
+// markFailedLocked writes a mark which says that a sync has failed. Before the first append of this process it is
+// what recovery has found; of a log that has no record there is nothing to say.
+func (l *Log) markFailedLocked() (err error) {
+	m := files.Mark{}
+	switch {
+	case l.announced > 0:
+		m = *l.markOf(l.durable)
+	case l.found != nil:
+		m = *l.found
+	default:
+		return nil
 	}
+	if l.marker == nil {
+		if l.marker, err = OpenMarker(l.FS, l.Dir, l.StoreID); err != nil {
+			return err
+		}
+	}
+	m.Failed = true
+	return l.marker.Write(&m)
 }
 
 // markLocked notes how far the log is synced. It is a hint, so an error is told and that is all.
