@@ -185,7 +185,7 @@ func (c *Collection) update(sub []byte, d store.Durability, decide func(found *s
 }
 
 // change makes edits, all or nothing.
-func (c *Collection) change(d store.Durability, plan func(*store.Collection) ([]*store.Edit, error)) error {
+func (c *Collection) change(d store.Durability, plan func(*store.Plan) ([]*store.Edit, error)) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (c *Collection) change(d store.Durability, plan func(*store.Collection) ([]
 
 // edit makes edits that do not depend on what there is, and counts those of elements that there were.
 func (c *Collection) edit(d store.Durability, edits ...*store.Edit) (existed int, err error) {
-	if err := c.change(d, func(*store.Collection) ([]*store.Edit, error) { return edits, nil }); err != nil {
+	if err := c.change(d, func(*store.Plan) ([]*store.Edit, error) { return edits, nil }); err != nil {
 		return 0, err
 	}
 	for _, e := range edits {

@@ -188,8 +188,8 @@ func positionKey(at uint64) []byte { return binary.BigEndian.AppendUint64(nil, a
 
 // pushEdits puts elements at an end.
 func (c *Collection) pushEdits(edits []*store.Edit, front bool, d store.Durability) error {
-	return c.change(d, func(now *store.Collection) ([]*store.Edit, error) {
-		ends, err := endsOf(now)
+	return c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
+		ends, err := endsOf(&now.Collection)
 		if err != nil {
 			return nil, err
 		}
@@ -209,11 +209,11 @@ func (c *Collection) pushEdits(edits []*store.Edit, front bool, d store.Durabili
 
 // popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times.
 func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.Entry) error) (ok bool, err error) {
-	err = c.change(d, func(now *store.Collection) ([]*store.Edit, error) {
+	err = c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
 		if ok = now.ID != 0; !ok {
 			return nil, nil
 		}
-		ends, err := endsOf(now)
+		ends, err := endsOf(&now.Collection)
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +224,7 @@ func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.E
 		} else {
 			ends.last--
 		}
-		e, err := c.reader().Element(now.ID, positionKey(at))
+		e, err := now.Element(positionKey(at))
 		if err == nil {
 			err = take(&e)
 		}
@@ -261,8 +261,8 @@ func (c *Collection) entryAt(index int) (e store.Entry, err error) {
 }
 
 func (c *Collection) setAt(index int, e *store.Edit, d store.Durability) error {
-	return c.change(d, func(now *store.Collection) ([]*store.Edit, error) {
-		ends, err := endsOf(now)
+	return c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
+		ends, err := endsOf(&now.Collection)
 		if err != nil {
 			return nil, err
 		}
@@ -276,8 +276,8 @@ func (c *Collection) setAt(index int, e *store.Edit, d store.Durability) error {
 }
 
 func (c *Collection) trim(from, to int, d store.Durability) error {
-	return c.change(d, func(now *store.Collection) (edits []*store.Edit, err error) {
-		ends, err := endsOf(now)
+	return c.change(d, func(now *store.Plan) (edits []*store.Edit, err error) {
+		ends, err := endsOf(&now.Collection)
 		if err != nil {
 			return nil, err
 		}

@@ -225,12 +225,9 @@ func (c *Collection) scoreOf(member []byte) (float64, error) {
 	return scoreCodec().Decode(e.Value)
 }
 
-// scoreAt is scoreOf for who has the turn of the collection.
-func (c *Collection) scoreAt(now *store.Collection, member []byte) (text []byte, score float64, err error) {
-	if now.ID == 0 {
-		return nil, 0, nil
-	}
-	e, err := c.reader().Element(now.ID, memberKey(member))
+// scoreIn is scoreOf for who changes the collection.
+func scoreIn(now *store.Plan, member []byte) (text []byte, score float64, err error) {
+	e, err := now.Element(memberKey(member))
 	switch {
 	case isNotFound(err):
 		return nil, 0, nil
@@ -243,14 +240,14 @@ func (c *Collection) scoreAt(now *store.Collection, member []byte) (text []byte,
 // rescore gives members the scores that f makes of those that they have, 0 for new ones. It returns the last of these, and how many members are new. f may be
 // called several times.
 func (c *Collection) rescore(members [][]byte, d store.Durability, f func(i int, old float64) float64) (score float64, added int, err error) {
-	err = c.change(d, func(now *store.Collection) (edits []*store.Edit, err error) {
+	err = c.change(d, func(now *store.Plan) (edits []*store.Edit, err error) {
 		added = 0
 		last := lastOf(members)
 		for i, member := range members {
 			if last[string(member)] != i {
 				continue
 			}
-			text, old, err := c.scoreAt(now, member)
+			text, old, err := scoreIn(now, member)
 			if err != nil {
 				return nil, err
 			}
@@ -287,10 +284,10 @@ func lastOf(subs [][]byte) map[string]int {
 
 // unscore removes members.
 func (c *Collection) unscore(members [][]byte, d store.Durability) (existed int, err error) {
-	err = c.change(d, func(now *store.Collection) (edits []*store.Edit, err error) {
+	err = c.change(d, func(now *store.Plan) (edits []*store.Edit, err error) {
 		gone := map[string]bool{}
 		for _, member := range members {
-			text, _, err := c.scoreAt(now, member)
+			text, _, err := scoreIn(now, member)
 			if err != nil {
 				return nil, err
 			}

@@ -24,8 +24,7 @@ import (
 // delete the meta: nothing leads to the elements any more, and the sweeper takes them out of the index, after which they are
 // dead like any other record. To rename it is to move the meta, and its deadline is the meta's.
 //
-// Whoever changes a collection has its turn, and then the locks of the keys. So the changes of one are one after the other, none has to be tried
-// again for the sake of another, and what is to be written may follow from what the meta says.
+// All elements of a collection have one lock (Table.hash). Whoever changes a collection has that of the key and that of the elements, while it is decided what is to be written.
 
 // CollectionType is the first word of a meta.
 type CollectionType string
@@ -65,21 +64,30 @@ func (c *Collection) text() []byte {
 
 // parseCollection reads what text writes.
 func parseCollection(text []byte) (c Collection, err error) {
-	words := strings.SplitN(string(text), " ", 4)
-	if len(words) < 3 {
-		return c, fmt.Errorf("%w: a meta of %d words", record.ErrSyntax, len(words))
+	name, rest, _ := strings.Cut(view(text), " ")
+	id, rest, ok := strings.Cut(rest, " ")
+	if !ok {
+		return c, fmt.Errorf("%w: a meta of less than three words", record.ErrSyntax)
 	}
-	c.Type = CollectionType(words[0])
-	if c.ID, err = record.ParseHex(words[1]); err == nil {
-		c.Count, err = record.ParseHex(words[2])
-	}
-	if len(words) == 4 {
-		c.More = words[3]
+	count, more, _ := strings.Cut(rest, " ")
+	c.Type, c.More = typeOf(name), strings.Clone(more)
+	if c.ID, err = record.ParseHex(id); err == nil {
+		c.Count, err = record.ParseHex(count)
 	}
 	if err == nil && (c.ID == 0 || c.Count == 0) {
 		err = fmt.Errorf("%w: a meta with id %x and %x elements", record.ErrSyntax, c.ID, c.Count)
 	}
 	return c, err
+}
+
+// typeOf is a type by its name, in memory of its own.
+func typeOf(name string) CollectionType {
+	for _, t := range []CollectionType{HashType, ListType, SetType, SortedSetType} {
+		if string(t) == name {
+			return t
+		}
+	}
+	return CollectionType(strings.Clone(name))
 }
 
 // collectionOf is the collection of which this is the record. One of another type than wanted is an ErrType; "" wants any.

@@ -17,6 +17,7 @@ type Collections struct {
 	store *Store
 	view  *View // nil for now
 	tx    *Tx   // or else the view is that of the transaction, under what that has changed
+	held  *held // of who holds the locks, and is inside the gate
 }
 
 // Collections are those of now.
@@ -51,9 +52,26 @@ func (r Collections) find(key []byte, of CollectionType) (c Collection, expiry u
 	return c, e.Expiry, err
 }
 
+// use is Store.use, once.
+func (r Collections) use() (pass, error) {
+	if r.held != nil {
+		return 0, nil
+	}
+	return r.store.use()
+}
+
+func (r Collections) leave(in pass) {
+	if r.held == nil {
+		r.store.life.leave(in)
+	}
+}
+
 // entry reads a record. The caller is inside the gate.
 func (r Collections) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
-	if r.view == nil {
+	switch {
+	case r.held != nil:
+		return r.held.entry(e, t, key, buf)
+	case r.view == nil:
 		return r.store.loggedEntry(e, t, key, buf)
 	}
 	if err = r.view.failure(); err == nil {
@@ -73,27 +91,21 @@ func (r Collections) Count(key []byte, of CollectionType) (uint64, error) {
 
 // Get returns an element. The bytes are the caller's. The error is ErrNotFound when there is none, or no collection.
 func (r Collections) Get(key []byte, of CollectionType, sub []byte) (Entry, error) {
-	e, _, err := r.Look(key, of, sub)
-	return e, err
-}
-
-// Look is Get, with what tells whether the element has changed since, also when there is none.
-func (r Collections) Look(key []byte, of CollectionType, sub []byte) (Entry, ElementVersion, error) {
 	var seen uint64 // an element that is not there may be of a collection that has been swept meanwhile
 	for {
 		c, err := r.Find(key, of)
 		if err != nil {
-			return Entry{}, ElementVersion{}, err
+			return Entry{}, err
 		}
 		e, err := r.element(c.ID, sub)
 		if err != ErrNotFound || c.ID == seen || r.view != nil {
-			return e, ElementVersion{e.address}, err
+			return e, err
 		}
 		seen = c.ID
 	}
 }
 
-// Element reads an element of a collection that was found, also for who has its turn. It may have been swept since.
+// Element reads an element of a collection that was found. It may have been swept since.
 func (r Collections) Element(id uint64, sub []byte) (Entry, error) { return r.element(id, sub) }
 
 // element reads an element of a collection.
@@ -101,11 +113,11 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 	if r.tx != nil {
 		return r.tx.element(id, sub)
 	}
-	in, err := r.store.use()
+	in, err := r.use()
 	if err != nil {
 		return Entry{}, err
 	}
-	defer r.store.life.leave(in)
+	defer r.leave(in)
 	var room [128]byte
 	var e seglog.Record
 	a, err := r.entry(&e, r.store.spaces[0].elements, appendElement(room[:0], id, sub), nil)
@@ -113,6 +125,22 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 		return Entry{}, err
 	}
 	return r.store.entryOf(&e, a)
+}
+
+// elementAddress is where an element has its record, 0 for nowhere. It is not for transactions.
+func (r Collections) elementAddress(id uint64, sub []byte) (seglog.Address, error) {
+	in, err := r.use()
+	if err != nil {
+		return 0, err
+	}
+	defer r.leave(in)
+	var room [128]byte
+	t, key := r.store.spaces[0].elements, appendElement(room[:0], id, sub)
+	if r.view != nil {
+		return r.view.address(t, t.hash(key), key)
+	}
+	h, err := t.find(t.hash(key), key)
+	return h.address, err
 }
 
 // All yields the elements whose sub-keys are in the span, in their order. The key of an item is the sub-key; key and value are valid until the

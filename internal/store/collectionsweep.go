@@ -22,8 +22,7 @@ import (
 // No record says that an element is gone. So a snapshot of the index that was begun before must not be read any more when compaction has
 // dropped the records: compaction takes another one first. To that end the sweeper works while no compaction does, some elements at a time.
 type sweeper struct {
-	birth sync.Mutex // held from giving an id up to the first record that has it; taken behind a turn, before all locks of the store
-	turns turns
+	birth sync.Mutex // held from giving an id up to the first record that has it; taken before all locks of the store
 
 	updates updates // of elements
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Collections in a transaction. It reads the view, under what it has changed itself, and notes the meta and each element that it reads, as it does entries:
@@ -15,14 +16,16 @@ import (
 // transactions that add elements to one collection are a conflict, and so is one that goes through a collection and another that changes it.
 //
 // What is changed is kept by the key, in the place of a write: the collection as it is to be, and the elements that are to be written. It becomes records at the
-// commit, when the ids of new ones are given. A transaction has the turns of all its collections then, after the turn of the transactions.
+// commit, when the ids of new ones are given.
 type txCollection struct {
 	Collection        // as the transaction shows it; a new one has an id that there is nowhere else
 	deadline   uint64 // Unix milliseconds, 0 for none
-	home       string // where the view has it
+	home       string // where it stands in the log
 	was        Collection
-	edits      map[string]*Edit // by sub-key
-	bytes      int64            // that they take
+	until      uint64 // its deadline there
+	moves      bool   // some element comes or goes
+	edits      editSet
+	bytes      int64 // that they take
 }
 
 // isNoValue is the error of reading it as a value.
@@ -51,16 +54,24 @@ func (tx *Tx) collection(key []byte, of CollectionType) (tc *txCollection, c Col
 		}
 	}
 	tx.noteRead(key)
-	in, err := tx.view.use()
+	beneath := tx.beneath()
+	in, err := beneath.use()
 	if err != nil {
 		return nil, c, 0, err
 	}
-	defer tx.store.life.leave(in)
-	e, a, err := tx.record(nil, key)
+	defer beneath.leave(in)
+	var e seglog.Record
+	a, err := beneath.entry(&e, tx.store.spaces[0].route(record.Value, key), key, nil)
 	if err == nil {
+		tx.noteDeadline(e.Expiry)
 		c, err = tx.store.collectionOf(&e, a, of)
 	}
 	return nil, c, e.Expiry, err
+}
+
+// beneath is what there is under the transaction's own changes.
+func (tx *Tx) beneath() Collections {
+	return Collections{store: tx.store, view: tx.view, held: tx.held}
 }
 
 // element reads an element of a collection that was found.
@@ -68,33 +79,61 @@ func (tx *Tx) element(id uint64, sub []byte) (Entry, error) {
 	if tx.done.Load() {
 		return Entry{}, ErrTxDone
 	}
-	if tc := tx.bodies[id]; tc != nil {
-		if e := tc.edits[string(sub)]; e != nil {
-			if e.Delete {
-				return Entry{}, ErrNotFound
-			}
-			return Entry{Value: e.Value, Schema: e.Schema}, nil
-		}
-		if tc.was.ID == 0 {
-			return Entry{}, ErrNotFound
-		}
+	switch e, known := tx.ownElement(id, sub); {
+	case known && (e == nil || e.Delete):
+		return Entry{}, ErrNotFound
+	case known:
+		return Entry{Value: e.Value, Schema: e.Schema}, nil
 	}
-	if !tx.readOnly {
-		if tx.parts == nil {
-			tx.parts = map[string]bool{}
-		}
-		tx.parts[string(appendElement(nil, id, sub))] = true
+	tx.noteElement(id, sub)
+	return tx.beneath().element(id, sub)
+}
+
+// elementAddress is where the element has its record, 0 for nowhere. The transaction has not changed it.
+func (tx *Tx) elementAddress(id uint64, sub []byte) (seglog.Address, error) {
+	if id == 0 {
+		return 0, nil
 	}
-	return tx.view.Collections().element(id, sub)
+	tx.noteElement(id, sub)
+	return tx.beneath().elementAddress(id, sub)
+}
+
+// hasElement reports whether there is an element.
+func (tx *Tx) hasElement(id uint64, sub []byte) (bool, error) {
+	if e, known := tx.ownElement(id, sub); known {
+		return e != nil && !e.Delete, nil
+	}
+	a, err := tx.elementAddress(id, sub)
+	return a != 0, err
+}
+
+// ownElement is what the transaction has made of an element; known is false for one that it has not changed. Nil is for an element that there never was.
+func (tx *Tx) ownElement(id uint64, sub []byte) (e *Edit, known bool) {
+	tc := tx.bodies[id]
+	if tc == nil {
+		return nil, false
+	}
+	e = tc.edits.get(sub)
+	return e, e != nil || tc.was.ID == 0
+}
+
+func (tx *Tx) noteElement(id uint64, sub []byte) {
+	if tx.readOnly || tx.held != nil {
+		return
+	}
+	if tx.parts == nil {
+		tx.parts = map[string]bool{}
+	}
+	tx.parts[string(appendElement(nil, id, sub))] = true
 }
 
 // walkChanged is walk for a collection that the transaction has changed. The sub-keys are held in memory.
 func (w *passage) walkChanged(tc *txCollection, span Span, yield func(Item) bool) error {
 	var subs [][]byte
 	if tc.was.ID != 0 {
-		before := passage{Collections: w.tx.view.Collections(), id: tc.was.ID}
+		before := passage{Collections: w.tx.beneath(), id: tc.was.ID}
 		err := before.walk(span, false, func(item Item) bool {
-			if item.Err == nil && tc.edits[string(item.Key)] == nil {
+			if item.Err == nil && tc.edits.get(item.Key) == nil {
 				subs = append(subs, bytes.Clone(item.Key))
 			}
 			return true
@@ -103,9 +142,9 @@ func (w *passage) walkChanged(tc *txCollection, span Span, yield func(Item) bool
 			return err
 		}
 	}
-	for sub, e := range tc.edits {
-		if b := []byte(sub); !e.Delete && !span.before(b) && !span.behind(b) {
-			subs = append(subs, b)
+	for _, e := range tc.edits.list {
+		if !e.Delete && !span.before(e.Sub) && !span.behind(e.Sub) {
+			subs = append(subs, e.Sub)
 		}
 	}
 	slices.SortFunc(subs, bytes.Compare)
@@ -136,34 +175,37 @@ func (tx *Tx) writable(keys ...[]byte) error {
 	return nil
 }
 
-// Change is Store.Change in the transaction. What is in the edits is copied.
-func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Collection) ([]*Edit, error)) error {
+// Change is Store.Change in the transaction, but plan holds no lock. What is in the edits is copied.
+func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Plan) ([]*Edit, error)) error {
 	if err := tx.writable(key); err != nil {
 		return err
 	}
-	tc, now, deadline, err := tx.collection(key, of)
+	tc, was, deadline, err := tx.collection(key, of)
 	if err != nil && err != ErrNotFound {
 		return err
 	}
-	was := now
-	edits, err := plan(&now)
+	p := Plan{was, tx}
+	edits, err := plan(&p)
 	if err != nil {
 		return err
 	}
-	edits = lastEdits(edits)
-	if was.ID == 0 {
-		now = Collection{Type: of, ID: math.MaxUint64 - uint64(len(tx.bodies)), More: now.More}
-	}
+	last := editSet{list: make([]*Edit, 0, min(len(edits), fewEdits))}
 	for _, e := range edits {
-		if err := (&Write{Key: appendElement(nil, was.ID, e.Sub), Value: e.Value}).check(); err != nil {
+		last.put(e)
+	}
+	moves, deletions, err := tx.examine(was.ID, last.list)
+	if err != nil {
+		return err
+	}
+	now := Collection{Type: of, ID: was.ID, Count: was.Count, More: p.More}
+	if was.ID == 0 {
+		now.ID = tx.newID()
+	} else if deletions > 0 && uint64(deletions) >= was.Count {
+		if now.Count, err = tx.count(was.ID); err != nil {
 			return err
 		}
-		if e.Existed = false; was.ID != 0 {
-			_, err := tx.element(was.ID, e.Sub)
-			if e.Existed = err == nil; err != nil && err != ErrNotFound {
-				return err
-			}
-		}
+	}
+	for _, e := range last.list {
 		switch {
 		case e.Delete && e.Existed:
 			now.Count--
@@ -171,28 +213,94 @@ func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Collection) ([]*E
 			now.Count++
 		}
 	}
-	edits = slices.DeleteFunc(slices.Clone(edits), func(e *Edit) bool { return e.Delete && !e.Existed })
 	switch {
-	case now.Count == 0 && was.ID == 0, len(edits) == 0 && now == was:
+	case now.Count == 0 && was.ID == 0, !moves && now == was && deletions == len(last.list):
 		return nil
 	case now.Count == 0:
-		tx.put(&Change{Write: Write{Key: bytes.Clone(key), Kind: record.Meta, Delete: true}})
+		tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta, Delete: true}})
 		return nil
 	case tc == nil:
 		tc = tx.body(key, was, now, deadline)
 	}
-	tc.Collection = now
-	for _, e := range edits {
+	tc.Collection, tc.moves = now, tc.moves || moves
+	for _, e := range last.list {
 		tc.bytes += int64(len(e.Sub)+len(e.Value)) + 300
-		tc.edits[string(e.Sub)] = &Edit{Sub: bytes.Clone(e.Sub), Delete: e.Delete, Value: bytes.Clone(e.Value), Schema: e.Schema}
+		if tx.held == nil {
+			e = &Edit{Sub: bytes.Clone(e.Sub), Delete: e.Delete, Value: bytes.Clone(e.Value), Schema: e.Schema}
+		}
+		tc.edits.put(e)
 	}
-	tx.put(&Change{Write: Write{Key: bytes.Clone(key), Kind: record.Meta}, collection: tc})
+	tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta}, collection: tc})
 	return nil
+}
+
+// keep returns what the transaction may keep of the caller's bytes.
+func (tx *Tx) keep(b []byte) []byte {
+	if tx.held != nil { // which is through when the call is
+		return b
+	}
+	return bytes.Clone(b)
+}
+
+// newID is the id of a new collection: one that there is nowhere else, which is exchanged at the commit unless the right one is held.
+func (tx *Tx) newID() uint64 {
+	if tx.held != nil {
+		return tx.held.id
+	}
+	return math.MaxUint64 - uint64(len(tx.bodies))
+}
+
+// examine finds out which elements there are, and whether any comes or goes, and how many are deleted.
+func (tx *Tx) examine(id uint64, edits []*Edit) (moves bool, deletions int, err error) {
+	var room [128]byte
+	for _, e := range edits {
+		if err := (&Write{Key: appendElement(room[:0], id, e.Sub), Value: e.Value}).check(); err != nil {
+			return false, 0, err
+		}
+		if e.Existed = false; id != 0 {
+			if e.Existed, err = tx.hasElement(id, e.Sub); err != nil {
+				return false, 0, err
+			}
+		}
+		if e.Delete {
+			deletions++
+		}
+		moves = moves || e.Delete == e.Existed
+	}
+	return moves, deletions, nil
+}
+
+// count counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
+// number, and none is to be lost by that.
+func (tx *Tx) count(id uint64) (n uint64, err error) {
+	if h := tx.held; h != nil {
+		if h.counted.at != h.at {
+			return 0, errUncounted
+		}
+		return h.counted.n, nil
+	}
+	own := new(editSet)
+	if tc := tx.bodies[id]; tc != nil {
+		own = &tc.edits
+	}
+	for _, e := range own.list {
+		if !e.Delete {
+			n++
+		}
+	}
+	w := passage{Collections: tx.beneath(), id: id}
+	err = w.walk(Span{}, false, func(item Item) bool {
+		if item.Err == nil && own.get(item.Key) == nil {
+			n++
+		}
+		return true
+	})
+	return n, err
 }
 
 // body is what the transaction keeps of a collection from now on.
 func (tx *Tx) body(key []byte, was, now Collection, deadline uint64) *txCollection {
-	tc := &txCollection{Collection: now, deadline: deadline, home: string(key), was: was, edits: map[string]*Edit{}}
+	tc := &txCollection{Collection: now, deadline: deadline, home: string(key), was: was, until: deadline}
 	if tx.bodies == nil {
 		tx.bodies = map[uint64]*txCollection{}
 	}
@@ -235,7 +343,7 @@ func (tx *Tx) Clear(key []byte, of CollectionType) (existed bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	tx.put(&Change{Write: Write{Key: bytes.Clone(key), Kind: record.Meta, Delete: true}})
+	tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta, Delete: true}})
 	return true, nil
 }
 
@@ -251,8 +359,8 @@ func (tx *Tx) Rename(from, to []byte, of CollectionType) error {
 	if tc == nil {
 		tc = tx.body(from, c, c, deadline)
 	}
-	tx.put(&Change{Write: Write{Key: bytes.Clone(from), Kind: record.Meta, Delete: true}})
-	tx.put(&Change{Write: Write{Key: bytes.Clone(to), Kind: record.Meta}, collection: tc})
+	tx.put(&Change{Write: Write{Key: tx.keep(from), Kind: record.Meta, Delete: true}})
+	tx.put(&Change{Write: Write{Key: tx.keep(to), Kind: record.Meta}, collection: tc})
 	return nil
 }
 
@@ -261,55 +369,33 @@ func (tx *Tx) Redate(key []byte, of CollectionType, deadline uint64) error {
 	if err := tx.writable(key); err != nil {
 		return err
 	}
-	tc, c, _, err := tx.collection(key, of)
+	tc, c, until, err := tx.collection(key, of)
 	if err != nil {
 		return err
 	}
 	if tc == nil {
-		tc = tx.body(key, c, c, 0)
+		tc = tx.body(key, c, c, until)
 	}
 	tc.deadline = deadline
-	tx.put(&Change{Write: Write{Key: bytes.Clone(key), Kind: record.Meta}, collection: tc})
+	tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta}, collection: tc})
 	return nil
 }
 
-func (tx *Tx) hasCollections() bool {
+// creates reports whether there is a new collection among the changes.
+func (tx *Tx) creates() bool {
 	for _, c := range tx.writes {
-		if c.Kind == record.Meta {
+		if c.collection != nil && c.collection.was.ID == 0 {
 			return true
 		}
 	}
 	return false
 }
 
-// commitCollections is commit with collections.
-func (tx *Tx) commitCollections(turn bool) (uint64, error) {
-	s := tx.store
-	elements, err := s.elements()
-	if err != nil {
-		return 0, err
-	}
-	if !turn { // before the turns of the collections
-		s.transactions.turn.RLock()
-		defer s.transactions.turn.RUnlock()
-	}
-	var keys [][]byte
-	for _, c := range tx.writes {
-		if c.Kind == record.Meta {
-			keys = append(keys, c.Key)
-		}
-	}
-	return s.withTurns(keys, func() (uint64, error) {
-		s.sweeper.birth.Lock()
-		defer s.sweeper.birth.Unlock()
-		return s.commitAll(&together{store: s, changes: tx.changes(elements), tx: tx, turn: true})
-	})
-}
-
-// changes are all that the transaction writes. The caller holds birth: the first record of each new collection has a number that is no lower than its id.
-func (tx *Tx) changes(elements *Table) (list []*Change) {
-	next := tx.store.log.Last() + 1
-	for _, key := range slices.Sorted(maps.Keys(tx.writes)) { // so that a log tells of one seed what it did before
+// changes are all that the transaction writes. New collections get the ids from next on: the caller sees to it that the first record of each has a number that is no lower.
+func (tx *Tx) changes(elements *Table, next uint64) (list []*Change) {
+	keys := slices.AppendSeq(make([]string, 0, len(tx.writes)), maps.Keys(tx.writes))
+	slices.Sort(keys) // so that a log tells of one seed what it did before
+	for _, key := range keys {
 		c := tx.writes[key]
 		tc := c.collection
 		if tc == nil {
@@ -323,13 +409,15 @@ func (tx *Tx) changes(elements *Table) (list []*Change) {
 		} else {
 			tx.writes[tc.home].keeps = true
 		}
-		for _, sub := range slices.Sorted(maps.Keys(tc.edits)) {
-			e := tc.edits[sub]
+		for _, e := range tc.edits.sorted() {
 			w := Write{Key: appendElement(nil, now.ID, e.Sub), Kind: record.Element, Delete: e.Delete, Value: e.Value, Schema: e.Schema}
 			list = append(list, &Change{Table: elements, Write: w})
 		}
 		if tc.was.ID == 0 || tc.home != key {
 			list = append(list, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
+		}
+		if now == tc.was && !tc.moves && tc.home == key && tc.deadline == tc.until && len(tx.writes) == 1 {
+			continue // who has read the meta knows which elements there are, and a feed whose they are, for there are no others
 		}
 		c.Value, c.Expiry = now.text(), tc.deadline
 		list = append(list, c)

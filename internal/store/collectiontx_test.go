@@ -15,7 +15,7 @@ import (
 )
 
 func txChange(tx *Tx, key string, edits []*Edit) error {
-	return tx.Change([]byte(key), HashType, func(*Collection) ([]*Edit, error) { return edits, nil })
+	return tx.Change([]byte(key), HashType, func(*Plan) ([]*Edit, error) { return edits, nil })
 }
 
 // TestCollectionTransactionsAgainstAModel runs random transactions over hashes and values, each of which sees what it has done itself, and compares what they leave.

@@ -1,14 +1,19 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
-	"sync"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
+
+// A change of a collection outside of a transaction is one of a single call (Tx), which is not optimistic: it holds all locks that it may need from the beginning. These are
+// the lock of the key, and that of the elements, of which a collection has one (Table.hash). Which one that is says the meta, which is looked at before. If it is another one when
+// the locks are held, that begins again. So the plan of a change sees what there is, nobody changes that before its edits are made, and it is called again only if the key gets, loses or
+// moves its record between the two looks.
 
 // Edit is a change of one element. Of several with the same sub-key in a change the last counts.
 type Edit struct {
@@ -16,40 +21,87 @@ type Edit struct {
 	Delete bool
 	Value  []byte
 	Schema uint64
-	If     *ElementVersion // what the element must be, nil for anything
 
 	Existed bool // whether there was one; said when the change is made
 }
 
-// ElementVersion tells the states of an element apart, of whatever collection: where there is none, it is the same in each.
-type ElementVersion struct {
-	address seglog.Address // of its record, 0 for none
+// Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and its elements. It may change More.
+type Plan struct {
+	Collection
+	tx *Tx
 }
 
-// errStale says that an element is not what an edit wants it to be.
-var errStale = errors.New("the element has changed")
+// Element reads an element. The bytes are the caller's, or not to be changed. The error is ErrNotFound when there is none.
+func (p *Plan) Element(sub []byte) (Entry, error) {
+	if p.ID == 0 {
+		return Entry{}, ErrNotFound
+	}
+	return p.tx.element(p.ID, sub)
+}
 
-// turns are those of the changes of collections, by the key. A turn is taken before all locks of the store, several in ascending order.
-type turns [64]sync.Mutex
-
-func (x *turns) of(hash uint64) int { return int(hash % uint64(len(x))) }
-
-// Change makes edits of the collection of some type under key, all or nothing. plan says which: it gets the collection as it is, with ID 0 when there is
-// none, may change More, and is called with the collection's turn, which it must not ask for. It may be called several times. What there is of other
+// Change makes edits of the collection of some type under key, all or nothing. plan says which. It is called with locks held, so it uses the store by means
+// of what it gets alone. It may be called several times. What there is of other
 // kinds under the key is an ErrType. A collection without elements is none. Durability is Process or Power; errors are those of Write.
-func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*Collection) ([]*Edit, error)) error {
-	return s.changing(d, [][]byte{key}, func() (uint64, error) {
-		c := collecting{store: s, key: key, of: of}
-		return c.change(plan)
+func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*Plan) ([]*Edit, error)) error {
+	return s.alone(&held{key: key, creates: true}, d, func(tx *Tx) error {
+		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
+			edits, err := plan(p)
+			if err == nil {
+				err = s.allowEdits(key, edits)
+			}
+			return edits, err
+		})
 	})
 }
 
-// changing calls try, with the turns of the keys, until there is no conflict.
-func (s *Store) changing(d Durability, keys [][]byte, try func() (uint64, error)) error {
+// Clear deletes the collection under key, whatever its size, and reports whether there was one. What there is of other types is an ErrType.
+func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool, err error) {
+	err = s.alone(&held{key: key}, d, func(tx *Tx) (err error) {
+		existed, err = tx.Clear(key, of)
+		return err
+	})
+	return existed && err == nil, err
+}
+
+// Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error is ErrNotFound when there is none.
+func (s *Store) Rename(from, to []byte, of CollectionType, d Durability) error {
+	return s.alone(&held{key: from, to: to}, d, func(tx *Tx) error { return tx.Rename(from, to, of) })
+}
+
+// Redate gives the collection of this type under key another deadline, 0 for none. Anything else under the key is an ErrType, and stays as it is. The error is
+// ErrNotFound when there is nothing.
+func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durability) error {
+	return s.alone(&held{key: key}, d, func(tx *Tx) error { return tx.Redate(key, of, deadline) })
+}
+
+// held is what a transaction holds that is not optimistic: the locks of a key, and of the elements of its collection.
+type held struct {
+	key     []byte
+	to      []byte // another key, of which the entry is replaced; nil for none
+	creates bool   // there may be a new collection
+
+	table   *Table         // of key
+	meta    seglog.Record  // what stands under key; the zero one for nothing
+	at      seglog.Address // and where
+	id      uint64         // of the elements, 0 for no collection
+	counted counting
+}
+
+// counting is how many elements a collection had, by the record of its meta, which is another one whenever an element comes or goes.
+type counting struct {
+	at seglog.Address
+	n  uint64
+}
+
+// errUncounted says that a collection may lose its last element, and is to be counted first, which is done without locks.
+var errUncounted = errors.New("the elements are to be counted")
+
+// alone makes the changes of f count, all or nothing. f may be called several times.
+func (s *Store) alone(h *held, d Durability, f func(*Tx) error) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
-	for _, key := range keys {
+	for _, key := range [][]byte{h.key, h.to} {
 		if err := (&Write{Key: key}).check(); err != nil {
 			return err
 		}
@@ -57,147 +109,150 @@ func (s *Store) changing(d Durability, keys [][]byte, try func() (uint64, error)
 			return err
 		}
 	}
-	seq, err := s.inTurn(keys, try)
-	if err != nil || d != Power {
+	elements, err := s.elements()
+	if err != nil {
 		return err
 	}
-	return s.log.SyncTo(seq)
-}
-
-func (s *Store) inTurn(keys [][]byte, try func() (uint64, error)) (seq uint64, err error) {
-	return s.withTurns(keys, func() (uint64, error) {
-		for {
-			if seq, err = try(); err != errConflict {
-				return seq, err
+	for {
+		seq, err := s.tryAlone(h, elements, f)
+		if err == errUncounted {
+			err = h.count(elements)
+		} else if err != errConflict {
+			if err != nil || d != Power {
+				return err
 			}
+			return s.log.SyncTo(seq)
 		}
-	})
-}
-
-// withTurns calls f with the turns of the keys.
-func (s *Store) withTurns(keys [][]byte, f func() (uint64, error)) (seq uint64, err error) {
-	var list []int
-	for _, key := range keys {
-		list = append(list, s.sweeper.turns.of(s.seed.Bytes(key)))
+		if err != nil && err != errConflict {
+			return err
+		}
 	}
-	slices.Sort(list)
-	for _, n := range slices.Compact(list) {
-		s.sweeper.turns[n].Lock()
-		defer s.sweeper.turns[n].Unlock()
+}
+
+// tryAlone returns the number up to which the log must be synced to make the outcome durable.
+func (s *Store) tryAlone(h *held, elements *Table, f func(*Tx) error) (seq uint64, err error) {
+	s.pace()
+	if err := h.look(s); err != nil {
+		return 0, err
 	}
-	return f()
+	if h.id == 0 && h.creates {
+		s.sweeper.birth.Lock() // one at a time: the first record has a number that is no lower, and the next one's is higher
+		defer s.sweeper.birth.Unlock()
+		h.id = s.log.Last() + 1
+	}
+	keyLookedAt()
+	tx := &Tx{store: s, held: h}
+	g := &together{store: s, held: true}
+	defer func() { g.finish(err) }()
+	seq, err = h.run(tx, g, elements, f)
+	tx.end()
+	if s.budget.Over() {
+		s.relieve()
+	}
+	return seq, err
 }
 
-// collecting is a change of one collection under way.
-type collecting struct {
-	store    *Store
-	key      []byte
-	of       CollectionType // "" for any
-	elements *Table
+// keyLookedAt is called when a key has been looked at that is to be changed, and no lock is held. It is a variable for the sake of tests.
+var keyLookedAt = func() {}
 
-	was  Collection     // as it was found
-	at   seglog.Address // where the meta stands, 0 for none
-	now  Collection     // as it will be
-	meta *Change
-	list []*Change // of the elements
-	all  []*Edit   // in the order of list
-	many together
-}
-
-// look finds the meta, which the log has. The caller is not inside the gate.
-func (c *collecting) look() error {
-	s := c.store
+// look finds out what stands under the key, which the log has.
+func (h *held) look(s *Store) error {
 	in, err := s.use()
 	if err != nil {
 		return err
 	}
 	defer s.life.leave(in)
-	t := s.spaces[0].route(record.Value, c.key)
-	var e seglog.Record
-	c.was, c.at = Collection{}, 0
-	a, err := s.loggedEntry(&e, t, c.key, nil)
-	if err == nil {
-		c.was, err = s.collectionOf(&e, a, c.of)
-		c.at = a
-	} else if err == ErrNotFound {
-		err = nil
+	h.table = s.spaces[0].route(record.Value, h.key)
+	h.id = 0
+	if h.at, err = s.loggedEntry(&h.meta, h.table, h.key, nil); err == ErrNotFound {
+		return nil
+	}
+	if err == nil && h.meta.Kind == record.Meta {
+		var c Collection
+		c, err = s.collectionOf(&h.meta, h.at, "")
+		h.id = c.ID
 	}
 	return err
 }
 
-func (c *collecting) change(plan func(*Collection) ([]*Edit, error)) (seq uint64, err error) {
-	if err := c.look(); err != nil {
-		return 0, err
+// entry reads a record that is held: that of the key, or of an element.
+func (h *held) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
+	if t == h.table && string(key) == string(h.key) {
+		a, *e = h.at, h.meta
+	} else {
+		a, err = t.read(e, t.hash(key), key, buf)
 	}
-	c.now = c.was
-	edits, err := plan(&c.now)
+	if err == nil && a == 0 {
+		err = ErrNotFound
+	}
+	return a, err
+}
+
+// run takes the locks, and does what f says.
+func (h *held) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uint64, error) {
+	s := tx.store
+	in, err := s.useForWrite()
 	if err != nil {
-		return 0, c.still(err)
-	}
-	if c.elements, err = c.store.elements(); err != nil {
 		return 0, err
 	}
-	if err := c.allow(edits); err != nil {
+	defer s.life.leave(in)
+	if h.table != s.spaces[0].route(record.Value, h.key) {
+		return 0, errConflict
+	}
+	hash := h.table.hash(h.key)
+	g.shards.add(hash)
+	if h.to != nil {
+		g.shards.add(s.spaces[0].route(record.Value, h.to).hash(h.to))
+	}
+	if h.id != 0 {
+		g.shards.add(elements.hash(ownerKey(h.id)))
+	}
+	g.shards.each(func(n int) { s.keys[n].Lock() })
+	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
+	if s.closed {
+		return 0, seglog.ErrClosed
+	}
+	var now state
+	if err := s.stateLocked(&now, h.table, hash, h.key); err != nil {
 		return 0, err
 	}
-	edits = lastEdits(edits)
-	if c.was.ID == 0 {
-		if !slices.ContainsFunc(edits, func(e *Edit) bool { return !e.Delete }) {
-			return c.nothing(edits)
-		}
-		c.store.sweeper.birth.Lock() // one at a time: the first record has a number that is no lower, and the next one's is higher
-		defer c.store.sweeper.birth.Unlock()
-		c.now.ID, c.now.Type, c.now.Count = c.store.log.Last()+1, c.of, 0
+	if now.address != h.at || now.cell != nil && now.cell.Dirty {
+		return 0, errConflict
 	}
-	if len(edits) == 0 {
-		return c.nothing(edits)
-	}
-	if err := c.recount(edits); err != nil {
+	if err := f(tx); err != nil {
 		return 0, err
 	}
-	c.prepare(edits)
-	c.many.settle = c.settle
-	return c.store.commitAll(&c.many)
+	if g.changes = tx.changes(elements, h.id); len(g.changes) == 0 {
+		return s.log.Last(), s.log.Failure()
+	}
+	if err := g.check(); err != nil {
+		return 0, err
+	}
+	if err := g.prepare(); err != nil {
+		return 0, err
+	}
+	g.route()
+	return g.commitLocked()
 }
 
-// still returns the error of a plan if the collection is the one that the plan was made for, and else a conflict. A plain write or a deletion of the key does not
-// wait for the turn, so the plan may have missed elements that were swept.
-func (c *collecting) still(failed error) error {
-	before := c.at
-	if err := c.look(); err != nil || c.at != before {
-		return errConflict
-	}
-	return failed
-}
-
-// recount counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
-// number, and none is to be lost by that.
-func (c *collecting) recount(edits []*Edit) error {
-	deletions := uint64(0)
-	for _, e := range edits {
-		if e.Delete {
-			deletions++
-		}
-	}
-	if c.was.ID == 0 || deletions < c.was.Count {
-		return nil
-	}
-	keys := c.elements.order.Load().orderedKeys(elementSpan(c.was.ID, Span{}), nil)
+// count counts the elements.
+func (h *held) count(elements *Table) error {
+	keys := elements.order.Load().orderedKeys(elementSpan(h.id, Span{}), nil)
 	defer keys.close()
-	for c.now.Count = 0; keys.Next(); {
-		c.now.Count++
+	for h.counted = (counting{at: h.at}); keys.Next(); {
+		h.counted.n++
 	}
 	return keys.Err()
 }
 
-// allow refuses a change of an element that the same goroutine is updating, unless it is by that update.
-func (c *collecting) allow(edits []*Edit) error {
-	q := &c.store.sweeper.updates
+// allowEdits refuses a change of an element that the same goroutine is updating.
+func (s *Store) allowEdits(key []byte, edits []*Edit) error {
+	q := &s.sweeper.updates
+	if q.n.Load() == 0 {
+		return nil
+	}
 	for _, e := range edits {
-		if q.n.Load() == 0 || e.If != nil {
-			return nil
-		}
-		if err := q.allow(elementName(c.key, e.Sub)); err != nil {
+		if err := q.allow(elementName(key, e.Sub)); err != nil {
 			return err
 		}
 	}
@@ -224,12 +279,12 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 		return err
 	}
 	err := s.tryElement(key, of, sub, d, decide)
-	if err != errStale {
+	if err != errChanged {
 		return err
 	}
 	head, leave := s.sweeper.updates.enter(name)
 	defer leave()
-	for err == errStale {
+	for err == errChanged {
 		err = s.tryElement(key, of, sub, d, func(found *Entry) (*Edit, error) {
 			e, err := decide(found)
 			if head.nested.Load() { // whatever decide has made of the refusal
@@ -241,8 +296,11 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 	return err
 }
 
+// errChanged says that an element is not the one that an update has decided on.
+var errChanged = errors.New("the element has changed")
+
 func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
-	found, version, err := s.Collections().Look(key, of, sub)
+	found, err := s.Collections().Get(key, of, sub)
 	var e *Edit
 	switch {
 	case err == nil:
@@ -253,157 +311,64 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 	if e == nil || err != nil {
 		return err
 	}
-	e.Sub, e.If = sub, &version
-	return s.Change(key, of, d, func(*Collection) ([]*Edit, error) { return []*Edit{e}, nil })
-}
-
-// nothing ends a change of a collection that is none, and stays so.
-func (c *collecting) nothing(edits []*Edit) (uint64, error) {
-	for _, e := range edits {
-		if e.If != nil && e.If.address != 0 {
-			return 0, errStale
-		}
-	}
-	return c.store.log.Last(), c.store.log.Failure()
-}
-
-// prepare makes the changes of the group, those of elements first.
-func (c *collecting) prepare(edits []*Edit) {
-	c.many = together{store: c.store, asked: true}
-	for _, e := range edits {
-		w := Write{Key: appendElement(nil, c.now.ID, e.Sub), Kind: record.Element, Delete: e.Delete}
-		if !e.Delete {
-			w.Value, w.Schema = e.Value, e.Schema
-		}
-		c.list, c.all = append(c.list, &Change{Table: c.elements, Write: w}), append(c.all, e)
-	}
-	c.many.changes = append(c.many.changes, c.list...)
-	if c.was.ID == 0 {
-		owner := Write{Key: ownerKey(c.now.ID), Kind: record.Element, Value: c.key}
-		c.many.changes = append(c.many.changes, &Change{Table: c.elements, Write: owner})
-	}
-	c.meta = &Change{Write: Write{Key: c.key, Kind: record.Meta}, late: true}
-	c.many.changes = append(c.many.changes, c.meta)
-}
-
-// lastEdits leaves out the edits that another of the same sub-key follows.
-func lastEdits(edits []*Edit) []*Edit {
-	if len(edits) == 1 {
-		return edits
-	}
-	last := make(map[string]*Edit, len(edits))
-	for _, e := range edits {
-		last[string(e.Sub)] = e
-	}
-	if len(last) == len(edits) {
-		return edits
-	}
-	return slices.DeleteFunc(slices.Clone(edits), func(e *Edit) bool { return last[string(e.Sub)] != e })
-}
-
-// settle counts the elements, and makes the meta what it is to be.
-func (c *collecting) settle() error {
-	if !c.meta.stillAt(c.at) {
-		return errConflict
-	}
-	same := true // elements
-	for i, ch := range c.list {
-		e := c.all[i]
-		e.Existed = ch.now.address != 0
-		if v := e.If; v != nil && v.address != ch.now.address {
-			return errStale
-		}
-		switch {
-		case e.Delete && e.Existed:
-			c.now.Count--
-			same = false
-		case !e.Delete && !e.Existed:
-			c.now.Count++
-			same = false
-		}
-	}
-	switch {
-	case c.now.Count == 0:
-		return c.meta.become(c.store, Write{Key: c.key, Kind: record.Meta, Delete: true})
-	case c.now == c.was && same: // what has read the meta knows which elements there are
-		c.many.drop(c.meta)
-		return nil
-	}
-	w := Write{Key: c.key, Kind: record.Meta, Value: c.now.text()}
-	if c.meta.now.kept = c.at != 0; c.meta.now.kept { // else the deadline is that of a value for memory alone, which goes
-		w.Expiry = c.meta.now.expiry
-	}
-	return c.meta.become(c.store, w)
-}
-
-// stillAt reports whether the entry has its record there, 0 for nowhere, and memory has nothing that the log is to learn of.
-func (c *Change) stillAt(a seglog.Address) bool {
-	return c.now.address == a && (c.now.cell == nil || !c.now.cell.Dirty)
-}
-
-// become makes the change another one, under the locks.
-func (c *Change) become(s *Store, w Write) error {
-	c.Write, c.p = w, seglog.Pending{Key: w.Key}
-	c.told = w.Delete && c.now.address == 0
-	return s.recordOfWrite(&c.p, &c.Write)
-}
-
-// drop takes a change out, under the locks.
-func (g *together) drop(c *Change) {
-	g.changes = slices.DeleteFunc(g.changes, func(other *Change) bool { return other == c })
-}
-
-// Clear deletes the collection under key, whatever its size, and reports whether there was one. What there is of other types is an ErrType.
-func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool, err error) {
-	err = s.changing(d, [][]byte{key}, func() (uint64, error) {
-		c := collecting{store: s, key: key, of: of}
-		if err := c.look(); err != nil {
-			return 0, err
-		}
-		if existed = c.was.ID != 0; !existed {
-			return c.nothing(nil)
-		}
-		gone := &Change{Write: Write{Key: key, Kind: record.Meta, Delete: true}}
-		return c.store.commitAll(&together{store: s, asked: true, changes: []*Change{gone}, settle: func() error {
-			if !gone.stillAt(c.at) {
-				return errConflict
+	e.Sub = sub
+	return s.alone(&held{key: key, creates: true}, d, func(tx *Tx) error {
+		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
+			at, err := tx.elementAddress(p.ID, sub)
+			if err == nil && at != found.address {
+				err = errChanged
 			}
-			return nil
-		}})
-	})
-	return existed && err == nil, err
-}
-
-// Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error is ErrNotFound when there is none.
-func (s *Store) Rename(from, to []byte, of CollectionType, d Durability) error {
-	return s.changing(d, [][]byte{from, to}, func() (uint64, error) {
-		c := collecting{store: s, key: from, of: of}
-		err := c.look()
-		if err == nil && c.was.ID == 0 {
-			err = ErrNotFound
-		}
-		if err == nil {
-			c.elements, err = s.elements()
-		}
-		if err != nil {
-			return 0, err
-		}
-		if string(from) == string(to) {
-			return c.nothing(nil)
-		}
-		return c.move(to)
+			return []*Edit{e}, err
+		})
 	})
 }
 
-func (c *collecting) move(to []byte) (uint64, error) {
-	old := &Change{Write: Write{Key: c.key, Kind: record.Meta, Delete: true}}
-	now := &Change{Write: Write{Key: to, Kind: record.Meta}, late: true}
-	owner := &Change{Table: c.elements, Write: Write{Key: ownerKey(c.was.ID), Kind: record.Element, Value: to}}
-	return c.store.commitAll(&together{store: c.store, asked: true, changes: []*Change{old, owner, now}, settle: func() error {
-		if !old.stillAt(c.at) {
-			return errConflict
+// editSet has one edit for each sub-key, the last.
+type editSet struct {
+	list []*Edit
+	at   map[string]int // where in list; nil while it is short
+}
+
+// fewEdits are found by looking at each.
+const fewEdits = 8
+
+func (x *editSet) find(sub []byte) (at int, ok bool) {
+	if x.at != nil {
+		at, ok = x.at[string(sub)]
+		return at, ok
+	}
+	at = slices.IndexFunc(x.list, func(e *Edit) bool { return bytes.Equal(e.Sub, sub) })
+	return at, at >= 0
+}
+
+// get is the edit of a sub-key, or nil.
+func (x *editSet) get(sub []byte) *Edit {
+	if at, ok := x.find(sub); ok {
+		return x.list[at]
+	}
+	return nil
+}
+
+func (x *editSet) put(e *Edit) {
+	if at, ok := x.find(e.Sub); ok {
+		x.list[at] = e
+		return
+	}
+	x.list = append(x.list, e)
+	switch n := len(x.list); {
+	case x.at != nil:
+		x.at[string(e.Sub)] = n - 1
+	case n > fewEdits:
+		x.at = make(map[string]int, 2*n)
+		for i, e := range x.list {
+			x.at[string(e.Sub)] = i
 		}
-		old.now.kept = true
-		return now.become(c.store, Write{Key: to, Kind: record.Meta, Value: c.was.text(), Expiry: old.now.expiry})
-	}})
+	}
+}
+
+// sorted is the edits in the order of their sub-keys. There are no others after that.
+func (x *editSet) sorted() []*Edit {
+	slices.SortFunc(x.list, func(a, b *Edit) int { return bytes.Compare(a.Sub, b.Sub) })
+	x.at = nil
+	return x.list
 }

@@ -156,7 +156,7 @@ func (o *oracle) beginCollection(st step) bool {
 func doCollection(s *Store, st step) (err error) {
 	switch st.kind {
 	case "hset", "hsetfsync":
-		err = s.Change([]byte(st.key), HashType, durabilityOf(st), func(*Collection) ([]*Edit, error) { return editsOf(st.changes), nil })
+		err = s.Change([]byte(st.key), HashType, durabilityOf(st), func(*Plan) ([]*Edit, error) { return editsOf(st.changes), nil })
 	case "htx", "htxfsync":
 		err = s.Transact(durabilityOf(st), func(tx *Tx) error { return transact(tx, st) })
 	case "hclear":

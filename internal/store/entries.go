@@ -67,7 +67,7 @@ func (s *Store) Restore(key []byte, of CollectionType, more string, edits []*Edi
 			return err
 		}
 	}
-	return s.Change(key, of, Process, func(c *Collection) ([]*Edit, error) {
+	return s.Change(key, of, Process, func(c *Plan) ([]*Edit, error) {
 		c.More = more
 		return edits, nil
 	})

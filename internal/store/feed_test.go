@@ -928,7 +928,7 @@ func TestFeedOfCollections(t *testing.T) {
 	}
 	defer f.Close()
 	for i := range 3 {
-		err := s.Change([]byte("key"), HashType, Process, func(*Collection) ([]*Edit, error) {
+		err := s.Change([]byte("key"), HashType, Process, func(*Plan) ([]*Edit, error) {
 			return []*Edit{{Sub: fmt.Append(nil, i), Value: []byte("v")}, {Sub: []byte("same"), Value: fmt.Append(nil, i)}}, nil
 		})
 		if err != nil {

@@ -24,6 +24,7 @@ func (s *Store) space(number uint64) *space {
 	sp := s.spaces[number]
 	if sp == nil {
 		sp = &space{maps: map[string]*Table{}, raw: newTable(s, ""), elements: newTable(s, "")}
+		sp.elements.ofElements = true
 		s.spaces[number] = sp
 	}
 	return sp

@@ -19,6 +19,8 @@ type Table struct {
 	keys   Span   // of the whole keys that begin so
 	index  index.Table
 
+	ofElements bool // of collections
+
 	deadlines atomic.Pointer[deadlines] // nil until an entry has one
 	order     atomic.Pointer[ordering]  // nil unless the table's keys are kept in order
 
@@ -91,8 +93,16 @@ func (c *counted) read(t *Table) int {
 // process that opens the store, but for a reader that was there before the first write.
 func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 
-// hash is Hash for the whole key.
-func (t *Table) hash(key []byte) uint64 { return t.store.seed.Bytes(key[t.prefix:]) }
+// hash is Hash for the whole key. Of an element it is another one: the lowest bits, which choose the lock, are those of its collection, so that whoever changes that
+// knows the lock of all elements before he knows which.
+func (t *Table) hash(key []byte) uint64 {
+	hash := t.store.seed.Bytes(key[t.prefix:])
+	if !t.ofElements {
+		return hash
+	}
+	end := bytes.IndexAny(key, ":;")
+	return hash&^(cache.Shards-1) | t.store.seed.Bytes(key[:max(end, 0)])&(cache.Shards-1)
+}
 
 // ownOf is the part of a whole key that the table knows it by, for as long as key does not change.
 func (t *Table) ownOf(key []byte) string { return view(key[t.prefix:]) }

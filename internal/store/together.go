@@ -23,14 +23,13 @@ type together struct {
 	changes []*Change
 	tx      *Tx      // that writes them, nil for none: it may have a reason not to
 	turn    bool     // the caller has the turn of the transactions
+	held    bool     // the caller holds the locks, is inside the gate, and has waited for the transactions
 	shards  shardSet // that are to be locked; those of the changes are added
-
-	asked  bool         // the caller has waited for the transactions already
-	settle func() error // under the locks: has a last word on what is to be written, or a reason not to; nil for none
 
 	ahead    bool // the members are in the log
 	appended bool // the outcome is
 	group    seglog.Group
+	under    *seglog.Parts // the parts of large values; nil if there are none
 }
 
 // Change is one of several writes that count together.
@@ -47,8 +46,6 @@ type Change struct {
 
 	collection *txCollection // of a transaction, that has changed it
 	taken      int64         // memory, by put
-
-	late bool // what it is to be is known under the locks alone: it is not written ahead
 }
 
 // defaultGroupBytes are appended at once, at most.
@@ -121,26 +118,10 @@ func (s *Store) WriteAll(changes []*Change, d Durability) error {
 // commitAll makes the changes count. It returns the number up to which the log must be synced to make them durable.
 func (s *Store) commitAll(g *together) (seq uint64, err error) {
 	s.pace()
-	large := false
-	for _, c := range g.changes {
-		if err := c.check(); err != nil {
-			return 0, err
-		}
-		allow := s.allow
-		if g.tx != nil || g.asked {
-			allow = s.updates.allow
-		}
-		if err := allow(c.Key); err != nil {
-			return 0, err
-		}
-		large = large || len(c.Value) > seglog.PartBytes
+	defer func() { g.finish(err) }()
+	if err := g.check(); err != nil {
+		return 0, err
 	}
-	if large {
-		under := s.log.BeginParts()
-		defer func() { s.endLarge(under, err) }()
-	}
-	g.group.Log = s.log
-	defer g.group.End()
 	if err := g.prepare(); err != nil {
 		return 0, err
 	}
@@ -160,30 +141,64 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 	return seq, err
 }
 
+// check returns why not all changes can be made.
+func (g *together) check() error {
+	s := g.store
+	allow := s.allow
+	if g.tx != nil || g.held {
+		allow = s.updates.allow
+	}
+	for _, c := range g.changes {
+		if err := c.check(); err != nil {
+			return err
+		}
+		if err := allow(c.Key); err != nil {
+			return err
+		}
+		if len(c.Value) > seglog.PartBytes && g.under == nil {
+			g.under = s.log.BeginParts()
+		}
+	}
+	return nil
+}
+
+// finish is for who holds no lock any more.
+func (g *together) finish(err error) {
+	g.group.End()
+	if g.under != nil {
+		g.store.endLarge(g.under, err)
+	}
+}
+
 // prepare makes the records, and writes ahead what is too much for one append: large values in parts, and many records.
 func (g *together) prepare() error {
+	s := g.store
+	reserve, appendPart := s.reserve, s.appendPart
+	if g.held {
+		reserve, appendPart = s.log.Reserve, s.log.AppendOne
+	}
+	g.group.Log = s.log
 	bytes := int64(0)
 	for _, c := range g.changes {
 		c.p = seglog.Pending{Key: c.Key}
-		if err := g.store.recordOfWrite(&c.p, &c.Write); err != nil {
-			return err
+		if c.fill(&c.p) {
+			if err := s.appendParts(&c.p, reserve, appendPart); err != nil {
+				return err
+			}
 		}
 		bytes += estimate(&c.p)
 	}
-	most := g.store.opts.GroupBytes
+	most := s.opts.GroupBytes
 	if bytes <= most {
 		return nil
 	}
-	if err := g.store.reserve(bytes); err != nil {
+	if err := reserve(bytes); err != nil {
 		return err
 	}
 	g.ahead = true
 	var batch []*seglog.Pending
 	bytes = 0
 	for _, c := range g.changes {
-		if c.late {
-			continue
-		}
 		batch = append(batch, &c.p)
 		if bytes += estimate(&c.p); bytes >= most/4 {
 			if err := g.writeAhead(batch); err != nil {
@@ -203,6 +218,9 @@ func estimate(p *seglog.Pending) int64 { return int64(len(p.Key)+len(p.Value)) +
 
 // writeAhead is an operation of its own: what waits for life need not wait for the whole group.
 func (g *together) writeAhead(recs []*seglog.Pending) error {
+	if g.held {
+		return g.group.Ahead(recs...)
+	}
 	in, err := g.store.useForWrite()
 	if err != nil {
 		return err
@@ -214,11 +232,8 @@ func (g *together) writeAhead(recs []*seglog.Pending) error {
 // commit locks what there is to lock. The caller is inside the gate, so no map is declared.
 func (g *together) commit() (uint64, error) {
 	s := g.store
+	g.route()
 	for _, c := range g.changes {
-		if c.table = c.Table; c.table == nil {
-			c.table = s.spaces[0].route(c.kind(), c.Key)
-		}
-		c.hash = c.table.hash(c.Key)
 		g.shards.add(c.hash)
 	}
 	if g.tx != nil {
@@ -227,6 +242,16 @@ func (g *together) commit() (uint64, error) {
 	g.shards.each(func(n int) { s.keys[n].Lock() })
 	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
 	return g.commitLocked()
+}
+
+// route finds out where the changes belong.
+func (g *together) route() {
+	for _, c := range g.changes {
+		if c.table = c.Table; c.table == nil {
+			c.table = g.store.spaces[0].route(c.kind(), c.Key)
+		}
+		c.hash = c.table.hash(c.Key)
+	}
 }
 
 func (g *together) commitLocked() (uint64, error) {
@@ -241,11 +266,6 @@ func (g *together) commitLocked() (uint64, error) {
 	}
 	for _, c := range g.changes {
 		if err := c.examineLocked(s); err != nil {
-			return 0, err
-		}
-	}
-	if g.settle != nil {
-		if err := g.settle(); err != nil {
 			return 0, err
 		}
 	}
@@ -299,7 +319,7 @@ func (g *together) appendLocked() (uint64, error) {
 		if err := s.declareFor(c.table); err != nil {
 			return 0, err
 		}
-		if !g.ahead || c.late || c.overtaken(s) {
+		if !g.ahead || c.overtaken(s) {
 			recs = append(recs, &c.p)
 		}
 	}

@@ -53,18 +53,7 @@ func (now *state) shownTo(c *Cells) error {
 // Expire gives an entry another deadline, 0 for none. What is in memory for it stays there. The error is that of
 // Write, or ErrNotFound when there is no entry in the sense of DeadlineOf.
 func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durability) error {
-	return s.redate(&renewal{table: t, of: c, key: key, deadline: deadline}, d)
-}
-
-// Redate is Expire of the collection of this type under key, looked at and changed in one step. Anything else under the key is an ErrType, and stays as it is.
-func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durability) error {
-	return s.redate(&renewal{key: key, deadline: deadline, check: func(e *seglog.Record, a seglog.Address) error {
-		_, err := s.collectionOf(e, a, of)
-		return err
-	}}, d)
-}
-
-func (s *Store) redate(e *renewal, d Durability) error {
+	e := &renewal{table: t, of: c, key: key, deadline: deadline}
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
@@ -107,29 +96,7 @@ func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
 	if err := s.log.Failure(); err != nil {
 		return 0, err
 	}
-	if err := e.checkLocked(s); err != nil {
-		return 0, err
-	}
 	return s.renewLocked(e, d)
-}
-
-// checkLocked returns the error of check for the record of the entry, which the log gets first.
-func (e *renewal) checkLocked(s *Store) error {
-	if e.check == nil {
-		return nil
-	}
-	err := s.logLocked(&e.state, e.table, e.key)
-	if err == nil && e.address == 0 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := s.readAt(e.address, nil)
-	if err == nil {
-		err = e.check(&rec, e.address)
-	}
-	return err
 }
 
 // renewLocked gives the entry, which is the one that is meant, its deadline.
@@ -167,7 +134,6 @@ type renewal struct {
 	of       *Cells // of the open map that asks, nil for the log's entry
 	key      []byte
 	deadline uint64
-	check    func(*seglog.Record, seglog.Address) error // under the lock: refuses a record that is not what the caller means; nil takes any
 }
 
 // copyOf is a cell that takes the place of old.

@@ -31,6 +31,7 @@ import (
 type Tx struct {
 	store    *Store
 	view     *View
+	held     *held // instead of a view: it sees what there is, and nobody else changes that
 	readOnly bool
 	done     atomic.Bool
 
@@ -196,7 +197,9 @@ func (s *Store) beginTx(readOnly bool) (*Tx, error) {
 
 func (tx *Tx) end() {
 	if !tx.done.Swap(true) {
-		tx.view.Close()
+		if tx.view != nil {
+			tx.view.Close()
+		}
 		tx.store.budget.Leave(-tx.bytes)
 		if tx.under != nil {
 			tx.store.endLarge(tx.under, tx.lost)
@@ -309,7 +312,7 @@ func (tx *Tx) Has(t *Table, key []byte) (bool, error) {
 }
 
 func (tx *Tx) noteRead(key []byte) {
-	if tx.readOnly {
+	if tx.readOnly || tx.held != nil {
 		return
 	}
 	if tx.reads == nil {
@@ -479,15 +482,23 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 	if len(tx.writes) == 0 {
 		return tx.view.seq, s.log.Failure()
 	}
-	if tx.hasCollections() {
-		return tx.commitCollections(turn)
+	var elements *Table
+	if tx.bodies != nil {
+		var err error
+		if elements, err = s.elements(); err != nil {
+			return 0, err
+		}
 	}
-	changes := make([]*Change, 0, len(tx.writes))
-	for _, c := range tx.writes {
-		changes = append(changes, c)
+	if tx.creates() {
+		if !turn { // before birth
+			s.transactions.turn.RLock()
+			defer s.transactions.turn.RUnlock()
+			turn = true
+		}
+		s.sweeper.birth.Lock()
+		defer s.sweeper.birth.Unlock()
 	}
-	slices.SortFunc(changes, func(a, b *Change) int { return bytes.Compare(a.Key, b.Key) }) // so that a log tells of one seed what it did before
-	return s.commitAll(&together{store: s, changes: changes, tx: tx, turn: turn})
+	return s.commitAll(&together{store: s, changes: tx.changes(elements, s.log.Last()+1), tx: tx, turn: turn})
 }
 
 // addShards adds the shards of what was read. The caller is inside the gate.
