@@ -144,7 +144,7 @@ func TestCollectionKeepsElements(t *testing.T) {
 	wantHash(t, s.Collections(), "h", "", "none", "a", "1", "a:b;\x00\xff\n", "odd", "b", "2")
 	edits := append(hset("a", "one", "c", "3", "c", "three"), hdel("b", "nowhere")...)
 	mustChange(t, s, "h", edits)
-	if want := []bool{true, false, false, true, false}; !slices.EqualFunc(edits, want, func(e *Edit, had bool) bool { return e.Existed == had }) {
+	if want := []bool{true, false, true, true, false}; !slices.EqualFunc(edits, want, func(e *Edit, had bool) bool { return e.Existed == had }) {
 		t.Errorf("what had been there: %+v", edits)
 	}
 	want := []string{"", "none", "a", "one", "a:b;\x00\xff\n", "odd", "c", "three"}

@@ -8,6 +8,7 @@ import (
 	"iter"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -113,14 +114,19 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 	if r.tx != nil {
 		return r.tx.element(id, sub)
 	}
+	var room [128]byte
+	return r.elementAt(appendElement(room[:0], id, sub))
+}
+
+// elementAt is element by the whole key. It is not for transactions.
+func (r Collections) elementAt(key []byte) (Entry, error) {
 	in, err := r.use()
 	if err != nil {
 		return Entry{}, err
 	}
 	defer r.leave(in)
-	var room [128]byte
 	var e seglog.Record
-	a, err := r.entry(&e, r.store.spaces[0].elements, appendElement(room[:0], id, sub), nil)
+	a, err := r.entry(&e, r.store.spaces[0].elements, key, nil)
 	if err != nil {
 		return Entry{}, err
 	}
@@ -128,14 +134,13 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 }
 
 // elementAddress is where an element has its record, 0 for nowhere. It is not for transactions.
-func (r Collections) elementAddress(id uint64, sub []byte) (seglog.Address, error) {
+func (r Collections) elementAddress(key []byte) (seglog.Address, error) {
 	in, err := r.use()
 	if err != nil {
 		return 0, err
 	}
 	defer r.leave(in)
-	var room [128]byte
-	t, key := r.store.spaces[0].elements, appendElement(room[:0], id, sub)
+	t := r.store.spaces[0].elements
 	if r.view != nil {
 		return r.view.address(t, t.hash(key), key)
 	}
@@ -217,20 +222,19 @@ func (w *passage) walk(span Span, values bool, yield func(Item) bool) error {
 	if err != nil {
 		return err
 	}
-	if w.tx != nil && w.tx.bodies[w.id] != nil {
-		return w.walkChanged(w.tx.bodies[w.id], span, yield)
-	}
-	stop := false
 	within := elementSpan(w.id, span)
-	var keys keyCursor
-	if w.view == nil {
+	var keys *orderedCursor
+	switch {
+	case w.tx != nil:
+		keys = w.tx.elementKeys(t, within)
+	case w.view == nil:
 		keys = t.order.Load().orderedKeys(within, nil)
-	} else {
-		keys = w.view.keys(t, keycodec.BytesOrder, within, func(item Item) bool { stop = !yield(item); return !stop })
+	default:
+		keys = w.view.elementKeys(t, within)
 	}
 	defer keys.close()
 	prefix := len(appendElement(nil, w.id, nil))
-	for !stop && keys.Next() && !stop {
+	for keys.Next() {
 		if len(keys.Key()) < prefix {
 			continue // of a file that was forged
 		}
@@ -242,10 +246,13 @@ func (w *passage) walk(span Span, values bool, yield func(Item) bool) error {
 			return nil
 		}
 	}
-	if stop {
-		return nil
-	}
 	return keys.Err()
+}
+
+// elementKeys goes through the keys of elements in a span.
+func (v *View) elementKeys(t *Table, span Span) *orderedCursor {
+	v.settle()
+	return t.order.Load().orderedKeys(span, func() []order.Layer { return v.marks(sortedBy{t, keycodec.BytesOrder}) })
 }
 
 // Sorted is All in another order of the sub-keys, with a span of its sort keys. Where that is not the order of their bytes they are sorted first, in

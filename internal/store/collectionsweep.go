@@ -314,7 +314,7 @@ func (t *Table) hasMetas() bool {
 // isGone reports whether no key has the collection with this id. Without the owner that is not known: ErrNotFound.
 func (s *Store) isGone(t *Table, id uint64) (bool, error) {
 	for {
-		owner, err := s.Collections().entryOf(t, ownerKey(id))
+		owner, err := s.Collections().elementAt(ownerKey(id))
 		if err != nil {
 			return false, err
 		}
@@ -322,21 +322,6 @@ func (s *Store) isGone(t *Table, id uint64) (bool, error) {
 			return gone, err
 		}
 	}
-}
-
-// entryOf reads an element by its whole key.
-func (r Collections) entryOf(t *Table, key []byte) (Entry, error) {
-	in, err := r.store.use()
-	if err != nil {
-		return Entry{}, err
-	}
-	defer r.store.life.leave(in)
-	var e seglog.Record
-	a, err := r.entry(&e, t, key, nil)
-	if err != nil {
-		return Entry{}, err
-	}
-	return r.store.entryOf(&e, a)
 }
 
 // ownsNot reports whether a key does not have the collection with this id, if it is still the one that the owner names.

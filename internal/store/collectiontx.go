@@ -4,9 +4,10 @@ import (
 	"bytes"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -15,18 +16,19 @@ import (
 // if one of them has changed by the end, it runs again. Which elements there are the meta tells, for it is written whenever one comes or goes. So two
 // transactions that add elements to one collection are a conflict, and so is one that goes through a collection and another that changes it.
 //
-// What is changed is kept by the key, in the place of a write: the collection as it is to be, and the elements that are to be written. It becomes records at the
-// commit, when the ids of new ones are given.
+// What is changed is kept as other writes are: the elements by their keys, and by the key of the collection what it is to be, in the place of a write. A new collection has an id for as
+// long as the transaction runs, which is exchanged at the commit.
 type txCollection struct {
-	Collection        // as the transaction shows it; a new one has an id that there is nowhere else
+	Collection        // as the transaction shows it
 	deadline   uint64 // Unix milliseconds, 0 for none
 	home       string // where it stands in the log
 	was        Collection
 	until      uint64 // its deadline there
 	moves      bool   // some element comes or goes
-	edits      editSet
-	bytes      int64 // that they take
 }
+
+// newIDs are from here on those of collections that a transaction makes. No log comes as far.
+const newIDs = 1 << 63
 
 // isNoValue is the error of reading it as a value.
 func (tc *txCollection) isNoValue(key []byte) error {
@@ -79,85 +81,52 @@ func (tx *Tx) element(id uint64, sub []byte) (Entry, error) {
 	if tx.done.Load() {
 		return Entry{}, ErrTxDone
 	}
-	switch e, known := tx.ownElement(id, sub); {
-	case known && (e == nil || e.Delete):
-		return Entry{}, ErrNotFound
-	case known:
-		return Entry{Value: e.Value, Schema: e.Schema}, nil
+	var room [128]byte
+	key := appendElement(room[:0], id, sub)
+	if c := tx.elements[view(key)]; c != nil {
+		return tx.own(c)
 	}
-	tx.noteElement(id, sub)
-	return tx.beneath().element(id, sub)
+	tx.noteElement(id, key)
+	return tx.beneath().elementAt(key)
 }
 
-// elementAddress is where the element has its record, 0 for nowhere. The transaction has not changed it.
-func (tx *Tx) elementAddress(id uint64, sub []byte) (seglog.Address, error) {
-	if id == 0 {
-		return 0, nil
-	}
-	tx.noteElement(id, sub)
-	return tx.beneath().elementAddress(id, sub)
+// elementAddress is where an element has its record, 0 for nowhere. The transaction has not changed it.
+func (tx *Tx) elementAddress(id uint64, key []byte) (seglog.Address, error) {
+	tx.noteElement(id, key)
+	return tx.beneath().elementAddress(key)
 }
 
-// hasElement reports whether there is an element.
-func (tx *Tx) hasElement(id uint64, sub []byte) (bool, error) {
-	if e, known := tx.ownElement(id, sub); known {
-		return e != nil && !e.Delete, nil
+// findElement reports whether there is the element of a change, which the transaction has not changed up to now.
+func (tx *Tx) findElement(id uint64, c *Change) (bool, error) {
+	if tx.held == nil {
+		a, err := tx.elementAddress(id, c.Key)
+		return a != 0, err
 	}
-	a, err := tx.elementAddress(id, sub)
-	return a != 0, err
+	t := tx.store.spaces[0].elements
+	err := tx.store.stateLocked(&c.now, t, t.hash(c.Key), c.Key)
+	c.known = err == nil
+	return c.now.address != 0, err
 }
 
-// ownElement is what the transaction has made of an element; known is false for one that it has not changed. Nil is for an element that there never was.
-func (tx *Tx) ownElement(id uint64, sub []byte) (e *Edit, known bool) {
-	tc := tx.bodies[id]
-	if tc == nil {
-		return nil, false
-	}
-	e = tc.edits.get(sub)
-	return e, e != nil || tc.was.ID == 0
-}
-
-func (tx *Tx) noteElement(id uint64, sub []byte) {
-	if tx.readOnly || tx.held != nil {
+func (tx *Tx) noteElement(id uint64, key []byte) {
+	if tx.readOnly || tx.held != nil || id >= newIDs {
 		return
 	}
 	if tx.parts == nil {
 		tx.parts = map[string]bool{}
 	}
-	tx.parts[string(appendElement(nil, id, sub))] = true
+	tx.parts[string(key)] = true
 }
 
-// walkChanged is walk for a collection that the transaction has changed. The sub-keys are held in memory.
-func (w *passage) walkChanged(tc *txCollection, span Span, yield func(Item) bool) error {
-	var subs [][]byte
-	if tc.was.ID != 0 {
-		before := passage{Collections: w.tx.beneath(), id: tc.was.ID}
-		err := before.walk(span, false, func(item Item) bool {
-			if item.Err == nil && tc.edits.get(item.Key) == nil {
-				subs = append(subs, bytes.Clone(item.Key))
-			}
-			return true
-		})
-		if err != nil {
-			return err
-		}
+// elementKeys goes through the keys of elements in a span: those of the view, under marks of what the transaction has written.
+func (tx *Tx) elementKeys(t *Table, span Span) *orderedCursor {
+	if len(tx.elements) == 0 {
+		return tx.view.elementKeys(t, span)
 	}
-	for _, e := range tc.edits.list {
-		if !e.Delete && !span.before(e.Sub) && !span.behind(e.Sub) {
-			subs = append(subs, e.Sub)
-		}
-	}
-	slices.SortFunc(subs, bytes.Compare)
-	if span.Down {
-		slices.Reverse(subs)
-	}
-	for _, sub := range subs {
-		item := Item{Key: sub}
-		if item.Entry, item.Err = w.tx.element(tc.ID, sub); item.Err != ErrNotFound && !w.pass(item, yield) {
-			return nil
-		}
-	}
-	return nil
+	tx.view.settle()
+	of := sortedBy{t, keycodec.BytesOrder}
+	own := tx.marksOf(of).tree.Freeze()
+	return t.order.Load().orderedKeys(span, func() []order.Layer { return append([]order.Layer{own}, tx.view.marks(of)...) })
 }
 
 func (tx *Tx) writable(keys ...[]byte) error {
@@ -189,49 +158,56 @@ func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Plan) ([]*Edit, e
 	if err != nil {
 		return err
 	}
-	last := editSet{list: make([]*Edit, 0, min(len(edits), fewEdits))}
-	for _, e := range edits {
-		last.put(e)
-	}
-	moves, deletions, err := tx.examine(was.ID, last.list)
-	if err != nil {
-		return err
-	}
 	now := Collection{Type: of, ID: was.ID, Count: was.Count, More: p.More}
-	if was.ID == 0 {
-		now.ID = tx.newID()
-	} else if deletions > 0 && uint64(deletions) >= was.Count {
+	list, deletions, err := tx.examine(&now, edits)
+	switch {
+	case err != nil:
+		return err
+	case was.ID == 0 && deletions == len(list):
+		return nil
+	case was.ID != 0 && deletions > 0 && uint64(deletions) >= was.Count:
 		if now.Count, err = tx.count(was.ID); err != nil {
 			return err
 		}
 	}
-	for _, e := range last.list {
-		switch {
-		case e.Delete && e.Existed:
+	if tc == nil {
+		tc = found(key, was, deadline)
+	}
+	changed := p.More != was.More
+	for i, c := range list {
+		if old := tx.elements[view(c.Key)]; old != nil { // also by an edit before
+			edits[i].Existed = !old.Delete
+		}
+		switch existed := edits[i].Existed; {
+		case c.Delete && existed:
 			now.Count--
-		case !e.Delete && !e.Existed:
+			tc.moves = true
+		case !c.Delete && !existed:
 			now.Count++
+			tc.moves = true
+		case c.Delete:
+			continue
 		}
+		changed = true
+		tx.put(c)
 	}
-	switch {
-	case now.Count == 0 && was.ID == 0, !moves && now == was && deletions == len(last.list):
-		return nil
+	switch tc.Collection = now; {
+	case !changed:
 	case now.Count == 0:
-		tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta, Delete: true}})
-		return nil
-	case tc == nil:
-		tc = tx.body(key, was, now, deadline)
+		tx.putMeta(key, nil)
+	default:
+		tx.putMeta(key, tc)
 	}
-	tc.Collection, tc.moves = now, tc.moves || moves
-	for _, e := range last.list {
-		tc.bytes += int64(len(e.Sub)+len(e.Value)) + 300
-		if tx.held == nil {
-			e = &Edit{Sub: bytes.Clone(e.Sub), Delete: e.Delete, Value: bytes.Clone(e.Value), Schema: e.Schema}
-		}
-		tc.edits.put(e)
-	}
-	tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta}, collection: tc})
 	return nil
+}
+
+// putMeta takes in what a key is to have: a collection, or with nil nothing.
+func (tx *Tx) putMeta(key []byte, tc *txCollection) {
+	c := &Change{Write: Write{Key: tx.keep(key), Kind: record.Meta, Delete: tc == nil}, collection: tc}
+	if h := tx.held; h != nil && string(key) == string(h.key) {
+		c.now, c.known = h.now, true
+	}
+	tx.put(c)
 }
 
 // keep returns what the transaction may keep of the caller's bytes.
@@ -242,32 +218,37 @@ func (tx *Tx) keep(b []byte) []byte {
 	return bytes.Clone(b)
 }
 
-// newID is the id of a new collection: one that there is nowhere else, which is exchanged at the commit unless the right one is held.
-func (tx *Tx) newID() uint64 {
-	if tx.held != nil {
-		return tx.held.id
+// examine makes writes of edits, one of each, and finds out which elements the transaction has seen. A collection that is none yet gets an id.
+func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions int, err error) {
+	isNew := of.ID == 0
+	switch {
+	case isNew && tx.held != nil:
+		of.ID = tx.held.id
+	case isNew:
+		of.ID = newIDs + tx.created
+		tx.created++
 	}
-	return math.MaxUint64 - uint64(len(tx.bodies))
-}
-
-// examine finds out which elements there are, and whether any comes or goes, and how many are deleted.
-func (tx *Tx) examine(id uint64, edits []*Edit) (moves bool, deletions int, err error) {
-	var room [128]byte
-	for _, e := range edits {
-		if err := (&Write{Key: appendElement(room[:0], id, e.Sub), Value: e.Value}).check(); err != nil {
-			return false, 0, err
+	all := make([]Change, len(edits))
+	for i, e := range edits {
+		c := &all[i]
+		c.Write = Write{Key: appendElement(nil, of.ID, e.Sub), Kind: record.Element, Delete: e.Delete}
+		if !e.Delete {
+			c.Value, c.Schema = tx.keep(e.Value), e.Schema
 		}
-		if e.Existed = false; id != 0 {
-			if e.Existed, err = tx.hasElement(id, e.Sub); err != nil {
-				return false, 0, err
+		if err := c.check(); err != nil {
+			return nil, 0, err
+		}
+		if e.Existed = false; !isNew && tx.elements[view(c.Key)] == nil {
+			if e.Existed, err = tx.findElement(of.ID, c); err != nil {
+				return nil, 0, err
 			}
 		}
 		if e.Delete {
 			deletions++
 		}
-		moves = moves || e.Delete == e.Existed
+		list = append(list, c)
 	}
-	return moves, deletions, nil
+	return list, deletions, nil
 }
 
 // count counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
@@ -279,46 +260,38 @@ func (tx *Tx) count(id uint64) (n uint64, err error) {
 		}
 		return h.counted.n, nil
 	}
-	own := new(editSet)
-	if tc := tx.bodies[id]; tc != nil {
-		own = &tc.edits
+	t, err := tx.store.elements()
+	if err != nil {
+		return 0, err
 	}
-	for _, e := range own.list {
-		if !e.Delete {
-			n++
-		}
+	keys := tx.elementKeys(t, elementSpan(id, Span{}))
+	defer keys.close()
+	for keys.Next() {
+		n++
 	}
-	w := passage{Collections: tx.beneath(), id: id}
-	err = w.walk(Span{}, false, func(item Item) bool {
-		if item.Err == nil && own.get(item.Key) == nil {
-			n++
-		}
-		return true
-	})
-	return n, err
+	return n, keys.Err()
 }
 
-// body is what the transaction keeps of a collection from now on.
-func (tx *Tx) body(key []byte, was, now Collection, deadline uint64) *txCollection {
-	tc := &txCollection{Collection: now, deadline: deadline, home: string(key), was: was, until: deadline}
-	if tx.bodies == nil {
-		tx.bodies = map[uint64]*txCollection{}
-	}
-	tx.bodies[now.ID] = tc
-	return tc
+// found is a collection that the transaction has not changed up to now.
+func found(key []byte, c Collection, deadline uint64) *txCollection {
+	return &txCollection{Collection: c, deadline: deadline, home: string(key), was: c, until: deadline}
 }
 
 // put takes a change in, in the place of one of the same key.
 func (tx *Tx) put(c *Change) {
+	all := &tx.writes
+	if c.Kind == record.Element {
+		all = &tx.elements
+	}
 	delta := c.memory()
-	if old := tx.writes[view(c.Key)]; old != nil {
+	if old := (*all)[view(c.Key)]; old != nil {
 		delta -= old.taken
 	}
-	if tx.writes == nil {
-		tx.writes = map[string]*Change{}
+	if *all == nil {
+		*all = map[string]*Change{}
 	}
 	c.taken = c.memory()
-	tx.writes[string(c.Key)] = c
+	(*all)[view(c.Key)] = c
 	tx.take(delta)
 	for of, m := range tx.marked {
 		tx.mark(of, m, c)
@@ -343,7 +316,7 @@ func (tx *Tx) Clear(key []byte, of CollectionType) (existed bool, err error) {
 	case err != nil:
 		return false, err
 	}
-	tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta, Delete: true}})
+	tx.putMeta(key, nil)
 	return true, nil
 }
 
@@ -357,10 +330,10 @@ func (tx *Tx) Rename(from, to []byte, of CollectionType) error {
 		return err
 	}
 	if tc == nil {
-		tc = tx.body(from, c, c, deadline)
+		tc = found(from, c, deadline)
 	}
-	tx.put(&Change{Write: Write{Key: tx.keep(from), Kind: record.Meta, Delete: true}})
-	tx.put(&Change{Write: Write{Key: tx.keep(to), Kind: record.Meta}, collection: tc})
+	tx.putMeta(from, nil)
+	tx.putMeta(to, tc)
 	return nil
 }
 
@@ -374,32 +347,32 @@ func (tx *Tx) Redate(key []byte, of CollectionType, deadline uint64) error {
 		return err
 	}
 	if tc == nil {
-		tc = tx.body(key, c, c, until)
+		tc = found(key, c, until)
 	}
 	tc.deadline = deadline
-	tx.put(&Change{Write: Write{Key: tx.keep(key), Kind: record.Meta}, collection: tc})
+	tx.putMeta(key, tc)
 	return nil
 }
 
-// creates reports whether there is a new collection among the changes.
-func (tx *Tx) creates() bool {
+// collections reports whether there are collections among the changes, and new ones.
+func (tx *Tx) collections() (some, created bool) {
 	for _, c := range tx.writes {
-		if c.collection != nil && c.collection.was.ID == 0 {
-			return true
+		if tc := c.collection; tc != nil {
+			some, created = true, created || tc.was.ID == 0
 		}
 	}
-	return false
+	return some, created
 }
 
 // changes are all that the transaction writes. New collections get the ids from next on: the caller sees to it that the first record of each has a number that is no lower.
-func (tx *Tx) changes(elements *Table, next uint64) (list []*Change) {
-	keys := slices.AppendSeq(make([]string, 0, len(tx.writes)), maps.Keys(tx.writes))
-	slices.Sort(keys) // so that a log tells of one seed what it did before
-	for _, key := range keys {
+func (tx *Tx) changes(elements *Table, next uint64) []*Change {
+	var rest []*Change                           // which follow on the elements
+	var ids map[uint64]uint64                    // by those that the transaction has given
+	for _, key := range sortedNames(tx.writes) { // so that a log tells of one seed what it did before
 		c := tx.writes[key]
 		tc := c.collection
 		if tc == nil {
-			list = append(list, c)
+			rest = append(rest, c)
 			continue
 		}
 		now := tc.Collection
@@ -409,18 +382,39 @@ func (tx *Tx) changes(elements *Table, next uint64) (list []*Change) {
 		} else {
 			tx.writes[tc.home].keeps = true
 		}
-		for _, e := range tc.edits.sorted() {
-			w := Write{Key: appendElement(nil, now.ID, e.Sub), Kind: record.Element, Delete: e.Delete, Value: e.Value, Schema: e.Schema}
-			list = append(list, &Change{Table: elements, Write: w})
+		if ids == nil {
+			ids = map[uint64]uint64{}
 		}
+		ids[tc.ID] = now.ID
 		if tc.was.ID == 0 || tc.home != key {
-			list = append(list, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
+			rest = append(rest, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
 		}
 		if now == tc.was && !tc.moves && tc.home == key && tc.deadline == tc.until && len(tx.writes) == 1 {
 			continue // who has read the meta knows which elements there are, and a feed whose they are, for there are no others
 		}
 		c.Value, c.Expiry = now.text(), tc.deadline
+		rest = append(rest, c)
+	}
+	list := make([]*Change, 0, len(tx.elements)+len(rest))
+	for _, key := range sortedNames(tx.elements) {
+		c := tx.elements[key]
+		given, _ := elementID(c.Key)
+		id, lives := ids[given]
+		if !lives {
+			continue // the transaction has done away with it
+		}
+		if id != given {
+			c.Key = appendElement(nil, id, c.Key[len(appendElement(nil, given, nil)):])
+		}
+		c.Table = elements
 		list = append(list, c)
 	}
-	return list
+	return append(list, rest...)
+}
+
+// sortedNames are the keys of writes, in their order.
+func sortedNames(writes map[string]*Change) []string {
+	names := slices.AppendSeq(make([]string, 0, len(writes)), maps.Keys(writes))
+	slices.Sort(names)
+	return names
 }

@@ -1,10 +1,8 @@
 package store
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
-	"slices"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -15,14 +13,14 @@ import (
 // the locks are held, that begins again. So the plan of a change sees what there is, nobody changes that before its edits are made, and it is called again only if the key gets, loses or
 // moves its record between the two looks.
 
-// Edit is a change of one element. Of several with the same sub-key in a change the last counts.
+// Edit is a change of one element. Several of one in a change are made one after the other.
 type Edit struct {
 	Sub    []byte
 	Delete bool
 	Value  []byte
 	Schema uint64
 
-	Existed bool // whether there was one; said when the change is made
+	Existed bool // whether there was one before; said when the change is made
 }
 
 // Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and its elements. It may change More.
@@ -83,6 +81,7 @@ type held struct {
 	table   *Table         // of key
 	meta    seglog.Record  // what stands under key; the zero one for nothing
 	at      seglog.Address // and where
+	now     state          // of it, under the locks
 	id      uint64         // of the elements, 0 for no collection
 	counted counting
 }
@@ -212,11 +211,10 @@ func (h *held) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uin
 	if s.closed {
 		return 0, seglog.ErrClosed
 	}
-	var now state
-	if err := s.stateLocked(&now, h.table, hash, h.key); err != nil {
+	if err := s.stateLocked(&h.now, h.table, hash, h.key); err != nil {
 		return 0, err
 	}
-	if now.address != h.at || now.cell != nil && now.cell.Dirty {
+	if h.now.address != h.at || h.now.cell != nil && h.now.cell.Dirty {
 		return 0, errConflict
 	}
 	if err := f(tx); err != nil {
@@ -314,61 +312,16 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 	e.Sub = sub
 	return s.alone(&held{key: key, creates: true}, d, func(tx *Tx) error {
 		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
-			at, err := tx.elementAddress(p.ID, sub)
-			if err == nil && at != found.address {
-				err = errChanged
+			var at seglog.Address
+			if p.ID != 0 {
+				if at, err = tx.elementAddress(p.ID, appendElement(nil, p.ID, sub)); err != nil {
+					return nil, err
+				}
 			}
-			return []*Edit{e}, err
+			if at != found.address {
+				return nil, errChanged
+			}
+			return []*Edit{e}, nil
 		})
 	})
-}
-
-// editSet has one edit for each sub-key, the last.
-type editSet struct {
-	list []*Edit
-	at   map[string]int // where in list; nil while it is short
-}
-
-// fewEdits are found by looking at each.
-const fewEdits = 8
-
-func (x *editSet) find(sub []byte) (at int, ok bool) {
-	if x.at != nil {
-		at, ok = x.at[string(sub)]
-		return at, ok
-	}
-	at = slices.IndexFunc(x.list, func(e *Edit) bool { return bytes.Equal(e.Sub, sub) })
-	return at, at >= 0
-}
-
-// get is the edit of a sub-key, or nil.
-func (x *editSet) get(sub []byte) *Edit {
-	if at, ok := x.find(sub); ok {
-		return x.list[at]
-	}
-	return nil
-}
-
-func (x *editSet) put(e *Edit) {
-	if at, ok := x.find(e.Sub); ok {
-		x.list[at] = e
-		return
-	}
-	x.list = append(x.list, e)
-	switch n := len(x.list); {
-	case x.at != nil:
-		x.at[string(e.Sub)] = n - 1
-	case n > fewEdits:
-		x.at = make(map[string]int, 2*n)
-		for i, e := range x.list {
-			x.at[string(e.Sub)] = i
-		}
-	}
-}
-
-// sorted is the edits in the order of their sub-keys. There are no others after that.
-func (x *editSet) sorted() []*Edit {
-	slices.SortFunc(x.list, func(a, b *Edit) int { return bytes.Compare(a.Sub, b.Sub) })
-	x.at = nil
-	return x.list
 }

@@ -40,6 +40,7 @@ type Change struct {
 	table *Table
 	hash  uint64
 	now   state
+	known bool // now is what there is: it was looked at under the locks that are held
 	p     seglog.Pending
 	told  bool // the log knows the outcome: there was no entry, and is none
 	keeps bool // of a meta: the collection outlives the record that is there
@@ -297,8 +298,10 @@ var PartShown = func() {}
 // examineLocked finds out what the entry is now.
 func (c *Change) examineLocked(s *Store) error {
 	w := &c.Write
-	if err := s.stateLocked(&c.now, c.table, c.hash, c.Key); err != nil && !s.replaceable(&c.now, w, err) {
-		return err
+	if !c.known {
+		if err := s.stateLocked(&c.now, c.table, c.hash, c.Key); err != nil && !s.replaceable(&c.now, w, err) {
+			return err
+		}
 	}
 	if w.Cells != nil && w.Cells != c.now.cells { // those that are there have values of another type
 		return seglog.ErrClosed

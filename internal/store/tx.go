@@ -35,17 +35,18 @@ type Tx struct {
 	readOnly bool
 	done     atomic.Bool
 
-	writes map[string]*Change // by whole key
-	bytes  int64              // that they take
-	reads  map[string]bool    // whole keys
-	parts  map[string]bool    // keys of elements that were read
-	bodies map[uint64]*txCollection
-	scans  []scanned
-	marked map[sortedBy]*marks // of writes, for walks in order
-	first  uint64              // of the deadlines of what was read, 0 for none
-	under  *seglog.Parts       // the parts of large values that it has written; nil if there are none
-	lost   error               // why there is one that has not been written
-	failed error               // of a read that could not say so, or of a write: there is no commit then
+	writes   map[string]*Change // by whole key
+	elements map[string]*Change // of collections
+	created  uint64             // collections
+	bytes    int64              // that the writes take
+	reads    map[string]bool    // whole keys
+	parts    map[string]bool    // keys of elements that were read
+	scans    []scanned
+	marked   map[sortedBy]*marks // of writes, for walks in order
+	first    uint64              // of the deadlines of what was read, 0 for none
+	under    *seglog.Parts       // the parts of large values that it has written; nil if there are none
+	lost     error               // why there is one that has not been written
+	failed   error               // of a read that could not say so, or of a write: there is no commit then
 }
 
 var (
@@ -369,11 +370,7 @@ func (tx *Tx) setAside(c *Change) error {
 
 // memory is what a change takes, about.
 func (c *Change) memory() int64 {
-	n := int64(len(c.Key)+len(c.Value)+c.Cost) + 600
-	if c.collection != nil {
-		n += c.collection.bytes
-	}
-	return n
+	return int64(len(c.Key)+len(c.Value)+c.Cost) + 600
 }
 
 // Delete removes the entry of key, and reports whether there was one.
@@ -483,13 +480,14 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 		return tx.view.seq, s.log.Failure()
 	}
 	var elements *Table
-	if tx.bodies != nil {
+	some, created := tx.collections()
+	if some {
 		var err error
 		if elements, err = s.elements(); err != nil {
 			return 0, err
 		}
 	}
-	if tx.creates() {
+	if created {
 		if !turn { // before birth
 			s.transactions.turn.RLock()
 			defer s.transactions.turn.RUnlock()

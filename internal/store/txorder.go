@@ -6,6 +6,7 @@ import (
 
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/record"
 )
 
 // A transaction goes through keys in order by merging what its view has with marks of the keys that it has written, as a view does with those that have changed: what the
@@ -136,8 +137,10 @@ func (tx *Tx) marksOf(of sortedBy) *marks {
 		}
 		m = new(marks)
 		tx.marked[of] = m
-		for _, c := range tx.writes {
-			tx.mark(of, m, c)
+		for _, all := range []map[string]*Change{tx.writes, tx.elements} {
+			for _, c := range all {
+				tx.mark(of, m, c)
+			}
 		}
 	}
 	return m
@@ -146,6 +149,9 @@ func (tx *Tx) marksOf(of sortedBy) *marks {
 // mark notes a write, if its key is one of these.
 func (tx *Tx) mark(of sortedBy, m *marks, c *Change) {
 	key, before := c.Key, m.tree.Bytes()
+	if of.table == nil && c.Kind == record.Element {
+		return
+	}
 	if of.table != nil {
 		in, err := tx.store.use()
 		if err != nil {
