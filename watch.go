@@ -6,7 +6,9 @@ import (
 	"iter"
 	"time"
 
+	"github.com/copaldb/copal/internal/feed"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
 )
 
@@ -29,8 +31,8 @@ type Change struct {
 	Collection string // "hash", "list", "set" or "zset" if the key holds a collection, some elements of which have changed
 
 	db    *DB
-	feed  *store.Feed
-	event store.Event
+	feed  *feed.Feed
+	event feed.Event
 }
 
 // Value returns what DB.Get would have returned after the change. It is to be called before the next change is asked for. The error is ErrNotFound
@@ -40,7 +42,7 @@ func (c *Change) Value() ([]byte, error) {
 	if c.Deleted {
 		return nil, ErrNotFound
 	}
-	value, err := c.feed.EventValue(&c.event)
+	value, err := c.feed.Value(&c.event)
 	if err != nil {
 		return nil, err
 	}
@@ -83,34 +85,34 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 	}
 	from, err := db.store.Now()
 	if w.after != nil {
-		from = store.FeedPoint{After: *w.after}
+		from = seglog.Position{Seq: *w.after}
 	}
 	return func(yield func(Change, error) bool) {
 		if err != nil {
 			yield(Change{}, err)
 			return
 		}
-		feed, err := db.store.OpenFeed(from, w.prefix)
+		f, err := feed.Open(db.store, from, w.prefix)
 		if err != nil {
 			yield(Change{}, err)
 			return
 		}
-		defer feed.Close()
+		defer f.Close()
 		for {
-			e, err := feed.Next(ctx)
+			e, err := f.Next(ctx)
 			if err != nil {
 				yield(Change{}, err)
 				return
 			}
-			if !yield(db.change(feed, e), nil) {
+			if !yield(db.change(f, e), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (db *DB) change(feed *store.Feed, e store.Event) Change {
-	c := Change{Key: e.Key, Deleted: e.Op == record.Delete, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: feed, event: e}
+func (db *DB) change(f *feed.Feed, e feed.Event) Change {
+	c := Change{Key: e.Key, Deleted: e.Op == record.Delete, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: f, event: e}
 	if e.Expiry != 0 {
 		c.Deadline = time.UnixMilli(int64(e.Expiry))
 	}
@@ -149,7 +151,7 @@ func (c *Change) within(prefix int, key func([]byte) error, value func(*store.En
 	if c.Deleted {
 		return nil
 	}
-	text, err := c.feed.EventValue(&c.event)
+	text, err := c.feed.Value(&c.event)
 	if err != nil {
 		return err
 	}

@@ -152,7 +152,7 @@ func (b *backup) attempt() error {
 // look finds out what is in the directory.
 func (b *backup) look() error {
 	b.oldSum = noManifest
-	err := b.store.shared(func() error { b.of = b.store.log.StoreID; return nil })
+	err := b.store.Inside(func() error { b.of = b.store.log.StoreID; return nil })
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,8 @@ func (c *Collection) text() []byte {
 	return b
 }
 
-// parseCollection reads what text writes.
-func parseCollection(text []byte) (c Collection, err error) {
+// ParseCollection reads what text writes.
+func ParseCollection(text []byte) (c Collection, err error) {
 	name, rest, _ := strings.Cut(view(text), " ")
 	id, rest, ok := strings.Cut(rest, " ")
 	if !ok {
@@ -95,7 +95,7 @@ func (s *Store) collectionOf(e *seglog.Record, a seglog.Address, want Collection
 	if e.Kind != record.Meta {
 		return Collection{}, fmt.Errorf("%w: key %q has a value, and is no %s", ErrType, e.Key, orCollection(want))
 	}
-	c, err := parseCollection(e.Value)
+	c, err := ParseCollection(e.Value)
 	if err != nil {
 		slot, offset := seglog.SplitAddress(a)
 		return c, seglog.FormatError(s.log.Segment(slot).Path, offset, err)

@@ -95,6 +95,31 @@ func (s *Store) compact(run []*seglog.Segment, pause func() error) error {
 	return nil
 }
 
+// CompactRun compacts the run that choose takes from the segments that can be compacted, oldest first. It reports more when it has compacted the run, or left it alone
+// because that is of no use now: then there may be another. It reports none when choose takes nothing and when the store is being closed.
+func (s *Store) CompactRun(choose func(list []*seglog.Segment) ([]*seglog.Segment, error)) (more bool, err error) {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.closing.Load() {
+		return false, nil
+	}
+	run, err := choose(s.log.Compactable())
+	if len(run) == 0 || err != nil {
+		return false, err
+	}
+	err = s.compact(run, func() error {
+		if s.closing.Load() {
+			return errStopped
+		}
+		return nil
+	})
+	if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
+		s.leave(run)
+		err = nil
+	}
+	return err == nil, err
+}
+
 func (s *Store) newCompaction(run []*seglog.Segment, pause func() error) *compaction {
 	l := s.log
 	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.Last(), places: map[partPlace]string{}, groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}

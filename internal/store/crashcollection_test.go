@@ -315,13 +315,13 @@ func TestEveryFaultInCollections(t *testing.T) {
 // TestMetaText: what is written is read, and nothing else.
 func TestMetaText(t *testing.T) {
 	for _, c := range []Collection{{HashType, 0x2f, 3, ""}, {ListType, 1, 1 << 40, "1 2"}, {SortedSetType, ^uint64(0), 1, "x"}} {
-		got, err := parseCollection(c.text())
+		got, err := ParseCollection(c.text())
 		if err != nil || got != c {
 			t.Errorf("%s is read as %+v, %v", c.text(), got, err)
 		}
 	}
 	for _, text := range []string{"", "hash", "hash 1", "hash 0 1", "hash 1 0", "hash x 1", "hash 1 x", "hash  1 1", "hash 01 1"} {
-		if c, err := parseCollection([]byte(text)); !errors.Is(err, record.ErrSyntax) {
+		if c, err := ParseCollection([]byte(text)); !errors.Is(err, record.ErrSyntax) {
 			t.Errorf("%q is read as %+v, %v", text, c, err)
 		}
 	}

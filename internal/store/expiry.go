@@ -166,7 +166,7 @@ func (t *Table) reaped(d *deadlines) {
 // store to himself. An entry that cannot be read is reported, and the others are queued.
 func (t *Table) requeue(alone bool) {
 	s := t.store
-	enter := s.shared
+	enter := s.Inside
 	if alone {
 		enter = func(f func() error) error { return f() }
 	}

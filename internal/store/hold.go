@@ -18,17 +18,18 @@ import (
 //	who                                         holds                            until
 //	a read inside the gate                      what is retired meanwhile        it leaves the gate
 //	a view, or a transaction                    what it may have an address in   it is closed
-//	a feed                                      what it has yet to read          it has read that, or is too far behind
+//	a reader of the history                     what it has yet to read          it has read that, or is too far behind
 //	a read in place, an iteration, a backup,    what it has pinned               unpin
-//	a reader of a large value, a feed's place
+//	a reader of a large value, a cursor
 //	the snapshot of the index that names it     the file alone                   there is another snapshot (Log.Outlive)
 //
-// The first four are asked in the order feeds and views, gate, pins (dropRetired). For a view lets go without a look
+// The first four are asked in the order history and views, gate, pins (dropRetired). For a view lets go without a look
 // at those who are inside the gate and read for it, and whoever is inside may pin what it has found before it leaves.
-// A view holds what was retired after it was opened, and has a record as old as the view; a feed holds what has a
-// record from its place on, whenever that was retired, and not more of it than befits the log (feedhold.go).
+// A view holds what was retired after it was opened, and has a record as old as the view; a reader of
+// the history holds what has a record from its place on, whenever that was retired, and not more of it than befits the log
+// (history.go).
 //
-// A holder that lets go looks whether anything is retired, and has it asked again (letGo). What is retired is listed
+// A holder that lets go looks whether anything is retired, and has it asked again (LetGo). What is retired is listed
 // before the holders are asked: either they see that there is something, or they are seen to have let go. Those who
 // unpin ask for nothing, because a read in place costs no more than it must: housekeeping looks every second.
 //
@@ -78,9 +79,9 @@ func (s *Store) setRetired(list []retired) {
 
 // holders says of the segments of a list whether somebody holds them, but for those who are inside the gate.
 func (s *Store) holders(list []retired) func(retired) bool {
-	feeds := s.feedNeeds(list)
+	history := s.heldHistory(list)
 	return func(r retired) bool {
-		return r.Pinned() || feeds[r.Segment] || s.views.needs(r, s.notes.of(r.Segment).renumbered.Load())
+		return r.Pinned() || history[r.Segment] || s.views.needs(r, s.notes.of(r.Segment).renumbered.Load())
 	}
 }
 
@@ -138,8 +139,8 @@ func (s *Store) drop(seg *seglog.Segment) {
 	l.ReportError("removing a segment that was compacted", err)
 }
 
-// letGo is called by a holder that has just let go. A follower looks by itself, often.
-func (s *Store) letGo() {
+// LetGo is called by a holder that has just let go, outside of the gate. A follower looks by itself, often.
+func (s *Store) LetGo() {
 	switch {
 	case s.retired.Load() == nil || s.opts.ReadOnly:
 	case s.opts.Inline && s.housekeeping.TryLock():

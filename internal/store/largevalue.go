@@ -57,8 +57,18 @@ func (s *Store) appendPart(p *seglog.Pending) error {
 	return s.log.Append(p)
 }
 
-// readParts puts together the value that e commits.
-func (s *Store) readParts(e seglog.Record) ([]byte, error) {
+// Record reads the record of a value as the log has it, from table t or, when t is nil, from where the key belongs. The value of a large one is the list of its
+// parts. The errors are those of Get. The caller is inside of the gate.
+func (s *Store) Record(t *Table, key []byte) (e seglog.Record, err error) {
+	if t == nil {
+		t = s.spaces[0].route(record.Value, key)
+	}
+	_, err = s.logged(&e, t, key, nil)
+	return e, err
+}
+
+// ReadParts puts together the value that e commits. The caller is inside of the gate.
+func (s *Store) ReadParts(e seglog.Record) ([]byte, error) {
 	if e.Large > uint64(seglog.MaxValueBytes) {
 		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", seglog.ErrTooLarge, e.Large, int64(seglog.MaxValueBytes))
 	}

@@ -256,7 +256,7 @@ func (s *Store) removeRuns(x *snapshot, alone bool) {
 	tables := func() error { list = s.allTables(); return nil }
 	if alone {
 		tables()
-	} else if s.shared(tables) != nil {
+	} else if s.Inside(tables) != nil {
 		return
 	}
 	needed := map[uint64]bool{}

@@ -419,7 +419,7 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 	s := t.store
 	var list []seglog.Address
 	var pins seglog.Pinned
-	err := s.shared(func() (err error) {
+	err := s.Inside(func() (err error) {
 		list, pins, err = t.listPart(nil, shard)
 		return err
 	})
@@ -432,7 +432,7 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 	defer seglog.Scratch.Put(buf)
 	for _, a := range list {
 		var e seglog.Record
-		err := s.shared(func() (err error) {
+		err := s.Inside(func() (err error) {
 			e, err = s.readAt(a, *buf)
 			return err
 		})

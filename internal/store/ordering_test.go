@@ -327,7 +327,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	}
 	w.end = snapshotHead
 	for _, to := range []tableOf{{0, rawKind, s.spaces[0].raw}, {0, elementsKind, s.spaces[0].elements}} {
-		if err := w.table(to, s.shared); err != nil {
+		if err := w.table(to, s.Inside); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -336,7 +336,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 		if shards++; shards == index.Shards {
 			defer func() { clock.Advance(time.Hour); table.reap() }()
 		}
-		return s.shared(f)
+		return s.Inside(f)
 	})
 	if err != nil {
 		t.Fatal(err)

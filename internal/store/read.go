@@ -250,7 +250,7 @@ func (s *Store) entryTo(out *Entry, e *seglog.Record, a seglog.Address) (err err
 	out.Time = time.UnixMilli(int64(e.Written))
 	out.hit = hitOf(a, &e.Head, e.Bytes)
 	if e.Large > 0 {
-		out.Value, err = s.readParts(*e)
+		out.Value, err = s.ReadParts(*e)
 	}
 	if err == nil {
 		err = isValue(e)

@@ -165,22 +165,3 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 		})
 	}
 }
-
-// TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and not of that.
-func TestRefusedWriteIsNotTold(t *testing.T) {
-	full := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
-	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &full), func(o *Options) { o.RingBytes = -1 })
-	mustSet(t, s, "a", "1")
-	mustSet(t, s, "b", "2")
-	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
-		t.Fatalf("Set: %v", err)
-	}
-	mustSet(t, s, "d", "4")
-	h := newHears(t, s, FeedPoint{})
-	told, err := h.some(t, 10)
-	if err != nil || len(told) != 3 {
-		t.Errorf("of three writes %v is told, %v", told, err)
-	}
-	h.feed.Close()
-	mustClose(t, s)
-}

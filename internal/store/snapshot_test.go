@@ -365,7 +365,7 @@ func snapshotAhead(t *testing.T, compacted bool) {
 			set(fmt.Sprint("key ", i), "old")
 		}
 		w := &snapshotWriter{store: s}
-		err := w.take(s.shared, func() error {
+		err := w.take(s.Inside, func() error {
 			for i := range n {
 				set(fmt.Sprint("key ", i%40), fmt.Sprint("new ", i))
 				set(fmt.Sprint("key ", i%40), fmt.Sprint("newer ", i))
@@ -418,7 +418,7 @@ func TestEntryAheadOfItsSnapshotIsSound(t *testing.T) {
 		if rounds++; rounds == 2 { // after what is covered was noted
 			set(2)
 		}
-		return s.shared(f)
+		return s.Inside(f)
 	}, s.settleAll)
 	if err != nil {
 		t.Fatal(err)
@@ -492,7 +492,7 @@ func TestMapDeclaredDuringSnapshot(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return s.shared(f)
+		return s.Inside(f)
 	}, s.settleAll)
 	if !errors.Is(err, errDeclared) {
 		t.Errorf("the snapshot was taken: %v", err)
@@ -693,7 +693,7 @@ func TestWritesAtEveryStepOfASnapshot(t *testing.T) {
 				}
 			}
 			snap := &snapshotWriter{store: s}
-			err := snap.take(func(f func() error) error { stop(); return s.shared(f) }, func() error {
+			err := snap.take(func(f func() error) error { stop(); return s.Inside(f) }, func() error {
 				stop()
 				err := s.settleAll()
 				stop()

@@ -51,7 +51,7 @@ func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
 	for range 3 {
 		w := &snapshotWriter{store: s, stop: stop}
 		swept := s.sweeper.removed.Load()
-		if err = w.take(s.shared, s.settleAll); !errors.Is(err, errDeclared) {
+		if err = w.take(s.Inside, s.settleAll); !errors.Is(err, errDeclared) {
 			if err == nil {
 				s.sweeper.snapped = swept
 			}
@@ -65,16 +65,6 @@ func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
 func (s *Store) lastSnapshot() error {
 	w := &snapshotWriter{store: s, alone: true}
 	return w.take(func(f func() error) error { return f() }, func() error { return nil })
-}
-
-// shared calls f while the store is certain to stay open, and no map is declared.
-func (s *Store) shared(f func() error) error {
-	in, err := s.use()
-	if err != nil {
-		return err
-	}
-	defer s.life.leave(in)
-	return f()
 }
 
 // settleAll brings the index up to date with all cells.
@@ -341,7 +331,7 @@ func (w *snapshotWriter) publish(path string) error {
 // more than that.
 func (s *Store) snapshotDue() bool {
 	indexed := int64(0)
-	if s.shared(func() error {
+	if s.Inside(func() error {
 		for _, t := range s.allTables() {
 			indexed += int64(t.index.Len()) * index.SlotBytes
 		}

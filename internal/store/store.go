@@ -79,7 +79,7 @@ type Store struct {
 	updates      updates
 	transactions transactions
 	views        views
-	feeds        feeds
+	histories    histories
 	opening      opening
 	reports      reports
 	expirer      expirer
@@ -247,7 +247,7 @@ func (s *Store) newLog(dir string) *seglog.Log {
 	if !opts.NoCompaction && !opts.Inline {
 		o.Tight = s.house.shortOfRoom
 	}
-	s.feeds.hold = opts.FeedBytes
+	s.histories.most = opts.FeedBytes
 	return seglog.NewLog(o)
 }
 
@@ -393,8 +393,19 @@ func (s *Store) use() (pass, error) {
 	return in, nil
 }
 
+// Inside calls f while the store is certain to stay open, no map is declared, and no segment goes that leaves the log meanwhile. The error is that of f, or
+// ErrClosed.
+func (s *Store) Inside(f func() error) error {
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	return f()
+}
+
 // isOpen returns ErrClosed for a store that is closed.
-func (s *Store) isOpen() error { return s.shared(func() error { return nil }) }
+func (s *Store) isOpen() error { return s.Inside(func() error { return nil }) }
 
 // useForWrite is use for an operation that may append.
 func (s *Store) useForWrite() (pass, error) {
@@ -444,6 +455,9 @@ func (s *Store) sync() error {
 	}
 	return s.log.SyncTo(last)
 }
+
+// Log is the log of the store, for rooms that read it behind the engine. It is the same from Open to Close.
+func (s *Store) Log() *seglog.Log { return s.log }
 
 // ReadOnly reports whether the store was opened read-only.
 func (s *Store) ReadOnly() bool { return s.opts.ReadOnly }

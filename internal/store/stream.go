@@ -248,31 +248,18 @@ func (s *Store) reclaimParts(from record.SegmentID) {
 
 // reclaimOnce compacts one of the segments, and reports whether it did.
 func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	if s.closing.Load() {
-		return false, nil
-	}
-	for _, seg := range s.log.Compactable() {
-		if n := s.notes.of(seg); seg.ID < from || seg.ID.Generation() > 0 || !n.worth() || 2*n.gain() < seg.End.Load() {
-			continue
-		}
-		if s.log.SnapshotNames(seg.ID) { // or the file would stay
-			if _, err := s.log.AbandonSnapshot(); err != nil {
-				return false, err
+	return s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
+		for i, seg := range list {
+			if n := s.notes.of(seg); seg.ID < from || seg.ID.Generation() > 0 || !n.worth() || 2*n.gain() < seg.End.Load() {
+				continue
 			}
-		}
-		err := s.compact([]*seglog.Segment{seg}, func() error {
-			if s.closing.Load() {
-				return errStopped
+			if s.log.SnapshotNames(seg.ID) { // or the file would stay
+				if _, err := s.log.AbandonSnapshot(); err != nil {
+					return nil, err
+				}
 			}
-			return nil
-		})
-		if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
-			s.leave([]*seglog.Segment{seg})
-			err = nil
+			return list[i : i+1], nil
 		}
-		return err == nil, err
-	}
-	return false, nil
+		return nil, nil
+	})
 }

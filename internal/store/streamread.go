@@ -163,7 +163,7 @@ func (r *ValueReader) Close() error {
 	}
 	r.closed, r.buf, r.part, r.entry.Value = true, nil, nil, nil
 	r.unpin()
-	r.store.letGo()
+	r.store.LetGo()
 	return nil
 }
 

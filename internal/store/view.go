@@ -234,7 +234,7 @@ func (v *View) Close() {
 	if s.views.unlist(v) {
 		s.sweepVersions()
 	}
-	s.letGo()
+	s.LetGo()
 }
 
 // sweepVersions leaves out of all versions those that no view needs.

@@ -14,6 +14,7 @@ var arrows = map[string][]string{
 	"hybridlog":         {"internal/clock", "internal/files", "internal/grace", "internal/laps", "internal/record", "internal/vfs"},
 	"internal/cache":    {"internal/index"},
 	"internal/clock":    {},
+	"internal/feed":     {"internal/record", "internal/seglog", "internal/store"},
 	"internal/files":    {"internal/record", "internal/vfs"},
 	"internal/goid":     {},
 	"internal/grace":    {},

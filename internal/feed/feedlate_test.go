@@ -1,12 +1,16 @@
-package store
+package feed
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -14,15 +18,17 @@ import (
 
 // TestFeedThatBeginsWithinAGroup: a feed that begins while a group is being written keeps the members that are there, however much is compacted before it is read.
 func TestFeedThatBeginsWithinAGroup(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes, o.GroupBytes = 1000, 100 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 1000 })
 	defer s.Close()
-	g := &together{store: s}
-	for i := range 50 {
-		g.changes = append(g.changes, &Change{Write: Write{Key: fmt.Append(nil, "member ", i), Value: filled(50, 'v')}})
+	g := seglog.Group{Log: s.Log()}
+	member := func(i int) *seglog.Pending {
+		return &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: fmt.Append(nil, "member ", i), Value: bytes.Repeat([]byte("v"), 50)}
 	}
-	g.group.Log = s.log
-	if err := g.prepare(); err != nil {
-		t.Fatal(err)
+	for i := range 49 {
+		if err := g.Ahead(member(i)); err != nil {
+			t.Fatal(err)
+		}
+		storetest.Set(t, s, fmt.Sprint("other ", i), "1") // garbage among the members, when it is set again
 	}
 	p, err := s.Now()
 	if err != nil {
@@ -30,17 +36,17 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	}
 	h := newHears(t, s, p)
 	defer h.feed.Close()
-	if _, err := g.commit(); err != nil {
+	if _, err := g.Commit(member(49)); err != nil {
 		t.Fatal(err)
 	}
-	g.group.End()
+	g.End()
 	for i := range 50 {
-		mustSet(t, s, fmt.Sprint("member ", i), "again")
+		storetest.Set(t, s, fmt.Sprint("other ", i), "again")
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if s.log.Compacted.Load() == 0 {
+	if s.Log().Compacted.Load() == 0 {
 		t.Fatal("nothing was compacted")
 	}
 	list, err := h.some(t, 1<<30)
@@ -51,15 +57,15 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 
 // TestFeedOfLargeMember: a large value of a group can be asked for when compaction has made a record by itself of it, for as long as it is that of its key.
 func TestFeedOfLargeMember(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 3000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
-	mustSet(t, s, "old", "1")
+	storetest.Set(t, s, "old", "1")
 	large := strings.Repeat("large ", seglog.PartBytes/4)
-	changes := []*Change{{Write: Write{Key: []byte("large"), Value: []byte(large)}}, {Write: Write{Key: []byte("short"), Value: []byte("1")}}}
-	if err := s.WriteAll(changes, Process); err != nil {
+	changes := []*store.Change{{Write: store.Write{Key: []byte("large"), Value: []byte(large)}}, {Write: store.Write{Key: []byte("short"), Value: []byte("1")}}}
+	if err := s.WriteAll(changes, store.Process); err != nil {
 		t.Fatal(err)
 	}
-	f, err := s.OpenFeed(FeedPoint{After: changes[0].p.Seq - 1}, []byte("large"))
+	f, err := Open(s, seglog.Position{Seq: s.Log().Last() - 3}, []byte("large"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,30 +75,30 @@ func TestFeedOfLargeMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		mustSet(t, s, "old", strings.Repeat("v", 3000))
+		storetest.Set(t, s, "old", strings.Repeat("v", 3000))
 		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if s.log.HasParts(e.value) {
+	if s.Log().HasParts(e.value) {
 		t.Fatal("its parts are where they were")
 	}
-	if value, err := f.EventValue(&e); err != nil || string(value) != large {
+	if value, err := f.Value(&e); err != nil || string(value) != large {
 		t.Errorf("%d bytes, %v", len(value), err)
 	}
 }
 
 // TestFeedLetsGoOfOthersParts: the parts of large values that a feed is not about are kept no longer than what stands beside them.
 func TestFeedLetsGoOfOthersParts(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 3000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
-	f, err := s.OpenFeed(FeedPoint{}, []byte("key"))
+	f, err := Open(s, seglog.Position{}, []byte("key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	mustSet(t, s, "other", strings.Repeat("large ", seglog.PartBytes/4))
-	mustSet(t, s, "key", "1")
+	storetest.Set(t, s, "other", strings.Repeat("large ", seglog.PartBytes/4))
+	storetest.Set(t, s, "key", "1")
 	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "key" {
 		t.Fatalf("%q, %v", e.Key, err)
 	}
@@ -104,33 +110,33 @@ func TestFeedLetsGoOfOthersParts(t *testing.T) {
 // TestFeedOfElements: a change of elements is told as one of their collection, once, also where their number stays and no meta is written; by the key that it
 // has, if it is there.
 func TestFeedOfElements(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
+	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
 	want := []string{}
-	change := func(told string, edits []*Edit) {
-		mustChange(t, s, "hash", edits)
-		want = append(want, fmt.Sprint(told, " ", s.log.Last()))
+	change := func(told string, edits []*store.Edit) {
+		storetest.Change(t, s, "hash", edits)
+		want = append(want, fmt.Sprint(told, " ", s.Log().Last()))
 	}
-	change("S hash", hset("a", "1", "b", "1"))
-	change("S hash", hset("a", "2"))
-	change("S hash", hset("a", "3", "b", "3"))
-	change("S hash", append(hset("c", "1"), hdel("a")...))
-	mustChange(t, s, "other", hset("a", "1"))
-	mustChange(t, s, "other", hset("a", "2"))
-	change("S hash", hdel("c"))
-	mustChange(t, s, "hash gone", hset("a", "1"))
-	want = append(want, fmt.Sprint("S hash ", s.log.Last()))
-	mustChange(t, s, "hash gone", hset("a", "2"))
-	if _, err := s.Delete(nil, []byte("hash gone"), Process); err != nil {
+	change("S hash", storetest.HSet("a", "1", "b", "1"))
+	change("S hash", storetest.HSet("a", "2"))
+	change("S hash", storetest.HSet("a", "3", "b", "3"))
+	change("S hash", append(storetest.HSet("c", "1"), storetest.HDel("a")...))
+	storetest.Change(t, s, "other", storetest.HSet("a", "1"))
+	storetest.Change(t, s, "other", storetest.HSet("a", "2"))
+	change("S hash", storetest.HDel("c"))
+	storetest.Change(t, s, "hash gone", storetest.HSet("a", "1"))
+	want = append(want, fmt.Sprint("S hash ", s.Log().Last()))
+	storetest.Change(t, s, "hash gone", storetest.HSet("a", "2"))
+	if _, err := s.Delete(nil, []byte("hash gone"), store.Process); err != nil {
 		t.Fatal(err)
 	}
-	want = append(want, fmt.Sprint("D  ", s.log.Last()))
-	f, err := s.OpenFeed(FeedPoint{}, []byte("hash"))
+	want = append(want, fmt.Sprint("D  ", s.Log().Last()))
+	f, err := Open(s, seglog.Position{}, []byte("hash"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	ctx := atEnd(s)
+	ctx := atEnd(f)
 	for i, want := range want {
 		e, err := f.Next(ctx)
 		if got := fmt.Sprintf("%c %s %d", e.Op, e.Collection(), e.Seq); err != nil || got != want || e.More || !strings.HasPrefix(string(e.Key), "hash") {
@@ -143,10 +149,10 @@ func TestFeedOfElements(t *testing.T) {
 }
 
 // atEnd is a context that ends when a feed waits for what is not there.
-func atEnd(s *Store) context.Context {
+func atEnd(f *Feed) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		awaitWaiting(s, s.log.Last()+1)
+		awaitWaiting(f, f.log.Last()+1)
 		cancel()
 	}()
 	return ctx

@@ -1,4 +1,4 @@
-package store
+package feed
 
 import (
 	"context"
@@ -13,11 +13,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
+	"time"
 
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -41,13 +43,13 @@ type hears struct {
 	late bool  // what it began with may have had parts that are gone
 }
 
-func newHears(t testing.TB, s *Store, p FeedPoint) *hears {
+func newHears(t testing.TB, s *store.Store, p seglog.Position) *hears {
 	t.Helper()
-	f, err := s.OpenFeed(p, nil)
+	f, err := Open(s, p, nil)
 	if err != nil {
 		t.Fatalf("OpenFeed: %v", err)
 	}
-	return &hears{feed: f, last: p.After}
+	return &hears{feed: f, last: p.Seq}
 }
 
 // some takes at most so many changes, and returns the groups that are complete with them.
@@ -90,9 +92,9 @@ func (h *hears) take(t testing.TB, e *Event) batch {
 		t.Fatalf("a change by record %d is told before all those by %d", e.Seq, h.last)
 	}
 	h.last = e.Seq
-	now := told{string(e.Key), absent, e.Expiry}
+	now := told{string(e.Key), storetest.Absent, e.Expiry}
 	if e.Op == record.Set {
-		value, err := h.feed.EventValue(e)
+		value, err := h.feed.Value(e)
 		if err == seglog.ErrHistoryLost && h.late {
 			value = []byte(gone)
 		} else if err != nil {
@@ -117,7 +119,7 @@ type feedModel struct {
 	t       *testing.T
 	rng     *rand.Rand
 	mem     *vfs.Mem
-	s       *Store
+	s       *store.Store
 	content map[string]string
 	done    []batch
 }
@@ -126,19 +128,19 @@ func (m *feedModel) open() {
 	if m.rng.IntN(2) == 0 {
 		m.mem.Remove("db/" + seglog.SnapshotName) // if it is there
 	}
-	m.s = mustOpen(m.t, m.mem, func(o *Options) {
+	m.s = storetest.Open(m.t, storetest.Unlocked{FS: m.mem}, func(o *store.Options) {
 		o.SegmentBytes, o.MaxMemory, o.GroupBytes = 3000, 1<<20, int64(300+m.rng.IntN(4000))
 	})
 }
 
 func (m *feedModel) write(n int, changes batch) {
-	var list []*Change
+	var list []*store.Change
 	for key, c := range changes {
-		w := Write{Key: []byte(key), Delete: c.value == absent, Expiry: c.expiry}
+		w := store.Write{Key: []byte(key), Delete: c.value == storetest.Absent, Expiry: c.expiry}
 		if !w.Delete {
 			w.Value = []byte(c.value)
 		}
-		list = append(list, &Change{Write: w})
+		list = append(list, &store.Change{Write: w})
 		if w.Delete {
 			delete(m.content, key)
 		} else {
@@ -149,13 +151,15 @@ func (m *feedModel) write(n int, changes batch) {
 	if len(list) == 1 {
 		_, err = m.s.Write(nil, &list[0].Write)
 	} else {
-		err = m.s.WriteAll(list, Process)
+		err = m.s.WriteAll(list, store.Process)
 	}
 	if err != nil {
 		m.t.Fatal(err)
 	}
 	m.done = append(m.done, changes)
 }
+
+func now() uint64 { return uint64(time.Now().UnixMilli()) }
 
 // change is one change of an entry; what is deleted is there.
 func (m *feedModel) change(n int) told {
@@ -164,7 +168,7 @@ func (m *feedModel) change(n int) told {
 	switch m.rng.IntN(40) {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
 		if there {
-			c.value = absent
+			c.value = storetest.Absent
 		}
 	case 8:
 		if m.rng.IntN(6) > 0 {
@@ -172,7 +176,7 @@ func (m *feedModel) change(n int) told {
 		}
 		c.value = strings.Repeat(fmt.Sprintf("large %d ", n), (seglog.PartBytes+m.rng.IntN(seglog.PartBytes))/8)
 	case 9:
-		c.expiry = m.s.now() + 1<<40
+		c.expiry = now() + 1<<40
 	}
 	return c
 }
@@ -192,14 +196,12 @@ func (m *feedModel) step(n int) {
 		if len(changes) > 0 {
 			m.write(n, changes)
 		}
-	case 4, 5, 6, 7:
-		compactSome(t, s, m.rng)
-	case 8:
-		s.tidyOnce(noPause)
+	case 4, 5, 6, 7, 8:
+		storetest.CompactSome(t, s, m.rng)
 	case 9:
 		for key, value := range m.content {
-			now := told{key, value, s.now() + 1<<41 + uint64(n)}
-			if err := s.Expire(nil, nil, []byte(key), now.expiry, Process); err != nil {
+			now := told{key, value, now() + 1<<41 + uint64(n)}
+			if err := s.Expire(nil, nil, []byte(key), now.expiry, store.Process); err != nil {
 				t.Fatal(err)
 			}
 			m.done = append(m.done, batch{key: now})
@@ -244,17 +246,18 @@ func feed(t *testing.T) {
 	if testing.Short() {
 		steps = 250
 	}
-	if longTest() {
+	if storetest.Long() {
 		seeds, steps = 30, 3000
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
 		m := &feedModel{t: t, rng: rand.New(rand.NewPCG(seed, 61)), mem: vfs.NewMem(), content: map[string]string{}}
 		m.open()
-		quick, slow := newHears(t, m.s, FeedPoint{}), newHears(t, m.s, FeedPoint{})
+		quick, slow := newHears(t, m.s, seglog.Position{}), newHears(t, m.s, seglog.Position{})
 		var quickly, slowly, again []batch
-		back, lost := uint64(0), 0
+		back, lost, held := uint64(0), 0, int64(0)
 		for n := range steps {
 			m.step(n)
+			held = max(held, m.s.Stats().HeldBytes)
 			some, err := quick.some(t, 1<<30)
 			if err != nil {
 				t.Fatal(err)
@@ -264,12 +267,12 @@ func feed(t *testing.T) {
 				continue
 			}
 			if some, err = slow.some(t, 1); err != nil {
-				t.Fatalf("seed %d, step %d: %v; next %d, low %d, held %d, log %d", seed, n, err, slow.feed.at.Next, slow.feed.low.Load(), m.s.Stats().HeldBytes, m.s.Stats().LogBytes)
+				t.Fatalf("seed %d, step %d: %v; next %d, held %d, log %d", seed, n, err, slow.feed.at.Next, m.s.Stats().HeldBytes, m.s.Stats().LogBytes)
 			}
 			slowly = append(slowly, some...)
-			f, err := m.s.OpenFeed(FeedPoint{After: back}, nil)
+			f, err := Open(m.s, seglog.Position{Seq: back}, nil)
 			if err == seglog.ErrHistoryLost {
-				back, again = m.s.log.Last(), slices.Clone(m.done)
+				back, again = m.s.Log().Last(), slices.Clone(m.done)
 				lost++
 				continue
 			} else if err != nil {
@@ -279,7 +282,7 @@ func feed(t *testing.T) {
 			some, err = comes.some(t, 1+m.rng.IntN(10))
 			again = append(again, some...)
 			if f.Close(); err == seglog.ErrHistoryLost {
-				back, again = m.s.log.Last(), slices.Clone(m.done)
+				back, again = m.s.Log().Last(), slices.Clone(m.done)
 				lost++
 			} else if err != nil {
 				t.Fatal(err)
@@ -295,7 +298,7 @@ func feed(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantTold(t, fmt.Sprintf("seed %d, who does not", seed), append(slowly, some...), m.done)
-		if m.s.Stats().HeldBytes == 0 || lost == 0 {
+		if held == 0 || lost == 0 {
 			t.Errorf("seed %d: nothing was held, or lost %d times: this has tested nothing", seed, lost)
 		}
 		quick.feed.Close()
@@ -303,17 +306,17 @@ func feed(t *testing.T) {
 		if held := m.s.Stats().HeldBytes; held != 0 {
 			t.Errorf("seed %d: %d bytes are held for nobody", seed, held)
 		}
-		if back < m.s.log.Floor() {
-			back, again = m.s.log.Last(), slices.Clone(m.done)
+		if back < m.s.Log().Floor() {
+			back, again = m.s.Log().Last(), slices.Clone(m.done)
 		}
-		comes := newHears(t, m.s, FeedPoint{After: back})
+		comes := newHears(t, m.s, seglog.Position{Seq: back})
 		comes.late = true
 		if some, err = comes.some(t, 1<<30); err != nil && err != seglog.ErrHistoryLost {
 			t.Fatal(err)
 		} else if err == nil {
 			wantTold(t, fmt.Sprintf("seed %d, who comes back", seed), append(again, some...), m.done)
 		}
-		mustClose(t, m.s)
+		storetest.Close(t, m.s)
 		if _, err := comes.some(t, 1); err != seglog.ErrClosed {
 			t.Errorf("a feed of a closed store: %v", err)
 		}
@@ -326,7 +329,7 @@ func TestFeedOfFollower(t *testing.T) { logtest.BothWays(t, feedOfFollower) }
 
 func feedOfFollower(t *testing.T) {
 	seeds, steps := uint64(2), 500
-	if longTest() {
+	if storetest.Long() {
 		seeds, steps = 30, 3000
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
@@ -335,8 +338,8 @@ func feedOfFollower(t *testing.T) {
 		if seed%2 == 1 { // else the reader is there before the first write
 			m.write(0, batch{"first": {key: "first", value: "1"}})
 		}
-		reader := mustOpen(t, m.mem, func(o *Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
-		h := newHears(t, reader, FeedPoint{})
+		reader := storetest.Open(t, m.mem, func(o *store.Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+		h := newHears(t, reader, seglog.Position{})
 		var all []batch
 		lost := 0
 		hear := func(most int) {
@@ -358,11 +361,10 @@ func feedOfFollower(t *testing.T) {
 		for n := range steps {
 			switch m.rng.IntN(60) {
 			case 0:
-				mustClose(t, m.s)
+				storetest.Close(t, m.s)
 				m.open()
 			case 1:
-				m.s.lock.Close() // it dies
-				m.open()
+				m.open() // it dies
 			default:
 				m.step(n)
 			}
@@ -384,56 +386,8 @@ func feedOfFollower(t *testing.T) {
 		}
 		t.Logf("seed %d: lost %d times", seed, lost)
 		h.feed.Close()
-		mustClose(t, reader)
-		mustClose(t, m.s)
-	}
-}
-
-// TestFeedOfFollowerThatBeginsAnew: a feed that waits while a follower begins anew tells at once what
-// the follower has found, or that it is lost.
-func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
-	for _, lost := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			mem := vfs.NewMem()
-			writer := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
-			defer mustClose(t, writer)
-			mustSet(t, writer, "key", "old")
-			reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-			defer mustClose(t, reader)
-			feed, err := reader.OpenFeed(FeedPoint{After: reader.log.Last()}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer feed.Close()
-			told := make(chan string, 1)
-			go func() {
-				e, err := feed.Next(t.Context())
-				told <- fmt.Sprint(string(e.Key), " ", string(e.value), " ", err)
-			}()
-			synctest.Wait()
-			mustSet(t, writer, "key", "new")
-			want := "key new <nil>"
-			if lost {
-				want = "  " + seglog.ErrHistoryLost.Error()
-				if err := writer.Compact(context.Background(), nil); err != nil {
-					t.Fatal(err)
-				}
-			}
-			reader.follower.tailer.Missed = true // as after an error
-			if err := reader.Refresh(); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-			select {
-			case got := <-told:
-				if got != want {
-					t.Errorf("lost %v: told is %q, want %q", lost, got, want)
-				}
-			default:
-				t.Errorf("lost %v: nothing is told", lost)
-				reader.log.EndWaiting()
-			}
-		})
+		storetest.Close(t, reader)
+		storetest.Close(t, m.s)
 	}
 }
 
@@ -442,27 +396,27 @@ func TestFeedOfFollowerThatBeginsAnew(t *testing.T) {
 // is no place to begin.
 func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 	mem := vfs.NewMem()
-	writer := mustOpen(t, mem)
-	defer mustClose(t, writer)
-	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-	defer mustClose(t, reader)
+	writer := storetest.Open(t, mem)
+	defer storetest.Close(t, writer)
+	reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+	defer storetest.Close(t, reader)
 	for n := uint64(1); n < 4; n++ {
-		mustSet(t, writer, fmt.Sprint("key ", n), "value")
-		if f, err := reader.OpenFeed(FeedPoint{After: n + 1}, nil); err != seglog.ErrHistoryLost {
+		storetest.Set(t, writer, fmt.Sprint("key ", n), "value")
+		if f, err := Open(reader, seglog.Position{Seq: n + 1}, nil); err != seglog.ErrHistoryLost {
 			t.Errorf("a feed from behind %d, where the log ends with %d: %v, %v", n+1, n, f, err)
 		}
-		mustSet(t, writer, fmt.Sprint("key ", n), "value")
-		mustSet(t, writer, "another", "value")
-		if _, err := writer.Delete(nil, []byte("another"), Process); err != nil {
+		storetest.Set(t, writer, fmt.Sprint("key ", n), "value")
+		storetest.Set(t, writer, "another", "value")
+		if _, err := writer.Delete(nil, []byte("another"), store.Process); err != nil {
 			t.Fatal(err)
 		}
-		now := writer.log.Last()
-		h := newHears(t, reader, FeedPoint{After: now - 1})
+		now := writer.Log().Last()
+		h := newHears(t, reader, seglog.Position{Seq: now - 1})
 		list, err := h.some(t, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantTold(t, "the feed", list, []batch{{"another": {key: "another", value: absent}}})
+		wantTold(t, "the feed", list, []batch{{"another": {key: "another", value: storetest.Absent}}})
 		h.feed.Close()
 		n = now
 	}
@@ -473,21 +427,21 @@ func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 	for n, failed := 1, 0; ; n++ {
 		mem := vfs.NewMem()
-		writer := mustOpen(t, mem)
+		writer := storetest.Open(t, mem)
 		key := func(i int) string { return fmt.Sprint("k", i) }
 		for i := range 20 {
-			mustSet(t, writer, key(i), "old")
+			storetest.Set(t, writer, key(i), "old")
 		}
 		broken := false
 		failing := &vfs.Fault{Kinds: vfs.OpRead, N: n, Match: func(string) bool { return broken }, Err: syscall.EIO}
-		reader := mustOpen(t, vfs.Inject(mem, failing), func(o *Options) { o.ReadOnly = true })
+		reader := storetest.Open(t, vfs.Inject(mem, failing), func(o *store.Options) { o.ReadOnly = true })
 		now, err := reader.Now()
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := newHears(t, reader, now)
 		for i := range 20 {
-			mustSet(t, writer, key(i), "new")
+			storetest.Set(t, writer, key(i), "new")
 		}
 		broken = true
 		err = reader.Refresh()
@@ -500,7 +454,7 @@ func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 			}
 			for _, changes := range list {
 				for key := range changes {
-					wantValue(t, reader, key, "new")
+					storetest.Want(t, reader, key, "new")
 				}
 			}
 			if all += len(list); err == nil {
@@ -515,8 +469,8 @@ func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 			t.Errorf("fault %d: %d changes are told", n, all)
 		}
 		h.feed.Close()
-		mustClose(t, reader)
-		mustClose(t, writer)
+		storetest.Close(t, reader)
+		storetest.Close(t, writer)
 		if t.Failed() {
 			t.Fatalf("fault %d: %v", n, err)
 		}
@@ -536,11 +490,11 @@ func TestFeedAmongWriters(t *testing.T) { logtest.BothWays(t, feedAmongWriters) 
 func feedAmongWriters(t *testing.T) {
 	const writers, feeds = 3, 2
 	rounds := 120
-	if longTest() {
+	if storetest.Long() {
 		rounds = 3000
 	}
 	mem := vfs.NewMem()
-	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
+	s, err := store.Open("db", store.Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -548,7 +502,7 @@ func feedAmongWriters(t *testing.T) {
 	var done atomic.Bool
 	var writing, rest sync.WaitGroup
 	for range feeds {
-		f, err := s.OpenFeed(FeedPoint{}, nil)
+		f, err := Open(s, seglog.Position{}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -566,7 +520,7 @@ func feedAmongWriters(t *testing.T) {
 					continue
 				}
 				got++
-				value, err := f.EventValue(&e)
+				value, err := f.Value(&e)
 				if err != nil {
 					t.Error(err)
 				}
@@ -589,7 +543,7 @@ func feedAmongWriters(t *testing.T) {
 					group = 0
 				}
 				now, err := s.Get(nil, e.Key)
-				if err == nil && now.Seq < e.Seq && now.Seq < e.own || err != nil && err != ErrNotFound {
+				if err == nil && now.Seq < e.Seq && now.Seq < e.own || err != nil && err != store.ErrNotFound {
 					t.Errorf("key %s is told as record %d set it, and a read shows %d, %v", e.Key, e.Seq, now.Seq, err)
 				}
 			}
@@ -598,20 +552,20 @@ func feedAmongWriters(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for round := range rounds {
-				var list []*Change
+				var list []*store.Change
 				for i := range 7 {
-					c := &Change{Write: Write{Key: []byte(key(w, i)), Value: []byte(strings.Repeat("x", 2*round+1))}}
+					c := &store.Change{Write: store.Write{Key: []byte(key(w, i)), Value: []byte(strings.Repeat("x", 2*round+1))}}
 					if i > 0 {
 						c.Value = []byte(strings.Repeat("x", round+1))
 					}
 					list = append(list, c)
 				}
-				if err := s.WriteAll(list, Process); err != nil {
+				if err := s.WriteAll(list, store.Process); err != nil {
 					t.Error(err)
 				}
-				mustSet(t, s, key(w, 0), strings.Repeat("x", 2*round+2))
+				storetest.Set(t, s, key(w, 0), strings.Repeat("x", 2*round+2))
 				if w == 0 && round%20 == 0 {
-					mustSet(t, s, "large", strings.Repeat("y", 2*seglog.PartBytes))
+					storetest.Set(t, s, "large", strings.Repeat("y", 2*seglog.PartBytes))
 				}
 			}
 		})
@@ -619,70 +573,34 @@ func feedAmongWriters(t *testing.T) {
 	rest.Go(func() {
 		rng := rand.New(rand.NewPCG(9, 24))
 		for !done.Load() && !t.Failed() {
-			compactSome(t, s, rng)
+			storetest.CompactSome(t, s, rng)
 			runtime.Gosched()
 		}
 	})
 	writing.Wait()
 	done.Store(true)
 	rest.Wait()
-	mustClose(t, s)
+	storetest.Close(t, s)
 }
 
 // awaitWaiting returns when a feed waits for what follows on record seq.
-func awaitWaiting(s *Store, seq uint64) {
+func awaitWaiting(f *Feed, seq uint64) {
 	for waits := false; !waits; runtime.Gosched() {
-		s.feeds.mu.Lock()
-		s.log.Mu.Lock()
-		waits = slices.ContainsFunc(s.feeds.open, func(f *Feed) bool {
-			return slices.Contains(s.log.Waiters.List, chan<- struct{}(f.wake)) && f.at.Next == seq
-		})
-		s.log.Mu.Unlock()
-		s.feeds.mu.Unlock()
+		f.log.Mu.Lock()
+		waits = slices.Contains(f.log.Waiters.List, chan<- struct{}(f.wake)) && f.at.Next == seq
+		f.log.Mu.Unlock()
 	}
-}
-
-// TestFeedTellsWhatShows: a record that is in the log, and not in the index yet, is not told.
-func TestFeedTellsWhatShows(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
-	defer s.Close()
-	f, err := s.OpenFeed(FeedPoint{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	var shows atomic.Bool
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if _, err := f.Next(context.Background()); err != nil || !shows.Load() {
-			t.Errorf("a record is told that does not show yet: %v", err)
-		}
-	}()
-	awaitWaiting(s, 1)
-	key := []byte("key")
-	mu := s.lockOf(s.spaces[0].route(record.Value, key).hash(key))
-	mu.Lock()
-	if err := s.log.Append(&seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: key}); err != nil {
-		t.Fatal(err)
-	}
-	for range 20_000 {
-		runtime.Gosched()
-	}
-	shows.Store(true)
-	mu.Unlock()
-	<-done
 }
 
 // TestFeedEnds: with the context, and with the store.
 func TestFeedEnds(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
-	mustSet(t, s, "a", "1")
+	s := storetest.Open(t, vfs.NewMem())
+	storetest.Set(t, s, "a", "1")
 	p, err := s.Now()
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := s.OpenFeed(p, []byte("a"))
+	f, err := Open(s, p, []byte("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -697,25 +615,25 @@ func TestFeedEnds(t *testing.T) {
 		t.Errorf("the context has ended: %v", err)
 	}
 	go next(context.Background())
-	mustSet(t, s, "b", "1") // which is not asked for
-	awaitWaiting(s, 3)
-	mustClose(t, s)
+	storetest.Set(t, s, "b", "1") // which is not asked for
+	awaitWaiting(f, 3)
+	storetest.Close(t, s)
 	if err := <-ended; err != seglog.ErrClosed {
 		t.Errorf("the store is closed: %v", err)
 	}
 	if _, err := s.Now(); err != seglog.ErrClosed {
 		t.Errorf("Now of a closed store: %v", err)
 	}
-	if _, err := s.OpenFeed(p, nil); err != seglog.ErrClosed {
+	if _, err := Open(s, p, nil); err != seglog.ErrClosed {
 		t.Errorf("a feed of a closed store: %v", err)
 	}
 }
 
 // TestFeedIsLost: what compaction had taken away, and what the log does not have, is no history; and a feed that nobody reads does not keep files for ever.
 func TestFeedIsLost(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes, o.FeedBytes = 3000, 20_000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes, o.FeedBytes = 3000, 20_000 })
 	defer s.Close()
-	f, err := s.OpenFeed(FeedPoint{}, nil)
+	f, err := Open(s, seglog.Position{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -723,8 +641,8 @@ func TestFeedIsLost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	held := int64(0)
 	for n := range 2000 {
-		mustSet(t, s, fmt.Sprint(n%10), fmt.Sprint("value ", n))
-		compactSome(t, s, rng)
+		storetest.Set(t, s, fmt.Sprint(n%10), fmt.Sprint("value ", n))
+		storetest.CompactSome(t, s, rng)
 		held = max(held, s.Stats().HeldBytes)
 	}
 	if held < 10_000 || held > 20_000 {
@@ -734,16 +652,16 @@ func TestFeedIsLost(t *testing.T) {
 	if _, err := h.some(t, 1<<30); err != seglog.ErrHistoryLost {
 		t.Errorf("a feed that has not been read: %v", err)
 	}
-	for _, after := range []uint64{0, s.log.Floor() - 1, s.log.Last() + 1} {
-		if _, err := s.OpenFeed(FeedPoint{After: after}, nil); err != seglog.ErrHistoryLost {
-			t.Errorf("a feed from %d on, with the floor at %d and the end at %d: %v", after, s.log.Floor(), s.log.Last(), err)
+	for _, after := range []uint64{0, s.Log().Floor() - 1, s.Log().Last() + 1} {
+		if _, err := Open(s, seglog.Position{Seq: after}, nil); err != seglog.ErrHistoryLost {
+			t.Errorf("a feed from %d on, with the floor at %d and the end at %d: %v", after, s.Log().Floor(), s.Log().Last(), err)
 		}
 	}
-	for after := s.log.Floor(); after <= s.log.Last(); after++ {
-		h := newHears(t, s, FeedPoint{After: after})
+	for after := s.Log().Floor(); after <= s.Log().Last(); after++ {
+		h := newHears(t, s, seglog.Position{Seq: after})
 		list, err := h.some(t, 1<<30)
-		if err != nil || len(list) != int(s.log.Last()-after) {
-			t.Errorf("a feed from %d on tells %d changes of %d: %v", after, len(list), s.log.Last()-after, err)
+		if err != nil || len(list) != int(s.Log().Last()-after) {
+			t.Errorf("a feed from %d on tells %d changes of %d: %v", after, len(list), s.Log().Last()-after, err)
 		}
 		h.feed.Close()
 	}
@@ -751,13 +669,13 @@ func TestFeedIsLost(t *testing.T) {
 
 // TestFeedOfLargeGroup: a group between whose members others have written is told where its commit stands, each key once with what was written last, and from wherever a feed begins.
 func TestFeedOfLargeGroup(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 200 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 200 })
 	defer s.Close()
-	mustSet(t, s, "before", "1")
+	storetest.Set(t, s, "before", "1")
 	member := func(key, value string) *seglog.Pending {
 		return &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte(key), Value: []byte(value)}
 	}
-	given, g := seglog.Group{Log: s.log}, seglog.Group{Log: s.log}
+	given, g := seglog.Group{Log: s.Log()}, seglog.Group{Log: s.Log()}
 	for _, err := range []error{
 		given.Ahead(member("given", "up")),
 		g.Ahead(member("a", "1"), member("b", "1")),
@@ -767,19 +685,19 @@ func TestFeedOfLargeGroup(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mustSet(t, s, "between", "1")
-	early := s.log.Last()
+	storetest.Set(t, s, "between", "1")
+	early := s.Log().Last()
 	if _, err := g.Commit(member("a", "2"), member("d", "1")); err != nil {
 		t.Fatal(err)
 	}
 	g.End()
 	given.End()
-	mustSet(t, s, "after", "1")
+	storetest.Set(t, s, "after", "1")
 	one := func(key, value string) batch { return batch{key: {key: key, value: value}} }
 	group := batch{"a": {key: "a", value: "2"}, "b": {key: "b", value: "1"}, "c": {key: "c", value: "1"}, "d": {key: "d", value: "1"}}
 	all := []batch{one("before", "1"), one("between", "1"), group, one("after", "1")}
-	for after, want := range map[uint64][]batch{0: all, early - 1: all[1:], early: all[2:], s.log.Last() - 2: all[2:], s.log.Last() - 1: all[3:]} {
-		h := newHears(t, s, FeedPoint{After: after})
+	for after, want := range map[uint64][]batch{0: all, early - 1: all[1:], early: all[2:], s.Log().Last() - 2: all[2:], s.Log().Last() - 1: all[3:]} {
+		h := newHears(t, s, seglog.Position{Seq: after})
 		got, err := h.some(t, 1<<30)
 		if err != nil {
 			t.Fatal(err)
@@ -787,7 +705,7 @@ func TestFeedOfLargeGroup(t *testing.T) {
 		wantTold(t, fmt.Sprint("after ", after), got, want)
 		h.feed.Close()
 	}
-	f, err := s.OpenFeed(FeedPoint{}, []byte("c"))
+	f, err := Open(s, seglog.Position{}, []byte("c"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -801,25 +719,25 @@ func TestFeedOfLargeGroup(t *testing.T) {
 // commits and compaction takes all segments up to there, tells all of it.
 func TestFeedStopsWithinAGroup(t *testing.T) {
 	for stop := 0; ; stop++ {
-		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 200 })
-		h := newHears(t, s, FeedPoint{})
+		s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 200 })
+		h := newHears(t, s, seglog.Position{})
 		member := func(key string) *seglog.Pending {
 			return &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte(key), Value: []byte("1")}
 		}
-		mustSet(t, s, "before", "1")
-		g := seglog.Group{Log: s.log}
+		storetest.Set(t, s, "before", "1")
+		g := seglog.Group{Log: s.Log()}
 		group, between := batch{}, []batch{{"before": {key: "before", value: "1"}}}
 		for i := range 12 {
 			key, other := fmt.Sprint("member ", i), fmt.Sprint("other ", i)
 			if err := g.Ahead(member(key)); err != nil {
 				t.Fatal(err)
 			}
-			mustSet(t, s, other, "1")
+			storetest.Set(t, s, other, "1")
 			group[key] = told{key: key, value: "1"}
 			between = append(between, batch{other: {key: other, value: "1"}})
 		}
 		got := []batch{}
-		h.feed.reach = s.log.Last()
+		h.feed.reach = s.Log().Last()
 		steps := 0
 		for ; steps < stop && h.feed.at.Next <= h.feed.reach; steps++ {
 			var e Event
@@ -837,20 +755,20 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 		g.End()
 		group["last"] = told{key: "last", value: "1"}
 		for i := range 12 {
-			mustSet(t, s, fmt.Sprint("other ", i), strings.Repeat("now long ", 20)) // the old ones are garbage among the members
+			storetest.Set(t, s, fmt.Sprint("other ", i), strings.Repeat("now long ", 20)) // the old ones are garbage among the members
 		}
 		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 		want := append(between, group)
-		h.feed.reach = s.log.Last()
+		h.feed.reach = s.Log().Last()
 		more, err := h.some(t, len(want)-len(got)+len(group)-1)
 		if err != nil {
 			t.Fatalf("stopped after %d steps: %v", stop, err)
 		}
 		wantTold(t, fmt.Sprint("stopped after ", stop), append(got, more...), want)
 		h.feed.Close()
-		mustClose(t, s)
+		storetest.Close(t, s)
 		if steps < stop {
 			return
 		}
@@ -859,18 +777,18 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 
 // TestFeedGoesToSleep: a feed that has found nothing more to tell, and goes to sleep, notices what is written in between.
 func TestFeedGoesToSleep(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
-	defer mustClose(t, s)
-	mustSet(t, s, "a", "1")
-	f, err := s.OpenFeed(FeedPoint{After: s.log.Last()}, nil)
+	s := storetest.Open(t, vfs.NewMem())
+	defer storetest.Close(t, s)
+	storetest.Set(t, s, "a", "1")
+	f, err := Open(s, seglog.Position{Seq: s.Log().Last()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	for _, write := range []func(){
-		func() { mustSet(t, s, "b", "1") },
-		func() { mustSet(t, s, "b", "2"); mustSet(t, s, "b", "3") },
-		func() { mustChange(t, s, "h", hset("a", "1", "b", "2")) },
+		func() { storetest.Set(t, s, "b", "1") },
+		func() { storetest.Set(t, s, "b", "2"); storetest.Set(t, s, "b", "3") },
+		func() { storetest.Change(t, s, "h", storetest.HSet("a", "1", "b", "2")) },
 	} {
 		end, err := f.end()
 		if err != nil {
@@ -878,9 +796,9 @@ func TestFeedGoesToSleep(t *testing.T) {
 		}
 		write()
 		if asleep, err := f.sleep(end); asleep || err != nil {
-			t.Errorf("it sleeps: %v, %v, though there is record %d after %d", asleep, err, s.log.Last(), end)
+			t.Errorf("it sleeps: %v, %v, though there is record %d after %d", asleep, err, s.Log().Last(), end)
 		}
-		if asleep, err := f.sleep(s.log.Last()); !asleep || err != nil {
+		if asleep, err := f.sleep(s.Log().Last()); !asleep || err != nil {
 			t.Errorf("it is awake with nothing to tell: %v, %v", asleep, err)
 		}
 		write()
@@ -895,9 +813,9 @@ func TestFeedGoesToSleep(t *testing.T) {
 // TestFeedOfNothing: a follower of a store that was never written to is told the first write.
 func TestFeedOfNothing(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
+	s := storetest.Open(t, mem)
 	defer s.Close()
-	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+	reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
 	defer reader.Close()
 	p, err := reader.Now()
 	if err != nil {
@@ -906,7 +824,7 @@ func TestFeedOfNothing(t *testing.T) {
 	h := newHears(t, reader, p)
 	defer h.feed.Close()
 	for n := range 3 {
-		mustSet(t, s, "key", fmt.Sprint(n))
+		storetest.Set(t, s, "key", fmt.Sprint(n))
 		if err := reader.Refresh(); err != nil {
 			t.Fatal(err)
 		}
@@ -920,32 +838,51 @@ func TestFeedOfNothing(t *testing.T) {
 
 // TestFeedOfCollections: a change of elements is told once, by the key of the collection, which has no value.
 func TestFeedOfCollections(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
+	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
-	f, err := s.OpenFeed(FeedPoint{}, []byte("k"))
+	f, err := Open(s, seglog.Position{}, []byte("k"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
 	for i := range 3 {
-		err := s.Change([]byte("key"), HashType, Process, func(*Plan) ([]*Edit, error) {
-			return []*Edit{{Sub: fmt.Append(nil, i), Value: []byte("v")}, {Sub: []byte("same"), Value: fmt.Append(nil, i)}}, nil
+		err := s.Change([]byte("key"), store.HashType, store.Process, func(*store.Plan) ([]*store.Edit, error) {
+			return []*store.Edit{{Sub: fmt.Append(nil, i), Value: []byte("v")}, {Sub: []byte("same"), Value: fmt.Append(nil, i)}}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		e, err := f.Next(t.Context())
-		if err != nil || string(e.Key) != "key" || e.Op != record.Set || e.Collection() != HashType || e.More {
+		if err != nil || string(e.Key) != "key" || e.Op != record.Set || e.Collection() != store.HashType || e.More {
 			t.Errorf("%q is told, op %c, a %s, more: %v: %v", e.Key, e.Op, e.Collection(), e.More, err)
 		}
-		if _, err := f.EventValue(&e); !errors.Is(err, ErrType) {
+		if _, err := f.Value(&e); !errors.Is(err, store.ErrType) {
 			t.Errorf("the value of a collection: %v", err)
 		}
 	}
-	if _, err := s.Delete(nil, []byte("key"), Process); err != nil {
+	if _, err := s.Delete(nil, []byte("key"), store.Process); err != nil {
 		t.Fatal(err)
 	}
 	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "key" || e.Op != record.Delete || e.Collection() != "" {
 		t.Errorf("%q is told, op %c, a %q: %v", e.Key, e.Op, e.Collection(), err)
 	}
+}
+
+// TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and not of that.
+func TestRefusedWriteIsNotTold(t *testing.T) {
+	full := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
+	s := storetest.Open(t, vfs.Inject(vfs.NewMem(), &full), func(o *store.Options) { o.RingBytes = -1 })
+	storetest.Set(t, s, "a", "1")
+	storetest.Set(t, s, "b", "2")
+	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, store.Process); !errors.Is(err, seglog.ErrNoSpace) {
+		t.Fatalf("Set: %v", err)
+	}
+	storetest.Set(t, s, "d", "4")
+	h := newHears(t, s, seglog.Position{})
+	told, err := h.some(t, 10)
+	if err != nil || len(told) != 3 {
+		t.Errorf("of three writes %v is told, %v", told, err)
+	}
+	h.feed.Close()
+	storetest.Close(t, s)
 }

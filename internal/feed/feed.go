@@ -1,25 +1,26 @@
-package store
+package feed
 
 import (
 	"bytes"
 	"context"
 	"fmt"
+	"hash/maphash"
 	"maps"
-	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 )
 
-// A feed tells what has changed, by reading the log behind those who write it. Nobody sends it anything and nobody waits for it: a writer
+// A Feed tells what has changed, by reading the log behind those who write it. Nobody sends it anything and nobody waits for it: a writer
 // looks whether somebody has asked to be woken, and that is all. So a feed may be as slow as it likes, and what it comes by
 // is what the log has: every change of an entry once, in the order of the sequence numbers, a group where its commit stands.
 //
 //   - Only segments that are as they were written tell what happened, and in which order. What compaction has made of them is
 //     the same entries, without what happened to them. So a feed never reads a compacted segment, and a large value that compaction has written
 //     anew, in the tail, says of itself that it is a copy (attribute m).
-//   - The segments that a feed has yet to read stay when compaction has replaced them, up to a limit (feedhold.go). What had gone before
+//   - The segments that a feed has yet to read stay when compaction has replaced them, up to a limit (store.Hold). What had gone before
 //     the feed began, or has gone beyond the limit, is lost, and said to be: seglog.ErrHistoryLost.
 //   - A change is told when a read shows it. In the process that writes, a record is in the log a moment before that, under
 //     the lock of its key, so the feed passes that lock. A follower tells what it has replayed.
@@ -28,13 +29,14 @@ import (
 //
 // A feed has one window of the log in memory, and is used by one goroutine.
 type Feed struct {
-	store  *Store
+	store  *store.Store
+	log    *seglog.Log
+	hold   *store.Hold
 	prefix []byte
 	at     seglog.Cursor
 	reach  uint64 // what is told now goes up to this number
-	group  *feedGroup
+	group  *group
 	open   map[uint64]seglog.Position // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
-	low    atomic.Uint64              // what stands before this number is not needed; see feedhold.go
 	wake   chan struct{}
 }
 
@@ -54,31 +56,10 @@ type Event struct {
 	own   uint64 // the record's own number
 }
 
-// FeedPoint is where a feed begins.
-type FeedPoint struct {
-	After uint64          // the number of the last record that is not told
-	end   seglog.Position // of it, if it is known
-}
-
-// Now is the end of what reads show when it returns.
-func (s *Store) Now() (p FeedPoint, err error) {
-	if s.opts.ReadOnly {
-		s.follower.mu.Lock() // what it has counted it has replayed then
-		defer s.follower.mu.Unlock()
-	} else {
-		defer s.passKeys() // what is in the log is there for reads when the lock of its key is given back
-	}
-	if err := s.isOpen(); err != nil {
-		return p, err
-	}
-	p.end = s.log.EndPosition()
-	p.After = p.end.Seq
-	return p, nil
-}
-
-// OpenFeed begins a feed of the entries whose keys begin with prefix. The caller closes it.
-func (s *Store) OpenFeed(p FeedPoint, prefix []byte) (*Feed, error) {
-	f := &Feed{store: s, prefix: bytes.Clone(prefix), reach: p.After, wake: make(chan struct{}, 1)}
+// Open begins a feed of the entries whose keys begin with prefix, behind the record at p: what Store.Now returns, or a number alone. The caller closes it.
+func Open(s *store.Store, p seglog.Position, prefix []byte) (*Feed, error) {
+	// The hold comes before the look at the floor: what is taken away later is kept.
+	f := &Feed{store: s, log: s.Log(), hold: s.HoldHistory(), prefix: bytes.Clone(prefix), reach: p.Seq, wake: make(chan struct{}, 1)}
 	if err := f.begin(p); err != nil {
 		f.Close()
 		return nil, err
@@ -86,36 +67,40 @@ func (s *Store) OpenFeed(p FeedPoint, prefix []byte) (*Feed, error) {
 	return f, nil
 }
 
-func (f *Feed) begin(p FeedPoint) error {
-	s := f.store
-	now, err := s.Now()
-	if err == nil && p.After > now.After { // another process may have been told of it, and a reader not seen it yet
-		err = s.Refresh()
+func (f *Feed) begin(p seglog.Position) error {
+	now, err := f.store.Now()
+	if err == nil && p.Seq > now.Seq { // another process may have been told of it, and a reader not seen it yet
+		err = f.store.Refresh()
 	}
 	if err != nil {
 		return err
 	}
-	in, err := s.use()
-	if err != nil {
-		return err
-	}
-	defer s.life.leave(in)
-	s.holdFor(f) // before the floor is looked at: what is taken away later is kept
-	if !s.log.TellsAfter(p.After) {
-		return seglog.ErrHistoryLost
-	}
-	f.at.Start(s.log, p.After+1, p.end)
-	return nil
+	return f.store.Inside(func() error {
+		f.open = f.log.MembersBefore(p.Seq + 1) // of groups that are committed behind the place
+		f.lower(p.Seq + 1)
+		if !f.log.TellsAfter(p.Seq) {
+			return seglog.ErrHistoryLost
+		}
+		f.at.Start(f.log, p.Seq+1, p)
+		return nil
+	})
 }
 
-// Close ends the feed. The caller is outside of the gate.
+// lower lets what stands before a record go, if nothing that began there is open.
+func (f *Feed) lower(low uint64) {
+	for number := range f.open {
+		low = min(low, number)
+	}
+	f.hold.Raise(low)
+}
+
+// Close ends the feed.
 func (f *Feed) Close() {
 	f.at.Leave()
 	if f.group != nil {
 		f.group.at.Leave()
 	}
-	f.store.letGoOf(f)
-	f.store.letGo()
+	f.hold.End()
 }
 
 // Next returns the next change, for which it waits. The error is that of the context, ErrClosed, seglog.ErrHistoryLost, or one of reading.
@@ -160,7 +145,7 @@ func (f *Feed) await(ctx context.Context) error {
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
-			f.store.log.WakeNoMore(f.wake)
+			f.log.WakeNoMore(f.wake)
 			return context.Cause(ctx)
 		}
 	}
@@ -169,44 +154,42 @@ func (f *Feed) await(ctx context.Context) error {
 // sleep sees to it that the feed is woken when there is a record with a higher number. It reports false
 // when there is one. While a follower begins anew it has no number, and keeps others out of the gate.
 func (f *Feed) sleep(seq uint64) (asleep bool, err error) {
-	err = f.store.shared(func() error {
-		asleep = f.store.log.WakeWhenBeyond(seq, f.wake)
+	err = f.store.Inside(func() error {
+		asleep = f.log.WakeWhenBeyond(seq, f.wake)
 		return nil
 	})
 	return asleep, err
 }
 
-// end is the number of the last record that reads show.
+// end is the number of the last record that can be told.
 func (f *Feed) end() (uint64, error) {
-	s := f.store
-	if s.opts.ReadOnly {
-		s.follower.mu.Lock()
-		defer s.follower.mu.Unlock()
-	}
-	if err := s.isOpen(); err != nil {
-		return 0, err
-	}
-	last, rest := s.log.LastAtRest()
-	if f.at.Next > last && rest && !s.opts.ReadOnly {
+	last, rest, err := f.store.LastToShow()
+	if err == nil && rest && f.at.Next > last {
 		clear(f.open) // what is there will not count any more
 	}
-	return last, nil
+	return last, err
 }
 
 // step reads one record. Nothing is held when it returns.
 func (f *Feed) step(e *Event) (told bool, err error) {
-	s := f.store
-	in, err := s.use()
-	if err != nil {
-		return false, err
+	before := f.at.Segment
+	err = f.store.Inside(func() (err error) {
+		switch {
+		case f.group != nil:
+			told, err = f.groupStep(e)
+		case f.at.Next <= f.reach:
+			told, err = f.read(e)
+		}
+		return err
+	})
+	if f.at.Segment != before {
+		f.store.LetGo()
 	}
-	defer s.life.leave(in)
-	if f.group != nil {
-		return f.groupStep(e)
-	}
-	if f.at.Next > f.reach {
-		return false, nil
-	}
+	return told, err
+}
+
+// read reads the next record.
+func (f *Feed) read(e *Event) (told bool, err error) {
 	before := f.at.Segment
 	rec, at, err := f.at.Read()
 	if err != nil {
@@ -214,9 +197,6 @@ func (f *Feed) step(e *Event) (told bool, err error) {
 	}
 	if f.at.Segment != before {
 		f.lower(f.at.Next - 1)
-		if s.retired.Load() != nil {
-			s.house.wakeHouse()
-		}
 	}
 	switch {
 	case rec.Op == record.Part:
@@ -257,10 +237,7 @@ func (f *Feed) tells(rec *seglog.Record) bool {
 
 // tell makes the event of a record, when a read shows it.
 func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
-	s := f.store
-	if !s.opts.ReadOnly {
-		passThrough(s.lockOf(s.spaces[0].route(rec.Kind, rec.Key).hash(rec.Key)))
-	}
+	f.store.AwaitShown(rec.Kind, rec.Key)
 	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.Key), Schema: rec.Schema, Seq: seq, Time: unixMilli(rec.Written),
 		Expiry: rec.Expiry, value: bytes.Clone(rec.Value), large: rec.Large, own: rec.Seq}
 	f.forgetParts(rec)
@@ -274,58 +251,47 @@ func isElement(rec *seglog.Record) bool {
 // tellCollection makes the event of a change of elements, one of which has this key, that has left their number as it was, so that no meta tells it. The
 // collection is told by the key that it has now: that it was deleted or renamed since is told in its turn.
 func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told bool, err error) {
-	s := f.store
-	hex, _, found := bytes.Cut(element, []byte{beforeSub})
-	id, err := record.ParseHex(string(hex))
-	if !found || err != nil {
-		return false, nil // an owner
-	}
-	if elements := s.spaces[0].route(record.Element, element); !s.opts.ReadOnly {
-		passThrough(s.lockOf(elements.hash(element)))
-	}
-	var owner, meta seglog.Record
-	name := ownerKey(id)
-	if _, err = s.loggedEntry(&owner, s.spaces[0].route(record.Element, name), name, nil); err == nil {
-		_, err = s.loggedEntry(&meta, s.spaces[0].route(record.Meta, owner.Value), owner.Value, nil)
-	}
-	switch c, wrong := parseCollection(meta.Value); {
-	case err == ErrNotFound:
+	f.store.AwaitShown(record.Element, element)
+	key, meta, err := f.store.CollectionOf(element)
+	if err == store.ErrNotFound || err == nil && !bytes.HasPrefix(key, f.prefix) {
 		return false, nil
-	case err != nil:
+	}
+	if err != nil {
 		return false, err
-	case meta.Kind != record.Meta || wrong == nil && c.ID != id || !bytes.HasPrefix(owner.Value, f.prefix):
-		return false, nil
 	}
-	*e = Event{Op: record.Set, Kind: record.Meta, Key: bytes.Clone(owner.Value), Seq: seq, Time: unixMilli(time), Expiry: meta.Expiry, value: bytes.Clone(meta.Value), own: seq}
+	*e = Event{Op: record.Set, Kind: record.Meta, Key: bytes.Clone(key), Seq: seq, Time: unixMilli(time), Expiry: meta.Expiry, value: bytes.Clone(meta.Value), own: seq}
 	return true, nil
 }
 
 func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 
-// EventValue is the value of a change that sets one, as it was stored. It is to be asked for before the next change. Where the value is a large one that was
+// Value is the value of a change that sets one, as it was stored. It is to be asked for before the next change. Where the value is a large one that was
 // replaced since, and compaction has taken parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
-func (f *Feed) EventValue(e *Event) ([]byte, error) {
-	s := f.store
+func (f *Feed) Value(e *Event) (value []byte, err error) {
 	if e.Kind == record.Meta {
-		return nil, fmt.Errorf("%w: key %q holds a %s", ErrType, e.Key, e.Collection())
+		return nil, fmt.Errorf("%w: key %q holds a %s", store.ErrType, e.Key, e.Collection())
 	}
 	if e.large == 0 {
 		return e.value, nil
 	}
-	in, err := s.use()
-	if err != nil {
-		return nil, err
-	}
-	defer s.life.leave(in)
-	if s.log.HasParts(e.value) {
-		return s.readParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
+	err = f.store.Inside(func() (err error) {
+		value, err = f.largeValue(e)
+		return err
+	})
+	return value, err
+}
+
+func (f *Feed) largeValue(e *Event) ([]byte, error) {
+	if f.log.HasParts(e.value) {
+		return f.store.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
 	}
 	// What it is now may be what it was then, in another place.
-	var rec seglog.Record
-	if _, err := s.logged(&rec, s.spaces[0].route(e.Kind, e.Key), e.Key, nil); err != nil && err != ErrNotFound {
+	rec, err := f.store.Record(nil, e.Key)
+	switch {
+	case err != nil && err != store.ErrNotFound:
 		return nil, err
-	} else if err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())) {
-		return s.readParts(rec)
+	case err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())):
+		return f.store.ReadParts(rec)
 	}
 	return nil, seglog.ErrHistoryLost
 }
@@ -335,11 +301,11 @@ func (f *Feed) EventValue(e *Event) ([]byte, error) {
 func (e *Event) isOf(number uint64) bool { return number == e.own || number == e.Seq }
 
 // Collection is the type of the collection whose meta has been set, "" if none has.
-func (e *Event) Collection() CollectionType {
+func (e *Event) Collection() store.CollectionType {
 	if e.Kind != record.Meta || e.Op != record.Set {
 		return ""
 	}
-	c, err := parseCollection(e.value)
+	c, err := store.ParseCollection(e.value)
 	if err != nil {
 		return "collection" // by another version
 	}
@@ -368,13 +334,14 @@ func (f *Feed) forgetParts(rec *seglog.Record) {
 	maps.DeleteFunc(f.open, func(_ uint64, p seglog.Position) bool { return p.BeginsParts(rec.Value) })
 }
 
-// feedGroup is a group that is being told.
-type feedGroup struct {
+// group is a group that is being told.
+type group struct {
 	number, commit uint64
 	told           bool              // it has been read once
 	members        uint64            // counted; those that the commit names
 	named          uint64            // by the commit
 	newest         map[uint64]uint64 // hash of a key to the number of the last member of that key; nil if each has but one
+	seed           maphash.Seed      // of the hashes
 	last           uint64            // number of the last member that is told
 	element        []byte            // key of the last member that is one of a collection
 	meta           bool              // a member is a meta
@@ -388,9 +355,9 @@ func (f *Feed) beginGroup(commit *seglog.Record, at seglog.Position) error {
 	if err != nil {
 		return at.Corrupt("a commit that names no number of members")
 	}
-	g := &feedGroup{number: commit.Group, commit: commit.Seq, named: named}
+	g := &group{number: commit.Group, commit: commit.Seq, named: named}
 	if commit.Seq-commit.Group != named { // there are others in between, so it was not written at once
-		g.newest = map[uint64]uint64{}
+		g.newest, g.seed = map[uint64]uint64{}, maphash.MakeSeed()
 	}
 	f.group = g
 	f.rewind()
@@ -400,7 +367,7 @@ func (f *Feed) beginGroup(commit *seglog.Record, at seglog.Position) error {
 // rewind goes to the first member.
 func (f *Feed) rewind() {
 	g := f.group
-	g.at.Start(f.store.log, g.number, f.open[g.number])
+	g.at.Start(f.log, g.number, f.open[g.number])
 }
 
 // groupStep reads one record of those from the first member to the commit.
@@ -415,7 +382,7 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	}
 	hash := uint64(0)
 	if g.newest != nil {
-		hash = f.store.seed.Bytes(rec.Key)
+		hash = maphash.Bytes(g.seed, rec.Key)
 	}
 	switch {
 	case !g.told:
@@ -442,7 +409,7 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	g := f.group
 	if !g.told && g.members != g.named {
-		return false, &seglog.CorruptError{File: f.store.log.Dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
+		return false, &seglog.CorruptError{File: f.log.Dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
 	}
 	if !g.told && g.last > 0 {
 		g.told = true

@@ -1,0 +1,133 @@
+package storetest
+
+import (
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Long reports whether tests are to take their time.
+func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
+
+// Options are those of a store without goroutines.
+func Options(fsys vfs.FS, change ...func(*store.Options)) store.Options {
+	opts := store.Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing}
+	for _, f := range change {
+		f(&opts)
+	}
+	return opts
+}
+
+// Open opens a store without goroutines on fsys, in the directory db.
+func Open(t testing.TB, fsys vfs.FS, change ...func(*store.Options)) *store.Store {
+	t.Helper()
+	s, err := store.Open("db", Options(fsys, change...))
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	return s
+}
+
+// Close closes a store, which has nothing to complain of.
+func Close(t testing.TB, s *store.Store) {
+	t.Helper()
+	if err := s.Close(); err != nil {
+		t.Fatalf("Close: %v", err)
+	}
+}
+
+// Set sets a raw key.
+func Set(t testing.TB, s *store.Store, key, value string) {
+	t.Helper()
+	if err := s.Set(nil, []byte(key), []byte(value), 0, store.Process); err != nil {
+		t.Fatalf("Set(%q): %v", key, err)
+	}
+}
+
+// Delete deletes a raw key.
+func Delete(t testing.TB, s *store.Store, key string) {
+	t.Helper()
+	if _, err := s.Delete(nil, []byte(key), store.Process); err != nil {
+		t.Fatalf("Delete(%q): %v", key, err)
+	}
+}
+
+// Absent stands for the value of a key that has none.
+const Absent = "\x00absent"
+
+// Want checks what is stored under key.
+func Want(t testing.TB, s *store.Store, key, want string) {
+	t.Helper()
+	e, err := s.Get(nil, []byte(key))
+	switch {
+	case want == Absent && !errors.Is(err, store.ErrNotFound):
+		t.Fatalf("Get(%q) = %q, %v, want ErrNotFound", key, e.Value, err)
+	case want != Absent && (err != nil || string(e.Value) != want):
+		t.Fatalf("Get(%q) = %.100q, %v, want %.100q", key, e.Value, err, want)
+	}
+}
+
+// HSet are changes that set elements of a hash, given as names and values.
+func HSet(words ...string) (edits []*store.Edit) {
+	for i := 0; i < len(words); i += 2 {
+		edits = append(edits, &store.Edit{Sub: []byte(words[i]), Value: []byte(words[i+1])})
+	}
+	return edits
+}
+
+// HDel are changes that delete elements of a hash.
+func HDel(subs ...string) (edits []*store.Edit) {
+	for _, sub := range subs {
+		edits = append(edits, &store.Edit{Sub: []byte(sub), Delete: true})
+	}
+	return edits
+}
+
+// Change changes elements of a hash.
+func Change(t testing.TB, s *store.Store, key string, edits []*store.Edit) {
+	t.Helper()
+	err := s.Change([]byte(key), store.HashType, store.Process, func(*store.Plan) ([]*store.Edit, error) { return edits, nil })
+	if err != nil {
+		t.Fatalf("Change(%q): %v", key, err)
+	}
+}
+
+// CompactSome compacts a run that is chosen at random, if there is one. What has made its records count no more may not be durable yet.
+func CompactSome(t testing.TB, s *store.Store, rng *rand.Rand) {
+	t.Helper()
+	n := rng.IntN(1000)
+	if s.Log().Wrote() && n%3 > 0 {
+		if err := s.Log().SyncEnded(); err != nil {
+			t.Fatalf("compacting: %v", err)
+		}
+	}
+	_, err := s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
+		if len(list) == 0 {
+			return nil, nil
+		}
+		i := n % len(list)
+		return list[i : i+1+n/7%min(len(list)-i, 4)], nil
+	})
+	if err != nil {
+		t.Fatalf("compacting: %v", err)
+	}
+}
+
+// Unlocked is a disk on which nobody keeps a lock: the next process opens the store of one that is taken for dead.
+type Unlocked struct{ vfs.FS }
+
+// Lock gives the lock back at once.
+func (u Unlocked) Lock(name string) (io.Closer, error) {
+	lock, err := u.FS.Lock(name)
+	if err == nil {
+		err = lock.Close()
+	}
+	return io.NopCloser(nil), err
+}
