@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/stream"
 )
 
 // ValueWriter writes the value of a key piece by piece; DB.Create makes it. It is an io.WriteCloser and an io.ReaderFrom, and Size is how much has been written.
@@ -14,7 +16,7 @@ import (
 // space until compaction, and when the disk is full gives it back at once.
 //
 // Its methods may be called by several goroutines.
-type ValueWriter = store.ValueWriter
+type ValueWriter = stream.Writer
 
 // ValueReader reads the value of a key piece by piece; DB.OpenValue makes it. It is an io.ReadSeekCloser, an io.ReaderAt and an io.WriterTo, and Size is the length of the
 // value.
@@ -24,7 +26,7 @@ type ValueWriter = store.ValueWriter
 // stay until then (Stats.HeldBytes).
 //
 // Its methods may be called by several goroutines.
-type ValueReader = store.ValueReader
+type ValueReader = stream.Reader
 
 // Create begins a value under key, raw bytes as those of Put, of any length: what Write gets goes to the log one MiB at a time, between the writes of others, so it takes
 // little more memory than that. What is in the log under key stays what it is until Commit. Of several writers of one key the one that commits last has the last word.
@@ -42,18 +44,18 @@ type ValueReader = store.ValueReader
 // When ctx is done before the Commit, the value is given up. Compaction leaves alone what was written to the store since the first MiB, so a writer should
 // not be left open for longer than it takes.
 func (db *DB) Create(ctx context.Context, key []byte) (*ValueWriter, error) {
-	return db.store.CreateValue(ctx, key)
+	return stream.Create(ctx, db.store, key, seglog.PartBytes)
 }
 
 // OpenValue opens what Get returns for reading piece by piece, of any length. Values of codecs that are shown as JSON are read as a whole first.
 func (db *DB) OpenValue(key []byte) (*ValueReader, error) {
-	r, err := db.store.OpenValue(nil, key)
+	r, err := stream.Open(db.store, db.store, key)
 	return db.reader(key, r, err)
 }
 
 // OpenValue is DB.OpenValue of the snapshot. The reader may be used when the snapshot is closed.
 func (s *Snapshot) OpenValue(key []byte) (*ValueReader, error) {
-	r, err := s.view.OpenValue(nil, key)
+	r, err := stream.Open(s.db.store, s.view, key)
 	return s.db.reader(key, r, err)
 }
 

@@ -286,7 +286,7 @@ func (f *Feed) largeValue(e *Event) ([]byte, error) {
 		return f.store.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
 	}
 	// What it is now may be what it was then, in another place.
-	rec, err := f.store.Record(nil, e.Key)
+	rec, err := f.store.Record(e.Key)
 	switch {
 	case err != nil && err != store.ErrNotFound:
 		return nil, err

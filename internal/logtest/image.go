@@ -3,6 +3,7 @@ package logtest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"os"
@@ -110,6 +111,15 @@ func (c *Clock) Advance(d time.Duration) {
 			ch <- c.now
 		}
 	}
+}
+
+// Numbered is a value of so many bytes, no two parts of which are the same.
+func Numbered(n int, name string) string {
+	var b strings.Builder
+	for i := 0; b.Len() < n; i++ {
+		fmt.Fprintf(&b, "%s %d ", name, i)
+	}
+	return b.String()[:n]
 }
 
 func SizeOf(t *testing.T, fsys vfs.FS, path string) int64 {

@@ -2,12 +2,12 @@ package seglog
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/copaldb/copal/internal/record"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -99,6 +99,21 @@ func ParsePlace(word string) (record.SegmentID, int64, error) {
 		err = record.ErrSyntax
 	}
 	return id, int64(offset), errors.Join(err, err2)
+}
+
+// PartList is the list of the parts of a value, and the length of each but the last.
+func (l *Log) PartList(e *Record) (words []string, piece uint64, err error) {
+	words = strings.Split(string(e.Value), " ")
+	piece, err = record.ParseHex(words[0])
+	if words = words[1:]; err != nil || piece == 0 || piece > record.MaxInlineBytes || (e.Large+piece-1)/piece != uint64(len(words)) {
+		return nil, 0, l.BadParts(e, "its list of parts does not add up to %d bytes", e.Large)
+	}
+	return words, piece, nil
+}
+
+// BadParts is damage of a large value.
+func (l *Log) BadParts(e *Record, format string, args ...any) error {
+	return &CorruptError{File: l.Dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
 }
 
 // HasParts reports whether the segments are there that a list of parts names.

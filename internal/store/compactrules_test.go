@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -106,15 +107,20 @@ func TestWritesBetweenCopyAndMove(t *testing.T) {
 // once, when what was written is compacted in its turn, and when the index is made from the log.
 func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 	large := func(c string) string { return strings.Repeat(c+" large ", 60) }
-	stream := func(s *Store, key, value string) {
-		w, err := s.CreateValue(t.Context(), []byte(key))
-		if err == nil {
-			_, err = w.Write([]byte(value))
+	stream := func(s *Store, key, value string) { // in parts of 100 bytes
+		under := s.log.BeginParts()
+		part := seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: []byte(key)}
+		list := []byte(record.Hex(100))
+		for p := range slices.Chunk([]byte(value), 100) {
+			part.Value = p
+			if err := s.AppendPart(&part); err != nil {
+				t.Fatal(err)
+			}
+			part.Index++
+			list = part.AppendPlace(list)
 		}
-		if err == nil {
-			err = w.Commit()
-		}
-		if err != nil {
+		_, err := s.Write(nil, &Write{Key: []byte(key), Value: list, Listed: uint64(len(value))})
+		if s.EndParts(under, err); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +154,7 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 	for name, act := range acts {
 		for step, reached := 0, true; reached; step++ {
 			mem := vfs.NewMem()
-			options := func(o *Options) { o.SegmentBytes, o.PartBytes = 1000, 100 }
+			options := func(o *Options) { o.SegmentBytes = 1000 }
 			s := mustOpen(t, mem, options)
 			c := attached(t, s, "m")
 			content := map[string]string{"large": large("old")}

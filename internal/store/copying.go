@@ -210,7 +210,7 @@ func (c *compaction) rewriteParts(e *seglog.Record) ([]byte, error) {
 
 // copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
 func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]byte, error) {
-	words, piece, err := s.listOf(e)
+	words, piece, err := s.log.PartList(e)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]
 			return nil, err
 		}
 		if !old.IsPart(e, i, 0) {
-			return nil, s.badParts(e, "%s is not its part %d", word, i)
+			return nil, s.log.BadParts(e, "%s is not its part %d", word, i)
 		}
 		p.Index, p.Value = uint64(i), old.Value
 		p.KeyBytes, p.ValueBytes = len(p.Key), len(p.Value)

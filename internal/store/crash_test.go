@@ -102,7 +102,8 @@ type crasher struct {
 	sparse  int      // one in so many boundaries is crashed at, if not all
 	trail   []string // of steps, for messages
 	options func(*Options)
-	clock   *logtest.Clock // nil for that of the machine, with which nothing expires
+	room    func(s *Store, o *oracle, st step) error // what a room above the engine does
+	clock   *logtest.Clock                           // nil for that of the machine, with which nothing expires
 
 	groups    []*openGroup // of the script itself
 	compacted int64        // segments, in the script itself
@@ -217,8 +218,8 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		}
 	case "hset", "hsetfsync", "htx", "htxfsync", "hclear", "hrename", "hexpire", "sweep":
 		return s, c.collectionStep(s, o, st)
-	case "stream", "streamfsync":
-		return c.streamStep(fsys, s, o, st)
+	case "room", "roomfsync":
+		return s, c.room(s, o, st)
 	case "group", "groupfsync", "begin", "commit", "give up":
 		return s, c.groupStep(s, o, st)
 	case "ttl", "ttlfsync", "async", "expire", "expirefsync", "persist", "pass":

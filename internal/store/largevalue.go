@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/copaldb/copal/internal/record"
@@ -57,14 +58,86 @@ func (s *Store) appendPart(p *seglog.Pending) error {
 	return s.log.Append(p)
 }
 
-// Record reads the record of a value as the log has it, from table t or, when t is nil, from where the key belongs. The value of a large one is the list of its
-// parts. The errors are those of Get. The caller is inside of the gate.
-func (s *Store) Record(t *Table, key []byte) (e seglog.Record, err error) {
-	if t == nil {
-		t = s.spaces[0].route(record.Value, key)
+// AppendPart writes a part between the records of others: of a value that comes piece by piece. It may slow the caller down, who holds no lock.
+func (s *Store) AppendPart(p *seglog.Pending) error {
+	s.pace()
+	return s.appendPart(p)
+}
+
+// EndParts says that parts are under way no more. err is why they will not count, nil if they do: then their space is given back, at once when the disk is full. The
+// caller holds no lock.
+func (s *Store) EndParts(under *seglog.Parts, err error) {
+	s.log.EndParts(under)
+	switch {
+	case errors.Is(err, seglog.ErrNoSpace):
+		s.reclaimParts(under.From)
+	case err != nil:
+		s.house.wakeHouse()
 	}
-	_, err = s.logged(&e, t, key, nil)
+}
+
+// reclaimParts gives back the space of parts that stand in the segments from one on, and that no record lists, for the disk is full. What it cannot give back stays until
+// compaction comes by. The caller holds no lock.
+func (s *Store) reclaimParts(from record.SegmentID) {
+	tail := s.log.TailNow()
+	if tail == nil {
+		return
+	}
+	var err error
+	if 2*s.notes.of(tail).gain() >= tail.End.Load() {
+		err = s.sealTail()
+	} else {
+		err = s.log.SyncEnded()
+	}
+	for more := err == nil; more && err == nil; {
+		more, err = s.reclaimOnce(from)
+	}
+	if err != nil && !errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrClosed) && s.log.Failure() == nil {
+		s.log.ReportError("giving back the space of a value that did not fit", err)
+	}
+}
+
+// reclaimOnce compacts one of the segments, and reports whether it did.
+func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
+	return s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
+		for i, seg := range list {
+			if n := s.notes.of(seg); seg.ID < from || seg.ID.Generation() > 0 || !n.worth() || 2*n.gain() < seg.End.Load() {
+				continue
+			}
+			if s.log.SnapshotNames(seg.ID) { // or the file would stay
+				if _, err := s.log.AbandonSnapshot(); err != nil {
+					return nil, err
+				}
+			}
+			return list[i : i+1], nil
+		}
+		return nil, nil
+	})
+}
+
+// Record reads the record of a value as the log has it. The value of a large one is the list of its parts. The errors are those of Get. The caller is inside of the gate.
+func (s *Store) Record(key []byte) (e seglog.Record, err error) {
+	_, err = s.logged(&e, s.spaces[0].route(record.Value, key), key, nil)
 	return e, err
+}
+
+// Record is Store.Record of what the view has. The caller is inside of the view's gate.
+func (v *View) Record(key []byte) (seglog.Record, error) {
+	e, _, err := v.record(nil, key)
+	if err == nil {
+		err = isValue(&e)
+	}
+	return e, err
+}
+
+// Inside is Store.Inside for a read of the view, or the error says why that can show nothing.
+func (v *View) Inside(f func() error) error {
+	in, err := v.use()
+	if err != nil {
+		return err
+	}
+	defer v.store.life.leave(in)
+	return f()
 }
 
 // ReadParts puts together the value that e commits. The caller is inside of the gate.
@@ -72,7 +145,7 @@ func (s *Store) ReadParts(e seglog.Record) ([]byte, error) {
 	if e.Large > uint64(seglog.MaxValueBytes) {
 		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", seglog.ErrTooLarge, e.Large, int64(seglog.MaxValueBytes))
 	}
-	words, size, err := s.listOf(&e)
+	words, size, err := s.log.PartList(&e)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +159,7 @@ func (s *Store) ReadParts(e seglog.Record) ([]byte, error) {
 		}
 		want := min(size, e.Large-uint64(len(value)))
 		if !p.IsPart(&e, i, owner) || uint64(len(p.Value)) != want {
-			return nil, s.badParts(&e, "%s is not its part %d", word, i)
+			return nil, s.log.BadParts(&e, "%s is not its part %d", word, i)
 		}
 		owner = p.Owner
 		value = append(value, p.Value...)

@@ -46,7 +46,6 @@ type Options struct {
 	NoCompaction bool          // none in the background
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
-	PartBytes    int           // of a value that is written as a stream, in each part but the last, 1 MiB
 	FeedBytes    int64         // of files that are kept for feeds at least, 64 MiB
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
@@ -156,9 +155,6 @@ func (o Options) withDefaults() Options {
 	}
 	if o.GroupBytes <= 0 {
 		o.GroupBytes = defaultGroupBytes
-	}
-	if o.PartBytes <= 0 {
-		o.PartBytes = seglog.PartBytes
 	}
 	if o.FeedBytes <= 0 {
 		o.FeedBytes = defaultFeedBytes

@@ -167,7 +167,7 @@ func (g *together) check() error {
 func (g *together) finish(err error) {
 	g.group.End()
 	if g.under != nil {
-		g.store.endLarge(g.under, err)
+		g.store.EndParts(g.under, err)
 	}
 }
 

@@ -203,7 +203,7 @@ func (tx *Tx) end() {
 		}
 		tx.store.budget.Leave(-tx.bytes)
 		if tx.under != nil {
-			tx.store.endLarge(tx.under, tx.lost)
+			tx.store.EndParts(tx.under, tx.lost)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (tx *Tx) own(c *Change) (e Entry, err error) {
 		return Entry{}, c.collection.isNoValue(c.Key)
 	}
 	e = Entry{Value: c.Value, Schema: c.Schema, hit: hit{expiry: c.Expiry}}
-	if c.listed == 0 {
+	if c.Listed == 0 {
 		return e, nil
 	}
 	in, err := tx.store.use()
@@ -296,7 +296,7 @@ func (tx *Tx) own(c *Change) (e Entry, err error) {
 		return Entry{}, err
 	}
 	defer tx.store.life.leave(in)
-	e.Value, err = tx.store.ReadParts(seglog.Record{Head: record.Head{Large: c.listed}, Key: c.Key, Value: c.Value})
+	e.Value, err = tx.store.ReadParts(seglog.Record{Head: record.Head{Large: c.Listed}, Key: c.Key, Value: c.Value})
 	return e, err
 }
 
@@ -364,7 +364,7 @@ func (tx *Tx) setAside(c *Change) error {
 		tx.lost = err
 		return err
 	}
-	c.listed, c.Value, c.Cell, c.Cost = p.Large, p.Value, nil, 0
+	c.Listed, c.Value, c.Cell, c.Cost = p.Large, p.Value, nil, 0
 	return nil
 }
 

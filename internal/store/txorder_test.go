@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -489,7 +490,9 @@ func TestTxOrderEnds(t *testing.T) {
 func TestTxLargeValues(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 20 })
-	value := func(i, round int) string { return numbered(seglog.PartBytes+1+100*i, fmt.Sprint(round, "/", i)) }
+	value := func(i, round int) string {
+		return logtest.Numbered(seglog.PartBytes+1+100*i, fmt.Sprint(round, "/", i))
+	}
 	mustSet(t, s, "key 0", "old")
 	content := map[string]string{"key 0": "old"}
 	failed := errors.New("failed")
@@ -506,7 +509,7 @@ func TestTxLargeValues(t *testing.T) {
 				content["counter"] = fmt.Sprint(round)
 			}
 			for i := range 2 {
-				for _, now := range []string{numbered(2*seglog.PartBytes, "replaced"), value(i, round)} {
+				for _, now := range []string{logtest.Numbered(2*seglog.PartBytes, "replaced"), value(i, round)} {
 					if err := tx.Write(nil, &Write{Key: fmt.Append(nil, "key ", i), Value: []byte(now)}); err != nil {
 						return err
 					}

@@ -44,8 +44,8 @@ type Write struct {
 	Cost  int
 	Own   string // the key's own bytes if the cell may keep them in that memory, else ""
 
+	Listed  uint64   // length of a value that stands in parts already, which Value lists; 0 for any other
 	version *version // that the entry must have; nil for any
-	listed  uint64   // length of a value that stands in parts already, which Value lists; 0 for any other
 }
 
 // Set stores value under key, in table t or, when t is nil, where the key belongs.
@@ -93,10 +93,18 @@ func (s *Store) refuse(err error) error {
 }
 
 func (w *Write) check() error {
-	if len(w.Key) > MaxKeyBytes {
-		return fmt.Errorf("%w: a key of %d bytes, the most is %d", seglog.ErrTooLarge, len(w.Key), MaxKeyBytes)
+	if err := CheckKey(w.Key); err != nil {
+		return err
 	}
 	return checkValue(w.Value)
+}
+
+// CheckKey returns ErrTooLarge for a key that no record can have.
+func CheckKey(key []byte) error {
+	if len(key) > MaxKeyBytes {
+		return fmt.Errorf("%w: a key of %d bytes, the most is %d", seglog.ErrTooLarge, len(key), MaxKeyBytes)
+	}
+	return nil
 }
 
 func checkValue(value []byte) error {
@@ -120,7 +128,7 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 	p := seglog.Pending{Key: w.Key, Synced: w.Durability == Power}
 	if len(w.Value) > seglog.PartBytes {
 		under := s.log.BeginParts()
-		defer func() { s.endLarge(under, err) }()
+		defer func() { s.EndParts(under, err) }()
 	}
 	if w.Durability == Process || w.Durability == Power {
 		if err := s.recordOfWrite(&p, w); err != nil {
@@ -179,8 +187,8 @@ func (w *Write) fill(p *seglog.Pending) (parts bool) {
 		return false
 	}
 	p.Op, p.Schema, p.Expiry, p.Value = record.Set, w.Schema, w.Expiry, w.Value
-	p.Large = w.listed
-	return w.listed == 0
+	p.Large = w.Listed
+	return w.Listed == 0
 }
 
 // kind is that of the record.

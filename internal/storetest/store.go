@@ -74,6 +74,29 @@ func Want(t testing.TB, s *store.Store, key, want string) {
 	}
 }
 
+// WantSame checks that the store has these entries and no others, however they are read.
+func WantSame(t testing.TB, s *store.Store, content map[string]string) {
+	t.Helper()
+	seen := 0
+	for _, table := range s.Tables() {
+		for item := range s.Items(table) {
+			if item.Err != nil {
+				t.Fatal(item.Err)
+			}
+			if want, ok := content[string(item.Key)]; !ok || want != string(item.Value) {
+				t.Fatalf("key %q has %.60q, want %.60q, %v", item.Key, item.Value, want, ok)
+			}
+			seen++
+		}
+	}
+	if seen != len(content) || s.Stats().Keys != int64(len(content)) {
+		t.Fatalf("%d entries, %d counted, want %d", seen, s.Stats().Keys, len(content))
+	}
+	for key, want := range content {
+		Want(t, s, key, want)
+	}
+}
+
 // HSet are changes that set elements of a hash, given as names and values.
 func HSet(words ...string) (edits []*store.Edit) {
 	for i := 0; i < len(words); i += 2 {
@@ -99,13 +122,19 @@ func Change(t testing.TB, s *store.Store, key string, edits []*store.Edit) {
 	}
 }
 
-// CompactSome compacts a run that is chosen at random, if there is one. What has made its records count no more may not be durable yet.
+// CompactSome compacts a run that is chosen at random, if there is one.
 func CompactSome(t testing.TB, s *store.Store, rng *rand.Rand) {
 	t.Helper()
-	n := rng.IntN(1000)
+	if err := CompactRun(s, rng.IntN(1000)); err != nil {
+		t.Fatalf("compacting: %v", err)
+	}
+}
+
+// CompactRun compacts a run that n chooses, if there is one. What has made its records count no more may not be durable yet.
+func CompactRun(s *store.Store, n int) error {
 	if s.Log().Wrote() && n%3 > 0 {
 		if err := s.Log().SyncEnded(); err != nil {
-			t.Fatalf("compacting: %v", err)
+			return err
 		}
 	}
 	_, err := s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
@@ -115,9 +144,7 @@ func CompactSome(t testing.TB, s *store.Store, rng *rand.Rand) {
 		i := n % len(list)
 		return list[i : i+1+n/7%min(len(list)-i, 4)], nil
 	})
-	if err != nil {
-		t.Fatalf("compacting: %v", err)
-	}
+	return err
 }
 
 // Unlocked is a disk on which nobody keeps a lock: the next process opens the store of one that is taken for dead.

@@ -28,6 +28,7 @@ var arrows = map[string][]string{
 	"internal/repair":   {"internal/files", "internal/record", "internal/seglog", "internal/vfs"},
 	"internal/seglog":   {"internal/clock", "internal/files", "internal/index", "internal/laps", "internal/record", "internal/vfs", "internal/warm"},
 	"internal/store":    {"internal/cache", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/laps", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/vfs", "internal/warm"},
+	"internal/stream":   {"internal/record", "internal/seglog", "internal/store"},
 	"internal/sysmem":   {},
 	"internal/vfs":      {},
 	"internal/warm":     {},

@@ -1,4 +1,4 @@
-package store
+package stream
 
 import (
 	"bytes"
@@ -9,33 +9,39 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// smallParts lets streamed values have parts of so many bytes.
-func smallParts(o *Options) { o.PartBytes, o.SegmentBytes, o.MaxMemory = 100, 3000, 1<<20 }
+// partBytes is the length of the parts of values in most tests, and small is a store with few of them in a segment.
+const partBytes = 100
 
-func mustCreate(t testing.TB, s *Store, key string) *ValueWriter {
+func small(o *store.Options) { o.SegmentBytes, o.MaxMemory = 3000, 1<<20 }
+
+func mustCreate(t testing.TB, s *store.Store, key string, partBytes int) *Writer {
 	t.Helper()
-	w, err := s.CreateValue(context.Background(), []byte(key))
+	w, err := Create(context.Background(), s, []byte(key), partBytes)
 	if err != nil {
-		t.Fatalf("CreateValue: %v", err)
+		t.Fatalf("Create: %v", err)
 	}
 	return w
 }
 
 // mustStream writes a value as a stream, in pieces of so many bytes.
-func mustStream(t testing.TB, s *Store, key, value string, piece int) {
+func mustStream(t testing.TB, s *store.Store, key, value string, partBytes, piece int) {
 	t.Helper()
-	w := mustCreate(t, s, key)
+	w := mustCreate(t, s, key, partBytes)
 	for rest := value; rest != ""; {
 		n := min(piece, len(rest))
 		if m, err := w.Write([]byte(rest[:n])); m != n || err != nil {
@@ -48,17 +54,17 @@ func mustStream(t testing.TB, s *Store, key, value string, piece int) {
 	}
 }
 
-func mustOpenValue(t testing.TB, s *Store, key string) *ValueReader {
+func mustOpenValue(t testing.TB, s *store.Store, key string) *Reader {
 	t.Helper()
-	r, err := s.OpenValue(nil, []byte(key))
+	r, err := Open(s, s, []byte(key))
 	if err != nil {
-		t.Fatalf("OpenValue: %v", err)
+		t.Fatalf("Open: %v", err)
 	}
 	return r
 }
 
 // wantRead reads a value to its end.
-func wantRead(t testing.TB, r *ValueReader, want string) {
+func wantRead(t testing.TB, r *Reader, want string) {
 	t.Helper()
 	got, err := io.ReadAll(struct{ io.Reader }{io.NewSectionReader(r, 0, r.Size())})
 	if err != nil || string(got) != want {
@@ -66,27 +72,18 @@ func wantRead(t testing.TB, r *ValueReader, want string) {
 	}
 }
 
-// numbered is a value of so many bytes, no two parts of which are the same.
-func numbered(n int, name string) string {
-	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		fmt.Fprintf(&b, "%s %d ", name, i)
-	}
-	return b.String()[:n]
-}
-
 // TestStream: a value of any length, written in pieces of any length or from a reader, is there after Commit, whole and as a stream; before that the key has what it had.
 func TestStream(t *testing.T) { logtest.BothWays(t, stream) }
 
 func stream(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, smallParts)
+	s := storetest.Open(t, mem, small)
 	content := map[string]string{}
 	for _, size := range []int{0, 1, 99, 100, 101, 200, 201, 350, 1000, 12_345} {
 		for _, piece := range []int{1, 7, 100, 150, 100_000, 0} {
-			key, value := fmt.Sprint(size, "/", piece), numbered(size, "value")
-			mustSet(t, s, key, "old")
-			w := mustCreate(t, s, key)
+			key, value := fmt.Sprint(size, "/", piece), logtest.Numbered(size, "value")
+			storetest.Set(t, s, key, "old")
+			w := mustCreate(t, s, key, partBytes)
 			var err error
 			var n int64
 			if piece == 0 {
@@ -97,11 +94,11 @@ func stream(t *testing.T) {
 			if n != int64(size) || err != nil || w.Size() != n {
 				t.Fatalf("%s: %d bytes written, of which Size says %d: %v", key, n, w.Size(), err)
 			}
-			wantValue(t, s, key, "old")
-			if err := w.commit(Durability(piece % 2)); err != nil {
+			storetest.Want(t, s, key, "old")
+			if err := w.commit(store.Durability(piece % 2)); err != nil {
 				t.Fatal(err)
 			}
-			wantValue(t, s, key, value)
+			storetest.Want(t, s, key, value)
 			content[key] = value
 			r := mustOpenValue(t, s, key)
 			if r.Size() != int64(size) || r.Schema() != 0 {
@@ -133,27 +130,27 @@ func stream(t *testing.T) {
 			}
 		}
 	}
-	s.wantSame(t, content)
-	mustClose(t, s)
-	s = mustOpen(t, mem, smallParts)
-	s.wantSame(t, content)
-	mustClose(t, s)
+	storetest.WantSame(t, s, content)
+	storetest.Close(t, s)
+	s = storetest.Open(t, mem, small)
+	storetest.WantSame(t, s, content)
+	storetest.Close(t, s)
 }
 
 // TestStreamGivenUp: what is not committed leaves nothing but space that compaction takes: closed, ended by its context, at Close of the store, or when the process dies.
 func TestStreamGivenUp(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, smallParts)
-	mustSet(t, s, "key", "old")
+	s := storetest.Open(t, mem, small)
+	storetest.Set(t, s, "key", "old")
 	why := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(context.Background())
-	canceled, err := s.CreateValue(ctx, []byte("key"))
+	canceled, err := Create(ctx, s, []byte("key"), partBytes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := mustCreate(t, s, "key")
-	for _, w := range []*ValueWriter{canceled, closed} {
-		if _, err := io.WriteString(w, numbered(10_000, "lost")); err != nil {
+	closed := mustCreate(t, s, "key", partBytes)
+	for _, w := range []*Writer{canceled, closed} {
+		if _, err := io.WriteString(w, logtest.Numbered(10_000, "lost")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,10 +167,10 @@ func TestStreamGivenUp(t *testing.T) {
 	if err := closed.Commit(); err != errGivenUp {
 		t.Errorf("a commit of what was given up: %v", err)
 	}
-	if _, err := s.CreateValue(ctx, []byte("key")); err != why {
+	if _, err := Create(ctx, s, []byte("key"), partBytes); err != why {
 		t.Errorf("a value whose context has ended already: %v", err)
 	}
-	if len(s.log.Parts) > 0 {
+	if len(s.Log().Parts) > 0 {
 		t.Error("there are parts under way")
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {
@@ -182,14 +179,14 @@ func TestStreamGivenUp(t *testing.T) {
 	if st := s.Stats(); st.LogBytes > 1000 {
 		t.Errorf("%d bytes remain of what was given up", st.LogBytes)
 	}
-	w := mustCreate(t, s, "key")
-	if _, err := io.WriteString(w, numbered(1000, "lost")); err != nil {
+	w := mustCreate(t, s, "key", partBytes)
+	if _, err := io.WriteString(w, logtest.Numbered(1000, "lost")); err != nil {
 		t.Fatal(err)
 	}
 	r := mustOpenValue(t, s, "key")
 	died := mem.ProcessCrash()
-	mustClose(t, s)
-	if _, err := io.WriteString(w, numbered(1000, "lost")); err != seglog.ErrClosed {
+	storetest.Close(t, s)
+	if _, err := io.WriteString(w, logtest.Numbered(1000, "lost")); err != seglog.ErrClosed {
 		t.Errorf("a write to a closed store: %v", err)
 	}
 	if err := w.Commit(); err != seglog.ErrClosed {
@@ -200,20 +197,20 @@ func TestStreamGivenUp(t *testing.T) {
 	}
 	r.Close()
 	for _, fsys := range []vfs.FS{mem, died} {
-		s := mustOpen(t, fsys, smallParts)
-		s.wantSame(t, map[string]string{"key": "old"})
-		mustClose(t, s)
+		s := storetest.Open(t, fsys, small)
+		storetest.WantSame(t, s, map[string]string{"key": "old"})
+		storetest.Close(t, s)
 	}
 }
 
 // TestStreamLastCommitWins: of several writers of a key.
 func TestStreamLastCommitWins(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), smallParts)
+	s := storetest.Open(t, vfs.NewMem(), small)
 	defer s.Close()
-	var writers []*ValueWriter
+	var writers []*Writer
 	for i := range 3 {
-		w := mustCreate(t, s, "key")
-		if _, err := io.WriteString(w, numbered(1000+100*i, "before")); err != nil {
+		w := mustCreate(t, s, "key", partBytes)
+		if _, err := io.WriteString(w, logtest.Numbered(1000+100*i, "before")); err != nil {
 			t.Fatal(err)
 		}
 		writers = append(writers, w)
@@ -225,69 +222,24 @@ func TestStreamLastCommitWins(t *testing.T) {
 		if err := writers[i].Commit(); err != nil {
 			t.Fatal(err)
 		}
-		wantValue(t, s, "key", numbered(1000+100*i, "before")+"end")
+		storetest.Want(t, s, "key", logtest.Numbered(1000+100*i, "before")+"end")
 	}
-}
-
-// TestReaderStandsStill: a value is read as it was, though it has been replaced and deleted, compaction has been at work and the view is closed; what is kept for that goes with the reader.
-func TestReaderStandsStill(t *testing.T) { logtest.BothWays(t, readerStandsStill) }
-
-func readerStandsStill(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), smallParts)
-	value := numbered(20_000, "old")
-	mustStream(t, s, "key", value, 64)
-	v := mustView(t, s)
-	now := mustOpenValue(t, s, "key")
-	mustStream(t, s, "key", numbered(10_000, "new"), 64)
-	then, err := v.OpenValue(nil, []byte("key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v.Close()
-	if _, err := v.OpenValue(nil, []byte("key")); !errors.Is(err, ErrViewClosed) {
-		t.Errorf("a value of a view that is closed: %v", err)
-	}
-	if _, err := s.Delete(nil, []byte("key"), Process); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.OpenValue(nil, []byte("key")); err != ErrNotFound {
-		t.Errorf("a value that was deleted: %v", err)
-	}
-	if err := s.Compact(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if held := s.Stats().HeldBytes; held < 20_000 {
-		t.Errorf("%d bytes are held for readers of 20000", held)
-	}
-	if u := s.usage(); u.disk > 10_000 {
-		t.Errorf("writes are slowed down for %d bytes", u.disk)
-	}
-	for _, r := range []*ValueReader{now, then} {
-		wantRead(t, r, value)
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if held := s.Stats().HeldBytes; held != 0 {
-		t.Errorf("%d bytes are held for nobody", held)
-	}
-	mustClose(t, s)
 }
 
 // TestStreamBesideCompaction: segments with parts of a value under way are left alone, whenever compaction comes.
 func TestStreamBesideCompaction(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), smallParts)
+	s := storetest.Open(t, vfs.NewMem(), small)
 	defer s.Close()
 	rng := rand.New(rand.NewPCG(7, 7))
-	value := numbered(9000, "value")
+	value := logtest.Numbered(9000, "value")
 	for round := range 6 {
-		w := mustCreate(t, s, "key")
+		w := mustCreate(t, s, "key", partBytes)
 		for i := 0; i < len(value); i += 90 {
 			if _, err := io.WriteString(w, value[i:i+90]); err != nil {
 				t.Fatal(err)
 			}
-			mustSet(t, s, fmt.Sprint(i%7), fmt.Sprint(round, i))
-			compactSome(t, s, rng)
+			storetest.Set(t, s, fmt.Sprint(i%7), fmt.Sprint(round, i))
+			storetest.CompactSome(t, s, rng)
 		}
 		if err := w.Commit(); err != nil {
 			t.Fatal(err)
@@ -296,7 +248,7 @@ func TestStreamBesideCompaction(t *testing.T) {
 		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
-		wantValue(t, s, "key", value)
+		storetest.Want(t, s, "key", value)
 		wantRead(t, r, value)
 		r.Close()
 	}
@@ -305,52 +257,58 @@ func TestStreamBesideCompaction(t *testing.T) {
 // TestOpenValueThatMoves: a value can be opened that compaction puts elsewhere each time when it has been found; one that is nowhere is
 // not looked for for ever.
 func TestOpenValueThatMoves(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem(), smallParts)
-	defer mustClose(t, s)
-	value := numbered(9000, "value")
-	mustStream(t, s, "key", value, 90)
-	var stale []seglog.Record // of records that are not there any more
+	s := storetest.Open(t, vfs.NewMem(), small)
+	defer storetest.Close(t, s)
+	value := logtest.Numbered(9000, "value")
+	mustStream(t, s, "key", value, partBytes, 90)
+	from := &staleSource{Store: s} // of records that are not there any more
 	for i := range 8 {
-		e := seglog.Record{}
-		if _, err := s.logged(&e, s.spaces[0].raw, []byte("key"), nil); err != nil {
+		e, err := s.Record([]byte("key"))
+		if err != nil {
 			t.Fatal(err)
 		}
 		e.Key, e.Value = bytes.Clone(e.Key), bytes.Clone(e.Value)
-		stale = append(stale, e)
+		from.stale = append(from.stale, e)
 		for n := range 100 {
-			mustSet(t, s, fmt.Sprint(n), fmt.Sprint(i))
+			storetest.Set(t, s, fmt.Sprint(n), fmt.Sprint(i))
 		}
 		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	n := 0
-	r, err := s.openValue(s.use, func(e *seglog.Record) (err error) {
-		if n++; n <= len(stale) {
-			*e = stale[n-1]
-			return nil
-		}
-		_, err = s.logged(e, s.spaces[0].raw, []byte("key"), nil)
-		return err
-	})
+	r, err := Open(s, from, []byte("key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
 	wantRead(t, r, value)
 
-	n = 0
-	if _, err := s.openValue(s.use, func(e *seglog.Record) error { n++; *e = stale[0]; return nil }); !errors.Is(err, seglog.ErrCorrupt) || n != 3 {
-		t.Errorf("after %d looks: %v", n, err)
+	nowhere := &staleSource{Store: s, stale: slices.Repeat(from.stale[:1], 10)}
+	if _, err := Open(s, nowhere, []byte("key")); !errors.Is(err, seglog.ErrCorrupt) || nowhere.looks != 3 {
+		t.Errorf("after %d looks: %v", nowhere.looks, err)
 	}
+}
+
+// staleSource has at each look one of some records, and then what the store has.
+type staleSource struct {
+	*store.Store
+	stale []seglog.Record
+	looks int
+}
+
+func (f *staleSource) Record(key []byte) (seglog.Record, error) {
+	if f.looks++; f.looks <= len(f.stale) {
+		return f.stale[f.looks-1], nil
+	}
+	return f.Store.Record(key)
 }
 
 // TestDamagedPart: of a value with a damaged part everything else can be read, and nothing wrong.
 func TestDamagedPart(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.PartBytes = 100 })
-	value := numbered(1000, "value")
-	mustStream(t, s, "key", value, 1000)
+	s := storetest.Open(t, mem)
+	value := logtest.Numbered(1000, "value")
+	mustStream(t, s, "key", value, partBytes, 1000)
 	defer s.Close()
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
@@ -388,10 +346,10 @@ func streamOnAFullDisk(t *testing.T) {
 	for _, how := range []string{"stream", "whole", "group"} {
 		t.Run(how, func(t *testing.T) {
 			disk := logtest.NewSmallDisk(vfs.NewMem(), 6000)
-			s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 4 << 20 })
-			mustSet(t, s, "key", "old")
-			mustSet(t, s, "other", "here")
-			value := numbered(5*seglog.PartBytes+1, "value")
+			s := storetest.Open(t, disk, func(o *store.Options) { o.SegmentBytes = 4 << 20 })
+			storetest.Set(t, s, "key", "old")
+			storetest.Set(t, s, "other", "here")
+			value := logtest.Numbered(5*seglog.PartBytes+1, "value")
 			var err error
 			before := 0
 			fill := func() { // others take the room, when some parts are written
@@ -401,7 +359,7 @@ func streamOnAFullDisk(t *testing.T) {
 			}
 			switch how {
 			case "stream":
-				w := mustCreate(t, s, "key")
+				w := mustCreate(t, s, "key", seglog.PartBytes)
 				if _, err = io.WriteString(w, value[:3*seglog.PartBytes+1]); err != nil {
 					t.Fatal(err)
 				}
@@ -418,25 +376,25 @@ func streamOnAFullDisk(t *testing.T) {
 					}
 				}
 				if how == "whole" {
-					err = s.Set(nil, []byte("key"), []byte(value), 0, Process)
+					err = s.Set(nil, []byte("key"), []byte(value), 0, store.Process)
 				} else {
-					err = s.WriteAll([]*Change{{Write: Write{Key: []byte("other"), Value: []byte("x")}}, {Write: Write{Key: []byte("key"), Value: []byte(value)}}}, Process)
+					err = s.WriteAll([]*store.Change{{Write: store.Write{Key: []byte("other"), Value: []byte("x")}}, {Write: store.Write{Key: []byte("key"), Value: []byte(value)}}}, store.Process)
 				}
 				disk.OnTake = nil
 			}
 			if !errors.Is(err, seglog.ErrNoSpace) || before == 0 {
 				t.Fatalf("the value does not fit: %v", err)
 			}
-			s.wantSame(t, map[string]string{"key": "old", "other": "here"})
+			storetest.WantSame(t, s, map[string]string{"key": "old", "other": "here"})
 			if st := s.Stats(); st.LogBytes > seglog.PartBytes {
 				t.Errorf("%d bytes of the log remain", st.LogBytes)
 			}
 			if free := disk.SetFree(before); free-100 < seglog.PartBytes/logtest.DiskBlock-5 {
 				t.Errorf("only %d blocks have come back", free-100)
 			}
-			mustStream(t, s, "key", value, seglog.PartBytes/3)
-			wantValue(t, s, "key", value)
-			mustClose(t, s)
+			mustStream(t, s, "key", value, seglog.PartBytes, seglog.PartBytes/3)
+			storetest.Want(t, s, "key", value)
+			storetest.Close(t, s)
 		})
 	}
 }
@@ -452,20 +410,20 @@ func streamFaults(t *testing.T) {
 			fault := &vfs.Fault{N: n, Forever: forever, Err: io.ErrUnexpectedEOF}
 			fsys := vfs.Inject(mem, fault)
 			acked, tried := streamScript(fsys)
-			s, err := Open("db", testOptions(mem, smallParts))
+			s, err := store.Open("db", storetest.Options(mem, small))
 			if err != nil {
 				t.Fatalf("operation %d fails: opening again: %v", n, err)
 			}
 			found := ""
 			if e, err := s.Get(nil, []byte("key")); err == nil {
 				found = string(e.Value)
-			} else if err != ErrNotFound {
+			} else if err != store.ErrNotFound {
 				t.Fatalf("operation %d fails: %v", n, err)
 			}
 			if i := tried[found]; i < acked {
 				t.Fatalf("operation %d fails, for ever: %v: found value %d, acknowledged %d", n, forever, i, acked)
 			}
-			mustClose(t, s)
+			storetest.Close(t, s)
 			if !fsys.Fired() {
 				t.Logf("%d operations", n-1)
 				break
@@ -477,18 +435,18 @@ func streamFaults(t *testing.T) {
 // streamScript writes values of one key, each as a stream. It returns the last that was acknowledged, and the number of each that was tried.
 func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 	tried = map[string]int{"": 0}
-	s, err := Open("db", testOptions(fsys, smallParts))
+	s, err := store.Open("db", storetest.Options(fsys, small))
 	if err != nil {
 		return 0, tried
 	}
 	defer s.Close()
 	for i := 1; i <= 3; i++ {
-		value := numbered(700*i, fmt.Sprint("value ", i))
-		w, err := s.CreateValue(context.Background(), []byte("key"))
+		value := logtest.Numbered(700*i, fmt.Sprint("value ", i))
+		w, err := Create(context.Background(), s, []byte("key"), partBytes)
 		if err != nil {
 			continue
 		}
-		lost, _ := s.CreateValue(context.Background(), []byte("key"))
+		lost, _ := Create(context.Background(), s, []byte("key"), partBytes)
 		for j := 0; j < len(value) && err == nil; j += 350 {
 			if lost != nil {
 				lost.Write([]byte(value[:350]))
@@ -496,20 +454,20 @@ func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 			_, err = io.WriteString(w, value[j:j+350])
 		}
 		tried[value] = i
-		if err == nil && w.commit(Durability(i%2)) == nil {
+		if err == nil && w.commit(store.Durability(i%2)) == nil {
 			acked = i
 		}
 		w.Close()
 		if lost != nil {
 			lost.Close()
 		}
-		if r, err := s.OpenValue(nil, []byte("key")); err == nil {
+		if r, err := Open(s, s, []byte("key")); err == nil {
 			if got, err := io.ReadAll(r); err == nil && tried[string(got)] < acked {
 				return 99, tried // which no value has
 			}
 			r.Close()
 		}
-		compactRun(s, 1)
+		storetest.CompactRun(s, 1)
 	}
 	return acked, tried
 }
@@ -520,10 +478,10 @@ func TestStreamsAmongOthers(t *testing.T) { logtest.BothWays(t, streamsAmongOthe
 func streamsAmongOthers(t *testing.T) {
 	const keys = 3
 	rounds := 40
-	if longTest() {
+	if storetest.Long() {
 		rounds = 1000
 	}
-	s, err := Open("db", Options{FS: vfs.NewMem(), PartBytes: 200, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	s, err := store.Open("db", store.Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -534,8 +492,8 @@ func streamsAmongOthers(t *testing.T) {
 		writing.Go(func() {
 			rng := rand.New(rand.NewPCG(uint64(k), 3))
 			for round := 1; round <= rounds; round++ {
-				value := numbered(rng.IntN(6000), fmt.Sprintf("%06d", round))
-				mustStream(t, s, fmt.Sprint(k), fmt.Sprintf("%06d%s", round, value), 1+rng.IntN(500))
+				value := logtest.Numbered(rng.IntN(6000), fmt.Sprintf("%06d", round))
+				mustStream(t, s, fmt.Sprint(k), fmt.Sprintf("%06d%s", round, value), 200, 1+rng.IntN(500))
 				least[k].Store(int64(round))
 			}
 		})
@@ -546,8 +504,8 @@ func streamsAmongOthers(t *testing.T) {
 			for !done.Load() && !t.Failed() {
 				k := rng.IntN(keys)
 				want := least[k].Load()
-				r, err := s.OpenValue(nil, fmt.Append(nil, k))
-				if err == ErrNotFound && want == 0 {
+				r, err := Open(s, s, fmt.Append(nil, k))
+				if err == store.ErrNotFound && want == 0 {
 					runtime.Gosched()
 					continue
 				}
@@ -558,7 +516,7 @@ func streamsAmongOthers(t *testing.T) {
 				got, err := io.ReadAll(r)
 				round := 0
 				fmt.Sscanf(string(got[:min(6, len(got))]), "%d", &round)
-				if err != nil || int64(round) < want || string(got[6:]) != numbered(len(got)-6, fmt.Sprintf("%06d", round)) {
+				if err != nil || int64(round) < want || string(got[6:]) != logtest.Numbered(len(got)-6, fmt.Sprintf("%06d", round)) {
 					t.Errorf("%d bytes of round %d are read, want %d at least: %v", len(got), round, want, err)
 				}
 				r.Close()
@@ -568,100 +526,35 @@ func streamsAmongOthers(t *testing.T) {
 	rest.Go(func() {
 		rng := rand.New(rand.NewPCG(9, 24))
 		for !done.Load() && !t.Failed() {
-			compactSome(t, s, rng)
+			storetest.CompactSome(t, s, rng)
 			runtime.Gosched()
 		}
 	})
 	writing.Wait()
 	done.Store(true)
 	rest.Wait()
-	s.housekeeping.Lock() // nobody is woken to do it
-	s.dropRetired()
-	s.housekeeping.Unlock()
+	if err := s.Compact(context.Background(), nil); err != nil { // nobody is woken to drop what is retired
+		t.Fatal(err)
+	}
 	if s.Stats().HeldBytes != 0 {
 		t.Error("something is held for nobody")
 	}
-	mustClose(t, s)
-}
-
-// TestCrashModelStreams: crashes at every boundary of every operation of streams, with others in between them.
-func TestCrashModelStreams(t *testing.T) { logtest.BothWays(t, crashModelStreams) }
-
-func crashModelStreams(t *testing.T) {
-	want := 600
-	if longTest() {
-		want = 500_000
-	}
-	states := 0
-	for seed := uint64(1); states < want; seed++ {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 5)), limit: 6, again: 300, sparse: 24, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.PartBytes = 60 }}
-		script := randomScript(c.rng, 10)
-		for i := range script {
-			if c.rng.IntN(3) == 0 {
-				script[i].kind = []string{"stream", "streamfsync"}[c.rng.IntN(2)]
-				script[i].value = numbered(c.rng.IntN(400), fmt.Sprint(i))
-			} else if c.rng.IntN(6) == 0 {
-				script[i].kind = []string{"compact", "shrink", "snapshot"}[c.rng.IntN(3)]
-			}
-		}
-		c.run(vfs.NewCrashMem(), newOracle(nil), script, 0)
-		states += c.states
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
-		}
-	}
-	t.Logf("%d crash states", states)
-}
-
-// streamStep writes a value as a stream, and does other things in between.
-func (c *crasher) streamStep(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error) {
-	w, err := s.CreateValue(context.Background(), []byte(st.key))
-	if err != nil {
-		return s, err
-	}
-	defer w.Close()
-	lost, err := s.CreateValue(context.Background(), []byte(st.key))
-	if err != nil {
-		return s, err
-	}
-	defer lost.Close()
-	for rest := st.value; rest != ""; {
-		n := min(1+c.rng.IntN(200), len(rest))
-		if _, err := io.WriteString(w, rest[:n]); err != nil {
-			return s, err
-		}
-		if _, err := io.WriteString(lost, "lost"); err != nil {
-			return s, err
-		}
-		rest = rest[n:]
-		between := step{kind: []string{"set", "compact", "snapshot", "none"}[c.rng.IntN(4)], key: []string{st.key, "a", "b"}[c.rng.IntN(3)], value: rest}
-		if s, err = c.step(fsys, s, o, between); err != nil {
-			return s, err
-		}
-	}
-	o.begin(st)
-	if err := w.commit(durabilityOf(st)); err != nil {
-		return s, err
-	}
-	if o.acked = o.started; durabilityOf(st) == Power {
-		o.durable = o.acked
-	}
-	return s, nil
+	storetest.Close(t, s)
 }
 
 // TestStreamLargerThanMemory: a value longer than any that can be taken as a whole is written and read in bounded memory, and compacted.
 func TestStreamLargerThanMemory(t *testing.T) {
-	if !longTest() {
+	if !storetest.Long() {
 		t.Skip("COPAL_LONG=1")
 	}
-	s, err := Open(t.TempDir(), Options{NoCompaction: true})
+	s, err := store.Open(t.TempDir(), store.Options{NoCompaction: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	piece := []byte(numbered(1<<20+17, "piece"))
-	size := MaxValueBytes + 100<<20
-	w := mustCreate(t, s, "key")
+	piece := []byte(logtest.Numbered(1<<20+17, "piece"))
+	size := store.MaxValueBytes + 100<<20
+	w := mustCreate(t, s, "key", seglog.PartBytes)
 	sum := crc32.NewIEEE()
 	var most uint64
 	memory := func() {
@@ -706,7 +599,7 @@ func TestStreamLargerThanMemory(t *testing.T) {
 		}
 	}
 	read()
-	if err := s.Expire(nil, nil, []byte("key"), s.now()+1<<40, Process); err != nil {
+	if err := s.Expire(nil, nil, []byte("key"), uint64(time.Now().UnixMilli())+1<<40, store.Process); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {

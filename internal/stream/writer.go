@@ -1,4 +1,4 @@
-package store
+package stream
 
 import (
 	"context"
@@ -9,9 +9,10 @@ import (
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 )
 
-// A ValueWriter writes a value that need not fit memory. What has come together for a part goes into the log as one, between the records of others and
+// A Writer writes a value that need not fit memory. What has come together for a part goes into the log as one, between the records of others and
 // with no lock held in between; the record that lists the parts makes the value count, and is written as the record of any other value is. Before that there is
 // nothing that a reader, a crash or another writer of the key could come by. Parts that are given up are dead, as they are counted from the
 // beginning, until a record lists them.
@@ -20,13 +21,14 @@ import (
 //
 // While parts are under way, compaction leaves alone the segments from the first of them on. So a writer that is forgotten is in its way; it ends
 // with its context.
-type ValueWriter struct {
-	store *Store
-	ctx   context.Context
-	stop  func() bool // ends the watch over it
+type Writer struct {
+	store     *store.Store
+	partBytes int
+	ctx       context.Context
+	stop      func() bool // ends the watch over it
 
 	mu    sync.Mutex // guards the rest; taken before all locks of the store
-	write Write
+	write store.Write
 	under *seglog.Parts // nil before the first part
 	part  seglog.Pending
 	buf   []byte // what does not make a part yet
@@ -41,17 +43,21 @@ var (
 	errCommitted = errors.New("copal: the value has been written")
 )
 
-// CreateValue begins a value of key, raw bytes. When ctx ends before the value counts, it is given up.
-func (s *Store) CreateValue(ctx context.Context, key []byte) (*ValueWriter, error) {
-	if s.opts.ReadOnly {
-		return nil, s.refuse(seglog.ErrReadOnly)
-	}
+// Create begins a value of key, raw bytes, that is written in parts of so many bytes. When ctx ends before the value counts, it is given up.
+func Create(ctx context.Context, s *store.Store, key []byte, partBytes int) (*Writer, error) {
 	key = append([]byte{}, key...)
-	w := &ValueWriter{store: s, ctx: ctx, write: Write{Key: key}, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
-	for _, err := range []error{w.write.check(), s.isOpen(), context.Cause(ctx)} {
-		if err != nil {
-			return nil, err
+	w := &Writer{store: s, partBytes: partBytes, ctx: ctx, write: store.Write{Key: key}, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
+	err := s.Inside(func() error {
+		if s.ReadOnly() {
+			return seglog.ErrReadOnly
 		}
+		return store.CheckKey(key)
+	})
+	if err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, err
 	}
 	w.stop = context.AfterFunc(ctx, func() {
 		w.mu.Lock()
@@ -62,11 +68,11 @@ func (s *Store) CreateValue(ctx context.Context, key []byte) (*ValueWriter, erro
 }
 
 // Write adds to the value. An error gives it up.
-func (w *ValueWriter) Write(p []byte) (n int, err error) {
+func (w *Writer) Write(p []byte) (n int, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for w.err == nil && len(p) > 0 {
-		size := w.store.opts.PartBytes
+		size := w.partBytes
 		if len(w.buf) == 0 && len(p) > size {
 			if w.putLocked(p[:size]) {
 				n, p = n+size, p[size:]
@@ -83,7 +89,7 @@ func (w *ValueWriter) Write(p []byte) (n int, err error) {
 }
 
 // ReadFrom adds all that r has to the value.
-func (w *ValueWriter) ReadFrom(r io.Reader) (n int64, err error) {
+func (w *Writer) ReadFrom(r io.Reader) (n int64, err error) {
 	for {
 		some, err := w.readSome(r)
 		n += int64(some)
@@ -96,23 +102,23 @@ func (w *ValueWriter) ReadFrom(r io.Reader) (n int64, err error) {
 	}
 }
 
-func (w *ValueWriter) readSome(r io.Reader) (int, error) {
+func (w *Writer) readSome(r io.Reader) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil || !w.roomLocked() {
 		return 0, w.err
 	}
-	if cap(w.buf) < w.store.opts.PartBytes {
-		w.buf = append(make([]byte, 0, w.store.opts.PartBytes), w.buf...)
+	if cap(w.buf) < w.partBytes {
+		w.buf = append(make([]byte, 0, w.partBytes), w.buf...)
 	}
-	n, err := r.Read(w.buf[len(w.buf):w.store.opts.PartBytes])
+	n, err := r.Read(w.buf[len(w.buf):w.partBytes])
 	w.buf = w.buf[:len(w.buf)+n]
 	return n, err
 }
 
 // roomLocked makes room in the buffer, and reports whether it could. A full one is not written before there is more: it may be the whole value.
-func (w *ValueWriter) roomLocked() bool {
-	if len(w.buf) < w.store.opts.PartBytes {
+func (w *Writer) roomLocked() bool {
+	if len(w.buf) < w.partBytes {
 		return true
 	}
 	if !w.putLocked(w.buf) {
@@ -123,15 +129,13 @@ func (w *ValueWriter) roomLocked() bool {
 }
 
 // putLocked writes a part, and reports whether it could.
-func (w *ValueWriter) putLocked(p []byte) bool {
-	s := w.store
+func (w *Writer) putLocked(p []byte) bool {
 	if w.under == nil {
-		w.under = s.log.BeginParts()
-		w.list = []byte(record.Hex(uint64(s.opts.PartBytes)))
+		w.under = w.store.Log().BeginParts()
+		w.list = []byte(record.Hex(uint64(w.partBytes)))
 	}
-	s.pace()
 	w.part.Value = p
-	err := s.appendPart(&w.part)
+	err := w.store.AppendPart(&w.part)
 	if err == nil {
 		w.part.Index++
 		w.size += uint64(len(p))
@@ -151,7 +155,7 @@ func (w *ValueWriter) putLocked(p []byte) bool {
 const maxPlace = 1 + 17 + 1 + 8
 
 // Size is how much has been written.
-func (w *ValueWriter) Size() int64 {
+func (w *Writer) Size() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return int64(w.size) + int64(len(w.buf))
@@ -159,12 +163,12 @@ func (w *ValueWriter) Size() int64 {
 
 // Commit makes the value that of the key, in place of what there is then: other writers of the key may have come before. When it returns nil, the value survives the death of the
 // process. An error gives it up, unless it is a *FailedError: then the outcome is not known.
-func (w *ValueWriter) Commit() error { return w.commit(Process) }
+func (w *Writer) Commit() error { return w.commit(store.Process) }
 
 // CommitFSync is Commit of a value that survives the loss of power when it returns.
-func (w *ValueWriter) CommitFSync() error { return w.commit(Power) }
+func (w *Writer) CommitFSync() error { return w.commit(store.Power) }
 
-func (w *ValueWriter) commit(d Durability) error {
+func (w *Writer) commit(d store.Durability) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -180,7 +184,7 @@ func (w *ValueWriter) commit(d Durability) error {
 	case len(w.buf) > 0 && !w.putLocked(w.buf):
 		return w.err
 	default:
-		w.write.listed, w.write.Value = w.size, w.list
+		w.write.Listed, w.write.Value = w.size, w.list
 	}
 	_, err := w.store.Write(nil, &w.write)
 	w.endLocked(err)
@@ -188,7 +192,7 @@ func (w *ValueWriter) commit(d Durability) error {
 }
 
 // Close gives the value up, if Commit has not made it count. Calls after the first do nothing.
-func (w *ValueWriter) Close() error {
+func (w *Writer) Close() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.giveUpLocked(errGivenUp)
@@ -196,70 +200,20 @@ func (w *ValueWriter) Close() error {
 }
 
 // giveUpLocked ends the writer, if it has not ended.
-func (w *ValueWriter) giveUpLocked(why error) {
+func (w *Writer) giveUpLocked(why error) {
 	if w.err == nil {
 		w.endLocked(why)
 	}
 }
 
 // endLocked ends the writer. err is why the value does not count, nil if it does.
-func (w *ValueWriter) endLocked(err error) {
+func (w *Writer) endLocked(err error) {
 	if w.err = err; err == nil {
 		w.err = errCommitted
 	}
-	w.buf, w.list, w.write = nil, nil, Write{}
+	w.buf, w.list, w.write = nil, nil, store.Write{}
 	w.stop()
 	if w.under != nil {
-		w.store.endLarge(w.under, err)
+		w.store.EndParts(w.under, err)
 	}
-}
-
-// endLarge says that parts are under way no more. err is why they will not count, nil if they do. The caller holds no lock.
-func (s *Store) endLarge(under *seglog.Parts, err error) {
-	s.log.EndParts(under)
-	switch {
-	case errors.Is(err, seglog.ErrNoSpace):
-		s.reclaimParts(under.From)
-	case err != nil:
-		s.house.wakeHouse()
-	}
-}
-
-// reclaimParts gives back the space of parts that stand in the segments from one on, and that no record lists, for the disk is full. What it cannot give back stays until
-// compaction comes by. The caller holds no lock.
-func (s *Store) reclaimParts(from record.SegmentID) {
-	tail := s.log.TailNow()
-	if tail == nil {
-		return
-	}
-	var err error
-	if 2*s.notes.of(tail).gain() >= tail.End.Load() {
-		err = s.sealTail()
-	} else {
-		err = s.log.SyncEnded()
-	}
-	for more := err == nil; more && err == nil; {
-		more, err = s.reclaimOnce(from)
-	}
-	if err != nil && !errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrClosed) && s.log.Failure() == nil {
-		s.log.ReportError("giving back the space of a value that did not fit", err)
-	}
-}
-
-// reclaimOnce compacts one of the segments, and reports whether it did.
-func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
-	return s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
-		for i, seg := range list {
-			if n := s.notes.of(seg); seg.ID < from || seg.ID.Generation() > 0 || !n.worth() || 2*n.gain() < seg.End.Load() {
-				continue
-			}
-			if s.log.SnapshotNames(seg.ID) { // or the file would stay
-				if _, err := s.log.AbandonSnapshot(); err != nil {
-					return nil, err
-				}
-			}
-			return list[i : i+1], nil
-		}
-		return nil, nil
-	})
 }

@@ -1,22 +1,22 @@
-package store
+package stream
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 )
 
-// A ValueReader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a large one it has the list of the
+// A Reader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a large one it has the list of the
 // parts in memory, and one part, the one that was read last. The segments with the parts are pinned, so compaction, a view that is
 // closed, and a follower that begins anew take nothing away; they count as held meanwhile. Each part is read and verified
 // as a whole.
-type ValueReader struct {
-	store *Store
+type Reader struct {
+	store *store.Store
 	entry seglog.Record // the record; its value is the value, or the list
 	size  int64         // of the value
 	piece int64         // of each part but the last
@@ -41,39 +41,25 @@ type listed struct {
 // errReaderClosed is a read of a reader that was closed.
 var errReaderClosed = fmt.Errorf("%w: of a value that is not being read any more", seglog.ErrClosed)
 
-// OpenValue opens the value of a key for reading, from the table t or, when t is nil, from where the key belongs. The caller closes it. The errors are those of Get.
-func (s *Store) OpenValue(t *Table, key []byte) (*ValueReader, error) {
-	return s.openValue(s.use, func(e *seglog.Record) error {
-		if t == nil {
-			t = s.spaces[0].route(record.Value, key)
-		}
-		_, err := s.logged(e, t, key, nil)
-		return err
-	})
+// A Source is where a value is looked for: a store, or a view of it.
+type Source interface {
+	Inside(func() error) error
+	Record(key []byte) (seglog.Record, error)
 }
 
-// OpenValue is Store.OpenValue of what the view has.
-func (v *View) OpenValue(t *Table, key []byte) (*ValueReader, error) {
-	return v.store.openValue(v.use, func(e *seglog.Record) (err error) {
-		*e, _, err = v.record(t, key)
-		return err
-	})
-}
-
-// openValue finds the record of a value with find, inside the gate. When a segment with a part goes meanwhile, the value has another place by now,
-// however often.
-func (s *Store) openValue(use func() (pass, error), find func(*seglog.Record) error) (*ValueReader, error) {
+// Open opens the value of a key for reading, as from has it: the store, or a view of it that may be closed afterwards. The caller closes the reader. The errors are those of Get.
+//
+// When a segment with a part goes while the reader is opened, the value has another place by now, however often.
+func Open(s *store.Store, from Source, key []byte) (*Reader, error) {
 	var looks seglog.Looks
 	for {
-		r := &ValueReader{store: s, have: -1}
-		in, err := use()
-		if err != nil {
-			return nil, err
-		}
-		if err = find(&r.entry); err == nil {
-			err = r.begin()
-		}
-		s.life.leave(in)
+		r := &Reader{store: s, have: -1}
+		err := from.Inside(func() (err error) {
+			if r.entry, err = from.Record(key); err == nil {
+				err = r.begin()
+			}
+			return err
+		})
 		if err == nil {
 			return r, nil
 		}
@@ -88,15 +74,12 @@ func (s *Store) openValue(use func() (pass, error), find func(*seglog.Record) er
 var errPartGone = fmt.Errorf("a part of a value stands in a segment that is not there: %w", seglog.ErrCorrupt)
 
 // begin reads the list and pins what it names. The caller is inside the gate.
-func (r *ValueReader) begin() error {
+func (r *Reader) begin() error {
 	e := &r.entry
-	if err := isValue(e); err != nil {
-		return err
-	}
 	if r.size = int64(len(e.Value)); e.Large == 0 {
 		return nil
 	}
-	words, piece, err := r.store.listOf(e)
+	words, piece, err := r.store.Log().PartList(e)
 	if err != nil {
 		return err
 	}
@@ -106,7 +89,7 @@ func (r *ValueReader) begin() error {
 	known := map[*seglog.Segment]bool{}
 	for _, word := range words {
 		id, offset, err := seglog.ParsePlace(word)
-		seg := r.store.log.ByID(id)
+		seg := r.store.Log().ByID(id)
 		if err != nil || seg == nil {
 			return fmt.Errorf("%w: %q", errPartGone, word)
 		}
@@ -123,39 +106,24 @@ func (r *ValueReader) begin() error {
 }
 
 // Show lets the reader read these bytes, which it keeps, in the place of the value.
-func (r *ValueReader) Show(value []byte) {
+func (r *Reader) Show(value []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unpin()
 	r.entry.Value, r.parts, r.size = value, nil, int64(len(value))
 }
 
-// listOf is the list of the parts of a value, and the length of each but the last.
-func (s *Store) listOf(e *seglog.Record) (words []string, piece uint64, err error) {
-	words = strings.Split(string(e.Value), " ")
-	piece, err = record.ParseHex(words[0])
-	if words = words[1:]; err != nil || piece == 0 || piece > record.MaxInlineBytes || (e.Large+piece-1)/piece != uint64(len(words)) {
-		return nil, 0, s.badParts(e, "its list of parts does not add up to %d bytes", e.Large)
-	}
-	return words, piece, nil
-}
-
-// badParts is damage of a large value.
-func (s *Store) badParts(e *seglog.Record, format string, args ...any) error {
-	return &seglog.CorruptError{File: s.log.Dir, Reason: fmt.Sprintf("the value of record %d: ", e.Seq) + fmt.Sprintf(format, args...)}
-}
-
 // Size is the length of the value.
-func (r *ValueReader) Size() int64 { return r.size }
+func (r *Reader) Size() int64 { return r.size }
 
 // Schema is the number of the value's schema, 0 for raw bytes.
-func (r *ValueReader) Schema() uint64 { return r.entry.Schema }
+func (r *Reader) Schema() uint64 { return r.entry.Schema }
 
 // Seq is the number of the record that set the value.
-func (r *ValueReader) Seq() uint64 { return r.entry.Seq }
+func (r *Reader) Seq() uint64 { return r.entry.Seq }
 
 // Close gives back what is pinned. Calls after the first do nothing. The error is nil.
-func (r *ValueReader) Close() error {
+func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -167,13 +135,13 @@ func (r *ValueReader) Close() error {
 	return nil
 }
 
-func (r *ValueReader) unpin() {
+func (r *Reader) unpin() {
 	r.pins.Unpin()
 	r.pins = nil
 }
 
 // Read reads on, at most up to the end of a part.
-func (r *ValueReader) Read(p []byte) (int, error) {
+func (r *Reader) Read(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	n, err := r.readLocked(p, r.offset)
@@ -182,7 +150,7 @@ func (r *ValueReader) Read(p []byte) (int, error) {
 }
 
 // ReadAt reads from a place on as much as there is room for. It may be called by several goroutines at once.
-func (r *ValueReader) ReadAt(p []byte, off int64) (n int, err error) {
+func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, errNegative
 	}
@@ -200,7 +168,7 @@ func (r *ValueReader) ReadAt(p []byte, off int64) (n int, err error) {
 var errNegative = errors.New("copal: a negative position in a value")
 
 // Seek says where Read reads on. It may be behind the end.
-func (r *ValueReader) Seek(offset int64, whence int) (int64, error) {
+func (r *Reader) Seek(offset int64, whence int) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch whence {
@@ -220,7 +188,7 @@ func (r *ValueReader) Seek(offset int64, whence int) (int64, error) {
 }
 
 // WriteTo writes what is left to read.
-func (r *ValueReader) WriteTo(w io.Writer) (n int64, err error) {
+func (r *Reader) WriteTo(w io.Writer) (n int64, err error) {
 	for {
 		b, err := r.rest()
 		if err == io.EOF {
@@ -241,50 +209,46 @@ func (r *ValueReader) WriteTo(w io.Writer) (n int64, err error) {
 }
 
 // rest is what is left of the part at the reader's place, in memory of its own.
-func (r *ValueReader) rest() ([]byte, error) {
+func (r *Reader) rest() ([]byte, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	part, err := r.partLocked(r.offset)
 	return append([]byte(nil), part...), err
 }
 
-func (r *ValueReader) readLocked(p []byte, off int64) (int, error) {
+func (r *Reader) readLocked(p []byte, off int64) (int, error) {
 	part, err := r.partLocked(off)
 	return copy(p, part), err
 }
 
 // partLocked returns what stands from a place on to the end of its part. There is some, or an error.
-func (r *ValueReader) partLocked(off int64) ([]byte, error) {
+func (r *Reader) partLocked(off int64) (part []byte, err error) {
 	switch {
 	case r.closed:
 		return nil, errReaderClosed
 	case off >= r.size:
 		return nil, io.EOF
-	case r.parts == nil:
-		if err := r.store.isOpen(); err != nil {
-			return nil, err
-		}
-		return r.entry.Value[off:], nil
 	}
-	i := int(off / r.piece)
-	if i != r.have {
+	err = r.store.Inside(func() error {
+		if r.parts == nil {
+			part = r.entry.Value[off:]
+			return nil
+		}
+		i := int(off / r.piece)
 		if err := r.loadLocked(i); err != nil {
-			return nil, err
+			return err
 		}
-	} else if err := r.store.isOpen(); err != nil {
-		return nil, err
-	}
-	return r.part[off-int64(i)*r.piece:], nil
+		part = r.part[off-int64(i)*r.piece:]
+		return nil
+	})
+	return part, err
 }
 
-// loadLocked reads a part and verifies it.
-func (r *ValueReader) loadLocked(i int) error {
-	s := r.store
-	in, err := s.use()
-	if err != nil {
-		return err
+// loadLocked sees to it that a part is in memory, verified. The caller is inside of the gate.
+func (r *Reader) loadLocked(i int) error {
+	if i == r.have {
+		return nil
 	}
-	defer s.life.leave(in)
 	r.have = -1
 	p, err := r.parts[i].segment.Read(r.parts[i].offset, r.buf)
 	if err != nil {
@@ -292,7 +256,7 @@ func (r *ValueReader) loadLocked(i int) error {
 	}
 	want := min(r.piece, r.size-int64(i)*r.piece)
 	if !p.IsPart(&r.entry, i, r.owner) || int64(len(p.Value)) != want {
-		return s.badParts(&r.entry, "what stands in its place is not its part %d", i)
+		return r.store.Log().BadParts(&r.entry, "what stands in its place is not its part %d", i)
 	}
 	r.have, r.part, r.owner = i, p.Value, p.Owner
 	return nil
