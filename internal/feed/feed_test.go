@@ -667,6 +667,29 @@ func TestFeedIsLost(t *testing.T) {
 	}
 }
 
+// TestFeedThatEndsLetsGo: what a feed has not read goes with it, at once.
+func TestFeedThatEndsLetsGo(t *testing.T) {
+	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 3000 })
+	defer storetest.Close(t, s)
+	f, err := Open(s, seglog.Position{}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 200 {
+		storetest.Set(t, s, fmt.Sprint(n%10), fmt.Sprint("value ", n))
+	}
+	if err := s.Compact(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if held := s.Stats().HeldBytes; held == 0 {
+		t.Error("nothing is held for a feed that has not been read")
+	}
+	f.Close()
+	if held := s.Stats().HeldBytes; held != 0 {
+		t.Errorf("%d bytes are held for nobody", held)
+	}
+}
+
 // TestFeedOfLargeGroup: a group between whose members others have written is told where its commit stands, each key once with what was written last, and from wherever a feed begins.
 func TestFeedOfLargeGroup(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 200 })
