@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/backup"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -29,14 +29,14 @@ type BackupReport struct {
 // progress, which may be nil, is told how many bytes of the log, of all, the backup has. When ctx ends, so does Backup,
 // with its error.
 func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
-	opts := store.BackupOptions{FS: db.config.backupTo, Progress: progress}
+	opts := backup.Options{FS: db.config.backupTo, Progress: progress}
 	if opts.FS == nil || opts.FS == vfs.OS() {
 		var err error
 		if dir, err = filepath.Abs(dir); err != nil {
 			return BackupReport{}, fmt.Errorf("copal: %w", err)
 		}
 	}
-	r, err := db.store.Backup(ctx, dir, opts)
+	r, err := backup.Make(ctx, db.store, dir, opts)
 	return backupReport(r), err
 }
 
@@ -50,10 +50,10 @@ func Restore(ctx context.Context, from, into string, progress func(done, total i
 	if err != nil {
 		return BackupReport{}, fmt.Errorf("copal: %w", err)
 	}
-	r, err := store.Restore(ctx, from, into, store.BackupOptions{Progress: progress})
+	r, err := backup.Restore(ctx, from, into, backup.Options{Progress: progress})
 	return backupReport(r), err
 }
 
-func backupReport(r store.BackupReport) BackupReport {
+func backupReport(r backup.Report) BackupReport {
 	return BackupReport{Bytes: r.Bytes, Linked: r.Linked, Copied: r.Copied}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -181,6 +182,42 @@ func Contents(t *testing.T, mem *vfs.Mem) map[string][]byte {
 			t.Fatal(err)
 		}
 		all[name] = text
+	}
+	return all
+}
+
+// ContentOfFile is all of a file.
+func ContentOfFile(t testing.TB, fsys vfs.FS, path string) string {
+	t.Helper()
+	f, err := fsys.Open(path, vfs.ReadOnly)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "\x00missing"
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, size)
+	if n, err := f.ReadAt(b, 0); int64(n) < size {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// ContentOfDir is what the files of a directory hold.
+func ContentOfDir(t testing.TB, fsys vfs.FS, dir string) map[string]string {
+	t.Helper()
+	names, err := fsys.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, name := range names {
+		all[name] = ContentOfFile(t, fsys, filepath.Join(dir, name))
 	}
 	return all
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
@@ -22,9 +21,7 @@ func TestBackupAfterANameWasUsedTwice(t *testing.T) {
 			compact := func(from, to int) { compactRange(t, s, from, to) }
 			backup := func() {
 				t.Helper()
-				if _, err := s.Backup(context.Background(), "copy", BackupOptions{}); err != nil {
-					t.Error(err)
-				}
+				mustBackup(t, s, "copy")
 			}
 			again := func() {
 				mustClose(t, s)

@@ -13,6 +13,9 @@ import (
 
 // What the tests need that stand outside of the package, because they use a room above it.
 
+// BackUp makes a backup of a store, for tests of this package: the room does, which rooms_test.go puts here.
+var BackUp func(s *Store, dir string) error
+
 // MissARecord makes a follower begin anew at its next look, as after an error.
 func MissARecord(s *Store) { s.follower.tailer.Missed = true }
 

@@ -595,9 +595,7 @@ func TestKeysComeAndGoDuringAFold(t *testing.T) {
 func TestOrderOfBackups(t *testing.T) {
 	mem := stored(t)
 	s := mustOpen(t, mem)
-	if _, err := s.Backup(context.Background(), "copy", BackupOptions{FS: mem}); err != nil {
-		t.Fatal(err)
-	}
+	mustBackup(t, s, "copy")
 	want := inOrder(t, s.spaces[0].maps["n"])
 	mustClose(t, s)
 	if _, err := repair.Repair(context.Background(), "db", "mended", repair.Options{FS: mem}); err != nil {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -57,5 +58,18 @@ func TestRepairAfterACrashInCompaction(t *testing.T) {
 	}
 	if tested == 0 {
 		t.Error("no image has a new segment without a record: this has tested nothing")
+	}
+}
+
+// fillFrom writes n keys and deletes some, so that segments of a small size come and go.
+func fillFrom(t testing.TB, s *Store, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		mustSet(t, s, fmt.Sprintf("key %d", i%40), strings.Repeat(fmt.Sprint(i, " "), 1+i%9))
+		if i%7 == 0 {
+			if _, err := s.Delete(nil, fmt.Appendf(nil, "key %d", (i+3)%40), Process); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }

@@ -73,39 +73,10 @@ func readOriginals(t testing.TB, fsys vfs.FS, dir string) (list []original) {
 	return list
 }
 
-func contentOfFile(t testing.TB, fsys vfs.FS, path string) string {
-	t.Helper()
-	f, err := fsys.Open(path, vfs.ReadOnly)
-	if errors.Is(err, fs.ErrNotExist) {
-		return "\x00missing"
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); int64(n) < size {
-		t.Fatal(err)
-	}
-	return string(b)
-}
-
-func contentOfDir(t testing.TB, fsys vfs.FS, dir string) map[string]string {
-	t.Helper()
-	names, err := fsys.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string]string{}
-	for _, name := range names {
-		all[name] = contentOfFile(t, fsys, filepath.Join(dir, name))
-	}
-	return all
-}
+var (
+	contentOfFile = logtest.ContentOfFile
+	contentOfDir  = logtest.ContentOfDir
+)
 
 // patientVictim is a store to be repaired.
 type patientVictim struct {
@@ -191,6 +162,37 @@ func contentsOf(t testing.TB, s *Store) map[string]string {
 		}
 	}
 	return content
+}
+
+// contentIn opens the store in dir to read and returns what it holds, or "" when there is none.
+func contentIn(t testing.TB, fsys vfs.FS, dir string) string {
+	t.Helper()
+	s, err := Open(dir, testOptions(fsys, func(o *Options) { o.ReadOnly = true }))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) && contentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
+		return ""
+	}
+	if err != nil {
+		t.Fatalf("opening %s: %v", dir, err)
+	}
+	defer s.Close()
+	return render(contentsOf(t, s))
+}
+
+func smallSegments(o *Options) { o.SegmentBytes = 900 }
+
+func mustBackup(t testing.TB, s *Store, dir string) {
+	t.Helper()
+	if err := BackUp(s, dir); err != nil {
+		t.Fatalf("Backup: %v", err)
+	}
+}
+
+func wantSound(t testing.TB, fsys vfs.FS, dir string) {
+	t.Helper()
+	found, err := Check(context.Background(), dir, fsys, nil)
+	if err != nil || len(found.Problems) > 0 {
+		t.Fatalf("Check of %s: %v %v", dir, err, found.Problems)
+	}
 }
 
 // modelOf is what a store holds that has these records.

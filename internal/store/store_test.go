@@ -276,9 +276,7 @@ func TestForeignFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := mustOpen(t, mem, options)
-	if _, err := s.Backup(t.Context(), "copy", BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	mustBackup(t, s, "copy")
 	mustClose(t, s)
 	intact("repaired and backed up")
 	for _, dir := range []string{"mended", "copy"} {

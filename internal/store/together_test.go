@@ -105,9 +105,7 @@ func (m *groupModel) step(n int) {
 // copies backs the store up, and repairs a copy that nothing is wrong with.
 func (m *groupModel) copies() {
 	t := m.t
-	if _, err := m.s.Backup(context.Background(), "copy", BackupOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	mustBackup(t, m.s, "copy")
 	if err := mustCheck(t, m.mem); err != nil {
 		t.Fatal(err)
 	}

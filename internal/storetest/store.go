@@ -1,10 +1,17 @@
 package storetest
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/logtest"
@@ -94,6 +101,66 @@ func WantSame(t testing.TB, s *store.Store, content map[string]string) {
 	}
 	for key, want := range content {
 		Want(t, s, key, want)
+	}
+}
+
+// Entries are the entries of a store: a schema and a value by key.
+func Entries(t testing.TB, s *store.Store) map[string]string {
+	t.Helper()
+	entries := map[string]string{}
+	for _, table := range s.Tables() {
+		for item := range s.Items(table) {
+			if item.Err != nil {
+				t.Fatal(item.Err)
+			}
+			entries[string(item.Key)] = fmt.Sprintf("%d %s", item.Schema, item.Value)
+		}
+	}
+	return entries
+}
+
+// Content lists the entries of a store in a text, for comparison.
+func Content(t testing.TB, s *store.Store) string {
+	t.Helper()
+	var b strings.Builder
+	entries := Entries(t, s)
+	for _, key := range slices.Sorted(maps.Keys(entries)) {
+		fmt.Fprintf(&b, "%q=%d:%.40q\n", key, len(entries[key]), entries[key])
+	}
+	return b.String()
+}
+
+// ContentIn is the Content of the store in dir, which is opened to read, or "" when there is none.
+func ContentIn(t testing.TB, fsys vfs.FS, dir string) string {
+	t.Helper()
+	s, err := store.Open(dir, Options(fsys, func(o *store.Options) { o.ReadOnly = true }))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) && logtest.ContentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
+		return ""
+	}
+	if err != nil {
+		t.Fatalf("opening %s: %v", dir, err)
+	}
+	defer s.Close()
+	return Content(t, s)
+}
+
+// WantSound checks a store that is not open.
+func WantSound(t testing.TB, fsys vfs.FS, dir string) {
+	t.Helper()
+	found, err := store.Check(context.Background(), dir, fsys, nil)
+	if err != nil || len(found.Problems) > 0 {
+		t.Fatalf("Check of %s: %v %v", dir, err, found.Problems)
+	}
+}
+
+// FillFrom writes n keys and deletes some, so that segments of a small size come and go.
+func FillFrom(t testing.TB, s *store.Store, from, n int) {
+	t.Helper()
+	for i := from; i < from+n; i++ {
+		Set(t, s, fmt.Sprintf("key %d", i%40), strings.Repeat(fmt.Sprint(i, " "), 1+i%9))
+		if i%7 == 0 {
+			Delete(t, s, fmt.Sprintf("key %d", (i+3)%40))
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 var arrows = map[string][]string{
 	"codec":             {"internal/promoted"},
 	"hybridlog":         {"internal/clock", "internal/files", "internal/grace", "internal/laps", "internal/record", "internal/vfs"},
+	"internal/backup":   {"internal/files", "internal/record", "internal/seglog", "internal/store", "internal/vfs"},
 	"internal/cache":    {"internal/index"},
 	"internal/clock":    {},
 	"internal/feed":     {"internal/record", "internal/seglog", "internal/store"},
@@ -37,6 +38,9 @@ var arrows = map[string][]string{
 // outer are the directories that nobody imports, and that alone use other people's packages.
 var outer = []string{"cmd", "examples", "bench"}
 
+// rooms stand above the engine and know nothing of each other. The public package wires them.
+var rooms = []string{"internal/backup", "internal/feed", "internal/stream"}
+
 func TestImportArrows(t *testing.T) {
 	walkGo(t, parser.ImportsOnly, func(f goFile) {
 		if f.test {
@@ -51,6 +55,9 @@ func TestImportArrows(t *testing.T) {
 			target := goFile{dir: own}
 			if target.in(outer...) && !f.in(outer...) {
 				t.Errorf("%s imports %s, which is for nobody to import", f.name, own)
+			}
+			if slices.Contains(rooms, own) && f.dir != "." && !f.in("cmd") {
+				t.Errorf("%s imports %s, a room above the engine", f.name, own)
 			}
 			if listed && !slices.Contains(allowed, own) {
 				t.Errorf("%s imports %s; %s may import of ours only %q", f.name, own, f.dir, allowed)

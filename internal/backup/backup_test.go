@@ -1,6 +1,7 @@
-package store
+package backup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -19,6 +20,8 @@ import (
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -27,9 +30,9 @@ import (
 func TestBackupBeforeTheFirstWrite(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		mem := vfs.NewMem()
-		s := mustOpen(t, mem)
-		reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-		defer mustClose(t, reader)
+		s := storetest.Open(t, mem)
+		reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+		defer storetest.Close(t, reader)
 		mustBackup(t, s, "written")
 		mustBackup(t, reader, "read")
 		if crash { // when the directories were known to be backups, and had nothing
@@ -42,32 +45,32 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 				}
 			}
 		}
-		mustClose(t, s)
-		s = mustOpen(t, mem)
+		storetest.Close(t, s)
+		s = storetest.Open(t, mem)
 		mustBackup(t, s, "written")
 		for _, value := range []string{"1", "2"} {
-			mustSet(t, s, "key", value)
+			storetest.Set(t, s, "key", value)
 			if err := reader.Refresh(); err != nil {
 				t.Fatal(err)
 			}
 			mustBackup(t, s, "written")
 			mustBackup(t, reader, "read")
 			for _, dir := range []string{"written", "read"} {
-				wantSound(t, mem, dir)
-				if got, want := contentIn(t, mem, dir), contentIn(t, mem, "db"); got != want {
+				storetest.WantSound(t, mem, dir)
+				if got, want := storetest.ContentIn(t, mem, dir), storetest.ContentIn(t, mem, "db"); got != want {
 					t.Errorf("%s holds %s, want %s", dir, got, want)
 				}
 			}
 		}
-		other, err := Open("other", testOptions(mem))
+		other, err := store.Open("other", storetest.Options(mem))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := other.Backup(t.Context(), "written", BackupOptions{}); !errors.Is(err, fs.ErrExist) {
+		if _, err := Make(t.Context(), other, "written", Options{}); !errors.Is(err, fs.ErrExist) {
 			t.Errorf("the backup of another store over this one: %v", err)
 		}
-		mustClose(t, other)
-		mustClose(t, s)
+		storetest.Close(t, other)
+		storetest.Close(t, s)
 	}
 }
 
@@ -75,101 +78,95 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 // yet and where compaction has taken away the files that it knows.
 func TestBackupByAReaderThatIsBehind(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 500 })
-	defer mustClose(t, s)
+	s := storetest.Open(t, mem, func(o *store.Options) { o.SegmentBytes = 500 })
+	defer storetest.Close(t, s)
 	write := func() {
-		fillFrom(t, s, 0, 60)
+		storetest.FillFrom(t, s, 0, 60)
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	write()
-	reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-	defer mustClose(t, reader)
+	reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+	defer storetest.Close(t, reader)
 	write()
 	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, s, "last", "1")
+	storetest.Set(t, s, "last", "1")
 	mustBackup(t, reader, "copy")
-	wantSound(t, mem, "copy")
-	if got, want := contentIn(t, mem, "copy"), contentIn(t, mem, "db"); got != want {
+	storetest.WantSound(t, mem, "copy")
+	if got, want := storetest.ContentIn(t, mem, "copy"), storetest.ContentIn(t, mem, "db"); got != want {
 		t.Errorf("the copy holds %s, want %s", got, want)
 	}
 }
 
-func mustBackup(t testing.TB, s *Store, dir string) BackupReport {
+func mustBackup(t testing.TB, s *store.Store, dir string) Report {
 	t.Helper()
-	report, err := s.Backup(t.Context(), dir, BackupOptions{})
+	report, err := Make(t.Context(), s, dir, Options{})
 	if err != nil {
 		t.Fatalf("Backup: %v", err)
 	}
 	return report
 }
 
-// contentIn opens the store in dir to read and returns what it holds, or "" when there is none.
-func contentIn(t testing.TB, fsys vfs.FS, dir string) string {
+// recordsIn reads the records of a store that is not open, segment by segment.
+func recordsIn(t testing.TB, fsys vfs.FS, dir string) (list []seglog.Record) {
 	t.Helper()
-	s, err := Open(dir, testOptions(fsys, func(o *Options) { o.ReadOnly = true }))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) && contentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
-		return ""
-	}
+	names, err := fsys.List(dir)
 	if err != nil {
-		t.Fatalf("opening %s: %v", dir, err)
+		t.Fatal(err)
 	}
-	defer s.Close()
-	return render(contentsOf(t, s))
-}
-
-func wantSound(t testing.TB, fsys vfs.FS, dir string) {
-	t.Helper()
-	found, err := Check(context.Background(), dir, fsys, nil)
-	if err != nil || len(found.Problems) > 0 {
-		t.Fatalf("Check of %s: %v %v", dir, err, found.Problems)
-	}
-}
-
-// fillFrom writes n keys and deletes some, so that segments of a small size come and go.
-func fillFrom(t testing.TB, s *Store, from, n int) {
-	t.Helper()
-	for i := from; i < from+n; i++ {
-		mustSet(t, s, fmt.Sprintf("key %d", i%40), strings.Repeat(fmt.Sprint(i, " "), 1+i%9))
-		if i%7 == 0 {
-			if _, err := s.Delete(nil, fmt.Appendf(nil, "key %d", (i+3)%40), Process); err != nil {
-				t.Fatal(err)
+	for _, name := range names {
+		if _, segment := record.ParseFileName(name); !segment {
+			continue
+		}
+		text := logtest.ContentOfFile(t, fsys, filepath.Join(dir, name))
+		h, at, err := record.ParseSegmentHeader([]byte(text[:min(len(text), record.MaxHeaderBytes)]))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		scan := seglog.Scanner{File: strings.NewReader(text), Salt: h.Salt, Offset: int64(at), End: int64(len(text))}
+		for scan.Offset < scan.End {
+			_, rec, err := scan.Next()
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
 			}
+			rec.Key, rec.Value = bytes.Clone(rec.Key), bytes.Clone(rec.Value)
+			list = append(list, rec)
 		}
 	}
+	return list
 }
 
-func smallSegments(o *Options) { o.SegmentBytes = 900 }
+func smallSegments(o *store.Options) { o.SegmentBytes = 900 }
 
 func TestBackup(t *testing.T) { logtest.BothWays(t, backup1) }
 
 func backup1(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, smallSegments)
-	fillFrom(t, s, 0, 50)
-	before := render(contentsOf(t, s))
+	s := storetest.Open(t, mem, smallSegments)
+	storetest.FillFrom(t, s, 0, 50)
+	before := storetest.Content(t, s)
 	report := mustBackup(t, s, "copy")
-	if report.Linked == 0 || report.Linked+report.Copied != report.Bytes || report.Seq != s.log.Last() {
+	if report.Linked == 0 || report.Linked+report.Copied != report.Bytes || report.Seq != s.Log().Last() {
 		t.Errorf("the report is %+v", report)
 	}
-	fillFrom(t, s, 50, 5)
-	wantSound(t, mem, "copy")
-	if got := contentIn(t, mem, "copy"); got != before {
+	storetest.FillFrom(t, s, 50, 5)
+	storetest.WantSound(t, mem, "copy")
+	if got := storetest.ContentIn(t, mem, "copy"); got != before {
 		t.Errorf("the backup holds\n%s, want\n%s", got, before)
 	}
 	// The backup is a store.
 	twin := mem.ProcessCrash()
-	c, err := Open("copy", testOptions(twin))
+	c, err := store.Open("copy", storetest.Options(twin))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, c, "later", "1")
-	mustClose(t, c)
-	wantSound(t, twin, "copy")
-	mustClose(t, s)
+	storetest.Set(t, c, "later", "1")
+	storetest.Close(t, c)
+	storetest.WantSound(t, twin, "copy")
+	storetest.Close(t, s)
 }
 
 // TestBackupIsIncremental: what a backup has is not written again, and what its source no longer has goes.
@@ -178,9 +175,9 @@ func TestBackupIsIncremental(t *testing.T) { logtest.BothWays(t, backupIsIncreme
 func backupIsIncremental(t *testing.T) {
 	mem := vfs.NewMem()
 	faulty := vfs.Inject(mem)
-	s := mustOpen(t, faulty, smallSegments)
+	s := storetest.Open(t, faulty, smallSegments)
 	for round := range 12 {
-		fillFrom(t, s, round*20, 1+round*3)
+		storetest.FillFrom(t, s, round*20, 1+round*3)
 		had := int64(0)
 		if m, err := seglog.ReadManifest(mem, "copy"); err == nil && m != nil {
 			for _, e := range m.Segments {
@@ -201,28 +198,28 @@ func backupIsIncremental(t *testing.T) {
 		if again := mustBackup(t, s, "copy"); again.Copied != 0 || again.Linked != 0 || again.Seq != report.Seq {
 			t.Fatalf("round %d: the second backup of the same: %+v", round, again)
 		}
-		wantSound(t, mem, "copy")
-		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+		storetest.WantSound(t, mem, "copy")
+		if got, want := storetest.ContentIn(t, mem, "copy"), storetest.Content(t, s); got != want {
 			t.Fatalf("round %d: the backup holds\n%s, want\n%s", round, got, want)
 		}
 	}
 	// Across a clean end, and one that was not.
 	for _, clean := range []bool{true, false} {
 		if clean {
-			mustClose(t, s)
+			storetest.Close(t, s)
 		} else {
-			mustSet(t, s, "in the ring alone", "1")
+			storetest.Set(t, s, "in the ring alone", "1")
 			mem = mem.ProcessCrash()
 		}
-		s = mustOpen(t, mem, smallSegments)
+		s = storetest.Open(t, mem, smallSegments)
 		mustBackup(t, s, "copy") // before the first write
-		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+		if got, want := storetest.ContentIn(t, mem, "copy"), storetest.Content(t, s); got != want {
 			t.Fatalf("reopened, clean %v: the backup holds\n%s, want\n%s", clean, got, want)
 		}
-		fillFrom(t, s, 500, 10)
+		storetest.FillFrom(t, s, 500, 10)
 		mustBackup(t, s, "copy")
-		wantSound(t, mem, "copy")
-		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+		storetest.WantSound(t, mem, "copy")
+		if got, want := storetest.ContentIn(t, mem, "copy"), storetest.Content(t, s); got != want {
 			t.Fatalf("clean %v: the backup holds\n%s, want\n%s", clean, got, want)
 		}
 	}
@@ -231,15 +228,15 @@ func backupIsIncremental(t *testing.T) {
 // TestBackupSharesFiles: sealed segments are one file with two names, on a real disk.
 func TestBackupSharesFiles(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 900, Inline: true})
+	s, err := store.Open(filepath.Join(dir, "db"), store.Options{SegmentBytes: 900, Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	fillFrom(t, s, 0, 50)
+	storetest.FillFrom(t, s, 0, 50)
 	mustBackup(t, s, filepath.Join(dir, "copy"))
 	same := 0
-	for _, e := range s.log.Manifest.Segments {
+	for _, e := range s.Log().Manifest.Segments {
 		a, err := os.Stat(filepath.Join(dir, "db", e.ID.FileName()))
 		if err != nil {
 			t.Fatal(err)
@@ -251,7 +248,7 @@ func TestBackupSharesFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if tail := e.ID == s.log.Tail.ID; os.SameFile(a, b) == tail {
+		if tail := e.ID == s.Log().Tail.ID; os.SameFile(a, b) == tail {
 			t.Errorf("segment %s, the tail: %v; the same file: %v", e.ID, tail, os.SameFile(a, b))
 		}
 		same++
@@ -264,17 +261,17 @@ func TestBackupSharesFiles(t *testing.T) {
 // TestBackupWithoutLinks copies where links are refused.
 func TestBackupWithoutLinks(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpLink, N: 1, Forever: true}), smallSegments)
-	fillFrom(t, s, 0, 50)
+	s := storetest.Open(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpLink, N: 1, Forever: true}), smallSegments)
+	storetest.FillFrom(t, s, 0, 50)
 	if report := mustBackup(t, s, "copy"); report.Linked != 0 || report.Copied != report.Bytes {
 		t.Errorf("the report is %+v", report)
 	}
-	wantSound(t, mem, "copy")
+	storetest.WantSound(t, mem, "copy")
 	other := vfs.NewMem()
-	if _, err := s.Backup(t.Context(), "elsewhere", BackupOptions{FS: other}); err != nil {
+	if _, err := Make(t.Context(), s, "elsewhere", Options{FS: other}); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := contentIn(t, other, "elsewhere"), render(contentsOf(t, s)); got != want {
+	if got, want := storetest.ContentIn(t, other, "elsewhere"), storetest.Content(t, s); got != want {
 		t.Errorf("on another file system: %s", got)
 	}
 }
@@ -282,7 +279,7 @@ func TestBackupWithoutLinks(t *testing.T) {
 // TestBackupWhileWriting: what was acknowledged before the call is in the backup, and it is one point of the log.
 func TestBackupWhileWriting(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
+	s, err := store.Open(filepath.Join(dir, "db"), store.Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +301,7 @@ func TestBackupWhileWriting(t *testing.T) {
 					}
 				}
 				key := fmt.Sprint("writer ", w)
-				if err := s.Set(nil, []byte(key), fmt.Append(nil, n), 0, Process); err != nil {
+				if err := s.Set(nil, []byte(key), fmt.Append(nil, n), 0, store.Process); err != nil {
 					t.Error(err)
 					return
 				}
@@ -317,13 +314,13 @@ func TestBackupWhileWriting(t *testing.T) {
 	defer func() {
 		close(stop)
 		wait.Wait()
-		mustClose(t, s)
+		storetest.Close(t, s)
 	}()
 	fsys, copied := vfs.OS(), filepath.Join(dir, "copy")
-	var reports []BackupReport
+	var reports []Report
 	for range 8 {
 		allowed.Add(2500)
-		for last := s.log.Last(); s.log.Last() == last && !t.Failed(); { // the others write, and go on
+		for last := s.Log().Last(); s.Log().Last() == last && !t.Failed(); { // the others write, and go on
 			runtime.Gosched()
 		}
 		mu.Lock()
@@ -332,12 +329,12 @@ func TestBackupWhileWriting(t *testing.T) {
 		report := mustBackup(t, s, copied)
 		reports = append(reports, report)
 		content := map[string]string{}
-		list := readOriginals(t, fsys, copied)
+		list := recordsIn(t, fsys, copied)
 		for i, o := range list {
 			if o.Seq != uint64(i+1) {
 				t.Fatalf("record %d has sequence number %d", i, o.Seq)
 			}
-			content[o.key] = o.value
+			content[string(o.Key)] = string(o.Value)
 		}
 		if len(list) > 0 && list[len(list)-1].Seq != report.Seq {
 			t.Fatalf("the backup ends with record %d, it says %d", list[len(list)-1].Seq, report.Seq)
@@ -349,7 +346,7 @@ func TestBackupWhileWriting(t *testing.T) {
 			}
 		}
 	}
-	wantSound(t, fsys, copied)
+	storetest.WantSound(t, fsys, copied)
 	if first, last := reports[0], reports[len(reports)-1]; first.Seq >= last.Seq {
 		t.Errorf("nothing was written between the backups: %+v", reports)
 	}
@@ -363,23 +360,23 @@ func backupOfALogThatGoesOn(t *testing.T) {
 	defer func() { seglog.ManifestTaken = func() {} }()
 	for _, n := range []int{0, 1, 5, 10, 20, 40, 100} {
 		mem := vfs.NewMem()
-		s := mustOpen(t, mem, smallSegments)
-		fillFrom(t, s, 0, 50)
+		s := storetest.Open(t, mem, smallSegments)
+		storetest.FillFrom(t, s, 0, 50)
 		calls := 0
 		seglog.ManifestTaken = func() {
 			if calls++; calls == 1 {
-				fillFrom(t, s, 50, n)
+				storetest.FillFrom(t, s, 50, n)
 			}
 		}
 		report := mustBackup(t, s, "copy")
-		if report.Seq != s.log.Last() {
-			t.Errorf("%d writes meanwhile: it says that it ends with record %d, of %d", n, report.Seq, s.log.Last())
+		if report.Seq != s.Log().Last() {
+			t.Errorf("%d writes meanwhile: it says that it ends with record %d, of %d", n, report.Seq, s.Log().Last())
 		}
-		wantSound(t, mem, "copy")
-		if got, want := contentIn(t, mem, "copy"), render(contentsOf(t, s)); got != want {
+		storetest.WantSound(t, mem, "copy")
+		if got, want := storetest.ContentIn(t, mem, "copy"), storetest.Content(t, s); got != want {
 			t.Errorf("%d writes meanwhile: it holds\n%s, want\n%s", n, got, want)
 		}
-		mustClose(t, s)
+		storetest.Close(t, s)
 	}
 }
 
@@ -389,31 +386,31 @@ func TestBackupByAReaderThatGoesOn(t *testing.T) {
 	defer func() { seglog.ManifestTaken = func() {} }()
 	for _, n := range []int{0, 1, 5, 10, 20, 40, 100} {
 		mem := vfs.NewMem()
-		s := mustOpen(t, mem, smallSegments)
-		fillFrom(t, s, 0, 50)
-		reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-		before := s.log.Last()
+		s := storetest.Open(t, mem, smallSegments)
+		storetest.FillFrom(t, s, 0, 50)
+		reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+		before := s.Log().Last()
 		calls := 0
 		seglog.ManifestTaken = func() {
 			if calls++; calls > 1 {
 				return
 			}
-			fillFrom(t, s, 50, n)
+			storetest.FillFrom(t, s, 50, n)
 			if err := reader.Refresh(); err != nil {
 				t.Error(err)
 			}
 		}
 		report := mustBackup(t, reader, "copy")
-		wantSound(t, mem, "copy")
-		restored, err := Open("copy", testOptions(mem, func(o *Options) { o.ReadOnly = true }))
+		storetest.WantSound(t, mem, "copy")
+		restored, err := store.Open("copy", storetest.Options(mem, func(o *store.Options) { o.ReadOnly = true }))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has := restored.log.Last(); report.Seq != has || has < before {
+		if has := restored.Log().Last(); report.Seq != has || has < before {
 			t.Errorf("%d writes meanwhile: it says that it ends with record %d, it has %d, and %d were written before", n, report.Seq, has, before)
 		}
-		for _, open := range []*Store{restored, reader, s} {
-			mustClose(t, open)
+		for _, open := range []*store.Store{restored, reader, s} {
+			storetest.Close(t, open)
 		}
 	}
 }
@@ -442,15 +439,15 @@ func TestBackupHoldsItsLock(t *testing.T) {
 		}
 		held, lost = 0, 0
 	}
-	s := mustOpen(t, faulty, smallSegments)
+	s := storetest.Open(t, faulty, smallSegments)
 	for range 3 { // a new one, one that goes on, and one that has all
-		fillFrom(t, s, 0, 20)
+		storetest.FillFrom(t, s, 0, 20)
 		mustBackup(t, s, "copy")
 		wantHeld("Backup")
 	}
-	mustClose(t, s)
+	storetest.Close(t, s)
 	target = "restored"
-	if _, err := Restore(t.Context(), "copy", target, BackupOptions{FS: faulty}); err != nil {
+	if _, err := Restore(t.Context(), "copy", target, Options{FS: faulty}); err != nil {
 		t.Fatal(err)
 	}
 	wantHeld("Restore")
@@ -460,7 +457,7 @@ func TestBackupHoldsItsLock(t *testing.T) {
 // one number, and gets smaller with its source.
 func TestBackupBesideCompaction(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 30_000, SyncInterval: 10e6})
+	s, err := store.Open(filepath.Join(dir, "db"), store.Options{SegmentBytes: 30_000, SyncInterval: 10e6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -475,7 +472,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 				return
 			default:
 			}
-			if err := s.Set(nil, fmt.Append(nil, n%keys), fmt.Append(nil, n), 0, Process); err != nil {
+			if err := s.Set(nil, fmt.Append(nil, n%keys), fmt.Append(nil, n), 0, store.Process); err != nil {
 				t.Error(err)
 				return
 			}
@@ -486,7 +483,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 		close(stop)
 		wait.Wait()
 	})
-	defer mustClose(t, s)
+	defer storetest.Close(t, s)
 	defer end()
 	fsys, copied := vfs.OS(), filepath.Join(dir, "copy")
 	for range 10 {
@@ -496,14 +493,14 @@ func TestBackupBesideCompaction(t *testing.T) {
 		}
 		before = acked.Load()
 		mustBackup(t, s, copied)
-		wantSound(t, fsys, copied)
-		c, err := Open(copied, Options{ReadOnly: true, Inline: true})
+		storetest.WantSound(t, fsys, copied)
+		c, err := store.Open(copied, store.Options{ReadOnly: true, Inline: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		last := int64(0)
 		found := map[int64]bool{}
-		for key, value := range contentsOf(t, c) {
+		for key, value := range storetest.Entries(t, c) {
 			var schema, n int64
 			if _, err := fmt.Sscan(value, &schema, &n); err != nil || fmt.Sprint(n%keys) != key {
 				t.Fatalf("%q is %q", key, value)
@@ -511,7 +508,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 			found[n] = true
 			last = max(last, n)
 		}
-		mustClose(t, c)
+		storetest.Close(t, c)
 		for n := last; n > last-keys; n-- {
 			if !found[n] {
 				t.Fatalf("the backup has number %d and lacks %d", last, n)
@@ -528,7 +525,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 	if r, st := mustBackup(t, s, copied), s.Stats(); st.Compacted == 0 || r.Bytes > 30_000 {
 		t.Errorf("%d segments were compacted; the last backup has %d bytes", st.Compacted, r.Bytes)
 	}
-	wantSound(t, fsys, copied)
+	storetest.WantSound(t, fsys, copied)
 }
 
 // TestBackupCrashes kills the process and cuts the power at every operation of a first backup and of
@@ -538,34 +535,34 @@ func TestBackupCrashes(t *testing.T) { logtest.BothWays(t, backupCrashes) }
 func backupCrashes(t *testing.T) {
 	mem := vfs.NewCrashMem()
 	rng := rand.New(rand.NewPCG(1, 1))
-	s := mustOpen(t, mem, smallSegments)
+	s := storetest.Open(t, mem, smallSegments)
 	states, old := 0, ""
 	for round := range 3 {
-		fillFrom(t, s, round*20, 25)
+		storetest.FillFrom(t, s, round*20, 25)
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
 		}
-		now := render(contentsOf(t, s))
+		now := storetest.Content(t, s)
 		seen := map[string]int{}
 		look := func(image *vfs.Mem, where string) {
 			states++
-			holds := contentIn(t, image, "copy")
+			holds := storetest.ContentIn(t, image, "copy")
 			if holds != old && holds != now {
 				t.Fatalf("%s: the backup holds\n%s", where, holds)
 			}
 			seen[holds]++
-			if got := contentIn(t, image, "db"); got != now {
+			if got := storetest.ContentIn(t, image, "db"); got != now {
 				t.Fatalf("%s: the source holds\n%s", where, got)
 			}
 			if rng.IntN(4) > 0 {
 				return
 			}
-			again := mustOpen(t, image, smallSegments)
+			again := storetest.Open(t, image, smallSegments)
 			defer again.Close()
-			mustSet(t, again, "afterwards", "1")
+			storetest.Set(t, again, "afterwards", "1")
 			mustBackup(t, again, "copy")
-			wantSound(t, image, "copy")
-			if got := contentIn(t, image, "copy"); got != render(contentsOf(t, again)) {
+			storetest.WantSound(t, image, "copy")
+			if got := storetest.ContentIn(t, image, "copy"); got != storetest.Content(t, again) {
 				t.Fatalf("%s: the next backup holds\n%s", where, got)
 			}
 		}
@@ -582,7 +579,7 @@ func backupCrashes(t *testing.T) {
 		mustBackup(t, s, "copy")
 		mem.OnBoundary(nil)
 		for image := range mem.PowerCuts(4, rng) {
-			if got := contentIn(t, image, "copy"); got != now {
+			if got := storetest.ContentIn(t, image, "copy"); got != now {
 				t.Fatalf("round %d: the backup is not durable", round)
 			}
 		}
@@ -600,40 +597,40 @@ func TestBackupFaults(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 1; ; n++ {
 			mem := vfs.NewMem()
-			s := mustOpen(t, mem, smallSegments)
-			fillFrom(t, s, 0, 30)
+			s := storetest.Open(t, mem, smallSegments)
+			storetest.FillFrom(t, s, 0, 30)
 			old := ""
 			if n%2 == 0 {
 				mustBackup(t, s, "copy")
-				old = render(contentsOf(t, s))
-				fillFrom(t, s, 30, 20)
+				old = storetest.Content(t, s)
+				storetest.FillFrom(t, s, 30, 20)
 			}
-			mustClose(t, s)
+			storetest.Close(t, s)
 			fault := &vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, N: (n + 1) / 2, Forever: forever, Match: func(name string) bool { return strings.HasPrefix(name, "copy") }}
 			faulty := vfs.Inject(mem, fault)
-			s = mustOpen(t, faulty, smallSegments)
-			now := render(contentsOf(t, s))
-			_, err := s.Backup(t.Context(), "copy", BackupOptions{})
+			s = storetest.Open(t, faulty, smallSegments)
+			now := storetest.Content(t, s)
+			_, err := Make(t.Context(), s, "copy", Options{})
 			where := fmt.Sprintf("fault %d, for ever %v, an old one %v: %v", n, forever, old != "", err)
-			holds := contentIn(t, mem, "copy")
+			holds := storetest.ContentIn(t, mem, "copy")
 			if holds != now && (holds != old || err == nil) {
 				t.Fatalf("%s: the backup holds\n%s", where, holds)
 			}
-			mustSet(t, s, "afterwards", "1")
-			mustClose(t, s)
-			s = mustOpen(t, mem, smallSegments)
+			storetest.Set(t, s, "afterwards", "1")
+			storetest.Close(t, s)
+			s = storetest.Open(t, mem, smallSegments)
 			mustBackup(t, s, "copy")
-			wantSound(t, mem, "copy")
-			if got := contentIn(t, mem, "copy"); got != render(contentsOf(t, s)) {
+			storetest.WantSound(t, mem, "copy")
+			if got := storetest.ContentIn(t, mem, "copy"); got != storetest.Content(t, s) {
 				t.Fatalf("%s: the next backup holds\n%s", where, got)
 			}
 			names, _ := mem.List("copy")
 			for _, name := range names {
-				if strings.HasSuffix(name, ".log") && !strings.Contains(contentOfFile(t, mem, "copy/MANIFEST"), "sealed "+strings.TrimLeft(strings.TrimSuffix(name, ".log"), "0")+" ") {
+				if strings.HasSuffix(name, ".log") && !strings.Contains(logtest.ContentOfFile(t, mem, "copy/MANIFEST"), "sealed "+strings.TrimLeft(strings.TrimSuffix(name, ".log"), "0")+" ") {
 					t.Fatalf("%s: %s was left behind", where, name)
 				}
 			}
-			mustClose(t, s)
+			storetest.Close(t, s)
 			if !faulty.Fired() && n%2 == 0 {
 				if n < 20 {
 					t.Errorf("only %d cases", n)
@@ -647,50 +644,50 @@ func TestBackupFaults(t *testing.T) {
 // TestBackupIsRefused where something else is.
 func TestBackupIsRefused(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, smallSegments)
-	fillFrom(t, s, 0, 30)
+	s := storetest.Open(t, mem, smallSegments)
+	storetest.FillFrom(t, s, 0, 30)
 	refused := func(dir, why string) {
 		t.Helper()
 		before := map[string]string{}
 		if _, err := mem.List(dir); err == nil {
-			before = contentOfDir(t, mem, dir)
+			before = logtest.ContentOfDir(t, mem, dir)
 		}
-		_, err := s.Backup(t.Context(), dir, BackupOptions{})
+		_, err := Make(t.Context(), s, dir, Options{})
 		if err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, want %q", dir, err, why)
 		}
-		if after := contentOfDir(t, mem, dir); !equalDirs(before, after) && dir != "db" {
+		if after := logtest.ContentOfDir(t, mem, dir); !maps.Equal(before, after) && dir != "db" {
 			t.Errorf("%s was changed", dir)
 		}
 	}
 	refused("db", "the store itself")
-	other, err := Open("other", testOptions(mem))
+	other, err := store.Open("other", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, other, "x", "1")
+	storetest.Set(t, other, "x", "1")
 	refused("other", "locked")
-	mustClose(t, other)
+	storetest.Close(t, other)
 	refused("other", "is no backup")
 
 	mustBackup(t, s, "used")
-	used, err := Open("used", testOptions(mem))
+	used, err := store.Open("used", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
 	refused("used", "locked")
-	mustSet(t, used, "x", "1")
+	storetest.Set(t, used, "x", "1")
 	mustBackup(t, used, "of another way")
-	mustClose(t, used)
+	storetest.Close(t, used)
 	refused("used", "used as a store")
 
-	fillFrom(t, s, 30, 30)
+	storetest.FillFrom(t, s, 30, 30)
 	refused("of another way", "went another way")
 
-	old := contentOfDir(t, mem, "db")
-	fillFrom(t, s, 60, 1)
+	old := logtest.ContentOfDir(t, mem, "db")
+	storetest.FillFrom(t, s, 60, 1)
 	mustBackup(t, s, "of later")
-	mustClose(t, s)
+	storetest.Close(t, s)
 	for name, text := range old { // and the log is what it was before
 		mem.Remove("db/" + name)
 		f, err := mem.Open("db/"+name, vfs.Create)
@@ -702,57 +699,57 @@ func TestBackupIsRefused(t *testing.T) {
 		}
 		f.Close()
 	}
-	s = mustOpen(t, mem, smallSegments)
+	s = storetest.Open(t, mem, smallSegments)
 	refused("of later", "went another way")
 
-	if other, err = Open("other", testOptions(mem)); err != nil {
+	if other, err = store.Open("other", storetest.Options(mem)); err != nil {
 		t.Fatal(err)
 	}
 	mustBackup(t, other, "of another")
-	mustClose(t, other)
+	storetest.Close(t, other)
 	refused("of another", "backup of another store")
 
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.Backup(cancelled, "cancelled", BackupOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := Make(cancelled, s, "cancelled", Options{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	mustClose(t, s)
-	if _, err := s.Backup(t.Context(), "late", BackupOptions{}); !errors.Is(err, seglog.ErrClosed) {
+	storetest.Close(t, s)
+	if _, err := Make(t.Context(), s, "late", Options{}); !errors.Is(err, seglog.ErrClosed) {
 		t.Errorf("of a closed store: %v", err)
 	}
 }
 
 func TestRestore(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, smallSegments)
-	fillFrom(t, s, 0, 50)
+	s := storetest.Open(t, mem, smallSegments)
+	storetest.FillFrom(t, s, 0, 50)
 	mustBackup(t, s, "copy")
-	want := render(contentsOf(t, s))
-	mustClose(t, s)
-	before := contentOfDir(t, mem, "copy")
+	want := storetest.Content(t, s)
+	storetest.Close(t, s)
+	before := logtest.ContentOfDir(t, mem, "copy")
 	calls := 0
-	if _, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: mem, Progress: func(done, total int64) { calls++ }}); err != nil {
+	if _, err := Restore(t.Context(), "copy", "new", Options{FS: mem, Progress: func(done, total int64) { calls++ }}); err != nil {
 		t.Fatal(err)
 	}
-	wantSound(t, mem, "new")
-	if got := contentIn(t, mem, "new"); got != want || calls == 0 {
+	storetest.WantSound(t, mem, "new")
+	if got := storetest.ContentIn(t, mem, "new"); got != want || calls == 0 {
 		t.Errorf("it holds\n%s, want\n%s; %d calls of progress", got, want, calls)
 	}
-	restored, err := Open("new", testOptions(mem))
+	restored, err := store.Open("new", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mustSet(t, restored, "later", "1")
-	mustClose(t, restored)
-	if !equalDirs(before, contentOfDir(t, mem, "copy")) {
+	storetest.Set(t, restored, "later", "1")
+	storetest.Close(t, restored)
+	if !maps.Equal(before, logtest.ContentOfDir(t, mem, "copy")) {
 		t.Error("the backup has changed")
 	}
-	if _, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: mem}); !errors.Is(err, fs.ErrExist) {
+	if _, err := Restore(t.Context(), "copy", "new", Options{FS: mem}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("into what is there: %v", err)
 	}
 	logtest.Change(t, mem, "copy/00000002.log", func(f vfs.File) error { return logtest.Flip(f, 200, 1) })
-	if _, err := Restore(t.Context(), "copy", "third", BackupOptions{FS: mem}); !errors.Is(err, seglog.ErrCorrupt) {
+	if _, err := Restore(t.Context(), "copy", "third", Options{FS: mem}); !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("of a damaged backup: %v", err)
 	}
 }
@@ -760,18 +757,18 @@ func TestRestore(t *testing.T) {
 // TestRestoreCrashes: whatever happens, the target is the whole store or none.
 func TestRestoreCrashes(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, smallSegments)
-	fillFrom(t, s, 0, 30)
+	s := storetest.Open(t, mem, smallSegments)
+	storetest.FillFrom(t, s, 0, 30)
 	mustBackup(t, s, "copy")
-	want := render(contentsOf(t, s))
-	mustClose(t, s)
+	want := storetest.Content(t, s)
+	storetest.Close(t, s)
 	holds := func(image vfs.FS) string {
-		r, err := Open("new", testOptions(image, func(o *Options) { o.ReadOnly = true }))
+		r, err := store.Open("new", storetest.Options(image, func(o *store.Options) { o.ReadOnly = true }))
 		if err != nil {
 			return ""
 		}
 		defer r.Close()
-		return render(contentsOf(t, r))
+		return storetest.Content(t, r)
 	}
 	whole := mem.ProcessCrash()
 	whole.Record()
@@ -785,18 +782,18 @@ func TestRestoreCrashes(t *testing.T) {
 			default:
 				t.Fatalf("power cut at %v: half a store: %s", op, got)
 			}
-			if contentIn(t, image, "copy") != want {
+			if storetest.ContentIn(t, image, "copy") != want {
 				t.Fatalf("power cut at %v: the backup has changed", op)
 			}
 		}
 	})
-	if _, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: whole}); err != nil || complete == 0 {
+	if _, err := Restore(t.Context(), "copy", "new", Options{FS: whole}); err != nil || complete == 0 {
 		t.Fatal(err, complete)
 	}
 	for n := 1; ; n++ {
 		image := mem.ProcessCrash()
 		faulty := vfs.Inject(image, &vfs.Fault{N: n, Kinds: vfs.Mutating | vfs.Reading})
-		_, err := Restore(t.Context(), "copy", "new", BackupOptions{FS: faulty})
+		_, err := Restore(t.Context(), "copy", "new", Options{FS: faulty})
 		if got := holds(image); err == nil && got != want || got != "" && got != want {
 			t.Fatalf("fault %d: %v, and it holds\n%s", n, err, got)
 		}
@@ -812,17 +809,17 @@ func TestBackupUnderAFaultOfReads(t *testing.T) {
 		armed := false
 		ofLog := func(name string) bool { return armed && logtest.IsLog(name) }
 		fault := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, N: 1, Err: syscall.EIO, Match: ofLog}
-		s := mustOpen(t, vfs.Inject(vfs.NewMem(), fault))
-		defer mustClose(t, s)
-		if err := s.Set(nil, []byte("a"), []byte("1"), 0, Power); err != nil {
+		s := storetest.Open(t, vfs.Inject(vfs.NewMem(), fault))
+		defer storetest.Close(t, s)
+		if err := s.Set(nil, []byte("a"), []byte("1"), 0, store.Power); err != nil {
 			t.Fatal(err)
 		}
 		armed = true
-		_, err := s.Backup(t.Context(), "backup", BackupOptions{})
+		_, err := Make(t.Context(), s, "backup", Options{})
 		if !errors.Is(err, syscall.EIO) || errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("Backup: %v", err)
 		}
-		if _, err := s.Backup(t.Context(), "backup", BackupOptions{}); err != nil {
+		if _, err := Make(t.Context(), s, "backup", Options{}); err != nil {
 			t.Errorf("the fault has passed, and Backup: %v", err)
 		}
 	})
@@ -836,27 +833,27 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	hold := make(chan struct{})
 	noting := &vfs.Fault{Kinds: vfs.OpRename, Match: func(name string) bool { return strings.HasSuffix(name, seglog.BackupTemp) }, N: 1, Hold: hold}
 	f := vfs.Inject(mem, noting)
-	s := mustOpen(t, f)
-	mustSet(t, s, "a", "1")
-	l := s.log
+	s := storetest.Open(t, f)
+	storetest.Set(t, s, "a", "1")
+	l := s.Log()
 	begun := false
 	progress := func(done, _ int64) {
 		if done == 0 || begun {
 			return
 		}
 		begun = true // the first segment is there
-		mustSet(t, s, "c", "3")
+		storetest.Set(t, s, "c", "3")
 		if err := s.Compact(context.Background(), nil); err != nil {
 			t.Error(err)
 		}
 	}
 	type result struct {
-		BackupReport
+		Report
 		error
 	}
 	ended := make(chan result)
 	go func() {
-		report, err := s.Backup(t.Context(), "copy", BackupOptions{Progress: progress})
+		report, err := Make(t.Context(), s, "copy", Options{Progress: progress})
 		ended <- result{report, err}
 	}()
 	logtest.Until(f.Fired)
@@ -880,15 +877,15 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	if r := <-ended; r.error != nil || r.Seq != 2 {
 		t.Fatalf("the backup goes up to %d: %v", r.Seq, r.error)
 	}
-	if s.log.InLog(kept) {
+	if s.Log().InLog(kept) {
 		t.Error("the segment was not compacted meanwhile")
 	}
-	mustClose(t, s)
-	wantSound(t, mem, "copy")
-	s, err = Open("copy", testOptions(mem, func(o *Options) { o.ReadOnly = true }))
+	storetest.Close(t, s)
+	storetest.WantSound(t, mem, "copy")
+	s, err = store.Open("copy", storetest.Options(mem, func(o *store.Options) { o.ReadOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.wantSame(t, map[string]string{"a": "1", "b": "2"})
-	mustClose(t, s)
+	storetest.WantSame(t, s, map[string]string{"a": "1", "b": "2"})
+	storetest.Close(t, s)
 }

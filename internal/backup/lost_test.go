@@ -1,4 +1,4 @@
-package store
+package backup
 
 import (
 	"path/filepath"
@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -23,8 +25,8 @@ func TestBackupNoticesLostFiles(t *testing.T) {
 	} {
 		for _, writes := range []int{0, 60} {
 			mem := vfs.NewMem()
-			s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 3000 })
-			fillFrom(t, s, 0, 60)
+			s := storetest.Open(t, mem, func(o *store.Options) { o.SegmentBytes = 3000 })
+			storetest.FillFrom(t, s, 0, 60)
 			mustBackup(t, s, "b")
 			names, _ := mem.List("b")
 			for _, name := range names {
@@ -35,17 +37,17 @@ func TestBackupNoticesLostFiles(t *testing.T) {
 				break
 			}
 			if writes > 0 {
-				fillFrom(t, s, 100, writes)
+				storetest.FillFrom(t, s, 100, writes)
 			}
-			_, err := s.Backup(t.Context(), "b", BackupOptions{})
+			_, err := Make(t.Context(), s, "b", Options{})
 			if err != nil {
 				t.Fatalf("%s, %d writes: %v", what, writes, err)
 			}
-			wantSound(t, mem, "b")
-			if got, want := contentIn(t, mem, "b"), render(contentsOf(t, s)); got != want {
+			storetest.WantSound(t, mem, "b")
+			if got, want := storetest.ContentIn(t, mem, "b"), storetest.Content(t, s); got != want {
 				t.Errorf("%s, %d writes: the backup has %s, want %s", what, writes, got, want)
 			}
-			mustClose(t, s)
+			storetest.Close(t, s)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package store
+package backup
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -28,53 +29,53 @@ import (
 // A manifest that is neither was written by somebody who has used the backup as a store: its log went
 // on in another way, and it is left alone.
 
-// BackupReport says what Backup has done.
-type BackupReport struct {
+// Report says what Make or Restore has done.
+type Report struct {
 	Seq    uint64 // sequence number of the last record that is in it
 	Bytes  int64  // of the log
 	Linked int64  // of these, in files that the backup shares with the store since now
 	Copied int64  // of these, written now
 }
 
-// BackupOptions are the seams and settings of a backup. The zero value of each field means its default.
-type BackupOptions struct {
+// Options are the seams and settings of a backup. The zero value of each field means its default.
+type Options struct {
 	FS       vfs.FS // of the target; the store's
 	Progress func(done, total int64)
 }
 
-// Backup makes in dir a backup of all that was written before the call, or brings the one that is there up to date.
+// Make makes in dir a backup of all that was written before the call, or brings the one that is there up to date.
 // Writes go on meanwhile. On an error there is what there was before.
-func (s *Store) Backup(ctx context.Context, dir string, opts BackupOptions) (BackupReport, error) {
-	if !s.opts.ReadOnly {
+func Make(ctx context.Context, s *store.Store, dir string, opts Options) (Report, error) {
+	if !s.ReadOnly() {
 		if err := s.Sync(); err != nil {
-			return BackupReport{}, err
+			return Report{}, err
 		}
 	}
-	b := &backup{ctx: ctx, store: s, from: s.opts.FS, fsys: cmp.Or(opts.FS, s.opts.FS), dir: dir, progress: opts.Progress}
+	log := s.Log()
+	b := &backup{ctx: ctx, store: s, log: log, from: log.FS, fsys: cmp.Or(opts.FS, log.FS), dir: dir, progress: opts.Progress}
 	b.links = b.from == b.fsys
-	if b.links && filepath.Clean(dir) == filepath.Clean(s.log.Dir) {
+	if b.links && filepath.Clean(dir) == filepath.Clean(log.Dir) {
 		return b.report, fmt.Errorf("copal: %s is the store itself", dir)
 	}
-	err := b.run()
-	if err != nil {
-		err = s.refuse(err)
+	if err := b.run(); err != nil {
+		return b.report, s.Inside(func() error { return err }) // or that the store is closed
 	}
-	return b.report, err
+	return b.report, nil
 }
 
 // Restore makes in the directory into, which is empty or missing, a store with what is in the backup in from. It reads every
 // record and shares no file with the backup. On an error nothing is left there.
-func Restore(ctx context.Context, from, into string, opts BackupOptions) (BackupReport, error) {
-	fsys := Options{FS: opts.FS}.withDefaults().FS
+func Restore(ctx context.Context, from, into string, opts Options) (Report, error) {
+	fsys := cmp.Or(opts.FS, vfs.OS())
 	if err := seglog.WantEmpty(fsys, into); err != nil {
-		return BackupReport{}, err
+		return Report{}, err
 	}
-	s, err := Open(from, Options{FS: fsys, ReadOnly: true, Inline: true})
+	s, err := store.Open(from, store.Options{FS: fsys, ReadOnly: true, Inline: true})
 	if err != nil {
-		return BackupReport{}, err
+		return Report{}, err
 	}
 	defer s.Close()
-	b := &backup{ctx: ctx, store: s, from: fsys, fsys: fsys, dir: into, progress: opts.Progress, restores: true}
+	b := &backup{ctx: ctx, store: s, log: s.Log(), from: fsys, fsys: fsys, dir: into, progress: opts.Progress, restores: true}
 	err = b.run()
 	return b.report, err
 }
@@ -82,7 +83,8 @@ func Restore(ctx context.Context, from, into string, opts BackupOptions) (Backup
 // backup is one run.
 type backup struct {
 	ctx      context.Context
-	store    *Store
+	store    *store.Store
+	log      *seglog.Log
 	of       uint64 // the store's identity, which it may get while it is backed up for the first time
 	from     vfs.FS
 	fsys     vfs.FS
@@ -92,7 +94,7 @@ type backup struct {
 	progress func(done, total int64)
 	done     int64
 	total    int64
-	report   BackupReport
+	report   Report
 
 	old    *seglog.Manifest // of the backup that is there, or nil
 	oldSum string           // the checksum of its text
@@ -152,7 +154,7 @@ func (b *backup) attempt() error {
 // look finds out what is in the directory.
 func (b *backup) look() error {
 	b.oldSum = noManifest
-	err := b.store.Inside(func() error { b.of = b.store.log.StoreID; return nil })
+	err := b.store.Inside(func() error { b.of = b.log.StoreID; return nil })
 	if err != nil {
 		return err
 	}
@@ -232,13 +234,11 @@ func (b *backup) note(next string) error {
 
 // choose takes the point of the log at which the backup ends.
 func (b *backup) choose() error {
-	s := b.store
-	in, err := s.use()
+	readOnly := b.store.ReadOnly()
+	err := b.store.Inside(func() error { b.source = b.log.Prefix(readOnly); return nil })
 	if err != nil {
 		return err
 	}
-	b.source = s.log.Prefix(s.opts.ReadOnly)
-	s.life.leave(in)
 	b.new = b.source.Manifest
 	if b.new.Edit = 1; b.old != nil {
 		b.new.Edit = b.old.Edit + 1
@@ -247,11 +247,11 @@ func (b *backup) choose() error {
 	for _, f := range b.source.Files {
 		b.total += f.Bytes
 	}
-	b.report = BackupReport{Seq: b.source.Seq, Bytes: b.total}
-	if s.opts.ReadOnly {
+	b.report = Report{Seq: b.source.Seq, Bytes: b.total}
+	if readOnly {
 		return nil
 	}
-	if err := s.log.SyncTo(b.source.Seq); err != nil {
+	if err := b.log.SyncTo(b.source.Seq); err != nil {
 		b.source.Release()
 		return err
 	}
@@ -265,7 +265,7 @@ func (b *backup) comparable() error {
 	}
 	for _, e := range b.new.Segments {
 		if was, ok := b.old.Find(e.ID); ok && (was.Salt != e.Salt || was.Bytes > e.Bytes) {
-			return fmt.Errorf("copal: the log in %s went another way than the one that was backed up to %s: segment %s differs", b.store.log.Dir, b.dir, e.ID)
+			return fmt.Errorf("copal: the log in %s went another way than the one that was backed up to %s: segment %s differs", b.log.Dir, b.dir, e.ID)
 		}
 	}
 	return nil
