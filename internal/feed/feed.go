@@ -13,19 +13,23 @@ import (
 	"github.com/copaldb/copal/internal/store"
 )
 
-// A Feed tells what has changed, by reading the log behind those who write it. Nobody sends it anything and nobody waits for it: a writer
-// looks whether somebody has asked to be woken, and that is all. So a feed may be as slow as it likes, and what it comes by
-// is what the log has: every change of an entry once, in the order of the sequence numbers, a group where its commit stands.
+// A Feed tells what has changed, by reading the log behind those who write it. Nobody sends it
+// anything and nobody waits for it: a writer looks whether somebody has asked to be woken, and that
+// is all. So a feed may be as slow as it likes, and what it comes by is what the log has: every
+// change of an entry once, in the order of the sequence numbers, a group where its commit stands.
 //
-//   - Only segments that are as they were written tell what happened, and in which order. What compaction has made of them is
-//     the same entries, without what happened to them. So a feed never reads a compacted segment, and a large value that compaction has written
-//     anew, in the tail, says of itself that it is a copy (attribute m).
-//   - The segments that a feed has yet to read stay when compaction has replaced them, up to a limit (store.Hold). What had gone before
-//     the feed began, or has gone beyond the limit, is lost, and said to be: seglog.ErrHistoryLost.
-//   - A change is told when a read shows it. In the process that writes, a record is in the log a moment before that, under
-//     the lock of its key, so the feed passes that lock. A follower tells what it has replayed.
-//   - The members of a group are read when the commit is met, from the first on, twice: the first time to find out which is
-//     the last of each key. Nothing of them is kept but that.
+//   - Only segments that are as they were written tell what happened, and in which order. What
+//     compaction has made of them is the same entries, without what happened to them. So a feed
+//     never reads a compacted segment, and a large value that compaction has written anew, in the
+//     tail, says of itself that it is a copy (attribute m).
+//   - The segments that a feed has yet to read stay when compaction has replaced them, up to a
+//     limit (store.Hold). What had gone before the feed began, or has gone beyond the limit, is
+//     lost, and said to be: seglog.ErrHistoryLost.
+//   - A change is told when a read shows it. In the process that writes, a record is in the log a
+//     moment before that, under the lock of its key, so the feed passes that lock. A follower tells
+//     what it has replayed.
+//   - The members of a group are read when the commit is met, from the first on, twice: the first
+//     time to find out which is the last of each key. Nothing of them is kept but that.
 //
 // A feed has one window of the log in memory, and is used by one goroutine.
 type Feed struct {
@@ -56,7 +60,8 @@ type Event struct {
 	own   uint64 // the record's own number
 }
 
-// Open begins a feed of the entries whose keys begin with prefix, behind the record at p: what Store.Now returns, or a number alone. The caller closes it.
+// Open begins a feed of the entries whose keys begin with prefix, behind the record at p: what
+// Store.Now returns, or a number alone. The caller closes it.
 func Open(s *store.Store, p seglog.Position, prefix []byte) (*Feed, error) {
 	// The hold comes before the look at the floor: what is taken away later is kept.
 	f := &Feed{store: s, log: s.Log(), hold: s.HoldHistory(), prefix: bytes.Clone(prefix), reach: p.Seq, wake: make(chan struct{}, 1)}
@@ -103,7 +108,8 @@ func (f *Feed) Close() {
 	f.hold.End()
 }
 
-// Next returns the next change, for which it waits. The error is that of the context, ErrClosed, seglog.ErrHistoryLost, or one of reading.
+// Next returns the next change, for which it waits. The error is that of the context, ErrClosed,
+// seglog.ErrHistoryLost, or one of reading.
 func (f *Feed) Next(ctx context.Context) (e Event, err error) {
 	for {
 		if ctx.Err() != nil {
@@ -151,8 +157,9 @@ func (f *Feed) await(ctx context.Context) error {
 	}
 }
 
-// sleep sees to it that the feed is woken when there is a record with a higher number. It reports false
-// when there is one. While a follower begins anew it has no number, and keeps others out of the gate.
+// sleep sees to it that the feed is woken when there is a record with a higher number. It reports
+// false when there is one. While a follower begins anew it has no number, and keeps others out of
+// the gate.
 func (f *Feed) sleep(seq uint64) (asleep bool, err error) {
 	err = f.store.Inside(func() error {
 		asleep = f.log.WakeWhenBeyond(seq, f.wake)
@@ -248,8 +255,9 @@ func isElement(rec *seglog.Record) bool {
 	return rec.Kind == record.Element && rec.Space == 0 && (rec.Op == record.Set || rec.Op == record.Delete) && !(rec.Large > 0 && rec.Moved())
 }
 
-// tellCollection makes the event of a change of elements, one of which has this key, that has left their number as it was, so that no meta tells it. The
-// collection is told by the key that it has now: that it was deleted or renamed since is told in its turn.
+// tellCollection makes the event of a change of elements, one of which has this key, that has left
+// their number as it was, so that no meta tells it. The collection is told by the key that it has
+// now: that it was deleted or renamed since is told in its turn.
 func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told bool, err error) {
 	f.store.AwaitShown(record.Element, element)
 	key, meta, err := f.store.CollectionOf(element)
@@ -265,8 +273,9 @@ func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told 
 
 func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 
-// Value is the value of a change that sets one, as it was stored. It is to be asked for before the next change. Where the value is a large one that was
-// replaced since, and compaction has taken parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
+// Value is the value of a change that sets one, as it was stored. It is to be asked for before the
+// next change. Where the value is a large one that was replaced since, and compaction has taken
+// parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
 func (f *Feed) Value(e *Event) (value []byte, err error) {
 	if e.Kind == record.Meta {
 		return nil, fmt.Errorf("%w: key %q holds a %s", store.ErrType, e.Key, e.Collection())
@@ -296,8 +305,8 @@ func (f *Feed) largeValue(e *Event) ([]byte, error) {
 	return nil, seglog.ErrHistoryLost
 }
 
-// isOf reports whether the event tells of the record with a number. Of a member of a group that may be the commit's, which compaction gives to a member
-// that it makes a record by itself.
+// isOf reports whether the event tells of the record with a number. Of a member of a group that may
+// be the commit's, which compaction gives to a member that it makes a record by itself.
 func (e *Event) isOf(number uint64) bool { return number == e.own || number == e.Seq }
 
 // Collection is the type of the collection whose meta has been set, "" if none has.
@@ -312,7 +321,8 @@ func (e *Event) Collection() store.CollectionType {
 	return c.Type
 }
 
-// mostOpen bounds what a feed remembers. What it has forgotten, it finds by its number, if it is there still.
+// mostOpen bounds what a feed remembers. What it has forgotten, it finds by its number, if it is
+// there still.
 const mostOpen = 1024
 
 func (f *Feed) remember(number uint64, at seglog.Position) {

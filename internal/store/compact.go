@@ -95,8 +95,10 @@ func (s *Store) compact(run []*seglog.Segment, pause func() error) error {
 	return nil
 }
 
-// CompactRun compacts the run that choose takes from the segments that can be compacted, oldest first. It reports more when it has compacted the run, or left it alone
-// because that is of no use now: then there may be another. It reports none when choose takes nothing and when the store is being closed.
+// CompactRun compacts the run that choose takes from the segments that can be compacted, which are
+// listed oldest first. It reports more when it has compacted the run, or has left it alone because
+// compacting it is of no use now. It reports none when choose takes nothing, and when the store is
+// being closed. The caller is outside the gate.
 func (s *Store) CompactRun(choose func(list []*seglog.Segment) ([]*seglog.Segment, error)) (more bool, err error) {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()

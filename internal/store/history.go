@@ -10,12 +10,14 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// The history of the store is the log as it was written, up to where compaction has not been. A room that tells it reads Store.Log behind
-// the writers. The engine says here how far reads show it, and keeps segments for its readers.
+// The history of the store is the log as it was written, up to where compaction has not been. A
+// room that tells it reads Store.Log behind the writers. Here the engine says how much of the log
+// reads show, and keeps segments for those who read the history.
 //
-// A segment that compaction has replaced stays while a reader of the history has yet to read it, as one does that a view needs. But a reader
-// that does not go on shall not fill the disk: the segments kept for all of them are together no longer than the log itself, or as
-// Options.FeedBytes if that is more. Beyond that the oldest go, and a cursor that needs them finds seglog.ErrHistoryLost.
+// A segment that compaction has replaced stays while a hold needs it, as it does for a view. But a
+// reader that does not go on must not fill the disk. The segments kept for all holds are together
+// no longer than the log itself, or than Options.FeedBytes if that is more. Beyond that the oldest
+// go, and a cursor that needs them finds seglog.ErrHistoryLost.
 
 const defaultFeedBytes = 64 << 20
 
@@ -32,7 +34,8 @@ type Hold struct {
 	from  atomic.Uint64
 }
 
-// HoldHistory keeps all segments that are as they were written. The caller raises the hold to where it begins to read, and ends it.
+// HoldHistory keeps all segments that are as they were written. The caller raises the hold to where
+// it begins to read, and ends it.
 func (s *Store) HoldHistory() *Hold {
 	h := &Hold{store: s}
 	s.histories.mu.Lock()
@@ -41,10 +44,10 @@ func (s *Store) HoldHistory() *Hold {
 	return h
 }
 
-// Raise lets what stands before a record go, at the next LetGo. It never goes back.
+// Raise lets what stands before a record go, at the next LetGo. Numbers only grow.
 func (h *Hold) Raise(from uint64) { h.from.Store(from) }
 
-// End lets everything go. Calls after the first do nothing. The caller is outside of the gate.
+// End lets everything go. Calls after the first do nothing. The caller is outside the gate.
 func (h *Hold) End() {
 	l := &h.store.histories
 	l.mu.Lock()
@@ -53,7 +56,7 @@ func (h *Hold) End() {
 	h.store.LetGo()
 }
 
-// heldHistory are those of a list of retired segments, in any order, that are kept for readers of the history.
+// heldHistory are those of a list of retired segments, in any order, that holds keep.
 func (s *Store) heldHistory(list []retired) map[*seglog.Segment]bool {
 	s.histories.mu.Lock()
 	defer s.histories.mu.Unlock()
@@ -80,14 +83,16 @@ func (s *Store) Now() (p seglog.Position, err error) {
 	return p, err
 }
 
-// LastToShow is the number of the last record in the log that reads show, at the latest after AwaitShown of its key. It reports rest when no group and no
-// parts are under way, here or in the process that a reader follows: members without a commit and parts that no record lists will never count then.
+// LastToShow is the number of the last record that may be told: reads show it, or do after
+// AwaitShown of its key. It reports rest when no group and no parts are under way. Members without
+// a commit, and parts that no record lists, will never count then. Of a follower it is not known,
+// and never reported.
 func (s *Store) LastToShow() (last uint64, rest bool, err error) {
 	err = s.still(func() { last, rest = s.log.LastAtRest() })
 	return last, rest && !s.opts.ReadOnly, err
 }
 
-// still calls look when what a follower has counted is replayed. A writer does not wait.
+// still calls look while no follower replays: all that the log has counted then is replayed.
 func (s *Store) still(look func()) error {
 	if s.opts.ReadOnly {
 		s.follower.mu.Lock()
@@ -100,15 +105,17 @@ func (s *Store) still(look func()) error {
 	return nil
 }
 
-// AwaitShown returns when reads show the record of a key that is in the log. The caller has called LastToShow since.
+// AwaitShown returns when reads show a record of the key that LastToShow has counted. The writer of
+// the record holds the lock of the key until then.
 func (s *Store) AwaitShown(kind record.Kind, key []byte) {
 	if !s.opts.ReadOnly {
 		passThrough(s.lockOf(s.spaces[0].route(kind, key).hash(key)))
 	}
 }
 
-// CollectionOf finds the collection that an element belongs to, by the key of the element: its key now, and its meta. The error is ErrNotFound when it is gone, and for
-// an element that says whose the others are. The caller is inside of the gate.
+// CollectionOf finds the collection of an element by the key of the element: the key that the
+// collection has now, and its meta. The error is ErrNotFound when the collection is gone, and when
+// the element is the owner. The caller is inside the gate.
 func (s *Store) CollectionOf(element []byte) (key []byte, meta seglog.Record, err error) {
 	hex, _, found := bytes.Cut(element, []byte{beforeSub})
 	id, err := record.ParseHex(string(hex))

@@ -139,7 +139,7 @@ func (s *Store) drop(seg *seglog.Segment) {
 	l.ReportError("removing a segment that was compacted", err)
 }
 
-// LetGo is called by a holder that has just let go, outside of the gate. A follower looks by itself, often.
+// LetGo is called by a holder that has just let go, outside the gate. A follower looks by itself, often.
 func (s *Store) LetGo() {
 	switch {
 	case s.retired.Load() == nil || s.opts.ReadOnly:

@@ -11,8 +11,8 @@ import (
 // MaxValueBytes is the length of the longest value.
 const MaxValueBytes = seglog.MaxValueBytes
 
-// appendParts writes the value of p in parts if it is large, and makes p the record that commits them.
-// reserve and appendOne do so with the locks that the caller does not hold.
+// appendParts writes the value of p in parts if it is large, and makes p the record that commits
+// them. reserve and appendOne do so with the locks that the caller does not hold.
 func (s *Store) appendParts(p *seglog.Pending, reserve func(bytes int64) error, appendOne func(*seglog.Pending) error) error {
 	if len(p.Value) <= seglog.PartBytes {
 		return nil
@@ -58,14 +58,19 @@ func (s *Store) appendPart(p *seglog.Pending) error {
 	return s.log.Append(p)
 }
 
-// AppendPart writes a part between the records of others: of a value that comes piece by piece. It may slow the caller down, who holds no lock.
+// CheckKey returns ErrTooLarge for a key that no record can have.
+func CheckKey(key []byte) error { return (&Write{Key: key}).check() }
+
+// AppendPart writes a part of a value that comes piece by piece, between the records of others. It
+// waits when writes are slowed down. The caller holds no lock.
 func (s *Store) AppendPart(p *seglog.Pending) error {
 	s.pace()
 	return s.appendPart(p)
 }
 
-// EndParts says that parts are under way no more. err is why they will not count, nil if they do: then their space is given back, at once when the disk is full. The
-// caller holds no lock.
+// EndParts says that parts are under way no more. err is nil when a record lists them. Otherwise it
+// is why none ever will: their space is given back, at once when the disk is full. The caller holds
+// no lock.
 func (s *Store) EndParts(under *seglog.Parts, err error) {
 	s.log.EndParts(under)
 	switch {
@@ -76,8 +81,9 @@ func (s *Store) EndParts(under *seglog.Parts, err error) {
 	}
 }
 
-// reclaimParts gives back the space of parts that stand in the segments from one on, and that no record lists, for the disk is full. What it cannot give back stays until
-// compaction comes by. The caller holds no lock.
+// reclaimParts gives back the space of parts that no record lists, in the segments from one on,
+// because the disk is full. What it cannot give back stays until compaction comes by. The caller
+// holds no lock.
 func (s *Store) reclaimParts(from record.SegmentID) {
 	tail := s.log.TailNow()
 	if tail == nil {
@@ -115,13 +121,14 @@ func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
 	})
 }
 
-// Record reads the record of a value as the log has it. The value of a large one is the list of its parts. The errors are those of Get. The caller is inside of the gate.
+// Record reads the record of a value as the log has it. Of a large value it holds the list of the
+// parts. The errors are those of Get. The caller is inside the gate.
 func (s *Store) Record(key []byte) (e seglog.Record, err error) {
 	_, err = s.logged(&e, s.spaces[0].route(record.Value, key), key, nil)
 	return e, err
 }
 
-// Record is Store.Record of what the view has. The caller is inside of the view's gate.
+// Record is Store.Record of what the view shows. The caller is inside (View.Inside).
 func (v *View) Record(key []byte) (seglog.Record, error) {
 	e, _, err := v.record(nil, key)
 	if err == nil {
@@ -130,7 +137,7 @@ func (v *View) Record(key []byte) (seglog.Record, error) {
 	return e, err
 }
 
-// Inside is Store.Inside for a read of the view, or the error says why that can show nothing.
+// Inside is Store.Inside for a read of the view. f is not called when the view is closed or lost.
 func (v *View) Inside(f func() error) error {
 	in, err := v.use()
 	if err != nil {
@@ -140,7 +147,7 @@ func (v *View) Inside(f func() error) error {
 	return f()
 }
 
-// ReadParts puts together the value that e commits. The caller is inside of the gate.
+// ReadParts puts together the value whose parts e lists. The caller is inside the gate.
 func (s *Store) ReadParts(e seglog.Record) ([]byte, error) {
 	if e.Large > uint64(seglog.MaxValueBytes) {
 		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", seglog.ErrTooLarge, e.Large, int64(seglog.MaxValueBytes))

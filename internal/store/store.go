@@ -389,8 +389,8 @@ func (s *Store) use() (pass, error) {
 	return in, nil
 }
 
-// Inside calls f while the store is certain to stay open, no map is declared, and no segment goes that leaves the log meanwhile. The error is that of f, or
-// ErrClosed.
+// Inside calls f inside the gate: the store stays open, no map is declared, and a segment that leaves
+// the log meanwhile stays readable. The error is that of f, or ErrClosed.
 func (s *Store) Inside(f func() error) error {
 	in, err := s.use()
 	if err != nil {
@@ -452,7 +452,7 @@ func (s *Store) sync() error {
 	return s.log.SyncTo(last)
 }
 
-// Log is the log of the store, for rooms that read it behind the engine. It is the same from Open to Close.
+// Log is the log of the store, for rooms above the engine. It is the same one from Open to Close.
 func (s *Store) Log() *seglog.Log { return s.log }
 
 // ReadOnly reports whether the store was opened read-only.

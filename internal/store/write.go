@@ -93,18 +93,10 @@ func (s *Store) refuse(err error) error {
 }
 
 func (w *Write) check() error {
-	if err := CheckKey(w.Key); err != nil {
-		return err
+	if len(w.Key) > MaxKeyBytes {
+		return fmt.Errorf("%w: a key of %d bytes, the most is %d", seglog.ErrTooLarge, len(w.Key), MaxKeyBytes)
 	}
 	return checkValue(w.Value)
-}
-
-// CheckKey returns ErrTooLarge for a key that no record can have.
-func CheckKey(key []byte) error {
-	if len(key) > MaxKeyBytes {
-		return fmt.Errorf("%w: a key of %d bytes, the most is %d", seglog.ErrTooLarge, len(key), MaxKeyBytes)
-	}
-	return nil
 }
 
 func checkValue(value []byte) error {

@@ -197,7 +197,8 @@ func CompactSome(t testing.TB, s *store.Store, rng *rand.Rand) {
 	}
 }
 
-// CompactRun compacts a run that n chooses, if there is one. What has made its records count no more may not be durable yet.
+// CompactRun compacts a run that n chooses, if there is one. What has made its records count no
+// more may not be durable yet.
 func CompactRun(s *store.Store, n int) error {
 	if s.Log().Wrote() && n%3 > 0 {
 		if err := s.Log().SyncEnded(); err != nil {
@@ -214,7 +215,8 @@ func CompactRun(s *store.Store, n int) error {
 	return err
 }
 
-// Unlocked is a disk on which nobody keeps a lock: the next process opens the store of one that is taken for dead.
+// Unlocked is a disk on which nobody keeps a lock: the next process opens the store of one that is
+// taken for dead.
 type Unlocked struct{ vfs.FS }
 
 // Lock gives the lock back at once.

@@ -11,10 +11,11 @@ import (
 	"github.com/copaldb/copal/internal/store"
 )
 
-// A Reader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a large one it has the list of the
-// parts in memory, and one part, the one that was read last. The segments with the parts are pinned, so compaction, a view that is
-// closed, and a follower that begins anew take nothing away; they count as held meanwhile. Each part is read and verified
-// as a whole.
+// A Reader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a
+// large one it has the list of the parts in memory, and one part, the one that was read last. The
+// segments with the parts are pinned, so compaction, a view that is closed, and a follower that
+// begins anew take nothing away; they count as held meanwhile. Each part is read and verified as a
+// whole.
 type Reader struct {
 	store *store.Store
 	entry seglog.Record // the record; its value is the value, or the list
@@ -47,9 +48,11 @@ type Source interface {
 	Record(key []byte) (seglog.Record, error)
 }
 
-// Open opens the value of a key for reading, as from has it: the store, or a view of it that may be closed afterwards. The caller closes the reader. The errors are those of Get.
+// Open opens the value of a key for reading, as from has it: the store, or a view of it that may be
+// closed afterwards. The caller closes the reader. The errors are those of Get.
 //
-// When a segment with a part goes while the reader is opened, the value has another place by now, however often.
+// When a segment with a part goes while the reader is opened, the value has another place by now,
+// however often.
 func Open(s *store.Store, from Source, key []byte) (*Reader, error) {
 	var looks seglog.Looks
 	for {
@@ -149,7 +152,8 @@ func (r *Reader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadAt reads from a place on as much as there is room for. It may be called by several goroutines at once.
+// ReadAt reads from a place on as much as there is room for. It may be called by several goroutines
+// at once.
 func (r *Reader) ReadAt(p []byte, off int64) (n int, err error) {
 	if off < 0 {
 		return 0, errNegative
@@ -221,7 +225,8 @@ func (r *Reader) readLocked(p []byte, off int64) (int, error) {
 	return copy(p, part), err
 }
 
-// partLocked returns what stands from a place on to the end of its part. There is some, or an error.
+// partLocked returns what stands from a place on to the end of its part. There is some, or an
+// error.
 func (r *Reader) partLocked(off int64) (part []byte, err error) {
 	switch {
 	case r.closed:

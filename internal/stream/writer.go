@@ -12,15 +12,16 @@ import (
 	"github.com/copaldb/copal/internal/store"
 )
 
-// A Writer writes a value that need not fit memory. What has come together for a part goes into the log as one, between the records of others and
-// with no lock held in between; the record that lists the parts makes the value count, and is written as the record of any other value is. Before that there is
-// nothing that a reader, a crash or another writer of the key could come by. Parts that are given up are dead, as they are counted from the
-// beginning, until a record lists them.
+// A Writer writes a value that need not fit memory. What has come together for a part goes into the
+// log as one, between the records of others and with no lock held in between; the record that lists
+// the parts makes the value count, and is written as the record of any other value is. Before that
+// there is nothing that a reader, a crash or another writer of the key could come by. Parts that
+// are given up are dead, as they are counted from the beginning, until a record lists them.
 //
 // In memory there are one part, and the list: some twelve bytes for each.
 //
-// While parts are under way, compaction leaves alone the segments from the first of them on. So a writer that is forgotten is in its way; it ends
-// with its context.
+// While parts are under way, compaction leaves alone the segments from the first of them on. So a
+// writer that is forgotten is in its way; it ends with its context.
 type Writer struct {
 	store     *store.Store
 	partBytes int
@@ -43,7 +44,8 @@ var (
 	errCommitted = errors.New("copal: the value has been written")
 )
 
-// Create begins a value of key, raw bytes, that is written in parts of so many bytes. When ctx ends before the value counts, it is given up.
+// Create begins a value of key, raw bytes, that is written in parts of so many bytes. When ctx ends
+// before the value counts, it is given up.
 func Create(ctx context.Context, s *store.Store, key []byte, partBytes int) (*Writer, error) {
 	key = append([]byte{}, key...)
 	w := &Writer{store: s, partBytes: partBytes, ctx: ctx, write: store.Write{Key: key}, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
@@ -116,7 +118,8 @@ func (w *Writer) readSome(r io.Reader) (int, error) {
 	return n, err
 }
 
-// roomLocked makes room in the buffer, and reports whether it could. A full one is not written before there is more: it may be the whole value.
+// roomLocked makes room in the buffer, and reports whether it could. A full one is not written
+// before there is more: it may be the whole value.
 func (w *Writer) roomLocked() bool {
 	if len(w.buf) < w.partBytes {
 		return true
@@ -161,8 +164,9 @@ func (w *Writer) Size() int64 {
 	return int64(w.size) + int64(len(w.buf))
 }
 
-// Commit makes the value that of the key, in place of what there is then: other writers of the key may have come before. When it returns nil, the value survives the death of the
-// process. An error gives it up, unless it is a *FailedError: then the outcome is not known.
+// Commit makes the value that of the key, in place of what there is then: other writers of the key
+// may have come before. When it returns nil, the value survives the death of the process. An error
+// gives it up, unless it is a *FailedError: then the outcome is not known.
 func (w *Writer) Commit() error { return w.commit(store.Process) }
 
 // CommitFSync is Commit of a value that survives the loss of power when it returns.
