@@ -631,7 +631,7 @@ func TestFeedEnds(t *testing.T) {
 
 // TestFeedIsLost: what compaction had taken away, and what the log does not have, is no history; and a feed that nobody reads does not keep files for ever.
 func TestFeedIsLost(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes, o.FeedBytes = 3000, 20_000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes, o.HistoryBytes = 3000, 20_000 })
 	defer s.Close()
 	f, err := Open(s, seglog.Position{}, nil)
 	if err != nil {

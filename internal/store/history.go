@@ -16,16 +16,16 @@ import (
 //
 // A segment that compaction has replaced stays while a hold needs it, as it does for a view. But a
 // reader that does not go on must not fill the disk. The segments kept for all holds are together
-// no longer than the log itself, or than Options.FeedBytes if that is more. Beyond that the oldest
-// go, and a cursor that needs them finds seglog.ErrHistoryLost.
+// no longer than the log itself, or than Options.HistoryBytes if that is more. Beyond that the
+// oldest go, and a cursor that needs them finds seglog.ErrHistoryLost.
 
-const defaultFeedBytes = 64 << 20
+const defaultHistoryBytes = 64 << 20
 
 // histories are the holds on the history.
 type histories struct {
 	mu   sync.Mutex
 	open []*Hold
-	most int64 // Options.FeedBytes
+	most int64 // Options.HistoryBytes
 }
 
 // Hold keeps the segments with what a reader of the history has yet to read.

@@ -46,7 +46,7 @@ type Options struct {
 	NoCompaction bool          // none in the background
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
-	FeedBytes    int64         // of files that are kept for feeds at least, 64 MiB
+	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -156,8 +156,8 @@ func (o Options) withDefaults() Options {
 	if o.GroupBytes <= 0 {
 		o.GroupBytes = defaultGroupBytes
 	}
-	if o.FeedBytes <= 0 {
-		o.FeedBytes = defaultFeedBytes
+	if o.HistoryBytes <= 0 {
+		o.HistoryBytes = defaultHistoryBytes
 	}
 	if o.FollowEvery <= 0 {
 		o.FollowEvery = defaultFollowEvery
@@ -243,7 +243,7 @@ func (s *Store) newLog(dir string) *seglog.Log {
 	if !opts.NoCompaction && !opts.Inline {
 		o.Tight = s.house.shortOfRoom
 	}
-	s.histories.most = opts.FeedBytes
+	s.histories.most = opts.HistoryBytes
 	return seglog.NewLog(o)
 }
 
@@ -276,7 +276,7 @@ func (s *Store) empty(dir string) error {
 }
 
 // chooseSeed draws the seed of the hashes of keys from the identity of the store, unless there is a
-// seed already. It never changes while the store is open, because open maps, feeds and reads under way
+// seed already. It never changes while the store is open, because open maps and reads under way
 // keep hashes. So a reader that was opened before the first write keeps the seed of that time.
 func (s *Store) chooseSeed(store uint64) {
 	if s.seed == 0 {
