@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -31,7 +32,7 @@ func (l *Log) Append(p []byte) (Address, error) {
 		return 0, ErrReadOnly
 	}
 	if l.behind.Load() >= mostBehind {
-		if err := l.leadAlone(whatEnded); err != nil {
+		if err := l.tails.Alone(l.syncEnded); err != nil {
 			return 0, err
 		}
 	}
@@ -64,10 +65,12 @@ func (l *Log) append(p []byte) (Address, error) {
 		return 0, err
 	}
 	l.next = next
-	t.slots.Store(next.slot)
-	t.end.Store(next.end)
+	t.sums.End.Store(next.slot * frameBytes)
+	t.bytes.End.Store(next.end)
 	l.end.Store(int64(t.start) + next.end)
-	l.storedLocked(t)
+	if l.tails.Ring != nil {
+		l.tails.StoredLocked(t.enough(), false)
+	}
 	if !l.dirty.Load() && !l.dirty.Swap(true) && l.opts.policy == SyncEverySecond {
 		l.poke()
 	}
@@ -79,7 +82,7 @@ func (l *Log) readyLocked(n int) error {
 	if l.closed.Load() {
 		return ErrClosed
 	}
-	if err := l.failure(); err != nil {
+	if err := l.tails.Failure(); err != nil {
 		return err
 	}
 	if l.tail == nil {
@@ -124,21 +127,21 @@ const (
 	writesAhead = 64
 )
 
-// roomLocked reserves room for n bytes at off and for their frames: behind the ends of the files, without changing their length. So a full disk is
-// found out while the write can be refused, and what was accepted will fit whenever it is drained.
+// roomLocked reserves room for n bytes at off and for their frames.
 func (l *Log) roomLocked(off int64, n int) error {
-	if l.noReserve {
+	if l.tails.NoReserve {
 		return nil
 	}
 	end := off + int64(n) + l.roomKept()
-	if end > l.room {
-		if err := l.reserveLocked(l.tailFile, &l.room, end, max(roomAhead, writesAhead*int64(n)), l.opts.segmentBytes); err != nil {
+	t := l.tail
+	if end > t.bytes.Room() {
+		if err := l.reserveLocked(&t.bytes, end, max(roomAhead, writesAhead*int64(n)), l.opts.segmentBytes); err != nil {
 			return err
 		}
 	}
-	frames := headerBytes + (l.next.slot+framesFor(off, n))*frameBytes
-	if frames > l.sumsRoom {
-		return l.reserveLocked(l.tail.sums, &l.sumsRoom, frames, roomAhead, headerBytes+l.opts.segmentSlots*frameBytes)
+	frames := (l.next.slot + framesFor(off, n)) * frameBytes
+	if frames > t.sums.Room() {
+		return l.reserveLocked(&t.sums, frames, roomAhead, l.opts.segmentSlots*frameBytes)
 	}
 	return nil
 }
@@ -152,30 +155,19 @@ func (l *Log) freeRoomLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
-	if err := l.uncutTailLocked(); err != nil {
-		return err
-	}
-	l.giveBackRoom(l.tailFile, l.next.end)
-	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
-	l.room, l.sumsRoom = l.next.end, headerBytes+l.next.slot*frameBytes
-	return nil
+	return l.giveBackRoom(l.tail)
 }
 
 // reserveLocked reserves up to end, and some more where there is more, but not beyond most. Where there was less, less is asked for until there may be
 // more again: on some file systems to ask in vain takes as long as to reserve all that there is.
-func (l *Log) reserveLocked(f vfs.File, room *int64, end, ahead, most int64) error {
+func (l *Log) reserveLocked(t *tail.Tail, end, ahead, most int64) error {
 	for ahead = min(ahead, l.aheadMost); ; ahead /= 8 {
 		if ahead < 4<<10 {
 			ahead = 0
 		}
-		to := max(end, min(end+ahead, most))
-		err := f.Allocate(*room, to-*room)
+		err := l.tails.ReserveTo(t, max(end, min(end+ahead, most)))
 		switch {
 		case err == nil:
-			*room = to
-			return nil
-		case errors.Is(err, errors.ErrUnsupported):
-			l.noReserve = true
 			return nil
 		case !vfs.IsNoSpace(err) || ahead == 0:
 			return noSpace(err)
@@ -189,35 +181,33 @@ func (l *Log) reserveLocked(f vfs.File, room *int64, end, ahead, most int64) err
 func (l *Log) putLocked(next *framer, p []byte) error {
 	off, slot := next.end, next.slot
 	sums := l.tail.content.Load().sums
-	if r := l.ring; r != nil && len(p) <= l.opts.bypass && int64(len(p)) <= r.bytes.Size/4 {
+	if r := l.tails.Ring; r != nil && len(p) <= l.opts.bypass && int64(len(p)) <= r.Parts[0].Longest() {
 		ok, err := l.makeWayLocked(off, int64(len(p)), slot, framesFor(off, len(p)))
 		if err != nil {
 			return err
 		}
 		if ok {
 			l.frames = next.add(l.frames[:0], p, sums)
-			if err := r.bytes.Store(l.tail, p, off); err != nil {
-				return l.fail(fmt.Errorf("writing to the ring: %w", err))
+			if err := r.Parts[0].Store(&l.tail.bytes, p, off); err != nil {
+				return l.tails.Fail(fmt.Errorf("writing to the ring: %w", err))
 			}
 			return l.putFramesLocked(slot)
 		}
 	}
-	if err := l.drainToEnd(l.tail); err != nil {
+	if err := l.drainBytes(l.tail); err != nil {
 		return err
 	}
-	if end := off + int64(len(p)); off/drainBytes < end/drainBytes { // the look costs more than a short write
-		if err := uncut(l.tailFile, l.tail.path(), off); err != nil {
-			return l.fail(fmt.Errorf("append: %w", err))
-		}
+	if err := l.tails.LookLocked(&l.tail.bytes, off, int64(len(p))); err != nil {
+		return err
 	}
 	if err := l.writeLocked(next, p, sums); err != nil {
-		return l.cutBackLocked(off, err)
+		return l.cutBackLocked(err)
 	}
 	l.ringFrom = off + int64(len(p))
 	if err := l.putFramesLocked(slot); err != nil {
 		return err
 	}
-	l.tail.drained.Store(off + int64(len(p)))
+	l.tail.bytes.Wrote(off + int64(len(p)))
 	return nil
 }
 
@@ -229,7 +219,7 @@ func (l *Log) writeLocked(next *framer, p []byte, sums []uint32) error {
 	off := next.end
 	if len(p) < sumBeside {
 		l.frames = next.add(l.frames[:0], p, sums)
-		_, err := l.tailFile.WriteAt(p, off)
+		_, err := l.tail.bytes.File.WriteAt(p, off)
 		return err
 	}
 	summed := make(chan struct{})
@@ -237,7 +227,7 @@ func (l *Log) writeLocked(next *framer, p []byte, sums []uint32) error {
 		defer close(summed)
 		l.frames = next.add(l.frames[:0], p, sums)
 	}()
-	_, err := l.tailFile.WriteAt(p, off)
+	_, err := l.tail.bytes.File.WriteAt(p, off)
 	<-summed
 	return err
 }
@@ -245,7 +235,7 @@ func (l *Log) writeLocked(next *framer, p []byte, sums []uint32) error {
 // putFramesLocked writes l.frames, whose first has the given number. The last of several comes last by itself: it is what makes the others count.
 func (l *Log) putFramesLocked(slot int64) error {
 	off, n := slot*frameBytes, int64(len(l.frames))
-	if r := l.ring; r != nil && n <= r.frames.Size/4 {
+	if r := l.tails.Ring; r != nil && n <= r.Parts[1].Longest() {
 		ok, err := l.makeWayLocked(0, 0, slot, n/frameBytes)
 		if err != nil {
 			return err
@@ -253,12 +243,12 @@ func (l *Log) putFramesLocked(slot int64) error {
 		if ok {
 			head := n - frameBytes
 			if head > 0 {
-				if err := r.frames.Store(l.tail, l.frames[:head], off); err != nil {
-					return l.fail(fmt.Errorf("writing to the ring: %w", err))
+				if err := r.Parts[1].Store(&l.tail.sums, l.frames[:head], off); err != nil {
+					return l.tails.Fail(fmt.Errorf("writing to the ring: %w", err))
 				}
 			}
-			if err := r.frames.Store(l.tail, l.frames[head:], off+head); err != nil {
-				return l.fail(fmt.Errorf("writing to the ring: %w", err))
+			if err := r.Parts[1].Store(&l.tail.sums, l.frames[head:], off+head); err != nil {
+				return l.tails.Fail(fmt.Errorf("writing to the ring: %w", err))
 			}
 			return nil
 		}
@@ -266,61 +256,62 @@ func (l *Log) putFramesLocked(slot int64) error {
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
-	if _, err := l.tail.sums.WriteAt(l.frames, headerBytes+off); err != nil {
-		return l.cutBackLocked(l.next.end, err)
+	if _, err := l.tail.sums.File.WriteAt(l.frames, headerBytes+off); err != nil {
+		return l.cutBackLocked(err)
 	}
 	l.frameFrom = slot + n/frameBytes
-	l.tail.drainedFrames.Store(l.frameFrom)
+	l.tail.sums.Wrote(l.frameFrom * frameBytes)
 	return nil
 }
 
 // makeWayLocked sees to it that the ring can take n bytes at off and some frames; ok is false when it cannot, and is not used any more.
 func (l *Log) makeWayLocked(off, n, slot, frames int64) (ok bool, err error) {
-	r, t := l.ring, l.tail
-	bytes, numbers := int64(0), int64(0) // what must stand elsewhere
+	r, t := l.tails.Ring, l.tail
+	at, more := slot*frameBytes, frames*frameBytes
+	bytes, numbers, drained := int64(0), int64(0), true // what is overwritten, and must stand elsewhere
 	if n > 0 {
-		bytes = min(r.bytes.Needs(off, n), off)
+		bytes, drained = r.Parts[0].Overwrites(off, n), t.bytes.InFile(off) >= r.Parts[0].Needs(off, n)
 	}
 	if frames > 0 {
-		numbers = min(r.frames.Needs(slot*frameBytes, frames*frameBytes)/frameBytes, slot)
+		numbers, drained = r.Parts[1].Overwrites(at, more)/frameBytes, drained && t.sums.InFile(at) >= r.Parts[1].Needs(at, more)
 	}
 	if l.claimed && (l.synced.end < bytes || l.synced.frames < numbers) {
 		if err := l.syncTailLocked(); err != nil {
 			return false, err
 		}
 	}
-	if t.drained.Load() < bytes || t.drainedFrames.Load() < numbers {
+	if !drained {
 		if err := l.drain(t); err != nil {
 			return false, err
 		}
 	}
 	l.ringFrom, l.frameFrom = max(l.ringFrom, bytes), max(l.frameFrom, numbers)
 	if n > 0 {
-		err = r.bytes.Populate(off, n)
+		err = r.Parts[0].Populate(off, n)
 	}
 	if err == nil && frames > 0 {
-		err = r.frames.Populate(slot*frameBytes, frames*frameBytes)
+		err = r.Parts[1].Populate(at, more)
 	}
 	if err != nil { // a page of it is not to be had
-		err := l.drain(t)
-		l.ring, l.leftRing = nil, r
-		return false, err
+		if err := l.drain(t); err != nil {
+			return false, err
+		}
+		return false, l.tails.LeaveRing()
 	}
 	return true, nil
 }
 
-// cutBackLocked undoes a failed write. Only when nothing of it is left, and the reason was a lack of room, may the log go on.
-func (l *Log) cutBackLocked(end int64, cause error) error {
-	err := l.tailFile.Truncate(end)
-	l.room = end
-	if err == nil && l.tail.drainedFrames.Load() == l.next.slot {
-		err = l.tail.sums.Truncate(headerBytes + l.next.slot*frameBytes)
-		l.sumsRoom = headerBytes + l.next.slot*frameBytes
+// cutBackLocked undoes a failed write. The file of frames is cut back only if it has all before: the ring may have more.
+func (l *Log) cutBackLocked(cause error) error {
+	t, all := l.tail, []*tail.Tail{&l.tail.bytes}
+	if frames := t.sums.End.Load(); t.sums.InFile(frames) == frames {
+		all = append(all, &t.sums)
 	}
-	if err == nil && vfs.IsNoSpace(cause) {
-		return noSpace(cause)
+	err := l.tails.CutBack(cause, all...)
+	if l.tails.Failure() == nil {
+		return noSpace(err)
 	}
-	return l.fail(errors.Join(fmt.Errorf("append: %w", cause), err))
+	return err
 }
 
 // spare is a segment that is to become the tail.
@@ -347,7 +338,7 @@ func (l *Log) createSegment(id record.SegmentID, log uint64) (_ *spare, err erro
 		err = x.sums.Sync()
 	}
 	if err == nil {
-		err = l.syncDir()
+		err = l.tails.SyncDir()
 	}
 	if err != nil {
 		return nil, errors.Join(err, x.close(), l.removeFiles(id))

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -51,13 +52,10 @@ type recovered struct {
 
 // beginLocked makes the log ready for the first write.
 func (l *Log) beginLocked() error {
-	if err := l.failure(); err != nil {
+	if err := l.tails.Failure(); err != nil {
 		return err
 	}
 	r := l.recovered
-	if err := l.beginMark(r); err != nil {
-		return err
-	}
 	if err := l.redoLocked(); err != nil {
 		return err
 	}
@@ -68,6 +66,9 @@ func (l *Log) beginLocked() error {
 	if err := l.beginManifest(r); err != nil {
 		return err
 	}
+	if err := l.tails.OpenMark(l.logID); err != nil {
+		return noSpace(fmt.Errorf("opening the mark: %w", err))
+	}
 	if r.tail != nil {
 		err = l.continueLocked(r)
 	} else {
@@ -76,11 +77,7 @@ func (l *Log) beginLocked() error {
 	if err != nil {
 		return err
 	}
-	l.markMu.Lock()
-	l.sure = l.markAt(l.tail, place{l.next.end, l.next.slot})
-	l.markMu.Unlock()
-	l.durable.Store(l.end.Load())
-	l.mark()
+	l.tails.BeginMark(uint64(l.end.Load()), l.markAt(l.tail, place{l.next.end, l.next.slot}))
 	l.synced = place{l.next.end, l.next.slot}
 	l.unsynced = nil
 	l.ringFrom, l.frameFrom = l.next.end, l.next.slot
@@ -90,31 +87,12 @@ func (l *Log) beginLocked() error {
 	return nil
 }
 
-// beginMark opens the file of the mark.
-func (l *Log) beginMark(r *recovered) error {
-	l.markMu.Lock()
-	defer l.markMu.Unlock()
-	if l.marker != nil {
-		return nil
-	}
-	marker, err := marks.Open(l.opts.fsys, filepath.Join(l.dir, markName), l.logID)
-	if err != nil {
-		return noSpace(fmt.Errorf("opening the mark: %w", err))
-	}
-	l.marker = marker
-	if r.mark != nil {
-		l.sure = *r.mark
-	} else if l.manifest != nil { // of which nothing is known to be durable
-		l.sure = files.Mark{Log: l.logID, Segment: l.manifest.segments[0].id}
-	}
-	return nil
-}
-
 // takeRing gives the ring, if there is one, to a segment that becomes the tail.
 func (l *Log) takeRing(t *segment) {
-	t.drained.Store(t.end.Load())
-	t.drainedFrames.Store(t.slots.Load())
-	t.ring.Store(l.ring)
+	if r := l.tails.Ring; r != nil {
+		t.bytes.BeginIn(&r.Parts[0])
+		t.sums.BeginIn(&r.Parts[1])
+	}
 }
 
 // beginManifest does steps 2 and 3.
@@ -126,11 +104,11 @@ func (l *Log) beginManifest(r *recovered) error {
 	}
 	if r.ring {
 		if r.tail != nil { // whoever closed the log may have died before the name of its manifest was durable
-			if err := l.syncDir(); err != nil {
+			if err := l.tails.SyncDir(); err != nil {
 				return err
 			}
 		}
-		if err := files.Remove(l.opts.fsys, filepath.Join(l.dir, ringName)); err != nil {
+		if err := l.tails.RemoveRing(); err != nil {
 			return noSpace(fmt.Errorf("removing the ring: %w", err))
 		}
 		r.ring = false
@@ -151,7 +129,9 @@ func (l *Log) beginManifest(r *recovered) error {
 }
 
 // lacksRoom reports whether an error says that there was no room, and nothing has changed.
-func (l *Log) lacksRoom(err error) bool { return errors.Is(err, ErrNoSpace) && l.failure() == nil }
+func (l *Log) lacksRoom(err error) bool {
+	return errors.Is(err, ErrNoSpace) && l.tails.Failure() == nil
+}
 
 // firstSpare makes the first segment of this process, and seals those before it.
 func (l *Log) firstSpare(r *recovered) error {
@@ -178,11 +158,11 @@ func (l *Log) firstSpare(r *recovered) error {
 func (l *Log) run(r *recovered) error {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	if r.running || r.tail == nil && l.ring == nil { // then it says so since the first segment was made
+	if r.running || r.tail == nil && l.tails.Ring == nil { // then it says so since the first segment was made
 		return nil
 	}
 	m := l.manifestWith(l.logID, nil)
-	m.run(l.ring, l.cacheID)
+	m.run(l.tails.Ring, l.cacheID)
 	if s := r.tail; s != nil {
 		m.segments[len(m.segments)-1] = manifestSegment{id: s.id, salt: s.salt, bytes: r.next.end, frames: r.next.slot, sum: r.next.block}
 	}
@@ -192,22 +172,23 @@ func (l *Log) run(r *recovered) error {
 }
 
 // run notes that a process writes, in this life of the cache and with this ring, or none.
-func (m *manifest) run(r *ring, cache string) {
+func (m *manifest) run(r *tail.Ring, cache string) {
 	m.running, m.cache = true, cache
 	m.ring, m.spent = 0, cmp.Or(m.ring, m.spent)
 	if r != nil {
-		m.ring, m.spent = r.id, 0
+		m.ring, m.spent = r.ID, 0
 	}
 }
 
 // dropRing takes back the ring, to which nothing was written.
 func (l *Log) dropRing(r *recovered) {
-	if l.ring == nil {
+	if l.tails.Ring == nil {
 		return
 	}
-	err := errors.Join(l.ring.close(), l.opts.fsys.Remove(l.ring.path))
-	l.reportError("removing the ring", err)
-	l.ring, r.ring = nil, err != nil
+	_, err := l.tails.CloseRing()
+	err = errors.Join(err, l.tails.RemoveRing())
+	l.tails.ReportError("removing the ring", err)
+	r.ring = err != nil
 }
 
 // readTail reads the frames of a tail that was closed, before anything is changed.
@@ -216,7 +197,7 @@ func (l *Log) readTail(r *recovered) error {
 	if s == nil || r.sums != nil {
 		return nil
 	}
-	next, sums := s.framer(), make([]uint32, blocksOf(max(l.opts.segmentBytes, s.end.Load())))
+	next, sums := s.framer(), make([]uint32, blocksOf(max(l.opts.segmentBytes, s.bytes.End.Load())))
 	err := s.readSums(&next, sums)
 	if err == nil {
 		err = s.endsIntact(next)
@@ -257,12 +238,12 @@ func (s *segment) endsIntact(next framer) error {
 // continueLocked goes on with a tail that was closed.
 func (l *Log) continueLocked(r *recovered) error {
 	s, next, sums := r.tail, r.next, r.sums
-	s.capacity = max(l.opts.segmentBytes, s.end.Load())
+	s.capacity = max(l.opts.segmentBytes, s.bytes.End.Load())
 	c, err := s.openContent(vfs.ReadWrite, sums)
 	if err != nil {
 		return err
 	}
-	if s.sums, err = l.opts.fsys.Open(s.sumsPath(), vfs.ReadWrite); err != nil {
+	if s.sums.File, err = l.opts.fsys.Open(s.sumsPath(), vfs.ReadWrite); err != nil {
 		return errors.Join(wrap(err), c.close())
 	}
 	if next.end%blockBytes != 0 {
@@ -274,8 +255,8 @@ func (l *Log) continueLocked(r *recovered) error {
 	}
 	s.ended.Store(false)
 	s.opening.Unlock()
-	l.tail, l.tailFile, l.next = s, c.file, next
-	l.room, l.sumsRoom, l.aheadMost = next.end, headerBytes+next.slot*frameBytes, maxEnd
+	s.bytes.File, l.tail, l.next = c.file, s, next
+	l.aheadMost = maxEnd
 	l.removeOrphans(r)
 	return nil
 }
@@ -288,7 +269,7 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 	}
 	var live []*segment
 	for _, s := range l.set.Load().segments {
-		if slices.Contains(r.open, s) && s.end.Load() == 0 {
+		if slices.Contains(r.open, s) && s.bytes.End.Load() == 0 {
 			r.orphans = append(r.orphans, s.id.FileName(), sumsName(s.id))
 			l.retire(s, s.content.Load())
 			continue
@@ -297,7 +278,7 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 	}
 	l.set.Store(newSet(l.set.Load().first, live))
 	for _, s := range r.open {
-		if s.end.Load() > 0 {
+		if s.bytes.End.Load() > 0 {
 			l.cutTorn(s)
 			s.synced.Store(true)
 			l.retire(s, s.content.Load()) // it is opened anew, and mapped
@@ -310,16 +291,16 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 // removeOrphans removes the files that no manifest names. Besides taking room, one of a compaction would be in the way of the next.
 func (l *Log) removeOrphans(r *recovered) {
 	for _, name := range r.orphans {
-		l.reportError("removing what no manifest names", files.Remove(l.opts.fsys, filepath.Join(l.dir, name)))
+		l.tails.ReportError("removing what no manifest names", files.Remove(l.opts.fsys, filepath.Join(l.dir, name)))
 	}
 }
 
 // cutTorn cuts off what a crash has left behind a segment, and gives back what is reserved there.
 // The frames go first: one without its bytes would be damage.
 func (l *Log) cutTorn(s *segment) {
-	for i, end := range [2]int64{headerBytes + s.slots.Load()*frameBytes, s.end.Load()} {
-		if err := l.cutFile(s.paths()[i], end); err != nil {
-			l.reportError("cutting off a torn tail", err)
+	for _, t := range []*tail.Tail{&s.sums, &s.bytes} {
+		if err := l.cutFile(t.Path, t.Base+t.End.Load()); err != nil {
+			l.tails.ReportError("cutting off a torn tail", err)
 			return
 		}
 	}
@@ -358,8 +339,7 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	}
 	if l.manifest == nil {
 		if err := files.SyncParent(l.opts.fsys, l.dir); err != nil {
-			l.syncFailed(err)
-			return l.failure()
+			return l.tails.SyncFailed(err)
 		}
 	}
 	l.highest++
@@ -377,7 +357,7 @@ func (l *Log) makeSpareLocked(log uint64, sealed []*segment, first bool) error {
 	}
 	m.segments = append(m.segments, manifestSegment{id: x.id, salt: x.salt})
 	if err := l.swap(m); err != nil {
-		if l.failure() == nil {
+		if l.tails.Failure() == nil {
 			err = errors.Join(err, l.removeFiles(x.id))
 		}
 		return errors.Join(err, x.close())
@@ -405,7 +385,7 @@ func (l *Log) manifestWith(log uint64, sealed []*segment) *manifest {
 
 // lineOf is the line of a sealed segment.
 func lineOf(s *segment) manifestSegment {
-	return manifestSegment{id: s.id, salt: s.salt, sealed: true, start: s.start, bytes: s.end.Load(), frames: s.slots.Load()}
+	return manifestSegment{id: s.id, salt: s.salt, sealed: true, start: s.start, bytes: s.bytes.End.Load(), frames: s.slots()}
 }
 
 // swap replaces the manifest. The caller holds manifestMu. After an error the old one is in place, or the log has failed.
@@ -414,11 +394,10 @@ func (l *Log) swap(m *manifest) error {
 	switch err := writeManifest(l.opts.fsys, l.dir, m); {
 	case err == nil:
 		l.manifest = m
-		l.edit.Store(m.edit)
+		l.tails.ManifestNumber.Store(m.edit)
 		return nil
 	case errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed):
-		l.syncFailed(fmt.Errorf("replacing the manifest: %w", err))
-		return l.failure()
+		return l.tails.SyncFailed(fmt.Errorf("replacing the manifest: %w", err))
 	default:
 		return l.refusal(err)
 	}
@@ -426,8 +405,8 @@ func (l *Log) swap(m *manifest) error {
 
 // refusal is the error of something that could not be made, and of which nothing is left.
 func (l *Log) refusal(err error) error {
-	if l.failure() != nil {
-		return l.failure()
+	if l.tails.Failure() != nil {
+		return l.tails.Failure()
 	}
 	return noSpace(err)
 }
@@ -442,17 +421,19 @@ func (l *Log) removeFiles(id record.SegmentID) error {
 
 // becomeTailLocked begins to write to a new segment.
 func (l *Log) becomeTailLocked(x *spare, start Address, capacity int64) error {
-	s := &segment{fsys: l.opts.fsys, dir: l.dir, id: x.id, salt: x.salt, start: start, seal: newSeal(x.salt, start), capacity: capacity, sums: x.sums}
+	s := newSegment(l.opts.fsys, l.dir, x.id, x.salt)
+	s.begin(start)
+	s.capacity, s.bytes.File, s.sums.File = capacity, x.bytes, x.sums
 	c, err := s.contentOf(x.bytes, vfs.ReadWrite, make([]uint32, blocksOf(capacity)))
 	if err != nil {
-		return errors.Join(l.fail(err), x.close())
+		return errors.Join(l.tails.Fail(err), x.close())
 	}
 	s.content.Store(c)
-	if _, err := s.sums.WriteAt(s.beginning(), lineBytes); err != nil {
-		return errors.Join(l.fail(fmt.Errorf("beginning %s: %w", s.sumsPath(), err)), s.close(), s.sums.Close())
+	if _, err := s.sums.File.WriteAt(s.beginning(), lineBytes); err != nil {
+		return errors.Join(l.tails.Fail(fmt.Errorf("beginning %s: %w", s.sumsPath(), err)), s.close(), s.sums.File.Close())
 	}
-	l.tail, l.tailFile, l.next = s, c.file, framer{seal: s.seal}
-	l.room, l.sumsRoom, l.aheadMost = 0, headerBytes, maxEnd
+	l.tail, l.next = s, framer{seal: s.seal}
+	l.aheadMost = maxEnd
 	l.synced, l.claimed = place{}, false
 	l.ringFrom, l.frameFrom = 0, 0
 	l.takeRing(s)
@@ -471,16 +452,14 @@ func (l *Log) rollLocked() error {
 			return err
 		}
 	}
-	if err := l.uncutTailLocked(); err != nil {
-		return err
-	}
 	x, err := l.takeSpare(l.logID, l.syncedLocked())
 	if err != nil {
 		return err
 	}
 	l.wanted = false
-	l.giveBackRoom(l.tailFile, l.next.end)
-	l.giveBackRoom(t.sums, headerBytes+l.next.slot*frameBytes)
+	if err := l.giveBackRoom(t); err != nil {
+		return errors.Join(err, x.close())
+	}
 	if l.next.end%blockBytes != 0 {
 		t.content.Load().sums[l.next.end/blockBytes] = l.next.block
 	}
@@ -495,23 +474,12 @@ func (l *Log) rollLocked() error {
 	return nil
 }
 
-// uncutTailLocked fails the log if somebody has cut a file of the tail, which is drained: to give back the room behind it would fill that in with zeros.
-func (l *Log) uncutTailLocked() error {
-	err := uncut(l.tailFile, l.tail.path(), l.next.end)
-	if err == nil {
-		err = uncut(l.tail.sums, l.tail.sumsPath(), headerBytes+l.next.slot*frameBytes)
+// giveBackRoom releases what is reserved behind the ends of the files of the tail, which is drained.
+func (l *Log) giveBackRoom(t *segment) error {
+	if err := l.tails.GiveBack(&t.bytes, 0); err != nil {
+		return err
 	}
-	if err != nil {
-		return l.fail(err)
-	}
-	return nil
-}
-
-// giveBackRoom releases what is reserved behind the end of a file.
-func (l *Log) giveBackRoom(f vfs.File, end int64) {
-	if !l.noReserve {
-		l.reportError("giving back reserved space", f.Truncate(end))
-	}
+	return l.tails.GiveBack(&t.sums, 0)
 }
 
 // syncedLocked are the segments that have ended and are durable.
@@ -552,7 +520,7 @@ const mostBehind = 8
 // sealBehind makes the segments durable that have ended, and states their bounds in the manifest: what is sealed needs no recovery, and damage
 // there is known for what it is.
 func (l *Log) sealBehind() error {
-	if err := l.leadAlone(whatEnded); err != nil {
+	if err := l.tails.Alone(l.syncEnded); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -575,8 +543,8 @@ func (l *Log) keepSealing() {
 			return
 		case <-l.ended:
 		}
-		if err := l.sealBehind(); l.failure() == nil {
-			l.reportError("sealing the segments that have ended", err)
+		if err := l.sealBehind(); l.tails.Failure() == nil {
+			l.tails.ReportError("sealing the segments that have ended", err)
 		}
 	}
 }
@@ -598,7 +566,7 @@ func (l *Log) closeRetired() {
 	l.mu.Unlock()
 	l.gate.Grace()
 	for _, c := range list {
-		l.reportError("closing a segment", c.close())
+		l.tails.ReportError("closing a segment", c.close())
 	}
 }
 
@@ -611,10 +579,10 @@ func (l *Log) prepareSpare() {
 		synced = l.syncedLocked()
 	}
 	l.mu.Unlock()
-	if !wanted || l.failure() != nil {
+	if !wanted || l.tails.Failure() != nil {
 		return
 	}
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	l.reportError("making the next segment", l.makeSpareLocked(l.logID, synced, false))
+	l.tails.ReportError("making the next segment", l.makeSpareLocked(l.logID, synced, false))
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 )
 
@@ -42,7 +43,7 @@ func (l *Log) Compact() error {
 			return damage
 		}
 		switch err := l.join(runs[0]); {
-		case errors.Is(err, ErrCorrupt) && l.failure() == nil:
+		case errors.Is(err, ErrCorrupt) && l.tails.Failure() == nil:
 			damage, damaged[runs[0][0]] = errors.Join(damage, err), true
 		case err != nil:
 			return err
@@ -131,7 +132,7 @@ func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error
 	m := l.manifestWith(l.logID, nil)
 	m.segments = m.segments[len(gone):]
 	m.begin, m.first = live[0].start, before
-	if m.trimmed, err = live[0].trimmedAt(min(int64(before-m.begin), live[0].end.Load())); err != nil {
+	if m.trimmed, err = live[0].trimmedAt(min(int64(before-m.begin), live[0].bytes.End.Load())); err != nil {
 		return nil, err
 	}
 	if !r.sameCache {
@@ -150,7 +151,7 @@ func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error
 	r.open = slices.DeleteFunc(r.open, isGone)
 	r.doubtful = slices.DeleteFunc(r.doubtful, func(d doubt) bool { return isGone(d.segment) })
 	l.set.Store(newSet(before, live))
-	l.durable.Store(max(l.durable.Load(), int64(before)))
+	l.tails.Raise(uint64(before), files.Mark{})
 	return gone, nil
 }
 
@@ -158,7 +159,7 @@ func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error
 func (l *Log) entryAt(a Address) (Address, error) {
 	s := l.set.Load().find(a)
 	off := int64(a - s.start)
-	if off == 0 || off == s.end.Load() {
+	if off == 0 || off == s.bytes.End.Load() {
 		return a, nil
 	}
 	r, err := s.readFrames()
@@ -183,7 +184,7 @@ func (l *Log) begun() error {
 	if l.closed.Load() {
 		return ErrClosed
 	}
-	if err := l.failure(); err != nil {
+	if err := l.tails.Failure(); err != nil {
 		return err
 	}
 	if l.tail == nil {
@@ -211,11 +212,11 @@ func (l *Log) trim(before Address) (gone []*segment, err error) {
 		}
 	}
 	m.begin = live[0].start
-	if m.trimmed, err = live[0].trimmedAt(min(int64(before-m.begin), live[0].end.Load())); err != nil {
+	if m.trimmed, err = live[0].trimmedAt(min(int64(before-m.begin), live[0].bytes.End.Load())); err != nil {
 		return nil, err
 	}
 	err = l.swap(m)
-	if errors.Is(err, ErrNoSpace) && l.failure() == nil { // this is what was kept for it
+	if errors.Is(err, ErrNoSpace) && l.tails.Failure() == nil { // this is what was kept for it
 		if err = l.freeRoomLocked(); err == nil {
 			err = l.swap(m)
 		}
@@ -235,8 +236,8 @@ func (l *Log) remove(gone []*segment) {
 	}
 	l.gate.Grace()
 	for _, s := range gone {
-		l.reportError("closing a segment", s.close())
-		l.reportError("removing a segment", l.removeFiles(s.id))
+		l.tails.ReportError("closing a segment", s.close())
+		l.tails.ReportError("removing a segment", l.removeFiles(s.id))
 	}
 }
 
@@ -251,7 +252,7 @@ func (l *Log) runs(set *set) (runs [][]*segment) {
 		run, bytes, slots = nil, 0, 0
 	}
 	for _, s := range set.segments {
-		n, frames := max(int64(s.last()-max(s.start, set.first)), 0), s.slots.Load()
+		n, frames := max(int64(s.last()-max(s.start, set.first)), 0), s.slots()
 		large := n > l.opts.segmentBytes/2 || frames > l.opts.segmentSlots/2
 		if !s.synced.Load() || large && !mostlyTrimmed(s, set.first) {
 			end()
@@ -267,7 +268,7 @@ func (l *Log) runs(set *set) (runs [][]*segment) {
 }
 
 func mostlyTrimmed(s *segment, first Address) bool {
-	return int64(first-s.start) > s.end.Load()/2
+	return int64(first-s.start) > s.bytes.End.Load()/2
 }
 
 // join copies a run into one segment, or removes it if all of it is trimmed.
@@ -287,7 +288,7 @@ func (l *Log) join(run []*segment) error {
 	if err != nil {
 		return l.refusal(err)
 	}
-	s := &segment{fsys: l.opts.fsys, dir: l.dir, id: x.id, salt: x.salt}
+	s := newSegment(l.opts.fsys, l.dir, x.id, x.salt)
 	s.begin(start)
 	err = l.copyRun(x, s, run)
 	if err := errors.Join(err, x.close()); err != nil {
@@ -296,7 +297,7 @@ func (l *Log) join(run []*segment) error {
 	s.ended.Store(true)
 	s.synced.Store(true)
 	if err := l.replace(run, s); err != nil {
-		if l.failure() == nil {
+		if l.tails.Failure() == nil {
 			err = errors.Join(err, l.removeFiles(s.id))
 		}
 		return err
@@ -316,8 +317,8 @@ func (l *Log) copyRun(x *spare, to *segment, run []*segment) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
-	to.end.Store(w.next.end)
-	to.slots.Store(w.next.slot)
+	to.bytes.End.Store(w.next.end)
+	to.sums.End.Store(w.next.slot * frameBytes)
 	if _, err := x.sums.WriteAt(to.beginning(), lineBytes); err != nil {
 		return err
 	}
@@ -453,9 +454,9 @@ func (l *Log) keepCompact() {
 			continue
 		}
 		cancel()
-		if len(l.runs(l.set.Load())) > 0 && l.failure() == nil {
+		if len(l.runs(l.set.Load())) > 0 && l.tails.Failure() == nil {
 			if err := l.Compact(); !errors.Is(err, ErrClosed) {
-				l.reportError("compacting", err)
+				l.tails.ReportError("compacting", err)
 			}
 		}
 	}
@@ -485,7 +486,7 @@ func (l *Log) keep() {
 		if minute == nil {
 			minute, cancel[1] = l.opts.clock.After(trustFor)
 		}
-		if second == nil && l.opts.policy == SyncEverySecond && l.dirty.Load() && l.failure() == nil {
+		if second == nil && l.opts.policy == SyncEverySecond && l.dirty.Load() && l.tails.Failure() == nil {
 			second, cancel[0] = l.opts.clock.After(time.Second)
 		}
 		select {
@@ -495,7 +496,7 @@ func (l *Log) keep() {
 			l.prepareSpare()
 		case <-second:
 			second = nil
-			l.syncDirty()
+			l.tails.SyncInTime(uint64(l.end.Load()), l.syncAll)
 		case <-minute:
 			minute = nil
 			l.distrust()
@@ -504,21 +505,6 @@ func (l *Log) keep() {
 			}
 		}
 	}
-}
-
-// syncDirty syncs what was written, or found. A failure that is final has been reported. One that
-// stays the same is reported once.
-func (l *Log) syncDirty() {
-	if l.dirty.Load() {
-		text := ""
-		if err := l.syncTo(Address(l.end.Load())); err != nil && l.failure() == nil {
-			if text = err.Error(); text != l.toldLast {
-				l.reportError("syncing", err)
-			}
-		}
-		l.toldLast = text
-	}
-	l.mark()
 }
 
 // distrust lets each block be verified when it is read next. Segments in which nobody has read since the last time are closed.

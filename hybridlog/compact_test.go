@@ -28,8 +28,8 @@ func TestFullOfShortEntries(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range l.set.Load().segments {
-		if s.slots.Load() > l.opts.segmentSlots {
-			t.Errorf("a segment has %d frames, and none was to have more than %d", s.slots.Load(), l.opts.segmentSlots)
+		if s.slots() > l.opts.segmentSlots {
+			t.Errorf("a segment has %d frames, and none was to have more than %d", s.slots(), l.opts.segmentSlots)
 		}
 	}
 	if err := problem(l, want, 0); err != nil {

@@ -37,7 +37,7 @@
 //
 // # Locks
 //
-// In the order in which they are taken: Log.housekeeping (one compaction or trimming at a time), Log.mu (the tail), Log.manifestMu, Log.drainMu (one drains),
-// Log.syncMu (one call to sync a file), segment.opening; Log.roundMu and Log.markMu are leaves, and so is Log.refreshMu of read-only logs. Readers take none, but that of opening once for each segment, and are inside
+// In the order in which they are taken: Log.housekeeping (one compaction or trimming at a time), Log.mu (the tail), Log.manifestMu, those
+// of Log.tails, segment.opening; Log.refreshMu of read-only logs is a leaf. Readers take none, but that of opening once for each segment, and are inside
 // the gate while they read; who takes segments away waits until they have left. Nobody holds a lock while a function of the caller runs, but OnError's.
 package hybridlog

@@ -475,7 +475,7 @@ func TestManifestRenamedWithAnError(t *testing.T) {
 				}
 			}
 			if failed == nil {
-				failed = l.failure()
+				failed = l.tails.Failure()
 			}
 			if closed := l.Close(); failed == nil {
 				failed = closed
@@ -499,4 +499,31 @@ func TestManifestRenamedWithAnError(t *testing.T) {
 			mustClose(t, l)
 		}
 	})
+}
+
+// A drain that fails is no failed sync: what the cache holds is not in doubt, and the next opening may trust it.
+func TestFailedDrainIsNoFailedSync(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustOpen(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpWrite, N: 2, Match: func(name string) bool { return strings.HasSuffix(name, ".log") }}))
+	want := [][]byte{text(0, 300), text(1, 300)}
+	mustAppend(t, l, want[0])
+	needsRing(t, l)
+	if err := l.sync(true); err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, want[1])
+	if err := l.sync(true); !errors.Is(err, vfs.ErrInjected) || !errors.Is(err, ErrReadOnly) {
+		t.Fatalf("the drain fails: %v", err)
+	}
+	if m, err := readMark(mem, "log", l.logID); err != nil || m == nil || m.Failed {
+		t.Errorf("the mark is %+v, %v", m, err)
+	}
+	if err := l.Close(); !errors.Is(err, vfs.ErrInjected) {
+		t.Errorf("Close: %v", err)
+	}
+	l = mustOpen(t, mem)
+	if err := problem(l, want, 0); err != nil {
+		t.Error(err)
+	}
+	mustClose(t, l)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 )
 
 // The golden bytes of docs/hybridlog-format.md.
@@ -32,10 +33,10 @@ func TestGoldenFormat(t *testing.T) {
 	texts := map[string]string{
 		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 3, begin: 0, first: 0x10, trimmed: trimPlace{place{0x10, 1}, 0x1f0c9a3e}, running: true, ring: 0x77aa00000000beef, cache: "0f3c/2a", file: "1f-6f12.2a", segments: []manifestSegment{
 			sealed, {id: id, salt: 0xd4e5f6071f0c9a3e, bytes: 0x138d, frames: 3, sum: 0x043b1f8a}}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 3 begin 0 first 10 trimmed 10 frames 1 sum 1f0c9a3e running ring 77aa00000000beef spent 0000000000000000 cache 0f3c/2a file 1f-6f12.2a sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 open 2 salt d4e5f6071f0c9a3e bytes 138d frames 3 sum 043b1f8a end 7888ea89",
-		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 4, begin: 0, spent: 0x77aa00000000beef, segments: []manifestSegment{sealed}}).encode()): "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 4 begin 0 first 0 trimmed 0 frames 0 sum 00000000 closed spent 77aa00000000beef sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 end 1c156803",
-		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                                                "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
-		string(marks.Encode(&files.Mark{Log: 0x5f3a91c2d4e5f607, Edit: 5, Manifest: 3, Segment: id, Offset: 0x138d, Seq: 3})):                    "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 sync good 831407e4",
-		string((&ringHeader{log: 0x5f3a91c2d4e5f607, id: 0x77aa00000000beef, bytes: 4 << 20, frames: 1 << 20, file: "20-6f12.2b"}).encode()):     "copal hybridring 1 log 5f3a91c2d4e5f607 ring 77aa00000000beef bytes 400000 frames 100000 file 20-6f12.2b 9ccd6cf6",
+		string((&manifest{log: 0x5f3a91c2d4e5f607, edit: 4, begin: 0, spent: 0x77aa00000000beef, segments: []manifestSegment{sealed}}).encode()):       "copal hybridlog 1 log 5f3a91c2d4e5f607 edit 4 begin 0 first 0 trimmed 0 frames 0 sum 00000000 closed spent 77aa00000000beef sealed 1 salt 1f0c9a3e5f3a91c2 start 0 bytes 2000 frames 12 end 1c156803",
+		string((&sumsHeader{log: 0x5f3a91c2d4e5f607, id: id, salt: 0xd4e5f6071f0c9a3e}).encode()):                                                      "copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e 1424dbb2",
+		string(marks.Encode(&files.Mark{Log: 0x5f3a91c2d4e5f607, Edit: 5, Manifest: 3, Segment: id, Offset: 0x138d, Seq: 3})):                          "copal hybridmark 1 log 5f3a91c2d4e5f607 edit 5 manifest 3 segment 2 end 138d frames 3 sync good 831407e4",
+		string(rings.Encode(&tail.RingHeader{Log: 0x5f3a91c2d4e5f607, ID: 0x77aa00000000beef, Sizes: [2]int64{4 << 20, 1 << 20}, File: "20-6f12.2b"})): "copal hybridring 1 log 5f3a91c2d4e5f607 ring 77aa00000000beef bytes 400000 frames 100000 file 20-6f12.2b 9ccd6cf6",
 	}
 	for text, want := range texts {
 		if squeezed := strings.Join(strings.Fields(text), " "); squeezed != want {
@@ -119,7 +120,7 @@ func TestNewerVersions(t *testing.T) {
 		"hybridlog":  func(b []byte) error { _, err := parseManifest(b); return err },
 		"hybridsums": func(b []byte) error { _, err := parseSumsHeader(b); return err },
 		"hybridmark": func(b []byte) error { _, err := marks.Parse(b); return err },
-		"hybridring": func(b []byte) error { _, err := parseRingHeader(b); return err },
+		"hybridring": func(b []byte) error { _, err := rings.Parse(b); return err },
 	} {
 		err := bad("file", 0, parse(record.Seal([]byte("copal "+what+" 2 and something new"))))
 		if !errors.Is(err, ErrVersion) || errors.Is(err, ErrCorrupt) {
@@ -139,8 +140,8 @@ func TestNamesUnfitForALine(t *testing.T) {
 		if err != nil || m.cache != "" || m.file != "" {
 			t.Errorf("%.10q: the manifest reads %+v, %v", name, m, err)
 		}
-		text := (&ringHeader{log: 1, id: 2, bytes: 4096, frames: 4096, file: name}).encode()
-		if h, err := parseRingHeader(text); err != nil || h.file != "" || len(text) != ringHead {
+		text := rings.Encode(&tail.RingHeader{Log: 1, ID: 2, Sizes: [2]int64{4096, 4096}, File: name})
+		if h, err := rings.Parse(text); err != nil || h.File != "" || len(text) != ringHead {
 			t.Errorf("%.10q: the first line of the ring reads %+v, %v", name, h, err)
 		}
 	}
@@ -210,7 +211,7 @@ func FuzzTexts(f *testing.F) {
 	f.Add((&sumsHeader{1, id, 2}).encode())
 	f.Add(marks.Encode(&files.Mark{Log: 1, Edit: 2, Segment: id, Offset: 4, Seq: 3, Failed: true}))
 	f.Add(marks.Encode(&files.Mark{Log: 1, Edit: 2, Segment: id}))
-	f.Add((&ringHeader{1, 2, 4096, 8192, ""}).encode())
+	f.Add(rings.Encode(&tail.RingHeader{Log: 1, ID: 2, Sizes: [2]int64{4096, 8192}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var again []byte
 		if m, err := parseManifest(b); err == nil {
@@ -222,8 +223,8 @@ func FuzzTexts(f *testing.F) {
 		if m, err := marks.Parse(b); err == nil && len(b) == files.SlotBytes {
 			again = marks.Encode(m)
 		}
-		if h, err := parseRingHeader(b); err == nil && len(b) == ringHead {
-			again = h.encode()
+		if h, err := rings.Parse(b); err == nil && len(b) == ringHead {
+			again = rings.Encode(&h)
 		}
 		if again != nil && !bytes.Equal(again, b) {
 			t.Errorf("there are two ways to write %q", b)

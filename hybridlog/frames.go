@@ -29,7 +29,7 @@ type frameReader struct {
 const framesAtOnce = 1024
 
 func (s *segment) readFrames() (*frameReader, error) {
-	slots, patch := s.slots.Load(), s.patch.Load()
+	slots, patch := s.slots(), s.patch.Load()
 	f, err := s.fsys.Open(s.sumsPath(), vfs.ReadOnly)
 	if err != nil {
 		return nil, missing(s.sumsPath(), err)
@@ -74,33 +74,21 @@ func (r *frameReader) fill(slot int64, n int64) error {
 // loadFrames reads frames from the file, and from the ring those which the file does not have yet.
 func (r *frameReader) loadFrames(p []byte, off int64) error {
 	s := r.s
-	for {
-		inFile := len(p)
-		ring := s.ring.Load()
-		if ring != nil {
-			inFile = int(min(max(s.drainedFrames.Load()*frameBytes-off, 0), int64(len(p))))
-		}
-		if inFile < len(p) {
-			ok, err := ring.frames.Load(s, p[inFile:], off+int64(inFile))
-			if err != nil {
-				return fmt.Errorf("hybridlog: %w", err)
-			}
-			if !ok {
-				continue
-			}
-		}
-		n, err := r.file.ReadAt(p[:inFile], headerBytes+off)
-		if n < inFile && (err != io.EOF || r.patch == nil) {
-			if err == io.EOF {
-				return corrupt(s.sumsPath(), headerBytes+off+int64(n), "the file ends here")
-			}
-			return fmt.Errorf("hybridlog: %w", err)
-		}
-		if r.patch != nil {
-			r.patch.frames.Patch(p, off)
-		}
-		return nil
+	inFile, err := s.sums.LoadNewest(p, off)
+	if err != nil {
+		return fmt.Errorf("hybridlog: %w", err)
 	}
+	n, err := r.file.ReadAt(p[:inFile], headerBytes+off)
+	if n < inFile && (err != io.EOF || r.patch == nil) {
+		if err == io.EOF {
+			return corrupt(s.sumsPath(), headerBytes+off+int64(n), "the file ends here")
+		}
+		return fmt.Errorf("hybridlog: %w", err)
+	}
+	if r.patch != nil {
+		r.patch.frames.Patch(p, off)
+	}
+	return nil
 }
 
 // at reads the n-th frame, which begins at the offset given; any < 0 when that is not known, and not to be verified.
@@ -173,7 +161,7 @@ func (s *segment) framesBehind(p place) iter.Seq2[numbered, error] {
 
 func (s *segment) framesFrom(first func(r *frameReader) (numbered, error)) iter.Seq2[numbered, error] {
 	return func(yield func(numbered, error) bool) {
-		if s.slots.Load() == 0 {
+		if s.slots() == 0 {
 			return
 		}
 		r, err := s.readFrames()

@@ -109,7 +109,7 @@ func problem(l *Log, want [][]byte, first Address) error {
 // needsRing skips a test that is about the ring where nothing is mapped, so that there is none.
 func needsRing(t *testing.T, l *Log) {
 	t.Helper()
-	if l.ring == nil {
+	if l.tails.Ring == nil {
 		t.Skip("skipped: nothing is mapped here, so there is no ring")
 	}
 }

@@ -209,7 +209,7 @@ func (h *history) step() {
 	case n < 16 && h.log.tail != nil:
 		h.note("seal: %v", h.log.sealBehind())
 	case n < 18:
-		wrote, failed := h.log.tail != nil, h.log.failure() != nil
+		wrote, failed := h.log.tail != nil, h.log.tails.Failure() != nil
 		err := h.log.Close()
 		h.note("close: %v", err)
 		if err == nil && wrote && !failed {
@@ -227,7 +227,7 @@ func (h *history) step() {
 	if h.log == nil {
 		return
 	}
-	if h.log.failure() != nil && h.rng.IntN(2) == 0 {
+	if h.log.tails.Failure() != nil && h.rng.IntN(2) == 0 {
 		h.kill()
 		return
 	}
@@ -244,7 +244,7 @@ func (h *history) append() {
 	}
 	_, err := h.log.Append(p)
 	h.note("append %d: %v", len(p), err)
-	if err != nil && h.log.failure() == nil && h.log.Size() == before {
+	if err != nil && h.log.tails.Failure() == nil && h.log.Size() == before {
 		if !errors.Is(err, ErrNoSpace) && !errors.Is(err, vfs.ErrInjected) {
 			h.fatalf("a write is refused: %v", err)
 		}

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/grace"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -35,42 +35,25 @@ type Log struct {
 	gate   grace.Gate          // readers are inside while they read
 	set    atomic.Pointer[set] // the live segments
 	end    atomic.Int64        // address behind the last byte
-	failed atomic.Pointer[FailedError]
 	closed atomic.Bool
 	dirty  atomic.Bool  // something was written since the last sync began
 	behind atomic.Int64 // how many segments have ended and are not durable
 
 	housekeeping sync.Mutex // one compaction or trimming at a time; taken before all others
 
-	durable atomic.Int64  // everything before this address is on the disk
-	roundMu sync.Mutex    // a leaf
-	round   chan struct{} // of the sync under way, nil when there is none; closed at its end; guarded by roundMu
-	syncMu  sync.Mutex    // one call to sync a file at a time, or two would share one error; taken after mu
+	logID   uint64 // set by Open, or the first write
+	cacheID string // see vfs.FS
 
-	markMu   sync.Mutex    // a leaf
-	marker   *files.Marker // guarded by markMu
-	sure     files.Mark    // guarded by markMu; how far the log is durable
-	marked   files.Mark    // guarded by markMu; what the newest mark says, but for its number
-	markedAt time.Time     // guarded by markMu
-
-	logID   uint64        // set by Open, or the first write
-	edit    atomic.Uint64 // number of the manifest; written with manifestMu held
-	cacheID string        // see vfs.FS
+	tails tail.Tails // its appender holds mu; it is durable up to an address
 
 	mu        sync.Mutex // the tail, and what follows
 	tail      *segment   // nil before the first write of this process
-	tailFile  vfs.File   // its bytes, as in its content
 	next      framer     // at the end of the tail
 	wanted    bool       // a spare has been asked for
-	ring      *ring      // nil where there is none
-	leftRing  *ring      // one that is not used any more
 	ringFrom  int64      // of the tail: what stands from here on was stored in the ring, and has its place there
 	frameFrom int64      // likewise, the number of a frame
 	synced    place      // of the tail: its files are durable up to here
 	claimed   bool       // something is durable in the ring alone
-	room      int64      // reserved in the tail's file of bytes
-	sumsRoom  int64      // and in that of frames
-	noReserve bool       // the file system cannot
 	aheadMost int64      // how much is reserved ahead, at most
 	frames    []byte     // of the write under way
 	unsynced  []*segment // that ended and are not durable
@@ -88,12 +71,6 @@ type Log struct {
 	manifest   *manifest // as it is on the disk; nil for a log that is not there yet
 	highest    uint32    // order of the last segment that there was
 	spare      *spare    // the next tail, when it stands ready
-
-	drainMu   sync.Mutex // one drains at a time
-	drainWake chan struct{}
-	undrained atomic.Bool
-
-	toldLast string // by keep, of a sync that has failed
 
 	wake    chan struct{} // of keep
 	ended   chan struct{} // of keepSealing
@@ -154,7 +131,11 @@ func (s *set) with(seg *segment) *set {
 func Open(path string, opts ...Option) (*Log, error) { return open(path, newOptions(opts)) }
 
 func open(dir string, o *options) (_ *Log, err error) {
-	l := &Log{opts: o, dir: dir, drainWake: make(chan struct{}, 1), wake: make(chan struct{}, 1), ended: make(chan struct{}, 1), compact: make(chan struct{}, 1), cool: make(chan struct{}, 1), stop: make(chan struct{})}
+	l := &Log{opts: o, dir: dir, wake: make(chan struct{}, 1), ended: make(chan struct{}, 1), compact: make(chan struct{}, 1), cool: make(chan struct{}, 1), stop: make(chan struct{})}
+	l.tails.Init(tail.Owner{
+		FS: o.fsys, Dir: dir, Clock: o.clock, Inline: o.inline, Name: "hybridlog", Report: o.report, Rings: rings, Marks: marks,
+		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: bad,
+	})
 	if !o.readOnly {
 		if err := o.fsys.MkdirAll(dir); err != nil {
 			return nil, fmt.Errorf("hybridlog: %w", err)
@@ -171,7 +152,7 @@ func open(dir string, o *options) (_ *Log, err error) {
 	if err := l.recover(); err != nil {
 		return nil, err
 	}
-	l.dirty.Store(!o.readOnly && l.durable.Load() < l.end.Load()) // it is durable within the sync interval
+	l.dirty.Store(!o.readOnly && int64(l.tails.Durable.Load()) < l.end.Load()) // it is durable within the sync interval
 	if !o.inline {
 		l.running.Go(l.keep)
 	}
@@ -231,7 +212,7 @@ type Stats struct {
 // Stats returns figures about the log as it is now.
 func (l *Log) Stats() Stats {
 	set := l.set.Load()
-	st := Stats{First: set.first, End: Address(l.end.Load()), Durable: Address(l.durable.Load()), Segments: len(set.segments)}
+	st := Stats{First: set.first, End: Address(l.end.Load()), Durable: Address(l.tails.Durable.Load()), Segments: len(set.segments)}
 	for _, run := range l.runs(set) {
 		st.Fragments += len(run)
 	}
@@ -249,28 +230,6 @@ func (l *Log) enter() (grace.Pass, error) {
 		return in, ErrClosed
 	}
 	return in, nil
-}
-
-func (l *Log) failure() error {
-	if f := l.failed.Load(); f != nil {
-		return f
-	}
-	return nil
-}
-
-// fail makes the log refuse writes from now on, and returns the error that says so.
-func (l *Log) fail(cause error) error {
-	f := &FailedError{Cause: cause}
-	if l.failed.CompareAndSwap(nil, f) {
-		l.opts.report(f)
-	}
-	return l.failed.Load()
-}
-
-func (l *Log) reportError(what string, err error) {
-	if err != nil {
-		l.opts.report(fmt.Errorf("hybridlog: %s: %w", what, err))
-	}
 }
 
 // Close syncs what was written and closes the log. One to which this process has written nothing stays as it was found.
@@ -296,19 +255,17 @@ func (l *Log) Close() error {
 // finish syncs the log and leaves it as a log that was closed.
 func (l *Log) finish() error {
 	if l.tail == nil {
-		return l.failure()
+		return l.tails.Failure()
 	}
-	if err := l.failure(); err != nil {
+	if err := l.tails.Failure(); err != nil {
 		return err
 	}
 	if err := l.drain(l.tail); err != nil {
 		return err
 	}
-	if err := l.uncutTailLocked(); err != nil {
+	if err := l.giveBackRoom(l.tail); err != nil { // now: the manifest says how long the files are
 		return err
 	}
-	l.giveBackRoom(l.tailFile, l.next.end) // now: the manifest says how long the files are
-	l.giveBackRoom(l.tail.sums, headerBytes+l.next.slot*frameBytes)
 	if err := l.sync(true); err != nil {
 		return err
 	}
@@ -316,15 +273,11 @@ func (l *Log) finish() error {
 	if err != nil && !errors.Is(err, ErrNoSpace) {
 		return wrap(err)
 	}
-	l.reportError("stating that the log is closed", err) // the next opening finds what a kill would leave
-	if !l.noReserve {
-		l.tailFile.Allocate(l.tail.end.Load(), l.roomKept()) // or as much as there is: it is for who comes next
-	}
-	if l.mark() == nil {
-		l.reportError("noting how far the log is synced", l.marker.File.Sync())
-	}
-	if err == nil && (l.ring != nil || l.leftRing != nil) {
-		l.reportError("removing the ring", l.opts.fsys.Remove(filepath.Join(l.dir, ringName))) // the next opening finds that it holds nothing new
+	l.tails.ReportError("stating that the log is closed", err)             // the next opening finds what a kill would leave
+	l.tails.ReserveTo(&l.tail.bytes, l.tail.bytes.End.Load()+l.roomKept()) // for who comes next, if it is to be had
+	l.tails.SyncMark()
+	if err == nil {
+		l.tails.ReportError("removing the ring", l.tails.RemoveRing()) // the next opening finds that it holds nothing new
 	}
 	return nil
 }
@@ -345,19 +298,14 @@ func (l *Log) release() error {
 		err = errors.Join(err, l.spare.close())
 	}
 	if l.tail != nil {
-		err = errors.Join(err, l.tail.sums.Close())
+		err = errors.Join(err, l.tail.sums.File.Close())
 	}
 	for _, x := range l.unsynced {
-		err = errors.Join(err, x.sums.Close())
+		err = errors.Join(err, x.sums.File.Close())
 	}
-	for _, r := range []*ring{l.ring, l.leftRing} {
-		if r != nil {
-			err = errors.Join(err, r.close())
-		}
-	}
-	if l.marker != nil {
-		err = errors.Join(err, l.marker.File.Close())
-	}
+	_, closed := l.tails.CloseRing()
+	err = errors.Join(err, closed)
+	err = errors.Join(err, l.tails.CloseMark())
 	if l.lock != nil {
 		err = errors.Join(err, l.lock.Close())
 	}
@@ -366,10 +314,11 @@ func (l *Log) release() error {
 
 // segmentFor makes the segment of a line of the manifest.
 func (l *Log) segmentFor(m manifestSegment) *segment {
-	s := &segment{fsys: l.opts.fsys, dir: l.dir, id: m.id, salt: m.salt, start: m.start, seal: newSeal(m.salt, m.start)}
+	s := newSegment(l.opts.fsys, l.dir, m.id, m.salt)
+	s.begin(m.start)
 	if m.sealed {
-		s.end.Store(m.bytes)
-		s.slots.Store(m.frames)
+		s.bytes.End.Store(m.bytes)
+		s.sums.End.Store(m.frames * frameBytes)
 		s.ended.Store(true)
 		s.synced.Store(true)
 	} else {

@@ -107,7 +107,7 @@ func TestFind(t *testing.T) {
 		for range 1 + rng.IntN(60) {
 			s := &segment{start: at}
 			n := rng.Int64N([]int64{100, 1 << 20, 1 << 28}[rng.IntN(3)]) + 1
-			s.end.Store(n)
+			s.bytes.End.Store(n)
 			list, at = append(list, s), at+Address(n)
 		}
 		set := newSet(begin, list)

@@ -5,10 +5,11 @@ import (
 	"path/filepath"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-const markName = "SYNCED"
+const markName = tail.MarkName
 
 // marks are those of a log of bytes: they count frames, up to their place in the segment.
 var marks = &files.MarkFormat{

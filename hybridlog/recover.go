@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -58,7 +59,6 @@ func (l *Log) recoverOnce() error {
 		return l.recoverNew()
 	}
 	l.manifest, l.logID = m, m.log
-	l.edit.Store(m.edit)
 	r := &recovery{log: l, recovered: &recovered{}}
 	if r.mark, err = readMark(l.opts.fsys, l.dir, m.log); err != nil {
 		return err
@@ -81,7 +81,11 @@ func (l *Log) recoverOnce() error {
 	}
 	l.set.Store(newSet(m.first, r.list))
 	l.end.Store(int64(r.at))
-	l.durable.Store(int64(r.durable()))
+	known := r.mark
+	if known == nil { // nothing of the log is known to be durable
+		known = &files.Mark{Log: m.log, Segment: m.segments[0].id}
+	}
+	l.tails.Found(uint64(r.durable()), known)
 	l.recovered = r.recovered
 	return nil
 }
@@ -95,7 +99,7 @@ func (l *Log) recoverNew() error {
 	r := &recovered{}
 	for _, name := range names {
 		_, segment := parseName(name)
-		if name == ringTemp {
+		if name == tail.RingTemp {
 			r.orphans = append(r.orphans, name)
 		}
 		if !segment && name != ringName && name != markName {
@@ -185,7 +189,7 @@ func (r *recovery) durable() Address {
 // doubts reports whether some of a segment may be on the disk in part only. While there is a ring, the mark does not say
 // that the files of its own segment are durable: that may be the ring.
 func (r *recovery) doubts(s *segment) bool {
-	m, end := r.mark, s.end.Load()
+	m, end := r.mark, s.bytes.End.Load()
 	switch {
 	case end <= s.known.end:
 		return false
@@ -206,15 +210,15 @@ func (r *recovery) readRing() error {
 	}
 	r.ring, r.image = image != nil, nil
 	switch {
-	case m.ring == 0 && image != nil && image.id != m.spent && !image.blank():
+	case m.ring == 0 && image != nil && image.ID != m.spent && !image.blank():
 		return corrupt(filepath.Join(l.dir, manifestName), 0, "it does not know the ring in RING, which holds something: it is older than that")
 	case m.ring == 0:
 		return nil
 	case image == nil:
 		return corrupt(path, 0, fmt.Sprintf("the file is missing: a process was writing to ring %016x, says MANIFEST, unless that is older than the end of it", m.ring))
-	case image.id != m.ring:
-		return corrupt(path, 0, fmt.Sprintf("it is ring %016x, and MANIFEST names %016x: one of the two files is older than the other", image.id, m.ring))
-	case r.sameCache && !image.original:
+	case image.ID != m.ring:
+		return corrupt(path, 0, fmt.Sprintf("it is ring %016x, and MANIFEST names %016x: one of the two files is older than the other", image.ID, m.ring))
+	case r.sameCache && image.Copied:
 		return corrupt(path, 0, "it is a copy of the ring that was written to, and may be older")
 	}
 	r.image = image
@@ -255,8 +259,8 @@ func (s *segment) checkFiles() error {
 	if err != nil {
 		return missing(s.path(), err)
 	}
-	if n < s.end.Load() {
-		return corrupt(s.path(), n, fmt.Sprintf("the file ends here, its length was %x", s.end.Load()))
+	if n < s.bytes.End.Load() {
+		return corrupt(s.path(), n, fmt.Sprintf("the file ends here, its length was %x", s.bytes.End.Load()))
 	}
 	f, err := s.fsys.Open(s.sumsPath(), vfs.ReadOnly)
 	if err != nil {
@@ -277,7 +281,7 @@ func (s *segment) checkSums(f vfs.File) error {
 	if err != nil {
 		return wrap(err)
 	}
-	if want := headerBytes + s.slots.Load()*frameBytes; n < want {
+	if want := headerBytes + s.slots()*frameBytes; n < want {
 		return corrupt(s.sumsPath(), n, fmt.Sprintf("the file ends here, its length was %x", want))
 	}
 	return nil
@@ -300,7 +304,7 @@ func (r *recovery) openSegments(open []*segment) error {
 
 // checkClosed finds out whether the segment with which a closed log ends is no longer than it was then.
 func (s *segment) checkClosed() error {
-	for path, want := range map[string]int64{s.path(): s.end.Load(), s.sumsPath(): headerBytes + s.slots.Load()*frameBytes} {
+	for path, want := range map[string]int64{s.path(): s.bytes.End.Load(), s.sumsPath(): headerBytes + s.slots()*frameBytes} {
 		n, err := sizeOf(s.fsys, path)
 		if err != nil {
 			return missing(path, err)
@@ -318,8 +322,8 @@ func (s *segment) begin(start Address) { s.start, s.seal = start, newSeal(s.salt
 // reached finds out whether the log reaches the mark.
 func (r *recovery) reached() error {
 	for _, s := range r.list {
-		if r.mark != nil && s.id == r.mark.Segment && s.end.Load() < r.mark.Offset {
-			return s.corrupt(s.end.Load(), fmt.Sprintf("the log ends here, and was synced up to %x", r.mark.Offset))
+		if r.mark != nil && s.id == r.mark.Segment && s.bytes.End.Load() < r.mark.Offset {
+			return s.corrupt(s.bytes.End.Load(), fmt.Sprintf("the log ends here, and was synced up to %x", r.mark.Offset))
 		}
 	}
 	return nil
@@ -341,7 +345,7 @@ func (r *recovery) orphaned(m *manifest) error {
 		live[line.id.FileName()], live[sumsName(line.id)] = true, true
 	}
 	for _, name := range names {
-		if name == ringTemp {
+		if name == tail.RingTemp {
 			r.orphans = append(r.orphans, name)
 		}
 		stem, copied := strings.CutSuffix(name, files.TempSuffix)

@@ -3,22 +3,16 @@ package hybridlog
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
 
-	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What recovery has found in an open segment, beyond what is known to be durable, is written anew before it counts as that.
-//
-// The page cache may show what the disk does not have: a sync of the process before, or a write-back after its death, has
-// failed, and the kernel has marked the pages clean. Neither another sync nor overwriting them in place
-// gets them to the disk, and what anybody has mapped is not dropped (docs/durability.md, "First write of a process").
-//
-// So both files of the segment are copied to new ones, with what stood in the ring alone:
+// What recovery has found in an open segment is written anew before it counts as durable, see
+// package tail. Both files of the segment are copied to new ones, with what stood in the ring alone:
 //
 //  1. write `*.sum.tmp` and `*.log.tmp`, and sync them: files of no account;
 //  2. rename the one, and then the other: each may be the old one or the new one;
@@ -29,20 +23,13 @@ import (
 // crash leaves the same log. The frames come first: a frame of a torn tail in an old file would
 // look like damage beside new bytes that end before it.
 //
-// What is not known to be durable is verified while it is copied: after a failed write-back the
-// kernel may forget it at any time. What stands before the mark is copied as it is: damage there is
-// found by the call that reads it, and keeps nobody from writing.
+// What stands before the mark is copied as it is: damage there is found by the call that reads it, and keeps
+// nobody from writing.
 //
 // Where the disk has no room for the copies, nothing of it is called durable: writes and syncs are
 // refused until there is room. But a full disk is no reason to refuse a Trim, which needs to know
-// of these files no more than their lengths: they are synced as they are, and the directory, unless
+// of these files no more than their lengths: they are synced as they are, unless
 // a sync is known to have failed (trimFound).
-//
-// It is done once, by the first write or the first call that asks for durability. Until then the mark says what is durable.
-//
-// Damage is final: what was shown is gone, and every later copy would lack it, too. So is a failed sync of the
-// directory. All else that can fail concerns copies of no account, or a read that has said nothing about
-// the bytes: nothing has changed, and the next call tries again.
 
 // doubt is a segment of which some may be in the page cache alone.
 type doubt struct {
@@ -53,73 +40,39 @@ type doubt struct {
 // redoLocked makes durable what recovery has found. On an error that is not final a later call goes on there.
 func (l *Log) redoLocked() error {
 	r := l.recovered
-	if len(r.doubtful) == 0 {
-		return nil
-	}
-	if err := l.beginMark(r); err != nil { // which is to know it when a sync fails
-		return err
-	}
 	for len(r.doubtful) > 0 {
-		d := r.doubtful[0]
-		if err := l.redo(d); err != nil {
-			return err
+		err := l.redo(r.doubtful[0])
+		if errors.Is(err, ErrCorrupt) {
+			return l.tails.Fail(err)
+		}
+		if err != nil {
+			return l.refusal(err)
 		}
 		r.doubtful = r.doubtful[1:]
 	}
 	return nil
 }
 
-// redo puts copies of the segment's files in their places.
+// redo puts copies of the segment's files in their places. A reader that opens the segment finds the files,
+// and what of them stands in the ring alone, of one time.
 func (l *Log) redo(d doubt) error {
-	err := l.makeCopies(d)
-	if err == nil {
-		err = l.takeCopies(d.segment)
+	copies := []tail.Copy{
+		{Path: d.sumsPath(), Write: func(f vfs.File) error { return d.copyFrames(f, l.logID) }},
+		{Path: d.path(), Write: d.copyBytes},
 	}
-	if err != nil {
-		for _, path := range d.paths() {
-			err = errors.Join(err, files.Remove(l.opts.fsys, path+files.TempSuffix))
-		}
-		err = fmt.Errorf("writing anew what an earlier process left behind: %w", err)
-		if errors.Is(err, ErrCorrupt) {
-			return l.fail(err)
-		}
-		return noSpace(err)
-	}
-	return l.syncDir()
-}
-
-// paths are those of the files of a segment, in the order in which they are replaced.
-func (s *segment) paths() [2]string { return [2]string{s.sumsPath(), s.path()} }
-
-func (l *Log) makeCopies(d doubt) error {
-	for i, write := range [2]func(vfs.File) error{
-		func(f vfs.File) error { return d.copyFrames(f, l.logID) },
-		d.copyBytes,
-	} {
-		f, err := files.Make(l.opts.fsys, d.paths()[i]+files.TempSuffix, write)
-		if err == nil {
-			err = f.Close()
-		}
-		if err != nil {
+	return l.tails.Redo(copies, func(rename func() error) error {
+		d.opening.Lock()
+		defer d.opening.Unlock()
+		if err := rename(); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// takeCopies renames the copies. A reader that opens the segment finds the files, and what of them
-// stands in the ring alone, of one time.
-func (l *Log) takeCopies(s *segment) error {
-	s.opening.Lock()
-	defer s.opening.Unlock()
-	for _, path := range s.paths() {
-		if err := s.fsys.Rename(path+files.TempSuffix, path); err != nil {
-			return err
+		for _, c := range copies {
+			l.tails.ReportError("closing a copy", c.File.Close())
 		}
-	}
-	s.patch.Store(nil)
-	l.retire(s, s.content.Load())
-	return nil
+		d.patch.Store(nil)
+		l.retire(d.segment, d.content.Load())
+		return nil
+	})
 }
 
 // copyFrames writes the file of frames up to the segment's end.
@@ -227,8 +180,7 @@ func (l *Log) settleInPlace(s *segment) error {
 	if err := l.settleFile(s.sumsPath(), x.frames, headerBytes); err != nil {
 		return err
 	}
-	// A process that was killed in redo may have renamed a copy, and what was synced is that.
-	if err := l.syncDir(); err != nil {
+	if err := l.tails.SyncDir(); err != nil {
 		return err
 	}
 	s.patch.Store(nil)
@@ -241,33 +193,8 @@ func (l *Log) settleFile(path string, over laps.Overlay, base int64) error {
 	if err != nil {
 		return wrap(err)
 	}
-	for _, x := range over {
-		if _, err = f.WriteAt(x.Bytes, base+x.At); err != nil {
-			err = noSpace(fmt.Errorf("writing to the log what was in the ring alone: %w", err))
-			break
-		}
-	}
-	if err == nil {
-		err = setLength(f)
-	}
-	if err == nil {
-		if err = f.Sync(); err != nil {
-			l.syncFailed(fmt.Errorf("sync: %w", err))
-			err = l.failure()
-		}
+	if err = l.tails.SettleInPlace(f, path, base, over); err != nil && l.tails.Failure() == nil {
+		err = noSpace(err)
 	}
 	return errors.Join(err, f.Close())
-}
-
-// setLength makes the length of a file one that the next sync writes: a write-back that has failed
-// may have left a shorter file on the disk.
-func setLength(f vfs.File) error {
-	n, err := f.Size()
-	if err == nil {
-		err = errors.Join(f.Truncate(n+1), f.Truncate(n))
-	}
-	if err != nil {
-		return noSpace(err)
-	}
-	return nil
 }

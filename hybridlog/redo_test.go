@@ -141,12 +141,12 @@ func killedIn(t *testing.T, conf func(*options)) (dead *vfs.Mem, want [][]byte) 
 	}
 	mem.OnBoundary(func(op vfs.Op, p vfs.Phase) {
 		stores := p == vfs.Before && op.Kind == vfs.OpStore // the last is that of the frame which makes the entry count
-		if stores || l.ring == nil && p == vfs.Inside && strings.HasSuffix(op.Name, ".sum") {
+		if stores || l.tails.Ring == nil && p == vfs.Inside && strings.HasSuffix(op.Name, ".sum") {
 			dead = mem.ProcessCrash()
 		}
 	})
 	n := 600
-	if l.ring == nil {
+	if l.tails.Ring == nil {
 		n = 9000
 	}
 	mustAppend(t, l, text(12, n))

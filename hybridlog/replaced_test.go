@@ -75,7 +75,7 @@ func (w *written) moment() { w.older = append(w.older, filesOf(w.t, w.mem)) }
 
 // die kills the process. Where there is no ring, what was appended since the last sync has no witness but its own frames.
 func (w *written) die() {
-	if w.log.ring == nil {
+	if w.log.tails.Ring == nil {
 		w.sync()
 	}
 	w.mem = w.mem.ProcessCrash()
@@ -331,7 +331,7 @@ func everything(mem *vfs.Mem, want [][]byte, change func(*options)) (whole bool,
 // say how far the log went; bytes behind what they both say may be those of one more entry, whose frames were yet to come.
 func (w *written) unfinished(all []replacement) bool {
 	segments := w.log.set.Load().segments
-	return w.log.ring == nil && len(all) == 2 && all[0].file == sumsName(segments[len(segments)-1].id) && all[1].file == markName
+	return w.log.tails.Ring == nil && len(all) == 2 && all[0].file == sumsName(segments[len(segments)-1].id) && all[1].file == markName
 }
 
 // accounts reports whether an error of opening or reading a log names a file that is wrong, or the other one of its segment, and says why.

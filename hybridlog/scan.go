@@ -13,8 +13,8 @@ import (
 // scan finds the end of an open segment that begins at r.at.
 func (r *recovery) scan(s *segment) error {
 	s.begin(r.at)
-	s.end.Store(0)
-	s.slots.Store(0)
+	s.bytes.End.Store(0)
+	s.sums.End.Store(0 * frameBytes)
 	s.patch.Store(nil)
 	r.skipped = s.begins()
 	if r.torn {
@@ -34,8 +34,8 @@ func (r *recovery) scan(s *segment) error {
 	if err := x.run(); err != nil {
 		return err
 	}
-	s.end.Store(x.sure.end)
-	s.slots.Store(x.sure.frames)
+	s.bytes.End.Store(x.sure.end)
+	s.sums.End.Store(x.sure.frames * frameBytes)
 	x.keepPatch()
 	r.at, r.before = s.last(), s
 	return nil
@@ -152,7 +152,7 @@ func (x *scanner) follows() error {
 
 // endsEarly is the error of a segment whose end is not where the next one begins.
 func (s *segment) endsEarly(next *segment, start Address) error {
-	return corrupt(s.sumsPath(), headerBytes+s.slots.Load()*frameBytes, fmt.Sprintf("the frames end here, at %x, and the next segment begins at %x, says %s", int64(s.last()), int64(start), sumsName(next.id)))
+	return corrupt(s.sumsPath(), headerBytes+s.slots()*frameBytes, fmt.Sprintf("the frames end here, at %x, and the next segment begins at %x, says %s", int64(s.last()), int64(start), sumsName(next.id)))
 }
 
 // breakOff ends the log at an offset of the segment, though there is more. A power cut may leave that; in the life of the

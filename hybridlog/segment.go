@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -20,7 +21,6 @@ import (
 // A segment's files are opened when somebody first reads there: an open log of any length costs nothing before.
 type segment struct {
 	fsys    vfs.FS
-	dir     string
 	id      record.SegmentID
 	salt    uint64
 	start   Address // set before the segment can be seen
@@ -28,18 +28,13 @@ type segment struct {
 	trimmed trimPlace // likewise: what is not looked at any more
 	known   trimPlace // what the manifest said of it, if it was open when this process found it; set before it can be seen
 
-	capacity int64        // up to where the file is mapped
-	end      atomic.Int64 // of what was appended
-	slots    atomic.Int64 // frames of that
-	ended    atomic.Bool  // nothing will be appended any more, and the sum of the last block is known
-	synced   atomic.Bool  // ended, and on the disk
+	capacity int64       // up to where the file is mapped
+	ended    atomic.Bool // nothing will be appended any more, and the sum of the last block is known
+	synced   atomic.Bool // ended, and on the disk
 
-	sums vfs.File // the file of frames, of the tail and until what was written there is durable
-
-	ring          atomic.Pointer[ring] // where stands what the files do not have yet; nil for a segment without one
-	drained       atomic.Int64         // the file of bytes holds all before it
-	drainedFrames atomic.Int64         // the file of frames holds all before this number
-	patch         atomic.Pointer[patch]
+	bytes tail.Tail // what was appended. Both files are those of the tail, and until what was written there is durable
+	sums  tail.Tail // frames of that, behind the header
+	patch atomic.Pointer[patch]
 
 	opening sync.Mutex // guards the opening of content
 	content atomic.Pointer[content]
@@ -103,12 +98,23 @@ type patch struct {
 	frames laps.Overlay // offsets count behind the header
 }
 
-func (s *segment) path() string { return filepath.Join(s.dir, s.id.FileName()) }
+// newSegment makes a segment, whose place in the log is yet to be said.
+func newSegment(fsys vfs.FS, dir string, id record.SegmentID, salt uint64) *segment {
+	s := &segment{fsys: fsys, id: id, salt: salt}
+	s.bytes.Path = filepath.Join(dir, id.FileName())
+	s.sums.Path, s.sums.Base = filepath.Join(dir, sumsName(id)), headerBytes
+	return s
+}
 
-func (s *segment) sumsPath() string { return filepath.Join(s.dir, sumsName(s.id)) }
+func (s *segment) path() string { return s.bytes.Path }
+
+func (s *segment) sumsPath() string { return s.sums.Path }
+
+// slots is how many frames there are of what was appended.
+func (s *segment) slots() int64 { return s.sums.End.Load() / frameBytes }
 
 // last is the address behind the segment.
-func (s *segment) last() Address { return s.start + Address(s.end.Load()) }
+func (s *segment) last() Address { return s.start + Address(s.bytes.End.Load()) }
 
 // corrupt is the error of damage at an offset.
 func (s *segment) corrupt(offset int64, reason string) error {
@@ -129,7 +135,7 @@ func (s *segment) open() (*content, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.until = s.end.Load()
+	c.until = s.bytes.End.Load()
 	s.content.Store(c)
 	return c, nil
 }
@@ -148,7 +154,7 @@ func (s *segment) openContent(mode vfs.Mode, sums []uint32) (*content, error) {
 }
 
 func (s *segment) contentOf(f vfs.File, mode vfs.Mode, sums []uint32) (c *content, err error) {
-	length := max(s.capacity, s.end.Load())
+	length := max(s.capacity, s.bytes.End.Load())
 	if sums == nil {
 		m := s.framer()
 		sums = make([]uint32, blocksOf(length))
@@ -190,7 +196,7 @@ func (s *segment) readSums(m *framer, sums []uint32) error {
 		}
 		m.take(f.frame, sums)
 	}
-	if end := s.end.Load(); m.end != end {
+	if end := s.bytes.End.Load(); m.end != end {
 		return corrupt(s.sumsPath(), headerBytes+m.slot*frameBytes, fmt.Sprintf("the frames end at %x, the segment at %x", m.end, end))
 	}
 	return nil
@@ -217,11 +223,7 @@ func (s *segment) close() error {
 
 // inFile is up to where the file of bytes has what was appended.
 func (s *segment) inFile() int64 {
-	end := s.end.Load()
-	if s.ring.Load() != nil {
-		end = min(end, s.drained.Load())
-	}
-	return end
+	return s.bytes.InFile(s.bytes.End.Load())
 }
 
 // readAt fills p with the bytes at off, which have all been appended.
@@ -237,22 +239,14 @@ func (s *segment) readNewest(c *content, p []byte, off int64) error {
 	if c.patch != nil {
 		return s.readPatched(c, p, off)
 	}
-	for {
-		inFile := int(min(max(s.inFile()-off, 0), int64(len(p))))
-		if inFile < len(p) {
-			ok, err := s.ring.Load().bytes.Load(s, p[inFile:], off+int64(inFile))
-			if err != nil {
-				return fmt.Errorf("hybridlog: %w", err)
-			}
-			if !ok {
-				continue // it was drained since
-			}
-		}
-		if inFile == 0 {
-			return nil
-		}
-		return s.readFile(c, p[:inFile], off)
+	inFile, err := s.bytes.LoadNewest(p, off)
+	if err != nil {
+		return fmt.Errorf("hybridlog: %w", err)
 	}
+	if inFile == 0 {
+		return nil
+	}
+	return s.readFile(c, p[:inFile], off)
 }
 
 // readPatched is readAt for bytes of which the ring alone had some. They are verified with what the

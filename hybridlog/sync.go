@@ -1,12 +1,7 @@
 package hybridlog
 
 import (
-	"fmt"
-	"runtime"
-	"time"
-
 	"github.com/copaldb/copal/internal/files"
-	"github.com/copaldb/copal/internal/vfs"
 )
 
 // place is a place between two entries of a segment.
@@ -27,97 +22,29 @@ func (l *Log) Sync() error {
 	return l.sync(false)
 }
 
-// scope is what a sync makes durable.
-type scope int
-
-const (
-	all       scope = iota // up to the end; under AlwaysSync it may be so in the ring alone
-	inFiles                // up to the end, in the files
-	whatEnded              // the segments that have ended
-)
-
 // sync is Sync; with files, what is durable is so in the files, not in the ring alone.
 func (l *Log) sync(files bool) error {
 	if files {
-		return l.leadAlone(inFiles)
+		return l.tails.Alone(func() error { return l.syncOnce(true) })
 	}
 	return l.syncTo(Address(l.end.Load()))
 }
 
-// syncTo returns when everything before an address is on the disk. One of those who wait leads a sync, the others wait
-// for it, and those that came too late for it share the next.
-func (l *Log) syncTo(a Address) error {
-	for Address(l.durable.Load()) < a {
-		if err := l.failure(); err != nil {
-			return err
-		}
-		round, lead := l.takeRound(a)
-		if round != nil {
-			<-round
-		}
-		if !lead {
-			continue
-		}
-		// Those whom the last sync has woken come next, and each that writes before this one begins is served by it.
-		runtime.Gosched()
-		if err := l.lead(all); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// syncTo returns when everything before an address is on the disk; under AlwaysSync it may be so in the ring alone.
+func (l *Log) syncTo(a Address) error { return l.tails.SyncTo(uint64(a), l.syncAll) }
 
-// takeRound returns the sync under way, to be waited for. If there is none the caller is to lead the next, unless everything
-// before the address is durable by now: the sync that has just ended may have been that of Close, after which there is no file to sync.
-func (l *Log) takeRound(a Address) (round chan struct{}, lead bool) {
-	l.roundMu.Lock()
-	defer l.roundMu.Unlock()
-	switch {
-	case Address(l.durable.Load()) >= a:
-		return nil, false
-	case l.round != nil:
-		return l.round, false
-	}
-	l.round = make(chan struct{})
-	return nil, true
-}
+func (l *Log) syncAll() error { return l.syncOnce(false) }
 
-// leadAlone leads a sync of files as soon as nobody else leads.
-func (l *Log) leadAlone(what scope) error {
-	for {
-		round, lead := l.takeRound(maxAddress)
-		if lead {
-			return l.lead(what)
-		}
-		<-round
-	}
-}
-
-// lead runs a sync, with l.round set.
-func (l *Log) lead(what scope) error {
-	defer func() {
-		l.roundMu.Lock()
-		close(l.round)
-		l.round = nil
-		l.roundMu.Unlock()
-	}()
-	if what == whatEnded {
-		return l.syncEnded()
-	}
-	return l.syncOnce(what == inFiles)
-}
-
-// syncEnded syncs the segments that have ended.
+// syncEnded syncs the segments that have ended. It is a round, as syncOnce is.
 func (l *Log) syncEnded() error {
 	l.mu.Lock()
 	ended := l.unsynced[:len(l.unsynced):len(l.unsynced)]
 	l.mu.Unlock()
-	if err := l.failure(); err != nil || len(ended) == 0 {
+	if err := l.tails.Failure(); err != nil || len(ended) == 0 {
 		return err
 	}
 	if err := l.syncFilesOf(ended); err != nil {
-		l.syncFailed(err)
-		return l.failure()
+		return err
 	}
 	last := ended[len(ended)-1]
 	l.filesSynced(last, last.length(), len(ended))
@@ -134,29 +61,31 @@ func (l *Log) syncOnce(files bool) error {
 	}
 	upTo := place{l.next.end, l.next.slot}
 	ended := l.unsynced[:len(l.unsynced):len(l.unsynced)]
-	inRing := !files && l.opts.policy == AlwaysSync && l.ring != nil && len(ended) == 0 && l.synced.end >= l.ringFrom && l.synced.frames >= l.frameFrom
-	var r *ring
+	inRing := !files && l.opts.policy == AlwaysSync && l.tails.Ring != nil && len(ended) == 0 && l.synced.end >= l.ringFrom && l.synced.frames >= l.frameFrom
+	r := l.tails.Ring
 	if inRing {
-		r, l.claimed = l.ring, true // before it is so: from now on these places stay as they are
+		l.claimed = true // before it is so: from now on these places stay as they are
+	} else {
+		l.tails.DrainsLocked()
 	}
 	l.mu.Unlock()
-	var err error
 	if inRing {
-		err = l.syncFile(r.file)
-	} else if err = l.drain(t); err == nil {
-		if err = l.syncFilesOf(ended); err == nil {
-			err = l.syncSegment(t, upTo)
+		if err := l.tails.Sync(r, ringName); err != nil {
+			return err
 		}
+		l.raise(t, upTo)
+		return nil
 	}
-	if err != nil {
-		l.syncFailed(err)
-		return l.failure()
+	if err := l.drainFiles(t); err != nil {
+		return err
 	}
-	if inRing {
-		l.raiseDurable(t, upTo)
-	} else {
-		l.filesSynced(t, upTo, len(ended))
+	if err := l.syncFilesOf(ended); err != nil {
+		return err
 	}
+	if err := l.syncSegment(t, upTo); err != nil {
+		return err
+	}
+	l.filesSynced(t, upTo, len(ended))
 	return nil
 }
 
@@ -170,17 +99,17 @@ func (l *Log) syncFound() error {
 	case l.tail != nil:
 		return nil // to begin means to have done it
 	}
-	if err := l.failure(); err != nil {
+	if err := l.tails.Failure(); err != nil {
 		return err
 	}
 	if err := l.redoLocked(); err != nil {
-		if l.failure() == nil { // the keeper is to try again
+		if l.tails.Failure() == nil { // the keeper is to try again
 			l.dirty.Store(true)
 			l.poke()
 		}
 		return err
 	}
-	l.durable.Store(l.end.Load())
+	l.tails.Raise(uint64(l.end.Load()), files.Mark{})
 	return nil
 }
 
@@ -195,33 +124,13 @@ func (l *Log) syncFilesOf(list []*segment) error {
 }
 
 // length is the place where the segment ends.
-func (s *segment) length() place { return place{s.end.Load(), s.slots.Load()} }
+func (s *segment) length() place { return place{s.bytes.End.Load(), s.slots()} }
 
 func (l *Log) syncSegment(x *segment, upTo place) error {
-	file := x.content.Load().file
-	if err := uncut(file, x.path(), upTo.end); err != nil {
+	if err := l.tails.SyncFile(&x.bytes, upTo.end); err != nil {
 		return err
 	}
-	if err := uncut(x.sums, x.sumsPath(), headerBytes+upTo.frames*frameBytes); err != nil {
-		return err
-	}
-	if err := l.syncFile(file); err != nil {
-		return err
-	}
-	return l.syncFile(x.sums)
-}
-
-// syncFile syncs a file, unless a sync has failed before: the kernel reports a failure once, and whoever is told of it tells all.
-func (l *Log) syncFile(f vfs.File) error {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	if err := l.failure(); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return l.fail(fmt.Errorf("sync: %w", err))
-	}
-	return nil
+	return l.tails.SyncFile(&x.sums, upTo.frames*frameBytes)
 }
 
 // filesSynced notes that the files are durable: those of the first n that have ended, and those of s up to a place, if that is the tail.
@@ -236,7 +145,7 @@ func (l *Log) filesSynced(s *segment, upTo place, n int) {
 		l.synced, l.claimed = upTo, false
 	}
 	l.mu.Unlock()
-	l.raiseDurable(s, upTo)
+	l.raise(s, upTo)
 	if n > 0 {
 		l.fragmented()
 	}
@@ -248,10 +157,10 @@ const mostWarm = 8
 // settleLocked closes what a segment that has ended and is durable needs no more.
 func (l *Log) settleLocked(x *segment) {
 	x.synced.Store(true)
-	l.reportError("closing "+x.sumsPath(), x.sums.Close())
+	l.tails.ReportError("closing "+x.sumsPath(), x.sums.File.Close())
 	if c := x.content.Load(); c.mapped != nil {
 		x.content.Store(&content{view: c.view, mapped: c.mapped, sums: c.sums, trust: c.trust})
-		l.reportError("closing "+x.path(), c.file.Close())
+		l.tails.ReportError("closing "+x.path(), c.file.Close())
 	}
 	if l.warm = append(l.warm, x); len(l.warm) > mostWarm {
 		l.retire(l.warm[0], l.warm[0].content.Load())
@@ -266,77 +175,18 @@ func (l *Log) syncTailLocked() error {
 	}
 	upTo := place{l.next.end, l.next.slot}
 	if err := l.syncSegment(l.tail, upTo); err != nil {
-		l.syncFailed(err)
-		return l.failure()
+		return err
 	}
 	l.synced, l.claimed = upTo, false
 	return nil
 }
 
-// raiseDurable notes that everything up to a place of a segment is on the disk.
-func (l *Log) raiseDurable(s *segment, p place) {
-	l.markMu.Lock()
-	if a := int64(s.start) + p.end; a > l.durable.Load() {
-		l.sure = l.markAt(s, p)
-		l.durable.Store(a)
-	}
-	l.markMu.Unlock()
-	if l.opts.inline || l.markDue() {
-		l.mark() // it is a hint: an error has been told
-	}
+// raise notes that everything up to a place of a segment is on the disk.
+func (l *Log) raise(s *segment, p place) {
+	l.tails.Raise(uint64(int64(s.start)+p.end), l.markAt(s, p))
 }
 
 // markAt says that a segment is durable up to a place.
 func (l *Log) markAt(s *segment, p place) files.Mark {
 	return files.Mark{Log: l.logID, Segment: s.id, Offset: p.end, Seq: uint64(p.frames)}
-}
-
-// syncFailed makes the failure final. What the kernel could not write it may have dropped, though reads still find
-// it in the cache: the mark tells the next opening not to trust that.
-func (l *Log) syncFailed(err error) {
-	if l.failure() == nil {
-		l.fail(err)
-	}
-	l.markMu.Lock()
-	defer l.markMu.Unlock()
-	if l.marker != nil && l.sure.Log != 0 {
-		m := l.sure
-		m.Failed = true
-		l.reportError("marking the failure", l.marker.Write(&m))
-	}
-}
-
-// syncDir makes the names in the directory durable.
-func (l *Log) syncDir() error {
-	if err := l.opts.fsys.SyncDir(l.dir); err != nil {
-		l.syncFailed(fmt.Errorf("sync: %w", err))
-		return l.failure()
-	}
-	return nil
-}
-
-// markEvery is how often syncs are noted that follow each other closely.
-const markEvery = 100 * time.Millisecond
-
-func (l *Log) markDue() bool {
-	l.markMu.Lock()
-	defer l.markMu.Unlock()
-	return l.opts.clock.Now().Sub(l.markedAt) >= markEvery
-}
-
-// mark notes how far the log is synced.
-func (l *Log) mark() error {
-	l.markMu.Lock()
-	defer l.markMu.Unlock()
-	l.sure.Manifest = l.edit.Load()
-	if err := l.failure(); err != nil || l.marker == nil || l.sure == l.marked {
-		return err
-	}
-	m := l.sure
-	if err := l.marker.Write(&m); err != nil {
-		l.reportError("noting how far the log is synced", err)
-		return err
-	}
-	l.marked, l.markedAt = l.sure, l.opts.clock.Now()
-	return nil
 }

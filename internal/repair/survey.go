@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -180,8 +181,8 @@ func (r *repair) openRing() error {
 	} else {
 		text = text[:n]
 	}
-	h, err := seglog.ParseRingHeader(text[:min(len(text), seglog.RingLine)])
-	store, size := h.Store, h.Size
+	h, err := seglog.Rings.Parse(text[:min(len(text), tail.RingLine)])
+	store, size := h.Log, h.Sizes[0]
 	switch {
 	case errors.Is(err, record.ErrVersion):
 		return seglog.FormatError(path, 0, err)
@@ -190,9 +191,9 @@ func (r *repair) openRing() error {
 		return nil
 	case err != nil:
 		lost("its first line: " + err.Error())
-		size = (length - seglog.RingHead) / seglog.RingBlocks * seglog.RingBlocks
+		size = (length - seglog.RingHead) / tail.PartUnit * tail.PartUnit
 	case length < seglog.RingHead+size:
-		lost(seglog.ErrRingSize.Error())
+		lost(tail.ErrRingSize.Error())
 	}
 	if size <= 0 {
 		return nil

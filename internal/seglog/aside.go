@@ -13,7 +13,7 @@ type AsideLog struct {
 	set               *segmentSet
 	freeSlots         []int
 	records           int64
-	durable           Position
+	durable           uint64
 	left              leftByRecovery
 }
 
@@ -24,7 +24,7 @@ func (l *Log) LayAside() *AsideLog {
 	defer l.Mu.Unlock()
 	a := &AsideLog{
 		manifest: l.Manifest, storeID: l.StoreID, nextSeq: l.NextSeq, lastTime: l.LastTime, set: l.set.Load(),
-		freeSlots: slices.Clone(l.freeSlots), records: l.Records.Load(), durable: l.durable, left: l.leftByRecovery,
+		freeSlots: slices.Clone(l.freeSlots), records: l.Records.Load(), durable: l.Durable.Load(), left: l.leftByRecovery,
 	}
 	set := a.set.clone()
 	clear(set.byID)
@@ -54,8 +54,7 @@ func (l *Log) PutBack(a *AsideLog) {
 	l.set.Store(a.set)
 	l.freeSlots = a.freeSlots
 	l.Records.Store(a.records)
-	l.durable = a.durable
-	l.DurableSeq.Store(a.durable.Seq)
+	l.Durable.Store(a.durable)
 	l.leftByRecovery = a.left
 }
 

@@ -2,10 +2,9 @@ package seglog
 
 import (
 	"errors"
+	"fmt"
 	"path/filepath"
 	"slices"
-
-	"github.com/copaldb/copal/internal/files"
 )
 
 // A process begins to write to the log with a manifest that says so, and ends with one that says
@@ -25,14 +24,14 @@ func (l *Log) beginLocked() error {
 		if err := l.settleLocked(); err != nil {
 			return err
 		}
-	} else if err := files.SyncDir(l.FS, l.Dir); err != nil {
+	} else if err := l.SyncDir(); err != nil {
 		// The process that swapped in this manifest may have died before its name was durable. What the one
 		// before it names must stay until then.
-		return l.failSync(err)
+		return err
 	}
 	// The manifest names no ring now. One that is there holds nothing that is not in the segments.
-	if err := l.removeRing(); err != nil {
-		return err
+	if err := l.RemoveRing(); err != nil {
+		return NoSpace(fmt.Errorf("removing the ring: %w", err))
 	}
 	l.tidyLocked()
 	l.Tail, l.continued = l.continued, nil
@@ -47,7 +46,7 @@ func (l *Log) beginLocked() error {
 		l.Tail, l.continued = nil, l.Tail
 		return err
 	}
-	l.beginMark()
+	l.BeginMark(l.NextSeq-1, l.markHere())
 	return nil
 }
 
@@ -58,7 +57,7 @@ func (l *Log) settleLocked() error {
 	}
 	for _, s := range l.reopened {
 		// Space that a dead process had reserved: the new segment may need it.
-		if size, err := s.File.Size(); err == nil && !l.noReserve {
+		if size, err := s.File.Size(); err == nil && !l.NoReserve {
 			l.ReportError("giving back reserved space", s.File.Truncate(size))
 		}
 	}
@@ -73,22 +72,16 @@ func (l *Log) settleLocked() error {
 
 // announceLocked says in the manifest that this process writes, and opens the mark.
 func (l *Log) announceLocked() error {
-	if l.marker == nil {
-		m, err := OpenMarker(l.FS, l.Dir, l.StoreID)
-		if err != nil {
-			return l.refusal(err)
-		}
-		l.syncMu.Lock()
-		l.marker = m
-		l.syncMu.Unlock()
+	if err := l.OpenMark(l.StoreID); err != nil {
+		return l.refusal(err)
 	}
 	w := &Writing{Cache: l.CacheID}
 	if l.Ring != nil {
-		w.Ring = l.Ring.id
+		w.Ring = l.Ring.ID
 	}
 	err := l.swapTailLocked(func(m *Manifest) { m.Writing = w })
 	if err == nil {
-		l.announced = l.Manifest.Edit
+		l.ManifestNumber.Store(l.Manifest.Edit)
 	}
 	return err
 }
@@ -116,25 +109,15 @@ func (l *Log) changeManifest(change func(*Manifest)) error {
 	}
 	m := l.Manifest.Clone()
 	change(m)
-	m.Edit++
-	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
-		return l.manifestRefusal(m, err)
-	}
-	l.Manifest = m
-	return nil
+	return l.swapManifest(m)
 }
 
 // forgetRing gives back a ring that nothing has been stored in.
 func (l *Log) forgetRing() error {
-	r := l.Ring
-	if r == nil {
-		return nil
-	}
-	l.Tail.ring.Store(nil)
-	l.Ring = nil
-	err := r.close()
-	if l.Failure() == nil { // else the manifest may name it
-		err = errors.Join(err, l.removeRing())
+	l.Tail.BeginIn(nil)
+	was, err := l.CloseRing()
+	if was && l.Failure() == nil { // else the manifest may name it
+		err = errors.Join(err, l.RemoveRing())
 	}
 	return err
 }
@@ -182,7 +165,7 @@ func (l *Log) sayClosed() bool {
 	}
 	if err != nil {
 		l.ReportError("noting that the store is closed", err)
-		l.noteSynced()
+		l.Note()
 	}
 	return err == nil
 }

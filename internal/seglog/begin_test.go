@@ -90,7 +90,7 @@ func TestFailedSyncStaysNoted(t *testing.T) {
 	mem := vfs.NewMem()
 	armed := false
 	s := mustLog(t, vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, N: 1, Match: func(string) bool { return armed }}))
-	s.Inline = false // marks come every 100 ms at most, as outside of tests
+	s.Inline, s.Owner.Inline = false, false // marks come every 100 ms at most, as outside of tests
 	for range 3 {
 		setSyncIn(t, s, "a", "1")
 	}
@@ -99,7 +99,7 @@ func TestFailedSyncStaysNoted(t *testing.T) {
 	if err := s.sync(); err == nil {
 		t.Fatal("the sync has not failed")
 	}
-	s.noteSynced() // by the keeper, whose own sync had ended well before
+	s.Note() // by the keeper, whose own sync had ended well before
 	if m, err := ReadMark(mem, "db", s.StoreID); err != nil || !m.Failed {
 		t.Errorf("the mark is %+v, %v", m, err)
 	}
@@ -138,4 +138,32 @@ func TestNewDirectoryIsDurable(t *testing.T) {
 		}
 	}
 	t.Errorf("nobody has synced the parent directory:\n%s", f)
+}
+
+// A sync of the directory that fails is final, whatever has got a name, and the mark says so: it is not known what is
+// on the disk, and another may succeed without it.
+func TestFailedSyncOfTheDirectoryIsNoted(t *testing.T) {
+	for n := 1; ; n++ {
+		mem := vfs.NewMem()
+		armed := false
+		f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, N: n, Match: func(name string) bool { return armed && name == "db" }})
+		s := mustLog(t, f)
+		setSyncIn(t, s, "a", "1")
+		armed = true
+		err := s.EndTail() // makes the next segment, and swaps the manifest
+		if !f.Fired() {
+			if n < 3 {
+				t.Errorf("the directory is synced %d times", n-1)
+			}
+			closeLog(t, s)
+			return
+		}
+		if !errors.Is(err, vfs.ErrInjected) || !errors.Is(err, ErrReadOnly) {
+			t.Errorf("sync %d of the directory: %v", n, err)
+		}
+		if m, err := ReadMark(mem, "db", s.StoreID); err != nil || m == nil || !m.Failed {
+			t.Errorf("sync %d of the directory: the mark is %+v, %v", n, m, err)
+		}
+		s.close()
+	}
 }

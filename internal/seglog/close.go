@@ -9,7 +9,7 @@ func (l *Log) Finish() error {
 	if !l.Wrote() {
 		return nil
 	}
-	err := l.drainTail()
+	err := l.drainTail(true)
 	if err == nil {
 		l.Mu.Lock()
 		err = l.releaseLocked(l.Tail, l.spare == nil)
@@ -18,7 +18,7 @@ func (l *Log) Finish() error {
 	if err == nil {
 		err = l.SyncTo(l.Last())
 	}
-	l.awaitSync()
+	l.AwaitRound()
 	closed := err == nil && l.Failure() == nil && l.sayClosed()
 	return errors.Join(err, l.closeRing(closed))
 }
@@ -28,7 +28,7 @@ func (l *Log) end() {
 	l.Mu.Lock()
 	l.over = true
 	l.Mu.Unlock()
-	l.awaitSync()
+	l.AwaitRound()
 }
 
 // Wrote reports whether this process has appended to the log.
@@ -49,8 +49,5 @@ func (l *Log) Release() error {
 	for _, seg := range l.dropped {
 		errs = append(errs, seg.File.Close())
 	}
-	if l.marker != nil {
-		errs = append(errs, l.marker.File.Close())
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, l.CloseMark())...)
 }

@@ -72,10 +72,10 @@ func TestNoRecordIsTornWhileADrainStalls(t *testing.T) {
 		set()
 	}
 	<-f.stalled
-	if d := tail.drained.Load(); d != ringBytes {
+	if d := tail.InFile(tail.End.Load()); d != ringBytes {
 		t.Fatalf("drained %d", d)
 	}
-	may := func(n int64) bool { return tail.drained.Load() >= b.Ring.needs(tail.End.Load(), n) }
+	may := func(n int64) bool { return tail.InFile(tail.End.Load()) >= b.part().Needs(tail.End.Load(), n) }
 	for tail.End.Load() < 2*ringBytes-400 && may(300) {
 		set()
 	}
@@ -112,21 +112,22 @@ func TestDrainThatIsOvertaken(t *testing.T) {
 	if l.Ring == nil {
 		t.Skip("nothing is mapped")
 	}
-	l.Inline = false // as where there is a drainer
-	tail := l.Tail
+	l.Inline, l.Owner.Inline = false, false // as where there is a drainer
+	old := l.Tail
 	if err := l.EndTail(); err != nil {
 		t.Fatal(err)
 	}
 	setIn(t, b, "b", "2")
-	if err := l.drainRing(tail); err != nil {
+	waits := func() bool { end := l.Tail.End.Load(); return l.Tail.InFile(end) < end }
+	if err := l.Drain(&old.Tail, old.End.Load()); err != nil {
 		t.Fatal(err)
 	}
-	if !l.undrained.Load() || l.ringLoad() == 0 {
+	if !l.Undrained() || !waits() {
 		t.Error("what the ring holds of the tail is forgotten")
 	}
-	if err := l.drainTail(); err != nil || l.undrained.Load() || l.ringLoad() > 0 {
-		t.Errorf("%d bytes are left: %v", l.ringLoad(), err)
+	if err := l.drainTail(true); err != nil || l.Undrained() || waits() {
+		t.Errorf("something is left: %v", err)
 	}
-	l.Inline = true
+	l.Inline, l.Owner.Inline = true, true
 	closeLog(t, b)
 }

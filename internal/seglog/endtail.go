@@ -45,7 +45,7 @@ func (l *Log) EndTail() error {
 		return err
 	}
 	l.keepLocked(l.spare)
-	if l.spare.room < l.spare.End.Load()+roomLeast && !l.noReserve {
+	if l.spare.Room() < l.spare.End.Load()+roomLeast && !l.NoReserve {
 		return nil
 	}
 	return l.replaceTailLocked()

@@ -101,11 +101,7 @@ func (s *Segment) mappedEnd() int64 {
 	if s.mapped == nil || s.overlay.Load() != nil {
 		return 0
 	}
-	end := s.Readable()
-	if s.ring.Load() != nil {
-		end = min(end, s.drained.Load())
-	}
-	return min(end, s.viewed)
+	return min(s.InFile(s.Readable()), s.viewed)
 }
 
 // Lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error says so.

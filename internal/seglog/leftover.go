@@ -8,6 +8,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 )
 
 // removeLeftover removes a file that a crash left behind before the manifest named it.
@@ -26,7 +27,7 @@ func (l *Log) removeLeftover(id record.SegmentID) error {
 func isUnfinished(name string) bool {
 	rest, temp := strings.CutSuffix(name, files.TempSuffix)
 	_, segment := record.ParseFileName(rest)
-	return temp && segment || name == RingTemp
+	return temp && segment || name == tail.RingTemp
 }
 
 // removeUnfinishedLocked removes such files of earlier processes, before anything needs their room.

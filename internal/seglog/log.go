@@ -12,6 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -34,20 +35,19 @@ import (
 // reopened. A failed sync is never tried again: the kernel may have dropped the
 // pages, and would say yes.
 //
-// Locks, in order: Making, Mu, manifestMu; Mu, drainMu; Mu, syncMu.
+// Locks, in order: Making, Mu, manifestMu; Mu, those of Tails.
 type Log struct {
 	Options
+	tail.Tails   // its appender holds Mu
 	StoreID      uint64
 	CacheID      string       // see vfs.FS
 	found        *files.Mark  // by recovery
 	syncFailed   bool         // the process before has seen a sync fail
-	announced    uint64       // number of the manifest that says that this process writes
 	NominalBytes atomic.Int64 // of the segments to come; 0 for limit
 	hard         int64        // size at which appending waits for the next one, whatever it costs
 	wake         chan struct{}
 	dirty        atomic.Bool // something was appended since the last periodic sync began
 	Waiting      atomic.Bool // something is to be appended by it; see touched
-	failed       atomic.Pointer[FailedError]
 	set          atomic.Pointer[segmentSet]
 	Snapshot     atomic.Pointer[snapshotState] // that is on the disk, nil for none
 	Rolled       chan struct{}                 // there may be a reason for a snapshot
@@ -64,8 +64,6 @@ type Log struct {
 	buf      []byte    // records being appended
 	lastRead time.Time // of the clock
 	lastUnix int64     // the same in nanoseconds
-	Ring     *ring     // nil before the first append, and where there is none
-	left     *ring     // one that is not used any more
 
 	generations map[uint32]uint32       // the last that compaction has given a place in the log; of the caller who compacts, one at a time
 	noUnknown   bool                    // there is no snapshot of the index but the one in Snapshot; of the caller who compacts
@@ -78,32 +76,15 @@ type Log struct {
 
 	Making sync.Mutex // held by the keeper from before the manifest names the segment that it makes until the list does; see compactable
 
-	noReserve bool // the file system cannot reserve space
-	lent      bool // what is kept for deletions is compaction's; guarded by mu
-	short     bool // the disk has less than compaction may need; guarded by Mu
-
-	drainMu   sync.Mutex // one drains at a time
-	drainWake chan struct{}
-	undrained atomic.Bool // something was stored in the ring since the last drain began
+	lent  bool // what is kept for deletions is compaction's; guarded by mu
+	short bool // the disk has less than compaction may need; guarded by Mu
 
 	leftByRecovery
-	toldLast string // by the keeper
-	over     bool   // the store is closed; guarded by mu
+	over bool // the store is closed; guarded by mu
 
 	manifestMu sync.Mutex
 	Manifest   *Manifest // as it is on the disk
 
-	syncMu   sync.Mutex
-	round    chan struct{} // of the sync that is under way, nil when there is none; closed at its end; guarded by syncMu
-	durable  Position      // guarded by syncMu
-	marker   *files.Marker // guarded by syncMu
-	marked   Position      // guarded by syncMu; what the newest mark says
-	markedAt time.Time     // guarded by syncMu
-
-	DurableSeq atomic.Uint64 // durable.seq, or less
-	syncers    atomic.Uint64 // calls of syncTo up to now
-	led        uint64        // those up to the beginning of the last sync; of who leads one
-	served     uint64        // those among them that came since the one before; of the goroutine that leads one
 }
 
 // Options is what the owner of a log says about it.
@@ -125,9 +106,13 @@ type Options struct {
 func NewLog(o Options) *Log {
 	l := &Log{
 		Options: o, hard: MaxSegmentBytes / 4, generations: map[uint32]uint32{},
-		wake: make(chan struct{}, 1), drainWake: make(chan struct{}, 1), Rolled: make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), Rolled: make(chan struct{}, 1),
 	}
 	l.set.Store(&segmentSet{byID: map[record.SegmentID]*Segment{}})
+	l.Init(tail.Owner{
+		FS: o.FS, Dir: o.Dir, Clock: o.Clock, Inline: o.Inline, Name: "copal", Report: o.Report, Rings: Rings, Marks: marks,
+		Failed: func(cause error) error { return &FailedError{Cause: cause} }, Bad: FormatError,
+	})
 	return l
 }
 
@@ -209,13 +194,6 @@ func (l *Log) appendableLocked() error {
 // AppendOne is append for one record.
 func (l *Log) AppendOne(p *Pending) error { return l.Append(p) }
 
-func (l *Log) Failure() error {
-	if f := l.failed.Load(); f != nil {
-		return f
-	}
-	return nil
-}
-
 // Nominal is how long a segment is to become.
 func (l *Log) Nominal() int64 {
 	if n := l.NominalBytes.Load(); n > 0 {
@@ -290,7 +268,7 @@ func (l *Log) replaceTailLocked() error {
 		return err
 	}
 	l.Tail.Ended = true
-	l.spare.ring.Store(l.Ring)
+	l.spare.BeginIn(l.part())
 	l.Tail, l.spare = l.spare, nil
 	l.Filled()
 	l.WantSnapshot()
@@ -348,7 +326,7 @@ func (l *Log) writeLocked(recs []*Pending) error {
 		l.wakeAllLocked()
 	}
 	if l.Ring != nil {
-		l.storedLocked(t, end+int64(len(l.buf)), recs[len(recs)-1].Synced)
+		l.StoredLocked(t.Enough(end+int64(len(l.buf))), recs[len(recs)-1].Synced)
 	}
 	if cap(l.buf) > 4<<20 {
 		l.buf = nil
@@ -368,14 +346,14 @@ func deletes(recs []*Pending) bool {
 // where there is no ring and when they are so long that the copy is not worth it.
 func (l *Log) putLocked(t *Segment, end int64, recs []*Pending) error {
 	n := int64(len(l.buf))
-	if r := l.Ring; r != nil && n <= r.longest() {
-		if t.drained.Load() < r.needs(end, n) {
+	if p := l.part(); p != nil && n <= p.Longest() {
+		if t.InFile(end) < p.Needs(end, n) {
 			if err := l.drain(t); err != nil {
 				return err
 			}
 		}
-		if r.Populate(end, n) == nil {
-			return l.storeLocked(t, end, recs)
+		if p.Populate(end, n) == nil {
+			return l.storeLocked(p, t, end, recs)
 		}
 		if err := l.leaveRingLocked(); err != nil {
 			return err
@@ -384,15 +362,13 @@ func (l *Log) putLocked(t *Segment, end int64, recs []*Pending) error {
 	if err := l.drain(t); err != nil {
 		return err
 	}
-	if end/drainBytes < (end+n)/drainBytes { // the look costs more than the write
-		if err := uncut(t, end); err != nil {
-			return l.Fail(fmt.Errorf("append: %w", err))
-		}
+	if err := l.LookLocked(&t.Tail, end, n); err != nil {
+		return err
 	}
 	if _, err := t.File.WriteAt(l.buf, end); err != nil {
-		return l.cutBackLocked(end, err)
+		return l.cutBackLocked(err)
 	}
-	t.drained.Store(end + n)
+	t.Wrote(end + n)
 	return l.acknowledgeLocked(recs)
 }
 
@@ -401,10 +377,10 @@ func (l *Log) putLocked(t *Segment, end int64, recs []*Pending) error {
 // bytes may come last. Copied one by one, an unfinished append is some whole records and one broken
 // place behind them, which recovery takes for the end of the log. Copied in one, it would be whole
 // records behind the broken place, and those are what tells recovery of damage.
-func (l *Log) storeLocked(t *Segment, end int64, recs []*Pending) error {
+func (l *Log) storeLocked(part *tail.Part, t *Segment, end int64, recs []*Pending) error {
 	rest := l.buf
 	for _, p := range recs {
-		if err := l.Ring.Store(t, rest[:p.Bytes], end); err != nil {
+		if err := part.Store(&t.Tail, rest[:p.Bytes], end); err != nil {
 			return l.Fail(fmt.Errorf("append: %w", err))
 		}
 		rest, end = rest[p.Bytes:], end+int64(p.Bytes)
@@ -418,7 +394,7 @@ func (l *Log) acknowledgeLocked(recs []*Pending) error {
 	if l.Ring == nil {
 		return nil
 	}
-	if err := l.Ring.acknowledge(recs[len(recs)-1].Seq); err != nil {
+	if err := l.Ring.Acknowledge(recs[len(recs)-1].Seq); err != nil {
 		return l.Fail(fmt.Errorf("append: %w", err))
 	}
 	return nil
@@ -441,25 +417,14 @@ func (l *Log) millisLocked() uint64 {
 // groupPending asks append to number the group.
 const groupPending = ^uint64(0)
 
-// cutBackLocked undoes a failed write. Only when nothing of it is left, and the
-// reason was a lack of room, may appending go on.
-func (l *Log) cutBackLocked(end int64, err error) error {
-	cut := l.Tail.File.Truncate(end)
-	l.Tail.room = end
-	if cut == nil && vfs.IsNoSpace(err) {
+// cutBackLocked undoes a failed write.
+func (l *Log) cutBackLocked(cause error) error {
+	err := l.CutBack(cause, &l.Tail.Tail)
+	if l.Failure() == nil {
 		l.keepLocked(l.Tail)
-		return fmt.Errorf("%w: %w", ErrNoSpace, err)
+		return NoSpace(err)
 	}
-	return l.Fail(errors.Join(fmt.Errorf("append: %w", err), cut))
-}
-
-// Fail makes the log refuse appends from now on, and returns the error that says so.
-func (l *Log) Fail(cause error) error {
-	f := &FailedError{Cause: cause}
-	if l.failed.CompareAndSwap(nil, f) {
-		l.Report(f)
-	}
-	return l.failed.Load()
+	return err
 }
 
 // refusal is the error of a write for which the next segment could not be made. Nothing of
@@ -467,7 +432,7 @@ func (l *Log) Fail(cause error) error {
 // directory it is not known what has a name.
 func (l *Log) refusal(err error) error {
 	if errors.Is(err, files.ErrSyncDir) {
-		return l.failSync(err)
+		return l.SyncFailed(err)
 	}
 	return NoSpace(err)
 }
@@ -525,29 +490,37 @@ func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 	if closed {
 		m.Writing = nil
 	}
-	m.Edit++
-	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
-		if err = l.manifestRefusal(m, err); l.Failure() == nil {
+	if err := l.swapManifest(m); err != nil {
+		if l.Failure() == nil {
 			err = errors.Join(err, l.FS.Remove(s.Path))
 		}
 		return nil, errors.Join(err, s.File.Close())
 	}
-	l.Manifest = m
 	s.openView(l.SegmentBytes)
 	return s, nil
+}
+
+// swapManifest puts m, which follows on it, in the place of the manifest. The caller holds manifestMu.
+func (l *Log) swapManifest(m *Manifest) error {
+	m.Edit++
+	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
+		return l.manifestRefusal(m, err)
+	}
+	l.Manifest = m
+	return nil
 }
 
 // manifestRefusal deals with a manifest that could not be written. Unless the old
 // one is certainly in place, the log must not go on.
 func (l *Log) manifestRefusal(m *Manifest, err error) error {
 	if errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed) {
-		return l.failSync(fmt.Errorf("manifest: %w", err))
+		return l.SyncFailed(fmt.Errorf("manifest: %w", err))
 	}
 	now, readErr := ReadManifest(l.FS, l.Dir)
 	if readErr == nil && (now == nil || now.Edit < m.Edit) {
 		return NoSpace(err)
 	}
-	return l.Fail(errors.Join(fmt.Errorf("manifest: %w", err), readErr))
+	return l.SyncFailed(errors.Join(fmt.Errorf("manifest: %w", err), readErr))
 }
 
 // stillOurs makes sure that the manifest on the disk is the one that the next follows on.

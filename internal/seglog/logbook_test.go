@@ -14,11 +14,12 @@ import (
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-var _ = [1]struct{}{}[drainEvery-logtest.DrainTimer] // they are the same
+var _ = [1]struct{}{}[tail.DrainEvery-logtest.DrainTimer] // they are the same
 
 // A logbook is a log, and the least that it takes to read back what was written: for each key the place of its last record.
 type logbook struct {

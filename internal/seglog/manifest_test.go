@@ -108,7 +108,7 @@ func TestMarkOfAnotherStore(t *testing.T) {
 	if err := mem.MkdirAll("db"); err != nil {
 		t.Fatal(err)
 	}
-	w, err := OpenMarker(mem, "db", 7)
+	w, err := marks.Open(mem, "db/"+MarkName, 7)
 	if err == nil {
 		err = errors.Join(w.Write(&files.Mark{Log: 7, Segment: 1 << 32}), w.Write(&files.Mark{Log: 8, Segment: 1 << 32}))
 	}

@@ -4,10 +4,11 @@ import (
 	"path/filepath"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-const MarkName = "SYNCED"
+const MarkName = tail.MarkName
 
 var marks = &files.MarkFormat{
 	Title: "synced", Log: "store", Offset: "offset", Seq: "seq",
@@ -18,9 +19,4 @@ var marks = &files.MarkFormat{
 // ReadMark returns the newest mark of the given store, or nil.
 func ReadMark(fsys vfs.FS, dir string, store uint64) (*files.Mark, error) {
 	return marks.Read(fsys, filepath.Join(dir, MarkName), store)
-}
-
-// OpenMarker begins to write marks of the given store.
-func OpenMarker(fsys vfs.FS, dir string, store uint64) (*files.Marker, error) {
-	return marks.Open(fsys, filepath.Join(dir, MarkName), store)
 }

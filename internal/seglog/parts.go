@@ -72,14 +72,13 @@ func (l *Log) Reserve(bytes int64) error {
 		return err
 	}
 	end := l.Tail.End.Load()
-	err := l.Tail.File.Allocate(end, bytes+RoomKept)
-	if errors.Is(err, errors.ErrUnsupported) {
+	err := l.ReserveTo(&l.Tail.Tail, end+bytes+RoomKept)
+	if l.NoReserve {
 		return nil
 	}
-	if cut := l.Tail.File.Truncate(end); cut != nil {
-		return l.Fail(cut)
+	if cut := l.GiveBack(&l.Tail.Tail, 0); cut != nil {
+		return cut
 	}
-	l.Tail.room = end
 	kept := l.roomLocked(l.Tail, end, false)
 	if kept != nil { // or deletions had less than before
 		l.keepLocked(l.Tail)

@@ -559,13 +559,12 @@ func (r *Recovery) finish() {
 		s.openView(l.SegmentBytes)
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
-	if set := l.Readable(); len(set) > 0 {
-		end := set[len(set)-1]
-		l.durable = Position{Seq: l.NextSeq - 1, segment: end, offset: end.End.Load()}
+	if len(l.Readable()) > 0 {
+		durable := l.NextSeq - 1
 		if len(l.doubtful) > 0 {
-			l.durable.Seq = min(l.durable.Seq, r.mark.Seq)
+			durable = min(durable, r.mark.Seq)
 		}
-		l.DurableSeq.Store(l.durable.Seq)
+		l.Found(durable, r.mark)
 	}
 	if r.ReadOnly {
 		r.Next = l.NextSeq

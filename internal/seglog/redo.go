@@ -2,41 +2,21 @@ package seglog
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"sync/atomic"
 
-	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/tail"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What recovery has found in an open segment is written anew before it counts as durable.
+// What recovery has found in an open segment is written anew before it counts as durable, see package tail: the
+// segment is copied, with what stood in the ring alone. It stands under the same addresses.
 //
-// The page cache may show what the disk does not have: a sync of the process before, or a write-back
-// after its death, has failed, and the kernel has marked the pages clean. A sync says nothing about
-// such a page, whatever it returns. Asking the kernel to drop it does not help either, for it keeps
-// what anybody has mapped. Nor does overwriting it in place: on ext4 the blocks of a reserved extent count
-// as unwritten until a write to them has succeeded, and after one that failed the pages are taken for
-// written, so a second one that succeeds leaves zeros for whoever reads them from the disk.
-//
-// So the segment is copied to a new file, which is synced and takes its name, with what stood in the ring
-// alone. It is the same segment, byte for byte, under the same addresses. A crash leaves
-// the old file or the new one.
-//
-// Where the disk has no room for the copy, the file is synced as it is, and the directory, unless the mark says that a sync
+// Where the disk has no room for the copy, the file is synced as it is, unless the mark says that a sync
 // has failed: a full disk is no reason to refuse deletions.
-//
-// What is not known to be durable is read once more on the way: after a failed write-back the kernel may
-// forget it at any time, and a copy of the zeros that it shows then would be called durable.
-//
-// It is done once, by the first append or the first call that asks for durability. Until then the
-// mark says what is durable.
-//
-// Damage is final: what was shown is gone, and every later copy would lack it, too. So is a failed sync of the
-// directory, or of the file in place. All else that can fail concerns a copy of no account, or a read that
-// has said nothing about the bytes: nothing has changed, and the next call tries again.
 
 // redoLocked makes durable what recovery has found. The caller holds l.mu. On an error that is not
 // final a later call does the same again.
@@ -54,7 +34,6 @@ func (l *Log) redoLocked() error {
 			if l.Failure() != nil {
 				return err
 			}
-			err = fmt.Errorf("writing anew what an earlier process left behind: %w", err)
 			if errors.Is(err, ErrCorrupt) {
 				return l.Fail(err)
 			}
@@ -76,30 +55,20 @@ func (l *Log) SettleSoon() {
 
 // redo puts a copy of the segment in its place.
 func (l *Log) redo(s *Segment) error {
-	s.fillFile() // for readers who have it open; without it they begin anew
-	temp := s.Path + files.TempSuffix
-	f, err := files.Make(l.FS, temp, func(f vfs.File) error {
+	tail.Fill(s.File, 0, s.foundInRing()) // for readers who have it open; without it they begin anew
+	copies := []tail.Copy{{Path: s.Path, Write: func(f vfs.File) error {
 		if err := s.copyTo(f); err != nil {
 			return err
 		}
 		return l.verifyFound(s, f)
-	})
-	if err != nil {
+	}}}
+	return l.Redo(copies, func(rename func() error) error {
+		err := rename()
+		if err == nil {
+			l.ReportError("closing a segment that was copied", s.File.(*replaceable).replace(copies[0].File))
+		}
 		return err
-	}
-	if err := l.FS.Rename(temp, s.Path); err != nil {
-		return errors.Join(err, f.Close(), l.FS.Remove(temp))
-	}
-	l.ReportError("closing a segment that was copied", s.File.(*replaceable).replace(f))
-	return l.syncNames()
-}
-
-// syncNames makes it durable which file has the name of a segment.
-func (l *Log) syncNames() error {
-	if err := files.SyncDir(l.FS, l.Dir); err != nil {
-		return l.failSync(err)
-	}
-	return nil
+	})
 }
 
 // copyBytes is how much of a file is copied at a time.
@@ -115,13 +84,11 @@ func (s *Segment) copyTo(f vfs.File) error {
 		if err != nil && err != io.EOF {
 			return err
 		}
-		o := s.overlay.Load()
-		if n < len(p) && (o == nil || !o.Covers(at+int64(n), at+int64(len(p)))) {
+		o := s.foundInRing()
+		if n < len(p) && !o.Covers(at+int64(n), at+int64(len(p))) {
 			return &CorruptError{File: s.Path, Offset: at + int64(n), Reason: "the file has been cut off here while the store was open"}
 		}
-		if o != nil {
-			o.Patch(p, at)
-		}
+		o.Patch(p, at)
 		if _, err := f.WriteAt(p, at); err != nil {
 			return err
 		}
@@ -153,26 +120,19 @@ func (l *Log) verifyFound(s *Segment, file io.ReaderAt) error {
 
 // settleInPlace writes to the segment's file what stood in the ring alone, and syncs it.
 func (l *Log) settleInPlace(s *Segment) error {
-	if err := s.fillFile(); err != nil {
+	if err := l.SettleInPlace(s.File, s.Path, 0, s.foundInRing()); err != nil {
 		return err
-	}
-	if err := s.File.Sync(); err != nil {
-		return l.failSync(fmt.Errorf("sync of %s: %w", s.Path, err))
 	}
 	if err := l.verifyFound(s, s.File); err != nil {
 		return err
 	}
-	return l.syncNames() // a process that was killed in redo may have renamed a copy, and what was synced is that
+	return l.SyncDir()
 }
 
-// fillFile writes to the segment's file what stood in the ring alone.
-func (s *Segment) fillFile() error {
+// foundInRing is what recovery found in the ring alone.
+func (s *Segment) foundInRing() laps.Overlay {
 	if o := s.overlay.Load(); o != nil {
-		for _, p := range *o {
-			if _, err := s.File.WriteAt(p.Bytes, p.At); err != nil {
-				return err
-			}
-		}
+		return *o
 	}
 	return nil
 }

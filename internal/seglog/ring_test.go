@@ -17,6 +17,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/tail"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -262,7 +263,7 @@ func TestStoreFails(t *testing.T) {
 // TestRingCannotBeMade: whatever refuses the ring, the log does without it.
 func TestRingCannotBeMade(t *testing.T) {
 	ofRing := func(name string) bool { return strings.HasPrefix(filepath.Base(name), RingName) }
-	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpAllocate, vfs.OpTruncate, vfs.OpWrite, vfs.OpMap, vfs.OpPopulate, vfs.OpRename} {
+	for _, kind := range []vfs.Kind{vfs.OpCreate, vfs.OpAllocate, vfs.OpTruncate, vfs.OpWrite, vfs.OpSync, vfs.OpMap, vfs.OpPopulate, vfs.OpRename} {
 		for _, err := range []error{syscall.EIO, vfs.ErrNoSpace, errors.ErrUnsupported} {
 			mem := vfs.NewMem()
 			s := mustLog(t, vfs.Inject(mem, &vfs.Fault{Kinds: kind, Match: ofRing, N: 1, Err: err}))
@@ -372,8 +373,11 @@ func TestNewerRing(t *testing.T) {
 	setIn(t, s, "a", "1")
 	dead := mem.ProcessCrash()
 	logtest.Change(t, dead, "db/"+RingName, func(f vfs.File) error {
-		text := (&RingHeader{Store: s.StoreID, ID: s.Ring.id, Size: logtest.TestRing, File: s.Ring.file.ID()}).Encode()
-		body := strings.Replace(string(text[:RingLine-10]), "ring 1", "ring 2", 1)
+		text := make([]byte, tail.RingLine)
+		if _, err := f.ReadAt(text, 0); err != nil {
+			return err
+		}
+		body := strings.Replace(string(text[:tail.RingLine-10]), "ring 1", "ring 2", 1)
 		_, err := f.WriteAt(logtest.Sealed(body), 0)
 		return err
 	})
@@ -407,8 +411,8 @@ func TestNothingToSync(t *testing.T) {
 	s.Flush = func() bool { setIn(t, s, "b", "2"); return false }
 	s.Touched()
 	s.PeriodicSync()
-	if s.durable.Seq != 2 || s.dirty.Load() || s.Waiting.Load() {
-		t.Errorf("what flush appended is not durable: %+v", s.durable)
+	if s.Durable.Load() != 2 || s.dirty.Load() || s.Waiting.Load() {
+		t.Errorf("what flush appended is not durable: %d", s.Durable.Load())
 	}
 	closeLog(t, s)
 }
@@ -576,8 +580,9 @@ func TestReadsAtEveryStepOfTheRing(t *testing.T) {
 				}
 			}
 			closeLog(t, dead)
-			from := s.Tail.drained.Load() // and the drainer comes to the middle of a record, and no farther
-			if err := s.drainSome(s.Ring, s.Tail, from+(s.Tail.End.Load()-from)*int64(1+acked%5)/6); err != nil {
+			from, end := s.Tail.InFile(s.Tail.End.Load()), s.Tail.End.Load()
+			to := min(from+(end-from)*int64(1+acked%5)/6, (from/size+1)*size) // and the drainer comes to the middle of a record, and no farther, nor beyond the ring's end
+			if err := s.Drain(&s.Tail.Tail, to); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -717,5 +722,29 @@ func TestOpenWhileTheRingGoesRound(t *testing.T) {
 				break
 			}
 		}
+	}
+}
+
+// TestFirstLineOfTheRing: it is what docs/format.md says.
+func TestFirstLineOfTheRing(t *testing.T) {
+	text := string(Rings.Encode(&tail.RingHeader{Log: 0x77aa00000000beef, ID: 0x5f3a, Sizes: [2]int64{4 << 20}, File: "80f1-6921b3c0.1f"}))
+	if want := "copal ring 1 store 77aa00000000beef id 0000000000005f3a size 400000 file 80f1-6921b3c0.1f "; !strings.HasPrefix(text, want) {
+		t.Errorf("it begins with %q", text[:100])
+	}
+	if want := " 3d8a06b4\n"; !strings.HasSuffix(text, want) || len(text) != tail.RingLine {
+		t.Errorf("it has %d bytes, and ends with %q", len(text), text[len(text)-20:])
+	}
+}
+
+// TestNoRingIsAskedFor: then there is none, and nobody is told that it could not be made.
+func TestNoRingIsAskedFor(t *testing.T) {
+	for _, size := range []int64{0, -1} {
+		mem := vfs.NewMem()
+		s := mustLog(t, mem, func(o *logSettings) { o.RingBytes = size })
+		setIn(t, s, "a", "1")
+		if told := s.reports(); s.Ring != nil || len(told) > 0 {
+			t.Errorf("%d bytes: a ring %v, reports %v", size, s.Ring != nil, told)
+		}
+		closeLog(t, s)
 	}
 }

@@ -1,22 +1,16 @@
 package seglog
 
 import (
-	"errors"
-
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Room is reserved before a record is accepted: on the disk, behind the end of the tail,
-// without changing the length of the file. So a full disk is found out while the record
-// can still be refused, and what was accepted will fit, whenever it is drained.
+// Room is reserved before a record is accepted, see package tail. How much:
 //
 // While the disk is short of room, the next segment is made by whoever finds the tail full: were it left to the keeper, who may have no turn for a while, the tail would
 // grow until there is no room beside it for what of it counts, and could never be compacted.
 //
 // A little is kept for deletions, or nobody could make room on a full disk. It stays
 // reserved when the store is closed, for the same reason; and where less of it is to be had, it is as much as there is.
-//
-// Where the file system cannot reserve, a write finds out by itself.
 
 const (
 	RoomAhead = 1 << 20  // reserved at a time
@@ -31,10 +25,10 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 	if deletion {
 		need = end
 	}
-	if need <= t.room || l.noReserve {
+	if need <= t.Room() || l.NoReserve {
 		return nil
 	}
-	from := max(t.room, t.End.Load())
+	from := t.Room()
 	var err error
 	ahead := end + RoomKept + RoomAhead
 	if l.short { // what is behind the segment's end the next one needs
@@ -45,8 +39,10 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 			err = vfs.ErrNoSpace
 			continue
 		}
-		if err = t.File.Allocate(from, to-from); err == nil {
-			t.room = to
+		if err = l.ReserveTo(&t.Tail, to); l.NoReserve {
+			return nil
+		}
+		if err == nil {
 			free, known := l.FS.Free(l.Dir)
 			if l.short = known && free < l.Nominal()+RoomAhead; l.short { // less than compaction may need
 				l.Tight(free)
@@ -58,10 +54,6 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 		}
 		l.short = true
 		l.Tight(0)
-	}
-	if errors.Is(err, errors.ErrUnsupported) {
-		l.noReserve = true
-		return nil
 	}
 	return NoSpace(err)
 }
@@ -82,7 +74,7 @@ func (l *Log) beginRoomLocked() {
 // takeRoomLocked gives back what an earlier process has kept in segments to which nothing is added any more, for the tail that is.
 func (l *Log) takeRoomLocked() {
 	for _, s := range l.holdRoom {
-		if size, err := s.File.Size(); err == nil && size == s.End.Load() && !l.noReserve {
+		if size, err := s.File.Size(); err == nil && size == s.End.Load() && !l.NoReserve {
 			l.ReportError("giving back reserved space", s.File.Truncate(size))
 		}
 	}
@@ -100,11 +92,9 @@ func (l *Log) keepLocked(s *Segment) {
 
 func (l *Log) keepSomeLocked(s *Segment, most int64) {
 	end := s.End.Load()
-	from := max(s.room, end)
-	for n := end + most - from; n >= roomLeast && !l.noReserve; n /= 2 {
-		if from+n <= end+most && s.File.Allocate(from, n) == nil {
-			from += n
-			s.room = from
+	for n := end + most - s.Room(); n >= roomLeast && !l.NoReserve; n /= 2 {
+		if to := s.Room() + n; to <= end+most {
+			l.ReserveTo(&s.Tail, to) // else less
 		}
 	}
 }
@@ -112,24 +102,14 @@ func (l *Log) keepSomeLocked(s *Segment, most int64) {
 // releaseLocked gives back what is reserved beyond the end of the segment, all of which
 // is in the file. If it may go on some day, the room for deletions is kept.
 func (l *Log) releaseLocked(s *Segment, keep bool) error {
-	if err := uncut(s, s.drained.Load()); err != nil { // to cut back to the end would make it as long as it was, of zeros
-		return l.Fail(err)
+	if !keep {
+		return l.GiveBack(&s.Tail, 0)
 	}
-	end, most := s.End.Load(), int64(0)
-	if keep {
-		most = RoomKept
-	}
-	if s.room > end+most && !l.noReserve {
-		if err := s.File.Truncate(end); err != nil {
-			l.ReportError("giving back reserved space", err)
-			return nil
-		}
-		s.room = end
-	}
-	if keep {
+	err := l.GiveBack(&s.Tail, RoomKept)
+	if err == nil {
 		l.keepLocked(s)
 	}
-	return nil
+	return err
 }
 
 // Lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for deletions: those that come meanwhile use the rest.

@@ -13,6 +13,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/laps"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -21,19 +22,15 @@ import (
 // the error of a failed write-back cannot be missed (it is reported once, to the
 // descriptors that were open).
 type Segment struct {
-	ID    record.SegmentID
-	Slot  int
-	Salt  record.Salt
-	Start uint64 // Unix milliseconds
-	Path  string
-	File  vfs.File
-	Head  int64 // length of the header line
+	ID        record.SegmentID
+	Slot      int
+	Salt      record.Salt
+	Start     uint64 // Unix milliseconds
+	Head      int64  // length of the header line
+	tail.Tail        // its end is that of the last whole record
 
-	End     atomic.Int64                 // end of the last whole record
 	Dead    atomic.Int64                 // bytes that compaction could reclaim, about
 	Pins    atomic.Int32                 // how many keep it open beside the log; -1 when nobody does, the log neither
-	drained atomic.Int64                 // while it has a ring: the file holds all before it
-	ring    atomic.Pointer[ring]         // where the rest stands; nil for a segment without one
 	overlay atomic.Pointer[laps.Overlay] // what recovery found in the ring alone; nil when the file has all
 	view    vfs.View                     // of the file, for short reads; nil where there is none
 	viewed  int64                        // its length
@@ -73,9 +70,8 @@ func createSegment(fsys vfs.FS, dir string, h record.SegmentHeader) (*Segment, e
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), fsys.Remove(path))
 	}
-	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Path: path, File: f, Head: int64(len(line))}
+	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path, File: f}, Head: int64(len(line))}
 	s.End.Store(s.Head)
-	s.drained.Store(s.Head)
 	return s, nil
 }
 
@@ -102,7 +98,7 @@ func openSegment(fsys vfs.FS, dir string, store uint64, want ManifestSegment, mo
 	if err != nil {
 		return nil, errors.Join(FormatError(path, 0, err), f.Close())
 	}
-	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Path: path, File: f, Head: int64(head)}
+	s := &Segment{ID: h.ID, Salt: h.Salt, Start: h.Start, Tail: tail.Tail{Path: path, File: f}, Head: int64(head)}
 	s.End.Store(s.Head)
 	return s, nil
 }
@@ -193,10 +189,8 @@ var Scratch = sync.Pool{New: func() any { b := make([]byte, ReadBytes); return &
 
 // readAt reads the segment's bytes before its end from wherever they stand.
 func (s *Segment) readAt(p []byte, off int64) (int, error) {
-	if r := s.ring.Load(); r != nil {
-		if n, err := s.readUndrained(r, p, off); n > 0 || err != nil {
-			return n, err
-		}
+	if inFile, err := s.LoadNewest(p, off); inFile < len(p) || err != nil {
+		return s.completed(p, off, inFile, err)
 	}
 	o := s.overlay.Load()
 	if s.view != nil && o == nil && off+int64(len(p)) <= s.viewed && len(p) <= longRead {
@@ -214,25 +208,15 @@ func (s *Segment) readAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// readUndrained reads bytes of which the last are not in the file yet. It returns 0 when all are.
-func (s *Segment) readUndrained(r *ring, p []byte, off int64) (int, error) {
-	for {
-		inFile := int(max(s.drained.Load()-off, 0))
-		if inFile >= len(p) {
-			return 0, nil
-		}
-		ok, err := r.Load(s, p[inFile:], off+int64(inFile))
-		if err != nil {
-			return 0, err
-		}
-		if !ok {
-			continue // it was drained since
-		}
-		if n, err := s.File.ReadAt(p[:inFile], off); n < inFile {
-			return n, err
-		}
-		return len(p), nil
+// completed reads from the file what the ring did not have of the bytes.
+func (s *Segment) completed(p []byte, off int64, inFile int, err error) (int, error) {
+	if err != nil {
+		return 0, err
 	}
+	if n, err := s.File.ReadAt(p[:inFile], off); n < inFile {
+		return n, err
+	}
+	return len(p), nil
 }
 
 // Read reads and verifies the whole record at offset. The entry aliases buf, which

@@ -6,6 +6,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 )
 
 // Compaction puts segments that it has made into the places of a run of adjacent ones. What of that concerns files,
@@ -110,7 +111,7 @@ func (o *SegmentCopy) Add(h *record.Head, key, value []byte) (bytes int) {
 }
 
 // Full reports whether there is so much in memory that it is to be written.
-func (o *SegmentCopy) Full() bool { return len(o.Buf) >= drainBytes }
+func (o *SegmentCopy) Full() bool { return len(o.Buf) >= tail.DrainBytes }
 
 // Write writes what was added.
 func (o *SegmentCopy) Write() error {
@@ -135,7 +136,7 @@ func (o *SegmentCopy) Finish() error {
 		return err
 	}
 	o.Buf = nil
-	if err := uncut(o.Seg, o.End); err != nil {
+	if err := o.Seg.Uncut(o.End, FormatError); err != nil {
 		return err
 	}
 	o.Seg.End.Store(o.End)
@@ -207,12 +208,7 @@ func (l *Log) swapRun(run, made []*Segment) error {
 		m.Insert(seg.manifestEntry(true))
 	}
 	m.Floor = max(m.Floor, last)
-	m.Edit++
-	if err := WriteManifest(l.FS, l.Dir, m); err != nil {
-		return l.manifestRefusal(m, err) // if it is in doubt, the new segments may be the log now
-	}
-	l.Manifest = m
-	return nil
+	return l.swapManifest(m) // if it is in doubt, the new segments may be the log now
 }
 
 // regroupLocked notes where the members of groups are of which there are copies, when those are the log.

@@ -3,69 +3,14 @@ package seglog
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/copaldb/copal/internal/files"
 )
 
 // SyncTo returns when everything up to the record with this sequence number is on
-// the disk. Concurrent callers share a sync: one of them leads it, the others wait
-// for it, and those that came too late for it share the next.
-//
-// Whom a sync has served takes no lock to find out, or a hundred would queue for it.
-func (l *Log) SyncTo(seq uint64) error {
-	l.syncers.Add(1)
-	waited := false
-	for l.DurableSeq.Load() < seq {
-		l.syncMu.Lock()
-		if l.durable.Seq >= seq {
-			l.syncMu.Unlock()
-			break
-		}
-		if err := l.Failure(); err != nil {
-			l.syncMu.Unlock()
-			return err
-		}
-		if round := l.round; round != nil {
-			l.syncMu.Unlock()
-			<-round
-			waited = true
-			continue
-		}
-		l.round = make(chan struct{})
-		l.syncMu.Unlock()
-		if waited || l.served > 1 || l.syncers.Load()-l.led > 1 { // who has been alone does not wait for others
-			l.gather()
-		}
-		n := l.syncers.Load()
-		l.served, l.led = n-l.led, n
-		if err := l.lead(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// gather lets those append who are about to, for each that does so before a sync begins is served by it. Those whom the last one has woken come
-// back now: if nobody waited for them, two halves would take turns, each idle while the other's sync runs.
-func (l *Log) gather() {
-	before, begun := l.syncers.Load(), l.Clock.Now()
-	for quiet, n := 0, 0; quiet < 3 && n < maxGather && l.Clock.Now().Sub(begun) < gatherFor; n++ {
-		runtime.Gosched()
-		quiet++
-		if now := l.syncers.Load(); now != before {
-			quiet, before = 0, now
-		}
-	}
-}
-
-// How often the leader of a sync lets others go first, where they never end, and for how long: where the processors are busy with something
-// else, it gets its turn again after many milliseconds, each time.
-const (
-	maxGather = 64
-	gatherFor = time.Millisecond
-)
+// the disk. Concurrent callers share a sync.
+func (l *Log) SyncTo(seq uint64) error { return l.Tails.SyncTo(seq, l.syncOnce) }
 
 // SyncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as durable.
 func (l *Log) SyncEnded() error {
@@ -75,66 +20,15 @@ func (l *Log) SyncEnded() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	for _, s := range l.Readable() {
-		if s.Ended && !s.synced.Load() && s.Last <= l.DurableSeq.Load() {
+		if s.Ended && !s.synced.Load() && s.Last <= l.Durable.Load() {
 			s.synced.Store(true)
 		}
 	}
 	return nil
 }
 
-// passing is the error of a sync that has not begun. It says nothing about the files: if it is final, the log has failed already.
-type passing struct{ error }
-
-func (e passing) Unwrap() error { return e.error }
-
-// lead runs a sync, with l.round set. Its error is a passing one; others are the log's.
-func (l *Log) lead() error {
-	reached, err := l.syncSegments()
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	round := l.round
-	l.round = nil
-	defer close(round)
-	var later passing
-	if errors.As(err, &later) {
-		return later.error
-	}
-	if err != nil {
-		if !errors.Is(err, errNotDrained) { // of which fail knows
-			l.syncFailedLocked(err)
-		}
-		return nil
-	}
-	if reached.segment == nil { // nothing was appended yet, when it began
-		reached.segment, reached.offset, reached.Seq = l.durable.segment, l.durable.offset, max(reached.Seq, l.durable.Seq)
-	}
-	l.durable = reached
-	l.DurableSeq.Store(reached.Seq)
-	if l.Inline || l.Clock.Now().Sub(l.markedAt) >= markEvery {
-		l.markLocked()
-	}
-	return nil
-}
-
-// markEvery is how often syncs are noted that follow each other closely. It costs a tenth of one.
-// The keeper notes the last one within the sync interval.
-const markEvery = 100 * time.Millisecond
-
-// awaitSync returns when no sync is under way, as there may be one even after a failure.
-func (l *Log) awaitSync() {
-	for {
-		l.syncMu.Lock()
-		round := l.round
-		l.syncMu.Unlock()
-		if round == nil {
-			return
-		}
-		<-round
-	}
-}
-
-// syncSegments syncs what has been appended up to now, oldest first, and returns how far that was.
-func (l *Log) syncSegments() (Position, error) {
+// syncOnce syncs what has been appended up to now, oldest first. It is a round.
+func (l *Log) syncOnce() error {
 	l.Mu.Lock()
 	err := l.redoLocked() // what is said to be durable includes what recovery has found
 	if l.over && err == nil {
@@ -142,11 +36,11 @@ func (l *Log) syncSegments() (Position, error) {
 	}
 	if err != nil {
 		l.Mu.Unlock()
-		return Position{}, passing{err}
+		return err
 	}
-	p := Position{Seq: l.NextSeq - 1, segment: l.Tail}
-	if l.Tail != nil {
-		p.offset = l.Tail.End.Load()
+	seq, t, m := l.NextSeq-1, l.Tail, files.Mark{}
+	if t != nil {
+		m = l.markHere()
 	}
 	var ended, todo []*Segment
 	for _, s := range l.Readable() {
@@ -155,107 +49,32 @@ func (l *Log) syncSegments() (Position, error) {
 		case s.Ended:
 			ended = append(ended, s)
 			fallthrough
-		case s == l.Tail:
+		case s == t:
 			todo = append(todo, s)
 		}
 	}
-	l.undrained.Store(false)
+	l.DrainsLocked()
 	l.Mu.Unlock()
-	if p.segment != nil { // the ended ones were drained when they ended
-		if err := l.drainRing(p.segment); err != nil {
-			return Position{}, fmt.Errorf("%w: %w", errNotDrained, err)
+	if t != nil { // the ended ones were drained when they ended
+		if err := l.Drain(&t.Tail, t.End.Load()); err != nil {
+			return err
 		}
 	}
 	for _, s := range todo {
-		if err := uncut(s, s.drained.Load()); err != nil {
-			return Position{}, err
-		}
-		if err := s.File.Sync(); err != nil {
-			return Position{}, fmt.Errorf("sync of %s: %w", s.Path, err)
+		if err := l.SyncFile(&s.Tail, s.InFile(s.End.Load())); err != nil {
+			return err
 		}
 	}
 	for _, s := range ended {
 		s.synced.Store(true)
 	}
-	return p, nil
+	l.Raise(seq, m)
+	return nil
 }
 
-// failSync is Fail for a sync, of a file or of the directory.
-func (l *Log) failSync(err error) error {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.syncFailedLocked(err)
-	return l.Failure()
-}
-
-// syncFailedLocked makes the failure final. What the kernel could not write it may
-// have dropped, though reads still find it in the cache: the mark tells the next
-// opening not to trust that. The caller holds syncMu.
-func (l *Log) syncFailedLocked(err error) {
-	l.Fail(err)
-	l.ReportError("marking the failure", l.markFailedLocked())
-}
-
-// markFailedLocked writes a mark which says that a sync has failed. Before the first append of this process it is
-// what recovery has found; of a log that has no record there is nothing to say.
-func (l *Log) markFailedLocked() (err error) {
-	m := files.Mark{}
-	switch {
-	case l.announced > 0:
-		m = *l.markOf(l.durable)
-	case l.found != nil:
-		m = *l.found
-	default:
-		return nil
-	}
-	if l.marker == nil {
-		if l.marker, err = OpenMarker(l.FS, l.Dir, l.StoreID); err != nil {
-			return err
-		}
-	}
-	m.Failed = true
-	return l.marker.Write(&m)
-}
-
-// markLocked notes how far the log is synced. It is a hint, so an error is told and that is all.
-func (l *Log) markLocked() {
-	if l.Failure() != nil {
-		return // the mark that says so stays
-	}
-	if l.marker != nil && l.durable.segment != nil && l.durable != l.marked {
-		if err := l.marker.Write(l.markOf(l.durable)); err != nil {
-			l.ReportError("noting how far the log is synced", err)
-			return
-		}
-		l.marked, l.markedAt = l.durable, l.Clock.Now()
-	}
-}
-
-// beginMark notes, before the first append of this process, where it will be.
-func (l *Log) beginMark() {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.durable = Position{Seq: l.NextSeq - 1, segment: l.Tail, offset: l.Tail.End.Load()}
-	l.DurableSeq.Store(l.durable.Seq)
-	l.marked = Position{}
-	l.markLocked()
-}
-
-// noteSynced brings the mark up to date.
-func (l *Log) noteSynced() {
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.markLocked()
-}
-
-func (l *Log) markOf(p Position) *files.Mark {
-	return &files.Mark{Log: l.StoreID, Manifest: l.announced, Segment: p.segment.ID, Offset: p.offset, Seq: p.Seq}
-}
-
-func (l *Log) ReportError(what string, err error) {
-	if err != nil {
-		l.Report(fmt.Errorf("copal: %s: %w", what, err))
-	}
+// markHere is the mark that says that the log is durable up to its end. The caller holds l.Mu.
+func (l *Log) markHere() files.Mark {
+	return files.Mark{Log: l.StoreID, Segment: l.Tail.ID, Offset: l.Tail.End.Load(), Seq: l.NextSeq - 1}
 }
 
 // ReportRebuilt tells of damage to a file that the log stands for.
@@ -357,14 +176,7 @@ func (l *Log) PeriodicSync() {
 		l.Touched() // not all could be written
 	}
 	l.dirty.Store(false) // what is appended from now on is synced now, or marks it again
-	err := l.SyncTo(l.Last())
-	if err == nil {
-		l.noteSynced()
-	} else if l.Failure() == nil { // else it has been reported
-		if text := err.Error(); text != l.toldLast {
-			l.ReportError("making durable what an earlier process has left", err)
-			l.toldLast = text
-		}
+	if l.SyncInTime(l.Last(), l.syncOnce) {
 		l.dirty.Store(true)
 	}
 	l.Mu.Lock()

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/logtest"
 
 	"github.com/copaldb/copal/internal/vfs"
@@ -161,32 +160,6 @@ func TestFullDiskWhileTheNextSegmentIsMade(t *testing.T) {
 	}
 }
 
-// hurried is a clock by which each look at it takes a while, in which somebody else comes to sync.
-type hurried struct {
-	clock.System
-	log  *Log
-	now  time.Time
-	asks int
-}
-
-func (h *hurried) Now() time.Time {
-	h.asks++
-	h.log.syncers.Add(1)
-	h.now = h.now.Add(gatherFor / 4)
-	return h.now
-}
-
-// The leader of a sync waits for others for a while only: where the processors are busy, each time that it lets them go first takes long.
-func TestGatheringEnds(t *testing.T) {
-	l := &Log{}
-	h := &hurried{log: l, now: time.UnixMilli(1e12)}
-	l.Clock = h
-	l.gather()
-	if h.asks < 2 || h.asks > 6 {
-		t.Errorf("the clock was looked at %d times in a millisecond", h.asks)
-	}
-}
-
 // A writer that has appended before Close, and comes to wait for its sync when Close is through, or
 // in the midst of its sync, is told that its record is durable.
 func TestSyncAfterCloseHasSynced(t *testing.T) { logtest.BothWays(t, syncAfterCloseHasSynced) }
@@ -201,9 +174,9 @@ func syncAfterCloseHasSynced(t *testing.T) {
 			mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
 				if op.Kind == vfs.OpSync && phase == vfs.Before && logtest.IsLog(op.Name) {
 					mem.OnBoundary(nil)
-					begun := s.syncers.Load()
+					begun := s.Syncers.Load()
 					go func() { told <- s.SyncTo(seq) }()
-					logtest.Until(func() bool { return s.syncers.Load() > begun })
+					logtest.Until(func() bool { return s.Syncers.Load() > begun })
 				}
 			})
 		}

@@ -1,7 +1,6 @@
 package seglog
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -10,21 +9,19 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // RingReader is the ring of a process that has died, or of one that is at work beside us,
 // seen from the outside: by reading the file, with no idea of what in it still counts.
 type RingReader struct {
-	File   vfs.File // nil for a copy in memory
-	Data   io.ReaderAt
-	Path   string
-	ID     uint64
-	Size   int64
-	Acked  uint64 // number of the last acknowledged record, if the page cache has survived
-	left   bool   // of those at least: the ring was left, and more may follow
-	copied bool   // the file is a copy of the ring, perhaps an older one
-	buf    []byte
+	File vfs.File // nil for a copy in memory
+	Data io.ReaderAt
+	Path string
+	Size int64
+	tail.RingFound
+	buf []byte
 }
 
 // OpenRing opens the ring that the manifest names, or if it names none the one that there is. It
@@ -44,63 +41,44 @@ func OpenRing(fsys vfs.FS, dir string, m *Manifest, sameCache bool) (*RingReader
 		return nil, fmt.Errorf("copal: %w", err)
 	}
 	r := &RingReader{File: f, Data: f, Path: path}
-	h, err := r.readHeader()
-	if other := h.judge(path, m); other != nil {
+	r.RingFound, err = Rings.Find(f, path, FormatError)
+	r.Size = r.Sizes[0]
+	if other := judgeRing(&r.RingHeader, path, m); other != nil {
 		if err = other; named {
 			return nil, errors.Join(err, f.Close())
 		}
 	}
-	if err == nil && named && sameCache && r.copied {
+	if err == nil && named && sameCache && r.Copied {
 		err = &CorruptError{File: path, Reason: "it is a copy, and the store beside it is not: what the ring has been given since is missing"}
 	}
 	if err == nil {
 		return r, nil
 	}
 	var corrupt *CorruptError
-	if errors.As(err, &corrupt) && !(named && sameCache) {
+	switch {
+	case errors.As(err, &corrupt) && !(named && sameCache):
 		err = nil
+	case corrupt == nil && !errors.Is(err, ErrVersion):
+		err = fmt.Errorf("copal: %w", err)
 	}
 	return nil, errors.Join(err, f.Close())
 }
 
-// judge refuses a ring whose first line says that it is another than the manifest names. A power cut
+// judgeRing refuses a ring whose first line says that it is another than the manifest names. A power cut
 // leaves the line as it was, or nothing of it: somebody has put the ring there.
-func (h *RingHeader) judge(path string, m *Manifest) error {
+func judgeRing(h *tail.RingHeader, path string, m *Manifest) error {
 	switch {
 	case h.ID == 0: // it could not be read
-	case h.Store != m.Store:
-		return &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.Store)}
+	case h.Log != m.Store:
+		return &CorruptError{File: path, Reason: fmt.Sprintf("it belongs to store %016x", h.Log)}
 	case m.Writing != nil && m.Writing.Ring != 0 && h.ID != m.Writing.Ring:
 		return &CorruptError{File: path, Reason: fmt.Sprintf("it is ring %016x, the manifest names %016x", h.ID, m.Writing.Ring)}
 	}
 	return nil
 }
 
-// readHeader reads the first line, which is zero in h where it cannot be read, and what the ring says beside it.
-func (r *RingReader) readHeader() (h RingHeader, err error) {
-	head := make([]byte, RingLine+AckedBytes+1)
-	n, err := r.File.ReadAt(head, 0)
-	if err != nil && err != io.EOF {
-		return h, fmt.Errorf("copal: %w", err)
-	}
-	if h, err = ParseRingHeader(head[:min(n, RingLine)]); err != nil {
-		return RingHeader{}, FormatError(r.Path, 0, err)
-	}
-	size := h.Size
-	r.ID, r.copied, r.Acked, r.left = h.ID, h.File != r.File.ID(), binary.BigEndian.Uint64(head[RingLine:]), head[RingLine+AckedBytes] != 0
-	length, err := r.File.Size()
-	if err != nil {
-		return h, fmt.Errorf("copal: %w", err)
-	}
-	if length != RingHead+size {
-		return h, &CorruptError{File: r.Path, Offset: min(length, RingHead+size), Reason: ErrRingSize.Error()}
-	}
-	r.Size = size
-	return h, nil
-}
-
 // Tells reports whether the ring, in a page cache that has survived, says what was acknowledged last.
-func (r *RingReader) Tells() bool { return !r.left }
+func (r *RingReader) Tells() bool { return !r.Left }
 
 // ReadAt reads what stands at the places of the segment's bytes from off on, whether it
 // belongs there or not.

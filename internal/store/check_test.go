@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -256,7 +257,7 @@ func checkOfAKilledCopy(t *testing.T, left bool) {
 				t.Fatal(err)
 			}
 			if left {
-				if _, err := f.WriteAt([]byte{1}, seglog.RingLine+seglog.AckedBytes); err != nil {
+				if _, err := f.WriteAt([]byte{1}, tail.RingLine+tail.AckedSize); err != nil {
 					t.Fatal(err)
 				}
 			}

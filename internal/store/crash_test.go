@@ -527,7 +527,7 @@ func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
 			t.Fatal(err)
 		}
 		mem.OnBoundary(func(op vfs.Op, _ vfs.Phase) { c.tear(mem, o, op, 0) })
-		if err := s.log.Ring.Store(tail, text, end); err != nil {
+		if err := s.log.Ring.Parts[0].Store(&tail.Tail, text, end); err != nil {
 			t.Fatal(err)
 		}
 		if found := strings.Contains(c.failure, "a whole one follows"); c.torn == 0 || found != (len(keys) > 1) || !found && c.failure != "" {

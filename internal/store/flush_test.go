@@ -174,7 +174,7 @@ func TestFlushGoesOnAfterALostValue(t *testing.T) {
 		l.want("after "+what, crashed)
 		mustClose(t, crashed)
 		if what == "Sync" || what == "SyncCells" {
-			if durable, last := l.s.log.DurableSeq.Load(), l.s.log.Last(); durable < last {
+			if durable, last := l.s.log.Durable.Load(), l.s.log.Last(); durable < last {
 				t.Errorf("%s has synced up to record %d of %d", what, durable, last)
 			}
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -40,7 +41,7 @@ func ringLeft(t *testing.T, mem *vfs.Mem) bool {
 	}
 	b := make([]byte, 1)
 	logtest.Change(t, mem, "db/"+seglog.RingName, func(f vfs.File) error {
-		_, err := f.ReadAt(b, seglog.RingLine+seglog.AckedBytes)
+		_, err := f.ReadAt(b, tail.RingLine+tail.AckedSize)
 		return err
 	})
 	return b[0] == 1

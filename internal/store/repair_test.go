@@ -18,6 +18,7 @@ import (
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/repair"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -1197,7 +1198,7 @@ func TestRepairOfACompactedStore(t *testing.T) {
 // that was closed holds nothing.
 func TestRepairWithoutTheRing(t *testing.T) {
 	logtest.NeedsRing(t)
-	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, seglog.RingHead), "of another store": (&seglog.RingHeader{Store: 7, ID: 8, Size: 64 << 10, File: ""}).Encode()} {
+	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, seglog.RingHead), "of another store": seglog.Rings.Encode(&tail.RingHeader{Log: 7, ID: 8, Sizes: [2]int64{64 << 10}})} {
 		for _, killed := range []bool{true, false} {
 			mem := vfs.NewMem()
 			s := mustOpen(t, mem)

@@ -11,7 +11,7 @@ import (
 // not listed may import any but commands and examples.
 var arrows = map[string][]string{
 	"codec":             {"internal/promoted"},
-	"hybridlog":         {"internal/clock", "internal/files", "internal/grace", "internal/laps", "internal/record", "internal/vfs"},
+	"hybridlog":         {"internal/clock", "internal/files", "internal/grace", "internal/laps", "internal/record", "internal/tail", "internal/vfs"},
 	"internal/backup":   {"internal/files", "internal/record", "internal/seglog", "internal/store", "internal/vfs"},
 	"internal/cache":    {"internal/index"},
 	"internal/clock":    {},
@@ -26,11 +26,12 @@ var arrows = map[string][]string{
 	"internal/order":    {"internal/record"},
 	"internal/promoted": {},
 	"internal/record":   {},
-	"internal/repair":   {"internal/files", "internal/record", "internal/seglog", "internal/vfs"},
-	"internal/seglog":   {"internal/clock", "internal/files", "internal/index", "internal/laps", "internal/record", "internal/vfs", "internal/warm"},
+	"internal/repair":   {"internal/files", "internal/record", "internal/seglog", "internal/tail", "internal/vfs"},
+	"internal/seglog":   {"internal/clock", "internal/files", "internal/index", "internal/laps", "internal/record", "internal/tail", "internal/vfs", "internal/warm"},
 	"internal/store":    {"internal/cache", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/laps", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/vfs", "internal/warm"},
 	"internal/stream":   {"internal/record", "internal/seglog", "internal/store"},
 	"internal/sysmem":   {},
+	"internal/tail":     {"internal/clock", "internal/files", "internal/laps", "internal/record", "internal/vfs"},
 	"internal/vfs":      {},
 	"internal/warm":     {},
 }

@@ -1,0 +1,121 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/laps"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What recovery has found in an open segment, beyond what is known to be durable, is written anew
+// before it counts as that.
+//
+// The page cache may show what the disk does not have: a sync of the process before, or a
+// write-back after its death, has failed, and the kernel has marked the pages clean. A sync says
+// nothing about such a page, whatever it returns. Asking the kernel to drop it does not help
+// either, for it keeps what anybody has mapped. Nor does overwriting it in place: on ext4 the
+// blocks of a reserved extent count as unwritten until a write to them has succeeded, and after one
+// that failed the pages are taken for written, so a second one that succeeds leaves zeros for
+// whoever reads them from the disk.
+//
+// So a file is copied to a new one, with what stood in the ring alone. That is synced and takes its
+// name, and the directory is synced. It is the same segment, byte for byte. A crash leaves the old
+// file or the new one.
+//
+// What is not known to be durable is verified while it is copied: after a failed write-back the
+// kernel may forget it at any time, and a copy of the zeros that it shows then would be called
+// durable.
+//
+// It is done once, by the first write or the first call that asks for durability. Until then the
+// mark says what is durable.
+//
+// Damage is final, as the log says: what was shown is gone, and every later copy would lack it,
+// too. So is a failed sync of the directory, or of a file in place. All else that can fail concerns
+// copies of no account, or a read that has said nothing about the bytes: nothing has changed, and
+// the next call tries again.
+//
+// Where the disk has no room for the copy, and no sync is known to have failed, a log may settle
+// for less, so that a full disk is no reason to refuse what gives back room: it writes to the file
+// what stood in the ring alone, and syncs it as it is (SettleInPlace), and the directory, for a
+// process that was killed on the way may have renamed a copy, and what was synced is that.
+
+// Copy is what takes the place of a file.
+type Copy struct {
+	Path  string                  // of the file
+	Write func(to vfs.File) error // writes all that it is to hold, and verifies what is not known to be durable
+	File  vfs.File                // the copy, when it has the path
+}
+
+// Redo makes copies beside the files, durable, and puts them in the places of those, in order, also
+// durably. A crash leaves each file or its copy. take calls rename once, which does that, and if it
+// succeeds has the copies' Files; whoever could open one of two files then is to be kept from it.
+// If Redo fails there are no copies beside the files any more. Unless the log has failed a later
+// call may try again.
+func (l *Tails) Redo(copies []Copy, take func(rename func() error) error) error {
+	err := l.makeCopies(copies)
+	if err == nil {
+		err = take(func() error { return l.renameCopies(copies) })
+	}
+	if err != nil {
+		return fmt.Errorf("writing anew what an earlier process left behind: %w", errors.Join(err, l.dropCopies(copies)))
+	}
+	return l.SyncDir()
+}
+
+func (l *Tails) makeCopies(copies []Copy) (err error) {
+	for i := range copies {
+		c := &copies[i]
+		if c.File, err = files.Make(l.Owner.FS, c.Path+files.TempSuffix, c.Write); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Tails) renameCopies(copies []Copy) error {
+	for _, c := range copies {
+		if err := l.Owner.FS.Rename(c.Path+files.TempSuffix, c.Path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *Tails) dropCopies(copies []Copy) error {
+	var errs []error
+	for _, c := range copies {
+		if c.File != nil {
+			errs = append(errs, c.File.Close(), files.Remove(l.Owner.FS, c.Path+files.TempSuffix))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Fill writes to a file what stood in the ring alone; its offsets count from base on.
+func Fill(f vfs.File, base int64, over laps.Overlay) error {
+	for _, p := range over {
+		if _, err := f.WriteAt(p.Bytes, base+p.At); err != nil {
+			return fmt.Errorf("writing to the log what was in the ring alone: %w", err)
+		}
+	}
+	return nil
+}
+
+// SettleInPlace writes to a file what stood in the ring alone, and syncs it. Its length is set
+// anew, so that the sync writes that: a write-back that has failed may have left a shorter file on
+// the disk.
+func (l *Tails) SettleInPlace(f vfs.File, path string, base int64, over laps.Overlay) error {
+	if err := Fill(f, base, over); err != nil {
+		return err
+	}
+	n, err := f.Size()
+	if err == nil {
+		err = errors.Join(f.Truncate(n+1), f.Truncate(n))
+	}
+	if err != nil {
+		return err
+	}
+	return l.Sync(f, path)
+}

@@ -1,0 +1,85 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Room is reserved before bytes are accepted: on the disk, behind the end of the file, without
+// changing its length. So a full disk is found out while a write can still be refused, and what was
+// accepted will fit, whenever it is drained. How much is reserved ahead, and what is kept for what
+// gives back room, is the log's business.
+//
+// Where the file system cannot reserve, a write finds out by itself.
+
+// ReserveTo reserves room up to an offset, unless there is. Its error refuses the write; nothing
+// has changed.
+func (l *Tails) ReserveTo(t *Tail, to int64) error {
+	from := max(t.room, t.End.Load())
+	if to <= from || l.NoReserve {
+		return nil
+	}
+	err := t.File.Allocate(t.Base+from, to-from)
+	switch {
+	case err == nil:
+		t.room = to
+	case errors.Is(err, errors.ErrUnsupported):
+		l.NoReserve = true
+		return nil
+	}
+	return err
+}
+
+// Room is up to where room is reserved, or to the end where none is.
+func (t *Tail) Room() int64 { return max(t.room, t.End.Load()) }
+
+// GiveBack gives back what is reserved more than keep bytes beyond the end of a file, which has
+// all. That somebody has cut the file fails the log: to give back would make it as long as it was,
+// of zeros.
+func (l *Tails) GiveBack(t *Tail, keep int64) error {
+	end := t.End.Load()
+	if err := t.Uncut(end, l.Owner.Bad); err != nil {
+		return l.Fail(err)
+	}
+	if l.NoReserve || keep > 0 && t.room <= end+keep {
+		return nil
+	}
+	err := t.File.Truncate(t.Base + end)
+	if err == nil {
+		t.room = end
+	}
+	l.ReportError("giving back reserved space", err)
+	return nil
+}
+
+// LookLocked fails the log if somebody has cut the file before off, where n bytes are about to be
+// written past the ring. It looks once in DrainBytes, for that costs more than a short write.
+func (l *Tails) LookLocked(t *Tail, off, n int64) error {
+	if off/DrainBytes == (off+n)/DrainBytes {
+		return nil
+	}
+	if err := t.Uncut(off, l.Owner.Bad); err != nil {
+		return l.Fail(fmt.Errorf("append: %w", err))
+	}
+	return nil
+}
+
+// CutBack undoes a write that has failed, behind the ends of files. Only when nothing of it is
+// left, and the reason was a lack of room, may the log go on: the error is that reason then, else
+// the log has failed.
+func (l *Tails) CutBack(cause error, tails ...*Tail) error {
+	var err error
+	for _, t := range tails {
+		end := t.End.Load()
+		t.room = end
+		if err == nil {
+			err = t.File.Truncate(t.Base + end)
+		}
+	}
+	if err == nil && vfs.IsNoSpace(cause) {
+		return cause
+	}
+	return l.Fail(errors.Join(fmt.Errorf("append: %w", cause), err))
+}

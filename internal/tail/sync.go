@@ -1,0 +1,302 @@
+package tail
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/copaldb/copal/internal/files"
+)
+
+// A log is durable up to a number, as the log counts: records, or bytes. Syncs are in rounds, one
+// at a time. Those who want one share it: one leads it, the others wait, and those that came too
+// late share the next. It has locks of its own: nobody who reads or appends ever waits for the disk
+// to sync.
+//
+// A failed sync is final, and never tried again: the kernel may have dropped the pages, and would
+// say yes. The mark says so to the next opening, which may find a kernel that has told of it
+// already.
+//
+// The mark says how far the log is durable. It is a hint, so an error of writing it is told and
+// that is all.
+
+// MarkName is the name of the file of marks.
+const MarkName = "SYNCED"
+
+// markEvery is how often syncs are noted that follow each other closely. It costs a tenth of one.
+const markEvery = 100 * time.Millisecond
+
+// How often the leader of a sync lets others go first, where they never end, and for how long:
+// where the processors are busy with something else, it gets its turn again after many
+// milliseconds, each time.
+const (
+	maxGather = 64
+	gatherFor = time.Millisecond
+)
+
+// SyncTo returns when the log is durable up to a number. Where it is not, the caller may lead a
+// round, which is to raise that number. An error of it that is not final is that of this caller
+// alone.
+//
+// Whom a sync has served takes no lock to find out, or a hundred would queue for it.
+func (l *Tails) SyncTo(upTo uint64, round func() error) error {
+	l.Syncers.Add(1)
+	waited := false
+	for l.Durable.Load() < upTo {
+		under, lead, err := l.takeRound(upTo)
+		if err != nil {
+			return err
+		}
+		if under != nil {
+			<-under
+			waited = true
+		}
+		if !lead {
+			continue
+		}
+		if waited || l.served > 1 || l.Syncers.Load()-l.led > 1 { // who has been alone does not wait for others
+			l.gather()
+		}
+		n := l.Syncers.Load()
+		l.served, l.led = n-l.led, n
+		if err := l.lead(round); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Alone leads a round as soon as nobody else leads.
+func (l *Tails) Alone(round func() error) error {
+	for {
+		under, lead, err := l.takeRound(math.MaxUint64)
+		if err != nil {
+			return err
+		}
+		if lead {
+			return l.lead(round)
+		}
+		<-under
+	}
+}
+
+// AwaitRound returns when no round is under way, as there may be one even after a failure.
+func (l *Tails) AwaitRound() {
+	for {
+		l.roundMu.Lock()
+		under := l.round
+		l.roundMu.Unlock()
+		if under == nil {
+			return
+		}
+		<-under
+	}
+}
+
+// SyncInTime is SyncTo for a keeper, who has nobody to return an error to. It reports whether he is
+// to try again, tells why unless that is what it told last, and brings the mark up to date.
+func (l *Tails) SyncInTime(upTo uint64, round func() error) (again bool) {
+	text := ""
+	err := l.SyncTo(upTo, round)
+	if again = err != nil && l.Failure() == nil; again { // else it has been reported
+		if text = err.Error(); text != l.told {
+			l.ReportError("making durable what was found or written", err)
+		}
+	}
+	l.told = text
+	l.Note()
+	return again
+}
+
+// takeRound returns the round under way, to be waited for. If there is none the caller is to lead
+// the next, unless the log is durable up to the number by now: the round that has just ended may
+// have been that of Close, after which there is no file to sync.
+func (l *Tails) takeRound(upTo uint64) (under chan struct{}, lead bool, err error) {
+	l.roundMu.Lock()
+	defer l.roundMu.Unlock()
+	if l.Durable.Load() >= upTo {
+		return nil, false, nil
+	}
+	if err := l.Failure(); err != nil {
+		return nil, false, err
+	}
+	if l.round != nil {
+		return l.round, false, nil
+	}
+	l.round = make(chan struct{})
+	return nil, true, nil
+}
+
+func (l *Tails) lead(round func() error) error {
+	defer func() {
+		l.roundMu.Lock()
+		defer l.roundMu.Unlock()
+		close(l.round)
+		l.round = nil
+	}()
+	return round()
+}
+
+// gather lets those append who are about to, for each that does so before a sync begins is served
+// by it. Those whom the last one has woken come back now: if nobody waited for them, two halves
+// would take turns, each idle while the other's sync runs.
+func (l *Tails) gather() {
+	clock := l.Owner.Clock
+	before, begun := l.Syncers.Load(), clock.Now()
+	for quiet, n := 0, 0; quiet < 3 && n < maxGather && clock.Now().Sub(begun) < gatherFor; n++ {
+		runtime.Gosched()
+		quiet++
+		if now := l.Syncers.Load(); now != before {
+			quiet, before = 0, now
+		}
+	}
+}
+
+// SyncFile syncs what has been written to t up to an end. A failure is final.
+func (l *Tails) SyncFile(t *Tail, end int64) error {
+	err := t.Uncut(end, l.Owner.Bad)
+	if err == nil {
+		return l.Sync(t.File, t.Path)
+	}
+	return l.SyncFailed(err)
+}
+
+// Sync syncs a file of the log, or the ring, unless a sync has failed before. One is synced at a
+// time: the kernel reports a failure once, and whoever is told of it tells all. A failure is final.
+func (l *Tails) Sync(f interface{ Sync() error }, path string) error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if err := l.Failure(); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return l.SyncFailed(fmt.Errorf("sync of %s: %w", path, err))
+	}
+	return nil
+}
+
+// SyncDir makes the names in the directory durable. A failure is final.
+func (l *Tails) SyncDir() error {
+	if err := files.SyncDir(l.Owner.FS, l.Owner.Dir); err != nil {
+		return l.SyncFailed(err)
+	}
+	return nil
+}
+
+// Raise notes that the log is durable up to a number. m says where in the files that is; without a
+// segment it stays as it was. Both only grow.
+func (l *Tails) Raise(upTo uint64, m files.Mark) {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if upTo < l.Durable.Load() {
+		return
+	}
+	if m.Segment != 0 {
+		l.sure = *l.sure.Farther(&m)
+	}
+	l.Durable.Store(upTo)
+	if l.Owner.Inline || l.Owner.Clock.Now().Sub(l.markedAt) >= markEvery {
+		l.noteLocked()
+	}
+}
+
+// Found says how far the log is durable that was found, and the mark that says so, nil if nothing
+// does.
+func (l *Tails) Found(upTo uint64, m *files.Mark) {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	l.Durable.Store(upTo)
+	if l.sure = (files.Mark{}); m != nil {
+		l.sure = *m
+	}
+}
+
+// OpenMark opens the file of marks, before the first append of this process.
+func (l *Tails) OpenMark(log uint64) error {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	return l.openMarkLocked(log)
+}
+
+func (l *Tails) openMarkLocked(log uint64) (err error) {
+	if l.marker == nil {
+		l.marker, err = l.Owner.Marks.Open(l.Owner.FS, filepath.Join(l.Owner.Dir, MarkName), log)
+	}
+	return err
+}
+
+// BeginMark notes, before the first append of this process, where it will be.
+func (l *Tails) BeginMark(upTo uint64, m files.Mark) {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	l.Durable.Store(upTo)
+	l.sure = m
+	l.noteLocked()
+}
+
+// Note brings the mark up to date.
+func (l *Tails) Note() error {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	return l.noteLocked()
+}
+
+func (l *Tails) noteLocked() error {
+	m := l.sureLocked()
+	if err := l.Failure(); err != nil || l.marker == nil || m.Segment == 0 || m == l.marked {
+		return err // the mark that says that stays
+	}
+	numbered := m
+	if err := l.marker.Write(&numbered); err != nil {
+		l.ReportError("noting how far the log is synced", err)
+		return err
+	}
+	l.marked, l.markedAt = m, l.Owner.Clock.Now()
+	return nil
+}
+
+// sureLocked is how far the log is durable, and under which manifest.
+func (l *Tails) sureLocked() files.Mark {
+	m := l.sure
+	m.Manifest = max(m.Manifest, l.ManifestNumber.Load())
+	return m
+}
+
+// SyncFailed makes a failure of a sync final, and returns the error that writes return from now on.
+// What the kernel could not write it may have dropped, though reads still find it in the cache: the
+// mark tells the next opening not to trust that.
+func (l *Tails) SyncFailed(err error) error {
+	err = l.Fail(err)
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if m := l.sureLocked(); m.Segment != 0 {
+		m.Failed = true
+		noted := l.openMarkLocked(m.Log)
+		if noted == nil {
+			noted = l.marker.Write(&m)
+		}
+		l.ReportError("marking the failure", noted)
+	}
+	return err
+}
+
+// SyncMark makes durable what the mark says, as a hint to be had after Close.
+func (l *Tails) SyncMark() {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if l.noteLocked() == nil && l.marker != nil {
+		l.ReportError("noting how far the log is synced", l.marker.File.Sync())
+	}
+}
+
+// CloseMark closes the file of marks.
+func (l *Tails) CloseMark() error {
+	l.markMu.Lock()
+	defer l.markMu.Unlock()
+	if l.marker == nil {
+		return nil
+	}
+	return l.marker.File.Close()
+}

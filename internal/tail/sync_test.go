@@ -1,0 +1,124 @@
+package tail
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+var testMarks = &files.MarkFormat{
+	Title: "testmark", Log: "log", Offset: "end", Seq: "number", Possible: func(*files.Mark) bool { return true },
+	Bad: func(path string, offset int64, err error) error { return fmt.Errorf("%s at %d: %w", path, offset, err) },
+}
+
+// newTails are those of a log in the directory db, whose reports go to told.
+func newTails(t *testing.T, fsys vfs.FS, told *[]error) *Tails {
+	t.Helper()
+	if err := fsys.MkdirAll("db"); err != nil {
+		t.Fatal(err)
+	}
+	l := &Tails{}
+	l.Init(Owner{
+		FS: fsys, Dir: "db", Clock: clock.System{}, Inline: true, Name: "test", Marks: testMarks,
+		Report: func(err error) { *told = append(*told, err) },
+		Failed: func(cause error) error { return fmt.Errorf("refused: %w", cause) }, Bad: testMarks.Bad,
+	})
+	return l
+}
+
+var errTest = errors.New("what a test makes fail")
+
+// An error that is not final is the caller's alone. The keeper tells it once, until it has gone
+// away.
+func TestKeeperTellsOnce(t *testing.T) {
+	var told []error
+	l := newTails(t, vfs.NewMem(), &told)
+	number := uint64(0)
+	for i, step := range []struct {
+		err  error
+		told int
+	}{{errTest, 1}, {errTest, 1}, {nil, 1}, {errTest, 2}, {fmt.Errorf("another"), 3}, {nil, 3}} {
+		number++
+		again := l.SyncInTime(number, func() error {
+			if step.err == nil {
+				l.Raise(number, files.Mark{})
+			}
+			return step.err
+		})
+		if again != (step.err != nil) || len(told) != step.told || l.Failure() != nil {
+			t.Errorf("step %d: again %v, told %v, failure %v", i, again, told, l.Failure())
+		}
+	}
+}
+
+// A failed sync is final, also for those who wait for another, and the mark says so from the place
+// that was known before, though nobody had opened it. No mark follows that says that all is well.
+func TestFailedSyncIsNoted(t *testing.T) {
+	mem := vfs.NewMem()
+	var told []error
+	f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSync, Match: func(name string) bool { return name == "db/1.log" }, N: 1, Err: errTest})
+	l := newTails(t, f, &told)
+	file, err := f.Open("db/1.log", vfs.Create)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := files.Mark{Log: 7, Manifest: 3, Segment: record.NewSegmentID(1, 0), Offset: 50, Seq: 5}
+	l.Found(5, &known)
+	one := &Tail{Path: "db/1.log", File: file}
+	for range 2 {
+		if err := l.SyncTo(9, func() error { return l.SyncFile(one, 0) }); !errors.Is(err, errTest) {
+			t.Errorf("a sync: %v", err)
+		}
+	}
+	if f.Matched(0) != 1 {
+		t.Error("it was tried again")
+	}
+	l.Raise(9, files.Mark{Log: 7, Segment: known.Segment, Offset: 90, Seq: 9})
+	m, err := testMarks.Read(mem, "db/"+MarkName, 7)
+	known.Edit, known.Failed = 1, true
+	if err != nil || m == nil || *m != known {
+		t.Errorf("the mark is %+v, %v, want %+v", m, err, known)
+	}
+	if len(told) != 1 {
+		t.Errorf("told: %v", told)
+	}
+	if err := l.CloseMark(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A mark names the manifest that is in place durably, and never an older one than was known.
+func TestMarkNamesTheManifest(t *testing.T) {
+	mem := vfs.NewMem()
+	var told []error
+	l := newTails(t, mem, &told)
+	id := record.NewSegmentID(1, 0)
+	l.Found(5, &files.Mark{Log: 7, Manifest: 3, Segment: id, Offset: 50, Seq: 5})
+	if err := l.OpenMark(7); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range []struct {
+		do   func()
+		want uint64
+	}{
+		{func() { l.Note() }, 3},
+		{func() { l.ManifestNumber.Store(4); l.BeginMark(5, files.Mark{Log: 7, Segment: id, Offset: 50, Seq: 5}) }, 4},
+		{func() { l.Raise(6, files.Mark{Log: 7, Segment: id, Offset: 60, Seq: 6}) }, 4},
+		{func() { l.ManifestNumber.Store(5); l.Raise(6, files.Mark{}) }, 5},
+		{func() { l.Raise(5, files.Mark{Log: 7, Segment: id, Offset: 50, Seq: 5}) }, 5}, // it only grows
+	} {
+		step.do()
+		m, err := testMarks.Read(mem, "db/"+MarkName, 7)
+		if err != nil || m == nil || m.Manifest != step.want || m.Seq != l.Durable.Load() {
+			t.Errorf("step %d: the mark is %+v, %v, durable %d", i, m, err, l.Durable.Load())
+		}
+	}
+	if err := l.CloseMark(); err != nil || told != nil {
+		t.Error(err, told)
+	}
+}
