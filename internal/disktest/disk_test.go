@@ -8,7 +8,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -52,12 +54,51 @@ func newImage(t *testing.T, file string, megabytes int, options ...string) *imag
 	if out, err := exec.Command("mkfs.ext4", append(options, "-q", "-F", "-m", "0", file)...).CombinedOutput(); err != nil {
 		t.Fatalf("mkfs.ext4: %v: %s", err, out)
 	}
+	if slices.Index(options, "^has_journal") < 0 {
+		backJournal(t, file)
+	}
 	i := &image{file, t.TempDir()}
 	if err := i.mount(); err != nil {
 		t.Skip("mounting a loop device is refused: ", err)
 	}
 	t.Cleanup(func() { unmount(t, i.dir) })
 	return i
+}
+
+// backJournal gives the journal of the ext4 in a file all the room that it will ever need, so that where there is no more room for the file the files in the ext4 notice, and not
+// their journal, after which all of it can only be read.
+func backJournal(t *testing.T, file string) {
+	t.Helper()
+	ask := func(what string) string {
+		out, err := exec.Command("debugfs", "-R", what, file).Output()
+		if err != nil {
+			t.Skip("debugfs, which tells where the journal of an ext4 stands: ", err)
+		}
+		return string(out)
+	}
+	_, size, _ := strings.Cut(ask("stats -h"), "Block size:")
+	bytes, err := strconv.Atoi(strings.Fields(size)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(file, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	block := make([]byte, bytes)
+	for _, word := range strings.Fields(ask("blocks <8>")) {
+		n, err := strconv.ParseInt(word, 10, 64)
+		if err == nil {
+			_, err = f.ReadAt(block, n*int64(bytes))
+		}
+		if err == nil {
+			_, err = f.WriteAt(block, n*int64(bytes))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (i *image) mount() error {

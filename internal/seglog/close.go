@@ -3,13 +3,16 @@ package seglog
 import "errors"
 
 // Finish makes everything durable, and removes the ring when that has succeeded. Without
-// an append there is nothing to do.
+// an append there is nothing to do. Of a log that has failed it returns the failure, also when all that was acknowledged is durable.
 func (l *Log) Finish() error {
 	defer l.end()
+	err := l.Failure()
 	if !l.Wrote() {
-		return nil
+		return err
 	}
-	err := l.drainTail(true)
+	if err == nil {
+		err = l.drainTail(true)
+	}
 	if err == nil {
 		l.Mu.Lock()
 		err = l.releaseLocked(l.Tail, l.spare == nil)

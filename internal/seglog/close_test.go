@@ -1,6 +1,7 @@
 package seglog
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -52,6 +53,22 @@ func TestSegmentIsClosedOnce(t *testing.T) {
 		if view.closed != 1 {
 			t.Errorf("pinned %v: it was unmapped %d times", pinned, view.closed)
 		}
+	}
+}
+
+// Who closes a log that has failed hears of it, though all that was acknowledged is drained and durable.
+func TestFinishTellsTheFailure(t *testing.T) {
+	mem := vfs.NewMem()
+	l := mustLog(t, mem)
+	setSyncIn(t, l, "key", "value")
+	if err := l.drainTail(true); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Fail(syscall.EIO); err == nil || l.Durable.Load() < l.Last() {
+		t.Fatal("it has not failed, or not all is durable: ", err)
+	}
+	if err := l.Finish(); !errors.Is(err, syscall.EIO) {
+		t.Errorf("Finish: %v", err)
 	}
 }
 
