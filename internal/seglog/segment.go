@@ -36,7 +36,6 @@ type Segment struct {
 	viewed  int64                        // its length
 	mapped  []byte                       // its bytes, where they can be touched; see inPlace
 	trust   atomic.Pointer[trust]        // nil until a long record was read in place
-	room    int64                        // up to where space is reserved, if beyond the end; guarded by Log.Mu
 
 	Records uint64 // guarded by Log.Mu while the segment is the tail, as are First and Last
 	First   uint64
