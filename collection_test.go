@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -497,5 +498,80 @@ func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	}
 	if v, err := h.Load("field"); string(v) != "value" || err != nil || h.Len() != 1 {
 		t.Errorf("the hash has %q, %v, and %d fields", v, err, h.Len())
+	}
+}
+
+// callsBack is an element of which the decoder calls a function.
+type callsBack struct{ N int }
+
+var onDecode func()
+
+func (c *callsBack) UnmarshalJSON(b []byte) error {
+	if f := onDecode; f != nil {
+		onDecode = nil
+		f()
+	}
+	type plain callsBack
+	return json.Unmarshal(b, (*plain)(c))
+}
+
+func (c callsBack) MarshalJSON() ([]byte, error) {
+	type plain callsBack
+	return json.Marshal(plain(c))
+}
+
+// TestPopWithADecoderThatUsesTheStore: no lock is held while an element is decoded, and what is popped there is not popped twice.
+func TestPopWithADecoderThatUsesTheStore(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(db *copal.DB, l *copal.ListOf[callsBack]) error
+		want []int // of the pop, and left
+	}{
+		"PushFront": {func(_ *copal.DB, l *copal.ListOf[callsBack]) error { return l.PushFront(callsBack{3}) }, []int{3, 1, 2}},
+		"PopFront":  {func(_ *copal.DB, l *copal.ListOf[callsBack]) error { _, _, err := l.PopFront(); return err }, []int{2}},
+		"Clear": {func(_ *copal.DB, l *copal.ListOf[callsBack]) error {
+			_, err := l.Clear()
+			return errors.Join(err, l.PushBack(callsBack{4}))
+		}, []int{4}},
+		"OpenMap": {func(db *copal.DB, _ *copal.ListOf[callsBack]) error {
+			_, err := copal.OpenMap[string, int](db, "m")
+			return err
+		}, []int{1, 2}},
+		"writes of many other keys": {func(db *copal.DB, _ *copal.ListOf[callsBack]) (err error) {
+			for i := range 3000 {
+				err = errors.Join(err, db.Put(fmt.Append(nil, i), nil))
+			}
+			return err
+		}, []int{1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			db, err := copal.OpenMemory()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer mustClose(t, db)
+			l, err := copal.OpenList[callsBack](db, "l")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := l.PushBack(callsBack{1}, callsBack{2}); err != nil {
+				t.Fatal(err)
+			}
+			onDecode = func() {
+				if err := c.do(db, l); err != nil {
+					t.Error(err)
+				}
+			}
+			v, ok, err := l.PopFront()
+			if !ok || err != nil {
+				t.Fatalf("PopFront: %v, %v", ok, err)
+			}
+			got := []int{v.N}
+			for left := range l.All() {
+				got = append(got, left.N)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("popped, and left: %v, want %v", got, c.want)
+			}
+		})
 	}
 }

@@ -207,31 +207,52 @@ func (c *Collection) pushEdits(edits []*store.Edit, front bool, d store.Durabili
 	})
 }
 
-// popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times.
+// popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times. It is called without locks, for it has the caller's codec; so the
+// element is removed if it is still that one, and else the next is taken.
 func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.Entry) error) (ok bool, err error) {
-	err = c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
-		if ok = now.ID != 0; !ok {
-			return nil, nil
+	if err := c.writable(); err != nil {
+		return false, err
+	}
+	index := -1
+	if front {
+		index = 0
+	}
+	for {
+		first, err := c.entryAt(index)
+		if isNotFound(err) {
+			return false, nil
 		}
-		ends, err := endsOf(&now.Collection)
-		if err != nil {
-			return nil, err
-		}
-		at := ends.last
-		if front {
-			at = ends.first
-			ends.first++
-		} else {
-			ends.last--
-		}
-		e, err := now.Element(positionKey(at))
 		if err == nil {
-			err = take(&e)
+			err = take(&first)
 		}
-		now.More = ends.String()
-		return []*store.Edit{{Sub: positionKey(at), Delete: true}}, err
-	})
-	return ok && err == nil, err
+		if err != nil {
+			return false, err
+		}
+		err = c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
+			if ok = now.ID != 0; !ok {
+				return nil, nil
+			}
+			ends, err := endsOf(&now.Collection)
+			if err != nil {
+				return nil, err
+			}
+			at, _ := ends.position(index)
+			e, err := now.Element(positionKey(at))
+			if ok = err == nil && e.Same(&first); !ok {
+				return nil, err
+			}
+			if front {
+				ends.first++
+			} else {
+				ends.last--
+			}
+			now.More = ends.String()
+			return []*store.Edit{{Sub: positionKey(at), Delete: true}}, nil
+		})
+		if err != nil || ok {
+			return ok && err == nil, err
+		}
+	}
 }
 
 // entryAt reads the element at an index. When it has gone since the ends were read, they are read again.

@@ -54,8 +54,7 @@ func (g *SpreadGroup) clone() *SpreadGroup {
 	return &SpreadGroup{g.Commit, maps.Clone(g.Segments)}
 }
 
-// ahead appends members. They count when the commit does.
-
+// Ahead appends members. They count when the commit does.
 func (g *Group) Ahead(recs ...*Pending) error {
 	l := g.Log
 	if g.parts == nil {

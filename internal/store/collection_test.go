@@ -1084,3 +1084,111 @@ func TestNothingIsMade(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFirstRecordsOfNewCollections: the first record with an id has that number or a higher one, also of many collections that a transaction makes.
+func TestFirstRecordsOfNewCollections(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	err := s.Transact(Process, func(tx *Tx) error {
+		for i := 9; i >= 0; i-- {
+			if err := txChange(tx, fmt.Sprint("k", i), hset("f", "v")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := map[uint64]uint64{}
+	for a, err := range s.spaces[0].elements.addresses() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := s.readAt(a, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if id, _ := elementID(e.Key); first[id] == 0 || e.Seq < first[id] {
+			first[id] = e.Seq
+		}
+	}
+	if len(first) != 10 {
+		t.Fatalf("there are elements of %d collections", len(first))
+	}
+	for id, seq := range first {
+		if seq < id {
+			t.Errorf("the first record of collection %x has the number %x", id, seq)
+		}
+	}
+}
+
+// TestUpdateOfAKeyThatIsNoElement: from within the update of a raw key, which may be empty or read like that of an element, a collection can be changed.
+func TestUpdateOfAKeyThatIsNoElement(t *testing.T) {
+	for _, likeElement := range []bool{false, true} {
+		s := mustOpen(t, vfs.NewMem())
+		mustChange(t, s, "h", hset("f", "0"))
+		c, err := s.Collections().Find([]byte("h"), HashType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw := []byte{}
+		if likeElement {
+			raw = appendElement(nil, c.ID, []byte("f"))
+		}
+		calls := 0
+		err = s.Update(nil, nil, raw, false, Process, func(_ Found, w *Write) (bool, error) {
+			if calls++; calls == 1 { // the second time the goroutine is known
+				var other sync.WaitGroup
+				other.Go(func() { mustSet(t, s, string(raw), "1") })
+				other.Wait()
+			}
+			w.Value = []byte("2")
+			return true, tryChange(s, "h", hset("f", fmt.Sprint(calls)))
+		})
+		if err != nil || calls != 2 {
+			t.Errorf("key %q: %d calls, %v", raw, calls, err)
+		}
+		wantHash(t, s.Collections(), "h", "f", "2")
+		mustClose(t, s)
+	}
+}
+
+// TestAllElementsAreTakenOutAtOnce: a change that takes all elements out is planned once, whoever adds others meanwhile: they are counted under the locks.
+func TestAllElementsAreTakenOutAtOnce(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	defer mustClose(t, s)
+	mustChange(t, s, "h", hset("a", "", "b", ""))
+	calls := 0
+	err := s.Change([]byte("h"), HashType, Process, func(*Plan) ([]*Edit, error) {
+		calls++
+		return hdel("a", "b"), nil
+	})
+	if err != nil || calls != 1 {
+		t.Errorf("%d calls, %v", calls, err)
+	}
+	wantNoLeft(t, s)
+}
+
+// TestRenameToTheEmptyKey takes the lock of that key.
+func TestRenameToTheEmptyKey(t *testing.T) {
+	defer func(f func()) { PartShown = f }(PartShown)
+	for _, to := range [][]byte{{}, nil} {
+		s := mustOpen(t, vfs.NewMem())
+		mustSet(t, s, "", "v")
+		mustChange(t, s, "h", hset("a", "1"))
+		mu, shown := s.lockOf(s.spaces[0].raw.hash(nil)), 0
+		PartShown = func() {
+			if shown++; mu.TryLock() {
+				mu.Unlock()
+				t.Error("nobody holds the lock")
+			}
+		}
+		if err := s.Rename([]byte("h"), to, HashType, Process); err != nil || shown == 0 {
+			t.Errorf("%d looks, %v", shown, err)
+		}
+		PartShown = func() {}
+		wantHash(t, s.Collections(), "", "a", "1")
+		mustClose(t, s)
+	}
+}

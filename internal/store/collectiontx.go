@@ -21,7 +21,7 @@ import (
 type txCollection struct {
 	Collection        // as the transaction shows it
 	deadline   uint64 // Unix milliseconds, 0 for none
-	home       string // where it stands in the log
+	home       string // the key under which it stands in the log
 	was        Collection
 	until      uint64 // its deadline there
 	moves      bool   // some element comes or goes
@@ -255,6 +255,9 @@ func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions 
 // number, and none is to be lost by that.
 func (tx *Tx) count(id uint64) (n uint64, err error) {
 	if h := tx.held; h != nil {
+		if n, ok := tx.store.countHeld(id); ok {
+			return n, nil
+		}
 		if h.counted.at != h.at {
 			return 0, errUncounted
 		}
@@ -364,44 +367,26 @@ func (tx *Tx) collections() (some, created bool) {
 	return some, created
 }
 
-// changes are all that the transaction writes. New collections get the ids from next on: the caller sees to it that the first record of each has a number that is no lower.
+// changes are all that the transaction writes. New collections get the ids from next on, in the order of their first records: the caller sees to it that none of these has a number below next.
 func (tx *Tx) changes(elements *Table, next uint64) []*Change {
-	var rest []*Change                           // which follow on the elements
-	var ids map[uint64]uint64                    // by those that the transaction has given
-	for _, key := range sortedNames(tx.writes) { // so that a log tells of one seed what it did before
-		c := tx.writes[key]
-		tc := c.collection
-		if tc == nil {
-			rest = append(rest, c)
-			continue
+	ids := map[uint64]uint64{} // of the collections there are in the end, by those that the transaction knows them by; 0 for one that is to be given
+	for _, c := range tx.writes {
+		if tc := c.collection; tc != nil {
+			ids[tc.ID] = tc.was.ID
 		}
-		now := tc.Collection
-		if tc.was.ID == 0 {
-			now.ID = next
-			next++
-		} else {
-			tx.writes[tc.home].keeps = true
-		}
-		if ids == nil {
-			ids = map[uint64]uint64{}
-		}
-		ids[tc.ID] = now.ID
-		if tc.was.ID == 0 || tc.home != key {
-			rest = append(rest, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
-		}
-		if now == tc.was && !tc.moves && tc.home == key && tc.deadline == tc.until && len(tx.writes) == 1 {
-			continue // who has read the meta knows which elements there are, and a feed whose they are, for there are no others
-		}
-		c.Value, c.Expiry = now.text(), tc.deadline
-		rest = append(rest, c)
 	}
-	list := make([]*Change, 0, len(tx.elements)+len(rest))
-	for _, key := range sortedNames(tx.elements) {
+	list := make([]*Change, 0, len(tx.elements)+2*len(tx.writes))
+	for _, key := range sortedNames(tx.elements) { // so that a log tells of one seed what it did before
 		c := tx.elements[key]
 		given, _ := elementID(c.Key)
 		id, lives := ids[given]
 		if !lives {
 			continue // the transaction has done away with it
+		}
+		if id == 0 {
+			id = next
+			ids[given] = id
+			next++
 		}
 		if id != given {
 			c.Key = appendElement(nil, id, c.Key[len(appendElement(nil, given, nil)):])
@@ -409,7 +394,28 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 		c.Table = elements
 		list = append(list, c)
 	}
-	return append(list, rest...)
+	for _, key := range sortedNames(tx.writes) {
+		c := tx.writes[key]
+		tc := c.collection
+		if tc == nil {
+			list = append(list, c)
+			continue
+		}
+		now := tc.Collection
+		now.ID = ids[tc.ID]
+		if tc.was.ID != 0 {
+			tx.writes[tc.home].keeps = true
+		}
+		if tc.was.ID == 0 || tc.home != key {
+			list = append(list, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
+		}
+		if now == tc.was && !tc.moves && tc.home == key && tc.deadline == tc.until && len(tx.writes) == 1 {
+			continue // who has read the meta knows which elements there are, and a feed whose they are, for there are no others
+		}
+		c.Value, c.Expiry = now.text(), tc.deadline
+		list = append(list, c)
+	}
+	return list
 }
 
 // sortedNames are the keys of writes, in their order.

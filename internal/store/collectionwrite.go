@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 
+	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -23,7 +24,8 @@ type Edit struct {
 	Existed bool // whether there was one before; said when the change is made
 }
 
-// Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and its elements. It may change More.
+// Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and its elements. It may change More. Outside of a transaction
+// locks are held meanwhile, so whoever plans calls no function of the caller's, such as a codec.
 type Plan struct {
 	Collection
 	tx *Tx
@@ -63,7 +65,7 @@ func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool
 
 // Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error is ErrNotFound when there is none.
 func (s *Store) Rename(from, to []byte, of CollectionType, d Durability) error {
-	return s.alone(&held{key: from, to: to}, d, func(tx *Tx) error { return tx.Rename(from, to, of) })
+	return s.alone(&held{key: from, to: append([]byte{}, to...)}, d, func(tx *Tx) error { return tx.Rename(from, to, of) })
 }
 
 // Redate gives the collection of this type under key another deadline, 0 for none. Anything else under the key is an ErrType, and stays as it is. The error is
@@ -100,7 +102,11 @@ func (s *Store) alone(h *held, d Durability, f func(*Tx) error) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
-	for _, key := range [][]byte{h.key, h.to} {
+	keys := [][]byte{h.key, h.to}
+	if h.to == nil {
+		keys = keys[:1]
+	}
+	for _, key := range keys {
 		if err := (&Write{Key: key}).check(); err != nil {
 			return err
 		}
@@ -233,7 +239,22 @@ func (h *held) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uin
 	return g.commitLocked()
 }
 
-// count counts the elements.
+// countHeld counts the elements of a collection while their lock is held; ok is false where the order of the elements has to be made first.
+func (s *Store) countHeld(id uint64) (n uint64, ok bool) {
+	st, err := s.spaces[0].elements.order.Load().tryView()
+	if st == nil || err != nil {
+		return 0, false
+	}
+	defer st.release()
+	span := elementSpan(id, Span{})
+	keys := bounded{Cursor: order.Walk(st.layers, span.Low, false, false), span: span}
+	for keys.Next() {
+		n++
+	}
+	return n, keys.Err() == nil
+}
+
+// count counts the elements, and makes their order if that is lost.
 func (h *held) count(elements *Table) error {
 	keys := elements.order.Load().orderedKeys(elementSpan(h.id, Span{}), nil)
 	defer keys.close()

@@ -25,6 +25,9 @@ type Entry struct {
 	hit // its record
 }
 
+// Same reports whether two reads have found one record. In a transaction all that it has written itself is the same.
+func (e *Entry) Same(other *Entry) bool { return e.address == other.address }
+
 // Logged reports whether the entry is as the log has it.
 func (e *Entry) Logged() bool { return e.address != 0 }
 

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -17,7 +18,7 @@ import (
 // were raised before that one showed.
 //
 // What is too much for one append is written ahead, before any lock is taken; only the commit is written under them, and once more those of the
-// records that another of the same key has overtaken meanwhile.
+// records that another of the same key has overtaken meanwhile. Where the caller holds the locks from the beginning (held), all of it is written under them.
 type together struct {
 	store   *Store
 	changes []*Change
@@ -40,7 +41,7 @@ type Change struct {
 	table *Table
 	hash  uint64
 	now   state
-	known bool // now is what there is: it was looked at under the locks that are held
+	known bool // now is what there is, for it was looked at under the locks that the caller has held since
 	p     seglog.Pending
 	told  bool // the log knows the outcome: there was no entry, and is none
 	keeps bool // of a meta: the collection outlives the record that is there
@@ -153,8 +154,10 @@ func (g *together) check() error {
 		if err := c.check(); err != nil {
 			return err
 		}
-		if err := allow(c.Key); err != nil {
-			return err
+		if c.Kind != record.Element { // of which others know the updates
+			if err := allow(c.Key); err != nil {
+				return err
+			}
 		}
 		if len(c.Value) > seglog.PartBytes && g.under == nil {
 			g.under = s.log.BeginParts()

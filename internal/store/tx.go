@@ -28,6 +28,8 @@ import (
 // writers wait as well. Who has the turn waits for nobody who may wait for it: the turn is taken before
 // all locks. Only the function's own goroutine could wait for itself; so from within a function,
 // writes by other means are refused, with ErrNested.
+//
+// A change of a collection by a single call is a transaction, too, which is not optimistic: it holds the locks from the beginning (collectionwrite.go).
 type Tx struct {
 	store    *Store
 	view     *View
