@@ -167,14 +167,21 @@ type Part struct {
 func (t *RingFormat) Make(fsys vfs.FS, dir string, h RingHeader, fill bool) (_ *Ring, err error) {
 	temp, length := filepath.Join(dir, RingTemp), t.length(&h)
 	f, err := files.Make(fsys, temp, func(f vfs.File) error {
-		if err := f.Allocate(0, length); err != nil {
-			return err
-		}
 		if err := f.Truncate(length); err != nil {
 			return err
 		}
+		probe, err := f.Map(0, RingLine) // before anything is reserved, which would only be given back
+		if err != nil {
+			return err
+		}
+		if err := probe.Close(); err != nil {
+			return err
+		}
+		if err := f.Allocate(0, length); err != nil {
+			return err
+		}
 		h.File = f.ID()
-		_, err := f.WriteAt(t.Encode(&h), 0)
+		_, err = f.WriteAt(t.Encode(&h), 0)
 		if err == nil && fill {
 			err = writeZeros(f, t.Head(), length)
 		}
