@@ -15,10 +15,10 @@ import (
 
 // Collections reads collections: as they are, or as a view has them.
 type Collections struct {
-	store *Store
-	view  *View // nil for now
-	tx    *Tx   // or else the view is that of the transaction, under what that has changed
-	held  *held // of who holds the locks, and is inside the gate
+	store  *Store
+	view   *View      // nil for now
+	tx     *Tx        // or else the view is that of the transaction, under what that has changed
+	locked *lockedKey // of who holds the locks, and is inside the gate
 }
 
 // Collections are those of now.
@@ -55,14 +55,14 @@ func (r Collections) find(key []byte, of CollectionType) (c Collection, expiry u
 
 // use is Store.use, once.
 func (r Collections) use() (pass, error) {
-	if r.held != nil {
+	if r.locked != nil {
 		return 0, nil
 	}
 	return r.store.use()
 }
 
 func (r Collections) leave(in pass) {
-	if r.held == nil {
+	if r.locked == nil {
 		r.store.life.leave(in)
 	}
 }
@@ -70,8 +70,8 @@ func (r Collections) leave(in pass) {
 // entry reads a record. The caller is inside the gate.
 func (r Collections) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
 	switch {
-	case r.held != nil:
-		return r.held.entry(e, t, key, buf)
+	case r.locked != nil:
+		return r.locked.entry(e, t, key, buf)
 	case r.view == nil:
 		return r.store.loggedEntry(e, t, key, buf)
 	}

@@ -73,7 +73,7 @@ func (tx *Tx) collection(key []byte, of CollectionType) (tc *txCollection, c Col
 
 // beneath is what there is under the transaction's own changes.
 func (tx *Tx) beneath() Collections {
-	return Collections{store: tx.store, view: tx.view, held: tx.held}
+	return Collections{store: tx.store, view: tx.view, locked: tx.locked}
 }
 
 // element reads an element of a collection that was found.
@@ -98,7 +98,7 @@ func (tx *Tx) elementAddress(id uint64, key []byte) (seglog.Address, error) {
 
 // findElement reports whether there is the element of a change, which the transaction has not changed up to now.
 func (tx *Tx) findElement(id uint64, c *Change) (bool, error) {
-	if tx.held == nil {
+	if tx.locked == nil {
 		a, err := tx.elementAddress(id, c.Key)
 		return a != 0, err
 	}
@@ -109,7 +109,7 @@ func (tx *Tx) findElement(id uint64, c *Change) (bool, error) {
 }
 
 func (tx *Tx) noteElement(id uint64, key []byte) {
-	if tx.readOnly || tx.held != nil || id >= newIDs {
+	if tx.readOnly || tx.locked != nil || id >= newIDs {
 		return
 	}
 	if tx.parts == nil {
@@ -204,7 +204,7 @@ func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Plan) ([]*Edit, e
 // putMeta takes in what a key is to have: a collection, or with nil nothing.
 func (tx *Tx) putMeta(key []byte, tc *txCollection) {
 	c := &Change{Write: Write{Key: tx.keep(key), Kind: record.Meta, Delete: tc == nil}, collection: tc}
-	if h := tx.held; h != nil && string(key) == string(h.key) {
+	if h := tx.locked; h != nil && string(key) == string(h.key) {
 		c.now, c.known = h.now, true
 	}
 	tx.put(c)
@@ -212,7 +212,7 @@ func (tx *Tx) putMeta(key []byte, tc *txCollection) {
 
 // keep returns what the transaction may keep of the caller's bytes.
 func (tx *Tx) keep(b []byte) []byte {
-	if tx.held != nil { // which is through when the call is
+	if tx.locked != nil { // which is through when the call is
 		return b
 	}
 	return bytes.Clone(b)
@@ -222,8 +222,8 @@ func (tx *Tx) keep(b []byte) []byte {
 func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions int, err error) {
 	isNew := of.ID == 0
 	switch {
-	case isNew && tx.held != nil:
-		of.ID = tx.held.id
+	case isNew && tx.locked != nil:
+		of.ID = tx.locked.id
 	case isNew:
 		of.ID = newIDs + tx.created
 		tx.created++
@@ -254,8 +254,8 @@ func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions 
 // count counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
 // number, and none is to be lost by that.
 func (tx *Tx) count(id uint64) (n uint64, err error) {
-	if h := tx.held; h != nil {
-		if n, ok := tx.store.countHeld(id); ok {
+	if h := tx.locked; h != nil {
+		if n, ok := tx.store.countLocked(id); ok {
 			return n, nil
 		}
 		if h.counted.at != h.at {

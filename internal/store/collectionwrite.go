@@ -43,7 +43,7 @@ func (p *Plan) Element(sub []byte) (Entry, error) {
 // of what it gets alone. It may be called several times. What there is of other
 // kinds under the key is an ErrType. A collection without elements is none. Durability is Process or Power; errors are those of Write.
 func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*Plan) ([]*Edit, error)) error {
-	return s.alone(&held{key: key, creates: true}, d, func(tx *Tx) error {
+	return s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
 		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
 			edits, err := plan(p)
 			if err == nil {
@@ -56,7 +56,7 @@ func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*P
 
 // Clear deletes the collection under key, whatever its size, and reports whether there was one. What there is of other types is an ErrType.
 func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool, err error) {
-	err = s.alone(&held{key: key}, d, func(tx *Tx) (err error) {
+	err = s.withKey(&lockedKey{key: key}, d, func(tx *Tx) (err error) {
 		existed, err = tx.Clear(key, of)
 		return err
 	})
@@ -65,21 +65,22 @@ func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool
 
 // Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error is ErrNotFound when there is none.
 func (s *Store) Rename(from, to []byte, of CollectionType, d Durability) error {
-	return s.alone(&held{key: from, to: append([]byte{}, to...)}, d, func(tx *Tx) error { return tx.Rename(from, to, of) })
+	return s.withKey(&lockedKey{key: from, to: append([]byte{}, to...)}, d, func(tx *Tx) error { return tx.Rename(from, to, of) })
 }
 
 // Redate gives the collection of this type under key another deadline, 0 for none. Anything else under the key is an ErrType, and stays as it is. The error is
 // ErrNotFound when there is nothing.
 func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durability) error {
-	return s.alone(&held{key: key}, d, func(tx *Tx) error { return tx.Redate(key, of, deadline) })
+	return s.withKey(&lockedKey{key: key}, d, func(tx *Tx) error { return tx.Redate(key, of, deadline) })
 }
 
-// held is what a transaction holds that is not optimistic: the locks of a key, and of the elements of its collection.
-type held struct {
+// lockedKey is what a transaction holds that is not optimistic: the locks of a key, and of the elements of its collection.
+type lockedKey struct {
 	key     []byte
 	to      []byte // another key, of which the entry is replaced; nil for none
 	creates bool   // there may be a new collection
 
+	// What was found, before the locks were taken and under them.
 	table   *Table         // of key
 	meta    seglog.Record  // what stands under key; the zero one for nothing
 	at      seglog.Address // and where
@@ -97,8 +98,8 @@ type counting struct {
 // errUncounted says that a collection may lose its last element, and is to be counted first, which is done without locks.
 var errUncounted = errors.New("the elements are to be counted")
 
-// alone makes the changes of f count, all or nothing. f may be called several times.
-func (s *Store) alone(h *held, d Durability, f func(*Tx) error) error {
+// withKey makes the changes of f count, all or nothing. f may be called several times.
+func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
@@ -119,7 +120,7 @@ func (s *Store) alone(h *held, d Durability, f func(*Tx) error) error {
 		return err
 	}
 	for {
-		seq, err := s.tryAlone(h, elements, f)
+		seq, err := s.tryWithKey(h, elements, f)
 		if err == errUncounted {
 			err = h.count(elements)
 		} else if err != errConflict {
@@ -134,8 +135,8 @@ func (s *Store) alone(h *held, d Durability, f func(*Tx) error) error {
 	}
 }
 
-// tryAlone returns the number up to which the log must be synced to make the outcome durable.
-func (s *Store) tryAlone(h *held, elements *Table, f func(*Tx) error) (seq uint64, err error) {
+// tryWithKey returns the number up to which the log must be synced to make the outcome durable.
+func (s *Store) tryWithKey(h *lockedKey, elements *Table, f func(*Tx) error) (seq uint64, err error) {
 	s.pace()
 	if err := h.look(s); err != nil {
 		return 0, err
@@ -146,8 +147,8 @@ func (s *Store) tryAlone(h *held, elements *Table, f func(*Tx) error) (seq uint6
 		h.id = s.log.Last() + 1
 	}
 	keyLookedAt()
-	tx := &Tx{store: s, held: h}
-	g := &together{store: s, held: true}
+	tx := &Tx{store: s, locked: h}
+	g := &together{store: s, locked: true}
 	defer func() { g.finish(err) }()
 	seq, err = h.run(tx, g, elements, f)
 	tx.end()
@@ -161,7 +162,7 @@ func (s *Store) tryAlone(h *held, elements *Table, f func(*Tx) error) (seq uint6
 var keyLookedAt = func() {}
 
 // look finds out what stands under the key, which the log has.
-func (h *held) look(s *Store) error {
+func (h *lockedKey) look(s *Store) error {
 	in, err := s.use()
 	if err != nil {
 		return err
@@ -181,7 +182,7 @@ func (h *held) look(s *Store) error {
 }
 
 // entry reads a record that is held: that of the key, or of an element.
-func (h *held) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
+func (h *lockedKey) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
 	if t == h.table && string(key) == string(h.key) {
 		a, *e = h.at, h.meta
 	} else {
@@ -194,7 +195,7 @@ func (h *held) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Addr
 }
 
 // run takes the locks, and does what f says.
-func (h *held) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uint64, error) {
+func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uint64, error) {
 	s := tx.store
 	in, err := s.useForWrite()
 	if err != nil {
@@ -239,8 +240,8 @@ func (h *held) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uin
 	return g.commitLocked()
 }
 
-// countHeld counts the elements of a collection while their lock is held; ok is false where the order of the elements has to be made first.
-func (s *Store) countHeld(id uint64) (n uint64, ok bool) {
+// countLocked counts the elements of a collection while their lock is held; ok is false where the order of the elements has to be made first.
+func (s *Store) countLocked(id uint64) (n uint64, ok bool) {
 	st, err := s.spaces[0].elements.order.Load().tryView()
 	if st == nil || err != nil {
 		return 0, false
@@ -255,7 +256,7 @@ func (s *Store) countHeld(id uint64) (n uint64, ok bool) {
 }
 
 // count counts the elements, and makes their order if that is lost.
-func (h *held) count(elements *Table) error {
+func (h *lockedKey) count(elements *Table) error {
 	keys := elements.order.Load().orderedKeys(elementSpan(h.id, Span{}), nil)
 	defer keys.close()
 	for h.counted = (counting{at: h.at}); keys.Next(); {
@@ -331,7 +332,7 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 		return err
 	}
 	e.Sub = sub
-	return s.alone(&held{key: key, creates: true}, d, func(tx *Tx) error {
+	return s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
 		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
 			var at seglog.Address
 			if p.ID != 0 {

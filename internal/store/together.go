@@ -18,13 +18,13 @@ import (
 // were raised before that one showed.
 //
 // What is too much for one append is written ahead, before any lock is taken; only the commit is written under them, and once more those of the
-// records that another of the same key has overtaken meanwhile. Where the caller holds the locks from the beginning (held), all of it is written under them.
+// records that another of the same key has overtaken meanwhile. Where the caller holds the locks from the beginning (locked), all of it is written under them.
 type together struct {
 	store   *Store
 	changes []*Change
 	tx      *Tx      // that writes them, nil for none: it may have a reason not to
 	turn    bool     // the caller has the turn of the transactions
-	held    bool     // the caller holds the locks, is inside the gate, and has waited for the transactions
+	locked  bool     // the caller holds the locks, is inside the gate, and has waited for the transactions
 	shards  shardSet // that are to be locked; those of the changes are added
 
 	ahead    bool // the members are in the log
@@ -147,7 +147,7 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 func (g *together) check() error {
 	s := g.store
 	allow := s.allow
-	if g.tx != nil || g.held {
+	if g.tx != nil || g.locked {
 		allow = s.updates.allow
 	}
 	for _, c := range g.changes {
@@ -178,7 +178,7 @@ func (g *together) finish(err error) {
 func (g *together) prepare() error {
 	s := g.store
 	reserve, appendPart := s.reserve, s.appendPart
-	if g.held {
+	if g.locked {
 		reserve, appendPart = s.log.Reserve, s.log.AppendOne
 	}
 	g.group.Log = s.log
@@ -222,7 +222,7 @@ func estimate(p *seglog.Pending) int64 { return int64(len(p.Key)+len(p.Value)) +
 
 // writeAhead is an operation of its own: what waits for life need not wait for the whole group.
 func (g *together) writeAhead(recs []*seglog.Pending) error {
-	if g.held {
+	if g.locked {
 		return g.group.Ahead(recs...)
 	}
 	in, err := g.store.useForWrite()

@@ -33,7 +33,7 @@ import (
 type Tx struct {
 	store    *Store
 	view     *View
-	held     *held // instead of a view: it sees what there is, and nobody else changes that
+	locked   *lockedKey // instead of a view: it sees what there is, and nobody else changes that
 	readOnly bool
 	done     atomic.Bool
 
@@ -315,7 +315,7 @@ func (tx *Tx) Has(t *Table, key []byte) (bool, error) {
 }
 
 func (tx *Tx) noteRead(key []byte) {
-	if tx.readOnly || tx.held != nil {
+	if tx.readOnly || tx.locked != nil {
 		return
 	}
 	if tx.reads == nil {
