@@ -1168,6 +1168,16 @@ func TestAllElementsAreTakenOutAtOnce(t *testing.T) {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 	wantNoLeft(t, s)
+
+	// Once more where the order by which they are counted is lost while the locks are taken.
+	mustChange(t, s, "h", hset("a", "", "b", ""))
+	defer func(f func()) { keyLookedAt = f }(keyLookedAt)
+	keyLookedAt = func() {
+		keyLookedAt = func() {}
+		s.spaces[0].elements.order.Load().lose(errors.New("planted"))
+	}
+	mustChange(t, s, "h", hdel("a", "b"))
+	wantNoLeft(t, s)
 }
 
 // TestRenameToTheEmptyKey takes the lock of that key.

@@ -254,14 +254,12 @@ func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions 
 // count counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
 // number, and none is to be lost by that.
 func (tx *Tx) count(id uint64) (n uint64, err error) {
-	if h := tx.locked; h != nil {
-		if n, ok := tx.store.countLocked(id); ok {
-			return n, nil
+	if tx.locked != nil {
+		n, ok := tx.store.countLocked(id)
+		if !ok {
+			return 0, errUnordered
 		}
-		if h.counted.at != h.at {
-			return 0, errUncounted
-		}
-		return h.counted.n, nil
+		return n, nil
 	}
 	t, err := tx.store.elements()
 	if err != nil {

@@ -81,22 +81,15 @@ type lockedKey struct {
 	creates bool   // there may be a new collection
 
 	// What was found, before the locks were taken and under them.
-	table   *Table         // of key
-	meta    seglog.Record  // what stands under key; the zero one for nothing
-	at      seglog.Address // and where
-	now     state          // of it, under the locks
-	id      uint64         // of the elements, 0 for no collection
-	counted counting
+	table *Table         // of key
+	meta  seglog.Record  // what stands under key; the zero one for nothing
+	at    seglog.Address // and where
+	now   state          // of it, under the locks
+	id    uint64         // of the elements, 0 for no collection
 }
 
-// counting is how many elements a collection had, by the record of its meta, which is another one whenever an element comes or goes.
-type counting struct {
-	at seglog.Address
-	n  uint64
-}
-
-// errUncounted says that a collection may lose its last element, and is to be counted first, which is done without locks.
-var errUncounted = errors.New("the elements are to be counted")
+// errUnordered says that a collection may lose its last element, and that the order by which the elements are counted is to be made first, which is done without locks.
+var errUnordered = errors.New("the elements are not in order")
 
 // withKey makes the changes of f count, all or nothing. f may be called several times.
 func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
@@ -121,8 +114,8 @@ func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 	}
 	for {
 		seq, err := s.tryWithKey(h, elements, f)
-		if err == errUncounted {
-			err = h.count(elements)
+		if err == errUnordered {
+			err = elements.makeOrder(elementSpan(h.id, Span{}))
 		} else if err != errConflict {
 			if err != nil || d != Power {
 				return err
@@ -133,6 +126,15 @@ func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 			return err
 		}
 	}
+}
+
+// makeOrder makes the order of the keys, if it is lost, or damaged in a span. The caller holds no lock, and is not inside the gate.
+func (t *Table) makeOrder(span Span) error {
+	keys := t.order.Load().orderedKeys(span, nil)
+	defer keys.close()
+	for keys.Next() {
+	}
+	return keys.Err()
 }
 
 // tryWithKey returns the number up to which the log must be synced to make the outcome durable.
@@ -253,16 +255,6 @@ func (s *Store) countLocked(id uint64) (n uint64, ok bool) {
 		n++
 	}
 	return n, keys.Err() == nil
-}
-
-// count counts the elements, and makes their order if that is lost.
-func (h *lockedKey) count(elements *Table) error {
-	keys := elements.order.Load().orderedKeys(elementSpan(h.id, Span{}), nil)
-	defer keys.close()
-	for h.counted = (counting{at: h.at}); keys.Next(); {
-		h.counted.n++
-	}
-	return keys.Err()
 }
 
 // allowEdits refuses a change of an element that the same goroutine is updating.
