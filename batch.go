@@ -4,7 +4,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // Batch is changes of raw entries that are written together: all of them or none, in memory, in the log and after
@@ -14,9 +14,9 @@ import (
 // A Batch is not for several goroutines at once. It copies what it is given. It holds everything in memory until Reset.
 type Batch struct {
 	db      *DB
-	changes []store.Change
+	changes []engine.Change
 	of      map[string]int // by key: which of changes
-	list    []*store.Change
+	list    []*engine.Change
 
 	bytes  []byte // room for keys and values, which stay where they are
 	copied int    // how much of it they have taken since the last Reset, what is full included
@@ -32,13 +32,13 @@ const batchKept = 1 << 20
 func (db *DB) NewBatch() *Batch { return &Batch{db: db, of: map[string]int{}} }
 
 // Put adds a Put. Whether key and value are too long is found out by Write.
-func (b *Batch) Put(key, value []byte) { b.add(store.Write{Key: b.copy(key), Value: b.copy(value)}) }
+func (b *Batch) Put(key, value []byte) { b.add(engine.Write{Key: b.copy(key), Value: b.copy(value)}) }
 
 // PutTTL adds a PutTTL. The time begins now.
 func (b *Batch) PutTTL(key, value []byte, d time.Duration) error {
 	deadline, err := b.db.store.Deadline(d)
 	if err == nil {
-		b.add(store.Write{Key: b.copy(key), Value: b.copy(value), Expiry: deadline})
+		b.add(engine.Write{Key: b.copy(key), Value: b.copy(value), Expiry: deadline})
 	}
 	return err
 }
@@ -47,25 +47,25 @@ func (b *Batch) PutTTL(key, value []byte, d time.Duration) error {
 func (b *Batch) PutUntil(key, value []byte, deadline time.Time) error {
 	at, err := b.db.store.DeadlineAt(deadline)
 	if err == nil {
-		b.add(store.Write{Key: b.copy(key), Value: b.copy(value), Expiry: at})
+		b.add(engine.Write{Key: b.copy(key), Value: b.copy(value), Expiry: at})
 	}
 	return err
 }
 
 // Delete adds a Delete.
-func (b *Batch) Delete(key []byte) { b.add(store.Write{Key: b.copy(key), Delete: true}) }
+func (b *Batch) Delete(key []byte) { b.add(engine.Write{Key: b.copy(key), Delete: true}) }
 
 // Len is the number of keys that the batch changes.
 func (b *Batch) Len() int { return len(b.changes) }
 
 // Write makes the changes, as durable as Put is. With an error nothing has changed, unless it is one after which the store refuses further writes.
 // The batch stays as it is: it can be written again, added to, or Reset.
-func (b *Batch) Write() error { return b.write(store.Process) }
+func (b *Batch) Write() error { return b.write(engine.Process) }
 
 // WriteFSync is Write as durable as PutFSync.
-func (b *Batch) WriteFSync() error { return b.write(store.Power) }
+func (b *Batch) WriteFSync() error { return b.write(engine.Power) }
 
-func (b *Batch) write(d store.Durability) error {
+func (b *Batch) write(d engine.Durability) error {
 	b.list = b.list[:0]
 	for i := range b.changes {
 		b.list = append(b.list, &b.changes[i])
@@ -85,14 +85,14 @@ func (b *Batch) Reset() {
 	b.copied = 0
 }
 
-func (b *Batch) add(w store.Write) {
+func (b *Batch) add(w engine.Write) {
 	own := unsafe.String(unsafe.SliceData(w.Key), len(w.Key)) // it stays, and does not change
 	if i, ok := b.of[own]; ok {
-		b.changes[i] = store.Change{Write: w}
+		b.changes[i] = engine.Change{Write: w}
 		return
 	}
 	b.of[own] = len(b.changes)
-	b.changes = append(b.changes, store.Change{Write: w})
+	b.changes = append(b.changes, engine.Change{Write: w})
 }
 
 // copy puts p where it stays until Reset.

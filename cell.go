@@ -5,8 +5,8 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // cell is a value of a map in memory. The store knows its head alone.
@@ -68,10 +68,10 @@ func (m *Map[K, V]) findOwn(hash uint64, own string) *cell[V] {
 }
 
 // cellValues is what the store is to know of the values in cells. expired may be nil.
-func (m *Map[K, V]) cellValues(expired func(K, V)) store.Values {
-	v := store.Values{Encode: m.encodeCell, Copy: m.copyCell}
+func (m *Map[K, V]) cellValues(expired func(K, V)) engine.Values {
+	v := engine.Values{Encode: m.encodeCell, Copy: m.copyCell}
 	if expired != nil {
-		v.Expired = func(key []byte, e store.Entry) { m.tell(expired, key, e) }
+		v.Expired = func(key []byte, e engine.Entry) { m.tell(expired, key, e) }
 	}
 	return v
 }

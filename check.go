@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -51,7 +51,7 @@ func Check(ctx context.Context, dir string, progress func(done, total int64)) (R
 }
 
 func check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	found, err := store.Check(ctx, dir, fsys, progress)
+	found, err := engine.Check(ctx, dir, fsys, progress)
 	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}
 	for _, s := range found.Segments {
 		r.Segments = append(r.Segments, SegmentReport(s))

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // A key of the store can have a collection instead of a value: a hash, a list, a set, or a sorted set. Its elements are records of their
@@ -23,12 +23,12 @@ import (
 type Collection struct {
 	db   *DB
 	key  []byte
-	of   store.CollectionType
+	of   engine.CollectionType
 	then *Snapshot // of which it is, nil for now
 	tx   *Tx       // in which it is, nil for none
 }
 
-func newCollection(db *DB, key []byte, of store.CollectionType) Collection {
+func newCollection(db *DB, key []byte, of engine.CollectionType) Collection {
 	return Collection{db: db, key: append([]byte{}, key...), of: of}
 }
 
@@ -47,12 +47,12 @@ func (c *Collection) Len() int {
 }
 
 // Clear deletes the whole, and reports whether there was anything. Its durability is that of Map.Set.
-func (c *Collection) Clear() (existed bool, err error) { return c.clear(store.Process) }
+func (c *Collection) Clear() (existed bool, err error) { return c.clear(engine.Process) }
 
 // ClearFSync is Clear that survives the loss of power when it returns.
-func (c *Collection) ClearFSync() (existed bool, err error) { return c.clear(store.Power) }
+func (c *Collection) ClearFSync() (existed bool, err error) { return c.clear(engine.Power) }
 
-func (c *Collection) clear(d store.Durability) (bool, error) {
+func (c *Collection) clear(d engine.Durability) (bool, error) {
 	if err := c.writable(); err != nil {
 		return false, err
 	}
@@ -64,12 +64,12 @@ func (c *Collection) clear(d store.Durability) (bool, error) {
 
 // Rename moves the whole to another key, deadline included, and replaces what is there. The error is ErrNotFound when there is
 // nothing to move. The receiver stays what there is under the old key. Its durability is that of Map.Set.
-func (c *Collection) Rename(to string) error { return c.rename(to, store.Process) }
+func (c *Collection) Rename(to string) error { return c.rename(to, engine.Process) }
 
 // RenameFSync is Rename that survives the loss of power when it returns.
-func (c *Collection) RenameFSync(to string) error { return c.rename(to, store.Power) }
+func (c *Collection) RenameFSync(to string) error { return c.rename(to, engine.Power) }
 
-func (c *Collection) rename(to string, d store.Durability) error {
+func (c *Collection) rename(to string, d engine.Durability) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (c *Collection) redate(deadline uint64) error {
 	if c.tx != nil {
 		return c.tx.tx.Redate(c.key, c.of, deadline)
 	}
-	return c.db.store.Redate(c.key, c.of, deadline, store.Process)
+	return c.db.store.Redate(c.key, c.of, deadline, engine.Process)
 }
 
 // TTL returns the time that the whole has left to live, 0 without a deadline. The error is ErrNotFound when there is nothing.
@@ -112,7 +112,7 @@ func (c *Collection) TTL() (time.Duration, error) {
 }
 
 // reader reads what there is now, was in the snapshot, or is in the transaction.
-func (c *Collection) reader() store.Collections {
+func (c *Collection) reader() engine.Collections {
 	switch {
 	case c.then != nil:
 		return c.then.view.Collections()
@@ -161,14 +161,14 @@ func (c *Collection) report(err error) {
 }
 
 // update changes an element atomically, as decide says.
-func (c *Collection) update(sub []byte, d store.Durability, decide func(found *store.Entry) (*store.Edit, error)) error {
+func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *engine.Entry) (*engine.Edit, error)) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
 	if c.tx == nil {
 		return c.db.store.UpdateElement(c.key, c.of, sub, d, decide)
 	}
-	var found *store.Entry
+	var found *engine.Entry
 	switch e, err := c.get(sub); {
 	case err == nil:
 		found = &e
@@ -185,7 +185,7 @@ func (c *Collection) update(sub []byte, d store.Durability, decide func(found *s
 }
 
 // change makes edits, all or nothing.
-func (c *Collection) change(d store.Durability, plan func(*store.Plan) ([]*store.Edit, error)) error {
+func (c *Collection) change(d engine.Durability, plan func(*engine.Plan) ([]*engine.Edit, error)) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ func (c *Collection) change(d store.Durability, plan func(*store.Plan) ([]*store
 }
 
 // edit makes edits that do not depend on what there is, and counts those of elements that there were.
-func (c *Collection) edit(d store.Durability, edits ...*store.Edit) (existed int, err error) {
-	if err := c.change(d, func(*store.Plan) ([]*store.Edit, error) { return edits, nil }); err != nil {
+func (c *Collection) edit(d engine.Durability, edits ...*engine.Edit) (existed int, err error) {
+	if err := c.change(d, func(*engine.Plan) ([]*engine.Edit, error) { return edits, nil }); err != nil {
 		return 0, err
 	}
 	for _, e := range edits {
@@ -209,15 +209,15 @@ func (c *Collection) edit(d store.Durability, edits ...*store.Edit) (existed int
 }
 
 // deletions are edits that delete.
-func deletions(subs [][]byte) (edits []*store.Edit) {
+func deletions(subs [][]byte) (edits []*engine.Edit) {
 	for _, sub := range subs {
-		edits = append(edits, &store.Edit{Sub: sub, Delete: true})
+		edits = append(edits, &engine.Edit{Sub: sub, Delete: true})
 	}
 	return edits
 }
 
 // get reads an element.
-func (c *Collection) get(sub []byte) (e store.Entry, err error) {
+func (c *Collection) get(sub []byte) (e engine.Entry, err error) {
 	if err := c.readable(); err != nil {
 		return e, err
 	}
@@ -234,15 +234,15 @@ func (c *Collection) has(sub []byte) bool {
 }
 
 // items yields elements in the order of the bytes of their sub-keys. Errors go to the error handler.
-func (c *Collection) items(span store.Span, values bool) iter.Seq[store.Item] {
+func (c *Collection) items(span engine.Span, values bool) iter.Seq[engine.Item] {
 	return c.reported(c.reader().All(c.key, c.of, span, values))
 }
 
 // reported passes on items without errors, which go to the error handler.
 //
 //go:noinline
-func (c *Collection) reported(items iter.Seq[store.Item]) iter.Seq[store.Item] {
-	return func(yield func(store.Item) bool) {
+func (c *Collection) reported(items iter.Seq[engine.Item]) iter.Seq[engine.Item] {
+	return func(yield func(engine.Item) bool) {
 		if err := c.readable(); err != nil {
 			c.report(err)
 			return

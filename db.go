@@ -10,15 +10,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // DB is an open store: a directory with a log, and the maps that are kept in it.
 // It is safe for concurrent use.
 type DB struct {
-	store  *store.Store
+	store  *engine.Store
 	config config
 
 	renderers sync.Map // schema number → codec.Renderer, or false for none
@@ -65,7 +65,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 }
 
 func open(dir string, c config) (*DB, error) {
-	s, err := store.Open(dir, store.Options{
+	s, err := engine.Open(dir, engine.Options{
 		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly, FollowEvery: c.followEvery,
 		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction,
 	})

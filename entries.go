@@ -6,12 +6,12 @@ import (
 	"iter"
 	"time"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // MaxKeyBytes is the length of the longest key, what stands for the map's name included.
-const MaxKeyBytes = store.MaxKeyBytes
+const MaxKeyBytes = engine.MaxKeyBytes
 
 // Entry is an entry as a store keeps it: what moves it into another store, where it is the same again, whatever its type. No codec
 // looks at the value.
@@ -38,7 +38,7 @@ type Entry struct {
 // An entry that cannot be read comes as an error, with its Key if that is known, and iteration goes on; but for ErrClosed and ErrSnapshotLost, which are the last.
 func (s *Snapshot) Entries(from, to []byte) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for item, c := range s.view.Entries(store.Span{Low: from, High: to, HighOpen: true}) {
+		for item, c := range s.view.Entries(engine.Span{Low: from, High: to, HighOpen: true}) {
 			e, err := Entry{Key: item.Key}, item.Err
 			if err == nil {
 				e, err = s.db.entry(&item)
@@ -54,7 +54,7 @@ func (s *Snapshot) Entries(from, to []byte) iter.Seq2[Entry, error] {
 }
 
 // entry is what the log has, with the schema instead of its number.
-func (db *DB) entry(item *store.Item) (Entry, error) {
+func (db *DB) entry(item *engine.Item) (Entry, error) {
 	e := Entry{Key: item.Key, Value: item.Value, Seq: item.Seq, Time: item.Time}
 	if d := item.Deadline(); d != 0 {
 		e.Expires = time.UnixMilli(int64(d))
@@ -88,7 +88,7 @@ type Element struct {
 // iteration goes on. Name and value are the caller's.
 func (s *Snapshot) Elements(key []byte) iter.Seq2[Element, error] {
 	return func(yield func(Element, error) bool) {
-		for item := range s.view.Collections().All(key, "", store.Span{}, true) {
+		for item := range s.view.Collections().All(key, "", engine.Span{}, true) {
 			e, err := Element{Name: bytes.Clone(item.Key)}, item.Err
 			if err == nil {
 				e.Value = bytes.Clone(item.Value)
@@ -108,9 +108,9 @@ func (db *DB) PutElements(e *Entry, list []Element, anew bool) error {
 	if !isWord(e.Collection) {
 		return fmt.Errorf("%w: there is no collection of type %q", ErrType, e.Collection)
 	}
-	edits := make([]*store.Edit, len(list))
+	edits := make([]*engine.Edit, len(list))
 	for i := range list {
-		edits[i] = &store.Edit{Sub: list[i].Name, Value: list[i].Value}
+		edits[i] = &engine.Edit{Sub: list[i].Name, Value: list[i].Value}
 		var err error
 		if edits[i].Schema, err = db.numberOf(list[i].Codec, list[i].Schema); err != nil {
 			return err
@@ -120,9 +120,9 @@ func (db *DB) PutElements(e *Entry, list []Element, anew bool) error {
 	if err != nil {
 		return err
 	}
-	err = db.store.Restore(e.Key, store.CollectionType(e.Collection), e.More, edits, anew)
+	err = db.store.Restore(e.Key, engine.CollectionType(e.Collection), e.More, edits, anew)
 	if err == nil && anew && deadline != 0 {
-		err = db.store.Redate(e.Key, store.CollectionType(e.Collection), deadline, store.Process)
+		err = db.store.Redate(e.Key, engine.CollectionType(e.Collection), deadline, engine.Process)
 	}
 	return err
 }
@@ -132,7 +132,7 @@ func (e *Entry) deadline() (uint64, error) {
 	if e.Expires.IsZero() {
 		return 0, nil
 	}
-	return store.MillisAt(e.Expires)
+	return engine.MillisAt(e.Expires)
 }
 
 // PutEntry stores an entry of another store, or of this one, in the place of what is under its key. Seq and Time do not count. It is as durable as Put. A deadline may
@@ -156,9 +156,9 @@ func (b *Batch) PutEntry(e *Entry) error {
 	return err
 }
 
-func (db *DB) writeOf(e *Entry) (store.Write, error) {
+func (db *DB) writeOf(e *Entry) (engine.Write, error) {
 	deadline, err := e.deadline()
-	w := store.Write{Key: e.Key, Value: e.Value, Expiry: deadline}
+	w := engine.Write{Key: e.Key, Value: e.Value, Expiry: deadline}
 	if err != nil {
 		return w, err
 	}
@@ -177,7 +177,7 @@ func (db *DB) numberOf(codec, text string) (uint64, error) {
 	case !isWord(codec):
 		return 0, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, codec)
 	}
-	return db.store.SchemaNumber(store.Schema{Codec: codec, Text: text})
+	return db.store.SchemaNumber(engine.Schema{Codec: codec, Text: text})
 }
 
 // MapPrefix is what the raw keys of the entries of map name begin with: the name, in which some bytes are escaped, and a colon. So

@@ -3,8 +3,8 @@ package copal
 import (
 	"errors"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // Errors of opening a store.
@@ -19,10 +19,10 @@ var (
 // Errors of reading and writing.
 var (
 	// ErrNotFound: there is no entry for the key.
-	ErrNotFound = store.ErrNotFound
+	ErrNotFound = engine.ErrNotFound
 	// ErrType: a type cannot be kept, or the bytes under a key do not fit the type
 	// that is asked for. The text names the type and the key. It is not corruption.
-	ErrType = store.ErrType
+	ErrType = engine.ErrType
 	// ErrTooLarge: a key over 64 KiB, map name included, or a value over 1 GiB (256
 	// MiB where addresses have 32 bits), encoded.
 	ErrTooLarge = seglog.ErrTooLarge
@@ -35,16 +35,16 @@ var (
 	ErrReadOnly = seglog.ErrReadOnly
 	// ErrNested: the function of a Map.Update wrote, by other means, the key that it updates; or that of a DB.Update
 	// wrote at all by other means than its transaction.
-	ErrNested = store.ErrNested
+	ErrNested = engine.ErrNested
 	// ErrTxDone: the function to which the transaction was handed has returned.
-	ErrTxDone = store.ErrTxDone
+	ErrTxDone = engine.ErrTxDone
 	// ErrTxReadOnly: a write in the function of DB.View.
-	ErrTxReadOnly = store.ErrTxReadOnly
+	ErrTxReadOnly = engine.ErrTxReadOnly
 	// ErrClosed: the store, the map, or the snapshot is closed.
 	ErrClosed = seglog.ErrClosed
 	// ErrSnapshotLost: a snapshot of a store that was opened with ReadOnly, and has fallen so far behind the process that
 	// writes that it had to read the log anew.
-	ErrSnapshotLost = store.ErrViewLost
+	ErrSnapshotLost = engine.ErrViewLost
 	// ErrHistoryLost: what DB.Watch was to tell is not in the log any more, for compaction has been there, or is not in it yet.
 	ErrHistoryLost = seglog.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
@@ -67,4 +67,4 @@ var errOtherSnapshot = errors.New("the snapshot is one of another store")
 
 // CollectionError is the error of a raw read, such as Get, of a key that holds not a value but a collection, whose Type it says: "hash", for instance.
 // Scan passes it to the error handler and goes on. errors.Is(err, ErrType) holds for it.
-type CollectionError = store.CollectionError
+type CollectionError = engine.CollectionError

@@ -3,7 +3,7 @@ package copal
 import (
 	"time"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // An entry can have a time to live: it is kept as a deadline, in its record, and so
@@ -16,20 +16,20 @@ import (
 // SetTTL is Set of an entry that expires after d, which must be positive. A later Set without a time to live
 // takes the deadline away, or replaces it with that of WithTTL.
 func (m *Map[K, V]) SetTTL(key K, v V, d time.Duration) error {
-	return m.setTTL(key, v, d, store.Process)
+	return m.setTTL(key, v, d, engine.Process)
 }
 
 // SetTTLFSync is SetTTL with the durability of SetFSync.
 func (m *Map[K, V]) SetTTLFSync(key K, v V, d time.Duration) error {
-	return m.setTTL(key, v, d, store.Power)
+	return m.setTTL(key, v, d, engine.Power)
 }
 
 // SetTTLAsync is SetTTL with the durability of SetAsync. What expires before the log has it is never written.
 func (m *Map[K, V]) SetTTLAsync(key K, v V, d time.Duration) error {
-	return m.setTTL(key, v, d, store.Async)
+	return m.setTTL(key, v, d, engine.Async)
 }
 
-func (m *Map[K, V]) setTTL(key K, v V, ttl time.Duration, d store.Durability) error {
+func (m *Map[K, V]) setTTL(key K, v V, ttl time.Duration, d engine.Durability) error {
 	if ttl <= 0 { // which set takes for none
 		_, err := m.db.store.Deadline(ttl)
 		return err
@@ -51,15 +51,15 @@ func (m *Map[K, V]) TTL(key K) (time.Duration, error) {
 
 // Expire lets the entry of key expire after d, which must be positive, whatever deadline it had. The value stays, also
 // one of SetInMemory. The error is ErrNotFound when there is no entry, else that of Set, as is the durability.
-func (m *Map[K, V]) Expire(key K, d time.Duration) error { return m.expire(key, d, store.Process) }
+func (m *Map[K, V]) Expire(key K, d time.Duration) error { return m.expire(key, d, engine.Process) }
 
 // ExpireFSync is Expire with the durability of SetFSync.
-func (m *Map[K, V]) ExpireFSync(key K, d time.Duration) error { return m.expire(key, d, store.Power) }
+func (m *Map[K, V]) ExpireFSync(key K, d time.Duration) error { return m.expire(key, d, engine.Power) }
 
 // ExpireAsync is Expire with the durability of SetAsync.
-func (m *Map[K, V]) ExpireAsync(key K, d time.Duration) error { return m.expire(key, d, store.Async) }
+func (m *Map[K, V]) ExpireAsync(key K, d time.Duration) error { return m.expire(key, d, engine.Async) }
 
-func (m *Map[K, V]) expire(key K, ttl time.Duration, d store.Durability) error {
+func (m *Map[K, V]) expire(key K, ttl time.Duration, d engine.Durability) error {
 	deadline, err := m.db.store.Deadline(ttl)
 	if err != nil {
 		return err
@@ -68,15 +68,15 @@ func (m *Map[K, V]) expire(key K, ttl time.Duration, d store.Durability) error {
 }
 
 // Persist takes the deadline of the entry of key away, if it has one. Durability and errors are those of Expire.
-func (m *Map[K, V]) Persist(key K) error { return m.changeDeadline(key, 0, store.Process) }
+func (m *Map[K, V]) Persist(key K) error { return m.changeDeadline(key, 0, engine.Process) }
 
 // PersistFSync is Persist with the durability of SetFSync.
-func (m *Map[K, V]) PersistFSync(key K) error { return m.changeDeadline(key, 0, store.Power) }
+func (m *Map[K, V]) PersistFSync(key K) error { return m.changeDeadline(key, 0, engine.Power) }
 
 // PersistAsync is Persist with the durability of SetAsync.
-func (m *Map[K, V]) PersistAsync(key K) error { return m.changeDeadline(key, 0, store.Async) }
+func (m *Map[K, V]) PersistAsync(key K) error { return m.changeDeadline(key, 0, engine.Async) }
 
-func (m *Map[K, V]) changeDeadline(key K, deadline uint64, d store.Durability) error {
+func (m *Map[K, V]) changeDeadline(key K, deadline uint64, d engine.Durability) error {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
@@ -86,8 +86,8 @@ func (m *Map[K, V]) changeDeadline(key K, deadline uint64, d store.Durability) e
 }
 
 // tell passes an entry that has expired to the function of OnExpire.
-func (m *Map[K, V]) tell(f func(K, V), key []byte, e store.Entry) {
-	item := store.Item{Key: key, Entry: e}
+func (m *Map[K, V]) tell(f func(K, V), key []byte, e engine.Entry) {
+	item := engine.Item{Key: key, Entry: e}
 	if m.closed.Load() {
 		return
 	}
@@ -109,7 +109,7 @@ func (db *DB) PutTTL(key, value []byte, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.store.Write(nil, &store.Write{Key: key, Value: value, Expiry: deadline})
+	_, err = db.store.Write(nil, &engine.Write{Key: key, Value: value, Expiry: deadline})
 	return err
 }
 
@@ -127,12 +127,12 @@ func (db *DB) Expire(key []byte, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return db.store.Expire(nil, nil, key, deadline, store.Process)
+	return db.store.Expire(nil, nil, key, deadline, engine.Process)
 }
 
 // Persist takes the deadline of the entry under key away, if it has one. Durability and errors are those of Expire.
 func (db *DB) Persist(key []byte) error {
-	return db.store.Expire(nil, nil, key, 0, store.Process)
+	return db.store.Expire(nil, nil, key, 0, engine.Process)
 }
 
 // PutUntil is Put of an entry that expires at deadline, which must lie ahead, and before the year 292,278,994. It is kept to the millisecond, rounded up. A later Put
@@ -142,7 +142,7 @@ func (db *DB) PutUntil(key, value []byte, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	_, err = db.store.Write(nil, &store.Write{Key: key, Value: value, Expiry: at})
+	_, err = db.store.Write(nil, &engine.Write{Key: key, Value: value, Expiry: at})
 	return err
 }
 
@@ -170,5 +170,5 @@ func (db *DB) ExpireAt(key []byte, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	return db.store.Expire(nil, nil, key, at, store.Process)
+	return db.store.Expire(nil, nil, key, at, engine.Process)
 }

@@ -5,7 +5,7 @@ import (
 	"reflect"
 
 	"github.com/copaldb/copal/internal/clock"
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -34,7 +34,7 @@ func CheckWith(ctx context.Context, dir string, fsys vfs.FS, progress func(done,
 type AnyMap struct {
 	name   string
 	values *typed
-	table  *store.Table
+	table  *engine.Table
 }
 
 // OpenAnyMap is OpenMap under the codec that the store was opened with.
@@ -49,7 +49,7 @@ func (m *AnyMap) key(key string) []byte { return []byte(m.name + ":" + key) }
 func (m *AnyMap) Set(key string, v any) error {
 	p := reflect.New(m.values.goval)
 	p.Elem().Set(reflect.ValueOf(v))
-	return m.values.set(m.table, m.key(key), p.Interface(), store.Process)
+	return m.values.set(m.table, m.key(key), p.Interface(), engine.Process)
 }
 
 // Load returns a value of the map's type.

@@ -6,8 +6,8 @@ import (
 	"reflect"
 	"slices"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // HashOf is a typed hash under a key: fields of type F, each with a value of type V. It is to a Map what a record with a million
@@ -33,7 +33,7 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &HashOf[F, V]{newCollection(db, []byte(key), store.HashType), fields, values}, nil
+	return &HashOf[F, V]{newCollection(db, []byte(key), engine.HashType), fields, values}, nil
 }
 
 // Hash returns the hash under key as one of bytes, for programs that know no types, such as servers.
@@ -42,7 +42,7 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 // text to such a HashOf.
 func (db *DB) Hash(key []byte) *HashOf[string, []byte] {
 	b := db.asBytes()
-	return &HashOf[string, []byte]{newCollection(db, key, store.HashType), b.fields, b.values}
+	return &HashOf[string, []byte]{newCollection(db, key, engine.HashType), b.fields, b.values}
 }
 
 // At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
@@ -58,12 +58,12 @@ func (h *HashOf[F, V]) In(tx *Tx) *HashOf[F, V] {
 
 // Set stores v in a field. When it returns nil, it survives the death of the process, as Map.Set does. The error is ErrType when the key has something else
 // than a hash.
-func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, store.Process) }
+func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, engine.Process) }
 
 // SetFSync is Set that survives the loss of power when it returns.
-func (h *HashOf[F, V]) SetFSync(field F, v V) error { return h.set(field, v, store.Power) }
+func (h *HashOf[F, V]) SetFSync(field F, v V) error { return h.set(field, v, engine.Power) }
 
-func (h *HashOf[F, V]) set(field F, v V, d store.Durability) error {
+func (h *HashOf[F, V]) set(field F, v V, d engine.Durability) error {
 	sub, err := h.sub(field)
 	if err != nil {
 		return err
@@ -72,16 +72,16 @@ func (h *HashOf[F, V]) set(field F, v V, d store.Durability) error {
 }
 
 // SetAll stores several fields, all or none, and at one moment for whoever reads.
-func (h *HashOf[F, V]) SetAll(fields map[F]V) error { return h.setAll(fields, store.Process) }
+func (h *HashOf[F, V]) SetAll(fields map[F]V) error { return h.setAll(fields, engine.Process) }
 
 // SetAllFSync is SetAll that survives the loss of power when it returns.
-func (h *HashOf[F, V]) SetAllFSync(fields map[F]V) error { return h.setAll(fields, store.Power) }
+func (h *HashOf[F, V]) SetAllFSync(fields map[F]V) error { return h.setAll(fields, engine.Power) }
 
-func (h *HashOf[F, V]) setAll(fields map[F]V, d store.Durability) error {
-	edits := make([]*store.Edit, 0, len(fields))
+func (h *HashOf[F, V]) setAll(fields map[F]V, d engine.Durability) error {
+	edits := make([]*engine.Edit, 0, len(fields))
 	for f, v := range fields {
 		sub, err := h.sub(f)
-		var e *store.Edit
+		var e *engine.Edit
 		if err == nil {
 			e, err = h.encode(h.values, sub, &v)
 		}
@@ -123,15 +123,15 @@ func (h *HashOf[F, V]) Has(field F) bool {
 // Update changes a field atomically, as Map.Update does an entry: f gets what there is, and says what there is to be. It returns the
 // field as it is afterwards. TTL has no meaning here: a field lives as long as the hash.
 func (h *HashOf[F, V]) Update(field F, f func(u *Update[V])) (v V, exists bool, err error) {
-	return h.updateField(field, f, store.Process)
+	return h.updateField(field, f, engine.Process)
 }
 
 // UpdateFSync is Update that survives the loss of power when it returns.
 func (h *HashOf[F, V]) UpdateFSync(field F, f func(u *Update[V])) (v V, exists bool, err error) {
-	return h.updateField(field, f, store.Power)
+	return h.updateField(field, f, engine.Power)
 }
 
-func (h *HashOf[F, V]) updateField(field F, f func(u *Update[V]), d store.Durability) (v V, exists bool, err error) {
+func (h *HashOf[F, V]) updateField(field F, f func(u *Update[V]), d engine.Durability) (v V, exists bool, err error) {
 	sub, err := h.sub(field)
 	if err != nil {
 		return v, false, err
@@ -159,15 +159,15 @@ func (h *HashOf[F, V]) updateField(field F, f func(u *Update[V]), d store.Durabi
 
 // Delete removes fields, all or none, and returns how many of them there were. A hash without fields is none.
 func (h *HashOf[F, V]) Delete(fields ...F) (existed int, err error) {
-	return h.delete(fields, store.Process)
+	return h.delete(fields, engine.Process)
 }
 
 // DeleteFSync is Delete that survives the loss of power when it returns.
 func (h *HashOf[F, V]) DeleteFSync(fields ...F) (existed int, err error) {
-	return h.delete(fields, store.Power)
+	return h.delete(fields, engine.Power)
 }
 
-func (h *HashOf[F, V]) delete(fields []F, d store.Durability) (int, error) {
+func (h *HashOf[F, V]) delete(fields []F, d engine.Durability) (int, error) {
 	subs, err := subsOf(&h.Collection, h.fields, fields)
 	if err != nil {
 		return 0, err
@@ -183,7 +183,7 @@ func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.walk(nil, nil, false) }
 // Keys yields each field, as All does. No value is read.
 func (h *HashOf[F, V]) Keys() iter.Seq[F] {
 	return func(yield func(F) bool) {
-		for sub := range h.subs(h.fields.Order(), store.Span{}) {
+		for sub := range h.subs(h.fields.Order(), engine.Span{}) {
 			if f, err := h.fields.Decode(sub); err != nil {
 				h.misfit(sub, err)
 			} else if !yield(f) {
@@ -205,7 +205,7 @@ func (h *HashOf[F, V]) Between(from, to F) iter.Seq2[F, V] { return h.walk(&from
 // walk yields the fields between two bounds, of which the upper one is left out if there is a lower one.
 func (h *HashOf[F, V]) walk(low, high *F, down bool) iter.Seq2[F, V] {
 	return func(yield func(F, V) bool) {
-		span := store.Span{Down: down, HighOpen: low != nil}
+		span := engine.Span{Down: down, HighOpen: low != nil}
 		for _, b := range []struct {
 			f  *F
 			to *[]byte
@@ -247,9 +247,9 @@ func (h *HashOf[F, V]) sub(field F) ([]byte, error) {
 // What follows is HashOf without its types.
 
 // encode makes an edit of what v points to.
-func (c *Collection) encode(values *typed, sub []byte, v any) (*store.Edit, error) {
+func (c *Collection) encode(values *typed, sub []byte, v any) (*engine.Edit, error) {
 	if values.raw != nil {
-		return &store.Edit{Sub: sub, Value: *v.(*[]byte)}, nil
+		return &engine.Edit{Sub: sub, Value: *v.(*[]byte)}, nil
 	}
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
@@ -257,25 +257,25 @@ func (c *Collection) encode(values *typed, sub []byte, v any) (*store.Edit, erro
 	if err != nil {
 		return nil, err
 	}
-	return &store.Edit{Sub: sub, Value: bytes.Clone(value), Schema: schema}, nil
+	return &engine.Edit{Sub: sub, Value: bytes.Clone(value), Schema: schema}, nil
 }
 
-func (c *Collection) setValue(values *typed, sub []byte, v any, d store.Durability) error {
+func (c *Collection) setValue(values *typed, sub []byte, v any, d engine.Durability) error {
 	e, err := c.encode(values, sub, v)
 	if err != nil {
 		return err
 	}
-	return c.setEdits([]*store.Edit{e}, d)
+	return c.setEdits([]*engine.Edit{e}, d)
 }
 
 // setEdits makes edits that come in no order, in that of the sub-keys.
-func (c *Collection) setEdits(edits []*store.Edit, d store.Durability) error {
+func (c *Collection) setEdits(edits []*engine.Edit, d engine.Durability) error {
 	_, err := c.edit(d, inOrder(edits)...)
 	return err
 }
 
-func inOrder(edits []*store.Edit) []*store.Edit {
-	slices.SortFunc(edits, func(a, b *store.Edit) int { return bytes.Compare(a.Sub, b.Sub) })
+func inOrder(edits []*engine.Edit) []*engine.Edit {
+	slices.SortFunc(edits, func(a, b *engine.Edit) int { return bytes.Compare(a.Sub, b.Sub) })
 	return edits
 }
 
@@ -292,8 +292,8 @@ func (c *Collection) load(values *typed, sub []byte, v any) error {
 func (c *Collection) name(sub []byte) []byte { return append(append(bytes.Clone(c.key), ' '), sub...) }
 
 // updateValue changes an element as decide says, which gets whether there is one and what decodes it, and returns what is to be encoded.
-func (c *Collection) updateValue(values *typed, sub []byte, d store.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
-	return c.update(sub, d, func(found *store.Entry) (*store.Edit, error) {
+func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
+	return c.update(sub, d, func(found *engine.Entry) (*engine.Edit, error) {
 		v, what, err := decide(found != nil, func(into any) error {
 			if found == nil {
 				return nil
@@ -309,17 +309,17 @@ func (c *Collection) updateValue(values *typed, sub []byte, d store.Durability, 
 		case found == nil:
 			return nil, nil
 		}
-		return &store.Edit{Delete: true}, nil
+		return &engine.Edit{Delete: true}, nil
 	})
 }
 
 // fieldsIn yields the elements whose sort keys are in the span.
-func (c *Collection) fieldsIn(by keycodec.Order, span store.Span) iter.Seq[store.Item] {
+func (c *Collection) fieldsIn(by keycodec.Order, span engine.Span) iter.Seq[engine.Item] {
 	return c.reported(c.reader().Sorted(c.key, c.of, by, span, true))
 }
 
 // subs yields the sub-keys in an order, of which the sort keys are in the span.
-func (c *Collection) subs(by keycodec.Order, span store.Span) iter.Seq[[]byte] {
+func (c *Collection) subs(by keycodec.Order, span engine.Span) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for item := range c.reported(c.reader().Sorted(c.key, c.of, by, span, false)) {
 			if !yield(item.Key) {

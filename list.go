@@ -7,8 +7,8 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // ListOf is a list of values of type V under a key, a queue at both ends. Like a HashOf it goes, moves and expires as a whole, is safe for
@@ -28,13 +28,13 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &ListOf[V]{newCollection(db, []byte(key), store.ListType), values}, nil
+	return &ListOf[V]{newCollection(db, []byte(key), engine.ListType), values}, nil
 }
 
 // List returns the list under key as one of bytes. As with DB.Hash, elements are stored as they are,
 // and one that a ListOf of another type has written is read as DB.Get shows it.
 func (db *DB) List(key []byte) *ListOf[[]byte] {
-	return &ListOf[[]byte]{newCollection(db, key, store.ListType), db.asBytes().values}
+	return &ListOf[[]byte]{newCollection(db, key, engine.ListType), db.asBytes().values}
 }
 
 // At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
@@ -45,19 +45,19 @@ func (l *ListOf[V]) In(tx *Tx) *ListOf[V] { return &ListOf[V]{l.in(tx), l.values
 
 // PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as Map.Set does. The error is ErrType when the key has something
 // else than a list.
-func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, store.Process) }
+func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, engine.Process) }
 
 // PushBackFSync is PushBack that survives the loss of power when it returns.
-func (l *ListOf[V]) PushBackFSync(list ...V) error { return l.push(list, false, store.Power) }
+func (l *ListOf[V]) PushBackFSync(list ...V) error { return l.push(list, false, engine.Power) }
 
 // PushFront puts elements in front, one after the other, all or none: the last of them is the first of the list then.
-func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, store.Process) }
+func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, engine.Process) }
 
 // PushFrontFSync is PushFront that survives the loss of power when it returns.
-func (l *ListOf[V]) PushFrontFSync(list ...V) error { return l.push(list, true, store.Power) }
+func (l *ListOf[V]) PushFrontFSync(list ...V) error { return l.push(list, true, engine.Power) }
 
-func (l *ListOf[V]) push(list []V, front bool, d store.Durability) error {
-	edits := make([]*store.Edit, len(list))
+func (l *ListOf[V]) push(list []V, front bool, d engine.Durability) error {
+	edits := make([]*engine.Edit, len(list))
 	for i := range list {
 		var err error
 		if edits[i], err = l.encode(l.values, nil, &list[i]); err != nil {
@@ -68,19 +68,19 @@ func (l *ListOf[V]) push(list []V, front bool, d store.Durability) error {
 }
 
 // PopFront removes the first element, and returns it; ok is false if there is none.
-func (l *ListOf[V]) PopFront() (v V, ok bool, err error) { return l.pop(true, store.Process) }
+func (l *ListOf[V]) PopFront() (v V, ok bool, err error) { return l.pop(true, engine.Process) }
 
 // PopFrontFSync is PopFront that survives the loss of power when it returns.
-func (l *ListOf[V]) PopFrontFSync() (v V, ok bool, err error) { return l.pop(true, store.Power) }
+func (l *ListOf[V]) PopFrontFSync() (v V, ok bool, err error) { return l.pop(true, engine.Power) }
 
 // PopBack removes the last element, and returns it; ok is false if there is none.
-func (l *ListOf[V]) PopBack() (v V, ok bool, err error) { return l.pop(false, store.Process) }
+func (l *ListOf[V]) PopBack() (v V, ok bool, err error) { return l.pop(false, engine.Process) }
 
 // PopBackFSync is PopBack that survives the loss of power when it returns.
-func (l *ListOf[V]) PopBackFSync() (v V, ok bool, err error) { return l.pop(false, store.Power) }
+func (l *ListOf[V]) PopBackFSync() (v V, ok bool, err error) { return l.pop(false, engine.Power) }
 
-func (l *ListOf[V]) pop(front bool, d store.Durability) (v V, ok bool, err error) {
-	ok, err = l.popEntry(front, d, func(e *store.Entry) error { return l.values.decode(l.key, e, &v) })
+func (l *ListOf[V]) pop(front bool, d engine.Durability) (v V, ok bool, err error) {
+	ok, err = l.popEntry(front, d, func(e *engine.Entry) error { return l.values.decode(l.key, e, &v) })
 	if err != nil || !ok {
 		return *new(V), false, err
 	}
@@ -102,18 +102,18 @@ func (l *ListOf[V]) Set(index int, v V) error {
 	if err != nil {
 		return err
 	}
-	return l.setAt(index, e, store.Process)
+	return l.setAt(index, e, engine.Process)
 }
 
 // Trim leaves the elements from index from on up to index to, but not that, and removes all others: it costs what is removed.
-func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, store.Process) }
+func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, engine.Process) }
 
 // All yields the elements, first to last. One that is there throughout is yielded exactly once; the list may be changed in the loop, and when it is gone the loop ends. What cannot be read goes
 // to the error handler and is left out.
-func (l *ListOf[V]) All() iter.Seq[V] { return l.decoded(store.Span{}) }
+func (l *ListOf[V]) All() iter.Seq[V] { return l.decoded(engine.Span{}) }
 
 // Backward yields the elements, last to first.
-func (l *ListOf[V]) Backward() iter.Seq[V] { return l.decoded(store.Span{Down: true}) }
+func (l *ListOf[V]) Backward() iter.Seq[V] { return l.decoded(engine.Span{Down: true}) }
 
 // Range yields the elements from index from on up to index to, but not that, as the list is when the loop begins.
 func (l *ListOf[V]) Range(from, to int) iter.Seq[V] {
@@ -124,7 +124,7 @@ func (l *ListOf[V]) Range(from, to int) iter.Seq[V] {
 	}
 }
 
-func (l *ListOf[V]) decoded(span store.Span) iter.Seq[V] {
+func (l *ListOf[V]) decoded(span engine.Span) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		for item := range l.items(span, true) {
 			var v V
@@ -147,7 +147,7 @@ const middlePosition = 1 << 63
 func (e listEnds) String() string { return fmt.Sprintf("%x %x", e.first, e.last) }
 
 // endsOf reads what String has written.
-func endsOf(c *store.Collection) (e listEnds, err error) {
+func endsOf(c *engine.Collection) (e listEnds, err error) {
 	if c.ID == 0 {
 		return listEnds{middlePosition, middlePosition - 1}, nil
 	}
@@ -187,8 +187,8 @@ func (e listEnds) between(from, to int) listEnds {
 func positionKey(at uint64) []byte { return binary.BigEndian.AppendUint64(nil, at) }
 
 // pushEdits puts elements at an end.
-func (c *Collection) pushEdits(edits []*store.Edit, front bool, d store.Durability) error {
-	return c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
+func (c *Collection) pushEdits(edits []*engine.Edit, front bool, d engine.Durability) error {
+	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
 		ends, err := endsOf(&now.Collection)
 		if err != nil {
 			return nil, err
@@ -209,7 +209,7 @@ func (c *Collection) pushEdits(edits []*store.Edit, front bool, d store.Durabili
 
 // popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times. It is called without locks, for it has the caller's codec; so the
 // element is removed if it is still that one, and else the next is taken.
-func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.Entry) error) (ok bool, err error) {
+func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine.Entry) error) (ok bool, err error) {
 	if err := c.writable(); err != nil {
 		return false, err
 	}
@@ -228,7 +228,7 @@ func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.E
 		if err != nil {
 			return false, err
 		}
-		err = c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
+		err = c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
 			if ok = now.ID != 0; !ok {
 				return nil, nil
 			}
@@ -247,7 +247,7 @@ func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.E
 				ends.last--
 			}
 			now.More = ends.String()
-			return []*store.Edit{{Sub: positionKey(at), Delete: true}}, nil
+			return []*engine.Edit{{Sub: positionKey(at), Delete: true}}, nil
 		})
 		if err != nil || ok {
 			return ok && err == nil, err
@@ -256,11 +256,11 @@ func (c *Collection) popEntry(front bool, d store.Durability, take func(*store.E
 }
 
 // entryAt reads the element at an index. When it has gone since the ends were read, they are read again.
-func (c *Collection) entryAt(index int) (e store.Entry, err error) {
+func (c *Collection) entryAt(index int) (e engine.Entry, err error) {
 	if err := c.readable(); err != nil {
 		return e, err
 	}
-	var before store.Collection
+	var before engine.Collection
 	for {
 		now, err := c.reader().Find(c.key, c.of)
 		if err != nil {
@@ -281,8 +281,8 @@ func (c *Collection) entryAt(index int) (e store.Entry, err error) {
 	}
 }
 
-func (c *Collection) setAt(index int, e *store.Edit, d store.Durability) error {
-	return c.change(d, func(now *store.Plan) ([]*store.Edit, error) {
+func (c *Collection) setAt(index int, e *engine.Edit, d engine.Durability) error {
+	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
 		ends, err := endsOf(&now.Collection)
 		if err != nil {
 			return nil, err
@@ -292,22 +292,22 @@ func (c *Collection) setAt(index int, e *store.Edit, d store.Durability) error {
 			return nil, ErrNotFound
 		}
 		e.Sub = positionKey(at)
-		return []*store.Edit{e}, nil
+		return []*engine.Edit{e}, nil
 	})
 }
 
-func (c *Collection) trim(from, to int, d store.Durability) error {
-	return c.change(d, func(now *store.Plan) (edits []*store.Edit, err error) {
+func (c *Collection) trim(from, to int, d engine.Durability) error {
+	return c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		ends, err := endsOf(&now.Collection)
 		if err != nil {
 			return nil, err
 		}
 		kept := ends.between(from, to)
 		for at := ends.first; at != kept.first; at++ {
-			edits = append(edits, &store.Edit{Sub: positionKey(at), Delete: true})
+			edits = append(edits, &engine.Edit{Sub: positionKey(at), Delete: true})
 		}
 		for at := kept.last + 1; at != ends.last+1; at++ {
-			edits = append(edits, &store.Edit{Sub: positionKey(at), Delete: true})
+			edits = append(edits, &engine.Edit{Sub: positionKey(at), Delete: true})
 		}
 		now.More = kept.String()
 		return edits, nil
@@ -315,9 +315,9 @@ func (c *Collection) trim(from, to int, d store.Durability) error {
 }
 
 // span is that of the elements between two indexes; ok is false if there are none, or that cannot be read.
-func (c *Collection) span(from, to int) (span store.Span, ok bool) {
+func (c *Collection) span(from, to int) (span engine.Span, ok bool) {
 	err := c.readable()
-	var now store.Collection
+	var now engine.Collection
 	if err == nil {
 		now, err = c.reader().Find(c.key, c.of)
 	}
@@ -332,5 +332,5 @@ func (c *Collection) span(from, to int) (span store.Span, ok bool) {
 		return span, false
 	}
 	ends = ends.between(from, to)
-	return store.Span{Low: positionKey(ends.first), High: positionKey(ends.last)}, ends.len() > 0
+	return engine.Span{Low: positionKey(ends.first), High: positionKey(ends.last)}, ends.len() > 0
 }

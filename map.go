@@ -11,8 +11,8 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // Map is a typed map in a store. It is safe for concurrent use; no method holds a
@@ -24,8 +24,8 @@ type Map[K comparable, V any] struct {
 	keys    *keycodec.Codec[K]
 	by      keycodec.Order // of the keys
 	values  *typed
-	table   *store.Table
-	cells   *store.Cells
+	table   *engine.Table
+	cells   *engine.Cells
 	ttl     time.Duration // of what is written without one, 0 for none
 	flat    bool          // a value as the caller gave it is one as the log would give it
 	strings []uintptr     // offsets of the strings in a flat value
@@ -127,7 +127,7 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 
 // valuesOf returns what encodes and decodes the values of map name, and its table. The values
 // that are there are known to fit the type.
-func (db *DB) valuesOf(name string, c Codec, t reflect.Type) (*typed, *store.Table, error) {
+func (db *DB) valuesOf(name string, c Codec, t reflect.Type) (*typed, *engine.Table, error) {
 	values, err := newTyped(db.store, c, t)
 	if err != nil {
 		return nil, nil, err
@@ -196,7 +196,7 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	if c := m.findOwn(hash, own); c != nil && (shared || m.flat || c.Memory) {
 		return c.value, nil
 	}
-	var e store.Entry
+	var e engine.Entry
 	err = m.db.store.Read(&e, m.cells, hash, buf.key, buf.room())
 	switch {
 	case err != nil:
@@ -217,7 +217,7 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	return c.value, nil
 }
 
-func (m *Map[K, V]) decode(key []byte, e *store.Entry) (V, error) {
+func (m *Map[K, V]) decode(key []byte, e *engine.Entry) (V, error) {
 	p, _ := m.spare.Get().(*V) // a decoder gets an interface, so what it points to is on the heap
 	if p == nil {
 		p = new(V)
@@ -250,12 +250,12 @@ func (m *Map[K, V]) encodeKey(buf *buffer, key K) error {
 // before Set returns; the caller may change what it points to afterwards. When it
 // returns an error the map is as it was, unless the error is ErrReadOnly after an
 // I/O failure: then the outcome is known when the store is opened again.
-func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.ttl, store.Process) }
+func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.ttl, engine.Process) }
 
 // SetFSync is Set that survives a power cut when it returns nil. Concurrent callers
 // share the cost of a sync. The value is visible before it is durable. When the sync
 // fails, the outcome is unknown and the store refuses further writes.
-func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, m.ttl, store.Power) }
+func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, m.ttl, engine.Power) }
 
 // SetAsync is Set that returns before the log has the value: it is visible at once, and in the
 // log within the sync interval, or after Map.Sync, DB.Sync or Close. Of several such writes of one key
@@ -263,22 +263,22 @@ func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, m.ttl, sto
 // lost, and the entry is as it was before them; an older value never replaces a newer one.
 // What can be said of the value at once, such as that it cannot be encoded, is; an error that shows later
 // goes to the error handler, and Map.Sync, DB.Sync and Close return it.
-func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, m.ttl, store.Async) }
+func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, m.ttl, engine.Async) }
 
 // SetInMemory puts v in the place of the entry's value until the next write to the key of any other kind, or
 // until Close: Get, Load, All and Update of this map show it, and nothing else does. It
 // is for what can be computed again, such as fields that are not stored. The log is not
 // touched, but for a SetAsync of the key that it has yet to learn of; v is kept as it is, shared with those who read or
 // update it, and not given up for lack of memory. It goes when the entry that it stands for expires. A read-only store refuses it, as any write.
-func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, m.ttl, store.Memory) }
+func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, m.ttl, engine.Memory) }
 
-func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err error) {
+func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d engine.Durability) (err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return err
 	}
-	w := store.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Durability: d}
+	w := engine.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Durability: d}
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
@@ -292,19 +292,19 @@ func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d store.Durability) (err 
 }
 
 // fill encodes the value of a write, and makes the cell that memory will have of it.
-func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
+func (m *Map[K, V]) fill(buf *buffer, w *engine.Write, v V) (err error) {
 	c := &cell[V]{value: v}
 	w.Cell = &c.Cell
-	c.Holds = m.flat || w.Durability == store.Memory
+	c.Holds = m.flat || w.Durability == engine.Memory
 	encoded := 0
 	switch {
-	case w.Durability == store.Memory:
+	case w.Durability == engine.Memory:
 		if !m.flat { // to know about how much memory it holds; it need not be one that can be kept
 			if b, err := m.values.plan.Append(buf.value[:0], &c.value); err == nil {
 				encoded = len(b)
 			}
 		}
-	case w.Durability == store.Async && m.values.never:
+	case w.Durability == engine.Async && m.values.never:
 		w.Later = true
 		_, err = m.values.schema() // which the log has to know by then
 	default:
@@ -314,7 +314,7 @@ func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 		c.value = *new(V) // the caller may change what it points to
 	}
 	w.Cost = m.cost(encoded + len(w.Value))
-	if w.Later || w.Durability == store.Memory && m.flat {
+	if w.Later || w.Durability == engine.Memory && m.flat {
 		w.Cost += m.held(&c.value)
 	}
 	return err
@@ -322,21 +322,21 @@ func (m *Map[K, V]) fill(buf *buffer, w *store.Write, v V) (err error) {
 
 // Delete removes the entry of key. It reports whether there was one; when there was
 // none, nothing is written. Its durability is that of Set.
-func (m *Map[K, V]) Delete(key K) (existed bool, err error) { return m.delete(key, store.Process) }
+func (m *Map[K, V]) Delete(key K) (existed bool, err error) { return m.delete(key, engine.Process) }
 
 // DeleteFSync is Delete with the durability of SetFSync.
-func (m *Map[K, V]) DeleteFSync(key K) (existed bool, err error) { return m.delete(key, store.Power) }
+func (m *Map[K, V]) DeleteFSync(key K) (existed bool, err error) { return m.delete(key, engine.Power) }
 
 // DeleteAsync is Delete with the durability of SetAsync.
-func (m *Map[K, V]) DeleteAsync(key K) (existed bool, err error) { return m.delete(key, store.Async) }
+func (m *Map[K, V]) DeleteAsync(key K) (existed bool, err error) { return m.delete(key, engine.Async) }
 
-func (m *Map[K, V]) delete(key K, d store.Durability) (bool, error) {
+func (m *Map[K, V]) delete(key K, d engine.Durability) (bool, error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return false, err
 	}
-	return m.db.store.Write(m.table, &store.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: d})
+	return m.db.store.Write(m.table, &engine.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: d})
 }
 
 // Len returns the number of entries.
@@ -349,7 +349,7 @@ func (m *Map[K, V]) Len() int { return m.table.Len() }
 // Get. The store may be used, and changed, in the loop.
 func (m *Map[K, V]) All() iter.Seq2[K, V] {
 	if m.IsOrdered() {
-		return m.inOrder(store.Span{})
+		return m.inOrder(engine.Span{})
 	}
 	return m.entries(m.db.store.Entries(m.cells, true))
 }
@@ -357,7 +357,7 @@ func (m *Map[K, V]) All() iter.Seq2[K, V] {
 // entries decodes items.
 //
 //go:noinline
-func (m *Map[K, V]) entries(items iter.Seq[store.Item]) iter.Seq2[K, V] {
+func (m *Map[K, V]) entries(items iter.Seq[engine.Item]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for item := range items {
 			if m.isClosed() {
@@ -379,7 +379,7 @@ func (m *Map[K, V]) entries(items iter.Seq[store.Item]) iter.Seq2[K, V] {
 	}
 }
 
-func (m *Map[K, V]) value(item store.Item) (V, error) {
+func (m *Map[K, V]) value(item engine.Item) (V, error) {
 	if item.Cell != nil {
 		return cellOf[V](item.Cell).value, nil
 	}
@@ -396,7 +396,7 @@ func (m *Map[K, V]) isClosed() bool {
 }
 
 // key decodes the key of an item; it reports what cannot be used.
-func (m *Map[K, V]) key(item store.Item) (k K, ok bool) {
+func (m *Map[K, V]) key(item engine.Item) (k K, ok bool) {
 	err := item.Err
 	if err == nil {
 		if k, err = m.keys.Decode(item.Key[len(m.prefix):]); err != nil {
@@ -410,7 +410,7 @@ func (m *Map[K, V]) key(item store.Item) (k K, ok bool) {
 // Keys yields each key, as All does. No value is decoded.
 func (m *Map[K, V]) Keys() iter.Seq[K] {
 	if m.IsOrdered() {
-		return m.keysOf(m.db.store.InOrder(m.cells, m.by, store.Span{}, false))
+		return m.keysOf(m.db.store.InOrder(m.cells, m.by, engine.Span{}, false))
 	}
 	return m.keysOf(m.db.store.Entries(m.cells, false))
 }
@@ -418,7 +418,7 @@ func (m *Map[K, V]) Keys() iter.Seq[K] {
 // keysOf decodes the keys of items.
 //
 //go:noinline
-func (m *Map[K, V]) keysOf(items iter.Seq[store.Item]) iter.Seq[K] {
+func (m *Map[K, V]) keysOf(items iter.Seq[engine.Item]) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for item := range items {
 			if m.isClosed() {

@@ -720,7 +720,7 @@ func ours() int {
 	buf := make([]byte, 1<<20)
 	n := 0
 	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
-		if strings.Contains(stack, "copal/internal/store.(*log).keep") || strings.Contains(stack, "created by github.com/copaldb/copal/internal/store") {
+		if strings.Contains(stack, "copal/internal/engine.(*log).keep") || strings.Contains(stack, "created by github.com/copaldb/copal/internal/engine") {
 			n++
 		}
 	}

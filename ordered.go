@@ -3,8 +3,8 @@ package copal
 import (
 	"iter"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // Keys in order.
@@ -70,16 +70,16 @@ func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 //
 //go:noinline
 func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] {
-	return m.entries(prefixed(len(m.prefix), m.by, p, func(sp store.Span) iter.Seq[store.Item] { return m.db.store.InOrder(m.cells, m.by, sp, true) }))
+	return m.entries(prefixed(len(m.prefix), m.by, p, func(sp engine.Span) iter.Seq[engine.Item] { return m.db.store.InOrder(m.cells, m.by, sp, true) }))
 }
 
 // prefixed are the items of a map of which the keys' own bytes, behind so many others, begin with p. inOrder are those of a span.
-func prefixed(before int, by keycodec.Order, p string, inOrder func(store.Span) iter.Seq[store.Item]) iter.Seq[store.Item] {
+func prefixed(before int, by keycodec.Order, p string, inOrder func(engine.Span) iter.Seq[engine.Item]) iter.Seq[engine.Item] {
 	if by.IsBytes() {
-		return inOrder(store.PrefixSpan([]byte(p)))
+		return inOrder(engine.PrefixSpan([]byte(p)))
 	}
-	return func(yield func(store.Item) bool) {
-		for item := range inOrder(store.Span{}) {
+	return func(yield func(engine.Item) bool) {
+		for item := range inOrder(engine.Span{}) {
 			if own := item.Key[min(before, len(item.Key)):]; item.Err == nil && (len(own) < len(p) || string(own[:len(p)]) != p) {
 				continue
 			}
@@ -91,11 +91,11 @@ func prefixed(before int, by keycodec.Order, p string, inOrder func(store.Span) 
 }
 
 // Backward yields all entries in descending order.
-func (m *Map[K, V]) Backward() iter.Seq2[K, V] { return m.inOrder(store.Span{Down: true}) }
+func (m *Map[K, V]) Backward() iter.Seq2[K, V] { return m.inOrder(engine.Span{Down: true}) }
 
 // First returns the entry with the least key; ok is false if there is none.
 func (m *Map[K, V]) First() (key K, v V, ok bool) {
-	return first(m.inOrder(store.Span{}))
+	return first(m.inOrder(engine.Span{}))
 }
 
 // Last returns the entry with the greatest key; ok is false if there is none.
@@ -115,7 +115,7 @@ func first[K, V any](list iter.Seq2[K, V]) (key K, v V, ok bool) {
 func (m *Map[K, V]) KeysFrom(from K) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		if low, ok := m.sortKey(from); ok {
-			m.keysOf(m.db.store.InOrder(m.cells, m.by, store.Span{Low: low}, false))(yield)
+			m.keysOf(m.db.store.InOrder(m.cells, m.by, engine.Span{Low: low}, false))(yield)
 		}
 	}
 }
@@ -132,8 +132,8 @@ func (m *Map[K, V]) span(low, high *K, open, down bool) iter.Seq2[K, V] {
 }
 
 // bounds is the span between two keys, as in span.
-func (m *Map[K, V]) bounds(low, high *K, open, down bool) (sp store.Span, ok bool) {
-	sp = store.Span{LowOpen: open, HighOpen: open, Down: down}
+func (m *Map[K, V]) bounds(low, high *K, open, down bool) (sp engine.Span, ok bool) {
+	sp = engine.Span{LowOpen: open, HighOpen: open, Down: down}
 	ok = true
 	if low != nil {
 		sp.Low, ok = m.sortKey(*low)
@@ -155,7 +155,7 @@ func (m *Map[K, V]) sortKey(key K) (b []byte, ok bool) {
 }
 
 //go:noinline
-func (m *Map[K, V]) inOrder(sp store.Span) iter.Seq2[K, V] {
+func (m *Map[K, V]) inOrder(sp engine.Span) iter.Seq2[K, V] {
 	return m.entries(m.db.store.InOrder(m.cells, m.by, sp, true))
 }
 
@@ -167,38 +167,38 @@ func (m *Map[K, V]) inOrder(sp store.Span) iter.Seq2[K, V] {
 // are sorted in a thirty-second of MaxMemory, but at least 32 and at most 256 MiB: where there are more of them than that holds, a million or so in
 // the least, they are read several times.
 func (db *DB) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return db.scan(store.PrefixSpan(prefix))
+	return db.scan(engine.PrefixSpan(prefix))
 }
 
 // ScanKeys is Scan without the values. Keys that are kept in order are those that were there when the walk began.
 func (db *DB) ScanKeys(prefix []byte) iter.Seq[[]byte] {
-	return db.scanKeys(store.PrefixSpan(prefix))
+	return db.scanKeys(engine.PrefixSpan(prefix))
 }
 
 // ScanRange is Scan for the keys from from on, up to to, but not that. nil is no bound.
 func (db *DB) ScanRange(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return db.scan(store.Span{Low: from, High: to, HighOpen: true})
+	return db.scan(engine.Span{Low: from, High: to, HighOpen: true})
 }
 
 // ScanRangeKeys is ScanRange without the values, as ScanKeys is Scan.
 func (db *DB) ScanRangeKeys(from, to []byte) iter.Seq[[]byte] {
-	return db.scanKeys(store.Span{Low: from, High: to, HighOpen: true})
+	return db.scanKeys(engine.Span{Low: from, High: to, HighOpen: true})
 }
 
 // ScanBackward is ScanRange in descending order: from the last key before to down to from.
 func (db *DB) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return db.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
+	return db.scan(engine.Span{Low: from, High: to, HighOpen: true, Down: true})
 }
 
 // ScanBackwardKeys is ScanBackward without the values, as ScanKeys is Scan.
 func (db *DB) ScanBackwardKeys(from, to []byte) iter.Seq[[]byte] {
-	return db.scanKeys(store.Span{Low: from, High: to, HighOpen: true, Down: true})
+	return db.scanKeys(engine.Span{Low: from, High: to, HighOpen: true, Down: true})
 }
 
 //go:noinline
-func (db *DB) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
+func (db *DB) scan(sp engine.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
-		var kept store.Keeper
+		var kept engine.Keeper
 		for item := range db.store.ScanEntries(sp) {
 			value, err := item.Value, item.Err
 			if err == nil && db.renderer(item.Schema) != nil {
@@ -218,7 +218,7 @@ func (db *DB) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 }
 
 //go:noinline
-func (db *DB) scanKeys(sp store.Span) iter.Seq[[]byte] {
+func (db *DB) scanKeys(sp engine.Span) iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
 		for key, err := range db.store.Scan(sp) {
 			if err != nil {

@@ -18,15 +18,15 @@ import (
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/codec"
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // small makes folds and sorts happen with few keys.
 func small(t *testing.T) {
-	fold, sort := store.FoldMarks, store.SortBytes
-	store.FoldMarks, store.SortBytes = 8, 500
-	t.Cleanup(func() { store.FoldMarks, store.SortBytes = fold, sort })
+	fold, sort := engine.FoldMarks, engine.SortBytes
+	engine.FoldMarks, engine.SortBytes = 8, 500
+	t.Cleanup(func() { engine.FoldMarks, engine.SortBytes = fold, sort })
 }
 
 // orderModel compares a map with a sorted slice of its keys. less is the order of the keys as a person would write it.

@@ -3,7 +3,7 @@ package copal
 import (
 	"bytes"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // Put stores value under key, as raw bytes. Both may be any bytes, and empty. A map
@@ -11,12 +11,12 @@ import (
 // typed read takes raw bytes as JSON text. Like Map.Set, Put survives the death of the
 // process when it returns.
 func (db *DB) Put(key, value []byte) error {
-	return db.store.Set(nil, key, value, 0, store.Process)
+	return db.store.Set(nil, key, value, 0, engine.Process)
 }
 
 // PutFSync is Put that survives the loss of power when it returns.
 func (db *DB) PutFSync(key, value []byte) error {
-	return db.store.Set(nil, key, value, 0, store.Power)
+	return db.store.Set(nil, key, value, 0, engine.Power)
 }
 
 // Get returns what is stored under key. Of raw entries, and of those of maps whose codec is JSON or bytes, it is the
@@ -61,12 +61,12 @@ func (db *DB) Has(key []byte) (bool, error) { return db.store.Has(nil, key) }
 
 // Delete removes the entry under key. It reports whether there was one.
 func (db *DB) Delete(key []byte) (existed bool, err error) {
-	return db.store.Delete(nil, key, store.Process)
+	return db.store.Delete(nil, key, engine.Process)
 }
 
 // DeleteFSync is Delete that survives the loss of power when it returns.
 func (db *DB) DeleteFSync(key []byte) (existed bool, err error) {
-	return db.store.Delete(nil, key, store.Power)
+	return db.store.Delete(nil, key, engine.Power)
 }
 
 // Len is the number of entries in the store, raw and typed. It takes no time, whatever there is.

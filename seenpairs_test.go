@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // Whatever one way of reading has shown of a change, all others show afterwards, also while whoever makes the change has not come back yet. Each round of these tests makes
@@ -282,12 +282,12 @@ func TestWhatOneWayOfReadingHasShown(t *testing.T) {
 
 // lookAtParts gives those who read a turn while some changes of a group show and others do not.
 func lookAtParts(t *testing.T) {
-	store.PartShown = func() {
+	engine.PartShown = func() {
 		for range 20 {
 			runtime.Gosched()
 		}
 	}
-	t.Cleanup(func() { store.PartShown = func() {} })
+	t.Cleanup(func() { engine.PartShown = func() {} })
 }
 
 func TestWhatOneWayOfReadingAHashHasShown(t *testing.T) {

@@ -3,8 +3,8 @@ package copal
 import (
 	"iter"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // SetOf is a set of members of type M under a key. Like a HashOf it goes, moves and expires as a whole, is safe for concurrent use, and needs no Close. Members are
@@ -21,7 +21,7 @@ func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 	if err != nil {
 		return nil, typeError(err, "the members of set %q", key)
 	}
-	return &SetOf[M]{newCollection(db, []byte(key), store.SetType), members}, nil
+	return &SetOf[M]{newCollection(db, []byte(key), engine.SetType), members}, nil
 }
 
 // At is the set as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
@@ -32,14 +32,14 @@ func (s *SetOf[M]) In(tx *Tx) *SetOf[M] { return &SetOf[M]{s.in(tx), s.members} 
 
 // Add adds members, all or none, and returns how many are new. When it returns, they survive the death of the process, as Map.Set does. The error is ErrType when the key has
 // something else than a set.
-func (s *SetOf[M]) Add(members ...M) (added int, err error) { return s.add(members, store.Process) }
+func (s *SetOf[M]) Add(members ...M) (added int, err error) { return s.add(members, engine.Process) }
 
 // AddFSync is Add that survives the loss of power when it returns.
 func (s *SetOf[M]) AddFSync(members ...M) (added int, err error) {
-	return s.add(members, store.Power)
+	return s.add(members, engine.Power)
 }
 
-func (s *SetOf[M]) add(members []M, d store.Durability) (int, error) {
+func (s *SetOf[M]) add(members []M, d engine.Durability) (int, error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
@@ -49,15 +49,15 @@ func (s *SetOf[M]) add(members []M, d store.Durability) (int, error) {
 
 // Remove removes members, all or none, and returns how many of them there were. A set without members is none.
 func (s *SetOf[M]) Remove(members ...M) (existed int, err error) {
-	return s.remove(members, store.Process)
+	return s.remove(members, engine.Process)
 }
 
 // RemoveFSync is Remove that survives the loss of power when it returns.
 func (s *SetOf[M]) RemoveFSync(members ...M) (existed int, err error) {
-	return s.remove(members, store.Power)
+	return s.remove(members, engine.Power)
 }
 
-func (s *SetOf[M]) remove(members []M, d store.Durability) (int, error) {
+func (s *SetOf[M]) remove(members []M, d engine.Durability) (int, error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
@@ -85,7 +85,7 @@ func (s *SetOf[M]) Descend(from M) iter.Seq[M] { return s.walk(nil, &from, true)
 // walk yields the members between two bounds.
 func (s *SetOf[M]) walk(low, high *M, down bool) iter.Seq[M] {
 	return func(yield func(M) bool) {
-		span := store.Span{Down: down}
+		span := engine.Span{Down: down}
 		for _, b := range []struct {
 			m  *M
 			to *[]byte
@@ -123,12 +123,12 @@ func subsOf[M comparable](c *Collection, by *keycodec.Codec[M], list []M) ([][]b
 }
 
 // addSubs adds elements without values, and returns how many are new.
-func (c *Collection) addSubs(subs [][]byte, d store.Durability) (int, error) {
+func (c *Collection) addSubs(subs [][]byte, d engine.Durability) (int, error) {
 	last := lastOf(subs)
-	var edits []*store.Edit
+	var edits []*engine.Edit
 	for i, sub := range subs {
 		if last[string(sub)] == i {
-			edits = append(edits, &store.Edit{Sub: sub})
+			edits = append(edits, &engine.Edit{Sub: sub})
 		}
 	}
 	existed, err := c.edit(d, edits...)

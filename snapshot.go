@@ -7,7 +7,7 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // Snapshot is a store as it was when the snapshot was taken: all its maps and raw keys, at one moment between two writes. It
@@ -20,7 +20,7 @@ import (
 // is Backup.
 type Snapshot struct {
 	db   *DB
-	view *store.View
+	view *engine.View
 }
 
 // Snapshot takes a snapshot. It takes microseconds, whatever the size of the store, and longer only if SetAsync has left much to be written.
@@ -60,31 +60,31 @@ func (s *Snapshot) Has(key []byte) (bool, error) { return s.view.Has(nil, key) }
 
 // Scan is DB.Scan of the snapshot: it yields all the entries that it has, and nothing else.
 func (s *Snapshot) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
-	return s.scan(store.PrefixSpan(prefix))
+	return s.scan(engine.PrefixSpan(prefix))
 }
 
 // ScanKeys is Scan without the values.
 func (s *Snapshot) ScanKeys(prefix []byte) iter.Seq[[]byte] {
-	return s.scanKeys(store.PrefixSpan(prefix))
+	return s.scanKeys(engine.PrefixSpan(prefix))
 }
 
 // ScanRange is DB.ScanRange of the snapshot.
 func (s *Snapshot) ScanRange(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return s.scan(store.Span{Low: from, High: to, HighOpen: true})
+	return s.scan(engine.Span{Low: from, High: to, HighOpen: true})
 }
 
 // ScanRangeKeys is ScanRange without the values.
 func (s *Snapshot) ScanRangeKeys(from, to []byte) iter.Seq[[]byte] {
-	return s.scanKeys(store.Span{Low: from, High: to, HighOpen: true})
+	return s.scanKeys(engine.Span{Low: from, High: to, HighOpen: true})
 }
 
 // ScanBackward is DB.ScanBackward of the snapshot.
 func (s *Snapshot) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return s.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
+	return s.scan(engine.Span{Low: from, High: to, HighOpen: true, Down: true})
 }
 
 //go:noinline
-func (s *Snapshot) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
+func (s *Snapshot) scan(sp engine.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key := range s.scanKeys(sp) {
 			value, err := s.Get(key)
@@ -104,7 +104,7 @@ func (s *Snapshot) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
 }
 
 //go:noinline
-func (s *Snapshot) scanKeys(sp store.Span) iter.Seq[[]byte] {
+func (s *Snapshot) scanKeys(sp engine.Span) iter.Seq[[]byte] {
 	return func(yield func(key []byte) bool) {
 		for item := range s.view.Scan(sp) {
 			if item.Err != nil {
@@ -186,7 +186,7 @@ func (a *MapAt[K, V]) load(key K, shared bool) (v V, err error) {
 		return m.decode(buf.key, &e)
 	}
 	own := unsafe.String(unsafe.SliceData(buf.key), len(buf.key))[len(m.prefix):]
-	var e store.Entry
+	var e engine.Entry
 	if err := a.s.view.Read(&e, m.cells, m.cells.Hash(own), buf.key, buf.room()); err != nil {
 		return v, err
 	}
@@ -257,12 +257,12 @@ func (a *MapAt[K, V]) Between(from, to K) iter.Seq2[K, V] {
 
 // Prefix is Map.Prefix of the snapshot.
 func (a *MapAt[K, V]) Prefix(p string) iter.Seq2[K, V] {
-	return a.m.entries(prefixed(len(a.m.prefix), a.m.by, p, func(sp store.Span) iter.Seq[store.Item] { return a.inOrder(sp, true) }))
+	return a.m.entries(prefixed(len(a.m.prefix), a.m.by, p, func(sp engine.Span) iter.Seq[engine.Item] { return a.inOrder(sp, true) }))
 }
 
 // First is Map.First of the snapshot.
 func (a *MapAt[K, V]) First() (key K, v V, ok bool) {
-	return first(a.m.entries(a.inOrder(store.Span{}, true)))
+	return first(a.m.entries(a.inOrder(engine.Span{}, true)))
 }
 
 // Last is Map.Last of the snapshot.
@@ -274,7 +274,7 @@ func (a *MapAt[K, V]) Last() (key K, v V, ok bool) { return first(a.Backward()) 
 func (a *MapAt[K, V]) KeysFrom(from K) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		if low, ok := a.m.sortKey(from); ok {
-			a.m.keysOf(a.inOrder(store.Span{Low: low}, false))(yield)
+			a.m.keysOf(a.inOrder(engine.Span{Low: low}, false))(yield)
 		}
 	}
 }
@@ -296,25 +296,25 @@ func (a *MapAt[K, V]) span(low, high *K, open, down bool) iter.Seq2[K, V] {
 // items are the entries.
 //
 //go:noinline
-func (a *MapAt[K, V]) items(values bool) iter.Seq[store.Item] {
+func (a *MapAt[K, V]) items(values bool) iter.Seq[engine.Item] {
 	if a.m.IsOrdered() {
-		return a.inOrder(store.Span{}, values)
+		return a.inOrder(engine.Span{}, values)
 	}
 	return a.fitting(a.s.view.Items(a.m.table, values))
 }
 
 //go:noinline
-func (a *MapAt[K, V]) inOrder(sp store.Span, values bool) iter.Seq[store.Item] {
+func (a *MapAt[K, V]) inOrder(sp engine.Span, values bool) iter.Seq[engine.Item] {
 	return a.fitting(a.s.view.InOrder(a.m.table, a.m.by, sp, values))
 }
 
 // fitting yields the items, if there are any for the map.
 //
 //go:noinline
-func (a *MapAt[K, V]) fitting(items iter.Seq[store.Item]) iter.Seq[store.Item] {
-	return func(yield func(store.Item) bool) {
+func (a *MapAt[K, V]) fitting(items iter.Seq[engine.Item]) iter.Seq[engine.Item] {
+	return func(yield func(engine.Item) bool) {
 		if err := a.fits(); err != nil {
-			yield(store.Item{Err: err})
+			yield(engine.Item{Err: err})
 			return
 		}
 		items(yield)

@@ -7,8 +7,8 @@ import (
 	"math"
 	"sync/atomic"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // SortedSetOf is a set of members of type M under a key, each with a score, in the order of the scores; those of one score in the order of the bytes of their text. Like a
@@ -28,7 +28,7 @@ func OpenSortedSet[M comparable](db *DB, key string) (*SortedSetOf[M], error) {
 	if err != nil {
 		return nil, typeError(err, "the members of sorted set %q", key)
 	}
-	return &SortedSetOf[M]{newCollection(db, []byte(key), store.SortedSetType), members}, nil
+	return &SortedSetOf[M]{newCollection(db, []byte(key), engine.SortedSetType), members}, nil
 }
 
 // At is the sorted set as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
@@ -47,15 +47,15 @@ func (s *SortedSetOf[M]) Len() int { return s.Collection.Len() / 2 }
 // Add gives a member a score, whether it has one or not, and reports whether it is new. When it returns, that survives the death of the process, as Map.Set does. The
 // error is ErrType when the key has something else than a sorted set, or the score is NaN.
 func (s *SortedSetOf[M]) Add(m M, score float64) (added bool, err error) {
-	return s.add(m, score, store.Process)
+	return s.add(m, score, engine.Process)
 }
 
 // AddFSync is Add that survives the loss of power when it returns.
 func (s *SortedSetOf[M]) AddFSync(m M, score float64) (added bool, err error) {
-	return s.add(m, score, store.Power)
+	return s.add(m, score, engine.Power)
 }
 
-func (s *SortedSetOf[M]) add(m M, score float64, d store.Durability) (bool, error) {
+func (s *SortedSetOf[M]) add(m M, score float64, d engine.Durability) (bool, error) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
 		return false, err
@@ -75,7 +75,7 @@ func (s *SortedSetOf[M]) AddAll(scores map[M]float64) (added int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	_, added, err = s.rescore(subs, store.Process, func(i int, _ float64) float64 { return list[i] })
+	_, added, err = s.rescore(subs, engine.Process, func(i int, _ float64) float64 { return list[i] })
 	return added, err
 }
 
@@ -85,21 +85,21 @@ func (s *SortedSetOf[M]) Increment(m M, by float64) (score float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	score, _, err = s.rescore(subs, store.Process, func(_ int, old float64) float64 { return old + by })
+	score, _, err = s.rescore(subs, engine.Process, func(_ int, old float64) float64 { return old + by })
 	return score, err
 }
 
 // Remove removes members, all or none, and returns how many of them there were. A sorted set without members is none.
 func (s *SortedSetOf[M]) Remove(members ...M) (existed int, err error) {
-	return s.remove(members, store.Process)
+	return s.remove(members, engine.Process)
 }
 
 // RemoveFSync is Remove that survives the loss of power when it returns.
 func (s *SortedSetOf[M]) RemoveFSync(members ...M) (existed int, err error) {
-	return s.remove(members, store.Power)
+	return s.remove(members, engine.Power)
 }
 
-func (s *SortedSetOf[M]) remove(members []M, d store.Durability) (int, error) {
+func (s *SortedSetOf[M]) remove(members []M, d engine.Durability) (int, error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
@@ -153,7 +153,7 @@ func (s *SortedSetOf[M]) Ranked(from, to int) iter.Seq2[M, float64] {
 	return s.walk(scoreSpan, from, to)
 }
 
-func (s *SortedSetOf[M]) walk(span store.Span, from, to int) iter.Seq2[M, float64] {
+func (s *SortedSetOf[M]) walk(span engine.Span, from, to int) iter.Seq2[M, float64] {
 	return func(yield func(M, float64) bool) {
 		for sub, score := range s.scored(span, from, to) {
 			if m, err := s.members.Decode(sub); err != nil {
@@ -175,7 +175,7 @@ const (
 )
 
 // scoreSpan has all elements in the order of the scores.
-var scoreSpan = store.PrefixSpan([]byte{scoreMark})
+var scoreSpan = engine.PrefixSpan([]byte{scoreMark})
 
 // scoreCodec encodes scores. It is made by the first who needs it: a variable of the package would be in every program that opens a store, and with
 // it all that makes codecs of keys.
@@ -208,10 +208,10 @@ func scoreKey(text, member []byte) []byte {
 }
 
 // between is the span of the elements with scores from low up to high.
-func between(low, high float64) store.Span {
+func between(low, high float64) engine.Span {
 	first, _ := scoreCodec().Append(nil, low)
 	last, _ := scoreCodec().Append(nil, high)
-	span := store.PrefixSpan(scoreKey(last, nil))
+	span := engine.PrefixSpan(scoreKey(last, nil))
 	span.Low = scoreKey(first, nil)
 	return span
 }
@@ -226,7 +226,7 @@ func (c *Collection) scoreOf(member []byte) (float64, error) {
 }
 
 // scoreIn is scoreOf for who changes the collection.
-func scoreIn(now *store.Plan, member []byte) (text []byte, score float64, err error) {
+func scoreIn(now *engine.Plan, member []byte) (text []byte, score float64, err error) {
 	e, err := now.Element(memberKey(member))
 	switch {
 	case isNotFound(err):
@@ -239,8 +239,8 @@ func scoreIn(now *store.Plan, member []byte) (text []byte, score float64, err er
 
 // rescore gives members the scores that f makes of those that they have, 0 for new ones. It returns the last of these, and how many members are new. f may be
 // called several times.
-func (c *Collection) rescore(members [][]byte, d store.Durability, f func(i int, old float64) float64) (score float64, added int, err error) {
-	err = c.change(d, func(now *store.Plan) (edits []*store.Edit, err error) {
+func (c *Collection) rescore(members [][]byte, d engine.Durability, f func(i int, old float64) float64) (score float64, added int, err error) {
+	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		added = 0
 		last := lastOf(members)
 		for i, member := range members {
@@ -261,9 +261,9 @@ func (c *Collection) rescore(members [][]byte, d store.Durability, f func(i int,
 			case bytes.Equal(text, becomes):
 				continue
 			default:
-				edits = append(edits, &store.Edit{Sub: scoreKey(text, member), Delete: true})
+				edits = append(edits, &engine.Edit{Sub: scoreKey(text, member), Delete: true})
 			}
-			edits = append(edits, &store.Edit{Sub: memberKey(member), Value: becomes}, &store.Edit{Sub: scoreKey(becomes, member)})
+			edits = append(edits, &engine.Edit{Sub: memberKey(member), Value: becomes}, &engine.Edit{Sub: scoreKey(becomes, member)})
 		}
 		return inOrder(edits), nil
 	})
@@ -283,8 +283,8 @@ func lastOf(subs [][]byte) map[string]int {
 }
 
 // unscore removes members.
-func (c *Collection) unscore(members [][]byte, d store.Durability) (existed int, err error) {
-	err = c.change(d, func(now *store.Plan) (edits []*store.Edit, err error) {
+func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int, err error) {
+	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		gone := map[string]bool{}
 		for _, member := range members {
 			text, _, err := scoreIn(now, member)
@@ -295,7 +295,7 @@ func (c *Collection) unscore(members [][]byte, d store.Durability) (existed int,
 				continue
 			}
 			gone[string(member)] = true
-			edits = append(edits, &store.Edit{Sub: memberKey(member), Delete: true}, &store.Edit{Sub: scoreKey(text, member), Delete: true})
+			edits = append(edits, &engine.Edit{Sub: memberKey(member), Delete: true}, &engine.Edit{Sub: scoreKey(text, member), Delete: true})
 		}
 		existed = len(gone)
 		return edits, nil
@@ -325,7 +325,7 @@ func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
 }
 
 // scored yields the members in a span of the order, from a rank there up to another.
-func (c *Collection) scored(span store.Span, from, to int) iter.Seq2[[]byte, float64] {
+func (c *Collection) scored(span engine.Span, from, to int) iter.Seq2[[]byte, float64] {
 	return func(yield func([]byte, float64) bool) {
 		rank := 0
 		if to <= from || to <= 0 {

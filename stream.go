@@ -4,8 +4,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/stream"
 )
 
@@ -66,7 +66,7 @@ func (db *DB) reader(key []byte, r *ValueReader, err error) (*ValueReader, error
 	}
 	if schema := r.Schema(); schema != 0 && db.renderer(schema) != nil {
 		var value []byte
-		if r.Size() > store.MaxValueBytes {
+		if r.Size() > engine.MaxValueBytes {
 			err = ErrTooLarge
 		} else {
 			value, err = io.ReadAll(r)

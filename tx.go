@@ -4,7 +4,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // Tx is a transaction: reads and writes over any number of maps and raw keys, as if they happened at one moment and
@@ -15,7 +15,7 @@ import (
 // SetInMemory has put over an entry.
 type Tx struct {
 	db *DB
-	tx *store.Tx
+	tx *engine.Tx
 }
 
 // Update calls f with a transaction, and makes what f has written count: all of it, or nothing when f returns an error, which Update
@@ -29,19 +29,19 @@ type Tx struct {
 //
 // There is no limit to what a transaction writes but memory, which holds it until f returns, but for values of more than 1 MiB: those go to the log at once, and
 // count when all counts.
-func (db *DB) Update(f func(tx *Tx) error) error { return db.update(store.Process, f) }
+func (db *DB) Update(f func(tx *Tx) error) error { return db.update(engine.Process, f) }
 
 // UpdateFSync is Update whose writes survive the loss of power when it returns.
-func (db *DB) UpdateFSync(f func(tx *Tx) error) error { return db.update(store.Power, f) }
+func (db *DB) UpdateFSync(f func(tx *Tx) error) error { return db.update(engine.Power, f) }
 
-func (db *DB) update(d store.Durability, f func(tx *Tx) error) error {
-	return db.store.Transact(d, func(tx *store.Tx) error { return f(&Tx{db: db, tx: tx}) })
+func (db *DB) update(d engine.Durability, f func(tx *Tx) error) error {
+	return db.store.Transact(d, func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx}) })
 }
 
 // View calls f once with a transaction that only reads: everything as it was at one moment. Writes return ErrTxReadOnly. It
 // keeps nobody waiting, and waits for nobody. The error is that of f, or of a read that had none to return.
 func (db *DB) View(f func(tx *Tx) error) error {
-	return db.store.Look(func(tx *store.Tx) error { return f(&Tx{db: db, tx: tx}) })
+	return db.store.Look(func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx}) })
 }
 
 // Get is DB.Get in the transaction.
@@ -58,7 +58,7 @@ func (tx *Tx) Has(key []byte) (bool, error) { return tx.tx.Has(nil, key) }
 
 // Put stores value under key, as raw bytes. Both are copied.
 func (tx *Tx) Put(key, value []byte) error {
-	return tx.tx.Write(nil, &store.Write{Key: key, Value: value})
+	return tx.tx.Write(nil, &engine.Write{Key: key, Value: value})
 }
 
 // PutUntil is Put of an entry that expires at deadline, as DB.PutUntil does.
@@ -67,7 +67,7 @@ func (tx *Tx) PutUntil(key, value []byte, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	return tx.tx.Write(nil, &store.Write{Key: key, Value: value, Expiry: at})
+	return tx.tx.Write(nil, &engine.Write{Key: key, Value: value, Expiry: at})
 }
 
 // Deadline is DB.Deadline in the transaction.
@@ -87,20 +87,22 @@ func (tx *Tx) Delete(key []byte) (existed bool, err error) { return tx.tx.Delete
 //
 // What others do to keys that the loop has come by, and to keys that it would have come by, is a conflict; what lies behind the last key that it was
 // left at is not. Memory and time are those of DB.Scan.
-func (tx *Tx) Scan(prefix []byte) iter.Seq2[[]byte, []byte] { return tx.scan(store.PrefixSpan(prefix)) }
+func (tx *Tx) Scan(prefix []byte) iter.Seq2[[]byte, []byte] {
+	return tx.scan(engine.PrefixSpan(prefix))
+}
 
 // ScanRange is Scan for the keys from from on, up to to, but not that. nil is no bound.
 func (tx *Tx) ScanRange(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return tx.scan(store.Span{Low: from, High: to, HighOpen: true})
+	return tx.scan(engine.Span{Low: from, High: to, HighOpen: true})
 }
 
 // ScanBackward is ScanRange in descending order.
 func (tx *Tx) ScanBackward(from, to []byte) iter.Seq2[[]byte, []byte] {
-	return tx.scan(store.Span{Low: from, High: to, HighOpen: true, Down: true})
+	return tx.scan(engine.Span{Low: from, High: to, HighOpen: true, Down: true})
 }
 
 //go:noinline
-func (tx *Tx) scan(sp store.Span) iter.Seq2[[]byte, []byte] {
+func (tx *Tx) scan(sp engine.Span) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for item := range tx.tx.Scan(sp) {
 			if item.Err != nil {
@@ -149,7 +151,7 @@ func (t *TxMap[K, V]) Load(key K) (v V, err error) {
 	return t.m.decode(buf.key, &e)
 }
 
-func (t *TxMap[K, V]) entry(buf *buffer, key K) (e store.Entry, err error) {
+func (t *TxMap[K, V]) entry(buf *buffer, key K) (e engine.Entry, err error) {
 	if err = t.key(buf, key); err != nil {
 		return e, err
 	}
@@ -193,7 +195,7 @@ func (t *TxMap[K, V]) set(key K, v V, ttl time.Duration) (err error) {
 	if err := t.key(buf, key); err != nil {
 		return err
 	}
-	w := store.Write{Key: buf.key, Cells: t.m.cells, Durability: store.Process}
+	w := engine.Write{Key: buf.key, Cells: t.m.cells, Durability: engine.Process}
 	if err := t.m.fill(buf, &w, v); err != nil {
 		return err
 	}
@@ -243,21 +245,21 @@ func (t *TxMap[K, V]) All() iter.Seq2[K, V] { return t.entries(t.items(true)) }
 // items are the entries.
 //
 //go:noinline
-func (t *TxMap[K, V]) items(values bool) iter.Seq[store.Item] {
+func (t *TxMap[K, V]) items(values bool) iter.Seq[engine.Item] {
 	if t.m.IsOrdered() {
-		return t.inOrder(store.Span{}, values)
+		return t.inOrder(engine.Span{}, values)
 	}
 	return t.tx.tx.Items(t.m.table, values)
 }
 
-func (t *TxMap[K, V]) inOrder(sp store.Span, values bool) iter.Seq[store.Item] {
+func (t *TxMap[K, V]) inOrder(sp engine.Span, values bool) iter.Seq[engine.Item] {
 	return t.tx.tx.InOrder(t.m.table, t.m.by, sp, values)
 }
 
 // entries decodes items.
 //
 //go:noinline
-func (t *TxMap[K, V]) entries(items iter.Seq[store.Item]) iter.Seq2[K, V] {
+func (t *TxMap[K, V]) entries(items iter.Seq[engine.Item]) iter.Seq2[K, V] {
 	return func(yield func(K, V) bool) {
 		for item := range items {
 			k, err := t.keyOf(item)
@@ -298,12 +300,12 @@ func (t *TxMap[K, V]) Backward() iter.Seq2[K, V] { return t.span(nil, nil, false
 
 // Prefix is Map.Prefix in the transaction.
 func (t *TxMap[K, V]) Prefix(p string) iter.Seq2[K, V] {
-	return t.entries(prefixed(len(t.m.prefix), t.m.by, p, func(sp store.Span) iter.Seq[store.Item] { return t.inOrder(sp, true) }))
+	return t.entries(prefixed(len(t.m.prefix), t.m.by, p, func(sp engine.Span) iter.Seq[engine.Item] { return t.inOrder(sp, true) }))
 }
 
 // First is Map.First in the transaction.
 func (t *TxMap[K, V]) First() (key K, v V, ok bool) {
-	return first(t.entries(t.inOrder(store.Span{}, true)))
+	return first(t.entries(t.inOrder(engine.Span{}, true)))
 }
 
 // Last is Map.Last in the transaction.
@@ -311,18 +313,18 @@ func (t *TxMap[K, V]) Last() (key K, v V, ok bool) { return first(t.Backward()) 
 
 // KeysFrom is Map.KeysFrom in the transaction.
 func (t *TxMap[K, V]) KeysFrom(from K) iter.Seq[K] {
-	return t.keysOf(t.bounded(&from, nil, store.Span{}, false))
+	return t.keysOf(t.bounded(&from, nil, engine.Span{}, false))
 }
 
 // span yields the entries between two keys, nil for none. Those keys are left out that are open.
 func (t *TxMap[K, V]) span(low, high *K, lowOpen, highOpen, down bool) iter.Seq2[K, V] {
-	return t.entries(t.bounded(low, high, store.Span{LowOpen: lowOpen, HighOpen: highOpen, Down: down}, true))
+	return t.entries(t.bounded(low, high, engine.Span{LowOpen: lowOpen, HighOpen: highOpen, Down: down}, true))
 }
 
 // bounded are the items of a span that gets its bounds.
 //
 //go:noinline
-func (t *TxMap[K, V]) bounded(low, high *K, sp store.Span, values bool) iter.Seq[store.Item] {
+func (t *TxMap[K, V]) bounded(low, high *K, sp engine.Span, values bool) iter.Seq[engine.Item] {
 	for _, bound := range []struct {
 		key *K
 		to  *[]byte
@@ -333,14 +335,14 @@ func (t *TxMap[K, V]) bounded(low, high *K, sp store.Span, values bool) iter.Seq
 		own, err := t.m.keys.Append(nil, *bound.key)
 		if err != nil {
 			t.tx.tx.Fail(typeError(err, "a key of map %q", t.m.name))
-			return func(func(store.Item) bool) {}
+			return func(func(engine.Item) bool) {}
 		}
 		*bound.to = t.m.by.AppendSortKey([]byte{}, string(own))
 	}
 	return t.inOrder(sp, values)
 }
 
-func (t *TxMap[K, V]) keyOf(item store.Item) (k K, err error) {
+func (t *TxMap[K, V]) keyOf(item engine.Item) (k K, err error) {
 	if item.Err != nil {
 		return k, item.Err
 	}
@@ -356,7 +358,7 @@ func (t *TxMap[K, V]) Keys() iter.Seq[K] { return t.keysOf(t.items(false)) }
 // keysOf decodes the keys of items.
 //
 //go:noinline
-func (t *TxMap[K, V]) keysOf(items iter.Seq[store.Item]) iter.Seq[K] {
+func (t *TxMap[K, V]) keysOf(items iter.Seq[engine.Item]) iter.Seq[K] {
 	return func(yield func(K) bool) {
 		for item := range items {
 			k, err := t.keyOf(item)

@@ -8,8 +8,8 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // typed is a Go type in one store: how its values are encoded there, and how the
@@ -19,7 +19,7 @@ import (
 // happens to be open with. Raw bytes are taken as JSON text, so that what a shell or
 // a server wrote can be read.
 type typed struct {
-	store *store.Store
+	store *engine.Store
 	codec Codec
 	goval reflect.Type
 	plan  codec.Type
@@ -38,7 +38,7 @@ type numbered struct {
 	decoder codec.Decoder
 }
 
-func newTyped(s *store.Store, c Codec, t reflect.Type) (*typed, error) {
+func newTyped(s *engine.Store, c Codec, t reflect.Type) (*typed, error) {
 	if !isWord(c.Name()) {
 		return nil, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, c.Name())
 	}
@@ -61,7 +61,7 @@ func isWord(name string) bool {
 }
 
 // set encodes what v points to and stores it under key.
-func (t *typed) set(table *store.Table, key []byte, v any, d store.Durability) error {
+func (t *typed) set(table *engine.Table, key []byte, v any, d engine.Durability) error {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	value, schema, err := t.encode(buf, key, v)
@@ -95,7 +95,7 @@ func (t *typed) schema() (uint64, error) {
 	if text == "" {
 		return 0, nil
 	}
-	n, err := t.store.SchemaNumber(store.Schema{Codec: t.codec.Name(), Text: text})
+	n, err := t.store.SchemaNumber(engine.Schema{Codec: t.codec.Name(), Text: text})
 	if err == nil {
 		t.number.Store(n)
 	}
@@ -103,7 +103,7 @@ func (t *typed) schema() (uint64, error) {
 }
 
 // decode decodes an entry into the zero value that v points to, which with an error stays zero.
-func (t *typed) decode(key []byte, e *store.Entry, v any) error {
+func (t *typed) decode(key []byte, e *engine.Entry, v any) error {
 	if t.raw != nil {
 		b, err := t.raw.shown([]byte{}, key, e.Value, e.Schema)
 		if err == nil {
@@ -125,7 +125,7 @@ func (t *typed) decode(key []byte, e *store.Entry, v any) error {
 // fit checks for each schema under which the table of map name has entries that a value
 // of it can be decoded. Whether every one can, only reading it shows; of raw bytes,
 // schema 0, nothing is known before.
-func (t *typed) fit(name string, table *store.Table) error {
+func (t *typed) fit(name string, table *engine.Table) error {
 	for _, number := range table.Schemas() {
 		if number == 0 {
 			continue
@@ -159,7 +159,7 @@ func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
 	case number == 0 && t.plan.Schema() == "":
 		return t.plan.Decoder("")
 	case number == 0:
-		schema = store.Schema{Codec: codec.JSON.Name()}
+		schema = engine.Schema{Codec: codec.JSON.Name()}
 	case !ok:
 		return nil, fmt.Errorf("the log has no schema %d", number)
 	}

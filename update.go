@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // Update is an entry in the hands of the function that Map.Update calls. When the
@@ -48,32 +48,32 @@ func (u *Update[V]) Cancel() { u.decision = keep }
 // entry, so it should have no other effects; and it must not wait for a
 // goroutine that updates the same key.
 func (m *Map[K, V]) Update(key K, f func(u *Update[V])) (v V, exists bool, err error) {
-	return m.update(key, f, store.Process)
+	return m.update(key, f, engine.Process)
 }
 
 // UpdateFSync is Update with the durability of SetFSync.
 func (m *Map[K, V]) UpdateFSync(key K, f func(u *Update[V])) (v V, exists bool, err error) {
-	return m.update(key, f, store.Power)
+	return m.update(key, f, engine.Power)
 }
 
 // UpdateAsync is Update with the durability of SetAsync.
 func (m *Map[K, V]) UpdateAsync(key K, f func(u *Update[V])) (v V, exists bool, err error) {
-	return m.update(key, f, store.Async)
+	return m.update(key, f, engine.Async)
 }
 
 // UpdateInMemory is Update whose outcome is for memory alone, as that of SetInMemory. A
 // deletion hides the entry until the next write to the key of any other kind.
 func (m *Map[K, V]) UpdateInMemory(key K, f func(u *Update[V])) (v V, exists bool, err error) {
-	return m.update(key, f, store.Memory)
+	return m.update(key, f, engine.Memory)
 }
 
-func (m *Map[K, V]) update(key K, f func(*Update[V]), d store.Durability) (v V, exists bool, err error) {
+func (m *Map[K, V]) update(key K, f func(*Update[V]), d engine.Durability) (v V, exists bool, err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return v, false, err
 	}
-	err = m.db.store.Update(m.table, m.cells, buf.key, m.flat, d, func(found store.Found, w *store.Write) (write bool, err error) {
+	err = m.db.store.Update(m.table, m.cells, buf.key, m.flat, d, func(found engine.Found, w *engine.Write) (write bool, err error) {
 		v, exists, write, err = m.decide(buf, found, f, w)
 		return write, err
 	})
@@ -84,7 +84,7 @@ func (m *Map[K, V]) update(key K, f func(*Update[V]), d store.Durability) (v V, 
 }
 
 // decide calls f on what was found, and prepares the write that it wants.
-func (m *Map[K, V]) decide(buf *buffer, found store.Found, f func(*Update[V]), w *store.Write) (v V, exists, write bool, err error) {
+func (m *Map[K, V]) decide(buf *buffer, found engine.Found, f func(*Update[V]), w *engine.Write) (v V, exists, write bool, err error) {
 	u := Update[V]{Exists: found.Exists, TTL: m.ttl, decision: put}
 	if found.Exists {
 		u.TTL = m.db.store.Left(found.Expiry)
@@ -109,11 +109,11 @@ func (m *Map[K, V]) decide(buf *buffer, found store.Found, f func(*Update[V]), w
 }
 
 // deadline is that of an entry that is written by an Update which has found one TTL and left another.
-func (m *Map[K, V]) deadline(found *store.Found, w *store.Write, before, after time.Duration) (uint64, error) {
+func (m *Map[K, V]) deadline(found *engine.Found, w *engine.Write, before, after time.Duration) (uint64, error) {
 	switch {
 	case before == after && found.Exists:
 		return found.Expiry, nil
-	case before != after && w.Durability == store.Memory:
+	case before != after && w.Durability == engine.Memory:
 		return 0, fmt.Errorf("copal: a TTL of %v by UpdateInMemory, which changes nothing that the log has", after)
 	case after == 0:
 		return 0, nil
@@ -122,7 +122,7 @@ func (m *Map[K, V]) deadline(found *store.Found, w *store.Write, before, after t
 }
 
 // own is the value that was found, for the one who asks alone, but for one that is only in memory.
-func (m *Map[K, V]) own(buf *buffer, found store.Found) (v V, err error) {
+func (m *Map[K, V]) own(buf *buffer, found engine.Found) (v V, err error) {
 	switch {
 	case !found.Exists:
 		return v, nil

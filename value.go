@@ -3,7 +3,7 @@ package copal
 import (
 	"reflect"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 )
 
 // Set keeps one value under a name of its own, without a map: settings, a cursor, a
@@ -15,7 +15,7 @@ func Set[T any](db *DB, name string, v T) error {
 	if err != nil {
 		return err
 	}
-	return t.set(nil, []byte(name), &v, store.Process)
+	return t.set(nil, []byte(name), &v, engine.Process)
 }
 
 // Get returns the value that Set has put under name. The error is ErrNotFound when
@@ -39,7 +39,7 @@ func Get[T any](db *DB, name string) (T, error) {
 
 // Delete removes the value under name. It reports whether there was one.
 func Delete(db *DB, name string) (existed bool, err error) {
-	return db.store.Delete(nil, []byte(name), store.Process)
+	return db.store.Delete(nil, []byte(name), engine.Process)
 }
 
 // typed returns the store's one instance for a type.

@@ -6,10 +6,10 @@ import (
 	"iter"
 	"time"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/feed"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // Watching.
@@ -134,7 +134,7 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 		for c, err := range changes {
 			now := MapChange[K, V]{Change: c}
 			if err == nil {
-				err = c.within(len(m.prefix), func(key []byte) (err error) { now.Key, err = m.keys.Decode(key); return err }, func(e *store.Entry) (err error) { now.Value, err = m.decode(c.Key, e); return err })
+				err = c.within(len(m.prefix), func(key []byte) (err error) { now.Key, err = m.keys.Decode(key); return err }, func(e *engine.Entry) (err error) { now.Value, err = m.decode(c.Key, e); return err })
 			}
 			if !yield(now, err) {
 				return
@@ -144,7 +144,7 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 }
 
 // within decodes the change of an entry of the map of which the keys begin with so many bytes.
-func (c *Change) within(prefix int, key func([]byte) error, value func(*store.Entry) error) error {
+func (c *Change) within(prefix int, key func([]byte) error, value func(*engine.Entry) error) error {
 	if err := key(c.Key[prefix:]); err != nil {
 		return typeError(err, "key %q", c.Key)
 	}
@@ -155,5 +155,5 @@ func (c *Change) within(prefix int, key func([]byte) error, value func(*store.En
 	if err != nil {
 		return err
 	}
-	return value(&store.Entry{Value: text, Schema: c.event.Schema})
+	return value(&engine.Entry{Value: text, Schema: c.event.Schema})
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // recordBytes is the length of a record in these lines, the digits of its number and time
@@ -28,7 +28,7 @@ func appendLine(s scale, workers int) line {
 		group: "Append a record that survives kill -9, index included, against write(2) with O_APPEND",
 		rows: []versus{{
 			title: fmt.Sprintf("%d B records, %s", recordBytes, goroutines(workers)),
-			ours:  "store.Set", theirs: []string{"write(2)"}, metric: perOp, goal: atLeast(3).dreaming(6),
+			ours:  "engine.Set", theirs: []string{"write(2)"}, metric: perOp, goal: atLeast(3).dreaming(6),
 		}},
 		setup: func(e *env) ([]side, error) {
 			order := shuffled(appendKeys, s.ops/2)
@@ -50,19 +50,19 @@ func rawRecord(key string) (record.Head, []byte) {
 }
 
 func storeSide(e *env, order []int32, workers int) (side, error) {
-	s, err := store.Open(e.path("store"), store.Options{})
+	s, err := engine.Open(e.path("store"), engine.Options{})
 	if err != nil {
 		return side{}, err
 	}
 	e.after(s.Close)
 	keys := makeKeys(appendKeys)
 	_, value := rawRecord(keys[0])
-	w := workload{name: "store.Set", workers: workers, order: order}
+	w := workload{name: "engine.Set", workers: workers, order: order}
 	w.loop = func(_ int, part []int32) error {
 		var buf []byte
 		for _, i := range part {
 			buf = append(buf[:0], keys[i]...)
-			if err := s.Set(nil, buf, value, 0, store.Process); err != nil {
+			if err := s.Set(nil, buf, value, 0, engine.Process); err != nil {
 				return err
 			}
 		}

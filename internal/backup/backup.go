@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -45,7 +45,7 @@ type Options struct {
 
 // Make makes in dir a backup of all that was written before the call, or brings the one that is there up to date.
 // Writes go on meanwhile. On an error there is what there was before.
-func Make(ctx context.Context, s *store.Store, dir string, opts Options) (Report, error) {
+func Make(ctx context.Context, s *engine.Store, dir string, opts Options) (Report, error) {
 	if !s.ReadOnly() {
 		if err := s.Sync(); err != nil {
 			return Report{}, err
@@ -70,7 +70,7 @@ func Restore(ctx context.Context, from, into string, opts Options) (Report, erro
 	if err := seglog.WantEmpty(fsys, into); err != nil {
 		return Report{}, err
 	}
-	s, err := store.Open(from, store.Options{FS: fsys, ReadOnly: true, Inline: true})
+	s, err := engine.Open(from, engine.Options{FS: fsys, ReadOnly: true, Inline: true})
 	if err != nil {
 		return Report{}, err
 	}
@@ -83,7 +83,7 @@ func Restore(ctx context.Context, from, into string, opts Options) (Report, erro
 // backup is one run.
 type backup struct {
 	ctx      context.Context
-	store    *store.Store
+	store    *engine.Store
 	log      *seglog.Log
 	of       uint64 // the store's identity, which it may get while it is backed up for the first time
 	from     vfs.FS

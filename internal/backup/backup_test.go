@@ -17,10 +17,10 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -31,7 +31,7 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 	for _, crash := range []bool{false, true} {
 		mem := vfs.NewMem()
 		s := storetest.Open(t, mem)
-		reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+		reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
 		defer storetest.Close(t, reader)
 		mustBackup(t, s, "written")
 		mustBackup(t, reader, "read")
@@ -62,7 +62,7 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 				}
 			}
 		}
-		other, err := store.Open("other", storetest.Options(mem))
+		other, err := engine.Open("other", storetest.Options(mem))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +78,7 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 // yet and where compaction has taken away the files that it knows.
 func TestBackupByAReaderThatIsBehind(t *testing.T) {
 	mem := vfs.NewMem()
-	s := storetest.Open(t, mem, func(o *store.Options) { o.SegmentBytes = 500 })
+	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 500 })
 	defer storetest.Close(t, s)
 	write := func() {
 		storetest.FillFrom(t, s, 0, 60)
@@ -87,7 +87,7 @@ func TestBackupByAReaderThatIsBehind(t *testing.T) {
 		}
 	}
 	write()
-	reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+	reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
 	defer storetest.Close(t, reader)
 	write()
 	if err := s.Compact(context.Background(), nil); err != nil {
@@ -101,7 +101,7 @@ func TestBackupByAReaderThatIsBehind(t *testing.T) {
 	}
 }
 
-func mustBackup(t testing.TB, s *store.Store, dir string) Report {
+func mustBackup(t testing.TB, s *engine.Store, dir string) Report {
 	t.Helper()
 	report, err := Make(t.Context(), s, dir, Options{})
 	if err != nil {
@@ -139,7 +139,7 @@ func recordsIn(t testing.TB, fsys vfs.FS, dir string) (list []seglog.Record) {
 	return list
 }
 
-func smallSegments(o *store.Options) { o.SegmentBytes = 900 }
+func smallSegments(o *engine.Options) { o.SegmentBytes = 900 }
 
 func TestBackup(t *testing.T) { logtest.BothWays(t, backup1) }
 
@@ -159,7 +159,7 @@ func backup1(t *testing.T) {
 	}
 	// The backup is a store.
 	twin := mem.ProcessCrash()
-	c, err := store.Open("copy", storetest.Options(twin))
+	c, err := engine.Open("copy", storetest.Options(twin))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func backupIsIncremental(t *testing.T) {
 // TestBackupSharesFiles: sealed segments are one file with two names, on a real disk.
 func TestBackupSharesFiles(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(filepath.Join(dir, "db"), store.Options{SegmentBytes: 900, Inline: true})
+	s, err := engine.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 900, Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +279,7 @@ func TestBackupWithoutLinks(t *testing.T) {
 // TestBackupWhileWriting: what was acknowledged before the call is in the backup, and it is one point of the log.
 func TestBackupWhileWriting(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(filepath.Join(dir, "db"), store.Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
+	s, err := engine.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -301,7 +301,7 @@ func TestBackupWhileWriting(t *testing.T) {
 					}
 				}
 				key := fmt.Sprint("writer ", w)
-				if err := s.Set(nil, []byte(key), fmt.Append(nil, n), 0, store.Process); err != nil {
+				if err := s.Set(nil, []byte(key), fmt.Append(nil, n), 0, engine.Process); err != nil {
 					t.Error(err)
 					return
 				}
@@ -388,7 +388,7 @@ func TestBackupByAReaderThatGoesOn(t *testing.T) {
 		mem := vfs.NewMem()
 		s := storetest.Open(t, mem, smallSegments)
 		storetest.FillFrom(t, s, 0, 50)
-		reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+		reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
 		before := s.Log().Last()
 		calls := 0
 		seglog.ManifestTaken = func() {
@@ -402,14 +402,14 @@ func TestBackupByAReaderThatGoesOn(t *testing.T) {
 		}
 		report := mustBackup(t, reader, "copy")
 		storetest.WantSound(t, mem, "copy")
-		restored, err := store.Open("copy", storetest.Options(mem, func(o *store.Options) { o.ReadOnly = true }))
+		restored, err := engine.Open("copy", storetest.Options(mem, func(o *engine.Options) { o.ReadOnly = true }))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if has := restored.Log().Last(); report.Seq != has || has < before {
 			t.Errorf("%d writes meanwhile: it says that it ends with record %d, it has %d, and %d were written before", n, report.Seq, has, before)
 		}
-		for _, open := range []*store.Store{restored, reader, s} {
+		for _, open := range []*engine.Store{restored, reader, s} {
 			storetest.Close(t, open)
 		}
 	}
@@ -457,7 +457,7 @@ func TestBackupHoldsItsLock(t *testing.T) {
 // one number, and gets smaller with its source.
 func TestBackupBesideCompaction(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(filepath.Join(dir, "db"), store.Options{SegmentBytes: 30_000, SyncInterval: 10e6})
+	s, err := engine.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 30_000, SyncInterval: 10e6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -472,7 +472,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 				return
 			default:
 			}
-			if err := s.Set(nil, fmt.Append(nil, n%keys), fmt.Append(nil, n), 0, store.Process); err != nil {
+			if err := s.Set(nil, fmt.Append(nil, n%keys), fmt.Append(nil, n), 0, engine.Process); err != nil {
 				t.Error(err)
 				return
 			}
@@ -494,7 +494,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 		before = acked.Load()
 		mustBackup(t, s, copied)
 		storetest.WantSound(t, fsys, copied)
-		c, err := store.Open(copied, store.Options{ReadOnly: true, Inline: true})
+		c, err := engine.Open(copied, engine.Options{ReadOnly: true, Inline: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -661,7 +661,7 @@ func TestBackupIsRefused(t *testing.T) {
 		}
 	}
 	refused("db", "the store itself")
-	other, err := store.Open("other", storetest.Options(mem))
+	other, err := engine.Open("other", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -671,7 +671,7 @@ func TestBackupIsRefused(t *testing.T) {
 	refused("other", "is no backup")
 
 	mustBackup(t, s, "used")
-	used, err := store.Open("used", storetest.Options(mem))
+	used, err := engine.Open("used", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -702,7 +702,7 @@ func TestBackupIsRefused(t *testing.T) {
 	s = storetest.Open(t, mem, smallSegments)
 	refused("of later", "went another way")
 
-	if other, err = store.Open("other", storetest.Options(mem)); err != nil {
+	if other, err = engine.Open("other", storetest.Options(mem)); err != nil {
 		t.Fatal(err)
 	}
 	mustBackup(t, other, "of another")
@@ -736,7 +736,7 @@ func TestRestore(t *testing.T) {
 	if got := storetest.ContentIn(t, mem, "new"); got != want || calls == 0 {
 		t.Errorf("it holds\n%s, want\n%s; %d calls of progress", got, want, calls)
 	}
-	restored, err := store.Open("new", storetest.Options(mem))
+	restored, err := engine.Open("new", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -763,7 +763,7 @@ func TestRestoreCrashes(t *testing.T) {
 	want := storetest.Content(t, s)
 	storetest.Close(t, s)
 	holds := func(image vfs.FS) string {
-		r, err := store.Open("new", storetest.Options(image, func(o *store.Options) { o.ReadOnly = true }))
+		r, err := engine.Open("new", storetest.Options(image, func(o *engine.Options) { o.ReadOnly = true }))
 		if err != nil {
 			return ""
 		}
@@ -811,7 +811,7 @@ func TestBackupUnderAFaultOfReads(t *testing.T) {
 		fault := &vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, N: 1, Err: syscall.EIO, Match: ofLog}
 		s := storetest.Open(t, vfs.Inject(vfs.NewMem(), fault))
 		defer storetest.Close(t, s)
-		if err := s.Set(nil, []byte("a"), []byte("1"), 0, store.Power); err != nil {
+		if err := s.Set(nil, []byte("a"), []byte("1"), 0, engine.Power); err != nil {
 			t.Fatal(err)
 		}
 		armed = true
@@ -882,7 +882,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	}
 	storetest.Close(t, s)
 	storetest.WantSound(t, mem, "copy")
-	s, err = store.Open("copy", storetest.Options(mem, func(o *store.Options) { o.ReadOnly = true }))
+	s, err = engine.Open("copy", storetest.Options(mem, func(o *engine.Options) { o.ReadOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -25,7 +25,7 @@ func TestBackupNoticesLostFiles(t *testing.T) {
 	} {
 		for _, writes := range []int{0, 60} {
 			mem := vfs.NewMem()
-			s := storetest.Open(t, mem, func(o *store.Options) { o.SegmentBytes = 3000 })
+			s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 3000 })
 			storetest.FillFrom(t, s, 0, 60)
 			mustBackup(t, s, "b")
 			names, _ := mem.List("b")

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // TestDeviceFails: the device has no room for what the file system has promised, so that writing back fails some time
@@ -37,7 +37,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	i := newImage(t, filepath.Join(room, "image"), 96, options...)
 	dir := filepath.Join(i.dir, "db")
 	var reported []error
-	s, err := store.Open(dir, store.Options{OnError: func(err error) { reported = append(reported, err) }})
+	s, err := engine.Open(dir, engine.Options{OnError: func(err error) { reported = append(reported, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	const size = 2000
 	write := func(count int) error {
 		for end := n + count; n < end; n++ {
-			if err := s.Set(nil, fmt.Append(nil, n), valueOf(n, size), 0, store.Process); err != nil {
+			if err := s.Set(nil, fmt.Append(nil, n), valueOf(n, size), 0, engine.Process); err != nil {
 				return err
 			}
 		}
@@ -70,7 +70,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	showsFrom(t, s, durable, n, size)
 	var unmounting []func() error
 	if beside {
-		reader, err := store.Open(dir, store.Options{ReadOnly: true})
+		reader, err := engine.Open(dir, engine.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,10 +79,10 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 		showsFrom(t, reader, durable, int(reader.Stats().Keys), size)
 	}
 	for range 2 {
-		if err := s.Set(nil, []byte("x"), nil, 0, store.Process); !errors.Is(err, seglog.ErrReadOnly) {
+		if err := s.Set(nil, []byte("x"), nil, 0, engine.Process); !errors.Is(err, seglog.ErrReadOnly) {
 			t.Error("Set after a failed sync: ", err)
 		}
-		if err := s.Set(nil, []byte("x"), nil, 0, store.Power); !errors.Is(err, seglog.ErrReadOnly) {
+		if err := s.Set(nil, []byte("x"), nil, 0, engine.Power); !errors.Is(err, seglog.ErrReadOnly) {
 			t.Error("Set that is to be durable after a failed sync: ", err)
 		}
 		if err := s.Sync(); !errors.Is(err, seglog.ErrReadOnly) {
@@ -106,7 +106,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 		f()
 	}
 	i.again(t)
-	there := entriesOf(t, dir, durable, n, size, func(s *store.Store, count int) { // the cache has what the disk has
+	there := entriesOf(t, dir, durable, n, size, func(s *engine.Store, count int) { // the cache has what the disk has
 		holds(t, s, count, func(int) int { return size })
 	})
 	if there < 0 && len(options) > 0 {
@@ -130,7 +130,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 // showsFrom demands the values of the first n keys. Of those that are not durable the kernel may have lost some: when a
 // write-back fails it drops pages now and then, soon or later, and the file reads as zeros there. Such a value is an error, never
 // another value, and never missing.
-func showsFrom(t *testing.T, s *store.Store, durable, n, size int) {
+func showsFrom(t *testing.T, s *engine.Store, durable, n, size int) {
 	t.Helper()
 	holds(t, s, min(durable, n), func(int) int { return size })
 	for key := durable; key < n; key++ {
@@ -145,7 +145,7 @@ func showsFrom(t *testing.T, s *store.Store, durable, n, size int) {
 func settledOf(t *testing.T, dir string, durable, n, size int) int {
 	t.Helper()
 	var err error
-	count := entriesOf(t, dir, durable, n, size, func(s *store.Store, count int) {
+	count := entriesOf(t, dir, durable, n, size, func(s *engine.Store, count int) {
 		if err = s.Sync(); err == nil {
 			holds(t, s, count, func(int) int { return size })
 		}
@@ -159,9 +159,9 @@ func settledOf(t *testing.T, dir string, durable, n, size int) int {
 
 // entriesOf opens the store, and returns how many of its keys from 0 on are there; the rest is not. It is
 // negative when the store does not open. At last it calls then.
-func entriesOf(t *testing.T, dir string, durable, n, size int, then func(s *store.Store, count int)) int {
+func entriesOf(t *testing.T, dir string, durable, n, size int, then func(s *engine.Store, count int)) int {
 	t.Helper()
-	s, err := store.Open(dir, store.Options{})
+	s, err := engine.Open(dir, engine.Options{})
 	if err != nil {
 		t.Log("opening: ", err)
 		return -1
@@ -170,7 +170,7 @@ func entriesOf(t *testing.T, dir string, durable, n, size int, then func(s *stor
 	count := int(s.Stats().Keys)
 	showsFrom(t, s, durable, count, size)
 	for key := count; key < n; key++ {
-		if e, err := s.Get(nil, fmt.Append(nil, key)); !errors.Is(err, store.ErrNotFound) {
+		if e, err := s.Get(nil, fmt.Append(nil, key)); !errors.Is(err, engine.ErrNotFound) {
 			t.Fatalf("key %d of %d: %d bytes, %v", key, count, len(e.Value), err)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/vfs"
 	"golang.org/x/sys/unix"
 )
@@ -155,7 +155,7 @@ func shutdown(dir string) error {
 func (c *cutter) check(dir string, acked []int) {
 	t := c.t
 	t.Helper()
-	s, err := store.Open(dir, store.Options{FS: fsOf(c.how), SegmentBytes: smallSegment})
+	s, err := engine.Open(dir, engine.Options{FS: fsOf(c.how), SegmentBytes: smallSegment})
 	if err != nil {
 		t.Fatalf("cycle %d: %v", c.cycle, err)
 	}
@@ -181,7 +181,7 @@ func (c *cutter) check(dir string, acked []int) {
 }
 
 // holds reports whether the writer's keys are as its first n operations left them.
-func (c *cutter) holds(s *store.Store, writer, n int) bool {
+func (c *cutter) holds(s *engine.Store, writer, n int) bool {
 	for of := n; of > n-cutKeys; of-- {
 		key, size := "", -1
 		if of > 0 {
@@ -191,8 +191,8 @@ func (c *cutter) holds(s *store.Store, writer, n int) bool {
 		}
 		e, err := s.Get(nil, []byte(key))
 		switch {
-		case errors.Is(err, store.ErrNotFound) && size < 0:
-		case err != nil && !errors.Is(err, store.ErrNotFound):
+		case errors.Is(err, engine.ErrNotFound) && size < 0:
+		case err != nil && !errors.Is(err, engine.ErrNotFound):
 			c.t.Fatal(err)
 		case err != nil || size < 0 || !bytes.Equal(e.Value, cutValue(writer, of, size)):
 			return false
@@ -229,7 +229,7 @@ func writeTask(o order) error {
 	if o.How == "ring" {
 		ring = 0
 	}
-	s, err := store.Open(o.Dir, store.Options{FS: fsOf(o.How), SegmentBytes: smallSegment, RingBytes: ring})
+	s, err := engine.Open(o.Dir, engine.Options{FS: fsOf(o.How), SegmentBytes: smallSegment, RingBytes: ring})
 	if err != nil {
 		return err
 	}
@@ -250,11 +250,11 @@ func writeTask(o order) error {
 	return err
 }
 
-func cutWrite(s *store.Store, cycle, writer, n int) error {
+func cutWrite(s *engine.Store, cycle, writer, n int) error {
 	key, size := cutOp(cycle, writer, n)
-	d := store.Process
+	d := engine.Process
 	if isDurable(n) {
-		d = store.Power
+		d = engine.Power
 	}
 	var err error
 	if size < 0 {

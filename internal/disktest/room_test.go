@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,9 +18,9 @@ import (
 
 const smallSegment = 256 << 10
 
-func openSmall(t *testing.T, dir string) *store.Store {
+func openSmall(t *testing.T, dir string) *engine.Store {
 	t.Helper()
-	s, err := store.Open(dir, store.Options{SegmentBytes: smallSegment})
+	s, err := engine.Open(dir, engine.Options{SegmentBytes: smallSegment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func openSmall(t *testing.T, dir string) *store.Store {
 	return s
 }
 
-func closeSmall(t *testing.T, s *store.Store) {
+func closeSmall(t *testing.T, s *engine.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatal("Close: ", err)
@@ -36,11 +36,11 @@ func closeSmall(t *testing.T, s *store.Store) {
 }
 
 // holds compares everything under the keys 0 to n-1; size is that of the value, negative for none.
-func holds(t *testing.T, s *store.Store, n int, size func(key int) int) {
+func holds(t *testing.T, s *engine.Store, n int, size func(key int) int) {
 	t.Helper()
 	for key := range n {
 		e, err := s.Get(nil, fmt.Append(nil, key))
-		if size(key) < 0 && errors.Is(err, store.ErrNotFound) {
+		if size(key) < 0 && errors.Is(err, engine.ErrNotFound) {
 			continue
 		}
 		if err != nil || size(key) < 0 || string(e.Value) != string(valueOf(key, size(key))) {
@@ -60,9 +60,9 @@ func TestFullDiskBetweenSegments(t *testing.T) {
 		sizes := map[int]int{}
 		n := 0
 		write := func(size int) bool {
-			d := store.Process
+			d := engine.Process
 			if n%50 == 0 {
-				d = store.Power
+				d = engine.Power
 			}
 			err := s.Set(nil, fmt.Append(nil, n), valueOf(n, size), 0, d)
 			if err == nil {
@@ -95,7 +95,7 @@ func TestFullDiskBetweenSegments(t *testing.T) {
 		}
 		compare()
 		for key := range 300 {
-			if existed, err := s.Delete(nil, fmt.Append(nil, key), store.Process); !existed || err != nil {
+			if existed, err := s.Delete(nil, fmt.Append(nil, key), engine.Process); !existed || err != nil {
 				t.Fatalf("Delete %d: %t, %v", key, existed, err)
 			}
 			delete(sizes, key)
@@ -133,7 +133,7 @@ func TestReservedSpaceIsGivenBack(t *testing.T) {
 		write := func(bytes int) {
 			t.Helper()
 			for end := n + bytes/1000; n < end; n++ {
-				if err := s.Set(nil, fmt.Append(nil, n), valueOf(n, 950), 0, store.Process); err != nil {
+				if err := s.Set(nil, fmt.Append(nil, n), valueOf(n, 950), 0, engine.Process); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -190,11 +190,11 @@ func TestReservedSpaceIsGivenBack(t *testing.T) {
 
 // dieTask writes a little and dies.
 func dieTask(o order) error {
-	s, err := store.Open(o.Dir, store.Options{SegmentBytes: smallSegment})
+	s, err := engine.Open(o.Dir, engine.Options{SegmentBytes: smallSegment})
 	if err != nil {
 		return err
 	}
-	if err := s.Set(nil, []byte("x"), valueOf(0, 5000), 0, store.Process); err != nil {
+	if err := s.Set(nil, []byte("x"), valueOf(0, 5000), 0, engine.Process); err != nil {
 		return err
 	}
 	say("dies")

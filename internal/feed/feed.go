@@ -8,9 +8,9 @@ import (
 	"maps"
 	"time"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // A Feed tells what has changed, by reading the log behind those who write it. Nobody sends it
@@ -23,7 +23,7 @@ import (
 //     never reads a compacted segment, and a large value that compaction has written anew, in the
 //     tail, says of itself that it is a copy (attribute m).
 //   - The segments that a feed has yet to read stay when compaction has replaced them, up to a
-//     limit (store.Hold). What had gone before the feed began, or has gone beyond the limit, is
+//     limit (engine.Hold). What had gone before the feed began, or has gone beyond the limit, is
 //     lost, and said to be: seglog.ErrHistoryLost.
 //   - A change is told when a read shows it. In the process that writes, a record is in the log a
 //     moment before that, under the lock of its key, so the feed passes that lock. A follower tells
@@ -33,9 +33,9 @@ import (
 //
 // A feed has one window of the log in memory, and is used by one goroutine.
 type Feed struct {
-	store  *store.Store
+	store  *engine.Store
 	log    *seglog.Log
-	hold   *store.Hold
+	hold   *engine.Hold
 	prefix []byte
 	at     seglog.Cursor
 	reach  uint64 // what is told now goes up to this number
@@ -62,7 +62,7 @@ type Event struct {
 
 // Open begins a feed of the entries whose keys begin with prefix, behind the record at p: what
 // Store.Now returns, or a number alone. The caller closes it.
-func Open(s *store.Store, p seglog.Position, prefix []byte) (*Feed, error) {
+func Open(s *engine.Store, p seglog.Position, prefix []byte) (*Feed, error) {
 	// The hold comes before the look at the floor: what is taken away later is kept.
 	f := &Feed{store: s, log: s.Log(), hold: s.HoldHistory(), prefix: bytes.Clone(prefix), reach: p.Seq, wake: make(chan struct{}, 1)}
 	if err := f.begin(p); err != nil {
@@ -261,7 +261,7 @@ func isElement(rec *seglog.Record) bool {
 func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told bool, err error) {
 	f.store.AwaitShown(record.Element, element)
 	key, meta, err := f.store.CollectionOf(element)
-	if err == store.ErrNotFound || err == nil && !bytes.HasPrefix(key, f.prefix) {
+	if err == engine.ErrNotFound || err == nil && !bytes.HasPrefix(key, f.prefix) {
 		return false, nil
 	}
 	if err != nil {
@@ -278,7 +278,7 @@ func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 // parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
 func (f *Feed) Value(e *Event) (value []byte, err error) {
 	if e.Kind == record.Meta {
-		return nil, fmt.Errorf("%w: key %q holds a %s", store.ErrType, e.Key, e.Collection())
+		return nil, fmt.Errorf("%w: key %q holds a %s", engine.ErrType, e.Key, e.Collection())
 	}
 	if e.large == 0 {
 		return e.value, nil
@@ -297,7 +297,7 @@ func (f *Feed) largeValue(e *Event) ([]byte, error) {
 	// What it is now may be what it was then, in another place.
 	rec, err := f.store.Record(e.Key)
 	switch {
-	case err != nil && err != store.ErrNotFound:
+	case err != nil && err != engine.ErrNotFound:
 		return nil, err
 	case err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())):
 		return f.store.ReadParts(rec)
@@ -310,11 +310,11 @@ func (f *Feed) largeValue(e *Event) ([]byte, error) {
 func (e *Event) isOf(number uint64) bool { return number == e.own || number == e.Seq }
 
 // Collection is the type of the collection whose meta has been set, "" if none has.
-func (e *Event) Collection() store.CollectionType {
+func (e *Event) Collection() engine.CollectionType {
 	if e.Kind != record.Meta || e.Op != record.Set {
 		return ""
 	}
-	c, err := store.ParseCollection(e.value)
+	c, err := engine.ParseCollection(e.value)
 	if err != nil {
 		return "collection" // by another version
 	}

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -43,7 +43,7 @@ type hears struct {
 	late bool  // what it began with may have had parts that are gone
 }
 
-func newHears(t testing.TB, s *store.Store, p seglog.Position) *hears {
+func newHears(t testing.TB, s *engine.Store, p seglog.Position) *hears {
 	t.Helper()
 	f, err := Open(s, p, nil)
 	if err != nil {
@@ -119,7 +119,7 @@ type feedModel struct {
 	t       *testing.T
 	rng     *rand.Rand
 	mem     *vfs.Mem
-	s       *store.Store
+	s       *engine.Store
 	content map[string]string
 	done    []batch
 }
@@ -128,19 +128,19 @@ func (m *feedModel) open() {
 	if m.rng.IntN(2) == 0 {
 		m.mem.Remove("db/" + seglog.SnapshotName) // if it is there
 	}
-	m.s = storetest.Open(m.t, storetest.Unlocked{FS: m.mem}, func(o *store.Options) {
+	m.s = storetest.Open(m.t, storetest.Unlocked{FS: m.mem}, func(o *engine.Options) {
 		o.SegmentBytes, o.MaxMemory, o.GroupBytes = 3000, 1<<20, int64(300+m.rng.IntN(4000))
 	})
 }
 
 func (m *feedModel) write(n int, changes batch) {
-	var list []*store.Change
+	var list []*engine.Change
 	for key, c := range changes {
-		w := store.Write{Key: []byte(key), Delete: c.value == storetest.Absent, Expiry: c.expiry}
+		w := engine.Write{Key: []byte(key), Delete: c.value == storetest.Absent, Expiry: c.expiry}
 		if !w.Delete {
 			w.Value = []byte(c.value)
 		}
-		list = append(list, &store.Change{Write: w})
+		list = append(list, &engine.Change{Write: w})
 		if w.Delete {
 			delete(m.content, key)
 		} else {
@@ -151,7 +151,7 @@ func (m *feedModel) write(n int, changes batch) {
 	if len(list) == 1 {
 		_, err = m.s.Write(nil, &list[0].Write)
 	} else {
-		err = m.s.WriteAll(list, store.Process)
+		err = m.s.WriteAll(list, engine.Process)
 	}
 	if err != nil {
 		m.t.Fatal(err)
@@ -201,7 +201,7 @@ func (m *feedModel) step(n int) {
 	case 9:
 		for key, value := range m.content {
 			now := told{key, value, now() + 1<<41 + uint64(n)}
-			if err := s.Expire(nil, nil, []byte(key), now.expiry, store.Process); err != nil {
+			if err := s.Expire(nil, nil, []byte(key), now.expiry, engine.Process); err != nil {
 				t.Fatal(err)
 			}
 			m.done = append(m.done, batch{key: now})
@@ -338,7 +338,7 @@ func feedOfFollower(t *testing.T) {
 		if seed%2 == 1 { // else the reader is there before the first write
 			m.write(0, batch{"first": {key: "first", value: "1"}})
 		}
-		reader := storetest.Open(t, m.mem, func(o *store.Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+		reader := storetest.Open(t, m.mem, func(o *engine.Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
 		h := newHears(t, reader, seglog.Position{})
 		var all []batch
 		lost := 0
@@ -398,7 +398,7 @@ func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 	mem := vfs.NewMem()
 	writer := storetest.Open(t, mem)
 	defer storetest.Close(t, writer)
-	reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+	reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
 	defer storetest.Close(t, reader)
 	for n := uint64(1); n < 4; n++ {
 		storetest.Set(t, writer, fmt.Sprint("key ", n), "value")
@@ -407,7 +407,7 @@ func TestFeedOfFollowerFromAheadOfIt(t *testing.T) {
 		}
 		storetest.Set(t, writer, fmt.Sprint("key ", n), "value")
 		storetest.Set(t, writer, "another", "value")
-		if _, err := writer.Delete(nil, []byte("another"), store.Process); err != nil {
+		if _, err := writer.Delete(nil, []byte("another"), engine.Process); err != nil {
 			t.Fatal(err)
 		}
 		now := writer.Log().Last()
@@ -434,7 +434,7 @@ func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 		}
 		broken := false
 		failing := &vfs.Fault{Kinds: vfs.OpRead, N: n, Match: func(string) bool { return broken }, Err: syscall.EIO}
-		reader := storetest.Open(t, vfs.Inject(mem, failing), func(o *store.Options) { o.ReadOnly = true })
+		reader := storetest.Open(t, vfs.Inject(mem, failing), func(o *engine.Options) { o.ReadOnly = true })
 		now, err := reader.Now()
 		if err != nil {
 			t.Fatal(err)
@@ -494,7 +494,7 @@ func feedAmongWriters(t *testing.T) {
 		rounds = 3000
 	}
 	mem := vfs.NewMem()
-	s, err := store.Open("db", store.Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
+	s, err := engine.Open("db", engine.Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -543,7 +543,7 @@ func feedAmongWriters(t *testing.T) {
 					group = 0
 				}
 				now, err := s.Get(nil, e.Key)
-				if err == nil && now.Seq < e.Seq && now.Seq < e.own || err != nil && err != store.ErrNotFound {
+				if err == nil && now.Seq < e.Seq && now.Seq < e.own || err != nil && err != engine.ErrNotFound {
 					t.Errorf("key %s is told as record %d set it, and a read shows %d, %v", e.Key, e.Seq, now.Seq, err)
 				}
 			}
@@ -552,15 +552,15 @@ func feedAmongWriters(t *testing.T) {
 	for w := range writers {
 		writing.Go(func() {
 			for round := range rounds {
-				var list []*store.Change
+				var list []*engine.Change
 				for i := range 7 {
-					c := &store.Change{Write: store.Write{Key: []byte(key(w, i)), Value: []byte(strings.Repeat("x", 2*round+1))}}
+					c := &engine.Change{Write: engine.Write{Key: []byte(key(w, i)), Value: []byte(strings.Repeat("x", 2*round+1))}}
 					if i > 0 {
 						c.Value = []byte(strings.Repeat("x", round+1))
 					}
 					list = append(list, c)
 				}
-				if err := s.WriteAll(list, store.Process); err != nil {
+				if err := s.WriteAll(list, engine.Process); err != nil {
 					t.Error(err)
 				}
 				storetest.Set(t, s, key(w, 0), strings.Repeat("x", 2*round+2))
@@ -631,7 +631,7 @@ func TestFeedEnds(t *testing.T) {
 
 // TestFeedIsLost: what compaction had taken away, and what the log does not have, is no history; and a feed that nobody reads does not keep files for ever.
 func TestFeedIsLost(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes, o.HistoryBytes = 3000, 20_000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes, o.HistoryBytes = 3000, 20_000 })
 	defer s.Close()
 	f, err := Open(s, seglog.Position{}, nil)
 	if err != nil {
@@ -669,7 +669,7 @@ func TestFeedIsLost(t *testing.T) {
 
 // TestFeedThatEndsLetsGo: what a feed has not read goes with it, at once.
 func TestFeedThatEndsLetsGo(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 3000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer storetest.Close(t, s)
 	f, err := Open(s, seglog.Position{}, nil)
 	if err != nil {
@@ -692,7 +692,7 @@ func TestFeedThatEndsLetsGo(t *testing.T) {
 
 // TestFeedOfLargeGroup: a group between whose members others have written is told where its commit stands, each key once with what was written last, and from wherever a feed begins.
 func TestFeedOfLargeGroup(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 200 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 200 })
 	defer s.Close()
 	storetest.Set(t, s, "before", "1")
 	member := func(key, value string) *seglog.Pending {
@@ -742,7 +742,7 @@ func TestFeedOfLargeGroup(t *testing.T) {
 // commits and compaction takes all segments up to there, tells all of it.
 func TestFeedStopsWithinAGroup(t *testing.T) {
 	for stop := 0; ; stop++ {
-		s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 200 })
+		s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 200 })
 		h := newHears(t, s, seglog.Position{})
 		member := func(key string) *seglog.Pending {
 			return &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte(key), Value: []byte("1")}
@@ -838,7 +838,7 @@ func TestFeedOfNothing(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem)
 	defer s.Close()
-	reader := storetest.Open(t, mem, func(o *store.Options) { o.ReadOnly = true })
+	reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
 	defer reader.Close()
 	p, err := reader.Now()
 	if err != nil {
@@ -869,21 +869,21 @@ func TestFeedOfCollections(t *testing.T) {
 	}
 	defer f.Close()
 	for i := range 3 {
-		err := s.Change([]byte("key"), store.HashType, store.Process, func(*store.Plan) ([]*store.Edit, error) {
-			return []*store.Edit{{Sub: fmt.Append(nil, i), Value: []byte("v")}, {Sub: []byte("same"), Value: fmt.Append(nil, i)}}, nil
+		err := s.Change([]byte("key"), engine.HashType, engine.Process, func(*engine.Plan) ([]*engine.Edit, error) {
+			return []*engine.Edit{{Sub: fmt.Append(nil, i), Value: []byte("v")}, {Sub: []byte("same"), Value: fmt.Append(nil, i)}}, nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		e, err := f.Next(t.Context())
-		if err != nil || string(e.Key) != "key" || e.Op != record.Set || e.Collection() != store.HashType || e.More {
+		if err != nil || string(e.Key) != "key" || e.Op != record.Set || e.Collection() != engine.HashType || e.More {
 			t.Errorf("%q is told, op %c, a %s, more: %v: %v", e.Key, e.Op, e.Collection(), e.More, err)
 		}
-		if _, err := f.Value(&e); !errors.Is(err, store.ErrType) {
+		if _, err := f.Value(&e); !errors.Is(err, engine.ErrType) {
 			t.Errorf("the value of a collection: %v", err)
 		}
 	}
-	if _, err := s.Delete(nil, []byte("key"), store.Process); err != nil {
+	if _, err := s.Delete(nil, []byte("key"), engine.Process); err != nil {
 		t.Fatal(err)
 	}
 	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "key" || e.Op != record.Delete || e.Collection() != "" {
@@ -894,10 +894,10 @@ func TestFeedOfCollections(t *testing.T) {
 // TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and not of that.
 func TestRefusedWriteIsNotTold(t *testing.T) {
 	full := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
-	s := storetest.Open(t, vfs.Inject(vfs.NewMem(), &full), func(o *store.Options) { o.RingBytes = -1 })
+	s := storetest.Open(t, vfs.Inject(vfs.NewMem(), &full), func(o *engine.Options) { o.RingBytes = -1 })
 	storetest.Set(t, s, "a", "1")
 	storetest.Set(t, s, "b", "2")
-	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, store.Process); !errors.Is(err, seglog.ErrNoSpace) {
+	if err := s.Set(nil, []byte("c"), make([]byte, 1000), 0, engine.Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("Set: %v", err)
 	}
 	storetest.Set(t, s, "d", "4")

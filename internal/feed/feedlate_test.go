@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -18,7 +18,7 @@ import (
 
 // TestFeedThatBeginsWithinAGroup: a feed that begins while a group is being written keeps the members that are there, however much is compacted before it is read.
 func TestFeedThatBeginsWithinAGroup(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 1000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 1000 })
 	defer s.Close()
 	g := seglog.Group{Log: s.Log()}
 	member := func(i int) *seglog.Pending {
@@ -57,12 +57,12 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 
 // TestFeedOfLargeMember: a large value of a group can be asked for when compaction has made a record by itself of it, for as long as it is that of its key.
 func TestFeedOfLargeMember(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 3000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
 	storetest.Set(t, s, "old", "1")
 	large := strings.Repeat("large ", seglog.PartBytes/4)
-	changes := []*store.Change{{Write: store.Write{Key: []byte("large"), Value: []byte(large)}}, {Write: store.Write{Key: []byte("short"), Value: []byte("1")}}}
-	if err := s.WriteAll(changes, store.Process); err != nil {
+	changes := []*engine.Change{{Write: engine.Write{Key: []byte("large"), Value: []byte(large)}}, {Write: engine.Write{Key: []byte("short"), Value: []byte("1")}}}
+	if err := s.WriteAll(changes, engine.Process); err != nil {
 		t.Fatal(err)
 	}
 	f, err := Open(s, seglog.Position{Seq: s.Log().Last() - 3}, []byte("large"))
@@ -90,7 +90,7 @@ func TestFeedOfLargeMember(t *testing.T) {
 
 // TestFeedLetsGoOfOthersParts: the parts of large values that a feed is not about are kept no longer than what stands beside them.
 func TestFeedLetsGoOfOthersParts(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem(), func(o *store.Options) { o.SegmentBytes = 3000 })
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
 	f, err := Open(s, seglog.Position{}, []byte("key"))
 	if err != nil {
@@ -113,7 +113,7 @@ func TestFeedOfElements(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
 	want := []string{}
-	change := func(told string, edits []*store.Edit) {
+	change := func(told string, edits []*engine.Edit) {
 		storetest.Change(t, s, "hash", edits)
 		want = append(want, fmt.Sprint(told, " ", s.Log().Last()))
 	}
@@ -127,7 +127,7 @@ func TestFeedOfElements(t *testing.T) {
 	storetest.Change(t, s, "hash gone", storetest.HSet("a", "1"))
 	want = append(want, fmt.Sprint("S hash ", s.Log().Last()))
 	storetest.Change(t, s, "hash gone", storetest.HSet("a", "2"))
-	if _, err := s.Delete(nil, []byte("hash gone"), store.Process); err != nil {
+	if _, err := s.Delete(nil, []byte("hash gone"), engine.Process); err != nil {
 		t.Fatal(err)
 	}
 	want = append(want, fmt.Sprint("D  ", s.Log().Last()))

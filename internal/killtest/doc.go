@@ -32,7 +32,7 @@
 // While the process starts; while it opens the store, and mends what the last one left;
 // within an operation; while it closes the store; while it compacts; and at an
 // acknowledgement. Large steps are repeated, so that a kill within a copy is likely. Every
-// such kill is in internal/store's crash models, too, which need no luck.
+// such kill is in internal/engine's crash models, too, which need no luck.
 //
 // # What must be found
 //

@@ -14,9 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -24,8 +24,8 @@ import (
 func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
 
 // Options are those of a store without goroutines.
-func Options(fsys vfs.FS, change ...func(*store.Options)) store.Options {
-	opts := store.Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing}
+func Options(fsys vfs.FS, change ...func(*engine.Options)) engine.Options {
+	opts := engine.Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing}
 	for _, f := range change {
 		f(&opts)
 	}
@@ -33,9 +33,9 @@ func Options(fsys vfs.FS, change ...func(*store.Options)) store.Options {
 }
 
 // Open opens a store without goroutines on fsys, in the directory db.
-func Open(t testing.TB, fsys vfs.FS, change ...func(*store.Options)) *store.Store {
+func Open(t testing.TB, fsys vfs.FS, change ...func(*engine.Options)) *engine.Store {
 	t.Helper()
-	s, err := store.Open("db", Options(fsys, change...))
+	s, err := engine.Open("db", Options(fsys, change...))
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -43,7 +43,7 @@ func Open(t testing.TB, fsys vfs.FS, change ...func(*store.Options)) *store.Stor
 }
 
 // Close closes a store, which has nothing to complain of.
-func Close(t testing.TB, s *store.Store) {
+func Close(t testing.TB, s *engine.Store) {
 	t.Helper()
 	if err := s.Close(); err != nil {
 		t.Fatalf("Close: %v", err)
@@ -51,17 +51,17 @@ func Close(t testing.TB, s *store.Store) {
 }
 
 // Set sets a raw key.
-func Set(t testing.TB, s *store.Store, key, value string) {
+func Set(t testing.TB, s *engine.Store, key, value string) {
 	t.Helper()
-	if err := s.Set(nil, []byte(key), []byte(value), 0, store.Process); err != nil {
+	if err := s.Set(nil, []byte(key), []byte(value), 0, engine.Process); err != nil {
 		t.Fatalf("Set(%q): %v", key, err)
 	}
 }
 
 // Delete deletes a raw key.
-func Delete(t testing.TB, s *store.Store, key string) {
+func Delete(t testing.TB, s *engine.Store, key string) {
 	t.Helper()
-	if _, err := s.Delete(nil, []byte(key), store.Process); err != nil {
+	if _, err := s.Delete(nil, []byte(key), engine.Process); err != nil {
 		t.Fatalf("Delete(%q): %v", key, err)
 	}
 }
@@ -70,11 +70,11 @@ func Delete(t testing.TB, s *store.Store, key string) {
 const Absent = "\x00absent"
 
 // Want checks what is stored under key.
-func Want(t testing.TB, s *store.Store, key, want string) {
+func Want(t testing.TB, s *engine.Store, key, want string) {
 	t.Helper()
 	e, err := s.Get(nil, []byte(key))
 	switch {
-	case want == Absent && !errors.Is(err, store.ErrNotFound):
+	case want == Absent && !errors.Is(err, engine.ErrNotFound):
 		t.Fatalf("Get(%q) = %q, %v, want ErrNotFound", key, e.Value, err)
 	case want != Absent && (err != nil || string(e.Value) != want):
 		t.Fatalf("Get(%q) = %.100q, %v, want %.100q", key, e.Value, err, want)
@@ -82,7 +82,7 @@ func Want(t testing.TB, s *store.Store, key, want string) {
 }
 
 // WantSame checks that the store has these entries and no others, however they are read.
-func WantSame(t testing.TB, s *store.Store, content map[string]string) {
+func WantSame(t testing.TB, s *engine.Store, content map[string]string) {
 	t.Helper()
 	seen := 0
 	for _, table := range s.Tables() {
@@ -105,7 +105,7 @@ func WantSame(t testing.TB, s *store.Store, content map[string]string) {
 }
 
 // Entries are the entries of a store: a schema and a value by key.
-func Entries(t testing.TB, s *store.Store) map[string]string {
+func Entries(t testing.TB, s *engine.Store) map[string]string {
 	t.Helper()
 	entries := map[string]string{}
 	for _, table := range s.Tables() {
@@ -120,7 +120,7 @@ func Entries(t testing.TB, s *store.Store) map[string]string {
 }
 
 // Content lists the entries of a store in a text, for comparison.
-func Content(t testing.TB, s *store.Store) string {
+func Content(t testing.TB, s *engine.Store) string {
 	t.Helper()
 	var b strings.Builder
 	entries := Entries(t, s)
@@ -133,7 +133,7 @@ func Content(t testing.TB, s *store.Store) string {
 // ContentIn is the Content of the store in dir, which is opened to read, or "" when there is none.
 func ContentIn(t testing.TB, fsys vfs.FS, dir string) string {
 	t.Helper()
-	s, err := store.Open(dir, Options(fsys, func(o *store.Options) { o.ReadOnly = true }))
+	s, err := engine.Open(dir, Options(fsys, func(o *engine.Options) { o.ReadOnly = true }))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) && logtest.ContentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
 		return ""
 	}
@@ -147,14 +147,14 @@ func ContentIn(t testing.TB, fsys vfs.FS, dir string) string {
 // WantSound checks a store that is not open.
 func WantSound(t testing.TB, fsys vfs.FS, dir string) {
 	t.Helper()
-	found, err := store.Check(context.Background(), dir, fsys, nil)
+	found, err := engine.Check(context.Background(), dir, fsys, nil)
 	if err != nil || len(found.Problems) > 0 {
 		t.Fatalf("Check of %s: %v %v", dir, err, found.Problems)
 	}
 }
 
 // FillFrom writes n keys and deletes some, so that segments of a small size come and go.
-func FillFrom(t testing.TB, s *store.Store, from, n int) {
+func FillFrom(t testing.TB, s *engine.Store, from, n int) {
 	t.Helper()
 	for i := from; i < from+n; i++ {
 		Set(t, s, fmt.Sprintf("key %d", i%40), strings.Repeat(fmt.Sprint(i, " "), 1+i%9))
@@ -165,32 +165,32 @@ func FillFrom(t testing.TB, s *store.Store, from, n int) {
 }
 
 // HSet are changes that set elements of a hash, given as names and values.
-func HSet(words ...string) (edits []*store.Edit) {
+func HSet(words ...string) (edits []*engine.Edit) {
 	for i := 0; i < len(words); i += 2 {
-		edits = append(edits, &store.Edit{Sub: []byte(words[i]), Value: []byte(words[i+1])})
+		edits = append(edits, &engine.Edit{Sub: []byte(words[i]), Value: []byte(words[i+1])})
 	}
 	return edits
 }
 
 // HDel are changes that delete elements of a hash.
-func HDel(subs ...string) (edits []*store.Edit) {
+func HDel(subs ...string) (edits []*engine.Edit) {
 	for _, sub := range subs {
-		edits = append(edits, &store.Edit{Sub: []byte(sub), Delete: true})
+		edits = append(edits, &engine.Edit{Sub: []byte(sub), Delete: true})
 	}
 	return edits
 }
 
 // Change changes elements of a hash.
-func Change(t testing.TB, s *store.Store, key string, edits []*store.Edit) {
+func Change(t testing.TB, s *engine.Store, key string, edits []*engine.Edit) {
 	t.Helper()
-	err := s.Change([]byte(key), store.HashType, store.Process, func(*store.Plan) ([]*store.Edit, error) { return edits, nil })
+	err := s.Change([]byte(key), engine.HashType, engine.Process, func(*engine.Plan) ([]*engine.Edit, error) { return edits, nil })
 	if err != nil {
 		t.Fatalf("Change(%q): %v", key, err)
 	}
 }
 
 // CompactSome compacts a run that is chosen at random, if there is one.
-func CompactSome(t testing.TB, s *store.Store, rng *rand.Rand) {
+func CompactSome(t testing.TB, s *engine.Store, rng *rand.Rand) {
 	t.Helper()
 	if err := CompactRun(s, rng.IntN(1000)); err != nil {
 		t.Fatalf("compacting: %v", err)
@@ -199,7 +199,7 @@ func CompactSome(t testing.TB, s *store.Store, rng *rand.Rand) {
 
 // CompactRun compacts a run that n chooses, if there is one. What has made its records count no
 // more may not be durable yet.
-func CompactRun(s *store.Store, n int) error {
+func CompactRun(s *engine.Store, n int) error {
 	if s.Log().Wrote() && n%3 > 0 {
 		if err := s.Log().SyncEnded(); err != nil {
 			return err

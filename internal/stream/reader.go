@@ -6,9 +6,9 @@ import (
 	"io"
 	"sync"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // A Reader reads a value as it was when the reader was opened, whatever becomes of the entry. Of a
@@ -17,7 +17,7 @@ import (
 // begins anew take nothing away; they count as held meanwhile. Each part is read and verified as a
 // whole.
 type Reader struct {
-	store *store.Store
+	store *engine.Store
 	entry seglog.Record // the record; its value is the value, or the list
 	size  int64         // of the value
 	piece int64         // of each part but the last
@@ -53,7 +53,7 @@ type Source interface {
 //
 // When a segment with a part goes while the reader is opened, the value has another place by now,
 // however often.
-func Open(s *store.Store, from Source, key []byte) (*Reader, error) {
+func Open(s *engine.Store, from Source, key []byte) (*Reader, error) {
 	var looks seglog.Looks
 	for {
 		r := &Reader{store: s, have: -1}

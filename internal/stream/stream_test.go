@@ -17,9 +17,9 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -27,9 +27,9 @@ import (
 // partBytes is the length of the parts of values in most tests, and small is a store with few of them in a segment.
 const partBytes = 100
 
-func small(o *store.Options) { o.SegmentBytes, o.MaxMemory = 3000, 1<<20 }
+func small(o *engine.Options) { o.SegmentBytes, o.MaxMemory = 3000, 1<<20 }
 
-func mustCreate(t testing.TB, s *store.Store, key string, partBytes int) *Writer {
+func mustCreate(t testing.TB, s *engine.Store, key string, partBytes int) *Writer {
 	t.Helper()
 	w, err := Create(context.Background(), s, []byte(key), partBytes)
 	if err != nil {
@@ -39,7 +39,7 @@ func mustCreate(t testing.TB, s *store.Store, key string, partBytes int) *Writer
 }
 
 // mustStream writes a value as a stream, in pieces of so many bytes.
-func mustStream(t testing.TB, s *store.Store, key, value string, partBytes, piece int) {
+func mustStream(t testing.TB, s *engine.Store, key, value string, partBytes, piece int) {
 	t.Helper()
 	w := mustCreate(t, s, key, partBytes)
 	for rest := value; rest != ""; {
@@ -54,7 +54,7 @@ func mustStream(t testing.TB, s *store.Store, key, value string, partBytes, piec
 	}
 }
 
-func mustOpenValue(t testing.TB, s *store.Store, key string) *Reader {
+func mustOpenValue(t testing.TB, s *engine.Store, key string) *Reader {
 	t.Helper()
 	r, err := Open(s, s, []byte(key))
 	if err != nil {
@@ -95,7 +95,7 @@ func stream(t *testing.T) {
 				t.Fatalf("%s: %d bytes written, of which Size says %d: %v", key, n, w.Size(), err)
 			}
 			storetest.Want(t, s, key, "old")
-			if err := w.commit(store.Durability(piece % 2)); err != nil {
+			if err := w.commit(engine.Durability(piece % 2)); err != nil {
 				t.Fatal(err)
 			}
 			storetest.Want(t, s, key, value)
@@ -291,7 +291,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 
 // staleSource has at each look one of some records, and then what the store has.
 type staleSource struct {
-	*store.Store
+	*engine.Store
 	stale []seglog.Record
 	looks int
 }
@@ -346,7 +346,7 @@ func streamOnAFullDisk(t *testing.T) {
 	for _, how := range []string{"stream", "whole", "group"} {
 		t.Run(how, func(t *testing.T) {
 			disk := logtest.NewSmallDisk(vfs.NewMem(), 6000)
-			s := storetest.Open(t, disk, func(o *store.Options) { o.SegmentBytes = 4 << 20 })
+			s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 4 << 20 })
 			storetest.Set(t, s, "key", "old")
 			storetest.Set(t, s, "other", "here")
 			value := logtest.Numbered(5*seglog.PartBytes+1, "value")
@@ -376,9 +376,9 @@ func streamOnAFullDisk(t *testing.T) {
 					}
 				}
 				if how == "whole" {
-					err = s.Set(nil, []byte("key"), []byte(value), 0, store.Process)
+					err = s.Set(nil, []byte("key"), []byte(value), 0, engine.Process)
 				} else {
-					err = s.WriteAll([]*store.Change{{Write: store.Write{Key: []byte("other"), Value: []byte("x")}}, {Write: store.Write{Key: []byte("key"), Value: []byte(value)}}}, store.Process)
+					err = s.WriteAll([]*engine.Change{{Write: engine.Write{Key: []byte("other"), Value: []byte("x")}}, {Write: engine.Write{Key: []byte("key"), Value: []byte(value)}}}, engine.Process)
 				}
 				disk.OnTake = nil
 			}
@@ -410,14 +410,14 @@ func streamFaults(t *testing.T) {
 			fault := &vfs.Fault{N: n, Forever: forever, Err: io.ErrUnexpectedEOF}
 			fsys := vfs.Inject(mem, fault)
 			acked, tried := streamScript(fsys)
-			s, err := store.Open("db", storetest.Options(mem, small))
+			s, err := engine.Open("db", storetest.Options(mem, small))
 			if err != nil {
 				t.Fatalf("operation %d fails: opening again: %v", n, err)
 			}
 			found := ""
 			if e, err := s.Get(nil, []byte("key")); err == nil {
 				found = string(e.Value)
-			} else if err != store.ErrNotFound {
+			} else if err != engine.ErrNotFound {
 				t.Fatalf("operation %d fails: %v", n, err)
 			}
 			if i := tried[found]; i < acked {
@@ -435,7 +435,7 @@ func streamFaults(t *testing.T) {
 // streamScript writes values of one key, each as a stream. It returns the last that was acknowledged, and the number of each that was tried.
 func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 	tried = map[string]int{"": 0}
-	s, err := store.Open("db", storetest.Options(fsys, small))
+	s, err := engine.Open("db", storetest.Options(fsys, small))
 	if err != nil {
 		return 0, tried
 	}
@@ -454,7 +454,7 @@ func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 			_, err = io.WriteString(w, value[j:j+350])
 		}
 		tried[value] = i
-		if err == nil && w.commit(store.Durability(i%2)) == nil {
+		if err == nil && w.commit(engine.Durability(i%2)) == nil {
 			acked = i
 		}
 		w.Close()
@@ -481,7 +481,7 @@ func streamsAmongOthers(t *testing.T) {
 	if storetest.Long() {
 		rounds = 1000
 	}
-	s, err := store.Open("db", store.Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	s, err := engine.Open("db", engine.Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -505,7 +505,7 @@ func streamsAmongOthers(t *testing.T) {
 				k := rng.IntN(keys)
 				want := least[k].Load()
 				r, err := Open(s, s, fmt.Append(nil, k))
-				if err == store.ErrNotFound && want == 0 {
+				if err == engine.ErrNotFound && want == 0 {
 					runtime.Gosched()
 					continue
 				}
@@ -547,13 +547,13 @@ func TestStreamLargerThanMemory(t *testing.T) {
 	if !storetest.Long() {
 		t.Skip("COPAL_LONG=1")
 	}
-	s, err := store.Open(t.TempDir(), store.Options{NoCompaction: true})
+	s, err := engine.Open(t.TempDir(), engine.Options{NoCompaction: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
 	piece := []byte(logtest.Numbered(1<<20+17, "piece"))
-	size := store.MaxValueBytes + 100<<20
+	size := engine.MaxValueBytes + 100<<20
 	w := mustCreate(t, s, "key", seglog.PartBytes)
 	sum := crc32.NewIEEE()
 	var most uint64
@@ -599,7 +599,7 @@ func TestStreamLargerThanMemory(t *testing.T) {
 		}
 	}
 	read()
-	if err := s.Expire(nil, nil, []byte("key"), uint64(time.Now().UnixMilli())+1<<40, store.Process); err != nil {
+	if err := s.Expire(nil, nil, []byte("key"), uint64(time.Now().UnixMilli())+1<<40, engine.Process); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {

@@ -7,9 +7,9 @@ import (
 	"io"
 	"sync"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
-	"github.com/copaldb/copal/internal/store"
 )
 
 // A Writer writes a value that need not fit memory. What has come together for a part goes into the
@@ -23,13 +23,13 @@ import (
 // While parts are under way, compaction leaves alone the segments from the first of them on. So a
 // writer that is forgotten is in its way; it ends with its context.
 type Writer struct {
-	store     *store.Store
+	store     *engine.Store
 	partBytes int
 	ctx       context.Context
 	stop      func() bool // ends the watch over it
 
 	mu    sync.Mutex // guards the rest; taken before all locks of the store
-	write store.Write
+	write engine.Write
 	under *seglog.Parts // nil before the first part
 	part  seglog.Pending
 	buf   []byte // what does not make a part yet
@@ -46,14 +46,14 @@ var (
 
 // Create begins a value of key, raw bytes, that is written in parts of so many bytes. When ctx ends
 // before the value counts, it is given up.
-func Create(ctx context.Context, s *store.Store, key []byte, partBytes int) (*Writer, error) {
+func Create(ctx context.Context, s *engine.Store, key []byte, partBytes int) (*Writer, error) {
 	key = append([]byte{}, key...)
-	w := &Writer{store: s, partBytes: partBytes, ctx: ctx, write: store.Write{Key: key}, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
+	w := &Writer{store: s, partBytes: partBytes, ctx: ctx, write: engine.Write{Key: key}, part: seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: key}}
 	err := s.Inside(func() error {
 		if s.ReadOnly() {
 			return seglog.ErrReadOnly
 		}
-		return store.CheckKey(key)
+		return engine.CheckKey(key)
 	})
 	if err == nil {
 		err = context.Cause(ctx)
@@ -167,12 +167,12 @@ func (w *Writer) Size() int64 {
 // Commit makes the value that of the key, in place of what there is then: other writers of the key
 // may have come before. When it returns nil, the value survives the death of the process. An error
 // gives it up, unless it is a *FailedError: then the outcome is not known.
-func (w *Writer) Commit() error { return w.commit(store.Process) }
+func (w *Writer) Commit() error { return w.commit(engine.Process) }
 
 // CommitFSync is Commit of a value that survives the loss of power when it returns.
-func (w *Writer) CommitFSync() error { return w.commit(store.Power) }
+func (w *Writer) CommitFSync() error { return w.commit(engine.Power) }
 
-func (w *Writer) commit(d store.Durability) error {
+func (w *Writer) commit(d engine.Durability) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -215,7 +215,7 @@ func (w *Writer) endLocked(err error) {
 	if w.err = err; err == nil {
 		w.err = errCommitted
 	}
-	w.buf, w.list, w.write = nil, nil, store.Write{}
+	w.buf, w.list, w.write = nil, nil, engine.Write{}
 	w.stop()
 	if w.under != nil {
 		w.store.EndParts(w.under, err)

@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Beginning anew is what a follower does that is too far behind: the whole log is read into empty tables, while
+// everybody else waits. What was there is laid aside until that has succeeded. When it fails, be it for
+// want of file descriptors or because the log is damaged, all is put back: the store shows what it showed before, from
+// files that are still open, and the next look tries again.
+//
+// Nothing else knows what is laid aside, so nothing of it changes meanwhile. Cells are not kept, for they have what the
+// log has.
+type aside struct {
+	store  *Store
+	tables []*asideTable
+	maps   map[uint64]map[string]*Table
+	spaces map[uint64]*space
+
+	snapshot *snapshotFile
+	torn     int64
+
+	log     *seglog.AsideLog
+	schemas map[uint64]Schema
+	numbers map[Schema]uint64
+	tailer  *seglog.Tailer
+}
+
+// asideTable has the entries of a table.
+type asideTable struct {
+	table     *Table
+	index     index.Table
+	deadlines *deadlines
+}
+
+// beginAnew reads the whole log. On an error nothing has changed.
+func (f *follower) beginAnew() error {
+	for looks := (seglog.Looks{}); ; {
+		err := f.tryAnew()
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrBehind) || !looks.Again(err) {
+			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
+		}
+	}
+}
+
+func (f *follower) tryAnew() error {
+	s := f.store
+	s.exclude()
+	defer s.admit()
+	a := f.layAside()
+	err := s.recover(false)
+	if err == nil {
+		err = s.log.SameStore(a.log)
+	}
+	if err != nil {
+		a.putBack()
+		return err
+	}
+	a.drop()
+	return nil
+}
+
+// layAside takes everything out of the tables and the log.
+func (f *follower) layAside() *aside {
+	s := f.store
+	s.dropCells()
+	a := &aside{
+		store: s, maps: map[uint64]map[string]*Table{}, spaces: maps.Clone(s.spaces), snapshot: s.snapshot, torn: s.torn,
+		schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers), tailer: f.tailer,
+	}
+	s.views.quiet.Store(true)
+	for number, sp := range s.spaces {
+		a.maps[number] = maps.Clone(sp.maps)
+		for _, t := range append(sp.tables(), sp.elements) {
+			kept := &asideTable{table: t, deadlines: t.deadlines.Swap(nil)}
+			t.index.Swap(&kept.index)
+			if o := t.order.Load(); o != nil {
+				o.reset(true)
+			}
+			a.tables = append(a.tables, kept)
+		}
+	}
+	a.log = s.log.LayAside()
+	s.snapshot, s.torn = nil, 0
+	return a
+}
+
+// putBack undoes what has been done since.
+func (a *aside) putBack() {
+	s := a.store
+	s.emptyTables() // those that are new, too
+	for _, kept := range a.tables {
+		kept.table.index.Swap(&kept.index)
+		kept.table.deadlines.Store(kept.deadlines)
+		if o := kept.table.order.Load(); o != nil {
+			o.reset(false)
+		}
+	}
+	s.spaces, s.snapshot, s.torn = a.spaces, a.snapshot, a.torn
+	s.schemaMu.Lock()
+	s.schemas, s.schemaNumbers = a.schemas, a.numbers
+	s.schemaMu.Unlock()
+	s.views.quiet.Store(false)
+	for number, sp := range s.spaces {
+		sp.maps = a.maps[number]
+	}
+	s.follower.tailer = a.tailer
+	s.log.PutBack(a.log)
+}
+
+// emptyTables takes all entries out of the tables.
+func (s *Store) emptyTables() {
+	for _, sp := range s.spaces {
+		for _, t := range append(sp.tables(), sp.elements) {
+			s.budget.Leave(-t.index.Bytes())
+			t.index.Close()
+		}
+	}
+}
+
+// drop gives back what was laid aside.
+func (a *aside) drop() {
+	s := a.store
+	s.views.lose()
+	s.views.quiet.Store(false)
+	for _, kept := range a.tables {
+		s.budget.Leave(-kept.index.Bytes())
+		kept.index.Close()
+	}
+	if a.snapshot != nil {
+		a.snapshot.file.Close() // it was only read
+	}
+	s.retire(a.log.Retire()) // what had left it before is retired already
+}

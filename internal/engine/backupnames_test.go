@@ -1,0 +1,46 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A backup can be brought up to date though compaction, in later processes, has given a place in the log a second time. Nobody pins anything.
+func TestBackupAfterANameWasUsedTwice(t *testing.T) {
+	for _, reopen := range []int{0, 1, 2} {
+		t.Run(fmt.Sprint("reopened ", reopen), func(t *testing.T) {
+			mem := vfs.NewMem()
+			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
+			s := mustOpen(t, mem, opts)
+			set := func(segment, edition int) { fillSegment(t, s, segment, edition, map[string]string{}) }
+			for segment := range 4 {
+				set(segment, 0)
+			}
+			compact := func(from, to int) { compactRange(t, s, from, to) }
+			backup := func() {
+				t.Helper()
+				mustBackup(t, s, "copy")
+			}
+			again := func() {
+				mustClose(t, s)
+				s = mustOpen(t, mem, opts)
+				mustSet(t, s, "begin", "1")
+			}
+			compact(1, 2)
+			backup()
+			if reopen > 0 {
+				again()
+			}
+			set(1, 1)
+			compact(1, 2) // to nothing
+			if reopen > 1 {
+				again()
+			}
+			compact(0, 2) // into two places
+			backup()
+			mustClose(t, s)
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keyhash"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// What memory knows of the entries of an open map, beside the log.
+//
+// A cell is clean, and then the log has all of it and it can be evicted; or dirty: an
+// asynchronous write that the log has yet to learn of; or for memory alone. The
+// state of a key changes only under its lock, in which the index is changed, too:
+//
+//   - Set and Delete of any durability put a cell in the place of the one before, or take it
+//     away. So a dirty one is gone with the next synchronous write of its key and can never land
+//     after it.
+//   - A value that was read from the log is published only if the index still has the
+//     address that it was read from, so no reader brings back what a writer has replaced.
+//   - The index has an entry for each key that the log has. Where a cell knows the record, the
+//     index may have an older one of the same key, and is told when the cell goes: it is asked only for
+//     keys without a cell, and by iterations, which ask the cell then.
+//   - A flush (flush.go) appends what is dirty, many cells at a time, and makes it clean.
+//
+// The number of entries is that of the index, and what the cells add: one for each
+// entry that the log does not have, less one for each deletion that it has not. An entry that goes over from the one to the other is in both for
+// a moment; see counted.
+
+// Cells are the values in memory of one open map.
+type Cells struct {
+	owner  *Table
+	seed   keyhash.Seed
+	table  *cache.Table
+	budget *cache.Budget
+	values Values
+}
+
+// Values is what a map knows of the values in its cells.
+type Values struct {
+	// Encode appends the encoded value of a cell that holds it, and returns it with its schema number.
+	Encode func(dst []byte, c *cache.Cell) ([]byte, uint64, error)
+	// Copy returns another cell with the value of one that holds it, and nothing else.
+	Copy func(c *cache.Cell) *cache.Cell
+	// Expired is told of each entry that has expired, by the goroutine that takes them out and without any
+	// lock. It may be nil.
+	Expired func(key []byte, e Entry)
+}
+
+// settle tells the index where the record of a cell is.
+func (t *Table) settle(c *cache.Cell) {
+	t.index.Replace(t.store.Hash(c.Key()), c.Stale, c.Address, uint64(c.Schema), uint64(c.Schema))
+}
+
+// Find returns what memory knows of a key: its cell, or nil. It takes no lock.
+func (c *Cells) Find(hash uint64, own string) *cache.Cell {
+	c.owner.store.await(hash)
+	return c.table.Find(hash, own)
+}
+
+// Hash is that of Store.
+func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
+
+// Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
+func (s *Store) Attach(t *Table, values Values) *Cells {
+	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values}
+	t.cells.Store(c)
+	s.cellsMu.Lock()
+	defer s.cellsMu.Unlock()
+	list := append([]*Cells(nil), *s.attached.Load()...)
+	list = append(list, c)
+	s.attached.Store(&list)
+	return c
+}
+
+// Detach writes what is dirty to the log and takes the cells away. After an error, they
+// are gone nevertheless, and so is what was not written.
+func (s *Store) Detach(c *Cells) error {
+	var last flushed
+	for n := range cache.Shards {
+		mu := &s.keys[n]
+		mu.Lock()
+		if !s.closed { // else Close has done it
+			s.endShardLocked(c, n, &last)
+		}
+		mu.Unlock()
+	}
+	c.owner.cells.CompareAndSwap(c, nil)
+	s.forget(c)
+	return last.err()
+}
+
+func (s *Store) forget(c *Cells) {
+	s.cellsMu.Lock()
+	defer s.cellsMu.Unlock()
+	var list []*Cells
+	for _, other := range *s.attached.Load() {
+		if other != c {
+			list = append(list, other)
+		}
+	}
+	s.attached.Store(&list)
+}
+
+// postponeLocked makes the write one that the log is to learn of.
+func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
+	if now.cells == nil || now.cells.table.Closed(now.hash) {
+		return seglog.ErrClosed
+	}
+	if err := s.log.Failure(); err != nil {
+		return err
+	}
+	t, old := now.cells.owner, now.expiry
+	switch {
+	case w.Delete && now.address == 0:
+		now.swap(nil)
+		return nil
+	case w.Delete && now.cell != nil && now.cell.Absent && now.cell.Dirty:
+		return nil
+	case !s.mayWait(now):
+		return s.writeNowLocked(now, w, p)
+	case w.Delete:
+		w.Cell = &cache.Cell{Absent: true}
+	}
+	w.Cell.Dirty, w.Cell.Expiry = true, w.Expiry
+	now.refer(w.Cell)
+	now.setKey(w)
+	t.expect(now.hash, old, w.Expiry) // before anybody can find it: who has seen it and counts, when its time has come, does not count it
+	now.swap(w.Cell)
+	if now.schema == metaSchema {
+		s.sweeper.gone.Add(1)
+	}
+	if !w.Delete && !w.Later {
+		now.cells.table.Encode(now.hash, w.Cell, &cache.Encoded{Value: append([]byte{}, w.Value...), Schema: w.Schema})
+	}
+	s.log.Touched()
+	if s.budget.Over() { // then it does not wait. On a full disk it does: the next one is refused
+		f := s.flushLocked(now.cells, int(now.hash%cache.Shards))
+		return f.lostOf(w.Cell)
+	}
+	return nil
+}
+
+// rememberLocked makes the write one for memory alone. What is dirty goes to the log before
+// it, for it was acknowledged as what the log will have.
+func (s *Store) rememberLocked(now *state, w *Write) error {
+	if now.cells == nil || now.cells.table.Closed(now.hash) {
+		return seglog.ErrClosed
+	}
+	if err := s.logLocked(now, now.cells.owner, w.Key); err != nil {
+		return err
+	}
+	if w.Delete {
+		if now.address == 0 {
+			now.swap(nil)
+			return nil
+		}
+		w.Cell = &cache.Cell{Absent: true}
+	}
+	w.Cell.Memory, w.Cell.Expiry = true, now.expiry
+	if now.address == 0 { // else it shadows an entry, and lives as long as that
+		w.Cell.Expiry = w.Expiry
+	}
+	now.cells.owner.expect(now.hash, now.expiry, w.Cell.Expiry)
+	now.refer(w.Cell)
+	now.setKey(w)
+	now.swap(w.Cell)
+	return nil
+}
+
+// relieve brings the memory of the cells back within the budget, as far as they can be
+// evicted. It begins with the shards that it has not come by for the longest time.
+func (s *Store) relieve() {
+	for _, c := range *s.attached.Load() {
+		for range cache.Shards {
+			if !s.budget.Over() || s.budget.Evictable() <= 0 {
+				return
+			}
+			shard := int(s.turn.Add(1) % cache.Shards)
+			if c.table.Empty(shard) {
+				continue
+			}
+			mu := &s.keys[shard]
+			mu.Lock()
+			c.table.Evict(shard)
+			mu.Unlock()
+		}
+	}
+}
+
+// Publish puts a cell with the value that was read from the log where readers find it, unless
+// the key has been written meanwhile. cost is that of Write.
+func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache.Cell, cost int) {
+	now := state{hash: hash, own: view(key[c.owner.prefix:]), cells: c}
+	mu := s.lockOf(hash)
+	mu.Lock()
+	now.cell = c.table.Find(hash, now.own)
+	if current := e.current(c, &now); !current {
+		mu.Unlock()
+		return
+	}
+	w := Write{Schema: e.Schema, Cell: cell, Cost: cost}
+	if cell = now.fill(&w); cell != nil {
+		cell.Expiry = e.expiry
+		if now.hit = e.hit; now.cell != nil {
+			now.hit = hitOfCell(now.cell)
+		}
+		now.refer(cell)
+		now.swap(cell)
+	}
+	mu.Unlock()
+	if s.budget.Over() {
+		s.relieve()
+	}
+}
+
+// current reports whether the entry that was read is still that of its key, and memory has nothing of it.
+func (e *Entry) current(c *Cells, now *state) bool {
+	if now.cell != nil {
+		return !(now.cell.Holds || now.cell.Dirty || now.cell.Memory || now.cell.Address != e.address)
+	}
+	has, err := c.owner.index.Has(now.hash, e.address)
+	return has && err == nil
+}
+
+// Admits reports whether a value that was read should get a cell.
+func (c *Cells) Admits(hash uint64, cost int) bool { return c.budget.Admit(hash, cost) }

@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/repair"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Check reads every byte of the store in dir, beside a process that uses it or none, and changes
+// nothing: the log, the files that are made from it, and every entry. The error says that something
+// could not be read; damage is in the report. progress, which may be nil, is told how many bytes of
+// the log, of all, have been read. When ctx ends, so does Check, with its error.
+func Check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (repair.CheckReport, error) {
+	read := int64(0) // of all bytes of the log
+	found, m, err := repair.Check(ctx, dir, fsys, func(done, total int64) {
+		if read = total; progress != nil {
+			progress(done, total)
+		}
+	})
+	c := &meaning{ctx: ctx, dir: dir, fsys: fsys, report: &found}
+	if err == nil && m != nil {
+		err = c.snapshot(m)
+	}
+	if err == nil && len(found.Problems) == 0 && found.Version == nil {
+		err = c.entries()
+	}
+	if err == nil && progress != nil {
+		progress(read, read)
+	}
+	return found, err
+}
+
+// meaning checks what the records of a log say, and what was made from them.
+type meaning struct {
+	ctx    context.Context
+	dir    string
+	fsys   vfs.FS
+	report *repair.CheckReport
+}
+
+// snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they are of no use, so
+// what is wrong with them is no damage of the store.
+func (c *meaning) snapshot(m *seglog.Manifest) error {
+	f, err := c.fsys.Open(filepath.Join(c.dir, seglog.SnapshotName), vfs.ReadOnly)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return fmt.Errorf("copal: %w", err)
+	}
+	x, err := readSnapshot(f, size)
+	if err != nil {
+		return c.derived(seglog.SnapshotName, 0, err)
+	}
+	if x.Store != m.Store {
+		return c.derived(seglog.SnapshotName, 0, fmt.Errorf("%w: it belongs to store %016x", record.ErrSyntax, x.Store))
+	}
+	for _, t := range x.Tables {
+		for i := range t.Due {
+			_, err := readDue(f, &t.Due[i])
+			if err := c.derived(seglog.SnapshotName, t.Due[i].Offset, err); err != nil {
+				return err
+			}
+		}
+		for i := range t.Parts {
+			_, err := readPart(f, &t.Parts[i])
+			if err := c.derived(seglog.SnapshotName, t.Parts[i].Offset, err); err != nil {
+				return err
+			}
+		}
+		if t.Order == nil {
+			continue
+		}
+		for _, id := range t.Order.Runs {
+			if err := c.derived(orderName(id), 0, c.keys(m.Store, id)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// keys reads a run of keys.
+func (c *meaning) keys(store, id uint64) error {
+	f, err := c.fsys.Open(filepath.Join(c.dir, orderName(id)), vfs.ReadOnly)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Size()
+	if err != nil {
+		return err
+	}
+	run, err := order.Open(f, size, store, id)
+	if err != nil {
+		return err
+	}
+	keys := run.Walk(nil, false)
+	for keys.Next() {
+	}
+	return keys.Err()
+}
+
+// derived notes what is wrong with a derived file, and returns other errors. One that is gone, or of another version, is made anew without a word.
+func (c *meaning) derived(name string, offset int64, err error) error {
+	if err == nil || errors.Is(err, record.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	path := filepath.Join(c.dir, name)
+	var corrupt *seglog.CorruptError
+	if errors.As(asDamage(path, offset, err), &corrupt) {
+		c.report.Derived = append(c.report.Derived, *corrupt)
+		return nil
+	}
+	return err
+}
+
+// entries opens the store as a reader does and reads every entry: whether the
+// segments follow on each other, and the parts of large values are all there.
+func (c *meaning) entries() error {
+	s, err := Open(c.dir, Options{FS: c.fsys, ReadOnly: true, NoSnapshot: true}) // the whole log is to be read
+	if err != nil {
+		return c.report.Note(err)
+	}
+	defer s.Close()
+	for _, t := range s.Tables() {
+		for item := range s.Items(t) {
+			if err := c.ctx.Err(); err != nil {
+				return err
+			}
+			if IsCollection(item.Err) { // a collection, which is counted below
+				c.report.Keys++
+				continue
+			}
+			if err := c.report.Note(item.Err); err != nil {
+				return err
+			}
+			if item.Err != nil {
+				continue
+			}
+			c.report.Keys++
+			if _, ok := s.Schema(item.Schema); item.Schema != 0 && !ok {
+				c.report.Problem(c.dir, 0, fmt.Sprintf("the entry of key %q names schema %d, which is not in the log", item.Key, item.Schema))
+			}
+		}
+	}
+	c.report.TornBytes = max(c.report.TornBytes, s.torn)
+	return c.collections(s)
+}
+
+// collections reads the elements of every collection, and counts them.
+func (c *meaning) collections(s *Store) error {
+	for _, t := range s.Tables() {
+		if !t.hasMetas() {
+			continue
+		}
+		err := s.checkCollections(c.ctx, t, func(key []byte, of Collection, found uint64) {
+			c.report.Problem(c.dir, 0, fmt.Sprintf("the %s under key %q has %d elements, and its meta says %d", of.Type, key, found, of.Count))
+		})
+		if err := c.report.Note(err); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,224 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/repair"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// TestCollectionsAreFollowed: a store that is read beside the one that writes shows what that has, through sweeps, compactions and reopenings of it.
+func TestCollectionsAreFollowed(t *testing.T) {
+	f := newFollowed(t, 19)
+	steps := 300
+	if longTest() {
+		steps = 20_000
+	}
+	model := map[string]map[string]string{}
+	keys := []string{"a", "m:b", "c"}
+	for i := range steps {
+		key := keys[f.rng.IntN(len(keys))]
+		var err error
+		switch f.rng.IntN(10) {
+		case 0, 1, 2, 3, 4:
+			elements := map[string]string{}
+			var edits []*Edit
+			for range 1 + f.rng.IntN(5) {
+				sub, value := fmt.Sprint(f.rng.IntN(10)), fmt.Sprint(i, strings.Repeat("x", f.rng.IntN(100)))
+				edits, elements[sub] = append(edits, hset(sub, value)...), value
+			}
+			if f.rng.IntN(2) == 0 {
+				_, err = f.writer.Clear([]byte(key), HashType, Process)
+				model[key] = nil
+			}
+			if model[key] == nil {
+				model[key] = map[string]string{}
+			}
+			for sub, value := range elements {
+				model[key][sub] = value
+			}
+			mustChange(t, f.writer, key, edits)
+		case 5:
+			to := keys[f.rng.IntN(len(keys))]
+			if len(model[key]) > 0 && key != to {
+				err = f.writer.Rename([]byte(key), []byte(to), HashType, Process)
+				model[to], model[key] = model[key], nil
+			}
+		case 6:
+			err = f.writer.sweep()
+		case 7, 8:
+			err = compactRun(f.writer, f.rng.IntN(100))
+		case 9:
+			if f.rng.IntN(2) == 0 {
+				mustClose(t, f.writer)
+				f.open()
+			} else {
+				f.die()
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.rng.IntN(4) > 0 {
+			continue
+		}
+		if err := f.reader.Refresh(); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			wantModel(t, f.reader.Collections(), key, model[key])
+		}
+	}
+	if err := tryChange(f.reader, "a", hset("x", "")); err != seglog.ErrReadOnly {
+		t.Errorf("a change of what is read: %v", err)
+	}
+}
+
+// storeWithCollections has some that were deleted, renamed and made anew.
+func storeWithCollections(t *testing.T, mem *vfs.Mem) *Store {
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	mustChange(t, s, "a", hset("old", "1", "older", "2"))
+	if _, err := s.Clear([]byte("a"), HashType, Process); err != nil {
+		t.Fatal(err)
+	}
+	mustChange(t, s, "a", hset("x", "1", "y", "2"))
+	mustChange(t, s, "before", hset("x", "9", "large", strings.Repeat("large ", seglog.PartBytes/5)))
+	if err := s.Rename([]byte("before"), []byte("m:b"), HashType, Process); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "v", "value")
+	return s
+}
+
+func wantCollections(t *testing.T, s *Store) {
+	t.Helper()
+	wantHash(t, s.Collections(), "a", "x", "1", "y", "2")
+	wantHash(t, s.Collections(), "m:b", "x", "9", "large", strings.Repeat("large ", seglog.PartBytes/5))
+	wantHash(t, s.Collections(), "before")
+	wantValue(t, s, "v", "value")
+	wantNoLeft(t, s)
+}
+
+func TestCollectionsAreCopied(t *testing.T) {
+	mem := vfs.NewMem()
+	s := storeWithCollections(t, mem)
+	mustBackup(t, s, "copy")
+	wantCollections(t, s)
+	mustClose(t, s)
+	for _, dir := range []string{"db", "copy"} {
+		report, err := Check(context.Background(), dir, mem, nil)
+		if err != nil || len(report.Problems) > 0 || report.Keys != 3 {
+			t.Errorf("Check of %s: %d keys, %v, %v", dir, report.Keys, report.Problems, err)
+		}
+	}
+	if _, err := repair.Repair(context.Background(), "db", "mended", repair.Options{FS: mem, Random: rand.Uint64}); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"copy", "mended"} {
+		s, err := Open(dir, testOptions(mem))
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantCollections(t, s)
+		mustChange(t, s, "new", hset("x", "1"))
+		wantHash(t, s.Collections(), "new", "x", "1")
+		mustClose(t, s)
+	}
+}
+
+// TestCheckCountsElements: where a meta says another number than there is, Check says so.
+func TestCheckCountsElements(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustChange(t, s, "h", hset("a", "1", "b", "2"))
+	c, err := s.Collections().Find([]byte("h"), HashType)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Count = 3
+	if err := s.log.Append(&seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Meta}, Key: []byte("h"), Value: c.text()}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	report, err := Check(context.Background(), "db", mem.ProcessCrash(), nil)
+	if err != nil || len(report.Problems) != 1 || !strings.Contains(report.Problems[0].Reason, `hash under key "h" has 2 elements, and its meta says 3`) {
+		t.Errorf("%v, %v", report.Problems, err)
+	}
+}
+
+// TestWrongCountLosesNothing: where a meta says less than there is, as Repair can leave it, deleting so many elements takes no other with them, and the
+// number is right from then on.
+func TestWrongCountLosesNothing(t *testing.T) {
+	for _, gone := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "d"}} {
+		s := mustOpen(t, vfs.NewMem())
+		mustChange(t, s, "h", hset("a", "1", "b", "2", "c", "3"))
+		c, err := s.Collections().Find([]byte("h"), HashType)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Count = 1
+		if _, err := s.Write(nil, &Write{Key: []byte("h"), Kind: record.Meta, Value: c.text()}); err != nil {
+			t.Fatal(err)
+		}
+		s.sweeper.list = nil // where the meta's place has gone to another one, which nobody else does
+		mustChange(t, s, "h", hdel(gone...))
+		words := []string{"b", "2", "c", "3"}
+		if len(gone) > 1 {
+			words = words[2:]
+		}
+		wantHash(t, s.Collections(), "h", words...)
+		wantNoLeft(t, s)
+		mustClose(t, s)
+	}
+}
+
+// TestDamagedElements: what cannot be read of a collection is an error of that element, and of no other.
+func TestDamagedElements(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustChange(t, s, "h", hset("a", "first value", "b", "second value", "c", "third value"))
+	mustSet(t, s, "later", strings.Repeat("x", 4<<10)) // the end of the log is compared when the store is opened
+	mustClose(t, s)
+	image := mem.ProcessCrash()
+	file, err := image.Open("db/00000001.log", vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size, err := file.Size()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := make([]byte, size)
+	if _, err := file.ReadAt(text, 0); err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(text, []byte("second"))
+	if _, err := file.WriteAt([]byte("S"), int64(at)); err != nil {
+		t.Fatal(err)
+	}
+	file.Close()
+	s = mustOpen(t, image)
+	var got []string
+	for item := range s.Collections().All([]byte("h"), HashType, Span{}, true) {
+		if item.Err != nil {
+			got = append(got, string(item.Key)+" damaged")
+		} else {
+			got = append(got, string(item.Key)+" "+string(item.Value))
+		}
+	}
+	if strings.Join(got, ", ") != "a first value, b damaged, c third value" {
+		t.Errorf("the walk yields %q", got)
+	}
+	mustChange(t, s, "h", hset("b", "again"))
+	wantHash(t, s.Collections(), "h", "a", "first value", "b", "again", "c", "third value")
+	mustClose(t, s)
+}

@@ -1,0 +1,341 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+
+	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A change of a collection outside of a transaction is one of a single call (Tx), which is not optimistic: it holds all locks that it may need from the beginning. These are
+// the lock of the key, and that of the elements, of which a collection has one (Table.hash). Which one that is says the meta, which is looked at before. If it is another one when
+// the locks are held, that begins again. So the plan of a change sees what there is, nobody changes that before its edits are made, and it is called again only if the key gets, loses or
+// moves its record between the two looks.
+
+// Edit is a change of one element. Several of one in a change are made one after the other.
+type Edit struct {
+	Sub    []byte
+	Delete bool
+	Value  []byte
+	Schema uint64
+
+	Existed bool // whether there was one before; said when the change is made
+}
+
+// Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and its elements. It may change More. Outside of a transaction
+// locks are held meanwhile, so whoever plans calls no function of the caller's, such as a codec.
+type Plan struct {
+	Collection
+	tx *Tx
+}
+
+// Element reads an element. The bytes are the caller's, or not to be changed. The error is ErrNotFound when there is none.
+func (p *Plan) Element(sub []byte) (Entry, error) {
+	if p.ID == 0 {
+		return Entry{}, ErrNotFound
+	}
+	return p.tx.element(p.ID, sub)
+}
+
+// Change makes edits of the collection of some type under key, all or nothing. plan says which. It is called with locks held, so it uses the store by means
+// of what it gets alone. It may be called several times. What there is of other
+// kinds under the key is an ErrType. A collection without elements is none. Durability is Process or Power; errors are those of Write.
+func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*Plan) ([]*Edit, error)) error {
+	return s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
+		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
+			edits, err := plan(p)
+			if err == nil {
+				err = s.allowEdits(key, edits)
+			}
+			return edits, err
+		})
+	})
+}
+
+// Clear deletes the collection under key, whatever its size, and reports whether there was one. What there is of other types is an ErrType.
+func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool, err error) {
+	err = s.withKey(&lockedKey{key: key}, d, func(tx *Tx) (err error) {
+		existed, err = tx.Clear(key, of)
+		return err
+	})
+	return existed && err == nil, err
+}
+
+// Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error is ErrNotFound when there is none.
+func (s *Store) Rename(from, to []byte, of CollectionType, d Durability) error {
+	return s.withKey(&lockedKey{key: from, to: append([]byte{}, to...)}, d, func(tx *Tx) error { return tx.Rename(from, to, of) })
+}
+
+// Redate gives the collection of this type under key another deadline, 0 for none. Anything else under the key is an ErrType, and stays as it is. The error is
+// ErrNotFound when there is nothing.
+func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durability) error {
+	return s.withKey(&lockedKey{key: key}, d, func(tx *Tx) error { return tx.Redate(key, of, deadline) })
+}
+
+// lockedKey is what a transaction holds that is not optimistic: the locks of a key, and of the elements of its collection.
+type lockedKey struct {
+	key     []byte
+	to      []byte // another key, of which the entry is replaced; nil for none
+	creates bool   // there may be a new collection
+
+	// What was found, before the locks were taken and under them.
+	table *Table         // of key
+	meta  seglog.Record  // what stands under key; the zero one for nothing
+	at    seglog.Address // and where
+	now   state          // of it, under the locks
+	id    uint64         // of the elements, 0 for no collection
+}
+
+// errUnordered says that a collection may lose its last element, and that the order by which the elements are counted is to be made first, which is done without locks.
+var errUnordered = errors.New("the elements are not in order")
+
+// withKey makes the changes of f count, all or nothing. f may be called several times.
+func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	keys := [][]byte{h.key, h.to}
+	if h.to == nil {
+		keys = keys[:1]
+	}
+	for _, key := range keys {
+		if err := (&Write{Key: key}).check(); err != nil {
+			return err
+		}
+		if err := s.allow(key); err != nil {
+			return err
+		}
+	}
+	elements, err := s.elements()
+	if err != nil {
+		return err
+	}
+	for {
+		seq, err := s.tryWithKey(h, elements, f)
+		if err == errUnordered {
+			err = elements.makeOrder(elementSpan(h.id, Span{}))
+		} else if err != errConflict {
+			if err != nil || d != Power {
+				return err
+			}
+			return s.log.SyncTo(seq)
+		}
+		if err != nil && err != errConflict {
+			return err
+		}
+	}
+}
+
+// makeOrder makes the order of the keys, if it is lost, or damaged in a span. The caller holds no lock, and is not inside the gate.
+func (t *Table) makeOrder(span Span) error {
+	keys := t.order.Load().orderedKeys(span, nil)
+	defer keys.close()
+	for keys.Next() {
+	}
+	return keys.Err()
+}
+
+// tryWithKey returns the number up to which the log must be synced to make the outcome durable.
+func (s *Store) tryWithKey(h *lockedKey, elements *Table, f func(*Tx) error) (seq uint64, err error) {
+	s.pace()
+	if err := h.look(s); err != nil {
+		return 0, err
+	}
+	if h.id == 0 && h.creates {
+		s.sweeper.birth.Lock() // one at a time: the first record has a number that is no lower, and the next one's is higher
+		defer s.sweeper.birth.Unlock()
+		h.id = s.log.Last() + 1
+	}
+	keyLookedAt()
+	tx := &Tx{store: s, locked: h}
+	g := &together{store: s, locked: true}
+	defer func() { g.finish(err) }()
+	seq, err = h.run(tx, g, elements, f)
+	tx.end()
+	if s.budget.Over() {
+		s.relieve()
+	}
+	return seq, err
+}
+
+// keyLookedAt is called when a key has been looked at that is to be changed, and no lock is held. It is a variable for the sake of tests.
+var keyLookedAt = func() {}
+
+// look finds out what stands under the key, which the log has.
+func (h *lockedKey) look(s *Store) error {
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	h.table = s.spaces[0].route(record.Value, h.key)
+	h.id = 0
+	if h.at, err = s.loggedEntry(&h.meta, h.table, h.key, nil); err == ErrNotFound {
+		return nil
+	}
+	if err == nil && h.meta.Kind == record.Meta {
+		var c Collection
+		c, err = s.collectionOf(&h.meta, h.at, "")
+		h.id = c.ID
+	}
+	return err
+}
+
+// entry reads a record that is held: that of the key, or of an element.
+func (h *lockedKey) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
+	if t == h.table && string(key) == string(h.key) {
+		a, *e = h.at, h.meta
+	} else {
+		a, err = t.read(e, t.hash(key), key, buf)
+	}
+	if err == nil && a == 0 {
+		err = ErrNotFound
+	}
+	return a, err
+}
+
+// run takes the locks, and does what f says.
+func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error) (uint64, error) {
+	s := tx.store
+	in, err := s.useForWrite()
+	if err != nil {
+		return 0, err
+	}
+	defer s.life.leave(in)
+	if h.table != s.spaces[0].route(record.Value, h.key) {
+		return 0, errConflict
+	}
+	hash := h.table.hash(h.key)
+	g.shards.add(hash)
+	if h.to != nil {
+		g.shards.add(s.spaces[0].route(record.Value, h.to).hash(h.to))
+	}
+	if h.id != 0 {
+		g.shards.add(elements.hash(ownerKey(h.id)))
+	}
+	g.shards.each(func(n int) { s.keys[n].Lock() })
+	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
+	if s.closed {
+		return 0, seglog.ErrClosed
+	}
+	if err := s.stateLocked(&h.now, h.table, hash, h.key); err != nil {
+		return 0, err
+	}
+	if h.now.address != h.at || h.now.cell != nil && h.now.cell.Dirty {
+		return 0, errConflict
+	}
+	if err := f(tx); err != nil {
+		return 0, err
+	}
+	if g.changes = tx.changes(elements, h.id); len(g.changes) == 0 {
+		return s.log.Last(), s.log.Failure()
+	}
+	if err := g.check(); err != nil {
+		return 0, err
+	}
+	if err := g.prepare(); err != nil {
+		return 0, err
+	}
+	g.route()
+	return g.commitLocked()
+}
+
+// countLocked counts the elements of a collection while their lock is held; ok is false where the order of the elements has to be made first.
+func (s *Store) countLocked(id uint64) (n uint64, ok bool) {
+	st, err := s.spaces[0].elements.order.Load().tryView()
+	if st == nil || err != nil {
+		return 0, false
+	}
+	defer st.release()
+	span := elementSpan(id, Span{})
+	keys := bounded{Cursor: order.Walk(st.layers, span.Low, false, false), span: span}
+	for keys.Next() {
+		n++
+	}
+	return n, keys.Err() == nil
+}
+
+// allowEdits refuses a change of an element that the same goroutine is updating.
+func (s *Store) allowEdits(key []byte, edits []*Edit) error {
+	q := &s.sweeper.updates
+	if q.n.Load() == 0 {
+		return nil
+	}
+	for _, e := range edits {
+		if err := q.allow(elementName(key, e.Sub)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// elementName tells elements apart, whatever becomes of the collection. It is no key.
+func elementName(key, sub []byte) []byte {
+	b := binary.AppendUvarint(nil, uint64(len(key)))
+	return append(append(b, key...), sub...)
+}
+
+// UpdateElement changes an element atomically. decide gets what there is, nil for nothing, and returns what is to be done, nil for nothing. It is called without any
+// lock, and several times if the element changes meanwhile; the last call counts. From within it the same element cannot be changed by other means: ErrNested.
+func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	if err := s.allow(key); err != nil {
+		return err
+	}
+	name := elementName(key, sub)
+	if err := s.sweeper.updates.allow(name); err != nil {
+		return err
+	}
+	err := s.tryElement(key, of, sub, d, decide)
+	if err != errChanged {
+		return err
+	}
+	head, leave := s.sweeper.updates.enter(name)
+	defer leave()
+	for err == errChanged {
+		err = s.tryElement(key, of, sub, d, func(found *Entry) (*Edit, error) {
+			e, err := decide(found)
+			if head.nested.Load() { // whatever decide has made of the refusal
+				return nil, ErrNested
+			}
+			return e, err
+		})
+	}
+	return err
+}
+
+// errChanged says that an element is not the one that an update has decided on.
+var errChanged = errors.New("the element has changed")
+
+func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
+	found, err := s.Collections().Get(key, of, sub)
+	var e *Edit
+	switch {
+	case err == nil:
+		e, err = decide(&found)
+	case err == ErrNotFound:
+		e, err = decide(nil)
+	}
+	if e == nil || err != nil {
+		return err
+	}
+	e.Sub = sub
+	return s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
+		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
+			var at seglog.Address
+			if p.ID != 0 {
+				if at, err = tx.elementAddress(p.ID, appendElement(nil, p.ID, sub)); err != nil {
+					return nil, err
+				}
+			}
+			if at != found.address {
+				return nil, errChanged
+			}
+			return []*Edit{e}, nil
+		})
+	})
+}

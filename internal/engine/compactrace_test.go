@@ -1,0 +1,331 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Writers, updates, readers and iterations go on while one goroutine compacts without a rest. Each key that is written to has one writer, so it
+// is known what a reader must find at least; counters are added to by everybody; and some keys stay.
+func TestCompactionAmongOthers(t *testing.T) { logtest.BothWays(t, compactionAmongOthers) }
+
+func compactionAmongOthers(t *testing.T) {
+	const (
+		writers, each = 3, 40
+		counters      = 3
+		stay          = 200
+	)
+	rounds := 150
+	if testing.Short() {
+		rounds = 40
+	}
+	mem := vfs.NewMem()
+	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := attached(t, s, "m")
+	own := func(w, i int) string { return fmt.Sprintf("%d/%d", w, i) }
+	var least [writers][each]atomic.Uint64
+	for i := range stay {
+		mustSet(t, s, fmt.Sprint("m:stay", i), "here")
+	}
+	var done atomic.Bool
+	var compacted atomic.Uint64
+	var writing, rest sync.WaitGroup
+	for w := range writers {
+		writing.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 24))
+			for round := uint64(1); round <= uint64(rounds) && !t.Failed(); round++ {
+				for i := range each {
+					value := string(binary.BigEndian.AppendUint64(nil, round)) + strings.Repeat("x", rng.IntN(60))
+					switch key := own(w, i); rng.IntN(3) {
+					case 0:
+						c.setAsync(t, s, key, value)
+					case 1:
+						if _, err := s.Delete(c.owner, []byte("m:"+key), Process); err != nil {
+							t.Error(err)
+						}
+						fallthrough
+					default:
+						mustSet(t, s, "m:"+key, value)
+					}
+					least[w][i].Store(round)
+				}
+				for compacted.Load() < round/2 && !t.Failed() { // that goes on, too
+					runtime.Gosched()
+				}
+				add := func(found Found, w *Write) (bool, error) {
+					n := uint64(0)
+					if found.Exists {
+						n = binary.BigEndian.Uint64(found.Value)
+					}
+					w.Value = binary.BigEndian.AppendUint64(nil, n+1)
+					return true, nil
+				}
+				if err := s.Update(c.owner, nil, fmt.Append(nil, "m:counter", rng.IntN(counters)), false, Process, add); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	rest.Go(func() { // reads
+		rng := rand.New(rand.NewPCG(8, 24))
+		for !done.Load() && !t.Failed() {
+			w, i := rng.IntN(writers), rng.IntN(each)
+			want := least[w][i].Load()
+			var e Entry
+			key := []byte("m:" + own(w, i))
+			err := s.Read(&e, c, s.Hash(own(w, i)), key, nil)
+			switch {
+			case errors.Is(err, ErrNotFound): // between its deletion and what follows
+			case err != nil:
+				t.Error(err)
+			case binary.BigEndian.Uint64(e.Value) < want:
+				t.Errorf("key %s has %d, after %d was written", key, binary.BigEndian.Uint64(e.Value), want)
+			}
+		}
+	})
+	rest.Go(func() { // iterates
+		for !done.Load() && !t.Failed() {
+			seen := map[string]int{}
+			for item := range s.Entries(c, true) {
+				if item.Err != nil {
+					t.Error(item.Err)
+				}
+				seen[string(item.Key)]++
+			}
+			for i := range stay {
+				if n := seen[fmt.Sprint("m:stay", i)]; n != 1 {
+					t.Errorf("an iteration came by an entry that stays %d times", n)
+				}
+			}
+		}
+	})
+	rest.Go(func() {
+		rng := rand.New(rand.NewPCG(9, 24))
+		for !done.Load() && !t.Failed() {
+			if rng.IntN(4) == 0 {
+				s.tidyOnce(noPause)
+			} else {
+				compactSome(t, s, rng)
+			}
+			compacted.Add(1)
+		}
+	})
+	writing.Wait()
+	done.Store(true)
+	rest.Wait()
+	check := func() {
+		t.Helper()
+		total := uint64(0)
+		for n := range counters {
+			if e, err := s.Get(nil, fmt.Append(nil, "m:counter", n)); err == nil {
+				total += binary.BigEndian.Uint64(e.Value)
+			}
+		}
+		if total != uint64(rounds*writers) {
+			t.Errorf("%d of %d additions", total, rounds*writers)
+		}
+		for w := range writers {
+			for i := range each {
+				if e, err := s.Get(nil, []byte("m:"+own(w, i))); err != nil || binary.BigEndian.Uint64(e.Value) != uint64(rounds) {
+					t.Errorf("key %s: %v, %v", own(w, i), e.Value, err)
+				}
+			}
+		}
+	}
+	check()
+	if err := s.Compact(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	check()
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	check()
+	if n := s.Stats().Keys; n != writers*each+counters+stay {
+		t.Errorf("%d keys", n)
+	}
+	mustClose(t, s)
+}
+
+// An iteration that stops in the middle keeps the segments that it has yet to read, and they go when it ends.
+func TestIterationPinsWhatItReads(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	for i := range 200 {
+		mustSet(t, s, fmt.Sprint(i), "old")
+	}
+	raw := s.Tables()[0]
+	seen := map[string]bool{}
+	var kept int
+	for item := range s.Items(raw) {
+		if item.Err != nil {
+			t.Fatal(item.Err)
+		}
+		if len(seen) == 0 {
+			if err := s.Compact(context.Background(), nil); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.sealTail(); err != nil {
+				t.Fatal(err)
+			}
+			for range 3 {
+				if err := compactRun(s, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept = len(s.outOfUse())
+		}
+		if seen[string(item.Key)] || string(item.Value) != "old" {
+			t.Fatalf("key %q again, or with %q", item.Key, item.Value)
+		}
+		seen[string(item.Key)] = true
+	}
+	if len(seen) != 200 {
+		t.Errorf("%d of 200 entries", len(seen))
+	}
+	if kept == 0 {
+		t.Error("nothing was kept for the iteration")
+	}
+	s.unpinned()
+	if n := len(s.outOfUse()); n != 0 {
+		t.Errorf("%d segments are kept for nobody", n)
+	}
+	mustClose(t, s)
+}
+
+// A record that does not verify is a reason to leave a run alone, and to say so, not to lose what follows.
+func TestCompactionLeavesDamageAlone(t *testing.T) {
+	mem := vfs.NewMem()
+	var told []error
+	var mu sync.Mutex
+	s := mustOpen(t, mem, func(o *Options) {
+		o.SegmentBytes = 1000
+		o.OnError = func(err error) { mu.Lock(); defer mu.Unlock(); told = append(told, err) }
+	})
+	for i := range 100 {
+		mustSet(t, s, fmt.Sprint("key ", i%30), fmt.Sprint("value ", i))
+	}
+	if err := s.log.SyncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	first := s.log.Readable()[0]
+	f, err := mem.Open(first.Path, vfs.ReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte("?"), first.End.Load()/2); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	s.housekeeping.Lock()
+	err = s.compact([]*seglog.Segment{first}, noPause)
+	s.housekeeping.Unlock()
+	if !errors.Is(err, seglog.ErrCorrupt) {
+		t.Errorf("compacting it: %v", err)
+	}
+	if s.log.Segment(first.Slot) != first || len(s.log.Manifest.Segments) < 4 {
+		t.Error("the segment is gone")
+	}
+	s.reports.wait()
+	if len(told) != 1 || !errors.Is(told[0], seglog.ErrCorrupt) {
+		t.Errorf("told %v", told)
+	}
+	for range 20 {
+		s.tidyOnce(noPause) // and it does not go round and round
+	}
+	wantValue(t, s, "key 9", "value 99")
+	s.Close()
+}
+
+// On a full disk Compact makes room for what was set asynchronously and has found none.
+func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 200)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
+	c := attached(t, s, "m")
+	mustSet(t, s, "m:declared", "first")
+	n := 0
+	for ; n < 5000; n++ {
+		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); err != nil {
+			break
+		}
+	}
+	disk.SetFree(0)
+	for i := range 20 {
+		c.setAsync(t, s, fmt.Sprint("late ", i), strings.Repeat("late", 100))
+	}
+	if err := s.Flush(c); !errors.Is(err, seglog.ErrNoSpace) {
+		t.Fatalf("flushing on a full disk: %v", err)
+	}
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrNoSpace) {
+		t.Fatalf("Compact, without anything to give back: %v", err)
+	}
+	for i := range n / 2 {
+		if _, err := s.Delete(nil, fmt.Append(nil, "key ", i), Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Compact(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	if left := c.table.Dirty(); left > 0 {
+		t.Errorf("%d values are unwritten yet", left)
+	}
+	mustClose(t, s)
+	s = mustOpen(t, disk)
+	defer mustClose(t, s)
+	for i := range 20 {
+		wantValue(t, s, fmt.Sprint("m:late ", i), strings.Repeat("late", 100))
+	}
+}
+
+// On a full disk Delete and then Compact give space back.
+func TestCompactAllOnFullDisk(t *testing.T) {
+	mem := vfs.NewMem()
+	disk := logtest.NewSmallDisk(mem, 200)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
+	n := 0
+	for ; n < 5000; n++ {
+		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); errors.Is(err, seglog.ErrNoSpace) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	disk.SetFree(0)
+	deleted := 0
+	for ; deleted < n/2; deleted++ {
+		if _, err := s.Delete(nil, fmt.Append(nil, "key ", deleted), Process); err != nil {
+			break
+		}
+	}
+	before := s.Stats().LogBytes
+	if err := s.Compact(context.Background(), nil); err != nil {
+		t.Fatalf("Compact after %d deletions: %v", deleted, err)
+	}
+	if after := s.Stats().LogBytes; deleted < 200 || before-after < int64(deleted)*500 {
+		t.Errorf("after %d deletions %d bytes have become %d", deleted, before, after)
+	}
+	for i := range n {
+		want := string(make([]byte, 500))
+		if i < deleted {
+			want = absent
+		}
+		wantValue(t, s, fmt.Sprint("key ", i), want)
+	}
+	mustSet(t, s, "there is room", strings.Repeat("again", 1000))
+	mustClose(t, s)
+}

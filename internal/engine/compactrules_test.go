@@ -1,0 +1,447 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The rules of compaction, one by one, each where breaking it must show.
+
+// segmented is a store with some segments, synced, of which the first has the keys k0 to k9.
+func segmented(t *testing.T, fsys vfs.FS) *Store {
+	t.Helper()
+	s := mustOpen(t, fsys, func(o *Options) { o.SegmentBytes = 1000 })
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 40 {
+		if err := s.Set(nil, fmt.Append(nil, "m:k", i), []byte(strings.Repeat("o", 50)), 0, Power); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.log.SyncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// compactList compacts the first n segments.
+func compactList(t *testing.T, s *Store, n int, pause func() error) {
+	t.Helper()
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if err := s.compact(s.log.Compactable()[:n], pause); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What is written when a record has been copied, and before its entry moves, is what counts, however it is written.
+func TestWritesBetweenCopyAndMove(t *testing.T) {
+	mem := vfs.NewMem()
+	s := segmented(t, mem)
+	c := attached(t, s, "m")
+	cell := func(key string, d Durability) {
+		w := Write{Key: []byte("m:" + key), Cells: c, Value: []byte("new"), Durability: d, Cell: &cache.Cell{}, Cost: 100}
+		if _, err := s.Write(c.owner, &w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	slices := 0
+	compactList(t, s, 2, func() error {
+		if slices++; slices != 2 { // the first segment has been copied
+			return nil
+		}
+		mustSet(t, s, "m:k0", "new")
+		cell("k1", Process) // the index keeps the old address
+		cell("k2", Async)
+		cell("k3", Async)
+		if err := s.Flush(nil); err != nil {
+			t.Fatal(err)
+		}
+		cell("k3", Async) // and is dirty again
+		if _, err := s.Delete(nil, []byte("m:k4"), Process); err != nil {
+			t.Fatal(err)
+		}
+		return nil
+	})
+	check := func() {
+		t.Helper()
+		for i := range 40 {
+			want := strings.Repeat("o", 50)
+			switch {
+			case i < 4:
+				want = "new"
+			case i == 4:
+				want = absent
+			}
+			wantValue(t, s, fmt.Sprint("m:k", i), want)
+		}
+		if n := s.Stats().Keys; n != 39 {
+			t.Errorf("%d keys", n)
+		}
+	}
+	check()
+	if err := s.Detach(c); err != nil { // the index is told what the cells know
+		t.Fatal(err)
+	}
+	check()
+	mustClose(t, s)
+	mem.Remove("db/" + seglog.SnapshotName)
+	s = mustOpen(t, mem)
+	check()
+	mustClose(t, s)
+}
+
+// TestWritesAtEveryStepOfCompaction: whatever happens to an entry, at any step of the compaction of
+// the segments in which it stands, and while a large value is copied, it is so from then on: at
+// once, when what was written is compacted in its turn, and when the index is made from the log.
+func TestWritesAtEveryStepOfCompaction(t *testing.T) {
+	large := func(c string) string { return strings.Repeat(c+" large ", 60) }
+	stream := func(s *Store, key, value string) { // in parts of 100 bytes
+		under := s.log.BeginParts()
+		part := seglog.Pending{Head: record.Head{Op: record.Part, Kind: record.Value}, Key: []byte(key)}
+		list := []byte(record.Hex(100))
+		for p := range slices.Chunk([]byte(value), 100) {
+			part.Value = p
+			if err := s.AppendPart(&part); err != nil {
+				t.Fatal(err)
+			}
+			part.Index++
+			list = part.AppendPlace(list)
+		}
+		_, err := s.Write(nil, &Write{Key: []byte(key), Value: list, Listed: uint64(len(value))})
+		if s.EndParts(under, err); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acts := map[string]func(s *Store, c *Cells, content map[string]string){
+		"set":       func(s *Store, _ *Cells, now map[string]string) { mustSet(t, s, "m:k0", "new"); now["m:k0"] = "new" },
+		"set async": func(s *Store, c *Cells, now map[string]string) { c.setAsync(t, s, "k1", "new"); now["m:k1"] = "new" },
+		"delete": func(s *Store, _ *Cells, now map[string]string) {
+			for i := range 12 {
+				key := fmt.Sprint("m:k", i)
+				if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+					t.Fatal(err)
+				}
+				delete(now, key)
+			}
+		},
+		"replace large": func(s *Store, _ *Cells, now map[string]string) {
+			stream(s, "large", large("new"))
+			now["large"] = large("new")
+		},
+		"large to small": func(s *Store, _ *Cells, now map[string]string) {
+			mustSet(t, s, "large", "small")
+			now["large"] = "small"
+		},
+		"delete large": func(s *Store, _ *Cells, now map[string]string) {
+			if _, err := s.Delete(nil, []byte("large"), Process); err != nil {
+				t.Fatal(err)
+			}
+			delete(now, "large")
+		},
+	}
+	for name, act := range acts {
+		for step, reached := 0, true; reached; step++ {
+			mem := vfs.NewMem()
+			options := func(o *Options) { o.SegmentBytes = 1000 }
+			s := mustOpen(t, mem, options)
+			c := attached(t, s, "m")
+			content := map[string]string{"large": large("old")}
+			fill := func(key string, n int) {
+				for i := range n {
+					content[fmt.Sprint(key, i)] = strings.Repeat("o", 50)
+					mustSet(t, s, fmt.Sprint(key, i), content[fmt.Sprint(key, i)])
+				}
+			}
+			fill("m:k", 20)
+			begun := s.log.Last() + 1
+			stream(s, "large", content["large"])
+			fill("behind", 12)
+			steps, copied := 0, 0
+			reached = false
+			stop := func() {
+				if steps++; steps == step+1 {
+					reached = true
+					act(s, c, content)
+				}
+			}
+			partCopied = func() { copied++; stop() }
+			if err := s.log.SyncEnded(); err != nil {
+				t.Fatal(err)
+			}
+			run := slices.IndexFunc(s.log.Compactable(), func(seg *seglog.Segment) bool { return seg.First > begun }) // the list of the parts stands there
+			if run < 1 {
+				t.Fatal("the value stands in one segment")
+			}
+			compactList(t, s, run, func() error { stop(); return nil })
+			partCopied = func() {}
+			if !reached && copied < 5 {
+				t.Fatalf("%d parts were copied", copied)
+			}
+			check := func(s *Store, when string) {
+				t.Helper()
+				for key, want := range content {
+					if e, err := s.Get(nil, []byte(key)); err != nil || string(e.Value) != want {
+						t.Fatalf("%s at step %d, %s: %q is %.20q, %v, want %.20q", name, step, when, key, e.Value, err, want)
+					}
+				}
+				if n := s.Stats().Keys; n != int64(len(content)) {
+					t.Fatalf("%s at step %d, %s: %d keys, want %d", name, step, when, n, len(content))
+				}
+			}
+			fromTheLog := func(when string) {
+				t.Helper()
+				dead := mem.ProcessCrash()
+				dead.Remove("db/" + seglog.SnapshotName)
+				again := mustOpen(t, dead, options)
+				check(again, when)
+				mustClose(t, again)
+			}
+			if err := s.Flush(nil); err != nil {
+				t.Fatal(err)
+			}
+			check(s, "at once")
+			fromTheLog("opened at once")
+			fill("later", 30)
+			if err := s.log.SyncEnded(); err != nil {
+				t.Fatal(err)
+			}
+			s.housekeeping.Lock()
+			for i := 1; i < len(s.log.Compactable()); i++ { // all but the one that stands for the run
+				if err := s.compact(s.log.Compactable()[i:i+1], noPause); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.housekeeping.Unlock()
+			check(s, "compacted")
+			fromTheLog("opened when it is compacted")
+			if err := s.Detach(c); err != nil {
+				t.Fatal(err)
+			}
+			mustClose(t, s)
+		}
+	}
+}
+
+// A record that is dead because of one that a power cut may still take is not lost with it.
+func TestPowerCutAfterCompaction(t *testing.T) {
+	mem := vfs.NewCrashMem()
+	s := segmented(t, mem)
+	mustSet(t, s, "m:k0", "new")
+	compactList(t, s, 1, noPause)
+	rng := rand.New(rand.NewPCG(1, 25))
+	for image := range mem.PowerCuts(200, rng) {
+		cut := mustOpen(t, image)
+		if e, err := cut.Get(nil, []byte("m:k0")); err != nil || string(e.Value) != "new" && string(e.Value) != strings.Repeat("o", 50) {
+			t.Fatalf("after a power cut: %q, %v", e.Value, err)
+		}
+		mustClose(t, cut)
+	}
+	mustClose(t, s)
+}
+
+// Who is inside the gate can read what stands at an address that was found there, whatever compaction does.
+func TestReaderInsideKeepsSegments(t *testing.T) {
+	s := segmented(t, vfs.NewMem())
+	in, err := s.use()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := s.spaces[0].maps["m"]
+	h, err := table.find(table.hash([]byte("m:k0")), []byte("m:k0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { compactList(t, s, 1, noPause); close(done) }()
+	for s.log.Compacted.Load() == 0 {
+		runtime.Gosched()
+	}
+	for range 10_000 {
+		runtime.Gosched()
+		select {
+		case <-done:
+			t.Fatal("the segments have gone under a reader")
+		default:
+		}
+	}
+	if e, err := s.readAt(h.address, nil); err != nil || string(e.Key) != "m:k0" {
+		t.Errorf("read %q, %v", e.Key, err)
+	}
+	s.life.leave(in)
+	<-done
+	wantValue(t, s, "m:k0", strings.Repeat("o", 50))
+	mustClose(t, s)
+}
+
+// Segments in which nothing counts any more are replaced by none, and the log opens without them.
+func TestNothingIsLeft(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	for i := range 100 {
+		mustSet(t, s, "k", fmt.Sprint("value ", i))
+	}
+	if err := s.log.SyncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	n := len(s.log.Compactable())
+	compactList(t, s, n, noPause)
+	if left := len(s.log.Compactable()); n < 3 || left != 0 {
+		t.Errorf("of %d segments %d are left", n, left)
+	}
+	mustClose(t, s)
+	mem.Remove("db/" + seglog.SnapshotName)
+	s = mustOpen(t, mem)
+	wantValue(t, s, "k", "value 99")
+	mustSet(t, s, "k", "value 100")
+	mustClose(t, s)
+	if r, err := Check(context.Background(), "db", mem, nil); err != nil || len(r.Problems) > 0 {
+		t.Errorf("Check: %+v, %v", r, err)
+	}
+}
+
+// TestCompactionNamesNothingTwice: a segment that has been replaced by nothing, and that somebody still reads, has its name until its file is
+// gone, whatever other segments are put into its place.
+func TestCompactionNamesNothingTwice(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	content := map[string]string{}
+	set := func(segment, edition int) { fillSegment(t, s, segment, edition, content) }
+	for segment := range 4 {
+		set(segment, 0)
+	}
+	compact := func(from, to int) { compactRange(t, s, from, to) }
+	compact(1, 2)
+	pins := s.log.PinAll()
+	set(1, 1)
+	compact(1, 2) // to nothing
+	compact(0, 2) // into two places
+	pins.Unpin()
+	s.unpinned()
+	mustClose(t, s)
+	mem.Remove("db/" + seglog.SnapshotName)
+	s = mustOpen(t, mem)
+	s.wantSame(t, content)
+	mustClose(t, s)
+}
+
+// TestCompactionNamesNothingTwiceAfterReopening: as TestCompactionNamesNothingTwice, where an
+// earlier process has made the segment that is replaced by nothing.
+func TestCompactionNamesNothingTwiceAfterReopening(t *testing.T) {
+	for _, how := range []string{"pin", "view"} {
+		t.Run(how, func(t *testing.T) {
+			mem := vfs.NewMem()
+			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
+			s := mustOpen(t, mem, opts)
+			content := map[string]string{}
+			set := func(segment, edition int) { fillSegment(t, s, segment, edition, content) }
+			for segment := range 4 {
+				set(segment, 0)
+			}
+			compact := func(from, to int) { compactRange(t, s, from, to) }
+			compact(1, 2)
+			mustClose(t, s)
+			s = mustOpen(t, mem, opts)
+			mustSet(t, s, "begin", "1")
+			content["begin"] = "1"
+			var pins seglog.Pinned
+			var v *View
+			if how == "pin" {
+				pins = s.log.PinAll()
+			} else {
+				v = mustView(t, s)
+			}
+			set(1, 1)
+			compact(1, 2) // to nothing
+			compact(0, 2) // into two places
+			if how == "pin" {
+				pins.Unpin()
+			} else {
+				v.Close()
+			}
+			s.unpinned()
+			mustClose(t, s)
+			s, err := Open("db", testOptions(mem))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.wantSame(t, content)
+			mustClose(t, s)
+		})
+	}
+}
+
+// TestCompactionBesideASpareThatIsMade: in the manifest, what compaction writes never follows an
+// open segment, because no store with such a manifest can be opened. Here the keeper makes a
+// segment while another becomes the tail, ends and is compacted.
+func TestCompactionBesideASpareThatIsMade(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { t.Error(err) } })
+	mustSet(t, s, "a", "1")
+	l := s.log
+	l.Making.Lock() // by the keeper
+	kept, err := l.CreateSpare(l.SyncedSegments())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		mustSet(t, s, "b", fmt.Sprint(i))
+	}
+	shrunk := make(chan error)
+	go func() { shrunk <- s.Compact(context.Background(), nil) }()
+	for range 1000 {
+		runtime.Gosched()
+	}
+	l.Mu.Lock()
+	l.AdoptLocked(kept)
+	l.Mu.Unlock()
+	l.Making.Unlock()
+	if err := <-shrunk; err != nil {
+		t.Error(err)
+	}
+	mustSet(t, s, "c", "3")
+	mustClose(t, s)
+	s = mustOpen(t, mem)
+	wantValue(t, s, "a", "1")
+	wantValue(t, s, "b", "9")
+	wantValue(t, s, "c", "3")
+	mustClose(t, s)
+}
+
+// fillSegment writes eight entries, less than a segment of 1,000 bytes, into content, too, and ends
+// the segment behind them.
+func fillSegment(t *testing.T, s *Store, segment, edition int, content map[string]string) {
+	t.Helper()
+	for n := range 8 {
+		key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
+		mustSet(t, s, key, value)
+		content[key] = value
+	}
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// compactRange compacts some of the segments that can be, together.
+func compactRange(t *testing.T, s *Store, from, to int) {
+	t.Helper()
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if err := s.compact(s.log.Compactable()[from:to], noPause); err != nil {
+		t.Fatal(err)
+	}
+}

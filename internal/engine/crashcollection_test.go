@@ -1,0 +1,328 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The crash model with collections. The oracle has a collection as one value, the text of all its elements, so each change is found whole or not
+// at all; and the count in the meta is compared with the elements whenever one is read. Whatever has been deleted, replaced and renamed before a
+// crash, with sweeps, compactions and snapshots among it: a collection that is made anew has none of the old elements, and when the
+// survivor has swept, the index has none either.
+
+// collectionItem makes the item of a meta that of a value, the text of the collection.
+func collectionItem(s *Store, item *Item) error {
+	text, err := readHash(s.Collections(), string(item.Key))
+	item.Value, item.Schema = []byte(text), 0
+	return err
+}
+
+// hashOf is the hash of which this is the text; empty for any other.
+func hashOf(text string) map[string]string {
+	elements := map[string]string{}
+	rest, ok := strings.CutPrefix(text, "hash{")
+	for ok && rest != "}" {
+		sub, _ := strconv.QuotedPrefix(rest)
+		rest = rest[len(sub)+1:]
+		value, _ := strconv.QuotedPrefix(rest)
+		rest = strings.TrimPrefix(rest[len(value):], " ")
+		sub, _ = strconv.Unquote(sub)
+		value, _ = strconv.Unquote(value)
+		elements[sub] = value
+	}
+	return elements
+}
+
+// isHash reports whether the oracle has a hash under key.
+func (o *oracle) isHash(key string) bool { return strings.HasPrefix(o.content[key], "hash{") }
+
+// put makes the oracle hold a collection, or none without elements. The deadline stays.
+func (o *oracle) put(key string, elements map[string]string) {
+	if len(elements) == 0 {
+		delete(o.content, key)
+		delete(o.deadlines, key)
+	} else {
+		o.content[key] = hashText(elements)
+	}
+}
+
+// collectionScript is a script with many collections, among what moves and what reads records.
+func collectionScript(rng *rand.Rand, n int) []step {
+	script := compactionScript(rng, n)
+	keys := []string{"a", "b", "h", "users:1"}
+	for i := range script {
+		key, to := keys[rng.IntN(len(keys))], keys[rng.IntN(len(keys))]
+		switch rng.IntN(14) {
+		case 0, 1, 2, 3, 4:
+			script[i] = step{kind: []string{"hset", "hset", "hsetfsync"}[rng.IntN(3)], key: key, changes: randomElements(rng, i, 4)}
+		case 5:
+			script[i] = step{kind: "hset", key: key, changes: randomElements(rng, i, 30)}
+		case 6:
+			script[i] = step{kind: "hclear", key: key}
+		case 7:
+			script[i] = step{kind: "hrename", key: key, value: to}
+		case 8, 9:
+			script[i] = step{kind: "sweep"}
+		case 10:
+			script[i] = step{kind: "snapshot"}
+		case 11, 12:
+			script[i] = step{kind: []string{"htx", "htxfsync"}[rng.IntN(2)], key: key, value: to, changes: randomElements(rng, i, 12)}
+		}
+	}
+	return script
+}
+
+func randomElements(rng *rand.Rand, i, most int) (list []step) {
+	for _, n := range rng.Perm(most)[:1+rng.IntN(most)] {
+		st := step{kind: "set", key: fmt.Sprint("e", n), value: fmt.Sprintf("%d of %d", n, i)}
+		if rng.IntN(3) == 0 {
+			st.kind = "delete"
+		}
+		list = append(list, st)
+	}
+	return list
+}
+
+func editsOf(list []step) (edits []*Edit) {
+	for _, st := range list {
+		edits = append(edits, &Edit{Sub: []byte(st.key), Value: []byte(st.value), Delete: st.kind == "delete"})
+	}
+	return edits
+}
+
+// beginCollection makes the oracle expect what a step does. It reports whether that can be done: else the error is to be ErrType or ErrNotFound.
+func (o *oracle) beginCollection(st step) bool {
+	text, there := o.content[st.key]
+	elements := hashOf(text)
+	switch st.kind {
+	case "hset", "hsetfsync":
+		if there && !o.isHash(st.key) {
+			return false
+		}
+		for _, c := range st.changes {
+			if c.kind == "delete" {
+				delete(elements, c.key)
+			} else {
+				elements[c.key] = c.value
+			}
+		}
+		o.put(st.key, elements)
+	case "htx", "htxfsync":
+		if !o.isHash(st.key) {
+			return false
+		}
+		for _, c := range st.changes {
+			if c.kind == "delete" {
+				delete(elements, c.key)
+			} else {
+				elements[c.key] = c.value
+			}
+		}
+		o.put("users:new", elements)
+		delete(o.deadlines, "users:new")
+		if st.key != st.value {
+			o.put(st.key, nil)
+			o.put(st.value, hashOf(text))
+		}
+	case "hclear":
+		if there && !o.isHash(st.key) {
+			return false
+		}
+		o.put(st.key, nil)
+	case "hrename":
+		if !o.isHash(st.key) {
+			return false
+		}
+		if st.key != st.value {
+			o.put(st.key, nil)
+			o.put(st.value, elements)
+		}
+	}
+	o.began()
+	return true
+}
+
+func doCollection(s *Store, st step) (err error) {
+	switch st.kind {
+	case "hset", "hsetfsync":
+		err = s.Change([]byte(st.key), HashType, durabilityOf(st), func(*Plan) ([]*Edit, error) { return editsOf(st.changes), nil })
+	case "htx", "htxfsync":
+		err = s.Transact(durabilityOf(st), func(tx *Tx) error { return transact(tx, st) })
+	case "hclear":
+		_, err = s.Clear([]byte(st.key), HashType, Process)
+	case "hrename":
+		err = s.Rename([]byte(st.key), []byte(st.value), HashType, Process)
+	}
+	return err
+}
+
+// transact moves a hash to another key, and makes a copy of it with changes.
+func transact(tx *Tx, st step) error {
+	r, key, made := tx.Collections(), []byte(st.key), []byte("users:new")
+	if _, err := r.Find(key, HashType); err != nil {
+		return err
+	}
+	if _, err := tx.Delete(nil, nil, made); err != nil {
+		return err
+	}
+	var edits []*Edit
+	for item := range r.All(key, HashType, Span{}, true) {
+		if item.Err != nil {
+			return item.Err
+		}
+		edits = append(edits, hset(string(item.Key), string(item.Value))...)
+	}
+	if err := txChange(tx, string(made), append(edits, editsOf(st.changes)...)); err != nil {
+		return err
+	}
+	return tx.Rename(key, []byte(st.value), HashType)
+}
+
+func (c *crasher) collectionStep(s *Store, o *oracle, st step) error {
+	if st.kind == "sweep" {
+		return s.sweep()
+	}
+	possible := o.beginCollection(st)
+	err := doCollection(s, st)
+	if !possible {
+		if errors.Is(err, ErrType) || errors.Is(err, ErrNotFound) {
+			return nil
+		}
+		return fmt.Errorf("it is possible: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	o.acked = o.started
+	if durabilityOf(st) == Power {
+		o.durable = o.acked
+	}
+	return nil
+}
+
+// sweepSurvivor sweeps, and looks for what should not be there any more.
+func (c *crasher) sweepSurvivor(s *Store, where string) {
+	if err := s.sweep(); err != nil {
+		c.violation("%s: sweeping: %v", where, err)
+	} else if err := leftover(s); err != nil {
+		c.violation("%s: after a sweep: %v", where, err)
+	}
+}
+
+// TestCrashModelCollections is TestCrashModel for collections. That it would notice was tried by breaking the code. Each of these was caught:
+//
+//   - The meta is a record of its own, and no member of the group of the elements.
+//   - Compaction takes no snapshot of the index before it drops what has been swept.
+//   - An id is given again after the collection is gone, or the elements of a collection that is gone are not looked for at an opening.
+//   - A rename leaves the owner as it was, or counts as the end of the collection.
+func TestCrashModelCollections(t *testing.T) { logtest.BothWays(t, crashModelCollections) }
+
+func crashModelCollections(t *testing.T) {
+	want := 700
+	if longTest() {
+		want = 1_000_000
+	}
+	if testing.Short() {
+		want = 400
+	}
+	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
+		want = n
+	}
+	states, torn, scripts, compacted := 0, 0, 0, int64(0)
+	for seed := uint64(1); states < want; seed++ {
+		c := compactionCrasher(t, seed)
+		options := c.options
+		c.options = func(o *Options) {
+			options(o)
+			o.GroupBytes = []int64{300, 500, 1 << 20}[seed%3]
+			o.NoSnapshot = seed%4 == 3
+		}
+		c.again, c.sparse = 500, 120
+		c.run(vfs.NewCrashMem(), newOracle(nil), collectionScript(c.rng, 60), 0)
+		states, torn, scripts, compacted = states+c.states, torn+c.torn, scripts+1, compacted+c.compacted
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states and %d torn copies of %d scripts, %d segments compacted, 0 violations", states, torn, scripts, compacted)
+}
+
+// collectionStep is step for a collection: it has happened, or nothing of it has.
+func (f *faulted) collectionStep(i int, st step) {
+	if st.kind == "sweep" {
+		f.note(f.store.sweep())
+		return
+	}
+	before := maps.Clone(f.oracle.content)
+	if !f.oracle.beginCollection(st) {
+		err := doCollection(f.store, st)
+		if !errors.Is(err, ErrType) && !errors.Is(err, ErrNotFound) && f.readable(err) && !f.refused {
+			f.fatalf("step %d, %s of what is no hash: %v", i, st.kind, err)
+		}
+		return
+	}
+	err := doCollection(f.store, st)
+	var failed *seglog.FailedError
+	switch {
+	case err == nil:
+		f.oracle.acked = f.oracle.started
+		if durabilityOf(st) == Power {
+			f.oracle.durable = f.oracle.acked
+		}
+	case errors.As(err, &failed):
+		f.note(err)
+		if text, err := readHash(f.store.Collections(), st.key); durabilityOf(st) == Power && (err == nil && text == f.oracle.content[st.key] || err == ErrNotFound && !f.oracle.isHash(st.key)) {
+			return // visible, and not known to be durable
+		}
+		f.oracle.content = before
+		f.oracle.began()
+	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
+		f.oracle.content = before
+		f.oracle.started--
+		f.oracle.states = f.oracle.states[:f.oracle.started+1]
+	default:
+		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+	}
+	f.compare(st.key)
+	if st.value != "" {
+		f.compare(st.value)
+	}
+}
+
+// TestEveryFaultInCollections is TestEveryFault for scripts with many collections.
+func TestEveryFaultInCollections(t *testing.T) {
+	script := collectionScript(rand.New(rand.NewPCG(6, 23)), 120)
+	for i := range script {
+		switch script[i].kind {
+		case "reopen":
+			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
+		}
+	}
+	everyFaultOf(t, script, 97)
+}
+
+// TestMetaText: what is written is read, and nothing else.
+func TestMetaText(t *testing.T) {
+	for _, c := range []Collection{{HashType, 0x2f, 3, ""}, {ListType, 1, 1 << 40, "1 2"}, {SortedSetType, ^uint64(0), 1, "x"}} {
+		got, err := ParseCollection(c.text())
+		if err != nil || got != c {
+			t.Errorf("%s is read as %+v, %v", c.text(), got, err)
+		}
+	}
+	for _, text := range []string{"", "hash", "hash 1", "hash 0 1", "hash 1 0", "hash x 1", "hash 1 x", "hash  1 1", "hash 01 1"} {
+		if c, err := ParseCollection([]byte(text)); !errors.Is(err, record.ErrSyntax) {
+			t.Errorf("%q is read as %+v, %v", text, c, err)
+		}
+	}
+}

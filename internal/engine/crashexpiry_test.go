@@ -1,0 +1,226 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The crash model with deadlines. The clock moves as the script says, and between a crash and the next Open. The
+// oracle of crash_test.go says what was written; of that, what has a deadline that the clock has passed is not there. As
+// each state is compared in whole, nothing older may stand in its place, and what has not expired has the deadline that
+// was acknowledged.
+
+// renderMortal is one line for each entry.
+func renderMortal(content map[string]string, deadlines map[string]uint64) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(content)) {
+		fmt.Fprintf(&b, "%q=%d:%.40q ", k, len(content[k]), content[k])
+		if d := deadlines[k]; d != 0 {
+			fmt.Fprintf(&b, "until %d", d)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// alive is what is left of a rendering at a time.
+func alive(state string, now uint64) string {
+	var b strings.Builder
+	for line := range strings.Lines(state) {
+		_, until, mortal := strings.Cut(line[strings.LastIndex(line, `"`):], "until ")
+		if d, _ := strconv.ParseUint(strings.TrimSpace(until), 10, 64); !mortal || now < d {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// deadlinesOf are the deadlines of what a store holds.
+func deadlinesOf(c *crasher, s *Store, content map[string]string) map[string]uint64 {
+	deadlines := map[string]uint64{}
+	for k := range content {
+		d, err := s.DeadlineOf(nil, nil, []byte(k))
+		if err != nil {
+			c.violation("the deadline of %q: %v", k, err)
+		}
+		if d != 0 {
+			deadlines[k] = d
+		}
+	}
+	return deadlines
+}
+
+func (c *crasher) now() uint64 {
+	if c.clock == nil {
+		return 0
+	}
+	return uint64(c.clock.Now().UnixMilli())
+}
+
+// afterATime lets some time pass, sometimes. What it returns sets the clock back for the other crashes.
+func (c *crasher) afterATime() (back func()) {
+	if c.clock == nil {
+		return func() {}
+	}
+	before := c.clock.Now()
+	if c.rng.IntN(3) == 0 {
+		c.clock.Advance(time.Duration(c.rng.IntN(4000)) * time.Millisecond)
+	}
+	return func() { c.clock.Advance(before.Sub(c.clock.Now())) }
+}
+
+// mortalStep is a step of a script that is about deadlines.
+func (c *crasher) mortalStep(s *Store, o *oracle, st step) error {
+	if st.kind == "pass" {
+		c.clock.Advance(st.life)
+		return nil
+	}
+	deadline := uint64(0)
+	if st.life > 0 {
+		deadline = c.now() + uint64(st.life.Milliseconds())
+	}
+	key := []byte(st.key)
+	var err error
+	switch st.kind {
+	case "async":
+		return c.asyncStep(s, o, st, deadline)
+	case "ttl", "ttlfsync":
+		o.content[st.key] = st.value
+		o.redate(st.key, deadline)
+		_, err = s.Write(nil, &Write{Key: key, Value: []byte(st.value), Expiry: deadline, Durability: durabilityOf(st)})
+	default: // expire, expirefsync, persist
+		there := o.has(st.key, c.now())
+		if there {
+			o.redate(st.key, deadline)
+		}
+		err = s.Expire(nil, nil, key, deadline, durabilityOf(st))
+		if !there && errors.Is(err, ErrNotFound) {
+			return nil
+		} else if !there {
+			return fmt.Errorf("of what is not there: %v", err)
+		}
+	}
+	if err == nil {
+		o.acked = o.started
+	}
+	if err == nil && durabilityOf(st) == Power {
+		o.durable = o.acked
+	}
+	return err
+}
+
+func (o *oracle) has(key string, now uint64) bool {
+	_, ok := o.content[key]
+	return ok && (o.deadlines[key] == 0 || now < o.deadlines[key])
+}
+
+// redate notes that a write has begun that gives an entry a deadline, or takes it away.
+func (o *oracle) redate(key string, deadline uint64) {
+	if delete(o.deadlines, key); deadline != 0 {
+		o.deadlines[key] = deadline
+	}
+	o.began()
+}
+
+// asyncStep writes to the map users, where it is long enough before the log has it that the entry may have expired.
+func (c *crasher) asyncStep(s *Store, o *oracle, st step, deadline uint64) error {
+	table, err := s.Map("users")
+	if err != nil {
+		return err
+	}
+	cells := table.cells.Load()
+	if cells == nil {
+		cells = attached(c.t, s, "users")
+	}
+	o.content[st.key] = st.value
+	first := deadline
+	if redates := len(st.value)%2 == 0; redates {
+		first = c.now() + 100
+	}
+	o.redate(st.key, deadline)
+	w := Write{Key: []byte(st.key), Cells: cells, Value: []byte(st.value), Durability: Async, Cell: &cache.Cell{}, Cost: 100, Expiry: first}
+	if _, err = s.Write(table, &w); err == nil && first != deadline {
+		err = s.Expire(table, cells, w.Key, deadline, Async)
+	}
+	if err != nil {
+		return err
+	}
+	c.clock.Advance(time.Duration(c.rng.IntN(3)) * time.Second / 2)
+	if err := s.Flush(cells); err != nil {
+		return err
+	}
+	o.acked = o.started
+	return nil
+}
+
+// mortalScript is a script of which most is about deadlines, and some about what moves records.
+func mortalScript(rng *rand.Rand, n int) []step {
+	script := randomScript(rng, n)
+	kinds := []string{"ttl", "ttl", "ttlfsync", "async", "async", "async", "expire", "expirefsync", "persist", "pass", "compact", "compact", "snapshot", "set"}
+	for i := range script {
+		st := &script[i]
+		if st.kind == "reopen" || rng.IntN(3) == 0 {
+			continue
+		}
+		st.kind = kinds[rng.IntN(len(kinds))]
+		if rng.IntN(2) == 0 {
+			st.key = fmt.Sprint("users:", 1+rng.IntN(2))
+		}
+		switch st.kind {
+		case "ttl", "ttlfsync", "expire", "expirefsync", "pass":
+			st.life = time.Duration(1+rng.IntN(3000)) * time.Millisecond
+		case "async":
+			st.key = fmt.Sprint("users:", 1+rng.IntN(2))
+			st.life = time.Duration(1+rng.IntN(1000)) * time.Millisecond
+		case "compact":
+			st.value = strings.Repeat("n", rng.IntN(1000))
+		}
+	}
+	return script
+}
+
+// TestCrashModelDeadlines is TestCrashModel for entries that expire. That it would notice was tried by breaking the
+// code. Each of these was caught, within a default run:
+//
+//   - A replay leaves out a record that has expired, and the one before comes back.
+//   - A flush forgets the deadline, or Expire does in the record that it writes.
+//   - What expires before it is written, over an older record, is not written as a deletion.
+//   - A snapshot of the index has no queue: what has expired is counted.
+//   - Compaction drops what says that an entry of an index snapshot has expired, and the index leads nowhere.
+func TestCrashModelDeadlines(t *testing.T) { logtest.BothWays(t, crashModelDeadlines) }
+
+func crashModelDeadlines(t *testing.T) {
+	want := 2_500
+	if longTest() {
+		want = 1_000_000
+	}
+	if testing.Short() {
+		want = 2_000
+	}
+	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
+		want = n
+	}
+	states, scripts := 0, 0
+	for seed := uint64(1); states < want; seed++ {
+		c := compactionCrasher(t, seed)
+		c.clock, c.again, c.sparse = logtest.NewClock(), 500, 12
+		c.run(vfs.NewCrashMem(), newOracle(nil), mortalScript(c.rng, 30), 0)
+		states, scripts = states+c.states, scripts+1
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states of %d scripts, 0 violations", states, scripts)
+}

@@ -1,0 +1,265 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The crash model with groups. A group is one state of the oracle: it is found whole or not at all. Those that are too
+// long for one append are written ahead, some of them with steps of other kinds before the commit, so that compaction,
+// snapshots of the index, other writes and other groups come between members and commit.
+
+// groupScript is a script with many groups, among what moves and what reads records.
+func groupScript(rng *rand.Rand, n int) []step {
+	script := compactionScript(rng, n)
+	begun := 0
+	for i := range script {
+		switch n := rng.IntN(12); {
+		case n < 2:
+			script[i] = step{kind: "snapshot"}
+		case n < 5 && begun < 4:
+			script[i], begun = step{kind: "begin", changes: randomChanges(rng, i, 40)}, begun+1
+		case n < 8 && begun > 0:
+			script[i], begun = step{kind: []string{"commit", "commit", "give up"}[rng.IntN(3)]}, begun-1
+		case n < 9:
+			script[i] = step{kind: []string{"group", "groupfsync"}[rng.IntN(2)], changes: randomChanges(rng, i, 12)}
+		}
+	}
+	return script
+}
+
+// randomChanges are those of one group, each of another key.
+func randomChanges(rng *rand.Rand, i, most int) []step {
+	var list []step
+	for _, n := range rng.Perm(20)[:1+rng.IntN(min(most, 20))] {
+		key := []string{"a", "b", "users:1", "users:2"}[n%4]
+		if n >= 8 {
+			key = fmt.Sprint("users:", n)
+		} else if n >= 4 {
+			key = fmt.Sprint("g", n)
+		}
+		st := step{kind: "set", key: key, value: fmt.Sprintf("group %d of %s%s", i, key, strings.Repeat("x", rng.IntN(40)))}
+		if rng.IntN(4) == 0 {
+			st.kind = "delete"
+		}
+		if !contains(list, st) {
+			list = append(list, st)
+		}
+	}
+	return list
+}
+
+func contains(list []step, st step) bool {
+	for _, other := range list {
+		if other.key == st.key {
+			return true
+		}
+	}
+	return false
+}
+
+func changesOf(list []step) []*Change {
+	var changes []*Change
+	for _, st := range list {
+		changes = append(changes, &Change{Write: Write{Key: []byte(st.key), Value: []byte(st.value), Delete: st.kind == "delete"}})
+	}
+	return changes
+}
+
+// beginAll is begin for writes that count together.
+func (o *oracle) beginAll(list []step) {
+	for _, st := range list {
+		delete(o.deadlines, st.key)
+		if st.kind == "delete" {
+			delete(o.content, st.key)
+		} else {
+			o.content[st.key] = st.value
+		}
+	}
+	o.began()
+}
+
+// openGroup is a group whose members are in the log, and whose commit is yet to come.
+type openGroup struct {
+	*together
+	steps []step
+}
+
+func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
+	switch st.kind {
+	case "begin":
+		g := &openGroup{&together{store: s, changes: changesOf(st.changes)}, st.changes}
+		g.group.Log = s.log
+		c.groups = append(c.groups, g)
+		return g.prepare()
+	case "give up":
+		if g := c.anyGroup(); g != nil {
+			g.group.End()
+		}
+		return nil
+	case "commit":
+		g := c.anyGroup()
+		if g == nil {
+			return nil
+		}
+		defer g.group.End()
+		o.beginAll(g.steps)
+		if _, err := g.commit(); err != nil {
+			return err
+		}
+	default:
+		o.beginAll(st.changes)
+		if err := s.WriteAll(changesOf(st.changes), durabilityOf(st)); err != nil {
+			return err
+		}
+	}
+	o.acked = o.started
+	if durabilityOf(st) == Power {
+		o.durable = o.acked
+	}
+	return nil
+}
+
+// anyGroup takes out one of the open groups, nil if there is none.
+func (c *crasher) anyGroup() *openGroup {
+	if len(c.groups) == 0 {
+		return nil
+	}
+	i := c.rng.IntN(len(c.groups))
+	g := c.groups[i]
+	c.groups = slices.Delete(c.groups, i, i+1)
+	return g
+}
+
+// giveUp ends the open groups of the store.
+func (c *crasher) giveUp(s *Store) {
+	c.groups = slices.DeleteFunc(c.groups, func(g *openGroup) bool {
+		if g.store == s {
+			g.group.End()
+		}
+		return g.store == s
+	})
+}
+
+// TestCrashModelGroups is TestCrashModel for groups. That it would notice was tried by breaking the code. Each of these
+// was caught, within a default run:
+//
+//   - Members count without their commit.
+//   - A snapshot of the index covers members of a group that is under way, or does not know of a group whose commit it covers.
+//   - Compaction begins with segments that have members of a group under way, drops a commit that members need, drops
+//     members whose commit is beyond the run, or keeps deletions by their own number.
+//   - Members count by their own number, and not by that of the commit.
+func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
+
+func crashModelGroups(t *testing.T) {
+	want, least := 800, 10
+	if longTest() {
+		want = 1_000_000
+	}
+	if testing.Short() {
+		want, least = 400, 6
+	}
+	if n, err := strconv.Atoi(os.Getenv("COPAL_STATES")); err == nil {
+		want = n
+	}
+	states, torn, scripts, compacted := 0, 0, 0, int64(0)
+	for seed := uint64(1); states < want || scripts < least; seed++ {
+		c := compactionCrasher(t, seed)
+		options := c.options
+		c.options = func(o *Options) {
+			options(o)
+			o.GroupBytes = []int64{300, 500, 1 << 20}[seed%3]
+			o.NoSnapshot = seed%4 == 3
+		}
+		c.again, c.sparse = 500, 120
+		c.run(vfs.NewCrashMem(), newOracle(nil), groupScript(c.rng, 40), 0)
+		states, torn, scripts, compacted = states+c.states, torn+c.torn, scripts+1, compacted+c.compacted
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states and %d torn copies of %d scripts, %d segments compacted, 0 violations", states, torn, scripts, compacted)
+}
+
+// groupStep is step for a group: it has happened, or nothing of it has.
+func (f *faulted) groupStep(i int, st step) {
+	if st.kind == "begin" { // it is without its commit when the process is killed
+		g := &openGroup{&together{store: f.store, changes: changesOf(st.changes)}, st.changes}
+		g.group.Log = f.store.log
+		f.groups = append(f.groups, g)
+		f.note(g.prepare())
+		return
+	}
+	before := maps.Clone(f.oracle.content)
+	f.oracle.beginAll(st.changes)
+	err := f.store.WriteAll(changesOf(st.changes), durabilityOf(st))
+	var failed *seglog.FailedError
+	switch {
+	case err == nil && f.refused:
+		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
+	case err == nil:
+		f.acknowledged(durabilityOf(st) == Power)
+	case errors.As(err, &failed):
+		f.note(err)
+		if st.kind == "groupfsync" && f.shows(st.changes, before) {
+			return // visible, and not known to be durable
+		}
+		f.oracle.content = before
+		f.oracle.began()
+	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
+		f.oracle.content = before
+		f.oracle.started--
+		f.oracle.states = f.oracle.states[:f.oracle.started+1]
+	default:
+		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+	}
+}
+
+// shows reports whether the store shows the changes: all that can be read, or none.
+func (f *faulted) shows(list []step, before map[string]string) bool {
+	shown, hidden := false, false
+	for _, st := range list {
+		was, had := before[st.key]
+		if had && was == st.value || !had && st.kind == "delete" {
+			continue
+		}
+		e, err := f.store.Get(nil, []byte(st.key))
+		if err != nil && !errors.Is(err, ErrNotFound) {
+			continue
+		}
+		if now := err == nil; now == (st.kind != "delete") && (!now || string(e.Value) == st.value) {
+			shown = true
+		} else {
+			hidden = true
+		}
+	}
+	if shown && hidden {
+		f.fatalf("some changes of a group show, and others do not")
+	}
+	return shown
+}
+
+// TestEveryFaultInGroups is TestEveryFault for scripts with many groups.
+func TestEveryFaultInGroups(t *testing.T) {
+	script := groupScript(rand.New(rand.NewPCG(4, 23)), 120)
+	for i := range script {
+		switch script[i].kind {
+		case "begin":
+			script[i].kind = "group"
+		case "reopen", "commit", "give up":
+			script[i] = step{kind: "set", key: "a", value: fmt.Sprint(i)}
+		}
+	}
+	everyFaultOf(t, script, 31)
+}

@@ -1,0 +1,219 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/copaldb/copal/internal/cache"
+)
+
+// Deadlines are a queue of a table: when an entry is to be looked at, because its
+// deadline may have passed. There are no pointers in it.
+//
+// For each entry with a deadline there is an item that is no later. It may be
+// earlier, and there may be items of entries that are gone: what an item says is only when to look. So a
+// deadline that moves on, as that of a session does with each use, needs no new item; the one
+// that is there finds the later deadline when it is due, and is queued again.
+//
+// It is split by the locks of the keys, each of which guards a heap. When one has twice as
+// many items as the last time, those that are not needed go: all but the first of a key, and those
+// of keys without an entry. So there are at most about twice as many as there are entries.
+
+// deadlines is made for the first deadline of a table.
+type deadlines struct {
+	earliest atomic.Uint64 // no later than the first of any shard, never if there is none; written under mu
+	mu       sync.Mutex    // a leaf
+	bytes    atomic.Int64  // memory of the heaps
+	lost     atomic.Bool   // items of a snapshot could not be read
+	shards   [cache.Shards]deadlineShard
+}
+
+type deadlineShard struct {
+	first atomic.Uint64 // no later than what is in the heap and what is being looked at
+	heap  []dueItem     // by deadline; guarded by the lock of the keys
+	kept  int           // its length when it was last cleared of what is not needed
+
+	// Items that an index snapshot has, and which are left there until the first of them is due.
+	load     func() ([]byte, error) // nil for none
+	deferred uint64                 // the first of them
+}
+
+// dueItem says when to look at the entries under a hash.
+type dueItem struct{ deadline, hash uint64 }
+
+// never is later than every deadline.
+const never = math.MaxUint64
+
+func newDeadlines() *deadlines {
+	d := &deadlines{}
+	d.earliest.Store(never)
+	for n := range d.shards {
+		d.shards[n].first.Store(never)
+	}
+	d.bytes.Store(int64(unsafe.Sizeof(*d)))
+	return d
+}
+
+// lower notes that a shard has something due at the deadline. It reports whether that is the first of the table.
+func (d *deadlines) lower(sh *deadlineShard, deadline uint64) bool {
+	if deadline >= sh.first.Load() {
+		return false
+	}
+	sh.first.Store(deadline)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if deadline >= d.earliest.Load() {
+		return false
+	}
+	d.earliest.Store(deadline)
+	return true
+}
+
+// look brings earliest up to date when items have gone.
+func (d *deadlines) look() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first := uint64(never)
+	for n := range d.shards {
+		first = min(first, d.shards[n].first.Load())
+	}
+	d.earliest.Store(first)
+}
+
+// push adds an item.
+func (sh *deadlineShard) push(it dueItem) {
+	h := append(sh.heap, it)
+	i := len(h) - 1
+	for i > 0 && h[(i-1)/2].deadline > it.deadline {
+		h[i] = h[(i-1)/2]
+		i = (i - 1) / 2
+	}
+	h[i] = it
+	sh.heap = h
+}
+
+// pop takes out the first item if it is due.
+func (sh *deadlineShard) pop(now uint64) (dueItem, bool) {
+	h := sh.heap
+	if len(h) == 0 || h[0].deadline > now {
+		return dueItem{}, false
+	}
+	top, last := h[0], h[len(h)-1]
+	if h = h[:len(h)-1]; len(h) > 0 {
+		siftDown(h, 0, last)
+	}
+	sh.heap = h
+	if len(h) < cap(h)/4 { // what many have left behind
+		sh.heap = slices.Clip(slices.Clone(h))
+		sh.kept = len(h)
+	}
+	return top, true
+}
+
+// siftDown puts it at i, or beneath.
+func siftDown(h []dueItem, i int, it dueItem) {
+	for {
+		child := 2*i + 1
+		if child >= len(h) {
+			break
+		}
+		if child+1 < len(h) && h[child+1].deadline < h[child].deadline {
+			child++
+		}
+		if h[child].deadline >= it.deadline {
+			break
+		}
+		h[i] = h[child]
+		i = child
+	}
+	h[i] = it
+}
+
+// next is the first deadline.
+func (sh *deadlineShard) next() uint64 {
+	next := uint64(never)
+	if len(sh.heap) > 0 {
+		next = sh.heap[0].deadline
+	}
+	if sh.load != nil {
+		next = min(next, sh.deferred)
+	}
+	return next
+}
+
+// deferItems leaves items in a snapshot until the first of them is due; load gets them as encode has made them.
+func (d *deadlines) deferItems(n int, first uint64, load func() ([]byte, error)) {
+	sh := &d.shards[n]
+	sh.load, sh.deferred = load, first
+	d.lower(sh, first)
+}
+
+// encode appends the items of a shard to dst, for a snapshot: deadline and hash, eight bytes each, low byte first. It returns the first
+// deadline, never if there is none.
+func (sh *deadlineShard) encode(dst []byte) (b []byte, first uint64, err error) {
+	first = sh.next()
+	if sh.load != nil {
+		old, err := sh.load()
+		if err != nil {
+			return dst, 0, err
+		}
+		dst = append(dst, old...)
+	}
+	for _, it := range sh.heap {
+		dst = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, it.deadline), it.hash)
+	}
+	return dst, first, nil
+}
+
+// bringIn reads the items that were left in a snapshot. Whatever comes of it, they are not asked for again.
+func (sh *deadlineShard) bringIn() error {
+	b, err := sh.load()
+	sh.load = nil
+	if err == nil && len(b)%int(dueBytes) != 0 {
+		err = errors.New("the items of a queue of deadlines are incomplete")
+	}
+	if err != nil {
+		return err
+	}
+	sh.heap = slices.Grow(sh.heap, len(b)/int(dueBytes))
+	for ; len(b) > 0; b = b[dueBytes:] {
+		sh.heap = append(sh.heap, dueItem{binary.LittleEndian.Uint64(b), binary.LittleEndian.Uint64(b[8:])})
+	}
+	sh.order()
+	sh.kept = len(sh.heap)
+	return nil
+}
+
+// order makes a heap of items in any order.
+func (sh *deadlineShard) order() {
+	for i := len(sh.heap)/2 - 1; i >= 0; i-- {
+		siftDown(sh.heap, i, sh.heap[i])
+	}
+}
+
+// full reports whether it is time to look for items that are not needed.
+func (sh *deadlineShard) full() bool { return len(sh.heap) >= 2*sh.kept+32 }
+
+// clear takes out all items of a hash but the first, and those whose hash has no entry.
+func (sh *deadlineShard) clear(has func(hash uint64) bool) {
+	slices.SortFunc(sh.heap, func(a, b dueItem) int {
+		switch {
+		case a.hash != b.hash && a.hash < b.hash, a.hash == b.hash && a.deadline < b.deadline:
+			return -1
+		case a == b:
+			return 0
+		}
+		return 1
+	})
+	sh.heap = slices.CompactFunc(sh.heap, func(a, b dueItem) bool { return a.hash == b.hash })
+	sh.heap = slices.DeleteFunc(sh.heap, func(it dueItem) bool { return !has(it.hash) })
+	sh.order()
+	sh.kept = len(sh.heap)
+}
+
+const dueBytes = int64(unsafe.Sizeof(dueItem{}))

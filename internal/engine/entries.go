@@ -1,0 +1,79 @@
+package engine
+
+import (
+	"bytes"
+	"iter"
+	"time"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Entries is for going through all there is, so it takes more memory to sort keys in than walks do, which may be many at once: an
+// eighth of what the store may use, but no more than mostRoom. Each time that the keys do not fit, all are read once more.
+const mostRoom = 256 << 20
+
+// Deadline is when the entry expires, in Unix milliseconds, 0 for never.
+func (e *Entry) Deadline() uint64 { return e.expiry }
+
+// Entries yields, in the order of their keys, the entries of key space 0 that the view has and that are in the span, as they are stored: the value
+// encoded, with the number of its schema, the deadline, and the number and the time of the record. Of a collection it yields what its meta says instead of
+// a value. Key and value are the caller's. One value is in memory at a time. Errors are as in Items, and belong to Key if that is not nil.
+//
+//go:noinline
+func (v *View) Entries(span Span) iter.Seq2[Item, *Collection] {
+	return func(yield func(Item, *Collection) bool) {
+		w := scan{store: v.store, view: v, span: span, walked: map[*Table]bool{}, room: v.store.roomToSort()}
+		keys := w.keys(func(item Item) bool { return yield(item, nil) })
+		defer keys.close()
+		for !w.stop && keys.Next() && !w.stop {
+			item := Item{Key: bytes.Clone(keys.Key())}
+			var c *Collection
+			item.Entry, c, item.Err = v.stored(item.Key)
+			if item.Err != ErrNotFound && !yield(item, c) || ends(item.Err) {
+				return
+			}
+		}
+		if err := keys.Err(); err != nil && !w.stop {
+			yield(Item{Err: err}, nil)
+		}
+	}
+}
+
+// stored is the entry of a key: a value, or what the meta of a collection says.
+func (v *View) stored(key []byte) (out Entry, c *Collection, err error) {
+	in, err := v.use()
+	if err != nil {
+		return out, nil, err
+	}
+	defer v.store.life.leave(in)
+	e, a, err := v.record(nil, key)
+	if err != nil {
+		return out, nil, err
+	}
+	if e.Kind != record.Meta {
+		out, err = v.store.entryOf(&e, a)
+		return out, nil, err
+	}
+	found, err := v.store.collectionOf(&e, a, "")
+	out = Entry{Seq: e.Seq, Time: time.UnixMilli(int64(e.Written)), hit: hitOf(a, &e.Head, e.Bytes)}
+	return out, &found, err
+}
+
+// Restore puts elements under a key, of a collection of this type whose meta says more. With anew it is in the place of whatever there is, which is not one change with
+// the elements: a crash may leave nothing.
+func (s *Store) Restore(key []byte, of CollectionType, more string, edits []*Edit, anew bool) error {
+	if anew {
+		if _, err := s.Delete(nil, key, Process); err != nil {
+			return err
+		}
+	}
+	return s.Change(key, of, Process, func(c *Plan) ([]*Edit, error) {
+		c.More = more
+		return edits, nil
+	})
+}
+
+// roomToSort is how much memory one walk over everything takes to sort keys.
+func (s *Store) roomToSort() int {
+	return int(min(max(s.opts.MaxMemory/8, int64(s.sortBytes())), mostRoom))
+}

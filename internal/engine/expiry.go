@@ -1,0 +1,625 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// An entry may have a deadline, in Unix milliseconds: it has expired when the clock
+// shows that or more. The deadline stands in the record, so nothing is written when an entry expires:
+//
+//   - Who reads an entry with a deadline asks the clock, and does not see one that has expired. Entries without
+//     a deadline never cost a look at the clock. What seems to have expired is looked for again under the lock of its key,
+//     for it may have got another deadline since its record was read.
+//   - Who holds the lock of its key takes it out of the index and its cell out of the
+//     table: after that it is an entry that is not there. A replay of the log takes a record with a
+//     deadline that has passed for a deletion, so an older record of the key does not come back.
+//   - Only where memory alone knows the deadline, in a dirty cell over a record, the cell becomes
+//     that of a deletion, which the log is yet to learn of.
+//   - What is to be counted is first taken out if it has expired: a queue (see deadlines) says which that may be. So
+//     counts are exact. A goroutine does the same when the next deadline has come, which there is
+//     while anything has a deadline, and only where the store can be written to.
+//
+// The clock alone decides. Where it was set back, what had expired may be there again after the store was
+// opened anew, until the same deadline.
+
+// errTTL is the error of a time to live that is none.
+func errTTL(d time.Duration) error {
+	return fmt.Errorf("copal: a time to live of %v; it must be positive", d)
+}
+
+// lastDeadline is the last second, since 1970, in which a deadline can be: its end is the last that fits milliseconds in an int64, which time.Time takes.
+const lastDeadline = math.MaxInt64/1000 - 1
+
+// MillisAt is the deadline that is t, rounded up to milliseconds. All deadlines are made here. The first is one millisecond after 1970; the last is in the year 292,278,994,
+// and a later one is an error: it could be kept neither as it is nor, without a word, as another or as none.
+func MillisAt(t time.Time) (uint64, error) {
+	const round = time.Millisecond - 1
+	switch s := t.Unix(); {
+	case s > lastDeadline:
+		return 0, fmt.Errorf("copal: a deadline in second %d since 1970; the last is %d, and what is to stay for ever needs none", s, int64(lastDeadline))
+	case s < 0:
+		return 1, nil
+	}
+	return uint64(max(t.Add(round).UnixMilli(), 1)), nil
+}
+
+// Deadline is the deadline of an entry that is to live for d from now on: in milliseconds, and not before d has passed.
+func (s *Store) Deadline(d time.Duration) (uint64, error) {
+	if d <= 0 {
+		return 0, errTTL(d)
+	}
+	return MillisAt(s.opts.Clock.Now().Add(d))
+}
+
+// DeadlineAt is the deadline of an entry that is to live until t: in milliseconds, and not before t.
+func (s *Store) DeadlineAt(t time.Time) (uint64, error) {
+	deadline, err := MillisAt(t)
+	if err == nil && t.Sub(s.opts.Clock.Now()) <= 0 {
+		return 0, fmt.Errorf("copal: a deadline of %v, which has passed", t.UTC().Format(time.RFC3339Nano))
+	}
+	return deadline, err
+}
+
+// Left is the time from now on to a deadline, 0 for none. It is positive for one that has not passed.
+func (s *Store) Left(deadline uint64) time.Duration {
+	if deadline == 0 {
+		return 0
+	}
+	return max(time.UnixMilli(int64(deadline)).Sub(s.opts.Clock.Now()), 1)
+}
+
+// now is the clock in Unix milliseconds.
+func (s *Store) now() uint64 { return uint64(max(s.opts.Clock.Now().UnixMilli(), 0)) }
+
+// Expired reports whether a deadline, 0 for none, has passed.
+func (s *Store) Expired(deadline uint64) bool { return deadline != 0 && s.now() >= deadline }
+
+// expect sees to it that the entry is looked at when its deadline has come. old is the deadline that it had. The caller
+// holds the lock of its key.
+func (t *Table) expect(hash, old, deadline uint64) {
+	if deadline == 0 || old != 0 && old <= deadline {
+		return
+	}
+	d := t.queue()
+	sh := &d.shards[hash%cache.Shards]
+	before := cap(sh.heap)
+	if sh.full() {
+		sh.clear(func(hash uint64) bool { return t.hasHash(hash) })
+	}
+	sh.push(dueItem{deadline, hash})
+	t.countDeadlines(d, cap(sh.heap)-before)
+	if d.lower(sh, deadline) {
+		t.store.expirer.poke()
+	}
+}
+
+// queue returns the deadlines of the table, which are made when they are missing.
+func (t *Table) queue() *deadlines {
+	d := t.deadlines.Load()
+	if d == nil {
+		d = newDeadlines()
+		if !t.deadlines.CompareAndSwap(nil, d) {
+			return t.deadlines.Load()
+		}
+		t.store.budget.Leave(d.bytes.Load())
+	}
+	return d
+}
+
+// countDeadlines takes memory of the queue off the budget of the cells.
+func (t *Table) countDeadlines(d *deadlines, items int) {
+	if items != 0 {
+		d.bytes.Add(int64(items) * dueBytes)
+		t.store.budget.Leave(int64(items) * dueBytes)
+	}
+}
+
+// hasHash reports whether there may be an entry whose key has this hash. The caller holds its lock.
+func (t *Table) hasHash(hash uint64) bool {
+	var stack [4]seglog.Address
+	if list, err := t.index.Find(stack[:0], hash); len(list) > 0 || err != nil {
+		return true
+	}
+	c := t.cells.Load()
+	return c != nil && len(c.table.Under(nil, hash)) > 0
+}
+
+// reap takes out what has expired up to now.
+func (t *Table) reap() {
+	d := t.deadlines.Load()
+	if d == nil {
+		return
+	}
+	now := t.store.now()
+	if now < d.earliest.Load() {
+		return
+	}
+	for n := range d.shards {
+		for t.reapSome(d, n, now) {
+		}
+	}
+	t.reaped(d)
+}
+
+// reaped ends a look at all shards. Where items were lost the entries themselves tell, at the price of a look at all of them.
+func (t *Table) reaped(d *deadlines) {
+	d.look()
+	if d.lost.Swap(false) {
+		t.requeue(false)
+		if t.store.now() >= d.earliest.Load() {
+			t.reap()
+		}
+	}
+}
+
+// requeue makes sure that all entries with a deadline are in the queue. A caller who is alone has all locks, and the
+// store to himself. An entry that cannot be read is reported, and the others are queued.
+func (t *Table) requeue(alone bool) {
+	s := t.store
+	enter := s.Inside
+	if alone {
+		enter = func(f func() error) error { return f() }
+	}
+	for n := range index.Shards {
+		var list []seglog.Address
+		var pins seglog.Pinned
+		err := enter(func() (err error) {
+			list, pins, err = t.listPart(nil, n)
+			return err
+		})
+		for _, a := range list {
+			err = errors.Join(err, enter(func() error { return t.requeueAt(a, alone) }))
+		}
+		pins.Unpin()
+		switch {
+		case errors.Is(err, seglog.ErrClosed):
+			return
+		case err != nil:
+			s.log.ReportError("looking for deadlines", err)
+		}
+	}
+}
+
+// requeueAt queues the entry whose record stands, or stood, at a.
+func (t *Table) requeueAt(a seglog.Address, alone bool) error {
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
+	h, key, _, err := t.store.headAndKey(a, *buf)
+	if err != nil || h.Expiry == 0 || len(key) < t.prefix {
+		return err
+	}
+	hash := t.hash(key)
+	if !alone {
+		mu := t.store.lockOf(hash)
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	t.expect(hash, 0, h.Expiry)
+	return nil
+}
+
+// reapBatch is how many items are looked at while the lock of a shard is held.
+const reapBatch = 64
+
+// reapSome looks at items of a shard that are due, and reports whether there are more.
+func (t *Table) reapSome(d *deadlines, n int, now uint64) (more bool) {
+	sh := &d.shards[n]
+	if sh.first.Load() > now {
+		return false
+	}
+	mu := &t.store.keys[n]
+	mu.Lock()
+	defer mu.Unlock()
+	if t.store.closed {
+		return false
+	}
+	before := cap(sh.heap)
+	if sh.load != nil && sh.deferred <= now {
+		if err := sh.bringIn(); err != nil {
+			d.lost.Store(true)
+			t.store.log.ReportError("reading what is to expire", err)
+		}
+	}
+	for range reapBatch {
+		it, due := sh.pop(now)
+		if !due {
+			break
+		}
+		if err := t.lookLocked(it.hash, now); err != nil {
+			t.store.log.ReportError("taking out what has expired", err)
+		}
+	}
+	t.countDeadlines(d, cap(sh.heap)-before)
+	sh.first.Store(sh.next()) // not before: who counts is to wait for what is being taken out
+	return sh.next() <= now
+}
+
+// lookLocked takes out the entries under a hash that have expired, and queues the others that have a deadline.
+func (t *Table) lookLocked(hash, now uint64) error {
+	s := t.store
+	var errs []error
+	var stack [4]*cache.Cell
+	c := t.cells.Load()
+	if c != nil {
+		for _, cell := range c.table.Under(stack[:0], hash) {
+			if cell.Dirty && cell.Address != 0 && (cell.Expiry == 0 || now < cell.Expiry) {
+				// The deadline of the record beneath is not known here, and it may come to count again.
+				if err := s.writeLocked(c, []cache.Dirty{{Cell: cell, Encoded: c.table.Encoded(hash, cell)}}); err != nil {
+					t.expect(hash, 0, now+1000)
+					continue
+				}
+			}
+			switch {
+			case cell.Expiry == 0:
+			case now < cell.Expiry:
+				t.expect(hash, 0, cell.Expiry)
+			default:
+				was := state{hash: hash, own: cell.Key(), cells: c, cell: cell, hit: hitOfCell(cell), encoded: c.table.Encoded(hash, cell)}
+				errs = append(errs, t.againLocked(hash, now, s.expireLocked(t, &was)))
+				if was.cell != nil && s.writeLocked(c, []cache.Dirty{{Cell: was.cell}}) != nil {
+					t.expect(hash, 0, now+1000)
+				}
+			}
+		}
+	}
+	var found [4]seglog.Address
+	list, err := t.index.Find(found[:0], hash)
+	if err != nil {
+		t.expect(hash, 0, now+1000)
+		return errors.Join(append(errs, err)...)
+	}
+	for _, a := range list {
+		if c != nil && c.knows(hash, a) {
+			continue
+		}
+		errs = append(errs, t.againLocked(hash, now, t.lookAtLocked(c, hash, a, now)))
+	}
+	return errors.Join(errs...)
+}
+
+// againLocked returns the error of a look, and queues another where the disk is to blame. What is damaged stays as it is.
+func (t *Table) againLocked(hash, now uint64, err error) error {
+	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
+		t.expect(hash, 0, now+1000)
+	}
+	return err
+}
+
+// knows reports whether a cell stands for what the index has at a.
+func (c *Cells) knows(hash uint64, a seglog.Address) bool {
+	var stack [4]*cache.Cell
+	for _, cell := range c.table.Under(stack[:0], hash) {
+		if h := hitOfCell(cell); h.indexed() == a {
+			return true
+		}
+	}
+	return false
+}
+
+// lookAtLocked is lookLocked for the entry whose record stands at a.
+func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64) error {
+	s := t.store
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
+	h, key, bytes, err := s.headAndKey(a, *buf)
+	switch {
+	case err != nil:
+		return err
+	case len(key) < t.prefix || t.hash(key) != hash: // the index knows less of a hash than we do
+		return nil
+	case h.Expiry == 0:
+		return nil
+	case now < h.Expiry:
+		t.expect(hash, 0, h.Expiry)
+		return nil
+	}
+	was := state{hash: hash, own: string(key[t.prefix:]), cells: c, hit: hitOf(a, &h, bytes)}
+	return s.expireLocked(t, &was)
+}
+
+// headAndKey reads the beginning of the record at a, unverified, and tells how long that is.
+func (s *Store) headAndKey(a seglog.Address, buf []byte) (h record.Head, key []byte, bytes int, err error) {
+	slot, offset := seglog.SplitAddress(a)
+	seg := s.log.Segment(slot)
+	b, head, err := seg.ReadHead(&h, offset, buf)
+	if err == nil && head+h.KeyBytes > len(b) {
+		b, err = seg.ReadMore(offset, b, head+h.KeyBytes)
+	}
+	if err != nil {
+		return h, nil, 0, err
+	}
+	return h, b[head : head+h.KeyBytes], h.Length(head), nil
+}
+
+// expireLocked takes out the entry, whose deadline has passed. What is left is the state of a key without an entry.
+func (s *Store) expireLocked(t *Table, now *state) error {
+	var logged seglog.Record
+	if now.seq != 0 { // its head was read, and not verified
+		slot, offset := seglog.SplitAddress(now.address)
+		if err := s.log.Segment(slot).ReadTo(&logged, offset, nil); err != nil {
+			return err
+		}
+	}
+	if now.cells != nil && now.cells.values.Expired != nil && !s.opts.ReadOnly {
+		if err := s.bidFarewell(t, now, &logged); err != nil {
+			s.log.ReportError("reading what has expired", err)
+		}
+	}
+	switch c := now.cell; {
+	case c != nil && c.Dirty && c.Address != 0: // the log is to learn of it, or would show what it has
+		gone := &cache.Cell{Absent: true, Dirty: true}
+		now.refer(gone)
+		gone.SetKey(c.Key(), 0)
+		now.swap(gone)
+		*now = state{hash: now.hash, own: now.own, cells: now.cells, cell: gone, hit: hitOfCell(gone)}
+		s.log.Touched()
+		return nil
+	case now.address != 0:
+		if now.cell.Extra() != 0 {
+			t.counted.begun.Add(1)
+			defer t.counted.ended.Add(1)
+		}
+		t.remove(now.hash, now.own, now.hit, 0)
+	}
+	now.swap(nil)
+	*now = state{hash: now.hash, own: now.own, cells: now.cells}
+	return nil
+}
+
+// expireDirtyLocked takes out of a shard what has expired before the log was to learn of it.
+func (s *Store) expireDirtyLocked(c *Cells, shard int) error {
+	if c.owner.deadlines.Load() == nil {
+		return nil
+	}
+	var expired []cache.Dirty
+	for _, d := range c.table.DirtyIn(shard) {
+		if s.Expired(d.Cell.Expiry) {
+			expired = append(expired, d)
+		}
+	}
+	for _, d := range expired {
+		was := state{hash: s.Hash(d.Cell.Key()), own: d.Cell.Key(), cells: c, cell: d.Cell, hit: hitOfCell(d.Cell), encoded: d.Encoded}
+		if err := s.expireLocked(c.owner, &was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// farewell is an entry that has expired, on its way to who wants to know.
+type farewell struct {
+	cells *Cells
+	key   []byte
+	entry Entry
+}
+
+// bidFarewell passes on what has expired, as the map showed it.
+func (s *Store) bidFarewell(t *Table, now *state, logged *seglog.Record) error {
+	f := farewell{cells: now.cells, key: []byte(t.name + ":" + now.own)}
+	switch c := now.cell; {
+	case c != nil && c.Absent, c == nil && now.schema == metaSchema:
+		return nil
+	case c != nil && c.Holds:
+		f.entry.Cell = c
+	case now.encoded != nil:
+		f.entry.Value, f.entry.Schema = now.encoded.Value, now.encoded.Schema
+	default:
+		if logged.Key == nil {
+			slot, offset := seglog.SplitAddress(now.address)
+			if err := s.log.Segment(slot).ReadTo(logged, offset, nil); err != nil {
+				return err
+			}
+		}
+		var err error
+		if f.entry, err = s.entryOf(logged, now.address); err != nil {
+			return err
+		}
+	}
+	s.expirer.add(f)
+	return nil
+}
+
+// expirer is the goroutine that takes out what has expired when its time has come, and tells of
+// it. It is there while anything has a deadline.
+type expirer struct {
+	mu      sync.Mutex // a leaf
+	allowed bool       // between the end of Open and the beginning of Close, of a store with goroutines
+	running bool
+	wake    chan struct{}
+	list    []farewell
+	run     func()
+}
+
+// poke says that something is due earlier than before.
+func (e *expirer) poke() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.pokeLocked()
+}
+
+func (e *expirer) pokeLocked() {
+	switch {
+	case !e.allowed:
+	case !e.running:
+		e.running = true
+		e.run()
+	default:
+		select {
+		case e.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (e *expirer) add(f farewell) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.list = append(e.list, f)
+	e.pokeLocked()
+}
+
+// take returns what there is to tell.
+func (e *expirer) take() []farewell {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	list := e.list
+	e.list = nil
+	return list
+}
+
+// ends reports whether the goroutine is to end, for lack of work that is due at next.
+func (e *expirer) ends(next uint64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if next != never || len(e.list) > 0 || len(e.wake) > 0 {
+		return false
+	}
+	e.running = false
+	return true
+}
+
+// beginExpiry lets the goroutine begin, at once if there is work for it.
+func (s *Store) beginExpiry() {
+	e := &s.expirer
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.allowed, e.wake = true, make(chan struct{}, 1)
+	e.run = func() {
+		s.goroutines.Add(1)
+		go func() { defer s.goroutines.Done(); s.expirePeriodically() }()
+	}
+	if s.nextDeadlineLocked() != never {
+		e.pokeLocked()
+	}
+}
+
+// endExpiry lets no goroutine begin any more.
+func (s *Store) endExpiry() {
+	s.expirer.mu.Lock()
+	s.expirer.allowed = false
+	s.expirer.mu.Unlock()
+}
+
+// What is due within expireEvery is taken out together, and the clock is looked at
+// after expireLook at the latest: it may have been set, which a timer does not see.
+const (
+	expireEvery = 10 * time.Millisecond
+	expireLook  = time.Minute
+)
+
+func (s *Store) expirePeriodically() {
+	for {
+		next, err := s.expireDue()
+		if err != nil || s.expirer.ends(next) {
+			return
+		}
+		wait, now := expireLook, s.now()
+		if left := int64(min(next, math.MaxInt64)) - int64(now); left <= 0 {
+			continue
+		} else if left < expireLook.Milliseconds() {
+			wait = max(time.Duration(left)*time.Millisecond, expireEvery)
+		}
+		timer, cancel := s.opts.Clock.After(wait)
+		if s.now() != now { // who has lost time since he looked would wait for longer
+			cancel()
+			continue
+		}
+		select {
+		case <-s.stop:
+			cancel()
+			return
+		case <-s.expirer.wake:
+			cancel()
+		case <-timer:
+		}
+	}
+}
+
+// expireDue takes out what is due, and returns the next deadline. It fails when the store is being closed.
+func (s *Store) expireDue() (next uint64, err error) {
+	tables, err := s.expiring()
+	if err != nil {
+		return 0, err
+	}
+	now := s.now()
+	for _, t := range tables {
+		d := t.deadlines.Load()
+		if now < d.earliest.Load() {
+			continue
+		}
+		for n := range d.shards {
+			for more := true; more; {
+				more = t.reapSome(d, n, now)
+				if err := s.tell(); err != nil {
+					return 0, err
+				}
+				if more {
+					runtime.Gosched()
+				}
+			}
+		}
+		t.reaped(d)
+	}
+	if err := s.tell(); err != nil {
+		return 0, err
+	}
+	in, err := s.use()
+	if err != nil {
+		return 0, err
+	}
+	defer s.life.leave(in)
+	return s.nextDeadlineLocked(), nil
+}
+
+// tell calls the functions that want to know what has expired.
+func (s *Store) tell() error {
+	for _, f := range s.expirer.take() {
+		select {
+		case <-s.stop:
+			return seglog.ErrClosed
+		default:
+		}
+		f.cells.values.Expired(f.key, f.entry)
+	}
+	return nil
+}
+
+// expiring are the tables with deadlines.
+func (s *Store) expiring() (list []*Table, err error) {
+	in, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	defer s.life.leave(in)
+	for _, sp := range s.spaces {
+		for _, t := range sp.tables() {
+			if t.deadlines.Load() != nil {
+				list = append(list, t)
+			}
+		}
+	}
+	return list, nil
+}
+
+// nextDeadlineLocked is the first of all tables. The caller uses the store, or is alone.
+func (s *Store) nextDeadlineLocked() uint64 {
+	next := uint64(never)
+	for _, sp := range s.spaces {
+		for _, t := range sp.tables() {
+			if d := t.deadlines.Load(); d != nil {
+				next = min(next, d.earliest.Load())
+			}
+		}
+	}
+	return next
+}

@@ -1,0 +1,75 @@
+package engine
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What the tests need that stand outside of the package, because they use a room above it.
+
+// BackUp makes a backup of a store, for tests of this package: the room does, which rooms_test.go puts here.
+var BackUp func(s *Store, dir string) error
+
+// MissARecord makes a follower begin anew at its next look, as after an error.
+func MissARecord(s *Store) { s.follower.tailer.Missed = true }
+
+// LockOf is the lock of a raw key.
+func LockOf(s *Store, key []byte) sync.Locker {
+	return s.lockOf(s.spaces[0].route(record.Value, key).hash(key))
+}
+
+// DiskBytes is how much of the disk counts when writes are slowed down.
+func DiskBytes(s *Store) int64 { return s.usage().disk }
+
+// CrashStep is what a room is to do in a script of the crash model: write a value of a key. It may call Between as often as it likes, and calls Begin before what
+// makes the value count.
+type CrashStep struct {
+	Key, Value string
+	Durability Durability
+	Rng        *rand.Rand
+	Between    func(value string) error // does something else, to this key or another
+	Begin      func()
+}
+
+// CrashRoom crashes a room at every boundary of every operation, with others in between, until it has seen so many states.
+func CrashRoom(t *testing.T, want int, write func(*Store, CrashStep) error) {
+	states := 0
+	for seed := uint64(1); states < want; seed++ {
+		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 5)), limit: 6, again: 300, sparse: 24, ring: []int64{256, 1 << 10, 4 << 10}[seed%3]}
+		c.room = func(s *Store, o *oracle, st step) error {
+			between := func(value string) error {
+				st := step{kind: []string{"set", "compact", "snapshot", "none"}[c.rng.IntN(4)], key: []string{st.key, "a", "b"}[c.rng.IntN(3)], value: value}
+				_, err := c.step(nil, s, o, st)
+				return err
+			}
+			if err := write(s, CrashStep{st.key, st.value, durabilityOf(st), c.rng, between, func() { o.begin(st) }}); err != nil {
+				return err
+			}
+			if o.acked = o.started; durabilityOf(st) == Power {
+				o.durable = o.acked
+			}
+			return nil
+		}
+		script := randomScript(c.rng, 10)
+		for i := range script {
+			if c.rng.IntN(3) == 0 {
+				script[i].kind = []string{"room", "roomfsync"}[c.rng.IntN(2)]
+				script[i].value = logtest.Numbered(c.rng.IntN(400), fmt.Sprint(i))
+			} else if c.rng.IntN(6) == 0 {
+				script[i].kind = []string{"compact", "shrink", "snapshot"}[c.rng.IntN(3)]
+			}
+		}
+		c.run(vfs.NewCrashMem(), newOracle(nil), script, 0)
+		states += c.states
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states", states)
+}

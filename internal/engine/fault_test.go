@@ -1,0 +1,482 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The fault injector. A script of 500 operations runs once to learn how many file operations it
+// takes. Then it runs again for each of them, which fails, once or for ever from then on. A script
+// may have kills in it: what follows one, the opening above all, runs under the same fault.
+// Whatever fails:
+//
+//   - the process lives, and every call returns;
+//   - an operation that returns nil has happened; one that returns ErrNoSpace has not;
+//   - after any other error of a write every later write is refused, and says why;
+//   - what the store shows meanwhile is what was acknowledged;
+//   - an opening succeeds, with every acknowledged write, or says what has failed, and finds no
+//     damage in it;
+//   - when the disk is well again the store opens, with every acknowledged write; if a
+//     sync failed, with every one that was acknowledged as durable;
+//   - so it does, with those, when the power is cut before.
+
+// faulted is a run of a script under a fault.
+type faulted struct {
+	t       *testing.T
+	name    string
+	mem     *vfs.Mem
+	beneath *beneath // mem, for the injector
+	fault   *vfs.Fault
+	fsys    *vfs.Faulty
+	random  *rand.Rand
+	clock   clock.Clock
+	oracle  *oracle
+	refused bool // a write has failed for good
+	unsync  bool // a sync may have failed: what only the cache had may be gone
+	found   int  // the last of the writes that the opening has found
+	wrote   bool // something was written since
+	groups  []*openGroup
+	armed   int  // steps to come of those that follow a kill
+	looking bool // at what the store holds, which is no step
+	store   *Store
+}
+
+// beneath is what the injector sees; a kill puts another file system there.
+type beneath struct{ vfs.FS }
+
+// inject returns a run under a fault of an empty store.
+func inject(t *testing.T, fault vfs.Fault) *faulted {
+	mem := vfs.NewCrashMem()
+	f := &faulted{t: t, mem: mem, beneath: &beneath{mem}, fault: &fault, oracle: newOracle(nil), clock: logtest.NewClock()}
+	f.random = rand.New(rand.NewPCG(5, 3))
+	f.fsys = vfs.Inject(f.beneath, f.fault)
+	return f
+}
+
+func (f *faulted) fatalf(format string, args ...any) {
+	f.t.Helper()
+	f.t.Fatalf("%s: %s\n%s", f.name, fmt.Sprintf(format, args...), lastLines(f.fsys.String(), 12))
+}
+
+func lastLines(s string, n int) string {
+	for i := len(s) - 1; i >= 0; i-- {
+		if s[i] == '\n' {
+			if n--; n == 0 {
+				return s[i+1:]
+			}
+		}
+	}
+	return s
+}
+
+func faultScript(seed uint64, n int) []step {
+	script := randomScript(rand.New(rand.NewPCG(seed, 3)), n)
+	for i := range script { // few reopenings: what follows a failed one is a script of its own
+		if script[i].kind == "reopen" && i%10 != 0 {
+			script[i].kind = "set"
+		}
+	}
+	return script
+}
+
+// options are those of a run. It takes as many operations as any other of the same script.
+func (f *faulted) options(o *Options) {
+	o.SegmentBytes, o.GroupBytes = 4000, 1000
+	o.Random, o.Clock = f.random.Uint64, f.clock
+}
+
+// run runs the script until its end, or until the store cannot be opened again.
+func (f *faulted) run(script []step) {
+	if !f.open() {
+		return
+	}
+	for i, st := range script {
+		if f.armed > 0 && !(f.fault.Forever && f.fsys.Fired()) {
+			f.armed--
+		}
+		switch st.kind {
+		case "reopen":
+			f.close()
+			if !f.open() {
+				return
+			}
+			continue
+		case "die":
+			if !f.die(st) {
+				return
+			}
+			continue
+		}
+		f.step(i, st)
+		f.compare(st.key)
+		for _, change := range st.changes {
+			f.compare(change.key) // of collections, which have sub-keys: no entry
+		}
+	}
+	f.close()
+}
+
+// open opens the store and settles what it holds. It reports false where a fault that stays keeps
+// it from that; one that has passed keeps nobody from opening again.
+func (f *faulted) open() bool {
+	for range 2 {
+		s, err := Open("db", testOptions(f.fsys, f.options))
+		if err == nil {
+			f.store, f.refused, f.wrote = s, false, false
+			return f.settle(s)
+		}
+		f.mayRefuse(err)
+		if f.fault.Forever {
+			return false
+		}
+	}
+	f.fatalf("it does not open, though the fault has passed")
+	return false
+}
+
+// mayRefuse holds the error of an opening against the rules: it is that of the fault, and no
+// verdict on the store.
+func (f *faulted) mayRefuse(err error) {
+	f.t.Helper()
+	if !f.fsys.Fired() || f.readable(err) && !vfs.IsNoSpace(err) || errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
+		f.fatalf("Open: %v", err)
+	}
+}
+
+// die kills the process, lets a reader look at what it has left, if the step says so, and opens the
+// store again.
+func (f *faulted) die(st step) bool {
+	f.groups, f.armed = nil, afterKills
+	f.mem = f.mem.ProcessCrash()
+	f.beneath.FS = f.mem
+	if st.value != "look" {
+		return f.open()
+	}
+	s, err := Open("db", testOptions(f.fsys, f.options, func(o *Options) { o.ReadOnly = true }))
+	if err != nil {
+		f.mayRefuse(err)
+		return f.open()
+	}
+	f.settle(s)
+	if err := s.Close(); err != nil && f.readable(err) {
+		f.fatalf("closing a reader: %v", err)
+	}
+	return f.open()
+}
+
+func (f *faulted) close() {
+	for _, g := range f.groups {
+		g.group.End()
+	}
+	f.groups = nil
+	err := f.store.Close()
+	f.note(err)
+	if err == nil && !f.refused && f.wrote {
+		f.oracle.durable = f.oracle.acked
+	}
+	if again := f.store.Close(); again != nil {
+		f.fatalf("the second Close: %v", again)
+	}
+}
+
+// acknowledged notes that a write has succeeded. The first one has made durable what the opening
+// had found.
+func (f *faulted) acknowledged(power bool) {
+	o := f.oracle
+	o.acked, f.wrote = o.started, true
+	if o.durable = max(o.durable, f.found); power {
+		o.durable = o.acked
+	}
+}
+
+// settle finds out which of the possible states a reopened store holds. It reports false where a
+// fault that stays lets nobody read.
+func (f *faulted) settle(s *Store) bool {
+	f.looking = true
+	defer func() { f.looking = false }()
+	lo := f.oracle.acked
+	if f.unsync {
+		lo = f.oracle.durable
+	}
+	content, ok := f.read(s)
+	if !ok && !f.fault.Forever {
+		content, ok = f.read(s)
+	}
+	if !ok {
+		return false
+	}
+	at, ok := f.oracle.find(render(content), lo, 0)
+	if !ok {
+		f.fatalf("the reopened store holds\n\t%s\n\twant one of %q", render(content), f.oracle.states[lo:])
+	}
+	f.oracle.states = append(f.oracle.states[:at:at], f.oracle.states[at])
+	f.oracle.started, f.oracle.acked, f.oracle.durable = at, at, min(f.oracle.durable, at)
+	f.oracle.content = content
+	f.unsync, f.found = false, at
+	return true
+}
+
+// read reads all that a store holds. It reports false where the fault keeps it from that.
+func (f *faulted) read(s *Store) (map[string]string, bool) {
+	content := map[string]string{}
+	for _, t := range s.Tables() {
+		for item := range s.Items(t) {
+			if errors.Is(item.Err, ErrType) {
+				item.Err = collectionItem(s, &item)
+			}
+			if item.Err != nil {
+				if f.readable(item.Err) {
+					f.fatalf("after reopening: %v", item.Err)
+				}
+				return nil, false
+			}
+			content[string(item.Key)] = string(item.Value)
+		}
+	}
+	return content, true
+}
+
+// readable reports whether an error of a read cannot come from an injected fault.
+func (f *faulted) readable(err error) bool {
+	return !errors.Is(err, syscall.EIO) && !errors.Is(err, vfs.ErrInjected)
+}
+
+// step does one operation and holds its result against the rules.
+func (f *faulted) step(i int, st step) {
+	if strings.HasPrefix(st.kind, "h") || st.kind == "sweep" {
+		f.collectionStep(i, st)
+		return
+	}
+	if st.changes != nil {
+		f.groupStep(i, st)
+		return
+	}
+	var err error
+	before, had := f.oracle.content[st.key]
+	write := true
+	switch st.kind {
+	case "map":
+		_, err = f.store.Map(st.key)
+		write = false
+	case "compact", "shrink", "snapshot":
+		if f.compact(st); f.refused {
+			return
+		}
+		write = false
+	case "sync":
+		err = f.store.Sync()
+	case "set", "fsync":
+		f.oracle.begin(st)
+		err = f.store.Set(nil, []byte(st.key), []byte(st.value), 0, durabilityOf(st))
+	default:
+		f.oracle.begin(st)
+		_, err = f.store.Delete(nil, []byte(st.key), durabilityOf(st))
+	}
+	switch {
+	case err == nil && f.refused && write && st.kind != "sync":
+		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
+	case err == nil && st.kind == "set" || err == nil && st.kind == "fsync":
+		f.acknowledged(durabilityOf(st) == Power)
+		return
+	case err == nil:
+		f.oracle.acked = f.oracle.started
+		if write && (st.kind == "sync" || durabilityOf(st) == Power) {
+			f.oracle.durable = f.oracle.acked
+		}
+		return
+	case st.kind == "map" || st.kind == "sync":
+		f.note(err)
+		return
+	}
+	var failed *seglog.FailedError
+	switch {
+	case errors.As(err, &failed):
+		f.note(err)
+		if e, err := f.store.Get(nil, []byte(st.key)); err == nil && string(e.Value) == f.oracle.content[st.key] && st.kind == "fsync" ||
+			errors.Is(err, ErrNotFound) && st.kind == "deletefsync" {
+			return // visible, and not known to be durable
+		}
+		f.undo(st, before, had, true)
+	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err): // refused, or its key could not be looked up
+		f.undo(st, before, had, false)
+	default:
+		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+	}
+}
+
+// compact compacts. Its failure is nobody's but that of a sync, or of the manifest.
+func (f *faulted) compact(st step) {
+	switch s := f.store; st.kind {
+	case "compact":
+		f.note(compactRun(s, len(st.value)))
+	case "shrink":
+		f.note(s.Compact(context.Background(), nil))
+	default:
+		s.housekeeping.Lock()
+		defer s.housekeeping.Unlock()
+		f.note(s.takeSnapshot(nil))
+	}
+}
+
+func (f *faulted) note(err error) {
+	var failed *seglog.FailedError
+	if errors.As(err, &failed) {
+		f.refused, f.unsync = true, true
+	}
+}
+
+// undo puts the model back to before a write that failed. When its outcome is not
+// known, the state that it would have made stays possible.
+func (f *faulted) undo(st step, before string, had, unknown bool) {
+	if had {
+		f.oracle.content[st.key] = before
+	} else {
+		delete(f.oracle.content, st.key)
+	}
+	if !unknown {
+		f.oracle.started--
+		f.oracle.states = f.oracle.states[:f.oracle.started+1]
+		return
+	}
+	f.oracle.states = append(f.oracle.states, render(f.oracle.content))
+	f.oracle.started++
+}
+
+// compare reads a key and holds it against the model.
+func (f *faulted) compare(key string) {
+	want, ok := f.oracle.content[key]
+	e, err := f.store.Get(nil, []byte(key))
+	if errors.Is(err, ErrType) {
+		var text string
+		text, err = readHash(f.store.Collections(), key)
+		e.Value = []byte(text)
+	}
+	switch {
+	case err == nil && ok && string(e.Value) == want, errors.Is(err, ErrNotFound) && !ok:
+	case err != nil && !f.readable(err):
+	default:
+		f.fatalf("Get(%q) = %.60q, %v; want %.60q, %v", key, e.Value, err, want, ok)
+	}
+}
+
+func TestEveryFault(t *testing.T) { logtest.BothWays(t, everyFault) }
+
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 19) }
+
+// TestEveryFaultInCompaction is the same for scripts with many compactions.
+func TestEveryFaultInCompaction(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
+		script := compactionScript(rand.New(rand.NewPCG(2, 23)), 120)
+		for i := range script {
+			if script[i].kind == "reopen" {
+				script[i].kind = "set"
+			}
+		}
+		everyFaultOf(t, script, 11)
+	})
+}
+
+func everyFaultOf(t *testing.T, script []step, stride int) {
+	kinds := []struct {
+		name  string
+		kinds vfs.Kind
+		err   error
+		short bool
+	}{
+		{"EIO", vfs.Mutating | vfs.Reading, syscall.EIO, false},
+		{"ENOSPC", vfs.Mutating, vfs.ErrNoSpace, false},
+		{"short write", vfs.OpWrite, syscall.EIO, true},
+		{"short write, disk full", vfs.OpWrite, vfs.ErrNoSpace, true},
+		{"sync EIO", vfs.OpSync | vfs.OpSyncDir, syscall.EIO, false},
+	}
+	switch {
+	case longTest():
+		stride = 1
+	case testing.Short():
+		stride = 2*stride + 1
+	}
+	total := 0
+	for _, k := range kinds {
+		for _, forever := range []bool{false, true} {
+			name := k.name
+			if forever {
+				name += " for ever"
+			}
+			t.Run(name, func(t *testing.T) {
+				cases := 0
+				for n := 1; ; n += stride {
+					f := inject(t, vfs.Fault{Kinds: k.kinds, N: n, Forever: forever, Err: k.err, Short: k.short})
+					f.name = fmt.Sprintf("%s at operation %d", name, n)
+					f.run(script)
+					if !f.fsys.Fired() {
+						break
+					}
+					f.afterwards()
+					cases++
+				}
+				if cases < 20/stride {
+					t.Errorf("only %d cases", cases)
+				}
+				total += cases
+			})
+		}
+	}
+	t.Logf("%d cases, one operation in %d", total, stride)
+}
+
+// afterwards opens the store on a disk that is well again, with the power cut before and after.
+func (f *faulted) afterwards() {
+	f.cutPower(f.mem, f.oracle.durable, "in the end")
+	image := f.mem.ProcessCrash()
+	s, err := Open("db", testOptions(image, f.options))
+	if err != nil {
+		f.fatalf("opening it afterwards: %v", err)
+	}
+	f.settle(s)
+	f.refused, f.unsync, f.store = false, false, s
+	f.step(0, step{kind: "fsync", key: "afterwards", value: "1"})
+	f.compare("afterwards")
+	f.cutPower(image, f.oracle.acked, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
+	if err := s.Close(); err != nil {
+		f.fatalf("closing it afterwards: %v", err)
+	}
+	if names := logtest.Unfinished(f.t, image); len(names) > 0 {
+		f.fatalf("it leaves %q behind", names)
+	}
+}
+
+// cutPower cuts the power, in a way or two. The store holds one of the states from lo on.
+func (f *faulted) cutPower(mem *vfs.Mem, lo int, when string) {
+	cuts := 1
+	if longTest() {
+		cuts = 4
+	}
+	for cut := range mem.PowerCuts(cuts, nil) {
+		s, err := Open("db", testOptions(cut, f.options))
+		if err != nil {
+			f.fatalf("opening it after a power cut %s: %v", when, err)
+		}
+		c := &crasher{t: f.t}
+		found, _ := contentOf(c, s, when)
+		if _, ok := f.oracle.find(found, lo, 0); !ok || c.failure != "" {
+			f.fatalf("after a power cut %s it holds\n\t%s\n\twant one of %q; %s", when, found, f.oracle.states[lo:], c.failure)
+		}
+		if err := s.Close(); err != nil {
+			f.fatalf("closing it after a power cut %s: %v", when, err)
+		}
+		if cuts--; cuts == 0 {
+			break
+		}
+	}
+}

@@ -1,0 +1,392 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// What happens when a reader looks between two steps of a writer, or a writer acts between two steps of a
+// look, from the empty directory on.
+
+// stepped is a writer that is looked at. Its lives are short, its ring is small, and so are its segments.
+type stepped struct {
+	t       *testing.T
+	rng     *rand.Rand
+	mem     *vfs.Mem
+	fs      vfs.FS // of the writer
+	writer  *Store // nil before the first
+	content map[string]string
+	coming  map[string]string // the keys that are being changed, with what they will be: together
+	n       int
+}
+
+func newStepped(t *testing.T, seed uint64) *stepped {
+	mem := vfs.NewMem()
+	return &stepped{t: t, rng: rand.New(rand.NewPCG(seed, 71)), mem: mem, fs: mem, content: map[string]string{}}
+}
+
+// act is one action of the writer. The first ones write nothing.
+func (x *stepped) act() {
+	t, rng := x.t, x.rng
+	x.n++
+	k := rng.IntN(16)
+	switch {
+	case x.writer == nil || x.n > 3 && k == 0:
+		if x.writer != nil {
+			mustClose(t, x.writer)
+		}
+		x.open()
+	case k == 1 || x.n < 4:
+		x.writer.lock.Close() // it dies
+		x.open()
+	case k == 2:
+		if err := x.writer.Compact(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
+	case k == 3:
+		compactSome(t, x.writer, rng)
+	case k == 4:
+		if err := x.writer.Sync(); err != nil {
+			t.Fatal(err)
+		}
+	case k == 5:
+		x.spare()
+	case k == 6:
+		if _, err := x.writer.Map("m"); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		x.write()
+	}
+}
+
+// spare makes the next segment before it is needed, as the keeper does. Two that are made at once are one
+// too many.
+func (x *stepped) spare() {
+	l := x.writer.log
+	if l.Tail == nil {
+		return
+	}
+	for range 1 + x.rng.IntN(2) {
+		s, err := l.CreateSpare(l.SyncedSegments())
+		if err != nil {
+			x.t.Fatal(err)
+		}
+		l.AdoptLocked(s)
+	}
+}
+
+func (x *stepped) open() {
+	x.writer = mustOpen(x.t, x.fs, func(o *Options) {
+		o.SegmentBytes, o.GroupBytes = 900, 300
+		if x.rng.IntN(4) == 0 {
+			o.RingBytes = -1
+		}
+	})
+}
+
+func (x *stepped) write() {
+	x.coming = map[string]string{}
+	var changes []*Change
+	for range 1 + max(x.rng.IntN(10)-5, 0) {
+		key := []string{"m:", ""}[x.rng.IntN(2)] + fmt.Sprint(x.rng.IntN(12))
+		w := Write{Key: []byte(key)}
+		switch _, twice := x.coming[key]; {
+		case twice:
+			continue
+		case x.content[key] != "" && x.rng.IntN(4) == 0:
+			w.Delete = true
+			x.coming[key] = absent
+		default: // some pass the ring by
+			value := fmt.Sprint(x.n, strings.Repeat("v", []int{5, 100, logtest.TestRing}[x.rng.IntN(3)]))
+			w.Value, x.coming[key] = []byte(value), value
+		}
+		changes = append(changes, &Change{Write: w})
+	}
+	if err := x.writer.WriteAll(changes, Process); err != nil {
+		x.t.Fatal(err)
+	}
+	x.written()
+}
+
+func (x *stepped) written() {
+	for key, value := range x.coming {
+		if x.content[key] = value; value == absent {
+			delete(x.content, key)
+		}
+	}
+	x.coming = nil
+}
+
+// reads returns what a reader has.
+func (x *stepped) reads(r *Store) map[string]string {
+	x.t.Helper()
+	has := map[string]string{}
+	for _, table := range r.Tables() {
+		for item := range r.Items(table) {
+			if item.Err != nil {
+				x.t.Fatal(item.Err)
+			}
+			e, err := r.Get(nil, item.Key)
+			if has[string(item.Key)] = string(e.Value); err != nil {
+				x.t.Fatal(err)
+			}
+		}
+	}
+	return has
+}
+
+// shows fails unless a reader has what was written, with or without what is being written.
+func (x *stepped) shows(who string, r *Store) {
+	x.t.Helper()
+	has := x.reads(r)
+	if maps.Equal(has, x.content) {
+		return
+	}
+	next := maps.Clone(x.content)
+	for key, value := range x.coming {
+		if next[key] = value; value == absent {
+			delete(next, key)
+		}
+	}
+	if !maps.Equal(has, next) {
+		x.t.Fatalf("at action %d %s has\n%s, want\n%s, with or without\n%s", x.n, who, render(has), render(x.content), render(x.coming))
+	}
+}
+
+// TestFollowBetweenTheStepsOfAWriter: before every operation of a writer's on its files, a reader that is
+// there looks, and another one opens the store. Both show what was written, and of what is being written
+// all or nothing.
+func TestFollowBetweenTheStepsOfAWriter(t *testing.T) { logtest.BothWays(t, followBetweenSteps) }
+
+func followBetweenSteps(t *testing.T) {
+	seeds := uint64(2)
+	if longTest() {
+		seeds = 300
+	}
+	for seed := range seeds {
+		x := newStepped(t, seed)
+		var reader *Store
+		early, steps := 0, 0
+		look := func() {
+			steps++
+			other, err := Open("db", testOptions(x.mem, func(o *Options) { o.ReadOnly = true }))
+			switch {
+			case errors.Is(err, fs.ErrNotExist) && x.writer == nil:
+				early++
+				return
+			case err != nil:
+				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
+			}
+			x.shows("the reader that has opened now", other)
+			mustClose(t, other)
+			if reader == nil {
+				reader = mustOpen(t, x.mem, func(o *Options) { o.ReadOnly = true })
+			}
+			before := reader.follower.tailer
+			if err := reader.Refresh(); err != nil {
+				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
+			}
+			if reader.follower.tailer != before {
+				t.Errorf("seed %d, action %d: a reader that looks all the time has begun anew", seed, x.n)
+			}
+			x.shows("the reader", reader)
+		}
+		x.fs = vfs.Inject(x.mem, &vfs.Fault{Match: func(string) bool { look(); return false }})
+		for range 80 {
+			x.act()
+		}
+		mustClose(t, reader)
+		x.writer.lock.Close()
+		if early == 0 || steps < 150 {
+			t.Errorf("seed %d: %d steps, %d before there was a store: this has tested little", seed, steps, early)
+		}
+	}
+}
+
+// TestFollowWhileAWriterActs: between any two operations of a look, or of the opening of a reader, the
+// writer acts. The look succeeds, and shows all that was written before it; the next one shows the rest.
+func TestFollowWhileAWriterActs(t *testing.T) { logtest.BothWays(t, followWhileActing) }
+
+func followWhileActing(t *testing.T) {
+	seeds, steps := uint64(4), 180
+	if longTest() {
+		seeds, steps = 100, 1000
+	}
+	for seed := range seeds {
+		x := newStepped(t, seed)
+		var reader *Store
+		left := 0 // operations until the writer acts
+		acted := 0
+		readFS := vfs.Inject(x.mem, &vfs.Fault{Kinds: vfs.Reading, Match: func(string) bool {
+			if left--; left == 0 {
+				left = 1 + x.rng.IntN(40)
+				acted++
+				for range 1 + x.rng.IntN(3)*x.rng.IntN(20) { // the ring goes round meanwhile
+					x.act()
+				}
+			}
+			return false
+		}})
+		x.act() // there is a store
+		for range steps {
+			left = 1 + x.rng.IntN(20)
+			before := maps.Clone(x.content)
+			if reader == nil {
+				reader = mustOpen(t, readFS, func(o *Options) { o.ReadOnly = true })
+			} else if err := reader.Refresh(); err != nil {
+				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
+			}
+			left = 0
+			now := x.reads(reader)
+			for key, value := range before {
+				if x.content[key] == value && now[key] != value {
+					t.Fatalf("seed %d, action %d: %q is %.40q, want %.40q", seed, x.n, key, now[key], value)
+				}
+			}
+			if err := reader.Refresh(); err != nil {
+				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
+			}
+			x.shows("the reader", reader)
+			if x.rng.IntN(10) == 0 {
+				mustClose(t, reader)
+				reader = nil
+			}
+			if x.rng.IntN(3) == 0 {
+				x.act()
+			}
+		}
+		if acted < steps/4 {
+			t.Errorf("seed %d: the writer has acted %d times: this has tested little", seed, acted)
+		}
+	}
+}
+
+// TestFollowFirstWriteWithinALook: between any two operations of a look at a store without a record, or of the
+// opening of a reader there, the first write comes, or a whole life of a writer.
+func TestFollowFirstWriteWithinALook(t *testing.T) { logtest.BothWays(t, followFirstWrite) }
+
+func followFirstWrite(t *testing.T) {
+	for _, early := range []bool{false, true} { // the reader is there before
+		for _, writes := range []int{1, 30} {
+			n := 1
+			for acted := true; acted; n++ {
+				x := newStepped(t, uint64(n))
+				x.open()
+				left := -1
+				readFS := vfs.Inject(x.mem, &vfs.Fault{Kinds: vfs.Reading, Match: func(string) bool {
+					if left--; left == 0 {
+						for range writes {
+							x.write()
+						}
+						if writes > 1 {
+							if err := x.writer.Compact(context.Background(), nil); err != nil {
+								t.Fatal(err)
+							}
+							mustClose(t, x.writer)
+							x.open()
+							x.write()
+						}
+					}
+					return false
+				}})
+				if !early {
+					left = n
+				}
+				reader := mustOpen(t, readFS, func(o *Options) { o.ReadOnly = true })
+				table, err := reader.Map("m")
+				if err != nil {
+					t.Fatal(err)
+				}
+				reader.Attach(table, Values{})
+				if early {
+					left = n
+				}
+				for range 2 {
+					if err := reader.Refresh(); err != nil {
+						t.Fatalf("early %v, operation %d: %v", early, n, err)
+					}
+				}
+				if acted = left <= 0; acted {
+					x.shows("the reader", reader)
+				}
+				mustClose(t, reader)
+				mustClose(t, x.writer)
+			}
+			if n < 4 {
+				t.Errorf("early %v: a look has %d operations: this has tested little", early, n-1)
+			}
+		}
+	}
+}
+
+// TestFollowPastAnEmptySegment: a follower reads past the empty segment that remains where the
+// keeper and Compact make one at the same time, whichever of the two has the lower number.
+func TestFollowPastAnEmptySegment(t *testing.T) {
+	for what, adopt := range map[string]func(l *seglog.Log, first, second *seglog.Segment){
+		"the keeper's is the first": func(l *seglog.Log, first, second *seglog.Segment) {
+			l.AdoptLocked(second)
+			l.RollLocked()
+			l.AdoptLocked(first)
+		},
+		"the keeper's is the second": func(l *seglog.Log, first, second *seglog.Segment) {
+			l.AdoptLocked(first)
+			l.AdoptLocked(second)
+			l.RollLocked()
+		},
+		"it is paused": func(l *seglog.Log, _, second *seglog.Segment) { l.AdoptLocked(second); l.RollLocked() },
+	} {
+		t.Run(what, func(t *testing.T) {
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem)
+			mustSet(t, s, "a", "1")
+			r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+			l := s.log
+			first, err := l.CreateSpare(l.SyncedSegments())
+			if err != nil {
+				t.Fatal(err)
+			}
+			second, err := l.CreateSpare(l.SyncedSegments())
+			if err != nil {
+				t.Fatal(err)
+			}
+			l.Mu.Lock()
+			adopt(l, first, second)
+			l.Mu.Unlock()
+			for n := range 3 {
+				mustSet(t, s, "b", fmt.Sprint(n))
+				if err := r.Refresh(); err != nil {
+					t.Fatal(err)
+				}
+				wantValue(t, r, "a", "1")
+				wantValue(t, r, "b", fmt.Sprint(n))
+				other := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true }) // which has not followed
+				wantValue(t, other, "b", fmt.Sprint(n))
+				mustClose(t, other)
+				if err := s.log.EndTail(); err != nil { // nothing of which is sealed
+					t.Fatal(err)
+				}
+			}
+			mustClose(t, r)
+			mustClose(t, s)
+			wantSound(t, mem, "db")
+			s = mustOpen(t, mem)
+			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
+			if err := s.Compact(context.Background(), nil); err != nil {
+				t.Error(err)
+			}
+			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
+			mustClose(t, s)
+		})
+	}
+}

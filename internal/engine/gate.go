@@ -1,0 +1,27 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/copaldb/copal/internal/grace"
+)
+
+// A gate knows who is inside: whoever looks at the log without holding the lock of a key. It lets
+// compaction wait until all those have left who may still hold an address from before, and keeps
+// nobody out meanwhile. To exclude is another matter: then who comes waits.
+type gate struct{ inner grace.Gate }
+
+// pass is what one gets who enters, and shows who leaves.
+type pass = grace.Pass
+
+func (g *gate) enter() pass  { return g.inner.Enter() }
+func (g *gate) leave(p pass) { g.inner.Leave(p) }
+func (g *gate) grace()       { g.inner.Grace() }
+func (g *gate) exclude()     { g.inner.Exclude() }
+func (g *gate) admit()       { g.inner.Admit() }
+
+// passThrough returns when everybody has given back the lock who held it at the call.
+func passThrough(l sync.Locker) {
+	l.Lock()
+	defer l.Unlock()
+}

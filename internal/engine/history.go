@@ -1,0 +1,137 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// The history of the store is the log as it was written, up to where compaction has not been. A
+// room that tells it reads Store.Log behind the writers. Here the engine says how much of the log
+// reads show, and keeps segments for those who read the history.
+//
+// A segment that compaction has replaced stays while a hold needs it, as it does for a view. But a
+// reader that does not go on must not fill the disk. The segments kept for all holds are together
+// no longer than the log itself, or than Options.HistoryBytes if that is more. Beyond that the
+// oldest go, and a cursor that needs them finds seglog.ErrHistoryLost.
+
+const defaultHistoryBytes = 64 << 20
+
+// histories are the holds on the history.
+type histories struct {
+	mu   sync.Mutex
+	open []*Hold
+	most int64 // Options.HistoryBytes
+}
+
+// Hold keeps the segments with what a reader of the history has yet to read.
+type Hold struct {
+	store *Store
+	from  atomic.Uint64
+}
+
+// HoldHistory keeps all segments that are as they were written. The caller raises the hold to where
+// it begins to read, and ends it.
+func (s *Store) HoldHistory() *Hold {
+	h := &Hold{store: s}
+	s.histories.mu.Lock()
+	defer s.histories.mu.Unlock()
+	s.histories.open = append(s.histories.open, h)
+	return h
+}
+
+// Raise lets what stands before a record go, at the next LetGo. Numbers only grow.
+func (h *Hold) Raise(from uint64) { h.from.Store(from) }
+
+// End lets everything go. Calls after the first do nothing. The caller is outside the gate.
+func (h *Hold) End() {
+	l := &h.store.histories
+	l.mu.Lock()
+	l.open = slices.DeleteFunc(l.open, func(o *Hold) bool { return o == h })
+	l.mu.Unlock()
+	h.store.LetGo()
+}
+
+// heldHistory are those of a list of retired segments, in any order, that holds keep.
+func (s *Store) heldHistory(list []retired) map[*seglog.Segment]bool {
+	s.histories.mu.Lock()
+	defer s.histories.mu.Unlock()
+	if len(s.histories.open) == 0 {
+		return nil
+	}
+	from := ^uint64(0)
+	for _, h := range s.histories.open {
+		from = min(from, h.from.Load())
+	}
+	segments := make([]*seglog.Segment, len(list))
+	for i, r := range list {
+		segments[i] = r.Segment
+	}
+	return s.log.TellingFrom(from, segments, s.histories.most)
+}
+
+// Now is the end of what reads show when it returns.
+func (s *Store) Now() (p seglog.Position, err error) {
+	if !s.opts.ReadOnly {
+		defer s.passKeys() // what is in the log is there for reads when the lock of its key is given back
+	}
+	err = s.still(func() { p = s.log.EndPosition() })
+	return p, err
+}
+
+// LastToShow is the number of the last record that may be told: reads show it, or do after
+// AwaitShown of its key. It reports rest when no group and no parts are under way. Members without
+// a commit, and parts that no record lists, will never count then. Of a follower it is not known,
+// and never reported.
+func (s *Store) LastToShow() (last uint64, rest bool, err error) {
+	err = s.still(func() { last, rest = s.log.LastAtRest() })
+	return last, rest && !s.opts.ReadOnly, err
+}
+
+// still calls look while no follower replays: all that the log has counted then is replayed.
+func (s *Store) still(look func()) error {
+	if s.opts.ReadOnly {
+		s.follower.mu.Lock()
+		defer s.follower.mu.Unlock()
+	}
+	if err := s.isOpen(); err != nil {
+		return err
+	}
+	look()
+	return nil
+}
+
+// AwaitShown returns when reads show a record of the key that LastToShow has counted. The writer of
+// the record holds the lock of the key until then.
+func (s *Store) AwaitShown(kind record.Kind, key []byte) {
+	if !s.opts.ReadOnly {
+		passThrough(s.lockOf(s.spaces[0].route(kind, key).hash(key)))
+	}
+}
+
+// CollectionOf finds the collection of an element by the key of the element: the key that the
+// collection has now, and its meta. The error is ErrNotFound when the collection is gone, and when
+// the element is the owner. The caller is inside the gate.
+func (s *Store) CollectionOf(element []byte) (key []byte, meta seglog.Record, err error) {
+	hex, _, found := bytes.Cut(element, []byte{beforeSub})
+	id, err := record.ParseHex(string(hex))
+	if !found || err != nil {
+		return nil, meta, ErrNotFound
+	}
+	var owner seglog.Record
+	name := ownerKey(id)
+	if _, err = s.loggedEntry(&owner, s.spaces[0].route(record.Element, name), name, nil); err == nil {
+		_, err = s.loggedEntry(&meta, s.spaces[0].route(record.Meta, owner.Value), owner.Value, nil)
+	}
+	if err != nil {
+		return nil, meta, err
+	}
+	if c, wrong := ParseCollection(meta.Value); meta.Kind != record.Meta || wrong == nil && c.ID != id {
+		return nil, meta, ErrNotFound
+	}
+	return owner.Value, meta, nil
+}

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// When a segment may go.
+//
+// A segment leaves the log when compaction, here or in the process that a reader follows, has put others in its
+// place (Log.Segments). From then on nothing new leads to it, and it is retired. It goes when nobody holds it: it
+// leaves the set, its slot is free, it is closed, and the process that writes removes the file. Until then what was
+// found in it before can be read. There is one rule, and there are these holders:
+//
+//	who                                         holds                            until
+//	a read inside the gate                      what is retired meanwhile        it leaves the gate
+//	a view, or a transaction                    what it may have an address in   it is closed
+//	a reader of the history                     what it has yet to read          it has read that, or is too far behind
+//	a read in place, an iteration, a backup,    what it has pinned               unpin
+//	a reader of a large value, a cursor
+//	the snapshot of the index that names it     the file alone                   there is another snapshot (Log.Outlive)
+//
+// The first four are asked in the order history and views, gate, pins (dropRetired). For a view lets go without a look
+// at those who are inside the gate and read for it, and whoever is inside may pin what it has found before it leaves.
+// A view holds what was retired after it was opened, and has a record as old as the view; a reader of
+// the history holds what has a record from its place on, whenever that was retired, and not more of it than befits the log
+// (history.go).
+//
+// A holder that lets go looks whether anything is retired, and has it asked again (LetGo). What is retired is listed
+// before the holders are asked: either they see that there is something, or they are seen to have let go. Those who
+// unpin ask for nothing, because a read in place costs no more than it must: housekeeping looks every second.
+//
+// What is retired and did not go at once counts neither in the log nor in the excess for which writes are slowed
+// down, because writers could do nothing about it.
+//
+// Close waits for no holder. It closes what is retired and removes the files (closeRetired). What is mapped stays for
+// those who have pinned it; a read of the file is an error from then on.
+//
+// A group or a value under way is no holder: it keeps segments from being compacted, so they do not leave the log
+// (Log.Compactable).
+
+// retired is a segment that has left the log, or is asked about as if it did now.
+type retired struct {
+	*seglog.Segment
+	after uint64 // number of the last view that was opened before
+}
+
+// notYet is later than every view.
+const notYet = math.MaxUint64
+
+// outOfUse are the segments that are retired. The list never changes. It is replaced by a caller who holds
+// Store.housekeeping, or in a read-only store follower.mu.
+func (s *Store) outOfUse() []retired {
+	if list := s.retired.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// retire adds to the retired ones segments that have left the log, and of which no index has an address any more.
+func (s *Store) retire(gone []*seglog.Segment) {
+	list := slices.Clone(s.outOfUse())
+	for _, seg := range gone {
+		list = append(list, retired{seg, s.views.opened.Load()})
+	}
+	s.setRetired(list)
+}
+
+func (s *Store) setRetired(list []retired) {
+	if len(list) == 0 {
+		s.retired.Store(nil)
+		return
+	}
+	s.retired.Store(&list)
+}
+
+// holders says of the segments of a list whether somebody holds them, but for those who are inside the gate.
+func (s *Store) holders(list []retired) func(retired) bool {
+	history := s.heldHistory(list)
+	return func(r retired) bool {
+		return r.Pinned() || history[r.Segment] || s.views.needs(r, s.notes.of(r.Segment).renumbered.Load())
+	}
+}
+
+// dropRetired lets those go that nobody holds. The caller is outside of the gate, and holds Store.housekeeping or, in a
+// read-only store, follower.mu.
+func (s *Store) dropRetired() {
+	list := s.outOfUse()
+	held := s.holders(list)
+	free := map[*seglog.Segment]bool{}
+	for _, r := range list {
+		if !held(r) {
+			free[r.Segment] = true
+		}
+	}
+	if len(free) == 0 {
+		return
+	}
+	s.grace()
+	in, err := s.use()
+	if err != nil { // it is closed, and so is everything that was retired
+		return
+	}
+	defer s.life.leave(in)
+	s.setRetired(slices.DeleteFunc(slices.Clone(list), func(r retired) bool {
+		if !free[r.Segment] || !r.Release() {
+			return false
+		}
+		s.drop(r.Segment)
+		return true
+	}))
+}
+
+// closeRetired is dropRetired for a store that nobody uses any more.
+func (s *Store) closeRetired() {
+	for _, r := range s.outOfUse() {
+		s.drop(r.Segment)
+	}
+	s.setRetired(nil)
+}
+
+// drop closes a segment that is retired, and removes its file unless the snapshot of the index holds that.
+func (s *Store) drop(seg *seglog.Segment) {
+	l := s.log
+	l.Remove(seg)
+	s.notes.drop(seg)
+	err := seg.Close()
+	switch {
+	case s.opts.ReadOnly: // it was only read, and the file is not ours
+		return
+	case l.SnapshotNames(seg.ID):
+		l.Outlive(seg.ID)
+	default:
+		err = errors.Join(err, l.FS.Remove(seg.Path))
+	}
+	l.ReportError("removing a segment that was compacted", err)
+}
+
+// LetGo is called by a holder that has just let go, outside the gate. A follower looks by itself, often.
+func (s *Store) LetGo() {
+	switch {
+	case s.retired.Load() == nil || s.opts.ReadOnly:
+	case s.opts.Inline && s.housekeeping.TryLock():
+		defer s.housekeeping.Unlock()
+		if !s.closing.Load() {
+			s.dropRetired()
+		}
+	default:
+		s.house.wakeHouse()
+	}
+}

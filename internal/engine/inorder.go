@@ -1,0 +1,655 @@
+package engine
+
+import (
+	"bytes"
+	"iter"
+	"slices"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Going through keys in order. There are two ways, with the same result: a table whose keys are kept in that order yields
+// them one after the other; of any other table all keys are read, sorted in bounded memory, and when there are too many for
+// that, the first of them are yielded and all are read again for the next.
+//
+// A walk is over the keys that were there at one moment, or, sorted, during each pass. So a key that stays throughout is
+// yielded once, in its place. What is under it is looked up when it is its turn.
+
+// Span is a range of sort keys, and the direction in which it is gone through.
+type Span struct {
+	Low, High         []byte // nil for no bound
+	LowOpen, HighOpen bool   // the bound itself is not in the span
+	Down              bool
+}
+
+// PrefixSpan is the span of the keys that begin with prefix.
+func PrefixSpan(prefix []byte) Span {
+	if len(prefix) == 0 {
+		return Span{}
+	}
+	sp := Span{Low: prefix, HighOpen: true}
+	for n := len(prefix); n > 0; n-- {
+		if prefix[n-1] != 0xff {
+			sp.High = append([]byte{}, prefix[:n]...)
+			sp.High[n-1]++
+			break
+		}
+	}
+	return sp
+}
+
+// begin is the first bound that a walk comes by, and whether it is left out.
+func (sp *Span) begin() (bound []byte, open bool) {
+	if sp.Down {
+		return sp.High, sp.HighOpen
+	}
+	return sp.Low, sp.LowOpen
+}
+
+// before reports whether a key comes before the span, in its direction.
+func (sp *Span) before(key []byte) bool {
+	bound, open := sp.begin()
+	if bound == nil {
+		return false
+	}
+	c := bytes.Compare(key, bound)
+	if sp.Down {
+		c = -c
+	}
+	return c < 0 || c == 0 && open
+}
+
+// behind reports whether a key comes after it.
+func (sp *Span) behind(key []byte) bool {
+	bound, open, sign := sp.High, sp.HighOpen, 1
+	if sp.Down {
+		bound, open, sign = sp.Low, sp.LowOpen, -1
+	}
+	if bound == nil {
+		return false
+	}
+	c := sign * bytes.Compare(key, bound)
+	return c > 0 || c == 0 && open
+}
+
+// after is what is left of the span behind a key.
+func (sp Span) after(key []byte) Span {
+	if sp.Down {
+		sp.High, sp.HighOpen = bytes.Clone(key), true
+	} else {
+		sp.Low, sp.LowOpen = bytes.Clone(key), true
+	}
+	return sp
+}
+
+// keyCursor goes through the sort keys of a span.
+type keyCursor interface {
+	order.Cursor
+	close()
+}
+
+// bounded is a cursor that may begin at a bound that is not in the span, and goes on behind its end.
+type bounded struct {
+	order.Cursor
+	span  Span
+	in    bool // a key of the span was found
+	ended bool
+}
+
+func (c *bounded) Next() bool {
+	for !c.ended && c.Cursor.Next() {
+		switch key := c.Key(); {
+		case !c.in && c.span.before(key):
+			continue
+		case c.span.behind(key):
+			c.ended = true
+		default:
+			c.in = true
+			return true
+		}
+	}
+	return false
+}
+
+// orderedCursor goes through the keys of a table that are kept in order.
+type orderedCursor struct {
+	ordering *ordering
+	span     Span // what is left of it
+	above    func() []order.Layer
+	stack    *stack
+	at       bounded
+	last     []byte
+	rebuilt  bool // since the last key
+	err      error
+}
+
+// orderedKeys goes through the sort keys of a table that are in the span. The layers that above returns, newest first, are marks that
+// hide its own: of a view those of what has changed since, of a transaction its own writes. It is called when the keys of the table have
+// been taken, so that what changes later is hidden too, and may be nil. The order is built first if it has to be. The
+// caller holds no lock, is not inside the gate, and closes the cursor.
+func (o *ordering) orderedKeys(span Span, above func() []order.Layer) *orderedCursor {
+	c := &orderedCursor{ordering: o, span: span, above: above}
+	c.begin()
+	return c
+}
+
+func (c *orderedCursor) begin() {
+	if c.stack, c.err = c.ordering.view(); c.err == nil {
+		from, _ := c.span.begin()
+		var layers []order.Layer
+		if c.above != nil {
+			layers = c.above()
+		}
+		layers = append(slices.Clip(layers), c.stack.layers...)
+		c.at = bounded{Cursor: order.Walk(layers, from, c.span.Down, false), span: c.span}
+	}
+}
+
+// Next goes on where it was when a run turns out to be damaged, with an order that is made anew.
+func (c *orderedCursor) Next() bool {
+	for c.err == nil {
+		if c.at.Next() {
+			c.rebuilt, c.last = false, append(c.last[:0], c.at.Key()...)
+			return true
+		}
+		err := c.at.Err()
+		if err == nil {
+			return false
+		}
+		c.close()
+		if c.rebuilt {
+			c.err = err
+			return false
+		}
+		c.ordering.lose(err)
+		if c.rebuilt = true; len(c.last) > 0 {
+			c.span = c.span.after(c.last)
+		}
+		c.begin()
+	}
+	return false
+}
+
+func (c *orderedCursor) Key() []byte { return c.at.Key() }
+func (c *orderedCursor) Gone() bool  { return false }
+func (c *orderedCursor) Err() error  { return c.err }
+
+func (c *orderedCursor) close() {
+	if c.stack != nil {
+		c.stack.release()
+		c.stack = nil
+	}
+}
+
+// SortBytes is how much memory is used to sort the keys of one walk, for tests; 0 is for what the store can spare.
+var SortBytes = 0
+
+// Each pass over all keys that does not have to be made is worth more than the memory.
+const (
+	leastSortBytes = 32 << 20
+	mostSortBytes  = 256 << 20
+	sortShare      = 32 // of MaxMemory one part in so many
+)
+
+func (s *Store) sortBytes() int {
+	if SortBytes > 0 {
+		return SortBytes
+	}
+	return int(min(max(s.opts.MaxMemory/sortShare, leastSortBytes), mostSortBytes))
+}
+
+// sortedCursor goes through keys that are read in any order, and sorted.
+type sortedCursor struct {
+	most int                                                  // bytes of memory
+	span Span                                                 // what is left of it
+	each func(first bool, f func(sortKey []byte) error) error // all keys, of the span and others; first on the first pass
+	at   order.Cursor
+	last []byte // of this pass; nil if there is no other
+	all  bool
+	err  error
+}
+
+// sortedKeys sorts the keys that each passes to f, in so many bytes of memory at most. Their bytes need not be valid after f has returned.
+func sortedKeys(most int, span Span, each func(first bool, f func(sortKey []byte) error) error) *sortedCursor {
+	return &sortedCursor{most: most, span: span, each: each}
+}
+
+func (c *sortedCursor) Next() bool {
+	for c.err == nil {
+		switch {
+		case c.at == nil:
+			c.pass(true)
+		case c.at.Next():
+			return true
+		case c.all:
+			return false
+		default:
+			c.span = c.span.after(c.last)
+			c.pass(false)
+		}
+	}
+	return false
+}
+
+// pass reads all keys, and keeps the first of what is left of the span.
+func (c *sortedCursor) pass(first bool) {
+	sorter := order.NewSorter(c.most, c.span.Down)
+	c.err = c.each(first, func(key []byte) error {
+		if !c.span.before(key) && !c.span.behind(key) {
+			sorter.Add(key)
+		}
+		return nil
+	})
+	c.at, c.all = sorter.Cursor()
+	c.last = sorter.Last()
+}
+
+func (c *sortedCursor) Key() []byte { return c.at.Key() }
+func (c *sortedCursor) Gone() bool  { return false }
+func (c *sortedCursor) Err() error  { return c.err }
+func (c *sortedCursor) close()      {}
+
+// InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in memory as the map
+// shows it. Key and value are valid until the next is yielded. Without values the entries are not looked at: they were there when the walk began.
+// Errors are as in Items.
+//
+//go:noinline
+func (s *Store) InOrder(c *Cells, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		w := walker{store: s, table: c.owner, cells: c, by: by, span: span, values: values}
+		w.walk(yield)
+	}
+}
+
+// walker goes through one open map.
+type walker struct {
+	store  *Store
+	table  *Table
+	cells  *Cells
+	by     keycodec.Order
+	span   Span
+	values bool
+
+	key  []byte // whole
+	buf  []byte
+	stop bool
+}
+
+func (w *walker) walk(yield func(Item) bool) {
+	w.table.reap()
+	w.store.awaitAll()
+	keys := w.keys(yield)
+	defer keys.close()
+	w.key = append(append(w.key, w.table.name...), ':')
+	next := nearby{store: w.store}
+	for next.gather(func() ([]byte, bool) { return w.next(keys) }) && !w.stop { // errors are yielded inside, too
+		if w.values {
+			next.bring(w.table)
+		}
+		for i := range next.keys {
+			if item, ok := w.item(&next, i); ok && !yield(item) || item.Err == seglog.ErrClosed {
+				return
+			}
+		}
+	}
+	if err := keys.Err(); err != nil && !w.stop {
+		yield(Item{Err: err})
+	}
+}
+
+// next is the next key, whole.
+func (w *walker) next(keys keyCursor) (key []byte, ok bool) {
+	for keys.Next() && !w.stop {
+		var err error
+		if w.key, err = w.by.AppendKey(w.key[:w.table.prefix], keys.Key()); err == nil { // else of a file that was forged
+			return w.key, true
+		}
+	}
+	return nil, false
+}
+
+// keys are the sort keys of the span: those that only memory has, and those that the log has. Errors on the way are yielded.
+func (w *walker) keys(yield func(Item) bool) keyCursor {
+	o := w.table.order.Load()
+	if o == nil || o.by != w.by {
+		return sortedKeys(w.store.sortBytes(), w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+	}
+	w.store.flush(w.cells) // what cannot be written is in memory
+	fresh := w.fresh()
+	logged := o.orderedKeys(w.span, nil)
+	if fresh == nil {
+		return logged
+	}
+	return &mergedCursor{order.Merge([]order.Cursor{fresh, logged}, w.span.Down, false), []keyCursor{logged}}
+}
+
+// each passes on all keys of the map, in no order.
+func (w *walker) each(first bool, f func([]byte) error, yield func(Item) bool) error {
+	var sortKey []byte
+	for item := range w.store.Entries(w.cells, false) {
+		switch {
+		case item.Err == seglog.ErrClosed:
+			return seglog.ErrClosed
+		case item.Err != nil && first:
+			if w.stop = !yield(item); w.stop {
+				return nil
+			}
+		case item.Err == nil:
+			sortKey = w.by.AppendSortKey(sortKey[:0], w.table.ownOf(item.Key))
+			if err := f(sortKey); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fresh are the keys that only memory has, nil if there are none.
+func (w *walker) fresh() order.Cursor {
+	var tree *order.Tree
+	var sortKey []byte
+	for n := 0; n < cache.Shards && w.cells.table.Special() > 0; n++ {
+		mu := &w.store.keys[n]
+		mu.Lock()
+		w.cells.table.Each(n, func(c *cache.Cell) {
+			if c.Address != 0 || c.Absent {
+				return
+			}
+			sortKey = w.by.AppendSortKey(sortKey[:0], c.Key())
+			if w.span.before(sortKey) || w.span.behind(sortKey) {
+				return
+			}
+			if tree == nil {
+				tree = new(order.Tree)
+			}
+			tree.Set(sortKey, false)
+		})
+		mu.Unlock()
+	}
+	if tree == nil {
+		return nil
+	}
+	return tree.Walk(nil, w.span.Down)
+}
+
+// item is the entry of the i-th of the next keys; ok is false if it is gone.
+func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
+	s := w.store
+	item.Key = next.key(i)
+	own := w.table.ownOf(item.Key)
+	if !w.values {
+		if w.cells.table.Special() > 0 {
+			if cell := w.cells.table.Find(s.Hash(own), own); cell != nil && cell.Absent {
+				return item, false
+			}
+		}
+		return item, true
+	}
+	hash := s.Hash(own)
+	if cell := w.cells.Find(hash, own); cell != nil && cell.Holds && !s.Expired(cell.Expiry) {
+		item.Cell = cell
+		return item, true
+	}
+	if e := next.entry(i); e != nil {
+		item.Entry = *e
+		return item, true
+	}
+	if w.buf == nil {
+		w.buf = make([]byte, seglog.ReadBytes)
+	}
+	item.Err = s.Read(&item.Entry, w.cells, hash, item.Key, w.buf)
+	return item, item.Err != ErrNotFound
+}
+
+// mergedCursor is a merge of cursors, some of which are to be closed.
+type mergedCursor struct {
+	order.Cursor
+	list []keyCursor
+}
+
+func (c *mergedCursor) close() {
+	for _, k := range c.list {
+		k.close()
+	}
+}
+
+// Scan yields the keys of the raw and typed entries that are in the span, whole and in the order of the bytes. It is about the log, as Items
+// is, and has its errors. The keys are the caller's.
+//
+//go:noinline
+func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var kept Keeper
+		s.scan(span, func(item Item) bool { return yield(nil, item.Err) }, func(keys keyCursor) bool { return yield(kept.Keep(keys.Key()), nil) }, nil)
+	}
+}
+
+// ScanEntries is Scan with the entry of each key, as AppendGet has it. The key is valid until the next is yielded, and so is a value that is lent.
+//
+//go:noinline
+func (s *Store) ScanEntries(span Span) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		next := &nearbyCursor{next: nearby{store: s}, at: -1}
+		s.scan(span, yield, func(keyCursor) bool {
+			item := Item{Key: next.Key()}
+			if e := next.next.entry(next.at); e != nil {
+				item.Entry, item.Lent = *e, true
+				return yield(item)
+			}
+			item.Value, item.Schema, item.Err = s.AppendGet(nil, item.Key)
+			return item.Err == ErrNotFound || yield(item) && item.Err != seglog.ErrClosed
+		}, next)
+	}
+}
+
+// scan calls each for each key of the span, until it returns false. Errors are yielded. The keys come by way of ahead, if that is not nil.
+func (s *Store) scan(span Span, yield func(Item) bool, each func(keyCursor) bool, ahead *nearbyCursor) {
+	if err := s.isOpen(); err != nil {
+		yield(Item{Err: err})
+		return
+	}
+	s.awaitAll()
+	w := scan{store: s, span: span, walked: map[*Table]bool{}}
+	keys := w.keys(yield)
+	defer keys.close()
+	if ahead != nil {
+		ahead.keyCursor = keys
+		keys = ahead
+	}
+	for !w.stop && keys.Next() && !w.stop { // errors are yielded inside Next, too
+		if !each(keys) {
+			return
+		}
+	}
+	if err := keys.Err(); err != nil && !w.stop {
+		yield(Item{Err: err})
+	}
+}
+
+// Keeper copies short bytes to memory that some of them share, so that not each is memory of its own.
+type Keeper struct{ room []byte }
+
+const keeperBytes = 1 << 10
+
+// Keep returns a copy, which is the caller's. While he keeps it, up to 1 KiB stays in memory with it.
+func (k *Keeper) Keep(b []byte) []byte {
+	if len(b) > cap(k.room)-len(k.room) {
+		if len(b) > keeperBytes/4 {
+			return bytes.Clone(b)
+		}
+		k.room = make([]byte, 0, keeperBytes)
+	}
+	at := len(k.room)
+	k.room = append(k.room, b...)
+	return k.room[at:len(k.room):len(k.room)]
+}
+
+// scan goes through the tables whose keys may be in the span: those that are kept in the order of the bytes one by
+// one, all others together, sorted.
+type scan struct {
+	store  *Store
+	view   *View // of which the keys are, nil for those of now
+	span   Span
+	walked map[*Table]bool // one by one
+	room   int             // memory to sort keys in, 0 for SortBytes
+	stop   bool
+}
+
+// keys are the keys of the span. When a map is declared meanwhile, keys may have moved from a table that was to come to one that is not listed: then all is
+// done again.
+func (w *scan) keys(yield func(Item) bool) keyCursor {
+	for {
+		generation := w.store.Generation()
+		keys := w.keysNow(yield)
+		if w.stop || w.store.Generation() == generation {
+			return keys
+		}
+		keys.close()
+		clear(w.walked)
+	}
+}
+
+func (w *scan) keysNow(yield func(Item) bool) keyCursor {
+	m := &mergedCursor{}
+	var all []order.Cursor
+	others := false
+	for _, t := range w.tables() {
+		o := t.order.Load()
+		if o == nil || !o.by.IsBytes() {
+			others = true
+			continue
+		}
+		w.walked[t] = true
+		own := w.ownSpan(t)
+		if w.view == nil {
+			w.settle(t, yield)
+		}
+		c := &wholeCursor{keyCursor: w.ordered(t, o, own), prefix: t.prefixBytes()}
+		all, m.list = append(all, c), append(m.list, c)
+	}
+	if others {
+		c := sortedKeys(w.store.sortBytes(), w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+		if w.room > 0 {
+			c.most = w.room
+		}
+		all, m.list = append(all, c), append(m.list, c)
+	}
+	if len(all) == 1 {
+		return m.list[0]
+	}
+	m.Cursor = order.Merge(all, w.span.Down, false)
+	return m
+}
+
+// ordered goes through the keys of a table that are kept in order.
+func (w *scan) ordered(t *Table, o *ordering, own Span) keyCursor {
+	if w.view != nil {
+		return w.view.keys(t, o.by, own, nil)
+	}
+	return o.orderedKeys(own, nil)
+}
+
+// items are the keys of a table, in no order.
+func (w *scan) items(t *Table) iter.Seq[Item] {
+	if w.view != nil {
+		return w.view.Items(t, false)
+	}
+	return w.store.Keys(t)
+}
+
+// settle gives the log what memory has for it, and takes out what has expired.
+func (w *scan) settle(t *Table, yield func(Item) bool) {
+	t.reap()
+	if c := t.cells.Load(); c != nil {
+		if err := w.store.flush(c).refused; err != nil && !w.stop {
+			w.stop = !yield(Item{Err: err})
+		}
+	}
+}
+
+// tables are those that can have keys in the span.
+func (w *scan) tables() []*Table {
+	return slices.DeleteFunc(w.store.Tables(), func(t *Table) bool { return !t.meets(&w.span) })
+}
+
+// meets reports whether whole keys of the table can be in a span.
+func (t *Table) meets(sp *Span) bool {
+	keys := &t.keys
+	return t.prefix == 0 || !(sp.High != nil && bytes.Compare(sp.High, keys.Low) < 0) && !(sp.Low != nil && keys.High != nil && bytes.Compare(sp.Low, keys.High) >= 0)
+}
+
+// prefixBytes stand before the keys' own. They are not to be changed.
+func (t *Table) prefixBytes() []byte { return t.keys.Low }
+
+// ownSpan is the span for the own bytes of a table's keys.
+func (w *scan) ownSpan(t *Table) Span {
+	own, prefix := w.span, t.prefixBytes()
+	if own.Low != nil {
+		if bytes.Compare(own.Low, prefix) < 0 {
+			own.Low, own.LowOpen = prefix, false
+		}
+		own.Low = own.Low[len(prefix):]
+	}
+	if own.High != nil {
+		if t.keys.High != nil && bytes.Compare(own.High, t.keys.High) >= 0 {
+			own.High, own.HighOpen = nil, false
+		} else {
+			own.High = own.High[len(prefix):]
+		}
+	}
+	return own
+}
+
+// wholeCursor goes through the whole keys of a table.
+type wholeCursor struct {
+	keyCursor
+	prefix []byte
+	whole  []byte
+	key    []byte
+}
+
+func (c *wholeCursor) Next() bool {
+	if !c.keyCursor.Next() {
+		return false
+	}
+	if c.key = c.keyCursor.Key(); len(c.prefix) > 0 {
+		c.whole = append(append(c.whole[:0], c.prefix...), c.key...)
+		c.key = c.whole
+	}
+	return true
+}
+
+func (c *wholeCursor) Key() []byte { return c.key }
+
+// each passes on the keys of the tables that are not gone through one by one. When a map is declared meanwhile, keys may have
+// moved from a table that was to come to one that is not listed: then all is done again.
+func (w *scan) each(first bool, f func([]byte) error, yield func(Item) bool) error {
+	for {
+		generation := w.store.Generation()
+		for _, t := range w.tables() {
+			if w.walked[t] {
+				continue
+			}
+			for item := range w.items(t) {
+				switch {
+				case ends(item.Err):
+					return item.Err
+				case item.Err != nil && first:
+					if w.stop = !yield(item); w.stop {
+						return nil
+					}
+				case item.Err == nil:
+					if err := f(item.Key); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if w.store.Generation() == generation {
+			return nil
+		}
+	}
+}

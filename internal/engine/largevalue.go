@@ -1,0 +1,185 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// MaxValueBytes is the length of the longest value.
+const MaxValueBytes = seglog.MaxValueBytes
+
+// appendParts writes the value of p in parts if it is large, and makes p the record that commits
+// them. reserve and appendOne do so with the locks that the caller does not hold.
+func (s *Store) appendParts(p *seglog.Pending, reserve func(bytes int64) error, appendOne func(*seglog.Pending) error) error {
+	if len(p.Value) <= seglog.PartBytes {
+		return nil
+	}
+	if err := reserve(int64(len(p.Value))); err != nil {
+		return err
+	}
+	list := []byte(record.Hex(seglog.PartBytes))
+	value := p.Value
+	part := seglog.Pending{Head: record.Head{Op: record.Part, Kind: p.Kind, Space: p.Space, Schema: p.Schema}, Key: p.Key}
+	for index := uint64(0); len(value) > 0; index++ {
+		n := min(seglog.PartBytes, len(value))
+		part.Index, part.Value = index, value[:n]
+		if err := appendOne(&part); err != nil {
+			return err
+		}
+		value = value[n:]
+		list = part.AppendPlace(list)
+	}
+	p.Large = uint64(len(p.Value))
+	p.Value = list
+	return nil
+}
+
+// reserve finds out whether there is room for a value before the first part of it is
+// written, for parts are not taken back.
+func (s *Store) reserve(bytes int64) error {
+	in, err := s.useForWrite()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	return s.log.Reserve(bytes)
+}
+
+// appendPart is an operation of its own: what waits for life need not wait for the whole value.
+func (s *Store) appendPart(p *seglog.Pending) error {
+	in, err := s.useForWrite()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	return s.log.Append(p)
+}
+
+// CheckKey returns ErrTooLarge for a key that no record can have.
+func CheckKey(key []byte) error { return (&Write{Key: key}).check() }
+
+// AppendPart writes a part of a value that comes piece by piece, between the records of others. It
+// waits when writes are slowed down. The caller holds no lock.
+func (s *Store) AppendPart(p *seglog.Pending) error {
+	s.pace()
+	return s.appendPart(p)
+}
+
+// EndParts says that parts are under way no more. err is nil when a record lists them. Otherwise it
+// is why none ever will: their space is given back, at once when the disk is full. The caller holds
+// no lock.
+func (s *Store) EndParts(under *seglog.Parts, err error) {
+	s.log.EndParts(under)
+	switch {
+	case errors.Is(err, seglog.ErrNoSpace):
+		s.reclaimParts(under.From)
+	case err != nil:
+		s.house.wakeHouse()
+	}
+}
+
+// reclaimParts gives back the space of parts that no record lists, in the segments from one on,
+// because the disk is full. What it cannot give back stays until compaction comes by. The caller
+// holds no lock.
+func (s *Store) reclaimParts(from record.SegmentID) {
+	tail := s.log.TailNow()
+	if tail == nil {
+		return
+	}
+	var err error
+	if 2*s.notes.of(tail).gain() >= tail.End.Load() {
+		err = s.sealTail()
+	} else {
+		err = s.log.SyncEnded()
+	}
+	for more := err == nil; more && err == nil; {
+		more, err = s.reclaimOnce(from)
+	}
+	if err != nil && !errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrClosed) && s.log.Failure() == nil {
+		s.log.ReportError("giving back the space of a value that did not fit", err)
+	}
+}
+
+// reclaimOnce compacts one of the segments, and reports whether it did.
+func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
+	return s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
+		for i, seg := range list {
+			if n := s.notes.of(seg); seg.ID < from || seg.ID.Generation() > 0 || !n.worth() || 2*n.gain() < seg.End.Load() {
+				continue
+			}
+			if s.log.SnapshotNames(seg.ID) { // or the file would stay
+				if _, err := s.log.AbandonSnapshot(); err != nil {
+					return nil, err
+				}
+			}
+			return list[i : i+1], nil
+		}
+		return nil, nil
+	})
+}
+
+// Record reads the record of a value as the log has it. Of a large value it holds the list of the
+// parts. The errors are those of Get. The caller is inside the gate.
+func (s *Store) Record(key []byte) (e seglog.Record, err error) {
+	_, err = s.logged(&e, s.spaces[0].route(record.Value, key), key, nil)
+	return e, err
+}
+
+// Record is Store.Record of what the view shows. The caller is inside (View.Inside).
+func (v *View) Record(key []byte) (seglog.Record, error) {
+	e, _, err := v.record(nil, key)
+	if err == nil {
+		err = isValue(&e)
+	}
+	return e, err
+}
+
+// Inside is Store.Inside for a read of the view. f is not called when the view is closed or lost.
+func (v *View) Inside(f func() error) error {
+	in, err := v.use()
+	if err != nil {
+		return err
+	}
+	defer v.store.life.leave(in)
+	return f()
+}
+
+// ReadParts puts together the value whose parts e lists. The caller is inside the gate.
+func (s *Store) ReadParts(e seglog.Record) ([]byte, error) {
+	if e.Large > uint64(seglog.MaxValueBytes) {
+		return nil, fmt.Errorf("%w: a value of %d bytes, the most is %d on this platform", seglog.ErrTooLarge, e.Large, int64(seglog.MaxValueBytes))
+	}
+	words, size, err := s.log.PartList(&e)
+	if err != nil {
+		return nil, err
+	}
+	value := make([]byte, 0, e.Large)
+	buf := make([]byte, size+record.MaxHeadBytes+uint64(len(e.Key))+2)
+	owner := uint64(0)
+	for i, word := range words {
+		p, err := s.readPart(word, buf)
+		if err != nil {
+			return nil, err
+		}
+		want := min(size, e.Large-uint64(len(value)))
+		if !p.IsPart(&e, i, owner) || uint64(len(p.Value)) != want {
+			return nil, s.log.BadParts(&e, "%s is not its part %d", word, i)
+		}
+		owner = p.Owner
+		value = append(value, p.Value...)
+	}
+	return value, nil
+}
+
+// readPart reads the record that an item of the list names.
+func (s *Store) readPart(word string, buf []byte) (seglog.Record, error) {
+	id, offset, err := seglog.ParsePlace(word)
+	seg := s.log.ByID(id)
+	if err != nil || seg == nil {
+		return seglog.Record{}, &seglog.CorruptError{File: s.log.Dir, Reason: fmt.Sprintf("there is no place %q for a part of a value", word)}
+	}
+	return seg.Read(offset, buf)
+}

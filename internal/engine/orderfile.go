@@ -1,0 +1,290 @@
+package engine
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The runs of an order are files of their own, which the index snapshot names. A run gets its name before it is
+// written, is whole and durable when a snapshot names it, and never changes. Files that neither the snapshot on the disk
+// nor the store in memory needs are removed when the next snapshot is there: those of a crash, too.
+//
+// A snapshot names the runs as they are after the entries of the table were copied. The tree learns of a change before the index does, so a key
+// that was copied has its mark there; what comes later is replayed. Only an entry that expired meanwhile
+// leaves no record. It is in the copy, and not in the order: so the snapshot says what the clock showed when the order had been taken,
+// and where it has been set back since, the order is built anew.
+
+const orderSuffix = ".order"
+
+func orderName(run uint64) string { return fmt.Sprintf("%016x%s", run, orderSuffix) }
+
+// parseOrderName reads the name of a run's file; ok is false for any other name.
+func parseOrderName(name string) (run uint64, ok bool) {
+	base, ok := strings.CutSuffix(name, orderSuffix)
+	if !ok {
+		return 0, false
+	}
+	f := record.NewFields("run " + base)
+	run = f.Fixed("run")
+	return run, f.End() == nil
+}
+
+// keepsRuns reports whether orders are kept in files.
+func (s *Store) keepsRuns() bool { return !s.opts.ReadOnly && !s.opts.NoSnapshot }
+
+// makeRun makes a run of what a cursor yields. One in a file is safe from being removed until settled is called.
+func (s *Store) makeRun(c order.Cursor, file bool) (*orderRun, error) {
+	if !file {
+		run, err := order.InMemory(c)
+		return &orderRun{Run: run, refs: 1}, err
+	}
+	id := s.opts.Random()
+	s.orders.mu.Lock()
+	if s.orders.pending == nil {
+		s.orders.pending = map[uint64]bool{}
+	}
+	s.orders.pending[id] = true
+	s.orders.mu.Unlock()
+	run, err := s.writeRun(c, id)
+	if err != nil {
+		s.orders.settled(id)
+	}
+	return run, err
+}
+
+// settled says that a run that was made is in its place, or not there.
+func (w *orders) settled(id uint64) {
+	w.mu.Lock()
+	delete(w.pending, id)
+	w.mu.Unlock()
+}
+
+func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
+	l := s.log
+	path := filepath.Join(l.Dir, orderName(id))
+	f, err := l.FS.Open(path, vfs.Create)
+	if err != nil {
+		return nil, seglog.NoSpace(err)
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			l.FS.Remove(path)
+		}
+	}()
+	w := order.NewWriter(f, l.StoreID, id)
+	if err := w.AddAll(c); err != nil {
+		return nil, seglog.NoSpace(err)
+	}
+	h, err := w.Finish()
+	if err != nil {
+		return nil, seglog.NoSpace(err)
+	}
+	if err := f.Sync(); err != nil {
+		return nil, fmt.Errorf("copal: sync of %s: %w", orderName(id), err)
+	}
+	if err := files.SyncDir(l.FS, l.Dir); err != nil {
+		return nil, err
+	}
+	run, err := order.Open(f, h.List+h.Length, l.StoreID, id)
+	if err != nil {
+		return nil, err
+	}
+	return &orderRun{Run: run, file: f, id: id, refs: 1}, nil
+}
+
+// snapshotOrder is what a snapshot says of the order of a table.
+type snapshotOrder struct {
+	By       string
+	Declared bool // by a record of the log
+	Built    bool
+	Clock    uint64   // Unix milliseconds, when the keys were those of the runs
+	Runs     []uint64 // newest first; the last is the base
+}
+
+// encode writes
+//
+//	ordered int declared 1 built 1 clock 19a8c3d2e10 runs 77aa00000000beef,5f3a91c2d4e5f607
+func (x *snapshotOrder) encode() string {
+	bit := func(b bool) int {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	runs := "-"
+	if len(x.Runs) > 0 {
+		var list []string
+		for _, id := range x.Runs {
+			list = append(list, fmt.Sprintf("%016x", id))
+		}
+		runs = strings.Join(list, ",")
+	}
+	return fmt.Sprintf("ordered %s declared %x built %x clock %x runs %s\n", x.By, bit(x.Declared), bit(x.Built), x.Clock, runs)
+}
+
+func (x *snapshot) parseOrder(f *record.Fields) error {
+	bit := func(name string) bool {
+		v := f.Hex(name)
+		if v > 1 {
+			f.Fixed("0 or 1") // is not there
+		}
+		return v == 1
+	}
+	o := &snapshotOrder{By: f.Word("ordered"), Declared: bit("declared"), Built: bit("built"), Clock: f.Hex("clock")}
+	runs := f.Word("runs")
+	if err := f.End(); err != nil {
+		return err
+	}
+	if runs != "-" {
+		for word := range strings.SplitSeq(runs, ",") {
+			run := record.NewFields("run " + word)
+			o.Runs = append(o.Runs, run.Fixed("run"))
+			if err := run.End(); err != nil {
+				return fmt.Errorf("%w: the number of a run: %w", record.ErrSyntax, err)
+			}
+		}
+	}
+	n := len(x.Tables)
+	if n == 0 || x.Tables[n-1].Order != nil || len(o.Runs) > 2 || !o.Built && len(o.Runs) > 0 || len(x.Tables[n-1].Due)+len(x.Tables[n-1].Parts) > 0 {
+		return fmt.Errorf("%w: an impossible order", record.ErrSyntax)
+	}
+	x.Tables[n-1].Order = o
+	return nil
+}
+
+// persist sees to it that files have all of the order, and says which. The caller has copied the entries of the table.
+func (o *ordering) persist() (*snapshotOrder, error) {
+	o.work.Lock()
+	defer o.work.Unlock()
+	x := &snapshotOrder{By: o.by.Name(), Declared: o.declared.Load()}
+	o.mu.Lock()
+	x.Built = o.built && !o.closed // closed: the table has another order by now
+	o.mu.Unlock()
+	if !x.Built {
+		return x, nil
+	}
+	before := o.table.store.now()
+	if err := o.foldWorking(true); err != nil {
+		return nil, err
+	}
+	x.Clock = max(before, o.table.store.now()) // not earlier than the keys were taken: what had expired by then is not among them
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range []*orderRun{o.small, o.base} {
+		if r != nil {
+			x.Runs = append(x.Runs, r.id)
+		}
+	}
+	x.Built = o.built
+	return x, nil
+}
+
+// attachOrder makes the order of a table that which a snapshot tells of.
+func (f *snapshotFile) attachOrder(t *Table, x *snapshotTable) {
+	s := f.store
+	by, ok := keycodec.OrderNamed(x.Order.By)
+	if !ok {
+		return // of a later version
+	}
+	o := newOrdering(t, by, x.Order.Built)
+	o.declared.Store(x.Order.Declared)
+	if len(x.Due) > 0 && s.now() < x.Order.Clock {
+		o.built = false
+	}
+	runs := make([]*orderRun, 2)[:0]
+	for _, id := range x.Order.Runs {
+		r, err := s.openRun(id)
+		if err != nil {
+			s.log.ReportRebuilt(err)
+			o.built = false
+			break
+		}
+		runs = append(runs, r)
+	}
+	switch {
+	case !o.built:
+		o.closeRuns(runs)
+	case len(runs) == 1:
+		o.replaceLocked(nil, runs[0])
+	case len(runs) == 2:
+		o.replaceLocked(runs[0], runs[1])
+	}
+	s.orders.any.Store(true)
+	t.order.Store(o)
+}
+
+func (s *Store) openRun(id uint64) (*orderRun, error) {
+	l := s.log
+	path := filepath.Join(l.Dir, orderName(id))
+	file, err := l.FS.Open(path, vfs.ReadOnly)
+	if err != nil {
+		return nil, fmt.Errorf("copal: %w", err)
+	}
+	size, err := file.Size()
+	if err == nil {
+		var run *order.Run
+		if run, err = order.Open(file, size, l.StoreID, id); err == nil {
+			return &orderRun{Run: run, file: file, id: id, refs: 1}, nil
+		}
+	}
+	file.Close()
+	return nil, asDamage(path, 0, err)
+}
+
+// removeRuns removes the files of runs that neither the given snapshot, which is the one on the disk, nor memory needs. Nobody takes another snapshot
+// meanwhile; alone says that nobody does anything else.
+func (s *Store) removeRuns(x *snapshot, alone bool) {
+	w := &s.orders
+	if !w.any.Load() {
+		return
+	}
+	l := s.log
+	names, err := l.FS.List(l.Dir)
+	if err != nil {
+		return
+	}
+	var list []tableOf
+	tables := func() error { list = s.allTables(); return nil }
+	if alone {
+		tables()
+	} else if s.Inside(tables) != nil {
+		return
+	}
+	needed := map[uint64]bool{}
+	for _, t := range x.Tables {
+		if t.Order != nil {
+			for _, id := range t.Order.Runs {
+				needed[id] = true
+			}
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range list {
+		if o := t.order.Load(); o != nil {
+			o.mu.Lock()
+			for _, r := range []*orderRun{o.small, o.base} {
+				if r != nil {
+					needed[r.id] = true
+				}
+			}
+			o.mu.Unlock()
+		}
+	}
+	for _, name := range names {
+		id, ok := parseOrderName(name)
+		if !ok || needed[id] || w.pending[id] {
+			continue
+		}
+		l.ReportError("removing a run of the order of keys", files.Remove(l.FS, filepath.Join(l.Dir, name)))
+	}
+}

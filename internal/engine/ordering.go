@@ -1,0 +1,553 @@
+package engine
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// An ordered table has its keys in order, beside the index: as a stack of layers (see package order), of sort keys.
+//
+//   - A key that comes or goes is one mark in the tree at the top, made under the lock of the key, before the index learns of it. An
+//     overwrite is none.
+//   - When the tree has many marks it is folded: together with the small run below it it becomes another small run, or, when that
+//     would be an eighth of the base, a new base. What is folded stands still, so nobody waits for that.
+//   - Runs are files where the store is written to, and in memory elsewhere. They are derived: the index snapshot names them, and
+//     what it does not name is of no account.
+//   - An order that is lost, or was never made, is built from the keys that the index has, by the first who asks for it, while writers go
+//     on: their marks lie above it. Until then the tree has all marks since.
+//
+// Who reads takes the stack as it is. So he sees each key that stays throughout once, and has to look up what it stands for.
+type ordering struct {
+	table *Table
+	by    keycodec.Order
+
+	building sync.Mutex // one builds at a time; taken before work
+	work     sync.Mutex // one changes the runs at a time; taken before mu
+
+	mu     sync.Mutex // a leaf; guards what follows
+	tree   *order.Tree
+	frozen *order.Tree // of it, while it is being folded
+	small  *orderRun   // of marks that the base does not have yet; nil for none
+	base   *orderRun   // of all keys; nil for none
+	built  bool        // or else there are keys of which no layer knows
+	closed bool        // the table has another order, or the store is closed; it is not built any more, either
+
+	generation int // raised when keys of which the layers knew are forgotten: what was sorted before is of no account
+
+	told     atomic.Bool // that it is time to fold
+	declared atomic.Bool // a system record says that the table is ordered
+}
+
+// orderRun is a run and who needs it. Its file, if it has one, is closed by the last of them.
+type orderRun struct {
+	*order.Run
+	file interface{ Close() error } // nil for one in memory
+	id   uint64
+	refs int // guarded by ordering.mu; 1 for being part of the stack
+}
+
+// FoldMarks is how many marks a tree has when it is folded. It is a variable for the sake of tests.
+var FoldMarks = 64 << 10
+
+func newOrdering(t *Table, by keycodec.Order, built bool) *ordering {
+	return &ordering{table: t, by: by, tree: new(order.Tree), built: built}
+}
+
+// mark notes a key that comes or goes. The caller holds the lock of the key, or is alone.
+func (o *ordering) mark(own string, gone bool) {
+	var room [128]byte
+	key := o.by.AppendSortKey(room[:0], own)
+	o.mu.Lock()
+	before := o.tree.Bytes()
+	o.tree.Set(key, gone)
+	grown, marks := o.tree.Bytes()-before, o.tree.Len()
+	o.mu.Unlock()
+	if grown > 0 {
+		o.table.store.budget.Leave(grown)
+	}
+	if marks >= FoldMarks {
+		o.table.store.orders.due(o)
+	}
+}
+
+// mark tells the order of the table, if it has one, of a key that comes or goes.
+func (t *Table) mark(own string, gone bool) {
+	if o := t.order.Load(); o != nil {
+		o.mark(own, gone)
+	}
+}
+
+// stack is what an ordering holds at one moment. It is to be released.
+type stack struct {
+	ordering *ordering
+	layers   []order.Layer
+	runs     []*orderRun
+}
+
+// view returns the stack, which is built first if need be.
+func (o *ordering) view() (*stack, error) {
+	for {
+		if st, err := o.tryView(); st != nil || err != nil {
+			return st, err
+		}
+		if err := o.build(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// errExchanged is a walk over an order that the table no longer has.
+var errExchanged = errors.New("copal: the keys are kept in another order by now")
+
+// tryView is view, but nil for an order that is to be built.
+func (o *ordering) tryView() (*stack, error) {
+	o.mu.Lock()
+	closed, built := o.closed, o.built
+	var st *stack
+	if built {
+		st = o.stackLocked(o.tree.Freeze())
+	}
+	o.mu.Unlock()
+	if closed {
+		return nil, cmp.Or(o.table.store.isOpen(), errExchanged)
+	}
+	return st, nil
+}
+
+// stackLocked is the stack with the given tree at the top.
+func (o *ordering) stackLocked(trees ...*order.Tree) *stack {
+	st := &stack{ordering: o}
+	for _, t := range append(trees, o.frozen) {
+		if t != nil && t.Len() > 0 {
+			st.layers = append(st.layers, t)
+		}
+	}
+	for _, r := range []*orderRun{o.small, o.base} {
+		if r != nil {
+			r.refs++
+			st.layers, st.runs = append(st.layers, r), append(st.runs, r)
+		}
+	}
+	return st
+}
+
+func (st *stack) release() {
+	o := st.ordering
+	o.mu.Lock()
+	var done []*orderRun
+	for _, r := range st.runs {
+		if r.refs--; r.refs == 0 {
+			done = append(done, r)
+		}
+	}
+	o.mu.Unlock()
+	o.closeRuns(done)
+	st.runs = nil
+}
+
+func (o *ordering) closeRuns(runs []*orderRun) {
+	for _, r := range runs {
+		if r.file != nil {
+			r.file.Close() // it was only read since it was synced
+		}
+	}
+}
+
+// replaceLocked puts runs into the places of those that are there, and returns those that nobody needs any more.
+func (o *ordering) replaceLocked(small, base *orderRun) (done []*orderRun) {
+	for _, old := range []*orderRun{o.small, o.base} {
+		if old == nil || old == small || old == base {
+			continue
+		}
+		if old.refs--; old.refs == 0 {
+			done = append(done, old)
+		}
+	}
+	before := o.small.memory() + o.base.memory()
+	o.small, o.base = small, base
+	o.table.store.budget.Leave(small.memory() + base.memory() - before)
+	return done
+}
+
+// memory is about how much memory a run takes, which may be nil.
+func (r *orderRun) memory() int64 {
+	switch {
+	case r == nil:
+		return 0
+	case r.file == nil:
+		return r.Bytes() + r.Memory()
+	}
+	return r.Memory()
+}
+
+// fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base. In files, if files
+// says so. On an error nothing has changed. A run that cannot be read makes no error: the order is lost then, which has been told.
+func (o *ordering) fold(files bool) error {
+	o.work.Lock()
+	defer o.work.Unlock()
+	return o.foldWorking(files)
+}
+
+// foldWorking is fold for who holds work.
+func (o *ordering) foldWorking(files bool) error {
+	o.mu.Lock()
+	o.told.Store(false)
+	kept := files && (o.base == nil || o.base.file != nil) && (o.small == nil || o.small.file != nil)
+	if o.closed || o.tree.Len() == 0 && (kept || !files) {
+		o.mu.Unlock()
+		return nil
+	}
+	o.frozen, o.tree = o.tree, new(order.Tree)
+	st := o.stackLocked()
+	small, base, built := o.small, o.base, o.built
+	o.mu.Unlock()
+	defer st.release()
+
+	whole := built && foldsWhole(o.frozen, small, base, files)
+	layers := st.layers
+	if !whole && base != nil {
+		layers = layers[:len(layers)-1]
+	}
+	keys := order.Walk(layers, nil, false, !whole)
+	run, err := o.table.store.makeRun(keys, files)
+	if err == nil {
+		defer o.table.store.orders.settled(run.id) // when it is in its place
+	}
+	if err == nil && whole {
+		small, base = nil, run
+	} else if err == nil {
+		small = run
+	}
+	if err != nil {
+		o.unfreeze()
+		if keys.Err() != nil { // it is not the new run that is to blame
+			o.loseWorking(keys.Err())
+			return nil
+		}
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.table.store.budget.Leave(-o.frozen.Bytes())
+	o.frozen = nil
+	if o.closed {
+		run.refs = 0
+		o.closeRuns([]*orderRun{run})
+		return nil
+	}
+	o.closeRuns(o.replaceLocked(small, base))
+	return nil
+}
+
+// foldsWhole reports whether a fold is to make a new base.
+func foldsWhole(frozen *order.Tree, small, base *orderRun, files bool) bool {
+	if base == nil || files && base.file == nil {
+		return true
+	}
+	marks := int64(frozen.Len())
+	if small != nil {
+		marks += small.Keys()
+	}
+	return marks > max(base.Keys()/8, int64(FoldMarks))
+}
+
+// unfreeze brings the marks back that were to be folded. Those that came since are newer.
+func (o *ordering) unfreeze() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	newer := o.tree
+	o.tree, o.frozen = o.frozen.Freeze(), nil
+	for c := newer.Freeze().Walk(nil, false); c.Next(); {
+		o.tree.Set(c.Key(), c.Gone())
+	}
+}
+
+// lose forgets the runs, after an error of reading them. The order is built anew by who asks for it next.
+func (o *ordering) lose(err error) {
+	o.work.Lock()
+	defer o.work.Unlock()
+	o.mu.Lock()
+	built := o.built
+	o.mu.Unlock()
+	if built { // or else another was here before
+		o.loseWorking(err)
+	}
+}
+
+// loseWorking is lose for who holds work, and has seen the error there.
+func (o *ordering) loseWorking(err error) {
+	o.mu.Lock()
+	closed := o.closed
+	o.built = false
+	o.generation++
+	o.closeRuns(o.replaceLocked(nil, nil))
+	o.mu.Unlock()
+	if !closed {
+		o.table.store.log.ReportRebuilt(err)
+	}
+}
+
+// reset is for who has emptied the table, or put back what was there: then the order is not built. The caller excludes all others.
+func (o *ordering) reset(built bool) {
+	o.work.Lock()
+	defer o.work.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.table.store.budget.Leave(-o.tree.Bytes())
+	o.tree, o.built = new(order.Tree), built
+	o.generation++
+	o.closeRuns(o.replaceLocked(nil, nil))
+}
+
+func (o *ordering) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.built, o.closed = false, true
+	o.closeRuns(o.replaceLocked(nil, nil))
+}
+
+// memory is about how much the order takes.
+func (o *ordering) memory() int64 {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.tree.Bytes() + o.small.memory() + o.base.memory()
+}
+
+// buildBytes is how much memory is used to sort keys. It is a variable for the sake of tests.
+var buildBytes = 32 << 20
+
+// build makes the base of the keys that the index has, unless it is there. The caller holds no lock, and is not inside the gate.
+func (o *ordering) build() error {
+	o.building.Lock()
+	defer o.building.Unlock()
+	for {
+		o.mu.Lock()
+		built, generation := o.built || o.closed, o.generation
+		o.mu.Unlock()
+		if built {
+			return nil
+		}
+		o.table.store.passKeys() // who changes an entry from now on marks its key
+		base, err := o.makeBase()
+		if err != nil {
+			return err
+		}
+		keysSorted()
+		if err := o.putBase(base, generation); err != nil {
+			return err
+		}
+	}
+}
+
+// keysSorted is called when a base has been made, and is not in its place. It is a variable for the sake of tests.
+var keysSorted = func() {}
+
+// makeBase makes a run of all keys that the index has, nil if it has none.
+func (o *ordering) makeBase() (*orderRun, error) {
+	runs, err := o.sortKeys()
+	if err != nil || len(runs) == 0 {
+		return nil, err
+	}
+	if len(runs) > 1 {
+		merged, err := order.InMemory(order.Walk(runs, nil, false, false))
+		if err != nil {
+			return nil, err
+		}
+		runs = []order.Layer{merged}
+	}
+	return &orderRun{Run: runs[0].(*order.Run), refs: 1}, nil
+}
+
+// putBase puts a base into its place, unless the order has forgotten since what else it had: it may have keys then that went without a mark.
+func (o *ordering) putBase(base *orderRun, generation int) error {
+	o.work.Lock()
+	defer o.work.Unlock()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch {
+	case o.closed:
+		return seglog.ErrClosed
+	case o.generation == generation:
+		o.closeRuns(o.replaceLocked(o.small, base))
+		o.built = true
+	}
+	return nil
+}
+
+// sortKeys makes runs in memory of all keys that the index has.
+func (o *ordering) sortKeys() (runs []order.Layer, err error) {
+	t := o.table
+	sorter := order.NewSorter(buildBytes, false)
+	var sortKey []byte
+	end := func() error {
+		if sorter.Len() == 0 {
+			return nil
+		}
+		run, err := sorter.Layer()
+		runs = append(runs, run)
+		sorter = order.NewSorter(buildBytes, false)
+		return err
+	}
+	for n := range index.Shards {
+		err := t.eachKey(n, func(key []byte) error {
+			sortKey = o.by.AppendSortKey(sortKey[:0], t.ownOf(key))
+			if !sorter.Fits(sortKey) {
+				if err := end(); err != nil {
+					return err
+				}
+			}
+			sorter.Add(sortKey)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return runs, end()
+}
+
+// eachKey calls f with the keys of a shard of the index. An entry that is damaged is reported, and left out.
+func (t *Table) eachKey(shard int, f func(key []byte) error) error {
+	s := t.store
+	var list []seglog.Address
+	var pins seglog.Pinned
+	err := s.Inside(func() (err error) {
+		list, pins, err = t.listPart(nil, shard)
+		return err
+	})
+	defer func() { pins.Unpin() }()
+	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
+		return err
+	}
+	s.log.ReportError("reading keys to put them in order", err)
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
+	for _, a := range list {
+		var e seglog.Record
+		err := s.Inside(func() (err error) {
+			e, err = s.readAt(a, *buf)
+			return err
+		})
+		switch {
+		case err != nil && !errors.Is(err, seglog.ErrCorrupt): // the next who asks may be able to read it
+			return err
+		case err != nil:
+			s.log.ReportError("reading keys to put them in order", err)
+		case len(e.Key) >= t.prefix:
+			if err := f(e.Key); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Order keeps the keys of a table in an order from now on, if it does not yet. It returns when that has been made.
+func (s *Store) Order(t *Table, by keycodec.Order) error {
+	o := t.order.Load()
+	if o == nil || o.by != by {
+		if err := s.isOpen(); err != nil {
+			return err
+		}
+		s.orders.mu.Lock()
+		if o = t.order.Load(); o == nil || o.by != by {
+			o = newOrdering(t, by, false)
+			if old := t.order.Swap(o); old != nil {
+				old.close()
+			}
+		}
+		s.orders.mu.Unlock()
+		s.beginFolding()
+	}
+	return o.build()
+}
+
+// RawTable is the table of the keys that belong to no declared map.
+func (s *Store) RawTable() *Table { return s.spaces[0].raw }
+
+// KeepsOrder reports whether the keys of a table are kept in an order.
+func (s *Store) KeepsOrder(t *Table, by keycodec.Order) bool {
+	o := t.order.Load()
+	return o != nil && o.by == by
+}
+
+// orders folds the orders of a store, in the background.
+type orders struct {
+	mu      sync.Mutex // guards what is to be known of files; taken before ordering.mu
+	pending map[uint64]bool
+	any     atomic.Bool // there is, or was, an order, and may be files of it
+
+	list    chan *ordering // those that are due; nil before the goroutine is there
+	running atomic.Bool
+	ended   bool // guarded by mu: the store is being closed
+	inline  bool // marks are made by one goroutine, which folds in memory: recovery
+}
+
+// due says that an order is to be folded.
+func (w *orders) due(o *ordering) {
+	switch {
+	case w.inline:
+		o.table.store.log.ReportError("folding the order of keys", o.fold(false))
+	case w.running.Load() && !o.told.Swap(true):
+		select {
+		case w.list <- o:
+		default: // the next mark asks again
+			o.told.Store(false)
+		}
+	}
+}
+
+// beginFolding starts the goroutine that folds, unless it is there.
+func (s *Store) beginFolding() {
+	w := &s.orders
+	w.any.Store(true)
+	if s.stop == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running.Load() || w.ended {
+		return
+	}
+	w.list = make(chan *ordering, 64)
+	w.running.Store(true)
+	s.goroutines.Go(func() { s.keepFolding(s.stop) })
+}
+
+// endFolding lets no goroutine begin any more.
+func (s *Store) endFolding() {
+	s.orders.mu.Lock()
+	s.orders.ended = true
+	s.orders.mu.Unlock()
+}
+
+// keepFolding is that goroutine. It ends when stop is closed.
+func (s *Store) keepFolding(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case o := <-s.orders.list:
+			files := s.keepsRuns()
+			err := o.fold(files)
+			if err != nil && files {
+				s.log.ReportError("writing the order of keys", err)
+				err = o.fold(false) // memory is to stay small
+			}
+			s.log.ReportError("folding the order of keys", err)
+		}
+	}
+}
+
+// hasOrder reports whether any table is kept in order. The caller is inside the gate, or alone.
+func (s *Store) hasOrder() bool {
+	return slices.ContainsFunc(s.allTables(), func(t tableOf) bool { return t.order.Load() != nil })
+}

@@ -1,0 +1,169 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Replaying is what recovery does with the records that it found: they go into the
+// tables as they went there when they were written.
+//
+// What the tables hold already may come from elsewhere, and know records that are yet to be replayed. The
+// sequence number decides: a record does nothing to an entry that has a higher one, and one with the same
+// is the entry's own record in another place, which is where it stands from then on.
+
+// replay applies a record of the log to the tables. Only recovery calls it.
+func (s *Store) replay(e seglog.Record, a seglog.Address) error {
+	switch e.Kind {
+	case record.Schema:
+		return s.replaySchema(e, a)
+	case record.System:
+		return s.replaySystem(e)
+	}
+	if e.Kind != record.Value {
+		s.sweeper.replayed.Store(true)
+	}
+	sp := s.space(e.Space)
+	switch {
+	case e.Op == record.Part:
+		return nil // counts when a record that commits it does
+	case e.Op == record.Range && e.Kind == record.Element:
+		return s.replayRange([]*Table{sp.elements}, &e)
+	case e.Op == record.Range:
+		return s.replayRange(sp.tables(), &e)
+	}
+	t := sp.route(e.Kind, e.Key)
+	hash, own := t.hash(e.Key), t.ownOf(e.Key)
+	old, err := t.find(hash, e.Key)
+	switch {
+	case err != nil:
+		return err
+	case old.address != 0 && s.countsFrom(old.seq, old.group) > e.Seq:
+	case e.Op == record.Set && s.Expired(e.Expiry):
+		if now := hitOf(a, &e.Head, e.Bytes); old.address != a {
+			s.revive(&now)
+			s.bury(&now)
+		}
+		if old.address != 0 {
+			t.remove(hash, own, old, e.Counts())
+		}
+	case e.Op == record.Set && old.address == a:
+		t.expect(hash, 0, e.Expiry)
+	case e.Op == record.Set:
+		now := hitOf(a, &e.Head, e.Bytes)
+		t.place(hash, own, old, &now, false, e.Counts())
+	case e.Op == record.Delete && old.address != 0 && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
+		t.remove(hash, own, old, e.Counts())
+	}
+	return nil
+}
+
+// countsFrom is the number from which on a record counts that the tables have: its own, or that of the commit of its group if the snapshot divides that.
+func (s *Store) countsFrom(seq, group uint64) uint64 {
+	if g := s.divided[group]; g != nil {
+		return g.Commit
+	}
+	return seq
+}
+
+// replayRange deletes the older entries whose keys begin with that of the record.
+func (s *Store) replayRange(tables []*Table, r *seglog.Record) error {
+	for _, t := range tables {
+		for a, err := range t.addresses() {
+			if err != nil {
+				return err
+			}
+			e, err := s.readAt(a, nil)
+			if err != nil {
+				return err
+			}
+			if bytes.HasPrefix(e.Key, r.Key) && s.countsFrom(e.Seq, e.Group) < r.Seq {
+				t.remove(t.hash(e.Key), t.ownOf(e.Key), hitOf(a, &e.Head, e.Bytes), r.Counts())
+			}
+		}
+	}
+	return nil
+}
+
+// System records. Those with other names belong to later versions, which may be skipped.
+const mapPrefix = "map:" // the rest is the escaped name of a declared map
+
+func (s *Store) replaySystem(e seglog.Record) error {
+	name, isMap := bytes.CutPrefix(e.Key, []byte(mapPrefix))
+	var t *Table
+	switch {
+	case e.Op != record.Set:
+		return nil
+	case isMap:
+		var err error
+		if t, err = s.declare(e.Space, string(name)); err != nil {
+			return err
+		}
+		t.declared.Store(true)
+	case string(e.Key) == rawKind:
+		t = s.space(e.Space).raw
+	case string(e.Key) == elementsKind:
+		t = s.space(e.Space).elements
+	default:
+		return nil
+	}
+	s.replayOptions(t, e.Value)
+	return nil
+}
+
+// tableOptions is the value of a system record that declares a table.
+type tableOptions struct {
+	Order string `json:"order,omitempty"`
+}
+
+// replayOptions makes the options of a table count, as far as this version knows them.
+func (s *Store) replayOptions(t *Table, text []byte) {
+	var options tableOptions
+	if s.shadow || json.Unmarshal(text, &options) != nil {
+		return
+	}
+	by, ok := keycodec.OrderNamed(options.Order)
+	if !ok {
+		return
+	}
+	o := t.order.Load()
+	if o == nil || o.by != by {
+		o = newOrdering(t, by, t.index.Len() == 0)
+		if old := t.order.Swap(o); old != nil {
+			old.close()
+		}
+		s.beginFolding()
+	}
+	o.declared.Store(true)
+}
+
+// declaration is the record that declares a table, nil if the log has it. When it has been written, declared is to be called.
+func (t *Table) declaration() (p *seglog.Pending, declared func()) {
+	o := t.order.Load()
+	if (t.name == "" || t.declared.Load()) && (o == nil || o.declared.Load()) {
+		return nil, nil
+	}
+	var options tableOptions
+	if o != nil {
+		options.Order = o.by.Name()
+	}
+	key := mapPrefix + t.name
+	switch sp := t.store.spaces[0]; t {
+	case sp.raw:
+		key = rawKind
+	case sp.elements:
+		key = elementsKind
+	}
+	text, _ := json.Marshal(options) // which cannot fail
+	p = &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte(key), Value: text}
+	return p, func() {
+		t.declared.Store(t.name != "")
+		if o != nil {
+			o.declared.Store(true)
+		}
+	}
+}

@@ -1,0 +1,15 @@
+package engine_test
+
+import (
+	"context"
+
+	"github.com/copaldb/copal/internal/backup"
+	"github.com/copaldb/copal/internal/engine"
+)
+
+func init() {
+	engine.BackUp = func(s *engine.Store, dir string) error {
+		_, err := backup.Make(context.Background(), s, dir, backup.Options{})
+		return err
+	}
+}

@@ -1,0 +1,853 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// indexed is a store that was closed, or has died, with a snapshot of its index, and what it holds.
+type indexed struct {
+	mem     *vfs.Mem
+	content map[string]string
+	old     []byte // an older snapshot of the same store
+}
+
+func shortSegments(o *Options) { o.SegmentBytes = 600 }
+
+// newIndexed makes a store with a map, raw keys, values in parts, deletions. If it died, something has come since.
+func newIndexed(t testing.TB, died bool) indexed {
+	t.Helper()
+	mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
+	set := func(s *Store, key, value string) {
+		t.Helper()
+		mustSet(t, s, key, value)
+		x.content[key] = value
+	}
+	s := mustOpen(t, mem, shortSegments)
+	if _, err := s.Map("users"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 30 {
+		set(s, fmt.Sprintf("users:%d", i%9), fmt.Sprintf("value %d", i))
+		set(s, fmt.Sprintf("raw %d", i%5), fmt.Sprintf("value %d", i))
+	}
+	mustClose(t, s)
+	x.old = logtest.Read(t, mem, seglog.SnapshotName)
+	s = mustOpen(t, mem, shortSegments)
+	for i := range 12 {
+		set(s, fmt.Sprintf("users:%d", i), fmt.Sprintf("newer %d", i))
+	}
+	for _, key := range []string{"users:3", "raw 1"} {
+		if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(x.content, key)
+	}
+	mustClose(t, s)
+	if died {
+		s = mustOpen(t, mem, shortSegments)
+		set(s, "users:3", "back")
+		set(s, "users:4", "after the snapshot")
+		if _, err := s.Delete(nil, []byte("users:5"), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(x.content, "users:5")
+		for i := range 10 {
+			set(s, fmt.Sprintf("raw %d", i), "after the snapshot")
+		}
+	}
+	x.mem = mem.ProcessCrash()
+	return x
+}
+
+// holds opens the store and compares everything in it, by iteration and by key.
+func (x indexed) holds(t *testing.T, image *vfs.Mem, what string) (told []error) {
+	t.Helper()
+	var mu sync.Mutex
+	s, err := Open("db", testOptions(image, shortSegments, func(o *Options) {
+		o.OnError = func(err error) { mu.Lock(); told = append(told, err); mu.Unlock() }
+	}))
+	if err != nil {
+		t.Fatalf("%s: Open: %v", what, err)
+	}
+	if n := s.Stats().Keys; int(n) != len(x.content) {
+		t.Fatalf("%s: %d keys counted, want %d", what, n, len(x.content))
+	}
+	for key, want := range x.content {
+		if e, err := s.Get(nil, []byte(key)); err != nil || string(e.Value) != want {
+			t.Fatalf("%s: Get(%q) = %q, %v, want %q", what, key, e.Value, err, want)
+		}
+	}
+	c := &crasher{t: t}
+	if found, _ := contentOf(c, s, what); c.failure != "" || found != render(x.content) {
+		t.Fatalf("%s: found %s, want %s\n%s", what, found, render(x.content), c.failure)
+	}
+	recounted(t, s)
+	mustClose(t, s)
+	return told
+}
+
+// TestSnapshotSparesReading: with a snapshot the log is not read, and of the index what is asked for.
+func TestSnapshotSparesReading(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 20_000 })
+	if _, err := s.Map("users"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		mustSet(t, s, fmt.Sprintf("users:%d", i), strings.Repeat("x", 30))
+	}
+	mustClose(t, s)
+	fsys := vfs.Inject(mem).Trace(vfs.Reading)
+	s = mustOpen(t, fsys)
+	for _, op := range fsys.Ops() {
+		if op.Kind != vfs.OpRead || !strings.HasSuffix(op.Name, ".log") {
+			continue
+		}
+		isHeader, isTail := op.Off == 0 && op.Len <= record.MaxHeaderBytes, op.Off+op.Len == logtest.SizeOf(t, mem, op.Name) && op.Len <= 1<<10
+		if !isHeader && !isTail {
+			t.Errorf("opening reads the log: %v", op)
+		}
+	}
+	users := s.spaces[0].maps["users"]
+	if n := s.Stats().IndexBytes; n != 0 || users.Len() != 1000 {
+		t.Errorf("the index takes %d bytes before anything is asked for, and knows %d users", n, users.Len())
+	}
+	key := []byte("users:1")
+	if e, err := s.Get(users, key); err != nil || len(e.Value) != 30 {
+		t.Errorf("Get = %q, %v", e.Value, err)
+	}
+	for n := range 64 {
+		if asked := n == int(users.hash(key)>>58); users.index.Deferred(n) == asked {
+			t.Errorf("part %d was asked for: %v, brought in: %v", n, asked, !users.index.Deferred(n))
+		}
+	}
+	mustClose(t, s)
+}
+
+// TestSnapshotAndWhatFollows: after a crash, what follows on the snapshot counts too.
+func TestSnapshotAndWhatFollows(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		if told := x.holds(t, x.mem, fmt.Sprintf("died: %v", died)); len(told) != 0 {
+			t.Errorf("died: %v: told of %v", died, told)
+		}
+	}
+}
+
+// TestUnchangedWithoutWrites: who writes nothing changes no file, the snapshot included.
+func TestUnchangedWithoutWrites(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		before := map[string]string{}
+		for _, name := range logtest.Files(t, x.mem) {
+			before[name] = string(logtest.Read(t, x.mem, name))
+		}
+		x.holds(t, x.mem, "unchanged")
+		for name, text := range before {
+			if string(logtest.Read(t, x.mem, name)) != text {
+				t.Errorf("%s has changed", name)
+			}
+		}
+		if n := len(logtest.Files(t, x.mem)); n != len(before) {
+			t.Errorf("%d files, there were %d", n, len(before))
+		}
+	}
+}
+
+// TestSnapshotDamagedAnywhere flips every bit of a snapshot, and cuts it off everywhere.
+func TestSnapshotDamagedAnywhere(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		good := logtest.Read(t, x.mem, seglog.SnapshotName)
+		step := 11
+		if longTest() {
+			step = 1
+		}
+		for bit := 0; bit < len(good)*8; bit += step {
+			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
+			bad[bit/8] ^= 1 << (bit % 8)
+			logtest.Write(t, image, seglog.SnapshotName, bad)
+			if told := x.holds(t, image, fmt.Sprintf("bit %d of byte %d", bit%8, bit/8)); len(told) == 0 {
+				t.Fatalf("bit %d of byte %d: nobody was told", bit%8, bit/8)
+			}
+		}
+		for n := 0; n < len(good); n += 7 {
+			image := x.mem.ProcessCrash()
+			logtest.Write(t, image, seglog.SnapshotName, good[:n])
+			x.holds(t, image, fmt.Sprintf("cut to %d bytes", n))
+		}
+		image := x.mem.ProcessCrash()
+		logtest.Write(t, image, seglog.SnapshotName, append(bytes.Clone(good), 0))
+		x.holds(t, image, "one byte longer")
+	}
+}
+
+// TestWrongSnapshot puts snapshots in the place that are sound, and not of this state of this store.
+func TestWrongSnapshot(t *testing.T) {
+	for _, died := range []bool{false, true} {
+		x := newIndexed(t, died)
+		image := x.mem.ProcessCrash()
+		image.Remove(filepath.Join("db", seglog.SnapshotName))
+		x.holds(t, image, "missing")
+
+		image = x.mem.ProcessCrash()
+		logtest.Write(t, image, seglog.SnapshotName, x.old)
+		x.holds(t, image, "an older one")
+
+		image = x.mem.ProcessCrash()
+		other := vfs.NewMem()
+		s := mustOpen(t, other)
+		mustSet(t, s, "users:1", "of another store")
+		mustClose(t, s)
+		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, other, seglog.SnapshotName))
+		x.holds(t, image, "of another store")
+
+		// Of a copy of the store that has gone another way.
+		twin := x.mem.ProcessCrash()
+		s = mustOpen(t, twin, shortSegments)
+		mustSet(t, s, "users:1", "in the copy")
+		mustSet(t, s, "users:77", "in the copy")
+		mustClose(t, s)
+		image = x.mem.ProcessCrash()
+		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, twin, seglog.SnapshotName))
+		x.holds(t, image, "of a copy")
+		image = x.mem.ProcessCrash()
+		s = mustOpen(t, image, shortSegments, noSnapshot)
+		mustSet(t, s, "users:1", "in the image")
+		mustSet(t, s, "users:78", "in the image, and longer than that")
+		mustClose(t, s)
+		logtest.Write(t, image, seglog.SnapshotName, logtest.Read(t, twin, seglog.SnapshotName))
+		x.content["users:1"], x.content["users:78"] = "in the image", "in the image, and longer than that"
+		x.holds(t, image, "of a copy, where both have gone on")
+	}
+}
+
+// TestDamagedLogBehindSnapshot changes every byte of the log of which the snapshot spares the reading: whoever
+// reads gets the right value, or is told.
+func TestDamagedLogBehindSnapshot(t *testing.T) {
+	x := newIndexed(t, false)
+	found := 0
+	for _, name := range logtest.Files(t, x.mem) {
+		if !strings.HasSuffix(name, ".log") {
+			continue
+		}
+		good := logtest.Read(t, x.mem, name)
+		for i := range good {
+			image, bad := x.mem.ProcessCrash(), bytes.Clone(good)
+			bad[i] ^= 1 << (i % 8)
+			logtest.Write(t, image, name, bad)
+			s, err := Open("db", testOptions(image))
+			if err != nil {
+				if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) {
+					t.Fatalf("%s, byte %d: Open: %v", name, i, err)
+				}
+				found++
+				continue
+			}
+			bothered := false
+			for key, want := range x.content {
+				e, err := s.Get(nil, []byte(key))
+				if err != nil && !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrVersion) || err == nil && string(e.Value) != want {
+					t.Fatalf("%s, byte %d: Get(%q) = %q, %v, want %q", name, i, key, e.Value, err, want)
+				}
+				bothered = bothered || err != nil
+			}
+			if bothered {
+				found++
+			}
+			s.Close()
+			if r, err := Check(context.Background(), "db", image, nil); err != nil || len(r.Problems) == 0 && r.Version == nil {
+				t.Fatalf("%s, byte %d: Check finds nothing, %v", name, i, err)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no damage was met")
+	}
+}
+
+func snapshotNow(t testing.TB, s *Store) {
+	t.Helper()
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if err := s.takeSnapshot(nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSnapshotWhileWriting takes snapshots beside writers, then the process dies.
+func TestSnapshotWhileWriting(t *testing.T) {
+	for seed := range uint64(8) {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.Inline = 4000, false })
+		users, err := s.Map("users")
+		if err != nil {
+			t.Fatal(err)
+		}
+		cells := s.Attach(users, Values{})
+		var mu sync.Mutex
+		content := map[string]string{}
+		var wg sync.WaitGroup
+		for w := range 4 {
+			wg.Go(func() {
+				rng := rand.New(rand.NewPCG(seed, uint64(w)))
+				for i := range 400 {
+					key, value := fmt.Sprintf("users:%d-%d", w, rng.IntN(60)), fmt.Sprint(i)
+					table, write := users, &Write{Key: []byte(key), Value: []byte(value), Durability: Process}
+					switch {
+					case w == 3:
+						key = fmt.Sprintf("raw %d", rng.IntN(60))
+						table, write.Key = nil, []byte(key)
+					case w > 0:
+						write.Cells, write.Cell, write.Cost = cells, &cache.Cell{}, 100
+					}
+					write.Delete = rng.IntN(4) == 0
+					if write.Delete {
+						write.Value, write.Cell = nil, nil
+					}
+					if _, err := s.Write(table, write); err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if content[key] = value; write.Delete {
+						delete(content, key)
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		for range 3 {
+			snapshotNow(t, s)
+		}
+		wg.Wait()
+		if seed%2 == 0 {
+			snapshotNow(t, s)
+		}
+		image := mem.ProcessCrash()
+		s.Close()
+		if told := (indexed{content: content}).holds(t, image, fmt.Sprintf("seed %d", seed)); len(told) > 0 {
+			t.Fatalf("seed %d: the snapshot was not taken for what it is: %v", seed, told)
+		}
+	}
+}
+
+// TestSnapshotAhead: a snapshot may know records that it does not cover. They stand behind what recovery has read
+// when it looks at them, and the snapshot is as good as any; also when compaction has replaced the segments since.
+func TestSnapshotAhead(t *testing.T) {
+	t.Run("", func(t *testing.T) { logtest.BothWays(t, func(t *testing.T) { snapshotAhead(t, false) }) })
+	t.Run("compacted", func(t *testing.T) { logtest.BothWays(t, func(t *testing.T) { snapshotAhead(t, true) }) })
+}
+
+func snapshotAhead(t *testing.T, compacted bool) {
+	for _, n := range []int{1, 30, 400} { // the last goes on into other segments
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, shortSegments)
+		content := map[string]string{}
+		set := func(key, value string) { mustSet(t, s, key, value); content[key] = value }
+		for i := range 40 {
+			set(fmt.Sprint("key ", i), "old")
+		}
+		w := &snapshotWriter{store: s}
+		err := w.take(s.Inside, func() error {
+			for i := range n {
+				set(fmt.Sprint("key ", i%40), fmt.Sprint("new ", i))
+				set(fmt.Sprint("key ", i%40), fmt.Sprint("newer ", i))
+				set(fmt.Sprint("another ", i), "new")
+			}
+			if _, err := s.Delete(nil, []byte("key 39"), Process); err != nil {
+				return err
+			}
+			delete(content, "key 39")
+			return s.settleAll()
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if compacted {
+			if err := s.sealTail(); err != nil {
+				t.Fatal(err)
+			}
+			s.housekeeping.Lock()
+			err := s.compact(s.log.Compactable(), noPause)
+			s.housekeeping.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		image := mem.ProcessCrash()
+		s.Close()
+		if told := (indexed{content: content}).holds(t, image, fmt.Sprint(n)); len(told) > 0 {
+			t.Fatalf("%d: the snapshot was not taken for what it is: %v", n, told)
+		}
+	}
+}
+
+// TestEntryAheadOfItsSnapshotIsSound: an entry of an index snapshot that is newer than what the
+// snapshot covers is no damage.
+func TestEntryAheadOfItsSnapshotIsSound(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	content := map[string]string{}
+	set := func(n int) {
+		for i := range 100 {
+			content[fmt.Sprint(i)] = fmt.Sprint("value ", n)
+			mustSet(t, s, fmt.Sprint(i), content[fmt.Sprint(i)])
+		}
+	}
+	set(1)
+	w := &snapshotWriter{store: s}
+	rounds := 0
+	err := w.take(func(f func() error) error {
+		if rounds++; rounds == 2 { // after what is covered was noted
+			set(2)
+		}
+		return s.Inside(f)
+	}, s.settleAll)
+	if err != nil {
+		t.Fatal(err)
+	}
+	image := mem.ProcessCrash()
+	mustClose(t, s)
+	if told := (indexed{content: content}).holds(t, image, "ahead"); len(told) > 0 {
+		t.Errorf("told of %v", told)
+	}
+}
+
+// TestSnapshotOfUncertainName: after a failed sync of the directory either snapshot may be the one on the disk, and
+// compaction keeps what either needs.
+func TestSnapshotOfUncertainName(t *testing.T) {
+	mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
+	s := mustOpen(t, mem, shortSegments)
+	set := func(key, value string) { mustSet(t, s, key, value); x.content[key] = value }
+	for i := range 40 {
+		set(fmt.Sprint("key ", i), "old")
+	}
+	snapshotNow(t, s)
+	before := logtest.Read(t, mem, seglog.SnapshotName)
+	for i := range 40 {
+		if _, err := s.Delete(nil, []byte(fmt.Sprint("key ", i)), Process); err != nil {
+			t.Fatal(err)
+		}
+		delete(x.content, fmt.Sprint("key ", i))
+	}
+	set("last", "value")
+	syncDir := s.log.FS
+	s.log.FS = vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, Match: func(string) bool { return true }, N: 1, Err: syscall.EIO})
+	err := s.takeSnapshot(nil)
+	if !errors.Is(err, syscall.EIO) {
+		t.Fatal(err)
+	}
+	s.log.FS = syncDir
+	for range 3 {
+		if err := s.sealTail(); err != nil {
+			t.Fatal(err)
+		}
+		s.housekeeping.Lock()
+		err = s.compact(s.log.Compactable(), noPause)
+		s.housekeeping.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	image := mem.ProcessCrash()
+	logtest.Write(t, image, seglog.SnapshotName, before) // which is what a power cut may have left
+	s.Close()
+	if told := x.holds(t, image, "the snapshot before"); len(told) > 0 {
+		t.Errorf("told of %v", told)
+	}
+}
+
+// TestMapDeclaredDuringSnapshot: entries that go from one table to another while the index is copied are not lost.
+func TestMapDeclaredDuringSnapshot(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	content := map[string]string{}
+	for i := range 50 {
+		key := fmt.Sprintf("users:%d", i)
+		mustSet(t, s, key, "x")
+		content[key] = "x"
+	}
+	w := &snapshotWriter{store: s}
+	rounds := 0
+	err := w.take(func(f func() error) error {
+		if rounds++; rounds == 2 { // between the list of the tables and the first copy
+			if _, err := s.Map("users"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.Inside(f)
+	}, s.settleAll)
+	if !errors.Is(err, errDeclared) {
+		t.Errorf("the snapshot was taken: %v", err)
+	}
+	snapshotNow(t, s)
+	image := mem.ProcessCrash()
+	mustClose(t, s)
+	indexed{content: content}.holds(t, image, "declared meanwhile")
+}
+
+// TestSnapshotIsDue: it is taken in the background when much has come.
+func TestSnapshotIsDue(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.Inline = 2000, false })
+	for i := 0; s.log.Snapshot.Load() == nil; i++ {
+		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 100))
+		if i > 1_000_000 {
+			t.Fatal("no snapshot was taken")
+		}
+	}
+	mustClose(t, s)
+}
+
+// TestProgressOfLongOpenings: who opens a store without a snapshot is told how far reading has come.
+func TestProgressOfLongOpenings(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, noSnapshot)
+	for i := range 20 {
+		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", seglog.PartBytes))
+	}
+	mustClose(t, s)
+	var last, of int64
+	calls := 0
+	s = mustOpen(t, mem, func(o *Options) {
+		o.Progress = func(done, total int64) {
+			if done < last || done > total {
+				t.Errorf("%d of %d bytes after %d", done, total, last)
+			}
+			last, of = done, total
+			calls++
+		}
+	})
+	if size := logtest.SizeOf(t, mem, "db/00000001.log"); calls < 4 || last != of || of < size-record.MaxHeaderBytes || of > size {
+		t.Errorf("%d calls, %d of %d bytes at last; the log has %d", calls, last, of, size)
+	}
+	mustClose(t, s)
+}
+
+// TestSnapshotBeforeCompaction: segments that compaction has replaced stay for the sake of the snapshot, until there is another one.
+func TestSnapshotBeforeCompaction(t *testing.T) {
+	all := 0 // files that were kept
+	for seed := range 20 {
+		rng := rand.New(rand.NewPCG(uint64(seed), 8))
+		mem, x := vfs.NewMem(), indexed{content: map[string]string{}}
+		s := mustOpen(t, mem, shortSegments)
+		step := func(n int) {
+			for range n {
+				key := fmt.Sprintf("users:%d", rng.IntN(40))
+				if rng.IntN(4) == 0 {
+					if _, err := s.Delete(nil, []byte(key), Process); err != nil {
+						t.Fatal(err)
+					}
+					delete(x.content, key)
+					continue
+				}
+				x.content[key] = fmt.Sprint(rng.Uint64())
+				mustSet(t, s, key, x.content[key])
+			}
+		}
+		step(150)
+		snapshotNow(t, s)
+		step(rng.IntN(100))
+		for range 1 + rng.IntN(4) {
+			if err := compactRun(s, rng.IntN(1000)); err != nil {
+				t.Fatal(err)
+			}
+			step(rng.IntN(20))
+		}
+		image := mem.ProcessCrash()
+		m, err := seglog.ReadManifest(image, "db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := map[string]bool{}
+		for _, e := range m.Segments {
+			named[e.ID.FileName()] = true
+		}
+		kept := 0
+		for _, name := range logtest.Files(t, image) {
+			if strings.HasSuffix(name, ".log") && !named[name] {
+				kept++
+			}
+		}
+		all += kept
+		again := mustOpen(t, image, shortSegments)
+		if again.snapshot == nil {
+			t.Fatalf("seed %d: the snapshot is not used", seed)
+		}
+		again.Close()
+		if told := x.holds(t, image, fmt.Sprintf("seed %d", seed)); len(told) > 0 {
+			t.Errorf("seed %d: told of %v", seed, told)
+		}
+		twin := image.ProcessCrash() // without the files that were kept
+		for _, name := range logtest.Files(t, twin) {
+			if strings.HasSuffix(name, ".log") && !named[name] {
+				twin.Remove(filepath.Join("db", name))
+			}
+		}
+		x.holds(t, twin, fmt.Sprintf("seed %d, without what was kept", seed))
+		again = mustOpen(t, image, shortSegments)
+		mustSet(t, again, "users:1", "x")
+		mustClose(t, again)
+		x.content["users:1"] = "x"
+		m, err = seglog.ReadManifest(image, "db")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if logs := slices.DeleteFunc(logtest.Files(t, image), func(n string) bool { return !strings.HasSuffix(n, ".log") }); len(logs) != len(m.Segments) {
+			t.Errorf("seed %d: %d segments in %d files after the next snapshot", seed, len(m.Segments), len(logs))
+		}
+		x.holds(t, image, fmt.Sprintf("seed %d, and then", seed))
+		mustClose(t, s)
+	}
+	if all < 20 {
+		t.Errorf("%d files were kept for snapshots", all)
+	}
+}
+
+// TestWritesAtEveryStepOfASnapshot: whatever is written at any step of a snapshot of the index, an opening from that has it.
+func TestWritesAtEveryStepOfASnapshot(t *testing.T) {
+	type writer struct {
+		s   *Store
+		c   *Cells
+		now map[string]string
+	}
+	set := func(w *writer, key, value string, cells bool, d Durability) {
+		t.Helper()
+		write := Write{Key: []byte(key), Value: []byte(value), Durability: d}
+		if cells {
+			write.Cells, write.Cell, write.Cost = w.c, &cache.Cell{}, 100
+		}
+		if _, err := w.s.Write(nil, &write); err != nil {
+			t.Fatal(err)
+		}
+		w.now[key] = value
+	}
+	key := func(i int) string { return fmt.Sprint("m:k", i) }
+	const keys = 12
+	acts := map[string]func(w *writer, i int){
+		"set":  func(w *writer, i int) { set(w, key(i), "new", true, Process) },
+		"raw":  func(w *writer, i int) { set(w, key(i), "new", false, Process) },
+		"come": func(w *writer, i int) { set(w, key(i+keys), "new", true, Process) },
+		"async": func(w *writer, i int) {
+			set(w, key(i), "new", true, Async)
+			if err := w.s.Flush(nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"delete": func(w *writer, i int) {
+			if _, err := w.s.Delete(nil, []byte(key(i)), Process); err != nil {
+				t.Fatal(err)
+			}
+			delete(w.now, key(i))
+		},
+		"deadline": func(w *writer, i int) {
+			if err := w.s.Expire(w.c.owner, w.c, []byte(key(i)), 1<<50, Process); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"again": func(w *writer, i int) {
+			if _, err := w.s.Delete(nil, []byte(key(i)), Process); err != nil {
+				t.Fatal(err)
+			}
+			set(w, key(i), "again", true, Process)
+		},
+	}
+	for name, act := range acts {
+		total := 20
+		for n := range 12 { // the first steps, and some of those between the shards
+			step := n
+			if n >= 4 {
+				step = 4 + (n-4)*(total-5)/7
+			}
+			mem := vfs.NewMem()
+			s := mustOpen(t, mem)
+			w := &writer{s, attached(t, s, "m"), map[string]string{}}
+			for range 2 { // the index has the first record, and the cell knows of the second
+				for i := range keys {
+					set(w, key(i), "old", true, Process)
+				}
+			}
+			steps := 0
+			stop := func() {
+				if steps++; steps == step+1 {
+					for i := range keys {
+						act(w, i)
+					}
+				}
+			}
+			snap := &snapshotWriter{store: s}
+			err := snap.take(func(f func() error) error { stop(); return s.Inside(f) }, func() error {
+				stop()
+				err := s.settleAll()
+				stop()
+				return err
+			})
+			if err != nil || steps <= step {
+				t.Fatalf("%s at step %d of %d: %v", name, step, steps, err)
+			}
+			total = steps
+			again := mustOpen(t, mem.ProcessCrash())
+			if again.snapshot == nil {
+				t.Fatalf("%s at step %d: the snapshot is of no use", name, step)
+			}
+			for key, want := range w.now {
+				if e, err := again.Get(nil, []byte(key)); err != nil || string(e.Value) != want || name == "deadline" && e.Expiry() != 1<<50 {
+					t.Errorf("%s at step %d of %d: %s is %q until %d, %v, want %q", name, step, steps, key, e.Value, e.Expiry(), err, want)
+				}
+			}
+			if n := again.Stats().Keys; n != int64(len(w.now)) {
+				t.Errorf("%s at step %d of %d: %d keys, want %d", name, step, steps, n, len(w.now))
+			}
+			mustClose(t, again)
+			mustClose(t, s)
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}
+
+// hooked calls a function before a file is opened.
+type hooked struct {
+	vfs.FS
+	before func(name string)
+}
+
+func (h hooked) Open(name string, mode vfs.Mode) (vfs.File, error) {
+	h.before(filepath.Base(name))
+	return h.FS.Open(name, mode)
+}
+
+// TestReaderMeetsNewerSnapshot: an index snapshot that is newer than the reader's manifest does
+// not bring back what was deleted.
+func TestReaderMeetsNewerSnapshot(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	for i := range 30 {
+		mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
+	}
+	snapshotNow(t, s)
+	pins := s.log.PinAll() // so that the old files are still there
+	once := false
+	reader := mustOpen(t, hooked{mem, func(name string) {
+		if name != seglog.SnapshotName || once {
+			return
+		}
+		once = true
+		if _, err := s.Delete(nil, []byte("0"), Process); err != nil {
+			t.Fatal(err)
+		}
+		if err := compactRun(s, 0); err != nil {
+			t.Fatal(err)
+		}
+		snapshotNow(t, s)
+	}}, func(o *Options) { o.ReadOnly = true })
+	wantValue(t, reader, "0", absent)
+	mustClose(t, reader)
+	pins.Unpin()
+	mustClose(t, s)
+}
+
+// TestSnapshotNobodyKnewOfBringsNothingBack: a process deletes and compacts without knowing of the
+// index snapshot on the disk. That snapshot brings nothing back, even when a power cut restores
+// the names of the old files.
+func TestSnapshotNobodyKnewOfBringsNothingBack(t *testing.T) {
+	for _, how := range []string{"not opened", "not removed"} {
+		mem := vfs.NewMem()
+		s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+		for i := range 300 {
+			mustSet(t, s, fmt.Sprint(i), strings.Repeat("x", 20))
+		}
+		mustClose(t, s)
+		old := map[string][]byte{}
+		for _, name := range logtest.Files(t, mem) {
+			old[name] = logtest.Read(t, mem, name)
+		}
+		stuck := &vfs.Fault{Kinds: vfs.OpRemove, Match: func(name string) bool { return filepath.Base(name) == seglog.SnapshotName }, N: 1}
+		if how == "not opened" {
+			stuck.N = 0
+		}
+		s = mustOpen(t, vfs.Inject(mem, stuck), func(o *Options) { o.SegmentBytes, o.NoSnapshot = 1000, how == "not opened" })
+		for i := range 100 {
+			if _, err := s.Delete(nil, fmt.Append(nil, i), Process); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Compact(context.Background(), nil); (err != nil) != (how == "not removed") {
+			t.Fatal(err)
+		}
+		for n := range 200 {
+			if err := compactRun(s, n); err != nil {
+				t.Fatal(err)
+			}
+		}
+		image := mem.ProcessCrash()
+		for name, text := range old {
+			if _, err := image.Open(filepath.Join("db", name), vfs.ReadOnly); err != nil && name != seglog.SnapshotName {
+				logtest.Write(t, image, name, text)
+			}
+		}
+		after := mustOpen(t, image)
+		for i := range 100 {
+			wantValue(t, after, fmt.Sprint(i), absent)
+		}
+		mustClose(t, after)
+		mustClose(t, s)
+	}
+}
+
+// Damage that a recovery meets which has begun with a snapshot of the index makes it begin anew.
+// The second reading knows, too, that the page cache has survived: what was acknowledged last is
+// damaged, and not torn.
+func TestSecondReadingKnowsTheCache(t *testing.T) { logtest.BothWays(t, secondReadingKnowsTheCache) }
+
+func secondReadingKnowsTheCache(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustSet(t, s, "in the snapshot", "1")
+	if err := s.takeSnapshot(nil); err != nil {
+		t.Fatal(err)
+	}
+	name, at := "db/00000001.log", s.log.Tail.End.Load()+20
+	if slices.Contains(logtest.Files(t, mem), seglog.RingName) {
+		name, at = "db/"+seglog.RingName, seglog.RingHead+at
+	}
+	mustSet(t, s, "last", "acknowledged")
+	dead := mem.ProcessCrash()
+	wantValue(t, mustOpen(t, dead.ProcessCrash()), "last", "acknowledged")
+	logtest.Change(t, dead, name, func(f vfs.File) error {
+		_, err := f.WriteAt([]byte("~"), at)
+		return err
+	})
+	readings := 0
+	look := &logtest.StepFS{FS: dead, Opening: func(name string) {
+		if filepath.Base(name) == seglog.MarkName {
+			readings++
+		}
+	}}
+	if s, err := Open("db", testOptions(look)); !errors.Is(err, seglog.ErrCorrupt) {
+		t.Errorf("Open: %v, it has dropped %d bytes", err, s.torn)
+	}
+	if readings != 2 {
+		t.Errorf("the log was read %d times", readings)
+	}
+	dead.SetCacheID("another life, in which the last record may be torn")
+	wantValue(t, mustOpen(t, dead), "last", absent)
+}

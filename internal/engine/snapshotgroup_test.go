@@ -1,0 +1,164 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// TestSnapshotIsDueOnceWhileAGroupIsUnderWay: a snapshot of the index that cannot cover more than the last one is not due, however long the log
+// becomes; it is when the group has ended.
+func TestSnapshotIsDueOnceWhileAGroupIsUnderWay(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 })
+	defer mustClose(t, s)
+	mustSet(t, s, "a", "1")
+	var changes []*Change
+	for n := range 200 {
+		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 80))}})
+	}
+	g := &together{store: s, changes: changes}
+	g.group.Log = s.log
+	if err := g.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	if !s.snapshotDue() {
+		t.Error("the first snapshot is not due")
+	}
+	s.housekeeping.Lock()
+	err := s.takeSnapshot(nil)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.snapshotDue() {
+		t.Error("a snapshot is due although the last one covers all that can be covered")
+	}
+	g.group.End()
+	if !s.snapshotDue() {
+		t.Error("no snapshot is due although the group has ended")
+	}
+}
+
+// underWay is a group of many members in several segments, which stand in the log, and the commit does not.
+func underWay(t *testing.T, s *Store, name string) *together {
+	t.Helper()
+	var changes []*Change
+	for n := range 30 {
+		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, name, n), Value: []byte(strings.Repeat(name, 20))}})
+	}
+	g := &together{store: s, changes: changes}
+	g.group.Log = s.log
+	if err := g.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// TestSnapshotThatDividesAGroup: of two groups that overlap one commits before a snapshot of the index and the other does not. What has committed is
+// there after a crash, also what was deleted between the member and the commit; and after a compaction, and a crash that leaves no snapshot.
+func TestSnapshotThatDividesAGroup(t *testing.T) {
+	mem := vfs.NewMem()
+	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, small)
+	mustSet(t, s, "first0", "old")
+	first, second := underWay(t, s, "first"), underWay(t, s, "second")
+	if _, err := s.Delete(nil, []byte("first0"), Process); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.commit(); err != nil {
+		t.Fatal(err)
+	}
+	first.group.End()
+	s.housekeeping.Lock()
+	err := s.takeSnapshot(nil)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(s *Store) {
+		t.Helper()
+		for n := range 30 {
+			wantValue(t, s, fmt.Sprint("first", n), strings.Repeat("first", 20))
+			wantValue(t, s, fmt.Sprint("second", n), absent)
+		}
+	}
+	check(s)
+	mem = mem.ProcessCrash()
+	second.group.End()
+	mustClose(t, s)
+	s = mustOpen(t, mem, small)
+	check(s)
+	for mustSet(t, s, "other", "1"); compactRun(s, 1) == nil && s.log.Compacted.Load() < 3; {
+		mustSet(t, s, "other", strings.Repeat("o", 1000))
+	}
+	check(s)
+	mem = mem.ProcessCrash()
+	mustClose(t, s)
+	if err := mem.Remove("db/" + seglog.SnapshotName); err != nil {
+		t.Fatal(err)
+	}
+	s = mustOpen(t, mem, small)
+	check(s)
+	mustClose(t, s)
+}
+
+// TestSnapshotOfAGroupWithoutSegments: an index snapshot can be read that names a group with no
+// segments, because compaction has removed its members.
+func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {
+	mem := vfs.NewMem()
+	opts := func(o *Options) { o.SegmentBytes = 1000; o.GroupBytes = 300 }
+	s := mustOpen(t, mem, opts)
+	var changes []*Change
+	for n := range 30 {
+		changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 80))}})
+	}
+	if err := s.WriteAll(changes, Process); err != nil {
+		t.Fatal(err)
+	}
+	content := map[string]string{}
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	s.housekeeping.Lock()
+	err := s.takeSnapshot(nil)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 30 {
+		key := fmt.Sprint("key ", n)
+		mustSet(t, s, key, "x")
+		content[key] = "x"
+	}
+	if err := s.log.SyncEnded(); err != nil {
+		t.Fatal(err)
+	}
+	s.housekeeping.Lock()
+	err = s.compact(s.log.Compactable(), noPause)
+	s.housekeeping.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.log.Spread) != 0 {
+		t.Fatal("spread")
+	}
+	s.lock.Close() // it dies
+	reports := func(o *Options) { opts(o); o.OnError = func(err error) { t.Errorf("reported: %v", err) } }
+	s = mustOpen(t, mem, reports)
+	if s.snapshot == nil {
+		t.Fatal("opened without the snapshot")
+	}
+	s.wantSame(t, content)
+	mustSet(t, s, "z", "1")
+	content["z"] = "1"
+	mustClose(t, s)
+	s = mustOpen(t, mem, reports)
+	if s.snapshot == nil {
+		t.Error("opened without the snapshot that was written at Close")
+	}
+	s.wantSame(t, content)
+	mustClose(t, s)
+}

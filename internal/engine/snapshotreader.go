@@ -1,0 +1,246 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"sync"
+
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Opening from a snapshot. It must be of this store, and name segments that are all there, as long as it
+// says and with the same salts: those of the manifest, or files that have been replaced by compaction and were kept
+// for its sake. Of the manifest's segments, what it covers is not read.
+//
+// A part of the index is read when it is first asked for. If it is damaged then, the log is read, and all
+// parts that nobody has asked for until then are made anew: nobody has changed them since, for who changes an entry has looked for it.
+
+// snapshotFile is the snapshot that the store was opened from.
+type snapshotFile struct {
+	store *Store
+	x     *snapshot
+	file  vfs.File
+	path  string
+	slots []int // by the place of the segment in x
+
+	mu sync.Mutex // held to make the index anew
+}
+
+// recover opens the log, with the help of a snapshot of the index if it may.
+func (s *Store) recover(snapshot bool) error {
+	r := seglog.NewRecovery(s.log, s.replay)
+	r.ReadOnly, r.Began, r.Progress.Tell = s.opts.ReadOnly, s.chooseSeed, s.opts.Progress
+	if snapshot {
+		r.OpenSeed = func() seglog.Seed {
+			if s.snapshot = openSnapshot(s, r); s.snapshot == nil {
+				return nil
+			}
+			return s.snapshot
+		}
+	}
+	s.divided = r.Divided
+	defer func() { s.divided = nil }()
+	if err := r.Run(); err != nil {
+		return err
+	}
+	s.torn = r.Torn
+	if s.opts.ReadOnly {
+		s.follower.begin(r)
+	}
+	return nil
+}
+
+// openSnapshot looks for a snapshot that matches the manifest. Without one, which is nil, the log is read, so nothing that is
+// wrong with it is an error.
+func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
+	l := r.Log
+	path := filepath.Join(l.Dir, seglog.SnapshotName)
+	f, err := l.FS.Open(path, vfs.ReadOnly)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var x *snapshot
+	if err == nil {
+		var size int64
+		if size, err = f.Size(); err == nil {
+			x, err = readSnapshot(f, size)
+		}
+		if err != nil {
+			f.Close()
+		}
+	}
+	switch {
+	case errors.Is(err, record.ErrVersion): // it will be replaced
+		return nil
+	case err != nil:
+		l.ReportRebuilt(asDamage(path, 0, err))
+		return nil
+	case !x.IsOf(l) || r.ReadOnly && !l.SameManifest():
+		f.Close()
+		return nil
+	}
+	bytes := int64(snapshotHead)
+	if size, err := f.Size(); err == nil {
+		bytes = size
+	}
+	l.Snapshot.Store(x.State(bytes))
+	return &snapshotFile{store: s, x: x, file: f, path: path}
+}
+
+// Reach is the number of the last record that an entry of the snapshot may mean.
+func (f *snapshotFile) Reach() uint64 { return f.x.Reach }
+
+// Cover fills the tables with what the snapshot says.
+func (f *snapshotFile) Cover(r *seglog.Recovery) (err error) {
+	s := f.store
+	if f.slots, err = r.Cover(&f.x.Coverage); err != nil {
+		return err
+	}
+	for _, e := range f.x.Schemas {
+		s.schemas[e.Number], s.schemaNumbers[e.Schema] = e.Schema, e.Number
+	}
+	for i := range f.x.Tables {
+		f.attach(&f.x.Tables[i])
+	}
+	return nil
+}
+
+// attach makes the table and leaves its entries, and the queue of those that expire, in the file.
+func (f *snapshotFile) attach(x *snapshotTable) {
+	sp := f.store.space(x.Space)
+	var t *Table
+	switch x.Kind {
+	case rawKind:
+		t = sp.raw
+	case elementsKind:
+		t = sp.elements
+	default:
+		t = newTable(f.store, x.Name)
+		t.declared.Store(x.Declared)
+		sp.maps[x.Name] = t
+	}
+	if x.Order != nil {
+		f.attachOrder(t, x)
+	}
+	var counts [index.Shards]index.Count
+	parts := map[int]*snapshotPart{}
+	for i := range x.Parts {
+		p := &x.Parts[i]
+		counts[p.Shard] = index.Count{Entries: p.Entries, Schemas: append([]index.SchemaCount(nil), p.Schemas...)}
+		parts[p.Shard] = p
+	}
+	t.deferred = func(n int) (index.Part, error) { return f.part(t, n, parts[n]) }
+	t.index.Defer(&counts, t.deferred)
+	for i := range x.Due {
+		d := &x.Due[i]
+		t.queue().deferItems(d.Shard, d.First, func() ([]byte, error) {
+			b, err := readDue(f.file, d)
+			return b, asDamage(f.path, d.Offset, err)
+		})
+	}
+}
+
+// part reads a part. When it is damaged, the part is made from the log, and so are all others that nobody has asked
+// for; what is returned is of no account then.
+func (f *snapshotFile) part(t *Table, n int, x *snapshotPart) (index.Part, error) {
+	p, err := readPart(f.file, x)
+	if err == nil && !p.Translate(f.address) {
+		err = fmt.Errorf("%w: an address", record.ErrSyntax)
+	}
+	if err == nil {
+		err = p.Check()
+	}
+	if err = asDamage(f.path, x.Offset, err); errors.Is(err, seglog.ErrCorrupt) {
+		err = f.rebuild(t, n, err)
+	}
+	return p, err
+}
+
+// address is what an address of the file means in this process.
+func (f *snapshotFile) address(a seglog.Address) (seglog.Address, bool) {
+	at, offset := seglog.SplitAddress(a)
+	if at >= len(f.slots) {
+		return 0, false
+	}
+	seg := f.store.log.Segment(f.slots[at])
+	if seg == nil || offset < seg.Head || offset >= seg.Readable() {
+		return 0, false
+	}
+	return seglog.AddressOf(seg.Slot, offset), true
+}
+
+// rebuild makes anew what has not been asked for yet, for the sake of one part.
+func (f *snapshotFile) rebuild(t *Table, n int, cause error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !t.index.Deferred(n) {
+		return nil
+	}
+	s := f.store
+	s.log.ReportRebuilt(cause)
+	if !s.opts.ReadOnly {
+		s.log.ReportError("removing the damaged snapshot of the index", s.log.RemoveSnapshot())
+	}
+	shadow, err := s.reread()
+	if err != nil {
+		return err
+	}
+	defer shadow.closeTables()
+	for number, sp := range s.spaces {
+		other := shadow.space(number)
+		fill(sp.raw, other.raw)
+		fill(sp.elements, other.elements)
+		for name, t := range sp.maps {
+			if from := other.maps[name]; from != nil {
+				fill(t, from)
+			}
+		}
+	}
+	return nil
+}
+
+// fill gives a table those parts of another that nobody has asked for yet.
+func fill(t, from *Table) {
+	for n := range index.Shards {
+		if t.index.Deferred(n) {
+			t.index.Fill(n, from.index.Part(nil, n))
+		}
+	}
+}
+
+// reread reads the whole log into tables of their own. The caller is inside the store, or holds the lock of a
+// key, so no segment goes away.
+func (s *Store) reread() (*Store, error) {
+	shadow := &Store{
+		opts: s.opts, seed: s.seed, log: s.log, shadow: true,
+		spaces: map[uint64]*space{}, schemas: map[uint64]Schema{}, schemaNumbers: map[Schema]uint64{},
+	}
+	for number, sp := range s.spaces {
+		for name := range sp.maps {
+			shadow.space(number).maps[name] = newTable(shadow, name)
+		}
+	}
+	r := seglog.NewRecovery(s.log, shadow.replay)
+	r.Shadow = true
+	if err := r.RereadAll(); err != nil {
+		shadow.closeTables()
+		return nil, err
+	}
+	return shadow, nil
+}
+
+func (s *Store) closeTables() {
+	for _, sp := range s.spaces {
+		for _, t := range append(sp.tables(), sp.elements) {
+			t.index.Close()
+			if o := t.order.Load(); o != nil {
+				o.close()
+			}
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Taking a snapshot, in this order:
+//
+//  1. note how far each segment goes: that is what the snapshot covers;
+//  2. tell the index of every record of which only a cell knows: from then on it has no older
+//     entry than what is covered;
+//  3. copy the index shard by shard, each within its lock, while writers go on;
+//  4. sync the log, which has everything then that the copies know;
+//  5. write the text, sync the file, and put it in the place of the one before.
+//
+// If a map was declared meanwhile, its entries may have gone from a table that was not copied yet to one that
+// never will be; then all of it begins anew.
+//
+// A failure concerns nobody but the next opening: the snapshot before stays, and is as good as it was.
+
+// snapshotWriter writes one snapshot.
+type snapshotWriter struct {
+	store *Store
+	file  vfs.File
+	end   int64 // of what is written
+	x     *snapshot
+	buf   []byte
+	alone bool            // at Close: the writer has all locks, and there are no cells
+	stop  <-chan struct{} // closed when there is no time for it any more; nil at Close
+}
+
+// errSnapshotStopped: the store is being closed, and takes another one.
+var errSnapshotStopped = errors.New("the store is being closed")
+
+// errDeclared: a map was declared while the index was copied.
+var errDeclared = errors.New("a map was declared meanwhile")
+
+// takeSnapshot takes a snapshot while the store is in use. The caller takes care that nothing else moves entries or removes segments.
+func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
+	for range 3 {
+		w := &snapshotWriter{store: s, stop: stop}
+		swept := s.sweeper.removed.Load()
+		if err = w.take(s.Inside, s.settleAll); !errors.Is(err, errDeclared) {
+			if err == nil {
+				s.sweeper.snapped = swept
+			}
+			return err
+		}
+	}
+	return err
+}
+
+// lastSnapshot is takeSnapshot for Close, which has everything to itself, and whose cells are gone.
+func (s *Store) lastSnapshot() error {
+	w := &snapshotWriter{store: s, alone: true}
+	return w.take(func(f func() error) error { return f() }, func() error { return nil })
+}
+
+// settleAll brings the index up to date with all cells.
+func (s *Store) settleAll() error {
+	for n := range cache.Shards { // each of them: who has appended a record enters it in the index before he lets go
+		mu := &s.keys[n]
+		mu.Lock()
+		for _, c := range *s.attached.Load() {
+			c.table.Settle(n)
+		}
+		mu.Unlock()
+	}
+	return nil
+}
+
+func (w *snapshotWriter) take(shared func(func() error) error, settle func() error) (err error) {
+	l := w.store.log
+	if err := l.Failure(); err != nil {
+		return err
+	}
+	w.x = &snapshot{Coverage: l.Coverage()}
+	if err := settle(); err != nil {
+		return err
+	}
+	path := filepath.Join(l.Dir, snapshotTemp)
+	if err := files.Remove(l.FS, path); err != nil {
+		return seglog.NoSpace(err)
+	}
+	if w.file, err = l.FS.Open(path, vfs.Create); err != nil {
+		return seglog.NoSpace(err)
+	}
+	defer func() {
+		if err != nil {
+			l.FS.Remove(path)
+		}
+	}()
+	if err = errors.Join(w.copyAll(shared), w.file.Close()); err != nil {
+		return err
+	}
+	return w.publish(path)
+}
+
+// copyAll writes the parts, and then what is to be said of them.
+func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
+	s := w.store
+	w.end = snapshotHead
+	var list []tableOf
+	err := shared(func() error { list = s.allTables(); return nil })
+	for _, t := range list {
+		if err != nil {
+			return err
+		}
+		err = w.table(t, shared)
+	}
+	if err == nil {
+		err = shared(func() error {
+			if len(s.allTables()) != len(list) {
+				return errDeclared
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return err
+	}
+	w.x.Swept = s.allSwept() // not before: a collection may have gone meanwhile, by what is covered, or by no record
+	w.addSchemas()
+	w.x.Reach = s.log.Last()
+	if err := s.log.SyncTo(w.x.Reach); err != nil {
+		return err
+	}
+	if err := w.x.Finish(s.log); err != nil {
+		return err
+	}
+	return w.text()
+}
+
+// tableOf is a table and where it belongs.
+type tableOf struct {
+	space uint64
+	kind  string
+	*Table
+}
+
+// allTables are all there are. Nobody may declare a map meanwhile.
+func (s *Store) allTables() []tableOf {
+	var list []tableOf
+	for _, number := range slices.Sorted(maps.Keys(s.spaces)) {
+		sp := s.spaces[number]
+		list = append(list, tableOf{number, rawKind, sp.raw}, tableOf{number, elementsKind, sp.elements})
+		for _, name := range slices.Sorted(maps.Keys(sp.maps)) {
+			list = append(list, tableOf{number, mapKind, sp.maps[name]})
+		}
+	}
+	return list
+}
+
+func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error {
+	out := snapshotTable{Space: t.space, Kind: t.kind, Declared: t.declared.Load(), Name: t.name}
+	if err := w.due(t.Table, &out.Due); err != nil {
+		return err
+	}
+	for n := range index.Shards {
+		select {
+		case <-w.stop:
+			return errSnapshotStopped
+		default:
+		}
+		var part index.Part
+		err := shared(func() (err error) {
+			part, err = t.partOf(w.buf[:0], n)
+			return err
+		})
+		if err == nil {
+			w.buf = part.Entries
+			err = w.part(&out, n, &part)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if o := t.order.Load(); o != nil { // not before the entries were copied
+		var err error
+		if out.Order, err = o.persist(); err != nil {
+			return err
+		}
+	}
+	w.x.Tables = append(w.x.Tables, out)
+	return nil
+}
+
+// due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has gone too, or has
+// an item in the queue as it was. Where the snapshot before has items that are damaged, the queue is first made from the entries.
+func (w *snapshotWriter) due(t *Table, out *[]snapshotDue) error {
+	d := t.deadlines.Load()
+	if d == nil {
+		return nil
+	}
+	begin := w.end
+	damaged, err := w.queue(d, out)
+	if damaged && err == nil {
+		t.requeue(w.alone)
+		*out, w.end = nil, begin
+		_, err = w.queue(d, out)
+	}
+	return err
+}
+
+// queue writes the items of all shards. It reports whether some were damaged.
+func (w *snapshotWriter) queue(d *deadlines, out *[]snapshotDue) (damaged bool, err error) {
+	for n := range d.shards {
+		b, first, err := w.itemsOf(&d.shards[n], n)
+		if errors.Is(err, seglog.ErrCorrupt) {
+			w.store.log.ReportError("reading what is to expire", err)
+			damaged = true
+			continue
+		}
+		if err != nil {
+			return damaged, err
+		}
+		if w.buf = b; len(b) == 0 {
+			continue
+		}
+		*out = append(*out, snapshotDue{Shard: n, Offset: w.end, Items: int64(len(b)) / dueBytes, First: first, CRC: crc32.Checksum(b, castagnoli)})
+		if err := w.write(b); err != nil {
+			return damaged, err
+		}
+	}
+	return damaged, nil
+}
+
+// itemsOf is what a shard of a queue holds. What is damaged is not asked for again.
+func (w *snapshotWriter) itemsOf(sh *deadlineShard, n int) (b []byte, first uint64, err error) {
+	if !w.alone {
+		mu := &w.store.keys[n]
+		mu.Lock()
+		defer mu.Unlock()
+	}
+	if b, first, err = sh.encode(w.buf[:0]); errors.Is(err, seglog.ErrCorrupt) {
+		sh.load = nil
+	}
+	return b, first, err
+}
+
+// partOf is what a shard holds. One that nobody has asked for is read, and not kept.
+func (t *Table) partOf(buf []byte, n int) (index.Part, error) {
+	if t.index.Deferred(n) {
+		p, err := t.deferred(n)
+		if err != nil || t.index.Deferred(n) {
+			return p, err
+		}
+	}
+	return t.index.Part(buf, n), nil
+}
+
+// part writes the entries of a shard.
+func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
+	if len(p.Entries) == 0 {
+		return nil
+	}
+	p.Translate(func(a seglog.Address) (seglog.Address, bool) {
+		slot, offset := seglog.SplitAddress(a)
+		return seglog.AddressOf(w.x.Place(w.store.log, slot), offset), true
+	})
+	out := snapshotPart{Shard: n, Offset: w.end, Entries: int64(len(p.Entries) / index.SlotBytes), CRC: crc32.Checksum(p.Entries, castagnoli)}
+	total := int64(0)
+	for _, c := range p.Schemas {
+		if c.Entries > 0 {
+			out.Schemas = append(out.Schemas, c)
+			total += c.Entries
+		}
+	}
+	if total != out.Entries { // a damaged record was taken for one of another schema
+		out.Schemas = []index.SchemaCount{{Schema: 0, Entries: out.Entries}}
+	}
+	t.Parts = append(t.Parts, out)
+	return w.write(p.Entries)
+}
+
+func (w *snapshotWriter) write(b []byte) error {
+	if _, err := w.file.WriteAt(b, w.end); err != nil {
+		return seglog.NoSpace(err)
+	}
+	w.end += int64(len(b))
+	return nil
+}
+
+func (w *snapshotWriter) addSchemas() {
+	s := w.store
+	s.schemaMu.Lock()
+	defer s.schemaMu.Unlock()
+	for _, n := range slices.Sorted(maps.Keys(s.schemas)) {
+		w.x.Schemas = append(w.x.Schemas, snapshotSchema{n, s.schemas[n]})
+	}
+}
+
+// text writes what is to be said of the parts, and makes the file durable.
+func (w *snapshotWriter) text() error {
+	at, b := w.end, w.x.encode()
+	if err := w.write(b); err != nil {
+		return err
+	}
+	if _, err := w.file.WriteAt(snapshotTitle(w.x.Store, at, int64(len(b))), 0); err != nil {
+		return seglog.NoSpace(err)
+	}
+	if err := w.file.Sync(); err != nil {
+		return fmt.Errorf("copal: sync of %s: %w", snapshotTemp, err)
+	}
+	return nil
+}
+
+// publish gives the file its name.
+func (w *snapshotWriter) publish(path string) error {
+	if err := w.store.log.PublishSnapshot(path, w.x.State(w.end)); err != nil {
+		return err
+	}
+	w.store.removeRuns(w.x, w.alone)
+	return nil
+}
+
+// snapshotDue reports whether it is time to take a snapshot: when reading the log after a crash would take longer than
+// reading two segments, and so much has come that writing the index does not weigh; or when compaction has replaced
+// as much that must stay until there is another one. While a group is under way that begins where the last one ends, another could cover no
+// more than that.
+func (s *Store) snapshotDue() bool {
+	indexed := int64(0)
+	if s.Inside(func() error {
+		for _, t := range s.allTables() {
+			indexed += int64(t.index.Len()) * index.SlotBytes
+		}
+		return nil
+	}) != nil {
+		return false
+	}
+	most := max(s.log.Nominal(), indexed)
+	return s.log.Uncovered() > 2*most && s.log.CoversMore() || s.log.OutlivedBytes() > most
+}
+
+// keepSnapshot is the goroutine that takes snapshots. It ends when stop is closed.
+func (s *Store) keepSnapshot(stop <-chan struct{}) {
+	for {
+		select {
+		case <-stop:
+			return
+		case <-s.log.Rolled:
+		}
+		if s.log.Failure() != nil || !s.snapshotDue() {
+			continue
+		}
+		s.housekeeping.Lock()
+		err := s.takeSnapshot(stop)
+		s.housekeeping.Unlock()
+		if !errors.Is(err, errSnapshotStopped) && !errors.Is(err, seglog.ErrClosed) {
+			s.log.ReportError("writing a snapshot of the index", err)
+		}
+	}
+}

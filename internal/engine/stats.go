@@ -1,0 +1,73 @@
+package engine
+
+// Stats is what the store counts.
+type Stats struct {
+	Keys       int64
+	Records    int64
+	LiveBytes  int64
+	LogBytes   int64
+	IndexBytes int64
+	CacheBytes int64
+	Segments   int
+	TornBytes  int64
+	Views      int64 // that are open
+	ViewBytes  int64 // memory of what entries were before they changed, for views
+	HeldBytes  int64 // of segments out of use that somebody holds
+	Compacted  int64 // segments replaced since the store was opened
+}
+
+// Stats counts. It takes no lock that a writer holds for long.
+func (s *Store) Stats() Stats {
+	st := Stats{Records: s.log.Records.Load()}
+	st.Keys = s.entries()
+	defer s.life.leave(s.life.enter())
+	st.TornBytes, st.CacheBytes = s.torn, s.budget.Used()
+	for _, sp := range s.spaces {
+		for _, t := range append(sp.tables(), sp.elements) {
+			st.IndexBytes += t.index.Bytes()
+			if o := t.order.Load(); o != nil {
+				st.IndexBytes += o.memory()
+			}
+			if d := t.deadlines.Load(); d != nil {
+				st.IndexBytes += d.bytes.Load()
+			}
+		}
+	}
+	for _, r := range s.outOfUse() {
+		st.HeldBytes += r.End.Load()
+	}
+	for _, seg := range s.log.Segments() {
+		end := seg.End.Load()
+		st.LogBytes += end
+		st.LiveBytes += max(end-seg.Dead.Load(), 0)
+		st.Segments++
+	}
+	st.Views, st.ViewBytes = s.views.open.Load(), s.views.bytes.Load()
+	st.Compacted = s.log.Compacted.Load()
+	return st
+}
+
+// entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass itself. When a map is declared meanwhile, entries
+// may have moved to a table that was not listed: then all is done again.
+func (s *Store) entries() (n int64) {
+	for {
+		n = 0
+		tables := s.userTables()
+		s.beforeCounting(tables...)
+		for _, t := range tables {
+			n += int64(t.counted.read(t))
+		}
+		if len(s.userTables()) == len(tables) {
+			return n
+		}
+	}
+}
+
+// userTables are those of all entries that users gave, in all key spaces.
+func (s *Store) userTables() (list []*Table) {
+	defer s.life.leave(s.life.enter())
+	for _, sp := range s.spaces {
+		list = append(list, sp.tables()...)
+	}
+	return list
+}

@@ -1,0 +1,459 @@
+// Package engine joins the log and its index: bytes under keys, kept.
+//
+// The log is the database. A write is one record appended to it; an index says for
+// each key where its newest record stands. The index is made from the log, never
+// the other way round.
+//
+// A key belongs to the table of the map that its bytes before the first colon
+// name, or to the raw table when no such map was declared. Typed maps, raw keys
+// and servers are all users of the same tables.
+//
+// Locks, in the order in which they are taken: Store.life (a gate, entered by reads of the log and by
+// writes of raw keys), one of Store.keys (that of the key that is written), Store.schemaMu,
+// and then those of the log. To open a table and to close, life is taken exclusively, and
+// then all of keys: who holds either excludes that. Store.cellsMu is a leaf. No lock is held
+// while a caller's function runs.
+package engine
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/keyhash"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/sysmem"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Options are the seams and settings of a store. The zero value of each field means its default.
+type Options struct {
+	FS           vfs.FS // the operating system's
+	Clock        clock.Clock
+	Random       func() uint64 // for salts and identities
+	ReadOnly     bool
+	SyncInterval time.Duration // 1 s
+	SegmentBytes int64         // nominal size of a segment, 64 MiB
+	MaxMemory    int64         // bytes; a quarter of what there is
+	RingBytes    int64         // size of the mapped ring, by default at most 4 MiB; negative for none
+	OnError      func(error)   // receives errors that no call can return
+	Inline       bool          // no goroutine: tests count operations
+	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
+	NoCompaction bool          // none in the background
+	NoSnapshot   bool          // of the index: none is read, nor taken
+	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
+	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
+
+	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
+	Progress func(done, total int64)
+}
+
+const (
+	defaultSyncInterval = time.Second
+)
+
+// Store is an open store. It is safe for concurrent use.
+type Store struct {
+	opts Options
+	seed keyhash.Seed // of the hashes of keys; see chooseSeed
+	log  *seglog.Log
+	lock interface{ Close() error }
+
+	life   gate
+	closed bool // guarded by life, and by any one of keys
+
+	keys    [cache.Shards]keyLock // by hash: one writer per key
+	showing showing               // of the same shards
+
+	budget    cache.Budget
+	cellsMu   sync.Mutex
+	attached  atomic.Pointer[[]*Cells] // of the open maps; replaced under cellsMu
+	turn      atomic.Uint64            // of the shards, to give up cells
+	flushTold string                   // the last error of the keeper's flushing; the keeper's own
+
+	updates      updates
+	transactions transactions
+	views        views
+	histories    histories
+	opening      opening
+	reports      reports
+	expirer      expirer
+	orders       orders
+	sweeper      sweeper
+
+	spaces map[uint64]*space // guarded by life
+
+	house        housekeeper
+	notes        notes
+	retired      atomic.Pointer[[]retired] // segments out of use, nil for none; see outOfUse
+	follower     follower                  // of a read-only store
+	housekeeping sync.Mutex                // held by a compaction, and by who takes a snapshot; taken before life
+	closing      atomic.Bool               // ends one
+
+	schemaMu      sync.Mutex
+	schemas       map[uint64]Schema
+	schemaNumbers map[Schema]uint64
+
+	snapshot *snapshotFile // that the store was opened from, nil for none
+	shadow   bool          // see reread
+
+	divided map[uint64]*seglog.SpreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
+
+	torn     int64 // bytes that recovery did not count
+	interval atomic.Int64
+
+	stop       chan struct{} // ends the goroutines of the log
+	stopOnce   sync.Once
+	goroutines sync.WaitGroup
+}
+
+// keyLock has a cache line to itself.
+type keyLock struct {
+	sync.Mutex
+	_ [56]byte
+}
+
+// Open opens the store in dir, which it creates when it is missing and the store is not opened read-only.
+func Open(dir string, opts Options) (*Store, error) {
+	opts = opts.withDefaults()
+	if !opts.ReadOnly {
+		return open(dir, opts)
+	}
+	for looks := (seglog.Looks{}); ; {
+		s, err := open(dir, opts)
+		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.Again(err) {
+			return s, err
+		}
+	}
+}
+
+func (o Options) withDefaults() Options {
+	if o.FS == nil {
+		o.FS = vfs.OS()
+	}
+	if o.Clock == nil {
+		o.Clock = clock.System{}
+	}
+	if o.Random == nil {
+		o.Random = rand.Uint64
+	}
+	if o.SyncInterval <= 0 {
+		o.SyncInterval = defaultSyncInterval
+	}
+	if o.SegmentBytes <= 0 {
+		o.SegmentBytes = seglog.DefaultSegmentBytes
+	}
+	if o.MaxMemory <= 0 {
+		o.MaxMemory = sysmem.Total() / 4
+	}
+	if o.RingBytes == 0 {
+		o.RingBytes = seglog.RingFor(o.MaxMemory)
+	}
+	if o.GroupBytes <= 0 {
+		o.GroupBytes = defaultGroupBytes
+	}
+	if o.HistoryBytes <= 0 {
+		o.HistoryBytes = defaultHistoryBytes
+	}
+	if o.FollowEvery <= 0 {
+		o.FollowEvery = defaultFollowEvery
+	}
+	if o.OnError == nil {
+		o.OnError = func(error) {}
+	}
+	return o
+}
+
+func open(dir string, opts Options) (_ *Store, err error) {
+	s := &Store{
+		opts:          opts,
+		spaces:        map[uint64]*space{},
+		schemas:       map[uint64]Schema{},
+		schemaNumbers: map[Schema]uint64{},
+	}
+	s.reports.deliver = opts.OnError
+	s.reports.idle = sync.NewCond(&s.reports.mu)
+	s.interval.Store(int64(opts.SyncInterval))
+	s.updates.init()
+	s.sweeper.updates.init()
+	s.transactions.init()
+	s.views.budget = &s.budget
+	share := int64(0)
+	if !opts.ReadOnly {
+		share = seglog.RingShare(opts.RingBytes, opts.MaxMemory)
+	}
+	s.budget.SetLimit(opts.MaxMemory - share)
+	s.attached.Store(new([]*Cells))
+	s.space(0)
+	s.follower.store = s
+	s.house.wake = make(chan struct{}, 1)
+	s.log = s.newLog(dir)
+	s.orders.inline = true
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.release())
+		}
+	}()
+	if !opts.ReadOnly {
+		if s.lock, err = seglog.LockDir(opts.FS, dir); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.recoverWithSnapshot(dir); err != nil {
+		return nil, err
+	}
+	s.orders.inline = false
+	if !opts.Inline {
+		s.stop = make(chan struct{})
+	}
+	if !opts.ReadOnly {
+		s.beginSweeping() // before anything expires, and before there is a snapshot
+	}
+	if !opts.ReadOnly && !opts.Inline {
+		s.log.SettleSoon()
+		if !opts.NoSnapshot {
+			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
+		}
+		s.goroutines.Add(2)
+		s.size()
+		s.goroutines.Go(func() { s.keepHouse(s.stop) })
+		go func() { defer s.goroutines.Done(); s.log.Keep(s.SyncInterval, s.stop) }()
+		go func() { defer s.goroutines.Done(); s.log.KeepDrained(s.SyncInterval, s.stop) }()
+		s.beginExpiry()
+	}
+	if opts.ReadOnly && !opts.Inline {
+		s.goroutines.Go(func() { s.keepFollowing(s.stop) })
+	}
+	if s.hasOrder() {
+		s.beginFolding()
+	}
+	return s, nil
+}
+
+func (s *Store) newLog(dir string) *seglog.Log {
+	opts := &s.opts
+	o := seglog.Options{
+		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes,
+		Flush: s.flushPeriodically, Filled: s.house.wakeHouse, Tight: func(int64) {}, Report: s.reports.add,
+	}
+	if !opts.NoCompaction && !opts.Inline {
+		o.Tight = s.house.shortOfRoom
+	}
+	s.histories.most = opts.HistoryBytes
+	return seglog.NewLog(o)
+}
+
+// recoverWithSnapshot recovers with the help of a snapshot of the index. If what stands on the disk
+// makes that fail, it begins anew and reads all of the log: then the log alone can be to blame.
+func (s *Store) recoverWithSnapshot(dir string) error {
+	s.log.CacheID = s.opts.FS.CacheID(dir) // now that the directory is there
+	err := s.recover(!s.opts.NoSnapshot)
+	if !errors.Is(err, seglog.ErrMismatch) && (s.snapshot == nil || !errors.Is(err, seglog.ErrCorrupt)) {
+		return err
+	}
+	if err := s.empty(dir); err != nil {
+		return err
+	}
+	return s.recover(false)
+}
+
+// empty takes back a recovery.
+func (s *Store) empty(dir string) error {
+	if err := s.releaseLog(); err != nil {
+		return err
+	}
+	cacheID := s.log.CacheID
+	s.log = s.newLog(dir)
+	s.log.CacheID = cacheID
+	s.seed, s.snapshot, s.spaces = 0, nil, map[uint64]*space{}
+	s.schemas, s.schemaNumbers = map[uint64]Schema{}, map[Schema]uint64{}
+	s.space(0)
+	return nil
+}
+
+// chooseSeed draws the seed of the hashes of keys from the identity of the store, unless there is a
+// seed already. It never changes while the store is open, because open maps and reads under way
+// keep hashes. So a reader that was opened before the first write keeps the seed of that time.
+func (s *Store) chooseSeed(store uint64) {
+	if s.seed == 0 {
+		s.seed = keyhash.New(store)
+	}
+}
+
+// release closes what is open.
+func (s *Store) release() error {
+	err := s.releaseLog()
+	if s.lock != nil {
+		err = errors.Join(err, s.lock.Close())
+	}
+	return err
+}
+
+// releaseLog closes what was opened to recover.
+func (s *Store) releaseLog() error {
+	s.closeTables()
+	var errs []error
+	if s.snapshot != nil {
+		errs = append(errs, s.snapshot.file.Close())
+	}
+	errs = append(errs, s.log.Release())
+	return errors.Join(errs...)
+}
+
+// Close syncs what was written and releases the store. Calls after the first do nothing.
+func (s *Store) Close() error {
+	err := s.close()
+	s.reports.wait()
+	return err
+}
+
+func (s *Store) close() error {
+	s.stopKeeper() // which takes locks that are held below
+	s.closing.Store(true)
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	s.follower.mu.Lock() // a look may open a segment
+	defer s.follower.mu.Unlock()
+	s.exclude()
+	defer s.admit()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.log.EndWaiting()
+	var last flushed
+	for _, c := range *s.attached.Load() {
+		for n := range cache.Shards {
+			s.endShardLocked(c, n, &last)
+		}
+	}
+	wrote, err := s.log.Wrote(), s.log.Finish()
+	if wrote && err == nil && s.log.Failure() == nil && !s.opts.NoSnapshot && last.refused == nil {
+		s.log.ReportError("writing a snapshot of the index", s.lastSnapshot())
+	}
+	s.closeRetired()
+	return errors.Join(last.err(), err, s.release())
+}
+
+// stopKeeper returns when the goroutines of the log have ended.
+func (s *Store) stopKeeper() {
+	if s.stop != nil {
+		s.endExpiry()
+		s.endFolding()
+		s.endSweeping()
+		s.stopOnce.Do(func() { close(s.stop) })
+		s.goroutines.Wait()
+	}
+}
+
+// exclude waits until no operation is under way, and keeps all others out until admit.
+func (s *Store) exclude() {
+	s.life.exclude()
+	for i := range s.keys {
+		s.keys[i].Lock()
+	}
+}
+
+func (s *Store) admit() {
+	for i := range s.keys {
+		s.keys[i].Unlock()
+	}
+	s.life.admit()
+}
+
+// grace returns when everybody has left who was inside at the call, or held the lock of a key: nobody has
+// an address then that no index and no cell had any more.
+func (s *Store) grace() {
+	s.life.grace()
+	s.passKeys()
+}
+
+// passKeys returns when everybody has given back the lock of a key who held one at the call.
+func (s *Store) passKeys() {
+	for i := range s.keys {
+		passThrough(&s.keys[i])
+	}
+}
+
+// use begins an operation. The caller ends it with s.life.leave when there is no error.
+func (s *Store) use() (pass, error) {
+	in := s.life.enter()
+	if s.closed {
+		s.life.leave(in)
+		return 0, seglog.ErrClosed
+	}
+	return in, nil
+}
+
+// Inside calls f inside the gate: the store stays open, no map is declared, and a segment that leaves
+// the log meanwhile stays readable. The error is that of f, or ErrClosed.
+func (s *Store) Inside(f func() error) error {
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	return f()
+}
+
+// isOpen returns ErrClosed for a store that is closed.
+func (s *Store) isOpen() error { return s.Inside(func() error { return nil }) }
+
+// useForWrite is use for an operation that may append.
+func (s *Store) useForWrite() (pass, error) {
+	in, err := s.use()
+	if err != nil {
+		return 0, err
+	}
+	if s.opts.ReadOnly {
+		s.life.leave(in)
+		return 0, seglog.ErrReadOnly
+	}
+	return in, nil
+}
+
+// SyncInterval is the longest time between a write and the sync that makes it durable.
+func (s *Store) SyncInterval() time.Duration { return time.Duration(s.interval.Load()) }
+
+// SetSyncInterval changes it, at once; d must be positive.
+func (s *Store) SetSyncInterval(d time.Duration) {
+	s.interval.Store(int64(d))
+	s.log.Poke()
+}
+
+// Sync returns when everything written before the call is on the disk. An error that concerns one value alone is no reason not to sync
+// the others.
+func (s *Store) Sync() error { return s.syncFlushed(s.flushAll()) }
+
+// SyncCells is Sync for what was written to one map.
+func (s *Store) SyncCells(c *Cells) error { return s.syncFlushed(s.flush(c)) }
+
+func (s *Store) syncFlushed(f flushed) error {
+	if f.refused == nil {
+		f.refused = s.sync()
+	}
+	return f.err()
+}
+
+func (s *Store) sync() error {
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	last := s.log.Last()
+	s.life.leave(in) // nobody who waits for life shall wait for the disk; Close syncs this, too
+	if err := s.log.Failure(); err != nil || s.opts.ReadOnly {
+		return err
+	}
+	return s.log.SyncTo(last)
+}
+
+// Log is the log of the store, for rooms above the engine. It is the same one from Open to Close.
+func (s *Store) Log() *seglog.Log { return s.log }
+
+// ReadOnly reports whether the store was opened read-only.
+func (s *Store) ReadOnly() bool { return s.opts.ReadOnly }

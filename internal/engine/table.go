@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"bytes"
+	"iter"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Table is the index of one declared map, or of the raw keys that belong to none.
+type Table struct {
+	store  *Store
+	name   string // escaped; "" for the raw table
+	prefix int    // length of what stands before a key's own bytes: the name and a colon
+	keys   Span   // of the whole keys that begin so
+	index  index.Table
+
+	ofElements bool // of collections
+
+	deadlines atomic.Pointer[deadlines] // nil until an entry has one
+	order     atomic.Pointer[ordering]  // nil unless the table's keys are kept in order
+
+	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
+	cells    atomic.Pointer[Cells]           // of the map that is open, or nil
+	versions atomic.Pointer[versions]        // for views; nil until there are some
+	counted  counted
+	opened   atomic.Bool // the map was opened by this process
+	declared atomic.Bool // a system record in the log says that this map exists
+}
+
+func newTable(s *Store, name string) *Table {
+	t := &Table{store: s, name: name}
+	t.index.Grown = s.budget.Leave // what the index takes, the cells do not get
+	if name != "" {
+		t.prefix = len(name) + 1
+		t.keys = PrefixSpan([]byte(t.beginning()))
+	}
+	return t
+}
+
+// Len is the number of entries. The caller holds no lock of a key.
+func (t *Table) Len() int {
+	t.store.beforeCounting(t)
+	return t.counted.read(t)
+}
+
+// beforeCounting takes out of the tables what has expired, and waits for what has begun to show: once for all of them, for that is a look at as many counters as there are
+// locks of keys. Then they can be counted. The caller holds no lock of a key.
+func (s *Store) beforeCounting(tables ...*Table) {
+	for _, t := range tables {
+		t.reap()
+	}
+	s.awaitAll()
+}
+
+// count is Len with those that have expired and are not taken out yet, and while an entry goes over from the cells to the index, once too often.
+func (t *Table) count() int { return max(t.index.Len()+t.added(), 0) }
+
+// added is what the cells add to the number of entries in the index.
+func (t *Table) added() int {
+	if c := t.cells.Load(); c != nil {
+		return c.table.Extra()
+	}
+	return 0
+}
+
+// counted tells who adds up the entries of index and cells that neither has changed without the other: who changes both for the sake of one
+// entry says so before and after.
+type counted struct{ begun, ended atomic.Int64 }
+
+// countTries is how often the two are read before their writers are kept out.
+const countTries = 100
+
+func (c *counted) read(t *Table) int {
+	for range countTries {
+		ended, n, added := c.ended.Load(), t.index.Len(), t.added()
+		if c.begun.Load() == ended && t.index.Len() == n && t.added() == added {
+			return n + added
+		}
+	}
+	for i := range t.store.keys {
+		t.store.keys[i].Lock()
+		defer t.store.keys[i].Unlock()
+	}
+	return t.count()
+}
+
+// Hash is that of a key's own bytes, which is how tables and cells know it. It is the same in every
+// process that opens the store, but for a reader that was there before the first write.
+func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
+
+// hash is Hash for the whole key. Of an element it is another one: the lowest bits, which choose the lock, are those of its collection, so that whoever changes that
+// knows the lock of all elements before he knows which.
+func (t *Table) hash(key []byte) uint64 {
+	hash := t.store.seed.Bytes(key[t.prefix:])
+	if !t.ofElements {
+		return hash
+	}
+	end := bytes.IndexAny(key, ":;")
+	return hash&^(cache.Shards-1) | t.store.seed.Bytes(key[:max(end, 0)])&(cache.Shards-1)
+}
+
+// ownOf is the part of a whole key that the table knows it by, for as long as key does not change.
+func (t *Table) ownOf(key []byte) string { return view(key[t.prefix:]) }
+
+// beginning is what stands before the own bytes of the keys.
+func (t *Table) beginning() string {
+	if t.name == "" {
+		return ""
+	}
+	return t.name + ":"
+}
+
+// hit is an entry of a table whose key was compared. The zero hit is none.
+type hit struct {
+	address seglog.Address
+	bytes   int64 // what the entry takes in the log: its record, and the length of a value in parts
+	schema  uint64
+	stale   seglog.Address // what the index has in the place of address, or 0
+	expiry  uint64         // deadline of the entry in Unix milliseconds, 0 for none
+	seq     uint64         // of the record; 0 when a cell told of it
+	group   uint64         // of which the record is a member, 0 for none; likewise
+	kept    bool           // it is the meta of a collection, which outlives the record
+}
+
+// hitOf is the entry whose record stands at a and is so many bytes long.
+func hitOf(a seglog.Address, h *record.Head, bytes int) hit {
+	at := hit{address: a, bytes: int64(bytes) + int64(h.Large), schema: h.Schema, expiry: h.Expiry, seq: h.Seq, group: h.Group}
+	if h.Kind == record.Meta {
+		at.schema = metaSchema
+	}
+	return at
+}
+
+// hitOfCell is the record of which a cell knows.
+func hitOfCell(c *cache.Cell) hit {
+	return hit{address: c.Address, bytes: int64(c.Weight), schema: uint64(c.Schema), stale: c.Stale, expiry: c.Expiry}
+}
+
+// indexed is the address that the index has.
+func (h *hit) indexed() seglog.Address {
+	if h.stale != 0 {
+		return h.stale
+	}
+	return h.address
+}
+
+// weightOf is what a cell keeps of a record's length. More than it can keep is enough to tell that the value is a large one.
+func weightOf(bytes int64) uint32 { return uint32(min(bytes, 1<<32-1)) }
+
+// refer makes c know of the record. Its deadline c has had from the beginning.
+func (h *hit) refer(c *cache.Cell) {
+	c.Address, c.Weight, c.Schema, c.Stale = h.address, weightOf(h.bytes), uint32(h.schema), h.stale
+}
+
+// find looks for the entry of key in the index.
+func (t *Table) find(hash uint64, key []byte) (hit, error) {
+	var stack [4]seglog.Address
+	list, err := t.index.Find(stack[:0], hash)
+	if err != nil {
+		return hit{}, err
+	}
+	for _, a := range list {
+		head, bytes, same, err := t.store.compareKey(a, key)
+		if err != nil {
+			return hit{}, err
+		}
+		if same {
+			return hitOf(a, &head, bytes), nil
+		}
+	}
+	return hit{}, nil
+}
+
+// read looks for the entry of key in the index and reads it, into buf if that is large
+// enough. The address is zero when there is none.
+func (t *Table) read(e *seglog.Record, hash uint64, key, buf []byte) (seglog.Address, error) {
+	var stack [4]seglog.Address
+	list, err := t.index.Find(stack[:0], hash)
+	if err != nil {
+		return 0, err
+	}
+	for _, a := range list {
+		slot, offset := seglog.SplitAddress(a)
+		if err := t.store.log.Segment(slot).ReadTo(e, offset, buf); err != nil {
+			return 0, err
+		}
+		if bytes.Equal(e.Key, key) {
+			return a, nil
+		}
+	}
+	return 0, nil
+}
+
+// compareKey reads the key of the record at a, and tells how long that is. A record with another key is read
+// whole, for it could be the same key, damaged.
+func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes int, same bool, err error) {
+	slot, offset := seglog.SplitAddress(a)
+	if total := s.log.Segment(slot).SameKey(&h, offset, key); total > 0 {
+		return h, total, true, nil
+	}
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
+	h, found, total, err := s.headAndKey(a, *buf)
+	if err != nil {
+		return h, 0, false, err
+	}
+	if string(found) == string(key) {
+		return h, total, true, nil
+	}
+	_, err = s.log.Segment(slot).Read(offset, nil)
+	return h, 0, false, err
+}
+
+// place enters now as the entry of a key, in the place of the old one if there was one, which is dead then. If a
+// cell will know where it is, and the index need not count it under another schema, the index is told later,
+// when the cell goes: until then it has the address of the old one.
+//
+// own is the key's own bytes, which are not kept, and seq the number from which on the new entry counts: that of its record, or of the commit
+// of its group. The caller holds the lock of the key, or is alone.
+func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
+	t.note(hash, own, old.address, seq)
+	t.ended(&old)
+	t.move(hash, own, old, now, later)
+	if old.schema == metaSchema && !old.kept {
+		t.store.sweeper.gone.Add(1)
+	}
+}
+
+// move is place for an entry that does not change, but stands elsewhere.
+func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool) {
+	t.enter(hash, own, old, now, later)
+	t.store.revive(now)
+	t.store.bury(&old)
+	if old.address != 0 && old.address != now.stale {
+		t.store.forgetRecord(&old)
+	}
+}
+
+// remove takes the entry out, which is dead then. seq is the number of the record that says so, 0 when none does, because the entry has
+// expired.
+func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
+	t.note(hash, own, old.address, seq)
+	t.ended(&old)
+	t.leave(hash, own, old)
+	t.store.bury(&old)
+	if old.address != 0 {
+		t.store.forgetRecord(&old)
+	}
+	if old.schema == metaSchema {
+		t.store.sweeper.gone.Add(1)
+	}
+}
+
+// enter is place for an entry that is not new in the log.
+func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
+	t.expect(hash, old.expiry, now.expiry)
+	switch {
+	case old.address == 0:
+		t.store.showing.begin(hash)
+		t.mark(own, false)
+		t.index.Insert(hash, now.address, now.schema)
+		t.store.showing.end(hash)
+	case later && old.schema == now.schema:
+		now.stale = old.indexed()
+	default:
+		t.index.Replace(hash, old.indexed(), now.address, old.schema, now.schema)
+	}
+}
+
+// leave takes out an entry that goes into another table.
+func (t *Table) leave(hash uint64, own string, old hit) {
+	t.store.showing.begin(hash)
+	t.mark(own, true)
+	t.index.Remove(hash, old.indexed(), old.schema)
+	t.store.showing.end(hash)
+}
+
+// Schemas are the numbers of the schemas under which the table has values, in ascending
+// order, 0 for raw bytes. So whoever opens a map learns which forms its values have without reading
+// them. Of writes under way it may miss the newest.
+func (t *Table) Schemas() []uint64 {
+	t.reap()
+	var list []uint64
+	for _, c := range t.index.Schemas() {
+		if c.Entries > 0 && c.Schema != metaSchema {
+			list = append(list, c.Schema)
+		}
+	}
+	return list
+}
+
+// addresses yields the address of every entry. Entries that stay throughout are
+// yielded exactly once, unless they are overwritten meanwhile: then it may be at
+// their old or their new address. An error, that of a part of the index that cannot be read, is the last.
+func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
+	return func(yield func(seglog.Address, error) bool) {
+		var buf []seglog.Address
+		for n := range index.Shards {
+			var err error
+			if buf, err = t.index.Shard(buf[:0], n); err != nil {
+				yield(0, err)
+				return
+			}
+			for _, a := range buf {
+				if !yield(a, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"math/bits"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Writes to several entries count together: in the log they are a group, and in memory they show at once.
+//
+// Who writes them holds the locks of all their keys while the group is appended and the entries change. The locks are
+// taken in ascending order, so no two wait for each other. Readers that take no lock are told by a counter for each shard
+// of keys, raised before the first of the entries changes and lowered after the last: who finds it raised waits for the
+// lock of its key once. So whoever has seen one of the changes sees all of them, for the counters of the others
+// were raised before that one showed.
+//
+// What is too much for one append is written ahead, before any lock is taken; only the commit is written under them, and once more those of the
+// records that another of the same key has overtaken meanwhile. Where the caller holds the locks from the beginning (locked), all of it is written under them.
+type together struct {
+	store   *Store
+	changes []*Change
+	tx      *Tx      // that writes them, nil for none: it may have a reason not to
+	turn    bool     // the caller has the turn of the transactions
+	locked  bool     // the caller holds the locks, is inside the gate, and has waited for the transactions
+	shards  shardSet // that are to be locked; those of the changes are added
+
+	ahead    bool // the members are in the log
+	appended bool // the outcome is
+	group    seglog.Group
+	under    *seglog.Parts // the parts of large values; nil if there are none
+}
+
+// Change is one of several writes that count together.
+type Change struct {
+	Table *Table // or nil: where the key belongs
+	Write        // of which the durability is that of all of them
+
+	table *Table
+	hash  uint64
+	now   state
+	known bool // now is what there is, for it was looked at under the locks that the caller has held since
+	p     seglog.Pending
+	told  bool // the log knows the outcome: there was no entry, and is none
+	keeps bool // of a meta: the collection outlives the record that is there
+
+	collection *txCollection // of a transaction, that has changed it
+	taken      int64         // memory, by put
+}
+
+// defaultGroupBytes are appended at once, at most.
+const defaultGroupBytes = 1 << 20
+
+// shardSet is some of the shards of keys.
+type shardSet [cache.Shards / 64]uint64
+
+func (m *shardSet) add(hash uint64) {
+	n := hash % cache.Shards
+	m[n/64] |= 1 << (n % 64)
+}
+
+// addAll makes it all of them.
+func (m *shardSet) addAll() {
+	for i := range m {
+		m[i] = ^uint64(0)
+	}
+}
+
+// each calls f with the numbers, in ascending order.
+func (m *shardSet) each(f func(n int)) {
+	for i, w := range m {
+		for ; w != 0; w &= w - 1 {
+			f(64*i + bits.TrailingZeros64(w))
+		}
+	}
+}
+
+// showing counts for each shard of keys the changes that begin to show and are not all there yet: those of a group, and a change of one entry
+// by which it comes or goes, for that can be seen in more than one place: by its cell, in the index, in the order of the keys, by the number of entries. It is raised and
+// lowered with the lock of the shard held.
+type showing [cache.Shards]atomic.Uint32
+
+func (x *showing) begin(hash uint64) { x[hash%cache.Shards].Add(1) }
+func (x *showing) end(hash uint64)   { x[hash%cache.Shards].Add(^uint32(0)) }
+
+// await returns when the changes that had begun to show to a key of this hash, at the time of the call, show completely, and so do those that a view has which is being
+// opened. It is called before a look without a lock.
+func (s *Store) await(hash uint64) {
+	if n := hash % cache.Shards; s.showing[n].Load() != 0 || s.opening.late.Load() != 0 {
+		passThrough(&s.keys[n])
+	}
+}
+
+// awaitAll is await for all keys, before a look at which there are.
+func (s *Store) awaitAll() {
+	for n := range s.showing {
+		s.await(uint64(n))
+	}
+	allAwaited()
+}
+
+// allAwaited is called at the end of awaitAll. It is a variable for the sake of tests.
+var allAwaited = func() {}
+
+// WriteAll makes all the changes or, with an error, none, unless it is a *FailedError: then that is not known. There is no more than one for each
+// key. Durability is Process or Power; Cells and Cell of each change are as in Write.
+func (s *Store) WriteAll(changes []*Change, d Durability) error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	seq, err := s.commitAll(&together{store: s, changes: changes})
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.SyncTo(seq)
+}
+
+// commitAll makes the changes count. It returns the number up to which the log must be synced to make them durable.
+func (s *Store) commitAll(g *together) (seq uint64, err error) {
+	s.pace()
+	defer func() { g.finish(err) }()
+	if err := g.check(); err != nil {
+		return 0, err
+	}
+	if err := g.prepare(); err != nil {
+		return 0, err
+	}
+	if g.tx != nil && !g.turn {
+		s.transactions.turn.RLock()
+		defer s.transactions.turn.RUnlock()
+	}
+	in, err := s.useForWrite()
+	if err != nil {
+		return 0, err
+	}
+	seq, err = g.commit()
+	s.life.leave(in)
+	if s.budget.Over() {
+		s.relieve()
+	}
+	return seq, err
+}
+
+// check returns why not all changes can be made.
+func (g *together) check() error {
+	s := g.store
+	allow := s.allow
+	if g.tx != nil || g.locked {
+		allow = s.updates.allow
+	}
+	for _, c := range g.changes {
+		if err := c.check(); err != nil {
+			return err
+		}
+		if c.Kind != record.Element { // of which others know the updates
+			if err := allow(c.Key); err != nil {
+				return err
+			}
+		}
+		if len(c.Value) > seglog.PartBytes && g.under == nil {
+			g.under = s.log.BeginParts()
+		}
+	}
+	return nil
+}
+
+// finish is for who holds no lock any more.
+func (g *together) finish(err error) {
+	g.group.End()
+	if g.under != nil {
+		g.store.EndParts(g.under, err)
+	}
+}
+
+// prepare makes the records, and writes ahead what is too much for one append: large values in parts, and many records.
+func (g *together) prepare() error {
+	s := g.store
+	reserve, appendPart := s.reserve, s.appendPart
+	if g.locked {
+		reserve, appendPart = s.log.Reserve, s.log.AppendOne
+	}
+	g.group.Log = s.log
+	bytes := int64(0)
+	for _, c := range g.changes {
+		c.p = seglog.Pending{Key: c.Key}
+		if c.fill(&c.p) {
+			if err := s.appendParts(&c.p, reserve, appendPart); err != nil {
+				return err
+			}
+		}
+		bytes += estimate(&c.p)
+	}
+	most := s.opts.GroupBytes
+	if bytes <= most {
+		return nil
+	}
+	if err := reserve(bytes); err != nil {
+		return err
+	}
+	g.ahead = true
+	var batch []*seglog.Pending
+	bytes = 0
+	for _, c := range g.changes {
+		batch = append(batch, &c.p)
+		if bytes += estimate(&c.p); bytes >= most/4 {
+			if err := g.writeAhead(batch); err != nil {
+				return err
+			}
+			batch, bytes = batch[:0], 0
+		}
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	return g.writeAhead(batch)
+}
+
+// estimate is about the length of the record.
+func estimate(p *seglog.Pending) int64 { return int64(len(p.Key)+len(p.Value)) + 64 }
+
+// writeAhead is an operation of its own: what waits for life need not wait for the whole group.
+func (g *together) writeAhead(recs []*seglog.Pending) error {
+	if g.locked {
+		return g.group.Ahead(recs...)
+	}
+	in, err := g.store.useForWrite()
+	if err != nil {
+		return err
+	}
+	defer g.store.life.leave(in)
+	return g.group.Ahead(recs...)
+}
+
+// commit locks what there is to lock. The caller is inside the gate, so no map is declared.
+func (g *together) commit() (uint64, error) {
+	s := g.store
+	g.route()
+	for _, c := range g.changes {
+		g.shards.add(c.hash)
+	}
+	if g.tx != nil {
+		g.tx.addShards(&g.shards)
+	}
+	g.shards.each(func(n int) { s.keys[n].Lock() })
+	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
+	return g.commitLocked()
+}
+
+// route finds out where the changes belong.
+func (g *together) route() {
+	for _, c := range g.changes {
+		if c.table = c.Table; c.table == nil {
+			c.table = g.store.spaces[0].route(c.kind(), c.Key)
+		}
+		c.hash = c.table.hash(c.Key)
+	}
+}
+
+func (g *together) commitLocked() (uint64, error) {
+	s := g.store
+	if s.closed {
+		return 0, seglog.ErrClosed
+	}
+	if g.tx != nil {
+		if err := g.tx.validateLocked(); err != nil {
+			return 0, err
+		}
+	}
+	for _, c := range g.changes {
+		if err := c.examineLocked(s); err != nil {
+			return 0, err
+		}
+	}
+	seq, err := g.appendLocked()
+	if err != nil {
+		return 0, err
+	}
+	var changing shardSet
+	for _, c := range g.changes {
+		changing.add(c.hash)
+	}
+	changing.each(func(n int) { s.showing[n].Add(1) })
+	for i, c := range g.changes {
+		if i > 0 {
+			PartShown()
+		}
+		c.showLocked(s, seq)
+	}
+	changing.each(func(n int) { s.showing[n].Add(^uint32(0)) })
+	if g.appended {
+		s.log.Shown.Add(1)
+	}
+	return seq, nil
+}
+
+// PartShown is called when some changes of a group show, and others do not yet. It is a variable for the sake of tests that stand outside.
+var PartShown = func() {}
+
+// examineLocked finds out what the entry is now.
+func (c *Change) examineLocked(s *Store) error {
+	w := &c.Write
+	if !c.known {
+		if err := s.stateLocked(&c.now, c.table, c.hash, c.Key); err != nil && !s.replaceable(&c.now, w, err) {
+			return err
+		}
+	}
+	if w.Cells != nil && w.Cells != c.now.cells { // those that are there have values of another type
+		return seglog.ErrClosed
+	}
+	c.told = w.Delete && c.now.address == 0
+	c.now.kept = c.keeps
+	return nil
+}
+
+// appendLocked appends what is not in the log yet, and returns the number by which the changes count.
+func (g *together) appendLocked() (uint64, error) {
+	s := g.store
+	var recs []*seglog.Pending
+	for _, c := range g.changes {
+		if c.told {
+			continue
+		}
+		if err := s.declareFor(c.table); err != nil {
+			return 0, err
+		}
+		if !g.ahead || c.overtaken(s) {
+			recs = append(recs, &c.p)
+		}
+	}
+	g.appended = g.ahead || len(recs) > 0
+	switch {
+	case g.ahead || len(recs) > 1:
+		return g.group.Commit(recs...)
+	case len(recs) == 1: // which needs no company
+		recs[0].Shows = true
+		err := s.log.Append(recs[0])
+		return recs[0].Seq, err
+	}
+	return s.log.Last(), s.log.Failure()
+}
+
+// overtaken reports whether the entry has a record that stands behind the one that was written ahead. That is written again, for
+// compaction relies on what a record replaces being before it. The one ahead is dead.
+func (c *Change) overtaken(s *Store) bool {
+	if c.now.address == 0 {
+		return false
+	}
+	slot, offset := seglog.SplitAddress(c.now.address)
+	_, ahead := seglog.SplitAddress(c.p.Address)
+	now := s.log.Segment(slot).ID
+	if now < c.p.Segment || now == c.p.Segment && offset < ahead {
+		return false
+	}
+	slot, _ = seglog.SplitAddress(c.p.Address)
+	s.log.Segment(slot).Dead.Add(int64(c.p.Bytes) - seglog.DeadAtOnce(&c.p.Head, c.p.Bytes))
+	return true
+}
+
+// showLocked lets index and cells know of a change with this number.
+func (c *Change) showLocked(s *Store, seq uint64) {
+	if c.told {
+		c.now.swap(nil)
+		return
+	}
+	s.enterLocked(c.table, &c.now, &c.Write, &c.p, seq)
+}

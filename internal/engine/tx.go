@@ -1,0 +1,549 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/goid"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A transaction reads a view, and keeps what it writes to itself until it commits. It is optimistic: nobody waits for
+// it, and at its end it finds out whether it can be as if it had run then and there, alone:
+//
+//  1. Lock the keys that were read and those that are written, in ascending order; for an iteration all shards.
+//  2. Has any key that was read, found or not, changed since the view was opened? Has any that an iteration came by or would
+//     have come by? Has anything that was read expired? Then it was all for nothing, and the function runs again, on a new view.
+//  3. Append the writes, as a group, and let them show (together.go).
+//
+// The order of the commits is the serial one: what a transaction has read is at its commit what it was in
+// the view. What is written and was not read is not looked at. Who writes nothing has read a state that there was, and is through.
+//
+// After three conflicts a transaction gets the turn: no other commits until it is through. After eight, plain
+// writers wait as well. Who has the turn waits for nobody who may wait for it: the turn is taken before
+// all locks. Only the function's own goroutine could wait for itself; so from within a function,
+// writes by other means are refused, with ErrNested.
+//
+// A change of a collection by a single call is a transaction, too, which is not optimistic: it holds the locks from the beginning (collectionwrite.go).
+type Tx struct {
+	store    *Store
+	view     *View
+	locked   *lockedKey // instead of a view: it sees what there is, and nobody else changes that
+	readOnly bool
+	done     atomic.Bool
+
+	writes   map[string]*Change // by whole key
+	elements map[string]*Change // of collections
+	created  uint64             // collections
+	bytes    int64              // that the writes take
+	reads    map[string]bool    // whole keys
+	parts    map[string]bool    // keys of elements that were read
+	scans    []scanned
+	marked   map[sortedBy]*marks // of writes, for walks in order
+	first    uint64              // of the deadlines of what was read, 0 for none
+	under    *seglog.Parts       // the parts of large values that it has written; nil if there are none
+	lost     error               // why there is one that has not been written
+	failed   error               // of a read that could not say so, or of a write: there is no commit then
+}
+
+var (
+	// ErrTxDone is the use of a transaction after the end of its function.
+	ErrTxDone = errors.New("copal: the transaction has ended")
+	// ErrTxReadOnly is a write in a transaction that only reads.
+	ErrTxReadOnly = errors.New("copal: the transaction only reads")
+)
+
+const (
+	turnAfter  = 3 // conflicts
+	aloneAfter = 8
+)
+
+// transactions are those whose functions run.
+type transactions struct {
+	turn  sync.RWMutex // held by who commits; exclusively by who must be through. Taken before all other locks
+	n     atomic.Int32 // how many there are, so that a plain write need not look when there is none
+	alone atomic.Bool  // plain writers wait
+
+	mu      sync.Mutex // a leaf
+	through *sync.Cond // of mu: alone has become false
+	running map[uint64]bool
+}
+
+func (x *transactions) init() {
+	x.running = map[uint64]bool{}
+	x.through = sync.NewCond(&x.mu)
+}
+
+// enter notes that this goroutine is in a transaction. It cannot be in two.
+func (x *transactions) enter() (leave func(), err error) {
+	id := goid.Get()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running[id] {
+		return nil, ErrNested
+	}
+	x.running[id] = true
+	x.n.Add(1)
+	return func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.running, id)
+		x.n.Add(-1)
+	}, nil
+}
+
+// allow refuses a write from within a transaction that is none of the transaction's, and lets others wait while a transaction must be
+// alone. The caller holds no lock.
+func (x *transactions) allow() error {
+	if x.n.Load() == 0 {
+		return nil
+	}
+	id := goid.Get()
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running[id] {
+		return ErrNested
+	}
+	for x.alone.Load() {
+		x.through.Wait()
+	}
+	return nil
+}
+
+// urge gives a transaction that has failed so often what it needs to get through. The caller calls yield when it has.
+func (x *transactions) urge(conflicts int) (yield func()) {
+	if conflicts < turnAfter {
+		return func() {}
+	}
+	x.turn.Lock()
+	if conflicts >= aloneAfter {
+		x.alone.Store(true)
+	}
+	return func() {
+		x.mu.Lock()
+		x.alone.Store(false)
+		x.mu.Unlock()
+		x.through.Broadcast()
+		x.turn.Unlock()
+	}
+}
+
+// allow refuses a write to a key that the same goroutine is updating, or any from within its transaction.
+func (s *Store) allow(key []byte) error {
+	if err := s.transactions.allow(); err != nil {
+		return err
+	}
+	return s.updates.allow(key)
+}
+
+// Transact calls f with a transaction, and makes what that has written count, all or nothing, as if everything had
+// happened at one moment. f may be called several times, and the last call counts; its error, or a panic, ends the transaction
+// without a trace. Durability is Process or Power. An error is that of f, or of Write.
+func (s *Store) Transact(d Durability, f func(*Tx) error) error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	leave, err := s.transactions.enter()
+	if err != nil {
+		return err
+	}
+	defer leave()
+	seq, err := s.tryTransaction(0, f)
+	for conflicts := 1; err == errConflict; conflicts++ {
+		seq, err = s.tryTransaction(conflicts, f)
+	}
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.SyncTo(seq)
+}
+
+// tryTransaction returns the number up to which the log must be synced to make the outcome durable.
+func (s *Store) tryTransaction(conflicts int, f func(*Tx) error) (uint64, error) {
+	defer s.transactions.urge(conflicts)()
+	tx, err := s.beginTx(false)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.end()
+	if err := f(tx); err != nil {
+		return 0, err
+	}
+	return tx.commit(conflicts >= turnAfter)
+}
+
+// Look calls f with a transaction that only reads: everything as it was at one moment.
+func (s *Store) Look(f func(*Tx) error) error {
+	tx, err := s.beginTx(true)
+	if err != nil {
+		return err
+	}
+	defer tx.end()
+	if err := f(tx); err != nil {
+		return err
+	}
+	return tx.failed
+}
+
+func (s *Store) beginTx(readOnly bool) (*Tx, error) {
+	v, err := s.OpenView()
+	if err != nil {
+		return nil, err
+	}
+	return &Tx{store: s, view: v, readOnly: readOnly}, nil
+}
+
+func (tx *Tx) end() {
+	if !tx.done.Swap(true) {
+		if tx.view != nil {
+			tx.view.Close()
+		}
+		tx.store.budget.Leave(-tx.bytes)
+		if tx.under != nil {
+			tx.store.EndParts(tx.under, tx.lost)
+		}
+	}
+}
+
+// Fail keeps the transaction from committing, because of an error that a read could not return.
+func (tx *Tx) Fail(err error) {
+	if tx.failed == nil {
+		tx.failed = err
+	}
+}
+
+// Get returns the entry of key, from table t or, when t is nil, from where the key belongs: as the transaction has written
+// it, or else as it was when that began. The bytes are not to be changed. The error is ErrNotFound when there is none.
+func (tx *Tx) Get(t *Table, key []byte) (Entry, error) {
+	if !tx.done.Load() && tx.writes[view(key)] == nil {
+		tx.noteRead(key)
+	}
+	return tx.look(t, key)
+}
+
+// look is Get of what is noted already.
+func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
+	if tx.done.Load() {
+		return Entry{}, ErrTxDone
+	}
+	if c := tx.writes[view(key)]; c != nil {
+		return tx.own(c)
+	}
+	in, err := tx.view.use()
+	if err != nil {
+		return Entry{}, err
+	}
+	defer tx.store.life.leave(in)
+	e, a, err := tx.record(t, key)
+	if err != nil {
+		return Entry{}, err
+	}
+	return tx.store.entryOf(&e, a)
+}
+
+// record reads the record of a key that the view has, of a value or of a collection, and notes its deadline: all reads of keys that the transaction has not written go this
+// way. The caller has entered with View.use.
+func (tx *Tx) record(t *Table, key []byte) (e seglog.Record, a seglog.Address, err error) {
+	if e, a, err = tx.view.record(t, key); err == nil {
+		tx.noteDeadline(e.Expiry)
+	}
+	return e, a, err
+}
+
+// DeadlineOf is the deadline of the entry of key, of a value or a collection, in the sense of Get; 0 for none.
+func (tx *Tx) DeadlineOf(t *Table, key []byte) (uint64, error) {
+	c := tx.writes[view(key)]
+	switch {
+	case tx.done.Load():
+		return 0, ErrTxDone
+	case c != nil && c.Delete:
+		return 0, ErrNotFound
+	case c != nil && c.collection != nil:
+		return c.collection.deadline, nil
+	case c != nil:
+		return c.Expiry, nil
+	}
+	tx.noteRead(key)
+	in, err := tx.view.use()
+	if err != nil {
+		return 0, err
+	}
+	defer tx.store.life.leave(in)
+	e, _, err := tx.record(t, key)
+	return e.Expiry, err
+}
+
+// Expiry is the deadline of the entry, 0 for none.
+func (e *Entry) Expiry() uint64 { return e.expiry }
+
+// own is a change as a read shows it.
+func (tx *Tx) own(c *Change) (e Entry, err error) {
+	switch {
+	case c.Delete:
+		return Entry{}, ErrNotFound
+	case c.collection != nil:
+		return Entry{}, c.collection.isNoValue(c.Key)
+	}
+	e = Entry{Value: c.Value, Schema: c.Schema, hit: hit{expiry: c.Expiry}}
+	if c.Listed == 0 {
+		return e, nil
+	}
+	in, err := tx.store.use()
+	if err != nil {
+		return Entry{}, err
+	}
+	defer tx.store.life.leave(in)
+	e.Value, err = tx.store.ReadParts(seglog.Record{Head: record.Head{Large: c.Listed}, Key: c.Key, Value: c.Value})
+	return e, err
+}
+
+// Has reports whether there is an entry under key, in the sense of Get.
+func (tx *Tx) Has(t *Table, key []byte) (bool, error) {
+	_, err := tx.Get(t, key)
+	if err == ErrNotFound {
+		return false, nil
+	}
+	if IsCollection(err) {
+		return true, nil
+	}
+	return err == nil, err
+}
+
+func (tx *Tx) noteRead(key []byte) {
+	if tx.readOnly || tx.locked != nil {
+		return
+	}
+	if tx.reads == nil {
+		tx.reads = map[string]bool{}
+	}
+	if !tx.reads[view(key)] {
+		tx.reads[string(key)] = true
+	}
+}
+
+func (tx *Tx) noteDeadline(deadline uint64) {
+	if deadline != 0 && (tx.first == 0 || deadline < tx.first) {
+		tx.first = deadline
+	}
+}
+
+// Write takes a write into the transaction. Key and value are copied; the cell, and what w says else, become the transaction's.
+func (tx *Tx) Write(t *Table, w *Write) error {
+	if tx.done.Load() {
+		return ErrTxDone
+	}
+	if tx.readOnly {
+		return ErrTxReadOnly
+	}
+	if err := w.check(); err != nil {
+		return err
+	}
+	c := &Change{Table: t, Write: *w}
+	c.Key, c.Own = bytes.Clone(w.Key), ""
+	if len(w.Value) <= seglog.PartBytes {
+		c.Value = bytes.Clone(w.Value)
+	} else if err := tx.setAside(c); err != nil {
+		return err
+	}
+	tx.put(c)
+	return nil
+}
+
+// setAside writes the parts of a large value to the log at once, where they count for nothing until the transaction commits. Memory keeps the list.
+func (tx *Tx) setAside(c *Change) error {
+	s := tx.store
+	if tx.under == nil {
+		tx.under = s.log.BeginParts()
+	}
+	s.pace()
+	p := seglog.Pending{Key: c.Key}
+	if err := s.recordOfWrite(&p, &c.Write); err != nil {
+		tx.lost = err
+		return err
+	}
+	c.Listed, c.Value, c.Cell, c.Cost = p.Large, p.Value, nil, 0
+	return nil
+}
+
+// memory is what a change takes, about.
+func (c *Change) memory() int64 {
+	return int64(len(c.Key)+len(c.Value)+c.Cost) + 600
+}
+
+// Delete removes the entry of key, and reports whether there was one.
+func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
+	if tx.readOnly {
+		return false, ErrTxReadOnly
+	}
+	if existed, err = tx.Has(t, key); err != nil || !existed {
+		return existed, err
+	}
+	return true, tx.Write(t, &Write{Key: key, Delete: true, Cells: c})
+}
+
+// Items yields each entry of the table as Get would, exactly once and in no order, with values but for collections. What the transaction writes meanwhile to an entry that has
+// not been yielded yet shows; whether a new one does is not said.
+func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		tx.noteScan(scanned{sortedBy: sortedBy{table: t}})
+		tx.items(t, values, yield)
+	}
+}
+
+// noteScan notes what an iteration comes by, and reports whether it did.
+func (tx *Tx) noteScan(what scanned) bool {
+	if !tx.readOnly && (what.span != nil || !slices.Contains(tx.scans, what)) {
+		tx.scans = append(tx.scans, what)
+	}
+	return !tx.readOnly
+}
+
+func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
+	if tx.done.Load() {
+		yield(Item{Err: ErrTxDone})
+		return
+	}
+	own := tx.ownKeys(t)
+	mine := map[string]bool{}
+	for _, key := range own {
+		mine[string(key)] = true
+	}
+	for item := range tx.view.Items(t, values) {
+		if item.Err == nil && mine[string(item.Key)] {
+			continue
+		}
+		if item.Err == nil {
+			tx.noteDeadline(item.expiry)
+		}
+		if c := tx.writes[string(item.Key)]; item.Err == nil && c != nil {
+			if item.Entry, item.Err = tx.own(c); item.Err == ErrNotFound {
+				continue
+			}
+		}
+		if IsCollection(item.Err) { // which is left out where values are wanted
+			if values {
+				continue
+			}
+			item.Err = nil
+		}
+		if !yield(item) {
+			return
+		}
+	}
+	for _, key := range own {
+		e, err := tx.own(tx.writes[string(key)])
+		if IsCollection(err) && !values {
+			err = nil
+		}
+		if err == nil && !yield(Item{Key: bytes.Clone(key), Entry: e}) {
+			return
+		}
+	}
+}
+
+// ownKeys are those of the table that the transaction has written.
+func (tx *Tx) ownKeys(t *Table) (keys [][]byte) {
+	in, err := tx.store.use()
+	if err != nil {
+		return nil // which the view says, too
+	}
+	defer tx.store.life.leave(in)
+	for _, c := range tx.writes {
+		if tx.store.spaces[0].route(c.kind(), c.Key) == t {
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+// Len is the number of entries of the table.
+func (tx *Tx) Len(t *Table) (n int, err error) {
+	for item := range tx.Items(t, false) {
+		if item.Err != nil {
+			return 0, item.Err
+		}
+		n++
+	}
+	return n, nil
+}
+
+// commit returns the number up to which the log must be synced to make durable what was read and written.
+func (tx *Tx) commit(turn bool) (uint64, error) {
+	if tx.failed != nil {
+		return 0, tx.failed
+	}
+	s := tx.store
+	if len(tx.writes) == 0 {
+		return tx.view.seq, s.log.Failure()
+	}
+	var elements *Table
+	some, created := tx.collections()
+	if some {
+		var err error
+		if elements, err = s.elements(); err != nil {
+			return 0, err
+		}
+	}
+	if created {
+		if !turn { // before birth
+			s.transactions.turn.RLock()
+			defer s.transactions.turn.RUnlock()
+			turn = true
+		}
+		s.sweeper.birth.Lock()
+		defer s.sweeper.birth.Unlock()
+	}
+	return s.commitAll(&together{store: s, changes: tx.changes(elements, s.log.Last()+1), tx: tx, turn: turn})
+}
+
+// addShards adds the shards of what was read. The caller is inside the gate.
+func (tx *Tx) addShards(shards *shardSet) {
+	if len(tx.scans) > 0 {
+		shards.addAll()
+		return
+	}
+	for key := range tx.reads {
+		shards.add(tx.tableOf(key).hash([]byte(key)))
+	}
+	for key := range tx.parts {
+		shards.add(tx.store.spaces[0].elements.hash([]byte(key)))
+	}
+}
+
+// validateLocked returns errConflict if something that was read has changed. The caller holds the locks.
+func (tx *Tx) validateLocked() error {
+	if err := tx.view.failure(); err != nil {
+		return err
+	}
+	if tx.store.Expired(tx.first) {
+		return errConflict
+	}
+	for key := range tx.reads {
+		t := tx.tableOf(key)
+		if tx.view.changedLocked(t, t.hash([]byte(key)), key[t.prefix:]) {
+			return errConflict
+		}
+	}
+	for key := range tx.parts {
+		t := tx.store.spaces[0].elements
+		if tx.view.changedLocked(t, t.hash([]byte(key)), key) {
+			return errConflict
+		}
+	}
+	for _, what := range tx.scans {
+		if tx.scanChangedLocked(what) {
+			return errConflict
+		}
+	}
+	return nil
+}
+
+// tableOf is where a key belongs. The caller is inside the gate.
+func (tx *Tx) tableOf(key string) *Table {
+	return tx.store.spaces[0].route(record.Value, []byte(key))
+}

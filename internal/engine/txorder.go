@@ -1,0 +1,357 @@
+package engine
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/order"
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A transaction goes through keys in order by merging what its view has with marks of the keys that it has written, as a view does with those that have changed: what the
+// transaction has set is there, and what it has deleted hides what the view has. The first walk over a table makes the marks, and from then on they are kept with the
+// writes. Every key is looked up when it is its turn. So a walk takes the memory that one of the view takes. A walk that begins among many deleted keys notes how far they
+// go, and the next one steps over them: a queue of which the first goes again and again does not become slower.
+//
+// What a walk came by is noted as a range: any change of a key in it is a conflict, of keys that were not there too, and no other is. A walk that is left early has come by
+// the keys up to the last one that it yielded. The ranges of one walk after the other are one, if they meet.
+
+// scanned is what an iteration came by: the keys of a table whose sort keys are in a span, or, without one, all of them; without a table, the whole keys in the span.
+type scanned struct {
+	sortedBy
+	span  *Span
+	ended bool // the walk
+}
+
+// endScan notes the end of a walk over a span.
+func (tx *Tx) endScan(span *Span) {
+	last := len(tx.scans) - 1
+	if last < 0 || tx.scans[last].span != span {
+		return // others have begun since
+	}
+	tx.scans[last].ended = true
+	if last == 0 || !tx.scans[last-1].ended || tx.scans[last-1].sortedBy != tx.scans[last].sortedBy {
+		return
+	}
+	if both, ok := tx.scans[last-1].span.join(span); ok {
+		tx.scans[last-1].span, tx.scans = &both, tx.scans[:last]
+	}
+}
+
+// join is what two spans are together, if that is a span: they have keys in common, or meet at a bound that is in one of them.
+func (sp *Span) join(other *Span) (both Span, ok bool) {
+	first, second := sp, other // by their beginnings
+	if other.beginsBefore(sp) {
+		first, second = other, sp
+	}
+	short, long := sp, other // by their ends
+	if other.endsBefore(sp) {
+		short, long = other, sp
+	}
+	both = Span{Low: first.Low, LowOpen: first.LowOpen, High: long.High, HighOpen: long.HighOpen}
+	if second.Low == nil || short.High == nil {
+		return both, true
+	}
+	c := bytes.Compare(second.Low, short.High)
+	return both, c < 0 || c == 0 && !(second.LowOpen && short.HighOpen)
+}
+
+func (sp *Span) beginsBefore(other *Span) bool {
+	if sp.Low == nil || other.Low == nil {
+		return sp.Low == nil && other.Low != nil
+	}
+	c := bytes.Compare(sp.Low, other.Low)
+	return c < 0 || c == 0 && !sp.LowOpen && other.LowOpen
+}
+
+func (sp *Span) endsBefore(other *Span) bool {
+	if sp.High == nil || other.High == nil {
+		return sp.High != nil && other.High == nil
+	}
+	c := bytes.Compare(sp.High, other.High)
+	return c < 0 || c == 0 && sp.HighOpen && !other.HighOpen
+}
+
+// has reports whether a key is in the span.
+func (sp *Span) has(key []byte) bool { return !sp.before(key) && !sp.behind(key) }
+
+// upTo is the part of the span that ends with a key.
+func (sp Span) upTo(key []byte) Span {
+	if sp.Down {
+		sp.Low, sp.LowOpen = bytes.Clone(key), false
+	} else {
+		sp.High, sp.HighOpen = bytes.Clone(key), false
+	}
+	return sp
+}
+
+// scanChangedLocked reports whether anything has changed that an iteration came by.
+func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
+	var all shardSet
+	all.addAll()
+	var sortKey []byte
+	each := func(t *Table, match func(own string) bool) {
+		all.each(func(n int) { changed = changed || tx.view.anyChangedLocked(t, n, match) })
+	}
+	switch {
+	case what.table != nil && what.span == nil:
+		each(what.table, nil)
+	case what.table != nil:
+		each(what.table, func(own string) bool {
+			sortKey = what.by.AppendSortKey(sortKey[:0], own)
+			return what.span.has(sortKey)
+		})
+	default:
+		for _, t := range tx.store.spaces[0].tables() {
+			if !t.meets(what.span) {
+				continue
+			}
+			each(t, func(own string) bool {
+				sortKey = append(append(sortKey[:0], t.prefixBytes()...), own...)
+				return what.span.has(sortKey)
+			})
+		}
+	}
+	return changed
+}
+
+// sortedBy is of what keys there are marks: of a table, in an order; without a table the whole keys of all.
+type sortedBy struct {
+	table *Table
+	by    keycodec.Order
+}
+
+// marks are those of the keys that a transaction has written.
+type marks struct {
+	tree  order.Tree
+	empty *Span // where there is no key, neither of the view nor of the transaction; nil where that is not known. Down does not count
+}
+
+// marksOf returns the marks of what the transaction has written.
+func (tx *Tx) marksOf(of sortedBy) *marks {
+	m := tx.marked[of]
+	if m == nil {
+		if tx.marked == nil {
+			tx.marked = map[sortedBy]*marks{}
+		}
+		m = new(marks)
+		tx.marked[of] = m
+		for _, all := range []map[string]*Change{tx.writes, tx.elements} {
+			for _, c := range all {
+				tx.mark(of, m, c)
+			}
+		}
+	}
+	return m
+}
+
+// mark notes a write, if its key is one of these.
+func (tx *Tx) mark(of sortedBy, m *marks, c *Change) {
+	key, before := c.Key, m.tree.Bytes()
+	if of.table == nil && c.Kind == record.Element {
+		return
+	}
+	if of.table != nil {
+		in, err := tx.store.use()
+		if err != nil {
+			return // which the view says, too
+		}
+		t := tx.store.spaces[0].route(c.kind(), c.Key)
+		tx.store.life.leave(in)
+		if t != of.table {
+			return
+		}
+		key = of.by.AppendSortKey(nil, t.ownOf(c.Key))
+	}
+	m.tree.Set(key, c.Delete)
+	tx.take(m.tree.Bytes() - before)
+	if !c.Delete && m.empty != nil && m.empty.has(key) {
+		m.empty.High, m.empty.HighOpen = bytes.Clone(key), true
+	}
+}
+
+// over is what is left of a span behind the keys that are known not to be there, from a deleted key on; done is true if that is nothing.
+func (m *marks) over(key []byte, span Span) (rest Span, ok, done bool) {
+	if m.empty == nil || !m.empty.has(key) {
+		return span, false, false
+	}
+	bound, open := &span.Low, &span.LowOpen
+	far, in := m.empty.High, !m.empty.HighOpen
+	if span.Down {
+		bound, open = &span.High, &span.HighOpen
+		far, in = m.empty.Low, !m.empty.LowOpen
+	}
+	*bound, *open = far, in
+	return span, true, far == nil
+}
+
+// learn notes that there is no key from the beginning of a span up to a key, or with nil in all of it.
+func (m *marks) learn(span Span, key []byte) {
+	switch {
+	case key == nil:
+	case span.Down:
+		span.Low, span.LowOpen = bytes.Clone(key), true
+	default:
+		span.High, span.HighOpen = bytes.Clone(key), true
+	}
+	span.Down = false
+	m.empty = &span
+}
+
+// InOrder yields the entries of the table of which the sort keys are in the span, in that order, each as Get would. What the transaction writes meanwhile to an entry that
+// has not been yielded yet shows; whether a new one does is not said. Key and value are valid until the next is yielded.
+//
+//go:noinline
+func (tx *Tx) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		if tx.done.Load() {
+			yield(Item{Err: ErrTxDone})
+			return
+		}
+		span := span // which may become shorter
+		of := sortedBy{t, by}
+		w := txWalk{tx: tx, table: t, wanted: values, values: values || t.deadlines.Load() != nil, own: tx.marksOf(of), span: &span, yield: yield}
+		w.noted = tx.noteScan(scanned{sortedBy: of, span: &span})
+		o := t.order.Load()
+		w.ordered = o != nil && o.by == by
+		key := append([]byte{}, t.prefixBytes()...)
+		w.key = func(sortKey []byte) (_ []byte, err error) {
+			key, err = by.AppendKey(key[:t.prefix], sortKey)
+			return key, err
+		}
+		w.keys = func(span Span) keyCursor { return tx.view.keys(t, by, span, w.report) }
+		w.walk()
+	}
+}
+
+// Scan is InOrder of the whole keys of all tables, in the order of their bytes.
+//
+//go:noinline
+func (tx *Tx) Scan(span Span) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		if tx.done.Load() {
+			yield(Item{Err: ErrTxDone})
+			return
+		}
+		span := span
+		w := txWalk{tx: tx, wanted: true, values: true, own: tx.marksOf(sortedBy{}), span: &span, yield: yield}
+		w.noted = tx.noteScan(scanned{span: &span})
+		w.key = func(key []byte) ([]byte, error) { return bytes.Clone(key), nil }
+		w.keys = func(span Span) keyCursor {
+			s := scan{store: tx.store, view: tx.view, span: span, walked: map[*Table]bool{}}
+			return s.keys(w.report)
+		}
+		w.walk()
+	}
+}
+
+// txWalk is a walk of a transaction.
+type txWalk struct {
+	tx      *Tx
+	table   *Table // nil for all
+	wanted  bool   // are values
+	values  bool   // are to be looked at
+	ordered bool   // the keys are kept in order, so that a walk may begin anywhere
+	own     *marks
+	span    *Span
+	noted   bool
+	keys    func(Span) keyCursor // that the view has
+	key     func(sortKey []byte) ([]byte, error)
+	yield   func(Item) bool
+	stop    bool
+}
+
+// report yields an error of the walk.
+func (w *txWalk) report(item Item) bool {
+	w.stop = !w.yield(item)
+	return !w.stop
+}
+
+// manyGone is how many deleted keys a walk steps over one by one where it begins, before it notes how far they go.
+const manyGone = 16
+
+// passedOver is called for each key that a walk comes by and does not yield. It is a variable for the sake of tests.
+var passedOver = func() {}
+
+// walk merges the keys that the transaction has written with those that the view has.
+func (w *txWalk) walk() {
+	own := w.own.tree.Freeze()
+	keys, at := w.begin(own, *w.span)
+	defer func() { keys.close() }()
+	if w.noted {
+		defer w.tx.endScan(w.span)
+	}
+	gone, first := 0, w.ordered           // so many are gone, and no other key has come by yet
+	for !w.stop && at.Next() && !w.stop { // errors are yielded inside Next, too
+		if at.Gone() {
+			gone++
+			passedOver()
+			rest, ok, done := w.own.over(at.Key(), *w.span)
+			if done && w.ordered {
+				break
+			}
+			if ok && w.ordered {
+				keys.close()
+				keys, at = w.begin(own, rest)
+			}
+			continue
+		}
+		if first && gone >= manyGone {
+			w.own.learn(*w.span, at.Key())
+		}
+		first = false
+		key, err := w.key(at.Key())
+		if err != nil {
+			continue // of a file that was forged
+		}
+		item, ok := w.item(key)
+		if !ok {
+			passedOver()
+			continue
+		}
+		last := at.Key()
+		if w.noted {
+			last = bytes.Clone(last) // the loop may use the cursor's memory
+		}
+		if !w.yield(item) || ends(item.Err) {
+			if w.noted {
+				*w.span = w.span.upTo(last)
+			}
+			return
+		}
+	}
+	err := at.Err()
+	switch {
+	case w.stop:
+	case err != nil:
+		w.yield(Item{Err: err})
+	case first && gone >= manyGone:
+		w.own.learn(*w.span, nil)
+	}
+}
+
+// begin goes through a span of the keys of the view, under the marks of the transaction. The caller closes the keys.
+func (w *txWalk) begin(own *order.Tree, span Span) (keyCursor, order.Cursor) {
+	keys := w.keys(span)
+	if own.Len() == 0 {
+		return keys, keys
+	}
+	from, _ := span.begin()
+	mine := &bounded{Cursor: own.Walk(from, span.Down), span: span}
+	return keys, order.Merge([]order.Cursor{mine, keys}, span.Down, true)
+}
+
+// item is the entry of a key, if there is one.
+func (w *txWalk) item(key []byte) (item Item, ok bool) {
+	if !w.values && w.tx.writes[view(key)] == nil && !w.tx.done.Load() {
+		return w.tx.view.itemOf(w.table, key, false)
+	}
+	item.Key = key
+	item.Entry, item.Err = w.tx.look(w.table, key)
+	if IsCollection(item.Err) { // which is left out where values are wanted
+		item.Err = nil
+		return item, !w.wanted
+	}
+	return item, item.Err != ErrNotFound
+}

@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/goid"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// An update reads an entry, lets a function decide, and commits the decision if the
+// entry is still the one that was read; else it begins again. The function runs
+// without any lock, so it may use the store and may panic.
+//
+// After the first conflict the key has a queue: those who update it then do so one at
+// a time, and only plain writes can still come between. Whoever is at the head of a queue
+// never waits in another, which an update within an update would do; so no circle of
+// waiting can close.
+//
+// A write to the key from within its own update would be a conflict for ever. It
+// succeeds the first time, when nobody looks; the second time the goroutine is known,
+// and the write is refused and the update given up, both with ErrNested.
+
+// ErrNested is a write to a key from within its own update.
+var ErrNested = errors.New("copal: a write to the key that is being updated")
+
+// Found is what an update finds under a key.
+type Found struct {
+	Exists bool
+	Expiry uint64 // its deadline, 0 for none
+	logged bool   // whether the log has an entry, which memory may hide
+	Entry         // as it is stored, or the cell that has the value; the bytes are not the caller's
+}
+
+// Decide is the function of an update. It fills in the write, but for its key, or leaves it: then
+// write is false. Its error ends the update.
+type Decide func(found Found, w *Write) (write bool, err error)
+
+// Update applies decide to the entry of key, in table t or, when t is nil, where the key belongs,
+// atomically. With the cells of an open map it is the entry as that shows it, with the value from its cell if own
+// is true and the cell has one; else as the log has it. decide may be called several times, and the last call
+// counts. The error is that of Write.
+func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, decide Decide) error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	if err := (&Write{Key: key}).check(); err != nil {
+		return err
+	}
+	if err := s.allow(key); err != nil {
+		return err
+	}
+	u := updating{table: t, cells: c, key: key, own: own, durability: d, decide: decide}
+	seq, err := s.tryUpdate(&u)
+	for err == errConflict {
+		seq, err = s.queuedUpdate(&u)
+	}
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.SyncTo(seq)
+}
+
+// updating is an update under way.
+type updating struct {
+	table      *Table
+	cells      *Cells
+	key        []byte
+	own        bool
+	durability Durability
+	decide     Decide
+	head       *update // this one's, while it is the head of the queue
+}
+
+// queuedUpdate tries at the head of the key's queue.
+func (s *Store) queuedUpdate(u *updating) (uint64, error) {
+	head, leave := s.updates.enter(u.key)
+	defer leave()
+	u.head = head
+	return s.tryUpdate(u)
+}
+
+// errConflict says that the entry is not the one that was read.
+var errConflict = errors.New("the entry has changed")
+
+// tryUpdate returns the number up to which the log must be synced to make the outcome durable.
+func (s *Store) tryUpdate(u *updating) (uint64, error) {
+	found, v, err := s.examine(u)
+	if err != nil {
+		return 0, err
+	}
+	w := Write{Key: u.key, Cells: u.cells, Durability: u.durability, version: &v}
+	write, err := u.decide(found, &w)
+	if u.head != nil && u.head.nested.Load() { // whatever decide has made of the refusal
+		return 0, ErrNested
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !write || w.Delete && !found.Exists && !found.logged {
+		return s.seen(u, &v) // which is to be as durable as what is written
+	}
+	if err := checkValue(w.Value); err != nil {
+		return 0, err
+	}
+	seq, _, err := s.commit(u.table, &w)
+	return seq, err
+}
+
+// seen ends an update that writes nothing.
+func (s *Store) seen(u *updating, v *version) (uint64, error) {
+	if v.special != nil && u.cells != nil && (u.durability == Process || u.durability == Power) {
+		if _, _, err := s.settle(u.cells, u.table.hash(u.key), u.key); err != nil {
+			return 0, err
+		}
+	}
+	return s.log.Last(), s.log.Failure()
+}
+
+// version tells the states of an entry apart: by the record that it has in the log, and, while memory
+// has something else, by the cell.
+type version struct {
+	address seglog.Address
+	special *cache.Cell
+}
+
+func (v *version) is(now *state) bool { return *v == now.version() }
+
+func (now *state) version() version {
+	if c := now.cell; c != nil && (c.Dirty || c.Memory) {
+		return version{special: c}
+	}
+	return version{address: now.address}
+}
+
+// examine finds the entry of an update, and its version.
+func (s *Store) examine(u *updating) (Found, version, error) {
+	in, err := s.use()
+	if err != nil {
+		return Found{}, version{}, err
+	}
+	defer s.life.leave(in) // so that the record stays where it is
+	t := u.table
+	if t == nil {
+		t = s.spaces[0].route(record.Value, u.key)
+	}
+	now, v, err := s.versionOf(t, u)
+	if err != nil {
+		return Found{}, v, err
+	}
+	found := Found{Exists: now.address != 0, logged: now.address != 0, Expiry: now.expiry}
+	switch c := now.cell; {
+	case c != nil && c.Absent:
+		found.Exists = false
+		return found, v, nil
+	case c != nil && c.Holds && (u.own || c.Memory):
+		return Found{Exists: true, Expiry: c.Expiry, Entry: Entry{Cell: c}}, v, nil
+	case now.encoded != nil:
+		return Found{Exists: true, Expiry: now.expiry, Entry: Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}}, v, nil
+	case found.Exists:
+		var e seglog.Record
+		if e, err = s.readAt(now.address, nil); err == nil {
+			found.Entry, err = s.entryOf(&e, now.address)
+		}
+	}
+	return found, v, err
+}
+
+// versionOf is the state of the entry, without its cell when it is the log's that counts.
+func (s *Store) versionOf(t *Table, u *updating) (state, version, error) {
+	hash := t.hash(u.key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var now state
+	err := s.stateLocked(&now, t, hash, u.key)
+	if err == nil && u.cells != nil && u.cells != now.cells {
+		err = seglog.ErrClosed
+	}
+	if u.cells == nil && now.cell != nil {
+		if err == nil {
+			err = s.logLocked(&now, t, u.key)
+		}
+		v := now.version()
+		now.cell = nil
+		return now, v, err
+	}
+	return now, now.version(), err
+}
+
+// updates knows which goroutine updates which key at the head of a queue.
+type updates struct {
+	mu    sync.Mutex
+	freed *sync.Cond // of mu: a key has lost its head
+	heads map[string]*update
+	n     atomic.Int32 // number of heads, so that a write need not look when there are none
+}
+
+// update is a goroutine at work on a key.
+type update struct {
+	goroutine uint64
+	nested    atomic.Bool // it has tried to write the key by other means
+}
+
+func (q *updates) init() {
+	q.heads = map[string]*update{}
+	q.freed = sync.NewCond(&q.mu)
+}
+
+// enter waits until this goroutine is the head for key. One that is the head for another key
+// does not wait, and is not the head if somebody else is.
+func (q *updates) enter(key []byte) (*update, func()) {
+	u := &update{goroutine: goid.Get()}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.heads[string(key)] != nil {
+		if q.isHeadLocked(u.goroutine) {
+			return u, func() {}
+		}
+		q.freed.Wait()
+	}
+	q.heads[string(key)] = u
+	q.n.Add(1)
+	name := string(key)
+	return u, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		delete(q.heads, name)
+		q.n.Add(-1)
+		q.freed.Broadcast()
+	}
+}
+
+func (q *updates) isHeadLocked(goroutine uint64) bool {
+	for _, u := range q.heads {
+		if u.goroutine == goroutine {
+			return true
+		}
+	}
+	return false
+}
+
+// allow refuses a write to a key that the same goroutine is updating.
+func (q *updates) allow(key []byte) error {
+	if q.n.Load() == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	u := q.heads[string(key)]
+	if u == nil || u.goroutine != goid.Get() {
+		return nil
+	}
+	u.nested.Store(true)
+	return ErrNested
+}

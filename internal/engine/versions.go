@@ -1,0 +1,348 @@
+package engine
+
+import (
+	"cmp"
+	"encoding/binary"
+	"slices"
+	"sort"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Versions of a table are what its entries were before they changed, for as long as a view is open that was
+// opened before the change. The log has no versions, and the index has none: it is who changes an entry that
+// notes where the old record stands, and only while there is a view.
+//
+// A version holds from the change before it, of the same key, up to the change by which it was replaced. So the
+// entry of a key as a view has it is the first version that was replaced after the view was opened and, when there
+// is none, what is there now. Of one view's time a key has one version, however often it changes: what came and went
+// since the newest view was opened is noted nowhere.
+//
+// They are split by the locks of the keys, each of which guards a shard: a list in the order of the changes, a hash table
+// over it that leads to the newest of each bucket and from there to those before it, and the bytes of the keys. There are no
+// pointers in it. When a list has doubled, what no view needs any more is left out. When the last view is closed, everything is;
+// a shard learns that from its epoch, when somebody comes by.
+type versions struct {
+	shards [cache.Shards]versionShard
+	noted  atomic.Uint64 // raised with each version that comes, before the order of the keys knows of the change
+	moved  atomic.Uint64 // raised when versions go to another table
+}
+
+type versionShard struct {
+	epoch   uint64 // in which this was noted; there is nothing in another one
+	sweeps  uint32 // raised when the list becomes another one, but for what is appended
+	list    []former
+	buckets []int32 // as many as a power of two: the newest version, counted from 1, or 0
+	keys    []byte
+	kept    int   // length of the list when it was last swept
+	counted int64 // bytes that are in views.bytes
+}
+
+// former is an entry as it was up to a change.
+type former struct {
+	hash     uint64
+	address  seglog.Address // of its record, 0 when there was no entry
+	replaced uint64         // number of the record that replaced it; of a group, of its commit
+	opened   uint64         // how many views had been opened by then
+	key      uint32         // where the length of the key's own bytes is, and then those
+	before   int32          // the version before in the same bucket, counted from 1, or 0
+}
+
+// sees reports whether a version is, or is newer than, what the view has. When an entry expires there is no record, and the number
+// is that of the next one: a view that was opened between the two has the same number as those that were there before.
+func (v *View) sees(f *former) bool { return f.replaced > v.seq && f.opened >= v.number }
+
+// note keeps for the views that the entry of a key had its record at a, 0 for none, before the record with number seq replaced it or, with 0, before it
+// expired. The caller holds the key's lock, and has appended that record.
+func (t *Table) note(hash uint64, own string, a seglog.Address, seq uint64) {
+	if v := &t.store.views; v.open.Load() > 0 && !v.quiet.Load() {
+		t.noteLocked(hash, own, a, seq)
+	}
+}
+
+func (t *Table) noteLocked(hash uint64, own string, a seglog.Address, seq uint64) {
+	views := &t.store.views
+	if seq == 0 {
+		seq = t.store.log.Last() + 1
+	}
+	all := t.noted()
+	sh := &all.shards[hash%cache.Shards]
+	sh.enter(views.epoch.Load())
+	last, opened := sh.newest(hash, own), views.opened.Load()
+	if last != nil && last.replaced > views.newest.Load() && last.opened == opened {
+		return // no view has seen what goes now
+	}
+	sh.add(former{hash: hash, address: a, replaced: seq, opened: opened}, last, own)
+	all.noted.Add(1)
+	if len(sh.list) >= 2*sh.kept+sweepFrom {
+		sh.sweep(views.all())
+	}
+	sh.count(views)
+}
+
+// noted returns the versions of the table, which are made when they are missing.
+func (t *Table) noted() *versions {
+	if old := t.versions.Load(); old != nil {
+		return old
+	}
+	if t.versions.CompareAndSwap(nil, new(versions)) {
+		t.store.views.add(t)
+	}
+	return t.versions.Load()
+}
+
+// versionShard returns the versions under the lock of a key, nil when there are none that count.
+func (t *Table) versionShard(n int) *versionShard {
+	all := t.versions.Load()
+	if all == nil || all.shards[n].epoch != t.store.views.epoch.Load() {
+		return nil
+	}
+	return &all.shards[n]
+}
+
+// sweepFrom is how many versions of a shard are always worth the while to look at those that are not needed. It is a variable for the sake of tests.
+var sweepFrom = 32
+
+// smallShard is how many versions a shard keeps the room for when they have gone.
+const smallShard = 64
+
+// enter empties a shard that has what was noted for other views.
+func (sh *versionShard) enter(epoch uint64) {
+	if sh.epoch == epoch {
+		return
+	}
+	sh.epoch, sh.kept = epoch, 0
+	sh.sweeps++
+	if cap(sh.list) > smallShard || cap(sh.keys) > smallShard*64 {
+		sh.list, sh.buckets, sh.keys = nil, nil, nil
+		return
+	}
+	sh.list, sh.keys = sh.list[:0], sh.keys[:0]
+	clear(sh.buckets)
+}
+
+// bucket is where the list of versions of a hash begins. The lowest bits have chosen the shard.
+func (sh *versionShard) bucket(hash uint64) *int32 {
+	return &sh.buckets[hash/cache.Shards&uint64(len(sh.buckets)-1)]
+}
+
+// has reports whether a version is of this key.
+func (sh *versionShard) has(v *former, hash uint64, own string) bool {
+	return v.hash == hash && sh.own(v) == own
+}
+
+// own is the key's own bytes, valid while the lock is held.
+func (sh *versionShard) own(v *former) string {
+	b := sh.keys[v.key:]
+	length, n := binary.Uvarint(b)
+	return view(b[n : n+int(length)])
+}
+
+// newest is the version of a key that was noted last, or nil.
+func (sh *versionShard) newest(hash uint64, own string) *former {
+	if len(sh.list) == 0 {
+		return nil
+	}
+	for i := *sh.bucket(hash); i != 0; i = sh.list[i-1].before {
+		if v := &sh.list[i-1]; sh.has(v, hash, own) {
+			return v
+		}
+	}
+	return nil
+}
+
+// add appends a version. last is the one before of the same key, or nil.
+func (sh *versionShard) add(v former, last *former, own string) {
+	if last != nil {
+		v.key = last.key
+	} else {
+		v.key = uint32(len(sh.keys))
+		sh.keys = append(binary.AppendUvarint(sh.keys, uint64(len(own))), own...)
+	}
+	if len(sh.list) == len(sh.buckets) {
+		sh.rebucket(max(2*len(sh.buckets), 8))
+	}
+	sh.put(v)
+}
+
+// put appends a version for which there is a bucket.
+func (sh *versionShard) put(v former) {
+	b := sh.bucket(v.hash)
+	v.before = *b
+	sh.list = append(sh.list, v)
+	*b = int32(len(sh.list))
+}
+
+// rebucket makes n buckets, a power of two.
+func (sh *versionShard) rebucket(n int) {
+	sh.buckets = make([]int32, n)
+	for i := range sh.list {
+		v := &sh.list[i]
+		b := sh.bucket(v.hash)
+		v.before, *b = *b, int32(i+1)
+	}
+}
+
+// at tells what the entry of a key is in a view, if it has changed since that was opened.
+func (sh *versionShard) at(hash uint64, own string, view *View) (a seglog.Address, changed bool) {
+	if sh == nil || len(sh.list) == 0 {
+		return 0, false
+	}
+	for i := *sh.bucket(hash); i != 0; i = sh.list[i-1].before {
+		v := &sh.list[i-1]
+		if !view.sees(v) { // nor those before
+			break
+		}
+		if sh.has(v, hash, own) {
+			a, changed = v.address, true
+		}
+	}
+	return a, changed
+}
+
+// since yields for each key that has changed since the view was opened what its entry was, until yield returns false.
+func (sh *versionShard) since(view *View, yield func(v *former) bool) {
+	if sh != nil {
+		sh.sinceFrom(view, 0, yield)
+	}
+}
+
+// sinceFrom is since, of what stands in the list from at on.
+func (sh *versionShard) sinceFrom(view *View, at int, yield func(v *former) bool) {
+	for i := at + sort.Search(len(sh.list)-at, func(i int) bool { return view.sees(&sh.list[at+i]) }); i < len(sh.list); i++ {
+		v := &sh.list[i]
+		if before := sh.predecessor(v); (before == nil || !view.sees(before)) && !yield(v) {
+			return
+		}
+	}
+}
+
+// predecessor is the version before of the same key, or nil.
+func (sh *versionShard) predecessor(v *former) *former {
+	for i := v.before; i != 0; i = sh.list[i-1].before {
+		if p := &sh.list[i-1]; p.hash == v.hash && sh.own(p) == sh.own(v) {
+			return p
+		}
+	}
+	return nil
+}
+
+// sweep leaves out what none of the views needs that are open: what the same of them see as see the version before.
+func (sh *versionShard) sweep(open []*View) {
+	old := *sh
+	sh.list, sh.keys = nil, nil
+	sh.sweeps++
+	var kept []former
+	for i := range old.list {
+		v := old.list[i]
+		if watchers(open, &v) > watchers(open, old.predecessor(&v)) {
+			kept = append(kept, v)
+		}
+	}
+	n := 8
+	for n < len(kept) {
+		n *= 2
+	}
+	sh.list = make([]former, 0, n)
+	sh.rebucket(n)
+	for _, v := range kept {
+		own := old.own(&v)
+		sh.add(v, sh.newest(v.hash, own), own)
+	}
+	sh.kept = len(sh.list)
+}
+
+// watchers is how many of the views see a version: the first so many. A nil one nobody sees.
+func watchers(open []*View, f *former) int {
+	if f == nil {
+		return 0
+	}
+	return sort.Search(len(open), func(i int) bool { return !open[i].sees(f) })
+}
+
+// count tells the views what the shard takes of memory.
+func (sh *versionShard) count(views *views) {
+	bytes := int64(cap(sh.list))*int64(unsafe.Sizeof(former{})) + int64(len(sh.buckets))*4 + int64(cap(sh.keys))
+	if bytes != sh.counted {
+		views.take(bytes - sh.counted)
+		sh.counted = bytes
+	}
+}
+
+// changedLocked reports whether the entry of a key has changed since the view was opened, or is to
+// change: what is set asynchronously is a change. The caller holds the key's lock.
+func (v *View) changedLocked(t *Table, hash uint64, own string) bool {
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, own); cell != nil && cell.Dirty {
+			return true
+		}
+	}
+	_, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v)
+	return changed
+}
+
+// anyChangedLocked is changedLocked for all keys under one lock that match; with nil all do.
+func (v *View) anyChangedLocked(t *Table, shard int, match func(own string) bool) (changed bool) {
+	if c := t.cells.Load(); c != nil {
+		for _, d := range c.table.DirtyIn(shard) {
+			if match == nil || match(d.Cell.Key()) {
+				return true
+			}
+		}
+	}
+	sh := t.versionShard(shard)
+	sh.since(v, func(f *former) bool {
+		changed = match == nil || match(sh.own(f))
+		return !changed
+	})
+	return changed
+}
+
+// carryVersions gives the versions of keys that begin with the prefix of another table to that. The caller excludes all others.
+func (t *Table) carryVersions(to *Table, prefix string) {
+	all := t.versions.Load()
+	if all == nil {
+		return
+	}
+	views := &t.store.views
+	type carried struct {
+		own string
+		former
+	}
+	var list []carried
+	for n := range all.shards {
+		sh := t.versionShard(n)
+		if sh == nil {
+			continue
+		}
+		old := *sh
+		sh.list, sh.buckets, sh.keys, sh.kept = nil, nil, nil, 0
+		sh.sweeps++
+		for _, v := range old.list {
+			own := old.own(&v)
+			if len(own) < len(prefix) || own[:len(prefix)] != prefix {
+				sh.add(v, sh.newest(v.hash, own), own)
+				continue
+			}
+			own = own[len(prefix):]
+			v.hash = t.store.Hash(own)
+			list = append(list, carried{own, v})
+		}
+		sh.count(views)
+	}
+	all.moved.Add(1)
+	slices.SortStableFunc(list, func(a, b carried) int {
+		return cmp.Or(cmp.Compare(a.replaced, b.replaced), cmp.Compare(a.opened, b.opened))
+	})
+	for _, c := range list {
+		there := to.noted()
+		sh := &there.shards[c.hash%cache.Shards]
+		sh.enter(views.epoch.Load())
+		sh.add(c.former, sh.newest(c.hash, c.own), c.own)
+		there.noted.Add(1)
+		sh.count(views)
+	}
+}

@@ -1,0 +1,448 @@
+package engine
+
+import (
+	"errors"
+	"sync"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A View is the log up to a number, the one that was last when the view was opened, and the time of that moment. It stands
+// still while everything else goes on, and holds nobody up:
+//
+//   - Every change of an entry notes what was there, while a view is open (versions.go). The number of a view is taken under
+//     the append lock, and there the view becomes known. So whoever appends a record with a higher number
+//     knows of the view, and has the lock of the key until what was there is noted; who asks for the entry takes that lock.
+//   - Compaction goes on. A segment that it has replaced stays for as long as a view is open that may have an address in
+//     it: one that was opened before the segment was retired, and has a number from which on the segment has anything (hold.go).
+//   - An entry has expired in a view if its deadline had come when the view was opened, whatever the clock shows since.
+//
+// What was set asynchronously before the view was opened is written first, and is in it. Values for memory
+// alone are not.
+//
+// A store that follows another process has views, too, and notes what the replay changes. Only when it
+// has to begin anew (anew.go), its views are lost: reads fail with ErrViewLost.
+type View struct {
+	store  *Store
+	seq    uint64
+	time   uint64 // Unix milliseconds
+	number uint64 // of the views of this process, in the order in which they were opened
+	closed atomic.Bool
+	lost   atomic.Bool // set while all others are excluded
+
+	settled atomic.Bool // see settle
+
+	marking sync.Mutex // guards marked; taken before the locks of keys
+	marked  map[sortedBy]*viewMarks
+
+	before, after *View // in the order of opening; guarded by views.mu
+	listed        bool  // likewise
+}
+
+var (
+	// ErrViewClosed is a read of a view that has been closed. It is ErrClosed as well.
+	ErrViewClosed error = viewClosed{}
+	// ErrViewLost is a read of a view of a read-only store that has fallen so far behind that it had to read the log anew.
+	ErrViewLost = errors.New("copal: the snapshot is lost, for the log could be followed no more and was read anew")
+)
+
+type viewClosed struct{}
+
+func (viewClosed) Error() string        { return "copal: the snapshot is closed" }
+func (viewClosed) Is(target error) bool { return target == seglog.ErrClosed }
+
+// views are those that are open.
+type views struct {
+	budget *cache.Budget
+	open   atomic.Int64  // how many
+	newest atomic.Uint64 // number of the log that the newest has, or had
+	epoch  atomic.Uint64 // changes when one is opened and there is no other
+	quiet  atomic.Bool   // changes are none; written while all others are excluded
+	opened atomic.Uint64 // how many have been, since the beginning
+	bytes  atomic.Int64  // memory of the versions
+
+	mu          sync.Mutex // a leaf; guards the rest, and all changes of open, newest, opened and epoch
+	first, last *View      // in the order of opening
+	tables      []*Table   // that have versions
+}
+
+// OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it could be written
+// to the log, or that the store is closed. Whoever has opened a view must close it.
+func (s *Store) OpenView() (*View, error) {
+	if s.opts.ReadOnly {
+		s.follower.mu.Lock() // what it has counted it has replayed then
+		defer s.follower.mu.Unlock()
+	} else {
+		s.opening.views.Add(1)
+		defer s.opening.views.Add(-1)
+		if err := s.flushForView(); err != nil {
+			return nil, err
+		}
+	}
+	in, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	defer s.life.leave(in)
+	v, late := s.listView()
+	v.time = s.now()
+	if late {
+		s.passKeys()
+		s.opening.late.Add(-1)
+	}
+	return v, nil
+}
+
+// listView is a view of what is in the log. It is late, and counted, if not all of that shows: readers without a lock await it until the caller lowers the count.
+func (s *Store) listView() (v *View, late bool) {
+	s.log.Still(func(last uint64, shows bool) {
+		if late = !shows; late {
+			s.opening.late.Add(1)
+		}
+		v = s.listViewAt(last)
+	})
+	return v, late
+}
+
+// listViewAt is a view up to the last record. The caller keeps others from appending.
+func (s *Store) listViewAt(last uint64) *View {
+	v := &View{store: s, seq: last}
+	s.views.list(v)
+	return v
+}
+
+// flushForView writes what is dirty. What turns out to be none that can be stored is in no view. What is announced since will not come,
+// or waits for the lock of a shard that was flushed.
+func (s *Store) flushForView() error {
+	if !s.waiting() {
+		return nil
+	}
+	return s.flushAll().refused
+}
+
+// list makes a view known. The caller keeps others from appending (Log.Still).
+func (l *views) list(v *View) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	v.number, v.listed, v.before = l.opened.Load()+1, true, l.last
+	l.opened.Store(v.number)
+	if l.last == nil {
+		l.first = v
+		l.epoch.Add(1)
+	} else {
+		l.last.after = v
+	}
+	l.last = v
+	l.newest.Store(v.seq)
+	l.open.Add(1)
+}
+
+// unlist takes a view out. It reports whether so much has become useless that the versions are worth a look.
+func (l *views) unlist(v *View) (sweep bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !v.listed {
+		return false
+	}
+	oldest := v.before == nil
+	v.listed = false
+	l.open.Add(-1)
+	if v.before != nil {
+		v.before.after = v.after
+	} else {
+		l.first = v.after
+	}
+	if v.after != nil {
+		v.after.before = v.before
+	} else {
+		l.last = v.before
+	}
+	switch {
+	case !oldest || l.bytes.Load() < sweepBytes:
+		return false
+	case l.first == nil:
+		return true
+	}
+	return l.first.seq-v.seq >= (l.newest.Load()-v.seq)/2 // else those that are open need most of it
+}
+
+// sweepBytes is how much memory of versions is not worth a look at all of them.
+const sweepBytes = 1 << 20
+
+// add notes that a table has versions.
+func (l *views) add(t *Table) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.tables = append(l.tables, t)
+}
+
+// take counts memory of the versions, which the cells do not get.
+func (l *views) take(bytes int64) {
+	l.bytes.Add(bytes)
+	l.budget.Leave(bytes)
+}
+
+// all are the views that are open, in the order of opening.
+func (l *views) all() (list []*View) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.first; v != nil; v = v.after {
+		list = append(list, v)
+	}
+	return list
+}
+
+// needs reports whether a view that is open may have an address in a segment. renumbered says that records there may count
+// since before their numbers.
+func (l *views) needs(seg retired, renumbered bool) bool {
+	if l.open.Load() == 0 {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.first; v != nil && v.number <= seg.after; v = v.after {
+		if v.seq >= seg.First || renumbered {
+			return true
+		}
+	}
+	return false
+}
+
+// lose ends all views. The caller excludes all others.
+func (l *views) lose() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.first; v != nil; v = v.after {
+		v.lost.Store(true)
+		v.listed = false
+	}
+	l.first, l.last = nil, nil
+	l.open.Store(0)
+	l.epoch.Add(1)
+}
+
+// Close ends the view, and lets go what was kept for it. Reads of it fail from then on. Calls after the first do nothing.
+func (v *View) Close() {
+	if v.closed.Swap(true) {
+		return
+	}
+	s := v.store
+	v.dropMarks()
+	if s.views.unlist(v) {
+		s.sweepVersions()
+	}
+	s.LetGo()
+}
+
+// sweepVersions leaves out of all versions those that no view needs.
+func (s *Store) sweepVersions() {
+	l := &s.views
+	l.mu.Lock()
+	tables := append([]*Table(nil), l.tables...)
+	l.mu.Unlock()
+	for _, t := range tables {
+		all := t.versions.Load()
+		for n := range all.shards {
+			mu := &s.keys[n]
+			mu.Lock()
+			sh := &all.shards[n]
+			switch {
+			case l.open.Load() == 0 || sh.epoch != l.epoch.Load():
+				*sh = versionShard{counted: sh.counted}
+			case len(sh.list) > 0:
+				sh.sweep(l.all())
+			}
+			sh.count(l)
+			mu.Unlock()
+		}
+	}
+}
+
+// Seq is the number of the last record that is in the view.
+func (v *View) Seq() uint64 { return v.seq }
+
+// Time is when the view was opened, in Unix milliseconds.
+func (v *View) Time() uint64 { return v.time }
+
+// expired reports whether a deadline, 0 for none, had come when the view was opened.
+func (v *View) expired(deadline uint64) bool { return deadline != 0 && v.time >= deadline }
+
+// use is Store.use for a read of the view.
+func (v *View) use() (pass, error) {
+	in, err := v.store.use()
+	if err != nil {
+		return 0, err
+	}
+	if err := v.failure(); err != nil {
+		v.store.life.leave(in)
+		return 0, err
+	}
+	return in, nil
+}
+
+func (v *View) failure() error {
+	switch {
+	case v.lost.Load():
+		return ErrViewLost
+	case v.closed.Load():
+		return ErrViewClosed
+	}
+	return nil
+}
+
+// addressLocked is where the record of a key stands that the view has, 0 if there is none. Whether it has expired is not looked
+// at. The record can be read until the caller leaves the gate or, while the view is open, at any time. The caller has entered with use, and holds the key's lock.
+func (v *View) addressLocked(t *Table, hash uint64, key []byte) (a seglog.Address, err error) {
+	own := t.ownOf(key)
+	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v)
+	if !changed {
+		if a, err = t.addressLocked(hash, key); err != nil {
+			return 0, err
+		}
+	}
+	return a, v.failure() // when it has been closed meanwhile, the versions may have gone
+}
+
+// addressLocked is where the record of a key stands in the log, 0 if there is none.
+func (t *Table) addressLocked(hash uint64, key []byte) (seglog.Address, error) {
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil {
+			return cell.Address, nil
+		}
+	}
+	h, err := t.find(hash, key)
+	return h.address, err
+}
+
+// address is addressLocked for a caller without the lock.
+func (v *View) address(t *Table, hash uint64, key []byte) (seglog.Address, error) {
+	mu := v.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	return v.addressLocked(t, hash, key)
+}
+
+// Get is Store.Get of what the view has.
+func (v *View) Get(t *Table, key []byte) (Entry, error) {
+	in, err := v.use()
+	if err != nil {
+		return Entry{}, err
+	}
+	defer v.store.life.leave(in)
+	e, a, err := v.record(t, key)
+	if err != nil {
+		return Entry{}, err
+	}
+	return v.store.entryOf(&e, a)
+}
+
+// Read is Get for an open map, without copies: the bytes may stand in buf, and a value that memory has comes as its cell, if the entry has not changed
+// since the view was opened.
+func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
+	in, err := v.use()
+	if err != nil {
+		return err
+	}
+	defer v.store.life.leave(in)
+	a, cell, err := v.find(c, hash, key)
+	switch {
+	case err != nil:
+		return err
+	case cell != nil && !v.expired(cell.Expiry):
+		*out = Entry{Cell: cell}
+		return nil
+	case cell != nil || a == 0:
+		return ErrNotFound
+	}
+	var e seglog.Record
+	slot, offset := seglog.SplitAddress(a)
+	if err := v.store.log.Segment(slot).ReadTo(&e, offset, buf); err != nil {
+		return err
+	}
+	if v.expired(e.Expiry) {
+		return ErrNotFound
+	}
+	return v.store.entryTo(out, &e, a)
+}
+
+// find returns the cell that has the value of a key, or where its record stands.
+func (v *View) find(c *Cells, hash uint64, key []byte) (seglog.Address, *cache.Cell, error) {
+	mu := v.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	t := c.owner
+	if _, changed := t.versionShard(int(hash%cache.Shards)).at(hash, t.ownOf(key), v); !changed {
+		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil && cell.Holds && !cell.Dirty && !cell.Memory {
+			return 0, cell, v.failure()
+		}
+	}
+	a, err := v.addressLocked(t, hash, key)
+	return a, nil, err
+}
+
+// Has reports whether key has an entry in the view.
+func (v *View) Has(t *Table, key []byte) (bool, error) {
+	in, err := v.use()
+	if err != nil {
+		return false, err
+	}
+	defer v.store.life.leave(in)
+	_, _, err = v.record(t, key)
+	if err == ErrNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// record reads the record of a key. What had expired is nothing: the entry is the zero one, and the error ErrNotFound. The caller has entered with use.
+func (v *View) record(t *Table, key []byte) (e seglog.Record, a seglog.Address, err error) {
+	if t == nil {
+		t = v.store.spaces[0].route(record.Value, key)
+	}
+	if a, err = v.address(t, t.hash(key), key); err != nil {
+		return e, 0, err
+	}
+	if a == 0 {
+		return e, 0, ErrNotFound
+	}
+	slot, offset := seglog.SplitAddress(a)
+	if seg := v.store.log.Segment(slot); seg.CopyInPlace(&e, offset, v.store.opts.Clock) {
+		e.Key = key // which parts are compared with
+	} else {
+		err = seg.ReadTo(&e, offset, nil)
+	}
+	if err == nil && v.expired(e.Expiry) {
+		return seglog.Record{}, 0, ErrNotFound
+	}
+	return e, a, err
+}
+
+// changedKey is a key whose entry has changed since the view was opened.
+type changedKey struct {
+	own     string
+	address seglog.Address // of the record that the view has, 0 when there was no entry
+}
+
+// changed lists the keys of a table whose entries have changed up to now, of those that match. A caller who has listed before what the table has now
+// leaves these out, and takes what they were.
+func (v *View) changed(t *Table, match func(hash uint64, own string) bool) (list []changedKey) {
+	for n := range cache.Shards {
+		if all := t.versions.Load(); all == nil {
+			return nil
+		}
+		mu := &v.store.keys[n]
+		mu.Lock()
+		sh := t.versionShard(n)
+		sh.since(v, func(old *former) bool {
+			if own := sh.own(old); match == nil || match(old.hash, own) {
+				list = append(list, changedKey{string(append([]byte(nil), own...)), old.address})
+			}
+			return true
+		})
+		mu.Unlock()
+	}
+	return list
+}

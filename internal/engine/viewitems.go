@@ -1,0 +1,230 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"iter"
+	"slices"
+
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// An iteration over a view goes part by part over the index as it is now. Of each part it lists
+// first what the index has, and then the keys that have changed since the view was opened. So a key of the view is in the first list,
+// or has changed before that was made and is in the second. Who is in both comes by the second; who changes later is looked up when his turn comes. Nobody is
+// held up for longer than it takes to copy the versions under one lock of keys.
+
+// Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the caller's. After an error iteration
+// goes on, if the caller does, but for ErrClosed, ErrViewClosed and ErrViewLost.
+//
+// When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see Generation.
+func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
+	return func(yield func(Item) bool) {
+		v.settle()
+		batch := firstBatch
+		for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
+			part, err := v.listPart(t, n, batch)
+			if err != nil && (!yield(Item{Err: err}) || ends(err)) {
+				part.pins.Unpin()
+				return
+			}
+			n, part.values = part.next, values
+			if !part.yield(yield) {
+				return
+			}
+		}
+	}
+}
+
+// ends reports whether an error is the last of an iteration.
+func ends(err error) bool {
+	return errors.Is(err, seglog.ErrClosed) || err == ErrViewLost
+}
+
+// viewPart is a part of a table in an iteration.
+type viewPart struct {
+	view    *View
+	table   *Table
+	next    int // the part of the index behind it
+	values  bool
+	now     []seglog.Address // of what the index has
+	before  []seglog.Address // of what the keys were that have changed
+	changed map[string]bool  // those, by their own bytes
+	pins    seglog.Pinned    // of the segments of now: its records may be newer than the view, and nobody else keeps them
+}
+
+// listPart lists parts of the index from n on, of about so many entries, and what has changed there.
+func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
+	p = &viewPart{view: v, table: t, next: n, changed: map[string]bool{}}
+	in, err := v.use()
+	if err != nil {
+		return p, err
+	}
+	defer v.store.life.leave(in)
+	for err == nil && len(p.now) < entries && p.next < index.Shards {
+		p.now, err = t.index.Shard(p.now, p.next)
+		p.next++
+	}
+	p.pins = v.store.log.PinAll() // not before
+	for _, c := range v.changed(t, func(hash uint64, _ string) bool {
+		part := index.ShardOf(hash)
+		return part >= n && part < p.next
+	}) {
+		if p.changed[c.own] = true; c.address != 0 {
+			p.before = append(p.before, c.address)
+		}
+	}
+	slices.Sort(p.now)
+	slices.Sort(p.before)
+	return p, errors.Join(err, v.failure())
+}
+
+func (p *viewPart) yield(yield func(Item) bool) bool {
+	defer p.pins.Unpin()
+	return p.each(p.before, p.read, yield) && p.each(p.now, p.at, yield)
+}
+
+// each yields the entries that read finds at the addresses.
+func (p *viewPart) each(list []seglog.Address, read func(a seglog.Address) (Item, bool), yield func(Item) bool) bool {
+	ahead := seglog.Lookahead{Log: p.view.store.log, List: list, Sparse: seglog.SparseKeys}
+	if p.values {
+		ahead.Sparse = seglog.SparseValues
+	}
+	for i, a := range list {
+		in, err := p.view.use()
+		if err != nil {
+			yield(Item{Err: err})
+			return false
+		}
+		ahead.Reach(i)
+		item, ok := read(a)
+		p.view.store.life.leave(in)
+		if ok && !yield(item) || item.Err != nil && ends(item.Err) {
+			return false
+		}
+	}
+	return true
+}
+
+// read is the entry whose record stands at a.
+func (p *viewPart) read(a seglog.Address) (item Item, ok bool) {
+	e, err := p.view.store.readAt(a, nil)
+	return p.item(&e, a, err)
+}
+
+// at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
+func (p *viewPart) at(a seglog.Address) (item Item, ok bool) {
+	s, t := p.view.store, p.table
+	e, err := s.readAt(a, nil)
+	if err != nil {
+		return Item{Err: err}, true
+	}
+	if p.changed[t.ownOf(e.Key)] {
+		return Item{}, false
+	}
+	had, err := p.view.addressOf(t, a, e.Key)
+	if err == nil && had == 0 {
+		return Item{}, false
+	}
+	if err == nil && had != a {
+		e, err = s.readAt(had, nil)
+	}
+	return p.item(&e, had, err)
+}
+
+// addressOf is address for a key whose record in the index stood at a a moment ago.
+func (v *View) addressOf(t *Table, a seglog.Address, key []byte) (seglog.Address, error) {
+	hash := t.hash(key)
+	mu := v.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if t.versions.Load() == nil && t.cells.Load() == nil {
+		if still, err := t.index.Has(hash, a); err != nil || still {
+			return a, errors.Join(err, v.failure())
+		}
+	}
+	return v.addressLocked(t, hash, key)
+}
+
+func (p *viewPart) item(e *seglog.Record, a seglog.Address, err error) (item Item, ok bool) {
+	switch {
+	case err != nil:
+		return Item{Err: err}, true
+	case p.view.expired(e.Expiry):
+		return Item{}, false
+	}
+	item.Key = bytes.Clone(e.Key)
+	if p.values {
+		item.Entry, item.Err = p.view.store.entryOf(e, a)
+	} else {
+		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq, hit: hit{expiry: e.Expiry}}
+	}
+	return item, true
+}
+
+// settle returns when everything that the view has is in the index: who was about to enter there, when the view was opened, what he had appended,
+// has done so.
+func (v *View) settle() {
+	if !v.settled.Load() {
+		v.store.passKeys()
+		v.settled.Store(true)
+	}
+}
+
+// Len is the number of entries of the table that the view has. It looks at each key that has changed since the view was opened.
+func (v *View) Len(t *Table) (int, error) {
+	t.reap() // so that nothing that the index counts has expired in the view
+	if v.store.opts.ReadOnly {
+		v.store.follower.mu.Lock() // see OpenView
+		defer v.store.follower.mu.Unlock()
+	}
+	in, err := v.use()
+	if err != nil {
+		return 0, err
+	}
+	defer v.store.life.leave(in)
+	n, now := v.store.count(t)
+	defer v.store.views.unlist(now) // and not Close, which may wait for those who are inside
+	for _, c := range v.changed(t, nil) {
+		was, err := v.had(c.address)
+		if err != nil {
+			return 0, err
+		}
+		key := append(append([]byte{}, t.beginning()...), c.own...)
+		is, err := now.address(t, t.store.Hash(c.own), key)
+		if err != nil {
+			return 0, err
+		}
+		if was {
+			n++
+		}
+		if is != 0 {
+			n--
+		}
+	}
+	return n, v.failure()
+}
+
+// count returns the number of entries in the index, and a view of that moment.
+func (s *Store) count(t *Table) (n int, v *View) {
+	for i := range s.keys {
+		s.keys[i].Lock()
+	}
+	defer func() {
+		for i := range s.keys {
+			s.keys[i].Unlock()
+		}
+	}()
+	s.log.Still(func(last uint64, _ bool) { n, v = t.index.Len(), s.listViewAt(last) }) // all of it shows
+	return n, v
+}
+
+// had reports whether the record at a, 0 for none, is of an entry that has not expired in the view.
+func (v *View) had(a seglog.Address) (bool, error) {
+	if a == 0 {
+		return false, nil
+	}
+	e, err := v.store.readAt(a, nil)
+	return err == nil && !v.expired(e.Expiry), err
+}
