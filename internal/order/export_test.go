@@ -53,3 +53,25 @@ func OpenUnsealed(b []byte) (*Run, error) {
 	copy(b, h.encode())
 	return Open(bytes.NewReader(b), int64(len(b)), h.Store, h.Run)
 }
+
+// SetRebuildFrom makes trees be built anew after so many removals.
+func SetRebuildFrom(n int) (before int) {
+	before, rebuildFrom = rebuildFrom, n
+	return before
+}
+
+// Nodes counts those of the tree.
+func (t *Tree) Nodes() int {
+	count := 0
+	var each func(n *node)
+	each = func(n *node) {
+		count++
+		for _, c := range n.children {
+			each(c)
+		}
+	}
+	if t.root != nil {
+		each(t.root)
+	}
+	return count
+}

@@ -1,25 +1,29 @@
 package order
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 )
 
-// Tree is a layer in memory: a B-tree to which marks are added, and from which none is taken. Freeze gives a copy that stands still: the two share all
+// Tree is a layer in memory: a B-tree of marks. Freeze gives a copy that stands still: the two share all
 // nodes, and the tree copies those that it changes from then on. The zero Tree is empty. It is not safe for concurrent use; what Freeze returned is.
 type Tree struct {
-	root  *node
-	owner *byte // of the nodes that may be changed; a place of its own
-	len   int
-	bytes int64
+	root    *node
+	owner   *byte // of the nodes that may be changed; a place of its own
+	len     int
+	removed int // marks, since the tree was built
+	bytes   int64
+	copied  int64
 }
 
 // maxMarks is how many marks a node has at most.
 const maxMarks = 63
 
 type mark struct {
-	key  string
-	gone bool
+	key   string
+	gone  bool
+	fresh bool // the key is there, and was not in the layers below when it came
 }
 
 type node struct {
@@ -34,14 +38,38 @@ func (t *Tree) Len() int { return t.len }
 // Bytes is about how much memory the tree takes.
 func (t *Tree) Bytes() int64 { return t.bytes }
 
-// Freeze returns a copy that never changes.
+// Copied is about how many bytes of nodes were copied since the tree was made, because what Freeze returned has the old ones.
+func (t *Tree) Copied() int64 { return t.copied }
+
+// Freeze returns a copy that does not change with the tree, nor the tree with it.
 func (t *Tree) Freeze() *Tree {
 	t.owner = nil // nobody owns what is there now
-	return &Tree{root: t.root, len: t.len, bytes: t.bytes}
+	return &Tree{root: t.root, len: t.len, removed: t.removed, bytes: t.bytes}
 }
 
-// Set marks a key, of which it keeps a copy.
+// Set marks a key, of which it keeps a copy, whatever the layers below have.
 func (t *Tree) Set(key []byte, gone bool) {
+	m, _ := t.at(key)
+	m.gone, m.fresh = gone, false
+}
+
+// Came marks a key that is there from now on. The caller knows that this layer and those below did not show it.
+func (t *Tree) Came(key []byte) {
+	m, added := t.at(key)
+	m.gone, m.fresh = false, added
+}
+
+// Went marks a key that is gone. A key that came, and that the layers below do not have, leaves no mark.
+func (t *Tree) Went(key []byte) {
+	if m, _ := t.at(key); !m.fresh {
+		m.gone = true
+		return
+	}
+	t.remove(unsafe.String(unsafe.SliceData(key), len(key)))
+}
+
+// at returns the mark of a key, which is added if it is missing. It is valid until the tree changes.
+func (t *Tree) at(key []byte) (m *mark, added bool) {
 	if t.owner == nil {
 		t.owner = new(byte)
 	}
@@ -58,13 +86,12 @@ func (t *Tree) Set(key []byte, gone bool) {
 		i, found := n.find(k)
 		switch {
 		case found:
-			n.marks[i].gone = gone
-			return
+			return &n.marks[i], false
 		case n.children == nil:
-			n.marks = insert(n.marks, i, mark{strings.Clone(k), gone})
+			n.marks = insert(n.marks, i, mark{key: strings.Clone(k)})
 			t.len++
 			t.bytes += int64(len(k)) + markBytes
-			return
+			return &n.marks[i], true
 		}
 		child := t.own(n.children[i])
 		n.children[i] = child
@@ -85,10 +112,77 @@ func (t *Tree) own(n *node) *node {
 		return n
 	}
 	c := &node{owner: t.owner, marks: append(make([]mark, 0, maxMarks), n.marks...)}
+	t.copied += int64(unsafe.Sizeof(*c)) + maxMarks*int64(unsafe.Sizeof(mark{}))
 	if n.children != nil {
 		c.children = append(make([]*node, 0, maxMarks+1), n.children...)
+		t.copied += (maxMarks + 1) * int64(unsafe.Sizeof(c))
 	}
 	return c
+}
+
+// rebuildFrom is from how many marks that were removed on a tree may be built anew. It is a variable for the sake of tests.
+var rebuildFrom = 1024
+
+// remove takes out the mark of a key that has one. Nodes become empty by that, and are not joined: when more marks have been removed than
+// there are, the tree is built anew.
+func (t *Tree) remove(key string) {
+	t.root = t.own(t.root)
+	n := t.root
+	i, found := n.find(key)
+	for !found {
+		n = t.child(n, i)
+		i, found = n.find(key)
+	}
+	t.take(n, i)
+	t.len--
+	t.removed++
+	t.bytes -= int64(len(key)) + markBytes
+	if t.removed < max(rebuildFrom, t.len) {
+		return
+	}
+	built := Tree{copied: t.copied}
+	for c := t.Walk(nil, false).(*treeCursor); c.Next(); {
+		m, _ := built.at(c.Key())
+		m.gone, m.fresh = c.at.gone, c.at.fresh
+	}
+	*t = built
+}
+
+// child returns the i-th child of a node that may be changed, which may be changed then, too.
+func (t *Tree) child(n *node, i int) *node {
+	n.children[i] = t.own(n.children[i])
+	return n.children[i]
+}
+
+// take takes out the i-th mark of a node that may be changed. The last one below it takes its place.
+func (t *Tree) take(n *node, i int) {
+	if n.children != nil {
+		if last, ok := t.takeLast(t.child(n, i)); ok {
+			n.marks[i] = last
+			return
+		}
+		n.children = slices.Delete(n.children, i, i+1)
+	}
+	n.marks = slices.Delete(n.marks, i, i+1)
+}
+
+// takeLast takes out the last mark of a node that may be changed, and of those below it. There may be none.
+func (t *Tree) takeLast(n *node) (last mark, ok bool) {
+	end := len(n.marks)
+	if n.children != nil {
+		if last, ok = t.takeLast(t.child(n, end)); ok {
+			return last, true
+		}
+	}
+	if end == 0 {
+		return mark{}, false
+	}
+	last = n.marks[end-1]
+	n.marks = slices.Delete(n.marks, end-1, end)
+	if n.children != nil {
+		n.children = slices.Delete(n.children, end, end+1)
+	}
+	return last, true
 }
 
 // split makes two nodes of the i-th child, which is full and may be changed.

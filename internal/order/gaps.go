@@ -1,0 +1,100 @@
+package order
+
+import (
+	"slices"
+)
+
+// Gaps are stretches of keys in which a stack of layers shows none: what was there has gone, and its marks still stand in the layers. A walk that
+// has stepped over many of them says so, and later ones go past in one step: a queue of which the first goes again and again does not become slower.
+//
+// Gaps never change: what is called like a change returns others. The stretches are apart, and in order.
+type Gaps struct{ list []gap }
+
+// gap is a stretch from low on, up to high, which is not in it.
+type gap struct {
+	low, high string
+	keys      int // about so many have gone there
+}
+
+// mostGaps is how many stretches are remembered, those with the most keys.
+const mostGaps = 64
+
+// After returns the first key behind the gap that a key is in, or nil if it is in none.
+func (g Gaps) After(key []byte) []byte {
+	if i, ok := g.find(key); ok {
+		return []byte(g.list[i].high)
+	}
+	return nil
+}
+
+// Before returns the first key of the gap that a key is in, or nil if it is in none.
+func (g Gaps) Before(key []byte) []byte {
+	if i, ok := g.find(key); ok {
+		return []byte(g.list[i].low)
+	}
+	return nil
+}
+
+// find returns the first gap that is not before the key; ok says that the key is in it.
+func (g Gaps) find(key []byte) (i int, ok bool) {
+	i, _ = slices.BinarySearchFunc(g.list, string(key), func(x gap, key string) int {
+		if x.high <= key {
+			return -1
+		}
+		return 1
+	})
+	return i, i < len(g.list) && g.list[i].low <= string(key)
+}
+
+// Add returns the gaps with a stretch more, from low to high, both in it, where so many keys have gone.
+func (g Gaps) Add(low, high []byte, keys int) Gaps {
+	x := gap{low: string(low), high: string(high) + "\x00", keys: keys} // the next key there can be
+	first := 0
+	for first < len(g.list) && g.list[first].high < x.low {
+		first++
+	}
+	behind := first
+	for behind < len(g.list) && g.list[behind].low <= x.high {
+		y := &g.list[behind]
+		x.low, x.high, x.keys = min(x.low, y.low), max(x.high, y.high), x.keys+y.keys
+		behind++
+	}
+	list := append(append(slices.Clone(g.list[:first]), x), g.list[behind:]...)
+	if len(list) > mostGaps {
+		least := 0
+		for i := range list {
+			if list[i].keys < list[least].keys {
+				least = i
+			}
+		}
+		list = slices.Delete(list, least, least+1)
+	}
+	return Gaps{list}
+}
+
+// Cut returns the gaps for a layer to which a key has come.
+func (g Gaps) Cut(key []byte) Gaps {
+	i, ok := g.find(key)
+	if !ok {
+		return g
+	}
+	x := g.list[i]
+	var rest []gap
+	if before := (gap{x.low, string(key), x.keys / 2}); before.low < before.high {
+		rest = append(rest, before)
+	}
+	if behind := (gap{string(key) + "\x00", x.high, x.keys / 2}); behind.low < behind.high {
+		rest = append(rest, behind)
+	}
+	return Gaps{slices.Concat(g.list[:i], rest, g.list[i+1:])}
+}
+
+// Join returns the gaps for a layer from which a key has gone that had cut one in two.
+func (g Gaps) Join(key []byte) Gaps {
+	i, _ := g.find(key) // the first that is not before it
+	if i == 0 || i == len(g.list) || g.list[i-1].high != string(key) || g.list[i].low != string(key)+"\x00" {
+		return g
+	}
+	x := gap{g.list[i-1].low, g.list[i].high, g.list[i-1].keys + g.list[i].keys}
+	return Gaps{slices.Concat(g.list[:i-1], []gap{x}, g.list[i+1:])}
+}
