@@ -8,7 +8,6 @@ import (
 	"iter"
 
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -223,14 +222,14 @@ func (w *passage) walk(span Span, values bool, yield func(Item) bool) error {
 		return err
 	}
 	within := elementSpan(w.id, span)
-	var keys *orderedCursor
+	var keys keyCursor
 	switch {
 	case w.tx != nil:
 		keys = w.tx.elementKeys(t, within)
 	case w.view == nil:
-		keys = t.order.Load().orderedKeys(within, nil)
+		keys = t.order.Load().orderedKeys(within)
 	default:
-		keys = w.view.elementKeys(t, within)
+		keys = w.view.keys(t, keycodec.BytesOrder, within, nil)
 	}
 	defer keys.close()
 	prefix := len(appendElement(nil, w.id, nil))
@@ -247,12 +246,6 @@ func (w *passage) walk(span Span, values bool, yield func(Item) bool) error {
 		}
 	}
 	return keys.Err()
-}
-
-// elementKeys goes through the keys of elements in a span.
-func (v *View) elementKeys(t *Table, span Span) *orderedCursor {
-	v.settle()
-	return t.order.Load().orderedKeys(span, func() []order.Layer { return v.marks(sortedBy{t, keycodec.BytesOrder}) })
 }
 
 // Sorted is All in another order of the sub-keys, with a span of its sort keys. Where that is not the order of their bytes they are sorted first, in

@@ -178,7 +178,7 @@ func (s *Store) sweepID(id uint64) error {
 
 // someKeys are the first keys of a table in a span, at most so many.
 func someKeys(t *Table, span Span, most int) (list [][]byte, err error) {
-	c := t.order.Load().orderedKeys(span, nil)
+	c := t.order.Load().orderedKeys(span)
 	defer c.close()
 	for len(list) < most && c.Next() {
 		list = append(list, bytes.Clone(c.Key()))

@@ -119,14 +119,14 @@ func (tx *Tx) noteElement(id uint64, key []byte) {
 }
 
 // elementKeys goes through the keys of elements in a span: those of the view, under marks of what the transaction has written.
-func (tx *Tx) elementKeys(t *Table, span Span) *orderedCursor {
+func (tx *Tx) elementKeys(t *Table, span Span) keyCursor {
+	keys := tx.view.keys(t, keycodec.BytesOrder, span, nil)
 	if len(tx.elements) == 0 {
-		return tx.view.elementKeys(t, span)
+		return keys
 	}
-	tx.view.settle()
-	of := sortedBy{t, keycodec.BytesOrder}
-	own := tx.marksOf(of).tree.Freeze()
-	return t.order.Load().orderedKeys(span, func() []order.Layer { return append([]order.Layer{own}, tx.view.marks(of)...) })
+	from, _ := span.begin()
+	own := &bounded{Cursor: tx.marksOf(sortedBy{t, keycodec.BytesOrder}).tree.Freeze().Walk(from, span.Down), span: span}
+	return &mergedCursor{order.Merge([]order.Cursor{own, keys}, span.Down, false), []keyCursor{keys}}
 }
 
 func (tx *Tx) writable(keys ...[]byte) error {

@@ -130,7 +130,7 @@ func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 
 // makeOrder makes the order of the keys, if it is lost, or damaged in a span. The caller holds no lock, and is not inside the gate.
 func (t *Table) makeOrder(span Span) error {
-	keys := t.order.Load().orderedKeys(span, nil)
+	keys := t.order.Load().orderedKeys(span)
 	defer keys.close()
 	for keys.Next() {
 	}

@@ -54,7 +54,7 @@ func (f *follower) moveEntry(a seglog.Address, e *seglog.Record, slots seglog.Sl
 	}
 	now := hitOf(a, &e.Head, e.Bytes)
 	t.forgetLocked(hash, e.Key)
-	t.move(hash, t.ownOf(e.Key), old, &now, false)
+	t.move(hash, t.ownOf(e.Key), old, &now, false, e.Seq)
 	return nil
 }
 

@@ -114,76 +114,6 @@ func (c *bounded) Next() bool {
 	return false
 }
 
-// orderedCursor goes through the keys of a table that are kept in order.
-type orderedCursor struct {
-	ordering *ordering
-	span     Span // what is left of it
-	above    func() []order.Layer
-	stack    *stack
-	at       bounded
-	last     []byte
-	rebuilt  bool // since the last key
-	err      error
-}
-
-// orderedKeys goes through the sort keys of a table that are in the span. The layers that above returns, newest first, are marks that
-// hide its own: of a view those of what has changed since, of a transaction its own writes. It is called when the keys of the table have
-// been taken, so that what changes later is hidden too, and may be nil. The order is built first if it has to be. The
-// caller holds no lock, is not inside the gate, and closes the cursor.
-func (o *ordering) orderedKeys(span Span, above func() []order.Layer) *orderedCursor {
-	c := &orderedCursor{ordering: o, span: span, above: above}
-	c.begin()
-	return c
-}
-
-func (c *orderedCursor) begin() {
-	if c.stack, c.err = c.ordering.view(); c.err == nil {
-		from, _ := c.span.begin()
-		var layers []order.Layer
-		if c.above != nil {
-			layers = c.above()
-		}
-		layers = append(slices.Clip(layers), c.stack.layers...)
-		c.at = bounded{Cursor: order.Walk(layers, from, c.span.Down, false), span: c.span}
-	}
-}
-
-// Next goes on where it was when a run turns out to be damaged, with an order that is made anew.
-func (c *orderedCursor) Next() bool {
-	for c.err == nil {
-		if c.at.Next() {
-			c.rebuilt, c.last = false, append(c.last[:0], c.at.Key()...)
-			return true
-		}
-		err := c.at.Err()
-		if err == nil {
-			return false
-		}
-		c.close()
-		if c.rebuilt {
-			c.err = err
-			return false
-		}
-		c.ordering.lose(err)
-		if c.rebuilt = true; len(c.last) > 0 {
-			c.span = c.span.after(c.last)
-		}
-		c.begin()
-	}
-	return false
-}
-
-func (c *orderedCursor) Key() []byte { return c.at.Key() }
-func (c *orderedCursor) Gone() bool  { return false }
-func (c *orderedCursor) Err() error  { return c.err }
-
-func (c *orderedCursor) close() {
-	if c.stack != nil {
-		c.stack.release()
-		c.stack = nil
-	}
-}
-
 // SortBytes is how much memory is used to sort the keys of one walk, for tests; 0 is for what the store can spare.
 var SortBytes = 0
 
@@ -319,7 +249,7 @@ func (w *walker) keys(yield func(Item) bool) keyCursor {
 	}
 	w.store.flush(w.cells) // what cannot be written is in memory
 	fresh := w.fresh()
-	logged := o.orderedKeys(w.span, nil)
+	logged := o.orderedKeys(w.span)
 	if fresh == nil {
 		return logged
 	}
@@ -549,7 +479,7 @@ func (w *scan) ordered(t *Table, o *ordering, own Span) keyCursor {
 	if w.view != nil {
 		return w.view.keys(t, o.by, own, nil)
 	}
-	return o.orderedKeys(own, nil)
+	return o.orderedKeys(own)
 }
 
 // items are the keys of a table, in no order.

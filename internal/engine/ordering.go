@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -32,18 +33,28 @@ type ordering struct {
 	building sync.Mutex // one builds at a time; taken before work
 	work     sync.Mutex // one changes the runs at a time; taken before mu
 
-	mu     sync.Mutex // a leaf; guards what follows
-	tree   *order.Tree
-	frozen *order.Tree // of it, while it is being folded
-	small  *orderRun   // of marks that the base does not have yet; nil for none
-	base   *orderRun   // of all keys; nil for none
-	built  bool        // or else there are keys of which no layer knows
-	closed bool        // the table has another order, or the store is closed; it is not built any more, either
+	mu     sync.Mutex // taken before views.mu alone; guards what follows
+	layers            // as they are now
+	built  bool       // or else there are keys of which no layer knows
+	closed bool       // the table has another order, or the store is closed; it is not built any more, either
+
+	kept  []*keptLayers // as they were, for views; the oldest first
+	since uint64        // number of the newest view that was opened before the order was made, and has nothing here
 
 	generation int // raised when keys of which the layers knew are forgotten: what was sorted before is of no account
 
 	told     atomic.Bool // that it is time to fold
 	declared atomic.Bool // a system record says that the table is ordered
+}
+
+// layers are the keys of a table in order at one moment, the newest layer first. They are guarded by ordering.mu.
+type layers struct {
+	tree   *order.Tree
+	frozen *order.Tree // of it, while it is being folded
+	small  *orderRun   // of marks that the base does not have yet; nil for none
+	base   *orderRun   // of all keys; nil for none
+	gaps   order.Gaps  // in all of them together
+	folds  int         // how often others than the tree have changed
 }
 
 // orderRun is a run and who needs it. Its file, if it has one, is closed by the last of them.
@@ -58,19 +69,25 @@ type orderRun struct {
 var FoldMarks = 64 << 10
 
 func newOrdering(t *Table, by keycodec.Order, built bool) *ordering {
-	return &ordering{table: t, by: by, tree: new(order.Tree), built: built}
+	return &ordering{table: t, by: by, layers: layers{tree: new(order.Tree)}, built: built, since: t.store.views.opened.Load()}
 }
 
-// mark notes a key that comes or goes. The caller holds the lock of the key, or is alone.
-func (o *ordering) mark(own string, gone bool) {
+// mark notes a key that comes or goes with the record of number seq. The caller holds the lock of the key, or is alone.
+func (o *ordering) mark(own string, gone bool, seq uint64) {
 	var room [128]byte
 	key := o.by.AppendSortKey(room[:0], own)
 	o.mu.Lock()
-	before := o.tree.Bytes()
-	o.tree.Set(key, gone)
+	before, copied := o.tree.Bytes(), o.tree.Copied()
+	// While the log is read, what the layers have may be newer than what is read.
+	sure := o.built && !o.table.store.orders.inline
+	if sure {
+		o.keepLocked(key, gone, seq)
+	}
+	o.layers.mark(key, gone, sure)
 	grown, marks := o.tree.Bytes()-before, o.tree.Len()
+	o.chargeLocked(o.tree.Copied() - copied)
 	o.mu.Unlock()
-	if grown > 0 {
+	if grown != 0 {
 		o.table.store.budget.Leave(grown)
 	}
 	if marks >= FoldMarks {
@@ -78,18 +95,38 @@ func (o *ordering) mark(own string, gone bool) {
 	}
 }
 
-// mark tells the order of the table, if it has one, of a key that comes or goes.
-func (t *Table) mark(own string, gone bool) {
-	if o := t.order.Load(); o != nil {
-		o.mark(own, gone)
+// mark tells the layers of a key. They are sure when they show the keys that are there, and no others.
+func (l *layers) mark(key []byte, gone, sure bool) {
+	switch {
+	case !sure:
+		l.tree.Set(key, gone)
+	case gone:
+		l.tree.Went(key)
+	default:
+		l.tree.Came(key)
+	}
+	if gone {
+		l.gaps = l.gaps.Join(key)
+	} else {
+		l.gaps = l.gaps.Cut(key)
 	}
 }
 
-// stack is what an ordering holds at one moment. It is to be released.
+// mark tells the order of the table, if it has one, of a key that comes or goes with the record of number seq.
+func (t *Table) mark(own string, gone bool, seq uint64) {
+	if o := t.order.Load(); o != nil {
+		o.mark(own, gone, seq)
+	}
+}
+
+// stack is what an ordering holds at one moment, to be read without a lock. It is to be released.
 type stack struct {
 	ordering *ordering
+	of       *layers
+	folds    int // of them, when the stack was taken
 	layers   []order.Layer
 	runs     []*orderRun
+	gaps     order.Gaps
 }
 
 // view returns the stack, which is built first if need be.
@@ -113,7 +150,7 @@ func (o *ordering) tryView() (*stack, error) {
 	closed, built := o.closed, o.built
 	var st *stack
 	if built {
-		st = o.stackLocked(o.tree.Freeze())
+		st = o.stackLocked(&o.layers)
 	}
 	o.mu.Unlock()
 	if closed {
@@ -122,35 +159,64 @@ func (o *ordering) tryView() (*stack, error) {
 	return st, nil
 }
 
-// stackLocked is the stack with the given tree at the top.
-func (o *ordering) stackLocked(trees ...*order.Tree) *stack {
-	st := &stack{ordering: o}
-	for _, t := range append(trees, o.frozen) {
+// stackLocked is the stack of the layers.
+func (o *ordering) stackLocked(l *layers) *stack {
+	st := &stack{ordering: o, of: l, folds: l.folds, gaps: l.gaps}
+	for _, t := range []*order.Tree{l.tree, l.frozen} {
 		if t != nil && t.Len() > 0 {
-			st.layers = append(st.layers, t)
+			st.layers = append(st.layers, t.Freeze())
 		}
 	}
-	for _, r := range []*orderRun{o.small, o.base} {
-		if r != nil {
-			r.refs++
-			st.layers, st.runs = append(st.layers, r), append(st.runs, r)
-		}
+	for _, r := range l.runs() {
+		r.refs++
+		st.layers, st.runs = append(st.layers, r), append(st.runs, r)
 	}
 	return st
+}
+
+func (l *layers) runs() (list []*orderRun) {
+	for _, r := range []*orderRun{l.small, l.base} {
+		if r != nil {
+			list = append(list, r)
+		}
+	}
+	return list
 }
 
 func (st *stack) release() {
 	o := st.ordering
 	o.mu.Lock()
-	var done []*orderRun
-	for _, r := range st.runs {
+	done := releaseLocked(st.runs)
+	o.mu.Unlock()
+	o.closeRuns(done)
+	st.runs = nil
+}
+
+// releaseLocked lets go of runs, and returns those that nobody needs any more.
+func releaseLocked(runs []*orderRun) (done []*orderRun) {
+	for _, r := range runs {
 		if r.refs--; r.refs == 0 {
 			done = append(done, r)
 		}
 	}
-	o.mu.Unlock()
-	o.closeRuns(done)
-	st.runs = nil
+	return done
+}
+
+// learn notes that the stack shows none of the keys from low to high, of which so many have gone. Those that have come since have their marks in the tree.
+func (st *stack) learn(low, high []byte, keys int) {
+	o, l := st.ordering, st.of
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if l.folds != st.folds {
+		return
+	}
+	gaps := l.gaps.Add(low, high, keys)
+	for c := l.tree.Walk(low, false); c.Next() && bytes.Compare(c.Key(), high) <= 0; {
+		if !c.Gone() {
+			gaps = gaps.Cut(c.Key())
+		}
+	}
+	l.gaps = gaps
 }
 
 func (o *ordering) closeRuns(runs []*orderRun) {
@@ -163,16 +229,10 @@ func (o *ordering) closeRuns(runs []*orderRun) {
 
 // replaceLocked puts runs into the places of those that are there, and returns those that nobody needs any more.
 func (o *ordering) replaceLocked(small, base *orderRun) (done []*orderRun) {
-	for _, old := range []*orderRun{o.small, o.base} {
-		if old == nil || old == small || old == base {
-			continue
-		}
-		if old.refs--; old.refs == 0 {
-			done = append(done, old)
-		}
-	}
+	done = releaseLocked(slices.DeleteFunc(o.runs(), func(old *orderRun) bool { return old == small || old == base }))
 	before := o.small.memory() + o.base.memory()
 	o.small, o.base = small, base
+	o.folds++
 	o.table.store.budget.Leave(small.memory() + base.memory() - before)
 	return done
 }
@@ -206,7 +266,8 @@ func (o *ordering) foldWorking(files bool) error {
 		return nil
 	}
 	o.frozen, o.tree = o.tree, new(order.Tree)
-	st := o.stackLocked()
+	o.folds++
+	st := o.stackLocked(&o.layers)
 	small, base, built := o.small, o.base, o.built
 	o.mu.Unlock()
 	defer st.release()
@@ -237,6 +298,7 @@ func (o *ordering) foldWorking(files bool) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.table.store.budget.Leave(-o.frozen.Bytes())
+	o.chargeLocked(o.frozen.Bytes())
 	o.frozen = nil
 	if o.closed {
 		run.refs = 0
@@ -265,8 +327,14 @@ func (o *ordering) unfreeze() {
 	defer o.mu.Unlock()
 	newer := o.tree
 	o.tree, o.frozen = o.frozen.Freeze(), nil
-	for c := newer.Freeze().Walk(nil, false); c.Next(); {
-		o.tree.Set(c.Key(), c.Gone())
+	o.folds++
+	addMarks(o.tree, newer)
+}
+
+// addMarks makes marks of a tree in another, which are right whatever the layers below have.
+func addMarks(to, from *order.Tree) {
+	for c := from.Walk(nil, false); c.Next(); {
+		to.Set(c.Key(), c.Gone())
 	}
 }
 
@@ -287,8 +355,10 @@ func (o *ordering) loseWorking(err error) {
 	o.mu.Lock()
 	closed := o.closed
 	o.built = false
-	o.generation++
-	o.closeRuns(o.replaceLocked(nil, nil))
+	newer := o.tree
+	o.tree = new(order.Tree)
+	addMarks(o.tree, newer)
+	o.forgetLocked()
 	o.mu.Unlock()
 	if !closed {
 		o.table.store.log.ReportRebuilt(err)
@@ -303,15 +373,22 @@ func (o *ordering) reset(built bool) {
 	defer o.mu.Unlock()
 	o.table.store.budget.Leave(-o.tree.Bytes())
 	o.tree, o.built = new(order.Tree), built
-	o.generation++
-	o.closeRuns(o.replaceLocked(nil, nil))
+	o.forgetLocked()
 }
 
 func (o *ordering) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.built, o.closed = false, true
+	o.forgetLocked()
+}
+
+// forgetLocked lets go of the runs, and of what was kept for views.
+func (o *ordering) forgetLocked() {
+	o.generation++
+	o.gaps = order.Gaps{}
 	o.closeRuns(o.replaceLocked(nil, nil))
+	o.endKeptLocked()
 }
 
 // memory is about how much the order takes.
@@ -378,6 +455,7 @@ func (o *ordering) putBase(base *orderRun, generation int) error {
 	case o.generation == generation:
 		o.closeRuns(o.replaceLocked(o.small, base))
 		o.built = true
+		o.endKeptLocked()
 	}
 	return nil
 }

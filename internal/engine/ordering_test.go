@@ -69,7 +69,7 @@ func inOrder(t testing.TB, table *Table) (list []string) {
 	if o == nil {
 		t.Fatal("there is no order")
 	}
-	c := o.orderedKeys(Span{}, nil)
+	c := o.orderedKeys(Span{})
 	defer c.close()
 	for c.Next() {
 		own, err := o.by.AppendKey(nil, c.Key())

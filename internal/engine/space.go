@@ -113,10 +113,13 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 		}
 	}
 	for _, m := range moves {
-		sp.raw.leave(m.from, m.key, m.hit)
-		t.enter(m.to, m.key[t.prefix:], hit{}, &m.hit, false)
+		sp.raw.leave(m.from, m.key, m.hit, 0)
+		t.enter(m.to, m.key[t.prefix:], hit{}, &m.hit, false, 0)
 	}
 	sp.raw.carryVersions(t, prefix)
+	if o := sp.raw.order.Load(); o != nil {
+		o.endKept()
+	}
 	sp.maps[name] = t
 	return t, nil
 }

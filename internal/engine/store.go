@@ -8,11 +8,7 @@
 // name, or to the raw table when no such map was declared. Typed maps, raw keys
 // and servers are all users of the same tables.
 //
-// Locks, in the order in which they are taken: Store.life (a gate, entered by reads of the log and by
-// writes of raw keys), one of Store.keys (that of the key that is written), Store.schemaMu,
-// and then those of the log. To open a table and to close, life is taken exclusively, and
-// then all of keys: who holds either excludes that. Store.cellsMu is a leaf. No lock is held
-// while a caller's function runs.
+// The locks, and the order in which they are taken, are in docs/architecture.md. No lock is held while a function of the caller runs.
 package engine
 
 import (

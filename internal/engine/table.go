@@ -225,15 +225,15 @@ func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes i
 func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
 	t.note(hash, own, old.address, seq)
 	t.ended(&old)
-	t.move(hash, own, old, now, later)
+	t.move(hash, own, old, now, later, seq)
 	if old.schema == metaSchema && !old.kept {
 		t.store.sweeper.gone.Add(1)
 	}
 }
 
 // move is place for an entry that does not change, but stands elsewhere.
-func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool) {
-	t.enter(hash, own, old, now, later)
+func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
+	t.enter(hash, own, old, now, later, seq)
 	t.store.revive(now)
 	t.store.bury(&old)
 	if old.address != 0 && old.address != now.stale {
@@ -246,7 +246,7 @@ func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool) {
 func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 	t.note(hash, own, old.address, seq)
 	t.ended(&old)
-	t.leave(hash, own, old)
+	t.leave(hash, own, old, seq)
 	t.store.bury(&old)
 	if old.address != 0 {
 		t.store.forgetRecord(&old)
@@ -257,12 +257,12 @@ func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 }
 
 // enter is place for an entry that is not new in the log.
-func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
+func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
 	t.expect(hash, old.expiry, now.expiry)
 	switch {
 	case old.address == 0:
 		t.store.showing.begin(hash)
-		t.mark(own, false)
+		t.mark(own, false, seq)
 		t.index.Insert(hash, now.address, now.schema)
 		t.store.showing.end(hash)
 	case later && old.schema == now.schema:
@@ -273,9 +273,9 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool) {
 }
 
 // leave takes out an entry that goes into another table.
-func (t *Table) leave(hash uint64, own string, old hit) {
+func (t *Table) leave(hash uint64, own string, old hit, seq uint64) {
 	t.store.showing.begin(hash)
-	t.mark(own, true)
+	t.mark(own, true, seq)
 	t.index.Remove(hash, old.indexed(), old.schema)
 	t.store.showing.end(hash)
 }

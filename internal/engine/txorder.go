@@ -11,8 +11,8 @@ import (
 
 // A transaction goes through keys in order by merging what its view has with marks of the keys that it has written, as a view does with those that have changed: what the
 // transaction has set is there, and what it has deleted hides what the view has. The first walk over a table makes the marks, and from then on they are kept with the
-// writes. Every key is looked up when it is its turn. So a walk takes the memory that one of the view takes. A walk that begins among many deleted keys notes how far they
-// go, and the next one steps over them: a queue of which the first goes again and again does not become slower.
+// writes. Every key is looked up when it is its turn. So a walk takes the memory that one of the view takes. A walk that has come by many deleted keys notes where they
+// are, as one of the store does.
 //
 // What a walk came by is noted as a range: any change of a key in it is a conflict, of keys that were not there too, and no other is. A walk that is left early has come by
 // the keys up to the last one that it yielded. The ranges of one walk after the other are one, if they meet.
@@ -86,6 +86,16 @@ func (sp Span) upTo(key []byte) Span {
 	return sp
 }
 
+// from is the part of the span that begins with a key.
+func (sp Span) from(key []byte) Span {
+	if sp.Down {
+		sp.High, sp.HighOpen = key, false
+	} else {
+		sp.Low, sp.LowOpen = key, false
+	}
+	return sp
+}
+
 // scanChangedLocked reports whether anything has changed that an iteration came by.
 func (tx *Tx) scanChangedLocked(what scanned) (changed bool) {
 	var all shardSet
@@ -124,8 +134,8 @@ type sortedBy struct {
 
 // marks are those of the keys that a transaction has written.
 type marks struct {
-	tree  order.Tree
-	empty *Span // where there is no key, neither of the view nor of the transaction; nil where that is not known. Down does not count
+	tree order.Tree
+	gaps order.Gaps // where there is no key, neither of the view nor of the transaction
 }
 
 // marksOf returns the marks of what the transaction has written.
@@ -166,37 +176,9 @@ func (tx *Tx) mark(of sortedBy, m *marks, c *Change) {
 	}
 	m.tree.Set(key, c.Delete)
 	tx.take(m.tree.Bytes() - before)
-	if !c.Delete && m.empty != nil && m.empty.has(key) {
-		m.empty.High, m.empty.HighOpen = bytes.Clone(key), true
+	if !c.Delete {
+		m.gaps = m.gaps.Cut(key)
 	}
-}
-
-// over is what is left of a span behind the keys that are known not to be there, from a deleted key on; done is true if that is nothing.
-func (m *marks) over(key []byte, span Span) (rest Span, ok, done bool) {
-	if m.empty == nil || !m.empty.has(key) {
-		return span, false, false
-	}
-	bound, open := &span.Low, &span.LowOpen
-	far, in := m.empty.High, !m.empty.HighOpen
-	if span.Down {
-		bound, open = &span.High, &span.HighOpen
-		far, in = m.empty.Low, !m.empty.LowOpen
-	}
-	*bound, *open = far, in
-	return span, true, far == nil
-}
-
-// learn notes that there is no key from the beginning of a span up to a key, or with nil in all of it.
-func (m *marks) learn(span Span, key []byte) {
-	switch {
-	case key == nil:
-	case span.Down:
-		span.Low, span.LowOpen = bytes.Clone(key), true
-	default:
-		span.High, span.HighOpen = bytes.Clone(key), true
-	}
-	span.Down = false
-	m.empty = &span
 }
 
 // InOrder yields the entries of the table of which the sort keys are in the span, in that order, each as Get would. What the transaction writes meanwhile to an entry that
@@ -268,12 +250,6 @@ func (w *txWalk) report(item Item) bool {
 	return !w.stop
 }
 
-// manyGone is how many deleted keys a walk steps over one by one where it begins, before it notes how far they go.
-const manyGone = 16
-
-// passedOver is called for each key that a walk comes by and does not yield. It is a variable for the sake of tests.
-var passedOver = func() {}
-
 // walk merges the keys that the transaction has written with those that the view has.
 func (w *txWalk) walk() {
 	own := w.own.tree.Freeze()
@@ -282,25 +258,22 @@ func (w *txWalk) walk() {
 	if w.noted {
 		defer w.tx.endScan(w.span)
 	}
-	gone, first := 0, w.ordered           // so many are gone, and no other key has come by yet
+	var gone passed
+	learn := func() {
+		if low, high, keys := gone.end(w.span.Down); keys > 0 && w.ordered {
+			w.own.gaps = w.own.gaps.Add(low, high, keys)
+		}
+	}
+	defer learn()
 	for !w.stop && at.Next() && !w.stop { // errors are yielded inside Next, too
 		if at.Gone() {
-			gone++
-			passedOver()
-			rest, ok, done := w.own.over(at.Key(), *w.span)
-			if done && w.ordered {
-				break
-			}
-			if ok && w.ordered {
+			if next := gone.pass(at.Key(), w.own.gaps, w.span.Down); next != nil {
 				keys.close()
-				keys, at = w.begin(own, rest)
+				keys, at = w.begin(own, w.span.from(next))
 			}
 			continue
 		}
-		if first && gone >= manyGone {
-			w.own.learn(*w.span, at.Key())
-		}
-		first = false
+		learn()
 		key, err := w.key(at.Key())
 		if err != nil {
 			continue // of a file that was forged
@@ -321,13 +294,8 @@ func (w *txWalk) walk() {
 			return
 		}
 	}
-	err := at.Err()
-	switch {
-	case w.stop:
-	case err != nil:
+	if err := at.Err(); err != nil && !w.stop {
 		w.yield(Item{Err: err})
-	case first && gone >= manyGone:
-		w.own.learn(*w.span, nil)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"sort"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -27,13 +26,10 @@ import (
 // a shard learns that from its epoch, when somebody comes by.
 type versions struct {
 	shards [cache.Shards]versionShard
-	noted  atomic.Uint64 // raised with each version that comes, before the order of the keys knows of the change
-	moved  atomic.Uint64 // raised when versions go to another table
 }
 
 type versionShard struct {
 	epoch   uint64 // in which this was noted; there is nothing in another one
-	sweeps  uint32 // raised when the list becomes another one, but for what is appended
 	list    []former
 	buckets []int32 // as many as a power of two: the newest version, counted from 1, or 0
 	keys    []byte
@@ -76,7 +72,6 @@ func (t *Table) noteLocked(hash uint64, own string, a seglog.Address, seq uint64
 		return // no view has seen what goes now
 	}
 	sh.add(former{hash: hash, address: a, replaced: seq, opened: opened}, last, own)
-	all.noted.Add(1)
 	if len(sh.list) >= 2*sh.kept+sweepFrom {
 		sh.sweep(views.all())
 	}
@@ -115,7 +110,6 @@ func (sh *versionShard) enter(epoch uint64) {
 		return
 	}
 	sh.epoch, sh.kept = epoch, 0
-	sh.sweeps++
 	if cap(sh.list) > smallShard || cap(sh.keys) > smallShard*64 {
 		sh.list, sh.buckets, sh.keys = nil, nil, nil
 		return
@@ -205,14 +199,10 @@ func (sh *versionShard) at(hash uint64, own string, view *View) (a seglog.Addres
 
 // since yields for each key that has changed since the view was opened what its entry was, until yield returns false.
 func (sh *versionShard) since(view *View, yield func(v *former) bool) {
-	if sh != nil {
-		sh.sinceFrom(view, 0, yield)
+	if sh == nil {
+		return
 	}
-}
-
-// sinceFrom is since, of what stands in the list from at on.
-func (sh *versionShard) sinceFrom(view *View, at int, yield func(v *former) bool) {
-	for i := at + sort.Search(len(sh.list)-at, func(i int) bool { return view.sees(&sh.list[at+i]) }); i < len(sh.list); i++ {
+	for i := sort.Search(len(sh.list), func(i int) bool { return view.sees(&sh.list[i]) }); i < len(sh.list); i++ {
 		v := &sh.list[i]
 		if before := sh.predecessor(v); (before == nil || !view.sees(before)) && !yield(v) {
 			return
@@ -234,7 +224,6 @@ func (sh *versionShard) predecessor(v *former) *former {
 func (sh *versionShard) sweep(open []*View) {
 	old := *sh
 	sh.list, sh.keys = nil, nil
-	sh.sweeps++
 	var kept []former
 	for i := range old.list {
 		v := old.list[i]
@@ -320,7 +309,6 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 		}
 		old := *sh
 		sh.list, sh.buckets, sh.keys, sh.kept = nil, nil, nil, 0
-		sh.sweeps++
 		for _, v := range old.list {
 			own := old.own(&v)
 			if len(own) < len(prefix) || own[:len(prefix)] != prefix {
@@ -333,7 +321,6 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 		}
 		sh.count(views)
 	}
-	all.moved.Add(1)
 	slices.SortStableFunc(list, func(a, b carried) int {
 		return cmp.Or(cmp.Compare(a.replaced, b.replaced), cmp.Compare(a.opened, b.opened))
 	})
@@ -342,7 +329,6 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 		sh := &there.shards[c.hash%cache.Shards]
 		sh.enter(views.epoch.Load())
 		sh.add(c.former, sh.newest(c.hash, c.own), c.own)
-		there.noted.Add(1)
 		sh.count(views)
 	}
 }

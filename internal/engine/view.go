@@ -35,9 +35,6 @@ type View struct {
 
 	settled atomic.Bool // see settle
 
-	marking sync.Mutex // guards marked; taken before the locks of keys
-	marked  map[sortedBy]*viewMarks
-
 	before, after *View // in the order of opening; guarded by views.mu
 	listed        bool  // likewise
 }
@@ -64,9 +61,12 @@ type views struct {
 	opened atomic.Uint64 // how many have been, since the beginning
 	bytes  atomic.Int64  // memory of the versions
 
-	mu          sync.Mutex // a leaf; guards the rest, and all changes of open, newest, opened and epoch
-	first, last *View      // in the order of opening
-	tables      []*Table   // that have versions
+	mu          sync.Mutex  // a leaf; guards the rest, and all changes of open, newest, opened and epoch
+	first, last *View       // in the order of opening
+	tables      []*Table    // that have versions
+	keepers     []*ordering // that have kept layers
+
+	dropping sync.Mutex // one lets go of layers at a time; taken before ordering.mu
 }
 
 // OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it could be written
@@ -140,8 +140,9 @@ func (l *views) list(v *View) {
 	l.open.Add(1)
 }
 
-// unlist takes a view out. It reports whether so much has become useless that the versions are worth a look.
+// unlist takes a view out, and lets go of the layers that were kept for it. It reports whether so much has become useless that the versions are worth a look.
 func (l *views) unlist(v *View) (sweep bool) {
+	defer l.dropLayers()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !v.listed {
@@ -211,6 +212,40 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 	return false
 }
 
+// without is the number of the newest view that does not have the record of number seq, 0 for none.
+func (l *views) without(seq uint64) uint64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for v := l.last; v != nil; v = v.before {
+		if v.seq < seq {
+			return v.number
+		}
+	}
+	return 0
+}
+
+// keeps notes that an order has kept layers.
+func (l *views) keeps(o *ordering) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.keepers = append(l.keepers, o)
+}
+
+// dropLayers lets go of the layers that no view needs any more.
+func (l *views) dropLayers() {
+	l.dropping.Lock()
+	defer l.dropping.Unlock()
+	l.mu.Lock()
+	keepers := l.keepers
+	l.keepers = nil
+	l.mu.Unlock()
+	for _, o := range keepers {
+		if o.dropKept() {
+			l.keeps(o)
+		}
+	}
+}
+
 // lose ends all views. The caller excludes all others.
 func (l *views) lose() {
 	l.mu.Lock()
@@ -230,7 +265,6 @@ func (v *View) Close() {
 		return
 	}
 	s := v.store
-	v.dropMarks()
 	if s.views.unlist(v) {
 		s.sweepVersions()
 	}

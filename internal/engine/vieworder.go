@@ -3,18 +3,126 @@ package engine
 import (
 	"bytes"
 	"iter"
-	"unsafe"
+	"slices"
 
-	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/order"
 )
 
-// A view in order is the order of now, under marks of what has changed since the view was opened: what came since is gone, what went is there. The
-// marks are collected when the order has been taken. So a key that it has and that came since has its mark, and one that goes later
-// was there, and is read where the view has it.
+// A view in order is the order as it was when the view was opened. The first change of which keys there are that the view does not have keeps the layers of the order
+// as they are until then: a copy of the tree, which costs nothing but the nodes that change later, and the runs, which never change. Views between which
+// nothing has come or gone have the same layers, and without such a change since a view was opened they are those of now. What was written before the view was opened
+// and shows later is marked in all of them. So a walk pays nothing for what has changed.
 //
-// What a view has of a key never changes, so a mark holds for as long as the view is open: a walk collects those alone that are missing since the walk before.
+// Where nothing was kept, because the order was made when the view was there, its keys are sorted, as those of a table without an order.
+
+// keptLayers are those of an order at a moment.
+type keptLayers struct {
+	layers
+	upTo  uint64 // number of the newest view that they are for
+	bytes int64  // of memory that nobody else needs
+}
+
+// keepLocked is called before a key comes or goes with the record of number seq or, with 0, by itself.
+func (o *ordering) keepLocked(key []byte, gone bool, seq uint64) {
+	views := &o.table.store.views
+	if views.open.Load() == 0 || views.quiet.Load() {
+		return
+	}
+	if seq == 0 {
+		seq = o.table.store.log.Last() + 1
+	}
+	without := views.without(seq)
+	last := o.since
+	for i := 0; i < len(o.kept); i++ {
+		k := o.kept[i]
+		if k.upTo > without && last < without { // some of its views have the record, and some do not
+			o.kept = slices.Insert(o.kept, i, k.copy(without))
+			i++
+		}
+		if last = k.upTo; last > without {
+			k.mark(key, gone, true)
+		}
+	}
+	if without > last {
+		if len(o.kept) == 0 {
+			views.keeps(o)
+		}
+		o.kept = append(o.kept, (&keptLayers{layers: o.layers}).copy(without))
+	}
+}
+
+// copy returns layers that do not change with these.
+func (k *keptLayers) copy(upTo uint64) *keptLayers {
+	c := &keptLayers{layers: k.layers, upTo: upTo}
+	c.tree = k.tree.Freeze()
+	for _, r := range c.runs() {
+		r.refs++
+	}
+	return c
+}
+
+// chargeLocked counts memory that is needed for no other reason than that the layers of the newest moment were kept.
+func (o *ordering) chargeLocked(bytes int64) {
+	if n := len(o.kept); n > 0 && bytes > 0 {
+		o.kept[n-1].bytes += bytes
+		o.table.store.views.take(bytes)
+	}
+}
+
+// dropKept lets go of layers that no open view needs, and reports whether others are left.
+func (o *ordering) dropKept() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	views, last := o.table.store.views.all(), o.since
+	o.kept = slices.DeleteFunc(o.kept, func(k *keptLayers) bool {
+		for len(views) > 0 && views[0].number <= last {
+			views = views[1:]
+		}
+		if len(views) > 0 && views[0].number <= k.upTo {
+			last = k.upTo
+			return false
+		}
+		o.endLocked(k)
+		return true
+	})
+	return len(o.kept) > 0
+}
+
+// endKept is for who has given keys to another table, of which views may have some that are gone by now.
+func (o *ordering) endKept() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.endKeptLocked()
+}
+
+// endKeptLocked drops all layers that were kept. Views that are open have their keys sorted from now on.
+func (o *ordering) endKeptLocked() {
+	for _, k := range o.kept {
+		o.endLocked(k)
+	}
+	o.kept, o.since = nil, o.table.store.views.opened.Load()
+}
+
+func (o *ordering) endLocked(k *keptLayers) {
+	o.table.store.views.take(-k.bytes)
+	o.closeRuns(releaseLocked(k.runs()))
+	k.folds++ // stacks that were taken of it have nothing to tell it
+}
+
+// stackOf returns the stack that a view has, nil if there is none.
+func (o *ordering) stackOf(v *View) *stack {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed || !o.built || v.number <= o.since {
+		return nil
+	}
+	for _, k := range o.kept {
+		if k.upTo >= v.number {
+			return o.stackLocked(&k.layers)
+		}
+	}
+	return o.stackLocked(&o.layers)
+}
 
 // InOrder yields the entries of the table that the view has, of which the sort keys are in the span, in that order. Key and value are valid until
 // the next is yielded. Errors are as in Items.
@@ -45,16 +153,26 @@ func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter
 // keys are the sort keys of a table that the view has, and those of entries that had expired by then.
 func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bool) keyCursor {
 	v.settle()
+	sorted := func(span Span) keyCursor { return v.sortedKeys(t, by, span, report) }
 	if o := t.order.Load(); o != nil && o.by == by {
-		return o.orderedKeys(span, func() []order.Layer { return v.marks(sortedBy{t, by}) })
+		if st := o.stackOf(v); st != nil {
+			c := &orderedCursor{ordering: o, sort: sorted, span: span, stack: st}
+			c.begin()
+			return c
+		}
 	}
+	return sorted(span)
+}
+
+// sortedKeys is keys where they are not kept in order.
+func (v *View) sortedKeys(t *Table, by keycodec.Order, span Span, report func(Item) bool) keyCursor {
 	return sortedKeys(v.store.sortBytes(), span, func(first bool, f func([]byte) error) error {
 		var sortKey []byte
 		for item := range v.Items(t, false) {
 			switch {
 			case ends(item.Err):
 				return item.Err
-			case item.Err != nil && first && !report(item):
+			case item.Err != nil && first && report != nil && !report(item):
 				return nil
 			case item.Err == nil:
 				sortKey = by.AppendSortKey(sortKey[:0], t.ownOf(item.Key))
@@ -65,83 +183,6 @@ func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bo
 		}
 		return nil
 	})
-}
-
-// viewMarks are marks of the keys of a table that have changed since a view was opened.
-type viewMarks struct {
-	tree   order.Tree
-	noted  uint64 // versions.noted, when all of these were in the tree
-	moved  uint64 // versions.moved; with another one the tree is made anew
-	shards [cache.Shards]struct {
-		sweeps uint32 // versionShard.sweeps then
-		at     int    // how many versions of the list are in the tree, or none of the view's
-	}
-}
-
-// marks say of the keys that have changed up to now whether the view has them.
-func (v *View) marks(of sortedBy) []order.Layer {
-	all := of.table.versions.Load()
-	if all == nil {
-		return nil
-	}
-	v.marking.Lock()
-	defer v.marking.Unlock()
-	if v.closed.Load() {
-		return nil // which the walk finds out
-	}
-	m := v.marked[of]
-	if m == nil {
-		if v.marked == nil {
-			v.marked = map[sortedBy]*viewMarks{}
-		}
-		m = new(viewMarks)
-		v.marked[of] = m
-		v.store.views.take(int64(unsafe.Sizeof(*m)))
-	}
-	before := m.tree.Bytes()
-	if moved := all.moved.Load(); moved != m.moved {
-		*m = viewMarks{moved: moved}
-	}
-	if noted := all.noted.Load(); noted != m.noted {
-		v.collect(of, m)
-		m.noted = noted
-	}
-	v.store.views.take(m.tree.Bytes() - before)
-	return []order.Layer{m.tree.Freeze()}
-}
-
-// collect marks what is missing.
-func (v *View) collect(of sortedBy, m *viewMarks) {
-	var sortKey []byte
-	for n := range m.shards {
-		func() {
-			v.store.keys[n].Lock()
-			defer v.store.keys[n].Unlock()
-			sh, seen := of.table.versionShard(n), &m.shards[n]
-			if sh == nil {
-				return
-			}
-			if seen.sweeps != sh.sweeps {
-				seen.at = 0
-			}
-			sh.sinceFrom(v, seen.at, func(old *former) bool {
-				sortKey = of.by.AppendSortKey(sortKey[:0], sh.own(old))
-				m.tree.Set(sortKey, old.address == 0)
-				return true
-			})
-			seen.sweeps, seen.at = sh.sweeps, len(sh.list)
-		}()
-	}
-}
-
-// dropMarks gives the memory of the marks back.
-func (v *View) dropMarks() {
-	v.marking.Lock()
-	defer v.marking.Unlock()
-	for _, m := range v.marked {
-		v.store.views.take(-m.tree.Bytes() - int64(unsafe.Sizeof(*m)))
-	}
-	v.marked = nil
 }
 
 // itemOf is the entry of a key that the view has, unless it had expired. Without values an entry that cannot have expired is not looked at.

@@ -1,0 +1,154 @@
+package engine
+
+import (
+	"bytes"
+
+	"github.com/copaldb/copal/internal/order"
+)
+
+// orderedCursor goes through the keys of a table that are kept in order.
+type orderedCursor struct {
+	ordering *ordering
+	sort     func(Span) keyCursor // what is left of the keys of a view, when they cannot be read in order; nil for the keys of now
+	sorted   keyCursor            // in their place from then on
+	span     Span                 // what is left of it
+	stack    *stack
+	at       bounded
+	last     []byte
+	rebuilt  bool // since the last key
+	err      error
+	gone     passed
+}
+
+// orderedKeys goes through the sort keys of a table that are in the span. The order is built first if it has to be. The
+// caller holds no lock, is not inside the gate, and closes the cursor.
+func (o *ordering) orderedKeys(span Span) *orderedCursor {
+	c := &orderedCursor{ordering: o, span: span}
+	c.stack, c.err = o.view()
+	c.begin()
+	return c
+}
+
+// begin goes to the beginning of the span.
+func (c *orderedCursor) begin() {
+	if c.stack != nil {
+		from, _ := c.span.begin()
+		c.seek(from)
+	}
+}
+
+func (c *orderedCursor) seek(from []byte) {
+	c.at = bounded{Cursor: order.Walk(c.stack.layers, from, c.span.Down, true), span: c.span}
+}
+
+// Next goes on where it was when a run turns out to be damaged, with an order that is made anew, of what is there now. The keys of a view are sorted then.
+func (c *orderedCursor) Next() bool {
+	for c.err == nil {
+		if c.sorted != nil {
+			return c.sorted.Next()
+		}
+		for c.at.Next() {
+			if !c.at.Gone() {
+				c.learn()
+				c.rebuilt, c.last = false, append(c.last[:0], c.at.Key()...)
+				return true
+			}
+			if next := c.gone.pass(c.at.Key(), c.stack.gaps, c.span.Down); next != nil {
+				c.seek(next)
+			}
+		}
+		err := c.at.Err()
+		if err == nil {
+			c.learn()
+			return false
+		}
+		c.close()
+		if c.rebuilt {
+			c.err = err
+			return false
+		}
+		c.ordering.lose(err)
+		if c.rebuilt = true; len(c.last) > 0 {
+			c.span = c.span.after(c.last)
+		}
+		if c.sort != nil {
+			c.sorted = c.sort(c.span)
+			continue
+		}
+		c.stack, c.err = c.ordering.view()
+		c.begin()
+	}
+	return false
+}
+
+// learn notes the gap that the walk has come through.
+func (c *orderedCursor) learn() {
+	if low, high, keys := c.gone.end(c.span.Down); keys > 0 {
+		c.stack.learn(low, high, keys)
+	}
+}
+
+// passed are keys that have gone, and that a walk has stepped over since the last one that is there.
+type passed struct {
+	keys          int
+	first, latest []byte
+}
+
+// manyGone is how many a walk steps over one by one before it notes where they are.
+const manyGone = 16
+
+// passedOver is called for each key that a walk comes by and does not yield. It is a variable for the sake of tests.
+var passedOver = func() {}
+
+// pass notes one more. It returns where the walk goes on if it is in a gap, or nil.
+func (p *passed) pass(key []byte, gaps order.Gaps, down bool) (next []byte) {
+	passedOver()
+	if p.keys == 0 {
+		p.first = append(p.first[:0], key...)
+	}
+	p.keys++
+	p.latest = append(p.latest[:0], key...)
+	if !down {
+		return gaps.After(key)
+	}
+	if next = gaps.Before(key); bytes.Equal(next, key) {
+		return nil
+	}
+	return next
+}
+
+// end begins anew. It returns the ends of a gap if the keys were many.
+func (p *passed) end(down bool) (low, high []byte, keys int) {
+	keys, p.keys = p.keys, 0
+	switch {
+	case keys < manyGone:
+		return nil, nil, 0
+	case down:
+		return p.latest, p.first, keys
+	}
+	return p.first, p.latest, keys
+}
+
+func (c *orderedCursor) Key() []byte {
+	if c.sorted != nil {
+		return c.sorted.Key()
+	}
+	return c.at.Key()
+}
+
+func (c *orderedCursor) Gone() bool { return false }
+
+func (c *orderedCursor) Err() error {
+	if c.err == nil && c.sorted != nil {
+		return c.sorted.Err()
+	}
+	return c.err
+}
+
+func (c *orderedCursor) close() {
+	if c.stack != nil {
+		c.learn()
+		c.stack.release()
+		c.stack = nil
+	}
+}
