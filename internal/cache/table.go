@@ -3,6 +3,7 @@ package cache
 import (
 	"math/bits"
 	"sync/atomic"
+	"unsafe"
 )
 
 // Shards is the number of parts of a table. A key is in the part that the lowest bits of its hash name.
@@ -14,18 +15,30 @@ type Table struct {
 	budget *Budget
 	hash   func(key string) uint64
 	settle func(c *Cell) // brings the index up to date with a cell that goes
-	shards [Shards]shard
-	extra  atomic.Int64 // entries in cells that the index does not count, less those that it counts too many
-	dirty  atomic.Int64 // dirty cells
-	memory atomic.Int64 // cells for memory alone
+	groups [Shards / groupShards]atomic.Pointer[group]
+	closed [Shards]bool                       // each guarded by the lock of its shard
+	ended  [Shards / groupShards]atomic.Int32 // of each group how many are closed
+	extra  atomic.Int64                       // entries in cells that the index does not count, less those that it counts too many
+	dirty  atomic.Int64                       // dirty cells
+	memory atomic.Int64                       // cells for memory alone
 }
 
 type shard struct {
-	array  atomic.Pointer[array]
-	dirty  []Dirty
-	hand   int // of the clock, a slot number
-	closed bool
+	array atomic.Pointer[array]
+	dirty []Dirty
+	hand  int // of the clock, a slot number
 }
+
+// group is some shards. It is made when one of them gets a cell: a table of a few cells takes little memory.
+type group [groupShards]shard
+
+const (
+	groupShards = 16
+	groupBytes  = int64(unsafe.Sizeof(group{}))
+)
+
+// none are the shards of groups that are not made. They stay empty.
+var none group
 
 // array is a hash table with linear probing over its buckets. It is replaced as a whole.
 type array struct {
@@ -55,7 +68,23 @@ func New(b *Budget, hash func(key string) uint64, settle func(*Cell)) *Table {
 	return &Table{budget: b, hash: hash, settle: settle}
 }
 
-func (t *Table) shard(hash uint64) *shard { return &t.shards[hash%Shards] }
+// shard returns the shard of a hash, to be looked at, or to take out what is in it.
+func (t *Table) shard(hash uint64) *shard {
+	g := t.groups[hash%Shards/groupShards].Load()
+	if g == nil {
+		g = &none
+	}
+	return &g[hash%groupShards]
+}
+
+// made returns the shard of a hash, to put something in.
+func (t *Table) made(hash uint64) *shard {
+	g := &t.groups[hash%Shards/groupShards]
+	if g.Load() == nil && g.CompareAndSwap(nil, new(group)) {
+		t.budget.Leave(groupBytes)
+	}
+	return t.shard(hash)
+}
 
 func (a *array) home(hash uint64) uint64 { return hash / Shards & a.mask }
 
@@ -209,8 +238,7 @@ func (c *Cell) SetKey(key string, cost int) {
 const slotCost = 16
 
 func (t *Table) insert(hash uint64, c *Cell) {
-	s := t.shard(hash)
-	if s.closed {
+	if t.closed[hash%Shards] {
 		t.extra.Add(-c.Extra())
 		switch {
 		case c.Dirty:
@@ -220,6 +248,7 @@ func (t *Table) insert(hash uint64, c *Cell) {
 		}
 		return
 	}
+	s := t.made(hash)
 	a := s.array.Load()
 	if a == nil || (a.cells.Load()+1)*4 > int64(len(a.buckets)*bucketCells*3) || a.full*2 > len(a.buckets) && len(a.buckets) > 1 {
 		a = t.grow(s, a)
@@ -364,16 +393,16 @@ func (t *Table) Special() int {
 
 // Empty reports whether a shard has no cells. It needs no lock.
 func (t *Table) Empty(shard int) bool {
-	a := t.shards[shard].array.Load()
+	a := t.shard(uint64(shard)).array.Load()
 	return a == nil || a.cells.Load() == 0
 }
 
 // DirtyIn returns those of one shard. The list changes when one of them is written.
-func (t *Table) DirtyIn(shard int) []Dirty { return t.shards[shard].dirty }
+func (t *Table) DirtyIn(shard int) []Dirty { return t.shard(uint64(shard)).dirty }
 
 // Each calls f for the cells of one shard.
 func (t *Table) Each(shard int, f func(*Cell)) {
-	a := t.shards[shard].array.Load()
+	a := t.shard(uint64(shard)).array.Load()
 	if a == nil {
 		return
 	}
@@ -392,7 +421,7 @@ const evictSteps = 128
 // Evict moves the hand of a shard on, and takes out cells that nobody has read since
 // it last came by, until the budget is met.
 func (t *Table) Evict(shard int) {
-	s := &t.shards[shard]
+	s := t.shard(uint64(shard))
 	a := s.array.Load()
 	if a == nil || a.cells.Load() == 0 {
 		return
@@ -442,14 +471,23 @@ func (t *Table) Close(shard int) {
 			t.memory.Add(-1)
 		}
 	})
-	s := &t.shards[shard]
+	s := t.shard(uint64(shard))
 	for _, d := range s.dirty {
 		t.budget.takeEncoded(d.Encoded, -1)
 	}
 	t.dirty.Add(-int64(len(s.dirty)))
-	s.array.Store(nil)
-	s.dirty, s.closed = nil, true
+	if t.closed[shard] {
+		return
+	}
+	t.closed[shard] = true
+	if s.array.Load() != nil {
+		s.array.Store(nil)
+		s.dirty = nil
+	}
+	if n := shard / groupShards; t.ended[n].Add(1) == groupShards && t.groups[n].Swap(nil) != nil {
+		t.budget.Leave(-groupBytes)
+	}
 }
 
 // Closed reports whether the shard of the key was closed.
-func (t *Table) Closed(hash uint64) bool { return t.shard(hash).closed }
+func (t *Table) Closed(hash uint64) bool { return t.closed[hash%Shards] }

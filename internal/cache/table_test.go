@@ -299,7 +299,7 @@ func TestFindNothing(t *testing.T) {
 		put(m.table, m.hash(c.key), nil, c)
 		m.cells[key] = c
 	}
-	s := &m.table.shards[0]
+	s := m.table.made(0)
 	insert("first", 0)
 	a := s.array.Load()
 	for i := range a.buckets { // what no insertion does, as the array grows before
@@ -346,7 +346,7 @@ func TestComingAndGoing(t *testing.T) {
 		}
 	}
 	m.check()
-	a := m.table.shards[0].array.Load()
+	a := m.table.made(0).array.Load()
 	overflowed := 0
 	for i := range a.buckets {
 		if a.buckets[i].tags.Load()&helped != 0 {
@@ -373,7 +373,7 @@ func TestOneHashDoesNotGrowTheArray(t *testing.T) {
 		c.SetKey(key, 1)
 		put(m.table, m.hash(c.key), nil, c)
 		m.cells[key] = c
-		if a := m.table.shards[7].array.Load(); a != last {
+		if a := m.table.made(7).array.Load(); a != last {
 			last = a
 			grown++
 		}

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"unsafe"
+
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keyhash"
 	"github.com/copaldb/copal/internal/seglog"
@@ -60,6 +62,9 @@ func (c *Cells) Find(hash uint64, own string) *cache.Cell {
 // Hash is that of Store.
 func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 
+// cellsBytes is what cells take in memory before there is one.
+const cellsBytes = int64(unsafe.Sizeof(Cells{}) + unsafe.Sizeof(cache.Table{}))
+
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, values Values) *Cells {
 	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values}
@@ -69,6 +74,7 @@ func (s *Store) Attach(t *Table, values Values) *Cells {
 	list := append([]*Cells(nil), *s.attached.Load()...)
 	list = append(list, c)
 	s.attached.Store(&list)
+	s.budget.Leave(cellsBytes)
 	return c
 }
 
@@ -86,6 +92,7 @@ func (s *Store) Detach(c *Cells) error {
 	}
 	c.owner.cells.CompareAndSwap(c, nil)
 	s.forget(c)
+	s.budget.Leave(-cellsBytes)
 	return last.err()
 }
 

@@ -25,6 +25,12 @@ func (s *Store) Stats() Stats {
 	for _, sp := range s.spaces {
 		for _, t := range append(sp.tables(), sp.elements) {
 			st.IndexBytes += t.index.Bytes()
+			if t.name != "" {
+				st.IndexBytes += tableBytes
+			}
+			if t.cells.Load() != nil {
+				st.IndexBytes += cellsBytes
+			}
 			if o := t.order.Load(); o != nil {
 				st.IndexBytes += o.memory()
 			}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"iter"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/index"
@@ -32,10 +33,14 @@ type Table struct {
 	declared atomic.Bool // a system record in the log says that this map exists
 }
 
+// tableBytes is what a map takes in memory before it has an entry.
+const tableBytes = int64(unsafe.Sizeof(Table{}))
+
 func newTable(s *Store, name string) *Table {
 	t := &Table{store: s, name: name}
 	t.index.Grown = s.budget.Leave // what the index takes, the cells do not get
 	if name != "" {
+		s.budget.Leave(tableBytes)
 		t.prefix = len(name) + 1
 		t.keys = PrefixSpan([]byte(t.beginning()))
 	}

@@ -53,10 +53,40 @@ type Table struct {
 	// Grown, if not nil, is told how many bytes more the slots take. It is set before the table is used.
 	Grown func(bytes int64)
 
-	shards [shards]shard
-	count  atomic.Int64
-	bytes  atomic.Int64              // of all slots
-	load   func(n int) (Part, error) // see Defer
+	groups   [shards / groupShards]atomic.Pointer[group]
+	versions [shards]atomic.Uint64 // each changes with the entries of its shard, under its lock
+	count    atomic.Int64
+	bytes    atomic.Int64              // of all slots, and of the shards that are made
+	load     func(n int) (Part, error) // see Defer
+}
+
+// group is some shards. It is made when one of them gets an entry: a table of a few entries takes little memory.
+type group [groupShards]shard
+
+const (
+	groupShards = 8
+	groupBytes  = int64(unsafe.Sizeof(group{}))
+)
+
+// none are the shards of groups that are not made. They stay empty.
+var none group
+
+// shard returns a shard to be looked at.
+func (t *Table) shard(n int) *shard {
+	g := t.groups[n/groupShards].Load()
+	if g == nil {
+		g = &none
+	}
+	return &g[n%groupShards]
+}
+
+// made returns a shard, to put something in.
+func (t *Table) made(n int) *shard {
+	g := &t.groups[n/groupShards]
+	if g.Load() == nil && g.CompareAndSwap(nil, new(group)) {
+		t.grew(groupBytes)
+	}
+	return t.shard(n)
 }
 
 type shard struct {
@@ -65,7 +95,6 @@ type shard struct {
 	homes   int
 	used    int
 	schemas []SchemaCount // in no order
-	version atomic.Uint64 // changes with the entries, under mu
 
 	loading  sync.Mutex // held by who brings in the entries
 	deferred bool       // they are elsewhere
@@ -126,12 +155,12 @@ func (t *Table) Find(dst []Address, hash uint64) ([]Address, error) {
 
 // Version is a number that is another one when what is entered under the hash has changed since; it may be another one without that, too.
 // It takes no lock.
-func (t *Table) Version(hash uint64) uint64 { return t.shards[hash>>(64-shardBits)].version.Load() }
+func (t *Table) Version(hash uint64) uint64 { return t.versions[ShardOf(hash)].Load() }
 
 // Place is where in memory the search for a hash begins, 0 if that is not known. It is for who wants to have it near; the memory may be
 // gone by the time it is looked at.
 func (t *Table) Place(hash uint64) uintptr {
-	s := &t.shards[hash>>(64-shardBits)]
+	s := t.shard(ShardOf(hash))
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if len(s.slots) == 0 {
@@ -155,9 +184,9 @@ func (s *shard) first(order uint32) int {
 // Insert enters one more address under hash, of a record of this schema.
 func (t *Table) Insert(hash uint64, a Address, schema uint64) {
 	e := newSlot(hash, a)
-	s := t.writing(hash)
+	s := t.made(ShardOf(hash)).writing()
 	defer s.mu.Unlock()
-	s.version.Add(1)
+	t.versions[ShardOf(hash)].Add(1)
 	before := len(s.slots)
 	if s.used+1 > s.homes-s.homes/8 {
 		s.growLocked()
@@ -165,20 +194,20 @@ func (t *Table) Insert(hash uint64, a Address, schema uint64) {
 	for !s.insertLocked(e) {
 		s.growLocked() // the entries at the end have pushed each other out
 	}
-	t.grew(len(s.slots) - before)
+	t.grew(int64(len(s.slots)-before) * SlotBytes)
 	s.used++
 	s.countLocked(schema, 1)
 	t.count.Add(1)
 }
 
-// grew counts n slots more.
-func (t *Table) grew(n int) {
-	if n == 0 {
+// grew counts memory.
+func (t *Table) grew(bytes int64) {
+	if bytes == 0 {
 		return
 	}
-	t.bytes.Add(int64(n) * SlotBytes)
+	t.bytes.Add(bytes)
 	if t.Grown != nil {
-		t.Grown(int64(n) * SlotBytes)
+		t.Grown(bytes)
 	}
 }
 
@@ -249,11 +278,11 @@ func (s *shard) fillLocked(entries []slot) bool {
 // reports whether a was there.
 func (t *Table) Replace(hash uint64, a, b Address, from, to uint64) bool {
 	e := newSlot(hash, b)
-	s := t.writing(hash)
+	s := t.shard(ShardOf(hash)).writing()
 	defer s.mu.Unlock()
 	i, ok := s.findLocked(hash, a)
 	if ok {
-		s.version.Add(1)
+		t.versions[ShardOf(hash)].Add(1)
 		s.slots[i] = e
 		if from != to {
 			s.countLocked(to, 1)
@@ -265,13 +294,13 @@ func (t *Table) Replace(hash uint64, a, b Address, from, to uint64) bool {
 
 // Remove takes address a out, of a record of this schema. It reports whether a was there.
 func (t *Table) Remove(hash uint64, a Address, schema uint64) bool {
-	s := t.writing(hash)
+	s := t.shard(ShardOf(hash)).writing()
 	defer s.mu.Unlock()
 	i, ok := s.findLocked(hash, a)
 	if !ok {
 		return false
 	}
-	s.version.Add(1)
+	t.versions[ShardOf(hash)].Add(1)
 	end := i + 1 // of the entries that are not at home
 	for end < len(s.slots) && s.slots[end].offset != 0 && s.home(s.slots[end].order) < end {
 		end++
@@ -330,8 +359,8 @@ func (t *Table) Shard(dst []Address, n int) ([]Address, error) {
 // Schemas counts the entries under each number, in ascending order. No shard is brought in for it.
 func (t *Table) Schemas() []SchemaCount {
 	sum := map[uint64]int64{}
-	for n := range t.shards {
-		s := &t.shards[n]
+	for n := range Shards {
+		s := t.shard(n)
 		s.mu.RLock()
 		for _, c := range s.schemas {
 			sum[c.Schema] += c.Entries
@@ -350,18 +379,24 @@ func (t *Table) Schemas() []SchemaCount {
 // Len is the number of addresses.
 func (t *Table) Len() int { return int(t.count.Load()) }
 
-// Bytes is the memory that the slots take.
+// Bytes is the memory that the entries take.
 func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
 // Close empties the table and gives its memory back.
 func (t *Table) Close() {
-	for i := range t.shards {
-		s := &t.shards[i]
+	for n := range Shards {
+		t.versions[n].Add(1)
+		if t.groups[n/groupShards].Load() == nil {
+			continue
+		}
+		s := t.shard(n)
 		s.mu.Lock()
-		s.version.Add(1)
 		release(s.slots)
 		s.slots, s.homes, s.used, s.schemas, s.deferred = nil, 0, 0, nil, false
 		s.mu.Unlock()
+	}
+	for i := range t.groups {
+		t.groups[i].Store(nil)
 	}
 	t.count.Store(0)
 	t.bytes.Store(0)
@@ -369,15 +404,12 @@ func (t *Table) Close() {
 
 // Swap exchanges the entries of two tables. Nobody else uses either of them meanwhile, and Grown is not told.
 func (t *Table) Swap(o *Table) {
-	for i := range t.shards {
-		a, b := &t.shards[i], &o.shards[i]
-		a.version.Add(1)
-		b.version.Add(1)
-		a.slots, b.slots = b.slots, a.slots
-		a.homes, b.homes = b.homes, a.homes
-		a.used, b.used = b.used, a.used
-		a.schemas, b.schemas = b.schemas, a.schemas
-		a.deferred, b.deferred = b.deferred, a.deferred
+	for n := range Shards {
+		t.versions[n].Add(1)
+		o.versions[n].Add(1)
+	}
+	for i := range t.groups {
+		o.groups[i].Store(t.groups[i].Swap(o.groups[i].Load()))
 	}
 	o.count.Store(t.count.Swap(o.count.Load()))
 	o.bytes.Store(t.bytes.Swap(o.bytes.Load()))

@@ -10,8 +10,8 @@ import (
 func (t *Table) check(tb testing.TB) {
 	tb.Helper()
 	total := 0
-	for n := range t.shards {
-		s := &t.shards[n]
+	for n := range Shards {
+		s := t.shard(n)
 		used, last := 0, slot{}
 		for i, e := range s.slots {
 			if e.offset == 0 {

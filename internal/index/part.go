@@ -29,17 +29,19 @@ var ErrPart = errors.New("not the entries of a part of the index")
 func (t *Table) Defer(counts *[Shards]Count, load func(n int) (Part, error)) {
 	t.load = load
 	total := int64(0)
-	for n := range t.shards {
-		s, c := &t.shards[n], &counts[n]
-		s.deferred, s.schemas = c.Entries > 0, c.Schemas
-		total += c.Entries
+	for n := range counts {
+		if c := &counts[n]; c.Entries > 0 {
+			s := t.made(n)
+			s.deferred, s.schemas = true, c.Schemas
+			total += c.Entries
+		}
 	}
 	t.count.Store(total)
 }
 
 // Deferred reports whether a shard has yet to be brought in.
 func (t *Table) Deferred(n int) bool {
-	s := &t.shards[n]
+	s := t.shard(n)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.deferred
@@ -47,7 +49,7 @@ func (t *Table) Deferred(n int) bool {
 
 // reading returns a shard, brought in and locked for reading.
 func (t *Table) reading(n int) (*shard, error) {
-	s := &t.shards[n]
+	s := t.shard(n)
 	s.mu.RLock()
 	for s.deferred {
 		s.mu.RUnlock()
@@ -59,9 +61,8 @@ func (t *Table) reading(n int) (*shard, error) {
 	return s, nil
 }
 
-// writing returns the shard of a hash, locked, which has been read before.
-func (t *Table) writing(hash uint64) *shard {
-	s := &t.shards[hash>>(64-shardBits)]
+// writing locks a shard, which has been read before.
+func (s *shard) writing() *shard {
 	s.mu.Lock()
 	if s.deferred {
 		s.mu.Unlock()
@@ -72,7 +73,7 @@ func (t *Table) writing(hash uint64) *shard {
 
 // bringIn loads a shard, unless another has done it since.
 func (t *Table) bringIn(n int) error {
-	s := &t.shards[n]
+	s := t.shard(n)
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	if !t.Deferred(n) {
@@ -90,7 +91,7 @@ func (t *Table) Fill(n int, p Part) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	s := &t.shards[n]
+	s := t.shard(n)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.deferred {
@@ -105,7 +106,7 @@ func (t *Table) Fill(n int, p Part) error {
 	if len(entries) > 0 {
 		s.growFromLocked(entries)
 	}
-	t.grew(len(s.slots))
+	t.grew(int64(len(s.slots)) * SlotBytes)
 	s.used, s.schemas, s.deferred = len(entries), p.Schemas, false
 	t.count.Add(int64(len(entries)) - counted)
 	return nil
@@ -139,7 +140,7 @@ func (p *Part) slots() []slot {
 
 // Part appends to dst the entries of a shard that is not deferred.
 func (t *Table) Part(dst []byte, n int) Part {
-	s := &t.shards[n]
+	s := t.shard(n)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, e := range s.slots {

@@ -1,5 +1,3 @@
-//go:build found
-
 package engine
 
 import (
@@ -10,8 +8,6 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/vfs"
 )
-
-// What is known to cost more than it should, and waits for another way of keeping tables, orders and versions: docs/roadmap.md has the list. Each of these tests fails today.
 
 // TestMapTakesLittleMemory: a map of one entry takes little of the heap, and what it takes is counted.
 func TestMapTakesLittleMemory(t *testing.T) {
