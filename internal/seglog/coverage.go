@@ -207,8 +207,7 @@ func (l *Log) openRetained(e *CoveredSegment) (*Segment, error) {
 		return nil, errors.Join(err, seg.File.Close(), record.ErrShort)
 	}
 	seg.End.Store(size) // what the snapshot knows may be ahead of what it covers
-	seg.Ended = true
-	seg.synced.Store(true)
+	seg.to(Durable)
 	l.retain(seg)
 	return seg, nil
 }

@@ -246,8 +246,7 @@ func (l *Log) AdoptLocked(s *Segment) {
 		l.spare = s
 		return
 	}
-	s.Ended = true
-	s.synced.Store(true)
+	s.to(Durable)
 }
 
 // RollLocked ends the tail and puts the spare in its place, if that has room: else the
@@ -267,7 +266,7 @@ func (l *Log) replaceTailLocked() error {
 	if err := l.releaseLocked(l.Tail, false); err != nil {
 		return err
 	}
-	l.Tail.Ended = true
+	l.Tail.to(Ended)
 	l.spare.BeginIn(l.part())
 	l.Tail, l.spare = l.spare, nil
 	l.Filled()
@@ -441,7 +440,7 @@ func (l *Log) refusal(err error) error {
 func (l *Log) SyncedSegments() []*Segment {
 	var list []*Segment
 	for _, s := range l.Readable() {
-		if s.synced.Load() {
+		if s.State() >= Durable {
 			list = append(list, s)
 		}
 	}

@@ -56,7 +56,7 @@ func (l *Log) endPrefix(p *Prefix, beside bool) bool {
 		f := PrefixFile{e, filepath.Join(l.Dir, e.ID.FileName()), nil}
 		if seg := set.byID[e.ID]; !e.Sealed && seg != nil {
 			f.ManifestSegment = seg.manifestEntry(true)
-			if beside || !seg.Ended || !seg.synced.Load() || seg.overlay.Load() != nil || seg == l.continued {
+			if beside || seg.State() < Durable || seg.overlay.Load() != nil || seg == l.continued {
 				f.ReadAt = seg.readAt
 			}
 		}

@@ -262,8 +262,7 @@ func (r *Recovery) segment(seg *Segment, e *ManifestSegment) error {
 
 // sealed reads a segment whose bounds the manifest states.
 func (r *Recovery) sealed(seg *Segment, e ManifestSegment) error {
-	seg.Ended = true
-	seg.synced.Store(true)
+	seg.to(Durable)
 	switch {
 	case seg.Records > 0: // covered by the snapshot
 		r.goOn(seg.Last + 1)
@@ -547,8 +546,7 @@ func (r *Recovery) finish() {
 	for _, s := range l.reopened {
 		if s != l.continued {
 			l.holdRoom = append(l.holdRoom, s)
-			s.Ended = true
-			s.synced.Store(true) // before it was read
+			s.to(Durable) // before it was read
 		}
 	}
 	if l.continued != nil {

@@ -46,9 +46,36 @@ type Segment struct {
 	// up to where they may stand. 0 otherwise.
 	ahead int64
 
-	Ended  bool        // no more records will be appended; guarded by Log.Mu
-	synced atomic.Bool // all of an ended segment is on the disk
-	closed atomic.Bool // Close was called
+	state atomic.Uint32 // a State; what grows ends under Log.Mu
+}
+
+// State is how far a segment has come. It goes on to a later one, some may be left out, and never goes back.
+type State uint32
+
+const (
+	Grows   State = iota // records are appended, or will be: the tail, and the spare
+	Ended                // no more are
+	Durable              // and all of it is on the disk
+	Closed               // the log has given it back
+)
+
+func (x State) String() string { return [...]string{"grows", "ended", "durable", "closed"}[x] }
+
+// State is where the segment has come to.
+func (s *Segment) State() State { return State(s.state.Load()) }
+
+// to goes on to a state. It reports false when the segment was there already, or is closed.
+func (s *Segment) to(next State) bool {
+	for {
+		switch now := s.State(); {
+		case now == next || now == Closed:
+			return false
+		case now > next:
+			panic(fmt.Sprintf("seglog: segment %s is %s, and cannot be %s any more", s.ID, now, next))
+		case s.state.CompareAndSwap(uint32(now), uint32(next)):
+			return true
+		}
+	}
 }
 
 // createSegment makes the file of a new segment, durably, name included.
@@ -154,7 +181,7 @@ func (s *Segment) Release() bool { return s.Pins.CompareAndSwap(0, -1) }
 // Close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
 // reading. It takes back what the log has of the segment. A second call does nothing.
 func (s *Segment) Close() error {
-	if s.closed.Swap(true) {
+	if !s.to(Closed) {
 		return nil
 	}
 	err := s.File.Close()

@@ -26,7 +26,7 @@ func (l *Log) Compactable() []*Segment {
 	}
 	var list []*Segment
 	for _, seg := range l.Segments() {
-		if !seg.Ended || !seg.synced.Load() || l.partsFromLocked(seg) {
+		if seg.State() < Durable || l.partsFromLocked(seg) {
 			break
 		}
 		list = append(list, seg)
@@ -91,8 +91,7 @@ func (l *Log) CreateCopy(h *record.SegmentHeader) (SegmentCopy, error) {
 	if err != nil {
 		return SegmentCopy{}, l.refusal(err)
 	}
-	seg.Ended = true
-	seg.synced.Store(true)
+	seg.to(Durable)
 	l.NoteGeneration(seg.ID)
 	return SegmentCopy{Seg: seg, End: seg.Head}, nil
 }

@@ -20,8 +20,8 @@ func (l *Log) SyncEnded() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	for _, s := range l.Readable() {
-		if s.Ended && !s.synced.Load() && s.Last <= l.Durable.Load() {
-			s.synced.Store(true)
+		if s.State() == Ended && s.Last <= l.Durable.Load() {
+			s.to(Durable)
 		}
 	}
 	return nil
@@ -45,8 +45,8 @@ func (l *Log) syncOnce() error {
 	var ended, todo []*Segment
 	for _, s := range l.Readable() {
 		switch {
-		case s.synced.Load() || s == l.spare:
-		case s.Ended:
+		case s.State() >= Durable || s == l.spare:
+		case s.State() == Ended:
 			ended = append(ended, s)
 			fallthrough
 		case s == t:
@@ -66,7 +66,7 @@ func (l *Log) syncOnce() error {
 		}
 	}
 	for _, s := range ended {
-		s.synced.Store(true)
+		s.to(Durable)
 	}
 	l.Raise(seq, m)
 	return nil

@@ -377,9 +377,9 @@ func (t *Tailer) readCompacted(seg *Segment, e ManifestSegment, each func(*Recor
 		}
 	}
 	l.Mu.Lock()
-	seg.First, seg.Last, seg.Records, seg.Ended = e.First, e.Last, e.Records, true
+	seg.First, seg.Last, seg.Records = e.First, e.Last, e.Records
+	seg.to(Durable)
 	l.Mu.Unlock()
-	seg.synced.Store(true)
 	l.Records.Add(int64(e.Records))
 	return nil
 }
