@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"sync"
-
 	"github.com/copaldb/copal/internal/grace"
 )
 
@@ -19,9 +17,3 @@ func (g *gate) leave(p pass) { g.inner.Leave(p) }
 func (g *gate) grace()       { g.inner.Grace() }
 func (g *gate) exclude()     { g.inner.Exclude() }
 func (g *gate) admit()       { g.inner.Admit() }
-
-// passThrough returns when everybody has given back the lock who held it at the call.
-func passThrough(l sync.Locker) {
-	l.Lock()
-	defer l.Unlock()
-}

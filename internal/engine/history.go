@@ -105,14 +105,6 @@ func (s *Store) still(look func()) error {
 	return nil
 }
 
-// AwaitShown returns when reads show a record of the key that LastToShow has counted. The writer of
-// the record holds the lock of the key until then.
-func (s *Store) AwaitShown(kind record.Kind, key []byte) {
-	if !s.opts.ReadOnly {
-		passThrough(s.lockOf(s.spaces[0].route(kind, key).hash(key)))
-	}
-}
-
 // CollectionOf finds the collection of an element by the key of the element: the key that the
 // collection has now, and its meta. The error is ErrNotFound when the collection is gone, and when
 // the element is the owner. The caller is inside the gate.

@@ -368,13 +368,6 @@ func (s *Store) grace() {
 	s.passKeys()
 }
 
-// passKeys returns when everybody has given back the lock of a key who held one at the call.
-func (s *Store) passKeys() {
-	for i := range s.keys {
-		passThrough(&s.keys[i])
-	}
-}
-
 // use begins an operation. The caller ends it with s.life.leave when there is no error.
 func (s *Store) use() (pass, error) {
 	in := s.life.enter()

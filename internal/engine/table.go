@@ -53,15 +53,6 @@ func (t *Table) Len() int {
 	return t.counted.read(t)
 }
 
-// beforeCounting takes out of the tables what has expired, and waits for what has begun to show: once for all of them, for that is a look at as many counters as there are
-// locks of keys. Then they can be counted. The caller holds no lock of a key.
-func (s *Store) beforeCounting(tables ...*Table) {
-	for _, t := range tables {
-		t.reap()
-	}
-	s.awaitAll()
-}
-
 // count is Len with those that have expired and are not taken out yet, and while an entry goes over from the cells to the index, once too often.
 func (t *Table) count() int { return max(t.index.Len()+t.added(), 0) }
 
@@ -71,27 +62,6 @@ func (t *Table) added() int {
 		return c.table.Extra()
 	}
 	return 0
-}
-
-// counted tells who adds up the entries of index and cells that neither has changed without the other: who changes both for the sake of one
-// entry says so before and after.
-type counted struct{ begun, ended atomic.Int64 }
-
-// countTries is how often the two are read before their writers are kept out.
-const countTries = 100
-
-func (c *counted) read(t *Table) int {
-	for range countTries {
-		ended, n, added := c.ended.Load(), t.index.Len(), t.added()
-		if c.begun.Load() == ended && t.index.Len() == n && t.added() == added {
-			return n + added
-		}
-	}
-	for i := range t.store.keys {
-		t.store.keys[i].Lock()
-		defer t.store.keys[i].Unlock()
-	}
-	return t.count()
 }
 
 // Hash is that of a key's own bytes, which is how tables and cells know it. It is the same in every

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"math/bits"
-	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
@@ -76,33 +75,6 @@ func (m *shardSet) each(f func(n int)) {
 		}
 	}
 }
-
-// showing counts for each shard of keys the changes that begin to show and are not all there yet: those of a group, and a change of one entry
-// by which it comes or goes, for that can be seen in more than one place: by its cell, in the index, in the order of the keys, by the number of entries. It is raised and
-// lowered with the lock of the shard held.
-type showing [cache.Shards]atomic.Uint32
-
-func (x *showing) begin(hash uint64) { x[hash%cache.Shards].Add(1) }
-func (x *showing) end(hash uint64)   { x[hash%cache.Shards].Add(^uint32(0)) }
-
-// await returns when the changes that had begun to show to a key of this hash, at the time of the call, show completely, and so do those that a view has which is being
-// opened. It is called before a look without a lock.
-func (s *Store) await(hash uint64) {
-	if n := hash % cache.Shards; s.showing[n].Load() != 0 || s.opening.late.Load() != 0 {
-		passThrough(&s.keys[n])
-	}
-}
-
-// awaitAll is await for all keys, before a look at which there are.
-func (s *Store) awaitAll() {
-	for n := range s.showing {
-		s.await(uint64(n))
-	}
-	allAwaited()
-}
-
-// allAwaited is called at the end of awaitAll. It is a variable for the sake of tests.
-var allAwaited = func() {}
 
 // WriteAll makes all the changes or, with an error, none, unless it is a *FailedError: then that is not known. There is no more than one for each
 // key. Durability is Process or Power; Cells and Cell of each change are as in Write.

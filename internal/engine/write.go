@@ -386,3 +386,29 @@ func (s *Store) declareFor(t *Table) error {
 
 // view is b as a string, for as long as b does not change.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. There is no entry to delete unless the log knows of it, or is to.
+func (s *Store) writeNowLocked(now *state, w *Write, p *seglog.Pending) error {
+	arena := arenas.Get().(*[]byte)
+	defer giveArena(arena)
+	if w.Later {
+		b, schema, err := now.cells.values.Encode((*arena)[:0], w.Cell)
+		if err == nil {
+			err = checkValue(b)
+		}
+		if err != nil {
+			return err
+		}
+		*arena, w.Value, w.Schema = b, b, schema
+	}
+	defer s.log.EndParts(s.log.BeginParts()) // it may be a large one
+	if w.fill(p) {
+		if err := s.appendParts(p, s.log.Reserve, s.log.AppendOne); err != nil {
+			return err
+		}
+	}
+	if !w.Delete && !w.Cell.Holds {
+		w.Cell = nil
+	}
+	return s.appendAndShowLocked(now.cells.owner, now, w, p)
+}
