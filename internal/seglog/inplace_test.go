@@ -44,6 +44,35 @@ func inPlaceIn(s *logbook, key string) (value []byte, ok bool, err error) {
 	return bytes.Clone(e.Value), ok, nil
 }
 
+// TestLongTailIsReadInPlace: what is appended to a tail that has become many times as long as it should, for the next segment takes its time, is read in place, too; and what is
+// mapped of a segment that does not grow any more is what it has.
+func TestLongTailIsReadInPlace(t *testing.T) {
+	s := mappedLog(t, func(o *logSettings) { o.SegmentBytes = 64 << 10 })
+	s.Inline = false // so that the next segment is asked for, and nobody makes it
+	for i := range 100 {
+		key := fmt.Sprint("key ", i)
+		setIn(t, s, key, strings.Repeat("x", 10<<10))
+		if err := s.Drain(&s.Tail.Tail, s.Tail.End.Load()); err != nil {
+			t.Fatal(err)
+		}
+		if value, ok, err := inPlaceIn(s, key); !ok || err != nil || len(value) != 10<<10 {
+			t.Fatalf("%d bytes into a segment that should have %d: %d bytes in place, %v, %v", s.Tail.End.Load(), s.SegmentBytes, len(value), ok, err)
+		}
+	}
+	if s.Tail.Slot != 0 {
+		t.Error("there is another segment")
+	}
+	s.Inline = true
+	closeLog(t, s)
+	s = mustLog(t, vfs.OS(), func(o *logSettings) { o.Dir = s.Dir; o.readOnly = true })
+	defer s.close()
+	for _, seg := range s.Readable() {
+		if seg.State() != Grows && seg.viewed != seg.End.Load() {
+			t.Errorf("%d bytes of a segment are mapped that has %d", seg.viewed, seg.End.Load())
+		}
+	}
+}
+
 // TestSegmentInPlaceIsReading: records of every length are read in place as they are read otherwise, as soon as the file has
 // them, but for the longest.
 func TestSegmentInPlaceIsReading(t *testing.T) {

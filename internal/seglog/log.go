@@ -495,7 +495,7 @@ func (l *Log) createNext(seal, drop []*Segment, closed bool) (*Segment, error) {
 		}
 		return nil, errors.Join(err, s.File.Close())
 	}
-	s.openView(l.SegmentBytes)
+	s.openView(l.hard)
 	return s, nil
 }
 

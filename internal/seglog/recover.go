@@ -554,7 +554,7 @@ func (r *Recovery) finish() {
 	}
 	for _, s := range l.Readable() {
 		s.ahead = 0
-		s.openView(l.SegmentBytes)
+		s.openView(l.hard)
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
 	if len(l.Readable()) > 0 {

@@ -141,10 +141,13 @@ const (
 	longRead  = 64 << 10
 )
 
-// openView maps the file for reading, with as much more as it may grow by. It is called when
-// recovery has read the file, for what is mapped cannot be dropped from the cache.
-func (s *Segment) openView(limit int64) {
-	n := min(max(2*limit, s.End.Load()+limit), MaxSegmentBytes)
+// openView maps the file for reading, as far as it is, or up to most if it grows: a tail may become many times as long as it is to be, while the
+// next segment takes its time. It is called when recovery has read the file, for what is mapped cannot be dropped from the cache.
+func (s *Segment) openView(most int64) {
+	n := s.End.Load()
+	if s.State() == Grows {
+		n = max(n, most)
+	}
 	if v, err := s.File.View(n); err == nil { // else reading works without
 		s.view, s.viewed, s.mapped = v, n, v.Bytes()
 	}

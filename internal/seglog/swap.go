@@ -152,7 +152,7 @@ func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.Seg
 	}
 	for _, seg := range made {
 		is += seg.Records
-		seg.openView(0)
+		seg.openView(seg.End.Load())
 	}
 	l.Mu.Lock()
 	for _, seg := range made {

@@ -153,7 +153,7 @@ func (t *Tailer) open(e ManifestSegment) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	seg.openView(l.SegmentBytes)
+	seg.openView(l.hard)
 	l.Mu.Lock()
 	l.addSegment(seg)
 	l.Mu.Unlock()
