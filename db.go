@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -65,7 +66,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 }
 
 func open(dir string, c config) (*DB, error) {
-	s, err := engine.Open(dir, engine.Options{
+	s, err := store.Open(dir, engine.Options{
 		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly, FollowEvery: c.followEvery,
 		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction,
 	})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/store"
 )
 
 // recordBytes is the length of a record in these lines, the digits of its number and time
@@ -50,7 +51,7 @@ func rawRecord(key string) (record.Head, []byte) {
 }
 
 func storeSide(e *env, order []int32, workers int) (side, error) {
-	s, err := engine.Open(e.path("store"), engine.Options{})
+	s, err := store.Open(e.path("store"), engine.Options{})
 	if err != nil {
 		return side{}, err
 	}

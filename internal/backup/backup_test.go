@@ -21,6 +21,7 @@ import (
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -62,7 +63,7 @@ func TestBackupBeforeTheFirstWrite(t *testing.T) {
 				}
 			}
 		}
-		other, err := engine.Open("other", storetest.Options(mem))
+		other, err := store.Open("other", storetest.Options(mem))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +160,7 @@ func backup1(t *testing.T) {
 	}
 	// The backup is a store.
 	twin := mem.ProcessCrash()
-	c, err := engine.Open("copy", storetest.Options(twin))
+	c, err := store.Open("copy", storetest.Options(twin))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +229,7 @@ func backupIsIncremental(t *testing.T) {
 // TestBackupSharesFiles: sealed segments are one file with two names, on a real disk.
 func TestBackupSharesFiles(t *testing.T) {
 	dir := t.TempDir()
-	s, err := engine.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 900, Inline: true})
+	s, err := store.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 900, Inline: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +280,7 @@ func TestBackupWithoutLinks(t *testing.T) {
 // TestBackupWhileWriting: what was acknowledged before the call is in the backup, and it is one point of the log.
 func TestBackupWhileWriting(t *testing.T) {
 	dir := t.TempDir()
-	s, err := engine.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
+	s, err := store.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 1 << 20, SyncInterval: 10e6, NoCompaction: true}) // so that every record is to be there
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,7 +403,7 @@ func TestBackupByAReaderThatGoesOn(t *testing.T) {
 		}
 		report := mustBackup(t, reader, "copy")
 		storetest.WantSound(t, mem, "copy")
-		restored, err := engine.Open("copy", storetest.Options(mem, func(o *engine.Options) { o.ReadOnly = true }))
+		restored, err := store.Open("copy", storetest.Options(mem, func(o *engine.Options) { o.ReadOnly = true }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -457,7 +458,7 @@ func TestBackupHoldsItsLock(t *testing.T) {
 // one number, and gets smaller with its source.
 func TestBackupBesideCompaction(t *testing.T) {
 	dir := t.TempDir()
-	s, err := engine.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 30_000, SyncInterval: 10e6})
+	s, err := store.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 30_000, SyncInterval: 10e6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -494,7 +495,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 		before = acked.Load()
 		mustBackup(t, s, copied)
 		storetest.WantSound(t, fsys, copied)
-		c, err := engine.Open(copied, engine.Options{ReadOnly: true, Inline: true})
+		c, err := store.Open(copied, engine.Options{ReadOnly: true, Inline: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -661,7 +662,7 @@ func TestBackupIsRefused(t *testing.T) {
 		}
 	}
 	refused("db", "the store itself")
-	other, err := engine.Open("other", storetest.Options(mem))
+	other, err := store.Open("other", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -671,7 +672,7 @@ func TestBackupIsRefused(t *testing.T) {
 	refused("other", "is no backup")
 
 	mustBackup(t, s, "used")
-	used, err := engine.Open("used", storetest.Options(mem))
+	used, err := store.Open("used", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -702,7 +703,7 @@ func TestBackupIsRefused(t *testing.T) {
 	s = storetest.Open(t, mem, smallSegments)
 	refused("of later", "went another way")
 
-	if other, err = engine.Open("other", storetest.Options(mem)); err != nil {
+	if other, err = store.Open("other", storetest.Options(mem)); err != nil {
 		t.Fatal(err)
 	}
 	mustBackup(t, other, "of another")
@@ -736,7 +737,7 @@ func TestRestore(t *testing.T) {
 	if got := storetest.ContentIn(t, mem, "new"); got != want || calls == 0 {
 		t.Errorf("it holds\n%s, want\n%s; %d calls of progress", got, want, calls)
 	}
-	restored, err := engine.Open("new", storetest.Options(mem))
+	restored, err := store.Open("new", storetest.Options(mem))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -763,7 +764,7 @@ func TestRestoreCrashes(t *testing.T) {
 	want := storetest.Content(t, s)
 	storetest.Close(t, s)
 	holds := func(image vfs.FS) string {
-		r, err := engine.Open("new", storetest.Options(image, func(o *engine.Options) { o.ReadOnly = true }))
+		r, err := store.Open("new", storetest.Options(image, func(o *engine.Options) { o.ReadOnly = true }))
 		if err != nil {
 			return ""
 		}
@@ -882,7 +883,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	}
 	storetest.Close(t, s)
 	storetest.WantSound(t, mem, "copy")
-	s, err = engine.Open("copy", storetest.Options(mem, func(o *engine.Options) { o.ReadOnly = true }))
+	s, err = store.Open("copy", storetest.Options(mem, func(o *engine.Options) { o.ReadOnly = true }))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 )
 
 // TestDeviceFails: the device has no room for what the file system has promised, so that writing back fails some time
@@ -37,7 +38,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	i := newImage(t, filepath.Join(room, "image"), 96, options...)
 	dir := filepath.Join(i.dir, "db")
 	var reported []error
-	s, err := engine.Open(dir, engine.Options{OnError: func(err error) { reported = append(reported, err) }})
+	s, err := store.Open(dir, engine.Options{OnError: func(err error) { reported = append(reported, err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	showsFrom(t, s, durable, n, size)
 	var unmounting []func() error
 	if beside {
-		reader, err := engine.Open(dir, engine.Options{ReadOnly: true})
+		reader, err := store.Open(dir, engine.Options{ReadOnly: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -161,7 +162,7 @@ func settledOf(t *testing.T, dir string, durable, n, size int) int {
 // negative when the store does not open. At last it calls then.
 func entriesOf(t *testing.T, dir string, durable, n, size int, then func(s *engine.Store, count int)) int {
 	t.Helper()
-	s, err := engine.Open(dir, engine.Options{})
+	s, err := store.Open(dir, engine.Options{})
 	if err != nil {
 		t.Log("opening: ", err)
 		return -1

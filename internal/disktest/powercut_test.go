@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 	"golang.org/x/sys/unix"
 )
@@ -155,7 +156,7 @@ func shutdown(dir string) error {
 func (c *cutter) check(dir string, acked []int) {
 	t := c.t
 	t.Helper()
-	s, err := engine.Open(dir, engine.Options{FS: fsOf(c.how), SegmentBytes: smallSegment})
+	s, err := store.Open(dir, engine.Options{FS: fsOf(c.how), SegmentBytes: smallSegment})
 	if err != nil {
 		t.Fatalf("cycle %d: %v", c.cycle, err)
 	}
@@ -229,7 +230,7 @@ func writeTask(o order) error {
 	if o.How == "ring" {
 		ring = 0
 	}
-	s, err := engine.Open(o.Dir, engine.Options{FS: fsOf(o.How), SegmentBytes: smallSegment, RingBytes: ring})
+	s, err := store.Open(o.Dir, engine.Options{FS: fsOf(o.How), SegmentBytes: smallSegment, RingBytes: ring})
 	if err != nil {
 		return err
 	}

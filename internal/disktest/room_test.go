@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"golang.org/x/sys/unix"
 )
 
@@ -20,7 +21,7 @@ const smallSegment = 256 << 10
 
 func openSmall(t *testing.T, dir string) *engine.Store {
 	t.Helper()
-	s, err := engine.Open(dir, engine.Options{SegmentBytes: smallSegment})
+	s, err := store.Open(dir, engine.Options{SegmentBytes: smallSegment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestReservedSpaceIsGivenBack(t *testing.T) {
 
 // dieTask writes a little and dies.
 func dieTask(o order) error {
-	s, err := engine.Open(o.Dir, engine.Options{SegmentBytes: smallSegment})
+	s, err := store.Open(o.Dir, engine.Options{SegmentBytes: smallSegment})
 	if err != nil {
 		return err
 	}

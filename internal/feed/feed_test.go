@@ -19,6 +19,7 @@ import (
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -494,7 +495,7 @@ func feedAmongWriters(t *testing.T) {
 		rounds = 3000
 	}
 	mem := vfs.NewMem()
-	s, err := engine.Open("db", engine.Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
+	s, err := store.Open("db", engine.Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, GroupBytes: 600, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -35,7 +36,7 @@ func Options(fsys vfs.FS, change ...func(*engine.Options)) engine.Options {
 // Open opens a store without goroutines on fsys, in the directory db.
 func Open(t testing.TB, fsys vfs.FS, change ...func(*engine.Options)) *engine.Store {
 	t.Helper()
-	s, err := engine.Open("db", Options(fsys, change...))
+	s, err := store.Open("db", Options(fsys, change...))
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -133,7 +134,7 @@ func Content(t testing.TB, s *engine.Store) string {
 // ContentIn is the Content of the store in dir, which is opened to read, or "" when there is none.
 func ContentIn(t testing.TB, fsys vfs.FS, dir string) string {
 	t.Helper()
-	s, err := engine.Open(dir, Options(fsys, func(o *engine.Options) { o.ReadOnly = true }))
+	s, err := store.Open(dir, Options(fsys, func(o *engine.Options) { o.ReadOnly = true }))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, seglog.ErrCorrupt) && logtest.ContentOfFile(t, fsys, filepath.Join(dir, seglog.ManifestName)) == "\x00missing" {
 		return ""
 	}

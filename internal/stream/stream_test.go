@@ -20,6 +20,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -410,7 +411,7 @@ func streamFaults(t *testing.T) {
 			fault := &vfs.Fault{N: n, Forever: forever, Err: io.ErrUnexpectedEOF}
 			fsys := vfs.Inject(mem, fault)
 			acked, tried := streamScript(fsys)
-			s, err := engine.Open("db", storetest.Options(mem, small))
+			s, err := store.Open("db", storetest.Options(mem, small))
 			if err != nil {
 				t.Fatalf("operation %d fails: opening again: %v", n, err)
 			}
@@ -435,7 +436,7 @@ func streamFaults(t *testing.T) {
 // streamScript writes values of one key, each as a stream. It returns the last that was acknowledged, and the number of each that was tried.
 func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 	tried = map[string]int{"": 0}
-	s, err := engine.Open("db", storetest.Options(fsys, small))
+	s, err := store.Open("db", storetest.Options(fsys, small))
 	if err != nil {
 		return 0, tried
 	}
@@ -481,7 +482,7 @@ func streamsAmongOthers(t *testing.T) {
 	if storetest.Long() {
 		rounds = 1000
 	}
-	s, err := engine.Open("db", engine.Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	s, err := store.Open("db", engine.Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -547,7 +548,7 @@ func TestStreamLargerThanMemory(t *testing.T) {
 	if !storetest.Long() {
 		t.Skip("COPAL_LONG=1")
 	}
-	s, err := engine.Open(t.TempDir(), engine.Options{NoCompaction: true})
+	s, err := store.Open(t.TempDir(), engine.Options{NoCompaction: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"internal/repair":   {"internal/files", "internal/record", "internal/seglog", "internal/tail", "internal/vfs"},
 	"internal/seglog":   {"internal/clock", "internal/files", "internal/index", "internal/laps", "internal/record", "internal/tail", "internal/vfs", "internal/warm"},
 	"internal/engine":   {"internal/cache", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/laps", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/vfs", "internal/warm"},
+	"internal/store":    {"internal/engine"},
 	"internal/stream":   {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/sysmem":   {},
 	"internal/tail":     {"internal/clock", "internal/files", "internal/laps", "internal/record", "internal/vfs"},

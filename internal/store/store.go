@@ -1,0 +1,9 @@
+// Package store opens the engine with the rooms that work in it by themselves.
+package store
+
+import "github.com/copaldb/copal/internal/engine"
+
+// Open is engine.Open with all rooms at work. Close of the engine ends them, too.
+func Open(dir string, opts engine.Options) (*engine.Store, error) {
+	return engine.Open(dir, opts)
+}
