@@ -3,6 +3,8 @@ package copal
 import (
 	"context"
 	"time"
+
+	"github.com/copaldb/copal/internal/compaction"
 )
 
 // The log keeps every record until compaction gives back the space of those that were overwritten or deleted. That
@@ -22,7 +24,7 @@ import (
 // progress, which may be nil, is told how many bytes of the log it has given back, of all that count for nothing. When
 // ctx ends, so does Compact, with its error: what it has given back by then stays given back.
 func (db *DB) Compact(ctx context.Context, progress func(done, total int64)) error {
-	return db.store.Compact(ctx, progress)
+	return compaction.Of(db.store).Compact(ctx, progress)
 }
 
 // StartAutoCompact lets the store compact its log in the background, beside what it does anyway, whenever it has more than ratio records for each
@@ -30,5 +32,5 @@ func (db *DB) Compact(ctx context.Context, progress func(done, total int64)) err
 // is 1 at the least; 2 to 4 are sensible, for each record that stays is copied the more often the lower it is. A later call replaces the
 // numbers of an earlier one; a ratio of 0 ends it.
 func (db *DB) StartAutoCompact(every time.Duration, ratio float64) error {
-	return db.store.StartAutoCompact(every, ratio)
+	return compaction.Of(db.store).StartAutoCompact(every, ratio)
 }

@@ -91,7 +91,7 @@ func TestBackupByAReaderThatIsBehind(t *testing.T) {
 	reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
 	defer storetest.Close(t, reader)
 	write()
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatal(err)
 	}
 	storetest.Set(t, s, "last", "1")
@@ -520,7 +520,7 @@ func TestBackupBesideCompaction(t *testing.T) {
 		}
 	}
 	end()
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatal(err)
 	}
 	if r, st := mustBackup(t, s, copied), s.Stats(); st.Compacted == 0 || r.Bytes > 30_000 {
@@ -844,7 +844,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 		}
 		begun = true // the first segment is there
 		storetest.Set(t, s, "c", "3")
-		if err := s.Compact(context.Background(), nil); err != nil {
+		if err := storetest.Compact(s); err != nil {
 			t.Error(err)
 		}
 	}

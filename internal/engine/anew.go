@@ -138,5 +138,5 @@ func (a *aside) drop() {
 	if a.snapshot != nil {
 		a.snapshot.file.Close() // it was only read
 	}
-	s.retire(a.log.Retire()) // what had left it before is retired already
+	s.Retire(a.log.Retire()) // what had left it before is retired already
 }

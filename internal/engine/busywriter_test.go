@@ -50,8 +50,6 @@ func (w *busyWriter) overwrite() {
 
 // compact replaces what compaction has made, by the same once more.
 func (w *busyWriter) compact() {
-	w.housekeeping.Lock()
-	defer w.housekeeping.Unlock()
 	if err := w.Store.compact(w.log.Compactable(), noPause); err != nil {
 		w.t.Fatal(err)
 	}

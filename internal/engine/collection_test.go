@@ -129,7 +129,7 @@ func leftover(s *Store) error {
 
 func wantNoLeft(t testing.TB, s *Store) {
 	t.Helper()
-	if err := s.sweep(); err != nil {
+	if err := s.Sweep(); err != nil {
 		t.Fatal(err)
 	}
 	if err := leftover(s); err != nil {
@@ -474,7 +474,7 @@ func TestCollectionsAgainstAModel(t *testing.T) {
 			err = s.takeSnapshot(nil)
 			s.housekeeping.Unlock()
 		case op < 33:
-			err = s.sweep()
+			err = s.Sweep()
 		case op < 34:
 			if view != nil {
 				view.Close()

@@ -52,7 +52,7 @@ func TestCollectionsAreFollowed(t *testing.T) {
 				model[to], model[key] = model[key], nil
 			}
 		case 6:
-			err = f.writer.sweep()
+			err = f.writer.Sweep()
 		case 7, 8:
 			err = compactRun(f.writer, f.rng.IntN(100))
 		case 9:

@@ -34,7 +34,7 @@ func TestCollectionCostsTheSameAtAnySize(t *testing.T) {
 
 // collectionCosts says how many records the changes of a collection of n elements take, each.
 func collectionCosts(t *testing.T, n, changes int) (costs []string) {
-	s, err := Open(t.TempDir(), Options{OnError: func(err error) { t.Errorf("reported: %v", err) }})
+	s, err := Open(t.TempDir(), WithRooms(Options{OnError: func(err error) { t.Errorf("reported: %v", err) }}))
 	if err != nil {
 		t.Fatal(err)
 	}

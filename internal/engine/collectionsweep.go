@@ -96,7 +96,7 @@ func (s *Store) allSwept() bool {
 
 // keepSweeping is the goroutine. It ends when there is nothing left to do.
 func (s *Store) keepSweeping() {
-	err := s.sweep()
+	err := s.Sweep()
 	if err != nil && !errors.Is(err, seglog.ErrClosed) {
 		s.missedIn(err)
 	}
@@ -124,8 +124,8 @@ func (s *Store) passOver(err error) error {
 	return nil
 }
 
-// sweep takes out all elements of collections that are gone at the time of the call. What is damaged is reported, and passed over.
-func (s *Store) sweep() error {
+// Sweep takes out all elements of collections that are gone at the time of the call. What is damaged is reported, and passed over.
+func (s *Store) Sweep() error {
 	w := &s.sweeper
 	w.mu.Lock()
 	list, before := slices.Clone(w.list), w.before
@@ -151,7 +151,7 @@ func (s *Store) sweep() error {
 		w.mu.Unlock()
 	}
 	if len(list) > 0 {
-		s.house.wakeHouse()
+		s.compaction.Wake()
 	}
 	return nil
 }
@@ -362,8 +362,8 @@ func errOr(err, other error) error {
 	return other
 }
 
-// snapshotSwept sees to it that the snapshot on the disk knows of no element that has been swept. The caller holds Store.housekeeping.
-func (s *Store) snapshotSwept() error {
+// SnapshotSwept sees to it that the snapshot of the index on the disk knows of no element that has been swept. The caller is in Housekeep.
+func (s *Store) SnapshotSwept() error {
 	if _, ok := s.log.SnapshotSeq(); !ok || s.sweeper.removed.Load() == s.sweeper.snapped {
 		return nil
 	}
@@ -372,7 +372,7 @@ func (s *Store) snapshotSwept() error {
 		return err
 	}
 	if errors.Is(err, errSnapshotStopped) {
-		return errStopped
+		return seglog.ErrClosed
 	}
 	_, err = s.log.AbandonSnapshot()
 	return err

@@ -106,7 +106,7 @@ func TestSweepGoesOnBehindWhatIsDamaged(t *testing.T) {
 	if _, err := s.Clear([]byte("h2"), HashType, Process); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.sweep(); err != nil {
+	if err := s.Sweep(); err != nil {
 		t.Error(err)
 	}
 	if n := s.spaces[0].elements.index.Len(); n != 2 {

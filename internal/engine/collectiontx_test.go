@@ -59,7 +59,7 @@ func TestCollectionTransactionsAgainstAModel(t *testing.T) {
 		case 0:
 			err = compactRun(s, rng.IntN(100))
 		case 1:
-			err = s.sweep()
+			err = s.Sweep()
 		case 2:
 			mem = mem.ProcessCrash()
 			s = mustOpen(t, mem, options)

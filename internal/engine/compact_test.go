@@ -32,8 +32,6 @@ func compactRun(s *Store, n int) error {
 			return err
 		}
 	}
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
 	list := s.log.Compactable()
 	if len(list) == 0 {
 		return nil
@@ -106,7 +104,7 @@ func (m *compactModel) step(n int) {
 		compactSome(t, s, rng)
 		return
 	case 12:
-		s.tidyOnce(noPause)
+		s.tidyOnce()
 		return
 	case 13:
 		if rng.IntN(20) == 0 {
@@ -244,8 +242,6 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 		if err := s.log.SyncEnded(); err != nil {
 			t.Fatal(err)
 		}
-		s.housekeeping.Lock()
-		defer s.housekeeping.Unlock()
 		for i, n := from, len(s.log.Compactable()); i < min(n, to); i++ {
 			if err := s.compact(s.log.Compactable()[i:i+1], noPause); err != nil {
 				t.Fatal(err)
@@ -334,7 +330,7 @@ func TestCompactionOfLargeValues(t *testing.T) {
 			}
 		}
 	}
-	for s.tidyOnce(noPause) {
+	for s.tidyOnce() {
 	}
 	u := s.usage()
 	if u.log > 2*u.live+s.log.SegmentBytes+s.log.SegmentBytes/2 {
@@ -364,37 +360,6 @@ func TestCompactionOfLargeValues(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestLargeValuesAreCompacted: large values whose parts stand across the ends of segments do not
-// keep the log from being compacted.
-func TestLargeValuesAreCompacted(t *testing.T) {
-	if testing.Short() {
-		t.Skip("many megabytes")
-	}
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 20 })
-	value := strings.Repeat("x", 5<<19) // three parts
-	for i := range 40 {
-		mustSet(t, s, fmt.Sprint(i), value)
-	}
-	for i := range 40 {
-		if i%4 != 0 {
-			if _, err := s.Delete(nil, fmt.Append(nil, i), Process); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	n := 0
-	for s.due() && s.tidyOnce(noPause) && n < 200 {
-		n++
-	}
-	u := s.usage()
-	t.Logf("%d rounds, log %d MiB, live %d MiB", n, u.log>>20, u.live>>20)
-	if u.log > 2*u.live+2*s.log.SegmentBytes {
-		t.Errorf("%d MiB, of which %d count", u.log>>20, u.live>>20)
-	}
-	mustClose(t, s)
-}
-
 // TestCompactionBeforeALargeValue: a value that goes on in the tail does not keep the segment in which it begins.
 func TestCompactionBeforeALargeValue(t *testing.T) {
 	mem := vfs.NewMem()
@@ -406,13 +371,11 @@ func TestCompactionBeforeALargeValue(t *testing.T) {
 	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
-	s.housekeeping.Lock()
 	run := s.log.Compactable()
 	if len(run) == 0 {
 		t.Fatal("the value is in one segment")
 	}
 	err := s.compact(run[:1], noPause)
-	s.housekeeping.Unlock()
 	if err != nil {
 		t.Fatalf("compact: %v", err)
 	}

@@ -32,7 +32,7 @@ func compactionAmongOthers(t *testing.T) {
 		rounds = 40
 	}
 	mem := vfs.NewMem()
-	s, err := Open("db", Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", WithRooms(Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func compactionAmongOthers(t *testing.T) {
 		rng := rand.New(rand.NewPCG(9, 24))
 		for !done.Load() && !t.Failed() {
 			if rng.IntN(4) == 0 {
-				s.tidyOnce(noPause)
+				s.tidyOnce()
 			} else {
 				compactSome(t, s, rng)
 			}
@@ -231,9 +231,7 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	s.housekeeping.Lock()
 	err = s.compact([]*seglog.Segment{first}, noPause)
-	s.housekeeping.Unlock()
 	if !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("compacting it: %v", err)
 	}
@@ -245,7 +243,7 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 		t.Errorf("told %v", told)
 	}
 	for range 20 {
-		s.tidyOnce(noPause) // and it does not go round and round
+		s.tidyOnce() // and it does not go round and round
 	}
 	wantValue(t, s, "key 9", "value 99")
 	s.Close()

@@ -38,8 +38,6 @@ func segmented(t *testing.T, fsys vfs.FS) *Store {
 // compactList compacts the first n segments.
 func compactList(t *testing.T, s *Store, n int, pause func() error) {
 	t.Helper()
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
 	if err := s.compact(s.log.Compactable()[:n], pause); err != nil {
 		t.Fatal(err)
 	}
@@ -217,13 +215,11 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 			if err := s.log.SyncEnded(); err != nil {
 				t.Fatal(err)
 			}
-			s.housekeeping.Lock()
 			for i := 1; i < len(s.log.Compactable()); i++ { // all but the one that stands for the run
 				if err := s.compact(s.log.Compactable()[i:i+1], noPause); err != nil {
 					t.Fatal(err)
 				}
 			}
-			s.housekeeping.Unlock()
 			check(s, "compacted")
 			fromTheLog("opened when it is compacted")
 			if err := s.Detach(c); err != nil {
@@ -439,8 +435,6 @@ func fillSegment(t *testing.T, s *Store, segment, edition int, content map[strin
 // compactRange compacts some of the segments that can be, together.
 func compactRange(t *testing.T, s *Store, from, to int) {
 	t.Helper()
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
 	if err := s.compact(s.log.Compactable()[from:to], noPause); err != nil {
 		t.Fatal(err)
 	}

@@ -191,7 +191,7 @@ func transact(tx *Tx, st step) error {
 
 func (c *crasher) collectionStep(s *Store, o *oracle, st step) error {
 	if st.kind == "sweep" {
-		return s.sweep()
+		return s.Sweep()
 	}
 	possible := o.beginCollection(st)
 	err := doCollection(s, st)
@@ -213,7 +213,7 @@ func (c *crasher) collectionStep(s *Store, o *oracle, st step) error {
 
 // sweepSurvivor sweeps, and looks for what should not be there any more.
 func (c *crasher) sweepSurvivor(s *Store, where string) {
-	if err := s.sweep(); err != nil {
+	if err := s.Sweep(); err != nil {
 		c.violation("%s: sweeping: %v", where, err)
 	} else if err := leftover(s); err != nil {
 		c.violation("%s: after a sweep: %v", where, err)
@@ -261,7 +261,7 @@ func crashModelCollections(t *testing.T) {
 // collectionStep is step for a collection: it has happened, or nothing of it has.
 func (f *faulted) collectionStep(i int, st step) {
 	if st.kind == "sweep" {
-		f.note(f.store.sweep())
+		f.note(f.store.Sweep())
 		return
 	}
 	before := maps.Clone(f.oracle.content)

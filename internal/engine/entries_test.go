@@ -40,7 +40,7 @@ func TestEntriesInLittleMemory(t *testing.T) {
 // A value in parts is read through a view where its list stands in a mapped file.
 func TestEntriesOfLargeValues(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(dir, Options{Inline: true})
+	s, err := Open(dir, WithRooms(Options{Inline: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func TestEntriesOfLargeValues(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(dir, Options{Inline: true}); err != nil {
+	if s, err = Open(dir, WithRooms(Options{Inline: true})); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()

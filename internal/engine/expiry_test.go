@@ -267,7 +267,7 @@ func TestLaterDeadline(t *testing.T) {
 // What has expired goes without being asked for, by a goroutine that is there as long as it is needed.
 func TestReclaimedInTheBackground(t *testing.T) {
 	clock := logtest.NewClock()
-	s, err := Open("db", Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour})
+	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +316,7 @@ func (c *heldUpClock) After(d time.Duration) (<-chan time.Time, func()) {
 // What is due is taken out when the goroutine that does it was held up between its look at the clock and its timer.
 func TestReclaimedThoughTimeWasLost(t *testing.T) {
 	clock := &heldUpClock{Clock: logtest.NewClock(), d: 7 * time.Second}
-	s, err := Open("db", Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour})
+	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), Clock: clock, SyncInterval: time.Hour}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -441,7 +441,6 @@ func TestExpireLargeDuringCompaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		n, did := 0, false
-		s.housekeeping.Lock()
 		err := s.compact(s.log.Compactable(), func() error {
 			if n++; n == at+1 {
 				did = true
@@ -455,7 +454,6 @@ func TestExpireLargeDuringCompaction(t *testing.T) {
 			}
 			return nil
 		})
-		s.housekeeping.Unlock()
 		if err != nil && !errors.Is(err, errLeft) {
 			t.Fatalf("at %d: %v", at, err)
 		}

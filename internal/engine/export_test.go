@@ -25,7 +25,7 @@ func LockOf(s *Store, key []byte) sync.Locker {
 }
 
 // DiskBytes is how much of the disk counts when writes are slowed down.
-func DiskBytes(s *Store) int64 { return s.usage().disk }
+func DiskBytes(s *Store) int64 { return s.compactor().DiskBytes() }
 
 // CrashStep is what a room is to do in a script of the crash model: write a value of a key. It may call Between as often as it likes, and calls Begin before what
 // makes the value count.

@@ -360,7 +360,7 @@ func filesReplacedBeforeAReboot(t *testing.T) {
 func TestDirectoryReplacedUnderAProcess(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	open := func() *Store {
-		s, err := Open(dir, Options{SegmentBytes: 1000, Inline: true})
+		s, err := Open(dir, WithRooms(Options{SegmentBytes: 1000, Inline: true}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -398,18 +398,18 @@ func TestLockOutlivesItsFile(t *testing.T) {
 		t.Skip("only Unix lets an open file be removed")
 	}
 	dir := filepath.Join(t.TempDir(), "db")
-	a, err := Open(dir, Options{Inline: true})
+	a, err := Open(dir, WithRooms(Options{Inline: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Remove(filepath.Join(dir, seglog.LockName)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, Options{Inline: true}); !errors.Is(err, seglog.ErrLocked) {
+	if _, err := Open(dir, WithRooms(Options{Inline: true})); !errors.Is(err, seglog.ErrLocked) {
 		t.Errorf("the second Open: %v", err)
 	}
 	mustClose(t, a)
-	b, err := Open(dir, Options{Inline: true})
+	b, err := Open(dir, WithRooms(Options{Inline: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

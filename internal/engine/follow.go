@@ -70,7 +70,7 @@ func (f *follower) look() error {
 		return err
 	}
 	f.store.life.leave(in)
-	defer f.store.dropRetired() // whatever becomes of the look
+	defer f.store.DropRetired() // whatever becomes of the look
 	for looks := (seglog.Looks{}); ; {
 		if err = f.catchUp(); !errors.Is(err, seglog.ErrBehind) && !errors.Is(err, seglog.ErrCorrupt) {
 			return err

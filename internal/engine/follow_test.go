@@ -418,7 +418,7 @@ func TestCloseWaitsForALook(t *testing.T) {
 // Every value that is read is one that was written, and of each key not an older one than before.
 func TestFollowBesideReaders(t *testing.T) {
 	dir := t.TempDir()
-	writer, err := Open(dir, Options{SegmentBytes: 20_000})
+	writer, err := Open(dir, WithRooms(Options{SegmentBytes: 20_000}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,7 +427,7 @@ func TestFollowBesideReaders(t *testing.T) {
 	if _, err := writer.Map("m"); err != nil {
 		t.Fatal(err)
 	}
-	reader, err := Open(dir, Options{ReadOnly: true, FollowEvery: 1e6, OnError: func(err error) { t.Error(err) }})
+	reader, err := Open(dir, WithRooms(Options{ReadOnly: true, FollowEvery: 1e6, OnError: func(err error) { t.Error(err) }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -509,7 +509,7 @@ func TestFollowers(t *testing.T) { logtest.BothWays(t, followers) }
 
 func followers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
-	s, err := Open(dir, Options{RingBytes: 16 << 10, SegmentBytes: 1 << 20})
+	s, err := Open(dir, WithRooms(Options{RingBytes: 16 << 10, SegmentBytes: 1 << 20}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -540,7 +540,7 @@ func followers(t *testing.T) {
 	for range 8 {
 		allowed.Add(1000) // while the follower looks
 		least := written.Load()
-		f, err := Open(dir, Options{ReadOnly: true})
+		f, err := Open(dir, WithRooms(Options{ReadOnly: true}))
 		if err != nil {
 			t.Error(err)
 			break
@@ -579,7 +579,7 @@ func readOnlyBesideAWriter(t *testing.T) {
 		if op.Name == "db/"+seglog.LockName {
 			return
 		}
-		r, err := Open("db", Options{FS: mem, ReadOnly: true})
+		r, err := Open("db", WithRooms(Options{FS: mem, ReadOnly: true}))
 		if err != nil {
 			t.Fatalf("at %v: %v", op, err)
 		}

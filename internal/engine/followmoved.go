@@ -15,7 +15,7 @@ func (f *follower) replace(m *seglog.Manifest) error {
 		return nil
 	}
 	err := t.OpenCompacted(m, func(e *seglog.Record, a seglog.Address) error {
-		if !isEntry(&e.Head) {
+		if !e.IsEntry() {
 			return nil
 		}
 		return f.moveEntry(a, e, slots)
@@ -27,7 +27,7 @@ func (f *follower) replace(m *seglog.Manifest) error {
 		return err
 	}
 	t.Retire(gone, slots)
-	f.store.retire(gone)
+	f.store.Retire(gone)
 	return nil
 }
 

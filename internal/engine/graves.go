@@ -66,6 +66,12 @@ func (s *Store) forgetRecord(h *hit) {
 	chunk[word].Or(bit)
 }
 
+// Forgotten reports of a record that stands in a segment at offset whether it is remembered as dead, and is of a kind of which
+// nothing else has to be known. The segment is readable.
+func (s *Store) Forgotten(seg *seglog.Segment, offset int64, h *record.Head) bool {
+	return s.notes.of(seg).forgotten(offset, h)
+}
+
 // forgotten reports whether the record at offset is remembered as dead, and is of a kind of which nothing else has to be known.
 func (n *note) forgotten(offset int64, h *record.Head) bool {
 	if h.Op != record.Set || h.Kind != record.Value || h.Group|h.Expiry|h.Large != 0 || offset >= graveChunks*graveChunkBytes {

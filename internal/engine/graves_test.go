@@ -97,7 +97,7 @@ func TestRememberedDeadAreKnownToNobody(t *testing.T) {
 			case 6:
 				if i%7 == 0 {
 					if s.log.SyncEnded() == nil {
-						s.tidyOnce(noPause)
+						s.tidyOnce()
 					}
 					graved(t, s)
 				}
@@ -117,7 +117,7 @@ func TestRememberedDeadAreKnownToNobody(t *testing.T) {
 		if remembered*2 < dead || remembered == 0 {
 			t.Errorf("%d of %d dead records are remembered", remembered, dead)
 		}
-		for s.tidyOnce(noPause) {
+		for s.tidyOnce() {
 		}
 		for i := range 60 {
 			key := fmt.Sprint("m:", i)

@@ -157,24 +157,22 @@ func (g *graveyard) step() {
 	switch g.rng.IntN(40) {
 	case 0:
 		if err := g.s.log.SyncEnded(); err == nil {
-			g.s.tidyOnce(noPause)
+			g.s.tidyOnce()
 		}
 		graved(g.t, g.s)
 	case 1:
 		given := 0 // a compaction that is given up
 		run := g.s.log.Compactable()
 		if len(run) > 0 {
-			g.s.housekeeping.Lock()
 			g.s.compact(run[:1], func() error {
 				if given++; given > 1+g.rng.IntN(2) {
-					return errStopped
+					return seglog.ErrClosed
 				}
 				g.s.housekeeping.Unlock() // others write meanwhile
 				g.write()
 				g.s.housekeeping.Lock()
 				return nil
 			})
-			g.s.housekeeping.Unlock()
 		}
 	case 2, 3:
 		g.group()
@@ -295,7 +293,7 @@ func TestRememberedDeadWhileWriting(t *testing.T) {
 	others.Go(func() {
 		for !done.Load() {
 			if s.log.SyncEnded() == nil {
-				s.tidyOnce(noPause)
+				s.tidyOnce()
 			}
 		}
 	})
@@ -353,7 +351,7 @@ func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 	if remembered, _ := graved(t, s); remembered == 0 {
 		t.Fatal("nothing is remembered as dead")
 	}
-	for s.tidyOnce(noPause) {
+	for s.tidyOnce() {
 	}
 	s.lock.Close() // as kill -9 does
 	mem.Remove("db/" + seglog.SnapshotName)

@@ -77,7 +77,7 @@ func (s *Store) heldHistory(list []retired) map[*seglog.Segment]bool {
 // Now is the end of what reads show when it returns.
 func (s *Store) Now() (p seglog.Position, err error) {
 	if !s.opts.ReadOnly {
-		defer s.passKeys() // what is in the log is there for reads when the lock of its key is given back
+		defer s.PassKeys() // what is in the log is there for reads when the lock of its key is given back
 	}
 	err = s.still(func() { p = s.log.EndPosition() })
 	return p, err

@@ -23,7 +23,7 @@ import (
 //	a reader of a large value, a cursor
 //	the snapshot of the index that names it     the file alone                   there is another snapshot (Log.Outlive)
 //
-// The first four are asked in the order history and views, gate, pins (dropRetired). For a view lets go without a look
+// The first four are asked in the order history and views, gate, pins (DropRetired). For a view lets go without a look
 // at those who are inside the gate and read for it, and whoever is inside may pin what it has found before it leaves.
 // A view holds what was retired after it was opened, and has a record as old as the view; a reader of
 // the history holds what has a record from its place on, whenever that was retired, and not more of it than befits the log
@@ -60,8 +60,9 @@ func (s *Store) outOfUse() []retired {
 	return nil
 }
 
-// retire adds to the retired ones segments that have left the log, and of which no index has an address any more.
-func (s *Store) retire(gone []*seglog.Segment) {
+// Retire adds to the retired ones segments that have left the log, and of which no index has an address any more. The caller is in Housekeep or, in a
+// read-only store, holds follower.mu.
+func (s *Store) Retire(gone []*seglog.Segment) {
 	list := slices.Clone(s.outOfUse())
 	for _, seg := range gone {
 		list = append(list, retired{seg, s.views.opened.Load()})
@@ -77,6 +78,19 @@ func (s *Store) setRetired(list []retired) {
 	s.retired.Store(&list)
 }
 
+// Retired reports whether there are segments that have left the log and have not gone.
+func (s *Store) Retired() bool { return s.retired.Load() != nil }
+
+// Stays tells of which segments of a list the files would stay for a while if they left the log now.
+func (s *Store) Stays(list []*seglog.Segment) func(*seglog.Segment) bool {
+	all := make([]retired, len(list))
+	for i, seg := range list {
+		all[i] = retired{seg, notYet}
+	}
+	held := s.holders(all)
+	return func(seg *seglog.Segment) bool { return held(retired{seg, notYet}) }
+}
+
 // holders says of the segments of a list whether somebody holds them, but for those who are inside the gate.
 func (s *Store) holders(list []retired) func(retired) bool {
 	history := s.heldHistory(list)
@@ -85,9 +99,9 @@ func (s *Store) holders(list []retired) func(retired) bool {
 	}
 }
 
-// dropRetired lets those go that nobody holds. The caller is outside of the gate, and holds Store.housekeeping or, in a
-// read-only store, follower.mu.
-func (s *Store) dropRetired() {
+// DropRetired lets those retired segments go that nobody holds. The caller is outside of the gate, and in Housekeep or, in a
+// read-only store, holds follower.mu.
+func (s *Store) DropRetired() {
 	list := s.outOfUse()
 	held := s.holders(list)
 	free := map[*seglog.Segment]bool{}
@@ -114,7 +128,7 @@ func (s *Store) dropRetired() {
 	}))
 }
 
-// closeRetired is dropRetired for a store that nobody uses any more.
+// closeRetired is DropRetired for a store that nobody uses any more.
 func (s *Store) closeRetired() {
 	for _, r := range s.outOfUse() {
 		s.drop(r.Segment)
@@ -146,9 +160,9 @@ func (s *Store) LetGo() {
 	case s.opts.Inline && s.housekeeping.TryLock():
 		defer s.housekeeping.Unlock()
 		if !s.closing.Load() {
-			s.dropRetired()
+			s.DropRetired()
 		}
 	default:
-		s.house.wakeHouse()
+		s.compaction.Wake()
 	}
 }

@@ -75,50 +75,10 @@ func (s *Store) EndParts(under *seglog.Parts, err error) {
 	s.log.EndParts(under)
 	switch {
 	case errors.Is(err, seglog.ErrNoSpace):
-		s.reclaimParts(under.From)
+		s.compaction.GiveBack(under.From)
 	case err != nil:
-		s.house.wakeHouse()
+		s.compaction.Wake()
 	}
-}
-
-// reclaimParts gives back the space of parts that no record lists, in the segments from one on,
-// because the disk is full. What it cannot give back stays until compaction comes by. The caller
-// holds no lock.
-func (s *Store) reclaimParts(from record.SegmentID) {
-	tail := s.log.TailNow()
-	if tail == nil {
-		return
-	}
-	var err error
-	if 2*s.notes.of(tail).gain() >= tail.End.Load() {
-		err = s.sealTail()
-	} else {
-		err = s.log.SyncEnded()
-	}
-	for more := err == nil; more && err == nil; {
-		more, err = s.reclaimOnce(from)
-	}
-	if err != nil && !errors.Is(err, seglog.ErrNoSpace) && !errors.Is(err, seglog.ErrClosed) && s.log.Failure() == nil {
-		s.log.ReportError("giving back the space of a value that did not fit", err)
-	}
-}
-
-// reclaimOnce compacts one of the segments, and reports whether it did.
-func (s *Store) reclaimOnce(from record.SegmentID) (more bool, err error) {
-	return s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
-		for i, seg := range list {
-			if n := s.notes.of(seg); seg.ID < from || seg.ID.Generation() > 0 || !n.worth() || 2*n.gain() < seg.End.Load() {
-				continue
-			}
-			if s.log.SnapshotNames(seg.ID) { // or the file would stay
-				if _, err := s.log.AbandonSnapshot(); err != nil {
-					return nil, err
-				}
-			}
-			return list[i : i+1], nil
-		}
-		return nil, nil
-	})
 }
 
 // Record reads the record of a value as the log has it. Of a large value it holds the list of the
@@ -173,6 +133,37 @@ func (s *Store) ReadParts(e seglog.Record) ([]byte, error) {
 	}
 	return value, nil
 }
+
+// copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
+func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]byte, error) {
+	words, piece, err := s.log.PartList(e)
+	if err != nil {
+		return nil, err
+	}
+	list := []byte(record.Hex(piece))
+	buf := make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
+	p := seglog.Pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, Key: e.Key}
+	for i, word := range words {
+		old, err := s.readPart(word, buf)
+		if err != nil {
+			return nil, err
+		}
+		if !old.IsPart(e, i, 0) {
+			return nil, s.log.BadParts(e, "%s is not its part %d", word, i)
+		}
+		p.Index, p.Value = uint64(i), old.Value
+		p.KeyBytes, p.ValueBytes = len(p.Key), len(p.Value)
+		if err := put(&p); err != nil {
+			return nil, err
+		}
+		list = p.AppendPlace(list)
+		partCopied()
+	}
+	return list, nil
+}
+
+// partCopied is called when a part of a large value has been written anew. It is a variable for the sake of tests.
+var partCopied = func() {}
 
 // readPart reads the record that an item of the list names.
 func (s *Store) readPart(word string, buf []byte) (seglog.Record, error) {

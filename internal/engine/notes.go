@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// note is what the rooms above the log remember of a segment. The log itself has no use for it.
+// note is what the engine remembers of a segment. The log itself has no use for it.
 //
 // A note is found by the slot of its segment, without a lock: overwriting an entry asks for the note of the segment
 // with the old record (forgetRecord). That reads the list, the place in it, and the note, which change only when
@@ -17,14 +17,6 @@ type note struct {
 
 	graves     atomic.Pointer[graves] // nil until a record is remembered as dead
 	renumbered atomic.Bool            // it may have records whose numbers are higher than those by which what they say counts
-
-	kept int64 // of the dead bytes: deletions that compaction had to keep; does not change once the segment is readable
-
-	// guarded by Store.housekeeping
-	keptFrom  uint64 // sequence number of the first of them without a deadline, 0 for none
-	datedFrom uint64 // and of the first with one, see compaction.tombstone
-	leftAt    int64  // a compaction was given up when fewer bytes than that were dead
-	cleanTo   uint64 // no record up to this number left a dead record of an entry here
 }
 
 // notes are those of all segments.

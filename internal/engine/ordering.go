@@ -412,7 +412,7 @@ func (o *ordering) build() error {
 		if built {
 			return nil
 		}
-		o.table.store.passKeys() // who changes an entry from now on marks its key
+		o.table.store.PassKeys() // who changes an entry from now on marks its key
 		base, err := o.makeBase()
 		if err != nil {
 			return err

@@ -24,9 +24,7 @@ func TestRepairAfterACrashInCompaction(t *testing.T) {
 	}
 	var images []*vfs.Mem
 	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) { images = append(images, mem.ProcessCrash()) })
-	s.housekeeping.Lock()
 	err := s.compact(s.log.Compactable(), noPause)
-	s.housekeeping.Unlock()
 	mem.OnBoundary(nil)
 	if err != nil && !errors.Is(err, errLeft) {
 		t.Fatal(err)

@@ -1050,7 +1050,7 @@ func TestRepairOfALargeStore(t *testing.T) {
 		t.Skip("COPAL_LONG=1")
 	}
 	dir := t.TempDir()
-	s, err := Open(filepath.Join(dir, "db"), Options{SegmentBytes: 8 << 20})
+	s, err := Open(filepath.Join(dir, "db"), WithRooms(Options{SegmentBytes: 8 << 20}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -1098,7 +1098,7 @@ func TestRepairOfALargeStore(t *testing.T) {
 	if err != nil || len(found.Problems) > 0 {
 		t.Fatalf("Check: %v %v", err, found.Problems)
 	}
-	mended, err := Open(filepath.Join(dir, "mended"), Options{ReadOnly: true})
+	mended, err := Open(filepath.Join(dir, "mended"), WithRooms(Options{ReadOnly: true}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,6 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				s.housekeeping.Lock()
 				if err := s.log.SyncEnded(); err != nil {
 					t.Fatal(err)
 				}
@@ -56,7 +55,6 @@ func TestRepairOfHalfAGroup(t *testing.T) {
 						}
 					}
 				}
-				s.housekeeping.Unlock()
 			}
 			mustClose(t, s)
 			if test.lost {

@@ -73,9 +73,7 @@ func (r *roomRun) run() {
 			value = absent
 		}
 		r.write(key, value)
-		if r.s.house.tight.Load() {
-			r.s.makeRoom()
-		}
+		r.s.compactor().MakeRoom() // if it is short of that
 		switch i % 25 {
 		case 5, 6, 7, 8, 9, 10, 11, 12, 13:
 			r.s.sealTail()
@@ -86,7 +84,7 @@ func (r *roomRun) run() {
 		case 24:
 			r.s.Compact(context.Background(), nil)
 		}
-		r.s.house.delay.Store(0) // as the goroutine does
+		r.s.SlowDown(0) // as the goroutine does
 		if i%40 == 0 {
 			r.compare(r.s)
 		}
@@ -113,7 +111,7 @@ func TestEveryFaultWhileRoomIsMade(t *testing.T) {
 					if r.s, openErr = Open("db", testOptions(logtest.NewSmallDisk(fsys, 45), options)); openErr != nil {
 						continue
 					}
-					r.s.log.Tight = r.s.house.shortOfRoom
+					r.s.log.Tight = r.s.compaction.ShortOfRoom
 					r.run()
 					made += r.s.log.Compacted.Load()
 					r.s.Close()

@@ -94,8 +94,8 @@ func (s *Store) waiting() bool {
 	return false
 }
 
-// passKeys returns when everybody has given back the lock of a key who held one at the call.
-func (s *Store) passKeys() {
+// PassKeys returns when everybody has given back the lock of a key who held one at the call.
+func (s *Store) PassKeys() {
 	for i := range s.keys {
 		passThrough(&s.keys[i])
 	}

@@ -385,9 +385,7 @@ func snapshotAhead(t *testing.T, compacted bool) {
 			if err := s.sealTail(); err != nil {
 				t.Fatal(err)
 			}
-			s.housekeeping.Lock()
 			err := s.compact(s.log.Compactable(), noPause)
-			s.housekeeping.Unlock()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -460,9 +458,7 @@ func TestSnapshotOfUncertainName(t *testing.T) {
 		if err := s.sealTail(); err != nil {
 			t.Fatal(err)
 		}
-		s.housekeeping.Lock()
 		err = s.compact(s.log.Compactable(), noPause)
-		s.housekeeping.Unlock()
 		if err != nil {
 			t.Fatal(err)
 		}

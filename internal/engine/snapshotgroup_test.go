@@ -136,9 +136,7 @@ func TestSnapshotOfAGroupWithoutSegments(t *testing.T) {
 	if err := s.log.SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
-	s.housekeeping.Lock()
 	err = s.compact(s.log.Compactable(), noPause)
-	s.housekeeping.Unlock()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,17 +32,18 @@ type Options struct {
 	Clock        clock.Clock
 	Random       func() uint64 // for salts and identities
 	ReadOnly     bool
-	SyncInterval time.Duration // 1 s
-	SegmentBytes int64         // nominal size of a segment, 64 MiB
-	MaxMemory    int64         // bytes; a quarter of what there is
-	RingBytes    int64         // size of the mapped ring, by default at most 4 MiB; negative for none
-	OnError      func(error)   // receives errors that no call can return
-	Inline       bool          // no goroutine: tests count operations
-	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
-	NoCompaction bool          // none in the background
-	NoSnapshot   bool          // of the index: none is read, nor taken
-	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
-	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
+	SyncInterval time.Duration           // 1 s
+	SegmentBytes int64                   // nominal size of a segment, 64 MiB
+	MaxMemory    int64                   // bytes; a quarter of what there is
+	RingBytes    int64                   // size of the mapped ring, by default at most 4 MiB; negative for none
+	OnError      func(error)             // receives errors that no call can return
+	Inline       bool                    // no goroutine: tests count operations
+	FollowEvery  time.Duration           // between two looks of a read-only store, 50 ms
+	NoCompaction bool                    // none in the background
+	NoSnapshot   bool                    // of the index: none is read, nor taken
+	GroupBytes   int64                   // of records that count together, appended at once, 1 MiB
+	Compaction   func(*Store) Compaction // makes the room that gives space back; by default there is none
+	HistoryBytes int64                   // of files out of use that are kept for readers of the history at least, 64 MiB
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -83,11 +84,12 @@ type Store struct {
 
 	spaces map[uint64]*space // guarded by life
 
-	house        housekeeper
+	brake        brake
+	compaction   Compaction // from the end of recovery on
 	notes        notes
 	retired      atomic.Pointer[[]retired] // segments out of use, nil for none; see outOfUse
 	follower     follower                  // of a read-only store
-	housekeeping sync.Mutex                // held by a compaction, and by who takes a snapshot; taken before life
+	housekeeping sync.Mutex                // held by a compaction, and by who takes a snapshot; taken before life (Housekeep)
 	closing      atomic.Bool               // ends one
 
 	schemaMu      sync.Mutex
@@ -155,6 +157,9 @@ func (o Options) withDefaults() Options {
 	if o.HistoryBytes <= 0 {
 		o.HistoryBytes = defaultHistoryBytes
 	}
+	if o.Compaction == nil {
+		o.Compaction = func(*Store) Compaction { return uncompacted{} }
+	}
 	if o.FollowEvery <= 0 {
 		o.FollowEvery = defaultFollowEvery
 	}
@@ -186,7 +191,6 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.attached.Store(new([]*Cells))
 	s.space(0)
 	s.follower.store = s
-	s.house.wake = make(chan struct{}, 1)
 	s.log = s.newLog(dir)
 	s.orders.inline = true
 	defer func() {
@@ -206,6 +210,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	if !opts.Inline {
 		s.stop = make(chan struct{})
 	}
+	s.compaction = opts.Compaction(s)
 	if !opts.ReadOnly {
 		s.beginSweeping() // before anything expires, and before there is a snapshot
 	}
@@ -215,8 +220,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			s.goroutines.Go(func() { s.keepSnapshot(s.stop) })
 		}
 		s.goroutines.Add(2)
-		s.size()
-		s.goroutines.Go(func() { s.keepHouse(s.stop) })
+		s.goroutines.Go(func() { s.compaction.Keep(s.stop) })
 		go func() { defer s.goroutines.Done(); s.log.Keep(s.SyncInterval, s.stop) }()
 		go func() { defer s.goroutines.Done(); s.log.KeepDrained(s.SyncInterval, s.stop) }()
 		s.beginExpiry()
@@ -234,10 +238,10 @@ func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{
 		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes,
-		Flush: s.flushPeriodically, Filled: s.house.wakeHouse, Tight: func(int64) {}, Report: s.reports.add,
+		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Tight: func(int64) {}, Report: s.reports.add,
 	}
-	if !opts.NoCompaction && !opts.Inline {
-		o.Tight = s.house.shortOfRoom
+	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on
+		o.Tight = func(free int64) { s.compaction.ShortOfRoom(free) }
 	}
 	s.histories.most = opts.HistoryBytes
 	return seglog.NewLog(o)
@@ -365,7 +369,7 @@ func (s *Store) admit() {
 // an address then that no index and no cell had any more.
 func (s *Store) grace() {
 	s.life.grace()
-	s.passKeys()
+	s.PassKeys()
 }
 
 // use begins an operation. The caller ends it with s.life.leave when there is no error.

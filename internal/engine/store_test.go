@@ -29,7 +29,7 @@ func mustOpen(t testing.TB, fsys vfs.FS, change ...func(*Options)) *Store {
 }
 
 func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
-	opts := Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing}
+	opts := WithRooms(Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing})
 	for _, f := range change {
 		f(&opts)
 	}
@@ -66,7 +66,7 @@ func wantValue(t testing.TB, s *Store, key, want string) {
 
 func TestReopen(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sub", "db")
-	s, err := Open(dir, Options{})
+	s, err := Open(dir, WithRooms(Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestReopen(t *testing.T) {
 	mustClose(t, s)
 	for range 3 {
 		before := readDir(t, dir)
-		if s, err = Open(dir, Options{}); err != nil {
+		if s, err = Open(dir, WithRooms(Options{})); err != nil {
 			t.Fatal(err)
 		}
 		check(s)

@@ -78,7 +78,7 @@ func TestConcurrentWritersOfOneKey(t *testing.T) { logtest.BothWays(t, concurren
 
 func concurrentWritersOfOneKey(t *testing.T) {
 	mem := vfs.NewMem()
-	s, err := Open("db", Options{FS: mem, SegmentBytes: 20_000})
+	s, err := Open("db", WithRooms(Options{FS: mem, SegmentBytes: 20_000}))
 	if err != nil {
 		t.Fatal(err)
 	}

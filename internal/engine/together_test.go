@@ -68,7 +68,7 @@ func (m *groupModel) step(n int) {
 	case 3, 4, 5:
 		compactSome(t, s, m.rng)
 	case 6:
-		s.tidyOnce(noPause)
+		s.tidyOnce()
 	case 8:
 		s.housekeeping.Lock()
 		err := s.takeSnapshot(nil)
@@ -212,7 +212,7 @@ func TestSpreadGroupIsCompactedAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for s.tidyOnce(noPause) {
+	for s.tidyOnce() {
 	}
 	if u := s.usage(); u.log > 2*u.live+3*s.log.SegmentBytes {
 		t.Errorf("%+v", u)

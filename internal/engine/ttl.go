@@ -219,13 +219,12 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 // movesParts reports whether compaction is at work on a segment with a part that the record lists. It begins with none whose
 // parts somebody who holds the lock of the key is about to list again.
 func (s *Store) movesParts(e *seglog.Record) bool {
-	run := s.house.moving.Load()
 	if e.Large == 0 {
 		return false
 	}
 	return slices.ContainsFunc(strings.Split(string(e.Value), " ")[1:], func(word string) bool {
 		id, _, err := seglog.ParsePlace(word)
 		seg := s.log.ByID(id)
-		return err != nil || seg == nil || run != nil && slices.Contains(*run, seg)
+		return err != nil || seg == nil || s.compaction.Moves(seg)
 	})
 }

@@ -90,7 +90,7 @@ func (s *Store) OpenView() (*View, error) {
 	v, late := s.listView()
 	v.time = s.now()
 	if late {
-		s.passKeys()
+		s.PassKeys()
 		s.opening.late.Add(-1)
 	}
 	return v, nil

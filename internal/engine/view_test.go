@@ -236,7 +236,7 @@ func (m *viewModel) step(n int) {
 	case 13, 14:
 		compactSome(t, s, rng)
 	case 15:
-		s.tidyOnce(noPause)
+		s.tidyOnce()
 		m.order()
 	case 16:
 		if rng.IntN(20) == 0 {
@@ -576,8 +576,8 @@ func TestHeldForAView(t *testing.T) {
 	if held > 20_000 {
 		t.Errorf("%d bytes are held, and the log had about 6000 when the view was opened", held)
 	}
-	if u := s.usage(); u.disk > u.log+s.log.SegmentBytes {
-		t.Errorf("%+v: what is held for a view would slow down writes", u)
+	if n := s.compactor().DiskBytes(); n > s.usage().log+s.log.SegmentBytes {
+		t.Errorf("%d bytes: what is held for a view would slow down writes", n)
 	}
 	wantView(t, v, want, nil)
 	v.Close()
@@ -639,7 +639,7 @@ func viewsAmongOthers(t *testing.T) {
 	if testing.Short() {
 		rounds = 40
 	}
-	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -831,7 +831,7 @@ func TestExpiredBeforeTheView(t *testing.T) {
 // A read finds what the view has, or that it has been closed, though it is closed and all that was kept for it goes, and another one is opened, at any
 // moment of the read.
 func TestViewClosedWhileItIsRead(t *testing.T) {
-	s, err := Open("db", Options{FS: vfs.NewMem(), SegmentBytes: 2000, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }})
+	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), SegmentBytes: 2000, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func (p *viewPart) item(e *seglog.Record, a seglog.Address, err error) (item Ite
 // has done so.
 func (v *View) settle() {
 	if !v.settled.Load() {
-		v.store.passKeys()
+		v.store.PassKeys()
 		v.settled.Store(true)
 	}
 }

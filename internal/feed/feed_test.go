@@ -210,7 +210,7 @@ func (m *feedModel) step(n int) {
 		}
 	case 10:
 		if m.rng.IntN(10) == 0 {
-			if err := s.Compact(context.Background(), nil); err != nil {
+			if err := storetest.Compact(s); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -679,7 +679,7 @@ func TestFeedThatEndsLetsGo(t *testing.T) {
 	for n := range 200 {
 		storetest.Set(t, s, fmt.Sprint(n%10), fmt.Sprint("value ", n))
 	}
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatal(err)
 	}
 	if held := s.Stats().HeldBytes; held == 0 {
@@ -781,7 +781,7 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 		for i := range 12 {
 			storetest.Set(t, s, fmt.Sprint("other ", i), strings.Repeat("now long ", 20)) // the old ones are garbage among the members
 		}
-		if err := s.Compact(context.Background(), nil); err != nil {
+		if err := storetest.Compact(s); err != nil {
 			t.Fatal(err)
 		}
 		want := append(between, group)

@@ -43,7 +43,7 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	for i := range 50 {
 		storetest.Set(t, s, fmt.Sprint("other ", i), "again")
 	}
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatal(err)
 	}
 	if s.Log().Compacted.Load() == 0 {
@@ -76,7 +76,7 @@ func TestFeedOfLargeMember(t *testing.T) {
 	}
 	for range 3 {
 		storetest.Set(t, s, "old", strings.Repeat("v", 3000))
-		if err := s.Compact(context.Background(), nil); err != nil {
+		if err := storetest.Compact(s); err != nil {
 			t.Fatal(err)
 		}
 	}

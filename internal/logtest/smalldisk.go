@@ -1,7 +1,10 @@
 package logtest
 
 import (
+	"errors"
+	"fmt"
 	"sync"
+	"testing"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -124,4 +127,18 @@ func (f *diskFile) Allocate(off, n int64) error { return f.disk.take(f.name, off
 func (f *diskFile) Truncate(size int64) error {
 	f.disk.Give(f.name, size)
 	return f.File.Truncate(size)
+}
+
+// FillDisk sets values of 1000 bytes under the keys "key 0", "key 1" and so on, until the error is full, and returns how many.
+func FillDisk(t *testing.T, full error, set func(key, value []byte) error) (n int) {
+	t.Helper()
+	for ; ; n++ {
+		err := set(fmt.Append(nil, "key ", n), make([]byte, 1000))
+		if errors.Is(err, full) && n > 1000 {
+			return n
+		}
+		if err != nil {
+			t.Fatalf("after %d values: %v", n, err)
+		}
+	}
 }

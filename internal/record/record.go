@@ -133,6 +133,9 @@ func (s Salt) Append(dst []byte, offset int64, h *Head, key, value []byte) []byt
 // and the room that the last number takes while it is written.
 const maxNumbers = 8 + 3 + 6*(1+maxHex) + 6*(2+maxHex) + 2 + 3 + maxHex
 
+// IsEntry reports whether a record sets an entry: a value, the head of a collection, or an element.
+func (h *Head) IsEntry() bool { return h.Op == Set && h.Kind != Schema && h.Kind != System }
+
 // hasAttributes reports whether there are any; most records have none.
 func (h *Head) hasAttributes() bool {
 	return h.Op == Part || h.Group|h.Large|h.Replay|h.Expiry != 0 || h.Type != "" || h.Other != ""

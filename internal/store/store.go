@@ -1,9 +1,18 @@
 // Package store opens the engine with the rooms that work in it by themselves.
 package store
 
-import "github.com/copaldb/copal/internal/engine"
+import (
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
+)
 
 // Open is engine.Open with all rooms at work. Close of the engine ends them, too.
 func Open(dir string, opts engine.Options) (*engine.Store, error) {
-	return engine.Open(dir, opts)
+	return engine.Open(dir, WithRooms(opts))
+}
+
+// WithRooms are options by which the engine opens with all rooms at work.
+func WithRooms(opts engine.Options) engine.Options {
+	opts.Compaction = func(s *engine.Store) engine.Compaction { return compaction.New(s) }
+	return opts
 }

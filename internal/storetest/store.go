@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
@@ -190,6 +191,11 @@ func Change(t testing.TB, s *engine.Store, key string, edits []*engine.Edit) {
 	}
 }
 
+// Compact gives back all the space that can be given back.
+func Compact(s *engine.Store) error {
+	return compaction.Of(s).Compact(context.Background(), nil)
+}
+
 // CompactSome compacts a run that is chosen at random, if there is one.
 func CompactSome(t testing.TB, s *engine.Store, rng *rand.Rand) {
 	t.Helper()
@@ -206,13 +212,13 @@ func CompactRun(s *engine.Store, n int) error {
 			return err
 		}
 	}
-	_, err := s.CompactRun(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
+	_, err := compaction.Of(s).Run(func(list []*seglog.Segment) ([]*seglog.Segment, error) {
 		if len(list) == 0 {
 			return nil, nil
 		}
 		i := n % len(list)
 		return list[i : i+1+n/7%min(len(list)-i, 4)], nil
-	})
+	}, nil)
 	return err
 }
 

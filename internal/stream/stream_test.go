@@ -174,7 +174,7 @@ func TestStreamGivenUp(t *testing.T) {
 	if len(s.Log().Parts) > 0 {
 		t.Error("there are parts under way")
 	}
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatal(err)
 	}
 	if st := s.Stats(); st.LogBytes > 1000 {
@@ -246,7 +246,7 @@ func TestStreamBesideCompaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := mustOpenValue(t, s, "key")
-		if err := s.Compact(context.Background(), nil); err != nil {
+		if err := storetest.Compact(s); err != nil {
 			t.Fatal(err)
 		}
 		storetest.Want(t, s, "key", value)
@@ -273,7 +273,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 		for n := range 100 {
 			storetest.Set(t, s, fmt.Sprint(n), fmt.Sprint(i))
 		}
-		if err := s.Compact(context.Background(), nil); err != nil {
+		if err := storetest.Compact(s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -534,7 +534,7 @@ func streamsAmongOthers(t *testing.T) {
 	writing.Wait()
 	done.Store(true)
 	rest.Wait()
-	if err := s.Compact(context.Background(), nil); err != nil { // nobody is woken to drop what is retired
+	if err := storetest.Compact(s); err != nil { // nobody is woken to drop what is retired
 		t.Fatal(err)
 	}
 	if s.Stats().HeldBytes != 0 {
@@ -603,7 +603,7 @@ func TestStreamLargerThanMemory(t *testing.T) {
 	if err := s.Expire(nil, nil, []byte("key"), uint64(time.Now().UnixMilli())+1<<40, engine.Process); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatal(err)
 	}
 	read()

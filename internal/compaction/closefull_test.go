@@ -1,4 +1,4 @@
-package engine
+package compaction_test
 
 import (
 	"context"
@@ -12,21 +12,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // A store is closed while its disk is full, room is made, somebody shrinks it and looks at it as it was: all calls return, and what was acknowledged is there.
 func TestCloseOnAFullDisk(t *testing.T) {
 	rounds := 2
-	if longTest() {
+	if storetest.Long() {
 		rounds = 200
 	}
 	logtest.BothWays(t, func(t *testing.T) {
 		for round := range rounds {
 			disk := logtest.NewSmallDisk(vfs.NewMem(), 1700)
-			s, err := Open("db", Options{FS: disk, SegmentBytes: 300_000, RingBytes: 256 << 10, SyncInterval: time.Millisecond})
+			s, err := store.Open("db", engine.Options{FS: disk, SegmentBytes: 300_000, RingBytes: 256 << 10, SyncInterval: time.Millisecond})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,10 +47,10 @@ func TestCloseOnAFullDisk(t *testing.T) {
 						key, value := fmt.Sprint("key ", w, rng.IntN(60)), strings.Repeat(string(rune('a'+i%26)), 20_000+rng.IntN(15_000))
 						var err error
 						if i%7 == 0 {
-							_, err = s.Delete(nil, []byte(key), Process)
-							value = absent
+							_, err = s.Delete(nil, []byte(key), engine.Process)
+							value = storetest.Absent
 						} else {
-							err = s.Set(nil, []byte(key), []byte(value), 0, Durability(i%2))
+							err = s.Set(nil, []byte(key), []byte(value), 0, engine.Durability(i%2))
 						}
 						ready.Add(1)
 						switch {
@@ -63,7 +67,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 			}
 			all.Go(func() {
 				for {
-					if err := s.Compact(context.Background(), nil); errors.Is(err, seglog.ErrClosed) {
+					if err := compaction.Of(s).Compact(context.Background(), nil); errors.Is(err, seglog.ErrClosed) {
 						return
 					} else if err != nil && !errors.Is(err, seglog.ErrNoSpace) {
 						t.Error(err)
@@ -89,26 +93,26 @@ func TestCloseOnAFullDisk(t *testing.T) {
 				t.Fatal("Close: ", err)
 			}
 			all.Wait()
-			s = mustOpen(t, disk)
+			s = storetest.Open(t, disk)
 			for _, book := range books {
 				for key, want := range book {
-					wantValue(t, s, key, want)
+					storetest.Want(t, s, key, want)
 				}
 			}
-			mustClose(t, s)
+			storetest.Close(t, s)
 		}
 	})
 }
 
 // A Compact that finds no room when the store has just been closed says so, and touches nothing any more.
 func TestCompactAllOfAClosedStore(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
-	mustSet(t, s, "key", "value")
-	mustClose(t, s)
-	if err := s.borrow(); !errors.Is(err, seglog.ErrClosed) || s.log.Failure() != nil {
+	s := storetest.Open(t, vfs.NewMem())
+	storetest.Set(t, s, "key", "value")
+	storetest.Close(t, s)
+	if err := compaction.Of(s).Borrow(); !errors.Is(err, seglog.ErrClosed) || s.Log().Failure() != nil {
 		t.Errorf("it borrows room of a closed store: %v", err)
 	}
-	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrClosed) {
+	if err := compaction.Of(s).Compact(context.Background(), nil); !errors.Is(err, seglog.ErrClosed) {
 		t.Errorf("Compact: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package compaction_test
 
 import (
 	"context"
@@ -6,21 +6,24 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // What Compact has been lent is not taken back by housekeeping before it is done.
 func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
-	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
-	defer mustClose(t, s)
-	fillDisk(t, s)
+	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 50_000 })
+	defer storetest.Close(t, s)
+	logtest.FillDisk(t, seglog.ErrNoSpace, setIn(s))
 	disk.SetFree(0)
 	mustDelete(t, s, 0, 25)
-	err := s.Compact(t.Context(), func(int64, int64) { s.hasRoom() })
-	if s.log.Compacted.Load() == 0 {
+	err := compaction.Of(s).Compact(t.Context(), func(int64, int64) { compaction.Of(s).HasRoom() })
+	if s.Log().Compacted.Load() == 0 {
 		t.Error("nothing was compacted: ", err)
 	}
 }
@@ -30,35 +33,35 @@ func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
-		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 10 << 20 })
-		defer mustClose(t, s)
-		s.log.NominalBytes.Store(50_000)
+		s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 10 << 20 })
+		defer storetest.Close(t, s)
+		s.Log().NominalBytes.Store(50_000)
 		for i := range 100 {
-			mustSet(t, s, fmt.Sprint("old ", i), string(make([]byte, 1000)))
+			storetest.Set(t, s, fmt.Sprint("old ", i), string(make([]byte, 1000)))
 		}
-		s.log.NominalBytes.Store(10 << 20)
-		n := fillDisk(t, s)
+		s.Log().NominalBytes.Store(10 << 20)
+		n := logtest.FillDisk(t, seglog.ErrNoSpace, setIn(s))
 		disk.SetFree(0)
 		for i := range 30 {
-			if _, err := s.Delete(nil, fmt.Append(nil, "old ", i), Process); err != nil {
+			if _, err := s.Delete(nil, fmt.Append(nil, "old ", i), engine.Process); err != nil {
 				t.Fatal(err)
 			}
 		}
 		mustDelete(t, s, 0, 1)
 		var done, total int64
-		garbage := s.garbage()
-		if err := s.Compact(t.Context(), func(d, all int64) { done, total = d, all }); err != nil {
+		garbage := compaction.Of(s).Garbage()
+		if err := compaction.Of(s).Compact(t.Context(), func(d, all int64) { done, total = d, all }); err != nil {
 			t.Errorf("Compact: %v", err)
 		}
-		if now := s.garbage(); now > garbage-25_000 || s.log.Compacted.Load() == 0 || done != total {
+		if now := compaction.Of(s).Garbage(); now > garbage-25_000 || s.Log().Compacted.Load() == 0 || done != total {
 			t.Errorf("of %d bytes %d are left; %d of %d", garbage, now, done, total)
 		}
-		mustSet(t, s, "more", string(make([]byte, 1000)))
+		storetest.Set(t, s, "more", string(make([]byte, 1000)))
 		mustDelete(t, s, 1, 50)
 		disk.SetFree(0)
 		var err error
 		for calls := 0; err == nil; calls++ {
-			if err = s.Compact(context.Background(), nil); calls > 3 {
+			if err = compaction.Of(s).Compact(context.Background(), nil); calls > 3 {
 				t.Fatal("Compact always gives something back")
 			}
 			disk.SetFree(0)
@@ -70,20 +73,20 @@ func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 		for i := range 100 {
 			want := string(make([]byte, 1000))
 			if i < 30 {
-				want = absent
+				want = storetest.Absent
 			}
-			wantValue(t, s, fmt.Sprint("old ", i), want)
+			storetest.Want(t, s, fmt.Sprint("old ", i), want)
 		}
 		disk.SetFree(5000)
-		if err := s.Compact(context.Background(), nil); err != nil {
+		if err := compaction.Of(s).Compact(context.Background(), nil); err != nil {
 			t.Errorf("Compact with room: %v", err)
 		}
 		for i := range n {
 			want := string(make([]byte, 1000))
 			if i < 100 {
-				want = absent
+				want = storetest.Absent
 			}
-			wantValue(t, s, fmt.Sprint("key ", i), want)
+			storetest.Want(t, s, fmt.Sprint("key ", i), want)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package compaction_test
 
 import (
 	"bytes"
@@ -8,23 +8,27 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // setForSure writes a value, again and again if the disk is full: somebody is expected to make room.
-func setForSure(t *testing.T, s *Store, key string, value []byte) (refused int) {
+func setForSure(t *testing.T, s *engine.Store, key string, value []byte) (refused int) {
 	t.Helper()
 	for ; ; refused++ {
-		err := s.Set(nil, []byte(key), value, 0, Process)
+		err := s.Set(nil, []byte(key), value, 0, engine.Process)
 		switch {
 		case err == nil:
 			return refused
 		case !errors.Is(err, seglog.ErrNoSpace):
 			t.Fatal(err)
 		case refused > 1_000_000:
-			t.Fatalf("%s is refused for ever: %v; %+v", key, err, s.usage())
+			t.Fatalf("%s is refused for ever: %v; %+v", key, err, compaction.Of(s).Usage())
 		}
 		runtime.Gosched()
 	}
@@ -36,8 +40,8 @@ func TestOverwritingOnASmallDisk(t *testing.T) {
 		for _, megabytes := range []int{6, 24} {
 			t.Run(fmt.Sprint(megabytes, " MiB"), func(t *testing.T) {
 				disk := logtest.NewSmallDisk(vfs.NewMem(), megabytes<<20/logtest.DiskBlock)
-				opts := Options{FS: disk, OnError: func(err error) { t.Log("reported: ", err) }}
-				s, err := Open("db", opts)
+				opts := engine.Options{FS: disk, OnError: func(err error) { t.Log("reported: ", err) }}
+				s, err := store.Open("db", opts)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -51,13 +55,13 @@ func TestOverwritingOnASmallDisk(t *testing.T) {
 						refused += setForSure(t, s, key, want[key])
 					}
 				}
-				t.Logf("%d MiB written, refused %d times, %d segments compacted", rounds*keys*bytesEach>>20, refused, s.log.Compacted.Load())
-				mustClose(t, s)
-				s = mustOpen(t, disk)
+				t.Logf("%d MiB written, refused %d times, %d segments compacted", rounds*keys*bytesEach>>20, refused, s.Log().Compacted.Load())
+				storetest.Close(t, s)
+				s = storetest.Open(t, disk)
 				for key, value := range want {
-					wantValue(t, s, key, string(value))
+					storetest.Want(t, s, key, string(value))
 				}
-				mustClose(t, s)
+				storetest.Close(t, s)
 			})
 		}
 	})
@@ -72,7 +76,7 @@ func TestDeletionsMakeRoom(t *testing.T) {
 
 func deletionsMakeRoom(t *testing.T, late bool) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 3000)
-	s, err := Open("db", Options{FS: disk})
+	s, err := store.Open("db", engine.Options{FS: disk})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,18 +84,18 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	n := 0
 	for ; ; n++ {
 		if n == 700 && late { // of about 790
-			s.log.Making.Lock()
-			let = s.log.Making.Unlock
+			s.Log().Making.Lock()
+			let = s.Log().Making.Unlock
 		}
-		if err = s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 10_000), 0, Process); err != nil {
+		if err = s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 10_000), 0, engine.Process); err != nil {
 			break
 		}
 	}
 	// Those that hold records. The log has one or two more that are to be the next.
 	segments := func() (used int) {
-		s.log.Mu.Lock()
-		defer s.log.Mu.Unlock()
-		list := s.log.Readable()
+		s.Log().Mu.Lock()
+		defer s.Log().Mu.Unlock()
+		list := s.Log().Readable()
 		for _, seg := range list {
 			if seg.Records > 0 {
 				used++
@@ -108,69 +112,68 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 		t.Fatalf("after %d values: %v", n, err)
 	}
 	for range 1000 {
-		if err := s.Set(nil, []byte("more"), make([]byte, 100_000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
+		if err := s.Set(nil, []byte("more"), make([]byte, 100_000), 0, engine.Process); !errors.Is(err, seglog.ErrNoSpace) {
 			t.Fatalf("there is no room, yet: %v", err)
 		}
 	}
-	s.housekeeping.Lock() // so that no compaction is under way
-	after := segments()
-	s.housekeeping.Unlock()
-	if after != before || s.log.Compacted.Load() > 0 {
-		t.Errorf("%d segments have become %d, %d were compacted, though there is no garbage", before, after, s.log.Compacted.Load())
+	after := 0
+	s.Housekeep(func() error { after = segments(); return nil }) // so that no compaction is under way
+	if after != before || s.Log().Compacted.Load() > 0 {
+		t.Errorf("%d segments have become %d, %d were compacted, though there is no garbage", before, after, s.Log().Compacted.Load())
 	}
 	gone := n - n/10
 	for i := range gone {
-		if existed, err := s.Delete(nil, fmt.Append(nil, "key ", i), Process); err != nil || !existed {
+		if existed, err := s.Delete(nil, fmt.Append(nil, "key ", i), engine.Process); err != nil || !existed {
 			t.Fatal(existed, err)
 		}
 	}
 	setForSure(t, s, "more", make([]byte, 100_000))
-	mustClose(t, s)
-	s = mustOpen(t, disk)
-	defer mustClose(t, s)
-	wantValue(t, s, "more", string(make([]byte, 100_000)))
+	storetest.Close(t, s)
+	s = storetest.Open(t, disk)
+	defer storetest.Close(t, s)
+	storetest.Want(t, s, "more", string(make([]byte, 100_000)))
 	for i := range n {
-		want := absent
+		want := storetest.Absent
 		if i >= gone {
 			want = string(make([]byte, 10_000))
 		}
-		wantValue(t, s, fmt.Sprint("key ", i), want)
+		storetest.Want(t, s, fmt.Sprint("key ", i), want)
 	}
 }
 
 // What there was no room for is tried again when there is some, also when it was a write that is too long for that which said so.
 func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
-	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 200_000 })
-	defer mustClose(t, s)
-	s.log.Tight = s.house.shortOfRoom
+	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 200_000 })
+	defer storetest.Close(t, s)
+	s.Log().Tight = compaction.Of(s).ShortOfRoom
 	for i := range 200 {
-		mustSet(t, s, fmt.Sprint("key ", i*(1-i%2)), string(make([]byte, 10_000)))
+		storetest.Set(t, s, fmt.Sprint("key ", i*(1-i%2)), string(make([]byte, 10_000)))
 	}
 	free := disk.SetFree(0)
-	for i := 0; s.Set(nil, fmt.Append(nil, "last ", i), make([]byte, 1000), 0, Process) == nil; i++ { // into what is reserved
+	for i := 0; s.Set(nil, fmt.Append(nil, "last ", i), make([]byte, 1000), 0, engine.Process) == nil; i++ { // into what is reserved
 	}
-	s.makeRoom()
-	if s.log.Compacted.Load() > 0 {
+	compaction.Of(s).MakeRoom()
+	if s.Log().Compacted.Load() > 0 {
 		t.Fatal("compacted without room")
 	}
 	disk.SetFree(free)
-	if err := s.Set(nil, []byte("large"), make([]byte, 20<<20), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), make([]byte, 20<<20), 0, engine.Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("there is room for a large value: %v", err)
 	}
-	s.makeRoom()
-	s.house.delay.Store(0) // as the goroutine does
-	if s.log.Compacted.Load() == 0 {
-		t.Errorf("nothing was compacted, of %+v", s.usage())
+	compaction.Of(s).MakeRoom()
+	s.SlowDown(0) // as the goroutine does
+	if s.Log().Compacted.Load() == 0 {
+		t.Errorf("nothing was compacted, of %+v", compaction.Of(s).Usage())
 	}
 }
 
 // A compaction that fails because somebody else has, at that moment, what it takes is tried again, though there is no more room than before.
 func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
-	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100_000 })
-	defer mustClose(t, s)
-	for i := 0; s.Set(nil, fmt.Append(nil, "key ", i%20), make([]byte, 1000), 0, Process) == nil; i++ {
+	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 100_000 })
+	defer storetest.Close(t, s)
+	for i := 0; s.Set(nil, fmt.Append(nil, "key ", i%20), make([]byte, 1000), 0, engine.Process) == nil; i++ {
 	}
 	free := 0
 	disk.OnTake = func(name string) {
@@ -178,40 +181,40 @@ func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 			free += disk.SetFree(0)
 		}
 	}
-	s.house.shortOfRoom(0)
-	s.makeRoom()
-	s.house.delay.Store(0) // as the goroutine does
-	if s.log.Compacted.Load() > 0 || free == 0 {
-		t.Fatalf("%d segments were compacted without room, %d blocks were taken away", s.log.Compacted.Load(), free)
+	compaction.Of(s).ShortOfRoom(0)
+	compaction.Of(s).MakeRoom()
+	s.SlowDown(0) // as the goroutine does
+	if s.Log().Compacted.Load() > 0 || free == 0 {
+		t.Fatalf("%d segments were compacted without room, %d blocks were taken away", s.Log().Compacted.Load(), free)
 	}
 	disk.OnTake = nil
 	disk.SetFree(free)
-	s.house.shortOfRoom(0)
-	s.makeRoom()
-	s.house.delay.Store(0)
-	if s.log.Compacted.Load() == 0 {
-		t.Errorf("nothing was compacted, of %+v", s.usage())
+	compaction.Of(s).ShortOfRoom(0)
+	compaction.Of(s).MakeRoom()
+	s.SlowDown(0)
+	if s.Log().Compacted.Load() == 0 {
+		t.Errorf("nothing was compacted, of %+v", compaction.Of(s).Usage())
 	}
-	mustSet(t, s, "key 0", "there is room")
+	storetest.Set(t, s, "key 0", "there is room")
 }
 
 // While compaction has what is kept for deletions no write takes it, unless the disk has more.
 func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
-	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 100 << 20 })
-	defer mustClose(t, s)
-	fillDisk(t, s)
-	if err := s.log.Lend(); err != nil {
+	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 100 << 20 })
+	defer storetest.Close(t, s)
+	logtest.FillDisk(t, seglog.ErrNoSpace, setIn(s))
+	if err := s.Log().Lend(); err != nil {
 		t.Fatal(err)
 	}
 	disk.SetFree(seglog.RoomKept/logtest.DiskBlock + 20) // enough for another record and what is kept behind it
 	lent, _ := disk.Free("")
 	for range 3 {
-		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
+		if err := s.Set(nil, []byte("key 0"), make([]byte, 1000), 0, engine.Process); !errors.Is(err, seglog.ErrNoSpace) {
 			t.Fatalf("a write beside %d bytes that are lent: %v", lent, err)
 		}
 	}
-	if err := s.Set(nil, []byte("large"), make([]byte, 2<<20), 0, Process); !errors.Is(err, seglog.ErrNoSpace) {
+	if err := s.Set(nil, []byte("large"), make([]byte, 2<<20), 0, engine.Process); !errors.Is(err, seglog.ErrNoSpace) {
 		t.Fatalf("a large value beside %d bytes that are lent: %v", lent, err)
 	}
 	if free, _ := disk.Free(""); free != lent {
@@ -219,13 +222,13 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	}
 	mustDelete(t, s, 0, 10)
 	disk.SetFree(500)
-	mustSet(t, s, "key 0", "there is room")
+	storetest.Set(t, s, "key 0", "there is room")
 	if free, _ := disk.Free(""); free < 2*seglog.RoomKept {
 		t.Errorf("a write has left %d bytes", free)
 	}
-	s.log.TakeBack()
+	s.Log().TakeBack()
 	disk.SetFree(20)
-	mustSet(t, s, "key 1", string(make([]byte, 20_000)))
+	storetest.Set(t, s, "key 1", string(make([]byte, 20_000)))
 }
 
 // While the disk is short of room, no segment becomes longer than it is to be, though the goroutine that makes the next one has no turn: of one that has
@@ -233,22 +236,22 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 func TestSegmentsStayShortOnAFullDisk(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
-		s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes, o.RingBytes = 200_000, 64<<10 })
-		defer mustClose(t, s)
-		mustSet(t, s, "first", "of all")
-		s.log.Inline = false // there is no goroutine: it never has a turn
+		s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes, o.RingBytes = 200_000, 64<<10 })
+		defer storetest.Close(t, s)
+		storetest.Set(t, s, "first", "of all")
+		s.Log().Inline = false // there is no goroutine: it never has a turn
 		n := 0
-		for ; s.Set(nil, fmt.Append(nil, "key ", n%30), make([]byte, 8000), 0, Process) == nil; n++ {
+		for ; s.Set(nil, fmt.Append(nil, "key ", n%30), make([]byte, 8000), 0, engine.Process) == nil; n++ {
 		}
-		s.log.Inline = true
-		for _, seg := range s.log.Readable() {
+		s.Log().Inline = true
+		for _, seg := range s.Log().Readable() {
 			if end := seg.End.Load(); end > 280_000 {
 				t.Errorf("a segment of %d bytes, after %d writes", end, n)
 			}
 		}
-		s.house.shortOfRoom(0)
-		s.makeRoom()
-		s.house.delay.Store(0) // as the goroutine does
-		mustSet(t, s, "last", string(make([]byte, 200_000)))
+		compaction.Of(s).ShortOfRoom(0)
+		compaction.Of(s).MakeRoom()
+		s.SlowDown(0) // as the goroutine does
+		storetest.Set(t, s, "last", string(make([]byte, 200_000)))
 	})
 }

@@ -1,4 +1,4 @@
-package engine
+package compaction_test
 
 import (
 	"context"
@@ -7,14 +7,17 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // wasteful is a store of many segments, of which all but little is garbage.
-func wasteful(t *testing.T) *Store {
-	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes, o.NoCompaction = 4000, true })
+func wasteful(t *testing.T) *engine.Store {
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes, o.NoCompaction = 4000, true })
 	for i := range 600 {
-		mustSet(t, s, fmt.Sprintf("key %d", i%20), strings.Repeat("x", 100))
+		storetest.Set(t, s, fmt.Sprintf("key %d", i%20), strings.Repeat("x", 100))
 	}
 	return s
 }
@@ -22,9 +25,9 @@ func wasteful(t *testing.T) *Store {
 // Progress never goes back, and ends where nothing is left to be done.
 func TestCompactAllTellsHowFarItIs(t *testing.T) {
 	s := wasteful(t)
-	before := s.garbage()
+	before := compaction.Of(s).Garbage()
 	last, calls := int64(0), 0
-	err := s.Compact(t.Context(), func(done, total int64) {
+	err := compaction.Of(s).Compact(t.Context(), func(done, total int64) {
 		if done < last || done > total || total < before {
 			t.Errorf("%d of %d after %d", done, total, last)
 		}
@@ -36,19 +39,19 @@ func TestCompactAllTellsHowFarItIs(t *testing.T) {
 	if err != nil || calls < 5 || last < before {
 		t.Errorf("%d calls, the last with %d of %d: %v", calls, last, before, err)
 	}
-	if left := s.garbage(); left > before/20 {
+	if left := compaction.Of(s).Garbage(); left > before/20 {
 		t.Errorf("%d bytes of garbage are left of %d", left, before)
 	}
-	mustClose(t, s)
+	storetest.Close(t, s)
 }
 
 // Whoever ends it early keeps what was gained, and all that is in the store.
 func TestCompactAllEndsWithItsContext(t *testing.T) {
 	s := wasteful(t)
-	before := s.garbage()
+	before := compaction.Of(s).Garbage()
 	ctx, cancel := context.WithCancel(t.Context())
 	calls := 0
-	err := s.Compact(ctx, func(done, total int64) {
+	err := compaction.Of(s).Compact(ctx, func(done, total int64) {
 		if calls++; calls == 4 {
 			cancel()
 		}
@@ -56,14 +59,14 @@ func TestCompactAllEndsWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || calls != 4 {
 		t.Errorf("%v after %d calls", err, calls)
 	}
-	if left := s.garbage(); left == 0 || left >= before {
+	if left := compaction.Of(s).Garbage(); left == 0 || left >= before {
 		t.Errorf("%d bytes of garbage are left of %d", left, before)
 	}
 	for i := range 20 {
-		wantValue(t, s, fmt.Sprintf("key %d", i), strings.Repeat("x", 100))
+		storetest.Want(t, s, fmt.Sprintf("key %d", i), strings.Repeat("x", 100))
 	}
-	if err := s.Compact(context.Background(), nil); err != nil || s.garbage() > before/20 {
-		t.Errorf("afterwards: %v, %d bytes of garbage", err, s.garbage())
+	if err := compaction.Of(s).Compact(context.Background(), nil); err != nil || compaction.Of(s).Garbage() > before/20 {
+		t.Errorf("afterwards: %v, %d bytes of garbage", err, compaction.Of(s).Garbage())
 	}
-	mustClose(t, s)
+	storetest.Close(t, s)
 }

@@ -1,4 +1,4 @@
-package engine
+package compaction_test
 
 import (
 	"context"
@@ -8,8 +8,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -17,46 +21,46 @@ import (
 // segments behind it give back their space.
 func TestCompactAllGoesOnBehindDamage(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000 })
-	mustSet(t, s, "bad", "to be damaged")
+	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 2000 })
+	storetest.Set(t, s, "bad", "to be damaged")
 	for i := range 400 {
-		mustSet(t, s, fmt.Sprint(i%10), strings.Repeat("x", 20))
+		storetest.Set(t, s, fmt.Sprint(i%10), strings.Repeat("x", 20))
 	}
-	logtest.DamageIn(t, mem, s.log.Readable()[0].Path, "to be damaged")
+	logtest.DamageIn(t, mem, s.Log().Readable()[0].Path, "to be damaged")
 	for range 2 {
-		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
+		if err := compaction.Of(s).Compact(context.Background(), nil); !errors.Is(err, seglog.ErrCorrupt) {
 			t.Errorf("Compact says %v", err)
 		}
-		if u := s.usage(); u.log > 3*2000 {
-			t.Errorf("%d bytes are left, in %d segments", u.log, len(s.log.Readable()))
+		if u := compaction.Of(s).Usage(); u.Log > 3*2000 {
+			t.Errorf("%d bytes are left, in %d segments", u.Log, len(s.Log().Readable()))
 		}
 	}
-	mustClose(t, s)
+	storetest.Close(t, s)
 }
 
 // TestCompactAllAfterHousekeepingHadNoRoom: Compact gives back all space, also where housekeeping
 // has given up for want of room.
 func TestCompactAllAfterHousekeepingHadNoRoom(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000 })
+	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 2000 })
 	for i := range 100 {
-		mustSet(t, s, fmt.Sprintf("stays %d", i), "x")
+		storetest.Set(t, s, fmt.Sprintf("stays %d", i), "x")
 		for range 4 {
-			mustSet(t, s, fmt.Sprint("key ", i%10), strings.Repeat("x", 20))
+			storetest.Set(t, s, fmt.Sprint("key ", i%10), strings.Repeat("x", 20))
 		}
 	}
-	for s.tidyOnce(func() error { return seglog.ErrNoSpace }) {
+	for compaction.Of(s).TidyOnce(func() error { return seglog.ErrNoSpace }) {
 	}
 	for range 50 {
-		s.tidyOnce(func() error { return seglog.ErrNoSpace })
+		compaction.Of(s).TidyOnce(func() error { return seglog.ErrNoSpace })
 	}
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := compaction.Of(s).Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	if u := s.usage(); u.garbage() > 500 {
-		t.Errorf("%d bytes of %d are of no use after Compact", u.garbage(), u.log)
+	if u := compaction.Of(s).Usage(); u.Garbage() > 500 {
+		t.Errorf("%d bytes of %d are of no use after Compact", u.Garbage(), u.Log)
 	}
-	mustClose(t, s)
+	storetest.Close(t, s)
 }
 
 // TestCompactOfACutTail: Compact says that the tail of a live store was cut, where everything was durable, and so does Close.
@@ -65,12 +69,12 @@ func TestCompactOfACutTail(t *testing.T) { logtest.BothWays(t, compactOfACutTail
 func compactOfACutTail(t *testing.T) {
 	for name, fsys := range map[string]vfs.FS{"heap": vfs.NewMem(), "disk": vfs.OS()} {
 		dir := filepath.Join(t.TempDir(), "db")
-		s, err := Open(dir, Options{FS: fsys, Inline: true, SegmentBytes: 100_000, OnError: func(error) {}})
+		s, err := store.Open(dir, engine.Options{FS: fsys, Inline: true, SegmentBytes: 100_000, OnError: func(error) {}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 10 {
-			mustSet(t, s, "key", strings.Repeat("v", 3000))
+			storetest.Set(t, s, "key", strings.Repeat("v", 3000))
 		}
 		if err := s.Sync(); err != nil {
 			t.Fatal(err)
@@ -82,7 +86,7 @@ func compactOfACutTail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrReadOnly) {
+		if err := compaction.Of(s).Compact(context.Background(), nil); !errors.Is(err, seglog.ErrReadOnly) {
 			t.Errorf("%s, Compact: %v", name, err)
 		}
 		var failed *seglog.FailedError

@@ -1,10 +1,11 @@
-package engine
+package compaction
 
 import (
 	"fmt"
 	"strconv"
 	"strings"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -63,18 +64,14 @@ func (c *compaction) single(a seglog.Address, e seglog.Record) error {
 	if e.Kind == record.Schema || e.Kind == record.System {
 		return c.put(&e, 0)
 	}
-	var t *Table
-	if sp := c.store.spaces[e.Space]; sp != nil {
-		t = sp.route(e.Kind, e.Key)
-	}
+	t := c.store.TableOf(e.Space, e.Kind, e.Key)
 	switch {
 	case e.Op == record.Range:
 		return c.tombstone(a, &e)
 	case t == nil:
 		return fmt.Errorf("%w: nothing is known of key space %d", errLeft, e.Space)
 	}
-	tells := e.Op == record.Delete || e.Expiry > 0 // that it has expired says that older ones are gone
-	live, gone, err := c.store.standing(t, e.Key, a, tells)
+	live, gone, err := t.Standing(&e, a)
 	switch {
 	case err != nil:
 		return err
@@ -89,29 +86,6 @@ func (c *compaction) single(a seglog.Address, e seglog.Record) error {
 		return c.tombstone(a, &e)
 	}
 	return nil
-}
-
-// standing reports whether the record at a is the newest of its key, and, if ask is true, whether the key has no entry. What the
-// index would have to be told of the record later, it is told now, so that it has no address of a dead record.
-func (s *Store) standing(t *Table, key []byte, a seglog.Address, ask bool) (live, gone bool, err error) {
-	hash := t.hash(key)
-	mu := s.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	if c := t.cells.Load(); c != nil {
-		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
-			if cell.Stale == a {
-				t.settle(cell)
-				cell.Stale = 0
-			}
-			return cell.Address == a, ask && cell.Address == 0, nil
-		}
-	}
-	if live, err = t.index.Has(hash, a); live || err != nil || !ask {
-		return live, false, err
-	}
-	h, err := t.find(hash, key)
-	return false, h.address == 0, err
 }
 
 // tombstone copies a record that says that something is gone, unless nothing of that can be in an older segment.
@@ -136,18 +110,18 @@ func (c *compaction) tombstone(a seglog.Address, e *seglog.Record) error {
 
 // part copies a part of a value if the newest record of its key lists it.
 func (c *compaction) part(at partPlace, e seglog.Record) error {
-	sp := c.store.spaces[e.Space]
-	if sp == nil {
+	t := c.store.TableOf(e.Space, e.Kind, e.Key)
+	if t == nil {
 		return nil
 	}
-	owner, err := c.owner(sp.route(e.Kind, e.Key), e.Key)
+	owner, err := c.owner(t, e.Key)
 	if err != nil || owner == 0 || !c.large.places[at] {
 		return err
 	}
 	slot, _ := seglog.SplitAddress(owner)
 	seg := c.log.Segment(slot)
 	if !c.has(seg) {
-		return c.rewrite(sp.route(e.Kind, e.Key), e.Key, owner)
+		return c.rewrite(t, e.Key, owner)
 	}
 	if err := c.put(&e, 0); err != nil {
 		return err
@@ -157,92 +131,12 @@ func (c *compaction) part(at partPlace, e seglog.Record) error {
 	return nil
 }
 
-// rewrite writes a large value anew at the end of the log, with another number and time, because its parts begin in the run and the record that
+// rewrite writes a large value anew at the end of the log, because its parts begin in the run and the record that
 // lists them is beyond it. To make the run longer would not do: where such values follow on each other, there
-// is one across the end of every segment, up to the tail. An entry that is written meanwhile stays as it is then.
-func (c *compaction) rewrite(t *Table, key []byte, owner seglog.Address) error {
-	s, l := c.store, c.log
-	e, err := s.readAt(owner, nil)
-	if err == nil {
-		err = l.Reserve(int64(e.Large))
-	}
-	if err != nil {
-		return err
-	}
-	under := l.BeginParts()
-	defer l.EndParts(under)
-	now := seglog.Pending{Head: e.Head, Key: e.Key}
-	now.Group = 0
-	now.SetMoved(e.Seq)
-	if now.Value, err = c.rewriteParts(&e); err != nil {
-		return err
-	}
+// is one across the end of every segment, up to the tail.
+func (c *compaction) rewrite(t *engine.Table, key []byte, owner seglog.Address) error {
 	c.large = largeList{}
-	hash := t.hash(key)
-	mu := s.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	var st state
-	if err := s.stateLocked(&st, t, hash, key); err != nil || st.address != owner {
-		return err
-	}
-	if err := s.appendFor(t, &now); err != nil {
-		return err
-	}
-	s.renumbered(&now)
-	h := hitOf(now.Address, &now.Head, now.Bytes)
-	t.moveLocked(hash, key, owner, &h)
-	s.revive(&h)
-	s.bury(&st.hit)
-	return nil
-}
-
-// rewriteParts writes the parts of a value anew, one at a time, and returns the list.
-func (c *compaction) rewriteParts(e *seglog.Record) ([]byte, error) {
-	return c.store.copyParts(e, func(p *seglog.Pending) error {
-		err := c.log.Append(p)
-		if err == nil {
-			c.store.renumbered(p)
-		}
-		return err
-	})
-}
-
-// copyParts gives the parts of a value to put, one at a time, which appends them, and returns the list of the copies.
-func (s *Store) copyParts(e *seglog.Record, put func(*seglog.Pending) error) ([]byte, error) {
-	words, piece, err := s.log.PartList(e)
-	if err != nil {
-		return nil, err
-	}
-	list := []byte(record.Hex(piece))
-	buf := make([]byte, piece+record.MaxHeadBytes+uint64(len(e.Key))+2)
-	p := seglog.Pending{Head: record.Head{Op: record.Part, Kind: e.Kind, Space: e.Space, Schema: e.Schema}, Key: e.Key}
-	for i, word := range words {
-		old, err := s.readPart(word, buf)
-		if err != nil {
-			return nil, err
-		}
-		if !old.IsPart(e, i, 0) {
-			return nil, s.log.BadParts(e, "%s is not its part %d", word, i)
-		}
-		p.Index, p.Value = uint64(i), old.Value
-		p.KeyBytes, p.ValueBytes = len(p.Key), len(p.Value)
-		if err := put(&p); err != nil {
-			return nil, err
-		}
-		list = p.AppendPlace(list)
-		partCopied()
-	}
-	return list, nil
-}
-
-// partCopied is called when a part of a large value has been written anew. It is a variable for the sake of tests.
-var partCopied = func() {}
-
-// renumbered notes that a record says what counts since before it.
-func (s *Store) renumbered(p *seglog.Pending) {
-	slot, _ := seglog.SplitAddress(p.Address)
-	s.notes.of(s.log.Segment(slot)).renumbered.Store(true)
+	return t.Rewrite(key, owner)
 }
 
 func (c *compaction) has(seg *seglog.Segment) bool {
@@ -255,36 +149,28 @@ func (c *compaction) has(seg *seglog.Segment) bool {
 }
 
 // owner finds the newest record of a key, if it lists parts, and reads the list. It returns 0 when there is none.
-func (c *compaction) owner(t *Table, key []byte) (seglog.Address, error) {
-	s := c.store
-	hash := t.hash(key)
-	mu := s.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	var now state
-	if err := s.stateLocked(&now, t, hash, key); err != nil {
-		return 0, err
+func (c *compaction) owner(t *engine.Table, key []byte) (seglog.Address, error) {
+	now, err := t.AddressOf(key)
+	if err != nil || now == c.large.address || now == 0 {
+		return now, err
 	}
-	if now.address == c.large.address || now.address == 0 {
-		return now.address, nil
-	}
-	e, err := s.readAt(now.address, nil)
+	slot, at := seglog.SplitAddress(now)
+	e, err := c.log.Segment(slot).Read(at, nil)
 	if err != nil {
 		return 0, err
 	}
-	c.large = largeList{address: now.address, places: map[partPlace]bool{}}
+	c.large = largeList{address: now, places: map[partPlace]bool{}}
 	if e.Large == 0 {
 		return 0, nil
 	}
 	for _, word := range strings.Split(string(e.Value), " ")[1:] {
 		id, offset, err := seglog.ParsePlace(word)
 		if err != nil {
-			slot, at := seglog.SplitAddress(now.address)
-			return 0, seglog.FormatError(s.log.Segment(slot).Path, at, err)
+			return 0, seglog.FormatError(c.log.Segment(slot).Path, at, err)
 		}
 		c.large.places[partPlace{id, offset}] = true
 	}
-	return now.address, nil
+	return now, nil
 }
 
 // rewritten is the list of a large value with the new places of the parts that were copied.
@@ -346,7 +232,7 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 		c.regrouped(h.Group, o.Seg.ID)
 	}
 	if o.Full() {
-		c.store.house.written.Add(int64(len(o.Buf)))
+		c.keeper.written.Add(int64(len(o.Buf)))
 		return o.Write()
 	}
 	return nil
@@ -369,7 +255,7 @@ func (c *compaction) output() (*output, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &output{SegmentCopy: made, note: &note{of: made.Seg}}
+	o := &output{SegmentCopy: made, note: &note{}}
 	c.outputs = append(c.outputs, o)
 	return o, nil
 }

@@ -1,11 +1,11 @@
-package engine
+package compaction
 
 import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -21,19 +21,20 @@ import (
 //     which the next writer removes; a crash after it leaves the new segments and such files.
 //  5. Move the entries, one by one under the lock of its key, if the index or the cell still has the
 //     old address; else the copy is dead.
-//  6. Retire the old segments, and let those go that nobody holds (hold.go).
+//  6. Retire the old segments, and let those go that nobody holds (hold.go of the engine).
 //
 // A run in which something is damaged is left alone and reported: no record is lost because it could not be
 // read. A large value that begins in the run and whose record is beyond it is written anew at the end of the log. Members of a
-// group whose commit is beyond the run stay what they are (group.go); those that have none are of a group that was given up.
+// group whose commit is beyond the run stay what they are (group.go of the log); those that have none are of a group that was given up.
 //
 // What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
 // says is gone. A segment that was compacted when the deletion stood in the log already does not.
 type compaction struct {
-	store *Store
-	log   *seglog.Log
-	run   []*seglog.Segment
-	pause func() error
+	keeper *Keeper
+	store  *engine.Store
+	log    *seglog.Log
+	run    []*seglog.Segment
+	pause  func() error
 
 	asOf    uint64 // what was newer than that when the reading began may have left dead records behind
 	clean   uint64 // older segments hold nothing that a deletion up to this number says is gone
@@ -51,32 +52,29 @@ type compaction struct {
 // errLeft is why a run is left alone. It is not worth another try before something has changed.
 var errLeft = errors.New("the run is left alone")
 
-// errStopped ends a compaction because the store is being closed.
-var errStopped = errors.New("the store is being closed")
-
-// compact compacts a run. pause is called now and then, and ends it with its error. The caller holds s.housekeeping. No
+// compact compacts a run. pause is called now and then, and ends it with its error. The caller is in Housekeep. No
 // lock is held that a reader or a writer needs for long.
-func (s *Store) compact(run []*seglog.Segment, pause func() error) error {
-	defer s.house.moving.Store(nil)
-	if err := s.log.Failure(); err != nil { // the manifest may name files that are taken for leftovers here
+func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
+	defer k.moving.Store(nil)
+	if err := k.log.Failure(); err != nil { // the manifest may name files that are taken for leftovers here
 		return err
 	}
-	if err := s.log.RemoveUnknown(); err != nil {
+	if err := k.log.RemoveUnknown(); err != nil {
 		return err
 	}
-	if err := s.snapshotSwept(); err != nil {
+	if err := k.store.SnapshotSwept(); err != nil {
 		return err
 	}
-	s.house.written.Store(0)
-	c := s.newCompaction(run, pause)
+	k.written.Store(0)
+	c := k.newCompaction(run, pause)
 	err := c.copy()
 	if err == nil {
-		err = s.log.SyncTo(s.log.Last())
+		err = k.log.SyncTo(k.log.Last())
 	}
 	if err != nil {
 		var corrupt *seglog.CorruptError
 		if errors.As(err, &corrupt) {
-			s.log.Report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
+			k.log.Report(fmt.Errorf("copal: compaction leaves segments alone: %w", err))
 		}
 		return errors.Join(err, c.discard())
 	}
@@ -84,49 +82,50 @@ func (s *Store) compact(run []*seglog.Segment, pause func() error) error {
 		return err
 	}
 	if err := c.move(); err != nil {
-		return s.log.Fail(err) // the old segments stay open, and are in no manifest
+		return k.log.Fail(err) // the old segments stay open, and are in no manifest
 	}
 	for _, seg := range run {
 		seg.Dead.Store(seg.End.Load())
-		s.log.NoteGeneration(seg.ID) // an earlier process may have given it its name
+		k.log.NoteGeneration(seg.ID) // an earlier process may have given it its name
 	}
-	s.retire(run)
-	s.dropRetired()
+	k.store.Retire(run)
+	k.notes.keep(k.log.InLog)
+	k.store.DropRetired()
 	return nil
 }
 
-// CompactRun compacts the run that choose takes from the segments that can be compacted, which are
+// Run compacts the run that choose takes from the segments that can be compacted, which are
 // listed oldest first. It reports more when it has compacted the run, or has left it alone because
 // compacting it is of no use now. It reports none when choose takes nothing, and when the store is
-// being closed. The caller is outside the gate.
-func (s *Store) CompactRun(choose func(list []*seglog.Segment) ([]*seglog.Segment, error)) (more bool, err error) {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	if s.closing.Load() {
-		return false, nil
+// being closed. pause is called now and then, and ends the compaction with its error; it may be nil. The caller is outside
+// the gate.
+func (k *Keeper) Run(choose func(list []*seglog.Segment) ([]*seglog.Segment, error), pause func() error) (more bool, err error) {
+	if pause == nil {
+		pause = k.goOn
 	}
-	run, err := choose(s.log.Compactable())
-	if len(run) == 0 || err != nil {
-		return false, err
-	}
-	err = s.compact(run, func() error {
-		if s.closing.Load() {
-			return errStopped
+	err = k.store.Housekeep(func() error {
+		run, err := choose(k.log.Compactable())
+		if len(run) == 0 || err != nil {
+			return err
 		}
-		return nil
+		if err = k.compact(run, pause); errors.Is(err, errLeft) {
+			k.leave(run)
+			err = nil
+		}
+		more = err == nil
+		return err
 	})
-	if errors.Is(err, errLeft) || errors.Is(err, errStopped) {
-		s.leave(run)
+	if errors.Is(err, seglog.ErrClosed) {
 		err = nil
 	}
-	return err == nil, err
+	return more, err
 }
 
-func (s *Store) newCompaction(run []*seglog.Segment, pause func() error) *compaction {
-	l := s.log
-	c := &compaction{store: s, log: l, run: run, pause: pause, asOf: l.Last(), places: map[partPlace]string{}, groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
-	s.house.moving.Store(&run)
-	s.passKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
+func (k *Keeper) newCompaction(run []*seglog.Segment, pause func() error) *compaction {
+	l := k.log
+	c := &compaction{keeper: k, store: k.store, log: l, run: run, pause: pause, asOf: l.Last(), places: map[partPlace]string{}, groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
+	k.moving.Store(&run)
+	k.store.PassKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
 	c.header = l.HeaderOfCopies(run)
 	for _, seg := range run {
 		c.target = max(c.target, seg.End.Load())
@@ -135,7 +134,7 @@ func (s *Store) newCompaction(run []*seglog.Segment, pause func() error) *compac
 	c.clean = ^uint64(0)
 	for _, seg := range l.Segments() {
 		if seg.ID < run[0].ID {
-			c.clean = min(c.clean, s.notes.of(seg).cleanTo)
+			c.clean = min(c.clean, k.of(seg).cleanTo)
 		}
 	}
 	if seq, ok := l.SnapshotSeq(); ok {
@@ -165,18 +164,11 @@ const slice = 64 << 10
 
 func (c *compaction) copySegment(seg *seglog.Segment) error {
 	r := &seglog.Scanner{File: seg.File, Salt: seg.Salt, Offset: seg.Head, End: seg.End.Load()}
-	known := c.store.notes.of(seg)
 	for r.Offset < r.End {
 		if err := c.pause(); err != nil {
 			return err
 		}
-		in, err := c.store.use()
-		if err != nil {
-			return err
-		}
-		err = c.copySlice(seg, known, r)
-		c.store.life.leave(in)
-		if err != nil {
+		if err := c.store.Inside(func() error { return c.copySlice(seg, r) }); err != nil {
 			return err
 		}
 	}
@@ -184,7 +176,7 @@ func (c *compaction) copySegment(seg *seglog.Segment) error {
 }
 
 // copySlice copies some records, inside the gate: the tables stay as they are meanwhile.
-func (c *compaction) copySlice(seg *seglog.Segment, known *note, r *seglog.Scanner) error {
+func (c *compaction) copySlice(seg *seglog.Segment, r *seglog.Scanner) error {
 	var e seglog.Record
 	for until := r.Offset + slice; r.Offset < until; {
 		at, err := r.NextTo(&e)
@@ -199,7 +191,7 @@ func (c *compaction) copySlice(seg *seglog.Segment, known *note, r *seglog.Scann
 		case err != nil:
 			return err
 		}
-		if known.forgotten(at, &e.Head) {
+		if c.store.Forgotten(seg, at, &e.Head) {
 			continue
 		}
 		e.Written = seg.Start + e.Time
@@ -223,24 +215,22 @@ func (c *compaction) giveUp(remove bool) error {
 		}
 	}
 	c.outputs = nil
-	c.store.house.written.Store(0)
+	c.keeper.written.Store(0)
 	return errors.Join(errs...)
 }
 
 // swap makes the new segments the log in the place of the run.
 func (c *compaction) swap() error {
-	made, notes := []*seglog.Segment{}, map[*seglog.Segment]*note{}
+	made := []*seglog.Segment{}
 	for _, o := range c.outputs {
 		made = append(made, o.Seg)
-		notes[o.Seg] = o.note
 		o.note.cleanTo = c.asOf
-		o.note.renumbered.Store(slices.ContainsFunc(c.run, func(seg *seglog.Segment) bool { return c.store.notes.of(seg).renumbered.Load() }))
+		c.keeper.put(noted{o.Seg, o.note})
 	}
-	entered := func(seg *seglog.Segment) { c.store.notes.put(notes[seg]) }
-	if err := c.log.ReplaceRun(c.run, made, c.members, entered, c.store.notes.drop); err != nil {
+	if err := c.store.ReplaceRun(c.run, made, c.members); err != nil {
 		return errors.Join(err, c.giveUp(c.log.Failure() == nil))
 	}
-	c.store.house.written.Store(0)
+	c.keeper.written.Store(0)
 	return nil
 }
 
@@ -249,13 +239,10 @@ func (c *compaction) move() error {
 	for _, o := range c.outputs {
 		r := &seglog.Scanner{File: o.Seg.File, Salt: o.Seg.Salt, Offset: o.Seg.Head, End: o.Seg.End.Load()}
 		for r.Offset < r.End {
-			in := c.store.life.enter() // also when the store is being closed
-			err := o.moveSlice(c.store, r)
-			c.store.life.leave(in)
-			if err != nil {
+			if err := c.store.Inside(func() error { return o.moveSlice(c.store, r) }); err != nil { // Close waits
 				return err
 			}
-			if c.pause() == errStopped {
+			if errors.Is(c.pause(), seglog.ErrClosed) {
 				c.pause = func() error { return nil } // it is nearly done
 			}
 		}
@@ -263,56 +250,18 @@ func (c *compaction) move() error {
 	return nil
 }
 
-func (o *output) moveSlice(s *Store, r *seglog.Scanner) error {
+func (o *output) moveSlice(s *engine.Store, r *seglog.Scanner) error {
 	for until := r.Offset + slice; r.Offset < until && r.Offset < r.End; {
 		at, e, err := r.Next()
 		if err != nil {
 			return fmt.Errorf("reading what compaction has written: %w", err)
 		}
-		if !isEntry(&e.Head) {
+		if !e.IsEntry() {
 			continue
 		}
 		from := o.from[0]
 		o.from = o.from[1:]
-		now := hitOf(seglog.AddressOf(o.Seg.Slot, at), &e.Head, e.Bytes)
-		if sp := s.spaces[e.Space]; sp == nil || !s.moveEntry(sp.route(e.Kind, e.Key), e.Key, from, &now) {
-			o.Seg.Dead.Add(int64(e.Bytes))
-			s.buryParts(&e)
-		}
+		s.MoveEntry(&e, from, seglog.AddressOf(o.Seg.Slot, at))
 	}
 	return nil
-}
-
-// isEntry reports whether a record of a compacted segment is that of an entry.
-func isEntry(h *record.Head) bool {
-	return h.Op == record.Set && h.Kind != record.Schema && h.Kind != record.System
-}
-
-// moveEntry puts the new address in the place of the old one, and reports whether that was still known.
-func (s *Store) moveEntry(t *Table, key []byte, from seglog.Address, now *hit) bool {
-	hash := t.hash(key)
-	mu := s.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	return t.moveLocked(hash, key, from, now)
-}
-
-func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hit) bool {
-	if c := t.cells.Load(); c != nil {
-		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
-			moved := cell.Address == from
-			if moved {
-				cell.Address, cell.Weight = now.address, weightOf(now.bytes)
-				if cell.Stale == 0 {
-					cell.Stale = from
-				}
-			}
-			if cell.Stale == from {
-				t.settle(cell)
-				cell.Stale = 0
-			}
-			return moved
-		}
-	}
-	return t.index.Replace(hash, from, now.address, now.schema, now.schema)
 }

@@ -1,10 +1,10 @@
-package engine
+package compaction
 
 import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// What compaction does about groups is said with them, in group.go.
+// What compaction does about groups is said with them, in group.go of the log.
 
 // regrouped notes that a copy of a member stands in a new segment.
 func (c *compaction) regrouped(number uint64, id record.SegmentID) {

@@ -1,0 +1,146 @@
+package compaction
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Compact gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
+// its business.
+//
+// On a full disk that is what there is room for, and what counts of a segment has to fit beside it. What does not fit stays, and is no reason for an error but where
+// nothing else could be given back either: so who calls it again and again comes to an end.
+//
+// progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does
+// Compact, with its error; what it has done stays done.
+func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) error {
+	if err := k.writable(); err != nil {
+		return err
+	}
+	lost, refused := k.store.FlushAll()
+	if refused != nil && !errors.Is(refused, seglog.ErrNoSpace) {
+		return errors.Join(lost, refused)
+	}
+	if err := k.store.Sweep(); err != nil {
+		return err
+	}
+	if err := k.sealTail(); err != nil {
+		return err
+	}
+	last := k.log.Last()
+	had, err := k.withoutSnapshot()
+	lent, compacted := false, k.log.Compacted.Load()
+	var damage []error
+	garbage := k.garbage()
+	for more := true; more && err == nil; {
+		if progress != nil {
+			progress(max(garbage-k.garbage(), 0), garbage)
+		}
+		if err = ctx.Err(); err != nil {
+			break
+		}
+		more, err = k.shrinkOnce(ctx, last)
+		switch {
+		case errors.Is(err, seglog.ErrNoSpace) && !lent:
+			lent, more, err = true, true, k.borrow()
+		case more && err != nil: // what is damaged stays, and the rest goes on
+			damage, err = append(damage, err), nil
+		}
+	}
+	if errors.Is(err, seglog.ErrNoSpace) && k.log.Compacted.Load() > compacted {
+		err = nil
+	}
+	if lent {
+		k.repay()
+	}
+	if had {
+		k.log.WantSnapshot()
+	}
+	k.Wake() // it removes the files that somebody reads now, later
+	if refused != nil && (err == nil || errors.Is(err, seglog.ErrNoSpace)) {
+		more, again := k.store.FlushAll()
+		lost, err = errors.Join(lost, more), errors.Join(err, again)
+	}
+	if err == nil && progress != nil {
+		progress(garbage, garbage) // what is left cannot be given back
+	}
+	return errors.Join(append(damage, lost, err)...)
+}
+
+// borrow is lend for a Compact: until repay, Keep does not take the room back.
+func (k *Keeper) borrow() error {
+	return k.store.Housekeep(func() error {
+		k.borrowers++
+		return k.log.Lend()
+	})
+}
+
+// repay follows on every borrow, if the store is not being closed.
+func (k *Keeper) repay() {
+	k.store.Housekeep(func() error {
+		if k.borrowers--; k.borrowers == 0 {
+			k.log.TakeBack()
+		}
+		return nil
+	})
+}
+
+// garbage is how many bytes of the log count for nothing.
+func (k *Keeper) garbage() int64 {
+	u := k.usage()
+	return max(u.log-u.live, 0)
+}
+
+// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried
+// again.
+func (k *Keeper) withoutSnapshot() (had bool, err error) {
+	err = k.store.Housekeep(func() error {
+		for _, seg := range k.log.Readable() {
+			k.of(seg).leftAt = 0 // there may be room now, or the tail in which a record was has ended
+		}
+		had, err = k.log.AbandonSnapshot()
+		return err
+	})
+	return had, err
+}
+
+// shrinkOnce compacts one run of what was there when Compact began. If there may be more when it returns an error, that is of damage.
+func (k *Keeper) shrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
+	err = k.store.Housekeep(func() error {
+		more, err = k.shrinkLocked(ctx, last)
+		return err
+	})
+	return more, err
+}
+
+func (k *Keeper) shrinkLocked(ctx context.Context, last uint64) (more bool, err error) {
+	k.store.DropRetired()
+	list := k.log.Compactable()
+	list = slices.DeleteFunc(list, func(seg *seglog.Segment) bool { return seg.Last > last })
+	run := k.cheapest(list, math.MaxInt32, func(*seglog.Segment) bool { return false })
+	if run == nil {
+		run = k.firstKeeper(list)
+	}
+	if run == nil {
+		run = k.small(list, 2)
+	}
+	if run == nil {
+		return false, nil
+	}
+	err = k.compact(run, func() error {
+		return errors.Join(k.goOn(), ctx.Err())
+	})
+	var corrupt *seglog.CorruptError
+	if damaged := errors.As(err, &corrupt) && k.log.Failure() == nil; damaged || errors.Is(err, errLeft) {
+		k.leave(run)
+		if !damaged {
+			err = nil
+		}
+		return true, err
+	}
+	return err == nil, err
+}

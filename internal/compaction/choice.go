@@ -1,0 +1,149 @@
+package compaction
+
+import (
+	"math"
+	"slices"
+
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// gain is what a compaction of the segment would give back, about.
+func (n noted) gain() int64 { return max(n.Dead.Load()-n.kept, 0) }
+
+// cost is what it would copy.
+func (n noted) cost() int64 { return n.End.Load() - n.gain() + 4<<10 }
+
+func (k *Keeper) costOf(run []*seglog.Segment) (bytes int64) {
+	for _, seg := range run {
+		bytes += k.of(seg).cost()
+	}
+	return bytes
+}
+
+// worth reports whether a compaction of the segment was not given up when it was as it is now.
+func (n noted) worth() bool { return n.gain() > 0 && !n.left() }
+
+// left reports whether a compaction of the segment was given up, and too little has changed since for another.
+func (n noted) left() bool { return n.leftAt > n.Dead.Load() }
+
+// bestRun is the run that gives back most for each byte that is copied, or nil.
+func (k *Keeper) bestRun() []*seglog.Segment {
+	list := k.log.Compactable()
+	var best noted
+	at := 0
+	for i, seg := range list {
+		if n := k.of(seg); n.worth() && 4*n.gain() > seg.End.Load() && (best.note == nil || n.gain()*best.cost() > best.gain()*n.cost()) {
+			best, at = n, i
+		}
+	}
+	if best.note != nil {
+		return k.widen(list, at)
+	}
+	if run := k.small(list, mergeFrom); run != nil {
+		return run
+	}
+	return k.keepers(list)
+}
+
+// widen adds to a segment the neighbours that are worth it as well, as far as what is copied fits one segment.
+func (k *Keeper) widen(list []*seglog.Segment, at int) []*seglog.Segment {
+	i, j, cost := at, at, k.of(list[at]).cost()
+	for more := true; more && j-i+1 < maxRun; {
+		more = false
+		for _, next := range []int{i - 1, j + 1} {
+			if next < 0 || next >= len(list) {
+				continue
+			}
+			n := k.of(list[next])
+			if !n.worth() || 2*n.gain() < n.End.Load() || cost+n.cost() > k.log.Nominal() {
+				continue
+			}
+			cost += n.cost()
+			i, j, more = min(i, next), max(j, next), true
+		}
+	}
+	return list[i : j+1]
+}
+
+// small finds adjacent segments that are one together, at least so many.
+func (k *Keeper) small(list []*seglog.Segment, least int) []*seglog.Segment {
+	for i := range list {
+		j, total := i, int64(0)
+		for j < len(list) && total+list[j].End.Load() <= k.log.Nominal() && !k.of(list[j]).left() {
+			total += list[j].End.Load()
+			j++
+		}
+		if j-i >= least {
+			return list[i:j]
+		}
+	}
+	return nil
+}
+
+// keepers finds what has to be compacted so that deletions need not be kept any more, when they are much: the oldest
+// segment that may hold what they say is gone, or, when there is none, the first that has such deletions.
+func (k *Keeper) keepers(list []*seglog.Segment) []*seglog.Segment {
+	if u := k.usage(); 4*u.kept < u.log {
+		return nil
+	}
+	return k.firstKeeper(list)
+}
+
+// firstKeeper never chooses what would have to keep all that it has kept: that would go on for ever.
+func (k *Keeper) firstKeeper(list []*seglog.Segment) []*seglog.Segment {
+	clean := uint64(math.MaxUint64) // deletions that came later have to stay
+	if seq, ok := k.log.SnapshotSeq(); ok {
+		clean = seq
+	}
+	for i, seg := range list {
+		n := k.of(seg)
+		if n.left() {
+			clean = min(clean, n.cleanTo)
+			continue
+		}
+		from := k.mayGoFrom(n, clean)
+		if from == 0 {
+			continue
+		}
+		for j, older := range list[:i] {
+			if k.of(older).cleanTo < from {
+				return list[j : j+1]
+			}
+		}
+		return list[i : i+1]
+	}
+	return nil
+}
+
+// mayGoFrom is the number of the first deletion that compaction had to keep in a segment and might let go, if that is not beyond clean; else 0. One with a
+// deadline that is kept for the snapshot of the index is none: a copy of it would be kept as well.
+func (k *Keeper) mayGoFrom(n noted, clean uint64) uint64 {
+	from := n.keptFrom
+	if _, snapshot := k.log.SnapshotSeq(); n.datedFrom > 0 && (!snapshot || k.log.SnapshotNames(n.ID)) && (from == 0 || n.datedFrom < from) {
+		from = n.datedFrom
+	}
+	if from > clean {
+		return 0
+	}
+	return from
+}
+
+// cheapest is the segment that takes the least room to compact, with each of which the next has more, of those of which more than one of so many parts
+// is garbage, but none that is to be left out.
+func (k *Keeper) cheapest(list []*seglog.Segment, parts int64, out func(*seglog.Segment) bool) []*seglog.Segment {
+	var best noted
+	at := 0
+	for i, seg := range list {
+		if n := k.of(seg); n.worth() && parts*n.gain() > seg.End.Load() && (best.note == nil || n.cost() < best.cost()) && !out(seg) {
+			best, at = n, i
+		}
+	}
+	if best.note == nil {
+		return nil
+	}
+	run := k.widen(list, at)
+	if free, known := k.log.FS.Free(k.log.Dir); known && k.costOf(run)+seglog.RoomAhead > free || slices.ContainsFunc(run, out) {
+		return list[at : at+1]
+	}
+	return run
+}

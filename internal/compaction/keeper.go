@@ -1,0 +1,362 @@
+package compaction
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A Keeper keeps the log from growing for ever: one goroutine, which compacts when the log has become twice as
+// long as what counts in it, and at least a segment longer; or has more records for each entry than it was told to
+// allow. It works on the run that gives back most for what has to be copied.
+//
+// It rests for as long as it has worked, and less the longer the log is. A log that grows
+// nevertheless slows down its writers: from a little over that length on each write waits, by an amount that
+// grows with the excess, for a millisecond at most. No write is ever refused or stopped.
+//
+// When the disk is short of room, what little garbage there is goes as well (MakeRoom).
+//
+// A store that nobody writes to is not touched, and wakes nobody up.
+type Keeper struct {
+	store *engine.Store
+	log   *seglog.Log
+	opts  engine.Options
+	wake  chan struct{}
+	notes
+
+	ratio atomic.Uint64 // of records to entries, as a float's bits; 0 for none
+	every atomic.Int64  // how often ratio is looked at, also within the tail
+	told  string        // the last error; guarded by Housekeep
+	since time.Time     // of the work that it has not rested from yet; likewise
+
+	written atomic.Int64                      // bytes of the segments that compaction is making
+	moving  atomic.Pointer[[]*seglog.Segment] // the run that is being compacted, nil for none
+
+	tight atomic.Bool  // a write has found that the disk is short of room, and housekeeping has not seen to it yet
+	free  atomic.Int64 // what the disk had then, in bytes
+
+	// What there was no room for, and is not tried again before there is less of it, or more room.
+	tooMuch  int64 // what a compaction takes, 0 for anything; guarded by Housekeep, as lent
+	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
+	lent     bool  // the room that is kept for deletions is in use
+
+	borrowers int // calls of Compact that have it in use; guarded by Housekeep
+}
+
+const (
+	workSlice    = 2 * time.Millisecond // after which the keeper rests
+	maxRun       = 16                   // segments compacted at once
+	leastSegment = 16 << 20             // nominal size of a segment of a small store
+	smallSegment = 1 << 20              // the same on a disk that is as small
+	mergeFrom    = 8                    // adjacent small segments are made one when there are so many
+)
+
+// New is the keeper of a store that has just been read.
+func New(s *engine.Store) *Keeper {
+	k := &Keeper{store: s, log: s.Log(), opts: s.Options(), wake: make(chan struct{}, 1), notes: notes{bySeg: map[*seglog.Segment]*note{}}}
+	if !k.opts.ReadOnly && !k.opts.Inline {
+		k.size()
+	}
+	return k
+}
+
+// Of is the keeper of an open store.
+func Of(s *engine.Store) *Keeper { return s.Compaction().(*Keeper) }
+
+// usage is how the log's bytes are used.
+type usage struct {
+	log, live, kept int64
+	disk            int64 // log, and what compaction is about to remove, or to put in its place; not what is retired
+}
+
+// DiskBytes is how much of the disk counts when writes are slowed down.
+func (k *Keeper) DiskBytes() int64 { return k.usage().disk }
+
+func (u usage) garbage() int64 { return u.log - u.live }
+
+// usage counts the bytes of all segments that are the log.
+func (k *Keeper) usage() (u usage) {
+	u.disk = k.written.Load() + k.log.OutlivedBytes()
+	if run := k.moving.Load(); run != nil {
+		for _, seg := range *run {
+			if !k.log.InLog(seg) {
+				u.disk += seg.End.Load()
+			}
+		}
+	}
+	for _, seg := range k.log.Segments() {
+		end := seg.End.Load()
+		u.disk += end
+		u.log += end
+		u.live += max(end-seg.Dead.Load(), 0)
+		u.kept += k.of(seg).kept
+	}
+	return u
+}
+
+// due reports whether there is something to be done.
+func (k *Keeper) due() bool {
+	if k.opts.NoCompaction {
+		return false
+	}
+	u := k.usage()
+	if k.tight.Load() && u.garbage() >= max(leastGarbage, k.free.Load()/4) {
+		return true
+	}
+	if u.log > 2*u.live && u.garbage() >= max(k.log.Nominal(), k.slack()) {
+		return true
+	}
+	r := k.limit()
+	return r > 0 && u.garbage() > leastGarbage && float64(k.log.Records.Load()) > r*float64(max(k.store.Stats().Keys, 1))
+}
+
+// slack is the garbage that is no reason to compact, however little counts: a small store that is overwritten again and again has hardly
+// anything to copy when it waits for so much, and would copy all it has for each segment if it did not.
+func (k *Keeper) slack() int64 {
+	if k.log.SegmentBytes < 2*leastSegment { // who wants small segments wants a small log
+		return 0
+	}
+	return 2 * leastSegment
+}
+
+// leastGarbage is what compaction for the sake of a ratio is not worth the while for.
+const leastGarbage = 64 << 10
+
+// press sets how long writes wait, by the excess of the log.
+func (k *Keeper) press() (pressed float64) {
+	u := k.usage()
+	segment, slack := k.log.Nominal(), k.slack()
+	from := max(2*u.live+u.live/8, u.live+slack+slack/2) + segment/2
+	switch {
+	case k.tight.Load():
+		pressed = 1
+	case u.disk > from:
+		pressed = min(float64(u.disk-from)/float64(max(u.live/4, slack/2)+segment/2), 1)
+	}
+	k.store.SlowDown(pressed)
+	return pressed
+}
+
+// Keep compacts whenever that is due, until stop is closed.
+func (k *Keeper) Keep(stop <-chan struct{}) {
+	var (
+		timer  <-chan time.Time
+		cancel = func() {}
+	)
+	defer func() { cancel() }()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-k.wake:
+		case <-timer:
+			timer = nil
+			k.tidyTail()
+		}
+		k.size()
+		k.MakeRoom()
+		for k.due() && k.tidyOnce(k.rest) {
+		}
+		k.store.SlowDown(0)
+		k.unpinned()
+		if d := k.nextLook(); d > 0 {
+			cancel()
+			timer, cancel = k.opts.Clock.After(d)
+		}
+	}
+}
+
+// size makes the segments to come as long as befits the log, and no longer than an eighth of the room that the disk has for it: when it is full, what of a segment still
+// counts has to fit beside it before the rest comes back.
+func (k *Keeper) size() {
+	u := k.usage()
+	nominal := segmentFor(u.live, k.log.SegmentBytes)
+	if free, known := k.log.FS.Free(k.log.Dir); known {
+		nominal = min(nominal, max(u.disk/8+free/8, smallSegment))
+	}
+	k.log.NominalBytes.Store(nominal)
+}
+
+// segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store does not wait
+// for as much garbage as it has entries before it gives some back.
+func segmentFor(live, limit int64) int64 { return min(max(live/8, leastSegment), limit) }
+
+// nextLook is when to look again without being woken, 0 for never.
+func (k *Keeper) nextLook() time.Duration {
+	d := time.Duration(k.every.Load())
+	if k.store.Retired() && (d == 0 || d > time.Second) {
+		d = time.Second
+	}
+	return d
+}
+
+// unpinned removes the segments that somebody had pinned.
+func (k *Keeper) unpinned() {
+	k.store.Housekeep(func() error { k.store.DropRetired(); return nil })
+}
+
+// Wake lets Keep look what there is to do.
+func (k *Keeper) Wake() {
+	select {
+	case k.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Step compacts the run that is worth it most, and reports whether there was one and it worked. Keep goes on
+// as long as that is so; a store without goroutines is compacted by steps.
+func (k *Keeper) Step() bool { return k.tidyOnce(k.rest) }
+
+func (k *Keeper) tidyOnce(pause func() error) (worked bool) {
+	k.store.Housekeep(func() error { worked = k.tidyLocked(pause); return nil })
+	return worked
+}
+
+// tidyLocked is tidyOnce in Housekeep.
+func (k *Keeper) tidyLocked(pause func() error) bool {
+	if k.log.Failure() != nil {
+		return false
+	}
+	if k.log.SyncEnded() != nil { // so that what is full can be compacted
+		return false
+	}
+	k.since = time.Now()
+	run := k.bestRun()
+	if k.tight.Load() {
+		run = k.roomiest()
+	}
+	if run == nil || k.tight.Load() && k.hopeless(run) {
+		return false
+	}
+	err := k.compact(run, pause)
+	switch {
+	case err == nil:
+		k.told, k.tooMuch = "", 0
+		return true
+	case errors.Is(err, seglog.ErrClosed):
+		return false
+	}
+	if errors.Is(err, seglog.ErrNoSpace) {
+		if had, err := k.log.AbandonSnapshot(); had && err == nil {
+			return true // which may have made room
+		}
+		if k.tight.Load() && !k.lent && k.log.Lend() == nil {
+			k.lent = true
+			return true
+		}
+		k.tooMuch = k.costOf(run) * 7 / 8
+	}
+	if !errors.Is(err, seglog.ErrNoSpace) { // there may be room the next time
+		k.leave(run)
+	}
+	if text := err.Error(); !errors.Is(err, errLeft) && text != k.told && k.log.Failure() == nil {
+		k.told = text
+		k.log.ReportError("compacting", err)
+	}
+	return errors.Is(err, errLeft)
+}
+
+// leave notes that a run was left alone. It is tried again when a little more of it is dead.
+func (k *Keeper) leave(run []*seglog.Segment) {
+	for _, seg := range run {
+		k.of(seg).leftAt = seg.Dead.Load() + seg.End.Load()/16 + 1
+	}
+}
+
+// rest is the pause of the goroutine: it lasts as long as the work before it. There is none after
+// little work, nor while writes are slowed down.
+func (k *Keeper) rest() error {
+	if err := k.goOn(); err != nil || k.opts.Inline {
+		return err
+	}
+	now := time.Now()
+	worked := now.Sub(k.since)
+	if worked < workSlice {
+		return nil
+	}
+	if k.press() > 0 {
+		k.since = now
+		return nil
+	}
+	if !k.store.Wait(min(worked, 10*workSlice)) {
+		return seglog.ErrClosed
+	}
+	k.since = time.Now()
+	return nil
+}
+
+// goOn is the pause of whoever does not rest.
+func (k *Keeper) goOn() error {
+	if k.store.Closing() {
+		return seglog.ErrClosed
+	}
+	return nil
+}
+
+// sealTail ends the tail, if it has records, so that it can be compacted.
+func (k *Keeper) sealTail() error {
+	if err := k.store.Inside(k.log.EndTail); err != nil {
+		return err
+	}
+	return k.log.SyncEnded()
+}
+
+// limit is the ratio that is asked for, 0 for none.
+func (k *Keeper) limit() float64 { return math.Float64frombits(k.ratio.Load()) }
+
+func (k *Keeper) setLimit(every time.Duration, ratio float64) {
+	if ratio == 0 {
+		every = 0
+	}
+	k.ratio.Store(math.Float64bits(ratio))
+	k.every.Store(int64(every))
+}
+
+// tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a segment.
+func (k *Keeper) tidyTail() {
+	k.endTailOf(func(t *seglog.Segment) bool { return k.due() && t.Dead.Load() >= leastGarbage })
+}
+
+// endTailOf ends the tail if there is one of which that is wanted.
+func (k *Keeper) endTailOf(wanted func(*seglog.Segment) bool) {
+	if t := k.log.TailNow(); t != nil && wanted(t) {
+		k.log.ReportError("ending a segment", k.sealTail())
+	}
+}
+
+// StartAutoCompact lets housekeeping compact, beside what it does anyway, when there are more records for each
+// entry than ratio; it looks every so often. A ratio of 0 ends that.
+func (k *Keeper) StartAutoCompact(every time.Duration, ratio float64) error {
+	if ratio != 0 && (!(ratio >= 1) || every <= 0) {
+		return fmt.Errorf("copal: a ratio of %v every %v; the least is 1, and the time must be positive", ratio, every)
+	}
+	if err := k.writable(); err != nil {
+		return err
+	}
+	k.setLimit(every, ratio)
+	k.Wake()
+	return nil
+}
+
+// writable returns why the store cannot be compacted by those who use it.
+func (k *Keeper) writable() error {
+	return k.store.Inside(func() error {
+		if k.opts.ReadOnly {
+			return seglog.ErrReadOnly
+		}
+		return nil
+	})
+}
+
+// Moves reports whether a segment is being compacted. It begins with none whose parts somebody who holds the lock of the key is
+// about to list again.
+func (k *Keeper) Moves(seg *seglog.Segment) bool {
+	run := k.moving.Load()
+	return run != nil && slices.Contains(*run, seg)
+}

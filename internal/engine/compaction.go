@@ -1,0 +1,242 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Compaction is the room that gives space back, as the engine knows it. Options.Compaction makes it, once the log has been
+// read. What the room asks of the engine is in this file, in hold.go, and in the methods of a Table below.
+type Compaction interface {
+	// Keep is the goroutine of the room, of a store that can be written to. It returns when stop is closed.
+	Keep(stop <-chan struct{})
+
+	// Wake says that there may be something to do: a segment has become full, or somebody has let go of a file. It
+	// must not wait.
+	Wake()
+
+	// ShortOfRoom says how many bytes the disk has left, when compaction may need them. It must not wait.
+	ShortOfRoom(free int64)
+
+	// GiveBack gives back the space of parts that no record lists, in the segments from one on, because the disk is full.
+	// What it cannot give back stays until compaction comes by. The caller holds no lock.
+	GiveBack(from record.SegmentID)
+
+	// Moves reports whether the records of a segment are being moved. The caller holds the lock of a key.
+	Moves(seg *seglog.Segment) bool
+}
+
+// uncompacted is the room of a store that is opened without one. Its log grows.
+type uncompacted struct{}
+
+func (uncompacted) Keep(<-chan struct{})       {}
+func (uncompacted) Wake()                      {}
+func (uncompacted) ShortOfRoom(int64)          {}
+func (uncompacted) GiveBack(record.SegmentID)  {}
+func (uncompacted) Moves(*seglog.Segment) bool { return false }
+
+// Compaction is what Options.Compaction has made.
+func (s *Store) Compaction() Compaction { return s.compaction }
+
+// Options are those that the store was opened with, and defaults for what was not given.
+func (s *Store) Options() Options { return s.opts }
+
+// Housekeep calls f while nothing else of the kind is under way: a compaction, a snapshot of the index, a sweep of what
+// belongs to no collection. The error is that of f, or ErrClosed when the store is being closed. Close waits for
+// f, which therefore asks Closing now and then. The caller is outside the gate and holds no lock.
+func (s *Store) Housekeep(f func() error) error {
+	s.housekeeping.Lock()
+	defer s.housekeeping.Unlock()
+	if s.Closing() {
+		return seglog.ErrClosed
+	}
+	return f()
+}
+
+// Closing reports whether the store is closed, or is being closed.
+func (s *Store) Closing() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return s.closing.Load()
+	}
+}
+
+// Wait reports true after d, and false when the store is being closed. It goes by the time of the machine,
+// not by the clock of the entries, which may stand still: somebody waits for the caller.
+func (s *Store) Wait(d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-s.stop:
+		return false
+	}
+}
+
+// FlushAll writes everything that is dirty to the log. lost says what turned out to be none that can be stored; the log has all
+// else unless refused, which says why it took no more.
+func (s *Store) FlushAll() (lost, refused error) {
+	f := s.flushAll()
+	refused, f.refused = f.refused, nil
+	return f.err(), refused
+}
+
+// ReplaceRun puts made, the segments with the copies of what counts of a run, in its place in the log (seglog.Log.ReplaceRun). What
+// the engine has noted about the run holds for them. When it returns nil, the entries are to be told of the new
+// addresses (MoveEntry), and then the run is to be retired. The caller is in Housekeep, as are those of all that follow.
+func (s *Store) ReplaceRun(run, made []*seglog.Segment, members map[uint64]map[record.SegmentID]bool) error {
+	renumbered := slices.ContainsFunc(run, func(seg *seglog.Segment) bool { return s.notes.of(seg).renumbered.Load() })
+	enter := func(seg *seglog.Segment) {
+		n := &note{of: seg}
+		n.renumbered.Store(renumbered)
+		s.notes.put(n)
+	}
+	return s.log.ReplaceRun(run, made, members, enter, s.notes.drop)
+}
+
+// MoveEntry puts the address of a copy, which e is, in the place of the address that its entry had when it was copied. If index
+// and cells do not know that any more, the copy is dead, and is counted so. The caller is inside the gate.
+func (s *Store) MoveEntry(e *seglog.Record, from, to seglog.Address) {
+	now := hitOf(to, &e.Head, e.Bytes)
+	if t := s.TableOf(e.Space, e.Kind, e.Key); t != nil && t.moveEntry(e.Key, from, &now) {
+		return
+	}
+	slot, _ := seglog.SplitAddress(to)
+	s.log.Segment(slot).Dead.Add(int64(e.Bytes))
+	s.buryParts(e)
+}
+
+// TableOf finds the table of a key, nil when nothing is known of the key space. The caller is inside the gate.
+func (s *Store) TableOf(space uint64, kind record.Kind, key []byte) *Table {
+	if sp := s.spaces[space]; sp != nil {
+		return sp.route(kind, key)
+	}
+	return nil
+}
+
+// moveEntry puts the new address in the place of the old one, and reports whether that was still known.
+func (t *Table) moveEntry(key []byte, from seglog.Address, now *hit) bool {
+	hash := t.hash(key)
+	mu := t.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	return t.moveLocked(hash, key, from, now)
+}
+
+func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hit) bool {
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, view(key[t.prefix:])); cell != nil {
+			moved := cell.Address == from
+			if moved {
+				cell.Address, cell.Weight = now.address, weightOf(now.bytes)
+				if cell.Stale == 0 {
+					cell.Stale = from
+				}
+			}
+			if cell.Stale == from {
+				t.settle(cell)
+				cell.Stale = 0
+			}
+			return moved
+		}
+	}
+	return t.index.Replace(hash, from, now.address, now.schema, now.schema)
+}
+
+// Standing reports of a record of an entry, or of its deletion, whether it counts: live if it is the newest of its key. Of one that says that older
+// ones are gone, a deletion or one with a deadline, it reports whether the key has no entry. What the
+// index would have to be told of the record later, it is told now, so that it has no address of a dead record. The
+// caller is inside the gate.
+func (t *Table) Standing(e *seglog.Record, a seglog.Address) (live, gone bool, err error) {
+	ask := e.Op == record.Delete || e.Expiry > 0
+	hash := t.hash(e.Key)
+	mu := t.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, view(e.Key[t.prefix:])); cell != nil {
+			if cell.Stale == a {
+				t.settle(cell)
+				cell.Stale = 0
+			}
+			return cell.Address == a, ask && cell.Address == 0, nil
+		}
+	}
+	if live, err = t.index.Has(hash, a); live || err != nil || !ask {
+		return live, false, err
+	}
+	h, err := t.find(hash, e.Key)
+	return false, h.address == 0, err
+}
+
+// AddressOf is where the newest record of a key stands, 0 when it has no entry in the log. The caller is inside the gate.
+func (t *Table) AddressOf(key []byte) (seglog.Address, error) {
+	s, hash := t.store, t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var now state
+	err := s.stateLocked(&now, t, hash, key)
+	return now.address, err
+}
+
+// Rewrite writes a large value anew at the end of the log, with another number and time. at is the address of its record. An entry that
+// is written meanwhile stays as it is then. The caller is inside the gate.
+func (t *Table) Rewrite(key []byte, at seglog.Address) error {
+	s, l := t.store, t.store.log
+	e, err := s.readAt(at, nil)
+	if err == nil {
+		err = l.Reserve(int64(e.Large))
+	}
+	if err != nil {
+		return err
+	}
+	under := l.BeginParts()
+	defer l.EndParts(under)
+	now := seglog.Pending{Head: e.Head, Key: e.Key}
+	now.Group = 0
+	now.SetMoved(e.Seq)
+	if now.Value, err = s.rewriteParts(&e); err != nil {
+		return err
+	}
+	hash := t.hash(key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var st state
+	if err := s.stateLocked(&st, t, hash, key); err != nil || st.address != at {
+		return err
+	}
+	if err := s.appendFor(t, &now); err != nil {
+		return err
+	}
+	s.renumbered(&now)
+	h := hitOf(now.Address, &now.Head, now.Bytes)
+	t.moveLocked(hash, key, at, &h)
+	s.revive(&h)
+	s.bury(&st.hit)
+	return nil
+}
+
+// rewriteParts writes the parts of a value anew, one at a time, and returns the list.
+func (s *Store) rewriteParts(e *seglog.Record) ([]byte, error) {
+	return s.copyParts(e, func(p *seglog.Pending) error {
+		err := s.log.Append(p)
+		if err == nil {
+			s.renumbered(p)
+		}
+		return err
+	})
+}
+
+// renumbered notes that a record says what counts since before it.
+func (s *Store) renumbered(p *seglog.Pending) {
+	slot, _ := seglog.SplitAddress(p.Address)
+	s.notes.of(s.log.Segment(slot)).renumbered.Store(true)
+}

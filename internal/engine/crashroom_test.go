@@ -1,0 +1,80 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A crash, or a power cut, while room is made on a disk that is nearly full spares what it has to.
+func TestCrashesWhileRoomIsMade(t *testing.T) {
+	logtest.BothWays(t, func(t *testing.T) {
+		states, made, refused := 0, int64(0), 0
+		seeds := uint64(1)
+		if longTest() {
+			seeds = 40
+		}
+		for seed := range seeds {
+			c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 7)), limit: 6, sparse: 150, ring: 8 << 10, options: func(o *Options) { o.SegmentBytes = 40_000 }}
+			n, r := c.runOnSmallDisk(vfs.NewCrashMem(), newOracle(nil), 250)
+			if c.failure != "" {
+				t.Fatalf("seed %d: %s", seed, c.failure)
+			}
+			states, made, refused = states+c.states, made+n, refused+r
+		}
+		t.Logf("%d crash states, %d segments compacted, %d refusals", states, made, refused)
+		if made == 0 || refused == 0 {
+			t.Error("no room was made, or none was needed")
+		}
+	})
+}
+
+func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64, refused int) {
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		if c.failure == "" && phase != vfs.Before && c.rng.IntN(c.sparse) == 0 {
+			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), 0)
+		}
+	})
+	disk := logtest.NewSmallDisk(mem, 56)
+	s, err := c.open(disk)
+	for i := 0; i < steps && err == nil && c.failure == ""; i++ {
+		s.log.Tight = s.compaction.ShortOfRoom
+		st := step{kind: []string{"set", "set", "set", "set", "set", "fsync", "delete", "snapshot", "reopen"}[min(c.rng.IntN(40)/4, 8)], key: fmt.Sprint("k", c.rng.IntN(42))}
+		st.value = string(bytes.Repeat([]byte{'a' + byte(i%26)}, 1000+2*c.rng.IntN(1200)))
+		if st.kind == "reopen" && i%4 > 0 {
+			continue
+		}
+		if st.kind == "reopen" {
+			made += s.log.Compacted.Load()
+		}
+		before, writes := maps.Clone(o.content), o.started
+		s, err = c.step(disk, s, o, st)
+		if errors.Is(err, seglog.ErrNoSpace) && st.kind != "delete" {
+			o.content, o.started, o.states = before, writes, o.states[:writes+1]
+			refused++
+			err = nil
+		}
+		compacted := s.log.Compacted.Load()
+		s.compactor().MakeRoom() // if it is short of that
+		s.SlowDown(0)
+		if s.log.Compacted.Load() > compacted && c.failure == "" {
+			c.crash(mem, o, "the end of making room", 0)
+		}
+	}
+	if err != nil {
+		c.violation("%v", err)
+		return made, refused
+	}
+	made += s.log.Compacted.Load()
+	if err := s.Close(); err != nil {
+		c.violation("Close: %v", err)
+	}
+	return made, refused
+}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// The rooms that work in a store by themselves stand above the engine. For tests of this package they come from rooms_test.go, which is outside of it.
+
+// WithRooms are options by which a store has all rooms at work.
+var WithRooms func(Options) Options
+
+// compactor is what the tests of this package ask of internal/compaction.
+type compactor interface {
+	Compaction
+	Compact(ctx context.Context, progress func(done, total int64)) error
+	Run(choose func([]*seglog.Segment) ([]*seglog.Segment, error), pause func() error) (more bool, err error)
+	Step() bool
+	MakeRoom()
+	DiskBytes() int64
+}
+
+func (s *Store) compactor() compactor { return s.compaction.(compactor) }
+
+// Compact gives back all the space that can be given back.
+func (s *Store) Compact(ctx context.Context, progress func(done, total int64)) error {
+	return s.compactor().Compact(ctx, progress)
+}
+
+// errLeft says that a run was left alone.
+var errLeft = errors.New("the run is left alone")
+
+// compact compacts a run. The caller is not in Housekeep, as pause is.
+func (s *Store) compact(run []*seglog.Segment, pause func() error) error {
+	_, err := s.compactor().Run(func([]*seglog.Segment) ([]*seglog.Segment, error) { return run, nil }, pause)
+	if err == nil && len(run) > 0 && s.log.InLog(run[0]) {
+		return errLeft
+	}
+	return err
+}
+
+// tidyOnce compacts the run that is worth it most, and reports whether there was one.
+func (s *Store) tidyOnce() bool { return s.compactor().Step() }
+
+// usage is how the log's bytes are used.
+type usage struct{ log, live int64 }
+
+func (u usage) garbage() int64 { return u.log - u.live }
+
+func (s *Store) usage() usage {
+	st := s.Stats()
+	return usage{st.LogBytes, st.LiveBytes}
+}
+
+// sealTail ends the tail, if it has records, so that it can be compacted.
+func (s *Store) sealTail() error {
+	if err := s.Inside(s.log.EndTail); err != nil {
+		return err
+	}
+	return s.log.SyncEnded()
+}
+
+// unpinned removes the segments that somebody had pinned.
+func (s *Store) unpinned() {
+	s.Housekeep(func() error { s.DropRetired(); return nil })
+}
