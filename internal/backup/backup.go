@@ -14,6 +14,7 @@ import (
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -70,7 +71,7 @@ func Restore(ctx context.Context, from, into string, opts Options) (Report, erro
 	if err := seglog.WantEmpty(fsys, into); err != nil {
 		return Report{}, err
 	}
-	s, err := engine.Open(from, engine.Options{FS: fsys, ReadOnly: true, Inline: true})
+	s, err := store.Open(from, engine.Options{FS: fsys, ReadOnly: true, Inline: true})
 	if err != nil {
 		return Report{}, err
 	}

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 
 	"github.com/copaldb/copal/internal/index"
@@ -28,7 +26,6 @@ type aside struct {
 	log     *seglog.AsideLog
 	schemas map[uint64]Schema
 	numbers map[Schema]uint64
-	tailer  *seglog.Tailer
 }
 
 // asideTable has the entries of a table.
@@ -38,25 +35,13 @@ type asideTable struct {
 	deadlines *deadlines
 }
 
-// beginAnew reads the whole log. On an error nothing has changed.
-func (f *follower) beginAnew() error {
-	for looks := (seglog.Looks{}); ; {
-		err := f.tryAnew()
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrBehind) || !looks.Again(err) {
-			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
-		}
-	}
-}
-
-func (f *follower) tryAnew() error {
-	s := f.store
+// ReadAnew reads the whole log, while everybody else waits, and calls taken with what has been read. On an error nothing
+// has changed. The caller is in Replay.
+func (s *Store) ReadAnew(taken func(*seglog.Recovery)) error {
 	s.exclude()
 	defer s.admit()
-	a := f.layAside()
-	err := s.recover(false)
+	a := s.layAside()
+	r, err := s.recover(false)
 	if err == nil {
 		err = s.log.SameStore(a.log)
 	}
@@ -64,17 +49,17 @@ func (f *follower) tryAnew() error {
 		a.putBack()
 		return err
 	}
+	taken(r)
 	a.drop()
 	return nil
 }
 
 // layAside takes everything out of the tables and the log.
-func (f *follower) layAside() *aside {
-	s := f.store
+func (s *Store) layAside() *aside {
 	s.dropCells()
 	a := &aside{
 		store: s, maps: map[uint64]map[string]*Table{}, spaces: maps.Clone(s.spaces), snapshot: s.snapshot, torn: s.torn,
-		schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers), tailer: f.tailer,
+		schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers),
 	}
 	s.views.quiet.Store(true)
 	for number, sp := range s.spaces {
@@ -112,7 +97,6 @@ func (a *aside) putBack() {
 	for number, sp := range s.spaces {
 		sp.maps = a.maps[number]
 	}
-	s.follower.tailer = a.tailer
 	s.log.PutBack(a.log)
 }
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -13,73 +12,6 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
-
-// TestCollectionsAreFollowed: a store that is read beside the one that writes shows what that has, through sweeps, compactions and reopenings of it.
-func TestCollectionsAreFollowed(t *testing.T) {
-	f := newFollowed(t, 19)
-	steps := 300
-	if longTest() {
-		steps = 20_000
-	}
-	model := map[string]map[string]string{}
-	keys := []string{"a", "m:b", "c"}
-	for i := range steps {
-		key := keys[f.rng.IntN(len(keys))]
-		var err error
-		switch f.rng.IntN(10) {
-		case 0, 1, 2, 3, 4:
-			elements := map[string]string{}
-			var edits []*Edit
-			for range 1 + f.rng.IntN(5) {
-				sub, value := fmt.Sprint(f.rng.IntN(10)), fmt.Sprint(i, strings.Repeat("x", f.rng.IntN(100)))
-				edits, elements[sub] = append(edits, hset(sub, value)...), value
-			}
-			if f.rng.IntN(2) == 0 {
-				_, err = f.writer.Clear([]byte(key), HashType, Process)
-				model[key] = nil
-			}
-			if model[key] == nil {
-				model[key] = map[string]string{}
-			}
-			for sub, value := range elements {
-				model[key][sub] = value
-			}
-			mustChange(t, f.writer, key, edits)
-		case 5:
-			to := keys[f.rng.IntN(len(keys))]
-			if len(model[key]) > 0 && key != to {
-				err = f.writer.Rename([]byte(key), []byte(to), HashType, Process)
-				model[to], model[key] = model[key], nil
-			}
-		case 6:
-			err = f.writer.Sweep()
-		case 7, 8:
-			err = compactRun(f.writer, f.rng.IntN(100))
-		case 9:
-			if f.rng.IntN(2) == 0 {
-				mustClose(t, f.writer)
-				f.open()
-			} else {
-				f.die()
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if f.rng.IntN(4) > 0 {
-			continue
-		}
-		if err := f.reader.Refresh(); err != nil {
-			t.Fatal(err)
-		}
-		for _, key := range keys {
-			wantModel(t, f.reader.Collections(), key, model[key])
-		}
-	}
-	if err := tryChange(f.reader, "a", hset("x", "")); err != seglog.ErrReadOnly {
-		t.Errorf("a change of what is read: %v", err)
-	}
-}
 
 // storeWithCollections has some that were deleted, renamed and made anew.
 func storeWithCollections(t *testing.T, mem *vfs.Mem) *Store {

@@ -16,8 +16,17 @@ import (
 // BackUp makes a backup of a store, for tests of this package: the room does, which rooms_test.go puts here.
 var BackUp func(s *Store, dir string) error
 
-// MissARecord makes a follower begin anew at its next look, as after an error.
-func MissARecord(s *Store) { s.follower.tailer.Missed = true }
+// Helpers of the tests of this package, for those outside of it.
+var (
+	MustView      = mustView
+	WantView      = wantView
+	WantViewFails = wantViewFails
+	WantModel     = wantModel
+	RepairImage   = repairImage
+)
+
+// Lost reports whether a follower that began anew has lost a view.
+func Lost(v *View) bool { return v.lost.Load() }
 
 // LockOf is the lock of a raw key.
 func LockOf(s *Store, key []byte) sync.Locker {

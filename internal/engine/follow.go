@@ -1,32 +1,31 @@
 package engine
 
 import (
-	"errors"
-	"sync"
-	"time"
-
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A store that was opened read-only follows the process that writes: from time to time it looks what
-// the log has got since, and replays it, each record under the lock of its key. How the log is read on
-// is the tailer's; what a record means is said here.
-//
-//   - Where compaction has replaced segments, entries are moved to their copies (followmoved.go). The old
-//     files have no names any more but are open, until nobody reads there.
-//   - A reader that has not looked for so long that what is new was compacted already begins anew: the
-//     tables are emptied and filled again, while reads wait. When that fails, they are what they were
-//     (anew.go).
-type follower struct {
-	store  *Store
-	mu     sync.Mutex     // one looks at a time, and Close waits for that; taken before life
-	tailer *seglog.Tailer // guarded by mu
+// Follower is the room that shows in a read-only store what another process writes, as the engine knows it. Options.Follower
+// makes it, once the log has been read. What the room asks of the engine is in this file, in anew.go and in hold.go: to replay what is new,
+// each record under the lock of its key.
+type Follower interface {
+	// Keep is the goroutine of the room. It returns when stop is closed.
+	Keep(stop <-chan struct{})
+
+	// Look returns when the store shows everything that was written, by whatever process, before the call.
+	Look() error
 }
 
-// defaultFollowEvery is the time between two looks.
-const defaultFollowEvery = 50 * time.Millisecond
+// unfollowing is the room of a store that is opened without one, which shows what there was then, and of one that
+// can be written to.
+type unfollowing struct{}
+
+func (unfollowing) Keep(<-chan struct{}) {}
+func (unfollowing) Look() error          { return nil }
+
+// Follower is what Options.Follower has made.
+func (s *Store) Follower() Follower { return s.follower }
 
 // Refresh returns when a read-only store shows everything that was written, by whatever process, before the call. For
 // others there is nothing to do.
@@ -34,82 +33,30 @@ func (s *Store) Refresh() error {
 	if !s.opts.ReadOnly {
 		return s.refuse(nil)
 	}
-	return s.follower.look()
+	return s.follower.Look()
 }
 
-// keepFollowing looks every now and then until stop is closed.
-func (s *Store) keepFollowing(stop <-chan struct{}) {
-	told := ""
-	for {
-		timer, cancel := s.opts.Clock.After(s.opts.FollowEvery)
-		select {
-		case <-stop:
-			cancel()
-			return
-		case <-timer:
-		}
-		text := ""
-		if err := s.follower.look(); err != nil {
-			if text = err.Error(); text != told {
-				s.log.ReportError("following the log", err)
-			}
-		}
-		told = text
-	}
-}
-
-// begin takes over from recovery.
-func (f *follower) begin(r *seglog.Recovery) { f.tailer = seglog.NewTailer(r, f.apply, f.applyAll) }
-
-// look replays what is new.
-func (f *follower) look() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	in, err := f.store.use()
-	if err != nil {
+// Replay calls f, which replays, while nobody else does, and nobody reads what has been counted and is not replayed yet. Then those
+// segments go that nobody holds, whatever the error. That is the error of f, or ErrClosed. Close waits for it.
+func (s *Store) Replay(f func() error) error {
+	s.replaying.Lock()
+	defer s.replaying.Unlock()
+	if err := s.isOpen(); err != nil {
 		return err
 	}
-	f.store.life.leave(in)
-	defer f.store.DropRetired() // whatever becomes of the look
-	for looks := (seglog.Looks{}); ; {
-		if err = f.catchUp(); !errors.Is(err, seglog.ErrBehind) && !errors.Is(err, seglog.ErrCorrupt) {
-			return err
-		}
-		if !looks.Again(err) {
-			break
-		}
-	}
-	if errors.Is(err, seglog.ErrBehind) {
-		return f.beginAnew()
-	}
-	return err
+	defer s.DropRetired()
+	return f()
 }
 
-// catchUp is one look.
-func (f *follower) catchUp() error {
-	t := f.tailer
-	m, err := t.Look(f.alone)
-	if m == nil || err != nil {
-		return err
-	}
-	if err := t.Advance(m); err != nil {
-		return err
-	}
-	if err := f.replace(m); err != nil {
-		return err
-	}
-	return t.Settle(m)
+// Alone calls f while no operation is under way.
+func (s *Store) Alone(f func()) {
+	s.exclude()
+	defer s.admit()
+	f()
 }
 
-func (f *follower) alone(change func()) {
-	f.store.exclude()
-	defer f.store.admit()
-	change()
-}
-
-// apply is replay beside readers.
-func (f *follower) apply(e seglog.Record, a seglog.Address) error {
-	s := f.store
+// Apply replays a record beside readers. The caller is in Replay.
+func (s *Store) Apply(e seglog.Record, a seglog.Address) error {
 	switch {
 	case e.Kind == record.Schema:
 		s.schemaMu.Lock()
@@ -139,12 +86,11 @@ func (f *follower) apply(e seglog.Record, a seglog.Address) error {
 	return s.replay(e, a)
 }
 
-// applyAll is apply for the members of a group, which show at once.
-func (f *follower) applyAll(members []seglog.Member) error {
-	s := f.store
+// ApplyAll is Apply for the members of a group, which show at once.
+func (s *Store) ApplyAll(members []seglog.Member) error {
 	for _, m := range members {
 		if entry := m.Op == record.Set || m.Op == record.Delete; !entry || m.Kind == record.Schema || m.Kind == record.System || s.spaces[m.Space] == nil {
-			return f.applyAlone(members)
+			return s.applyAlone(members)
 		}
 	}
 	in, err := s.use()
@@ -170,9 +116,8 @@ func (f *follower) applyAll(members []seglog.Member) error {
 	return nil
 }
 
-// applyAlone is applyAll for members that are more than changes of entries, while everybody else waits.
-func (f *follower) applyAlone(members []seglog.Member) error {
-	s := f.store
+// applyAlone is ApplyAll for members that are more than changes of entries, while everybody else waits.
+func (s *Store) applyAlone(members []seglog.Member) error {
 	s.exclude()
 	defer s.admit()
 	s.dropCells()
@@ -183,6 +128,81 @@ func (f *follower) applyAlone(members []seglog.Member) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// ApplyCopy lets an entry whose record stands in one of the slots point to e, a copy of that at a. Other copies change nothing. The
+// caller is in Replay.
+func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotSet) error {
+	if !e.IsEntry() {
+		return nil
+	}
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	t := s.TableOf(e.Space, e.Kind, e.Key)
+	if t == nil {
+		return nil
+	}
+	hash := t.hash(e.Key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	old, err := t.find(hash, e.Key)
+	if err != nil || old.address == 0 || !slots.Has(old.address) || old.seq > e.Seq {
+		return err // it was written, or deleted, since
+	}
+	now := hitOf(a, &e.Head, e.Bytes)
+	t.forgetLocked(hash, e.Key)
+	t.move(hash, t.ownOf(e.Key), old, &now, false, e.Seq)
+	return nil
+}
+
+// TakeOutExpired takes out the entries that still stand in the given slots when all copies were applied: those that had expired when
+// their segments were compacted. The caller is in Replay.
+func (s *Store) TakeOutExpired(slots seglog.SlotSet) error {
+	in := s.life.enter()
+	tables := s.allTables()
+	s.life.leave(in)
+	for _, t := range tables {
+		for a, err := range t.addresses() {
+			if err != nil {
+				return err
+			}
+			if slots.Has(a) {
+				if err := s.takeOutAt(t.Table, a); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) takeOutAt(t *Table, a seglog.Address) error {
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	e, err := s.readAt(a, nil)
+	if err != nil {
+		return err
+	}
+	if !s.Expired(e.Expiry) {
+		return seglog.ErrBehind // the compacted segments should have had it
+	}
+	hash := t.hash(e.Key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if old, err := t.find(hash, e.Key); err != nil || old.address != a {
+		return err
+	}
+	t.forgetLocked(hash, e.Key)
+	t.remove(hash, t.ownOf(e.Key), hitOf(a, &e.Head, e.Bytes), 0)
 	return nil
 }
 

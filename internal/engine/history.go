@@ -95,8 +95,8 @@ func (s *Store) LastToShow() (last uint64, rest bool, err error) {
 // still calls look while no follower replays: all that the log has counted then is replayed.
 func (s *Store) still(look func()) error {
 	if s.opts.ReadOnly {
-		s.follower.mu.Lock()
-		defer s.follower.mu.Unlock()
+		s.replaying.Lock()
+		defer s.replaying.Unlock()
 	}
 	if err := s.isOpen(); err != nil {
 		return err

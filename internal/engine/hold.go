@@ -52,7 +52,7 @@ type retired struct {
 const notYet = math.MaxUint64
 
 // outOfUse are the segments that are retired. The list never changes. It is replaced by a caller who holds
-// Store.housekeeping, or in a read-only store follower.mu.
+// Store.housekeeping, or in a read-only store Store.replaying.
 func (s *Store) outOfUse() []retired {
 	if list := s.retired.Load(); list != nil {
 		return *list
@@ -61,7 +61,7 @@ func (s *Store) outOfUse() []retired {
 }
 
 // Retire adds to the retired ones segments that have left the log, and of which no index has an address any more. The caller is in Housekeep or, in a
-// read-only store, holds follower.mu.
+// read-only store, in Replay.
 func (s *Store) Retire(gone []*seglog.Segment) {
 	list := slices.Clone(s.outOfUse())
 	for _, seg := range gone {
@@ -100,7 +100,7 @@ func (s *Store) holders(list []retired) func(retired) bool {
 }
 
 // DropRetired lets those retired segments go that nobody holds. The caller is outside of the gate, and in Housekeep or, in a
-// read-only store, holds follower.mu.
+// read-only store, in Replay.
 func (s *Store) DropRetired() {
 	list := s.outOfUse()
 	held := s.holders(list)

@@ -32,7 +32,7 @@ type snapshotFile struct {
 }
 
 // recover opens the log, with the help of a snapshot of the index if it may.
-func (s *Store) recover(snapshot bool) error {
+func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 	r := seglog.NewRecovery(s.log, s.replay)
 	r.ReadOnly, r.Began, r.Progress.Tell = s.opts.ReadOnly, s.chooseSeed, s.opts.Progress
 	if snapshot {
@@ -46,13 +46,10 @@ func (s *Store) recover(snapshot bool) error {
 	s.divided = r.Divided
 	defer func() { s.divided = nil }()
 	if err := r.Run(); err != nil {
-		return err
+		return nil, err
 	}
 	s.torn = r.Torn
-	if s.opts.ReadOnly {
-		s.follower.begin(r)
-	}
-	return nil
+	return r, nil
 }
 
 // openSnapshot looks for a snapshot that matches the manifest. Without one, which is nil, the log is read, so nothing that is

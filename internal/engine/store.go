@@ -32,18 +32,21 @@ type Options struct {
 	Clock        clock.Clock
 	Random       func() uint64 // for salts and identities
 	ReadOnly     bool
-	SyncInterval time.Duration           // 1 s
-	SegmentBytes int64                   // nominal size of a segment, 64 MiB
-	MaxMemory    int64                   // bytes; a quarter of what there is
-	RingBytes    int64                   // size of the mapped ring, by default at most 4 MiB; negative for none
-	OnError      func(error)             // receives errors that no call can return
-	Inline       bool                    // no goroutine: tests count operations
-	FollowEvery  time.Duration           // between two looks of a read-only store, 50 ms
-	NoCompaction bool                    // none in the background
-	NoSnapshot   bool                    // of the index: none is read, nor taken
-	GroupBytes   int64                   // of records that count together, appended at once, 1 MiB
-	Compaction   func(*Store) Compaction // makes the room that gives space back; by default there is none
-	HistoryBytes int64                   // of files out of use that are kept for readers of the history at least, 64 MiB
+	SyncInterval time.Duration // 1 s
+	SegmentBytes int64         // nominal size of a segment, 64 MiB
+	MaxMemory    int64         // bytes; a quarter of what there is
+	RingBytes    int64         // size of the mapped ring, by default at most 4 MiB; negative for none
+	OnError      func(error)   // receives errors that no call can return
+	Inline       bool          // no goroutine: tests count operations
+	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
+	NoCompaction bool          // none in the background
+	NoSnapshot   bool          // of the index: none is read, nor taken
+	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
+	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
+
+	// The rooms that work in the store by themselves, each made once the log has been read. By default there is none.
+	Compaction func(*Store) Compaction                 // gives space back
+	Follower   func(*Store, *seglog.Recovery) Follower // follows another process, in a read-only store
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -51,6 +54,7 @@ type Options struct {
 
 const (
 	defaultSyncInterval = time.Second
+	defaultFollowEvery  = 50 * time.Millisecond // between two looks
 )
 
 // Store is an open store. It is safe for concurrent use.
@@ -88,7 +92,8 @@ type Store struct {
 	compaction   Compaction // from the end of recovery on
 	notes        notes
 	retired      atomic.Pointer[[]retired] // segments out of use, nil for none; see outOfUse
-	follower     follower                  // of a read-only store
+	follower     Follower                  // from the end of recovery on
+	replaying    sync.Mutex                // held while a read-only store replays (Replay), and by those who want all that is counted to be replayed; taken before life
 	housekeeping sync.Mutex                // held by a compaction, and by who takes a snapshot; taken before life (Housekeep)
 	closing      atomic.Bool               // ends one
 
@@ -190,7 +195,6 @@ func open(dir string, opts Options) (_ *Store, err error) {
 	s.budget.SetLimit(opts.MaxMemory - share)
 	s.attached.Store(new([]*Cells))
 	s.space(0)
-	s.follower.store = s
 	s.log = s.newLog(dir)
 	s.orders.inline = true
 	defer func() {
@@ -203,14 +207,18 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			return nil, err
 		}
 	}
-	if err := s.recoverWithSnapshot(dir); err != nil {
+	r, err := s.recoverWithSnapshot(dir)
+	if err != nil {
 		return nil, err
 	}
 	s.orders.inline = false
 	if !opts.Inline {
 		s.stop = make(chan struct{})
 	}
-	s.compaction = opts.Compaction(s)
+	s.compaction, s.follower = opts.Compaction(s), unfollowing{}
+	if opts.ReadOnly && opts.Follower != nil {
+		s.follower = opts.Follower(s, r)
+	}
 	if !opts.ReadOnly {
 		s.beginSweeping() // before anything expires, and before there is a snapshot
 	}
@@ -226,7 +234,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		s.beginExpiry()
 	}
 	if opts.ReadOnly && !opts.Inline {
-		s.goroutines.Go(func() { s.keepFollowing(s.stop) })
+		s.goroutines.Go(func() { s.follower.Keep(s.stop) })
 	}
 	if s.hasOrder() {
 		s.beginFolding()
@@ -249,14 +257,14 @@ func (s *Store) newLog(dir string) *seglog.Log {
 
 // recoverWithSnapshot recovers with the help of a snapshot of the index. If what stands on the disk
 // makes that fail, it begins anew and reads all of the log: then the log alone can be to blame.
-func (s *Store) recoverWithSnapshot(dir string) error {
+func (s *Store) recoverWithSnapshot(dir string) (*seglog.Recovery, error) {
 	s.log.CacheID = s.opts.FS.CacheID(dir) // now that the directory is there
-	err := s.recover(!s.opts.NoSnapshot)
+	r, err := s.recover(!s.opts.NoSnapshot)
 	if !errors.Is(err, seglog.ErrMismatch) && (s.snapshot == nil || !errors.Is(err, seglog.ErrCorrupt)) {
-		return err
+		return r, err
 	}
 	if err := s.empty(dir); err != nil {
-		return err
+		return nil, err
 	}
 	return s.recover(false)
 }
@@ -316,8 +324,8 @@ func (s *Store) close() error {
 	s.closing.Store(true)
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
-	s.follower.mu.Lock() // a look may open a segment
-	defer s.follower.mu.Unlock()
+	s.replaying.Lock() // a look may open a segment
+	defer s.replaying.Unlock()
 	s.exclude()
 	defer s.admit()
 	if s.closed {

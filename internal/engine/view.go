@@ -73,8 +73,8 @@ type views struct {
 // to the log, or that the store is closed. Whoever has opened a view must close it.
 func (s *Store) OpenView() (*View, error) {
 	if s.opts.ReadOnly {
-		s.follower.mu.Lock() // what it has counted it has replayed then
-		defer s.follower.mu.Unlock()
+		s.replaying.Lock() // what it has counted it has replayed then
+		defer s.replaying.Unlock()
 	} else {
 		s.opening.views.Add(1)
 		defer s.opening.views.Add(-1)

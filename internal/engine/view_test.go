@@ -711,82 +711,6 @@ func viewsAmongOthers(t *testing.T) {
 	mustClose(t, s)
 }
 
-// A view of a follower stands still while that goes on, and is lost when it begins anew; until then nothing is lost, and never is anything wrong.
-func TestViewOfAFollower(t *testing.T) { logtest.BothWays(t, viewOfAFollower) }
-
-func viewOfAFollower(t *testing.T) {
-	checked, lost := 0, 0
-	seeds, steps := uint64(3), 150
-	if longTest() {
-		seeds, steps = 30, 1000
-	}
-	for seed := uint64(1); seed <= seeds; seed++ {
-		f := newFollowed(t, seed)
-		if _, err := f.reader.Map("m"); err != nil {
-			t.Fatal(err)
-		}
-		attached(t, f.reader, "m")
-		var views []modelView
-		for n := range steps {
-			f.step(n)
-			if n%[]int{3, 10, 60}[seed%3] > 0 {
-				continue
-			}
-			f.refresh()
-			if len(views) < 5 {
-				views = append(views, modelView{mustView(t, f.reader), maps.Clone(f.content)})
-			}
-			i := f.rng.IntN(len(views))
-			if v := views[i]; v.lost.Load() {
-				wantViewFails(t, v.View, ErrViewLost)
-				lost++
-			} else {
-				wantView(t, v.View, v.content, slices.Collect(maps.Keys(f.content)))
-				checked++
-				if f.rng.IntN(4) > 0 {
-					continue
-				}
-			}
-			views[i].Close()
-			views = slices.Delete(views, i, i+1)
-		}
-		v := mustView(t, f.reader)
-		for n := range 400 { // so that it is too far behind
-			mustSet(t, f.writer, fmt.Sprint(n%50), fmt.Sprint("value ", n))
-			f.content[fmt.Sprint(n%50)] = fmt.Sprint("value ", n)
-		}
-		for range 3 {
-			mustSet(t, f.writer, "last", "")
-			f.content["last"] = ""
-			if err := f.writer.Compact(context.Background(), nil); err != nil {
-				t.Fatal(err)
-			}
-		}
-		f.refresh()
-		if wantViewFails(t, v, ErrViewLost); !t.Failed() {
-			lost++
-		}
-		views = append(views, modelView{mustView(t, f.reader), maps.Clone(f.content)}) // which is none of those that were lost
-		mustSet(t, f.writer, "last", "later")
-		f.content["last"] = "later"
-		f.refresh()
-		wantView(t, views[len(views)-1].View, views[len(views)-1].content, nil)
-		for _, v := range append(views, modelView{View: v}) {
-			v.Close()
-		}
-		if f.reader.views.open.Load() != 0 {
-			t.Errorf("%d views are open", f.reader.views.open.Load())
-		}
-		f.refresh()
-		for _, seg := range f.reader.outOfUse() {
-			t.Errorf("segment %v is still kept", seg.ID)
-		}
-	}
-	if checked < 30 || lost == 0 {
-		t.Errorf("%d views were checked, %d lost: this tests too little", checked, lost)
-	}
-}
-
 // What had expired when a view was opened is no change for it, though another view has been there before; what expires later is one.
 func TestExpiredBeforeTheView(t *testing.T) {
 	clock := logtest.NewClock()
@@ -880,39 +804,6 @@ func TestViewClosedWhileItIsRead(t *testing.T) {
 		readers.Wait()
 		other.Close()
 	}
-}
-
-// The members of a group that a follower has read before a view was opened, and the commit later, are not in the view.
-func TestViewBeforeACommit(t *testing.T) {
-	f := newFollowed(t, 1)
-	s := f.writer
-	mustSet(t, s, "a", "old")
-	members := []*seglog.Pending{
-		{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte("a"), Value: []byte("new")},
-		{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: []byte("b"), Value: []byte("new")},
-	}
-	g := &seglog.Group{Log: s.log}
-	defer g.End()
-	if err := g.Ahead(members...); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.reader.Refresh(); err != nil {
-		t.Fatal(err)
-	}
-	v := mustView(t, f.reader)
-	defer v.Close()
-	if v.Seq() < members[1].Seq {
-		t.Fatalf("the follower is at %d and has not read the members", v.Seq())
-	}
-	if _, err := g.Commit(); err != nil {
-		t.Fatal(err)
-	}
-	s.log.Shown.Add(1)
-	if err := f.reader.Refresh(); err != nil {
-		t.Fatal(err)
-	}
-	wantValue(t, f.reader, "b", "new")
-	wantView(t, v, map[string]string{"first": "1", "a": "old"}, []string{"b"})
 }
 
 // A follower that fails to begin anew, wherever, goes on as before, and so do its views.

@@ -176,8 +176,8 @@ func (v *View) settle() {
 func (v *View) Len(t *Table) (int, error) {
 	t.reap() // so that nothing that the index counts has expired in the view
 	if v.store.opts.ReadOnly {
-		v.store.follower.mu.Lock() // see OpenView
-		defer v.store.follower.mu.Unlock()
+		v.store.replaying.Lock() // see OpenView
+		defer v.store.replaying.Unlock()
 	}
 	in, err := v.use()
 	if err != nil {

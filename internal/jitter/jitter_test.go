@@ -211,7 +211,7 @@ func TestJitter(t *testing.T) {
 		t.Skip("COPAL_JITTER=1 runs it")
 	}
 	list := overlay(t)
-	for _, name := range []string{"internal/seglog", "internal/engine", "internal/compaction", "internal/backup", "internal/feed", "internal/stream", "internal/cache", "internal/index", "internal/order", "internal/grace", "internal/laps", "hybridlog", "internal/serial", "internal/linear", "internal/followtest", "."} {
+	for _, name := range []string{"internal/seglog", "internal/engine", "internal/compaction", "internal/follow", "internal/backup", "internal/feed", "internal/stream", "internal/cache", "internal/index", "internal/order", "internal/grace", "internal/laps", "hybridlog", "internal/serial", "internal/linear", "internal/followtest", "."} {
 		t.Run(filepath.Base(name), func(t *testing.T) {
 			binary := filepath.Join(t.TempDir(), "jitter.test")
 			if out, err := run(root, nil, "go", "test", "-c", "-overlay", list, "-o", binary, "./"+name); err != nil {

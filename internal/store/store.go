@@ -4,6 +4,8 @@ package store
 import (
 	"github.com/copaldb/copal/internal/compaction"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/follow"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Open is engine.Open with all rooms at work. Close of the engine ends them, too.
@@ -14,5 +16,6 @@ func Open(dir string, opts engine.Options) (*engine.Store, error) {
 // WithRooms are options by which the engine opens with all rooms at work.
 func WithRooms(opts engine.Options) engine.Options {
 	opts.Compaction = func(s *engine.Store) engine.Compaction { return compaction.New(s) }
+	opts.Follower = func(s *engine.Store, r *seglog.Recovery) engine.Follower { return follow.New(s, r) }
 	return opts
 }

@@ -12,12 +12,13 @@ import (
 var arrows = map[string][]string{
 	"codec":               {"internal/promoted"},
 	"hybridlog":           {"internal/clock", "internal/files", "internal/grace", "internal/laps", "internal/record", "internal/tail", "internal/vfs"},
-	"internal/backup":     {"internal/files", "internal/record", "internal/seglog", "internal/engine", "internal/vfs"},
+	"internal/backup":     {"internal/files", "internal/record", "internal/seglog", "internal/engine", "internal/store", "internal/vfs"},
 	"internal/cache":      {"internal/index"},
 	"internal/clock":      {},
 	"internal/compaction": {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/feed":       {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/files":      {"internal/record", "internal/vfs"},
+	"internal/follow":     {"internal/seglog", "internal/engine"},
 	"internal/goid":       {},
 	"internal/grace":      {},
 	"internal/index":      {},
@@ -30,7 +31,7 @@ var arrows = map[string][]string{
 	"internal/repair":     {"internal/files", "internal/record", "internal/seglog", "internal/tail", "internal/vfs"},
 	"internal/seglog":     {"internal/clock", "internal/files", "internal/index", "internal/laps", "internal/record", "internal/tail", "internal/vfs", "internal/warm"},
 	"internal/engine":     {"internal/cache", "internal/clock", "internal/files", "internal/goid", "internal/grace", "internal/index", "internal/keycodec", "internal/keyhash", "internal/laps", "internal/order", "internal/record", "internal/repair", "internal/seglog", "internal/sysmem", "internal/vfs", "internal/warm"},
-	"internal/store":      {"internal/compaction", "internal/engine"},
+	"internal/store":      {"internal/compaction", "internal/engine", "internal/follow", "internal/seglog"},
 	"internal/stream":     {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/sysmem":     {},
 	"internal/tail":       {"internal/clock", "internal/files", "internal/laps", "internal/record", "internal/vfs"},
@@ -42,7 +43,7 @@ var arrows = map[string][]string{
 var outer = []string{"cmd", "examples", "bench"}
 
 // rooms stand above the engine and know nothing of each other. Their users are the public package, and internal/store, which gives a store those that work by themselves.
-var rooms = []string{"internal/backup", "internal/compaction", "internal/feed", "internal/stream"}
+var rooms = []string{"internal/backup", "internal/compaction", "internal/feed", "internal/follow", "internal/stream"}
 
 func TestImportArrows(t *testing.T) {
 	walkGo(t, parser.ImportsOnly, func(f goFile) {

@@ -1,7 +1,6 @@
-package engine
+package follow_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,8 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/follow"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -23,8 +26,8 @@ type stepped struct {
 	t       *testing.T
 	rng     *rand.Rand
 	mem     *vfs.Mem
-	fs      vfs.FS // of the writer
-	writer  *Store // nil before the first
+	fs      vfs.FS        // of the writer
+	writer  *engine.Store // nil before the first
 	content map[string]string
 	coming  map[string]string // the keys that are being changed, with what they will be: together
 	n       int
@@ -43,18 +46,17 @@ func (x *stepped) act() {
 	switch {
 	case x.writer == nil || x.n > 3 && k == 0:
 		if x.writer != nil {
-			mustClose(t, x.writer)
+			storetest.Close(t, x.writer)
 		}
 		x.open()
 	case k == 1 || x.n < 4:
-		x.writer.lock.Close() // it dies
-		x.open()
+		x.open() // it has died
 	case k == 2:
-		if err := x.writer.Compact(context.Background(), nil); err != nil {
+		if err := storetest.Compact(x.writer); err != nil {
 			t.Fatal(err)
 		}
 	case k == 3:
-		compactSome(t, x.writer, rng)
+		storetest.CompactSome(t, x.writer, rng)
 	case k == 4:
 		if err := x.writer.Sync(); err != nil {
 			t.Fatal(err)
@@ -73,7 +75,7 @@ func (x *stepped) act() {
 // spare makes the next segment before it is needed, as the keeper does. Two that are made at once are one
 // too many.
 func (x *stepped) spare() {
-	l := x.writer.log
+	l := x.writer.Log()
 	if l.Tail == nil {
 		return
 	}
@@ -87,7 +89,7 @@ func (x *stepped) spare() {
 }
 
 func (x *stepped) open() {
-	x.writer = mustOpen(x.t, x.fs, func(o *Options) {
+	x.writer = storetest.Open(x.t, storetest.Unlocked{FS: x.fs}, func(o *engine.Options) {
 		o.SegmentBytes, o.GroupBytes = 900, 300
 		if x.rng.IntN(4) == 0 {
 			o.RingBytes = -1
@@ -97,23 +99,23 @@ func (x *stepped) open() {
 
 func (x *stepped) write() {
 	x.coming = map[string]string{}
-	var changes []*Change
+	var changes []*engine.Change
 	for range 1 + max(x.rng.IntN(10)-5, 0) {
 		key := []string{"m:", ""}[x.rng.IntN(2)] + fmt.Sprint(x.rng.IntN(12))
-		w := Write{Key: []byte(key)}
+		w := engine.Write{Key: []byte(key)}
 		switch _, twice := x.coming[key]; {
 		case twice:
 			continue
 		case x.content[key] != "" && x.rng.IntN(4) == 0:
 			w.Delete = true
-			x.coming[key] = absent
+			x.coming[key] = storetest.Absent
 		default: // some pass the ring by
 			value := fmt.Sprint(x.n, strings.Repeat("v", []int{5, 100, logtest.TestRing}[x.rng.IntN(3)]))
 			w.Value, x.coming[key] = []byte(value), value
 		}
-		changes = append(changes, &Change{Write: w})
+		changes = append(changes, &engine.Change{Write: w})
 	}
-	if err := x.writer.WriteAll(changes, Process); err != nil {
+	if err := x.writer.WriteAll(changes, engine.Process); err != nil {
 		x.t.Fatal(err)
 	}
 	x.written()
@@ -121,7 +123,7 @@ func (x *stepped) write() {
 
 func (x *stepped) written() {
 	for key, value := range x.coming {
-		if x.content[key] = value; value == absent {
+		if x.content[key] = value; value == storetest.Absent {
 			delete(x.content, key)
 		}
 	}
@@ -129,7 +131,7 @@ func (x *stepped) written() {
 }
 
 // reads returns what a reader has.
-func (x *stepped) reads(r *Store) map[string]string {
+func (x *stepped) reads(r *engine.Store) map[string]string {
 	x.t.Helper()
 	has := map[string]string{}
 	for _, table := range r.Tables() {
@@ -147,7 +149,7 @@ func (x *stepped) reads(r *Store) map[string]string {
 }
 
 // shows fails unless a reader has what was written, with or without what is being written.
-func (x *stepped) shows(who string, r *Store) {
+func (x *stepped) shows(who string, r *engine.Store) {
 	x.t.Helper()
 	has := x.reads(r)
 	if maps.Equal(has, x.content) {
@@ -155,12 +157,12 @@ func (x *stepped) shows(who string, r *Store) {
 	}
 	next := maps.Clone(x.content)
 	for key, value := range x.coming {
-		if next[key] = value; value == absent {
+		if next[key] = value; value == storetest.Absent {
 			delete(next, key)
 		}
 	}
 	if !maps.Equal(has, next) {
-		x.t.Fatalf("at action %d %s has\n%s, want\n%s, with or without\n%s", x.n, who, render(has), render(x.content), render(x.coming))
+		x.t.Fatalf("at action %d %s has\n%q, want\n%q, with or without\n%q", x.n, who, has, x.content, x.coming)
 	}
 }
 
@@ -171,16 +173,16 @@ func TestFollowBetweenTheStepsOfAWriter(t *testing.T) { logtest.BothWays(t, foll
 
 func followBetweenSteps(t *testing.T) {
 	seeds := uint64(2)
-	if longTest() {
+	if storetest.Long() {
 		seeds = 300
 	}
 	for seed := range seeds {
 		x := newStepped(t, seed)
-		var reader *Store
+		var reader *engine.Store
 		early, steps := 0, 0
 		look := func() {
 			steps++
-			other, err := Open("db", testOptions(x.mem, func(o *Options) { o.ReadOnly = true }))
+			other, err := store.Open("db", storetest.Options(x.mem, func(o *engine.Options) { o.ReadOnly = true }))
 			switch {
 			case errors.Is(err, fs.ErrNotExist) && x.writer == nil:
 				early++
@@ -189,15 +191,15 @@ func followBetweenSteps(t *testing.T) {
 				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
 			}
 			x.shows("the reader that has opened now", other)
-			mustClose(t, other)
+			storetest.Close(t, other)
 			if reader == nil {
-				reader = mustOpen(t, x.mem, func(o *Options) { o.ReadOnly = true })
+				reader = storetest.Open(t, x.mem, func(o *engine.Options) { o.ReadOnly = true })
 			}
-			before := reader.follower.tailer
+			before := follow.Of(reader).Tailer()
 			if err := reader.Refresh(); err != nil {
 				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
 			}
-			if reader.follower.tailer != before {
+			if follow.Of(reader).Tailer() != before {
 				t.Errorf("seed %d, action %d: a reader that looks all the time has begun anew", seed, x.n)
 			}
 			x.shows("the reader", reader)
@@ -206,8 +208,7 @@ func followBetweenSteps(t *testing.T) {
 		for range 80 {
 			x.act()
 		}
-		mustClose(t, reader)
-		x.writer.lock.Close()
+		storetest.Close(t, reader)
 		if early == 0 || steps < 150 {
 			t.Errorf("seed %d: %d steps, %d before there was a store: this has tested little", seed, steps, early)
 		}
@@ -220,12 +221,12 @@ func TestFollowWhileAWriterActs(t *testing.T) { logtest.BothWays(t, followWhileA
 
 func followWhileActing(t *testing.T) {
 	seeds, steps := uint64(4), 180
-	if longTest() {
+	if storetest.Long() {
 		seeds, steps = 100, 1000
 	}
 	for seed := range seeds {
 		x := newStepped(t, seed)
-		var reader *Store
+		var reader *engine.Store
 		left := 0 // operations until the writer acts
 		acted := 0
 		readFS := vfs.Inject(x.mem, &vfs.Fault{Kinds: vfs.Reading, Match: func(string) bool {
@@ -243,7 +244,7 @@ func followWhileActing(t *testing.T) {
 			left = 1 + x.rng.IntN(20)
 			before := maps.Clone(x.content)
 			if reader == nil {
-				reader = mustOpen(t, readFS, func(o *Options) { o.ReadOnly = true })
+				reader = storetest.Open(t, readFS, func(o *engine.Options) { o.ReadOnly = true })
 			} else if err := reader.Refresh(); err != nil {
 				t.Fatalf("seed %d, action %d: %v", seed, x.n, err)
 			}
@@ -259,7 +260,7 @@ func followWhileActing(t *testing.T) {
 			}
 			x.shows("the reader", reader)
 			if x.rng.IntN(10) == 0 {
-				mustClose(t, reader)
+				storetest.Close(t, reader)
 				reader = nil
 			}
 			if x.rng.IntN(3) == 0 {
@@ -290,10 +291,10 @@ func followFirstWrite(t *testing.T) {
 							x.write()
 						}
 						if writes > 1 {
-							if err := x.writer.Compact(context.Background(), nil); err != nil {
+							if err := storetest.Compact(x.writer); err != nil {
 								t.Fatal(err)
 							}
-							mustClose(t, x.writer)
+							storetest.Close(t, x.writer)
 							x.open()
 							x.write()
 						}
@@ -303,12 +304,12 @@ func followFirstWrite(t *testing.T) {
 				if !early {
 					left = n
 				}
-				reader := mustOpen(t, readFS, func(o *Options) { o.ReadOnly = true })
+				reader := storetest.Open(t, readFS, func(o *engine.Options) { o.ReadOnly = true })
 				table, err := reader.Map("m")
 				if err != nil {
 					t.Fatal(err)
 				}
-				reader.Attach(table, Values{})
+				reader.Attach(table, engine.Values{})
 				if early {
 					left = n
 				}
@@ -320,8 +321,8 @@ func followFirstWrite(t *testing.T) {
 				if acted = left <= 0; acted {
 					x.shows("the reader", reader)
 				}
-				mustClose(t, reader)
-				mustClose(t, x.writer)
+				storetest.Close(t, reader)
+				storetest.Close(t, x.writer)
 			}
 			if n < 4 {
 				t.Errorf("early %v: a look has %d operations: this has tested little", early, n-1)
@@ -348,10 +349,10 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			mem := vfs.NewMem()
-			s := mustOpen(t, mem)
-			mustSet(t, s, "a", "1")
-			r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-			l := s.log
+			s := storetest.Open(t, mem)
+			storetest.Set(t, s, "a", "1")
+			r := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
+			l := s.Log()
 			first, err := l.CreateSpare(l.SyncedSegments())
 			if err != nil {
 				t.Fatal(err)
@@ -364,29 +365,29 @@ func TestFollowPastAnEmptySegment(t *testing.T) {
 			adopt(l, first, second)
 			l.Mu.Unlock()
 			for n := range 3 {
-				mustSet(t, s, "b", fmt.Sprint(n))
+				storetest.Set(t, s, "b", fmt.Sprint(n))
 				if err := r.Refresh(); err != nil {
 					t.Fatal(err)
 				}
-				wantValue(t, r, "a", "1")
-				wantValue(t, r, "b", fmt.Sprint(n))
-				other := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true }) // which has not followed
-				wantValue(t, other, "b", fmt.Sprint(n))
-				mustClose(t, other)
-				if err := s.log.EndTail(); err != nil { // nothing of which is sealed
+				storetest.Want(t, r, "a", "1")
+				storetest.Want(t, r, "b", fmt.Sprint(n))
+				other := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true }) // which has not followed
+				storetest.Want(t, other, "b", fmt.Sprint(n))
+				storetest.Close(t, other)
+				if err := s.Log().EndTail(); err != nil { // nothing of which is sealed
 					t.Fatal(err)
 				}
 			}
-			mustClose(t, r)
-			mustClose(t, s)
-			wantSound(t, mem, "db")
-			s = mustOpen(t, mem)
-			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
-			if err := s.Compact(context.Background(), nil); err != nil {
+			storetest.Close(t, r)
+			storetest.Close(t, s)
+			storetest.WantSound(t, mem, "db")
+			s = storetest.Open(t, mem)
+			storetest.WantSame(t, s, map[string]string{"a": "1", "b": "2"})
+			if err := storetest.Compact(s); err != nil {
 				t.Error(err)
 			}
-			s.wantSame(t, map[string]string{"a": "1", "b": "2"})
-			mustClose(t, s)
+			storetest.WantSame(t, s, map[string]string{"a": "1", "b": "2"})
+			storetest.Close(t, s)
 		})
 	}
 }

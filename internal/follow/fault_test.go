@@ -1,4 +1,4 @@
-package engine
+package follow_test
 
 import (
 	"errors"
@@ -7,9 +7,11 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -20,19 +22,19 @@ func TestFollowerMissesNothingAfterAnError(t *testing.T) {
 		failed := 0
 		for n := 1; ; n++ {
 			mem := vfs.NewMem()
-			writer := mustOpen(t, mem)
+			writer := storetest.Open(t, mem)
 			for i := range 20 {
-				mustSet(t, writer, fmt.Sprint("k", i), "old")
+				storetest.Set(t, writer, fmt.Sprint("k", i), "old")
 			}
 			broken := false
 			failing := &vfs.Fault{Kinds: kind, N: n, Match: func(string) bool { return broken }, Err: syscall.EIO}
-			reader := mustOpen(t, vfs.Inject(mem, failing), func(o *Options) { o.ReadOnly = true })
+			reader := storetest.Open(t, vfs.Inject(mem, failing), func(o *engine.Options) { o.ReadOnly = true })
 			for i := range 20 {
 				switch i % 3 {
 				case 0:
-					mustSet(t, writer, fmt.Sprint("k", i), "new")
+					storetest.Set(t, writer, fmt.Sprint("k", i), "new")
 				case 1:
-					if _, err := writer.Delete(nil, fmt.Append(nil, "k", i), Process); err != nil {
+					if _, err := writer.Delete(nil, fmt.Append(nil, "k", i), engine.Process); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -46,11 +48,11 @@ func TestFollowerMissesNothingAfterAnError(t *testing.T) {
 			if err := reader.Refresh(); err != nil {
 				t.Fatalf("%v %d: the look after %v", kind, n, err)
 			}
-			if got, want := render(contentsOf(t, reader)), render(contentsOf(t, writer)); got != want {
+			if got, want := storetest.Content(t, reader), storetest.Content(t, writer); got != want {
 				t.Fatalf("%v %d: it holds\n%s, want\n%s", kind, n, got, want)
 			}
-			mustClose(t, reader)
-			mustClose(t, writer)
+			storetest.Close(t, reader)
+			storetest.Close(t, writer)
 			if err == nil {
 				break
 			}
@@ -73,9 +75,9 @@ func TestFollowWriteThatWasCutBack(t *testing.T) {
 			full := &vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, Short: true, Err: syscall.ENOSPC}
 			cut := &vfs.Fault{Kinds: vfs.OpTruncate, Match: func(string) bool { look(); return false }}
 			faulty := vfs.Inject(mem, full, cut)
-			writer := mustOpen(t, faulty, func(o *Options) { o.RingBytes = -1; o.SegmentBytes = 2000; o.NoSnapshot = true })
-			mustSet(t, writer, "first", "1")
-			reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
+			writer := storetest.Open(t, faulty, func(o *engine.Options) { o.RingBytes = -1; o.SegmentBytes = 2000; o.NoSnapshot = true })
+			storetest.Set(t, writer, "first", "1")
+			reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
 			looked := 0
 			look = func() {
 				looked++
@@ -96,34 +98,34 @@ func TestFollowWriteThatWasCutBack(t *testing.T) {
 			}
 			for i := range 8 {
 				if next >= 0 {
-					mustSet(t, writer, fmt.Sprint("next ", i), strings.Repeat("n", next))
+					storetest.Set(t, writer, fmt.Sprint("next ", i), strings.Repeat("n", next))
 				} else if err := writeSeveral(writer, "new", true); err != nil {
 					t.Fatal(err)
 				}
 				if err := reader.Refresh(); err != nil {
 					t.Fatalf("group %v, %d: %v", group, next, err)
 				}
-				if got, want := render(contentsOf(t, reader)), render(contentsOf(t, writer)); got != want {
+				if got, want := storetest.Content(t, reader), storetest.Content(t, writer); got != want {
 					t.Fatalf("group %v, %d: after write %d it holds\n%s, want\n%s", group, next, i, got, want)
 				}
 			}
-			mustClose(t, reader)
-			mustClose(t, writer)
+			storetest.Close(t, reader)
+			storetest.Close(t, writer)
 		}
 	}
 }
 
 // writeSeveral writes several records at once, which count together, or each for itself as those of a flush do.
-func writeSeveral(s *Store, value string, group bool) error {
-	var changes []*Change
+func writeSeveral(s *engine.Store, value string, group bool) error {
+	var changes []*engine.Change
 	var recs []*seglog.Pending
 	for n := range 9 {
 		key := fmt.Append(nil, "several ", n)
-		changes = append(changes, &Change{Write: Write{Key: key, Value: []byte(value)}})
+		changes = append(changes, &engine.Change{Write: engine.Write{Key: key, Value: []byte(value)}})
 		recs = append(recs, &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value}, Key: key, Value: []byte(value)})
 	}
 	if group {
-		return s.WriteAll(changes, Process)
+		return s.WriteAll(changes, engine.Process)
 	}
-	return s.log.Append(recs...)
+	return s.Log().Append(recs...)
 }

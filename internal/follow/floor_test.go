@@ -1,11 +1,13 @@
-package engine
+package follow_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/follow"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -15,11 +17,11 @@ func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 		for pause := range 6 {
 			t.Run(fmt.Sprint(kind, pause), func(t *testing.T) {
 				mem := vfs.NewMem()
-				s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000; o.GroupBytes = 300; o.NoSnapshot = true })
-				defer mustClose(t, s)
-				mustSet(t, s, "a", "1")
-				reader := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
-				defer mustClose(t, reader)
+				s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 1000; o.GroupBytes = 300; o.NoSnapshot = true })
+				defer storetest.Close(t, s)
+				storetest.Set(t, s, "a", "1")
+				reader := storetest.Open(t, mem, func(o *engine.Options) { o.ReadOnly = true })
+				defer storetest.Close(t, reader)
 				refresh := func() {
 					if err := reader.Refresh(); err != nil {
 						t.Fatal(err)
@@ -33,41 +35,33 @@ func TestFollowerBehindWhatWasCompactedToNothing(t *testing.T) {
 						if pause == 2 && i == 10 || pause == 3 && i == 20 {
 							refresh()
 						}
-						mustSet(t, s, "b", strings.Repeat("v", 50))
+						storetest.Set(t, s, "b", strings.Repeat("v", 50))
 					}
-					if _, err := s.Delete(nil, []byte("b"), Process); err != nil {
+					if _, err := s.Delete(nil, []byte("b"), engine.Process); err != nil {
 						t.Fatal(err)
 					}
 				} else {
-					var changes []*Change
-					for n := range 30 {
-						changes = append(changes, &Change{Write: Write{Key: fmt.Append(nil, "key ", n), Value: []byte(strings.Repeat("v", 50))}})
-					}
-					g := &together{store: s, changes: changes}
-					g.group.Log = s.log
-					err := g.prepare()
+					g := ahead(t, s, 30, strings.Repeat("v", 50))
 					if pause == 2 {
 						refresh()
 					}
-					if g.group.End(); err != nil {
-						t.Fatal(err)
-					}
+					g.End()
 				}
 				if pause == 4 {
 					refresh()
 				}
-				if err := s.Compact(context.Background(), nil); err != nil {
+				if err := storetest.Compact(s); err != nil {
 					t.Fatal(err)
 				}
 				if pause == 5 {
 					refresh()
 				}
-				mustSet(t, s, "c", "2")
+				storetest.Set(t, s, "c", "2")
 				for range 3 {
 					refresh()
 				}
 				if e, err := reader.Get(nil, []byte("c")); err != nil || string(e.Value) != "2" {
-					t.Errorf("c is %q, %v; the follower expects %d, the log ends with %d", e.Value, err, reader.follower.tailer.R.Next, s.log.Last())
+					t.Errorf("c is %q, %v; the follower expects %d, the log ends with %d", e.Value, err, follow.Of(reader).Tailer().R.Next, s.Log().Last())
 				}
 			})
 		}

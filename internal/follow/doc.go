@@ -1,0 +1,2 @@
+// Package follow shows in a read-only store what another process writes.
+package follow

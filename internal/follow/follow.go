@@ -1,0 +1,126 @@
+package follow
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A Follower looks from time to time what the log has got since, and has it replayed. How the log is read on
+// is the tailer's; what a record means is the engine's.
+//
+//   - Where compaction has replaced segments, entries are moved to their copies. The old
+//     files have no names any more but are open, until nobody reads there.
+//   - A reader that has not looked for so long that what is new was compacted already begins anew: the
+//     whole log is read, while reads wait. When that fails, the store shows what it showed before, and the next look
+//     tries again.
+type Follower struct {
+	store  *engine.Store
+	log    *seglog.Log
+	tailer *seglog.Tailer // guarded by Store.Replay
+}
+
+// New is the follower of a read-only store that has just been read.
+func New(s *engine.Store, r *seglog.Recovery) *Follower {
+	f := &Follower{store: s, log: s.Log()}
+	f.begin(r)
+	return f
+}
+
+// Of is the follower of an open store that is read-only.
+func Of(s *engine.Store) *Follower { return s.Follower().(*Follower) }
+
+// begin takes over from recovery. Others wait meanwhile.
+func (f *Follower) begin(r *seglog.Recovery) {
+	f.tailer = seglog.NewTailer(r, f.store.Apply, f.store.ApplyAll)
+}
+
+// Keep looks every now and then until stop is closed.
+func (f *Follower) Keep(stop <-chan struct{}) {
+	opts, told := f.store.Options(), ""
+	for {
+		timer, cancel := opts.Clock.After(opts.FollowEvery)
+		select {
+		case <-stop:
+			cancel()
+			return
+		case <-timer:
+		}
+		text := ""
+		if err := f.Look(); err != nil {
+			if text = err.Error(); text != told {
+				f.log.ReportError("following the log", err)
+			}
+		}
+		told = text
+	}
+}
+
+// Look replays what is new. It returns when the store shows everything that was written before the call.
+func (f *Follower) Look() error { return f.store.Replay(f.look) }
+
+func (f *Follower) look() (err error) {
+	for looks := (seglog.Looks{}); ; {
+		if err = f.catchUp(); !errors.Is(err, seglog.ErrBehind) && !errors.Is(err, seglog.ErrCorrupt) {
+			return err
+		}
+		if !looks.Again(err) {
+			break
+		}
+	}
+	if errors.Is(err, seglog.ErrBehind) {
+		return f.beginAnew()
+	}
+	return err
+}
+
+// catchUp is one look.
+func (f *Follower) catchUp() error {
+	t := f.tailer
+	m, err := t.Look(f.store.Alone)
+	if m == nil || err != nil {
+		return err
+	}
+	if err := t.Advance(m); err != nil {
+		return err
+	}
+	if err := f.replace(m); err != nil {
+		return err
+	}
+	return t.Settle(m)
+}
+
+// replace moves entries from the segments that the manifest names no more to those that compaction has
+// put into their places.
+func (f *Follower) replace(m *seglog.Manifest) error {
+	t := f.tailer
+	gone, slots := t.ReplacedIn(m)
+	if len(gone) == 0 {
+		return nil
+	}
+	err := t.OpenCompacted(m, func(e *seglog.Record, a seglog.Address) error { return f.store.ApplyCopy(e, a, slots) })
+	if err == nil {
+		err = f.store.TakeOutExpired(slots)
+	}
+	if err != nil {
+		return err
+	}
+	t.Retire(gone, slots)
+	f.store.Retire(gone)
+	return nil
+}
+
+// beginAnew reads the whole log. On an error nothing has changed.
+func (f *Follower) beginAnew() error {
+	for looks := (seglog.Looks{}); ; {
+		err := f.store.ReadAnew(f.begin)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrBehind) || !looks.Again(err) {
+			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
+		}
+	}
+}
