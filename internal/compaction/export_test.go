@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // What the tests look into.
@@ -38,6 +40,11 @@ func (k *Keeper) SetLent()                     { k.lent = true }
 
 func (k *Keeper) ShrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
 	return k.shrinkOnce(ctx, last)
+}
+
+// CompactRun compacts a run that is to be compacted, or left alone with an error.
+func (k *Keeper) CompactRun(run []*seglog.Segment) error {
+	return k.store.Housekeep(func() error { return k.compact(run, k.goOn) })
 }
 
 // RestAfter rests as a goroutine does after so much work.

@@ -2,14 +2,15 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -230,23 +231,6 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 	}
 }
 
-// A record that is dead because of one that a power cut may still take is not lost with it.
-func TestPowerCutAfterCompaction(t *testing.T) {
-	mem := vfs.NewCrashMem()
-	s := segmented(t, mem)
-	mustSet(t, s, "m:k0", "new")
-	compactList(t, s, 1, noPause)
-	rng := rand.New(rand.NewPCG(1, 25))
-	for image := range mem.PowerCuts(200, rng) {
-		cut := mustOpen(t, image)
-		if e, err := cut.Get(nil, []byte("m:k0")); err != nil || string(e.Value) != "new" && string(e.Value) != strings.Repeat("o", 50) {
-			t.Fatalf("after a power cut: %q, %v", e.Value, err)
-		}
-		mustClose(t, cut)
-	}
-	mustClose(t, s)
-}
-
 // Who is inside the gate can read what stands at an address that was found there, whatever compaction does.
 func TestReaderInsideKeepsSegments(t *testing.T) {
 	s := segmented(t, vfs.NewMem())
@@ -281,161 +265,43 @@ func TestReaderInsideKeepsSegments(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Segments in which nothing counts any more are replaced by none, and the log opens without them.
-func TestNothingIsLeft(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
-	for i := range 100 {
-		mustSet(t, s, "k", fmt.Sprint("value ", i))
+// On a full disk Compact makes room for what was set asynchronously and has found none.
+func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 200)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
+	c := attached(t, s, "m")
+	mustSet(t, s, "m:declared", "first")
+	n := 0
+	for ; n < 5000; n++ {
+		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); err != nil {
+			break
+		}
 	}
-	if err := s.log.SyncEnded(); err != nil {
+	disk.SetFree(0)
+	for i := range 20 {
+		c.setAsync(t, s, fmt.Sprint("late ", i), strings.Repeat("late", 100))
+	}
+	if err := s.Flush(c); !errors.Is(err, seglog.ErrNoSpace) {
+		t.Fatalf("flushing on a full disk: %v", err)
+	}
+	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrNoSpace) {
+		t.Fatalf("Compact, without anything to give back: %v", err)
+	}
+	for i := range n / 2 {
+		if _, err := s.Delete(nil, fmt.Append(nil, "key ", i), Process); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
 	}
-	n := len(s.log.Compactable())
-	compactList(t, s, n, noPause)
-	if left := len(s.log.Compactable()); n < 3 || left != 0 {
-		t.Errorf("of %d segments %d are left", n, left)
+	if left := c.table.Dirty(); left > 0 {
+		t.Errorf("%d values are unwritten yet", left)
 	}
 	mustClose(t, s)
-	mem.Remove("db/" + seglog.SnapshotName)
-	s = mustOpen(t, mem)
-	wantValue(t, s, "k", "value 99")
-	mustSet(t, s, "k", "value 100")
-	mustClose(t, s)
-	if r, err := Check(context.Background(), "db", mem, nil); err != nil || len(r.Problems) > 0 {
-		t.Errorf("Check: %+v, %v", r, err)
-	}
-}
-
-// TestCompactionNamesNothingTwice: a segment that has been replaced by nothing, and that somebody still reads, has its name until its file is
-// gone, whatever other segments are put into its place.
-func TestCompactionNamesNothingTwice(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
-	content := map[string]string{}
-	set := func(segment, edition int) { fillSegment(t, s, segment, edition, content) }
-	for segment := range 4 {
-		set(segment, 0)
-	}
-	compact := func(from, to int) { compactRange(t, s, from, to) }
-	compact(1, 2)
-	pins := s.log.PinAll()
-	set(1, 1)
-	compact(1, 2) // to nothing
-	compact(0, 2) // into two places
-	pins.Unpin()
-	s.unpinned()
-	mustClose(t, s)
-	mem.Remove("db/" + seglog.SnapshotName)
-	s = mustOpen(t, mem)
-	s.wantSame(t, content)
-	mustClose(t, s)
-}
-
-// TestCompactionNamesNothingTwiceAfterReopening: as TestCompactionNamesNothingTwice, where an
-// earlier process has made the segment that is replaced by nothing.
-func TestCompactionNamesNothingTwiceAfterReopening(t *testing.T) {
-	for _, how := range []string{"pin", "view"} {
-		t.Run(how, func(t *testing.T) {
-			mem := vfs.NewMem()
-			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
-			s := mustOpen(t, mem, opts)
-			content := map[string]string{}
-			set := func(segment, edition int) { fillSegment(t, s, segment, edition, content) }
-			for segment := range 4 {
-				set(segment, 0)
-			}
-			compact := func(from, to int) { compactRange(t, s, from, to) }
-			compact(1, 2)
-			mustClose(t, s)
-			s = mustOpen(t, mem, opts)
-			mustSet(t, s, "begin", "1")
-			content["begin"] = "1"
-			var pins seglog.Pinned
-			var v *View
-			if how == "pin" {
-				pins = s.log.PinAll()
-			} else {
-				v = mustView(t, s)
-			}
-			set(1, 1)
-			compact(1, 2) // to nothing
-			compact(0, 2) // into two places
-			if how == "pin" {
-				pins.Unpin()
-			} else {
-				v.Close()
-			}
-			s.unpinned()
-			mustClose(t, s)
-			s, err := Open("db", testOptions(mem))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s.wantSame(t, content)
-			mustClose(t, s)
-		})
-	}
-}
-
-// TestCompactionBesideASpareThatIsMade: in the manifest, what compaction writes never follows an
-// open segment, because no store with such a manifest can be opened. Here the keeper makes a
-// segment while another becomes the tail, ends and is compacted.
-func TestCompactionBesideASpareThatIsMade(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.OnError = func(err error) { t.Error(err) } })
-	mustSet(t, s, "a", "1")
-	l := s.log
-	l.Making.Lock() // by the keeper
-	kept, err := l.CreateSpare(l.SyncedSegments())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.sealTail(); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 10 {
-		mustSet(t, s, "b", fmt.Sprint(i))
-	}
-	shrunk := make(chan error)
-	go func() { shrunk <- s.Compact(context.Background(), nil) }()
-	for range 1000 {
-		runtime.Gosched()
-	}
-	l.Mu.Lock()
-	l.AdoptLocked(kept)
-	l.Mu.Unlock()
-	l.Making.Unlock()
-	if err := <-shrunk; err != nil {
-		t.Error(err)
-	}
-	mustSet(t, s, "c", "3")
-	mustClose(t, s)
-	s = mustOpen(t, mem)
-	wantValue(t, s, "a", "1")
-	wantValue(t, s, "b", "9")
-	wantValue(t, s, "c", "3")
-	mustClose(t, s)
-}
-
-// fillSegment writes eight entries, less than a segment of 1,000 bytes, into content, too, and ends
-// the segment behind them.
-func fillSegment(t *testing.T, s *Store, segment, edition int, content map[string]string) {
-	t.Helper()
-	for n := range 8 {
-		key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
-		mustSet(t, s, key, value)
-		content[key] = value
-	}
-	if err := s.sealTail(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// compactRange compacts some of the segments that can be, together.
-func compactRange(t *testing.T, s *Store, from, to int) {
-	t.Helper()
-	if err := s.compact(s.log.Compactable()[from:to], noPause); err != nil {
-		t.Fatal(err)
+	s = mustOpen(t, disk)
+	defer mustClose(t, s)
+	for i := range 20 {
+		wantValue(t, s, fmt.Sprint("m:late ", i), strings.Repeat("late", 100))
 	}
 }

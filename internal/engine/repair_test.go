@@ -179,20 +179,10 @@ func contentIn(t testing.TB, fsys vfs.FS, dir string) string {
 	return render(contentsOf(t, s))
 }
 
-func smallSegments(o *Options) { o.SegmentBytes = 900 }
-
 func mustBackup(t testing.TB, s *Store, dir string) {
 	t.Helper()
 	if err := BackUp(s, dir); err != nil {
 		t.Fatalf("Backup: %v", err)
-	}
-}
-
-func wantSound(t testing.TB, fsys vfs.FS, dir string) {
-	t.Helper()
-	found, err := Check(context.Background(), dir, fsys, nil)
-	if err != nil || len(found.Problems) > 0 {
-		t.Fatalf("Check of %s: %v %v", dir, err, found.Problems)
 	}
 }
 

@@ -382,3 +382,26 @@ func TestRingOfLittleMemory(t *testing.T) {
 		}
 	}
 }
+
+// wantSame compares what the log holds with content.
+func (s *Store) wantSame(t testing.TB, content map[string]string) {
+	t.Helper()
+	seen := 0
+	for _, table := range s.Tables() {
+		for item := range s.Items(table) {
+			if item.Err != nil {
+				t.Fatal(item.Err)
+			}
+			if want, ok := content[string(item.Key)]; !ok || want != string(item.Value) {
+				t.Fatalf("key %q has %.60q, want %.60q, %v", item.Key, item.Value, want, ok)
+			}
+			seen++
+		}
+	}
+	if seen != len(content) || s.Stats().Keys != int64(len(content)) {
+		t.Fatalf("%d entries, %d counted, want %d", seen, s.Stats().Keys, len(content))
+	}
+	for key, want := range content {
+		wantValue(t, s, key, want)
+	}
+}

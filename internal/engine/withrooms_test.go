@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
+	"testing"
 
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -47,8 +49,6 @@ func (s *Store) tidyOnce() bool { return s.compactor().Step() }
 // usage is how the log's bytes are used.
 type usage struct{ log, live int64 }
 
-func (u usage) garbage() int64 { return u.log - u.live }
-
 func (s *Store) usage() usage {
 	st := s.Stats()
 	return usage{st.LogBytes, st.LiveBytes}
@@ -65,4 +65,33 @@ func (s *Store) sealTail() error {
 // unpinned removes the segments that somebody had pinned.
 func (s *Store) unpinned() {
 	s.Housekeep(func() error { s.DropRetired(); return nil })
+}
+
+func noPause() error { return nil }
+
+// compactSome compacts a run that is chosen at random, if there is one.
+func compactSome(t testing.TB, s *Store, rng *rand.Rand) {
+	t.Helper()
+	if err := compactRun(s, rng.IntN(1000)); err != nil {
+		t.Fatalf("compacting: %v", err)
+	}
+}
+
+// compactRun compacts a run that n chooses, if there is one. What has made its records count no more may not be durable yet.
+func compactRun(s *Store, n int) error {
+	if s.log.Wrote() && n%3 > 0 {
+		if err := s.log.SyncEnded(); err != nil {
+			return err
+		}
+	}
+	list := s.log.Compactable()
+	if len(list) == 0 {
+		return nil
+	}
+	i := n % len(list)
+	j := i + 1 + n/7%min(len(list)-i, 4)
+	if err := s.compact(list[i:j], noPause); !errors.Is(err, errLeft) {
+		return err
+	}
+	return nil
 }

@@ -53,16 +53,6 @@ func (f *Followed) Open() {
 	})
 }
 
-// AttachMap opens a map of a store, which is to have cells from now on.
-func AttachMap(t testing.TB, s *engine.Store, name string) {
-	t.Helper()
-	table, err := s.Map(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Attach(table, engine.Values{})
-}
-
 // Step is one action of the writer, the n-th.
 func (f *Followed) Step(n int) {
 	t, s, rng := f.T, f.Writer, f.Rng

@@ -222,6 +222,45 @@ func CompactRun(s *engine.Store, n int) error {
 	return err
 }
 
+// CompactRange compacts some of the segments that can be, together.
+func CompactRange(t testing.TB, s *engine.Store, from, to int) {
+	t.Helper()
+	run := s.Log().Compactable()[from:to]
+	_, err := compaction.Of(s).Run(func([]*seglog.Segment) ([]*seglog.Segment, error) { return run, nil }, nil)
+	if err != nil || s.Log().InLog(run[0]) {
+		t.Fatalf("segments %d to %d are left alone: %v", from, to, err)
+	}
+}
+
+// FillSegment writes eight entries, less than a segment of 1,000 bytes, into content, too, and ends
+// the segment behind them.
+func FillSegment(t testing.TB, s *engine.Store, segment, edition int, content map[string]string) {
+	t.Helper()
+	for n := range 8 {
+		key, value := fmt.Sprintf("%d/%d", segment, n), fmt.Sprint(edition, strings.Repeat("v", 60))
+		Set(t, s, key, value)
+		content[key] = value
+	}
+	SealTail(t, s)
+}
+
+// SealTail ends the tail, if it has records, so that it can be compacted.
+func SealTail(t testing.TB, s *engine.Store) {
+	t.Helper()
+	err := s.Inside(s.Log().EndTail)
+	if err == nil {
+		err = s.Log().SyncEnded()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// DropRetired removes the segments that somebody had pinned.
+func DropRetired(s *engine.Store) {
+	s.Housekeep(func() error { s.DropRetired(); return nil })
+}
+
 // Unlocked is a disk on which nobody keeps a lock: the next process opens the store of one that is
 // taken for dead.
 type Unlocked struct{ vfs.FS }

@@ -1,9 +1,11 @@
-package engine
+package backup
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -12,21 +14,23 @@ func TestBackupAfterANameWasUsedTwice(t *testing.T) {
 	for _, reopen := range []int{0, 1, 2} {
 		t.Run(fmt.Sprint("reopened ", reopen), func(t *testing.T) {
 			mem := vfs.NewMem()
-			opts := func(o *Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
-			s := mustOpen(t, mem, opts)
-			set := func(segment, edition int) { fillSegment(t, s, segment, edition, map[string]string{}) }
+			opts := func(o *engine.Options) { o.SegmentBytes = 1000; o.NoSnapshot = true }
+			s := storetest.Open(t, mem, opts)
+			set := func(segment, edition int) { storetest.FillSegment(t, s, segment, edition, map[string]string{}) }
 			for segment := range 4 {
 				set(segment, 0)
 			}
-			compact := func(from, to int) { compactRange(t, s, from, to) }
+			compact := func(from, to int) { storetest.CompactRange(t, s, from, to) }
 			backup := func() {
 				t.Helper()
-				mustBackup(t, s, "copy")
+				if _, err := Make(t.Context(), s, "copy", Options{}); err != nil {
+					t.Fatal(err)
+				}
 			}
 			again := func() {
-				mustClose(t, s)
-				s = mustOpen(t, mem, opts)
-				mustSet(t, s, "begin", "1")
+				storetest.Close(t, s)
+				s = storetest.Open(t, mem, opts)
+				storetest.Set(t, s, "begin", "1")
 			}
 			compact(1, 2)
 			backup()
@@ -40,7 +44,7 @@ func TestBackupAfterANameWasUsedTwice(t *testing.T) {
 			}
 			compact(0, 2) // into two places
 			backup()
-			mustClose(t, s)
+			storetest.Close(t, s)
 		})
 	}
 }

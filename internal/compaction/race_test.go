@@ -1,7 +1,6 @@
-package engine
+package compaction_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,8 +11,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/store"
+	"github.com/copaldb/copal/internal/storetest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -32,15 +35,15 @@ func compactionAmongOthers(t *testing.T) {
 		rounds = 40
 	}
 	mem := vfs.NewMem()
-	s, err := Open("db", WithRooms(Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }}))
+	s, err := store.Open("db", engine.Options{FS: mem, SegmentBytes: 8 << 10, RingBytes: logtest.TestRing, NoCompaction: true, MaxMemory: 60 << 10, OnError: func(err error) { t.Error(err) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := attached(t, s, "m")
+	c := storetest.AttachMap(t, s, "m")
 	own := func(w, i int) string { return fmt.Sprintf("%d/%d", w, i) }
 	var least [writers][each]atomic.Uint64
 	for i := range stay {
-		mustSet(t, s, fmt.Sprint("m:stay", i), "here")
+		storetest.Set(t, s, fmt.Sprint("m:stay", i), "here")
 	}
 	var done atomic.Bool
 	var compacted atomic.Uint64
@@ -53,21 +56,21 @@ func compactionAmongOthers(t *testing.T) {
 					value := string(binary.BigEndian.AppendUint64(nil, round)) + strings.Repeat("x", rng.IntN(60))
 					switch key := own(w, i); rng.IntN(3) {
 					case 0:
-						c.setAsync(t, s, key, value)
+						c.SetAsync(t, s, key, value)
 					case 1:
-						if _, err := s.Delete(c.owner, []byte("m:"+key), Process); err != nil {
+						if _, err := s.Delete(c.Table, []byte("m:"+key), engine.Process); err != nil {
 							t.Error(err)
 						}
 						fallthrough
 					default:
-						mustSet(t, s, "m:"+key, value)
+						storetest.Set(t, s, "m:"+key, value)
 					}
 					least[w][i].Store(round)
 				}
 				for compacted.Load() < round/2 && !t.Failed() { // that goes on, too
 					runtime.Gosched()
 				}
-				add := func(found Found, w *Write) (bool, error) {
+				add := func(found engine.Found, w *engine.Write) (bool, error) {
 					n := uint64(0)
 					if found.Exists {
 						n = binary.BigEndian.Uint64(found.Value)
@@ -75,7 +78,7 @@ func compactionAmongOthers(t *testing.T) {
 					w.Value = binary.BigEndian.AppendUint64(nil, n+1)
 					return true, nil
 				}
-				if err := s.Update(c.owner, nil, fmt.Append(nil, "m:counter", rng.IntN(counters)), false, Process, add); err != nil {
+				if err := s.Update(c.Table, nil, fmt.Append(nil, "m:counter", rng.IntN(counters)), false, engine.Process, add); err != nil {
 					t.Error(err)
 				}
 			}
@@ -86,11 +89,11 @@ func compactionAmongOthers(t *testing.T) {
 		for !done.Load() && !t.Failed() {
 			w, i := rng.IntN(writers), rng.IntN(each)
 			want := least[w][i].Load()
-			var e Entry
+			var e engine.Entry
 			key := []byte("m:" + own(w, i))
-			err := s.Read(&e, c, s.Hash(own(w, i)), key, nil)
+			err := s.Read(&e, c.Cells, s.Hash(own(w, i)), key, nil)
 			switch {
-			case errors.Is(err, ErrNotFound): // between its deletion and what follows
+			case errors.Is(err, engine.ErrNotFound): // between its deletion and what follows
 			case err != nil:
 				t.Error(err)
 			case binary.BigEndian.Uint64(e.Value) < want:
@@ -101,7 +104,7 @@ func compactionAmongOthers(t *testing.T) {
 	rest.Go(func() { // iterates
 		for !done.Load() && !t.Failed() {
 			seen := map[string]int{}
-			for item := range s.Entries(c, true) {
+			for item := range s.Entries(c.Cells, true) {
 				if item.Err != nil {
 					t.Error(item.Err)
 				}
@@ -118,9 +121,9 @@ func compactionAmongOthers(t *testing.T) {
 		rng := rand.New(rand.NewPCG(9, 24))
 		for !done.Load() && !t.Failed() {
 			if rng.IntN(4) == 0 {
-				s.tidyOnce()
+				compaction.Of(s).Step()
 			} else {
-				compactSome(t, s, rng)
+				storetest.CompactSome(t, s, rng)
 			}
 			compacted.Add(1)
 		}
@@ -148,46 +151,44 @@ func compactionAmongOthers(t *testing.T) {
 		}
 	}
 	check()
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatal(err)
 	}
 	check()
-	mustClose(t, s)
-	s = mustOpen(t, mem)
+	storetest.Close(t, s)
+	s = storetest.Open(t, mem)
 	check()
 	if n := s.Stats().Keys; n != writers*each+counters+stay {
 		t.Errorf("%d keys", n)
 	}
-	mustClose(t, s)
+	storetest.Close(t, s)
 }
 
 // An iteration that stops in the middle keeps the segments that it has yet to read, and they go when it ends.
 func TestIterationPinsWhatItReads(t *testing.T) {
 	mem := vfs.NewMem()
-	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 1000 })
+	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 1000 })
 	for i := range 200 {
-		mustSet(t, s, fmt.Sprint(i), "old")
+		storetest.Set(t, s, fmt.Sprint(i), "old")
 	}
 	raw := s.Tables()[0]
 	seen := map[string]bool{}
-	var kept int
+	kept := false
 	for item := range s.Items(raw) {
 		if item.Err != nil {
 			t.Fatal(item.Err)
 		}
 		if len(seen) == 0 {
-			if err := s.Compact(context.Background(), nil); err != nil {
+			if err := storetest.Compact(s); err != nil {
 				t.Fatal(err)
 			}
-			if err := s.sealTail(); err != nil {
-				t.Fatal(err)
-			}
+			storetest.SealTail(t, s)
 			for range 3 {
-				if err := compactRun(s, 0); err != nil {
+				if err := storetest.CompactRun(s, 0); err != nil {
 					t.Fatal(err)
 				}
 			}
-			kept = len(s.outOfUse())
+			kept = s.Retired()
 		}
 		if seen[string(item.Key)] || string(item.Value) != "old" {
 			t.Fatalf("key %q again, or with %q", item.Key, item.Value)
@@ -197,14 +198,14 @@ func TestIterationPinsWhatItReads(t *testing.T) {
 	if len(seen) != 200 {
 		t.Errorf("%d of 200 entries", len(seen))
 	}
-	if kept == 0 {
+	if !kept {
 		t.Error("nothing was kept for the iteration")
 	}
-	s.unpinned()
-	if n := len(s.outOfUse()); n != 0 {
-		t.Errorf("%d segments are kept for nobody", n)
+	storetest.DropRetired(s)
+	if s.Retired() {
+		t.Errorf("%d bytes are kept for nobody", s.Stats().HeldBytes)
 	}
-	mustClose(t, s)
+	storetest.Close(t, s)
 }
 
 // A record that does not verify is a reason to leave a run alone, and to say so, not to lose what follows.
@@ -212,17 +213,17 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 	mem := vfs.NewMem()
 	var told []error
 	var mu sync.Mutex
-	s := mustOpen(t, mem, func(o *Options) {
+	s := storetest.Open(t, mem, func(o *engine.Options) {
 		o.SegmentBytes = 1000
 		o.OnError = func(err error) { mu.Lock(); defer mu.Unlock(); told = append(told, err) }
 	})
 	for i := range 100 {
-		mustSet(t, s, fmt.Sprint("key ", i%30), fmt.Sprint("value ", i))
+		storetest.Set(t, s, fmt.Sprint("key ", i%30), fmt.Sprint("value ", i))
 	}
-	if err := s.log.SyncEnded(); err != nil {
+	if err := s.Log().SyncEnded(); err != nil {
 		t.Fatal(err)
 	}
-	first := s.log.Readable()[0]
+	first := s.Log().Readable()[0]
 	f, err := mem.Open(first.Path, vfs.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
@@ -231,73 +232,32 @@ func TestCompactionLeavesDamageAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	err = s.compact([]*seglog.Segment{first}, noPause)
+	err = compaction.Of(s).CompactRun([]*seglog.Segment{first})
 	if !errors.Is(err, seglog.ErrCorrupt) {
 		t.Errorf("compacting it: %v", err)
 	}
-	if s.log.Segment(first.Slot) != first || len(s.log.Manifest.Segments) < 4 {
+	if s.Log().Segment(first.Slot) != first || len(s.Log().Manifest.Segments) < 4 {
 		t.Error("the segment is gone")
 	}
-	s.reports.wait()
+	logtest.Until(func() bool { mu.Lock(); defer mu.Unlock(); return len(told) > 0 })
 	if len(told) != 1 || !errors.Is(told[0], seglog.ErrCorrupt) {
 		t.Errorf("told %v", told)
 	}
 	for range 20 {
-		s.tidyOnce() // and it does not go round and round
+		compaction.Of(s).Step() // and it does not go round and round
 	}
-	wantValue(t, s, "key 9", "value 99")
+	storetest.Want(t, s, "key 9", "value 99")
 	s.Close()
-}
-
-// On a full disk Compact makes room for what was set asynchronously and has found none.
-func TestCompactAllWithWhatIsUnwritten(t *testing.T) {
-	disk := logtest.NewSmallDisk(vfs.NewMem(), 200)
-	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
-	c := attached(t, s, "m")
-	mustSet(t, s, "m:declared", "first")
-	n := 0
-	for ; n < 5000; n++ {
-		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); err != nil {
-			break
-		}
-	}
-	disk.SetFree(0)
-	for i := range 20 {
-		c.setAsync(t, s, fmt.Sprint("late ", i), strings.Repeat("late", 100))
-	}
-	if err := s.Flush(c); !errors.Is(err, seglog.ErrNoSpace) {
-		t.Fatalf("flushing on a full disk: %v", err)
-	}
-	if err := s.Compact(context.Background(), nil); !errors.Is(err, seglog.ErrNoSpace) {
-		t.Fatalf("Compact, without anything to give back: %v", err)
-	}
-	for i := range n / 2 {
-		if _, err := s.Delete(nil, fmt.Append(nil, "key ", i), Process); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := s.Compact(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if left := c.table.Dirty(); left > 0 {
-		t.Errorf("%d values are unwritten yet", left)
-	}
-	mustClose(t, s)
-	s = mustOpen(t, disk)
-	defer mustClose(t, s)
-	for i := range 20 {
-		wantValue(t, s, fmt.Sprint("m:late ", i), strings.Repeat("late", 100))
-	}
 }
 
 // On a full disk Delete and then Compact give space back.
 func TestCompactAllOnFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := logtest.NewSmallDisk(mem, 200)
-	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
+	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 50_000 })
 	n := 0
 	for ; n < 5000; n++ {
-		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); errors.Is(err, seglog.ErrNoSpace) {
+		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, engine.Process); errors.Is(err, seglog.ErrNoSpace) {
 			break
 		} else if err != nil {
 			t.Fatal(err)
@@ -306,12 +266,12 @@ func TestCompactAllOnFullDisk(t *testing.T) {
 	disk.SetFree(0)
 	deleted := 0
 	for ; deleted < n/2; deleted++ {
-		if _, err := s.Delete(nil, fmt.Append(nil, "key ", deleted), Process); err != nil {
+		if _, err := s.Delete(nil, fmt.Append(nil, "key ", deleted), engine.Process); err != nil {
 			break
 		}
 	}
 	before := s.Stats().LogBytes
-	if err := s.Compact(context.Background(), nil); err != nil {
+	if err := storetest.Compact(s); err != nil {
 		t.Fatalf("Compact after %d deletions: %v", deleted, err)
 	}
 	if after := s.Stats().LogBytes; deleted < 200 || before-after < int64(deleted)*500 {
@@ -320,10 +280,10 @@ func TestCompactAllOnFullDisk(t *testing.T) {
 	for i := range n {
 		want := string(make([]byte, 500))
 		if i < deleted {
-			want = absent
+			want = storetest.Absent
 		}
-		wantValue(t, s, fmt.Sprint("key ", i), want)
+		storetest.Want(t, s, fmt.Sprint("key ", i), want)
 	}
-	mustSet(t, s, "there is room", strings.Repeat("again", 1000))
-	mustClose(t, s)
+	storetest.Set(t, s, "there is room", strings.Repeat("again", 1000))
+	storetest.Close(t, s)
 }

@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// compactionScript is a script in which every fourth step is about compaction, at the least.
+func compactionScript(rng *rand.Rand, n int) []step {
+	script := randomScript(rng, n)
+	for i := range script {
+		switch rng.IntN(8) {
+		case 0, 1:
+			script[i] = step{kind: "compact", value: strings.Repeat("n", rng.IntN(1000))}
+		case 2:
+			if rng.IntN(4) == 0 {
+				script[i] = step{kind: []string{"shrink", "snapshot"}[rng.IntN(2)]}
+			}
+		}
+	}
+	return script
+}
+
+// TestCrashInCompaction crashes at every operation of compactions, among writes.
+func TestCrashInCompaction(t *testing.T) { logtest.BothWays(t, crashInCompaction) }
+
+func crashInCompaction(t *testing.T) {
+	want := 1_800
+	if longTest() {
+		want = 1_000_000
+	}
+	if testing.Short() {
+		want = 1_000
+	}
+	states, compacted := 0, int64(0)
+	for seed := uint64(1); states < want || compacted < 8; seed++ {
+		c := compactionCrasher(t, seed)
+		c.run(vfs.NewCrashMem(), newOracle(nil), compactionScript(c.rng, 24), 0)
+		states += c.states
+		compacted += c.compacted
+		if c.failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		}
+	}
+	t.Logf("%d crash states, %d segments compacted, 0 violations", states, compacted)
+}
+
+func compactionCrasher(t *testing.T, seed uint64) *crasher {
+	return &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 22)), limit: 4, again: 5000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.SegmentBytes = 400 }}
+}
