@@ -24,8 +24,9 @@ import (
 //  6. Retire the old segments, and let those go that nobody holds (hold.go of the engine).
 //
 // A run in which something is damaged is left alone and reported: no record is lost because it could not be
-// read. A large value that begins in the run and whose record is beyond it is written anew at the end of the log. Members of a
-// group whose commit is beyond the run stay what they are (group.go of the log); those that have none are of a group that was given up.
+// read. A large value that begins in the run and whose record is beyond it is written anew at the end of the
+// log. Members of a group whose commit is beyond the run stay what they are (group.go of the log); those that
+// have none are of a group that was given up.
 //
 // What says that something is gone, a deletion, must stay for as long as an older segment may hold what it
 // says is gone. A segment that was compacted when the deletion stood in the log already does not.
@@ -123,7 +124,11 @@ func (k *Keeper) Run(choose func(list []*seglog.Segment) ([]*seglog.Segment, err
 
 func (k *Keeper) newCompaction(run []*seglog.Segment, pause func() error) *compaction {
 	l := k.log
-	c := &compaction{keeper: k, store: k.store, log: l, run: run, pause: pause, asOf: l.Last(), places: map[partPlace]string{}, groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(), members: map[uint64]map[record.SegmentID]bool{}}
+	c := &compaction{
+		keeper: k, store: k.store, log: l, run: run, pause: pause, asOf: l.Last(), places: map[partPlace]string{},
+		groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(),
+		members: map[uint64]map[record.SegmentID]bool{},
+	}
 	k.moving.Store(&run)
 	k.store.PassKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
 	c.header = l.HeaderOfCopies(run)

@@ -54,8 +54,8 @@ func (k *Keeper) RestAfter(d time.Duration) error {
 	return k.rest()
 }
 
-// MembersInMemory copies all that can be compacted, and discards the copies. It returns how many members of groups were in memory at
-// most, and how many groups were in the end.
+// MembersInMemory copies all that can be compacted, and discards the copies. It returns how many members of
+// groups were in memory at most, and how many groups were in the end.
 func (k *Keeper) MembersInMemory() (most, left int, err error) {
 	err = k.store.Housekeep(func() error {
 		defer k.moving.Store(nil)

@@ -38,7 +38,7 @@ type Keeper struct {
 	written atomic.Int64                      // bytes of the segments that compaction is making
 	moving  atomic.Pointer[[]*seglog.Segment] // the run that is being compacted, nil for none
 
-	tight atomic.Bool  // a write has found that the disk is short of room, and housekeeping has not seen to it yet
+	tight atomic.Bool  // a write has found that the disk is short of room, and the keeper has not seen to it yet
 	free  atomic.Int64 // what the disk had then, in bytes
 
 	// What there was no room for, and is not tried again before there is less of it, or more room.
@@ -59,7 +59,8 @@ const (
 
 // New is the keeper of a store that has just been read.
 func New(s *engine.Store) *Keeper {
-	k := &Keeper{store: s, log: s.Log(), opts: s.Options(), wake: make(chan struct{}, 1), notes: notes{bySeg: map[*seglog.Segment]*note{}}}
+	k := &Keeper{store: s, log: s.Log(), opts: s.Options(), wake: make(chan struct{}, 1)}
+	k.bySeg = map[*seglog.Segment]*note{}
 	if !k.opts.ReadOnly && !k.opts.Inline {
 		k.size()
 	}
@@ -172,8 +173,9 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 	}
 }
 
-// size makes the segments to come as long as befits the log, and no longer than an eighth of the room that the disk has for it: when it is full, what of a segment still
-// counts has to fit beside it before the rest comes back.
+// size makes the segments to come as long as befits the log, and no longer than an eighth of the room that
+// the disk has for it: when it is full, what of a segment still counts has to fit beside it before the rest
+// comes back.
 func (k *Keeper) size() {
 	u := k.usage()
 	nominal := segmentFor(u.live, k.log.SegmentBytes)
@@ -330,7 +332,7 @@ func (k *Keeper) endTailOf(wanted func(*seglog.Segment) bool) {
 	}
 }
 
-// StartAutoCompact lets housekeeping compact, beside what it does anyway, when there are more records for each
+// StartAutoCompact lets the keeper compact, beside what it does anyway, when there are more records for each
 // entry than ratio; it looks every so often. A ratio of 0 ends that.
 func (k *Keeper) StartAutoCompact(every time.Duration, ratio float64) error {
 	if ratio != 0 && (!(ratio >= 1) || every <= 0) {

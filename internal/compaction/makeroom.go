@@ -8,7 +8,7 @@ import (
 
 // A disk that is short of room is a reason to compact, however little garbage there is.
 //
-// Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than compaction may need, or a write was refused, housekeeping is told,
+// Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than compaction may need, or a write was refused, the keeper is told,
 // and writes wait until it has seen what can be done: if the garbage is a quarter of what is left, or more, it takes out of the way segment by segment of which a quarter
 // is garbage, those first that have least to be copied, and the tail where that is mostly garbage. The snapshot of the index goes before anything is given up, and the room that
 // is kept for deletions is lent. So what is overwritten again and again fits a disk of a few times its size, and deletions make room on a full one, as far as what still counts of
@@ -62,7 +62,7 @@ func (k *Keeper) hasRoomLocked() {
 func (k *Keeper) ShortOfRoom(free int64) {
 	k.free.Store(free)
 	if !k.tight.Swap(true) {
-		k.store.SlowDown(1) // until housekeeping has seen what is to be done
+		k.store.SlowDown(1) // until the keeper has seen what is to be done
 		k.Wake()
 	}
 }

@@ -87,9 +87,10 @@ func (s *Store) FlushAll() (lost, refused error) {
 	return f.err(), refused
 }
 
-// ReplaceRun puts made, the segments with the copies of what counts of a run, in its place in the log (seglog.Log.ReplaceRun). What
-// the engine has noted about the run holds for them. When it returns nil, the entries are to be told of the new
-// addresses (MoveEntry), and then the run is to be retired. The caller is in Housekeep, as are those of all that follow.
+// ReplaceRun puts made, the segments with the copies of what counts of a run, in its place in the log
+// (seglog.Log.ReplaceRun). What the engine has noted about the run holds for them. When it returns nil, the
+// entries are to be told of the new addresses (MoveEntry), and then the run is to be retired. The caller is
+// in Housekeep, as are those of all that follow.
 func (s *Store) ReplaceRun(run, made []*seglog.Segment, members map[uint64]map[record.SegmentID]bool) error {
 	renumbered := slices.ContainsFunc(run, func(seg *seglog.Segment) bool { return s.notes.of(seg).renumbered.Load() })
 	enter := func(seg *seglog.Segment) {
@@ -149,10 +150,10 @@ func (t *Table) moveLocked(hash uint64, key []byte, from seglog.Address, now *hi
 	return t.index.Replace(hash, from, now.address, now.schema, now.schema)
 }
 
-// Standing reports of a record of an entry, or of its deletion, whether it counts: live if it is the newest of its key. Of one that says that older
-// ones are gone, a deletion or one with a deadline, it reports whether the key has no entry. What the
-// index would have to be told of the record later, it is told now, so that it has no address of a dead record. The
-// caller is inside the gate.
+// Standing reports of a record of an entry, or of its deletion, whether it counts: live if it is the newest
+// of its key. Of one that says that older ones are gone, a deletion or one with a deadline, it reports
+// whether the key has no entry. What the index would have to be told of the record later, it is told now, so
+// that it has no address of a dead record. The caller is inside the gate.
 func (t *Table) Standing(e *seglog.Record, a seglog.Address) (live, gone bool, err error) {
 	ask := e.Op == record.Delete || e.Expiry > 0
 	hash := t.hash(e.Key)
@@ -186,8 +187,8 @@ func (t *Table) AddressOf(key []byte) (seglog.Address, error) {
 	return now.address, err
 }
 
-// Rewrite writes a large value anew at the end of the log, with another number and time. at is the address of its record. An entry that
-// is written meanwhile stays as it is then. The caller is inside the gate.
+// Rewrite writes a large value anew at the end of the log, with another number and time. at is the address of
+// its record. An entry that is written meanwhile stays as it is then. The caller is inside the gate.
 func (t *Table) Rewrite(key []byte, at seglog.Address) error {
 	s, l := t.store, t.store.log
 	e, err := s.readAt(at, nil)

@@ -6,9 +6,9 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Follower is the room that shows in a read-only store what another process writes, as the engine knows it. Options.Follower
-// makes it, once the log has been read. What the room asks of the engine is in this file, in anew.go and in hold.go: to replay what is new,
-// each record under the lock of its key.
+// Follower is the room that shows in a read-only store what another process writes, as the engine knows it.
+// Options.Follower makes it, once the log has been read. What the room asks of the engine is in this file, in
+// anew.go and in hold.go: to replay what is new, each record under the lock of its key.
 type Follower interface {
 	// Keep is the goroutine of the room. It returns when stop is closed.
 	Keep(stop <-chan struct{})
@@ -36,8 +36,9 @@ func (s *Store) Refresh() error {
 	return s.follower.Look()
 }
 
-// Replay calls f, which replays, while nobody else does, and nobody reads what has been counted and is not replayed yet. Then those
-// segments go that nobody holds, whatever the error. That is the error of f, or ErrClosed. Close waits for it.
+// Replay calls f, which replays, while nobody else does, and nobody reads what has been counted and is not
+// replayed yet. Then those segments go that nobody holds, whatever the error. That is the error of f, or
+// ErrClosed. Close waits for it.
 func (s *Store) Replay(f func() error) error {
 	s.replaying.Lock()
 	defer s.replaying.Unlock()
@@ -160,8 +161,8 @@ func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotS
 	return nil
 }
 
-// TakeOutExpired takes out the entries that still stand in the given slots when all copies were applied: those that had expired when
-// their segments were compacted. The caller is in Replay.
+// TakeOutExpired takes out the entries that still stand in the given slots when all copies were applied:
+// those that had expired when their segments were compacted. The caller is in Replay.
 func (s *Store) TakeOutExpired(slots seglog.SlotSet) error {
 	in := s.life.enter()
 	tables := s.allTables()

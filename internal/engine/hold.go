@@ -31,7 +31,7 @@ import (
 //
 // A holder that lets go looks whether anything is retired, and has it asked again (LetGo). What is retired is listed
 // before the holders are asked: either they see that there is something, or they are seen to have let go. Those who
-// unpin ask for nothing, because a read in place costs no more than it must: housekeeping looks every second.
+// unpin ask for nothing, because a read in place costs no more than it must: compaction looks every second.
 //
 // What is retired and did not go at once counts neither in the log nor in the excess for which writes are slowed
 // down, because writers could do nothing about it.

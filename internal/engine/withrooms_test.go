@@ -9,7 +9,8 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// The rooms that work in a store by themselves stand above the engine. For tests of this package they come from rooms_test.go, which is outside of it.
+// The rooms that work in a store by themselves stand above the engine. For tests of this package they come
+// from rooms_test.go, which is outside of it.
 
 // WithRooms are options by which a store has all rooms at work.
 var WithRooms func(Options) Options
