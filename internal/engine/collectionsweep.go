@@ -188,22 +188,14 @@ func someKeys(t *Table, span Span, most int) (list [][]byte, err error) {
 
 // takeOut removes elements from the index, while no compaction is at work.
 func (s *Store) takeOut(t *Table, keys [][]byte) error {
-	s.housekeeping.Lock()
-	defer s.housekeeping.Unlock()
-	if s.closing.Load() {
-		return seglog.ErrClosed
-	}
-	select {
-	case <-s.stop:
-		return seglog.ErrClosed
-	default:
-	}
-	for _, key := range keys {
-		if err := s.passOver(s.takeOutOne(t, key)); err != nil {
-			return err
+	return s.Housekeep(func() error {
+		for _, key := range keys {
+			if err := s.passOver(s.takeOutOne(t, key)); err != nil {
+				return err
+			}
 		}
-	}
-	return nil
+		return nil
+	})
 }
 
 func (s *Store) takeOutOne(t *Table, key []byte) error {

@@ -354,9 +354,7 @@ func (s *Store) keepSnapshot(stop <-chan struct{}) {
 		if s.log.Failure() != nil || !s.snapshotDue() {
 			continue
 		}
-		s.housekeeping.Lock()
-		err := s.takeSnapshot(stop)
-		s.housekeeping.Unlock()
+		err := s.Housekeep(func() error { return s.takeSnapshot(stop) })
 		if !errors.Is(err, errSnapshotStopped) && !errors.Is(err, seglog.ErrClosed) {
 			s.log.ReportError("writing a snapshot of the index", err)
 		}
