@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/repair"
@@ -61,7 +62,7 @@ func (c *meaning) snapshot(m *seglog.Manifest) error {
 	if err != nil {
 		return fmt.Errorf("copal: %w", err)
 	}
-	x, err := readSnapshot(f, size)
+	x, err := checkpoint.Read(f, size)
 	if err != nil {
 		return c.derived(seglog.SnapshotName, 0, err)
 	}
@@ -70,13 +71,13 @@ func (c *meaning) snapshot(m *seglog.Manifest) error {
 	}
 	for _, t := range x.Tables {
 		for i := range t.Due {
-			_, err := readDue(f, &t.Due[i])
+			_, err := t.Due[i].Read(f)
 			if err := c.derived(seglog.SnapshotName, t.Due[i].Offset, err); err != nil {
 				return err
 			}
 		}
 		for i := range t.Parts {
-			_, err := readPart(f, &t.Parts[i])
+			_, err := t.Parts[i].Read(f)
 			if err := c.derived(seglog.SnapshotName, t.Parts[i].Offset, err); err != nil {
 				return err
 			}
@@ -121,7 +122,7 @@ func (c *meaning) derived(name string, offset int64, err error) error {
 	}
 	path := filepath.Join(c.dir, name)
 	var corrupt *seglog.CorruptError
-	if errors.As(asDamage(path, offset, err), &corrupt) {
+	if errors.As(checkpoint.AsDamage(path, offset, err), &corrupt) {
 		c.report.Derived = append(c.report.Derived, *corrupt)
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/checkpoint"
 )
 
 // Deadlines are a queue of a table: when an entry is to be looked at, because its
@@ -216,4 +217,4 @@ func (sh *deadlineShard) clear(has func(hash uint64) bool) {
 	sh.kept = len(sh.heap)
 }
 
-const dueBytes = int64(unsafe.Sizeof(dueItem{}))
+const dueBytes = checkpoint.DueBytes

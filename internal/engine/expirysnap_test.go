@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -165,7 +166,7 @@ func damageQueue(t *testing.T, s *Store, mem *vfs.Mem, n int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := readSnapshot(f, size)
+	x, err := checkpoint.Read(f, size)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/order"
@@ -101,71 +102,11 @@ func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 	return &orderRun{Run: run, file: f, id: id, refs: 1}, nil
 }
 
-// snapshotOrder is what a snapshot says of the order of a table.
-type snapshotOrder struct {
-	By       string
-	Declared bool // by a record of the log
-	Built    bool
-	Clock    uint64   // Unix milliseconds, when the keys were those of the runs
-	Runs     []uint64 // newest first; the last is the base
-}
-
-// encode writes
-//
-//	ordered int declared 1 built 1 clock 19a8c3d2e10 runs 77aa00000000beef,5f3a91c2d4e5f607
-func (x *snapshotOrder) encode() string {
-	bit := func(b bool) int {
-		if b {
-			return 1
-		}
-		return 0
-	}
-	runs := "-"
-	if len(x.Runs) > 0 {
-		var list []string
-		for _, id := range x.Runs {
-			list = append(list, fmt.Sprintf("%016x", id))
-		}
-		runs = strings.Join(list, ",")
-	}
-	return fmt.Sprintf("ordered %s declared %x built %x clock %x runs %s\n", x.By, bit(x.Declared), bit(x.Built), x.Clock, runs)
-}
-
-func (x *snapshot) parseOrder(f *record.Fields) error {
-	bit := func(name string) bool {
-		v := f.Hex(name)
-		if v > 1 {
-			f.Fixed("0 or 1") // is not there
-		}
-		return v == 1
-	}
-	o := &snapshotOrder{By: f.Word("ordered"), Declared: bit("declared"), Built: bit("built"), Clock: f.Hex("clock")}
-	runs := f.Word("runs")
-	if err := f.End(); err != nil {
-		return err
-	}
-	if runs != "-" {
-		for word := range strings.SplitSeq(runs, ",") {
-			run := record.NewFields("run " + word)
-			o.Runs = append(o.Runs, run.Fixed("run"))
-			if err := run.End(); err != nil {
-				return fmt.Errorf("%w: the number of a run: %w", record.ErrSyntax, err)
-			}
-		}
-	}
-	n := len(x.Tables)
-	if n == 0 || x.Tables[n-1].Order != nil || len(o.Runs) > 2 || !o.Built && len(o.Runs) > 0 || len(x.Tables[n-1].Due)+len(x.Tables[n-1].Parts) > 0 {
-		return fmt.Errorf("%w: an impossible order", record.ErrSyntax)
-	}
-	x.Tables[n-1].Order = o
-	return nil
-}
-
 // persist sees to it that files have all of the order, and says which. The caller has copied the entries of the table.
-func (o *ordering) persist() (*snapshotOrder, error) {
+func (o *ordering) persist() (*checkpoint.Order, error) {
 	o.work.Lock()
 	defer o.work.Unlock()
-	x := &snapshotOrder{By: o.by.Name(), Declared: o.declared.Load()}
+	x := &checkpoint.Order{By: o.by.Name(), Declared: o.declared.Load()}
 	o.mu.Lock()
 	x.Built = o.built && !o.closed // closed: the table has another order by now
 	o.mu.Unlock()
@@ -189,7 +130,7 @@ func (o *ordering) persist() (*snapshotOrder, error) {
 }
 
 // attachOrder makes the order of a table that which a snapshot tells of.
-func (f *snapshotFile) attachOrder(t *Table, x *snapshotTable) {
+func (f *snapshotFile) attachOrder(t *Table, x *checkpoint.Table) {
 	s := f.store
 	by, ok := keycodec.OrderNamed(x.Order.By)
 	if !ok {
@@ -237,12 +178,12 @@ func (s *Store) openRun(id uint64) (*orderRun, error) {
 		}
 	}
 	file.Close()
-	return nil, asDamage(path, 0, err)
+	return nil, checkpoint.AsDamage(path, 0, err)
 }
 
 // removeRuns removes the files of runs that neither the given snapshot, which is the one on the disk, nor memory needs. Nobody takes another snapshot
 // meanwhile; alone says that nobody does anything else.
-func (s *Store) removeRuns(x *snapshot, alone bool) {
+func (s *Store) removeRuns(x *checkpoint.Index, alone bool) {
 	w := &s.orders
 	if !w.any.Load() {
 		return

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/logtest"
@@ -239,19 +240,19 @@ func TestDamagedRuns(t *testing.T) {
 func TestSnapshotWithoutOrder(t *testing.T) {
 	mem := stored(t)
 	b := logtest.Read(t, mem, seglog.SnapshotName)
-	_, at, n, err := parseSnapshotTitle(b[:snapshotHead])
+	_, at, n, err := checkpoint.ParseTitle(b[:checkpoint.Head])
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := parseSnapshot(b[at : at+n])
+	x, err := checkpoint.Parse(b[at : at+n])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range x.Tables {
 		x.Tables[i].Order = nil
 	}
-	text := x.encode()
-	logtest.Write(t, mem, seglog.SnapshotName, append(append(snapshotTitle(x.Store, at, int64(len(text))), b[snapshotHead:at]...), text...))
+	text := x.Encode()
+	logtest.Write(t, mem, seglog.SnapshotName, append(append(checkpoint.Title(x.Store, at, int64(len(text))), b[checkpoint.Head:at]...), text...))
 	s := mustOpen(t, mem)
 	defer mustClose(t, s)
 	if s.snapshot == nil || s.spaces[0].maps["n"].order.Load() != nil {
@@ -320,19 +321,19 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	}
 	// The entries are copied, and then it expires.
 	w := &snapshotWriter{store: s}
-	w.x = &snapshot{Coverage: s.log.Coverage()}
-	w.file, err = mem.Open("db/"+snapshotTemp, vfs.Create)
+	w.x = &checkpoint.Index{Coverage: s.log.Coverage()}
+	w.file, err = mem.Open("db/"+checkpoint.Temp, vfs.Create)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.end = snapshotHead
-	for _, to := range []tableOf{{0, rawKind, s.spaces[0].raw}, {0, elementsKind, s.spaces[0].elements}} {
+	w.end = checkpoint.Head
+	for _, to := range []tableOf{{0, checkpoint.Raw, s.spaces[0].raw}, {0, checkpoint.Elements, s.spaces[0].elements}} {
 		if err := w.table(to, s.Inside); err != nil {
 			t.Fatal(err)
 		}
 	}
 	shards := 0
-	err = w.table(tableOf{0, mapKind, table}, func(f func() error) error {
+	err = w.table(tableOf{0, checkpoint.Map, table}, func(f func() error) error {
 		if shards++; shards == index.Shards {
 			defer func() { clock.Advance(time.Hour); table.reap() }()
 		}
@@ -342,7 +343,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.x.Reach = s.log.Last()
-	if err := errors.Join(s.log.SyncTo(w.x.Reach), w.x.Finish(s.log), w.text(), w.file.Close(), w.publish("db/"+snapshotTemp)); err != nil {
+	if err := errors.Join(s.log.SyncTo(w.x.Reach), w.x.Finish(s.log), w.text(), w.file.Close(), w.publish("db/"+checkpoint.Temp)); err != nil {
 		t.Fatal(err)
 	}
 	if got := inOrder(t, table); !slices.Equal(got, []string{"5"}) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -104,9 +105,9 @@ func (s *Store) replaySystem(e seglog.Record) error {
 			return err
 		}
 		t.declared.Store(true)
-	case string(e.Key) == rawKind:
+	case string(e.Key) == checkpoint.Raw:
 		t = s.space(e.Space).raw
-	case string(e.Key) == elementsKind:
+	case string(e.Key) == checkpoint.Elements:
 		t = s.space(e.Space).elements
 	default:
 		return nil
@@ -154,9 +155,9 @@ func (t *Table) declaration() (p *seglog.Pending, declared func()) {
 	key := mapPrefix + t.name
 	switch sp := t.store.spaces[0]; t {
 	case sp.raw:
-		key = rawKind
+		key = checkpoint.Raw
 	case sp.elements:
-		key = elementsKind
+		key = checkpoint.Elements
 	}
 	text, _ := json.Marshal(options) // which cannot fail
 	p = &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte(key), Value: text}

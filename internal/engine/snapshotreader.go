@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -23,7 +24,7 @@ import (
 // snapshotFile is the snapshot that the store was opened from.
 type snapshotFile struct {
 	store *Store
-	x     *snapshot
+	x     *checkpoint.Index
 	file  vfs.File
 	path  string
 	slots []int // by the place of the segment in x
@@ -61,11 +62,11 @@ func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	var x *snapshot
+	var x *checkpoint.Index
 	if err == nil {
 		var size int64
 		if size, err = f.Size(); err == nil {
-			x, err = readSnapshot(f, size)
+			x, err = checkpoint.Read(f, size)
 		}
 		if err != nil {
 			f.Close()
@@ -75,13 +76,13 @@ func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
 	case errors.Is(err, record.ErrVersion): // it will be replaced
 		return nil
 	case err != nil:
-		l.ReportRebuilt(asDamage(path, 0, err))
+		l.ReportRebuilt(checkpoint.AsDamage(path, 0, err))
 		return nil
 	case !x.IsOf(l) || r.ReadOnly && !l.SameManifest():
 		f.Close()
 		return nil
 	}
-	bytes := int64(snapshotHead)
+	bytes := int64(checkpoint.Head)
 	if size, err := f.Size(); err == nil {
 		bytes = size
 	}
@@ -99,7 +100,8 @@ func (f *snapshotFile) Cover(r *seglog.Recovery) (err error) {
 		return err
 	}
 	for _, e := range f.x.Schemas {
-		s.schemas[e.Number], s.schemaNumbers[e.Schema] = e.Schema, e.Number
+		schema := Schema{Codec: e.Codec, Text: e.Text}
+		s.schemas[e.Number], s.schemaNumbers[schema] = schema, e.Number
 	}
 	for i := range f.x.Tables {
 		f.attach(&f.x.Tables[i])
@@ -108,13 +110,13 @@ func (f *snapshotFile) Cover(r *seglog.Recovery) (err error) {
 }
 
 // attach makes the table and leaves its entries, and the queue of those that expire, in the file.
-func (f *snapshotFile) attach(x *snapshotTable) {
+func (f *snapshotFile) attach(x *checkpoint.Table) {
 	sp := f.store.space(x.Space)
 	var t *Table
 	switch x.Kind {
-	case rawKind:
+	case checkpoint.Raw:
 		t = sp.raw
-	case elementsKind:
+	case checkpoint.Elements:
 		t = sp.elements
 	default:
 		t = newTable(f.store, x.Name)
@@ -125,7 +127,7 @@ func (f *snapshotFile) attach(x *snapshotTable) {
 		f.attachOrder(t, x)
 	}
 	var counts [index.Shards]index.Count
-	parts := map[int]*snapshotPart{}
+	parts := map[int]*checkpoint.Part{}
 	for i := range x.Parts {
 		p := &x.Parts[i]
 		counts[p.Shard] = index.Count{Entries: p.Entries, Schemas: append([]index.SchemaCount(nil), p.Schemas...)}
@@ -136,23 +138,23 @@ func (f *snapshotFile) attach(x *snapshotTable) {
 	for i := range x.Due {
 		d := &x.Due[i]
 		t.queue().deferItems(d.Shard, d.First, func() ([]byte, error) {
-			b, err := readDue(f.file, d)
-			return b, asDamage(f.path, d.Offset, err)
+			b, err := d.Read(f.file)
+			return b, checkpoint.AsDamage(f.path, d.Offset, err)
 		})
 	}
 }
 
 // part reads a part. When it is damaged, the part is made from the log, and so are all others that nobody has asked
 // for; what is returned is of no account then.
-func (f *snapshotFile) part(t *Table, n int, x *snapshotPart) (index.Part, error) {
-	p, err := readPart(f.file, x)
+func (f *snapshotFile) part(t *Table, n int, x *checkpoint.Part) (index.Part, error) {
+	p, err := x.Read(f.file)
 	if err == nil && !p.Translate(f.address) {
 		err = fmt.Errorf("%w: an address", record.ErrSyntax)
 	}
 	if err == nil {
 		err = p.Check()
 	}
-	if err = asDamage(f.path, x.Offset, err); errors.Is(err, seglog.ErrCorrupt) {
+	if err = checkpoint.AsDamage(f.path, x.Offset, err); errors.Is(err, seglog.ErrCorrupt) {
 		err = f.rebuild(t, n, err)
 	}
 	return p, err

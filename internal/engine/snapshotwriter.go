@@ -3,12 +3,12 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"maps"
 	"path/filepath"
 	"slices"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/seglog"
@@ -34,7 +34,7 @@ type snapshotWriter struct {
 	store *Store
 	file  vfs.File
 	end   int64 // of what is written
-	x     *snapshot
+	x     *checkpoint.Index
 	buf   []byte
 	alone bool            // at Close: the writer has all locks, and there are no cells
 	stop  <-chan struct{} // closed when there is no time for it any more; nil at Close
@@ -85,11 +85,11 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 	if err := l.Failure(); err != nil {
 		return err
 	}
-	w.x = &snapshot{Coverage: l.Coverage()}
+	w.x = &checkpoint.Index{Coverage: l.Coverage()}
 	if err := settle(); err != nil {
 		return err
 	}
-	path := filepath.Join(l.Dir, snapshotTemp)
+	path := filepath.Join(l.Dir, checkpoint.Temp)
 	if err := files.Remove(l.FS, path); err != nil {
 		return seglog.NoSpace(err)
 	}
@@ -110,7 +110,7 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 // copyAll writes the parts, and then what is to be said of them.
 func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	s := w.store
-	w.end = snapshotHead
+	w.end = checkpoint.Head
 	var list []tableOf
 	err := shared(func() error { list = s.allTables(); return nil })
 	for _, t := range list {
@@ -154,16 +154,16 @@ func (s *Store) allTables() []tableOf {
 	var list []tableOf
 	for _, number := range slices.Sorted(maps.Keys(s.spaces)) {
 		sp := s.spaces[number]
-		list = append(list, tableOf{number, rawKind, sp.raw}, tableOf{number, elementsKind, sp.elements})
+		list = append(list, tableOf{number, checkpoint.Raw, sp.raw}, tableOf{number, checkpoint.Elements, sp.elements})
 		for _, name := range slices.Sorted(maps.Keys(sp.maps)) {
-			list = append(list, tableOf{number, mapKind, sp.maps[name]})
+			list = append(list, tableOf{number, checkpoint.Map, sp.maps[name]})
 		}
 	}
 	return list
 }
 
 func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error {
-	out := snapshotTable{Space: t.space, Kind: t.kind, Declared: t.declared.Load(), Name: t.name}
+	out := checkpoint.Table{Space: t.space, Kind: t.kind, Declared: t.declared.Load(), Name: t.name}
 	if err := w.due(t.Table, &out.Due); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 
 // due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has gone too, or has
 // an item in the queue as it was. Where the snapshot before has items that are damaged, the queue is first made from the entries.
-func (w *snapshotWriter) due(t *Table, out *[]snapshotDue) error {
+func (w *snapshotWriter) due(t *Table, out *[]checkpoint.Due) error {
 	d := t.deadlines.Load()
 	if d == nil {
 		return nil
@@ -214,7 +214,7 @@ func (w *snapshotWriter) due(t *Table, out *[]snapshotDue) error {
 }
 
 // queue writes the items of all shards. It reports whether some were damaged.
-func (w *snapshotWriter) queue(d *deadlines, out *[]snapshotDue) (damaged bool, err error) {
+func (w *snapshotWriter) queue(d *deadlines, out *[]checkpoint.Due) (damaged bool, err error) {
 	for n := range d.shards {
 		b, first, err := w.itemsOf(&d.shards[n], n)
 		if errors.Is(err, seglog.ErrCorrupt) {
@@ -228,7 +228,7 @@ func (w *snapshotWriter) queue(d *deadlines, out *[]snapshotDue) (damaged bool, 
 		if w.buf = b; len(b) == 0 {
 			continue
 		}
-		*out = append(*out, snapshotDue{Shard: n, Offset: w.end, Items: int64(len(b)) / dueBytes, First: first, CRC: crc32.Checksum(b, castagnoli)})
+		*out = append(*out, checkpoint.DueOf(n, w.end, b, first))
 		if err := w.write(b); err != nil {
 			return damaged, err
 		}
@@ -261,7 +261,7 @@ func (t *Table) partOf(buf []byte, n int) (index.Part, error) {
 }
 
 // part writes the entries of a shard.
-func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
+func (w *snapshotWriter) part(t *checkpoint.Table, n int, p *index.Part) error {
 	if len(p.Entries) == 0 {
 		return nil
 	}
@@ -269,7 +269,7 @@ func (w *snapshotWriter) part(t *snapshotTable, n int, p *index.Part) error {
 		slot, offset := seglog.SplitAddress(a)
 		return seglog.AddressOf(w.x.Place(w.store.log, slot), offset), true
 	})
-	out := snapshotPart{Shard: n, Offset: w.end, Entries: int64(len(p.Entries) / index.SlotBytes), CRC: crc32.Checksum(p.Entries, castagnoli)}
+	out := checkpoint.PartOf(n, w.end, p.Entries)
 	total := int64(0)
 	for _, c := range p.Schemas {
 		if c.Entries > 0 {
@@ -297,21 +297,21 @@ func (w *snapshotWriter) addSchemas() {
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
 	for _, n := range slices.Sorted(maps.Keys(s.schemas)) {
-		w.x.Schemas = append(w.x.Schemas, snapshotSchema{n, s.schemas[n]})
+		w.x.Schemas = append(w.x.Schemas, checkpoint.Schema{Number: n, Codec: s.schemas[n].Codec, Text: s.schemas[n].Text})
 	}
 }
 
 // text writes what is to be said of the parts, and makes the file durable.
 func (w *snapshotWriter) text() error {
-	at, b := w.end, w.x.encode()
+	at, b := w.end, w.x.Encode()
 	if err := w.write(b); err != nil {
 		return err
 	}
-	if _, err := w.file.WriteAt(snapshotTitle(w.x.Store, at, int64(len(b))), 0); err != nil {
+	if _, err := w.file.WriteAt(checkpoint.Title(w.x.Store, at, int64(len(b))), 0); err != nil {
 		return seglog.NoSpace(err)
 	}
 	if err := w.file.Sync(); err != nil {
-		return fmt.Errorf("copal: sync of %s: %w", snapshotTemp, err)
+		return fmt.Errorf("copal: sync of %s: %w", checkpoint.Temp, err)
 	}
 	return nil
 }
@@ -325,7 +325,7 @@ func (w *snapshotWriter) publish(path string) error {
 	return nil
 }
 
-// snapshotDue reports whether it is time to take a snapshot: when reading the log after a crash would take longer than
+// checkpoint.Due reports whether it is time to take a snapshot: when reading the log after a crash would take longer than
 // reading two segments, and so much has come that writing the index does not weigh; or when compaction has replaced
 // as much that must stay until there is another one. While a group is under way that begins where the last one ends, another could cover no
 // more than that.

@@ -1,4 +1,4 @@
-package engine
+package checkpoint
 
 import (
 	"errors"
@@ -15,54 +15,43 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// An index snapshot is the index of a moment, in the file INDEX: who opens the store reads
-// no more of the log than what has come since. It is derived from the log, and is worth no more than the
-// time that it saves; a snapshot that does not match the log in every respect, or cannot be read, is as none.
-//
-// The file begins with one line, padded with spaces to snapshotHead bytes, which says where
-// its text stands. Between the two are the entries of the index, in parts of which the text has the
-// places, lengths and checksums. So the text is all that is read and verified at once, and it is as long as there are
-// segments, tables and shards; a part is read and verified when somebody first asks for an entry in it.
-//
-// A snapshot is taken while writers go on. So each entry is as it was at some moment after the snapshot was begun. What
-// it covers of a segment is what the segment held when it was begun: what came later is
-// replayed at the next opening, and the sequence numbers tell what the index knows already. The text says how
-// far an entry may be ahead (reach); the log is durable up to there before the file gets its name.
-
 const (
-	snapshotTemp = seglog.SnapshotName + files.TempSuffix
-	snapshotHead = 128
+	Temp     = seglog.SnapshotName + files.TempSuffix
+	Head     = 128 // bytes of the first line
+	DueBytes = 16  // what an item of a queue of deadlines takes
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// snapshot is the text of the file INDEX.
-type snapshot struct {
+// Index is the text of the file INDEX.
+type Index struct {
 	seglog.Coverage
 	Reach   uint64 // no entry is of a record with a higher number
-	Schemas []snapshotSchema
-	Tables  []snapshotTable
+	Schemas []Schema
+	Tables  []Table
 	Swept   bool     // there are elements, and none of a collection that is gone
 	Other   []string // lines of a newer minor format
 }
 
-type snapshotSchema struct {
-	Number uint64
-	Schema
+// Schema is the form of some values, under the number by which entries name it.
+type Schema struct {
+	Number      uint64
+	Codec, Text string
 }
 
-type snapshotTable struct {
+// Table is a declared map, or the keys that belong to none.
+type Table struct {
 	Space    uint64
-	Kind     string         // one of the kinds below
-	Declared bool           // by a record of the log
-	Name     string         // escaped; "" but for maps
-	Order    *snapshotOrder // nil for none
-	Due      []snapshotDue
-	Parts    []snapshotPart
+	Kind     string // one of the kinds below
+	Declared bool   // by a record of the log
+	Name     string // escaped; "" but for maps
+	Order    *Order // nil for none
+	Due      []Due
+	Parts    []Part
 }
 
-// snapshotDue says where the queue of deadlines of a shard stands. A shard without items has none.
-type snapshotDue struct {
+// Due says where the queue of deadlines of a shard stands. A shard without items has none.
+type Due struct {
 	Shard  int
 	Offset int64
 	Items  int64
@@ -70,16 +59,17 @@ type snapshotDue struct {
 	CRC    uint32
 }
 
-func (d *snapshotDue) bytes() int64 { return d.Items * dueBytes }
+func (d *Due) bytes() int64 { return d.Items * DueBytes }
 
+// The kinds of tables.
 const (
-	rawKind      = "raw"
-	elementsKind = "elements"
-	mapKind      = "map"
+	Raw      = "raw"
+	Elements = "elements"
+	Map      = "map"
 )
 
-// snapshotPart says where the entries of a shard stand. A shard without entries has none.
-type snapshotPart struct {
+// Part says where the entries of a shard stand. A shard without entries has none.
+type Part struct {
 	Shard   int
 	Offset  int64
 	Entries int64
@@ -87,9 +77,9 @@ type snapshotPart struct {
 	Schemas []index.SchemaCount
 }
 
-func (p *snapshotPart) bytes() int64 { return p.Entries * index.SlotBytes }
+func (p *Part) bytes() int64 { return p.Entries * index.SlotBytes }
 
-// encode writes
+// Encode writes
 //
 //	copal index 1
 //	store 5f3a91c2d4e5f607 seq 1f00 time 19a8c3d2e10 reach 1f02 tail 0 crc 1f0c9a3e
@@ -102,7 +92,7 @@ func (p *snapshotPart) bytes() int64 { return p.Entries * index.SlotBytes }
 //	due 2f offset 80 items 3 first 19a8c3d2e10 crc 1f0c9a3e
 //	part 3f offset 80 entries 10 crc 1f0c9a3e schemas 0:1,2:f
 //	end 1f0c9a3e
-func (x *snapshot) encode() []byte {
+func (x *Index) Encode() []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\nstore %016x seq %x time %x reach %x tail %x crc %08x\n", record.Title("index"), x.Store, x.Seq, x.Time, x.Reach, x.Tail, x.TailCRC)
 	for _, s := range x.Segments {
@@ -148,7 +138,7 @@ func joinSegments(list []record.SegmentID) string {
 	return strings.Join(words, ",")
 }
 
-func (x *snapshot) parseGroup(f *record.Fields) error {
+func (x *Index) parseGroup(f *record.Fields) error {
 	g := seglog.CoveredGroup{Number: f.Hex("Group"), Commit: f.Hex("commit")}
 	words := f.Word("members")
 	if err := f.End(); err != nil {
@@ -199,8 +189,8 @@ func parseSchemaCounts(text string) ([]index.SchemaCount, int64, error) {
 // maxPartEntries bounds what is allocated for a part.
 const maxPartEntries = 1 << 31 / index.SlotBytes
 
-// parseSnapshot reads what encode writes. Lines are skipped as in a manifest.
-func parseSnapshot(text []byte) (*snapshot, error) {
+// Parse reads what Encode writes. Lines are skipped as in a manifest.
+func Parse(text []byte) (*Index, error) {
 	body, err := record.Unseal(text, "index")
 	if err != nil {
 		return nil, err
@@ -209,7 +199,7 @@ func parseSnapshot(text []byte) (*snapshot, error) {
 	if len(lines) < 2 || lines[len(lines)-1] != "end" {
 		return nil, fmt.Errorf("%w: the index has no end", record.ErrSyntax)
 	}
-	x := &snapshot{}
+	x := &Index{}
 	f := record.NewFields(lines[0])
 	x.Store, x.Seq, x.Time, x.Reach = f.Fixed("store"), f.Hex("seq"), f.Hex("time"), f.Hex("reach")
 	x.Tail, x.TailCRC = int(min(f.Hex("tail"), index.MaxSegments)), parseCRC(f)
@@ -224,7 +214,7 @@ func parseSnapshot(text []byte) (*snapshot, error) {
 	return x, x.validate()
 }
 
-func (x *snapshot) parseLine(line string) error {
+func (x *Index) parseLine(line string) error {
 	f := record.NewFields(line)
 	switch {
 	case f.Has("segment"):
@@ -254,7 +244,7 @@ func (x *snapshot) parseLine(line string) error {
 	return f.End()
 }
 
-func (x *snapshot) parseSchema(line string) error {
+func (x *Index) parseSchema(line string) error {
 	bad := fmt.Errorf("%w: %q", record.ErrSyntax, line)
 	number, rest, _ := strings.Cut(strings.TrimPrefix(line, "schema "), " ")
 	n, err := record.ParseHex(number)
@@ -267,7 +257,7 @@ func (x *snapshot) parseSchema(line string) error {
 	}
 	codec, err := strconv.Unquote(first)
 	text, err2 := strconv.Unquote(strings.TrimPrefix(rest[len(first):], " "))
-	s := snapshotSchema{n, Schema{Codec: codec, Text: text}}
+	s := Schema{n, codec, text}
 	if err != nil || err2 != nil || line != fmt.Sprintf("schema %x %s %s", n, strconv.QuoteToASCII(codec), strconv.QuoteToASCII(text)) {
 		return bad
 	}
@@ -275,19 +265,19 @@ func (x *snapshot) parseSchema(line string) error {
 	return nil
 }
 
-func (x *snapshot) parseTable(line string) error {
+func (x *Index) parseTable(line string) error {
 	words := strings.Split(line, " ")
 	bad := fmt.Errorf("%w: %q", record.ErrSyntax, line)
 	if len(words) != 7 || words[3] != "declared" || words[5] != "name" || words[4] != "0" && words[4] != "1" {
 		return bad
 	}
 	space, err := record.ParseHex(words[1])
-	t := snapshotTable{Space: space, Kind: words[2], Declared: words[4] == "1", Name: words[6]}
+	t := Table{Space: space, Kind: words[2], Declared: words[4] == "1", Name: words[6]}
 	switch {
 	case err != nil:
 		return bad
-	case t.Kind == mapKind:
-	case (t.Kind == rawKind || t.Kind == elementsKind) && t.Name == "" && !t.Declared:
+	case t.Kind == Map:
+	case (t.Kind == Raw || t.Kind == Elements) && t.Name == "" && !t.Declared:
 	default:
 		return bad
 	}
@@ -295,13 +285,13 @@ func (x *snapshot) parseTable(line string) error {
 	return nil
 }
 
-func (x *snapshot) parseDue(f *record.Fields) error {
-	d := snapshotDue{Shard: int(min(f.Hex("due"), cache.Shards)), Offset: int64(f.Hex("offset")), Items: int64(min(f.Hex("items"), maxPartEntries+1))}
+func (x *Index) parseDue(f *record.Fields) error {
+	d := Due{Shard: int(min(f.Hex("due"), cache.Shards)), Offset: int64(f.Hex("offset")), Items: int64(min(f.Hex("items"), maxPartEntries+1))}
 	d.First, d.CRC = f.Hex("first"), parseCRC(f)
 	if err := f.End(); err != nil {
 		return err
 	}
-	if len(x.Tables) == 0 || d.Shard >= cache.Shards || d.Items == 0 || d.Items > maxPartEntries || d.Offset < snapshotHead {
+	if len(x.Tables) == 0 || d.Shard >= cache.Shards || d.Items == 0 || d.Items > maxPartEntries || d.Offset < Head {
 		return fmt.Errorf("%w: an impossible queue of deadlines", record.ErrSyntax)
 	}
 	t := &x.Tables[len(x.Tables)-1]
@@ -312,8 +302,8 @@ func (x *snapshot) parseDue(f *record.Fields) error {
 	return nil
 }
 
-func (x *snapshot) parsePart(f *record.Fields) error {
-	p := snapshotPart{Shard: int(min(f.Hex("part"), index.Shards)), Offset: int64(f.Hex("offset")), Entries: int64(min(f.Hex("entries"), maxPartEntries+1))}
+func (x *Index) parsePart(f *record.Fields) error {
+	p := Part{Shard: int(min(f.Hex("part"), index.Shards)), Offset: int64(f.Hex("offset")), Entries: int64(min(f.Hex("entries"), maxPartEntries+1))}
 	p.CRC = parseCRC(f)
 	counts := f.Word("schemas")
 	if err := f.End(); err != nil {
@@ -323,7 +313,7 @@ func (x *snapshot) parsePart(f *record.Fields) error {
 	if p.Schemas, total, err = parseSchemaCounts(counts); err != nil {
 		return err
 	}
-	if len(x.Tables) == 0 || p.Shard >= index.Shards || p.Entries != total || p.Entries > maxPartEntries || p.Offset < snapshotHead {
+	if len(x.Tables) == 0 || p.Shard >= index.Shards || p.Entries != total || p.Entries > maxPartEntries || p.Offset < Head {
 		return fmt.Errorf("%w: an impossible part of the index", record.ErrSyntax)
 	}
 	t := &x.Tables[len(x.Tables)-1]
@@ -340,7 +330,7 @@ func parseCRC(f *record.Fields) uint32 {
 	return uint32(v)
 }
 
-func (x *snapshot) validate() error {
+func (x *Index) validate() error {
 	ids := map[record.SegmentID]bool{}
 	for _, s := range x.Segments {
 		if ids[s.ID] || s.Bytes < 0 || s.Bytes > seglog.MaxSegmentBytes || s.Dead < 0 || s.Last < s.First || s.Last > x.Seq {
@@ -373,13 +363,13 @@ func (x *snapshot) validate() error {
 	return nil
 }
 
-// snapshotTitle is the first line, which says where the text stands and how long it is.
-func snapshotTitle(store uint64, text, bytes int64) []byte {
+// Title is the first line, which says where the text stands and how long it is.
+func Title(store uint64, text, bytes int64) []byte {
 	line := fmt.Sprintf("%s store %016x text %x bytes %x", record.Title("index"), store, text, bytes)
-	return record.Seal(append([]byte(line), strings.Repeat(" ", snapshotHead-10-len(line))...))
+	return record.Seal(append([]byte(line), strings.Repeat(" ", Head-10-len(line))...))
 }
 
-func parseSnapshotTitle(b []byte) (store uint64, text, bytes int64, err error) {
+func ParseTitle(b []byte) (store uint64, text, bytes int64, err error) {
 	body, err := record.Unseal(b, "index")
 	if err != nil {
 		return 0, 0, 0, err
@@ -389,19 +379,19 @@ func parseSnapshotTitle(b []byte) (store uint64, text, bytes int64, err error) {
 	if err := f.End(); err != nil {
 		return 0, 0, 0, err
 	}
-	if text < snapshotHead || bytes <= 0 || text+bytes < text {
+	if text < Head || bytes <= 0 || text+bytes < text {
 		return 0, 0, 0, fmt.Errorf("%w: the place of the text", record.ErrSyntax)
 	}
 	return store, text, bytes, nil
 }
 
-// readSnapshot reads and verifies all of a snapshot but its parts, which stand in the first size bytes of the file.
-func readSnapshot(f io.ReaderAt, size int64) (*snapshot, error) {
-	b := make([]byte, snapshotHead)
+// Read reads and verifies all of a snapshot but its parts, which stand in the first size bytes of the file.
+func Read(f io.ReaderAt, size int64) (*Index, error) {
+	b := make([]byte, Head)
 	if n, err := f.ReadAt(b, 0); n < len(b) {
 		return nil, shortRead(err)
 	}
-	store, text, bytes, err := parseSnapshotTitle(b)
+	store, text, bytes, err := ParseTitle(b)
 	if err != nil {
 		return nil, err
 	}
@@ -412,7 +402,7 @@ func readSnapshot(f io.ReaderAt, size int64) (*snapshot, error) {
 	if n, err := f.ReadAt(b, text); n < len(b) {
 		return nil, shortRead(err)
 	}
-	x, err := parseSnapshot(b)
+	x, err := Parse(b)
 	if err != nil {
 		return nil, err
 	}
@@ -442,8 +432,8 @@ func shortRead(err error) error {
 	return fmt.Errorf("copal: %w", err)
 }
 
-// asDamage makes of an error that the bytes of a file are to blame for a *CorruptError.
-func asDamage(path string, offset int64, err error) error {
+// AsDamage makes of an error that the bytes of a file are to blame for a *CorruptError.
+func AsDamage(path string, offset int64, err error) error {
 	for _, kind := range []error{record.ErrShort, record.ErrChecksum, record.ErrSyntax, index.ErrPart} {
 		if errors.Is(err, kind) {
 			return &seglog.CorruptError{File: path, Offset: offset, Reason: err.Error()}
@@ -452,8 +442,13 @@ func asDamage(path string, offset int64, err error) error {
 	return err
 }
 
-// readDue reads and verifies the queue of a shard.
-func readDue(f io.ReaderAt, d *snapshotDue) ([]byte, error) {
+// DueOf says that the queue of a shard, whose earliest deadline is first, stands at offset.
+func DueOf(shard int, offset int64, queue []byte, first uint64) Due {
+	return Due{Shard: shard, Offset: offset, Items: int64(len(queue)) / DueBytes, First: first, CRC: crc32.Checksum(queue, castagnoli)}
+}
+
+// Read reads and verifies the queue.
+func (d *Due) Read(f io.ReaderAt) ([]byte, error) {
 	b := make([]byte, d.bytes())
 	if n, err := f.ReadAt(b, d.Offset); n < len(b) {
 		return nil, shortRead(err)
@@ -464,8 +459,13 @@ func readDue(f io.ReaderAt, d *snapshotDue) ([]byte, error) {
 	return b, nil
 }
 
-// readPart reads and verifies the entries of a part.
-func readPart(f io.ReaderAt, p *snapshotPart) (index.Part, error) {
+// PartOf says that the entries of a shard stand at offset. How many there are of each schema is the caller's to say.
+func PartOf(shard int, offset int64, entries []byte) Part {
+	return Part{Shard: shard, Offset: offset, Entries: int64(len(entries) / index.SlotBytes), CRC: crc32.Checksum(entries, castagnoli)}
+}
+
+// Read reads and verifies the entries.
+func (p *Part) Read(f io.ReaderAt) (index.Part, error) {
 	b := make([]byte, p.bytes())
 	if n, err := f.ReadAt(b, p.Offset); n < len(b) {
 		return index.Part{}, shortRead(err)
