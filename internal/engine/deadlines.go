@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -202,17 +203,19 @@ func (sh *deadlineShard) full() bool { return len(sh.heap) >= 2*sh.kept+32 }
 
 // clear takes out all items of a hash but the first, and those whose hash has no entry.
 func (sh *deadlineShard) clear(has func(hash uint64) bool) {
-	slices.SortFunc(sh.heap, func(a, b dueItem) int {
-		switch {
-		case a.hash != b.hash && a.hash < b.hash, a.hash == b.hash && a.deadline < b.deadline:
-			return -1
-		case a == b:
-			return 0
+	first := make(map[uint64]uint64, len(sh.heap))
+	for _, it := range sh.heap {
+		if deadline, ok := first[it.hash]; !ok || it.deadline < deadline {
+			first[it.hash] = it.deadline
 		}
-		return 1
-	})
-	sh.heap = slices.CompactFunc(sh.heap, func(a, b dueItem) bool { return a.hash == b.hash })
-	sh.heap = slices.DeleteFunc(sh.heap, func(it dueItem) bool { return !has(it.hash) })
+	}
+	clear(sh.heap)
+	sh.heap = sh.heap[:0]
+	for _, hash := range slices.Sorted(maps.Keys(first)) {
+		if has(hash) {
+			sh.heap = append(sh.heap, dueItem{first[hash], hash})
+		}
+	}
 	sh.order()
 	sh.kept = len(sh.heap)
 }

@@ -298,10 +298,11 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 	}
 	views := &t.store.views
 	type carried struct {
-		own string
+		own   string
+		place int
 		former
 	}
-	var list []carried
+	var list []*carried
 	for n := range all.shards {
 		sh := t.versionShard(n)
 		if sh == nil {
@@ -317,12 +318,12 @@ func (t *Table) carryVersions(to *Table, prefix string) {
 			}
 			own = own[len(prefix):]
 			v.hash = t.store.Hash(own)
-			list = append(list, carried{own, v})
+			list = append(list, &carried{own, len(list), v})
 		}
 		sh.count(views)
 	}
-	slices.SortStableFunc(list, func(a, b carried) int {
-		return cmp.Or(cmp.Compare(a.replaced, b.replaced), cmp.Compare(a.opened, b.opened))
+	slices.SortFunc(list, func(a, b *carried) int {
+		return cmp.Or(cmp.Compare(a.replaced, b.replaced), cmp.Compare(a.opened, b.opened), a.place-b.place)
 	})
 	for _, c := range list {
 		there := to.noted()

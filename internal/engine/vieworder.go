@@ -3,7 +3,6 @@ package engine
 import (
 	"bytes"
 	"iter"
-	"slices"
 
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -31,24 +30,24 @@ func (o *ordering) keepLocked(key []byte, gone bool, seq uint64) {
 	if seq == 0 {
 		seq = o.table.store.log.Last() + 1
 	}
-	without := views.without(seq)
-	last := o.since
-	for i := 0; i < len(o.kept); i++ {
-		k := o.kept[i]
+	without, last := views.without(seq), o.since
+	kept := o.kept[:0:0]
+	for _, k := range o.kept {
 		if k.upTo > without && last < without { // some of its views have the record, and some do not
-			o.kept = slices.Insert(o.kept, i, k.copy(without))
-			i++
+			kept = append(kept, k.copy(without))
 		}
 		if last = k.upTo; last > without {
 			k.mark(key, gone, true)
 		}
+		kept = append(kept, k)
 	}
 	if without > last {
-		if len(o.kept) == 0 {
+		if len(kept) == 0 {
 			views.keeps(o)
 		}
-		o.kept = append(o.kept, (&keptLayers{layers: o.layers}).copy(without))
+		kept = append(kept, (&keptLayers{layers: o.layers}).copy(without))
 	}
+	o.kept = kept
 }
 
 // copy returns layers that do not change with these.
@@ -74,18 +73,19 @@ func (o *ordering) dropKept() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	views, last := o.table.store.views.all(), o.since
-	o.kept = slices.DeleteFunc(o.kept, func(k *keptLayers) bool {
+	kept := o.kept[:0:0]
+	for _, k := range o.kept {
 		for len(views) > 0 && views[0].number <= last {
 			views = views[1:]
 		}
 		if len(views) > 0 && views[0].number <= k.upTo {
-			last = k.upTo
-			return false
+			kept, last = append(kept, k), k.upTo
+		} else {
+			o.endLocked(k)
 		}
-		o.endLocked(k)
-		return true
-	})
-	return len(o.kept) > 0
+	}
+	o.kept = kept
+	return len(kept) > 0
 }
 
 // endKept is for who has given keys to another table, of which views may have some that are gone by now.

@@ -1,8 +1,6 @@
 package order
 
-import (
-	"slices"
-)
+import "sort"
 
 // Gaps are stretches of keys in which a stack of layers shows none: what was there has gone, and its marks still stand in the layers. A walk that
 // has stepped over many of them says so, and later ones go past in one step: a queue of which the first goes again and again does not become slower.
@@ -37,13 +35,15 @@ func (g Gaps) Before(key []byte) []byte {
 
 // find returns the first gap that is not before the key; ok says that the key is in it.
 func (g Gaps) find(key []byte) (i int, ok bool) {
-	i, _ = slices.BinarySearchFunc(g.list, string(key), func(x gap, key string) int {
-		if x.high <= key {
-			return -1
-		}
-		return 1
-	})
+	i = sort.Search(len(g.list), func(i int) bool { return g.list[i].high > string(key) })
 	return i, i < len(g.list) && g.list[i].low <= string(key)
+}
+
+// with returns the gaps with others in the places from i to j.
+func (g Gaps) with(i, j int, others ...gap) Gaps {
+	list := make([]gap, 0, len(g.list)+len(others))
+	list = append(append(append(list, g.list[:i]...), others...), g.list[j:]...)
+	return Gaps{list}
 }
 
 // Add returns the gaps with a stretch more, from low to high, both in it, where so many keys have gone.
@@ -59,17 +59,17 @@ func (g Gaps) Add(low, high []byte, keys int) Gaps {
 		x.low, x.high, x.keys = min(x.low, y.low), max(x.high, y.high), x.keys+y.keys
 		behind++
 	}
-	list := append(append(slices.Clone(g.list[:first]), x), g.list[behind:]...)
-	if len(list) > mostGaps {
-		least := 0
-		for i := range list {
-			if list[i].keys < list[least].keys {
-				least = i
-			}
-		}
-		list = slices.Delete(list, least, least+1)
+	g = g.with(first, behind, x)
+	if len(g.list) <= mostGaps {
+		return g
 	}
-	return Gaps{list}
+	least := 0
+	for i := range g.list {
+		if g.list[i].keys < g.list[least].keys {
+			least = i
+		}
+	}
+	return g.with(least, least+1)
 }
 
 // Cut returns the gaps for a layer to which a key has come.
@@ -79,14 +79,13 @@ func (g Gaps) Cut(key []byte) Gaps {
 		return g
 	}
 	x := g.list[i]
-	var rest []gap
-	if before := (gap{x.low, string(key), x.keys / 2}); before.low < before.high {
-		rest = append(rest, before)
+	rest := make([]gap, 0, 2)
+	for _, part := range [2]gap{{x.low, string(key), x.keys / 2}, {string(key) + "\x00", x.high, x.keys / 2}} {
+		if part.low < part.high {
+			rest = append(rest, part)
+		}
 	}
-	if behind := (gap{string(key) + "\x00", x.high, x.keys / 2}); behind.low < behind.high {
-		rest = append(rest, behind)
-	}
-	return Gaps{slices.Concat(g.list[:i], rest, g.list[i+1:])}
+	return g.with(i, i+1, rest...)
 }
 
 // Join returns the gaps for a layer from which a key has gone that had cut one in two.
@@ -95,6 +94,5 @@ func (g Gaps) Join(key []byte) Gaps {
 	if i == 0 || i == len(g.list) || g.list[i-1].high != string(key) || g.list[i].low != string(key)+"\x00" {
 		return g
 	}
-	x := gap{g.list[i-1].low, g.list[i].high, g.list[i-1].keys + g.list[i].keys}
-	return Gaps{slices.Concat(g.list[:i-1], []gap{x}, g.list[i+1:])}
+	return g.with(i-1, i+1, gap{g.list[i-1].low, g.list[i].high, g.list[i-1].keys + g.list[i].keys})
 }

@@ -1,7 +1,6 @@
 package order
 
 import (
-	"slices"
 	"strings"
 	"unsafe"
 )
@@ -161,9 +160,20 @@ func (t *Tree) take(n *node, i int) {
 			n.marks[i] = last
 			return
 		}
-		n.children = slices.Delete(n.children, i, i+1)
 	}
-	n.marks = slices.Delete(n.marks, i, i+1)
+	n.drop(i, i)
+}
+
+// drop takes out the i-th mark and, where there are children, the j-th of them.
+func (n *node) drop(i, j int) {
+	copy(n.marks[i:], n.marks[i+1:])
+	n.marks[len(n.marks)-1] = mark{}
+	n.marks = n.marks[:len(n.marks)-1]
+	if n.children != nil {
+		copy(n.children[j:], n.children[j+1:])
+		n.children[len(n.children)-1] = nil
+		n.children = n.children[:len(n.children)-1]
+	}
 }
 
 // takeLast takes out the last mark of a node that may be changed, and of those below it. There may be none.
@@ -178,10 +188,7 @@ func (t *Tree) takeLast(n *node) (last mark, ok bool) {
 		return mark{}, false
 	}
 	last = n.marks[end-1]
-	n.marks = slices.Delete(n.marks, end-1, end)
-	if n.children != nil {
-		n.children = slices.Delete(n.children, end, end+1)
-	}
+	n.drop(end-1, end)
 	return last, true
 }
 

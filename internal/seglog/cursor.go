@@ -171,7 +171,8 @@ func (l *Log) TellingFrom(seq uint64, list []*Segment, most int64) map[*Segment]
 	}
 	most = max(most, length)
 	telling := map[*Segment]bool{}
-	newestFirst := slices.SortedFunc(slices.Values(list), func(a, b *Segment) int { return int(int64(b.ID.Order()) - int64(a.ID.Order())) })
+	newestFirst := slices.Clone(list)
+	slices.SortFunc(newestFirst, func(a, b *Segment) int { return int(int64(b.ID.Order()) - int64(a.ID.Order())) })
 	for _, seg := range newestFirst {
 		if !seg.tellsFrom(seq) {
 			continue
