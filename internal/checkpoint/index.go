@@ -442,36 +442,25 @@ func AsDamage(path string, offset int64, err error) error {
 	return err
 }
 
-// DueOf says that the queue of a shard, whose earliest deadline is first, stands at offset.
-func DueOf(shard int, offset int64, queue []byte, first uint64) Due {
-	return Due{Shard: shard, Offset: offset, Items: int64(len(queue)) / DueBytes, First: first, CRC: crc32.Checksum(queue, castagnoli)}
-}
-
 // Read reads and verifies the queue.
-func (d *Due) Read(f io.ReaderAt) ([]byte, error) {
-	b := make([]byte, d.bytes())
-	if n, err := f.ReadAt(b, d.Offset); n < len(b) {
-		return nil, shortRead(err)
-	}
-	if crc32.Checksum(b, castagnoli) != d.CRC {
-		return nil, record.ErrChecksum
-	}
-	return b, nil
-}
-
-// PartOf says that the entries of a shard stand at offset. How many there are of each schema is the caller's to say.
-func PartOf(shard int, offset int64, entries []byte) Part {
-	return Part{Shard: shard, Offset: offset, Entries: int64(len(entries) / index.SlotBytes), CRC: crc32.Checksum(entries, castagnoli)}
-}
+func (d *Due) Read(f io.ReaderAt) ([]byte, error) { return readSummed(f, d.Offset, d.bytes(), d.CRC) }
 
 // Read reads and verifies the entries.
 func (p *Part) Read(f io.ReaderAt) (index.Part, error) {
-	b := make([]byte, p.bytes())
-	if n, err := f.ReadAt(b, p.Offset); n < len(b) {
-		return index.Part{}, shortRead(err)
-	}
-	if crc32.Checksum(b, castagnoli) != p.CRC {
-		return index.Part{}, record.ErrChecksum
+	b, err := readSummed(f, p.Offset, p.bytes(), p.CRC)
+	if err != nil {
+		return index.Part{}, err
 	}
 	return index.Part{Entries: b, Schemas: append([]index.SchemaCount(nil), p.Schemas...)}, nil
+}
+
+func readSummed(f io.ReaderAt, offset, bytes int64, sum uint32) ([]byte, error) {
+	b := make([]byte, bytes)
+	if n, err := f.ReadAt(b, offset); n < len(b) {
+		return nil, shortRead(err)
+	}
+	if crc32.Checksum(b, castagnoli) != sum {
+		return nil, record.ErrChecksum
+	}
+	return b, nil
 }

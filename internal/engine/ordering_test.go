@@ -326,7 +326,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.end = checkpoint.Head
+	w.out = checkpoint.NewWriter(w.file)
 	for _, to := range []tableOf{{0, checkpoint.Raw, s.spaces[0].raw}, {0, checkpoint.Elements, s.spaces[0].elements}} {
 		if err := w.table(to, s.Inside); err != nil {
 			t.Fatal(err)

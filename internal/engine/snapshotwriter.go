@@ -33,7 +33,8 @@ import (
 type snapshotWriter struct {
 	store *Store
 	file  vfs.File
-	end   int64 // of what is written
+	out   *checkpoint.Writer
+	bytes int64 // when all is written
 	x     *checkpoint.Index
 	buf   []byte
 	alone bool            // at Close: the writer has all locks, and there are no cells
@@ -96,6 +97,7 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 	if w.file, err = l.FS.Open(path, vfs.Create); err != nil {
 		return seglog.NoSpace(err)
 	}
+	w.out = checkpoint.NewWriter(w.file)
 	defer func() {
 		if err != nil {
 			l.FS.Remove(path)
@@ -110,7 +112,6 @@ func (w *snapshotWriter) take(shared func(func() error) error, settle func() err
 // copyAll writes the parts, and then what is to be said of them.
 func (w *snapshotWriter) copyAll(shared func(func() error) error) error {
 	s := w.store
-	w.end = checkpoint.Head
 	var list []tableOf
 	err := shared(func() error { list = s.allTables(); return nil })
 	for _, t := range list {
@@ -164,7 +165,7 @@ func (s *Store) allTables() []tableOf {
 
 func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error {
 	out := checkpoint.Table{Space: t.space, Kind: t.kind, Declared: t.declared.Load(), Name: t.name}
-	if err := w.due(t.Table, &out.Due); err != nil {
+	if err := w.due(t.Table, &out); err != nil {
 		return err
 	}
 	for n := range index.Shards {
@@ -198,23 +199,22 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 
 // due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has gone too, or has
 // an item in the queue as it was. Where the snapshot before has items that are damaged, the queue is first made from the entries.
-func (w *snapshotWriter) due(t *Table, out *[]checkpoint.Due) error {
+func (w *snapshotWriter) due(t *Table, out *checkpoint.Table) error {
 	d := t.deadlines.Load()
 	if d == nil {
 		return nil
 	}
-	begin := w.end
 	damaged, err := w.queue(d, out)
 	if damaged && err == nil {
 		t.requeue(w.alone)
-		*out, w.end = nil, begin
+		w.out.DropDue(out)
 		_, err = w.queue(d, out)
 	}
 	return err
 }
 
 // queue writes the items of all shards. It reports whether some were damaged.
-func (w *snapshotWriter) queue(d *deadlines, out *[]checkpoint.Due) (damaged bool, err error) {
+func (w *snapshotWriter) queue(d *deadlines, out *checkpoint.Table) (damaged bool, err error) {
 	for n := range d.shards {
 		b, first, err := w.itemsOf(&d.shards[n], n)
 		if errors.Is(err, seglog.ErrCorrupt) {
@@ -228,9 +228,8 @@ func (w *snapshotWriter) queue(d *deadlines, out *[]checkpoint.Due) (damaged boo
 		if w.buf = b; len(b) == 0 {
 			continue
 		}
-		*out = append(*out, checkpoint.DueOf(n, w.end, b, first))
-		if err := w.write(b); err != nil {
-			return damaged, err
+		if err := w.out.Due(out, n, first, b); err != nil {
+			return damaged, seglog.NoSpace(err)
 		}
 	}
 	return damaged, nil
@@ -260,35 +259,15 @@ func (t *Table) partOf(buf []byte, n int) (index.Part, error) {
 	return t.index.Part(buf, n), nil
 }
 
-// part writes the entries of a shard.
+// part writes the entries of a shard, with addresses as the file has them.
 func (w *snapshotWriter) part(t *checkpoint.Table, n int, p *index.Part) error {
-	if len(p.Entries) == 0 {
-		return nil
-	}
 	p.Translate(func(a seglog.Address) (seglog.Address, bool) {
 		slot, offset := seglog.SplitAddress(a)
 		return seglog.AddressOf(w.x.Place(w.store.log, slot), offset), true
 	})
-	out := checkpoint.PartOf(n, w.end, p.Entries)
-	total := int64(0)
-	for _, c := range p.Schemas {
-		if c.Entries > 0 {
-			out.Schemas = append(out.Schemas, c)
-			total += c.Entries
-		}
-	}
-	if total != out.Entries { // a damaged record was taken for one of another schema
-		out.Schemas = []index.SchemaCount{{Schema: 0, Entries: out.Entries}}
-	}
-	t.Parts = append(t.Parts, out)
-	return w.write(p.Entries)
-}
-
-func (w *snapshotWriter) write(b []byte) error {
-	if _, err := w.file.WriteAt(b, w.end); err != nil {
+	if err := w.out.Part(t, n, p); err != nil {
 		return seglog.NoSpace(err)
 	}
-	w.end += int64(len(b))
 	return nil
 }
 
@@ -303,11 +282,8 @@ func (w *snapshotWriter) addSchemas() {
 
 // text writes what is to be said of the parts, and makes the file durable.
 func (w *snapshotWriter) text() error {
-	at, b := w.end, w.x.Encode()
-	if err := w.write(b); err != nil {
-		return err
-	}
-	if _, err := w.file.WriteAt(checkpoint.Title(w.x.Store, at, int64(len(b))), 0); err != nil {
+	var err error
+	if w.bytes, err = w.out.Finish(w.x); err != nil {
 		return seglog.NoSpace(err)
 	}
 	if err := w.file.Sync(); err != nil {
@@ -318,7 +294,7 @@ func (w *snapshotWriter) text() error {
 
 // publish gives the file its name.
 func (w *snapshotWriter) publish(path string) error {
-	if err := w.store.log.PublishSnapshot(path, w.x.State(w.end)); err != nil {
+	if err := w.store.log.PublishSnapshot(path, w.x.State(w.bytes)); err != nil {
 		return err
 	}
 	w.store.removeRuns(w.x, w.alone)
