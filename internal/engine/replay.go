@@ -2,7 +2,7 @@ package engine
 
 import (
 	"bytes"
-	"encoding/json"
+	"strings"
 
 	"github.com/copaldb/copal/internal/checkpoint"
 	"github.com/copaldb/copal/internal/keycodec"
@@ -116,19 +116,19 @@ func (s *Store) replaySystem(e seglog.Record) error {
 	return nil
 }
 
-// tableOptions is the value of a system record that declares a table.
-type tableOptions struct {
-	Order string `json:"order,omitempty"`
-}
+// orderOption is the one option of a table that this version knows. The value of a record that declares a table has options and their values, a word each.
+const orderOption = "order"
 
 // replayOptions makes the options of a table count, as far as this version knows them.
 func (s *Store) replayOptions(t *Table, text []byte) {
-	var options tableOptions
-	if s.shadow || json.Unmarshal(text, &options) != nil {
-		return
+	name := ""
+	for words := strings.Fields(string(text)); len(words) > 1; words = words[2:] {
+		if words[0] == orderOption {
+			name = words[1]
+		}
 	}
-	by, ok := keycodec.OrderNamed(options.Order)
-	if !ok {
+	by, ok := keycodec.OrderNamed(name)
+	if s.shadow || !ok {
 		return
 	}
 	o := t.order.Load()
@@ -148,9 +148,9 @@ func (t *Table) declaration() (p *seglog.Pending, declared func()) {
 	if (t.name == "" || t.declared.Load()) && (o == nil || o.declared.Load()) {
 		return nil, nil
 	}
-	var options tableOptions
+	var text []byte
 	if o != nil {
-		options.Order = o.by.Name()
+		text = []byte(orderOption + " " + o.by.Name())
 	}
 	key := mapPrefix + t.name
 	switch sp := t.store.spaces[0]; t {
@@ -159,7 +159,6 @@ func (t *Table) declaration() (p *seglog.Pending, declared func()) {
 	case sp.elements:
 		key = checkpoint.Elements
 	}
-	text, _ := json.Marshal(options) // which cannot fail
 	p = &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte(key), Value: text}
 	return p, func() {
 		t.declared.Store(t.name != "")
