@@ -6,23 +6,13 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The crash model. A script runs on a file system that records what is durable. At every boundary of every file
-// operation, and within every write, the process is killed and the power is cut in as many ways as the model
-// knows; each time the log is opened on what is left:
-//
-//   - it holds what some prefix of the script had written, entry by entry;
-//   - that prefix has every write that was acknowledged at its durability;
-//   - it begins where it was trimmed, or was being trimmed;
-//   - it takes writes, and opens again with them.
-//
-// A death may come with a write-back that fails: the cache then shows what the disk never gets.
-// A sample of the survivors is crashed once more, during their recovery.
+// The log as an owner for the crash model of crashtest. It begins where it was trimmed, or was being trimmed.
 
 // step is one operation of a script.
 type step struct {
@@ -30,11 +20,22 @@ type step struct {
 	n    int    // bytes; of a trim, per mille of the log; of a death, whether the write-back fails then
 }
 
-// oracle follows a script.
+func (s step) String() string { return fmt.Sprint(s.kind, " ", s.n) }
+
+func (s step) Death() crashtest.Death {
+	switch {
+	case s.kind != "die":
+		return crashtest.Lives
+	case s.n > 0:
+		return crashtest.DiesUnsynced
+	}
+	return crashtest.Dies
+}
+
+// oracle follows a script. Its writes are entries.
 type oracle struct {
-	entries [][]byte // that were begun
-	acked   int      // of them acknowledged: safe from the death of the process
-	durable int      // safe from a power cut
+	crashtest.Count
+	entries [][]byte
 	first   Address
 	trims   Address // being trimmed
 }
@@ -47,96 +48,51 @@ func (o *oracle) end(n int) (sum Address) {
 }
 
 type crasher struct {
-	t       *testing.T
-	rng     *rand.Rand
-	limit   int // power cuts at one boundary
-	plant   vfs.Bug
-	change  func(*options)
-	policy  SyncPolicy
-	states  int
-	sparse  int // one in so many boundaries is crashed at
-	again   int // one in so many survivors is crashed in its recovery
-	failure string
-	trail   []string
+	crashtest.Crasher[*Log, *oracle, step]
+	change func(*options)
+	policy SyncPolicy
 }
 
-func (c *crasher) open(fsys vfs.FS) (*Log, error) {
+func newCrasher(change func(*options), policy SyncPolicy, plan crashtest.Plan) *crasher {
+	c := &crasher{change: change, policy: policy}
+	c.Plan, c.Owner = plan, c
+	return c
+}
+
+func (c *crasher) Dir() string { return "log" }
+
+func (c *crasher) Open(fsys vfs.FS) (*Log, error) {
 	return open("log", testOptions(fsys, c.change, func(o *options) {
 		o.policy = c.policy
-		o.random = c.rng.Uint64
+		o.random = c.Rng.Uint64
 	}))
 }
 
-func (c *crasher) violation(format string, args ...any) {
-	if c.failure == "" {
-		c.failure = fmt.Sprintf(format, args...) + "\n\tscript: " + strings.Join(c.trail, ", ")
-	}
+func (c *crasher) Close(l *Log) error { return l.Close() }
+
+func (c *crasher) Sync(l *Log) error { return l.Sync() }
+
+func (c *crasher) Reborn(l *Log, o *oracle) { o.told(l) }
+
+func (c *crasher) After() []step {
+	return []step{{"append", 30}, {"sync", 0}, {"append", 5000}, {"reopen", 0}, {"append", 3}, {"compact", 0}, {"sync", 0}}
 }
 
-// run runs a script on mem, crashing it at every boundary.
-func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
-	fsys := c.watch(mem, o, depth)
-	l, err := c.open(fsys)
-	if err != nil {
-		c.violation("the script's own Open: %v", err)
-		return
-	}
-	for i, st := range script {
-		if c.failure != "" {
-			break
-		}
-		if depth == 0 {
-			c.trail = append(c.trail[:i], fmt.Sprint(st.kind, " ", st.n))
-		}
-		if st.kind == "die" {
-			mem = mem.ProcessCrash()
-			if st.n > 0 {
-				loseUnsynced(c.t, mem)
-			}
-			fsys = c.watch(mem, o, depth)
-			if l, err = c.open(fsys); err == nil {
-				o.told(l)
-			}
-		} else {
-			l, err = c.step(fsys, l, o, st)
-		}
-		if err != nil {
-			c.violation("step %d, %v: %v", i, st, err)
-			return
-		}
-	}
-	if err := l.Close(); err != nil {
-		c.violation("Close: %v", err)
-	}
-}
-
-// watch crashes mem at its boundaries from now on.
-func (c *crasher) watch(mem *vfs.Mem, o *oracle, depth int) vfs.FS {
-	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-		if c.failure == "" && phase != vfs.Before && c.rng.IntN(c.sparse) == 0 {
-			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
-		}
-	})
-	if c.plant != 0 {
-		return vfs.Inject(mem).Plant(c.plant)
-	}
-	return mem
-}
-
-func (c *crasher) step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
+func (c *crasher) Step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
 	var err error
 	switch st.kind {
 	case "append":
 		o.entries = append(o.entries, text(len(o.entries), st.n))
+		o.Started++
 		if _, err = l.Append(o.entries[len(o.entries)-1]); err == nil {
-			o.acked = len(o.entries)
+			o.Acked = len(o.entries)
 		}
 		if c.policy == AlwaysSync {
-			o.durable = o.acked
+			o.Durable = o.Acked
 		}
 	case "sync":
 		if err = l.Sync(); err == nil {
-			o.durable = o.acked
+			o.Durable = o.Acked
 		}
 	case "seal": // what the log does by itself when a segment has ended
 		if l.tail != nil {
@@ -151,19 +107,19 @@ func (c *crasher) step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
 		o.trims = max(o.end(n), o.first)
 		if err = l.Trim(at); err == nil {
 			o.first = o.trims
-			o.durable = max(o.durable, n)
+			o.Durable = max(o.Durable, n)
 		}
 	case "compact":
 		if err = l.Compact(); err == nil {
-			o.durable = o.acked
+			o.Durable = o.Acked
 		}
 	case "reopen":
 		wrote := l.tail != nil // else the log stays as it was found
 		if err = l.Close(); err == nil {
 			if wrote {
-				o.durable = o.acked
+				o.Durable = o.Acked
 			}
-			l, err = c.open(fsys)
+			l, err = c.Open(fsys)
 		}
 	}
 	if err == nil {
@@ -174,110 +130,51 @@ func (c *crasher) step(fsys vfs.FS, l *Log, o *oracle, st step) (*Log, error) {
 
 // told takes the log at its word for what is durable.
 func (o *oracle) told(l *Log) {
-	for o.durable < o.acked && o.end(o.durable+1) <= l.Stats().Durable {
-		o.durable++
+	for o.Durable < o.Acked && o.end(o.Durable+1) <= l.Stats().Durable {
+		o.Durable++
 	}
 }
 
-// crash opens what every crash at this instant may leave.
-func (c *crasher) crash(mem *vfs.Mem, o *oracle, where string, depth int) {
-	c.survive(mem.ProcessCrash(), o, o.acked, "process crash at "+where, depth, true)
-	for image := range mem.PowerCuts(c.limit, c.rng) {
-		if c.failure != "" {
-			return
-		}
-		c.survive(image, o, o.durable, "power cut at "+where, depth, false)
-	}
+// shown is what a survivor shows.
+type shown struct {
+	oracle *oracle
+	want   [][]byte
+	first  Address
 }
 
-func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth int, records bool) {
-	c.states++
-	odds := c.again
-	if records {
-		odds = max(odds/10, 1)
-	}
-	var twin *vfs.Mem
-	if depth == 0 && c.again > 0 && c.rng.IntN(odds) == 0 {
-		if twin = image.ProcessCrash(); !records {
-			twin.Record()
-		} else if c.rng.IntN(2) == 0 {
-			loseUnsynced(c.t, twin)
-		}
-		twin.LosePagesForGood()
-	}
-	l, err := c.open(image)
-	if err != nil {
-		c.violation("%s: Open: %v", where, err)
-		return
-	}
-	found := -1
-	for n := len(o.entries); n >= lo; n-- {
-		if Address(l.Size()) == o.end(n) {
-			found = n
-			break
-		}
-	}
+func (c *crasher) Judge(l *Log, o *oracle, lo int) (crashtest.Shown[*Log, *oracle], error) {
 	first := o.first
 	if l.First() == o.trims {
 		first = o.trims
 	}
-	if found < 0 {
-		c.violation("%s: it has %d bytes; %d entries were acknowledged, with %d", where, l.Size(), lo, o.end(lo))
-		return
+	for n := o.Started; n >= lo; n-- {
+		if Address(l.Size()) == o.end(n) {
+			x := &shown{o, o.entries[:n:n], first}
+			return x, x.Compare(l)
+		}
 	}
-	if err := problem(l, o.entries[:found], first); err != nil {
-		c.violation("%s: %v", where, err)
-		return
-	}
-	if c.rng.IntN(4) == 0 {
-		c.writeAndReopen(image, l, o.entries[:found:found], first, where)
-	} else if err := l.Close(); err != nil {
-		c.violation("%s: Close: %v", where, err)
-	}
-	if twin == nil || c.failure != "" {
-		return
-	}
-	next, sparse := &oracle{entries: o.entries[:found:found], acked: found, durable: found, first: first, trims: first}, c.sparse
-	c.sparse = 3
-	defer func() { c.sparse = sparse }()
-	if records { // a power cut may take back what it shows
-		next.durable, next.first = min(o.durable, found), o.first
-	}
-	c.run(twin, next, []step{{"append", 30}, {"sync", 0}, {"append", 5000}, {"reopen", 0}, {"append", 3}, {"compact", 0}, {"sync", 0}}, depth+1)
-	if c.failure != "" {
-		c.failure = fmt.Sprintf("%s (survivor with %d entries), and then: %s", where, found, c.failure)
-	}
+	return nil, fmt.Errorf("it has %d bytes; %d entries were acknowledged, with %d", l.Size(), lo, o.end(lo))
 }
 
-// writeAndReopen writes to a survivor and opens it once more.
-func (c *crasher) writeAndReopen(image *vfs.Mem, l *Log, want [][]byte, first Address, where string) {
+func (x *shown) Compare(l *Log) error { return problem(l, x.want, x.first) }
+
+func (x *shown) Write(l *Log) error {
 	for i := range 2 {
-		p := text(1000+i, 10+3000*i)
-		want = append(want, p)
-		if _, err := l.Append(p); err != nil {
-			c.violation("%s: Append to the survivor: %v", where, err)
-			return
+		x.want = append(x.want, text(1000+i, 10+3000*i))
+		if _, err := l.Append(x.want[len(x.want)-1]); err != nil {
+			return err
 		}
 	}
-	if c.rng.IntN(2) == 0 {
-		if err := l.Close(); err != nil {
-			c.violation("%s: closing the survivor: %v", where, err)
-			return
-		}
-	} else {
-		image = image.ProcessCrash() // die
+	return nil
+}
+
+func (x *shown) Book(allDurable bool) *oracle {
+	n := len(x.want)
+	next := &oracle{Count: crashtest.Count{Started: n, Acked: n, Durable: n}, entries: x.want, first: x.first, trims: x.first}
+	if !allDurable { // a power cut may take back what it shows
+		next.Durable, next.first = min(x.oracle.Durable, n), x.oracle.first
 	}
-	again, err := c.open(image)
-	if err != nil {
-		c.violation("%s: opening the survivor again: %v", where, err)
-		return
-	}
-	if err := problem(again, want, first); err != nil {
-		c.violation("%s: the survivor after two writes: %v", where, err)
-	}
-	if err := again.Close(); err != nil {
-		c.violation("%s: closing the survivor: %v", where, err)
-	}
+	return next
 }
 
 // randomScript is n steps, with writes of every size that takes another way.
@@ -325,24 +222,22 @@ func TestCrashModel(t *testing.T) {
 	}
 	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
-			states := 0
-			for seed := uint64(1); states < want/4; seed++ {
-				c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, uint64(policy))), limit: 8, sparse: 20, again: 100, change: change, policy: policy}
-				mem := vfs.NewMem()
-				mem.Record()
-				mem.LosePagesForGood()
-				script := randomScript(c.rng, 14)
+			states, torn := 0, 0
+			for seed := uint64(1); states < want/4 || seed <= 2; seed++ {
+				rng := rand.New(rand.NewPCG(seed, uint64(policy)))
+				c := newCrasher(change, policy, crashtest.Plan{Rng: rng, Limit: 8, Sparse: 20, Again: 400, Nested: 6})
+				script := randomScript(c.Rng, 14)
 				if seed%2 == 0 {
-					script = roundAndRound(c.rng, 45)
+					script = roundAndRound(c.Rng, 45)
 					c.change = func(o *options) { change(o); o.segmentBytes = 7000 }
 				}
-				c.run(mem, &oracle{}, script, 0)
-				if c.failure != "" {
-					t.Fatalf("policy %d, seed %d: %s", policy, seed, c.failure)
+				c.Run(vfs.NewCrashMem(), &oracle{}, script)
+				if c.Failure != "" {
+					t.Fatalf("policy %d, seed %d: %s", policy, seed, c.Failure)
 				}
-				states += c.states
+				states, torn = states+c.States, torn+c.Torn
 			}
-			t.Logf("policy %d: %d states", policy, states)
+			t.Logf("policy %d: %d states and %d torn copies", policy, states, torn)
 		})
 	}
 }
@@ -351,11 +246,9 @@ func TestCrashModel(t *testing.T) {
 func TestCrashModelSeesBugs(t *testing.T) {
 	for name, bug := range map[string]vfs.Bug{"IgnoreSync": vfs.IgnoreSync, "IgnoreSyncDir": vfs.IgnoreSyncDir} {
 		found := slices.ContainsFunc([]uint64{1, 2, 3, 4, 5, 6, 7, 8}, func(seed uint64) bool {
-			c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 0)), limit: 8, sparse: 1, change: func(*options) {}, policy: AlwaysSync, plant: bug}
-			mem := vfs.NewMem()
-			mem.Record()
-			c.run(mem, &oracle{}, randomScript(c.rng, 8), 0)
-			return c.failure != ""
+			c := newCrasher(func(*options) {}, AlwaysSync, crashtest.Plan{Rng: rand.New(rand.NewPCG(seed, 0)), Limit: 8, Plant: bug})
+			c.Run(vfs.NewCrashMem(), &oracle{}, randomScript(c.Rng, 8))
+			return c.Failure != ""
 		})
 		if !found {
 			t.Errorf("%s is not noticed", name)
@@ -365,28 +258,26 @@ func TestCrashModelSeesBugs(t *testing.T) {
 
 // What is durable in the ring alone keeps its place there until the files are synced, on each lap and into the next segment.
 func TestClaimedPlacesAreKept(t *testing.T) {
-	c := &crasher{t: t, rng: rand.New(rand.NewPCG(3, 3)), limit: 6, sparse: 4, change: func(o *options) { o.segmentBytes = 11_000 }, policy: AlwaysSync}
-	mem := vfs.NewMem()
-	mem.Record()
-	c.run(mem, &oracle{}, slices.Repeat([]step{{"append", 650}}, 24), 0)
-	if c.failure != "" {
-		t.Fatal(c.failure)
+	small := func(o *options) { o.segmentBytes = 11_000 }
+	c := newCrasher(small, AlwaysSync, crashtest.Plan{Rng: rand.New(rand.NewPCG(3, 3)), Limit: 6, Sparse: 4})
+	c.Run(vfs.NewCrashMem(), &oracle{}, slices.Repeat([]step{{"append", 650}}, 24))
+	if c.Failure != "" {
+		t.Fatal(c.Failure)
 	}
-	t.Logf("%d states", c.states)
+	t.Logf("%d states", c.States)
 }
 
 // What is sealed, and what Stats says, is durable, whatever the policy is.
 func TestSealedIsDurable(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(5, 5)), limit: 6, sparse: 40, change: func(o *options) { change(o); o.segmentBytes = 2000 }}
-		mem := vfs.NewMem()
-		mem.Record()
+		small := func(o *options) { change(o); o.segmentBytes = 2000 }
+		c := newCrasher(small, NoSync, crashtest.Plan{Rng: rand.New(rand.NewPCG(5, 5)), Limit: 6, Sparse: 40})
 		script := slices.Repeat([]step{{"append", 600}, {"append", 600}, {"append", 900}, {"append", 500}, {"seal", 0}, {"append", 300}}, 3)
-		c.run(mem, &oracle{}, script, 0)
-		if c.failure != "" {
-			t.Fatal(c.failure)
+		c.Run(vfs.NewCrashMem(), &oracle{}, script)
+		if c.Failure != "" {
+			t.Fatal(c.Failure)
 		}
-		t.Logf("%d states", c.states)
+		t.Logf("%d states", c.States)
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -182,7 +183,7 @@ func (h *history) run(steps int) {
 func (h *history) writeBack() {
 	if h.loses && h.rng.IntN(3) == 0 {
 		h.note("  a write-back fails")
-		loseUnsynced(h.t, h.mem)
+		crashtest.LoseUnsynced(h.mem, "log")
 	}
 }
 

@@ -11,30 +11,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
-
-// loseUnsynced does to every file of segments and to the ring what a write-back does that fails: the cache shows what
-// was written, calls it clean, and the disk never gets it.
-func loseUnsynced(t *testing.T, mem *vfs.Mem) {
-	t.Helper()
-	names, err := mem.List("log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range names {
-		if _, segment := parseName(name); !segment && name != ringName {
-			continue
-		}
-		f, err := mem.Open("log/"+name, vfs.ReadWrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.(interface{ LoseUnsynced() }).LoseUnsynced()
-		f.Close()
-	}
-}
 
 // What an earlier process left behind is in the page cache, and perhaps nowhere else: its sync has failed, or
 // a write-back after its death, and nobody can make the kernel forget what a reader has mapped. When something is
@@ -91,7 +71,7 @@ func whatWasFoundIsMadeDurable(t *testing.T, change func(*options)) {
 					t.Fatalf("%s: a reader: %v", what, err)
 				}
 				if end != "killed" {
-					loseUnsynced(t, dead)
+					crashtest.LoseUnsynced(dead, "log")
 				}
 				next := mustOpen(t, dead, conf)
 				if err := problem(next, want, 0); err != nil {
@@ -330,7 +310,7 @@ func TestLengthsAreSetInPlace(t *testing.T) {
 				}
 			}
 			dead := mem.ProcessCrash()
-			loseUnsynced(t, dead)
+			crashtest.LoseUnsynced(dead, "log")
 			trimmedInPlace(t, dead, noCopies(dead, 1, true), change, want, 3000)
 		}
 	})
@@ -344,7 +324,7 @@ func TestWritesWaitForRoomForCopies(t *testing.T) {
 		for _, lost := range []bool{false, true} {
 			dead, want := killedBehindASync(t, change)
 			if lost {
-				loseUnsynced(t, dead)
+				crashtest.LoseUnsynced(dead, "log")
 			}
 			l := mustOpen(t, noCopies(dead, 1, true), change)
 			refuses := func() {
@@ -520,7 +500,7 @@ func TestDurableInRingAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	dead := mem.ProcessCrash()
-	loseUnsynced(t, dead)
+	crashtest.LoseUnsynced(dead, "log")
 	l = mustOpen(t, dead, always)
 	want = append(want, text(3, 40))
 	mustAppend(t, l, want[2])

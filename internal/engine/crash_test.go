@@ -13,25 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The crash model. A script of writes runs on a file system that records what is
-// durable. At every boundary of every file operation, and within every write, the
-// process is killed and the power is cut in as many ways as the model knows; within
-// every copy into the ring the process is killed with any part of it missing. Each
-// time the store is opened on what is left, and what it holds is compared with the
-// oracle of docs/durability.md:
-//
-//   - it is exactly what some prefix of the script had made;
-//   - that prefix holds every write that was acknowledged at its durability;
-//   - of it all is there, with its deadline, but for what has expired by the clock;
-//   - the store takes writes, and opens again with them.
-//
-// A sample of the survivors is crashed once more, during its own recovery, and the power is cut of a sample of those that have been opened.
+// The store as an owner for the crash model of crashtest. The oracle is that of docs/durability.md. What is found of an
+// entry has its deadline; only what has expired by the clock may be missing.
 
 // step is one operation of a script.
 type step struct {
@@ -43,14 +33,25 @@ type step struct {
 	changes []step // of a group
 }
 
+func (s step) String() string { return fmt.Sprintf("%s %s %d", s.kind, s.key, len(s.value)) }
+
+func (s step) Death() crashtest.Death {
+	switch s.kind {
+	case "die":
+		return crashtest.Dies
+	case "die unsynced":
+		return crashtest.DiesUnsynced
+	}
+	return crashtest.Lives
+}
+
 // oracle follows a script. states[i] is what the store holds after i writes, if nothing has expired.
 type oracle struct {
+	crashtest.Count
+	found     int // of them the opening has found; the first append makes them durable
 	states    []string
 	content   map[string]string
 	deadlines map[string]uint64 // of what has one
-	started   int               // writes begun
-	acked     int               // writes acknowledged: safe from the death of the process
-	durable   int               // writes acknowledged as synced, or covered by a sync: safe from a power cut
 }
 
 func newOracle(content map[string]string) *oracle {
@@ -75,12 +76,12 @@ func (o *oracle) begin(s step) {
 
 func (o *oracle) began() {
 	o.states = append(o.states, renderMortal(o.content, o.deadlines))
-	o.started++
+	o.Started++
 }
 
 // find is the last of the states that may be found at this time after a crash that spares the writes up to lo.
 func (o *oracle) find(found string, lo int, now uint64) (int, bool) {
-	for i := o.started; i >= lo; i-- {
+	for i := o.Started; i >= lo; i-- {
 		if alive(o.states[i], now) == found {
 			return i, true
 		}
@@ -90,17 +91,10 @@ func (o *oracle) find(found string, lo int, now uint64) (int, bool) {
 
 // crasher runs scripts and crashes them.
 type crasher struct {
+	crashtest.Crasher[*Store, *oracle, step]
+
 	t       *testing.T
-	rng     *rand.Rand
-	limit   int      // power cuts tried at one boundary, when there are too many to try all
-	ring    int64    // its size, if not the usual
-	plant   vfs.Bug  // for tests of the test
-	states  int      // crash states opened so far
-	torn    int      // and those of kills within a store to the ring, other than after its first half
-	failure string   // the first violation
-	again   int      // one in so many survivors is crashed in its recovery
-	sparse  int      // one in so many boundaries is crashed at, if not all
-	trail   []string // of steps, for messages
+	ring    int64 // its size, if not the usual
 	options func(*Options)
 	room    func(s *Store, o *oracle, st step) error // what a room above the engine does
 	clock   *logtest.Clock                           // nil for that of the machine, with which nothing expires
@@ -110,14 +104,44 @@ type crasher struct {
 	ordered   int          // survivors that were opened with an order in files
 }
 
-func (c *crasher) open(fsys vfs.FS) (*Store, error) {
+func newCrasher(t *testing.T, plan crashtest.Plan) *crasher {
+	c := &crasher{t: t}
+	c.Plan, c.Owner, c.Surviving = plan, c, c.afterATime
+	return c
+}
+
+func (c *crasher) Dir() string { return "db" }
+
+func (c *crasher) Sync(s *Store) error { return s.Sync() }
+
+func (c *crasher) Close(s *Store) error {
+	c.giveUp(s)
+	return s.Close()
+}
+
+func (c *crasher) Reborn(_ *Store, o *oracle) { c.groups, o.found = nil, o.Acked }
+
+func (c *crasher) After() []step {
+	return []step{{kind: "set", key: "after", value: "1"}, {kind: "fsync", key: "a", value: "2"}, {kind: "reopen"}, {kind: "fsync", key: "users:1", value: "3"}}
+}
+
+// Step does a step. Once the log has taken an append, what the opening had found is durable.
+func (c *crasher) Step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error) {
+	s, err := c.step(fsys, s, o, st)
+	if err == nil && s.log.Tail != nil {
+		o.Durable = max(o.Durable, o.found)
+	}
+	return s, err
+}
+
+func (c *crasher) Open(fsys vfs.FS) (*Store, error) {
 	n := uint64(0)
 	return Open("db", testOptions(fsys, func(o *Options) {
 		o.SegmentBytes = 700
 		if c.ring > 0 {
 			o.RingBytes = c.ring
 		}
-		o.Random = func() uint64 { n++; return c.rng.Uint64() }
+		o.Random = func() uint64 { n++; return c.Rng.Uint64() }
 		if c.clock != nil {
 			o.Clock = c.clock
 		}
@@ -125,46 +149,6 @@ func (c *crasher) open(fsys vfs.FS) (*Store, error) {
 			c.options(o)
 		}
 	}))
-}
-
-// run runs a script on mem, crashing it at every boundary. It returns at the first violation.
-func (c *crasher) run(mem *vfs.Mem, o *oracle, script []step, depth int) {
-	var fsys vfs.FS = mem
-	if c.plant != 0 {
-		fsys = vfs.Inject(mem).Plant(c.plant)
-	}
-	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
-		if c.failure == "" && phase != vfs.Before && (c.sparse == 0 || c.rng.IntN(c.sparse) == 0) {
-			c.crash(mem, o, fmt.Sprintf("%v, phase %v", op, phase), depth)
-		}
-		c.tear(mem, o, op, depth)
-	})
-	s, err := c.open(fsys)
-	if err != nil {
-		c.violation("the script's own Open: %v", err)
-		return
-	}
-	found := o.acked
-	for i, st := range script {
-		if c.failure != "" {
-			break
-		}
-		if depth == 0 {
-			c.trail = append(c.trail[:i], fmt.Sprintf("%s %s %d", st.kind, st.key, len(st.value)))
-		}
-		if s, err = c.step(fsys, s, o, st); err != nil {
-			c.violation("step %d, %s: %v", i, st.kind, err)
-			return
-		}
-		o.durable = max(o.durable, found)    // the first append has made durable what was found
-		if c.sparse > 0 && c.failure == "" { // else every boundary of the step was crashed at
-			c.survive(mem.ProcessCrash(), o, o.acked, fmt.Sprintf("process crash after step %d, %s", i, st.kind), depth, true)
-		}
-	}
-	c.giveUp(s)
-	if err := s.Close(); err != nil && c.failure == "" {
-		c.violation("Close: %v", err)
-	}
 }
 
 func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error) {
@@ -181,13 +165,13 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 		if err = s.Set(nil, []byte(st.key), []byte(st.value), schema, durabilityOf(st)); err != nil {
 			return s, err
 		}
-		o.acked = o.started
+		o.Acked = o.Started
 	case "delete", "deletefsync":
 		o.begin(st)
 		if _, err = s.Delete(nil, []byte(st.key), durabilityOf(st)); err != nil {
 			return s, err
 		}
-		o.acked = o.started
+		o.Acked = o.Started
 	case "map":
 		_, err = s.Map(st.key)
 		return s, err
@@ -225,15 +209,17 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 	case "ttl", "ttlfsync", "async", "expire", "expirefsync", "persist", "pass":
 		return s, c.mortalStep(s, o, st)
 	case "reopen":
-		c.giveUp(s)
-		if err = s.Close(); err == nil {
-			o.durable = o.acked
-			s, err = c.open(fsys)
+		wrote := s.log.Tail != nil // else the store stays as it was found
+		if err = c.Close(s); err == nil {
+			if wrote {
+				o.Durable = o.Acked
+			}
+			s, err = c.Open(fsys)
 		}
 		return s, err
 	}
 	if st.kind == "sync" || durabilityOf(st) == Power {
-		o.durable = o.acked
+		o.Durable = o.Acked
 	}
 	return s, err
 }
@@ -245,192 +231,111 @@ func durabilityOf(st step) Durability {
 	return Process
 }
 
-// crash opens what every crash at this instant may leave.
-func (c *crasher) crash(mem *vfs.Mem, o *oracle, where string, depth int) {
-	c.states++
-	c.survive(mem.ProcessCrash(), o, o.acked, "process crash at "+where, depth, true)
-	for image := range mem.PowerCuts(c.limit, c.rng) {
-		if c.failure != "" {
-			return
-		}
-		c.states++
-		c.survive(image, o, o.durable, "power cut at "+where, depth, false)
-	}
+// shown is what a survivor shows.
+type shown struct {
+	c         *crasher
+	oracle    *oracle
+	at        int // of its states
+	content   map[string]string
+	deadlines map[string]uint64
 }
 
-// tear opens what a kill may leave that comes within a store. Where few boundaries are crashed at,
-// each store is torn nevertheless, in one way or so.
-func (c *crasher) tear(mem *vfs.Mem, o *oracle, op vfs.Op, depth int) {
-	for image := range mem.TornStores(c.rng) {
-		if c.failure != "" {
-			return
-		}
-		if c.sparse > 0 && c.rng.IntN(5) > 0 {
-			continue
-		}
-		c.torn++
-		c.survive(image, o, o.acked, fmt.Sprintf("kill within %v", op), depth, true)
-	}
-}
-
-// survive checks one crash state. After the death of the process alone, what was not
-// durable still is not: such an image goes on recording.
-func (c *crasher) survive(image *vfs.Mem, o *oracle, lo int, where string, depth int, records bool) {
-	odds := c.again
-	if records {
-		odds /= 10 // there are far fewer of these
-	}
-	again := depth == 0 && c.again > 0 && c.rng.IntN(odds) == 0
-	var twin *vfs.Mem
-	if again {
-		if twin = image.ProcessCrash(); !records {
-			twin.Record()
-		}
-	}
-	defer c.afterATime()()
-	s, err := c.open(image)
-	if err != nil {
-		c.violation("%s: Open: %v", where, err)
-		return
-	}
+func (c *crasher) Judge(s *Store, o *oracle, lo int) (crashtest.Shown[*Store, *oracle], error) {
 	for _, t := range s.Tables() {
 		if o := t.order.Load(); o != nil && o.base != nil && o.base.file != nil {
 			c.ordered++
 			break
 		}
 	}
-	found, content := contentOf(c, s, where)
-	deadlines := deadlinesOf(c, s, content)
-	if records && c.rng.IntN(4) == 0 {
-		if err := s.Sync(); err != nil {
-			c.violation("%s: Sync: %v", where, err)
-		}
-		c.cutSynced(image, found, where)
+	found, content, err := contentOf(s)
+	if err != nil {
+		return nil, err
 	}
-	if c.rng.IntN(4) == 0 {
-		c.sweepSurvivor(s, where)
+	deadlines, err := deadlinesOf(s, content)
+	if err != nil {
+		return nil, err
+	}
+	if c.Rng.IntN(4) == 0 {
+		if err := sweepSurvivor(s); err != nil {
+			return nil, err
+		}
 	}
 	at, ok := o.find(found, lo, c.now())
-	if !ok && c.failure == "" {
-		c.violation("%s, at %d: found\n\t%s\n\tacked %d, durable %d, started %d; expected one of, but for what has expired\n\t%s", where, c.now(), found, o.acked, o.durable, o.started, strings.Join(o.states[lo:o.started+1], "\n\t"))
-		return
+	if !ok {
+		return nil, fmt.Errorf("at %d: found\n\t%s\n\tacked %d, durable %d, started %d; expected one of, but for what has expired\n\t%s",
+			c.now(), found, o.Acked, o.Durable, o.Started, strings.Join(o.states[lo:o.Started+1], "\n\t"))
 	}
-	if c.rng.IntN(4) == 0 {
-		c.writeAndReopen(image, s, content, where)
-	} else if err := s.Close(); err != nil {
-		c.violation("%s: Close: %v", where, err)
-	}
-	if again && c.failure == "" {
-		next := newOracle(content)
-		next.deadlines = deadlines
-		next.states = append([]string{}, o.states[:at+1]...)
-		next.started, next.acked, next.durable = at, at, at
-		if records {
-			next.durable = o.durable // until the store is open
-		}
-		c.run(twin, next, []step{{kind: "set", key: "after", value: "1"}, {kind: "fsync", key: "a", value: "2"}, {kind: "reopen"}, {kind: "fsync", key: "users:1", value: "3"}}, depth+1)
-		if c.failure != "" {
-			c.failure = fmt.Sprintf("%s (survivor %d) and then: %s", where, at, c.failure)
-		}
-	}
+	return &shown{c, o, at, content, deadlines}, nil
 }
 
-// cutSynced cuts the power when a store has been opened and synced after the death of a process, and nothing has been written: what it shows is durable.
-func (c *crasher) cutSynced(image *vfs.Mem, found, where string) {
-	for cut := range image.PowerCuts(4, c.rng) {
-		s, err := c.open(cut)
-		if err != nil {
-			c.violation("%s, and a power cut when it has been synced: Open: %v", where, err)
-			return
-		}
-		if now, _ := contentOf(c, s, where); now != found {
-			c.violation("%s, and a power cut when it has been synced: found\n\t%s\n\tafter it had shown\n\t%s", where, now, found)
-		}
-		if err := s.Close(); err != nil {
-			c.violation("%s: Close: %v", where, err)
-		}
+func (x *shown) Compare(s *Store) error {
+	found, _, err := contentOf(s)
+	if want := renderMortal(x.content, x.deadlines); err == nil && found != want {
+		return fmt.Errorf("found\n\t%s, want\n\t%s", found, want)
 	}
+	return err
 }
 
-// contentOf reads everything in s.
-func contentOf(c *crasher, s *Store, where string) (string, map[string]string) {
+// Write writes, and compacts some of the store.
+func (x *shown) Write(s *Store) error {
+	for _, k := range []string{"a", "after the crash"} {
+		x.content[k] = "new"
+		delete(x.deadlines, k)
+		if err := s.Set(nil, []byte(k), []byte("new"), 0, Process); err != nil {
+			return err
+		}
+	}
+	return compactRun(s, x.c.Rng.IntN(1000))
+}
+
+func (x *shown) Book(allDurable bool) *oracle {
+	next := newOracle(x.content)
+	maps.Copy(next.deadlines, x.deadlines)
+	next.states = slices.Clone(x.oracle.states[:x.at+1])
+	next.Count, next.found = crashtest.Count{Started: x.at, Acked: x.at, Durable: x.at}, x.at
+	if !allDurable {
+		next.Durable = min(x.oracle.Durable, x.at)
+	}
+	return next
+}
+
+// contentOf reads everything in s. What is wrong is its error; the rest is there nevertheless.
+func contentOf(s *Store) (string, map[string]string, error) {
 	content := map[string]string{}
+	var wrong []error
 	for _, t := range s.Tables() {
 		for item := range s.Items(t) {
 			if errors.Is(item.Err, ErrType) {
 				item.Err = collectionItem(s, &item)
 			}
 			if item.Err != nil {
-				c.violation("%s: reading: %v", where, item.Err)
+				wrong = append(wrong, fmt.Errorf("reading: %w", item.Err))
 				continue
 			}
 			if _, twice := content[string(item.Key)]; twice {
-				c.violation("%s: key %q twice", where, item.Key)
+				wrong = append(wrong, fmt.Errorf("key %q twice", item.Key))
 			}
 			content[string(item.Key)] = string(item.Value)
 			if schema, ok := s.Schema(item.Schema); item.Schema != 0 && (!ok || schema.Text != string(item.Key)) {
-				c.violation("%s: key %q has schema %d, %+v", where, item.Key, item.Schema, schema)
+				wrong = append(wrong, fmt.Errorf("key %q has schema %d, %+v", item.Key, item.Schema, schema))
 			}
 		}
 	}
 	var keys []string
 	for key, err := range s.Scan(Span{}) {
 		if err != nil {
-			c.violation("%s: scanning: %v", where, err)
+			wrong = append(wrong, fmt.Errorf("scanning: %w", err))
 		}
 		keys = append(keys, string(key))
 	}
 	if want := slices.Sorted(maps.Keys(content)); !slices.Equal(keys, want) {
-		c.violation("%s: the order is %q, want %q", where, keys, want)
+		wrong = append(wrong, fmt.Errorf("the order is %q, want %q", keys, want))
 	}
 	if n := s.Stats().Keys; int(n) != len(content) {
-		c.violation("%s: %d keys counted, %d there", where, n, len(content))
+		wrong = append(wrong, fmt.Errorf("%d keys counted, %d there", n, len(content)))
 	}
-	return renderMortal(content, deadlinesOf(c, s, content)), content
-}
-
-// writeAndReopen writes to a survivor, compacts some of it, and opens it once more.
-func (c *crasher) writeAndReopen(image *vfs.Mem, s *Store, content map[string]string, where string) {
-	content = maps.Clone(content)
-	deadlines := deadlinesOf(c, s, content)
-	for _, k := range []string{"a", "after the crash"} {
-		content[k] = "new"
-		delete(deadlines, k)
-		if err := s.Set(nil, []byte(k), []byte("new"), 0, Process); err != nil {
-			c.violation("%s: Set in the survivor: %v", where, err)
-			return
-		}
-	}
-	if err := compactRun(s, c.rng.IntN(1000)); err != nil {
-		c.violation("%s: compacting the survivor: %v", where, err)
-		return
-	}
-	var err error
-	if c.rng.IntN(2) == 0 {
-		err = s.Close()
-	} else {
-		image = image.ProcessCrash() // die
-	}
-	var again *Store
-	if err == nil {
-		again, err = c.open(image)
-	}
-	if err != nil {
-		c.violation("%s: opening the survivor again: %v", where, err)
-		return
-	}
-	if found, _ := contentOf(c, again, where); found != renderMortal(content, deadlines) {
-		c.violation("%s: the survivor holds after a write\n\t%s, want\n\t%s", where, found, renderMortal(content, deadlines))
-	}
-	if err := again.Close(); err != nil {
-		c.violation("%s: closing the survivor: %v", where, err)
-	}
-}
-
-func (c *crasher) violation(format string, args ...any) {
-	if c.failure == "" {
-		c.failure = fmt.Sprintf(format, args...) + "\n\tscript: " + strings.Join(c.trail, ", ")
-	}
+	deadlines, err := deadlinesOf(s, content)
+	return renderMortal(content, deadlines), content, errors.Join(append(wrong, err)...)
 }
 
 // randomScript is n steps over few keys, in and out of maps, of every size that takes another way.
@@ -456,6 +361,16 @@ func randomScript(rng *rand.Rand, n int) []step {
 	return script
 }
 
+// mortally lets the process die at some steps, with and without a write-back that fails.
+func mortally(rng *rand.Rand, script []step) []step {
+	for i := range script {
+		if script[i].kind == "reopen" {
+			script[i].kind = []string{"reopen", "die", "die unsynced"}[rng.IntN(3)]
+		}
+	}
+	return script
+}
+
 func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
 
 func TestCrashModel(t *testing.T) { logtest.BothWays(t, crashModel) }
@@ -473,11 +388,12 @@ func crashModel(t *testing.T) {
 	}
 	states, torn := 0, 0
 	for seed := uint64(1); states < want || seed <= 3; seed++ { // each size of the ring
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: limit, sparse: sparse, again: 2000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3]}
-		c.run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.rng, 30), 0)
-		states, torn = states+c.states, torn+c.torn
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(seed, 2)), Limit: limit, Sparse: sparse, Again: 2000})
+		c.ring = []int64{256, 1 << 10, 4 << 10}[seed%3]
+		c.Run(vfs.NewCrashMem(), newOracle(nil), mortally(c.Rng, randomScript(c.Rng, 30)))
+		states, torn = states+c.States, torn+c.Torn
+		if c.Failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.Failure)
 		}
 	}
 	t.Logf("%d crash states and %d torn copies, 0 violations", states, torn)
@@ -488,10 +404,10 @@ func TestCrashModelFindsPlantedBugs(t *testing.T) {
 	for name, bug := range map[string]vfs.Bug{"no fsync": vfs.IgnoreSync, "no fsync of the directory": vfs.IgnoreSyncDir} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 20; seed++ {
-				c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 2)), limit: 60, plant: bug}
-				c.run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.rng, 30), 0)
-				if c.failure != "" {
-					t.Logf("seed %d, after %d states: %.300s", seed, c.states, c.failure)
+				c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(seed, 2)), Limit: 60, Plant: bug})
+				c.Run(vfs.NewCrashMem(), newOracle(nil), randomScript(c.Rng, 30))
+				if c.Failure != "" {
+					t.Logf("seed %d, after %d states: %.300s", seed, c.States, c.Failure)
 					return
 				}
 			}
@@ -506,9 +422,10 @@ func TestCrashModelFindsPlantedBugs(t *testing.T) {
 func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
 	logtest.NeedsRing(t)
 	for _, keys := range [][]string{{"a"}, {"a", "b"}} {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(7, 2)), ring: 4 << 10}
+		c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(7, 2))})
+		c.ring = 4 << 10
 		mem := vfs.NewCrashMem()
-		s, err := c.open(mem)
+		s, err := c.Open(mem)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -526,12 +443,12 @@ func TestCrashModelSeesRecordsInOneCopy(t *testing.T) {
 		if err := s.log.Ring.Leave(); err != nil { // else it says what was acknowledged, and anything may stand behind that
 			t.Fatal(err)
 		}
-		mem.OnBoundary(func(op vfs.Op, _ vfs.Phase) { c.tear(mem, o, op, 0) })
+		mem.OnBoundary(func(op vfs.Op, _ vfs.Phase) { c.Tear(mem, o, op, 0) })
 		if err := s.log.Ring.Parts[0].Store(&tail.Tail, text, end); err != nil {
 			t.Fatal(err)
 		}
-		if found := strings.Contains(c.failure, "a whole one follows"); c.torn == 0 || found != (len(keys) > 1) || !found && c.failure != "" {
-			t.Errorf("%d records, torn in %d ways: %q", len(keys), c.torn, c.failure)
+		if found := strings.Contains(c.Failure, "a whole one follows"); c.Torn == 0 || found != (len(keys) > 1) || !found && c.Failure != "" {
+			t.Errorf("%d records, torn in %d ways: %q", len(keys), c.Torn, c.Failure)
 		}
 	}
 }

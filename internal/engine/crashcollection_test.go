@@ -204,20 +204,22 @@ func (c *crasher) collectionStep(s *Store, o *oracle, st step) error {
 	if err != nil {
 		return err
 	}
-	o.acked = o.started
+	o.Acked = o.Started
 	if durabilityOf(st) == Power {
-		o.durable = o.acked
+		o.Durable = o.Acked
 	}
 	return nil
 }
 
 // sweepSurvivor sweeps, and looks for what should not be there any more.
-func (c *crasher) sweepSurvivor(s *Store, where string) {
+func sweepSurvivor(s *Store) error {
 	if err := s.Sweep(); err != nil {
-		c.violation("%s: sweeping: %v", where, err)
-	} else if err := leftover(s); err != nil {
-		c.violation("%s: after a sweep: %v", where, err)
+		return fmt.Errorf("sweeping: %w", err)
 	}
+	if err := leftover(s); err != nil {
+		return fmt.Errorf("after a sweep: %w", err)
+	}
+	return nil
 }
 
 // TestCrashModelCollections is TestCrashModel for collections. That it would notice was tried by breaking the code. Each of these was caught:
@@ -248,11 +250,11 @@ func crashModelCollections(t *testing.T) {
 			o.GroupBytes = []int64{300, 500, 1 << 20}[seed%3]
 			o.NoSnapshot = seed%4 == 3
 		}
-		c.again, c.sparse = 500, 120
-		c.run(vfs.NewCrashMem(), newOracle(nil), collectionScript(c.rng, 60), 0)
-		states, torn, scripts, compacted = states+c.states, torn+c.torn, scripts+1, compacted+c.compacted
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		c.Again, c.Sparse = 500, 120
+		c.Run(vfs.NewCrashMem(), newOracle(nil), collectionScript(c.Rng, 60))
+		states, torn, scripts, compacted = states+c.States, torn+c.Torn, scripts+1, compacted+c.compacted
+		if c.Failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.Failure)
 		}
 	}
 	t.Logf("%d crash states and %d torn copies of %d scripts, %d segments compacted, 0 violations", states, torn, scripts, compacted)
@@ -276,9 +278,9 @@ func (f *faulted) collectionStep(i int, st step) {
 	var failed *seglog.FailedError
 	switch {
 	case err == nil:
-		f.oracle.acked = f.oracle.started
+		f.oracle.Acked = f.oracle.Started
 		if durabilityOf(st) == Power {
-			f.oracle.durable = f.oracle.acked
+			f.oracle.Durable = f.oracle.Acked
 		}
 	case errors.As(err, &failed):
 		f.note(err)
@@ -289,8 +291,8 @@ func (f *faulted) collectionStep(i int, st step) {
 		f.oracle.began()
 	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
 		f.oracle.content = before
-		f.oracle.started--
-		f.oracle.states = f.oracle.states[:f.oracle.started+1]
+		f.oracle.Started--
+		f.oracle.states = f.oracle.states[:f.oracle.Started+1]
 	default:
 		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -39,16 +40,18 @@ func crashInCompaction(t *testing.T) {
 	states, compacted := 0, int64(0)
 	for seed := uint64(1); states < want || compacted < 8; seed++ {
 		c := compactionCrasher(t, seed)
-		c.run(vfs.NewCrashMem(), newOracle(nil), compactionScript(c.rng, 24), 0)
-		states += c.states
+		c.Run(vfs.NewCrashMem(), newOracle(nil), compactionScript(c.Rng, 24))
+		states += c.States
 		compacted += c.compacted
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		if c.Failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.Failure)
 		}
 	}
 	t.Logf("%d crash states, %d segments compacted, 0 violations", states, compacted)
 }
 
 func compactionCrasher(t *testing.T, seed uint64) *crasher {
-	return &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 22)), limit: 4, again: 5000, ring: []int64{256, 1 << 10, 4 << 10}[seed%3], options: func(o *Options) { o.SegmentBytes = 400 }}
+	c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(seed, 22)), Limit: 4, Again: 5000})
+	c.ring, c.options = []int64{256, 1 << 10, 4 << 10}[seed%3], func(o *Options) { o.SegmentBytes = 400 }
+	return c
 }

@@ -48,18 +48,18 @@ func alive(state string, now uint64) string {
 }
 
 // deadlinesOf are the deadlines of what a store holds.
-func deadlinesOf(c *crasher, s *Store, content map[string]string) map[string]uint64 {
+func deadlinesOf(s *Store, content map[string]string) (map[string]uint64, error) {
 	deadlines := map[string]uint64{}
 	for k := range content {
 		d, err := s.DeadlineOf(nil, nil, []byte(k))
 		if err != nil {
-			c.violation("the deadline of %q: %v", k, err)
+			return nil, fmt.Errorf("the deadline of %q: %w", k, err)
 		}
 		if d != 0 {
 			deadlines[k] = d
 		}
 	}
-	return deadlines
+	return deadlines, nil
 }
 
 func (c *crasher) now() uint64 {
@@ -75,8 +75,8 @@ func (c *crasher) afterATime() (back func()) {
 		return func() {}
 	}
 	before := c.clock.Now()
-	if c.rng.IntN(3) == 0 {
-		c.clock.Advance(time.Duration(c.rng.IntN(4000)) * time.Millisecond)
+	if c.Rng.IntN(3) == 0 {
+		c.clock.Advance(time.Duration(c.Rng.IntN(4000)) * time.Millisecond)
 	}
 	return func() { c.clock.Advance(before.Sub(c.clock.Now())) }
 }
@@ -113,10 +113,10 @@ func (c *crasher) mortalStep(s *Store, o *oracle, st step) error {
 		}
 	}
 	if err == nil {
-		o.acked = o.started
+		o.Acked = o.Started
 	}
 	if err == nil && durabilityOf(st) == Power {
-		o.durable = o.acked
+		o.Durable = o.Acked
 	}
 	return err
 }
@@ -157,11 +157,11 @@ func (c *crasher) asyncStep(s *Store, o *oracle, st step, deadline uint64) error
 	if err != nil {
 		return err
 	}
-	c.clock.Advance(time.Duration(c.rng.IntN(3)) * time.Second / 2)
+	c.clock.Advance(time.Duration(c.Rng.IntN(3)) * time.Second / 2)
 	if err := s.Flush(cells); err != nil {
 		return err
 	}
-	o.acked = o.started
+	o.Acked = o.Started
 	return nil
 }
 
@@ -215,11 +215,11 @@ func crashModelDeadlines(t *testing.T) {
 	states, scripts := 0, 0
 	for seed := uint64(1); states < want; seed++ {
 		c := compactionCrasher(t, seed)
-		c.clock, c.again, c.sparse = logtest.NewClock(), 500, 12
-		c.run(vfs.NewCrashMem(), newOracle(nil), mortalScript(c.rng, 30), 0)
-		states, scripts = states+c.states, scripts+1
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		c.clock, c.Again, c.Sparse = logtest.NewClock(), 500, 12
+		c.Run(vfs.NewCrashMem(), newOracle(nil), mortalScript(c.Rng, 30))
+		states, scripts = states+c.States, scripts+1
+		if c.Failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.Failure)
 		}
 	}
 	t.Logf("%d crash states of %d scripts, 0 violations", states, scripts)

@@ -124,9 +124,9 @@ func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 			return err
 		}
 	}
-	o.acked = o.started
+	o.Acked = o.Started
 	if durabilityOf(st) == Power {
-		o.durable = o.acked
+		o.Durable = o.Acked
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (c *crasher) anyGroup() *openGroup {
 	if len(c.groups) == 0 {
 		return nil
 	}
-	i := c.rng.IntN(len(c.groups))
+	i := c.Rng.IntN(len(c.groups))
 	g := c.groups[i]
 	c.groups = slices.Delete(c.groups, i, i+1)
 	return g
@@ -182,11 +182,11 @@ func crashModelGroups(t *testing.T) {
 			o.GroupBytes = []int64{300, 500, 1 << 20}[seed%3]
 			o.NoSnapshot = seed%4 == 3
 		}
-		c.again, c.sparse = 500, 120
-		c.run(vfs.NewCrashMem(), newOracle(nil), groupScript(c.rng, 40), 0)
-		states, torn, scripts, compacted = states+c.states, torn+c.torn, scripts+1, compacted+c.compacted
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		c.Again, c.Sparse = 500, 120
+		c.Run(vfs.NewCrashMem(), newOracle(nil), groupScript(c.Rng, 40))
+		states, torn, scripts, compacted = states+c.States, torn+c.Torn, scripts+1, compacted+c.compacted
+		if c.Failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.Failure)
 		}
 	}
 	t.Logf("%d crash states and %d torn copies of %d scripts, %d segments compacted, 0 violations", states, torn, scripts, compacted)
@@ -219,8 +219,8 @@ func (f *faulted) groupStep(i int, st step) {
 		f.oracle.began()
 	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err):
 		f.oracle.content = before
-		f.oracle.started--
-		f.oracle.states = f.oracle.states[:f.oracle.started+1]
+		f.oracle.Started--
+		f.oracle.states = f.oracle.states[:f.oracle.Started+1]
 	default:
 		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
@@ -44,7 +45,7 @@ func newVictim(t *testing.T, end ending) victim {
 	mem := vfs.NewMem()
 	v := victim{end: end, oracle: newOracle(nil)}
 	s := mustOpen(t, mem, noSnapshot, func(o *Options) { o.SegmentBytes = 600 })
-	c := &crasher{t: t, rng: rand.New(rand.NewPCG(1, 1))}
+	c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(1, 1))})
 	var script []step
 	for i := range 24 {
 		script = append(script, step{kind: "set", key: fmt.Sprintf("users:%d", i%7), value: fmt.Sprintf("value %d", i)})
@@ -60,7 +61,7 @@ func newVictim(t *testing.T, end ending) victim {
 	}
 	if end == closed {
 		mustClose(t, s)
-		v.oracle.durable = v.oracle.acked
+		v.oracle.Durable = v.oracle.Acked
 	}
 	v.mem = mem.ProcessCrash()
 	if end == cut {
@@ -92,11 +93,10 @@ func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 		}
 		return -1, err
 	}
-	c := &crasher{t: t}
-	holds, content := contentOf(c, s, what)
-	at, ok := v.oracle.find(holds, v.oracle.durable, 0)
-	if c.failure != "" || !ok {
-		t.Fatalf("%s: found %s\n%s", what, holds, c.failure)
+	holds, content, err := contentOf(s)
+	at, ok := v.oracle.find(holds, v.oracle.Durable, 0)
+	if err != nil || !ok {
+		t.Fatalf("%s: found %s\n%v", what, holds, err)
 	}
 	if int(found.Keys) != len(content) || found.TornBytes != s.Stats().TornBytes {
 		t.Fatalf("%s: Check counts %d keys and %d torn bytes, Open %d and %d", what, found.Keys, found.TornBytes, len(content), s.Stats().TornBytes)
@@ -109,8 +109,8 @@ func (v victim) held(t *testing.T, image *vfs.Mem, what string) (int, error) {
 	if err != nil {
 		t.Fatalf("%s: the second Open: %v", what, err)
 	}
-	if found, _ := contentOf(c, s, what); found != render(content) {
-		t.Fatalf("%s: the second Open finds %s, want %s", what, found, render(content))
+	if found, _, err := contentOf(s); err != nil || found != render(content) {
+		t.Fatalf("%s: the second Open finds %s, %v, want %s", what, found, err, render(content))
 	}
 	mustClose(t, s)
 	return at, nil
@@ -128,7 +128,7 @@ func truncatedAtEveryByte(t *testing.T) {
 	for _, end := range []ending{closed, killed, cut} {
 		t.Run(end.String(), func(t *testing.T) {
 			v := newVictim(t, end)
-			all := v.oracle.started
+			all := v.oracle.Started
 			opened, refused := 0, 0
 			for _, name := range logtest.Files(t, v.mem) {
 				path := filepath.Join("db", name)
@@ -165,7 +165,7 @@ func damagedAtEveryBit(t *testing.T) {
 	for _, end := range []ending{closed, killed, cut} {
 		t.Run(end.String(), func(t *testing.T) {
 			v := newVictim(t, end)
-			all := v.oracle.started
+			all := v.oracle.Started
 			opened, refused := 0, 0
 			for _, name := range logtest.Files(t, v.mem) {
 				path := filepath.Join("db", name)
@@ -256,7 +256,7 @@ func garbageBehindTheLog(t *testing.T) {
 				_, err := f.WriteAt([]byte(garbage), size)
 				return err
 			})
-			want := v.oracle.started
+			want := v.oracle.Started
 			if _, err := image.Open("db/"+seglog.RingName, vfs.ReadOnly); err != nil && end == killed {
 				want = -1 // nothing says where the log ended, and a kill leaves nothing but the beginning of a record
 			}

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/vfs"
@@ -50,34 +51,35 @@ type CrashStep struct {
 func CrashRoom(t *testing.T, want int, write func(*Store, CrashStep) error) {
 	states := 0
 	for seed := uint64(1); states < want; seed++ {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 5)), limit: 6, again: 300, sparse: 24, ring: []int64{256, 1 << 10, 4 << 10}[seed%3]}
+		c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(seed, 5)), Limit: 6, Sparse: 24, Again: 300})
+		c.ring = []int64{256, 1 << 10, 4 << 10}[seed%3]
 		c.room = func(s *Store, o *oracle, st step) error {
 			between := func(value string) error {
-				st := step{kind: []string{"set", "compact", "snapshot", "none"}[c.rng.IntN(4)], key: []string{st.key, "a", "b"}[c.rng.IntN(3)], value: value}
+				st := step{kind: []string{"set", "compact", "snapshot", "none"}[c.Rng.IntN(4)], key: []string{st.key, "a", "b"}[c.Rng.IntN(3)], value: value}
 				_, err := c.step(nil, s, o, st)
 				return err
 			}
-			if err := write(s, CrashStep{st.key, st.value, durabilityOf(st), c.rng, between, func() { o.begin(st) }}); err != nil {
+			if err := write(s, CrashStep{st.key, st.value, durabilityOf(st), c.Rng, between, func() { o.begin(st) }}); err != nil {
 				return err
 			}
-			if o.acked = o.started; durabilityOf(st) == Power {
-				o.durable = o.acked
+			if o.Acked = o.Started; durabilityOf(st) == Power {
+				o.Durable = o.Acked
 			}
 			return nil
 		}
-		script := randomScript(c.rng, 10)
+		script := randomScript(c.Rng, 10)
 		for i := range script {
-			if c.rng.IntN(3) == 0 {
-				script[i].kind = []string{"room", "roomfsync"}[c.rng.IntN(2)]
-				script[i].value = logtest.Numbered(c.rng.IntN(400), fmt.Sprint(i))
-			} else if c.rng.IntN(6) == 0 {
-				script[i].kind = []string{"compact", "shrink", "snapshot"}[c.rng.IntN(3)]
+			if c.Rng.IntN(3) == 0 {
+				script[i].kind = []string{"room", "roomfsync"}[c.Rng.IntN(2)]
+				script[i].value = logtest.Numbered(c.Rng.IntN(400), fmt.Sprint(i))
+			} else if c.Rng.IntN(6) == 0 {
+				script[i].kind = []string{"compact", "shrink", "snapshot"}[c.Rng.IntN(3)]
 			}
 		}
-		c.run(vfs.NewCrashMem(), newOracle(nil), script, 0)
-		states += c.states
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		c.Run(vfs.NewCrashMem(), newOracle(nil), script)
+		states += c.States
+		if c.Failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.Failure)
 		}
 	}
 	t.Logf("%d crash states", states)

@@ -183,7 +183,7 @@ func (f *faulted) close() {
 	err := f.store.Close()
 	f.note(err)
 	if err == nil && !f.refused && f.wrote {
-		f.oracle.durable = f.oracle.acked
+		f.oracle.Durable = f.oracle.Acked
 	}
 	if again := f.store.Close(); again != nil {
 		f.fatalf("the second Close: %v", again)
@@ -194,9 +194,9 @@ func (f *faulted) close() {
 // had found.
 func (f *faulted) acknowledged(power bool) {
 	o := f.oracle
-	o.acked, f.wrote = o.started, true
-	if o.durable = max(o.durable, f.found); power {
-		o.durable = o.acked
+	o.Acked, f.wrote = o.Started, true
+	if o.Durable = max(o.Durable, f.found); power {
+		o.Durable = o.Acked
 	}
 }
 
@@ -205,9 +205,9 @@ func (f *faulted) acknowledged(power bool) {
 func (f *faulted) settle(s *Store) bool {
 	f.looking = true
 	defer func() { f.looking = false }()
-	lo := f.oracle.acked
+	lo := f.oracle.Acked
 	if f.unsync {
-		lo = f.oracle.durable
+		lo = f.oracle.Durable
 	}
 	content, ok := f.read(s)
 	if !ok && !f.fault.Forever {
@@ -221,7 +221,7 @@ func (f *faulted) settle(s *Store) bool {
 		f.fatalf("the reopened store holds\n\t%s\n\twant one of %q", render(content), f.oracle.states[lo:])
 	}
 	f.oracle.states = append(f.oracle.states[:at:at], f.oracle.states[at])
-	f.oracle.started, f.oracle.acked, f.oracle.durable = at, at, min(f.oracle.durable, at)
+	f.oracle.Started, f.oracle.Acked, f.oracle.Durable = at, at, min(f.oracle.Durable, at)
 	f.oracle.content = content
 	f.unsync, f.found = false, at
 	return true
@@ -290,9 +290,9 @@ func (f *faulted) step(i int, st step) {
 		f.acknowledged(durabilityOf(st) == Power)
 		return
 	case err == nil:
-		f.oracle.acked = f.oracle.started
+		f.oracle.Acked = f.oracle.Started
 		if write && (st.kind == "sync" || durabilityOf(st) == Power) {
-			f.oracle.durable = f.oracle.acked
+			f.oracle.Durable = f.oracle.Acked
 		}
 		return
 	case st.kind == "map" || st.kind == "sync":
@@ -345,12 +345,12 @@ func (f *faulted) undo(st step, before string, had, unknown bool) {
 		delete(f.oracle.content, st.key)
 	}
 	if !unknown {
-		f.oracle.started--
-		f.oracle.states = f.oracle.states[:f.oracle.started+1]
+		f.oracle.Started--
+		f.oracle.states = f.oracle.states[:f.oracle.Started+1]
 		return
 	}
 	f.oracle.states = append(f.oracle.states, render(f.oracle.content))
-	f.oracle.started++
+	f.oracle.Started++
 }
 
 // compare reads a key and holds it against the model.
@@ -437,7 +437,7 @@ func everyFaultOf(t *testing.T, script []step, stride int) {
 
 // afterwards opens the store on a disk that is well again, with the power cut before and after.
 func (f *faulted) afterwards() {
-	f.cutPower(f.mem, f.oracle.durable, "in the end")
+	f.cutPower(f.mem, f.oracle.Durable, "in the end")
 	image := f.mem.ProcessCrash()
 	s, err := Open("db", testOptions(image, f.options))
 	if err != nil {
@@ -447,7 +447,7 @@ func (f *faulted) afterwards() {
 	f.refused, f.unsync, f.store = false, false, s
 	f.step(0, step{kind: "fsync", key: "afterwards", value: "1"})
 	f.compare("afterwards")
-	f.cutPower(image, f.oracle.acked, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
+	f.cutPower(image, f.oracle.Acked, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
 	if err := s.Close(); err != nil {
 		f.fatalf("closing it afterwards: %v", err)
 	}
@@ -467,10 +467,9 @@ func (f *faulted) cutPower(mem *vfs.Mem, lo int, when string) {
 		if err != nil {
 			f.fatalf("opening it after a power cut %s: %v", when, err)
 		}
-		c := &crasher{t: f.t}
-		found, _ := contentOf(c, s, when)
-		if _, ok := f.oracle.find(found, lo, 0); !ok || c.failure != "" {
-			f.fatalf("after a power cut %s it holds\n\t%s\n\twant one of %q; %s", when, found, f.oracle.states[lo:], c.failure)
+		found, _, err := contentOf(s)
+		if _, ok := f.oracle.find(found, lo, 0); !ok || err != nil {
+			f.fatalf("after a power cut %s it holds\n\t%s\n\twant one of %q; %v", when, found, f.oracle.states[lo:], err)
 		}
 		if err := s.Close(); err != nil {
 			f.fatalf("closing it after a power cut %s: %v", when, err)

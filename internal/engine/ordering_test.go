@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/checkpoint"
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/index"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/logtest"
@@ -669,7 +670,8 @@ func TestCrashModelOfOrder(t *testing.T) {
 	states, ordered := 0, 0
 	var mu sync.Mutex // guards what the error handlers say
 	for seed := uint64(1); states < want; seed++ {
-		c := &crasher{t: t, rng: rand.New(rand.NewPCG(seed, 17)), limit: 8, again: 2000, ring: 1 << 10, sparse: 15}
+		c := newCrasher(t, crashtest.Plan{Rng: rand.New(rand.NewPCG(seed, 17)), Limit: 8, Sparse: 15, Again: 2000})
+		c.ring = 1 << 10
 		lost := ""
 		c.options = func(o *Options) {
 			o.OnError = func(err error) {
@@ -680,15 +682,15 @@ func TestCrashModelOfOrder(t *testing.T) {
 				}
 			}
 		}
-		c.run(vfs.NewCrashMem(), newOracle(nil), orderedScript(c.rng, 30), 0)
+		c.Run(vfs.NewCrashMem(), newOracle(nil), orderedScript(c.Rng, 30))
 		mu.Lock()
-		if c.failure == "" {
-			c.failure = lost
+		if c.Failure == "" {
+			c.Failure = lost
 		}
 		mu.Unlock()
-		states, ordered = states+c.states, ordered+c.ordered
-		if c.failure != "" {
-			t.Fatalf("seed %d, after %d states: %s", seed, states, c.failure)
+		states, ordered = states+c.States, ordered+c.ordered
+		if c.Failure != "" {
+			t.Fatalf("seed %d, after %d states: %s", seed, states, c.Failure)
 		}
 	}
 	if ordered < states/4 {

@@ -94,9 +94,8 @@ func (x indexed) holds(t *testing.T, image *vfs.Mem, what string) (told []error)
 			t.Fatalf("%s: Get(%q) = %q, %v, want %q", what, key, e.Value, err, want)
 		}
 	}
-	c := &crasher{t: t}
-	if found, _ := contentOf(c, s, what); c.failure != "" || found != render(x.content) {
-		t.Fatalf("%s: found %s, want %s\n%s", what, found, render(x.content), c.failure)
+	if found, _, err := contentOf(s); err != nil || found != render(x.content) {
+		t.Fatalf("%s: found %s, want %s\n%v", what, found, render(x.content), err)
 	}
 	recounted(t, s)
 	mustClose(t, s)

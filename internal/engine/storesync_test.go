@@ -105,12 +105,14 @@ func concurrentWritersOfOneKey(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	c := &crasher{t: t}
-	before, _ := contentOf(c, s, "")
+	before, _, err := contentOf(s)
+	if err != nil {
+		t.Fatal(err)
+	}
 	mustClose(t, s)
 	s = mustOpen(t, mem)
-	if after, _ := contentOf(c, s, ""); after != before || c.failure != "" {
-		t.Errorf("memory showed\n%s, the log holds\n%s\n%s", before, after, c.failure)
+	if after, _, err := contentOf(s); after != before || err != nil {
+		t.Errorf("memory showed\n%s, the log holds\n%s\n%v", before, after, err)
 	}
 }
 

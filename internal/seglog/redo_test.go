@@ -4,30 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/logtest"
 
 	"github.com/copaldb/copal/internal/vfs"
 )
-
-// loseUnsynced does to every segment and to the ring what a write-back does that fails: the cache shows what
-// was written, calls it clean, and the disk never gets it.
-func loseUnsynced(t *testing.T, mem *vfs.Mem) {
-	t.Helper()
-	for _, name := range logtest.Files(t, mem) {
-		f, err := mem.Open(filepath.Join("db", name), vfs.ReadWrite)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.(interface{ LoseUnsynced() }).LoseUnsynced()
-		f.Close()
-	}
-}
 
 // What an earlier process left behind is in the page cache, and perhaps nowhere else: its sync has failed, or
 // a write-back after its death. Whoever is told afterwards that something is durable, finds
@@ -75,7 +61,7 @@ func whatWasFoundIsMadeDurable(t *testing.T) {
 				}
 				dead := mem.ProcessCrash()
 				if end != "killed" {
-					loseUnsynced(t, dead)
+					crashtest.LoseUnsynced(dead, "db")
 				}
 				next := mustLog(t, dead, func(o *logSettings) { o.RingBytes = 64 << 10 })
 				for key, value := range want {

@@ -1,0 +1,309 @@
+package crashtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// Owner is what is crashed. S is an open one, B the book that follows a script, and T a step of a script.
+type Owner[S any, B Book, T Step] interface {
+	Dir() string
+	Open(fsys vfs.FS) (S, error)
+	Close(s S) error // ends what is under way, too
+	Sync(s S) error
+
+	// Step does a step of a script other than a death, and keeps the book.
+	Step(fsys vfs.FS, s S, book B, st T) (S, error)
+
+	// Reborn tells that the script goes on after a death: s shows what was acknowledged.
+	Reborn(s S, book B)
+
+	// Judge reads all that a survivor shows, and finds it in the book, at least lo writes.
+	Judge(s S, book B, lo int) (Shown[S, B], error)
+
+	// After is what a survivor is to do when it is crashed in its recovery.
+	After() []T
+}
+
+// Book follows a script: it counts its writes.
+type Book interface{ Counted() *Count }
+
+// Count is how far the writes of a script have come.
+type Count struct {
+	Started int // begun
+	Acked   int // acknowledged: safe from the death of the process
+	Durable int // acknowledged as synced, or covered by a sync: safe from a power cut
+}
+
+func (c *Count) Counted() *Count { return c }
+
+// Step is a step of a script.
+type Step interface {
+	Death() Death
+	String() string
+}
+
+// Death says whether a step is the death of the process.
+type Death int
+
+const (
+	Lives Death = iota
+	Dies
+	DiesUnsynced // and the cache cannot write back what it had of the files
+)
+
+// Shown is what a survivor shows.
+type Shown[S any, B Book] interface {
+	// Compare compares it with what another survivor shows.
+	Compare(s S) error
+
+	// Write writes to the survivor, after which Compare expects that as well.
+	Write(s S) error
+
+	// Book is that of a script that goes on with what was shown. Only what is durable counts as such: all of it after
+	// a power cut, else what was before.
+	Book(allDurable bool) B
+}
+
+// Plan says how thoroughly scripts are crashed.
+type Plan struct {
+	Rng    *rand.Rand
+	Limit  int     // power cuts tried at one boundary, when there are too many to try all
+	Sparse int     // one in so many boundaries is crashed at; 0 is all
+	Again  int     // one in so many survivors is crashed in its recovery; 0 is none
+	Nested int     // one in so many boundaries of that recovery is crashed at; 0 is as many as else
+	Plant  vfs.Bug // for tests of the test
+}
+
+// Crasher runs scripts of an owner and crashes them. It stops at the first violation.
+type Crasher[S any, B Book, T Step] struct {
+	Plan
+	Owner Owner[S, B, T]
+
+	// Surviving is called before a survivor is opened, if not nil, and what it returns when all is done with it.
+	Surviving func() (done func())
+
+	States  int    // crash states opened so far, but for torn copies
+	Torn    int    // kills within a copy to the ring, other than after its first half
+	Failure string // the first violation
+
+	trail []string // of steps, for messages
+}
+
+// Violation notes what must not be.
+func (c *Crasher[S, B, T]) Violation(format string, args ...any) {
+	if c.Failure == "" {
+		c.Failure = fmt.Sprintf(format, args...) + "\n\tscript: " + strings.Join(c.trail, ", ")
+	}
+}
+
+// Run runs a script on mem and crashes it at its boundaries.
+func (c *Crasher[S, B, T]) Run(mem *vfs.Mem, book B, script []T) {
+	mem.LosePagesForGood()
+	c.run(mem, book, script, 0)
+}
+
+func (c *Crasher[S, B, T]) run(mem *vfs.Mem, book B, script []T, depth int) {
+	fsys := c.watch(mem, book, depth)
+	s, err := c.Owner.Open(fsys)
+	if err != nil {
+		c.Violation("the script's own Open: %v", err)
+		return
+	}
+	for i, st := range script {
+		if c.Failure != "" {
+			break
+		}
+		if depth == 0 {
+			c.trail = append(c.trail[:i], st.String())
+		}
+		if death := st.Death(); death != Lives {
+			mem = mem.ProcessCrash()
+			if death == DiesUnsynced {
+				LoseUnsynced(mem, c.Owner.Dir())
+			}
+			fsys = c.watch(mem, book, depth)
+			if s, err = c.Owner.Open(fsys); err == nil {
+				c.Owner.Reborn(s, book)
+			}
+		} else {
+			s, err = c.Owner.Step(fsys, s, book, st)
+		}
+		if err != nil {
+			c.Violation("step %d, %v: %v", i, st, err)
+			return
+		}
+		if c.Sparse > 0 && c.Failure == "" { // else every boundary of the step was crashed at
+			c.kill(mem, book, fmt.Sprintf("process crash after step %d, %v", i, st), depth)
+		}
+	}
+	if err := c.Owner.Close(s); err != nil {
+		c.Violation("Close: %v", err)
+	}
+}
+
+// watch crashes mem at its boundaries from now on.
+func (c *Crasher[S, B, T]) watch(mem *vfs.Mem, book B, depth int) vfs.FS {
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) { c.Boundary(mem, book, op, phase, depth) })
+	if c.Plant != 0 {
+		return vfs.Inject(mem).Plant(c.Plant)
+	}
+	return mem
+}
+
+// Boundary crashes mem at a boundary, if it is one of those that are.
+func (c *Crasher[S, B, T]) Boundary(mem *vfs.Mem, book B, op vfs.Op, phase vfs.Phase, depth int) {
+	if c.Failure == "" && phase != vfs.Before && (c.Sparse == 0 || c.Rng.IntN(c.Sparse) == 0) {
+		c.Crash(mem, book, fmt.Sprintf("%v, phase %v", op, phase), depth)
+	}
+	c.Tear(mem, book, op, depth)
+}
+
+// Crash opens what every crash at this instant may leave.
+func (c *Crasher[S, B, T]) Crash(mem *vfs.Mem, book B, where string, depth int) {
+	c.States++
+	c.kill(mem, book, "process crash at "+where, depth)
+	for image := range mem.PowerCuts(c.Limit, c.Rng) {
+		if c.Failure != "" {
+			return
+		}
+		c.States++
+		c.survive(image, book, book.Counted().Durable, "power cut at "+where, depth, false)
+	}
+}
+
+func (c *Crasher[S, B, T]) kill(mem *vfs.Mem, book B, where string, depth int) {
+	c.survive(mem.ProcessCrash(), book, book.Counted().Acked, where, depth, true)
+}
+
+// Tear opens what a kill may leave that comes within a copy. Where few boundaries are crashed at,
+// each copy is torn nevertheless, in one way or so.
+func (c *Crasher[S, B, T]) Tear(mem *vfs.Mem, book B, op vfs.Op, depth int) {
+	for image := range mem.TornStores(c.Rng) {
+		if c.Failure != "" {
+			return
+		}
+		if c.Sparse > 0 && c.Rng.IntN(5) > 0 {
+			continue
+		}
+		c.Torn++
+		c.survive(image, book, book.Counted().Acked, fmt.Sprintf("kill within %v", op), depth, true)
+	}
+}
+
+// survive checks one crash state. After the death of the process alone, what was not
+// durable still is not: such an image goes on recording.
+func (c *Crasher[S, B, T]) survive(image *vfs.Mem, book B, lo int, where string, depth int, records bool) {
+	var twin *vfs.Mem
+	if depth == 0 && c.Again > 0 && c.Rng.IntN(c.odds(records)) == 0 {
+		twin = c.twin(image, records)
+	}
+	if c.Surviving != nil {
+		defer c.Surviving()()
+	}
+	s, err := c.Owner.Open(image)
+	if err != nil {
+		c.Violation("%s: Open: %v", where, err)
+		return
+	}
+	shown, err := c.Owner.Judge(s, book, lo)
+	if err != nil {
+		c.Violation("%s: %v", where, err)
+		return
+	}
+	if records && c.Rng.IntN(4) == 0 {
+		c.cutSynced(image, s, shown, where)
+	}
+	var next B
+	if twin != nil {
+		next = shown.Book(!records)
+	}
+	if c.Rng.IntN(4) == 0 {
+		c.writeAndReopen(image, s, shown, where)
+	} else if err := c.Owner.Close(s); err != nil {
+		c.Violation("%s: Close: %v", where, err)
+	}
+	if twin != nil && c.Failure == "" {
+		c.again(twin, next, where, depth)
+	}
+}
+
+func (c *Crasher[S, B, T]) odds(records bool) int {
+	if records {
+		return max(c.Again/10, 1) // there are far fewer of these
+	}
+	return c.Again
+}
+
+// twin is an image to be crashed in its recovery. Its cache may have failed to write back, and
+// the pages that it could not write may stay lost.
+func (c *Crasher[S, B, T]) twin(image *vfs.Mem, records bool) *vfs.Mem {
+	twin := image.ProcessCrash()
+	if !records {
+		twin.Record()
+	}
+	twin.LosePagesForGood()
+	if records && c.Rng.IntN(2) == 0 {
+		LoseUnsynced(twin, c.Owner.Dir())
+	}
+	return twin
+}
+
+// again crashes a survivor in its recovery.
+func (c *Crasher[S, B, T]) again(twin *vfs.Mem, book B, where string, depth int) {
+	sparse := c.Sparse
+	if c.Nested > 0 {
+		c.Sparse = c.Nested
+	}
+	defer func() { c.Sparse = sparse }()
+	n := book.Counted().Acked
+	c.run(twin, book, c.Owner.After(), depth+1)
+	if c.Failure != "" {
+		c.Failure = fmt.Sprintf("%s (survivor %d) and then: %s", where, n, c.Failure)
+	}
+}
+
+// cutSynced cuts the power when a survivor of the death of a process has been synced, and nothing has
+// been written: what it shows is durable.
+func (c *Crasher[S, B, T]) cutSynced(image *vfs.Mem, s S, shown Shown[S, B], where string) {
+	if err := c.Owner.Sync(s); err != nil {
+		c.Violation("%s: Sync: %v", where, err)
+		return
+	}
+	for cut := range image.PowerCuts(4, c.Rng) {
+		c.expect(cut, shown, where+", and a power cut when it has been synced")
+	}
+}
+
+// writeAndReopen writes to a survivor, closes or kills it, and opens it once more.
+func (c *Crasher[S, B, T]) writeAndReopen(image *vfs.Mem, s S, shown Shown[S, B], where string) {
+	if err := shown.Write(s); err != nil {
+		c.Violation("%s: writing to the survivor: %v", where, err)
+		return
+	}
+	if c.Rng.IntN(2) > 0 {
+		image = image.ProcessCrash() // die
+	} else if err := c.Owner.Close(s); err != nil {
+		c.Violation("%s: closing the survivor: %v", where, err)
+		return
+	}
+	c.expect(image, shown, where+", and writes of the survivor")
+}
+
+// expect opens an image, which shows exactly what it should.
+func (c *Crasher[S, B, T]) expect(image *vfs.Mem, shown Shown[S, B], where string) {
+	s, err := c.Owner.Open(image)
+	if err != nil {
+		c.Violation("%s: Open: %v", where, err)
+		return
+	}
+	if err := shown.Compare(s); err != nil {
+		c.Violation("%s: %v", where, err)
+	}
+	if err := c.Owner.Close(s); err != nil {
+		c.Violation("%s: Close: %v", where, err)
+	}
+}

@@ -1,0 +1,14 @@
+// Package crashtest crashes whatever stands on a log: the store and hybridlog alike, each of which is an Owner.
+//
+// A script of steps runs on a file system that records what is durable. At the boundaries of its file operations, and
+// within every write, the process is killed and the power is cut in as many ways as the model knows. Within every copy
+// into a ring the process is killed with any part of the copy missing. Each time the owner is opened on what is left:
+//
+//   - it holds what some prefix of the script had made;
+//   - that prefix has every write that was acknowledged at its durability;
+//   - after a sync a power cut takes nothing of what it shows;
+//   - it takes writes, and opens again with them.
+//
+// A death within a script, and that of a survivor, may come with a write-back that fails: the cache then shows what
+// the disk never gets. A sample of the survivors is crashed once more, during their recovery and the writes after it.
+package crashtest
