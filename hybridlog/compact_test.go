@@ -41,13 +41,13 @@ func TestFullOfShortEntries(t *testing.T) {
 // Trim gives back the segment whose files nobody has synced since it ended.
 func TestTrimEndedSegment(t *testing.T) {
 	mem := vfs.NewMem()
-	disk := &smallDisk{FS: mem, reserves: true, free: 250, taken: map[string]map[int64]bool{}}
+	disk := newDisk(mem, 250)
 	l := mustOpen(t, disk)
 	mustAppend(t, l, text(1, 15000))
 	if err := l.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	disk.setFree(4)
+	disk.SetFree(4)
 	if _, err := l.Append(text(2, 12_000)); !errors.Is(err, ErrNoSpace) {
 		t.Fatal(err)
 	}

@@ -10,116 +10,15 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// smallDisk is a file system with few blocks: a write to a block that the file does not have takes one, as Allocate does
-// in advance, and gets ErrNoSpace when there is none.
-type smallDisk struct {
-	vfs.FS
-	reserves bool // it has Allocate
-
-	mu    sync.Mutex
-	free  int
-	taken map[string]map[int64]bool // by file: its blocks
-}
-
-const diskBlock = 512
-
-func (d *smallDisk) take(name string, off, n int64) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.taken[name] == nil {
-		d.taken[name] = map[int64]bool{}
-	}
-	var fresh []int64
-	for b := off / diskBlock; b*diskBlock < off+n; b++ {
-		if !d.taken[name][b] {
-			fresh = append(fresh, b)
-		}
-	}
-	if len(fresh) > d.free {
-		return vfs.ErrNoSpace
-	}
-	d.free -= len(fresh)
-	for _, b := range fresh {
-		d.taken[name][b] = true
-	}
-	return nil
-}
-
-func (d *smallDisk) give(name string, size int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for b := range d.taken[name] {
-		if b*diskBlock >= size {
-			delete(d.taken[name], b)
-			d.free++
-		}
-	}
-}
-
-func (d *smallDisk) setFree(n int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.free = n
-}
-
-func (d *smallDisk) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	f, err := d.FS.Open(name, mode)
-	if err != nil {
-		return nil, err
-	}
-	return &smallFile{f, d, name}, nil
-}
-
-func (d *smallDisk) Remove(name string) error {
-	err := d.FS.Remove(name)
-	if err == nil {
-		d.give(name, 0)
-	}
-	return err
-}
-
-func (d *smallDisk) Rename(from, to string) error {
-	err := d.FS.Rename(from, to)
-	if err == nil {
-		d.give(to, 0)
-		d.mu.Lock()
-		d.taken[to] = d.taken[from]
-		delete(d.taken, from)
-		d.mu.Unlock()
-	}
-	return err
-}
-
-type smallFile struct {
-	vfs.File
-	disk *smallDisk
-	name string
-}
-
-func (f *smallFile) WriteAt(p []byte, off int64) (int, error) {
-	if err := f.disk.take(f.name, off, int64(len(p))); err != nil {
-		n := len(p) / 2 // a short write
-		if f.disk.take(f.name, off, int64(n)) == nil {
-			f.File.WriteAt(p[:n], off)
-		}
-		return 0, err
-	}
-	return f.File.WriteAt(p, off)
-}
-
-func (f *smallFile) Allocate(off, n int64) error {
-	if !f.disk.reserves {
-		return errors.ErrUnsupported
-	}
-	return f.disk.take(f.name, off, n)
-}
-
-func (f *smallFile) Truncate(size int64) error {
-	f.disk.give(f.name, size)
-	return f.File.Truncate(size)
+// newDisk is a disk with few small blocks, of which a write that finds none may leave a part.
+func newDisk(fsys vfs.FS, blocks int) *logtest.SmallDisk {
+	d := logtest.NewSmallDisk(fsys, blocks)
+	d.Block, d.ShortWrites = 512, true
+	return d
 }
 
 // TestFullDisk fills a disk again and again. The write for which there is no room is refused and has not happened, nothing is lost, Trim
@@ -129,7 +28,8 @@ func TestFullDisk(t *testing.T) { bothWays(t, fullDisk) }
 func fullDisk(t *testing.T, change func(*options)) {
 	for _, reserves := range []bool{true, false} {
 		mem := vfs.NewMem()
-		disk := &smallDisk{FS: mem, reserves: reserves, free: 250, taken: map[string]map[int64]bool{}}
+		disk := newDisk(mem, 250)
+		disk.CannotKeep = !reserves
 		l := mustOpen(t, disk, change)
 		var want [][]byte
 		refused := 0
@@ -150,15 +50,15 @@ func fullDisk(t *testing.T, change func(*options)) {
 			switch refused % 3 {
 			case 0:
 				if !reserves {
-					disk.setFree(60) // somebody has removed something
+					disk.SetFree(60) // somebody has removed something
 				}
 				if err := l.Trim(Address(l.Size() * 3 / 4)); err != nil {
 					t.Fatal(err)
 				}
 			case 1:
-				disk.setFree(40)
+				disk.SetFree(40)
 			case 2:
-				disk.setFree(20)
+				disk.SetFree(20)
 				if err := l.Sync(); err != nil {
 					t.Fatal(err)
 				}
@@ -186,7 +86,7 @@ func TestMendOnFullDisk(t *testing.T) {
 		want = append(want, text(i, 60))
 		mustAppend(t, l, want[i])
 	}
-	disk := &smallDisk{FS: mem.ProcessCrash(), reserves: true, taken: map[string]map[int64]bool{}}
+	disk := newDisk(mem.ProcessCrash(), 0)
 	l = mustOpen(t, disk)
 	if err := problem(l, want, 0); err != nil {
 		t.Error(err)
@@ -197,7 +97,7 @@ func TestMendOnFullDisk(t *testing.T) {
 	if err := problem(l, want, 0); err != nil {
 		t.Error(err)
 	}
-	disk.setFree(1000)
+	disk.SetFree(1000)
 	want = append(want, []byte("new"))
 	mustAppend(t, l, want[20])
 	if err := problem(l, want, 0); err != nil {
@@ -365,12 +265,12 @@ func TestCloseWithoutRoomForTheManifest(t *testing.T) {
 // kept for it.
 func TestBeginOnFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
-	disk := &smallDisk{FS: mem, reserves: true, free: 250, taken: map[string]map[int64]bool{}}
+	disk := newDisk(mem, 250)
 	l := mustOpen(t, disk)
 	want := [][]byte{text(1, 15_000)}
 	mustAppend(t, l, want[0])
 	mustClose(t, l)
-	disk.setFree(0)
+	disk.SetFree(0)
 	l = mustOpen(t, disk)
 	want = append(want, text(2, 10))
 	mustAppend(t, l, want[1])
@@ -396,7 +296,7 @@ func TestBeginWithLittleRoom(t *testing.T) {
 		}
 		for free := range 60 {
 			image := mem.ProcessCrash()
-			disk := &smallDisk{FS: image, reserves: true, free: free, taken: map[string]map[int64]bool{}}
+			disk := newDisk(image, free)
 			l := mustOpen(t, disk, bare)
 			got := want
 			if _, err := l.Append([]byte("new")); err == nil {

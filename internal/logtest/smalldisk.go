@@ -14,6 +14,10 @@ import (
 type SmallDisk struct {
 	vfs.FS
 
+	Block       int64 // bytes; set before the first write, if not the usual
+	ShortWrites bool  // a write for which there is no room leaves its first half, if there is room for that
+	CannotKeep  bool  // it has no Allocate
+
 	mu    sync.Mutex
 	free  int
 	taken map[string]map[int64]bool // by file: its blocks
@@ -24,7 +28,7 @@ type SmallDisk struct {
 const DiskBlock = 4096
 
 func NewSmallDisk(fsys vfs.FS, blocks int) *SmallDisk {
-	return &SmallDisk{FS: fsys, free: blocks, taken: map[string]map[int64]bool{}}
+	return &SmallDisk{FS: fsys, Block: DiskBlock, free: blocks, taken: map[string]map[int64]bool{}}
 }
 
 // take gives the file the blocks of [off, off+n), or none.
@@ -40,7 +44,7 @@ func (d *SmallDisk) take(name string, off, n int64) error {
 		d.taken[name] = blocks
 	}
 	var fresh []int64
-	for b := off / DiskBlock; b*DiskBlock < off+n; b++ {
+	for b := off / d.Block; b*d.Block < off+n; b++ {
 		if !blocks[b] {
 			fresh = append(fresh, b)
 		}
@@ -60,7 +64,7 @@ func (d *SmallDisk) Give(name string, size int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for b := range d.taken[name] {
-		if b*DiskBlock >= size {
+		if b*d.Block >= size {
 			delete(d.taken[name], b)
 			d.free++
 		}
@@ -86,7 +90,7 @@ func (d *SmallDisk) Open(name string, mode vfs.Mode) (vfs.File, error) {
 func (d *SmallDisk) Free(string) (bytes int64, known bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return int64(d.free) * DiskBlock, true
+	return int64(d.free) * d.Block, true
 }
 
 func (d *SmallDisk) Remove(name string) error {
@@ -117,12 +121,20 @@ type diskFile struct {
 
 func (f *diskFile) WriteAt(p []byte, off int64) (int, error) {
 	if err := f.disk.take(f.name, off, int64(len(p))); err != nil {
+		if half := p[:len(p)/2]; f.disk.ShortWrites && f.disk.take(f.name, off, int64(len(half))) == nil {
+			f.File.WriteAt(half, off)
+		}
 		return 0, err
 	}
 	return f.File.WriteAt(p, off)
 }
 
-func (f *diskFile) Allocate(off, n int64) error { return f.disk.take(f.name, off, n) }
+func (f *diskFile) Allocate(off, n int64) error {
+	if f.disk.CannotKeep {
+		return errors.ErrUnsupported
+	}
+	return f.disk.take(f.name, off, n)
+}
 
 func (f *diskFile) Truncate(size int64) error {
 	f.disk.Give(f.name, size)
