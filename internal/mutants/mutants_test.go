@@ -20,14 +20,19 @@ import (
 // root is that of the module.
 var root, _ = filepath.Abs(filepath.Join("..", ".."))
 
-// mutant is a bug, and what is to catch it.
+// mutant is a bug, and what is to catch it: each of the catchers.
 type mutant struct {
-	name   string // of the patch, without its ending
-	patch  string // its path
-	breaks string
-	dir    string // of the package whose tests catch it, from the root of the module
-	tests  []string
-	limit  time.Duration
+	name     string // of the patch, without its ending
+	patch    string // its path
+	breaks   string
+	catchers []catcher
+	limit    time.Duration
+}
+
+// catcher is tests of a package, one of which is to catch a mutant.
+type catcher struct {
+	dir   string // of the package, from the root of the module
+	tests []string
 }
 
 const usualLimit = 10 * time.Minute
@@ -53,7 +58,7 @@ func parse(patch string) (m mutant, err error) {
 			if len(list) < 2 {
 				return m, fmt.Errorf("%q does not name a package and a test", value)
 			}
-			m.dir, m.tests = list[0], list[1:]
+			m.catchers = append(m.catchers, catcher{list[0], list[1:]})
 		case "limit":
 			if m.limit, err = time.ParseDuration(value); err != nil {
 				return m, err
@@ -63,7 +68,7 @@ func parse(patch string) (m mutant, err error) {
 			return m, fmt.Errorf("the header has the line %q", line)
 		}
 	}
-	if m.breaks == "" || m.dir == "" {
+	if m.breaks == "" || m.catchers == nil {
 		return m, errors.New("its header does not say what it breaks, or what catches it")
 	}
 	return m, nil
@@ -119,24 +124,33 @@ func needsGit(t *testing.T) {
 // The tests that a patch names are there.
 func TestMutantsNameTests(t *testing.T) {
 	for _, m := range all(t) {
-		files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(m.dir), "*_test.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s: there are no tests in %s: %v", m.name, m.dir, err)
-		}
-		var source strings.Builder
-		for _, file := range files {
-			text, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			source.Write(text)
-		}
-		for _, test := range m.tests {
-			if !strings.Contains(source.String(), "\nfunc "+test+"(t *testing.T)") {
-				t.Errorf("%s: %s has no %s", m.name, m.dir, test)
+		for _, by := range m.catchers {
+			source := testsIn(t, by.dir)
+			for _, test := range by.tests {
+				if !strings.Contains(source, "\nfunc "+test+"(t *testing.T)") {
+					t.Errorf("%s: %s has no %s", m.name, by.dir, test)
+				}
 			}
 		}
 	}
+}
+
+// testsIn is the source of the tests of a package.
+func testsIn(t *testing.T, dir string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(dir), "*_test.go"))
+	if err != nil || len(files) == 0 {
+		t.Errorf("there are no tests in %s: %v", dir, err)
+	}
+	var source strings.Builder
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		source.Write(text)
+	}
+	return source.String()
 }
 
 // Each patch applies to the code as it is. Where code has moved, the patch is to follow.
@@ -162,17 +176,19 @@ func TestMutants(t *testing.T) {
 	fmt.Fprintln(w, "mutant\tcaught\tby\tseconds\tbreaks")
 	for _, m := range all(t) {
 		t.Run(m.name, func(t *testing.T) {
-			found, times, by := 0, []string{}, "nothing"
-			for range rounds {
-				c, err := l.try(m)
-				if err != nil {
-					t.Errorf("%s: %v", m.breaks, err)
+			for _, tests := range m.catchers {
+				found, times, by := 0, []string{}, "nothing"
+				for range rounds {
+					c, err := l.try(m, tests)
+					if err != nil {
+						t.Errorf("%s: %v", m.breaks, err)
+					}
+					if times = append(times, fmt.Sprintf("%.1f", c.took.Seconds())); c.by != "" {
+						found, by = found+1, c.by
+					}
 				}
-				if times = append(times, fmt.Sprintf("%.1f", c.took.Seconds())); c.by != "" {
-					found, by = found+1, c.by
-				}
+				fmt.Fprintf(w, "%s\t%d of %d\t%s %s\t%s\t%s\n", m.name, found, rounds, tests.dir, by, strings.Join(times, " "), m.breaks)
 			}
-			fmt.Fprintf(w, "%s\t%d of %d\t%s %s\t%s\t%s\n", m.name, found, rounds, m.dir, by, strings.Join(times, " "), m.breaks)
 		})
 	}
 	w.Flush()
@@ -223,11 +239,11 @@ type caught struct {
 	took time.Duration
 }
 
-// try lets a mutant in, and runs the tests that are to catch it. Its error says why it was not caught.
-func (l *laboratory) try(m mutant) (c caught, err error) {
-	name := fmt.Sprint(m.dir, m.tests)
+// try lets a mutant in, and runs tests that are to catch it. Its error says why it was not caught.
+func (l *laboratory) try(m mutant, tests catcher) (c caught, err error) {
+	name := fmt.Sprint(tests)
 	if _, known := l.green[name]; !known {
-		if c, err := l.run(m); err == nil && c.by != "" {
+		if c, err := l.run(tests, m.limit); err == nil && c.by != "" {
 			l.green[name] = fmt.Errorf("%s fails without the mutant, too", c.by)
 		} else {
 			l.green[name] = err
@@ -244,33 +260,33 @@ func (l *laboratory) try(m mutant) (c caught, err error) {
 			err = errors.Join(err, fmt.Errorf("it cannot be taken back: %w\n%s", undone, out))
 		}
 	}()
-	if c, err = l.run(m); err == nil && c.by == "" {
-		err = fmt.Errorf("%s does not notice", strings.Join(m.tests, ", "))
+	if c, err = l.run(tests, m.limit); err == nil && c.by == "" {
+		err = fmt.Errorf("%s does not notice", strings.Join(tests.tests, ", "))
 	}
 	return c, err
 }
 
-// run builds and runs the tests of a mutant on the copy as it is.
-func (l *laboratory) run(m mutant) (c caught, err error) {
+// run builds and runs tests on the copy as it is.
+func (l *laboratory) run(tests catcher, most time.Duration) (c caught, err error) {
 	binary := filepath.Join(l.bin, "tests.exe")
-	build := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, m.dir)
+	build := exec.Command("go", "test", "-c", "-vet=off", "-o", binary, tests.dir)
 	build.Dir = l.dir
 	if out, err := build.CombinedOutput(); err != nil {
 		return c, fmt.Errorf("it does not compile: %w\n%s", err, out)
 	}
-	limit, cancel := context.WithTimeout(context.Background(), m.limit)
+	limit, cancel := context.WithTimeout(context.Background(), most)
 	defer cancel()
-	test := exec.CommandContext(limit, binary, "-test.v", "-test.failfast", "-test.timeout=0", "-test.run=^("+strings.Join(m.tests, "|")+")$")
-	test.Dir = filepath.Join(l.dir, filepath.FromSlash(m.dir))
+	test := exec.CommandContext(limit, binary, "-test.v", "-test.failfast", "-test.timeout=0", "-test.run=^("+strings.Join(tests.tests, "|")+")$")
+	test.Dir = filepath.Join(l.dir, filepath.FromSlash(tests.dir))
 	test.WaitDelay = time.Second // children of the tests may hold the pipe
 	begin := time.Now()
 	out, err := test.CombinedOutput()
 	c.took = time.Since(begin)
 	switch {
 	case limit.Err() != nil:
-		return c, fmt.Errorf("%s: no result within %v", strings.Join(m.tests, ", "), m.limit)
+		return c, fmt.Errorf("%s: no result within %v", strings.Join(tests.tests, ", "), most)
 	case err == nil && !strings.Contains(string(out), "\n--- PASS: "):
-		return c, fmt.Errorf("%s: none of them ran\n%s", strings.Join(m.tests, ", "), out)
+		return c, fmt.Errorf("%s: none of them ran\n%s", strings.Join(tests.tests, ", "), out)
 	case err != nil:
 		c.by = failure(string(out))
 	}
