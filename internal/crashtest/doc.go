@@ -6,7 +6,7 @@
 //
 //   - it holds what some prefix of the script had made;
 //   - that prefix has every write that was acknowledged at its durability;
-//   - after a sync a power cut takes nothing of what it shows;
+//   - after a sync a power cut takes nothing of what it shows; where the disk is too full for a sync, nothing goes;
 //   - it takes writes, and opens again with them.
 //
 // A death within a script, and that of a survivor, may come with a write-back that fails: the cache then shows what
