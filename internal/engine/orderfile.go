@@ -213,8 +213,8 @@ func (s *Store) removeRuns(x *checkpoint.Index, alone bool) {
 	for _, t := range list {
 		if o := t.order.Load(); o != nil {
 			o.mu.Lock()
-			for _, r := range []*orderRun{o.small, o.base} {
-				if r != nil {
+			for _, l := range o.allLocked() {
+				for _, r := range l.runs() {
 					needed[r.id] = true
 				}
 			}

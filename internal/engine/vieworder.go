@@ -109,6 +109,15 @@ func (o *ordering) endLocked(k *keptLayers) {
 	k.folds++ // stacks that were taken of it have nothing to tell it
 }
 
+// allLocked are the layers of now, and those that were kept.
+func (o *ordering) allLocked() []*layers {
+	list := []*layers{&o.layers}
+	for _, k := range o.kept {
+		list = append(list, &k.layers)
+	}
+	return list
+}
+
 // stackOf returns the stack that a view has, nil if there is none.
 func (o *ordering) stackOf(v *View) *stack {
 	o.mu.Lock()

@@ -16,7 +16,13 @@ import (
 // countedView counts how often what is mapped is given back.
 type countedView struct {
 	vfs.View
-	closed int
+	closed  int
+	trimmed int64 // to so many bytes
+}
+
+func (v *countedView) Trim(n int64) {
+	v.trimmed = n
+	v.View.Trim(n)
 }
 
 func (v *countedView) Close() error {
@@ -53,6 +59,28 @@ func TestSegmentIsClosedOnce(t *testing.T) {
 		if view.closed != 1 {
 			t.Errorf("pinned %v: it was unmapped %d times", pinned, view.closed)
 		}
+	}
+}
+
+// What is mapped behind the end of a segment is given back when that does not grow any more.
+func TestEndedSegmentIsTrimmed(t *testing.T) {
+	s := mustLog(t, vfs.NewMem(), func(o *logSettings) { o.SegmentBytes = 4000 })
+	defer closeLog(t, s)
+	setIn(t, s, "key", "value")
+	seg := s.Tail
+	if seg.view == nil {
+		t.Skip("nothing is mapped")
+	}
+	view := &countedView{View: seg.view}
+	seg.view = view
+	for i := 0; s.Tail == seg; i++ {
+		if view.trimmed != 0 {
+			t.Fatal("it is trimmed while it grows")
+		}
+		setIn(t, s, fmt.Sprint("key ", i), strings.Repeat("x", 100))
+	}
+	if view.trimmed != seg.End.Load() {
+		t.Errorf("of a segment of %d bytes, %d stay mapped", seg.End.Load(), view.trimmed)
 	}
 }
 

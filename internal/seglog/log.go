@@ -247,6 +247,7 @@ func (l *Log) AdoptLocked(s *Segment) {
 		return
 	}
 	s.to(Durable)
+	s.trimView()
 }
 
 // RollLocked ends the tail and puts the spare in its place, if that has room: else the
@@ -267,6 +268,7 @@ func (l *Log) replaceTailLocked() error {
 		return err
 	}
 	l.Tail.to(Ended)
+	l.Tail.trimView()
 	l.spare.BeginIn(l.part())
 	l.Tail, l.spare = l.spare, nil
 	l.Filled()

@@ -153,6 +153,13 @@ func (s *Segment) openView(most int64) {
 	}
 }
 
+// trimView gives back what is mapped behind the end of a segment that does not grow any more.
+func (s *Segment) trimView() {
+	if s.view != nil {
+		s.view.Trim(s.End.Load())
+	}
+}
+
 // Pin keeps the segment open, and in the set, until unpin. It reports false when it is too late for that.
 func (s *Segment) Pin() bool {
 	for {

@@ -379,6 +379,7 @@ func (t *Tailer) readCompacted(seg *Segment, e ManifestSegment, each func(*Recor
 	l.Mu.Lock()
 	seg.First, seg.Last, seg.Records = e.First, e.Last, e.Records
 	seg.to(Durable)
+	seg.trimView()
 	l.Mu.Unlock()
 	l.Records.Add(int64(e.Records))
 	return nil

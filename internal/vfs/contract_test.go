@@ -411,6 +411,11 @@ func TestView(t *testing.T) {
 			if v.Load(1<<19, b) == nil {
 				t.Error("loaded what the file does not have any more")
 			}
+			v.Trim(4)
+			check(t, v.Load(0, b))
+			if string(b) != "text" {
+				t.Errorf("loaded %q when the rest was given back", b)
+			}
 		}
 	})
 }

@@ -465,18 +465,20 @@ func (f *memFile) View(n int64) (View, error) {
 	if mappingOff() {
 		return nil, pathError("map", f.name, errors.ErrUnsupported)
 	}
-	return &memView{node: f.node, name: f.name, n: n}, nil
+	v := &memView{node: f.node, name: f.name}
+	v.n.Store(n)
+	return v, nil
 }
 
 // memView reads the file, under its lock: who views a file reads what others have written.
 type memView struct {
 	node *node
 	name string
-	n    int64
+	n    atomic.Int64 // bytes that may be touched
 }
 
 func (v *memView) Load(off int64, p []byte) error {
-	if off < 0 || off+int64(len(p)) > v.n {
+	if off < 0 || off+int64(len(p)) > v.n.Load() {
 		panic("vfs: load from beyond the view")
 	}
 	v.node.mu.RLock()
@@ -489,8 +491,10 @@ func (v *memView) Load(off int64, p []byte) error {
 
 func (v *memView) Bytes() []byte { return nil }
 
+func (v *memView) Trim(n int64) { v.n.Store(min(n, v.n.Load())) }
+
 func (v *memView) Close() error {
-	v.n = 0
+	v.n.Store(0)
 	return nil
 }
 

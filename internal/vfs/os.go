@@ -206,6 +206,12 @@ func (v osView) Load(off int64, p []byte) error { return v.r.Load(int(off), p) }
 
 func (v osView) Bytes() []byte { return v.r.Bytes() }
 
+func (v osView) Trim(n int64) {
+	if r, ok := v.r.(interface{ trim(n int) }); ok {
+		r.trim(int(n))
+	}
+}
+
 func (v osView) Close() error { return v.r.Close() }
 
 // mappingOff is the user's switch, which memory honours too, so that a whole test

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,22 +90,36 @@ func fileID(f *os.File) string {
 	return id
 }
 
-type mappedRegion struct{ b []byte }
+type mappedRegion struct {
+	b    []byte
+	kept int // bytes of b that are mapped
+}
 
 func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {
 	prot := unix.PROT_READ
 	if writable {
 		prot |= unix.PROT_WRITE
 	}
-	r := &mappedRegion{}
-	err := onFD(f, unix.EINTR, func(fd uintptr) (err error) {
-		r.b, err = unix.Mmap(int(fd), off, n, prot, unix.MAP_SHARED)
+	r := &mappedRegion{kept: n}
+	err := onFD(f, unix.EINTR, func(fd uintptr) error {
+		p, err := unix.MmapPtr(int(fd), off, nil, uintptr(n), prot, unix.MAP_SHARED)
+		if err == nil {
+			r.b = unsafe.Slice((*byte)(p), n)
+		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	return r, nil
+}
+
+// trim unmaps the pages behind the first n bytes. Address space is what they take, of which some machines have little.
+func (r *mappedRegion) trim(n int) {
+	page := os.Getpagesize()
+	if n = (n + page - 1) / page * page; 0 < n && n < r.kept && unix.MunmapPtr(unsafe.Pointer(&r.b[n]), uintptr(r.kept-n)) == nil {
+		r.kept = n
+	}
 }
 
 // adviseRandom keeps reads of a file that is mapped from reading ahead, which may be megabytes for each
@@ -169,5 +184,5 @@ func (r *mappedRegion) Close() error {
 	if b == nil {
 		return os.ErrClosed
 	}
-	return os.NewSyscallError("munmap", unix.Munmap(b))
+	return os.NewSyscallError("munmap", unix.MunmapPtr(unsafe.Pointer(&b[0]), uintptr(r.kept)))
 }

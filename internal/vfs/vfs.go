@@ -88,6 +88,8 @@ type View interface {
 	// Bytes is what is mapped, or nil where Load is the only way. It is touched before Close,
 	// and between Catch and Caught, because what the file does not have or cannot be read is a fault.
 	Bytes() []byte
+	// Trim gives back what lies behind the first n bytes, which nobody touches any more.
+	Trim(n int64)
 	Close() error
 }
 
