@@ -197,7 +197,7 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 		return c.value, nil
 	}
 	var e engine.Entry
-	err = m.db.store.Read(&e, m.cells, hash, buf.key, buf.room())
+	err = m.db.store.Read(&e, m.cells, shared || m.flat, hash, buf.key, buf.room())
 	switch {
 	case err != nil:
 		return v, err

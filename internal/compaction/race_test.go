@@ -91,7 +91,7 @@ func compactionAmongOthers(t *testing.T) {
 			want := least[w][i].Load()
 			var e engine.Entry
 			key := []byte("m:" + own(w, i))
-			err := s.Read(&e, c.Cells, s.Hash(own(w, i)), key, nil)
+			err := s.Read(&e, c.Cells, true, s.Hash(own(w, i)), key, nil)
 			switch {
 			case errors.Is(err, engine.ErrNotFound): // between its deletion and what follows
 			case err != nil:

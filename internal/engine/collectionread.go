@@ -8,23 +8,20 @@ import (
 	"iter"
 
 	"github.com/copaldb/copal/internal/keycodec"
-	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Collections reads collections: as they are, or as a view has them.
 type Collections struct {
-	store  *Store
-	view   *View      // nil for now
-	tx     *Tx        // or else the view is that of the transaction, under what that has changed
-	locked *lockedKey // of who holds the locks, and is inside the gate
+	reader
+	tx *Tx // or nil: the reader is that of the transaction, under what that has changed
 }
 
 // Collections are those of now.
-func (s *Store) Collections() Collections { return Collections{store: s} }
+func (s *Store) Collections() Collections { return Collections{reader: s.asLogged()} }
 
 // Collections are those of the view.
-func (v *View) Collections() Collections { return Collections{store: v.store, view: v} }
+func (v *View) Collections() Collections { return Collections{reader: v.asItWas()} }
 
 // Find returns the collection under key. The error is ErrNotFound when there is none, and ErrType when there is something else.
 func (r Collections) Find(key []byte, of CollectionType) (c Collection, err error) {
@@ -37,47 +34,26 @@ func (r Collections) find(key []byte, of CollectionType) (c Collection, expiry u
 		_, c, expiry, err = r.tx.collection(key, of)
 		return c, expiry, err
 	}
-	in, err := r.store.use()
+	in, err := r.use()
 	if err != nil {
 		return c, 0, err
 	}
-	defer r.store.life.leave(in)
+	defer r.leave(in)
+	return r.collection(key, of)
+}
+
+// collection finds the collection under a key, and its deadline. The caller is inside the gate.
+func (r *reader) collection(key []byte, of CollectionType) (c Collection, expiry uint64, err error) {
 	buf := seglog.Scratch.Get().(*[]byte)
 	defer seglog.Scratch.Put(buf)
+	t := r.tableOf(nil, key)
 	var e seglog.Record
-	a, err := r.entry(&e, r.store.spaces[0].route(record.Value, key), key, *buf)
-	if err == nil {
-		c, err = r.store.collectionOf(&e, a, of)
+	var f sight
+	if err = r.record(&e, &f, t, t.hash(key), key, *buf); err != nil {
+		return c, 0, err
 	}
-	return c, e.Expiry, err
-}
-
-// use is Store.use, once.
-func (r Collections) use() (pass, error) {
-	if r.locked != nil {
-		return 0, nil
-	}
-	return r.store.use()
-}
-
-func (r Collections) leave(in pass) {
-	if r.locked == nil {
-		r.store.life.leave(in)
-	}
-}
-
-// entry reads a record. The caller is inside the gate.
-func (r Collections) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
-	switch {
-	case r.locked != nil:
-		return r.locked.entry(e, t, key, buf)
-	case r.view == nil:
-		return r.store.loggedEntry(e, t, key, buf)
-	}
-	if err = r.view.failure(); err == nil {
-		*e, a, err = r.view.record(t, key)
-	}
-	return a, err
+	c, err = r.store.collectionOf(&e, f.at, of)
+	return c, f.expiry, err
 }
 
 // Count is the number of elements, 0 for no collection.
@@ -114,37 +90,7 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 		return r.tx.element(id, sub)
 	}
 	var room [128]byte
-	return r.elementAt(appendElement(room[:0], id, sub))
-}
-
-// elementAt is element by the whole key. It is not for transactions.
-func (r Collections) elementAt(key []byte) (Entry, error) {
-	in, err := r.use()
-	if err != nil {
-		return Entry{}, err
-	}
-	defer r.leave(in)
-	var e seglog.Record
-	a, err := r.entry(&e, r.store.spaces[0].elements, key, nil)
-	if err != nil {
-		return Entry{}, err
-	}
-	return r.store.entryOf(&e, a)
-}
-
-// elementAddress is where an element has its record, 0 for nowhere. It is not for transactions.
-func (r Collections) elementAddress(key []byte) (seglog.Address, error) {
-	in, err := r.use()
-	if err != nil {
-		return 0, err
-	}
-	defer r.leave(in)
-	t := r.store.spaces[0].elements
-	if r.view != nil {
-		return r.view.address(t, t.hash(key), key)
-	}
-	h, err := t.find(t.hash(key), key)
-	return h.address, err
+	return r.get(r.store.spaces[0].elements, appendElement(room[:0], id, sub))
 }
 
 // All yields the elements whose sub-keys are in the span, in their order. The key of an item is the sub-key; key and value are valid until the

@@ -306,7 +306,8 @@ func (t *Table) hasMetas() bool {
 // isGone reports whether no key has the collection with this id. Without the owner that is not known: ErrNotFound.
 func (s *Store) isGone(t *Table, id uint64) (bool, error) {
 	for {
-		owner, err := s.Collections().elementAt(ownerKey(id))
+		r := s.asLogged()
+		owner, err := r.get(t, ownerKey(id))
 		if err != nil {
 			return false, err
 		}

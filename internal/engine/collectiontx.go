@@ -36,7 +36,7 @@ func (tc *txCollection) isNoValue(key []byte) error {
 }
 
 // Collections are those that the transaction sees.
-func (tx *Tx) Collections() Collections { return Collections{store: tx.store, view: tx.view, tx: tx} }
+func (tx *Tx) Collections() Collections { return Collections{reader: tx.beneath(), tx: tx} }
 
 // collection finds one. tc is nil for one that the transaction has not changed.
 func (tx *Tx) collection(key []byte, of CollectionType) (tc *txCollection, c Collection, deadline uint64, err error) {
@@ -62,18 +62,14 @@ func (tx *Tx) collection(key []byte, of CollectionType) (tc *txCollection, c Col
 		return nil, c, 0, err
 	}
 	defer beneath.leave(in)
-	var e seglog.Record
-	a, err := beneath.entry(&e, tx.store.spaces[0].route(record.Value, key), key, nil)
-	if err == nil {
-		tx.noteDeadline(e.Expiry)
-		c, err = tx.store.collectionOf(&e, a, of)
-	}
-	return nil, c, e.Expiry, err
+	c, deadline, err = beneath.collection(key, of)
+	tx.noteDeadline(deadline)
+	return nil, c, deadline, err
 }
 
 // beneath is what there is under the transaction's own changes.
-func (tx *Tx) beneath() Collections {
-	return Collections{store: tx.store, view: tx.view, locked: tx.locked}
+func (tx *Tx) beneath() reader {
+	return reader{store: tx.store, view: tx.view, locked: tx.locked}
 }
 
 // element reads an element of a collection that was found.
@@ -87,13 +83,25 @@ func (tx *Tx) element(id uint64, sub []byte) (Entry, error) {
 		return tx.own(c)
 	}
 	tx.noteElement(id, key)
-	return tx.beneath().elementAt(key)
+	beneath := tx.beneath()
+	return beneath.get(tx.store.spaces[0].elements, key)
 }
 
 // elementAddress is where an element has its record, 0 for nowhere. The transaction has not changed it.
 func (tx *Tx) elementAddress(id uint64, key []byte) (seglog.Address, error) {
 	tx.noteElement(id, key)
-	return tx.beneath().elementAddress(key)
+	beneath := tx.beneath()
+	in, err := beneath.use()
+	if err != nil {
+		return 0, err
+	}
+	defer beneath.leave(in)
+	t := tx.store.spaces[0].elements
+	var f sight
+	if err = beneath.find(&f, t, t.hash(key), key); err == ErrNotFound {
+		return 0, nil
+	}
+	return f.at, err
 }
 
 // findElement reports whether there is the element of a change, which the transaction has not changed up to now.

@@ -172,7 +172,10 @@ func (h *lockedKey) look(s *Store) error {
 	defer s.life.leave(in)
 	h.table = s.spaces[0].route(record.Value, h.key)
 	h.id = 0
-	if h.at, err = s.loggedEntry(&h.meta, h.table, h.key, nil); err == ErrNotFound {
+	r := s.asLogged()
+	var f sight
+	err = r.record(&h.meta, &f, h.table, h.table.hash(h.key), h.key, nil)
+	if h.at = f.at; err == ErrNotFound {
 		return nil
 	}
 	if err == nil && h.meta.Kind == record.Meta {
@@ -184,16 +187,12 @@ func (h *lockedKey) look(s *Store) error {
 }
 
 // entry reads a record that is held: that of the key, or of an element.
-func (h *lockedKey) entry(e *seglog.Record, t *Table, key, buf []byte) (a seglog.Address, err error) {
+func (h *lockedKey) entry(e *seglog.Record, t *Table, hash uint64, key, buf []byte) (a seglog.Address, err error) {
 	if t == h.table && string(key) == string(h.key) {
-		a, *e = h.at, h.meta
-	} else {
-		a, err = t.read(e, t.hash(key), key, buf)
+		*e = h.meta
+		return h.at, nil
 	}
-	if err == nil && a == 0 {
-		err = ErrNotFound
-	}
-	return a, err
+	return t.readNow(e, hash, key, buf)
 }
 
 // run takes the locks, and does what f says.

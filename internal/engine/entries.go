@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Entries is for going through all there is, so it takes more memory to sort keys in than walks do, which may be many at once: an
@@ -46,16 +47,19 @@ func (v *View) stored(key []byte) (out Entry, c *Collection, err error) {
 		return out, nil, err
 	}
 	defer v.store.life.leave(in)
-	e, a, err := v.record(nil, key)
-	if err != nil {
+	r := v.asItWas()
+	t := r.tableOf(nil, key)
+	var e seglog.Record
+	var f sight
+	if err = r.record(&e, &f, t, t.hash(key), key, nil); err != nil {
 		return out, nil, err
 	}
 	if e.Kind != record.Meta {
-		out, err = v.store.entryOf(&e, a)
+		err = v.store.entryTo(&out, &e, &f)
 		return out, nil, err
 	}
-	found, err := v.store.collectionOf(&e, a, "")
-	out = Entry{Seq: e.Seq, Time: time.UnixMilli(int64(e.Written)), hit: hitOf(a, &e.Head, e.Bytes)}
+	found, err := v.store.collectionOf(&e, f.at, "")
+	out = Entry{Seq: e.Seq, Time: time.UnixMilli(int64(e.Written)), hit: hitOf(f.at, &e.Head, e.Bytes)}
 	return out, &found, err
 }
 

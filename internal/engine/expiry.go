@@ -420,8 +420,7 @@ func (s *Store) bidFarewell(t *Table, now *state, logged *seglog.Record) error {
 				return err
 			}
 		}
-		var err error
-		if f.entry, err = s.entryOf(logged, now.address); err != nil {
+		if err := s.entryTo(&f.entry, logged, &sight{at: now.address}); err != nil {
 			return err
 		}
 	}

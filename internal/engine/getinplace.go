@@ -8,9 +8,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// readInPlace is read for a record that can be read in place; ok is false when it is not, or there is none.
+// readInPlace is read for a record that can be read in place; ok is false when it is not, or there is none. The caller has found no cell of the key.
 func (t *Table) readInPlace(e *seglog.Record, hash uint64, key []byte) (at seglog.Address, ok bool, err error) {
-	t.store.await(hash)
 	var stack [4]seglog.Address
 	list, err := t.index.Find(stack[:0], hash)
 	if err != nil {
@@ -22,10 +21,7 @@ func (t *Table) readInPlace(e *seglog.Record, hash uint64, key []byte) (at seglo
 			return 0, false, nil
 		}
 		if bytes.Equal(e.Key, key) {
-			if t.store.Expired(e.Expiry) { // whatever it was
-				return a, e.Large == 0, nil
-			}
-			return a, e.Large == 0, isValue(e)
+			return a, e.Large == 0, nil
 		}
 	}
 	return 0, false, nil
@@ -41,18 +37,10 @@ func (s *Store) appendInPlace(dst []byte, t *Table, hash uint64, key []byte) (ou
 	if s.Expired(e.Expiry) { // unless it has got another deadline since its record was read
 		return dst, 0, false, nil
 	}
-	return append(dst, e.Value...), e.Schema, true, nil
-}
-
-// readShort is read for a record that can be read in place and whose value fits into buf, where it puts that alone. ok is false when it does
-// not, or there is none.
-func (t *Table) readShort(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, ok bool, err error) {
-	defer vfs.Caught(vfs.Catch(), nil, &err)
-	if at, ok, err = t.readInPlace(e, hash, key); !ok || err != nil || len(e.Value) > len(buf) {
-		return 0, false, err
+	if err = isValue(&e); err != nil {
+		return dst, 0, false, err
 	}
-	e.Key, e.Value = nil, buf[:copy(buf, e.Value)]
-	return at, true, nil
+	return append(dst, e.Value...), e.Schema, true, nil
 }
 
 // AppendGet appends to dst the value of key's entry, and returns it with its schema. Otherwise it is Get.
@@ -63,35 +51,33 @@ func (s *Store) AppendGet(dst []byte, key []byte) (out []byte, schema uint64, er
 	}
 	defer s.life.leave(in)
 	t := s.spaces[0].route(record.Value, key)
-	if t.cells.Load() == nil {
-		if out, schema, ok, err := s.appendInPlace(dst, t, t.hash(key), key); ok || err != nil {
+	hash, r := t.hash(key), s.asLogged()
+	if r.cellOf(t, hash, key) == nil {
+		if out, schema, ok, err := s.appendInPlace(dst, t, hash, key); ok || err != nil {
 			return out, schema, err
 		}
 	}
-	return s.appendCopy(dst, t, key)
+	return r.appendCopy(dst, t, hash, key)
 }
 
 // appendCopy is AppendGet for what cannot be read in place, or is known by a cell.
-func (s *Store) appendCopy(dst []byte, t *Table, key []byte) ([]byte, uint64, error) {
+func (r *reader) appendCopy(dst []byte, t *Table, hash uint64, key []byte) ([]byte, uint64, error) {
 	buf := seglog.Scratch.Get().(*[]byte)
 	defer seglog.Scratch.Put(buf)
 	var e seglog.Record
-	a, err := s.logged(&e, t, key, *buf)
-	if err != nil {
-		found, err := s.unwritten(t, key, err)
-		return append(dst, found.Value...), found.Schema, err
+	var f sight
+	var found Entry
+	err := r.record(&e, &f, t, hash, key, *buf)
+	if err == nil {
+		err = r.store.entryTo(&found, &e, &f)
 	}
-	if e.Large == 0 {
-		if dst == nil && len(e.Value) > len(*buf) { // it stands in memory of its own
-			return e.Value, e.Schema, nil
-		}
-		return append(dst, e.Value...), e.Schema, nil
+	switch {
+	case err != nil:
+		return dst, 0, err
+	case dst == nil && f.encoded == nil && (e.Large > 0 || len(e.Value) > len(*buf)): // it stands in memory of its own
+		return found.Value, found.Schema, nil
 	}
-	found, err := s.entryOf(&e, a)
-	if dst == nil {
-		return found.Value, found.Schema, err
-	}
-	return append(dst, found.Value...), found.Schema, err
+	return append(dst, found.Value...), found.Schema, nil
 }
 
 // ViewValue calls fn with the value of key's entry and its schema, in place where that is possible. The bytes are fn's until it
@@ -131,15 +117,19 @@ func (s *Store) pinInPlace(e *seglog.Record, key []byte) (seg *seglog.Segment, e
 	defer s.life.leave(in)
 	defer vfs.Caught(vfs.Catch(), nil, &err)
 	t := s.spaces[0].route(record.Value, key)
-	if t.cells.Load() != nil {
+	hash, r := t.hash(key), s.asLogged()
+	if r.cellOf(t, hash, key) != nil {
 		return nil, nil
 	}
-	a, ok, err := t.readInPlace(e, t.hash(key), key)
+	a, ok, err := t.readInPlace(e, hash, key)
 	if err != nil || !ok {
 		return nil, err
 	}
 	if s.Expired(e.Expiry) { // unless it has got another deadline since its record was read
 		return nil, nil
+	}
+	if err := isValue(e); err != nil {
+		return nil, err
 	}
 	slot, _ := seglog.SplitAddress(a)
 	if seg = s.log.Segment(slot); !seg.Pin() {

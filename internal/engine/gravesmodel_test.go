@@ -374,7 +374,7 @@ func TestExpiredCollectionIsNotFound(t *testing.T) {
 	}
 	clock.Advance(2 * time.Second)
 	var e Entry
-	if err := s.Read(&e, c, c.Hash("h"), []byte("m:h"), make([]byte, seglog.ReadBytes)); err != ErrNotFound {
+	if err := s.Read(&e, c, true, c.Hash("h"), []byte("m:h"), make([]byte, seglog.ReadBytes)); err != ErrNotFound {
 		t.Errorf("Read: %v", err)
 	}
 }

@@ -116,8 +116,12 @@ func (s *Store) CollectionOf(element []byte) (key []byte, meta seglog.Record, er
 	}
 	var owner seglog.Record
 	name := ownerKey(id)
-	if _, err = s.loggedEntry(&owner, s.spaces[0].route(record.Element, name), name, nil); err == nil {
-		_, err = s.loggedEntry(&meta, s.spaces[0].route(record.Meta, owner.Value), owner.Value, nil)
+	r := s.asLogged()
+	var f sight
+	t := s.spaces[0].route(record.Element, name)
+	if err = r.record(&owner, &f, t, t.hash(name), name, nil); err == nil {
+		t = s.spaces[0].route(record.Meta, owner.Value)
+		err = r.record(&meta, &f, t, t.hash(owner.Value), owner.Value, nil)
 	}
 	if err != nil {
 		return nil, meta, err

@@ -330,7 +330,7 @@ func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 	if w.buf == nil {
 		w.buf = make([]byte, seglog.ReadBytes)
 	}
-	item.Err = s.Read(&item.Entry, w.cells, hash, item.Key, w.buf)
+	item.Err = s.Read(&item.Entry, w.cells, true, hash, item.Key, w.buf)
 	return item, item.Err != ErrNotFound
 }
 

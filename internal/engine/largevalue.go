@@ -83,18 +83,15 @@ func (s *Store) EndParts(under *seglog.Parts, err error) {
 
 // Record reads the record of a value as the log has it. Of a large value it holds the list of the
 // parts. The errors are those of Get. The caller is inside the gate.
-func (s *Store) Record(key []byte) (e seglog.Record, err error) {
-	_, err = s.logged(&e, s.spaces[0].route(record.Value, key), key, nil)
-	return e, err
+func (s *Store) Record(key []byte) (seglog.Record, error) {
+	r := s.asLogged()
+	return r.value(key)
 }
 
 // Record is Store.Record of what the view shows. The caller is inside (View.Inside).
 func (v *View) Record(key []byte) (seglog.Record, error) {
-	e, _, err := v.record(nil, key)
-	if err == nil {
-		err = isValue(&e)
-	}
-	return e, err
+	r := v.asItWas()
+	return r.value(key)
 }
 
 // Inside is Store.Inside for a read of the view. f is not called when the view is closed or lost.

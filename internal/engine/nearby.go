@@ -123,7 +123,7 @@ func (n *nearby) readKey(k *nearKey, key []byte) {
 		if from := len(n.values); e.Large == 0 && len(e.Value) <= nearbyValue {
 			n.values = append(n.values, e.Value...)
 			e.Value = n.values[from:len(n.values):len(n.values)]
-			if n.store.entryTo(&k.entry, &e, a) != nil {
+			if n.store.entryTo(&k.entry, &e, &sight{at: a}) != nil {
 				k.entry = Entry{} // it is no value, which who looks the key up is told
 			}
 		}

@@ -37,7 +37,7 @@ func TestRenewedWhileItIsRead(t *testing.T) {
 		"Get": func(s *Store, _ *Cells, key []byte) error { return value(s.Get(nil, key)) },
 		"Read": func(s *Store, c *Cells, key []byte) error {
 			var e Entry
-			err := s.Read(&e, c, s.Hash("k"), key, make([]byte, 100))
+			err := s.Read(&e, c, true, s.Hash("k"), key, make([]byte, 100))
 			return value(e, err)
 		},
 		"Items":   func(s *Store, _ *Cells, _ []byte) error { return theOnly(s.Items(s.spaces[0].maps["m"])) },

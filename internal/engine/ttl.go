@@ -17,26 +17,8 @@ import (
 // DeadlineOf returns the deadline of an entry, 0 for none: as the open map shows it or, when c is nil, as the log
 // has it or is to have it. The error is ErrNotFound when there is none.
 func (s *Store) DeadlineOf(t *Table, c *Cells, key []byte) (uint64, error) {
-	in, err := s.use()
-	if err != nil {
-		return 0, err
-	}
-	defer s.life.leave(in)
-	if t == nil {
-		t = s.spaces[0].route(record.Value, key)
-	}
-	hash := t.hash(key)
-	mu := s.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	var now state
-	if err = s.stateLocked(&now, t, hash, key); err == nil {
-		err = now.shownTo(c)
-	}
-	if err != nil { // there may be a deadline all the same, of what the caller is not shown
-		return 0, err
-	}
-	return now.expiry, nil
+	r := reader{store: s, cells: c, shared: true}
+	return r.deadline(t, key)
 }
 
 // shownTo returns nil if there is an entry for an open map, or with nil in the log.

@@ -234,25 +234,10 @@ func (tx *Tx) look(t *Table, key []byte) (Entry, error) {
 	if c := tx.writes[view(key)]; c != nil {
 		return tx.own(c)
 	}
-	in, err := tx.view.use()
-	if err != nil {
-		return Entry{}, err
-	}
-	defer tx.store.life.leave(in)
-	e, a, err := tx.record(t, key)
-	if err != nil {
-		return Entry{}, err
-	}
-	return tx.store.entryOf(&e, a)
-}
-
-// record reads the record of a key that the view has, of a value or of a collection, and notes its deadline: all reads of keys that the transaction has not written go this
-// way. The caller has entered with View.use.
-func (tx *Tx) record(t *Table, key []byte) (e seglog.Record, a seglog.Address, err error) {
-	if e, a, err = tx.view.record(t, key); err == nil {
-		tx.noteDeadline(e.Expiry)
-	}
-	return e, a, err
+	beneath := tx.beneath()
+	e, err := beneath.get(t, key)
+	tx.noteDeadline(e.expiry) // also of a collection, which is no value
+	return e, err
 }
 
 // DeadlineOf is the deadline of the entry of key, of a value or a collection, in the sense of Get; 0 for none.
@@ -269,13 +254,10 @@ func (tx *Tx) DeadlineOf(t *Table, key []byte) (uint64, error) {
 		return c.Expiry, nil
 	}
 	tx.noteRead(key)
-	in, err := tx.view.use()
-	if err != nil {
-		return 0, err
-	}
-	defer tx.store.life.leave(in)
-	e, _, err := tx.record(t, key)
-	return e.Expiry, err
+	beneath := tx.beneath()
+	deadline, err := beneath.deadline(t, key)
+	tx.noteDeadline(deadline)
+	return deadline, err
 }
 
 // Expiry is the deadline of the entry, 0 for none.

@@ -113,11 +113,29 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 // seen ends an update that writes nothing.
 func (s *Store) seen(u *updating, v *version) (uint64, error) {
 	if v.special != nil && u.cells != nil && (u.durability == Process || u.durability == Power) {
-		if _, _, err := s.settle(u.cells, u.table.hash(u.key), u.key); err != nil {
+		if err := s.writeSeen(u); err != nil {
 			return 0, err
 		}
 	}
 	return s.log.Last(), s.log.Failure()
+}
+
+// writeSeen has the log learn of what memory has for it under the key of an update.
+func (s *Store) writeSeen(u *updating) error {
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	hash := u.table.hash(u.key)
+	mu := s.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	var now state
+	if err := s.stateLocked(&now, u.table, hash, u.key); err != nil || now.cell == nil || !now.cell.Dirty {
+		return err
+	}
+	return s.writeLocked(now.cells, []cache.Dirty{{Cell: now.cell, Encoded: now.encoded}})
 }
 
 // version tells the states of an entry apart: by the record that it has in the log, and, while memory
@@ -151,20 +169,19 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	if err != nil {
 		return Found{}, v, err
 	}
-	found := Found{Exists: now.address != 0, logged: now.address != 0, Expiry: now.expiry}
-	switch c := now.cell; {
-	case c != nil && c.Absent:
-		found.Exists = false
+	found := Found{logged: now.address != 0}
+	r := reader{store: s, cells: u.cells, shared: u.own}
+	var e seglog.Record
+	var f sight
+	if err = r.see(&f, &now); err == ErrNotFound {
 		return found, v, nil
-	case c != nil && c.Holds && (u.own || c.Memory):
-		return Found{Exists: true, Expiry: c.Expiry, Entry: Entry{Cell: c}}, v, nil
-	case now.encoded != nil:
-		return Found{Exists: true, Expiry: now.expiry, Entry: Entry{Value: now.encoded.Value, Schema: now.encoded.Schema}}, v, nil
-	case found.Exists:
-		var e seglog.Record
-		if e, err = s.readAt(now.address, nil); err == nil {
-			found.Entry, err = s.entryOf(&e, now.address)
-		}
+	}
+	found.Exists, found.Expiry = true, f.expiry
+	if err == nil {
+		err = r.read(&e, &f, u.key, nil)
+	}
+	if err == nil {
+		err = s.entryTo(&found.Entry, &e, &f)
 	}
 	return found, v, err
 }

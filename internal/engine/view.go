@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
-	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -327,50 +326,10 @@ func (v *View) failure() error {
 	return nil
 }
 
-// addressLocked is where the record of a key stands that the view has, 0 if there is none. Whether it has expired is not looked
-// at. The record can be read until the caller leaves the gate or, while the view is open, at any time. The caller has entered with use, and holds the key's lock.
-func (v *View) addressLocked(t *Table, hash uint64, key []byte) (a seglog.Address, err error) {
-	own := t.ownOf(key)
-	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, own, v)
-	if !changed {
-		if a, err = t.addressLocked(hash, key); err != nil {
-			return 0, err
-		}
-	}
-	return a, v.failure() // when it has been closed meanwhile, the versions may have gone
-}
-
-// addressLocked is where the record of a key stands in the log, 0 if there is none.
-func (t *Table) addressLocked(hash uint64, key []byte) (seglog.Address, error) {
-	if c := t.cells.Load(); c != nil {
-		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil {
-			return cell.Address, nil
-		}
-	}
-	h, err := t.find(hash, key)
-	return h.address, err
-}
-
-// address is addressLocked for a caller without the lock.
-func (v *View) address(t *Table, hash uint64, key []byte) (seglog.Address, error) {
-	mu := v.store.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	return v.addressLocked(t, hash, key)
-}
-
 // Get is Store.Get of what the view has.
 func (v *View) Get(t *Table, key []byte) (Entry, error) {
-	in, err := v.use()
-	if err != nil {
-		return Entry{}, err
-	}
-	defer v.store.life.leave(in)
-	e, a, err := v.record(t, key)
-	if err != nil {
-		return Entry{}, err
-	}
-	return v.store.entryOf(&e, a)
+	r := v.asItWas()
+	return r.get(t, key)
 }
 
 // Read is Get for an open map, without copies: the bytes may stand in buf, and a value that memory has comes as its cell, if the entry has not changed
@@ -381,77 +340,19 @@ func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 		return err
 	}
 	defer v.store.life.leave(in)
-	a, cell, err := v.find(c, hash, key)
-	switch {
-	case err != nil:
-		return err
-	case cell != nil && !v.expired(cell.Expiry):
-		*out = Entry{Cell: cell}
-		return nil
-	case cell != nil || a == 0:
-		return ErrNotFound
-	}
+	r := reader{store: v.store, view: v, cells: c, shared: true}
 	var e seglog.Record
-	slot, offset := seglog.SplitAddress(a)
-	if err := v.store.log.Segment(slot).ReadTo(&e, offset, buf); err != nil {
+	var f sight
+	if err := r.record(&e, &f, c.owner, hash, key, buf); err != nil {
 		return err
 	}
-	if v.expired(e.Expiry) {
-		return ErrNotFound
-	}
-	return v.store.entryTo(out, &e, a)
-}
-
-// find returns the cell that has the value of a key, or where its record stands.
-func (v *View) find(c *Cells, hash uint64, key []byte) (seglog.Address, *cache.Cell, error) {
-	mu := v.store.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	t := c.owner
-	if _, changed := t.versionShard(int(hash%cache.Shards)).at(hash, t.ownOf(key), v); !changed {
-		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil && cell.Holds && !cell.Dirty && !cell.Memory {
-			return 0, cell, v.failure()
-		}
-	}
-	a, err := v.addressLocked(t, hash, key)
-	return a, nil, err
+	return v.store.entryTo(out, &e, &f)
 }
 
 // Has reports whether key has an entry in the view.
 func (v *View) Has(t *Table, key []byte) (bool, error) {
-	in, err := v.use()
-	if err != nil {
-		return false, err
-	}
-	defer v.store.life.leave(in)
-	_, _, err = v.record(t, key)
-	if err == ErrNotFound {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// record reads the record of a key. What had expired is nothing: the entry is the zero one, and the error ErrNotFound. The caller has entered with use.
-func (v *View) record(t *Table, key []byte) (e seglog.Record, a seglog.Address, err error) {
-	if t == nil {
-		t = v.store.spaces[0].route(record.Value, key)
-	}
-	if a, err = v.address(t, t.hash(key), key); err != nil {
-		return e, 0, err
-	}
-	if a == 0 {
-		return e, 0, ErrNotFound
-	}
-	slot, offset := seglog.SplitAddress(a)
-	if seg := v.store.log.Segment(slot); seg.CopyInPlace(&e, offset, v.store.opts.Clock) {
-		e.Key = key // which parts are compared with
-	} else {
-		err = seg.ReadTo(&e, offset, nil)
-	}
-	if err == nil && v.expired(e.Expiry) {
-		return seglog.Record{}, 0, ErrNotFound
-	}
-	return e, a, err
+	r := v.asItWas()
+	return r.has(t, key)
 }
 
 // changedKey is a key whose entry has changed since the view was opened.

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"errors"
 	"iter"
 	"slices"
@@ -109,58 +108,27 @@ func (p *viewPart) each(list []seglog.Address, read func(a seglog.Address) (Item
 
 // read is the entry whose record stands at a.
 func (p *viewPart) read(a seglog.Address) (item Item, ok bool) {
+	f, r := sight{at: a}, p.view.asItWas()
 	e, err := p.view.store.readAt(a, nil)
-	return p.item(&e, a, err)
+	if err == nil {
+		err = r.alive(&e, &f)
+	}
+	return p.view.store.item(e.Key, &e, &f, p.values, err)
 }
 
 // at is the entry of the key whose record stood at a when it was listed, unless the key had changed.
 func (p *viewPart) at(a seglog.Address) (item Item, ok bool) {
-	s, t := p.view.store, p.table
-	e, err := s.readAt(a, nil)
+	e, err := p.view.store.readAt(a, nil)
 	if err != nil {
 		return Item{Err: err}, true
 	}
-	if p.changed[t.ownOf(e.Key)] {
+	if p.changed[p.table.ownOf(e.Key)] {
 		return Item{}, false
 	}
-	had, err := p.view.addressOf(t, a, e.Key)
-	if err == nil && had == 0 {
-		return Item{}, false
-	}
-	if err == nil && had != a {
-		e, err = s.readAt(had, nil)
-	}
-	return p.item(&e, had, err)
-}
-
-// addressOf is address for a key whose record in the index stood at a a moment ago.
-func (v *View) addressOf(t *Table, a seglog.Address, key []byte) (seglog.Address, error) {
-	hash := t.hash(key)
-	mu := v.store.lockOf(hash)
-	mu.Lock()
-	defer mu.Unlock()
-	if t.versions.Load() == nil && t.cells.Load() == nil {
-		if still, err := t.index.Has(hash, a); err != nil || still {
-			return a, errors.Join(err, v.failure())
-		}
-	}
-	return v.addressLocked(t, hash, key)
-}
-
-func (p *viewPart) item(e *seglog.Record, a seglog.Address, err error) (item Item, ok bool) {
-	switch {
-	case err != nil:
-		return Item{Err: err}, true
-	case p.view.expired(e.Expiry):
-		return Item{}, false
-	}
-	item.Key = bytes.Clone(e.Key)
-	if p.values {
-		item.Entry, item.Err = p.view.store.entryOf(e, a)
-	} else {
-		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq, hit: hit{expiry: e.Expiry}}
-	}
-	return item, true
+	key, r := e.Key, p.view.asItWas()
+	var f sight
+	err = r.again(&e, &f, p.table, a)
+	return p.view.store.item(key, &e, &f, p.values, err)
 }
 
 // settle returns when everything that the view has is in the index: who was about to enter there, when the view was opened, what he had appended,
@@ -192,15 +160,16 @@ func (v *View) Len(t *Table) (int, error) {
 			return 0, err
 		}
 		key := append(append([]byte{}, t.beginning()...), c.own...)
-		is, err := now.address(t, t.store.Hash(c.own), key)
-		if err != nil {
+		var is sight
+		r := now.asItWas()
+		switch err := r.find(&is, t, t.store.Hash(c.own), key); {
+		case err == nil:
+			n--
+		case err != ErrNotFound:
 			return 0, err
 		}
 		if was {
 			n++
-		}
-		if is != 0 {
-			n--
 		}
 	}
 	return n, v.failure()

@@ -1,0 +1,444 @@
+package engine
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A reader finds what stands under a key. All reads of one key go this way, whatever they want of the entry and whenever it was:
+//
+//   - as the log has it. What memory has for the log is written first; what it has for itself is not seen;
+//   - as an open map shows it: what the log has, unless memory has something else;
+//   - as it was when a view was opened;
+//   - as who holds the locks of the key finds it.
+//
+// What has expired is nothing: the error is ErrNotFound then, as when nothing was ever there.
+//
+// A look at what there is now takes no lock as long as memory knows nothing of the key: the index is right then, and what comes meanwhile comes after the
+// call began. When there is a cell, or what was found seems to have expired, the reader looks under the lock of the key: that alone tells whether the entry has got
+// another deadline in between. The record is read afterwards, without it; it stays where it is while the caller is inside the gate.
+type reader struct {
+	store  *Store
+	cells  *Cells     // of the open map that asks; nil for what the log has
+	shared bool       // and a value that others have, too, will do
+	view   *View      // nil for now
+	locked *lockedKey // of who holds the locks, and is inside the gate
+}
+
+// sight is what a reader sees under a key: a record, or what memory has in its place.
+type sight struct {
+	at      seglog.Address // of the record, 0 for none
+	expiry  uint64         // the deadline, 0 for none; of a view it is known when the record has been read
+	cell    *cache.Cell    // which holds the value
+	encoded *cache.Encoded // the value as the log is to have it
+}
+
+// asLogged is what the log has.
+func (s *Store) asLogged() reader { return reader{store: s} }
+
+// asShown is what an open map shows.
+func (c *Cells) asShown(shared bool) reader {
+	return reader{store: c.owner.store, cells: c, shared: shared}
+}
+
+// asItWas is what the view has.
+func (v *View) asItWas() reader { return reader{store: v.store, view: v} }
+
+// use enters the gate, once, and leave leaves it.
+func (r *reader) use() (pass, error) {
+	switch {
+	case r.locked != nil:
+		return 0, nil
+	case r.view != nil:
+		return r.view.use()
+	}
+	return r.store.use()
+}
+
+func (r *reader) leave(in pass) {
+	if r.locked == nil {
+		r.store.life.leave(in)
+	}
+}
+
+// cellOf is what memory knows of a key, nil for nothing. It takes no lock.
+func (r *reader) cellOf(t *Table, hash uint64, key []byte) *cache.Cell {
+	r.store.await(hash)
+	c := r.cells
+	if c == nil {
+		c = t.cells.Load()
+	}
+	if c == nil {
+		return nil
+	}
+	return c.table.Find(hash, t.ownOf(key))
+}
+
+// glance looks without a lock at what memory knows of a key. seen says that this is all the reader needs, and known that the index alone does not tell what
+// there is.
+func (r *reader) glance(f *sight, t *Table, hash uint64, key []byte) (known, seen bool) {
+	if r.locked != nil || r.view != nil {
+		return r.view != nil, false
+	}
+	cell := r.cellOf(t, hash, key)
+	if cell == nil {
+		return false, false
+	}
+	if seen = r.gives(cell) && !r.store.Expired(cell.Expiry); seen {
+		f.cell, f.expiry = cell, cell.Expiry
+	}
+	return true, seen
+}
+
+// gives reports whether the reader may have the value that the cell holds.
+func (r *reader) gives(c *cache.Cell) bool {
+	return r.cells != nil && c.Holds && (r.shared || c.Memory)
+}
+
+// find finds what stands under a key, and reads no more of its record than the key. Whether that of a view has expired is not looked at. The caller is inside the gate.
+func (r *reader) find(f *sight, t *Table, hash uint64, key []byte) error {
+	*f = sight{}
+	switch known, seen := r.glance(f, t, hash, key); {
+	case seen:
+		return nil
+	case !known:
+		h, err := t.find(hash, key)
+		if err != nil {
+			return err
+		}
+		if r.locked != nil || !r.store.Expired(h.expiry) {
+			f.at, f.expiry = h.address, h.expiry
+			return f.err()
+		}
+	}
+	return r.place(f, t, hash, key, 0)
+}
+
+// err is ErrNotFound for nothing.
+func (f *sight) err() error {
+	if f.at == 0 && f.cell == nil && f.encoded == nil {
+		return ErrNotFound
+	}
+	return nil
+}
+
+// record is find, and reads the record of any kind into e, whose bytes are in buf if that is large enough; without one they are e's own. When memory has the value there is
+// nothing in e.
+func (r *reader) record(e *seglog.Record, f *sight, t *Table, hash uint64, key, buf []byte) (err error) {
+	*f = sight{}
+	if r.locked != nil {
+		f.at, err = r.locked.entry(e, t, hash, key, buf)
+		f.expiry = e.Expiry
+		return errOr(err, f.err())
+	}
+	if known, seen := r.glance(f, t, hash, key); seen {
+		return nil
+	} else if !known {
+		if f.at, err = t.readNow(e, hash, key, buf); err != nil {
+			return err
+		}
+		if f.expiry = e.Expiry; f.at == 0 || !r.store.Expired(e.Expiry) {
+			return f.err()
+		}
+	}
+	if err = r.place(f, t, hash, key, 0); err != nil {
+		*e = seglog.Record{}
+		return err
+	}
+	return r.read(e, f, key, buf)
+}
+
+// again is record for a key whose record, which is in e, stood at a a moment ago.
+func (r *reader) again(e *seglog.Record, f *sight, t *Table, a seglog.Address) (err error) {
+	*f = sight{}
+	hash := t.hash(e.Key)
+	if known, seen := r.glance(f, t, hash, e.Key); seen {
+		return nil
+	} else if !known {
+		still, err := t.index.Has(hash, a)
+		if err != nil {
+			return err
+		}
+		if still && !r.store.Expired(e.Expiry) {
+			f.at, f.expiry = a, e.Expiry
+			return nil
+		}
+	}
+	if err = r.place(f, t, hash, e.Key, a); err != nil {
+		return err
+	}
+	if f.at != a {
+		return r.read(e, f, bytes.Clone(e.Key), nil)
+	}
+	return r.alive(e, f)
+}
+
+// read reads the record that was found, if memory does not have the value.
+func (r *reader) read(e *seglog.Record, f *sight, key, buf []byte) (err error) {
+	if f.at == 0 {
+		return nil
+	}
+	slot, offset := seglog.SplitAddress(f.at)
+	seg := r.store.log.Segment(slot)
+	if buf == nil && seg.CopyInPlace(e, offset, r.store.opts.Clock) {
+		e.Key = key // which parts are compared with
+	} else if err = seg.ReadTo(e, offset, buf); err != nil {
+		return err
+	}
+	return r.alive(e, f)
+}
+
+// alive says ErrNotFound of the record of a view that had expired. What is found now was alive when it was looked at.
+func (r *reader) alive(e *seglog.Record, f *sight) error {
+	if f.expiry = e.Expiry; r.view != nil && r.view.expired(e.Expiry) {
+		*e, *f = seglog.Record{}, sight{}
+		return ErrNotFound
+	}
+	return nil
+}
+
+// place finds what stands under a key, under its lock. near is where the index had it a moment ago, 0 for unknown.
+func (r *reader) place(f *sight, t *Table, hash uint64, key []byte, near seglog.Address) error {
+	mu := r.store.lockOf(hash)
+	mu.Lock()
+	defer mu.Unlock()
+	if r.view != nil {
+		return r.view.placeLocked(f, r.cells, t, hash, key, near)
+	}
+	var now state
+	if err := r.store.stateLocked(&now, t, hash, key); err != nil {
+		return err
+	}
+	if r.cells != nil && r.cells != now.cells { // the map was closed, and the cells that are there now have values of another type
+		return seglog.ErrClosed
+	}
+	if r.cells == nil {
+		if err := r.store.logLocked(&now, t, key); err != nil {
+			return f.unwritten(&now, err)
+		}
+	}
+	return r.see(f, &now)
+}
+
+// see makes of a state what the reader sees of it.
+func (r *reader) see(f *sight, now *state) error {
+	switch c := now.cell; {
+	case r.cells == nil:
+		f.at = now.address
+	case c != nil && c.Absent:
+		return ErrNotFound
+	case c != nil && r.gives(c):
+		f.cell = c
+	case now.encoded != nil:
+		f.encoded = now.encoded
+	default:
+		f.at = now.address
+	}
+	f.expiry = now.expiry
+	return f.err()
+}
+
+// unwritten is the entry as the log is to have it, when that was not possible: a full disk or a failed log is no reason not to read. Without one it returns
+// the reason.
+func (f *sight) unwritten(now *state, reason error) error {
+	c := now.cell
+	switch {
+	case c == nil || !c.Dirty:
+		return reason
+	case c.Absent:
+		return ErrNotFound
+	}
+	f.expiry = c.Expiry
+	if f.encoded = now.encoded; f.encoded != nil {
+		return nil
+	}
+	value, schema, err := now.cells.values.Encode([]byte{}, c)
+	f.encoded = &cache.Encoded{Value: value, Schema: schema}
+	return err
+}
+
+// placeLocked finds where the record of a key stands that the view has, and not whether it has expired; or the cell, among those of an open map, that has its
+// value. The caller has entered with use, and holds the key's lock.
+func (v *View) placeLocked(f *sight, cells *Cells, t *Table, hash uint64, key []byte, near seglog.Address) (err error) {
+	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, t.ownOf(key), v)
+	if !changed {
+		if a, err = v.unchangedLocked(f, cells, t, hash, key, near); err != nil {
+			return err
+		}
+	}
+	if f.at = a; f.at == 0 && f.cell == nil {
+		err = ErrNotFound
+	}
+	return errOr(v.failure(), err) // when it has been closed meanwhile, the versions may have gone
+}
+
+// unchangedLocked is placeLocked for a key that has not changed since the view was opened.
+func (v *View) unchangedLocked(f *sight, cells *Cells, t *Table, hash uint64, key []byte, near seglog.Address) (seglog.Address, error) {
+	if c := t.cells.Load(); c != nil {
+		if cell := c.table.Find(hash, t.ownOf(key)); cell != nil {
+			if c == cells && cell.Holds && !cell.Dirty && !cell.Memory {
+				if v.expired(cell.Expiry) {
+					return 0, nil
+				}
+				f.cell, f.expiry = cell, cell.Expiry
+				return 0, nil
+			}
+			return cell.Address, nil
+		}
+	} else if near != 0 {
+		if still, err := t.index.Has(hash, near); err != nil || still {
+			return near, err
+		}
+	}
+	h, err := t.find(hash, key)
+	return h.address, err
+}
+
+// tableOf is t or, when it is nil, where the key belongs.
+func (r *reader) tableOf(t *Table, key []byte) *Table {
+	if t == nil {
+		t = r.store.spaces[0].route(record.Value, key)
+	}
+	return t
+}
+
+// get returns the entry of a value; its bytes are the caller's.
+func (r *reader) get(t *Table, key []byte) (out Entry, err error) {
+	in, err := r.use()
+	if err != nil {
+		return out, err
+	}
+	defer r.leave(in)
+	t = r.tableOf(t, key)
+	var e seglog.Record
+	var f sight
+	if err = r.record(&e, &f, t, t.hash(key), key, nil); err == nil {
+		if f.encoded != nil {
+			f.encoded = &cache.Encoded{Value: bytes.Clone(f.encoded.Value), Schema: f.encoded.Schema}
+		}
+		err = r.store.entryTo(&out, &e, &f)
+	}
+	return out, err
+}
+
+// deadline is that of an entry of any kind, 0 for none.
+func (r *reader) deadline(t *Table, key []byte) (uint64, error) {
+	in, err := r.use()
+	if err != nil {
+		return 0, err
+	}
+	defer r.leave(in)
+	t = r.tableOf(t, key)
+	var e seglog.Record
+	var f sight
+	err = r.find(&f, t, t.hash(key), key)
+	if err == nil && r.view != nil {
+		err = r.read(&e, &f, key, nil)
+	}
+	return f.expiry, err
+}
+
+// value reads the record of a value. The caller is inside the gate.
+func (r *reader) value(key []byte) (e seglog.Record, err error) {
+	t := r.tableOf(nil, key)
+	var f sight
+	if err = r.record(&e, &f, t, t.hash(key), key, nil); err != nil {
+		return e, err
+	}
+	if f.encoded != nil { // the log refuses it, and this is what it is to have
+		return seglog.Record{Head: record.Head{Op: record.Set, Schema: f.encoded.Schema, Expiry: f.expiry}, Key: key, Value: bytes.Clone(f.encoded.Value)}, nil
+	}
+	return e, isValue(&e)
+}
+
+// has reports whether there is an entry of any kind.
+func (r *reader) has(t *Table, key []byte) (bool, error) {
+	in, err := r.use()
+	if err != nil {
+		return false, err
+	}
+	defer r.leave(in)
+	t = r.tableOf(t, key)
+	var f sight
+	err = r.find(&f, t, t.hash(key), key)
+	if err == nil && r.view != nil {
+		var e seglog.Record
+		err = r.read(&e, &f, key, nil)
+	}
+	if err == ErrNotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// item is what an iteration yields of what was found under a key, which becomes the caller's; ok is false for nothing.
+func (s *Store) item(key []byte, e *seglog.Record, f *sight, values bool, err error) (item Item, ok bool) {
+	switch {
+	case err == ErrNotFound:
+		return Item{}, false
+	case err != nil:
+		return Item{Err: err}, true
+	}
+	item.Key = bytes.Clone(key)
+	if values || f.at == 0 {
+		item.Err = s.entryTo(&item.Entry, e, f)
+	} else {
+		item.Entry = Entry{Schema: e.Schema, Seq: e.Seq, hit: hit{expiry: e.Expiry}}
+	}
+	return item, true
+}
+
+// entryTo is what users see of what was found: the parts of a large value are put together. A collection is no value.
+func (s *Store) entryTo(out *Entry, e *seglog.Record, f *sight) (err error) {
+	switch {
+	case f.cell != nil:
+		*out = Entry{Cell: f.cell}
+		return nil
+	case f.encoded != nil:
+		*out = Entry{Value: f.encoded.Value, Schema: f.encoded.Schema}
+		return nil
+	}
+	out.Value, out.Schema, out.Seq, out.Cell = e.Value, e.Schema, e.Seq, nil
+	out.Time = time.UnixMilli(int64(e.Written))
+	out.hit = hitOf(f.at, &e.Head, e.Bytes)
+	if e.Large > 0 {
+		out.Value, err = s.ReadParts(*e)
+	}
+	if err == nil {
+		err = isValue(e)
+	}
+	return err
+}
+
+// readNow is Table.read that begins where the record stands, if it can be read in place, and copies no more than its value.
+func (t *Table) readNow(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, err error) {
+	var ok bool
+	if at, ok, err = t.copyInPlace(e, hash, key, buf); !ok && err == nil {
+		at, err = t.read(e, hash, key, buf)
+	}
+	return at, err
+}
+
+// copyInPlace is Table.read for a record that can be read in place and has no parts. Its value is put into buf, or into memory of its own when there is none. ok is false when it is
+// not one of these, or does not fit, or there is none.
+func (t *Table) copyInPlace(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, ok bool, err error) {
+	defer vfs.Caught(vfs.Catch(), nil, &err)
+	if at, ok, err = t.readInPlace(e, hash, key); !ok || err != nil {
+		return 0, false, err
+	}
+	e.Key = key
+	switch {
+	case buf == nil:
+		e.Value = append(make([]byte, 0, len(e.Value)), e.Value...)
+	case len(e.Value) > len(buf):
+		return 0, false, nil
+	default:
+		e.Value = buf[:copy(buf, e.Value)]
+	}
+	return at, true, nil
+}
