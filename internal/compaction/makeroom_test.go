@@ -146,7 +146,7 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 200_000 })
 	defer storetest.Close(t, s)
-	s.Log().Tight = compaction.Of(s).ShortOfRoom
+	s.Log().ShortOfRoom = compaction.Of(s).ShortOfRoom
 	for i := range 200 {
 		storetest.Set(t, s, fmt.Sprint("key ", i*(1-i%2)), string(make([]byte, 10_000)))
 	}

@@ -19,7 +19,7 @@ func TestRefusedLargeValueMakesRoom(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 200_000 })
 	defer storetest.Close(t, s)
-	s.Log().Tight = compaction.Of(s).ShortOfRoom
+	s.Log().ShortOfRoom = compaction.Of(s).ShortOfRoom
 	for i := range 400 {
 		storetest.Set(t, s, fmt.Sprint("key ", i%10), string(make([]byte, 10_000)))
 	}
@@ -81,7 +81,7 @@ func TestRefusedGroupsMakeRoom(t *testing.T) {
 			disk := logtest.NewSmallDisk(vfs.NewMem(), 300)
 			s := storetest.Open(t, unreserved{silentDisk{disk}}, func(o *engine.Options) { o.SegmentBytes = 100_000 }, change)
 			defer storetest.Close(t, s)
-			s.Log().Tight = compaction.Of(s).ShortOfRoom
+			s.Log().ShortOfRoom = compaction.Of(s).ShortOfRoom
 			write := func(i int) error {
 				var all []*engine.Change
 				for k := range 5 {

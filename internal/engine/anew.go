@@ -104,9 +104,17 @@ func (a *aside) putBack() {
 func (s *Store) emptyTables() {
 	for _, sp := range s.spaces {
 		for _, t := range append(sp.tables(), sp.elements) {
-			s.budget.Leave(-t.index.Bytes())
-			t.index.Close()
+			s.dropEntries(&t.index, t.deadlines.Swap(nil))
 		}
+	}
+}
+
+// dropEntries gives back what the entries of a table take.
+func (s *Store) dropEntries(x *index.Table, d *deadlines) {
+	s.budget.Leave(-x.Bytes())
+	x.Close()
+	if d != nil {
+		s.budget.Leave(-d.bytes.Load())
 	}
 }
 
@@ -116,8 +124,7 @@ func (a *aside) drop() {
 	s.views.lose()
 	s.views.quiet.Store(false)
 	for _, kept := range a.tables {
-		s.budget.Leave(-kept.index.Bytes())
-		kept.index.Close()
+		s.dropEntries(&kept.index, kept.deadlines)
 	}
 	if a.snapshot != nil {
 		a.snapshot.file.Close() // it was only read

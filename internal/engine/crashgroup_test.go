@@ -115,7 +115,7 @@ func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 		}
 		defer g.group.End()
 		o.beginAll(g.steps)
-		if _, err := g.commit(); err != nil {
+		if _, err := g.lockAndCommit(); err != nil {
 			return err
 		}
 	default:

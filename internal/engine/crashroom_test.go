@@ -47,7 +47,7 @@ func (c *crasher) runOnSmallDisk(mem *vfs.Mem, o *oracle, steps int) (made int64
 	disk := logtest.NewSmallDisk(mem, 56)
 	s, err := c.Open(disk)
 	for i := 0; i < steps && err == nil && c.Failure == ""; i++ {
-		s.log.Tight = s.compaction.ShortOfRoom
+		s.log.ShortOfRoom = s.compaction.ShortOfRoom
 		st := step{kind: []string{"set", "set", "set", "set", "set", "fsync", "delete", "snapshot", "reopen"}[min(c.Rng.IntN(40)/4, 8)], key: fmt.Sprint("k", c.Rng.IntN(42))}
 		st.value = string(bytes.Repeat([]byte{'a' + byte(i%26)}, 1000+2*c.Rng.IntN(1200)))
 		if st.kind == "reopen" && i%4 > 0 {

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"slices"
@@ -77,6 +76,10 @@ func (o *ordering) mark(own string, gone bool, seq uint64) {
 	var room [128]byte
 	key := o.by.AppendSortKey(room[:0], own)
 	o.mu.Lock()
+	if o.closed { // the table has another by now
+		o.mu.Unlock()
+		return
+	}
 	before, copied := o.tree.Bytes(), o.tree.Copied()
 	// While the log is read, what the layers have may be newer than what is read.
 	sure := o.built && !o.table.store.orders.inline
@@ -116,6 +119,14 @@ func (l *layers) mark(key []byte, gone, sure bool) {
 func (t *Table) mark(own string, gone bool, seq uint64) {
 	if o := t.order.Load(); o != nil {
 		o.mark(own, gone, seq)
+	}
+}
+
+// replayed marks a key whose record tells the index nothing new. The entries in a snapshot of the index were copied before their order was, so that the order may have a key
+// of which the index was told later, or lack one that went meanwhile and has come again.
+func (s *orders) replayed(t *Table, own string, gone bool, seq uint64) {
+	if s.inline {
+		t.mark(own, gone, seq)
 	}
 }
 
@@ -202,7 +213,7 @@ func releaseLocked(runs []*orderRun) (done []*orderRun) {
 	return done
 }
 
-// learn notes that the stack shows none of the keys from low to high, of which so many have gone. Those that have come since have their marks in the tree.
+// learn notes that the stack shows none of the keys from low to high, of which so many have gone.
 func (st *stack) learn(low, high []byte, keys int) {
 	o, l := st.ordering, st.of
 	o.mu.Lock()
@@ -210,13 +221,7 @@ func (st *stack) learn(low, high []byte, keys int) {
 	if l.folds != st.folds {
 		return
 	}
-	gaps := l.gaps.Add(low, high, keys)
-	for c := l.tree.Walk(low, false); c.Next() && bytes.Compare(c.Key(), high) <= 0; {
-		if !c.Gone() {
-			gaps = gaps.Cut(c.Key())
-		}
-	}
-	l.gaps = gaps
+	l.gaps = l.gaps.Add(low, high, keys, l.tree)
 }
 
 func (o *ordering) closeRuns(runs []*orderRun) {
@@ -380,6 +385,8 @@ func (o *ordering) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.built, o.closed = false, true
+	o.table.store.budget.Leave(-o.tree.Bytes())
+	o.tree = new(order.Tree)
 	o.forgetLocked()
 }
 

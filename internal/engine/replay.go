@@ -51,13 +51,20 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 		}
 		if old.address != 0 {
 			t.remove(hash, own, old, e.Counts())
+		} else {
+			s.orders.replayed(t, own, true, e.Counts())
 		}
 	case e.Op == record.Set && old.address == a:
 		t.expect(hash, 0, e.Expiry)
 	case e.Op == record.Set:
 		now := hitOf(a, &e.Head, e.Bytes)
 		t.place(hash, own, old, &now, false, e.Counts())
-	case e.Op == record.Delete && old.address != 0 && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
+		if old.address != 0 {
+			s.orders.replayed(t, own, false, e.Counts())
+		}
+	case e.Op == record.Delete && old.address == 0:
+		s.orders.replayed(t, own, true, e.Counts())
+	case e.Op == record.Delete && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
 		t.remove(hash, own, old, e.Counts())
 	}
 	return nil

@@ -111,7 +111,7 @@ func TestEveryFaultWhileRoomIsMade(t *testing.T) {
 					if r.s, openErr = Open("db", testOptions(logtest.NewSmallDisk(fsys, 45), options)); openErr != nil {
 						continue
 					}
-					r.s.log.Tight = r.s.compaction.ShortOfRoom
+					r.s.log.ShortOfRoom = r.s.compaction.ShortOfRoom
 					r.run()
 					made += r.s.log.Compacted.Load()
 					r.s.Close()

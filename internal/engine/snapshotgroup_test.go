@@ -68,7 +68,7 @@ func TestSnapshotThatDividesAGroup(t *testing.T) {
 	if _, err := s.Delete(nil, []byte("first0"), Process); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := first.commit(); err != nil {
+	if _, err := first.lockAndCommit(); err != nil {
 		t.Fatal(err)
 	}
 	first.group.End()

@@ -236,7 +236,10 @@ func (s *Store) reread() (*Store, error) {
 func (s *Store) closeTables() {
 	for _, sp := range s.spaces {
 		for _, t := range append(sp.tables(), sp.elements) {
-			t.index.Close()
+			s.dropEntries(&t.index, t.deadlines.Swap(nil))
+			if t.name != "" {
+				s.budget.Leave(-tableBytes)
+			}
 			if o := t.order.Load(); o != nil {
 				o.close()
 			}

@@ -246,10 +246,10 @@ func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{
 		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes,
-		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Tight: func(int64) {}, Report: s.reports.add,
+		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, ShortOfRoom: func(int64) {}, Report: s.reports.add,
 	}
 	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on
-		o.Tight = func(free int64) { s.compaction.ShortOfRoom(free) }
+		o.ShortOfRoom = func(free int64) { s.compaction.ShortOfRoom(free) }
 	}
 	s.histories.most = opts.HistoryBytes
 	return seglog.NewLog(o)

@@ -107,7 +107,7 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	seq, err = g.commit()
+	seq, err = g.lockAndCommit()
 	s.life.leave(in)
 	if s.budget.Over() {
 		s.relieve()
@@ -205,8 +205,8 @@ func (g *together) writeAhead(recs []*seglog.Pending) error {
 	return g.group.Ahead(recs...)
 }
 
-// commit locks what there is to lock. The caller is inside the gate, so no map is declared.
-func (g *together) commit() (uint64, error) {
+// lockAndCommit locks what there is to lock. The caller is inside the gate, so no map is declared.
+func (g *together) lockAndCommit() (uint64, error) {
 	s := g.store
 	g.route()
 	for _, c := range g.changes {

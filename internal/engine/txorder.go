@@ -261,7 +261,7 @@ func (w *txWalk) walk() {
 	var gone passed
 	learn := func() {
 		if low, high, keys := gone.end(w.span.Down); keys > 0 && w.ordered {
-			w.own.gaps = w.own.gaps.Add(low, high, keys)
+			w.own.gaps = w.own.gaps.Add(low, high, keys, &w.own.tree) // the loop may have set some of them since
 		}
 	}
 	defer learn()

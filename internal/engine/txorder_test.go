@@ -562,3 +562,41 @@ func TestTxLargeValues(t *testing.T) {
 	defer s.Close()
 	s.wantSame(t, content)
 }
+
+// The loop over what a transaction has deleted sets one of these keys: the next walk comes by it.
+func TestTxSetsDuringAWalkWhatItDeleted(t *testing.T) {
+	for _, down := range []bool{false, true} {
+		s, raw := orderedRaw(t)
+		mustSet(t, s, "a", "1")
+		mustSet(t, s, "c", "1")
+		for i := range 2 * manyGone {
+			mustSet(t, s, fmt.Sprintf("b%02d", i), "1")
+		}
+		if err := s.Transact(Process, func(tx *Tx) error {
+			for i := range 2 * manyGone {
+				if _, err := tx.Delete(nil, nil, fmt.Appendf(nil, "b%02d", i)); err != nil {
+					return err
+				}
+			}
+			for round := range 2 {
+				var got []string
+				for item := range tx.InOrder(raw, keycodec.BytesOrder, Span{Down: down}, true) {
+					if item.Err != nil {
+						return item.Err
+					}
+					if got = append(got, string(item.Key)); round == 0 && len(got) == 1 {
+						if err := tx.Write(nil, &Write{Key: []byte("b05"), Value: []byte("2")}); err != nil {
+							return err
+						}
+					}
+				}
+				if round == 1 && len(got) != 3 {
+					t.Errorf("down %v: the next walk yields %v, want a, b05 and c", down, got)
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

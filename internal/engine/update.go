@@ -106,7 +106,7 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 	if err := checkValue(w.Value); err != nil {
 		return 0, err
 	}
-	seq, _, err := s.commit(u.table, &w)
+	seq, _, err := s.writeOne(u.table, &w)
 	return seq, err
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -63,9 +64,7 @@ type views struct {
 	mu          sync.Mutex  // a leaf; guards the rest, and all changes of open, newest, opened and epoch
 	first, last *View       // in the order of opening
 	tables      []*Table    // that have versions
-	keepers     []*ordering // that have kept layers
-
-	dropping sync.Mutex // one lets go of layers at a time; taken before ordering.mu
+	keepers     []*ordering // that have kept layers. Taken under ordering.mu; the list is replaced, never changed
 }
 
 // OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it could be written
@@ -139,13 +138,32 @@ func (l *views) list(v *View) {
 	l.open.Add(1)
 }
 
+// closedView is a view that is open no more, by its number, and what there was when it was closed: the views next to it, by the order of opening, 0 for none, and the
+// newest that there had been.
+type closedView struct {
+	number, before, after, newest uint64
+}
+
 // unlist takes a view out, and lets go of the layers that were kept for it. It reports whether so much has become useless that the versions are worth a look.
 func (l *views) unlist(v *View) (sweep bool) {
-	defer l.dropLayers()
+	var keepers []*ordering
+	closed := closedView{number: v.number}
+	defer func() {
+		for _, o := range keepers {
+			o.dropKept(closed)
+		}
+	}()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !v.listed {
 		return false
+	}
+	keepers, closed.newest = l.keepers, l.opened.Load()
+	if v.before != nil {
+		closed.before = v.before.number
+	}
+	if v.after != nil {
+		closed.after = v.after.number
 	}
 	oldest := v.before == nil
 	v.listed = false
@@ -211,38 +229,28 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 	return false
 }
 
-// without is the number of the newest view that does not have the record of number seq, 0 for none.
-func (l *views) without(seq uint64) uint64 {
+// without is the number of the newest view that does not have the record of number seq, and next that of the view after it, 0 for none. The order, whose lock the caller
+// holds, keeps layers for it then, and is told when a view is closed.
+func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for v := l.last; v != nil; v = v.before {
 		if v.seq < seq {
-			return v.number
+			if !slices.Contains(l.keepers, o) {
+				l.keepers = append(slices.Clip(l.keepers), o)
+			}
+			return v.number, next
 		}
+		next = v.number
 	}
-	return 0
+	return 0, next
 }
 
-// keeps notes that an order has kept layers.
-func (l *views) keeps(o *ordering) {
+// keepsNone says that an order, whose lock the caller holds, has kept no layers.
+func (l *views) keepsNone(o *ordering) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.keepers = append(l.keepers, o)
-}
-
-// dropLayers lets go of the layers that no view needs any more.
-func (l *views) dropLayers() {
-	l.dropping.Lock()
-	defer l.dropping.Unlock()
-	l.mu.Lock()
-	keepers := l.keepers
-	l.keepers = nil
-	l.mu.Unlock()
-	for _, o := range keepers {
-		if o.dropKept() {
-			l.keeps(o)
-		}
-	}
+	l.keepers = slices.DeleteFunc(slices.Clone(l.keepers), func(other *ordering) bool { return other == o })
 }
 
 // lose ends all views. The caller excludes all others.

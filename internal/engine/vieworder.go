@@ -2,7 +2,9 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"iter"
+	"slices"
 
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -30,24 +32,40 @@ func (o *ordering) keepLocked(key []byte, gone bool, seq uint64) {
 	if seq == 0 {
 		seq = o.table.store.log.Last() + 1
 	}
-	without, last := views.without(seq), o.since
-	kept := o.kept[:0:0]
-	for _, k := range o.kept {
-		if k.upTo > without && last < without { // some of its views have the record, and some do not
-			kept = append(kept, k.copy(without))
-		}
-		if last = k.upTo; last > without {
-			k.mark(key, gone, true)
-		}
-		kept = append(kept, k)
+	without, next := views.without(seq, o)
+	switch last := o.lastBefore(len(o.kept)); {
+	case without > last:
+		o.kept = append(o.kept, (&keptLayers{layers: o.layers}).copy(without))
+	case without < last:
+		o.markLate(key, gone, without, next)
 	}
-	if without > last {
-		if len(kept) == 0 {
-			views.keeps(o)
-		}
-		kept = append(kept, (&keptLayers{layers: o.layers}).copy(without))
+}
+
+// lastBefore is the number of the newest view that the n-th of the kept layers are not for, because it is older.
+func (o *ordering) lastBefore(n int) uint64 {
+	if n == 0 {
+		return o.since
 	}
-	o.kept = kept
+	return o.kept[n-1].upTo
+}
+
+// markLate marks a key in the layers of the views that have its record: those that were opened after the one of number without, the first of which is next, 0 for none. Where
+// some views of the same layers have it and some do not, these get their own.
+func (o *ordering) markLate(key []byte, gone bool, without, next uint64) {
+	for n := len(o.kept) - 1; n >= 0 && o.kept[n].upTo > without; n-- {
+		if o.lastBefore(n) < without {
+			if next == 0 || next > o.kept[n].upTo { // who had it is closed
+				o.kept[n].upTo = without
+				return
+			}
+			o.kept = slices.Insert(o.kept, n, o.kept[n].copy(without))
+			n++
+		}
+		o.kept[n].mark(key, gone, true)
+		if o.lastBefore(n) == without {
+			return
+		}
+	}
 }
 
 // copy returns layers that do not change with these.
@@ -60,32 +78,33 @@ func (k *keptLayers) copy(upTo uint64) *keptLayers {
 	return c
 }
 
-// chargeLocked counts memory that is needed for no other reason than that the layers of the newest moment were kept.
+// chargeLocked counts memory that is needed for no other reason than that the layers of the newest moment were kept: no more than their tree has, for walks let
+// nodes be copied as well.
 func (o *ordering) chargeLocked(bytes int64) {
-	if n := len(o.kept); n > 0 && bytes > 0 {
-		o.kept[n-1].bytes += bytes
-		o.table.store.views.take(bytes)
+	if n := len(o.kept); n > 0 {
+		k := o.kept[n-1]
+		if bytes = min(bytes, k.tree.Bytes()-k.bytes); bytes > 0 {
+			k.bytes += bytes
+			o.table.store.views.take(bytes)
+		}
 	}
 }
 
-// dropKept lets go of layers that no open view needs, and reports whether others are left.
-func (o *ordering) dropKept() bool {
+// dropKept lets go of the layers of a view that has been closed, if they are nobody else's.
+func (o *ordering) dropKept(v closedView) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	views, last := o.table.store.views.all(), o.since
-	kept := o.kept[:0:0]
-	for _, k := range o.kept {
-		for len(views) > 0 && views[0].number <= last {
-			views = views[1:]
-		}
-		if len(views) > 0 && views[0].number <= k.upTo {
-			kept, last = append(kept, k), k.upTo
-		} else {
-			o.endLocked(k)
-		}
+	n, _ := slices.BinarySearchFunc(o.kept, v.number, func(k *keptLayers, number uint64) int { return cmp.Compare(k.upTo, number) })
+	switch last := o.lastBefore(n); {
+	case n == len(o.kept), o.kept[n].upTo > v.newest: // nobody has kept any for it; they are for a view that has been opened since
+	case v.after != 0 && v.after <= o.kept[n].upTo, v.before > last: // somebody else has the same
+	default:
+		o.endLocked(o.kept[n])
+		o.kept = slices.Delete(o.kept, n, n+1)
 	}
-	o.kept = kept
-	return len(kept) > 0
+	if len(o.kept) == 0 {
+		o.table.store.views.keepsNone(o)
+	}
 }
 
 // endKept is for who has given keys to another table, of which views may have some that are gone by now.

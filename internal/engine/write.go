@@ -75,7 +75,7 @@ func (s *Store) Write(t *Table, w *Write) (existed bool, err error) {
 	if err := s.allow(w.Key); err != nil {
 		return false, err
 	}
-	seq, existed, err := s.commit(t, w)
+	seq, existed, err := s.writeOne(t, w)
 	if err != nil || w.Durability != Power {
 		return existed, err
 	}
@@ -106,9 +106,9 @@ func checkValue(value []byte) error {
 	return nil
 }
 
-// commit makes the write count, if the entry is still the version that w wants. It returns
+// writeOne makes the write count, if the entry is still the version that w wants. It returns
 // the number up to which the log must be synced to make the outcome durable.
-func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error) {
+func (s *Store) writeOne(t *Table, w *Write) (seq uint64, existed bool, err error) {
 	if w.Durability != Memory {
 		s.pace()
 	}
@@ -138,7 +138,7 @@ func (s *Store) commit(t *Table, w *Write) (seq uint64, existed bool, err error)
 	hash := t.hash(w.Key)
 	mu := s.lockOf(hash)
 	mu.Lock()
-	existed, err = s.commitLocked(t, hash, w, &p)
+	existed, err = s.writeOneLocked(t, hash, w, &p)
 	mu.Unlock()
 	if s.budget.Over() {
 		s.relieve()
@@ -194,7 +194,7 @@ func (w *Write) kind() record.Kind {
 // lockOf is the lock of the keys with this hash.
 func (s *Store) lockOf(hash uint64) *sync.Mutex { return &s.keys[hash%cache.Shards].Mutex }
 
-func (s *Store) commitLocked(t *Table, hash uint64, w *Write, p *seglog.Pending) (existed bool, err error) {
+func (s *Store) writeOneLocked(t *Table, hash uint64, w *Write, p *seglog.Pending) (existed bool, err error) {
 	if s.closed {
 		return false, seglog.ErrClosed
 	}

@@ -1,6 +1,9 @@
 package order
 
-import "sort"
+import (
+	"bytes"
+	"sort"
+)
 
 // Gaps are stretches of keys in which a stack of layers shows none: what was there has gone, and its marks still stand in the layers. A walk that
 // has stepped over many of them says so, and later ones go past in one step: a queue of which the first goes again and again does not become slower.
@@ -46,8 +49,23 @@ func (g Gaps) with(i, j int, others ...gap) Gaps {
 	return Gaps{list}
 }
 
-// Add returns the gaps with a stretch more, from low to high, both in it, where so many keys have gone.
-func (g Gaps) Add(low, high []byte, keys int) Gaps {
+// Add returns the gaps with a stretch more, from low to high, both in it, where a walk has found that so many keys have gone. Keys that
+// have come since it looked have their marks in since, which may be nil.
+func (g Gaps) Add(low, high []byte, keys int, since *Tree) Gaps {
+	g = g.add(low, high, keys)
+	if since == nil {
+		return g
+	}
+	for c := since.Walk(low, false); c.Next() && bytes.Compare(c.Key(), high) <= 0; {
+		if !c.Gone() {
+			g = g.Cut(c.Key())
+		}
+	}
+	return g
+}
+
+// add is Add without keys that have come since.
+func (g Gaps) add(low, high []byte, keys int) Gaps {
 	x := gap{low: string(low), high: string(high) + "\x00", keys: keys} // the next key there can be
 	first := 0
 	for first < len(g.list) && g.list[first].high < x.low {

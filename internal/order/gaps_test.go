@@ -32,7 +32,7 @@ func TestGapsAgreeWithTheModel(t *testing.T) {
 					j++
 				}
 				if j > i {
-					g = g.Add(key(i), key(j-1), j-i)
+					g = g.Add(key(i), key(j-1), j-i, nil)
 				}
 			case 1:
 				there[i] = true
@@ -77,7 +77,7 @@ func described(g order.Gaps, keys int, key func(int) []byte) (text string) {
 
 // What goes and comes at the ends of a gap leaves one gap in the end.
 func TestGapsAreJoined(t *testing.T) {
-	g := order.Gaps{}.Add([]byte("a"), []byte("m"), 13).Cut([]byte("f"))
+	g := order.Gaps{}.Add([]byte("a"), []byte("m"), 13, nil).Cut([]byte("f"))
 	if got := g.After([]byte("b")); string(got) != "f" {
 		t.Errorf("cut at f, the gap of b ends at %q", got)
 	}
@@ -88,7 +88,7 @@ func TestGapsAreJoined(t *testing.T) {
 	if got := g.After([]byte("b")); string(got) != "m\x00" {
 		t.Errorf("joined, the gap of b ends at %q", got)
 	}
-	if got := g.Add([]byte("n"), []byte("p"), 3).Before([]byte("o")); string(got) != "n" {
+	if got := g.Add([]byte("n"), []byte("p"), 3, nil).Before([]byte("o")); string(got) != "n" {
 		t.Errorf("a gap beside another begins at %q", got)
 	}
 }

@@ -98,7 +98,7 @@ type Options struct {
 	RingBytes    int64       // size of the ring to be made, 0 for none
 	Flush        func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
 	Filled       func()      // called when a segment has become full; must not wait
-	Tight        func(int64) // called when the disk is short of room, with what it has left; must not wait
+	ShortOfRoom  func(int64) // called when the disk is short of room, with what it has left; must not wait
 	Report       func(error) // tells the user about an error that no call can return
 }
 
@@ -167,7 +167,7 @@ func (l *Log) AppendLocked(recs []*Pending) error {
 // refused asks for room if that is what the error of a write says is missing.
 func (l *Log) refused(err error) error {
 	if err != nil && errors.Is(err, ErrNoSpace) {
-		l.Tight(0)
+		l.ShortOfRoom(0)
 	}
 	return err
 }

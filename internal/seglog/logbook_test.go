@@ -59,7 +59,7 @@ func readsOnly(o *logSettings) { o.readOnly = true }
 func openLog(fsys vfs.FS, change ...func(*logSettings)) (*logbook, error) {
 	o := logSettings{interval: time.Second, Options: Options{
 		FS: fsys, Dir: "db", Clock: clock.System{}, Random: rand.Uint64, SegmentBytes: DefaultSegmentBytes, RingBytes: DefaultRingBytes,
-		Filled: func() {}, Tight: func(int64) {},
+		Filled: func() {}, ShortOfRoom: func(int64) {},
 	}}
 	for _, f := range change {
 		f(&o)

@@ -45,7 +45,7 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 		if err == nil {
 			free, known := l.FS.Free(l.Dir)
 			if l.short = known && free < l.Nominal()+RoomAhead; l.short { // less than compaction may need
-				l.Tight(free)
+				l.ShortOfRoom(free)
 			}
 			return nil
 		}
@@ -53,7 +53,7 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 			break
 		}
 		l.short = true
-		l.Tight(0)
+		l.ShortOfRoom(0)
 	}
 	return NoSpace(err)
 }
