@@ -42,18 +42,17 @@ func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
 	}
 }
 
-// A raw Delete says whether raw readers saw the entry, whatever a map shows in its place.
-func TestRawDeleteOfInMemoryValues(t *testing.T) {
+// A raw Delete says whether there was an entry, whatever a map shows in its place, and also of what waits.
+func TestRawDeleteOfWhatMemoryShows(t *testing.T) {
 	db := memory(t)
 	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "hidden", 1)
-	if _, exists, err := m.UpdateInMemory("hidden", func(u *copal.Update[int]) { u.Delete() }); exists || err != nil {
-		t.Fatal(exists, err)
-	}
-	if err := errors.Join(m.SetInMemory("new", 1), m.SetAsync("async", 1)); err != nil {
+	mustSet(t, m, "decorated", 1)
+	mustSet(t, m, "deleted", 1)
+	_, deleted := m.DeleteAsync("deleted")
+	if err := errors.Join(m.SetInMemory("decorated", 2), m.SetAsync("async", 1), deleted); err != nil {
 		t.Fatal(err)
 	}
-	for key, want := range map[string]bool{"hidden": true, "new": false, "async": true, "none": false} {
+	for key, want := range map[string]bool{"decorated": true, "deleted": false, "async": true, "none": false} {
 		if existed, err := db.Delete([]byte("m:" + key)); existed != want || err != nil {
 			t.Errorf("raw Delete(m:%s) = %v, %v, want %v", key, existed, err, want)
 		}

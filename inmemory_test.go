@@ -11,23 +11,18 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A value for memory alone is shown by its map and by nothing else, until the next write of the key or the end.
+// A value for memory alone stands before the stored one: its map shows it and nothing else does, until the next write of the key or the end.
 func TestSetInMemory(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := openOn(t, fsys)
 	m := mapOf[string, hiddenKind](t, db, "m")
-	for _, key := range []string{"k", "hidden"} {
-		mustSet(t, m, key, hiddenKind{N: 1})
-	}
+	mustSet(t, m, "k", hiddenKind{N: 1})
 	mustSetAsync(t, m, "async", hiddenKind{N: 1})
-	want := map[string]hiddenKind{"k": {2, 5}, "new": {3, 6}, "async": {4, 7}}
+	want := map[string]hiddenKind{"k": {2, 5}, "async": {4, 7}}
 	for key, v := range want {
 		if err := m.SetInMemory(key, v); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if _, exists, err := m.UpdateInMemory("hidden", func(u *copal.Update[hiddenKind]) { u.Delete() }); exists || err != nil {
-		t.Errorf("UpdateInMemory = %v, %v", exists, err)
 	}
 	records := db.Stats().Records
 	for key, v := range want {
@@ -42,20 +37,61 @@ func TestSetInMemory(t *testing.T) {
 			t.Errorf("Update = %v, %v, want %v", got, err, v)
 		}
 	}
-	wantAbsent(t, m, "hidden")
 	if got := maps.Collect(m.All()); !maps.Equal(got, want) || m.Len() != len(want) {
 		t.Errorf("All yields %v, Len is %d", got, m.Len())
 	}
-	if got := scanAll(db); !maps.Equal(got, map[string]string{"m:k": `{"N":1}`, "m:hidden": `{"N":1}`, "m:async": `{"N":1}`}) {
+	if got := scanAll(db); !maps.Equal(got, map[string]string{"m:k": `{"N":1}`, "m:async": `{"N":1}`}) {
 		t.Errorf("Scan yields %v", got)
 	}
-	if existed, err := m.Delete("new"); !existed || err != nil || db.Stats().Records != records {
-		t.Errorf("Delete of what only memory has = %v, %v, and %d records", existed, err, db.Stats().Records-records)
+	if n := db.Stats().Records - records; n != 0 {
+		t.Errorf("%d records were written", n)
 	}
 	mustClose(t, db)
 	again := mapOf[string, hiddenKind](t, openOn(t, fsys), "m")
-	if got := maps.Collect(again.All()); !maps.Equal(got, map[string]hiddenKind{"k": {N: 1}, "hidden": {N: 1}, "async": {N: 1}}) {
+	if got := maps.Collect(again.All()); !maps.Equal(got, map[string]hiddenKind{"k": {N: 1}, "async": {N: 1}}) {
 		t.Errorf("reopened, All yields %v", got)
+	}
+}
+
+// It makes no entry, hides none, and stands for no collection.
+func TestInMemoryNeedsAnEntry(t *testing.T) {
+	clock := newManualClock()
+	db := memory(t, copal.WithInline(), copal.WithClock(clock))
+	m := mapOf[string, hiddenKind](t, db, "m")
+	if err := m.SetTTL("expired", hiddenKind{N: 1}, time.Second); err != nil {
+		t.Fatal(err)
+	}
+	mustSetAsync(t, m, "deleted", hiddenKind{N: 1})
+	if _, err := m.DeleteAsync("deleted"); err != nil {
+		t.Fatal(err)
+	}
+	clock.Advance(time.Minute)
+	update := func(key string) error {
+		_, _, err := m.UpdateInMemory(key, func(u *copal.Update[hiddenKind]) { u.Set(hiddenKind{N: 2}) })
+		return err
+	}
+	for _, key := range []string{"none", "expired", "deleted"} {
+		wantErr(t, "SetInMemory of "+key, m.SetInMemory(key, hiddenKind{N: 2}), copal.ErrNotFound)
+		wantErr(t, "UpdateInMemory of "+key, update(key), copal.ErrNotFound)
+		wantAbsent(t, m, key)
+	}
+	if err := db.Hash([]byte("m:hash")).Set("field", []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, "SetInMemory of a hash", m.SetInMemory("hash", hiddenKind{N: 2}), copal.ErrType)
+	wantErr(t, "UpdateInMemory of a hash", update("hash"), copal.ErrType)
+
+	mustSet(t, m, "k", hiddenKind{N: 1})
+	remove := func(u *copal.Update[hiddenKind]) { u.Delete() }
+	if _, _, err := m.UpdateInMemory("k", remove); err == nil {
+		t.Error("UpdateInMemory deletes")
+	}
+	if _, exists, err := m.UpdateInMemory("none", remove); exists || err != nil {
+		t.Errorf("UpdateInMemory that deletes what is not there: %v, %v", exists, err)
+	}
+	wantLoad(t, m, "k", hiddenKind{N: 1})
+	if n := m.Len(); n != 2 {
+		t.Errorf("Len is %d, want 2", n)
 	}
 }
 
@@ -94,6 +130,7 @@ func TestSetInMemoryStays(t *testing.T) {
 	db := memory(t, copal.MaxMemory(1))
 	m := mapOf[int, int](t, db, "m")
 	for i := range 500 {
+		mustSet(t, m, i, i)
 		if err := m.SetInMemory(i, -i); err != nil {
 			t.Fatal(err)
 		}
@@ -109,46 +146,28 @@ func TestSetInMemoryStays(t *testing.T) {
 	}
 }
 
-// The deadline of a value for memory alone is its own. A collection that comes in its place has none, and who is shown no entry is told of no deadline.
-func TestSetInMemoryLeavesItsDeadlineBehind(t *testing.T) {
+// It has the deadline of its entry, whichever that gets. A collection that comes in its place has none.
+func TestSetInMemoryHasTheDeadlineOfItsEntry(t *testing.T) {
 	clock := newManualClock()
 	db := memory(t, copal.WithInline(), copal.WithClock(clock))
 	m := mapOf[string, int](t, db, "m", copal.WithTTL(time.Minute))
-	if err := m.SetInMemory("k", 1); err != nil {
+	for _, key := range []string{"k", "renewed", "replaced"} {
+		if err := errors.Join(m.Set(key, 1), m.SetInMemory(key, 2)); err != nil {
+			t.Fatal(err)
+		}
+		if ttl, err := m.TTL(key); ttl != time.Minute || err != nil {
+			t.Errorf("TTL = %v, %v", ttl, err)
+		}
+	}
+	h := db.Hash([]byte("m:replaced"))
+	_, deleted := m.Delete("replaced")
+	if err := errors.Join(m.Expire("renewed", time.Hour), deleted, h.Set("field", []byte("value"))); err != nil {
 		t.Fatal(err)
 	}
-	h := db.Hash([]byte("m:k"))
-	if err := h.Set("field", []byte("value")); err != nil {
-		t.Fatal(err)
-	}
+	clock.Advance(2 * time.Minute)
+	wantAbsent(t, m, "k")
+	wantLoad(t, m, "renewed", 2)
 	if ttl, err := h.TTL(); ttl != 0 || err != nil {
 		t.Errorf("TTL of the hash = %v, %v, want none", ttl, err)
 	}
-	clock.Advance(2 * time.Minute)
-	if v, err := h.Load("field"); string(v) != "value" || err != nil {
-		t.Errorf("after the deadline of the value, the hash has %q, %v", v, err)
-	}
-
-	mustSet(t, m, "hidden", 1)
-	if _, _, err := m.UpdateInMemory("hidden", func(u *copal.Update[int]) { u.Delete() }); err != nil {
-		t.Fatal(err)
-	}
-	if ttl, err := m.TTL("hidden"); ttl != 0 || !errors.Is(err, copal.ErrNotFound) {
-		t.Errorf("TTL of what is hidden = %v, %v, want 0 and ErrNotFound", ttl, err)
-	}
-}
-
-// TestUpdateDeletesAfterUpdateInMemory: an Update that deletes a key puts the deletion in the log,
-// though UpdateInMemory has deleted the key before.
-func TestUpdateDeletesAfterUpdateInMemory(t *testing.T) {
-	fsys := vfs.NewMem()
-	db := openOn(t, fsys)
-	m := mapOf[string, int](t, db, "m")
-	mustSet(t, m, "k", 1)
-	m.UpdateInMemory("k", func(u *copal.Update[int]) { u.Delete() })
-	if _, exists, err := m.Update("k", func(u *copal.Update[int]) { u.Delete() }); exists || err != nil {
-		t.Fatal(exists, err)
-	}
-	mustClose(t, db)
-	wantAbsent(t, mapOf[string, int](t, openOn(t, fsys), "m"), "k")
 }

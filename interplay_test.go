@@ -45,7 +45,7 @@ type interplay[V any] struct {
 
 	logged  map[string]thing   // as the log has them, or is to have them
 	earlier map[string][]thing // as it may have them if the process dies now
-	shadows map[string]shadow
+	shadows map[string]int     // what memory shows in the place of an entry, by number
 	last    int
 
 	next    func() (copal.Change, error, bool)
@@ -61,13 +61,6 @@ type thing struct {
 	deadline int64
 }
 
-// shadow is what memory shows in the place of an entry.
-type shadow struct {
-	number   int // 0 hides the entry
-	alone    bool
-	deadline int64 // of one that is alone
-}
-
 type snapped struct {
 	s    *copal.Snapshot
 	what map[string]thing
@@ -77,7 +70,7 @@ type snapped struct {
 // a default run:
 //
 //   - A transaction takes what is to be written later for no conflict, or a snapshot does not have it written first.
-//   - A deletion of what the log does not have leaves what memory shows; a snapshot shows what is in memory alone.
+//   - A snapshot shows what is in memory alone.
 //   - SetInMemory forgets what the log is yet to learn, and so does closing the map.
 //   - A raw read finds the record beneath what is to be written.
 //   - A new collection takes over the deadline of a value in memory; a change of nothing in a transaction is a write.
@@ -96,7 +89,7 @@ func interplays(t *testing.T, seed uint64) {
 
 func newInterplay[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func(V) int) *interplay[V] {
 	x := &interplay[V]{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), of: of, number: number,
-		logged: map[string]thing{}, earlier: map[string][]thing{}, shadows: map[string]shadow{}, watched: map[string]thing{}}
+		logged: map[string]thing{}, earlier: map[string][]thing{}, shadows: map[string]int{}, watched: map[string]thing{}}
 	before, after := strings.Repeat("long ", rng.IntN(2)*rng.IntN(800)), strings.Repeat(" long", rng.IntN(2)*rng.IntN(20))
 	for k := 'a'; k < 'g'; k++ {
 		x.keys = append(x.keys, before+string(k)+after)
@@ -194,31 +187,21 @@ func (x *interplay[V]) alive(e thing) thing {
 func (x *interplay[V]) entry(key string) thing { return x.alive(x.logged[key]) }
 
 // shade is what memory has in its place.
-func (x *interplay[V]) shade(key string) (s shadow, ok bool) {
-	e := x.entry(key)
-	s, ok = x.shadows[key]
-	switch {
-	case !ok:
-	case s.alone && s.deadline != 0 && x.now() >= s.deadline, !s.alone && e == thing{}:
+func (x *interplay[V]) shade(key string) (number int, ok bool) {
+	if x.entry(key) == (thing{}) {
 		delete(x.shadows, key)
-		return shadow{}, false
 	}
-	return s, ok
+	number, ok = x.shadows[key]
+	return number, ok
 }
 
 // shown is what the map shows.
 func (x *interplay[V]) shown(key string) thing {
 	e := x.entry(key)
-	s, ok := x.shade(key)
-	switch {
-	case !ok:
-		return e
-	case s.number == 0:
-		return thing{}
-	case s.alone:
-		return thing{number: s.number, deadline: s.deadline}
+	if number, ok := x.shade(key); ok {
+		return thing{number: number, deadline: e.deadline}
 	}
-	return thing{number: s.number, deadline: e.deadline}
+	return e
 }
 
 // write notes what is in the log, or with async is to be.
@@ -306,8 +289,7 @@ func (x *interplay[V]) step() {
 	case n < 66:
 		x.update(key, ttl, async)
 	case n < 74:
-		x.must(x.m.SetInMemory(key, v))
-		x.remember(key, x.last, x.after(x.ttl))
+		x.remember("SetInMemory", key, x.m.SetInMemory(key, v))
 	case n < 77:
 		x.updateInMemory(key)
 	case n < 86:
@@ -337,46 +319,37 @@ func (x *interplay[V]) step() {
 	}
 }
 
-// remember notes a value for memory alone, 0 for one that hides the entry.
-func (x *interplay[V]) remember(key string, number int, deadline int64) {
+// remember notes the last value, which was to be for memory alone, and compares what came of that.
+func (x *interplay[V]) remember(what, key string, err error) {
+	x.t.Helper()
 	delete(x.earlier, key) // what was asynchronous is written before
-	s := shadow{number: number}
-	if e := x.entry(key); e == (thing{}) {
-		if number == 0 {
-			delete(x.shadows, key)
-			return
-		}
-		s.alone, s.deadline = true, deadline
+	e := x.entry(key)
+	if e.hash != "" {
+		x.wantType(what, err)
+	} else if x.found(err, e); err == nil {
+		x.shadows[key] = x.last
 	}
-	x.shadows[key] = s
 }
 
 func (x *interplay[V]) updateInMemory(key string) {
 	e := x.shown(key)
-	remove := x.rng.IntN(2) == 0
+	remove := x.rng.IntN(4) == 0
 	_, _, err := x.m.UpdateInMemory(key, func(u *copal.Update[V]) {
 		x.finds(key, u, e)
 		if u.Value = x.of(x.last); remove {
 			u.Delete()
 		}
 	})
-	if e.hash != "" {
-		x.wantType("UpdateInMemory", err)
+	if remove && e.hash == "" {
+		if there := e != (thing{}); there != (err != nil) {
+			x.t.Errorf("UpdateInMemory that deletes %q: %v", key, err)
+		}
+		if e != (thing{}) {
+			delete(x.earlier, key) // it is written before that is refused
+		}
 		return
 	}
-	x.must(err)
-	if remove && e == (thing{}) && x.entry(key) == (thing{}) {
-		return // nothing to do
-	}
-	deadline := e.deadline
-	if e == (thing{}) {
-		deadline = x.after(x.ttl)
-	}
-	if remove {
-		x.remember(key, 0, 0)
-		return
-	}
-	x.remember(key, x.last, deadline)
+	x.remember("UpdateInMemory", key, err)
 }
 
 func (x *interplay[V]) redate(key string, deadline int64, async bool, do func() error) {
@@ -385,9 +358,6 @@ func (x *interplay[V]) redate(key string, deadline int64, async bool, do func() 
 	x.found(do(), e)
 	switch {
 	case e == thing{}:
-	case shaded && s.alone:
-		s.deadline = deadline
-		x.shadows[key] = s
 	case was.deadline != deadline:
 		was.deadline = deadline
 		x.write(key, was, async && !shaded)

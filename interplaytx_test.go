@@ -333,8 +333,7 @@ func (x *interplay[V]) disturb() (key string) {
 				key = ""
 			}
 		case 3:
-			x.must(x.m.SetInMemory(key, x.of(x.last)))
-			x.remember(key, x.last, x.after(x.ttl))
+			x.remember("SetInMemory", key, x.m.SetInMemory(key, x.of(x.last)))
 			key = "" // which is no conflict
 		case 4:
 			e := x.shown(key)
@@ -342,11 +341,7 @@ func (x *interplay[V]) disturb() (key string) {
 				key = ""
 				return
 			}
-			s, shaded := x.shade(key)
 			x.redate(key, x.now()+100, true, func() error { return x.m.ExpireAsync(key, 100*time.Millisecond) })
-			if shaded && s.alone {
-				key = ""
-			}
 		default:
 			e, now := x.changeHash(key)
 			switch changed := changedFields(e, now); {

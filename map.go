@@ -269,8 +269,9 @@ func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, m.ttl, eng
 // until Close: Get, Load, All and Update of this map show it, and nothing else does. It
 // is for what can be computed again, such as fields that are not stored. The log is not
 // touched, but for a SetAsync of the key that it has yet to learn of; v is kept as it is, shared with those who read or
-// update it, and not given up for lack of memory. It goes when the entry that it stands for expires. A read-only store refuses it, as any write.
-func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, m.ttl, engine.Memory) }
+// update it, and not given up for lack of memory. It goes with the entry that it stands for.
+// The error is ErrNotFound, and nothing changes, when there is no entry. A read-only store refuses it, as any write.
+func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, 0, engine.Memory) }
 
 func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d engine.Durability) (err error) {
 	buf := buffers.Get().(*buffer)

@@ -109,8 +109,14 @@ func matrixWays[V any]() []matrixWay[V] {
 			return state{}, m.SetTTLAsync(k, kind.values[1], time.Second)
 		}},
 		{"SetInMemory", func(_ dbT, m mapT, k string, was state, kind kindT) (state, error) {
+			if err := m.SetInMemory(k, kind.values[3]); err != nil || !was.there {
+				if was.there || !errors.Is(err, copal.ErrNotFound) {
+					return was, fmt.Errorf("SetInMemory where there is an entry, %v: %v", was.there, err)
+				}
+				return was, nil
+			}
 			was.memory = &kind.values[3]
-			return was, m.SetInMemory(k, kind.values[3])
+			return was, nil
 		}},
 		{"Update", update(mapT.Update)},
 		{"UpdateAsync", update(mapT.UpdateAsync)},

@@ -37,7 +37,7 @@ type orderModel[K comparable] struct {
 	key     func() K
 	m       *copal.Map[K, int]
 	content map[K]int
-	memory  map[K]bool // of those, that are there until the map is closed
+	memory  map[K]int // what is stored beneath those that memory shows until the map is closed
 }
 
 // keys are those of the model, in order.
@@ -55,13 +55,18 @@ func (o *orderModel[K]) step() {
 	case 3, 4:
 		err = o.m.SetAsync(k, v)
 	case 5:
-		if _, there := o.content[k]; there {
-			return // it would come back at Close
+		was, there := o.content[k]
+		if err = o.m.SetInMemory(k, v); !there {
+			wantErr(o.t, "SetInMemory", err, copal.ErrNotFound)
+			return
 		}
-		if err := o.m.SetInMemory(k, v); err != nil {
+		if err != nil {
 			o.t.Fatal(err)
 		}
-		o.content[k], o.memory[k] = v, true
+		if _, decorated := o.memory[k]; !decorated {
+			o.memory[k] = was
+		}
+		o.content[k] = v
 		return
 	case 6:
 		_, err = o.m.DeleteAsync(k)
@@ -129,7 +134,7 @@ func (o *orderModel[K]) all() {
 func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compare func(a, b K) int, key func(*rand.Rand) K) {
 	small(t)
 	rng := rand.New(rand.NewPCG(seed, 9))
-	o := &orderModel[K]{t: t, rng: rng, compare: compare, key: func() K { return key(rng) }, content: map[K]int{}, memory: map[K]bool{}}
+	o := &orderModel[K]{t: t, rng: rng, compare: compare, key: func() K { return key(rng) }, content: map[K]int{}, memory: map[K]int{}}
 	mem := vfs.NewMem()
 	var db *copal.DB
 	open := func(opts ...copal.Option) {
@@ -149,8 +154,8 @@ func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compar
 		switch rng.IntN(30) {
 		case 0:
 			mustClose(t, db)
-			for k := range o.memory {
-				delete(o.content, k)
+			for k, stored := range o.memory {
+				o.content[k] = stored
 			}
 			clear(o.memory)
 			open()
@@ -159,8 +164,8 @@ func runOrderModel[K comparable](t *testing.T, seed uint64, ordered bool, compar
 			if db.Sync() != nil {
 				t.Fatal("Sync")
 			}
-			for k := range o.memory {
-				delete(o.content, k)
+			for k, stored := range o.memory {
+				o.content[k] = stored
 			}
 			clear(o.memory)
 			mem = mem.ProcessCrash()

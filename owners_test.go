@@ -210,7 +210,7 @@ func (x *owners[V]) change(key string, was owned, next int, rng *rand.Rand) (now
 		_, err = m.DeleteAsync(key)
 		return owned{}, true, err
 	case 9:
-		if x.shadow && was.lo == 0 {
+		if x.shadow && was.lo == 0 && was.n != 0 {
 			now = was
 			now.shadow = next
 			return now, true, m.SetInMemory(key, v)

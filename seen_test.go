@@ -61,7 +61,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 			if _, err := m.Delete("x"); err != nil {
 				return err
 			}
-			return m.SetInMemory("x", i)
+			return errors.Join(m.SetAsync("x", i), m.SetInMemory("x", i))
 		}
 		afterSeeing(t, rounds, set, shows(m), func(i int) {
 			found := 0
@@ -201,7 +201,7 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 			return err
 		},
 		"UpdateInMemory": func(_ *copal.DB, m M, _ *manualClock) error {
-			_, _, err := m.UpdateInMemory("k", func(u *copal.Update[stopping]) { u.Delete() })
+			_, _, err := m.UpdateInMemory("k", func(u *copal.Update[stopping]) { u.Value = now })
 			return err
 		},
 		"Expire":      func(_ *copal.DB, m M, _ *manualClock) error { return m.Expire("k", time.Hour) },

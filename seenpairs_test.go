@@ -167,9 +167,13 @@ var changes = []change{
 	{"SetAsync", false, false, func(_ *copal.DB, m *copal.Map[string, int], x int) error { return setOr(x, m.SetAsync, m.DeleteAsync) }},
 	{"SetAsync and Delete", false, false, func(_ *copal.DB, m *copal.Map[string, int], x int) error { return setOr(x, m.SetAsync, m.Delete) }},
 	{"Set and DeleteAsync", false, false, func(_ *copal.DB, m *copal.Map[string, int], x int) error { return setOr(x, m.Set, m.DeleteAsync) }},
-	{"SetInMemory and Delete", false, true, func(_ *copal.DB, m *copal.Map[string, int], x int) error { return setOr(x, m.SetInMemory, m.Delete) }},
-	{"Set and UpdateInMemory", false, true, func(_ *copal.DB, m *copal.Map[string, int], x int) error {
-		return setOr(x, m.Set, func(key string) (bool, error) { return false, updateTo(m.UpdateInMemory, key, 0) })
+	{"SetInMemory and Delete", false, true, func(_ *copal.DB, m *copal.Map[string, int], x int) error {
+		return setOr(x, func(key string, x int) error { return errors.Join(m.Set(key, x), m.SetInMemory(key, x)) }, m.Delete)
+	}},
+	{"UpdateInMemory and DeleteAsync", false, true, func(_ *copal.DB, m *copal.Map[string, int], x int) error {
+		return setOr(x, func(key string, x int) error {
+			return errors.Join(m.SetAsync(key, x), updateTo(m.UpdateInMemory, key, x))
+		}, m.DeleteAsync)
 	}},
 	{"UpdateAsync", false, false, func(_ *copal.DB, m *copal.Map[string, int], x int) error { return updateTo(m.UpdateAsync, "x", x) }},
 	{"Put", false, false, func(db *copal.DB, _ *copal.Map[string, int], x int) error {

@@ -109,9 +109,10 @@ func snapshotOfMap[V any](t *testing.T, c copal.Codec, value func(n int) V, equa
 			_, err = m.DeleteAsync(k)
 			delete(content, k)
 		case 5:
-			err = m.SetInMemory(k, v) // of which no snapshot knows, nor the log
-			if err == nil {
+			if err = m.SetInMemory(k, v); err == nil { // of which no snapshot knows, nor the log
 				_, err = m.Delete(k)
+			} else if err == copal.ErrNotFound {
+				err = nil
 			}
 			delete(content, k)
 		case 6:
@@ -163,7 +164,7 @@ func TestSnapshotBehindInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(m.Set("a", pet{"logged", 1}), m.SetInMemory("a", pet{"memory", 2}), m.SetInMemory("b", pet{"memory", 3})); err != nil {
+	if err := errors.Join(m.Set("a", pet{"logged", 1}), m.SetInMemory("a", pet{"memory", 2})); err != nil {
 		t.Fatal(err)
 	}
 	s := mustSnapshot(t, db)
@@ -171,7 +172,7 @@ func TestSnapshotBehindInMemory(t *testing.T) {
 	if got := maps.Collect(m.At(s).All()); len(got) != 1 || got["a"] != (pet{"logged", 1}) {
 		t.Errorf("the snapshot has %v", got)
 	}
-	if v, ok := m.At(s).Get("a"); v.Name != "logged" || m.At(s).Has("b") {
+	if v, ok := m.At(s).Get("a"); !ok || v.Name != "logged" {
 		t.Errorf("a is %v, %v", v, ok)
 	}
 }

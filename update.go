@@ -61,8 +61,8 @@ func (m *Map[K, V]) UpdateAsync(key K, f func(u *Update[V])) (v V, exists bool, 
 	return m.update(key, f, engine.Async)
 }
 
-// UpdateInMemory is Update whose outcome is for memory alone, as that of SetInMemory. A
-// deletion hides the entry until the next write to the key of any other kind.
+// UpdateInMemory is Update whose outcome is for memory alone, as that of SetInMemory: where there is no entry, what it leaves is refused with ErrNotFound. It deletes nothing, and
+// changes no TTL.
 func (m *Map[K, V]) UpdateInMemory(key K, f func(u *Update[V])) (v V, exists bool, err error) {
 	return m.update(key, f, engine.Memory)
 }

@@ -29,9 +29,9 @@ type Cell struct {
 	used atomic.Bool
 
 	Holds  bool // the value is here
-	Absent bool // the key has been deleted, and the log does not know
-	Memory bool // the value is for memory alone, and shadows the one in the log
-	Dirty  bool // the log is to learn of it
+	Absent bool // the key has been deleted, and the log does not know: it is dirty
+	Memory bool // the value is for memory alone, and decorates the entry that the log has: it is not dirty
+	Dirty  bool // the log is to learn of it. A cell without an address is dirty
 }
 
 // Encoded is a value on its way to the log.

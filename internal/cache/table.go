@@ -20,7 +20,6 @@ type Table struct {
 	ended  [Shards / groupShards]atomic.Int32 // of each group how many are closed
 	extra  atomic.Int64                       // entries in cells that the index does not count, less those that it counts too many
 	dirty  atomic.Int64                       // dirty cells
-	memory atomic.Int64                       // cells for memory alone
 }
 
 type shard struct {
@@ -207,14 +206,6 @@ func (t *Table) Swap(hash uint64, old, now *Cell) {
 	if d := now.Extra() - old.Extra(); d != 0 {
 		t.extra.Add(d)
 	}
-	if now != nil && now.Memory {
-		t.memory.Add(1) // before it can be found, so that Special is never zero while one can be
-	}
-	defer func() {
-		if old != nil && old.Memory {
-			t.memory.Add(-1)
-		}
-	}()
 	switch {
 	case old == nil && now == nil:
 		return
@@ -240,11 +231,8 @@ const slotCost = 16
 func (t *Table) insert(hash uint64, c *Cell) {
 	if t.closed[hash%Shards] {
 		t.extra.Add(-c.Extra())
-		switch {
-		case c.Dirty:
+		if c.Dirty {
 			t.dirty.Add(-1)
-		case c.Memory:
-			t.memory.Add(-1)
 		}
 		return
 	}
@@ -384,13 +372,6 @@ func (t *Table) Extra() int { return int(t.extra.Load()) }
 // Dirty is the number of dirty cells, with those that are announced.
 func (t *Table) Dirty() int { return int(t.dirty.Load()) }
 
-// Special is the number of cells that are dirty or for memory alone. One for memory alone that becomes dirty is counted as both meanwhile, so the
-// number that it leaves is looked at first. The other way round it is in the log in between.
-func (t *Table) Special() int {
-	memory := int(t.memory.Load())
-	return memory + t.Dirty()
-}
-
 // Empty reports whether a shard has no cells. It needs no lock.
 func (t *Table) Empty(shard int) bool {
 	a := t.shard(uint64(shard)).array.Load()
@@ -467,9 +448,6 @@ func (t *Table) Close(shard int) {
 		t.settled(c)
 		t.extra.Add(-c.Extra())
 		t.budget.take(c, -1)
-		if c.Memory {
-			t.memory.Add(-1)
-		}
 	})
 	s := t.shard(uint64(shard))
 	for _, d := range s.dirty {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -11,7 +12,7 @@ import (
 // What memory knows of the entries of an open map, beside the log.
 //
 // A cell is clean, and then the log has all of it and it can be evicted; or dirty: an
-// asynchronous write that the log has yet to learn of; or for memory alone. The
+// asynchronous write that the log has yet to learn of; or it decorates the entry that the log has, with a value for memory alone. The
 // state of a key changes only under its lock, in which the index is changed, too:
 //
 //   - Set and Delete of any durability put a cell in the place of the one before, or take it
@@ -147,8 +148,11 @@ func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 	return nil
 }
 
-// rememberLocked makes the write one for memory alone. What is dirty goes to the log before
-// it, for it was acknowledged as what the log will have.
+// errInMemory is a deletion in memory, which could be one of what decorates the entry, or of the entry.
+var errInMemory = errors.New("copal: a deletion in memory, which changes nothing that the log has")
+
+// rememberLocked decorates the entry that the log has with the write's value, until the entry is written again. What is dirty goes to the log before it, for it was
+// acknowledged as what the log will have.
 func (s *Store) rememberLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return seglog.ErrClosed
@@ -156,18 +160,16 @@ func (s *Store) rememberLocked(now *state, w *Write) error {
 	if err := s.logLocked(now, now.cells.owner, w.Key); err != nil {
 		return err
 	}
-	if w.Delete {
-		if now.address == 0 {
-			now.swap(nil)
-			return nil
-		}
-		w.Cell = &cache.Cell{Absent: true}
+	switch {
+	case now.address == 0:
+		return ErrNotFound
+	case w.Delete:
+		return errInMemory
+	case now.schema == metaSchema:
+		e, err := s.readAt(now.address, nil)
+		return errOr(err, isValue(&e))
 	}
 	w.Cell.Memory, w.Cell.Expiry = true, now.expiry
-	if now.address == 0 { // else it shadows an entry, and lives as long as that
-		w.Cell.Expiry = w.Expiry
-	}
-	now.cells.owner.expect(now.hash, now.expiry, w.Cell.Expiry)
 	now.refer(w.Cell)
 	now.setKey(w)
 	now.swap(w.Cell)

@@ -119,6 +119,9 @@ func (g *graveyard) write() {
 		}
 	}
 	_, err := g.s.Write(table, &w)
+	if w.Durability == Memory && (err == ErrNotFound || w.Delete && err == errInMemory) {
+		return
+	}
 	g.must(err)
 	switch {
 	case w.Durability == Memory:

@@ -281,7 +281,7 @@ func (w *walker) each(first bool, f func([]byte) error, yield func(Item) bool) e
 func (w *walker) fresh() order.Cursor {
 	var tree *order.Tree
 	var sortKey []byte
-	for n := 0; n < cache.Shards && w.cells.table.Special() > 0; n++ {
+	for n := 0; n < cache.Shards && w.cells.table.Dirty() > 0; n++ {
 		mu := &w.store.keys[n]
 		mu.Lock()
 		w.cells.table.Each(n, func(c *cache.Cell) {
@@ -311,7 +311,7 @@ func (w *walker) item(next *nearby, i int) (item Item, ok bool) {
 	item.Key = next.key(i)
 	own := w.table.ownOf(item.Key)
 	if !w.values {
-		if w.cells.table.Special() > 0 {
+		if w.cells.table.Dirty() > 0 {
 			if cell := w.cells.table.Find(s.Hash(own), own); cell != nil && cell.Absent {
 				return item, false
 			}

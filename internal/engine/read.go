@@ -136,7 +136,7 @@ func (s *Store) iterate(t *Table, c *Cells, values bool) iter.Seq[Item] {
 // fresh yields the entries that only memory has.
 func (it *iteration) fresh(yield func(Item) bool) bool {
 	var keys [][]byte
-	for n := 0; n < cache.Shards && it.cells.table.Special() > 0; n++ {
+	for n := 0; n < cache.Shards && it.cells.table.Dirty() > 0; n++ {
 		mu := &it.store.keys[n]
 		mu.Lock()
 		it.cells.table.Each(n, func(c *cache.Cell) {

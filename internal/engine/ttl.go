@@ -90,10 +90,6 @@ func (s *Store) renewLocked(e *renewal, d Durability) (seq uint64, err error) {
 			err = s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}})
 		}
 		return s.log.Last(), err
-	case cell != nil && cell.Memory && now.address == 0:
-		e.table.expect(e.hash, e.expiry, e.deadline)
-		e.swap(e.copyOf(cell))
-		return s.log.Last(), nil
 	case d == Async && (cell == nil || !cell.Memory) && now.cells != nil && now.schema != metaSchema && !s.budget.Over():
 		done, err := s.expireLaterLocked(e)
 		if done || err != nil {

@@ -31,7 +31,6 @@ var ErrNested = errors.New("copal: a write to the key that is being updated")
 type Found struct {
 	Exists bool
 	Expiry uint64 // its deadline, 0 for none
-	logged bool   // whether the log has an entry, which memory may hide
 	Entry         // as it is stored, or the cell that has the value; the bytes are not the caller's
 }
 
@@ -100,7 +99,7 @@ func (s *Store) tryUpdate(u *updating) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !write || w.Delete && !found.Exists && !found.logged {
+	if !write || w.Delete && !found.Exists {
 		return s.seen(u, &v) // which is to be as durable as what is written
 	}
 	if err := checkValue(w.Value); err != nil {
@@ -169,7 +168,7 @@ func (s *Store) examine(u *updating) (Found, version, error) {
 	if err != nil {
 		return Found{}, v, err
 	}
-	found := Found{logged: now.address != 0}
+	var found Found
 	r := reader{store: s, cells: u.cells, shared: u.own}
 	var e seglog.Record
 	var f sight

@@ -22,7 +22,7 @@ const (
 	Process Durability = iota // the process may die
 	Power                     // so may the machine
 	Async                     // neither; the log has it within the sync interval
-	Memory                    // the log never has it
+	Memory                    // the log never has it: it decorates an entry
 )
 
 // Write is a change of one entry.
@@ -31,7 +31,7 @@ type Write struct {
 	Delete bool
 	Value  []byte      // encoded
 	Schema uint64      // a number from SchemaNumber, or 0 for raw bytes
-	Expiry uint64      // from Deadline, or 0 for none; with Memory, of an entry that the log does not have
+	Expiry uint64      // from Deadline, or 0 for none; with Memory it is that of the entry
 	Kind   record.Kind // of the record, 0 for a value
 	Later  bool        // the value is in the Cell, and is encoded when it is written to the log; of Async alone
 	Durability

@@ -324,9 +324,6 @@ func (x *trial[K, V]) step(g int, rng *rand.Rand) {
 		in.op, in.how, f = setMemory, "SetInMemory", x.setBy(x.m.SetInMemory)
 	default:
 		in.op, in.how, f = updateMemory, "UpdateInMemory", x.updateBy(x.m.UpdateInMemory)
-		if n >= 98 {
-			in.op = removeMemory
-		}
 	}
 	switch in.op {
 	case set, rawSet, txUpdate, update, setMemory, updateMemory:
@@ -440,9 +437,17 @@ func (x *trial[K, V]) unbinary(b []byte, v *V) error {
 
 func (x *trial[K, V]) setBy(set func(K, V) error) func(input) output {
 	return func(in input) output {
-		x.must(set(x.keyOf(in.key), x.of(in.wrote)))
-		return output{}
+		return output{existed: x.done(in, set(x.keyOf(in.key), x.of(in.wrote)))}
 	}
+}
+
+// done reports whether what was to be written is there: there may be nothing to decorate.
+func (x *trial[K, V]) done(in input, err error) bool {
+	if (in.op == setMemory || in.op == updateMemory) && errors.Is(err, copal.ErrNotFound) {
+		return false
+	}
+	x.must(err)
+	return true
 }
 
 func (x *trial[K, V]) delBy(del func(K) (bool, error)) func(input) output {
@@ -523,7 +528,7 @@ func (x *trial[K, V]) updateBy(by func(K, func(*copal.Update[V])) (V, bool, erro
 				out = x.found(in, u.Value, nil)
 			}
 			switch in.op {
-			case remove, removeMemory:
+			case remove:
 				u.Delete()
 			case look:
 				u.Cancel()
@@ -531,7 +536,9 @@ func (x *trial[K, V]) updateBy(by func(K, func(*copal.Update[V])) (V, bool, erro
 				u.Set(x.of(in.wrote))
 			}
 		})
-		x.must(err)
+		if out.existed = x.done(in, err); !out.existed {
+			return out
+		}
 		want := in.wrote
 		if in.op == look {
 			want = out.found

@@ -25,11 +25,10 @@ const (
 	txUpdate // of what the log has, in a transaction
 	setMemory
 	updateMemory
-	removeMemory
 )
 
 var opNames = [...]string{"get", "set", "delete", "update", "update to delete", "update to nothing", "raw get", "raw put",
-	"raw delete", "update in a transaction", "set in memory", "update in memory", "delete in memory"}
+	"raw delete", "update in a transaction", "set in memory", "update in memory"}
 
 // input is a call.
 type input struct {
@@ -42,18 +41,17 @@ type input struct {
 // output is what it returned.
 type output struct {
 	found   value // what was read
-	existed bool  // of a deletion
+	existed bool  // of a deletion, and of what decorates an entry
 }
 
 // entry is the state of one key: the value for the log, and what memory shows in its place.
 type entry struct {
-	logged  value
-	shadow  value
-	shadows bool
+	logged value
+	shadow value // 0 for none
 }
 
 func (e entry) shown() value {
-	if e.shadows {
+	if e.shadow != 0 {
 		return e.shadow
 	}
 	return e.logged
@@ -79,17 +77,16 @@ func step(e entry, in input, out output) (bool, entry) {
 		return out.existed == (e.shown() != 0), entry{}
 	case rawDel:
 		return out.existed == (e.logged != 0), entry{}
-	case remove: // of what memory hides, too, as del does
+	case remove:
 		return out.found == e.shown(), entry{}
-	case setMemory:
-		return true, entry{e.logged, in.wrote, true}
-	case updateMemory:
-		return out.found == e.shown(), entry{e.logged, in.wrote, true}
-	case removeMemory:
-		if e.shown() == 0 {
-			return out.found == 0, e
+	case setMemory, updateMemory:
+		if in.op == updateMemory && out.found != e.shown() || out.existed != (e.logged != 0) {
+			return false, e
 		}
-		return out.found == e.shown(), entry{logged: e.logged, shadows: e.logged != 0}
+		if out.existed {
+			e.shadow = in.wrote
+		}
+		return true, e
 	}
 	panic("unknown operation")
 }
