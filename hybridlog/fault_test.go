@@ -4,32 +4,25 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The fault injector. A script runs once to learn how many file operations it takes. Then it runs again for each of them,
-// which fails, once or for ever from then on. Whatever fails:
+// The log under the fault injector of crashtest. Besides what holds for every owner, whatever fails:
 //
-//   - the process lives, and every call returns;
 //   - a write that returns nil has happened; one that returns ErrNoSpace has not;
 //   - after any other error of a write or a sync every later write is refused, and says why;
-//   - what the log shows meanwhile is what was acknowledged;
-//   - when the disk is well again the log opens, with every acknowledged write; if a sync failed, with every one
-//     that was acknowledged as durable.
+//   - what the log shows meanwhile is what was acknowledged.
 type faulted struct {
-	name    string
-	t       *testing.T
-	mem     *vfs.Mem
-	disk    *disk // mem, for the injector
-	at      int   // the operation that fails
-	forever bool  // and all after it
-	fsys    *vfs.Faulty
+	*crashtest.Case
+	script  []step
 	change  func(*options)
 	want    [][]byte // acknowledged
 	unsure  []byte   // one that may be there besides
@@ -37,58 +30,113 @@ type faulted struct {
 	failed  bool // a write was refused for good
 	first   Address
 	trims   Address
+	trimmed Address // by a trim that has succeeded
 	log     *Log
 }
 
-// disk is what the injector sees; a kill puts another file system there.
-type disk struct{ vfs.FS }
+func (f *faulted) Dir() string { return "log" }
 
-func (f *faulted) fatalf(format string, args ...any) {
-	f.t.Helper()
-	ops := f.fsys.Ops()
-	f.t.Fatalf("%s: %s\n%v", f.name, fmt.Sprintf(format, args...), ops[max(len(ops)-12, 0):])
+func (f *faulted) Open(fsys vfs.FS) (*Log, error) { return open("log", testOptions(fsys, f.change)) }
+
+func (f *faulted) Close(l *Log) error { return l.Close() }
+
+func (f *faulted) Settle(l *Log) { f.settle(l) }
+
+// Write is for a log on a disk that is well again.
+func (f *faulted) Write(l *Log) {
+	p := text(999, 40)
+	if _, err := l.Append(p); err != nil {
+		f.Fatalf("a write on a disk that is well again: %v", err)
+	}
+	f.want = append(f.want, p)
+	if err := problem(l, f.want, f.first); err != nil {
+		f.Fatalf("after another write: %v", err)
+	}
+	if err := l.Sync(); err != nil {
+		f.Fatalf("a sync on a disk that is well again: %v", err)
+	}
 }
 
-func (f *faulted) run(script []step) {
-	var err error
-	if f.log, err = open("log", testOptions(f.fsys, f.change)); err != nil {
-		return // nothing was acknowledged
+// Holds: a trim that failed may be in place, even if it was seen to be, or not.
+func (f *faulted) Holds(l *Log, all bool) error {
+	states, lo := f.states(), f.durable
+	if all {
+		states, lo = f.want, len(f.want)
 	}
-	for i, st := range script {
+	first := f.trimmed
+	if at := l.First(); at == f.first || at == f.trims {
+		first = at
+	}
+	var err error
+	for n := len(states); n >= lo; n-- {
+		if err = problem(l, states[:n], first); err == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w; it has %d bytes; %d entries were acknowledged, %d durable", err, l.Size(), len(f.want), f.durable)
+}
+
+// states are the entries, with the one that may be there besides.
+func (f *faulted) states() [][]byte {
+	if f.unsure != nil {
+		return append(f.want[:len(f.want):len(f.want)], f.unsure)
+	}
+	return f.want
+}
+
+// Run runs the script until its end, or until the log cannot be opened again.
+func (f *faulted) Run() {
+	if !f.open() {
+		return
+	}
+	for i, st := range f.script {
 		if st.kind == "reopen" || st.kind == "die" {
 			if st.kind == "die" {
-				f.mem = f.mem.ProcessCrash()
-				f.disk.FS = f.mem
+				f.Kill()
 			} else if f.log.Close() != nil {
 				f.failed = true // its sync may be what has failed
 			}
-			if f.log, err = open("log", testOptions(f.fsys, f.change)); err != nil {
-				f.refused(err)
+			if !f.open() {
 				return
 			}
-			f.settle(f.log)
-			f.failed = false
 			continue
 		}
 		f.step(i, st)
 		f.compare()
 	}
+	f.end()
+}
+
+// end closes the log.
+func (f *faulted) end() {
 	switch err := f.log.Close(); {
 	case err != nil:
 		f.failed = true
-	case !f.failed && !f.fsys.Fired():
+	case !f.failed && !f.Fsys.Fired():
 		f.durable = len(f.want)
 	}
 	if err := f.log.Close(); err != nil {
-		f.fatalf("the second Close: %v", err)
+		f.Fatalf("the second Close: %v", err)
 	}
+}
+
+// open opens the log and settles what it holds. It reports false where a fault that stays keeps it from that.
+func (f *faulted) open() bool {
+	ok := f.Reopen(func() (err error) {
+		f.log, err = f.Open(f.Fsys)
+		return err
+	}, f.refused)
+	if ok {
+		f.settle(f.log)
+		f.failed = false
+	}
+	return ok
 }
 
 // refused is for an Open that has failed: it says why, and it loses nothing, unless what failed was a sync.
 func (f *faulted) refused(err error) {
-	if !f.mayFail(err) {
-		f.fatalf("Open: %v", err)
-	}
+	f.T.Helper()
+	f.MayRefuse(err, ErrCorrupt, ErrVersion, fs.ErrNotExist)
 	f.log = nil
 	f.failed = f.failed || f.syncFailed()
 }
@@ -96,9 +144,12 @@ func (f *faulted) refused(err error) {
 // syncFailed reports whether the fault has struck a sync of a file.
 func (f *faulted) syncFailed() bool {
 	seen, struck := 0, false
-	for _, op := range f.fsys.Ops() {
+	for _, op := range f.Fsys.Ops() {
+		if f.Fault.Kinds&op.Kind == 0 || !f.Fault.Match(op.Name) {
+			continue
+		}
 		seen++
-		due := seen == f.at || f.forever && seen > f.at
+		due := seen == f.Fault.N || f.Fault.Forever && seen > f.Fault.N
 		struck = struck || due && op.Kind&(vfs.OpSync|vfs.OpMsync) != 0
 	}
 	return struck
@@ -130,12 +181,13 @@ func (f *faulted) step(i int, st step) {
 			sum += Address(len(f.want[n]))
 			n++
 		}
+		asked := sum
 		sum = max(sum, f.first)
 		if !f.failed {
 			f.trims = max(f.trims, sum) // one that failed may be in place, one that was refused is not
 		}
 		if err = f.log.Trim(at); err == nil {
-			f.first = sum
+			f.first, f.trimmed = sum, max(f.trimmed, asked)
 			f.durable = max(f.durable, n)
 		}
 	case "seal":
@@ -149,9 +201,9 @@ func (f *faulted) step(i int, st step) {
 	}
 	switch {
 	case err == nil && f.failed && st.kind == "append":
-		f.fatalf("step %d: a write succeeds after one has failed", i)
+		f.Fatalf("step %d: a write succeeds after one has failed", i)
 	case err != nil && f.failed && !errors.Is(err, ErrReadOnly):
-		f.fatalf("step %d, %v, after a failure: %v", i, st, err)
+		f.Fatalf("step %d, %v, after a failure: %v", i, st, err)
 	}
 	f.failed = f.failed || errors.Is(err, ErrReadOnly)
 }
@@ -163,13 +215,9 @@ func (f *faulted) compare() {
 		first = f.trims
 	}
 	err := problem(f.log, f.want, first)
-	if err != nil && !f.mayFail(err) {
-		f.fatalf("the log shows: %v", err)
+	if err != nil && !crashtest.OfFault(err) {
+		f.Fatalf("the log shows: %v", err)
 	}
-}
-
-func (f *faulted) mayFail(err error) bool {
-	return errors.Is(err, vfs.ErrInjected) || vfs.IsNoSpace(err)
 }
 
 // settle finds out which of the possible states a log holds that was opened again.
@@ -178,86 +226,48 @@ func (f *faulted) settle(l *Log) {
 	if f.failed {
 		lo = f.durable
 	}
-	states := f.want
-	if f.unsure != nil {
-		states = append(f.want[:len(f.want):len(f.want)], f.unsure)
-	}
+	states := f.states()
 	first := f.first
 	if l.First() == f.trims {
 		first = f.trims
 	}
 	var err error
 	for n := len(states); n >= lo; n-- {
-		if err = problem(l, states[:n], first); err == nil || f.mayFail(err) {
+		if err = problem(l, states[:n], first); err == nil || crashtest.OfFault(err) {
 			f.want, f.unsure, f.first, f.trims, f.durable = states[:n], nil, first, first, min(f.durable, n)
 			return
 		}
 	}
-	f.fatalf("opened again: %v; it has %d bytes; %d entries were acknowledged, %d durable", err, l.Size(), len(f.want), f.durable)
+	f.Fatalf("opened again: %v; it has %d bytes; %d entries were acknowledged, %d durable", err, l.Size(), len(f.want), f.durable)
 }
 
 func TestEveryFault(t *testing.T) {
-	runs, most := 0, 700
+	tried, most := 0, 700
 	if longTest() {
 		most = 1 << 30
 	}
+	all := vfs.Mutating | vfs.Reading
+	kinds := append(crashtest.Faults(),
+		crashtest.Failing{Name: "any operation", Ops: all},
+		crashtest.Failing{Name: "no space for any operation", Ops: all, Err: vfs.ErrNoSpace},
+		crashtest.Failing{Name: "any operation, short", Ops: all, Short: true})
 	seeds := uint64(2)
 	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			for seed := range seeds {
-				script := randomScript(rand.New(rand.NewPCG(seed, 7)), 30)
-				fault := func(x ...*vfs.Fault) *faulted {
-					mem := vfs.NewMem()
-					mem.Record()
-					beneath := &disk{mem}
-					f := &faulted{t: t, mem: mem, disk: beneath, fsys: vfs.Inject(beneath, x...), change: func(o *options) { change(o); o.policy = policy }}
-					f.fsys.Trace(vfs.Mutating | vfs.Reading)
-					return f
-				}
-				f := fault()
-				f.run(script)
-				if len(f.want) == 0 || f.failed {
-					t.Fatalf("without a fault: %d entries, failed %v", len(f.want), f.failed)
-				}
-				ops := f.fsys.Seen()
-				kinds := []error{vfs.ErrInjected, vfs.ErrNoSpace}
-				stride := max(ops*4*2*2*2*len(kinds)/most, 1)
-				for n := 1; n <= ops; n += stride {
-					for i, err := range append(kinds, nil) {
-						for _, forever := range []bool{false, true} {
-							f := fault(&vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, N: n, Forever: forever, Err: err, Short: i == 2})
-							f.at, f.forever = n, forever
-							f.name = fmt.Sprintf("policy %d, seed %d, operation %d fails, %v, forever %v", policy, seed, n, err, forever)
-							f.run(script)
-							f.reopenWell()
-							runs++
-						}
+				t.Run(fmt.Sprintf("policy %d, seed %d", policy, seed), func(t *testing.T) {
+					script := randomScript(rand.New(rand.NewPCG(seed, 7)), 30)
+					begin := func(c *crashtest.Case) crashtest.Faulted[*Log] {
+						return &faulted{Case: c, script: script, change: func(o *options) { change(o); o.policy = policy }}
 					}
-				}
+					stride := func(ops int) int { return max(ops*4*2*2*2*2/most, 1) }
+					runs, _ := crashtest.Injector[*Log]{Kinds: kinds, Stride: stride, Disk: vfs.NewCrashMem, Begin: begin}.Run(t)
+					tried += runs
+				})
 			}
 		})
 	}
-	t.Logf("%d runs", runs)
-}
-
-// reopenWell opens the log when the disk is well again.
-func (f *faulted) reopenWell() {
-	well := f.mem
-	l, err := open("log", testOptions(well, f.change))
-	if err != nil {
-		f.fatalf("opened on a disk that is well again: %v", err)
-	}
-	f.settle(l)
-	p := text(999, 40)
-	if _, err := l.Append(p); err != nil {
-		f.fatalf("a write on a disk that is well again: %v", err)
-	}
-	if err := problem(l, append(f.want, p), f.first); err != nil {
-		f.fatalf("after another write: %v", err)
-	}
-	if err := l.Close(); err != nil {
-		f.fatalf("Close on a disk that is well again: %v", err)
-	}
+	t.Logf("%d runs", tried)
 }
 
 // TestEveryFaultAfterAKill fails every operation of the opening of a log whose process was killed, once and for ever, and of the
@@ -268,8 +278,7 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			conf := func(o *options) { change(o); o.policy, o.segmentBytes = policy, 6000 }
 			for _, synced := range []int{0, 7} {
-				mem := vfs.NewMem()
-				mem.Record()
+				mem := vfs.NewCrashMem()
 				l := mustOpen(t, mem, conf)
 				var want [][]byte
 				for i := range 24 {
@@ -287,37 +296,18 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 				if policy == AlwaysSync {
 					synced = len(want)
 				}
-				run := func(n int, forever bool) *faulted {
-					f := &faulted{t: t, mem: mem.ProcessCrash(), change: conf, want: slices.Clone(want), durable: synced, at: n, forever: forever}
-					f.fsys = vfs.Inject(f.mem, &vfs.Fault{Kinds: vfs.Mutating | vfs.Reading, N: n, Forever: forever})
-					f.name = fmt.Sprintf("policy %d, %d synced, operation %d fails, forever %v", policy, synced, n, forever)
-					f.openAndMend()
-					f.reopenWell()
-					return f
-				}
-				ops := run(0, false).fsys.Seen()
-				for n := 1; n <= ops; n++ {
-					run(n, false)
-					run(n, true)
-				}
-				t.Logf("policy %d, %d synced: %d operations", policy, synced, ops)
+				t.Run(fmt.Sprintf("policy %d, %d synced", policy, synced), func(t *testing.T) {
+					tried, _ := crashtest.Injector[*Log]{
+						Kinds: crashtest.RecoveryFaults(), Stride: func(int) int { return 1 }, Disk: mem.ProcessCrash,
+						Begin: func(c *crashtest.Case) crashtest.Faulted[*Log] {
+							script := []step{{"append", 40}}
+							return &faulted{Case: c, script: script, change: conf, want: slices.Clone(want), durable: synced}
+						},
+					}.Run(t)
+					t.Logf("%d runs", tried)
+				})
 			}
 		})
-	}
-}
-
-// openAndMend opens a log, and writes to it if that is possible.
-func (f *faulted) openAndMend() {
-	l, err := open("log", testOptions(f.fsys, f.change))
-	if err != nil {
-		f.refused(err)
-		return
-	}
-	f.log = l
-	f.compare()
-	f.step(99, step{"append", 40})
-	if l.Close() != nil {
-		f.failed = true
 	}
 }
 

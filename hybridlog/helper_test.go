@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
+func longTest() bool { return crashtest.Long() }
 
 // testOptions are those of a log in memory, without goroutines, with small segments and a small ring.
 func testOptions(fsys vfs.FS, change ...func(*options)) *options {

@@ -11,4 +11,6 @@
 //
 // A death within a script, and that of a survivor, may come with a write-back that fails: the cache then shows what
 // the disk never gets. A sample of the survivors is crashed once more, during their recovery and the writes after it.
+//
+// An [Injector] fails each file operation of a script instead, and has a verdict of its own.
 package crashtest

@@ -371,7 +371,7 @@ func mortally(rng *rand.Rand, script []step) []step {
 	return script
 }
 
-func longTest() bool { return os.Getenv("COPAL_LONG") == "1" }
+func longTest() bool { return crashtest.Long() }
 
 func TestCrashModel(t *testing.T) { logtest.BothWays(t, crashModel) }
 

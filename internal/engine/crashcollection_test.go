@@ -270,7 +270,7 @@ func (f *faulted) collectionStep(i int, st step) {
 	if !f.oracle.beginCollection(st) {
 		err := doCollection(f.store, st)
 		if !errors.Is(err, ErrType) && !errors.Is(err, ErrNotFound) && f.readable(err) && !f.refused {
-			f.fatalf("step %d, %s of what is no hash: %v", i, st.kind, err)
+			f.Fatalf("step %d, %s of what is no hash: %v", i, st.kind, err)
 		}
 		return
 	}
@@ -294,7 +294,7 @@ func (f *faulted) collectionStep(i int, st step) {
 		f.oracle.Started--
 		f.oracle.states = f.oracle.states[:f.oracle.Started+1]
 	default:
-		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+		f.Fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}
 	f.compare(st.key)
 	if st.value != "" {

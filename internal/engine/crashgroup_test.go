@@ -207,7 +207,7 @@ func (f *faulted) groupStep(i int, st step) {
 	var failed *seglog.FailedError
 	switch {
 	case err == nil && f.refused:
-		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
+		f.Fatalf("step %d, %s, succeeds after a failure", i, st.kind)
 	case err == nil:
 		f.acknowledged(durabilityOf(st) == Power)
 	case errors.As(err, &failed):
@@ -222,7 +222,7 @@ func (f *faulted) groupStep(i int, st step) {
 		f.oracle.Started--
 		f.oracle.states = f.oracle.states[:f.oracle.Started+1]
 	default:
-		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+		f.Fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}
 }
 
@@ -245,7 +245,7 @@ func (f *faulted) shows(list []step, before map[string]string) bool {
 		}
 	}
 	if shown && hidden {
-		f.fatalf("some changes of a group show, and others do not")
+		f.Fatalf("some changes of a group show, and others do not")
 	}
 	return shown
 }

@@ -11,34 +11,23 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal/internal/clock"
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The fault injector. A script of 500 operations runs once to learn how many file operations it
-// takes. Then it runs again for each of them, which fails, once or for ever from then on. A script
-// may have kills in it: what follows one, the opening above all, runs under the same fault.
-// Whatever fails:
+// The store under the fault injector of crashtest, with scripts of 500 operations. A script may have kills in it: what
+// follows one, the opening above all, runs under the same fault. Besides what holds for every owner, whatever fails:
 //
-//   - the process lives, and every call returns;
 //   - an operation that returns nil has happened; one that returns ErrNoSpace has not;
 //   - after any other error of a write every later write is refused, and says why;
-//   - what the store shows meanwhile is what was acknowledged;
-//   - an opening succeeds, with every acknowledged write, or says what has failed, and finds no
-//     damage in it;
-//   - when the disk is well again the store opens, with every acknowledged write; if a
-//     sync failed, with every one that was acknowledged as durable;
-//   - so it does, with those, when the power is cut before.
+//   - what the store shows meanwhile is what was acknowledged.
 
 // faulted is a run of a script under a fault.
 type faulted struct {
-	t       *testing.T
-	name    string
-	mem     *vfs.Mem
-	beneath *beneath // mem, for the injector
-	fault   *vfs.Fault
-	fsys    *vfs.Faulty
+	*crashtest.Case
+	script  []step
 	random  *rand.Rand
 	clock   clock.Clock
 	oracle  *oracle
@@ -52,32 +41,38 @@ type faulted struct {
 	store   *Store
 }
 
-// beneath is what the injector sees; a kill puts another file system there.
-type beneath struct{ vfs.FS }
-
 // inject returns a run under a fault of an empty store.
-func inject(t *testing.T, fault vfs.Fault) *faulted {
-	mem := vfs.NewCrashMem()
-	f := &faulted{t: t, mem: mem, beneath: &beneath{mem}, fault: &fault, oracle: newOracle(nil), clock: logtest.NewClock()}
+func inject(c *crashtest.Case, script []step) *faulted {
+	f := &faulted{Case: c, script: script, oracle: newOracle(nil), clock: logtest.NewClock()}
 	f.random = rand.New(rand.NewPCG(5, 3))
-	f.fsys = vfs.Inject(f.beneath, f.fault)
 	return f
 }
 
-func (f *faulted) fatalf(format string, args ...any) {
-	f.t.Helper()
-	f.t.Fatalf("%s: %s\n%s", f.name, fmt.Sprintf(format, args...), lastLines(f.fsys.String(), 12))
+func (f *faulted) Dir() string { return "db" }
+
+func (f *faulted) Open(fsys vfs.FS) (*Store, error) { return Open("db", testOptions(fsys, f.options)) }
+
+func (f *faulted) Close(s *Store) error { return s.Close() }
+
+func (f *faulted) Settle(s *Store) { f.settle(s) }
+
+// Write is for a store on a disk that is well again.
+func (f *faulted) Write(s *Store) {
+	f.refused, f.unsync, f.store = false, false, s
+	f.step(0, step{kind: "fsync", key: "afterwards", value: "1"})
+	f.compare("afterwards")
 }
 
-func lastLines(s string, n int) string {
-	for i := len(s) - 1; i >= 0; i-- {
-		if s[i] == '\n' {
-			if n--; n == 0 {
-				return s[i+1:]
-			}
-		}
+func (f *faulted) Holds(s *Store, all bool) error {
+	lo := f.oracle.Durable
+	if all {
+		lo = f.oracle.Acked
 	}
-	return s
+	found, _, err := contentOf(s)
+	if _, ok := f.oracle.find(found, lo, 0); !ok || err != nil {
+		return fmt.Errorf("it holds\n\t%s\n\twant one of %q; %w", found, f.oracle.states[lo:], err)
+	}
+	return nil
 }
 
 func faultScript(seed uint64, n int) []step {
@@ -96,13 +91,13 @@ func (f *faulted) options(o *Options) {
 	o.Random, o.Clock = f.random.Uint64, f.clock
 }
 
-// run runs the script until its end, or until the store cannot be opened again.
-func (f *faulted) run(script []step) {
+// Run runs the script until its end, or until the store cannot be opened again.
+func (f *faulted) Run() {
 	if !f.open() {
 		return
 	}
-	for i, st := range script {
-		if f.armed > 0 && !(f.fault.Forever && f.fsys.Fired()) {
+	for i, st := range f.script {
+		if f.armed > 0 && !(f.Fault.Forever && f.Fsys.Fired()) {
 			f.armed--
 		}
 		switch st.kind {
@@ -127,50 +122,40 @@ func (f *faulted) run(script []step) {
 	f.close()
 }
 
-// open opens the store and settles what it holds. It reports false where a fault that stays keeps
-// it from that; one that has passed keeps nobody from opening again.
+// open opens the store and settles what it holds. It reports false where a fault that stays keeps it from that.
 func (f *faulted) open() bool {
-	for range 2 {
-		s, err := Open("db", testOptions(f.fsys, f.options))
-		if err == nil {
-			f.store, f.refused, f.wrote = s, false, false
-			return f.settle(s)
-		}
-		f.mayRefuse(err)
-		if f.fault.Forever {
-			return false
-		}
-	}
-	f.fatalf("it does not open, though the fault has passed")
-	return false
+	return f.Reopen(func() (err error) {
+		f.store, err = f.Open(f.Fsys)
+		return err
+	}, f.mayRefuse) && f.opened()
 }
 
-// mayRefuse holds the error of an opening against the rules: it is that of the fault, and no
-// verdict on the store.
+func (f *faulted) opened() bool {
+	f.refused, f.wrote = false, false
+	return f.settle(f.store)
+}
+
 func (f *faulted) mayRefuse(err error) {
-	f.t.Helper()
-	if !f.fsys.Fired() || f.readable(err) && !vfs.IsNoSpace(err) || errors.Is(err, seglog.ErrCorrupt) || errors.Is(err, seglog.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
-		f.fatalf("Open: %v", err)
-	}
+	f.T.Helper()
+	f.MayRefuse(err, seglog.ErrCorrupt, seglog.ErrVersion, fs.ErrNotExist)
 }
 
 // die kills the process, lets a reader look at what it has left, if the step says so, and opens the
 // store again.
 func (f *faulted) die(st step) bool {
 	f.groups, f.armed = nil, afterKills
-	f.mem = f.mem.ProcessCrash()
-	f.beneath.FS = f.mem
+	f.Kill()
 	if st.value != "look" {
 		return f.open()
 	}
-	s, err := Open("db", testOptions(f.fsys, f.options, func(o *Options) { o.ReadOnly = true }))
+	s, err := Open("db", testOptions(f.Fsys, f.options, func(o *Options) { o.ReadOnly = true }))
 	if err != nil {
 		f.mayRefuse(err)
 		return f.open()
 	}
 	f.settle(s)
 	if err := s.Close(); err != nil && f.readable(err) {
-		f.fatalf("closing a reader: %v", err)
+		f.Fatalf("closing a reader: %v", err)
 	}
 	return f.open()
 }
@@ -186,7 +171,7 @@ func (f *faulted) close() {
 		f.oracle.Durable = f.oracle.Acked
 	}
 	if again := f.store.Close(); again != nil {
-		f.fatalf("the second Close: %v", again)
+		f.Fatalf("the second Close: %v", again)
 	}
 }
 
@@ -210,7 +195,7 @@ func (f *faulted) settle(s *Store) bool {
 		lo = f.oracle.Durable
 	}
 	content, ok := f.read(s)
-	if !ok && !f.fault.Forever {
+	if !ok && !f.Fault.Forever {
 		content, ok = f.read(s)
 	}
 	if !ok {
@@ -218,7 +203,7 @@ func (f *faulted) settle(s *Store) bool {
 	}
 	at, ok := f.oracle.find(render(content), lo, 0)
 	if !ok {
-		f.fatalf("the reopened store holds\n\t%s\n\twant one of %q", render(content), f.oracle.states[lo:])
+		f.Fatalf("the reopened store holds\n\t%s\n\twant one of %q", render(content), f.oracle.states[lo:])
 	}
 	f.oracle.states = append(f.oracle.states[:at:at], f.oracle.states[at])
 	f.oracle.Started, f.oracle.Acked, f.oracle.Durable = at, at, min(f.oracle.Durable, at)
@@ -237,7 +222,7 @@ func (f *faulted) read(s *Store) (map[string]string, bool) {
 			}
 			if item.Err != nil {
 				if f.readable(item.Err) {
-					f.fatalf("after reopening: %v", item.Err)
+					f.Fatalf("after reopening: %v", item.Err)
 				}
 				return nil, false
 			}
@@ -285,7 +270,7 @@ func (f *faulted) step(i int, st step) {
 	}
 	switch {
 	case err == nil && f.refused && write && st.kind != "sync":
-		f.fatalf("step %d, %s, succeeds after a failure", i, st.kind)
+		f.Fatalf("step %d, %s, succeeds after a failure", i, st.kind)
 	case err == nil && st.kind == "set" || err == nil && st.kind == "fsync":
 		f.acknowledged(durabilityOf(st) == Power)
 		return
@@ -311,7 +296,7 @@ func (f *faulted) step(i int, st step) {
 	case errors.Is(err, seglog.ErrNoSpace), !f.readable(err): // refused, or its key could not be looked up
 		f.undo(st, before, had, false)
 	default:
-		f.fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
+		f.Fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}
 }
 
@@ -366,7 +351,7 @@ func (f *faulted) compare(key string) {
 	case err == nil && ok && string(e.Value) == want, errors.Is(err, ErrNotFound) && !ok:
 	case err != nil && !f.readable(err):
 	default:
-		f.fatalf("Get(%q) = %.60q, %v; want %.60q, %v", key, e.Value, err, want, ok)
+		f.Fatalf("Get(%q) = %.60q, %v; want %.60q, %v", key, e.Value, err, want, ok)
 	}
 }
 
@@ -388,94 +373,16 @@ func TestEveryFaultInCompaction(t *testing.T) {
 }
 
 func everyFaultOf(t *testing.T, script []step, stride int) {
-	kinds := []struct {
-		name  string
-		kinds vfs.Kind
-		err   error
-		short bool
-	}{
-		{"EIO", vfs.Mutating | vfs.Reading, syscall.EIO, false},
-		{"ENOSPC", vfs.Mutating, vfs.ErrNoSpace, false},
-		{"short write", vfs.OpWrite, syscall.EIO, true},
-		{"short write, disk full", vfs.OpWrite, vfs.ErrNoSpace, true},
-		{"sync EIO", vfs.OpSync | vfs.OpSyncDir, syscall.EIO, false},
-	}
 	switch {
 	case longTest():
 		stride = 1
 	case testing.Short():
 		stride = 2*stride + 1
 	}
-	total := 0
-	for _, k := range kinds {
-		for _, forever := range []bool{false, true} {
-			name := k.name
-			if forever {
-				name += " for ever"
-			}
-			t.Run(name, func(t *testing.T) {
-				cases := 0
-				for n := 1; ; n += stride {
-					f := inject(t, vfs.Fault{Kinds: k.kinds, N: n, Forever: forever, Err: k.err, Short: k.short})
-					f.name = fmt.Sprintf("%s at operation %d", name, n)
-					f.run(script)
-					if !f.fsys.Fired() {
-						break
-					}
-					f.afterwards()
-					cases++
-				}
-				if cases < 20/stride {
-					t.Errorf("only %d cases", cases)
-				}
-				total += cases
-			})
-		}
-	}
-	t.Logf("%d cases, one operation in %d", total, stride)
-}
-
-// afterwards opens the store on a disk that is well again, with the power cut before and after.
-func (f *faulted) afterwards() {
-	f.cutPower(f.mem, f.oracle.Durable, "in the end")
-	image := f.mem.ProcessCrash()
-	s, err := Open("db", testOptions(image, f.options))
-	if err != nil {
-		f.fatalf("opening it afterwards: %v", err)
-	}
-	f.settle(s)
-	f.refused, f.unsync, f.store = false, false, s
-	f.step(0, step{kind: "fsync", key: "afterwards", value: "1"})
-	f.compare("afterwards")
-	f.cutPower(image, f.oracle.Acked, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
-	if err := s.Close(); err != nil {
-		f.fatalf("closing it afterwards: %v", err)
-	}
-	if names := logtest.Unfinished(f.t, image); len(names) > 0 {
-		f.fatalf("it leaves %q behind", names)
-	}
-}
-
-// cutPower cuts the power, in a way or two. The store holds one of the states from lo on.
-func (f *faulted) cutPower(mem *vfs.Mem, lo int, when string) {
-	cuts := 1
-	if longTest() {
-		cuts = 4
-	}
-	for cut := range mem.PowerCuts(cuts, nil) {
-		s, err := Open("db", testOptions(cut, f.options))
-		if err != nil {
-			f.fatalf("opening it after a power cut %s: %v", when, err)
-		}
-		found, _, err := contentOf(s)
-		if _, ok := f.oracle.find(found, lo, 0); !ok || err != nil {
-			f.fatalf("after a power cut %s it holds\n\t%s\n\twant one of %q; %v", when, found, f.oracle.states[lo:], err)
-		}
-		if err := s.Close(); err != nil {
-			f.fatalf("closing it after a power cut %s: %v", when, err)
-		}
-		if cuts--; cuts == 0 {
-			break
-		}
-	}
+	tried, all := crashtest.Injector[*Store]{
+		Kinds: crashtest.Faults(), Stride: func(int) int { return stride }, Least: 20 / stride,
+		Disk:  vfs.NewCrashMem,
+		Begin: func(c *crashtest.Case) crashtest.Faulted[*Store] { return inject(c, script) },
+	}.Run(t)
+	t.Logf("%d of %d cases, one operation in %d", tried, all, stride)
 }

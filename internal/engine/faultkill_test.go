@@ -4,11 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"syscall"
 	"testing"
 
+	"github.com/copaldb/copal/internal/crashtest"
 	"github.com/copaldb/copal/internal/logtest"
-	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -51,9 +50,7 @@ func withKills(rng *rand.Rand, script []step) []step {
 	return append(all, step{kind: "sync"})
 }
 
-// TestEveryFaultAfterAKill fails the operations of recoveries. Among its kinds are errors of reads
-// alone, of looks at files and directories alone, which pass or stay: none is taken for the end of
-// the log, or for a file that is not there.
+// TestEveryFaultAfterAKill fails the operations of recoveries.
 func TestEveryFaultAfterAKill(t *testing.T) {
 	for _, kind := range []struct {
 		name   string
@@ -75,23 +72,6 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 }
 
 func faultsAfterKills(t *testing.T, script []step) {
-	kinds := []struct {
-		name  string
-		kinds vfs.Kind
-		of    string // how the file's name ends
-		err   error
-		short bool
-	}{
-		{"EIO", vfs.Mutating | vfs.Reading, "", syscall.EIO, false},
-		{"EIO of a read", vfs.OpRead | vfs.OpLoad, "", syscall.EIO, false},
-		{"EIO of a read of the ring", vfs.OpRead, seglog.RingName, syscall.EIO, false},
-		{"EIO of a look", vfs.OpOpen | vfs.OpList | vfs.OpSize, "", syscall.EIO, false},
-		{"EIO of a look at the ring", vfs.OpOpen | vfs.OpSize, seglog.RingName, syscall.EIO, false},
-		{"EIO of a copy", vfs.Mutating, ".tmp", syscall.EIO, false},
-		{"EIO of a sync", vfs.OpSync | vfs.OpSyncDir | vfs.OpMsync, "", syscall.EIO, false},
-		{"ENOSPC", vfs.Mutating, "", vfs.ErrNoSpace, false},
-		{"short write", vfs.OpWrite, "", syscall.EIO, true},
-	}
 	most := 9 // of one kind
 	switch {
 	case longTest():
@@ -99,29 +79,18 @@ func faultsAfterKills(t *testing.T, script []step) {
 	case testing.Short():
 		most = 5
 	}
-	total, all := 0, 0
-	for _, k := range kinds {
-		for _, forever := range []bool{false, true} {
-			run := func(n int) *faulted {
-				f := inject(t, vfs.Fault{Kinds: k.kinds, N: n, Forever: forever, Err: k.err, Short: k.short})
-				f.name = fmt.Sprintf("%s at operation %d of recoveries, for ever %v", k.name, n, forever)
-				f.mem.LosePagesForGood()
-				f.fault.Match = func(name string) bool { return f.armed > 0 && !f.looking && strings.HasSuffix(name, k.of) }
-				f.run(script)
-				return f
-			}
-			ops := run(0).fsys.Matched(0)
-			all += ops
-			stride := max(ops/most, 1)
-			for n := 1 + (total % stride); n <= ops; n += stride {
-				f := run(n)
-				if !f.fsys.Fired() {
-					t.Fatalf("%s: it has not struck", f.name)
-				}
-				f.afterwards()
-				total++
-			}
-		}
-	}
-	t.Logf("%d of %d cases", total, all)
+	tried, all := crashtest.Injector[*Store]{
+		Kinds: crashtest.RecoveryFaults(), Stride: func(ops int) int { return max(ops/most, 1) }, Vary: true,
+		Disk: func() *vfs.Mem {
+			mem := vfs.NewCrashMem()
+			mem.LosePagesForGood()
+			return mem
+		},
+		Begin: func(c *crashtest.Case) crashtest.Faulted[*Store] {
+			f, ofKind := inject(c, script), c.Fault.Match
+			c.Fault.Match = func(name string) bool { return f.armed > 0 && !f.looking && ofKind(name) }
+			return f
+		},
+	}.Run(t)
+	t.Logf("%d of %d cases", tried, all)
 }

@@ -1,0 +1,241 @@
+package crashtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/copaldb/copal/internal/files"
+	"github.com/copaldb/copal/internal/tail"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// The fault injector. A script runs once to learn how many operations of a kind it takes. Then it runs again for each of
+// them, which fails, once or for ever from then on. Whatever fails:
+//
+//   - the process lives, and every call returns;
+//   - an opening succeeds, or says what has failed, and finds no damage in it; it succeeds when the fault has passed;
+//   - when the disk is well again the owner opens, with every acknowledged write; if a sync failed, with every one that
+//     was acknowledged as durable;
+//   - so it does, with those, when the power is cut before;
+//   - it takes writes, which a sync makes durable, and leaves no unfinished file.
+//
+// What the owner shows while its script runs is checked by its Faulted.
+
+// Failing is a kind of fault.
+type Failing struct {
+	Name  string
+	Ops   vfs.Kind
+	Of    string // how the names of the files end
+	Err   error
+	Short bool
+}
+
+// failing are the kinds of which Faults and RecoveryFaults are made.
+var (
+	eio       = Failing{"EIO", vfs.Mutating | vfs.Reading, "", syscall.EIO, false}
+	noSpace   = Failing{"ENOSPC", vfs.Mutating, "", vfs.ErrNoSpace, false}
+	short     = Failing{"short write", vfs.OpWrite, "", syscall.EIO, true}
+	shortFull = Failing{"short write, disk full", vfs.OpWrite, "", vfs.ErrNoSpace, true}
+	sync      = Failing{"EIO of a sync", vfs.OpSync | vfs.OpSyncDir | vfs.OpMsync, "", syscall.EIO, false}
+)
+
+// Faults are the kinds for scripts.
+func Faults() []Failing { return []Failing{eio, noSpace, short, shortFull, sync} }
+
+// RecoveryFaults are the kinds for openings after a kill. Among them are errors of reads alone, of looks at files and
+// directories alone, which pass or stay: none is taken for the end of the log, or for a file that is not there.
+func RecoveryFaults() []Failing {
+	return []Failing{
+		eio,
+		{"EIO of a read", vfs.OpRead | vfs.OpLoad, "", syscall.EIO, false},
+		{"EIO of a read of the ring", vfs.OpRead, tail.RingName, syscall.EIO, false},
+		{"EIO of a look", vfs.OpOpen | vfs.OpList | vfs.OpSize, "", syscall.EIO, false},
+		{"EIO of a look at the ring", vfs.OpOpen | vfs.OpSize, tail.RingName, syscall.EIO, false},
+		{"EIO of a copy", vfs.Mutating, files.TempSuffix, syscall.EIO, false},
+		sync, noSpace, short,
+	}
+}
+
+// Long reports whether the long form of the tests is asked for.
+func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
+
+// Faulted is a run of a script under a fault. S is an open owner.
+type Faulted[S any] interface {
+	Dir() string
+	Run()                        // until the end, or until it cannot be opened again
+	Open(fsys vfs.FS) (S, error) // on a disk that is well
+	Settle(s S)                  // finds which of the possible states s holds, from now on the only one
+	Write(s S)                   // writes, and makes that durable
+	Holds(s S, all bool) error   // whether s holds what is durable; with all, everything
+	Close(s S) error
+}
+
+// Case is a fault, and the disk beneath it.
+type Case struct {
+	T     *testing.T
+	Name  string
+	Fault *vfs.Fault
+	Mem   *vfs.Mem
+	Fsys  *vfs.Faulty // Mem with the fault
+
+	beneath *beneath
+}
+
+// beneath is what the injector sees; a kill puts another file system there.
+type beneath struct{ vfs.FS }
+
+func newCase(t *testing.T, mem *vfs.Mem, k Failing, n int, forever bool) *Case {
+	c := &Case{T: t, Mem: mem, beneath: &beneath{mem}}
+	c.Name = fmt.Sprintf("%s at operation %d, for ever %v", k.Name, n, forever)
+	c.Fault = &vfs.Fault{Kinds: k.Ops, N: n, Forever: forever, Err: k.Err, Short: k.Short}
+	c.Fault.Match = func(name string) bool { return strings.HasSuffix(name, k.Of) }
+	c.Fsys = vfs.Inject(c.beneath, c.Fault)
+	return c
+}
+
+// Kill kills the process.
+func (c *Case) Kill() {
+	c.Mem = c.Mem.ProcessCrash()
+	c.beneath.FS = c.Mem
+}
+
+// Fatalf ends the test, with the last operations.
+func (c *Case) Fatalf(format string, args ...any) {
+	c.T.Helper()
+	var last strings.Builder
+	ops := c.Fsys.Ops()
+	for i := max(len(ops)-12, 0); i < len(ops); i++ {
+		fmt.Fprintf(&last, "%4d %v\n", i+1, ops[i])
+	}
+	c.T.Fatalf("%s: %s\n%s", c.Name, fmt.Sprintf(format, args...), last.String())
+}
+
+// OfFault reports whether an error can come from an injected fault.
+func OfFault(err error) bool {
+	return errors.Is(err, syscall.EIO) || errors.Is(err, vfs.ErrInjected) || vfs.IsNoSpace(err)
+}
+
+// MayRefuse holds the error of an opening against the rules: it is that of the fault, and no verdict on what is there.
+func (c *Case) MayRefuse(err error, verdicts ...error) {
+	c.T.Helper()
+	isErr := func(verdict error) bool { return errors.Is(err, verdict) }
+	if !c.Fsys.Fired() || !OfFault(err) || slices.ContainsFunc(verdicts, isErr) {
+		c.Fatalf("Open: %v", err)
+	}
+}
+
+// Reopen opens under the fault. It reports false where one that stays keeps it from that; one that has passed keeps
+// nobody from opening again.
+func (c *Case) Reopen(open func() error, refused func(error)) bool {
+	for range 2 {
+		err := open()
+		if err == nil {
+			return true
+		}
+		if refused(err); c.Fault.Forever {
+			return false
+		}
+	}
+	c.Fatalf("it does not open, though the fault has passed")
+	return false
+}
+
+// Injector tries faults.
+type Injector[S any] struct {
+	Kinds  []Failing
+	Stride func(ops int) int // one in so many operations fails
+	Vary   bool              // with which of them each kind begins; else the first
+	Least  int               // of one kind that are to fail
+
+	Disk  func() *vfs.Mem
+	Begin func(c *Case) Faulted[S]
+}
+
+// Run runs the script for each fault. It returns how many there were, of how many.
+func (x Injector[S]) Run(t *testing.T) (tried, all int) {
+	for _, k := range x.Kinds {
+		for _, forever := range []bool{false, true} {
+			name := k.Name
+			if forever {
+				name += " for ever"
+			}
+			t.Run(name, func(t *testing.T) {
+				run := func(n int) (*Case, Faulted[S]) {
+					c := newCase(t, x.Disk(), k, n, forever)
+					f := x.Begin(c)
+					f.Run()
+					return c, f
+				}
+				well, _ := run(0)
+				ops := well.Fsys.Matched(0)
+				stride, first := x.Stride(ops), 1
+				if x.Vary {
+					first += tried % stride
+				}
+				cases := 0
+				for n := first; n <= ops; n += stride {
+					c, f := run(n)
+					if !c.Fsys.Fired() {
+						c.Fatalf("it has not struck")
+					}
+					afterwards(c, f)
+					cases++
+				}
+				if cases < x.Least {
+					t.Errorf("only %d cases", cases)
+				}
+				tried, all = tried+cases, all+ops
+			})
+		}
+	}
+	return tried, all
+}
+
+// afterwards opens the owner on a disk that is well again, with the power cut before and after.
+func afterwards[S any](c *Case, f Faulted[S]) {
+	cutPower(c, f, c.Mem, false, "in the end")
+	image := c.Mem.ProcessCrash()
+	s, err := f.Open(image)
+	if err != nil {
+		c.Fatalf("opening it afterwards: %v", err)
+	}
+	f.Settle(s)
+	f.Write(s)
+	cutPower(c, f, image, true, "afterwards") // what it holds now is on the disk, whatever an earlier sync has lost
+	if err := f.Close(s); err != nil {
+		c.Fatalf("closing it afterwards: %v", err)
+	}
+	names, err := image.List(f.Dir())
+	unfinished := func(name string) bool { return strings.HasSuffix(name, files.TempSuffix) }
+	if err != nil || slices.ContainsFunc(names, unfinished) {
+		c.Fatalf("it leaves %q behind, %v", names, err)
+	}
+}
+
+// cutPower cuts the power, in a way or two.
+func cutPower[S any](c *Case, f Faulted[S], mem *vfs.Mem, all bool, when string) {
+	cuts := 1
+	if Long() {
+		cuts = 4
+	}
+	for cut := range mem.PowerCuts(cuts, nil) {
+		s, err := f.Open(cut)
+		if err != nil {
+			c.Fatalf("opening it after a power cut %s: %v", when, err)
+		}
+		if err := f.Holds(s, all); err != nil {
+			c.Fatalf("after a power cut %s: %v", when, err)
+		}
+		if err := f.Close(s); err != nil {
+			c.Fatalf("closing it after a power cut %s: %v", when, err)
+		}
+		if cuts--; cuts == 0 {
+			break
+		}
+	}
+}
