@@ -36,6 +36,13 @@ type faulted struct {
 
 func (f *faulted) Dir() string { return "log" }
 
+func (f *faulted) Well() error {
+	if len(f.want) == 0 || f.failed {
+		return fmt.Errorf("%d entries, failed %v", len(f.want), f.failed)
+	}
+	return nil
+}
+
 func (f *faulted) Open(fsys vfs.FS) (*Log, error) { return open("log", testOptions(fsys, f.change)) }
 
 func (f *faulted) Close(l *Log) error { return l.Close() }

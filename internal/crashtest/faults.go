@@ -68,6 +68,7 @@ func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
 type Faulted[S any] interface {
 	Dir() string
 	Run()                        // until the end, or until it cannot be opened again
+	Well() error                 // of a run without a fault: why it says nothing
 	Open(fsys vfs.FS) (S, error) // on a disk that is well
 	Settle(s S)                  // finds which of the possible states s holds, from now on the only one
 	Write(s S)                   // writes, and makes that durable
@@ -171,7 +172,10 @@ func (x Injector[S]) Run(t *testing.T) (tried, all int) {
 					f.Run()
 					return c, f
 				}
-				well, _ := run(0)
+				well, f := run(0)
+				if err := f.Well(); err != nil {
+					well.Fatalf("without a fault: %v", err)
+				}
 				ops := well.Fsys.Matched(0)
 				stride, first := x.Stride(ops), 1
 				if x.Vary {

@@ -50,6 +50,13 @@ func inject(c *crashtest.Case, script []step) *faulted {
 
 func (f *faulted) Dir() string { return "db" }
 
+func (f *faulted) Well() error {
+	if f.oracle.Acked == 0 || f.refused || f.unsync {
+		return fmt.Errorf("%d writes, refused %v, a sync failed %v", f.oracle.Acked, f.refused, f.unsync)
+	}
+	return nil
+}
+
 func (f *faulted) Open(fsys vfs.FS) (*Store, error) { return Open("db", testOptions(fsys, f.options)) }
 
 func (f *faulted) Close(s *Store) error { return s.Close() }
