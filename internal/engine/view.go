@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -35,8 +36,7 @@ type View struct {
 
 	settled atomic.Bool // see settle
 
-	before, after *View // in the order of opening; guarded by views.mu
-	listed        bool  // likewise
+	listed bool // guarded by views.mu
 }
 
 var (
@@ -61,10 +61,10 @@ type views struct {
 	opened atomic.Uint64 // how many have been, since the beginning
 	bytes  atomic.Int64  // memory of the versions
 
-	mu          sync.Mutex  // a leaf; guards the rest, and all changes of open, newest, opened and epoch
-	first, last *View       // in the order of opening
-	tables      []*Table    // that have versions
-	keepers     []*ordering // that have kept layers. Taken under ordering.mu; the list is replaced, never changed
+	mu      sync.Mutex  // a leaf; guards the rest, and all changes of open, newest, opened and epoch
+	line    []*View     // that are open, in the order of opening
+	tables  []*Table    // that have versions
+	keepers []*ordering // that have kept layers. Taken under ordering.mu; the list is replaced, never changed
 }
 
 // OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it could be written
@@ -125,32 +125,22 @@ func (s *Store) flushForView() error {
 func (l *views) list(v *View) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	v.number, v.listed, v.before = l.opened.Load()+1, true, l.last
+	v.number, v.listed = l.opened.Load()+1, true
 	l.opened.Store(v.number)
-	if l.last == nil {
-		l.first = v
+	if len(l.line) == 0 {
 		l.epoch.Add(1)
-	} else {
-		l.last.after = v
 	}
-	l.last = v
+	l.line = append(l.line, v)
 	l.newest.Store(v.seq)
 	l.open.Add(1)
-}
-
-// closedView is a view that is open no more, by its number, and what there was when it was closed: the views next to it, by the order of opening, 0 for none, and the
-// newest that there had been.
-type closedView struct {
-	number, before, after, newest uint64
 }
 
 // unlist takes a view out, and lets go of the layers that were kept for it. It reports whether so much has become useless that the versions are worth a look.
 func (l *views) unlist(v *View) (sweep bool) {
 	var keepers []*ordering
-	closed := closedView{number: v.number}
 	defer func() {
 		for _, o := range keepers {
-			o.dropKept(closed)
+			o.dropKept(v.number)
 		}
 	}()
 	l.mu.Lock()
@@ -158,33 +148,31 @@ func (l *views) unlist(v *View) (sweep bool) {
 	if !v.listed {
 		return false
 	}
-	keepers, closed.newest = l.keepers, l.opened.Load()
-	if v.before != nil {
-		closed.before = v.before.number
-	}
-	if v.after != nil {
-		closed.after = v.after.number
-	}
-	oldest := v.before == nil
+	keepers = l.keepers
 	v.listed = false
 	l.open.Add(-1)
-	if v.before != nil {
-		v.before.after = v.after
-	} else {
-		l.first = v.after
-	}
-	if v.after != nil {
-		v.after.before = v.before
-	} else {
-		l.last = v.before
-	}
+	at := l.behind(v.number - 1)
+	l.line = slices.Delete(l.line, at, at+1)
 	switch {
-	case !oldest || l.bytes.Load() < sweepBytes:
+	case at > 0 || l.bytes.Load() < sweepBytes:
 		return false
-	case l.first == nil:
+	case len(l.line) == 0:
 		return true
 	}
-	return l.first.seq-v.seq >= (l.newest.Load()-v.seq)/2 // else those that are open need most of it
+	return l.line[0].seq-v.seq >= (l.newest.Load()-v.seq)/2 // else those that are open need most of it
+}
+
+// behind is the place in the line of the first view that was opened after the one of this number. The caller holds mu.
+func (l *views) behind(number uint64) int {
+	return sort.Search(len(l.line), func(i int) bool { return l.line[i].number > number })
+}
+
+// between reports whether a view is open that was opened after the one of the first number, and no later than that of the other.
+func (l *views) between(first, last uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := l.behind(first)
+	return at < len(l.line) && l.line[at].number <= last
 }
 
 // sweepBytes is how much memory of versions is not worth a look at all of them.
@@ -204,13 +192,10 @@ func (l *views) take(bytes int64) {
 }
 
 // all are the views that are open, in the order of opening.
-func (l *views) all() (list []*View) {
+func (l *views) all() []*View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for v := l.first; v != nil; v = v.after {
-		list = append(list, v)
-	}
-	return list
+	return slices.Clone(l.line)
 }
 
 // needs reports whether a view that is open may have an address in a segment. renumbered says that records there may count
@@ -221,12 +206,7 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for v := l.first; v != nil && v.number <= seg.after; v = v.after {
-		if v.seq >= seg.First || renumbered {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.line[:l.behind(seg.after)], func(v *View) bool { return v.seq >= seg.First || renumbered })
 }
 
 // without is the number of the newest view that does not have the record of number seq, and next that of the view after it, 0 for none. The order, whose lock the caller
@@ -234,7 +214,7 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for v := l.last; v != nil; v = v.before {
+	for _, v := range slices.Backward(l.line) {
 		if v.seq < seq {
 			if !slices.Contains(l.keepers, o) {
 				l.keepers = append(slices.Clip(l.keepers), o)
@@ -257,11 +237,11 @@ func (l *views) keepsNone(o *ordering) {
 func (l *views) lose() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for v := l.first; v != nil; v = v.after {
+	for _, v := range l.line {
 		v.lost.Store(true)
 		v.listed = false
 	}
-	l.first, l.last = nil, nil
+	l.line = nil
 	l.open.Store(0)
 	l.epoch.Add(1)
 }

@@ -368,7 +368,7 @@ func (s *Store) wantNoTrace(t testing.TB) {
 	if n := len(s.outOfUse()); n != 0 {
 		t.Errorf("%d segments are out of use and held, though no view is open", n)
 	}
-	if s.views.open.Load() != 0 || s.views.first != nil || s.views.last != nil {
+	if s.views.open.Load() != 0 || len(s.views.line) != 0 {
 		t.Errorf("%d views are open, though all were closed", s.views.open.Load())
 	}
 	if bytes := s.views.bytes.Load(); bytes >= sweepBytes {
@@ -532,7 +532,7 @@ func TestVersionsComeBack(t *testing.T) {
 				mustView(t, s)
 			}
 		}
-		v := s.views.first
+		v := s.views.line[0]
 		bytes := s.views.bytes.Load()
 		if bytes < keys*40 || bytes > keys*150 {
 			t.Errorf("%d versions take %d bytes", keys, bytes)

@@ -90,20 +90,18 @@ func (o *ordering) chargeLocked(bytes int64) {
 	}
 }
 
-// dropKept lets go of the layers of a view that has been closed, if they are nobody else's.
-func (o *ordering) dropKept(v closedView) {
+// dropKept lets go of the layers of a view that has been closed, if no other has them. None that is opened from now on will: its number is higher.
+func (o *ordering) dropKept(number uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n, _ := slices.BinarySearchFunc(o.kept, v.number, func(k *keptLayers, number uint64) int { return cmp.Compare(k.upTo, number) })
-	switch last := o.lastBefore(n); {
-	case n == len(o.kept), o.kept[n].upTo > v.newest: // nobody has kept any for it; they are for a view that has been opened since
-	case v.after != 0 && v.after <= o.kept[n].upTo, v.before > last: // somebody else has the same
-	default:
+	views := &o.table.store.views
+	n, _ := slices.BinarySearchFunc(o.kept, number, func(k *keptLayers, number uint64) int { return cmp.Compare(k.upTo, number) })
+	if n < len(o.kept) && !views.between(o.lastBefore(n), o.kept[n].upTo) {
 		o.endLocked(o.kept[n])
 		o.kept = slices.Delete(o.kept, n, n+1)
 	}
 	if len(o.kept) == 0 {
-		o.table.store.views.keepsNone(o)
+		views.keepsNone(o)
 	}
 }
 
