@@ -254,6 +254,7 @@ func (l *Log) Close() error {
 
 // finish syncs the log and leaves it as a log that was closed.
 func (l *Log) finish() error {
+	defer l.tails.AwaitRound() // after a failure, too, there may be one that somebody else leads
 	if l.tail == nil {
 		return l.tails.Failure()
 	}
