@@ -250,10 +250,10 @@ func (l *Log) continueLocked(r *recovered) error {
 		sums[next.end/blockBytes] = next.block // for who takes the segment for ended
 	}
 	s.opening.Lock()
+	s.ended.Store(false) // before anybody has the content that grows
 	if old := s.content.Swap(c); old != nil {
 		l.retired = append(l.retired, old)
 	}
-	s.ended.Store(false)
 	s.opening.Unlock()
 	s.bytes.File, l.tail, l.next = c.file, s, next
 	l.aheadMost = maxEnd

@@ -339,12 +339,13 @@ func (s *segment) verify(c *content, b int64, p []byte) error {
 // block is where a block stands in the file; its sum is of use unless it is still growing, or only partly there.
 func (s *segment) block(c *content, b int64) (lo, hi int64, known bool) {
 	lo, hi = b*blockBytes, (b+1)*blockBytes
+	fixed := s.fixed(c) // before the end is asked for, which a segment that has ended has reached
 	end := c.until
 	if end == 0 {
 		end = s.inFile()
 	}
 	if hi > end {
-		return lo, end, s.fixed(c)
+		return lo, end, fixed
 	}
 	return lo, hi, true
 }
