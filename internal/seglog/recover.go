@@ -546,7 +546,9 @@ func (r *Recovery) finish() {
 	for _, s := range l.reopened {
 		if s != l.continued {
 			l.holdRoom = append(l.holdRoom, s)
-			s.to(Durable) // before it was read
+			if !r.ReadOnly { // else somebody may append to it
+				s.to(Durable) // before it was read
+			}
 		}
 	}
 	if l.continued != nil {

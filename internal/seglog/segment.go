@@ -160,6 +160,14 @@ func (s *Segment) trimView() {
 	}
 }
 
+// ends notes that a segment grows no more to which another process has appended. The caller holds Log.Mu, or is alone.
+func (s *Segment) ends() {
+	if s.State() == Grows {
+		s.to(Ended)
+		s.trimView()
+	}
+}
+
 // Pin keeps the segment open, and in the set, until unpin. It reports false when it is too late for that.
 func (s *Segment) Pin() bool {
 	for {

@@ -58,6 +58,11 @@ func NewTailer(r *Recovery, replay func(Record, Address) error, together func([]
 			t.at = seg
 		}
 	}
+	for _, seg := range r.Log.Readable() {
+		if seg.ID < t.at.ID {
+			seg.ends()
+		}
+	}
 	if t.at != nil && t.at.newest > 0 {
 		if _, err := t.at.readAt(t.sum[:], t.at.newest); err != nil {
 			t.at.newest = 0 // the next record is the first that is compared
@@ -117,6 +122,11 @@ func (t *Tailer) Advance(m *Manifest) (err error) {
 			if next, err = t.begun(m, next); next == nil || err != nil {
 				return err
 			}
+		}
+		if t.at != nil {
+			l.Mu.Lock()
+			t.at.ends()
+			l.Mu.Unlock()
 		}
 		t.at = next
 	}
