@@ -394,6 +394,7 @@ func (l *Log) swap(m *manifest) error {
 	switch err := writeManifest(l.opts.fsys, l.dir, m); {
 	case err == nil:
 		l.manifest = m
+		l.named.Store(true)
 		l.tails.ManifestNumber.Store(m.edit)
 		return nil
 	case errors.Is(err, files.ErrSyncDir) || errors.Is(err, files.ErrRenamed):

@@ -70,7 +70,7 @@ func (l *Log) Trim(before Address) error {
 	case int64(before) > l.end.Load():
 		return fmt.Errorf("%w: trimming up to %d, the log ends at %d", ErrRange, before, l.end.Load())
 	case before <= l.set.Load().first:
-		return nil
+		return l.nameFound() // an earlier process may have trimmed it
 	}
 	gone, err := l.trimWritten(before)
 	if l.lacksRoom(err) {
@@ -113,8 +113,11 @@ func (l *Log) trimFound(before Address, cause error) (gone []*segment, err error
 		return nil, cause
 	}
 	before, err = l.entryAt(before)
-	if err != nil || before <= l.set.Load().first {
+	if err != nil {
 		return nil, err
+	}
+	if before <= l.set.Load().first {
+		return nil, l.nameFoundLocked()
 	}
 	for _, d := range r.doubtful {
 		if err := l.settleInPlace(d.segment); err != nil {

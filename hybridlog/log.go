@@ -38,6 +38,7 @@ type Log struct {
 	closed atomic.Bool
 	dirty  atomic.Bool  // something was written since the last sync began
 	behind atomic.Int64 // how many segments have ended and are not durable
+	named  atomic.Bool  // the manifest is there durably; set by nameFound and swap
 
 	housekeeping sync.Mutex // one compaction or trimming at a time; taken before all others
 

@@ -19,7 +19,35 @@ func (l *Log) Sync() error {
 	if l.opts.readOnly {
 		return nil
 	}
+	if err := l.nameFound(); err != nil {
+		return err
+	}
 	return l.sync(false)
+}
+
+// nameFound makes durable the name of the manifest that was found: the process that swapped it in may have died before. What
+// that says is trimmed would come back else.
+func (l *Log) nameFound() error {
+	if l.named.Load() {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed.Load() {
+		return ErrClosed
+	}
+	return l.nameFoundLocked()
+}
+
+func (l *Log) nameFoundLocked() error {
+	if err := l.tails.Failure(); err != nil || l.named.Load() || l.logID == 0 {
+		return err
+	}
+	if err := l.tails.SyncDir(); err != nil {
+		return err
+	}
+	l.named.Store(true)
+	return nil
 }
 
 // sync is Sync; with files, what is durable is so in the files, not in the ring alone.
