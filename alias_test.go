@@ -75,7 +75,7 @@ func alias[V any](t *testing.T, make func() V, change func(*V)) {
 		for _, memory := range []int64{0, 1} {
 			t.Run(fmt.Sprintf("%v/%s/memory %d", reflect.TypeFor[V](), c.Name(), memory), func(t *testing.T) {
 				fsys := vfs.NewMem()
-				db := openOn(t, fsys, copal.MaxMemory(memory))
+				db := openOn(t, fsys, copal.WithMaxMemory(memory))
 				m, err := copal.OpenMap[string, V](db, "m", copal.WithCodec(c))
 				if err != nil {
 					t.Skip(err)
@@ -92,7 +92,7 @@ func alias[V any](t *testing.T, make func() V, change func(*V)) {
 				if err := db.Sync(); err != nil {
 					t.Fatal(err)
 				}
-				again := mapOf[string, V](t, openOn(t, fsys.ProcessCrash(), copal.MaxMemory(memory)), "m", copal.WithCodec(c))
+				again := mapOf[string, V](t, openOn(t, fsys.ProcessCrash(), copal.WithMaxMemory(memory)), "m", copal.WithCodec(c))
 				first := mapOf[string, V](t, openOn(t, crashed), "m", copal.WithCodec(c))
 				if first.Len() > again.Len() || again.Len() != len(ways) {
 					t.Errorf("%d entries after a crash, %d when synced, want %d", first.Len(), again.Len(), len(ways))
@@ -110,9 +110,9 @@ func alias[V any](t *testing.T, make func() V, change func(*V)) {
 }
 
 func aliasWays[V any](m *copal.Map[string, V]) map[string]func(key string, v *V) error {
-	update := func(by func(string, func(*copal.Update[V])) (V, bool, error)) func(string, *V) error {
+	update := func(by func(string, func(*copal.Entry[V]) error) (V, bool, error)) func(string, *V) error {
 		return func(key string, v *V) error {
-			got, _, err := by(key, func(u *copal.Update[V]) { u.Set(*v) })
+			got, _, err := by(key, func(u *copal.Entry[V]) error { u.Set(*v); return nil })
 			*v = got // it is the caller's, too
 			return err
 		}
@@ -149,16 +149,18 @@ func checkAlias[V any](t *testing.T, m *copal.Map[string, V], key string, want V
 				is("All", v, nil)
 			}
 		}
-		v, _, err = m.Update(key, func(u *copal.Update[V]) {
+		v, _, err = m.Update(key, func(u *copal.Entry[V]) error {
 			is("Update", u.Value, nil)
 			change(&u.Value)
 			u.Cancel()
+
+			return nil
 		})
 		is("Update, cancelled,", v, err)
 		change(&v)
 	}
-	for _, update := range []func(string, func(*copal.Update[V])) (V, bool, error){m.UpdateAsync, m.UpdateFSync} {
-		v, _, err := update(key, func(u *copal.Update[V]) { change(&u.Value); u.Cancel() })
+	for _, update := range []func(string, func(*copal.Entry[V]) error) (V, bool, error){m.UpdateAsync, m.UpdateFSync} {
+		v, _, err := update(key, func(u *copal.Entry[V]) error { change(&u.Value); u.Cancel(); return nil })
 		is("a cancelled update", v, err)
 	}
 	v, err := m.Load(key)

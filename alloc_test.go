@@ -17,7 +17,7 @@ func TestAllocations(t *testing.T) {
 			if noMap != "" {
 				t.Setenv("COPAL_NO_MMAP", noMap)
 			}
-			db, err := copal.Open(t.TempDir(), copal.WithCodec(codec.Binary), copal.MaxMemory(64<<20))
+			db, err := copal.Open(t.TempDir(), copal.WithCodec(codec.Binary), copal.WithMaxMemory(64<<20))
 			if err != nil {
 				t.Fatal(err)
 			}

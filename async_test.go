@@ -29,7 +29,7 @@ func TestAsyncRawGetGivesItsOwnBytes(t *testing.T) {
 		if err := m.SetAsync(i, want[i]); err != nil {
 			t.Fatal(err)
 		}
-		v, err := db.Get(fmt.Append(nil, "m:", i))
+		v, err := db.Raw().Load(fmt.Append(nil, "m:", i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestRawDeleteOfWhatMemoryShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]bool{"decorated": true, "deleted": false, "async": true, "none": false} {
-		if existed, err := db.Delete([]byte("m:" + key)); existed != want || err != nil {
+		if existed, err := db.Raw().Delete([]byte("m:" + key)); existed != want || err != nil {
 			t.Errorf("raw Delete(m:%s) = %v, %v, want %v", key, existed, err, want)
 		}
 		wantAbsent(t, m, key)
@@ -98,7 +98,7 @@ func TestSetAsync(t *testing.T) {
 	}
 	raw := func(t *testing.T, db *copal.DB) {
 		t.Helper()
-		if has, err := db.Has([]byte("m:gone")); has || err != nil {
+		if has, err := has(db.Raw(), []byte("m:gone")); has || err != nil {
 			t.Errorf("raw Has = %v, %v", has, err)
 		}
 		wantRaw(t, db, "m:new", `{"N":1,"Text":"","F":0}`)
@@ -115,7 +115,7 @@ func TestSetAsync(t *testing.T) {
 	} {
 		t.Run(end, func(t *testing.T) {
 			fsys := vfs.NewMem()
-			m := write(t, openOn(t, fsys, copal.SyncInterval(time.Hour)))
+			m := write(t, openOn(t, fsys, copal.WithSyncInterval(time.Hour)))
 			check(t, m)
 			if err := finish(m); err != nil {
 				t.Fatal(err)
@@ -131,7 +131,7 @@ func TestSetAsync(t *testing.T) {
 func TestSetAsyncCoalesces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.Inject(vfs.NewMem())
-		db := openOn(t, fsys, copal.SyncInterval(time.Hour), copal.MaxMemory(1<<20))
+		db := openOn(t, fsys, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(1<<20))
 		m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(codec.Binary))
 		mustSet(t, m, 0, flatKind{}) // and the schema
 		if err := db.Sync(); err != nil {
@@ -182,7 +182,7 @@ func TestSetAsyncCoalesces(t *testing.T) {
 // never what was before.
 func TestSetAsyncOrder(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, copal.SyncInterval(time.Hour), copal.MaxMemory(1<<20))
+	db := openOn(t, fsys, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(1<<20))
 	m := mapOf[string, int](t, db, "m")
 	mustSetAsync(t, m, "async, Set", 1)
 	mustSet(t, m, "async, Set", 2)
@@ -197,7 +197,7 @@ func TestSetAsyncOrder(t *testing.T) {
 	mustSetAsync(t, m, "async, Put", 1)
 	mustPut(t, db, "m:async, Put", "2")
 	mustSetAsync(t, m, "async, Update", 1)
-	if v, _, err := m.Update("async, Update", func(u *copal.Update[int]) { u.Value++ }); v != 2 || err != nil {
+	if v, _, err := m.Update("async, Update", func(u *copal.Entry[int]) error { u.Value++; return nil }); v != 2 || err != nil {
 		t.Errorf("Update = %v, %v", v, err)
 	}
 	mustSet(t, m, "Set, DeleteAsync, Set", 1)
@@ -230,8 +230,8 @@ func TestSetAsyncRefused(t *testing.T) {
 	wantAbsent(t, m, "new")
 	writes := func(m *copal.Map[string, float64]) []error {
 		_, deleted := m.DeleteAsync("k")
-		_, _, updated := m.UpdateAsync("k", func(u *copal.Update[float64]) {})
-		_, _, inMemory := m.UpdateInMemory("k", func(u *copal.Update[float64]) {})
+		_, _, updated := m.UpdateAsync("k", func(u *copal.Entry[float64]) error { return nil })
+		_, _, inMemory := m.UpdateInMemory("k", func(u *copal.Entry[float64]) error { return nil })
 		return []error{m.SetAsync("k", 2), deleted, updated, m.SetInMemory("k", 2), inMemory}
 	}
 	mustClose(t, m)
@@ -260,7 +260,7 @@ func TestSetAsyncOnAFullDisk(t *testing.T) {
 		fault, full := armed(vfs.Fault{Kinds: vfs.OpCreate | vfs.OpAllocate, Match: isLog, Err: vfs.ErrNoSpace, Forever: true})
 		mem := vfs.NewMem()
 		var handled errorLog
-		db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.SyncInterval(time.Minute), copal.MaxMemory(64<<20))
+		db := openOn(t, vfs.Inject(mem, fault), handled.option(), copal.WithSyncInterval(time.Minute), copal.WithMaxMemory(64<<20))
 		m := mapOf[int, string](t, db, "m")
 		mustSet(t, m, 0, "")
 		full.Store(true)
@@ -315,7 +315,7 @@ func TestSetAsyncWithLittleMemory(t *testing.T) {
 	const n, limit = 5000, 100_000
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		fsys := vfs.NewMem()
-		db := openOn(t, fsys, copal.MaxMemory(limit), copal.SyncInterval(time.Hour))
+		db := openOn(t, fsys, copal.WithMaxMemory(limit), copal.WithSyncInterval(time.Hour))
 		m := mapOf[int, flatKind](t, db, "m", copal.WithCodec(c))
 		most := int64(0)
 		for i := range n {
@@ -362,23 +362,23 @@ func TestSetAsyncLargeValues(t *testing.T) {
 // TestUpdateDeletesAfterDeleteAsync: an Update that deletes a key puts the deletion in the log,
 // though DeleteAsync has deleted the key before.
 func TestUpdateDeletesAfterDeleteAsync(t *testing.T) {
-	for name, up := range map[string]func(m *copal.Map[string, int], f func(*copal.Update[int])) (int, bool, error){
-		"Update": func(m *copal.Map[string, int], f func(*copal.Update[int])) (int, bool, error) {
+	for name, up := range map[string]func(m *copal.Map[string, int], f func(*copal.Entry[int]) error) (int, bool, error){
+		"Update": func(m *copal.Map[string, int], f func(*copal.Entry[int]) error) (int, bool, error) {
 			return m.Update("k", f)
 		},
-		"UpdateFSync": func(m *copal.Map[string, int], f func(*copal.Update[int])) (int, bool, error) {
+		"UpdateFSync": func(m *copal.Map[string, int], f func(*copal.Entry[int]) error) (int, bool, error) {
 			return m.UpdateFSync("k", f)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fsys := vfs.NewMem()
-			db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+			db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
 			m := mapOf[string, int](t, db, "m")
 			mustSet(t, m, "k", 1)
 			if _, err := m.DeleteAsync("k"); err != nil {
 				t.Fatal(err)
 			}
-			if _, exists, err := up(m, func(u *copal.Update[int]) { u.Delete() }); exists || err != nil {
+			if _, exists, err := up(m, func(u *copal.Entry[int]) error { u.Delete(); return nil }); exists || err != nil {
 				t.Fatal(exists, err)
 			}
 			db2 := openOn(t, fsys.ProcessCrash())
@@ -391,13 +391,13 @@ func TestUpdateDeletesAfterDeleteAsync(t *testing.T) {
 // has seen, also if SetAsync set it.
 func TestCanceledUpdateFSyncKeepsSetAsync(t *testing.T) {
 	fsys := vfs.NewMem()
-	db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+	db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
 	m := mapOf[string, int](t, db, "m")
 	mustSet(t, m, "k", 1)
 	if err := m.SetAsync("k", 2); err != nil {
 		t.Fatal(err)
 	}
-	if v, _, err := m.UpdateFSync("k", func(u *copal.Update[int]) { u.Cancel() }); v != 2 || err != nil {
+	if v, _, err := m.UpdateFSync("k", func(u *copal.Entry[int]) error { u.Cancel(); return nil }); v != 2 || err != nil {
 		t.Fatal(v, err)
 	}
 	db2 := openOn(t, fsys.ProcessCrash())
@@ -407,7 +407,7 @@ func TestCanceledUpdateFSyncKeepsSetAsync(t *testing.T) {
 // TestSetAsyncEmptyBytes: an empty slice set by SetAsync is read as an empty slice, before and
 // after it is written to the log.
 func TestSetAsyncEmptyBytes(t *testing.T) {
-	db := memory(t, copal.SyncInterval(time.Hour))
+	db := memory(t, copal.WithSyncInterval(time.Hour))
 	m := mapOf[string, []byte](t, db, "m", copal.WithCodec(codec.Bytes))
 	mustSet(t, m, "k", []byte("old"))
 	for range 3 { // no buffer is left that has memory
@@ -416,11 +416,13 @@ func TestSetAsyncEmptyBytes(t *testing.T) {
 	if err := m.SetAsync("k", []byte{}); err != nil {
 		t.Fatal(err)
 	}
-	m.Update("k", func(u *copal.Update[[]byte]) {
+	m.Update("k", func(u *copal.Entry[[]byte]) error {
 		if string(u.Value) != "" {
 			t.Errorf("Update sees %q, want the empty value", u.Value)
 		}
 		u.Cancel()
+
+		return nil
 	})
 	if v, err := m.Load("k"); err != nil || v == nil {
 		t.Errorf("Load before flush = %#v, %v", v, err)
@@ -473,7 +475,7 @@ func (protoDecoder) Decode(b []byte, v any) error {
 // TestSetAsyncEmptyEncoding: a value that the caller's codec encodes as nothing can be set by
 // SetAsync, and is read before and after it is written to the log.
 func TestSetAsyncEmptyEncoding(t *testing.T) {
-	db := memory(t, copal.SyncInterval(time.Hour))
+	db := memory(t, copal.WithSyncInterval(time.Hour))
 	m := mapOf[string, *message](t, db, "m", copal.WithCodec(protoLike{}))
 	mustSet(t, m, "k", &message{7})
 	for range 3 { // no buffer is left that has memory

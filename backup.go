@@ -9,7 +9,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// BackupReport says what Backup or Restore has done.
+// BackupReport says what DB.Backup or admin.Restore has done.
 type BackupReport struct {
 	Bytes  int64 // of the log
 	Linked int64 // of these, in files that the backup shares with the store since now, as hard links
@@ -24,7 +24,7 @@ type BackupReport struct {
 // and does not survive the disk. A dir that holds an earlier backup of this store gets what it lacks; on an error, or
 // after a crash, it holds that earlier one, whole. Any other dir that is not empty is refused.
 //
-// A backup is a store: Open it with ReadOnly to look, or Restore it. One that was written to is refused from then on.
+// A backup is a store: Open it with ReadOnly to look, or admin.Restore it. One that was written to is refused from then on.
 //
 // progress, which may be nil, is told how many bytes of the log, of all, the backup has. When ctx ends, so does Backup,
 // with its error.
@@ -37,20 +37,6 @@ func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total 
 		}
 	}
 	r, err := backup.Make(ctx, db.store, dir, opts)
-	return backupReport(r), err
-}
-
-// Restore makes, in the directory into, a store with what the backup in from holds. into must be empty or missing; on an error
-// nothing is left there. Every record is verified, and no file is shared with the backup. progress may be nil.
-func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (BackupReport, error) {
-	from, err := filepath.Abs(from)
-	if err == nil {
-		into, err = filepath.Abs(into)
-	}
-	if err != nil {
-		return BackupReport{}, fmt.Errorf("copal: %w", err)
-	}
-	r, err := backup.Restore(ctx, from, into, backup.Options{Progress: progress})
 	return backupReport(r), err
 }
 

@@ -38,7 +38,7 @@ func ExampleDB_Backup() {
 		log.Fatal(err)
 	}
 	defer backup.Close()
-	fmt.Println(copal.Get[string](backup, "greeting"))
+	fmt.Println(copal.Load[string](backup, "greeting"))
 	// Output: hello <nil>
 }
 
@@ -53,42 +53,11 @@ func ExampleDB_Backup_progress() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	if err := db.Put([]byte("key"), make([]byte, 1000)); err != nil {
+	if err := db.Raw().Set([]byte("key"), make([]byte, 1000)); err != nil {
 		log.Fatal(err)
 	}
 	whole := false
 	_, err = db.Backup(context.Background(), filepath.Join(dir, "backup"), func(done, total int64) { whole = done == total })
 	fmt.Println(whole, err)
 	// Output: true <nil>
-}
-
-func ExampleRestore() {
-	base, err := os.MkdirTemp("", "copal")
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer os.RemoveAll(base)
-	ctx, backup, into := context.Background(), filepath.Join(base, "backup"), filepath.Join(base, "again.db")
-	db, err := copal.OpenMemory()
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer db.Close()
-	if err := copal.Set(db, "answer", 42); err != nil {
-		log.Fatal(err)
-	}
-	if _, err := db.Backup(ctx, backup, nil); err != nil {
-		log.Fatal(err)
-	}
-
-	if _, err := copal.Restore(ctx, backup, into, nil); err != nil {
-		log.Fatal(err)
-	}
-	again, err := copal.Open(into)
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer again.Close()
-	fmt.Println(copal.Get[int](again, "answer"))
-	// Output: 42 <nil>
 }

@@ -13,6 +13,7 @@ import (
 //
 // A Batch is not for several goroutines at once. It copies what it is given. It holds everything in memory until Reset.
 type Batch struct {
+	raw     *Raw
 	db      *DB
 	changes []engine.Change
 	of      map[string]int // by key: which of changes
@@ -28,14 +29,15 @@ const batchRoom = 64 << 10
 // batchKept is how much memory for keys and values Reset keeps at most.
 const batchKept = 1 << 20
 
-// NewBatch returns an empty batch.
-func (db *DB) NewBatch() *Batch { return &Batch{db: db, of: map[string]int{}} }
+// Batch returns an empty batch, which is as durable as the writes of the handle. In a transaction, which
+// is a batch, there is none.
+func (r *Raw) Batch() *Batch { return &Batch{raw: r, db: r.db, of: map[string]int{}} }
 
-// Put adds a Put. Whether key and value are too long is found out by Write.
-func (b *Batch) Put(key, value []byte) { b.add(engine.Write{Key: b.copy(key), Value: b.copy(value)}) }
+// Set adds a Set. Whether key and value are too long is found out by Commit.
+func (b *Batch) Set(key, value []byte) { b.add(engine.Write{Key: b.copy(key), Value: b.copy(value)}) }
 
-// PutTTL adds a PutTTL. The time begins now.
-func (b *Batch) PutTTL(key, value []byte, d time.Duration) error {
+// SetTTL adds a SetTTL. The time begins now.
+func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 	deadline, err := b.db.store.Deadline(d)
 	if err == nil {
 		b.add(engine.Write{Key: b.copy(key), Value: b.copy(value), Expiry: deadline})
@@ -43,8 +45,8 @@ func (b *Batch) PutTTL(key, value []byte, d time.Duration) error {
 	return err
 }
 
-// PutUntil adds a PutUntil.
-func (b *Batch) PutUntil(key, value []byte, deadline time.Time) error {
+// SetUntil adds a SetUntil.
+func (b *Batch) SetUntil(key, value []byte, deadline time.Time) error {
 	at, err := b.db.store.DeadlineAt(deadline)
 	if err == nil {
 		b.add(engine.Write{Key: b.copy(key), Value: b.copy(value), Expiry: at})
@@ -58,19 +60,20 @@ func (b *Batch) Delete(key []byte) { b.add(engine.Write{Key: b.copy(key), Delete
 // Len is the number of keys that the batch changes.
 func (b *Batch) Len() int { return len(b.changes) }
 
-// Write makes the changes, as durable as Put is. With an error nothing has changed, unless it is one after which the store refuses further writes.
-// The batch stays as it is: it can be written again, added to, or Reset.
-func (b *Batch) Write() error { return b.write(engine.Process) }
-
-// WriteFSync is Write as durable as PutFSync.
-func (b *Batch) WriteFSync() error { return b.write(engine.Power) }
-
-func (b *Batch) write(d engine.Durability) error {
+// Commit makes the changes. With an error nothing has changed, unless it is one after which the store
+// refuses further writes. The batch stays as it is: it can be committed again, added to, or Reset.
+func (b *Batch) Commit() error {
+	if err := b.raw.writable(); err != nil {
+		return err
+	}
+	if b.raw.tx != nil {
+		return errTxBatch
+	}
 	b.list = b.list[:0]
 	for i := range b.changes {
 		b.list = append(b.list, &b.changes[i])
 	}
-	return b.db.store.WriteAll(b.list, d)
+	return b.db.store.WriteAll(b.list, b.raw.by)
 }
 
 // Reset empties the batch, and keeps some of its memory for what comes next.

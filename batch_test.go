@@ -19,7 +19,7 @@ func TestBatchAgainstAModel(t *testing.T) {
 	model := map[string]string{}
 	lives(t, func(t *testing.T, db *copal.DB) {
 		users := mapOf[string, user](t, db, "users")
-		b := db.NewBatch()
+		b := db.Raw().Batch()
 		for round := range 60 {
 			want := map[string]bool{}
 			for range r.IntN(40) {
@@ -29,7 +29,7 @@ func TestBatchAgainstAModel(t *testing.T) {
 					b.Delete(key)
 					delete(model, string(key))
 				} else {
-					b.Put(key, value)
+					b.Set(key, value)
 					model[string(key)] = string(value)
 				}
 				clear(value)
@@ -38,15 +38,11 @@ func TestBatchAgainstAModel(t *testing.T) {
 			if b.Len() != len(want) {
 				t.Fatalf("Len = %d, want %d", b.Len(), len(want))
 			}
-			write := b.Write
-			if round%10 == 0 {
-				write = b.WriteFSync
-			}
-			if err := write(); err != nil {
+			if err := b.Commit(); err != nil {
 				t.Fatal(err)
 			}
 			if round%7 == 0 { // again changes nothing
-				if err := b.Write(); err != nil {
+				if err := b.Commit(); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -56,8 +52,8 @@ func TestBatchAgainstAModel(t *testing.T) {
 			}
 		}
 		mustSetAsync(t, users, "async", user{"A", 1})
-		b.Put([]byte("users:async"), []byte("{}"))
-		if err := b.Write(); err != nil {
+		b.Set([]byte("users:async"), []byte("{}"))
+		if err := b.Commit(); err != nil {
 			t.Fatal(err)
 		}
 		model["users:async"] = "{}"
@@ -76,37 +72,37 @@ func TestBatchIsRefusedAsAWhole(t *testing.T) {
 	mustPut(t, db, "gone", "old")
 	before := scanAll(db)
 	fill := func(b *copal.Batch) {
-		b.Put([]byte("a"), []byte("new"))
-		b.Put([]byte("b"), []byte("new"))
+		b.Set([]byte("a"), []byte("new"))
+		b.Set([]byte("b"), []byte("new"))
 		b.Delete([]byte("gone"))
 	}
-	b := db.NewBatch()
+	b := db.Raw().Batch()
 	fill(b)
 	long := make([]byte, 1<<20)
-	b.Put(long, nil)
-	wantErr(t, "Write with a key too long", b.Write(), copal.ErrTooLarge)
+	b.Set(long, nil)
+	wantErr(t, "Write with a key too long", b.Commit(), copal.ErrTooLarge)
 	b.Reset()
 	fill(b)
 	for i := range 40 {
-		b.Put(fmt.Append(nil, "large", i), long)
+		b.Set(fmt.Append(nil, "large", i), long)
 	}
 	full.Store(true)
-	wantErr(t, "Write on a full disk", b.Write(), copal.ErrNoSpace)
+	wantErr(t, "Write on a full disk", b.Commit(), copal.ErrNoSpace)
 	if got := scanAll(db); !reflect.DeepEqual(got, before) {
 		t.Errorf("a refused batch has made %v of %v", got, before)
 	}
 	full.Store(false)
-	if err := b.Write(); err != nil {
+	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}
-	if n := db.Len(); n != 42 {
+	if n := db.Raw().Len(); n != 42 {
 		t.Errorf("%d entries, want 42", n)
 	}
-	if err := b.PutTTL([]byte("k"), nil, 0); err == nil || b.Len() != 43 {
+	if err := b.SetTTL([]byte("k"), nil, 0); err == nil || b.Len() != 43 {
 		t.Errorf("PutTTL without a time to live: %v", err)
 	}
 	mustClose(t, db)
-	if err := b.Write(); !errors.Is(err, copal.ErrClosed) {
+	if err := b.Commit(); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Write after Close: %v", err)
 	}
 }
@@ -115,17 +111,17 @@ func TestBatchIsRefusedAsAWhole(t *testing.T) {
 func TestBatchTTL(t *testing.T) {
 	clock := newManualClock()
 	db := memory(t, copal.WithClock(clock))
-	b := db.NewBatch()
-	if err := b.PutTTL([]byte("k"), []byte("v"), time.Second); err != nil {
+	b := db.Raw().Batch()
+	if err := b.SetTTL([]byte("k"), []byte("v"), time.Second); err != nil {
 		t.Fatal(err)
 	}
-	b.Put([]byte("stays"), nil)
-	if err := b.Write(); err != nil {
+	b.Set([]byte("stays"), nil)
+	if err := b.Commit(); err != nil {
 		t.Fatal(err)
 	}
 	wantRaw(t, db, "k", "v")
 	clock.Advance(time.Second)
-	if has, err := db.Has([]byte("k")); has || err != nil {
+	if has, err := has(db.Raw(), []byte("k")); has || err != nil {
 		t.Errorf("Has = %v, %v after the deadline", has, err)
 	}
 	wantRaw(t, db, "stays", "")

@@ -155,7 +155,7 @@ func TestNoPartOfAValue(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
 	m, h := mapOf[string, pair](t, db, "m"), openHash[string, pair](t, db, "h")
 	mustPut(t, db, "m:k", `{"A":1,"B":"two"}`)
-	if err := db.Hash([]byte("h")).Set("k", []byte(`{"A":1,"B":"two"}`)); err != nil {
+	if err := db.Raw().Hash([]byte("h")).Set("k", []byte(`{"A":1,"B":"two"}`)); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := m.Load("k"); v != (pair{}) || !errors.Is(err, copal.ErrType) {
@@ -164,7 +164,7 @@ func TestNoPartOfAValue(t *testing.T) {
 	if v, err := h.Load("k"); v != (pair{}) || !errors.Is(err, copal.ErrType) {
 		t.Error(v, err)
 	}
-	if v, err := copal.Get[pair](db, "m:k"); v != (pair{}) || !errors.Is(err, copal.ErrType) {
+	if v, err := copal.Load[pair](db, "m:k"); v != (pair{}) || !errors.Is(err, copal.ErrType) {
 		t.Error(v, err)
 	}
 }

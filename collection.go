@@ -19,23 +19,31 @@ import (
 // Under the same key there is a value or a collection. Reading one as the other is ErrType; Set and Put replace a
 // collection, and Delete, Has, Expire, TTL and Scan treat it as any entry. The number of keys, as DB.Len and Map.Len count it, has a collection as one.
 
-// Collection is what a HashOf, and its kin, is as a whole. It is safe for concurrent use.
+// Collection is what a HashOf and its like are as a whole. It is safe for concurrent use.
 type Collection struct {
-	db   *DB
-	key  []byte
-	of   engine.CollectionType
-	then *Snapshot // of which it is, nil for now
-	tx   *Tx       // in which it is, nil for none
+	handle
+	key []byte
+	of  engine.CollectionType
 }
 
 func newCollection(db *DB, key []byte, of engine.CollectionType) Collection {
-	return Collection{db: db, key: append([]byte{}, key...), of: of}
+	return Collection{handle: handle{db: db}, key: append([]byte{}, key...), of: of}
+}
+
+// as is the collection by another handle.
+func (c *Collection) as(h handle) Collection { return Collection{handle: h, key: c.key, of: c.of} }
+
+// With returns a handle whose writes are as durable as d. Async is Write.
+func (c *Collection) With(d Durability) *Collection {
+	of := c.as(c.logged(d))
+	return &of
 }
 
 // Key is the key under which it is.
 func (c *Collection) Key() string { return string(c.key) }
 
-// Len returns the number of elements, which it takes one read to know, 0 if there is no collection. A read that fails goes to the error handler.
+// Len returns the number of elements, which it takes one read to know, 0 if there is no collection. A
+// read that fails goes to the error handler.
 func (c *Collection) Len() int {
 	err := c.readable()
 	var n uint64
@@ -47,46 +55,46 @@ func (c *Collection) Len() int {
 }
 
 // Clear deletes the whole, and reports whether there was anything. Its durability is that of Map.Set.
-func (c *Collection) Clear() (existed bool, err error) { return c.clear(engine.Process) }
-
-// ClearFSync is Clear that survives the loss of power when it returns.
-func (c *Collection) ClearFSync() (existed bool, err error) { return c.clear(engine.Power) }
-
-func (c *Collection) clear(d engine.Durability) (bool, error) {
+func (c *Collection) Clear() (existed bool, err error) {
 	if err := c.writable(); err != nil {
 		return false, err
 	}
 	if c.tx != nil {
 		return c.tx.tx.Clear(c.key, c.of)
 	}
-	return c.db.store.Clear(c.key, c.of, d)
+	return c.db.store.Clear(c.key, c.of, c.by)
 }
 
-// Rename moves the whole to another key, deadline included, and replaces what is there. The error is ErrNotFound when there is
-// nothing to move. The receiver stays what there is under the old key. Its durability is that of Map.Set.
-func (c *Collection) Rename(to string) error { return c.rename(to, engine.Process) }
-
-// RenameFSync is Rename that survives the loss of power when it returns.
-func (c *Collection) RenameFSync(to string) error { return c.rename(to, engine.Power) }
-
-func (c *Collection) rename(to string, d engine.Durability) error {
+// Rename moves the whole to another key, deadline included, and replaces what is there. The error is
+// ErrNotFound when there is nothing to move. The receiver stays what there is under the old key. Its
+// durability is that of Map.Set.
+func (c *Collection) Rename(to string) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
 	if c.tx != nil {
 		return c.tx.tx.Rename(c.key, []byte(to), c.of)
 	}
-	return c.db.store.Rename(c.key, []byte(to), c.of, d)
+	return c.db.store.Rename(c.key, []byte(to), c.of, c.by)
 }
 
-// Expire lets the whole expire after d, which must be positive, whatever deadline it had. Changes of elements leave the deadline as it is. The
-// error is ErrNotFound when there is nothing.
+// Expire lets the whole expire after d, which must be positive, whatever deadline it had. Changes of
+// elements leave the deadline as it is. The error is ErrNotFound when there is nothing.
 func (c *Collection) Expire(d time.Duration) error {
 	deadline, err := c.db.store.Deadline(d)
 	if err != nil {
 		return err
 	}
 	return c.redate(deadline)
+}
+
+// ExpireAt is Expire at a moment, with the bounds of Map.SetUntil.
+func (c *Collection) ExpireAt(deadline time.Time) error {
+	at, err := c.db.store.DeadlineAt(deadline)
+	if err != nil {
+		return err
+	}
+	return c.redate(at)
 }
 
 // Persist takes the deadline away, if there is one. The error is ErrNotFound when there is nothing.
@@ -99,16 +107,27 @@ func (c *Collection) redate(deadline uint64) error {
 	if c.tx != nil {
 		return c.tx.tx.Redate(c.key, c.of, deadline)
 	}
-	return c.db.store.Redate(c.key, c.of, deadline, engine.Process)
+	return c.db.store.Redate(c.key, c.of, deadline, c.by)
 }
 
-// TTL returns the time that the whole has left to live, 0 without a deadline. The error is ErrNotFound when there is nothing.
+// TTL returns the time that the whole has left to live, 0 without a deadline. The error is ErrNotFound
+// when there is nothing.
 func (c *Collection) TTL() (time.Duration, error) {
+	deadline, err := c.deadline()
+	return c.db.store.Left(deadline), err
+}
+
+// Deadline returns when the whole expires, as Map.Deadline does.
+func (c *Collection) Deadline() (time.Time, error) {
+	deadline, err := c.deadline()
+	return timeOf(deadline), err
+}
+
+func (c *Collection) deadline() (uint64, error) {
 	if err := c.readable(); err != nil {
 		return 0, err
 	}
-	deadline, err := c.reader().Deadline(c.key, c.of)
-	return c.db.store.Left(deadline), err
+	return c.reader().Deadline(c.key, c.of)
 }
 
 // reader reads what there is now, was in the snapshot, or is in the transaction.
@@ -122,42 +141,12 @@ func (c *Collection) reader() engine.Collections {
 	return c.db.store.Collections()
 }
 
-// at is the collection in a snapshot.
-func (c *Collection) at(s *Snapshot) Collection {
-	return Collection{db: c.db, key: c.key, of: c.of, then: s}
-}
-
-// in is the collection in a transaction.
-func (c *Collection) in(tx *Tx) Collection {
-	return Collection{db: c.db, key: c.key, of: c.of, tx: tx}
-}
-
-// writable returns an error for a collection in a snapshot, or in a transaction of another store.
-func (c *Collection) writable() error {
-	if c.then != nil {
-		return ErrReadOnly
-	}
-	return c.readable()
-}
-
-// readable returns an error for a collection in a snapshot, or a transaction, of another store.
+// readable returns the error of a handle that means nothing.
 func (c *Collection) readable() error {
-	switch {
-	case c.then != nil && c.then.db != c.db:
-		return typeError(errOtherSnapshot, "key %q", c.key)
-	case c.tx != nil && c.tx.db != c.db:
-		return typeError(errOtherStore, "key %q", c.key)
+	if from, ok := c.from.(refused); ok {
+		return from.err
 	}
 	return nil
-}
-
-// report passes on an error that cannot be returned: to the error handler or, in a transaction, to who has begun that.
-func (c *Collection) report(err error) {
-	if c.tx != nil && err != nil {
-		c.tx.tx.Fail(err)
-		return
-	}
-	c.db.report(err)
 }
 
 // update changes an element atomically, as decide says.

@@ -68,7 +68,7 @@ func (m *collectionsModel) changeSet(t *testing.T, rng *rand.Rand, set *copal.Se
 	var got int
 	var err error
 	if a > 5 {
-		got, err = set.Remove(a, b)
+		got, err = set.Delete(a, b)
 		delete(m.set, a)
 		delete(m.set, b)
 	} else {
@@ -146,7 +146,7 @@ func (m *collectionsModel) changeScores(t *testing.T, rng *rand.Rand, scores *co
 		}
 	case 3:
 		delete(m.scores, name)
-		if n, err := scores.Remove(name, name); (n == 1) != had || err != nil {
+		if n, err := scores.Delete(name, name); (n == 1) != had || err != nil {
 			t.Errorf("removing %q: %d, %v", name, n, err)
 		}
 	}
@@ -158,7 +158,7 @@ func (m *collectionsModel) compare(t *testing.T, set *copal.SetOf[int], list *co
 	if got := slices.Collect(set.All()); !slices.Equal(got, members) || set.Len() != len(members) {
 		t.Errorf("the set is %v, counted %d, want %v", got, set.Len(), members)
 	}
-	if got := slices.Collect(set.Ascend(0)); !slices.Equal(got, slices.DeleteFunc(members, func(n int) bool { return n < 0 })) {
+	if got := slices.Collect(set.From(0)); !slices.Equal(got, slices.DeleteFunc(members, func(n int) bool { return n < 0 })) {
 		t.Errorf("the set from 0 on is %v", got)
 	}
 	if got := slices.Collect(list.All()); !slices.Equal(got, m.list) || list.Len() != len(m.list) {
@@ -180,7 +180,7 @@ func (m *collectionsModel) compare(t *testing.T, set *copal.SetOf[int], list *co
 			to += len(m.list)
 		}
 		to = min(max(to, 0), len(m.list))
-		if got := slices.Collect(list.Range(span[0], span[1])); !slices.Equal(got, m.list[min(from, max(to, 0)):to]) {
+		if got := slices.Collect(list.Between(span[0], span[1])); !slices.Equal(got, m.list[min(from, max(to, 0)):to]) {
 			t.Errorf("elements %v of %q are %q", span, m.list, got)
 		}
 	}
@@ -217,13 +217,13 @@ func (m *collectionsModel) compareScores(t *testing.T, scores *copal.SortedSetOf
 		t.Errorf("ranks 3 to 6 are %q of %q", got, names)
 	}
 	slices.Reverse(names)
-	if got := keys(scores.Backward()); !slices.Equal(got, names) {
+	if got := keys(scores.Backward().All()); !slices.Equal(got, names) {
 		t.Errorf("backward it is %q, want %q", got, names)
 	}
 	slices.Reverse(names)
-	within := slices.DeleteFunc(names, func(name string) bool { return m.scores[name] < -1 || m.scores[name] > 1.5 })
+	within := slices.DeleteFunc(names, func(name string) bool { return m.scores[name] < -1 || m.scores[name] >= 1.5 })
 	if got := keys(scores.Between(-1, 1.5)); !slices.Equal(got, within) {
-		t.Errorf("between -1 and 1.5 are %q, want %q", got, within)
+		t.Errorf("in [-1, 1.5) are %q, want %q", got, within)
 	}
 }
 
@@ -348,10 +348,10 @@ func TestSortedSetCornerCases(t *testing.T) {
 			t.Errorf("between %v there is %v", bounds, m)
 		}
 	}
-	if score, ok := s.Score(now); score != math.Inf(1) || !ok {
+	if score, ok := s.Get(now); score != math.Inf(1) || !ok {
 		t.Errorf("the score is %v, %v", score, ok)
 	}
-	if n, err := db.Delete([]byte("s")); !n || err != nil {
+	if n, err := db.Raw().Delete([]byte("s")); !n || err != nil {
 		t.Errorf("deleting it as any entry: %v, %v", n, err)
 	}
 	if _, ok := s.Rank(now); ok || s.Len() != 0 {
@@ -374,19 +374,19 @@ func TestCollectionsInATransaction(t *testing.T) {
 	if err := errors.Join(err1, err2, err3, err4, hash.Set("old", 1), list.PushBack("x", "y")); err != nil {
 		t.Fatal(err)
 	}
-	raw := db.Hash([]byte("raw"))
+	raw := db.Raw().Hash([]byte("raw"))
 	errNo := errors.New("no")
 	for _, want := range []error{errNo, nil} {
 		err := db.Update(func(tx *copal.Tx) error {
 			h, l, s, z := hash.In(tx), list.In(tx), set.In(tx), scores.In(tx)
-			_, _, err1 := h.Update("n", func(u *copal.Update[int]) { u.Value += 5 })
+			_, _, err1 := h.Update("n", func(u *copal.Entry[int]) error { u.Value += 5; return nil })
 			_, err2 := h.Delete("old")
 			word, ok, err3 := l.PopFront()
 			_, err4 := s.Add(3, 1, 2)
 			_, err5 := z.AddAll(map[string]float64{word: 2, "z": 1})
 			err6 := raw.In(tx).Set("f", []byte("v"))
-			err7 := db.List([]byte("list")).In(tx).PushBack([]byte(`"raw"`))
-			if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, tx.Put([]byte("value"), nil)); err != nil {
+			err7 := db.Raw().List([]byte("list")).In(tx).PushBack([]byte(`"raw"`))
+			if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, tx.Raw().Set([]byte("value"), nil)); err != nil {
 				return err
 			}
 			_, ranked := z.Rank(word)
@@ -449,11 +449,11 @@ func TestCollectionsInATransaction(t *testing.T) {
 	// Those who go through the values leave collections out; but for a transaction they say so.
 	told = nil
 	var keys []string
-	for key := range db.Scan(nil) {
+	for key := range db.Raw().Prefix(nil) {
 		keys = append(keys, string(key))
 	}
 	if err := db.View(func(tx *copal.Tx) error {
-		for key := range tx.Scan(nil) {
+		for key := range tx.Raw().Prefix(nil) {
 			keys = append(keys, string(key))
 		}
 		return nil
@@ -463,12 +463,12 @@ func TestCollectionsInATransaction(t *testing.T) {
 	if s, err := db.Snapshot(); err != nil {
 		t.Error(err)
 	} else {
-		for key := range s.Scan(nil) {
+		for key := range s.Raw().Prefix(nil) {
 			keys = append(keys, string(key))
 		}
 		s.Close()
 	}
-	if n := len(slices.Collect(db.ScanKeys(nil))); !slices.Equal(keys, []string{"value", "value", "value"}) || n != 5 || len(told) != 2*4 {
+	if n := len(slices.Collect(db.Raw().KeysPrefix(nil))); !slices.Equal(keys, []string{"value", "value", "value"}) || n != 5 || len(told) != 2*4 {
 		t.Errorf("the values are %q, of %d keys; %v", keys, n, told)
 	}
 	for _, err := range told {
@@ -481,7 +481,7 @@ func TestCollectionsInATransaction(t *testing.T) {
 // Taking out what is not there is no change of a collection in a transaction either: nothing is written, and nobody is told.
 func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	db := memory(t)
-	h := db.Hash([]byte("h"))
+	h := db.Raw().Hash([]byte("h"))
 	if err := h.Set("field", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
@@ -538,7 +538,7 @@ func TestPopWithADecoderThatUsesTheStore(t *testing.T) {
 		}, []int{1, 2}},
 		"writes of many other keys": {func(db *copal.DB, _ *copal.ListOf[callsBack]) (err error) {
 			for i := range 3000 {
-				err = errors.Join(err, db.Put(fmt.Append(nil, i), nil))
+				err = errors.Join(err, db.Raw().Set(fmt.Append(nil, i), nil))
 			}
 			return err
 		}, []int{1, 2}},

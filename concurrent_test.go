@@ -200,7 +200,7 @@ func TestConcurrentMaps(t *testing.T) {
 				if v, err := m.Load(g*1000 + i); err != nil || v != i {
 					t.Errorf("Load = %d, %v, want %d", v, err, i)
 				}
-				for k := range db.ScanKeys([]byte("ab:")) {
+				for k := range db.Raw().KeysPrefix([]byte("ab:")) {
 					if string(k[:3]) != "ab:" {
 						t.Errorf("ScanKeys yields %q", k)
 					}
@@ -288,10 +288,12 @@ func TestReopenedWithAnotherType(t *testing.T) {
 			return m.SetInMemory("k", [4]int64{1, 2, 3, 4})
 		},
 		"Update": func(m *copal.Map[heldKey, [4]int64]) error {
-			_, _, err := m.Update("k", func(u *copal.Update[[4]int64]) {
+			_, _, err := m.Update("k", func(u *copal.Entry[[4]int64]) error {
 				if u.Exists {
 					t.Errorf("Update finds %v", u.Value)
 				}
+
+				return nil
 			})
 			return err
 		},

@@ -3,10 +3,11 @@ package copal
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -27,7 +28,7 @@ type DB struct {
 
 	mu     sync.Mutex              // guards maps and values
 	maps   map[string]any          // by name: the *Map[K, V] that is open
-	values map[reflect.Type]*typed // of Get and Set, by the type they are called with
+	values map[reflect.Type]*typed // of Load and Set, by the type they are called with
 }
 
 // Open opens the store in directory dir, which is created when it is missing.
@@ -43,6 +44,9 @@ func Open(dir string, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
 		return nil, err
+	}
+	if dir == "" {
+		return nil, errors.New("copal: Open needs the name of a directory")
 	}
 	// The store stays where it is when the program changes its working directory.
 	if dir, err = filepath.Abs(dir); err != nil {
@@ -89,9 +93,6 @@ func (db *DB) Close() error { return db.store.Close() }
 // the disk. Its error says that this cannot be relied on; no later write succeeds then.
 func (db *DB) Sync() error { return db.store.Sync() }
 
-// SyncInterval returns the interval that the option SyncInterval or SetSyncInterval set.
-func (db *DB) SyncInterval() time.Duration { return db.store.SyncInterval() }
-
 // SetSyncInterval changes the interval for writes from now on, and for those that
 // wait. A d that is not positive changes nothing.
 func (db *DB) SetSyncInterval(d time.Duration) {
@@ -113,6 +114,7 @@ type Stats struct {
 	SnapshotBytes int64 // memory of what is kept for them
 	HeldBytes     int64 // of files out of use that only they, watchers, or reads and backups under way need; not in LogBytes
 	Compacted     int64 // files of the log that compaction has replaced since the store was opened
+	SyncInterval  time.Duration
 	TornBytes     int64 // at the end of the log that did not count when the store was opened, see docs/durability.md
 }
 
@@ -123,31 +125,37 @@ func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys,
 func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
-		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes,
+		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes, SyncInterval: db.store.SyncInterval(),
 		Snapshots: s.Views, SnapshotBytes: s.ViewBytes, HeldBytes: s.HeldBytes}
 }
 
-// MapInfo is a map that the store knows.
-type MapInfo struct {
-	Name   string
-	Prefix string // of the raw keys of its entries: the name, with what has a meaning in it escaped, and a colon
-	Keys   int    // number of its entries
+// Maps yields the names of the maps that were ever written to, or are open, in their order, and the
+// number of entries of each. Entries that belong to none of them are raw keys and single values.
+func (db *DB) Maps() iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		keys := map[string]int{}
+		for _, m := range db.store.Maps() {
+			name, err := keycodec.ParseName([]byte(m.Name))
+			if err != nil {
+				name = m.Name // of a declaration that was not made here
+			}
+			keys[name] = m.Keys
+		}
+		for _, name := range slices.Sorted(maps.Keys(keys)) {
+			if !yield(name, keys[name]) {
+				return
+			}
+		}
+	}
 }
 
-// Maps lists the maps that were ever written to, or are open, sorted by name. Entries
-// that belong to none of them are raw keys and single values.
-func (db *DB) Maps() []MapInfo {
-	var list []MapInfo
-	for _, m := range db.store.Maps() {
-		name, err := keycodec.ParseName([]byte(m.Name))
-		if err != nil {
-			name = m.Name // of a declaration that was not made here
-		}
-		list = append(list, MapInfo{Name: name, Prefix: m.Name + ":", Keys: m.Keys})
-	}
-	slices.SortFunc(list, func(a, b MapInfo) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
+// MapPrefix is what the raw keys of the entries of map name begin with: the name, in which some bytes are
+// escaped, and a colon. So raw.Prefix(MapPrefix("users")) yields the map's entries, and
+// append(MapPrefix("users"), "alice"...) is the key of one whose own is a string.
+func MapPrefix(name string) []byte { return append(keycodec.AppendName(nil, name), ':') }
+
+// MaxKeyBytes is the length of the longest key, what stands for the map's name included.
+const MaxKeyBytes = engine.MaxKeyBytes
 
 // report passes on an error that the current call cannot return.
 func (db *DB) report(err error) {

@@ -6,18 +6,31 @@
 //	err = users.Set("alice", User{Name: "Alice", Age: 28})
 //	alice, ok := users.Get("alice")
 //
-// Four nouns are all there is to know. A [DB] is a directory with one append-only log.
-// A [Map] is a typed view of the keys that begin with its name and a colon. A [Codec]
-// turns its values into the bytes of a record and back; with the default, JSON, the log
-// reads like a diary. An [Option] is a setting.
+// Four nouns are all there is to know. A [DB] is a directory with one append-only log. A [Map] is a
+// typed view of the keys that begin with its name and a colon; [Raw] is the same entries as bytes. A
+// [Codec] turns values into the bytes of a record and back; with the default, JSON, the log reads like
+// a diary. An [Option] is a setting.
+//
+// # Handles
+//
+// Four methods return the same thing to be used in another way, of maps, raw bytes, hashes, lists, sets
+// and sorted sets alike:
+//
+//	users.With(copal.FSync)   writes that are as durable as it says
+//	users.At(snapshot)        reads at a moment; a write is ErrSnapshot
+//	users.In(tx)              reads and writes in a transaction
+//	users.Backward()          walks the other way round
+//
+// The verbs are the same on all of them. Ranges are half-open: Between(a, b) has a and not b, whichever
+// way it is walked. A value that is returned is the caller's own; Peek shares one, for speed.
 //
 // # Durability
 //
-// Set returns when the record is in the log: it survives the death of the process,
-// and of the machine after the sync interval, a second by default. SetFSync returns when
-// it is on the disk. SetAsync returns at once: the log learns of the value within the interval, and of
-// several values of one key the last. Every write returns its error, and one that failed has not
-// happened; docs/durability.md says precisely what a crash can leave.
+// Set returns when the record is in the log: it survives the death of the process, and the loss of power
+// after the sync interval, a second by default. SetFSync returns when it is on the disk. SetAsync
+// returns at once: the log learns of the value within the interval, and of several values of one key
+// the last. Every write returns its error, and one that failed has not happened; docs/durability.md
+// says precisely what a crash can leave.
 //
 // # Types that change
 //

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -36,7 +37,7 @@ func TestEntriesMove(t *testing.T) {
 	mustPut(t, from, "raw", "\x00\xff")
 	mustPut(t, from, "empty", "")
 	large := bytes.Repeat([]byte("0123456789abcdef"), 200_000) // in parts
-	if err := from.Put([]byte("large"), large); err != nil {
+	if err := from.Raw().Set([]byte("large"), large); err != nil {
 		t.Fatal(err)
 	}
 	to := openOn(t, vfs.NewMem())
@@ -47,8 +48,8 @@ func TestEntriesMove(t *testing.T) {
 	defer s.Close()
 	mustPut(t, from, "later", "is not in it")
 	var keys []string
-	b := to.NewBatch()
-	for e, err := range s.Entries(nil, nil) {
+	var together []*admin.Entry
+	for e, err := range admin.Entries(s, nil, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,21 +58,21 @@ func TestEntriesMove(t *testing.T) {
 			t.Errorf("%q: number %d of %d, time %v", e.Key, e.Seq, s.Seq(), e.Time)
 		}
 		if len(keys)%2 == 0 {
-			err = b.PutEntry(&e)
+			together = append(together, &e)
 		} else {
-			err = to.PutEntry(&e)
+			err = admin.Put(to, &e)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := b.Write(); err != nil {
+	if err := admin.Put(to, together...); err != nil {
 		t.Fatal(err)
 	}
 	if len(keys) != 9 || !slices.IsSorted(keys) {
 		t.Errorf("keys %q", keys)
 	}
-	if got, err := to.Get([]byte("large")); err != nil || !bytes.Equal(got, large) {
+	if got, err := to.Raw().Load([]byte("large")); err != nil || !bytes.Equal(got, large) {
 		t.Errorf("large: %d bytes, %v", len(got), err)
 	}
 	wantRaw(t, to, "raw", "\x00\xff")
@@ -97,9 +98,9 @@ func TestEntriesMove(t *testing.T) {
 }
 
 // entriesOf is what does not depend on the store.
-func entriesOf(t *testing.T, s *copal.Snapshot) (list []copal.Entry) {
+func entriesOf(t *testing.T, s *copal.Snapshot) (list []admin.Entry) {
 	t.Helper()
-	for e, err := range s.Entries(nil, nil) {
+	for e, err := range admin.Entries(s, nil, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +129,7 @@ func TestEntriesInARange(t *testing.T) {
 		{nil, []byte("b"), []string{"", "a"}},
 	} {
 		var got []string
-		for e, err := range s.Entries(test.from, test.to) {
+		for e, err := range admin.Entries(s, test.from, test.to) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,7 +141,7 @@ func TestEntriesInARange(t *testing.T) {
 	}
 	s.Close()
 	var last error
-	for _, err := range s.Entries(nil, nil) {
+	for _, err := range admin.Entries(s, nil, nil) {
 		last = err
 	}
 	if !errors.Is(last, copal.ErrClosed) {
@@ -150,40 +151,39 @@ func TestEntriesInARange(t *testing.T) {
 
 func TestPutEntryRefuses(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
-	for _, e := range []copal.Entry{{Codec: "No word"}, {Schema: "int"}} {
-		if err := db.PutEntry(&e); !errors.Is(err, copal.ErrType) {
+	for _, e := range []admin.Entry{{Codec: "No word"}, {Schema: "int"}} {
+		if err := admin.Put(db, &e); !errors.Is(err, copal.ErrType) {
 			t.Errorf("%+v: %v", e, err)
 		}
-		b := db.NewBatch()
-		if err := b.PutEntry(&e); !errors.Is(err, copal.ErrType) || b.Len() != 0 {
-			t.Errorf("%+v in a batch: %v, %d", e, err, b.Len())
+		if err := admin.Put(db, &admin.Entry{Key: []byte("k")}, &e); !errors.Is(err, copal.ErrType) || db.Raw().Len() != 0 {
+			t.Errorf("%+v behind another: %v, %d entries", e, err, db.Raw().Len())
 		}
 	}
 	mustPut(t, db, "k", "old")
-	if err := db.PutEntry(&copal.Entry{Key: []byte("k"), Value: []byte("v"), Expires: time.UnixMilli(-5)}); err != nil {
+	if err := admin.Put(db, &admin.Entry{Key: []byte("k"), Value: []byte("v"), Expires: time.UnixMilli(-5)}); err != nil {
 		t.Fatal(err)
 	}
-	if has, err := db.Has([]byte("k")); has || err != nil {
+	if has, err := has(db.Raw(), []byte("k")); has || err != nil {
 		t.Errorf("what has expired is there: %v, %v", has, err)
 	}
-	if err := db.DeclareMap(""); !errors.Is(err, copal.ErrType) {
+	if err := admin.DeclareMap(db, ""); !errors.Is(err, copal.ErrType) {
 		t.Errorf("a map without a name: %v", err)
 	}
 }
 
 func TestPutElements(t *testing.T) {
 	db := openOn(t, vfs.NewMem())
-	field := func(name, value string) copal.Element {
-		return copal.Element{Name: []byte(name), Value: []byte(value), Codec: "json", Schema: "int"}
+	field := func(name, value string) admin.Element {
+		return admin.Element{Name: []byte(name), Value: []byte(value), Codec: "json", Schema: "int"}
 	}
-	e := copal.Entry{Key: []byte("h"), Collection: "hash", Expires: time.Now().Add(time.Hour).Truncate(time.Millisecond)}
+	e := admin.Entry{Key: []byte("h"), Collection: "hash", Expires: time.Now().Add(time.Hour).Truncate(time.Millisecond)}
 	mustPut(t, db, "h", "a value")
-	if err := db.PutElements(&e, []copal.Element{field("a", "1")}, false); !errors.Is(err, copal.ErrType) {
+	if err := admin.PutElements(db, &e, []admin.Element{field("a", "1")}, false); !errors.Is(err, copal.ErrType) {
 		t.Errorf("elements beside a value: %v", err)
 	}
 	for _, err := range []error{
-		db.PutElements(&e, []copal.Element{field("a", "1"), field("b", "2")}, true),
-		db.PutElements(&e, []copal.Element{field("b", "3"), field("c", "4")}, false),
+		admin.PutElements(db, &e, []admin.Element{field("a", "1"), field("b", "2")}, true),
+		admin.PutElements(db, &e, []admin.Element{field("b", "3"), field("c", "4")}, false),
 	} {
 		if err != nil {
 			t.Fatal(err)
@@ -199,20 +199,20 @@ func TestPutElements(t *testing.T) {
 			t.Errorf("field %s is %d, %v; want %d", name, got, err, n)
 		}
 	}
-	if left, err := db.TTL([]byte("h")); h.Len() != 3 || left <= 0 || left > time.Hour || err != nil {
+	if left, err := db.Raw().TTL([]byte("h")); h.Len() != 3 || left <= 0 || left > time.Hour || err != nil {
 		t.Errorf("%d fields, %v left, %v", h.Len(), left, err)
 	}
 	e.Expires = time.Time{}
-	if err := db.PutElements(&e, []copal.Element{field("z", "9")}, true); err != nil {
+	if err := admin.PutElements(db, &e, []admin.Element{field("z", "9")}, true); err != nil {
 		t.Fatal(err)
 	}
-	if left, err := db.TTL([]byte("h")); h.Len() != 1 || left != 0 || err != nil {
+	if left, err := db.Raw().TTL([]byte("h")); h.Len() != 1 || left != 0 || err != nil {
 		t.Errorf("anew: %d fields, %v left, %v", h.Len(), left, err)
 	}
-	if err := db.PutEntry(&e); !errors.Is(err, copal.ErrType) {
+	if err := admin.Put(db, &e); !errors.Is(err, copal.ErrType) {
 		t.Errorf("a collection as an entry: %v", err)
 	}
-	if err := db.PutElements(&copal.Entry{Key: []byte("k"), Collection: "no word"}, []copal.Element{field("a", "1")}, true); !errors.Is(err, copal.ErrType) {
+	if err := admin.PutElements(db, &admin.Entry{Key: []byte("k"), Collection: "no word"}, []admin.Element{field("a", "1")}, true); !errors.Is(err, copal.ErrType) {
 		t.Errorf("a type that is no word: %v", err)
 	}
 }

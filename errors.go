@@ -36,6 +36,8 @@ var (
 	// ErrNested: the function of a Map.Update wrote, by other means, the key that it updates; or that of a DB.Update
 	// wrote at all by other means than its transaction.
 	ErrNested = engine.ErrNested
+	// ErrSnapshot: a write by a handle that At has made. A snapshot does not change.
+	ErrSnapshot = errors.New("copal: a snapshot does not change")
 	// ErrTxDone: the function to which the transaction was handed has returned.
 	ErrTxDone = engine.ErrTxDone
 	// ErrTxReadOnly: a write in the function of DB.View.
@@ -55,15 +57,9 @@ var (
 	ErrRebuilt = seglog.ErrRebuilt
 )
 
-// errOtherStore is a map in a transaction of another store.
-var errOtherStore = errors.New("the transaction is one of another store")
-
 // CorruptError says in which File, at which Offset, and for what Reason bytes cannot
 // be what was written. errors.Is(err, ErrCorrupt) holds for it.
 type CorruptError = seglog.CorruptError
-
-// errOtherSnapshot is a collection in a snapshot of another store.
-var errOtherSnapshot = errors.New("the snapshot is one of another store")
 
 // CollectionError is the error of a raw read, such as Get, of a key that holds not a value but a collection, whose Type it says: "hash", for instance.
 // Scan passes it to the error handler and goes on. errors.Is(err, ErrType) holds for it.

@@ -69,7 +69,7 @@ func (e evolution) run(t *testing.T, c copal.Codec, out cell) {
 	}
 	reads(t, db, reflect.TypeOf(e.old), out.back, "again")
 	if _, ok := out.back.(refusedAt); ok {
-		if existed, err := db.Delete([]byte("m:again")); !existed || err != nil {
+		if existed, err := db.Raw().Delete([]byte("m:again")); !existed || err != nil {
 			t.Fatal(existed, err)
 		}
 	}
@@ -237,7 +237,7 @@ func evolutions() []evolution {
 		evolves[one]("remove a field", two{1, 2}, all(one{1}, two{1, 0})),
 		evolves[owt]("reorder fields", two{1, 2}, all(owt{2, 1})),
 		evolves[other]("add and remove fields", two{1, 2}, all(other{1, nil}, two{1, 0})),
-		evolves[apart]("replace all fields", two{1, 2}, all(apart{}, two{})),
+		evolves[apart]("replace all fields", two{1, 2}, all(refusedAt("apart has no field in common"), nil)),
 
 		evolves[tagged]("rename a field", retag{"x", "k"}, all(tagged{"", "k"}, retag{"", "k"})), // it is another
 		evolves[renamed]("rename a field, with a tag", retag{"x", "k"},
@@ -246,7 +246,8 @@ func evolutions() []evolution {
 			all(retag{"x", "k"})),
 		evolves[upper]("rename to other letter case", retag{"x", "k"},
 			of("J", upper{"x", "k"}), of("B", upper{"", "k"}, retag{"", "k"})),
-		evolves[retold]("rename the only field", named{"x"}, all(retold{}, named{})),
+		evolves[retold]("rename the only field", named{"x"}, all(refusedAt("retold has no field in common"), nil)),
+		evolves[struct{ S apart }]("replace all fields of a part", struct{ S two }{two{1, 2}}, all(refusedAt(".S has no field in common"), nil)),
 		evolves[hidden]("leave a field out by a tag", retag{"x", "k"},
 			all(hidden{"", "k"}, retag{"", "k"})),
 
@@ -439,11 +440,13 @@ func TestGenerationsAreReplaced(t *testing.T) {
 		wantRefused(db)
 		m := mapOf[string, third](t, db, "m")
 		for k, want := range generations {
-			v, _, err := m.Update(k, func(u *copal.Update[third]) {
+			v, _, err := m.Update(k, func(u *copal.Entry[third]) error {
 				if !reflect.DeepEqual(u.Value, want) {
 					t.Errorf("%q is updated from %+v, want %+v", k, u.Value, want)
 				}
 				u.Value.Age++
+
+				return nil
 			})
 			if want.Age++; err != nil || !reflect.DeepEqual(v, want) {
 				t.Errorf("%q is updated to %+v, %v, want %+v", k, v, err, want)

@@ -51,26 +51,18 @@ func ExampleSetOf_Add() {
 	// 1 <nil>
 }
 
-func ExampleSetOf_AddFSync() {
+func ExampleSetOf_With() {
 	db, s := tags()
 	defer db.Close()
-	fmt.Println(s.AddFSync("log"))
+	fmt.Println(s.With(copal.FSync).Add("log"))
 	// Output:
 	// 1 <nil>
 }
 
-func ExampleSetOf_Remove() {
+func ExampleSetOf_Delete() {
 	db, s := tags()
 	defer db.Close()
-	fmt.Println(s.Remove("go", "log"))
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleSetOf_RemoveFSync() {
-	db, s := tags()
-	defer db.Close()
-	fmt.Println(s.RemoveFSync("go"))
+	fmt.Println(s.Delete("go", "log"))
 	// Output:
 	// 1 <nil>
 }
@@ -95,10 +87,10 @@ func ExampleSetOf_All() {
 	// maps
 }
 
-func ExampleSetOf_Ascend() {
+func ExampleSetOf_From() {
 	db, s := tags()
 	defer db.Close()
-	for tag := range s.Ascend("b") {
+	for tag := range s.From("b") {
 		fmt.Println(tag)
 	}
 	// Output:
@@ -106,10 +98,10 @@ func ExampleSetOf_Ascend() {
 	// maps
 }
 
-func ExampleSetOf_Descend() {
+func ExampleSetOf_Backward() {
 	db, s := tags()
 	defer db.Close()
-	for tag := range s.Descend("go") {
+	for tag := range s.Backward().Until("maps") {
 		fmt.Println(tag)
 	}
 	// Output:
@@ -180,10 +172,10 @@ func ExampleListOf_PushBack() {
 	// wash dry fold iron 4
 }
 
-func ExampleListOf_PushBackFSync() {
+func ExampleListOf_With() {
 	db, l := jobs()
 	defer db.Close()
-	fmt.Println(l.PushBackFSync("iron"))
+	fmt.Println(l.With(copal.FSync).PushBack("iron"))
 	// Output:
 	// <nil>
 }
@@ -198,14 +190,6 @@ func ExampleListOf_PushFront() {
 	// fetch sort wash dry fold 5
 }
 
-func ExampleListOf_PushFrontFSync() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.PushFrontFSync("sort"))
-	// Output:
-	// <nil>
-}
-
 func ExampleListOf_PopFront() {
 	db, l := jobs()
 	defer db.Close()
@@ -214,26 +198,10 @@ func ExampleListOf_PopFront() {
 	// wash true <nil>
 }
 
-func ExampleListOf_PopFrontFSync() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.PopFrontFSync())
-	// Output:
-	// wash true <nil>
-}
-
 func ExampleListOf_PopBack() {
 	db, l := jobs()
 	defer db.Close()
 	fmt.Println(l.PopBack())
-	// Output:
-	// fold true <nil>
-}
-
-func ExampleListOf_PopBackFSync() {
-	db, l := jobs()
-	defer db.Close()
-	fmt.Println(l.PopBackFSync())
 	// Output:
 	// fold true <nil>
 }
@@ -286,7 +254,7 @@ func ExampleListOf_All() {
 func ExampleListOf_Backward() {
 	db, l := jobs()
 	defer db.Close()
-	for job := range l.Backward() {
+	for job := range l.Backward().All() {
 		fmt.Println(job)
 	}
 	// Output:
@@ -295,10 +263,10 @@ func ExampleListOf_Backward() {
 	// wash
 }
 
-func ExampleListOf_Range() {
+func ExampleListOf_Between() {
 	db, l := jobs()
 	defer db.Close()
-	for job := range l.Range(-2, 100) {
+	for job := range l.Between(-2, 100) {
 		fmt.Println(job)
 	}
 	// Output:
@@ -322,10 +290,10 @@ func ExampleListOf_At() {
 	// wash <nil>
 }
 
-func ExampleDB_List() {
+func ExampleRaw_List() {
 	db, _ := jobs()
 	defer db.Close()
-	raw := db.List([]byte("jobs")) // the same list, in bytes
+	raw := db.Raw().List([]byte("jobs")) // the same list, in bytes
 	job, ok, err := raw.PopFront()
 	fmt.Println(string(job), ok, err)
 	// Output:
@@ -353,7 +321,7 @@ func ExampleOpenSortedSet() {
 		log.Fatal(err)
 	}
 	fmt.Println(points.Add("Ada", 12.5))
-	fmt.Println(points.Score("Ada"))
+	fmt.Println(points.Get("Ada"))
 	// Output:
 	// true <nil>
 	// 12.5 true
@@ -369,10 +337,10 @@ func ExampleSortedSetOf_Add() {
 	// 2 true
 }
 
-func ExampleSortedSetOf_AddFSync() {
+func ExampleSortedSetOf_With() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.AddFSync("Tim", 1))
+	fmt.Println(s.With(copal.FSync).Add("Tim", 1))
 	// Output:
 	// true <nil>
 }
@@ -393,18 +361,10 @@ func ExampleSortedSetOf_Increment() {
 	// 7.5 <nil>
 }
 
-func ExampleSortedSetOf_Remove() {
+func ExampleSortedSetOf_Delete() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.Remove("Alan", "Tim"))
-	// Output:
-	// 1 <nil>
-}
-
-func ExampleSortedSetOf_RemoveFSync() {
-	db, s := points()
-	defer db.Close()
-	fmt.Println(s.RemoveFSync("Alan"))
+	fmt.Println(s.Delete("Alan", "Tim"))
 	// Output:
 	// 1 <nil>
 }
@@ -417,10 +377,10 @@ func ExampleSortedSetOf_Len() {
 	// 3
 }
 
-func ExampleSortedSetOf_Score() {
+func ExampleSortedSetOf_Get() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.Score("Grace"))
+	fmt.Println(s.Get("Grace"))
 	// Output:
 	// 20 true
 }
@@ -448,7 +408,7 @@ func ExampleSortedSetOf_All() {
 func ExampleSortedSetOf_Backward() {
 	db, s := points()
 	defer db.Close()
-	for name, n := range s.Backward() { // the best
+	for name, n := range s.Backward().All() { // the best
 		fmt.Println(name, n)
 		break
 	}
@@ -459,7 +419,7 @@ func ExampleSortedSetOf_Backward() {
 func ExampleSortedSetOf_Between() {
 	db, s := points()
 	defer db.Close()
-	for name, n := range s.Between(7, 15) {
+	for name, n := range s.Between(7, 15) { // 15 is not in it
 		fmt.Println(name, n)
 	}
 	// Output:
@@ -489,7 +449,7 @@ func ExampleSortedSetOf_At() {
 	if _, err := s.Increment("Ada", 100); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(s.At(then).Score("Ada"))
+	fmt.Println(s.At(then).Get("Ada"))
 	// Output:
 	// 12.5 true
 }
@@ -502,7 +462,7 @@ func ExampleHashOf_In() {
 		log.Fatal(err)
 	}
 	err = db.Update(func(tx *copal.Tx) error { // both, or none
-		_, _, err := stock.In(tx).Update("apples", func(u *copal.Update[int]) { u.Value-- })
+		_, _, err := stock.In(tx).Update("apples", func(u *copal.Entry[int]) error { u.Value--; return nil })
 		if err != nil {
 			return err
 		}
@@ -557,7 +517,7 @@ func ExampleSortedSetOf_In() {
 		return err
 	})
 	fmt.Println(err)
-	fmt.Println(s.Score("Ada"))
+	fmt.Println(s.Get("Ada"))
 	// Output:
 	// <nil>
 	// 13.5 true

@@ -50,7 +50,7 @@ func ExampleKeepHistory() {
 	}
 	defer db.Close()
 	for i := range 5 {
-		db.Put([]byte("price"), fmt.Append(nil, i)) // each of them stays in the log
+		db.Raw().Set([]byte("price"), fmt.Append(nil, i)) // each of them stays in the log
 	}
 	fmt.Println(db.Stats().Records)
 	// Output: 5

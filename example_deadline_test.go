@@ -11,34 +11,34 @@ import (
 // midnight is a moment that lies ahead.
 var midnight = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func ExampleDB_PutUntil() {
+func ExampleRaw_SetUntil() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
 	key := []byte("ticket")
-	err = db.PutUntil(key, []byte("one entry"), midnight)
-	deadline, _ := db.Deadline(key)
+	err = db.Raw().SetUntil(key, []byte("one entry"), midnight)
+	deadline, _ := db.Raw().Deadline(key)
 	fmt.Println(err, deadline)
 
-	err = db.PutUntil(key, nil, time.UnixMilli(0).UTC())
+	err = db.Raw().SetUntil(key, nil, time.UnixMilli(0).UTC())
 	fmt.Println(err)
 	// Output:
 	// <nil> 2100-01-01 00:00:00 +0000 UTC
 	// copal: a deadline of 1970-01-01T00:00:00Z, which has passed
 }
 
-func ExampleDB_Deadline() {
+func ExampleRaw_Deadline() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	db.PutUntil([]byte("ticket"), nil, midnight)
-	db.Put([]byte("forever"), nil)
+	db.Raw().SetUntil([]byte("ticket"), nil, midnight)
+	db.Raw().Set([]byte("forever"), nil)
 	for _, key := range []string{"ticket", "forever", "nothing"} {
-		deadline, err := db.Deadline([]byte(key))
+		deadline, err := db.Raw().Deadline([]byte(key))
 		fmt.Println(deadline.Year(), deadline.IsZero(), err)
 	}
 	// Output:
@@ -47,70 +47,70 @@ func ExampleDB_Deadline() {
 	// 1 true copal: not found
 }
 
-func ExampleDB_ExpireAt() {
+func ExampleRaw_ExpireAt() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
 	key := []byte("ticket")
-	db.Put(key, []byte("one entry"))
-	err = db.ExpireAt(key, midnight)
-	deadline, _ := db.Deadline(key)
-	value, _ := db.Get(key)
+	db.Raw().Set(key, []byte("one entry"))
+	err = db.Raw().ExpireAt(key, midnight)
+	deadline, _ := db.Raw().Deadline(key)
+	value, _ := db.Raw().Load(key)
 	fmt.Println(err, deadline.Year(), string(value))
 	// Output: <nil> 2100 one entry
 }
 
-func ExampleBatch_PutUntil() {
+func ExampleBatch_SetUntil() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	b := db.NewBatch()
+	b := db.Raw().Batch()
 	for _, key := range []string{"a", "b"} {
-		if err := b.PutUntil([]byte(key), nil, midnight); err != nil {
+		if err := b.SetUntil([]byte(key), nil, midnight); err != nil {
 			log.Fatal(err)
 		}
 	}
-	err = b.Write()
-	deadline, _ := db.Deadline([]byte("b"))
+	err = b.Commit()
+	deadline, _ := db.Raw().Deadline([]byte("b"))
 	fmt.Println(err, deadline.Equal(midnight))
 	// Output: <nil> true
 }
 
 // A counter that keeps its deadline.
-func ExampleTx_PutUntil() {
+func ExampleTx_Raw_setUntil() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
 	key := []byte("tries")
-	db.PutUntil(key, []byte("1"), midnight)
+	db.Raw().SetUntil(key, []byte("1"), midnight)
 	err = db.Update(func(tx *copal.Tx) error {
-		deadline, err := tx.Deadline(key)
+		deadline, err := tx.Raw().Deadline(key)
 		if err != nil {
 			return err
 		}
-		return tx.PutUntil(key, []byte("2"), deadline)
+		return tx.Raw().SetUntil(key, []byte("2"), deadline)
 	})
-	value, _ := db.Get(key)
-	deadline, _ := db.Deadline(key)
+	value, _ := db.Raw().Load(key)
+	deadline, _ := db.Raw().Deadline(key)
 	fmt.Println(err, string(value), deadline.Year())
 	// Output: <nil> 2 2100
 }
 
-func ExampleTx_Deadline() {
+func ExampleTx_Raw_deadline() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	db.PutUntil([]byte("ticket"), nil, midnight)
+	db.Raw().SetUntil([]byte("ticket"), nil, midnight)
 	err = db.View(func(tx *copal.Tx) error {
-		deadline, err := tx.Deadline([]byte("ticket"))
+		deadline, err := tx.Raw().Deadline([]byte("ticket"))
 		fmt.Println(deadline.Year())
 		return err
 	})

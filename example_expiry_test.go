@@ -38,16 +38,16 @@ func ExampleMap_SetTTL() {
 	// 0s <nil>
 }
 
-func ExampleMap_SetTTLFSync() {
+func ExampleMap_With() {
 	m := sessions()
-	err := m.SetTTLFSync("7f3a", User{"Alice", 28}, time.Hour) // on the disk, deadline and all
+	err := m.With(copal.FSync).SetTTL("7f3a", User{"Alice", 28}, time.Hour) // on the disk, deadline and all
 	fmt.Println(err, m.Len())
 	// Output: <nil> 1
 }
 
-func ExampleMap_SetTTLAsync() {
+func ExampleMap_With_async() {
 	m := sessions()
-	m.SetTTLAsync("7f3a", User{"Alice", 28}, time.Millisecond) // for caches: never written if it is gone by then
+	m.With(copal.Async).SetTTL("7f3a", User{"Alice", 28}, time.Millisecond) // for caches: never written if it is gone by then
 	time.Sleep(2 * time.Millisecond)
 	_, ok := m.Get("7f3a")
 	fmt.Println(ok, m.Len())
@@ -80,26 +80,6 @@ func ExampleMap_Expire() {
 	// Output: <nil> 1h0m0s
 }
 
-func ExampleMap_ExpireFSync() {
-	m := sessions()
-	m.Set("7f3a", User{"Alice", 28})
-	fmt.Println(m.ExpireFSync("7f3a", time.Hour))
-	// Output: <nil>
-}
-
-func ExampleMap_ExpireAsync() {
-	m := sessions()
-	m.Set("7f3a", User{"Alice", 28})
-	for range 1000 { // with each use of a session: the log learns of the last within the sync interval
-		if err := m.ExpireAsync("7f3a", time.Hour); err != nil {
-			log.Fatal(err)
-		}
-	}
-	v, ok := m.Get("7f3a")
-	fmt.Println(v.Name, ok)
-	// Output: Alice true
-}
-
 func ExampleMap_Persist() {
 	m := sessions(copal.WithTTL(time.Hour))
 	m.Set("7f3a", User{"Alice", 28})
@@ -109,69 +89,57 @@ func ExampleMap_Persist() {
 	// Output: <nil> 0s
 }
 
-func ExampleMap_PersistFSync() {
-	m := sessions(copal.WithTTL(time.Hour))
-	m.Set("7f3a", User{"Alice", 28})
-	fmt.Println(m.PersistFSync("7f3a"))
-	// Output: <nil>
-}
-
-func ExampleMap_PersistAsync() {
-	m := sessions(copal.WithTTL(time.Hour))
-	m.Set("7f3a", User{"Alice", 28})
-	fmt.Println(m.PersistAsync("7f3a"))
-	// Output: <nil>
-}
-
 func ExampleWithTTL() {
 	m := sessions(copal.WithTTL(30 * time.Minute))
 	m.Set("7f3a", User{"Alice", 28})
-	m.Update("7f3a", func(u *copal.Update[User]) {
+	m.Update("7f3a", func(u *copal.Entry[User]) error {
 		u.Value.Age++         // an update leaves the deadline as it is
 		u.TTL = 2 * time.Hour // unless it says so
+
+		return nil
 	})
 	ttl, _ := m.TTL("7f3a")
 	fmt.Println(ttl.Round(time.Minute))
 	// Output: 2h0m0s
 }
 
-func ExampleOnExpire() {
+func ExampleWithOnExpire() {
 	gone := make(chan string)
-	m := sessions(copal.OnExpire(func(key string, u User) { gone <- key + " of " + u.Name }))
+	m := sessions(copal.WithOnExpire(func(key string, u User) { gone <- key + " of " + u.Name }))
 	m.SetTTL("7f3a", User{"Alice", 28}, time.Millisecond)
 	fmt.Println(<-gone)
 	// Output: 7f3a of Alice
 }
 
-func ExampleDB_PutTTL() {
+func ExampleRaw_SetTTL() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	err := db.PutTTL([]byte("page:/"), []byte("<html>"), time.Hour)
-	ttl, _ := db.TTL([]byte("page:/"))
+	err := db.Raw().SetTTL([]byte("page:/"), []byte("<html>"), time.Hour)
+	ttl, _ := db.Raw().TTL([]byte("page:/"))
 	fmt.Println(err, ttl.Round(time.Minute))
 	// Output: <nil> 1h0m0s
 }
 
-func ExampleDB_TTL() {
+func ExampleRaw_TTL() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	_, err := db.TTL([]byte("page:/"))
+	_, err := db.Raw().TTL([]byte("page:/"))
 	fmt.Println(errors.Is(err, copal.ErrNotFound))
 	// Output: true
 }
 
-func ExampleDB_Expire() {
+func ExampleRaw_Expire() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	copal.Set(db, "token", "s3cret") // single values and the entries of maps are raw entries, too
-	fmt.Println(db.Expire([]byte("token"), time.Hour))
+	fmt.Println(db.Raw().Expire([]byte("token"), time.Hour))
 	// Output: <nil>
 }
 
-func ExampleDB_Persist() {
+func ExampleRaw_Persist() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.PutTTL([]byte("page:/"), []byte("<html>"), time.Minute)
-	fmt.Println(db.Persist([]byte("page:/")))
+	db.Raw().SetTTL([]byte("page:/"), []byte("<html>"), time.Minute)
+	fmt.Println(db.Raw().Persist([]byte("page:/")))
 	// Output: <nil>
 }

@@ -39,7 +39,7 @@ func ExampleOpenHash() {
 		log.Fatal(err)
 	}
 	fmt.Println(stock.Get("apples"))
-	_, err = db.Get([]byte("shop:1:stock")) // it is no value
+	_, err = db.Raw().Load([]byte("shop:1:stock")) // it is no value
 	fmt.Println(errors.Is(err, copal.ErrType))
 	// Output:
 	// 3 true
@@ -72,10 +72,10 @@ func ExampleHashOf_SetAll() {
 	// <nil>
 }
 
-func ExampleHashOf_SetAllFSync() {
+func ExampleHashOf_With() {
 	db, h := stock()
 	defer db.Close()
-	fmt.Println(h.SetAllFSync(map[string]int{"apples": 0, "dates": 40}))
+	fmt.Println(h.With(copal.FSync).SetAll(map[string]int{"apples": 0, "dates": 40}))
 	// Output:
 	// <nil>
 }
@@ -110,7 +110,7 @@ func ExampleHashOf_Has() {
 func ExampleHashOf_Update() {
 	db, h := stock()
 	defer db.Close()
-	left, _, err := h.Update("apples", func(u *copal.Update[int]) { u.Value-- }) // also when others do the same
+	left, _, err := h.Update("apples", func(u *copal.Entry[int]) error { u.Value--; return nil }) // also when others do the same
 	fmt.Println(left, err)
 	// Output:
 	// 2 <nil>
@@ -119,7 +119,7 @@ func ExampleHashOf_Update() {
 func ExampleHashOf_UpdateFSync() {
 	db, h := stock()
 	defer db.Close()
-	_, exists, err := h.UpdateFSync("cheese", func(u *copal.Update[int]) { u.Delete() })
+	_, exists, err := h.UpdateFSync("cheese", func(u *copal.Entry[int]) error { u.Delete(); return nil })
 	fmt.Println(exists, err)
 	// Output:
 	// false <nil>
@@ -167,10 +167,10 @@ func ExampleHashOf_Keys() {
 	// cheese
 }
 
-func ExampleHashOf_Ascend() {
+func ExampleHashOf_From() {
 	db, h := stock()
 	defer db.Close()
-	for thing, n := range h.Ascend("b") {
+	for thing, n := range h.From("b") {
 		fmt.Println(thing, n)
 	}
 	// Output:
@@ -178,10 +178,10 @@ func ExampleHashOf_Ascend() {
 	// cheese 1
 }
 
-func ExampleHashOf_Descend() {
+func ExampleHashOf_Backward() {
 	db, h := stock()
 	defer db.Close()
-	for thing, n := range h.Descend("bread") {
+	for thing, n := range h.Backward().Until("cheese") {
 		fmt.Println(thing, n)
 	}
 	// Output:
@@ -242,10 +242,10 @@ func ExampleCollection_Clear() {
 	// false
 }
 
-func ExampleCollection_ClearFSync() {
+func ExampleCollection_With() {
 	db, h := stock()
 	defer db.Close()
-	fmt.Println(h.ClearFSync())
+	fmt.Println(h.With(copal.FSync).Clear())
 	// Output:
 	// true <nil>
 }
@@ -259,14 +259,6 @@ func ExampleCollection_Rename() {
 	// Output:
 	// <nil>
 	// 0 3 <nil>
-}
-
-func ExampleCollection_RenameFSync() {
-	db, h := stock()
-	defer db.Close()
-	fmt.Println(h.RenameFSync("shop:2:stock"))
-	// Output:
-	// <nil>
 }
 
 func ExampleCollection_Expire() {
@@ -302,14 +294,14 @@ func ExampleCollection_TTL() {
 	// true <nil>
 }
 
-func ExampleDB_Hash() {
+func ExampleRaw_Hash() {
 	db, _ := stock()
 	defer db.Close()
-	raw := db.Hash([]byte("shop:1:stock")) // the same hash, in bytes
+	raw := db.Raw().Hash([]byte("shop:1:stock")) // the same hash, in bytes
 	if err := raw.Set("dates", []byte("40")); err != nil {
 		log.Fatal(err)
 	}
-	for thing, n := range raw.Ascend("bread") {
+	for thing, n := range raw.From("bread") {
 		fmt.Printf("%s %s\n", thing, n)
 	}
 	// Output:

@@ -8,7 +8,7 @@ import (
 )
 
 // pupils is a map of names to years of birth, in order, and a snapshot of its store. Since then all have left.
-func pupils() (*copal.DB, *copal.MapAt[string, int]) {
+func pupils() (*copal.DB, *copal.Map[string, int]) {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
@@ -35,7 +35,7 @@ func pupils() (*copal.DB, *copal.MapAt[string, int]) {
 	return db, m.At(s)
 }
 
-func ExampleMapAt_Get() {
+func ExampleMap_At_get() {
 	db, then := pupils()
 	defer db.Close()
 	fmt.Println(then.Get("Ada"))
@@ -43,7 +43,7 @@ func ExampleMapAt_Get() {
 	// 1815 true
 }
 
-func ExampleMapAt_Load() {
+func ExampleMap_At_load() {
 	db, then := pupils()
 	defer db.Close()
 	_, err := then.Load("Tim")
@@ -52,7 +52,7 @@ func ExampleMapAt_Load() {
 	// true
 }
 
-func ExampleMapAt_Has() {
+func ExampleMap_At_has() {
 	db, then := pupils()
 	defer db.Close()
 	fmt.Println(then.Has("Alan"))
@@ -60,7 +60,7 @@ func ExampleMapAt_Has() {
 	// true
 }
 
-func ExampleMapAt_Len() {
+func ExampleMap_At_len() {
 	db, then := pupils()
 	defer db.Close()
 	fmt.Println(then.Len())
@@ -68,7 +68,7 @@ func ExampleMapAt_Len() {
 	// 3
 }
 
-func ExampleMapAt_All() {
+func ExampleMap_At_all() {
 	db, then := pupils()
 	defer db.Close()
 	for name, year := range then.All() {
@@ -80,7 +80,7 @@ func ExampleMapAt_All() {
 	// Grace 1906
 }
 
-func ExampleMapAt_Keys() {
+func ExampleMap_At_keys() {
 	db, then := pupils()
 	defer db.Close()
 	for x := range then.Keys() {
@@ -92,7 +92,7 @@ func ExampleMapAt_Keys() {
 	// Grace
 }
 
-func ExampleMapAt_Values() {
+func ExampleMap_At_values() {
 	db, then := pupils()
 	defer db.Close()
 	for x := range then.Values() {
@@ -104,10 +104,10 @@ func ExampleMapAt_Values() {
 	// 1906
 }
 
-func ExampleMapAt_Ascend() {
+func ExampleMap_At_from() {
 	db, then := pupils()
 	defer db.Close()
-	for name, year := range then.Ascend("Alan") {
+	for name, year := range then.From("Alan") {
 		fmt.Println(name, year)
 	}
 	// Output:
@@ -115,10 +115,10 @@ func ExampleMapAt_Ascend() {
 	// Grace 1906
 }
 
-func ExampleMapAt_Descend() {
+func ExampleMap_At_backward() {
 	db, then := pupils()
 	defer db.Close()
-	for name, year := range then.Descend("Alan") {
+	for name, year := range then.Backward().Until("Grace") {
 		fmt.Println(name, year)
 	}
 	// Output:
@@ -126,27 +126,17 @@ func ExampleMapAt_Descend() {
 	// Ada 1815
 }
 
-func ExampleMapAt_After() {
+func ExampleMap_At_until() {
 	db, then := pupils()
 	defer db.Close()
-	for name, year := range then.After("Alan") {
-		fmt.Println(name, year)
-	}
-	// Output:
-	// Grace 1906
-}
-
-func ExampleMapAt_Before() {
-	db, then := pupils()
-	defer db.Close()
-	for name, year := range then.Before("Alan") {
+	for name, year := range then.Backward().Until("Alan") {
 		fmt.Println(name, year)
 	}
 	// Output:
 	// Ada 1815
 }
 
-func ExampleMapAt_Between() {
+func ExampleMap_At_between() {
 	db, then := pupils()
 	defer db.Close()
 	for name, year := range then.Between("Ada", "Grace") {
@@ -157,10 +147,10 @@ func ExampleMapAt_Between() {
 	// Alan 1912
 }
 
-func ExampleMapAt_Backward() {
+func ExampleMap_At_backwardalso() {
 	db, then := pupils()
 	defer db.Close()
-	for name, year := range then.Backward() {
+	for name, year := range then.Backward().All() {
 		fmt.Println(name, year)
 	}
 	// Output:
@@ -169,7 +159,7 @@ func ExampleMapAt_Backward() {
 	// Ada 1815
 }
 
-func ExampleMapAt_Prefix() {
+func ExampleMap_At_prefix() {
 	db, then := pupils()
 	defer db.Close()
 	for name := range then.Prefix("A") {
@@ -180,7 +170,7 @@ func ExampleMapAt_Prefix() {
 	// Alan
 }
 
-func ExampleMapAt_First() {
+func ExampleMap_At_first() {
 	db, then := pupils()
 	defer db.Close()
 	fmt.Println(then.First())
@@ -188,15 +178,15 @@ func ExampleMapAt_First() {
 	// Ada 1815 true
 }
 
-func ExampleMapAt_Last() {
+func ExampleMap_At_last() {
 	db, then := pupils()
 	defer db.Close()
-	fmt.Println(then.Last())
+	fmt.Println(then.Backward().First())
 	// Output:
 	// Grace 1906 true
 }
 
-func ExampleMapAt_KeysFrom() {
+func ExampleMap_At_keysFrom() {
 	db, then := pupils()
 	defer db.Close()
 	for name := range then.KeysFrom("B") {

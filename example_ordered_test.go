@@ -27,10 +27,10 @@ func ExampleOrdered() {
 func ExampleOrderedKeys() {
 	db, _ := copal.OpenMemory(copal.OrderedKeys())
 	defer db.Close()
-	db.Put([]byte("b"), []byte("2"))
-	db.Put([]byte("a"), []byte("1"))
+	db.Raw().Set([]byte("b"), []byte("2"))
+	db.Raw().Set([]byte("a"), []byte("1"))
 
-	for key, value := range db.Scan(nil) { // begins at once, however many there are
+	for key, value := range db.Raw().Prefix(nil) { // begins at once, however many there are
 		fmt.Printf("%s %s\n", key, value)
 	}
 	// Output:
@@ -58,10 +58,10 @@ func fruits() (*copal.DB, *copal.Map[string, int]) {
 	return db, m
 }
 
-func ExampleMap_Ascend() {
+func ExampleMap_From() {
 	db, fruits := fruits()
 	defer db.Close()
-	for name := range fruits.Ascend("c") {
+	for name := range fruits.From("c") {
 		fmt.Println(name)
 	}
 	// Output:
@@ -70,10 +70,10 @@ func ExampleMap_Ascend() {
 	// fig
 }
 
-func ExampleMap_Descend() {
+func ExampleMap_Backward_until() {
 	db, fruits := fruits()
 	defer db.Close()
-	for name := range fruits.Descend("banana") {
+	for name := range fruits.Backward().Until("cherry") {
 		fmt.Println(name)
 	}
 	// Output:
@@ -82,13 +82,17 @@ func ExampleMap_Descend() {
 	// apple
 }
 
-func ExampleMap_After() {
+// A list is shown page by page from the last key of each page on.
+func ExampleMap_From_pages() {
 	db, fruits := fruits()
 	defer db.Close()
 	last := "" // before all others
 	for page := 1; page <= 2; page++ {
 		n := 0
-		for name := range fruits.After(last) {
+		for name := range fruits.From(last) {
+			if name == last {
+				continue
+			}
 			fmt.Println(page, name)
 			last = name
 			if n++; n == 2 {
@@ -101,17 +105,6 @@ func ExampleMap_After() {
 	// 1 apricot
 	// 2 banana
 	// 2 cherry
-}
-
-func ExampleMap_Before() {
-	db, fruits := fruits()
-	defer db.Close()
-	for name := range fruits.Before("banana") {
-		fmt.Println(name)
-	}
-	// Output:
-	// apricot
-	// apple
 }
 
 func ExampleMap_Between() {
@@ -139,7 +132,7 @@ func ExampleMap_Prefix() {
 func ExampleMap_Backward() {
 	db, fruits := fruits()
 	defer db.Close()
-	for name := range fruits.Backward() {
+	for name := range fruits.Backward().All() {
 		fmt.Println(name)
 		break
 	}
@@ -153,13 +146,6 @@ func ExampleMap_First() {
 	// Output: apple 2 true
 }
 
-func ExampleMap_Last() {
-	db, fruits := fruits()
-	defer db.Close()
-	fmt.Println(fruits.Last())
-	// Output: fig 0 true
-}
-
 func ExampleMap_KeysFrom() {
 	db, fruits := fruits()
 	defer db.Close()
@@ -171,13 +157,13 @@ func ExampleMap_KeysFrom() {
 	// fig
 }
 
-func ExampleDB_ScanRange() {
+func ExampleRaw_Between() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	for _, key := range []string{"c", "a", "b"} {
-		db.Put([]byte(key), []byte("entry "+key))
+		db.Raw().Set([]byte(key), []byte("entry "+key))
 	}
-	for key, value := range db.ScanRange([]byte("a"), []byte("c")) { // without c
+	for key, value := range db.Raw().Between([]byte("a"), []byte("c")) { // without c
 		fmt.Printf("%s: %s\n", key, value)
 	}
 	// Output:
@@ -185,13 +171,13 @@ func ExampleDB_ScanRange() {
 	// b: entry b
 }
 
-func ExampleDB_ScanRangeKeys() {
+func ExampleRaw_KeysBetween() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	for _, key := range []string{"c", "a", "b"} {
-		db.Put([]byte(key), nil)
+		db.Raw().Set([]byte(key), nil)
 	}
-	for key := range db.ScanRangeKeys([]byte("b"), nil) { // nil: no bound
+	for key := range db.Raw().KeysBetween([]byte("b"), nil) { // nil: no bound
 		fmt.Printf("%s\n", key)
 	}
 	// Output:
@@ -199,13 +185,13 @@ func ExampleDB_ScanRangeKeys() {
 	// c
 }
 
-func ExampleDB_ScanBackward() {
+func ExampleRaw_Backward() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	for _, key := range []string{"c", "a", "b"} {
-		db.Put([]byte(key), nil)
+		db.Raw().Set([]byte(key), nil)
 	}
-	for key := range db.ScanBackward(nil, []byte("c")) {
+	for key := range db.Raw().Backward().Between(nil, []byte("c")) {
 		fmt.Printf("%s\n", key)
 	}
 	// Output:
@@ -213,13 +199,13 @@ func ExampleDB_ScanBackward() {
 	// a
 }
 
-func ExampleDB_ScanBackwardKeys() {
+func ExampleRaw_Backward_keys() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	for _, key := range []string{"c", "a", "b"} {
-		db.Put([]byte(key), nil)
+		db.Raw().Set([]byte(key), nil)
 	}
-	for key := range db.ScanBackwardKeys([]byte("b"), nil) {
+	for key := range db.Raw().Backward().KeysBetween([]byte("b"), nil) {
 		fmt.Printf("%s\n", key)
 	}
 	// Output:

@@ -9,37 +9,37 @@ import (
 	"github.com/copaldb/copal"
 )
 
-func ExampleDB_PutFSync() {
+func ExampleRaw_SetFSync() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	if err := db.PutFSync([]byte("order:17"), []byte("paid")); err != nil {
+	if err := db.Raw().SetFSync([]byte("order:17"), []byte("paid")); err != nil {
 		log.Fatal(err) // it is not certain that the order is on the disk
 	}
-	value, _ := db.Get([]byte("order:17"))
+	value, _ := db.Raw().Load([]byte("order:17"))
 	fmt.Printf("%s\n", value)
 	// Output: paid
 }
 
-func ExampleDB_DeleteFSync() {
+func ExampleRaw_DeleteFSync() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Put([]byte("token"), []byte("secret"))
+	db.Raw().Set([]byte("token"), []byte("secret"))
 
-	fmt.Println(db.DeleteFSync([]byte("token")))
+	fmt.Println(db.Raw().DeleteFSync([]byte("token")))
 	// Output: true <nil>
 }
 
-func ExampleDB_AppendGet() {
+func ExampleRaw_Append() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Put([]byte("a"), []byte("1"))
-	db.Put([]byte("b"), []byte("2"))
+	db.Raw().Set([]byte("a"), []byte("1"))
+	db.Raw().Set([]byte("b"), []byte("2"))
 
 	var buf []byte
 	for _, key := range []string{"a", "b"} {
 		var err error
-		if buf, err = db.AppendGet(buf[:0], []byte(key)); err != nil {
+		if buf, err = db.Raw().Append(buf[:0], []byte(key)); err != nil {
 			log.Fatal(err)
 		}
 		fmt.Printf("%s %s\n", key, buf)
@@ -49,13 +49,13 @@ func ExampleDB_AppendGet() {
 	// b 2
 }
 
-func ExampleDB_ViewValue() {
+func ExampleRaw_View() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Put([]byte("page"), []byte("line one\nline two\n"))
+	db.Raw().Set([]byte("page"), []byte("line one\nline two\n"))
 
 	var lines int
-	err := db.ViewValue([]byte("page"), func(value []byte) error {
+	err := db.Raw().View([]byte("page"), func(value []byte) error {
 		lines = bytes.Count(value, []byte("\n"))
 		return nil
 	})
@@ -63,29 +63,29 @@ func ExampleDB_ViewValue() {
 	// Output: 2 <nil>
 }
 
-func ExampleDB_Len() {
+func ExampleRaw_Len() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	users, _ := copal.OpenMap[string, User](db, "users")
 	users.Set("alice", User{"Alice", 28})
-	db.Put([]byte("raw"), nil)
+	db.Raw().Set([]byte("raw"), nil)
 
-	fmt.Println(db.Len(), users.Len())
+	fmt.Println(db.Raw().Len(), users.Len())
 	// Output: 2 1
 }
 
-func ExampleDB_NewBatch() {
+func ExampleRaw_Batch() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Put([]byte("account:alice"), []byte("10"))
+	db.Raw().Set([]byte("account:alice"), []byte("10"))
 
-	b := db.NewBatch()
-	b.Put([]byte("account:alice"), []byte("7"))
-	b.Put([]byte("account:bob"), []byte("3"))
-	if err := b.Write(); err != nil {
+	b := db.Raw().Batch()
+	b.Set([]byte("account:alice"), []byte("7"))
+	b.Set([]byte("account:bob"), []byte("3"))
+	if err := b.Commit(); err != nil {
 		log.Fatal(err) // neither has changed
 	}
-	for key, value := range db.Scan([]byte("account:")) {
+	for key, value := range db.Raw().Prefix([]byte("account:")) {
 		fmt.Printf("%s %s\n", key, value)
 	}
 	// Output:
@@ -93,28 +93,28 @@ func ExampleDB_NewBatch() {
 	// account:bob 3
 }
 
-func ExampleBatch_Put() {
+func ExampleBatch_Set() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	b := db.NewBatch()
-	b.Put([]byte("k"), []byte("first"))
-	b.Put([]byte("k"), []byte("second")) // the last counts
-	fmt.Println(b.Len(), b.Write())
-	value, _ := db.Get([]byte("k"))
+	b := db.Raw().Batch()
+	b.Set([]byte("k"), []byte("first"))
+	b.Set([]byte("k"), []byte("second")) // the last counts
+	fmt.Println(b.Len(), b.Commit())
+	value, _ := db.Raw().Load([]byte("k"))
 	fmt.Printf("%s\n", value)
 	// Output:
 	// 1 <nil>
 	// second
 }
 
-func ExampleBatch_PutTTL() {
+func ExampleBatch_SetTTL() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	b := db.NewBatch()
-	fmt.Println(b.PutTTL([]byte("session"), []byte("alice"), time.Hour), b.Write())
-	left, _ := db.TTL([]byte("session"))
+	b := db.Raw().Batch()
+	fmt.Println(b.SetTTL([]byte("session"), []byte("alice"), time.Hour), b.Commit())
+	left, _ := db.Raw().TTL([]byte("session"))
 	fmt.Println(left > 59*time.Minute)
 	// Output:
 	// <nil> <nil>
@@ -124,12 +124,12 @@ func ExampleBatch_PutTTL() {
 func ExampleBatch_Delete() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Put([]byte("old name"), []byte("v"))
+	db.Raw().Set([]byte("old name"), []byte("v"))
 
-	b := db.NewBatch()
+	b := db.Raw().Batch()
 	b.Delete([]byte("old name"))
-	b.Put([]byte("new name"), []byte("v"))
-	fmt.Println(b.Write(), db.Len())
+	b.Set([]byte("new name"), []byte("v"))
+	fmt.Println(b.Commit(), db.Raw().Len())
 	// Output: <nil> 1
 }
 
@@ -137,44 +137,44 @@ func ExampleBatch_Len() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	b := db.NewBatch()
+	b := db.Raw().Batch()
 	for i := range 3 {
-		b.Put(fmt.Append(nil, "key", i), nil)
+		b.Set(fmt.Append(nil, "key", i), nil)
 	}
-	fmt.Println(b.Len(), db.Len())
+	fmt.Println(b.Len(), db.Raw().Len())
 	// Output: 3 0
 }
 
-func ExampleBatch_Write() {
+func ExampleBatch_Commit() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
 	// Many entries, a thousand at a time.
-	b := db.NewBatch()
+	b := db.Raw().Batch()
 	for i := range 2500 {
-		b.Put(fmt.Appendf(nil, "row:%05d", i), []byte("…"))
+		b.Set(fmt.Appendf(nil, "row:%05d", i), []byte("…"))
 		if b.Len() == 1000 {
-			if err := b.Write(); err != nil {
+			if err := b.Commit(); err != nil {
 				log.Fatal(err)
 			}
 			b.Reset()
 		}
 	}
-	if err := b.Write(); err != nil {
+	if err := b.Commit(); err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(db.Len())
+	fmt.Println(db.Raw().Len())
 	// Output: 2500
 }
 
-func ExampleBatch_WriteFSync() {
+func ExampleBatch_Commit_fSync() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	b := db.NewBatch()
-	b.Put([]byte("order:17"), []byte("paid"))
-	b.Put([]byte("stock:apples"), []byte("41"))
-	fmt.Println(b.WriteFSync()) // one sync for both
+	b := db.Raw().With(copal.FSync).Batch()
+	b.Set([]byte("order:17"), []byte("paid"))
+	b.Set([]byte("stock:apples"), []byte("41"))
+	fmt.Println(b.Commit()) // one sync for both
 	// Output: <nil>
 }
 
@@ -182,9 +182,9 @@ func ExampleBatch_Reset() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	b := db.NewBatch()
-	b.Put([]byte("k"), nil)
+	b := db.Raw().Batch()
+	b.Set([]byte("k"), nil)
 	b.Reset()
-	fmt.Println(b.Len(), b.Write(), db.Len())
+	fmt.Println(b.Len(), b.Commit(), db.Raw().Len())
 	// Output: 0 <nil> 0
 }

@@ -18,7 +18,7 @@ func ExampleDB_Snapshot() {
 		log.Fatal(err)
 	}
 	users.Set("alice", User{"Alice", 28})
-	db.Put([]byte("greeting"), []byte("hello"))
+	db.Raw().Set([]byte("greeting"), []byte("hello"))
 
 	s, err := db.Snapshot() // from here on nothing changes in it
 	if err != nil {
@@ -27,10 +27,10 @@ func ExampleDB_Snapshot() {
 	defer s.Close()
 	users.Set("alice", User{"Alice", 29})
 	users.Set("bob", User{"Bob", 40})
-	db.Delete([]byte("greeting"))
+	db.Raw().Delete([]byte("greeting"))
 
 	fmt.Println(users.At(s).Get("alice"))
-	greeting, err := s.Get([]byte("greeting"))
+	greeting, err := s.Raw().Load([]byte("greeting"))
 	fmt.Println(string(greeting), err)
 	fmt.Println(users.Len(), users.At(s).Len())
 	// Output:

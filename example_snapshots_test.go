@@ -15,7 +15,7 @@ func fruit() (*copal.DB, *copal.Snapshot) {
 		log.Fatal(err)
 	}
 	for _, name := range []string{"apple", "pear", "plum"} {
-		if err := db.Put([]byte(name), []byte("ripe")); err != nil {
+		if err := db.Raw().Set([]byte(name), []byte("ripe")); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -30,7 +30,7 @@ func ExampleSnapshot_Close() {
 	db, s := fruit()
 	defer db.Close()
 	s.Close() // what was kept for it can go
-	_, err := s.Get([]byte("pear"))
+	_, err := s.Raw().Load([]byte("pear"))
 	fmt.Println(err)
 	// Output:
 	// copal: the snapshot is closed
@@ -40,7 +40,7 @@ func ExampleSnapshot_Seq() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	db.Delete([]byte("pear"))
+	db.Raw().Delete([]byte("pear"))
 	later, err := db.Snapshot()
 	if err != nil {
 		log.Fatal(err)
@@ -60,35 +60,35 @@ func ExampleSnapshot_Time() {
 	// true
 }
 
-func ExampleSnapshot_Get() {
+func ExampleSnapshot_Raw_get() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	db.Put([]byte("pear"), []byte("eaten"))
-	value, err := s.Get([]byte("pear"))
+	db.Raw().Set([]byte("pear"), []byte("eaten"))
+	value, err := s.Raw().Load([]byte("pear"))
 	fmt.Println(string(value), err)
 	// Output:
 	// ripe <nil>
 }
 
-func ExampleSnapshot_Has() {
+func ExampleSnapshot_Raw_has() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	db.Put([]byte("fig"), []byte("ripe"))
-	fmt.Println(s.Has([]byte("fig")))
-	fmt.Println(s.Has([]byte("plum")))
+	db.Raw().Set([]byte("fig"), []byte("ripe"))
+	fmt.Println(s.Raw().Has([]byte("fig")))
+	fmt.Println(s.Raw().Has([]byte("plum")))
 	// Output:
-	// false <nil>
-	// true <nil>
+	// false
+	// true
 }
 
-func ExampleSnapshot_Scan() {
+func ExampleSnapshot_Raw_scan() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	db.Delete([]byte("pear"))
-	for key, value := range s.Scan([]byte("p")) {
+	db.Raw().Delete([]byte("pear"))
+	for key, value := range s.Raw().Prefix([]byte("p")) {
 		fmt.Println(string(key), string(value))
 	}
 	// Output:
@@ -96,12 +96,12 @@ func ExampleSnapshot_Scan() {
 	// plum ripe
 }
 
-func ExampleSnapshot_ScanKeys() {
+func ExampleSnapshot_Raw_scanKeys() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	db.Delete([]byte("pear"))
-	for key := range s.ScanKeys([]byte("p")) {
+	db.Raw().Delete([]byte("pear"))
+	for key := range s.Raw().KeysPrefix([]byte("p")) {
 		fmt.Println(string(key))
 	}
 	// Output:
@@ -109,11 +109,11 @@ func ExampleSnapshot_ScanKeys() {
 	// plum
 }
 
-func ExampleSnapshot_ScanRange() {
+func ExampleSnapshot_Raw_scanRange() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	for key := range s.ScanRange([]byte("apple"), []byte("plum")) { // without the end
+	for key := range s.Raw().Between([]byte("apple"), []byte("plum")) { // without the end
 		fmt.Println(string(key))
 	}
 	// Output:
@@ -121,11 +121,11 @@ func ExampleSnapshot_ScanRange() {
 	// pear
 }
 
-func ExampleSnapshot_ScanBackward() {
+func ExampleSnapshot_Raw_scanBackward() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	for key := range s.ScanBackward(nil, nil) {
+	for key := range s.Raw().Backward().Between(nil, nil) {
 		fmt.Println(string(key))
 	}
 	// Output:
@@ -134,12 +134,12 @@ func ExampleSnapshot_ScanBackward() {
 	// apple
 }
 
-func ExampleSnapshot_ScanRangeKeys() {
+func ExampleSnapshot_Raw_scanRangeKeys() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	db.Delete([]byte("pear"))
-	for key := range s.ScanRangeKeys([]byte("b"), []byte("plum")) {
+	db.Raw().Delete([]byte("pear"))
+	for key := range s.Raw().KeysBetween([]byte("b"), []byte("plum")) {
 		fmt.Println(string(key))
 	}
 	// Output:

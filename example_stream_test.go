@@ -11,14 +11,14 @@ import (
 	"github.com/copaldb/copal"
 )
 
-func ExampleDB_Create() {
+func ExampleRaw_Create() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
 	upload := func(key string, r io.Reader) error {
-		w, err := db.Create(context.Background(), []byte(key))
+		w, err := db.Raw().WithContext(context.Background()).Create([]byte(key))
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func ExampleDB_Create() {
 	if err := upload("backup.tar", strings.NewReader(strings.Repeat("some bytes ", 1_000_000))); err != nil {
 		log.Fatal(err)
 	}
-	r, err := db.OpenValue([]byte("backup.tar"))
+	r, err := db.Raw().Open([]byte("backup.tar"))
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -41,19 +41,19 @@ func ExampleDB_Create() {
 	// 11000000
 }
 
-func ExampleDB_OpenValue() {
+func ExampleRaw_Open() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	db.Put([]byte("song"), []byte("do re mi fa sol"))
-	r, err := db.OpenValue([]byte("song"))
+	db.Raw().Set([]byte("song"), []byte("do re mi fa sol"))
+	r, err := db.Raw().Open([]byte("song"))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer r.Close()
-	db.Delete([]byte("song")) // which the reader does not see
+	db.Raw().Delete([]byte("song")) // which the reader does not see
 
 	if _, err := r.Seek(-6, io.SeekEnd); err != nil {
 		log.Fatal(err)
@@ -63,12 +63,12 @@ func ExampleDB_OpenValue() {
 	// fa sol
 }
 
-func ExampleSnapshot_OpenValue() {
+func ExampleSnapshot_Raw_openValue() {
 	db, s := fruit()
 	defer db.Close()
 	defer s.Close()
-	db.Put([]byte("pear"), []byte("eaten"))
-	r, err := s.OpenValue([]byte("pear"))
+	db.Raw().Set([]byte("pear"), []byte("eaten"))
+	r, err := s.Raw().Open([]byte("pear"))
 	if err != nil {
 		log.Fatal(err)
 	}

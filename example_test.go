@@ -1,7 +1,6 @@
 package copal_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -280,12 +279,14 @@ func ExampleMap_Update() {
 	users, _ := copal.OpenMap[string, User](db, "users")
 	users.Set("alice", User{"Alice", 28})
 
-	birthday := func(u *copal.Update[User]) {
+	birthday := func(u *copal.Entry[User]) error {
 		if !u.Exists {
 			u.Cancel() // else the update would make one
-			return
+			return nil
 		}
 		u.Value.Age++ // no other write comes between reading and storing
+
+		return nil
 	}
 	fmt.Println(users.Update("alice", birthday))
 	fmt.Println(users.Update("nobody", birthday))
@@ -300,7 +301,7 @@ func ExampleMap_UpdateFSync() {
 	invoices, _ := copal.OpenMap[string, int](db, "numbers")
 
 	// No number is given twice, not even after a power cut.
-	number, _, err := invoices.UpdateFSync("invoice", func(u *copal.Update[int]) { u.Value++ })
+	number, _, err := invoices.UpdateFSync("invoice", func(u *copal.Entry[int]) error { u.Value++; return nil })
 	fmt.Println(number, err)
 	// Output: 1 <nil>
 }
@@ -311,7 +312,7 @@ func ExampleMap_UpdateAsync() {
 	hits, _ := copal.OpenMap[string, int](db, "hits")
 
 	for range 1000 { // counted in memory, written once in each sync interval
-		hits.UpdateAsync("/index.html", func(u *copal.Update[int]) { u.Value++ })
+		hits.UpdateAsync("/index.html", func(u *copal.Entry[int]) error { u.Value++; return nil })
 	}
 	fmt.Println(hits.Get("/index.html"))
 	// Output: 1000 true
@@ -323,32 +324,36 @@ func ExampleMap_UpdateInMemory() {
 	pages, _ := copal.OpenMap[string, Page](db, "pages")
 	pages.Set("home", Page{Text: "Hello"})
 
-	page, _, err := pages.UpdateInMemory("home", func(u *copal.Update[Page]) {
+	page, _, err := pages.UpdateInMemory("home", func(u *copal.Entry[Page]) error {
 		u.Value.rendered = "<p>" + u.Value.Text + "</p>"
+
+		return nil
 	})
 	fmt.Println(page.rendered, err)
 	// Output: <p>Hello</p> <nil>
 }
 
-func ExampleUpdate_Set() {
+func ExampleEntry_Set() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	ages, _ := copal.OpenMap[string, int](db, "ages")
 
-	fmt.Println(ages.Update("alice", func(u *copal.Update[int]) { u.Set(28) })) // as u.Value = 28
+	fmt.Println(ages.Update("alice", func(u *copal.Entry[int]) error { u.Set(28); return nil })) // as u.Value = 28
 	// Output: 28 true <nil>
 }
 
-func ExampleUpdate_Delete() {
+func ExampleEntry_Delete() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	stock, _ := copal.OpenMap[string, int](db, "stock")
 	stock.Set("amber", 1)
 
-	take := func(u *copal.Update[int]) {
+	take := func(u *copal.Entry[int]) error {
 		if u.Value--; u.Value <= 0 {
 			u.Delete()
 		}
+
+		return nil
 	}
 	fmt.Println(stock.Update("amber", take))
 	fmt.Println(stock.Len())
@@ -357,19 +362,21 @@ func ExampleUpdate_Delete() {
 	// 0
 }
 
-func ExampleUpdate_Cancel() {
+func ExampleEntry_Cancel() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	owners, _ := copal.OpenMap[string, string](db, "owners")
 	owners.Set("cabin", "alice")
 
 	// Take it if nobody has it.
-	owner, _, err := owners.Update("cabin", func(u *copal.Update[string]) {
+	owner, _, err := owners.Update("cabin", func(u *copal.Entry[string]) error {
 		if u.Exists {
 			u.Cancel() // it stays as it is, and nothing is written
-			return
+			return nil
 		}
 		u.Value = "bob"
+
+		return nil
 	})
 	fmt.Println(owner, err)
 	// Output: alice <nil>
@@ -424,11 +431,14 @@ func ExampleMap_Range() {
 	ages, _ := copal.OpenMap[string, int](db, "ages")
 	ages.Set("alice", 28)
 
-	ages.Range(func(name string, age int) bool { // as that of sync.Map
+	err := ages.Range(func(name string, age int) error {
 		fmt.Println(name, age)
-		return true // false ends it
+		return nil // an error ends it
 	})
-	// Output: alice 28
+	fmt.Println(err)
+	// Output:
+	// alice 28
+	// <nil>
 }
 
 func ExampleMap_Len() {
@@ -508,20 +518,20 @@ func ExampleSet() {
 	if err := copal.Set(db, "config", Config{Debug: true, Theme: "amber"}); err != nil {
 		log.Fatal(err)
 	}
-	config, err := copal.Get[Config](db, "config")
+	config, err := copal.Load[Config](db, "config")
 	fmt.Println(config, err)
 	// Output: {true amber} <nil>
 }
 
-func ExampleGet() {
+func ExampleLoad() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	_, err := copal.Get[int](db, "counter")
+	_, err := copal.Load[int](db, "counter")
 	fmt.Println(errors.Is(err, copal.ErrNotFound))
 	copal.Set(db, "counter", 41)
-	fmt.Println(copal.Get[int](db, "counter"))
-	_, err = copal.Get[[]string](db, "counter")
+	fmt.Println(copal.Load[int](db, "counter"))
+	_, err = copal.Load[[]string](db, "counter")
 	fmt.Println(errors.Is(err, copal.ErrType))
 	// Output:
 	// true
@@ -534,19 +544,19 @@ func ExampleDelete() {
 	defer db.Close()
 	copal.Set(db, "config", "dark")
 
-	fmt.Println(copal.Delete(db, "config"))
-	fmt.Println(copal.Delete(db, "config"))
+	fmt.Println(db.Raw().Delete([]byte("config")))
+	fmt.Println(db.Raw().Delete([]byte("config")))
 	// Output:
 	// true <nil>
 	// false <nil>
 }
 
-func ExampleDB_Put() {
+func ExampleRaw_Set() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
 	// A map called users and the raw keys that begin with "users:" are the same entries.
-	if err := db.Put([]byte("users:alice"), []byte(`{"Name":"Alice","Age":28}`)); err != nil {
+	if err := db.Raw().Set([]byte("users:alice"), []byte(`{"Name":"Alice","Age":28}`)); err != nil {
 		log.Fatal(err)
 	}
 	users, _ := copal.OpenMap[string, User](db, "users")
@@ -554,47 +564,47 @@ func ExampleDB_Put() {
 	// Output: {Alice 28} true
 }
 
-func ExampleDB_Get() {
+func ExampleRaw_Load() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	users, _ := copal.OpenMap[string, User](db, "users")
 	users.Set("alice", User{"Alice", 28})
 
-	value, err := db.Get([]byte("users:alice"))
+	value, err := db.Raw().Load([]byte("users:alice"))
 	fmt.Printf("%s %v\n", value, err)
 	// Output: {"Name":"Alice","Age":28} <nil>
 }
 
-func ExampleDB_Has() {
+func ExampleRaw_Has() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Put([]byte("seen"), nil) // an empty value is a value
+	db.Raw().Set([]byte("seen"), nil) // an empty value is a value
 
-	fmt.Println(db.Has([]byte("seen")))
-	fmt.Println(db.Has([]byte("unseen")))
+	fmt.Println(db.Raw().Has([]byte("seen")))
+	fmt.Println(db.Raw().Has([]byte("unseen")))
 	// Output:
-	// true <nil>
-	// false <nil>
+	// true
+	// false
 }
 
-func ExampleDB_Delete() {
+func ExampleRaw_Delete() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
-	db.Put([]byte("key"), []byte("value"))
+	db.Raw().Set([]byte("key"), []byte("value"))
 
-	fmt.Println(db.Delete([]byte("key")))
+	fmt.Println(db.Raw().Delete([]byte("key")))
 	// Output: true <nil>
 }
 
-func ExampleDB_Scan() {
+func ExampleRaw_Prefix() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	cities, _ := copal.OpenMap[string, string](db, "cities")
 	cities.Set("lyon", "France")
 	cities.Set("bonn", "Germany")
-	db.Put([]byte("other"), []byte("entry"))
+	db.Raw().Set([]byte("other"), []byte("entry"))
 
-	for key, value := range db.Scan([]byte("cities:")) { // in the order of the keys
+	for key, value := range db.Raw().Prefix([]byte("cities:")) { // in the order of the keys
 		fmt.Printf("%s = %s\n", key, value)
 	}
 	// Output:
@@ -602,13 +612,13 @@ func ExampleDB_Scan() {
 	// cities:lyon = "France"
 }
 
-func ExampleDB_ScanKeys() {
+func ExampleRaw_KeysPrefix() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	for _, key := range []string{"b:1", "a:2", "a:1"} {
-		db.Put([]byte(key), nil)
+		db.Raw().Set([]byte(key), nil)
 	}
-	for key := range db.ScanKeys([]byte("a:")) {
+	for key := range db.Raw().KeysPrefix([]byte("a:")) {
 		fmt.Printf("%s\n", key)
 	}
 	// Output:
@@ -631,19 +641,19 @@ func ExampleDB_SetSyncInterval() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 
-	fmt.Println(db.SyncInterval())
+	fmt.Println(db.Stats().SyncInterval)
 	db.SetSyncInterval(10 * time.Minute) // spare the SD card
-	fmt.Println(db.SyncInterval())
+	fmt.Println(db.Stats().SyncInterval)
 	// Output:
 	// 1s
 	// 10m0s
 }
 
-func ExampleDB_SyncInterval() {
-	db, _ := copal.OpenMemory(copal.SyncInterval(50 * time.Millisecond))
+func ExampleDB_SetSyncInterval_stats() {
+	db, _ := copal.OpenMemory(copal.WithSyncInterval(50 * time.Millisecond))
 	defer db.Close()
 
-	fmt.Println(db.SyncInterval())
+	fmt.Println(db.Stats().SyncInterval)
 	// Output: 50ms
 }
 
@@ -651,7 +661,7 @@ func ExampleDB_Stats() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	for i := range 8 {
-		db.Put([]byte("counter"), fmt.Append(nil, i))
+		db.Raw().Set([]byte("counter"), fmt.Append(nil, i))
 	}
 	stats := db.Stats()
 	fmt.Printf("%d key, %d records, %.0f for each key\n", stats.Keys, stats.Records, stats.Ratio())
@@ -664,10 +674,10 @@ func ExampleDB_Maps() {
 	users, _ := copal.OpenMap[string, User](db, "users")
 	users.Set("alice", User{Name: "Alice", Age: 28})
 	copal.OpenMap[int, string](db, "a: b")
-	db.Put([]byte("raw"), nil) // belongs to no map
+	db.Raw().Set([]byte("raw"), nil) // belongs to no map
 
-	for _, m := range db.Maps() {
-		fmt.Printf("%q has %d\n", m.Name, m.Keys)
+	for name, keys := range db.Maps() {
+		fmt.Printf("%q has %d\n", name, keys)
 	}
 	// Output:
 	// "a: b" has 0
@@ -691,8 +701,8 @@ func ExampleDB_Close() {
 	// Output: true <nil>
 }
 
-func ExampleMaxMemory() {
-	db, err := copal.OpenMemory(copal.MaxMemory(16 << 20)) // of the index and of decoded values
+func ExampleWithMaxMemory() {
+	db, err := copal.OpenMemory(copal.WithMaxMemory(16 << 20)) // of the index and of decoded values
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -701,13 +711,13 @@ func ExampleMaxMemory() {
 	// Output: <nil>
 }
 
-func ExampleSyncInterval() {
-	db, err := copal.OpenMemory(copal.SyncInterval(100 * time.Millisecond)) // lose less in a power cut
+func ExampleWithSyncInterval() {
+	db, err := copal.OpenMemory(copal.WithSyncInterval(100 * time.Millisecond)) // lose less in a power cut
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	fmt.Println(db.SyncInterval())
+	fmt.Println(db.Stats().SyncInterval)
 	// Output: 100ms
 }
 
@@ -726,7 +736,7 @@ func ExampleReadOnly() {
 		log.Fatal(err)
 	}
 	defer reader.Close()
-	fmt.Println(copal.Get[string](reader, "motd"))
+	fmt.Println(copal.Load[string](reader, "motd"))
 	fmt.Println(errors.Is(copal.Set(reader, "motd", "bye"), copal.ErrReadOnly))
 	// Output:
 	// true
@@ -740,7 +750,7 @@ func ExampleWithErrorHandler() {
 	}))
 	defer db.Close()
 	users, _ := copal.OpenMap[string, User](db, "users")
-	db.Put([]byte("users:eve"), []byte("no JSON at all"))
+	db.Raw().Set([]byte("users:eve"), []byte("no JSON at all"))
 
 	_, ok := users.Get("eve") // has no error to return
 	fmt.Println(ok)
@@ -771,53 +781,9 @@ func ExampleWithCodec() {
 	}
 	pages.Set("/", []byte("<h1>Hello</h1>")) // as it is, where JSON would write base64
 
-	raw, _ := db.Get([]byte("pages:/"))
+	raw, _ := db.Raw().Load([]byte("pages:/"))
 	fmt.Printf("%s\n", raw)
 	// Output: <h1>Hello</h1>
-}
-
-func ExampleCheck() {
-	dir := tempDir()
-	defer os.RemoveAll(filepath.Dir(dir))
-	db, _ := copal.Open(dir)
-	copal.Set(db, "greeting", "hello")
-	db.Close()
-
-	report, err := copal.Check(context.Background(), dir, nil)
-	fmt.Println(report, err)
-
-	// One bit of the value changes.
-	path := report.Segments[0].File
-	text, _ := os.ReadFile(path)
-	text[len(text)-3] ^= 1
-	os.WriteFile(path, text, 0o666)
-
-	report, err = copal.Check(context.Background(), dir, nil)
-	fmt.Println(len(report.Problems), errors.Is(err, copal.ErrCorrupt))
-	// Output:
-	// 2 records in 1 segments, 1 keys, 0 problems <nil>
-	// 1 true
-}
-
-func ExampleCheck_progress() {
-	dir := tempDir()
-	defer os.RemoveAll(filepath.Dir(dir))
-	db, _ := copal.Open(dir)
-	copal.Set(db, "greeting", "hello")
-	db.Close()
-
-	_, err := copal.Check(context.Background(), dir, func(done, total int64) {
-		if done > total {
-			fmt.Println("never")
-		}
-	})
-	fmt.Println(err)
-	// Output: <nil>
-}
-
-func ExampleReport_String() {
-	fmt.Println(copal.Report{Records: 180, Keys: 100, TornBytes: 17})
-	// Output: 180 records in 0 segments, 100 keys, 17 bytes of a torn tail, 0 problems
 }
 
 func ExampleCorruptError() {

@@ -59,7 +59,7 @@ func ExampleTx_Get() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
-		text, err := tx.Get([]byte("ages:alice"))
+		text, err := tx.Raw().Load([]byte("ages:alice"))
 		fmt.Printf("%s\n", text)
 		return err
 	})
@@ -73,7 +73,7 @@ func ExampleTx_Has() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
-		has, err := tx.Has([]byte("ages:nobody"))
+		has, err := has(tx.Raw(), []byte("ages:nobody"))
 		fmt.Println(has)
 		return err
 	})
@@ -83,14 +83,14 @@ func ExampleTx_Has() {
 	// <nil>
 }
 
-func ExampleTx_Put() {
+func ExampleTx_Raw_put() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
-		if err := tx.Put([]byte("ages:carol"), []byte("41")); err != nil {
+		if err := tx.Raw().Set([]byte("ages:carol"), []byte("41")); err != nil {
 			return err
 		}
-		return tx.Put([]byte("newest"), []byte("carol"))
+		return tx.Raw().Set([]byte("newest"), []byte("carol"))
 	})
 	fmt.Println(err)
 	age, ok := ages.Get("carol")
@@ -104,7 +104,7 @@ func ExampleTx_Delete() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
-		existed, err := tx.Delete([]byte("ages:alice"))
+		existed, err := tx.Raw().Delete([]byte("ages:alice"))
 		fmt.Println(existed)
 		return err
 	})
@@ -118,7 +118,7 @@ func ExampleTx_Scan() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
-		for key, value := range tx.Scan([]byte("ages:")) {
+		for key, value := range tx.Raw().Prefix([]byte("ages:")) {
 			fmt.Printf("%s=%s\n", key, value)
 		}
 		return nil
@@ -130,7 +130,7 @@ func ExampleTx_Scan() {
 	// <nil>
 }
 
-func ExampleTxMap_Get() {
+func ExampleMap_In_get() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -144,7 +144,7 @@ func ExampleTxMap_Get() {
 	// <nil>
 }
 
-func ExampleTxMap_Load() {
+func ExampleMap_In_load() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -158,7 +158,7 @@ func ExampleTxMap_Load() {
 	// <nil>
 }
 
-func ExampleTxMap_Has() {
+func ExampleMap_In_has() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -171,7 +171,7 @@ func ExampleTxMap_Has() {
 	// <nil>
 }
 
-func ExampleTxMap_Set() {
+func ExampleMap_In_set() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
@@ -187,7 +187,7 @@ func ExampleTxMap_Set() {
 	// 41 true
 }
 
-func ExampleTxMap_SetTTL() {
+func ExampleMap_In_setTTL() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
@@ -201,7 +201,7 @@ func ExampleTxMap_SetTTL() {
 	// 41 true
 }
 
-func ExampleTxMap_TTL() {
+func ExampleMap_In_tTL() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -215,7 +215,7 @@ func ExampleTxMap_TTL() {
 	// <nil>
 }
 
-func ExampleTxMap_Delete() {
+func ExampleMap_In_delete() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
@@ -229,7 +229,7 @@ func ExampleTxMap_Delete() {
 	// <nil>
 }
 
-func ExampleTxMap_Len() {
+func ExampleMap_In_len() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -242,7 +242,7 @@ func ExampleTxMap_Len() {
 	// <nil>
 }
 
-func ExampleTxMap_All() {
+func ExampleMap_In_all() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
@@ -263,7 +263,7 @@ func ExampleTxMap_All() {
 	// <nil>
 }
 
-func ExampleTxMap_Keys() {
+func ExampleMap_In_keys() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -280,7 +280,7 @@ func ExampleTxMap_Keys() {
 	// <nil>
 }
 
-func ExampleTxMap_Values() {
+func ExampleMap_In_values() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -301,7 +301,7 @@ func ExampleMap_In() {
 	db, ages := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
-		return errors.Join(ages.In(tx).Set("carol", 41), tx.Put([]byte("newest"), []byte("carol"))) // both, or none
+		return errors.Join(ages.In(tx).Set("carol", 41), tx.Raw().Set([]byte("newest"), []byte("carol"))) // both, or none
 	})
 	fmt.Println(err, ages.Len())
 	// Output:

@@ -9,7 +9,7 @@ import (
 )
 
 // inClass calls f in a transaction that has a map of names to years of birth, in order, from which it has taken Alan and to which it has added Edsger.
-func inClass(f func(tx *copal.Tx, born *copal.TxMap[string, int])) {
+func inClass(f func(tx *copal.Tx, born *copal.Map[string, int])) {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
@@ -46,43 +46,34 @@ func printAll(list iter.Seq2[string, int]) {
 	}
 }
 
-func ExampleTxMap_Ascend() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
-		printAll(born.Ascend("B"))
+func ExampleMap_In_ascend() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
+		printAll(born.From("B"))
 	})
 	// Output:
 	// Edsger 1930
 	// Grace 1906
 }
 
-func ExampleTxMap_Descend() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
-		printAll(born.Descend("F"))
+func ExampleMap_In_backward() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
+		printAll(born.Backward().Until("F"))
 	})
 	// Output:
 	// Edsger 1930
 	// Ada 1815
 }
 
-func ExampleTxMap_After() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
-		printAll(born.After("Ada"))
-	})
-	// Output:
-	// Edsger 1930
-	// Grace 1906
-}
-
-func ExampleTxMap_Before() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
-		printAll(born.Before("Edsger"))
+func ExampleMap_In_before() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
+		printAll(born.Backward().Until("Edsger"))
 	})
 	// Output:
 	// Ada 1815
 }
 
-func ExampleTxMap_Between() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
+func ExampleMap_In_between() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
 		printAll(born.Between("Ada", "Grace"))
 	})
 	// Output:
@@ -90,9 +81,9 @@ func ExampleTxMap_Between() {
 	// Edsger 1930
 }
 
-func ExampleTxMap_Backward() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
-		printAll(born.Backward())
+func ExampleMap_In_backwardalso() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
+		printAll(born.Backward().All())
 	})
 	// Output:
 	// Grace 1906
@@ -100,32 +91,32 @@ func ExampleTxMap_Backward() {
 	// Ada 1815
 }
 
-func ExampleTxMap_Prefix() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
+func ExampleMap_In_prefix() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
 		printAll(born.Prefix("A"))
 	})
 	// Output:
 	// Ada 1815
 }
 
-func ExampleTxMap_First() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
+func ExampleMap_In_first() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
 		fmt.Println(born.First())
 	})
 	// Output:
 	// Ada 1815 true
 }
 
-func ExampleTxMap_Last() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
-		fmt.Println(born.Last())
+func ExampleMap_In_last() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
+		fmt.Println(born.Backward().First())
 	})
 	// Output:
 	// Grace 1906 true
 }
 
-func ExampleTxMap_KeysFrom() {
-	inClass(func(_ *copal.Tx, born *copal.TxMap[string, int]) {
+func ExampleMap_In_keysFrom() {
+	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
 		for name := range born.KeysFrom("B") {
 			fmt.Println(name)
 		}
@@ -135,9 +126,9 @@ func ExampleTxMap_KeysFrom() {
 	// Grace
 }
 
-func ExampleTx_ScanRange() {
-	inClass(func(tx *copal.Tx, _ *copal.TxMap[string, int]) {
-		for key, value := range tx.ScanRange([]byte("born:B"), nil) {
+func ExampleTx_Raw_scanRange() {
+	inClass(func(tx *copal.Tx, _ *copal.Map[string, int]) {
+		for key, value := range tx.Raw().Between([]byte("born:B"), nil) {
 			fmt.Println(string(key), string(value))
 		}
 	})
@@ -146,9 +137,9 @@ func ExampleTx_ScanRange() {
 	// born:Grace 1906
 }
 
-func ExampleTx_ScanBackward() {
-	inClass(func(tx *copal.Tx, _ *copal.TxMap[string, int]) {
-		for key, value := range tx.ScanBackward(nil, []byte("born:Grace")) {
+func ExampleTx_Raw_scanBackward() {
+	inClass(func(tx *copal.Tx, _ *copal.Map[string, int]) {
+		for key, value := range tx.Raw().Backward().Between(nil, []byte("born:Grace")) {
 			fmt.Println(string(key), string(value))
 		}
 	})

@@ -17,9 +17,9 @@ func ExampleDB_Watch() {
 	defer db.Close()
 	changes := db.Watch(context.Background(), copal.WatchPrefix([]byte("fruit:"))) // from now on
 
-	db.Put([]byte("fruit:pear"), []byte("ripe"))
-	db.Put([]byte("tree:pear"), []byte("old"))
-	db.Delete([]byte("fruit:pear"))
+	db.Raw().Set([]byte("fruit:pear"), []byte("ripe"))
+	db.Raw().Set([]byte("tree:pear"), []byte("old"))
+	db.Raw().Delete([]byte("fruit:pear"))
 
 	n := 0
 	for c, err := range changes {
@@ -44,7 +44,7 @@ func ExampleWatchPrefix() {
 	}
 	defer db.Close()
 	for _, key := range []string{"a1", "b1", "a2"} {
-		db.Put([]byte(key), nil)
+		db.Raw().Set([]byte(key), nil)
 	}
 	for c, err := range db.Watch(context.Background(), copal.WatchPrefix([]byte("b")), copal.WatchAfter(0)) {
 		fmt.Println(string(c.Key), err)
@@ -61,15 +61,15 @@ func ExampleWatchAfter() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	db.Put([]byte("pear"), []byte("green"))
+	db.Raw().Set([]byte("pear"), []byte("green"))
 	s, err := db.Snapshot()
 	if err != nil {
 		log.Fatal(err)
 	}
-	db.Put([]byte("pear"), []byte("ripe"))
+	db.Raw().Set([]byte("pear"), []byte("ripe"))
 
 	list := map[string]string{}
-	for key, value := range s.Scan(nil) {
+	for key, value := range s.Raw().Prefix(nil) {
 		list[string(key)] = string(value)
 	}
 	s.Close()

@@ -12,13 +12,13 @@ import (
 func TestExpiryAsDurableAsAsked(t *testing.T) {
 	for name, change := range map[string]func(m *copal.Map[string, int]) error{
 		"PersistAsync, Persist": func(m *copal.Map[string, int]) error {
-			if err := m.PersistAsync("k"); err != nil {
+			if err := m.With(copal.Async).Persist("k"); err != nil {
 				return err
 			}
 			return m.Persist("k")
 		},
 		"ExpireAsync, Expire": func(m *copal.Map[string, int]) error {
-			if err := m.ExpireAsync("k", time.Hour); err != nil {
+			if err := m.With(copal.Async).Expire("k", time.Hour); err != nil {
 				return err
 			}
 			return m.Expire("k", time.Hour)

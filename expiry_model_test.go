@@ -72,7 +72,7 @@ func newExpiryModel[V any](t *testing.T, rng *rand.Rand, of func(int) V, number 
 	x := &expiryModel[V]{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), of: of, number: number,
 		entries: map[string]mortal{}, earlier: map[string][]mortal{}, shadows: map[string]int{}}
 	x.opts = []copal.Option{copal.WithInline(), copal.WithoutRing(), copal.WithClock(x.clock),
-		copal.MaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
+		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	x.mapped = []copal.MapOption{copal.WithCodec([]copal.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])}
 	if rng.IntN(3) == 0 {
 		x.ttl = 7 * time.Millisecond
@@ -172,7 +172,7 @@ func (x *expiryModel[V]) step() {
 		x.must(x.m.Sync())
 		clear(x.earlier)
 	case n < 40:
-		set := pick(async, x.m.SetTTLAsync, x.m.SetTTL)
+		set := pick(async, x.m.With(copal.Async).SetTTL, x.m.SetTTL)
 		x.must(set(key, v, ttl))
 		x.write(key, mortal{x.last, x.after(ttl)}, async)
 		delete(x.shadows, key)
@@ -183,14 +183,14 @@ func (x *expiryModel[V]) step() {
 		delete(x.shadows, key)
 	case n < 62:
 		e := x.shown(key)
-		expire := pick(async, x.m.ExpireAsync, x.m.Expire)
+		expire := pick(async, x.m.With(copal.Async).Expire, x.m.Expire)
 		x.found(expire(key, ttl), e)
 		if e.number != 0 {
 			x.redate(key, x.after(ttl), async)
 		}
 	case n < 67:
 		e := x.shown(key)
-		persist := pick(async, x.m.PersistAsync, x.m.Persist)
+		persist := pick(async, x.m.With(copal.Async).Persist, x.m.Persist)
 		x.found(persist(key), e)
 		if e.number != 0 {
 			x.redate(key, 0, async)
@@ -255,7 +255,7 @@ func (x *expiryModel[V]) update(key string, ttl time.Duration, async bool) {
 	e, now := x.shown(key), x.now()
 	update := pick(async, x.m.UpdateAsync, x.m.Update)
 	what := x.rng.IntN(4)
-	_, _, err := update(key, func(u *copal.Update[V]) {
+	_, _, err := update(key, func(u *copal.Entry[V]) error {
 		left := time.Duration(0)
 		if e.deadline != 0 {
 			left = time.Duration(e.deadline-now) * time.Millisecond
@@ -278,6 +278,8 @@ func (x *expiryModel[V]) update(key string, ttl time.Duration, async bool) {
 		case 2:
 			u.Delete()
 		}
+
+		return nil
 	})
 	x.must(err)
 	deadline := e.deadline
@@ -303,30 +305,30 @@ func (x *expiryModel[V]) raw(key string, ttl time.Duration) {
 	e, name := x.logged(key), []byte("m:"+key)
 	switch x.rng.IntN(4) {
 	case 0:
-		value, err := x.db.Get(name)
+		value, err := x.db.Raw().Load(name)
 		x.found(err, e)
 		delete(x.earlier, key)
 		if e.number != 0 { // as it is, but without a deadline
 			if raw := value[0] == '{' || value[0] == '['; raw { // else not as a typed read takes raw bytes
-				x.must(x.db.PutTTL(name, value, ttl))
+				x.must(x.db.Raw().SetTTL(name, value, ttl))
 				delete(x.shadows, key)
 			} else {
-				x.must(x.db.Expire(name, ttl))
+				x.must(x.db.Raw().Expire(name, ttl))
 			}
 			x.write(key, mortal{e.number, x.after(ttl)}, false)
 		}
 	case 1:
-		x.found(x.db.Expire(name, ttl), e)
+		x.found(x.db.Raw().Expire(name, ttl), e)
 		if e.number != 0 {
 			x.redate(key, x.after(ttl), false)
 		}
 	case 2:
-		x.found(x.db.Persist(name), e)
+		x.found(x.db.Raw().Persist(name), e)
 		if e.number != 0 {
 			x.redate(key, 0, false)
 		}
 	case 3:
-		existed, err := x.db.Delete(name)
+		existed, err := x.db.Raw().Delete(name)
 		x.must(err)
 		if existed != (e.number != 0) {
 			x.t.Errorf("raw Delete(%q) = %v, want %+v", key, existed, e)
@@ -430,7 +432,7 @@ func (x *expiryModel[V]) compare() {
 	}
 	clear(x.earlier)
 	var keys []string
-	for k := range x.db.ScanKeys(nil) {
+	for k := range x.db.Raw().KeysPrefix(nil) {
 		keys = append(keys, string(k))
 	}
 	if want := slices.Sorted(maps.Keys(logged)); !slices.Equal(keys, want) {

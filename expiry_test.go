@@ -3,6 +3,7 @@ package copal_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"runtime"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
@@ -54,19 +56,19 @@ func expiryWays[V any]() []expiryWay[V] {
 	}
 	return []expiryWay[V]{
 		setting("SetTTL", nil, func(m M, v V) error { return m.SetTTL("k", v, lifetime) }),
-		setting("SetTTLFSync", nil, func(m M, v V) error { return m.SetTTLFSync("k", v, lifetime) }),
-		setting("SetTTLAsync", nil, func(m M, v V) error { return m.SetTTLAsync("k", v, lifetime) }),
+		setting("SetTTLFSync", nil, func(m M, v V) error { return m.With(copal.FSync).SetTTL("k", v, lifetime) }),
+		setting("SetTTLAsync", nil, func(m M, v V) error { return m.With(copal.Async).SetTTL("k", v, lifetime) }),
 		setting("Set in a map with a TTL", ttl, func(m M, v V) error { return m.Set("k", v) }),
 		setting("a map with a TTL, SetAsync", ttl, func(m M, v V) error { return m.SetAsync("k", v) }),
 		setting("Update that makes an entry", ttl, func(m M, v V) error {
-			_, _, err := m.Update("k", func(u *copal.Update[V]) { u.Value = v })
+			_, _, err := m.Update("k", func(u *copal.Entry[V]) error { u.Value = v; return nil })
 			return err
 		}),
-		after("SetTTLAsync over an entry, SetTTLAsync", func(m M) error { v, _ := m.Get("k"); return m.SetTTLAsync("k", v, lifetime) }),
+		after("SetTTLAsync over an entry, SetTTLAsync", func(m M) error { v, _ := m.Get("k"); return m.With(copal.Async).SetTTL("k", v, lifetime) }),
 		after("Expire", func(m M) error { return m.Expire("k", lifetime) }),
 		after("Get and Expire", func(m M) error { m.Get("k"); return m.Expire("k", lifetime) }),
-		after("ExpireFSync", func(m M) error { return m.ExpireFSync("k", lifetime) }),
-		after("ExpireAsync", func(m M) error { return m.ExpireAsync("k", lifetime) }),
+		after("ExpireFSync", func(m M) error { return m.With(copal.FSync).Expire("k", lifetime) }),
+		after("ExpireAsync", func(m M) error { return m.With(copal.Async).Expire("k", lifetime) }),
 		after("Expire to less", func(m M) error {
 			if err := m.Expire("k", time.Hour); err != nil {
 				return err
@@ -80,21 +82,21 @@ func expiryWays[V any]() []expiryWay[V] {
 			return m.Expire("k", lifetime)
 		}),
 		after("Update with a TTL", func(m M) error {
-			_, _, err := m.Update("k", func(u *copal.Update[V]) { u.TTL = lifetime })
+			_, _, err := m.Update("k", func(u *copal.Entry[V]) error { u.TTL = lifetime; return nil })
 			return err
 		}),
 		after("Update without", func(m M) error {
 			if err := m.Expire("k", lifetime); err != nil {
 				return err
 			}
-			_, _, err := m.Update("k", func(u *copal.Update[V]) {})
+			_, _, err := m.Update("k", func(u *copal.Entry[V]) error { return nil })
 			return err
 		}),
 		after("UpdateAsync without", func(m M) error {
 			if err := m.Expire("k", lifetime); err != nil {
 				return err
 			}
-			_, _, err := m.UpdateAsync("k", func(u *copal.Update[V]) {})
+			_, _, err := m.UpdateAsync("k", func(u *copal.Entry[V]) error { return nil })
 			return err
 		}),
 		after("SetInMemory over it", func(m M) error {
@@ -119,13 +121,13 @@ func expiryWays[V any]() []expiryWay[V] {
 			if err != nil {
 				return err
 			}
-			return db.PutTTL([]byte(expiringKey), value, lifetime)
+			return db.Raw().SetTTL([]byte(expiringKey), value, lifetime)
 		}},
 		{name: "raw Expire", do: func(t *testing.T, db *copal.DB, m M, v V) error {
 			if err := m.Set("k", v); err != nil {
 				return err
 			}
-			return db.Expire([]byte(expiringKey), lifetime)
+			return db.Raw().Expire([]byte(expiringKey), lifetime)
 		}},
 		{name: "evicted", do: func(t *testing.T, db *copal.DB, m M, v V) error {
 			if err := m.SetTTL("k", v, lifetime); err != nil {
@@ -160,23 +162,25 @@ func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.
 		"Keys":   func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(m.Keys())) == 1 },
 		"Values": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(m.Values())) == 1 },
 		"Range": func(t *testing.T, db *copal.DB, m M) (there bool) {
-			m.Range(func(string, V) bool { there = true; return true })
+			m.Range(func(string, V) error { there = true; return nil })
 			return there
 		},
 		"Stats": func(t *testing.T, db *copal.DB, m M) bool { return db.Stats().Keys == 1 },
-		"Maps":  func(t *testing.T, db *copal.DB, m M) bool { return db.Maps()[0].Keys == 1 },
+		"Maps": func(t *testing.T, db *copal.DB, m M) bool {
+			return slices.Collect(maps.Values(maps.Collect(db.Maps())))[0] == 1
+		},
 
-		"raw Get": func(t *testing.T, db *copal.DB, m M) bool { _, err := db.Get(key); return unless(t, err) },
+		"raw Get": func(t *testing.T, db *copal.DB, m M) bool { _, err := db.Raw().Load(key); return unless(t, err) },
 		"Has": func(t *testing.T, db *copal.DB, m M) bool {
-			has, err := db.Has(key)
+			has, err := has(db.Raw(), key)
 			return has && unless(t, err)
 		},
-		"raw TTL":  func(t *testing.T, db *copal.DB, m M) bool { _, err := db.TTL(key); return unless(t, err) },
+		"raw TTL":  func(t *testing.T, db *copal.DB, m M) bool { _, err := db.Raw().TTL(key); return unless(t, err) },
 		"Scan":     func(t *testing.T, db *copal.DB, m M) bool { return len(scanAll(db)) == 1 },
-		"ScanKeys": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(db.ScanKeys(nil))) == 1 },
+		"ScanKeys": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(db.Raw().KeysPrefix(nil))) == 1 },
 
 		"Update, which writes": func(t *testing.T, db *copal.DB, m M) (there bool) {
-			_, _, err := m.Update("k", func(u *copal.Update[V]) { there = u.Exists; u.Cancel() })
+			_, _, err := m.Update("k", func(u *copal.Entry[V]) error { there = u.Exists; u.Cancel(); return nil })
 			return unless(t, err) && there
 		},
 		"Delete, which writes": func(t *testing.T, db *copal.DB, m M) bool {
@@ -188,15 +192,15 @@ func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.
 			return unless(t, err) && existed
 		},
 		"raw Delete, which writes": func(t *testing.T, db *copal.DB, m M) bool {
-			existed, err := db.Delete(key)
+			existed, err := db.Raw().Delete(key)
 			return unless(t, err) && existed
 		},
 		"Expire, which writes": func(t *testing.T, db *copal.DB, m M) bool { return unless(t, m.Expire("k", time.Hour)) },
 		"Persist, which writes": func(t *testing.T, db *copal.DB, m M) bool {
 			return unless(t, m.Persist("k"))
 		},
-		"PersistAsync, which writes": func(t *testing.T, db *copal.DB, m M) bool { return unless(t, m.PersistAsync("k")) },
-		"raw Persist, which writes":  func(t *testing.T, db *copal.DB, m M) bool { return unless(t, db.Persist(key)) },
+		"PersistAsync, which writes": func(t *testing.T, db *copal.DB, m M) bool { return unless(t, m.With(copal.Async).Persist("k")) },
+		"raw Persist, which writes":  func(t *testing.T, db *copal.DB, m M) bool { return unless(t, db.Raw().Persist(key)) },
 	}
 }
 
@@ -307,7 +311,7 @@ func TestOnExpire(t *testing.T) {
 	clock := newManualClock()
 	db := memory(t, copal.WithClock(clock))
 	var got expired
-	m := mapOf[string, []string](t, db, "m", copal.OnExpire(got.note))
+	m := mapOf[string, []string](t, db, "m", copal.WithOnExpire(got.note))
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -315,7 +319,7 @@ func TestOnExpire(t *testing.T) {
 		}
 	}
 	must(m.SetTTL("logged", []string{"1"}, time.Second))
-	must(m.SetTTLAsync("dirty", []string{"2"}, time.Second))
+	must(m.With(copal.Async).SetTTL("dirty", []string{"2"}, time.Second))
 	must(m.SetTTL("large", []string{strings.Repeat("3", 3<<20)}, time.Second))
 	must(m.SetTTL("read", []string{"4"}, time.Second))
 	m.Get("read")
@@ -329,7 +333,7 @@ func TestOnExpire(t *testing.T) {
 	must(m.SetTTL("met", []string{"7"}, time.Second))
 	must(m.SetTTL("hidden", []string{"8"}, time.Second))
 	must(m.SetInMemory("hidden", []string{"9"}))
-	must(db.PutTTL([]byte("raw"), nil, time.Second))
+	must(db.Raw().SetTTL([]byte("raw"), nil, time.Second))
 	clock.Advance(time.Second)
 	must(m.Set("met", []string{"new"})) // the one before has expired
 	want := []string{"dirty2", "hidden9", "large" + strings.Repeat("3", 3<<20), "logged1", "met7", "read4"}
@@ -359,7 +363,7 @@ func TestOnExpireUsesTheStore(t *testing.T) {
 	db := memory(t, copal.WithClock(clock))
 	var m *copal.Map[string, int]
 	rounds, enough := 0, make(chan bool)
-	m = mapOf[string, int](t, db, "m", copal.OnExpire(func(key string, v int) {
+	m = mapOf[string, int](t, db, "m", copal.WithOnExpire(func(key string, v int) {
 		if rounds++; rounds == 5 {
 			close(enough)
 			return
@@ -393,7 +397,7 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 	for name, use := range map[string]func(db *copal.DB, m *copal.Map[string, int]) error{
 		"nothing": func(*copal.DB, *copal.Map[string, int]) error { return nil },
 		"Len":     func(_ *copal.DB, m *copal.Map[string, int]) error { m.Len(); return nil },
-		"DB.Len":  func(db *copal.DB, _ *copal.Map[string, int]) error { db.Len(); return nil },
+		"DB.Len":  func(db *copal.DB, _ *copal.Map[string, int]) error { db.Raw().Len(); return nil },
 		"Get":     func(_ *copal.DB, m *copal.Map[string, int]) error { m.Get("second"); return nil },
 		"All": func(_ *copal.DB, m *copal.Map[string, int]) error {
 			for range m.All() {
@@ -405,11 +409,11 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 		"SetAsync": func(_ *copal.DB, m *copal.Map[string, int]) error { return m.SetAsync("second", 3) },
 		"Delete":   func(_ *copal.DB, m *copal.Map[string, int]) error { _, err := m.Delete("second"); return err },
 		"Update": func(_ *copal.DB, m *copal.Map[string, int]) error {
-			_, _, err := m.Update("second", func(u *copal.Update[int]) { u.Cancel() })
+			_, _, err := m.Update("second", func(u *copal.Entry[int]) error { u.Cancel(); return nil })
 			return err
 		},
-		"Put":        func(db *copal.DB, _ *copal.Map[string, int]) error { return db.Put(key, []byte("3")) },
-		"raw Delete": func(db *copal.DB, _ *copal.Map[string, int]) error { _, err := db.Delete(key); return err },
+		"Put":        func(db *copal.DB, _ *copal.Map[string, int]) error { return db.Raw().Set(key, []byte("3")) },
+		"raw Delete": func(db *copal.DB, _ *copal.Map[string, int]) error { _, err := db.Raw().Delete(key); return err },
 		"transaction": func(db *copal.DB, m *copal.Map[string, int]) error {
 			return db.Update(func(tx *copal.Tx) error { return m.In(tx).Set("second", 3) })
 		},
@@ -424,10 +428,10 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 		for _, set := range []string{"SetTTL", "SetTTLAsync"} {
 			t.Run(name+" after "+set, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					db := memory(t, copal.SyncInterval(time.Hour))
+					db := memory(t, copal.WithSyncInterval(time.Hour))
 					var m *copal.Map[string, int]
 					var told []string
-					m = mapOf[string, int](t, db, "m", copal.OnExpire(func(key string, _ int) {
+					m = mapOf[string, int](t, db, "m", copal.WithOnExpire(func(key string, _ int) {
 						if told = append(told, key); key == "first" {
 							time.Sleep(time.Second)
 							if err := use(db, m); err != nil {
@@ -437,7 +441,7 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 					}))
 					do := m.SetTTL
 					if set == "SetTTLAsync" {
-						do = m.SetTTLAsync
+						do = m.With(copal.Async).SetTTL
 					}
 					if err := errors.Join(do("first", 1, time.Second), do("second", 2, 2*time.Second)); err != nil {
 						t.Fatal(err)
@@ -458,10 +462,10 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 // are, so that the last one is taken out at each step of the goroutine that tells, the one before it ends included.
 func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db := memory(t, copal.SyncInterval(time.Hour))
+		db := memory(t, copal.WithSyncInterval(time.Hour))
 		var m *copal.Map[int, int]
 		var told []int
-		m = mapOf[int, int](t, db, "m", copal.OnExpire(func(key, _ int) {
+		m = mapOf[int, int](t, db, "m", copal.WithOnExpire(func(key, _ int) {
 			told = append(told, key)
 			time.Sleep(time.Second)
 			m.Len()
@@ -486,7 +490,7 @@ func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
 // What makes no sense is refused, and changes nothing.
 func TestExpiryRefusals(t *testing.T) {
 	db := memory(t)
-	if _, err := copal.OpenMap[string, int](db, "m", copal.OnExpire(func(string, string) {})); !errors.Is(err, copal.ErrType) {
+	if _, err := copal.OpenMap[string, int](db, "m", copal.WithOnExpire(func(string, string) {})); !errors.Is(err, copal.ErrType) {
 		t.Errorf("OnExpire of other types: %v", err)
 	}
 	if _, err := copal.OpenMap[string, int](db, "m", copal.WithTTL(-1)); err == nil {
@@ -499,17 +503,17 @@ func TestExpiryRefusals(t *testing.T) {
 	mustSet(t, m, "k", 1)
 	for name, err := range map[string]error{
 		"SetTTL":      m.SetTTL("k", 2, 0),
-		"SetTTLFSync": m.SetTTLFSync("k", 2, -time.Second),
-		"SetTTLAsync": m.SetTTLAsync("k", 2, 0),
+		"SetTTLFSync": m.With(copal.FSync).SetTTL("k", 2, -time.Second),
+		"SetTTLAsync": m.With(copal.Async).SetTTL("k", 2, 0),
 		"Expire":      m.Expire("k", 0),
-		"PutTTL":      db.PutTTL([]byte("m:k"), []byte("2"), 0),
-		"raw Expire":  db.Expire([]byte("m:k"), -1),
+		"PutTTL":      db.Raw().SetTTL([]byte("m:k"), []byte("2"), 0),
+		"raw Expire":  db.Raw().Expire([]byte("m:k"), -1),
 		"Update": func() error {
-			_, _, err := m.Update("k", func(u *copal.Update[int]) { u.Value, u.TTL = 2, -1 })
+			_, _, err := m.Update("k", func(u *copal.Entry[int]) error { u.Value, u.TTL = 2, -1; return nil })
 			return err
 		}(),
 		"UpdateInMemory": func() error {
-			_, _, err := m.UpdateInMemory("k", func(u *copal.Update[int]) { u.Value, u.TTL = 2, time.Hour })
+			_, _, err := m.UpdateInMemory("k", func(u *copal.Entry[int]) error { u.Value, u.TTL = 2, time.Hour; return nil })
 			return err
 		}(),
 	} {
@@ -534,26 +538,25 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 		time.Unix(1<<60, 999_999_999), time.Unix(1<<62, 0), time.Unix(math.MaxInt64, 0),
 	} {
 		for name, f := range map[string]func(db *copal.DB, h *copal.HashOf[string, int]) error{
-			"PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error { return db.PutUntil(key, []byte("new"), at) },
-			"ExpireAt": func(db *copal.DB, _ *copal.HashOf[string, int]) error { return db.ExpireAt(key, at) },
+			"PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
+				return db.Raw().SetUntil(key, []byte("new"), at)
+			},
+			"ExpireAt": func(db *copal.DB, _ *copal.HashOf[string, int]) error { return db.Raw().ExpireAt(key, at) },
 			"ExpireAt of a collection": func(db *copal.DB, h *copal.HashOf[string, int]) error {
-				return db.ExpireAt([]byte(h.Key()), at)
+				return db.Raw().ExpireAt([]byte(h.Key()), at)
 			},
 			"Batch.PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
-				return db.NewBatch().PutUntil(key, []byte("new"), at)
+				return db.Raw().Batch().SetUntil(key, []byte("new"), at)
 			},
 			"Tx.PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
-				return db.Update(func(tx *copal.Tx) error { return tx.PutUntil(key, []byte("new"), at) })
+				return db.Update(func(tx *copal.Tx) error { return tx.Raw().SetUntil(key, []byte("new"), at) })
 			},
 			"PutEntry": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
-				return db.PutEntry(&copal.Entry{Key: key, Value: []byte("new"), Expires: at})
-			},
-			"Batch.PutEntry": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
-				return db.NewBatch().PutEntry(&copal.Entry{Key: key, Value: []byte("new"), Expires: at})
+				return admin.Put(db, &admin.Entry{Key: key, Value: []byte("new"), Expires: at})
 			},
 			"PutElements": func(db *copal.DB, h *copal.HashOf[string, int]) error {
-				e := copal.Entry{Key: []byte(h.Key()), Collection: "hash", Expires: at}
-				return db.PutElements(&e, []copal.Element{{Name: []byte("new"), Value: []byte("1")}}, true)
+				e := admin.Entry{Key: []byte(h.Key()), Collection: "hash", Expires: at}
+				return admin.PutElements(db, &e, []admin.Element{{Name: []byte("new"), Value: []byte("1")}}, true)
 			},
 		} {
 			db := memory(t)
@@ -573,7 +576,7 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 				t.Errorf("after %s until %d: %d, %v, %d fields", name, at.Unix(), v, ok, h.Len())
 			}
 			for _, k := range []string{"k", "h"} {
-				if d, err := db.Deadline([]byte(k)); !d.IsZero() || err != nil {
+				if d, err := db.Raw().Deadline([]byte(k)); !d.IsZero() || err != nil {
 					t.Errorf("after %s until %d, %s expires at %v, %v", name, at.Unix(), k, d, err)
 				}
 			}
@@ -587,20 +590,20 @@ func TestLastDeadline(t *testing.T) {
 	fsys := vfs.NewMem()
 	for _, at := range []time.Time{lastDeadline, lastDeadline.Add(-1500 * time.Microsecond), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
 		db := openOn(t, fsys)
-		if err := db.PutUntil([]byte("k"), []byte("v"), at); err != nil {
+		if err := db.Raw().SetUntil([]byte("k"), []byte("v"), at); err != nil {
 			t.Fatal(err)
 		}
 		mustClose(t, db)
 		db = openOn(t, fsys)
 		wantRaw(t, db, "k", "v")
-		d, err := db.Deadline([]byte("k"))
+		d, err := db.Raw().Deadline([]byte("k"))
 		if want := at.Add(time.Millisecond - 1).Truncate(time.Millisecond); !d.Equal(want) || err != nil {
 			t.Errorf("Deadline = %v, %v, want %v", d, err, want)
 		}
-		if err := db.ExpireAt([]byte("k"), d); err != nil {
+		if err := db.Raw().ExpireAt([]byte("k"), d); err != nil {
 			t.Errorf("ExpireAt(Deadline): %v", err)
 		}
-		if left, err := db.TTL([]byte("k")); left <= 0 || err != nil {
+		if left, err := db.Raw().TTL([]byte("k")); left <= 0 || err != nil {
 			t.Errorf("TTL = %v, %v", left, err)
 		}
 		mustClose(t, db)
@@ -627,18 +630,18 @@ func TestFarTimesToLiveAreRefused(t *testing.T) {
 	in := func(f func(tx *copal.Tx) error) error { return db.Update(f) }
 	for name, err := range map[string]error{
 		"SetTTL":           m.SetTTL("k", 2, time.Hour),
-		"SetTTLAsync":      m.SetTTLAsync("k", 2, math.MaxInt64),
+		"SetTTLAsync":      m.With(copal.Async).SetTTL("k", 2, math.MaxInt64),
 		"Expire":           m.Expire("k", time.Hour),
 		"WithTTL":          aged.Set("k", 2),
-		"PutTTL":           db.PutTTL([]byte("m:k"), []byte("2"), time.Hour),
-		"raw Expire":       db.Expire([]byte("m:k"), math.MaxInt64),
-		"Batch.PutTTL":     db.NewBatch().PutTTL([]byte("m:k"), []byte("2"), time.Hour),
+		"PutTTL":           db.Raw().SetTTL([]byte("m:k"), []byte("2"), time.Hour),
+		"raw Expire":       db.Raw().Expire([]byte("m:k"), math.MaxInt64),
+		"Batch.PutTTL":     db.Raw().Batch().SetTTL([]byte("m:k"), []byte("2"), time.Hour),
 		"HashOf.Expire":    h.Expire(time.Hour),
 		"TxMap.SetTTL":     in(func(tx *copal.Tx) error { return m.In(tx).SetTTL("k", 2, time.Hour) }),
 		"TxMap.Set":        in(func(tx *copal.Tx) error { return aged.In(tx).Set("k", 2) }),
 		"HashOf.In.Expire": in(func(tx *copal.Tx) error { return h.In(tx).Expire(time.Hour) }),
 		"Update": func() error {
-			_, _, err := m.Update("k", func(u *copal.Update[int]) { u.Value, u.TTL = 2, time.Hour })
+			_, _, err := m.Update("k", func(u *copal.Entry[int]) error { u.Value, u.TTL = 2, time.Hour; return nil })
 			return err
 		}(),
 	} {
@@ -660,10 +663,10 @@ func TestLongPassedDeadline(t *testing.T) {
 	db := memory(t)
 	for _, at := range []time.Time{time.Unix(0, 0), time.Unix(-1<<54, 0), time.Unix(-1<<61, 0)} {
 		mustPut(t, db, "k", "old")
-		if err := db.PutEntry(&copal.Entry{Key: []byte("k"), Value: []byte("v"), Expires: at}); err != nil {
+		if err := admin.Put(db, &admin.Entry{Key: []byte("k"), Value: []byte("v"), Expires: at}); err != nil {
 			t.Errorf("%d: %v", at.Unix(), err)
 		}
-		if has, err := db.Has([]byte("k")); has || err != nil {
+		if has, err := has(db.Raw(), []byte("k")); has || err != nil {
 			t.Errorf("%d: Has = %v, %v", at.Unix(), has, err)
 		}
 	}
@@ -679,12 +682,12 @@ func TestTxDeadlineOfACollection(t *testing.T) {
 	if err := errors.Join(h.Set("a", 1), h.Expire(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
-	want, err := db.Deadline([]byte("h"))
+	want, err := db.Raw().Deadline([]byte("h"))
 	if err != nil || want.IsZero() {
 		t.Fatal(want, err)
 	}
 	err = db.View(func(tx *copal.Tx) error {
-		if d, err := tx.Deadline([]byte("h")); !d.Equal(want) || err != nil {
+		if d, err := tx.Raw().Deadline([]byte("h")); !d.Equal(want) || err != nil {
 			t.Errorf("Deadline = %v, %v, want %v", d, err, want)
 		}
 		return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/copaldb/copal/internal/clock"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/repair"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -19,15 +20,27 @@ func WithoutRing() Option               { return storeOption(func(c *config) { c
 func WithRingBytes(n int64) Option      { return storeOption(func(c *config) { c.ringBytes = n }) }
 func WithInline() Option                { return storeOption(func(c *config) { c.inline = true }) }
 
-// CheckFS is Check on any file system.
-func CheckFS(dir string, fsys vfs.FS) (Report, error) {
+// CheckFS is admin.Check on any file system.
+func CheckFS(dir string, fsys vfs.FS) (repair.CheckReport, error) {
 	return CheckWith(context.Background(), dir, fsys, nil)
 }
 
-// CheckWith is Check on any file system.
-func CheckWith(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	return check(ctx, dir, fsys, progress)
+// CheckWith is admin.Check on any file system.
+func CheckWith(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (repair.CheckReport, error) {
+	r, err := engine.Check(ctx, dir, fsys, progress)
+	switch {
+	case err != nil:
+		return r, err
+	case r.Version != nil:
+		return r, r.Version
+	case len(r.Problems) > 0:
+		return r, &r.Problems[0]
+	}
+	return r, nil
 }
+
+// IsOrdered reports whether the map's keys are kept in order.
+func (m *Map[K, V]) IsOrdered() bool { return m.isOrdered() }
 
 // AnyMap is a map of string keys whose type of values is known at run time alone: what OpenMap does to let values of one type be
 // read as those of another, without a Map for each of a hundred types.

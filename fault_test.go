@@ -89,13 +89,13 @@ func refusals(db *copal.DB, m *copal.Map[string, int]) map[string]error {
 	_, del := m.Delete("k")
 	_, delNone := m.Delete("none")
 	_, delSync := m.DeleteFSync("none")
-	_, rawDel := db.Delete([]byte("m:k"))
-	_, single := copal.Delete(db, "m:k")
-	_, _, update := m.Update("k", func(u *copal.Update[int]) { u.Value = 11 })
-	_, _, updateNone := m.UpdateFSync("new", func(u *copal.Update[int]) { u.Value = 1 })
+	_, rawDel := db.Raw().Delete([]byte("m:k"))
+	_, single := db.Raw().Delete([]byte("m:k"))
+	_, _, update := m.Update("k", func(u *copal.Entry[int]) error { u.Value = 11; return nil })
+	_, _, updateNone := m.UpdateFSync("new", func(u *copal.Entry[int]) error { u.Value = 1; return nil })
 	return map[string]error{
 		"Set": m.Set("k", 11), "Set of a new key": m.Set("new", 1), "SetFSync": m.SetFSync("k", 11), "Delete": del,
-		"Delete of nothing": delNone, "DeleteFSync of nothing": delSync, "Put": db.Put([]byte("m:k"), []byte("11")),
+		"Delete of nothing": delNone, "DeleteFSync of nothing": delSync, "Put": db.Raw().Set([]byte("m:k"), []byte("11")),
 		"raw Delete": rawDel, "copal.Set": copal.Set(db, "m:k", 11), "copal.Delete": single,
 		"copal.Set of a new type": copal.Set(db, "m:k", []bool{true}),
 		"Update":                  update, "UpdateFSync of a new key": updateNone, "Sync": db.Sync(), "Map.Sync": m.Sync(),
@@ -302,7 +302,7 @@ func TestTrapFailedSync(t *testing.T) {
 			fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog}) // once: a second sync would say yes
 			mem := vfs.NewCrashMem()
 			fsys := vfs.Inject(mem, fault)
-			db := openOn(t, fsys, handled.option(), copal.SyncInterval(time.Hour))
+			db := openOn(t, fsys, handled.option(), copal.WithSyncInterval(time.Hour))
 			m := mapOf[string, int](t, db, "m")
 			if err := m.SetFSync("safe", 1); err != nil {
 				t.Fatal(err)
@@ -373,9 +373,9 @@ func TestSyncInterval(t *testing.T) {
 	for _, d := range []time.Duration{10 * time.Millisecond, time.Second, 20 * time.Minute} {
 		synctest.Test(t, func(t *testing.T) {
 			fsys := vfs.Inject(vfs.NewMem())
-			db := openOn(t, fsys, copal.SyncInterval(d))
-			if db.SyncInterval() != d {
-				t.Errorf("SyncInterval = %v, want %v", db.SyncInterval(), d)
+			db := openOn(t, fsys, copal.WithSyncInterval(d))
+			if db.Stats().SyncInterval != d {
+				t.Errorf("SyncInterval = %v, want %v", db.Stats().SyncInterval, d)
 			}
 			m := mapOf[int, int](t, db, "m")
 			for range 3 {
@@ -417,12 +417,12 @@ func TestSyncInterval(t *testing.T) {
 // The default is a second.
 func TestSyncIntervalDefault(t *testing.T) {
 	db := memory(t)
-	if d := db.SyncInterval(); d != time.Second {
+	if d := db.Stats().SyncInterval; d != time.Second {
 		t.Errorf("SyncInterval = %v", d)
 	}
 	db.SetSyncInterval(0)
 	db.SetSyncInterval(-time.Second)
-	if d := db.SyncInterval(); d != time.Second {
+	if d := db.Stats().SyncInterval; d != time.Second {
 		t.Errorf("SyncInterval = %v after it was set to nothing", d)
 	}
 }
@@ -431,7 +431,7 @@ func TestSyncIntervalDefault(t *testing.T) {
 func TestSetSyncInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.Inject(vfs.NewMem())
-		db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+		db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
 		m := mapOf[int, int](t, db, "m")
 		mustSet(t, m, 1, 1)
 		synctest.Wait()
@@ -485,7 +485,7 @@ func TestSetSyncIntervalKeepsThePromise(t *testing.T) {
 func TestNoDiskActivityWithoutWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.Inject(vfs.NewMem()).Trace(vfs.Reading)
-		db := openOn(t, fsys, copal.SyncInterval(time.Millisecond))
+		db := openOn(t, fsys, copal.WithSyncInterval(time.Millisecond))
 		rest := func(when string) {
 			t.Helper()
 			time.Sleep(time.Minute)
@@ -528,7 +528,7 @@ func TestTrapSyncHoldsNobody(t *testing.T) {
 	release := make(chan struct{})
 	fault, on := armed(vfs.Fault{Kinds: vfs.OpSync, Match: isLog, Hold: release})
 	fsys := vfs.Inject(vfs.NewMem(), fault)
-	db := openOn(t, fsys, copal.SyncInterval(time.Hour))
+	db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
 	m := mapOf[string, int](t, db, "m")
 	mustSet(t, m, "k", 1)
 	if err := db.Sync(); err != nil {

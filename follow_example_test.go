@@ -35,11 +35,11 @@ func ExampleDB_Refresh() {
 	if err := follower.Refresh(); err != nil { // without it, the same a moment later
 		log.Fatal(err)
 	}
-	fmt.Println(copal.Get[string](follower, "greeting"))
+	fmt.Println(copal.Load[string](follower, "greeting"))
 	// Output: goodbye <nil>
 }
 
-func ExampleFollowEvery() {
+func ExampleWithFollowInterval() {
 	dir, err := os.MkdirTemp("", "copal")
 	if err != nil {
 		log.Fatal(err)
@@ -51,12 +51,12 @@ func ExampleFollowEvery() {
 	}
 	defer db.Close()
 
-	follower, err := copal.Open(dir, copal.ReadOnly(), copal.FollowEvery(5*time.Millisecond))
+	follower, err := copal.Open(dir, copal.ReadOnly(), copal.WithFollowInterval(5*time.Millisecond))
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer follower.Close()
-	_, err = copal.Open(dir, copal.ReadOnly(), copal.FollowEvery(0))
+	_, err = copal.Open(dir, copal.ReadOnly(), copal.WithFollowInterval(0))
 	fmt.Println(err)
-	// Output: copal: FollowEvery(0s); it must be positive
+	// Output: copal: WithFollowInterval(0s); it must be positive
 }

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -150,7 +151,7 @@ func newFollowLife(t *testing.T, rng *rand.Rand) *followLife {
 		named: map[string]bool{}, known: map[string]bool{}}
 	x.opts = []copal.Option{copal.WithFS(deadLock{x.mem}), copal.WithInline(), copal.WithClock(x.clock),
 		copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }),
-		copal.MaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
+		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	if rng.IntN(4) == 0 {
 		x.opts = append(x.opts, copal.OrderedKeys())
 	}
@@ -269,25 +270,25 @@ func (x *followLife) write() {
 	case k < 2:
 		name := []string{"a", "b", "c"}[x.rng.IntN(3)]
 		x.log("declare map %s", name)
-		x.must(x.w.DeclareMap(name))
+		x.must(admin.DeclareMap(x.w, name))
 		x.opened[name] = true // the log knows with the first write
 		return
 	case k < 4:
-		b := x.w.NewBatch()
+		b := x.w.Raw().Batch()
 		for range 1 + x.rng.IntN(4) {
-			x.raw(changed, func(key, value []byte) error { b.Put(key, value); return nil },
+			x.raw(changed, func(key, value []byte) error { b.Set(key, value); return nil },
 				func(key []byte) (bool, error) { b.Delete(key); return true, nil })
 		}
-		x.must(b.Write())
+		x.must(b.Commit())
 	case k < 6:
 		x.must(x.w.Update(func(tx *copal.Tx) error {
 			for range 1 + x.rng.IntN(4) {
-				x.raw(changed, tx.Put, tx.Delete)
+				x.raw(changed, tx.Raw().Set, tx.Raw().Delete)
 			}
 			return nil
 		}))
 	case k < 8:
-		x.raw(changed, x.w.Put, x.w.Delete)
+		x.raw(changed, x.w.Raw().Set, x.w.Raw().Delete)
 	case k < 9:
 		x.n++
 		x.must(copal.Set(x.w, "single", x.n))
@@ -351,7 +352,7 @@ func (x *followLife) writeCollection() {
 	x.log("change %s", key)
 	x.born = true
 	if _, there := x.has[key]; there && x.rng.IntN(4) == 0 {
-		_, err := x.w.Delete([]byte(key))
+		_, err := x.w.Raw().Delete([]byte(key))
 		x.must(err)
 		delete(x.has, key)
 		return
@@ -451,10 +452,10 @@ func (x *followLife) lookInView() {
 	before, now := x.shown, x.now()
 	err := x.r.View(func(tx *copal.Tx) error {
 		x.must(x.r.Refresh())
-		if _, err := tx.Get([]byte("single")); errors.Is(err, copal.ErrSnapshotLost) && x.shrunk {
+		if _, err := tx.Raw().Load([]byte("single")); errors.Is(err, copal.ErrSnapshotLost) && x.shrunk {
 			return nil
 		}
-		x.entries("Tx", before.at(now), tx.Get, tx.Has, tx.Scan, nil, tx.ScanBackward)
+		x.entries("Tx", before.at(now), tx.Raw().Load, hasOf(tx.Raw()), tx.Raw().Prefix, nil, tx.Raw().Backward().Between)
 		return nil
 	})
 	x.must(err)
@@ -465,7 +466,7 @@ func (x *followLife) lookInScan() {
 	before, after := x.shown.at(x.now()), x.has.at(x.now())
 	got := map[string]bool{}
 	pause := x.rng.IntN(4)
-	for key := range x.r.ScanKeys(nil) {
+	for key := range x.r.Raw().KeysPrefix(nil) {
 		if _, there := before[string(key)]; got[string(key)] || !there && after[string(key)].value == "" && after[string(key)].elements == nil {
 			x.t.Errorf("a scan yields %q once too often", key)
 		}
@@ -577,15 +578,15 @@ func (x *followLife) compare() {
 
 // compareSnapshot reports that the snapshot is lost.
 func (x *followLife) compareSnapshot(s followSnap) (lost bool) {
-	if _, err := s.s.Get([]byte("single")); errors.Is(err, copal.ErrSnapshotLost) && x.shrunk {
+	if _, err := s.s.Raw().Load([]byte("single")); errors.Is(err, copal.ErrSnapshotLost) && x.shrunk {
 		x.lost++
 		x.must(s.s.Close())
 		return true
 	}
 	what := fmt.Sprint("snapshot ", s.s.Seq())
-	x.entries(what, s.what, s.s.Get, s.s.Has, s.s.Scan, s.s.ScanKeys, s.s.ScanBackward)
+	x.entries(what, s.what, s.s.Raw().Load, hasOf(s.s.Raw()), s.s.Raw().Prefix, s.s.Raw().KeysPrefix, s.s.Raw().Backward().Between)
 	var keys []string
-	for e, err := range s.s.Entries(nil, nil) {
+	for e, err := range admin.Entries(s.s, nil, nil) {
 		x.must(err)
 		keys = append(keys, string(e.Key))
 	}
@@ -660,9 +661,9 @@ var followKeys = func() []string {
 // reads compares raw reads, alone and in a transaction, and those of single values.
 func (x *followLife) reads() {
 	want := x.shown.at(x.now())
-	x.entries("DB", want, x.r.Get, x.r.Has, x.r.Scan, x.r.ScanKeys, x.r.ScanBackward)
+	x.entries("DB", want, x.r.Raw().Load, hasOf(x.r.Raw()), x.r.Raw().Prefix, x.r.Raw().KeysPrefix, x.r.Raw().Backward().Between)
 	x.must(x.r.View(func(tx *copal.Tx) error {
-		x.entries("Tx", want, tx.Get, tx.Has, tx.Scan, nil, tx.ScanBackward)
+		x.entries("Tx", want, tx.Raw().Load, hasOf(tx.Raw()), tx.Raw().Prefix, nil, tx.Raw().Backward().Between)
 		for _, m := range x.maps {
 			m.compareIn(tx)
 		}
@@ -674,31 +675,31 @@ func (x *followLife) reads() {
 	for _, key := range followKeys {
 		h, there := want[key]
 		var viewed string
-		err := x.r.ViewValue([]byte(key), func(b []byte) error { viewed = string(b); return nil })
+		err := x.r.Raw().View([]byte(key), func(b []byte) error { viewed = string(b); return nil })
 		x.found("ViewValue", key, viewed, err, h, there)
 		var read []byte
-		v, err := x.r.OpenValue([]byte(key))
+		v, err := x.r.Raw().Open([]byte(key))
 		if err == nil {
 			read, err = io.ReadAll(v)
 			x.must(v.Close())
 		}
 		x.found("OpenValue", key, string(read), err, h, there)
-		deadline, err := x.r.Deadline([]byte(key))
+		deadline, err := x.r.Raw().Deadline([]byte(key))
 		if there == errors.Is(err, copal.ErrNotFound) || there && err != nil || h.deadline != 0 && deadline.UnixMilli() != h.deadline || h.deadline == 0 && !deadline.IsZero() {
 			x.t.Errorf("Deadline(%q) = %v, %v, want %d", key, deadline, err, h.deadline)
 		}
 	}
-	single, err := copal.Get[int](x.r, "single")
+	single, err := copal.Load[int](x.r, "single")
 	h, there := want["single"]
 	x.found("Get", "single", strconv.Itoa(single), err, h, there)
-	if n := x.r.Len(); n != len(want) {
+	if n := x.r.Raw().Len(); n != len(want) {
 		x.t.Errorf("DB.Len = %d, want %d", n, len(want))
 	}
 	names := map[string]bool{}
-	for _, m := range x.r.Maps() {
-		names[m.Name] = true
-		if n := len(want.under(m.Prefix)); m.Keys != n {
-			x.t.Errorf("map %s has %d keys, want %d", m.Name, m.Keys, n)
+	for name, keys := range x.r.Maps() {
+		names[name] = true
+		if n := len(want.under(string(copal.MapPrefix(name)))); keys != n {
+			x.t.Errorf("map %s has %d keys, want %d", name, keys, n)
 		}
 	}
 	for name := range x.known { // and perhaps one that was open when the writer closed
@@ -779,7 +780,7 @@ func (x *followLife) elements(what string, want content, hash *copal.HashOf[stri
 		}
 	}
 	for m, score := range sorted.All() {
-		if one, ok := sorted.Score(m); !ok || one != score {
+		if one, ok := sorted.Get(m); !ok || one != score {
 			x.t.Errorf("%s: the score of %s is %v, %v", what, m, one, ok)
 		}
 		if rank, ok := sorted.Rank(m); !ok || rank != len(got[3]) {
@@ -895,23 +896,6 @@ func (m *followMap[V]) watch(ctx context.Context) iter.Seq2[copal.Change, error]
 	}
 }
 
-// mapReads are the ways of reading that Map, MapAt and TxMap have.
-type mapReads[V any] interface {
-	Get(key string) (V, bool)
-	Load(key string) (V, error)
-	Len() int
-	All() iter.Seq2[string, V]
-	Keys() iter.Seq[string]
-	Values() iter.Seq[V]
-	Ascend(from string) iter.Seq2[string, V]
-	Descend(from string) iter.Seq2[string, V]
-	Backward() iter.Seq2[string, V]
-	Prefix(p string) iter.Seq2[string, V]
-	KeysFrom(from string) iter.Seq[string]
-	First() (string, V, bool)
-	Last() (string, V, bool)
-}
-
 func (m *followMap[V]) compare() {
 	if m.m == nil {
 		return
@@ -948,7 +932,7 @@ func (m *followMap[V]) compareIn(tx *copal.Tx) {
 }
 
 // reads compares what the map shows, in one of three ways, with what there is.
-func (m *followMap[V]) reads(what string, r mapReads[V], all content) {
+func (m *followMap[V]) reads(what string, r *copal.Map[string, V], all content) {
 	x := m.x
 	x.t.Helper()
 	what = fmt.Sprintf("%s %s", what, m.name)
@@ -998,15 +982,15 @@ func (m *followMap[V]) reads(what string, r mapReads[V], all content) {
 		numbers = append(numbers, p[2:])
 	}
 	x.same(what+".Values", sorted(values), sorted(numbers))
-	x.same(what+".Ascend", of(r.Ascend("r")), pairs[from:])
+	x.same(what+".Ascend", of(r.From("r")), pairs[from:])
 	x.same(what+".KeysFrom", slices.Collect(r.KeysFrom("r")), keys[from:])
-	x.same(what+".Descend", of(r.Descend("r")), down[len(down)-to:])
-	x.same(what+".Backward", of(r.Backward()), down)
+	x.same(what+".Backward.Until", of(r.Backward().Until("s")), down[len(down)-to:])
+	x.same(what+".Backward", of(r.Backward().All()), down)
 	x.same(what+".Prefix", of(r.Prefix("r")), pairs[from:to])
 	if k, v, ok := r.First(); ok != (len(keys) > 0) || ok && show(k, v) != pairs[0] {
 		x.t.Errorf("%s.First = %s %v %v, want %q", what, k, v, ok, pairs)
 	}
-	if k, v, ok := r.Last(); ok != (len(keys) > 0) || ok && show(k, v) != down[0] {
+	if k, v, ok := r.Backward().First(); ok != (len(keys) > 0) || ok && show(k, v) != down[0] {
 		x.t.Errorf("%s.Last = %s %v %v, want %q", what, k, v, ok, pairs)
 	}
 }

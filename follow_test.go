@@ -73,7 +73,7 @@ func TestSnapshotBeforeTheFirstWrite(t *testing.T) {
 	for k, v := range m.At(s).All() {
 		t.Errorf("the snapshot yields %s = %d", k, v)
 	}
-	for k, v := range s.Scan(nil) {
+	for k, v := range s.Raw().Prefix(nil) {
 		t.Errorf("the snapshot yields %s = %s", k, v)
 	}
 }

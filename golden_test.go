@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -89,7 +90,7 @@ func writeGolden(t *testing.T) *vfs.Mem {
 	if err := copal.Set(db, "config", map[string]any{"debug": false}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Delete([]byte("line\nfeed")); err != nil {
+	if _, err := db.Raw().Delete([]byte("line\nfeed")); err != nil {
 		t.Fatal(err)
 	}
 	if err := users.SetFSync("dave", goldenUser{}); err != nil {
@@ -103,15 +104,15 @@ func writeGolden(t *testing.T) *vfs.Mem {
 // writeGoldenCollections writes a hash and a list, some of their elements as bytes.
 func writeGoldenCollections(t *testing.T, db *copal.DB) {
 	t.Helper()
-	raw := db.Hash([]byte("hash"))
+	raw := db.Raw().Hash([]byte("hash"))
 	typed := openHash[string, float64](t, db, "hash")
 	err0 := raw.Set("\x00\xff", []byte("any \x00\xff\n bytes"))
 	err1 := raw.Set("", []byte{})
 	err2 := typed.Set("pi", 3.25)
-	_, _, err3 := raw.Update("updated", func(u *copal.Update[[]byte]) { u.Value = []byte("bytes") })
+	_, _, err3 := raw.Update("updated", func(u *copal.Entry[[]byte]) error { u.Value = []byte("bytes"); return nil })
 	err4 := raw.Set("gone", []byte("x"))
 	_, err5 := raw.Delete("gone")
-	l := db.List([]byte("list"))
+	l := db.Raw().List([]byte("list"))
 	err6 := l.PushBack([]byte("b \x00\xff\n"), []byte{}, []byte("dropped"))
 	err7 := l.PushFront([]byte("a"))
 	_, _, err8 := l.PopBack()
@@ -146,18 +147,18 @@ func wantGolden(t *testing.T, db *copal.DB) {
 	if got := maps.Collect(mapOf[time.Time, string](t, db, "days").All()); len(got) != 1 || got[day] != "leap day, an hour later" {
 		t.Errorf("days has %v", got)
 	}
-	if v, err := copal.Get[map[string]any](db, "config"); err != nil || !reflect.DeepEqual(v, map[string]any{"debug": false}) {
+	if v, err := copal.Load[map[string]any](db, "config"); err != nil || !reflect.DeepEqual(v, map[string]any{"debug": false}) {
 		t.Errorf("config = %v, %v", v, err)
 	}
 	wantRaw(t, db, "raw", "bytes \x00\xff\n of any kind")
 	wantRaw(t, db, "", "")
 	wantRaw(t, db, "users:carol", `{"Name": "Carol", "Age": 40}`)
 	wantRaw(t, db, "numbers%3a%20100%25:-3", "0.25")
-	if has, err := db.Has([]byte("line\nfeed")); has || err != nil {
+	if has, err := has(db.Raw(), []byte("line\nfeed")); has || err != nil {
 		t.Errorf("Has of a deleted key = %v, %v", has, err)
 	}
 	hash := map[string]string{}
-	for field, value := range db.Hash([]byte("hash")).All() {
+	for field, value := range db.Raw().Hash([]byte("hash")).All() {
 		hash[field] = string(value)
 	}
 	if want := map[string]string{"": "", "\x00\xff": "any \x00\xff\n bytes", "pi": "3.25", "updated": "bytes"}; !maps.Equal(hash, want) {
@@ -167,7 +168,7 @@ func wantGolden(t *testing.T, db *copal.DB) {
 		t.Errorf("pi is %v, %v", pi, ok)
 	}
 	var list []string
-	for value := range db.List([]byte("list")).Range(0, 10) {
+	for value := range db.Raw().List([]byte("list")).Between(0, 10) {
 		list = append(list, string(value))
 	}
 	if want := []string{"a", "b \x00\xff\n", "c"}; !slices.Equal(list, want) {
@@ -246,7 +247,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := goldenFiles(t)
-	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 30 {
+	if report, err := admin.Check(context.Background(), dir, nil); err != nil || report.Keys != 30 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 	open := func(opts ...copal.Option) *copal.DB {
@@ -281,7 +282,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 	if v, err := users.Load("bob"); err != nil || v.Manager == nil || v.Manager.Age != 28 {
 		t.Errorf("Load = %+v, %v", v, err)
 	}
-	if report, err := copal.Check(context.Background(), dir, nil); err != nil || report.Keys != 31 {
+	if report, err := admin.Check(context.Background(), dir, nil); err != nil || report.Keys != 31 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 }

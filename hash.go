@@ -38,27 +38,33 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 
 // Hash returns the hash under key as one of bytes, for programs that know no types, such as servers.
 // Fields are strings of any bytes, and values are stored as they are, without a codec. A value that
-// a HashOf of another type has written is read as DB.Get shows it, and what is written here is JSON
+// a HashOf of another type has written is read as Raw.Get shows it, and what is written here is JSON
 // text to such a HashOf.
-func (db *DB) Hash(key []byte) *HashOf[string, []byte] {
-	b := db.asBytes()
-	return &HashOf[string, []byte]{newCollection(db, key, engine.HashType), b.fields, b.values}
+func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
+	b := r.db.asBytes()
+	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.HashType), b.fields, b.values}
+	return h.to(r.handle)
 }
 
-// At is the hash as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
-func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] {
-	return &HashOf[F, V]{h.at(s), h.fields, h.values}
-}
+// With returns a handle whose writes are as durable as d. Async is Write.
+func (h *HashOf[F, V]) With(d Durability) *HashOf[F, V] { return h.to(h.logged(d)) }
 
-// In is the hash in a transaction, which must be of the same store. Its reads are those of the transaction, and its writes count when that has committed, whatever they are
-// called: durability is the transaction's. An error that a read cannot return is returned by the transaction at its end.
-func (h *HashOf[F, V]) In(tx *Tx) *HashOf[F, V] {
-	return &HashOf[F, V]{h.in(tx), h.fields, h.values}
+// At returns a handle that reads a snapshot, as Map.At does.
+func (h *HashOf[F, V]) At(s *Snapshot) *HashOf[F, V] { return h.to(h.at(s)) }
+
+// In returns a handle that reads and writes in a transaction, as Map.In does.
+func (h *HashOf[F, V]) In(tx *Tx) *HashOf[F, V] { return h.to(h.in(tx)) }
+
+// Backward returns a handle that yields the same fields the other way round.
+func (h *HashOf[F, V]) Backward() *HashOf[F, V] { return h.to(h.backward()) }
+
+func (h *HashOf[F, V]) to(of handle) *HashOf[F, V] {
+	return &HashOf[F, V]{h.as(of), h.fields, h.values}
 }
 
 // Set stores v in a field. When it returns nil, it survives the death of the process, as Map.Set does. The error is ErrType when the key has something else
 // than a hash.
-func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, engine.Process) }
+func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, h.by) }
 
 // SetFSync is Set that survives the loss of power when it returns.
 func (h *HashOf[F, V]) SetFSync(field F, v V) error { return h.set(field, v, engine.Power) }
@@ -72,12 +78,7 @@ func (h *HashOf[F, V]) set(field F, v V, d engine.Durability) error {
 }
 
 // SetAll stores several fields, all or none, and at one moment for whoever reads.
-func (h *HashOf[F, V]) SetAll(fields map[F]V) error { return h.setAll(fields, engine.Process) }
-
-// SetAllFSync is SetAll that survives the loss of power when it returns.
-func (h *HashOf[F, V]) SetAllFSync(fields map[F]V) error { return h.setAll(fields, engine.Power) }
-
-func (h *HashOf[F, V]) setAll(fields map[F]V, d engine.Durability) error {
+func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
 	edits := make([]*engine.Edit, 0, len(fields))
 	for f, v := range fields {
 		sub, err := h.sub(f)
@@ -90,7 +91,7 @@ func (h *HashOf[F, V]) setAll(fields map[F]V, d engine.Durability) error {
 		}
 		edits = append(edits, e)
 	}
-	return h.setEdits(edits, d)
+	return h.setEdits(edits, h.by)
 }
 
 // Get returns the value of a field, and whether there is one. A read that fails goes to the error handler and counts as absent; Load
@@ -122,34 +123,36 @@ func (h *HashOf[F, V]) Has(field F) bool {
 
 // Update changes a field atomically, as Map.Update does an entry: f gets what there is, and says what there is to be. It returns the
 // field as it is afterwards. TTL has no meaning here: a field lives as long as the hash.
-func (h *HashOf[F, V]) Update(field F, f func(u *Update[V])) (v V, exists bool, err error) {
-	return h.updateField(field, f, engine.Process)
+func (h *HashOf[F, V]) Update(field F, f func(e *Entry[V]) error) (v V, exists bool, err error) {
+	return h.updateField(field, f, h.by)
 }
 
 // UpdateFSync is Update that survives the loss of power when it returns.
-func (h *HashOf[F, V]) UpdateFSync(field F, f func(u *Update[V])) (v V, exists bool, err error) {
+func (h *HashOf[F, V]) UpdateFSync(field F, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return h.updateField(field, f, engine.Power)
 }
 
-func (h *HashOf[F, V]) updateField(field F, f func(u *Update[V]), d engine.Durability) (v V, exists bool, err error) {
+func (h *HashOf[F, V]) updateField(field F, f func(e *Entry[V]) error, d engine.Durability) (v V, exists bool, err error) {
 	sub, err := h.sub(field)
 	if err != nil {
 		return v, false, err
 	}
 	err = h.updateValue(h.values, sub, d, func(exists bool, decode func(any) error) (any, decision, error) {
-		u := Update[V]{Exists: exists, decision: put}
-		if err := decode(&u.Value); err != nil {
+		e := Entry[V]{Exists: exists, decision: put}
+		if err := decode(&e.Value); err != nil {
 			return nil, keep, err
 		}
-		f(&u)
-		if u.decision == keep { // f may have changed its copy
-			u.Value = *new(V)
-			if err := decode(&u.Value); err != nil {
+		if err := f(&e); err != nil {
+			return nil, keep, err
+		}
+		if e.decision == keep { // f may have changed its copy
+			e.Value = *new(V)
+			if err := decode(&e.Value); err != nil {
 				return nil, keep, err
 			}
 		}
-		v = u.Value
-		return &v, u.decision, nil
+		v = e.Value
+		return &v, e.decision, nil
 	}, &exists)
 	if err != nil || !exists {
 		return *new(V), false, err
@@ -159,7 +162,7 @@ func (h *HashOf[F, V]) updateField(field F, f func(u *Update[V]), d engine.Durab
 
 // Delete removes fields, all or none, and returns how many of them there were. A hash without fields is none.
 func (h *HashOf[F, V]) Delete(fields ...F) (existed int, err error) {
-	return h.delete(fields, engine.Process)
+	return h.delete(fields, h.by)
 }
 
 // DeleteFSync is Delete that survives the loss of power when it returns.
@@ -175,15 +178,17 @@ func (h *HashOf[F, V]) delete(fields []F, d engine.Durability) (int, error) {
 	return h.edit(d, deletions(subs)...)
 }
 
-// All yields each field and its value in the order of the fields: that of keys in ordered maps. Fields whose order is that of their text, such as strings, are
-// kept in it; others are sorted first. A field that is there throughout is yielded exactly once, with the value that it has at that moment. The
-// hash may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the error handler and is left out.
-func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.walk(nil, nil, false) }
+// All yields each field and its value in the order of the fields: that of keys in ordered maps. Fields
+// whose order is that of their text, such as strings, are kept in it; others are sorted first. A field
+// that is there throughout is yielded exactly once, with the value that it has at that moment. The hash
+// may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the error
+// handler and is left out.
+func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.between(nil, nil) }
 
 // Keys yields each field, as All does. No value is read.
 func (h *HashOf[F, V]) Keys() iter.Seq[F] {
 	return func(yield func(F) bool) {
-		for sub := range h.subs(h.fields.Order(), engine.Span{}) {
+		for sub := range h.subs(h.fields.Order(), engine.Span{Down: h.down}) {
 			if f, err := h.fields.Decode(sub); err != nil {
 				h.misfit(sub, err)
 			} else if !yield(f) {
@@ -193,32 +198,22 @@ func (h *HashOf[F, V]) Keys() iter.Seq[F] {
 	}
 }
 
-// Ascend yields the fields from from on, in ascending order.
-func (h *HashOf[F, V]) Ascend(from F) iter.Seq2[F, V] { return h.walk(&from, nil, false) }
+// From yields the fields in [from, ∞).
+func (h *HashOf[F, V]) From(from F) iter.Seq2[F, V] { return h.between(&from, nil) }
 
-// Descend yields the fields from from on, in descending order.
-func (h *HashOf[F, V]) Descend(from F) iter.Seq2[F, V] { return h.walk(nil, &from, true) }
+// Until yields the fields in (-∞, to).
+func (h *HashOf[F, V]) Until(to F) iter.Seq2[F, V] { return h.between(nil, &to) }
 
-// Between yields the fields from from on, up to to, but not that, in ascending order.
-func (h *HashOf[F, V]) Between(from, to F) iter.Seq2[F, V] { return h.walk(&from, &to, false) }
+// Between yields the fields in [from, to).
+func (h *HashOf[F, V]) Between(from, to F) iter.Seq2[F, V] { return h.between(&from, &to) }
 
-// walk yields the fields between two bounds, of which the upper one is left out if there is a lower one.
-func (h *HashOf[F, V]) walk(low, high *F, down bool) iter.Seq2[F, V] {
+// between yields the fields in [from, to); nil is no bound.
+func (h *HashOf[F, V]) between(from, to *F) iter.Seq2[F, V] {
 	return func(yield func(F, V) bool) {
-		span := engine.Span{Down: down, HighOpen: low != nil}
-		for _, b := range []struct {
-			f  *F
-			to *[]byte
-		}{{low, &span.Low}, {high, &span.High}} {
-			if b.f == nil {
-				continue
-			}
-			sub, err := h.sub(*b.f)
-			if err != nil {
-				h.report(err)
-				return
-			}
-			*b.to = h.fields.Order().AppendSortKey([]byte{}, string(sub))
+		span, err := spanOf(&h.Collection, h.fields, from, to)
+		if err != nil {
+			h.report(err)
+			return
 		}
 		for item := range h.fieldsIn(h.fields.Order(), span) {
 			f, err := h.fields.Decode(item.Key)
@@ -233,6 +228,25 @@ func (h *HashOf[F, V]) walk(low, high *F, down bool) iter.Seq2[F, V] {
 			}
 		}
 	}
+}
+
+// spanOf is the span of the sort keys of [from, to); nil is no bound.
+func spanOf[F comparable](c *Collection, by *keycodec.Codec[F], from, to *F) (engine.Span, error) {
+	span := engine.Span{HighOpen: true, Down: c.down}
+	for _, bound := range []struct {
+		at   *F
+		sort *[]byte
+	}{{from, &span.Low}, {to, &span.High}} {
+		if bound.at == nil {
+			continue
+		}
+		subs, err := subsOf(c, by, []F{*bound.at})
+		if err != nil {
+			return span, err
+		}
+		*bound.sort = by.Order().AppendSortKey([]byte{}, string(subs[0]))
+	}
+	return span, nil
 }
 
 // sub is the sub-key of a field.

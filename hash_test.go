@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 )
 
@@ -40,7 +41,7 @@ func TestHashCountsEveryIncrement(t *testing.T) {
 		all.Go(func() {
 			mine := fmt.Sprint("mine", w)
 			for i := range each {
-				_, _, err := h.Update("shared", func(u *copal.Update[int]) { u.Value++ })
+				_, _, err := h.Update("shared", func(u *copal.Entry[int]) error { u.Value++; return nil })
 				if err == nil {
 					err = h.SetAll(map[string]int{mine: i, mine + "b": i})
 				}
@@ -128,15 +129,15 @@ func TestHashUpdate(t *testing.T) {
 	defer db.Close()
 	h := openHash[int, []string](t, db, "h")
 	for _, c := range []struct {
-		f    func(u *copal.Update[[]string])
+		f    func(u *copal.Entry[[]string]) error
 		want string
 	}{
-		{func(u *copal.Update[[]string]) { u.Cancel() }, "[] false <nil>"},
-		{func(u *copal.Update[[]string]) { u.Delete() }, "[] false <nil>"},
-		{func(u *copal.Update[[]string]) { u.Value = append(u.Value, "a") }, "[a] true <nil>"},
-		{func(u *copal.Update[[]string]) { u.Value[0] = "changed"; u.Cancel() }, "[a] true <nil>"},
-		{func(u *copal.Update[[]string]) { u.Value = append(u.Value, "b") }, "[a b] true <nil>"},
-		{func(u *copal.Update[[]string]) { u.Delete() }, "[] false <nil>"},
+		{func(u *copal.Entry[[]string]) error { u.Cancel(); return nil }, "[] false <nil>"},
+		{func(u *copal.Entry[[]string]) error { u.Delete(); return nil }, "[] false <nil>"},
+		{func(u *copal.Entry[[]string]) error { u.Value = append(u.Value, "a"); return nil }, "[a] true <nil>"},
+		{func(u *copal.Entry[[]string]) error { u.Value[0] = "changed"; u.Cancel(); return nil }, "[a] true <nil>"},
+		{func(u *copal.Entry[[]string]) error { u.Value = append(u.Value, "b"); return nil }, "[a b] true <nil>"},
+		{func(u *copal.Entry[[]string]) error { u.Delete(); return nil }, "[] false <nil>"},
 	} {
 		v, exists, err := h.Update(7, c.f)
 		if got := fmt.Sprint(v, exists, err); got != c.want {
@@ -146,19 +147,21 @@ func TestHashUpdate(t *testing.T) {
 	if err := h.Set(1, []string{"x"}); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err = h.Update(1, func(u *copal.Update[[]string]) {
+	_, _, err = h.Update(1, func(u *copal.Entry[[]string]) error {
 		u.Value = append(u.Value, "y")
 		if err := h.Set(2, nil); err != nil { // another field
 			t.Error(err)
 		}
 		h.Set(1, nil)
+
+		return nil
 	})
 	if !errors.Is(err, copal.ErrNested) {
 		t.Errorf("an update that writes its own field: %v", err)
 	}
 	func() {
 		defer func() { recover() }()
-		h.Update(3, func(*copal.Update[[]string]) { panic("of the caller") })
+		h.Update(3, func(*copal.Entry[[]string]) error { panic("of the caller") })
 	}()
 	if err := h.Set(3, nil); err != nil {
 		t.Errorf("after a panic: %v", err)
@@ -198,8 +201,12 @@ func TestHashInOrder(t *testing.T) {
 	}
 	check("All", keys(h.All()), -3, 0, 9, 20, 100)
 	check("Keys", slices.Collect(h.Keys()), -3, 0, 9, 20, 100)
-	check("Ascend", keys(h.Ascend(9)), 9, 20, 100)
-	check("Descend", keys(h.Descend(9)), 9, 0, -3)
+	check("Ascend", keys(h.From(9)), 9, 20, 100)
+	check("Until", keys(h.Until(9)), -3, 0)
+	check("Backward, Until", keys(h.Backward().Until(9)), 0, -3)
+	check("Backward, From", keys(h.Backward().From(9)), 100, 20, 9)
+	check("Backward, Between", keys(h.Backward().Between(0, 20)), 9, 0)
+	check("Backward, Keys", slices.Collect(h.Backward().Keys()), 100, 20, 9, 0, -3)
 	check("Between", keys(h.Between(0, 20)), 0, 9)
 	for n := range h.All() { // which may be changed meanwhile
 		if _, err := h.Delete(n); err != nil {
@@ -225,7 +232,7 @@ func TestHashTypes(t *testing.T) {
 	if err := words.Set("w", "text"); err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Hash([]byte("h")).Set("raw", []byte("17")); err != nil {
+	if err := db.Raw().Hash([]byte("h")).Set("raw", []byte("17")); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := numbers.Load("raw"); n != 17 || err != nil {
@@ -234,7 +241,7 @@ func TestHashTypes(t *testing.T) {
 	if _, err := numbers.Load("w"); !errors.Is(err, copal.ErrType) || !strings.Contains(err.Error(), `h w`) {
 		t.Errorf("a text as a number: %v", err)
 	}
-	if b, err := db.Hash([]byte("h")).Load("n"); string(b) != "300" || err != nil {
+	if b, err := db.Raw().Hash([]byte("h")).Load("n"); string(b) != "300" || err != nil {
 		t.Errorf("a number as bytes: %q, %v", b, err)
 	}
 	if got := maps.Collect(numbers.All()); !maps.Equal(got, map[string]int{"n": 300, "raw": 17}) {
@@ -299,11 +306,11 @@ func TestHashAtASnapshot(t *testing.T) {
 	if v, err := then.Load("a"); v != 1 || err != nil || then.Has("b") || then.Len() != 1 {
 		t.Errorf("the snapshot has %d, %v", v, err)
 	}
-	_, _, update := then.Update("a", func(u *copal.Update[int]) {})
+	_, _, update := then.Update("a", func(u *copal.Entry[int]) error { return nil })
 	_, clear := then.Clear()
 	_, remove := then.Delete("a")
 	for _, err := range []error{then.Set("a", 1), then.SetAll(map[string]int{"a": 1}), then.Rename("x"), then.Expire(1e9), then.Persist(), update, clear, remove} {
-		if !errors.Is(err, copal.ErrReadOnly) {
+		if !errors.Is(err, copal.ErrSnapshot) {
 			t.Errorf("a write to a snapshot: %v", err)
 		}
 	}
@@ -322,8 +329,8 @@ func TestHashAtASnapshot(t *testing.T) {
 func TestCollectionsOfBytes(t *testing.T) {
 	type note struct{ Text string }
 	db := memory(t, copal.WithCodec(codec.Binary))
-	raw, notes := db.Hash([]byte("h")), openHash[string, note](t, db, "h")
-	list := db.List([]byte("l"))
+	raw, notes := db.Raw().Hash([]byte("h")), openHash[string, note](t, db, "h")
+	list := db.Raw().List([]byte("l"))
 	typed, err := copal.OpenList[note](db, "l")
 	mine := []byte("\x00\xff")
 	if err := errors.Join(err, notes.Set("note", note{"text"}), raw.Set("\x00:", mine), raw.Set("", nil),
@@ -346,7 +353,7 @@ func TestCollectionsOfBytes(t *testing.T) {
 	if got, want := slices.Collect(list.All()), [][]byte{[]byte("\x00\xff"), {}, []byte(`{"Text":"text"}`)}; !reflect.DeepEqual(got, want) {
 		t.Errorf("the list has %q, want %q", got, want)
 	}
-	v, exists, err := raw.Update("note", func(u *copal.Update[[]byte]) { u.Value = append(u.Value, ' ') })
+	v, exists, err := raw.Update("note", func(u *copal.Entry[[]byte]) error { u.Value = append(u.Value, ' '); return nil })
 	if string(v) != `{"Text":"text"} ` || !exists || err != nil {
 		t.Errorf("the update gives %q, %v, %v", v, exists, err)
 	}
@@ -355,7 +362,7 @@ func TestCollectionsOfBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	for e, err := range s.Elements([]byte("h")) { // and now none has a codec
+	for e, err := range admin.Elements(s, []byte("h")) { // and now none has a codec
 		if err != nil || e.Codec != "" || e.Schema != "" {
 			t.Errorf("field %q has codec %q, %v", e.Name, e.Codec, err)
 		}

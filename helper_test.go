@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 func holdStore(dir string) {
 	db, err := copal.Open(dir)
 	if err == nil {
-		err = db.Put([]byte("holder"), []byte("was here"))
+		err = db.Raw().Set([]byte("holder"), []byte("was here"))
 	}
 	if err != nil {
 		os.Stdout.WriteString(err.Error() + "\n")
@@ -73,7 +73,7 @@ func tryOpen(t testing.TB, fsys vfs.FS, opts ...copal.Option) (*copal.DB, error)
 // suite can run without cached values, or with few.
 func memoryOption() copal.Option {
 	n, _ := strconv.ParseInt(os.Getenv("COPAL_TEST_MEMORY"), 10, 64)
-	return copal.MaxMemory(n)
+	return copal.WithMaxMemory(n)
 }
 
 // memory opens an empty store.
@@ -125,7 +125,7 @@ func mustSet[K comparable, V any](t testing.TB, m *copal.Map[K, V], key K, v V) 
 
 func mustPut(t testing.TB, db *copal.DB, key, value string) {
 	t.Helper()
-	if err := db.Put([]byte(key), []byte(value)); err != nil {
+	if err := db.Raw().Set([]byte(key), []byte(value)); err != nil {
 		t.Fatalf("Put(%.100q): %v", key, err)
 	}
 }
@@ -154,7 +154,7 @@ func wantAbsent[K comparable, V any](t testing.TB, m *copal.Map[K, V], key K) {
 
 func wantRaw(t testing.TB, db *copal.DB, key, want string) {
 	t.Helper()
-	if v, err := db.Get([]byte(key)); err != nil || string(v) != want {
+	if v, err := db.Raw().Load([]byte(key)); err != nil || string(v) != want {
 		t.Errorf("raw Get(%.100q) = %.100q, %v, want %.100q", key, v, err, want)
 	}
 }
@@ -300,7 +300,7 @@ func lastLog(t testing.TB, fsys vfs.FS) string {
 // scanAll returns every raw entry.
 func scanAll(db *copal.DB) map[string]string {
 	all := map[string]string{}
-	for k, v := range db.Scan(nil) {
+	for k, v := range db.Raw().Prefix(nil) {
 		all[string(k)] = string(v)
 	}
 	return all
@@ -319,3 +319,20 @@ var noise = sync.OnceValue(func() []byte {
 	rand.NewChaCha8([32]byte{}).Read(b)
 	return b
 })
+
+// has is Has, with the error that this would report.
+func has(r *copal.Raw, key []byte) (bool, error) {
+	if r.Has(key) {
+		return true, nil
+	}
+	_, err := r.Deadline(key)
+	if errors.Is(err, copal.ErrNotFound) {
+		err = nil
+	}
+	return false, err
+}
+
+// hasOf is has as a function of the key.
+func hasOf(r *copal.Raw) func(key []byte) (bool, error) {
+	return func(key []byte) (bool, error) { return has(r, key) }
+}

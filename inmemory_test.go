@@ -27,11 +27,13 @@ func TestSetInMemory(t *testing.T) {
 	records := db.Stats().Records
 	for key, v := range want {
 		wantLoad(t, m, key, v)
-		got, _, err := m.Update(key, func(u *copal.Update[hiddenKind]) {
+		got, _, err := m.Update(key, func(u *copal.Entry[hiddenKind]) error {
 			if u.Value != v {
 				t.Errorf("Update of %s finds %v, want %v", key, u.Value, v)
 			}
 			u.Cancel()
+
+			return nil
 		})
 		if got != v || err != nil {
 			t.Errorf("Update = %v, %v, want %v", got, err, v)
@@ -67,7 +69,7 @@ func TestInMemoryNeedsAnEntry(t *testing.T) {
 	}
 	clock.Advance(time.Minute)
 	update := func(key string) error {
-		_, _, err := m.UpdateInMemory(key, func(u *copal.Update[hiddenKind]) { u.Set(hiddenKind{N: 2}) })
+		_, _, err := m.UpdateInMemory(key, func(u *copal.Entry[hiddenKind]) error { u.Set(hiddenKind{N: 2}); return nil })
 		return err
 	}
 	for _, key := range []string{"none", "expired", "deleted"} {
@@ -75,14 +77,14 @@ func TestInMemoryNeedsAnEntry(t *testing.T) {
 		wantErr(t, "UpdateInMemory of "+key, update(key), copal.ErrNotFound)
 		wantAbsent(t, m, key)
 	}
-	if err := db.Hash([]byte("m:hash")).Set("field", []byte("value")); err != nil {
+	if err := db.Raw().Hash([]byte("m:hash")).Set("field", []byte("value")); err != nil {
 		t.Fatal(err)
 	}
 	wantErr(t, "SetInMemory of a hash", m.SetInMemory("hash", hiddenKind{N: 2}), copal.ErrType)
 	wantErr(t, "UpdateInMemory of a hash", update("hash"), copal.ErrType)
 
 	mustSet(t, m, "k", hiddenKind{N: 1})
-	remove := func(u *copal.Update[hiddenKind]) { u.Delete() }
+	remove := func(u *copal.Entry[hiddenKind]) error { u.Delete(); return nil }
 	if _, _, err := m.UpdateInMemory("k", remove); err == nil {
 		t.Error("UpdateInMemory deletes")
 	}
@@ -103,13 +105,13 @@ func TestSetInMemoryEnds(t *testing.T) {
 		"Set":      func(key string) error { return m.Set(key, 2) },
 		"SetAsync": func(key string) error { return m.SetAsync(key, 2) },
 		"Update": func(key string) error {
-			_, _, err := m.Update(key, func(u *copal.Update[int]) { u.Value = 2 })
+			_, _, err := m.Update(key, func(u *copal.Entry[int]) error { u.Value = 2; return nil })
 			return err
 		},
-		"Put":         func(key string) error { return db.Put([]byte("m:"+key), []byte("2")) },
+		"Put":         func(key string) error { return db.Raw().Set([]byte("m:"+key), []byte("2")) },
 		"Delete":      func(key string) error { _, err := m.Delete(key); return err },
 		"DeleteAsync": func(key string) error { _, err := m.DeleteAsync(key); return err },
-		"raw Delete":  func(key string) error { _, err := db.Delete([]byte("m:" + key)); return err },
+		"raw Delete":  func(key string) error { _, err := db.Raw().Delete([]byte("m:" + key)); return err },
 	} {
 		mustSet(t, m, what, 1)
 		if err := errors.Join(m.SetInMemory(what, 7), write(what)); err != nil {
@@ -127,7 +129,7 @@ func TestSetInMemoryEnds(t *testing.T) {
 
 // It is not given up, however little memory there is.
 func TestSetInMemoryStays(t *testing.T) {
-	db := memory(t, copal.MaxMemory(1))
+	db := memory(t, copal.WithMaxMemory(1))
 	m := mapOf[int, int](t, db, "m")
 	for i := range 500 {
 		mustSet(t, m, i, i)
@@ -159,7 +161,7 @@ func TestSetInMemoryHasTheDeadlineOfItsEntry(t *testing.T) {
 			t.Errorf("TTL = %v, %v", ttl, err)
 		}
 	}
-	h := db.Hash([]byte("m:replaced"))
+	h := db.Raw().Hash([]byte("m:replaced"))
 	_, deleted := m.Delete("replaced")
 	if err := errors.Join(m.Expire("renewed", time.Hour), deleted, h.Set("field", []byte("value"))); err != nil {
 		t.Fatal(err)

@@ -95,7 +95,7 @@ func newInterplay[V any](t *testing.T, rng *rand.Rand, of func(int) V, number fu
 		x.keys = append(x.keys, before+string(k)+after)
 	}
 	x.opts = []copal.Option{copal.WithInline(), copal.WithClock(x.clock), copal.WithErrorHandler(x.handle),
-		copal.MaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
+		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
 	if rng.IntN(4) > 0 {
 		x.opts = append(x.opts, copal.WithInline())
 	}
@@ -264,7 +264,7 @@ func (x *interplay[V]) step() {
 		clear(x.earlier)
 		x.openMap()
 	case n < 32:
-		set := pick(async, x.m.SetTTLAsync, x.m.SetTTL)
+		set := pick(async, x.m.With(copal.Async).SetTTL, x.m.SetTTL)
 		x.must(set(key, v, ttl))
 		x.write(key, thing{number: x.last, deadline: x.after(ttl)}, async)
 	case n < 44:
@@ -272,10 +272,10 @@ func (x *interplay[V]) step() {
 		x.must(set(key, v))
 		x.write(key, thing{number: x.last, deadline: x.after(x.ttl)}, async)
 	case n < 50:
-		expire := pick(async, x.m.ExpireAsync, x.m.Expire)
+		expire := pick(async, x.m.With(copal.Async).Expire, x.m.Expire)
 		x.redate(key, x.after(ttl), async, func() error { return expire(key, ttl) })
 	case n < 53:
-		persist := pick(async, x.m.PersistAsync, x.m.Persist)
+		persist := pick(async, x.m.With(copal.Async).Persist, x.m.Persist)
 		x.redate(key, 0, async, func() error { return persist(key) })
 	case n < 59:
 		e := x.shown(key)
@@ -334,11 +334,13 @@ func (x *interplay[V]) remember(what, key string, err error) {
 func (x *interplay[V]) updateInMemory(key string) {
 	e := x.shown(key)
 	remove := x.rng.IntN(4) == 0
-	_, _, err := x.m.UpdateInMemory(key, func(u *copal.Update[V]) {
+	_, _, err := x.m.UpdateInMemory(key, func(u *copal.Entry[V]) error {
 		x.finds(key, u, e)
 		if u.Value = x.of(x.last); remove {
 			u.Delete()
 		}
+
+		return nil
 	})
 	if remove && e.hash == "" {
 		if there := e != (thing{}); there != (err != nil) {
@@ -388,7 +390,7 @@ func (x *interplay[V]) found(err error, e thing) {
 	}
 }
 
-func (x *interplay[V]) finds(key string, u *copal.Update[V], e thing) {
+func (x *interplay[V]) finds(key string, u *copal.Entry[V], e thing) error {
 	left := time.Duration(0)
 	if e.deadline != 0 {
 		left = time.Duration(e.deadline-x.now()) * time.Millisecond
@@ -399,13 +401,15 @@ func (x *interplay[V]) finds(key string, u *copal.Update[V], e thing) {
 	if u.Exists != (e != thing{}) || u.Exists && x.number(u.Value) != e.number || u.TTL != left {
 		x.t.Errorf("Update(%q) finds %v, %v, TTL %v, want %+v, TTL %v", key, u.Exists, u.Value, u.TTL, e, left)
 	}
+
+	return nil
 }
 
 func (x *interplay[V]) update(key string, ttl time.Duration, async bool) {
 	e := x.shown(key)
 	update := pick(async, x.m.UpdateAsync, x.m.Update)
 	what := x.rng.IntN(5)
-	_, _, err := update(key, func(u *copal.Update[V]) {
+	_, _, err := update(key, func(u *copal.Entry[V]) error {
 		x.finds(key, u, e)
 		u.Value = x.of(x.last)
 		switch what {
@@ -418,6 +422,8 @@ func (x *interplay[V]) update(key string, ttl time.Duration, async bool) {
 		case 3:
 			u.Cancel()
 		}
+
+		return nil
 	})
 	if e.hash != "" {
 		x.wantType("Update", err)
@@ -467,17 +473,17 @@ func (x *interplay[V]) raw(key string, ttl time.Duration) {
 	e, name := x.entry(key), []byte("m:"+key)
 	switch x.rng.IntN(7) {
 	case 0:
-		x.must(x.db.Put(name, x.bytes(x.last)))
+		x.must(x.db.Raw().Set(name, x.bytes(x.last)))
 		x.write(key, thing{number: x.last}, false)
 	case 1:
-		x.must(x.db.PutTTL(name, x.bytes(x.last), ttl))
+		x.must(x.db.Raw().SetTTL(name, x.bytes(x.last), ttl))
 		x.write(key, thing{number: x.last, deadline: x.after(ttl)}, false)
 	case 2, 3:
 		s, shaded := x.shade(key)
 		deadline := pick(ttl%2 == 0, x.after(ttl), 0)
-		err := x.db.Persist(name)
+		err := x.db.Raw().Persist(name)
 		if deadline != 0 {
-			err = x.db.Expire(name, ttl)
+			err = x.db.Raw().Expire(name, ttl)
 		}
 		x.found(err, e)
 		if e != (thing{}) && e.deadline != deadline {
@@ -488,7 +494,7 @@ func (x *interplay[V]) raw(key string, ttl time.Duration) {
 			}
 		}
 	case 4:
-		existed, err := x.db.Delete(name)
+		existed, err := x.db.Raw().Delete(name)
 		x.must(err)
 		if existed != (e != thing{}) {
 			x.t.Errorf("raw Delete(%q) = %v, want %+v", key, existed, e)
@@ -497,7 +503,7 @@ func (x *interplay[V]) raw(key string, ttl time.Duration) {
 	case 5:
 		x.rawRead(key, e)
 	case 6:
-		has, err := x.db.Has(name)
+		has, err := has(x.db.Raw(), name)
 		x.must(err)
 		if has != (e != thing{}) {
 			x.t.Errorf("Has(%q) = %v, want %+v", key, has, e)
@@ -507,9 +513,9 @@ func (x *interplay[V]) raw(key string, ttl time.Duration) {
 }
 
 func (x *interplay[V]) rawRead(key string, e thing) {
-	value, err := x.db.Get([]byte("m:" + key))
+	value, err := x.db.Raw().Load([]byte("m:" + key))
 	x.sameRaw("raw Get", key, value, err, e)
-	at, err := x.db.Deadline([]byte("m:" + key))
+	at, err := x.db.Raw().Deadline([]byte("m:" + key))
 	if x.found(err, e); err == nil && (at.IsZero() != (e.deadline == 0) || !at.IsZero() && at.UnixMilli() != e.deadline) {
 		x.t.Errorf("Deadline(%q) = %v, want %v", key, at, e)
 	}
@@ -591,13 +597,15 @@ func (x *interplay[V]) hashChanged(h *copal.HashOf[string, []byte], key string, 
 	case 5, 6, 7:
 		old, had := all[f]
 		remove := x.rng.IntN(2) == 0
-		_, exists, err := h.Update(f, func(u *copal.Update[[]byte]) {
+		_, exists, err := h.Update(f, func(u *copal.Entry[[]byte]) error {
 			if had != u.Exists || string(u.Value) != old {
 				x.t.Errorf("an update of %s of %q finds %q, want %q of %v", f, key, u.Value, old, e)
 			}
 			if u.Value = []byte(v); remove {
 				u.Delete()
 			}
+
+			return nil
 		})
 		if e.number != 0 {
 			x.wantType("Update", err)
@@ -640,7 +648,7 @@ func (x *interplay[V]) redateHash(h *copal.HashOf[string, []byte], ttl time.Dura
 
 func (x *interplay[V]) hash(key string, ttl time.Duration) {
 	e := x.entry(key)
-	h := x.db.Hash([]byte("m:" + key))
+	h := x.db.Raw().Hash([]byte("m:" + key))
 	s, shaded := x.shade(key)
 	switch x.rng.IntN(8) {
 	case 0:
@@ -681,7 +689,7 @@ func (x *interplay[V]) hash(key string, ttl time.Duration) {
 // changeHash changes a field of a hash, and returns what there was and what there is.
 func (x *interplay[V]) changeHash(key string) (e, now thing) {
 	e = x.entry(key)
-	now, _ = x.hashChange(x.db.Hash([]byte("m:"+key)), key, e)
+	now, _ = x.hashChange(x.db.Raw().Hash([]byte("m:"+key)), key, e)
 	x.log("hash %q from %v to %v", key, e, now)
 	if len(fields(e.hash)) == len(fields(now.hash)) { // the key is not written
 		x.logged[key] = now
@@ -692,7 +700,7 @@ func (x *interplay[V]) changeHash(key string) (e, now thing) {
 }
 
 func (x *interplay[V]) batch() {
-	b := x.db.NewBatch()
+	b := x.db.Raw().Batch()
 	now := map[string]thing{}
 	for range 1 + x.rng.IntN(4) {
 		key := x.key()
@@ -703,17 +711,17 @@ func (x *interplay[V]) batch() {
 			b.Delete(name)
 			now[key] = thing{}
 		case 2:
-			x.must(b.PutTTL(name, x.bytes(x.last), ttl))
+			x.must(b.SetTTL(name, x.bytes(x.last), ttl))
 			now[key] = thing{number: x.last, deadline: x.after(ttl)}
 		case 3:
-			x.must(b.PutUntil(name, x.bytes(x.last), x.clock.Now().Add(ttl)))
+			x.must(b.SetUntil(name, x.bytes(x.last), x.clock.Now().Add(ttl)))
 			now[key] = thing{number: x.last, deadline: x.after(ttl)}
 		default:
-			b.Put(name, x.bytes(x.last))
+			b.Set(name, x.bytes(x.last))
 			now[key] = thing{number: x.last}
 		}
 	}
-	x.must(b.Write())
+	x.must(b.Commit())
 	for key, e := range now {
 		x.write(key, e, false)
 	}
@@ -746,17 +754,17 @@ func (x *interplay[V]) die() {
 // stored is what the store has.
 func (x *interplay[V]) stored(key string) (e thing) {
 	name := []byte("m:" + key)
-	value, err := x.db.Get(name)
+	value, err := x.db.Raw().Load(name)
 	switch {
 	case errors.Is(err, copal.ErrNotFound):
 		return thing{}
 	case errors.Is(err, copal.ErrType):
-		e.hash = hashOf(x.db.Hash(name))
+		e.hash = hashOf(x.db.Raw().Hash(name))
 	default:
 		x.must(err)
 		e.number = x.numberIn(value)
 	}
-	at, err := x.db.Deadline(name)
+	at, err := x.db.Raw().Deadline(name)
 	if x.must(err); !at.IsZero() {
 		e.deadline = at.UnixMilli()
 	}

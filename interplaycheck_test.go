@@ -17,7 +17,7 @@ import (
 func (x *interplay[V]) checkSnapshot(s snapped) {
 	m := x.m.At(s.s)
 	got := map[string]thing{}
-	for k := range s.s.ScanKeys([]byte("m:")) {
+	for k := range s.s.Raw().KeysPrefix([]byte("m:")) {
 		got[string(k)] = thing{}
 	}
 	if want := slices.Sorted(maps.Keys(s.what)); !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
@@ -41,10 +41,10 @@ func (x *interplay[V]) checkSnapshot(s snapped) {
 	}
 	for _, key := range x.keys {
 		e := s.what["m:"+key]
-		value, err := s.s.Get([]byte("m:" + key))
+		value, err := s.s.Raw().Load([]byte("m:" + key))
 		x.sameRaw("snapshot Get", key, value, err, e)
 		if e.hash != "" {
-			if got := hashOf(x.db.Hash([]byte("m:" + key)).At(s.s)); got != e.hash {
+			if got := hashOf(x.db.Raw().Hash([]byte("m:" + key)).At(s.s)); got != e.hash {
 				x.t.Errorf("in the snapshot hash %q is%s, want %v", key, got, e)
 			}
 			continue
@@ -122,7 +122,7 @@ func (x *interplay[V]) compare() {
 		x.t.Errorf("Keys yields %q, want %q", keys, want)
 	}
 	var down []string
-	for k := range x.m.Backward() {
+	for k := range x.m.Backward().All() {
 		down = append(down, k)
 	}
 	slices.Reverse(down)
@@ -134,13 +134,13 @@ func (x *interplay[V]) compare() {
 	}
 	clear(x.earlier)
 	keys = nil
-	for k := range x.db.ScanKeys(nil) {
+	for k := range x.db.Raw().KeysPrefix(nil) {
 		keys = append(keys, string(k))
 	}
 	if want := slices.Sorted(maps.Keys(logged)); !slices.Equal(keys, want) {
 		x.t.Errorf("ScanKeys yields %q, want %q", keys, want)
 	}
-	if n := x.db.Len(); n != len(shown) {
+	if n := x.db.Raw().Len(); n != len(shown) {
 		x.t.Errorf("DB.Len = %d, want %v", n, shown)
 	}
 	for _, key := range x.keys {
@@ -166,8 +166,8 @@ func (x *interplay[V]) watch() {
 func (x *interplay[V]) catchUp() {
 	x.must(x.db.Sync())
 	clear(x.earlier)
-	x.must(x.db.Put([]byte("mark"), []byte(fmt.Sprint(x.last))))
-	defer x.db.Delete([]byte("mark"))
+	x.must(x.db.Raw().Set([]byte("mark"), []byte(fmt.Sprint(x.last))))
+	defer x.db.Raw().Delete([]byte("mark"))
 	for {
 		c, err, ok := x.next()
 		if errors.Is(err, copal.ErrHistoryLost) {

@@ -13,7 +13,7 @@ import (
 type txModel[V any] struct {
 	*interplay[V]
 	tx    *copal.Tx
-	m     *copal.TxMap[string, V]
+	m     *copal.Map[string, V]
 	began map[string]thing // what there was when it began
 	wrote map[string]thing
 	read  map[string]bool // keys of which it has seen what there was when it began; true if it would have seen otherwise what had expired
@@ -151,7 +151,7 @@ func (x *txModel[V]) step(readOnly bool) {
 		}
 	case n < 4:
 		e := x.look(key)
-		value, err := x.tx.Get([]byte("m:" + key))
+		value, err := x.tx.Raw().Load([]byte("m:" + key))
 		x.sameRaw("tx.Get", key, value, err, e)
 	case n < 5:
 		x.ttl(key)
@@ -182,8 +182,7 @@ func (x *txModel[V]) ttl(key string) {
 	e := x.look(key)
 	ttl, err := x.m.TTL(key)
 	if e.hash != "" {
-		x.wantType("tx.TTL", err)
-		ttl, err = x.db.Hash([]byte("m:" + key)).In(x.tx).TTL()
+		ttl, err = x.db.Raw().Hash([]byte("m:" + key)).In(x.tx).TTL()
 	}
 	want := time.Duration(0)
 	if e.deadline != 0 {
@@ -229,7 +228,7 @@ func (x *txModel[V]) walk(readOnly bool) {
 // write changes an entry.
 func (x *txModel[V]) write(key string) {
 	name := []byte("m:" + key)
-	h := x.db.Hash(name).In(x.tx)
+	h := x.db.Raw().Hash(name).In(x.tx)
 	ttl := time.Duration(1+x.rng.IntN(12)) * time.Millisecond
 	defer func() {
 		if x.entry(key).hash == "" {
@@ -244,11 +243,11 @@ func (x *txModel[V]) write(key string) {
 		x.must(x.m.SetTTL(key, x.of(x.last), ttl))
 		x.wrote[key] = thing{number: x.last, deadline: x.after(ttl)}
 	case 3:
-		x.must(x.tx.Put(name, x.bytes(x.last)))
+		x.must(x.tx.Raw().Set(name, x.bytes(x.last)))
 		x.wrote[key] = thing{number: x.last}
 	case 4:
 		at := x.clock.Now().Add(ttl)
-		x.must(x.tx.PutUntil(name, x.bytes(x.last), at))
+		x.must(x.tx.Raw().SetUntil(name, x.bytes(x.last), at))
 		x.wrote[key] = thing{number: x.last, deadline: at.UnixMilli()}
 	case 5:
 		e := x.look(key)
@@ -341,7 +340,7 @@ func (x *interplay[V]) disturb() (key string) {
 				key = ""
 				return
 			}
-			x.redate(key, x.now()+100, true, func() error { return x.m.ExpireAsync(key, 100*time.Millisecond) })
+			x.redate(key, x.now()+100, true, func() error { return x.m.With(copal.Async).Expire(key, 100*time.Millisecond) })
 		default:
 			e, now := x.changeHash(key)
 			switch changed := changedFields(e, now); {

@@ -25,10 +25,12 @@ func TestIterateAnEmptyMap(t *testing.T) {
 	for v := range m.Values() {
 		t.Errorf("Values yields %v", v)
 	}
-	m.Range(func(k string, v int) bool {
+	if err := m.Range(func(k string, v int) error {
 		t.Errorf("Range yields %q", k)
-		return true
-	})
+		return nil
+	}); err != nil {
+		t.Errorf("Range: %v", err)
+	}
 	if existed, err := m.Delete("k"); existed || err != nil || m.Len() != 0 {
 		t.Errorf("Delete of nothing = %v, %v", existed, err)
 	}
@@ -65,7 +67,15 @@ func TestIterateAndBreak(t *testing.T) {
 					break
 				}
 			}
-			m.Range(func(int, int) bool { counts[3]++; return counts[3] < limit })
+			enough := errors.New("enough")
+			if err := m.Range(func(int, int) error {
+				if counts[3]++; counts[3] == limit {
+					return enough
+				}
+				return nil
+			}); err != enough {
+				t.Errorf("Range that is ended returns %v", err)
+			}
 			if counts != [4]int{limit, limit, limit, limit} {
 				t.Errorf("loops that break at %d ran %v times", limit, counts)
 			}
@@ -283,13 +293,13 @@ func TestTrapPanics(t *testing.T) {
 			}
 		},
 		"the body of Scan": func() {
-			for range db.Scan(nil) {
+			for range db.Raw().Prefix(nil) {
 				panic("moody")
 			}
 		},
 		"the function of Range": func() {
 			mapOf[string, int](t, db, "n").Set("k", 1)
-			mapOf[string, int](t, db, "n").Range(func(string, int) bool { panic("moody") })
+			mapOf[string, int](t, db, "n").Range(func(string, int) error { panic("moody") })
 		},
 	} {
 		func() {

@@ -307,7 +307,7 @@ func TestTrapHostileKeys(t *testing.T) {
 		for i, k := range hostileKeys {
 			wantRaw(t, db, "m:"+k, fmt.Sprint(i))
 		}
-		if _, err := copal.Get[string](db, "blob"); !errors.Is(err, copal.ErrNotFound) {
+		if _, err := copal.Load[string](db, "blob"); !errors.Is(err, copal.ErrNotFound) {
 			t.Errorf("a key forged a record: %v", err)
 		}
 	})
@@ -384,7 +384,7 @@ func TestKeySize(t *testing.T) {
 		before := db.Stats()
 		wantErr(t, "Set", m.Set(longest+"k", 1), copal.ErrTooLarge)
 		wantErr(t, "SetFSync", m.SetFSync(longest+"k", 1), copal.ErrTooLarge)
-		wantErr(t, "Put", db.Put([]byte("r"+longest+"kk"), nil), copal.ErrTooLarge)
+		wantErr(t, "Put", db.Raw().Set([]byte("r"+longest+"kk"), nil), copal.ErrTooLarge)
 		wantErr(t, "copal.Set", copal.Set(db, "r"+longest+"kk", 1), copal.ErrTooLarge)
 		_, err := m.Delete(longest + "k")
 		wantErr(t, "Delete", err, copal.ErrTooLarge)

@@ -31,30 +31,34 @@ func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 	return &ListOf[V]{newCollection(db, []byte(key), engine.ListType), values}, nil
 }
 
-// List returns the list under key as one of bytes. As with DB.Hash, elements are stored as they are,
-// and one that a ListOf of another type has written is read as DB.Get shows it.
-func (db *DB) List(key []byte) *ListOf[[]byte] {
-	return &ListOf[[]byte]{newCollection(db, key, engine.ListType), db.asBytes().values}
+// List returns the list under key as one of bytes. As with Raw.Hash, elements are stored as they are,
+// and one that a ListOf of another type has written is read as Raw.Get shows it.
+func (r *Raw) List(key []byte) *ListOf[[]byte] {
+	l := &ListOf[[]byte]{newCollection(r.db, key, engine.ListType), r.db.asBytes().values}
+	return l.to(r.handle)
 }
 
-// At is the list as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
-func (l *ListOf[V]) At(s *Snapshot) *ListOf[V] { return &ListOf[V]{l.at(s), l.values} }
+// With returns a handle whose writes are as durable as d. Async is Write.
+func (l *ListOf[V]) With(d Durability) *ListOf[V] { return l.to(l.logged(d)) }
 
-// In is the list in a transaction, as HashOf.In.
-func (l *ListOf[V]) In(tx *Tx) *ListOf[V] { return &ListOf[V]{l.in(tx), l.values} }
+// At returns a handle that reads a snapshot, as Map.At does.
+func (l *ListOf[V]) At(s *Snapshot) *ListOf[V] { return l.to(l.at(s)) }
+
+// In returns a handle that reads and writes in a transaction, as Map.In does.
+func (l *ListOf[V]) In(tx *Tx) *ListOf[V] { return l.to(l.in(tx)) }
+
+// Backward returns a handle that yields the same elements the other way round. Indexes stay what they
+// are.
+func (l *ListOf[V]) Backward() *ListOf[V] { return l.to(l.backward()) }
+
+func (l *ListOf[V]) to(of handle) *ListOf[V] { return &ListOf[V]{l.as(of), l.values} }
 
 // PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as Map.Set does. The error is ErrType when the key has something
 // else than a list.
-func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, engine.Process) }
-
-// PushBackFSync is PushBack that survives the loss of power when it returns.
-func (l *ListOf[V]) PushBackFSync(list ...V) error { return l.push(list, false, engine.Power) }
+func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, l.by) }
 
 // PushFront puts elements in front, one after the other, all or none: the last of them is the first of the list then.
-func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, engine.Process) }
-
-// PushFrontFSync is PushFront that survives the loss of power when it returns.
-func (l *ListOf[V]) PushFrontFSync(list ...V) error { return l.push(list, true, engine.Power) }
+func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, l.by) }
 
 func (l *ListOf[V]) push(list []V, front bool, d engine.Durability) error {
 	edits := make([]*engine.Edit, len(list))
@@ -68,16 +72,10 @@ func (l *ListOf[V]) push(list []V, front bool, d engine.Durability) error {
 }
 
 // PopFront removes the first element, and returns it; ok is false if there is none.
-func (l *ListOf[V]) PopFront() (v V, ok bool, err error) { return l.pop(true, engine.Process) }
-
-// PopFrontFSync is PopFront that survives the loss of power when it returns.
-func (l *ListOf[V]) PopFrontFSync() (v V, ok bool, err error) { return l.pop(true, engine.Power) }
+func (l *ListOf[V]) PopFront() (v V, ok bool, err error) { return l.pop(true, l.by) }
 
 // PopBack removes the last element, and returns it; ok is false if there is none.
-func (l *ListOf[V]) PopBack() (v V, ok bool, err error) { return l.pop(false, engine.Process) }
-
-// PopBackFSync is PopBack that survives the loss of power when it returns.
-func (l *ListOf[V]) PopBackFSync() (v V, ok bool, err error) { return l.pop(false, engine.Power) }
+func (l *ListOf[V]) PopBack() (v V, ok bool, err error) { return l.pop(false, l.by) }
 
 func (l *ListOf[V]) pop(front bool, d engine.Durability) (v V, ok bool, err error) {
 	ok, err = l.popEntry(front, d, func(e *engine.Entry) error { return l.values.decode(l.key, e, &v) })
@@ -85,6 +83,13 @@ func (l *ListOf[V]) pop(front bool, d engine.Durability) (v V, ok bool, err erro
 		return *new(V), false, err
 	}
 	return v, true, nil
+}
+
+// Get returns the element at an index, which is the caller's own, and whether there is one. A read that
+// fails goes to the error handler and counts as absent; Load returns the error instead.
+func (l *ListOf[V]) Get(index int) (v V, ok bool) {
+	v, err := l.Load(index)
+	return v, l.found(err)
 }
 
 // Load returns the element at an index, which is the caller's own. The error is ErrNotFound when there is none, else as that of HashOf.Load.
@@ -102,21 +107,19 @@ func (l *ListOf[V]) Set(index int, v V) error {
 	if err != nil {
 		return err
 	}
-	return l.setAt(index, e, engine.Process)
+	return l.setAt(index, e, l.by)
 }
 
 // Trim leaves the elements from index from on up to index to, but not that, and removes all others: it costs what is removed.
-func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, engine.Process) }
+func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, l.by) }
 
-// All yields the elements, first to last. One that is there throughout is yielded exactly once; the list may be changed in the loop, and when it is gone the loop ends. What cannot be read goes
-// to the error handler and is left out.
+// All yields the elements, first to last. One that is there throughout is yielded exactly once; the
+// list may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the
+// error handler and is left out.
 func (l *ListOf[V]) All() iter.Seq[V] { return l.decoded(engine.Span{}) }
 
-// Backward yields the elements, last to first.
-func (l *ListOf[V]) Backward() iter.Seq[V] { return l.decoded(engine.Span{Down: true}) }
-
-// Range yields the elements from index from on up to index to, but not that, as the list is when the loop begins.
-func (l *ListOf[V]) Range(from, to int) iter.Seq[V] {
+// Between yields the elements with indexes in [from, to), as the list is when the loop begins.
+func (l *ListOf[V]) Between(from, to int) iter.Seq[V] {
 	return func(yield func(V) bool) {
 		if span, ok := l.span(from, to); ok {
 			l.decoded(span)(yield)
@@ -125,6 +128,7 @@ func (l *ListOf[V]) Range(from, to int) iter.Seq[V] {
 }
 
 func (l *ListOf[V]) decoded(span engine.Span) iter.Seq[V] {
+	span.Down = l.down
 	return func(yield func(V) bool) {
 		for item := range l.items(span, true) {
 			var v V

@@ -10,35 +10,53 @@ import (
 	"testing"
 )
 
-// TestManualIsComplete wants an example for each exported function, and for each
-// method of an exported type but Error, Is and Unwrap.
+// TestManualIsComplete wants an example for each exported function and type, and one for each method
+// but Error, Is and Unwrap: of its own, or of a method with the same name, for a verb means the same
+// everywhere.
 func TestManualIsComplete(t *testing.T) {
-	examples := map[string]bool{}
+	shown, verbs := map[string]bool{}, map[string]bool{}
 	var wanted []string
 	for _, file := range parseDir(t) {
+		tests := strings.HasSuffix(file.Name.Name, "_test")
 		for _, decl := range file.Decls {
-			f, ok := decl.(*ast.FuncDecl)
-			switch {
-			case !ok:
-			case file.Name.Name == "copal_test":
-				name, _, _ := strings.Cut(strings.TrimPrefix(f.Name.Name, "Example"), "_with")
-				examples[name] = strings.HasPrefix(f.Name.Name, "Example")
-			case f.Name.IsExported():
-				if name := entryPoint(f); name != "" {
-					wanted = append(wanted, name)
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				name, example := strings.CutPrefix(d.Name.Name, "Example")
+				switch {
+				case tests && example:
+					shown[name] = true
+					parts := strings.SplitN(name, "_", 3)
+					shown[parts[0]] = true
+					if len(parts) > 1 {
+						shown[parts[0]+"_"+parts[1]], verbs[parts[1]] = true, true
+					}
+				case !tests && d.Name.IsExported():
+					if name := entryPoint(d); name != "" {
+						wanted = append(wanted, name)
+					}
+				}
+			case *ast.GenDecl:
+				for _, spec := range d.Specs {
+					if s, ok := spec.(*ast.TypeSpec); ok && !tests && s.Name.IsExported() && !noExample[s.Name.Name] {
+						wanted = append(wanted, s.Name.Name)
+					}
 				}
 			}
 		}
 	}
-	if len(wanted) < 40 {
+	if len(wanted) < 200 {
 		t.Fatalf("only %d entry points are found: %q", len(wanted), wanted)
 	}
 	for _, name := range wanted {
-		if !examples[name] {
+		_, verb, _ := strings.Cut(name, "_")
+		if !shown[name] && !verbs[verb] {
 			t.Errorf("there is no Example%s", name)
 		}
 	}
 }
+
+// noExample has types that examples of functions show: what options are, and what is returned.
+var noExample = map[string]bool{"Option": true, "MapOption": true, "WatchOption": true, "Codec": true}
 
 // parseDir parses the files of this directory, but for the bridge to the seams.
 func parseDir(t *testing.T) []*ast.File {

@@ -1,9 +1,9 @@
 package copal
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -15,19 +15,27 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// Map is a typed map in a store. It is safe for concurrent use; no method holds a
-// lock while a function of the caller runs, so such a function may use the store.
+// Map is a typed map in a store. It is safe for concurrent use. No method holds a lock while a
+// function of the caller runs, so such a function may use the store.
+//
+// A *Map is a handle: With, At, In, Backward and WithContext return others to the same map, which
+// are used in another way. A handle costs one small allocation and needs no Close.
 type Map[K comparable, V any] struct {
-	db      *DB
+	*mapCore[K, V]
+	handle
+}
+
+// mapCore is what all handles of an open map share.
+type mapCore[K comparable, V any] struct {
 	name    string
 	prefix  []byte // of the raw keys: the escaped name and a colon
 	keys    *keycodec.Codec[K]
-	by      keycodec.Order // of the keys
+	order   keycodec.Order // of the keys
 	values  *typed
 	table   *engine.Table
 	cells   *engine.Cells
-	ttl     time.Duration // of what is written without one, 0 for none
-	flat    bool          // a value as the caller gave it is one as the log would give it
+	ttl     time.Duration // of an entry that is written without one, 0 for none
+	flat    bool          // a value of the caller's is one as the log would give it
 	strings []uintptr     // offsets of the strings in a flat value
 	spare   sync.Pool     // of *V, zero
 	closed  atomic.Bool
@@ -36,22 +44,22 @@ type Map[K comparable, V any] struct {
 
 // OpenMap opens the map called name, which may be new. A name is any text but "".
 //
-// Keys are strings, integers, floats, bool, arrays of bytes and of numbers,
-// time.Time, and every type with encoding.TextMarshaler and TextUnmarshaler. Two keys
-// are the same entry when their encodings are equal: times of one instant, 0 and -0,
-// NaN and NaN. Values are what the codec can keep exactly; see package codec. For
-// other types the error is ErrType.
+// Keys are strings, integers, floats, bool, arrays of bytes and of numbers, time.Time, and every
+// type with encoding.TextMarshaler and TextUnmarshaler. Two keys are the same entry when their
+// encodings are equal: times of one instant, 0 and -0, NaN and NaN. Values are what the codec can
+// keep exactly; see package codec. For other types the error is ErrType.
 //
-// The values that the map has must fit V: for each schema under which it has entries,
-// OpenMap compares the fields with those of V, without reading a value. The error is
-// ErrType, and names the field, when no value of a schema can be a V; so it is when they were written
-// by a codec that is neither the map's nor one of package codec. Nothing is changed
-// then: open the map with the type and the codec that wrote it, or delete or overwrite the
-// entries as raw ones. A number too large for the field that it is now, or a nil that is no pointer
-// any more, concerns one value, and is ErrType when that is read; so is raw text that is no V.
+// The values that the map has must fit V. For each schema under which it has entries, OpenMap
+// compares the fields with those of V, without reading a value. The error is ErrType and names the
+// field if no value of a schema can be a V, and if a schema is of a codec that is neither the map's
+// nor one of package codec. The map is not changed then: open it with the type and the codec that
+// wrote it, or delete or overwrite the entries as raw bytes. Three faults concern one value alone,
+// and are ErrType when that is read: a number too large for the field, a nil where there is no
+// pointer any more, and raw text that is no V.
 //
-// Opening a map that is open returns the same *Map when the types and the codec are
-// the same, and ErrType otherwise. Its TTL, and what OnExpire calls, are those that it was first opened with.
+// Opening a map that is open returns it again when the types are the same, and ErrType otherwise. An
+// option that is given then and says something else than at the first opening is an error; what is not
+// given stays as it is.
 func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[K, V], error) {
 	c := db.config.maps
 	for _, o := range opts {
@@ -66,7 +74,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 		return nil, fmt.Errorf("copal: WithTTL(%v)", c.ttl)
 	}
 	expired, ok := c.expired.(func(K, V))
-	if !ok && c.own && c.expired != nil {
+	if !ok && c.ownExpired && c.expired != nil {
 		return nil, fmt.Errorf("%w: map %q does not have the types of OnExpire: %T", ErrType, name, c.expired)
 	}
 	if name == "" {
@@ -76,11 +84,11 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	if err != nil {
 		return nil, err
 	}
-	open, err := m.register(expired)
+	open, err := m.register(expired, &c)
 	if err != nil || !c.ordered {
 		return open, err
 	}
-	if err := db.store.Order(open.table, open.by); err != nil { // not before it is known that the keys are of this type
+	if err := db.store.Order(open.table, open.order); err != nil { // not before it is known that the keys are of this type
 		if open == m {
 			err = errors.Join(err, m.Close())
 		}
@@ -89,20 +97,38 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	return open, nil
 }
 
-// register makes m the open map of its name, and returns it, or the one that is open with the same types already.
-func (m *Map[K, V]) register(expired func(K, V)) (*Map[K, V], error) {
+// register makes m the open map of its name, and returns it, or the one that is open with the same
+// types already.
+func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], error) {
 	m.db.mu.Lock()
 	defer m.db.mu.Unlock()
 	if other, ok := m.db.maps[m.name]; ok {
 		open, ok := other.(*Map[K, V])
-		if !ok || open.values.codec.Name() != m.values.codec.Name() {
-			return nil, fmt.Errorf("%w: map %q is open as %T with another type or codec", ErrType, m.name, other)
+		if !ok {
+			return nil, fmt.Errorf("%w: map %q is open as a %T", ErrType, m.name, other)
+		}
+		if err := open.differs(c); err != nil {
+			return nil, err
 		}
 		return open, nil
 	}
 	m.db.maps[m.name] = m
 	m.cells = m.db.store.Attach(m.table, m.cellValues(expired))
 	return m, nil
+}
+
+// differs returns an error if an open map is asked for with options that it does not have.
+func (m *mapCore[K, V]) differs(c *mapConfig) error {
+	const advice = "close it first, or leave the option out"
+	switch name := m.values.codec.Name(); {
+	case c.ownCodec && c.codec.Name() != name:
+		return fmt.Errorf("copal: map %q is open with codec %s, not %s: "+advice, m.name, name, c.codec.Name())
+	case c.ownTTL && c.ttl != m.ttl:
+		return fmt.Errorf("copal: map %q is open with a TTL of %v, not %v: "+advice, m.name, m.ttl, c.ttl)
+	case c.ownExpired:
+		return fmt.Errorf("copal: map %q is open, and WithOnExpire comes too late: "+advice, m.name)
+	}
+	return nil
 }
 
 func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], error) {
@@ -114,15 +140,15 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	if err != nil {
 		return nil, err
 	}
-	prefix := append(keycodec.AppendName(nil, name), ':')
-	m := &Map[K, V]{
-		db: db, name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, by: keys.Order(), values: values, table: table, ttl: c.ttl,
+	prefix := MapPrefix(name)
+	m := &mapCore[K, V]{
+		name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, order: keys.Order(), values: values, table: table, ttl: c.ttl,
 		flat: values.ours && codec.Flat(reflect.TypeFor[V]()),
 	}
 	if m.flat {
 		m.strings = appendStrings(nil, reflect.TypeFor[V](), 0)
 	}
-	return m, nil
+	return &Map[K, V]{m, handle{db: db}}, nil
 }
 
 // valuesOf returns what encodes and decodes the values of map name, and its table. The values
@@ -139,8 +165,8 @@ func (db *DB) valuesOf(name string, c Codec, t reflect.Type) (*typed, *engine.Ta
 	return values, table, values.fit(name, table)
 }
 
-// OpenSingleMap opens a store that holds one map, called "map". Its options are those
-// of Open and of OpenMap. Closing the map closes the store.
+// OpenSingleMap opens a store that holds one map, called "map". Its options are those of Open and
+// of OpenMap. Closing the map closes the store.
 func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V], error) {
 	db, err := Open(dir, opts...)
 	if err != nil {
@@ -154,59 +180,146 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 	return m, nil
 }
 
+// With returns a handle whose writes are as durable as d: users.With(copal.FSync).SetTTL(k, v, d).
+// SetAsync, SetFSync and their like are as durable as their names say, whatever the handle. A
+// transaction has a durability of its own, so every use of m.In(tx).With(d) is an error.
+func (m *Map[K, V]) With(d Durability) *Map[K, V] { return m.as(m.with(d)) }
+
+// At returns a handle that reads the map as it is in the snapshot, which must be of the same store:
+// every use is ErrType otherwise. Writes are ErrSnapshot. A map that was opened, or first written
+// to, after the snapshot was taken has there what its keys had then.
+func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] { return m.as(m.at(s)) }
+
+// In returns a handle that reads and writes in the transaction, which must be of the same store:
+// every use is ErrType otherwise. Its writes count when the transaction has committed, and are as
+// durable as that. An error that a read cannot return ends the transaction, which returns it.
+func (m *Map[K, V]) In(tx *Tx) *Map[K, V] { return m.as(m.in(tx)) }
+
+// WithContext returns a handle of which calls that may wait for another machine end with the error of
+// ctx when that is done. In a store on this machine no call of a map does.
+func (m *Map[K, V]) WithContext(ctx context.Context) *Map[K, V] { return m.as(m.within(ctx)) }
+
+// Backward returns a handle that yields the same entries the other way round: in descending order
+// of their keys.
+func (m *Map[K, V]) Backward() *Map[K, V] { return m.as(m.backward()) }
+
+func (m *Map[K, V]) as(h handle) *Map[K, V] { return &Map[K, V]{m.mapCore, h} }
+
 // Name returns the name that the map was opened with.
 func (m *Map[K, V]) Name() string { return m.name }
 
 // DB returns the store that the map is kept in.
 func (m *Map[K, V]) DB() *DB { return m.db }
 
-// Get returns the value under key, and whether there is one. The value may be shared
-// with other readers: treat what it points to as read-only. A read that fails goes
-// to the error handler and counts as absent; Load returns the error instead.
+// Get returns the value under key, which is the caller's own, and whether there is one. A read that
+// fails counts as absent, and its error goes to the error handler; Load returns it.
 func (m *Map[K, V]) Get(key K) (v V, ok bool) {
-	if c := m.find(key); c != nil {
-		return c.value, true
+	if m.from == nil {
+		if c := m.find(key); c != nil {
+			if m.flat {
+				return c.value, true
+			}
+			v, err := m.ofCell(c, false)
+			return v, m.found(err)
+		}
 	}
-	v, err := m.load(key, true)
-	if err != nil && !isNotFound(err) {
-		m.db.report(err)
-	}
-	return v, err == nil
+	v, err := m.load(key, false)
+	return v, m.found(err)
 }
 
-// Load returns the value under key, which is the caller's own, but for what SetInMemory has put
-// there. The error is ErrNotFound when there is none, a *CorruptError when it is damaged, ErrType
-// when it is not a V.
+// Peek returns the value under key, which may be shared with other readers: what it points to must
+// not be changed. It takes as long as a read of a Go map if the value is in memory. Otherwise it is
+// Get, which takes as long for a V without slices, maps, pointers and interfaces.
+func (m *Map[K, V]) Peek(key K) (v V, ok bool) {
+	if m.from == nil {
+		if c := m.find(key); c != nil {
+			return c.value, true
+		}
+	}
+	v, err := m.load(key, true)
+	return v, m.found(err)
+}
+
+// Load is Get with an error: ErrNotFound when there is no entry, a *CorruptError when it is
+// damaged, ErrType when it is not a V.
 func (m *Map[K, V]) Load(key K) (V, error) {
-	if c := m.find(key); c != nil && (m.flat || c.Memory) {
-		return c.value, nil
+	if m.from == nil {
+		if c := m.find(key); c != nil {
+			return m.ofCell(c, false)
+		}
 	}
 	return m.load(key, false)
 }
 
-// load reads the value from the log. If it may be shared, it is kept in memory.
+// Has reports whether there is an entry under key. An error is treated as by Get.
+func (m *Map[K, V]) Has(key K) bool {
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	err := m.encodeKey(buf, key)
+	has := false
+	switch {
+	case err != nil:
+	case m.from != nil:
+		has, err = m.from.Has(m.table, buf.key)
+	default:
+		_, err = m.db.store.DeadlineOf(m.table, m.cells, buf.key)
+		return m.found(err)
+	}
+	m.report(err)
+	return has
+}
+
+// found reports whether a read has found an entry. An error that it cannot return is reported.
+func (h *handle) found(err error) bool {
+	if err != nil && !isNotFound(err) {
+		h.report(err)
+	}
+	return err == nil
+}
+
+// load reads a value, which may be shared.
 func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return v, err
 	}
+	var e engine.Entry
+	switch {
+	case m.tx != nil:
+		if e, err = m.tx.tx.Get(m.table, buf.key); err != nil {
+			return v, err
+		}
+		return m.decode(buf.key, &e)
+	case m.then != nil:
+		own := unsafe.String(unsafe.SliceData(buf.key), len(buf.key))[len(m.prefix):]
+		err = m.then.view.Read(&e, m.cells, m.cells.Hash(own), buf.key, buf.room())
+	case m.from != nil:
+		_, err = m.from.Get(m.table, buf.key)
+	default:
+		return m.loadNow(buf, shared)
+	}
+	if err != nil {
+		return v, err
+	}
+	return m.valueOf(buf.key, &e, shared)
+}
+
+// loadNow reads the value of the key in buf as it is now. A value of the log is kept in memory, if
+// there is room.
+func (m *Map[K, V]) loadNow(buf *buffer, shared bool) (v V, err error) {
 	own := unsafe.String(unsafe.SliceData(buf.key), len(buf.key))[len(m.prefix):]
 	hash := m.cells.Hash(own)
-	if c := m.findOwn(hash, own); c != nil && (shared || m.flat || c.Memory) {
-		return c.value, nil
+	if c := m.findOwn(hash, own); c != nil {
+		return m.ofCell(c, shared)
 	}
 	var e engine.Entry
-	err = m.db.store.Read(&e, m.cells, shared || m.flat, hash, buf.key, buf.room())
-	switch {
-	case err != nil:
+	if err := m.db.store.Read(&e, m.cells, true, hash, buf.key, buf.room()); err != nil {
 		return v, err
-	case e.Cell != nil: // it came after the look above
-		return cellOf[V](e.Cell).value, nil
 	}
 	cost := m.cost(len(e.Value))
-	if !(shared || m.flat) || !e.Logged() || !m.cells.Admits(hash, cost) {
-		return m.decode(buf.key, &e)
+	if e.Cell != nil || !e.Logged() || !m.cells.Admits(hash, cost) {
+		return m.valueOf(buf.key, &e, shared)
 	}
 	c := new(cell[V])
 	if err := m.values.decode(buf.key, &e, &c.value); err != nil {
@@ -214,15 +327,42 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	}
 	c.Holds = true
 	m.db.store.Publish(m.cells, hash, buf.key, &e, &c.Cell, cost)
-	return c.value, nil
+	return m.ofCell(c, shared)
 }
 
+// valueOf is the value of an entry that was read.
+func (m *Map[K, V]) valueOf(key []byte, e *engine.Entry, shared bool) (V, error) {
+	if e.Cell != nil {
+		return m.ofCell(cellOf[V](e.Cell), shared)
+	}
+	return m.decode(key, e)
+}
+
+// ofCell is the value of a cell. Unless it may be shared, it is a copy; but what SetInMemory has put
+// there is always shared.
+func (m *Map[K, V]) ofCell(c *cell[V], shared bool) (V, error) {
+	if shared || m.flat || c.Memory {
+		return c.value, nil
+	}
+	return m.filled(func(v *V) error {
+		*v = c.value
+		return m.values.own(v, &c.value)
+	})
+}
+
+// decode is the value of an entry that the log has.
 func (m *Map[K, V]) decode(key []byte, e *engine.Entry) (V, error) {
-	p, _ := m.spare.Get().(*V) // a decoder gets an interface, so what it points to is on the heap
+	return m.filled(func(v *V) error { return m.values.decode(key, e, v) })
+}
+
+// filled is the value that fill puts into memory that is used again: what a codec gets is an
+// interface, so what it points to is on the heap.
+func (m *mapCore[K, V]) filled(fill func(*V) error) (V, error) {
+	p, _ := m.spare.Get().(*V)
 	if p == nil {
 		p = new(V)
 	}
-	err := m.values.decode(key, e, p)
+	err := fill(p)
 	v := *p
 	*p = *new(V)
 	m.spare.Put(p)
@@ -245,50 +385,77 @@ func (m *Map[K, V]) encodeKey(buf *buffer, key K) error {
 	return nil
 }
 
-// Set stores v under key. When it returns nil, the entry survives the death of the
-// process, and that of the machine within the sync interval. The value is encoded
-// before Set returns; the caller may change what it points to afterwards. When it
-// returns an error the map is as it was, unless the error is ErrReadOnly after an
-// I/O failure: then the outcome is known when the store is opened again.
-func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.ttl, engine.Process) }
+// Set stores v under key. When it returns nil, the entry survives the death of the process, and that
+// of the machine within the sync interval. The value is encoded before Set returns; the caller may
+// change what it points to afterwards. When it returns an error the map is as it was, unless the
+// error is ErrReadOnly after an I/O failure: then the outcome is known when the store is opened again.
+//
+// An entry that is set again without a time to live has none from then on, or that of WithTTL.
+func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.by) }
 
-// SetFSync is Set that survives a power cut when it returns nil. Concurrent callers
-// share the cost of a sync. The value is visible before it is durable. When the sync
-// fails, the outcome is unknown and the store refuses further writes.
-func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, m.ttl, engine.Power) }
+// SetFSync is Set that survives a power cut when it returns nil. Concurrent callers share the cost of
+// a sync. The value is visible before it is durable. When the sync fails, the outcome is unknown and
+// the store refuses further writes.
+func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, engine.Power) }
 
-// SetAsync is Set that returns before the log has the value: it is visible at once, and in the
-// log within the sync interval, or after Map.Sync, DB.Sync or Close. Of several such writes of one key
+// SetAsync is Set that returns before the log has the value. It is visible at once, and in the log
+// within the sync interval, or after Map.Sync, DB.Sync or Close. Of several such writes of one key
 // within an interval the log gets the last. When the process dies, those of the last interval are
 // lost, and the entry is as it was before them; an older value never replaces a newer one.
-// What can be said of the value at once, such as that it cannot be encoded, is; an error that shows later
-// goes to the error handler, and Map.Sync, DB.Sync and Close return it.
-func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, m.ttl, engine.Async) }
+//
+// What can be said of the value at once, such as that it cannot be encoded, is. An error that shows
+// later goes to the error handler, and Map.Sync, DB.Sync and Close return it.
+func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, engine.Async) }
 
-// SetInMemory puts v in the place of the entry's value until the next write to the key of any other kind, or
-// until Close: Get, Load, All and Update of this map show it, and nothing else does. It
-// is for what can be computed again, such as fields that are not stored. The log is not
-// touched, but for a SetAsync of the key that it has yet to learn of; v is kept as it is, shared with those who read or
-// update it, and not given up for lack of memory. It goes with the entry that it stands for.
-// The error is ErrNotFound, and nothing changes, when there is no entry. A read-only store refuses it, as any write.
-func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.set(key, v, 0, engine.Memory) }
+// SetInMemory puts v in the place of the entry's value until the next write to the key of any other
+// kind, or until Close: reads and updates of this map show it, and nothing else does. It is for what
+// can be computed again, such as fields that are not stored. The log is not touched, but for a
+// SetAsync of the key that it has yet to learn of. v is kept as it is, shared with all who read or
+// update it, and not given up for lack of memory. It goes with the entry that it stands for. The
+// error is ErrNotFound, and nothing changes, when there is no entry.
+func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.setUntil(key, v, 0, engine.Memory) }
 
-func (m *Map[K, V]) set(key K, v V, ttl time.Duration, d engine.Durability) (err error) {
+// SetTTL is Set of an entry that expires after d, which must be positive, counted from the call.
+func (m *Map[K, V]) SetTTL(key K, v V, d time.Duration) error {
+	deadline, err := m.db.store.Deadline(d)
+	if err != nil {
+		return err
+	}
+	return m.setUntil(key, v, deadline, m.by)
+}
+
+// SetUntil is Set of an entry that expires at a moment, which must lie ahead, and before the year
+// 292,278,994. It is kept to the millisecond, rounded up.
+func (m *Map[K, V]) SetUntil(key K, v V, deadline time.Time) error {
+	at, err := m.db.store.DeadlineAt(deadline)
+	if err != nil {
+		return err
+	}
+	return m.setUntil(key, v, at, m.by)
+}
+
+func (m *Map[K, V]) set(key K, v V, d engine.Durability) error {
+	var deadline uint64
+	if m.ttl != 0 {
+		var err error
+		if deadline, err = m.db.store.Deadline(m.ttl); err != nil {
+			return err
+		}
+	}
+	return m.setUntil(key, v, deadline, d)
+}
+
+func (m *Map[K, V]) setUntil(key K, v V, deadline uint64, d engine.Durability) error {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
 	if err := m.encodeKey(buf, key); err != nil {
 		return err
 	}
-	w := engine.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Durability: d}
+	w := engine.Write{Key: buf.key, Own: m.keys.Text(&key), Cells: m.cells, Expiry: deadline, Durability: m.durability(d)}
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
-	if ttl != 0 {
-		if w.Expiry, err = m.db.store.Deadline(ttl); err != nil {
-			return err
-		}
-	}
-	_, err = m.db.store.Write(m.table, &w)
+	_, err := m.write(m.table, &w)
 	return err
 }
 
@@ -321,9 +488,9 @@ func (m *Map[K, V]) fill(buf *buffer, w *engine.Write, v V) (err error) {
 	return err
 }
 
-// Delete removes the entry of key. It reports whether there was one; when there was
-// none, nothing is written. Its durability is that of Set.
-func (m *Map[K, V]) Delete(key K) (existed bool, err error) { return m.delete(key, engine.Process) }
+// Delete removes the entry of key. It reports whether there was one; when there was none, nothing is
+// written. Its durability is that of Set.
+func (m *Map[K, V]) Delete(key K) (existed bool, err error) { return m.delete(key, m.by) }
 
 // DeleteFSync is Delete with the durability of SetFSync.
 func (m *Map[K, V]) DeleteFSync(key K) (existed bool, err error) { return m.delete(key, engine.Power) }
@@ -337,121 +504,26 @@ func (m *Map[K, V]) delete(key K, d engine.Durability) (bool, error) {
 	if err := m.encodeKey(buf, key); err != nil {
 		return false, err
 	}
-	return m.db.store.Write(m.table, &engine.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: d})
+	return m.write(m.table, &engine.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: m.durability(d)})
 }
 
-// Len returns the number of entries.
-func (m *Map[K, V]) Len() int { return m.table.Len() }
-
-// All yields each key and its value: of a map with the option Ordered in the order of the keys, of others in none. An entry that is there throughout
-// is yielded exactly once, with the value it has at that moment; one that comes or
-// goes meanwhile may be yielded or not. An entry that cannot be read goes to the
-// error handler and is left out. Values may be shared with other readers, as those of
-// Get. The store may be used, and changed, in the loop.
-func (m *Map[K, V]) All() iter.Seq2[K, V] {
-	if m.IsOrdered() {
-		return m.inOrder(engine.Span{})
+// Len returns the number of entries. That of a map as it is now is known; in a snapshot it takes the
+// longer the more keys have changed since, and in a transaction a look at each entry, and any other
+// that comes or goes before the transaction ends is a conflict. An error is treated as by Get, and
+// the number is 0.
+func (m *Map[K, V]) Len() int {
+	if m.from == nil {
+		return m.table.Len()
 	}
-	return m.entries(m.db.store.Entries(m.cells, true))
-}
-
-// entries decodes items.
-//
-//go:noinline
-func (m *Map[K, V]) entries(items iter.Seq[engine.Item]) iter.Seq2[K, V] {
-	return func(yield func(K, V) bool) {
-		for item := range items {
-			if m.isClosed() {
-				return
-			}
-			k, ok := m.key(item)
-			if !ok {
-				continue
-			}
-			v, err := m.value(item)
-			if err != nil {
-				m.db.report(err)
-				continue
-			}
-			if !yield(k, v) {
-				return
-			}
-		}
+	n, err := m.from.Len(m.table)
+	if err == nil && m.closed.Load() {
+		err = ErrClosed
 	}
-}
-
-func (m *Map[K, V]) value(item engine.Item) (V, error) {
-	if item.Cell != nil {
-		return cellOf[V](item.Cell).value, nil
+	if err != nil {
+		m.report(err)
+		return 0
 	}
-	return m.decode(item.Key, &item.Entry)
-}
-
-// isClosed reports, in both senses, that the map is closed.
-func (m *Map[K, V]) isClosed() bool {
-	closed := m.closed.Load()
-	if closed {
-		m.db.report(ErrClosed)
-	}
-	return closed
-}
-
-// key decodes the key of an item; it reports what cannot be used.
-func (m *Map[K, V]) key(item engine.Item) (k K, ok bool) {
-	err := item.Err
-	if err == nil {
-		if k, err = m.keys.Decode(item.Key[len(m.prefix):]); err != nil {
-			err = typeError(err, "key %q of map %q", item.Key, m.name)
-		}
-	}
-	m.db.report(err)
-	return k, err == nil
-}
-
-// Keys yields each key, as All does. No value is decoded.
-func (m *Map[K, V]) Keys() iter.Seq[K] {
-	if m.IsOrdered() {
-		return m.keysOf(m.db.store.InOrder(m.cells, m.by, engine.Span{}, false))
-	}
-	return m.keysOf(m.db.store.Entries(m.cells, false))
-}
-
-// keysOf decodes the keys of items.
-//
-//go:noinline
-func (m *Map[K, V]) keysOf(items iter.Seq[engine.Item]) iter.Seq[K] {
-	return func(yield func(K) bool) {
-		for item := range items {
-			if m.isClosed() {
-				return
-			}
-			if k, ok := m.key(item); ok && !yield(k) {
-				return
-			}
-		}
-	}
-}
-
-// Values yields each value, as All does.
-//
-//go:noinline
-func (m *Map[K, V]) Values() iter.Seq[V] {
-	return func(yield func(V) bool) {
-		for _, v := range m.All() {
-			if !yield(v) {
-				return
-			}
-		}
-	}
-}
-
-// Range calls f for each entry, as All does, until f returns false.
-func (m *Map[K, V]) Range(f func(key K, v V) bool) {
-	for k, v := range m.All() {
-		if !f(k, v) {
-			return
-		}
-	}
+	return n
 }
 
 // Sync returns when every write to the map before the call is on the disk, those of SetAsync included.
@@ -462,9 +534,9 @@ func (m *Map[K, V]) Sync() error {
 	return m.db.store.SyncCells(m.cells)
 }
 
-// Close makes the writes to the map durable and ends its use: every holder of this
-// *Map gets ErrClosed from then on, and the map can be opened with other types.
-// Closing the map of OpenSingleMap closes its store. Calls after the first return nil.
+// Close makes the writes to the map durable and ends its use: every handle of it gets ErrClosed from
+// then on, and the map can be opened with other types. Closing the map of OpenSingleMap closes its
+// store. Calls after the first return nil.
 func (m *Map[K, V]) Close() error {
 	m.db.mu.Lock()
 	if m.closed.Swap(true) {

@@ -62,11 +62,11 @@ func matrixWays[V any]() []matrixWay[V] {
 		return state{there: true, shown: kind.raw[n], value: kind.rawValue[n], misfit: n == 1 && !kind.fits}
 	}
 	key := func(k string) []byte { return []byte("m:" + k) }
-	update := func(how func(mapT, string, func(*copal.Update[V])) (V, bool, error)) func(dbT, mapT, string, state, kindT) (state, error) {
+	update := func(how func(mapT, string, func(*copal.Entry[V]) error) (V, bool, error)) func(dbT, mapT, string, state, kindT) (state, error) {
 		return func(_ dbT, m mapT, k string, was state, kind kindT) (state, error) {
 			had, there, misfit := was.current()
 			saw, exists := *new(V), false
-			v, _, err := how(m, k, func(u *copal.Update[V]) { saw, exists, u.Value = u.Value, u.Exists, kind.values[2] })
+			v, _, err := how(m, k, func(u *copal.Entry[V]) error { saw, exists, u.Value = u.Value, u.Exists, kind.values[2]; return nil })
 			if misfit {
 				if !errors.Is(err, copal.ErrType) {
 					return was, fmt.Errorf("Update of what does not fit: %v", err)
@@ -82,19 +82,19 @@ func matrixWays[V any]() []matrixWay[V] {
 	return []matrixWay[V]{
 		{"nothing", func(_ dbT, _ mapT, _ string, was state, _ kindT) (state, error) { return was, nil }},
 		{"Put", func(db dbT, _ mapT, k string, _ state, kind kindT) (state, error) {
-			return raw(kind, 0), db.Put(key(k), []byte(kind.raw[0]))
+			return raw(kind, 0), db.Raw().Set(key(k), []byte(kind.raw[0]))
 		}},
 		{"Put of what does not fit", func(db dbT, _ mapT, k string, _ state, kind kindT) (state, error) {
-			return raw(kind, 1), db.Put(key(k), []byte(kind.raw[1]))
+			return raw(kind, 1), db.Raw().Set(key(k), []byte(kind.raw[1]))
 		}},
 		{"PutFSync", func(db dbT, _ mapT, k string, _ state, kind kindT) (state, error) {
-			return raw(kind, 0), db.PutFSync(key(k), []byte(kind.raw[0]))
+			return raw(kind, 0), db.Raw().SetFSync(key(k), []byte(kind.raw[0]))
 		}},
 		{"PutTTL", func(db dbT, _ mapT, k string, _ state, kind kindT) (state, error) {
-			return raw(kind, 0), db.PutTTL(key(k), []byte(kind.raw[0]), time.Hour)
+			return raw(kind, 0), db.Raw().SetTTL(key(k), []byte(kind.raw[0]), time.Hour)
 		}},
 		{"PutTTL that has passed", func(db dbT, _ mapT, k string, _ state, kind kindT) (state, error) {
-			return state{}, db.PutTTL(key(k), []byte(kind.raw[0]), time.Second)
+			return state{}, db.Raw().SetTTL(key(k), []byte(kind.raw[0]), time.Second)
 		}},
 		{"Set", func(_ dbT, m mapT, k string, _ state, kind kindT) (state, error) {
 			return set(kind, kind.values[0]), m.Set(k, kind.values[0])
@@ -106,7 +106,7 @@ func matrixWays[V any]() []matrixWay[V] {
 			return set(kind, kind.values[1]), m.SetTTL(k, kind.values[1], time.Hour)
 		}},
 		{"SetTTLAsync that has passed", func(_ dbT, m mapT, k string, _ state, kind kindT) (state, error) {
-			return state{}, m.SetTTLAsync(k, kind.values[1], time.Second)
+			return state{}, m.With(copal.Async).SetTTL(k, kind.values[1], time.Second)
 		}},
 		{"SetInMemory", func(_ dbT, m mapT, k string, was state, kind kindT) (state, error) {
 			if err := m.SetInMemory(k, kind.values[3]); err != nil || !was.there {
@@ -129,7 +129,7 @@ func matrixWays[V any]() []matrixWay[V] {
 			return state{}, err
 		}},
 		{"raw Delete", func(db dbT, _ mapT, k string, _ state, _ kindT) (state, error) {
-			_, err := db.Delete(key(k))
+			_, err := db.Raw().Delete(key(k))
 			return state{}, err
 		}},
 	}
@@ -241,7 +241,7 @@ func checkMatrix[V any](t *testing.T, db *copal.DB, m *copal.Map[string, V], sta
 	for k, v := range m.All() {
 		all[k] = v
 	}
-	for k, v := range db.Scan([]byte("m:")) {
+	for k, v := range db.Raw().Prefix([]byte("m:")) {
 		scanned[string(k)] = string(v)
 	}
 	logged := 0
@@ -286,14 +286,14 @@ func checkRaw(t *testing.T, db *copal.DB, name, key string, there bool, shown st
 	if got, ok := scanned[key]; ok != there || got != shown {
 		t.Errorf("%s: Scan yields %q, %v, want %q, %v", name, got, ok, shown, there)
 	}
-	if has, err := db.Has([]byte(key)); has != there || err != nil {
+	if has, err := has(db.Raw(), []byte(key)); has != there || err != nil {
 		t.Errorf("%s: Has = %v, %v", name, has, err)
 	}
 	reads := map[string]func() ([]byte, error){
-		"Get":       func() ([]byte, error) { return db.Get([]byte(key)) },
-		"AppendGet": func() ([]byte, error) { return db.AppendGet(make([]byte, 0, 3), []byte(key)) },
+		"Get":       func() ([]byte, error) { return db.Raw().Load([]byte(key)) },
+		"AppendGet": func() ([]byte, error) { return db.Raw().Append(make([]byte, 0, 3), []byte(key)) },
 		"ViewValue": func() (got []byte, err error) {
-			err = db.ViewValue([]byte(key), func(b []byte) error { got = append(got, b...); return nil })
+			err = db.Raw().View([]byte(key), func(b []byte) error { got = append(got, b...); return nil })
 			return got, err
 		},
 	}

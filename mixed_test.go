@@ -74,7 +74,7 @@ type hands struct {
 }
 
 func (h hands) hash(key string) *copal.HashOf[string, []byte] {
-	c := h.db.Hash([]byte(key))
+	c := h.db.Raw().Hash([]byte(key))
 	if h.tx != nil {
 		return c.In(h.tx)
 	}
@@ -85,7 +85,7 @@ func (h hands) hash(key string) *copal.HashOf[string, []byte] {
 }
 
 func (h hands) list(key string) *copal.ListOf[[]byte] {
-	c := h.db.List([]byte(key))
+	c := h.db.Raw().List([]byte(key))
 	if h.tx != nil {
 		return c.In(h.tx)
 	}
@@ -126,22 +126,22 @@ func (h hands) zset(t *testing.T, key string) *copal.SortedSetOf[string] {
 func (h hands) get(key string) ([]byte, error) {
 	switch {
 	case h.tx != nil:
-		return h.tx.Get([]byte(key))
+		return h.tx.Raw().Load([]byte(key))
 	case h.at != nil:
-		return h.at.Get([]byte(key))
+		return h.at.Raw().Load([]byte(key))
 	}
-	return h.db.Get([]byte(key))
+	return h.db.Raw().Load([]byte(key))
 }
 
 func (h hands) scan() (keys []string) {
 	var all func(func([]byte, []byte) bool)
 	switch {
 	case h.tx != nil:
-		all = h.tx.ScanRange(nil, nil)
+		all = h.tx.Raw().Between(nil, nil)
 	case h.at != nil:
-		all = h.at.ScanRange(nil, nil)
+		all = h.at.Raw().Between(nil, nil)
 	default:
-		all = h.db.ScanRange(nil, nil)
+		all = h.db.Raw().Between(nil, nil)
 	}
 	for key, value := range all {
 		keys = append(keys, string(key)+"="+string(value))
@@ -180,7 +180,7 @@ func (x *mixed) open() {
 			x.errorf("error handler: %v", err)
 		}
 	})
-	opts := []copal.Option{told, copal.WithClock(x.clock), copal.WithSegmentBytes(int64(400 + x.rng.IntN(4000))), copal.MaxMemory(int64(1 + x.rng.IntN(60_000)))}
+	opts := []copal.Option{told, copal.WithClock(x.clock), copal.WithSegmentBytes(int64(400 + x.rng.IntN(4000))), copal.WithMaxMemory(int64(1 + x.rng.IntN(60_000)))}
 	if x.inline = x.rng.IntN(3) != 0; x.inline {
 		opts = append(opts, copal.WithInline())
 	}
@@ -448,7 +448,7 @@ func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 				next.members[word] = 0
 				w.put(key, next)
 			}
-		} else if n, err := c.Remove(word); check("Remove", err) {
+		} else if n, err := c.Delete(word); check("Remove", err) {
 			same("Remove", n == 1, had)
 			delete(next.members, word)
 			w.put(key, next)
@@ -475,7 +475,7 @@ func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 				w.put(key, next)
 			}
 		case 3:
-			if n, err := c.Remove(word); check("Remove", err) {
+			if n, err := c.Delete(word); check("Remove", err) {
 				same("Remove", n == 1, had)
 				delete(next.members, word)
 				w.put(key, next)
@@ -489,9 +489,9 @@ func (x *mixed) changeValue(h hands, w world, rng *rand.Rand, key, word string) 
 		if key[0] == 'm' {
 			word = fmt.Sprint(rng.IntN(1000)) // what the map can read
 		}
-		put := h.db.Put
+		put := h.db.Raw().Set
 		if h.tx != nil {
-			put = h.tx.Put
+			put = h.tx.Raw().Set
 		}
 		if err := put([]byte(key), []byte(word)); err != nil {
 			x.errorf("Put(%q): %v", key, err)
@@ -499,9 +499,9 @@ func (x *mixed) changeValue(h hands, w world, rng *rand.Rand, key, word string) 
 		w[key] = thingUnder{kind: "value", value: word}
 		return
 	}
-	del := h.db.Delete
+	del := h.db.Raw().Delete
 	if h.tx != nil {
-		del = h.tx.Delete
+		del = h.tx.Raw().Delete
 	}
 	_, there := w[key]
 	if existed, err := del([]byte(key)); err != nil || existed != there {
@@ -531,7 +531,7 @@ func (x *mixed) changeMap(h hands, w world, rng *rand.Rand, key string) {
 			w[key] = thingUnder{kind: "value", value: fmt.Sprint(n)}
 		}
 	case h.tx == nil:
-		_, _, err = h.m.Update(own, func(u *copal.Update[int]) {
+		_, _, err = h.m.Update(own, func(u *copal.Entry[int]) error {
 			if u.Exists != there {
 				x.errorf("Update(%q) finds one: %v", key, u.Exists)
 			}
@@ -539,6 +539,8 @@ func (x *mixed) changeMap(h hands, w world, rng *rand.Rand, key string) {
 				x.errorf("Update(%q) finds %d, want %v", key, u.Value, e.value)
 			}
 			u.Value = n
+
+			return nil
 		})
 		if wrong {
 			if !errors.Is(err, copal.ErrType) {
@@ -596,9 +598,9 @@ func (x *mixed) date(h hands, w world, rng *rand.Rand, key string) {
 	d := time.Duration(1+rng.IntN(10)) * time.Millisecond
 	var err error
 	if rng.IntN(3) == 0 {
-		err, d = h.db.Persist([]byte(key)), 0
+		err, d = h.db.Raw().Persist([]byte(key)), 0
 	} else {
-		err = h.db.Expire([]byte(key), d)
+		err = h.db.Raw().Expire([]byte(key), d)
 	}
 	if !there {
 		if err != copal.ErrNotFound {
@@ -632,11 +634,11 @@ func (x *mixed) compare(h hands, w world) {
 	if h.tx != nil || h.at != nil {
 		return
 	}
-	if n := h.db.Len(); n != len(w) {
+	if n := h.db.Raw().Len(); n != len(w) {
 		x.errorf("Len is %d, want %d: %v", n, len(w), w)
 	}
 	var keys []string
-	for key := range h.db.ScanKeys(nil) {
+	for key := range h.db.Raw().KeysPrefix(nil) {
 		keys = append(keys, string(key))
 	}
 	if all := slices.Sorted(maps.Keys(w)); !slices.Equal(keys, all) {
@@ -651,7 +653,7 @@ func (x *mixed) compareKey(h hands, key string, e thingUnder, there bool) {
 		x.errorf("Get(%q) = %q, %v, want %+v", key, v, err, e)
 	}
 	if h.tx == nil && h.at == nil {
-		deadline, err := h.db.Deadline([]byte(key))
+		deadline, err := h.db.Raw().Deadline([]byte(key))
 		want := time.Time{}
 		if e.deadline != 0 {
 			want = time.UnixMilli(e.deadline)

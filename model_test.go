@@ -104,11 +104,11 @@ func (m *model) rawStep() {
 	key := []string{"", "users:", "n:", "users%3a:", "blobs:", "x", "users"}[m.rng.IntN(7)] +
 		[]string{"", "a", "b:", "1", "-1", "0107", "\n"}[m.rng.IntN(7)]
 	if m.rng.IntN(4) == 0 {
-		m.deleted(key, func() (bool, error) { return m.db.Delete([]byte(key)) })
+		m.deleted(key, func() (bool, error) { return m.db.Raw().Delete([]byte(key)) })
 		return
 	}
 	value := []string{"", "null", "1", `{"Name":"raw","Age":9}`, `["raw"]`, `"text"`, "no json", "\xff\x00"}[m.rng.IntN(8)]
-	if err := m.db.Put([]byte(key), []byte(value)); err != nil {
+	if err := m.db.Raw().Set([]byte(key), []byte(value)); err != nil {
 		m.t.Errorf("Put(%q): %v", key, err)
 	}
 	m.raw[key] = value
@@ -128,7 +128,7 @@ func (m *model) compare() {
 		m.t.Errorf("Scan yields %q, want %q", got, m.raw)
 	}
 	var keys []string
-	for k := range m.db.ScanKeys(nil) {
+	for k := range m.db.Raw().KeysPrefix(nil) {
 		keys = append(keys, string(k))
 	}
 	if want := slices.Sorted(maps.Keys(m.raw)); !slices.Equal(keys, want) {
@@ -224,7 +224,7 @@ func (v *typedView[K, V]) step(m *model) {
 		m.deleted(raw, func() (bool, error) {
 			switch {
 			case v.m == nil:
-				return copal.Delete(m.db, raw)
+				return m.db.Raw().Delete([]byte(raw))
 			case n == 6:
 				return v.m.DeleteFSync(k)
 			}
@@ -239,7 +239,7 @@ func (v *typedView[K, V]) step(m *model) {
 
 func (v *typedView[K, V]) load(m *model, k K) (V, error) {
 	if v.m == nil {
-		return copal.Get[V](m.db, v.rawKey(k))
+		return copal.Load[V](m.db, v.rawKey(k))
 	}
 	return v.m.Load(k)
 }

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -39,7 +40,7 @@ func TestOpenCreates(t *testing.T) {
 		mustSet(t, m, i, i)
 		mustClose(t, db)
 	}
-	if r, err := copal.Check(context.Background(), dir, nil); err != nil || r.Keys != 3 {
+	if r, err := admin.Check(context.Background(), dir, nil); err != nil || r.Keys != 3 {
 		t.Errorf("Check = %v, %v", r, err)
 	}
 }
@@ -61,7 +62,7 @@ func TestWorkingDirectory(t *testing.T) {
 		t.Errorf("the other directory has %v, %v", entries, err)
 	}
 	t.Chdir(home)
-	if report, err := copal.Check(context.Background(), "app.db", nil); err != nil || report.Keys != 37 {
+	if report, err := admin.Check(context.Background(), "app.db", nil); err != nil || report.Keys != 37 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 }
@@ -69,8 +70,8 @@ func TestWorkingDirectory(t *testing.T) {
 func TestOptionsRefused(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "db")
 	for name, o := range map[string]copal.Option{
-		"SyncInterval(0)":       copal.SyncInterval(0),
-		"SyncInterval(-1)":      copal.SyncInterval(-1),
+		"SyncInterval(0)":       copal.WithSyncInterval(0),
+		"SyncInterval(-1)":      copal.WithSyncInterval(-1),
 		"WithErrorHandler(nil)": copal.WithErrorHandler(nil),
 		"WithCodec(nil)":        copal.WithCodec(nil),
 	} {
@@ -133,7 +134,7 @@ func TestReadOnlyNeedsAStore(t *testing.T) {
 	}
 	_, err = copal.OpenSingleMap[string, int](dir, copal.ReadOnly())
 	wantErr(t, "OpenSingleMap", err, fs.ErrNotExist)
-	_, err = copal.Check(context.Background(), dir, nil)
+	_, err = admin.Check(context.Background(), dir, nil)
 	wantErr(t, "Check", err, fs.ErrNotExist)
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("reading made the directory: %v", err)
@@ -187,15 +188,15 @@ func wantReadOnly(t *testing.T, db *copal.DB, m *copal.Map[string, int]) {
 	wantErr(t, "Delete of a missing key", err, copal.ErrReadOnly)
 	_, err = m.DeleteFSync("a")
 	wantErr(t, "DeleteFSync", err, copal.ErrReadOnly)
-	_, _, err = m.Update("k", func(u *copal.Update[int]) { u.Value++ })
+	_, _, err = m.Update("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
 	wantErr(t, "Update", err, copal.ErrReadOnly)
-	_, _, err = m.UpdateFSync("k", func(u *copal.Update[int]) { u.Value++ })
+	_, _, err = m.UpdateFSync("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
 	wantErr(t, "UpdateFSync", err, copal.ErrReadOnly)
-	wantErr(t, "Put", db.Put([]byte("k"), nil), copal.ErrReadOnly)
-	_, err = db.Delete([]byte("k"))
+	wantErr(t, "Put", db.Raw().Set([]byte("k"), nil), copal.ErrReadOnly)
+	_, err = db.Raw().Delete([]byte("k"))
 	wantErr(t, "raw Delete", err, copal.ErrReadOnly)
 	wantErr(t, "copal.Set", copal.Set(db, "k", 1), copal.ErrReadOnly)
-	_, err = copal.Delete(db, "k")
+	_, err = db.Raw().Delete([]byte("k"))
 	wantErr(t, "copal.Delete", err, copal.ErrReadOnly)
 	wantErr(t, "copal.Set of a large value", copal.Set(db, "k", strings.Repeat("x", 2<<20)), copal.ErrReadOnly)
 	if err := errors.Join(db.Sync(), m.Sync(), m.Close()); err != nil {
@@ -332,7 +333,7 @@ func openAndCloseChangeNothing(t *testing.T) {
 					for range m.All() {
 					}
 					mapOf[string, int](t, db, "new")
-					if _, err := copal.Get[int](db, "missing"); !errors.Is(err, copal.ErrNotFound) {
+					if _, err := copal.Load[int](db, "missing"); !errors.Is(err, copal.ErrNotFound) {
 						t.Error(err)
 					}
 					if len(opts) == 0 {
@@ -393,8 +394,14 @@ func TestOpenMapAgain(t *testing.T) {
 	_, err = copal.OpenMap[userName, int](db, "m")
 	wantErr(t, "OpenMap with other keys", err, copal.ErrType)
 	texts := mapOf[string, string](t, db, "texts")
-	_, err = copal.OpenMap[string, string](db, "texts", copal.WithCodec(codec.Bytes))
-	wantErr(t, "OpenMap with another codec", err, copal.ErrType)
+	if again := mapOf[string, string](t, db, "texts"); again != texts {
+		t.Error("opening an open map without options returns another one")
+	}
+	for what, o := range map[string]copal.MapOption{"codec bytes": copal.WithCodec(codec.Bytes), "a TTL": copal.WithTTL(time.Hour), "WithOnExpire": copal.WithOnExpire(func(string, string) {})} {
+		if _, err := copal.OpenMap[string, string](db, "texts", o); err == nil || !strings.Contains(err.Error(), "close it first") || errors.Is(err, copal.ErrType) {
+			t.Errorf("OpenMap of an open map with %s: %v", what, err)
+		}
+	}
 	mustSet(t, m, "k", 1)
 	mustClose(t, m)
 	wantLoad(t, mapOf[userName, int64](t, db, "m"), "k", 1)
@@ -434,9 +441,9 @@ func wantMapClosed(t *testing.T, m *copal.Map[string, int], handled *errorLog) {
 	wantErr(t, "Delete", err, copal.ErrClosed)
 	_, err = m.DeleteFSync("missing")
 	wantErr(t, "DeleteFSync", err, copal.ErrClosed)
-	_, _, err = m.Update("k", func(u *copal.Update[int]) { u.Value++ })
+	_, _, err = m.Update("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
 	wantErr(t, "Update", err, copal.ErrClosed)
-	_, _, err = m.UpdateFSync("k", func(u *copal.Update[int]) { u.Value++ })
+	_, _, err = m.UpdateFSync("k", func(u *copal.Entry[int]) error { u.Value++; return nil })
 	wantErr(t, "UpdateFSync", err, copal.ErrClosed)
 	wantErr(t, "Sync", m.Sync(), copal.ErrClosed)
 	handled.wantTaken(t, 0, nil)
@@ -456,11 +463,12 @@ func wantMapClosed(t *testing.T, m *copal.Map[string, int], handled *errorLog) {
 		t.Errorf("Values yields %v", v)
 	}
 	handled.wantTaken(t, 1, copal.ErrClosed)
-	m.Range(func(k string, v int) bool {
+	if err := m.Range(func(k string, v int) error {
 		t.Errorf("Range yields %v: %v", k, v)
-		return true
-	})
-	handled.wantTaken(t, 1, copal.ErrClosed)
+		return nil
+	}); !errors.Is(err, copal.ErrClosed) {
+		t.Errorf("Range: %v", err)
+	}
 	m.Len() // has no way to say so, and must not panic
 	if err := m.Close(); err != nil {
 		t.Errorf("Close: %v", err)
@@ -477,35 +485,34 @@ func TestTrapUseAfterClose(t *testing.T) {
 	mustClose(t, db)
 	mustClose(t, db)
 	wantMapClosed(t, m, &handled)
-	_, err := db.Get([]byte("raw"))
+	_, err := db.Raw().Load([]byte("raw"))
 	wantErr(t, "raw Get", err, copal.ErrClosed)
-	_, err = db.Has([]byte("raw"))
+	_, err = has(db.Raw(), []byte("raw"))
 	wantErr(t, "Has", err, copal.ErrClosed)
-	wantErr(t, "Put", db.Put([]byte("raw"), nil), copal.ErrClosed)
-	_, err = db.Delete([]byte("raw"))
+	wantErr(t, "Put", db.Raw().Set([]byte("raw"), nil), copal.ErrClosed)
+	_, err = db.Raw().Delete([]byte("raw"))
 	wantErr(t, "raw Delete", err, copal.ErrClosed)
 	wantErr(t, "Sync", db.Sync(), copal.ErrClosed)
 	wantErr(t, "copal.Set", copal.Set(db, "raw", 1), copal.ErrClosed)
 	wantErr(t, "copal.Set of a new type", copal.Set(db, "raw", map[string]bool{}), copal.ErrClosed)
 	wantErr(t, "copal.Set of a large value", copal.Set(db, "raw", strings.Repeat("x", 2<<20)), copal.ErrClosed)
-	_, err = copal.Get[int](db, "raw")
+	_, err = copal.Load[int](db, "raw")
 	wantErr(t, "copal.Get", err, copal.ErrClosed)
-	_, err = copal.Delete(db, "raw")
+	_, err = db.Raw().Delete([]byte("raw"))
 	wantErr(t, "copal.Delete", err, copal.ErrClosed)
 	_, err = copal.OpenMap[string, int](db, "new")
 	wantErr(t, "OpenMap of a new map", err, copal.ErrClosed)
-	handled.wantTaken(t, 0, nil)
-	for range db.Scan(nil) {
+	handled.wantTaken(t, 1, copal.ErrClosed) // of Has
+	for range db.Raw().Prefix(nil) {
 		t.Error("Scan yields something")
 	}
-	for range db.ScanKeys(nil) {
+	for range db.Raw().KeysPrefix(nil) {
 		t.Error("ScanKeys yields something")
 	}
 	if errs := handled.take(); len(errs) == 0 || !errors.Is(errs[0], copal.ErrClosed) {
 		t.Errorf("Scan told the handler %v", errs)
 	}
 	db.SetSyncInterval(time.Minute) // these have no way to say so, and must not panic or hang
-	db.SyncInterval()
 	db.Stats()
 	mustClose(t, db)
 }
@@ -560,12 +567,12 @@ func closeDuringIteration(t *testing.T, what string) {
 func TestOpenSingleMap(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "users.db")
 	for i := range 2 {
-		m, err := copal.OpenSingleMap[string, user](dir, copal.SyncInterval(time.Minute), copal.WithCodec(codec.JSON))
+		m, err := copal.OpenSingleMap[string, user](dir, copal.WithSyncInterval(time.Minute), copal.WithCodec(codec.JSON))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.DB().SyncInterval() != time.Minute {
-			t.Errorf("SyncInterval = %v", m.DB().SyncInterval())
+		if m.DB().Stats().SyncInterval != time.Minute {
+			t.Errorf("SyncInterval = %v", m.DB().Stats().SyncInterval)
 		}
 		if m.Len() != i {
 			t.Errorf("Len = %d, want %d", m.Len(), i)
@@ -613,7 +620,7 @@ func TestOpenMemory(t *testing.T) {
 
 func TestStats(t *testing.T) {
 	db := memory(t)
-	if s := db.Stats(); s != (copal.Stats{}) {
+	if s := db.Stats(); s != (copal.Stats{SyncInterval: time.Second}) {
 		t.Errorf("an empty store has %+v", s)
 	}
 	m := mapOf[int, string](t, db, "m")
@@ -640,7 +647,7 @@ func TestStats(t *testing.T) {
 // stay near MaxMemory.
 func TestMaxMemoryCountsTheIndex(t *testing.T) {
 	const limit = 2 << 20
-	db := memory(t, copal.SyncInterval(time.Hour), copal.MaxMemory(limit))
+	db := memory(t, copal.WithSyncInterval(time.Hour), copal.WithMaxMemory(limit))
 	m := mapOf[int, int](t, db, "m")
 	for i := range 100000 {
 		if err := m.Set(i, i); err != nil {
@@ -746,13 +753,13 @@ func TestCheck(t *testing.T) {
 	if err := db.Sync(); err != nil { // so that the file is as long as at the end
 		t.Fatal(err)
 	}
-	beside, err := copal.Check(context.Background(), dir, nil) // beside the process that writes
+	beside, err := admin.Check(context.Background(), dir, nil) // beside the process that writes
 	if err != nil {
 		t.Fatal(err)
 	}
 	stats := db.Stats()
 	mustClose(t, db)
-	report, err := copal.Check(context.Background(), dir, nil)
+	report, err := admin.Check(context.Background(), dir, nil)
 	if err != nil || report.Keys != stats.Keys || report.Records != stats.Records || report.LogBytes != stats.LogBytes ||
 		len(report.Segments) != stats.Segments || report.TornBytes != 0 || len(report.Problems) != 0 {
 		t.Errorf("Check = %+v, %v, the store said %+v", report, err, stats)
@@ -775,7 +782,7 @@ func TestProgressOfCheck(t *testing.T) {
 	fillSome(t, db)
 	mustClose(t, db)
 	var done, total int64
-	report, err := copal.Check(context.Background(), dir, func(d, all int64) {
+	report, err := admin.Check(context.Background(), dir, func(d, all int64) {
 		if d < done || d > all {
 			t.Errorf("progress goes from %d to %d of %d", done, d, all)
 		}

@@ -51,9 +51,11 @@ type config struct {
 type mapConfig struct {
 	codec   Codec
 	ttl     time.Duration
-	expired any  // func(K, V)
-	own     bool // expired was given for this map
+	expired any // func(K, V)
 	ordered bool
+
+	// Which of them were given for this map, and not for all of the store.
+	ownCodec, ownTTL, ownExpired bool
 }
 
 type storeOption func(*config)
@@ -62,7 +64,10 @@ func (o storeOption) applyStore(c *config) { o(c) }
 
 type mapOption func(*mapConfig)
 
-func (o mapOption) applyStore(c *config)  { o(&c.maps) }
+func (o mapOption) applyStore(c *config) {
+	o(&c.maps)
+	c.maps.ownCodec, c.maps.ownTTL = false, false
+}
 func (o mapOption) applyMap(c *mapConfig) { o(c) }
 
 func newConfig(opts []Option) (config, error) {
@@ -81,9 +86,9 @@ func newConfig(opts []Option) (config, error) {
 	case c.syncInterval <= 0:
 		return c, fmt.Errorf("copal: a sync interval of %v; it must be positive", c.syncInterval)
 	case c.followEvery <= 0:
-		return c, fmt.Errorf("copal: FollowEvery(%v); it must be positive", c.followEvery)
+		return c, fmt.Errorf("copal: WithFollowInterval(%v); it must be positive", c.followEvery)
 	case c.maxMemory < 0:
-		return c, fmt.Errorf("copal: MaxMemory(%d)", c.maxMemory)
+		return c, fmt.Errorf("copal: WithMaxMemory(%d)", c.maxMemory)
 	case c.maps.codec == nil:
 		return c, fmt.Errorf("%w: WithCodec(nil)", ErrType)
 	case c.maps.ttl < 0:
@@ -94,21 +99,21 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// SyncInterval is the longest time that a Set or Delete waits for the disk: it
+// WithSyncInterval is the longest time that a Set or Delete waits for the disk: it
 // survives the death of the process at once, and a power cut after d at the latest.
 // The default is one second. A short interval loses less in a power cut; a long one,
 // of many minutes even, spares the disk. d must be positive.
-func SyncInterval(d time.Duration) Option {
+func WithSyncInterval(d time.Duration) Option {
 	return storeOption(func(c *config) { c.syncInterval = d })
 }
 
-// MaxMemory bounds the memory of the store: of the index, of the newest end of the log (at most 4 MiB; a
+// WithMaxMemory bounds the memory of the store: of the index, of the newest end of the log (at most 4 MiB; a
 // sixteenth where there is less than 64 MiB, but not below 64 KiB), of the values that are kept decoded and
 // of those that are yet to be written. The index comes first, at about 16 bytes for a key; values get
 // what is left, and the least used go. Values of SetInMemory count and do not
 // go; nor do asynchronous writes before they are written, which they are at once when there is no room. The default, for which 0 stands, is a quarter of the memory of the machine, or of the control group that the
 // process runs in. A small store needs no more than it holds; with little, reads come from the log.
-func MaxMemory(bytes int64) Option {
+func WithMaxMemory(bytes int64) Option {
 	return storeOption(func(c *config) { c.maxMemory = bytes })
 }
 
@@ -120,7 +125,7 @@ func KeepHistory() Option {
 
 // ReadOnly opens an existing store for reading, beside a process that writes or
 // none. It follows the process that writes: each write that was acknowledged there, but for
-// asynchronous ones that the log does not have yet, shows a moment later; see FollowEvery and DB.Refresh. Writes return ErrReadOnly.
+// asynchronous ones that the log does not have yet, shows a moment later; see WithFollowInterval and DB.Refresh. Writes return ErrReadOnly.
 //
 // In a directory where no process has opened a store for writing there is none: the error of Open is
 // fs.ErrNotExist. One that was opened for writing, and not written to yet, is an empty store.
@@ -147,7 +152,7 @@ func WithProgress(f func(done, total int64)) Option {
 // are there already are read with the codec that wrote them, if it is c or comes with
 // copal. Given to Open, it also holds for the single values of Set and Get.
 func WithCodec(c Codec) MapOption {
-	return mapOption(func(m *mapConfig) { m.codec = c })
+	return mapOption(func(m *mapConfig) { m.codec, m.ownCodec = c, true })
 }
 
 // WithTTL gives each entry that is written to a map a time to live, unless the write itself gives one:
@@ -155,10 +160,10 @@ func WithCodec(c Codec) MapOption {
 // changes an entry leaves its deadline as it is. Raw writes and Persist give none. Without this
 // option, and with 0, entries stay. What is in the map already keeps the deadline that it has, or none.
 func WithTTL(d time.Duration) MapOption {
-	return mapOption(func(m *mapConfig) { m.ttl = d })
+	return mapOption(func(m *mapConfig) { m.ttl, m.ownTTL = d, true })
 }
 
-// OnExpire calls f with each entry of the map that expires while the map is open, and the value that
+// WithOnExpire calls f with each entry of the map that expires while the map is open, and the value that
 // it had, after it has gone: no read finds it any more, and there may be another under its key already. Each
 // such entry is passed at most once; those not when the process dies, or Close is called, before their turn,
 // nor those that expire while the map is not open, or in a store that was opened read-only. An entry that was
@@ -172,9 +177,9 @@ func WithTTL(d time.Duration) MapOption {
 //
 // K and V must be those of the map, or OpenMap returns ErrType. Given to Open, it holds for the maps
 // of these types alone.
-func OnExpire[K comparable, V any](f func(key K, v V)) MapOption { return expireOption{f} }
+func WithOnExpire[K comparable, V any](f func(key K, v V)) MapOption { return expireOption{f} }
 
 type expireOption struct{ f any }
 
 func (o expireOption) applyStore(c *config)  { c.maps.expired = o.f }
-func (o expireOption) applyMap(c *mapConfig) { c.expired, c.own = o.f, true }
+func (o expireOption) applyMap(c *mapConfig) { c.expired, c.ownExpired = o.f, true }

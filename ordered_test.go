@@ -109,12 +109,13 @@ func (o *orderModel[K]) all() {
 	where := func(list []K, ok func(K) bool) []K {
 		return slices.DeleteFunc(slices.Clone(list), func(k K) bool { return !ok(k) })
 	}
-	o.check("Ascend", o.m.Ascend(from), where(keys, func(k K) bool { return o.compare(k, from) >= 0 }))
-	o.check("Descend", o.m.Descend(from), where(reversed, func(k K) bool { return o.compare(k, from) <= 0 }))
-	o.check("After", o.m.After(from), where(keys, func(k K) bool { return o.compare(k, from) > 0 }))
-	o.check("Before", o.m.Before(from), where(reversed, func(k K) bool { return o.compare(k, from) < 0 }))
+	o.check("Ascend", o.m.From(from), where(keys, func(k K) bool { return o.compare(k, from) >= 0 }))
+	o.check("From, backward", o.m.Backward().From(from), where(reversed, func(k K) bool { return o.compare(k, from) >= 0 }))
+	o.check("Until", o.m.Until(from), where(keys, func(k K) bool { return o.compare(k, from) < 0 }))
+	o.check("Until, backward", o.m.Backward().Until(from), where(reversed, func(k K) bool { return o.compare(k, from) < 0 }))
+	o.check("Between, backward", o.m.Backward().Between(from, to), where(reversed, func(k K) bool { return o.compare(k, from) >= 0 && o.compare(k, to) < 0 }))
 	o.check("Between", o.m.Between(from, to), where(keys, func(k K) bool { return o.compare(k, from) >= 0 && o.compare(k, to) < 0 }))
-	o.check("Backward", o.m.Backward(), reversed)
+	o.check("Backward", o.m.Backward().All(), reversed)
 	if o.m.IsOrdered() {
 		o.check("All", o.m.All(), keys)
 		if got := slices.Collect(o.m.Keys()); !slices.EqualFunc(got, keys, func(a, b K) bool { return o.compare(a, b) == 0 }) {
@@ -125,7 +126,7 @@ func (o *orderModel[K]) all() {
 		o.t.Fatalf("KeysFrom(%v) yields %v", from, got)
 	}
 	first, _, ok := o.m.First()
-	last, _, ok2 := o.m.Last()
+	last, _, ok2 := o.m.Backward().First()
 	if ok != (len(keys) > 0) || ok2 != ok || ok && (o.compare(first, keys[0]) != 0 || o.compare(last, reversed[0]) != 0) {
 		o.t.Fatalf("First %v, %v, Last %v, %v of %v", first, ok, last, ok2, keys)
 	}
@@ -236,7 +237,7 @@ func TestOrderOfWhatIsNoKey(t *testing.T) {
 	db := memory(t, told.option())
 	m := mapOf[int, string](t, db, "m", copal.Ordered())
 	for _, key := range []string{"m:x", "m:007", "m:"} {
-		if err := db.Put([]byte(key), []byte(`"raw"`)); err != nil {
+		if err := db.Raw().Set([]byte(key), []byte(`"raw"`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -305,7 +306,7 @@ func TestScanOfAllTables(t *testing.T) {
 		db := openOn(t, mem, append(opts, copal.WithInline())...)
 		var want []string
 		put := func(key string) {
-			if err := db.Put([]byte(key), []byte("v"+key)); err != nil {
+			if err := db.Raw().Set([]byte(key), []byte("v"+key)); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, key)
@@ -335,16 +336,16 @@ func TestScanOfAllTables(t *testing.T) {
 					}
 				}
 				var up, down, keys []string
-				for k, v := range db.ScanRange(from, to) {
+				for k, v := range db.Raw().Between(from, to) {
 					up = append(up, string(k))
 					if string(v) != "v"+string(k) {
 						t.Fatalf("%q has the value %q", k, v)
 					}
 				}
-				for k := range db.ScanBackward(from, to) {
+				for k := range db.Raw().Backward().Between(from, to) {
 					down = append(down, string(k))
 				}
-				for k := range db.ScanRangeKeys(from, to) {
+				for k := range db.Raw().KeysBetween(from, to) {
 					keys = append(keys, string(k))
 				}
 				slices.Reverse(down)
@@ -355,7 +356,7 @@ func TestScanOfAllTables(t *testing.T) {
 		}
 		for _, p := range bounds {
 			var got []string
-			for k := range db.ScanKeys(p) {
+			for k := range db.Raw().KeysPrefix(p) {
 				got = append(got, string(k))
 			}
 			in := slices.DeleteFunc(slices.Clone(want), func(k string) bool { return !strings.HasPrefix(k, string(p)) })
@@ -432,7 +433,7 @@ func TestOrderOfReaders(t *testing.T) {
 			} else {
 				m.Delete(k)
 			}
-			db.Put([]byte(fmt.Sprint(k)), nil)
+			db.Raw().Set([]byte(fmt.Sprint(k)), nil)
 		}
 		if rng.IntN(5) == 0 {
 			if err := db.Compact(context.Background(), nil); err != nil {
@@ -447,7 +448,7 @@ func TestOrderOfReaders(t *testing.T) {
 			t.Fatalf("ordered %v: %v, want %v", r.IsOrdered(), got, slices.Sorted(maps.Keys(want)))
 		}
 		var last []byte
-		for k := range reader.ScanKeys(nil) {
+		for k := range reader.Raw().KeysPrefix(nil) {
 			if last != nil && bytes.Compare(last, k) >= 0 {
 				t.Fatalf("%q comes after %q", k, last)
 			}
@@ -474,7 +475,7 @@ func TestWalksOverAClosedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i := range 3 {
-			if err := errors.Join(db.Put([]byte{'a' + byte(i)}, nil), m.Set(i, i)); err != nil {
+			if err := errors.Join(db.Raw().Set([]byte{'a' + byte(i)}, nil), m.Set(i, i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -482,13 +483,13 @@ func TestWalksOverAClosedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, walk := range map[string]func() int{
-			"ScanKeys": func() int { return count(db.ScanKeys(nil)) },
-			"Scan":     func() int { return count2(db.Scan(nil)) },
+			"ScanKeys": func() int { return count(db.Raw().KeysPrefix(nil)) },
+			"Scan":     func() int { return count2(db.Raw().Prefix(nil)) },
 			"Map.Keys": func() int { return count(m.Keys()) },
 			"KeysFrom": func() int { return count(m.KeysFrom(0)) },
 			"Map.All":  func() int { return count2(m.All()) },
-			"Ascend":   func() int { return count2(m.Ascend(0)) },
-			"Backward": func() int { return count2(m.Backward()) },
+			"Ascend":   func() int { return count2(m.From(0)) },
+			"Backward": func() int { return count2(m.Backward().All()) },
 			"Prefix":   func() int { return count2(m.Prefix("1")) },
 		} {
 			told = nil
@@ -520,7 +521,7 @@ func TestOrderWhileChangingOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	key := func(i int) string { return fmt.Sprintf("%04d", i) }
 	open := func() (*copal.DB, *copal.Map[string, int]) {
-		db, err := copal.Open(dir, copal.MaxMemory(0))
+		db, err := copal.Open(dir, copal.WithMaxMemory(0))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -555,7 +556,7 @@ func TestOrderWhileChangingOnDisk(t *testing.T) {
 			func(k string) error { want[k] = 1000; return m.Set(k, 1000) },
 			func(k string) error { want[k] = 2000; return m.SetAsync(k, 2000) },
 			func(k string) error { want[k] = 3000; return m.SetInMemory(k, 3000) },
-			func(k string) error { want[k] = 4000; return db.Put([]byte("m:"+k), []byte("4000")) },
+			func(k string) error { want[k] = 4000; return db.Raw().Set([]byte("m:"+k), []byte("4000")) },
 			func(k string) error { got = append(got, k); _, err := m.Delete(k); return err },
 			func(k string) error { got = append(got, k); _, err := m.DeleteAsync(k); return err },
 		} {

@@ -59,7 +59,7 @@ func TestOwners(t *testing.T) {
 func testOwners[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func(V) int) {
 	x := &owners[V]{t: t, clock: newManualClock(), of: of, number: number, shadow: rng.IntN(2) == 0}
 	mem := vfs.NewMem()
-	opts := []copal.Option{copal.WithClock(x.clock), copal.MaxMemory([]int64{1, 2000, 1 << 20}[rng.IntN(3)]), copal.WithSegmentBytes(int64(4000 + rng.IntN(8000))),
+	opts := []copal.Option{copal.WithClock(x.clock), copal.WithMaxMemory([]int64{1, 2000, 1 << 20}[rng.IntN(3)]), copal.WithSegmentBytes(int64(4000 + rng.IntN(8000))),
 		copal.WithErrorHandler(x.must)}
 	x.db = openOn(t, mem, opts...)
 	x.open(rng)
@@ -130,7 +130,7 @@ func (x *owners[V]) disturb(g int, rng *rand.Rand) {
 		}
 		x.must(s.Close())
 	case n < 7:
-		x.db.Len()
+		x.db.Raw().Len()
 	case n < 8:
 		if rng.IntN(8) == 0 {
 			x.must(x.db.Compact(context.Background(), nil))
@@ -202,7 +202,7 @@ func (x *owners[V]) change(key string, was owned, next int, rng *rand.Rand) (now
 	case 4:
 		return mortal, false, m.SetTTL(key, v, ttl)
 	case 5, 6:
-		return mortal, true, m.SetTTLAsync(key, v, ttl)
+		return mortal, true, m.With(copal.Async).SetTTL(key, v, ttl)
 	case 7:
 		_, err = m.Delete(key)
 		return owned{}, false, err
@@ -220,23 +220,25 @@ func (x *owners[V]) change(key string, was owned, next int, rng *rand.Rand) (now
 		if was.n != 0 && was.lo == 0 && was.shadow == 0 {
 			now = was
 			now.lo, now.hi = 1, mortal.hi
-			return now, true, m.ExpireAsync(key, ttl)
+			return now, true, m.With(copal.Async).Expire(key, ttl)
 		}
 		return was, true, nil
 	case 11:
 		return set, false, x.db.Update(func(tx *copal.Tx) error { return x.m.Load().In(tx).Set(key, v) })
 	case 12:
 		var did owned
-		_, _, err = m.UpdateAsync(key, func(u *copal.Update[V]) {
+		_, _, err = m.UpdateAsync(key, func(u *copal.Entry[V]) error {
 			u.Value, u.TTL, did = v, 0, set
+
+			return nil
 		})
 		return did, true, err
 	default:
 		var raw []byte
-		if raw, err = x.db.Get([]byte("m:" + key)); err == nil {
-			b := x.db.NewBatch()
+		if raw, err = x.db.Raw().Load([]byte("m:" + key)); err == nil {
+			b := x.db.Raw().Batch()
 			b.Delete([]byte("m:" + key))
-			return owned{}, false, b.Write()
+			return owned{}, false, b.Commit()
 		} else if errors.Is(err, copal.ErrNotFound) {
 			err = nil
 			if sure, _ := was.alive(x.now(), x.now()); sure && was.lo == 0 {

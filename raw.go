@@ -2,53 +2,117 @@ package copal
 
 import (
 	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"time"
 
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Put stores value under key, as raw bytes. Both may be any bytes, and empty. A map
-// called users and the raw keys that begin with "users:" are the same entries; a
-// typed read takes raw bytes as JSON text. Like Map.Set, Put survives the death of the
-// process when it returns.
-func (db *DB) Put(key, value []byte) error {
-	return db.store.Set(nil, key, value, 0, engine.Process)
+// Raw is the entries of a store as bytes: those of all maps, whose keys begin with what MapPrefix
+// says, and those that belong to none. Keys and values may be any bytes, and empty. A map called users
+// and the raw keys that begin with "users:" are the same entries; a typed read takes raw bytes as
+// JSON text.
+//
+// Reads show a value as it is stored if its codec is JSON or bytes, and as JSON if it is another that
+// can be rendered (codec.Renders). A key that holds a collection is an entry, which Delete, Has,
+// Expire and its like, and TTL treat as any other, and Set replaces. To read it as a value is a
+// *CollectionError.
+//
+// Like a *Map, a *Raw is a handle, is safe for concurrent use and needs no Close.
+type Raw struct {
+	handle
 }
 
-// PutFSync is Put that survives the loss of power when it returns.
-func (db *DB) PutFSync(key, value []byte) error {
-	return db.store.Set(nil, key, value, 0, engine.Power)
+// Raw returns the entries of the store as bytes.
+func (db *DB) Raw() *Raw { return &Raw{handle{db: db}} }
+
+// Raw returns the entries of the snapshot as bytes: db.Raw().At(s).
+func (s *Snapshot) Raw() *Raw { return s.db.Raw().At(s) }
+
+// Raw returns the entries of the transaction as bytes: db.Raw().In(tx).
+func (tx *Tx) Raw() *Raw { return tx.db.Raw().In(tx) }
+
+// With returns a handle whose writes are as durable as d. Async is Write.
+func (r *Raw) With(d Durability) *Raw { return &Raw{r.logged(d)} }
+
+// At returns a handle that reads a snapshot, as Map.At does.
+func (r *Raw) At(s *Snapshot) *Raw { return &Raw{r.at(s)} }
+
+// In returns a handle that reads and writes in a transaction, as Map.In does.
+func (r *Raw) In(tx *Tx) *Raw { return &Raw{r.in(tx)} }
+
+// WithContext returns a handle of which calls that may wait end with ctx, as Map.WithContext says, and
+// so do the values that Create begins.
+func (r *Raw) WithContext(ctx context.Context) *Raw { return &Raw{r.within(ctx)} }
+
+// Backward returns a handle that yields the same entries the other way round.
+func (r *Raw) Backward() *Raw { return &Raw{r.backward()} }
+
+// Get returns the value under key, which is the caller's, and whether there is one. A read that fails
+// counts as absent, and its error goes to the error handler; Load returns it.
+func (r *Raw) Get(key []byte) (value []byte, ok bool) {
+	value, err := r.Load(key)
+	return value, r.found(err)
 }
 
-// Get returns what is stored under key. Of raw entries, and of those of maps whose codec is JSON or bytes, it is the
-// stored bytes themselves; those of other codecs are shown as JSON, as codec.Renderer says.
-// They are the caller's. The error is ErrNotFound when there is no entry.
-func (db *DB) Get(key []byte) ([]byte, error) { return db.AppendGet(nil, key) }
+// Load is Get with an error: ErrNotFound when there is no entry, a *CorruptError when it is damaged, a
+// *CollectionError when the key holds a collection.
+func (r *Raw) Load(key []byte) ([]byte, error) { return r.Append(nil, key) }
 
-// AppendGet appends to dst what Get returns, and returns the extended slice. Where dst has room it allocates nothing, but for
-// values of more than 64 KiB and for what is shown as JSON. With an error dst comes back as it was, beyond its length perhaps overwritten.
-func (db *DB) AppendGet(dst, key []byte) ([]byte, error) {
-	out, schema, err := db.store.AppendGet(dst, key)
+// Append appends to dst what Load returns, and returns the extended slice. Where dst has room it
+// allocates nothing, but for values of more than 64 KiB, for what is shown as JSON, and for snapshots
+// and transactions. With an error dst comes back as it was, beyond its length perhaps overwritten.
+func (r *Raw) Append(dst, key []byte) ([]byte, error) {
+	if r.from != nil {
+		e, err := r.from.Get(nil, key)
+		if err != nil {
+			return dst, err
+		}
+		if dst == nil && r.tx == nil && r.db.renderer(e.Schema) == nil {
+			return e.Value, nil // of a snapshot, which belongs to nobody else
+		}
+		return r.db.shown(orEmpty(dst), key, e.Value, e.Schema)
+	}
+	out, schema, err := r.db.store.AppendGet(dst, key)
 	if err != nil {
 		return dst, err
 	}
-	if schema == 0 || db.renderer(schema) == nil {
+	if schema == 0 || r.db.renderer(schema) == nil {
 		return out, nil
 	}
-	return db.shown(dst, key, bytes.Clone(out[len(dst):]), schema)
+	return r.db.shown(dst, key, bytes.Clone(out[len(dst):]), schema)
 }
 
-// ViewValue calls f with what Get returns, and returns what f does. The bytes are those of the mapped file itself where that is possible:
-// they must not be changed, nor used when f has returned. They stay what they are while f runs, whatever is
-// written, compacted or closed meanwhile; f may use the store. Not copied is what has reached the file, which
-// is at once or within the sync interval, is no longer than 64 KiB, and is shown as it is stored; the rest is in memory that is used again.
+// orEmpty is b, or an empty value that is not nil.
+func orEmpty(b []byte) []byte {
+	if b == nil {
+		return []byte{}
+	}
+	return b
+}
+
+// View calls f with what Load returns, and returns what f does. The bytes are those of the mapped file
+// itself where that is possible: they must not be changed, nor used when f has returned. They stay
+// what they are while f runs, whatever is written, compacted or closed meanwhile; f may use the
+// store. Not copied is what has reached the file, which is at once or within the sync interval, is no
+// longer than 64 KiB, and is shown as it is stored; the rest is in memory that is used again.
 //
 // Should the disk fail while f reads, then f ends where it is, as by a panic, and the error says so.
-func (db *DB) ViewValue(key []byte, f func(value []byte) error) error {
-	return db.store.ViewValue(key, func(value []byte, schema uint64) error {
-		if schema == 0 || db.renderer(schema) == nil {
+func (r *Raw) View(key []byte, f func(value []byte) error) error {
+	if r.from != nil {
+		value, err := r.Load(key)
+		if err != nil {
+			return err
+		}
+		return f(value)
+	}
+	return r.db.store.ViewValue(key, func(value []byte, schema uint64) error {
+		if schema == 0 || r.db.renderer(schema) == nil {
 			return f(value)
 		}
-		shown, err := db.shown(nil, key, value, schema)
+		shown, err := r.db.shown(nil, key, value, schema)
 		if err != nil {
 			return err
 		}
@@ -56,18 +120,259 @@ func (db *DB) ViewValue(key []byte, f func(value []byte) error) error {
 	})
 }
 
-// Has reports whether there is an entry under key.
-func (db *DB) Has(key []byte) (bool, error) { return db.store.Has(nil, key) }
+// Has reports whether there is an entry under key. An error is treated as by Get.
+func (r *Raw) Has(key []byte) bool {
+	var has bool
+	var err error
+	if r.from != nil {
+		has, err = r.from.Has(nil, key)
+	} else {
+		has, err = r.db.store.Has(nil, key)
+	}
+	r.report(err)
+	return err == nil && has
+}
+
+// Len is the number of entries, those of maps included. As the store is now it takes no time; in a
+// snapshot or a transaction it takes a walk.
+func (r *Raw) Len() int {
+	if r.from == nil {
+		return int(r.db.store.Stats().Keys)
+	}
+	n := 0
+	for range r.Keys() {
+		n++
+	}
+	return n
+}
+
+// Set stores value under key. Both are copied. Like Map.Set, it survives the death of the process when
+// it returns.
+func (r *Raw) Set(key, value []byte) error { return r.set(key, value, 0, r.by) }
+
+// SetFSync is Set that survives the loss of power when it returns.
+func (r *Raw) SetFSync(key, value []byte) error { return r.set(key, value, 0, engine.Power) }
+
+// SetTTL is Set of an entry that expires after d, which must be positive. A later Set takes the
+// deadline away.
+func (r *Raw) SetTTL(key, value []byte, d time.Duration) error {
+	deadline, err := r.db.store.Deadline(d)
+	if err != nil {
+		return err
+	}
+	return r.set(key, value, deadline, r.by)
+}
+
+// SetUntil is Set of an entry that expires at a moment, with the bounds of Map.SetUntil.
+func (r *Raw) SetUntil(key, value []byte, deadline time.Time) error {
+	at, err := r.db.store.DeadlineAt(deadline)
+	if err != nil {
+		return err
+	}
+	return r.set(key, value, at, r.by)
+}
+
+func (r *Raw) set(key, value []byte, deadline uint64, d engine.Durability) error {
+	_, err := r.write(nil, &engine.Write{Key: key, Value: value, Expiry: deadline, Durability: r.durability(d)})
+	return err
+}
 
 // Delete removes the entry under key. It reports whether there was one.
-func (db *DB) Delete(key []byte) (existed bool, err error) {
-	return db.store.Delete(nil, key, engine.Process)
-}
+func (r *Raw) Delete(key []byte) (existed bool, err error) { return r.delete(key, r.by) }
 
 // DeleteFSync is Delete that survives the loss of power when it returns.
-func (db *DB) DeleteFSync(key []byte) (existed bool, err error) {
-	return db.store.Delete(nil, key, engine.Power)
+func (r *Raw) DeleteFSync(key []byte) (existed bool, err error) { return r.delete(key, engine.Power) }
+
+func (r *Raw) delete(key []byte, d engine.Durability) (bool, error) {
+	return r.write(nil, &engine.Write{Key: key, Delete: true, Durability: r.durability(d)})
 }
 
-// Len is the number of entries in the store, raw and typed. It takes no time, whatever there is.
-func (db *DB) Len() int { return int(db.store.Stats().Keys) }
+// Update changes the entry under key atomically, as Map.Update does.
+func (r *Raw) Update(key []byte, f func(e *Entry[[]byte]) error) (value []byte, exists bool, err error) {
+	return r.update(key, f, r.by)
+}
+
+// UpdateFSync is Update that survives the loss of power when it returns.
+func (r *Raw) UpdateFSync(key []byte, f func(e *Entry[[]byte]) error) (value []byte, exists bool, err error) {
+	return r.update(key, f, engine.Power)
+}
+
+// GetOrSet is Map.GetOrSet of raw bytes.
+func (r *Raw) GetOrSet(key, value []byte) (_ []byte, found bool, err error) {
+	if now, err := r.Load(key); !isNotFound(err) {
+		return now, err == nil, err
+	}
+	return getOrSet(value, func(f func(*Entry[[]byte]) error) ([]byte, bool, error) { return r.Update(key, f) })
+}
+
+// GetAndDelete is Map.GetAndDelete of raw bytes.
+func (r *Raw) GetAndDelete(key []byte) (value []byte, existed bool, err error) {
+	return getAndDelete(func(f func(*Entry[[]byte]) error) ([]byte, bool, error) { return r.Update(key, f) })
+}
+
+func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durability) (value []byte, exists bool, err error) {
+	err = r.updateEntry(nil, nil, key, false, r.durability(d), func(found engine.Found, w *engine.Write) (write bool, err error) {
+		read := func() ([]byte, error) {
+			if !found.Exists {
+				return nil, nil
+			}
+			return r.db.shown([]byte{}, key, found.Value, found.Schema)
+		}
+		e := Entry[[]byte]{Exists: found.Exists, TTL: r.db.store.Left(found.Expiry), decision: put}
+		ttl := e.TTL
+		if e.Value, err = read(); err != nil {
+			return false, err
+		}
+		if err = f(&e); err != nil {
+			return false, err
+		}
+		value, exists = e.Value, true
+		switch e.decision {
+		case put:
+			w.Value = e.Value
+			w.Expiry, err = r.deadlineAfter(&found, w, ttl, e.TTL)
+			return true, err
+		case remove:
+			w.Delete = true
+			value, exists = nil, false
+			return true, nil
+		}
+		exists = found.Exists
+		value, err = read() // f may have changed its copy
+		return false, err
+	})
+	if err != nil {
+		return nil, false, err
+	}
+	return value, exists, nil
+}
+
+// TTL returns the time that the entry under key has left to live, 0 for one without a deadline. The
+// error is ErrNotFound when there is no entry.
+func (r *Raw) TTL(key []byte) (time.Duration, error) {
+	deadline, err := r.deadlineOf(nil, nil, key)
+	return r.db.store.Left(deadline), err
+}
+
+// Deadline returns when the entry under key expires, as Map.Deadline does.
+func (r *Raw) Deadline(key []byte) (time.Time, error) {
+	deadline, err := r.deadlineOf(nil, nil, key)
+	return timeOf(deadline), err
+}
+
+// Expire lets the entry under key expire after d, which must be positive, whatever deadline it had.
+// The error is ErrNotFound when there is no entry, else that of Set, as is the durability.
+func (r *Raw) Expire(key []byte, d time.Duration) error {
+	deadline, err := r.db.store.Deadline(d)
+	if err != nil {
+		return err
+	}
+	return r.redate(nil, nil, key, deadline)
+}
+
+// ExpireAt is Expire at a moment, with the bounds of Map.SetUntil.
+func (r *Raw) ExpireAt(key []byte, deadline time.Time) error {
+	at, err := r.db.store.DeadlineAt(deadline)
+	if err != nil {
+		return err
+	}
+	return r.redate(nil, nil, key, at)
+}
+
+// Persist takes the deadline of the entry under key away, if it has one. Durability and errors are
+// those of Expire.
+func (r *Raw) Persist(key []byte) error { return r.redate(nil, nil, key, 0) }
+
+// All yields each entry, those of maps included, in the order of the bytes of their keys. Key and
+// value are the caller's. It is Map.All in all other ways. A key that holds a collection goes to the
+// error handler, as a *CollectionError.
+//
+// Keys that are kept in order (OrderedKeys; and of maps Ordered, if the order of their keys is that of
+// the bytes) are yielded at once. All others are sorted in a thirty-second of WithMaxMemory, but at
+// least 32 and at most 256 MiB. Where there are more of them than that holds, a million or so in the
+// least, they are read several times.
+func (r *Raw) All() iter.Seq2[[]byte, []byte] { return r.scan(engine.Span{}) }
+
+// Keys yields each key, as All does. No value is read. Keys that are kept in order are those that
+// were there when the walk began.
+func (r *Raw) Keys() iter.Seq[[]byte] { return r.scanKeys(engine.Span{}) }
+
+// From yields the entries with keys in [from, ∞).
+func (r *Raw) From(from []byte) iter.Seq2[[]byte, []byte] { return r.scan(engine.Span{Low: from}) }
+
+// Until yields the entries with keys in (-∞, to).
+func (r *Raw) Until(to []byte) iter.Seq2[[]byte, []byte] { return r.Between(nil, to) }
+
+// Between yields the entries with keys in [from, to). nil is no bound.
+func (r *Raw) Between(from, to []byte) iter.Seq2[[]byte, []byte] {
+	return r.scan(engine.Span{Low: from, High: to, HighOpen: true})
+}
+
+// Prefix yields the entries whose keys begin with p.
+func (r *Raw) Prefix(p []byte) iter.Seq2[[]byte, []byte] { return r.scan(engine.PrefixSpan(p)) }
+
+// KeysFrom yields the keys in [from, ∞), as Keys does.
+func (r *Raw) KeysFrom(from []byte) iter.Seq[[]byte] { return r.scanKeys(engine.Span{Low: from}) }
+
+// KeysBetween yields the keys in [from, to), as Keys does. nil is no bound.
+func (r *Raw) KeysBetween(from, to []byte) iter.Seq[[]byte] {
+	return r.scanKeys(engine.Span{Low: from, High: to, HighOpen: true})
+}
+
+// KeysPrefix yields the keys that begin with p, as Keys does.
+func (r *Raw) KeysPrefix(p []byte) iter.Seq[[]byte] { return r.scanKeys(engine.PrefixSpan(p)) }
+
+//go:noinline
+func (r *Raw) scan(span engine.Span) iter.Seq2[[]byte, []byte] {
+	span.Down = r.down
+	return func(yield func(key, value []byte) bool) {
+		var kept engine.Keeper
+		for item := range r.scanned(span, true) {
+			value, err := item.Value, item.Err
+			switch {
+			case err != nil:
+			case r.tx != nil || r.db.renderer(item.Schema) != nil:
+				value, err = r.db.shown([]byte{}, item.Key, value, item.Schema)
+			case item.Lent:
+				value = kept.Keep(value)
+			}
+			if err != nil && !r.goOn(err) || err == nil && !yield(kept.Keep(item.Key), value) {
+				return
+			}
+		}
+	}
+}
+
+//go:noinline
+func (r *Raw) scanKeys(span engine.Span) iter.Seq[[]byte] {
+	span.Down = r.down
+	return func(yield func(key []byte) bool) {
+		for item := range r.scanned(span, false) {
+			if item.Err != nil && !r.goOn(item.Err) || item.Err == nil && !yield(item.Key) {
+				return
+			}
+		}
+	}
+}
+
+//go:noinline
+func (r *Raw) scanned(span engine.Span, values bool) iter.Seq[engine.Item] {
+	switch {
+	case r.from != nil:
+		return r.from.Scan(span, values)
+	case values:
+		return r.db.store.ScanEntries(span)
+	}
+	return func(yield func(engine.Item) bool) {
+		for key, err := range r.db.store.Scan(span) {
+			if !yield(engine.Item{Key: key, Err: err}) {
+				return
+			}
+		}
+	}
+}
+
+// goOn reports an error of a walk, and whether that goes on.
+func (r *Raw) goOn(err error) bool {
+	return r.report(err) && !errors.Is(err, ErrClosed) && !errors.Is(err, ErrSnapshotLost)
+}

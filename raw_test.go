@@ -29,7 +29,7 @@ func TestRawAndTypedAreOneEntry(t *testing.T) {
 		mustPut(t, db, "users:dave", `{}`)
 		mustSet(t, users, "dave", user{"Dave", 2})
 		mustSet(t, users, "erin", user{"Erin", 3})
-		if existed, err := db.Delete([]byte("users:erin")); !existed || err != nil {
+		if existed, err := db.Raw().Delete([]byte("users:erin")); !existed || err != nil {
 			t.Errorf("raw Delete = %v, %v", existed, err)
 		}
 		mustPut(t, db, "users:frank", `{}`)
@@ -57,14 +57,14 @@ func TestRawAndTypedAreOneEntry(t *testing.T) {
 		}
 		for k, v := range raw {
 			wantRaw(t, db, k, v)
-			if has, err := db.Has([]byte(k)); !has || err != nil {
+			if has, err := has(db.Raw(), []byte(k)); !has || err != nil {
 				t.Errorf("Has(%q) = %v, %v", k, has, err)
 			}
 		}
-		if has, err := db.Has([]byte("users:erin")); has || err != nil {
+		if has, err := has(db.Raw(), []byte("users:erin")); has || err != nil {
 			t.Errorf("Has of a deleted key = %v, %v", has, err)
 		}
-		if _, err := db.Get([]byte("users:erin")); !errors.Is(err, copal.ErrNotFound) {
+		if _, err := db.Raw().Load([]byte("users:erin")); !errors.Is(err, copal.ErrNotFound) {
 			t.Errorf("Get of a deleted key: %v", err)
 		}
 	})
@@ -148,7 +148,7 @@ func TestTrapEmptyValue(t *testing.T) {
 	lives(t, func(t *testing.T, db *copal.DB) {
 		mustPut(t, db, "empty", "")
 		mustPut(t, db, "", "empty key")
-		if err := db.Put([]byte("nil"), nil); err != nil {
+		if err := db.Raw().Set([]byte("nil"), nil); err != nil {
 			t.Error(err)
 		}
 		blobs := mapOf[string, []byte](t, db, "blobs", copal.WithCodec(codec.Bytes))
@@ -157,7 +157,7 @@ func TestTrapEmptyValue(t *testing.T) {
 		mustSet(t, mapOf[string, string](t, db, "texts"), "empty", "")
 		mustPut(t, db, "gone", "x")
 		mustPut(t, db, "gone", "")
-		if existed, err := db.Delete([]byte("gone")); !existed || err != nil {
+		if existed, err := db.Raw().Delete([]byte("gone")); !existed || err != nil {
 			t.Errorf("Delete of an empty value = %v, %v", existed, err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
@@ -295,7 +295,7 @@ func TestMapDeclaredAfterRawKeys(t *testing.T) {
 		}
 		mustSet(t, m, "a", 2)
 		mustPut(t, db, "m:b", "3")
-		if existed, err := db.Delete([]byte("m:")); !existed || err != nil {
+		if existed, err := db.Raw().Delete([]byte("m:")); !existed || err != nil {
 			t.Errorf("Delete = %v, %v", existed, err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
@@ -332,11 +332,11 @@ func TestScan(t *testing.T) {
 	for _, prefix := range []string{"", "b", "b:", "b:1", "bb", "bb:", "bb:x", "\xff", "x", "a"} {
 		want := slices.DeleteFunc(slices.Clone(all), func(k string) bool { return !strings.HasPrefix(k, prefix) })
 		var got, keys []string
-		for k, v := range db.Scan([]byte(prefix)) {
+		for k, v := range db.Raw().Prefix([]byte(prefix)) {
 			got = append(got, string(k))
 			wantRaw(t, db, string(k), string(v))
 		}
-		for k := range db.ScanKeys([]byte(prefix)) {
+		for k := range db.Raw().KeysPrefix([]byte(prefix)) {
 			keys = append(keys, string(k))
 		}
 		if !slices.Equal(got, want) || !slices.Equal(keys, want) {
@@ -344,13 +344,13 @@ func TestScan(t *testing.T) {
 		}
 	}
 	n := 0
-	for range db.Scan(nil) {
+	for range db.Raw().Prefix(nil) {
 		if n++; n == 3 {
 			break
 		}
 	}
-	for k := range db.Scan([]byte("b")) {
-		if _, err := db.Delete([]byte("bb:")); err != nil {
+	for k := range db.Raw().Prefix([]byte("b")) {
+		if _, err := db.Raw().Delete([]byte("bb:")); err != nil {
 			t.Error(err)
 		}
 		if string(k) == "bb:" {
@@ -363,10 +363,10 @@ func TestScan(t *testing.T) {
 func TestSingleValues(t *testing.T) {
 	names := append([]string{"config", "users:alice", "a:b:c", "%", "map:users"}, hostileKeys...)
 	lives(t, func(t *testing.T, db *copal.DB) {
-		if existed, err := copal.Delete(db, "config"); existed || err != nil {
+		if existed, err := db.Raw().Delete([]byte("config")); existed || err != nil {
 			t.Errorf("Delete of nothing = %v, %v", existed, err)
 		}
-		if _, err := copal.Get[user](db, "config"); !errors.Is(err, copal.ErrNotFound) {
+		if _, err := copal.Load[user](db, "config"); !errors.Is(err, copal.ErrNotFound) {
 			t.Errorf("Get of nothing: %v", err)
 		}
 		for i, name := range names {
@@ -377,21 +377,21 @@ func TestSingleValues(t *testing.T) {
 		if err := copal.Set(db, "gone", 1); err != nil {
 			t.Fatal(err)
 		}
-		if existed, err := copal.Delete(db, "gone"); !existed || err != nil {
+		if existed, err := db.Raw().Delete([]byte("gone")); !existed || err != nil {
 			t.Errorf("Delete = %v, %v", existed, err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
 		for i, name := range names {
-			if v, err := copal.Get[user](db, name); err != nil || v.Age != i && slices.Index(names[i+1:], name) < 0 {
+			if v, err := copal.Load[user](db, name); err != nil || v.Age != i && slices.Index(names[i+1:], name) < 0 {
 				t.Errorf("Get(%q) = %v, %v, want %d", name, v, err, i)
 			}
 		}
-		_, err := copal.Get[[]int](db, "config")
+		_, err := copal.Load[[]int](db, "config")
 		wantErr(t, "Get of another type", err, copal.ErrType)
 		if err != nil && !strings.Contains(err.Error(), "config") {
 			t.Errorf("the error does not name the key: %v", err)
 		}
-		_, err = copal.Get[int](db, "gone")
+		_, err = copal.Load[int](db, "gone")
 		wantErr(t, "Get", err, copal.ErrNotFound)
 		users := mapOf[string, user](t, db, "users")
 		wantLoad(t, users, "alice", user{"", 1})
@@ -406,10 +406,10 @@ func TestSingleValueChangesItsType(t *testing.T) {
 			t.Fatal(err)
 		}
 	}, func(t *testing.T, db *copal.DB) {
-		if v, err := copal.Get[[]int](db, "x"); err != nil || !slices.Equal(v, []int{1, 2}) {
+		if v, err := copal.Load[[]int](db, "x"); err != nil || !slices.Equal(v, []int{1, 2}) {
 			t.Errorf("Get = %v, %v", v, err)
 		}
-		_, err := copal.Get[string](db, "x")
+		_, err := copal.Load[string](db, "x")
 		wantErr(t, "Get", err, copal.ErrType)
 	})
 }

@@ -21,11 +21,11 @@ func TestRawReadsAgree(t *testing.T) {
 		for k, v := range values {
 			mustPut(t, db, k, v)
 		}
-		if err := db.PutFSync([]byte("fsync"), []byte("1")); err != nil {
+		if err := db.Raw().SetFSync([]byte("fsync"), []byte("1")); err != nil {
 			t.Error(err)
 		}
 		mustPut(t, db, "gone", "1")
-		if existed, err := db.DeleteFSync([]byte("gone")); !existed || err != nil {
+		if existed, err := db.Raw().DeleteFSync([]byte("gone")); !existed || err != nil {
 			t.Errorf("DeleteFSync = %v, %v", existed, err)
 		}
 		mustSet(t, mapOf[string, user](t, db, "users"), "alice", user{"Alice", 28})
@@ -33,24 +33,24 @@ func TestRawReadsAgree(t *testing.T) {
 	}, func(t *testing.T, db *copal.DB) {
 		for k, v := range values {
 			wantRaw(t, db, k, v)
-			if got, err := db.AppendGet([]byte("<"), []byte(k)); err != nil || string(got) != "<"+v {
+			if got, err := db.Raw().Append([]byte("<"), []byte(k)); err != nil || string(got) != "<"+v {
 				t.Errorf("AppendGet(%q) = %.50q, %v", k, got, err)
 			}
 			if got := viewed(t, db, k); got != v {
 				t.Errorf("ViewValue(%q) shows %.50q", k, got)
 			}
 		}
-		if db.Len() != len(values) {
-			t.Errorf("Len = %d, want %d", db.Len(), len(values))
+		if db.Raw().Len() != len(values) {
+			t.Errorf("Len = %d, want %d", db.Raw().Len(), len(values))
 		}
-		if got, err := db.AppendGet([]byte("<"), []byte("gone")); !errors.Is(err, copal.ErrNotFound) || string(got) != "<" {
+		if got, err := db.Raw().Append([]byte("<"), []byte("gone")); !errors.Is(err, copal.ErrNotFound) || string(got) != "<" {
 			t.Errorf("AppendGet of what is gone = %q, %v", got, err)
 		}
-		if err := db.ViewValue([]byte("gone"), nil); !errors.Is(err, copal.ErrNotFound) {
+		if err := db.Raw().View([]byte("gone"), nil); !errors.Is(err, copal.ErrNotFound) {
 			t.Errorf("ViewValue of what is gone: %v", err)
 		}
 		own := errors.New("own")
-		if err := db.ViewValue([]byte("short"), func([]byte) error { return own }); err != own {
+		if err := db.Raw().View([]byte("short"), func([]byte) error { return own }); err != own {
 			t.Errorf("ViewValue returns %v, and not the error of the function", err)
 		}
 	})
@@ -58,7 +58,7 @@ func TestRawReadsAgree(t *testing.T) {
 
 func viewed(t testing.TB, db *copal.DB, key string) (value string) {
 	t.Helper()
-	if err := db.ViewValue([]byte(key), func(b []byte) error { value = string(b); return nil }); err != nil {
+	if err := db.Raw().View([]byte(key), func(b []byte) error { value = string(b); return nil }); err != nil {
 		t.Errorf("ViewValue(%q): %v", key, err)
 	}
 	return value
@@ -93,9 +93,9 @@ func TestRawReadsAllocateNoMore(t *testing.T) {
 			if n > 900 && (where == "in the ring" || noMap) {
 				extra = 1
 			}
-			count("Get", 1+extra, func() error { _, err := db.Get(key); return err })
-			count("AppendGet", extra, func() error { _, err := db.AppendGet(buf, key); return err })
-			count("ViewValue", extra, func() error { return db.ViewValue(key, func([]byte) error { return nil }) })
+			count("Get", 1+extra, func() error { _, err := db.Raw().Load(key); return err })
+			count("AppendGet", extra, func() error { _, err := db.Raw().Append(buf, key); return err })
+			count("ViewValue", extra, func() error { return db.Raw().View(key, func([]byte) error { return nil }) })
 			if err := db.Sync(); err != nil {
 				t.Fatal(err)
 			}
@@ -113,11 +113,11 @@ func TestRawReadsOfTransactionsAreShown(t *testing.T) {
 	mustSet(t, m, "alice", user{"Alice", 28})
 	const want = `{"Name":"Alice","Age":28}`
 	err = db.View(func(tx *copal.Tx) error {
-		got, err := tx.Get([]byte("users:alice"))
+		got, err := tx.Raw().Load([]byte("users:alice"))
 		if string(got) != want {
 			t.Errorf("Get shows %q", got)
 		}
-		for key, value := range tx.Scan(nil) {
+		for key, value := range tx.Raw().Prefix(nil) {
 			if string(value) != want {
 				t.Errorf("Scan shows %q under %q", value, key)
 			}

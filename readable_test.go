@@ -46,7 +46,7 @@ func TestLogIsReadable(t *testing.T) {
 		{func() error { return users.Set("bob", user{"Bob", 30}) }, ` users:bob {"Name":"Bob","Age":30}`},
 		{func() error { _, err := users.Delete("alice"); return err }, ` users:alice `},
 		{func() error { return copal.Set(db, "limits", []int{1, 2}) }, ` limits [1,2]`},
-		{func() error { return db.Put([]byte("raw"), []byte("any text")) }, ` raw any text`},
+		{func() error { return db.Raw().Set([]byte("raw"), []byte("any text")) }, ` raw any text`},
 	} {
 		if err := step.do(); err != nil {
 			t.Fatal(err)

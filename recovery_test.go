@@ -286,7 +286,7 @@ func TestManifestLost(t *testing.T) {
 func TestDamageWhileOpen(t *testing.T) {
 	mem := vfs.NewMem()
 	var handled errorLog
-	db, ends := threeUsers(t, mem, handled.option(), copal.MaxMemory(1)) // every read is one of the log
+	db, ends := threeUsers(t, mem, handled.option(), copal.WithMaxMemory(1)) // every read is one of the log
 	m := mapOf[string, user](t, db, "users")
 	log := lastLog(t, mem)
 	text := readFile(t, mem, log)
@@ -315,7 +315,7 @@ func TestDamageWhileOpen(t *testing.T) {
 func TestFailedRead(t *testing.T) {
 	fault, on := armed(vfs.Fault{Kinds: vfs.OpRead | vfs.OpLoad, Match: isLog, Forever: true})
 	var handled errorLog
-	db := openOn(t, vfs.Inject(vfs.NewMem(), fault), handled.option(), copal.MaxMemory(1))
+	db := openOn(t, vfs.Inject(vfs.NewMem(), fault), handled.option(), copal.WithMaxMemory(1))
 	m := mapOf[string, int](t, db, "m")
 	mustSet(t, m, "k", 1)
 	if err := m.Sync(); err != nil { // from here on reads are of the file

@@ -144,59 +144,66 @@ var diskCommands = map[string]scriptCommand{
 // storeCommands are those of an open store.
 var storeCommands = map[string]scriptCommand{
 	"close": {0, func(r *script, _ []string) error { db := r.db; r.db = nil; return db.Close() }},
-	"set":   {2, func(r *script, args []string) error { return r.db.Put([]byte(args[0]), r.value(args[1])) }},
+	"set":   {2, func(r *script, args []string) error { return r.db.Raw().Set([]byte(args[0]), r.value(args[1])) }},
 	"set-ttl": {3, func(r *script, args []string) error {
-		return r.db.PutTTL([]byte(args[0]), r.value(args[1]), r.duration(args[2]))
+		return r.db.Raw().SetTTL([]byte(args[0]), r.value(args[1]), r.duration(args[2]))
 	}},
-	"persist": {1, func(r *script, args []string) error { return r.db.Persist([]byte(args[0])) }},
-	"delete":  {1, func(r *script, args []string) error { _, err := r.db.Delete([]byte(args[0])); return err }},
+	"persist": {1, func(r *script, args []string) error { return r.db.Raw().Persist([]byte(args[0])) }},
+	"delete":  {1, func(r *script, args []string) error { _, err := r.db.Raw().Delete([]byte(args[0])); return err }},
 	"get": {1, func(r *script, args []string) error {
-		value, err := r.db.Get([]byte(args[0]))
+		value, err := r.db.Raw().Load([]byte(args[0]))
 		if err == nil {
 			r.printf("%s", oneLine(value))
 		}
 		return err
 	}},
 	"ttl": {1, func(r *script, args []string) error {
-		left, err := r.db.TTL([]byte(args[0]))
+		left, err := r.db.Raw().TTL([]byte(args[0]))
 		if err == nil {
 			r.printf("%v", left)
 		}
 		return err
 	}},
 	"scan": {0, func(r *script, _ []string) error {
-		for key, value := range r.db.Scan(nil) {
+		for key, value := range r.db.Raw().Prefix(nil) {
 			r.printf("%s = %s", key, oneLine(value))
 		}
 		return nil
 	}},
-	"group":   {-1, func(r *script, args []string) error { return r.group(args) }},
-	"hset":    {3, func(r *script, args []string) error { return r.db.Hash([]byte(args[0])).Set(args[1], r.value(args[2])) }},
-	"hdelete": {2, func(r *script, args []string) error { _, err := r.db.Hash([]byte(args[0])).Delete(args[1]); return err }},
+	"group": {-1, func(r *script, args []string) error { return r.group(args) }},
+	"hset": {3, func(r *script, args []string) error {
+		return r.db.Raw().Hash([]byte(args[0])).Set(args[1], r.value(args[2]))
+	}},
+	"hdelete": {2, func(r *script, args []string) error {
+		_, err := r.db.Raw().Hash([]byte(args[0])).Delete(args[1])
+		return err
+	}},
 	"hash": {1, func(r *script, args []string) error {
-		for field, value := range r.db.Hash([]byte(args[0])).All() {
+		for field, value := range r.db.Raw().Hash([]byte(args[0])).All() {
 			r.printf("%s = %s", field, value)
 		}
 		return nil
 	}},
-	"rename": {2, func(r *script, args []string) error { return r.db.Hash([]byte(args[0])).Rename(args[1]) }},
+	"rename": {2, func(r *script, args []string) error { return r.db.Raw().Hash([]byte(args[0])).Rename(args[1]) }},
 	"push": {-1, func(r *script, args []string) error {
 		var list [][]byte
 		for _, value := range args[1:] {
 			list = append(list, r.value(value))
 		}
-		return r.db.List([]byte(args[0])).PushBack(list...)
+		return r.db.Raw().List([]byte(args[0])).PushBack(list...)
 	}},
-	"push-front": {2, func(r *script, args []string) error { return r.db.List([]byte(args[0])).PushFront(r.value(args[1])) }},
+	"push-front": {2, func(r *script, args []string) error {
+		return r.db.Raw().List([]byte(args[0])).PushFront(r.value(args[1]))
+	}},
 	"pop": {1, func(r *script, args []string) error {
-		value, ok, err := r.db.List([]byte(args[0])).PopFront()
+		value, ok, err := r.db.Raw().List([]byte(args[0])).PopFront()
 		if ok {
 			r.printf("%s", value)
 		}
 		return err
 	}},
 	"list": {1, func(r *script, args []string) error {
-		for value := range r.db.List([]byte(args[0])).All() {
+		for value := range r.db.Raw().List([]byte(args[0])).All() {
 			r.printf("%s", value)
 		}
 		return nil
@@ -222,18 +229,18 @@ func (r *script) open(segment int64) error {
 
 // group writes, as one batch, what stands between semicolons.
 func (r *script) group(args []string) error {
-	b := r.db.NewBatch()
+	b := r.db.Raw().Batch()
 	for change := range strings.SplitSeq(strings.Join(args, " "), ";") {
 		switch words := strings.Fields(change); {
 		case len(words) == 3 && words[0] == "set":
-			b.Put([]byte(words[1]), r.value(words[2]))
+			b.Set([]byte(words[1]), r.value(words[2]))
 		case len(words) == 2 && words[0] == "delete":
 			b.Delete([]byte(words[1]))
 		default:
 			r.t.Fatalf("a group cannot %q", change)
 		}
 	}
-	return b.Write()
+	return b.Commit()
 }
 
 // cut takes bytes off the end of the newest segment.

@@ -47,7 +47,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 		}
 		afterSeeing(t, rounds, set, shows(m), func(i int) {
 			found := 0
-			for range db.ScanKeys(nil) {
+			for range db.Raw().KeysPrefix(nil) {
 				found++
 			}
 			if found != 1 {
@@ -193,19 +193,19 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 			return errors.Join(either(m.Delete("k")), m.Set("k", now))
 		},
 		"Update": func(_ *copal.DB, m M, _ *manualClock) error {
-			_, _, err := m.Update("k", func(u *copal.Update[stopping]) { u.Value = now })
+			_, _, err := m.Update("k", func(u *copal.Entry[stopping]) error { u.Value = now; return nil })
 			return err
 		},
 		"UpdateAsync to nothing": func(_ *copal.DB, m M, _ *manualClock) error {
-			_, _, err := m.UpdateAsync("k", func(u *copal.Update[stopping]) { u.Delete() })
+			_, _, err := m.UpdateAsync("k", func(u *copal.Entry[stopping]) error { u.Delete(); return nil })
 			return err
 		},
 		"UpdateInMemory": func(_ *copal.DB, m M, _ *manualClock) error {
-			_, _, err := m.UpdateInMemory("k", func(u *copal.Update[stopping]) { u.Value = now })
+			_, _, err := m.UpdateInMemory("k", func(u *copal.Entry[stopping]) error { u.Value = now; return nil })
 			return err
 		},
 		"Expire":      func(_ *copal.DB, m M, _ *manualClock) error { return m.Expire("k", time.Hour) },
-		"ExpireAsync": func(_ *copal.DB, m M, _ *manualClock) error { return m.ExpireAsync("k", time.Hour) },
+		"ExpireAsync": func(_ *copal.DB, m M, _ *manualClock) error { return m.With(copal.Async).Expire("k", time.Hour) },
 		"its deadline": func(_ *copal.DB, m M, clock *manualClock) error {
 			err := m.Expire("k", time.Second)
 			clock.Advance(time.Minute)
@@ -217,19 +217,19 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 			m.Len()
 			return err
 		},
-		"Put":        func(db *copal.DB, _ M, _ *manualClock) error { return db.Put(key, []byte("2")) },
-		"raw Delete": func(db *copal.DB, _ M, _ *manualClock) error { return either(db.Delete(key)) },
+		"Put":        func(db *copal.DB, _ M, _ *manualClock) error { return db.Raw().Set(key, []byte("2")) },
+		"raw Delete": func(db *copal.DB, _ M, _ *manualClock) error { return either(db.Raw().Delete(key)) },
 		"Batch": func(db *copal.DB, _ M, _ *manualClock) error {
-			b := db.NewBatch()
-			b.Put(key, []byte("2"))
-			b.Put([]byte("m:other"), []byte("2"))
-			return b.Write()
+			b := db.Raw().Batch()
+			b.Set(key, []byte("2"))
+			b.Set([]byte("m:other"), []byte("2"))
+			return b.Commit()
 		},
 		"Batch that deletes": func(db *copal.DB, _ M, _ *manualClock) error {
-			b := db.NewBatch()
+			b := db.Raw().Batch()
 			b.Delete(key)
-			b.Put([]byte("m:other"), []byte("2"))
-			return b.Write()
+			b.Set([]byte("m:other"), []byte("2"))
+			return b.Commit()
 		},
 		"transaction": func(db *copal.DB, m M, _ *manualClock) error {
 			return db.Update(func(tx *copal.Tx) error {
@@ -240,19 +240,19 @@ func TestWhatChangedWhileItWasReadIsNotKept(t *testing.T) {
 			return db.Update(func(tx *copal.Tx) error { return either(m.In(tx).Delete("k")) })
 		},
 		"hash in its place": func(db *copal.DB, _ M, _ *manualClock) error {
-			h := db.Hash(key)
-			return errors.Join(either(db.Delete(key)), h.Set("f", []byte("v")), either(h.Clear()))
+			h := db.Raw().Hash(key)
+			return errors.Join(either(db.Raw().Delete(key)), h.Set("f", []byte("v")), either(h.Clear()))
 		},
 		"Compact": func(db *copal.DB, _ M, _ *manualClock) error { return db.Compact(context.Background(), nil) },
 		"Put and Compact": func(db *copal.DB, _ M, _ *manualClock) error {
-			return errors.Join(db.Put(key, []byte("2")), db.Compact(context.Background(), nil))
+			return errors.Join(db.Raw().Set(key, []byte("2")), db.Compact(context.Background(), nil))
 		},
 	}
 	for name, change := range changes {
 		for _, known := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, known %v", name, known), func(t *testing.T) {
 				clock := newManualClock()
-				db := memory(t, copal.WithInline(), copal.WithClock(clock), copal.WithCodec(codec.JSON), copal.MaxMemory(1<<20))
+				db := memory(t, copal.WithInline(), copal.WithClock(clock), copal.WithCodec(codec.JSON), copal.WithMaxMemory(1<<20))
 				m := mapOf[string, stopping](t, db, "m")
 				mustSet(t, m, "k", stopping{1})
 				if !known {
@@ -291,6 +291,6 @@ func showsOf(m *copal.Map[string, stopping]) (list []string) {
 	list = append(list, fmt.Sprint(v, ok))
 	ttl, err := m.TTL("k")
 	list = append(list, fmt.Sprint(ttl, errors.Is(err, copal.ErrNotFound)))
-	v, ok, err = m.Update("k", func(u *copal.Update[stopping]) { u.Cancel() })
+	v, ok, err = m.Update("k", func(u *copal.Entry[stopping]) error { u.Cancel(); return nil })
 	return append(list, fmt.Sprint(v, ok, err), fmt.Sprint(m.Len(), maps.Collect(m.All())))
 }

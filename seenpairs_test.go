@@ -77,7 +77,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 			return x, nil
 		}},
 		{"Update", func() (int, error) {
-			x, _, err := m.Update(key, func(u *copal.Update[int]) { u.Cancel() })
+			x, _, err := m.Update(key, func(u *copal.Entry[int]) error { u.Cancel(); return nil })
 			return x, err
 		}},
 		{"TTL", func() (int, error) {
@@ -99,18 +99,18 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 		}
 	}
 	return append(list, []look{
-		{"DB.Get", func() (int, error) { return foundRaw(db.Get([]byte(whole))) }},
+		{"DB.Get", func() (int, error) { return foundRaw(db.Raw().Load([]byte(whole))) }},
 		{"DB.Has", func() (int, error) {
-			has, err := db.Has([]byte(whole))
+			has, err := has(db.Raw(), []byte(whole))
 			return presence(has), err
 		}},
-		{"DB.Len", func() (int, error) { return presence(db.Len() > 1), nil }},
+		{"DB.Len", func() (int, error) { return presence(db.Raw().Len() > 1), nil }},
 		{"DB.ViewValue", func() (x int, err error) {
-			err = db.ViewValue([]byte(whole), func(b []byte) (err error) { x, err = foundRaw(b, nil); return err })
+			err = db.Raw().View([]byte(whole), func(b []byte) (err error) { x, err = foundRaw(b, nil); return err })
 			return found(x, err)
 		}},
 		{"DB.Scan", func() (x int, err error) {
-			for k, v := range db.Scan(nil) {
+			for k, v := range db.Raw().Prefix(nil) {
 				if string(k) == whole {
 					x, err = foundRaw(v, nil)
 				}
@@ -118,7 +118,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 			return x, err
 		}},
 		{"DB.ScanKeys", func() (x int, err error) {
-			for k := range db.ScanKeys(nil) {
+			for k := range db.Raw().KeysPrefix(nil) {
 				if string(k) == whole {
 					x = there
 				}
@@ -136,7 +136,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 			return x, nil
 		})},
 		{"Snapshot.Scan", snapshot(func(s *copal.Snapshot) (x int, err error) {
-			for k, v := range s.Scan(nil) {
+			for k, v := range s.Raw().Prefix(nil) {
 				if string(k) == whole {
 					x, err = foundRaw(v, nil)
 				}
@@ -148,7 +148,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 			return x, err
 		}},
 		{"DB.Update", func() (x int, err error) {
-			err = db.Update(func(tx *copal.Tx) (err error) { x, err = foundRaw(tx.Get([]byte(whole))); return err })
+			err = db.Update(func(tx *copal.Tx) (err error) { x, err = foundRaw(tx.Raw().Load([]byte(whole))); return err })
 			return x, err
 		}},
 	}...)
@@ -178,21 +178,21 @@ var changes = []change{
 	{"UpdateAsync", false, false, func(_ *copal.DB, m *copal.Map[string, int], x int) error { return updateTo(m.UpdateAsync, "x", x) }},
 	{"Put", false, false, func(db *copal.DB, _ *copal.Map[string, int], x int) error {
 		if x == 0 {
-			_, err := db.Delete([]byte("m:x"))
+			_, err := db.Raw().Delete([]byte("m:x"))
 			return err
 		}
-		return db.Put([]byte("m:x"), strconv.AppendInt(nil, int64(x), 10))
+		return db.Raw().Set([]byte("m:x"), strconv.AppendInt(nil, int64(x), 10))
 	}},
 	{"Batch", true, false, func(db *copal.DB, _ *copal.Map[string, int], x int) error {
-		b := db.NewBatch()
+		b := db.Raw().Batch()
 		for _, key := range []string{"m:x", "m:y"} {
 			if x == 0 {
 				b.Delete([]byte(key))
 			} else {
-				b.Put([]byte(key), strconv.AppendInt(nil, int64(x), 10))
+				b.Set([]byte(key), strconv.AppendInt(nil, int64(x), 10))
 			}
 		}
-		return b.Write()
+		return b.Commit()
 	}},
 	{"transaction", true, false, func(db *copal.DB, m *copal.Map[string, int], x int) error {
 		return db.Update(func(tx *copal.Tx) error {
@@ -218,11 +218,13 @@ func setOr(x int, set func(string, int) error, remove func(string) (bool, error)
 	return err
 }
 
-func updateTo(update func(string, func(*copal.Update[int])) (int, bool, error), key string, x int) error {
-	_, _, err := update(key, func(u *copal.Update[int]) {
+func updateTo(update func(string, func(*copal.Entry[int]) error) (int, bool, error), key string, x int) error {
+	_, _, err := update(key, func(u *copal.Entry[int]) error {
 		if u.Set(x); x == 0 {
 			u.Delete()
 		}
+
+		return nil
 	})
 	return err
 }
@@ -329,7 +331,7 @@ func TestWhatOneWayOfReadingAHashHasShown(t *testing.T) {
 		{"Has", func() (int, error) { return presence(h.Has("x")), nil }},
 		{"All", func() (int, error) { return all(h) }},
 		{"Update", func() (int, error) {
-			x, _, err := h.Update("x", func(u *copal.Update[int]) { u.Cancel() })
+			x, _, err := h.Update("x", func(u *copal.Entry[int]) error { u.Cancel(); return nil })
 			return x, err
 		}},
 		{"Len in a snapshot", at(length)},
@@ -395,7 +397,7 @@ func TestLenMeanwhile(t *testing.T) {
 			begun.Add(1)
 			err = errors.Join(err, m.SetAsync(i, i))
 			done.Add(1)
-			if _, e := db.Has([]byte("m:" + strconv.Itoa(i))); e != nil { // now the log has it
+			if _, e := has(db.Raw(), []byte("m:"+strconv.Itoa(i))); e != nil { // now the log has it
 				err = errors.Join(err, e)
 			}
 		}
@@ -419,7 +421,7 @@ func TestSeenAndExpired(t *testing.T) {
 	db := memory(t, copal.WithClock(clock), copal.WithInline())
 	m := mapOf[string, int](t, db, "m")
 	for name, set := range map[string]func(i int) error{
-		"SetTTLAsync": func(i int) error { return m.SetTTLAsync("x", i, time.Millisecond) },
+		"SetTTLAsync": func(i int) error { return m.With(copal.Async).SetTTL("x", i, time.Millisecond) },
 		"SetTTL":      func(i int) error { return m.SetTTL("x", i, time.Millisecond) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -24,45 +24,38 @@ func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 	return &SetOf[M]{newCollection(db, []byte(key), engine.SetType), members}, nil
 }
 
-// At is the set as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
-func (s *SetOf[M]) At(then *Snapshot) *SetOf[M] { return &SetOf[M]{s.at(then), s.members} }
+// With returns a handle whose writes are as durable as d. Async is Write.
+func (s *SetOf[M]) With(d Durability) *SetOf[M] { return s.to(s.logged(d)) }
 
-// In is the set in a transaction, as HashOf.In.
-func (s *SetOf[M]) In(tx *Tx) *SetOf[M] { return &SetOf[M]{s.in(tx), s.members} }
+// At returns a handle that reads a snapshot, as Map.At does.
+func (s *SetOf[M]) At(then *Snapshot) *SetOf[M] { return s.to(s.at(then)) }
+
+// In returns a handle that reads and writes in a transaction, as Map.In does.
+func (s *SetOf[M]) In(tx *Tx) *SetOf[M] { return s.to(s.in(tx)) }
+
+// Backward returns a handle that yields the same members the other way round.
+func (s *SetOf[M]) Backward() *SetOf[M] { return s.to(s.backward()) }
+
+func (s *SetOf[M]) to(of handle) *SetOf[M] { return &SetOf[M]{s.as(of), s.members} }
 
 // Add adds members, all or none, and returns how many are new. When it returns, they survive the death of the process, as Map.Set does. The error is ErrType when the key has
 // something else than a set.
-func (s *SetOf[M]) Add(members ...M) (added int, err error) { return s.add(members, engine.Process) }
-
-// AddFSync is Add that survives the loss of power when it returns.
-func (s *SetOf[M]) AddFSync(members ...M) (added int, err error) {
-	return s.add(members, engine.Power)
-}
-
-func (s *SetOf[M]) add(members []M, d engine.Durability) (int, error) {
+func (s *SetOf[M]) Add(members ...M) (added int, err error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
 	}
-	return s.addSubs(subs, d)
+	return s.addSubs(subs, s.by)
 }
 
-// Remove removes members, all or none, and returns how many of them there were. A set without members is none.
-func (s *SetOf[M]) Remove(members ...M) (existed int, err error) {
-	return s.remove(members, engine.Process)
-}
-
-// RemoveFSync is Remove that survives the loss of power when it returns.
-func (s *SetOf[M]) RemoveFSync(members ...M) (existed int, err error) {
-	return s.remove(members, engine.Power)
-}
-
-func (s *SetOf[M]) remove(members []M, d engine.Durability) (int, error) {
+// Delete removes members, all or none, and returns how many of them there were. A set without members
+// is none.
+func (s *SetOf[M]) Delete(members ...M) (existed int, err error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
 	}
-	return s.edit(d, deletions(subs)...)
+	return s.edit(s.by, deletions(subs)...)
 }
 
 // Has reports whether m is a member. A read that fails goes to the error handler.
@@ -72,33 +65,27 @@ func (s *SetOf[M]) Has(m M) bool {
 	return err == nil && s.has(subs[0])
 }
 
-// All yields each member in their order: that of keys in ordered maps. Members whose order is that of their text, such as strings, are kept in it; others are
-// sorted first. The members are those at the beginning. What cannot be read goes to the error handler and is left out.
-func (s *SetOf[M]) All() iter.Seq[M] { return s.walk(nil, nil, false) }
+// All yields each member in their order: that of keys in ordered maps. Members whose order is that of
+// their text, such as strings, are kept in it; others are sorted first. The members are those at the
+// beginning. What cannot be read goes to the error handler and is left out.
+func (s *SetOf[M]) All() iter.Seq[M] { return s.between(nil, nil) }
 
-// Ascend yields the members from from on, in ascending order.
-func (s *SetOf[M]) Ascend(from M) iter.Seq[M] { return s.walk(&from, nil, false) }
+// From yields the members in [from, ∞).
+func (s *SetOf[M]) From(from M) iter.Seq[M] { return s.between(&from, nil) }
 
-// Descend yields the members from from on, in descending order.
-func (s *SetOf[M]) Descend(from M) iter.Seq[M] { return s.walk(nil, &from, true) }
+// Until yields the members in (-∞, to).
+func (s *SetOf[M]) Until(to M) iter.Seq[M] { return s.between(nil, &to) }
 
-// walk yields the members between two bounds.
-func (s *SetOf[M]) walk(low, high *M, down bool) iter.Seq[M] {
+// Between yields the members in [from, to).
+func (s *SetOf[M]) Between(from, to M) iter.Seq[M] { return s.between(&from, &to) }
+
+// between yields the members in [from, to); nil is no bound.
+func (s *SetOf[M]) between(from, to *M) iter.Seq[M] {
 	return func(yield func(M) bool) {
-		span := engine.Span{Down: down}
-		for _, b := range []struct {
-			m  *M
-			to *[]byte
-		}{{low, &span.Low}, {high, &span.High}} {
-			if b.m == nil {
-				continue
-			}
-			subs, err := subsOf(&s.Collection, s.members, []M{*b.m})
-			if err != nil {
-				s.report(err)
-				return
-			}
-			*b.to = s.members.Order().AppendSortKey([]byte{}, string(subs[0]))
+		span, err := spanOf(&s.Collection, s.members, from, to)
+		if err != nil {
+			s.report(err)
+			return
 		}
 		for sub := range s.subs(s.members.Order(), span) {
 			if m, err := s.members.Decode(sub); err != nil {

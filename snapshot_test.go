@@ -85,8 +85,8 @@ func snapshotOfMap[V any](t *testing.T, c copal.Codec, value func(n int) V, equa
 			t.Fatalf("All has %d, Len is %d, the keys are %v, want %d", n, at.Len(), keys, len(s.content))
 		}
 		raw := 0
-		for key := range s.Scan([]byte("pets:")) {
-			if has, err := s.Has(key); !has || err != nil {
+		for key := range s.Raw().Prefix([]byte("pets:")) {
+			if has, err := has(s.Raw(), key); !has || err != nil {
 				t.Fatalf("Has(%q) after Scan: %v, %v", key, has, err)
 			}
 			raw++
@@ -116,7 +116,7 @@ func snapshotOfMap[V any](t *testing.T, c copal.Codec, value func(n int) V, equa
 			}
 			delete(content, k)
 		case 6:
-			_, _, err = m.Update(k, func(u *copal.Update[V]) { u.Value = v })
+			_, _, err = m.Update(k, func(u *copal.Entry[V]) error { u.Value = v; return nil })
 			content[k] = v
 		case 7:
 			m.Get(k) // so that a cell has the value
@@ -188,7 +188,7 @@ func TestSnapshotErrors(t *testing.T) {
 	if err := m.Set("k", 1); err != nil {
 		t.Fatal(err)
 	}
-	want := func(what string, at *copal.MapAt[string, int], want error) {
+	want := func(what string, at *copal.Map[string, int], want error) {
 		t.Helper()
 		if _, err := at.Load("k"); !errors.Is(err, want) {
 			t.Errorf("%s: Load: %v, want %v", what, err, want)
@@ -210,13 +210,13 @@ func TestSnapshotErrors(t *testing.T) {
 	s.Close()
 	s.Close()
 	want("a closed snapshot", m.At(s), copal.ErrClosed)
-	if _, err := s.Get([]byte("m:k")); !errors.Is(err, copal.ErrClosed) {
+	if _, err := s.Raw().Load([]byte("m:k")); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Get of a closed snapshot: %v", err)
 	}
-	if _, err := s.Has([]byte("m:k")); !errors.Is(err, copal.ErrClosed) {
+	if _, err := has(s.Raw(), []byte("m:k")); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Has of a closed snapshot: %v", err)
 	}
-	for key := range s.Scan(nil) {
+	for key := range s.Raw().Prefix(nil) {
 		t.Errorf("Scan of a closed snapshot has %q", key)
 	}
 	s = mustSnapshot(t, memory(t))
@@ -228,13 +228,13 @@ func TestSnapshotErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("a closed map", m.At(s), copal.ErrClosed)
-	if v, err := s.Get([]byte("m:k")); string(v) != "1" || err != nil {
+	if v, err := s.Raw().Load([]byte("m:k")); string(v) != "1" || err != nil {
 		t.Errorf("raw, after the map was closed: %q, %v", v, err)
 	}
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Get([]byte("m:k")); !errors.Is(err, copal.ErrClosed) {
+	if _, err := s.Raw().Load([]byte("m:k")); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("Get of a closed store's snapshot: %v", err)
 	}
 	if _, err := db.Snapshot(); !errors.Is(err, copal.ErrClosed) {
@@ -456,12 +456,12 @@ func TestSnapshotShowsBinaryAsJSON(t *testing.T) {
 	}
 	s := mustSnapshot(t, db)
 	defer s.Close()
-	got, err := s.Get([]byte("pets:a"))
-	want, err2 := db.Get([]byte("pets:a"))
+	got, err := s.Raw().Load([]byte("pets:a"))
+	want, err2 := db.Raw().Load([]byte("pets:a"))
 	if err != nil || err2 != nil || string(got) != string(want) || !strings.Contains(string(got), "\"Rex\"") {
 		t.Errorf("the snapshot shows %q, %v, the store %q, %v", got, err, want, err2)
 	}
-	for key, value := range s.Scan(nil) {
+	for key, value := range s.Raw().Prefix(nil) {
 		if string(key) != "pets:a" || string(value) != string(want) {
 			t.Errorf("Scan shows %q = %q", key, value)
 		}

@@ -31,37 +31,34 @@ func OpenSortedSet[M comparable](db *DB, key string) (*SortedSetOf[M], error) {
 	return &SortedSetOf[M]{newCollection(db, []byte(key), engine.SortedSetType), members}, nil
 }
 
-// At is the sorted set as it is in a snapshot, which must be of the same store. Writes to it are ErrReadOnly.
-func (s *SortedSetOf[M]) At(then *Snapshot) *SortedSetOf[M] {
-	return &SortedSetOf[M]{s.at(then), s.members}
-}
+// With returns a handle whose writes are as durable as d. Async is Write.
+func (s *SortedSetOf[M]) With(d Durability) *SortedSetOf[M] { return s.to(s.logged(d)) }
 
-// In is the sorted set in a transaction, as HashOf.In.
-func (s *SortedSetOf[M]) In(tx *Tx) *SortedSetOf[M] {
-	return &SortedSetOf[M]{s.in(tx), s.members}
-}
+// At returns a handle that reads a snapshot, as Map.At does.
+func (s *SortedSetOf[M]) At(then *Snapshot) *SortedSetOf[M] { return s.to(s.at(then)) }
+
+// In returns a handle that reads and writes in a transaction, as Map.In does.
+func (s *SortedSetOf[M]) In(tx *Tx) *SortedSetOf[M] { return s.to(s.in(tx)) }
+
+// Backward returns a handle that yields the same members the other way round, the highest score
+// first, and counts ranks from there.
+func (s *SortedSetOf[M]) Backward() *SortedSetOf[M] { return s.to(s.backward()) }
+
+func (s *SortedSetOf[M]) to(of handle) *SortedSetOf[M] { return &SortedSetOf[M]{s.as(of), s.members} }
 
 // Len returns the number of members, 0 if there is no sorted set. A read that fails goes to the error handler.
 func (s *SortedSetOf[M]) Len() int { return s.Collection.Len() / 2 }
 
-// Add gives a member a score, whether it has one or not, and reports whether it is new. When it returns, that survives the death of the process, as Map.Set does. The
-// error is ErrType when the key has something else than a sorted set, or the score is NaN.
+// Add gives a member a score, whether it has one or not, and reports whether it is new. When it returns
+// nil, that survives the death of the process, as Map.Set does. The error is ErrType when the key has
+// something else than a sorted set, or the score is NaN.
 func (s *SortedSetOf[M]) Add(m M, score float64) (added bool, err error) {
-	return s.add(m, score, engine.Process)
-}
-
-// AddFSync is Add that survives the loss of power when it returns.
-func (s *SortedSetOf[M]) AddFSync(m M, score float64) (added bool, err error) {
-	return s.add(m, score, engine.Power)
-}
-
-func (s *SortedSetOf[M]) add(m M, score float64, d engine.Durability) (bool, error) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
 		return false, err
 	}
-	_, added, err := s.rescore(subs, d, func(int, float64) float64 { return score })
-	return added == 1, err
+	_, n, err := s.rescore(subs, s.by, func(int, float64) float64 { return score })
+	return n == 1, err
 }
 
 // AddAll gives members scores, all or none, and returns how many are new.
@@ -75,51 +72,79 @@ func (s *SortedSetOf[M]) AddAll(scores map[M]float64) (added int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	_, added, err = s.rescore(subs, engine.Process, func(i int, _ float64) float64 { return list[i] })
+	_, added, err = s.rescore(subs, s.by, func(i int, _ float64) float64 { return list[i] })
 	return added, err
 }
 
-// Increment adds to the score of a member, which is 0 for one that there is not yet, and returns what it is then.
+// Increment adds to the score of a member, which is 0 for one that there is not yet, and returns what
+// it is then.
 func (s *SortedSetOf[M]) Increment(m M, by float64) (score float64, err error) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
 		return 0, err
 	}
-	score, _, err = s.rescore(subs, engine.Process, func(_ int, old float64) float64 { return old + by })
+	score, _, err = s.rescore(subs, s.by, func(_ int, old float64) float64 { return old + by })
 	return score, err
 }
 
-// Remove removes members, all or none, and returns how many of them there were. A sorted set without members is none.
-func (s *SortedSetOf[M]) Remove(members ...M) (existed int, err error) {
-	return s.remove(members, engine.Process)
-}
-
-// RemoveFSync is Remove that survives the loss of power when it returns.
-func (s *SortedSetOf[M]) RemoveFSync(members ...M) (existed int, err error) {
-	return s.remove(members, engine.Power)
-}
-
-func (s *SortedSetOf[M]) remove(members []M, d engine.Durability) (int, error) {
+// Delete removes members, all or none, and returns how many of them there were. A sorted set without
+// members is none.
+func (s *SortedSetOf[M]) Delete(members ...M) (existed int, err error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
 	}
-	return s.unscore(subs, d)
+	return s.unscore(subs, s.by)
 }
 
-// Score returns the score of a member, and whether it is one. A read that fails goes to the error handler.
-func (s *SortedSetOf[M]) Score(m M) (score float64, ok bool) {
+// PopMin removes the member with the lowest score, of several the first in the order, and returns it;
+// ok is false if there is none.
+func (s *SortedSetOf[M]) PopMin() (m M, score float64, ok bool, err error) { return s.pop(false) }
+
+// PopMax removes the member with the highest score, of several the last in the order, and returns it;
+// ok is false if there is none.
+func (s *SortedSetOf[M]) PopMax() (m M, score float64, ok bool, err error) { return s.pop(true) }
+
+func (s *SortedSetOf[M]) pop(highest bool) (m M, score float64, ok bool, err error) {
+	ok, err = s.popMember(highest, s.by, func(sub []byte, of float64) (err error) {
+		score = of
+		m, err = s.members.Decode(sub)
+		if err != nil {
+			err = typeError(err, "%q of the sorted set under key %q", sub, s.key)
+		}
+		return err
+	})
+	if err != nil || !ok {
+		return *new(M), 0, false, err
+	}
+	return m, score, true, nil
+}
+
+// Get returns the score of a member, and whether it is one. A read that fails goes to the error
+// handler and counts as absent; Load returns the error instead.
+func (s *SortedSetOf[M]) Get(m M) (score float64, ok bool) {
+	score, err := s.Load(m)
+	return score, s.found(err)
+}
+
+// Load returns the score of a member. The error is ErrNotFound when it is none, a *CorruptError when it
+// is damaged, and ErrType when the key has something else than a sorted set.
+func (s *SortedSetOf[M]) Load(m M) (score float64, err error) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
-	if err == nil {
-		score, err = s.scoreOf(subs[0])
+	if err != nil {
+		return 0, err
 	}
-	if err != nil && !isNotFound(err) {
-		s.report(err)
-	}
-	return score, err == nil
+	return s.scoreOf(subs[0])
 }
 
-// Rank returns how many members stand before this one, and whether it is one. It counts them.
+// Has reports whether m is a member. An error is treated as by Get.
+func (s *SortedSetOf[M]) Has(m M) bool {
+	_, ok := s.Get(m)
+	return ok
+}
+
+// Rank returns how many members stand before this one, and whether it is one. It counts them. Of a
+// handle of Backward it is the number of those with a higher place.
 func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
@@ -129,31 +154,49 @@ func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 	return s.rankOf(subs[0])
 }
 
-// All yields each member and its score, the lowest score first. The members are those at the beginning, in the order in which they stood then. What cannot be read
-// goes to the error handler and is left out.
+// All yields each member and its score, the lowest score first. The members are those at the beginning,
+// in the order in which they stood then. What cannot be read goes to the error handler and is left
+// out.
 func (s *SortedSetOf[M]) All() iter.Seq2[M, float64] { return s.walk(scoreSpan, 0, math.MaxInt) }
 
-// Backward is All, the highest score first.
-func (s *SortedSetOf[M]) Backward() iter.Seq2[M, float64] {
-	down := scoreSpan
-	down.Down = true
-	return s.walk(down, 0, math.MaxInt)
+// From yields the members with scores in [from, +Inf], the lowest first; none if it is NaN.
+func (s *SortedSetOf[M]) From(from float64) iter.Seq2[M, float64] { return s.scores(&from, nil) }
+
+// Until yields the members with scores in [-Inf, to), the lowest first; none if it is NaN.
+func (s *SortedSetOf[M]) Until(to float64) iter.Seq2[M, float64] { return s.scores(nil, &to) }
+
+// Between yields the members with scores in [from, to), the lowest first; none if one of them is NaN.
+// To include a score, say math.Nextafter(score, math.Inf(1)).
+func (s *SortedSetOf[M]) Between(from, to float64) iter.Seq2[M, float64] {
+	return s.scores(&from, &to)
 }
 
-// Between yields the members with a score from low up to high, both included, the lowest first; none if one of them is NaN.
-func (s *SortedSetOf[M]) Between(low, high float64) iter.Seq2[M, float64] {
-	if math.IsNaN(low) || math.IsNaN(high) {
-		return func(func(M, float64) bool) {}
-	}
-	return s.walk(between(low, high), 0, math.MaxInt)
-}
-
-// Ranked yields the members from rank from on up to rank to, but not that, the lowest first. Those before them are counted, not read.
+// Ranked yields the members with ranks in [from, to). Those before them are counted, not read.
 func (s *SortedSetOf[M]) Ranked(from, to int) iter.Seq2[M, float64] {
 	return s.walk(scoreSpan, from, to)
 }
 
+// scores yields the members with scores in [from, to); nil is no bound.
+func (s *SortedSetOf[M]) scores(from, to *float64) iter.Seq2[M, float64] {
+	span := scoreSpan
+	for _, bound := range []struct {
+		score *float64
+		sort  *[]byte
+	}{{from, &span.Low}, {to, &span.High}} {
+		if bound.score == nil {
+			continue
+		}
+		text, err := scoreText(*bound.score)
+		if err != nil {
+			return func(func(M, float64) bool) {}
+		}
+		*bound.sort = scoreKey(text, nil)
+	}
+	return s.walk(span, 0, math.MaxInt)
+}
+
 func (s *SortedSetOf[M]) walk(span engine.Span, from, to int) iter.Seq2[M, float64] {
+	span.Down = s.down
 	return func(yield func(M, float64) bool) {
 		for sub, score := range s.scored(span, from, to) {
 			if m, err := s.members.Decode(sub); err != nil {
@@ -190,7 +233,10 @@ func scoreCodec() *keycodec.Codec[float64] {
 
 var theScoreCodec atomic.Pointer[keycodec.Codec[float64]]
 
-var errNaN = errors.New("a score that is no number")
+var (
+	errNaN     = errors.New("a score that is no number")
+	errNoScore = errors.New("an element without a score")
+)
 
 // scoreText is a score as it is stored. The zeros are one.
 func scoreText(score float64) ([]byte, error) {
@@ -205,15 +251,6 @@ func memberKey(member []byte) []byte { return append([]byte{memberMark}, member.
 // scoreKey is the sub-key by which a member stands in its order.
 func scoreKey(text, member []byte) []byte {
 	return append(scoreCodec().Order().AppendSortKey([]byte{scoreMark}, string(text)), member...)
-}
-
-// between is the span of the elements with scores from low up to high.
-func between(low, high float64) engine.Span {
-	first, _ := scoreCodec().Append(nil, low)
-	last, _ := scoreCodec().Append(nil, high)
-	span := engine.PrefixSpan(scoreKey(last, nil))
-	span.Low = scoreKey(first, nil)
-	return span
 }
 
 // scoreOf reads the score of a member.
@@ -306,6 +343,60 @@ func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int
 	return existed, nil
 }
 
+// popMember removes the member at an end of the order, which take gets first, and may refuse; it may
+// be called several times. It is called without locks; so the member is removed if it still stands
+// there, and else the next is taken.
+func (c *Collection) popMember(highest bool, d engine.Durability, take func(member []byte, score float64) error) (ok bool, err error) {
+	if err := c.writable(); err != nil {
+		return false, err
+	}
+	for {
+		end, err := c.atEnd(highest)
+		if err != nil || end == nil {
+			return false, err
+		}
+		member, score, err := memberOf(end)
+		if err == nil {
+			err = take(member, score)
+		}
+		if err != nil {
+			return false, err
+		}
+		err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
+			text, _, err := scoreIn(now, member)
+			if ok = err == nil && text != nil && bytes.Equal(scoreKey(text, member), end); !ok {
+				return nil, err
+			}
+			return []*engine.Edit{{Sub: memberKey(member), Delete: true}, {Sub: end, Delete: true}}, nil
+		})
+		if err != nil || ok {
+			return ok && err == nil, err
+		}
+	}
+}
+
+// atEnd is the sub-key by which the first or the last member stands in the order, nil for none.
+func (c *Collection) atEnd(highest bool) ([]byte, error) {
+	span := scoreSpan
+	span.Down = highest
+	for item := range c.reader().All(c.key, c.of, span, false) {
+		return bytes.Clone(item.Key), item.Err
+	}
+	return nil, nil
+}
+
+// memberOf takes apart the sub-key by which a member stands in the order.
+func memberOf(sub []byte) (member []byte, score float64, err error) {
+	if len(sub) < 1+scoreBytes {
+		return nil, 0, typeError(errNoScore, "%q of a sorted set", sub)
+	}
+	text, err := scoreCodec().Order().AppendKey(nil, sub[1:1+scoreBytes])
+	if err == nil {
+		score, err = scoreCodec().Decode(text)
+	}
+	return sub[1+scoreBytes:], score, err
+}
+
 // rankOf counts the members before one.
 func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
 	score, err := c.scoreOf(member)
@@ -317,7 +408,11 @@ func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
 	}
 	text, _ := scoreText(score) // which it came from
 	span := scoreSpan
-	span.High, span.HighOpen = scoreKey(text, member), true
+	if c.down {
+		span.Low, span.LowOpen = scoreKey(text, member), true
+	} else {
+		span.High, span.HighOpen = scoreKey(text, member), true
+	}
 	for range c.items(span, false) {
 		rank++
 	}
@@ -332,19 +427,15 @@ func (c *Collection) scored(span engine.Span, from, to int) iter.Seq2[[]byte, fl
 			return
 		}
 		for item := range c.items(span, false) {
-			if rank++; rank <= from || len(item.Key) < 1+scoreBytes {
+			if rank++; rank <= from {
 				continue
 			}
-			text, err := scoreCodec().Order().AppendKey(nil, item.Key[1:1+scoreBytes])
-			var score float64
-			if err == nil {
-				score, err = scoreCodec().Decode(text)
-			}
+			member, score, err := memberOf(item.Key)
 			if err != nil {
 				c.misfit(item.Key, err)
 				continue
 			}
-			if !yield(item.Key[1+scoreBytes:], score) || rank == to {
+			if !yield(member, score) || rank == to {
 				return
 			}
 		}

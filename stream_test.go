@@ -18,13 +18,13 @@ func TestOpenValueShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	w, err := db.Create(context.Background(), []byte("streamed"))
+	w, err := db.Raw().WithContext(context.Background()).Create([]byte("streamed"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	_, err = w.Write(bytes.Repeat([]byte("0123456789abcdef"), 3<<16))
-	if err := errors.Join(err, copal.Set(db, "typed", User{"Alice", 28}), db.Put([]byte("raw"), []byte{0, 1}), w.CommitFSync()); err != nil {
+	if err := errors.Join(err, copal.Set(db, "typed", User{"Alice", 28}), db.Raw().Set([]byte("raw"), []byte{0, 1}), w.CommitFSync()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := db.Snapshot()
@@ -33,11 +33,11 @@ func TestOpenValueShows(t *testing.T) {
 	}
 	defer s.Close()
 	for _, key := range []string{"typed", "raw", "streamed"} {
-		want, err := db.Get([]byte(key))
+		want, err := db.Raw().Load([]byte(key))
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, open := range []func([]byte) (*copal.ValueReader, error){db.OpenValue, s.OpenValue} {
+		for _, open := range []func([]byte) (*copal.ValueReader, error){db.Raw().Open, s.Raw().Open} {
 			r, err := open([]byte(key))
 			if err != nil {
 				t.Fatal(err)
@@ -49,7 +49,7 @@ func TestOpenValueShows(t *testing.T) {
 			r.Close()
 		}
 	}
-	if _, err := db.OpenValue([]byte("none")); err != copal.ErrNotFound {
+	if _, err := db.Raw().Open([]byte("none")); err != copal.ErrNotFound {
 		t.Errorf("a value that is not there: %v", err)
 	}
 }

@@ -52,7 +52,7 @@ func TestTx(t *testing.T) {
 				t.Error("b is not there")
 			}
 			err = errors.Join(err, in.Set("a", a), in.Set("d", holder{"d", 1}), in.SetTTL("mortal", holder{}, time.Hour),
-				tx.Put([]byte("raw"), []byte("2")), tx.Put([]byte("accounts:e"), []byte(`{"Owner":"e"}`)))
+				tx.Raw().Set([]byte("raw"), []byte("2")), tx.Raw().Set([]byte("accounts:e"), []byte(`{"Owner":"e"}`)))
 			if again, err := in.Load("a"); err != nil || again.Balance != 9 {
 				t.Errorf("its own write: %v, %v", again, err)
 			}
@@ -70,7 +70,7 @@ func TestTx(t *testing.T) {
 				t.Errorf("Len is %d", n)
 			}
 			var keys []string
-			for k, v := range tx.Scan([]byte("accounts:")) {
+			for k, v := range tx.Raw().Prefix([]byte("accounts:")) {
 				if keys = append(keys, string(k)); len(v) == 0 {
 					t.Errorf("%s is empty", k)
 				}
@@ -79,7 +79,7 @@ func TestTx(t *testing.T) {
 				t.Errorf("Scan: %v", keys)
 			}
 			outside, _ := m.Get("a")
-			value, _ := db.Get([]byte("raw"))
+			value, _ := db.Raw().Load([]byte("raw"))
 			if outside.Balance != 10 || m.Len() != 3 || string(value) != "1" {
 				t.Errorf("others see it before it commits: %v, %d, %s", outside, m.Len(), value)
 			}
@@ -93,7 +93,7 @@ func TestTx(t *testing.T) {
 			if a, _ := m.Get("a"); a.Balance != 9 || m.Len() != 5 {
 				t.Errorf("afterwards: %v, %d", a, m.Len())
 			}
-			if value, err := db.Get([]byte("raw")); string(value) != "2" {
+			if value, err := db.Raw().Load([]byte("raw")); string(value) != "2" {
 				t.Errorf("afterwards: %s, %v", value, err)
 			}
 			if err := db.Close(); err != nil {
@@ -107,7 +107,7 @@ func TestTx(t *testing.T) {
 
 func put(t *testing.T, db *copal.DB, key, value string) {
 	t.Helper()
-	if err := db.Put([]byte(key), []byte(value)); err != nil {
+	if err := db.Raw().Set([]byte(key), []byte(value)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -127,7 +127,7 @@ func TestTxLeavesNoTrace(t *testing.T) {
 	var kept *copal.Tx
 	err := db.Update(func(tx *copal.Tx) error {
 		kept = tx
-		return errors.Join(m.In(tx).Set("a", holder{}), tx.Put([]byte("raw"), nil), stop)
+		return errors.Join(m.In(tx).Set("a", holder{}), tx.Raw().Set([]byte("raw"), nil), stop)
 	})
 	if !errors.Is(err, stop) {
 		t.Errorf("Update: %v", err)
@@ -140,10 +140,10 @@ func TestTxLeavesNoTrace(t *testing.T) {
 		}()
 		db.Update(func(tx *copal.Tx) error { m.In(tx).Set("a", holder{}); panic("panic") })
 	}()
-	if has, err := db.Has([]byte("raw")); has || err != nil || m.Len() != 0 {
+	if has, err := has(db.Raw(), []byte("raw")); has || err != nil || m.Len() != 0 {
 		t.Errorf("%v, %v, %d entries", has, err, m.Len())
 	}
-	if err := kept.Put([]byte("raw"), nil); !errors.Is(err, copal.ErrTxDone) {
+	if err := kept.Raw().Set([]byte("raw"), nil); !errors.Is(err, copal.ErrTxDone) {
 		t.Errorf("Put afterwards: %v", err)
 	}
 	if _, err := m.In(kept).Load("a"); !errors.Is(err, copal.ErrTxDone) {
@@ -172,7 +172,7 @@ func TestTxView(t *testing.T) {
 			}
 		}
 		_, deleted := in.Delete("a")
-		for _, err := range []error{in.Set("a", holder{}), deleted, tx.Put([]byte("a"), nil)} {
+		for _, err := range []error{in.Set("a", holder{}), deleted, tx.Raw().Set([]byte("a"), nil)} {
 			if !errors.Is(err, copal.ErrTxReadOnly) {
 				t.Errorf("a write: %v", err)
 			}
@@ -246,11 +246,13 @@ func TestTxAmongOthers(t *testing.T) {
 	if a, _ := m.Get("a"); err != nil || a.Balance != 2 {
 		t.Errorf("what was for memory alone is still there: %v, %v", a, err)
 	}
-	_, _, err = m.Update("a", func(u *copal.Update[holder]) {
+	_, _, err = m.Update("a", func(u *copal.Entry[holder]) error {
 		if err := db.Update(func(tx *copal.Tx) error { return m.In(tx).Set("b", u.Value) }); err != nil {
 			t.Errorf("a transaction within an update: %v", err)
 		}
 		u.Value.Balance++
+
+		return nil
 	})
 	if b, _ := m.Get("b"); err != nil || b.Balance != 2 {
 		t.Errorf("%v, %v", b, err)
@@ -268,7 +270,7 @@ func TestTxAmongOthers(t *testing.T) {
 	if !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("the map was closed meanwhile: %v", err)
 	}
-	err = db.Update(func(tx *copal.Tx) error { return errors.Join(tx.Put([]byte("raw"), nil), db.Close()) })
+	err = db.Update(func(tx *copal.Tx) error { return errors.Join(tx.Raw().Set([]byte("raw"), nil), db.Close()) })
 	if !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("the store was closed meanwhile: %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/detach"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -19,13 +20,15 @@ import (
 // happens to be open with. Raw bytes are taken as JSON text, so that what a shell or
 // a server wrote can be read.
 type typed struct {
-	store *engine.Store
-	codec Codec
-	goval reflect.Type
-	plan  codec.Type
-	ours  bool // the codec is one of package codec
-	never bool // does encoding fail, of a flat type; so it may be done later
-	raw   *DB  // of the bytes of DB.Hash and DB.List, which are read as raw reads show them; else nil
+	store  *engine.Store
+	codec  Codec
+	goval  reflect.Type
+	plan   codec.Type
+	ours   bool        // the codec is one of package codec
+	never  bool        // does encoding fail, of a flat type; so it may be done later
+	ofOwn  bool        // a copy of a value, made by assignment, becomes the caller's own by detach
+	detach detach.Func // nil if assignment is enough
+	raw    *DB         // of the bytes of Raw.Hash and Raw.List, which are read as raw reads show them; else nil
 
 	number   atomic.Uint64 // of the schema, 0 until the first write
 	decoders sync.Map      // schema number → *numbered
@@ -39,7 +42,7 @@ type numbered struct {
 }
 
 func newTyped(s *engine.Store, c Codec, t reflect.Type) (*typed, error) {
-	if !isWord(c.Name()) {
+	if !engine.IsWord(c.Name()) {
 		return nil, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, c.Name())
 	}
 	plan, err := c.Compile(t)
@@ -47,17 +50,11 @@ func newTyped(s *engine.Store, c Codec, t reflect.Type) (*typed, error) {
 		return nil, typeError(err, "values of type %v cannot be kept by codec %s", t, c.Name())
 	}
 	ours := codecNamed(c.Name()) == c
-	return &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: c == codec.Binary && codec.Flat(t)}, nil
-}
-
-// isWord reports whether a codec's name can stand in a schema.
-func isWord(name string) bool {
-	for _, c := range []byte(name) {
-		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
-			return false
-		}
+	typed := &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: c == codec.Binary && codec.Flat(t)}
+	if ours {
+		typed.detach, typed.ofOwn = detach.For(t)
 	}
-	return name != ""
+	return typed, nil
 }
 
 // set encodes what v points to and stores it under key.
@@ -75,15 +72,23 @@ func (t *typed) set(table *engine.Table, key []byte, v any, d engine.Durability)
 // the caller's may have returned memory that is not a buffer's, such as the value itself: that is not kept
 // to be written to.
 func (t *typed) encode(buf *buffer, key []byte, v any) (value []byte, schema uint64, err error) {
-	if value, err = t.plan.Append(buf.value[:0], v); err != nil {
+	if err = t.append(buf, v); err != nil {
 		return nil, 0, typeError(err, "the value for key %q", key)
+	}
+	schema, err = t.schema()
+	return buf.value, schema, err
+}
+
+func (t *typed) append(buf *buffer, v any) error {
+	value, err := t.plan.Append(buf.value[:0], v)
+	if err != nil {
+		return err
 	}
 	if !t.ours && unsafe.SliceData(value) != unsafe.SliceData(buf.value) {
 		value = append(buf.value[:0], value...)
 	}
 	buf.value = value
-	schema, err = t.schema()
-	return value, schema, err
+	return nil
 }
 
 // schema returns the number under which the log knows the type's schema.
@@ -120,6 +125,25 @@ func (t *typed) decode(key []byte, e *engine.Entry, v any) error {
 		return typeError(err, "the value under key %q, written as %s, is not a %v", key, t.describe(e.Schema), t.goval)
 	}
 	return nil
+}
+
+// own makes what to points to, which is from assigned, the caller's own: what it points to is copied or,
+// where only the methods of a type could do that, encoded and decoded again.
+func (t *typed) own(to, from any) error {
+	if t.ofOwn && (t.detach == nil || t.detach(reflect.ValueOf(to).UnsafePointer())) {
+		return nil
+	}
+	reflect.ValueOf(to).Elem().SetZero()
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	if err := t.append(buf, from); err != nil {
+		return typeError(err, "a value that is in memory")
+	}
+	d, err := t.plan.Decoder(t.plan.Schema())
+	if err == nil {
+		err = d.Decode(buf.value, to)
+	}
+	return err
 }
 
 // fit checks for each schema under which the table of map name has entries that a value

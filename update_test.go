@@ -35,29 +35,33 @@ func wantBalance(t *testing.T, m *copal.Map[string, account], key string, want i
 
 func TestUpdateDecides(t *testing.T) {
 	m := openAccounts(t)
-	stays := func(u *copal.Update[account]) { u.Value.Balance = 99; u.Cancel() }
+	stays := func(u *copal.Entry[account]) error { u.Value.Balance = 99; u.Cancel(); return nil }
 	if v, ok, err := m.Update("a", stays); v.Balance != 0 || ok || err != nil {
 		t.Errorf("cancelled, absent: %v %v %v", v, ok, err)
 	}
-	if v, ok, err := m.Update("a", func(u *copal.Update[account]) {
+	if v, ok, err := m.Update("a", func(u *copal.Entry[account]) error {
 		if u.Exists || u.Value.Balance != 0 {
 			t.Errorf("absent: %+v", u)
 		}
 		u.Value.Balance = 1
+
+		return nil
 	}); v.Balance != 1 || !ok || err != nil {
 		t.Errorf("created: %v %v %v", v, ok, err)
 	}
 	if v, ok, err := m.Update("a", stays); v.Balance != 1 || !ok || err != nil {
 		t.Errorf("cancelled: %v %v %v", v, ok, err)
 	}
-	if v, ok, err := m.UpdateFSync("a", func(u *copal.Update[account]) {
+	if v, ok, err := m.UpdateFSync("a", func(u *copal.Entry[account]) error {
 		u.Delete()
 		u.Set(account{Balance: u.Value.Balance + 1})
+
+		return nil
 	}); v.Balance != 2 || !ok || err != nil {
 		t.Errorf("deleted, then set: %v %v %v", v, ok, err)
 	}
 	wantBalance(t, m, "a", 2)
-	if v, ok, err := m.Update("a", func(u *copal.Update[account]) { u.Set(account{}); u.Delete() }); v.Balance != 0 || ok || err != nil {
+	if v, ok, err := m.Update("a", func(u *copal.Entry[account]) error { u.Set(account{}); u.Delete(); return nil }); v.Balance != 0 || ok || err != nil {
 		t.Errorf("set, then deleted: %v %v %v", v, ok, err)
 	}
 	if _, err := m.Load("a"); !errors.Is(err, copal.ErrNotFound) || m.Len() != 0 {
@@ -65,7 +69,7 @@ func TestUpdateDecides(t *testing.T) {
 	}
 	records := m.DB().Stats().Records
 	m.Update("a", stays)
-	m.Update("a", func(u *copal.Update[account]) { u.Delete() })
+	m.Update("a", func(u *copal.Entry[account]) error { u.Delete(); return nil })
 	if n := m.DB().Stats().Records; n != records {
 		t.Errorf("updates that change nothing wrote %d records", n-records)
 	}
@@ -83,9 +87,11 @@ func TestTrapLostUpdates(t *testing.T) {
 	for w := range 8 {
 		wg.Go(func() {
 			for i := range 100 {
-				_, _, err := m.Update("shared", func(u *copal.Update[account]) {
+				_, _, err := m.Update("shared", func(u *copal.Entry[account]) error {
 					u.Value.Balance++
 					u.Value.Log = append(u.Value.Log, fmt.Sprintf("%d.%d", w, i))
+
+					return nil
 				})
 				if err != nil {
 					t.Error(err)
@@ -115,7 +121,7 @@ func TestTrapLostUpdates(t *testing.T) {
 func TestUpdateAgainstPlainWrites(t *testing.T) {
 	m := openAccounts(t)
 	tries := 0
-	v, _, err := m.Update("a", func(u *copal.Update[account]) {
+	v, _, err := m.Update("a", func(u *copal.Entry[account]) error {
 		if tries++; tries <= 2 { // from another goroutine, in the middle of the update
 			done := make(chan error)
 			go func() { done <- m.Set("a", account{Balance: tries * 100}) }()
@@ -124,6 +130,8 @@ func TestUpdateAgainstPlainWrites(t *testing.T) {
 			}
 		}
 		u.Value.Balance++
+
+		return nil
 	})
 	if err != nil || v.Balance != 201 || tries != 3 {
 		t.Errorf("%d after %d tries, %v", v.Balance, tries, err)
@@ -139,13 +147,13 @@ func TestTrapStoreUsedInUpdate(t *testing.T) {
 		"Set":    func() error { return m.Set("a", account{Balance: 7}) },
 		"Delete": func() error { _, err := m.Delete("a"); return err },
 		"Update": func() error {
-			_, _, err := m.Update("a", func(u *copal.Update[account]) { u.Value.Balance++ })
+			_, _, err := m.Update("a", func(u *copal.Entry[account]) error { u.Value.Balance++; return nil })
 			return err
 		},
-		"Put": func() error { return m.DB().Put([]byte("accounts:a"), []byte("{}")) },
+		"Put": func() error { return m.DB().Raw().Set([]byte("accounts:a"), []byte("{}")) },
 	} {
 		var inner error
-		_, _, err := m.Update("a", func(u *copal.Update[account]) { inner = write() })
+		_, _, err := m.Update("a", func(u *copal.Entry[account]) error { inner = write(); return nil })
 		if !errors.Is(err, copal.ErrNested) || !errors.Is(inner, copal.ErrNested) {
 			t.Errorf("%s of the same key in its update: %v, the update: %v", name, inner, err)
 		}
@@ -154,13 +162,15 @@ func TestTrapStoreUsedInUpdate(t *testing.T) {
 		}
 	}
 	// Other keys, and reading, are fine.
-	v, _, err := m.Update("a", func(u *copal.Update[account]) {
+	v, _, err := m.Update("a", func(u *copal.Entry[account]) error {
 		if err := m.Set("b", account{Balance: 5}); err != nil {
 			t.Error(err)
 		}
 		b, _ := m.Get("b")
 		self, _ := m.Get("a")
 		u.Value.Balance += b.Balance + self.Balance + m.Len()
+
+		return nil
 	})
 	if err != nil || v.Balance != 1+5+1+2 {
 		t.Errorf("%d, %v", v.Balance, err)
@@ -178,11 +188,13 @@ func TestUpdatesWithinUpdates(t *testing.T) {
 				outer, inner = "b", "a"
 			}
 			for range 50 {
-				_, _, err := m.Update(outer, func(u *copal.Update[account]) {
-					if _, _, err := m.Update(inner, func(u *copal.Update[account]) { u.Value.Log = nil }); err != nil {
+				_, _, err := m.Update(outer, func(u *copal.Entry[account]) error {
+					if _, _, err := m.Update(inner, func(u *copal.Entry[account]) error { u.Value.Log = nil; return nil }); err != nil {
 						t.Error(err)
 					}
 					u.Value.Balance++
+
+					return nil
 				})
 				if err != nil {
 					t.Error(err)
@@ -206,18 +218,18 @@ func TestTrapPanicInUpdate(t *testing.T) {
 					t.Errorf("recovered %v", r)
 				}
 			}()
-			m.Update("a", func(u *copal.Update[account]) {
+			m.Update("a", func(u *copal.Entry[account]) error {
 				if conflicts--; conflicts >= 0 {
 					done := make(chan error)
 					go func() { done <- m.Set("a", account{Balance: 1}) }()
 					<-done
-					return
+					return nil
 				}
 				panic("boom")
 			})
 		}()
 		wantBalance(t, m, "a", 1)
-		if v, _, err := m.Update("a", func(u *copal.Update[account]) { u.Value.Balance += 0 }); err != nil || v.Balance != 1 {
+		if v, _, err := m.Update("a", func(u *copal.Entry[account]) error { u.Value.Balance += 0; return nil }); err != nil || v.Balance != 1 {
 			t.Errorf("after the panic: %v, %v", v, err)
 		}
 		if err := m.Set("a", account{Balance: 1}); err != nil {
@@ -231,11 +243,11 @@ func TestTrapUpdateChangesInPlace(t *testing.T) {
 	m := openAccounts(t)
 	m.Set("a", account{Log: []string{"one", "two"}})
 	held, _ := m.Get("a")
-	m.Update("a", func(u *copal.Update[account]) { u.Value.Log[0] = "changed"; u.Cancel() })
+	m.Update("a", func(u *copal.Entry[account]) error { u.Value.Log[0] = "changed"; u.Cancel(); return nil })
 	if got, _ := m.Get("a"); held.Log[0] != "one" || got.Log[0] != "one" {
 		t.Errorf("a cancelled update shows: %v, %v", held, got)
 	}
-	v, _, _ := m.Update("a", func(u *copal.Update[account]) { u.Value.Log[0] = "changed" })
+	v, _, _ := m.Update("a", func(u *copal.Entry[account]) error { u.Value.Log[0] = "changed"; return nil })
 	v.Log[1] = "by the caller"
 	if got, _ := m.Get("a"); held.Log[0] != "one" || strings.Join(got.Log, " ") != "changed two" {
 		t.Errorf("held %v, stored %v", held, got)
@@ -251,20 +263,20 @@ func TestUpdateErrors(t *testing.T) {
 	if err := m.Set("a", "old"); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.Update("a", func(u *copal.Update[any]) { u.Value = 7 }); !errors.Is(err, copal.ErrType) {
+	if _, _, err := m.Update("a", func(u *copal.Entry[any]) error { u.Value = 7; return nil }); !errors.Is(err, copal.ErrType) {
 		t.Errorf("a value that cannot be kept: %v", err)
 	}
 	if v, _ := m.Get("a"); v != "old" {
 		t.Errorf("it shows %v", v)
 	}
-	if err := db.Put([]byte("things:b"), []byte("not JSON")); err != nil {
+	if err := db.Raw().Set([]byte("things:b"), []byte("not JSON")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := m.Update("b", func(u *copal.Update[any]) { t.Error("called for a value that cannot be read") }); !errors.Is(err, copal.ErrType) {
+	if _, _, err := m.Update("b", func(u *copal.Entry[any]) error { t.Error("called for a value that cannot be read"); return nil }); !errors.Is(err, copal.ErrType) {
 		t.Errorf("a value that cannot be read: %v", err)
 	}
 	db.Close()
-	if _, _, err := m.Update("a", func(u *copal.Update[any]) { t.Error("called after Close") }); !errors.Is(err, copal.ErrClosed) {
+	if _, _, err := m.Update("a", func(u *copal.Entry[any]) error { t.Error("called after Close"); return nil }); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
 }

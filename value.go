@@ -18,9 +18,9 @@ func Set[T any](db *DB, name string, v T) error {
 	return t.set(nil, []byte(name), &v, engine.Process)
 }
 
-// Get returns the value that Set has put under name. The error is ErrNotFound when
+// Load returns the value that Set has put under name. The error is ErrNotFound when
 // there is none, and ErrType when what is there is not a T.
-func Get[T any](db *DB, name string) (T, error) {
+func Load[T any](db *DB, name string) (T, error) {
 	var v T
 	t, err := db.typed(reflect.TypeFor[T]())
 	if err != nil {
@@ -35,11 +35,6 @@ func Get[T any](db *DB, name string) (T, error) {
 		return *new(T), err
 	}
 	return v, nil
-}
-
-// Delete removes the value under name. It reports whether there was one.
-func Delete(db *DB, name string) (existed bool, err error) {
-	return db.store.Delete(nil, []byte(name), engine.Process)
 }
 
 // typed returns the store's one instance for a type.

@@ -106,7 +106,7 @@ func values[V any](t *testing.T, list ...V) {
 		}, func(t *testing.T, db *copal.DB) {
 			wantValues(t, mapOf[int, V](t, db, "m"), list)
 			for i, want := range list {
-				if v, err := copal.Get[V](db, "single "+strconv.Itoa(i)); err != nil || !reflect.DeepEqual(v, want) {
+				if v, err := copal.Load[V](db, "single "+strconv.Itoa(i)); err != nil || !reflect.DeepEqual(v, want) {
 					t.Errorf("copal.Get = %#v, %v, want %#v", v, err, want)
 				}
 			}
@@ -134,10 +134,12 @@ func wantValues[V any](t *testing.T, m *copal.Map[int, V], list []V) {
 		}
 		inAll = append(inAll, v)
 	}
-	m.Range(func(i int, v V) bool {
+	if err := m.Range(func(i int, v V) error {
 		inRange = append(inRange, v)
-		return true
-	})
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
 	n := 0
 	for range m.Values() {
 		n++
@@ -304,7 +306,7 @@ func refusedType[V any](t *testing.T, db *copal.DB) {
 	if err := copal.Set(db, "single", *new(V)); !errors.Is(err, copal.ErrType) {
 		t.Errorf("copal.Set of a %v: %v, want ErrType", typ, err)
 	}
-	if _, err := copal.Get[V](db, "single"); !errors.Is(err, copal.ErrType) {
+	if _, err := copal.Load[V](db, "single"); !errors.Is(err, copal.ErrType) {
 		t.Errorf("copal.Get of a %v: %v, want ErrType", typ, err)
 	}
 }
@@ -432,21 +434,21 @@ func TestTrapSharedMemory(t *testing.T) {
 
 	blobs := mapOf[string, []byte](t, db, "bytes", copal.WithCodec(codec.Bytes))
 	key, value := []byte("bytes:k"), []byte("value")
-	if err := db.Put(key, value); err != nil {
+	if err := db.Raw().Set(key, value); err != nil {
 		t.Fatal(err)
 	}
 	copy(key, "xxxxxxx")
 	copy(value, "xxxxx")
 	for range 2 {
 		b, err := blobs.Load("k")
-		raw, err2 := db.Get([]byte("bytes:k"))
+		raw, err2 := db.Raw().Load([]byte("bytes:k"))
 		if err != nil || err2 != nil || string(b) != "value" || string(raw) != "value" {
 			t.Fatalf("Load = %q, %v; raw Get = %q, %v", b, err, raw, err2)
 		}
 		copy(b, "spoil")
 		copy(raw, "spoil")
 		_ = append(b, "more"...)
-		for k, v := range db.Scan([]byte("bytes:")) {
+		for k, v := range db.Raw().Prefix([]byte("bytes:")) {
 			copy(k, "spoil")
 			copy(v, "spoil")
 		}

@@ -35,7 +35,7 @@ type Change struct {
 	event feed.Event
 }
 
-// Value returns what DB.Get would have returned after the change. It is to be called before the next change is asked for. The error is ErrNotFound
+// Value returns what Raw.Load would have returned after the change. It is to be called before the next change is asked for. The error is ErrNotFound
 // if the entry was deleted, and ErrHistoryLost if a value of more than 1 MiB has been replaced since, and compaction has taken some
 // of it; the watch goes on then.
 func (c *Change) Value() ([]byte, error) {
@@ -129,6 +129,9 @@ type MapChange[K comparable, V any] struct {
 // Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the map's types, concerns that alone, and the watch goes
 // on; other errors come with none, and end it.
 func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
+	if m.then != nil {
+		opts = append([]WatchOption{WatchAfter(m.then.Seq())}, opts...)
+	}
 	changes := m.db.Watch(ctx, append(opts[:len(opts):len(opts)], WatchPrefix(m.prefix))...)
 	return func(yield func(MapChange[K, V], error) bool) {
 		for c, err := range changes {

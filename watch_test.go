@@ -23,18 +23,18 @@ func TestWatch(t *testing.T) {
 	}
 	before := time.Now().Truncate(time.Millisecond)
 	alice, bob := User{Name: "Alice", Age: 28}, User{Name: "Bob", Age: 31}
-	batch := db.NewBatch()
-	batch.Put([]byte("raw"), []byte{0, 1})
-	batch.Put([]byte("users:\xff"), []byte("no JSON"))
+	batch := db.Raw().Batch()
+	batch.Set([]byte("raw"), []byte{0, 1})
+	batch.Set([]byte("users:\xff"), []byte("no JSON"))
 	for _, err := range []error{
 		users.SetTTL("alice", alice, time.Hour),
 		db.Update(func(tx *copal.Tx) error {
 			_, err := users.In(tx).Delete("alice")
-			return errors.Join(err, users.In(tx).Set("bob", bob), tx.Put([]byte("raw"), nil))
+			return errors.Join(err, users.In(tx).Set("bob", bob), tx.Raw().Set([]byte("raw"), nil))
 		}),
 		users.SetAsync("bob", alice),
 		db.Sync(),
-		batch.Write(),
+		batch.Commit(),
 	} {
 		if err != nil {
 			t.Fatal(err)

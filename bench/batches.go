@@ -49,30 +49,29 @@ func batchSides(e *env, s scale, durable bool) (sides []side, err error) {
 // ownBatches is a store of ours that takes entries by batches, of which it has one, as pebble has a pool of them.
 type ownBatches struct {
 	own
-	b     *copal.Batch
-	write func(b *copal.Batch) error
+	b *copal.Batch
 }
 
 func openOwnBatches(durable bool) func(dir string, _ bool) (byteStore, error) {
-	write := (*copal.Batch).Write
+	d := copal.Write
 	if durable {
-		write = (*copal.Batch).WriteFSync
+		d = copal.FSync
 	}
 	return func(dir string, _ bool) (byteStore, error) {
 		db, err := copal.Open(dir)
 		if err != nil {
 			return nil, err
 		}
-		return ownBatches{own{db}, db.NewBatch(), write}, nil
+		return ownBatches{own{db}, db.Raw().With(d).Batch()}, nil
 	}
 }
 
 func (s ownBatches) batch(n int, entry func(i int) (key, value []byte)) error {
 	s.b.Reset()
 	for i := range n {
-		s.b.Put(entry(i))
+		s.b.Set(entry(i))
 	}
-	return s.write(s.b)
+	return s.b.Commit()
 }
 
 // rawViewLines: values that are lent for the time of a call, against what a copy costs elsewhere; and beside what it costs to be lent a value there.
@@ -132,7 +131,7 @@ func viewOf(s byteStore) func(key []byte, f func(value []byte) error) error {
 			return f(found)
 		}
 	}
-	return s.(own).db.ViewValue
+	return s.(own).db.Raw().View
 }
 
 func rawViewSide(name string, s byteStore, keys [][]byte, bytes int, order []int32) side {

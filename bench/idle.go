@@ -26,7 +26,7 @@ func idleLines(s scale) []line {
 			{title: "  after Sync", ours: "copal", metric: syncedBytes},
 		},
 		setup: func(e *env) ([]side, error) {
-			m, err := openCopal[person](e, "store", codec.Binary, copal.SyncInterval(time.Hour))
+			m, err := openCopal[person](e, "store", codec.Binary, copal.WithSyncInterval(time.Hour))
 			if err != nil {
 				return nil, err
 			}

@@ -53,7 +53,7 @@ func latencyLines(s scale) []line {
 }
 
 func openSyncing(e *env) (byteStore, error) {
-	db, err := copal.Open(e.path("copal"), copal.SyncInterval(100*time.Millisecond))
+	db, err := copal.Open(e.path("copal"), copal.WithSyncInterval(100*time.Millisecond))
 	if err != nil {
 		return nil, err
 	}

@@ -74,14 +74,14 @@ func openOwn(dir string, _ bool) (byteStore, error) {
 	return own{db}, err
 }
 
-func (s own) get(key []byte) ([]byte, error) { return s.db.Get(key) }
-func (s own) put(key, value []byte) error    { return s.db.Put(key, value) }
+func (s own) get(key []byte) ([]byte, error) { return s.db.Raw().Load(key) }
+func (s own) put(key, value []byte) error    { return s.db.Raw().Set(key, value) }
 func (s own) close() error                   { return s.db.Close() }
 
 func (s own) batch(n int, entry func(i int) (key, value []byte)) error {
 	for i := range n {
 		key, value := entry(i)
-		if err := s.db.Put(key, value); err != nil {
+		if err := s.db.Raw().Set(key, value); err != nil {
 			return err
 		}
 	}

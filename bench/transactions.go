@@ -52,23 +52,23 @@ type ownLedger struct {
 
 func (l ownLedger) transfer(from, to []byte) error {
 	return l.update(func(tx *copal.Tx) error {
-		a, err := tx.Get(from)
+		a, err := tx.Raw().Load(from)
 		if err != nil {
 			return err
 		}
-		b, err := tx.Get(to)
+		b, err := tx.Raw().Load(to)
 		if err != nil {
 			return err
 		}
 		a, b = moved(a, b)
-		return errors.Join(tx.Put(from, a), tx.Put(to, b))
+		return errors.Join(tx.Raw().Set(from, a), tx.Raw().Set(to, b))
 	})
 }
 
 func (l ownLedger) read(keys [][]byte, seen func(uint64)) error {
 	return l.db.View(func(tx *copal.Tx) error {
 		for _, k := range keys {
-			v, err := tx.Get(k)
+			v, err := tx.Raw().Load(k)
 			if err != nil {
 				return err
 			}

@@ -3,7 +3,7 @@ package main
 import "github.com/copaldb/copal"
 
 // uncached is the option that leaves no value in memory.
-func uncached() []copal.Option { return []copal.Option{copal.MaxMemory(1)} }
+func uncached() []copal.Option { return []copal.Option{copal.WithMaxMemory(1)} }
 
 // uncachedLines: what a read costs when the value has to be fetched from the log and decoded.
 func uncachedLines(s scale) []line {

@@ -71,6 +71,9 @@ func (f *fitter) fitStruct(s, now *Shape, path string) error {
 			return err
 		}
 	}
+	if len(taken) == 0 && len(s.Fields) > 0 && len(now.Fields) > 0 {
+		return strangers(path, s)
+	}
 	return nil
 }
 

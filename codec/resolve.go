@@ -80,6 +80,12 @@ func (r *resolver) leafStep(st *step, stored Kind, path string, s *Shape) error 
 	return nil
 }
 
+// strangers says that the struct at path has none of the fields that were stored. It would be read as
+// zero, and written so: such a type is taken by mistake.
+func strangers(path string, s *Shape) error {
+	return fmt.Errorf("%s has no field in common with what was stored, %.64s", path, s.String())
+}
+
 // misfit says that what is at path was stored as s, and is something else now.
 func misfit(path string, s *Shape, now string) error {
 	return fmt.Errorf("%s is %.64s, but was stored as %.64s", path, now, s.String())
@@ -204,9 +210,12 @@ func (r *resolver) emitStruct(p *program, s *Shape, f *form, path string) error 
 	for _, m := range f.members {
 		byName[m.name] = m
 	}
+	known := 0
 	for _, field := range s.Fields {
 		m, kept := byName[field.Name]
-		if !kept {
+		if kept {
+			known++
+		} else {
 			if err := r.emitSkip(p, field, path); err != nil {
 				return err
 			}
@@ -221,6 +230,9 @@ func (r *resolver) emitStruct(p *program, s *Shape, f *form, path string) error 
 			st.path = m.path + st.path
 			p.steps = append(p.steps, st)
 		}
+	}
+	if known == 0 && len(s.Fields) > 0 && len(f.members) > 0 {
+		return strangers(path, s)
 	}
 	return nil
 }

@@ -281,6 +281,10 @@ func TestEveryFault(t *testing.T) {
 // first write then, which mends it. Open says so, or the log has everything; and so it has on a disk that is well again. Only
 // when a sync fails may what was not durable be lost.
 func TestEveryFaultAfterAKill(t *testing.T) {
+	stride := 3
+	if longTest() {
+		stride = 1
+	}
 	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			conf := func(o *options) { change(o); o.policy, o.segmentBytes = policy, 6000 }
@@ -305,7 +309,7 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("policy %d, %d synced", policy, synced), func(t *testing.T) {
 					tried, _ := crashtest.Injector[*Log]{
-						Kinds: crashtest.RecoveryFaults(), Stride: func(int) int { return 1 }, Disk: mem.ProcessCrash,
+						Kinds: crashtest.RecoveryFaults(), Stride: func(int) int { return stride }, Vary: true, Disk: mem.ProcessCrash,
 						Begin: func(c *crashtest.Case) crashtest.Faulted[*Log] {
 							script := []step{{"append", 40}}
 							return &faulted{Case: c, script: script, change: conf, want: slices.Clone(want), durable: synced}

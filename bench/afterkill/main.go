@@ -49,13 +49,13 @@ func main() {
 
 // writeAndDie syncs nothing by itself, and kills this process.
 func writeAndDie(dir string, values int) error {
-	db, err := copal.Open(dir, copal.SyncInterval(time.Hour))
+	db, err := copal.Open(dir, copal.WithSyncInterval(time.Hour))
 	if err != nil {
 		return err
 	}
 	value := make([]byte, valueBytes)
 	for i := range values {
-		if err := db.Put(fmt.Appendf(nil, "key%08d", i), value); err != nil {
+		if err := db.Raw().Set(fmt.Appendf(nil, "key%08d", i), value); err != nil {
 			return err
 		}
 	}
@@ -80,11 +80,11 @@ func round(n int) (open, first, copied time.Duration, err error) {
 	}
 	open = time.Since(begun)
 	begun = time.Now()
-	if err = db.PutFSync([]byte("new"), []byte("value")); err != nil {
+	if err = db.Raw().SetFSync([]byte("new"), []byte("value")); err != nil {
 		return
 	}
 	first = time.Since(begun)
-	if have, want := db.Len(), n<<20/valueBytes+1; have != want {
+	if have, want := db.Raw().Len(), n<<20/valueBytes+1; have != want {
 		err = fmt.Errorf("%d keys, want %d", have, want)
 		return
 	}

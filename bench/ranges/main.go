@@ -54,11 +54,11 @@ func copalSide(dir, name string, opts ...copal.Option) side {
 	must(err)
 	return side{
 		name:  name,
-		put:   func(k, v []byte) { must(db.Put(k, v)) },
+		put:   func(k, v []byte) { must(db.Raw().Set(k, v)) },
 		flush: func() { must(db.Compact(context.Background(), nil)) },
 		walk: func(from []byte, most int, values bool) (n, sum int) {
 			if !values {
-				for k := range db.ScanRangeKeys(from, nil) {
+				for k := range db.Raw().KeysBetween(from, nil) {
 					sum += len(k)
 					if n++; n == most {
 						break
@@ -66,7 +66,7 @@ func copalSide(dir, name string, opts ...copal.Option) side {
 				}
 				return n, sum
 			}
-			for k, v := range db.ScanRange(from, nil) {
+			for k, v := range db.Raw().Between(from, nil) {
 				sum += len(k) + int(v[0])
 				if n++; n == most {
 					break
@@ -240,7 +240,7 @@ func measureAlone(path string) {
 		must(err)
 		began := time.Now()
 		for _, i := range rand.New(rand.NewPCG(1, 2)).Perm(*keys) {
-			must(db.Put(key(i), value))
+			must(db.Raw().Set(key(i), value))
 		}
 		fmt.Printf("filled in %.1f s\n", time.Since(began).Seconds())
 		return db
@@ -263,7 +263,7 @@ func measureAlone(path string) {
 	must(err)
 	fmt.Printf("opened in %.2f ms\n", ms(began))
 	began = time.Now()
-	for range db.ScanKeys(nil) {
+	for range db.Raw().KeysPrefix(nil) {
 		break
 	}
 	fmt.Printf("the first key after %.2f ms\n", ms(began))
@@ -271,13 +271,13 @@ func measureAlone(path string) {
 	for _, values := range []bool{false, true} {
 		began, n := time.Now(), 0
 		if values {
-			for range db.Scan(nil) {
+			for range db.Raw().Prefix(nil) {
 				if n++; n == 2_000_000 {
 					break
 				}
 			}
 		} else {
-			for range db.ScanKeys(nil) {
+			for range db.Raw().KeysPrefix(nil) {
 				n++
 			}
 		}

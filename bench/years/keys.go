@@ -75,7 +75,7 @@ type store struct {
 }
 
 func (s *settings) open() (*store, error) {
-	db, err := copal.Open(s.Dir, copal.MaxMemory(s.MaxMemory))
+	db, err := copal.Open(s.Dir, copal.WithMaxMemory(s.MaxMemory))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 const backupHelp = `Make a backup of a store in the directory TO, or bring the one that is there up to date.
@@ -90,7 +91,7 @@ func (a *app) restore(dir, from string, asJSON bool, out *bufio.Writer) error {
 		return fmt.Errorf("%w; the arguments are the store to make and the backup to make it of", err)
 	}
 	bar := a.newProgress("restoring")
-	report, err := copal.Restore(a.ctx, from, dir, bar.show)
+	report, err := admin.Restore(a.ctx, from, dir, bar.show)
 	bar.clear()
 	switch {
 	case err != nil:

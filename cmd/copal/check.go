@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 const checkHelp = `Read every byte of a store and verify every checksum.
@@ -43,7 +44,7 @@ func (a *app) check(dir string, asJSON bool, out *bufio.Writer) error {
 		return err
 	}
 	bar := a.newProgress("checking")
-	report, err := copal.Check(context.Background(), dir, bar.show)
+	report, err := admin.Check(context.Background(), dir, bar.show)
 	bar.clear()
 	if err != nil && !errors.Is(err, copal.ErrCorrupt) {
 		return err
@@ -76,7 +77,7 @@ func (e corruptStore) Error() string {
 
 func (e corruptStore) Is(target error) bool { return target == copal.ErrCorrupt }
 
-func writeReport(out io.Writer, r copal.Report) (err error) {
+func writeReport(out io.Writer, r admin.Report) (err error) {
 	print := func(format string, args ...any) {
 		if err == nil {
 			_, err = fmt.Fprintf(out, format, args...)
@@ -133,7 +134,7 @@ type problemJSON struct {
 	Reason string `json:"reason"`
 }
 
-func writeReportJSON(out io.Writer, r copal.Report) error {
+func writeReportJSON(out io.Writer, r admin.Report) error {
 	j := reportJSON{
 		Sound: len(r.Problems) == 0, Records: r.Records, LogBytes: r.LogBytes, TornBytes: r.TornBytes,
 		Segments: make([]segmentJSON, len(r.Segments)), Problems: make([]problemJSON, len(r.Problems)),

@@ -74,10 +74,11 @@ func inTime(f func() []string) []string {
 // and a colon. In a shell of ours each is written as a word of it; elsewhere those are left out that cannot be typed.
 func (a *app) offered(db *copal.DB, word string) (list []string) {
 	maps := map[string]bool{}
-	for _, m := range db.Maps() {
-		if len(m.Prefix) > len(word) && strings.HasPrefix(m.Prefix, word) && isPlain(m.Prefix) {
-			maps[m.Prefix] = true
-			list = append(list, m.Prefix)
+	for name := range db.Maps() {
+		prefix := string(copal.MapPrefix(name))
+		if len(prefix) > len(word) && strings.HasPrefix(prefix, word) && isPlain(prefix) {
+			maps[prefix] = true
+			list = append(list, prefix)
 		}
 	}
 	for from := []byte(word); from != nil && len(list) < completeMost; {
@@ -89,7 +90,7 @@ func (a *app) offered(db *copal.DB, word string) (list []string) {
 // appendKeys appends the keys from from on, up to the first that is in one of the maps. What comes behind that
 // map is next; nil is for nothing.
 func (a *app) appendKeys(list []string, db *copal.DB, from []byte, word string, maps map[string]bool) (_ []string, next []byte) {
-	for b := range db.ScanRangeKeys(from, behind([]byte(word))) {
+	for b := range db.Raw().KeysBetween(from, behind([]byte(word))) {
 		key := string(b)
 		if name, _, ok := strings.Cut(key, ":"); ok && maps[name+":"] {
 			return list, behind([]byte(name + ":"))

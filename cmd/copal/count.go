@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -57,12 +58,12 @@ func (a *app) count(db *copal.DB, s selection, asJSON bool, out *bufio.Writer) e
 // countKeys counts the selected entries. On a terminal it shows how far it is, as what.
 func (a *app) countKeys(db *copal.DB, s selection, what string) (n int64, err error) {
 	if s.everything() {
-		return int64(db.Len()), nil
+		return int64(db.Raw().Len()), nil
 	}
 	if s.pattern == nil {
-		for _, m := range db.Maps() {
-			if string(s.prefix) == m.Prefix {
-				return int64(m.Keys), nil
+		for name, keys := range db.Maps() {
+			if bytes.Equal(s.prefix, copal.MapPrefix(name)) {
+				return int64(keys), nil
 			}
 		}
 	}

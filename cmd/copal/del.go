@@ -73,9 +73,9 @@ func newDel(a *app) *cobra.Command {
 }
 
 func (f *delFlags) named(db *copal.DB, keys [][]byte, out *bufio.Writer) error {
-	del := db.Delete
+	del := db.Raw().Delete
 	if f.fsync {
-		del = db.DeleteFSync
+		del = db.Raw().DeleteFSync
 	}
 	var missing []error
 	for _, key := range keys {
@@ -131,7 +131,7 @@ func (a *app) delSelected(db *copal.DB, s selection, f *delFlags, dir string, ou
 		return err
 	}
 	if n > 0 {
-		if err := a.confirm(f.consent, fmt.Sprintf("Delete %s of %s from %s?", count(n, "key"), count(int64(db.Len()), "key"), dir)); err != nil {
+		if err := a.confirm(f.consent, fmt.Sprintf("Delete %s of %s from %s?", count(n, "key"), count(int64(db.Raw().Len()), "key"), dir)); err != nil {
 			return err
 		}
 	}
@@ -159,7 +159,7 @@ func (a *app) delEach(db *copal.DB, s selection, total int64) (n int64, err erro
 	bar := a.newCount("deleting", "keys")
 	defer bar.clear()
 	for key := range a.keys(db, s) {
-		existed, err := db.Delete(key)
+		existed, err := db.Raw().Delete(key)
 		if err != nil {
 			return n, err
 		}

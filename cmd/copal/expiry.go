@@ -16,7 +16,7 @@ func (m moment) MarshalJSON() ([]byte, error) { return ndjson.AppendTime(nil, ti
 
 // expiry is when an entry expires, nil for one that does not.
 func expiry(db *copal.DB, key []byte) (*moment, error) {
-	deadline, err := db.Deadline(key)
+	deadline, err := db.Raw().Deadline(key)
 	if err != nil || deadline.IsZero() {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func TestDeadlineBeyondTheYear9999(t *testing.T) {
 		t.Fatal(err)
 	}
 	far := time.UnixMilli(1 << 50)
-	if err := db.PutUntil([]byte("far"), []byte("1"), far); err != nil {
+	if err := db.Raw().SetUntil([]byte("far"), []byte("1"), far); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
@@ -239,9 +240,12 @@ func (x *export) head(s *copal.Snapshot) ndjson.Head {
 
 // haveMaps refuses the name of a map that there is not: it is mistyped.
 func (x *export) haveMaps(db *copal.DB) error {
-	known := db.Maps()
+	known := map[string]bool{}
+	for name := range db.Maps() {
+		known[name] = true
+	}
 	for _, name := range x.maps {
-		if !slices.ContainsFunc(known, func(m copal.MapInfo) bool { return m.Name == name }) && !haveKeys(db, copal.MapPrefix(name)) {
+		if !known[name] && !haveKeys(db, copal.MapPrefix(name)) {
 			return fmt.Errorf("%w: map %s", copal.ErrNotFound, showKey([]byte(name)))
 		}
 	}
@@ -250,7 +254,7 @@ func (x *export) haveMaps(db *copal.DB) error {
 
 // haveKeys reports whether a key begins with prefix: entries that set or import has written are those of a map that no program has opened yet.
 func haveKeys(db *copal.DB, prefix []byte) bool {
-	for range db.ScanKeys(prefix) {
+	for range db.Raw().KeysPrefix(prefix) {
 		return true
 	}
 	return false
@@ -269,7 +273,7 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 	defer bar.clear()
 	defer context.AfterFunc(x.ctx, func() { s.Close() })() // ends that, too
 	for _, sp := range x.spans {
-		for e, err := range s.Entries(sp.from, sp.to) {
+		for e, err := range admin.Entries(s, sp.from, sp.to) {
 			if err == nil {
 				err = exportEntry(s, w, &e)
 			} else if errors.Is(err, copal.ErrCorrupt) || errors.Is(err, copal.ErrTooLarge) {
@@ -298,11 +302,11 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 }
 
 // exportEntry writes an entry and, of a collection, the elements.
-func exportEntry(s *copal.Snapshot, w *ndjson.Writer, e *copal.Entry) error {
+func exportEntry(s *copal.Snapshot, w *ndjson.Writer, e *admin.Entry) error {
 	if err := w.Entry(e); err != nil || e.Collection == "" {
 		return err
 	}
-	for el, err := range s.Elements(e.Key) {
+	for el, err := range admin.Elements(s, e.Key) {
 		if err == nil {
 			err = w.Element(&el)
 		}
@@ -318,13 +322,13 @@ var errInterrupted = errors.New("interrupted")
 
 // writeMaps names the maps of which something may follow.
 func (x *export) writeMaps(db *copal.DB, w *ndjson.Writer) error {
-	for _, m := range db.Maps() {
-		p := prefixSpan(copal.MapPrefix(m.Name))
+	for name, keys := range db.Maps() {
+		p := prefixSpan(copal.MapPrefix(name))
 		asked := slices.ContainsFunc(x.spans, func(s span) bool {
 			return compareEnds(s.to, p.from) > 0 && (p.to == nil || bytes.Compare(s.from, p.to) < 0)
 		})
-		if asked && m.Keys > 0 {
-			if err := w.Map(m.Name); err != nil {
+		if asked && keys > 0 {
+			if err := w.Map(name); err != nil {
 				return err
 			}
 		}
@@ -335,15 +339,15 @@ func (x *export) writeMaps(db *copal.DB, w *ndjson.Writer) error {
 // total is how many entries there are to come, -1 if that is not known.
 func (x *export) total(db *copal.DB) int64 {
 	if x.of == "" {
-		return int64(db.Len())
+		return int64(db.Raw().Len())
 	}
 	if len(x.prefixes) > 0 || x.after != nil {
 		return -1
 	}
 	n := int64(0)
-	for _, m := range db.Maps() {
-		if slices.Contains(x.maps, m.Name) {
-			n += int64(m.Keys)
+	for name, keys := range db.Maps() {
+		if slices.Contains(x.maps, name) {
+			n += int64(keys)
 		}
 	}
 	return n

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -39,10 +40,11 @@ func newHas(a *app) *cobra.Command {
 func (a *app) has(db *copal.DB, keys [][]byte, asJSON bool, out *bufio.Writer) error {
 	missing := error(nil)
 	for _, key := range keys {
-		exists, err := db.Has(key)
-		if err != nil {
+		_, err := db.Raw().Deadline(key)
+		if err != nil && !errors.Is(err, copal.ErrNotFound) {
 			return err
 		}
+		exists := err == nil
 		if !exists && missing == nil && a.host == nil {
 			missing = silent{fmt.Errorf("%w: %s", copal.ErrNotFound, showKey(key))}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/importers"
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
@@ -130,7 +131,7 @@ type intake struct {
 	bar    *progress
 
 	db      *copal.DB // nil in a dry run
-	batch   *copal.Batch
+	batch   []*admin.Entry
 	bytes   int   // in batch and elements
 	skip    int64 // items that an earlier run has dealt with
 	unsaved int64 // bytes that count towards the next note of how far it is
@@ -138,8 +139,8 @@ type intake struct {
 	added   int64 // of them, that are in the store or in the batch, or need not be
 	done    int64 // of them, that are in the store, or need not be
 
-	whole    copal.Entry     // the collection that the elements are of
-	elements []copal.Element // that are to be written
+	whole    admin.Entry     // the collection that the elements are of
+	elements []admin.Element // that are to be written
 	at       int64           // its place among the items
 	anew     bool            // nothing of it is in the store
 	gone     bool            // it is left out
@@ -319,12 +320,12 @@ func (in *intake) run() error {
 
 // into imports into a store.
 func (in *intake) into(db *copal.DB) error {
-	in.db, in.batch = db, db.NewBatch()
+	in.db = db
 	if err := in.findProgress(); err != nil {
 		return err
 	}
 	if in.mapName != "" {
-		if err := db.DeclareMap(in.mapName); err != nil {
+		if err := admin.DeclareMap(db, in.mapName); err != nil {
 			return err
 		}
 	}
@@ -359,7 +360,7 @@ func (in *intake) item(item *importers.Item) error {
 		if in.db == nil {
 			return nil
 		}
-		return in.db.DeclareMap(item.Map)
+		return admin.DeclareMap(in.db, item.Map)
 	}
 	in.seen++
 	if in.seen%1024 == 0 {
@@ -420,10 +421,10 @@ func (in *intake) begin(item *importers.Item) error {
 	return nil
 }
 
-func expired(e *copal.Entry) bool { return !e.Expires.IsZero() && !e.Expires.After(time.Now()) }
+func expired(e *admin.Entry) bool { return !e.Expires.IsZero() && !e.Expires.After(time.Now()) }
 
 // element adds an element to those that are written together.
-func (in *intake) element(e *copal.Element) error {
+func (in *intake) element(e *admin.Element) error {
 	if in.db == nil || in.gone {
 		return nil
 	}
@@ -451,7 +452,7 @@ func (in *intake) flushElements() error {
 	if len(in.elements) == 0 {
 		return nil
 	}
-	err := in.db.PutElements(&in.whole, in.elements, in.anew)
+	err := admin.PutElements(in.db, &in.whole, in.elements, in.anew)
 	in.anew, in.elements = false, in.elements[:0]
 	return err
 }
@@ -464,22 +465,20 @@ func (in *intake) put(item *importers.Item) error {
 		if err := in.flush(); err != nil {
 			return err
 		}
-		if err := in.db.PutEntry(&item.Entry); err != nil {
+		if err := admin.Put(in.db, &item.Entry); err != nil {
 			return err
 		}
 		return in.save()
 	}
-	if item.Delete {
-		in.batch.Delete(item.Key)
-	} else if err := in.batch.PutEntry(&item.Entry); err != nil {
-		return err
-	}
+	e := item.Entry
+	e.Key, e.Value, e.Deleted = bytes.Clone(e.Key), bytes.Clone(e.Value), item.Delete
+	in.batch = append(in.batch, &e)
 	return in.more(size)
 }
 
 // more writes what is to be written together when it is enough.
 func (in *intake) more(size int) error {
-	if in.bytes += size; in.bytes < batchBytes && in.batch.Len()+len(in.elements) < batchEntries {
+	if in.bytes += size; in.bytes < batchBytes && len(in.batch)+len(in.elements) < batchEntries {
 		return nil
 	}
 	if err := in.flush(); err != nil {
@@ -493,11 +492,12 @@ func (in *intake) flush() error {
 	if err := in.flushElements(); err != nil {
 		return err
 	}
-	if in.batch.Len() > 0 {
-		if err := in.batch.Write(); err != nil {
+	if len(in.batch) > 0 {
+		if err := admin.Put(in.db, in.batch...); err != nil {
 			return err
 		}
-		in.batch.Reset()
+		clear(in.batch)
+		in.batch = in.batch[:0]
 	}
 	in.bytes = 0
 	if in.done = in.added; in.anew { // the elements of which the first takes the place of what is there

@@ -103,10 +103,10 @@ func (f *incrFlags) incr(db *copal.DB, key []byte, out *bufio.Writer) error {
 
 // add adds n to the number under key.
 func add(tx *copal.Tx, key []byte, n int64) (sum int64, err error) {
-	value, err := tx.Get(key)
+	value, err := tx.Raw().Load(key)
 	switch {
 	case errors.Is(err, copal.ErrNotFound):
-		return n, tx.Put(key, strconv.AppendInt(nil, n, 10))
+		return n, tx.Raw().Set(key, strconv.AppendInt(nil, n, 10))
 	case err != nil:
 		return 0, err
 	}
@@ -118,13 +118,13 @@ func add(tx *copal.Tx, key []byte, n int64) (sum int64, err error) {
 		return 0, fmt.Errorf("%s: %d and %d are beyond 64 bits", showKey(key), old, n)
 	}
 	sum = old + n
-	deadline, err := tx.Deadline(key)
+	deadline, err := tx.Raw().Deadline(key)
 	if err != nil {
 		return 0, err
 	}
 	text := strconv.AppendInt(nil, sum, 10)
 	if deadline.IsZero() {
-		return sum, tx.Put(key, text)
+		return sum, tx.Raw().Set(key, text)
 	}
-	return sum, tx.PutUntil(key, text, deadline)
+	return sum, tx.Raw().SetUntil(key, text, deadline)
 }

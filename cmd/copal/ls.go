@@ -71,7 +71,7 @@ func newLs(a *app) *cobra.Command {
 
 func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) error {
 	failed := error(nil)
-	meter, endFirst := a.newOutputMeter("listing", "keys", s, db.Len())
+	meter, endFirst := a.newOutputMeter("listing", "keys", s, db.Raw().Len())
 	defer meter.end()
 	a.collection = func(c *copal.CollectionError) { f.writeCollection(c, out) }
 	defer func() { a.collection = nil }()

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 	"github.com/copaldb/copal/codec"
 )
@@ -47,7 +49,7 @@ type moved struct {
 
 func openForTest(t testing.TB, dir string) *copal.DB {
 	t.Helper()
-	db, err := copal.Open(dir, copal.SyncInterval(time.Hour), copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }))
+	db, err := copal.Open(dir, copal.WithSyncInterval(time.Hour), copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,25 +58,25 @@ func openForTest(t testing.TB, dir string) *copal.DB {
 }
 
 // contentOf is all that a store has, but for what is its own: sequence numbers and times.
-func contentOf(t testing.TB, dir string) (list []copal.Entry) {
+func contentOf(t testing.TB, dir string) (list []admin.Entry) {
 	t.Helper()
 	db := openForTest(t, dir)
 	s, err := db.Snapshot()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range s.Entries(nil, nil) {
+	for e, err := range admin.Entries(s, nil, nil) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		e.Seq, e.Time = 0, time.Time{}
 		list = append(list, e)
-		for el, err := range s.Elements(e.Key) {
+		for el, err := range admin.Elements(s, e.Key) {
 			if err != nil && e.Collection != "" {
 				t.Fatal(err)
 			}
 			if e.Collection != "" {
-				list = append(list, copal.Entry{Key: el.Name, Value: el.Value, Codec: el.Codec, Schema: el.Schema})
+				list = append(list, admin.Entry{Key: el.Name, Value: el.Value, Codec: el.Codec, Schema: el.Schema})
 			}
 		}
 	}
@@ -142,20 +144,20 @@ func fillForMoving(t testing.TB, db *copal.DB, rnd *rand.Rand, fields int, sizes
 		}
 		check(h.SetAll(fields))
 		if c.fields == 3 {
-			check(db.Expire([]byte(c.key), time.Hour))
+			check(db.Raw().Expire([]byte(c.key), time.Hour))
 		}
 	}
 	check(copal.Set(db, "a single value", moved{Name: "single", Map: map[string]int{}, Bytes: []byte{}}))
 	for i, n := range sizes {
 		key := append(randomBytes(rnd, rnd.IntN(40)), byte(i), byte(i>>8))
 		if i%3 == 0 {
-			check(db.PutTTL(key, randomBytes(rnd, n), time.Duration(1+rnd.IntN(1e9))*time.Millisecond+time.Hour))
+			check(db.Raw().SetTTL(key, randomBytes(rnd, n), time.Duration(1+rnd.IntN(1e9))*time.Millisecond+time.Hour))
 		} else {
-			check(db.Put(key, randomBytes(rnd, n)))
+			check(db.Raw().Set(key, randomBytes(rnd, n)))
 		}
 	}
-	check(db.Put(bytes.Repeat([]byte{0xff}, copal.MaxKeyBytes), []byte("the longest key")))
-	check(db.Put(nil, nil))
+	check(db.Raw().Set(bytes.Repeat([]byte{0xff}, copal.MaxKeyBytes), []byte("the longest key")))
+	check(db.Raw().Set(nil, nil))
 	return values
 }
 
@@ -205,8 +207,8 @@ func wantMoved(t *testing.T, dir string, values map[string]moved) {
 	t.Helper()
 	db := openForTest(t, dir)
 	defer db.Close()
-	if maps := db.Maps(); len(maps) != 2 {
-		t.Errorf("the maps are %v", maps)
+	if found := maps.Collect(db.Maps()); len(found) != 2 {
+		t.Errorf("the maps are %v", found)
 	}
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		m, err := copal.OpenMap[string, moved](db, c.Name()+":\xff", copal.WithCodec(c))
@@ -252,7 +254,7 @@ func TestInterruptedAndContinued(t *testing.T) {
 	from, to, file := filepath.Join(dir, "from"), filepath.Join(dir, "to"), filepath.Join(dir, "dump.ndjson")
 	db := openForTest(t, from)
 	fillForMoving(t, db, rand.New(rand.NewPCG(3, 4)), 50, []int{3, 2 << 20, 100, 3 << 20, 7})
-	n := db.Len()
+	n := db.Raw().Len()
 	for run := 0; ; run++ {
 		x := &export{app: appUntil(31 * (run + 1)), exportFlags: exportFlags{again: run > 0}}
 		err := x.parse(false)
@@ -282,7 +284,7 @@ func TestInterruptedAndContinued(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(db.Put([]byte("users:hash"), []byte("old")), db.Close()); err != nil {
+	if err := errors.Join(db.Raw().Set([]byte("users:hash"), []byte("old")), db.Close()); err != nil {
 		t.Fatal(err)
 	}
 	for run := 0; ; run++ {
@@ -340,7 +342,7 @@ func TestInterruptedAtACollection(t *testing.T) {
 			in := &intake{app: a, importFlags: importFlags{resume: run > 0}, dir: to, path: file}
 			db := openForTest(t, to)
 			if run == 0 {
-				if err := db.Put([]byte("h"), []byte("old")); err != nil {
+				if err := db.Raw().Set([]byte("h"), []byte("old")); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -383,11 +385,11 @@ func TestExportIsOneMoment(t *testing.T) {
 	n := 0
 	write := func() {
 		n++
-		b := db.NewBatch()
+		b := db.Raw().Batch()
 		for k := range keys {
-			b.Put(fmt.Appendf(nil, "key %02d", k), fmt.Appendf(nil, "%05000d", n))
+			b.Set(fmt.Appendf(nil, "key %02d", k), fmt.Appendf(nil, "%05000d", n))
 		}
-		if err := b.Write(); err != nil {
+		if err := b.Commit(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 const repairHelp = `Make a new store of all that is intact in a damaged one, and say what is lost.
@@ -83,15 +84,15 @@ func (a *app) repair(args []string, f *repairFlags, out *bufio.Writer) error {
 }
 
 // salvage is copal.Repair with its progress shown.
-func (a *app) salvage(dir, into string, dry bool) (report copal.RepairReport, err error) {
+func (a *app) salvage(dir, into string, dry bool) (report admin.RepairReport, err error) {
 	if dry {
 		bar := a.newProgress("looking for what is intact")
 		defer bar.clear()
-		return copal.RepairDryRun(a.ctx, dir, bar.show)
+		return admin.RepairDryRun(a.ctx, dir, bar.show)
 	}
 	bar := a.newProgress("repairing")
 	defer bar.clear()
-	return copal.Repair(a.ctx, dir, into, bar.show)
+	return admin.Repair(a.ctx, dir, into, bar.show)
 }
 
 // repairInPlace puts a repaired store in the place of the damaged one, which is kept. Nothing is in the place
@@ -133,7 +134,7 @@ func (a *app) repairInPlace(dir string, f *repairFlags, out *bufio.Writer) error
 func (a *app) isSound(dir string) (bool, error) {
 	bar := a.newProgress("checking")
 	defer bar.clear()
-	_, err := copal.Check(context.Background(), dir, bar.show)
+	_, err := admin.Check(context.Background(), dir, bar.show)
 	if errors.Is(err, copal.ErrCorrupt) {
 		return false, nil
 	}
@@ -172,7 +173,7 @@ func exchange(dir, into, aside string) error {
 
 // repairOutcome is what became of a repair.
 type repairOutcome struct {
-	report  copal.RepairReport
+	report  admin.RepairReport
 	sound   bool   // there was nothing to repair
 	mended  string // where the repaired store is
 	damaged string // where the damaged one was put
@@ -202,7 +203,7 @@ func (f *repairFlags) tell(o repairOutcome, out *bufio.Writer) error {
 	return err
 }
 
-func writeRepair(out *bufio.Writer, r copal.RepairReport) error {
+func writeRepair(out *bufio.Writer, r admin.RepairReport) error {
 	for _, l := range r.Lost {
 		if l.Torn {
 			l.Reason += "; perhaps what a crash left behind the last record"
@@ -229,7 +230,7 @@ func writeRepair(out *bufio.Writer, r copal.RepairReport) error {
 	return nil // a bufio.Writer keeps its error until it is flushed
 }
 
-func lostBytes(r copal.RepairReport) (n int64) {
+func lostBytes(r admin.RepairReport) (n int64) {
 	for _, l := range r.Lost {
 		n += l.Bytes
 	}
@@ -253,7 +254,7 @@ type lostValueJSON struct {
 
 func writeRepairJSON(out *bufio.Writer, o repairOutcome) error {
 	r := o.report
-	losses := func(list []copal.Loss) []lossJSON {
+	losses := func(list []admin.Loss) []lossJSON {
 		all := []lossJSON{}
 		for _, l := range list {
 			all = append(all, lossJSON(l))

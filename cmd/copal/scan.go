@@ -104,7 +104,7 @@ func (a *app) scan(db *copal.DB, s selection, f *scanFlags, out *bufio.Writer) e
 		return list.list(a, db, s, out)
 	}
 	paint := painterFor(a.stdout)
-	meter, endFirst := a.newOutputMeter("reading", "entries", s, db.Len())
+	meter, endFirst := a.newOutputMeter("reading", "entries", s, db.Raw().Len())
 	defer meter.end()
 	a.collection = func(c *copal.CollectionError) { f.writeCollection(paint, c, out) }
 	defer func() { a.collection = nil }()

@@ -130,9 +130,9 @@ func (a *app) candidates(db *copal.DB, s selection) iter.Seq[[]byte] {
 		if s.empty(low, high) {
 			return
 		}
-		walk := db.ScanRangeKeys
+		walk := db.Raw().KeysBetween
 		if s.reverse {
-			walk = db.ScanBackwardKeys
+			walk = db.Raw().Backward().KeysBetween
 		}
 		for key := range walk(low, high) {
 			if a.ctx.Err() != nil {
@@ -166,15 +166,15 @@ func (a *app) candidateEntries(db *copal.DB, s selection) iter.Seq2[[]byte, []by
 	case s.pattern != nil || s.empty(low, high):
 		return a.valuesOf(db, a.candidates(db, s)) // no value is read of what is not selected
 	case s.reverse:
-		return db.ScanBackward(low, high)
+		return db.Raw().Backward().Between(low, high)
 	}
-	return db.ScanRange(low, high)
+	return db.Raw().Between(low, high)
 }
 
 func (a *app) valuesOf(db *copal.DB, keys iter.Seq[[]byte]) iter.Seq2[[]byte, []byte] {
 	return func(yield func(key, value []byte) bool) {
 		for key := range keys {
-			value, err := db.Get(key)
+			value, err := db.Raw().Load(key)
 			switch {
 			case errors.Is(err, copal.ErrNotFound): // it has gone meanwhile
 			case err != nil:

@@ -88,17 +88,16 @@ func (f *setFlags) set(db *copal.DB, key, value []byte, out *bufio.Writer) error
 	if err != nil {
 		return err
 	}
-	b := db.NewBatch()
-	if deadline.IsZero() {
-		b.Put(key, value)
-	} else if err := b.PutUntil(key, value, deadline); err != nil {
-		return err
-	}
-	write := b.Write
+	raw := db.Raw()
 	if f.fsync {
-		write = b.WriteFSync
+		raw = raw.With(copal.FSync)
 	}
-	if err := write(); err != nil || !f.json {
+	if deadline.IsZero() {
+		err = raw.Set(key, value)
+	} else {
+		err = raw.SetUntil(key, value, deadline)
+	}
+	if err != nil || !f.json {
 		return err
 	}
 	expires, err := expiry(db, key)

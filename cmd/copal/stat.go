@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"iter"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -66,16 +67,16 @@ type mapJSON struct {
 	Keys int    `json:"keys"`
 }
 
-func toStatJSON(s copal.Stats, maps []copal.MapInfo) statJSON {
+func toStatJSON(s copal.Stats, maps iter.Seq2[string, int]) statJSON {
 	list := []mapJSON{}
-	for _, m := range maps {
-		list = append(list, mapJSON{m.Name, m.Keys})
+	for name, keys := range maps {
+		list = append(list, mapJSON{name, keys})
 	}
 	return statJSON{Keys: s.Keys, Records: s.Records, Ratio: s.Ratio(), LiveBytes: s.LiveBytes,
 		LogBytes: s.LogBytes, Segments: s.Segments, IndexBytes: s.IndexBytes, TornBytes: s.TornBytes, Maps: list}
 }
 
-func writeStat(out io.Writer, s copal.Stats, maps []copal.MapInfo) error {
+func writeStat(out io.Writer, s copal.Stats, maps iter.Seq2[string, int]) error {
 	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(w, "keys\t%d\n", s.Keys)
 	fmt.Fprintf(w, "records\t%d\n", s.Records)
@@ -85,8 +86,8 @@ func writeStat(out io.Writer, s copal.Stats, maps []copal.MapInfo) error {
 	fmt.Fprintf(w, "segments\t%d\n", s.Segments)
 	fmt.Fprintf(w, "index bytes\t%s\n", showBytes(s.IndexBytes))
 	fmt.Fprintf(w, "torn bytes\t%s\n", showBytes(s.TornBytes))
-	for _, m := range maps {
-		fmt.Fprintf(w, "map %s\t%d\n", showKey([]byte(m.Name)), m.Keys)
+	for name, keys := range maps {
+		fmt.Fprintf(w, "map %s\t%d\n", showKey([]byte(name)), keys)
 	}
 	return w.Flush()
 }

@@ -45,7 +45,7 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		},
 		// put DIR KEY VALUE writes an entry. Key and value may be Go string literals.
 		"put": func(ts *testscript.TestScript, _ bool, args []string) {
-			write(ts, args[0], func(db *copal.DB) error { return db.Put(goLiteral(ts, args[1]), goLiteral(ts, args[2])) })
+			write(ts, args[0], func(db *copal.DB) error { return db.Raw().Set(goLiteral(ts, args[1]), goLiteral(ts, args[2])) })
 		},
 		// putuntil DIR KEY VALUE TIME writes an entry that expires then, to the millisecond.
 		"putuntil": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -53,7 +53,7 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 		},
 		"del": func(ts *testscript.TestScript, _ bool, args []string) {
 			write(ts, args[0], func(db *copal.DB) error {
-				existed, err := db.Delete(goLiteral(ts, args[1]))
+				existed, err := db.Raw().Delete(goLiteral(ts, args[1]))
 				if err == nil && !existed {
 					err = errors.New("there was nothing to delete")
 				}
@@ -150,7 +150,7 @@ func stores(ts *testscript.TestScript) heldStores { return ts.Value(storesKey{})
 // openToWrite opens a store that does not sync by itself while a script runs: what a
 // crash would leave of it does not depend on how long that takes.
 func openToWrite(ts *testscript.TestScript, dir string) *copal.DB {
-	db, err := copal.Open(dir, copal.SyncInterval(time.Hour), copal.WithErrorHandler(func(err error) { ts.Logf("%v", err) }))
+	db, err := copal.Open(dir, copal.WithSyncInterval(time.Hour), copal.WithErrorHandler(func(err error) { ts.Logf("%v", err) }))
 	ts.Check(err)
 	return db
 }
@@ -174,7 +174,7 @@ func goLiteral(ts *testscript.TestScript, arg string) []byte {
 
 func fillStore(db *copal.DB, n int) error {
 	for i := range n {
-		if err := db.Put(fmt.Appendf(nil, "key-%06d", i), fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
+		if err := db.Raw().Set(fmt.Appendf(nil, "key-%06d", i), fmt.Appendf(nil, `{"n":%d}`, i)); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func putUntil(db *copal.DB, key, value []byte, deadline string) error {
 	if err != nil {
 		return err
 	}
-	return db.PutUntil(key, value, t)
+	return db.Raw().SetUntil(key, value, t)
 }
 
 type user struct {

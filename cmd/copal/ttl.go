@@ -63,15 +63,15 @@ func newTTL(a *app) *cobra.Command {
 // parseDeadline is the change of a deadline that TIME stands for.
 func parseDeadline(text string) (change func(db *copal.DB, key []byte) error, err error) {
 	if text == "none" {
-		return (*copal.DB).Persist, nil
+		return func(db *copal.DB, key []byte) error { return db.Raw().Persist(key) }, nil
 	}
 	if ttl, err := parseTTL(text); err == nil {
-		return func(db *copal.DB, key []byte) error { return db.Expire(key, ttl) }, nil
+		return func(db *copal.DB, key []byte) error { return db.Raw().Expire(key, ttl) }, nil
 	} else if _, failed := time.Parse(time.RFC3339Nano, text); failed != nil {
 		return nil, err
 	}
 	t, err := parseMoment(text)
-	return func(db *copal.DB, key []byte) error { return db.ExpireAt(key, t) }, err
+	return func(db *copal.DB, key []byte) error { return db.Raw().ExpireAt(key, t) }, err
 }
 
 // named adds the key to ErrNotFound.

@@ -100,7 +100,7 @@ func compare(lib *library, files sources) error {
 			return fmt.Errorf("the counter of %d00 lines: there %t, is %d, not %d", hundreds, ok, n, want)
 		}
 	}
-	s, err := copal.Get[Summary](lib.db, summaryName)
+	s, err := copal.Load[Summary](lib.db, summaryName)
 	if err != nil || s.Files == 0 || s.Source == "" {
 		return fmt.Errorf("the summary came back as %+v, %v", s, err)
 	}

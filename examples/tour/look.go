@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // look shows the log, what it weighs, and what Check says.
@@ -20,7 +20,7 @@ func (t *tour) look(ctx context.Context, files sources) error {
 		return err
 	}
 	start := time.Now()
-	report, err := copal.Check(context.Background(), t.dir, nil)
+	report, err := admin.Check(context.Background(), t.dir, nil)
 	if err != nil {
 		return err
 	}

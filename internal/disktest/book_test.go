@@ -47,7 +47,7 @@ func newBook(t judge, dir string) *book {
 
 func (b *book) open() {
 	b.t.Helper()
-	db, err := copal.Open(b.dir, copal.MaxMemory(bookMemory), copal.WithErrorHandler(b.report))
+	db, err := copal.Open(b.dir, copal.WithMaxMemory(bookMemory), copal.WithErrorHandler(b.report))
 	if err != nil {
 		b.t.Fatal("Open: ", err)
 	}

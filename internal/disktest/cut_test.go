@@ -128,7 +128,7 @@ func cutSize(key int) int {
 func cutTask(o order) error {
 	var r cutReport
 	reported := func(err error) { r.Errors = append(r.Errors, err.Error()) }
-	db, err := copal.Open(o.Dir, copal.MaxMemory(1), copal.WithErrorHandler(func(error) {}))
+	db, err := copal.Open(o.Dir, copal.WithMaxMemory(1), copal.WithErrorHandler(func(error) {}))
 	if err != nil {
 		return err
 	}
@@ -173,9 +173,9 @@ func cutTask(o order) error {
 			if v, ok := m.Get(key); ok {
 				judge("Get", key, v, nil)
 			}
-			v, err = db.Get(fmt.Append(nil, "book:", key))
+			v, err = db.Raw().Load(fmt.Append(nil, "book:", key))
 			judge("raw Get", key, v, err)
-			err = db.ViewValue(fmt.Append(nil, "book:", key), func(lent []byte) error {
+			err = db.Raw().View(fmt.Append(nil, "book:", key), func(lent []byte) error {
 				v = bytes.Clone(lent)
 				return nil
 			})
@@ -184,10 +184,10 @@ func cutTask(o order) error {
 		for key, v := range m.All() {
 			judge("All", key, v, nil)
 		}
-		for key, v := range m.Ascend(0) {
+		for key, v := range m.From(0) {
 			judge("Ascend", key, v, nil)
 		}
-		for _, v := range db.Scan([]byte("book:")) {
+		for _, v := range db.Raw().Prefix([]byte("book:")) {
 			if i := slices.IndexFunc(list, func(known []byte) bool { return bytes.Equal(v, known) }); i < 0 {
 				judge("Scan", -1, v, nil)
 			}
@@ -223,7 +223,7 @@ func cutTask(o order) error {
 	for key := range cutEntries {
 		errs := []error{m.Set(key, valueOf(key, cutSize(key)))}
 		if key%50 == 0 {
-			_, _, err := m.Update(key, func(u *copal.Update[[]byte]) { u.Value = valueOf(key, cutSize(key)) })
+			_, _, err := m.Update(key, func(u *copal.Entry[[]byte]) error { u.Value = valueOf(key, cutSize(key)); return nil })
 			errs = append(errs, err, m.SetFSync(key, valueOf(key, cutSize(key))), m.SetAsync(key, valueOf(key, cutSize(key))), db.Sync())
 		}
 		for _, err := range errs {

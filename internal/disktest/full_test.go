@@ -129,7 +129,7 @@ func TestNewStoreOnFullDisk(t *testing.T) {
 		takeAll(t, ballast)
 		db, err := copal.Open(dir)
 		if err == nil {
-			err = errors.Join(db.Put([]byte("key"), []byte("value")), db.Close())
+			err = errors.Join(db.Raw().Set([]byte("key"), []byte("value")), db.Close())
 		}
 		if !full(err) {
 			t.Fatal("beginning a store on a full disk: ", err)

@@ -30,7 +30,7 @@ func compactionScript(rng *rand.Rand, n int) []step {
 func TestCrashInCompaction(t *testing.T) { logtest.BothWays(t, crashInCompaction) }
 
 func crashInCompaction(t *testing.T) {
-	want := 1_800
+	want := 1_200
 	if longTest() {
 		want = 1_000_000
 	}

@@ -364,7 +364,7 @@ func (f *faulted) compare(key string) {
 
 func TestEveryFault(t *testing.T) { logtest.BothWays(t, everyFault) }
 
-func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 19) }
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 29) }
 
 // TestEveryFaultInCompaction is the same for scripts with many compactions.
 func TestEveryFaultInCompaction(t *testing.T) {

@@ -40,7 +40,7 @@ func TestWalksStopAtAnError(t *testing.T) {
 		"View.Scan": func() bool {
 			v := mustView(t, s)
 			defer v.Close()
-			for item := range v.Scan(Span{}) {
+			for item := range v.Scan(Span{}, false) {
 				if item.Err != nil {
 					return true
 				}

@@ -78,3 +78,13 @@ func parseNumber(key []byte) (uint64, error) {
 	}
 	return n, nil
 }
+
+// IsWord reports whether a name, of a codec or a type of collection, can stand in the log.
+func IsWord(name string) bool {
+	for _, c := range []byte(name) {
+		if !(c >= 'a' && c <= 'z' || c >= '0' && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return name != ""
+}

@@ -333,7 +333,7 @@ func TestScanPassesByOtherMaps(t *testing.T) {
 				}
 			}
 			err := s.Transact(Process, func(tx *Tx) error {
-				for item := range tx.Scan(PrefixSpan([]byte("raw"))) {
+				for item := range tx.Scan(PrefixSpan([]byte("raw")), true) {
 					if n++; item.Err != nil {
 						return item.Err
 					}

@@ -53,6 +53,18 @@ func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 	return s.log.SyncTo(seq)
 }
 
+// Expire gives an entry, which may be a collection, another deadline, 0 for none. The error is ErrNotFound when there is none.
+func (tx *Tx) Expire(t *Table, c *Cells, key []byte, deadline uint64) error {
+	e, err := tx.Get(t, key)
+	switch {
+	case IsCollection(err):
+		return tx.Redate(key, "", deadline)
+	case err != nil:
+		return err
+	}
+	return tx.Write(t, &Write{Key: key, Value: e.Value, Schema: e.Schema, Expiry: deadline, Cells: c})
+}
+
 func (s *Store) expire(e *renewal, d Durability) (seq uint64, err error) {
 	if e.table == nil {
 		in, err := s.use()

@@ -210,11 +210,16 @@ func (tx *Tx) end() {
 	}
 }
 
-// Fail keeps the transaction from committing, because of an error that a read could not return.
-func (tx *Tx) Fail(err error) {
+// Fail keeps the transaction from committing, because of an error that a read could not return. It
+// reports false if that is too late, for the transaction has ended.
+func (tx *Tx) Fail(err error) bool {
+	if tx.done.Load() {
+		return false
+	}
 	if tx.failed == nil {
 		tx.failed = err
 	}
+	return true
 }
 
 // Get returns the entry of key, from table t or, when t is nil, from where the key belongs: as the transaction has written

@@ -210,14 +210,14 @@ func (tx *Tx) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.
 // Scan is InOrder of the whole keys of all tables, in the order of their bytes.
 //
 //go:noinline
-func (tx *Tx) Scan(span Span) iter.Seq[Item] {
+func (tx *Tx) Scan(span Span, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		if tx.done.Load() {
 			yield(Item{Err: ErrTxDone})
 			return
 		}
 		span := span
-		w := txWalk{tx: tx, wanted: true, values: true, own: tx.marksOf(sortedBy{}), span: &span, yield: yield}
+		w := txWalk{tx: tx, wanted: values, values: true, own: tx.marksOf(sortedBy{}), span: &span, yield: yield}
 		w.noted = tx.noteScan(scanned{span: &span})
 		w.key = func(key []byte) ([]byte, error) { return bytes.Clone(key), nil }
 		w.keys = func(span Span) keyCursor {

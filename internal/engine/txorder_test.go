@@ -75,7 +75,7 @@ func spanned[V any](content map[string]V, prefix string, sp Span) (keys []string
 
 // walk is a walk of a transaction over the keys of a map, or of the whole keys with "".
 func (o *orderedTx) walk(tx *Tx, prefix string, sp Span, values bool, yield func(key, value string) bool) {
-	items := tx.Scan(sp)
+	items := tx.Scan(sp, true)
 	if prefix != "" {
 		items = tx.InOrder(o.s.spaces[0].maps[strings.TrimSuffix(prefix, ":")], keycodec.BytesOrder, sp, values)
 	}
@@ -144,7 +144,7 @@ func TestTxOrder(t *testing.T) {
 				}
 			}
 			o.content = now
-			for _, items := range []func(func(Item) bool){tx.Scan(Span{}), tx.InOrder(o.s.spaces[0].maps["m"], keycodec.BytesOrder, Span{}, true)} {
+			for _, items := range []func(func(Item) bool){tx.Scan(Span{}, true), tx.InOrder(o.s.spaces[0].maps["m"], keycodec.BytesOrder, Span{}, true)} {
 				var n [3]int // a walk that is left early, and made again
 				for i := range n {
 					for range items {
@@ -472,7 +472,7 @@ func TestTxOrderEnds(t *testing.T) {
 	if err := o.s.Transact(Process, func(tx *Tx) error { ended = tx; return nil }); err != nil {
 		t.Fatal(err)
 	}
-	for _, items := range []func(func(Item) bool){ended.Scan(Span{}), ended.InOrder(o.s.spaces[0].maps["m"], keycodec.BytesOrder, Span{}, true)} {
+	for _, items := range []func(func(Item) bool){ended.Scan(Span{}, true), ended.InOrder(o.s.spaces[0].maps["m"], keycodec.BytesOrder, Span{}, true)} {
 		n := 0
 		for item := range items {
 			if n++; item.Err != ErrTxDone {
@@ -524,7 +524,7 @@ func TestTxLargeValues(t *testing.T) {
 				}
 			}
 			n := 0
-			for item := range tx.Scan(PrefixSpan([]byte("key"))) {
+			for item := range tx.Scan(PrefixSpan([]byte("key")), true) {
 				if item.Err != nil || string(item.Value) != value(n, round) {
 					t.Errorf("%q has %d bytes: %v", item.Key, len(item.Value), item.Err)
 				}

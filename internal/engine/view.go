@@ -343,6 +343,12 @@ func (v *View) Has(t *Table, key []byte) (bool, error) {
 	return r.has(t, key)
 }
 
+// DeadlineOf is Store.DeadlineOf of what the view has.
+func (v *View) DeadlineOf(t *Table, key []byte) (uint64, error) {
+	r := v.asItWas()
+	return r.deadline(t, key)
+}
+
 // changedKey is a key whose entry has changed since the view was opened.
 type changedKey struct {
 	own     string

@@ -101,7 +101,7 @@ func wantViewInOrder(t testing.TB, v *View, want []string) {
 	t.Helper()
 	for _, down := range []bool{false, true} {
 		var scanned []string
-		for item := range v.Scan(Span{Down: down}) {
+		for item := range v.Scan(Span{Down: down}, false) {
 			if item.Err != nil {
 				t.Fatalf("scanning a view: %v", item.Err)
 			}

@@ -227,16 +227,16 @@ func (v *View) itemOf(t *Table, key []byte, values bool) (item Item, ok bool) {
 	return item, true
 }
 
-// Scan is Store.Scan of what the view has.
+// Scan is Store.Scan of what the view has, with the entries if values is true.
 //
 //go:noinline
-func (v *View) Scan(span Span) iter.Seq[Item] {
+func (v *View) Scan(span Span, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		w := scan{store: v.store, view: v, span: span, walked: map[*Table]bool{}}
 		keys := w.keys(yield)
 		defer keys.close()
 		for !w.stop && keys.Next() && !w.stop {
-			item, ok := v.itemOf(nil, bytes.Clone(keys.Key()), false)
+			item, ok := v.itemOf(nil, bytes.Clone(keys.Key()), values)
 			if ok && !yield(item) || ends(item.Err) {
 				return
 			}

@@ -61,7 +61,7 @@ func write(dir string) error {
 	if err != nil {
 		return err
 	}
-	last, err := copal.Get[int](db, "last")
+	last, err := copal.Load[int](db, "last")
 	if err != nil && !errors.Is(err, copal.ErrNotFound) {
 		return err
 	}
@@ -71,7 +71,7 @@ func write(dir string) error {
 			set = counters.SetFSync
 		}
 		if fresh { // some pass the ring by
-			if err := db.Put([]byte("long"), bytes.Repeat([]byte("x"), n*371%4000)); err != nil {
+			if err := db.Raw().Set([]byte("long"), bytes.Repeat([]byte("x"), n*371%4000)); err != nil {
 				return err
 			}
 		}

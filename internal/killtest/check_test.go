@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // TestUnfinishedStore: a process that dies while it makes the first segment leaves a
@@ -25,7 +26,7 @@ func TestUnfinishedStore(t *testing.T) {
 		if err := db.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if r, err := copal.Check(context.Background(), dir, nil); err != nil {
+		if r, err := admin.Check(context.Background(), dir, nil); err != nil {
 			t.Errorf("header %q: Open finds an empty store, Check says %v, %v", header, r, err)
 		}
 	}

@@ -95,7 +95,7 @@ func send(frames ...frame) {
 }
 
 func (c *child) open() error {
-	db, err := copal.Open(c.Dir, copal.SyncInterval(c.SyncInterval))
+	db, err := copal.Open(c.Dir, copal.WithSyncInterval(c.SyncInterval))
 	if err != nil {
 		return err
 	}

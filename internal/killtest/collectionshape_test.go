@@ -269,11 +269,11 @@ func (h *collectionHands) do(s *step) (existed bool, err error) {
 func (h *collectionHands) whole(c *copal.Collection, s *step) (existed bool, err error) {
 	switch to := string(h.key(s.to)); {
 	case strings.HasSuffix(s.verb, "clear") && s.fsync:
-		return c.ClearFSync()
+		return c.With(copal.FSync).Clear()
 	case strings.HasSuffix(s.verb, "clear"):
 		return c.Clear()
 	case s.fsync:
-		return true, c.RenameFSync(to)
+		return true, c.With(copal.FSync).Rename(to)
 	default:
 		return true, c.Rename(to)
 	}
@@ -284,16 +284,16 @@ func (h *collectionHands) any(s *step) (existed bool, err error) {
 	key := h.key(s.key)
 	switch s.verb {
 	case "put":
-		return true, h.db.Put(key, newBlob(s.changes[0].value))
+		return true, h.db.Raw().Set(key, newBlob(s.changes[0].value))
 	case "delete":
-		return h.db.Delete(key)
+		return h.db.Raw().Delete(key)
 	}
 	set, err1 := copal.OpenSet[int](h.db, string(key))
 	sorted, err2 := copal.OpenSortedSet[int](h.db, string(key))
 	if err := errors.Join(err1, err2); err != nil {
 		return false, err
 	}
-	for _, c := range []*copal.Collection{&h.db.Hash(key).Collection, &h.db.List(key).Collection, &set.Collection, &sorted.Collection} {
+	for _, c := range []*copal.Collection{&h.db.Raw().Hash(key).Collection, &h.db.Raw().List(key).Collection, &set.Collection, &sorted.Collection} {
 		if s.verb == "expire" {
 			err = c.Expire(2 * time.Hour)
 		} else {
@@ -307,7 +307,7 @@ func (h *collectionHands) any(s *step) (existed bool, err error) {
 }
 
 func (h *collectionHands) hash(s *step) (existed bool, err error) {
-	r := h.db.Hash(h.key(s.key))
+	r := h.db.Raw().Hash(h.key(s.key))
 	var fields []string
 	blobs, notes := map[string][]byte{}, map[string]Note{}
 	for _, c := range s.changes {
@@ -322,7 +322,7 @@ func (h *collectionHands) hash(s *step) (existed bool, err error) {
 	switch s.verb {
 	case "hset":
 		if s.fsync {
-			err = r.SetAllFSync(blobs)
+			err = r.With(copal.FSync).SetAll(blobs)
 		} else {
 			err = repeat(s, func() error { return r.SetAll(blobs) })
 		}
@@ -332,7 +332,7 @@ func (h *collectionHands) hash(s *step) (existed bool, err error) {
 			return false, err
 		}
 		if s.fsync {
-			return true, typed.SetAllFSync(notes)
+			return true, typed.With(copal.FSync).SetAll(notes)
 		}
 		return true, repeat(s, func() error { return typed.SetAll(notes) })
 	case "hdel":
@@ -345,7 +345,7 @@ func (h *collectionHands) hash(s *step) (existed bool, err error) {
 }
 
 func (h *collectionHands) list(s *step) (existed bool, err error) {
-	r := h.db.List(h.key(s.key))
+	r := h.db.Raw().List(h.key(s.key))
 	var values [][]byte
 	for _, c := range s.changes {
 		values = append(values, newBlob(c.value))
@@ -378,11 +378,11 @@ func (h *collectionHands) set(s *step) (existed bool, err error) {
 	}
 	switch members := s.members(); {
 	case s.verb == "sadd" && s.fsync:
-		_, err = r.AddFSync(members...)
+		_, err = r.With(copal.FSync).Add(members...)
 	case s.verb == "sadd":
 		_, err = r.Add(members...)
 	case s.verb == "srem":
-		n, err := r.Remove(members...)
+		n, err := r.Delete(members...)
 		return n > 0, err
 	default:
 		return h.whole(&r.Collection, s)
@@ -410,7 +410,7 @@ func (h *collectionHands) sortedSet(s *step) (existed bool, err error) {
 		}
 		_, err = r.AddAll(scores)
 	case "zrem":
-		n, err := r.Remove(s.members()...)
+		n, err := r.Delete(s.members()...)
 		return n > 0, err
 	default:
 		return h.whole(&r.Collection, s)
@@ -419,7 +419,7 @@ func (h *collectionHands) sortedSet(s *step) (existed bool, err error) {
 }
 
 func (h *collectionHands) look(c content) error {
-	for key := range h.db.ScanKeys([]byte(h.prefix)) {
+	for key := range h.db.Raw().KeysPrefix([]byte(h.prefix)) {
 		name := strings.TrimPrefix(string(key), h.prefix)
 		if err := h.lookAt(c, name, key); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
@@ -430,7 +430,7 @@ func (h *collectionHands) look(c content) error {
 
 // lookAt finds out what a key has.
 func (h *collectionHands) lookAt(c content, name string, key []byte) error {
-	if v, err := h.db.Get(key); err == nil {
+	if v, err := h.db.Raw().Load(key); err == nil {
 		c[name] = thing{text: isValue + blobText(v)}
 		return nil
 	} else if !errors.Is(err, copal.ErrType) {
@@ -441,7 +441,7 @@ func (h *collectionHands) lookAt(c content, name string, key []byte) error {
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	hash, list := h.db.Hash(key), h.db.List(key)
+	hash, list := h.db.Raw().Hash(key), h.db.Raw().List(key)
 	n, sorted := 0, true
 	for _, of := range []struct {
 		text string
@@ -459,7 +459,7 @@ func (h *collectionHands) lookAt(c content, name string, key []byte) error {
 		}},
 		{isList, list, func() {
 			var elements []string
-			for v := range list.Range(0, list.Len()) {
+			for v := range list.Between(0, list.Len()) {
 				elements = append(elements, anyText(v))
 				n++
 			}

@@ -41,7 +41,7 @@ var ways = []string{"Map.Update", "Update of a map", "Update of a raw key"}
 func count(db *copal.DB, counters *copal.Map[string, counter], way string, change func(*counter)) error {
 	switch way {
 	case "Map.Update":
-		_, _, err := counters.Update(way, func(u *copal.Update[counter]) { change(&u.Value) })
+		_, _, err := counters.Update(way, func(u *copal.Entry[counter]) error { change(&u.Value); return nil })
 		return err
 	case "Update of a map":
 		return db.Update(func(tx *copal.Tx) error {
@@ -52,7 +52,7 @@ func count(db *copal.DB, counters *copal.Map[string, counter], way string, chang
 	}
 	return db.Update(func(tx *copal.Tx) error {
 		var c counter
-		if text, err := tx.Get([]byte(way)); err == nil {
+		if text, err := tx.Raw().Load([]byte(way)); err == nil {
 			if err := json.Unmarshal(text, &c); err != nil {
 				return err
 			}
@@ -62,7 +62,7 @@ func count(db *copal.DB, counters *copal.Map[string, counter], way string, chang
 		if err != nil {
 			return err
 		}
-		return tx.Put([]byte(way), text)
+		return tx.Raw().Set([]byte(way), text)
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // lane is one child after the other, on one store after the other.
@@ -286,7 +287,7 @@ func (l *lane) examine() (found []string) {
 	defer func() { l.ledger.shut = min(l.ledger.shut, shut+1) }()
 	if l.opened {
 		look(0, copal.ReadOnly())
-		if r, err := copal.Check(context.Background(), l.store, nil); err != nil || len(r.Problems) > 0 {
+		if r, err := admin.Check(context.Background(), l.store, nil); err != nil || len(r.Problems) > 0 {
 			unsound("check: %v, %v", r, err)
 		}
 	}
@@ -345,7 +346,7 @@ func (l *lane) look(unsound func(format string, args ...any), probe int, opts ..
 
 // probe looks for what the last probe has left, and leaves another.
 func (l *lane) probe(db *copal.DB, probe int) error {
-	was, err := db.Get([]byte(probeKey))
+	was, err := db.Raw().Load([]byte(probeKey))
 	if (err != nil || string(was) != fmt.Sprint(l.probed)) && !(l.probed == 0 && errors.Is(err, copal.ErrNotFound)) {
 		return fmt.Errorf("the last one was %d, found %q, %v", l.probed, was, err)
 	}
@@ -353,7 +354,7 @@ func (l *lane) probe(db *copal.DB, probe int) error {
 		return nil
 	}
 	l.probed++
-	return db.Put([]byte(probeKey), fmt.Append(nil, l.probed))
+	return db.Raw().Set([]byte(probeKey), fmt.Append(nil, l.probed))
 }
 
 // verify compares all that the store holds.
@@ -377,7 +378,7 @@ func (l *lane) verify(s *session, unsound func(format string, args ...any)) (fou
 		entries += b.content.top()
 		expiring = expiring || b.content.mayExpire()
 	}
-	if n := s.db.Len(); n != entries && !expiring && len(found) == 0 {
+	if n := s.db.Raw().Len(); n != entries && !expiring && len(found) == 0 {
 		unsound("the store has %d entries, of which %d are known", n, entries)
 	}
 	return found

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // rawShape is raw keys: batches, values of all sizes, streams, deadlines.
@@ -119,15 +120,15 @@ func (h *rawHands) do(s *step) (existed bool, err error) {
 		return true, h.batch(s)
 	case "delete":
 		if s.fsync {
-			existed, err = h.db.DeleteFSync(key)
+			existed, err = h.db.Raw().DeleteFSync(key)
 		} else {
-			existed, err = h.db.Delete(key)
+			existed, err = h.db.Raw().Delete(key)
 		}
 		return existed || h.deadlines, err // it may have expired
 	case "expire":
-		err = h.db.ExpireAt(key, time.UnixMilli(s.until))
+		err = h.db.Raw().ExpireAt(key, time.UnixMilli(s.until))
 	case "persist":
-		err = h.db.Persist(key)
+		err = h.db.Raw().Persist(key)
 	}
 	if errors.Is(err, copal.ErrNotFound) {
 		return false, nil
@@ -139,16 +140,16 @@ func (h *rawHands) put(s *step, key []byte, c change) error {
 	v := newBlob(c.value)
 	switch {
 	case c.until != 0:
-		return h.db.PutUntil(key, v, time.UnixMilli(c.until))
+		return h.db.Raw().SetUntil(key, v, time.UnixMilli(c.until))
 	case s.fsync:
-		return h.db.PutFSync(key, v)
+		return h.db.Raw().SetFSync(key, v)
 	}
-	return h.db.Put(key, v)
+	return h.db.Raw().Set(key, v)
 }
 
 // stream writes v in pieces.
 func (h *rawHands) stream(s *step, key, v []byte) error {
-	w, err := h.db.Create(context.Background(), key)
+	w, err := h.db.Raw().WithContext(context.Background()).Create(key)
 	if err != nil {
 		return err
 	}
@@ -170,23 +171,27 @@ func (h *rawHands) stream(s *step, key, v []byte) error {
 }
 
 func (h *rawHands) batch(s *step) error {
-	b := h.db.NewBatch()
+	raw := h.db.Raw()
+	if s.fsync {
+		raw = raw.With(copal.FSync)
+	}
+	b := raw.Batch()
 	for _, c := range s.changes {
 		switch key := h.key(c.key); {
 		case c.remove:
 			b.Delete(key)
 		case c.until != 0:
-			if err := b.PutUntil(key, newBlob(c.value), time.UnixMilli(c.until)); err != nil {
+			if err := b.SetUntil(key, newBlob(c.value), time.UnixMilli(c.until)); err != nil {
 				return err
 			}
 		default:
-			b.Put(key, newBlob(c.value))
+			b.Set(key, newBlob(c.value))
 		}
 	}
 	if s.fsync {
-		return b.WriteFSync()
+		return b.Commit()
 	}
-	return repeat(s, b.Write)
+	return repeat(s, b.Commit)
 }
 
 // look reads all keys of the writer in a snapshot, so that one that expires meanwhile is there or
@@ -199,7 +204,7 @@ func (h *rawHands) look(c content) error {
 	defer s.Close()
 	end := bytes.Clone(h.prefix)
 	end[len(end)-1]++
-	for e, err := range s.Entries(h.prefix, end) {
+	for e, err := range admin.Entries(s, h.prefix, end) {
 		if err != nil {
 			return err
 		}

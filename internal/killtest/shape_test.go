@@ -346,8 +346,8 @@ func TestShapes(t *testing.T) {
 				if problem := b.verify(h, new(tally)); problem != "" {
 					t.Fatal(problem)
 				}
-				if n := b.content.top(); db.Len() != n {
-					t.Errorf("the store has %d entries, want %d", db.Len(), n)
+				if n := b.content.top(); db.Raw().Len() != n {
+					t.Errorf("the store has %d entries, want %d", db.Raw().Len(), n)
 				}
 				t.Logf("%v, %d things", verbs, len(b.content))
 			})

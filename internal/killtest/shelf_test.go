@@ -75,7 +75,7 @@ func (s mapShelf[K, V]) set(o op) error {
 	case setAsync:
 		return s.m.SetAsync(s.key(o.slot), s.make(o))
 	case updateAsync:
-		_, _, err := s.m.UpdateAsync(s.key(o.slot), func(u *copal.Update[V]) { u.Set(s.make(o)) })
+		_, _, err := s.m.UpdateAsync(s.key(o.slot), func(u *copal.Entry[V]) error { u.Set(s.make(o)); return nil })
 		return err
 	}
 	return s.m.Set(s.key(o.slot), s.make(o))
@@ -132,19 +132,19 @@ func (s singleShelf) set(o op) error {
 }
 
 func (s singleShelf) remove(o op) (bool, error) {
-	return copal.Delete(s.db, singlePrefix+textKey(o.slot))
+	return s.db.Raw().Delete([]byte(singlePrefix + textKey(o.slot)))
 }
 
 func (s singleShelf) sync() error { return s.db.Sync() }
 
 func (s singleShelf) load(at slot) (value, error) {
-	return copal.Get[Note](s.db, singlePrefix+textKey(at))
+	return copal.Load[Note](s.db, singlePrefix+textKey(at))
 }
 
 func (s singleShelf) all() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		for k := range s.db.ScanKeys([]byte(singlePrefix)) {
-			n, err := copal.Get[Note](s.db, string(k))
+		for k := range s.db.Raw().KeysPrefix([]byte(singlePrefix)) {
+			n, err := copal.Load[Note](s.db, string(k))
 			at, ok := textSlot(strings.TrimPrefix(string(k), singlePrefix))
 			if !yield(entryOf(s.number, at, ok && err == nil, fmt.Sprint(string(k), err), n)) {
 				return
@@ -165,20 +165,20 @@ const rawPrefix = "raw\x00" // any byte may stand in a raw key
 
 func (s rawShelf) key(at slot) []byte { return []byte(rawPrefix + textKey(at)) }
 
-func (s rawShelf) set(o op) error { return s.db.Put(s.key(o.slot), newBlob(o)) }
+func (s rawShelf) set(o op) error { return s.db.Raw().Set(s.key(o.slot), newBlob(o)) }
 
-func (s rawShelf) remove(o op) (bool, error) { return s.db.Delete(s.key(o.slot)) }
+func (s rawShelf) remove(o op) (bool, error) { return s.db.Raw().Delete(s.key(o.slot)) }
 
 func (s rawShelf) sync() error { return s.db.Sync() }
 
 func (s rawShelf) load(at slot) (value, error) {
-	b, err := s.db.Get(s.key(at))
+	b, err := s.db.Raw().Load(s.key(at))
 	return blob(b), err
 }
 
 func (s rawShelf) all() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		for k, v := range s.db.Scan([]byte(rawPrefix)) {
+		for k, v := range s.db.Raw().Prefix([]byte(rawPrefix)) {
 			at, ok := textSlot(strings.TrimPrefix(string(k), rawPrefix))
 			if !yield(entryOf(s.number, at, ok, string(k), blob(v))) {
 				return
@@ -190,7 +190,7 @@ func (s rawShelf) all() iter.Seq[entry] {
 func (s rawShelf) len() int { return countKeys(s.db, rawPrefix) }
 
 func countKeys(db *copal.DB, prefix string) (n int) {
-	for range db.ScanKeys([]byte(prefix)) {
+	for range db.Raw().KeysPrefix([]byte(prefix)) {
 		n++
 	}
 	return n

@@ -83,7 +83,7 @@ func (x *txShape) open(db *copal.DB, writer uint8) (hands, error) {
 	notes, err1 := copal.OpenMap[string, Note](db, name("notes"))
 	numbers, err2 := copal.OpenMap[int64, Note](db, name("numbers"), copal.WithCodec(codec.Binary))
 	arrays, err3 := copal.OpenMap[[8]byte, Note](db, name("arrays"))
-	return &txHands{db, notes, numbers, arrays, db.Hash([]byte(name("hash"))), []byte(name("raw") + "\x00")}, errors.Join(err1, err2, err3)
+	return &txHands{db, notes, numbers, arrays, db.Raw().Hash([]byte(name("hash"))), []byte(name("raw") + "\x00")}, errors.Join(err1, err2, err3)
 }
 
 type txHands struct {
@@ -132,11 +132,11 @@ func (h *txHands) change(tx *copal.Tx, c *change) (err error) {
 		key := append(bytes.Clone(h.prefix), fmt.Sprint(c.key)...)
 		switch {
 		case c.remove:
-			_, err = tx.Delete(key)
+			_, err = tx.Raw().Delete(key)
 		case c.until != 0:
-			err = tx.PutUntil(key, newBlob(c.value), time.UnixMilli(c.until))
+			err = tx.Raw().SetUntil(key, newBlob(c.value), time.UnixMilli(c.until))
 		default:
-			err = tx.Put(key, newBlob(c.value))
+			err = tx.Raw().Set(key, newBlob(c.value))
 		}
 	case txHash:
 		field := fmt.Sprint(c.key)
@@ -155,7 +155,7 @@ func (h *txHands) change(tx *copal.Tx, c *change) (err error) {
 	return err
 }
 
-func changeNote[K comparable](m *copal.TxMap[K, Note], key K, c *change) (err error) {
+func changeNote[K comparable](m *copal.Map[K, Note], key K, c *change) (err error) {
 	switch {
 	case c.remove:
 		_, err = m.Delete(key)

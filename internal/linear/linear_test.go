@@ -187,7 +187,7 @@ func newTrial[K comparable, V numbered](t *testing.T, rng *rand.Rand, memory int
 		x.seeds = append(x.seeds, rng.Uint64())
 	}
 	var err error
-	x.db, err = copal.OpenMemory(copal.MaxMemory(memory), copal.SyncInterval(time.Millisecond),
+	x.db, err = copal.OpenMemory(copal.WithMaxMemory(memory), copal.WithSyncInterval(time.Millisecond),
 		copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }))
 	if err != nil {
 		t.Fatal(err)
@@ -204,7 +204,7 @@ func newTrial[K comparable, V numbered](t *testing.T, rng *rand.Rand, memory int
 		if err := x.m.Set(key(i), of(1)); err != nil {
 			t.Fatal(err)
 		}
-		for k := range x.db.ScanKeys(nil) {
+		for k := range x.db.Raw().KeysPrefix(nil) {
 			x.raw = append(x.raw, k)
 		}
 		if _, err := x.m.Delete(key(i)); err != nil || len(x.raw) != i+1 {
@@ -400,12 +400,12 @@ func (x *trial[K, V]) canonical(k K) string {
 }
 
 func (x *trial[K, V]) rawGet(in input) output {
-	b, err := x.db.Get(x.raw[in.key])
+	b, err := x.db.Raw().Load(x.raw[in.key])
 	return x.decode(in, b, err)
 }
 
 func (x *trial[K, V]) scan(in input) output {
-	for _, v := range x.db.Scan(x.raw[in.key]) {
+	for _, v := range x.db.Raw().Prefix(x.raw[in.key]) {
 		return x.decode(in, v, nil)
 	}
 	return x.rawGet(in) // as for All
@@ -461,17 +461,17 @@ func (x *trial[K, V]) delBy(del func(K) (bool, error)) func(input) output {
 func (x *trial[K, V]) put(in input) output {
 	text, err := json.Marshal(x.of(in.wrote))
 	x.must(err)
-	x.must(x.db.Put(x.raw[in.key], text))
+	x.must(x.db.Raw().Set(x.raw[in.key], text))
 	return output{}
 }
 
 func (x *trial[K, V]) batch(in input) output {
 	text, err := json.Marshal(x.of(in.wrote))
 	x.must(err)
-	b := x.db.NewBatch()
-	b.Put(x.raw[in.key], text)
-	b.Put([]byte("beside"), text) // or it would be no group
-	x.must(b.Write())
+	b := x.db.Raw().Batch()
+	b.Set(x.raw[in.key], text)
+	b.Set([]byte("beside"), text) // or it would be no group
+	x.must(b.Commit())
 	return output{}
 }
 
@@ -515,15 +515,15 @@ func (x *trial[K, V]) inTx(in input) (out output) {
 }
 
 func (x *trial[K, V]) rawDelete(in input) output {
-	existed, err := x.db.Delete(x.raw[in.key])
+	existed, err := x.db.Raw().Delete(x.raw[in.key])
 	x.must(err)
 	return output{existed: existed}
 }
 
-func (x *trial[K, V]) updateBy(by func(K, func(*copal.Update[V])) (V, bool, error)) func(input) output {
+func (x *trial[K, V]) updateBy(by func(K, func(*copal.Entry[V]) error) (V, bool, error)) func(input) output {
 	return func(in input) output {
 		var out output
-		v, exists, err := by(x.keyOf(in.key), func(u *copal.Update[V]) {
+		v, exists, err := by(x.keyOf(in.key), func(u *copal.Entry[V]) error {
 			if out = (output{}); u.Exists {
 				out = x.found(in, u.Value, nil)
 			}
@@ -535,6 +535,8 @@ func (x *trial[K, V]) updateBy(by func(K, func(*copal.Update[V])) (V, bool, erro
 			default:
 				u.Set(x.of(in.wrote))
 			}
+
+			return nil
 		})
 		if out.existed = x.done(in, err); !out.existed {
 			return out

@@ -170,14 +170,14 @@ func (h *history) step(rng *rand.Rand, tx *copal.Tx, ops *[]Op, write bool) {
 		h.scan(tx, rng.IntN(2) == 0, ops)
 	case n < 4:
 		key := rawKeys[rng.IntN(len(rawKeys))]
-		text, err := tx.Get([]byte(key))
+		text, err := tx.Raw().Load([]byte(key))
 		h.check(err)
 		list := h.parse(text)
 		*ops = append(*ops, Op{Key: key, Read: list})
 		if write && n == 3 {
 			next := int(h.last.Add(1))
 			text, err := json.Marshal(append(slices.Clone(list), next))
-			h.check(errors.Join(err, tx.Put([]byte(key), text)))
+			h.check(errors.Join(err, tx.Raw().Set([]byte(key), text)))
 			*ops = append(*ops, Op{Key: key, Append: next})
 		}
 	default:
@@ -201,7 +201,7 @@ func (h *history) parse(text []byte) (list []int) {
 }
 
 // iterate reads all lists of the map, those that are not there included.
-func (h *history) iterate(m *copal.TxMap[string, []int], ops *[]Op) {
+func (h *history) iterate(m *copal.Map[string, []int], ops *[]Op) {
 	lists := map[string][]int{}
 	for k, v := range m.All() {
 		if _, twice := lists[k]; twice {
@@ -218,7 +218,7 @@ func (h *history) iterate(m *copal.TxMap[string, []int], ops *[]Op) {
 }
 
 // between reads lists of the map up to the first that is there from b on, in order.
-func (h *history) between(m *copal.TxMap[string, []int], ops *[]Op) {
+func (h *history) between(m *copal.Map[string, []int], ops *[]Op) {
 	seen := false
 	for k, v := range m.Between("b", "d") { // b and c
 		if seen = true; k == "c" { // so b is not there
@@ -235,9 +235,9 @@ func (h *history) between(m *copal.TxMap[string, []int], ops *[]Op) {
 // scan is iterate by raw keys, or of the lists from b on, downwards.
 func (h *history) scan(tx *copal.Tx, part bool, ops *[]Op) {
 	lists := map[string][]int{}
-	keys, items := append(slices.Clone(typedKeys), "d"), tx.Scan([]byte("lists:"))
+	keys, items := append(slices.Clone(typedKeys), "d"), tx.Raw().Prefix([]byte("lists:"))
 	if part {
-		keys, items = []string{"b", "c", "d"}, tx.ScanBackward([]byte("lists:b"), []byte("lists:z"))
+		keys, items = []string{"b", "c", "d"}, tx.Raw().Backward().Between([]byte("lists:b"), []byte("lists:z"))
 	}
 	for k, v := range items {
 		lists[string(k)] = h.parse(v)
@@ -254,7 +254,7 @@ func (h *history) single(rng *rand.Rand, name string) {
 		begin := h.clock.Add(1)
 		if rng.IntN(3) == 0 {
 			key := rawKeys[rng.IntN(len(rawKeys))]
-			text, err := h.db.Get([]byte(key))
+			text, err := h.db.Raw().Load([]byte(key))
 			h.check(err)
 			h.note(name, begin, []Op{{Key: key, Read: h.parse(text)}})
 			continue
@@ -269,9 +269,11 @@ func (h *history) single(rng *rand.Rand, name string) {
 func (h *history) alone(rng *rand.Rand, name string) {
 	key, next := typedKeys[rng.IntN(len(typedKeys))], int(h.last.Add(1))
 	var list []int
-	add := func(u *copal.Update[[]int]) {
+	add := func(u *copal.Entry[[]int]) error {
 		list = slices.Clone(u.Value)
 		u.Value = append(slices.Clone(list), next)
+
+		return nil
 	}
 	begin := h.clock.Add(1)
 	var err error

@@ -13,14 +13,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
 // Item is what is to be done to a store. Its bytes are valid until the next one.
 type Item struct {
-	copal.Entry
-	Element *copal.Element // not an entry, but an element of the collection that the last entry was
+	admin.Entry
+	Element *admin.Element // not an entry, but an element of the collection that the last entry was
 	Delete  bool           // the entry is to go
 	Map     string         // not an entry, but the name of a map that there is
 }

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
-var elements = []copal.Element{
+var elements = []admin.Element{
 	{Name: []byte(""), Value: []byte("v")},
 	{Name: []byte("\xff"), Value: []byte("\x01\x02"), Codec: "binary", Schema: "[2]uint8"},
 	{Name: []byte("n"), Value: []byte("12"), Codec: "json", Schema: "int"},
 }
 
-var around = []copal.Entry{
+var around = []admin.Entry{
 	{Key: []byte("a"), Value: []byte("1")},
 	{Key: []byte("h"), Collection: "hash", Elements: 3, More: "x y", Expires: moment},
 	{Key: []byte("z"), Value: []byte("2")},

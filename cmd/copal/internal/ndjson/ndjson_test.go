@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
@@ -23,8 +23,8 @@ var update = flag.Bool("update", false, "rewrite the golden file")
 var moment = time.UnixMilli(1795264440123)
 
 // sample has every form of line, and values at which forms change.
-func sample() []copal.Entry {
-	return []copal.Entry{
+func sample() []admin.Entry {
+	return []admin.Entry{
 		{Key: []byte(""), Value: []byte("")},
 		{Key: []byte("\xff\x00"), Value: []byte("\x00\x01\xfe")},
 		{Key: []byte("a\"\\\n\x7f\u2028"), Value: []byte("plain text, \"quoted\"\n\ttabbed"), Expires: moment},
@@ -41,7 +41,7 @@ func sample() []copal.Entry {
 	}
 }
 
-func write(t testing.TB, entries []copal.Entry, change ...func(*ndjson.Writer)) []byte {
+func write(t testing.TB, entries []admin.Entry, change ...func(*ndjson.Writer)) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w, err := ndjson.NewWriter(&out, ndjson.Head{Seq: 47, Time: moment})
@@ -69,7 +69,7 @@ func write(t testing.TB, entries []copal.Entry, change ...func(*ndjson.Writer)) 
 }
 
 // read is all that a Reader finds, with the errors of lines.
-func read(t testing.TB, in []byte, loose bool) (entries []copal.Entry, bad []*ndjson.LineError, r *ndjson.Reader) {
+func read(t testing.TB, in []byte, loose bool) (entries []admin.Entry, bad []*ndjson.LineError, r *ndjson.Reader) {
 	t.Helper()
 	r = ndjson.NewReader(bytes.NewReader(in))
 	r.Loose = loose
@@ -91,7 +91,7 @@ func read(t testing.TB, in []byte, loose bool) (entries []copal.Entry, bad []*nd
 	}
 }
 
-func same(a, b []copal.Entry) bool {
+func same(a, b []admin.Entry) bool {
 	if len(a) != len(b) {
 		return false
 	}
@@ -134,11 +134,11 @@ func TestLargeValues(t *testing.T) {
 	for i := range random {
 		random[i] = byte(rnd.Uint32())
 	}
-	var entries []copal.Entry
+	var entries []admin.Entry
 	for _, n := range []int{part - 1, part, part + 1, 2 * part, 3*part + 5} {
-		entries = append(entries, copal.Entry{Key: fmt.Appendf(nil, "random %d", n), Value: random[:n]},
-			copal.Entry{Key: fmt.Appendf(nil, "text %d", n), Value: []byte(strings.Repeat("é\n", n/3+1)[:n])},
-			copal.Entry{Key: fmt.Appendf(nil, "json %d", n), Value: []byte(`"` + strings.Repeat("x", n-2) + `"`), Codec: "json", Schema: "string"})
+		entries = append(entries, admin.Entry{Key: fmt.Appendf(nil, "random %d", n), Value: random[:n]},
+			admin.Entry{Key: fmt.Appendf(nil, "text %d", n), Value: []byte(strings.Repeat("é\n", n/3+1)[:n])},
+			admin.Entry{Key: fmt.Appendf(nil, "json %d", n), Value: []byte(`"` + strings.Repeat("x", n-2) + `"`), Codec: "json", Schema: "string"})
 	}
 	out := write(t, entries)
 	if back, bad, r := read(t, out, false); len(bad) > 0 || !same(back, entries) || !r.State().Ended {
@@ -163,7 +163,7 @@ func lastOfText(line []byte) bool { return len(line) < 1<<20 || bytes.HasSuffix(
 
 // A part that is missing takes its value along, and nothing else; nor does one that is none.
 func TestPartIsMissing(t *testing.T) {
-	entries := []copal.Entry{{Key: []byte("a"), Value: bytes.Repeat([]byte{0xff}, 2<<20+5)}, {Key: []byte("b"), Value: []byte("b")}}
+	entries := []admin.Entry{{Key: []byte("a"), Value: bytes.Repeat([]byte{0xff}, 2<<20+5)}, {Key: []byte("b"), Value: []byte("b")}}
 	lines := bytes.SplitAfter(write(t, entries), []byte{'\n'})
 	for i, line := range lines {
 		if !bytes.HasPrefix(line, []byte(`{"part":2`)) {
@@ -220,7 +220,7 @@ func TestCutAtEveryByte(t *testing.T) {
 	}
 }
 
-func checkContinued(t *testing.T, head []byte, entries []copal.Entry, at ndjson.State) {
+func checkContinued(t *testing.T, head []byte, entries []admin.Entry, at ndjson.State) {
 	t.Helper()
 	out := bytes.NewBuffer(bytes.Clone(head))
 	w, err := ndjson.ContinueWriter(out, at, at.Head)
@@ -334,7 +334,7 @@ func TestRefused(t *testing.T) {
 // Without an export around them, entries are lines that a person or a script writes.
 func TestLoose(t *testing.T) {
 	got, bad, _ := read(t, []byte(`{"key":"a","value":{"x":1}}`+"\n1\n\n"+`{"text":"b","key":"b"}`), true)
-	want := []copal.Entry{{Key: []byte("a"), Value: []byte(`{"x":1}`)}, {Key: []byte("b"), Value: []byte("b")}}
+	want := []admin.Entry{{Key: []byte("a"), Value: []byte(`{"x":1}`)}, {Key: []byte("b"), Value: []byte("b")}}
 	if !reflect.DeepEqual(got, want) || len(bad) != 1 || bad[0].Line != 2 || bad[0].Offset != 28 || bad[0].Last {
 		t.Errorf("%+v, %v", got, bad)
 	}
@@ -373,8 +373,8 @@ func FuzzReader(f *testing.F) {
 
 // whole is an entry and its elements.
 type whole struct {
-	entry    copal.Entry
-	elements []copal.Element
+	entry    admin.Entry
+	elements []admin.Element
 }
 
 // wholes are the entries that a Reader finds, with all of their elements.
@@ -409,12 +409,12 @@ func FuzzWriter(f *testing.F) {
 		f.Add(e.Key, e.Value, e.Codec, e.Schema, e.Expires.UnixMilli())
 	}
 	f.Fuzz(func(t *testing.T, key, value []byte, codec, schema string, deadline int64) {
-		e := copal.Entry{Key: key, Value: value, Codec: codec, Schema: schema}
+		e := admin.Entry{Key: key, Value: value, Codec: codec, Schema: schema}
 		if deadline > 0 {
 			e.Expires = time.UnixMilli(deadline)
 		}
-		out := write(t, []copal.Entry{e})
-		if back, bad, _ := read(t, out, false); len(bad) > 0 || !same(back, []copal.Entry{e}) {
+		out := write(t, []admin.Entry{e})
+		if back, bad, _ := read(t, out, false); len(bad) > 0 || !same(back, []admin.Entry{e}) {
 			t.Fatalf("%+v is written as\n%s\nand read as %+v, %v", e, out, back, bad)
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // Kind is what a line says.
@@ -33,8 +33,8 @@ const (
 // Line is what a Reader makes of one, or of several that belong together.
 type Line struct {
 	Kind    Kind
-	Entry   copal.Entry // its Key and Value are the caller's
-	Element copal.Element
+	Entry   admin.Entry // its Key and Value are the caller's
+	Element admin.Element
 	Map     string
 }
 
@@ -446,7 +446,7 @@ func (r *Reader) count(key []byte) {
 }
 
 // collection reads what an entry is whose elements follow.
-func (r *Reader) collection(e *copal.Entry, f *fields) (err error) {
+func (r *Reader) collection(e *admin.Entry, f *fields) (err error) {
 	if f.value != nil || f.text != nil || f.base64 != nil || f.bytes != nil || f.schema != nil {
 		return errors.New("a collection with a value")
 	}
@@ -520,7 +520,7 @@ func (r *Reader) schemaOf(f *fields) (codec, text string, err error) {
 }
 
 // describe reads what an entry is but for its value.
-func (r *Reader) describe(e *copal.Entry, f *fields) (err error) {
+func (r *Reader) describe(e *admin.Entry, f *fields) (err error) {
 	if e.Key, err = parseName(f.key); err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // Writer writes entries as lines, each in one Write. After an error it is of no more use.
@@ -61,7 +61,7 @@ func (w *Writer) Map(name string) error {
 }
 
 // Entry writes an entry, and before it its schema if that is new. On one that has a collection its elements are to follow.
-func (w *Writer) Entry(e *copal.Entry) error {
+func (w *Writer) Entry(e *admin.Entry) error {
 	if err := w.closed(); err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (w *Writer) count() {
 }
 
 // Element writes an element of the collection that was written last.
-func (w *Writer) Element(e *copal.Element) error {
+func (w *Writer) Element(e *admin.Element) error {
 	if w.open == 0 {
 		return fmt.Errorf("of the collection under key %q there are more elements than it says it has", w.key)
 	}

@@ -1,14 +1,16 @@
-package copal_test
+package admin_test
 
 import (
 	"fmt"
 	"log"
+	"maps"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 	"github.com/copaldb/copal/codec"
 )
 
-func ExampleSnapshot_Entries() {
+func ExampleEntries() {
 	from, err := copal.OpenMemory(copal.WithCodec(codec.Binary))
 	if err != nil {
 		log.Fatal(err)
@@ -19,7 +21,7 @@ func ExampleSnapshot_Entries() {
 		log.Fatal(err)
 	}
 	users.Set("alice", User{"Alice", 28})
-	from.Put([]byte("greeting"), []byte("hello"))
+	from.Raw().Set([]byte("greeting"), []byte("hello"))
 	s, err := from.Snapshot()
 	if err != nil {
 		log.Fatal(err)
@@ -31,12 +33,12 @@ func ExampleSnapshot_Entries() {
 		log.Fatal(err)
 	}
 	defer to.Close()
-	for e, err := range s.Entries(nil, nil) {
+	for e, err := range admin.Entries(s, nil, nil) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Printf("%s codec %q type %q\n", e.Key, e.Codec, e.Schema)
-		if err := to.PutEntry(&e); err != nil {
+		if err := admin.Put(to, &e); err != nil {
 			log.Fatal(err)
 		}
 	}
@@ -51,58 +53,48 @@ func ExampleSnapshot_Entries() {
 	// {Alice 28} true
 }
 
-func ExampleDB_PutEntry() {
+func ExamplePut() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
 	// Two fields as package codec's Binary encodes them, from a file of which the schema is known.
-	err = db.PutEntry(&copal.Entry{Key: []byte("users:bob"), Value: []byte("\x03Bob\x3e"), Codec: "binary", Schema: "struct{Name string; Age int}"})
-	shown, _ := db.Get([]byte("users:bob"))
+	err = admin.Put(db, &admin.Entry{Key: []byte("users:bob"), Value: []byte("\x03Bob\x3e"), Codec: "binary", Schema: "struct{Name string; Age int}"})
+	shown, _ := db.Raw().Load([]byte("users:bob"))
 	fmt.Println(string(shown), err)
 	// Output: {"Name":"Bob","Age":31} <nil>
 }
 
-func ExampleBatch_PutEntry() {
+func ExamplePut_together() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	b := db.NewBatch()
+	var list []*admin.Entry
 	for _, name := range []string{"alice", "bob"} {
-		if err := b.PutEntry(&copal.Entry{Key: append(copal.MapPrefix("users"), name...), Value: []byte(`{"Name":"` + name + `"}`)}); err != nil {
-			log.Fatal(err)
-		}
+		list = append(list, &admin.Entry{Key: append(copal.MapPrefix("users"), name...), Value: []byte(`{"Name":"` + name + `"}`)})
 	}
-	fmt.Println(b.Write(), db.Len())
+	fmt.Println(admin.Put(db, list...), db.Raw().Len())
 	// Output: <nil> 2
 }
 
-func ExampleMapPrefix() {
-	fmt.Printf("%s\n", copal.MapPrefix("users"))
-	fmt.Printf("%s\n", copal.MapPrefix("a:b"))
-	// Output:
-	// users:
-	// a%3ab:
-}
-
-func ExampleDB_DeclareMap() {
+func ExampleDeclareMap() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	db.Put([]byte("users:alice"), []byte("{}"))
-	fmt.Println(db.Maps())
-	fmt.Println(db.DeclareMap("users"), db.Maps()[0].Name)
+	db.Raw().Set([]byte("users:alice"), []byte("{}"))
+	fmt.Println(maps.Collect(db.Maps()))
+	fmt.Println(admin.DeclareMap(db, "users"), maps.Collect(db.Maps()))
 	// Output:
-	// []
-	// <nil> users
+	// map[]
+	// <nil> map[users:1]
 }
 
-func ExampleSnapshot_Elements() {
+func ExampleElements() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
@@ -119,9 +111,9 @@ func ExampleSnapshot_Elements() {
 		log.Fatal(err)
 	}
 	defer s.Close()
-	for e, err := range s.Entries(nil, nil) {
+	for e, err := range admin.Entries(s, nil, nil) {
 		fmt.Printf("%s: %s of %d %v\n", e.Key, e.Collection, e.Elements, err)
-		for el, err := range s.Elements(e.Key) {
+		for el, err := range admin.Elements(s, e.Key) {
 			fmt.Printf("%s %s as %s %s %v\n", el.Name, el.Value, el.Codec, el.Schema, err)
 		}
 	}
@@ -131,13 +123,13 @@ func ExampleSnapshot_Elements() {
 	// pears 4 as json int <nil>
 }
 
-func ExampleDB_PutElements() {
+func ExamplePutElements() {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	err = db.PutElements(&copal.Entry{Key: []byte("stock"), Collection: "hash"}, []copal.Element{
+	err = admin.PutElements(db, &admin.Entry{Key: []byte("stock"), Collection: "hash"}, []admin.Element{
 		{Name: []byte("apples"), Value: []byte("3"), Codec: "json", Schema: "int"},
 	}, true)
 	if err != nil {

@@ -1,10 +1,12 @@
-package copal
+package admin
 
 import (
 	"context"
 	"fmt"
 	"path/filepath"
 
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/backup"
 	"github.com/copaldb/copal/internal/repair"
 )
 
@@ -93,4 +95,19 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 		r.Values = append(r.Values, LostValue{Key: v.Key, Bytes: v.Bytes, Reason: v.Reason})
 	}
 	return r, err
+}
+
+// Restore makes, in the directory into, a store with what the backup in from holds. into must be empty
+// or missing; on an error nothing is left there. Every record is verified, and no file is shared with
+// the backup. progress, which may be nil, is told how many bytes of all have been copied.
+func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (copal.BackupReport, error) {
+	from, err := filepath.Abs(from)
+	if err == nil {
+		into, err = filepath.Abs(into)
+	}
+	if err != nil {
+		return copal.BackupReport{}, fmt.Errorf("copal: %w", err)
+	}
+	r, err := backup.Restore(ctx, from, into, backup.Options{Progress: progress})
+	return copal.BackupReport{Bytes: r.Bytes, Linked: r.Linked, Copied: r.Copied}, err
 }

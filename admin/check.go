@@ -1,9 +1,10 @@
-package copal
+package admin
 
 import (
 	"context"
 	"fmt"
 
+	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/vfs"
 )
@@ -14,9 +15,9 @@ type Report struct {
 	Records   int64           // whole records
 	Keys      int64           // entries; counted when there are no problems
 	LogBytes  int64
-	TornBytes int64          // behind the last record, left by a crash, of no account
-	Problems  []CorruptError // what is damaged, in the order in which it was found
-	Derived   []CorruptError // damage of files that are made from the log: no problem, for they are made anew
+	TornBytes int64                // behind the last record, left by a crash, of no account
+	Problems  []copal.CorruptError // what is damaged, in the order in which it was found
+	Derived   []copal.CorruptError // damage of files that are made from the log: no problem, for they are made anew
 }
 
 // SegmentReport is what Check finds in one file of the log.
@@ -47,11 +48,7 @@ func (r Report) String() string {
 // progress, which may be nil, is told now and then how many bytes of all have been read. When ctx ends, so does Check,
 // with its error.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (Report, error) {
-	return check(ctx, dir, vfs.OS(), progress)
-}
-
-func check(ctx context.Context, dir string, fsys vfs.FS, progress func(done, total int64)) (Report, error) {
-	found, err := engine.Check(ctx, dir, fsys, progress)
+	found, err := engine.Check(ctx, dir, vfs.OS(), progress)
 	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}
 	for _, s := range found.Segments {
 		r.Segments = append(r.Segments, SegmentReport(s))

@@ -1,4 +1,4 @@
-package copal_test
+package admin_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 func ExampleRepair() {
@@ -45,7 +46,7 @@ func ExampleRepair() {
 		log.Fatal(err)
 	}
 
-	report, err := copal.Repair(context.Background(), dir, into, nil)
+	report, err := admin.Repair(context.Background(), dir, into, nil)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func ExampleRepair() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	for key := range db.ScanKeys(nil) {
+	for key := range db.Raw().KeysPrefix(nil) {
 		fmt.Println(string(key))
 	}
 	// Output:
@@ -75,17 +76,17 @@ func ExampleRepairDryRun() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	db.Put([]byte("alice"), []byte("28"))
+	db.Raw().Set([]byte("alice"), []byte("28"))
 	if err := db.Close(); err != nil {
 		log.Fatal(err)
 	}
-	report, err := copal.RepairDryRun(context.Background(), dir, nil)
+	report, err := admin.RepairDryRun(context.Background(), dir, nil)
 	fmt.Println(report, err)
 	// Output: 1 records saved, 0 bytes lost in 0 places <nil>
 }
 
 func ExampleRepairReport_String() {
-	report := copal.RepairReport{Records: 1000, Lost: []copal.Loss{{File: "app.db/00000001.log", Offset: 94, Bytes: 128}}}
+	report := admin.RepairReport{Records: 1000, Lost: []admin.Loss{{File: "app.db/00000001.log", Offset: 94, Bytes: 128}}}
 	fmt.Println(report)
 	// Output:
 	// 1000 records saved, 128 bytes lost in 1 places

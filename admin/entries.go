@@ -1,0 +1,211 @@
+package admin
+
+import (
+	"bytes"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/opened"
+)
+
+// Entry is an entry as a store keeps it: what moves it into another store, where it is the same again,
+// whatever its type. No codec looks at the value.
+type Entry struct {
+	Key     []byte
+	Value   []byte    // as Codec has encoded it
+	Codec   string    // name of the codec; "" of raw bytes
+	Schema  string    // what that codec says of the type, without which the value cannot be read; "" of raw bytes
+	Expires time.Time // the deadline, in milliseconds, rounded up; the zero Time for none
+	Deleted bool      // there is no such entry: Put removes what is under the key
+
+	// Of a key that holds a collection: its type, such as "hash"; how many elements it has, which
+	// Elements yields; and what the type keeps besides. Value is nil then.
+	Collection string
+	Elements   int64
+	More       string
+
+	// Where in the log of its store the entry stands, and since when. Put does not pass this on.
+	Seq  uint64
+	Time time.Time
+}
+
+// Entries yields the entries of the snapshot, of maps and raw, with keys in [from, to), in bytewise
+// order of their keys; nil is no bound. Key and value are the caller's.
+//
+// An entry that cannot be read comes as an error, with its Key if that is known, and iteration goes
+// on; but for copal.ErrClosed and copal.ErrSnapshotLost, which are the last.
+func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
+	view, store := opened.View(s)
+	return func(yield func(Entry, error) bool) {
+		for item, c := range view.Entries(engine.Span{Low: from, High: to, HighOpen: true}) {
+			e, err := Entry{Key: item.Key}, item.Err
+			if err == nil {
+				e, err = entryOf(store, &item)
+			}
+			if err == nil && c != nil {
+				e.Collection, e.Elements, e.More = string(c.Type), int64(c.Count), c.More
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// entryOf is what the log has, with the schema instead of its number.
+func entryOf(store *engine.Store, item *engine.Item) (Entry, error) {
+	e := Entry{Key: item.Key, Value: item.Value, Seq: item.Seq, Time: item.Time}
+	if d := item.Deadline(); d != 0 {
+		e.Expires = time.UnixMilli(int64(d))
+	}
+	var err error
+	e.Codec, e.Schema, err = schemaOf(store, item.Key, item.Schema)
+	return e, err
+}
+
+// schemaOf is the schema of a value with this number.
+func schemaOf(store *engine.Store, key []byte, number uint64) (codec, text string, err error) {
+	if number == 0 {
+		return "", "", nil
+	}
+	schema, ok := store.Schema(number)
+	if !ok {
+		return "", "", fmt.Errorf("%w: the entry of key %q names schema %d, which is not in the log", copal.ErrCorrupt, key, number)
+	}
+	return schema.Codec, schema.Text, nil
+}
+
+// Element is an element of a collection as a store keeps it.
+type Element struct {
+	Name   []byte // what tells it apart from the others: of a hash the field
+	Value  []byte // as Codec has encoded it
+	Codec  string // as of an Entry
+	Schema string
+}
+
+// Elements yields the elements of the collection under key, in bytewise order of their names. There
+// are none where there is no collection. An element that cannot be read comes as an error, and
+// iteration goes on. Name and value are the caller's.
+func Elements(s *copal.Snapshot, key []byte) iter.Seq2[Element, error] {
+	view, store := opened.View(s)
+	return func(yield func(Element, error) bool) {
+		for item := range view.Collections().All(key, "", engine.Span{}, true) {
+			e, err := Element{Name: bytes.Clone(item.Key)}, item.Err
+			if err == nil {
+				e.Value = bytes.Clone(item.Value)
+				e.Codec, e.Schema, err = schemaOf(store, key, item.Schema)
+			}
+			if !yield(e, err) {
+				return
+			}
+		}
+	}
+}
+
+// Put stores entries of another store, or of this one, in the place of what is under their keys: all or
+// none of them. Of several with one key the last counts. Seq and Time do not count. It is as durable
+// as Map.Set. A deadline may have passed: then nothing is under the key. The error is that of a Set,
+// or copal.ErrType for a Codec that no codec can be called. That a value is one of its schema is not
+// looked at: the first read finds out.
+func Put(db *copal.DB, entries ...*Entry) error {
+	store := opened.Engine(db)
+	at := make(map[string]int, len(entries)) // by key: which change
+	changes := make([]*engine.Change, 0, len(entries))
+	for _, e := range entries {
+		w, err := writeOf(store, e)
+		if err != nil {
+			return err
+		}
+		c := &engine.Change{Write: w}
+		if i, ok := at[string(e.Key)]; ok {
+			changes[i] = c
+			continue
+		}
+		at[string(e.Key)] = len(changes)
+		changes = append(changes, c)
+	}
+	if len(changes) == 1 {
+		_, err := store.Write(nil, &changes[0].Write)
+		return err
+	}
+	return store.WriteAll(changes, engine.Process)
+}
+
+// PutElements adds elements to the collection that e describes; one with the name of one that is there
+// takes its place. With anew the collection, and its deadline, take the place of what is under the
+// key first; that is not one change with the elements, so that a crash may leave nothing, or no
+// deadline. The elements of one call are all there or none. It is as durable as Put. The error is that
+// of Put, or copal.ErrType when the key has something else.
+func PutElements(db *copal.DB, e *Entry, list []Element, anew bool) error {
+	store := opened.Engine(db)
+	if !engine.IsWord(e.Collection) {
+		return fmt.Errorf("%w: there is no collection of type %q", copal.ErrType, e.Collection)
+	}
+	edits := make([]*engine.Edit, len(list))
+	for i := range list {
+		edits[i] = &engine.Edit{Sub: list[i].Name, Value: list[i].Value}
+		var err error
+		if edits[i].Schema, err = numberOf(store, list[i].Codec, list[i].Schema); err != nil {
+			return err
+		}
+	}
+	deadline, err := e.deadline()
+	if err != nil {
+		return err
+	}
+	of := engine.CollectionType(e.Collection)
+	err = store.Restore(e.Key, of, e.More, edits, anew)
+	if err == nil && anew && deadline != 0 {
+		err = store.Redate(e.Key, of, deadline, engine.Process)
+	}
+	return err
+}
+
+// DeclareMap makes a map of the entries whose keys begin with copal.MapPrefix(name), as OpenMap does,
+// where neither the type of its keys nor that of its values is known: DB.Maps lists it then. The store
+// remembers it from the first write on.
+func DeclareMap(db *copal.DB, name string) error {
+	if name == "" {
+		return fmt.Errorf("%w: a map needs a name", copal.ErrType)
+	}
+	_, err := opened.Engine(db).Map(name)
+	return err
+}
+
+// deadline is that of the store, 0 for none.
+func (e *Entry) deadline() (uint64, error) {
+	if e.Expires.IsZero() {
+		return 0, nil
+	}
+	return engine.MillisAt(e.Expires)
+}
+
+func writeOf(store *engine.Store, e *Entry) (engine.Write, error) {
+	deadline, err := e.deadline()
+	w := engine.Write{Key: e.Key, Value: e.Value, Expiry: deadline}
+	if err != nil {
+		return w, err
+	}
+	if e.Collection != "" {
+		return w, fmt.Errorf("%w: key %q has a %s, of which the elements are to be put", copal.ErrType, e.Key, e.Collection)
+	}
+	if e.Deleted {
+		return engine.Write{Key: e.Key, Delete: true}, nil
+	}
+	w.Schema, err = numberOf(store, e.Codec, e.Schema)
+	return w, err
+}
+
+// numberOf is the number of a schema in this store.
+func numberOf(store *engine.Store, codec, text string) (uint64, error) {
+	switch {
+	case codec == "" && text == "":
+		return 0, nil
+	case !engine.IsWord(codec):
+		return 0, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", copal.ErrType, codec)
+	}
+	return store.SchemaNumber(engine.Schema{Codec: codec, Text: text})
+}

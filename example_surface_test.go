@@ -1,0 +1,191 @@
+package copal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"slices"
+	"strings"
+
+	"github.com/copaldb/copal"
+)
+
+func ExampleMapPrefix() {
+	fmt.Printf("%s\n", copal.MapPrefix("users"))
+	fmt.Printf("%s\n", copal.MapPrefix("a:b"))
+	// Output:
+	// users:
+	// a%3ab:
+}
+
+func ExampleBackupReport() {
+	dir := tempDir()
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	db.Raw().Set([]byte("k"), []byte("v"))
+	report, err := db.Backup(context.Background(), dir, nil)
+	fmt.Println(report.Bytes == report.Linked+report.Copied, err)
+	// Output: true <nil>
+}
+
+func ExampleCollectionError() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	stock, _ := copal.OpenHash[string, int](db, "stock")
+	stock.Set("apples", 3)
+	_, err := db.Raw().Load([]byte("stock"))
+	var c *copal.CollectionError
+	fmt.Println(errors.As(err, &c) && c.Type == "hash")
+	// Output: true
+}
+
+func ExampleDurability() {
+	for _, d := range []copal.Durability{copal.Async, copal.Write, copal.FSync} {
+		fmt.Println(d)
+	}
+	// Output:
+	// async
+	// write
+	// fsync
+}
+
+func ExampleDurability_String() {
+	fmt.Println(copal.FSync.String())
+	// Output: fsync
+}
+
+func ExampleMap_Until() {
+	db, fruits := fruits()
+	defer db.Close()
+	for name := range fruits.Until("banana") {
+		fmt.Println(name)
+	}
+	// Output:
+	// apple
+	// apricot
+}
+
+// A value is given up when the context of the handle is done.
+func ExampleRaw_WithContext() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	w, _ := db.Raw().WithContext(ctx).Create([]byte("film"))
+	defer w.Close()
+	cancel()
+	fmt.Println(w.Commit())
+	// Output: context canceled
+}
+
+// What Peek returns is shared: to read it is fast, to change it is a mistake.
+func ExampleMap_Peek() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	tags, _ := copal.OpenMap[string, []string](db, "tags")
+	tags.Set("copal", []string{"go", "maps"})
+	list, ok := tags.Peek("copal")
+	fmt.Println(len(list), ok)
+	// Output: 2 true
+}
+
+// Of several goroutines that do this at the same time, one makes the session.
+func ExampleMap_GetOrSet() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	sessions, _ := copal.OpenMap[string, string](db, "sessions")
+	fmt.Println(sessions.GetOrSet("alice", "s1"))
+	fmt.Println(sessions.GetOrSet("alice", "s2"))
+	// Output:
+	// s1 false <nil>
+	// s1 true <nil>
+}
+
+// A token can be used once.
+func ExampleMap_GetAndDelete() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	tokens, _ := copal.OpenMap[string, string](db, "tokens")
+	tokens.Set("t-17", "alice")
+	fmt.Println(tokens.GetAndDelete("t-17"))
+	fmt.Println(tokens.GetAndDelete("t-17"))
+	// Output:
+	// alice true <nil>
+	//  false <nil>
+}
+
+// A queue by priority: the lowest score is the next.
+func ExampleSortedSetOf_PopMin() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	jobs, _ := copal.OpenSortedSet[string](db, "jobs")
+	jobs.Add("write", 2)
+	jobs.Add("mend", 1)
+	for {
+		job, priority, ok, err := jobs.PopMin()
+		if !ok || err != nil {
+			break
+		}
+		fmt.Println(job, priority)
+	}
+	// Output:
+	// mend 1
+	// write 2
+}
+
+func ExampleSortedSetOf_PopMax() {
+	db, points := points()
+	defer db.Close()
+	name, score, ok, err := points.PopMax()
+	fmt.Println(name, score, ok, err)
+	// Output: Grace 20 true <nil>
+}
+
+func ExampleValueWriter() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	w, err := db.Raw().Create([]byte("film"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer w.Close()
+	io.Copy(w, strings.NewReader("a long story"))
+	fmt.Println(w.Size(), w.Commit())
+	// Output: 12 <nil>
+}
+
+func ExampleValueReader() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	db.Raw().Set([]byte("film"), []byte("a long story"))
+	r, err := db.Raw().Open([]byte("film"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer r.Close()
+	part := make([]byte, 4)
+	r.ReadAt(part, 2)
+	fmt.Printf("%s, %d bytes\n", part, r.Size())
+	// Output: long, 12 bytes
+}
+
+func ExampleMapChange() {
+	db, fruits := fruits()
+	defer db.Close()
+	for c, err := range fruits.Watch(context.Background(), copal.WatchAfter(0)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.Key, c.Deleted)
+		break
+	}
+	// Output: fig false
+}
+
+func ExampleSetOf_Until() {
+	db, s := tags()
+	defer db.Close()
+	fmt.Println(slices.Collect(s.Until("go")))
+	// Output: [amber]
+}
