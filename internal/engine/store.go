@@ -202,6 +202,9 @@ func open(dir string, opts Options) (_ *Store, err error) {
 			err = errors.Join(err, s.release())
 		}
 	}()
+	if err = seglog.CheckDir(opts.FS, dir, !opts.ReadOnly); err != nil {
+		return nil, err
+	}
 	if !opts.ReadOnly {
 		if s.lock, err = seglog.LockDir(opts.FS, dir); err != nil {
 			return nil, err

@@ -224,6 +224,16 @@ func TestForeignFiles(t *testing.T) {
 	if _, err := Open("db", testOptions(mem, func(o *Options) { o.ReadOnly = true })); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("a directory with no other files opens to be read: %v", err)
 	}
+	if _, err := Open("db", testOptions(mem, options)); err == nil || !strings.Contains(err.Error(), "a directory of its own") {
+		t.Errorf("a directory with other files alone becomes a store: %v", err)
+	}
+	lock, err := seglog.LockDir(mem, "db") // as if they had come later
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
 	fewMarks(t, 10)
 	content, round := "", 0
 	for _, end := range []string{"closed", "killed", "without the index snapshot", "shrunk"} {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
@@ -20,6 +21,33 @@ const (
 	BackupName   = "BACKUP"                      // in a directory that is a backup: what of
 	BackupTemp   = BackupName + files.TempSuffix // while it is written
 )
+
+// CheckDir returns an error if dir is a file or, for a process that is to write there, a directory
+// that is no store and has something else.
+func CheckDir(fsys vfs.FS, dir string, write bool) error {
+	names, err := fsys.List(dir)
+	switch {
+	case vfs.IsNotDirectory(err):
+		return fmt.Errorf("copal: %s is not a directory, and a store is one", dir)
+	case err != nil || !write || IsStore(names):
+		return nil // what comes next says what is wrong
+	}
+	for _, name := range names {
+		if !isOurs(name) && !Worthless(name) && !strings.HasPrefix(name, ".") {
+			return fmt.Errorf("copal: %s is no store, and there is %s: a store needs a directory of its own", dir, name)
+		}
+	}
+	return nil
+}
+
+// isOurs reports whether a file of this name may be of a store, or of a backup.
+func isOurs(name string) bool {
+	switch strings.TrimSuffix(name, files.TempSuffix) {
+	case ManifestName, MarkName, RingName, SnapshotName, BackupName:
+		return true
+	}
+	return isUnfinished(name) || strings.Contains(name, ".order")
+}
 
 // LockDir creates a directory and makes this process its only writer.
 func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {

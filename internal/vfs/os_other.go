@@ -44,5 +44,7 @@ func syncDir(dir string) error {
 
 func isNoSpace(error) bool { return false }
 
+func isNotDirectory(error) bool { return false }
+
 // lockDir has nothing to add to the lock of the file here.
 func lockDir(string) (*os.File, error) { return nil, nil }

@@ -62,6 +62,8 @@ func syncDir(dir string) error {
 	return err
 }
 
+func isNotDirectory(err error) bool { return errors.Is(err, unix.ENOTDIR) }
+
 func isNoSpace(err error) bool {
 	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EFBIG)
 }

@@ -59,6 +59,8 @@ func syncDir(dir string) error {
 	return err
 }
 
+func isNotDirectory(err error) bool { return errors.Is(err, windows.ERROR_DIRECTORY) }
+
 func isNoSpace(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL)
 }

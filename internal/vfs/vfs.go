@@ -125,6 +125,11 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is locked by process %d", e.Name, e.PID)
 }
 
+// IsNotDirectory reports whether err says that a directory was asked for, and there is a file.
+func IsNotDirectory(err error) bool {
+	return err != nil && (errors.Is(err, errNotDir) || isNotDirectory(err))
+}
+
 // IsNoSpace reports whether err says that there is no room: a full disk, a
 // spent quota, or a limit on the size of a file.
 func IsNoSpace(err error) bool { return err != nil && (errors.Is(err, ErrNoSpace) || isNoSpace(err)) }
