@@ -29,7 +29,7 @@ var someOrder = order{
 
 // TestCodecs keeps values with every codec, and reads them with every other open.
 func TestCodecs(t *testing.T) {
-	codecs := []copal.Codec{codec.JSON, codec.Binary}
+	codecs := []codec.Codec{codec.JSON, codec.Binary}
 	mem := vfs.NewMem()
 	db := openOn(t, mem)
 	for _, c := range codecs {
@@ -85,7 +85,7 @@ func TestStructsEvolve(t *testing.T) {
 	type misfit struct {
 		A bool
 	}
-	for _, c := range []copal.Codec{codec.JSON, codec.Binary} {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		t.Run(c.Name(), func(t *testing.T) {
 			mem := vfs.NewMem()
 			db := openOn(t, mem, copal.WithCodec(c))
@@ -174,7 +174,7 @@ func TestUnknownCodec(t *testing.T) {
 	lives(t, func(t *testing.T, db *copal.DB) {
 		mustSet(t, mapOf[string, user](t, db, "users", copal.WithCodec(gobCodec{})), "alice", user{"Alice", 28})
 	}, func(t *testing.T, db *copal.DB) {
-		for _, c := range []copal.Codec{codec.JSON, codec.Binary} {
+		for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 			_, err := copal.OpenMap[string, user](db, "users", copal.WithCodec(c))
 			wantErr(t, "OpenMap", err, copal.ErrType)
 			if err != nil && !strings.Contains(err.Error(), `codec "gob" is not known here`) {

@@ -8,7 +8,7 @@
 //
 // Four nouns are all there is to know. A [DB] is a directory with one append-only log. A [Map] is a
 // typed view of the keys that begin with its name and a colon; [Raw] is the same entries as bytes. A
-// [Codec] turns values into the bytes of a record and back; with the default, JSON, the log reads like
+// codec turns values into the bytes of a record and back; with the default, JSON, the log reads like
 // a diary. An [Option] is a setting.
 //
 // # Handles

@@ -19,7 +19,7 @@ import (
 // through the log, and the schemas with them.
 
 // fieldCodecs are those that keep structs.
-var fieldCodecs = []copal.Codec{codec.JSON, codec.Binary}
+var fieldCodecs = []codec.Codec{codec.JSON, codec.Binary}
 
 // An evolution writes a value of an old type under two keys, reopens the store with
 // a new type, reads both, writes one of them again as it was read, and reopens with the old type.
@@ -48,7 +48,7 @@ func evolves[New any](name string, old any, cells ...cell) evolution {
 	return evolution{name, old, reflect.TypeFor[New](), cells}
 }
 
-func (e evolution) run(t *testing.T, c copal.Codec, out cell) {
+func (e evolution) run(t *testing.T, c codec.Codec, out cell) {
 	fsys := vfs.NewMem()
 	db := openOn(t, fsys, copal.WithCodec(c))
 	mustSetAny(t, db, e.old, "kept", "again")
@@ -375,7 +375,7 @@ var generations = map[string]third{
 }
 
 // writeGenerations writes a value of each, in its own life of the store and with its own codec.
-func writeGenerations(t *testing.T, codecs ...copal.Codec) vfs.FS {
+func writeGenerations(t *testing.T, codecs ...codec.Codec) vfs.FS {
 	fsys := vfs.NewMem()
 	write := func(set func(db *copal.DB)) {
 		db := openOn(t, fsys)
@@ -395,7 +395,7 @@ func writeGenerations(t *testing.T, codecs ...copal.Codec) vfs.FS {
 }
 
 // permuted calls f with the codecs in every order, and with each thrice.
-func permuted(t *testing.T, f func(t *testing.T, codecs ...copal.Codec)) {
+func permuted(t *testing.T, f func(t *testing.T, codecs ...codec.Codec)) {
 	for _, a := range fieldCodecs {
 		for _, b := range fieldCodecs {
 			for _, c := range fieldCodecs {
@@ -407,7 +407,7 @@ func permuted(t *testing.T, f func(t *testing.T, codecs ...copal.Codec)) {
 
 // The newest type reads every generation, whatever codecs wrote them, and the oldest too.
 func TestGenerationsInOneMap(t *testing.T) {
-	permuted(t, func(t *testing.T, codecs ...copal.Codec) {
+	permuted(t, func(t *testing.T, codecs ...codec.Codec) {
 		fsys := writeGenerations(t, codecs...)
 		for _, c := range fieldCodecs {
 			db := openOn(t, fsys, copal.WithCodec(c), copal.ReadOnly())
@@ -429,7 +429,7 @@ func TestGenerationsInOneMap(t *testing.T) {
 // An update reads a value of one generation and writes it as another. When the last of
 // a generation is gone, it holds nobody up.
 func TestGenerationsAreReplaced(t *testing.T) {
-	permuted(t, func(t *testing.T, codecs ...copal.Codec) {
+	permuted(t, func(t *testing.T, codecs ...codec.Codec) {
 		fsys := writeGenerations(t, codecs...)
 		db := openOn(t, fsys, copal.WithCodec(codecs[0]))
 		wantRefused := func(db *copal.DB) {

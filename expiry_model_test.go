@@ -73,7 +73,7 @@ func newExpiryModel[V any](t *testing.T, rng *rand.Rand, of func(int) V, number 
 		entries: map[string]mortal{}, earlier: map[string][]mortal{}, shadows: map[string]int{}}
 	x.opts = []copal.Option{copal.WithInline(), copal.WithoutRing(), copal.WithClock(x.clock),
 		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
-	x.mapped = []copal.MapOption{copal.WithCodec([]copal.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])}
+	x.mapped = []copal.MapOption{copal.WithCodec([]codec.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])}
 	if rng.IntN(3) == 0 {
 		x.ttl = 7 * time.Millisecond
 		x.mapped = append(x.mapped, copal.WithTTL(x.ttl))

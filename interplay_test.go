@@ -128,7 +128,7 @@ func (x *interplay[V]) open() {
 }
 
 func (x *interplay[V]) openMap() {
-	c := []copal.Codec{codec.JSON, codec.Binary}[x.rng.IntN(2)]
+	c := []codec.Codec{codec.JSON, codec.Binary}[x.rng.IntN(2)]
 	x.m = mapOf[string, V](x.t, x.db, "m", append(x.mapped, copal.WithCodec(c))...)
 }
 

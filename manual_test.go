@@ -56,7 +56,7 @@ func TestManualIsComplete(t *testing.T) {
 }
 
 // noExample has types that examples of functions show: what options are, and what is returned.
-var noExample = map[string]bool{"Option": true, "MapOption": true, "WatchOption": true, "Codec": true}
+var noExample = map[string]bool{"Option": true, "MapOption": true, "WatchOption": true}
 
 // parseDir parses the files of this directory, but for the bridge to the seams.
 func parseDir(t *testing.T) []*ast.File {

@@ -153,7 +153,7 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 
 // valuesOf returns what encodes and decodes the values of map name, and its table. The values
 // that are there are known to fit the type.
-func (db *DB) valuesOf(name string, c Codec, t reflect.Type) (*typed, *engine.Table, error) {
+func (db *DB) valuesOf(name string, c codec.Codec, t reflect.Type) (*typed, *engine.Table, error) {
 	values, err := newTyped(db.store, c, t)
 	if err != nil {
 		return nil, nil, err

@@ -36,7 +36,7 @@ func (s cellState[V]) current() (v V, there, misfit bool) {
 // matrixKind is a codec with what it makes of values.
 type matrixKind[V any] struct {
 	name     string
-	codec    copal.Codec
+	codec    codec.Codec
 	values   [4]V
 	show     func(v V) string // to raw reads
 	raw      [2]string        // of which the second does not fit, unless everything does
@@ -136,7 +136,7 @@ func matrixWays[V any]() []matrixWay[V] {
 }
 
 func TestTypedRawAndCodecMatrix(t *testing.T) {
-	people := func(name string, c copal.Codec, show func(user) string) matrixKind[user] {
+	people := func(name string, c codec.Codec, show func(user) string) matrixKind[user] {
 		k := matrixKind[user]{name: name, codec: c, values: [4]user{{"Alice", 1}, {"Bob", 2}, {"Carol", 3}, {"Dave", 4}}, show: show}
 		k.raw, k.rawValue = [2]string{` { "Age" : 7 } `, "\x00 no JSON"}, [2]user{{Age: 7}, {}}
 		return k

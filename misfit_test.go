@@ -52,7 +52,7 @@ func wantMisfit[V any](t *testing.T, db *copal.DB, name string, words ...string)
 }
 
 func TestOpenMapNamesTheField(t *testing.T) {
-	for _, c := range []copal.Codec{codec.JSON, codec.Binary} {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		t.Run(c.Name(), func(t *testing.T) {
 			lives(t, func(t *testing.T, db *copal.DB) {
 				m := mapOf[string, resident](t, db, "people")
@@ -169,7 +169,7 @@ func TestOpenMapTakesRawBytes(t *testing.T) {
 func TestOpenMapTakesWhatMayFit(t *testing.T) {
 	type wide struct{ N int64 }
 	type narrow struct{ N int8 }
-	for _, c := range []copal.Codec{codec.JSON, codec.Binary} {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		t.Run(c.Name(), func(t *testing.T) {
 			lives(t, func(t *testing.T, db *copal.DB) {
 				m := mapOf[string, wide](t, db, "numbers")

@@ -147,7 +147,7 @@ type typedView[K comparable, V any] struct {
 	name  string
 	key   func(*model) K
 	value func() V
-	codec copal.Codec
+	codec codec.Codec
 	m     *copal.Map[K, V]
 }
 

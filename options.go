@@ -10,9 +10,6 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Codec turns values into bytes and back; package codec has those that come with copal.
-type Codec = codec.Codec
-
 // Option is a setting of a store. Every MapOption is one too: given to Open, it is
 // the default of the store's maps.
 type Option interface {
@@ -49,7 +46,7 @@ type config struct {
 
 // mapConfig collects the options of a map.
 type mapConfig struct {
-	codec   Codec
+	codec   codec.Codec
 	ttl     time.Duration
 	expired any // func(K, V)
 	ordered bool
@@ -151,7 +148,7 @@ func WithProgress(f func(done, total int64)) Option {
 // WithCodec stores the values of a map with c instead of codec.JSON. Records that
 // are there already are read with the codec that wrote them, if it is c or comes with
 // copal. Given to Open, it also holds for the single values of Set and Get.
-func WithCodec(c Codec) MapOption {
+func WithCodec(c codec.Codec) MapOption {
 	return mapOption(func(m *mapConfig) { m.codec, m.ownCodec = c, true })
 }
 

@@ -103,7 +103,7 @@ func testOwners[V any](t *testing.T, rng *rand.Rand, of func(int) V, number func
 }
 
 func (x *owners[V]) open(rng *rand.Rand) {
-	x.m.Store(mapOf[string, V](x.t, x.db, "m", copal.WithCodec([]copal.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])))
+	x.m.Store(mapOf[string, V](x.t, x.db, "m", copal.WithCodec([]codec.Codec{codec.JSON, codec.Binary}[rng.IntN(2)])))
 }
 
 func nameOf(g, i int) string { return fmt.Sprint(g, ".", i) }

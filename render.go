@@ -36,7 +36,7 @@ func (db *DB) renderer(schema uint64) codec.Renderer {
 }
 
 // codecNamed finds a codec that comes with copal, or the one that the store was opened with.
-func (db *DB) codecNamed(name string) Codec {
+func (db *DB) codecNamed(name string) codec.Codec {
 	if own := db.config.maps.codec; own.Name() == name {
 		return own
 	}

@@ -50,7 +50,7 @@ func TestSnapshotOfMaps(t *testing.T) {
 	})
 }
 
-func snapshotOfMap[V any](t *testing.T, c copal.Codec, value func(n int) V, equal func(a, b V) bool) {
+func snapshotOfMap[V any](t *testing.T, c codec.Codec, value func(n int) V, equal func(a, b V) bool) {
 	db := memory(t, copal.WithSegmentBytes(8<<10))
 	m, err := copal.OpenMap[int, V](db, "pets", copal.WithCodec(c))
 	if err != nil {

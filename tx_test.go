@@ -30,7 +30,7 @@ func openHolders(t *testing.T, db *copal.DB, opts ...copal.MapOption) *copal.Map
 // TestTx: a transaction sees what it has written, others see nothing of it before it commits, and all of it after, also when the store is
 // opened again.
 func TestTx(t *testing.T) {
-	for _, c := range []copal.Codec{codec.JSON, codec.Binary} {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		mem := vfs.NewMem()
 		db := openOn(t, mem)
 		m := openHolders(t, db, copal.WithCodec(c))

@@ -21,7 +21,7 @@ import (
 // a server wrote can be read.
 type typed struct {
 	store  *engine.Store
-	codec  Codec
+	codec  codec.Codec
 	goval  reflect.Type
 	plan   codec.Type
 	ours   bool        // the codec is one of package codec
@@ -41,7 +41,7 @@ type numbered struct {
 	decoder codec.Decoder
 }
 
-func newTyped(s *engine.Store, c Codec, t reflect.Type) (*typed, error) {
+func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 	if !engine.IsWord(c.Name()) {
 		return nil, fmt.Errorf("%w: a codec is called %q; its name must be a word of lower-case letters and digits", ErrType, c.Name())
 	}
@@ -202,8 +202,8 @@ func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
 }
 
 // codecNamed finds a codec that comes with copal, or returns nil.
-func codecNamed(name string) Codec {
-	for _, c := range []Codec{codec.JSON, codec.Binary, codec.Bytes} {
+func codecNamed(name string) codec.Codec {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary, codec.Bytes} {
 		if c.Name() == name {
 			return c
 		}
