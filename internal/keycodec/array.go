@@ -20,7 +20,7 @@ type element struct {
 }
 
 // elementOf returns the element of type t, or one without functions if t is neither
-// a bool nor a number, or a byte, of which arrays are hex.
+// a bool nor a number.
 func elementOf(t reflect.Type) element {
 	e := element{size: t.Size()}
 	switch t.Kind() {
@@ -43,6 +43,8 @@ func elementOf(t reflect.Type) element {
 		}
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
 		switch uintForm(t) {
+		case formUint8:
+			uintElement[uint8](&e)
 		case formUint16:
 			uintElement[uint16](&e)
 		case formUint32:
@@ -69,7 +71,7 @@ func intElement[T int8 | int16 | int32 | int64](e *element) {
 	e.compare = compareMemory[T]
 }
 
-func uintElement[T uint16 | uint32 | uint64](e *element) {
+func uintElement[T uint8 | uint16 | uint32 | uint64](e *element) {
 	e.append = func(dst []byte, p unsafe.Pointer) []byte {
 		return strconv.AppendUint(dst, uint64(*(*T)(p)), 10)
 	}
@@ -150,42 +152,53 @@ func elementSlow[K comparable](e element) slow[K] {
 
 // arraySlow encodes K, an array of n elements, joined by commas.
 func arraySlow[K comparable](n int, e element) slow[K] {
-	at := func(k *K, i int) unsafe.Pointer { return unsafe.Add(unsafe.Pointer(k), uintptr(i)*e.size) }
 	return slow[K]{
-		append: func(dst []byte, k K) ([]byte, error) {
-			for i := range n {
-				if i > 0 {
-					dst = append(dst, ',')
-				}
-				dst = e.append(dst, at(&k, i))
-			}
-			return dst, nil
-		},
+		append: func(dst []byte, k K) ([]byte, error) { return e.appendList(dst, unsafe.Pointer(&k), n), nil },
 		decode: func(b []byte) (K, error) {
 			var k K
-			parts := bytes.Count(b, []byte(",")) + 1
-			if len(b) == 0 && n == 0 {
-				parts = 0
-			}
-			if parts != n {
-				return k, fmt.Errorf("not %d elements", n)
-			}
-			for i := range n {
-				part, rest, _ := bytes.Cut(b, []byte(","))
-				if err := e.parse(part, at(&k, i)); err != nil {
-					return k, err
-				}
-				b = rest
-			}
-			return k, nil
+			err := e.parseList(b, unsafe.Pointer(&k), n)
+			return k, err
 		},
-		compare: func(a, b K) int {
-			for i := range n {
-				if c := e.compare(at(&a, i), at(&b, i)); c != 0 {
-					return c
-				}
-			}
-			return 0
-		},
+		compare: func(a, b K) int { return e.compareLists(unsafe.Pointer(&a), unsafe.Pointer(&b), n) },
 	}
+}
+
+// at returns element i of the array at p.
+func (e element) at(p unsafe.Pointer, i int) unsafe.Pointer { return unsafe.Add(p, uintptr(i)*e.size) }
+
+func (e element) appendList(dst []byte, p unsafe.Pointer, n int) []byte {
+	for i := range n {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = e.append(dst, e.at(p, i))
+	}
+	return dst
+}
+
+func (e element) parseList(b []byte, p unsafe.Pointer, n int) error {
+	parts := bytes.Count(b, []byte(",")) + 1
+	if len(b) == 0 && n == 0 {
+		parts = 0
+	}
+	if parts != n {
+		return fmt.Errorf("not %d elements", n)
+	}
+	for i := range n {
+		part, rest, _ := bytes.Cut(b, []byte(","))
+		if err := e.parse(part, e.at(p, i)); err != nil {
+			return err
+		}
+		b = rest
+	}
+	return nil
+}
+
+func (e element) compareLists(p, q unsafe.Pointer, n int) int {
+	for i := range n {
+		if c := e.compare(e.at(p, i), e.at(q, i)); c != 0 {
+			return c
+		}
+	}
+	return 0
 }

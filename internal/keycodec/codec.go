@@ -18,6 +18,7 @@ type Codec[K comparable] struct {
 	form  form
 	size  int // of the array when form is formBytes
 	name  string
+	order string // the name of that of composite keys; "" for others, whose name tells it
 	exact bool
 	slow  slow[K] // complete when form is formOther, else empty
 }
@@ -48,8 +49,8 @@ type slow[K comparable] struct {
 }
 
 // Name describes the key type by its encoding, such as "string", "int64", "time",
-// "text" (a TextMarshaler), "[16]byte" or "[3]int32". Named types have the name of
-// their underlying type.
+// "text" (a TextMarshaler), "[16]byte", "[3]int32" or "struct{string;time}". Named
+// types have the name of their underlying type.
 func (c *Codec[K]) Name() string { return c.name }
 
 // Exact reports whether keys are == exactly when their bytes are equal. It is false
@@ -195,8 +196,9 @@ func (c *Codec[K]) decodeSlow(b []byte) (K, error) {
 // arrays by bytes, false before true, times by instant, arrays by their first
 // unequal element. NaN equals itself and comes before all other floats. A
 // TextMarshaler is ordered by its own method Compare(K) int if it has one, and
-// where that finds none, by its text. The result is 0 exactly when both keys have
-// the same bytes.
+// where that finds none, by its text. Structs and arrays are ordered by their first
+// unequal part; a part that is a TextMarshaler is ordered by its text alone. The result
+// is 0 exactly when both keys have the same bytes.
 func (c *Codec[K]) Compare(a, b K) int {
 	p, q := unsafe.Pointer(&a), unsafe.Pointer(&b)
 	switch c.form {

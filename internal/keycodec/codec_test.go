@@ -178,6 +178,10 @@ type stampAndMore struct {
 	n int
 }
 
+type place struct{ X int }
+
+type Place place
+
 type pointsToStamp struct{ *semver }
 
 func TestRefusedKeyTypes(t *testing.T) {
@@ -187,12 +191,28 @@ func TestRefusedKeyTypes(t *testing.T) {
 	refused[fmt.Stringer](t, "fmt.Stringer")
 	refused[chan int](t, "")
 	refused[complex128](t, "")
-	refused[struct{}](t, "")
-	refused[struct{ A int }](t, "")
-	refused[[2]string](t, "neither numbers nor bools")
-	refused[[2][2]int](t, "")
-	refused[[2]shout](t, "")
-	refused[[2]time.Time](t, "")
+	refused[struct{}](t, "it has no fields")
+	refused[struct{ A, b int }](t, "its field b is not exported")
+	refused[struct{ A, _ int }](t, "its field _ is not exported")
+	refused[struct{ place }](t, "its field place is not exported")
+	refused[struct{ *Place }](t, "its field Place is of type *keycodec_test.Place: equal keys")
+	refused[struct{ A *int }](t, "its field A is of type *int: equal keys of it need not be equal values")
+	refused[struct{ A any }](t, "its field A is of type interface {}: equal keys")
+	refused[struct{ A fmt.Stringer }](t, "its field A is of type fmt.Stringer")
+	refused[struct{ A struct{ B chan int } }](t, "its field A.B is of type chan int")
+	refused[struct{ A struct{ B, c int } }](t, "its field A is of type struct { B int; c int }: its field c is not exported")
+	refused[struct{ A complex64 }](t, "its field A is of type complex64")
+	refused[struct{ A struct{} }](t, "its field A is of type struct {}: it has no fields")
+	refused[struct{ A [2]struct{ B *int } }](t, "its field A[i].B is of type *int")
+	refused[struct{ A onlyMarshal }](t, "its field A is of type keycodec_test.onlyMarshal: it has MarshalText but no UnmarshalText")
+	refused[struct{ A stampAndMore }](t, "its field A is of type keycodec_test.stampAndMore: its MarshalText is that of its field Time alone")
+	refused[[2]*int](t, "its element is of type *int: equal keys")
+	refused[[2]complex64](t, "its element is of type complex64")
+	refused[[2][2]any](t, "its element[i] is of type interface {}")
+	refused[[2]struct{}](t, "its element is of type struct {}: it has no fields")
+	refused[[2]onlyUnmarshal](t, "no MarshalText")
+	refused[[1025]string](t, "more than 1024 parts")
+	refused[[33][32]string](t, "more than 1024 parts")
 	refused[onlyMarshal](t, "no UnmarshalText")
 	refused[onlyUnmarshal](t, "no MarshalText")
 	refused[stampAndMore](t, "field Time alone")
@@ -401,13 +421,15 @@ func noAlloc[K comparable](t *testing.T, c *keycodec.Codec[K], k K, dst []byte) 
 
 func FuzzDecode(f *testing.F) {
 	for _, s := range []string{"", "0", "-0", "+5", "-128", "18446744073709551615", "NaN", "1e+21", "00ff", "1,-2", "true,false",
-		"2006-01-02T15:04:05.000000000Z", "10.0.0.1", "v1.2", "\xff", strings.Repeat("9", 400)} {
+		"2006-01-02T15:04:05.000000000Z", "10.0.0.1", "v1.2", "\xff", "a/5", "a%2fb/%25", "1,2/ff00/", "/", "%2F/1", "true/a/1", "a/2006-01-02T15:04:05.000000000Z", strings.Repeat("9", 400)} {
 		f.Add([]byte(s))
 	}
 	decoders := []func([]byte) ([]byte, bool){
 		again[string](), again[int](), again[int8](), again[uint16](), again[uint32](), again[uint64](), again[bool](),
 		again[float32](), again[float64](), again[[2]byte](), again[[2]int16](), again[[2]bool](), again[[2]float64](),
 		again[time.Time](), again[netip.Addr](), again[semver](), again[[0]int](),
+		again[pair[string, int]](), again[[2]string](), again[reading](), again[triple[[2]int8, [2]byte, string]](), again[[1]string](),
+		again[triple[bool, netip.Addr, float32]](), again[[0]string](), again[[2]semver](),
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for i, decode := range decoders {

@@ -14,4 +14,8 @@
 //	arrays of the above but string elements joined by commas       1,-2,3
 //	time.Time                      UTC, nine fractional digits     2006-01-02T15:04:05.000000000Z
 //	TextMarshaler and -Unmarshaler its text                        10.0.0.1
+//	structs, other arrays          parts joined by slashes         kitchen/-42
+//
+// In a part of a struct or an array, a slash is %2f and a percent sign %25. The parts of
+// a struct or an array that is a part itself stand where it would.
 package keycodec

@@ -16,8 +16,8 @@ var (
 	timeType        = reflect.TypeFor[time.Time]()
 )
 
-const accepted = "keys are strings, integers, floats, bools, arrays of bytes or numbers or bools, " +
-	"time.Time, and types with MarshalText and UnmarshalText"
+const accepted = "keys are strings, integers, floats, bools, time.Time, types with MarshalText and " +
+	"UnmarshalText, and arrays and structs of these, of which all fields are exported"
 
 // For returns the codec of the key type K, or an error that wraps ErrType, names
 // the type and says what is accepted.
@@ -30,15 +30,11 @@ func For[K comparable]() (*Codec[K], error) {
 	if t == timeType {
 		return &Codec[K]{name: "time", slow: timeSlow[K]()}, nil
 	}
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Interface, reflect.Chan, reflect.UnsafePointer:
-		return nil, refuse(t, "equal keys of it need not be equal values")
-	}
-	text, err := isText(t)
-	if err != nil {
-		return nil, err
-	}
-	if text {
+	text, why := isText(t)
+	switch {
+	case why != "":
+		return nil, refuse(t, why)
+	case text:
 		return &Codec[K]{name: "text", slow: textSlow[K]()}, nil
 	}
 	return forKind[K](t)
@@ -57,6 +53,8 @@ func forKind[K comparable](t reflect.Type) (*Codec[K], error) {
 		return &Codec[K]{name: name, exact: kind == reflect.Bool, slow: elementSlow[K](elementOf(t))}, nil
 	case reflect.Array:
 		return forArray[K](t)
+	case reflect.Struct:
+		return forParts[K](t)
 	}
 	return nil, refuse(t, "")
 }
@@ -69,31 +67,36 @@ func forArray[K comparable](t reflect.Type) (*Codec[K], error) {
 	}
 	e := elementOf(elem)
 	if e.append == nil || hasText(elem) {
-		return nil, refuse(t, "its elements are neither numbers nor bools")
+		return forParts[K](t)
 	}
 	name := "[" + strconv.Itoa(t.Len()) + "]" + elem.Kind().String()
 	exact := elem.Kind() != reflect.Float32 && elem.Kind() != reflect.Float64
 	return &Codec[K]{name: name, exact: exact, slow: arraySlow[K](t.Len(), e)}, nil
 }
 
-// isText reports whether keys of type t are encoded by their own text methods.
-func isText(t reflect.Type) (bool, error) {
+// isText reports whether keys of type t are encoded by their own text methods, or why t cannot be
+// a type of keys.
+func isText(t reflect.Type) (text bool, why string) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Interface, reflect.Chan, reflect.UnsafePointer:
+		return false, "equal keys of it need not be equal values"
+	}
 	m := t.Implements(marshalerType) || reflect.PointerTo(t).Implements(marshalerType)
 	u := t.Implements(unmarshalerType) || reflect.PointerTo(t).Implements(unmarshalerType)
 	switch {
 	case m && !u:
-		return false, refuse(t, "it has MarshalText but no UnmarshalText")
+		return false, "it has MarshalText but no UnmarshalText"
 	case u && !m:
-		return false, refuse(t, "it has UnmarshalText but no MarshalText")
+		return false, "it has UnmarshalText but no MarshalText"
 	case m:
 		return true, wholeText(t)
 	}
-	return false, nil
+	return false, ""
 }
 
-// wholeText refuses a struct whose text methods are those of one of several fields:
+// wholeText says why not if t is a struct whose text methods are those of one of several fields:
 // keys that differ in another field would be one key.
-func wholeText(t reflect.Type) error {
+func wholeText(t reflect.Type) (why string) {
 	for _, name := range []string{"MarshalText", "UnmarshalText"} {
 		i, ok := promoted.From(t, name)
 		if !ok {
@@ -101,13 +104,13 @@ func wholeText(t reflect.Type) error {
 		}
 		f := t.Field(i)
 		if t.NumField() > 1 {
-			return refuse(t, fmt.Sprintf("its %s is that of its field %s alone", name, f.Name))
+			return fmt.Sprintf("its %s is that of its field %s alone", name, f.Name)
 		}
 		if f.Type.Kind() == reflect.Pointer || f.Type.Kind() == reflect.Interface {
-			return refuse(t, fmt.Sprintf("its %s is that of the %s it points to", name, f.Name))
+			return fmt.Sprintf("its %s is that of the %s it points to", name, f.Name)
 		}
 	}
-	return nil
+	return ""
 }
 
 func hasText(t reflect.Type) bool {

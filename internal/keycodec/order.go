@@ -24,6 +24,8 @@ import (
 //	hex      arrays of bytes             1, the bytes
 //	[3]int   arrays, by their elements   those of the elements, one after the other
 //
+// Composite keys have an order that is made of those of their parts: see compositeNamed.
+//
 // Bytes that are no key of the type in its canonical spelling, as a raw write may leave them, are ordered
 // behind all that are, by themselves. Integers of every size have one order, and floats one, so a map
 // may change the size of its keys and stays in order.
@@ -32,7 +34,8 @@ import (
 type Order struct {
 	name  string
 	elem  orderForm
-	count int // of elements; -1 for a key that is no array
+	count int      // of elements; -1 for a key that is no array
+	parts *[]Order // of a composite key, the same for the same name; else nil
 }
 
 type orderForm uint8
@@ -44,6 +47,7 @@ const (
 	orderBool
 	orderTime
 	orderHex
+	orderParts // of a composite key; no key has a part of this form
 )
 
 var orderForms = map[string]orderForm{
@@ -60,21 +64,30 @@ func OrderNamed(name string) (o Order, ok bool) {
 		return o, true
 	}
 	count, elem, ok := strings.Cut(strings.TrimPrefix(name, "["), "]")
+	o.elem = orderForms[elem]
+	if !ok || !o.isListed() {
+		return compositeNamed(name)
+	}
 	n, err := strconv.Atoi(count)
-	if !ok || err != nil || n < 0 || name != "["+strconv.Itoa(n)+"]"+elem {
+	if err != nil || n < 0 || name != "["+strconv.Itoa(n)+"]"+elem {
 		return Order{}, false
 	}
 	o.count = n
-	o.elem, ok = orderForms[elem]
-	if !ok || o.elem != orderInt && o.elem != orderFloat && o.elem != orderBool {
-		return Order{}, false
-	}
 	return o, true
 }
 
 // Order returns that of the key type. It agrees with Compare, but for TextMarshalers with a Compare of their own: they are ordered by their text.
 func (c *Codec[K]) Order() Order {
-	name := c.name
+	name := c.order
+	if name == "" {
+		name = orderOf(c.name)
+	}
+	o, _ := OrderNamed(name)
+	return o
+}
+
+// orderOf returns the name of the order of keys that are no composites, by that of their codec.
+func orderOf(name string) string {
 	count := ""
 	if i := strings.IndexByte(name, ']'); i >= 0 {
 		count, name = name[:i+1], name[i+1:]
@@ -89,8 +102,7 @@ func (c *Codec[K]) Order() Order {
 	case name == "string", name == "text":
 		name = "bytes"
 	}
-	o, _ := OrderNamed(count + name)
-	return o
+	return count + name
 }
 
 // Name is what OrderNamed knows the order by.
@@ -126,6 +138,9 @@ func (o Order) AppendSortKey(dst []byte, key string) []byte {
 
 // appendKey may append anything when it reports false.
 func (o Order) appendKey(dst []byte, key string) (out []byte, ok bool) {
+	if o.parts != nil {
+		return appendSortParts(dst, *o.parts, key)
+	}
 	if o.count < 0 {
 		return o.elem.append(dst, key)
 	}
@@ -153,19 +168,27 @@ func (o Order) AppendKey(dst, sortKey []byte) ([]byte, error) {
 	if own, ok := bytes.CutPrefix(sortKey, []byte(behind)); ok {
 		return append(dst, own...), nil
 	}
-	var ok bool
+	if o.parts != nil {
+		return appendTextParts(dst, *o.parts, sortKey)
+	}
+	dst, rest, ok := o.appendElements(dst, sortKey)
+	if !ok || len(rest) > 0 {
+		return dst, errSortKey
+	}
+	return dst, nil
+}
+
+// appendElements undoes appendKey of what is no composite, and returns the rest of the sort key.
+func (o Order) appendElements(dst, sortKey []byte) (out, rest []byte, ok bool) {
 	for i := range max(o.count, -o.count) {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
 		if dst, sortKey, ok = o.elem.appendText(dst, sortKey); !ok {
-			return dst, errSortKey
+			return dst, nil, false
 		}
 	}
-	if len(sortKey) > 0 {
-		return dst, errSortKey
-	}
-	return dst, nil
+	return dst, sortKey, true
 }
 
 func (f orderForm) append(dst []byte, key string) (out []byte, ok bool) {

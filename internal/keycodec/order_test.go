@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,7 +115,11 @@ func TestSortKeysOfWhatIsNoKey(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"", "ints", "[]int", "[-1]int", "[01]int", "[2]bytes", "[2]time", "[2]", "2]int"} {
+	for _, name := range []string{"", "ints", "[]int", "[-1]int", "[01]int", "[2]", "2]int",
+		"struct", "struct{}", "struct{int", "struct{int}}", "struct{int};", "struct{;}", "struct{int;}", "struct{int, int}", "struct{int; int}", "struct{string}",
+		"struct{struct{int}}", "struct{int;struct{int}}", "int;int", "[2]ints", "[2]struct{}", "[02]bytes", "[-1]bytes", "[]bytes", "[+2]bytes", "[1025]bytes",
+		"[1000][1000]bytes", "struct{[513]time;[512]time}", "[99999999999999999999]bytes", "[2]bytes[2]", "[2]struct{int", "struct{[2]int;[1025]bytes}",
+		strings.Repeat("[1]", 1<<16) + "bytes"} {
 		if o, ok := keycodec.OrderNamed(name); ok {
 			t.Errorf("there is an order %q: %v", name, o)
 		}
@@ -124,17 +129,69 @@ func TestSortKeysOfWhatIsNoKey(t *testing.T) {
 // Whatever the bytes: they come back from their sort key, no two keys share one, and sort keys that
 // none has are refused or have another spelling.
 func FuzzSortKey(f *testing.F) {
-	names := []string{"bytes", "int", "float", "bool", "time", "hex", "[2]int", "[3]float", "[2]bool", "[0]int"}
+	names := []string{"bytes", "int", "float", "bool", "time", "hex", "[2]int", "[3]float", "[2]bool", "[0]int",
+		"struct{bytes;time}", "[2]bytes", "struct{int;bytes;bool}", "struct{hex;[2]int;bytes}", "[2]struct{float;bytes}", "struct{bytes}", "[0]bytes"}
 	for i, key := range []string{"", "-42", "2.5", "true", "2026-11-21T06:45:00.000000000Z", "00ff", "1,2", "1,NaN,-Inf", "true,false"} {
 		f.Add(uint8(i), key)
 	}
+	for _, key := range []string{"a/2026-11-21T06:45:00.000000000Z", "a%2fb/\x00%25", "-1/\xff\xff/true", "00ff/1,2/x", "1/a/NaN/", "%2F", ""} {
+		for n := 10; n < len(names); n++ {
+			f.Add(uint8(n), key)
+		}
+	}
+	for _, s := range []string{"\x01a\x00\x00\x00", "\x01\x00\xff\x00\x00b\x00\x00", "\x01\x80a\x00\x00\x01", "\x01a\x00\x01"} {
+		for n := 10; n < len(names); n++ {
+			f.Add(uint8(n), s)
+		}
+	}
 	f.Fuzz(func(t *testing.T, n uint8, key string) {
-		o, _ := keycodec.OrderNamed(names[int(n)%len(names)])
+		o, ok := keycodec.OrderNamed(names[int(n)%len(names)])
+		if !ok {
+			t.Fatal(names[int(n)%len(names)])
+		}
 		s := o.AppendSortKey(nil, key)
 		back, err := o.AppendKey(nil, s)
 		if err != nil || string(back) != key {
 			t.Errorf("%s: %q comes back as %q, %v", o.Name(), key, back, err)
 		}
-		o.AppendKey(nil, []byte(key)) // must not panic
+		own, err := o.AppendKey(nil, []byte(key)) // must not panic
+		if err != nil || o.IsBytes() {
+			return
+		}
+		again, err := o.AppendKey(nil, o.AppendSortKey(nil, string(own)))
+		if err != nil || !bytes.Equal(again, own) {
+			t.Errorf("%s: the sort key %q is of %q, whose own is of %q, %v", o.Name(), key, own, again, err)
+		}
+	})
+}
+
+// Two keys sort by their sort keys as their parts do one by one.
+func FuzzParts(f *testing.F) {
+	f.Add("a", "b", "ab", "")
+	f.Add("", "/", "%2f", "%")
+	f.Add("a\x00", "\xff", "a", "\x00\xff")
+	c, err := keycodec.For[[2]string]()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, a, b, x, y string) {
+		var text, sort [2]string
+		keys := [2][2]string{{a, b}, {x, y}}
+		for i, k := range keys {
+			own, err := c.Append(nil, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if back, err := c.Decode(own); err != nil || back != k {
+				t.Fatalf("%q is %q, which is %q, %v", k, own, back, err)
+			}
+			text[i], sort[i] = string(own), string(c.Order().AppendSortKey(nil, string(own)))
+			if strings.HasPrefix(sort[i], "\xff\xff") {
+				return // too long
+			}
+		}
+		if want := slices.Compare(keys[0][:], keys[1][:]); strings.Compare(sort[0], sort[1]) != want || (text[0] == text[1]) != (want == 0) {
+			t.Errorf("%q and %q: texts %q, sort keys %q", keys[0], keys[1], text, sort)
+		}
 	})
 }
