@@ -44,10 +44,15 @@ type mapCore[K comparable, V any] struct {
 
 // OpenMap opens the map called name, which may be new. A name is any text but "".
 //
-// Keys are strings, integers, floats, bool, arrays of bytes and of numbers, time.Time, and every
-// type with encoding.TextMarshaler and TextUnmarshaler. Two keys are the same entry when their
-// encodings are equal: times of one instant, 0 and -0, NaN and NaN. Values are what the codec can
-// keep exactly; see package codec. For other types the error is ErrType.
+// Keys are strings, integers, floats, bool, time.Time, every type with encoding.TextMarshaler and
+// TextUnmarshaler, and structs and arrays of these, such as
+//
+//	struct{Sensor string; At time.Time}
+//
+// All fields of such a struct must be exported. Its keys are ordered field by field, and stand in the
+// store as kitchen/2026-11-23T20:00:00.000000000Z. Two keys are the same entry when their encodings
+// are equal: times of one instant, 0 and -0, NaN and NaN. Values are what the codec can keep exactly;
+// see package codec. For other types the error is ErrType.
 //
 // The values that the map has must fit V. For each schema under which it has entries, OpenMap
 // compares the fields with those of V, without reading a value. The error is ErrType and names the

@@ -17,7 +17,8 @@ import (
 // walked.
 
 // Ordered keeps the keys of a map in order: numbers by value, NaN first, times by instant, false before
-// true, arrays by their first unequal element, strings, arrays of bytes and texts by their bytes.
+// true, structs and arrays by their first unequal part, strings, arrays of bytes and texts by their
+// bytes.
 // Keys that a raw write has left and that are none of the map's type come last.
 //
 // All, Keys, Values and Range go in that order then, and From and its like begin without a look at
