@@ -37,8 +37,8 @@ func compositeOptions() map[string][]copal.MapOption {
 	}
 }
 
-// compositeKeys checks a map with keys in this order, by which they are written as these texts: in each
-// life of the store it has them, walks yield them, and the raw keys are the texts.
+// compositeKeys checks a map with these keys, each of which has the text that it stands under: in
+// each life of the store the map has them, walks yield them in order, and raw keys are the texts.
 func compositeKeys[K comparable](t *testing.T, compare func(a, b K) int, texts map[string]K) {
 	t.Helper()
 	keys := slices.SortedFunc(maps.Values(texts), compare)
@@ -184,8 +184,8 @@ func TestCompositeOrderModel(t *testing.T) {
 	}
 }
 
-// A map keeps its order when its keys change their Go type and not their form, and makes it anew when
-// they change their form.
+// A map stays in order when its keys change their Go type and not their form. It is not kept in the
+// order of keys that have another form.
 func TestCompositeKeysOfAnotherType(t *testing.T) {
 	type narrow struct {
 		Name string

@@ -213,6 +213,7 @@ func TestRefusedKeyTypes(t *testing.T) {
 	refused[[2]onlyUnmarshal](t, "no MarshalText")
 	refused[[1025]string](t, "more than 1024 parts")
 	refused[[33][32]string](t, "more than 1024 parts")
+	refused[[2]struct{ A, B [300]time.Time }](t, "more than 1024 parts")
 	refused[onlyMarshal](t, "no UnmarshalText")
 	refused[onlyUnmarshal](t, "no MarshalText")
 	refused[stampAndMore](t, "field Time alone")

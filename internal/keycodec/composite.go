@@ -43,13 +43,13 @@ type shape struct {
 // forParts returns the codec of a composite key type, or says why t is none.
 func forParts[K comparable](t reflect.Type) (*Codec[K], error) {
 	s, why := shapeOf(t, "")
-	if why == "" && len(s.parts) > maxParts {
-		why = fmt.Sprintf("it has more than %d parts", maxParts)
-	}
 	if why != "" {
 		return nil, refuse(t, why)
 	}
 	name, order := s.names()
+	if _, ok := OrderNamed(order); !ok {
+		return nil, refuse(t, fmt.Sprintf("it has more than %d parts", maxParts))
+	}
 	return &Codec[K]{name: name, order: order, exact: s.exact, slow: partsSlow[K](s.parts)}, nil
 }
 

@@ -12,8 +12,8 @@ import (
 //
 // A composite key is ordered by its first part, among equals by the second, and so on. Its sort key
 // is a 1, so that it is never taken for one that stands behind, and the sort keys of the parts.
-// Those of numbers, bools and times say where they end. What may have any length, and comes first if
-// it is a beginning of another, is terminated: 0 becomes 0, 255, and 0, 0 is the end.
+// Those of numbers, bools and times say where they end. Strings, texts and arrays of bytes may have
+// any length and are terminated: 0 becomes 0, 255, and 0, 0 is the end.
 //
 // The name of such an order tells the orders of the parts and nothing of the Go type:
 //
