@@ -90,10 +90,13 @@ func Example_readme() {
 
 	func() {
 		snapshot, err := db.Snapshot() // microseconds, and writers go on
+		if err != nil {
+			log.Fatal(err)
+		}
 		defer snapshot.Close()
 		users.Set("alice", User{Name: "Alice", Age: 99})
 		then, _ := users.At(snapshot).Get("alice")
-		fmt.Println(then.Age, err)
+		fmt.Println(then.Age)
 	}()
 
 	func() {
@@ -108,6 +111,6 @@ func Example_readme() {
 	// alice 120
 	// bob 90
 	// {"Name":"Alice","Age":29} true <nil>
-	// 29 <nil>
+	// 29
 	// 0 <nil>
 }

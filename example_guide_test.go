@@ -1,0 +1,319 @@
+package copal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// The recipes of docs/guide.md, which has their blocks word by word; internal/tidy compares them.
+
+type Account struct {
+	Email string
+	Name  string
+}
+
+var errTaken = errors.New("the name is taken")
+
+// register adds an account whose name nobody has yet.
+func register(accounts *copal.Map[string, Account], name string, a Account) error {
+	_, found, err := accounts.GetOrSet(name, a)
+	if found {
+		return errTaken
+	}
+	return err
+}
+
+func Example_guideUniqueKey() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	accounts, _ := copal.OpenMap[string, Account](db, "accounts")
+	fmt.Println(register(accounts, "ada", Account{Name: "Ada"}))
+	fmt.Println(register(accounts, "ada", Account{Name: "Another"}))
+	// Output:
+	// <nil>
+	// the name is taken
+}
+
+// Accounts are accounts by name, and their names by e-mail address.
+type Accounts struct {
+	db      *copal.DB
+	byName  *copal.Map[string, Account]
+	byEmail *copal.Map[string, string]
+}
+
+// Put stores an account and keeps the index right, all or nothing.
+func (s *Accounts) Put(name string, a Account) error {
+	return s.db.Update(func(tx *copal.Tx) error {
+		accounts, names := s.byName.In(tx), s.byEmail.In(tx)
+		if old, ok := accounts.Get(name); ok && old.Email != a.Email {
+			if _, err := names.Delete(old.Email); err != nil {
+				return err
+			}
+		}
+		if owner, ok := names.Get(a.Email); ok && owner != name {
+			return errTaken
+		}
+		return errors.Join(accounts.Set(name, a), names.Set(a.Email, name))
+	})
+}
+
+func Example_guideIndex() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	byName, _ := copal.OpenMap[string, Account](db, "accounts")
+	byEmail, _ := copal.OpenMap[string, string](db, "accounts by email")
+	s := &Accounts{db, byName, byEmail}
+	fmt.Println(s.Put("ada", Account{"ada@example.org", "Ada"}))
+	fmt.Println(s.Put("eve", Account{"ada@example.org", "Eve"}))
+	fmt.Println(s.Put("ada", Account{"lovelace@example.org", "Ada"}))
+	fmt.Println(byEmail.Get("lovelace@example.org"))
+	fmt.Println(byEmail.Has("ada@example.org"))
+	// Output:
+	// <nil>
+	// the name is taken
+	// <nil>
+	// ada true
+	// false
+}
+
+// page returns up to size names behind the last one of the page before, "" for the first page.
+func page(names *copal.Map[string, Account], last string, size int) (list []string) {
+	for name := range names.KeysFrom(last) {
+		if name == last {
+			continue
+		}
+		if list = append(list, name); len(list) == size {
+			break
+		}
+	}
+	return list
+}
+
+func Example_guidePages() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	accounts, _ := copal.OpenMap[string, Account](db, "accounts", copal.Ordered())
+	for _, name := range strings.Fields("eve dan carol bob alice") {
+		accounts.Set(name, Account{Name: name})
+	}
+	for last := ""; ; {
+		list := page(accounts, last, 2)
+		if len(list) == 0 {
+			break
+		}
+		fmt.Println(list)
+		last = list[len(list)-1]
+	}
+	// Output:
+	// [alice bob]
+	// [carol dan]
+	// [eve]
+}
+
+// Queue hands out jobs. One that is not done within the lease is handed out again.
+type Queue struct {
+	db    *copal.DB
+	jobs  *copal.Map[string, string] // what is to be done, by id
+	ready *copal.SortedSetOf[string] // ids, by the time from which on they may be taken
+	lease time.Duration
+}
+
+// Take returns a job that nobody has, and leases it to the caller.
+func (q *Queue) Take(now time.Time) (id, job string, ok bool, err error) {
+	err = q.db.Update(func(tx *copal.Tx) error {
+		ready := q.ready.In(tx)
+		ok = false
+		for first, from := range ready.All() {
+			if from <= float64(now.UnixMilli()) {
+				id, ok = first, true
+			}
+			break
+		}
+		if !ok {
+			return nil
+		}
+		job, _ = q.jobs.In(tx).Get(id)
+		_, err := ready.Add(id, float64(now.Add(q.lease).UnixMilli()))
+		return err
+	})
+	return id, job, ok && err == nil, err
+}
+
+// Done removes a job.
+func (q *Queue) Done(id string) error {
+	return q.db.Update(func(tx *copal.Tx) error {
+		_, err1 := q.jobs.In(tx).Delete(id)
+		_, err2 := q.ready.In(tx).Delete(id)
+		return errors.Join(err1, err2)
+	})
+}
+
+func Example_guideQueue() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	jobs, _ := copal.OpenMap[string, string](db, "jobs")
+	ready, _ := copal.OpenSortedSet[string](db, "jobs that are ready")
+	q := &Queue{db, jobs, ready, time.Minute}
+	now := time.UnixMilli(1e12)
+	jobs.Set("1", "write")
+	ready.Add("1", float64(now.UnixMilli()))
+	fmt.Println(q.Take(now))
+	fmt.Println(q.Take(now)) // it is leased
+	fmt.Println(q.Take(now.Add(2 * time.Minute)))
+	fmt.Println(q.Done("1"))
+	fmt.Println(q.Take(now.Add(time.Hour)))
+	// Output:
+	// 1 write true <nil>
+	//   false <nil>
+	// 1 write true <nil>
+	// <nil>
+	//   false <nil>
+}
+
+func Example_guideSessions() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	sessions, err := copal.OpenMap[string, string](db, "sessions", copal.WithTTL(30*time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	err = sessions.Set("token-1", "ada")              // for half an hour
+	err = sessions.Expire("token-1", 30*time.Minute)  // again, when it is used
+	who, ok := sessions.Get("token-1")                // not any more, when it has expired
+	who, was, err := sessions.GetAndDelete("token-1") // signed out, once
+
+	fmt.Println(who, ok, was, err)
+	// Output: ada true true <nil>
+}
+
+// prune removes the events before a moment, a thousand in a transaction, so that none gets large.
+func prune(db *copal.DB, events *copal.Map[time.Time, string], before time.Time) (removed int, err error) {
+	for {
+		n := 0
+		err := db.Update(func(tx *copal.Tx) error {
+			n = 0
+			in := events.In(tx)
+			for at := range in.Until(before) {
+				if _, err := in.Delete(at); err != nil {
+					return err
+				}
+				if n++; n == 1000 {
+					break
+				}
+			}
+			return nil
+		})
+		removed += n
+		if err != nil || n == 0 {
+			return removed, err
+		}
+	}
+}
+
+func Example_guidePruning() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	events, _ := copal.OpenMap[time.Time, string](db, "events", copal.Ordered())
+	start := time.Unix(1e9, 0)
+	for i := range 2500 {
+		events.Set(start.Add(time.Duration(i)*time.Second), "tick")
+	}
+	fmt.Println(prune(db, events, start.Add(2400*time.Second)))
+	fmt.Println(events.Len())
+	// Output:
+	// 2400 <nil>
+	// 100
+}
+
+func Example_guideRename() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+
+	type Before struct{ Mail string }
+	people, _ := copal.OpenMap[string, Before](db, "people")
+	people.Set("ada", Before{"ada@example.org"})
+	people.Close()
+
+	type After struct {
+		Email string `json:"Mail"` // the stored name stays; for codec.Binary also copal:"Mail"
+		Age   int    // new: zero in what was stored before
+	}
+	renamed, err := copal.OpenMap[string, After](db, "people")
+	ada, ok := renamed.Get("ada")
+
+	fmt.Println(ada, ok, err)
+	// Output: {ada@example.org 0} true <nil>
+}
+
+// countTo is code of yours that uses a store.
+func countTo(db *copal.DB, n int) error {
+	counters, err := copal.OpenMap[string, int](db, "counters")
+	for range n {
+		_, _, err2 := counters.Update("n", func(e *copal.Entry[int]) error { e.Value++; return nil })
+		err = errors.Join(err, err2)
+	}
+	return err
+}
+
+func Example_guideTest() {
+	db, err := copal.OpenMemory() // the same semantics, no files
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	if err := countTo(db, 3); err != nil {
+		log.Fatal(err)
+	}
+	n, _ := db.Raw().Get([]byte("counters:n"))
+	fmt.Printf("%s\n", n)
+	// Output: 3
+}
+
+func Example_guideFollower() {
+	parent, _ := os.MkdirTemp("", "copal")
+	defer os.RemoveAll(parent)
+	dir := filepath.Join(parent, "app.db")
+	writer, _ := copal.Open(dir)
+	defer writer.Close()
+	there, _ := copal.OpenMap[string, int](writer, "stock")
+	there.Set("apples", 1)
+
+	reader, err := copal.Open(dir, copal.ReadOnly()) // in another process, usually
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer reader.Close()
+	stock, err := copal.OpenMap[string, int](reader, "stock")
+	if err != nil {
+		log.Fatal(err)
+	}
+	there.Set("apples", 2)
+	err = reader.Refresh() // or wait for a moment: what was acknowledged shows by itself
+	apples, _ := stock.Get("apples")
+
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for change, err := range stock.Watch(ctx, copal.WatchAfter(0)) { // every change, once and in order
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(change.Key, change.Value)
+		if change.Value == 2 {
+			break
+		}
+	}
+	fmt.Println(apples, err)
+	// Output:
+	// apples 1
+	// apples 2
+	// 2 <nil>
+}
