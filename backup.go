@@ -16,18 +16,21 @@ type BackupReport struct {
 	Copied int64 // of these, written now; the rest was there
 }
 
-// Backup makes a backup of the store in directory dir, which is created when it is missing. It holds every write that was acknowledged before the
-// call, of any goroutine and durability but SetInMemory, and is one state of the store. Reading and writing go on meanwhile. On return it is
-// on the disk.
+// Backup makes a backup of the store in directory dir, which is created when it is missing. It holds every
+// write that was acknowledged before the call, of any durability, but not what SetInMemory has put over an
+// entry; and it is one state of the store. Reading and writing go on meanwhile. When Backup returns, the
+// backup is on the disk.
 //
-// Files that do not change any more are shared with the store where the file system has hard links, so a backup on the same disk costs little
-// and does not survive the disk. A dir that holds an earlier backup of this store gets what it lacks; on an error, or
-// after a crash, it holds that earlier one, whole. Any other dir that is not empty is refused.
+// Files that do not change any more are shared with the store where the file system has hard links. So a
+// backup on the same disk costs little, and does not survive the disk. A dir that holds an earlier backup of
+// this store gets what it lacks; after an error or a crash it holds that earlier backup, whole. Any other
+// dir that is not empty is refused.
 //
-// A backup is a store: Open it with ReadOnly to look, or admin.Restore it. One that was written to is refused from then on.
+// A backup is a store: Open it with ReadOnly to look, or admin.Restore it. One that was written to is
+// refused from then on.
 //
-// progress, which may be nil, is told how many bytes of the log, of all, the backup has. When ctx ends, so does Backup,
-// with its error.
+// progress, which may be nil, is told how many bytes of the log, of all, the backup has. When ctx ends, so
+// does Backup, with its error.
 func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
 	opts := backup.Options{FS: db.config.backupTo, Progress: progress}
 	if opts.FS == nil || opts.FS == vfs.OS() {

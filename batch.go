@@ -7,11 +7,12 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Batch is changes of raw entries that are written together: all of them or none, in memory, in the log and after
-// a crash, however many there are. Of several changes of one key the last counts. The log takes
-// them in one piece, and one sync is for all.
+// Batch is a list of changes of raw entries that are written together: all of them or none, in memory, in
+// the log and after a crash, however many there are. Of several changes of one key the last counts. The
+// log takes them in one piece, and one sync is for all.
 //
-// A Batch is not for several goroutines at once. It copies what it is given. It holds everything in memory until Reset.
+// One goroutine at a time may use a Batch. It copies what it is given, and holds everything in memory
+// until Reset.
 type Batch struct {
 	raw     *Raw
 	db      *DB

@@ -8,24 +8,66 @@ import (
 	"github.com/copaldb/copal/internal/stream"
 )
 
-// ValueWriter writes the value of a key piece by piece; Raw.Create makes it. It is an io.WriteCloser and an io.ReaderFrom, and Size is how much has been written.
+// ValueWriter writes the value of a key piece by piece; Raw.Create makes it. Its methods may be called by
+// several goroutines.
 //
-// Nothing of the value shows, and nothing of it is found after a crash, before Commit or CommitFSync has returned nil; then it is there as a whole. Close without a
-// Commit gives it up, and after a Commit does nothing, so it can be deferred. An error of Write gives it up as well. What was given up takes
-// space until compaction, and when the disk is full gives it back at once.
-//
-// Its methods may be called by several goroutines.
-type ValueWriter = stream.Writer
+// The value does not show, and is not found after a crash, before Commit has returned nil; then it is
+// there as a whole. Close without a Commit gives the value up, and after a Commit does nothing, so it
+// can be deferred. An error of Write gives the value up as well. What was given up takes space until
+// compaction; when the disk is full, it gives its space back at once.
+type ValueWriter struct {
+	w  *stream.Writer
+	by engine.Durability
+}
 
-// ValueReader reads the value of a key piece by piece; Raw.Open makes it. It is an io.ReadSeekCloser, an io.ReaderAt and an io.WriterTo, and Size is the length of the
-// value.
+// Write adds to the value. An error gives it up.
+func (w *ValueWriter) Write(p []byte) (n int, err error) { return w.w.Write(p) }
+
+// ReadFrom adds all that r has to the value.
+func (w *ValueWriter) ReadFrom(r io.Reader) (n int64, err error) { return w.w.ReadFrom(r) }
+
+// Size is the number of bytes that were written.
+func (w *ValueWriter) Size() int64 { return w.w.Size() }
+
+// Commit makes the value that of the key, in the place of what is there then. It is as durable as the
+// writes of the handle that made the writer. An error gives the value up, unless the store refuses
+// further writes after it: then the outcome is known when the store is opened again.
+func (w *ValueWriter) Commit() error {
+	if w.by == engine.Power {
+		return w.w.CommitFSync()
+	}
+	return w.w.Commit()
+}
+
+// Close gives the value up, if Commit has not made it count. Calls after the first do nothing.
+func (w *ValueWriter) Close() error { return w.w.Close() }
+
+// ValueReader reads the value of a key piece by piece; Raw.Open makes it. Its methods may be called by
+// several goroutines.
 //
-// It reads the value that there was when it was opened, though that is replaced, deleted or compacted meanwhile. When the store is closed, reads return ErrClosed. A Read reads
-// one MiB of the file at most, verifies it, and returns no more than that has; damage is a *CorruptError. It must be closed, for the files that it needs
-// stay until then (Stats.HeldBytes).
-//
-// Its methods may be called by several goroutines.
-type ValueReader = stream.Reader
+// It reads the value that there was when it was opened, though that is replaced, deleted or compacted
+// meanwhile. When the store is closed, reads return ErrClosed. A Read reads and verifies one MiB of the
+// file at most, and returns no more than that has; damage is a *CorruptError. A reader must be closed:
+// the files that it needs stay until then (Stats.HeldBytes).
+type ValueReader struct{ r *stream.Reader }
+
+// Read reads on, at most up to the end of a MiB of the file.
+func (r *ValueReader) Read(p []byte) (int, error) { return r.r.Read(p) }
+
+// ReadAt reads from an offset on as much as p has room for.
+func (r *ValueReader) ReadAt(p []byte, offset int64) (n int, err error) { return r.r.ReadAt(p, offset) }
+
+// Seek says where Read reads on. It may be behind the end.
+func (r *ValueReader) Seek(offset int64, whence int) (int64, error) { return r.r.Seek(offset, whence) }
+
+// WriteTo writes what is left to read.
+func (r *ValueReader) WriteTo(w io.Writer) (n int64, err error) { return r.r.WriteTo(w) }
+
+// Size is the length of the value in bytes.
+func (r *ValueReader) Size() int64 { return r.r.Size() }
+
+// Close gives back what the reader keeps. Calls after the first do nothing. The error is nil.
+func (r *ValueReader) Close() error { return r.r.Close() }
 
 // Create begins a value under key, raw bytes as those of Set, of any length: what Write gets goes to the
 // log one MiB at a time, between the writes of others, so it takes little more memory than that. What
@@ -52,7 +94,11 @@ func (r *Raw) Create(key []byte) (*ValueWriter, error) {
 	if r.tx != nil {
 		return nil, errTxStream
 	}
-	return stream.Create(r.context(), r.db.store, key, seglog.PartBytes)
+	w, err := stream.Create(r.context(), r.db.store, key, seglog.PartBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &ValueWriter{w, r.by}, nil
 }
 
 // Open opens what Load returns for reading piece by piece, of any length. Values of codecs that are
@@ -69,30 +115,33 @@ func (r *Raw) Open(key []byte) (*ValueReader, error) {
 		return nil, r.writable()
 	}
 	v, err := stream.Open(r.db.store, from, key)
-	return r.db.reader(key, v, err)
-}
-
-// reader reads what is shown of a value.
-func (db *DB) reader(key []byte, r *ValueReader, err error) (*ValueReader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if schema := r.Schema(); schema != 0 && db.renderer(schema) != nil {
-		var value []byte
-		if r.Size() > engine.MaxValueBytes {
-			err = ErrTooLarge
-		} else {
-			value, err = io.ReadAll(r)
-		}
-		if err == nil {
-			value, err = db.shown(nil, key, value, schema)
-		}
-		if err != nil {
-			r.Close()
-			return nil, err
-		}
-		r.Show(value)
-		_, err = r.Seek(0, io.SeekStart)
+	if err := r.db.show(key, v); err != nil {
+		v.Close()
+		return nil, err
 	}
-	return r, err
+	return &ValueReader{v}, nil
+}
+
+// show lets a reader read what is shown of its value.
+func (db *DB) show(key []byte, r *stream.Reader) error {
+	schema := r.Schema()
+	if schema == 0 || db.renderer(schema) == nil {
+		return nil
+	}
+	if r.Size() > engine.MaxValueBytes {
+		return ErrTooLarge
+	}
+	value, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if value, err = db.shown(nil, key, value, schema); err != nil {
+		return err
+	}
+	r.Show(value)
+	_, err = r.Seek(0, io.SeekStart)
+	return err
 }

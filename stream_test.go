@@ -2,7 +2,6 @@ package copal_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"io"
 	"testing"
@@ -18,13 +17,13 @@ func TestOpenValueShows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close()
-	w, err := db.Raw().WithContext(context.Background()).Create([]byte("streamed"))
+	w, err := db.Raw().With(copal.FSync).Create([]byte("streamed"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Close()
 	_, err = w.Write(bytes.Repeat([]byte("0123456789abcdef"), 3<<16))
-	if err := errors.Join(err, copal.Set(db, "typed", User{"Alice", 28}), db.Raw().Set([]byte("raw"), []byte{0, 1}), w.CommitFSync()); err != nil {
+	if err := errors.Join(err, copal.Set(db, "typed", User{"Alice", 28}), db.Raw().Set([]byte("raw"), []byte{0, 1}), w.Commit()); err != nil {
 		t.Fatal(err)
 	}
 	s, err := db.Snapshot()

@@ -2,7 +2,6 @@ package killtest
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -149,7 +148,11 @@ func (h *rawHands) put(s *step, key []byte, c change) error {
 
 // stream writes v in pieces.
 func (h *rawHands) stream(s *step, key, v []byte) error {
-	w, err := h.db.Raw().WithContext(context.Background()).Create(key)
+	raw := h.db.Raw()
+	if s.fsync {
+		raw = raw.With(copal.FSync)
+	}
+	w, err := raw.Create(key)
 	if err != nil {
 		return err
 	}
@@ -161,11 +164,8 @@ func (h *rawHands) stream(s *step, key, v []byte) error {
 		}
 		v = v[n:]
 	}
-	switch {
-	case s.verb == "give-up":
+	if s.verb == "give-up" {
 		return w.Close()
-	case s.fsync:
-		return w.CommitFSync()
 	}
 	return w.Commit()
 }
