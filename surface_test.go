@@ -184,7 +184,7 @@ func TestWithDurability(t *testing.T) {
 			process, machine bool // what the write survives the death of
 		}{{copal.Async, false, false}, {copal.Write, true, false}, {copal.FSync, true, true}} {
 			mem := vfs.NewCrashMem()
-			db := openOn(t, mem, copal.WithoutRing())
+			db := openOn(t, mem, copal.WithoutRing(), copal.WithMaxMemory(16<<20)) // with less, nothing waits
 			m := mapOf[string, string](t, db, "m")
 			if err := errors.Join(m.Set("k", "old"), db.Sync()); err != nil {
 				t.Fatal(err)
