@@ -86,9 +86,17 @@ func (h handle) refuse(err error) handle {
 	return handle{db: h.db, from: refused{err}, down: h.down, ctx: h.ctx}
 }
 
+// isRefused reports whether h means nothing, and so does what is made of it.
+func (h handle) isRefused() bool {
+	_, is := h.from.(refused)
+	return is
+}
+
 // with is the handle whose writes are as durable as d.
 func (h handle) with(d Durability) handle {
 	switch {
+	case h.isRefused():
+		return h
 	case h.tx != nil:
 		return h.refuse(errTxDurability)
 	case d == Async:
@@ -115,6 +123,8 @@ func (h handle) logged(d Durability) handle {
 // at is the handle that reads a snapshot.
 func (h handle) at(s *Snapshot) handle {
 	switch {
+	case h.isRefused():
+		return h
 	case s.db != h.db:
 		return h.refuse(fmt.Errorf("%w: the snapshot is of another store", ErrType))
 	case h.tx != nil:
@@ -127,6 +137,8 @@ func (h handle) at(s *Snapshot) handle {
 // in is the handle that reads and writes in a transaction.
 func (h handle) in(tx *Tx) handle {
 	switch {
+	case h.isRefused():
+		return h
 	case tx.db != h.db:
 		return h.refuse(fmt.Errorf("%w: the transaction is of another store", ErrType))
 	case h.then != nil:

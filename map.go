@@ -80,7 +80,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	}
 	expired, ok := c.expired.(func(K, V))
 	if !ok && c.ownExpired && c.expired != nil {
-		return nil, fmt.Errorf("%w: map %q does not have the types of OnExpire: %T", ErrType, name, c.expired)
+		return nil, fmt.Errorf("%w: map %q does not have the types of WithOnExpire: %T", ErrType, name, c.expired)
 	}
 	if name == "" {
 		return nil, fmt.Errorf("%w: a map needs a name", ErrType)
@@ -186,8 +186,8 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 }
 
 // With returns a handle whose writes are as durable as d: users.With(copal.FSync).SetTTL(k, v, d).
-// SetAsync, SetFSync and their like are as durable as their names say, whatever the handle. A
-// transaction has a durability of its own, so every use of m.In(tx).With(d) is an error.
+// SetAsync, SetFSync and their like are as durable as their names say, whatever d is. A transaction
+// has one durability for all that it writes, also by these: every use of m.In(tx).With(d) is an error.
 func (m *Map[K, V]) With(d Durability) *Map[K, V] { return m.as(m.with(d)) }
 
 // At returns a handle that reads the map as it is in the snapshot, which must be of the same store:

@@ -336,7 +336,11 @@ func (r *Raw) scan(span engine.Span) iter.Seq2[[]byte, []byte] {
 			case item.Lent:
 				value = kept.Keep(value)
 			}
-			if err != nil && !r.goOn(err) || err == nil && !yield(kept.Keep(item.Key), value) {
+			key := item.Key
+			if r.from == nil { // what is read as it is now lends its keys
+				key = kept.Keep(key)
+			}
+			if err != nil && !r.goOn(err) || err == nil && !yield(key, value) {
 				return
 			}
 		}

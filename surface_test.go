@@ -104,6 +104,18 @@ func TestHandlesThatMeanNothing(t *testing.T) {
 	}
 	refusedBy("a snapshot of another store", m.At(of), raw.At(of), copal.ErrType, copal.ErrType)
 	refusedBy("no such durability", m.With(7), raw.With(7), nil, nil)
+	refusedBy("a snapshot of another store, and then one of this", m.At(of).At(s), raw.At(of).At(s), copal.ErrType, copal.ErrType)
+	refusedBy("no such durability, and then one", m.With(7).With(copal.Write), raw.With(7).With(copal.Write), nil, nil)
+	told := 0
+	for _, err := range m.At(of).Watch(context.Background()) {
+		if told++; told > 1 || !errors.Is(err, copal.ErrType) {
+			t.Errorf("a watch of a snapshot of another store: %v", err)
+			break
+		}
+	}
+	if told == 0 {
+		t.Error("a watch of a snapshot of another store says nothing")
+	}
 	for verb, err := range writesOf(m.At(s), raw.At(s)) {
 		if !errors.Is(err, copal.ErrSnapshot) {
 			t.Errorf("a snapshot: %s: %v", verb, err)
@@ -116,6 +128,7 @@ func TestHandlesThatMeanNothing(t *testing.T) {
 		refusedBy("a transaction With", m.With(copal.FSync).In(tx), raw.With(copal.FSync).In(tx), nil, nil)
 		refusedBy("At in a transaction", m.In(tx).At(s), raw.In(tx).At(s), copal.ErrType, copal.ErrType)
 		refusedBy("a transaction At", m.At(s).In(tx), raw.At(s).In(tx), copal.ErrType, copal.ErrType)
+		refusedBy("a snapshot of another store, in a transaction", m.At(of).In(tx), raw.At(of).In(tx), copal.ErrType, copal.ErrType)
 		return nil
 	}); err != nil {
 		t.Errorf("handles that were refused end a transaction: %v", err)

@@ -68,7 +68,8 @@ func (m *Map[K, V]) UpdateInMemory(key K, f func(e *Entry[V]) error) (v V, exist
 }
 
 // GetOrSet returns the value under key or, if there is none, sets v and returns that. found says
-// which. It is one step: of several goroutines one sets. Durability and errors are those of Set.
+// which. It is one step: of several goroutines one sets. What it sets is as durable as what Set sets;
+// an entry that is there stays as durable as it is. Errors are those of Load and of Set.
 func (m *Map[K, V]) GetOrSet(key K, v V) (_ V, found bool, err error) {
 	if now, err := m.Load(key); !isNotFound(err) {
 		return now, err == nil, err

@@ -104,10 +104,7 @@ func (m *Map[K, V]) First() (key K, v V, ok bool) {
 // Range calls f for each entry, as All does, until f returns an error, which Range returns. Its own
 // error is that of the first entry that could not be read, which ends it, too.
 func (m *Map[K, V]) Range(f func(key K, v V) error) error {
-	if m.closed.Load() {
-		return ErrClosed
-	}
-	for item := range m.items(true) {
+	for item := range m.readable(m.items(true)) {
 		k, v, err := m.entry(item)
 		if err == nil {
 			err = f(k, v)

@@ -129,6 +129,9 @@ type MapChange[K comparable, V any] struct {
 // Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the map's types, concerns that alone, and the watch goes
 // on; other errors come with none, and end it.
 func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
+	if from, is := m.from.(refused); is {
+		return func(yield func(MapChange[K, V], error) bool) { yield(MapChange[K, V]{}, from.err) }
+	}
 	if m.then != nil {
 		opts = append([]WatchOption{WatchAfter(m.then.Seq())}, opts...)
 	}

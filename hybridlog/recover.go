@@ -82,7 +82,12 @@ func (l *Log) recoverOnce() error {
 	l.set.Store(newSet(m.first, r.list))
 	l.end.Store(int64(r.at))
 	known := r.mark
-	if known == nil { // nothing of the log is known to be durable
+	switch {
+	case r.at == 0:
+		// Nothing is noted before the first append, not even a failure: the name of SYNCED might outlive
+		// that of MANIFEST, which nobody may have made durable yet.
+		known = nil
+	case known == nil: // nothing of the log is known to be durable
 		known = &files.Mark{Log: m.log, Segment: m.segments[0].id}
 	}
 	l.tails.Found(uint64(r.durable()), known)

@@ -83,7 +83,7 @@ func (a *app) repair(args []string, f *repairFlags, out *bufio.Writer) error {
 	return a.repairInPlace(filepath.Clean(dir), f, out)
 }
 
-// salvage is copal.Repair with its progress shown.
+// salvage is admin.Repair with its progress shown.
 func (a *app) salvage(dir, into string, dry bool) (report admin.RepairReport, err error) {
 	if dry {
 		bar := a.newProgress("looking for what is intact")

@@ -24,7 +24,7 @@ func (t *tour) look(ctx context.Context, files sources) error {
 	if err != nil {
 		return err
 	}
-	t.row("copal.Check", "%v", report)
+	t.row("admin.Check", "%v", report)
 	t.row("", "every checksum of %s verified in %v", megabytes(report.LogBytes), since(start))
 	t.say("")
 	t.say("The log is text. Its first lines, and its first counters:")

@@ -31,7 +31,7 @@ func TestTour(t *testing.T) {
 	if code := run(context.Background(), []string{"-dir", dir, "-src", smallSource(t), "-kills", "2"}, &out, &complaints); code != 0 {
 		t.Fatalf("exit code %d\n%s%s", code, out.Bytes(), complaints.Bytes())
 	}
-	for _, want := range []string{"in all", "2 kills", "0 lost, 0 wrong", "copal.Check", "0 problems", " length:", "Where to go next"} {
+	for _, want := range []string{"in all", "2 kills", "0 lost, 0 wrong", "admin.Check", "0 problems", " length:", "Where to go next"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the output has no %q:\n%s", want, out.Bytes())
 		}

@@ -23,13 +23,11 @@ import (
 // leaves no record. It is in the copy, and not in the order: so the snapshot says what the clock showed when the order had been taken,
 // and where it has been set back since, the order is built anew.
 
-const orderSuffix = ".order"
-
-func orderName(run uint64) string { return fmt.Sprintf("%016x%s", run, orderSuffix) }
+func orderName(run uint64) string { return fmt.Sprintf("%016x%s", run, seglog.OrderSuffix) }
 
 // parseOrderName reads the name of a run's file; ok is false for any other name.
 func parseOrderName(name string) (run uint64, ok bool) {
-	base, ok := strings.CutSuffix(name, orderSuffix)
+	base, ok := strings.CutSuffix(name, seglog.OrderSuffix)
 	if !ok {
 		return 0, false
 	}

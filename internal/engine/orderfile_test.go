@@ -83,7 +83,7 @@ type beforeRuns struct {
 }
 
 func (b beforeRuns) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	if f := *b.f; f != nil && strings.HasSuffix(name, orderSuffix) {
+	if f := *b.f; f != nil && strings.HasSuffix(name, seglog.OrderSuffix) {
 		*b.f = nil
 		f()
 	}

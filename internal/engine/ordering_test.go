@@ -479,7 +479,7 @@ type noRuns struct {
 }
 
 func (f noRuns) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	if mode == vfs.Create && *f.full && strings.HasSuffix(name, orderSuffix) {
+	if mode == vfs.Create && *f.full && strings.HasSuffix(name, seglog.OrderSuffix) {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: vfs.ErrNoSpace}
 	}
 	return f.FS.Open(name, mode)
@@ -492,7 +492,7 @@ type runsBefore struct {
 }
 
 func (f *runsBefore) Open(name string, mode vfs.Mode) (vfs.File, error) {
-	if mode != vfs.Create || !strings.HasSuffix(name, orderSuffix) {
+	if mode != vfs.Create || !strings.HasSuffix(name, seglog.OrderSuffix) {
 		return f.FS.Open(name, mode)
 	}
 	if err := f.call(); err != nil {

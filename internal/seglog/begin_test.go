@@ -167,3 +167,37 @@ func TestFailedSyncOfTheDirectoryIsNoted(t *testing.T) {
 		s.close()
 	}
 }
+
+// TestNoMarkBeforeTheManifest: where the directory cannot be synced from some moment on, however many processes try,
+// nothing is made that a power cut could leave without the manifest.
+func TestNoMarkBeforeTheManifest(t *testing.T) {
+	for n := 1; n <= 3; n++ {
+		mem, processes := vfs.NewCrashMem(), 0
+		for first := n; processes < 3; first = 1 {
+			f := vfs.Inject(mem, &vfs.Fault{Kinds: vfs.OpSyncDir, N: first, Forever: true, Match: func(name string) bool { return name == "db" }})
+			s, err := openLog(f, inline)
+			if err == nil {
+				err = s.setKey("a", "1")
+				s.close()
+			}
+			if !f.Fired() {
+				break // so many syncs are for later than the first write
+			}
+			if err == nil {
+				t.Error("a write succeeds in a directory that cannot be synced")
+			}
+			processes++
+			for cut := range mem.PowerCuts(1000, nil) {
+				s, err := openLog(cut, inline)
+				if err != nil {
+					t.Fatalf("sync %d of the directory, a power cut after %d processes: %v", n, processes, err)
+				}
+				setIn(t, s, "a", "2")
+				closeLog(t, s)
+			}
+		}
+		if n < 3 && processes == 0 {
+			t.Errorf("the directory is not synced %d times before the first write", n)
+		}
+	}
+}

@@ -40,13 +40,16 @@ func CheckDir(fsys vfs.FS, dir string, write bool) error {
 	return nil
 }
 
+// OrderSuffix ends the name of a file of keys in order, which the INDEX names.
+const OrderSuffix = ".order"
+
 // isOurs reports whether a file of this name may be of a store, or of a backup.
 func isOurs(name string) bool {
 	switch strings.TrimSuffix(name, files.TempSuffix) {
 	case ManifestName, MarkName, RingName, SnapshotName, BackupName:
 		return true
 	}
-	return isUnfinished(name) || strings.Contains(name, ".order")
+	return isUnfinished(name) || strings.Contains(name, OrderSuffix)
 }
 
 // LockDir creates a directory and makes this process its only writer.

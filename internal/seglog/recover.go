@@ -559,7 +559,9 @@ func (r *Recovery) finish() {
 		s.openView(l.hard)
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
-	if len(l.Readable()) > 0 {
+	// Of a log without a record nothing is noted before the first append, not even a failure: the name of SYNCED might
+	// outlive that of MANIFEST, which nobody may have made durable yet.
+	if len(l.Readable()) > 0 && l.NextSeq > 1 {
 		durable := l.NextSeq - 1
 		if len(l.doubtful) > 0 {
 			durable = min(durable, r.mark.Seq)
