@@ -69,6 +69,9 @@ func (l *Log) append(p []byte) (Address, error) {
 	t.bytes.End.Store(next.end)
 	l.end.Store(int64(t.start) + next.end)
 	if l.tails.Ring != nil {
+		if err := l.tails.Ring.Acknowledge(uint64(t.start) + uint64(next.end)); err != nil {
+			return 0, l.tails.Fail(fmt.Errorf("writing to the ring: %w", err))
+		}
 		l.tails.StoredLocked(t.enough(), false)
 	}
 	if !l.dirty.Load() && !l.dirty.Swap(true) && l.opts.policy == SyncEverySecond {

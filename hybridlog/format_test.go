@@ -134,14 +134,14 @@ func TestNewerVersions(t *testing.T) {
 
 // What a platform calls a file need not be fit for a line. It is not known then.
 func TestNamesUnfitForALine(t *testing.T) {
-	for _, name := range []string{"two words", "a line\n", strings.Repeat("x", ringHead)} {
+	for _, name := range []string{"two words", "a line\n", strings.Repeat("x", tail.RingLine)} {
 		line := manifestSegment{id: record.NewSegmentID(2, 0), salt: 2}
 		m, err := parseManifest((&manifest{log: 1, edit: 2, running: true, cache: name, file: name, segments: []manifestSegment{line}}).encode())
 		if err != nil || m.cache != "" || m.file != "" {
 			t.Errorf("%.10q: the manifest reads %+v, %v", name, m, err)
 		}
 		text := rings.Encode(&tail.RingHeader{Log: 1, ID: 2, Sizes: [2]int64{4096, 4096}, File: name})
-		if h, err := rings.Parse(text); err != nil || h.File != "" || len(text) != ringHead {
+		if h, err := rings.Parse(text); err != nil || h.File != "" || len(text) != tail.RingLine {
 			t.Errorf("%.10q: the first line of the ring reads %+v, %v", name, h, err)
 		}
 	}
@@ -223,7 +223,7 @@ func FuzzTexts(f *testing.F) {
 		if m, err := marks.Parse(b); err == nil && len(b) == files.SlotBytes {
 			again = marks.Encode(m)
 		}
-		if h, err := rings.Parse(b); err == nil && len(b) == ringHead {
+		if h, err := rings.Parse(b); err == nil && len(b) == tail.RingLine {
 			again = rings.Encode(&h)
 		}
 		if again != nil && !bytes.Equal(again, b) {

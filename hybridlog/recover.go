@@ -324,12 +324,15 @@ func (s *segment) checkClosed() error {
 // begin gives a segment its place in the log.
 func (s *segment) begin(start Address) { s.start, s.seal = start, newSeal(s.salt, start) }
 
-// reached finds out whether the log reaches the mark.
+// reached finds out whether the log reaches the mark and, if the page cache has survived, what was acknowledged last.
 func (r *recovery) reached() error {
 	for _, s := range r.list {
 		if r.mark != nil && s.id == r.mark.Segment && s.bytes.End.Load() < r.mark.Offset {
 			return s.corrupt(s.bytes.End.Load(), fmt.Sprintf("the log ends here, and was synced up to %x", r.mark.Offset))
 		}
+	}
+	if r.image != nil && r.sameCache && r.image.Acked > uint64(r.at) {
+		return corrupt(filepath.Join(r.log.dir, ringName), tail.RingLine, fmt.Sprintf("the log ends at %x, and all was acknowledged up to %x", int64(r.at), r.image.Acked))
 	}
 	return nil
 }

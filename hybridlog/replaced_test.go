@@ -11,6 +11,7 @@ import (
 
 	"github.com/copaldb/copal/internal/files"
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -192,7 +193,7 @@ func newer(name string, now []byte) []byte {
 	case name == markName:
 		what, line = "hybridmark", files.SlotBytes
 	case name == ringName:
-		what, line = "hybridring", ringHead
+		what, line = "hybridring", tail.RingLine
 	case strings.HasSuffix(name, ".sum"):
 		what, line = "hybridsums", lineBytes
 	default:

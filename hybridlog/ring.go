@@ -14,7 +14,8 @@ import (
 )
 
 // The ring of this log has two parts, one for bytes and one for frames. Nothing in it is trusted by its place: a frame
-// is told by its check, bytes by the frame's sum.
+// is told by its check, bytes by the frame's sum. It says up to which address all was acknowledged, without which a newest frame that is
+// damaged would pass for one that a killed process has not finished.
 //
 // Under AlwaysSync the ring is also what is synced: one file, of which no block is new, instead of two that grow. What
 // is durable in the ring alone keeps its place until the tail's files are synced. For that the ring is filled once before it is used: a sync must not
@@ -22,13 +23,12 @@ import (
 
 const (
 	ringName = tail.RingName
-	ringHead = tail.RingLine // bytes before the parts
 	maxRing  = 1 << 30
 )
 
 // rings is how the log spells the first line of its ring.
 var rings = &tail.RingFormat{
-	Title: "hybridring", Log: "log", ID: "ring", Parts: []string{"bytes", "frames"}, Unit: laps.Blocks * frameBytes, Most: maxRing,
+	Title: "hybridring", Log: "log", ID: "ring", Parts: []string{"bytes", "frames"}, Unit: laps.Blocks * frameBytes, Most: maxRing, Acks: true,
 }
 
 // ringImage is what another process left in its ring, in memory.
@@ -55,7 +55,7 @@ func readRing(fsys vfs.FS, dir string, log uint64) (*ringImage, error) {
 	if err == nil {
 		both := make([]byte, r.Sizes[0]+r.Sizes[1])
 		r.bytes, r.frames = both[:r.Sizes[0]], both[r.Sizes[0]:]
-		_, err = io.ReadFull(io.NewSectionReader(f, ringHead, int64(len(both))), both)
+		_, err = io.ReadFull(io.NewSectionReader(f, rings.Head(), int64(len(both))), both)
 	}
 	if err != nil {
 		if !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/copaldb/copal/internal/tail"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -56,7 +57,11 @@ func (r *tearingRegion) Store(off int, p []byte) error {
 	}
 	was := slices.Clone(r.Bytes()[off : off+len(p)])
 	some := slices.Clone(was)
-	for i, stored := range d.keep(len(p)) {
+	keep := d.keep(len(p))
+	for i, stored := range keep {
+		if len(p) == tail.AckedSize { // one store of a word, done or not done
+			stored = keep[0]
+		}
 		if stored {
 			some[i] = p[i]
 		}
