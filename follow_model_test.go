@@ -263,7 +263,17 @@ func (x *followLife) renewWriter() {
 // write is a change by the writer, or several that count together.
 func (x *followLife) write() {
 	changed := map[string]string{}
-	switch k := x.rng.IntN(12); {
+	switch k := x.rng.IntN(13); {
+	case k == 12:
+		if x.rng.IntN(2) == 0 {
+			x.deletePrefix(changed, x.w.Raw().DeletePrefix)
+			break
+		}
+		x.must(x.w.Update(func(tx *copal.Tx) error {
+			x.deletePrefix(changed, tx.Raw().DeletePrefix)
+			x.raw(changed, tx.Raw().Set, tx.Raw().Delete)
+			return nil
+		}))
 	case k < 1:
 		x.writeCollection()
 		return
@@ -306,6 +316,14 @@ func (x *followLife) write() {
 			x.named[name] = true
 		}
 	}
+}
+
+// deletePrefix deletes all keys that begin so.
+func (x *followLife) deletePrefix(changed map[string]string, remove func(p []byte) error) {
+	p := []string{"a:", "b:", "b:q", "c:", "x"}[x.rng.IntN(5)]
+	x.must(remove([]byte(p)))
+	maps.DeleteFunc(x.has, func(key string, _ kept) bool { return strings.HasPrefix(key, p) })
+	changed[p+" to "+p[:len(p)-1]+string(p[len(p)-1]+1)] = gone
 }
 
 // gone stands for a deletion among changes.
@@ -544,6 +562,9 @@ func (x *followLife) watch() {
 // take notes a change, which reads of the reader show by now.
 func (w *followWatch) take(x *followLife, c *copal.Change) {
 	key, value := string(c.Key), gone
+	if c.Range {
+		key += " to " + string(c.To)
+	}
 	if !c.Deleted && c.Collection == "" {
 		v, err := c.Value()
 		if value = string(v); err != nil {

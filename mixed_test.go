@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sort"
+	"strings"
 	"testing"
 	"time"
 
@@ -341,8 +342,8 @@ func (x *mixed) word(rng *rand.Rand) string {
 func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 	key := mixedKeys[rng.IntN(len(mixedKeys))]
 	e, there := w[key]
-	kind := [...]string{"value", "hash", "list", "set", "zset", "map", "whole"}[rng.IntN(7)]
-	if there && rng.IntN(2) == 0 && kind != "whole" {
+	kind := [...]string{"value", "hash", "list", "set", "zset", "map", "whole", "range"}[rng.IntN(8)]
+	if there && rng.IntN(2) == 0 && kind != "whole" && kind != "range" {
 		kind = e.kind
 	}
 	if kind == "map" {
@@ -376,6 +377,8 @@ func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 		x.changeMap(h, w, rng, key)
 	case "whole":
 		x.changeWhole(h, w, rng, key)
+	case "range":
+		x.deleteRange(h, w, rng)
 	case "hash":
 		c := h.hash(key)
 		next := thingUnder{kind: "hash", fields: maps.Clone(e.fields), deadline: e.deadline}
@@ -590,6 +593,46 @@ func (x *mixed) changeWhole(h hands, w world, rng *rand.Rand, key string) {
 	}
 	delete(w, key)
 	w[to] = e
+}
+
+// deleteRange deletes some entries, of whatever kind, as one write.
+func (x *mixed) deleteRange(h hands, w world, rng *rand.Rand) {
+	raw, m := h.db.Raw(), h.m
+	if h.tx != nil {
+		raw, m = h.tx.Raw(), h.m.In(h.tx)
+	}
+	keys := append([]string{"", "m", "m:", "zz"}, mixedKeys...)
+	low, high := keys[rng.IntN(len(keys))], keys[rng.IntN(len(keys))]
+	begins := func(key string) bool { return strings.HasPrefix(key, low) }
+	between := func(key string) bool { return low <= key && key < high }
+	var err error
+	var of func(key string) bool
+	var what string
+	switch rng.IntN(6) {
+	case 0:
+		what, err = "m.Clear()", m.Clear()
+		of = func(key string) bool { return strings.HasPrefix(key, "m:") }
+	case 1:
+		what, err = "m.DeletePrefix(y)", m.DeletePrefix("y")
+		of = func(key string) bool { return key == "m:y" }
+	case 2:
+		what, err = "m.DeleteRange(a, z)", m.DeleteRange("a", "z")
+		of = func(key string) bool { return key == "m:x" || key == "m:y" }
+	case 3:
+		what, err = fmt.Sprintf("raw.DeletePrefix(%q)", low), raw.DeletePrefix([]byte(low))
+		of = begins
+	case 4:
+		what, err = fmt.Sprintf("raw.DeleteRange(%q, %q)", low, high), raw.DeleteRange([]byte(low), []byte(high))
+		of = between
+	case 5:
+		what, err = fmt.Sprintf("raw.DeleteRange(%q, nil)", low), raw.DeleteRange([]byte(low), nil)
+		of = func(key string) bool { return key >= low }
+	}
+	x.done = append(x.done, what)
+	if err != nil {
+		x.errorf("%s: %v", what, err)
+	}
+	maps.DeleteFunc(w, func(key string, _ thingUnder) bool { return of(key) })
 }
 
 // date gives whatever there is under a key another deadline.

@@ -30,6 +30,8 @@ func writesOf(m *copal.Map[string, string], r *copal.Raw) map[string]error {
 		"Delete": errOf(m.Delete("k")), "DeleteAsync": errOf(m.DeleteAsync("k")), "DeleteFSync": errOf(m.DeleteFSync("k")),
 		"Update": err3(m.Update("k", nothing)), "UpdateAsync": err3(m.UpdateAsync("k", nothing)), "UpdateFSync": err3(m.UpdateFSync("k", nothing)), "UpdateInMemory": err3(m.UpdateInMemory("k", nothing)),
 		"Expire": m.Expire("k", time.Hour), "ExpireAt": m.ExpireAt("k", later), "Persist": m.Persist("k"), "GetAndDelete": err3(m.GetAndDelete("k")),
+		"map Clear": m.Clear(), "DeleteRange": m.DeleteRange("a", "b"), "DeletePrefix": m.DeletePrefix("zz"),
+		"raw Clear": r.Clear(), "raw DeleteRange": r.DeleteRange(k, nil), "raw DeletePrefix": r.DeletePrefix(k),
 		"raw Set": r.Set(k, k), "raw SetFSync": r.SetFSync(k, k), "raw SetTTL": r.SetTTL(k, k, time.Hour), "raw SetUntil": r.SetUntil(k, k, later),
 		"raw Delete": errOf(r.Delete(k)), "raw DeleteFSync": errOf(r.DeleteFSync(k)), "raw Update": err3(r.Update(k, nothingRaw)), "raw UpdateFSync": err3(r.UpdateFSync(k, nothingRaw)),
 		"raw Expire": r.Expire(k, time.Hour), "raw ExpireAt": r.ExpireAt(k, later), "raw Persist": r.Persist(k), "raw GetAndDelete": err3(r.GetAndDelete(k)),

@@ -146,6 +146,15 @@ func (m *Map[K, V]) inOrder(span engine.Span, values bool) iter.Seq[engine.Item]
 //
 //go:noinline
 func (m *Map[K, V]) between(from, to *K, values bool) iter.Seq[engine.Item] {
+	span, err := m.span(from, to)
+	if err != nil {
+		return refused{err}.item
+	}
+	return m.inOrder(span, values)
+}
+
+// span has the sort keys in [from, to); nil is no bound.
+func (m *Map[K, V]) span(from, to *K) (engine.Span, error) {
 	span := engine.Span{HighOpen: true}
 	for _, bound := range []struct {
 		key  *K
@@ -156,11 +165,11 @@ func (m *Map[K, V]) between(from, to *K, values bool) iter.Seq[engine.Item] {
 		}
 		own, err := m.keys.Append(nil, *bound.key)
 		if err != nil {
-			return refused{typeError(err, "a key of map %q", m.name)}.item
+			return span, typeError(err, "a key of map %q", m.name)
 		}
 		*bound.sort = m.order.AppendSortKey([]byte{}, string(own))
 	}
-	return m.inOrder(span, values)
+	return span, nil
 }
 
 // prefixed are the entries whose keys' own text begins with p.

@@ -23,6 +23,8 @@ import (
 type Change struct {
 	Key      []byte // the caller's
 	Deleted  bool   // there is no entry any more; it may be that there was none
+	Range    bool   // all entries were deleted with keys in [Key, To), as the keys of the map are ordered: Covers tells which these are
+	To       []byte // the end of a range, nil for none
 	Seq      uint64 // the sequence number by which the change counts
 	Time     time.Time
 	Deadline time.Time // from which on the entry has expired; zero if it does not. Nothing is told when it has come
@@ -47,6 +49,15 @@ func (c *Change) Value() ([]byte, error) {
 		return nil, err
 	}
 	return c.db.shown(nil, c.Key, value, c.event.Schema)
+}
+
+// Covers reports whether a whole key is one of those that were changed: the Key, or one of the range.
+func (c *Change) Covers(key []byte) bool {
+	if !c.Range {
+		return bytes.Equal(key, c.Key)
+	}
+	r, err := c.event.Range()
+	return err == nil && r.Has(key)
 }
 
 // WatchOption says what DB.Watch and Map.Watch tell.
@@ -112,18 +123,31 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 }
 
 func (db *DB) change(f *feed.Feed, e feed.Event) Change {
-	c := Change{Key: e.Key, Deleted: e.Op == record.Delete, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: f, event: e}
+	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Range: e.Op == record.Range, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: f, event: e}
 	if e.Expiry != 0 {
 		c.Deadline = time.UnixMilli(int64(e.Expiry))
+	}
+	if c.Range {
+		if r, err := e.Range(); err == nil {
+			c.To = r.Until()
+		}
 	}
 	return c
 }
 
 // MapChange is a change of an entry of a map.
 type MapChange[K comparable, V any] struct {
-	Key    K
+	Key    K // zero if a range was deleted
 	Value  V // the caller's own; zero if the entry was deleted
 	Change   // of which Key is the whole key, with the map's name
+
+	in *mapCore[K, V]
+}
+
+// Covers reports whether the entry under key is one of those that were changed: it is Key, or in the range.
+func (c *MapChange[K, V]) Covers(key K) bool {
+	whole, err := c.in.keys.Append(bytes.Clone(c.in.prefix), key)
+	return err == nil && c.Change.Covers(whole)
 }
 
 // Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the map's types, concerns that alone, and the watch goes
@@ -138,8 +162,8 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 	changes := m.db.Watch(ctx, append(opts[:len(opts):len(opts)], WatchPrefix(m.prefix))...)
 	return func(yield func(MapChange[K, V], error) bool) {
 		for c, err := range changes {
-			now := MapChange[K, V]{Change: c}
-			if err == nil {
+			now := MapChange[K, V]{Change: c, in: m.mapCore}
+			if err == nil && !c.Range {
 				err = c.within(len(m.prefix), func(key []byte) (err error) { now.Key, err = m.keys.Decode(key); return err }, func(e *engine.Entry) (err error) { now.Value, err = m.decode(c.Key, e); return err })
 			}
 			if !yield(now, err) {

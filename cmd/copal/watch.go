@@ -102,7 +102,7 @@ func (a *app) watch(db *copal.DB, s selection, f *watchFlags, opts []copal.Watch
 			return nil // it is how a watch ends
 		case err != nil:
 			return err
-		case !s.has(c.Key):
+		case !c.Range && !s.has(c.Key):
 			continue
 		}
 		if err := f.write(paint, &c, out); err != nil {
@@ -136,6 +136,9 @@ func (f *watchFlags) write(paint painter, c *copal.Change, out *bufio.Writer) er
 	at := paint.paint(styleDim, c.Time.Format("15:04:05.000"))
 	key := paint.paint(styleKey, showKey(c.Key))
 	var err error
+	if c.Range {
+		key = paint.paint(styleKey, fmt.Sprintf("[%s, %s)", showKey(c.Key), showEnd(c.To)))
+	}
 	if c.Deleted {
 		_, err = fmt.Fprintf(out, "%s %s %s\n", at, paint.paint(styleBad, "del"), key)
 	} else {
@@ -144,14 +147,28 @@ func (f *watchFlags) write(paint painter, c *copal.Change, out *bufio.Writer) er
 	return err
 }
 
+// showEnd is the end of a range.
+func showEnd(key []byte) string {
+	if key == nil {
+		return "∞"
+	}
+	return showKey(key)
+}
+
 // writeChange writes a change as a line of JSON, the value in the form of an export.
 func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
 	op := "set"
-	if c.Deleted {
+	switch {
+	case c.Range:
+		op = "delrange"
+	case c.Deleted:
 		op = "del"
 	}
 	line := fmt.Appendf(out.AvailableBuffer(), `{"seq":%d,"time":"%s","op":"%s","key":`, c.Seq, c.Time.UTC().Format(time.RFC3339Nano), op)
 	line = ndjson.AppendKey(line, c.Key)
+	if c.To != nil {
+		line = ndjson.AppendKey(append(line, `,"to":`...), c.To)
+	}
 	if !c.Deadline.IsZero() {
 		line = appendExpires(line, (*moment)(&c.Deadline))
 	}

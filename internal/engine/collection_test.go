@@ -880,7 +880,7 @@ func (c *nthClock) Now() time.Time {
 
 // TestRedateLooksAndChangesInOneStep: a deadline that is given to a collection, or taken from it, never hits what took its place, wherever in between that came.
 func TestRedateLooksAndChangesInOneStep(t *testing.T) {
-	key, lock := []byte("h"), func(s *Store) *sync.Mutex { return s.lockOf(s.Hash("h")) }
+	key, lock := []byte("h"), func(s *Store) *sync.Mutex { return &s.lockOf(s.Hash("h")).Mutex }
 	for n := 1; n <= 8; n++ {
 		for name, deadline := range map[string]uint64{"Expire": 1e12 + 1e9, "Persist": 0} {
 			for what, into := range map[string]struct {

@@ -30,7 +30,8 @@ type step struct {
 	value string
 	life  time.Duration // of the entry, or to pass
 
-	changes []step // of a group
+	changes  []step   // of a group
+	prefixes []string // of ranges that the group deletes before
 }
 
 func (s step) String() string { return fmt.Sprintf("%s %s %d", s.kind, s.key, len(s.value)) }
@@ -169,6 +170,13 @@ func (c *crasher) step(fsys vfs.FS, s *Store, o *oracle, st step) (*Store, error
 	case "delete", "deletefsync":
 		o.begin(st)
 		if _, err = s.Delete(nil, []byte(st.key), durabilityOf(st)); err != nil {
+			return s, err
+		}
+		o.Acked = o.Started
+	case "range", "rangefsync":
+		o.deleteAll(st.key)
+		o.began()
+		if err = s.DeleteRange(PrefixRange([]byte(st.key)), durabilityOf(st)); err != nil {
 			return s, err
 		}
 		o.Acked = o.Started

@@ -34,9 +34,37 @@ func groupScript(rng *rand.Rand, n int) []step {
 			script[i], begun = step{kind: []string{"commit", "commit", "give up"}[rng.IntN(3)]}, begun-1
 		case n < 9:
 			script[i] = step{kind: []string{"group", "groupfsync"}[rng.IntN(2)], changes: randomChanges(rng, i, 12)}
+		case n < 10:
+			script[i] = step{kind: []string{"range", "rangefsync"}[rng.IntN(2)], key: randomPrefix(rng)}
+		}
+		if script[i].changes != nil && rng.IntN(4) == 0 {
+			for range 1 + rng.IntN(2) {
+				script[i].prefixes = append(script[i].prefixes, randomPrefix(rng))
+			}
 		}
 	}
 	return script
+}
+
+func randomPrefix(rng *rand.Rand) string {
+	return []string{"", "a", "g", "users:", "users:1", "users", "g4", "nobody"}[rng.IntN(8)]
+}
+
+func rangesOf(prefixes []string) (list []Range) {
+	for _, p := range prefixes {
+		list = append(list, PrefixRange([]byte(p)))
+	}
+	return list
+}
+
+// deleteAll takes out what begins with a prefix.
+func (o *oracle) deleteAll(prefix string) {
+	for key := range o.content {
+		if strings.HasPrefix(key, prefix) {
+			delete(o.content, key)
+			delete(o.deadlines, key)
+		}
+	}
 }
 
 // randomChanges are those of one group, each of another key.
@@ -78,7 +106,10 @@ func changesOf(list []step) []*Change {
 }
 
 // beginAll is begin for writes that count together.
-func (o *oracle) beginAll(list []step) {
+func (o *oracle) beginAll(prefixes []string, list []step) {
+	for _, p := range prefixes {
+		o.deleteAll(p)
+	}
 	for _, st := range list {
 		delete(o.deadlines, st.key)
 		if st.kind == "delete" {
@@ -93,19 +124,38 @@ func (o *oracle) beginAll(list []step) {
 // openGroup is a group whose members are in the log, and whose commit is yet to come.
 type openGroup struct {
 	*together
-	steps []step
+	step step
+}
+
+// commit is the second half of commitAll.
+func (g *openGroup) commit(s *Store) (err error) {
+	if len(g.ranges) > 0 {
+		if g.view, err = s.OpenView(); err != nil {
+			return err
+		}
+		defer g.view.Close()
+	}
+	in, err := g.use()
+	if err != nil {
+		return err
+	}
+	defer s.life.leave(in)
+	if _, err = g.lockAndCommit(); err == nil {
+		err = g.sweep()
+	}
+	return err
 }
 
 func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 	switch st.kind {
 	case "begin":
-		g := &openGroup{&together{store: s, changes: changesOf(st.changes)}, st.changes}
+		g := &openGroup{&together{store: s, changes: changesOf(st.changes), ranges: rangesOf(st.prefixes)}, st}
 		g.group.Log = s.log
 		c.groups = append(c.groups, g)
 		return g.prepare()
 	case "give up":
 		if g := c.anyGroup(); g != nil {
-			g.group.End()
+			g.finish(nil)
 		}
 		return nil
 	case "commit":
@@ -113,14 +163,14 @@ func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 		if g == nil {
 			return nil
 		}
-		defer g.group.End()
-		o.beginAll(g.steps)
-		if _, err := g.lockAndCommit(); err != nil {
+		defer g.finish(nil)
+		o.beginAll(g.step.prefixes, g.step.changes)
+		if err := g.commit(s); err != nil {
 			return err
 		}
 	default:
-		o.beginAll(st.changes)
-		if err := s.WriteAll(changesOf(st.changes), durabilityOf(st)); err != nil {
+		o.beginAll(st.prefixes, st.changes)
+		if err := writeGroup(s, st); err != nil {
 			return err
 		}
 	}
@@ -129,6 +179,14 @@ func (c *crasher) groupStep(s *Store, o *oracle, st step) error {
 		o.Durable = o.Acked
 	}
 	return nil
+}
+
+// writeGroup writes a group at once.
+func writeGroup(s *Store, st step) error {
+	if len(st.prefixes) == 0 {
+		return s.WriteAll(changesOf(st.changes), durabilityOf(st))
+	}
+	return s.deleteRanges(&together{store: s, changes: changesOf(st.changes), ranges: rangesOf(st.prefixes)}, durabilityOf(st))
 }
 
 // anyGroup takes out one of the open groups, nil if there is none.
@@ -146,7 +204,7 @@ func (c *crasher) anyGroup() *openGroup {
 func (c *crasher) giveUp(s *Store) {
 	c.groups = slices.DeleteFunc(c.groups, func(g *openGroup) bool {
 		if g.store == s {
-			g.group.End()
+			g.finish(nil)
 		}
 		return g.store == s
 	})
@@ -195,15 +253,15 @@ func crashModelGroups(t *testing.T) {
 // groupStep is step for a group: it has happened, or nothing of it has.
 func (f *faulted) groupStep(i int, st step) {
 	if st.kind == "begin" { // it is without its commit when the process is killed
-		g := &openGroup{&together{store: f.store, changes: changesOf(st.changes)}, st.changes}
+		g := &openGroup{&together{store: f.store, changes: changesOf(st.changes)}, st}
 		g.group.Log = f.store.log
 		f.groups = append(f.groups, g)
 		f.note(g.prepare())
 		return
 	}
 	before := maps.Clone(f.oracle.content)
-	f.oracle.beginAll(st.changes)
-	err := f.store.WriteAll(changesOf(st.changes), durabilityOf(st))
+	f.oracle.beginAll(st.prefixes, st.changes)
+	err := writeGroup(f.store, st)
 	var failed *seglog.FailedError
 	switch {
 	case err == nil && f.refused:
@@ -212,7 +270,7 @@ func (f *faulted) groupStep(i int, st step) {
 		f.acknowledged(durabilityOf(st) == Power)
 	case errors.As(err, &failed):
 		f.note(err)
-		if st.kind == "groupfsync" && f.shows(st.changes, before) {
+		if st.kind == "groupfsync" && f.shows(append(deleted(st, before), st.changes...), before) {
 			return // visible, and not known to be durable
 		}
 		f.oracle.content = before
@@ -224,6 +282,17 @@ func (f *faulted) groupStep(i int, st step) {
 	default:
 		f.Fatalf("step %d, %s: unexpected error %v", i, st.kind, err)
 	}
+}
+
+// deleted are the entries that the ranges of a group delete, but for those that it sets.
+func deleted(st step, before map[string]string) (list []step) {
+	for key := range before {
+		gone := step{kind: "delete", key: key}
+		if hasRange(rangesOf(st.prefixes), []byte(key)) && !contains(st.changes, gone) {
+			list = append(list, gone)
+		}
+	}
+	return list
 }
 
 // shows reports whether the store shows the changes: all that can be read, or none.
@@ -250,9 +319,20 @@ func (f *faulted) shows(list []step, before map[string]string) bool {
 	return shown
 }
 
+// groupedRanges is groupScript with range deletions in groups alone, of which it is known what they may show.
+func groupedRanges(rng *rand.Rand, n int) []step {
+	script := groupScript(rng, n)
+	for i := range script {
+		if st := &script[i]; strings.HasPrefix(st.kind, "range") {
+			*st = step{kind: strings.Replace(st.kind, "range", "group", 1), prefixes: []string{st.key}, changes: []step{{kind: "set", key: "g1", value: fmt.Sprint(i)}}}
+		}
+	}
+	return script
+}
+
 // TestEveryFaultInGroups is TestEveryFault for scripts with many groups.
 func TestEveryFaultInGroups(t *testing.T) {
-	script := groupScript(rand.New(rand.NewPCG(4, 23)), 120)
+	script := groupedRanges(rand.New(rand.NewPCG(4, 23)), 120)
 	for i := range script {
 		switch script[i].kind {
 		case "begin":

@@ -58,7 +58,7 @@ func TestEveryFaultAfterAKill(t *testing.T) {
 		steps  int
 	}{
 		{"writes", randomScript, 40},
-		{"groups", groupScript, 40},
+		{"groups", groupedRanges, 40},
 		{"collections", collectionScript, 30},
 		{"compaction", compactionScript, 40},
 	} {

@@ -65,12 +65,11 @@ func (s *Store) Apply(e seglog.Record, a seglog.Address) error {
 		return s.replaySchema(e, a)
 	case e.Op == record.Part:
 		return nil
-	case e.Kind == record.System, e.Op == record.Range, s.spaces[e.Space] == nil: // which only we change
+	case e.Op == record.Range:
+		return s.applyAlone([]seglog.Member{{Record: e, Address: a}})
+	case e.Kind == record.System, s.spaces[e.Space] == nil: // which only we change
 		s.exclude()
 		defer s.admit()
-		if e.Op == record.Range {
-			s.dropCells()
-		}
 		return s.replay(e, a)
 	}
 	in, err := s.use()
@@ -117,15 +116,32 @@ func (s *Store) ApplyAll(members []seglog.Member) error {
 	return nil
 }
 
-// applyAlone is ApplyAll for members that are more than changes of entries, while everybody else waits.
-func (s *Store) applyAlone(members []seglog.Member) error {
+// applyAlone is ApplyAll for members that are more than changes of entries, while everybody else waits. What a range deletion
+// deletes is looked for before.
+func (s *Store) applyAlone(members []seglog.Member) (err error) {
+	found := make([][][]byte, len(members))
+	for i := range members {
+		if e := &members[i].Record; e.Op == record.Range {
+			if found[i], err = s.foundKeys(e); err != nil {
+				return err
+			}
+		}
+	}
 	s.exclude()
 	defer s.admit()
-	s.dropCells()
+	if len(members) > 1 {
+		s.dropCells()
+	}
 	s.schemaMu.Lock()
 	defer s.schemaMu.Unlock()
-	for _, m := range members {
-		if err := s.replay(m.Record, m.Address); err != nil {
+	for i := range members {
+		m := &members[i]
+		if m.Op == record.Range {
+			err = s.deleteFound(&m.Record, found[i])
+		} else {
+			err = s.replay(m.Record, m.Address)
+		}
+		if err != nil {
 			return err
 		}
 	}

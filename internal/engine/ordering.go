@@ -482,7 +482,11 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 		return err
 	}
 	for n := range index.Shards {
-		err := t.eachKey(n, func(key []byte) error {
+		err := t.eachKey(n, func(key []byte, _ hit, err error) error {
+			if err != nil {
+				t.store.log.ReportError("reading keys to put them in order", err)
+				return nil
+			}
 			sortKey = o.by.AppendSortKey(sortKey[:0], t.ownOf(key))
 			if !sorter.Fits(sortKey) {
 				if err := end(); err != nil {
@@ -499,8 +503,8 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 	return runs, end()
 }
 
-// eachKey calls f with the keys of a shard of the index. An entry that is damaged is reported, and left out.
-func (t *Table) eachKey(shard int, f func(key []byte) error) error {
+// eachKey calls f with the key of each entry of a shard of the index, and where that stands, or with the error of one that is damaged.
+func (t *Table) eachKey(shard int, f func(key []byte, at hit, err error) error) error {
 	s := t.store
 	var list []seglog.Address
 	var pins seglog.Pinned
@@ -512,7 +516,11 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
 		return err
 	}
-	s.log.ReportError("reading keys to put them in order", err)
+	if err != nil {
+		if err := f(nil, hit{}, err); err != nil {
+			return err
+		}
+	}
 	buf := seglog.Scratch.Get().(*[]byte)
 	defer seglog.Scratch.Put(buf)
 	for _, a := range list {
@@ -524,10 +532,8 @@ func (t *Table) eachKey(shard int, f func(key []byte) error) error {
 		switch {
 		case err != nil && !errors.Is(err, seglog.ErrCorrupt): // the next who asks may be able to read it
 			return err
-		case err != nil:
-			s.log.ReportError("reading keys to put them in order", err)
-		case len(e.Key) >= t.prefix:
-			if err := f(e.Key); err != nil {
+		case err != nil || len(e.Key) >= t.prefix:
+			if err := f(e.Key, hitOf(a, &e.Head, e.Bytes), err); err != nil {
 				return err
 			}
 		}

@@ -60,7 +60,14 @@ func TestIterationEndsWhenTheStoreIsClosed(t *testing.T) {
 // segment after their part of the index was listed and before its segments are pinned.
 func TestIterationFindsWhatMovesBeforeItIsPinned(t *testing.T) {
 	ways := map[string]func(table *Table, f func(key []byte) error) error{
-		"for an order": func(table *Table, f func(key []byte) error) error { return table.eachKey(index.Shards-1, f) },
+		"for an order": func(table *Table, f func(key []byte) error) error {
+			return table.eachKey(index.Shards-1, func(key []byte, _ hit, err error) error {
+				if err != nil {
+					return err
+				}
+				return f(key)
+			})
+		},
 		"to iterate": func(table *Table, f func(key []byte) error) error {
 			for item := range table.store.Items(table) {
 				if item.Err != nil {

@@ -28,6 +28,7 @@ type reader struct {
 	shared bool       // and a value that others have, too, will do
 	view   *View      // nil for now
 	locked *lockedKey // of who holds the locks, and is inside the gate
+	hides  []Range    // that count as deleted
 }
 
 // sight is what a reader sees under a key: a record, or what memory has in its place.
@@ -103,6 +104,9 @@ func (r *reader) gives(c *cache.Cell) bool {
 // find finds what stands under a key, and reads no more of its record than the key. Whether that of a view has expired is not looked at. The caller is inside the gate.
 func (r *reader) find(f *sight, t *Table, hash uint64, key []byte) error {
 	*f = sight{}
+	if r.hidden(t, key) {
+		return ErrNotFound
+	}
 	switch known, seen := r.glance(f, t, hash, key); {
 	case seen:
 		return nil
@@ -119,6 +123,11 @@ func (r *reader) find(f *sight, t *Table, hash uint64, key []byte) error {
 	return r.place(f, t, hash, key, 0)
 }
 
+// hidden reports whether a key counts as deleted. Elements have keys of their own.
+func (r *reader) hidden(t *Table, key []byte) bool {
+	return len(r.hides) > 0 && !t.ofElements && hasRange(r.hides, key)
+}
+
 // err is ErrNotFound for nothing.
 func (f *sight) err() error {
 	if f.at == 0 && f.cell == nil && f.encoded == nil {
@@ -131,6 +140,9 @@ func (f *sight) err() error {
 // nothing in e.
 func (r *reader) record(e *seglog.Record, f *sight, t *Table, hash uint64, key, buf []byte) (err error) {
 	*f = sight{}
+	if r.hidden(t, key) {
+		return ErrNotFound
+	}
 	if r.locked != nil {
 		f.at, err = r.locked.entry(e, t, hash, key, buf)
 		f.expiry = e.Expiry

@@ -28,16 +28,19 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	if e.Kind != record.Value {
 		s.sweeper.replayed.Store(true)
 	}
-	sp := s.space(e.Space)
-	switch {
-	case e.Op == record.Part:
+	switch e.Op {
+	case record.Part:
 		return nil // counts when a record that commits it does
-	case e.Op == record.Range && e.Kind == record.Element:
-		return s.replayRange([]*Table{sp.elements}, &e)
-	case e.Op == record.Range:
-		return s.replayRange(sp.tables(), &e)
+	case record.Range:
+		r, err := replayedOf(&e)
+		if err != nil {
+			slot, offset := seglog.SplitAddress(a)
+			return seglog.FormatError(s.log.Segment(slot).Path, offset, err)
+		}
+		s.ranges = append(s.ranges, r)
+		return nil
 	}
-	t := sp.route(e.Kind, e.Key)
+	t := s.space(e.Space).route(e.Kind, e.Key)
 	hash, own := t.hash(e.Key), t.ownOf(e.Key)
 	old, err := t.find(hash, e.Key)
 	switch {
@@ -78,25 +81,6 @@ func (s *Store) countsFrom(seq, group uint64) uint64 {
 	return seq
 }
 
-// replayRange deletes the older entries whose keys begin with that of the record.
-func (s *Store) replayRange(tables []*Table, r *seglog.Record) error {
-	for _, t := range tables {
-		for a, err := range t.addresses() {
-			if err != nil {
-				return err
-			}
-			e, err := s.readAt(a, nil)
-			if err != nil {
-				return err
-			}
-			if bytes.HasPrefix(e.Key, r.Key) && s.countsFrom(e.Seq, e.Group) < r.Seq {
-				t.remove(t.hash(e.Key), t.ownOf(e.Key), hitOf(a, &e.Head, e.Bytes), r.Counts())
-			}
-		}
-	}
-	return nil
-}
-
 // System records. Those with other names belong to later versions, which may be skipped.
 const mapPrefix = "map:" // the rest is the escaped name of a declared map
 
@@ -104,6 +88,11 @@ func (s *Store) replaySystem(e seglog.Record) error {
 	name, isMap := bytes.CutPrefix(e.Key, []byte(mapPrefix))
 	var t *Table
 	switch {
+	case isMap && e.Op == record.Delete:
+		if t := s.space(e.Space).maps[string(name)]; t != nil {
+			t.undeclare()
+		}
+		return nil
 	case e.Op != record.Set:
 		return nil
 	case isMap:

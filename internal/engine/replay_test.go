@@ -50,6 +50,10 @@ func TestReplayBySequenceNumber(t *testing.T) {
 		if err := s.replay(e, at); err != nil {
 			t.Fatal(err)
 		}
+		if err := s.settleRanges(s.ranges); err != nil {
+			t.Fatal(err)
+		}
+		s.ranges = nil
 		if got := now(); got != want {
 			t.Errorf("after %c with number %d: %s, want %s", op, seq, got, want)
 		}

@@ -115,6 +115,13 @@ func (s *Store) AwaitShown(kind record.Kind, key []byte) {
 	}
 }
 
+// AwaitAllShown is AwaitShown for a record that concerns many keys.
+func (s *Store) AwaitAllShown() {
+	if !s.opts.ReadOnly {
+		s.PassKeys()
+	}
+}
+
 // beforeCounting takes out of the tables what has expired, and waits for what has begun to show: once for all of them, for that is a look at as many counters as there are
 // locks of keys. Then they can be counted. The caller holds no lock of a key.
 func (s *Store) beforeCounting(tables ...*Table) {

@@ -45,7 +45,8 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 		}
 	}
 	s.divided = r.Divided
-	defer func() { s.divided = nil }()
+	defer func() { s.divided, s.ranges = nil, nil }()
+	r.Replayed = func() error { return s.settleRanges(s.ranges) }
 	if err := r.Run(); err != nil {
 		return nil, err
 	}
@@ -226,7 +227,11 @@ func (s *Store) reread() (*Store, error) {
 	}
 	r := seglog.NewRecovery(s.log, shadow.replay)
 	r.Shadow = true
-	if err := r.RereadAll(); err != nil {
+	err := r.RereadAll()
+	if err == nil {
+		err = shadow.settleRanges(shadow.ranges)
+	}
+	if err != nil {
 		shadow.closeTables()
 		return nil, err
 	}

@@ -81,6 +81,7 @@ type Store struct {
 	views        views
 	histories    histories
 	opening      opening
+	ranged       ranged
 	reports      reports
 	expirer      expirer
 	orders       orders
@@ -104,6 +105,7 @@ type Store struct {
 	snapshot *snapshotFile // that the store was opened from, nil for none
 	shadow   bool          // see reread
 
+	ranges  []replayedRange                // that recovery has found
 	divided map[uint64]*seglog.SpreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
 
 	torn     int64 // bytes that recovery did not count
@@ -117,7 +119,8 @@ type Store struct {
 // keyLock has a cache line to itself.
 type keyLock struct {
 	sync.Mutex
-	_ [56]byte
+	due *removal // what is to be taken out before anything else is done under the lock; nil for nothing
+	_   [48]byte
 }
 
 // Open opens the store in dir, which it creates when it is missing and the store is not opened read-only.

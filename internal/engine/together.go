@@ -2,6 +2,7 @@ package engine
 
 import (
 	"math/bits"
+	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/record"
@@ -21,10 +22,17 @@ import (
 type together struct {
 	store   *Store
 	changes []*Change
+	ranges  []Range  // that are deleted before the changes are made
+	view    *View    // that was open before the keys of the ranges were looked for; nil where there are none
+	drops   *Table   // a map that is to be undeclared, nil for none
 	tx      *Tx      // that writes them, nil for none: it may have a reason not to
 	turn    bool     // the caller has the turn of the transactions
 	locked  bool     // the caller holds the locks, is inside the gate, and has waited for the transactions
 	shards  shardSet // that are to be locked; those of the changes are added
+
+	writes  map[string]bool // the keys of the changes, where there are ranges
+	deleted *deletedKeys    // those of the ranges
+	failed  atomic.Bool     // some of these could not be taken out
 
 	ahead    bool // the members are in the log
 	appended bool // the outcome is
@@ -103,16 +111,37 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 		s.transactions.turn.RLock()
 		defer s.transactions.turn.RUnlock()
 	}
-	in, err := s.useForWrite()
+	in, err := g.use()
 	if err != nil {
 		return 0, err
 	}
 	seq, err = g.lockAndCommit()
+	if err == nil {
+		err = g.sweep()
+	}
 	s.life.leave(in)
 	if s.budget.Over() {
 		s.relieve()
 	}
 	return seq, err
+}
+
+// use enters the gate when it is known which keys the ranges have.
+func (g *together) use() (pass, error) {
+	if len(g.ranges) == 0 {
+		return g.store.useForWrite()
+	}
+	for {
+		generation := g.store.Generation()
+		if err := g.gather(); err != nil {
+			return 0, err
+		}
+		in, err := g.store.useForWrite()
+		if err != nil || len(g.store.spaces[0].maps) == generation {
+			return in, err
+		}
+		g.store.life.leave(in) // a map was declared meanwhile, and its keys have other locks than before
+	}
 }
 
 // check returns why not all changes can be made.
@@ -141,6 +170,9 @@ func (g *together) check() error {
 // finish is for who holds no lock any more.
 func (g *together) finish(err error) {
 	g.group.End()
+	if g.ahead {
+		g.store.ranged.ahead.Add(-1)
+	}
 	if g.under != nil {
 		g.store.EndParts(g.under, err)
 	}
@@ -172,6 +204,7 @@ func (g *together) prepare() error {
 		return err
 	}
 	g.ahead = true
+	s.ranged.ahead.Add(1)
 	var batch []*seglog.Pending
 	bytes = 0
 	for _, c := range g.changes {
@@ -215,6 +248,9 @@ func (g *together) lockAndCommit() (uint64, error) {
 	if g.tx != nil {
 		g.tx.addShards(&g.shards)
 	}
+	if len(g.ranges) > 0 {
+		g.shards.addAll()
+	}
 	g.shards.each(func(n int) { s.keys[n].Lock() })
 	defer g.shards.each(func(n int) { s.keys[n].Unlock() })
 	return g.commitLocked()
@@ -245,9 +281,20 @@ func (g *together) commitLocked() (uint64, error) {
 			return 0, err
 		}
 	}
+	if len(g.ranges) > 0 {
+		if err := g.gatherLocked(); err != nil {
+			return 0, err
+		}
+	}
 	seq, err := g.appendLocked()
 	if err != nil {
 		return 0, err
+	}
+	if len(g.ranges) > 0 {
+		g.beginRangesLocked(seq)
+	}
+	if g.drops != nil {
+		g.drops.undeclare()
 	}
 	var changing shardSet
 	for _, c := range g.changes {
@@ -265,6 +312,23 @@ func (g *together) commitLocked() (uint64, error) {
 		s.log.Shown.Add(1)
 	}
 	return seq, nil
+}
+
+// sweep takes out what the range deletions have left to the locks.
+func (g *together) sweep() error {
+	if len(g.ranges) == 0 {
+		return nil
+	}
+	rangesHandedOver()
+	for n, keys := range g.deleted {
+		if len(keys) > 0 {
+			passThrough(&g.store.keys[n])
+		}
+	}
+	if g.failed.Load() {
+		return g.store.log.Failure()
+	}
+	return nil
 }
 
 // PartShown is called when some changes of a group show, and others do not yet. It is a variable for the sake of tests that stand outside.
@@ -290,6 +354,14 @@ func (c *Change) examineLocked(s *Store) error {
 func (g *together) appendLocked() (uint64, error) {
 	s := g.store
 	var recs []*seglog.Pending
+	for _, r := range g.ranges {
+		p := r.record()
+		recs = append(recs, &p)
+		s.ranged.noteLocked(r, &p)
+	}
+	if g.drops != nil {
+		recs = append(recs, &seglog.Pending{Head: record.Head{Op: record.Delete, Kind: record.System}, Key: []byte(mapPrefix + g.drops.name)})
+	}
 	for _, c := range g.changes {
 		if c.told {
 			continue
@@ -313,21 +385,26 @@ func (g *together) appendLocked() (uint64, error) {
 	return s.log.Last(), s.log.Failure()
 }
 
-// overtaken reports whether the entry has a record that stands behind the one that was written ahead. That is written again, for
-// compaction relies on what a record replaces being before it. The one ahead is dead.
+// overtaken reports whether the record that was written ahead is to be written again. The one ahead is dead then.
 func (c *Change) overtaken(s *Store) bool {
+	if !c.replacesLater(s) && !s.ranged.behindLocked(&c.p) {
+		return false
+	}
+	slot, _ := seglog.SplitAddress(c.p.Address)
+	s.log.Segment(slot).Dead.Add(int64(c.p.Bytes) - seglog.DeadAtOnce(&c.p.Head, c.p.Bytes))
+	return true
+}
+
+// replacesLater reports whether the entry has a record that stands behind the one that was written ahead: compaction relies on what a record replaces
+// being before it.
+func (c *Change) replacesLater(s *Store) bool {
 	if c.now.address == 0 {
 		return false
 	}
 	slot, offset := seglog.SplitAddress(c.now.address)
 	_, ahead := seglog.SplitAddress(c.p.Address)
 	now := s.log.Segment(slot).ID
-	if now < c.p.Segment || now == c.p.Segment && offset < ahead {
-		return false
-	}
-	slot, _ = seglog.SplitAddress(c.p.Address)
-	s.log.Segment(slot).Dead.Add(int64(c.p.Bytes) - seglog.DeadAtOnce(&c.p.Head, c.p.Bytes))
-	return true
+	return now > c.p.Segment || now == c.p.Segment && offset >= ahead
 }
 
 // showLocked lets index and cells know of a change with this number.

@@ -44,6 +44,7 @@ type Tx struct {
 	reads    map[string]bool    // whole keys
 	parts    map[string]bool    // keys of elements that were read
 	scans    []scanned
+	ranges   []Range             // that it deletes, before it writes
 	marked   map[sortedBy]*marks // of writes, for walks in order
 	first    uint64              // of the deadlines of what was read, 0 for none
 	under    *seglog.Parts       // the parts of large values that it has written; nil if there are none
@@ -401,7 +402,7 @@ func (tx *Tx) items(t *Table, values bool, yield func(Item) bool) {
 		mine[string(key)] = true
 	}
 	for item := range tx.view.Items(t, values) {
-		if item.Err == nil && mine[string(item.Key)] {
+		if item.Err == nil && (mine[string(item.Key)] || hasRange(tx.ranges, item.Key)) {
 			continue
 		}
 		if item.Err == nil {
@@ -465,7 +466,7 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 		return 0, tx.failed
 	}
 	s := tx.store
-	if len(tx.writes) == 0 {
+	if len(tx.writes) == 0 && len(tx.ranges) == 0 {
 		return tx.view.seq, s.log.Failure()
 	}
 	var elements *Table
@@ -485,7 +486,7 @@ func (tx *Tx) commit(turn bool) (uint64, error) {
 		s.sweeper.birth.Lock()
 		defer s.sweeper.birth.Unlock()
 	}
-	return s.commitAll(&together{store: s, changes: tx.changes(elements, s.log.Last()+1), tx: tx, turn: turn})
+	return s.commitAll(&together{store: s, changes: tx.changes(elements, s.log.Last()+1), ranges: tx.ranges, view: tx.view, tx: tx, turn: turn})
 }
 
 // addShards adds the shards of what was read. The caller is inside the gate.

@@ -312,7 +312,7 @@ func (w *txWalk) begin(own *order.Tree, span Span) (keyCursor, order.Cursor) {
 
 // item is the entry of a key, if there is one.
 func (w *txWalk) item(key []byte) (item Item, ok bool) {
-	if !w.values && w.tx.writes[view(key)] == nil && !w.tx.done.Load() {
+	if !w.values && w.tx.writes[view(key)] == nil && !w.tx.done.Load() && len(w.tx.ranges) == 0 {
 		return w.tx.view.itemOf(w.table, key, false)
 	}
 	item.Key = key

@@ -259,6 +259,22 @@ func (q *updates) isHeadLocked(goroutine uint64) bool {
 	return false
 }
 
+// allowRange is allow for all keys of a range.
+func (q *updates) allowRange(r *Range) error {
+	if q.n.Load() == 0 {
+		return nil
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for key, u := range q.heads {
+		if u.goroutine == goid.Get() && r.Has([]byte(key)) {
+			u.nested.Store(true)
+			return ErrNested
+		}
+	}
+	return nil
+}
+
 // allow refuses a write to a key that the same goroutine is updating.
 func (q *updates) allow(key []byte) error {
 	if q.n.Load() == 0 {

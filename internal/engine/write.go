@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -192,7 +191,7 @@ func (w *Write) kind() record.Kind {
 }
 
 // lockOf is the lock of the keys with this hash.
-func (s *Store) lockOf(hash uint64) *sync.Mutex { return &s.keys[hash%cache.Shards].Mutex }
+func (s *Store) lockOf(hash uint64) *keyLock { return &s.keys[hash%cache.Shards] }
 
 func (s *Store) writeOneLocked(t *Table, hash uint64, w *Write, p *seglog.Pending) (existed bool, err error) {
 	if s.closed {

@@ -46,9 +46,9 @@ type Feed struct {
 
 // Event is a change of an entry.
 type Event struct {
-	Op     record.Op // Set or Delete
+	Op     record.Op // Set, Delete or Range
 	Kind   record.Kind
-	Key    []byte // the caller's
+	Key    []byte // the caller's; of a range what its record has
 	Schema uint64
 	Seq    uint64 // by which it counts: of the records of a group that of the commit
 	Time   time.Time
@@ -236,19 +236,27 @@ func (f *Feed) tells(rec *seglog.Record) bool {
 		return false
 	case rec.Large > 0 && rec.Moved():
 		return false
-	case rec.Op == record.Range: // which nobody writes yet
-		return false
+	case rec.Op == record.Range:
+		r, err := engine.RangeOf(rec.Key, rec.Value)
+		return err == nil && r.Meets(f.prefix)
 	}
 	return bytes.HasPrefix(rec.Key, f.prefix)
 }
 
 // tell makes the event of a record, when a read shows it.
 func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
-	f.store.AwaitShown(rec.Kind, rec.Key)
+	if rec.Op == record.Range {
+		f.store.AwaitAllShown()
+	} else {
+		f.store.AwaitShown(rec.Kind, rec.Key)
+	}
 	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.Key), Schema: rec.Schema, Seq: seq, Time: unixMilli(rec.Written),
 		Expiry: rec.Expiry, value: bytes.Clone(rec.Value), large: rec.Large, own: rec.Seq}
 	f.forgetParts(rec)
 }
+
+// Range is what an event of a range deletion has deleted.
+func (e *Event) Range() (engine.Range, error) { return engine.RangeOf(e.Key, e.value) }
 
 // isElement reports whether a record is a change of an element of a collection.
 func isElement(rec *seglog.Record) bool {

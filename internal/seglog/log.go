@@ -338,9 +338,9 @@ func (l *Log) writeLocked(recs []*Pending) error {
 	return nil
 }
 
-// deletes reports whether the records are deletions or no more than a commit, which may use the room that is kept for them.
+// deletes reports whether the records are deletions, also of ranges, or no more than a commit, which may use the room that is kept for them.
 func deletes(recs []*Pending) bool {
-	return !slices.ContainsFunc(recs, func(p *Pending) bool { return p.Op != record.Delete && p.Op != record.Commit })
+	return !slices.ContainsFunc(recs, func(p *Pending) bool { return p.Op != record.Delete && p.Op != record.Range && p.Op != record.Commit })
 }
 
 // putLocked puts the encoded records, which are l.buf, behind end: into the ring, or into the file

@@ -53,6 +53,7 @@ type Recovery struct {
 	Began      func(store uint64)          // is told of which store the log is, before any record counts
 	OpenSeed   func() Seed                 // called when the manifest is known, nil for nobody
 	seed       Seed                        // or nil
+	Replayed   func() error                // called when all records have been replayed, and what the seed knows of can still be read; nil for nobody
 	Divided    map[uint64]*SpreadGroup     // by its number, each group of which the seed covers members, and not the commit
 	Shadow     bool                        // the log is at work: what is dead in it is counted elsewhere
 	Progress   progress
@@ -146,6 +147,11 @@ func (r *Recovery) Run() error {
 		}
 		where.Reason += fmt.Sprintf(", where record %d is expected, and records up to %d were acknowledged", r.Next, r.ring.Acked)
 		return where
+	}
+	if r.Replayed != nil {
+		if err := r.Replayed(); err != nil {
+			return err
+		}
 	}
 	r.finish()
 	r.Progress.finish()

@@ -37,7 +37,7 @@ func (r *Recovery) apply(seg *Segment, at int64, e Record) error {
 
 // smallValue is the value if replay looks at it.
 func smallValue(e Record) []byte {
-	if e.Kind == record.Schema || e.Kind == record.System {
+	if e.Kind == record.Schema || e.Kind == record.System || e.Op == record.Range {
 		return e.Value
 	}
 	return nil

@@ -1,0 +1,118 @@
+package copal_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// TestDeleteRangeByValue: the range of a map is that of its keys' values, whatever their text, also when the log is read again.
+func TestDeleteRangeByValue(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		mem := vfs.NewMem()
+		db := openOn(t, mem)
+		var opts []copal.MapOption
+		if ordered {
+			opts = append(opts, copal.Ordered())
+		}
+		ages := mapOf[int, string](t, db, "ages", opts...)
+		type place struct {
+			Row  int
+			Name string
+		}
+		seats := mapOf[place, bool](t, db, "seats", opts...)
+		for i := -20; i <= 120; i++ {
+			if err := errors.Join(ages.Set(i, "v"), seats.Set(place{i % 11, fmt.Sprint(i)}, true)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := errors.Join(ages.DeleteRange(-5, 100), ages.DeleteRange(7, 7), ages.DeleteRange(110, 3)); err != nil {
+			t.Fatal(err)
+		}
+		if err := ages.DeletePrefix("11"); err != nil {
+			t.Fatal(err)
+		}
+		if err := seats.DeleteRange(place{Row: 2}, place{Row: 9, Name: "5"}); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			var left []int
+			for k := range ages.Keys() {
+				left = append(left, k)
+			}
+			slices.Sort(left)
+			var want []int
+			for i := -20; i <= 120; i++ {
+				if !(i >= -5 && i < 100) && !(i >= 110 && i < 120) {
+					want = append(want, i)
+				}
+			}
+			if !slices.Equal(left, want) {
+				t.Errorf("ordered %v: there are %v, want %v", ordered, left, want)
+			}
+			n := 0
+			for i := -20; i <= 120; i++ {
+				p := place{i % 11, fmt.Sprint(i)}
+				gone := p.Row >= 2 && (p.Row < 9 || p.Row == 9 && p.Name < "5")
+				if seats.Has(p) == gone {
+					t.Errorf("ordered %v: %v is there: %v", ordered, p, !gone)
+				}
+				if !gone {
+					n++
+				}
+			}
+			if seats.Len() != n {
+				t.Errorf("%d seats are counted, want %d", seats.Len(), n)
+			}
+			db = openOn(t, mem.ProcessCrash())
+			ages = mapOf[int, string](t, db, "ages", opts...)
+			seats = mapOf[place, bool](t, db, "seats", opts...)
+		}
+	}
+}
+
+// TestDrop: a map that was dropped is as if it had never been, and may come again with other types.
+func TestDrop(t *testing.T) {
+	mem := vfs.NewMem()
+	db := openOn(t, mem)
+	m := mapOf[string, int](t, db, "m", copal.Ordered())
+	other := mapOf[string, int](t, db, "mother")
+	if err := errors.Join(m.Set("a", 1), m.SetAsync("b", 2), other.Set("a", 3)); err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Drop("m"); err == nil {
+		t.Error("an open map is dropped")
+	}
+	if err := errors.Join(m.Close(), db.Drop("m"), db.Drop("m"), db.Drop("never")); err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []string{"kill", "close"} {
+		for name, n := range db.Maps() {
+			if name != "mother" || n != 1 {
+				t.Errorf("there is a map %q of %d", name, n)
+			}
+		}
+		if db.Raw().Len() != 1 {
+			t.Errorf("there are %d keys", db.Raw().Len())
+		}
+		if end == "close" {
+			mustClose(t, db)
+		} else {
+			mem = mem.ProcessCrash()
+		}
+		db = openOn(t, mem)
+	}
+	again := mapOf[int, []string](t, db, "m")
+	if err := again.Set(1, []string{"x"}); err != nil || again.Len() != 1 {
+		t.Errorf("the map anew: %d entries, %v", again.Len(), err)
+	}
+	mustClose(t, db)
+	db = openOn(t, mem, copal.ReadOnly())
+	if err := db.Drop("m"); !errors.Is(err, copal.ErrReadOnly) {
+		t.Errorf("dropping a map of a store that is read-only: %v", err)
+	}
+}

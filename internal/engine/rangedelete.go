@@ -1,0 +1,497 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/index"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Range deletions.
+//
+// A range deletion is one record: it deletes all older entries whose keys are in its range, however many. Which keys
+// these are is found out before any lock is taken, by a look at all keys, or at those of the range where they are kept in
+// order. What comes or goes meanwhile is known by a view that was opened before. Then the locks of all keys are taken for
+// as long as it takes to append the record and to hand each lock a list of the keys that it guards. Whoever takes a
+// lock next, of those that have such a list, takes these keys out first (keyLock.Lock): so nobody who holds a lock sees
+// an entry that a range deletion in the log has deleted, and none is held for longer than its own share takes. Who takes no
+// lock is told by the counters of what begins to show (shows.go), from before the locks are given back.
+//
+// In a group a range deletion counts before the group's other writes, and is appended with the last of them, so what stands
+// before it in the log is older, and what stands behind it is not. A member of a group that was written ahead, and
+// whose key is in the range of a deletion that was appended since, is written again with the commit (together.go).
+type Range struct {
+	prefix []byte         // with which the whole keys begin
+	by     keycodec.Order // of what stands behind it
+	span   Span           // of the sort keys of that
+}
+
+// PrefixRange has all whole keys that begin with prefix.
+func PrefixRange(prefix []byte) Range {
+	return Range{prefix: bytes.Clone(prefix), by: keycodec.BytesOrder}
+}
+
+// KeyRange has the whole keys in a span.
+func KeyRange(span Span) Range {
+	return Range{by: keycodec.BytesOrder, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
+}
+
+// Range has the keys of the table in a span that has its lower bound, and not its upper one; both are sort keys.
+func (t *Table) Range(by keycodec.Order, span Span) Range {
+	r := Range{prefix: t.prefixBytes(), by: by, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
+	if by.IsBytes() {
+		r.prefix, r.span.Low, r.span.High = nil, r.whole(r.span.Low), r.whole(r.span.High)
+	}
+	return r
+}
+
+// whole is the whole key with a sort key. It has one, for that is of a key of the type.
+func (r *Range) whole(sortKey []byte) []byte {
+	key, _ := r.by.AppendKey(bytes.Clone(r.prefix), sortKey)
+	return key
+}
+
+// all reports whether the range has all keys that begin with the prefix.
+func (r *Range) all() bool { return r.span.Low == nil && r.span.High == nil }
+
+// none reports whether the range has no key.
+func (r *Range) none() bool { return r.span.High != nil && bytes.Compare(r.span.Low, r.span.High) >= 0 }
+
+// Until is the whole key before which the range ends, nil for none.
+func (r *Range) Until() []byte {
+	switch {
+	case r.all():
+		return PrefixSpan(r.prefix).High
+	case r.span.High == nil:
+		return nil
+	}
+	return r.whole(r.span.High)
+}
+
+// Has reports whether a whole key is in the range.
+func (r *Range) Has(key []byte) bool {
+	if !bytes.HasPrefix(key, r.prefix) {
+		return false
+	}
+	if r.all() {
+		return true
+	}
+	own := key[len(r.prefix):]
+	if r.by.IsBytes() {
+		return r.span.has(own)
+	}
+	var room [64]byte
+	return r.span.has(r.by.AppendSortKey(room[:0], view(own)))
+}
+
+// Meets reports whether the range may have whole keys that begin with p.
+func (r *Range) Meets(p []byte) bool {
+	if !bytes.HasPrefix(p, r.prefix) && !bytes.HasPrefix(r.prefix, p) {
+		return false
+	}
+	if !r.by.IsBytes() || len(r.prefix) > 0 {
+		return true
+	}
+	all := PrefixSpan(p)
+	return !(r.span.High != nil && bytes.Compare(r.span.High, all.Low) <= 0) && !(all.High != nil && bytes.Compare(r.span.Low, all.High) >= 0)
+}
+
+func (r *Range) meets(t *Table) bool { return r.Meets(t.prefixBytes()) }
+
+// ownSpan is the span of the sort keys of a table that is kept in an order, and whether the range is one there.
+func (r *Range) ownSpan(t *Table, by keycodec.Order) (sp Span, ok bool) {
+	switch p := t.prefixBytes(); {
+	case bytes.HasPrefix(p, r.prefix) && r.all():
+		return Span{}, true
+	case by.IsBytes() && r.by.IsBytes():
+		whole := r.span
+		if r.all() {
+			whole = PrefixSpan(r.prefix)
+		}
+		w := scan{span: whole}
+		return w.ownSpan(t), true
+	default:
+		return r.span, by == r.by && bytes.Equal(p, r.prefix)
+	}
+}
+
+// The record of a range deletion has a key and, but for a prefix, a value:
+//
+//	users:            all keys that begin so
+//	users:b  bytes users:d    the keys in [users:b, users:d), by their bytes
+//	b  bytes                  the keys in [b, ∞)
+//	ages:9   int ages:30      the keys of ages in [9, 30), as integers
+func (r *Range) record() seglog.Pending {
+	p := seglog.Pending{Head: record.Head{Op: record.Range, Kind: record.Value}, Key: r.prefix}
+	if r.all() {
+		return p
+	}
+	p.Key, p.Value = r.whole(r.span.Low), []byte(r.by.Name())
+	if r.span.High != nil {
+		p.Value = append(append(p.Value, ' '), r.whole(r.span.High)...)
+	}
+	return p
+}
+
+// RangeOf is the range of a record that deletes one. The bytes are the record's.
+func RangeOf(key, value []byte) (Range, error) {
+	if len(value) == 0 {
+		return Range{prefix: key, by: keycodec.BytesOrder}, nil
+	}
+	name, high, bounded := bytes.Cut(value, []byte{' '})
+	by, ok := keycodec.OrderNamed(string(name))
+	if !ok {
+		return Range{}, fmt.Errorf("%w: a range of keys in the order %q", record.ErrVersion, name)
+	}
+	r := Range{by: by, span: Span{Low: key, HighOpen: true}}
+	if bounded {
+		r.span.High = high
+	}
+	if by.IsBytes() {
+		return r, nil
+	}
+	r.prefix = key[:bytes.IndexByte(key, ':')+1]
+	if bounded && !bytes.HasPrefix(high, r.prefix) {
+		return Range{}, fmt.Errorf("%w: a range from key %q to %q", record.ErrSyntax, key, high)
+	}
+	r.span.Low = by.AppendSortKey(nil, view(key[len(r.prefix):]))
+	if bounded {
+		r.span.High = by.AppendSortKey(nil, view(high[len(r.prefix):]))
+	}
+	return r, nil
+}
+
+// DeleteRange deletes all entries of a range, as one write. Errors are those of Write; where an entry is damaged, so that it may
+// be one of the range, nothing is deleted.
+func (s *Store) DeleteRange(r Range, d Durability) error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	if err := errors.Join(s.transactions.allow(), s.updates.allowRange(&r)); err != nil {
+		return err
+	}
+	if err := (&Write{Key: r.record().Key}).check(); err != nil {
+		return err
+	}
+	if r.none() {
+		return s.isOpen()
+	}
+	return s.deleteRanges(&together{store: s, ranges: []Range{r}}, d)
+}
+
+// Drop deletes all entries of a map, and the record that declares it. Nobody has the map open.
+func (s *Store) Drop(name string) error {
+	if s.opts.ReadOnly {
+		return s.refuse(seglog.ErrReadOnly)
+	}
+	if err := s.transactions.allow(); err != nil {
+		return err
+	}
+	in, err := s.use()
+	if err != nil {
+		return err
+	}
+	t := s.spaces[0].maps[string(keycodec.AppendName(nil, name))]
+	s.life.leave(in)
+	if t == nil || !t.declared.Load() && !t.opened.Load() {
+		return nil
+	}
+	return s.deleteRanges(&together{store: s, ranges: []Range{PrefixRange(t.prefixBytes())}, drops: t}, Process)
+}
+
+// deleteRanges commits a group with range deletions, beside a view of its own.
+func (s *Store) deleteRanges(g *together, d Durability) error {
+	v, err := s.OpenView()
+	if err != nil {
+		return err
+	}
+	defer v.Close()
+	g.view = v
+	seq, err := s.commitAll(g)
+	if err != nil || d != Power {
+		return err
+	}
+	return s.log.SyncTo(seq)
+}
+
+// undeclare forgets what the log says of a map. The caller holds the locks of all keys, or is recovery.
+func (t *Table) undeclare() {
+	t.declared.Store(false)
+	t.opened.Store(false)
+	if o := t.order.Swap(nil); o != nil {
+		o.close()
+	}
+}
+
+// DeleteRange is Store.DeleteRange in the transaction. What others do in the range before that commits is deleted as well, and is no conflict.
+func (tx *Tx) DeleteRange(r Range) error {
+	switch {
+	case tx.done.Load():
+		return ErrTxDone
+	case tx.readOnly:
+		return ErrTxReadOnly
+	case r.none():
+		return nil
+	}
+	if err := (&Write{Key: r.record().Key}).check(); err != nil {
+		return err
+	}
+	for _, key := range sortedNames(tx.writes) {
+		if c := tx.writes[key]; !c.Delete && r.Has(c.Key) {
+			tx.put(&Change{Table: c.Table, Write: Write{Key: c.Key, Delete: true, Cells: c.Cells}})
+		}
+	}
+	tx.ranges = append(tx.ranges, r)
+	return nil
+}
+
+// hasRange reports whether a key is in one of the ranges.
+func hasRange(list []Range, key []byte) bool {
+	for i := range list {
+		if list[i].Has(key) {
+			return true
+		}
+	}
+	return false
+}
+
+// ranged are the range deletions that were appended while members of a group were written ahead.
+type ranged struct {
+	ahead atomic.Int32 // groups of which members are, and no commit
+	list  []rangedAt   // written by who holds the locks of all keys, and read by who holds one
+}
+
+type rangedAt struct {
+	Range
+	record *seglog.Pending
+}
+
+// noteLocked notes a range deletion that is about to be appended. No group that begins to write ahead from now on has a member
+// before those that are noted already.
+func (x *ranged) noteLocked(r Range, p *seglog.Pending) {
+	if x.ahead.Load() == 0 {
+		x.list = nil
+	}
+	x.list = append(x.list, rangedAt{r, p})
+}
+
+// behindLocked reports whether a range deletion that has the key of a record stands behind it, or is to be appended.
+func (x *ranged) behindLocked(p *seglog.Pending) bool {
+	for i := range x.list {
+		if r := &x.list[i]; (r.record.Seq == 0 || p.Seq < r.record.Seq) && p.Kind != record.Element && r.Has(p.Key) {
+			return true
+		}
+	}
+	return false
+}
+
+// deletedKeys are entries that range deletions delete, by their locks.
+type deletedKeys [cache.Shards][]byte
+
+// add notes an entry: the length of its whole key, that, and what is known of its record.
+func (d *deletedKeys) add(hash uint64, key []byte, at *hit) {
+	list := &d[hash%cache.Shards]
+	b := append(binary.AppendUvarint(*list, uint64(len(key))), key...)
+	for _, n := range [...]uint64{uint64(at.address), uint64(at.bytes), at.schema, at.expiry} {
+		b = binary.AppendUvarint(b, n)
+	}
+	*list = b
+}
+
+// removal is what a lock of keys has to take out yet.
+type removal struct {
+	store  *Store
+	shard  int
+	seq    uint64 // by which the deletion counts
+	keys   []byte // as deletedKeys has them
+	failed *atomic.Bool
+}
+
+// Lock locks, and takes out what a range deletion has deleted.
+func (l *keyLock) Lock() {
+	l.Mutex.Lock()
+	if d := l.due; d != nil {
+		l.due = nil
+		d.removeLocked()
+	}
+}
+
+// removeLocked takes the entries out. Nothing need be read for that, but where an entry has moved since it was found, or has
+// expired. That what is to be read then cannot be is final: memory goes on to show what is deleted.
+func (d *removal) removeLocked() {
+	s := d.store
+	defer s.showing.end(uint64(d.shard))
+	rest := d.keys
+	next := func() uint64 {
+		n, size := binary.Uvarint(rest)
+		rest = rest[size:]
+		return n
+	}
+	for len(rest) > 0 {
+		n := next()
+		key := rest[:n]
+		rest = rest[n:]
+		at := hit{address: seglog.Address(next()), bytes: int64(next()), schema: next(), expiry: next()}
+		t := s.spaces[0].route(record.Value, key)
+		var now state
+		err := s.foundLocked(&now, t, key, at)
+		switch {
+		case err != nil && !s.replaceable(&now, &Write{Delete: true}, err):
+			d.failed.Store(true)
+			s.log.Fail(fmt.Errorf("deleting a range of keys: %w", err))
+		case now.address == 0:
+			now.swap(nil)
+		default:
+			s.enterLocked(t, &now, &Write{Key: key, Delete: true}, nil, d.seq)
+		}
+	}
+}
+
+// foundLocked is stateLocked for an entry of which it is known where its record stood a moment ago.
+func (s *Store) foundLocked(now *state, t *Table, key []byte, at hit) error {
+	hash, own, cells := t.hash(key), t.ownOf(key), t.cells.Load()
+	if !s.Expired(at.expiry) && (cells == nil || cells.table.Find(hash, own) == nil) {
+		if still, err := t.index.Has(hash, at.address); still && err == nil {
+			*now = state{hash: hash, own: own, cells: cells, hit: at}
+			return nil
+		}
+	}
+	return s.stateLocked(now, t, hash, key)
+}
+
+// gather finds the keys that the range deletions of a group delete, but for those that the group writes itself. The caller holds no lock.
+func (g *together) gather() error {
+	g.writes = make(map[string]bool, len(g.changes))
+	for _, c := range g.changes {
+		g.writes[view(c.Key)] = true
+	}
+	g.deleted = new(deletedKeys)
+	for i := range g.ranges {
+		if err := g.gatherRange(&g.ranges[i]); err != nil {
+			return err
+		}
+	}
+	rangesGathered()
+	return nil
+}
+
+func (g *together) gatherRange(r *Range) error {
+	for _, t := range g.store.Tables() {
+		if !r.meets(t) {
+			continue
+		}
+		err := t.keysOf(r, func(key []byte, at hit, err error) error {
+			if err == nil {
+				g.delete(t, key, &at)
+			}
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *together) delete(t *Table, key []byte, at *hit) {
+	if !g.writes[view(key)] {
+		g.deleted.add(t.hash(key), key, at)
+	}
+}
+
+// gatherLocked adds what has changed since the group's view was opened, and what waits in memory. The caller holds all locks.
+func (g *together) gatherLocked() (err error) {
+	for _, t := range g.store.spaces[0].tables() {
+		var key []byte
+		c := t.cells.Load()
+		add := func(own string) {
+			key = append(append(key[:0], t.prefixBytes()...), own...)
+			if err != nil || !hasRange(g.ranges, key) {
+				return
+			}
+			var now state
+			if err = g.store.stateLocked(&now, t, t.hash(key), key); err == nil && (now.address != 0 || now.cell != nil) {
+				g.delete(t, key, &now.hit)
+			}
+		}
+		for n := range cache.Shards {
+			t.versionShard(n).since(g.view, func(f *former) bool { add(t.versionShard(n).own(f)); return true })
+			if c != nil {
+				for _, d := range c.table.DirtyIn(n) {
+					add(d.Cell.Key())
+				}
+			}
+		}
+	}
+	return err
+}
+
+// rangesGathered is called when it is known which keys range deletions have, before the locks are taken, and rangesHandedOver when the locks
+// have been given back, and nobody has taken the keys out. They are variables for the sake of tests.
+var rangesGathered, rangesHandedOver = func() {}, func() {}
+
+// beginRangesLocked hands the locks what they are to take out. The caller holds all of them.
+func (g *together) beginRangesLocked(seq uint64) {
+	for n, keys := range g.deleted {
+		if len(keys) > 0 {
+			g.store.showing[n].Add(1)
+			g.store.keys[n].due = &removal{g.store, n, seq, keys, &g.failed}
+		}
+	}
+}
+
+// keysOf calls f with the whole keys of the table that are in a range, each once if it does not come or go meanwhile, and with the error of an entry that is
+// damaged. What the log does not have is not among them. The caller holds no lock.
+func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) error {
+	if o := t.order.Load(); o != nil {
+		if span, ok := r.ownSpan(t, o.by); ok && !span.unbounded() {
+			return t.orderedKeysOf(o, span, f)
+		}
+	}
+	for n := range index.Shards {
+		err := t.eachKey(n, func(key []byte, at hit, err error) error {
+			if err == nil && !r.Has(key) {
+				return nil
+			}
+			return f(key, at, err)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// orderedKeysOf is keysOf for keys that are kept in order. What their index has of them is read, so that nothing need be read any more to take them out
+// but their records.
+func (t *Table) orderedKeysOf(o *ordering, span Span, f func(key []byte, at hit, err error) error) error {
+	keys := o.orderedKeys(span)
+	defer keys.close()
+	whole := bytes.Clone(t.prefixBytes())
+	for keys.Next() {
+		var err error
+		if whole, err = o.by.AppendKey(whole[:t.prefix], keys.Key()); err != nil {
+			continue // of a file that was forged
+		}
+		var h hit
+		if err = t.store.Inside(func() (err error) { h, err = t.find(t.hash(whole), whole); return err }); err == nil && h.address == 0 {
+			continue
+		}
+		if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
+			return err
+		}
+		if err := f(whole, h, err); err != nil {
+			return err
+		}
+	}
+	return keys.Err()
+}
+
+func (sp *Span) unbounded() bool { return sp.Low == nil && sp.High == nil }

@@ -1,0 +1,320 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// duringRanges calls one function when the keys of a range deletion are known, before any lock is taken, and the other when
+// it is in the log and shows nowhere yet.
+func duringRanges(t *testing.T, gathered, handedOver func()) {
+	t.Cleanup(func() { rangesGathered, rangesHandedOver = func() {}, func() {} })
+	if gathered != nil {
+		rangesGathered = gathered
+	}
+	if handedOver != nil {
+		rangesHandedOver = handedOver
+	}
+}
+
+func keysIn(t *testing.T, s *Store) (keys []string) {
+	t.Helper()
+	for key, err := range s.Scan(Span{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, string(key))
+	}
+	return keys
+}
+
+// TestRangeDeletesWhatComesMeanwhile: what is set, deleted and set again while the keys are looked for goes, but for what is out of the range.
+func TestRangeDeletesWhatComesMeanwhile(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	for _, key := range []string{"k1", "k2", "k3", "other"} {
+		mustSet(t, s, key, "before")
+	}
+	duringRanges(t, func() {
+		mustSet(t, s, "k0", "new")
+		mustSet(t, s, "k1", "again")
+		mustSet(t, s, "other", "again")
+		mustSet(t, s, "beside", "new")
+		if _, err := s.Delete(nil, []byte("k2"), Process); err != nil {
+			t.Fatal(err)
+		}
+	}, nil)
+	if err := s.DeleteRange(PrefixRange([]byte("k")), Process); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if keys := keysIn(t, s); !slices.Equal(keys, []string{"beside", "other"}) {
+			t.Errorf("there are %q", keys)
+		}
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}
+
+// TestRangeShowsAtOnce: as soon as the log has a range deletion, nobody sees an entry of it, however he looks; a view that was opened before has them all.
+func TestRangeShowsAtOnce(t *testing.T) {
+	for _, ordered := range []bool{false, true} {
+		s := mustOpen(t, vfs.NewMem())
+		table, err := s.Map("m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ordered {
+			if err := s.Order(table, keycodec.BytesOrder); err != nil {
+				t.Fatal(err)
+			}
+		}
+		const n = 300
+		for i := range n {
+			mustSet(t, s, fmt.Sprintf("m:%03d", i), "v")
+		}
+		mustSet(t, s, "n", "v")
+		before, err := s.OpenView()
+		if err != nil {
+			t.Fatal(err)
+		}
+		handed := false
+		duringRanges(t, nil, func() {
+			handed = true
+			if keys := keysIn(t, s); len(keys) != 1 {
+				t.Errorf("a scan finds %d keys", len(keys))
+			}
+		})
+		looks := map[string]func() int{
+			"Get": func() (found int) {
+				for i := range n {
+					if _, err := s.Get(nil, fmt.Appendf(nil, "m:%03d", i)); !errors.Is(err, ErrNotFound) {
+						found++
+					}
+				}
+				return found
+			},
+			"Len": table.Len,
+			"Items": func() (found int) {
+				for range s.Items(table) {
+					found++
+				}
+				return found
+			},
+			"a new view": func() (found int) {
+				v, err := s.OpenView()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer v.Close()
+				found, err = v.Len(table)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return found
+			},
+			"a transaction": func() (found int) {
+				if err := s.Look(func(tx *Tx) error {
+					found, err = tx.Len(table)
+					return err
+				}); err != nil {
+					t.Fatal(err)
+				}
+				return found
+			},
+		}
+		for what, look := range looks {
+			duringRanges(t, nil, func() {
+				handed = true
+				if found := look(); found != 0 {
+					t.Errorf("ordered %v: %s finds %d entries", ordered, what, found)
+				}
+				if found, err := before.Len(table); err != nil || found != n {
+					t.Errorf("ordered %v, beside %s: the view before has %d entries, %v", ordered, what, found, err)
+				}
+			})
+			if err := s.DeleteRange(PrefixRange([]byte("m:")), Process); err != nil {
+				t.Fatal(err)
+			}
+			before.Close()
+			for i := range n {
+				mustSet(t, s, fmt.Sprintf("m:%03d", i), "v")
+			}
+			if before, err = s.OpenView(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !handed {
+			t.Error("nobody looked")
+		}
+		before.Close()
+		mustClose(t, s)
+	}
+}
+
+// TestGroupsAheadOfARange: members of a group that were written ahead stay, if a range deletion of another comes before the commit; also when
+// compaction and recovery have been there.
+func TestGroupsAheadOfARange(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.GroupBytes = 100 })
+	mustSet(t, s, "k1", "old")
+	g := &together{store: s, changes: changesOf([]step{{kind: "set", key: "k1", value: "new"}, {kind: "set", key: "k2", value: "new"}, {kind: "set", key: "x", value: "new"}})}
+	if err := g.prepare(); err != nil || !g.ahead {
+		t.Fatal(g.ahead, err)
+	}
+	if err := s.DeleteRange(PrefixRange([]byte("k")), Process); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.lockAndCommit(); err != nil {
+		t.Fatal(err)
+	}
+	g.finish(nil)
+	for range 2 {
+		for _, key := range []string{"k1", "k2", "x"} {
+			wantValue(t, s, key, "new")
+		}
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}
+
+// TestRangeOfDamage: where the key of an entry cannot be read, nothing is deleted.
+func TestRangeOfDamage(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.NoSnapshot = true })
+	mustSet(t, s, "k1", "value that is damaged")
+	mustSet(t, s, "k2", "v")
+	mustClose(t, s)
+	s = mustOpen(t, mem, func(o *Options) { o.NoSnapshot = true })
+	logtest.DamageIn(t, mem, s.log.Readable()[0].Path, "value that is damaged")
+	if err := s.DeleteRange(PrefixRange([]byte("k")), Process); !errors.Is(err, seglog.ErrCorrupt) {
+		t.Errorf("DeleteRange: %v", err)
+	}
+	wantValue(t, s, "k2", "v")
+}
+
+// TestRecordOfARange: a range is the same when it is read from its record.
+func TestRecordOfARange(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	table, err := s.Map("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ints, _ := keycodec.OrderNamed("int")
+	rng := rand.New(rand.NewPCG(1, 2))
+	word := func() []byte { return []byte("mn:19\xff")[:rng.IntN(7)] }
+	number := func() []byte { return ints.AppendSortKey(nil, fmt.Sprint(rng.IntN(30)-10)) }
+	ranges := []Range{PrefixRange(nil), PrefixRange([]byte("m:1")), KeyRange(Span{Low: []byte("m"), High: nil}), KeyRange(Span{})}
+	for range 200 {
+		ranges = append(ranges, PrefixRange(word()), KeyRange(Span{Low: word(), High: word()}), table.Range(ints, Span{Low: number(), High: number()}), table.Range(keycodec.BytesOrder, Span{Low: word(), High: word()}))
+	}
+	var list []replayedRange
+	for i, r := range ranges {
+		p := r.record()
+		back, err := RangeOf(p.Key, p.Value)
+		if err != nil {
+			t.Fatalf("%q %q: %v", p.Key, p.Value, err)
+		}
+		list = append(list, replayedRange{seq: uint64(1 + (i*7919)%len(ranges)), Range: back})
+	}
+	c := newCover(list)
+	for range 5000 {
+		key := append([][]byte{nil, []byte("m:"), []byte("m"), []byte("n:")}[rng.IntN(4)], fmt.Sprint(rng.IntN(40)-15)...)
+		var last *replayedRange
+		for i, r := range ranges {
+			has := r.Has(key)
+			if has != list[i].Has(key) {
+				p := r.record()
+				t.Fatalf("%q %q has %q: %v, and when read again %v", p.Key, p.Value, key, has, !has)
+			}
+			if has && (last == nil || list[i].seq > last.seq) {
+				last = &list[i]
+			}
+		}
+		if got := c.last(key); (got == nil) != (last == nil) || got != nil && got.seq != last.seq {
+			t.Fatalf("the last range deletion of %q is %+v, want %+v", key, got, last)
+		}
+	}
+}
+
+// TestRangeInATransaction: after a range deletion a transaction sees none of its entries but those that it has set since, however it looks; and
+// what it has made is there when the log is read, too.
+func TestRangeInATransaction(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	table, err := s.Map("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"m:1", "m:2", "m:3", "n", "o"} {
+		mustSet(t, s, key, "old")
+	}
+	err = s.Transact(Process, func(tx *Tx) error {
+		set := func(key string) {
+			if err := tx.Write(nil, &Write{Key: []byte(key), Value: []byte("new")}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		set("m:2")
+		set("m:4")
+		if err := tx.DeleteRange(KeyRange(Span{Low: []byte("m:2"), High: []byte("o")})); err != nil {
+			return err
+		}
+		set("m:3")
+		looks := map[string]func() (keys []string){
+			"Items": func() (keys []string) {
+				for item := range tx.Items(table, true) {
+					keys = append(keys, string(item.Key))
+				}
+				return keys
+			},
+			"InOrder": func() (keys []string) {
+				for item := range tx.InOrder(table, keycodec.BytesOrder, Span{}, false) {
+					keys = append(keys, string(item.Key))
+				}
+				return keys
+			},
+			"Has": func() (keys []string) {
+				for i := range 5 {
+					key := fmt.Sprint("m:", i)
+					if has, err := tx.Has(nil, []byte(key)); has || err != nil {
+						keys = append(keys, key)
+					}
+				}
+				return keys
+			},
+		}
+		for what, look := range looks {
+			if keys := look(); !slices.Equal(slices.Sorted(slices.Values(keys)), []string{"m:1", "m:3"}) {
+				t.Errorf("%s finds %q", what, keys)
+			}
+		}
+		var all []string
+		for item := range tx.Scan(Span{}, false) {
+			all = append(all, string(item.Key))
+		}
+		if !slices.Equal(all, []string{"m:1", "m:3", "o"}) {
+			t.Errorf("Scan finds %q", all)
+		}
+		if n, err := tx.Len(table); n != 2 || err != nil {
+			t.Errorf("Len is %d, %v", n, err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if keys := keysIn(t, s); !slices.Equal(keys, []string{"m:1", "m:3", "o"}) {
+			t.Errorf("there are %q", keys)
+		}
+		wantValue(t, s, "m:3", "new")
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}

@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"slices"
+
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Replaying range deletions. Recovery notes them, and takes out what they delete when the log has been read: an entry
+// is deleted if its record is older than a range deletion that has its key, wherever the two stand. So the entries of a table are
+// gone through once, however many range deletions there are. A follower, whose readers look on, applies each by itself.
+
+// replayedRange is a range deletion that was replayed.
+type replayedRange struct {
+	space   uint64
+	element bool // of elements of collections
+	seq     uint64
+	group   uint64 // of which it is a member, 0 for none: what else that writes comes behind it
+	Range
+}
+
+// deletes reports whether an entry goes whose key is in the range.
+func (r *replayedRange) deletes(s *Store, seq, group uint64) bool {
+	return s.countsFrom(seq, group) < r.seq && (group == 0 || group != r.group)
+}
+
+func replayedOf(e *seglog.Record) (r replayedRange, err error) {
+	r = replayedRange{space: e.Space, element: e.Kind == record.Element, seq: e.Seq, group: e.Group}
+	r.Range, err = RangeOf(bytes.Clone(e.Key), bytes.Clone(e.Value))
+	return r, err
+}
+
+// tables are those that may have keys of the range.
+func (r *replayedRange) tables(s *Store) (list []*Table) {
+	sp := s.spaces[r.space]
+	if sp == nil {
+		return nil
+	}
+	if r.element {
+		return []*Table{sp.elements}
+	}
+	return slices.DeleteFunc(sp.tables(), func(t *Table) bool { return !r.meets(t) })
+}
+
+// settleRanges takes out what range deletions delete that were replayed. The caller is recovery.
+func (s *Store) settleRanges(list []replayedRange) error {
+	of := map[*Table][]replayedRange{}
+	for _, r := range list {
+		for _, t := range r.tables(s) {
+			of[t] = append(of[t], r)
+		}
+	}
+	for t, list := range of {
+		if err := t.settleRanges(newCover(list)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *Table) settleRanges(c *cover) error {
+	buf := seglog.Scratch.Get().(*[]byte)
+	defer seglog.Scratch.Put(buf)
+	for a, err := range t.addresses() {
+		if err != nil {
+			return err
+		}
+		h, key, length, err := t.store.headAndKey(a, *buf)
+		switch {
+		case errors.Is(err, seglog.ErrCorrupt): // as who reads it will learn
+			t.store.log.ReportError("deleting ranges of keys", err)
+		case err != nil:
+			return err
+		default:
+			if r := c.last(key); r != nil && r.deletes(t.store, h.Seq, h.Group) {
+				t.remove(t.hash(key), t.ownOf(key), hitOf(a, &h, length), r.seq)
+			}
+		}
+	}
+	return nil
+}
+
+// cover tells of each key which range deletion was the last that has it.
+type cover struct{ parts []*coverPart }
+
+// coverPart is that of the ranges in one order behind one prefix. Their bounds, sorted, are where the pieces begin of which it is made.
+type coverPart struct {
+	prefix []byte
+	by     keycodec.Order
+	ranges []replayedRange
+	bounds [][]byte
+	newest []*replayedRange // of each piece, nil for none
+}
+
+func newCover(list []replayedRange) *cover {
+	c := &cover{}
+	for _, r := range list {
+		if r.by.IsBytes() && r.all() {
+			r.prefix, r.span = nil, PrefixSpan(r.prefix)
+		}
+		p := c.part(&r)
+		p.ranges = append(p.ranges, r)
+	}
+	for _, p := range c.parts {
+		p.paint()
+	}
+	return c
+}
+
+func (c *cover) part(r *replayedRange) *coverPart {
+	for _, p := range c.parts {
+		if p.by == r.by && bytes.Equal(p.prefix, r.prefix) {
+			return p
+		}
+	}
+	p := &coverPart{prefix: r.prefix, by: r.by}
+	c.parts = append(c.parts, p)
+	return p
+}
+
+// paint goes from the last range deletion to the first. What a later one has is passed over.
+func (p *coverPart) paint() {
+	p.bounds = [][]byte{{}}
+	for _, r := range p.ranges {
+		p.bounds = append(p.bounds, r.span.Low)
+		if r.span.High != nil {
+			p.bounds = append(p.bounds, r.span.High)
+		}
+	}
+	slices.SortFunc(p.bounds, bytes.Compare)
+	p.bounds = slices.CompactFunc(p.bounds, bytes.Equal)
+	p.newest = make([]*replayedRange, len(p.bounds))
+	next := make([]int, len(p.bounds)+1) // from each piece that is painted towards the next that is not
+	for i := range next {
+		next[i] = i
+	}
+	unpainted := func(i int) int {
+		for next[i] != i {
+			next[i] = next[next[i]]
+			i = next[i]
+		}
+		return i
+	}
+	slices.SortFunc(p.ranges, func(a, b replayedRange) int { return cmp.Compare(b.seq, a.seq) })
+	for n := range p.ranges {
+		r, end := &p.ranges[n], len(p.bounds)
+		if r.span.High != nil {
+			end = p.piece(r.span.High)
+		}
+		for i := unpainted(p.piece(r.span.Low)); i < end; i = unpainted(i) {
+			p.newest[i], next[i] = r, i+1
+		}
+	}
+}
+
+// piece is the one in which a sort key is.
+func (p *coverPart) piece(sortKey []byte) int {
+	i, found := slices.BinarySearchFunc(p.bounds, sortKey, bytes.Compare)
+	if !found {
+		i--
+	}
+	return i
+}
+
+// last is the last range deletion that has a whole key, nil if none has.
+func (c *cover) last(key []byte) (last *replayedRange) {
+	var room [64]byte
+	for _, p := range c.parts {
+		if !bytes.HasPrefix(key, p.prefix) {
+			continue
+		}
+		sortKey := p.by.AppendSortKey(room[:0], view(key[len(p.prefix):]))
+		if r := p.newest[p.piece(sortKey)]; r != nil && (last == nil || r.seq > last.seq) {
+			last = r
+		}
+	}
+	return last
+}
+
+// foundKeys are the whole keys that a range deletion may delete which a follower is to replay.
+func (s *Store) foundKeys(e *seglog.Record) (list [][]byte, err error) {
+	r, err := replayedOf(e)
+	if err != nil {
+		return nil, err
+	}
+	in, err := s.use()
+	if err != nil {
+		return nil, err
+	}
+	tables := r.tables(s)
+	s.life.leave(in)
+	for _, t := range tables {
+		err := t.keysOf(&r.Range, func(key []byte, _ hit, err error) error {
+			if err != nil {
+				s.log.ReportError("deleting a range of keys", err)
+				return nil
+			}
+			list = append(list, bytes.Clone(key))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// deleteFound takes out those of the keys whose entries are older than the range deletion. The caller excludes all others.
+func (s *Store) deleteFound(e *seglog.Record, list [][]byte) error {
+	r := replayedRange{seq: e.Seq, group: e.Group}
+	for _, key := range list {
+		t := s.space(e.Space).route(e.Kind, key)
+		hash := t.hash(key)
+		old, err := t.find(hash, key)
+		if err != nil {
+			return err
+		}
+		if old.address != 0 && r.deletes(s, old.seq, old.group) {
+			t.forgetLocked(hash, key)
+			t.remove(hash, t.ownOf(key), old, e.Counts())
+		}
+	}
+	return nil
+}
