@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
+	"os"
 	"slices"
 	"strings"
 
@@ -188,4 +190,32 @@ func ExampleSetOf_Until() {
 	defer db.Close()
 	fmt.Println(slices.Collect(s.Until("go")))
 	// Output: [amber]
+}
+
+func ExampleWithLogger() {
+	plain := slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		if err, is := a.Value.Any().(error); is {
+			return slog.Bool("of a type", errors.Is(err, copal.ErrType))
+		}
+		return a
+	}})
+	db, err := copal.OpenMemory(copal.WithLogger(slog.New(plain)))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer db.Close()
+	counts, err := copal.OpenMap[string, int](db, "counts")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	db.Raw().Set([]byte("counts:a"), []byte("no number"))
+	fmt.Println(counts.Get("a")) // Load would return the error
+	// Output:
+	// level=ERROR msg=copal "of a type"=true
+	// 0 false
 }

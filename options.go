@@ -3,6 +3,7 @@ package copal
 import (
 	"fmt"
 	"log"
+	"log/slog"
 	"time"
 
 	"github.com/copaldb/copal/codec"
@@ -140,6 +141,12 @@ func ReadOnly() Option {
 // package log.
 func WithErrorHandler(f func(error)) Option {
 	return storeOption(func(c *config) { c.onError = f })
+}
+
+// WithLogger is WithErrorHandler for who has a logger: each such error is a record of level Error with the message "copal"
+// and the error under the key "err".
+func WithLogger(l *slog.Logger) Option {
+	return WithErrorHandler(func(err error) { l.Error("copal", "err", err) })
 }
 
 // WithProgress tells f now and then how many bytes of all have been read, while a store is opened of

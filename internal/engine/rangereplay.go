@@ -92,8 +92,8 @@ type cover struct{ parts []*coverPart }
 type coverPart struct {
 	prefix []byte
 	by     keycodec.Order
-	ranges []replayedRange
-	bounds [][]byte
+	ranges []*replayedRange
+	bounds []string
 	newest []*replayedRange // of each piece, nil for none
 }
 
@@ -104,7 +104,7 @@ func newCover(list []replayedRange) *cover {
 			r.prefix, r.span = nil, PrefixSpan(r.prefix)
 		}
 		p := c.part(&r)
-		p.ranges = append(p.ranges, r)
+		p.ranges = append(p.ranges, &r)
 	}
 	for _, p := range c.parts {
 		p.paint()
@@ -125,15 +125,15 @@ func (c *cover) part(r *replayedRange) *coverPart {
 
 // paint goes from the last range deletion to the first. What a later one has is passed over.
 func (p *coverPart) paint() {
-	p.bounds = [][]byte{{}}
+	p.bounds = []string{""}
 	for _, r := range p.ranges {
-		p.bounds = append(p.bounds, r.span.Low)
+		p.bounds = append(p.bounds, string(r.span.Low))
 		if r.span.High != nil {
-			p.bounds = append(p.bounds, r.span.High)
+			p.bounds = append(p.bounds, string(r.span.High))
 		}
 	}
-	slices.SortFunc(p.bounds, bytes.Compare)
-	p.bounds = slices.CompactFunc(p.bounds, bytes.Equal)
+	slices.Sort(p.bounds)
+	p.bounds = slices.Compact(p.bounds)
 	p.newest = make([]*replayedRange, len(p.bounds))
 	next := make([]int, len(p.bounds)+1) // from each piece that is painted towards the next that is not
 	for i := range next {
@@ -146,9 +146,9 @@ func (p *coverPart) paint() {
 		}
 		return i
 	}
-	slices.SortFunc(p.ranges, func(a, b replayedRange) int { return cmp.Compare(b.seq, a.seq) })
-	for n := range p.ranges {
-		r, end := &p.ranges[n], len(p.bounds)
+	slices.SortFunc(p.ranges, func(a, b *replayedRange) int { return cmp.Compare(b.seq, a.seq) })
+	for _, r := range p.ranges {
+		end := len(p.bounds)
 		if r.span.High != nil {
 			end = p.piece(r.span.High)
 		}
@@ -160,7 +160,7 @@ func (p *coverPart) paint() {
 
 // piece is the one in which a sort key is.
 func (p *coverPart) piece(sortKey []byte) int {
-	i, found := slices.BinarySearchFunc(p.bounds, sortKey, bytes.Compare)
+	i, found := slices.BinarySearch(p.bounds, view(sortKey))
 	if !found {
 		i--
 	}
