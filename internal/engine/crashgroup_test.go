@@ -135,6 +135,9 @@ func (g *openGroup) commit(s *Store) (err error) {
 		}
 		defer g.view.Close()
 	}
+	if err = g.gather(); err != nil {
+		return err
+	}
 	in, err := g.use()
 	if err != nil {
 		return err

@@ -368,6 +368,10 @@ func (s *Store) foundLocked(now *state, t *Table, key []byte, at hit) error {
 
 // gather finds the keys that the range deletions of a group delete, but for those that the group writes itself. The caller holds no lock.
 func (g *together) gather() error {
+	if len(g.ranges) == 0 {
+		return nil
+	}
+	g.generation = g.store.Generation()
 	g.writes = make(map[string]bool, len(g.changes))
 	for _, c := range g.changes {
 		g.writes[view(c.Key)] = true

@@ -30,9 +30,10 @@ type together struct {
 	locked  bool     // the caller holds the locks, is inside the gate, and has waited for the transactions
 	shards  shardSet // that are to be locked; those of the changes are added
 
-	writes  map[string]bool // the keys of the changes, where there are ranges
-	deleted *deletedKeys    // those of the ranges
-	failed  atomic.Bool     // some of these could not be taken out
+	writes     map[string]bool // the keys of the changes, where there are ranges
+	deleted    *deletedKeys    // those of the ranges
+	generation int             // of the store, when these were gathered
+	failed     atomic.Bool     // some of these could not be taken out
 
 	ahead    bool // the members are in the log
 	appended bool // the outcome is
@@ -107,6 +108,9 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 	if err := g.prepare(); err != nil {
 		return 0, err
 	}
+	if err := g.gather(); err != nil {
+		return 0, err
+	}
 	if g.tx != nil && !g.turn {
 		s.transactions.turn.RLock()
 		defer s.transactions.turn.RUnlock()
@@ -126,21 +130,17 @@ func (s *Store) commitAll(g *together) (seq uint64, err error) {
 	return seq, err
 }
 
-// use enters the gate when it is known which keys the ranges have.
+// use enters the gate with the keys of the ranges, which have been gathered.
 func (g *together) use() (pass, error) {
-	if len(g.ranges) == 0 {
-		return g.store.useForWrite()
-	}
 	for {
-		generation := g.store.Generation()
-		if err := g.gather(); err != nil {
-			return 0, err
-		}
 		in, err := g.store.useForWrite()
-		if err != nil || len(g.store.spaces[0].maps) == generation {
+		if err != nil || len(g.ranges) == 0 || len(g.store.spaces[0].maps) == g.generation {
 			return in, err
 		}
 		g.store.life.leave(in) // a map was declared meanwhile, and its keys have other locks than before
+		if err := g.gather(); err != nil {
+			return 0, err
+		}
 	}
 }
 
