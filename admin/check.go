@@ -12,7 +12,7 @@ import (
 // Report is what Check finds in a store.
 type Report struct {
 	Segments  []SegmentReport // files of the log, oldest first
-	Records   int64           // whole records
+	Records   int64           // whole records: the Intact of a RepairReport, which may also find some to which a damaged file leads no more
 	Keys      int64           // entries; counted when there are no problems
 	LogBytes  int64
 	TornBytes int64                // behind the last record, left by a crash, of no account

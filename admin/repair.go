@@ -12,7 +12,8 @@ import (
 
 // RepairReport is what Repair found, and what it could not save.
 type RepairReport struct {
-	Records int64       // intact ones, which are in the new store
+	Intact  int64       // intact records of the damaged store: those that Check counts, and those that only Repair finds
+	Saved   int64       // records of the new store: the intact ones without the ends of transactions and what is listed below
 	Lost    []Loss      // bytes that hold no intact record where there was one, in the order of the log
 	Passed  []Loss      // intact records that were not taken: compaction dropped them, or was interrupted, and the manifest is lost that would say which
 	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store
@@ -38,11 +39,19 @@ type LostValue struct {
 
 // String sums the report up in a line.
 func (r RepairReport) String() string {
-	lost := int64(0)
+	lost, torn, places := int64(0), int64(0), 0
 	for _, l := range r.Lost {
+		if l.Torn {
+			torn += l.Bytes
+			continue
+		}
 		lost += l.Bytes
+		places++
 	}
-	s := fmt.Sprintf("%d records saved, %d bytes lost in %d places", r.Records, lost, len(r.Lost))
+	s := fmt.Sprintf("%d of %d intact records saved, %d bytes lost in %d places", r.Saved, r.Intact, lost, places)
+	if torn > 0 {
+		s += fmt.Sprintf(", %d bytes that may be a torn tail", torn)
+	}
 	if n := len(r.Values); n > 0 {
 		s += fmt.Sprintf(", %d large values lost", n)
 	}
@@ -84,7 +93,7 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 		return RepairReport{}, fmt.Errorf("copal: %w", err)
 	}
 	found, err := repair.Repair(ctx, dir, into, opts)
-	r := RepairReport{Records: found.Records, Grouped: found.Grouped, Raw: found.Raw}
+	r := RepairReport{Intact: found.Intact, Saved: found.Saved, Grouped: found.Grouped, Raw: found.Raw}
 	for _, l := range found.Lost {
 		r.Lost = append(r.Lost, Loss(l))
 	}

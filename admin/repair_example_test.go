@@ -82,12 +82,12 @@ func ExampleRepairDryRun() {
 	}
 	report, err := admin.RepairDryRun(context.Background(), dir, nil)
 	fmt.Println(report, err)
-	// Output: 1 records saved, 0 bytes lost in 0 places <nil>
+	// Output: 1 of 1 intact records saved, 0 bytes lost in 0 places <nil>
 }
 
 func ExampleRepairReport_String() {
-	report := admin.RepairReport{Records: 1000, Lost: []admin.Loss{{File: "app.db/00000001.log", Offset: 94, Bytes: 128}}}
+	report := admin.RepairReport{Intact: 1000, Saved: 998, Grouped: 2, Lost: []admin.Loss{{File: "app.db/00000001.log", Offset: 94, Bytes: 128}}}
 	fmt.Println(report)
 	// Output:
-	// 1000 records saved, 128 bytes lost in 1 places
+	// 998 of 1000 intact records saved, 128 bytes lost in 1 places, 2 records left out whose transaction is not whole
 }

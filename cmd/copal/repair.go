@@ -28,9 +28,9 @@ deleted one, the key is there again.
 --dry-run only says what would be lost. --yes asks nothing. No other process may have
 the store open for writing. There must be room for another copy of what is intact.
 
-With --json the output is {"records":…,"lostBytes":…,"lost":[…],"passed":[…],"values":
-[…],"grouped":…,"raw":…}, and without INTO also "damaged", where the damaged store is
-now, or "sound":true. See docs/command.md for their meaning.`
+With --json the output is {"intact":…,"saved":…,"lostBytes":…,"tornBytes":…,"lost":[…],
+"passed":[…],"values":[…],"grouped":…,"raw":…}, and without INTO also "damaged", where
+the damaged store is now, or "sound":true. See docs/command.md for their meaning.`
 
 const repairExample = `  copal repair app.db --dry-run
   copal repair app.db
@@ -117,7 +117,7 @@ func (a *app) repairInPlace(dir string, f *repairFlags, out *bufio.Writer) error
 	if err != nil {
 		return err
 	}
-	if err := a.confirm(f.consent, fmt.Sprintf("Put a store of %s in the place of %s, and keep the damaged one as %s?", count(report.Records, "intact record"), dir, aside)); err != nil {
+	if err := a.confirm(f.consent, fmt.Sprintf("Put a store of %s in the place of %s, and keep the damaged one as %s?", count(report.Saved, "record"), dir, aside)); err != nil {
 		return err
 	}
 	into := dir + ".repaired"
@@ -220,21 +220,32 @@ func writeRepair(out *bufio.Writer, r admin.RepairReport) error {
 	for _, v := range r.Values {
 		fmt.Fprintf(out, "key %s: its value of %s is lost: %s\n", showKey(v.Key), count(v.Bytes, "byte"), v.Reason)
 	}
-	fmt.Fprintf(out, "%s intact, %s lost in %s\n", count(r.Records, "record"), count(lostBytes(r), "byte"), count(int64(len(r.Lost)), "place"))
+	lost, torn, places := lostBytes(r)
+	fmt.Fprintf(out, "%s, %s lost in %s\n", count(r.Intact, "intact record"), count(lost, "byte"), count(places, "place"))
+	if torn > 0 {
+		fmt.Fprintf(out, "%s that may be a torn tail, which is no loss\n", count(torn, "byte"))
+	}
 	if r.Grouped > 0 {
 		fmt.Fprintf(out, "%s left out, since another part of the transaction is lost\n", count(r.Grouped, "intact record"))
 	}
 	if r.Raw > 0 {
 		fmt.Fprintf(out, "%s without a schema, which is lost: raw bytes from now on\n", count(r.Raw, "value"))
 	}
+	fmt.Fprintf(out, "%s in the new store: the intact ones, without what is left out and what ends a transaction\n", count(r.Saved, "record"))
 	return nil // a bufio.Writer keeps its error until it is flushed
 }
 
-func lostBytes(r admin.RepairReport) (n int64) {
+// lostBytes adds up what is lost, in how many places, and what may be no more than a torn tail.
+func lostBytes(r admin.RepairReport) (lost, torn, places int64) {
 	for _, l := range r.Lost {
-		n += l.Bytes
+		if l.Torn {
+			torn += l.Bytes
+			continue
+		}
+		lost += l.Bytes
+		places++
 	}
-	return n
+	return lost, torn, places
 }
 
 // lossJSON is copal.Loss for machines.
@@ -265,9 +276,12 @@ func writeRepairJSON(out *bufio.Writer, o repairOutcome) error {
 	for _, v := range r.Values {
 		values = append(values, lostValueJSON{jsonKey(v.Key), v.Bytes, v.Reason})
 	}
+	lost, torn, _ := lostBytes(r)
 	return writeJSON(out, struct {
-		Records   int64           `json:"records"`
+		Intact    int64           `json:"intact"`
+		Saved     int64           `json:"saved"`
 		LostBytes int64           `json:"lostBytes"`
+		TornBytes int64           `json:"tornBytes"`
 		Lost      []lossJSON      `json:"lost"`
 		Passed    []lossJSON      `json:"passed"`
 		Values    []lostValueJSON `json:"values"`
@@ -275,5 +289,5 @@ func writeRepairJSON(out *bufio.Writer, o repairOutcome) error {
 		Raw       int64           `json:"raw"`
 		Sound     bool            `json:"sound,omitempty"`
 		Damaged   string          `json:"damaged,omitempty"`
-	}{r.Records, lostBytes(r), losses(r.Lost), losses(r.Passed), values, r.Grouped, r.Raw, o.sound, o.damaged})
+	}{r.Intact, r.Saved, lost, torn, losses(r.Lost), losses(r.Passed), values, r.Grouped, r.Raw, o.sound, o.damaged})
 }

@@ -220,7 +220,7 @@ func (c *checker) segment(want seglog.ManifestSegment, m *seglog.Manifest) error
 	}
 	c.checked[want.ID] = true
 	if errors.Is(err, fs.ErrNotExist) {
-		c.report.Problem(path, 0, "the manifest names it, and it is missing")
+		c.report.Problem(path, 0, fmt.Sprintf("the manifest names it, and it is missing: %d bytes", c.reached(&want)))
 		return nil
 	}
 	if err != nil {
@@ -244,16 +244,22 @@ func (c *checker) segment(want seglog.ManifestSegment, m *seglog.Manifest) error
 		if errors.Is(err, record.ErrVersion) {
 			return c.report.Note(seglog.FormatError(path, 0, err))
 		}
-		c.report.Problem(path, 0, "its first line is not that of the segment which the manifest names")
+		reason := "its first line is not that of the segment which the manifest names"
+		if err != nil {
+			s := seglog.Scanner{File: f, End: size}
+			if err := s.SkipTo(0); err != nil {
+				return err
+			}
+			head = int(s.Offset)
+			reason += fmt.Sprintf(": %d bytes are damaged", head)
+		}
+		c.report.Problem(path, 0, reason)
 		h.Salt = want.Salt
 	}
 	r := SegmentReport{File: path, Sealed: want.Sealed, Bytes: size}
 	end := size
 	if want.Sealed {
 		end = min(size, want.Bytes)
-		if size < want.Bytes {
-			c.report.Problem(path, size, fmt.Sprintf("the file ends here, its length was %d", want.Bytes))
-		}
 	}
 	t := &seglog.TailReader{Scanner: seglog.Scanner{File: f, Salt: h.Salt, Offset: int64(head), End: end, Gaps: want.ID.Generation() > 0}, Segment: f, Live: true}
 	if !want.Sealed {
@@ -285,8 +291,8 @@ func (c *checker) records(s *seglog.TailReader, path string, want seglog.Manifes
 			r.Records++
 			continue
 		case err == io.EOF:
-			if c.mark != nil && c.mark.Segment == want.ID && c.mark.Offset > at {
-				c.report.Problem(path, at, fmt.Sprintf("the file ends here, though it was synced up to offset %d", c.mark.Offset))
+			if reached := c.reached(&want); at < reached {
+				c.report.Problem(path, at, fmt.Sprintf("the file ends here, though it had reached offset %d: %d bytes are missing", reached, reached-at))
 			}
 			return c.judgeRing(s, path, at)
 		case !errors.As(err, &d):
@@ -308,6 +314,10 @@ func (c *checker) records(s *seglog.TailReader, path string, want seglog.Manifes
 			c.report.Problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.Reason, s.End-at))
 		case follows && (synced || c.sameCache && (c.ring == nil || !c.ring.Tells())):
 			c.report.Problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.Reason, s.Offset-at))
+		case !follows && s.End < c.reached(&want):
+			reached := c.reached(&want)
+			c.report.Problem(path, at, fmt.Sprintf("%v, and the file ends at offset %d, though it had reached %d: %d bytes are damaged or missing", d.Reason, s.End, reached, reached-at))
+			return nil
 		case synced || c.sameCache && (c.ring == nil || !c.ring.Tells()) && !errors.Is(d.Reason, record.ErrShort):
 			c.report.Problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.Reason, s.End-at))
 		default: // as in recovery: a torn tail, or a hole that a power cut left
@@ -315,6 +325,17 @@ func (c *checker) records(s *seglog.TailReader, path string, want seglog.Manifes
 			return nil
 		}
 	}
+}
+
+// reached is how long the segment is known to have been on the disk.
+func (c *checker) reached(want *seglog.ManifestSegment) int64 {
+	switch {
+	case want.Sealed:
+		return want.Bytes
+	case c.mark != nil && c.mark.Segment == want.ID:
+		return c.mark.Offset
+	}
+	return 0
 }
 
 // judgeRing is as in recovery.

@@ -37,7 +37,8 @@ import (
 
 // Report is what Repair found and did.
 type Report struct {
-	Records int64       // that were taken
+	Intact  int64       // the records that Check counts, and those to which damage has left nothing that leads
+	Saved   int64       // records of the new store: of the intact ones those that count, without the commits of groups
 	Bytes   int64       // of the source that were read
 	Lost    []Loss      // bytes of it that hold no intact record, in the order of the log
 	Passed  []Loss      // intact records of old files that compacted segments stand for and do not reach, without a manifest
@@ -244,6 +245,7 @@ func (r *repair) segment(w *wreck, limit uint64) error {
 	if w.start == 0 {
 		w.start = r.out.time // no record of it is older
 	}
+	r.report.Intact += int64(len(w.fragments))
 	r.holes(w)
 	r.leftOutBefore(w)
 	for _, f := range w.fragments {
@@ -376,7 +378,7 @@ func (r *repair) write(p place, e seglog.Record) error {
 		r.parts[placeText(p.id, p.at)] = movedPart{placeText(id, offset), e.Owner, e.Index, len(e.Value), string(e.Key)}
 	}
 	r.last = e.Seq
-	r.report.Records++
+	r.report.Saved++
 	return nil
 }
 

@@ -284,6 +284,7 @@ func (r *repair) passOver(w *wreck, over []*wreck) error {
 	if err := w.read(func() {}); err != nil {
 		return err
 	}
+	r.report.Intact += int64(len(w.fragments))
 	for _, f := range w.fragments {
 		if e, _, err := w.load(f, nil); err == nil && e.Seq > reach {
 			r.report.Passed = append(r.report.Passed, Loss{File: w.path, Offset: f.at, Bytes: w.lastEnd() - f.at,
