@@ -37,9 +37,13 @@ type DB struct {
 // process, the error is ErrLocked, at once. See ReadOnly for reading beside it.
 //
 // Opening finds every write that was acknowledged, as far as its durability
-// promised: see docs/durability.md for what a crash can leave. When a part of the log is
-// damaged that has to be read, the store does not open; the error is a *CorruptError. Damage elsewhere is the
-// error of the call that meets it. Check reads everything.
+// promised: see docs/durability.md for what a crash can leave. Where a part of the log is
+// damaged that has to be read, the store opens with ReadOnly alone. The error handler is
+// told of each place then, a read of a key whose newest record is damaged is an error, and
+// every other key reads as ever; a damaged record that does not say any more whose it was
+// leaves its key as it was before. A writer, and a store of which files are missing or cut
+// short, is refused with a *CorruptError. Damage elsewhere is the error of the call that
+// meets it. admin.Check reads everything, and admin.Repair saves what is intact.
 func Open(dir string, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {

@@ -59,11 +59,7 @@ func (a *app) with(dir string, f func(db *copal.DB) error, opts ...copal.Option)
 func (a *app) openStore(dir string, opts ...copal.Option) (*copal.DB, error) {
 	bar := a.newProgress("reading the log")
 	defer bar.clear()
-	db, err := copal.Open(dir, append(opts, copal.WithErrorHandler(a.report), copal.WithProgress(bar.show))...)
-	if errors.Is(err, copal.ErrCorrupt) {
-		return nil, fmt.Errorf("%w; 'copal check %s' finds all that is damaged", err, dir)
-	}
-	return db, err
+	return copal.Open(dir, append(opts, copal.WithErrorHandler(a.report), copal.WithProgress(bar.show))...)
 }
 
 // requireStore tells a mistyped path from a store that is empty: a directory in which

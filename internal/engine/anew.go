@@ -22,6 +22,8 @@ type aside struct {
 
 	snapshot *snapshotFile
 	torn     int64
+	damage   []*seglog.CorruptError
+	lost     map[lostKey]lostEntry
 
 	log     *seglog.AsideLog
 	schemas map[uint64]Schema
@@ -36,11 +38,12 @@ type asideTable struct {
 }
 
 // ReadAnew reads the whole log, while everybody else waits, and calls taken with what has been read. On an error nothing
-// has changed. The caller is in Replay.
-func (s *Store) ReadAnew(taken func(*seglog.Recovery)) error {
+// has changed. With pass it goes on behind damage, which the error handler is told of. The caller is in Replay.
+func (s *Store) ReadAnew(pass bool, taken func(*seglog.Recovery)) error {
 	s.exclude()
 	defer s.admit()
 	a := s.layAside()
+	s.pass = pass
 	r, err := s.recover(false)
 	if err == nil {
 		err = s.log.SameStore(a.log)
@@ -49,6 +52,7 @@ func (s *Store) ReadAnew(taken func(*seglog.Recovery)) error {
 		a.putBack()
 		return err
 	}
+	s.reportDamage()
 	taken(r)
 	a.drop()
 	return nil
@@ -58,7 +62,7 @@ func (s *Store) ReadAnew(taken func(*seglog.Recovery)) error {
 func (s *Store) layAside() *aside {
 	s.dropCells()
 	a := &aside{
-		store: s, maps: map[uint64]map[string]*Table{}, spaces: maps.Clone(s.spaces), snapshot: s.snapshot, torn: s.torn,
+		store: s, maps: map[uint64]map[string]*Table{}, spaces: maps.Clone(s.spaces), snapshot: s.snapshot, torn: s.torn, damage: s.damage, lost: s.lost,
 		schemas: maps.Clone(s.schemas), numbers: maps.Clone(s.schemaNumbers),
 	}
 	s.views.quiet.Store(true)
@@ -74,7 +78,7 @@ func (s *Store) layAside() *aside {
 		}
 	}
 	a.log = s.log.LayAside()
-	s.snapshot, s.torn = nil, 0
+	s.snapshot, s.torn, s.damage, s.lost = nil, 0, nil, nil
 	return a
 }
 
@@ -89,7 +93,7 @@ func (a *aside) putBack() {
 			o.reset(false)
 		}
 	}
-	s.spaces, s.snapshot, s.torn = a.spaces, a.snapshot, a.torn
+	s.spaces, s.snapshot, s.torn, s.damage, s.lost = a.spaces, a.snapshot, a.torn, a.damage, a.lost
 	s.schemaMu.Lock()
 	s.schemas, s.schemaNumbers = a.schemas, a.numbers
 	s.schemaMu.Unlock()

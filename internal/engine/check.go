@@ -137,6 +137,9 @@ func (c *meaning) entries() error {
 		return c.report.Note(err)
 	}
 	defer s.Close()
+	for _, d := range s.damage {
+		c.report.Problems = append(c.report.Problems, *d)
+	}
 	for _, t := range s.Tables() {
 		for item := range s.Items(t) {
 			if err := c.ctx.Err(); err != nil {

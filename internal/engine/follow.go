@@ -167,7 +167,7 @@ func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotS
 	mu := s.lockOf(hash)
 	mu.Lock()
 	defer mu.Unlock()
-	old, err := t.find(hash, e.Key)
+	old, err := s.standing(t, hash, e.Key)
 	if err != nil || old.address == 0 || !slots.Has(old.address) || old.seq > e.Seq {
 		return err // it was written, or deleted, since
 	}

@@ -97,7 +97,7 @@ func TestMemoryIsGivenBack(t *testing.T) {
 		r := mustOpen(t, mem, func(o *Options) { o.ReadOnly = true })
 		defer mustClose(t, r)
 		anew := func() {
-			if err := r.ReadAnew(func(*seglog.Recovery) {}); err != nil {
+			if err := r.ReadAnew(false, func(*seglog.Recovery) {}); err != nil {
 				t.Fatal(err)
 			}
 		}

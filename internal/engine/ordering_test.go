@@ -728,7 +728,7 @@ func TestFollowerBeginsAnewWhileOrderIsMade(t *testing.T) {
 	anew := 0
 	keysSorted = func() {
 		if anew++; anew == 1 {
-			if err := r.ReadAnew(func(*seglog.Recovery) {}); err != nil {
+			if err := r.ReadAnew(false, func(*seglog.Recovery) {}); err != nil {
 				t.Error(err)
 			}
 		}

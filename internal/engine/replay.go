@@ -42,12 +42,13 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	}
 	t := s.space(e.Space).route(e.Kind, e.Key)
 	hash, own := t.hash(e.Key), t.ownOf(e.Key)
-	old, err := t.find(hash, e.Key)
+	old, err := s.standing(t, hash, e.Key)
 	switch {
 	case err != nil:
 		return err
-	case old.address != 0 && s.countsFrom(old.seq, old.group) > e.Seq:
+	case old.address != 0 && s.countsFrom(old.seq, old.group) > e.Seq && s.says(t, hash, old.address):
 	case e.Op == record.Set && s.Expired(e.Expiry):
+		s.found(t, hash)
 		if now := hitOf(a, &e.Head, e.Bytes); old.address != a {
 			s.revive(&now)
 			s.bury(&now)
@@ -60,6 +61,7 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	case e.Op == record.Set && old.address == a:
 		t.expect(hash, 0, e.Expiry)
 	case e.Op == record.Set:
+		s.found(t, hash)
 		now := hitOf(a, &e.Head, e.Bytes)
 		t.place(hash, own, old, &now, false, e.Counts())
 		if old.address != 0 {
@@ -68,6 +70,7 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	case e.Op == record.Delete && old.address == 0:
 		s.orders.replayed(t, own, true, e.Counts())
 	case e.Op == record.Delete && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
+		s.found(t, hash)
 		t.remove(hash, own, old, e.Counts())
 	}
 	return nil

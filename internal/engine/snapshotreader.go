@@ -44,13 +44,16 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 			return s.snapshot
 		}
 	}
+	if s.pass {
+		r.Lose = s.lose
+	}
 	s.divided = r.Divided
 	defer func() { s.divided, s.ranges = nil, nil }()
 	r.Replayed = func() error { return s.settleRanges(s.ranges) }
 	if err := r.Run(); err != nil {
 		return nil, err
 	}
-	s.torn = r.Torn
+	s.torn, s.damage = r.Torn, r.Damage
 	return r, nil
 }
 

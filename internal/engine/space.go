@@ -104,6 +104,9 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 				return nil, err
 			}
 			e, err := s.readAt(a, nil)
+			if s.isLost(err) {
+				continue
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -111,6 +114,12 @@ func (s *Store) declare(number uint64, name string) (*Table, error) {
 				moves = append(moves, move{sp.raw.hash(e.Key), t.hash(e.Key), string(e.Key), hitOf(a, &e.Head, e.Bytes)})
 			}
 		}
+	}
+	for k, l := range s.lostIn(sp.raw, []byte(prefix)) {
+		s.found(sp.raw, k.hash)
+		hash := t.hash([]byte(l.key))
+		moves = append(moves, move{k.hash, hash, l.key, l.hit})
+		s.lost[lostKey{t, hash}] = l
 	}
 	for _, m := range moves {
 		sp.raw.leave(m.from, m.key, m.hit, 0)

@@ -13,6 +13,7 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -108,7 +109,10 @@ type Store struct {
 	ranges  []replayedRange                // that recovery has found
 	divided map[uint64]*seglog.SpreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
 
-	torn     int64 // bytes that recovery did not count
+	torn     int64                  // bytes that recovery did not count
+	pass     bool                   // recovery goes on behind damage
+	damage   []*seglog.CorruptError // that it went on behind
+	lost     map[lostKey]lostEntry  // entries whose records cannot be read; nil for none. Of recovery, and then guarded by replaying
 	interval atomic.Int64
 
 	stop       chan struct{} // ends the goroutines of the log
@@ -127,13 +131,24 @@ type keyLock struct {
 func Open(dir string, opts Options) (*Store, error) {
 	opts = opts.withDefaults()
 	if !opts.ReadOnly {
-		return open(dir, opts)
+		s, err := open(dir, opts, false)
+		if errors.Is(err, seglog.ErrCorrupt) {
+			err = fmt.Errorf("%w; copal repair makes a store of what is intact, and a read-only opening reads it", err)
+		}
+		return s, err
 	}
 	for looks := (seglog.Looks{}); ; {
-		s, err := open(dir, opts)
-		if err == nil || !errors.Is(err, seglog.ErrCorrupt) || !looks.Again(err) {
+		s, err := open(dir, opts, false)
+		if err == nil || !errors.Is(err, seglog.ErrCorrupt) {
 			return s, err
 		}
+		if looks.Again(err) {
+			continue
+		}
+		if s, passed := open(dir, opts, true); passed == nil {
+			return s, nil
+		}
+		return nil, fmt.Errorf("%w; copal repair makes a store of what is intact", err)
 	}
 }
 
@@ -177,9 +192,11 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func open(dir string, opts Options) (_ *Store, err error) {
+// open opens the store. With pass recovery goes on behind damage, as far as that is possible.
+func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 	s := &Store{
 		opts:          opts,
+		pass:          pass,
 		spaces:        map[uint64]*space{},
 		schemas:       map[uint64]Schema{},
 		schemaNumbers: map[Schema]uint64{},
@@ -218,6 +235,7 @@ func open(dir string, opts Options) (_ *Store, err error) {
 		return nil, err
 	}
 	s.orders.inline = false
+	s.reportDamage()
 	if !opts.Inline {
 		s.stop = make(chan struct{})
 	}
@@ -275,6 +293,13 @@ func (s *Store) recoverWithSnapshot(dir string) (*seglog.Recovery, error) {
 	return s.recover(false)
 }
 
+// reportDamage tells the error handler what recovery went on behind.
+func (s *Store) reportDamage() {
+	for _, err := range s.damage {
+		s.reports.add(err)
+	}
+}
+
 // empty takes back a recovery.
 func (s *Store) empty(dir string) error {
 	if err := s.releaseLog(); err != nil {
@@ -283,7 +308,7 @@ func (s *Store) empty(dir string) error {
 	cacheID := s.log.CacheID
 	s.log = s.newLog(dir)
 	s.log.CacheID = cacheID
-	s.seed, s.snapshot, s.spaces = 0, nil, map[uint64]*space{}
+	s.seed, s.snapshot, s.spaces, s.lost = 0, nil, map[uint64]*space{}, nil
 	s.schemas, s.schemaNumbers = map[uint64]Schema{}, map[Schema]uint64{}
 	s.space(0)
 	return nil

@@ -115,11 +115,14 @@ func (f *Follower) replace(m *seglog.Manifest) error {
 // beginAnew reads the whole log. On an error nothing has changed.
 func (f *Follower) beginAnew() error {
 	for looks := (seglog.Looks{}); ; {
-		err := f.store.ReadAnew(f.begin)
+		err := f.store.ReadAnew(false, f.begin)
 		if err == nil {
 			return nil
 		}
 		if !errors.Is(err, seglog.ErrCorrupt) && !errors.Is(err, seglog.ErrBehind) || !looks.Again(err) {
+			if errors.Is(err, seglog.ErrCorrupt) && f.store.ReadAnew(true, f.begin) == nil {
+				return nil
+			}
 			return fmt.Errorf("copal: what is shown is old, for the log could not be read anew: %w", err)
 		}
 	}

@@ -98,7 +98,7 @@ func (s *Segment) CopyInPlace(e *Record, offset int64, c clock.Clock) (ok bool) 
 
 // mappedEnd is up to where the file has what was appended.
 func (s *Segment) mappedEnd() int64 {
-	if s.mapped == nil || s.overlay.Load() != nil {
+	if s.mapped == nil || s.overlay.Load() != nil || s.lost != nil {
 		return 0
 	}
 	return min(s.InFile(s.Readable()), s.viewed)

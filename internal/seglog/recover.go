@@ -58,6 +58,12 @@ type Recovery struct {
 	Shadow     bool                        // the log is at work: what is dead in it is counted elsewhere
 	Progress   progress
 
+	// Lose, where it is not nil, lets recovery go on behind damage (damage.go), and is told of each key that the damaged
+	// bytes name. What is to be said of the damage is in Damage then.
+	Lose    func(Lost) error
+	Damage  []*CorruptError
+	endless bool // the last of it reaches to the end of an open segment
+
 	Next     uint64                  // expected sequence number
 	whole    uint64                  // from this number on none is missing
 	segments []*Segment              // those of the manifest
@@ -137,7 +143,10 @@ func (r *Recovery) Run() error {
 		return ErrMismatch
 	}
 	if r.mark != nil && r.mark.Seq >= r.Next {
-		return &CorruptError{File: l.Dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.Next, r.mark.Seq)}
+		cause := &CorruptError{File: l.Dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.Next, r.mark.Seq)}
+		if err := r.passEnd(cause, r.mark.Seq+1); err != nil {
+			return err
+		}
 	}
 	if r.ring != nil && r.sameCache && r.ring.Acked >= r.Next {
 		where := r.tornAt
@@ -146,7 +155,9 @@ func (r *Recovery) Run() error {
 			where = &CorruptError{File: r.ring.Path, Offset: r.ring.Place(end), Reason: "the log ends"}
 		}
 		where.Reason += fmt.Sprintf(", where record %d is expected, and records up to %d were acknowledged", r.Next, r.ring.Acked)
-		return where
+		if err := r.passEnd(where, r.ring.Acked+1); err != nil {
+			return err
+		}
 	}
 	if r.Replayed != nil {
 		if err := r.Replayed(); err != nil {
@@ -275,18 +286,29 @@ func (r *Recovery) sealed(seg *Segment, e ManifestSegment) error {
 	case e.Records > 0:
 		r.goOn(e.First)
 	}
-	switch size, err := seg.File.Size(); {
+	size, err := seg.File.Size()
+	switch {
 	case err != nil:
 		return fmt.Errorf("copal: %w", err)
 	case size < e.Bytes:
 		return endsEarly(seg.Path, size, e.Bytes)
 	}
-	d, err := r.read(seg, NewTailReader(seg.File, seg.Salt, seg.End.Load(), e.Bytes))
+	t := NewTailReader(seg.File, seg.Salt, seg.End.Load(), e.Bytes)
+	passed := len(r.Damage)
+	for more := true; more; {
+		d, err := r.read(seg, t)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			break
+		}
+		if more, err = r.pass(seg, t, FormatError(seg.Path, d.Offset, d.Reason), false); err != nil {
+			return err
+		}
+	}
 	switch {
-	case err != nil:
-		return err
-	case d != nil:
-		return FormatError(seg.Path, d.Offset, d.Reason)
+	case len(r.Damage) > passed:
 	case seg.End.Load() != e.Bytes:
 		return endsEarly(seg.Path, seg.End.Load(), e.Bytes)
 	case seg.Records != e.Records:
@@ -313,27 +335,27 @@ func (r *Recovery) open(seg *Segment, size int64) error {
 		return err
 	}
 	t := r.reader(seg, size)
-	d, err := r.read(seg, t)
-	if err != nil {
-		return err
-	}
-	end := seg.End.Load()
-	size = max(size, t.End) // a writer beside us
-	if d != nil && errors.Is(d.Reason, record.ErrNewer) {
-		return FormatError(seg.Path, d.Offset, d.Reason)
-	}
-	if err := r.judgeRing(seg, t, size); err != nil {
-		return err
-	}
-	if d != nil {
-		if err := r.judge(seg, d, size); err != nil {
+	for more := true; more; {
+		d, err := r.read(seg, t)
+		if err != nil {
 			return err
 		}
-		r.Torn += max(size-end, 0)
-		r.tornAt = &CorruptError{File: seg.Path, Offset: end, Reason: d.Reason.Error()}
-	} else if r.mark != nil && r.mark.Segment == seg.ID && r.mark.Offset > end {
-		return &CorruptError{File: seg.Path, Offset: end, Reason: fmt.Sprintf("the file ends here, though it was synced up to offset %d", r.mark.Offset)}
+		size = max(size, t.End) // a writer beside us
+		cause := r.judgeEnd(seg, t, d, size)
+		if cause == nil {
+			break
+		}
+		marked := r.mark != nil && r.mark.Segment == seg.ID
+		if d == nil || marked && r.mark.Offset > size {
+			return cause // bytes are missing, not damaged
+		}
+		cut := errors.Is(d.Reason, record.ErrShort) && !(marked && r.mark.Offset == size) && r.later(seg) != r.Next+1
+		if more, err = r.pass(seg, t, cause, cut); err != nil {
+			return err
+		}
+		r.endless = !more
 	}
+	end := seg.End.Load()
 	r.Log.reopened = append(r.Log.reopened, seg)
 	r.Log.continued = nil
 	if r.Torn == 0 && r.Log.Manifest.Writing == nil && r.mark.Segment == seg.ID && r.mark.Offset == size {
@@ -342,6 +364,32 @@ func (r *Recovery) open(seg *Segment, size int64) error {
 		seg.File = newReplaceable(seg.File)
 		r.Log.doubtful = append(r.Log.doubtful, seg)
 	}
+	return nil
+}
+
+// judgeEnd tells damage from the end of a segment, behind which d stands, if it is not nil.
+func (r *Recovery) judgeEnd(seg *Segment, t *TailReader, d *Damage, size int64) error {
+	end := seg.End.Load()
+	if d != nil && errors.Is(d.Reason, record.ErrNewer) {
+		return FormatError(seg.Path, d.Offset, d.Reason)
+	}
+	if err := r.judgeRing(seg, t, size); err != nil {
+		return err
+	}
+	if d == nil {
+		if r.mark != nil && r.mark.Segment == seg.ID && r.mark.Offset > end {
+			return &CorruptError{File: seg.Path, Offset: end, Reason: fmt.Sprintf("the file ends here, though it was synced up to offset %d", r.mark.Offset)}
+		}
+		return nil
+	}
+	if err := r.judge(seg, d, size); err != nil {
+		return err
+	}
+	if r.Lose != nil && r.ring != nil && r.sameCache && r.ring.Acked >= r.Next && r.later(seg) != r.Next {
+		return FormatError(seg.Path, end, d.Reason)
+	}
+	r.Torn += max(size-end, 0)
+	r.tornAt = &CorruptError{File: seg.Path, Offset: end, Reason: d.Reason.Error()}
 	return nil
 }
 
@@ -366,7 +414,10 @@ func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
 			where.Reason += fmt.Sprintf(", and the next segment, %s,", seg.ID)
 		}
 		where.Reason += fmt.Sprintf(" begins with sequence number %d, while the log before ends with %d", e.Seq, r.Next-1)
-		return false, where
+		if e.Seq < r.Next {
+			return false, where
+		}
+		return false, r.passEnd(where, e.Seq)
 	}
 	r.hole = true
 	r.Torn += size - seg.Head

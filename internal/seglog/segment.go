@@ -40,7 +40,8 @@ type Segment struct {
 	Records uint64 // guarded by Log.Mu while the segment is the tail, as are First and Last
 	First   uint64
 	Last    uint64
-	newest  int64 // offset of the last record that was read in order; 0 for none
+	lost    map[int64]error // of a store that is only read: the places at which no record can be read, and why
+	newest  int64           // offset of the last record that was read in order; 0 for none
 
 	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
 	// up to where they may stand. 0 otherwise.
@@ -302,6 +303,9 @@ func (s *Segment) ReadHead(h *record.Head, offset int64, buf []byte) ([]byte, in
 	}
 	if cap(buf) < ReadBytes {
 		buf = make([]byte, ReadBytes)
+	}
+	if err := s.lost[offset]; err != nil {
+		return nil, 0, err
 	}
 	left := s.Readable() - offset
 	if left <= 0 {

@@ -1,0 +1,127 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"maps"
+
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A store that is only read opens in spite of damage. What recovery then finds that damaged bytes name is an entry
+// whose record cannot be read: it stands in the index, at the address of the damage, so each read of the key is an
+// error, whatever the record said: in the log, in views, in an iteration. An older record of the key never shows.
+//
+// No read of such a record tells its key, so what is known of these entries is kept beside the index. Only those
+// who replay the log ask for it, one at a time.
+
+// lostKey is a key of a table, by its hash.
+type lostKey struct {
+	table *Table
+	hash  uint64
+}
+
+// lostEntry is an entry whose record cannot be read.
+type lostEntry struct {
+	hit
+	key string
+}
+
+// lose makes an entry of a key that damaged bytes name. What has changed since stays.
+func (s *Store) lose(l seglog.Lost) error {
+	sp := s.spaces[l.Head.Space]
+	switch entry := l.Head.Op == record.Set || l.Head.Op == record.Delete || l.Head.Op == record.Range; {
+	case sp == nil, !entry, l.Head.Kind == record.Schema, l.Head.Kind == record.System:
+		return nil
+	case l.Head.Op == record.Range:
+		return s.loseRange(sp, &l)
+	}
+	return s.loseIn(sp.route(l.Head.Kind, l.Key), &l)
+}
+
+func (s *Store) loseIn(t *Table, l *seglog.Lost) error {
+	hash, own := t.hash(l.Key), t.ownOf(l.Key)
+	old, err := s.standing(t, hash, l.Key)
+	switch {
+	case errors.Is(err, seglog.ErrCorrupt):
+		return nil // reads of it are errors already
+	case err != nil:
+		return err
+	case old.address != 0 && s.countsFrom(old.seq, old.group) > l.Seq:
+		return nil
+	}
+	now := hit{address: l.Address, schema: old.schema, seq: l.Seq}
+	t.place(hash, own, old, &now, false, l.Seq)
+	s.orders.replayed(t, own, false, l.Seq)
+	if s.lost == nil {
+		s.lost = map[lostKey]lostEntry{}
+	}
+	s.lost[lostKey{t, hash}] = lostEntry{now, string(l.Key)}
+	return nil
+}
+
+// loseRange loses the entries that a damaged range deletion may have deleted.
+func (s *Store) loseRange(sp *space, l *seglog.Lost) error {
+	tables := sp.tables()
+	if l.Head.Kind == record.Element {
+		tables = []*Table{sp.elements}
+	}
+	for _, t := range tables {
+		var keys [][]byte
+		for a, err := range t.addresses() {
+			if err != nil {
+				return err
+			}
+			e, err := s.readAt(a, nil)
+			if err == nil && bytes.HasPrefix(e.Key, l.Key) {
+				keys = append(keys, e.Key)
+			} else if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
+				return err
+			}
+		}
+		for _, key := range keys {
+			if err := s.loseIn(t, &seglog.Lost{Key: key, Seq: l.Seq, Address: l.Address}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// standing is Table.find for those who replay, to whom an entry whose record cannot be read is one like any other.
+func (s *Store) standing(t *Table, hash uint64, key []byte) (hit, error) {
+	if l, ok := s.lost[lostKey{t, hash}]; ok {
+		return l.hit, nil
+	}
+	return t.find(hash, key)
+}
+
+// says reports whether the record at which an entry stands says what its head does. The head alone is not verified, and
+// a number that damage has made higher would keep newer records from counting.
+func (s *Store) says(t *Table, hash uint64, a seglog.Address) bool {
+	if _, ok := s.lost[lostKey{t, hash}]; ok {
+		return true
+	}
+	_, err := s.readAt(a, nil)
+	return !errors.Is(err, seglog.ErrCorrupt)
+}
+
+// found forgets that the record of an entry cannot be read: there is a newer one, or no entry any more.
+func (s *Store) found(t *Table, hash uint64) {
+	if s.lost != nil {
+		delete(s.lost, lostKey{t, hash})
+	}
+}
+
+// lostIn are the entries of a table whose records cannot be read and whose keys begin with prefix.
+func (s *Store) lostIn(t *Table, prefix []byte) map[lostKey]lostEntry {
+	list := maps.Clone(s.lost)
+	maps.DeleteFunc(list, func(k lostKey, l lostEntry) bool {
+		return k.table != t || !bytes.HasPrefix([]byte(l.key), prefix)
+	})
+	return list
+}
+
+// isLost reports whether err says of an entry what is known already: its record cannot be read.
+func (s *Store) isLost(err error) bool { return len(s.lost) > 0 && errors.Is(err, seglog.ErrCorrupt) }

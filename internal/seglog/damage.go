@@ -1,0 +1,210 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// Going on behind damage is for a store that is only read. What keeps recovery from reading a record is noted,
+// and the log goes on with the next whole record of the segment: a whole record says at which offset and under
+// which salt it was written, so nothing can be mistaken for one.
+//
+// The owner of the log is told which keys the damaged bytes still name, so that a read of these keys is an
+// error. That is as much as can be known: the checksum is of the whole record, so a key that can be read may be
+// damaged itself, and of bytes that do not parse nobody knows which keys they named.
+
+// Lost is a key that damaged bytes name.
+type Lost struct {
+	Head    record.Head // unverified; nothing but the kind of the key and the key space is worth anything
+	Key     []byte      // valid during the call
+	Seq     uint64      // number of the last record that the damage may have taken
+	Address Address     // a read there is an error
+}
+
+// pass lets recovery go on behind the end of what it has read of a segment, where cause says that something is lost.
+// more tells whether there is anything to be read behind it. It returns cause where nobody has asked for that, and
+// where it makes no sense: of a file of a newer version, where nobody can tell what is a record, and where nothing follows in a
+// file that may have been cut.
+func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (more bool, err error) {
+	var corrupt *CorruptError
+	if r.Lose == nil || !errors.As(cause, &corrupt) {
+		return false, cause
+	}
+	from, first, last := seg.End.Load(), r.Next, r.Next
+	next, err := r.resume(seg, t, from)
+	if err != nil || t.GaveUp || cut && next == nil {
+		return false, errors.Join(cause, err)
+	}
+	end := t.End
+	if next != nil {
+		end, last = t.Offset, max(next.Seq, 1)-1
+	}
+	named, err := r.suspect(seg, t, from, end, last, corrupt.Reason)
+	if err != nil {
+		return false, err
+	}
+	switch {
+	case next != nil:
+		r.goOn(next.Seq)
+		seg.End.Store(end)
+	default:
+		last = first + max(named.records, 1) - 1
+		r.goOn(last + 1)
+		seg.End.Store(named.end)
+	}
+	whole := named.end == end && named.records == last-first+1
+	r.note(corrupt, lossOf(first, last, whole))
+	return next != nil, nil
+}
+
+// lossOf says what the loss of some records means, of which all may name their keys still.
+func lossOf(first, last uint64, named bool) string {
+	switch {
+	case !named:
+		return fmt.Sprintf("records from %d on are lost, and any key may be as it was before", first)
+	case first == last:
+		return fmt.Sprintf("a read of the key that record %d names is an error; if that key itself is damaged, another is as it was before", first)
+	}
+	return fmt.Sprintf("reads of the keys that records %d to %d name are errors; if one of those is damaged itself, another is as it was before", first, last)
+}
+
+// note keeps what the owner of the log is to be told.
+func (r *Recovery) note(err *CorruptError, loss string) {
+	r.Damage = append(r.Damage, &CorruptError{File: err.File, Offset: err.Offset, Reason: err.Reason + "; " + loss})
+}
+
+// passEnd lets the log go on with the record with the number next, though those before it are not there, if damage up to the end of a
+// segment explains that. Else it returns cause: files are missing, cut short or older.
+func (r *Recovery) passEnd(cause error, next uint64) error {
+	if !r.endless {
+		return cause
+	}
+	r.goOn(next)
+	return nil
+}
+
+// resume moves behind the damage, to the next whole record, which it returns; nil for none.
+func (r *Recovery) resume(seg *Segment, t *TailReader, from int64) (*Record, error) {
+	t.Offset, t.Gaps, t.Last = from, seg.ID.Generation() > 0, r.Next-1
+	follows, err := t.Resume()
+	if err != nil || t.GaveUp {
+		return nil, err
+	}
+	at := t.Offset
+	if !follows {
+		t.Offset = from
+		if at, follows, err = t.RingFollows(); err != nil || !follows {
+			return nil, err
+		}
+	}
+	t.Offset, t.Last = at, 0
+	_, e, _, err := t.Next()
+	t.Offset, t.Last = at, 0
+	if err != nil {
+		return nil, err
+	}
+	return &e, nil
+}
+
+// chain is a row of what look like records, each behind the other.
+type chain struct {
+	records uint64
+	end     int64
+}
+
+// suspect tells the owner of the log of all keys that the bytes in [from, end) of a segment name. It returns the chain that begins there.
+func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last uint64, reason string) (c chain, err error) {
+	c.end = from
+	s := &Scanner{File: t.Segment, Offset: from, End: t.End}
+	for at := from; at < end; at = s.Offset {
+		var h record.Head
+		head, b, err := s.head(&h, at == from)
+		if err != nil {
+			return c, err
+		}
+		if head > 0 && len(b) >= head+h.KeyBytes {
+			total := int64(h.Length(head))
+			if at == c.end && at+total <= end {
+				c = chain{c.records + 1, at + total}
+			}
+			seg.lose(at, reason)
+			if err = r.lostRecord(&h, b[head:head+h.KeyBytes], AddressOf(seg.Slot, at), last); err != nil {
+				return c, err
+			}
+		}
+		if err = s.SkipTo(at + 1); err != nil {
+			return c, err
+		}
+	}
+	if c.end != end { // there may have been a commit
+		seg.lose(from, reason)
+		for _, members := range r.Groups {
+			if err := r.loseMembers(members, AddressOf(seg.Slot, from), last); err != nil {
+				return c, err
+			}
+		}
+	}
+	return c, nil
+}
+
+// head parses the head of the record at s.Offset, unverified, and returns what there is of the record. Where it is sure that a record
+// begins, its checksum need not even look like one.
+func (s *Scanner) head(h *record.Head, sure bool) (int, []byte, error) {
+	b, err := s.Window(record.MaxHeadBytes)
+	if err != nil {
+		return 0, nil, err
+	}
+	if sure && len(b) > 8 {
+		b = append([]byte("00000000"), b[8:]...)
+	}
+	head, err := h.Parse(b)
+	if err != nil {
+		return 0, nil, nil
+	}
+	b, err = s.Window(head + h.KeyBytes)
+	return head, b, err
+}
+
+// lose makes reads at an offset errors.
+func (s *Segment) lose(offset int64, reason string) {
+	if s.lost == nil {
+		s.lost = map[int64]error{}
+	}
+	s.lost[offset] = &CorruptError{File: s.Path, Offset: offset, Reason: reason}
+}
+
+// lostRecord tells the owner of the log of the keys that a damaged record names, or that count by it.
+func (r *Recovery) lostRecord(h *record.Head, key []byte, a Address, last uint64) error {
+	if h.Op == record.Commit {
+		return r.loseMembers(r.Groups[h.Group], a, last)
+	}
+	return r.Lose(Lost{Head: *h, Key: key, Seq: last, Address: a})
+}
+
+func (r *Recovery) loseMembers(members []Member, a Address, last uint64) error {
+	for _, m := range members {
+		if err := r.Lose(Lost{Head: m.Head, Key: m.Key, Seq: last, Address: a}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// later is the number of the first record behind a segment, 0 if there is none.
+func (r *Recovery) later(seg *Segment) uint64 {
+	for _, later := range r.segments {
+		if later.ID <= seg.ID {
+			continue
+		}
+		size, err := later.File.Size()
+		if err != nil {
+			return 0
+		}
+		if _, e, _, err := r.reader(later, size).Next(); err == nil {
+			return e.Seq
+		}
+	}
+	return 0
+}
