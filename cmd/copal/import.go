@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"time"
 	"unicode/utf8"
@@ -34,6 +35,7 @@ which are recognized where --from does not say:
   badger      a directory, which was closed, with deadlines
   buntdb      a file, with deadlines
 
+What is refused, for what the file is or begins with, changes nothing and makes no store.
 A last line that was cut is told of and left out; what stands before it arrives. A line
 amid the others that is none ends the import, unless --skip-bad leaves it out. Entries
 that have expired are left out and counted.
@@ -86,10 +88,10 @@ func newImport(a *app) *cobra.Command {
 			return usageError{"a map has a name"}
 		}
 		defer a.catchSignals()()
+		defer in.close()
 		if err := in.open(); err != nil {
 			return err
 		}
-		defer in.close()
 		if err := in.run(); err != nil {
 			return err
 		}
@@ -130,6 +132,11 @@ type intake struct {
 	head   []byte // what the input begins with
 	bar    *progress
 
+	next    func() (*importers.Item, error, bool) // goes on in the input
+	stop    func()                                // ends that
+	first   *importers.Item                       // what it begins with
+	pending bool                                  // if it has anything
+
 	db      *copal.DB // nil in a dry run
 	batch   []*admin.Entry
 	bytes   int   // in batch and elements
@@ -153,6 +160,7 @@ type importJSON struct {
 	File     string    `json:"file"`
 	Format   string    `json:"format"`
 	Entries  int64     `json:"entries"`
+	Replaced int64     `json:"replaced,omitempty"` // entries that another was in the place of; not in a dry run
 	Deleted  int64     `json:"deleted,omitempty"`
 	Expired  int64     `json:"expired,omitempty"`
 	Resumed  int64     `json:"resumed,omitempty"`
@@ -202,7 +210,10 @@ func (in *intake) open() error {
 		return err
 	}
 	in.result.Format = in.format.Name
-	return in.checkFlags()
+	if err := in.checkFlags(); err != nil {
+		return err
+	}
+	return in.readFirst()
 }
 
 func (in *intake) openInput() (err error) {
@@ -306,9 +317,26 @@ func (in *intake) checkFlags() error {
 }
 
 func (in *intake) close() {
+	if in.stop != nil {
+		in.stop()
+		in.bar.clear()
+	}
 	if in.file != nil {
 		in.file.Close()
 	}
+}
+
+// readFirst reads up to the first item, before a store is opened: an import that is refused, for what the file is or has
+// in it, makes no store and changes none.
+func (in *intake) readFirst() (err error) {
+	if in.size >= 0 {
+		in.bar = in.newProgress("importing")
+	} else {
+		in.bar = in.newCount("importing", "entries")
+	}
+	in.next, in.stop = iter.Pull2(in.items)
+	in.first, err, in.pending = in.next()
+	return err
 }
 
 func (in *intake) run() error {
@@ -316,6 +344,19 @@ func (in *intake) run() error {
 		return in.take()
 	}
 	return in.updateOrCreate(in.dir, in.into)
+}
+
+// items yields what the input has, and at last an error if there is one.
+func (in *intake) items(yield func(*importers.Item, error) bool) {
+	err := in.format.Read(&in.source, func(item *importers.Item) error {
+		if !yield(item, nil) {
+			return errInterrupted
+		}
+		return nil
+	})
+	if err != nil && err != errInterrupted {
+		yield(nil, err)
+	}
 }
 
 // into imports into a store.
@@ -338,17 +379,21 @@ func (in *intake) into(db *copal.DB) error {
 
 // take reads the input to its end.
 func (in *intake) take() error {
-	if in.size >= 0 {
-		in.bar = in.newProgress("importing")
-	} else {
-		in.bar = in.newCount("importing", "entries")
+	defer func() {
+		if in.read != nil {
+			in.result.Bytes = in.read.n
+		}
+		in.bar.clear()
+	}()
+	for item, err, ok := in.first, error(nil), in.pending; ok; item, err, ok = in.next() {
+		if err == nil {
+			err = in.item(item)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	defer in.bar.clear()
-	err := in.format.Read(&in.source, in.item)
-	if in.read != nil {
-		in.result.Bytes = in.read.n
-	}
-	return err
+	return nil
 }
 
 // item deals with one item.
@@ -418,7 +463,17 @@ func (in *intake) begin(item *importers.Item) error {
 	in.whole.Key = bytes.Clone(item.Key)
 	in.gone = expired(&item.Entry) || len(item.Key) > copal.MaxKeyBytes
 	in.anew = in.seen > in.skip && !in.gone
+	if in.anew {
+		in.countReplaced(in.whole.Key)
+	}
 	return nil
+}
+
+// countReplaced counts an entry that is about to take the place of another.
+func (in *intake) countReplaced(key []byte) {
+	if in.db.Raw().Has(key) {
+		in.result.Replaced++
+	}
 }
 
 func expired(e *admin.Entry) bool { return !e.Expires.IsZero() && !e.Expires.After(time.Now()) }
@@ -465,6 +520,7 @@ func (in *intake) put(item *importers.Item) error {
 		if err := in.flush(); err != nil {
 			return err
 		}
+		in.countReplaced(item.Key)
 		if err := admin.Put(in.db, &item.Entry); err != nil {
 			return err
 		}
@@ -493,6 +549,7 @@ func (in *intake) flush() error {
 		return err
 	}
 	if len(in.batch) > 0 {
+		in.countBatch()
 		if err := admin.Put(in.db, in.batch...); err != nil {
 			return err
 		}
@@ -504,6 +561,22 @@ func (in *intake) flush() error {
 		in.done = in.at - 1
 	}
 	return nil
+}
+
+// countBatch is countReplaced for the batch, in which a key may come several times.
+func (in *intake) countBatch() {
+	before := map[string]bool{} // what the batch has made of keys so far
+	for _, e := range in.batch {
+		is, known := before[string(e.Key)]
+		before[string(e.Key)] = !e.Deleted
+		switch {
+		case e.Deleted:
+		case is:
+			in.result.Replaced++
+		case !known:
+			in.countReplaced(e.Key)
+		}
+	}
 }
 
 // mostShown is how many of many problems are shown.
@@ -566,7 +639,7 @@ func (in *intake) finish(out *bufio.Writer) error {
 	for _, n := range []struct {
 		n    int64
 		what string
-	}{{in.result.Resumed, "done before"}, {in.result.Deleted, "deleted"}, {in.result.Expired, "expired"}, {in.result.Bad, "left out"}} {
+	}{{in.result.Replaced, "in the place of others"}, {in.result.Resumed, "done before"}, {in.result.Deleted, "deleted"}, {in.result.Expired, "expired"}, {in.result.Bad, "left out"}} {
 		if n.n > 0 {
 			fmt.Fprintf(out, ", %d %s", n.n, n.what)
 		}

@@ -3,6 +3,7 @@ package importers
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -12,8 +13,13 @@ import (
 func readBadger(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
 	db, err := badger.Open(badger.DefaultOptions(s.Path).WithReadOnly(true).WithLogger(nil))
-	if err != nil {
-		return fmt.Errorf("%w; a badger directory must be closed by who writes it, and not be encrypted", err)
+	switch {
+	case err == nil:
+	case strings.Contains(err.Error(), badger.ErrTruncateNeeded.Error()): // the library does not always wrap it
+		return errors.New("a crash has left it, or somebody has it open: open it once with the program that wrote it, which cuts off what " +
+			"was not finished, close it, and import it then")
+	default:
+		return fmt.Errorf("%w; a badger directory must be closed by the program that writes it, and not be encrypted", err)
 	}
 	defer func() { err = errors.Join(err, db.Close()) }()
 	marked := 0

@@ -27,7 +27,20 @@ func readBbolt(s *Source, emit func(*Item) error) (err error) {
 	}
 	defer db.Close()
 	return db.View(func(tx *bolt.Tx) error {
+		if s.Nested == "" {
+			if err := tx.ForEach(refuseNested); err != nil {
+				return err
+			}
+		}
 		return tx.ForEach(func(name []byte, b *bolt.Bucket) error { return s.bucket(string(name), b, emit) })
+	})
+}
+
+// refuseNested is an error for a bucket with another in it: before anything is imported, for a map of half of what there is
+// is worse than none.
+func refuseNested(name []byte, b *bolt.Bucket) error {
+	return b.ForEachBucket(func(key []byte) error {
+		return fmt.Errorf("the bucket %q is in bucket %q; with --nested / it is imported as %q", key, name, string(name)+"/"+string(key))
 	})
 }
 
@@ -43,9 +56,6 @@ func (s *Source) bucket(name string, b *bolt.Bucket, emit func(*Item) error) err
 		if value != nil {
 			item.Key, item.Value = append(append(item.Key[:0], prefix...), key...), value
 			return emit(item)
-		}
-		if s.Nested == "" {
-			return fmt.Errorf("the bucket %q is in bucket %q; with --nested / it is imported as %q", key, name, name+"/"+string(key))
 		}
 		return s.bucket(name+s.Nested+string(key), b.Bucket(key), emit)
 	})

@@ -1,6 +1,7 @@
 package importers
 
 import (
+	"bufio"
 	"encoding/csv"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,13 @@ import (
 
 // readCSV reads a table with a first row of names. Each row becomes a JSON object with the names as its fields, in their order.
 func readCSV(s *Source, emit func(*Item) error) error {
-	end := &lastByte{Reader: s.In}
+	whole := bufio.NewReader(s.In)
+	mark := int64(0) // with which some programs begin UTF-8, also before a quote
+	if head, _ := whole.Peek(len(byteOrderMark)); len(skipMark(head)) < len(head) {
+		n, _ := whole.Discard(len(head))
+		mark = int64(n)
+	}
+	end := &lastByte{Reader: whole}
 	in := csv.NewReader(end)
 	in.ReuseRecord = true
 	if s.Comma != 0 {
@@ -59,7 +66,7 @@ func readCSV(s *Source, emit func(*Item) error) error {
 			}
 		}
 		// A quote that is not closed takes all rows behind it along: that is no row that was cut.
-		if err := s.bad(line, offset, !open && end.at == in.InputOffset() && end.ended, "%v", err); err != nil {
+		if err := s.bad(line, offset+mark, !open && end.at == in.InputOffset() && end.ended, "%v", err); err != nil {
 			return err
 		}
 	}
@@ -95,9 +102,6 @@ type row struct {
 func newRow(s *Source, names []string) (*row, error) {
 	r := &row{Source: s, key: -1}
 	for i, name := range names {
-		if i == 0 {
-			name = string(skipMark([]byte(name)))
-		}
 		if !utf8.ValidString(name) {
 			return nil, fmt.Errorf("the name %q of a column is not UTF-8", name)
 		}

@@ -80,5 +80,7 @@ func isBunt(head []byte) bool {
 	return ok && len(rest) > 0 && rest[0] >= '0' && rest[0] <= '9'
 }
 
+const byteOrderMark = "\xef\xbb\xbf"
+
 // skipMark skips the mark with which some programs begin UTF-8.
-func skipMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")) }
+func skipMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte(byteOrderMark)) }

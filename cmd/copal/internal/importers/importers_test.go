@@ -126,7 +126,7 @@ func TestBbolt(t *testing.T) {
 	db, err = bolt.Open(file, 0o600, &bolt.Options{NoSync: true})
 	check(t, err)
 	check(t, db.Update(func(tx *bolt.Tx) error {
-		inner, err := tx.Bucket([]byte("users")).CreateBucket([]byte("inner"))
+		inner, err := tx.Bucket([]byte("users")).CreateBucket([]byte("inner")) // behind the entries of another bucket
 		check(t, err)
 		return inner.Put([]byte("k"), []byte("v"))
 	}))
@@ -134,7 +134,7 @@ func TestBbolt(t *testing.T) {
 		t.Errorf("while it is open for writing: %v", err)
 	}
 	check(t, db.Close())
-	if _, err := readAll(t, "bbolt", Source{Path: file}); err == nil || !strings.Contains(err.Error(), `"inner" is in bucket "users"; with --nested / it is imported as "users/inner"`) {
+	if g, err := readAll(t, "bbolt", Source{Path: file}); err == nil || g.items > 0 || !strings.Contains(err.Error(), `"inner" is in bucket "users"; with --nested / it is imported as "users/inner"`) {
 		t.Errorf("a nested bucket: %v", err)
 	}
 	want["users/inner:k"] = "v"
@@ -507,4 +507,22 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A directory that a crash has left is told from one that was closed, and the error says what to do.
+func TestBadgerAfterACrash(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("the library cannot open read-only here")
+	}
+	base := t.TempDir()
+	dir, crashed := filepath.Join(base, "old"), filepath.Join(base, "crashed")
+	db, err := badger.Open(badger.DefaultOptions(dir).WithLogger(nil).WithMemTableSize(8 << 20).WithValueLogFileSize(16 << 20))
+	check(t, err)
+	check(t, db.Update(func(tx *badger.Txn) error { return tx.Set([]byte("k"), []byte("v")) }))
+	check(t, os.CopyFS(crashed, os.DirFS(dir))) // what a kill would leave now
+	check(t, os.Remove(filepath.Join(crashed, "LOCK")))
+	check(t, db.Close())
+	if _, err = readAll(t, "badger", Source{Path: crashed}); err == nil || !strings.Contains(err.Error(), "a crash has left it") || !strings.Contains(err.Error(), "close it, and import it then") {
+		t.Errorf("the error is %v", err)
+	}
 }
