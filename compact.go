@@ -28,6 +28,8 @@ import (
 //
 // progress, which may be nil, is told how many bytes of the log were given back, of all that can be. When
 // ctx ends, so does Compact, with its error: what it has given back by then stays given back.
+//
+// A store is never longer after it: where less than 1 KiB can be given back, nothing is done.
 func (db *DB) Compact(ctx context.Context, progress func(done, total int64)) error {
 	return compaction.Of(db.store).Compact(ctx, progress)
 }

@@ -15,9 +15,9 @@ const compactHelp = `Give back all the space that can be given back: of what was
 expired. What the store holds stays as it is.
 
 A store does that by itself while a program has it open, as soon as the log is twice as
-long as what counts in it. This takes what is left, and needs room for one file of the
-log at most. Files are replaced one by one, so it may be interrupted: what it has given
-back by then stays given back.
+long as what counts in it, and 32 MiB longer. This takes what is left, and needs room for
+one file of the log at most. Files are replaced one by one, so it may be interrupted: what
+it has given back by then stays given back. Less than 1 KiB is left as it is.
 
 With --json the output is {"before":{…},"after":{…}}, each with logBytes, segments and
 records.`

@@ -834,7 +834,7 @@ func TestBackupBesideASpareThatIsMade(t *testing.T) {
 	hold := make(chan struct{})
 	noting := &vfs.Fault{Kinds: vfs.OpRename, Match: func(name string) bool { return strings.HasSuffix(name, seglog.BackupTemp) }, N: 1, Hold: hold}
 	f := vfs.Inject(mem, noting)
-	s := storetest.Open(t, f)
+	s := storetest.Open(t, f, func(o *engine.Options) { o.SegmentBytes = 1000 }) // so that little is compacted, too
 	storetest.Set(t, s, "a", "1")
 	l := s.Log()
 	begun := false

@@ -55,6 +55,7 @@ const (
 	leastSegment = 16 << 20             // nominal size of a segment of a small store
 	smallSegment = 1 << 20              // the same on a disk that is as small
 	mergeFrom    = 8                    // adjacent small segments are made one when there are so many
+	newSegment   = 1 << 10              // what one more takes at most: its first line, and what manifest, mark and INDEX say of it
 )
 
 // New is the keeper of a store that has just been read.
