@@ -1,14 +1,21 @@
 package seglog
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Finish makes everything durable, and removes the ring when that has succeeded. Without
-// an append there is nothing to do. Of a log that has failed it returns the failure, also when all that was acknowledged is durable.
+// an append it writes to the segments what recovery has found in the ring alone, so that they
+// can be read without it, and nothing else. Of a log that has failed it returns the failure, also when all that was acknowledged is durable.
 func (l *Log) Finish() error {
 	defer l.end()
 	err := l.Failure()
 	if !l.Wrote() {
-		return err
+		if err == nil {
+			l.ReportError("writing to the log what was in the ring alone", l.settleRing())
+		}
+		return l.Failure()
 	}
 	if err == nil {
 		err = l.drainTail(true)
@@ -24,6 +31,16 @@ func (l *Log) Finish() error {
 	l.AwaitRound()
 	closed := err == nil && l.Failure() == nil && l.sayClosed()
 	return errors.Join(err, l.closeRing(closed))
+}
+
+// settleRing writes to the segments what recovery has found in the ring alone. Where that fails, as on a full disk, it is found there again.
+func (l *Log) settleRing() error {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if !slices.ContainsFunc(l.doubtful, func(s *Segment) bool { return len(s.foundInRing()) > 0 }) {
+		return nil
+	}
+	return l.redoLocked()
 }
 
 // end lets no sync work in the directory any more, which may be another process's as soon as the lock is given back.

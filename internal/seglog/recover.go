@@ -17,8 +17,8 @@ import (
 )
 
 // Recovery finds out what the log holds. It changes nothing on the disk: what has to
-// be mended is mended by the first append or sync, so a store that is opened and closed
-// stays as it was, also after a crash and on a full disk.
+// be mended is mended by the first append or sync, or when the log is closed, as far as it stood in
+// the ring alone. A store can be opened and read on a full disk.
 //
 //  1. Read the mark, then the manifest. They say how far the log was synced, whether it
 //     was closed, and whether the page cache has survived since it was written to.
