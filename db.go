@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -168,9 +169,20 @@ func (db *DB) report(err error) {
 	}
 }
 
-// typeError makes errors.Is(err, ErrType) true.
+// typeError makes errors.Is(err, ErrType) true. What does not fit is what err says of the named thing.
 func typeError(err error, format string, args ...any) error {
-	return fmt.Errorf("%w: %s: %w", ErrType, fmt.Sprintf(format, args...), err)
+	return &misfit{fmt.Sprintf(format, args...), err}
 }
+
+type misfit struct {
+	what string
+	err  error
+}
+
+func (e *misfit) Error() string {
+	return "copal: " + e.what + ": " + strings.TrimPrefix(e.err.Error(), "copal: ")
+}
+
+func (e *misfit) Unwrap() []error { return []error{ErrType, e.err} }
 
 func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }

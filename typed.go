@@ -47,7 +47,7 @@ func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 	}
 	plan, err := c.Compile(t)
 	if err != nil {
-		return nil, typeError(err, "values of type %v cannot be kept by codec %s", t, c.Name())
+		return nil, typeError(err, "codec %s", c.Name())
 	}
 	ours := codecNamed(c.Name()) == c
 	typed := &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: c == codec.Binary && codec.Flat(t)}

@@ -25,7 +25,7 @@ import (
 // and the write is refused and the update given up, both with ErrNested.
 
 // ErrNested is a write to a key from within its own update.
-var ErrNested = errors.New("copal: a write to the key that is being updated")
+var ErrNested = errors.New("copal: a write from within an update goes through what its function gets: the *Entry, and in a transaction a handle such as m.In(tx)")
 
 // Found is what an update finds under a key.
 type Found struct {

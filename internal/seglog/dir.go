@@ -29,6 +29,8 @@ func CheckDir(fsys vfs.FS, dir string, write bool) error {
 	switch {
 	case vfs.IsNotDirectory(err):
 		return fmt.Errorf("copal: %s is not a directory, and a store is one", dir)
+	case errors.Is(err, fs.ErrNotExist) && !write:
+		return NoStore(dir)
 	case err != nil || !write || IsStore(names):
 		return nil // what comes next says what is wrong
 	}

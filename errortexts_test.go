@@ -1,0 +1,93 @@
+package copal_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/codec"
+)
+
+// TestErrorTexts: an error begins with "copal: ", once, and says what is wrong, where, and what to do about it.
+func TestErrorTexts(t *testing.T) {
+	base := t.TempDir()
+	dir, file, empty := filepath.Join(base, "app.db"), filepath.Join(base, "file"), filepath.Join(base, "empty")
+	if err := errors.Join(os.WriteFile(file, nil, 0o666), os.Mkdir(empty, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := copal.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, db)
+	open := func(dir string, opts ...copal.Option) func() error {
+		return func() error {
+			db, err := copal.Open(dir, opts...)
+			if err == nil {
+				db.Close()
+			}
+			return err
+		}
+	}
+	counts := mapOf[string, int](t, db, "counts")
+	if err := counts.Set("a", 1); err != nil {
+		t.Fatal(err)
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	for _, c := range []struct {
+		what string
+		do   func() error
+		is   error
+		says []string
+	}{
+		{"a writer beside a writer", open(dir), copal.ErrLocked, []string{"the store is in use", "LOCK", "process"}},
+		{"a store that is a file", open(file), nil, []string{file, "directory"}},
+		{"a directory that is missing, read-only", open(filepath.Join(base, "none"), copal.ReadOnly()), os.ErrNotExist, []string{"none"}},
+		{"a directory without a store, read-only", open(empty, copal.ReadOnly()), os.ErrNotExist, []string{"there is no store in", empty}},
+		{"an empty path", open(""), nil, []string{"Open needs the name of a directory"}},
+		{"a type that no codec keeps", func() error { _, err := copal.OpenMap[string, chan int](db, "m"); return err }, copal.ErrType,
+			[]string{"codec json: type cannot be kept as JSON: chan int"}},
+		{"keys that cannot be", func() error { _, err := copal.OpenMap[any, int](db, "m"); return err }, copal.ErrType, []string{`map "m": interface {} is not a key type`}},
+		{"a map that is open as another", func() error { _, err := copal.OpenMap[string, string](db, "counts"); return err }, copal.ErrType, []string{`map "counts" has values of schema 1, written as json, which do not fit string`}},
+		{"a codec that is none", func() error {
+			_, err := copal.OpenMap[string, int](db, "m", copal.WithCodec(codec.Bytes))
+			return err
+		}, copal.ErrType, []string{"codec bytes: type cannot be kept as bytes: int is neither"}},
+		{"a write in a transaction by other means", func() error {
+			return db.Update(func(*copal.Tx) error { return counts.Set("a", 2) })
+		}, copal.ErrNested, []string{"m.In(tx)"}},
+		{"a write at a snapshot", func() error { return counts.At(s).Set("a", 2) }, copal.ErrSnapshot, []string{"a snapshot does not change"}},
+		{"a value of another type", func() error {
+			_, err := copal.Load[string](db, "counts:a")
+			return err
+		}, copal.ErrType, nil},
+	} {
+		err := c.do()
+		if err == nil {
+			t.Errorf("%s: no error", c.what)
+			continue
+		}
+		text := err.Error()
+		if !strings.HasPrefix(text, "copal: ") || strings.Count(text, "copal: ") > 1 {
+			t.Errorf("%s: it does not begin with copal, once: %s", c.what, text)
+		}
+		if c.is != nil && !errors.Is(err, c.is) {
+			t.Errorf("%s: it is not %v: %s", c.what, c.is, text)
+		}
+		for _, part := range c.says {
+			if !strings.Contains(text, part) {
+				t.Errorf("%s: it does not say %q: %s", c.what, part, text)
+			}
+		}
+		if strings.Contains(text, "the type does not fit") && strings.Contains(text, "type cannot be kept") {
+			t.Errorf("%s: it says so twice: %s", c.what, text)
+		}
+	}
+}
