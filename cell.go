@@ -69,7 +69,7 @@ func (m *Map[K, V]) findOwn(hash uint64, own string) *cell[V] {
 
 // cellValues is what the store is to know of the values in cells. expired may be nil.
 func (m *Map[K, V]) cellValues(expired func(K, V)) engine.Values {
-	v := engine.Values{Encode: m.encodeCell, Copy: m.copyCell}
+	v := engine.Values{Encode: m.encodeCell, Copy: m.copyCell, Keys: m.order.Name()}
 	if expired != nil {
 		v.Expired = func(key []byte, e engine.Entry) { m.tell(expired, key, e) }
 	}

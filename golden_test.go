@@ -139,6 +139,8 @@ func wantGolden(t *testing.T, db *copal.DB) {
 	if got := maps.Collect(mapOf[int64, float64](t, db, "numbers: 100%").All()); !maps.Equal(got, numbers) {
 		t.Errorf("numbers has %v, want %v", got, numbers)
 	}
+	mustClose(t, mapOf[int64, float64](t, db, "numbers: 100%"))
+	wantOtherKeys[string, float64](t, db, "numbers: 100%", "int", "bytes")
 	blobs := mapOf[[4]byte, []byte](t, db, "blobs", copal.WithCodec(codec.Bytes))
 	if v, err := blobs.Load([4]byte{0xde, 0xad, 0, 7}); blobs.Len() != 12 || err != nil || len(v) != 8 {
 		t.Errorf("blobs has %d entries, Load = %x, %v", blobs.Len(), v, err)

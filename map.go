@@ -54,6 +54,12 @@ type mapCore[K comparable, V any] struct {
 // are equal: times of one instant, 0 and -0, NaN and NaN. Values are what the codec can keep exactly;
 // see package codec. For other types the error is ErrType.
 //
+// The keys that the map has must be in the order of K: numbers, texts and times each have an order of
+// their own, and so have structs and arrays. An int32 may become an int64, and a string a type of its
+// own. With another order the error is ErrType, and names both. The store remembers the order of the
+// keys from the first write of an open map on; a map that was only written as raw bytes opens with any
+// type. Raw keys that are none of the type's are counted by Len, and each walk tells ErrType of them.
+//
 // The values that the map has must fit V. For each schema under which it has entries, OpenMap
 // compares the fields with those of V, without reading a value. The error is ErrType and names the
 // field if no value of a schema can be a V, and if a schema is of a codec that is neither the map's
@@ -116,6 +122,10 @@ func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], erro
 			return nil, err
 		}
 		return open, nil
+	}
+	if name := m.table.KeysName(); name != "" && name != m.order.Name() {
+		err := fmt.Errorf("its keys are in the order %s, and those of type %v are in the order %s: open it with keys of that order", name, reflect.TypeFor[K](), m.order.Name())
+		return nil, typeError(err, "map %q", m.name)
 	}
 	m.db.maps[m.name] = m
 	m.cells = m.db.store.Attach(m.table, m.cellValues(expired))

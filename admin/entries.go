@@ -166,7 +166,7 @@ func PutElements(db *copal.DB, e *Entry, list []Element, anew bool) error {
 
 // DeclareMap makes a map of the entries whose keys begin with copal.MapPrefix(name), as OpenMap does,
 // where neither the type of its keys nor that of its values is known: DB.Maps lists it then. The store
-// remembers it from the first write on.
+// remembers it from the first write on, and no order of its keys: OpenMap takes any type.
 func DeclareMap(db *copal.DB, name string) error {
 	if name == "" {
 		return fmt.Errorf("%w: a map needs a name", copal.ErrType)

@@ -21,9 +21,9 @@ var testSnapshot = &Index{
 	Reach:   0x1f02,
 	Schemas: []Schema{{1, "json", `struct{"a b" string}`}, {2, "x", "\x00\xff\n ü"}},
 	Tables: []Table{
-		{Kind: Raw, Order: &Order{By: "bytes", Declared: true}},
+		{Kind: Raw, Declared: true, Keys: "bytes", Ordered: true, Order: &Order{By: "bytes"}},
 		{Kind: Elements},
-		{Kind: Map, Declared: true, Name: "users", Order: &Order{"int", false, true, 0x19a8c3d2e10, []uint64{1, 0x5f3a91c2d4e5f607}}, Due: []Due{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []Part{
+		{Kind: Map, Declared: true, Keys: "int", Name: "users", Order: &Order{"int", true, 0x19a8c3d2e10, []uint64{1, 0x5f3a91c2d4e5f607}}, Due: []Due{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []Part{
 			{Shard: 0, Offset: 0xb0, Entries: 3, CRC: 7, Schemas: []index.SchemaCount{{Schema: 0, Entries: 1}, {Schema: 2, Entries: 2}}},
 			{Shard: 63, Offset: 0xd4, Entries: 16, CRC: 0, Schemas: []index.SchemaCount{{Schema: 1, Entries: 16}}},
 		}},
@@ -39,15 +39,15 @@ segment 2 salt 0000000000000001 bytes 12c records 100 first 1e01 last 1f00 dead 
 segment 3 salt 0000000000000002 bytes 0 records 0 first 0 last 0 dead 0
 schema 1 "json" "struct{\"a b\" string}"
 schema 2 "x" "\x00\xff\n \u00fc"
-table 0 raw declared 0 name ` + `
-ordered bytes declared 1 built 0 clock 0 runs -
-table 0 elements declared 0 name ` + `
-table 0 map declared 1 name users
-ordered int declared 0 built 1 clock 19a8c3d2e10 runs 0000000000000001,5f3a91c2d4e5f607
+table 0 raw declared 1 keys bytes ordered 1 name ` + `
+ordered bytes built 0 clock 0 runs -
+table 0 elements declared 0 keys - ordered 0 name ` + `
+table 0 map declared 1 keys int ordered 0 name users
+ordered int built 1 clock 19a8c3d2e10 runs 0000000000000001,5f3a91c2d4e5f607
 due 2f offset 80 items 3 first 9 crc 00000005
 part 0 offset b0 entries 3 crc 00000007 schemas 0:1,2:2
 part 3f offset d4 entries 10 crc 00000000 schemas 1:10
-table 7 map declared 0 name ` + `
+table 7 map declared 0 keys - ordered 0 name ` + `
 something newer
 end `
 
@@ -68,28 +68,30 @@ func TestText(t *testing.T) {
 // TestImpossibleTexts gives texts with a valid checksum that no writer makes.
 func TestImpossibleTexts(t *testing.T) {
 	for old, now := range map[string]string{
-		"reach 1f02":             "reach 1eff",
-		"tail 1":                 "tail 3",
-		"crc 1f0c9a3e":           "crc 1F0c9a3e",
-		"segment 2 ":             "segment 1-2 ",
-		"bytes 12c":              "bytes 100000001",
-		"last 1f00 ":             "last 1f01 ",
-		"schema 2 ":              "schema 1 ",
-		`"x" `:                   `x `,
-		`\u00fc"`:                `ü"`,
-		"table 0 raw declared 0": "table 0 raw declared 1",
-		"elements declared":      "other declared",
-		"table 7 map":            "table 0 elements",
-		"items 3":                "items 0",
-		"due 2f offset 80":       "due 2f offset 7f",
+		"reach 1f02":         "reach 1eff",
+		"tail 1":             "tail 3",
+		"crc 1f0c9a3e":       "crc 1F0c9a3e",
+		"segment 2 ":         "segment 1-2 ",
+		"bytes 12c":          "bytes 100000001",
+		"last 1f00 ":         "last 1f01 ",
+		"schema 2 ":          "schema 1 ",
+		`"x" `:               `x `,
+		`\u00fc"`:            `ü"`,
+		"raw declared 1":     "raw declared 0",
+		"keys bytes ordered": "keys - ordered",
+		"keys int ordered 0": "keys int ordered 2",
+		"elements declared":  "other declared",
+		"table 7 map":        "table 0 elements",
+		"items 3":            "items 0",
+		"due 2f offset 80":   "due 2f offset 7f",
 		"due 2f offset 80 items 3 first 9 crc 00000005\n": "due 2f offset 80 items 3 first 9 crc 00000005\ndue 2f offset 80 items 3 first 9 crc 00000005\n",
 		"built 0":         "built 2",
 		"built 1":         "built 0",
 		"runs -":          "runs ",
 		"runs 0000":       "runs 000",
 		"f607\n":          "f607,0000000000000003\n",
-		"due 2f ":         "ordered int declared 0 built 0 clock 0 runs -\ndue 2f ",
-		"part 0 ":         "ordered int declared 0 built 0 clock 0 runs -\npart 0 ",
+		"due 2f ":         "ordered int built 0 clock 0 runs -\ndue 2f ",
+		"part 0 ":         "ordered int built 0 clock 0 runs -\npart 0 ",
 		"part 3f":         "part 0",
 		"part 3f ":        "part 40 ",
 		"entries 10":      "entries 11",

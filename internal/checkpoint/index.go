@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -44,6 +45,8 @@ type Table struct {
 	Space    uint64
 	Kind     string // one of the kinds below
 	Declared bool   // by a record of the log
+	Keys     string // name of the order of the keys, as that record says; "" for none
+	Ordered  bool   // likewise: the keys are kept in that order
 	Name     string // escaped; "" but for maps
 	Order    *Order // nil for none
 	Due      []Due
@@ -86,9 +89,9 @@ func (p *Part) bytes() int64 { return p.Entries * index.SlotBytes }
 //	segment 1 salt 1f0c9a3e5f3a91c2 bytes 4000000 records 1f00 first 1 last 1f00 dead 2f0
 //	Group 1e0 commit 1ee members 1,2
 //	schema 1 json "struct{Name string}"
-//	table 0 raw declared 0 name␠
-//	table 0 map declared 1 name users
-//	ordered bytes declared 1 built 1 clock 19a8c3d2e10 runs 5f3a91c2d4e5f607
+//	table 0 raw declared 0 keys - ordered 0 name␠
+//	table 0 map declared 1 keys bytes ordered 1 name users
+//	ordered bytes built 1 clock 19a8c3d2e10 runs 5f3a91c2d4e5f607
 //	due 2f offset 80 items 3 first 19a8c3d2e10 crc 1f0c9a3e
 //	part 3f offset 80 entries 10 crc 1f0c9a3e schemas 0:1,2:f
 //	end 1f0c9a3e
@@ -105,11 +108,7 @@ func (x *Index) Encode() []byte {
 		fmt.Fprintf(&b, "schema %x %s %s\n", s.Number, strconv.QuoteToASCII(s.Codec), strconv.QuoteToASCII(s.Text))
 	}
 	for _, t := range x.Tables {
-		declared := 0
-		if t.Declared {
-			declared = 1
-		}
-		fmt.Fprintf(&b, "table %x %s declared %x name %s\n", t.Space, t.Kind, declared, t.Name)
+		b.WriteString(t.encode())
 		if t.Order != nil {
 			b.WriteString(t.Order.encode())
 		}
@@ -268,21 +267,40 @@ func (x *Index) parseSchema(line string) error {
 func (x *Index) parseTable(line string) error {
 	words := strings.Split(line, " ")
 	bad := fmt.Errorf("%w: %q", record.ErrSyntax, line)
-	if len(words) != 7 || words[3] != "declared" || words[5] != "name" || words[4] != "0" && words[4] != "1" {
+	if len(words) != 11 {
 		return bad
 	}
 	space, err := record.ParseHex(words[1])
-	t := Table{Space: space, Kind: words[2], Declared: words[4] == "1", Name: words[6]}
+	t := Table{Space: space, Kind: words[2], Declared: words[4] == "1", Keys: words[6], Ordered: words[8] == "1", Name: words[10]}
+	if t.Keys == noKeys {
+		t.Keys = ""
+	}
 	switch {
-	case err != nil:
+	case err != nil || t.encode() != line+"\n" || t.Ordered && t.Keys == "" || t.Keys != "" && !t.Declared:
 		return bad
 	case t.Kind == Map:
-	case (t.Kind == Raw || t.Kind == Elements) && t.Name == "" && !t.Declared:
+	case (t.Kind == Raw || t.Kind == Elements) && t.Name == "":
 	default:
 		return bad
 	}
 	x.Tables = append(x.Tables, t)
 	return nil
+}
+
+// noKeys stands for the order of keys that has no name.
+const noKeys = "-"
+
+// encode writes the line of the table itself.
+func (t *Table) encode() string {
+	return fmt.Sprintf("table %x %s declared %x keys %s ordered %x name %s\n", t.Space, t.Kind, bit(t.Declared), cmp.Or(t.Keys, noKeys), bit(t.Ordered), t.Name)
+}
+
+// bit is a bool as a number.
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func (x *Index) parseDue(f *record.Fields) error {

@@ -9,23 +9,16 @@ import (
 
 // Order is what a snapshot says of the order of a table.
 type Order struct {
-	By       string
-	Declared bool // by a record of the log
-	Built    bool
-	Clock    uint64   // Unix milliseconds, when the keys were those of the runs
-	Runs     []uint64 // newest first; the last is the base
+	By    string
+	Built bool
+	Clock uint64   // Unix milliseconds, when the keys were those of the runs
+	Runs  []uint64 // newest first; the last is the base
 }
 
 // encode writes
 //
-//	ordered int declared 1 built 1 clock 19a8c3d2e10 runs 77aa00000000beef,5f3a91c2d4e5f607
+//	ordered int built 1 clock 19a8c3d2e10 runs 77aa00000000beef,5f3a91c2d4e5f607
 func (x *Order) encode() string {
-	bit := func(b bool) int {
-		if b {
-			return 1
-		}
-		return 0
-	}
 	runs := "-"
 	if len(x.Runs) > 0 {
 		var list []string
@@ -34,18 +27,13 @@ func (x *Order) encode() string {
 		}
 		runs = strings.Join(list, ",")
 	}
-	return fmt.Sprintf("ordered %s declared %x built %x clock %x runs %s\n", x.By, bit(x.Declared), bit(x.Built), x.Clock, runs)
+	return fmt.Sprintf("ordered %s built %x clock %x runs %s\n", x.By, bit(x.Built), x.Clock, runs)
 }
 
 func (x *Index) parseOrder(f *record.Fields) error {
-	bit := func(name string) bool {
-		v := f.Hex(name)
-		if v > 1 {
-			f.Fixed("0 or 1") // is not there
-		}
-		return v == 1
-	}
-	o := &Order{By: f.Word("ordered"), Declared: bit("declared"), Built: bit("built"), Clock: f.Hex("clock")}
+	o := &Order{By: f.Word("ordered")}
+	built := f.Hex("built")
+	o.Built, o.Clock = built == 1, f.Hex("clock")
 	runs := f.Word("runs")
 	if err := f.End(); err != nil {
 		return err
@@ -60,7 +48,7 @@ func (x *Index) parseOrder(f *record.Fields) error {
 		}
 	}
 	n := len(x.Tables)
-	if n == 0 || x.Tables[n-1].Order != nil || len(o.Runs) > 2 || !o.Built && len(o.Runs) > 0 || len(x.Tables[n-1].Due)+len(x.Tables[n-1].Parts) > 0 {
+	if n == 0 || built > 1 || x.Tables[n-1].Order != nil || len(o.Runs) > 2 || !o.Built && len(o.Runs) > 0 || len(x.Tables[n-1].Due)+len(x.Tables[n-1].Parts) > 0 {
 		return fmt.Errorf("%w: an impossible order", record.ErrSyntax)
 	}
 	x.Tables[n-1].Order = o

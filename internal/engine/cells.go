@@ -47,6 +47,9 @@ type Values struct {
 	// Expired is told of each entry that has expired, by the goroutine that takes them out and without any
 	// lock. It may be nil.
 	Expired func(key []byte, e Entry)
+	// Keys is the name of the order of the map's keys, which the log learns with the next write to
+	// the map, unless it has a name there; "" if they have none.
+	Keys string
 }
 
 // settle tells the index where the record of a cell is.

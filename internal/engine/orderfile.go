@@ -104,7 +104,7 @@ func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 func (o *ordering) persist() (*checkpoint.Order, error) {
 	o.work.Lock()
 	defer o.work.Unlock()
-	x := &checkpoint.Order{By: o.by.Name(), Declared: o.declared.Load()}
+	x := &checkpoint.Order{By: o.by.Name()}
 	o.mu.Lock()
 	x.Built = o.built && !o.closed // closed: the table has another order by now
 	o.mu.Unlock()
@@ -135,7 +135,6 @@ func (f *snapshotFile) attachOrder(t *Table, x *checkpoint.Table) {
 		return // of a later version
 	}
 	o := newOrdering(t, by, x.Order.Built)
-	o.declared.Store(x.Order.Declared)
 	if len(x.Due) > 0 && s.now() < x.Order.Clock {
 		o.built = false
 	}

@@ -42,8 +42,7 @@ type ordering struct {
 
 	generation int // raised when keys of which the layers knew are forgotten: what was sorted before is of no account
 
-	told     atomic.Bool // that it is time to fold
-	declared atomic.Bool // a system record says that the table is ordered
+	told atomic.Bool // that it is time to fold
 }
 
 // layers are the keys of a table in order at one moment, the newest layer first. They are guarded by ordering.mu.

@@ -265,7 +265,7 @@ func TestSnapshotWithoutOrder(t *testing.T) {
 
 // An order that is not known yet is none; so is what is no option at all.
 func TestUnknownOptions(t *testing.T) {
-	for _, text := range []string{"order collated", "order", "later order int", `{"order":"int"}`, ""} {
+	for _, text := range []string{"keys collated ordered yes", "keys", "later keys int", `{"keys":"int"}`, "keys int", "keys int ordered later", "ordered yes", ""} {
 		mem := vfs.NewMem()
 		s := mustOpen(t, mem)
 		p := &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte("map:n"), Value: []byte(text)}

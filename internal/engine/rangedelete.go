@@ -200,7 +200,7 @@ func (s *Store) Drop(name string) error {
 	}
 	t := s.spaces[0].maps[string(keycodec.AppendName(nil, name))]
 	s.life.leave(in)
-	if t == nil || !t.declared.Load() && !t.opened.Load() {
+	if t == nil || t.inLog.Load() == nil && !t.opened.Load() {
 		return nil
 	}
 	return s.deleteRanges(&together{store: s, ranges: []Range{PrefixRange(t.prefixBytes())}, drops: t}, Process)
@@ -223,7 +223,7 @@ func (s *Store) deleteRanges(g *together, d Durability) error {
 
 // undeclare forgets what the log says of a map. The caller holds the locks of all keys, or is recovery.
 func (t *Table) undeclare() {
-	t.declared.Store(false)
+	t.inLog.Store(nil)
 	t.opened.Store(false)
 	if o := t.order.Swap(nil); o != nil {
 		o.close()

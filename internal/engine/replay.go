@@ -2,10 +2,8 @@ package engine
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/copaldb/copal/internal/checkpoint"
-	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -103,7 +101,6 @@ func (s *Store) replaySystem(e seglog.Record) error {
 		if t, err = s.declare(e.Space, string(name)); err != nil {
 			return err
 		}
-		t.declared.Store(true)
 	case string(e.Key) == checkpoint.Raw:
 		t = s.space(e.Space).raw
 	case string(e.Key) == checkpoint.Elements:
@@ -111,58 +108,6 @@ func (s *Store) replaySystem(e seglog.Record) error {
 	default:
 		return nil
 	}
-	s.replayOptions(t, e.Value)
+	s.replayOptions(t, parseOptions(e.Value))
 	return nil
-}
-
-// orderOption is the one option of a table that this version knows. The value of a record that declares a table has options and their values, a word each.
-const orderOption = "order"
-
-// replayOptions makes the options of a table count, as far as this version knows them.
-func (s *Store) replayOptions(t *Table, text []byte) {
-	name := ""
-	for words := strings.Fields(string(text)); len(words) > 1; words = words[2:] {
-		if words[0] == orderOption {
-			name = words[1]
-		}
-	}
-	by, ok := keycodec.OrderNamed(name)
-	if s.shadow || !ok {
-		return
-	}
-	o := t.order.Load()
-	if o == nil || o.by != by {
-		o = newOrdering(t, by, t.index.Len() == 0)
-		if old := t.order.Swap(o); old != nil {
-			old.close()
-		}
-		s.beginFolding()
-	}
-	o.declared.Store(true)
-}
-
-// declaration is the record that declares a table, nil if the log has it. When it has been written, declared is to be called.
-func (t *Table) declaration() (p *seglog.Pending, declared func()) {
-	o := t.order.Load()
-	if (t.name == "" || t.declared.Load()) && (o == nil || o.declared.Load()) {
-		return nil, nil
-	}
-	var text []byte
-	if o != nil {
-		text = []byte(orderOption + " " + o.by.Name())
-	}
-	key := mapPrefix + t.name
-	switch sp := t.store.spaces[0]; t {
-	case sp.raw:
-		key = checkpoint.Raw
-	case sp.elements:
-		key = checkpoint.Elements
-	}
-	p = &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte(key), Value: text}
-	return p, func() {
-		t.declared.Store(t.name != "")
-		if o != nil {
-			o.declared.Store(true)
-		}
-	}
 }

@@ -124,8 +124,10 @@ func (f *snapshotFile) attach(x *checkpoint.Table) {
 		t = sp.elements
 	default:
 		t = newTable(f.store, x.Name)
-		t.declared.Store(x.Declared)
 		sp.maps[x.Name] = t
+	}
+	if x.Declared {
+		t.inLog.Store(&tableOptions{x.Keys, x.Ordered})
 	}
 	if x.Order != nil {
 		f.attachOrder(t, x)

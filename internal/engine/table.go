@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"unsafe"
 
@@ -30,7 +31,9 @@ type Table struct {
 	versions atomic.Pointer[versions]        // for views; nil until there are some
 	counted  counted
 	opened   atomic.Bool // the map was opened by this process
-	declared atomic.Bool // a system record in the log says that this map exists
+
+	declaring sync.Mutex                   // held to write the record that declares the table; taken before Log.Mu
+	inLog     atomic.Pointer[tableOptions] // what the newest of these records says; nil if there is none
 }
 
 // tableBytes is what a map takes in memory before it has an entry.

@@ -363,24 +363,13 @@ func (now *state) setKey(w *Write) {
 	w.Cell.SetKey(key, w.Cost)
 }
 
-// appendFor appends records to the log, and before them, once in the life of a map, the one
-// that declares the map. When only that is written, nothing has happened yet.
+// appendFor appends records to the log, and before them, if need be, the one that declares the map.
+// When only that is written, nothing has happened yet.
 func (s *Store) appendFor(t *Table, recs ...*seglog.Pending) error {
 	if err := s.declareFor(t); err != nil {
 		return err
 	}
 	return s.log.Append(recs...)
-}
-
-// declareFor appends, once in the life of a map, the record that declares it.
-func (s *Store) declareFor(t *Table) error {
-	if declaration, declared := t.declaration(); declaration != nil {
-		if err := s.log.Append(declaration); err != nil {
-			return err
-		}
-		declared()
-	}
-	return nil
 }
 
 // view is b as a string, for as long as b does not change.

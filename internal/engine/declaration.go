@@ -1,0 +1,124 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/copaldb/copal/internal/checkpoint"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A system record declares a table and says what holds for it whoever opens it. The record is written
+// before the first entry that it concerns, and once more when more has become known: a map that raw
+// writes have filled names no order of its keys before a process that has opened it by a type writes.
+
+// tableOptions are what the record that declares a table says.
+type tableOptions struct {
+	keys    string // name of the order of the keys; "" if no process has opened the table by a type and written
+	ordered bool   // the keys are kept in that order
+}
+
+// Options in the value of the record: names and values, a word each.
+const (
+	keysOption    = "keys"
+	orderedOption = "ordered"
+	orderedYes    = "yes"
+)
+
+func (o tableOptions) text() []byte {
+	var words []string
+	if o.keys != "" {
+		words = append(words, keysOption, o.keys)
+	}
+	if o.ordered {
+		words = append(words, orderedOption, orderedYes)
+	}
+	return []byte(strings.Join(words, " "))
+}
+
+// parseOptions reads what text writes, and leaves out the options that this version does not know.
+func parseOptions(text []byte) (o tableOptions) {
+	for words := strings.Fields(string(text)); len(words) > 1; words = words[2:] {
+		switch words[0] {
+		case keysOption:
+			o.keys = words[1]
+		case orderedOption:
+			o.ordered = words[1] == orderedYes
+		}
+	}
+	return o
+}
+
+// replayOptions makes what a record says of a table count.
+func (s *Store) replayOptions(t *Table, is tableOptions) {
+	t.inLog.Store(&is)
+	by, ok := keycodec.OrderNamed(is.keys)
+	if s.shadow || !ok || !is.ordered {
+		return
+	}
+	if o := t.order.Load(); o == nil || o.by != by {
+		o = newOrdering(t, by, t.index.Len() == 0)
+		if old := t.order.Swap(o); old != nil {
+			old.close()
+		}
+		s.beginFolding()
+	}
+}
+
+// KeysName is the name of the order of the table's keys, "" if the log names none.
+func (t *Table) KeysName() string {
+	if is := t.inLog.Load(); is != nil {
+		return is.keys
+	}
+	return ""
+}
+
+// options are what the log is to say of the table.
+func (t *Table) options() (is tableOptions) {
+	if logged := t.inLog.Load(); logged != nil {
+		is = *logged
+	}
+	if c := t.cells.Load(); c != nil && is.keys == "" {
+		is.keys = c.values.Keys
+	}
+	if o := t.order.Load(); o != nil && (is.keys == "" || is.keys == o.by.Name()) {
+		is = tableOptions{o.by.Name(), true}
+	}
+	return is
+}
+
+// isDeclared reports whether the log says of the table what it is to say.
+func (t *Table) isDeclared() bool {
+	is, logged := t.options(), t.inLog.Load()
+	if logged == nil {
+		return t.name == "" && is == tableOptions{}
+	}
+	return is == *logged
+}
+
+// declareFor appends the record that declares the table, unless the log has it.
+func (s *Store) declareFor(t *Table) error {
+	if t.isDeclared() {
+		return nil
+	}
+	t.declaring.Lock() // of two records that differ, the one that says more is the last
+	defer t.declaring.Unlock()
+	if t.isDeclared() {
+		return nil
+	}
+	key := mapPrefix + t.name
+	switch sp := s.spaces[0]; t {
+	case sp.raw:
+		key = checkpoint.Raw
+	case sp.elements:
+		key = checkpoint.Elements
+	}
+	is := t.options()
+	p := &seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.System}, Key: []byte(key), Value: is.text()}
+	if err := s.log.Append(p); err != nil {
+		return err
+	}
+	t.inLog.Store(&is)
+	return nil
+}
