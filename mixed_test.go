@@ -134,18 +134,27 @@ func (h hands) get(key string) ([]byte, error) {
 	return h.db.Raw().Load([]byte(key))
 }
 
-func (h hands) scan() (keys []string) {
-	var all func(func([]byte, []byte) bool)
+// scan lists everything in order. A walk with a bound, or backward, may begin an order of the keys, which goes when no others follow.
+func (h hands) scan(way int) (keys []string) {
+	raw := h.db.Raw()
 	switch {
 	case h.tx != nil:
-		all = h.tx.Raw().Between(nil, nil)
+		raw = h.tx.Raw()
 	case h.at != nil:
-		all = h.at.Raw().Between(nil, nil)
-	default:
-		all = h.db.Raw().Between(nil, nil)
+		raw = h.at.Raw()
+	}
+	all := raw.Between(nil, nil)
+	switch way {
+	case 1:
+		all = raw.From([]byte{})
+	case 2:
+		all = raw.Backward().All()
 	}
 	for key, value := range all {
 		keys = append(keys, string(key)+"="+string(value))
+	}
+	if way == 2 {
+		slices.Reverse(keys)
 	}
 	return keys
 }
@@ -671,7 +680,7 @@ func (x *mixed) compare(h hands, w world) {
 		x.compareKey(h, key, e, there)
 	}
 	sort.Strings(want)
-	if got := h.scan(); !slices.Equal(got, want) {
+	if got := h.scan(x.rng.IntN(3)); !slices.Equal(got, want) {
 		x.errorf("a scan yields %q, want %q", got, want)
 	}
 	if h.tx != nil || h.at != nil {

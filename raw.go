@@ -288,9 +288,10 @@ func (r *Raw) Persist(key []byte) error { return r.redate(nil, nil, key, 0) }
 // error handler, as a *CollectionError.
 //
 // Keys that are kept in order (OrderedKeys; and of maps Ordered, if the order of their keys is that of
-// the bytes) are yielded at once. All others are sorted in a thirty-second of WithMaxMemory, but at
-// least 32 and at most 256 MiB. Where there are more of them than that holds, a million or so in the
-// least, they are read several times.
+// the bytes) are yielded at once. Walks with a bound, and those of Backward, keep the others so from their
+// first time on, as Ordered says, but for keys of maps in another order than that of the bytes. What is not
+// kept is sorted in a thirty-second of WithMaxMemory, but at least 32 and at most 256 MiB. Where there are
+// more keys than that holds, a million or so in the least, they are read several times.
 func (r *Raw) All() iter.Seq2[[]byte, []byte] { return r.scan(engine.Span{}) }
 
 // Keys yields each key, as All does. No value is read. Keys that are kept in order are those that

@@ -10,8 +10,9 @@ import (
 //
 // Every map can be walked in the order of its keys, and so can raw bytes. With the option Ordered, or
 // OrderedKeys for raw keys that belong to no map, the store keeps the keys in order, and a walk
-// begins at once, wherever it begins. Without, the keys are read and sorted first, in bounded
-// memory: the result is the same, and only who walks pays for it.
+// begins at once, wherever it begins. Without, the first walk reads and sorts the keys, and the process
+// keeps them in order while walks come: until more keys have come and gone since the last one than there
+// were. The result is the same.
 //
 // Ranges are half-open: they have their lower bound and not their upper one, whichever way they are
 // walked.
@@ -29,6 +30,10 @@ import (
 //
 // A map that was ordered once stays so, whether it is opened with the option or not. The first
 // opening with it reads all keys. Given to Open, it holds for all maps.
+//
+// Without it, From and its like, First, and handles of Backward put the keys in order when they are first
+// used, and find them so while they are used again and again, at the price above. An eighth of WithMaxMemory
+// is for such orders. Where a map does not fit, more than a million keys or so, each walk reads all keys.
 func Ordered() MapOption { return mapOption(func(m *mapConfig) { m.ordered = true }) }
 
 // OrderedKeys is Ordered for raw keys that belong to no map: walks of Raw begin at once then.

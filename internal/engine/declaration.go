@@ -57,8 +57,9 @@ func (s *Store) replayOptions(t *Table, is tableOptions) {
 	if s.shadow || !ok || !is.ordered {
 		return
 	}
-	if o := t.order.Load(); o == nil || o.by != by {
+	if o := t.order.Load(); o == nil || o.by != by || !o.ask() {
 		o = newOrdering(t, by, t.index.Len() == 0)
+		o.asked.Store(true)
 		if old := t.order.Swap(o); old != nil {
 			old.close()
 		}
@@ -74,6 +75,15 @@ func (t *Table) KeysName() string {
 	return ""
 }
 
+// isInBytes reports whether the keys are in the order of their bytes, as far as anybody knows.
+func (t *Table) isInBytes() bool {
+	name := t.KeysName()
+	if c := t.cells.Load(); c != nil && name == "" {
+		name = c.values.Keys
+	}
+	return name == "" || name == keycodec.BytesOrder.Name()
+}
+
 // options are what the log is to say of the table.
 func (t *Table) options() (is tableOptions) {
 	if logged := t.inLog.Load(); logged != nil {
@@ -82,7 +92,7 @@ func (t *Table) options() (is tableOptions) {
 	if c := t.cells.Load(); c != nil && is.keys == "" {
 		is.keys = c.values.Keys
 	}
-	if o := t.order.Load(); o != nil && (is.keys == "" || is.keys == o.by.Name()) {
+	if o := t.order.Load(); o != nil && o.asked.Load() && (is.keys == "" || is.keys == o.by.Name()) {
 		is = tableOptions{o.by.Name(), true}
 	}
 	return is

@@ -12,8 +12,8 @@ import (
 )
 
 // Going through keys in order. There are two ways, with the same result: a table whose keys are kept in that order yields
-// them one after the other; of any other table all keys are read, sorted in bounded memory, and when there are too many for
-// that, the first of them are yielded and all are read again for the next.
+// them one after the other, and most are from their first walk on (passing.go); of any other table all keys are read, sorted in bounded memory, and
+// when there are too many for that, the first of them are yielded and all are read again for the next.
 //
 // A walk is over the keys that were there at one moment, or, sorted, during each pass. So a key that stays throughout is
 // yielded once, in its place. What is under it is looked up when it is its turn.
@@ -243,14 +243,17 @@ func (w *walker) next(keys keyCursor) (key []byte, ok bool) {
 
 // keys are the sort keys of the span: those that only memory has, and those that the log has. Errors on the way are yielded.
 func (w *walker) keys(yield func(Item) bool) keyCursor {
-	o := w.table.order.Load()
-	if o == nil || o.by != w.by {
-		return sortedKeys(w.store.sortBytes(), w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+	var fresh order.Cursor
+	var logged *orderedCursor
+	if w.store.orderToWalk(w.table, w.by, true) != nil {
+		w.store.flush(w.cells) // what cannot be written is in memory
+		fresh = w.fresh()
+		logged = w.store.keptKeys(w.table, w.by, w.span, true)
 	}
-	w.store.flush(w.cells) // what cannot be written is in memory
-	fresh := w.fresh()
-	logged := o.orderedKeys(w.span)
-	if fresh == nil {
+	switch {
+	case logged == nil:
+		return sortedKeys(w.store.sortBytes(), w.span, func(first bool, f func([]byte) error) error { return w.each(first, f, yield) })
+	case fresh == nil:
 		return logged
 	}
 	return &mergedCursor{order.Merge([]order.Cursor{fresh, logged}, w.span.Down, false), []keyCursor{logged}}
@@ -418,7 +421,7 @@ func (k *Keeper) Keep(b []byte) []byte {
 }
 
 // scan goes through the tables whose keys may be in the span: those that are kept in the order of the bytes one by
-// one, all others together, sorted.
+// one, all others together, sorted. What lists everything from the beginning begins no order, for it reads all keys in any case.
 type scan struct {
 	store  *Store
 	view   *View // of which the keys are, nil for those of now
@@ -447,17 +450,13 @@ func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 	var all []order.Cursor
 	others := false
 	for _, t := range w.tables() {
-		o := t.order.Load()
-		if o == nil || !o.by.IsBytes() {
+		kept := w.kept(t, yield)
+		if kept == nil {
 			others = true
 			continue
 		}
 		w.walked[t] = true
-		own := w.ownSpan(t)
-		if w.view == nil {
-			w.settle(t, yield)
-		}
-		c := &wholeCursor{keyCursor: w.ordered(t, o, own), prefix: t.prefixBytes()}
+		c := &wholeCursor{keyCursor: kept, prefix: t.prefixBytes()}
 		all, m.list = append(all, c), append(m.list, c)
 	}
 	if others {
@@ -474,12 +473,20 @@ func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 	return m
 }
 
-// ordered goes through the keys of a table that are kept in order.
-func (w *scan) ordered(t *Table, o *ordering, own Span) keyCursor {
+// kept goes through the keys of a table that are kept in the order of their bytes; nil if they are not.
+func (w *scan) kept(t *Table, yield func(Item) bool) keyCursor {
+	begin := w.room == 0 && t.isInBytes() && (w.span.Down || w.span.Low != nil || w.span.High != nil)
 	if w.view != nil {
-		return w.view.keys(t, o.by, own, nil)
+		return w.view.keptKeys(t, keycodec.BytesOrder, w.ownSpan(t), begin, nil)
 	}
-	return o.orderedKeys(own)
+	if w.store.orderToWalk(t, keycodec.BytesOrder, begin) == nil {
+		return nil
+	}
+	w.settle(t, yield)
+	if c := w.store.keptKeys(t, keycodec.BytesOrder, w.ownSpan(t), begin); c != nil {
+		return c
+	}
+	return nil
 }
 
 // items are the keys of a table, in no order.

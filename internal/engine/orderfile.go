@@ -135,6 +135,7 @@ func (f *snapshotFile) attachOrder(t *Table, x *checkpoint.Table) {
 		return // of a later version
 	}
 	o := newOrdering(t, by, x.Order.Built)
+	o.asked.Store(true)
 	if len(x.Due) > 0 && s.now() < x.Order.Clock {
 		o.built = false
 	}

@@ -25,9 +25,14 @@ import (
 //     on: their marks lie above it. Until then the tree has all marks since.
 //
 // Who reads takes the stack as it is. So he sees each key that stays throughout once, and has to look up what it stands for.
+//
+// An option asks for an order for good (asked). Any other begins with a walk and is let go when nobody
+// walks any more (passing.go): it is of this process alone, and no file has anything of it.
 type ordering struct {
 	table *Table
 	by    keycodec.Order
+
+	asked atomic.Bool // for good; set with mu held, and never taken back
 
 	building sync.Mutex // one builds at a time; taken before work
 	work     sync.Mutex // one changes the runs at a time; taken before mu
@@ -43,6 +48,9 @@ type ordering struct {
 	generation int // raised when keys of which the layers knew are forgotten: what was sorted before is of no account
 
 	told atomic.Bool // that it is time to fold
+
+	left   int    // how many keys may come or go before the next walk, or else the order is let go; not if it is asked for
+	walked uint64 // when the last walk began, counted in walks
 }
 
 // layers are the keys of a table in order at one moment, the newest layer first. They are guarded by ordering.mu.
@@ -76,6 +84,10 @@ func (o *ordering) mark(own string, gone bool, seq uint64) {
 	key := o.by.AppendSortKey(room[:0], own)
 	o.mu.Lock()
 	if o.closed { // the table has another by now
+		o.mu.Unlock()
+		return
+	}
+	if o.forgottenLocked() {
 		o.mu.Unlock()
 		return
 	}
@@ -152,7 +164,7 @@ func (o *ordering) view() (*stack, error) {
 }
 
 // errExchanged is a walk over an order that the table no longer has.
-var errExchanged = errors.New("copal: the keys are kept in another order by now")
+var errExchanged = errors.New("copal: the keys are not kept in this order any more")
 
 // tryView is view, but nil for an order that is to be built.
 func (o *ordering) tryView() (*stack, error) {
@@ -160,14 +172,18 @@ func (o *ordering) tryView() (*stack, error) {
 	closed, built := o.closed, o.built
 	var st *stack
 	if built {
+		o.walkedLocked()
 		st = o.stackLocked(&o.layers)
 	}
 	o.mu.Unlock()
 	if closed {
-		return nil, cmp.Or(o.table.store.isOpen(), errExchanged)
+		return nil, o.gone()
 	}
 	return st, nil
 }
+
+// gone is why an order is closed.
+func (o *ordering) gone() error { return cmp.Or(o.table.store.isOpen(), errExchanged) }
 
 // stackLocked is the stack of the layers.
 func (o *ordering) stackLocked(l *layers) *stack {
@@ -247,9 +263,17 @@ func (r *orderRun) memory() int64 {
 	case r == nil:
 		return 0
 	case r.file == nil:
-		return r.Bytes() + r.Memory()
+		return inMemory(r.Run)
 	}
 	return r.Memory()
+}
+
+// inMemory is about how much memory a run takes that is in no file, and may be nil.
+func inMemory(r *order.Run) int64 {
+	if r == nil {
+		return 0
+	}
+	return r.Bytes() + r.Memory()
 }
 
 // fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base. In files, if files
@@ -383,6 +407,10 @@ func (o *ordering) reset(built bool) {
 func (o *ordering) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.closeLocked()
+}
+
+func (o *ordering) closeLocked() {
 	o.built, o.closed = false, true
 	o.table.store.budget.Leave(-o.tree.Bytes())
 	o.tree = new(order.Tree)
@@ -427,6 +455,9 @@ func (o *ordering) build() error {
 		if err := o.putBase(base, generation); err != nil {
 			return err
 		}
+		if !o.asked.Load() {
+			o.table.store.fitPassing(o)
+		}
 	}
 }
 
@@ -436,6 +467,13 @@ var keysSorted = func() {}
 // makeBase makes a run of all keys that the index has, nil if it has none.
 func (o *ordering) makeBase() (*orderRun, error) {
 	runs, err := o.sortKeys()
+	if err == errNotKept && o.letGo() {
+		o.table.unkept.Store(o.table.store.log.Last() + 1)
+		return nil, err
+	}
+	if err == errNotKept { // it has been asked for meanwhile
+		runs, err = o.sortKeys()
+	}
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}
@@ -457,19 +495,31 @@ func (o *ordering) putBase(base *orderRun, generation int) error {
 	defer o.mu.Unlock()
 	switch {
 	case o.closed:
-		return seglog.ErrClosed
+		return o.gone()
 	case o.generation == generation:
 		o.closeRuns(o.replaceLocked(o.small, base))
 		o.built = true
 		o.endKeptLocked()
+		o.walkedLocked()
 	}
 	return nil
 }
 
-// sortKeys makes runs in memory of all keys that the index has.
+// sortKeys makes runs in memory of all keys that the index has. An entry that is damaged is reported,
+// and left out. Where nobody has asked for the order, errNotKept says that it is not worth that, or not
+// to be had.
 func (o *ordering) sortKeys() (runs []order.Layer, err error) {
-	t := o.table
-	sorter := order.NewSorter(buildBytes, false)
+	t, asked := o.table, o.asked.Load()
+	room := buildBytes
+	damaged := func(err error) error {
+		t.store.log.ReportError("reading keys to put them in order", err)
+		return nil
+	}
+	if !asked {
+		room = t.store.passingBytes()
+		damaged = func(error) error { return errNotKept } // each walk is to tell of it
+	}
+	sorter := order.NewSorter(room, false)
 	var sortKey []byte
 	end := func() error {
 		if sorter.Len() == 0 {
@@ -477,16 +527,18 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 		}
 		run, err := sorter.Layer()
 		runs = append(runs, run)
-		sorter = order.NewSorter(buildBytes, false)
+		sorter = order.NewSorter(room, false)
 		return err
 	}
 	for n := range index.Shards {
 		err := t.eachKey(n, func(key []byte, _ hit, err error) error {
 			if err != nil {
-				t.store.log.ReportError("reading keys to put them in order", err)
-				return nil
+				return damaged(err)
 			}
 			sortKey = o.by.AppendSortKey(sortKey[:0], t.ownOf(key))
+			if !asked && !sorter.Fits(sortKey) {
+				return errNotKept
+			}
 			if !sorter.Fits(sortKey) {
 				if err := end(); err != nil {
 					return err
@@ -542,102 +594,51 @@ func (t *Table) eachKey(shard int, f func(key []byte, at hit, err error) error) 
 
 // Order keeps the keys of a table in an order from now on, if it does not yet. It returns when that has been made.
 func (s *Store) Order(t *Table, by keycodec.Order) error {
-	o := t.order.Load()
-	if o == nil || o.by != by {
-		if err := s.isOpen(); err != nil {
-			return err
-		}
-		s.orders.mu.Lock()
-		if o = t.order.Load(); o == nil || o.by != by {
-			o = newOrdering(t, by, false)
-			if old := t.order.Swap(o); old != nil {
-				old.close()
-			}
-		}
-		s.orders.mu.Unlock()
-		s.beginFolding()
+	if o := t.order.Load(); o != nil && o.by == by && o.asked.Load() {
+		return o.build()
 	}
-	return o.build()
+	if err := s.isOpen(); err != nil {
+		return err
+	}
+	return s.orderFor(t, by, true).build()
+}
+
+// orderFor returns the order of the table's keys, which begins if it is not there. It is nil if nobody
+// asks for it, and the table has another that was asked for.
+func (s *Store) orderFor(t *Table, by keycodec.Order, asked bool) *ordering {
+	defer s.beginFolding()
+	s.orders.mu.Lock()
+	defer s.orders.mu.Unlock()
+	old := t.order.Load()
+	switch {
+	case old != nil && old.by == by && (!asked || old.ask()):
+		return old
+	case old != nil && old.asked.Load() && !asked:
+		return nil
+	}
+	o := newOrdering(t, by, false)
+	o.asked.Store(asked)
+	if old := t.order.Swap(o); old != nil {
+		old.close()
+	}
+	return o
+}
+
+// ask makes the order one that stays, unless it is closed.
+func (o *ordering) ask() (ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.closed {
+		o.asked.Store(true)
+	}
+	return !o.closed
 }
 
 // RawTable is the table of the keys that belong to no declared map.
 func (s *Store) RawTable() *Table { return s.spaces[0].raw }
 
-// KeepsOrder reports whether the keys of a table are kept in an order.
+// KeepsOrder reports whether the keys of a table are kept in an order that was asked for.
 func (s *Store) KeepsOrder(t *Table, by keycodec.Order) bool {
 	o := t.order.Load()
-	return o != nil && o.by == by
-}
-
-// orders folds the orders of a store, in the background.
-type orders struct {
-	mu      sync.Mutex // guards what is to be known of files; taken before ordering.mu
-	pending map[uint64]bool
-	any     atomic.Bool // there is, or was, an order, and may be files of it
-
-	list    chan *ordering // those that are due; nil before the goroutine is there
-	running atomic.Bool
-	ended   bool // guarded by mu: the store is being closed
-	inline  bool // marks are made by one goroutine, which folds in memory: recovery
-}
-
-// due says that an order is to be folded.
-func (w *orders) due(o *ordering) {
-	switch {
-	case w.inline:
-		o.table.store.log.ReportError("folding the order of keys", o.fold(false))
-	case w.running.Load() && !o.told.Swap(true):
-		select {
-		case w.list <- o:
-		default: // the next mark asks again
-			o.told.Store(false)
-		}
-	}
-}
-
-// beginFolding starts the goroutine that folds, unless it is there.
-func (s *Store) beginFolding() {
-	w := &s.orders
-	w.any.Store(true)
-	if s.stop == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.running.Load() || w.ended {
-		return
-	}
-	w.list = make(chan *ordering, 64)
-	w.running.Store(true)
-	s.goroutines.Go(func() { s.keepFolding(s.stop) })
-}
-
-// endFolding lets no goroutine begin any more.
-func (s *Store) endFolding() {
-	s.orders.mu.Lock()
-	s.orders.ended = true
-	s.orders.mu.Unlock()
-}
-
-// keepFolding is that goroutine. It ends when stop is closed.
-func (s *Store) keepFolding(stop <-chan struct{}) {
-	for {
-		select {
-		case <-stop:
-			return
-		case o := <-s.orders.list:
-			files := s.keepsRuns()
-			err := o.fold(files)
-			if err != nil && files {
-				s.log.ReportError("writing the order of keys", err)
-				err = o.fold(false) // memory is to stay small
-			}
-			s.log.ReportError("folding the order of keys", err)
-		}
-	}
-}
-
-// hasOrder reports whether any table is kept in order. The caller is inside the gate, or alone.
-func (s *Store) hasOrder() bool {
-	return slices.ContainsFunc(s.allTables(), func(t tableOf) bool { return t.order.Load() != nil })
+	return o != nil && o.by == by && o.asked.Load()
 }

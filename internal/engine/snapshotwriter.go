@@ -190,7 +190,7 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 			return err
 		}
 	}
-	if o := t.order.Load(); o != nil { // not before the entries were copied
+	if o := t.order.Load(); o != nil && o.asked.Load() { // not before the entries were copied
 		var err error
 		if out.Order, err = o.persist(); err != nil {
 			return err

@@ -25,6 +25,7 @@ type Table struct {
 
 	deadlines atomic.Pointer[deadlines] // nil until an entry has one
 	order     atomic.Pointer[ordering]  // nil unless the table's keys are kept in order
+	unkept    atomic.Uint64             // number of the log's next record when they could not be kept so; 0 for never
 
 	deferred func(n int) (index.Part, error) // reads what the index does not have yet; nil if it has all
 	cells    atomic.Pointer[Cells]           // of the map that is open, or nil

@@ -195,8 +195,6 @@ func (tx *Tx) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.
 		of := sortedBy{t, by}
 		w := txWalk{tx: tx, table: t, wanted: values, values: values || t.deadlines.Load() != nil, own: tx.marksOf(of), span: &span, yield: yield}
 		w.noted = tx.noteScan(scanned{sortedBy: of, span: &span})
-		o := t.order.Load()
-		w.ordered = o != nil && o.by == by
 		key := append([]byte{}, t.prefixBytes()...)
 		w.key = func(sortKey []byte) (_ []byte, err error) {
 			key, err = by.AppendKey(key[:t.prefix], sortKey)
@@ -230,18 +228,17 @@ func (tx *Tx) Scan(span Span, values bool) iter.Seq[Item] {
 
 // txWalk is a walk of a transaction.
 type txWalk struct {
-	tx      *Tx
-	table   *Table // nil for all
-	wanted  bool   // are values
-	values  bool   // are to be looked at
-	ordered bool   // the keys are kept in order, so that a walk may begin anywhere
-	own     *marks
-	span    *Span
-	noted   bool
-	keys    func(Span) keyCursor // that the view has
-	key     func(sortKey []byte) ([]byte, error)
-	yield   func(Item) bool
-	stop    bool
+	tx     *Tx
+	table  *Table // nil for all
+	wanted bool   // are values
+	values bool   // are to be looked at
+	own    *marks
+	span   *Span
+	noted  bool
+	keys   func(Span) keyCursor // that the view has
+	key    func(sortKey []byte) ([]byte, error)
+	yield  func(Item) bool
+	stop   bool
 }
 
 // report yields an error of the walk.
@@ -255,12 +252,14 @@ func (w *txWalk) walk() {
 	own := w.own.tree.Freeze()
 	keys, at := w.begin(own, *w.span)
 	defer func() { keys.close() }()
+	_, sorted := keys.(*sortedCursor)
+	ordered := w.table != nil && !sorted // so that a walk may begin anywhere
 	if w.noted {
 		defer w.tx.endScan(w.span)
 	}
 	var gone passed
 	learn := func() {
-		if low, high, keys := gone.end(w.span.Down); keys > 0 && w.ordered {
+		if low, high, keys := gone.end(w.span.Down); keys > 0 && ordered {
 			w.own.gaps = w.own.gaps.Add(low, high, keys, &w.own.tree) // the loop may have set some of them since
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
+	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/seglog"
 )
 
@@ -37,6 +38,9 @@ type View struct {
 	settled atomic.Bool // see settle
 
 	listed bool // guarded by views.mu
+
+	sorting sync.Mutex              // held to sort keys; taken before life
+	sorted  map[sortedBy]*order.Run // guarded by sorting; nil for keys that are too many
 }
 
 var (
@@ -255,6 +259,7 @@ func (v *View) Close() {
 	if s.views.unlist(v) {
 		s.sweepVersions()
 	}
+	v.dropOwn()
 	s.LetGo()
 }
 

@@ -65,6 +65,7 @@ func (v *View) listPart(t *Table, n, entries int) (p *viewPart, err error) {
 		p.now, err = t.index.Shard(p.now, p.next)
 		p.next++
 	}
+	partListed()
 	p.pins = v.store.log.PinAll() // not before
 	for _, c := range v.changed(t, func(hash uint64, _ string) bool {
 		part := index.ShardOf(hash)

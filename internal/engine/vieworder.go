@@ -14,7 +14,7 @@ import (
 // nothing has come or gone have the same layers, and without such a change since a view was opened they are those of now. What was written before the view was opened
 // and shows later is marked in all of them. So a walk pays nothing for what has changed.
 //
-// Where nothing was kept, because the order was made when the view was there, its keys are sorted, as those of a table without an order.
+// Where nothing was kept, because the order was made when the view was there, its keys are sorted, and the view keeps them (passing.go).
 
 // keptLayers are those of an order at a moment.
 type keptLayers struct {
@@ -142,6 +142,7 @@ func (o *ordering) stackOf(v *View) *stack {
 	if o.closed || !o.built || v.number <= o.since {
 		return nil
 	}
+	o.walkedLocked()
 	for _, k := range o.kept {
 		if k.upTo >= v.number {
 			return o.stackLocked(&k.layers)
@@ -178,16 +179,30 @@ func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter
 
 // keys are the sort keys of a table that the view has, and those of entries that had expired by then.
 func (v *View) keys(t *Table, by keycodec.Order, span Span, report func(Item) bool) keyCursor {
-	v.settle()
-	sorted := func(span Span) keyCursor { return v.sortedKeys(t, by, span, report) }
-	if o := t.order.Load(); o != nil && o.by == by {
-		if st := o.stackOf(v); st != nil {
-			c := &orderedCursor{ordering: o, sort: sorted, span: span, stack: st}
-			c.begin()
-			return c
-		}
+	if c := v.keptKeys(t, by, span, true, report); c != nil {
+		return c
 	}
-	return sorted(span)
+	return v.sortedKeys(t, by, span, report)
+}
+
+// keptKeys is keys, but nil where they are not kept in order. The order of the table may begin, for views
+// that are opened from now on.
+func (v *View) keptKeys(t *Table, by keycodec.Order, span Span, begin bool, report func(Item) bool) keyCursor {
+	v.settle()
+	o := v.store.orderToWalk(t, by, begin)
+	if o == nil {
+		return nil
+	}
+	st := o.stackOf(v)
+	if st == nil && o.build() == nil { // of an error the next walk over what there is now tells
+		st = o.stackOf(v)
+	}
+	if st == nil {
+		return v.ownKeys(t, by, span)
+	}
+	c := &orderedCursor{ordering: o, sort: func(span Span) keyCursor { return v.sortedKeys(t, by, span, report) }, span: span, stack: st}
+	c.begin()
+	return c
 }
 
 // sortedKeys is keys where they are not kept in order.
