@@ -15,7 +15,10 @@ import (
 // HashOf it goes, moves and expires as a whole, is safe for concurrent use, and needs no Close. Members are what keys of maps are; strings may be any bytes.
 //
 // A member is two elements: one under the member, which has the score, and one under score and member, which is where it stands in the order. So a
-// change costs what two of a hash cost, and a range by score begins at once. Ranks are counted, which takes the longer the higher they are.
+// change costs what two of a hash cost, and a range by score begins at once. Rank and Ranked take O(log n).
+//
+// They count, which takes the longer the higher the rank is, in a transaction that has changed elements of
+// any collection, and in a snapshot that was taken before the process first used one.
 type SortedSetOf[M comparable] struct {
 	Collection
 	members *keycodec.Codec[M]
@@ -143,7 +146,7 @@ func (s *SortedSetOf[M]) Has(m M) bool {
 	return ok
 }
 
-// Rank returns how many members stand before this one, and whether it is one. It counts them. Of a
+// Rank returns how many members stand before this one, and whether it is one. Of a
 // handle of Backward it is the number of those with a higher place.
 func (s *SortedSetOf[M]) Rank(m M) (rank int, ok bool) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
@@ -171,7 +174,7 @@ func (s *SortedSetOf[M]) Between(from, to float64) iter.Seq2[M, float64] {
 	return s.scores(&from, &to)
 }
 
-// Ranked yields the members with ranks in [from, to). Those before them are counted, not read.
+// Ranked yields the members with ranks in [from, to). Those before them are not read.
 func (s *SortedSetOf[M]) Ranked(from, to int) iter.Seq2[M, float64] {
 	return s.walk(scoreSpan, from, to)
 }
@@ -413,23 +416,21 @@ func (c *Collection) rankOf(member []byte) (rank int, ok bool) {
 	} else {
 		span.High, span.HighOpen = scoreKey(text, member), true
 	}
-	for range c.items(span, false) {
-		rank++
-	}
-	return rank, true
+	n, err := c.reader().CountIn(c.key, c.of, span)
+	c.report(err)
+	return int(n), err == nil
 }
 
 // scored yields the members in a span of the order, from a rank there up to another.
 func (c *Collection) scored(span engine.Span, from, to int) iter.Seq2[[]byte, float64] {
 	return func(yield func([]byte, float64) bool) {
-		rank := 0
-		if to <= from || to <= 0 {
+		from = max(from, 0)
+		if to <= from {
 			return
 		}
-		for item := range c.items(span, false) {
-			if rank++; rank <= from {
-				continue
-			}
+		rank := from
+		for item := range c.reported(c.reader().Behind(c.key, c.of, span, int64(from), false)) {
+			rank++
 			member, score, err := memberOf(item.Key)
 			if err != nil {
 				c.misfit(item.Key, err)

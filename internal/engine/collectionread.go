@@ -99,13 +99,20 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 //
 //go:noinline
 func (r Collections) All(key []byte, of CollectionType, span Span, values bool) iter.Seq[Item] {
+	return r.Behind(key, of, span, 0, values)
+}
+
+// Behind is All without the first so many elements, over which it walks where CountIn would.
+//
+//go:noinline
+func (r Collections) Behind(key []byte, of CollectionType, span Span, skip int64, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		w, err := r.begin(key, of)
 		if err == ErrNotFound {
 			return
 		}
 		if err == nil {
-			err = w.walk(span, values, yield)
+			err = w.walk(span, skip, values, yield)
 		}
 		if err != nil {
 			yield(Item{Err: err})
@@ -162,14 +169,18 @@ func (w *passage) pass(item Item, yield func(Item) bool) bool {
 	return there && yield(item) && !ends(item.Err)
 }
 
-func (w *passage) walk(span Span, values bool, yield func(Item) bool) error {
+func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool) error {
 	t, err := w.store.elements()
 	if err != nil {
 		return err
 	}
 	within := elementSpan(w.id, span)
 	var keys keyCursor
+	if skip > 0 {
+		keys, skip = w.behind(t, within, skip)
+	}
 	switch {
+	case keys != nil:
 	case w.tx != nil:
 		keys = w.tx.elementKeys(t, within)
 	case w.view == nil:
@@ -183,16 +194,24 @@ func (w *passage) walk(span Span, values bool, yield func(Item) bool) error {
 		if len(keys.Key()) < prefix {
 			continue // of a file that was forged
 		}
+		elementPassed()
 		item := Item{Key: keys.Key()[prefix:]}
 		if values || w.tx != nil {
 			item.Entry, item.Err = w.element(w.id, item.Key)
 		}
-		if item.Err != ErrNotFound && !w.pass(item, yield) {
+		switch {
+		case item.Err == ErrNotFound:
+		case skip > 0 && item.Err == nil:
+			skip--
+		case !w.pass(item, yield):
 			return nil
 		}
 	}
 	return keys.Err()
 }
+
+// elementPassed is called for each element that a walk comes by. It is a variable for the sake of tests.
+var elementPassed = func() {}
 
 // Sorted is All in another order of the sub-keys, with a span of its sort keys. Where that is not the order of their bytes they are sorted first, in
 // bounded memory; what comes or goes meanwhile may be yielded or not.
@@ -219,7 +238,7 @@ func (r Collections) Sorted(key []byte, of CollectionType, by keycodec.Order, sp
 func (w *passage) sorted(by keycodec.Order, span Span, values bool, yield func(Item) bool) error {
 	keys := sortedKeys(w.store.sortBytes(), span, func(_ bool, f func([]byte) error) (err error) {
 		var sortKey []byte
-		ended := w.walk(Span{}, false, func(item Item) bool {
+		ended := w.walk(Span{}, 0, false, func(item Item) bool {
 			if err = item.Err; err == nil {
 				sortKey = by.AppendSortKey(sortKey[:0], view(item.Key))
 				err = f(sortKey)

@@ -179,6 +179,7 @@ func (c *sortedCursor) pass(first bool) {
 
 func (c *sortedCursor) Key() []byte { return c.at.Key() }
 func (c *sortedCursor) Gone() bool  { return false }
+func (c *sortedCursor) Fresh() bool { return false }
 func (c *sortedCursor) Err() error  { return c.err }
 func (c *sortedCursor) close()      {}
 

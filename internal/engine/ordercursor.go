@@ -136,7 +136,8 @@ func (c *orderedCursor) Key() []byte {
 	return c.at.Key()
 }
 
-func (c *orderedCursor) Gone() bool { return false }
+func (c *orderedCursor) Gone() bool  { return false }
+func (c *orderedCursor) Fresh() bool { return false }
 
 func (c *orderedCursor) Err() error {
 	if c.err == nil && c.sorted != nil {

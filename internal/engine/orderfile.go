@@ -39,10 +39,10 @@ func parseOrderName(name string) (run uint64, ok bool) {
 // keepsRuns reports whether orders are kept in files.
 func (s *Store) keepsRuns() bool { return !s.opts.ReadOnly && !s.opts.NoSnapshot }
 
-// makeRun makes a run of what a cursor yields. One in a file is safe from being removed until settled is called.
-func (s *Store) makeRun(c order.Cursor, file bool) (*orderRun, error) {
+// makeRun makes a run of what a cursor yields; sure says whether each mark knows what the layers below show. One in a file is safe from being removed until settled is called.
+func (s *Store) makeRun(c order.Cursor, file, sure bool) (*orderRun, error) {
 	if !file {
-		run, err := order.InMemory(c)
+		run, err := order.InMemory(c, sure)
 		return &orderRun{Run: run, refs: 1}, err
 	}
 	id := s.opts.Random()
@@ -52,7 +52,7 @@ func (s *Store) makeRun(c order.Cursor, file bool) (*orderRun, error) {
 	}
 	s.orders.pending[id] = true
 	s.orders.mu.Unlock()
-	run, err := s.writeRun(c, id)
+	run, err := s.writeRun(c, id, sure)
 	if err != nil {
 		s.orders.settled(id)
 	}
@@ -66,7 +66,7 @@ func (w *orders) settled(id uint64) {
 	w.mu.Unlock()
 }
 
-func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
+func (s *Store) writeRun(c order.Cursor, id uint64, sure bool) (_ *orderRun, err error) {
 	l := s.log
 	path := filepath.Join(l.Dir, orderName(id))
 	f, err := l.FS.Open(path, vfs.Create)
@@ -79,7 +79,7 @@ func (s *Store) writeRun(c order.Cursor, id uint64) (_ *orderRun, err error) {
 			l.FS.Remove(path)
 		}
 	}()
-	w := order.NewWriter(f, l.StoreID, id)
+	w := order.NewWriter(f, l.StoreID, id, sure)
 	if err := w.AddAll(c); err != nil {
 		return nil, seglog.NoSpace(err)
 	}
@@ -112,7 +112,7 @@ func (o *ordering) persist() (*checkpoint.Order, error) {
 		return x, nil
 	}
 	before := o.table.store.now()
-	if err := o.foldWorking(true); err != nil {
+	if err := o.foldWorking(true, false); err != nil {
 		return nil, err
 	}
 	x.Clock = max(before, o.table.store.now()) // not earlier than the keys were taken: what had expired by then is not among them

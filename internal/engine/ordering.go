@@ -281,15 +281,15 @@ func inMemory(r *order.Run) int64 {
 func (o *ordering) fold(files bool) error {
 	o.work.Lock()
 	defer o.work.Unlock()
-	return o.foldWorking(files)
+	return o.foldWorking(files, false)
 }
 
-// foldWorking is fold for who holds work.
-func (o *ordering) foldWorking(files bool) error {
+// foldWorking is fold for who holds work, and may want a new base in any case.
+func (o *ordering) foldWorking(files, whole bool) error {
 	o.mu.Lock()
 	o.told.Store(false)
 	kept := files && (o.base == nil || o.base.file != nil) && (o.small == nil || o.small.file != nil)
-	if o.closed || o.tree.Len() == 0 && (kept || !files) {
+	if o.closed || o.tree.Len() == 0 && (kept || !files) && !whole {
 		o.mu.Unlock()
 		return nil
 	}
@@ -300,13 +300,14 @@ func (o *ordering) foldWorking(files bool) error {
 	o.mu.Unlock()
 	defer st.release()
 
-	whole := built && foldsWhole(o.frozen, small, base, files)
+	whole = built && (whole || foldsWhole(o.frozen, small, base, files))
+	sure := whole || o.frozen.Sure() && (small == nil || small.Sure())
 	layers := st.layers
 	if !whole && base != nil {
 		layers = layers[:len(layers)-1]
 	}
 	keys := order.Walk(layers, nil, false, !whole)
-	run, err := o.table.store.makeRun(keys, files)
+	run, err := o.table.store.makeRun(keys, files, sure)
 	if err == nil {
 		defer o.table.store.orders.settled(run.id) // when it is in its place
 	}
@@ -478,7 +479,7 @@ func (o *ordering) makeBase() (*orderRun, error) {
 		return nil, err
 	}
 	if len(runs) > 1 {
-		merged, err := order.InMemory(order.Walk(runs, nil, false, false))
+		merged, err := order.InMemory(order.Walk(runs, nil, false, false), true)
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,8 @@ import (
 
 // A block holds marks in ascending order of their keys. For each, with numbers as varints:
 //
-//	twice the number of bytes that the key shares with the one before, and 1 more if it is gone
+//	four times the number of bytes that the key shares with the one before, 1 more if it is gone, and 2 more
+//	if the layers below do not show it
 //	the number of the bytes that follow
 //	these bytes
 //
@@ -26,14 +27,17 @@ const (
 )
 
 // appendMark appends a mark to a block. last is the key before, nil for the first.
-func appendMark(b, last, key []byte, gone bool) []byte {
+func appendMark(b, last, key []byte, gone, fresh bool) []byte {
 	shared := 0
 	for shared < min(len(last), len(key)) && last[shared] == key[shared] {
 		shared++
 	}
-	head := uint64(shared) << 1
+	head := uint64(shared) << 2
 	if gone {
 		head |= 1
+	}
+	if fresh {
+		head |= 2
 	}
 	b = binary.AppendUvarint(b, head)
 	b = binary.AppendUvarint(b, uint64(len(key)-shared))
@@ -42,9 +46,10 @@ func appendMark(b, last, key []byte, gone bool) []byte {
 
 // block is one that was decoded.
 type block struct {
-	keys []byte // one after the other
-	ends []uint32
-	gone []bool
+	keys  []byte // one after the other
+	ends  []uint32
+	gone  []bool
+	fresh []bool
 }
 
 func (b *block) len() int { return len(b.ends) }
@@ -55,6 +60,14 @@ func (b *block) key(i int) []byte {
 		start = b.ends[i-1]
 	}
 	return b.keys[start:b.ends[i]:b.ends[i]]
+}
+
+// adds adds up what the first n marks add.
+func (b *block) adds(n int) (sum int64) {
+	for i := range n {
+		sum += adds(b.gone[i], b.fresh[i])
+	}
+	return sum
 }
 
 // search returns the place of the first key that is not before key.
@@ -73,7 +86,7 @@ func (b *block) search(key []byte) int {
 
 // decode reads a block, into the memory that b has.
 func (b *block) decode(in []byte) error {
-	b.keys, b.ends, b.gone = b.keys[:0], b.ends[:0], b.gone[:0]
+	b.keys, b.ends, b.gone, b.fresh = b.keys[:0], b.ends[:0], b.gone[:0], b.fresh[:0]
 	last := 0
 	for len(in) > 0 {
 		head, n := uvarint(in)
@@ -82,9 +95,9 @@ func (b *block) decode(in []byte) error {
 			return fmt.Errorf("%w: a number of a block", record.ErrSyntax)
 		}
 		in = in[n+m:]
-		shared := head >> 1
+		shared := head >> 2
 		before := len(b.keys)
-		if shared > uint64(before-last) || rest > uint64(len(in)) || shared+rest > MaxKeyBytes || len(b.keys) > keysBytes || len(b.ends) == 0 && shared > 0 {
+		if shared > uint64(before-last) || rest > uint64(len(in)) || shared+rest > MaxKeyBytes || head&3 == 3 || len(b.keys) > keysBytes || len(b.ends) == 0 && shared > 0 {
 			return fmt.Errorf("%w: lengths of a block", record.ErrSyntax)
 		}
 		b.keys = append(b.keys, b.keys[last:last+int(shared)]...)
@@ -98,6 +111,7 @@ func (b *block) decode(in []byte) error {
 		}
 		b.ends = append(b.ends, uint32(len(b.keys)))
 		b.gone = append(b.gone, head&1 == 1)
+		b.fresh = append(b.fresh, head&2 == 2)
 		last = before
 	}
 	if b.len() == 0 {
@@ -111,6 +125,16 @@ func uvarint(b []byte) (v uint64, n int) {
 	v, n = binary.Uvarint(b)
 	if n <= 0 || n > 1 && b[n-1] == 0 {
 		return 0, 0
+	}
+	return v, n
+}
+
+// varint reads a signed number in its shortest form, as uvarint does.
+func varint(b []byte) (v int64, n int) {
+	u, n := uvarint(b)
+	v = int64(u >> 1)
+	if u&1 != 0 {
+		v = ^v
 	}
 	return v, n
 }

@@ -17,17 +17,19 @@ func OpenUnsealed(b []byte) (*Run, error) {
 	if err != nil || h.List+h.Length != int64(len(b)) {
 		// Most inputs: what follows is one block and a list of it.
 		block := b[titleBytes:]
-		marks := 0
+		marks, sum := 0, int64(0)
 		for rest := block; len(rest) > 0; marks++ {
 			head, n := uvarint(rest)
 			size, m := uvarint(rest[n:])
-			if n == 0 || m == 0 || size > uint64(len(rest)-n-m) || head>>1 > MaxKeyBytes {
+			if n == 0 || m == 0 || size > uint64(len(rest)-n-m) || head>>2 > MaxKeyBytes {
 				break
 			}
 			rest = rest[n+m+int(size):]
+			sum += adds(head&1 == 1, head&2 == 2)
 		}
 		list := binary.AppendUvarint(nil, uint64(len(block)))
 		list = binary.AppendUvarint(list, uint64(max(marks, 1)))
+		list = binary.AppendVarint(list, sum)
 		list = binary.LittleEndian.AppendUint32(list, crc32.Checksum(block, castagnoli))
 		list = append(list, 0)
 		b = append(b, list...)
@@ -38,7 +40,12 @@ func OpenUnsealed(b []byte) (*Run, error) {
 	for rest := list; len(rest) > 0; {
 		size, n := uvarint(rest)
 		_, m := uvarint(rest[n:])
-		if n == 0 || m == 0 || len(rest) < n+m+5 || size > uint64(h.List-at) {
+		if n == 0 || m == 0 {
+			break
+		}
+		_, k := varint(rest[n+m:])
+		m += k
+		if k == 0 || len(rest) < n+m+5 || size > uint64(h.List-at) {
 			break
 		}
 		binary.LittleEndian.PutUint32(rest[n+m:], crc32.Checksum(b[at:at+int64(size)], castagnoli))

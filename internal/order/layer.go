@@ -10,6 +10,13 @@ type Layer interface {
 	// Walk begins at the first mark whose key is not before from, in the direction of the walk. With nil it
 	// begins at the first of all.
 	Walk(from []byte, down bool) Cursor
+	// Before is what the marks of keys before this one add to the number of keys that the layers below show.
+	Before(key []byte) (adds int64, err error)
+	// Sure reports whether Before is right: each mark was made by somebody who knew what the layers below show.
+	Sure() bool
+	// Middle is a key between the two, and neither of them, with about as many marks of the layer on either side. It
+	// is nil when there are few.
+	Middle(low, high []byte) ([]byte, error)
 }
 
 // Cursor yields the marks of a walk, each key once.
@@ -20,6 +27,8 @@ type Cursor interface {
 	Key() []byte
 	// Gone reports whether the mark says that the key is not there.
 	Gone() bool
+	// Fresh reports whether the layers below those of the walk do not show the key, as far as is known.
+	Fresh() bool
 	Err() error
 }
 
@@ -31,6 +40,51 @@ func Walk(layers []Layer, from []byte, down, gone bool) Cursor {
 		all[i] = l.Walk(from, down)
 	}
 	return Merge(all, down, gone)
+}
+
+// Before counts the keys before one that a stack of layers shows, the newest first. ok is false if one of
+// the layers cannot tell. At most one block of each run is read.
+func Before(layers []Layer, key []byte) (n int64, ok bool, err error) {
+	for _, l := range layers {
+		if !l.Sure() {
+			return 0, false, nil
+		}
+		adds, err := l.Before(key)
+		if err != nil {
+			return 0, false, err
+		}
+		n += adds
+	}
+	return n, true, nil
+}
+
+// Place is a key, and how many keys a stack of layers shows before it.
+type Place struct {
+	Key    []byte
+	Before int64
+}
+
+// Find looks between two keys for the place before which n keys are shown. It returns one with as many at
+// most, and one with as many at least, or the two keys; the keys between them are few.
+func Find(layers []Layer, low, high []byte, n int64) (from, to Place, err error) {
+	if from.Before, _, err = Before(layers, low); err == nil {
+		to.Before, _, err = Before(layers, high)
+	}
+	from.Key, to.Key = low, high
+	for _, l := range layers {
+		for err == nil {
+			var at Place
+			if at.Key, err = l.Middle(from.Key, to.Key); at.Key == nil || err != nil {
+				break
+			}
+			if at.Before, _, err = Before(layers, at.Key); at.Before <= n {
+				from = at
+			} else {
+				to = at
+			}
+		}
+	}
+	return from, to, err
 }
 
 // Merge is Walk for cursors that go in the same direction.
@@ -141,4 +195,17 @@ func (w *walk) compare(a, b []byte) int {
 
 func (w *walk) Key() []byte { return w.at.Key() }
 func (w *walk) Gone() bool  { return w.at.Gone() }
-func (w *walk) Err() error  { return w.err }
+
+// Fresh is what the oldest of the marks of the key says. Below a walk that yields no marks of what is gone
+// there are no layers.
+func (w *walk) Fresh() bool {
+	if !w.gone {
+		return true
+	}
+	if len(w.all) == 1 {
+		return w.at.Fresh()
+	}
+	return w.behind[len(w.behind)-1].Fresh()
+}
+
+func (w *walk) Err() error { return w.err }

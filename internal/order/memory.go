@@ -24,9 +24,9 @@ func (m *memory) ReadAt(p []byte, off int64) (int, error) {
 }
 
 // InMemory makes a run in memory of what a cursor yields: a fraction of what a tree of the same keys takes.
-func InMemory(c Cursor) (*Run, error) {
+func InMemory(c Cursor, sure bool) (*Run, error) {
 	var m memory
-	w := NewWriter(&m, 0, 0)
+	w := NewWriter(&m, 0, 0, sure)
 	if err := w.AddAll(c); err != nil {
 		return nil, err
 	}

@@ -41,9 +41,9 @@ func (f *file) run(t testing.TB) *order.Run {
 func runOf(t testing.TB, marks map[string]bool) (file, *order.Run) {
 	t.Helper()
 	var f file
-	w := order.NewWriter(&f, 7, 8)
+	w := order.NewWriter(&f, 7, 8, false)
 	for _, key := range slices.Sorted(maps.Keys(marks)) {
-		if err := w.Add([]byte(key), marks[key]); err != nil {
+		if err := w.Add([]byte(key), marks[key], false); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -145,7 +145,7 @@ func TestLayersAgreeWithTheModel(t *testing.T) {
 			t.Errorf("a tree of %d marks has %d", len(marks), tree.Len())
 		}
 		check(t, "tree", tree, marks, rng)
-		memory, err := order.InMemory(tree.Freeze().Walk(nil, false))
+		memory, err := order.InMemory(tree.Freeze().Walk(nil, false), false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,8 +317,8 @@ func TestRunsOfOthersAreRefused(t *testing.T) {
 // What cannot be written is told, and keys that do not ascend are a mistake of the caller.
 func TestWriterTells(t *testing.T) {
 	full := errors.New("full")
-	w := order.NewWriter(writerFunc(func([]byte, int64) (int, error) { return 0, full }), 7, 8)
-	w.Add([]byte("a"), false)
+	w := order.NewWriter(writerFunc(func([]byte, int64) (int, error) { return 0, full }), 7, 8, true)
+	w.Add([]byte("a"), false, true)
 	if _, err := w.Finish(); err != full {
 		t.Error(err)
 	}
@@ -327,9 +327,9 @@ func TestWriterTells(t *testing.T) {
 			t.Error("keys may stand still")
 		}
 	}()
-	w = order.NewWriter(new(file), 7, 8)
-	w.Add([]byte("a"), false)
-	w.Add([]byte("a"), false)
+	w = order.NewWriter(new(file), 7, 8, true)
+	w.Add([]byte("a"), false, true)
+	w.Add([]byte("a"), false, true)
 }
 
 type writerFunc func(p []byte, off int64) (int, error)
@@ -378,7 +378,16 @@ var update = flag.Bool("update", false, "rewrite the golden files")
 // The bytes of a run are part of the format.
 func TestGoldenRun(t *testing.T) {
 	marks := map[string]bool{"": false, "\x7f\x80": true, "alice": false, "albert": false, "bob": true, "\x80": false, "\x81\x01": false, "\x81\x02": true}
-	f, _ := runOf(t, marks)
+	var f file
+	w := order.NewWriter(&f, 7, 8, true)
+	for _, key := range slices.Sorted(maps.Keys(marks)) {
+		if err := w.Add([]byte(key), marks[key], !marks[key] && key < "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
 	path := filepath.Join("testdata", "golden.order")
 	if *update {
 		if err := os.WriteFile(path, f, 0o644); err != nil {
@@ -411,6 +420,92 @@ func TestBlocksThatOverlap(t *testing.T) {
 			if bytes.Compare(last, c.Key()) >= 0 {
 				t.Fatalf("with byte %d changed, %q comes after %q", at, c.Key(), last)
 			}
+		}
+	}
+}
+
+// Layers know how many keys they show before any key, however the keys came, went, were folded and copied.
+func TestLayersCount(t *testing.T) {
+	defer order.SetRebuildFrom(order.SetRebuildFrom(50))
+	for seed := range uint64(12) {
+		rng := rand.New(rand.NewPCG(seed, 31))
+		has := map[string]bool{}
+		tree := new(order.Tree)
+		var small, base *order.Run
+		fold := func(c order.Cursor) *order.Run {
+			var f file
+			w := order.NewWriter(&f, 7, 8, true)
+			if err := w.AddAll(c); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.Finish(); err != nil {
+				t.Fatal(err)
+			}
+			return f.run(t)
+		}
+		layers := func() (list []order.Layer) {
+			list = append(list, tree.Freeze())
+			for _, r := range []*order.Run{small, base} {
+				if r != nil {
+					list = append(list, r)
+				}
+			}
+			return list
+		}
+		most, steps, folds := 800, 4000, 300
+		if seed == 0 { // a tree of three levels
+			most, steps, folds = 12000, 60000, 1<<30
+		}
+		for i := range steps {
+			key := fmt.Sprint(rng.IntN(1 + rng.IntN(most)))
+			switch {
+			case has[key]:
+				tree.Went([]byte(key))
+				delete(has, key)
+			default:
+				tree.Came([]byte(key))
+				has[key] = true
+			}
+			switch all := layers(); rng.IntN(folds) {
+			case 0:
+				base, small, tree = fold(order.Walk(all, nil, false, false)), nil, new(order.Tree)
+			case 1, 2:
+				if base != nil {
+					all = all[:len(all)-1]
+				}
+				small, tree = fold(order.Walk(all, nil, false, true)), new(order.Tree)
+			}
+			if i%(steps/41) != 0 {
+				continue
+			}
+			keys := slices.Sorted(maps.Keys(has))
+			for range 20 {
+				key := fmt.Sprint(rng.IntN(most + 100))
+				want, _ := slices.BinarySearch(keys, key)
+				got, ok, err := order.Before(layers(), []byte(key))
+				if err != nil || !ok || got != int64(want) {
+					t.Fatalf("seed %d, step %d: %d keys before %s, %v, %v, and there are %d", seed, i, got, key, ok, err, want)
+				}
+			}
+		}
+		keys := slices.Sorted(maps.Keys(has))
+		for n := range len(keys) {
+			from, to, err := order.Find(layers(), nil, []byte("x"), int64(n))
+			if err != nil || from.Before > int64(n) || to.Before < int64(n) || to.Before-from.Before > 400 {
+				t.Fatalf("seed %d: key %d is found between %d and %d, %v", seed, n, from.Before, to.Before, err)
+			}
+			if b := from.Before; string(keys[b]) < string(from.Key) || b > 0 && keys[b-1] >= string(from.Key) {
+				t.Fatalf("seed %d: key %d, before which there are %d, is said to come behind %s", seed, n, b, from.Key)
+			}
+		}
+		tree.Came([]byte("y"))
+		tree.Came([]byte("y")) // a mark that is made twice is one
+		if n, ok, err := order.Before(layers(), []byte("z")); n != int64(len(has)+1) || !ok || err != nil {
+			t.Errorf("%d keys, %v, %v, and there are %d", n, ok, err, len(has)+1)
+		}
+		tree.Set([]byte("x"), true)
+		if _, ok, _ := order.Before(layers(), []byte("x")); ok {
+			t.Error("a tree that does not know what the layers below show is counted")
 		}
 	}
 }

@@ -33,6 +33,8 @@ type blockRef struct {
 	marks  int
 	crc    uint32
 	first  []byte
+	adds   int64 // by its marks to the number of keys that the layers below show
+	before int64 // by the marks of the blocks before
 }
 
 // Open returns the run of the given number and store, which is size bytes long, and of which it reads the first line.
@@ -94,18 +96,22 @@ func (r *Run) list() ([]blockRef, error) {
 
 func parseList(b []byte, h *Title) ([]blockRef, error) {
 	blocks := make([]blockRef, 0, min(h.Blocks, int64(len(b))))
-	at, keys := int64(titleBytes), int64(0)
+	at, keys, added := int64(titleBytes), int64(0), int64(0)
 	bad := fmt.Errorf("%w: the list of blocks", record.ErrSyntax)
 	for len(b) > 0 {
 		size, n := uvarint(b)
 		marks, m := uvarint(b[n:])
-		if n == 0 || m == 0 || len(b) < n+m+4 {
+		if n == 0 || m == 0 {
 			return nil, bad
 		}
-		b = b[n+m:]
+		sum, k := varint(b[n+m:])
+		if k == 0 || len(b) < n+m+k+4 {
+			return nil, bad
+		}
+		b = b[n+m+k:]
 		crc := binary.LittleEndian.Uint32(b)
 		length, n := uvarint(b[4:])
-		if n == 0 || length > MaxKeyBytes || uint64(len(b)-4-n) < length || size == 0 || size > maxBlock || marks == 0 || marks > size {
+		if n == 0 || length > MaxKeyBytes || uint64(len(b)-4-n) < length || size == 0 || size > maxBlock || marks == 0 || marks > size || sum > int64(marks) || -sum > int64(marks) {
 			return nil, bad
 		}
 		first := b[4+n : 4+n+int(length) : 4+n+int(length)]
@@ -113,9 +119,10 @@ func parseList(b []byte, h *Title) ([]blockRef, error) {
 		if i := len(blocks); i > 0 && bytes.Compare(blocks[i-1].first, first) >= 0 {
 			return nil, bad
 		}
-		blocks = append(blocks, blockRef{at, int(size), int(marks), crc, first})
+		blocks = append(blocks, blockRef{at, int(size), int(marks), crc, first, sum, added})
 		at += int64(size)
 		keys += int64(marks)
+		added += sum
 	}
 	if int64(len(blocks)) != h.Blocks || at != h.List || keys != h.Keys {
 		return nil, bad
@@ -131,15 +138,43 @@ func read(list []blockRef, i int, in []byte, b *block) error {
 	}
 	if b.ends == nil {
 		b.keys = make([]byte, 0, ref.marks*(len(ref.first)+4))
-		b.ends, b.gone = make([]uint32, 0, ref.marks), make([]bool, 0, ref.marks)
+		b.ends, b.gone, b.fresh = make([]uint32, 0, ref.marks), make([]bool, 0, ref.marks), make([]bool, 0, ref.marks)
 	}
 	if err := b.decode(in); err != nil {
 		return err
 	}
-	if b.len() != ref.marks || !bytes.Equal(b.key(0), ref.first) || i+1 < len(list) && bytes.Compare(b.key(b.len()-1), list[i+1].first) >= 0 {
+	if b.len() != ref.marks || b.adds(b.len()) != ref.adds || !bytes.Equal(b.key(0), ref.first) || i+1 < len(list) && bytes.Compare(b.key(b.len()-1), list[i+1].first) >= 0 {
 		return fmt.Errorf("%w: a block is not what the list says", record.ErrSyntax)
 	}
 	return nil
+}
+
+// Sure is that of Layer.
+func (r *Run) Sure() bool { return r.title.Sure }
+
+// Middle is that of Layer.
+func (r *Run) Middle(low, high []byte) ([]byte, error) {
+	list, err := r.list()
+	from := sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].first, low) > 0 })
+	to := sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].first, high) >= 0 })
+	if err != nil || from >= to {
+		return nil, err
+	}
+	return list[(from+to)/2].first, nil
+}
+
+// Before is that of Layer.
+func (r *Run) Before(key []byte) (adds int64, err error) {
+	list, err := r.list()
+	i := sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].first, key) >= 0 }) - 1
+	if err != nil || i < 0 {
+		return 0, err
+	}
+	c := &runCursor{run: r, list: list, next: i}
+	if !c.load() {
+		return 0, c.err
+	}
+	return list[i].before + c.block.adds(c.block.search(key)), nil
 }
 
 // Walk is that of Layer.
@@ -256,4 +291,5 @@ func (c *runCursor) Next() bool {
 
 func (c *runCursor) Key() []byte { return c.block.key(c.i) }
 func (c *runCursor) Gone() bool  { return c.block.gone[c.i] }
+func (c *runCursor) Fresh() bool { return c.block.fresh[c.i] }
 func (c *runCursor) Err() error  { return c.err }

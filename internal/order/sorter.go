@@ -96,7 +96,7 @@ func (s *Sorter) Last() []byte {
 // Layer makes of what was added one layer, in memory. It is for a Sorter that has kept all.
 func (s *Sorter) Layer() (*Run, error) {
 	s.sort()
-	return InMemory(&listCursor{s: s, i: -1})
+	return InMemory(&listCursor{s: s, i: -1}, true)
 }
 
 // Len is the number of keys that are kept, and Bytes about how much memory they take.
@@ -112,4 +112,5 @@ type listCursor struct {
 func (c *listCursor) Next() bool  { c.i++; return c.i < len(c.s.refs) }
 func (c *listCursor) Key() []byte { return c.s.key(c.s.refs[c.i]) }
 func (c *listCursor) Gone() bool  { return false }
+func (c *listCursor) Fresh() bool { return true }
 func (c *listCursor) Err() error  { return nil }

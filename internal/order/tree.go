@@ -14,6 +14,7 @@ type Tree struct {
 	removed int // marks, since the tree was built
 	bytes   int64
 	copied  int64
+	unsure  bool // a mark was made whatever the layers below have
 }
 
 // maxMarks is how many marks a node has at most.
@@ -25,8 +26,22 @@ type mark struct {
 	fresh bool // the key is there, and was not in the layers below when it came
 }
 
+// adds is what the mark adds to the number of keys that the layers below show.
+func (m *mark) adds() int64 { return adds(m.gone, m.fresh) }
+
+func adds(gone, fresh bool) int64 {
+	switch {
+	case gone:
+		return -1
+	case fresh:
+		return 1
+	}
+	return 0
+}
+
 type node struct {
 	owner    *byte
+	adds     int64 // by all marks from here down
 	marks    []mark
 	children []*node // one more than marks, or none
 }
@@ -43,28 +58,87 @@ func (t *Tree) Copied() int64 { return t.copied }
 // Freeze returns a copy that does not change with the tree, nor the tree with it.
 func (t *Tree) Freeze() *Tree {
 	t.owner = nil // nobody owns what is there now
-	return &Tree{root: t.root, len: t.len, removed: t.removed, bytes: t.bytes}
+	return &Tree{root: t.root, len: t.len, removed: t.removed, bytes: t.bytes, unsure: t.unsure}
 }
 
 // Set marks a key, of which it keeps a copy, whatever the layers below have.
 func (t *Tree) Set(key []byte, gone bool) {
 	m, _ := t.at(key)
-	m.gone, m.fresh = gone, false
+	t.unsure = true
+	t.change(m, gone, false)
 }
 
 // Came marks a key that is there from now on. The caller knows that this layer and those below did not show it.
 func (t *Tree) Came(key []byte) {
 	m, added := t.at(key)
-	m.gone, m.fresh = false, added
+	t.change(m, false, added || m.fresh)
 }
 
 // Went marks a key that is gone. A key that came, and that the layers below do not have, leaves no mark.
 func (t *Tree) Went(key []byte) {
 	if m, _ := t.at(key); !m.fresh {
-		m.gone = true
+		t.change(m, true, false)
 		return
 	}
 	t.remove(unsafe.String(unsafe.SliceData(key), len(key)))
+}
+
+// change makes a mark say something else. Its nodes may be changed, since at has found it.
+func (t *Tree) change(m *mark, gone, fresh bool) {
+	more := adds(gone, fresh) - m.adds()
+	m.gone, m.fresh = gone, fresh
+	if more == 0 {
+		return
+	}
+	for n := t.root; ; {
+		n.adds += more
+		i, found := n.find(m.key)
+		if found {
+			return
+		}
+		n = n.children[i]
+	}
+}
+
+// Sure is that of Layer.
+func (t *Tree) Sure() bool { return !t.unsure }
+
+// Middle is that of Layer.
+func (t *Tree) Middle(low, high []byte) ([]byte, error) {
+	for n := t.root; n != nil && n.children != nil; {
+		from, found := n.find(string(low))
+		if found {
+			from++
+		}
+		to, _ := n.find(string(high))
+		if from < to {
+			return []byte(n.marks[(from+to)/2].key), nil
+		}
+		n = n.children[from]
+	}
+	return nil, nil
+}
+
+// Before is that of Layer.
+func (t *Tree) Before(key []byte) (sum int64, err error) {
+	k := unsafe.String(unsafe.SliceData(key), len(key))
+	for n := t.root; n != nil; {
+		i, found := n.find(k)
+		for j := range i {
+			sum += n.marks[j].adds()
+			if n.children != nil {
+				sum += n.children[j].adds
+			}
+		}
+		switch {
+		case n.children == nil:
+			return sum, nil
+		case found:
+			return sum + n.children[i].adds, nil
+		}
+		n = n.children[i]
+	}
+	return sum, nil
 }
 
 // at returns the mark of a key, which is added if it is missing. It is valid until the tree changes.
@@ -77,7 +151,7 @@ func (t *Tree) at(key []byte) (m *mark, added bool) {
 	}
 	t.root = t.own(t.root)
 	if len(t.root.marks) == maxMarks {
-		t.root = &node{owner: t.owner, children: []*node{t.root}}
+		t.root = &node{owner: t.owner, adds: t.root.adds, children: []*node{t.root}}
 		t.split(t.root, 0)
 	}
 	n, k := t.root, unsafe.String(unsafe.SliceData(key), len(key))
@@ -110,7 +184,7 @@ func (t *Tree) own(n *node) *node {
 	if n.owner == t.owner {
 		return n
 	}
-	c := &node{owner: t.owner, marks: append(make([]mark, 0, maxMarks), n.marks...)}
+	c := &node{owner: t.owner, adds: n.adds, marks: append(make([]mark, 0, maxMarks), n.marks...)}
 	t.copied += int64(unsafe.Sizeof(*c)) + maxMarks*int64(unsafe.Sizeof(mark{}))
 	if n.children != nil {
 		c.children = append(make([]*node, 0, maxMarks+1), n.children...)
@@ -132,6 +206,7 @@ func (t *Tree) remove(key string) {
 		n = t.child(n, i)
 		i, found = n.find(key)
 	}
+	t.change(&n.marks[i], false, false)
 	t.take(n, i)
 	t.len--
 	t.removed++
@@ -139,10 +214,10 @@ func (t *Tree) remove(key string) {
 	if t.removed < max(rebuildFrom, t.len) {
 		return
 	}
-	built := Tree{copied: t.copied}
+	built := Tree{copied: t.copied, unsure: t.unsure}
 	for c := t.Walk(nil, false).(*treeCursor); c.Next(); {
 		m, _ := built.at(c.Key())
-		m.gone, m.fresh = c.at.gone, c.at.fresh
+		built.change(m, c.at.gone, c.at.fresh)
 	}
 	*t = built
 }
@@ -181,6 +256,7 @@ func (t *Tree) takeLast(n *node) (last mark, ok bool) {
 	end := len(n.marks)
 	if n.children != nil {
 		if last, ok = t.takeLast(t.child(n, end)); ok {
+			n.adds -= last.adds()
 			return last, true
 		}
 	}
@@ -188,6 +264,7 @@ func (t *Tree) takeLast(n *node) (last mark, ok bool) {
 		return mark{}, false
 	}
 	last = n.marks[end-1]
+	n.adds -= last.adds()
 	n.drop(end-1, end)
 	return last, true
 }
@@ -205,8 +282,21 @@ func (t *Tree) split(parent *node, i int) {
 		clear(left.children[half+1:])
 		left.children = left.children[:half+1]
 	}
+	right.adds = right.sum()
+	left.adds -= right.adds + middle.adds()
 	parent.marks = insert(parent.marks, i, middle)
 	parent.children = insert(parent.children, i+1, right)
+}
+
+// sum adds up what the node keeps in adds.
+func (n *node) sum() (sum int64) {
+	for i := range n.marks {
+		sum += n.marks[i].adds()
+	}
+	for _, c := range n.children {
+		sum += c.adds
+	}
+	return sum
 }
 
 func insert[T any](list []T, i int, v T) []T {
@@ -313,5 +403,6 @@ func (c *treeCursor) Key() []byte {
 	return unsafe.Slice(unsafe.StringData(c.at.key), len(c.at.key))
 }
 
-func (c *treeCursor) Gone() bool { return c.at.gone }
-func (c *treeCursor) Err() error { return nil }
+func (c *treeCursor) Gone() bool  { return c.at.gone }
+func (c *treeCursor) Fresh() bool { return c.at.fresh }
+func (c *treeCursor) Err() error  { return nil }

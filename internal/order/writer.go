@@ -15,6 +15,7 @@ import (
 // list of its blocks stands. Blocks follow on it without a gap, and on them the list, with which the file ends: for each block, with numbers as varints,
 //
 //	its length, and the number of its marks
+//	what these add to the number of keys that the layers below show, signed
 //	its CRC-32C, four bytes, low byte first
 //	the length of its first key, and that key
 //
@@ -30,15 +31,23 @@ type Title struct {
 	List   int64 // where the list of blocks stands
 	Length int64 // of the list
 	CRC    uint32
+	Sure   bool // each mark knows what the layers below show
 }
 
 // encode writes
 //
-//	copal order 1 store 77aa00000000beef run 5f3a91c2d4e5f607 keys f4240 blocks 1f0 list 3d0900 length 1f00 crc 1f0c9a3e     966e7c41
+//	copal order 1 store 77aa00000000beef run 5f3a91c2d4e5f607 keys f4240 blocks 1f0 list 3d0900 length 1f00 sure 1 crc 1f0c9a3e     966e7c41
 func (h *Title) encode() []byte {
-	line := fmt.Sprintf("%s store %016x run %016x keys %x blocks %x list %x length %x crc %08x",
-		record.Title("order"), h.Store, h.Run, h.Keys, h.Blocks, h.List, h.Length, h.CRC)
+	line := fmt.Sprintf("%s store %016x run %016x keys %x blocks %x list %x length %x sure %x crc %08x",
+		record.Title("order"), h.Store, h.Run, h.Keys, h.Blocks, h.List, h.Length, bit(h.Sure), h.CRC)
 	return record.Seal(append([]byte(line), strings.Repeat(" ", titleBytes-10-len(line))...))
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 func parseTitle(b []byte) (h Title, err error) {
@@ -49,12 +58,14 @@ func parseTitle(b []byte) (h Title, err error) {
 	f := record.NewFields(strings.TrimRight(body, " "))
 	h.Store, h.Run = f.Fixed("store"), f.Fixed("run")
 	h.Keys, h.Blocks, h.List, h.Length = int64(f.Hex("keys")), int64(f.Hex("blocks")), int64(f.Hex("list")), int64(f.Hex("length"))
+	sure := f.Hex("sure")
+	h.Sure = sure == 1
 	h.CRC = uint32(f.Digits("crc", 8))
 	if err := f.End(); err != nil {
 		return Title{}, err
 	}
 	const most = 1 << 48
-	if h.Keys < h.Blocks || h.Blocks < 0 || h.Keys > most || h.List < titleBytes || h.List > most || h.Length < h.Blocks || h.Length > most {
+	if sure > 1 || h.Keys < h.Blocks || h.Blocks < 0 || h.Keys > most || h.List < titleBytes || h.List > most || h.Length < h.Blocks || h.Length > most {
 		return Title{}, fmt.Errorf("%w: impossible bounds", record.ErrSyntax)
 	}
 	return h, nil
@@ -69,6 +80,7 @@ type Writer struct {
 	block  []byte
 	marks  int // in block
 	bytes  int // of their keys
+	adds   int64
 	first  []byte
 	last   []byte
 	list   []byte
@@ -77,13 +89,15 @@ type Writer struct {
 
 const writeBytes = 256 << 10
 
-// NewWriter begins the run of the given number, of the store of the given identity.
-func NewWriter(out io.WriterAt, store, run uint64) *Writer {
-	return &Writer{out: out, title: Title{Store: store, Run: run}, at: titleBytes}
+// NewWriter begins the run of the given number, of the store of the given identity. sure says that each
+// mark knows what the layers below show.
+func NewWriter(out io.WriterAt, store, run uint64, sure bool) *Writer {
+	return &Writer{out: out, title: Title{Store: store, Run: run, Sure: sure}, at: titleBytes}
 }
 
-// Add adds a mark. Its key must be greater than that before.
-func (w *Writer) Add(key []byte, gone bool) error {
+// Add adds a mark, of a key that is gone, or that the layers below do not show, or neither. The key must
+// be greater than that before.
+func (w *Writer) Add(key []byte, gone, fresh bool) error {
 	switch {
 	case w.failed != nil:
 		return w.failed
@@ -97,8 +111,9 @@ func (w *Writer) Add(key []byte, gone bool) error {
 		w.first = append(w.first[:0], key...)
 		last = nil
 	}
-	w.block = appendMark(w.block, last, key, gone)
+	w.block = appendMark(w.block, last, key, gone, fresh)
 	w.marks++
+	w.adds += adds(gone, fresh)
 	w.title.Keys++
 	w.last = append(w.last[:0], key...)
 	w.bytes += len(key)
@@ -108,10 +123,13 @@ func (w *Writer) Add(key []byte, gone bool) error {
 	return w.failed
 }
 
-// AddAll adds what a cursor yields.
+// AddAll adds what a cursor yields, but no mark of a key that came and went.
 func (w *Writer) AddAll(c Cursor) error {
 	for c.Next() {
-		if err := w.Add(c.Key(), c.Gone()); err != nil {
+		if c.Gone() && c.Fresh() {
+			continue
+		}
+		if err := w.Add(c.Key(), c.Gone(), c.Fresh()); err != nil {
 			return err
 		}
 	}
@@ -124,12 +142,13 @@ func (w *Writer) endBlock() error {
 	}
 	w.list = binary.AppendUvarint(w.list, uint64(len(w.block)))
 	w.list = binary.AppendUvarint(w.list, uint64(w.marks))
+	w.list = binary.AppendVarint(w.list, w.adds)
 	w.list = binary.LittleEndian.AppendUint32(w.list, crc32.Checksum(w.block, castagnoli))
 	w.list = binary.AppendUvarint(w.list, uint64(len(w.first)))
 	w.list = append(w.list, w.first...)
 	w.title.Blocks++
 	err := w.write(w.block)
-	w.block, w.marks, w.bytes = w.block[:0], 0, 0
+	w.block, w.marks, w.bytes, w.adds = w.block[:0], 0, 0, 0
 	return err
 }
 
