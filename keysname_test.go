@@ -119,6 +119,22 @@ func TestKeysNameComesWithAWrite(t *testing.T) {
 	}
 }
 
+// A map that was dropped begins anew, with keys of any order.
+func TestKeysNameGoesWithTheMap(t *testing.T) {
+	lives(t, func(t *testing.T, db *copal.DB) {
+		m := mapOf[string, string](t, db, "m")
+		mustSet(t, m, "a", "b")
+		mustClose(t, m)
+		if err := db.Drop("m"); err != nil {
+			t.Fatal(err)
+		}
+	}, func(t *testing.T, db *copal.DB) {
+		if m := mapOf[int, string](t, db, "m"); m.Len() != 0 {
+			t.Error(m.Len())
+		}
+	})
+}
+
 // A reader in another process learns the name as the writer does.
 func TestKeysNameInAReader(t *testing.T) {
 	mem := vfs.NewMem()

@@ -457,6 +457,12 @@ func (m *passingModel) step() {
 		}
 	case 7, 8:
 		m.walk()
+	case 13:
+		prefix := m.key()
+		if err := m.s.DeleteRange(PrefixRange([]byte(prefix)), Process); err != nil {
+			t.Fatal(err)
+		}
+		maps.DeleteFunc(m.content, func(key string, _ bool) bool { return strings.HasPrefix(key, prefix) })
 	case 9, 10, 11:
 		if n := len(m.views); n > 0 {
 			v := m.views[m.rng.IntN(n)]
