@@ -85,7 +85,12 @@ func (s *Store) countsFrom(seq, group uint64) uint64 {
 // System records. Those with other names belong to later versions, which may be skipped.
 const mapPrefix = "map:" // the rest is the escaped name of a declared map
 
+// replaySystem makes a system record count, unless the snapshot of the index knows it: compaction may have copied the record into a
+// segment that is read, and not the one behind it that takes it back.
 func (s *Store) replaySystem(e seglog.Record) error {
+	if s.snapshot != nil && e.Counts() <= s.snapshot.x.Seq {
+		return nil
+	}
 	name, isMap := bytes.CutPrefix(e.Key, []byte(mapPrefix))
 	var t *Table
 	switch {

@@ -1,0 +1,73 @@
+package engine
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// TestDropBesideCompaction: a map that was dropped does not come back with the record that declared it, when compaction
+// has copied that, and the record of the deletion is one that the snapshot of the index covers.
+func TestDropBesideCompaction(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "m:a", "v")
+	mustSet(t, s, "other", "v")
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(s.Drop("m"), s.sealTail()); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "other", "again")
+	if err := s.Housekeep(func() error { return s.takeSnapshot(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.compact(s.log.Compactable()[:1], noPause); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if list := s.Maps(); len(list) != 0 {
+			t.Errorf("there are maps: %v", list)
+		}
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}
+
+// TestDropAndDeclareBesideCompaction: a map that was dropped and came again stays.
+func TestDropAndDeclareBesideCompaction(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "m:a", "v")
+	mustSet(t, s, "other", "v")
+	if err := errors.Join(s.Drop("m"), s.sealTail()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "m:a", "v")
+	if err := s.sealTail(); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "other", "again")
+	if err := s.Housekeep(func() error { return s.takeSnapshot(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.compact(s.log.Compactable()[:1], noPause); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if list := s.Maps(); len(list) != 1 {
+			t.Errorf("there are maps: %v", list)
+		}
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}
