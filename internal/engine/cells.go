@@ -72,6 +72,7 @@ const cellsBytes = int64(unsafe.Sizeof(Cells{}) + unsafe.Sizeof(cache.Table{}))
 // Attach gives the table cells, of a map that was opened. The caller sees to it that it is the only one.
 func (s *Store) Attach(t *Table, values Values) *Cells {
 	c := &Cells{owner: t, seed: s.seed, table: cache.New(&s.budget, s.Hash, t.settle), budget: &s.budget, values: values}
+	t.opened.Store(true) // again: it may have been dropped since its table was asked for
 	t.cells.Store(c)
 	s.cellsMu.Lock()
 	defer s.cellsMu.Unlock()

@@ -98,11 +98,11 @@ func (t *Table) options() (is tableOptions) {
 	return is
 }
 
-// isDeclared reports whether the log says of the table what it is to say.
+// isDeclared reports whether the log says of the table what it is to say. Of a map that was dropped, and has not been opened since, that is nothing.
 func (t *Table) isDeclared() bool {
 	is, logged := t.options(), t.inLog.Load()
 	if logged == nil {
-		return t.name == "" && is == tableOptions{}
+		return t.isGone() || t.name == "" && is == tableOptions{}
 	}
 	return is == *logged
 }

@@ -71,3 +71,46 @@ func TestDropAndDeclareBesideCompaction(t *testing.T) {
 		s = mustOpen(t, mem.ProcessCrash())
 	}
 }
+
+// TestSetBehindADrop: raw writes behind the deletion of a map are no declaration of it.
+func TestSetBehindADrop(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "m:a", "v")
+	if err := s.Drop("m"); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "m:b", "v")
+	for range 2 {
+		if list := s.Maps(); len(list) != 0 {
+			t.Errorf("there are maps: %v", list)
+		}
+		wantValue(t, s, "m:b", "v")
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}
+
+// TestAttachBesideADrop: a map whose table was asked for before another dropped it is there as soon as it is open.
+func TestAttachBesideADrop(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	table, err := s.Map("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "m:a", "v")
+	if err := s.Drop("m"); err != nil {
+		t.Fatal(err)
+	}
+	s.Attach(table, Values{})
+	mustSet(t, s, "m:b", "v")
+	for range 2 {
+		if list := s.Maps(); len(list) != 1 {
+			t.Errorf("there are maps: %v", list)
+		}
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}

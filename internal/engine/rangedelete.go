@@ -200,7 +200,7 @@ func (s *Store) Drop(name string) error {
 	}
 	t := s.spaces[0].maps[string(keycodec.AppendName(nil, name))]
 	s.life.leave(in)
-	if t == nil || t.inLog.Load() == nil && !t.opened.Load() {
+	if t == nil || t.isGone() {
 		return nil
 	}
 	return s.deleteRanges(&together{store: s, ranges: []Range{PrefixRange(t.prefixBytes())}, drops: t}, Process)

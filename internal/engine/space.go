@@ -147,7 +147,7 @@ func (s *Store) Maps() []MapCount {
 	s.beforeCounting(tables...)
 	var list []MapCount
 	for _, t := range tables { // outside of the gate, see entries
-		if t.inLog.Load() != nil || t.opened.Load() { // else it was open once, and an index of then knows it
+		if !t.isGone() {
 			list = append(list, MapCount{t.name, t.counted.read(t)})
 		}
 	}
