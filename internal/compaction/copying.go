@@ -217,6 +217,7 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	switch {
 	case from != 0:
 		o.from = append(o.from, from)
+	case h.Kind == record.System: // which stays for ever
 	case h.Op == record.Delete || h.Op == record.Range:
 		o.Seg.Dead.Add(int64(n))
 		from := &o.note.keptFrom

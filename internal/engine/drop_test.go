@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -69,6 +70,26 @@ func TestDropAndDeclareBesideCompaction(t *testing.T) {
 			t.Errorf("there are maps: %v", list)
 		}
 		s = mustOpen(t, mem.ProcessCrash())
+	}
+}
+
+// TestCompactBehindADrop: the deletion of a map stays in the log, and is nothing that compacting it again would gain.
+func TestCompactBehindADrop(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	mustSet(t, s, "m:a", "v")
+	mustSet(t, s, "other", "v")
+	ctx, cancel := context.WithCancel(t.Context())
+	runs := 0
+	err := errors.Join(s.Drop("m"), s.Compact(ctx, func(int64, int64) {
+		if runs++; runs == 100 {
+			cancel()
+		}
+	}))
+	if err != nil {
+		t.Errorf("after %d runs: %v", runs, err)
 	}
 }
 

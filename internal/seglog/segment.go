@@ -349,12 +349,12 @@ func (s *Segment) ReadMore(offset int64, b []byte, total int) ([]byte, error) {
 // PartWeight is about what a part takes in the log.
 func PartWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
 
-// DeadAtOnce is how many bytes of a record count as dead when it is written.
+// DeadAtOnce is how many bytes of a record count as dead when it is written. System records stay for ever.
 func DeadAtOnce(h *record.Head, bytes int) int64 {
-	switch h.Op {
-	case record.Set:
+	switch {
+	case h.Op == record.Set || h.Kind == record.System:
 		return 0
-	case record.Part: // until a record lists it
+	case h.Op == record.Part: // until a record lists it
 		return PartWeight(h.KeyBytes, h.ValueBytes)
 	}
 	return int64(bytes)
