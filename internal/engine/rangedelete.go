@@ -140,6 +140,16 @@ func (r *Range) record() seglog.Pending {
 	return p
 }
 
+// check returns an error for a bound that no key can have.
+func (r *Range) check() error {
+	for _, bound := range [][]byte{r.record().Key, r.Until()} {
+		if err := (&Write{Key: bound}).check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // RangeOf is the range of a record that deletes one. The bytes are the record's.
 func RangeOf(key, value []byte) (Range, error) {
 	if len(value) == 0 {
@@ -177,7 +187,7 @@ func (s *Store) DeleteRange(r Range, d Durability) error {
 	if err := errors.Join(s.transactions.allow(), s.updates.allowRange(&r)); err != nil {
 		return err
 	}
-	if err := (&Write{Key: r.record().Key}).check(); err != nil {
+	if err := r.check(); err != nil {
 		return err
 	}
 	if r.none() {
@@ -240,7 +250,7 @@ func (tx *Tx) DeleteRange(r Range) error {
 	case r.none():
 		return nil
 	}
-	if err := (&Write{Key: r.record().Key}).check(); err != nil {
+	if err := r.check(); err != nil {
 		return err
 	}
 	for _, key := range sortedNames(tx.writes) {

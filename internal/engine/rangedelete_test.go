@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -317,4 +318,23 @@ func TestRangeInATransaction(t *testing.T) {
 		wantValue(t, s, "m:3", "new")
 		s = mustOpen(t, mem.ProcessCrash())
 	}
+}
+
+// TestLongBoundsOfARange: a bound that no key can have is refused, as a key is.
+func TestLongBoundsOfARange(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	mustSet(t, s, "k", "v")
+	for _, n := range []int{MaxKeyBytes + 1, 17 << 20} {
+		long := bytes.Repeat([]byte("z"), n)
+		for _, r := range []Range{PrefixRange(long), KeyRange(Span{Low: long}), KeyRange(Span{High: long})} {
+			if err := s.DeleteRange(r, Process); !errors.Is(err, seglog.ErrTooLarge) {
+				t.Errorf("a bound of %d bytes: %v", n, err)
+			}
+			err := s.Transact(Process, func(tx *Tx) error { return tx.DeleteRange(r) })
+			if !errors.Is(err, seglog.ErrTooLarge) {
+				t.Errorf("a bound of %d bytes, in a transaction: %v", n, err)
+			}
+		}
+	}
+	wantValue(t, s, "k", "v")
 }
