@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -103,7 +104,23 @@ func (r *Range) Meets(p []byte) bool {
 	return !(r.span.High != nil && bytes.Compare(r.span.High, all.Low) <= 0) && !(all.High != nil && bytes.Compare(r.span.Low, all.High) >= 0)
 }
 
-func (r *Range) meets(t *Table) bool { return r.Meets(t.prefixBytes()) }
+// tables are those of a key space that may have keys of the range: a single one, if it has all keys of a map at most. The caller is inside the
+// gate, or alone.
+func (r *Range) tables(sp *space) []*Table {
+	first := r.record().Key
+	if t := sp.route(record.Value, first); t != sp.raw && r.within(t) {
+		return []*Table{t}
+	}
+	return slices.DeleteFunc(sp.tables(), func(t *Table) bool { return !r.Meets(t.prefixBytes()) })
+}
+
+// within reports whether the range, which begins with a key of a map, ends with one.
+func (r *Range) within(t *Table) bool {
+	if len(r.prefix) >= t.prefix {
+		return true
+	}
+	return r.span.High != nil && bytes.Compare(r.span.High, t.keys.High) <= 0
+}
 
 // ownSpan is the span of the sort keys of a table that is kept in an order, and whether the range is one there.
 func (r *Range) ownSpan(t *Table, by keycodec.Order) (sp Span, ok bool) {
@@ -397,10 +414,11 @@ func (g *together) gather() error {
 }
 
 func (g *together) gatherRange(r *Range) error {
-	for _, t := range g.store.Tables() {
-		if !r.meets(t) {
-			continue
-		}
+	var tables []*Table
+	if err := g.store.Inside(func() error { tables = r.tables(g.store.spaces[0]); return nil }); err != nil {
+		return err
+	}
+	for _, t := range tables {
 		err := t.keysOf(r, func(key []byte, at hit, err error) error {
 			if err == nil {
 				g.delete(t, key, &at)

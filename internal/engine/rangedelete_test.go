@@ -338,3 +338,38 @@ func TestLongBoundsOfARange(t *testing.T) {
 	}
 	wantValue(t, s, "k", "v")
 }
+
+// TestRangeBesideDamage: an entry that is damaged, and cannot be one of the map's, does not keep a range of the map from being deleted.
+func TestRangeBesideDamage(t *testing.T) {
+	mem := vfs.NewMem()
+	noSnapshot := func(o *Options) { o.NoSnapshot = true }
+	s := mustOpen(t, mem, noSnapshot)
+	if _, err := s.Map("m"); err != nil {
+		t.Fatal(err)
+	}
+	ints, _ := keycodec.OrderNamed("int")
+	number := func(n string) []byte { return ints.AppendSortKey(nil, n) }
+	mustSet(t, s, "raw", "value that is damaged")
+	for i := range 6 {
+		mustSet(t, s, fmt.Sprint("m:", i), "v")
+	}
+	mustClose(t, s)
+	s = mustOpen(t, mem, noSnapshot)
+	logtest.DamageIn(t, mem, s.log.Readable()[0].Path, "value that is damaged")
+	table, err := s.Map("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []Range{
+		table.Range(ints, Span{Low: number("0"), High: number("2")}),
+		KeyRange(Span{Low: []byte("m:2"), High: []byte("m:4")}),
+		PrefixRange([]byte("m:")),
+	} {
+		if err := s.DeleteRange(r, Process); err != nil {
+			t.Errorf("deleting from %q to %q: %v", r.record().Key, r.Until(), err)
+		}
+	}
+	if n := table.Len(); n != 0 {
+		t.Errorf("%d entries are left", n)
+	}
+}

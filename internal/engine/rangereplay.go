@@ -44,7 +44,7 @@ func (r *replayedRange) tables(s *Store) (list []*Table) {
 	if r.element {
 		return []*Table{sp.elements}
 	}
-	return slices.DeleteFunc(sp.tables(), func(t *Table) bool { return !r.meets(t) })
+	return r.Range.tables(sp)
 }
 
 // settleRanges takes out what range deletions delete that were replayed. The caller is recovery.
