@@ -349,10 +349,10 @@ func (s *Segment) ReadMore(offset int64, b []byte, total int) ([]byte, error) {
 // PartWeight is about what a part takes in the log.
 func PartWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
 
-// DeadAtOnce is how many bytes of a record count as dead when it is written. System records stay for ever.
+// DeadAtOnce is how many bytes of a record count as dead when it is written. What a system record says stays for ever.
 func DeadAtOnce(h *record.Head, bytes int) int64 {
 	switch {
-	case h.Op == record.Set || h.Kind == record.System:
+	case h.Op == record.Set || h.Kind == record.System && h.Op != record.Commit:
 		return 0
 	case h.Op == record.Part: // until a record lists it
 		return PartWeight(h.KeyBytes, h.ValueBytes)
