@@ -33,7 +33,9 @@ func newBusyWriter(t *testing.T) *busyWriter {
 		return false
 	}})
 	w.work = w.overwrite
-	w.work()
+	for range 2 { // so that there is something to compact
+		w.work()
+	}
 	return w
 }
 
