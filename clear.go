@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -73,10 +74,9 @@ func (r *Raw) DeletePrefix(p []byte) error { return r.deleteRange(engine.PrefixR
 // opened with other types. A map that is open is to be closed first. Where there is no such
 // map, nothing happens.
 func (db *DB) Drop(name string) error {
-	db.mu.Lock()
-	defer db.mu.Unlock()
-	if db.maps[name] != nil {
-		return fmt.Errorf("copal: map %q is open: close it before it is dropped", name)
+	err := db.store.Drop(name)
+	if errors.Is(err, engine.ErrMapOpen) {
+		err = fmt.Errorf("copal: map %q is open: close it before it is dropped", name)
 	}
-	return db.store.Drop(name)
+	return err
 }

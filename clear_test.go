@@ -3,7 +3,10 @@ package copal_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/copaldb/copal"
@@ -115,4 +118,78 @@ func TestDrop(t *testing.T) {
 	if err := db.Drop("m"); !errors.Is(err, copal.ErrReadOnly) {
 		t.Errorf("dropping a map of a store that is read-only: %v", err)
 	}
+}
+
+// TestWatchOfRanges: who replays what a watch tells has what the map has, however many write, clear and delete ranges at once.
+func TestWatchOfRanges(t *testing.T) {
+	db := openOn(t, vfs.NewMem(), copal.WithErrorHandler(func(err error) { t.Error(err) }))
+	m := mapOf[int, int](t, db, "m", copal.Ordered())
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(w), 28))
+			for i := range 300 {
+				k := rng.IntN(200)
+				var err error
+				switch rng.IntN(12) {
+				case 0:
+					err = m.DeleteRange(k, k+rng.IntN(60))
+				case 1:
+					err = m.DeletePrefix(fmt.Sprint(k))
+				case 2:
+					err = db.Update(func(tx *copal.Tx) error {
+						return errors.Join(m.In(tx).Set(k, -i), m.In(tx).DeleteRange(k-10, k+10), m.In(tx).Set(k+1, i))
+					})
+				case 3:
+					err = m.SetAsync(k, i)
+				case 4:
+					_, err = m.Delete(k)
+				default:
+					err = m.Set(k, i)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if err := errors.Join(db.Sync(), m.Set(1000, 1)); err != nil { // the last change
+		t.Fatal(err)
+	}
+	told, ranges := map[int]int{}, 0
+	check := func(seq uint64) {
+		before, err := db.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer before.Close()
+		if before.Seq() != seq {
+			t.Errorf("the last change told has number %d, the snapshot %d", seq, before.Seq())
+		}
+		if now := maps.Collect(m.At(before).All()); !maps.Equal(told, now) {
+			t.Errorf("%d entries are told, and there are %d", len(told), len(now))
+		}
+	}
+	for c, err := range m.Watch(t.Context(), copal.WatchAfter(0)) {
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case c.Range:
+			ranges++
+			maps.DeleteFunc(told, func(k, _ int) bool { return c.Covers(k) })
+		case c.Deleted:
+			delete(told, c.Key)
+		default:
+			told[c.Key] = c.Value
+		}
+		if c.Key == 1000 {
+			check(c.Seq)
+			break
+		}
+	}
+	if ranges < 100 {
+		t.Errorf("%d ranges are told", ranges)
+	}
+	mustClose(t, db)
 }

@@ -213,7 +213,10 @@ func (s *Store) DeleteRange(r Range, d Durability) error {
 	return s.deleteRanges(&together{store: s, ranges: []Range{r}}, d)
 }
 
-// Drop deletes all entries of a map, and the record that declares it. Nobody has the map open.
+// ErrMapOpen is a Drop of a map that has cells.
+var ErrMapOpen = errors.New("copal: the map is open")
+
+// Drop deletes all entries of a map, and the record that declares it. An open map is refused, with ErrMapOpen.
 func (s *Store) Drop(name string) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
@@ -409,8 +412,21 @@ func (g *together) gather() error {
 			return err
 		}
 	}
+	g.take()
 	rangesGathered()
 	return nil
+}
+
+// take counts the memory of the keys that were gathered, which the cells do not get.
+func (g *together) take() {
+	bytes := int64(0)
+	if g.deleted != nil {
+		for _, keys := range g.deleted {
+			bytes += int64(cap(keys))
+		}
+	}
+	g.store.budget.Leave(bytes - g.taken)
+	g.taken = bytes
 }
 
 func (g *together) gatherRange(r *Range) error {

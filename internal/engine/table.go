@@ -69,7 +69,9 @@ func (t *Table) added() int {
 }
 
 // isGone reports whether the table is of no map: that was dropped, or is known from an index of when it was open, and was never written to.
-func (t *Table) isGone() bool { return t.name != "" && t.inLog.Load() == nil && !t.opened.Load() }
+func (t *Table) isGone() bool {
+	return t.name != "" && t.inLog.Load() == nil && !t.opened.Load() && t.cells.Load() == nil
+}
 
 // Hash is that of a key's own bytes, which is how tables and cells know it. It is the same in every
 // process that opens the store, but for a reader that was there before the first write.

@@ -33,7 +33,8 @@ type together struct {
 	writes     map[string]bool // the keys of the changes, where there are ranges
 	deleted    *deletedKeys    // those of the ranges
 	generation int             // of the store, when these were gathered
-	failed     atomic.Bool     // some of these could not be taken out
+	taken      int64           // memory of these
+	failed     atomic.Bool     // some of them could not be taken out
 
 	ahead    bool // the members are in the log
 	appended bool // the outcome is
@@ -170,6 +171,7 @@ func (g *together) check() error {
 // finish is for who holds no lock any more.
 func (g *together) finish(err error) {
 	g.group.End()
+	g.store.budget.Leave(-g.taken)
 	if g.ahead {
 		g.store.ranged.ahead.Add(-1)
 	}
@@ -270,6 +272,9 @@ func (g *together) commitLocked() (uint64, error) {
 	s := g.store
 	if s.closed {
 		return 0, seglog.ErrClosed
+	}
+	if g.drops != nil && g.drops.cells.Load() != nil {
+		return 0, ErrMapOpen
 	}
 	if g.tx != nil {
 		if err := g.tx.validateLocked(); err != nil {
