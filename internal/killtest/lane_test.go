@@ -270,10 +270,7 @@ func (l *lane) frame(f frame) error {
 // then it is opened for writing, written to, closed and opened again. Else the next child finds it
 // as the last one left it. What is found by the first of these holds for all that come later.
 func (l *lane) examine() (found []string) {
-	var mu sync.Mutex // guards found and the ledger against the store's error handler
 	unsound := func(format string, args ...any) {
-		mu.Lock()
-		defer mu.Unlock()
 		l.ledger.unsound++
 		found = append(found, "unsound: "+fmt.Sprintf(format, args...))
 	}
@@ -313,7 +310,20 @@ const probeKey = "probe"
 // look opens the store and compares what it holds. With a probe it looks for the one before, and
 // leaves it.
 func (l *lane) look(unsound func(format string, args ...any), probe int, opts ...copal.Option) (found []string) {
-	db, err := copal.Open(l.store, append(opts, copal.WithErrorHandler(func(err error) { unsound("reading: %v", err) }))...)
+	var mu sync.Mutex // guards told
+	var told []error
+	defer func() { // when the store is closed, and has nothing more to tell
+		mu.Lock()
+		defer mu.Unlock()
+		for _, err := range told {
+			unsound("reading: %v", err)
+		}
+	}()
+	db, err := copal.Open(l.store, append(opts, copal.WithErrorHandler(func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err)
+	}))...)
 	if err != nil {
 		l.ledger.shut++
 		unsound("open (options beside the error handler: %d): %v", len(opts), err)
