@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
 // TestSegmentsHaveAllAfterAKill: when a store that was killed has been opened and closed, without a write, its segments
 // have every record, so that they can be read without the ring. Opened by a reader, nothing changes.
 func TestSegmentsHaveAllAfterAKill(t *testing.T) {
+	logtest.NeedsRing(t)
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 900 })
 	for i := range 50 {
