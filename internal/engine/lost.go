@@ -61,11 +61,17 @@ func (s *Store) loseIn(t *Table, l *seglog.Lost) error {
 	return nil
 }
 
-// loseRange loses the entries that a damaged range deletion may have deleted.
+// loseRange loses the entries that a damaged range deletion may have deleted: the key where its range begins is all
+// that is known of it. In most orders of typed maps keys may come behind that which come before it by their bytes,
+// so there all keys of the map go.
 func (s *Store) loseRange(sp *space, l *seglog.Lost) error {
 	tables := sp.tables()
 	if l.Head.Kind == record.Element {
 		tables = []*Table{sp.elements}
+	}
+	of := l.Key[:bytes.IndexByte(l.Key, ':')+1]
+	mayHave := func(key []byte) bool {
+		return bytes.Compare(key, l.Key) >= 0 || len(of) > 0 && bytes.HasPrefix(key, of)
 	}
 	for _, t := range tables {
 		var keys [][]byte
@@ -74,7 +80,7 @@ func (s *Store) loseRange(sp *space, l *seglog.Lost) error {
 				return err
 			}
 			e, err := s.readAt(a, nil)
-			if err == nil && bytes.HasPrefix(e.Key, l.Key) {
+			if err == nil && mayHave(e.Key) {
 				keys = append(keys, e.Key)
 			} else if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
 				return err

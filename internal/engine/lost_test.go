@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
@@ -184,4 +185,116 @@ func (v *lostVictim) illegible(at int, offset int64) bool {
 // mayMean reports whether a record of which a byte of the key was changed may name another key.
 func (v *lostVictim) mayMean(at int, offset int64, key string) bool {
 	return v.illegible(at, offset) && key != v.all[at].key
+}
+
+// TestReadWhereTheLogGoesOnInTheRing: the end of a segment is cut off and damaged in the ring, and the ring goes on
+// behind it. A reader opens the store: the one record is lost, and those behind it are there.
+func TestReadWhereTheLogGoesOnInTheRing(t *testing.T) {
+	logtest.NeedsRing(t)
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	for i := range 20 {
+		mustSet(t, s, fmt.Sprint("key ", i), "value")
+		if i == 9 {
+			if err := s.Sync(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	mem = mem.ProcessCrash()
+	all := readOriginals(t, mem, "db")
+	if len(all) != 10 {
+		t.Fatalf("%d records are in the segment, where 10 were synced", len(all))
+	}
+	last := all[9]
+	path := filepath.Join("db", last.id.FileName())
+	for cut := int64(1); cut < int64(len(last.bytes)); cut++ {
+		image := mem.ProcessCrash()
+		if err := image.Remove("db/SYNCED"); err != nil { // else the end of the file is known
+			t.Fatal(err)
+		}
+		logtest.Change(t, image, path, func(f vfs.File) error { return f.Truncate(last.at + cut) })
+		logtest.Change(t, image, "db/RING", func(f vfs.File) error { return logtest.Flip(f, seglog.RingHead+last.at+30, 1) })
+		s, told := readLost(t, image)
+		s.reports.wait()
+		if len(*told) == 0 {
+			t.Errorf("%d bytes of the record are there: nothing is told", cut)
+		}
+		for i := range 20 {
+			_, err := s.Get(nil, fmt.Append(nil, "key ", i))
+			if i != 9 && err != nil || i == 9 && err == nil {
+				t.Errorf("%d bytes of the record are there: key %d: %v", cut, i, err)
+			}
+		}
+		mustClose(t, s)
+	}
+}
+
+// TestReadBesideDamagedRange: of a damaged range deletion nobody knows which keys it deleted. None that it may have
+// deleted shows the value that it had before.
+func TestReadBesideDamagedRange(t *testing.T) {
+	ints, _ := keycodec.OrderNamed("int")
+	sortKey := func(key string) []byte { return ints.AppendSortKey(nil, key) }
+	for name, test := range map[string]struct {
+		of           func(*Table) Range
+		intact, lost []string
+	}{
+		"bounds":     {func(*Table) Range { return KeyRange(Span{Low: []byte("k2"), High: []byte("l")}) }, []string{"a1", "k1"}, []string{"k2", "k3", "k5"}},
+		"prefix":     {func(*Table) Range { return PrefixRange([]byte("k")) }, []string{"a1"}, []string{"k", "k1", "k5"}},
+		"by numbers": {func(table *Table) Range { return table.Range(ints, Span{Low: sortKey("9"), High: sortKey("100")}) }, []string{"a1", "k"}, []string{"m:99", "m:10"}},
+	} {
+		for _, settled := range []bool{false, true} { // an INDEX has the entries
+			t.Run(fmt.Sprintf("%s, settled %v", name, settled), func(t *testing.T) {
+				mem := vfs.NewMem()
+				with := func(o *Options) { o.NoSnapshot = !settled }
+				s := mustOpen(t, mem, with)
+				table, err := s.Map("m")
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, key := range append(test.intact, test.lost...) {
+					mustSet(t, s, key, "before")
+				}
+				if settled {
+					mustClose(t, s)
+					s = mustOpen(t, mem, with)
+					if table, err = s.Map("m"); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := s.DeleteRange(test.of(table), Process); err != nil {
+					t.Fatal(err)
+				}
+				mustSet(t, s, test.lost[0], "after")
+				if err := s.Sync(); err != nil {
+					t.Fatal(err)
+				}
+				image := mem.ProcessCrash()
+				all := readOriginals(t, image, "db")
+				r := all[len(all)-2]
+				if r.Op != record.Range {
+					t.Fatalf("the last record but one is %c of %q", r.Op, r.key)
+				}
+				logtest.Change(t, image, filepath.Join("db", r.id.FileName()), func(f vfs.File) error {
+					return logtest.Flip(f, r.at, 1) // of the checksum
+				})
+				s, told := readLost(t, image)
+				defer mustClose(t, s)
+				s.reports.wait()
+				if len(*told) == 0 {
+					t.Fatal("nothing is told of the damage")
+				}
+				for _, key := range append(test.intact, test.lost[0]) {
+					if _, err := s.Get(nil, []byte(key)); err != nil {
+						t.Errorf("%q: %v", key, err)
+					}
+				}
+				for _, key := range test.lost[1:] {
+					if e, err := s.Get(nil, []byte(key)); !errors.Is(err, seglog.ErrCorrupt) {
+						t.Errorf("%q is %q, %v", key, e.Value, err)
+					}
+				}
+			})
+		}
+	}
 }

@@ -60,7 +60,7 @@ func (r *Range) whole(sortKey []byte) []byte {
 }
 
 // all reports whether the range has all keys that begin with the prefix.
-func (r *Range) all() bool { return r.span.Low == nil && r.span.High == nil }
+func (r *Range) all() bool { return r.span.unbounded() }
 
 // none reports whether the range has no key.
 func (r *Range) none() bool { return r.span.High != nil && bytes.Compare(r.span.Low, r.span.High) >= 0 }

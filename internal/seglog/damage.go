@@ -118,7 +118,7 @@ type chain struct {
 func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last uint64, reason string) (c chain, err error) {
 	c.end = from
 	s := &Scanner{File: t.Segment, Offset: from, End: t.End}
-	for at := from; at < end; at = s.Offset {
+	for at := from; at < min(end, s.End); at = s.Offset { // what follows may stand in the ring alone
 		var h record.Head
 		head, b, err := s.head(&h, at == from)
 		if err != nil {
