@@ -13,7 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestDeleteRangeByValue: the range of a map is that of its keys' values, whatever their text, also when the log is read again.
+// TestDeleteRangeByValue: the range of a map is that of its keys' values, whatever their text, also when the
+// log is read again.
 func TestDeleteRangeByValue(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		mem := vfs.NewMem()
@@ -120,7 +121,8 @@ func TestDrop(t *testing.T) {
 	}
 }
 
-// TestWatchOfRanges: who replays what a watch tells has what the map has, however many write, clear and delete ranges at once.
+// TestWatchOfRanges: who replays what a watch tells has what the map has, however many write, clear and delete
+// ranges at once.
 func TestWatchOfRanges(t *testing.T) {
 	db := openOn(t, vfs.NewMem(), copal.WithErrorHandler(func(err error) { t.Error(err) }))
 	m := mapOf[int, int](t, db, "m", copal.Ordered())

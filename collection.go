@@ -12,12 +12,14 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// A key of the store can have a collection instead of a value: a hash, a list, a set, or a sorted set. Its elements are records of their
-// own, so a change of one costs what an entry of a map costs, also among a million; and the whole is deleted, renamed and given a
-// deadline by a record or three, whatever its size. The space of what was deleted comes back in the background.
+// A key of the store can have a collection instead of a value: a hash, a list, a set, or a sorted set. Its
+// elements are records of their own, so a change of one costs what an entry of a map costs, also among a
+// million; and the whole is deleted, renamed and given a deadline by a record or three, whatever its size. The
+// space of what was deleted comes back in the background.
 //
-// Under the same key there is a value or a collection. Reading one as the other is ErrType; Set and Put replace a
-// collection, and Delete, Has, Expire, TTL and Scan treat it as any entry. The number of keys, as DB.Len and Map.Len count it, has a collection as one.
+// Under the same key there is a value or a collection. Reading one as the other is ErrType; Set and Put replace
+// a collection, and Delete, Has, Expire, TTL and Scan treat it as any entry. The number of keys, as DB.Len and
+// Map.Len count it, has a collection as one.
 
 // Collection is what a HashOf and its like are as a whole. It is safe for concurrent use.
 type Collection struct {

@@ -23,7 +23,8 @@ type collectionsModel struct {
 	scores map[string]float64
 }
 
-// TestCollectionsAgainstAModel compares random changes of a set, a list and a sorted set with a map, a slice and a map, among reopenings.
+// TestCollectionsAgainstAModel compares random changes of a set, a list and a sorted set with a map, a slice
+// and a map, among reopenings.
 func TestCollectionsAgainstAModel(t *testing.T) {
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(3, 5))
@@ -359,7 +360,8 @@ func TestSortedSetCornerCases(t *testing.T) {
 	}
 }
 
-// TestCollectionsInATransaction: all kinds of them with values, seen from within, and from outside only when it has committed.
+// TestCollectionsInATransaction: all kinds of them with values, seen from within, and from outside only when it
+// has committed.
 func TestCollectionsInATransaction(t *testing.T) {
 	var told []error
 	db, err := copal.OpenMemory(copal.WithErrorHandler(func(err error) { told = append(told, err) }))
@@ -478,7 +480,8 @@ func TestCollectionsInATransaction(t *testing.T) {
 	}
 }
 
-// Taking out what is not there is no change of a collection in a transaction either: nothing is written, and nobody is told.
+// Taking out what is not there is no change of a collection in a transaction either: nothing is written, and
+// nobody is told.
 func TestNoChangeOfACollectionInATransaction(t *testing.T) {
 	db := memory(t)
 	h := db.Raw().Hash([]byte("h"))
@@ -520,7 +523,8 @@ func (c callsBack) MarshalJSON() ([]byte, error) {
 	return json.Marshal(plain(c))
 }
 
-// TestPopWithADecoderThatUsesTheStore: no lock is held while an element is decoded, and what is popped there is not popped twice.
+// TestPopWithADecoderThatUsesTheStore: no lock is held while an element is decoded, and what is popped there is
+// not popped twice.
 func TestPopWithADecoderThatUsesTheStore(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(db *copal.DB, l *copal.ListOf[callsBack]) error

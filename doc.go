@@ -35,10 +35,10 @@
 // # Types that change
 //
 // The log keeps the schema of every value, so one that was stored as another struct is read field by field:
-// fields may be added, which are zero then, removed, reordered, and made wider, or narrower where the numbers fit.
-// What does not fit is [ErrType] and stays as it is. A value keeps its form until it is written again, by Update too: then fields that the
-// struct does not have any more are gone. A tag lets a field keep its stored name under another one
-// in Go: json:"name", and for codec.Binary also copal:"name".
+// fields may be added, which are zero then, removed, reordered, and made wider, or narrower where the numbers
+// fit. What does not fit is [ErrType] and stays as it is. A value keeps its form until it is written again, by
+// Update too: then fields that the struct does not have any more are gone. A tag lets a field keep its stored
+// name under another one in Go: json:"name", and for codec.Binary also copal:"name".
 //
 // # Errors
 //

@@ -20,7 +20,8 @@ type parcel struct {
 	At   time.Time
 }
 
-// What a snapshot yields, put into another store, is the same there by every reader: of each codec, with deadlines, raw.
+// What a snapshot yields, put into another store, is the same there by every reader: of each codec, with
+// deadlines, raw.
 func TestEntriesMove(t *testing.T) {
 	from := openOn(t, vfs.NewMem())
 	codecs := []codec.Codec{codec.JSON, codec.Binary}

@@ -44,10 +44,11 @@ var (
 	ErrTxReadOnly = engine.ErrTxReadOnly
 	// ErrClosed: the store, the map, or the snapshot is closed.
 	ErrClosed = seglog.ErrClosed
-	// ErrSnapshotLost: a snapshot of a store that was opened with ReadOnly, and has fallen so far behind the process that
-	// writes that it had to read the log anew.
+	// ErrSnapshotLost: a snapshot of a store that was opened with ReadOnly, and has fallen so far behind the
+	// process that writes that it had to read the log anew.
 	ErrSnapshotLost = engine.ErrViewLost
-	// ErrHistoryLost: what DB.Watch was to tell is not in the log any more, for compaction has been there, or is not in it yet.
+	// ErrHistoryLost: what DB.Watch was to tell is not in the log any more, for compaction has been there, or
+	// is not in it yet.
 	ErrHistoryLost = seglog.ErrHistoryLost
 	// ErrCorrupt: bytes on the disk are not what was written. The error is a *CorruptError.
 	ErrCorrupt = seglog.ErrCorrupt
@@ -61,6 +62,7 @@ var (
 // be what was written. errors.Is(err, ErrCorrupt) holds for it.
 type CorruptError = seglog.CorruptError
 
-// CollectionError is the error of a raw read, such as Get, of a key that holds not a value but a collection, whose Type it says: "hash", for instance.
-// Scan passes it to the error handler and goes on. errors.Is(err, ErrType) holds for it.
+// CollectionError is the error of a raw read, such as Get, of a key that holds not a value but a collection,
+// whose Type it says: "hash", for instance. Scan passes it to the error handler and goes on. errors.Is(err,
+// ErrType) holds for it.
 type CollectionError = engine.CollectionError

@@ -8,7 +8,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// inClass calls f in a transaction that has a map of names to years of birth, in order, from which it has taken Alan and to which it has added Edsger.
+// inClass calls f in a transaction that has a map of names to years of birth, in order, from which it has taken
+// Alan and to which it has added Edsger.
 func inClass(f func(tx *copal.Tx, born *copal.Map[string, int])) {
 	db, err := copal.OpenMemory()
 	if err != nil {

@@ -300,7 +300,8 @@ func (x *expiryModel[V]) update(key string, ttl time.Duration, async bool) {
 	delete(x.shadows, key)
 }
 
-// raw does something to the raw entry, which has the log's value. An asynchronous write is written before, if it is looked at.
+// raw does something to the raw entry, which has the log's value. An asynchronous write is written before, if
+// it is looked at.
 func (x *expiryModel[V]) raw(key string, ttl time.Duration) {
 	e, name := x.logged(key), []byte("m:"+key)
 	switch x.rng.IntN(4) {
@@ -338,7 +339,8 @@ func (x *expiryModel[V]) raw(key string, ttl time.Duration) {
 	}
 }
 
-// die kills the process. What was asynchronous may be lost, each key as it was at some time since the log last heard of it.
+// die kills the process. What was asynchronous may be lost, each key as it was at some time since the log last
+// heard of it.
 func (x *expiryModel[V]) die() {
 	x.mem = x.mem.ProcessCrash()
 	clear(x.shadows)

@@ -390,8 +390,8 @@ func TestOnExpireUsesTheStore(t *testing.T) {
 	}
 }
 
-// What expires while the function of OnExpire runs is told, once, whoever takes it out: the function itself, too, after which the goroutine that tells finds
-// nothing else to do.
+// What expires while the function of OnExpire runs is told, once, whoever takes it out: the function itself,
+// too, after which the goroutine that tells finds nothing else to do.
 func TestExpiredWhileAnotherIsTold(t *testing.T) {
 	key := []byte("m:second")
 	for name, use := range map[string]func(db *copal.DB, m *copal.Map[string, int]) error{
@@ -458,8 +458,9 @@ func TestExpiredWhileAnotherIsTold(t *testing.T) {
 	}
 }
 
-// Entries that expire one after the other, each of which the function of OnExpire takes out when it is told of the one before, are all told: however many there
-// are, so that the last one is taken out at each step of the goroutine that tells, the one before it ends included.
+// Entries that expire one after the other, each of which the function of OnExpire takes out when it is told of
+// the one before, are all told: however many there are, so that the last one is taken out at each step of the
+// goroutine that tells, the one before it ends included.
 func TestExpiredOneByOneWhileTheyAreTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := memory(t, copal.WithSyncInterval(time.Hour))
@@ -530,7 +531,8 @@ func TestExpiryRefusals(t *testing.T) {
 // lastDeadline is the last moment, to the second, that a deadline can be.
 var lastDeadline = time.Unix(math.MaxInt64/1000-1, 0)
 
-// A deadline that milliseconds since 1970 cannot say is refused by every verb that takes one, and changes nothing: it is neither the past nor never.
+// A deadline that milliseconds since 1970 cannot say is refused by every verb that takes one, and changes
+// nothing: it is neither the past nor never.
 func TestFarDeadlinesAreRefused(t *testing.T) {
 	key := []byte("k")
 	for _, at := range []time.Time{

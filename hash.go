@@ -10,20 +10,22 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// HashOf is a typed hash under a key: fields of type F, each with a value of type V. It is to a Map what a record with a million
-// fields is to a million records: it goes, moves and expires as a whole. It is safe for concurrent use, needs no Close, and takes
-// nothing until it is written to; any number of them, of the same key too, may be made.
+// HashOf is a typed hash under a key: fields of type F, each with a value of type V. It is to a Map what a
+// record with a million fields is to a million records: it goes, moves and expires as a whole. It is safe for
+// concurrent use, needs no Close, and takes nothing until it is written to; any number of them, of the same key
+// too, may be made.
 //
-// Fields are what keys of maps are, and values what values of maps are, in the store's codec. A value that was written
-// as another type is read as a V if it can be, else the error is ErrType. Values are read from the log, and not kept in memory.
+// Fields are what keys of maps are, and values what values of maps are, in the store's codec. A value that was
+// written as another type is read as a V if it can be, else the error is ErrType. Values are read from the log,
+// and not kept in memory.
 type HashOf[F comparable, V any] struct {
 	Collection
 	fields *keycodec.Codec[F]
 	values *typed
 }
 
-// OpenHash returns the hash under key, which there need not be yet: the first field makes it, and there is none without fields. The error is ErrType when F or V is a type
-// that cannot be kept.
+// OpenHash returns the hash under key, which there need not be yet: the first field makes it, and there is none
+// without fields. The error is ErrType when F or V is a type that cannot be kept.
 func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 	fields, err := keycodec.For[F]()
 	if err != nil {
@@ -62,8 +64,8 @@ func (h *HashOf[F, V]) to(of handle) *HashOf[F, V] {
 	return &HashOf[F, V]{h.as(of), h.fields, h.values}
 }
 
-// Set stores v in a field. When it returns nil, it survives the death of the process, as Map.Set does. The error is ErrType when the key has something else
-// than a hash.
+// Set stores v in a field. When it returns nil, it survives the death of the process, as Map.Set does. The
+// error is ErrType when the key has something else than a hash.
 func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, h.by) }
 
 // SetFSync is Set that survives the loss of power when it returns.
@@ -94,8 +96,8 @@ func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
 	return h.setEdits(edits, h.by)
 }
 
-// Get returns the value of a field, and whether there is one. A read that fails goes to the error handler and counts as absent; Load
-// returns the error instead.
+// Get returns the value of a field, and whether there is one. A read that fails goes to the error handler and
+// counts as absent; Load returns the error instead.
 func (h *HashOf[F, V]) Get(field F) (v V, ok bool) {
 	v, err := h.Load(field)
 	if err != nil && !isNotFound(err) {
@@ -104,8 +106,8 @@ func (h *HashOf[F, V]) Get(field F) (v V, ok bool) {
 	return v, err == nil
 }
 
-// Load returns the value of a field, which is the caller's own. The error is ErrNotFound when there is none, a *CorruptError when it is damaged, and ErrType
-// when it is not a V, or the key has something else than a hash.
+// Load returns the value of a field, which is the caller's own. The error is ErrNotFound when there is none, a
+// *CorruptError when it is damaged, and ErrType when it is not a V, or the key has something else than a hash.
 func (h *HashOf[F, V]) Load(field F) (v V, err error) {
 	sub, err := h.sub(field)
 	if err == nil {
@@ -121,8 +123,8 @@ func (h *HashOf[F, V]) Has(field F) bool {
 	return err == nil && h.has(sub)
 }
 
-// Update changes a field atomically, as Map.Update does an entry: f gets what there is, and says what there is to be. It returns the
-// field as it is afterwards. TTL has no meaning here: a field lives as long as the hash.
+// Update changes a field atomically, as Map.Update does an entry: f gets what there is, and says what there is
+// to be. It returns the field as it is afterwards. TTL has no meaning here: a field lives as long as the hash.
 func (h *HashOf[F, V]) Update(field F, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return h.updateField(field, f, h.by)
 }
@@ -305,7 +307,8 @@ func (c *Collection) load(values *typed, sub []byte, v any) error {
 // name is how messages call an element.
 func (c *Collection) name(sub []byte) []byte { return append(append(bytes.Clone(c.key), ' '), sub...) }
 
-// updateValue changes an element as decide says, which gets whether there is one and what decodes it, and returns what is to be encoded.
+// updateValue changes an element as decide says, which gets whether there is one and what decodes it, and
+// returns what is to be encoded.
 func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
 	return c.update(sub, d, func(found *engine.Entry) (*engine.Edit, error) {
 		v, what, err := decide(found != nil, func(into any) error {

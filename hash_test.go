@@ -26,7 +26,8 @@ func openHash[F comparable, V any](t testing.TB, db *copal.DB, key string) *copa
 	return h
 }
 
-// TestHashCountsEveryIncrement: changes of one field by many at once, with others of the same hash and of the whole among them.
+// TestHashCountsEveryIncrement: changes of one field by many at once, with others of the same hash and of the
+// whole among them.
 func TestHashCountsEveryIncrement(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
@@ -69,8 +70,8 @@ func TestHashCountsEveryIncrement(t *testing.T) {
 	}
 }
 
-// TestHashShowsWholeChanges: two fields that are written together are never seen apart, in a snapshot, and the hash that is made anew all the time has
-// never a field of the one before.
+// TestHashShowsWholeChanges: two fields that are written together are never seen apart, in a snapshot, and the
+// hash that is made anew all the time has never a field of the one before.
 func TestHashShowsWholeChanges(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {

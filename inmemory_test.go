@@ -11,7 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A value for memory alone stands before the stored one: its map shows it and nothing else does, until the next write of the key or the end.
+// A value for memory alone stands before the stored one: its map shows it and nothing else does, until the next
+// write of the key or the end.
 func TestSetInMemory(t *testing.T) {
 	fsys := vfs.NewMem()
 	db := openOn(t, fsys)

@@ -19,10 +19,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What waits in memory, and what stays there, beside everything that knows the log alone: random operations of every
-// durability on the keys of one map, on the same keys as raw ones and as hashes, in batches and transactions that are
-// disturbed, under snapshots, compaction, a watch, a clock that moves, clean ends and deaths of the process. The model has for each
-// key what the log has or is to have, and what memory shows in its place.
+// What waits in memory, and what stays there, beside everything that knows the log alone: random operations of
+// every durability on the keys of one map, on the same keys as raw ones and as hashes, in batches and
+// transactions that are disturbed, under snapshots, compaction, a watch, a clock that moves, clean ends and
+// deaths of the process. The model has for each key what the log has or is to have, and what memory shows in
+// its place.
 //
 // COPAL_SEED=n runs one seed alone.
 type interplay[V any] struct {
@@ -66,8 +67,8 @@ type snapped struct {
 	what map[string]thing
 }
 
-// TestInterplay compares a store with the model. That it would notice was tried by breaking the code; each of these was caught within
-// a default run:
+// TestInterplay compares a store with the model. That it would notice was tried by breaking the code; each of
+// these was caught within a default run:
 //
 //   - A transaction takes what is to be written later for no conflict, or a snapshot does not have it written first.
 //   - A snapshot shows what is in memory alone.
@@ -560,7 +561,8 @@ func hashOf(h *copal.HashOf[string, []byte]) string {
 	return joined(all)
 }
 
-// hashChange does something to a hash, and returns what it is then, and the field that it has looked at to do so, if it has.
+// hashChange does something to a hash, and returns what it is then, and the field that it has looked at to do
+// so, if it has.
 func (x *interplay[V]) hashChange(h *copal.HashOf[string, []byte], key string, e thing) (now thing, looked string) {
 	now, looked = x.hashChanged(h, key, e)
 	if now.number == 0 {

@@ -12,7 +12,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// What TestInterplay compares: the store with the model, a snapshot with what there was, and what a watch has told with what there is.
+// What TestInterplay compares: the store with the model, a snapshot with what there was, and what a watch has
+// told with what there is.
 
 func (x *interplay[V]) checkSnapshot(s snapped) {
 	m := x.m.At(s.s)

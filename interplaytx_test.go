@@ -7,7 +7,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// The transactions of TestInterplay: what they see, under what they have written themselves, and what makes them run again.
+// The transactions of TestInterplay: what they see, under what they have written themselves, and what makes
+// them run again.
 
 // txModel is a transaction under way.
 type txModel[V any] struct {
@@ -26,7 +27,8 @@ type txModel[V any] struct {
 // fieldOf names a field of a hash. It is no key.
 func fieldOf(key, field string) string { return key + " field " + field }
 
-// transaction reads and writes, and while its function runs for the first time something else happens, and time passes.
+// transaction reads and writes, and while its function runs for the first time something else happens, and time
+// passes.
 func (x *interplay[V]) transaction() {
 	var last *txModel[V] // the run that counts
 	runs, disturbed := 0, ""

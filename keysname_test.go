@@ -16,7 +16,8 @@ import (
 
 type city string
 
-// wantOtherKeys opens a map with keys of type K, and wants to be told which order the map has and which was asked for.
+// wantOtherKeys opens a map with keys of type K, and wants to be told which order the map has and which was
+// asked for.
 func wantOtherKeys[K comparable, V any](t *testing.T, db *copal.DB, name, has, asked string) {
 	t.Helper()
 	m, err := copal.OpenMap[K, V](db, name)

@@ -11,18 +11,20 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// ListOf is a list of values of type V under a key, a queue at both ends. Like a HashOf it goes, moves and expires as a whole, is safe for
-// concurrent use, and needs no Close. Whatever the length, pushing, popping and reading at an index cost the same.
+// ListOf is a list of values of type V under a key, a queue at both ends. Like a HashOf it goes, moves and
+// expires as a whole, is safe for concurrent use, and needs no Close. Whatever the length, pushing, popping and
+// reading at an index cost the same.
 //
-// An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions, which stay what they are when there
-// are pushes and pops; the collection knows those of the first and the last.
+// An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions,
+// which stay what they are when there are pushes and pops; the collection knows those of the first and the
+// last.
 type ListOf[V any] struct {
 	Collection
 	values *typed
 }
 
-// OpenList returns the list under key, which there need not be yet: the first element makes it, and there is none without elements. The error is ErrType when V is a type
-// that cannot be kept.
+// OpenList returns the list under key, which there need not be yet: the first element makes it, and there is
+// none without elements. The error is ErrType when V is a type that cannot be kept.
 func OpenList[V any](db *DB, key string) (*ListOf[V], error) {
 	values, err := db.typed(reflect.TypeFor[V]())
 	if err != nil {
@@ -53,8 +55,8 @@ func (l *ListOf[V]) Backward() *ListOf[V] { return l.to(l.backward()) }
 
 func (l *ListOf[V]) to(of handle) *ListOf[V] { return &ListOf[V]{l.as(of), l.values} }
 
-// PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as Map.Set does. The error is ErrType when the key has something
-// else than a list.
+// PushBack appends elements, all or none. When it returns nil, they survive the death of the process, as
+// Map.Set does. The error is ErrType when the key has something else than a list.
 func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, l.by) }
 
 // PushFront puts elements in front, one after the other, all or none: the last of them is the first of the list then.
@@ -92,7 +94,8 @@ func (l *ListOf[V]) Get(index int) (v V, ok bool) {
 	return v, l.found(err)
 }
 
-// Load returns the element at an index, which is the caller's own. The error is ErrNotFound when there is none, else as that of HashOf.Load.
+// Load returns the element at an index, which is the caller's own. The error is ErrNotFound when there is none,
+// else as that of HashOf.Load.
 func (l *ListOf[V]) Load(index int) (v V, err error) {
 	e, err := l.entryAt(index)
 	if err == nil {
@@ -110,7 +113,8 @@ func (l *ListOf[V]) Set(index int, v V) error {
 	return l.setAt(index, e, l.by)
 }
 
-// Trim leaves the elements from index from on up to index to, but not that, and removes all others: it costs what is removed.
+// Trim leaves the elements from index from on up to index to, but not that, and removes all others: it costs
+// what is removed.
 func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, l.by) }
 
 // All yields the elements, first to last. One that is there throughout is yielded exactly once; the
@@ -143,7 +147,8 @@ func (l *ListOf[V]) decoded(span engine.Span) iter.Seq[V] {
 
 // What follows is ListOf without its type.
 
-// ends are the positions of the first element of a list and of the last. Of none, they are such that the next pushes begin in the middle.
+// ends are the positions of the first element of a list and of the last. Of none, they are such that the next
+// pushes begin in the middle.
 type listEnds struct{ first, last uint64 }
 
 const middlePosition = 1 << 63
@@ -211,8 +216,9 @@ func (c *Collection) pushEdits(edits []*engine.Edit, front bool, d engine.Durabi
 	})
 }
 
-// popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times. It is called without locks, for it has the caller's codec; so the
-// element is removed if it is still that one, and else the next is taken.
+// popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times.
+// It is called without locks, for it has the caller's codec; so the element is removed if it is still that one,
+// and else the next is taken.
 func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine.Entry) error) (ok bool, err error) {
 	if err := c.writable(); err != nil {
 		return false, err

@@ -17,10 +17,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Everything beside everything else: values of a map, raw values, hashes, lists, sets and sorted sets under few keys, which take each
-// other's places, with deadlines and a clock that moves; one by one, in transactions that are done and that are given up, under snapshots; in a store with
-// segments of a few records and hardly any memory, that is compacted, closed, killed, and whose power is cut. Each call answers what a model answers, and what all
-// that can be seen is compared again and again.
+// Everything beside everything else: values of a map, raw values, hashes, lists, sets and sorted sets under few
+// keys, which take each other's places, with deadlines and a clock that moves; one by one, in transactions that
+// are done and that are given up, under snapshots; in a store with segments of a few records and hardly any
+// memory, that is compacted, closed, killed, and whose power is cut. Each call answers what a model answers,
+// and what all that can be seen is compared again and again.
 //
 // COPAL_SEED=n runs one seed alone.
 func TestMixed(t *testing.T) {
@@ -134,7 +135,8 @@ func (h hands) get(key string) ([]byte, error) {
 	return h.db.Raw().Load([]byte(key))
 }
 
-// scan lists everything in order. A walk with a bound, or backward, may begin an order of the keys, which goes when no others follow.
+// scan lists everything in order. A walk with a bound, or backward, may begin an order of the keys, which goes
+// when no others follow.
 func (h hands) scan(way int) (keys []string) {
 	raw := h.db.Raw()
 	switch {

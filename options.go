@@ -143,8 +143,8 @@ func WithErrorHandler(f func(error)) Option {
 	return storeOption(func(c *config) { c.onError = f })
 }
 
-// WithLogger is WithErrorHandler for who has a logger: each such error is a record of level Error with the message "copal"
-// and the error under the key "err".
+// WithLogger is WithErrorHandler for programs that use log/slog: each such error is a record of level Error with
+// the message "copal" and the error under the key "err".
 func WithLogger(l *slog.Logger) Option {
 	return WithErrorHandler(func(err error) { l.Error("copal", "err", err) })
 }

@@ -29,7 +29,8 @@ func small(t *testing.T) {
 	t.Cleanup(func() { engine.FoldMarks, engine.SortBytes = fold, sort })
 }
 
-// orderModel compares a map with a sorted slice of its keys. less is the order of the keys as a person would write it.
+// orderModel compares a map with a sorted slice of its keys. less is the order of the keys as a person would
+// write it.
 type orderModel[K comparable] struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -368,7 +369,8 @@ func TestScanOfAllTables(t *testing.T) {
 	}
 }
 
-// What has expired is not yielded, of ordered maps no more than of others, and comes back in its place when it is set again.
+// What has expired is not yielded, of ordered maps no more than of others, and comes back in its place when it
+// is set again.
 func TestOrderWithoutTheExpired(t *testing.T) {
 	clock := newManualClock()
 	db := memory(t, copal.WithClock(clock))
@@ -514,8 +516,8 @@ func count2[K, V any](list iter.Seq2[K, V]) (n int) {
 	return n
 }
 
-// Entries that are short and have reached the file are read some time before it is their turn; what changes until then shows. Files are mapped
-// on a real disk alone.
+// Entries that are short and have reached the file are read some time before it is their turn; what changes
+// until then shows. Files are mapped on a real disk alone.
 func TestOrderWhileChangingOnDisk(t *testing.T) {
 	const n = 120
 	dir := t.TempDir()

@@ -17,9 +17,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Goroutines that have keys of their own, in shards and a memory that they share with others, know to the byte what each of them holds: whatever
-// the others do, and while the clock moves, the map is closed and opened again, everything is flushed, evicted and compacted, and snapshots come
-// and go. What another goroutine does to another key must not show.
+// Goroutines that have keys of their own, in shards and a memory that they share with others, know to the byte
+// what each of them holds: whatever the others do, and while the clock moves, the map is closed and opened
+// again, everything is flushed, evicted and compacted, and snapshots come and go. What another goroutine does
+// to another key must not show.
 type owners[V any] struct {
 	t      *testing.T
 	clock  *manualClock

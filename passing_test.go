@@ -10,8 +10,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Orders that begin with walks, of a map as users see it: values that wait in memory among them, in the process that writes and in
-// one that follows it, which begins anew now and then.
+// Orders that begin with walks, of a map as users see it: values that wait in memory among them, in the process
+// that writes and in one that follows it, which begins anew now and then.
 func TestPassingOrdersOfAMap(t *testing.T) {
 	eachSeed(t, 10, 300, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 23))

@@ -4,9 +4,9 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// Raw reads of values that a codec has encoded in a form of its own, as binary does, show them as
-// JSON: what is stored tells nothing to who does not know the codec and the schema, and the log knows both. Values of codecs that
-// cannot render are shown as they are stored, and so is what the log has no schema of.
+// Raw reads of values that a codec has encoded in a form of its own, as binary does, show them as JSON: what is
+// stored tells nothing to who does not know the codec and the schema, and the log knows both. Values of codecs
+// that cannot render are shown as they are stored, and so is what the log has no schema of.
 
 // renderer returns the renderer of values of a schema, nil for those that are shown as stored.
 func (db *DB) renderer(schema uint64) codec.Renderer {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// eachSeed runs a test of random operations for so many seeds, the many of them if tests may be long; or for the one that COPAL_SEED names.
+// eachSeed runs a test of random operations for so many seeds, the many of them if tests may be long; or for
+// the one that COPAL_SEED names.
 func eachSeed(t *testing.T, usual, many uint64, test func(t *testing.T, seed uint64)) {
 	t.Helper()
 	if s := os.Getenv("COPAL_SEED"); s != "" {

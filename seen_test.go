@@ -17,10 +17,12 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// What a reader of an open map has seen, everything that begins afterwards sees: also if whoever has set it asynchronously has not come back yet.
+// What a reader of an open map has seen, everything that begins afterwards sees: also if whoever has set it
+// asynchronously has not come back yet.
 //
-// A cell that can be found before it is counted as one that the log has to learn of makes each of the first three fail, in many a run; one that can be found before the log
-// has it while a snapshot is opened makes the last one fail at once.
+// A cell that can be found before it is counted as one that the log has to learn of makes each of the first
+// three fail, in many a run; one that can be found before the log has it while a snapshot is opened makes the
+// last one fail at once.
 func TestWhatWasSeenIsThere(t *testing.T) {
 	rounds := 20_000
 	if testing.Short() {
@@ -151,7 +153,8 @@ func afterSeeing(t *testing.T, rounds int, set func(int) error, shows func(int) 
 	}
 }
 
-// stopping is a value that stops while it is decoded: then a reader has its record, and is about to put it into memory.
+// stopping is a value that stops while it is decoded: then a reader has its record, and is about to put it into
+// memory.
 type stopping struct{ N int }
 
 var whileDecoded func()

@@ -14,10 +14,12 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Whatever one way of reading has shown of a change, all others show afterwards, also while whoever makes the change has not come back yet. Each round of these tests makes
-// one, looks in one way until that shows it, and then in another.
+// Whatever one way of reading has shown of a change, all others show afterwards, also while whoever makes the
+// change has not come back yet. Each round of these tests makes one, looks in one way until that shows it, and
+// then in another.
 
-// look is one way of reading an entry. It returns the value, 0 for none, and there where it tells no more than that there is one.
+// look is one way of reading an entry. It returns the value, 0 for none, and there where it tells no more than
+// that there is one.
 type look struct {
 	name string
 	read func() (int, error)
@@ -53,7 +55,8 @@ func foundRaw(b []byte, err error) (int, error) {
 // quickLooks take less time than a change does, so that they are over while that is not.
 const quickLooks = 4
 
-// looksOf are the ways of reading a key of an open map, which has one more. Those after the first of the map alone see what is in the log, or is to be.
+// looksOf are the ways of reading a key of an open map, which has one more. Those after the first of the map
+// alone see what is in the log, or is to be.
 func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool) []look {
 	whole := m.Name() + ":" + key
 	list := []look{
@@ -236,7 +239,8 @@ func seenRounds() int {
 	return 5000
 }
 
-// seeing makes a change in each round, by turns to the number of the round and to 0, which another goroutine does. When one of the ways first sees it, one of then must.
+// seeing makes a change in each round, by turns to the number of the round and to 0, which another goroutine
+// does. When one of the ways first sees it, one of then must.
 func seeing(t *testing.T, do func(x int) error, first, then []look) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(1, uint64(len(t.Name()))))
@@ -384,7 +388,8 @@ func TestWatchAndRead(t *testing.T) {
 	}
 }
 
-// Len is never more than what has been begun, nor less than what is done: not even while entries that were set asynchronously go to the log.
+// Len is never more than what has been begun, nor less than what is done: not even while entries that were set
+// asynchronously go to the log.
 func TestLenMeanwhile(t *testing.T) {
 	db := memory(t)
 	m := mapOf[int, int](t, db, "m", copal.Ordered())

@@ -7,15 +7,15 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SetOf is a set of members of type M under a key. Like a HashOf it goes, moves and expires as a whole, is safe for concurrent use, and needs no Close. Members are
-// what keys of maps are; strings may be any bytes.
+// SetOf is a set of members of type M under a key. Like a HashOf it goes, moves and expires as a whole, is safe
+// for concurrent use, and needs no Close. Members are what keys of maps are; strings may be any bytes.
 type SetOf[M comparable] struct {
 	Collection
 	members *keycodec.Codec[M]
 }
 
-// OpenSet returns the set under key, which there need not be yet: the first member makes it, and there is none without members. The error is ErrType when M is a type that
-// cannot be kept.
+// OpenSet returns the set under key, which there need not be yet: the first member makes it, and there is none
+// without members. The error is ErrType when M is a type that cannot be kept.
 func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 	members, err := keycodec.For[M]()
 	if err != nil {
@@ -38,8 +38,8 @@ func (s *SetOf[M]) Backward() *SetOf[M] { return s.to(s.backward()) }
 
 func (s *SetOf[M]) to(of handle) *SetOf[M] { return &SetOf[M]{s.as(of), s.members} }
 
-// Add adds members, all or none, and returns how many are new. When it returns, they survive the death of the process, as Map.Set does. The error is ErrType when the key has
-// something else than a set.
+// Add adds members, all or none, and returns how many are new. When it returns, they survive the death of the
+// process, as Map.Set does. The error is ErrType when the key has something else than a set.
 func (s *SetOf[M]) Add(members ...M) (added int, err error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {

@@ -35,8 +35,8 @@ type pet struct {
 
 type herd struct{ Names []string }
 
-// What a snapshot has of a typed map is what a Go map had that was copied when it was taken, by every method, whatever
-// kind of write came since; and raw reads see the same.
+// What a snapshot has of a typed map is what a Go map had that was copied when it was taken, by every method,
+// whatever kind of write came since; and raw reads see the same.
 func TestSnapshotOfMaps(t *testing.T) {
 	run := func(name string, test func(t *testing.T)) { t.Run(name, test) }
 	run("binary", func(t *testing.T) {
@@ -242,9 +242,10 @@ func TestSnapshotErrors(t *testing.T) {
 	}
 }
 
-// Snapshots are all of one history. Writers count in keys of their own, each time two of them one after the other, while others take
-// snapshots. Ordered by number, no snapshot has less of any key than one before (a long fork), and those with one number have the same; none has
-// the second write without the first; one that was taken after a write was acknowledged has it, and none has a write that began later.
+// Snapshots are all of one history. Writers count in keys of their own, each time two of them one after the
+// other, while others take snapshots. Ordered by number, no snapshot has less of any key than one before (a
+// long fork), and those with one number have the same; none has the second write without the first; one that
+// was taken after a write was acknowledged has it, and none has a write that began later.
 func TestSnapshotsAreOneHistory(t *testing.T) {
 	const writers, takers = 4, 3
 	rounds := 1500
@@ -337,8 +338,9 @@ func TestSnapshotsAreOneHistory(t *testing.T) {
 	t.Logf("%d snapshots", len(all))
 }
 
-// A snapshot that is held under full writes, of every kind, and compaction stays the same to the last byte; what it takes of memory and disk is bounded by
-// what the store had when it was taken, and all of it comes back.
+// A snapshot that is held under full writes, of every kind, and compaction stays the same to the last byte;
+// what it takes of memory and disk is bounded by what the store had when it was taken, and all of it comes
+// back.
 func TestSnapshotHeld(t *testing.T) {
 	keys, rounds, length := 4000, 12, time.Duration(0)
 	if long() {

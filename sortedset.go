@@ -11,11 +11,13 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SortedSetOf is a set of members of type M under a key, each with a score, in the order of the scores; those of one score in the order of the bytes of their text. Like a
-// HashOf it goes, moves and expires as a whole, is safe for concurrent use, and needs no Close. Members are what keys of maps are; strings may be any bytes.
+// SortedSetOf is a set of members of type M under a key, each with a score, in the order of the scores; those
+// of one score in the order of the bytes of their text. Like a HashOf it goes, moves and expires as a whole, is
+// safe for concurrent use, and needs no Close. Members are what keys of maps are; strings may be any bytes.
 //
-// A member is two elements: one under the member, which has the score, and one under score and member, which is where it stands in the order. So a
-// change costs what two of a hash cost, and a range by score begins at once. Rank and Ranked take O(log n).
+// A member is two elements: one under the member, which has the score, and one under score and member, which is
+// where it stands in the order. So a change costs what two of a hash cost, and a range by score begins at once.
+// Rank and Ranked take O(log n).
 //
 // They count, which takes the longer the higher the rank is, in a transaction that has changed elements of
 // any collection, and in a snapshot that was taken before the process first used one.
@@ -24,8 +26,8 @@ type SortedSetOf[M comparable] struct {
 	members *keycodec.Codec[M]
 }
 
-// OpenSortedSet returns the sorted set under key, which there need not be yet: the first member makes it, and there is none without members. The error is ErrType when M is a type that
-// cannot be kept.
+// OpenSortedSet returns the sorted set under key, which there need not be yet: the first member makes it, and
+// there is none without members. The error is ErrType when M is a type that cannot be kept.
 func OpenSortedSet[M comparable](db *DB, key string) (*SortedSetOf[M], error) {
 	members, err := keycodec.For[M]()
 	if err != nil {
@@ -223,8 +225,8 @@ const (
 // scoreSpan has all elements in the order of the scores.
 var scoreSpan = engine.PrefixSpan([]byte{scoreMark})
 
-// scoreCodec encodes scores. It is made by the first who needs it: a variable of the package would be in every program that opens a store, and with
-// it all that makes codecs of keys.
+// scoreCodec encodes scores. It is made by the first who needs it: a variable of the package would be in every
+// program that opens a store, and with it all that makes codecs of keys.
 func scoreCodec() *keycodec.Codec[float64] {
 	if c := theScoreCodec.Load(); c != nil {
 		return c
@@ -277,8 +279,8 @@ func scoreIn(now *engine.Plan, member []byte) (text []byte, score float64, err e
 	return e.Value, score, err
 }
 
-// rescore gives members the scores that f makes of those that they have, 0 for new ones. It returns the last of these, and how many members are new. f may be
-// called several times.
+// rescore gives members the scores that f makes of those that they have, 0 for new ones. It returns the last of
+// these, and how many members are new. f may be called several times.
 func (c *Collection) rescore(members [][]byte, d engine.Durability, f func(i int, old float64) float64) (score float64, added int, err error) {
 	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		added = 0

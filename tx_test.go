@@ -27,8 +27,8 @@ func openHolders(t *testing.T, db *copal.DB, opts ...copal.MapOption) *copal.Map
 	return m
 }
 
-// TestTx: a transaction sees what it has written, others see nothing of it before it commits, and all of it after, also when the store is
-// opened again.
+// TestTx: a transaction sees what it has written, others see nothing of it before it commits, and all of it
+// after, also when the store is opened again.
 func TestTx(t *testing.T) {
 	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
 		mem := vfs.NewMem()

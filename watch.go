@@ -14,10 +14,10 @@ import (
 
 // Watching.
 //
-// The log is the list of all changes, and who watches reads it behind those who write it. So nobody waits for who watches, nothing is
-// kept in memory for him, and he may be slow: what he has not read is in the log. Only compaction could take it away: files that a watch has
-// yet to read stay when they have been compacted, up to as many bytes as the log has, at least 64 MiB. Beyond
-// that the watch ends with ErrHistoryLost.
+// The log is the list of all changes, and who watches reads it behind those who write it. So nobody waits for
+// who watches, nothing is kept in memory for him, and he may be slow: what he has not read is in the log. Only
+// compaction could take it away: files that a watch has yet to read stay when they have been compacted, up to
+// as many bytes as the log has, at least 64 MiB. Beyond that the watch ends with ErrHistoryLost.
 
 // Change is a change of one entry, as DB.Watch tells it.
 type Change struct {
@@ -37,9 +37,9 @@ type Change struct {
 	event feed.Event
 }
 
-// Value returns what Raw.Load would have returned after the change. It is to be called before the next change is asked for. The error is ErrNotFound
-// if the entry was deleted, and ErrHistoryLost if a value of more than 1 MiB has been replaced since, and compaction has taken some
-// of it; the watch goes on then.
+// Value returns what Raw.Load would have returned after the change. It is to be called before the next change
+// is asked for. The error is ErrNotFound if the entry was deleted, and ErrHistoryLost if a value of more than 1
+// MiB has been replaced since, and compaction has taken some of it; the watch goes on then.
 func (c *Change) Value() ([]byte, error) {
 	if c.Deleted {
 		return nil, ErrNotFound
@@ -68,27 +68,33 @@ type watching struct {
 	after  *uint64
 }
 
-// WatchPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. A Map.Watch has its own.
+// WatchPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. A
+// Map.Watch has its own.
 func WatchPrefix(prefix []byte) WatchOption {
 	prefix = bytes.Clone(prefix)
 	return func(w *watching) { w.prefix = prefix }
 }
 
-// WatchAfter tells first what has changed since a sequence number: that of a snapshot, or of the last change that was told earlier, with More false, to this process or
-// another. With 0 it is everything that the log has of the store's life. The error is ErrHistoryLost when compaction has been there since.
+// WatchAfter tells first what has changed since a sequence number: that of a snapshot, or of the last change
+// that was told earlier, with More false, to this process or another. With 0 it is everything that the log has
+// of the store's life. The error is ErrHistoryLost when compaction has been there since.
 func WatchAfter(seq uint64) WatchOption {
 	return func(w *watching) { w.after = &seq }
 }
 
-// Watch yields every change of an entry, raw and typed, from the call on or from where WatchAfter says, once and in the order of the sequence numbers, as soon as reads show it. What
-// counts together comes together, when it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what
-// the log gets: the last of each sync interval. It tells nothing of SetInMemory, nor that a deadline has come: Change.Deadline says when it will.
+// Watch yields every change of an entry, raw and typed, from the call on or from where WatchAfter says, once
+// and in the order of the sequence numbers, as soon as reads show it. What counts together comes together, when
+// it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what the
+// log gets: the last of each sync interval. It tells nothing of SetInMemory, nor that a deadline has come:
+// Change.Deadline says when it will.
 //
-// The last pair has an error, which says why there are no more: that of the context, ErrClosed, ErrHistoryLost, or one of reading the log. After ErrHistoryLost
-// a consumer looks at everything anew, best in a snapshot, and watches on with WatchAfter(snapshot.Seq()).
+// The last pair has an error, which says why there are no more: that of the context, ErrClosed, ErrHistoryLost,
+// or one of reading the log. After ErrHistoryLost a consumer looks at everything anew, best in a snapshot, and
+// watches on with WatchAfter(snapshot.Seq()).
 //
-// A store that was opened with ReadOnly tells what the process that writes has done. A change is told when it has outlived the process, as after Map.Set; after
-// a power cut the log may end before it, and other changes may have its number then.
+// A store that was opened with ReadOnly tells what the process that writes has done. A change is told when it
+// has outlived the process, as after Map.Set; after a power cut the log may end before it, and other changes
+// may have its number then.
 func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, error] {
 	var w watching
 	for _, o := range opts {
@@ -150,8 +156,8 @@ func (c *MapChange[K, V]) Covers(key K) bool {
 	return err == nil && c.Change.Covers(whole)
 }
 
-// Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the map's types, concerns that alone, and the watch goes
-// on; other errors come with none, and end it.
+// Watch is DB.Watch of the map. An error that comes with a change, one of a key or a value that is none of the
+// map's types, concerns that alone, and the watch goes on; other errors come with none, and end it.
 func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[MapChange[K, V], error] {
 	if from, is := m.from.(refused); is {
 		return func(yield func(MapChange[K, V], error) bool) { yield(MapChange[K, V]{}, from.err) }

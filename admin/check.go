@@ -45,8 +45,8 @@ func (r Report) String() string {
 // report's problems, when it is damaged; ErrVersion when a file is of a newer
 // version; and any other when something could not be read.
 //
-// progress, which may be nil, is told now and then how many bytes of all have been read. When ctx ends, so does Check,
-// with its error.
+// progress, which may be nil, is told now and then how many bytes of all have been read. When ctx ends, so does
+// Check, with its error.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (Report, error) {
 	found, err := engine.Check(ctx, dir, vfs.OS(), progress)
 	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}

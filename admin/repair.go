@@ -67,14 +67,16 @@ func (r RepairReport) String() string {
 	return s
 }
 
-// Repair makes a new store, in the directory into, of every intact record of the store in dir, which may be damaged in
-// any way and is not changed. into must be empty or missing; on an error nothing is left there. Nobody can write to
-// the store in dir meanwhile: the error is ErrLocked if another process has it open for writing.
+// Repair makes a new store, in the directory into, of every intact record of the store in dir, which may be
+// damaged in any way and is not changed. into must be empty or missing; on an error nothing is left there.
+// Nobody can write to the store in dir meanwhile: the error is ErrLocked if another process has it open for
+// writing.
 //
 // What a lost record said is not known: if it set a key, the new store has the value before it, if it deleted one,
 // the key is there. The report says what was lost, file by file. A store that is whole loses nothing.
 //
-// progress, which may be nil, is told how many bytes of all have been read. When ctx ends, so does Repair, with its error.
+// progress, which may be nil, is told how many bytes of all have been read. When ctx ends, so does Repair, with
+// its error.
 func Repair(ctx context.Context, dir, into string, progress func(done, total int64)) (RepairReport, error) {
 	return repairStore(ctx, dir, into, repair.Options{Progress: progress})
 }

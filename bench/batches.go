@@ -74,7 +74,8 @@ func (s ownBatches) batch(n int, entry func(i int) (key, value []byte)) error {
 	return s.b.Commit()
 }
 
-// rawViewLines: values that are lent for the time of a call, against what a copy costs elsewhere; and beside what it costs to be lent a value there.
+// rawViewLines: values that are lent for the time of a call, against what a copy costs elsewhere; and beside
+// what it costs to be lent a value there.
 func rawViewLines(s scale) []line {
 	var lines []line
 	for _, bytes := range rawSizes {

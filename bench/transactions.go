@@ -10,8 +10,8 @@ import (
 	bolt "go.etcd.io/bbolt"
 )
 
-// Transactions: each reads two accounts and moves an amount from one to the other, so the sum of all stays what it was, which is
-// checked after each round.
+// Transactions: each reads two accounts and moves an amount from one to the other, so the sum of all stays what
+// it was, which is checked after each round.
 
 // ledger is a store with transactions. It is safe for concurrent use.
 type ledger interface {

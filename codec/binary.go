@@ -28,8 +28,8 @@ import (
 // exported fields, so that no field hides another. Methods that a struct only has because
 // it embeds a type are not called.
 //
-// A type with methods of its own is stored by them: MarshalBinary and UnmarshalBinary,
-// else those for text, else those for JSON. They must copy the bytes that they keep, as their contract says. Exceptions are
+// A type with methods of its own is stored by them: MarshalBinary and UnmarshalBinary, else those for text,
+// else those for JSON. They must copy the bytes that they keep, as their contract says. Exceptions are
 // time.Time, and json.RawMessage, which is bytes, nil or any.
 //
 // Compile refuses interfaces, channels, functions and unsafe pointers; half a pair of such methods;
@@ -43,14 +43,13 @@ import (
 //
 // # Schemas
 //
-// Decoder resolves by name what was stored under another schema. Fields may be
-// reordered, added (they come back zero) and removed (they are skipped). Any integer or float may become any
-// other, a complex another, a string or text a string, and either of strings and bytes the
-// other: a number that its new type does not hold exactly is an error of Decode, and nil
-// bytes become the empty string. A T may become a pointer to T, which is then not
-// nil, and a pointer to T a T, where nil is an error of Decode. Slices and arrays may become one
-// another: an array too long for what was stored ends in zeros, also for a nil slice, and one too short
-// is an error of Decode unless only zeros are lost. All else is an error of Decoder; so is a slice whose elements were stored
+// Decoder resolves by name what was stored under another schema. Fields may be reordered, added (they come back
+// zero) and removed (they are skipped). Any integer or float may become any other, a complex another, a string
+// or text a string, and either of strings and bytes the other: a number that its new type does not hold exactly
+// is an error of Decode, and nil bytes become the empty string. A T may become a pointer to T, which is then
+// not nil, and a pointer to T a T, where nil is an error of Decode. Slices and arrays may become one another:
+// an array too long for what was stored ends in zeros, also for a nil slice, and one too short is an error of
+// Decode unless only zeros are lost. All else is an error of Decoder; so is a slice whose elements were stored
 // as nothing, such as struct{}, and are more now.
 //
 // Decode refuses all but what Append writes under the schema, and does not panic or

@@ -396,7 +396,8 @@ var numberTypes = []reflect.Type{
 	reflect.TypeFor[float32](), reflect.TypeFor[float64](),
 }
 
-// edgesOf are the numbers of a type at the edges of all of them: about each power of two, of either sign, and halves and the like among floats.
+// edgesOf are the numbers of a type at the edges of all of them: about each power of two, of either sign, and
+// halves and the like among floats.
 func edgesOf(typ reflect.Type) (list []reflect.Value) {
 	seen := map[string]bool{}
 	add := func(set func(v reflect.Value)) {
@@ -448,8 +449,8 @@ func bigOf(v reflect.Value) *big.Float {
 	return new(big.Float).SetInt64(v.Int())
 }
 
-// A number of any type, up to its edges, is read as another type exactly as it was, or not at all. Binary refuses none that it can keep; JSON refuses some that
-// floats are spelled as.
+// A number of any type, up to its edges, is read as another type exactly as it was, or not at all. Binary
+// refuses none that it can keep; JSON refuses some that floats are spelled as.
 func TestEvolutionOfNumbers(t *testing.T) {
 	for _, c := range []codec.Codec{codec.Binary, codec.JSON} {
 		for _, from := range numberTypes {

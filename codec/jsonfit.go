@@ -65,7 +65,8 @@ func (f *jsonFit) check(src []byte) *fault {
 
 var anyShape = &Shape{Kind: KindAny}
 
-// checkFit checks v, which was stored as s. What a type wrote by its own MarshalJSON is not checked: nothing is known of it.
+// checkFit checks v, which was stored as s. What a type wrote by its own MarshalJSON is not checked: nothing is
+// known of it.
 func checkFit(s, now *Shape, v any) *fault {
 	if v == nil {
 		return checkFitNull(s, now)
@@ -94,7 +95,8 @@ func checkFit(s, now *Shape, v any) *fault {
 	return nil
 }
 
-// checkFitNull checks null, which was a nil pointer or a nil any, or the null of a slice, a map or a type that writes itself.
+// checkFitNull checks null, which was a nil pointer or a nil any, or the null of a slice, a map or a type that
+// writes itself.
 func checkFitNull(s, now *Shape) *fault {
 	switch {
 	case s.Kind == KindJSON, nilable(now.Kind), now.Kind == KindArray && s.Kind == KindSlice:
@@ -105,8 +107,8 @@ func checkFitNull(s, now *Shape) *fault {
 	return faultf("it was stored as null, which a %s cannot be", now.Kind)
 }
 
-// hasNull reports whether a type that writes itself as JSON has a null of its own: it reads null and writes it again. Others read it as
-// something else, such as the zero of a big.Int.
+// hasNull reports whether a type that writes itself as JSON has a null of its own: it reads null and writes it
+// again. Others read it as something else, such as the zero of a big.Int.
 func (s *Shape) hasNull() bool {
 	v := reflect.New(s.typ).Interface()
 	if json.Unmarshal(null, v) != nil {
@@ -134,8 +136,9 @@ func checkFitNumber(s, now Kind, text string) *fault {
 	return nil
 }
 
-// exactInteger reports whether the integer in text is the float of kind s that was written so: the few digits that tell it from its
-// neighbours are another one from 1<<24 on, or 1<<53. What is no integer is left to encoding/json.
+// exactInteger reports whether the integer in text is the float of kind s that was written so: the few digits
+// that tell it from its neighbours are another one from 1<<24 on, or 1<<53. What is no integer is left to
+// encoding/json.
 func exactInteger(text string, s Kind) bool {
 	bits := 64
 	if s == KindFloat32 {

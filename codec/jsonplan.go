@@ -232,7 +232,8 @@ func (f *field) omit() jsonOmit {
 	return omitOther
 }
 
-// find returns the place of the field, which is at offset of the innermost struct that has it, or nil if it is left out.
+// find returns the place of the field, which is at offset of the innermost struct that has it, or nil if it is
+// left out.
 func (m *jsonMaybe) find(at unsafe.Pointer, offset uintptr) unsafe.Pointer {
 	for _, hop := range m.hops {
 		if at = *(*unsafe.Pointer)(unsafe.Add(at, hop)); at == nil {

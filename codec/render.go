@@ -13,11 +13,11 @@ import (
 // A Renderer writes values that were encoded under one schema as JSON, for those who do
 // not know their Go type. It is safe for concurrent use.
 //
-// What it writes is what codec JSON writes for the same value, as far as the schema tells what that is. It does not
-// know of a field that it is omitted when empty, quoted, or named otherwise by a json tag than where the codec looks
-// for names. Nor whether a struct was embedded, whose fields stand in an object under the name of its type; that a
-// string was a json.Number, bytes a json.RawMessage, or what methods for JSON a type has beside others that its codec prefers.
-// And what JSON has no form for is written
+// What it writes is what codec JSON writes for the same value, as far as the schema tells what that is. It does
+// not know of a field that it is omitted when empty, quoted, or named otherwise by a json tag than where the
+// codec looks for names. Nor whether a struct was embedded, whose fields stand in an object under the name of
+// its type; that a string was a json.Number, bytes a json.RawMessage, or what methods for JSON a type has
+// beside others that its codec prefers. And what JSON has no form for is written
 //
 //   - NaN and infinities as the strings "NaN", "+Inf" and "-Inf";
 //   - complex numbers as lists of two;
@@ -25,8 +25,9 @@ import (
 //   - map keys that are no strings, integers, times or texts as strings that are JSON;
 //   - times beyond the year 9999 with as many digits as that takes.
 type Renderer interface {
-	// Render appends the JSON of src to dst. It refuses what is no value of the schema, as a Decoder does, and what would
-	// be more than a thousand times as long as src and 4 MiB besides, as a few bytes can stand for any number of empty elements.
+	// Render appends the JSON of src to dst. It refuses what is no value of the schema, as a Decoder does, and
+	// what would be more than a thousand times as long as src and 4 MiB besides, as a few bytes can stand for
+	// any number of empty elements.
 	Render(dst, src []byte) ([]byte, error)
 }
 

@@ -241,8 +241,8 @@ func FuzzRender(f *testing.F) {
 	})
 }
 
-// What a Decoder takes, a Renderer does; and shows it as encoding/json does if it is what the codec writes. The types that marshal
-// themselves may read what they never write.
+// What a Decoder takes, a Renderer does; and shows it as encoding/json does if it is what the codec writes. The
+// types that marshal themselves may read what they never write.
 func FuzzRenderDecoded(f *testing.F) {
 	typ, err := codec.Binary.Compile(reflect.TypeFor[plain]())
 	if err != nil {

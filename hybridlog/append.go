@@ -18,12 +18,13 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Append writes p at the end of the log, as one entry, and returns the address of its first byte. When it returns nil, p
-// survives the death of the process, and a power cut as the SyncPolicy says. p is not kept. To append nothing writes
-// nothing, and returns the end.
+// Append writes p at the end of the log, as one entry, and returns the address of its first byte. When it
+// returns nil, p survives the death of the process, and a power cut as the SyncPolicy says. p is not kept. To
+// append nothing writes nothing, and returns the end.
 //
-// The errors are ErrNoSpace and ErrTooLarge, after which the log goes on and nothing was written, ErrReadOnly, and ErrClosed. When with AlwaysSync
-// the write succeeds and its sync fails, the entry can be read and it is not known whether it will survive: the error says so, and the log refuses further writes.
+// The errors are ErrNoSpace and ErrTooLarge, after which the log goes on and nothing was written, ErrReadOnly,
+// and ErrClosed. When with AlwaysSync the write succeeds and its sync fails, the entry can be read and it is
+// not known whether it will survive: the error says so, and the log refuses further writes.
 func (l *Log) Append(p []byte) (Address, error) {
 	if len(p) > MaxEntryBytes {
 		return 0, fmt.Errorf("%w: a write of %d bytes", ErrTooLarge, len(p))
@@ -124,7 +125,8 @@ func (l *Log) enlargeLocked(n int64) error {
 	return nil
 }
 
-// roomAhead is reserved at a time, or as much as so many writes take, where that is more. It pays: a write into reserved room is a third faster.
+// roomAhead is reserved at a time, or as much as so many writes take, where that is more. It pays: a write into
+// reserved room is a third faster.
 const (
 	roomAhead   = 4 << 20
 	writesAhead = 64
@@ -149,8 +151,8 @@ func (l *Log) roomLocked(off int64, n int) error {
 	return nil
 }
 
-// roomKept is what stays reserved behind the end of the tail, also when the log is closed, so that Trim finds room for its
-// manifest on a full disk.
+// roomKept is what stays reserved behind the end of the tail, also when the log is closed, so that Trim finds
+// room for its manifest on a full disk.
 func (l *Log) roomKept() int64 { return l.opts.roomKept + 128*int64(len(l.set.Load().segments)) }
 
 // freeRoomLocked gives up all that is reserved behind the end of the tail, which is drained for that.
@@ -161,8 +163,9 @@ func (l *Log) freeRoomLocked() error {
 	return l.giveBackRoom(l.tail)
 }
 
-// reserveLocked reserves up to end, and some more where there is more, but not beyond most. Where there was less, less is asked for until there may be
-// more again: on some file systems to ask in vain takes as long as to reserve all that there is.
+// reserveLocked reserves up to end, and some more where there is more, but not beyond most. Where there was
+// less, less is asked for until there may be more again: on some file systems to ask in vain takes as long as
+// to reserve all that there is.
 func (l *Log) reserveLocked(t *tail.Tail, end, ahead, most int64) error {
 	for ahead = min(ahead, l.aheadMost); ; ahead /= 8 {
 		if ahead < 4<<10 {
@@ -179,8 +182,8 @@ func (l *Log) reserveLocked(t *tail.Tail, end, ahead, most int64) error {
 	}
 }
 
-// putLocked writes p behind the end of the tail, and its frames: into the ring, or into the files where there is no ring,
-// or p is so long that the copy is not worth it.
+// putLocked writes p behind the end of the tail, and its frames: into the ring, or into the files where there
+// is no ring, or p is so long that the copy is not worth it.
 func (l *Log) putLocked(next *framer, p []byte) error {
 	off, slot := next.end, next.slot
 	sums := l.tail.content.Load().sums
@@ -235,7 +238,8 @@ func (l *Log) writeLocked(next *framer, p []byte, sums []uint32) error {
 	return err
 }
 
-// putFramesLocked writes l.frames, whose first has the given number. The last of several comes last by itself: it is what makes the others count.
+// putFramesLocked writes l.frames, whose first has the given number. The last of several comes last by itself:
+// it is what makes the others count.
 func (l *Log) putFramesLocked(slot int64) error {
 	off, n := slot*frameBytes, int64(len(l.frames))
 	if r := l.tails.Ring; r != nil && n <= r.Parts[1].Longest() {
@@ -267,7 +271,8 @@ func (l *Log) putFramesLocked(slot int64) error {
 	return nil
 }
 
-// makeWayLocked sees to it that the ring can take n bytes at off and some frames; ok is false when it cannot, and is not used any more.
+// makeWayLocked sees to it that the ring can take n bytes at off and some frames; ok is false when it cannot,
+// and is not used any more.
 func (l *Log) makeWayLocked(off, n, slot, frames int64) (ok bool, err error) {
 	r, t := l.tails.Ring, l.tail
 	at, more := slot*frameBytes, frames*frameBytes
@@ -304,7 +309,8 @@ func (l *Log) makeWayLocked(off, n, slot, frames int64) (ok bool, err error) {
 	return true, nil
 }
 
-// cutBackLocked undoes a failed write. The file of frames is cut back only if it has all before: the ring may have more.
+// cutBackLocked undoes a failed write. The file of frames is cut back only if it has all before: the ring may
+// have more.
 func (l *Log) cutBackLocked(cause error) error {
 	t, all := l.tail, []*tail.Tail{&l.tail.bytes}
 	if frames := t.sums.End.Load(); t.sums.InFile(frames) == frames {

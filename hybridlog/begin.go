@@ -18,10 +18,11 @@ import (
 // Opening a log changes nothing. What recovery finds out is carried out by the first write of a process:
 //
 //  1. the files of the open segments are copied, with what stands in the ring of an earlier process alone (redo.go);
-//  2. a new segment is made, and the manifest that seals the old ones where recovery has found their ends, adds the new one, and names no
-//     ring: the old one does not count any more;
+//  2. a new segment is made, and the manifest that seals the old ones where recovery has found their ends, adds
+//     the new one, and names no ring: the old one does not count any more;
 //  3. the old ring is removed, a new one is made, and the manifest names that;
-//  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest names are removed;
+//  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest
+//     names are removed;
 //  5. the mark says what is durable.
 //
 // A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2,
@@ -30,10 +31,11 @@ import (
 // damage in its frames, or in the block that the next entry would share, stays sealed as it is, and
 // a new segment begins.
 //
-// Only then something is appended. So a ring that the manifest names is there, one that it does not name holds nothing that counts, and a log that is
-// said to be closed ends where the manifest says.
+// Only then something is appended. So a ring that the manifest names is there, one that it does not name holds
+// nothing that counts, and a log that is said to be closed ends where the manifest says.
 //
-// A crash between any two leaves a log of the same content. When there is no room for a step, the write is refused, and the next tries again.
+// A crash between any two leaves a log of the same content. When there is no room for a step, the write is
+// refused, and the next tries again.
 
 // recovered is what Open leaves to the first write.
 type recovered struct {
@@ -154,7 +156,8 @@ func (l *Log) firstSpare(r *recovered) error {
 	return err
 }
 
-// run makes the manifest say that this process writes, and to which ring. The tail of a log that was closed is open again then.
+// run makes the manifest say that this process writes, and to which ring. The tail of a log that was closed is
+// open again then.
 func (l *Log) run(r *recovered) error {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -288,7 +291,8 @@ func (l *Log) beginSegmentLocked(r *recovered) error {
 	return l.becomeTailLocked(x, Address(l.end.Load()), l.opts.segmentBytes)
 }
 
-// removeOrphans removes the files that no manifest names. Besides taking room, one of a compaction would be in the way of the next.
+// removeOrphans removes the files that no manifest names. Besides taking room, one of a compaction would be in
+// the way of the next.
 func (l *Log) removeOrphans(r *recovered) {
 	for _, name := range r.orphans {
 		l.tails.ReportError("removing what no manifest names", files.Remove(l.opts.fsys, filepath.Join(l.dir, name)))
@@ -319,7 +323,8 @@ func (l *Log) cutFile(path string, end int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// takeSpare returns the segment that is to be the next tail, which is made if nobody has. Some segments, and others that are durable, are sealed then.
+// takeSpare returns the segment that is to be the next tail, which is made if nobody has. Some segments, and
+// others that are durable, are sealed then.
 func (l *Log) takeSpare(log uint64, sealed []*segment) (*spare, error) {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
@@ -388,7 +393,8 @@ func lineOf(s *segment) manifestSegment {
 	return manifestSegment{id: s.id, salt: s.salt, sealed: true, start: s.start, bytes: s.bytes.End.Load(), frames: s.slots()}
 }
 
-// swap replaces the manifest. The caller holds manifestMu. After an error the old one is in place, or the log has failed.
+// swap replaces the manifest. The caller holds manifestMu. After an error the old one is in place, or the log
+// has failed.
 func (l *Log) swap(m *manifest) error {
 	m.edit++
 	switch err := writeManifest(l.opts.fsys, l.dir, m); {
@@ -515,11 +521,12 @@ func (l *Log) sealAll() error {
 	return nil
 }
 
-// mostBehind is how many segments may have ended and not be durable. Each has two files open: an append to a log that has more waits for them.
+// mostBehind is how many segments may have ended and not be durable. Each has two files open: an append to a
+// log that has more waits for them.
 const mostBehind = 8
 
-// sealBehind makes the segments durable that have ended, and states their bounds in the manifest: what is sealed needs no recovery, and damage
-// there is known for what it is.
+// sealBehind makes the segments durable that have ended, and states their bounds in the manifest: what is
+// sealed needs no recovery, and damage there is known for what it is.
 func (l *Log) sealBehind() error {
 	if err := l.tails.Alone(l.syncEnded); err != nil {
 		return err
@@ -550,8 +557,8 @@ func (l *Log) keepSealing() {
 	}
 }
 
-// retire takes from a segment what it has open, if that still is what the caller has seen. It is closed when nobody reads there any more, and the segment
-// is opened again when somebody does.
+// retire takes from a segment what it has open, if that still is what the caller has seen. It is closed when
+// nobody reads there any more, and the segment is opened again when somebody does.
 func (l *Log) retire(s *segment, c *content) {
 	if c != nil && s.content.CompareAndSwap(c, nil) {
 		l.retired = append(l.retired, c)
@@ -571,7 +578,8 @@ func (l *Log) closeRetired() {
 	}
 }
 
-// prepareSpare makes the next segment if one is wanted. When there is no room for it, the write that needs it will say so.
+// prepareSpare makes the next segment if one is wanted. When there is no room for it, the write that needs it
+// will say so.
 func (l *Log) prepareSpare() {
 	l.mu.Lock()
 	wanted := l.wanted

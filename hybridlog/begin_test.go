@@ -356,7 +356,8 @@ func TestZerosAreNoBeginning(t *testing.T) {
 	}
 }
 
-// What follows where a log was closed, in its segment and in the next one, is not known to be durable before it is synced.
+// What follows where a log was closed, in its segment and in the next one, is not known to be durable before it
+// is synced.
 func TestDurableBehindAClosedTail(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -374,7 +375,8 @@ func TestDurableBehindAClosedTail(t *testing.T) {
 	})
 }
 
-// A process that was killed while it made the ring leaves the beginning of one. The next first write removes it, also when that makes none.
+// A process that was killed while it made the ring leaves the beginning of one. The next first write removes
+// it, also when that makes none.
 func TestUnfinishedRingIsRemoved(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for _, manifest := range []bool{true, false} {

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Close of a log that has failed waits for a sync that is under way: the files that this settles are there, and nothing is done in the
-// directory when Close has returned.
+// Close of a log that has failed waits for a sync that is under way: the files that this settles are there, and
+// nothing is done in the directory when Close has returned.
 func TestCloseAwaitsSyncAfterAFailure(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		synctest.Test(t, func(t *testing.T) {

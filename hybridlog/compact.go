@@ -10,11 +10,13 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// Nothing in a log ever becomes worthless in the middle, so what there is to compact is little: segments that are much
-// smaller than they should be, because a process died and the next began a new one, and one whose beginning is trimmed.
+// Nothing in a log ever becomes worthless in the middle, so what there is to compact is little: segments that
+// are much smaller than they should be, because a process died and the next began a new one, and one whose
+// beginning is trimmed.
 //
-// A run of fragments, adjacent sealed segments that fit into one, is copied into a new segment, entry by entry and verified,
-// and takes their place. So is what is left of a first segment of which most is trimmed. No address changes. The steps, and what a crash after each leaves:
+// A run of fragments, adjacent sealed segments that fit into one, is copied into a new segment, entry by entry
+// and verified, and takes their place. So is what is left of a first segment of which most is trimmed. No
+// address changes. The steps, and what a crash after each leaves:
 //
 //  1. the new files are written and synced, and so are their names: files that no manifest names;
 //  2. the manifest is swapped: old or new, which hold the same;
@@ -22,7 +24,8 @@ import (
 //
 // A run with damage is not copied, so that nothing becomes unreadable that could be read; others are.
 
-// Compact does now what is done by itself from time to time: it joins fragments, and gives back what a trimmed segment still takes.
+// Compact does now what is done by itself from time to time: it joins fragments, and gives back what a trimmed
+// segment still takes.
 func (l *Log) Compact() error {
 	if l.opts.readOnly {
 		return ErrReadOnly
@@ -51,10 +54,11 @@ func (l *Log) Compact() error {
 	}
 }
 
-// Trim gives up the entries that end before an address or there, and gives back the space of segments that hold nothing else. First is
-// where the log begins then: the address, or where the entry begins that it is in. It is durable when Trim
-// returns. What was trimmed gives ErrTrimmed. To trim what is trimmed already does nothing.
-// Beyond the end there is nothing to trim: that is ErrRange. Some room is kept for it, so that it works on a full disk where room can be reserved.
+// Trim gives up the entries that end before an address or there, and gives back the space of segments that hold
+// nothing else. First is where the log begins then: the address, or where the entry begins that it is in. It is
+// durable when Trim returns. What was trimmed gives ErrTrimmed. To trim what is trimmed already does nothing.
+// Beyond the end there is nothing to trim: that is ErrRange. Some room is kept for it, so that it works on a
+// full disk where room can be reserved.
 //
 // Trim and Compact wait for those who read what is to go, and so must not be called from inside View.
 func (l *Log) Trim(before Address) error {
@@ -510,7 +514,8 @@ func (l *Log) keep() {
 	}
 }
 
-// distrust lets each block be verified when it is read next. Segments in which nobody has read since the last time are closed.
+// distrust lets each block be verified when it is read next. Segments in which nobody has read since the last
+// time are closed.
 func (l *Log) distrust() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -101,7 +101,8 @@ func TestAlwaysSyncConcurrent(t *testing.T) {
 	})
 }
 
-// A writer that has appended before Close, and comes to wait for its sync when Close is through, is told that its entry is durable.
+// A writer that has appended before Close, and comes to wait for its sync when Close is through, is told that
+// its entry is durable.
 func TestSyncAfterCloseHasSynced(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()

@@ -256,7 +256,8 @@ func TestCrashModelSeesBugs(t *testing.T) {
 	}
 }
 
-// What is durable in the ring alone keeps its place there until the files are synced, on each lap and into the next segment.
+// What is durable in the ring alone keeps its place there until the files are synced, on each lap and into the
+// next segment.
 func TestClaimedPlacesAreKept(t *testing.T) {
 	small := func(o *options) { o.segmentBytes = 11_000 }
 	c := newCrasher(small, AlwaysSync, crashtest.Plan{Rng: rand.New(rand.NewPCG(3, 3)), Limit: 6, Sparse: 4})

@@ -57,7 +57,8 @@ func filesOf(t *testing.T, fsys vfs.FS) map[string][]byte {
 	return texts
 }
 
-// found says what a log gives after damage: an error that says corrupt, or else what was written, or a prefix of that.
+// found says what a log gives after damage: an error that says corrupt, or else what was written, or a prefix
+// of that.
 func found(l *Log, err error, want [][]byte) (whole bool, bad error) {
 	if err != nil {
 		if errors.Is(err, ErrCorrupt) || errors.Is(err, ErrVersion) {
@@ -78,8 +79,9 @@ func found(l *Log, err error, want [][]byte) (whole bool, bad error) {
 	return err == nil && n == len(want), err
 }
 
-// TestDamagedAtEveryBit: whatever bit of whatever file is flipped, nothing is read that was not written; and if the flip is not in a file
-// or a place that is of no account, it is said to be corrupt, or behind what was synced taken for torn where the platform cannot tell.
+// TestDamagedAtEveryBit: whatever bit of whatever file is flipped, nothing is read that was not written; and if
+// the flip is not in a file or a place that is of no account, it is said to be corrupt, or behind what was
+// synced taken for torn where the platform cannot tell.
 func TestDamagedAtEveryBit(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
@@ -114,8 +116,9 @@ func TestDamagedAtEveryBit(t *testing.T) {
 	}
 }
 
-// TestFlippedBitLosesNothing: while the page cache has been there all the time, a flipped bit, wherever it is, is an error, or
-// of no account. Nothing is taken for torn: not what ends a segment that others follow, and not the newest frame.
+// TestFlippedBitLosesNothing: while the page cache has been there all the time, a flipped bit, wherever it is,
+// is an error, or of no account. Nothing is taken for torn: not what ends a segment that others follow, and not
+// the newest frame.
 func TestFlippedBitLosesNothing(t *testing.T) {
 	for _, closed := range []bool{true, false} {
 		bothWays(t, func(t *testing.T, change func(*options)) {
@@ -155,7 +158,8 @@ func everyBit(n, step int) (bits []int) {
 	return bits
 }
 
-// TestOlderManifest: what is newer than a manifest that somebody has put back is not taken for the leftover of a crash.
+// TestOlderManifest: what is newer than a manifest that somebody has put back is not taken for the leftover of
+// a crash.
 func TestOlderManifest(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *options) { o.segmentBytes = 3000 }
@@ -295,8 +299,8 @@ func tornTail(t *testing.T, change func(*options)) {
 	}
 }
 
-// TestHoleAfterPowerCut: bytes that did not reach the disk, before others that did, end the log after a power cut, and are damage when
-// the cache has been there all the time.
+// TestHoleAfterPowerCut: bytes that did not reach the disk, before others that did, end the log after a power
+// cut, and are damage when the cache has been there all the time.
 func TestHoleAfterPowerCut(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, mem, func(o *options) { o.dataRing = 0 })
@@ -360,7 +364,8 @@ func syncedIsMissed(t *testing.T, change func(*options)) {
 	}
 }
 
-// TestCloseCutsOff: what somebody else has written behind the tail is no part of the log, and not there when the log says that it is closed.
+// TestCloseCutsOff: what somebody else has written behind the tail is no part of the log, and not there when
+// the log says that it is closed.
 func TestCloseCutsOff(t *testing.T) {
 	mem := vfs.NewMem()
 	mem.Record()
@@ -388,8 +393,8 @@ func TestCloseCutsOff(t *testing.T) {
 	}
 }
 
-// TestCopyOnTheSameMount: the files of a disk snapshot, which are what a power cut leaves, are no damage where they came from, though the page cache there
-// has a name that they know: the manifest among them is a copy.
+// TestCopyOnTheSameMount: the files of a disk snapshot, which are what a power cut leaves, are no damage where
+// they came from, though the page cache there has a name that they know: the manifest among them is a copy.
 func TestCopyOnTheSameMount(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()

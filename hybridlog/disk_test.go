@@ -21,8 +21,8 @@ func newDisk(fsys vfs.FS, blocks int) *logtest.SmallDisk {
 	return d
 }
 
-// TestFullDisk fills a disk again and again. The write for which there is no room is refused and has not happened, nothing is lost, Trim
-// works on the full disk and makes room, and writes go on.
+// TestFullDisk fills a disk again and again. The write for which there is no room is refused and has not
+// happened, nothing is lost, Trim works on the full disk and makes room, and writes go on.
 func TestFullDisk(t *testing.T) { bothWays(t, fullDisk) }
 
 func fullDisk(t *testing.T, change func(*options)) {
@@ -77,7 +77,8 @@ func fullDisk(t *testing.T, change func(*options)) {
 	}
 }
 
-// TestMendOnFullDisk: after a crash on a full disk the log opens and is read, writes are refused, and go on when there is room.
+// TestMendOnFullDisk: after a crash on a full disk the log opens and is read, writes are refused, and go on
+// when there is room.
 func TestMendOnFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, mem)
@@ -106,8 +107,8 @@ func TestMendOnFullDisk(t *testing.T) {
 	mustClose(t, l)
 }
 
-// TestReadOnlyBesideAWriter opens the log again and again while it is written, trimmed and compacted, and finds everything that
-// was acknowledged before, and nothing that was not written.
+// TestReadOnlyBesideAWriter opens the log again and again while it is written, trimmed and compacted, and finds
+// everything that was acknowledged before, and nothing that was not written.
 func TestReadOnlyBesideAWriter(t *testing.T) { bothWays(t, besideAWriter) }
 
 func besideAWriter(t *testing.T, change func(*options)) {
@@ -168,7 +169,8 @@ func besideAWriter(t *testing.T, change func(*options)) {
 	mustClose(t, l)
 }
 
-// FuzzRecovery opens a log of which any file has been changed anywhere. It opens with what was written, or a prefix of it, or says that it is corrupt.
+// FuzzRecovery opens a log of which any file has been changed anywhere. It opens with what was written, or a
+// prefix of it, or says that it is corrupt.
 func FuzzRecovery(f *testing.F) {
 	f.Add(uint8(0), uint32(3), []byte{1}, false)
 	f.Add(uint8(3), uint32(130), bytes.Repeat([]byte{0}, 40), true)
@@ -239,7 +241,8 @@ func TestIdsAreNotUsedAgain(t *testing.T) {
 	}
 }
 
-// TestCloseWithoutRoomForTheManifest: a log that could not be said to be closed is opened as one whose process was killed, with its ring.
+// TestCloseWithoutRoomForTheManifest: a log that could not be said to be closed is opened as one whose process
+// was killed, with its ring.
 func TestCloseWithoutRoomForTheManifest(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()
@@ -261,8 +264,8 @@ func TestCloseWithoutRoomForTheManifest(t *testing.T) {
 	})
 }
 
-// TestBeginOnFullDisk: a log that was closed on a disk that is full now takes a write, though the manifest has to be written before that: a little was
-// kept for it.
+// TestBeginOnFullDisk: a log that was closed on a disk that is full now takes a write, though the manifest has
+// to be written before that: a little was kept for it.
 func TestBeginOnFullDisk(t *testing.T) {
 	mem := vfs.NewMem()
 	disk := newDisk(mem, 250)
@@ -283,7 +286,8 @@ func TestBeginOnFullDisk(t *testing.T) {
 	mustClose(t, l)
 }
 
-// TestBeginWithLittleRoom: whatever room there is, the first write is accepted, or refused, and nothing is lost. The ring is given up for the manifest.
+// TestBeginWithLittleRoom: whatever room there is, the first write is accepted, or refused, and nothing is
+// lost. The ring is given up for the manifest.
 func TestBeginWithLittleRoom(t *testing.T) {
 	bare := func(o *options) { o.roomKept = 0 }
 	for _, closed := range []bool{true, false} {

@@ -46,7 +46,8 @@ func (l *Log) drainTail(due bool) error {
 	return l.drainFiles(t)
 }
 
-// beginRing makes the ring for the writes of this process, if one can be had. Its name is durable before the manifest names it.
+// beginRing makes the ring for the writes of this process, if one can be had. Its name is durable before the
+// manifest names it.
 func (l *Log) beginRing() error {
 	if l.tails.Ring != nil {
 		return nil

@@ -17,8 +17,8 @@ type Span struct {
 	Bytes   int
 }
 
-// Entries goes through the entries that begin at an address or behind it, in order: all that were there at the call, unless they
-// are trimmed meanwhile. Entries(0) are all there are. After an error there is nothing more.
+// Entries goes through the entries that begin at an address or behind it, in order: all that were there at the
+// call, unless they are trimmed meanwhile. Entries(0) are all there are. After an error there is nothing more.
 func (l *Log) Entries(from Address) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for span, err := range l.Spans(from) {
@@ -37,7 +37,8 @@ func (l *Log) Entries(from Address) iter.Seq2[Entry, error] {
 	}
 }
 
-// Spans goes through the entries as Entries does, and says where they stand without reading them. View shows one in place.
+// Spans goes through the entries as Entries does, and says where they stand without reading them. View shows
+// one in place.
 func (l *Log) Spans(from Address) iter.Seq2[Span, error] {
 	return func(yield func(Span, error) bool) {
 		upTo := Address(l.end.Load())
@@ -55,7 +56,8 @@ func (l *Log) Spans(from Address) iter.Seq2[Span, error] {
 	}
 }
 
-// spansAtOnce is how many spans are read before they are shown: nobody is kept from compacting while a caller looks at them.
+// spansAtOnce is how many spans are read before they are shown: nobody is kept from compacting while a caller
+// looks at them.
 const spansAtOnce = 256
 
 // spansFrom yields some entries, and returns where to go on, or -1 when the caller has had enough.

@@ -277,9 +277,9 @@ func TestEveryFault(t *testing.T) {
 	t.Logf("%d runs", tried)
 }
 
-// TestEveryFaultAfterAKill fails every operation of the opening of a log whose process was killed, once and for ever, and of the
-// first write then, which mends it. Open says so, or the log has everything; and so it has on a disk that is well again. Only
-// when a sync fails may what was not durable be lost.
+// TestEveryFaultAfterAKill fails every operation of the opening of a log whose process was killed, once and for
+// ever, and of the first write then, which mends it. Open says so, or the log has everything; and so it has on
+// a disk that is well again. Only when a sync fails may what was not durable be lost.
 func TestEveryFaultAfterAKill(t *testing.T) {
 	stride := 3
 	if longTest() {
@@ -355,7 +355,8 @@ func TestFailedSyncInPlaceIsNoted(t *testing.T) {
 		if m, err := readMark(dead, "log", l.logID); err != nil || !m.Failed {
 			t.Errorf("the mark is %+v, %v", m, err)
 		}
-		// In the same life of the cache there is no room again: what was found does not become durable by another sync.
+		// In the same life of the cache there is no room again: what was found does not become durable by
+		// another sync.
 		l = mustOpen(t, vfs.Inject(dead.ProcessCrash(), &vfs.Fault{Kinds: vfs.OpCreate, Match: temp, N: 1, Err: vfs.ErrNoSpace}), change)
 		if err := l.Sync(); !errors.Is(err, ErrNoSpace) || errors.Is(err, ErrReadOnly) {
 			t.Errorf("no room for copies: %v", err)

@@ -13,8 +13,9 @@ import (
 	"testing"
 )
 
-// A real process on a real file system is killed while it writes, again and again. It tells each acknowledged write through a pipe;
-// whatever was told is there afterwards, whole and in order, and so is everything before it.
+// A real process on a real file system is killed while it writes, again and again. It tells each acknowledged
+// write through a pipe; whatever was told is there afterwards, whole and in order, and so is everything before
+// it.
 
 const childVariable = "COPAL_HYBRIDLOG_CHILD"
 

@@ -2,8 +2,8 @@ package hybridlog
 
 import "testing"
 
-// Who finds that a segment has ended takes its last block to be as long as it has become: the sum is of all of that, and what
-// he has seen of the block before would pass for damage.
+// Who finds that a segment has ended takes its last block to be as long as it has become: the sum is of all of
+// that, and what he has seen of the block before would pass for damage.
 func TestLastBlockOfASegmentThatEnds(t *testing.T) {
 	const first, all = 100, 300
 	c := &content{}

@@ -233,9 +233,9 @@ func (l *Log) enter() (grace.Pass, error) {
 	return in, nil
 }
 
-// Close syncs what was written and closes the log. One to which this process has written nothing stays as it was found.
-// It waits for readers, so it must not be called from inside View. A second Close does nothing.
-// Its error says that something that was written may not survive a power cut, or already is lost.
+// Close syncs what was written and closes the log. One to which this process has written nothing stays as it
+// was found. It waits for readers, so it must not be called from inside View. A second Close does nothing. Its
+// error says that something that was written may not survive a power cut, or already is lost.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed.Swap(true) {

@@ -72,7 +72,8 @@ func spareCapacity(t *testing.T, change func(*options)) {
 	}
 }
 
-// Trap: reads cost O(number of writes). A read touches the segments that it reads and no others, however many there are.
+// Trap: reads cost O(number of writes). A read touches the segments that it reads and no others, however many
+// there are.
 func TestReadCostsTheSame(t *testing.T) {
 	for _, entries := range []int{100, 3000} {
 		fsys := vfs.Inject(vfs.NewMem()).Trace(vfs.OpRead | vfs.OpLoad)
@@ -629,7 +630,8 @@ func TestCutUnderTheMap(t *testing.T) {
 	}
 }
 
-// To end a segment that somebody has cut, where all of it was durable, would fill the cut in with zeros, and nobody would know.
+// To end a segment that somebody has cut, where all of it was durable, would fill the cut in with zeros, and
+// nobody would know.
 func TestTailCutBeforeItEnds(t *testing.T) {
 	for name, noMap := range map[string]string{"ring": "", "no ring": "1"} {
 		t.Run(name, func(t *testing.T) {
@@ -659,7 +661,8 @@ func TestTailCutBeforeItEnds(t *testing.T) {
 	}
 }
 
-// Trap: a slice from a mapped file used after unmap. What View lends stays until it returns, whatever is trimmed and compacted.
+// Trap: a slice from a mapped file used after unmap. What View lends stays until it returns, whatever is
+// trimmed and compacted.
 func TestViewStays(t *testing.T) {
 	l, err := Open(filepath.Join(t.TempDir(), "log"), SegmentBytes(64<<10))
 	if err != nil {

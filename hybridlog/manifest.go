@@ -27,9 +27,10 @@ import (
 // ends, which recovery finds out. What their lines say of them is durable in their files: nothing,
 // or what a closed log ended with, if the segment goes on since.
 //
-// The second line says whether a process writes, or died while it did (running), or the last one has closed the log: then all segments are sealed, and
-// what that says is all there is. A process that runs names its ring, and the life of the page cache in which it writes, down to this very
-// file: a copy of it, in whose place other files may stand, says nothing about the cache.
+// The second line says whether a process writes, or died while it did (running), or the last one has closed the
+// log: then all segments are sealed, and what that says is all there is. A process that runs names its ring,
+// and the life of the page cache in which it writes, down to this very file: a copy of it, in whose place other
+// files may stand, says nothing about the cache.
 type manifest struct {
 	log      uint64    // identity, drawn when the log was made
 	edit     uint64    // number of this version of the manifest, from 1
@@ -198,15 +199,16 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 //
 //	copal hybridsums 1 log 5f3a91c2d4e5f607 segment 2 salt d4e5f6071f0c9a3e … 1f0c9a3e
 //
-// The line is written when the segment is made. Behind it the segment's beginning is written when it becomes the one that
-// is appended to, before anything is:
+// The line is written when the segment is made. Behind it the segment's beginning is written when it becomes
+// the one that is appended to, before anything is:
 //
 //	offset  size  field
 //	   128     8  address of the segment's first byte
 //	   136     4  CRC-32C of the salt and that
 //	   140     4  zeros
 //
-// all little endian. So an open segment tells where the one before it has ended, and one without a beginning holds nothing.
+// all little endian. So an open segment tells where the one before it has ended, and one without a beginning
+// holds nothing.
 type sumsHeader struct {
 	log  uint64
 	id   record.SegmentID

@@ -10,8 +10,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestModel holds a log against a slice of bytes: random writes, reads, views, walks, trims, compactions, closings and deaths, each opening with
-// other options.
+// TestModel holds a log against a slice of bytes: random writes, reads, views, walks, trims, compactions,
+// closings and deaths, each opening with other options.
 func TestModel(t *testing.T) {
 	seeds := uint64(60)
 	if longTest() {

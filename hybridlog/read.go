@@ -8,8 +8,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// ReadAt fills p with the bytes at off, exactly as they were written, whatever writes they came with. As io.ReaderAt demands, it returns
-// fewer bytes only with an error: io.EOF where the log ends, also when not one byte is there.
+// ReadAt fills p with the bytes at off, exactly as they were written, whatever writes they came with. As
+// io.ReaderAt demands, it returns fewer bytes only with an error: io.EOF where the log ends, also when not one
+// byte is there.
 //
 // Its cost does not depend on how long the log is. Bytes below First give ErrTrimmed.
 func (l *Log) ReadAt(p []byte, off int64) (int, error) {
@@ -72,8 +73,9 @@ var viewPool = sync.Pool{New: func() any { return new([]byte) }}
 // pooledView is the largest buffer that is kept for the next View.
 const pooledView = 1 << 20
 
-// View calls fn with the n bytes at an address, without copying them where they stand in one mapped file. They are fn's until it returns, and must
-// not be changed. fn's error is returned. io.EOF says that the log ends before, ErrTrimmed that it begins behind; fn is not called then.
+// View calls fn with the n bytes at an address, without copying them where they stand in one mapped file. They
+// are fn's until it returns, and must not be changed. fn's error is returned. io.EOF says that the log ends
+// before, ErrTrimmed that it begins behind; fn is not called then.
 //
 // fn may read and write the log, but not close, trim or compact it.
 func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
@@ -107,7 +109,8 @@ func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
 	return l.viewCopy(set, at, n, fn)
 }
 
-// lend calls fn with bytes of the mapped file. Where that cannot be read any more, fn ends there, and the error says so.
+// lend calls fn with bytes of the mapped file. Where that cannot be read any more, fn ends there, and the error
+// says so.
 func (s *segment) lend(c *content, from, to int64, fn func(p []byte) error) (err error) {
 	defer vfs.Caught(vfs.Catch(), c.mapped, &err)
 	if err := s.verifyMapped(c, from, to); err != nil {

@@ -14,9 +14,11 @@ import (
 
 // Recovery finds out what the log holds:
 //
-//  1. Read the manifest and the mark. Without a manifest the log is new, unless a segment holds something. The manifest must not be older
-//     than the mark, the newest segment, or the ring; and the ring must be the one that it names.
-//  2. Sealed segments must have their length, and frames of their own. They are not read. If the log was closed, that is all.
+//  1. Read the manifest and the mark. Without a manifest the log is new, unless a segment holds something. The
+//     manifest must not be older than the mark, the newest segment, or the ring; and the ring must be the one
+//     that it names.
+//  2. Sealed segments must have their length, and frames of their own. They are not read. If the log was
+//     closed, that is all.
 //  3. Go through the frames of the open segments, from the mark on, from where an earlier process
 //     closed the log, says the manifest, or from where it is trimmed. A frame counts if its check
 //     is right, and the bytes up to its end have its sum: in the files, or else in the ring. What
@@ -191,8 +193,8 @@ func (r *recovery) durable() Address {
 	return at
 }
 
-// doubts reports whether some of a segment may be on the disk in part only. While there is a ring, the mark does not say
-// that the files of its own segment are durable: that may be the ring.
+// doubts reports whether some of a segment may be on the disk in part only. While there is a ring, the mark
+// does not say that the files of its own segment are durable: that may be the ring.
 func (r *recovery) doubts(s *segment) bool {
 	m, end := r.mark, s.bytes.End.Load()
 	switch {
@@ -337,9 +339,9 @@ func (r *recovery) reached() error {
 	return nil
 }
 
-// orphaned finds the files that no manifest names. A crash leaves those of a segment that was to be added, which hold nothing,
-// and of segments that compaction has replaced or was making, or that were trimmed. What is newer than the newest that the manifest
-// names, and holds something, tells that another manifest was there.
+// orphaned finds the files that no manifest names. A crash leaves those of a segment that was to be added,
+// which hold nothing, and of segments that compaction has replaced or was making, or that were trimmed. What is
+// newer than the newest that the manifest names, and holds something, tells that another manifest was there.
 func (r *recovery) orphaned(m *manifest) error {
 	names, err := r.log.opts.fsys.List(r.log.dir)
 	if err != nil {

@@ -132,8 +132,8 @@ func (d doubt) copyBytes(to vfs.File) error {
 	return w.Flush()
 }
 
-// copyAsIs copies what recovery has not looked at. What is trimmed, up to needed, is for readers alone that opened the log before
-// that: what cannot be read of it is no obstacle.
+// copyAsIs copies what recovery has not looked at. What is trimmed, up to needed, is for readers alone that
+// opened the log before that: what cannot be read of it is no obstacle.
 func copyAsIs(to vfs.File, fsys vfs.FS, path string, at, end, needed int64) error {
 	if at == end {
 		return nil

@@ -111,7 +111,8 @@ func joined(err error, then func() error) error {
 	return then()
 }
 
-// killedIn is what a process leaves that dies within the last write of a long entry: frames of it, and not the last one.
+// killedIn is what a process leaves that dies within the last write of a long entry: frames of it, and not the
+// last one.
 func killedIn(t *testing.T, conf func(*options)) (dead *vfs.Mem, want [][]byte) {
 	t.Helper()
 	mem := vfs.NewCrashMem()
@@ -137,8 +138,8 @@ func killedIn(t *testing.T, conf func(*options)) (dead *vfs.Mem, want [][]byte) 
 	return dead, want
 }
 
-// Wherever the copying is interrupted, between the two renames, too, the log has everything, and takes writes, after which
-// nothing is left of the copies.
+// Wherever the copying is interrupted, between the two renames, too, the log has everything, and takes writes,
+// after which nothing is left of the copies.
 func TestCopiesInAnyCombination(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		dead, want := killedIn(t, change)
@@ -179,7 +180,8 @@ func TestCopiesInAnyCombination(t *testing.T) {
 	})
 }
 
-// noCopies is a disk that has no room for the n-th copy of a file of a segment, and for those after it if forever is set.
+// noCopies is a disk that has no room for the n-th copy of a file of a segment, and for those after it if
+// forever is set.
 func noCopies(mem *vfs.Mem, n int, forever bool) *vfs.Faulty {
 	copied := func(name string) bool {
 		_, segment := parseName(strings.TrimSuffix(filepath.Base(name), files.TempSuffix))
@@ -537,8 +539,8 @@ func TestDamageBeforeTheMarkIsCopied(t *testing.T) {
 	}
 }
 
-// What has changed between the opening and the copying is not called durable: the call that asks says so, and so does each
-// later one, without a look at the files. The next opening judges what is there then.
+// What has changed between the opening and the copying is not called durable: the call that asks says so, and
+// so does each later one, without a look at the files. The next opening judges what is there then.
 func TestChangedBeforeItIsCopied(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()

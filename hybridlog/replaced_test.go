@@ -15,12 +15,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Each file of a log is removed, emptied, or replaced: by an older version of itself, by that of another log, by one of a newer
-// version of the format; alone, and in pairs. Then the log opens with everything, or Open or a read says which file
-// is wrong, and why. It never has less, nothing new begins over what is old, and what does not open is not changed.
+// Each file of a log is removed, emptied, or replaced: by an older version of itself, by that of another log,
+// by one of a newer version of the format; alone, and in pairs. Then the log opens with everything, or Open or
+// a read says which file is wrong, and why. It never has less, nothing new begins over what is old, and what
+// does not open is not changed.
 //
-// What is older is from before the last sync. What has been written since the last sync, and stands in one file alone, nobody
-// misses when an older version of that very file is written over it in place.
+// What is older is from before the last sync. What has been written since the last sync, and stands in one file
+// alone, nobody misses when an older version of that very file is written over it in place.
 
 // logFiles are the files of a log at one moment.
 type logFiles map[string][]byte
@@ -74,7 +75,8 @@ func (w *written) close() {
 
 func (w *written) moment() { w.older = append(w.older, filesOf(w.t, w.mem)) }
 
-// die kills the process. Where there is no ring, what was appended since the last sync has no witness but its own frames.
+// die kills the process. Where there is no ring, what was appended since the last sync has no witness but its
+// own frames.
 func (w *written) die() {
 	if w.log.tails.Ring == nil {
 		w.sync()
@@ -84,7 +86,8 @@ func (w *written) die() {
 
 func (w *written) again() { w.log = mustOpen(w.t, w.mem, w.conf) }
 
-// long is the life of a log under several processes, with sealed segments and open ones; the last process still writes.
+// long is the life of a log under several processes, with sealed segments and open ones; the last process still
+// writes.
 func (w *written) long() {
 	w.put(5, 900)
 	w.moment()
@@ -266,7 +269,8 @@ func TestFilesReplaced(t *testing.T) {
 	}
 }
 
-// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what was synced is there, or there is an error.
+// TestFilesReplacedBeforeAReboot is the same for one file, when the page cache has gone since: what was synced
+// is there, or there is an error.
 func TestFilesReplacedBeforeAReboot(t *testing.T) {
 	for life, live := range lives {
 		for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
@@ -299,8 +303,8 @@ func TestFilesReplacedBeforeAReboot(t *testing.T) {
 	}
 }
 
-// everything opens a log, reads all of it, writes to it, and reads that again in the next process. whole says that all was there; without
-// an error less was.
+// everything opens a log, reads all of it, writes to it, and reads that again in the next process. whole says
+// that all was there; without an error less was.
 func everything(mem *vfs.Mem, want [][]byte, change func(*options)) (whole bool, err error) {
 	l, err := open("log", testOptions(mem, change))
 	if err != nil {
@@ -328,14 +332,16 @@ func everything(mem *vfs.Mem, want [][]byte, change func(*options)) (whole bool,
 	return true, l.Close()
 }
 
-// unfinished reports whether an append that was not finished leaves the same. Where there is no ring, only the newest frames and the mark
-// say how far the log went; bytes behind what they both say may be those of one more entry, whose frames were yet to come.
+// unfinished reports whether an append that was not finished leaves the same. Where there is no ring, only the
+// newest frames and the mark say how far the log went; bytes behind what they both say may be those of one more
+// entry, whose frames were yet to come.
 func (w *written) unfinished(all []replacement) bool {
 	segments := w.log.set.Load().segments
 	return w.log.tails.Ring == nil && len(all) == 2 && all[0].file == sumsName(segments[len(segments)-1].id) && all[1].file == markName
 }
 
-// accounts reports whether an error of opening or reading a log names a file that is wrong, or the other one of its segment, and says why.
+// accounts reports whether an error of opening or reading a log names a file that is wrong, or the other one of
+// its segment, and says why.
 func accounts(err error, all []replacement) bool {
 	return slices.ContainsFunc(all, func(r replacement) bool {
 		stem, _, _ := strings.Cut(r.file, ".")
@@ -346,7 +352,8 @@ func accounts(err error, all []replacement) bool {
 	})
 }
 
-// TestRingOfAnEarlierProcess: it is told from the one that the manifest names, also when a reboot has come in between.
+// TestRingOfAnEarlierProcess: it is told from the one that the manifest names, also when a reboot has come in
+// between.
 func TestRingOfAnEarlierProcess(t *testing.T) {
 	w := newWritten(t, 1, func(*options) {})
 	lives["killed twice"](w)

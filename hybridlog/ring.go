@@ -13,13 +13,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The ring of this log has two parts, one for bytes and one for frames. Nothing in it is trusted by its place: a frame
-// is told by its check, bytes by the frame's sum. It says up to which address all was acknowledged, without which a newest frame that is
-// damaged would pass for one that a killed process has not finished.
+// The ring of this log has two parts, one for bytes and one for frames. Nothing in it is trusted by its place:
+// a frame is told by its check, bytes by the frame's sum. It says up to which address all was acknowledged,
+// without which a newest frame that is damaged would pass for one that a killed process has not finished.
 //
-// Under AlwaysSync the ring is also what is synced: one file, of which no block is new, instead of two that grow. What
-// is durable in the ring alone keeps its place until the tail's files are synced. For that the ring is filled once before it is used: a sync must not
-// depend on extents being converted.
+// Under AlwaysSync the ring is also what is synced: one file, of which no block is new, instead of two that
+// grow. What is durable in the ring alone keeps its place until the tail's files are synced. For that the ring
+// is filled once before it is used: a sync must not depend on extents being converted.
 
 const (
 	ringName = tail.RingName

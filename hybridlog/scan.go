@@ -85,7 +85,8 @@ func (x *scanner) openFiles() (err error) {
 	return nil
 }
 
-// holdsSkipped finds out whether the files reach to where recovery begins: what stands before is not read, but it has a length.
+// holdsSkipped finds out whether the files reach to where recovery begins: what stands before is not read, but
+// it has a length.
 func (x *scanner) holdsSkipped() error {
 	if at := x.skipped.frames; x.frameCount < at {
 		return corrupt(x.s.sumsPath(), headerBytes+x.frameCount*frameBytes, fmt.Sprintf("the file ends here, and has %x frames says MANIFEST", at))
@@ -155,8 +156,9 @@ func (s *segment) endsEarly(next *segment, start Address) error {
 	return corrupt(s.sumsPath(), headerBytes+s.slots()*frameBytes, fmt.Sprintf("the frames end here, at %x, and the next segment begins at %x, says %s", int64(s.last()), int64(start), sumsName(next.id)))
 }
 
-// breakOff ends the log at an offset of the segment, though there is more. A power cut may leave that; in the life of the
-// page cache in which it was written it is damage. sure is false if a writer at work beside us may have changed what was looked at.
+// breakOff ends the log at an offset of the segment, though there is more. A power cut may leave that; in the
+// life of the page cache in which it was written it is damage. sure is false if a writer at work beside us may
+// have changed what was looked at.
 func (x *scanner) breakOff(off int64, sure bool, damage error) error {
 	at, l := x.s.start+Address(off), x.log
 	x.torn = true
@@ -170,8 +172,8 @@ func (x *scanner) breakOff(off int64, sure bool, damage error) error {
 	return nil
 }
 
-// judged reports whether what was written at an offset of the segment must be there, in the files or in the ring: it was
-// synced, or the cache has all.
+// judged reports whether what was written at an offset of the segment must be there, in the files or in the
+// ring: it was synced, or the cache has all.
 func (x *scanner) judged(off int64) bool {
 	if m := x.mark; m != nil && (m.Segment > x.s.id || m.Segment == x.s.id && m.Offset > off) {
 		return true
@@ -207,7 +209,8 @@ func (x *scanner) skip(m *files.Mark) error {
 	return corrupt(x.s.sumsPath(), headerBytes+(frames-1)*frameBytes, reason)
 }
 
-// presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring alone: all is gone through then.
+// presentUpTo sees to it that the files have what was synced. Under AlwaysSync some of it may be in the ring
+// alone: all is gone through then.
 func (x *scanner) presentUpTo() {
 	if x.image != nil {
 		x.next, x.sure = x.s.framerAt(x.skipped), x.skipped.place

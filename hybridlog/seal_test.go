@@ -16,8 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Segments that have ended are made durable and sealed by the log itself, whatever the policy: so nothing stays open for them, and
-// what happens to them later is not taken for what a crash leaves.
+// Segments that have ended are made durable and sealed by the log itself, whatever the policy: so nothing stays
+// open for them, and what happens to them later is not taken for what a crash leaves.
 func TestEndedSegmentsAreSealed(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		synctest.Test(t, func(t *testing.T) {
@@ -140,7 +140,8 @@ func TestDescriptorsAreBounded(t *testing.T) {
 			most = max(most, descriptors(t, dir))
 		}
 	}
-	// Two files of each that is not durable, of the tail and of the next; ring, mark and lock, and what is open for a moment.
+	// Two files of each that is not durable, of the tail and of the next; ring, mark and lock, and what is open
+	// for a moment.
 	if limit := 2*(mostBehind+3) + 8; most > limit {
 		t.Errorf("%d descriptors are open with %d segments, at most %d were to be", most, l.Stats().Segments, limit)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A segment is a file of bytes, exactly as they were written, and a file of frames. One segment at a time, the tail, is
-// appended to; all others never change.
+// A segment is a file of bytes, exactly as they were written, and a file of frames. One segment at a time, the
+// tail, is appended to; all others never change.
 //
 // A segment's files are opened when somebody first reads there: an open log of any length costs nothing before.
 type segment struct {
@@ -60,7 +60,8 @@ func (s *segment) framerAt(t trimPlace) framer {
 	return framer{seal: s.seal, slot: t.frames, end: t.end, block: t.sum}
 }
 
-// trimmedAt is what is trimmed of the segment when nobody looks any more at what stands before an offset, where an entry ends.
+// trimmedAt is what is trimmed of the segment when nobody looks any more at what stands before an offset, where
+// an entry ends.
 func (s *segment) trimmedAt(off int64) (t trimPlace, err error) {
 	if off == s.trimmed.end {
 		return s.trimmed, nil
@@ -392,7 +393,8 @@ func (s *segment) readBlocks(c *content, p []byte, off int64) error {
 	return nil
 }
 
-// stretch is how many of n bytes at off can be read at once: up to where a block that is to be verified is only partly wanted.
+// stretch is how many of n bytes at off can be read at once: up to where a block that is to be verified is only
+// partly wanted.
 func (s *segment) stretch(c *content, n, off int64) int64 {
 	last := (off + n - 1) / blockBytes
 	if _, hi, known := s.block(c, last); known && hi > off+n && !c.trusted(last) && last*blockBytes > off {

@@ -10,8 +10,8 @@ type place struct {
 	frames int64
 }
 
-// Sync returns when everything that was written before is on the disk. Concurrent callers share a sync. After an error
-// it is not known what is on the disk; the log refuses writes, and the sync is not tried again.
+// Sync returns when everything that was written before is on the disk. Concurrent callers share a sync. After
+// an error it is not known what is on the disk; the log refuses writes, and the sync is not tried again.
 func (l *Log) Sync() error {
 	if l.closed.Load() {
 		return ErrClosed
@@ -25,8 +25,8 @@ func (l *Log) Sync() error {
 	return l.sync(false)
 }
 
-// nameFound makes durable the name of the manifest that was found: the process that swapped it in may have died before. What
-// that says is trimmed would come back else.
+// nameFound makes durable the name of the manifest that was found: the process that swapped it in may have died
+// before. What that says is trimmed would come back else.
 func (l *Log) nameFound() error {
 	if l.named.Load() {
 		return nil
@@ -161,7 +161,8 @@ func (l *Log) syncSegment(x *segment, upTo place) error {
 	return l.tails.SyncFile(&x.sums, upTo.frames*frameBytes)
 }
 
-// filesSynced notes that the files are durable: those of the first n that have ended, and those of s up to a place, if that is the tail.
+// filesSynced notes that the files are durable: those of the first n that have ended, and those of s up to a
+// place, if that is the tail.
 func (l *Log) filesSynced(s *segment, upTo place, n int) {
 	l.mu.Lock()
 	for _, x := range l.unsynced[:n] {
@@ -196,7 +197,8 @@ func (l *Log) settleLocked(x *segment) {
 	}
 }
 
-// syncTailLocked makes the files of the tail durable, because places in the ring are wanted which it has promised to keep.
+// syncTailLocked makes the files of the tail durable, because places in the ring are wanted which it has
+// promised to keep.
 func (l *Log) syncTailLocked() error {
 	if err := l.drain(l.tail); err != nil {
 		return err

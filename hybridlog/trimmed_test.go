@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What is trimmed is not judged: whatever has become of it, the log opens, in its segment and behind it everything can be read, and compaction
-// takes it away.
+// What is trimmed is not judged: whatever has become of it, the log opens, in its segment and behind it
+// everything can be read, and compaction takes it away.
 func TestTrimmedIsNotJudged(t *testing.T) {
 	for _, x := range []struct {
 		bytes, entries, gone int

@@ -6,8 +6,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A process is killed within Trim, when the new manifest has its name, which is not durable. Whoever opens the log then finds it
-// trimmed. When a Trim, or a Sync, says that this is durable, a power cut takes it back no more.
+// A process is killed within Trim, when the new manifest has its name, which is not durable. Whoever opens the
+// log then finds it trimmed. When a Trim, or a Sync, says that this is durable, a power cut takes it back no
+// more.
 func TestTrimOfAKilledProcessIsDurable(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		for name, act := range map[string]func(l *Log) error{

@@ -1,5 +1,5 @@
-// Command ranges measures going through keys in order: copal with OrderedKeys, and without, against bbolt and pebble, all of them
-// filled with the same keys in the same random order, without a sync.
+// Command ranges measures going through keys in order: copal with OrderedKeys, and without, against bbolt and
+// pebble, all of them filled with the same keys in the same random order, without a sync.
 //
 //	go run ./ranges                     # 1 M keys, values of 100 B
 //	go run ./ranges -keys 10000000 -alone   # copal alone: memory, time to open, rates

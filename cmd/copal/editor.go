@@ -160,8 +160,8 @@ func (s *shell) complete(line string, cursor int) (head string, list []string, t
 	return head, list, tail
 }
 
-// lastWord divides a line that is being typed into the words that are complete, and the one that is not yet. It is not
-// ok if that is quoted.
+// lastWord divides a line that is being typed into the words that are complete, and the one that is not yet. It
+// is not ok if that is quoted.
 func lastWord(line string) (words []string, word string, ok bool) {
 	start := strings.LastIndexAny(line, " \t") + 1
 	words, err := splitWords(line[:start])

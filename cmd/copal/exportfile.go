@@ -13,11 +13,13 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
-// An export to a file is written to FILE.part, synced, and renamed. What is interrupted stays there, whole lines of it, to be continued.
+// An export to a file is written to FILE.part, synced, and renamed. What is interrupted stays there, whole
+// lines of it, to be continued.
 
 const partSuffix = ".part"
 
-// toFile exports to a file that appears when it is whole. A device or a named pipe is written to as it is: a rename would put a file in its place.
+// toFile exports to a file that appears when it is whole. A device or a named pipe is written to as it is: a
+// rename would put a file in its place.
 func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.Writer, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return x.through(db, s, file, info)
@@ -71,7 +73,8 @@ func (x *export) through(db *copal.DB, s *copal.Snapshot, path string, info os.F
 	return w, errors.Join(err, f.Close())
 }
 
-// prepare refuses to replace what the user may want, and puts a file that is to be continued where it is made. It returns where that goes on.
+// prepare refuses to replace what the user may want, and puts a file that is to be continued where it is made.
+// It returns where that goes on.
 func (x *export) prepare(file, part string, s *copal.Snapshot) (at ndjson.State, err error) {
 	havePart, have := exists(part), exists(file)
 	switch {
@@ -117,7 +120,8 @@ func (x *export) begin(f *os.File, out *bufio.Writer, at ndjson.State, s *copal.
 	return ndjson.ContinueWriter(out, at, x.head(s))
 }
 
-// resumable reads how far a file is in order, which must be an export of what is asked for now. Only its last line may be none.
+// resumable reads how far a file is in order, which must be an export of what is asked for now. Only its last
+// line may be none.
 func (x *export) resumable(path string, s *copal.Snapshot) (at ndjson.State, err error) {
 	f, err := os.Open(path)
 	if err != nil {

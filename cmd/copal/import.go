@@ -326,8 +326,8 @@ func (in *intake) close() {
 	}
 }
 
-// readFirst reads up to the first item, before a store is opened: an import that is refused, for what the file is or has
-// in it, makes no store and changes none.
+// readFirst reads up to the first item, before a store is opened: an import that is refused, for what the file
+// is or has in it, makes no store and changes none.
 func (in *intake) readFirst() (err error) {
 	if in.size >= 0 {
 		in.bar = in.newProgress("importing")
@@ -449,7 +449,8 @@ func (in *intake) deal(item *importers.Item) error {
 	return in.put(item)
 }
 
-// begin ends the collection before an item, and notes of which the elements are that follow. The elements are not in the batch, so what is there comes first.
+// begin ends the collection before an item, and notes of which the elements are that follow. The elements are
+// not in the batch, so what is there comes first.
 func (in *intake) begin(item *importers.Item) error {
 	err := in.flushElements()
 	in.anew = false
@@ -512,7 +513,8 @@ func (in *intake) flushElements() error {
 	return err
 }
 
-// put adds an item to the batch, which is written when it is full. A large value is written by itself, without a copy.
+// put adds an item to the batch, which is written when it is full. A large value is written by itself, without
+// a copy.
 func (in *intake) put(item *importers.Item) error {
 	size := len(item.Key) + len(item.Value)
 	in.unsaved += int64(size) + 64

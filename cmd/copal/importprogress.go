@@ -10,8 +10,9 @@ import (
 	"path/filepath"
 )
 
-// How far an import has come stands in a file of the store's directory, from the first sync on until it is through. It is
-// written behind what it speaks of: the store is synced first. So an import that is resumed does again what came after, which changes nothing.
+// How far an import has come stands in a file of the store's directory, from the first sync on until it is
+// through. It is written behind what it speaks of: the store is synced first. So an import that is resumed does
+// again what came after, which changes nothing.
 const progressName = "IMPORT"
 
 // saveEvery is about how many bytes of entries may have to be read again.

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// meter shows how many entries a walk has come by, also while it sorts keys and comes by none. The nil meter shows nothing.
+// meter shows how many entries a walk has come by, also while it sorts keys and comes by none. The nil meter
+// shows nothing.
 type meter struct {
 	bar   *progress
 	n     atomic.Int64
@@ -62,7 +63,8 @@ func (m *meter) end() {
 	m.stop = nil
 }
 
-// newOutputMeter is for what prints a line for each entry: where a person reads the lines, the meter is to end before the first.
+// newOutputMeter is for what prints a line for each entry: where a person reads the lines, the meter is to end
+// before the first.
 func (a *app) newOutputMeter(what, noun string, s selection, total int) (m *meter, endFirst bool) {
 	most := int64(-1)
 	if s.everything() {

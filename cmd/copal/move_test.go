@@ -105,7 +105,8 @@ func randomBytes(rnd *rand.Rand, n int) []byte {
 	return b
 }
 
-// fillForMoving puts into a store entries of every codec, raw ones of the given sizes under keys of any bytes, and deadlines.
+// fillForMoving puts into a store entries of every codec, raw ones of the given sizes under keys of any bytes,
+// and deadlines.
 func fillForMoving(t testing.TB, db *copal.DB, rnd *rand.Rand, fields int, sizes []int) map[string]moved {
 	t.Helper()
 	check := func(err error) {
@@ -314,7 +315,8 @@ func TestInterruptedAndContinued(t *testing.T) {
 	sameContent(t, from, to)
 }
 
-// The elements of a collection take the place of what is under its key wherever the import was interrupted, between the line of the collection and the first of them, too.
+// The elements of a collection take the place of what is under its key wherever the import was interrupted,
+// between the line of the collection and the first of them, too.
 func TestInterruptedAtACollection(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "lines.jsonl")

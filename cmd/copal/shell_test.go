@@ -8,8 +8,8 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// A script keeps the lock from its first write on; who types gives it back after each command. Both read what they, and others, have
-// written.
+// A script keeps the lock from its first write on; who types gives it back after each command. Both read what
+// they, and others, have written.
 func TestShellHoldsTheLock(t *testing.T) {
 	for name, typed := range map[string]bool{"script": false, "typed": true} {
 		t.Run(name, func(t *testing.T) {

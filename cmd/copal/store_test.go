@@ -122,7 +122,8 @@ func storeCommands() map[string]func(*testscript.TestScript, bool, []string) {
 			b[offset] ^= 1
 			ts.Check(os.WriteFile(ts.MkAbs(args[0]), b, 0o666))
 		},
-		// aftercut DIR COPY copies a store as a power cut leaves it: what is in the segments is there, and the ring was not written.
+		// aftercut DIR COPY copies a store as a power cut leaves it: what is in the segments is there, and the
+		// ring was not written.
 		"aftercut": func(ts *testscript.TestScript, _ bool, args []string) {
 			from, to := ts.MkAbs(args[0]), ts.MkAbs(args[1])
 			names, err := filepath.Glob(filepath.Join(from, "*"))

@@ -8,8 +8,9 @@ import (
 )
 
 // A line of the shell is divided into words by spaces. A word that begins with a double quote is a Go string
-// literal, as ls shows a key that cannot be seen as it is; one that begins with a single quote goes to the next one, and is
-// taken as it is. Within a word no character has a meaning, so that {"a":1} and C:\store need no quotes.
+// literal, as ls shows a key that cannot be seen as it is; one that begins with a single quote goes to the next
+// one, and is taken as it is. Within a word no character has a meaning, so that {"a":1} and C:\store need no
+// quotes.
 
 // splitWords divides a line. A line that begins with # has no words.
 func splitWords(line string) (words []string, err error) {

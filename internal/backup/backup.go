@@ -64,8 +64,8 @@ func Make(ctx context.Context, s *engine.Store, dir string, opts Options) (Repor
 	return b.report, nil
 }
 
-// Restore makes in the directory into, which is empty or missing, a store with what is in the backup in from. It reads every
-// record and shares no file with the backup. On an error nothing is left there.
+// Restore makes in the directory into, which is empty or missing, a store with what is in the backup in from.
+// It reads every record and shares no file with the backup. On an error nothing is left there.
 func Restore(ctx context.Context, from, into string, opts Options) (Report, error) {
 	fsys := cmp.Or(opts.FS, vfs.OS())
 	if err := seglog.WantEmpty(fsys, into); err != nil {
@@ -303,7 +303,8 @@ func (b *backup) segment(f seglog.PrefixFile) error {
 	return b.copy(f, path, have)
 }
 
-// has is how many bytes of a segment the backup has. A file that was removed or cut off by somebody is to be made anew.
+// has is how many bytes of a segment the backup has. A file that was removed or cut off by somebody is to be
+// made anew.
 func (b *backup) has(id record.SegmentID, path string) (int64, error) {
 	if b.old == nil {
 		return 0, nil

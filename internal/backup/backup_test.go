@@ -353,8 +353,9 @@ func TestBackupWhileWriting(t *testing.T) {
 	}
 }
 
-// TestBackupOfALogThatGoesOn: what is written between the look at the manifest and the one at the end of the log is in the backup, as far as that says, also
-// when it has filled segments that the manifest did not name yet.
+// TestBackupOfALogThatGoesOn: what is written between the look at the manifest and the one at the end of the
+// log is in the backup, as far as that says, also when it has filled segments that the manifest did not name
+// yet.
 func TestBackupOfALogThatGoesOn(t *testing.T) { logtest.BothWays(t, backupOfALogThatGoesOn) }
 
 func backupOfALogThatGoesOn(t *testing.T) {
@@ -381,8 +382,8 @@ func backupOfALogThatGoesOn(t *testing.T) {
 	}
 }
 
-// TestBackupByAReaderThatGoesOn: what a reader has taken in since it looked at the manifest is in the backup as far as
-// the report says, also when it has gone on to segments that the manifest does not name.
+// TestBackupByAReaderThatGoesOn: what a reader has taken in since it looked at the manifest is in the backup as
+// far as the report says, also when it has gone on to segments that the manifest does not name.
 func TestBackupByAReaderThatGoesOn(t *testing.T) {
 	defer func() { seglog.ManifestTaken = func() {} }()
 	for _, n := range []int{0, 1, 5, 10, 20, 40, 100} {
@@ -416,7 +417,8 @@ func TestBackupByAReaderThatGoesOn(t *testing.T) {
 	}
 }
 
-// TestBackupHoldsItsLock: from when it has the lock of its directory, which it takes first, until it returns, nobody else gets it, at any of its operations.
+// TestBackupHoldsItsLock: from when it has the lock of its directory, which it takes first, until it returns,
+// nobody else gets it, at any of its operations.
 func TestBackupHoldsItsLock(t *testing.T) {
 	mem := vfs.NewMem()
 	target, held, lost := "copy", 0, 0
@@ -454,8 +456,8 @@ func TestBackupHoldsItsLock(t *testing.T) {
 	wantHeld("Restore")
 }
 
-// TestBackupBesideCompaction: while keys are overwritten in turn and segments compacted, a backup has the newest value of each up to
-// one number, and gets smaller with its source.
+// TestBackupBesideCompaction: while keys are overwritten in turn and segments compacted, a backup has the
+// newest value of each up to one number, and gets smaller with its source.
 func TestBackupBesideCompaction(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(filepath.Join(dir, "db"), engine.Options{SegmentBytes: 30_000, SyncInterval: 10e6})
@@ -592,8 +594,8 @@ func backupCrashes(t *testing.T) {
 	t.Logf("%d states", states)
 }
 
-// TestBackupFaults fails every operation on the target, once and for ever: the backup that was there stays, or the new
-// one is there; the source goes on; and when the disk is well again the next backup succeeds.
+// TestBackupFaults fails every operation on the target, once and for ever: the backup that was there stays, or
+// the new one is there; the source goes on; and when the disk is well again the next backup succeeds.
 func TestBackupFaults(t *testing.T) {
 	for _, forever := range []bool{false, true} {
 		for n := 1; ; n++ {

@@ -47,8 +47,8 @@ func (e *Encoded) bytes() int64 {
 	return int64(len(e.Value))
 }
 
-// Renew makes of to, which was not published, a cell that knows what c does and is as large, but for the value, whether
-// it is dirty, and whether it was read.
+// Renew makes of to, which was not published, a cell that knows what c does and is as large, but for the value,
+// whether it is dirty, and whether it was read.
 func (c *Cell) Renew(to *Cell) {
 	to.key, to.cost, to.Expiry = c.key, c.cost, c.Expiry
 	to.Address, to.Stale, to.Weight, to.Schema = c.Address, c.Stale, c.Weight, c.Schema

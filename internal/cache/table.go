@@ -200,8 +200,8 @@ func (a *array) add(hash uint64, c *Cell) {
 	}
 }
 
-// Swap puts now, which may be nil, in the place of old, which is nil or in the table. The
-// hash is that of the key; now must have its key already, by SetKey, and if it is dirty and old is not, it must be announced.
+// Swap puts now, which may be nil, in the place of old, which is nil or in the table. The hash is that of the
+// key; now must have its key already, by SetKey, and if it is dirty and old is not, it must be announced.
 func (t *Table) Swap(hash uint64, old, now *Cell) {
 	if d := now.Extra() - old.Extra(); d != 0 {
 		t.extra.Add(d)
@@ -297,8 +297,8 @@ func (t *Table) grow(s *shard, old *array) *array {
 	return a
 }
 
-// Announce counts a dirty cell that is about to come in the place of one that is not. Whoever finds a dirty cell, and asks then, finds that
-// Dirty is not zero.
+// Announce counts a dirty cell that is about to come in the place of one that is not. Whoever finds a dirty
+// cell, and asks then, finds that Dirty is not zero.
 func (t *Table) Announce() { t.dirty.Add(1) }
 
 // Retract is for one that was announced and does not come.

@@ -49,8 +49,9 @@ func spread(key string) uint64 {
 	return rand.NewPCG(0, h.Sum64()).Uint64()
 }
 
-// keyNamed is one of the keys of a model. Half of them are short; the others are as long as many others, up to a few KiB, and differ from each of those in a few bytes at
-// one place: at the end, at the front, or in between.
+// keyNamed is one of the keys of a model. Half of them are short; the others are as long as many others, up to
+// a few KiB, and differ from each of those in a few bytes at one place: at the end, at the front, or in
+// between.
 func keyNamed(n int) string {
 	name := strconv.Itoa(n)
 	if n%2 == 0 {

@@ -12,8 +12,9 @@ import (
 // Compact gives back all the space that can be given back, and returns when it has. What is written meanwhile is not
 // its business.
 //
-// On a full disk that is what there is room for, and what counts of a segment has to fit beside it. What does not fit stays, and is no reason for an error but where
-// nothing else could be given back either: so who calls it again and again comes to an end.
+// On a full disk that is what there is room for, and what counts of a segment has to fit beside it. What does
+// not fit stays, and is no reason for an error but where nothing else could be given back either: so who calls
+// it again and again comes to an end.
 //
 // progress, which may be nil, is told how many bytes of all that count for nothing have gone. When ctx ends, so does
 // Compact, with its error; what it has done stays done.
@@ -114,8 +115,8 @@ func (k *Keeper) garbage() int64 {
 	return max(u.log-u.live, 0)
 }
 
-// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and lets everything be tried
-// again.
+// withoutSnapshot takes the snapshot of the index off the disk, so that what is compacted can go at once, and
+// lets everything be tried again.
 func (k *Keeper) withoutSnapshot() (had bool, err error) {
 	err = k.store.Housekeep(func() error {
 		for _, seg := range k.log.Readable() {
@@ -127,7 +128,8 @@ func (k *Keeper) withoutSnapshot() (had bool, err error) {
 	return had, err
 }
 
-// shrinkOnce compacts one run of what was there when Compact began. If there may be more when it returns an error, that is of damage.
+// shrinkOnce compacts one run of what was there when Compact began. If there may be more when it returns an
+// error, that is of damage.
 func (k *Keeper) shrinkOnce(ctx context.Context, last uint64) (more bool, err error) {
 	err = k.store.Housekeep(func() error {
 		more, err = k.shrinkLocked(ctx, last)

@@ -63,7 +63,8 @@ func TestCompactAllAfterHousekeepingHadNoRoom(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestCompactOfACutTail: Compact says that the tail of a live store was cut, where everything was durable, and so does Close.
+// TestCompactOfACutTail: Compact says that the tail of a live store was cut, where everything was durable, and
+// so does Close.
 func TestCompactOfACutTail(t *testing.T) { logtest.BothWays(t, compactOfACutTail) }
 
 func compactOfACutTail(t *testing.T) {

@@ -28,8 +28,8 @@ func TestCompactAllKeepsWhatItIsLent(t *testing.T) {
 	}
 }
 
-// Compact on a full disk gives back what there is room for, and that is no error, though what counts of another segment does not fit beside it. It is
-// one when nothing can be given back.
+// Compact on a full disk gives back what there is room for, and that is no error, though what counts of another
+// segment does not fit beside it. It is one when nothing can be given back.
 func TestCompactAllGivesBackWhatItCan(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)

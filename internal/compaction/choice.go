@@ -115,8 +115,9 @@ func (k *Keeper) firstKeeper(list []*seglog.Segment) []*seglog.Segment {
 	return nil
 }
 
-// mayGoFrom is the number of the first deletion that compaction had to keep in a segment and might let go, if that is not beyond clean; else 0. One with a
-// deadline that is kept for the snapshot of the index is none: a copy of it would be kept as well.
+// mayGoFrom is the number of the first deletion that compaction had to keep in a segment and might let go, if
+// that is not beyond clean; else 0. One with a deadline that is kept for the snapshot of the index is none: a
+// copy of it would be kept as well.
 func (k *Keeper) mayGoFrom(n noted, clean uint64) uint64 {
 	from := n.keptFrom
 	if _, snapshot := k.log.SnapshotSeq(); n.datedFrom > 0 && (!snapshot || k.log.SnapshotNames(n.ID)) && (from == 0 || n.datedFrom < from) {
@@ -128,8 +129,8 @@ func (k *Keeper) mayGoFrom(n noted, clean uint64) uint64 {
 	return from
 }
 
-// cheapest is the segment that takes the least room to compact, with each of which the next has more, of those of which more than one of so many parts
-// is garbage, but none that is to be left out.
+// cheapest is the segment that takes the least room to compact, with each of which the next has more, of those
+// of which more than one of so many parts is garbage, but none that is to be left out.
 func (k *Keeper) cheapest(list []*seglog.Segment, parts int64, out func(*seglog.Segment) bool) []*seglog.Segment {
 	var best noted
 	at := 0

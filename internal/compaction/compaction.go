@@ -95,11 +95,10 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 	return nil
 }
 
-// Run compacts the run that choose takes from the segments that can be compacted, which are
-// listed oldest first. It reports more when it has compacted the run, or has left it alone because
-// compacting it is of no use now. It reports none when choose takes nothing, and when the store is
-// being closed. pause is called now and then, and ends the compaction with its error; it may be nil. The caller is outside
-// the gate.
+// Run compacts the run that choose takes from the segments that can be compacted, which are listed oldest
+// first. It reports more when it has compacted the run, or has left it alone because compacting it is of no use
+// now. It reports none when choose takes nothing, and when the store is being closed. pause is called now and
+// then, and ends the compaction with its error; it may be nil. The caller is outside the gate.
 func (k *Keeper) Run(choose func(list []*seglog.Segment) ([]*seglog.Segment, error), pause func() error) (more bool, err error) {
 	if pause == nil {
 		pause = k.goOn

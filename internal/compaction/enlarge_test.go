@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestCompactNeverEnlarges: whatever is in a store, its files take no more bytes when it was opened, compacted and closed, than
-// before; neither do they the next time.
+// TestCompactNeverEnlarges: whatever is in a store, its files take no more bytes when it was opened, compacted
+// and closed, than before; neither do they the next time.
 func TestCompactNeverEnlarges(t *testing.T) {
 	for seed := range uint64(400) {
 		rnd := rand.New(rand.NewPCG(seed, 4))

@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestCompactionForgetsGivenUpGroups: while a run is compacted that a group has left which was given up, its members are in memory for no longer than
-// their segment is read; and all of them go.
+// TestCompactionForgetsGivenUpGroups: while a run is compacted that a group has left which was given up, its
+// members are in memory for no longer than their segment is read; and all of them go.
 func TestCompactionForgetsGivenUpGroups(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 })
 	defer storetest.Close(t, s)

@@ -14,8 +14,9 @@ func (c *compaction) regrouped(number uint64, id record.SegmentID) {
 	c.members[number][id] = true
 }
 
-// giveUpGroups forgets the members of groups that have no commit in the segment that has been read. It is nowhere: the log knows of every group with
-// a commit in another segment than a member, and of one that is under way the segments are left alone.
+// giveUpGroups forgets the members of groups that have no commit in the segment that has been read. It is
+// nowhere: the log knows of every group with a commit in another segment than a member, and of one that is
+// under way the segments are left alone.
 func (c *compaction) giveUpGroups() {
 	for number := range c.groups {
 		c.givenUp[number] = true

@@ -118,8 +118,9 @@ func (k *Keeper) due() bool {
 	return r > 0 && u.garbage() > leastGarbage && float64(k.log.Records.Load()) > r*float64(max(k.store.Stats().Keys, 1))
 }
 
-// slack is the garbage that is no reason to compact, however little counts: a small store that is overwritten again and again has hardly
-// anything to copy when it waits for so much, and would copy all it has for each segment if it did not.
+// slack is the garbage that is no reason to compact, however little counts: a small store that is overwritten
+// again and again has hardly anything to copy when it waits for so much, and would copy all it has for each
+// segment if it did not.
 func (k *Keeper) slack() int64 {
 	if k.log.SegmentBytes < 2*leastSegment { // who wants small segments wants a small log
 		return 0
@@ -186,8 +187,8 @@ func (k *Keeper) size() {
 	k.log.NominalBytes.Store(nominal)
 }
 
-// segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store does not wait
-// for as much garbage as it has entries before it gives some back.
+// segmentFor is how long a segment is to become where so much counts: an eighth of it, so that a small store
+// does not wait for as much garbage as it has entries before it gives some back.
 func segmentFor(live, limit int64) int64 { return min(max(live/8, leastSegment), limit) }
 
 // nextLook is when to look again without being woken, 0 for never.
@@ -321,7 +322,8 @@ func (k *Keeper) setLimit(every time.Duration, ratio float64) {
 	k.every.Store(int64(every))
 }
 
-// tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a segment.
+// tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a
+// segment.
 func (k *Keeper) tidyTail() {
 	k.endTailOf(func(t *seglog.Segment) bool { return k.due() && t.Dead.Load() >= leastGarbage })
 }
@@ -357,8 +359,8 @@ func (k *Keeper) writable() error {
 	})
 }
 
-// Moves reports whether a segment is being compacted. It begins with none whose parts somebody who holds the lock of the key is
-// about to list again.
+// Moves reports whether a segment is being compacted. It begins with none whose parts somebody who holds the
+// lock of the key is about to list again.
 func (k *Keeper) Moves(seg *seglog.Segment) bool {
 	run := k.moving.Load()
 	return run != nil && slices.Contains(*run, seg)

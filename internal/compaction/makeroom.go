@@ -8,16 +8,20 @@ import (
 
 // A disk that is short of room is a reason to compact, however little garbage there is.
 //
-// Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than compaction may need, or a write was refused, the keeper is told,
-// and writes wait until it has seen what can be done: if the garbage is a quarter of what is left, or more, it takes out of the way segment by segment of which a quarter
-// is garbage, those first that have least to be copied, and the tail where that is mostly garbage. The snapshot of the index goes before anything is given up, and the room that
-// is kept for deletions is lent. So what is overwritten again and again fits a disk of a few times its size, and deletions make room on a full one, as far as what still counts of
-// some segment fits beside it. For that segments are no longer than an eighth of the room that there is (size).
+// Whoever reserves room for the tail, a MiB at a time, asks what the disk has left. When that is less than
+// compaction may need, or a write was refused, the keeper is told, and writes wait until it has seen what can
+// be done: if the garbage is a quarter of what is left, or more, it takes out of the way segment by segment of
+// which a quarter is garbage, those first that have least to be copied, and the tail where that is mostly
+// garbage. The snapshot of the index goes before anything is given up, and the room that is kept for deletions
+// is lent. So what is overwritten again and again fits a disk of a few times its size, and deletions make room
+// on a full one, as far as what still counts of some segment fits beside it. For that segments are no longer
+// than an eighth of the room that there is (size).
 //
 // What did not fit is not tried again before it has become less, or there is more room.
 
-// MakeRoom compacts whatever gives back a quarter of what it takes, when the disk is short of room, and lets writes wait meanwhile, so that as few as possible
-// are refused. Keep does so; of a store without goroutines it is for the caller.
+// MakeRoom compacts whatever gives back a quarter of what it takes, when the disk is short of room, and lets
+// writes wait meanwhile, so that as few as possible are refused. Keep does so; of a store without goroutines it
+// is for the caller.
 func (k *Keeper) MakeRoom() {
 	if !k.tight.Load() {
 		return
@@ -57,8 +61,8 @@ func (k *Keeper) hasRoomLocked() {
 	}
 }
 
-// ShortOfRoom is told by a write after which the disk has so few bytes left that compaction might have to do without. Writes
-// wait until Keep has looked.
+// ShortOfRoom is told by a write after which the disk has so few bytes left that compaction might have to do
+// without. Writes wait until Keep has looked.
 func (k *Keeper) ShortOfRoom(free int64) {
 	k.free.Store(free)
 	if !k.tight.Swap(true) {
@@ -67,8 +71,8 @@ func (k *Keeper) ShortOfRoom(free int64) {
 	}
 }
 
-// roomiest is the run that gives back most easily a quarter of what it takes, or nil. It has nothing of which the files would stay because somebody reads there yet: copies
-// of that would take what room there is.
+// roomiest is the run that gives back most easily a quarter of what it takes, or nil. It has nothing of which
+// the files would stay because somebody reads there yet: copies of that would take what room there is.
 func (k *Keeper) roomiest() []*seglog.Segment {
 	list := k.log.Compactable()
 	stays := k.store.Stays(list)
@@ -81,8 +85,9 @@ func (k *Keeper) roomiest() []*seglog.Segment {
 	return nil
 }
 
-// hopeless reports whether there is no room for a run, for there was none for as much. Of one of which hardly anything is copied that is never said: it may be that somebody else
-// had what it takes, at that moment. And what is left is asked for anew: the write that was refused may have been longer.
+// hopeless reports whether there is no room for a run, for there was none for as much. Of one of which hardly
+// anything is copied that is never said: it may be that somebody else had what it takes, at that moment. And
+// what is left is asked for anew: the write that was refused may have been longer.
 func (k *Keeper) hopeless(run []*seglog.Segment) bool {
 	cost := k.costOf(run)
 	if k.tooMuch == 0 || cost < k.tooMuch || cost <= seglog.RoomKept/2 {

@@ -34,7 +34,8 @@ func setForSure(t *testing.T, s *engine.Store, key string, value []byte) (refuse
 	}
 }
 
-// What is overwritten again and again fits a disk that is smaller than the garbage that is let lie where there is room, also when it is all in the tail.
+// What is overwritten again and again fits a disk that is smaller than the garbage that is let lie where there
+// is room, also when it is all in the tail.
 func TestOverwritingOnASmallDisk(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		for _, megabytes := range []int{6, 24} {
@@ -67,8 +68,9 @@ func TestOverwritingOnASmallDisk(t *testing.T) {
 	})
 }
 
-// On a full disk there is room again when something was deleted, without a Compact. What cannot be had is not tried for again and again. The keeper may have
-// its turn late: then it makes the segment that it was asked for while there was room, and that is no such try.
+// On a full disk there is room again when something was deleted, without a Compact. What cannot be had is not
+// tried for again and again. The keeper may have its turn late: then it makes the segment that it was asked for
+// while there was room, and that is no such try.
 func TestDeletionsMakeRoom(t *testing.T) {
 	t.Run("the keeper is in time", func(t *testing.T) { deletionsMakeRoom(t, false) })
 	t.Run("the keeper is late", func(t *testing.T) { deletionsMakeRoom(t, true) })
@@ -141,7 +143,8 @@ func deletionsMakeRoom(t *testing.T, late bool) {
 	}
 }
 
-// What there was no room for is tried again when there is some, also when it was a write that is too long for that which said so.
+// What there was no room for is tried again when there is some, also when it was a write that is too long for
+// that which said so.
 func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 2000)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 200_000 })
@@ -168,7 +171,8 @@ func TestWhatDidNotFitIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A compaction that fails because somebody else has, at that moment, what it takes is tried again, though there is no more room than before.
+// A compaction that fails because somebody else has, at that moment, what it takes is tried again, though there
+// is no more room than before.
 func TestWhatSomebodyElseHadIsTriedAgain(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 100_000 })
@@ -231,8 +235,8 @@ func TestNoWriteTakesWhatIsLent(t *testing.T) {
 	storetest.Set(t, s, "key 1", string(make([]byte, 20_000)))
 }
 
-// While the disk is short of room, no segment becomes longer than it is to be, though the goroutine that makes the next one has no turn: of one that has
-// grown over the whole disk nothing could be given back.
+// While the disk is short of room, no segment becomes longer than it is to be, though the goroutine that makes
+// the next one has no turn: of one that has grown over the whole disk nothing could be given back.
 func TestSegmentsStayShortOnAFullDisk(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		disk := logtest.NewSmallDisk(vfs.NewMem(), 500)

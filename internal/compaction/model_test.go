@@ -210,8 +210,8 @@ func TestDeletionsDoNotComeBack(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestCompactionOfLargeValues: where each segment ends within a large value, space comes back nevertheless, and the values, deadlines and
-// what memory has stay what they are.
+// TestCompactionOfLargeValues: where each segment ends within a large value, space comes back nevertheless, and
+// the values, deadlines and what memory has stay what they are.
 func TestCompactionOfLargeValues(t *testing.T) {
 	mem := vfs.NewMem()
 	open := func() *engine.Store {

@@ -20,8 +20,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Writers, updates, readers and iterations go on while one goroutine compacts without a rest. Each key that is written to has one writer, so it
-// is known what a reader must find at least; counters are added to by everybody; and some keys stay.
+// Writers, updates, readers and iterations go on while one goroutine compacts without a rest. Each key that is
+// written to has one writer, so it is known what a reader must find at least; counters are added to by
+// everybody; and some keys stay.
 func TestCompactionAmongOthers(t *testing.T) { logtest.BothWays(t, compactionAmongOthers) }
 
 func compactionAmongOthers(t *testing.T) {

@@ -38,7 +38,8 @@ type silentDisk struct{ *logtest.SmallDisk }
 
 func (silentDisk) Free(string) (int64, bool) { return 0, false }
 
-// A large value that is refused leaves to deletions what was kept for them, also where that is less than it should be.
+// A large value that is refused leaves to deletions what was kept for them, also where that is less than it
+// should be.
 func TestRefusedLargeValueLeavesRoomForDeletions(t *testing.T) {
 	disk := logtest.NewSmallDisk(vfs.NewMem(), 500)
 	s := storetest.Open(t, disk, func(o *engine.Options) { o.SegmentBytes = 10 << 20 })
@@ -71,7 +72,8 @@ func (u unreserved) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return unreservedFile{f}, nil
 }
 
-// Whatever write is refused makes room, also of records that count together, where nothing but that tells that the disk is full.
+// Whatever write is refused makes room, also of records that count together, where nothing but that tells that
+// the disk is full.
 func TestRefusedGroupsMakeRoom(t *testing.T) {
 	for name, change := range map[string]func(*engine.Options){
 		"in one append": func(*engine.Options) {},

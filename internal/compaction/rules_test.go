@@ -76,8 +76,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestCompactionNamesNothingTwice: a segment that has been replaced by nothing, and that somebody still reads, has its name until its file is
-// gone, whatever other segments are put into its place.
+// TestCompactionNamesNothingTwice: a segment that has been replaced by nothing, and that somebody still reads,
+// has its name until its file is gone, whatever other segments are put into its place.
 func TestCompactionNamesNothingTwice(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 1000 })

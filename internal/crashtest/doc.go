@@ -1,8 +1,9 @@
 // Package crashtest crashes whatever stands on a log: the store and hybridlog alike, each of which is an Owner.
 //
-// A script of steps runs on a file system that records what is durable. At the boundaries of its file operations, and
-// within every write, the process is killed and the power is cut in as many ways as the model knows. Within every copy
-// into a ring the process is killed with any part of the copy missing. Each time the owner is opened on what is left:
+// A script of steps runs on a file system that records what is durable. At the boundaries of its file
+// operations, and within every write, the process is killed and the power is cut in as many ways as the model
+// knows. Within every copy into a ring the process is killed with any part of the copy missing. Each time the
+// owner is opened on what is left:
 //
 //   - it holds what some prefix of the script had made;
 //   - that prefix has every write that was acknowledged at its durability;

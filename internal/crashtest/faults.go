@@ -14,13 +14,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The fault injector. A script runs once to learn how many operations of a kind it takes. Then it runs again for each of
-// them, which fails, once or for ever from then on. Whatever fails:
+// The fault injector. A script runs once to learn how many operations of a kind it takes. Then it runs again
+// for each of them, which fails, once or for ever from then on. Whatever fails:
 //
 //   - the process lives, and every call returns;
 //   - an opening succeeds, or says what has failed, and finds no damage in it; it succeeds when the fault has passed;
-//   - when the disk is well again the owner opens, with every acknowledged write; if a sync failed, with every one that
-//     was acknowledged as durable;
+//   - when the disk is well again the owner opens, with every acknowledged write; if a sync failed, with every
+//     one that was acknowledged as durable;
 //   - so it does, with those, when the power is cut before;
 //   - it takes writes, which a sync makes durable, and leaves no unfinished file.
 //
@@ -121,7 +121,8 @@ func OfFault(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, vfs.ErrInjected) || vfs.IsNoSpace(err)
 }
 
-// MayRefuse holds the error of an opening against the rules: it is that of the fault, and no verdict on what is there.
+// MayRefuse holds the error of an opening against the rules: it is that of the fault, and no verdict on what is
+// there.
 func (c *Case) MayRefuse(err error, verdicts ...error) {
 	c.T.Helper()
 	isErr := func(verdict error) bool { return errors.Is(err, verdict) }

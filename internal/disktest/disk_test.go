@@ -65,8 +65,9 @@ func newImage(t *testing.T, file string, megabytes int, options ...string) *imag
 	return i
 }
 
-// backJournal gives the journal of the ext4 in a file all the room that it will ever need, so that where there is no more room for the file the files in the ext4 notice, and not
-// their journal, after which all of it can only be read.
+// backJournal gives the journal of the ext4 in a file all the room that it will ever need, so that where there
+// is no more room for the file the files in the ext4 notice, and not their journal, after which all of it can
+// only be read.
 func backJournal(t *testing.T, file string) {
 	t.Helper()
 	ask := func(what string) string {

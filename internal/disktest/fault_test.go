@@ -128,9 +128,9 @@ func deviceFailsBeside(t *testing.T, options []string, beside bool) {
 	}
 }
 
-// showsFrom demands the values of the first n keys. Of those that are not durable the kernel may have lost some: when a
-// write-back fails it drops pages now and then, soon or later, and the file reads as zeros there. Such a value is an error, never
-// another value, and never missing.
+// showsFrom demands the values of the first n keys. Of those that are not durable the kernel may have lost
+// some: when a write-back fails it drops pages now and then, soon or later, and the file reads as zeros there.
+// Such a value is an error, never another value, and never missing.
 func showsFrom(t *testing.T, s *engine.Store, durable, n, size int) {
 	t.Helper()
 	holds(t, s, min(durable, n), func(int) int { return size })
@@ -142,7 +142,8 @@ func showsFrom(t *testing.T, s *engine.Store, durable, n, size int) {
 	}
 }
 
-// settledOf opens the store, and returns how many of its keys are said to be durable, negative for none. Those are there.
+// settledOf opens the store, and returns how many of its keys are said to be durable, negative for none. Those
+// are there.
 func settledOf(t *testing.T, dir string, durable, n, size int) int {
 	t.Helper()
 	var err error

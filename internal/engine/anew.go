@@ -8,12 +8,12 @@ import (
 )
 
 // Beginning anew is what a follower does that is too far behind: the whole log is read into empty tables, while
-// everybody else waits. What was there is laid aside until that has succeeded. When it fails, be it for
-// want of file descriptors or because the log is damaged, all is put back: the store shows what it showed before, from
+// everybody else waits. What was there is laid aside until that has succeeded. When it fails, be it for want of
+// file descriptors or because the log is damaged, all is put back: the store shows what it showed before, from
 // files that are still open, and the next look tries again.
 //
-// Nothing else knows what is laid aside, so nothing of it changes meanwhile. Cells are not kept, for they have what the
-// log has.
+// Nothing else knows what is laid aside, so nothing of it changes meanwhile. Cells are not kept, for they have
+// what the log has.
 type aside struct {
 	store  *Store
 	tables []*asideTable
@@ -37,8 +37,9 @@ type asideTable struct {
 	deadlines *deadlines
 }
 
-// ReadAnew reads the whole log, while everybody else waits, and calls taken with what has been read. On an error nothing
-// has changed. With pass it goes on behind damage, which the error handler is told of. The caller is in Replay.
+// ReadAnew reads the whole log, while everybody else waits, and calls taken with what has been read. On an
+// error nothing has changed. With pass it goes on behind damage, which the error handler is told of. The caller
+// is in Replay.
 func (s *Store) ReadAnew(pass bool, taken func(*seglog.Recovery)) error {
 	s.exclude()
 	defer s.admit()

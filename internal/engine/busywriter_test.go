@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// busyWriter is a writer that goes on with its work, the next times that somebody who follows it is about to open a segment: so the manifest
-// that that one has read names files that are gone.
+// busyWriter is a writer that goes on with its work, the next times that somebody who follows it is about to
+// open a segment: so the manifest that that one has read names files that are gone.
 type busyWriter struct {
 	*Store
 	t     *testing.T

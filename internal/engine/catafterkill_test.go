@@ -8,8 +8,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestSegmentsHaveAllAfterAKill: when a store that was killed has been opened and closed, without a write, its segments
-// have every record, so that they can be read without the ring. Opened by a reader, nothing changes.
+// TestSegmentsHaveAllAfterAKill: when a store that was killed has been opened and closed, without a write, its
+// segments have every record, so that they can be read without the ring. Opened by a reader, nothing changes.
 func TestSegmentsHaveAllAfterAKill(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewMem()

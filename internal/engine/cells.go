@@ -11,8 +11,8 @@ import (
 
 // What memory knows of the entries of an open map, beside the log.
 //
-// A cell is clean, and then the log has all of it and it can be evicted; or dirty: an
-// asynchronous write that the log has yet to learn of; or it decorates the entry that the log has, with a value for memory alone. The
+// A cell is clean, and then the log has all of it and it can be evicted; or dirty: an asynchronous write that
+// the log has yet to learn of; or it decorates the entry that the log has, with a value for memory alone. The
 // state of a key changes only under its lock, in which the index is changed, too:
 //
 //   - Set and Delete of any durability put a cell in the place of the one before, or take it
@@ -25,9 +25,9 @@ import (
 //     keys without a cell, and by iterations, which ask the cell then.
 //   - A flush (flush.go) appends what is dirty, many cells at a time, and makes it clean.
 //
-// The number of entries is that of the index, and what the cells add: one for each
-// entry that the log does not have, less one for each deletion that it has not. An entry that goes over from the one to the other is in both for
-// a moment; see counted.
+// The number of entries is that of the index, and what the cells add: one for each entry that the log does not
+// have, less one for each deletion that it has not. An entry that goes over from the one to the other is in
+// both for a moment; see counted.
 
 // Cells are the values in memory of one open map.
 type Cells struct {
@@ -155,8 +155,8 @@ func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 // errInMemory is a deletion in memory, which could be one of what decorates the entry, or of the entry.
 var errInMemory = errors.New("copal: a deletion in memory, which changes nothing that the log has")
 
-// rememberLocked decorates the entry that the log has with the write's value, until the entry is written again. What is dirty goes to the log before it, for it was
-// acknowledged as what the log will have.
+// rememberLocked decorates the entry that the log has with the write's value, until the entry is written again.
+// What is dirty goes to the log before it, for it was acknowledged as what the log will have.
 func (s *Store) rememberLocked(now *state, w *Write) error {
 	if now.cells == nil || now.cells.table.Closed(now.hash) {
 		return seglog.ErrClosed

@@ -47,8 +47,8 @@ type meaning struct {
 	report *repair.CheckReport
 }
 
-// snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they are of no use, so
-// what is wrong with them is no damage of the store.
+// snapshot reads the snapshot of the index, and the runs of keys that it names. They are made anew where they
+// are of no use, so what is wrong with them is no damage of the store.
 func (c *meaning) snapshot(m *seglog.Manifest) error {
 	f, err := c.fsys.Open(filepath.Join(c.dir, seglog.SnapshotName), vfs.ReadOnly)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -115,7 +115,8 @@ func (c *meaning) keys(store, id uint64) error {
 	return keys.Err()
 }
 
-// derived notes what is wrong with a derived file, and returns other errors. One that is gone, or of another version, is made anew without a word.
+// derived notes what is wrong with a derived file, and returns other errors. One that is gone, or of another
+// version, is made anew without a word.
 func (c *meaning) derived(name string, offset int64, err error) error {
 	if err == nil || errors.Is(err, record.ErrVersion) || errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -130,8 +130,8 @@ func copyFiles(t *testing.T, from *vfs.Mem, cacheID string) *vfs.Mem {
 	return to
 }
 
-// The files of a disk snapshot, which is a power cut to whoever reads them, are copied to the mount that the store was written on,
-// within the same boot. Nothing that the snapshot tore passes for damage.
+// The files of a disk snapshot, which is a power cut to whoever reads them, are copied to the mount that the
+// store was written on, within the same boot. Nothing that the snapshot tore passes for damage.
 func TestSnapshotOfTheDiskCopiedBack(t *testing.T) { logtest.BothWays(t, snapshotOfTheDiskCopiedBack) }
 
 func snapshotOfTheDiskCopiedBack(t *testing.T) {
@@ -223,8 +223,9 @@ func closedStoreWithoutItsMark(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestCheckOfAKilledCopy: a kill in the middle of a copy into the ring leaves nothing that Check cannot read, and a store that opens, with
-// all of the unfinished group or nothing. A ring that was left does not say what was acknowledged last.
+// TestCheckOfAKilledCopy: a kill in the middle of a copy into the ring leaves nothing that Check cannot read,
+// and a store that opens, with all of the unfinished group or nothing. A ring that was left does not say what
+// was acknowledged last.
 func TestCheckOfAKilledCopy(t *testing.T) {
 	logtest.NeedsRing(t)
 	for _, left := range []bool{false, true} {

@@ -12,19 +12,26 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A collection is a key that holds many elements: the key has one record, the meta, and each element has one of its own.
+// A collection is a key that holds many elements: the key has one record, the meta, and each element has one of
+// its own.
 //
-//   - The meta stands under the user's key, in the table of its values, so a key has a value or a collection. Its text has the type, the id and the
-//     number of elements: "hash 2f 3". What the index and the cells count as the schema of an entry is, for a meta, metaSchema.
-//   - An element has the key "<id>:<sub-key>". All elements of a key space are one table, in the order of the bytes, and those of a collection are a range of it.
-//   - One more element, "<id>;", has the user's key as its value: the owner. By that it is known of an element whether there is a collection that it belongs to.
-//   - The id is a number that the log has not come to when the collection is made, one collection after the other. So it is never given twice.
+//   - The meta stands under the user's key, in the table of its values, so a key has a value or a collection.
+//     Its text has the type, the id and the number of elements: "hash 2f 3". What the index and the cells count
+//     as the schema of an entry is, for a meta, metaSchema.
+//   - An element has the key "<id>:<sub-key>". All elements of a key space are one table, in the order of the
+//     bytes, and those of a collection are a range of it.
+//   - One more element, "<id>;", has the user's key as its value: the owner. By that it is known of an element
+//     whether there is a collection that it belongs to.
+//   - The id is a number that the log has not come to when the collection is made, one collection after the
+//     other. So it is never given twice.
 //
-// A change of elements is a group with the meta, whose count is exact therefore after a crash at any byte. To delete the whole is to
-// delete the meta: nothing leads to the elements any more, and the sweeper takes them out of the index, after which they are
-// dead like any other record. To rename it is to move the meta, and its deadline is the meta's.
+// A change of elements is a group with the meta, whose count is exact therefore after a crash at any byte. To
+// delete the whole is to delete the meta: nothing leads to the elements any more, and the sweeper takes them
+// out of the index, after which they are dead like any other record. To rename it is to move the meta, and its
+// deadline is the meta's.
 //
-// All elements of a collection have one lock (Table.hash). Whoever changes a collection has that of the key and that of the elements, while it is decided what is to be written.
+// All elements of a collection have one lock (Table.hash). Whoever changes a collection has that of the key and
+// that of the elements, while it is decided what is to be written.
 
 // CollectionType is the first word of a meta.
 type CollectionType string
@@ -90,7 +97,8 @@ func typeOf(name string) CollectionType {
 	return CollectionType(strings.Clone(name))
 }
 
-// collectionOf is the collection of which this is the record. One of another type than wanted is an ErrType; "" wants any.
+// collectionOf is the collection of which this is the record. One of another type than wanted is an ErrType; ""
+// wants any.
 func (s *Store) collectionOf(e *seglog.Record, a seglog.Address, want CollectionType) (Collection, error) {
 	if e.Kind != record.Meta {
 		return Collection{}, fmt.Errorf("%w: key %q has a value, and is no %s", ErrType, e.Key, orCollection(want))
@@ -152,7 +160,8 @@ func elementID(key []byte) (id uint64, ok bool) {
 	return id, err == nil
 }
 
-// elementSpan is the span, in the table of the elements, of those of a collection whose sub-keys are in the given one.
+// elementSpan is the span, in the table of the elements, of those of a collection whose sub-keys are in the
+// given one.
 func elementSpan(id uint64, of Span) Span {
 	within := Span{Low: appendElement(nil, id, nil), High: ownerKey(id), HighOpen: true, Down: of.Down}
 	if of.Low != nil {

@@ -21,7 +21,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A collection in tests is written as text, so that it is one value of the oracle: its type, and its elements in their order.
+// A collection in tests is written as text, so that it is one value of the oracle: its type, and its elements
+// in their order.
 
 func hashText(elements map[string]string) string {
 	var words []string
@@ -204,7 +205,8 @@ func TestCollectionRange(t *testing.T) {
 	}
 }
 
-// TestCollectionAndValueOnOneKey: a key has one or the other, and reads and changes of the other are ErrType, which names the key.
+// TestCollectionAndValueOnOneKey: a key has one or the other, and reads and changes of the other are ErrType,
+// which names the key.
 func TestCollectionAndValueOnOneKey(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -280,7 +282,8 @@ func TestCollectionAndValueOnOneKey(t *testing.T) {
 	wantNoLeft(t, s)
 }
 
-// TestCollectionInAMap: a collection under a key that belongs to a map, open or not, is one of its entries, and none of its values.
+// TestCollectionInAMap: a collection under a key that belongs to a map, open or not, is one of its entries, and
+// none of its values.
 func TestCollectionInAMap(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -410,7 +413,8 @@ func TestCollectionExpires(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestCollectionsAgainstAModel compares random changes with maps, among compactions, snapshots, views, sweeps and crashes.
+// TestCollectionsAgainstAModel compares random changes with maps, among compactions, snapshots, views, sweeps
+// and crashes.
 func TestCollectionsAgainstAModel(t *testing.T) {
 	steps := 1500
 	if longTest() {
@@ -527,8 +531,8 @@ func wantModel(t testing.TB, r Collections, key string, want map[string]string) 
 	wantHash(t, r, key, words...)
 }
 
-// TestCollectionsBesideHousekeeping: many goroutines change collections of their own, all a shared one, while the store sweeps, compacts and takes
-// snapshots of its index by itself, and views are read.
+// TestCollectionsBesideHousekeeping: many goroutines change collections of their own, all a shared one, while
+// the store sweeps, compacts and takes snapshots of its index by itself, and views are read.
 func TestCollectionsBesideHousekeeping(t *testing.T) {
 	rounds := 150
 	if longTest() {
@@ -697,7 +701,8 @@ var numberOrder = func() keycodec.Order {
 	return c.Order()
 }()
 
-// TestWalkEndsWhereTheCollectionDoes: what goes through a collection yields nothing of it when it is gone, swept or not.
+// TestWalkEndsWhereTheCollectionDoes: what goes through a collection yields nothing of it when it is gone,
+// swept or not.
 func TestWalkEndsWhereTheCollectionDoes(t *testing.T) {
 	key := []byte("m:h")
 	for name, c := range map[string]struct {
@@ -772,7 +777,8 @@ func TestWalkEndsWhereTheCollectionDoes(t *testing.T) {
 	}
 }
 
-// TestWalkEndsWithinATransaction: a walk of a transaction yields nothing of a collection that the transaction has done away with.
+// TestWalkEndsWithinATransaction: a walk of a transaction yields nothing of a collection that the transaction
+// has done away with.
 func TestWalkEndsWithinATransaction(t *testing.T) {
 	key := []byte("h")
 	for name, do := range map[string]func(tx *Tx) error{
@@ -821,7 +827,8 @@ func TestWalkEndsWithinATransaction(t *testing.T) {
 	}
 }
 
-// TestPlanSeesWhatThereIs: a plan is asked when the locks are held, so it sees that the collection has gone since it was found, and the elements were swept.
+// TestPlanSeesWhatThereIs: a plan is asked when the locks are held, so it sees that the collection has gone
+// since it was found, and the elements were swept.
 func TestPlanSeesWhatThereIs(t *testing.T) {
 	key, sub := []byte("h"), []byte("a")
 	defer func(f func()) { keyLookedAt = f }(keyLookedAt)
@@ -878,7 +885,8 @@ func (c *nthClock) Now() time.Time {
 	return c.Clock.Now()
 }
 
-// TestRedateLooksAndChangesInOneStep: a deadline that is given to a collection, or taken from it, never hits what took its place, wherever in between that came.
+// TestRedateLooksAndChangesInOneStep: a deadline that is given to a collection, or taken from it, never hits
+// what took its place, wherever in between that came.
 func TestRedateLooksAndChangesInOneStep(t *testing.T) {
 	key, lock := []byte("h"), func(s *Store) *sync.Mutex { return &s.lockOf(s.Hash("h")).Mutex }
 	for n := 1; n <= 8; n++ {
@@ -1002,7 +1010,8 @@ func TestCollectionIDsAreGivenOnce(t *testing.T) {
 	wantNoLeft(t, s)
 }
 
-// TestOrderIsMadeOfAllThatCanBeRead: where a disk fails while the order of the elements is made anew, the walk says so, and the next one has them all.
+// TestOrderIsMadeOfAllThatCanBeRead: where a disk fails while the order of the elements is made anew, the walk
+// says so, and the next one has them all.
 func TestOrderIsMadeOfAllThatCanBeRead(t *testing.T) {
 	failed := 0
 	for n := 1; ; n++ {
@@ -1045,8 +1054,8 @@ func TestOrderIsMadeOfAllThatCanBeRead(t *testing.T) {
 	}
 }
 
-// TestUpdateMakesTheCollectionAnew: who deletes and makes the collection within an update of one of its elements does so each time; the update ends all
-// the same, when what it has decided on is as it was.
+// TestUpdateMakesTheCollectionAnew: who deletes and makes the collection within an update of one of its
+// elements does so each time; the update ends all the same, when what it has decided on is as it was.
 func TestUpdateMakesTheCollectionAnew(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -1085,7 +1094,8 @@ func TestNothingIsMade(t *testing.T) {
 	}
 }
 
-// TestFirstRecordsOfNewCollections: the first record with an id has that number or a higher one, also of many collections that a transaction makes.
+// TestFirstRecordsOfNewCollections: the first record with an id has that number or a higher one, also of many
+// collections that a transaction makes.
 func TestFirstRecordsOfNewCollections(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -1123,7 +1133,8 @@ func TestFirstRecordsOfNewCollections(t *testing.T) {
 	}
 }
 
-// TestUpdateOfAKeyThatIsNoElement: from within the update of a raw key, which may be empty or read like that of an element, a collection can be changed.
+// TestUpdateOfAKeyThatIsNoElement: from within the update of a raw key, which may be empty or read like that of
+// an element, a collection can be changed.
 func TestUpdateOfAKeyThatIsNoElement(t *testing.T) {
 	for _, likeElement := range []bool{false, true} {
 		s := mustOpen(t, vfs.NewMem())
@@ -1154,7 +1165,8 @@ func TestUpdateOfAKeyThatIsNoElement(t *testing.T) {
 	}
 }
 
-// TestAllElementsAreTakenOutAtOnce: a change that takes all elements out is planned once, whoever adds others meanwhile: they are counted under the locks.
+// TestAllElementsAreTakenOutAtOnce: a change that takes all elements out is planned once, whoever adds others
+// meanwhile: they are counted under the locks.
 func TestAllElementsAreTakenOutAtOnce(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

@@ -87,8 +87,8 @@ func TestCheckCountsElements(t *testing.T) {
 	}
 }
 
-// TestWrongCountLosesNothing: where a meta says less than there is, as Repair can leave it, deleting so many elements takes no other with them, and the
-// number is right from then on.
+// TestWrongCountLosesNothing: where a meta says less than there is, as Repair can leave it, deleting so many
+// elements takes no other with them, and the number is right from then on.
 func TestWrongCountLosesNothing(t *testing.T) {
 	for _, gone := range [][]string{{"a"}, {"a", "b"}, {"a", "b", "d"}} {
 		s := mustOpen(t, vfs.NewMem())

@@ -10,7 +10,8 @@ import (
 	"github.com/copaldb/copal/internal/storetest"
 )
 
-// TestCollectionsAreFollowed: a store that is read beside the one that writes shows what that has, through sweeps, compactions and reopenings of it.
+// TestCollectionsAreFollowed: a store that is read beside the one that writes shows what that has, through
+// sweeps, compactions and reopenings of it.
 func TestCollectionsAreFollowed(t *testing.T) {
 	f := storetest.NewFollowed(t, 19)
 	steps := 300

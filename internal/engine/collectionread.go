@@ -23,7 +23,8 @@ func (s *Store) Collections() Collections { return Collections{reader: s.asLogge
 // Collections are those of the view.
 func (v *View) Collections() Collections { return Collections{reader: v.asItWas()} }
 
-// Find returns the collection under key. The error is ErrNotFound when there is none, and ErrType when there is something else.
+// Find returns the collection under key. The error is ErrNotFound when there is none, and ErrType when there is
+// something else.
 func (r Collections) Find(key []byte, of CollectionType) (c Collection, err error) {
 	c, _, err = r.find(key, of)
 	return c, err
@@ -93,9 +94,10 @@ func (r Collections) element(id uint64, sub []byte) (Entry, error) {
 	return r.get(r.store.spaces[0].elements, appendElement(room[:0], id, sub))
 }
 
-// All yields the elements whose sub-keys are in the span, in their order. The key of an item is the sub-key; key and value are valid until the
-// next is yielded. An element that is there throughout is yielded once. Without values the elements are not looked at: they were there when the
-// walk began. When the collection goes, the walk ends. After an error of one element the walk goes on, if the caller does.
+// All yields the elements whose sub-keys are in the span, in their order. The key of an item is the sub-key;
+// key and value are valid until the next is yielded. An element that is there throughout is yielded once.
+// Without values the elements are not looked at: they were there when the walk began. When the collection goes,
+// the walk ends. After an error of one element the walk goes on, if the caller does.
 //
 //go:noinline
 func (r Collections) All(key []byte, of CollectionType, span Span, values bool) iter.Seq[Item] {
@@ -120,8 +122,8 @@ func (r Collections) Behind(key []byte, of CollectionType, span Span, skip int64
 	}
 }
 
-// passage is a walk through a collection, which ends when the key does not have that any more: it may go meanwhile, also in the loop, and
-// its elements stay in the index until they are swept.
+// passage is a walk through a collection, which ends when the key does not have that any more: it may go
+// meanwhile, also in the loop, and its elements stay in the index until they are swept.
 type passage struct {
 	Collections
 	key    []byte
@@ -139,7 +141,8 @@ func (r Collections) begin(key []byte, of CollectionType) (*passage, error) {
 	return w, err
 }
 
-// there reports whether the key still has the collection. The meta is looked at again only when that of some key has gone, or the deadline has come.
+// there reports whether the key still has the collection. The meta is looked at again only when that of some
+// key has gone, or the deadline has come.
 func (w *passage) there() (bool, error) {
 	switch {
 	case w.tx != nil:
@@ -213,8 +216,8 @@ func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool
 // elementPassed is called for each element that a walk comes by. It is a variable for the sake of tests.
 var elementPassed = func() {}
 
-// Sorted is All in another order of the sub-keys, with a span of its sort keys. Where that is not the order of their bytes they are sorted first, in
-// bounded memory; what comes or goes meanwhile may be yielded or not.
+// Sorted is All in another order of the sub-keys, with a span of its sort keys. Where that is not the order of
+// their bytes they are sorted first, in bounded memory; what comes or goes meanwhile may be yielded or not.
 //
 //go:noinline
 func (r Collections) Sorted(key []byte, of CollectionType, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
@@ -269,7 +272,8 @@ func (r Collections) Deadline(key []byte, of CollectionType) (uint64, error) {
 	return expiry, err
 }
 
-// checkCollections counts the elements of the collections in a table, and passes on those whose number is not what their meta says.
+// checkCollections counts the elements of the collections in a table, and passes on those whose number is not
+// what their meta says.
 func (s *Store) checkCollections(ctx context.Context, t *Table, f func(key []byte, c Collection, found uint64)) error {
 	for item := range s.Items(t) {
 		if !IsCollection(item.Err) {

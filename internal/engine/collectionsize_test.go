@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// TestCollectionCostsTheSameAtAnySize compares what is written for a change of one element, and of the whole, in small collections and large ones: the
-// same records. With COPAL_LONG=1 it goes up to a million elements, and prints times.
+// TestCollectionCostsTheSameAtAnySize compares what is written for a change of one element, and of the whole,
+// in small collections and large ones: the same records. With COPAL_LONG=1 it goes up to a million elements,
+// and prints times.
 func TestCollectionCostsTheSameAtAnySize(t *testing.T) {
 	sizes := []int{100, 5_000}
 	if longTest() {

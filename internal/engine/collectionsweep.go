@@ -12,15 +12,17 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// The sweeper takes the elements of collections that are gone out of the index. Nothing leads to them any more, so nobody waits for it, and
-// what it has done nobody sees, but for compaction, to which their records are dead from then on.
+// The sweeper takes the elements of collections that are gone out of the index. Nothing leads to them any more,
+// so nobody waits for it, and what it has done nobody sees, but for compaction, to which their records are dead
+// from then on.
 //
-// Who replaces or removes a meta puts its id on a list. What the process before has not swept, or has not told of in the snapshot of the
-// index, is found when the store is opened: by jumping from id to id in the order of the elements, to the owner of each, and
-// asking whether its key still has the collection with this id.
+// Who replaces or removes a meta puts its id on a list. What the process before has not swept, or has not told
+// of in the snapshot of the index, is found when the store is opened: by jumping from id to id in the order of
+// the elements, to the owner of each, and asking whether its key still has the collection with this id.
 //
-// No record says that an element is gone. So a snapshot of the index that was begun before must not be read any more when compaction has
-// dropped the records: compaction takes another one first. To that end the sweeper works while no compaction does, some elements at a time.
+// No record says that an element is gone. So a snapshot of the index that was begun before must not be read any
+// more when compaction has dropped the records: compaction takes another one first. To that end the sweeper
+// works while no compaction does, some elements at a time.
 type sweeper struct {
 	birth sync.Mutex // held from giving an id up to the first record that has it; taken before all locks of the store
 
@@ -42,7 +44,8 @@ type sweeper struct {
 	run     func()
 }
 
-// sweepBatch is how many elements are taken out between two looks at what else there is to do. It is a variable for the sake of tests.
+// sweepBatch is how many elements are taken out between two looks at what else there is to do. It is a variable
+// for the sake of tests.
 var sweepBatch = 256
 
 func (w *sweeper) add(id uint64) {
@@ -115,7 +118,8 @@ func (s *Store) missedIn(err error) {
 	s.sweeper.missed.Store(true)
 }
 
-// passOver is missedIn for what is damaged, which is to keep nothing else from being swept. Any other error it returns.
+// passOver is missedIn for what is damaged, which is to keep nothing else from being swept. Any other error it
+// returns.
 func (s *Store) passOver(err error) error {
 	if !errors.Is(err, seglog.ErrCorrupt) {
 		return err
@@ -124,7 +128,8 @@ func (s *Store) passOver(err error) error {
 	return nil
 }
 
-// Sweep takes out all elements of collections that are gone at the time of the call. What is damaged is reported, and passed over.
+// Sweep takes out all elements of collections that are gone at the time of the call. What is damaged is
+// reported, and passed over.
 func (s *Store) Sweep() error {
 	w := &s.sweeper
 	w.mu.Lock()
@@ -262,8 +267,9 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 	}
 }
 
-// goneOrphans lists the ids, of some whose owners are not known, that no meta has. An owner is missing when compaction has dropped it, and
-// after a crash an element comes back of which an older record was left; or when the log was damaged. All metas are looked at then.
+// goneOrphans lists the ids, of some whose owners are not known, that no meta has. An owner is missing when
+// compaction has dropped it, and after a crash an element comes back of which an older record was left; or when
+// the log was damaged. All metas are looked at then.
 func (s *Store) goneOrphans(elements *Table, ids map[uint64]bool) (gone []uint64, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -317,7 +323,8 @@ func (s *Store) isGone(t *Table, id uint64) (bool, error) {
 	}
 }
 
-// ownsNot reports whether a key does not have the collection with this id, if it is still the one that the owner names.
+// ownsNot reports whether a key does not have the collection with this id, if it is still the one that the
+// owner names.
 func (s *Store) ownsNot(t *Table, id uint64, key []byte) (gone bool, err error) {
 	in, err := s.use()
 	if err != nil {
@@ -355,7 +362,8 @@ func errOr(err, other error) error {
 	return other
 }
 
-// SnapshotSwept sees to it that the snapshot of the index on the disk knows of no element that has been swept. The caller is in Housekeep.
+// SnapshotSwept sees to it that the snapshot of the index on the disk knows of no element that has been swept.
+// The caller is in Housekeep.
 func (s *Store) SnapshotSwept() error {
 	if _, ok := s.log.SnapshotSeq(); !ok || s.sweeper.removed.Load() == s.sweeper.snapped {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// snapshotHook calls a function when the file of an index snapshot is made: what the snapshot covers is decided then, and nothing is copied yet.
+// snapshotHook calls a function when the file of an index snapshot is made: what the snapshot covers is decided
+// then, and nothing is copied yet.
 type snapshotHook struct {
 	*vfs.Mem
 	call func()
@@ -28,8 +29,8 @@ func (h *snapshotHook) Open(path string, mode vfs.Mode) (vfs.File, error) {
 	return h.Mem.Open(path, mode)
 }
 
-// TestCollectionGoesDuringASnapshot: an index snapshot that has the elements of a collection, and neither its meta nor a record of kind m or e behind
-// it, does not say that there is nothing to sweep.
+// TestCollectionGoesDuringASnapshot: an index snapshot that has the elements of a collection, and neither its
+// meta nor a record of kind m or e behind it, does not say that there is nothing to sweep.
 func TestCollectionGoesDuringASnapshot(t *testing.T) {
 	clock := logtest.NewClock()
 	for name, goes := range map[string]func(s *Store) error{

@@ -12,12 +12,15 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Collections in a transaction. It reads the view, under what it has changed itself, and notes the meta and each element that it reads, as it does entries:
-// if one of them has changed by the end, it runs again. Which elements there are the meta tells, for it is written whenever one comes or goes. So two
-// transactions that add elements to one collection are a conflict, and so is one that goes through a collection and another that changes it.
+// Collections in a transaction. It reads the view, under what it has changed itself, and notes the meta and
+// each element that it reads, as it does entries: if one of them has changed by the end, it runs again. Which
+// elements there are the meta tells, for it is written whenever one comes or goes. So two transactions that add
+// elements to one collection are a conflict, and so is one that goes through a collection and another that
+// changes it.
 //
-// What is changed is kept as other writes are: the elements by their keys, and by the key of the collection what it is to be, in the place of a write. A new collection has an id for as
-// long as the transaction runs, which is exchanged at the commit.
+// What is changed is kept as other writes are: the elements by their keys, and by the key of the collection
+// what it is to be, in the place of a write. A new collection has an id for as long as the transaction runs,
+// which is exchanged at the commit.
 type txCollection struct {
 	Collection        // as the transaction shows it
 	deadline   uint64 // Unix milliseconds, 0 for none
@@ -126,7 +129,8 @@ func (tx *Tx) noteElement(id uint64, key []byte) {
 	tx.parts[string(key)] = true
 }
 
-// elementKeys goes through the keys of elements in a span: those of the view, under marks of what the transaction has written.
+// elementKeys goes through the keys of elements in a span: those of the view, under marks of what the
+// transaction has written.
 func (tx *Tx) elementKeys(t *Table, span Span) keyCursor {
 	keys := tx.view.keys(t, keycodec.BytesOrder, span, nil)
 	if len(tx.elements) == 0 {
@@ -226,7 +230,8 @@ func (tx *Tx) keep(b []byte) []byte {
 	return bytes.Clone(b)
 }
 
-// examine makes writes of edits, one of each, and finds out which elements the transaction has seen. A collection that is none yet gets an id.
+// examine makes writes of edits, one of each, and finds out which elements the transaction has seen. A
+// collection that is none yet gets an id.
 func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions int, err error) {
 	isNew := of.ID == 0
 	switch {
@@ -259,8 +264,8 @@ func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions 
 	return list, deletions, nil
 }
 
-// count counts the elements before a change that may take the last of them out. What Repair has made of a damaged log can have a meta with another
-// number, and none is to be lost by that.
+// count counts the elements before a change that may take the last of them out. What Repair has made of a
+// damaged log can have a meta with another number, and none is to be lost by that.
 func (tx *Tx) count(id uint64) (n uint64, err error) {
 	if tx.locked != nil {
 		n, ok := tx.store.countLocked(id)
@@ -373,7 +378,8 @@ func (tx *Tx) collections() (some, created bool) {
 	return some, created
 }
 
-// changes are all that the transaction writes. New collections get the ids from next on, in the order of their first records: the caller sees to it that none of these has a number below next.
+// changes are all that the transaction writes. New collections get the ids from next on, in the order of their
+// first records: the caller sees to it that none of these has a number below next.
 func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 	ids := map[uint64]uint64{} // of the collections there are in the end, by those that the transaction knows them by; 0 for one that is to be given
 	for _, c := range tx.writes {

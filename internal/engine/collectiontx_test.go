@@ -18,7 +18,8 @@ func txChange(tx *Tx, key string, edits []*Edit) error {
 	return tx.Change([]byte(key), HashType, func(*Plan) ([]*Edit, error) { return edits, nil })
 }
 
-// TestCollectionTransactionsAgainstAModel runs random transactions over hashes and values, each of which sees what it has done itself, and compares what they leave.
+// TestCollectionTransactionsAgainstAModel runs random transactions over hashes and values, each of which sees
+// what it has done itself, and compares what they leave.
 func TestCollectionTransactionsAgainstAModel(t *testing.T) {
 	rounds := 600
 	if longTest() {
@@ -165,7 +166,8 @@ func wantTxState(tx *Tx, model map[string]string) error {
 	return nil
 }
 
-// TestDeadlinesInATransaction: a transaction tells the deadline of a value and of a collection, as it was and as it has written it.
+// TestDeadlinesInATransaction: a transaction tells the deadline of a value and of a collection, as it was and
+// as it has written it.
 func TestDeadlinesInATransaction(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -276,7 +278,8 @@ func TestCollectionConflicts(t *testing.T) {
 	}
 }
 
-// TestCollectionTransactionsAreSerial: many move units between two hashes, in transactions and by single changes, of each of which there is a list, too; no unit is lost, and none made.
+// TestCollectionTransactionsAreSerial: many move units between two hashes, in transactions and by single
+// changes, of each of which there is a list, too; no unit is lost, and none made.
 func TestCollectionTransactionsAreSerial(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

@@ -9,10 +9,12 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A change of a collection outside of a transaction is one of a single call (Tx), which is not optimistic: it holds all locks that it may need from the beginning. These are
-// the lock of the key, and that of the elements, of which a collection has one (Table.hash). Which one that is says the meta, which is looked at before. If it is another one when
-// the locks are held, that begins again. So the plan of a change sees what there is, nobody changes that before its edits are made, and it is called again only if the key gets, loses or
-// moves its record between the two looks.
+// A change of a collection outside of a transaction is one of a single call (Tx), which is not optimistic: it
+// holds all locks that it may need from the beginning. These are the lock of the key, and that of the elements,
+// of which a collection has one (Table.hash). Which one that is says the meta, which is looked at before. If it
+// is another one when the locks are held, that begins again. So the plan of a change sees what there is, nobody
+// changes that before its edits are made, and it is called again only if the key gets, loses or moves its
+// record between the two looks.
 
 // Edit is a change of one element. Several of one in a change are made one after the other.
 type Edit struct {
@@ -24,14 +26,16 @@ type Edit struct {
 	Existed bool // whether there was one before; said when the change is made
 }
 
-// Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and its elements. It may change More. Outside of a transaction
-// locks are held meanwhile, so whoever plans calls no function of the caller's, such as a codec.
+// Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and
+// its elements. It may change More. Outside of a transaction locks are held meanwhile, so whoever plans calls
+// no function of the caller's, such as a codec.
 type Plan struct {
 	Collection
 	tx *Tx
 }
 
-// Element reads an element. The bytes are the caller's, or not to be changed. The error is ErrNotFound when there is none.
+// Element reads an element. The bytes are the caller's, or not to be changed. The error is ErrNotFound when
+// there is none.
 func (p *Plan) Element(sub []byte) (Entry, error) {
 	if p.ID == 0 {
 		return Entry{}, ErrNotFound
@@ -39,9 +43,10 @@ func (p *Plan) Element(sub []byte) (Entry, error) {
 	return p.tx.element(p.ID, sub)
 }
 
-// Change makes edits of the collection of some type under key, all or nothing. plan says which. It is called with locks held, so it uses the store by means
-// of what it gets alone. It may be called several times. What there is of other
-// kinds under the key is an ErrType. A collection without elements is none. Durability is Process or Power; errors are those of Write.
+// Change makes edits of the collection of some type under key, all or nothing. plan says which. It is called
+// with locks held, so it uses the store by means of what it gets alone. It may be called several times. What
+// there is of other kinds under the key is an ErrType. A collection without elements is none. Durability is
+// Process or Power; errors are those of Write.
 func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*Plan) ([]*Edit, error)) error {
 	return s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
 		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
@@ -54,7 +59,8 @@ func (s *Store) Change(key []byte, of CollectionType, d Durability, plan func(*P
 	})
 }
 
-// Clear deletes the collection under key, whatever its size, and reports whether there was one. What there is of other types is an ErrType.
+// Clear deletes the collection under key, whatever its size, and reports whether there was one. What there is
+// of other types is an ErrType.
 func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool, err error) {
 	err = s.withKey(&lockedKey{key: key}, d, func(tx *Tx) (err error) {
 		existed, err = tx.Clear(key, of)
@@ -63,18 +69,20 @@ func (s *Store) Clear(key []byte, of CollectionType, d Durability) (existed bool
 	return existed && err == nil, err
 }
 
-// Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error is ErrNotFound when there is none.
+// Rename moves the collection under from, whatever its size, to the key to, whose entry it replaces. The error
+// is ErrNotFound when there is none.
 func (s *Store) Rename(from, to []byte, of CollectionType, d Durability) error {
 	return s.withKey(&lockedKey{key: from, to: append([]byte{}, to...)}, d, func(tx *Tx) error { return tx.Rename(from, to, of) })
 }
 
-// Redate gives the collection of this type under key another deadline, 0 for none. Anything else under the key is an ErrType, and stays as it is. The error is
-// ErrNotFound when there is nothing.
+// Redate gives the collection of this type under key another deadline, 0 for none. Anything else under the key
+// is an ErrType, and stays as it is. The error is ErrNotFound when there is nothing.
 func (s *Store) Redate(key []byte, of CollectionType, deadline uint64, d Durability) error {
 	return s.withKey(&lockedKey{key: key}, d, func(tx *Tx) error { return tx.Redate(key, of, deadline) })
 }
 
-// lockedKey is what a transaction holds that is not optimistic: the locks of a key, and of the elements of its collection.
+// lockedKey is what a transaction holds that is not optimistic: the locks of a key, and of the elements of its
+// collection.
 type lockedKey struct {
 	key     []byte
 	to      []byte // another key, of which the entry is replaced; nil for none
@@ -88,7 +96,8 @@ type lockedKey struct {
 	id    uint64         // of the elements, 0 for no collection
 }
 
-// errUnordered says that a collection may lose its last element, and that the order by which the elements are counted is to be made first, which is done without locks.
+// errUnordered says that a collection may lose its last element, and that the order by which the elements are
+// counted is to be made first, which is done without locks.
 var errUnordered = errors.New("the elements are not in order")
 
 // withKey makes the changes of f count, all or nothing. f may be called several times.
@@ -128,7 +137,8 @@ func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 	}
 }
 
-// makeOrder makes the order of the keys, if it is lost, or damaged in a span. The caller holds no lock, and is not inside the gate.
+// makeOrder makes the order of the keys, if it is lost, or damaged in a span. The caller holds no lock, and is
+// not inside the gate.
 func (t *Table) makeOrder(span Span) error {
 	keys := t.order.Load().orderedKeys(span)
 	defer keys.close()
@@ -160,7 +170,8 @@ func (s *Store) tryWithKey(h *lockedKey, elements *Table, f func(*Tx) error) (se
 	return seq, err
 }
 
-// keyLookedAt is called when a key has been looked at that is to be changed, and no lock is held. It is a variable for the sake of tests.
+// keyLookedAt is called when a key has been looked at that is to be changed, and no lock is held. It is a
+// variable for the sake of tests.
 var keyLookedAt = func() {}
 
 // look finds out what stands under the key, which the log has.
@@ -241,7 +252,8 @@ func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error)
 	return g.commitLocked()
 }
 
-// countLocked counts the elements of a collection while their lock is held; ok is false where the order of the elements has to be made first.
+// countLocked counts the elements of a collection while their lock is held; ok is false where the order of the
+// elements has to be made first.
 func (s *Store) countLocked(id uint64) (n uint64, ok bool) {
 	st, err := s.spaces[0].elements.order.Load().tryView()
 	if st == nil || err != nil {
@@ -276,8 +288,9 @@ func elementName(key, sub []byte) []byte {
 	return append(append(b, key...), sub...)
 }
 
-// UpdateElement changes an element atomically. decide gets what there is, nil for nothing, and returns what is to be done, nil for nothing. It is called without any
-// lock, and several times if the element changes meanwhile; the last call counts. From within it the same element cannot be changed by other means: ErrNested.
+// UpdateElement changes an element atomically. decide gets what there is, nil for nothing, and returns what is
+// to be done, nil for nothing. It is called without any lock, and several times if the element changes
+// meanwhile; the last call counts. From within it the same element cannot be changed by other means: ErrNested.
 func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)

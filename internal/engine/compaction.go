@@ -8,8 +8,9 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Compaction is the room that gives space back, as the engine knows it. Options.Compaction makes it, once the log has been
-// read. What the room asks of the engine is in this file, in hold.go, and in the methods of a Table below.
+// Compaction is the room that gives space back, as the engine knows it. Options.Compaction makes it, once the
+// log has been read. What the room asks of the engine is in this file, in hold.go, and in the methods of a
+// Table below.
 type Compaction interface {
 	// Keep is the goroutine of the room, of a store that can be written to. It returns when stop is closed.
 	Keep(stop <-chan struct{})
@@ -21,8 +22,8 @@ type Compaction interface {
 	// ShortOfRoom says how many bytes the disk has left, when compaction may need them. It must not wait.
 	ShortOfRoom(free int64)
 
-	// GiveBack gives back the space of parts that no record lists, in the segments from one on, because the disk is full.
-	// What it cannot give back stays until compaction comes by. The caller holds no lock.
+	// GiveBack gives back the space of parts that no record lists, in the segments from one on, because the
+	// disk is full. What it cannot give back stays until compaction comes by. The caller holds no lock.
 	GiveBack(from record.SegmentID)
 
 	// Moves reports whether the records of a segment are being moved. The caller holds the lock of a key.
@@ -44,9 +45,9 @@ func (s *Store) Compaction() Compaction { return s.compaction }
 // Options are those that the store was opened with, and defaults for what was not given.
 func (s *Store) Options() Options { return s.opts }
 
-// Housekeep calls f while nothing else of the kind is under way: a compaction, a snapshot of the index, a sweep of what
-// belongs to no collection. The error is that of f, or ErrClosed when the store is being closed. Close waits for
-// f, which therefore asks Closing now and then. The caller is outside the gate and holds no lock.
+// Housekeep calls f while nothing else of the kind is under way: a compaction, a snapshot of the index, a sweep
+// of what belongs to no collection. The error is that of f, or ErrClosed when the store is being closed. Close
+// waits for f, which therefore asks Closing now and then. The caller is outside the gate and holds no lock.
 func (s *Store) Housekeep(f func() error) error {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()
@@ -79,8 +80,8 @@ func (s *Store) Wait(d time.Duration) bool {
 	}
 }
 
-// FlushAll writes everything that is dirty to the log. lost says what turned out to be none that can be stored; the log has all
-// else unless refused, which says why it took no more.
+// FlushAll writes everything that is dirty to the log. lost says what turned out to be none that can be stored;
+// the log has all else unless refused, which says why it took no more.
 func (s *Store) FlushAll() (lost, refused error) {
 	f := s.flushAll()
 	refused, f.refused = f.refused, nil
@@ -101,8 +102,9 @@ func (s *Store) ReplaceRun(run, made []*seglog.Segment, members map[uint64]map[r
 	return s.log.ReplaceRun(run, made, members, enter, s.notes.drop)
 }
 
-// MoveEntry puts the address of a copy, which e is, in the place of the address that its entry had when it was copied. If index
-// and cells do not know that any more, the copy is dead, and is counted so. The caller is inside the gate.
+// MoveEntry puts the address of a copy, which e is, in the place of the address that its entry had when it was
+// copied. If index and cells do not know that any more, the copy is dead, and is counted so. The caller is
+// inside the gate.
 func (s *Store) MoveEntry(e *seglog.Record, from, to seglog.Address) {
 	now := hitOf(to, &e.Head, e.Bytes)
 	if t := s.TableOf(e.Space, e.Kind, e.Key); t != nil && t.moveEntry(e.Key, from, &now) {
@@ -176,7 +178,8 @@ func (t *Table) Standing(e *seglog.Record, a seglog.Address) (live, gone bool, e
 	return false, h.address == 0, err
 }
 
-// AddressOf is where the newest record of a key stands, 0 when it has no entry in the log. The caller is inside the gate.
+// AddressOf is where the newest record of a key stands, 0 when it has no entry in the log. The caller is inside
+// the gate.
 func (t *Table) AddressOf(key []byte) (seglog.Address, error) {
 	s, hash := t.store, t.hash(key)
 	mu := s.lockOf(hash)

@@ -20,8 +20,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The store as an owner for the crash model of crashtest. The oracle is that of docs/durability.md. What is found of an
-// entry has its deadline; only what has expired by the clock may be missing.
+// The store as an owner for the crash model of crashtest. The oracle is that of docs/durability.md. What is
+// found of an entry has its deadline; only what has expired by the clock may be missing.
 
 // step is one operation of a script.
 type step struct {

@@ -16,10 +16,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The crash model with collections. The oracle has a collection as one value, the text of all its elements, so each change is found whole or not
-// at all; and the count in the meta is compared with the elements whenever one is read. Whatever has been deleted, replaced and renamed before a
-// crash, with sweeps, compactions and snapshots among it: a collection that is made anew has none of the old elements, and when the
-// survivor has swept, the index has none either.
+// The crash model with collections. The oracle has a collection as one value, the text of all its elements, so
+// each change is found whole or not at all; and the count in the meta is compared with the elements whenever
+// one is read. Whatever has been deleted, replaced and renamed before a crash, with sweeps, compactions and
+// snapshots among it: a collection that is made anew has none of the old elements, and when the survivor has
+// swept, the index has none either.
 
 // collectionItem makes the item of a meta that of a value, the text of the collection.
 func collectionItem(s *Store, item *Item) error {
@@ -101,7 +102,8 @@ func editsOf(list []step) (edits []*Edit) {
 	return edits
 }
 
-// beginCollection makes the oracle expect what a step does. It reports whether that can be done: else the error is to be ErrType or ErrNotFound.
+// beginCollection makes the oracle expect what a step does. It reports whether that can be done: else the error
+// is to be ErrType or ErrNotFound.
 func (o *oracle) beginCollection(st step) bool {
 	text, there := o.content[st.key]
 	elements := hashOf(text)
@@ -222,11 +224,13 @@ func sweepSurvivor(s *Store) error {
 	return nil
 }
 
-// TestCrashModelCollections is TestCrashModel for collections. That it would notice was tried by breaking the code. Each of these was caught:
+// TestCrashModelCollections is TestCrashModel for collections. That it would notice was tried by breaking the
+// code. Each of these was caught:
 //
 //   - The meta is a record of its own, and no member of the group of the elements.
 //   - Compaction takes no snapshot of the index before it drops what has been swept.
-//   - An id is given again after the collection is gone, or the elements of a collection that is gone are not looked for at an opening.
+//   - An id is given again after the collection is gone, or the elements of a collection that is gone are not
+//     looked for at an opening.
 //   - A rename leaves the owner as it was, or counts as the end of the collection.
 func TestCrashModelCollections(t *testing.T) { logtest.BothWays(t, crashModelCollections) }
 

@@ -17,10 +17,10 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The crash model with deadlines. The clock moves as the script says, and between a crash and the next Open. The
-// oracle of crash_test.go says what was written; of that, what has a deadline that the clock has passed is not there. As
-// each state is compared in whole, nothing older may stand in its place, and what has not expired has the deadline that
-// was acknowledged.
+// The crash model with deadlines. The clock moves as the script says, and between a crash and the next Open.
+// The oracle of crash_test.go says what was written; of that, what has a deadline that the clock has passed is
+// not there. As each state is compared in whole, nothing older may stand in its place, and what has not expired
+// has the deadline that was acknowledged.
 
 // renderMortal is one line for each entry.
 func renderMortal(content map[string]string, deadlines map[string]uint64) string {

@@ -16,9 +16,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The crash model with groups. A group is one state of the oracle: it is found whole or not at all. Those that are too
-// long for one append are written ahead, some of them with steps of other kinds before the commit, so that compaction,
-// snapshots of the index, other writes and other groups come between members and commit.
+// The crash model with groups. A group is one state of the oracle: it is found whole or not at all. Those that
+// are too long for one append are written ahead, some of them with steps of other kinds before the commit, so
+// that compaction, snapshots of the index, other writes and other groups come between members and commit.
 
 // groupScript is a script with many groups, among what moves and what reads records.
 func groupScript(rng *rand.Rand, n int) []step {
@@ -213,11 +213,12 @@ func (c *crasher) giveUp(s *Store) {
 	})
 }
 
-// TestCrashModelGroups is TestCrashModel for groups. That it would notice was tried by breaking the code. Each of these
-// was caught, within a default run:
+// TestCrashModelGroups is TestCrashModel for groups. That it would notice was tried by breaking the code. Each
+// of these was caught, within a default run:
 //
 //   - Members count without their commit.
-//   - A snapshot of the index covers members of a group that is under way, or does not know of a group whose commit it covers.
+//   - A snapshot of the index covers members of a group that is under way, or does not know of a group whose
+//     commit it covers.
 //   - Compaction begins with segments that have members of a group under way, drops a commit that members need, drops
 //     members whose commit is beyond the run, or keeps deletions by their own number.
 //   - Members count by their own number, and not by that of the commit.

@@ -155,8 +155,8 @@ func (d *deadlines) deferItems(n int, first uint64, load func() ([]byte, error))
 	d.lower(sh, first)
 }
 
-// encode appends the items of a shard to dst, for a snapshot: deadline and hash, eight bytes each, low byte first. It returns the first
-// deadline, never if there is none.
+// encode appends the items of a shard to dst, for a snapshot: deadline and hash, eight bytes each, low byte
+// first. It returns the first deadline, never if there is none.
 func (sh *deadlineShard) encode(dst []byte) (b []byte, first uint64, err error) {
 	first = sh.next()
 	if sh.load != nil {

@@ -98,7 +98,8 @@ func (t *Table) options() (is tableOptions) {
 	return is
 }
 
-// isDeclared reports whether the log says of the table what it is to say. Of a map that was dropped, and has not been opened since, that is nothing.
+// isDeclared reports whether the log says of the table what it is to say. Of a map that was dropped, and has
+// not been opened since, that is nothing.
 func (t *Table) isDeclared() bool {
 	is, logged := t.options(), t.inLog.Load()
 	if logged == nil {

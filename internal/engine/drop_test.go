@@ -8,15 +8,33 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestDropBesideCompaction: a map that was dropped does not come back with the record that declared it, when compaction
-// has copied that, and the record of the deletion is one that the snapshot of the index covers.
-func TestDropBesideCompaction(t *testing.T) {
+// withMap is a store with a map m of one entry.
+func withMap(t *testing.T) (*Store, *vfs.Mem) {
+	t.Helper()
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
 	if _, err := s.Map("m"); err != nil {
 		t.Fatal(err)
 	}
 	mustSet(t, s, "m:a", "v")
+	return s, mem
+}
+
+// compactOldest takes a snapshot of the index, and compacts the oldest segment.
+func compactOldest(t *testing.T, s *Store) {
+	t.Helper()
+	if err := s.Housekeep(func() error { return s.takeSnapshot(nil) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.compact(s.log.Compactable()[:1], noPause); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDropBesideCompaction: a map that was dropped does not come back with the record that declared it, when
+// compaction has copied that, and the record of the deletion is one that the snapshot of the index covers.
+func TestDropBesideCompaction(t *testing.T) {
+	s, mem := withMap(t)
 	mustSet(t, s, "other", "v")
 	if err := s.sealTail(); err != nil {
 		t.Fatal(err)
@@ -25,12 +43,7 @@ func TestDropBesideCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSet(t, s, "other", "again")
-	if err := s.Housekeep(func() error { return s.takeSnapshot(nil) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.compact(s.log.Compactable()[:1], noPause); err != nil {
-		t.Fatal(err)
-	}
+	compactOldest(t, s)
 	for range 2 {
 		if list := s.Maps(); len(list) != 0 {
 			t.Errorf("there are maps: %v", list)
@@ -41,12 +54,7 @@ func TestDropBesideCompaction(t *testing.T) {
 
 // TestDropAndDeclareBesideCompaction: a map that was dropped and came again stays.
 func TestDropAndDeclareBesideCompaction(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	if _, err := s.Map("m"); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "m:a", "v")
+	s, mem := withMap(t)
 	mustSet(t, s, "other", "v")
 	if err := errors.Join(s.Drop("m"), s.sealTail()); err != nil {
 		t.Fatal(err)
@@ -59,12 +67,7 @@ func TestDropAndDeclareBesideCompaction(t *testing.T) {
 		t.Fatal(err)
 	}
 	mustSet(t, s, "other", "again")
-	if err := s.Housekeep(func() error { return s.takeSnapshot(nil) }); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.compact(s.log.Compactable()[:1], noPause); err != nil {
-		t.Fatal(err)
-	}
+	compactOldest(t, s)
 	for range 2 {
 		if list := s.Maps(); len(list) != 1 {
 			t.Errorf("there are maps: %v", list)
@@ -75,11 +78,7 @@ func TestDropAndDeclareBesideCompaction(t *testing.T) {
 
 // TestCompactBehindADrop: the deletion of a map stays in the log, and is nothing that compacting it again would gain.
 func TestCompactBehindADrop(t *testing.T) {
-	s := mustOpen(t, vfs.NewMem())
-	if _, err := s.Map("m"); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "m:a", "v")
+	s, _ := withMap(t)
 	mustSet(t, s, "other", "v")
 	ctx, cancel := context.WithCancel(t.Context())
 	runs := 0
@@ -95,12 +94,7 @@ func TestCompactBehindADrop(t *testing.T) {
 
 // TestSetBehindADrop: raw writes behind the deletion of a map are no declaration of it.
 func TestSetBehindADrop(t *testing.T) {
-	mem := vfs.NewMem()
-	s := mustOpen(t, mem)
-	if _, err := s.Map("m"); err != nil {
-		t.Fatal(err)
-	}
-	mustSet(t, s, "m:a", "v")
+	s, mem := withMap(t)
 	if err := s.Drop("m"); err != nil {
 		t.Fatal(err)
 	}

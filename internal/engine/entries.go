@@ -9,16 +9,18 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Entries is for going through all there is, so it takes more memory to sort keys in than walks do, which may be many at once: an
-// eighth of what the store may use, but no more than mostRoom. Each time that the keys do not fit, all are read once more.
+// Entries is for going through all there is, so it takes more memory to sort keys in than walks do, which may
+// be many at once: an eighth of what the store may use, but no more than mostRoom. Each time that the keys do
+// not fit, all are read once more.
 const mostRoom = 256 << 20
 
 // Deadline is when the entry expires, in Unix milliseconds, 0 for never.
 func (e *Entry) Deadline() uint64 { return e.expiry }
 
-// Entries yields, in the order of their keys, the entries of key space 0 that the view has and that are in the span, as they are stored: the value
-// encoded, with the number of its schema, the deadline, and the number and the time of the record. Of a collection it yields what its meta says instead of
-// a value. Key and value are the caller's. One value is in memory at a time. Errors are as in Items, and belong to Key if that is not nil.
+// Entries yields, in the order of their keys, the entries of key space 0 that the view has and that are in the
+// span, as they are stored: the value encoded, with the number of its schema, the deadline, and the number and
+// the time of the record. Of a collection it yields what its meta says instead of a value. Key and value are
+// the caller's. One value is in memory at a time. Errors are as in Items, and belong to Key if that is not nil.
 //
 //go:noinline
 func (v *View) Entries(span Span) iter.Seq2[Item, *Collection] {
@@ -63,8 +65,8 @@ func (v *View) stored(key []byte) (out Entry, c *Collection, err error) {
 	return out, &found, err
 }
 
-// Restore puts elements under a key, of a collection of this type whose meta says more. With anew it is in the place of whatever there is, which is not one change with
-// the elements: a crash may leave nothing.
+// Restore puts elements under a key, of a collection of this type whose meta says more. With anew it is in the
+// place of whatever there is, which is not one change with the elements: a crash may leave nothing.
 func (s *Store) Restore(key []byte, of CollectionType, more string, edits []*Edit, anew bool) error {
 	if anew {
 		if _, err := s.Delete(nil, key, Process); err != nil {

@@ -18,8 +18,8 @@ import (
 // shows that or more. The deadline stands in the record, so nothing is written when an entry expires:
 //
 //   - Who reads an entry with a deadline asks the clock, and does not see one that has expired. Entries without
-//     a deadline never cost a look at the clock. What seems to have expired is looked for again under the lock of its key,
-//     for it may have got another deadline since its record was read.
+//     a deadline never cost a look at the clock. What seems to have expired is looked for again under the lock
+//     of its key, for it may have got another deadline since its record was read.
 //   - Who holds the lock of its key takes it out of the index and its cell out of the
 //     table: after that it is an entry that is not there. A replay of the log takes a record with a
 //     deadline that has passed for a deletion, so an older record of the key does not come back.
@@ -37,11 +37,13 @@ func errTTL(d time.Duration) error {
 	return fmt.Errorf("copal: a time to live of %v; it must be positive", d)
 }
 
-// lastDeadline is the last second, since 1970, in which a deadline can be: its end is the last that fits milliseconds in an int64, which time.Time takes.
+// lastDeadline is the last second, since 1970, in which a deadline can be: its end is the last that fits
+// milliseconds in an int64, which time.Time takes.
 const lastDeadline = math.MaxInt64/1000 - 1
 
-// MillisAt is the deadline that is t, rounded up to milliseconds. All deadlines are made here. The first is one millisecond after 1970; the last is in the year 292,278,994,
-// and a later one is an error: it could be kept neither as it is nor, without a word, as another or as none.
+// MillisAt is the deadline that is t, rounded up to milliseconds. All deadlines are made here. The first is one
+// millisecond after 1970; the last is in the year 292,278,994, and a later one is an error: it could be kept
+// neither as it is nor, without a word, as another or as none.
 func MillisAt(t time.Time) (uint64, error) {
 	const round = time.Millisecond - 1
 	switch s := t.Unix(); {
@@ -53,7 +55,8 @@ func MillisAt(t time.Time) (uint64, error) {
 	return uint64(max(t.Add(round).UnixMilli(), 1)), nil
 }
 
-// Deadline is the deadline of an entry that is to live for d from now on: in milliseconds, and not before d has passed.
+// Deadline is the deadline of an entry that is to live for d from now on: in milliseconds, and not before d has
+// passed.
 func (s *Store) Deadline(d time.Duration) (uint64, error) {
 	if d <= 0 {
 		return 0, errTTL(d)
@@ -84,8 +87,8 @@ func (s *Store) now() uint64 { return uint64(max(s.opts.Clock.Now().UnixMilli(),
 // Expired reports whether a deadline, 0 for none, has passed.
 func (s *Store) Expired(deadline uint64) bool { return deadline != 0 && s.now() >= deadline }
 
-// expect sees to it that the entry is looked at when its deadline has come. old is the deadline that it had. The caller
-// holds the lock of its key.
+// expect sees to it that the entry is looked at when its deadline has come. old is the deadline that it had.
+// The caller holds the lock of its key.
 func (t *Table) expect(hash, old, deadline uint64) {
 	if deadline == 0 || old != 0 && old <= deadline {
 		return
@@ -151,7 +154,8 @@ func (t *Table) reap() {
 	t.reaped(d)
 }
 
-// reaped ends a look at all shards. Where items were lost the entries themselves tell, at the price of a look at all of them.
+// reaped ends a look at all shards. Where items were lost the entries themselves tell, at the price of a look
+// at all of them.
 func (t *Table) reaped(d *deadlines) {
 	d.look()
 	if d.lost.Swap(false) {
@@ -287,7 +291,8 @@ func (t *Table) lookLocked(hash, now uint64) error {
 	return errors.Join(errs...)
 }
 
-// againLocked returns the error of a look, and queues another where the disk is to blame. What is damaged stays as it is.
+// againLocked returns the error of a look, and queues another where the disk is to blame. What is damaged stays
+// as it is.
 func (t *Table) againLocked(hash, now uint64, err error) error {
 	if err != nil && !errors.Is(err, seglog.ErrCorrupt) {
 		t.expect(hash, 0, now+1000)

@@ -193,8 +193,8 @@ func TestExpiredBeforeItIsWritten(t *testing.T) {
 	mustClose(t, s)
 }
 
-// A damaged byte that makes a deadline of the past does not pass for the end of an entry. As with any damaged record, it
-// can be replaced and deleted.
+// A damaged byte that makes a deadline of the past does not pass for the end of an entry. As with any damaged
+// record, it can be replaced and deleted.
 func TestDamagedDeadline(t *testing.T) {
 	for what, look := range map[string]func(s *Store) error{
 		"Get":    func(s *Store) error { _, err := s.Get(nil, []byte("key")); return err },

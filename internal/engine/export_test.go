@@ -37,8 +37,8 @@ func LockOf(s *Store, key []byte) sync.Locker {
 // DiskBytes is how much of the disk counts when writes are slowed down.
 func DiskBytes(s *Store) int64 { return s.compactor().DiskBytes() }
 
-// CrashStep is what a room is to do in a script of the crash model: write a value of a key. It may call Between as often as it likes, and calls Begin before what
-// makes the value count.
+// CrashStep is what a room is to do in a script of the crash model: write a value of a key. It may call Between
+// as often as it likes, and calls Begin before what makes the value count.
 type CrashStep struct {
 	Key, Value string
 	Durability Durability
@@ -47,7 +47,8 @@ type CrashStep struct {
 	Begin      func()
 }
 
-// CrashRoom crashes a room at every boundary of every operation, with others in between, until it has seen so many states.
+// CrashRoom crashes a room at every boundary of every operation, with others in between, until it has seen so
+// many states.
 func CrashRoom(t *testing.T, want int, write func(*Store, CrashStep) error) {
 	states := 0
 	for seed := uint64(1); states < want; seed++ {

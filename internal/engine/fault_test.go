@@ -17,8 +17,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The store under the fault injector of crashtest, with scripts of 500 operations. A script may have kills in it: what
-// follows one, the opening above all, runs under the same fault. Besides what holds for every owner, whatever fails:
+// The store under the fault injector of crashtest, with scripts of 500 operations. A script may have kills in
+// it: what follows one, the opening above all, runs under the same fault. Besides what holds for every owner,
+// whatever fails:
 //
 //   - an operation that returns nil has happened; one that returns ErrNoSpace has not;
 //   - after any other error of a write every later write is refused, and says why;

@@ -36,8 +36,8 @@ type swapped struct {
 	derived []string            // those that Check has found damaged, and of no account
 }
 
-// swappedStore makes a store in several lives, with an order, and a snapshot of the index. Of small segments each life adds some;
-// one large segment has it all.
+// swappedStore makes a store in several lives, with an order, and a snapshot of the index. Of small segments
+// each life adds some; one large segment has it all.
 func swappedStore(t *testing.T, end ending, segmentBytes int64) *swapped {
 	x := &swapped{t: t, content: map[string]string{}}
 	make := func(mem *vfs.Mem, who string, keep bool) {
@@ -124,8 +124,9 @@ var ways = map[string]func(x *swapped, name string, text []byte) []byte{
 	"replaced by its start": func(_ *swapped, _ string, text []byte) []byte { return text[:len(text)/2] },
 }
 
-// alone are ways that are tried with one file. A copy of the manifest takes away what tells a power cut from a kill, and then a
-// second file that is short may be what the cut left. Without a ring the file itself is all that knows of records that were not synced.
+// alone are ways that are tried with one file. A copy of the manifest takes away what tells a power cut from a
+// kill, and then a second file that is short may be what the cut left. Without a ring the file itself is all
+// that knows of records that were not synced.
 var alone = map[string]bool{"copied, and put back": true, "replaced by its start": true}
 
 // allThatKnew reports whether two files of a killed store are replaced that were all that knew of

@@ -10,11 +10,12 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A flush appends what is dirty, many cells at a time, and makes it clean: the keeper's once in each sync interval, and that of whoever is about to ask the log,
-// or has no memory left for what waits.
+// A flush appends what is dirty, many cells at a time, and makes it clean: the keeper's once in each sync
+// interval, and that of whoever is about to ask the log, or has no memory left for what waits.
 //
-// A value that turns out to be none that can be stored concerns nobody but itself. Memory forgets it, what the log has of its key counts again, the error
-// handler is told, and everything else is written. When the log has no room for more, the deletions are still written, for which a little is kept.
+// A value that turns out to be none that can be stored concerns nobody but itself. Memory forgets it, what the
+// log has of its key counts again, the error handler is told, and everything else is written. When the log has
+// no room for more, the deletions are still written, for which a little is kept.
 
 // flushed is what a flush has not written.
 type flushed struct {
@@ -106,7 +107,8 @@ func (s *Store) flushPeriodically() (again bool) {
 	return true
 }
 
-// endShardLocked is the last flush of a shard, of several that last is about: what is not written then is gone. The caller holds its lock.
+// endShardLocked is the last flush of a shard, of several that last is about: what is not written then is gone.
+// The caller holds its lock.
 func (s *Store) endShardLocked(c *Cells, shard int, last *flushed) {
 	s.flushNextLocked(c, shard, last)
 	c.table.Close(shard)
@@ -132,7 +134,8 @@ func (s *Store) makeRoomLocked(t *Table, hash uint64) error {
 	return nil
 }
 
-// logLocked has the log learn of what is dirty in a state, and finds out what there is then: what was lost is not there.
+// logLocked has the log learn of what is dirty in a state, and finds out what there is then: what was lost is
+// not there.
 func (s *Store) logLocked(now *state, t *Table, key []byte) error {
 	if now.cell == nil || !now.cell.Dirty {
 		return nil
@@ -171,8 +174,8 @@ func (s *Store) flushLocked(c *Cells, shard int) (f flushed) {
 	}
 }
 
-// flushDeletionsLocked writes the deletions of a shard when there is no room for all of it: for them a little is kept. Why something is not
-// written is known already.
+// flushDeletionsLocked writes the deletions of a shard when there is no room for all of it: for them a little
+// is kept. Why something is not written is known already.
 func (s *Store) flushDeletionsLocked(c *Cells, shard int) {
 	var gone []cache.Dirty
 	for _, d := range c.table.DirtyIn(shard) {
@@ -191,8 +194,8 @@ func (s *Store) flushDeletionsLocked(c *Cells, shard int) {
 // arenas hold records on their way to the log.
 var arenas = sync.Pool{New: func() any { return new([]byte) }}
 
-// writeLocked writes dirty cells of one shard to the log, but for those that can never be stored: then the error is that of isLost. On any other error
-// none, or the first few, are clean.
+// writeLocked writes dirty cells of one shard to the log, but for those that can never be stored: then the
+// error is that of isLost. On any other error none, or the first few, are clean.
 func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 	var f flushed
 	if s.appendDirtyLocked(c, cells, &f); f.refused != nil {
@@ -201,7 +204,8 @@ func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 	return f.err()
 }
 
-// appendDirtyLocked writes dirty cells of one shard to the log until it refuses, and notes in f what has become of the others.
+// appendDirtyLocked writes dirty cells of one shard to the log until it refuses, and notes in f what has become
+// of the others.
 func (s *Store) appendDirtyLocked(c *Cells, cells []cache.Dirty, f *flushed) {
 	defer s.log.EndParts(s.log.BeginParts()) // some of them may be large
 	arena := arenas.Get().(*[]byte)

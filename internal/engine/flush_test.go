@@ -209,7 +209,8 @@ func TestLostValueOfAnotherKey(t *testing.T) {
 	wantValue(t, l.s, "m:77", absent)
 }
 
-// Where a value is lost, what it stood before counts again, for everybody; only who wants it to be durable is told at the call.
+// Where a value is lost, what it stood before counts again, for everybody; only who wants it to be durable is
+// told at the call.
 func TestWhatStandsBeneathALostValue(t *testing.T) {
 	for what, do := range map[string]func(l *lossy) error{
 		"Get": func(l *lossy) error {
@@ -270,7 +271,8 @@ func TestWhatStandsBeneathALostValue(t *testing.T) {
 	}
 }
 
-// Where there is no room for what was set, the deletions are written, in whatever shards they are: there is some for them.
+// Where there is no room for what was set, the deletions are written, in whatever shards they are: there is
+// some for them.
 func TestDeletionsAreFlushedToAFullDisk(t *testing.T) {
 	for what, flush := range map[string]func(s *Store, c *Cells) error{
 		"Flush":  func(s *Store, c *Cells) error { return s.Flush(nil) },

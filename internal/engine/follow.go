@@ -116,8 +116,8 @@ func (s *Store) ApplyAll(members []seglog.Member) error {
 	return nil
 }
 
-// applyAlone is ApplyAll for members that are more than changes of entries, while everybody else waits. What a range deletion
-// deletes is looked for before.
+// applyAlone is ApplyAll for members that are more than changes of entries, while everybody else waits. What a
+// range deletion deletes is looked for before.
 func (s *Store) applyAlone(members []seglog.Member) (err error) {
 	found := make([][][]byte, len(members))
 	for i := range members {
@@ -148,8 +148,8 @@ func (s *Store) applyAlone(members []seglog.Member) (err error) {
 	return nil
 }
 
-// ApplyCopy lets an entry whose record stands in one of the slots point to e, a copy of that at a. Other copies change nothing. The
-// caller is in Replay.
+// ApplyCopy lets an entry whose record stands in one of the slots point to e, a copy of that at a. Other copies
+// change nothing. The caller is in Replay.
 func (s *Store) ApplyCopy(e *seglog.Record, a seglog.Address, slots seglog.SlotSet) error {
 	if !e.IsEntry() {
 		return nil

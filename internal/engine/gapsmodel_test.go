@@ -10,7 +10,8 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// Walks within walks of a transaction that deletes runs of keys and sets some of them again, also in the loops; and beside that, views and walks of the store, against a model.
+// Walks within walks of a transaction that deletes runs of keys and sets some of them again, also in the loops;
+// and beside that, views and walks of the store, against a model.
 func TestWalksOverGapsAgainstAModel(t *testing.T) {
 	seeds := uint64(60)
 	if longTest() {

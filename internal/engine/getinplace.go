@@ -8,7 +8,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// readInPlace is read for a record that can be read in place; ok is false when it is not, or there is none. The caller has found no cell of the key.
+// readInPlace is read for a record that can be read in place; ok is false when it is not, or there is none. The
+// caller has found no cell of the key.
 func (t *Table) readInPlace(e *seglog.Record, hash uint64, key []byte) (at seglog.Address, ok bool, err error) {
 	var stack [4]seglog.Address
 	list, err := t.index.Find(stack[:0], hash)
@@ -80,8 +81,8 @@ func (r *reader) appendCopy(dst []byte, t *Table, hash uint64, key []byte) ([]by
 	return append(dst, found.Value...), found.Schema, nil
 }
 
-// ViewValue calls fn with the value of key's entry and its schema, in place where that is possible. The bytes are fn's until it
-// returns. It runs without a lock, and its error is returned.
+// ViewValue calls fn with the value of key's entry and its schema, in place where that is possible. The bytes
+// are fn's until it returns. It runs without a lock, and its error is returned.
 func (s *Store) ViewValue(key []byte, fn func(value []byte, schema uint64) error) error {
 	var e seglog.Record
 	seg, err := s.pinInPlace(&e, key)
@@ -108,7 +109,8 @@ func giveArena(arena *[]byte) {
 	}
 }
 
-// pinInPlace reads an entry in place, in a segment that stays until unpin. The segment is nil when the entry can only be copied.
+// pinInPlace reads an entry in place, in a segment that stays until unpin. The segment is nil when the entry
+// can only be copied.
 func (s *Store) pinInPlace(e *seglog.Record, key []byte) (seg *seglog.Segment, err error) {
 	in, err := s.use()
 	if err != nil {

@@ -8,14 +8,17 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// graves remember of a segment which short records are dead for good: the index has not got their address, and no cell has. Compaction
-// need not look for those in index and cells, which is most of its work where entries are overwritten again and again.
+// graves remember of a segment which short records are dead for good: the index has not got their address, and
+// no cell has. Compaction need not look for those in index and cells, which is most of its work where entries
+// are overwritten again and again.
 //
-// There is a bit for every graveBytes of the file, less than the shortest record is long, in chunks that come when they
-// are needed. What is not remembered is asked for: records that were dead when the store was opened, and those of which the index is told later.
+// There is a bit for every graveBytes of the file, less than the shortest record is long, in chunks that come
+// when they are needed. What is not remembered is asked for: records that were dead when the store was opened,
+// and those of which the index is told later.
 //
-// What they are worth: a Compact that leaves a tenth of the log takes a fifth to a quarter more of the processors' time without
-// them. docs/decisions/012-compaction.md has the figures, and says where they bring nothing.
+// What they are worth: a Compact that leaves a tenth of the log takes a fifth to a quarter more of the
+// processors' time without them. docs/decisions/012-compaction.md has the figures, and says where they bring
+// nothing.
 type graves struct {
 	budget *cache.Budget // that the chunks are paid from
 	chunks [graveChunks]atomic.Pointer[graveChunk]
@@ -37,8 +40,8 @@ func (g *graves) place(offset int64) (chunk *atomic.Pointer[graveChunk], word in
 	return &g.chunks[offset/graveChunkBytes], at / 32, 1 << (at % 32)
 }
 
-// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock. A store that is only read
-// compacts nothing, and remembers nothing.
+// forgetRecord remembers that nobody knows the address of a record any more. The caller holds the key's lock. A
+// store that is only read compacts nothing, and remembers nothing.
 func (s *Store) forgetRecord(h *hit) {
 	if h.bytes > longestGrave || s.shadow || s.opts.ReadOnly {
 		return
@@ -66,13 +69,14 @@ func (s *Store) forgetRecord(h *hit) {
 	chunk[word].Or(bit)
 }
 
-// Forgotten reports of a record that stands in a segment at offset whether it is remembered as dead, and is of a kind of which
-// nothing else has to be known. The segment is readable.
+// Forgotten reports of a record that stands in a segment at offset whether it is remembered as dead, and is of
+// a kind of which nothing else has to be known. The segment is readable.
 func (s *Store) Forgotten(seg *seglog.Segment, offset int64, h *record.Head) bool {
 	return s.notes.of(seg).forgotten(offset, h)
 }
 
-// forgotten reports whether the record at offset is remembered as dead, and is of a kind of which nothing else has to be known.
+// forgotten reports whether the record at offset is remembered as dead, and is of a kind of which nothing else
+// has to be known.
 func (n *note) forgotten(offset int64, h *record.Head) bool {
 	if h.Op != record.Set || h.Kind != record.Value || h.Group|h.Expiry|h.Large != 0 || offset >= graveChunks*graveChunkBytes {
 		return false

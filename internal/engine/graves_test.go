@@ -34,7 +34,8 @@ func addressesKnown(t *testing.T, s *Store) map[seglog.Address]bool {
 	return known
 }
 
-// graved counts the records that are remembered as dead, and those that could be. None of the former is known to anybody.
+// graved counts the records that are remembered as dead, and those that could be. None of the former is known
+// to anybody.
 func graved(t *testing.T, s *Store) (remembered, dead int) {
 	t.Helper()
 	known := addressesKnown(t, s)
@@ -66,8 +67,8 @@ func graved(t *testing.T, s *Store) (remembered, dead int) {
 	return remembered, dead
 }
 
-// Whatever is done to entries, by whatever means: what is remembered as dead is known to nobody any more, so compaction may leave it
-// out without asking; and it is most of what is dead.
+// Whatever is done to entries, by whatever means: what is remembered as dead is known to nobody any more, so
+// compaction may leave it out without asking; and it is most of what is dead.
 func TestRememberedDeadAreKnownToNobody(t *testing.T) {
 	for seed := range uint64(4) {
 		rng := rand.New(rand.NewPCG(seed, 9))

@@ -18,8 +18,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What a follower keeps memory for is what it has: segments that compaction has replaced give back what they took off the budget, however
-// often that happens.
+// What a follower keeps memory for is what it has: segments that compaction has replaced give back what they
+// took off the budget, however often that happens.
 func TestFollowerGivesBackTheBudget(t *testing.T) {
 	mem := vfs.NewMem()
 	w := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 10 })
@@ -260,8 +260,8 @@ func (g *graveyard) compare(s *Store) {
 	}
 }
 
-// Groups, elements, deadlines, what is for memory alone, views, compactions that are given up, deaths and followers: nothing is
-// lost and nothing comes back.
+// Groups, elements, deadlines, what is for memory alone, views, compactions that are given up, deaths and
+// followers: nothing is lost and nothing comes back.
 func TestRememberedDeadStayDead(t *testing.T) {
 	for seed := range uint64(3) {
 		g := &graveyard{t: t, rng: rand.New(rand.NewPCG(seed, 77)), mem: vfs.NewMem(), want: map[string]string{}, elems: map[string]string{}}
@@ -329,7 +329,8 @@ func TestRememberedDeadWhileWriting(t *testing.T) {
 	mustClose(t, s)
 }
 
-// A record that has expired says that older ones of its key are gone, for as long as there are some. So it is not enough to know that nobody has its address.
+// A record that has expired says that older ones of its key are gone, for as long as there are some. So it is
+// not enough to know that nobody has its address.
 func TestWhatHasExpiredIsRememberedForOlderOnes(t *testing.T) {
 	mem, clock := vfs.NewMem(), logtest.NewClock()
 	open := func() *Store {

@@ -23,11 +23,11 @@ import (
 //	a reader of a large value, a cursor
 //	the snapshot of the index that names it     the file alone                   there is another snapshot (Log.Outlive)
 //
-// The first four are asked in the order history and views, gate, pins (DropRetired). For a view lets go without a look
-// at those who are inside the gate and read for it, and whoever is inside may pin what it has found before it leaves.
-// A view holds what was retired after it was opened, and has a record as old as the view; a reader of
-// the history holds what has a record from its place on, whenever that was retired, and not more of it than befits the log
-// (history.go).
+// The first four are asked in the order history and views, gate, pins (DropRetired). For a view lets go without
+// a look at those who are inside the gate and read for it, and whoever is inside may pin what it has found
+// before it leaves. A view holds what was retired after it was opened, and has a record as old as the view; a
+// reader of the history holds what has a record from its place on, whenever that was retired, and not more of
+// it than befits the log (history.go).
 //
 // A holder that lets go looks whether anything is retired, and has it asked again (LetGo). What is retired is listed
 // before the holders are asked: either they see that there is something, or they are seen to have let go. Those who
@@ -60,8 +60,8 @@ func (s *Store) outOfUse() []retired {
 	return nil
 }
 
-// Retire adds to the retired ones segments that have left the log, and of which no index has an address any more. The caller is in Housekeep or, in a
-// read-only store, in Replay.
+// Retire adds to the retired ones segments that have left the log, and of which no index has an address any
+// more. The caller is in Housekeep or, in a read-only store, in Replay.
 func (s *Store) Retire(gone []*seglog.Segment) {
 	list := slices.Clone(s.outOfUse())
 	for _, seg := range gone {
@@ -99,8 +99,8 @@ func (s *Store) holders(list []retired) func(retired) bool {
 	}
 }
 
-// DropRetired lets those retired segments go that nobody holds. The caller is outside of the gate, and in Housekeep or, in a
-// read-only store, in Replay.
+// DropRetired lets those retired segments go that nobody holds. The caller is outside of the gate, and in
+// Housekeep or, in a read-only store, in Replay.
 func (s *Store) DropRetired() {
 	list := s.outOfUse()
 	held := s.holders(list)

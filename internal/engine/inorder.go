@@ -11,12 +11,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Going through keys in order. There are two ways, with the same result: a table whose keys are kept in that order yields
-// them one after the other, and most are from their first walk on (passing.go); of any other table all keys are read, sorted in bounded memory, and
-// when there are too many for that, the first of them are yielded and all are read again for the next.
+// Going through keys in order. There are two ways, with the same result: a table whose keys are kept in that
+// order yields them one after the other, and most are from their first walk on (passing.go); of any other table
+// all keys are read, sorted in bounded memory, and when there are too many for that, the first of them are
+// yielded and all are read again for the next.
 //
-// A walk is over the keys that were there at one moment, or, sorted, during each pass. So a key that stays throughout is
-// yielded once, in its place. What is under it is looked up when it is its turn.
+// A walk is over the keys that were there at one moment, or, sorted, during each pass. So a key that stays
+// throughout is yielded once, in its place. What is under it is looked up when it is its turn.
 
 // Span is a range of sort keys, and the direction in which it is gone through.
 type Span struct {
@@ -142,7 +143,8 @@ type sortedCursor struct {
 	err  error
 }
 
-// sortedKeys sorts the keys that each passes to f, in so many bytes of memory at most. Their bytes need not be valid after f has returned.
+// sortedKeys sorts the keys that each passes to f, in so many bytes of memory at most. Their bytes need not be
+// valid after f has returned.
 func sortedKeys(most int, span Span, each func(first bool, f func(sortKey []byte) error) error) *sortedCursor {
 	return &sortedCursor{most: most, span: span, each: each}
 }
@@ -183,9 +185,9 @@ func (c *sortedCursor) Fresh() bool { return false }
 func (c *sortedCursor) Err() error  { return c.err }
 func (c *sortedCursor) close()      {}
 
-// InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in memory as the map
-// shows it. Key and value are valid until the next is yielded. Without values the entries are not looked at: they were there when the walk began.
-// Errors are as in Items.
+// InOrder yields the entries of an open map whose sort keys are in the span, in that order, with what is in
+// memory as the map shows it. Key and value are valid until the next is yielded. Without values the entries are
+// not looked at: they were there when the walk began. Errors are as in Items.
 //
 //go:noinline
 func (s *Store) InOrder(c *Cells, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
@@ -242,7 +244,8 @@ func (w *walker) next(keys keyCursor) (key []byte, ok bool) {
 	return nil, false
 }
 
-// keys are the sort keys of the span: those that only memory has, and those that the log has. Errors on the way are yielded.
+// keys are the sort keys of the span: those that only memory has, and those that the log has. Errors on the way
+// are yielded.
 func (w *walker) keys(yield func(Item) bool) keyCursor {
 	var fresh order.Cursor
 	var logged *orderedCursor
@@ -350,8 +353,8 @@ func (c *mergedCursor) close() {
 	}
 }
 
-// Scan yields the keys of the raw and typed entries that are in the span, whole and in the order of the bytes. It is about the log, as Items
-// is, and has its errors. The keys are the caller's.
+// Scan yields the keys of the raw and typed entries that are in the span, whole and in the order of the bytes.
+// It is about the log, as Items is, and has its errors. The keys are the caller's.
 //
 //go:noinline
 func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
@@ -361,7 +364,8 @@ func (s *Store) Scan(span Span) iter.Seq2[[]byte, error] {
 	}
 }
 
-// ScanEntries is Scan with the entry of each key, as AppendGet has it. The key is valid until the next is yielded, and so is a value that is lent.
+// ScanEntries is Scan with the entry of each key, as AppendGet has it. The key is valid until the next is
+// yielded, and so is a value that is lent.
 //
 //go:noinline
 func (s *Store) ScanEntries(span Span) iter.Seq[Item] {
@@ -379,7 +383,8 @@ func (s *Store) ScanEntries(span Span) iter.Seq[Item] {
 	}
 }
 
-// scan calls each for each key of the span, until it returns false. Errors are yielded. The keys come by way of ahead, if that is not nil.
+// scan calls each for each key of the span, until it returns false. Errors are yielded. The keys come by way of
+// ahead, if that is not nil.
 func (s *Store) scan(span Span, yield func(Item) bool, each func(keyCursor) bool, ahead *nearbyCursor) {
 	if err := s.isOpen(); err != nil {
 		yield(Item{Err: err})
@@ -421,8 +426,9 @@ func (k *Keeper) Keep(b []byte) []byte {
 	return k.room[at:len(k.room):len(k.room)]
 }
 
-// scan goes through the tables whose keys may be in the span: those that are kept in the order of the bytes one by
-// one, all others together, sorted. What lists everything from the beginning begins no order, for it reads all keys in any case.
+// scan goes through the tables whose keys may be in the span: those that are kept in the order of the bytes one
+// by one, all others together, sorted. What lists everything from the beginning begins no order, for it reads
+// all keys in any case.
 type scan struct {
 	store  *Store
 	view   *View // of which the keys are, nil for those of now
@@ -432,8 +438,8 @@ type scan struct {
 	stop   bool
 }
 
-// keys are the keys of the span. When a map is declared meanwhile, keys may have moved from a table that was to come to one that is not listed: then all is
-// done again.
+// keys are the keys of the span. When a map is declared meanwhile, keys may have moved from a table that was to
+// come to one that is not listed: then all is done again.
 func (w *scan) keys(yield func(Item) bool) keyCursor {
 	for {
 		generation := w.store.Generation()
@@ -562,8 +568,8 @@ func (c *wholeCursor) Next() bool {
 
 func (c *wholeCursor) Key() []byte { return c.key }
 
-// each passes on the keys of the tables that are not gone through one by one. When a map is declared meanwhile, keys may have
-// moved from a table that was to come to one that is not listed: then all is done again.
+// each passes on the keys of the tables that are not gone through one by one. When a map is declared meanwhile,
+// keys may have moved from a table that was to come to one that is not listed: then all is done again.
 func (w *scan) each(first bool, f func([]byte) error, yield func(Item) bool) error {
 	for {
 		generation := w.store.Generation()

@@ -32,7 +32,8 @@ func (f *askedFile) Prefetch(off, n int64) {
 	f.fs.asked[f.name] = append(f.fs.asked[f.name], [2]int64{off, off + n})
 }
 
-// TestIterationAsksAhead: an iteration comes by in the order of places, and what lies close together has been asked for before.
+// TestIterationAsksAhead: an iteration comes by in the order of places, and what lies close together has been
+// asked for before.
 func TestIterationAsksAhead(t *testing.T) {
 	for _, test := range []struct {
 		bytes int

@@ -103,8 +103,8 @@ func (s *Store) standing(t *Table, hash uint64, key []byte) (hit, error) {
 	return t.find(hash, key)
 }
 
-// says reports whether the record at which an entry stands says what its head does. The head alone is not verified, and
-// a number that damage has made higher would keep newer records from counting.
+// says reports whether the record at which an entry stands says what its head does. The head alone is not
+// verified, and a number that damage has made higher would keep newer records from counting.
 func (s *Store) says(t *Table, hash uint64, a seglog.Address) bool {
 	if _, ok := s.lost[lostKey{t, hash}]; ok {
 		return true

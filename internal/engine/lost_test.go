@@ -165,7 +165,8 @@ func (v *lostVictim) damage(t *testing.T, at int, offset, bytes int64, snapshot 
 	mustClose(t, s)
 }
 
-// isHit reports whether damage of some bytes from one of a record on is damage of record n, or of the commit by which that counts.
+// isHit reports whether damage of some bytes from one of a record on is damage of record n, or of the commit by
+// which that counts.
 func (v *lostVictim) isHit(n, at int, offset, bytes int64) bool {
 	for id := v.all[at].id; at < len(v.all) && v.all[at].id == id && v.all[at].at < offset+bytes; at++ {
 		if o := v.all[at]; at == n || o.Op == record.Commit && o.Group == v.all[n].Group {
@@ -175,7 +176,8 @@ func (v *lostVictim) isHit(n, at int, offset, bytes int64) bool {
 	return false
 }
 
-// illegible reports whether a byte is one by which a record names its key: of the head behind the checksum, or of the key itself.
+// illegible reports whether a byte is one by which a record names its key: of the head behind the checksum, or
+// of the key itself.
 func (v *lostVictim) illegible(at int, offset int64) bool {
 	o := v.all[at]
 	place := offset - o.at

@@ -9,14 +9,14 @@ import (
 	"github.com/copaldb/copal/internal/warm"
 )
 
-// A walk with values looks each key up when it is its turn. Index and log are much larger than the caches of a processor, and nothing tells where
-// a look-up leads before it has been made: so each waits for memory three or four times, one wait after the other. nearby takes the keys
-// that come next, and has the processor bring near the places of all of them in the index, and then the records that those lead to: the waits
-// overlap.
+// A walk with values looks each key up when it is its turn. Index and log are much larger than the caches of a
+// processor, and nothing tells where a look-up leads before it has been made: so each waits for memory three or
+// four times, one wait after the other. nearby takes the keys that come next, and has the processor bring near
+// the places of all of them in the index, and then the records that those lead to: the waits overlap.
 //
-// Then it reads short records, while they are near. When it is the turn of a key, what was read for it is its entry if nothing has changed there
-// since: no cell knows better, and the shard of the index has had no change at all. Otherwise the key is looked up as if nothing had been read, and so is
-// what could not be read.
+// Then it reads short records, while they are near. When it is the turn of a key, what was read for it is its
+// entry if nothing has changed there since: no cell knows better, and the shard of the index has had no change
+// at all. Otherwise the key is looked up as if nothing had been read, and so is what could not be read.
 type nearby struct {
 	store *Store
 	room  []byte // of all keys
@@ -100,7 +100,8 @@ func (n *nearby) bring(t *Table) {
 	n.read()
 }
 
-// read reads what has been brought near. Where the file cannot be read it ends: who looks the key up will find that out, too.
+// read reads what has been brought near. Where the file cannot be read it ends: who looks the key up will find
+// that out, too.
 func (n *nearby) read() {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)
@@ -131,8 +132,8 @@ func (n *nearby) readKey(k *nearKey, key []byte) {
 	}
 }
 
-// entry is what was read for the i-th key, nil if that is not known to be its entry now. The value is valid until the next keys are
-// gathered, and not to be changed. It takes no lock.
+// entry is what was read for the i-th key, nil if that is not known to be its entry now. The value is valid
+// until the next keys are gathered, and not to be changed. It takes no lock.
 func (n *nearby) entry(i int) *Entry {
 	k := &n.keys[i]
 	if k.entry.address == 0 || k.entry.expiry != 0 && n.store.Expired(k.entry.expiry) {

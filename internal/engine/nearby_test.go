@@ -33,8 +33,8 @@ func near(t *testing.T, n int, change ...func(*Options)) *Store {
 	return s
 }
 
-// walked is what a walk yields when change is called with each key before the loop goes on. lent counts the entries that were
-// read before their turn.
+// walked is what a walk yields when change is called with each key before the loop goes on. lent counts the
+// entries that were read before their turn.
 func walked(t *testing.T, s *Store, span Span, change func(key string)) (got []string, lent int) {
 	t.Helper()
 	for item := range s.ScanEntries(span) {
@@ -214,7 +214,8 @@ func TestCollectionsNearby(t *testing.T) {
 	want("map", s.InOrder(c, keycodec.BytesOrder, Span{}, true), "m:a", 1)
 }
 
-// TestWalkTearsNoGroup: who has seen one change of a group in a walk sees those of all keys that come later, also of values in memory.
+// TestWalkTearsNoGroup: who has seen one change of a group in a walk sees those of all keys that come later,
+// also of values in memory.
 func TestWalkTearsNoGroup(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoCompaction, o.SegmentBytes = true, 64<<20 })
 	defer s.Close()

@@ -20,8 +20,8 @@ type orderedCursor struct {
 	gone     passed
 }
 
-// orderedKeys goes through the sort keys of a table that are in the span. The order is built first if it has to be. The
-// caller holds no lock, is not inside the gate, and closes the cursor.
+// orderedKeys goes through the sort keys of a table that are in the span. The order is built first if it has to
+// be. The caller holds no lock, is not inside the gate, and closes the cursor.
 func (o *ordering) orderedKeys(span Span) *orderedCursor {
 	c := &orderedCursor{ordering: o, span: span}
 	c.stack, c.err = o.view()
@@ -41,7 +41,8 @@ func (c *orderedCursor) seek(from []byte) {
 	c.at = bounded{Cursor: order.Walk(c.stack.layers, from, c.span.Down, true), span: c.span}
 }
 
-// Next goes on where it was when a run turns out to be damaged, with an order that is made anew, of what is there now. The keys of a view are sorted then.
+// Next goes on where it was when a run turns out to be damaged, with an order that is made anew, of what is
+// there now. The keys of a view are sorted then.
 func (c *orderedCursor) Next() bool {
 	for c.err == nil {
 		if c.sorted != nil {

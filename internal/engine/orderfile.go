@@ -15,13 +15,14 @@ import (
 )
 
 // The runs of an order are files of their own, which the index snapshot names. A run gets its name before it is
-// written, is whole and durable when a snapshot names it, and never changes. Files that neither the snapshot on the disk
-// nor the store in memory needs are removed when the next snapshot is there: those of a crash, too.
+// written, is whole and durable when a snapshot names it, and never changes. Files that neither the snapshot on
+// the disk nor the store in memory needs are removed when the next snapshot is there: those of a crash, too.
 //
-// A snapshot names the runs as they are after the entries of the table were copied. The tree learns of a change before the index does, so a key
-// that was copied has its mark there; what comes later is replayed. Only an entry that expired meanwhile
-// leaves no record. It is in the copy, and not in the order: so the snapshot says what the clock showed when the order had been taken,
-// and where it has been set back since, the order is built anew.
+// A snapshot names the runs as they are after the entries of the table were copied. The tree learns of a change
+// before the index does, so a key that was copied has its mark there; what comes later is replayed. Only an
+// entry that expired meanwhile leaves no record. It is in the copy, and not in the order: so the snapshot says
+// what the clock showed when the order had been taken, and where it has been set back since, the order is built
+// anew.
 
 func orderName(run uint64) string { return fmt.Sprintf("%016x%s", run, seglog.OrderSuffix) }
 
@@ -39,7 +40,8 @@ func parseOrderName(name string) (run uint64, ok bool) {
 // keepsRuns reports whether orders are kept in files.
 func (s *Store) keepsRuns() bool { return !s.opts.ReadOnly && !s.opts.NoSnapshot }
 
-// makeRun makes a run of what a cursor yields; sure says whether each mark knows what the layers below show. One in a file is safe from being removed until settled is called.
+// makeRun makes a run of what a cursor yields; sure says whether each mark knows what the layers below show.
+// One in a file is safe from being removed until settled is called.
 func (s *Store) makeRun(c order.Cursor, file, sure bool) (*orderRun, error) {
 	if !file {
 		run, err := order.InMemory(c, sure)
@@ -100,7 +102,8 @@ func (s *Store) writeRun(c order.Cursor, id uint64, sure bool) (_ *orderRun, err
 	return &orderRun{Run: run, file: f, id: id, refs: 1}, nil
 }
 
-// persist sees to it that files have all of the order, and says which. The caller has copied the entries of the table.
+// persist sees to it that files have all of the order, and says which. The caller has copied the entries of the
+// table.
 func (o *ordering) persist() (*checkpoint.Order, error) {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -179,8 +182,8 @@ func (s *Store) openRun(id uint64) (*orderRun, error) {
 	return nil, checkpoint.AsDamage(path, 0, err)
 }
 
-// removeRuns removes the files of runs that neither the given snapshot, which is the one on the disk, nor memory needs. Nobody takes another snapshot
-// meanwhile; alone says that nobody does anything else.
+// removeRuns removes the files of runs that neither the given snapshot, which is the one on the disk, nor
+// memory needs. Nobody takes another snapshot meanwhile; alone says that nobody does anything else.
 func (s *Store) removeRuns(x *checkpoint.Index, alone bool) {
 	w := &s.orders
 	if !w.any.Load() {

@@ -33,7 +33,8 @@ func damagedRuns(t *testing.T) *vfs.Mem {
 	return mem
 }
 
-// A run that is damaged, and that nobody walks, does not keep the index from being written. The first who comes by it says so.
+// A run that is damaged, and that nobody walks, does not keep the index from being written. The first who comes
+// by it says so.
 func TestDamagedRunStopsNoSnapshot(t *testing.T) {
 	fewMarks(t, 50)
 	mem := damagedRuns(t)
@@ -90,7 +91,8 @@ func (b beforeRuns) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return b.FS.Open(name, mode)
 }
 
-// An order that is exchanged for another while a snapshot folds it has no runs any more, so the snapshot must not say that it is built.
+// An order that is exchanged for another while a snapshot folds it has no runs any more, so the snapshot must
+// not say that it is built.
 func TestOrderIsExchangedDuringSnapshot(t *testing.T) {
 	var hook func()
 	mem := vfs.NewMem()
@@ -141,8 +143,8 @@ func (c *lateClock) Now() time.Time {
 	return now
 }
 
-// A snapshot says of the clock what it showed when the keys were taken, or later: an entry that expired before that is not among them, and
-// would be missed where the clock has been set back since.
+// A snapshot says of the clock what it showed when the keys were taken, or later: an entry that expired before
+// that is not among them, and would be missed where the clock has been set back since.
 func TestClockOfSnapshotIsNotEarlierThanItsKeys(t *testing.T) {
 	clock := &lateClock{Clock: logtest.NewClock()}
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock, o.Inline = clock, true })

@@ -15,16 +15,18 @@ import (
 
 // An ordered table has its keys in order, beside the index: as a stack of layers (see package order), of sort keys.
 //
-//   - A key that comes or goes is one mark in the tree at the top, made under the lock of the key, before the index learns of it. An
-//     overwrite is none.
-//   - When the tree has many marks it is folded: together with the small run below it it becomes another small run, or, when that
-//     would be an eighth of the base, a new base. What is folded stands still, so nobody waits for that.
-//   - Runs are files where the store is written to, and in memory elsewhere. They are derived: the index snapshot names them, and
-//     what it does not name is of no account.
-//   - An order that is lost, or was never made, is built from the keys that the index has, by the first who asks for it, while writers go
-//     on: their marks lie above it. Until then the tree has all marks since.
+//   - A key that comes or goes is one mark in the tree at the top, made under the lock of the key, before the
+//     index learns of it. An overwrite is none.
+//   - When the tree has many marks it is folded: together with the small run below it it becomes another small
+//     run, or, when that would be an eighth of the base, a new base. What is folded stands still, so nobody
+//     waits for that.
+//   - Runs are files where the store is written to, and in memory elsewhere. They are derived: the index
+//     snapshot names them, and what it does not name is of no account.
+//   - An order that is lost, or was never made, is built from the keys that the index has, by the first who
+//     asks for it, while writers go on: their marks lie above it. Until then the tree has all marks since.
 //
-// Who reads takes the stack as it is. So he sees each key that stays throughout once, and has to look up what it stands for.
+// Who reads takes the stack as it is. So he sees each key that stays throughout once, and has to look up what
+// it stands for.
 //
 // An option asks for an order for good (asked). Any other begins with a walk and is let go when nobody
 // walks any more (passing.go): it is of this process alone, and no file has anything of it.
@@ -78,7 +80,8 @@ func newOrdering(t *Table, by keycodec.Order, built bool) *ordering {
 	return &ordering{table: t, by: by, layers: layers{tree: new(order.Tree)}, built: built, since: t.store.views.opened.Load()}
 }
 
-// mark notes a key that comes or goes with the record of number seq. The caller holds the lock of the key, or is alone.
+// mark notes a key that comes or goes with the record of number seq. The caller holds the lock of the key, or
+// is alone.
 func (o *ordering) mark(own string, gone bool, seq uint64) {
 	var room [128]byte
 	key := o.by.AppendSortKey(room[:0], own)
@@ -133,8 +136,9 @@ func (t *Table) mark(own string, gone bool, seq uint64) {
 	}
 }
 
-// replayed marks a key whose record tells the index nothing new. The entries in a snapshot of the index were copied before their order was, so that the order may have a key
-// of which the index was told later, or lack one that went meanwhile and has come again.
+// replayed marks a key whose record tells the index nothing new. The entries in a snapshot of the index were
+// copied before their order was, so that the order may have a key of which the index was told later, or lack
+// one that went meanwhile and has come again.
 func (s *orders) replayed(t *Table, own string, gone bool, seq uint64) {
 	if s.inline {
 		t.mark(own, gone, seq)
@@ -276,8 +280,9 @@ func inMemory(r *order.Run) int64 {
 	return r.Bytes() + r.Memory()
 }
 
-// fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base. In files, if files
-// says so. On an error nothing has changed. A run that cannot be read makes no error: the order is lost then, which has been told.
+// fold makes of the tree, and of what else is not in the base, a run: a small one, or with the base a new base.
+// In files, if files says so. On an error nothing has changed. A run that cannot be read makes no error: the
+// order is lost then, which has been told.
 func (o *ordering) fold(files bool) error {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -394,7 +399,8 @@ func (o *ordering) loseWorking(err error) {
 	}
 }
 
-// reset is for who has emptied the table, or put back what was there: then the order is not built. The caller excludes all others.
+// reset is for who has emptied the table, or put back what was there: then the order is not built. The caller
+// excludes all others.
 func (o *ordering) reset(built bool) {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -436,7 +442,8 @@ func (o *ordering) memory() int64 {
 // buildBytes is how much memory is used to sort keys. It is a variable for the sake of tests.
 var buildBytes = 32 << 20
 
-// build makes the base of the keys that the index has, unless it is there. The caller holds no lock, and is not inside the gate.
+// build makes the base of the keys that the index has, unless it is there. The caller holds no lock, and is not
+// inside the gate.
 func (o *ordering) build() error {
 	o.building.Lock()
 	defer o.building.Unlock()
@@ -488,7 +495,8 @@ func (o *ordering) makeBase() (*orderRun, error) {
 	return &orderRun{Run: runs[0].(*order.Run), refs: 1}, nil
 }
 
-// putBase puts a base into its place, unless the order has forgotten since what else it had: it may have keys then that went without a mark.
+// putBase puts a base into its place, unless the order has forgotten since what else it had: it may have keys
+// then that went without a mark.
 func (o *ordering) putBase(base *orderRun, generation int) error {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -555,7 +563,8 @@ func (o *ordering) sortKeys() (runs []order.Layer, err error) {
 	return runs, end()
 }
 
-// eachKey calls f with the key of each entry of a shard of the index, and where that stands, or with the error of one that is damaged.
+// eachKey calls f with the key of each entry of a shard of the index, and where that stands, or with the error
+// of one that is damaged.
 func (t *Table) eachKey(shard int, f func(key []byte, at hit, err error) error) error {
 	s := t.store
 	var list []seglog.Address

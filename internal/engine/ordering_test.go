@@ -485,7 +485,8 @@ func (f noRuns) Open(name string, mode vfs.Mode) (vfs.File, error) {
 	return f.FS.Open(name, mode)
 }
 
-// runsBefore is a file system that calls a function before each operation on a run that is being made, which may fail it.
+// runsBefore is a file system that calls a function before each operation on a run that is being made, which
+// may fail it.
 type runsBefore struct {
 	vfs.FS
 	call func() error
@@ -528,8 +529,8 @@ func (f *runBefore) Sync() error {
 	return f.File.Sync()
 }
 
-// Keys that come and go while the marks are folded, of which some are of keys that are just being folded, are in order afterwards, whether the fold works or fails, at
-// each of its operations.
+// Keys that come and go while the marks are folded, of which some are of keys that are just being folded, are
+// in order afterwards, whether the fold works or fails, at each of its operations.
 func TestKeysComeAndGoDuringAFold(t *testing.T) {
 	for _, fails := range []bool{true, false} {
 		steps := 0
@@ -699,7 +700,8 @@ func TestCrashModelOfOrder(t *testing.T) {
 	t.Logf("%d crash states, %d with runs, 0 violations", states, ordered)
 }
 
-// A follower that begins anew, while the order is being made, forgets what has been sorted: its keys may be gone, without a mark.
+// A follower that begins anew, while the order is being made, forgets what has been sorted: its keys may be
+// gone, without a mark.
 func TestFollowerBeginsAnewWhileOrderIsMade(t *testing.T) {
 	const n = 100
 	mem := vfs.NewMem()

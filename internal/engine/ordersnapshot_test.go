@@ -14,10 +14,12 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A snapshot of the index has the entries of a table as they were, and the order of its keys as that was a moment later. What has happened between the two, and what compaction has
-// left of it, must not tell the order and the entries apart after a crash.
+// A snapshot of the index has the entries of a table as they were, and the order of its keys as that was a
+// moment later. What has happened between the two, and what compaction has left of it, must not tell the order
+// and the entries apart after a crash.
 
-// snapshotOf takes a snapshot of a store with one map, or none; between is called when the entries of table were copied, and before its order is.
+// snapshotOf takes a snapshot of a store with one map, or none; between is called when the entries of table
+// were copied, and before its order is.
 func snapshotOf(t *testing.T, s *Store, mem *vfs.Mem, table *Table, between func()) {
 	t.Helper()
 	w := &snapshotWriter{store: s}

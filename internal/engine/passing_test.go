@@ -45,7 +45,8 @@ func itemKeys(items func(func(Item) bool)) func(func([]byte, error) bool) {
 	return func(yield func([]byte, error) bool) { items(func(item Item) bool { return yield(item.Key, item.Err) }) }
 }
 
-// Many walks over a part of the keys read all keys once, or, of a view and a transaction that were there before, twice.
+// Many walks over a part of the keys read all keys once, or, of a view and a transaction that were there
+// before, twice.
 func TestManyWalksReadTheKeysOnce(t *testing.T) {
 	const n, walks = 1000, 50
 	for _, way := range []string{"store", "map", "view", "view of a map", "views", "transaction", "transaction over a map", "transactions"} {
@@ -123,7 +124,8 @@ func TestManyWalksReadTheKeysOnce(t *testing.T) {
 	}
 }
 
-// The sorted keys that a view keeps are given back with it, and are no more those of the raw table when some of them have become a map's.
+// The sorted keys that a view keeps are given back with it, and are no more those of the raw table when some of
+// them have become a map's.
 func TestSortedKeysOfAView(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -156,7 +158,8 @@ func TestSortedKeysOfAView(t *testing.T) {
 	wantViewFails(t, v, ErrViewClosed)
 }
 
-// A passing order is kept while walks come, whatever is overwritten, and goes when more keys have come and gone than there were.
+// A passing order is kept while walks come, whatever is overwritten, and goes when more keys have come and gone
+// than there were.
 func TestPassingOrderIsLetGo(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -208,7 +211,8 @@ func TestPassingOrderIsLetGo(t *testing.T) {
 	}
 }
 
-// A passing order is of this process alone: neither the log nor the index snapshot says anything of it, and no file is made for it.
+// A passing order is of this process alone: neither the log nor the index snapshot says anything of it, and no
+// file is made for it.
 func TestPassingOrderIsNotWritten(t *testing.T) {
 	fewMarks(t, 5)
 	mem := vfs.NewMem()
@@ -299,7 +303,8 @@ func TestPassingOrdersFitTheMemory(t *testing.T) {
 	}
 }
 
-// Keys that one sorting does not hold are not kept, and neither are those of which some cannot be read: each walk tells of these.
+// Keys that one sorting does not hold are not kept, and neither are those of which some cannot be read: each
+// walk tells of these.
 func TestKeysThatAreNotKeptInPassing(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.MaxMemory = 8 << 10 })
@@ -337,7 +342,8 @@ func TestKeysThatAreNotKeptInPassing(t *testing.T) {
 	}
 }
 
-// A map that has a passing order of its bytes, by raw walks, gets that of its keys when they are walked by their type.
+// A map that has a passing order of its bytes, by raw walks, gets that of its keys when they are walked by
+// their type.
 func TestPassingOrderOfRawKeysGivesWay(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

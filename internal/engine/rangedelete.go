@@ -17,17 +17,19 @@ import (
 
 // Range deletions.
 //
-// A range deletion is one record: it deletes all older entries whose keys are in its range, however many. Which keys
-// these are is found out before any lock is taken, by a look at all keys, or at those of the range where they are kept in
-// order. What comes or goes meanwhile is known by a view that was opened before. Then the locks of all keys are taken for
-// as long as it takes to append the record and to hand each lock a list of the keys that it guards. Whoever takes a
-// lock next, of those that have such a list, takes these keys out first (keyLock.Lock): so nobody who holds a lock sees
-// an entry that a range deletion in the log has deleted, and none is held for longer than its own share takes. Who takes no
-// lock is told by the counters of what begins to show (shows.go), from before the locks are given back.
+// A range deletion is one record: it deletes all older entries whose keys are in its range, however many. Which
+// keys these are is found out before any lock is taken, by a look at all keys, or at those of the range where
+// they are kept in order. What comes or goes meanwhile is known by a view that was opened before. Then the
+// locks of all keys are taken for as long as it takes to append the record and to hand each lock a list of the
+// keys that it guards. Whoever takes a lock next, of those that have such a list, takes these keys out first
+// (keyLock.Lock): so nobody who holds a lock sees an entry that a range deletion in the log has deleted, and
+// none is held for longer than its own share takes. Who takes no lock is told by the counters of what begins to
+// show (shows.go), from before the locks are given back.
 //
-// In a group a range deletion counts before the group's other writes, and is appended with the last of them, so what stands
-// before it in the log is older, and what stands behind it is not. A member of a group that was written ahead, and
-// whose key is in the range of a deletion that was appended since, is written again with the commit (together.go).
+// In a group a range deletion counts before the group's other writes, and is appended with the last of them, so
+// what stands before it in the log is older, and what stands behind it is not. A member of a group that was
+// written ahead, and whose key is in the range of a deletion that was appended since, is written again with the
+// commit (together.go).
 type Range struct {
 	prefix []byte         // with which the whole keys begin
 	by     keycodec.Order // of what stands behind it
@@ -104,8 +106,8 @@ func (r *Range) Meets(p []byte) bool {
 	return !(r.span.High != nil && bytes.Compare(r.span.High, all.Low) <= 0) && !(all.High != nil && bytes.Compare(r.span.Low, all.High) >= 0)
 }
 
-// tables are those of a key space that may have keys of the range: a single one, if it has all keys of a map at most. The caller is inside the
-// gate, or alone.
+// tables are those of a key space that may have keys of the range: a single one, if it has all keys of a map at
+// most. The caller is inside the gate, or alone.
 func (r *Range) tables(sp *space) []*Table {
 	first := r.record().Key
 	if t := sp.route(record.Value, first); t != sp.raw && r.within(t) {
@@ -195,8 +197,8 @@ func RangeOf(key, value []byte) (Range, error) {
 	return r, nil
 }
 
-// DeleteRange deletes all entries of a range, as one write. Errors are those of Write; where an entry is damaged, so that it may
-// be one of the range, nothing is deleted.
+// DeleteRange deletes all entries of a range, as one write. Errors are those of Write; where an entry is
+// damaged, so that it may be one of the range, nothing is deleted.
 func (s *Store) DeleteRange(r Range, d Durability) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
@@ -260,7 +262,8 @@ func (t *Table) undeclare() {
 	}
 }
 
-// DeleteRange is Store.DeleteRange in the transaction. What others do in the range before that commits is deleted as well, and is no conflict.
+// DeleteRange is Store.DeleteRange in the transaction. What others do in the range before that commits is
+// deleted as well, and is no conflict.
 func (tx *Tx) DeleteRange(r Range) error {
 	switch {
 	case tx.done.Load():
@@ -303,8 +306,8 @@ type rangedAt struct {
 	record *seglog.Pending
 }
 
-// noteLocked notes a range deletion that is about to be appended. No group that begins to write ahead from now on has a member
-// before those that are noted already.
+// noteLocked notes a range deletion that is about to be appended. No group that begins to write ahead from now
+// on has a member before those that are noted already.
 func (x *ranged) noteLocked(r Range, p *seglog.Pending) {
 	if x.ahead.Load() == 0 {
 		x.list = nil
@@ -353,8 +356,9 @@ func (l *keyLock) Lock() {
 	}
 }
 
-// removeLocked takes the entries out. Nothing need be read for that, but where an entry has moved since it was found, or has
-// expired. That what is to be read then cannot be is final: memory goes on to show what is deleted.
+// removeLocked takes the entries out. Nothing need be read for that, but where an entry has moved since it was
+// found, or has expired. That what is to be read then cannot be is final: memory goes on to show what is
+// deleted.
 func (d *removal) removeLocked() {
 	s := d.store
 	defer s.showing.end(uint64(d.shard))
@@ -396,7 +400,8 @@ func (s *Store) foundLocked(now *state, t *Table, key []byte, at hit) error {
 	return s.stateLocked(now, t, hash, key)
 }
 
-// gather finds the keys that the range deletions of a group delete, but for those that the group writes itself. The caller holds no lock.
+// gather finds the keys that the range deletions of a group delete, but for those that the group writes itself.
+// The caller holds no lock.
 func (g *together) gather() error {
 	if len(g.ranges) == 0 {
 		return nil
@@ -454,7 +459,8 @@ func (g *together) delete(t *Table, key []byte, at *hit) {
 	}
 }
 
-// gatherLocked adds what has changed since the group's view was opened, and what waits in memory. The caller holds all locks.
+// gatherLocked adds what has changed since the group's view was opened, and what waits in memory. The caller
+// holds all locks.
 func (g *together) gatherLocked() (err error) {
 	for _, t := range g.store.spaces[0].tables() {
 		var key []byte
@@ -481,8 +487,9 @@ func (g *together) gatherLocked() (err error) {
 	return err
 }
 
-// rangesGathered is called when it is known which keys range deletions have, before the locks are taken, and rangesHandedOver when the locks
-// have been given back, and nobody has taken the keys out. They are variables for the sake of tests.
+// rangesGathered is called when it is known which keys range deletions have, before the locks are taken, and
+// rangesHandedOver when the locks have been given back, and nobody has taken the keys out. They are variables
+// for the sake of tests.
 var rangesGathered, rangesHandedOver = func() {}, func() {}
 
 // beginRangesLocked hands the locks what they are to take out. The caller holds all of them.
@@ -495,8 +502,9 @@ func (g *together) beginRangesLocked(seq uint64) {
 	}
 }
 
-// keysOf calls f with the whole keys of the table that are in a range, each once if it does not come or go meanwhile, and with the error of an entry that is
-// damaged. What the log does not have is not among them. The caller holds no lock.
+// keysOf calls f with the whole keys of the table that are in a range, each once if it does not come or go
+// meanwhile, and with the error of an entry that is damaged. What the log does not have is not among them. The
+// caller holds no lock.
 func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) error {
 	if o := t.order.Load(); o != nil {
 		if span, ok := r.ownSpan(t, o.by); ok && !span.unbounded() {
@@ -517,8 +525,8 @@ func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) er
 	return nil
 }
 
-// orderedKeysOf is keysOf for keys that are kept in order. What their index has of them is read, so that nothing need be read any more to take them out
-// but their records.
+// orderedKeysOf is keysOf for keys that are kept in order. What their index has of them is read, so that
+// nothing need be read any more to take them out but their records.
 func (t *Table) orderedKeysOf(o *ordering, span Span, f func(key []byte, at hit, err error) error) error {
 	keys := o.orderedKeys(span)
 	defer keys.close()

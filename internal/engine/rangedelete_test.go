@@ -14,8 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// duringRanges calls one function when the keys of a range deletion are known, before any lock is taken, and the other when
-// it is in the log and shows nowhere yet.
+// duringRanges calls one function when the keys of a range deletion are known, before any lock is taken, and
+// the other when it is in the log and shows nowhere yet.
 func duringRanges(t *testing.T, gathered, handedOver func()) {
 	t.Cleanup(func() { rangesGathered, rangesHandedOver = func() {}, func() {} })
 	if gathered != nil {
@@ -37,7 +37,8 @@ func keysIn(t *testing.T, s *Store) (keys []string) {
 	return keys
 }
 
-// TestRangeDeletesWhatComesMeanwhile: what is set, deleted and set again while the keys are looked for goes, but for what is out of the range.
+// TestRangeDeletesWhatComesMeanwhile: what is set, deleted and set again while the keys are looked for goes,
+// but for what is out of the range.
 func TestRangeDeletesWhatComesMeanwhile(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -64,7 +65,8 @@ func TestRangeDeletesWhatComesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestRangeShowsAtOnce: as soon as the log has a range deletion, nobody sees an entry of it, however he looks; a view that was opened before has them all.
+// TestRangeShowsAtOnce: as soon as the log has a range deletion, nobody sees an entry of it, however he looks;
+// a view that was opened before has them all.
 func TestRangeShowsAtOnce(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		s := mustOpen(t, vfs.NewMem())
@@ -160,8 +162,8 @@ func TestRangeShowsAtOnce(t *testing.T) {
 	}
 }
 
-// TestGroupsAheadOfARange: members of a group that were written ahead stay, if a range deletion of another comes before the commit; also when
-// compaction and recovery have been there.
+// TestGroupsAheadOfARange: members of a group that were written ahead stay, if a range deletion of another
+// comes before the commit; also when compaction and recovery have been there.
 func TestGroupsAheadOfARange(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.GroupBytes = 100 })
@@ -244,8 +246,8 @@ func TestRecordOfARange(t *testing.T) {
 	}
 }
 
-// TestRangeInATransaction: after a range deletion a transaction sees none of its entries but those that it has set since, however it looks; and
-// what it has made is there when the log is read, too.
+// TestRangeInATransaction: after a range deletion a transaction sees none of its entries but those that it has
+// set since, however it looks; and what it has made is there when the log is read, too.
 func TestRangeInATransaction(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -339,7 +341,8 @@ func TestLongBoundsOfARange(t *testing.T) {
 	wantValue(t, s, "k", "v")
 }
 
-// TestRangeBesideDamage: an entry that is damaged, and cannot be one of the map's, does not keep a range of the map from being deleted.
+// TestRangeBesideDamage: an entry that is damaged, and cannot be one of the map's, does not keep a range of the
+// map from being deleted.
 func TestRangeBesideDamage(t *testing.T) {
 	mem := vfs.NewMem()
 	noSnapshot := func(o *Options) { o.NoSnapshot = true }

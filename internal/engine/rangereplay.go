@@ -11,9 +11,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Replaying range deletions. Recovery notes them, and takes out what they delete when the log has been read: an entry
-// is deleted if its record is older than a range deletion that has its key, wherever the two stand. So the entries of a table are
-// gone through once, however many range deletions there are. A follower, whose readers look on, applies each by itself.
+// Replaying range deletions. Recovery notes them, and takes out what they delete when the log has been read: an
+// entry is deleted if its record is older than a range deletion that has its key, wherever the two stand. So
+// the entries of a table are gone through once, however many range deletions there are. A follower, whose
+// readers look on, applies each by itself.
 
 // replayedRange is a range deletion that was replayed.
 type replayedRange struct {
@@ -88,7 +89,8 @@ func (t *Table) settleRanges(c *cover) error {
 // cover tells of each key which range deletion was the last that has it.
 type cover struct{ parts []*coverPart }
 
-// coverPart is that of the ranges in one order behind one prefix. Their bounds, sorted, are where the pieces begin of which it is made.
+// coverPart is that of the ranges in one order behind one prefix. Their bounds, sorted, are where the pieces
+// begin of which it is made.
 type coverPart struct {
 	prefix []byte
 	by     keycodec.Order
@@ -210,7 +212,8 @@ func (s *Store) foundKeys(e *seglog.Record) (list [][]byte, err error) {
 	return list, nil
 }
 
-// deleteFound takes out those of the keys whose entries are older than the range deletion. The caller excludes all others.
+// deleteFound takes out those of the keys whose entries are older than the range deletion. The caller excludes
+// all others.
 func (s *Store) deleteFound(e *seglog.Record, list [][]byte) error {
 	r := replayedRange{seq: e.Seq, group: e.Group}
 	for _, key := range list {

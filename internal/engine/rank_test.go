@@ -20,7 +20,8 @@ func countPassed(t *testing.T) func() int {
 	return func() (passed int) { passed, n = n, 0; return passed }
 }
 
-// rankModel has a hash, of which the elements of a span are counted, beside others whose elements stand before and behind.
+// rankModel has a hash, of which the elements of a span are counted, beside others whose elements stand before
+// and behind.
 type rankModel struct {
 	t       *testing.T
 	rng     *rand.Rand
@@ -78,8 +79,9 @@ func (m *rankModel) open() {
 	})
 }
 
-// Counts are those of a model, while elements come and go, are folded, snapshots of the index are taken, the process ends and dies; of views, of transactions
-// that have changed elements, and of the store; and so are the elements behind the first so many.
+// Counts are those of a model, while elements come and go, are folded, snapshots of the index are taken, the
+// process ends and dies; of views, of transactions that have changed elements, and of the store; and so are the
+// elements behind the first so many.
 func TestCountsAgainstAModel(t *testing.T) {
 	fewMarks(t, 20)
 	seeds := uint64(8)
@@ -162,7 +164,8 @@ func TestCountsAgainstAModel(t *testing.T) {
 	}
 }
 
-// To count what a view, a transaction or a reader has, no element is walked over, either, and what stands in a file that is damaged is counted in another way.
+// To count what a view, a transaction or a reader has, no element is walked over, either, and what stands in a
+// file that is damaged is counted in another way.
 func TestCountsWalkNowhere(t *testing.T) {
 	fewMarks(t, 50)
 	mem := vfs.NewMem()

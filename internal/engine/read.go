@@ -38,7 +38,8 @@ func (s *Store) Get(t *Table, key []byte) (Entry, error) {
 }
 
 // Read reads the entry of key as an open map shows it: what the log has, unless memory has something else. The
-// bytes may stand in buf, or belong to the cell: the caller does not change them. With shared a value may be one that others have, too.
+// bytes may stand in buf, or belong to the cell: the caller does not change them. With shared a value may be
+// one that others have, too.
 func (s *Store) Read(out *Entry, c *Cells, shared bool, hash uint64, key, buf []byte) error {
 	in, err := s.use()
 	if err != nil {
@@ -97,7 +98,8 @@ func (s *Store) Items(t *Table) iter.Seq[Item] { return s.iterate(t, nil, true) 
 // Keys is Items without the values. A key that is kept keeps no value in memory.
 func (s *Store) Keys(t *Table) iter.Seq[Item] { return s.iterate(t, nil, false) }
 
-// Entries is Items for an open map, with what is in memory as the map shows it, and without values if values is false.
+// Entries is Items for an open map, with what is in memory as the map shows it, and without values if values is
+// false.
 func (s *Store) Entries(c *Cells, values bool) iter.Seq[Item] { return s.iterate(c.owner, c, values) }
 
 // Generation changes when a table is added, into which entries of the raw one may have
@@ -107,7 +109,8 @@ func (s *Store) Generation() int {
 	return len(s.spaces[0].maps)
 }
 
-// iteration goes over a table, or over an open map: then over what the log does not have yet, and after that over the index.
+// iteration goes over a table, or over an open map: then over what the log does not have yet, and after that
+// over the index.
 type iteration struct {
 	reader
 	table  *Table
@@ -159,7 +162,8 @@ func (it *iteration) fresh(yield func(Item) bool) bool {
 	return true
 }
 
-// indexed yields the entries that the index has: many at a time in the order of their places, for a disk gives far more of what lies side by side.
+// indexed yields the entries that the index has: many at a time in the order of their places, for a disk gives
+// far more of what lies side by side.
 func (it *iteration) indexed(yield func(Item) bool) {
 	var buf []seglog.Address
 	batch := firstBatch
@@ -210,14 +214,16 @@ func (it *iteration) batch(buf []seglog.Address, n *int, entries int, yield func
 	return buf, true
 }
 
-// listPart appends the addresses in a part of the index to buf, and pins what they lead to. The caller is inside the gate, and unpins on an error, too.
+// listPart appends the addresses in a part of the index to buf, and pins what they lead to. The caller is
+// inside the gate, and unpins on an error, too.
 func (t *Table) listPart(buf []seglog.Address, n int) (list []seglog.Address, pins seglog.Pinned, err error) {
 	list, err = t.index.Shard(buf, n)
 	partListed()
 	return list, t.store.log.PinAll(), err
 }
 
-// partListed is called when a part of the index has been listed, and what it leads to is not pinned yet. It is a variable for the sake of tests.
+// partListed is called when a part of the index has been listed, and what it leads to is not pinned yet. It is
+// a variable for the sake of tests.
 var partListed = func() {}
 
 // at reads the entry that stood at a. When another record has taken its place meanwhile it reads

@@ -10,7 +10,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A reader finds what stands under a key. All reads of one key go this way, whatever they want of the entry and whenever it was:
+// A reader finds what stands under a key. All reads of one key go this way, whatever they want of the entry and
+// whenever it was:
 //
 //   - as the log has it. What memory has for the log is written first; what it has for itself is not seen;
 //   - as an open map shows it: what the log has, unless memory has something else;
@@ -19,9 +20,11 @@ import (
 //
 // What has expired is nothing: the error is ErrNotFound then, as when nothing was ever there.
 //
-// A look at what there is now takes no lock as long as memory knows nothing of the key: the index is right then, and what comes meanwhile comes after the
-// call began. When there is a cell, or what was found seems to have expired, the reader looks under the lock of the key: that alone tells whether the entry has got
-// another deadline in between. The record is read afterwards, without it; it stays where it is while the caller is inside the gate.
+// A look at what there is now takes no lock as long as memory knows nothing of the key: the index is right
+// then, and what comes meanwhile comes after the call began. When there is a cell, or what was found seems to
+// have expired, the reader looks under the lock of the key: that alone tells whether the entry has got another
+// deadline in between. The record is read afterwards, without it; it stays where it is while the caller is
+// inside the gate.
 type reader struct {
 	store  *Store
 	cells  *Cells     // of the open map that asks; nil for what the log has
@@ -80,8 +83,8 @@ func (r *reader) cellOf(t *Table, hash uint64, key []byte) *cache.Cell {
 	return c.table.Find(hash, t.ownOf(key))
 }
 
-// glance looks without a lock at what memory knows of a key. seen says that this is all the reader needs, and known that the index alone does not tell what
-// there is.
+// glance looks without a lock at what memory knows of a key. seen says that this is all the reader needs, and
+// known that the index alone does not tell what there is.
 func (r *reader) glance(f *sight, t *Table, hash uint64, key []byte) (known, seen bool) {
 	if r.locked != nil || r.view != nil {
 		return r.view != nil, false
@@ -101,7 +104,8 @@ func (r *reader) gives(c *cache.Cell) bool {
 	return r.cells != nil && c.Holds && (r.shared || c.Memory)
 }
 
-// find finds what stands under a key, and reads no more of its record than the key. Whether that of a view has expired is not looked at. The caller is inside the gate.
+// find finds what stands under a key, and reads no more of its record than the key. Whether that of a view has
+// expired is not looked at. The caller is inside the gate.
 func (r *reader) find(f *sight, t *Table, hash uint64, key []byte) error {
 	*f = sight{}
 	if r.hidden(t, key) {
@@ -136,8 +140,8 @@ func (f *sight) err() error {
 	return nil
 }
 
-// record is find, and reads the record of any kind into e, whose bytes are in buf if that is large enough; without one they are e's own. When memory has the value there is
-// nothing in e.
+// record is find, and reads the record of any kind into e, whose bytes are in buf if that is large enough;
+// without one they are e's own. When memory has the value there is nothing in e.
 func (r *reader) record(e *seglog.Record, f *sight, t *Table, hash uint64, key, buf []byte) (err error) {
 	*f = sight{}
 	if r.hidden(t, key) {
@@ -255,8 +259,8 @@ func (r *reader) see(f *sight, now *state) error {
 	return f.err()
 }
 
-// unwritten is the entry as the log is to have it, when that was not possible: a full disk or a failed log is no reason not to read. Without one it returns
-// the reason.
+// unwritten is the entry as the log is to have it, when that was not possible: a full disk or a failed log is
+// no reason not to read. Without one it returns the reason.
 func (f *sight) unwritten(now *state, reason error) error {
 	c := now.cell
 	switch {
@@ -274,8 +278,9 @@ func (f *sight) unwritten(now *state, reason error) error {
 	return err
 }
 
-// placeLocked finds where the record of a key stands that the view has, and not whether it has expired; or the cell, among those of an open map, that has its
-// value. The caller has entered with use, and holds the key's lock.
+// placeLocked finds where the record of a key stands that the view has, and not whether it has expired; or the
+// cell, among those of an open map, that has its value. The caller has entered with use, and holds the key's
+// lock.
 func (v *View) placeLocked(f *sight, cells *Cells, t *Table, hash uint64, key []byte, near seglog.Address) (err error) {
 	a, changed := t.versionShard(int(hash%cache.Shards)).at(hash, t.ownOf(key), v)
 	if !changed {
@@ -388,7 +393,8 @@ func (r *reader) has(t *Table, key []byte) (bool, error) {
 	return err == nil, err
 }
 
-// item is what an iteration yields of what was found under a key, which becomes the caller's; ok is false for nothing.
+// item is what an iteration yields of what was found under a key, which becomes the caller's; ok is false for
+// nothing.
 func (s *Store) item(key []byte, e *seglog.Record, f *sight, values bool, err error) (item Item, ok bool) {
 	switch {
 	case err == ErrNotFound:
@@ -427,7 +433,8 @@ func (s *Store) entryTo(out *Entry, e *seglog.Record, f *sight) (err error) {
 	return err
 }
 
-// readNow is Table.read that begins where the record stands, if it can be read in place, and copies no more than its value.
+// readNow is Table.read that begins where the record stands, if it can be read in place, and copies no more
+// than its value.
 func (t *Table) readNow(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, err error) {
 	var ok bool
 	if at, ok, err = t.copyInPlace(e, hash, key, buf); !ok && err == nil {
@@ -436,8 +443,9 @@ func (t *Table) readNow(e *seglog.Record, hash uint64, key, buf []byte) (at segl
 	return at, err
 }
 
-// copyInPlace is Table.read for a record that can be read in place and has no parts. Its value is put into buf, or into memory of its own when there is none. ok is false when it is
-// not one of these, or does not fit, or there is none.
+// copyInPlace is Table.read for a record that can be read in place and has no parts. Its value is put into buf,
+// or into memory of its own when there is none. ok is false when it is not one of these, or does not fit, or
+// there is none.
 func (t *Table) copyInPlace(e *seglog.Record, hash uint64, key, buf []byte) (at seglog.Address, ok bool, err error) {
 	defer vfs.Caught(vfs.Catch(), nil, &err)
 	if at, ok, err = t.readInPlace(e, hash, key); !ok || err != nil {

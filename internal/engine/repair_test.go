@@ -303,7 +303,8 @@ func wantSameCount(t *testing.T, image *vfs.Mem, report *repair.Report, what str
 	}
 }
 
-// isPrefix reports whether only records are missing that were the last, and in the ring alone: nothing says that they were there.
+// isPrefix reports whether only records are missing that were the last, and in the ring alone: nothing says
+// that they were there.
 func (v *patientVictim) isPrefix(t *testing.T, want []original) bool {
 	t.Helper()
 	for i, o := range v.originals {
@@ -670,7 +671,8 @@ func TestRepairReportsRanges(t *testing.T) {
 	}
 }
 
-// TestRepairOfGroups: members of a committed group are kept without it, those whose commit or another member is lost are not.
+// TestRepairOfGroups: members of a committed group are kept without it, those whose commit or another member is
+// lost are not.
 func TestRepairOfGroups(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -991,8 +993,8 @@ func (v *patientVictim) holdsAfterwards(t *testing.T, image *vfs.Mem, where stri
 	return render(contentsOf(t, s))
 }
 
-// TestRepairFaults fails every operation, once and for ever: a repair that says it has succeeded has, and no other leaves
-// anything behind. The source stays as it was.
+// TestRepairFaults fails every operation, once and for ever: a repair that says it has succeeded has, and no
+// other leaves anything behind. The source stays as it was.
 func TestRepairFaults(t *testing.T) {
 	v := newPatient(t, killed)
 	want := render(v.modelOf(v.originals))
@@ -1134,8 +1136,8 @@ func TestRepairOfALargeStore(t *testing.T) {
 	}
 }
 
-// A ring that a killed process has left, and that is missing or of no use, is a loss of nobody knows how much. The one of a store
-// that was closed holds nothing.
+// A ring that a killed process has left, and that is missing or of no use, is a loss of nobody knows how much.
+// The one of a store that was closed holds nothing.
 func TestRepairWithoutTheRing(t *testing.T) {
 	logtest.NeedsRing(t)
 	for way, text := range map[string][]byte{"removed": nil, "emptied": {}, "zeroed": make([]byte, seglog.RingHead), "of another store": seglog.Rings.Encode(&tail.RingHeader{Log: 7, ID: 8, Sizes: [2]int64{64 << 10}})} {

@@ -9,8 +9,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestRepairOfHalfAGroup: of a group in several segments Repair takes all that count, or none. It takes none, and says so, when a segment is lost that
-// compaction has never been at; what compaction has left out is no loss.
+// TestRepairOfHalfAGroup: of a group in several segments Repair takes all that count, or none. It takes none,
+// and says so, when a segment is lost that compaction has never been at; what compaction has left out is no
+// loss.
 func TestRepairOfHalfAGroup(t *testing.T) {
 	for _, test := range []struct {
 		lost, manifest, compacted bool

@@ -74,7 +74,8 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	return nil
 }
 
-// countsFrom is the number from which on a record counts that the tables have: its own, or that of the commit of its group if the snapshot divides that.
+// countsFrom is the number from which on a record counts that the tables have: its own, or that of the commit
+// of its group if the snapshot divides that.
 func (s *Store) countsFrom(seq, group uint64) uint64 {
 	if g := s.divided[group]; g != nil {
 		return g.Commit
@@ -85,8 +86,8 @@ func (s *Store) countsFrom(seq, group uint64) uint64 {
 // System records. Those with other names belong to later versions, which may be skipped.
 const mapPrefix = "map:" // the rest is the escaped name of a declared map
 
-// replaySystem makes a system record count, unless the snapshot of the index knows it: compaction may have copied the record into a
-// segment that is read, and not the one behind it that takes it back.
+// replaySystem makes a system record count, unless the snapshot of the index knows it: compaction may have
+// copied the record into a segment that is read, and not the one behind it that takes it back.
 func (s *Store) replaySystem(e seglog.Record) error {
 	if s.snapshot != nil && e.Counts() <= s.snapshot.x.Seq {
 		return nil

@@ -14,7 +14,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// roomRun is a store on a small disk, which makes room and shrinks while one of its operations fails, and what it must hold.
+// roomRun is a store on a small disk, which makes room and shrinks while one of its operations fails, and what
+// it must hold.
 type roomRun struct {
 	t       *testing.T
 	name    string
@@ -92,7 +93,8 @@ func (r *roomRun) run() {
 	r.compare(r.s)
 }
 
-// Whatever operation fails while room is made on a small disk, and when it is shrunk: nothing that was acknowledged is lost, and what can be read is right.
+// Whatever operation fails while room is made on a small disk, and when it is shrunk: nothing that was
+// acknowledged is lost, and what can be read is right.
 func TestEveryFaultWhileRoomIsMade(t *testing.T) {
 	logtest.BothWays(t, func(t *testing.T) {
 		stride := 59

@@ -10,38 +10,46 @@ import (
 
 // What shows when.
 //
-// A change counts from the moment when the log has it: its record, or the commit of its group. It shows a moment later, in the index, in cells, in the order of
-// the keys, in the number of entries. Who makes it holds the locks of its keys from before the first of these until after the last, and is told that it is done
-// after that. So there are two clocks, the numbers of the log and what shows, and four who look:
+// A change counts from the moment when the log has it: its record, or the commit of its group. It shows a
+// moment later, in the index, in cells, in the order of the keys, in the number of entries. Who makes it holds
+// the locks of its keys from before the first of these until after the last, and is told that it is done after
+// that. So there are two clocks, the numbers of the log and what shows, and four who look:
 //
 //   - Who holds the lock of a key sees a change of it whole or not at all. He does not care for the clocks.
-//   - Who takes no lock (Get of a map, iterations) may come by a change that shows in one place and not yet in another, or see one entry of a group new and another
-//     old. Therefore changes that could be seen in parts are announced: showing has a counter for each shard of keys, raised before the first part shows and
-//     lowered after the last. Who finds it raised passes the lock of his key once (await), behind which all of it shows.
-//   - A view has the log up to a number, whatever shows. Before it is returned, who opens it passes the locks of all keys if there were records that did not show
-//     (Log.Still tells that, and keeps others from appending while the number is taken). The numbers decide what the view has, and who changes an entry knows of each view
-//     that has not got the change, for he appended it later.
-//   - Who takes no lock beside a view that is being opened: the view may have a change a that does not show yet, and not have b, which shows. For the view a came first. So
-//     who has been told of b must not find the old a. Therefore readers pass the lock of their key, too, while a view is late: while it is being opened, and had what did
-//     not show.
+//   - Who takes no lock (Get of a map, iterations) may come by a change that shows in one place and not yet in
+//     another, or see one entry of a group new and another old. Therefore changes that could be seen in parts
+//     are announced: showing has a counter for each shard of keys, raised before the first part shows and
+//     lowered after the last. Who finds it raised passes the lock of his key once (await), behind which all of
+//     it shows.
+//   - A view has the log up to a number, whatever shows. Before it is returned, who opens it passes the locks
+//     of all keys if there were records that did not show (Log.Still tells that, and keeps others from
+//     appending while the number is taken). The numbers decide what the view has, and who changes an entry
+//     knows of each view that has not got the change, for he appended it later.
+//   - Who takes no lock beside a view that is being opened: the view may have a change a that does not show
+//     yet, and not have b, which shows. For the view a came first. So who has been told of b must not find the
+//     old a. Therefore readers pass the lock of their key, too, while a view is late: while it is being opened,
+//     and had what did not show.
 //
-// A change that has no number has no place among these: what is set asynchronously is known to memory alone, and shows. So while a view is being opened
-// nothing begins to wait in memory any more, and what waits is written first (mayWait). Who sets asynchronously announces the cell, and then looks whether a view is being
-// opened, with the lock of the key held until the cell can be found. Who opens a view says so before it looks whether there are cells, announced or dirty. So one of
-// the two sees the other; a store in which nothing is set asynchronously pays with a look.
+// A change that has no number has no place among these: what is set asynchronously is known to memory alone,
+// and shows. So while a view is being opened nothing begins to wait in memory any more, and what waits is
+// written first (mayWait). Who sets asynchronously announces the cell, and then looks whether a view is being
+// opened, with the lock of the key held until the cell can be found. Who opens a view says so before it looks
+// whether there are cells, announced or dirty. So one of the two sees the other; a store in which nothing is
+// set asynchronously pays with a look.
 //
 // shows_test.go has all of this as a model of a few steps for each of them, of which it tries all orders.
 
-// showing counts for each shard of keys the changes that begin to show and are not all there yet: those of a group, and a change of one entry
-// by which it comes or goes, for that can be seen in more than one place: by its cell, in the index, in the order of the keys, by the number of entries. It is raised and
-// lowered with the lock of the shard held.
+// showing counts for each shard of keys the changes that begin to show and are not all there yet: those of a
+// group, and a change of one entry by which it comes or goes, for that can be seen in more than one place: by
+// its cell, in the index, in the order of the keys, by the number of entries. It is raised and lowered with the
+// lock of the shard held.
 type showing [cache.Shards]atomic.Uint32
 
 func (x *showing) begin(hash uint64) { x[hash%cache.Shards].Add(1) }
 func (x *showing) end(hash uint64)   { x[hash%cache.Shards].Add(^uint32(0)) }
 
-// await returns when the changes that had begun to show to a key of this hash, at the time of the call, show completely, and so do those that a view has which is being
-// opened. It is called before a look without a lock.
+// await returns when the changes that had begun to show to a key of this hash, at the time of the call, show
+// completely, and so do those that a view has which is being opened. It is called before a look without a lock.
 func (s *Store) await(hash uint64) {
 	if n := hash % cache.Shards; s.showing[n].Load() != 0 || s.opening.late.Load() != 0 {
 		passThrough(&s.keys[n])
@@ -68,8 +76,9 @@ type opening struct {
 	_    [60]byte
 }
 
-// mayWait reports whether a change of the key may wait until the next flush. The cell that waits, which is dirty, is announced then, and the caller swaps it in
-// before giving back the lock of the key. Otherwise the log must have the change before anybody sees it.
+// mayWait reports whether a change of the key may wait until the next flush. The cell that waits, which is
+// dirty, is announced then, and the caller swaps it in before giving back the lock of the key. Otherwise the
+// log must have the change before anybody sees it.
 func (s *Store) mayWait(now *state) bool {
 	fresh := now.cell == nil || !now.cell.Dirty
 	if fresh {
@@ -122,8 +131,9 @@ func (s *Store) AwaitAllShown() {
 	}
 }
 
-// beforeCounting takes out of the tables what has expired, and waits for what has begun to show: once for all of them, for that is a look at as many counters as there are
-// locks of keys. Then they can be counted. The caller holds no lock of a key.
+// beforeCounting takes out of the tables what has expired, and waits for what has begun to show: once for all
+// of them, for that is a look at as many counters as there are locks of keys. Then they can be counted. The
+// caller holds no lock of a key.
 func (s *Store) beforeCounting(tables ...*Table) {
 	for _, t := range tables {
 		t.reap()
@@ -131,8 +141,8 @@ func (s *Store) beforeCounting(tables ...*Table) {
 	s.awaitAll()
 }
 
-// counted tells who adds up the entries of index and cells that neither has changed without the other: who changes both for the sake of one
-// entry says so before and after.
+// counted tells who adds up the entries of index and cells that neither has changed without the other: who
+// changes both for the sake of one entry says so before and after.
 type counted struct{ begun, ended atomic.Int64 }
 
 // countTries is how often the two are read before their writers are kept out.

@@ -150,8 +150,8 @@ func TestSnapshotAndWhatFollows(t *testing.T) {
 	}
 }
 
-// TestUnchangedWithoutWrites: a process that writes nothing changes no file, the snapshot included; but that the first one after
-// a kill writes to the log what stood in the ring alone.
+// TestUnchangedWithoutWrites: a process that writes nothing changes no file, the snapshot included; but that
+// the first one after a kill writes to the log what stood in the ring alone.
 func TestUnchangedWithoutWrites(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		x := newIndexed(t, died)
@@ -541,7 +541,8 @@ func TestProgressOfLongOpenings(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSnapshotBeforeCompaction: segments that compaction has replaced stay for the sake of the snapshot, until there is another one.
+// TestSnapshotBeforeCompaction: segments that compaction has replaced stay for the sake of the snapshot, until
+// there is another one.
 func TestSnapshotBeforeCompaction(t *testing.T) {
 	all := 0 // files that were kept
 	for seed := range 20 {
@@ -621,7 +622,8 @@ func TestSnapshotBeforeCompaction(t *testing.T) {
 	}
 }
 
-// TestWritesAtEveryStepOfASnapshot: whatever is written at any step of a snapshot of the index, an opening from that has it.
+// TestWritesAtEveryStepOfASnapshot: whatever is written at any step of a snapshot of the index, an opening from
+// that has it.
 func TestWritesAtEveryStepOfASnapshot(t *testing.T) {
 	type writer struct {
 		s   *Store

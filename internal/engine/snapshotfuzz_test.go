@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// FuzzSnapshot opens a store with any bytes as its snapshot: it holds what it held, or with a text that somebody has sealed
-// anew, whatever that says; but it returns.
+// FuzzSnapshot opens a store with any bytes as its snapshot: it holds what it held, or with a text that
+// somebody has sealed anew, whatever that says; but it returns.
 func FuzzSnapshot(f *testing.F) {
 	x := newIndexed(f, true)
 	good := logtest.Read(f, x.mem, seglog.SnapshotName)
@@ -46,7 +46,8 @@ func FuzzSnapshot(f *testing.F) {
 	})
 }
 
-// TestSnapshotKeepsDeadlines: what is to expire does so after the store was opened from a snapshot, at the same moment.
+// TestSnapshotKeepsDeadlines: what is to expire does so after the store was opened from a snapshot, at the same
+// moment.
 func TestSnapshotKeepsDeadlines(t *testing.T) {
 	for _, died := range []bool{false, true} {
 		mem, clock := vfs.NewMem(), logtest.NewClock()

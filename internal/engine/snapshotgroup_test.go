@@ -9,8 +9,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestSnapshotIsDueOnceWhileAGroupIsUnderWay: a snapshot of the index that cannot cover more than the last one is not due, however long the log
-// becomes; it is when the group has ended.
+// TestSnapshotIsDueOnceWhileAGroupIsUnderWay: a snapshot of the index that cannot cover more than the last one
+// is not due, however long the log becomes; it is when the group has ended.
 func TestSnapshotIsDueOnceWhileAGroupIsUnderWay(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 })
 	defer mustClose(t, s)
@@ -57,8 +57,9 @@ func underWay(t *testing.T, s *Store, name string) *together {
 	return g
 }
 
-// TestSnapshotThatDividesAGroup: of two groups that overlap one commits before a snapshot of the index and the other does not. What has committed is
-// there after a crash, also what was deleted between the member and the commit; and after a compaction, and a crash that leaves no snapshot.
+// TestSnapshotThatDividesAGroup: of two groups that overlap one commits before a snapshot of the index and the
+// other does not. What has committed is there after a crash, also what was deleted between the member and the
+// commit; and after a compaction, and a crash that leaves no snapshot.
 func TestSnapshotThatDividesAGroup(t *testing.T) {
 	mem := vfs.NewMem()
 	small := func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 }

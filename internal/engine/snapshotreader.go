@@ -18,8 +18,9 @@ import (
 // says and with the same salts: those of the manifest, or files that have been replaced by compaction and were kept
 // for its sake. Of the manifest's segments, what it covers is not read.
 //
-// A part of the index is read when it is first asked for. If it is damaged then, the log is read, and all
-// parts that nobody has asked for until then are made anew: nobody has changed them since, for who changes an entry has looked for it.
+// A part of the index is read when it is first asked for. If it is damaged then, the log is read, and all parts
+// that nobody has asked for until then are made anew: nobody has changed them since, for who changes an entry
+// has looked for it.
 
 // snapshotFile is the snapshot that the store was opened from.
 type snapshotFile struct {
@@ -57,8 +58,8 @@ func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
 	return r, nil
 }
 
-// openSnapshot looks for a snapshot that matches the manifest. Without one, which is nil, the log is read, so nothing that is
-// wrong with it is an error.
+// openSnapshot looks for a snapshot that matches the manifest. Without one, which is nil, the log is read, so
+// nothing that is wrong with it is an error.
 func openSnapshot(s *Store, r *seglog.Recovery) *snapshotFile {
 	l := r.Log
 	path := filepath.Join(l.Dir, seglog.SnapshotName)

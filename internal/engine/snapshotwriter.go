@@ -47,7 +47,8 @@ var errSnapshotStopped = errors.New("the store is being closed")
 // errDeclared: a map was declared while the index was copied.
 var errDeclared = errors.New("a map was declared meanwhile")
 
-// takeSnapshot takes a snapshot while the store is in use. The caller takes care that nothing else moves entries or removes segments.
+// takeSnapshot takes a snapshot while the store is in use. The caller takes care that nothing else moves
+// entries or removes segments.
 func (s *Store) takeSnapshot(stop <-chan struct{}) (err error) {
 	for range 3 {
 		w := &snapshotWriter{store: s, stop: stop}
@@ -200,8 +201,9 @@ func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error
 	return nil
 }
 
-// due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has gone too, or has
-// an item in the queue as it was. Where the snapshot before has items that are damaged, the queue is first made from the entries.
+// due writes the queue of deadlines. It is copied before the entries: so one whose item has gone meanwhile has
+// gone too, or has an item in the queue as it was. Where the snapshot before has items that are damaged, the
+// queue is first made from the entries.
 func (w *snapshotWriter) due(t *Table, out *checkpoint.Table) error {
 	d := t.deadlines.Load()
 	if d == nil {
@@ -304,10 +306,10 @@ func (w *snapshotWriter) publish(path string) error {
 	return nil
 }
 
-// checkpoint.Due reports whether it is time to take a snapshot: when reading the log after a crash would take longer than
-// reading two segments, and so much has come that writing the index does not weigh; or when compaction has replaced
-// as much that must stay until there is another one. While a group is under way that begins where the last one ends, another could cover no
-// more than that.
+// checkpoint.Due reports whether it is time to take a snapshot: when reading the log after a crash would take
+// longer than reading two segments, and so much has come that writing the index does not weigh; or when
+// compaction has replaced as much that must stay until there is another one. While a group is under way that
+// begins where the last one ends, another could cover no more than that.
 func (s *Store) snapshotDue() bool {
 	indexed := int64(0)
 	if s.Inside(func() error {

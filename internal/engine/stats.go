@@ -53,8 +53,9 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass itself. When a map is declared meanwhile, entries
-// may have moved to a table that was not listed: then all is done again.
+// entries counts the entries that users gave. It does so outside of the gate, which counting may have to pass
+// itself. When a map is declared meanwhile, entries may have moved to a table that was not listed: then all is
+// done again.
 func (s *Store) entries() (n int64) {
 	for {
 		n = 0

@@ -8,7 +8,8 @@
 // name, or to the raw table when no such map was declared. Typed maps, raw keys
 // and servers are all users of the same tables.
 //
-// The locks, and the order in which they are taken, are in docs/architecture.md. No lock is held while a function of the caller runs.
+// The locks, and the order in which they are taken, are in docs/architecture.md. No lock is held while a
+// function of the caller runs.
 package engine
 
 import (
@@ -457,8 +458,8 @@ func (s *Store) SetSyncInterval(d time.Duration) {
 	s.log.Poke()
 }
 
-// Sync returns when everything written before the call is on the disk. An error that concerns one value alone is no reason not to sync
-// the others.
+// Sync returns when everything written before the call is on the disk. An error that concerns one value alone
+// is no reason not to sync the others.
 func (s *Store) Sync() error { return s.syncFlushed(s.flushAll()) }
 
 // SyncCells is Sync for what was written to one map.

@@ -331,7 +331,8 @@ func TestCountingManyMaps(t *testing.T) {
 	}
 }
 
-// TestScanPassesByOtherMaps: a scan, and the commit of a transaction with one, leave alone the maps that have no keys there.
+// TestScanPassesByOtherMaps: a scan, and the commit of a transaction with one, leave alone the maps that have
+// no keys there.
 func TestScanPassesByOtherMaps(t *testing.T) {
 	allocations := func(maps int) float64 {
 		s := withMaps(t, maps)

@@ -30,7 +30,8 @@ func writeStream(t testing.TB, s *engine.Store, key, value string) {
 	}
 }
 
-// TestReaderStandsStill: a value is read as it was, though it has been replaced and deleted, compaction has been at work and the view is closed; what is kept for that goes with the reader.
+// TestReaderStandsStill: a value is read as it was, though it has been replaced and deleted, compaction has
+// been at work and the view is closed; what is kept for that goes with the reader.
 func TestReaderStandsStill(t *testing.T) { logtest.BothWays(t, readerStandsStill) }
 
 func readerStandsStill(t *testing.T) {

@@ -57,7 +57,8 @@ func (t *Table) Len() int {
 	return t.counted.read(t)
 }
 
-// count is Len with those that have expired and are not taken out yet, and while an entry goes over from the cells to the index, once too often.
+// count is Len with those that have expired and are not taken out yet, and while an entry goes over from the
+// cells to the index, once too often.
 func (t *Table) count() int { return max(t.index.Len()+t.added(), 0) }
 
 // added is what the cells add to the number of entries in the index.
@@ -68,7 +69,8 @@ func (t *Table) added() int {
 	return 0
 }
 
-// isGone reports whether the table is of no map: that was dropped, or is known from an index of when it was open, and was never written to.
+// isGone reports whether the table is of no map: that was dropped, or is known from an index of when it was
+// open, and was never written to.
 func (t *Table) isGone() bool {
 	return t.name != "" && t.inLog.Load() == nil && !t.opened.Load() && t.cells.Load() == nil
 }
@@ -77,8 +79,8 @@ func (t *Table) isGone() bool {
 // process that opens the store, but for a reader that was there before the first write.
 func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 
-// hash is Hash for the whole key. Of an element it is another one: the lowest bits, which choose the lock, are those of its collection, so that whoever changes that
-// knows the lock of all elements before he knows which.
+// hash is Hash for the whole key. Of an element it is another one: the lowest bits, which choose the lock, are
+// those of its collection, so that whoever changes that knows the lock of all elements before he knows which.
 func (t *Table) hash(key []byte) uint64 {
 	hash := t.store.seed.Bytes(key[t.prefix:])
 	if !t.ofElements {
@@ -133,7 +135,8 @@ func (h *hit) indexed() seglog.Address {
 	return h.address
 }
 
-// weightOf is what a cell keeps of a record's length. More than it can keep is enough to tell that the value is a large one.
+// weightOf is what a cell keeps of a record's length. More than it can keep is enough to tell that the value is
+// a large one.
 func weightOf(bytes int64) uint32 { return uint32(min(bytes, 1<<32-1)) }
 
 // refer makes c know of the record. Its deadline c has had from the beginning.
@@ -204,8 +207,8 @@ func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes i
 // cell will know where it is, and the index need not count it under another schema, the index is told later,
 // when the cell goes: until then it has the address of the old one.
 //
-// own is the key's own bytes, which are not kept, and seq the number from which on the new entry counts: that of its record, or of the commit
-// of its group. The caller holds the lock of the key, or is alone.
+// own is the key's own bytes, which are not kept, and seq the number from which on the new entry counts: that
+// of its record, or of the commit of its group. The caller holds the lock of the key, or is alone.
 func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
 	t.note(hash, own, old.address, seq)
 	t.ended(&old)
@@ -225,8 +228,8 @@ func (t *Table) move(hash uint64, own string, old hit, now *hit, later bool, seq
 	}
 }
 
-// remove takes the entry out, which is dead then. seq is the number of the record that says so, 0 when none does, because the entry has
-// expired.
+// remove takes the entry out, which is dead then. seq is the number of the record that says so, 0 when none
+// does, because the entry has expired.
 func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 	t.note(hash, own, old.address, seq)
 	t.ended(&old)

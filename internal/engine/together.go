@@ -11,14 +11,15 @@ import (
 
 // Writes to several entries count together: in the log they are a group, and in memory they show at once.
 //
-// Who writes them holds the locks of all their keys while the group is appended and the entries change. The locks are
-// taken in ascending order, so no two wait for each other. Readers that take no lock are told by a counter for each shard
-// of keys, raised before the first of the entries changes and lowered after the last: who finds it raised waits for the
-// lock of its key once. So whoever has seen one of the changes sees all of them, for the counters of the others
-// were raised before that one showed.
+// Who writes them holds the locks of all their keys while the group is appended and the entries change. The
+// locks are taken in ascending order, so no two wait for each other. Readers that take no lock are told by a
+// counter for each shard of keys, raised before the first of the entries changes and lowered after the last:
+// who finds it raised waits for the lock of its key once. So whoever has seen one of the changes sees all of
+// them, for the counters of the others were raised before that one showed.
 //
-// What is too much for one append is written ahead, before any lock is taken; only the commit is written under them, and once more those of the
-// records that another of the same key has overtaken meanwhile. Where the caller holds the locks from the beginning (locked), all of it is written under them.
+// What is too much for one append is written ahead, before any lock is taken; only the commit is written under
+// them, and once more those of the records that another of the same key has overtaken meanwhile. Where the
+// caller holds the locks from the beginning (locked), all of it is written under them.
 type together struct {
 	store   *Store
 	changes []*Change
@@ -86,8 +87,9 @@ func (m *shardSet) each(f func(n int)) {
 	}
 }
 
-// WriteAll makes all the changes or, with an error, none, unless it is a *FailedError: then that is not known. There is no more than one for each
-// key. Durability is Process or Power; Cells and Cell of each change are as in Write.
+// WriteAll makes all the changes or, with an error, none, unless it is a *FailedError: then that is not known.
+// There is no more than one for each key. Durability is Process or Power; Cells and Cell of each change are as
+// in Write.
 func (s *Store) WriteAll(changes []*Change, d Durability) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
@@ -180,7 +182,8 @@ func (g *together) finish(err error) {
 	}
 }
 
-// prepare makes the records, and writes ahead what is too much for one append: large values in parts, and many records.
+// prepare makes the records, and writes ahead what is too much for one append: large values in parts, and many
+// records.
 func (g *together) prepare() error {
 	s := g.store
 	reserve, appendPart := s.reserve, s.appendPart
@@ -336,7 +339,8 @@ func (g *together) sweep() error {
 	return nil
 }
 
-// PartShown is called when some changes of a group show, and others do not yet. It is a variable for the sake of tests that stand outside.
+// PartShown is called when some changes of a group show, and others do not yet. It is a variable for the sake
+// of tests that stand outside.
 var PartShown = func() {}
 
 // examineLocked finds out what the entry is now.
@@ -400,8 +404,8 @@ func (c *Change) overtaken(s *Store) bool {
 	return true
 }
 
-// replacesLater reports whether the entry has a record that stands behind the one that was written ahead: compaction relies on what a record replaces
-// being before it.
+// replacesLater reports whether the entry has a record that stands behind the one that was written ahead:
+// compaction relies on what a record replaces being before it.
 func (c *Change) replacesLater(s *Store) bool {
 	if c.now.address == 0 {
 		return false

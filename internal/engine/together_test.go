@@ -140,8 +140,8 @@ func mustCheck(t testing.TB, fsys vfs.FS) error {
 	return nil
 }
 
-// TestGroupsModel writes groups of every length and holds the store against a map, with whoever else reads the log: compaction,
-// snapshots of the index, a follower, backups, Repair, Check, and the next opening.
+// TestGroupsModel writes groups of every length and holds the store against a map, with whoever else reads the
+// log: compaction, snapshots of the index, a follower, backups, Repair, Check, and the next opening.
 func TestGroupsModel(t *testing.T) {
 	scripts := 5
 	if longTest() {
@@ -195,8 +195,9 @@ func TestGroupAbandoned(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestSpreadGroupIsCompactedAlone: a run of one segment with members of a group that goes on far behind it is compacted, and
-// read once. Where the group is committed in the tail, that is no reason to leave anything alone.
+// TestSpreadGroupIsCompactedAlone: a run of one segment with members of a group that goes on far behind it is
+// compacted, and read once. Where the group is committed in the tail, that is no reason to leave anything
+// alone.
 func TestSpreadGroupIsCompactedAlone(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 })

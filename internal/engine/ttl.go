@@ -53,7 +53,8 @@ func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durabi
 	return s.log.SyncTo(seq)
 }
 
-// Expire gives an entry, which may be a collection, another deadline, 0 for none. The error is ErrNotFound when there is none.
+// Expire gives an entry, which may be a collection, another deadline, 0 for none. The error is ErrNotFound when
+// there is none.
 func (tx *Tx) Expire(t *Table, c *Cells, key []byte, deadline uint64) error {
 	e, err := tx.Get(t, key)
 	switch {
@@ -172,7 +173,8 @@ func (s *Store) expireNowLocked(e *renewal) (seq uint64, err error) {
 	return p.Seq, nil
 }
 
-// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one, nor while a view is being opened.
+// expireLaterLocked leaves it to the next flush. It is not done when the value is a large one, nor while a view
+// is being opened.
 func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	if e.cells.table.Closed(e.hash) {
 		return false, seglog.ErrClosed
@@ -206,8 +208,8 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	return true, nil
 }
 
-// movesParts reports whether compaction is at work on a segment with a part that the record lists. It begins with none whose
-// parts somebody who holds the lock of the key is about to list again.
+// movesParts reports whether compaction is at work on a segment with a part that the record lists. It begins
+// with none whose parts somebody who holds the lock of the key is about to list again.
 func (s *Store) movesParts(e *seglog.Record) bool {
 	if e.Large == 0 {
 		return false

@@ -17,19 +17,22 @@ import (
 // it, and at its end it finds out whether it can be as if it had run then and there, alone:
 //
 //  1. Lock the keys that were read and those that are written, in ascending order; for an iteration all shards.
-//  2. Has any key that was read, found or not, changed since the view was opened? Has any that an iteration came by or would
-//     have come by? Has anything that was read expired? Then it was all for nothing, and the function runs again, on a new view.
+//  2. Has any key that was read, found or not, changed since the view was opened? Has any that an iteration
+//     came by or would have come by? Has anything that was read expired? Then it was all for nothing, and the
+//     function runs again, on a new view.
 //  3. Append the writes, as a group, and let them show (together.go).
 //
-// The order of the commits is the serial one: what a transaction has read is at its commit what it was in
-// the view. What is written and was not read is not looked at. Who writes nothing has read a state that there was, and is through.
+// The order of the commits is the serial one: what a transaction has read is at its commit what it was in the
+// view. What is written and was not read is not looked at. Who writes nothing has read a state that there was,
+// and is through.
 //
 // After three conflicts a transaction gets the turn: no other commits until it is through. After eight, plain
 // writers wait as well. Who has the turn waits for nobody who may wait for it: the turn is taken before
 // all locks. Only the function's own goroutine could wait for itself; so from within a function,
 // writes by other means are refused, with ErrNested.
 //
-// A change of a collection by a single call is a transaction, too, which is not optimistic: it holds the locks from the beginning (collectionwrite.go).
+// A change of a collection by a single call is a transaction, too, which is not optimistic: it holds the locks
+// from the beginning (collectionwrite.go).
 type Tx struct {
 	store    *Store
 	view     *View
@@ -98,8 +101,8 @@ func (x *transactions) enter() (leave func(), err error) {
 	}, nil
 }
 
-// allow refuses a write from within a transaction that is none of the transaction's, and lets others wait while a transaction must be
-// alone. The caller holds no lock.
+// allow refuses a write from within a transaction that is none of the transaction's, and lets others wait while
+// a transaction must be alone. The caller holds no lock.
 func (x *transactions) allow() error {
 	if x.n.Load() == 0 {
 		return nil
@@ -142,9 +145,9 @@ func (s *Store) allow(key []byte) error {
 	return s.updates.allow(key)
 }
 
-// Transact calls f with a transaction, and makes what that has written count, all or nothing, as if everything had
-// happened at one moment. f may be called several times, and the last call counts; its error, or a panic, ends the transaction
-// without a trace. Durability is Process or Power. An error is that of f, or of Write.
+// Transact calls f with a transaction, and makes what that has written count, all or nothing, as if everything
+// had happened at one moment. f may be called several times, and the last call counts; its error, or a panic,
+// ends the transaction without a trace. Durability is Process or Power. An error is that of f, or of Write.
 func (s *Store) Transact(d Durability, f func(*Tx) error) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
@@ -223,8 +226,9 @@ func (tx *Tx) Fail(err error) bool {
 	return true
 }
 
-// Get returns the entry of key, from table t or, when t is nil, from where the key belongs: as the transaction has written
-// it, or else as it was when that began. The bytes are not to be changed. The error is ErrNotFound when there is none.
+// Get returns the entry of key, from table t or, when t is nil, from where the key belongs: as the transaction
+// has written it, or else as it was when that began. The bytes are not to be changed. The error is ErrNotFound
+// when there is none.
 func (tx *Tx) Get(t *Table, key []byte) (Entry, error) {
 	if !tx.done.Load() && tx.writes[view(key)] == nil {
 		tx.noteRead(key)
@@ -320,7 +324,8 @@ func (tx *Tx) noteDeadline(deadline uint64) {
 	}
 }
 
-// Write takes a write into the transaction. Key and value are copied; the cell, and what w says else, become the transaction's.
+// Write takes a write into the transaction. Key and value are copied; the cell, and what w says else, become
+// the transaction's.
 func (tx *Tx) Write(t *Table, w *Write) error {
 	if tx.done.Load() {
 		return ErrTxDone
@@ -342,7 +347,8 @@ func (tx *Tx) Write(t *Table, w *Write) error {
 	return nil
 }
 
-// setAside writes the parts of a large value to the log at once, where they count for nothing until the transaction commits. Memory keeps the list.
+// setAside writes the parts of a large value to the log at once, where they count for nothing until the
+// transaction commits. Memory keeps the list.
 func (tx *Tx) setAside(c *Change) error {
 	s := tx.store
 	if tx.under == nil {
@@ -374,8 +380,9 @@ func (tx *Tx) Delete(t *Table, c *Cells, key []byte) (existed bool, err error) {
 	return true, tx.Write(t, &Write{Key: key, Delete: true, Cells: c})
 }
 
-// Items yields each entry of the table as Get would, exactly once and in no order, with values but for collections. What the transaction writes meanwhile to an entry that has
-// not been yielded yet shows; whether a new one does is not said.
+// Items yields each entry of the table as Get would, exactly once and in no order, with values but for
+// collections. What the transaction writes meanwhile to an entry that has not been yielded yet shows; whether a
+// new one does is not said.
 func (tx *Tx) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		tx.noteScan(scanned{sortedBy: sortedBy{table: t}})

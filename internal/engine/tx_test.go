@@ -72,7 +72,8 @@ func TestGroupShowsAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestViewHasWhatWasBefore: where a view has a write, it has those that were acknowledged before that, asynchronous ones, too.
+// TestViewHasWhatWasBefore: where a view has a write, it has those that were acknowledged before that,
+// asynchronous ones, too.
 func TestViewHasWhatWasBefore(t *testing.T) {
 	const keys = 64
 	s := openWhole(t, vfs.NewMem())
@@ -128,8 +129,8 @@ func add(tx *Tx, key string, n int) error {
 	return tx.Write(nil, &Write{Key: []byte(key), Value: strconv.AppendInt(nil, int64(old+n), 10)})
 }
 
-// TestTransactionsGetThrough: where everybody changes the same keys, by transactions and by other means, everybody comes through, and what
-// moves between the keys is neither lost nor made.
+// TestTransactionsGetThrough: where everybody changes the same keys, by transactions and by other means,
+// everybody comes through, and what moves between the keys is neither lost nor made.
 func TestTransactionsGetThrough(t *testing.T) {
 	s := openWhole(t, vfs.NewMem(), func(o *Options) { o.SegmentBytes = 100 << 10 })
 	const writers, each = 8, 100
@@ -172,7 +173,8 @@ func TestTransactionsGetThrough(t *testing.T) {
 	}
 }
 
-// TestTransactionUnderConflict: a function that always meets a conflict runs again until it gets the turn, and then until it is alone.
+// TestTransactionUnderConflict: a function that always meets a conflict runs again until it gets the turn, and
+// then until it is alone.
 func TestTransactionUnderConflict(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	runs, errs := 0, make(chan error, 1)
@@ -207,7 +209,8 @@ func TestTransactionUnderConflict(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestTransactionRefusesOtherWrites: within its function every write that is not the transaction's is refused, and nobody waits for himself.
+// TestTransactionRefusesOtherWrites: within its function every write that is not the transaction's is refused,
+// and nobody waits for himself.
 func TestTransactionRefusesOtherWrites(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	mustSet(t, s, "b", "1")
@@ -247,7 +250,8 @@ func TestTransactionRefusesOtherWrites(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestTransactionOfAnyLength: one that is too long for an append, with large values, over segments, and again when nothing but the log is left.
+// TestTransactionOfAnyLength: one that is too long for an append, with large values, over segments, and again
+// when nothing but the log is left.
 func TestTransactionOfAnyLength(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes, o.GroupBytes = 100<<10, 20<<10 })
@@ -280,7 +284,8 @@ func TestTransactionOfAnyLength(t *testing.T) {
 	mustClose(t, s)
 }
 
-// readsOfAKey are the ways in which a transaction finds out about a key. What they say of an entry, they do not say of none.
+// readsOfAKey are the ways in which a transaction finds out about a key. What they say of an entry, they do not
+// say of none.
 var readsOfAKey = map[string]func(tx *Tx, key []byte) (any, error){
 	"Has":    func(tx *Tx, key []byte) (any, error) { return tx.Has(nil, key) },
 	"Get":    func(tx *Tx, key []byte) (any, error) { _, err := tx.Get(nil, key); return err, nil },
@@ -318,7 +323,8 @@ var mortals = map[string]func(t *testing.T, s *Store){
 	"collection": func(t *testing.T, s *Store) { mustChange(t, s, "mortal", hset("mortal", "1")) },
 }
 
-// TestTransactionExpiry: what expires between a read and the commit is a change, and what had expired before is nothing: nobody has to take it out first.
+// TestTransactionExpiry: what expires between a read and the commit is a change, and what had expired before is
+// nothing: nobody has to take it out first.
 func TestTransactionExpiry(t *testing.T) {
 	for what, make := range mortals {
 		for name, read := range readsOfAKey {
@@ -349,7 +355,8 @@ func TestTransactionExpiry(t *testing.T) {
 	}
 }
 
-// TestViewListsWhatIsAppended: a key that is in the log, and about to enter the index, is in an iteration over the view that has it.
+// TestViewListsWhatIsAppended: a key that is in the log, and about to enter the index, is in an iteration over
+// the view that has it.
 func TestViewListsWhatIsAppended(t *testing.T) {
 	s := openWhole(t, vfs.NewMem())
 	var wg sync.WaitGroup

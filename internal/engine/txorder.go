@@ -9,15 +9,18 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A transaction goes through keys in order by merging what its view has with marks of the keys that it has written, as a view does with those that have changed: what the
-// transaction has set is there, and what it has deleted hides what the view has. The first walk over a table makes the marks, and from then on they are kept with the
-// writes. Every key is looked up when it is its turn. So a walk takes the memory that one of the view takes. A walk that has come by many deleted keys notes where they
-// are, as one of the store does.
+// A transaction goes through keys in order by merging what its view has with marks of the keys that it has
+// written, as a view does with those that have changed: what the transaction has set is there, and what it has
+// deleted hides what the view has. The first walk over a table makes the marks, and from then on they are kept
+// with the writes. Every key is looked up when it is its turn. So a walk takes the memory that one of the view
+// takes. A walk that has come by many deleted keys notes where they are, as one of the store does.
 //
-// What a walk came by is noted as a range: any change of a key in it is a conflict, of keys that were not there too, and no other is. A walk that is left early has come by
-// the keys up to the last one that it yielded. The ranges of one walk after the other are one, if they meet.
+// What a walk came by is noted as a range: any change of a key in it is a conflict, of keys that were not there
+// too, and no other is. A walk that is left early has come by the keys up to the last one that it yielded. The
+// ranges of one walk after the other are one, if they meet.
 
-// scanned is what an iteration came by: the keys of a table whose sort keys are in a span, or, without one, all of them; without a table, the whole keys in the span.
+// scanned is what an iteration came by: the keys of a table whose sort keys are in a span, or, without one, all
+// of them; without a table, the whole keys in the span.
 type scanned struct {
 	sortedBy
 	span  *Span
@@ -39,7 +42,8 @@ func (tx *Tx) endScan(span *Span) {
 	}
 }
 
-// join is what two spans are together, if that is a span: they have keys in common, or meet at a bound that is in one of them.
+// join is what two spans are together, if that is a span: they have keys in common, or meet at a bound that is
+// in one of them.
 func (sp *Span) join(other *Span) (both Span, ok bool) {
 	first, second := sp, other // by their beginnings
 	if other.beginsBefore(sp) {
@@ -181,8 +185,9 @@ func (tx *Tx) mark(of sortedBy, m *marks, c *Change) {
 	}
 }
 
-// InOrder yields the entries of the table of which the sort keys are in the span, in that order, each as Get would. What the transaction writes meanwhile to an entry that
-// has not been yielded yet shows; whether a new one does is not said. Key and value are valid until the next is yielded.
+// InOrder yields the entries of the table of which the sort keys are in the span, in that order, each as Get
+// would. What the transaction writes meanwhile to an entry that has not been yielded yet shows; whether a new
+// one does is not said. Key and value are valid until the next is yielded.
 //
 //go:noinline
 func (tx *Tx) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item] {

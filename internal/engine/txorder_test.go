@@ -89,7 +89,8 @@ func (o *orderedTx) walk(tx *Tx, prefix string, sp Span, values bool, yield func
 	}
 }
 
-// TestTxOrder: a transaction goes through keys in order, up and down, over any span, with what it has written itself, and what it writes in the loop.
+// TestTxOrder: a transaction goes through keys in order, up and down, over any span, with what it has written
+// itself, and what it writes in the loop.
 func TestTxOrder(t *testing.T) {
 	for seed := uint64(1); seed <= 8; seed++ {
 		o := newOrderedTx(t, seed)
@@ -166,7 +167,8 @@ func TestTxOrder(t *testing.T) {
 	}
 }
 
-// TestTxRanges: a change, of a key that was there, that was not, or that goes, is a conflict with a walk over the range that the key is in, up to where the walk was left, and with no other.
+// TestTxRanges: a change, of a key that was there, that was not, or that goes, is a conflict with a walk over
+// the range that the key is in, up to where the walk was left, and with no other.
 func TestTxRanges(t *testing.T) {
 	conflicts := 0
 	for seed := uint64(1); seed <= 150; seed++ {
@@ -244,7 +246,8 @@ type queueTx struct {
 	has   map[string]bool
 }
 
-// queueOf calls f with a transaction over a map with n keys, of which a part is in files of keys and another in the tree.
+// queueOf calls f with a transaction over a map with n keys, of which a part is in files of keys and another in
+// the tree.
 func queueOf(t *testing.T, n int, f func(q *queueTx)) {
 	t.Helper()
 	s := mustOpen(t, vfs.NewMem())
@@ -303,7 +306,8 @@ func (q *queueTx) first(sp Span) string {
 	return ""
 }
 
-// TestTxQueue: a transaction that takes the first, or the last, again and again does not step over all that it has taken before, and its walks are one range in the end.
+// TestTxQueue: a transaction that takes the first, or the last, again and again does not step over all that it
+// has taken before, and its walks are one range in the end.
 func TestTxQueue(t *testing.T) {
 	const n = 600
 	for name, c := range map[string]struct {
@@ -372,7 +376,8 @@ func TestTxWalksOfNothing(t *testing.T) {
 	}
 }
 
-// TestTxQueueAgainstAModel: whatever a transaction takes away, from where, and puts back where it knows that there is nothing, its walks yield what there is.
+// TestTxQueueAgainstAModel: whatever a transaction takes away, from where, and puts back where it knows that
+// there is nothing, its walks yield what there is.
 func TestTxQueueAgainstAModel(t *testing.T) {
 	for seed := uint64(1); seed <= 6; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 8))
@@ -412,7 +417,8 @@ func TestTxQueueAgainstAModel(t *testing.T) {
 	}
 }
 
-// TestSpansJoin: two spans that are joined have the keys of both and no others, and those that are not have keys between them, or none at all.
+// TestSpansJoin: two spans that are joined have the keys of both and no others, and those that are not have
+// keys between them, or none at all.
 func TestSpansJoin(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 9))
 	joined := 0
@@ -457,7 +463,8 @@ func TestSpansJoin(t *testing.T) {
 	}
 }
 
-// meetsBetween reports whether one span ends before a letter at which the other begins, so that there are longer keys in between.
+// meetsBetween reports whether one span ends before a letter at which the other begins, so that there are
+// longer keys in between.
 func meetsBetween(a, b Span) bool {
 	ends := func(a, b Span) bool {
 		return a.High != nil && b.Low != nil && a.High[0]+1 == b.Low[0] || string(a.High) == string(b.Low) && a.HighOpen && b.LowOpen
@@ -485,8 +492,9 @@ func TestTxOrderEnds(t *testing.T) {
 	}
 }
 
-// TestTxLargeValues: a transaction writes large values to the log at once, so memory has none of them. They are read and replaced in the transaction, all count when it commits, and of one that
-// fails, has a conflict or dies nothing does.
+// TestTxLargeValues: a transaction writes large values to the log at once, so memory has none of them. They are
+// read and replaced in the transaction, all count when it commits, and of one that fails, has a conflict or
+// dies nothing does.
 func TestTxLargeValues(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, func(o *Options) { o.SegmentBytes = 4 << 20 })

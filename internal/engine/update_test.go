@@ -7,7 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// An update that is given up because it wrote its own key changes nothing, whatever its function makes of the refusal.
+// An update that is given up because it wrote its own key changes nothing, whatever its function makes of the
+// refusal.
 func TestNestedUpdateChangesNothing(t *testing.T) {
 	for _, d := range []Durability{Process, Power} {
 		s := mustOpen(t, vfs.NewMem())

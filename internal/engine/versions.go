@@ -20,10 +20,10 @@ import (
 // is none, what is there now. Of one view's time a key has one version, however often it changes: what came and went
 // since the newest view was opened is noted nowhere.
 //
-// They are split by the locks of the keys, each of which guards a shard: a list in the order of the changes, a hash table
-// over it that leads to the newest of each bucket and from there to those before it, and the bytes of the keys. There are no
-// pointers in it. When a list has doubled, what no view needs any more is left out. When the last view is closed, everything is;
-// a shard learns that from its epoch, when somebody comes by.
+// They are split by the locks of the keys, each of which guards a shard: a list in the order of the changes, a
+// hash table over it that leads to the newest of each bucket and from there to those before it, and the bytes
+// of the keys. There are no pointers in it. When a list has doubled, what no view needs any more is left out.
+// When the last view is closed, everything is; a shard learns that from its epoch, when somebody comes by.
 type versions struct {
 	shards [cache.Shards]versionShard
 }
@@ -47,12 +47,14 @@ type former struct {
 	before   int32          // the version before in the same bucket, counted from 1, or 0
 }
 
-// sees reports whether a version is, or is newer than, what the view has. When an entry expires there is no record, and the number
-// is that of the next one: a view that was opened between the two has the same number as those that were there before.
+// sees reports whether a version is, or is newer than, what the view has. When an entry expires there is no
+// record, and the number is that of the next one: a view that was opened between the two has the same number as
+// those that were there before.
 func (v *View) sees(f *former) bool { return f.replaced > v.seq && f.opened >= v.number }
 
-// note keeps for the views that the entry of a key had its record at a, 0 for none, before the record with number seq replaced it or, with 0, before it
-// expired. The caller holds the key's lock, and has appended that record.
+// note keeps for the views that the entry of a key had its record at a, 0 for none, before the record with
+// number seq replaced it or, with 0, before it expired. The caller holds the key's lock, and has appended that
+// record.
 func (t *Table) note(hash uint64, own string, a seglog.Address, seq uint64) {
 	if v := &t.store.views; v.open.Load() > 0 && !v.quiet.Load() {
 		t.noteLocked(hash, own, a, seq)
@@ -98,7 +100,8 @@ func (t *Table) versionShard(n int) *versionShard {
 	return &all.shards[n]
 }
 
-// sweepFrom is how many versions of a shard are always worth the while to look at those that are not needed. It is a variable for the sake of tests.
+// sweepFrom is how many versions of a shard are always worth the while to look at those that are not needed. It
+// is a variable for the sake of tests.
 var sweepFrom = 32
 
 // smallShard is how many versions a shard keeps the room for when they have gone.
@@ -290,7 +293,8 @@ func (v *View) anyChangedLocked(t *Table, shard int, match func(own string) bool
 	return changed
 }
 
-// carryVersions gives the versions of keys that begin with the prefix of another table to that. The caller excludes all others.
+// carryVersions gives the versions of keys that begin with the prefix of another table to that. The caller
+// excludes all others.
 func (t *Table) carryVersions(to *Table, prefix string) {
 	all := t.versions.Load()
 	if all == nil {

@@ -12,15 +12,18 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A View is the log up to a number, the one that was last when the view was opened, and the time of that moment. It stands
-// still while everything else goes on, and holds nobody up:
+// A View is the log up to a number, the one that was last when the view was opened, and the time of that
+// moment. It stands still while everything else goes on, and holds nobody up:
 //
-//   - Every change of an entry notes what was there, while a view is open (versions.go). The number of a view is taken under
-//     the append lock, and there the view becomes known. So whoever appends a record with a higher number
-//     knows of the view, and has the lock of the key until what was there is noted; who asks for the entry takes that lock.
-//   - Compaction goes on. A segment that it has replaced stays for as long as a view is open that may have an address in
-//     it: one that was opened before the segment was retired, and has a number from which on the segment has anything (hold.go).
-//   - An entry has expired in a view if its deadline had come when the view was opened, whatever the clock shows since.
+//   - Every change of an entry notes what was there, while a view is open (versions.go). The number of a view
+//     is taken under the append lock, and there the view becomes known. So whoever appends a record with a
+//     higher number knows of the view, and has the lock of the key until what was there is noted; who asks for
+//     the entry takes that lock.
+//   - Compaction goes on. A segment that it has replaced stays for as long as a view is open that may have an
+//     address in it: one that was opened before the segment was retired, and has a number from which on the
+//     segment has anything (hold.go).
+//   - An entry has expired in a view if its deadline had come when the view was opened, whatever the clock
+//     shows since.
 //
 // What was set asynchronously before the view was opened is written first, and is in it. Values for memory
 // alone are not.
@@ -46,7 +49,8 @@ type View struct {
 var (
 	// ErrViewClosed is a read of a view that has been closed. It is ErrClosed as well.
 	ErrViewClosed error = viewClosed{}
-	// ErrViewLost is a read of a view of a read-only store that has fallen so far behind that it had to read the log anew.
+	// ErrViewLost is a read of a view of a read-only store that has fallen so far behind that it had to read
+	// the log anew.
 	ErrViewLost = errors.New("copal: the snapshot is lost, for the log could be followed no more and was read anew")
 )
 
@@ -71,8 +75,8 @@ type views struct {
 	keepers []*ordering // that have kept layers. Taken under ordering.mu; the list is replaced, never changed
 }
 
-// OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it could be written
-// to the log, or that the store is closed. Whoever has opened a view must close it.
+// OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it
+// could be written to the log, or that the store is closed. Whoever has opened a view must close it.
 func (s *Store) OpenView() (*View, error) {
 	if s.opts.ReadOnly {
 		s.replaying.Lock() // what it has counted it has replayed then
@@ -98,7 +102,8 @@ func (s *Store) OpenView() (*View, error) {
 	return v, nil
 }
 
-// listView is a view of what is in the log. It is late, and counted, if not all of that shows: readers without a lock await it until the caller lowers the count.
+// listView is a view of what is in the log. It is late, and counted, if not all of that shows: readers without
+// a lock await it until the caller lowers the count.
 func (s *Store) listView() (v *View, late bool) {
 	s.log.Still(func(last uint64, shows bool) {
 		if late = !shows; late {
@@ -116,8 +121,8 @@ func (s *Store) listViewAt(last uint64) *View {
 	return v
 }
 
-// flushForView writes what is dirty. What turns out to be none that can be stored is in no view. What is announced since will not come,
-// or waits for the lock of a shard that was flushed.
+// flushForView writes what is dirty. What turns out to be none that can be stored is in no view. What is
+// announced since will not come, or waits for the lock of a shard that was flushed.
 func (s *Store) flushForView() error {
 	if !s.waiting() {
 		return nil
@@ -139,7 +144,8 @@ func (l *views) list(v *View) {
 	l.open.Add(1)
 }
 
-// unlist takes a view out, and lets go of the layers that were kept for it. It reports whether so much has become useless that the versions are worth a look.
+// unlist takes a view out, and lets go of the layers that were kept for it. It reports whether so much has
+// become useless that the versions are worth a look.
 func (l *views) unlist(v *View) (sweep bool) {
 	var keepers []*ordering
 	defer func() {
@@ -166,12 +172,14 @@ func (l *views) unlist(v *View) (sweep bool) {
 	return l.line[0].seq-v.seq >= (l.newest.Load()-v.seq)/2 // else those that are open need most of it
 }
 
-// behind is the place in the line of the first view that was opened after the one of this number. The caller holds mu.
+// behind is the place in the line of the first view that was opened after the one of this number. The caller
+// holds mu.
 func (l *views) behind(number uint64) int {
 	return sort.Search(len(l.line), func(i int) bool { return l.line[i].number > number })
 }
 
-// between reports whether a view is open that was opened after the one of the first number, and no later than that of the other.
+// between reports whether a view is open that was opened after the one of the first number, and no later than
+// that of the other.
 func (l *views) between(first, last uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -202,8 +210,8 @@ func (l *views) all() []*View {
 	return slices.Clone(l.line)
 }
 
-// needs reports whether a view that is open may have an address in a segment. renumbered says that records there may count
-// since before their numbers.
+// needs reports whether a view that is open may have an address in a segment. renumbered says that records
+// there may count since before their numbers.
 func (l *views) needs(seg retired, renumbered bool) bool {
 	if l.open.Load() == 0 {
 		return false
@@ -213,8 +221,9 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 	return slices.ContainsFunc(l.line[:l.behind(seg.after)], func(v *View) bool { return v.seq >= seg.First || renumbered })
 }
 
-// without is the number of the newest view that does not have the record of number seq, and next that of the view after it, 0 for none. The order, whose lock the caller
-// holds, keeps layers for it then, and is told when a view is closed.
+// without is the number of the newest view that does not have the record of number seq, and next that of the
+// view after it, 0 for none. The order, whose lock the caller holds, keeps layers for it then, and is told when
+// a view is closed.
 func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -250,7 +259,8 @@ func (l *views) lose() {
 	l.epoch.Add(1)
 }
 
-// Close ends the view, and lets go what was kept for it. Reads of it fail from then on. Calls after the first do nothing.
+// Close ends the view, and lets go what was kept for it. Reads of it fail from then on. Calls after the first
+// do nothing.
 func (v *View) Close() {
 	if v.closed.Swap(true) {
 		return
@@ -325,8 +335,8 @@ func (v *View) Get(t *Table, key []byte) (Entry, error) {
 	return r.get(t, key)
 }
 
-// Read is Get for an open map, without copies: the bytes may stand in buf, and a value that memory has comes as its cell, if the entry has not changed
-// since the view was opened.
+// Read is Get for an open map, without copies: the bytes may stand in buf, and a value that memory has comes as
+// its cell, if the entry has not changed since the view was opened.
 func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	in, err := v.use()
 	if err != nil {
@@ -360,8 +370,8 @@ type changedKey struct {
 	address seglog.Address // of the record that the view has, 0 when there was no entry
 }
 
-// changed lists the keys of a table whose entries have changed up to now, of those that match. A caller who has listed before what the table has now
-// leaves these out, and takes what they were.
+// changed lists the keys of a table whose entries have changed up to now, of those that match. A caller who has
+// listed before what the table has now leaves these out, and takes what they were.
 func (v *View) changed(t *Table, match func(hash uint64, own string) bool) (list []changedKey) {
 	for n := range cache.Shards {
 		if all := t.versions.Load(); all == nil {

@@ -309,8 +309,9 @@ func (m *viewModel) check() {
 	}
 }
 
-// What a view has is what the store had when it was opened, whatever is written, deleted, expires, is declared, evicted or compacted since; and of how many views
-// there are, and in which order they are closed, nothing depends.
+// What a view has is what the store had when it was opened, whatever is written, deleted, expires, is declared,
+// evicted or compacted since; and of how many views there are, and in which order they are closed, nothing
+// depends.
 func TestViewModel(t *testing.T) { logtest.BothWays(t, viewModelTest) }
 
 func viewModelTest(t *testing.T) {
@@ -381,7 +382,8 @@ func (s *Store) wantNoTrace(t testing.TB) {
 	}
 }
 
-// A view has what was acknowledged before it was opened, asynchronous writes and deletions among it, and nothing later.
+// A view has what was acknowledged before it was opened, asynchronous writes and deletions among it, and
+// nothing later.
 func TestViewHasWhatWasAcknowledged(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -436,7 +438,8 @@ func wantViewFails(t *testing.T, v *View, want error) {
 	}
 }
 
-// What a key was is noted once for all the views that may ask, and a view is told what has changed since it was opened, and nothing else.
+// What a key was is noted once for all the views that may ask, and a view is told what has changed since it was
+// opened, and nothing else.
 func TestChangedSince(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -518,8 +521,8 @@ func TestVersionsStayFew(t *testing.T) {
 	s.wantNoTrace(t)
 }
 
-// What a large number of versions takes is off the budget of the cells, and comes back with the last view; so it does when another view stays that needs nothing
-// of it.
+// What a large number of versions takes is off the budget of the cells, and comes back with the last view; so
+// it does when another view stays that needs nothing of it.
 func TestVersionsComeBack(t *testing.T) {
 	for _, stays := range []bool{false, true} {
 		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoCompaction = true; o.MaxMemory = 1 << 30 })
@@ -628,9 +631,10 @@ func TestCrashWithAView(t *testing.T) {
 	}
 }
 
-// Views are opened, read and closed by many goroutines while others write, and one compacts without a rest. Writers move amounts between accounts
-// of a pair, one after the other: a view has the first write of a pair without the second at most, and never the second without the first, nor anything
-// that was undone (a long fork, a fractured read); and it has the same whenever it is asked.
+// Views are opened, read and closed by many goroutines while others write, and one compacts without a rest.
+// Writers move amounts between accounts of a pair, one after the other: a view has the first write of a pair
+// without the second at most, and never the second without the first, nor anything that was undone (a long
+// fork, a fractured read); and it has the same whenever it is asked.
 func TestViewsAmongOthers(t *testing.T) { logtest.BothWays(t, viewsAmongOthers) }
 
 func viewsAmongOthers(t *testing.T) {
@@ -711,7 +715,8 @@ func viewsAmongOthers(t *testing.T) {
 	mustClose(t, s)
 }
 
-// What had expired when a view was opened is no change for it, though another view has been there before; what expires later is one.
+// What had expired when a view was opened is no change for it, though another view has been there before; what
+// expires later is one.
 func TestExpiredBeforeTheView(t *testing.T) {
 	clock := logtest.NewClock()
 	s := mustOpen(t, vfs.NewMem(), withClock(clock))
@@ -752,8 +757,8 @@ func TestExpiredBeforeTheView(t *testing.T) {
 	wantView(t, after, map[string]string{"later": "v", "stays": "v"}, []string{"k"})
 }
 
-// A read finds what the view has, or that it has been closed, though it is closed and all that was kept for it goes, and another one is opened, at any
-// moment of the read.
+// A read finds what the view has, or that it has been closed, though it is closed and all that was kept for it
+// goes, and another one is opened, at any moment of the read.
 func TestViewClosedWhileItIsRead(t *testing.T) {
 	s, err := Open("db", WithRooms(Options{FS: vfs.NewMem(), SegmentBytes: 2000, RingBytes: logtest.TestRing, NoCompaction: true, OnError: func(err error) { t.Error(err) }}))
 	if err != nil {
@@ -852,7 +857,8 @@ func TestViewOfAFollowerThatFails(t *testing.T) {
 	}
 }
 
-// A read that has begun, and waits for the lock of its key while the view is closed and another is opened, does not take what is there now for what was.
+// A read that has begun, and waits for the lock of its key while the view is closed and another is opened, does
+// not take what is there now for what was.
 func TestViewClosedWhileAReadWaits(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -886,7 +892,8 @@ func TestViewClosedWhileAReadWaits(t *testing.T) {
 	}
 }
 
-// A view needs what it may have addresses in: a segment in use until it is replaced, and one out of use if that was in use when the view was opened.
+// A view needs what it may have addresses in: a segment in use until it is replaced, and one out of use if that
+// was in use when the view was opened.
 func TestViewsNeedSegments(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -944,8 +951,8 @@ func keysInOrder(t *testing.T, v *View, table *Table) (keys []string) {
 	return keys
 }
 
-// TestWalksOfAViewDoNotAddUp: a walk over a view pays nothing for what has changed since the view was opened. What was kept of the order takes memory, which
-// is counted, and comes back.
+// TestWalksOfAViewDoNotAddUp: a walk over a view pays nothing for what has changed since the view was opened.
+// What was kept of the order takes memory, which is counted, and comes back.
 func TestWalksOfAViewDoNotAddUp(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -999,7 +1006,8 @@ func TestWalksOfAViewDoNotAddUp(t *testing.T) {
 	}
 }
 
-// TestWalkOfAViewWhoseKeysMove: keys that a view has, and that are gone by now, are walked in the map that is declared for them, and no more where they were.
+// TestWalkOfAViewWhoseKeysMove: keys that a view has, and that are gone by now, are walked in the map that is
+// declared for them, and no more where they were.
 func TestWalkOfAViewWhoseKeysMove(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

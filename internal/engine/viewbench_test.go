@@ -23,7 +23,8 @@ func BenchmarkOpenView(b *testing.B) {
 	}
 }
 
-// BenchmarkSetBesideViews overwrites one of 10,000 keys, with no view open, with one that has seen all of them, and with a new one for each write.
+// BenchmarkSetBesideViews overwrites one of 10,000 keys, with no view open, with one that has seen all of them,
+// and with a new one for each write.
 func BenchmarkSetBesideViews(b *testing.B) {
 	for _, views := range []string{"none", "one", "each"} {
 		b.Run("views="+views, func(b *testing.B) {

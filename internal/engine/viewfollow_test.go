@@ -19,7 +19,8 @@ type followerView struct {
 	content map[string]string
 }
 
-// A view of a follower stands still while that goes on, and is lost when it begins anew; until then nothing is lost, and never is anything wrong.
+// A view of a follower stands still while that goes on, and is lost when it begins anew; until then nothing is
+// lost, and never is anything wrong.
 func TestViewOfAFollower(t *testing.T) { logtest.BothWays(t, viewOfAFollower) }
 
 func viewOfAFollower(t *testing.T) {
@@ -95,7 +96,8 @@ func viewOfAFollower(t *testing.T) {
 	}
 }
 
-// The members of a group that a follower has read before a view was opened, and the commit later, are not in the view.
+// The members of a group that a follower has read before a view was opened, and the commit later, are not in
+// the view.
 func TestViewBeforeACommit(t *testing.T) {
 	f := storetest.NewFollowed(t, 1)
 	s := f.Writer

@@ -9,15 +9,18 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// An iteration over a view goes part by part over the index as it is now. Of each part it lists
-// first what the index has, and then the keys that have changed since the view was opened. So a key of the view is in the first list,
-// or has changed before that was made and is in the second. Who is in both comes by the second; who changes later is looked up when his turn comes. Nobody is
-// held up for longer than it takes to copy the versions under one lock of keys.
+// An iteration over a view goes part by part over the index as it is now. Of each part it lists first what the
+// index has, and then the keys that have changed since the view was opened. So a key of the view is in the
+// first list, or has changed before that was made and is in the second. Who is in both comes by the second; who
+// changes later is looked up when his turn comes. Nobody is held up for longer than it takes to copy the
+// versions under one lock of keys.
 
-// Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the caller's. After an error iteration
-// goes on, if the caller does, but for ErrClosed, ErrViewClosed and ErrViewLost.
+// Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the
+// caller's. After an error iteration goes on, if the caller does, but for ErrClosed, ErrViewClosed and
+// ErrViewLost.
 //
-// When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see Generation.
+// When a map is declared meanwhile, the entries of it are found in its table, and no more in the raw one: see
+// Generation.
 func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
 		v.settle()
@@ -132,8 +135,8 @@ func (p *viewPart) at(a seglog.Address) (item Item, ok bool) {
 	return p.view.store.item(key, &e, &f, p.values, err)
 }
 
-// settle returns when everything that the view has is in the index: who was about to enter there, when the view was opened, what he had appended,
-// has done so.
+// settle returns when everything that the view has is in the index: who was about to enter there, when the view
+// was opened, what he had appended, has done so.
 func (v *View) settle() {
 	if !v.settled.Load() {
 		v.store.PassKeys()
@@ -141,7 +144,8 @@ func (v *View) settle() {
 	}
 }
 
-// Len is the number of entries of the table that the view has. It looks at each key that has changed since the view was opened.
+// Len is the number of entries of the table that the view has. It looks at each key that has changed since the
+// view was opened.
 func (v *View) Len(t *Table) (int, error) {
 	t.reap() // so that nothing that the index counts has expired in the view
 	if v.store.opts.ReadOnly {

@@ -9,12 +9,15 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// A view in order is the order as it was when the view was opened. The first change of which keys there are that the view does not have keeps the layers of the order
-// as they are until then: a copy of the tree, which costs nothing but the nodes that change later, and the runs, which never change. Views between which
-// nothing has come or gone have the same layers, and without such a change since a view was opened they are those of now. What was written before the view was opened
-// and shows later is marked in all of them. So a walk pays nothing for what has changed.
+// A view in order is the order as it was when the view was opened. The first change of which keys there are
+// that the view does not have keeps the layers of the order as they are until then: a copy of the tree, which
+// costs nothing but the nodes that change later, and the runs, which never change. Views between which nothing
+// has come or gone have the same layers, and without such a change since a view was opened they are those of
+// now. What was written before the view was opened and shows later is marked in all of them. So a walk pays
+// nothing for what has changed.
 //
-// Where nothing was kept, because the order was made when the view was there, its keys are sorted, and the view keeps them (passing.go).
+// Where nothing was kept, because the order was made when the view was there, its keys are sorted, and the view
+// keeps them (passing.go).
 
 // keptLayers are those of an order at a moment.
 type keptLayers struct {
@@ -49,8 +52,9 @@ func (o *ordering) lastBefore(n int) uint64 {
 	return o.kept[n-1].upTo
 }
 
-// markLate marks a key in the layers of the views that have its record: those that were opened after the one of number without, the first of which is next, 0 for none. Where
-// some views of the same layers have it and some do not, these get their own.
+// markLate marks a key in the layers of the views that have its record: those that were opened after the one of
+// number without, the first of which is next, 0 for none. Where some views of the same layers have it and some
+// do not, these get their own.
 func (o *ordering) markLate(key []byte, gone bool, without, next uint64) {
 	for n := len(o.kept) - 1; n >= 0 && o.kept[n].upTo > without; n-- {
 		if o.lastBefore(n) < without {
@@ -78,8 +82,8 @@ func (k *keptLayers) copy(upTo uint64) *keptLayers {
 	return c
 }
 
-// chargeLocked counts memory that is needed for no other reason than that the layers of the newest moment were kept: no more than their tree has, for walks let
-// nodes be copied as well.
+// chargeLocked counts memory that is needed for no other reason than that the layers of the newest moment were
+// kept: no more than their tree has, for walks let nodes be copied as well.
 func (o *ordering) chargeLocked(bytes int64) {
 	if n := len(o.kept); n > 0 {
 		k := o.kept[n-1]
@@ -90,7 +94,8 @@ func (o *ordering) chargeLocked(bytes int64) {
 	}
 }
 
-// dropKept lets go of the layers of a view that has been closed, if no other has them. None that is opened from now on will: its number is higher.
+// dropKept lets go of the layers of a view that has been closed, if no other has them. None that is opened from
+// now on will: its number is higher.
 func (o *ordering) dropKept(number uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,8 +156,8 @@ func (o *ordering) stackOf(v *View) *stack {
 	return o.stackLocked(&o.layers)
 }
 
-// InOrder yields the entries of the table that the view has, of which the sort keys are in the span, in that order. Key and value are valid until
-// the next is yielded. Errors are as in Items.
+// InOrder yields the entries of the table that the view has, of which the sort keys are in the span, in that
+// order. Key and value are valid until the next is yielded. Errors are as in Items.
 //
 //go:noinline
 func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
@@ -226,7 +231,8 @@ func (v *View) sortedKeys(t *Table, by keycodec.Order, span Span, report func(It
 	})
 }
 
-// itemOf is the entry of a key that the view has, unless it had expired. Without values an entry that cannot have expired is not looked at.
+// itemOf is the entry of a key that the view has, unless it had expired. Without values an entry that cannot
+// have expired is not looked at.
 func (v *View) itemOf(t *Table, key []byte, values bool) (item Item, ok bool) {
 	item.Key = key
 	switch {

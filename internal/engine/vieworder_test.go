@@ -38,7 +38,8 @@ func mustRemove(t testing.TB, s *Store, key string) {
 	}
 }
 
-// TestMarksOfWhatCameAndWentGo: keys that came and went since the last fold leave no mark in the order, which every walk near them has to step over.
+// TestMarksOfWhatCameAndWentGo: keys that came and went since the last fold leave no mark in the order, which
+// every walk near them has to step over.
 func TestMarksOfWhatCameAndWentGo(t *testing.T) {
 	s, raw := orderedRaw(t)
 	for i := range 5000 {
@@ -51,7 +52,8 @@ func TestMarksOfWhatCameAndWentGo(t *testing.T) {
 	}
 }
 
-// TestFirstWalkOfAView: the first look at one entry of a view does not pay for all that has changed since the view was opened.
+// TestFirstWalkOfAView: the first look at one entry of a view does not pay for all that has changed since the
+// view was opened.
 func TestFirstWalkOfAView(t *testing.T) {
 	s, raw := orderedRaw(t)
 	mustSet(t, s, "first", "1")
@@ -69,8 +71,9 @@ func TestFirstWalkOfAView(t *testing.T) {
 	}
 }
 
-// TestQueue: who takes the first, or the last, of many keys again and again does not step over all that has gone before, be it from the runs or from the tree, alone or in
-// transactions, while others are put in anywhere.
+// TestQueue: who takes the first, or the last, of many keys again and again does not step over all that has
+// gone before, be it from the runs or from the tree, alone or in transactions, while others are put in
+// anywhere.
 func TestQueue(t *testing.T) {
 	const n = 3000
 	key := func(i int) string { return fmt.Sprintf("%05d", i) }
@@ -150,7 +153,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// TestOrderOfViewsBesideALateWrite: of two views one has a write that shows only after a later one, which neither has. Each has its own keys in order.
+// TestOrderOfViewsBesideALateWrite: of two views one has a write that shows only after a later one, which
+// neither has. Each has its own keys in order.
 func TestOrderOfViewsBesideALateWrite(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		s, raw := orderedRaw(t)
@@ -220,8 +224,8 @@ func TestOrderOfViewsBesideALateWrite(t *testing.T) {
 	}
 }
 
-// TestOrderOfViewsAgainstTheirEntries: while keys come and go, in transactions too, orders are folded, lost and made again, each view yields the same keys in order, up
-// and down, as it yields without, whenever it looks.
+// TestOrderOfViewsAgainstTheirEntries: while keys come and go, in transactions too, orders are folded, lost and
+// made again, each view yields the same keys in order, up and down, as it yields without, whenever it looks.
 func TestOrderOfViewsAgainstTheirEntries(t *testing.T) {
 	for _, asked := range []bool{true, false} {
 		t.Run(fmt.Sprintf("asked %v", asked), func(t *testing.T) { viewsAgainstTheirEntries(t, asked) })
@@ -364,7 +368,8 @@ func viewsAgainstTheirEntries(t *testing.T, asked bool) {
 	compare(v)
 }
 
-// TestGapsOfAWalkBesideOthers: what a walk has found nothing in is noted, but for keys that have come since it began, be they folded by now or not.
+// TestGapsOfAWalkBesideOthers: what a walk has found nothing in is noted, but for keys that have come since it
+// began, be they folded by now or not.
 func TestGapsOfAWalkBesideOthers(t *testing.T) {
 	for _, folded := range []bool{false, true} {
 		s, raw := orderedRaw(t)
@@ -410,7 +415,8 @@ func scanned3(t *testing.T, s *Store) (keys []string) {
 	return keys
 }
 
-// TestOrderThatIsMadeForgets: an order that is made anew has a key that had come before, and it has gone when it goes.
+// TestOrderThatIsMadeForgets: an order that is made anew has a key that had come before, and it has gone when
+// it goes.
 func TestOrderThatIsMadeForgets(t *testing.T) {
 	s, raw := orderedRaw(t)
 	mustSet(t, s, "a", "1")
@@ -425,7 +431,8 @@ func TestOrderThatIsMadeForgets(t *testing.T) {
 	}
 }
 
-// TestViewBesideAnOrderThatIsMade: a view that is opened while an order is being made has its keys, whatever goes before that is done.
+// TestViewBesideAnOrderThatIsMade: a view that is opened while an order is being made has its keys, whatever
+// goes before that is done.
 func TestViewBesideAnOrderThatIsMade(t *testing.T) {
 	s, raw := orderedRaw(t)
 	mustSet(t, s, "a", "1")
@@ -450,7 +457,8 @@ func TestViewBesideAnOrderThatIsMade(t *testing.T) {
 	}
 }
 
-// TestOrderNewerThanTheIndex: a key that comes while a snapshot of the index is taken, behind its entries and before its order, and that goes afterwards, is gone after a kill.
+// TestOrderNewerThanTheIndex: a key that comes while a snapshot of the index is taken, behind its entries and
+// before its order, and that goes afterwards, is gone after a kill.
 func TestOrderNewerThanTheIndex(t *testing.T) {
 	mem := vfs.NewMem()
 	hold := make(chan struct{})

@@ -13,8 +13,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestReadAwaitsWhatAViewHas: a view is opened between a write's record and the moment from which on the index knows of it, and something is
-// acknowledged that the view does not have. A read that begins then finds what the view has.
+// TestReadAwaitsWhatAViewHas: a view is opened between a write's record and the moment from which on the index
+// knows of it, and something is acknowledged that the view does not have. A read that begins then finds what
+// the view has.
 func TestReadAwaitsWhatAViewHas(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)
@@ -71,8 +72,9 @@ func TestReadAwaitsWhatAViewHas(t *testing.T) {
 	}
 }
 
-// TestReadsBehindAView: what a view has, everybody sees who begins when something has been acknowledged that the view does not have. One
-// goroutine sets a, another sets d and reads a then, and a third one looks at both in views.
+// TestReadsBehindAView: what a view has, everybody sees who begins when something has been acknowledged that
+// the view does not have. One goroutine sets a, another sets d and reads a then, and a third one looks at both
+// in views.
 func TestReadsBehindAView(t *testing.T) {
 	const rounds = 20_000
 	s := mustOpen(t, vfs.NewMem())

@@ -87,7 +87,8 @@ func standsInFile(t testing.TB, s *Store, key string, b []byte) bool {
 	return false
 }
 
-// longest is the length of the longest record that is read in place, and trusted that of the longest which is verified each time.
+// longest is the length of the longest record that is read in place, and trusted that of the longest which is
+// verified each time.
 const (
 	longest = 64 << 10
 	trusted = 4 << 10
@@ -336,7 +337,8 @@ func TestViewReadsLargeValues(t *testing.T) {
 	}
 }
 
-// TestViewOfCollectionsInPlace: a view names the key of what is no value, and finds the elements of what is a hash, where the records stand in the mapped file.
+// TestViewOfCollectionsInPlace: a view names the key of what is no value, and finds the elements of what is a
+// hash, where the records stand in the mapped file.
 func TestViewOfCollectionsInPlace(t *testing.T) {
 	s := onDisk(t, t.TempDir())
 	mustChange(t, s, "hash", hset("a", "1"))
@@ -351,7 +353,8 @@ func TestViewOfCollectionsInPlace(t *testing.T) {
 	wantHash(t, v.Collections(), "hash", "a", "1")
 }
 
-// TestLentBytesStandStill: what is lent stays as it is while others are lent, wherever it stands, until it is given back.
+// TestLentBytesStandStill: what is lent stays as it is while others are lent, wherever it stands, until it is
+// given back.
 func TestLentBytesStandStill(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

@@ -78,7 +78,8 @@ func compactSome(t testing.TB, s *Store, rng *rand.Rand) {
 	}
 }
 
-// compactRun compacts a run that n chooses, if there is one. What has made its records count no more may not be durable yet.
+// compactRun compacts a run that n chooses, if there is one. What has made its records count no more may not be
+// durable yet.
 func compactRun(s *Store, n int) error {
 	if s.log.Wrote() && n%3 > 0 {
 		if err := s.log.SyncEnded(); err != nil {

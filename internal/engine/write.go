@@ -240,8 +240,8 @@ func (s *Store) appendAndShowLocked(t *Table, now *state, w *Write, p *seglog.Pe
 	return nil
 }
 
-// enterLocked lets index and cells know of a write whose record is in the log, and which counts by the number seq. A deletion is one of an
-// entry that the log had.
+// enterLocked lets index and cells know of a write whose record is in the log, and which counts by the number
+// seq. A deletion is one of an entry that the log had.
 func (s *Store) enterLocked(t *Table, now *state, w *Write, p *seglog.Pending, seq uint64) {
 	if w.Delete || now.address == 0 || now.cell != nil && now.cell.Absent {
 		s.showing.begin(now.hash)
@@ -276,8 +276,8 @@ type state struct {
 	encoded *cache.Encoded // of a dirty cell
 }
 
-// replaceable reports whether an entry can be replaced or deleted, as any other that is damaged, although the record that says that it
-// has expired cannot be read.
+// replaceable reports whether an entry can be replaced or deleted, as any other that is damaged, although the
+// record that says that it has expired cannot be read.
 func (s *Store) replaceable(now *state, w *Write, err error) bool {
 	return errors.Is(err, seglog.ErrCorrupt) && s.Expired(now.expiry) && w.Durability != Memory
 }
@@ -375,7 +375,8 @@ func (s *Store) appendFor(t *Table, recs ...*seglog.Pending) error {
 // view is b as a string, for as long as b does not change.
 func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
-// writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. There is no entry to delete unless the log knows of it, or is to.
+// writeNowLocked is for a write that may not wait: it becomes one of the log, as Process is. There is no entry
+// to delete unless the log knows of it, or is to.
 func (s *Store) writeNowLocked(now *state, w *Write, p *seglog.Pending) error {
 	arena := arenas.Get().(*[]byte)
 	defer giveArena(arena)

@@ -238,8 +238,8 @@ func wantTold(t testing.TB, who string, got, want []batch) {
 	}
 }
 
-// TestFeed: everything that was acknowledged is told once, in order and with its value, groups as a whole, whatever compaction does meanwhile: to who keeps up,
-// to who does not, and to who comes back for more.
+// TestFeed: everything that was acknowledged is told once, in order and with its value, groups as a whole,
+// whatever compaction does meanwhile: to who keeps up, to who does not, and to who comes back for more.
 func TestFeed(t *testing.T) { logtest.BothWays(t, feed) }
 
 func feed(t *testing.T) {
@@ -325,7 +325,8 @@ func feed(t *testing.T) {
 	}
 }
 
-// TestFeedOfFollower: a feed of a store that another process writes tells what that process has done, and says so when it could not be followed.
+// TestFeedOfFollower: a feed of a store that another process writes tells what that process has done, and says
+// so when it could not be followed.
 func TestFeedOfFollower(t *testing.T) { logtest.BothWays(t, feedOfFollower) }
 
 func feedOfFollower(t *testing.T) {
@@ -484,8 +485,9 @@ func TestFeedOfFollowerTellsWhatShows(t *testing.T) {
 	}
 }
 
-// TestFeedAmongWriters: goroutines write alone and in groups, some of them written ahead, while one compacts; feeds that wait are told every change once, the changes of a key in their order,
-// groups whole, and never before a read shows them.
+// TestFeedAmongWriters: goroutines write alone and in groups, some of them written ahead, while one compacts;
+// feeds that wait are told every change once, the changes of a key in their order, groups whole, and never
+// before a read shows them.
 func TestFeedAmongWriters(t *testing.T) { logtest.BothWays(t, feedAmongWriters) }
 
 func feedAmongWriters(t *testing.T) {
@@ -630,7 +632,8 @@ func TestFeedEnds(t *testing.T) {
 	}
 }
 
-// TestFeedIsLost: what compaction had taken away, and what the log does not have, is no history; and a feed that nobody reads does not keep files for ever.
+// TestFeedIsLost: what compaction had taken away, and what the log does not have, is no history; and a feed
+// that nobody reads does not keep files for ever.
 func TestFeedIsLost(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes, o.HistoryBytes = 3000, 20_000 })
 	defer s.Close()
@@ -691,7 +694,8 @@ func TestFeedThatEndsLetsGo(t *testing.T) {
 	}
 }
 
-// TestFeedOfLargeGroup: a group between whose members others have written is told where its commit stands, each key once with what was written last, and from wherever a feed begins.
+// TestFeedOfLargeGroup: a group between whose members others have written is told where its commit stands, each
+// key once with what was written last, and from wherever a feed begins.
 func TestFeedOfLargeGroup(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 200 })
 	defer s.Close()
@@ -799,7 +803,8 @@ func TestFeedStopsWithinAGroup(t *testing.T) {
 	}
 }
 
-// TestFeedGoesToSleep: a feed that has found nothing more to tell, and goes to sleep, notices what is written in between.
+// TestFeedGoesToSleep: a feed that has found nothing more to tell, and goes to sleep, notices what is written
+// in between.
 func TestFeedGoesToSleep(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer storetest.Close(t, s)
@@ -892,7 +897,8 @@ func TestFeedOfCollections(t *testing.T) {
 	}
 }
 
-// TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and not of that.
+// TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and
+// not of that.
 func TestRefusedWriteIsNotTold(t *testing.T) {
 	full := vfs.Fault{Kinds: vfs.OpWrite, Match: logtest.IsLog, N: 4, Err: vfs.ErrNoSpace, Short: true}
 	s := storetest.Open(t, vfs.Inject(vfs.NewMem(), &full), func(o *engine.Options) { o.RingBytes = -1 })

@@ -16,7 +16,8 @@ import (
 
 // Feeds that begin in the middle of what a later record makes count, and what they keep.
 
-// TestFeedThatBeginsWithinAGroup: a feed that begins while a group is being written keeps the members that are there, however much is compacted before it is read.
+// TestFeedThatBeginsWithinAGroup: a feed that begins while a group is being written keeps the members that are
+// there, however much is compacted before it is read.
 func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 1000 })
 	defer s.Close()
@@ -55,7 +56,8 @@ func TestFeedThatBeginsWithinAGroup(t *testing.T) {
 	}
 }
 
-// TestFeedOfLargeMember: a large value of a group can be asked for when compaction has made a record by itself of it, for as long as it is that of its key.
+// TestFeedOfLargeMember: a large value of a group can be asked for when compaction has made a record by itself
+// of it, for as long as it is that of its key.
 func TestFeedOfLargeMember(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
@@ -88,7 +90,8 @@ func TestFeedOfLargeMember(t *testing.T) {
 	}
 }
 
-// TestFeedLetsGoOfOthersParts: the parts of large values that a feed is not about are kept no longer than what stands beside them.
+// TestFeedLetsGoOfOthersParts: the parts of large values that a feed is not about are kept no longer than what
+// stands beside them.
 func TestFeedLetsGoOfOthersParts(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
@@ -107,8 +110,8 @@ func TestFeedLetsGoOfOthersParts(t *testing.T) {
 	}
 }
 
-// TestFeedOfElements: a change of elements is told as one of their collection, once, also where their number stays and no meta is written; by the key that it
-// has, if it is there.
+// TestFeedOfElements: a change of elements is told as one of their collection, once, also where their number
+// stays and no meta is written; by the key that it has, if it is there.
 func TestFeedOfElements(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()

@@ -95,8 +95,8 @@ func TestMarksTakeTurns(t *testing.T) {
 	}
 }
 
-// A mark of another log is passed over beside one of this log, and overwritten next. Where no slot has one of this log, it
-// is not: files of two logs are mixed.
+// A mark of another log is passed over beside one of this log, and overwritten next. Where no slot has one of
+// this log, it is not: files of two logs are mixed.
 func TestMarksOfAnotherLog(t *testing.T) {
 	other := testMark()
 	other.Log++

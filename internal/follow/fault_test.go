@@ -15,8 +15,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestFollowerMissesNothingAfterAnError: a follower whose look ends with an error, at whatever operation, shows everything after the next one,
-// also the record at which it ended.
+// TestFollowerMissesNothingAfterAnError: a follower whose look ends with an error, at whatever operation, shows
+// everything after the next one, also the record at which it ended.
 func TestFollowerMissesNothingAfterAnError(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.OpRead, vfs.OpOpen} {
 		failed := 0

@@ -59,7 +59,8 @@ func (f *followed) refresh() {
 	}
 }
 
-// TestFollow: at any time a follower that has looked holds what was written, across rolls, deaths, restarts and compaction.
+// TestFollow: at any time a follower that has looked holds what was written, across rolls, deaths, restarts and
+// compaction.
 func TestFollow(t *testing.T) { logtest.BothWays(t, follows) }
 
 func follows(t *testing.T) {
@@ -196,7 +197,8 @@ func TestFollowerLetsGoThoughItsLookFails(t *testing.T) {
 	storetest.Close(t, writer)
 }
 
-// TestFollowAnewFails: when the log cannot be read anew the follower goes on with what it has, and says so; when it can again, it shows all.
+// TestFollowAnewFails: when the log cannot be read anew the follower goes on with what it has, and says so;
+// when it can again, it shows all.
 func TestFollowAnewFails(t *testing.T) {
 	for _, kind := range []vfs.Kind{vfs.OpOpen, vfs.OpRead} {
 		anew := 0
@@ -285,8 +287,8 @@ func TestFollowFromNothing(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForALook: what a look opens is closed when both have returned, whenever Close was called meanwhile, and
-// the look after Close is an error.
+// TestCloseWaitsForALook: what a look opens is closed when both have returned, whenever Close was called
+// meanwhile, and the look after Close is an error.
 func TestCloseWaitsForALook(t *testing.T) {
 	mem := vfs.NewMem()
 	writer := storetest.Open(t, mem, small)

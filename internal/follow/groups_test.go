@@ -27,7 +27,8 @@ func ahead(t *testing.T, s *engine.Store, keys int, value string) *seglog.Group 
 	return g
 }
 
-// TestFollowerForgetsGroups: a follower remembers no group that counts, and the members of one that was given up for no longer than their segments are there.
+// TestFollowerForgetsGroups: a follower remembers no group that counts, and the members of one that was given
+// up for no longer than their segments are there.
 func TestFollowerForgetsGroups(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, func(o *engine.Options) { o.SegmentBytes = 2000; o.GroupBytes = 300 })

@@ -38,8 +38,8 @@ func TestMain(m *testing.M) {
 
 const keys = 100
 
-// write sets the keys of a map to ascending numbers, in turn by Set and SetFSync, and says so after each. Segments are
-// small and compacted all the time, unless a watch is to tell everything.
+// write sets the keys of a map to ascending numbers, in turn by Set and SetFSync, and says so after each.
+// Segments are small and compacted all the time, unless a watch is to tell everything.
 func write(dir string) error {
 	fresh := os.Getenv(freshVariable) != ""
 	if fresh {
@@ -92,7 +92,8 @@ func write(dir string) error {
 	}
 }
 
-// pause is after how many writes the writer waits to be told to go on: so it is known when it has acknowledged the last.
+// pause is after how many writes the writer waits to be told to go on: so it is known when it has acknowledged
+// the last.
 const pause = 150
 
 // child is a writer.
@@ -146,7 +147,8 @@ func (c *child) kill() {
 	c.cmd.Wait()
 }
 
-// TestFollowAnotherProcess: what one process has acknowledged another one sees soon after, whatever happens to the first.
+// TestFollowAnotherProcess: what one process has acknowledged another one sees soon after, whatever happens to
+// the first.
 func TestFollowAnotherProcess(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short")

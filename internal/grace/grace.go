@@ -43,8 +43,8 @@ func (g *Gate) Enter() Pass {
 	}
 }
 
-// TryEnter is Enter for who must not wait while others are excluded: ok is false then. Who is inside already, and would
-// enter again while somebody excludes, would wait for ever else.
+// TryEnter is Enter for who must not wait while others are excluded: ok is false then. Who is inside already,
+// and would enter again while somebody excludes, would wait for ever else.
 func (g *Gate) TryEnter() (p Pass, ok bool) {
 	for {
 		e := g.epoch.Load() & 1

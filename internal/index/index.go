@@ -153,12 +153,12 @@ func (t *Table) Find(dst []Address, hash uint64) ([]Address, error) {
 	return dst, nil
 }
 
-// Version is a number that is another one when what is entered under the hash has changed since; it may be another one without that, too.
-// It takes no lock.
+// Version is a number that is another one when what is entered under the hash has changed since; it may be
+// another one without that, too. It takes no lock.
 func (t *Table) Version(hash uint64) uint64 { return t.versions[ShardOf(hash)].Load() }
 
-// Place is where in memory the search for a hash begins, 0 if that is not known. It is for who wants to have it near; the memory may be
-// gone by the time it is looked at.
+// Place is where in memory the search for a hash begins, 0 if that is not known. It is for who wants to have it
+// near; the memory may be gone by the time it is looked at.
 func (t *Table) Place(hash uint64) uintptr {
 	s := t.shard(ShardOf(hash))
 	s.mu.RLock()
@@ -246,7 +246,8 @@ func (s *shard) growLocked() {
 	release(old)
 }
 
-// growFromLocked makes an array of homes, or of as many more as are needed, and puts the entries there, in their order.
+// growFromLocked makes an array of homes, or of as many more as are needed, and puts the entries there, in
+// their order.
 func (s *shard) growFromLocked(entries []slot) {
 	for {
 		s.slots = allocate(s.homes + s.homes/32 + 8)

@@ -23,9 +23,10 @@ type Count struct {
 // ErrPart says that the bytes of a Part are none.
 var ErrPart = errors.New("not the entries of a part of the index")
 
-// Defer leaves the entries of an empty table where they are until they are asked for: counts says how many each of
-// the Shards has, and load gets them. load is called for one shard at a time, with no lock of the table held but one that keeps others from
-// bringing in the same shard; an error is returned to who has asked, and the next one tries again.
+// Defer leaves the entries of an empty table where they are until they are asked for: counts says how many each
+// of the Shards has, and load gets them. load is called for one shard at a time, with no lock of the table held
+// but one that keeps others from bringing in the same shard; an error is returned to who has asked, and the
+// next one tries again.
 func (t *Table) Defer(counts *[Shards]Count, load func(n int) (Part, error)) {
 	t.load = load
 	total := int64(0)
@@ -86,7 +87,8 @@ func (t *Table) bringIn(n int) error {
 	return t.Fill(n, p)
 }
 
-// Fill puts the entries of a part in the place of those that were deferred. In a shard that was brought in already it does nothing.
+// Fill puts the entries of a part in the place of those that were deferred. In a shard that was brought in
+// already it does nothing.
 func (t *Table) Fill(n int, p Part) error {
 	if err := p.Check(); err != nil {
 		return err

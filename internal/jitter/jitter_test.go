@@ -79,8 +79,8 @@ func delayed(name string, source []byte) ([]byte, int, error) {
 	return out.Bytes(), len(at), nil
 }
 
-// mayMeet reports whether the statement, but for blocks within it, does something that other goroutines may see or wait for.
-// A label stays before its loop, and what a deferred call does it does later.
+// mayMeet reports whether the statement, but for blocks within it, does something that other goroutines may see
+// or wait for. A label stays before its loop, and what a deferred call does it does later.
 func mayMeet(s ast.Stmt) (found bool) {
 	switch s.(type) {
 	case *ast.SendStmt, *ast.SelectStmt:
@@ -107,7 +107,8 @@ func mayMeet(s ast.Stmt) (found bool) {
 	return found
 }
 
-// overlay makes copies of all files of the module but tests and this package, and returns the name of the list that go takes.
+// overlay makes copies of all files of the module but tests and this package, and returns the name of the list
+// that go takes.
 func overlay(t *testing.T) string {
 	t.Helper()
 	dir, replaced, total := t.TempDir(), map[string]string{}, 0

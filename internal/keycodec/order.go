@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Order is how the keys of a map are ordered: it turns the canonical bytes of a key into a sort key and back. Sort keys compare, byte
-// by byte, as the keys do by their type:
+// Order is how the keys of a map are ordered: it turns the canonical bytes of a key into a sort key and back.
+// Sort keys compare, byte by byte, as the keys do by their type:
 //
 //	order    keys                        sort key
 //	bytes    strings, texts              the bytes themselves
@@ -30,7 +30,8 @@ import (
 // behind all that are, by themselves. Integers of every size have one order, and floats one, so a map
 // may change the size of its keys and stays in order.
 //
-// Sort keys stand in files that are derived, and mean something only together with the order's name. The zero Order is no order.
+// Sort keys stand in files that are derived, and mean something only together with the order's name. The zero
+// Order is no order.
 type Order struct {
 	name  string
 	elem  orderForm
@@ -76,7 +77,8 @@ func OrderNamed(name string) (o Order, ok bool) {
 	return o, true
 }
 
-// Order returns that of the key type. It agrees with Compare, but for TextMarshalers with a Compare of their own: they are ordered by their text.
+// Order returns that of the key type. It agrees with Compare, but for TextMarshalers with a Compare of their
+// own: they are ordered by their text.
 func (c *Codec[K]) Order() Order {
 	name := c.order
 	if name == "" {
@@ -114,7 +116,8 @@ func (o Order) IsBytes() bool { return o.elem == orderBytes && o.count < 0 }
 // behind begins the sort keys of what is no key of the type. No other begins so.
 const behind = "\xff\xff"
 
-// MaxSortKeyBytes bounds the sort keys of keys of up to 64 KiB. Those that would be longer, of arrays of ten thousand floats, are taken for no keys.
+// MaxSortKeyBytes bounds the sort keys of keys of up to 64 KiB. Those that would be longer, of arrays of ten
+// thousand floats, are taken for no keys.
 const MaxSortKeyBytes = 64<<10 + len(behind)
 
 // AppendSortKey appends the sort key of the key with these bytes.

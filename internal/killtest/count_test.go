@@ -14,9 +14,10 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Counters that several goroutines of a process add to until it is killed, and those of the next process go on. Each of them says before it adds
-// and when it has added. A counter knows what each goroutine has added to it, so it can be told exactly: what was acknowledged is there, nothing that was not
-// announced, and the sum is the sum.
+// Counters that several goroutines of a process add to until it is killed, and those of the next process go on.
+// Each of them says before it adds and when it has added. A counter knows what each goroutine has added to it,
+// so it can be told exactly: what was acknowledged is there, nothing that was not announced, and the sum is the
+// sum.
 
 // countVariable holds the directory of a process that is to count, and which bug it has.
 const countVariable = "COPAL_KILLTEST_COUNT"
@@ -73,7 +74,8 @@ type countOrder struct {
 	Most int // additions, of all counters: however late the parent hears of them, it kills before the counters are full
 }
 
-// countUntilKilled is the child. It adds until each counter is full, or it has added so often, and waits to be killed.
+// countUntilKilled is the child. It adds until each counter is full, or it has added so often, and waits to be
+// killed.
 func countUntilKilled(text string) error {
 	var o countOrder
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
@@ -155,7 +157,8 @@ type counted struct {
 	announced, added [counting]int
 }
 
-// runCount lets a child count until so many additions were acknowledged, and kills it. It reports whether the child was through.
+// runCount lets a child count until so many additions were acknowledged, and kills it. It reports whether the
+// child was through.
 func runCount(dir string, bug bool, kills int, books []counted) (done bool, err error) {
 	order, err := json.Marshal(countOrder{Dir: dir, Bug: bug, Most: kills + counting})
 	if err != nil {
@@ -265,7 +268,8 @@ func countThrough(t *testing.T, bug bool) (deaths int, err error) {
 	return deaths, nil
 }
 
-// TestCount: 800 increments by 8 goroutines count 800, by Map.Update and in transactions of maps and of raw keys, through kill -9: what was acknowledged is there, and nothing twice.
+// TestCount: 800 increments by 8 goroutines count 800, by Map.Update and in transactions of maps and of raw
+// keys, through kill -9: what was acknowledged is there, and nothing twice.
 func TestCount(t *testing.T) {
 	deaths, err := countThrough(t, false)
 	if err != nil {

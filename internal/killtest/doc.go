@@ -50,8 +50,8 @@
 //
 // Anything older is lost, anything else is wrong.
 //
-// Other children count, each goroutine to the same counters, by Map.Update and in transactions; count_test.go compares the
-// counters with what each goroutine has announced and acknowledged.
+// Other children count, each goroutine to the same counters, by Map.Update and in transactions; count_test.go
+// compares the counters with what each goroutine has announced and acknowledged.
 //
 // The same code checks children with planted bugs, each of which it must find.
 //

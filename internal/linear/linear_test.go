@@ -40,7 +40,8 @@ import (
 //   - An update commits without comparing versions: updates are lost.
 //   - Compaction moves an entry that has been overwritten meanwhile: readers find what has been replaced.
 //   - Written makes the cell clean without the new address: readers find the record before.
-//   - A transaction commits though what it has read is to be written anew; a snapshot does not have that written first.
+//   - A transaction commits though what it has read is to be written anew; a snapshot does not have that
+//     written first.
 //
 // Deadlines are not among it. The clock would be part of the state of each key, and as a call may read it more than
 // once, many orders would be right; TestExpiryModel is about them, one operation after the other.

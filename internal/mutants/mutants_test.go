@@ -298,7 +298,8 @@ var (
 	began  = regexp.MustCompile(`(?m)^=== RUN +(\S+)`)
 )
 
-// failure is the name of the test that an output says has failed: the innermost, or the one that ran when the process ended.
+// failure is the name of the test that an output says has failed: the innermost, or the one that ran when the
+// process ended.
 func failure(out string) (name string) {
 	depth := -1
 	for _, match := range failed.FindAllStringSubmatch(out, -1) {

@@ -5,8 +5,9 @@ import (
 	"sort"
 )
 
-// Gaps are stretches of keys in which a stack of layers shows none: what was there has gone, and its marks still stand in the layers. A walk that
-// has stepped over many of them says so, and later ones go past in one step: a queue of which the first goes again and again does not become slower.
+// Gaps are stretches of keys in which a stack of layers shows none: what was there has gone, and its marks
+// still stand in the layers. A walk that has stepped over many of them says so, and later ones go past in one
+// step: a queue of which the first goes again and again does not become slower.
 //
 // Gaps never change: what is called like a change returns others. The stretches are apart, and in order.
 type Gaps struct{ list []gap }
@@ -49,8 +50,8 @@ func (g Gaps) with(i, j int, others ...gap) Gaps {
 	return Gaps{list}
 }
 
-// Add returns the gaps with a stretch more, from low to high, both in it, where a walk has found that so many keys have gone. Keys that
-// have come since it looked have their marks in since, which may be nil.
+// Add returns the gaps with a stretch more, from low to high, both in it, where a walk has found that so many
+// keys have gone. Keys that have come since it looked have their marks in since, which may be nil.
 func (g Gaps) Add(low, high []byte, keys int, since *Tree) Gaps {
 	g = g.add(low, high, keys)
 	if since == nil {

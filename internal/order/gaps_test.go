@@ -93,7 +93,8 @@ func TestGapsAreJoined(t *testing.T) {
 	}
 }
 
-// Trees from which keys go again, as those of a queue and of a set whose scores move, agree with a model, and so do their copies.
+// Trees from which keys go again, as those of a queue and of a set whose scores move, agree with a model, and
+// so do their copies.
 func TestTreesForgetWhatCameAndWent(t *testing.T) {
 	defer order.SetRebuildFrom(order.SetRebuildFrom(50))
 	for seed := range uint64(16) {

@@ -32,8 +32,8 @@ type Cursor interface {
 	Err() error
 }
 
-// Walk goes through a stack of layers, the newest first, and yields the mark of the newest that has one for the key. Marks that
-// keys are gone are yielded if gone is true.
+// Walk goes through a stack of layers, the newest first, and yields the mark of the newest that has one for the
+// key. Marks that keys are gone are yielded if gone is true.
 func Walk(layers []Layer, from []byte, down, gone bool) Cursor {
 	all := make([]Cursor, len(layers))
 	for i, l := range layers {
@@ -152,7 +152,8 @@ func (w *walk) step() bool {
 	return w.at != nil
 }
 
-// leads reports whether the cursor that was first is so again, and no other has the same key. Most often one has most of the keys.
+// leads reports whether the cursor that was first is so again, and no other has the same key. Most often one
+// has most of the keys.
 func (w *walk) leads() bool {
 	if w.rival == nil || !w.moved || w.compare(w.at.Key(), w.rival.Key()) >= 0 {
 		return false

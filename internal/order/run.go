@@ -12,8 +12,9 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// Run is a layer that stands in a file, or in memory. Nothing is read before somebody asks for a mark; then the list of
-// blocks is, and stays, and of the blocks those that are asked for, each time. It is safe for concurrent use.
+// Run is a layer that stands in a file, or in memory. Nothing is read before somebody asks for a mark; then the
+// list of blocks is, and stays, and of the blocks those that are asked for, each time. It is safe for
+// concurrent use.
 //
 // Errors that wrap one of package record say that the bytes are not those of the run that was written.
 type Run struct {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Sorter sorts keys that come in any order, in bounded memory. When there are too many it keeps the first of them, and says so: the rest is
-// for another pass over all keys, that begins where this one ended.
+// Sorter sorts keys that come in any order, in bounded memory. When there are too many it keeps the first of
+// them, and says so: the rest is for another pass over all keys, that begins where this one ended.
 type Sorter struct {
 	limit int
 	down  bool
@@ -78,8 +78,8 @@ func (s *Sorter) halve() {
 	s.full = true
 }
 
-// Cursor goes through the keys that were kept, each once, in order. all is false if others were left out, which come after these. The
-// Sorter is used up.
+// Cursor goes through the keys that were kept, each once, in order. all is false if others were left out, which
+// come after these. The Sorter is used up.
 func (s *Sorter) Cursor() (c Cursor, all bool) {
 	s.sort()
 	return &listCursor{s: s, i: -1}, !s.full

@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// Tree is a layer in memory: a B-tree of marks. Freeze gives a copy that stands still: the two share all
-// nodes, and the tree copies those that it changes from then on. The zero Tree is empty. It is not safe for concurrent use; what Freeze returned is.
+// Tree is a layer in memory: a B-tree of marks. Freeze gives a copy that stands still: the two share all nodes,
+// and the tree copies those that it changes from then on. The zero Tree is empty. It is not safe for concurrent
+// use; what Freeze returned is.
 type Tree struct {
 	root    *node
 	owner   *byte // of the nodes that may be changed; a place of its own
@@ -52,7 +53,8 @@ func (t *Tree) Len() int { return t.len }
 // Bytes is about how much memory the tree takes.
 func (t *Tree) Bytes() int64 { return t.bytes }
 
-// Copied is about how many bytes of nodes were copied since the tree was made, because what Freeze returned has the old ones.
+// Copied is about how many bytes of nodes were copied since the tree was made, because what Freeze returned has
+// the old ones.
 func (t *Tree) Copied() int64 { return t.copied }
 
 // Freeze returns a copy that does not change with the tree, nor the tree with it.
@@ -193,11 +195,12 @@ func (t *Tree) own(n *node) *node {
 	return c
 }
 
-// rebuildFrom is from how many marks that were removed on a tree may be built anew. It is a variable for the sake of tests.
+// rebuildFrom is from how many marks that were removed on a tree may be built anew. It is a variable for the
+// sake of tests.
 var rebuildFrom = 1024
 
-// remove takes out the mark of a key that has one. Nodes become empty by that, and are not joined: when more marks have been removed than
-// there are, the tree is built anew.
+// remove takes out the mark of a key that has one. Nodes become empty by that, and are not joined: when more
+// marks have been removed than there are, the tree is built anew.
 func (t *Tree) remove(key string) {
 	t.root = t.own(t.root)
 	n := t.root

@@ -11,8 +11,9 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A run begins with one line, padded with spaces to titleBytes, which says of which store and which run it is, and where the
-// list of its blocks stands. Blocks follow on it without a gap, and on them the list, with which the file ends: for each block, with numbers as varints,
+// A run begins with one line, padded with spaces to titleBytes, which says of which store and which run it is,
+// and where the list of its blocks stands. Blocks follow on it without a gap, and on them the list, with which
+// the file ends: for each block, with numbers as varints,
 //
 //	its length, and the number of its marks
 //	what these add to the number of keys that the layers below show, signed

@@ -1,7 +1,8 @@
 package record
 
-// The attribute m says of the record of a large value that compaction has written it anew, at the end of the log, and from which record:
-// who follows the history leaves it out. Readers that do not know it may skip it, so it stands among the others.
+// The attribute m says of the record of a large value that compaction has written it anew, at the end of the
+// log, and from which record: who follows the history leaves it out. Readers that do not know it may skip it,
+// so it stands among the others.
 const movedTag = 'm'
 
 // moved is where in Other the attribute stands, as the bytes from its space on; both are 0 when there is none.

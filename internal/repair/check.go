@@ -112,8 +112,8 @@ func (c *checker) begin(m *seglog.Manifest) (*seglog.Manifest, error) {
 	}
 }
 
-// segments checks those of the manifest, and returns that. When compaction replaces one meanwhile, before it is opened, those of the manifest that there is now are checked
-// instead, as far as they were not.
+// segments checks those of the manifest, and returns that. When compaction replaces one meanwhile, before it is
+// opened, those of the manifest that there is now are checked instead, as far as they were not.
 func (c *checker) segments(m *seglog.Manifest, names []string) (*seglog.Manifest, error) {
 	for list := c.named(m, names); len(list) > 0; {
 		err := c.segment(list[0], m)
@@ -181,7 +181,8 @@ func (r *CheckReport) Note(err error) error {
 	return err
 }
 
-// named lists the segments of the manifest or, without one, those whose files there are, without those that were checked.
+// named lists the segments of the manifest or, without one, those whose files there are, without those that
+// were checked.
 func (c *checker) named(m *seglog.Manifest, names []string) []seglog.ManifestSegment {
 	var list []seglog.ManifestSegment
 	if m != nil {

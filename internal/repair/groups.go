@@ -5,10 +5,11 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Repair takes a group as a whole or not at all. The commit says how many members there were. When fewer are left, they were lost with damaged bytes, or
-// compaction has left them out because they did not count any more. Recovery asks the same of a log that it believes; here,
-// too, a group may be short when compaction has been anywhere behind its first member. Where there are both, compaction and damage, nothing tells which
-// of them it was, and what is intact is taken.
+// Repair takes a group as a whole or not at all. The commit says how many members there were. When fewer are
+// left, they were lost with damaged bytes, or compaction has left them out because they did not count any more.
+// Recovery asks the same of a log that it believes; here, too, a group may be short when compaction has been
+// anywhere behind its first member. Where there are both, compaction and damage, nothing tells which of them it
+// was, and what is intact is taken.
 //
 // Where compaction has been, the manifest says. Without it, a compacted segment says so, and a place in the log
 // at which there is no segment passes for one that was compacted to nothing.

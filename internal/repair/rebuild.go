@@ -10,9 +10,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A rebuilder writes a store of its own from records that it is given in the order of the log. They keep their sequence numbers and their
-// times; because numbers may be missing, its segments have the names of compacted ones, and the
-// history of the new store begins where it ends.
+// A rebuilder writes a store of its own from records that it is given in the order of the log. They keep their
+// sequence numbers and their times; because numbers may be missing, its segments have the names of compacted
+// ones, and the history of the new store begins where it ends.
 //
 // The manifest is written last, when all else is durable. Before that the directory is no store.
 type rebuilder struct {

@@ -29,9 +29,9 @@ import (
 //  3. Write the records to the new store, in their order and with their numbers (rebuild.go): the list of a
 //     large value with the new places of its parts, the members of a committed group without it.
 //
-// What is not taken, and reported: a large value of which a part is lost, and the members of a group whose commit is, or
-// of which other members are (repairgroups.go).
-// A value whose schema is lost is kept as raw bytes.
+// What is not taken, and reported: a large value of which a part is lost, and the members of a group whose
+// commit is, or of which other members are (repairgroups.go). A value whose schema is lost is kept as raw
+// bytes.
 //
 // Derived files are of no account here, nor is the mark but for the end of the log that it knows.
 
@@ -114,7 +114,8 @@ func Repair(ctx context.Context, dir, into string, opts Options) (Report, error)
 	return r.report, err
 }
 
-// lockSource keeps others from writing to a store that is repaired. Where that cannot be done, since nothing can be written there, nobody does.
+// lockSource keeps others from writing to a store that is repaired. Where that cannot be done, since nothing
+// can be written there, nobody does.
 func lockSource(fsys vfs.FS, dir string) (io.Closer, error) {
 	names, err := fsys.List(dir)
 	if err != nil || !slices.Contains(names, seglog.LockName) {
@@ -289,7 +290,8 @@ func (r *repair) holes(w *wreck) {
 	}
 }
 
-// bounds says where the records of a segment begin, up to where they are known to have reached, and where its file ends.
+// bounds says where the records of a segment begin, up to where they are known to have reached, and where its
+// file ends.
 func (r *repair) bounds(w *wreck) (from, known, end int64) {
 	for _, s := range w.sources {
 		if !s.ring {

@@ -233,8 +233,9 @@ func (r *repair) surveyNamed() {
 	r.arrange()
 }
 
-// surveyUnnamed takes every segment; of those that compaction has rewritten the newest. One without a record stands for
-// nothing: compaction makes a file for a record, and that it is not there says that it was not finished.
+// surveyUnnamed takes every segment; of those that compaction has rewritten the newest. One without a record
+// stands for nothing: compaction makes a file for a record, and that it is not there says that it was not
+// finished.
 func (r *repair) surveyUnnamed() error {
 	for _, f := range r.files {
 		if f.reason == nil && f.header.Store == r.store {
@@ -409,7 +410,8 @@ func btoi(b bool) int {
 	return 0
 }
 
-// derive finds a salt that makes records of what a file holds. One record would agree with some salt in any case; it takes two.
+// derive finds a salt that makes records of what a file holds. One record would agree with some salt in any
+// case; it takes two.
 func (r *repair) derive(f *logFile) (record.Salt, bool) {
 	s := &seglog.Scanner{File: f.file, End: f.size}
 	tried := map[record.Salt]bool{}

@@ -13,8 +13,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A process dies in Close, when the manifest that says so has its name and the directory was not synced. The next process
-// removes the ring, and the power is cut: the disk may have the manifest before, which names that ring.
+// A process dies in Close, when the manifest that says so has its name and the directory was not synced. The
+// next process removes the ring, and the power is cut: the disk may have the manifest before, which names that
+// ring.
 func TestTwoCrashesAroundAClose(t *testing.T) {
 	logtest.NeedsRing(t)
 	mem := vfs.NewCrashMem()

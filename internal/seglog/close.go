@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Finish makes everything durable, and removes the ring when that has succeeded. Without
-// an append it writes to the segments what recovery has found in the ring alone, so that they
-// can be read without it, and nothing else. Of a log that has failed it returns the failure, also when all that was acknowledged is durable.
+// Finish makes everything durable, and removes the ring when that has succeeded. Without an append it writes to
+// the segments what recovery has found in the ring alone, so that they can be read without it, and nothing
+// else. Of a log that has failed it returns the failure, also when all that was acknowledged is durable.
 func (l *Log) Finish() error {
 	defer l.end()
 	err := l.Failure()
@@ -33,7 +33,8 @@ func (l *Log) Finish() error {
 	return errors.Join(err, l.closeRing(closed))
 }
 
-// settleRing writes to the segments what recovery has found in the ring alone. Where that fails, as on a full disk, it is found there again.
+// settleRing writes to the segments what recovery has found in the ring alone. Where that fails, as on a full
+// disk, it is found there again.
 func (l *Log) settleRing() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

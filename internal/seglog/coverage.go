@@ -32,7 +32,8 @@ type CoveredSegment struct {
 	Dead int64 // bytes that compaction could reclaim, about
 }
 
-// CoveredGroup is a committed group that is spread over segments, of which members are covered. The commit is too, or else the snapshot divides the group.
+// CoveredGroup is a committed group that is spread over segments, of which members are covered. The commit is
+// too, or else the snapshot divides the group.
 type CoveredGroup struct {
 	Number, Commit uint64
 	Segments       []record.SegmentID // that have members
@@ -131,7 +132,8 @@ func (l *Log) SameManifest() bool {
 	return err == nil && m != nil && m.Edit == l.Manifest.Edit
 }
 
-// Cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place in the list.
+// Cover lets the segments begin, for recovery, where the snapshot ends. It returns their slots, by their place
+// in the list.
 func (r *Recovery) Cover(c *Coverage) (slots []int, err error) {
 	l := r.Log
 	for i := range c.Segments {
@@ -165,7 +167,8 @@ func (r *Recovery) Cover(c *Coverage) (slots []int, err error) {
 	return slots, c.checkTail(l, slots)
 }
 
-// checkTail makes sure that the log ends, for the snapshot, in what it did: a copy of the directory may have gone another way.
+// checkTail makes sure that the log ends, for the snapshot, in what it did: a copy of the directory may have
+// gone another way.
 func (c *Coverage) checkTail(l *Log, slots []int) error {
 	if c.Tail >= len(c.Segments) {
 		return nil
@@ -212,8 +215,8 @@ func (l *Log) openRetained(e *CoveredSegment) (*Segment, error) {
 	return seg, nil
 }
 
-// spread is the group as the log knows it, with the segments that are still there. Others have been compacted, and their
-// copies are replayed.
+// spread is the group as the log knows it, with the segments that are still there. Others have been compacted,
+// and their copies are replayed.
 func (g *CoveredGroup) spread(set *segmentSet) *SpreadGroup {
 	s := &SpreadGroup{g.Commit, map[record.SegmentID]bool{}}
 	for _, id := range g.Segments {

@@ -11,8 +11,9 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Somebody has cut the tail of a live store, where everything was durable: to give back the room behind it would fill in zeros, and nobody would
-// know. So whatever ends a tail looks first, and says that what was durable is not any more.
+// Somebody has cut the tail of a live store, where everything was durable: to give back the room behind it
+// would fill in zeros, and nobody would know. So whatever ends a tail looks first, and says that what was
+// durable is not any more.
 func TestTailCutBeforeItEnds(t *testing.T) { logtest.BothWays(t, tailCutBeforeItEnds) }
 
 func tailCutBeforeItEnds(t *testing.T) {

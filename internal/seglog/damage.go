@@ -23,10 +23,10 @@ type Lost struct {
 	Address Address     // a read there is an error
 }
 
-// pass lets recovery go on behind the end of what it has read of a segment, where cause says that something is lost.
-// more tells whether there is anything to be read behind it. It returns cause where nobody has asked for that, and
-// where it makes no sense: of a file of a newer version, where nobody can tell what is a record, and where nothing follows in a
-// file that may have been cut.
+// pass lets recovery go on behind the end of what it has read of a segment, where cause says that something is
+// lost. more tells whether there is anything to be read behind it. It returns cause where nobody has asked for
+// that, and where it makes no sense: of a file of a newer version, where nobody can tell what is a record, and
+// where nothing follows in a file that may have been cut.
 func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (more bool, err error) {
 	var corrupt *CorruptError
 	if r.Lose == nil || !errors.As(cause, &corrupt) {
@@ -75,8 +75,9 @@ func (r *Recovery) note(err *CorruptError, loss string) {
 	r.Damage = append(r.Damage, &CorruptError{File: err.File, Offset: err.Offset, Reason: err.Reason + "; " + loss})
 }
 
-// passEnd lets the log go on with the record with the number next, though those before it are not there, if damage up to the end of a
-// segment explains that. Else it returns cause: files are missing, cut short or older.
+// passEnd lets the log go on with the record with the number next, though those before it are not there, if
+// damage up to the end of a segment explains that. Else it returns cause: files are missing, cut short or
+// older.
 func (r *Recovery) passEnd(cause error, next uint64) error {
 	if !r.endless {
 		return cause
@@ -114,7 +115,8 @@ type chain struct {
 	end     int64
 }
 
-// suspect tells the owner of the log of all keys that the bytes in [from, end) of a segment name. It returns the chain that begins there.
+// suspect tells the owner of the log of all keys that the bytes in [from, end) of a segment name. It returns
+// the chain that begins there.
 func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last uint64, reason string) (c chain, err error) {
 	c.end = from
 	s := &Scanner{File: t.Segment, Offset: from, End: t.End}
@@ -149,8 +151,8 @@ func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last ui
 	return c, nil
 }
 
-// head parses the head of the record at s.Offset, unverified, and returns what there is of the record. Where it is sure that a record
-// begins, its checksum need not even look like one.
+// head parses the head of the record at s.Offset, unverified, and returns what there is of the record. Where it
+// is sure that a record begins, its checksum need not even look like one.
 func (s *Scanner) head(h *record.Head, sure bool) (int, []byte, error) {
 	b, err := s.Window(record.MaxHeadBytes)
 	if err != nil {

@@ -96,8 +96,8 @@ func WantEmpty(fsys vfs.FS, dir string) error {
 	return nil
 }
 
-// Worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what an attempt to
-// make a store has left, or what a file system has made.
+// Worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what
+// an attempt to make a store has left, or what a file system has made.
 func Worthless(name string) bool {
 	return name == LockName || name == ManifestTemp || name == BackupTemp || name == "lost+found"
 }

@@ -25,7 +25,8 @@ func (l *Log) drainTail(due bool) error {
 	return l.Drain(&t.Tail, t.End.Load())
 }
 
-// KeepDrained is the goroutine that drains, at the latest after an interval. It ends when stop is closed, without a last drain.
+// KeepDrained is the goroutine that drains, at the latest after an interval. It ends when stop is closed,
+// without a last drain.
 func (l *Log) KeepDrained(interval func() time.Duration, stop <-chan struct{}) {
 	l.Tails.KeepDrained(interval, l.drainTail, stop)
 }

@@ -4,7 +4,8 @@ import (
 	"errors"
 )
 
-// EndTail puts another segment in the place of the tail, on a full disk one that has a little room for deletions. It stays where there is not even that.
+// EndTail puts another segment in the place of the tail, on a full disk one that has a little room for
+// deletions. It stays where there is not even that.
 func (l *Log) EndTail() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -35,7 +35,8 @@ func tailed(t *testing.T, mem vfs.FS) (l *Log, look func()) {
 	}
 }
 
-// Who follows a log has the segment mapped that grows, as far as it may become, and of those that do not grow any more what they have.
+// Who follows a log has the segment mapped that grows, as far as it may become, and of those that do not grow
+// any more what they have.
 func TestFollowedSegmentsAreMapped(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustLog(t, mem, func(o *logSettings) { o.Inline, o.SegmentBytes = true, 4000 })

@@ -9,24 +9,27 @@ import (
 
 // A group is records that count together or not at all: its members, and a commit from which on they count.
 //
-// A small one is a single append, so its records stand next to each other in one segment. The members of a large one are
-// written ahead, some at a time, between records of others; then nothing more than the commit is written
-// where it matters. While a group is under way,
+// A small one is a single append, so its records stand next to each other in one segment. The members of a
+// large one are written ahead, some at a time, between records of others; then nothing more than the commit is
+// written where it matters. While a group is under way,
 //
-//   - compaction leaves alone the segments from that of its first member on, as it does for the parts of large values;
+//   - compaction leaves alone the segments from that of its first member on, as it does for the parts of large
+//     values;
 //   - a snapshot of the index covers nothing from its first member on: who opens the store replays the
 //     members, and the commit behind them if there is one.
 //
-// So a snapshot may divide a group that has committed: members are covered, and the commit is not, because another group began between them and
-// is still under way. The snapshot names it. When the commit is replayed, without those members, the log knows again where they are; and until
-// then a replay takes each of them for as new as the commit: what was deleted before that must not take away an entry that it has made.
+// So a snapshot may divide a group that has committed: members are covered, and the commit is not, because
+// another group began between them and is still under way. The snapshot names it. When the commit is replayed,
+// without those members, the log knows again where they are; and until then a replay takes each of them for as
+// new as the commit: what was deleted before that must not take away an entry that it has made.
 //
 // A group that is given up leaves members that never count.
 //
-// Compaction copies the members of a small group as records by themselves, with the number of the commit. A group that is spread over several
-// segments it leaves a group: its members are copied where they stand, those that count, and the commit is copied for as long as
-// there are members. So a segment can be compacted wherever the commit is. The log remembers these groups, and so does the snapshot of the
-// index, which may cover the commit of a member that is replayed.
+// Compaction copies the members of a small group as records by themselves, with the number of the commit. A
+// group that is spread over several segments it leaves a group: its members are copied where they stand, those
+// that count, and the commit is copied for as long as there are members. So a segment can be compacted wherever
+// the commit is. The log remembers these groups, and so does the snapshot of the index, which may cover the
+// commit of a member that is replayed.
 type Group struct {
 	Log      *Log   // the rest is empty at first
 	number   uint64 // sequence number of the first member, 0 while none is written
@@ -44,7 +47,8 @@ type covered struct {
 	time    uint64
 }
 
-// SpreadGroup is a committed group of which segments hold members that need not be that of the commit, or that a snapshot of the index may divide.
+// SpreadGroup is a committed group of which segments hold members that need not be that of the commit, or that
+// a snapshot of the index may divide.
 type SpreadGroup struct {
 	Commit   uint64 // its sequence number, which decides what is newer
 	Segments map[record.SegmentID]bool
@@ -173,8 +177,8 @@ func (l *Log) coveredLocked() covered {
 	return covered{segment: l.Tail, entry: l.Tail.manifestEntry(true), seq: l.NextSeq - 1, time: l.LastTime}
 }
 
-// coverableLocked is what a snapshot of the index may cover: everything before the first member of a group that is under way. The
-// segment is nil when that is all.
+// coverableLocked is what a snapshot of the index may cover: everything before the first member of a group that
+// is under way. The segment is nil when that is all.
 func (l *Log) coverableLocked() covered {
 	if len(l.groups) == 0 {
 		return covered{seq: l.NextSeq - 1, time: l.LastTime}

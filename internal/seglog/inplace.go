@@ -16,8 +16,8 @@ import (
 // may come over it, what recovery found there, and what is very long goes the other way, and so does
 // whatever does not verify, which is told there. So inPlace is never wrong, and says no whenever it is not sure.
 //
-// A mapped page may turn out to be unreadable when it is touched. Whoever calls inPlace, or touches what it has found, has
-// deferred vfs.Caught; and is inside the gate, or has the segment pinned, for as long.
+// A mapped page may turn out to be unreadable when it is touched. Whoever calls inPlace, or touches what it has
+// found, has deferred vfs.Caught; and is inside the gate, or has the segment pinned, for as long.
 //
 // A short record is verified each time. For a long one, to compute the checksum takes longer than everything else, so
 // it is trusted for a minute after it was verified.
@@ -64,9 +64,9 @@ func (s *Segment) InPlace(e *Record, offset int64, c clock.Clock) bool {
 	return true
 }
 
-// SameKey parses the head of a record in place, unverified, and returns the length of the record if it has that key, else 0, also when the
-// record cannot be read in place. The caller is inside the gate, or has the address from the index and holds the lock of its key:
-// compaction takes that before it gives up the segment.
+// SameKey parses the head of a record in place, unverified, and returns the length of the record if it has that
+// key, else 0, also when the record cannot be read in place. The caller is inside the gate, or has the address
+// from the index and holds the lock of its key: compaction takes that before it gives up the segment.
 func (s *Segment) SameKey(h *record.Head, offset int64, key []byte) (total int) {
 	if s == nil {
 		return 0
@@ -104,7 +104,8 @@ func (s *Segment) mappedEnd() int64 {
 	return min(s.InFile(s.Readable()), s.viewed)
 }
 
-// Lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error says so.
+// Lend calls fn with the entry in place. Where the file cannot be read any more, fn ends there, and the error
+// says so.
 func (s *Segment) Lend(e *Record, fn func(value []byte, schema uint64) error) (err error) {
 	defer vfs.Caught(vfs.Catch(), s.mapped, &err)
 	return fn(e.Value, e.Schema)
@@ -113,8 +114,8 @@ func (s *Segment) Lend(e *Record, fn func(value []byte, schema uint64) error) (e
 // nearbyLines is how many cache lines of a record are brought near: what a short one has.
 const nearbyLines = 4
 
-// BringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse its head takes until that is there, and
-// the rest would be waited for after that.
+// BringNear has a record be brought near that is about to be read in place, all of it if it is short: to parse
+// its head takes until that is there, and the rest would be waited for after that.
 func (s *Segment) BringNear(offset int64) {
 	if s != nil && offset < s.mappedEnd() {
 		warm.Range(uintptr(unsafe.Pointer(&s.mapped[offset])), nearbyLines)

@@ -44,8 +44,9 @@ func inPlaceIn(s *logbook, key string) (value []byte, ok bool, err error) {
 	return bytes.Clone(e.Value), ok, nil
 }
 
-// TestLongTailIsReadInPlace: what is appended to a tail that has become many times as long as it should, for the next segment takes its time, is read in place, too; and what is
-// mapped of a segment that does not grow any more is what it has.
+// TestLongTailIsReadInPlace: what is appended to a tail that has become many times as long as it should, for
+// the next segment takes its time, is read in place, too; and what is mapped of a segment that does not grow
+// any more is what it has.
 func TestLongTailIsReadInPlace(t *testing.T) {
 	s := mappedLog(t, func(o *logSettings) { o.SegmentBytes = 64 << 10 })
 	s.Inline = false // so that the next segment is asked for, and nobody makes it
@@ -73,8 +74,8 @@ func TestLongTailIsReadInPlace(t *testing.T) {
 	}
 }
 
-// TestSegmentInPlaceIsReading: records of every length are read in place as they are read otherwise, as soon as the file has
-// them, but for the longest.
+// TestSegmentInPlaceIsReading: records of every length are read in place as they are read otherwise, as soon as
+// the file has them, but for the longest.
 func TestSegmentInPlaceIsReading(t *testing.T) {
 	s := mappedLog(t)
 	defer closeLog(t, s)
@@ -150,7 +151,8 @@ func TestSegmentInPlaceFindsDamage(t *testing.T) {
 	}
 }
 
-// TestSegmentUnmapsLast: a segment that is pinned when the log is closed is unmapped afterwards, one that is not at once.
+// TestSegmentUnmapsLast: a segment that is pinned when the log is closed is unmapped afterwards, one that is
+// not at once.
 func TestSegmentUnmapsLast(t *testing.T) {
 	s := mappedLog(t)
 	setIn(t, s, "key", strings.Repeat("v", 3000))

@@ -172,8 +172,9 @@ func (l *Log) refused(err error) error {
 	return err
 }
 
-// lock takes mu. It is held for a fraction of a microsecond nearly always, which is less than it takes to put a goroutine to sleep and
-// wake it up, and less than one of the pauses of sync.Mutex; so it is asked for a while first.
+// lock takes mu. It is held for a fraction of a microsecond nearly always, which is less than it takes to put a
+// goroutine to sleep and wake it up, and less than one of the pauses of sync.Mutex; so it is asked for a while
+// first.
 func (l *Log) lock() {
 	for range 200 {
 		if l.Mu.TryLock() {
@@ -338,7 +339,8 @@ func (l *Log) writeLocked(recs []*Pending) error {
 	return nil
 }
 
-// deletes reports whether the records are deletions, also of ranges, or no more than a commit, which may use the room that is kept for them.
+// deletes reports whether the records are deletions, also of ranges, or no more than a commit, which may use
+// the room that is kept for them.
 func deletes(recs []*Pending) bool {
 	return !slices.ContainsFunc(recs, func(p *Pending) bool { return p.Op != record.Delete && p.Op != record.Range && p.Op != record.Commit })
 }

@@ -21,7 +21,8 @@ import (
 
 var _ = [1]struct{}{}[tail.DrainEvery-logtest.DrainTimer] // they are the same
 
-// A logbook is a log, and the least that it takes to read back what was written: for each key the place of its last record.
+// A logbook is a log, and the least that it takes to read back what was written: for each key the place of its
+// last record.
 type logbook struct {
 	*Log
 	readOnly bool
@@ -49,7 +50,8 @@ type logSettings struct {
 	interval time.Duration // of periodic syncs, 1 s
 }
 
-// inline is without goroutines, and with a ring that is so small that records go round it, and some are too long for it.
+// inline is without goroutines, and with a ring that is so small that records go round it, and some are too
+// long for it.
 func inline(o *logSettings) { o.Inline, o.RingBytes = true, logtest.TestRing }
 
 // readsOnly is beside a writer.

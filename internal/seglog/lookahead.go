@@ -1,16 +1,17 @@
 package seglog
 
-// A lookahead asks the file system for what is about to be read, in the order of a sorted list of addresses. Reads of
-// segments do not read ahead by themselves, for most are of single records; one after the other they would wait for the disk
-// each time.
+// A lookahead asks the file system for what is about to be read, in the order of a sorted list of addresses.
+// Reads of segments do not read ahead by themselves, for most are of single records; one after the other they
+// would wait for the disk each time.
 //
-// It asks for windows of the log in which what is wanted is not too sparse. What lies in memory already costs one call for
-// each window.
+// It asks for windows of the log in which what is wanted is not too sparse. What lies in memory already costs
+// one call for each window.
 //
-// What it is worth: All over a map of 200,000 values of 1000 bytes that the page cache does not have takes 3.1 times as long
-// without it (2.4–3.7), Keys 1.8 times (1.6–2.1); of 300,000 values of 100 bytes 2.1 (1.9–2.5) and 1.5 times (1.2–2.1). Where
-// the page cache has them all it makes no difference (1.0). With and without in turns within one run, medians of 7, on ext4
-// and a virtual disk, 2026-11-22; "go run ./years values" in bench measures such an All over 10 GiB.
+// What it is worth: All over a map of 200,000 values of 1000 bytes that the page cache does not have takes 3.1
+// times as long without it (2.4–3.7), Keys 1.8 times (1.6–2.1); of 300,000 values of 100 bytes 2.1 (1.9–2.5)
+// and 1.5 times (1.2–2.1). Where the page cache has them all it makes no difference (1.0). With and without in
+// turns within one run, medians of 7, on ext4 and a virtual disk, 2026-11-22; "go run ./years values" in bench
+// measures such an All over 10 GiB.
 type Lookahead struct {
 	Log  *Log
 	List []Address
@@ -27,7 +28,8 @@ const (
 	SparseKeys   = 8 << 10
 )
 
-// Reach sees to it that what follows the i-th address has been asked for. The caller has pinned the segments, or uses the store.
+// Reach sees to it that what follows the i-th address has been asked for. The caller has pinned the segments,
+// or uses the store.
 func (l *Lookahead) Reach(i int) {
 	for l.next < len(l.List) && (l.next <= i || l.List[l.next]-l.List[i] < windowsAhead*windowBytes) {
 		l.window()

@@ -1,7 +1,8 @@
 package seglog
 
-// Looks are those at a log that another process, or compaction, changes meanwhile: what the manifest names may be gone by the time we look for
-// it, and then the next manifest names others. What is there, and damaged, is so at every look, and the last two have the same to say.
+// Looks are those at a log that another process, or compaction, changes meanwhile: what the manifest names may
+// be gone by the time we look for it, and then the next manifest names others. What is there, and damaged, is
+// so at every look, and the last two have the same to say.
 type Looks struct {
 	n    int
 	told string

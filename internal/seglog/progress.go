@@ -1,6 +1,7 @@
 package seglog
 
-// progress tells how far reading the log has come. It is for long readings: of what is read in a moment nothing is told.
+// progress tells how far reading the log has come. It is for long readings: of what is read in a moment nothing
+// is told.
 type progress struct {
 	Tell        func(done, total int64) // nil for nobody
 	done, total int64                   // bytes, of what has been read before the present segment

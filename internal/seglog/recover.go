@@ -58,8 +58,8 @@ type Recovery struct {
 	Shadow     bool                        // the log is at work: what is dead in it is counted elsewhere
 	Progress   progress
 
-	// Lose, where it is not nil, lets recovery go on behind damage (damage.go), and is told of each key that the damaged
-	// bytes name. What is to be said of the damage is in Damage then.
+	// Lose, where it is not nil, lets recovery go on behind damage (damage.go), and is told of each key that
+	// the damaged bytes name. What is to be said of the damage is in Damage then.
 	Lose    func(Lost) error
 	Damage  []*CorruptError
 	endless bool // the last of it reaches to the end of an open segment
@@ -237,7 +237,8 @@ func (r *Recovery) orphans() error {
 	return nil
 }
 
-// openSegments opens the segments of the manifest, and gives them their slots: what the snapshot knows may be in any of them.
+// openSegments opens the segments of the manifest, and gives them their slots: what the snapshot knows may be
+// in any of them.
 func (r *Recovery) openSegments() error {
 	mode := vfs.ReadWrite
 	if r.ReadOnly {
@@ -425,7 +426,8 @@ func (r *Recovery) beyondHole(seg *Segment, size int64) (bool, error) {
 	return true, nil
 }
 
-// dropTail takes out a segment, and those behind it. The first append closes and removes them, Release closes them else.
+// dropTail takes out a segment, and those behind it. The first append closes and removes them, Release closes
+// them else.
 func (l *Log) dropTail(seg *Segment) {
 	list := l.Readable()
 	at, _ := findSegment(list, seg.ID)
@@ -574,7 +576,8 @@ func (r *Recovery) inSequence(seg *Segment, at int64, e *Record) error {
 	return nil
 }
 
-// goOn expects the record with this number next. Those that it leaves out have been compacted, or a snapshot covers them.
+// goOn expects the record with this number next. Those that it leaves out have been compacted, or a snapshot
+// covers them.
 func (r *Recovery) goOn(next uint64) {
 	if next > r.Next {
 		r.whole = next
@@ -616,8 +619,8 @@ func (r *Recovery) finish() {
 		s.openView(l.hard)
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
-	// Of a log without a record nothing is noted before the first append, not even a failure: the name of SYNCED might
-	// outlive that of MANIFEST, which nobody may have made durable yet.
+	// Of a log without a record nothing is noted before the first append, not even a failure: the name of
+	// SYNCED might outlive that of MANIFEST, which nobody may have made durable yet.
 	if len(l.Readable()) > 0 && l.NextSeq > 1 {
 		durable := l.NextSeq - 1
 		if len(l.doubtful) > 0 {

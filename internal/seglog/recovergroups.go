@@ -43,8 +43,8 @@ func smallValue(e Record) []byte {
 	return nil
 }
 
-// commit makes the members of a group count, in their order and with the number of the commit. Where compaction may have been, it may have
-// left some of them out.
+// commit makes the members of a group count, in their order and with the number of the commit. Where compaction
+// may have been, it may have left some of them out.
 func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	members := r.Groups[e.Group]
 	delete(r.Groups, e.Group)

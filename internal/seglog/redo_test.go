@@ -188,8 +188,8 @@ func failedSyncOfNameIsNoted(t *testing.T) {
 	}
 }
 
-// Any sync of the directory that fails is the end of the log, and the next opening knows of it: a new name may be in the
-// cache alone. Only of a log that never had a record there is nothing to note.
+// Any sync of the directory that fails is the end of the log, and the next opening knows of it: a new name may
+// be in the cache alone. Only of a log that never had a record there is nothing to note.
 func TestFailedSyncOfDirectoryIsNoted(t *testing.T) {
 	logtest.BothWays(t, failedSyncOfDirectoryIsNoted)
 }
@@ -241,9 +241,9 @@ func failedSyncOfDirectoryIsNoted(t *testing.T) {
 	}
 }
 
-// What was found when the log was opened, and has changed before it was copied, is not called durable: a kernel forgets at
-// any time what it could not write. The call that asked says so, and so does each later one, without a look at the files:
-// the next opening judges what is there then. When what was found is back, it is durable.
+// What was found when the log was opened, and has changed before it was copied, is not called durable: a kernel
+// forgets at any time what it could not write. The call that asked says so, and so does each later one, without
+// a look at the files: the next opening judges what is there then. When what was found is back, it is durable.
 func TestChangedBeforeItIsCopied(t *testing.T) { logtest.BothWays(t, changedBeforeItIsCopied) }
 
 func changedBeforeItIsCopied(t *testing.T) {

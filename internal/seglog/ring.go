@@ -32,7 +32,8 @@ func RingFor(memory int64) int64 {
 	return size
 }
 
-// RingShare is what a ring takes of the memory that a store may use. Where it is the least that there is, it comes on top.
+// RingShare is what a ring takes of the memory that a store may use. Where it is the least that there is, it
+// comes on top.
 func RingShare(ring, memory int64) int64 {
 	if ring <= leastRingBytes || ring > memory/4 {
 		return 0

@@ -644,7 +644,8 @@ func TestRingDamagedWhileOpen(t *testing.T) {
 	}
 }
 
-// ringWriter is a file system for a reader beside a writer, which appends before each read of the segments and of the ring.
+// ringWriter is a file system for a reader beside a writer, which appends before each read of the segments and
+// of the ring.
 type ringWriter struct {
 	vfs.FS
 	before func()

@@ -6,11 +6,12 @@ import (
 
 // Room is reserved before a record is accepted, see package tail. How much:
 //
-// While the disk is short of room, the next segment is made by whoever finds the tail full: were it left to the keeper, who may have no turn for a while, the tail would
-// grow until there is no room beside it for what of it counts, and could never be compacted.
+// While the disk is short of room, the next segment is made by whoever finds the tail full: were it left to the
+// keeper, who may have no turn for a while, the tail would grow until there is no room beside it for what of it
+// counts, and could never be compacted.
 //
-// A little is kept for deletions, or nobody could make room on a full disk. It stays
-// reserved when the store is closed, for the same reason; and where less of it is to be had, it is as much as there is.
+// A little is kept for deletions, or nobody could make room on a full disk. It stays reserved when the store is
+// closed, for the same reason; and where less of it is to be had, it is as much as there is.
 
 const (
 	RoomAhead = 1 << 20  // reserved at a time
@@ -58,7 +59,8 @@ func (l *Log) roomLocked(t *Segment, end int64, deletion bool) error {
 	return NoSpace(err)
 }
 
-// sparesLocked reports whether so much can be taken without what is lent to compaction, which is what makes room for all that follows.
+// sparesLocked reports whether so much can be taken without what is lent to compaction, which is what makes
+// room for all that follows.
 func (l *Log) sparesLocked(bytes int64) bool {
 	free, known := l.FS.Free(l.Dir)
 	return !known || free >= bytes+2*RoomKept
@@ -71,7 +73,8 @@ func (l *Log) beginRoomLocked() {
 	}
 }
 
-// takeRoomLocked gives back what an earlier process has kept in segments to which nothing is added any more, for the tail that is.
+// takeRoomLocked gives back what an earlier process has kept in segments to which nothing is added any more,
+// for the tail that is.
 func (l *Log) takeRoomLocked() {
 	for _, s := range l.holdRoom {
 		if size, err := s.File.Size(); err == nil && size == s.End.Load() && !l.NoReserve {
@@ -112,7 +115,8 @@ func (l *Log) releaseLocked(s *Segment, keep bool) error {
 	return err
 }
 
-// Lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for deletions: those that come meanwhile use the rest.
+// Lend gives up the room that the tail has reserved, so that a new manifest has some, and nearly all that for
+// deletions: those that come meanwhile use the rest.
 func (l *Log) Lend() error {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -43,8 +43,8 @@ type Segment struct {
 	lost    map[int64]error // of a store that is only read: the places at which no record can be read, and why
 	newest  int64           // offset of the last record that was read in order; 0 for none
 
-	// While the store is being opened, a snapshot of the index may know records that have not been replayed yet: this is
-	// up to where they may stand. 0 otherwise.
+	// While the store is being opened, a snapshot of the index may know records that have not been replayed
+	// yet: this is up to where they may stand. 0 otherwise.
 	ahead int64
 
 	state atomic.Uint32 // a State; what grows ends under Log.Mu
@@ -142,8 +142,9 @@ const (
 	longRead  = 64 << 10
 )
 
-// openView maps the file for reading, as far as it is, or up to most if it grows: a tail may become many times as long as it is to be, while the
-// next segment takes its time. It is called when recovery has read the file, for what is mapped cannot be dropped from the cache.
+// openView maps the file for reading, as far as it is, or up to most if it grows: a tail may become many times
+// as long as it is to be, while the next segment takes its time. It is called when recovery has read the file,
+// for what is mapped cannot be dropped from the cache.
 func (s *Segment) openView(most int64) {
 	n := s.End.Load()
 	if s.State() == Grows {
@@ -161,7 +162,8 @@ func (s *Segment) trimView() {
 	}
 }
 
-// ends notes that a segment grows no more to which another process has appended. The caller holds Log.Mu, or is alone.
+// ends notes that a segment grows no more to which another process has appended. The caller holds Log.Mu, or is
+// alone.
 func (s *Segment) ends() {
 	if s.State() == Grows {
 		s.to(Ended)
@@ -182,8 +184,8 @@ func (s *Segment) Pin() bool {
 	}
 }
 
-// Unpin takes a pin back. After close, the last one unmaps the file: there is nobody to tell, and the pages go with the
-// process at the latest.
+// Unpin takes a pin back. After close, the last one unmaps the file: there is nobody to tell, and the pages go
+// with the process at the latest.
 func (s *Segment) Unpin() {
 	if s.Pins.Add(-1) < 0 {
 		s.unmap()
@@ -193,8 +195,8 @@ func (s *Segment) Unpin() {
 // Pinned reports whether somebody has pinned the segment.
 func (s *Segment) Pinned() bool { return s.Pins.Load() > 0 }
 
-// Release takes back what the log has of the segment, if nobody has it pinned. It is to be closed then, and nobody pins it
-// any more.
+// Release takes back what the log has of the segment, if nobody has it pinned. It is to be closed then, and
+// nobody pins it any more.
 func (s *Segment) Release() bool { return s.Pins.CompareAndSwap(0, -1) }
 
 // Close gives back the file, and what is mapped of it when nobody has it pinned any more. Nobody else is
@@ -349,7 +351,8 @@ func (s *Segment) ReadMore(offset int64, b []byte, total int) ([]byte, error) {
 // PartWeight is about what a part takes in the log.
 func PartWeight(key, value int) int64 { return int64(key) + int64(value) + 48 }
 
-// DeadAtOnce is how many bytes of a record count as dead when it is written. What a system record says stays for ever.
+// DeadAtOnce is how many bytes of a record count as dead when it is written. What a system record says stays
+// for ever.
 func DeadAtOnce(h *record.Head, bytes int) int64 {
 	switch {
 	case h.Op == record.Set || h.Kind == record.System && h.Op != record.Commit:

@@ -25,8 +25,9 @@ func (l *Log) ByID(id record.SegmentID) *Segment { return l.set.Load().byID[id] 
 // Segments returns the segments that are the log, in order. The list is not to be changed.
 func (l *Log) Segments() []*Segment { return l.set.Load().log }
 
-// Readable returns all segments in which there may be something to be read, in order: those of the log, those that compaction
-// has made and not yet put into the log, and those that have left it. The list is not to be changed.
+// Readable returns all segments in which there may be something to be read, in order: those of the log, those
+// that compaction has made and not yet put into the log, and those that have left it. The list is not to be
+// changed.
 func (l *Log) Readable() []*Segment { return l.set.Load().ordered }
 
 func (old *segmentSet) clone() *segmentSet {
@@ -50,8 +51,8 @@ func insertSegment(list []*Segment, s *Segment) []*Segment {
 	return slices.Insert(list, at, s)
 }
 
-// slotsKept is how many free slots there are before one is used again: who has kept an address from before, to see whether
-// it is still that of the key, shall not meet it as that of another record.
+// slotsKept is how many free slots there are before one is used again: who has kept an address from before, to
+// see whether it is still that of the key, shall not meet it as that of another record.
 const slotsKept = 4096
 
 // addSegment makes s readable, and part of the log. Callers hold l.mu, or are alone.
@@ -82,8 +83,8 @@ func (l *Log) enterSet(set *segmentSet, s *Segment) {
 	set.ordered = insertSegment(set.ordered, s)
 }
 
-// replaceSegments takes segments out of the log, which stay readable, and makes readable ones part of it. Callers hold
-// l.mu, or are alone.
+// replaceSegments takes segments out of the log, which stay readable, and makes readable ones part of it.
+// Callers hold l.mu, or are alone.
 func (l *Log) replaceSegments(out, in []*Segment) {
 	set := l.set.Load().clone()
 	set.log = slices.DeleteFunc(set.log, func(o *Segment) bool { return slices.Contains(out, o) })
@@ -117,8 +118,9 @@ func (set *segmentSet) leaveOut(gone func(*Segment) bool) {
 // Pinned are segments that are kept for somebody who has addresses in them.
 type Pinned []*Segment
 
-// PinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the addresses that it got
-// until unpin, also when it is outside. Not the other way round: an entry may have gone meanwhile to a segment that came later.
+// PinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the
+// addresses that it got until unpin, also when it is outside. Not the other way round: an entry may have gone
+// meanwhile to a segment that came later.
 func (l *Log) PinAll() Pinned {
 	var list Pinned
 	for _, s := range l.set.Load().ordered {

@@ -62,7 +62,8 @@ func (l *Log) PublishSnapshot(path string, now *snapshotState) error {
 	return nil
 }
 
-// removeOutlived removes the files that the snapshot before has named, and neither the manifest nor the present one does.
+// removeOutlived removes the files that the snapshot before has named, and neither the manifest nor the present
+// one does.
 func (l *Log) removeOutlived() {
 	l.Mu.Lock()
 	list := l.outlived
@@ -107,8 +108,8 @@ func (l *Log) OutlivedBytes() (bytes int64) {
 	return bytes
 }
 
-// AbandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller is the only
-// one who compacts. It reports whether there was one.
+// AbandonSnapshot takes the snapshot off the disk, and with it the files that stay for its sake. The caller is
+// the only one who compacts. It reports whether there was one.
 func (l *Log) AbandonSnapshot() (bool, error) {
 	if l.Snapshot.Load() == nil {
 		return false, nil
@@ -133,8 +134,9 @@ func (l *Log) RemoveSnapshot() error {
 	return nil
 }
 
-// RemoveUnknown is RemoveSnapshot for one that this process was not opened from, and which compaction therefore cannot spare: it could
-// be read later, and know what was deleted since. The caller is the only one who compacts.
+// RemoveUnknown is RemoveSnapshot for one that this process was not opened from, and which compaction therefore
+// cannot spare: it could be read later, and know what was deleted since. The caller is the only one who
+// compacts.
 func (l *Log) RemoveUnknown() error {
 	if l.Snapshot.Load() != nil || l.noUnknown {
 		return nil
@@ -157,8 +159,8 @@ func (l *Log) Uncovered() int64 {
 	return total
 }
 
-// CoversMore reports whether a snapshot that is taken now would cover more of the log than the one on the disk, which no group under way
-// keeps it from.
+// CoversMore reports whether a snapshot that is taken now would cover more of the log than the one on the disk,
+// which no group under way keeps it from.
 func (l *Log) CoversMore() bool {
 	seq, ok := l.SnapshotSeq()
 	l.Mu.Lock()

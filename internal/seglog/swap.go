@@ -13,9 +13,9 @@ import (
 // their names and the manifest is here; which records count, and how an index learns of it, is the caller's business.
 
 // Compactable are the segments that will not change any more and have no parts of a value that is being
-// written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while the keeper makes
-// a segment, an appender may make another and go on to a third, and what has taken the place of one that ended behind the keeper's would be sealed
-// behind one that nobody can seal yet.
+// written, in order. Those that follow on each other in the list do so in the log, and in the manifest: while
+// the keeper makes a segment, an appender may make another and go on to a third, and what has taken the place
+// of one that ended behind the keeper's would be sealed behind one that nobody can seal yet.
 func (l *Log) Compactable() []*Segment {
 	l.Making.Lock()
 	defer l.Making.Unlock()
@@ -34,9 +34,10 @@ func (l *Log) Compactable() []*Segment {
 	return list
 }
 
-// HeaderOfCopies is the first line of the first segment that is made of a run. Its name is one that no file has, or ever
-// had: the generation is higher than those of the run, of files that stay for a snapshot of the index, and of earlier runs there. The
-// next ones have names behind it, up to Through. The caller is the only one who compacts.
+// HeaderOfCopies is the first line of the first segment that is made of a run. Its name is one that no file
+// has, or ever had: the generation is higher than those of the run, of files that stay for a snapshot of the
+// index, and of earlier runs there. The next ones have names behind it, up to Through. The caller is the only
+// one who compacts.
 func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
 	h := record.SegmentHeader{Store: l.StoreID, Start: run[0].Start}
 	l.manifestMu.Lock()
@@ -66,7 +67,8 @@ func (l *Log) HeaderOfCopies(run []*Segment) record.SegmentHeader {
 	return h
 }
 
-// NoteGeneration keeps compaction from giving a name again that a file has, or had. The caller is the only one who compacts.
+// NoteGeneration keeps compaction from giving a name again that a file has, or had. The caller is the only one
+// who compacts.
 func (l *Log) NoteGeneration(id record.SegmentID) {
 	l.generations[id.Order()] = max(l.generations[id.Order()], id.Generation())
 }
@@ -142,9 +144,10 @@ func (o *SegmentCopy) Finish() error {
 	return o.Seg.File.Sync()
 }
 
-// ReplaceRun makes the segments that were made of a run the log in its place, and readable. They are so before the manifest
-// names them, so that a caller who reads that finds them; entered is told of each, with Log.Mu held, and left when the manifest could not be
-// swapped. members are, by the numbers of groups, the segments that have copies of members.
+// ReplaceRun makes the segments that were made of a run the log in its place, and readable. They are so before
+// the manifest names them, so that a caller who reads that finds them; entered is told of each, with Log.Mu
+// held, and left when the manifest could not be swapped. members are, by the numbers of groups, the segments
+// that have copies of members.
 func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
 	was, is := uint64(0), uint64(0)
 	for _, seg := range run {
@@ -223,7 +226,8 @@ func (l *Log) regroupLocked(run []*Segment, members map[uint64]map[record.Segmen
 	}
 }
 
-// Still calls f while nothing is appended. It is told the number of the last record, and whether all that was appended shows.
+// Still calls f while nothing is appended. It is told the number of the last record, and whether all that was
+// appended shows.
 func (l *Log) Still(f func(last uint64, shows bool)) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

@@ -12,7 +12,8 @@ import (
 // the disk. Concurrent callers share a sync.
 func (l *Log) SyncTo(seq uint64) error { return l.Tails.SyncTo(seq, l.syncOnce) }
 
-// SyncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as durable.
+// SyncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as
+// durable.
 func (l *Log) SyncEnded() error {
 	if err := l.SyncTo(l.Last()); err != nil {
 		return err

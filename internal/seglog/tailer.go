@@ -403,8 +403,8 @@ func (s SlotSet) Has(a Address) bool {
 	return s[slot]
 }
 
-// Retire takes segments, which have these slots, out of the log. They stay readable. Members in them of groups without a
-// commit are forgotten: compaction has been there, so they never count.
+// Retire takes segments, which have these slots, out of the log. They stay readable. Members in them of groups
+// without a commit are forgotten: compaction has been there, so they never count.
 func (t *Tailer) Retire(gone []*Segment, slots SlotSet) {
 	for number, members := range t.R.Groups {
 		members = slices.DeleteFunc(members, func(m Member) bool { return slots.Has(m.Address) })

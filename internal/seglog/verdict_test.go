@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Any bit of the last acknowledged record is flipped, wherever it stands, and the page cache has survived. The death of a process
-// does not do that, so it is damage.
+// Any bit of the last acknowledged record is flipped, wherever it stands, and the page cache has survived. The
+// death of a process does not do that, so it is damage.
 func TestDamagedLastRecord(t *testing.T) { logtest.BothWays(t, damagedLastRecord) }
 
 func damagedLastRecord(t *testing.T) {

@@ -15,8 +15,9 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Short histories of a few goroutines on a few lists, typed and raw: transactions that read, append and iterate, some that
-// only read, and single reads and updates of every other kind beside them. Each is checked for a serial order.
+// Short histories of a few goroutines on a few lists, typed and raw: transactions that read, append and
+// iterate, some that only read, and single reads and updates of every other kind beside them. Each is checked
+// for a serial order.
 //
 // COPAL_LONG=1 checks many more.
 //

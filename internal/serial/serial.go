@@ -1,17 +1,18 @@
 // Package serial checks histories of transactions for a serial order that explains them.
 //
-// The transactions append numbers to lists, each number once, and read whole lists. So what a read returns tells in
-// which order everything in it was written, and by whom, and a history gives away the order of its transactions without a search
-// (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 2020). From what was read
-// the edges of Adya's dependency graph follow ("Generalized Isolation Level Definitions", ICDE 2000):
+// The transactions append numbers to lists, each number once, and read whole lists. So what a read returns
+// tells in which order everything in it was written, and by whom, and a history gives away the order of its
+// transactions without a search (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental
+// Observations", VLDB 2020). From what was read the edges of Adya's dependency graph follow ("Generalized
+// Isolation Level Definitions", ICDE 2000):
 //
 //   - ww: a transaction appended behind what another had appended;
 //   - wr: it read what another had appended;
 //   - rw: it read a list to which another appended next;
 //   - and, since what has ended comes before what has not begun, real time.
 //
-// A history is serializable, and strictly so, when the graph has no circle and no read shows what cannot have been. Lost
-// updates, write skew, long forks and what a reader alone can notice are all circles here.
+// A history is serializable, and strictly so, when the graph has no circle and no read shows what cannot have
+// been. Lost updates, write skew, long forks and what a reader alone can notice are all circles here.
 package serial
 
 import (
@@ -102,7 +103,8 @@ func (g *graph) findOrder() error {
 	return nil
 }
 
-// addReads adds what follows from the first read of each key in a transaction, and checks that it sees its own appends.
+// addReads adds what follows from the first read of each key in a transaction, and checks that it sees its own
+// appends.
 func (g *graph) addReads() error {
 	for i, t := range g.txns {
 		own := map[string][]int{}
@@ -165,7 +167,8 @@ func (g *graph) addWrites() error {
 	return nil
 }
 
-// addTime adds the edges of real time: from each transaction to those that began after its end, but for those that follow from others.
+// addTime adds the edges of real time: from each transaction to those that began after its end, but for those
+// that follow from others.
 func (g *graph) addTime() {
 	for i := range g.txns {
 		next := int64(-1) // the first end among those

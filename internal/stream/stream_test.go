@@ -73,7 +73,8 @@ func wantRead(t testing.TB, r *Reader, want string) {
 	}
 }
 
-// TestStream: a value of any length, written in pieces of any length or from a reader, is there after Commit, whole and as a stream; before that the key has what it had.
+// TestStream: a value of any length, written in pieces of any length or from a reader, is there after Commit,
+// whole and as a stream; before that the key has what it had.
 func TestStream(t *testing.T) { logtest.BothWays(t, stream) }
 
 func stream(t *testing.T) {
@@ -138,7 +139,8 @@ func stream(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestStreamGivenUp: what is not committed leaves nothing but space that compaction takes: closed, ended by its context, at Close of the store, or when the process dies.
+// TestStreamGivenUp: what is not committed leaves nothing but space that compaction takes: closed, ended by its
+// context, at Close of the store, or when the process dies.
 func TestStreamGivenUp(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, small)
@@ -255,8 +257,8 @@ func TestStreamBesideCompaction(t *testing.T) {
 	}
 }
 
-// TestOpenValueThatMoves: a value can be opened that compaction puts elsewhere each time when it has been found; one that is nowhere is
-// not looked for for ever.
+// TestOpenValueThatMoves: a value can be opened that compaction puts elsewhere each time when it has been
+// found; one that is nowhere is not looked for for ever.
 func TestOpenValueThatMoves(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), small)
 	defer storetest.Close(t, s)
@@ -339,8 +341,8 @@ func TestDamagedPart(t *testing.T) {
 	}
 }
 
-// TestStreamOnAFullDisk: a value that meets a full disk in the middle is refused, the key has what it had, and the room that was taken comes back at once,
-// be the value a stream or whole.
+// TestStreamOnAFullDisk: a value that meets a full disk in the middle is refused, the key has what it had, and
+// the room that was taken comes back at once, be the value a stream or whole.
 func TestStreamOnAFullDisk(t *testing.T) { logtest.BothWays(t, streamOnAFullDisk) }
 
 func streamOnAFullDisk(t *testing.T) {
@@ -400,8 +402,9 @@ func streamOnAFullDisk(t *testing.T) {
 	}
 }
 
-// TestStreamFaults: every file operation fails, once and for ever, while values are written as streams, read, and given up. What was acknowledged is there, what was not is as it was or
-// whole, and nothing wrong is ever read.
+// TestStreamFaults: every file operation fails, once and for ever, while values are written as streams, read,
+// and given up. What was acknowledged is there, what was not is as it was or whole, and nothing wrong is ever
+// read.
 func TestStreamFaults(t *testing.T) { logtest.BothWays(t, streamFaults) }
 
 func streamFaults(t *testing.T) {
@@ -433,7 +436,8 @@ func streamFaults(t *testing.T) {
 	}
 }
 
-// streamScript writes values of one key, each as a stream. It returns the last that was acknowledged, and the number of each that was tried.
+// streamScript writes values of one key, each as a stream. It returns the last that was acknowledged, and the
+// number of each that was tried.
 func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 	tried = map[string]int{"": 0}
 	s, err := store.Open("db", storetest.Options(fsys, small))
@@ -473,7 +477,8 @@ func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 	return acked, tried
 }
 
-// TestStreamsAmongOthers: goroutines write and read values as streams while one compacts: whoever reads finds one value, whole, and none older than what was committed before he began.
+// TestStreamsAmongOthers: goroutines write and read values as streams while one compacts: whoever reads finds
+// one value, whole, and none older than what was committed before he began.
 func TestStreamsAmongOthers(t *testing.T) { logtest.BothWays(t, streamsAmongOthers) }
 
 func streamsAmongOthers(t *testing.T) {
@@ -543,7 +548,8 @@ func streamsAmongOthers(t *testing.T) {
 	storetest.Close(t, s)
 }
 
-// TestStreamLargerThanMemory: a value longer than any that can be taken as a whole is written and read in bounded memory, and compacted.
+// TestStreamLargerThanMemory: a value longer than any that can be taken as a whole is written and read in
+// bounded memory, and compacted.
 func TestStreamLargerThanMemory(t *testing.T) {
 	if !storetest.Long() {
 		t.Skip("COPAL_LONG=1")

@@ -44,7 +44,8 @@ var arrows = map[string][]string{
 // outer are the directories that nobody imports, and that alone use other people's packages.
 var outer = []string{"cmd", "examples", "bench"}
 
-// rooms stand above the engine and know nothing of each other. Their users are the public packages, and internal/store, which gives a store those that work by themselves.
+// rooms stand above the engine and know nothing of each other. Their users are the public packages, and
+// internal/store, which gives a store those that work by themselves.
 var rooms = []string{"internal/backup", "internal/compaction", "internal/feed", "internal/follow", "internal/stream"}
 
 func TestImportArrows(t *testing.T) {

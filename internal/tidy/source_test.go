@@ -4,10 +4,28 @@ import (
 	"bytes"
 	"go/format"
 	"testing"
+	"unicode/utf8"
 )
 
 // maxLines is how long a file with code may grow before it has to be divided.
 const maxLines = 700
+
+// maxColumns is how wide a comment is, with a tab of 4. Examples and tables, behind a tab, may be wider.
+const maxColumns = 120
+
+func TestCommentsAreWrapped(t *testing.T) {
+	walk(t, ".go", func(name string, text []byte) {
+		n := 0
+		for line := range bytes.Lines(text) {
+			n++
+			wide := utf8.RuneCount(bytes.ReplaceAll(bytes.TrimRight(line, "\n"), []byte("\t"), []byte("    "))) > maxColumns
+			comment, is := bytes.CutPrefix(bytes.TrimLeft(line, "\t"), []byte("//"))
+			if is && wide && !bytes.HasPrefix(comment, []byte("\t")) {
+				t.Errorf("%s:%d: the comment is wider than %d columns", name, n, maxColumns)
+			}
+		}
+	})
+}
 
 func TestSourceIsFormatted(t *testing.T) {
 	walk(t, ".go", func(name string, text []byte) {

@@ -46,8 +46,8 @@ func freeBytes(dir string) (bytes int64, known bool) {
 	return freeIn(&st)
 }
 
-// freeIn counts in the unit that blocks are counted in, which need not be that of transfers. A file system without blocks, as one in memory without a limit, does
-// not say what it has.
+// freeIn counts in the unit that blocks are counted in, which need not be that of transfers. A file system
+// without blocks, as one in memory without a limit, does not say what it has.
 func freeIn(st *unix.Statfs_t) (bytes int64, known bool) {
 	if st.Blocks == 0 || st.Frsize <= 0 {
 		return 0, false
@@ -114,7 +114,8 @@ func mapFile(f *os.File, off int64, n int, writable bool) (Region, error) {
 	return r, nil
 }
 
-// trim unmaps the pages behind the first n bytes. Address space is what they take, of which some machines have little.
+// trim unmaps the pages behind the first n bytes. Address space is what they take, of which some machines have
+// little.
 func (r *mappedRegion) trim(n int) {
 	page := os.Getpagesize()
 	if n = (n + page - 1) / page * page; 0 < n && n < r.kept && unix.MunmapPtr(unsafe.Pointer(&r.b[n]), uintptr(r.kept-n)) == nil {

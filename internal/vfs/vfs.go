@@ -53,7 +53,8 @@ type FS interface {
 	// machine and this mount of the file system. While it stays the same, every
 	// write is still there, synced or not. "" when the platform does not tell.
 	CacheID(dir string) string
-	// Free is how many bytes the disk under dir has left for this process. known is false when the platform does not tell.
+	// Free is how many bytes the disk under dir has left for this process. known is false when the platform
+	// does not tell.
 	Free(dir string) (bytes int64, known bool)
 }
 

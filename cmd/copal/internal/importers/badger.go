@@ -9,7 +9,8 @@ import (
 	"github.com/dgraph-io/badger/v4"
 )
 
-// readBadger reads the newest version of each key, with its deadline. The directory is opened read-only, so it must have been closed.
+// readBadger reads the newest version of each key, with its deadline. The directory is opened read-only, so it
+// must have been closed.
 func readBadger(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
 	db, err := badger.Open(badger.DefaultOptions(s.Path).WithReadOnly(true).WithLogger(nil))

@@ -14,8 +14,8 @@ import (
 // patience is how long the lock of another process is waited for.
 const patience = time.Second
 
-// readBbolt makes of each bucket what a map of that name is: its keys get the name in front. The file is opened read-only, beside
-// others who read it.
+// readBbolt makes of each bucket what a map of that name is: its keys get the name in front. The file is opened
+// read-only, beside others who read it.
 func readBbolt(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
 	db, err := bolt.Open(s.Path, 0o600, &bolt.Options{ReadOnly: true, Timeout: patience})
@@ -36,8 +36,8 @@ func readBbolt(s *Source, emit func(*Item) error) (err error) {
 	})
 }
 
-// refuseNested is an error for a bucket with another in it: before anything is imported, for a map of half of what there is
-// is worse than none.
+// refuseNested is an error for a bucket with another in it: before anything is imported, for a map of half of
+// what there is is worse than none.
 func refuseNested(name []byte, b *bolt.Bucket) error {
 	return b.ForEachBucket(func(key []byte) error {
 		return fmt.Errorf("the bucket %q is in bucket %q; with --nested / it is imported as %q", key, name, string(name)+"/"+string(key))

@@ -10,8 +10,8 @@ import (
 	"github.com/tidwall/buntdb"
 )
 
-// readBunt reads a buntdb file. The library cuts off what a crash has left at the end of one, so it gets a copy. Deadlines that an old version has
-// written count from the time of the file, which the copy has, too.
+// readBunt reads a buntdb file. The library cuts off what a crash has left at the end of one, so it gets a
+// copy. Deadlines that an old version has written count from the time of the file, which the copy has, too.
 func readBunt(s *Source, emit func(*Item) error) (err error) {
 	defer recovered(&err)
 	dir, err := os.MkdirTemp("", "copal-import-")

@@ -11,7 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// readCSV reads a table with a first row of names. Each row becomes a JSON object with the names as its fields, in their order.
+// readCSV reads a table with a first row of names. Each row becomes a JSON object with the names as its fields,
+// in their order.
 func readCSV(s *Source, emit func(*Item) error) error {
 	whole := bufio.NewReader(s.In)
 	mark := int64(0) // with which some programs begin UTF-8, also before a quote

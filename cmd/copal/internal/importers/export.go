@@ -47,7 +47,8 @@ func (s *Source) readEntries(r *ndjson.Reader, emit func(*Item) error) error {
 	}
 }
 
-// readLines reads JSON objects, one on each line. Without a field for the key they have the form of an export's entries.
+// readLines reads JSON objects, one on each line. Without a field for the key they have the form of an export's
+// entries.
 func readLines(s *Source, emit func(*Item) error) error {
 	if s.Key == "" {
 		r := ndjson.NewReader(s.In)

@@ -9,9 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// A log of go-persist begins with a line that names it. A record is two lines: an operation, a space and the key, taken as they are; and the value as
-// JSON, or an empty line where the key is deleted. The later record of a key counts. The line feed of the second line says that the record is
-// whole: what ends before it was being written when the program died, and does not count.
+// A log of go-persist begins with a line that names it. A record is two lines: an operation, a space and the
+// key, taken as they are; and the value as JSON, or an empty line where the key is deleted. The later record of
+// a key counts. The line feed of the second line says that the record is whole: what ends before it was being
+// written when the program died, and does not count.
 const persistHeader = "go-persist 1"
 
 // persistLog goes through the records of a log.

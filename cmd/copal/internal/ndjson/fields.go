@@ -8,7 +8,8 @@ import (
 // AppendKey appends a key as lines have it: a string, or where it is not UTF-8 {"base64":"…"}.
 func AppendKey(dst, key []byte) []byte { return appendName(dst, key) }
 
-// AppendValue appends the field of a line that has a value, name and all, in one of the forms for values that need no parts.
+// AppendValue appends the field of a line that has a value, name and all, in one of the forms for values that
+// need no parts.
 func AppendValue(dst, value []byte) []byte {
 	if standsAsItIs(value) {
 		return append(append(dst, `"value":`...), value...)

@@ -12,8 +12,9 @@ import (
 	"unicode/utf8"
 )
 
-// The lines are read by a parser of their own, for encoding/json changes what it does not understand: half a surrogate and bytes that are not UTF-8 become U+FFFD, names of fields
-// match in any case, and of two fields with one name the last counts. Here all that is an error.
+// The lines are read by a parser of their own, for encoding/json changes what it does not understand: half a
+// surrogate and bytes that are not UTF-8 become U+FFFD, names of fields match in any case, and of two fields
+// with one name the last counts. Here all that is an error.
 
 var errSyntax = errors.New("it is not a JSON object")
 
@@ -141,7 +142,8 @@ func hasControl(b []byte) bool {
 	return false
 }
 
-// unescape is the character that the escape at the beginning of b stands for, and the length of that; 0 if there is none.
+// unescape is the character that the escape at the beginning of b stands for, and the length of that; 0 if
+// there is none.
 func unescape(b []byte) (rune, int) {
 	if len(b) < 2 {
 		return 0, 0

@@ -53,8 +53,8 @@ func (e *LineError) Error() string {
 // ErrVersion is a first line that a newer version has written.
 var ErrVersion = errors.New("it was written by a newer version")
 
-// Reader reads lines. With Loose set it takes entries without what an export has around them, the first line and the last, and with empty
-// lines between them.
+// Reader reads lines. With Loose set it takes entries without what an export has around them, the first line
+// and the last, and with empty lines between them.
 type Reader struct {
 	Loose bool
 
@@ -89,8 +89,8 @@ func (r *Reader) State() State {
 // Offset is how far the Reader has read.
 func (r *Reader) Offset() int64 { return r.at.Offset }
 
-// Next returns what comes next. The error is io.EOF at the end, a *LineError where a line is none, behind which the next call goes
-// on, and any other when it cannot be read.
+// Next returns what comes next. The error is io.EOF at the end, a *LineError where a line is none, behind which
+// the next call goes on, and any other when it cannot be read.
 func (r *Reader) Next() (Line, error) {
 	for {
 		if err := r.read(); err != nil {
@@ -143,8 +143,8 @@ func (r *Reader) last() bool {
 	return err != nil
 }
 
-// begins reports whether the line at an offset may be one that was cut: where it is the first of all, it must look like that. A whole line that is none
-// is another kind of file.
+// begins reports whether the line at an offset may be one that was cut: where it is the first of all, it must
+// look like that. A whole line that is none is another kind of file.
 func (r *Reader) begins(offset int64) bool {
 	return offset > 0 || r.torn && bytes.HasPrefix(bytes.TrimSpace(r.line), []byte("{"))
 }
@@ -360,7 +360,8 @@ func (r *Reader) begin(f *fields) error {
 	return f.only(&f.copal, &f.version, &f.of, &f.seq, &f.time)
 }
 
-// errChanged is a last line that does not fit what stands before it. So something was changed there, which is worse than a file that was cut.
+// errChanged is a last line that does not fit what stands before it. So something was changed there, which is
+// worse than a file that was cut.
 var errChanged = errors.New("what stands before it has been changed: there should be")
 
 func (r *Reader) end(f *fields) error {

@@ -60,7 +60,8 @@ func (w *Writer) Map(name string) error {
 	return w.write()
 }
 
-// Entry writes an entry, and before it its schema if that is new. On one that has a collection its elements are to follow.
+// Entry writes an entry, and before it its schema if that is new. On one that has a collection its elements are
+// to follow.
 func (w *Writer) Entry(e *admin.Entry) error {
 	if err := w.closed(); err != nil {
 		return err
