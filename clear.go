@@ -28,7 +28,7 @@ func (m *Map[K, V]) DeleteRange(from, to K) error {
 	if err != nil {
 		return err
 	}
-	return m.deleteRange(m.table.Range(m.order, span))
+	return m.deleteRange(engine.SortRange(m.prefix, m.order, span))
 }
 
 // DeletePrefix removes the entries that Prefix yields, as Clear does.
@@ -45,15 +45,12 @@ func (m *Map[K, V]) deleteRange(r engine.Range) error {
 }
 
 func (h *handle) deleteRange(r engine.Range) error {
-	if err := h.writable(); err != nil {
-		return err
-	}
-	if h.tx != nil {
-		return h.tx.tx.DeleteRange(r)
-	}
 	d := h.by
 	if d == engine.Async {
 		d = engine.Process
+	}
+	if h.from != nil {
+		return h.from.deleteRange(r, d)
 	}
 	return h.db.store.DeleteRange(r, d)
 }

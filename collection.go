@@ -29,7 +29,11 @@ type Collection struct {
 }
 
 func newCollection(db *DB, key []byte, of engine.CollectionType) Collection {
-	return Collection{handle: handle{db: db}, key: append([]byte{}, key...), of: of}
+	h := db.handle()
+	if db.driver != nil {
+		h = h.refuse(unsupported("collections"))
+	}
+	return Collection{handle: h, key: append([]byte{}, key...), of: of}
 }
 
 // as is the collection by another handle.

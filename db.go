@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
@@ -12,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
@@ -22,6 +24,7 @@ import (
 // It is safe for concurrent use.
 type DB struct {
 	store  *engine.Store
+	driver driver.Driver // in its place; nil for the engine
 	config config
 
 	renderers sync.Map // schema number → codec.Renderer, or false for none
@@ -87,16 +90,30 @@ func open(dir string, c config) (*DB, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 	}
-	return &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}, nil
+	return newDB(s, c), nil
+}
+
+func newDB(s *engine.Store, c config) *DB {
+	return &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}
 }
 
 // Close makes everything written durable and closes the store and its maps. Its
 // error says that something may not be on the disk. Calls after the first return nil.
-func (db *DB) Close() error { return db.store.Close() }
+func (db *DB) Close() error {
+	if db.driver != nil {
+		return db.driver.Close()
+	}
+	return db.store.Close()
+}
 
 // Sync returns when everything written before the call, by any goroutine, is on
 // the disk. Its error says that this cannot be relied on; no later write succeeds then.
-func (db *DB) Sync() error { return db.store.Sync() }
+func (db *DB) Sync() error {
+	if db.driver != nil {
+		return db.driver.Sync(context.Background())
+	}
+	return db.store.Sync()
+}
 
 // SetSyncInterval changes the interval for writes from now on, and for those that
 // wait. A d that is not positive changes nothing.

@@ -57,7 +57,7 @@ func (m *Map[K, V]) deadlineOf(key K) (uint64, error) {
 	if err := m.encodeKey(buf, key); err != nil {
 		return 0, err
 	}
-	return m.handle.deadlineOf(m.table, m.cells, buf.key)
+	return m.handle.deadlineOf(&m.place, buf.key)
 }
 
 func (m *Map[K, V]) redate(key K, deadline uint64) error {
@@ -66,7 +66,7 @@ func (m *Map[K, V]) redate(key K, deadline uint64) error {
 	if err := m.encodeKey(buf, key); err != nil {
 		return err
 	}
-	return m.handle.redate(m.table, m.cells, buf.key, deadline)
+	return m.handle.redate(&m.place, buf.key, deadline)
 }
 
 // tell passes an entry that has expired to the function of OnExpire.
@@ -83,22 +83,19 @@ func (m *Map[K, V]) tell(f func(K, V), key []byte, e engine.Entry) {
 }
 
 // deadlineOf is the deadline of an entry, 0 for none.
-func (h *handle) deadlineOf(t *engine.Table, c *engine.Cells, key []byte) (uint64, error) {
+func (h *handle) deadlineOf(at *place, key []byte) (uint64, error) {
 	if h.from != nil {
-		return h.from.DeadlineOf(t, key)
+		return h.from.deadlineOf(at, key)
 	}
-	return h.db.store.DeadlineOf(t, c, key)
+	return h.db.store.DeadlineOf(at.table, at.cells, key)
 }
 
 // redate gives an entry another deadline, 0 for none.
-func (h *handle) redate(t *engine.Table, c *engine.Cells, key []byte, deadline uint64) error {
-	if err := h.writable(); err != nil {
-		return err
+func (h *handle) redate(at *place, key []byte, deadline uint64) error {
+	if h.from != nil {
+		return h.from.redate(at, key, deadline, h.by)
 	}
-	if h.tx != nil {
-		return h.tx.tx.Expire(t, c, key, deadline)
-	}
-	return h.db.store.Expire(t, c, key, deadline, h.by)
+	return h.db.store.Expire(at.table, at.cells, key, deadline, h.by)
 }
 
 // timeOf is a deadline of the store as a time, the zero time for none.

@@ -62,7 +62,11 @@ func (m *AnyMap) key(key string) []byte { return []byte(m.name + ":" + key) }
 func (m *AnyMap) Set(key string, v any) error {
 	p := reflect.New(m.values.goval)
 	p.Elem().Set(reflect.ValueOf(v))
-	return m.values.set(m.table, m.key(key), p.Interface(), engine.Process)
+	value, schema, err := m.values.encode(new(buffer), m.key(key), p.Interface())
+	if err != nil {
+		return err
+	}
+	return m.values.store.Set(m.table, m.key(key), value, schema, engine.Process)
 }
 
 // Load returns a value of the map's type.
@@ -75,3 +79,6 @@ func (m *AnyMap) Load(key string) (any, error) {
 	err = m.values.decode(m.key(key), &e, p.Interface())
 	return p.Elem().Interface(), err
 }
+
+// OpenDriven opens a store with a driver.
+var OpenDriven = openDriven

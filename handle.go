@@ -3,10 +3,8 @@ package copal
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/copaldb/copal/internal/engine"
-	"github.com/copaldb/copal/internal/keycodec"
 )
 
 // Durability says what a write has outlived when it returns nil.
@@ -46,40 +44,22 @@ func (d Durability) String() string {
 // collection is used. Two handles differ in nothing else.
 type handle struct {
 	db   *DB
-	from source            // that reads find; nil for the store as it is now
-	then *Snapshot         // from is its view; nil otherwise
-	tx   *Tx               // from is it; nil otherwise
+	from backend           // nil for the engine as it is now
+	then *Snapshot         // whose from is; nil otherwise
+	tx   *Tx               // whose from is; nil otherwise
 	by   engine.Durability // of writes without a twin's name
 	set  bool              // by With
 	down bool
 	ctx  context.Context // nil for none
 }
 
-// source is where reads find entries: a snapshot or a transaction.
-type source interface {
-	Get(t *engine.Table, key []byte) (engine.Entry, error)
-	Has(t *engine.Table, key []byte) (bool, error)
-	DeadlineOf(t *engine.Table, key []byte) (uint64, error)
-	Len(t *engine.Table) (int, error)
-	Items(t *engine.Table, values bool) iter.Seq[engine.Item]
-	InOrder(t *engine.Table, by keycodec.Order, span engine.Span, values bool) iter.Seq[engine.Item]
-	Scan(span engine.Span, values bool) iter.Seq[engine.Item]
+// handle is the one of the store as it is now.
+func (db *DB) handle() handle {
+	if db.driver != nil {
+		return handle{db: db, from: driven{db.driver, context.Background()}}
+	}
+	return handle{db: db}
 }
-
-// refused is the source of a handle that means nothing: each read, and each write, fails.
-type refused struct{ err error }
-
-func (r refused) Get(*engine.Table, []byte) (engine.Entry, error)  { return engine.Entry{}, r.err }
-func (r refused) Has(*engine.Table, []byte) (bool, error)          { return false, r.err }
-func (r refused) DeadlineOf(*engine.Table, []byte) (uint64, error) { return 0, r.err }
-func (r refused) Len(*engine.Table) (int, error)                   { return 0, r.err }
-func (r refused) Items(*engine.Table, bool) iter.Seq[engine.Item]  { return r.item }
-func (r refused) Scan(engine.Span, bool) iter.Seq[engine.Item]     { return r.item }
-func (r refused) InOrder(*engine.Table, keycodec.Order, engine.Span, bool) iter.Seq[engine.Item] {
-	return r.item
-}
-
-func (r refused) item(yield func(engine.Item) bool) { yield(engine.Item{Err: r.err}) }
 
 // refuse is a handle of which every use is an error.
 func (h handle) refuse(err error) handle {
@@ -130,7 +110,7 @@ func (h handle) at(s *Snapshot) handle {
 	case h.tx != nil:
 		return h.refuse(errTxMoment)
 	}
-	h.from, h.then = s.view, s
+	h.from, h.then = ofSnapshot{refused{ErrSnapshot}, s.view}, s
 	return h
 }
 
@@ -146,7 +126,7 @@ func (h handle) in(tx *Tx) handle {
 	case h.set:
 		return h.refuse(errTxDurability)
 	}
-	h.from, h.tx = tx.tx, tx
+	h.from, h.tx = ofTx{tx.tx}, tx
 	return h
 }
 
@@ -157,19 +137,19 @@ func (h handle) backward() handle {
 
 func (h handle) within(ctx context.Context) handle {
 	h.ctx = ctx
+	if b, is := h.from.(driven); is {
+		h.from = driven{b.driver, ctx}
+	}
 	return h
 }
 
 // writable returns an error for a handle that does not write.
 func (h *handle) writable() error {
 	switch from := h.from.(type) {
-	case nil:
-		return nil
 	case refused:
 		return from.err
-	}
-	if h.then != nil {
-		return ErrSnapshot
+	case ofSnapshot:
+		return from.err
 	}
 	return nil
 }
@@ -195,47 +175,33 @@ func (h *handle) durability(d engine.Durability) engine.Durability {
 	return d
 }
 
-// write makes a write, now or in the transaction. It reports whether there was an entry, as far as a
-// deletion is concerned.
-func (h *handle) write(t *engine.Table, w *engine.Write) (existed bool, err error) {
-	if err := h.writable(); err != nil {
-		return false, err
+// get reads an entry as it is in the log.
+func (h *handle) get(at *place, key []byte) (engine.Entry, error) {
+	if h.from != nil {
+		return h.from.get(at, key)
 	}
-	switch {
-	case h.tx == nil:
-		return h.db.store.Write(t, w)
-	case w.Durability == engine.Memory:
-		return false, errTxMemory
-	case w.Delete:
-		return h.tx.tx.Delete(t, w.Cells, w.Key)
-	}
-	return false, h.tx.tx.Write(t, w)
+	return h.db.store.Get(at.table, key)
 }
 
-// updateEntry applies decide to an entry, as engine.Store.Update does, or in the transaction.
-func (h *handle) updateEntry(t *engine.Table, c *engine.Cells, key []byte, own bool, d engine.Durability, decide engine.Decide) error {
-	if err := h.writable(); err != nil {
-		return err
+// write makes a write, now or in the transaction. It reports whether there was an entry, as far as a
+// deletion is concerned.
+func (h *handle) write(at *place, w *engine.Write) (existed bool, err error) {
+	switch from := h.from.(type) {
+	case nil:
+		return h.db.store.Write(at.table, w)
+	case ofTx:
+		return from.write(at, w) // not by the interface, for which w would have to be allocated
 	}
-	if h.tx == nil {
-		return h.db.store.Update(t, c, key, own, d, decide)
+	escapes := *w
+	return h.from.write(at, &escapes)
+}
+
+// updateEntry applies decide to an entry, as engine.Store.Update does.
+func (h *handle) updateEntry(at *place, key []byte, own bool, d engine.Durability, decide engine.Decide) error {
+	if h.from != nil {
+		return h.from.update(at, key, d, decide)
 	}
-	var found engine.Found
-	var err error
-	found.Entry, err = h.tx.tx.Get(t, key)
-	if err != nil && !isNotFound(err) {
-		return err
-	}
-	found.Exists, found.Expiry = err == nil, found.Entry.Expiry()
-	w := engine.Write{Key: key, Cells: c, Durability: d}
-	switch write, err := decide(found, &w); {
-	case err != nil || !write:
-		return err
-	case w.Delete && !found.Exists:
-		return nil
-	}
-	_, err = h.write(t, &w)
-	return err
+	return h.db.store.Update(at.table, at.cells, key, own, d, decide)
 }
 
 func (h *handle) context() context.Context {

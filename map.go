@@ -11,6 +11,7 @@ import (
 	"unsafe"
 
 	"github.com/copaldb/copal/codec"
+	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/keycodec"
 )
@@ -27,13 +28,12 @@ type Map[K comparable, V any] struct {
 
 // mapCore is what all handles of an open map share.
 type mapCore[K comparable, V any] struct {
+	place
 	name    string
-	prefix  []byte // of the raw keys: the escaped name and a colon
 	keys    *keycodec.Codec[K]
 	order   keycodec.Order // of the keys
 	values  *typed
-	table   *engine.Table
-	cells   *engine.Cells
+	sorted  bool          // a driver walks it in order
 	ttl     time.Duration // of an entry that is written without one, 0 for none
 	flat    bool          // a value of the caller's is one as the log would give it
 	strings []uintptr     // offsets of the strings in a flat value
@@ -96,7 +96,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 		return nil, err
 	}
 	open, err := m.register(expired, &c)
-	if err != nil || !c.ordered {
+	if err != nil || !c.ordered || db.driver != nil {
 		return open, err
 	}
 	if err := db.store.Order(open.table, open.order); err != nil { // not before it is known that the keys are of this type
@@ -123,6 +123,13 @@ func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], erro
 		}
 		return open, nil
 	}
+	if d := m.db.driver; d != nil {
+		if err := m.take(d, expired, c); err != nil {
+			return nil, err
+		}
+		m.db.maps[m.name] = m
+		return m, nil
+	}
 	if name := m.table.KeysName(); name != "" && name != m.order.Name() {
 		err := fmt.Errorf("its keys are in the order %s, and those of type %v are in the order %s: open it with keys of that order", name, reflect.TypeFor[K](), m.order.Name())
 		return nil, typeError(err, "map %q", m.name)
@@ -130,6 +137,19 @@ func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], erro
 	m.db.maps[m.name] = m
 	m.cells = m.db.store.Attach(m.table, m.cellValues(expired))
 	return m, nil
+}
+
+// take refuses options that a driver cannot keep.
+func (m *Map[K, V]) take(d driver.Driver, expired func(K, V), c *mapConfig) error {
+	_, sorted := d.(driver.Sorted)
+	switch {
+	case c.ordered && !sorted:
+		return unsupported("order of keys")
+	case expired != nil:
+		return unsupported("word of entries that have expired")
+	}
+	m.sorted = c.ordered
+	return nil
 }
 
 // differs returns an error if an open map is asked for with options that it does not have.
@@ -157,21 +177,22 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	}
 	prefix := MapPrefix(name)
 	m := &mapCore[K, V]{
-		name: name, prefix: prefix[:len(prefix):len(prefix)], keys: keys, order: keys.Order(), values: values, table: table, ttl: c.ttl,
+		place: place{prefix: prefix[:len(prefix):len(prefix)], table: table},
+		name:  name, keys: keys, order: keys.Order(), values: values, ttl: c.ttl,
 		flat: values.ours && codec.Flat(reflect.TypeFor[V]()),
 	}
 	if m.flat {
 		m.strings = appendStrings(nil, reflect.TypeFor[V](), 0)
 	}
-	return &Map[K, V]{m, handle{db: db}}, nil
+	return &Map[K, V]{m, db.handle()}, nil
 }
 
 // valuesOf returns what encodes and decodes the values of map name, and its table. The values
 // that are there are known to fit the type.
 func (db *DB) valuesOf(name string, c codec.Codec, t reflect.Type) (*typed, *engine.Table, error) {
-	values, err := newTyped(db.store, c, t)
-	if err != nil {
-		return nil, nil, err
+	values, err := newTyped(db.numbers(), c, t)
+	if err != nil || db.driver != nil {
+		return values, nil, err
 	}
 	table, err := db.store.Map(name)
 	if err != nil {
@@ -275,7 +296,7 @@ func (m *Map[K, V]) Has(key K) bool {
 	switch {
 	case err != nil:
 	case m.from != nil:
-		has, err = m.from.Has(m.table, buf.key)
+		has, err = m.from.has(&m.place, buf.key)
 	default:
 		_, err = m.db.store.DeadlineOf(m.table, m.cells, buf.key)
 		return m.found(err)
@@ -301,16 +322,11 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	}
 	var e engine.Entry
 	switch {
-	case m.tx != nil:
-		if e, err = m.tx.tx.Get(m.table, buf.key); err != nil {
-			return v, err
-		}
-		return m.decode(buf.key, &e)
 	case m.then != nil:
 		own := unsafe.String(unsafe.SliceData(buf.key), len(buf.key))[len(m.prefix):]
 		err = m.then.view.Read(&e, m.cells, m.cells.Hash(own), buf.key, buf.room())
 	case m.from != nil:
-		_, err = m.from.Get(m.table, buf.key)
+		e, err = m.from.get(&m.place, buf.key)
 	default:
 		return m.loadNow(buf, shared)
 	}
@@ -470,7 +486,7 @@ func (m *Map[K, V]) setUntil(key K, v V, deadline uint64, d engine.Durability) e
 	if err := m.fill(buf, &w, v); err != nil {
 		return err
 	}
-	_, err := m.write(m.table, &w)
+	_, err := m.write(&m.place, &w)
 	return err
 }
 
@@ -519,7 +535,7 @@ func (m *Map[K, V]) delete(key K, d engine.Durability) (bool, error) {
 	if err := m.encodeKey(buf, key); err != nil {
 		return false, err
 	}
-	return m.write(m.table, &engine.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: m.durability(d)})
+	return m.write(&m.place, &engine.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: m.durability(d)})
 }
 
 // Len returns the number of entries. That of a map as it is now is known; in a snapshot it takes the
@@ -530,7 +546,7 @@ func (m *Map[K, V]) Len() int {
 	if m.from == nil {
 		return m.table.Len()
 	}
-	n, err := m.from.Len(m.table)
+	n, err := m.from.len(&m.place)
 	if err == nil && m.closed.Load() {
 		err = ErrClosed
 	}
@@ -543,8 +559,11 @@ func (m *Map[K, V]) Len() int {
 
 // Sync returns when every write to the map before the call is on the disk, those of SetAsync included.
 func (m *Map[K, V]) Sync() error {
-	if m.closed.Load() {
+	switch {
+	case m.closed.Load():
 		return ErrClosed
+	case m.cells == nil:
+		return m.db.Sync()
 	}
 	return m.db.store.SyncCells(m.cells)
 }
@@ -558,7 +577,10 @@ func (m *Map[K, V]) Close() error {
 		m.db.mu.Unlock()
 		return nil
 	}
-	err := m.db.store.Detach(m.cells) // before another can be opened with cells of its own
+	var err error
+	if m.cells != nil {
+		err = m.db.store.Detach(m.cells) // before another can be opened with cells of its own
+	}
 	delete(m.db.maps, m.name)
 	m.db.mu.Unlock()
 	if m.single {

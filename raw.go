@@ -26,7 +26,7 @@ type Raw struct {
 }
 
 // Raw returns the entries of the store as bytes.
-func (db *DB) Raw() *Raw { return &Raw{handle{db: db}} }
+func (db *DB) Raw() *Raw { return &Raw{db.handle()} }
 
 // Raw returns the entries of the snapshot as bytes: db.Raw().At(s).
 func (s *Snapshot) Raw() *Raw { return s.db.Raw().At(s) }
@@ -66,7 +66,7 @@ func (r *Raw) Load(key []byte) ([]byte, error) { return r.Append(nil, key) }
 // and transactions. With an error dst comes back as it was, beyond its length perhaps overwritten.
 func (r *Raw) Append(dst, key []byte) ([]byte, error) {
 	if r.from != nil {
-		e, err := r.from.Get(nil, key)
+		e, err := r.from.get(&everywhere, key)
 		if err != nil {
 			return dst, err
 		}
@@ -125,7 +125,7 @@ func (r *Raw) Has(key []byte) bool {
 	var has bool
 	var err error
 	if r.from != nil {
-		has, err = r.from.Has(nil, key)
+		has, err = r.from.has(&everywhere, key)
 	} else {
 		has, err = r.db.store.Has(nil, key)
 	}
@@ -139,10 +139,8 @@ func (r *Raw) Len() int {
 	if r.from == nil {
 		return int(r.db.store.Stats().Keys)
 	}
-	n := 0
-	for range r.Keys() {
-		n++
-	}
+	n, err := r.from.len(&everywhere)
+	r.report(err)
 	return n
 }
 
@@ -173,7 +171,7 @@ func (r *Raw) SetUntil(key, value []byte, deadline time.Time) error {
 }
 
 func (r *Raw) set(key, value []byte, deadline uint64, d engine.Durability) error {
-	_, err := r.write(nil, &engine.Write{Key: key, Value: value, Expiry: deadline, Durability: r.durability(d)})
+	_, err := r.write(&everywhere, &engine.Write{Key: key, Value: value, Expiry: deadline, Durability: r.durability(d)})
 	return err
 }
 
@@ -184,7 +182,7 @@ func (r *Raw) Delete(key []byte) (existed bool, err error) { return r.delete(key
 func (r *Raw) DeleteFSync(key []byte) (existed bool, err error) { return r.delete(key, engine.Power) }
 
 func (r *Raw) delete(key []byte, d engine.Durability) (bool, error) {
-	return r.write(nil, &engine.Write{Key: key, Delete: true, Durability: r.durability(d)})
+	return r.write(&everywhere, &engine.Write{Key: key, Delete: true, Durability: r.durability(d)})
 }
 
 // Update changes the entry under key atomically, as Map.Update does.
@@ -211,7 +209,7 @@ func (r *Raw) GetAndDelete(key []byte) (value []byte, existed bool, err error) {
 }
 
 func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durability) (value []byte, exists bool, err error) {
-	err = r.updateEntry(nil, nil, key, false, r.durability(d), func(found engine.Found, w *engine.Write) (write bool, err error) {
+	err = r.updateEntry(&everywhere, key, false, r.durability(d), func(found engine.Found, w *engine.Write) (write bool, err error) {
 		read := func() ([]byte, error) {
 			if !found.Exists {
 				return nil, nil
@@ -250,13 +248,13 @@ func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durabili
 // TTL returns the time that the entry under key has left to live, 0 for one without a deadline. The
 // error is ErrNotFound when there is no entry.
 func (r *Raw) TTL(key []byte) (time.Duration, error) {
-	deadline, err := r.deadlineOf(nil, nil, key)
+	deadline, err := r.deadlineOf(&everywhere, key)
 	return r.db.store.Left(deadline), err
 }
 
 // Deadline returns when the entry under key expires, as Map.Deadline does.
 func (r *Raw) Deadline(key []byte) (time.Time, error) {
-	deadline, err := r.deadlineOf(nil, nil, key)
+	deadline, err := r.deadlineOf(&everywhere, key)
 	return timeOf(deadline), err
 }
 
@@ -267,7 +265,7 @@ func (r *Raw) Expire(key []byte, d time.Duration) error {
 	if err != nil {
 		return err
 	}
-	return r.redate(nil, nil, key, deadline)
+	return r.redate(&everywhere, key, deadline)
 }
 
 // ExpireAt is Expire at a moment, with the bounds of Map.SetUntil.
@@ -276,12 +274,12 @@ func (r *Raw) ExpireAt(key []byte, deadline time.Time) error {
 	if err != nil {
 		return err
 	}
-	return r.redate(nil, nil, key, at)
+	return r.redate(&everywhere, key, at)
 }
 
 // Persist takes the deadline of the entry under key away, if it has one. Durability and errors are
 // those of Expire.
-func (r *Raw) Persist(key []byte) error { return r.redate(nil, nil, key, 0) }
+func (r *Raw) Persist(key []byte) error { return r.redate(&everywhere, key, 0) }
 
 // All yields each entry, those of maps included, in the order of the bytes of their keys. Key and
 // value are the caller's. It is Map.All in all other ways. A key that holds a collection goes to the
@@ -364,7 +362,7 @@ func (r *Raw) scanKeys(span engine.Span) iter.Seq[[]byte] {
 func (r *Raw) scanned(span engine.Span, values bool) iter.Seq[engine.Item] {
 	switch {
 	case r.from != nil:
-		return r.from.Scan(span, values)
+		return r.from.scan(span, values)
 	case values:
 		return r.db.store.ScanEntries(span)
 	}

@@ -111,7 +111,7 @@ func (r *Raw) Open(key []byte) (*ValueReader, error) {
 		return nil, errTxStream
 	case r.then != nil:
 		from = r.then.view
-	case r.from != nil:
+	case r.isRefused():
 		return nil, r.writable()
 	}
 	v, err := stream.Open(r.db.store, from, key)

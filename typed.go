@@ -20,7 +20,7 @@ import (
 // happens to be open with. Raw bytes are taken as JSON text, so that what a shell or
 // a server wrote can be read.
 type typed struct {
-	store  *engine.Store
+	store  *engine.Store // which numbers schemas; nil where values have none
 	codec  codec.Codec
 	goval  reflect.Type
 	plan   codec.Type
@@ -50,22 +50,19 @@ func newTyped(s *engine.Store, c codec.Codec, t reflect.Type) (*typed, error) {
 		return nil, typeError(err, "codec %s", c.Name())
 	}
 	ours := codecNamed(c.Name()) == c
-	typed := &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: c == codec.Binary && codec.Flat(t)}
+	typed := &typed{store: s, codec: c, goval: t, plan: plan, ours: ours, never: s != nil && c == codec.Binary && codec.Flat(t)}
 	if ours {
 		typed.detach, typed.ofOwn = detach.For(t)
 	}
 	return typed, nil
 }
 
-// set encodes what v points to and stores it under key.
-func (t *typed) set(table *engine.Table, key []byte, v any, d engine.Durability) error {
-	buf := buffers.Get().(*buffer)
-	defer buf.release()
-	value, schema, err := t.encode(buf, key, v)
-	if err != nil {
-		return err
+// numbers is the store that numbers the schemas of values, nil where they have none.
+func (db *DB) numbers() *engine.Store {
+	if db.driver != nil {
+		return nil
 	}
-	return t.store.Set(table, key, value, schema, d)
+	return db.store
 }
 
 // encode encodes what v points to into buf.value, and returns that and the number of its schema. A codec of
@@ -97,7 +94,7 @@ func (t *typed) schema() (uint64, error) {
 		return n, nil
 	}
 	text := t.plan.Schema()
-	if text == "" {
+	if text == "" || t.store == nil {
 		return 0, nil
 	}
 	n, err := t.store.SchemaNumber(engine.Schema{Codec: t.codec.Name(), Text: text})
@@ -178,6 +175,9 @@ func (t *typed) decoder(number uint64) (codec.Decoder, error) {
 }
 
 func (t *typed) compileDecoder(number uint64) (codec.Decoder, error) {
+	if t.store == nil {
+		return t.plan.Decoder(t.plan.Schema())
+	}
 	schema, ok := t.store.Schema(number)
 	switch {
 	case number == 0 && t.plan.Schema() == "":
@@ -213,7 +213,10 @@ func codecNamed(name string) codec.Codec {
 
 // describe says for an error message how the values of a schema were written.
 func (t *typed) describe(number uint64) string {
-	if number == 0 {
+	switch {
+	case t.store == nil:
+		return t.codec.Name()
+	case number == 0:
 		return "raw bytes"
 	}
 	s, _ := t.store.Schema(number)

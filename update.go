@@ -115,7 +115,7 @@ func (m *Map[K, V]) update(key K, f func(*Entry[V]) error, d engine.Durability) 
 	if err := m.encodeKey(buf, key); err != nil {
 		return v, false, err
 	}
-	err = m.updateEntry(m.table, m.cells, buf.key, m.flat, m.durability(d), func(found engine.Found, w *engine.Write) (write bool, err error) {
+	err = m.updateEntry(&m.place, buf.key, m.flat, m.durability(d), func(found engine.Found, w *engine.Write) (write bool, err error) {
 		v, exists, write, err = m.decide(buf, found, f, w)
 		return write, err
 	})

@@ -15,7 +15,16 @@ func Set[T any](db *DB, name string, v T) error {
 	if err != nil {
 		return err
 	}
-	return t.set(nil, []byte(name), &v, engine.Process)
+	buf := buffers.Get().(*buffer)
+	defer buf.release()
+	key := []byte(name)
+	value, schema, err := t.encode(buf, key, &v)
+	if err != nil {
+		return err
+	}
+	h := db.handle()
+	_, err = h.write(&everywhere, &engine.Write{Key: key, Value: value, Schema: schema, Durability: engine.Process})
+	return err
 }
 
 // Load returns the value that Set has put under name. The error is ErrNotFound when
@@ -27,7 +36,8 @@ func Load[T any](db *DB, name string) (T, error) {
 		return v, err
 	}
 	key := []byte(name)
-	e, err := db.store.Get(nil, key)
+	h := db.handle()
+	e, err := h.get(&everywhere, key)
 	if err != nil {
 		return v, err
 	}
@@ -45,7 +55,7 @@ func (db *DB) typed(t reflect.Type) (*typed, error) {
 	if v != nil {
 		return v, nil
 	}
-	v, err := newTyped(db.store, db.config.maps.codec, t) // without the lock: a codec is the caller's function
+	v, err := newTyped(db.numbers(), db.config.maps.codec, t) // without the lock: a codec is the caller's function
 	if err != nil {
 		return nil, err
 	}

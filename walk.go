@@ -129,12 +129,14 @@ func (m *Map[K, V]) items(values bool) iter.Seq[engine.Item] {
 	case m.down || m.isOrdered():
 		return m.inOrder(engine.Span{}, values)
 	case m.from != nil:
-		return m.from.Items(m.table, values)
+		return m.from.items(&m.place, values)
 	}
 	return m.db.store.Entries(m.cells, values)
 }
 
-func (m *Map[K, V]) isOrdered() bool { return m.db.store.KeepsOrder(m.table, m.order) }
+func (m *Map[K, V]) isOrdered() bool {
+	return m.sorted || m.table != nil && m.db.store.KeepsOrder(m.table, m.order)
+}
 
 // inOrder are the entries of a span of sort keys.
 //
@@ -142,7 +144,7 @@ func (m *Map[K, V]) isOrdered() bool { return m.db.store.KeepsOrder(m.table, m.o
 func (m *Map[K, V]) inOrder(span engine.Span, values bool) iter.Seq[engine.Item] {
 	span.Down = m.down
 	if m.from != nil {
-		return m.from.InOrder(m.table, m.order, span, values)
+		return m.from.inOrder(&m.place, m.order, span, values)
 	}
 	return m.db.store.InOrder(m.cells, m.order, span, values)
 }

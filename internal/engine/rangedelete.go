@@ -46,12 +46,14 @@ func KeyRange(span Span) Range {
 	return Range{by: keycodec.BytesOrder, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
 }
 
-// Range has the keys of the table in a span that has its lower bound, and not its upper one; both are sort keys.
-func (t *Table) Range(by keycodec.Order, span Span) Range {
-	r := Range{prefix: t.prefixBytes(), by: by, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
-	if by.IsBytes() {
-		r.prefix, r.span.Low, r.span.High = nil, r.whole(r.span.Low), r.whole(r.span.High)
+// SortRange has the keys that begin with prefix, and whose sort keys behind it are in a span that has its lower
+// bound, and not its upper one.
+func SortRange(prefix []byte, by keycodec.Order, span Span) Range {
+	r := Range{prefix: bytes.Clone(prefix), by: by, span: Span{Low: bytes.Clone(span.Low), High: bytes.Clone(span.High), HighOpen: true}}
+	if !by.IsBytes() || r.all() {
+		return r
 	}
+	r.span.Low, r.span.High, r.prefix = r.whole(r.span.Low), r.Until(), nil
 	return r
 }
 
@@ -70,7 +72,7 @@ func (r *Range) none() bool { return r.span.High != nil && bytes.Compare(r.span.
 // Until is the whole key before which the range ends, nil for none.
 func (r *Range) Until() []byte {
 	switch {
-	case r.all():
+	case r.all(), r.span.High == nil && r.by.IsBytes():
 		return PrefixSpan(r.prefix).High
 	case r.span.High == nil:
 		return nil
@@ -195,6 +197,11 @@ func RangeOf(key, value []byte) (Range, error) {
 		r.span.High = by.AppendSortKey(nil, view(high[len(r.prefix):]))
 	}
 	return r, nil
+}
+
+// SortKey is by what the keys of the range are ordered: the key is one of them.
+func (r *Range) SortKey(key []byte) []byte {
+	return r.by.AppendSortKey(nil, view(key[len(r.prefix):]))
 }
 
 // DeleteRange deletes all entries of a range, as one write. Errors are those of Write; where an entry is

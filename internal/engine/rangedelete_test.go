@@ -215,7 +215,7 @@ func TestRecordOfARange(t *testing.T) {
 	number := func() []byte { return ints.AppendSortKey(nil, fmt.Sprint(rng.IntN(30)-10)) }
 	ranges := []Range{PrefixRange(nil), PrefixRange([]byte("m:1")), KeyRange(Span{Low: []byte("m"), High: nil}), KeyRange(Span{})}
 	for range 200 {
-		ranges = append(ranges, PrefixRange(word()), KeyRange(Span{Low: word(), High: word()}), table.Range(ints, Span{Low: number(), High: number()}), table.Range(keycodec.BytesOrder, Span{Low: word(), High: word()}))
+		ranges = append(ranges, PrefixRange(word()), KeyRange(Span{Low: word(), High: word()}), SortRange(table.prefixBytes(), ints, Span{Low: number(), High: number()}), SortRange(table.prefixBytes(), keycodec.BytesOrder, Span{Low: word(), High: word()}))
 	}
 	var list []replayedRange
 	for i, r := range ranges {
@@ -364,7 +364,7 @@ func TestRangeBesideDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range []Range{
-		table.Range(ints, Span{Low: number("0"), High: number("2")}),
+		SortRange(table.prefixBytes(), ints, Span{Low: number("0"), High: number("2")}),
 		KeyRange(Span{Low: []byte("m:2"), High: []byte("m:4")}),
 		PrefixRange([]byte("m:")),
 	} {

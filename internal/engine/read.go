@@ -23,6 +23,11 @@ type Entry struct {
 	hit // its record
 }
 
+// EntryOf is an entry that no log has, with a deadline, 0 for none.
+func EntryOf(value []byte, deadline uint64) Entry {
+	return Entry{Value: value, hit: hit{expiry: deadline}}
+}
+
 // Same reports whether two reads have found one record. In a transaction all that it has written itself is the same.
 func (e *Entry) Same(other *Entry) bool { return e.address == other.address }
 

@@ -67,7 +67,8 @@ type Store struct {
 	lock interface{ Close() error }
 
 	life   gate
-	closed bool // guarded by life, and by any one of keys
+	closed bool  // guarded by life, and by any one of keys
+	gone   error // what who comes then is told
 
 	keys    [cache.Shards]keyLock // by hash: one writer per key
 	showing showing               // of the same shards
@@ -195,29 +196,8 @@ func (o Options) withDefaults() Options {
 
 // open opens the store. With pass recovery goes on behind damage, as far as that is possible.
 func open(dir string, opts Options, pass bool) (_ *Store, err error) {
-	s := &Store{
-		opts:          opts,
-		pass:          pass,
-		spaces:        map[uint64]*space{},
-		schemas:       map[uint64]Schema{},
-		schemaNumbers: map[Schema]uint64{},
-	}
-	s.reports.deliver = opts.OnError
-	s.reports.idle = sync.NewCond(&s.reports.mu)
-	s.interval.Store(int64(opts.SyncInterval))
-	s.updates.init()
-	s.sweeper.updates.init()
-	s.transactions.init()
-	s.views.budget = &s.budget
-	share := int64(0)
-	if !opts.ReadOnly {
-		share = seglog.RingShare(opts.RingBytes, opts.MaxMemory)
-	}
-	s.budget.SetLimit(opts.MaxMemory - share)
-	s.attached.Store(new([]*Cells))
-	s.space(0)
-	s.log = s.newLog(dir)
-	s.orders.inline = true
+	s := newStore(dir, opts)
+	s.pass, s.orders.inline = pass, true
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.release())
@@ -265,6 +245,41 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 		s.beginFolding()
 	}
 	return s, nil
+}
+
+// newStore is a store of which nothing is open yet.
+func newStore(dir string, opts Options) *Store {
+	s := &Store{
+		opts:          opts,
+		gone:          seglog.ErrClosed,
+		spaces:        map[uint64]*space{},
+		schemas:       map[uint64]Schema{},
+		schemaNumbers: map[Schema]uint64{},
+	}
+	s.reports.deliver = opts.OnError
+	s.reports.idle = sync.NewCond(&s.reports.mu)
+	s.interval.Store(int64(opts.SyncInterval))
+	s.updates.init()
+	s.sweeper.updates.init()
+	s.transactions.init()
+	s.views.budget = &s.budget
+	share := int64(0)
+	if !opts.ReadOnly {
+		share = seglog.RingShare(opts.RingBytes, opts.MaxMemory)
+	}
+	s.budget.SetLimit(opts.MaxMemory - share)
+	s.attached.Store(new([]*Cells))
+	s.space(0)
+	s.log = s.newLog(dir)
+	return s
+}
+
+// Without is a store that has no log: what is asked of it is the error why. It tells the time by its clock.
+func Without(why error, opts Options) *Store {
+	s := newStore("", opts.withDefaults())
+	s.closed, s.gone = true, why
+	s.compaction, s.follower = s.opts.Compaction(s), unfollowing{}
+	return s
 }
 
 func (s *Store) newLog(dir string) *seglog.Log {
@@ -417,7 +432,7 @@ func (s *Store) use() (pass, error) {
 	in := s.life.enter()
 	if s.closed {
 		s.life.leave(in)
-		return 0, seglog.ErrClosed
+		return 0, s.gone
 	}
 	return in, nil
 }

@@ -13,6 +13,11 @@ func Open(dir string, opts engine.Options) (*engine.Store, error) {
 	return engine.Open(dir, WithRooms(opts))
 }
 
+// Without is engine.Without with all rooms, which have nothing to do.
+func Without(why error, opts engine.Options) *engine.Store {
+	return engine.Without(why, WithRooms(opts))
+}
+
 // WithRooms are options by which the engine opens with all rooms at work.
 func WithRooms(opts engine.Options) engine.Options {
 	opts.Compaction = func(s *engine.Store) engine.Compaction { return compaction.New(s) }

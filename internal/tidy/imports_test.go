@@ -18,6 +18,7 @@ var arrows = map[string][]string{
 	"internal/clock":      {},
 	"internal/compaction": {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/detach":     {},
+	"internal/driver":     {"internal/engine"},
 	"internal/feed":       {"internal/record", "internal/seglog", "internal/engine"},
 	"internal/files":      {"internal/record", "internal/vfs"},
 	"internal/follow":     {"internal/seglog", "internal/engine"},

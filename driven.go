@@ -1,0 +1,129 @@
+package copal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/copaldb/copal/internal/driver"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/store"
+)
+
+// driven is behind the handles of a store that has a driver in the place of the engine.
+type driven struct {
+	driver driver.Driver
+	ctx    context.Context
+}
+
+// openDriven opens a store of which all entries are the driver's. What needs the log is errors.ErrUnsupported there.
+func openDriven(d driver.Driver, opts ...Option) (*DB, error) {
+	c, err := newConfig(opts)
+	if err != nil {
+		return nil, err
+	}
+	db := newDB(store.Without(unsupported("log"), engine.Options{Clock: c.clock, OnError: c.onError}), c)
+	db.driver = d
+	return db, nil
+}
+
+// unsupported says what a driver does not have.
+func unsupported(what string) error {
+	return fmt.Errorf("copal: the driver of this store has no %s: %w", what, errors.ErrUnsupported)
+}
+
+// errBusy is the error of an update that other writes of its key have always come before.
+var errBusy = errors.New("copal: an update is given up, for each time another write of its key came first")
+
+// mostConflicts is how often an update tries.
+const mostConflicts = 10_000
+
+func (b driven) get(_ *place, key []byte) (engine.Entry, error) {
+	e, err := b.driver.Get(b.ctx, key)
+	return engine.EntryOf(e.Value, e.Deadline), err
+}
+
+func (b driven) has(at *place, key []byte) (bool, error) {
+	_, err := b.get(at, key)
+	if isNotFound(err) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func (b driven) deadlineOf(_ *place, key []byte) (uint64, error) {
+	e, err := b.driver.Get(b.ctx, key)
+	return e.Deadline, err
+}
+
+func (b driven) len(at *place) (int, error) { return b.driver.Len(b.ctx, at.prefix) }
+
+func (b driven) items(at *place, values bool) iter.Seq[engine.Item] {
+	return itemsOf(b.driver.Entries(b.ctx, at.prefix, values))
+}
+
+func (b driven) inOrder(at *place, by keycodec.Order, span engine.Span, values bool) iter.Seq[engine.Item] {
+	return b.sorted(engine.SortRange(at.prefix, by, span), span.Down, values)
+}
+
+func (b driven) scan(span engine.Span, values bool) iter.Seq[engine.Item] {
+	return b.sorted(engine.KeyRange(span), span.Down, values)
+}
+
+func (b driven) sorted(r engine.Range, down, values bool) iter.Seq[engine.Item] {
+	d, ok := b.driver.(driver.Sorted)
+	if !ok {
+		return refused{unsupported("order of keys")}.item
+	}
+	return itemsOf(d.InOrder(b.ctx, r, down, values))
+}
+
+func itemsOf(entries iter.Seq2[driver.Entry, error]) iter.Seq[engine.Item] {
+	return func(yield func(engine.Item) bool) {
+		for e, err := range entries {
+			if !yield(engine.Item{Key: e.Key, Entry: engine.EntryOf(e.Value, e.Deadline), Err: err}) {
+				return
+			}
+		}
+	}
+}
+
+func (b driven) write(_ *place, w *engine.Write) (existed bool, err error) { return b.writeIf(w, nil) }
+
+func (b driven) writeIf(w *engine.Write, now *driver.Entry) (existed bool, err error) {
+	switch {
+	case w.Durability == engine.Memory:
+		return false, unsupported("entries in memory alone")
+	case len(w.Key) > MaxKeyBytes:
+		return false, fmt.Errorf("%w: a key of %d bytes", ErrTooLarge, len(w.Key))
+	}
+	return b.driver.Write(b.ctx, &driver.Write{Key: w.Key, Value: w.Value, Delete: w.Delete, Deadline: w.Expiry, Durability: w.Durability, If: now})
+}
+
+func (b driven) update(_ *place, key []byte, d engine.Durability, decide engine.Decide) error {
+	for range mostConflicts {
+		now, err := b.driver.Get(b.ctx, key)
+		if err != nil && !isNotFound(err) {
+			return err
+		}
+		found := engine.Found{Exists: err == nil, Expiry: now.Deadline, Entry: engine.EntryOf(now.Value, now.Deadline)}
+		w := engine.Write{Key: key, Durability: d}
+		if write, err := decide(found, &w); err != nil || !write || w.Delete && !found.Exists {
+			return err
+		}
+		if _, err = b.writeIf(&w, &now); !errors.Is(err, driver.ErrConflict) {
+			return err
+		}
+	}
+	return errBusy
+}
+
+func (b driven) redate(_ *place, key []byte, deadline uint64, d engine.Durability) error {
+	return b.driver.Redate(b.ctx, key, deadline, d)
+}
+
+func (b driven) deleteRange(r engine.Range, d engine.Durability) error {
+	return b.driver.DeleteRange(b.ctx, r, d)
+}
