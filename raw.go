@@ -32,7 +32,12 @@ func (db *DB) Raw() *Raw { return &Raw{db.handle()} }
 func (s *Snapshot) Raw() *Raw { return s.db.Raw().At(s) }
 
 // Raw returns the entries of the transaction as bytes: db.Raw().In(tx).
-func (tx *Tx) Raw() *Raw { return tx.db.Raw().In(tx) }
+func (tx *Tx) Raw() *Raw {
+	if tx.raw.db == nil {
+		tx.raw = Raw{tx.db.handle().in(tx)}
+	}
+	return &tx.raw
+}
 
 // With returns a handle whose writes are as durable as d. Async is Write.
 func (r *Raw) With(d Durability) *Raw { return &Raw{r.logged(d)} }

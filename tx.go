@@ -15,8 +15,9 @@ import (
 // A transaction sees the store as it was when it began, async writes included, with its own writes on
 // top. It does not see what SetInMemory has put over an entry.
 type Tx struct {
-	db *DB
-	tx *engine.Tx
+	db  *DB
+	tx  *engine.Tx
+	raw Raw // from the first call of Raw on
 }
 
 // Update calls f with a transaction, and makes what f has written count: all of it, or nothing when f
