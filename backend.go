@@ -7,8 +7,8 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// place is where the entries of a map are: their whole keys begin with prefix. In the engine they have a table
-// and, while the map is open, cells. Raw bytes are in no place of their own.
+// place says where the entries of a map are: their whole keys begin with prefix. In the engine they
+// have a table and, while the map is open, cells. Raw bytes have no place of their own.
 type place struct {
 	prefix []byte
 	table  *engine.Table
@@ -18,9 +18,9 @@ type place struct {
 // everywhere is the place of raw bytes.
 var everywhere place
 
-// backend is what a handle reads and writes: a snapshot, a transaction, a store on another machine, or nothing.
-// The engine as it is now is not behind it, for whose reads of a map find a cell without a call, and whose
-// writes allocate nothing.
+// backend is what a handle reads and writes: a snapshot, a transaction, a store on another machine,
+// or nothing. The present state of the engine is not behind it: a read of a map finds its cell
+// without a call there, and a write allocates nothing.
 type backend interface {
 	get(at *place, key []byte) (engine.Entry, error)
 	has(at *place, key []byte) (bool, error)
@@ -37,7 +37,7 @@ type backend interface {
 	deleteRange(r engine.Range, d engine.Durability) error
 }
 
-// refused is behind a handle that means nothing: each read, and each write, is an error.
+// refused is behind a handle that means nothing: each read and each write is an error.
 type refused struct{ err error }
 
 func (b refused) get(*place, []byte) (engine.Entry, error)     { return engine.Entry{}, b.err }

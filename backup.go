@@ -9,28 +9,28 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// BackupReport says what DB.Backup or admin.Restore has done.
+// BackupReport says what DB.Backup or admin.Restore did.
 type BackupReport struct {
-	Bytes  int64 // of the log
-	Linked int64 // of these, in files that the backup shares with the store since now, as hard links
-	Copied int64 // of these, written now; the rest was there
+	Bytes  int64 // bytes of the log in the backup
+	Linked int64 // bytes in files that this call hard-linked to files of the store
+	Copied int64 // bytes that this call wrote; the rest was in the backup before
 }
 
-// Backup makes a backup of the store in directory dir, which is created when it is missing. It holds every
-// write that was acknowledged before the call, of any durability, but not what SetInMemory has put over an
-// entry; and it is one state of the store. Reading and writing go on meanwhile. When Backup returns, the
-// backup is on the disk.
+// Backup makes a backup of the store in directory dir, and creates the directory when it is
+// missing. The backup is one state of the store. It holds every write that was acknowledged before
+// the call, whatever its durability, but no value of SetInMemory. Reading and writing go on
+// meanwhile. When Backup returns, the backup is on the disk.
 //
-// Files that do not change any more are shared with the store where the file system has hard links. So a
-// backup on the same disk costs little, and does not survive the disk. A dir that holds an earlier backup of
-// this store gets what it lacks; after an error or a crash it holds that earlier backup, whole. Any other
-// dir that is not empty is refused.
+// Where the file system has hard links, the backup shares the finished files of the store. So a
+// backup on the same disk costs little, and does not survive that disk. A dir that holds an earlier
+// backup of this store gets what it lacks; after an error or a crash it still holds that earlier
+// backup, whole. Any other dir that is not empty is refused.
 //
-// A backup is a store: Open it with ReadOnly to look, or admin.Restore it. One that was written to is
-// refused from then on.
+// A backup is a store: Open it with ReadOnly to look, or admin.Restore it. A backup that was
+// written to is refused from then on.
 //
-// progress, which may be nil, is told how many bytes of the log, of all, the backup has. When ctx ends, so
-// does Backup, with its error.
+// progress, which may be nil, gets how many bytes of the log the backup has, and how many there
+// are. When ctx ends, Backup returns its error.
 func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
 	opts := backup.Options{FS: db.config.backupTo, Progress: progress}
 	if opts.FS == nil || opts.FS == vfs.OS() {

@@ -7,21 +7,21 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Batch is a list of changes of raw entries that are written together: all of them or none, in memory, in
-// the log and after a crash, however many there are. Of several changes of one key the last counts. The
-// log takes them in one piece, and one sync is for all.
+// Batch is a list of changes of raw entries that are written together: all or none of them, in
+// memory, in the log and after a crash, however many there are. Of several changes of one key the
+// last counts. The log takes them in one piece, and one sync serves all.
 //
-// One goroutine at a time may use a Batch. It copies what it is given, and holds everything in memory
-// until Reset.
+// Only one goroutine at a time may use a Batch. It copies what it is given, and holds everything in
+// memory until Reset.
 type Batch struct {
 	raw     *Raw
 	db      *DB
 	changes []engine.Change
-	of      map[string]int // by key: which of changes
+	of      map[string]int // by key: its place in changes
 	list    []*engine.Change
 
 	bytes  []byte // room for keys and values, which stay where they are
-	copied int    // how much of it they have taken since the last Reset, what is full included
+	copied int    // bytes taken since the last Reset, in this room and in earlier ones
 }
 
 // batchRoom is how much room a batch takes at a time.
@@ -30,14 +30,14 @@ const batchRoom = 64 << 10
 // batchKept is how much memory for keys and values Reset keeps at most.
 const batchKept = 1 << 20
 
-// Batch returns an empty batch, which is as durable as the writes of the handle. In a transaction, which
-// is a batch, there is none.
+// Batch returns an empty batch, which is as durable as the writes of the handle. A transaction is a
+// batch already: Commit of a batch made in one is an error.
 func (r *Raw) Batch() *Batch { return &Batch{raw: r, db: r.db, of: map[string]int{}} }
 
-// Set adds a Set. Whether key and value are too long is found out by Commit.
+// Set adds what Raw.Set does. Commit returns the error of a key or value that is too long.
 func (b *Batch) Set(key, value []byte) { b.add(engine.Write{Key: b.copy(key), Value: b.copy(value)}) }
 
-// SetTTL adds a SetTTL. The time begins now.
+// SetTTL adds what Raw.SetTTL does. The time to live begins at this call.
 func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 	deadline, err := b.db.store.Deadline(d)
 	if err == nil {
@@ -46,7 +46,7 @@ func (b *Batch) SetTTL(key, value []byte, d time.Duration) error {
 	return err
 }
 
-// SetUntil adds a SetUntil.
+// SetUntil adds what Raw.SetUntil does.
 func (b *Batch) SetUntil(key, value []byte, deadline time.Time) error {
 	at, err := b.db.store.DeadlineAt(deadline)
 	if err == nil {
@@ -55,14 +55,14 @@ func (b *Batch) SetUntil(key, value []byte, deadline time.Time) error {
 	return err
 }
 
-// Delete adds a Delete.
+// Delete adds what Raw.Delete does.
 func (b *Batch) Delete(key []byte) { b.add(engine.Write{Key: b.copy(key), Delete: true}) }
 
 // Len is the number of keys that the batch changes.
 func (b *Batch) Len() int { return len(b.changes) }
 
-// Commit makes the changes. With an error nothing has changed, unless it is one after which the store
-// refuses further writes. The batch stays as it is: it can be committed again, added to, or Reset.
+// Commit makes the changes. When it returns an error nothing has changed, unless the store refuses
+// further writes after it. The batch stays as it is: it can be committed again, added to, or Reset.
 func (b *Batch) Commit() error {
 	if err := b.raw.writable(); err != nil {
 		return err
@@ -77,14 +77,14 @@ func (b *Batch) Commit() error {
 	return b.db.store.WriteAll(b.list, b.raw.by)
 }
 
-// Reset empties the batch, and keeps some of its memory for what comes next.
+// Reset empties the batch, and keeps some of its memory for the next changes.
 func (b *Batch) Reset() {
 	clear(b.of)
 	clear(b.list)
 	clear(b.changes)
 	b.changes, b.list, b.bytes = b.changes[:0], b.list[:0], b.bytes[:0]
 	if b.copied > cap(b.bytes) && b.copied <= batchKept {
-		b.bytes = make([]byte, 0, b.copied) // for the next one will be about as large
+		b.bytes = make([]byte, 0, b.copied) // the next batch will be about as large
 	}
 	b.copied = 0
 }

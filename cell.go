@@ -15,12 +15,12 @@ type cell[V any] struct {
 	value V
 }
 
-// cellOf is the cell of which c is the head: every cell of a map with values of type V
-// that holds one is a cell[V].
+// cellOf returns the cell whose head is c. Every cell that holds a value of a Map[K, V] is a
+// cell[V].
 func cellOf[V any](c *cache.Cell) *cell[V] { return (*cell[V])(unsafe.Pointer(c)) }
 
-// cost is the memory of a cell whose encoded value is so long, about: what the value
-// points to, such as strings, takes in memory what it takes encoded.
+// cost estimates the memory of a cell from the length of its encoded value: what the value points
+// to, such as strings, takes about as much memory as its encoding.
 func (m *Map[K, V]) cost(encoded int) int { return int(unsafe.Sizeof(cell[V]{})) + encoded }
 
 // held is the memory of the strings of a flat value, which is not encoded yet.
@@ -67,7 +67,7 @@ func (m *Map[K, V]) findOwn(hash uint64, own string) *cell[V] {
 	return cellOf[V](c)
 }
 
-// cellValues is what the store is to know of the values in cells. expired may be nil.
+// cellValues is what the store needs to know of the values in cells. expired may be nil.
 func (m *Map[K, V]) cellValues(expired func(K, V)) engine.Values {
 	v := engine.Values{Encode: m.encodeCell, Copy: m.copyCell, Keys: m.order.Name()}
 	if expired != nil {
@@ -76,8 +76,8 @@ func (m *Map[K, V]) cellValues(expired func(K, V)) engine.Values {
 	return v
 }
 
-// encodeCell encodes the value of a cell that holds it. It is called with the lock of a key held, when the
-// number of the schema is known.
+// encodeCell encodes the value of a cell that holds one. The caller holds the lock of a key, and
+// the schema has its number.
 func (m *Map[K, V]) encodeCell(dst []byte, c *cache.Cell) ([]byte, uint64, error) {
 	dst, err := m.values.plan.Append(dst, &cellOf[V](c).value)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Map[K, V]) encodeCell(dst []byte, c *cache.Cell) ([]byte, uint64, error
 	return dst, m.values.number.Load(), nil
 }
 
-// copyCell returns another cell with the value of one that holds it.
+// copyCell returns another cell with the same value.
 func (m *Map[K, V]) copyCell(c *cache.Cell) *cache.Cell {
 	return &(&cell[V]{value: cellOf[V](c).value}).Cell
 }

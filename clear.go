@@ -9,20 +9,19 @@ import (
 
 // Range deletions: one record in the log, however many entries go.
 
-// Clear removes all entries of the map, as one write: whoever sees that one is gone sees none of those
-// that were there. Its durability is that of Set.
+// Clear removes all entries of the map as one write: a reader that sees one of them gone sees all
+// of them gone. It is as durable as Set. Where an entry is damaged nothing is removed, and the
+// error says which.
 //
-// It reads all keys first, and nobody waits for that. Then writers wait for as long as it takes to
-// append one record, and a writer of a key for as long as some hundredth of the keys take to
-// go. What others write meanwhile goes as well, unless it comes after the record. A watch tells it as one
-// change, with Range set. Where an entry is damaged nothing is removed, and the error says which.
+// Clear reads all keys first, while others write on. Then all writers wait until one record is
+// appended, and a writer of one key until about a hundredth of the keys are removed. A write by
+// others that comes before the record is removed as well. A watch gets one change, with Range set.
 //
-// In a transaction it does not matter what others do to the map before the transaction ends: that is
-// removed, too, and is no conflict.
+// In a transaction, other writes to the map before its end are no conflict: they are removed, too.
 func (m *Map[K, V]) Clear() error { return m.deleteRange(engine.PrefixRange(m.prefix)) }
 
-// DeleteRange removes the entries with keys in [from, to), as Clear does. Of a map that is Ordered only these
-// keys are read.
+// DeleteRange removes the entries with keys in [from, to), as Clear does. In an Ordered map it
+// reads only these keys.
 func (m *Map[K, V]) DeleteRange(from, to K) error {
 	span, err := m.span(&from, &to)
 	if err != nil {
@@ -36,7 +35,7 @@ func (m *Map[K, V]) DeletePrefix(p string) error {
 	return m.deleteRange(engine.PrefixRange(append(m.prefix, p...)))
 }
 
-// deleteRange is the handle's, unless the map is closed.
+// deleteRange is deleteRange of the handle, unless the map is closed.
 func (m *Map[K, V]) deleteRange(r engine.Range) error {
 	if m.closed.Load() {
 		return ErrClosed
@@ -58,8 +57,8 @@ func (h *handle) deleteRange(r engine.Range) error {
 // Clear removes all entries of the store, of all maps and collections, as Map.Clear does.
 func (r *Raw) Clear() error { return r.DeletePrefix(nil) }
 
-// DeleteRange removes the entries with whole keys in [from, to), by their bytes, as Map.Clear does. nil is no bound.
-// What maps and collections have there goes as well.
+// DeleteRange removes the entries with whole keys in [from, to), by their bytes, as Map.Clear does;
+// entries of maps and collections, too. nil is no bound.
 func (r *Raw) DeleteRange(from, to []byte) error {
 	return r.deleteRange(engine.KeyRange(engine.Span{Low: from, High: to}))
 }
@@ -67,9 +66,8 @@ func (r *Raw) DeleteRange(from, to []byte) error {
 // DeletePrefix removes the entries whose whole keys begin with p, as DeleteRange does.
 func (r *Raw) DeletePrefix(p []byte) error { return r.deleteRange(engine.PrefixRange(p)) }
 
-// Drop removes a map: its entries, as Map.Clear does, and what the log knows of it, so that it may be
-// opened with other types. A map that is open is to be closed first. Where there is no such
-// map, nothing happens.
+// Drop removes a map: its entries, as Map.Clear does, and its types, so that it may be opened with
+// others. An open map must be closed first. If there is no such map, Drop does nothing.
 func (db *DB) Drop(name string) error {
 	err := db.store.Drop(name)
 	if errors.Is(err, engine.ErrMapOpen) {

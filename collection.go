@@ -12,16 +12,16 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// A key of the store can have a collection instead of a value: a hash, a list, a set, or a sorted set. Its
-// elements are records of their own, so a change of one costs what an entry of a map costs, also among a
-// million; and the whole is deleted, renamed and given a deadline by a record or three, whatever its size. The
-// space of what was deleted comes back in the background.
+// A key of the store can hold a collection instead of a value: a hash, a list, a set, or a sorted set.
+// Its elements are records of their own, so a change of one costs what a change of a map's entry costs,
+// even among a million. One to three records delete, rename or date the whole, whatever its size. The
+// space of deleted elements comes back in the background.
 //
-// Under the same key there is a value or a collection. Reading one as the other is ErrType; Set and Put replace
-// a collection, and Delete, Has, Expire, TTL and Scan treat it as any entry. The number of keys, as DB.Len and
-// Map.Len count it, has a collection as one.
+// A key holds a value or a collection. Reading one as the other is ErrType. Set and admin.Put replace a
+// collection; Delete, Has, Expire and TTL treat it as any entry. Raw.Len and Map.Len count it as one.
 
-// Collection is what a HashOf and its like are as a whole. It is safe for concurrent use.
+// Collection is the part that hashes, lists, sets and sorted sets have in common: the collection as
+// a whole. It is safe for concurrent use.
 type Collection struct {
 	handle
 	key []byte
@@ -36,7 +36,7 @@ func newCollection(db *DB, key []byte, of engine.CollectionType) Collection {
 	return Collection{handle: h, key: append([]byte{}, key...), of: of}
 }
 
-// as is the collection by another handle.
+// as is the same collection with another handle.
 func (c *Collection) as(h handle) Collection { return Collection{handle: h, key: c.key, of: c.of} }
 
 // With returns a handle whose writes are as durable as d. Async is Write.
@@ -45,11 +45,11 @@ func (c *Collection) With(d Durability) *Collection {
 	return &of
 }
 
-// Key is the key under which it is.
+// Key returns the key of the collection.
 func (c *Collection) Key() string { return string(c.key) }
 
-// Len returns the number of elements, which it takes one read to know, 0 if there is no collection. A
-// read that fails goes to the error handler.
+// Len returns the number of elements, 0 if there is no collection. It costs one read. A read that
+// fails goes to the error handler.
 func (c *Collection) Len() int {
 	err := c.readable()
 	var n uint64
@@ -60,7 +60,7 @@ func (c *Collection) Len() int {
 	return int(n)
 }
 
-// Clear deletes the whole, and reports whether there was anything. Its durability is that of Map.Set.
+// Clear deletes the collection, and reports whether there was one. It is as durable as Map.Set.
 func (c *Collection) Clear() (existed bool, err error) {
 	if err := c.writable(); err != nil {
 		return false, err
@@ -71,9 +71,9 @@ func (c *Collection) Clear() (existed bool, err error) {
 	return c.db.store.Clear(c.key, c.of, c.by)
 }
 
-// Rename moves the whole to another key, deadline included, and replaces what is there. The error is
-// ErrNotFound when there is nothing to move. The receiver stays what there is under the old key. Its
-// durability is that of Map.Set.
+// Rename moves the collection, deadline included, to another key, and replaces what that key holds.
+// The receiver stays a handle of the old key. The error is ErrNotFound when there is no collection.
+// It is as durable as Map.Set.
 func (c *Collection) Rename(to string) error {
 	if err := c.writable(); err != nil {
 		return err
@@ -84,8 +84,9 @@ func (c *Collection) Rename(to string) error {
 	return c.db.store.Rename(c.key, []byte(to), c.of, c.by)
 }
 
-// Expire lets the whole expire after d, which must be positive, whatever deadline it had. Changes of
-// elements leave the deadline as it is. The error is ErrNotFound when there is nothing.
+// Expire replaces the deadline of the collection: it expires as a whole after d, which must be
+// positive. Changes of elements leave the deadline as it is. The error is ErrNotFound when there is
+// no collection.
 func (c *Collection) Expire(d time.Duration) error {
 	deadline, err := c.db.store.Deadline(d)
 	if err != nil {
@@ -94,7 +95,7 @@ func (c *Collection) Expire(d time.Duration) error {
 	return c.redate(deadline)
 }
 
-// ExpireAt is Expire at a moment, with the bounds of Map.SetUntil.
+// ExpireAt is Expire with a deadline, within the bounds of Map.SetUntil.
 func (c *Collection) ExpireAt(deadline time.Time) error {
 	at, err := c.db.store.DeadlineAt(deadline)
 	if err != nil {
@@ -103,7 +104,8 @@ func (c *Collection) ExpireAt(deadline time.Time) error {
 	return c.redate(at)
 }
 
-// Persist takes the deadline away, if there is one. The error is ErrNotFound when there is nothing.
+// Persist takes the deadline away, if there is one. The error is ErrNotFound when there is no
+// collection.
 func (c *Collection) Persist() error { return c.redate(0) }
 
 func (c *Collection) redate(deadline uint64) error {
@@ -116,14 +118,14 @@ func (c *Collection) redate(deadline uint64) error {
 	return c.db.store.Redate(c.key, c.of, deadline, c.by)
 }
 
-// TTL returns the time that the whole has left to live, 0 without a deadline. The error is ErrNotFound
-// when there is nothing.
+// TTL returns the time that the collection has left to live, 0 without a deadline. The error is
+// ErrNotFound when there is no collection.
 func (c *Collection) TTL() (time.Duration, error) {
 	deadline, err := c.deadline()
 	return c.db.store.Left(deadline), err
 }
 
-// Deadline returns when the whole expires, as Map.Deadline does.
+// Deadline returns when the collection expires, as Map.Deadline does.
 func (c *Collection) Deadline() (time.Time, error) {
 	deadline, err := c.deadline()
 	return timeOf(deadline), err
@@ -136,7 +138,7 @@ func (c *Collection) deadline() (uint64, error) {
 	return c.reader().Deadline(c.key, c.of)
 }
 
-// reader reads what there is now, was in the snapshot, or is in the transaction.
+// reader reads the present state, the snapshot, or the transaction.
 func (c *Collection) reader() engine.Collections {
 	switch {
 	case c.then != nil:
@@ -190,7 +192,8 @@ func (c *Collection) change(d engine.Durability, plan func(*engine.Plan) ([]*eng
 	return c.db.store.Change(c.key, c.of, d, plan)
 }
 
-// edit makes edits that do not depend on what there is, and counts those of elements that there were.
+// edit makes edits that do not depend on the present elements. It returns how many of the edited
+// elements existed.
 func (c *Collection) edit(d engine.Durability, edits ...*engine.Edit) (existed int, err error) {
 	if err := c.change(d, func(*engine.Plan) ([]*engine.Edit, error) { return edits, nil }); err != nil {
 		return 0, err
@@ -228,7 +231,7 @@ func (c *Collection) has(sub []byte) bool {
 	return err == nil
 }
 
-// items yields elements in the order of the bytes of their sub-keys. Errors go to the error handler.
+// items yields elements in the bytewise order of their sub-keys. Errors go to the error handler.
 func (c *Collection) items(span engine.Span, values bool) iter.Seq[engine.Item] {
 	return c.reported(c.reader().All(c.key, c.of, span, values))
 }
@@ -252,8 +255,8 @@ func (c *Collection) reported(items iter.Seq[engine.Item]) iter.Seq[engine.Item]
 	}
 }
 
-// raw is how the fields and values of Hash and List stand in the log. It is made when it is first
-// asked for: a program that only opens a store is to have no codec in it.
+// raw says how the fields and values of Raw.Hash and Raw.List stand in the log. It is made at first
+// use, so that a program that only opens a store links no codec.
 type raw struct {
 	once   sync.Once
 	fields *keycodec.Codec[string]

@@ -7,37 +7,42 @@ import (
 	"github.com/copaldb/copal/internal/compaction"
 )
 
-// The log keeps every record until compaction gives back the space of those that were overwritten or
-// deleted. That happens in the background, without stopping readers or writers, when three things hold:
-// the log is twice as long as its live records; it is longer than they are by one file, which has an
-// eighth of them, from 16 to 64 MiB; and by 32 MiB. Files never change, but are replaced by shorter ones,
-// so a crash leaves the old or the new.
+// The log keeps every record until compaction gives back the space of overwritten and deleted ones. It
+// runs in the background, beside readers and writers, when the log
 //
-// Writers that outrun compaction are slowed down. When the log is longer than two and an eighth times its
-// live records and half a file, and 48 MiB longer than they are, each write waits, for a time that grows
-// with the excess, a millisecond at most. Where the disk is short of room all that begins earlier,
-// however little there is to be gained.
+//   - is twice as long as its live records,
+//   - is longer than they are by 32 MiB, and
+//   - is longer than they are by one file, which has an eighth of them, from 16 to 64 MiB.
+//
+// A file never changes. Compaction replaces it by a shorter one, so a crash leaves the old or the new.
+//
+// Writers that outrun compaction are slowed down. This begins when the log is longer than two and an
+// eighth times its live records and half a file, and 48 MiB longer than they are. Each write then waits
+// for a time that grows with the excess, a millisecond at most. Where the disk is short of room, both
+// begin earlier, however little there is to be gained.
 
-// Compact gives back, before it returns, all the space of what was overwritten, deleted or expired up to the
-// call. Readers and writers go on meanwhile. It needs room for one new file at most, the smallest first, and
-// none for files without a live record: so after deletions it works on a full disk, too.
+// Compact gives back all the space of entries that were overwritten, deleted or expired before the
+// call. Readers and writers go on meanwhile. It takes the smallest files first and needs room for
+// at most one new file, and none for files without a live record: so after deletions it works on a
+// full disk.
 //
-// On a full disk, what does not fit stays until there is room. That is no error if something else was given
-// back; it is ErrNoSpace if nothing was, or if asynchronous writes cannot be written yet. A *CorruptError
-// names a damaged file, which stays, while the rest goes.
+// On a full disk, what does not fit stays until there is room. That is no error if something else
+// was given back. If nothing was, or if asynchronous writes cannot be written yet, the error is
+// ErrNoSpace. A *CorruptError names a damaged file, which stays, while the others are compacted.
 //
-// progress, which may be nil, is told how many bytes of the log were given back, of all that can be. When
-// ctx ends, so does Compact, with its error: what it has given back by then stays given back.
+// progress, which may be nil, gets how many bytes of the log were given back, and how many can be.
+// When ctx ends, Compact returns its error, and keeps what it has done.
 //
-// A store is never longer after it: where less than 1 KiB can be given back, nothing is done.
+// Compact never makes a store longer: where less than 1 KiB can be given back, it does nothing.
 func (db *DB) Compact(ctx context.Context, progress func(done, total int64)) error {
 	return compaction.Of(db.store).Compact(ctx, progress)
 }
 
-// StartAutoCompact compacts the log in the background, beside the compaction that is always on, whenever
-// the store has more than ratio records for each entry (see Stats.Ratio) and 64 KiB can be gained. every says
-// how often it looks. The ratio is at least 1; 2 to 4 are sensible: the lower it is, the more often a live
-// record is copied. A later call replaces the numbers of an earlier one; a ratio of 0 ends it.
+// StartAutoCompact compacts the log whenever the store has more than ratio records per entry (see
+// Stats.Ratio) and at least 64 KiB can be given back. It runs in the background, beside the
+// compaction that is always on, and looks once in every. The ratio is at least 1; 2 to 4 are
+// sensible, as a lower ratio copies live records more often. A later call replaces the numbers of
+// an earlier one; a ratio of 0 ends it.
 func (db *DB) StartAutoCompact(every time.Duration, ratio float64) error {
 	return compaction.Of(db.store).StartAutoCompact(every, ratio)
 }

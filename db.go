@@ -20,8 +20,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// DB is an open store: a directory with a log, and the maps that are kept in it.
-// It is safe for concurrent use.
+// DB is an open store: a directory with a log, and the maps kept in it. It is safe for concurrent
+// use.
 type DB struct {
 	store  *engine.Store
 	driver driver.Driver // in its place; nil for the engine
@@ -35,19 +35,20 @@ type DB struct {
 	values map[reflect.Type]*typed // of Load and Set, by the type they are called with
 }
 
-// Open opens the store in directory dir, which is created when it is missing.
+// Open opens the store in directory dir, and creates the directory when it is missing.
 //
-// One process at a time may write; for the others, and for a second Open in the same
-// process, the error is ErrLocked, at once. See ReadOnly for reading beside it.
+// One process at a time may write. Another process, and a second Open in the same process, gets
+// ErrLocked at once. A store opened with ReadOnly reads beside the writer.
 //
-// Opening finds every write that was acknowledged, as far as its durability
-// promised: see docs/durability.md for what a crash can leave. Where a part of the log is
-// damaged that has to be read, the store opens with ReadOnly alone. The error handler is
-// told of each place then, a read of a key whose newest record is damaged is an error, and
-// every other key reads as ever; a damaged record that does not say any more whose it was
-// leaves its key as it was before. A writer, and a store of which files are missing or cut
-// short, is refused with a *CorruptError. Damage elsewhere is the error of the call that
-// meets it. admin.Check reads everything, and admin.Repair saves what is intact.
+// Opening finds every acknowledged write, as far as its durability promised; docs/durability.md
+// says what a crash can leave.
+//
+// If a part of the log that opening must read is damaged, a writer is refused with a *CorruptError,
+// and only ReadOnly opens the store. Then the error handler gets each damaged place, and a read of
+// a key whose newest record is damaged is an error. Every other key reads as ever. If a damaged
+// record no longer tells its key, that key keeps the value it had before. A store with missing or
+// shortened files is refused altogether. Damage elsewhere is the error of the call that meets it.
+// admin.Check reads everything, and admin.Repair saves what is intact.
 func Open(dir string, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -63,8 +64,8 @@ func Open(dir string, opts ...Option) (*DB, error) {
 	return open(dir, c)
 }
 
-// OpenMemory opens an empty store that is kept in memory and gone after Close. It
-// behaves as one on disk does, for tests of code that uses copal.
+// OpenMemory opens an empty store that is kept in memory and gone after Close. It behaves as one on
+// disk does, and is for tests of code that uses copal.
 func OpenMemory(opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -97,8 +98,8 @@ func newDB(s *engine.Store, c config) *DB {
 	return &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}
 }
 
-// Close makes everything written durable and closes the store and its maps. Its
-// error says that something may not be on the disk. Calls after the first return nil.
+// Close makes every write durable, and closes the store and its maps. An error means that some
+// write may not be on the disk. Calls after the first return nil.
 func (db *DB) Close() error {
 	if db.driver != nil {
 		return db.driver.Close()
@@ -106,8 +107,8 @@ func (db *DB) Close() error {
 	return db.store.Close()
 }
 
-// Sync returns when everything written before the call, by any goroutine, is on
-// the disk. Its error says that this cannot be relied on; no later write succeeds then.
+// Sync returns when everything written before the call, by any goroutine, is on the disk. An error
+// means that this cannot be relied on; no later write succeeds then.
 func (db *DB) Sync() error {
 	if db.driver != nil {
 		return db.driver.Sync(context.Background())
@@ -115,35 +116,35 @@ func (db *DB) Sync() error {
 	return db.store.Sync()
 }
 
-// SetSyncInterval changes the interval for writes from now on, and for those that
-// wait. A d that is not positive changes nothing.
+// SetSyncInterval changes the sync interval, also for writes that wait already. It does nothing
+// unless d is positive.
 func (db *DB) SetSyncInterval(d time.Duration) {
 	if d > 0 {
 		db.store.SetSyncInterval(d)
 	}
 }
 
-// Stats is what Stats counts.
+// Stats is what DB.Stats counts.
 type Stats struct {
-	Keys          int64 // entries, of maps as their Len counts them, and raw
-	Records       int64 // records in the log; those of overwritten and deleted entries among them
-	LiveBytes     int64 // of the log that belong to entries, about
-	LogBytes      int64 // of all segments
+	Keys          int64 // entries of all maps, as their Len counts them, and raw entries
+	Records       int64 // records in the log, with those of overwritten and deleted entries
+	LiveBytes     int64 // bytes of the log that belong to entries, estimated
+	LogBytes      int64 // bytes of all segments
 	Segments      int   // files of the log
 	CacheBytes    int64 // memory of decoded values
 	IndexBytes    int64 // memory of the index
-	Snapshots     int64 // that are open, and transactions under way
-	SnapshotBytes int64 // memory of what is kept for them
-	HeldBytes     int64 // of files out of use that only they, watchers, or reads and backups under way need; not in LogBytes
+	Snapshots     int64 // open snapshots and running transactions
+	SnapshotBytes int64 // memory kept for Snapshots
+	HeldBytes     int64 // bytes of replaced files that a snapshot, watcher, read or backup still needs; not in LogBytes
 	Compacted     int64 // files of the log that compaction has replaced since the store was opened
 	SyncInterval  time.Duration
-	TornBytes     int64 // at the end of the log that did not count when the store was opened, see docs/durability.md
+	TornBytes     int64 // bytes that opening ignored at the end of the log, see docs/durability.md
 }
 
-// Ratio is the number of records for each entry: 1 in a store without waste.
+// Ratio is the number of records per entry: 1 in a store without waste.
 func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys, 1)) }
 
-// Stats counts what the store holds. It is quick, and exact when nobody writes.
+// Stats counts what the store holds. It is quick, and exact while no write is under way.
 func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
@@ -151,8 +152,8 @@ func (db *DB) Stats() Stats {
 		Snapshots: s.Views, SnapshotBytes: s.ViewBytes, HeldBytes: s.HeldBytes}
 }
 
-// Maps yields the names of the maps that were ever written to, or are open, in their order, and the
-// number of entries of each. Entries that belong to none of them are raw keys and single values.
+// Maps yields the name and the number of entries of each map that is open or was ever written to,
+// in the order of the names. Entries outside all of them are raw keys and single values.
 func (db *DB) Maps() iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		keys := map[string]int{}
@@ -171,12 +172,12 @@ func (db *DB) Maps() iter.Seq2[string, int] {
 	}
 }
 
-// MapPrefix is what the raw keys of the entries of map name begin with: the name, in which some bytes are
-// escaped, and a colon. So raw.Prefix(MapPrefix("users")) yields the map's entries, and
-// append(MapPrefix("users"), "alice"...) is the key of one whose own is a string.
+// MapPrefix returns the prefix of the raw keys of the entries of map name: the name, with some
+// bytes escaped, and a colon. So raw.Prefix(MapPrefix("users")) yields the map's entries, and
+// append(MapPrefix("users"), "alice"...) is the raw key of its string key "alice".
 func MapPrefix(name string) []byte { return append(keycodec.AppendName(nil, name), ':') }
 
-// MaxKeyBytes is the length of the longest key, what stands for the map's name included.
+// MaxKeyBytes is the length of the longest key in bytes, MapPrefix included.
 const MaxKeyBytes = engine.MaxKeyBytes
 
 // report passes on an error that the current call cannot return.

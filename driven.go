@@ -18,7 +18,8 @@ type driven struct {
 	ctx    context.Context
 }
 
-// openDriven opens a store of which all entries are the driver's. What needs the log is errors.ErrUnsupported there.
+// openDriven opens a store whose entries are all the driver's. What needs the log is
+// errors.ErrUnsupported in it.
 func openDriven(d driver.Driver, opts ...Option) (*DB, error) {
 	c, err := newConfig(opts)
 	if err != nil {
@@ -34,7 +35,7 @@ func unsupported(what string) error {
 	return fmt.Errorf("copal: the driver of this store has no %s: %w", what, errors.ErrUnsupported)
 }
 
-// errBusy is the error of an update that other writes of its key have always come before.
+// errBusy is the error of an update that lost to another write of its key every time.
 var errBusy = errors.New("copal: an update is given up, for each time another write of its key came first")
 
 // mostConflicts is how often an update tries.

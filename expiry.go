@@ -6,30 +6,30 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// An entry can have a time to live. It is kept as a deadline, in its record, and so survives whatever
-// the record does. The deadline is exact to the millisecond by the clock of the machine, and never
-// before the time has passed. From then on the entry is not there, for anybody and in no count; the
-// space that it takes comes back by itself. A deadline lies before the year 292,278,994: a later one
-// is an error, and what is to stay for ever has none.
+// An entry can have a time to live. Its record keeps it as a deadline, which so survives whatever the
+// record does. The deadline is exact to the millisecond by the clock of the machine, and never early.
+// From then on no reader sees the entry and no count includes it; its space comes back by itself. A
+// deadline lies before the year 292,278,994: a later one is an error. An entry that stays for ever has
+// none.
 
-// TTL returns the time that the entry of key has left to live, 0 for one without a deadline. The error
-// is ErrNotFound when there is no entry.
+// TTL returns the time that the entry of key has left to live, 0 for an entry without a deadline.
+// The error is ErrNotFound when there is no entry.
 func (m *Map[K, V]) TTL(key K) (time.Duration, error) {
 	deadline, err := m.deadlineOf(key)
 	return m.db.store.Left(deadline), err
 }
 
-// Deadline returns when the entry of key expires, to the millisecond and in UTC; the zero time for one
-// that does not. Given to SetUntil or ExpireAt, it is the same deadline again. The error is
-// ErrNotFound when there is no entry.
+// Deadline returns when the entry of key expires, to the millisecond and in UTC, and the zero time
+// for an entry without a deadline. SetUntil and ExpireAt set the same deadline from it. The error
+// is ErrNotFound when there is no entry.
 func (m *Map[K, V]) Deadline(key K) (time.Time, error) {
 	deadline, err := m.deadlineOf(key)
 	return timeOf(deadline), err
 }
 
-// Expire lets the entry of key expire after d, which must be positive, whatever deadline it had. The
-// value stays, also one of SetInMemory. The error is ErrNotFound when there is no entry, else that of
-// Set, as is the durability.
+// Expire replaces the deadline of the entry of key: it expires after d, which must be positive. The
+// value stays, even one of SetInMemory. The error is ErrNotFound when there is no entry. Other
+// errors, and the durability, are those of Set.
 func (m *Map[K, V]) Expire(key K, d time.Duration) error {
 	deadline, err := m.db.store.Deadline(d)
 	if err != nil {
@@ -38,7 +38,7 @@ func (m *Map[K, V]) Expire(key K, d time.Duration) error {
 	return m.redate(key, deadline)
 }
 
-// ExpireAt is Expire at a moment, with the bounds of SetUntil.
+// ExpireAt is Expire with a deadline, within the bounds of SetUntil.
 func (m *Map[K, V]) ExpireAt(key K, deadline time.Time) error {
 	at, err := m.db.store.DeadlineAt(deadline)
 	if err != nil {
@@ -47,8 +47,8 @@ func (m *Map[K, V]) ExpireAt(key K, deadline time.Time) error {
 	return m.redate(key, at)
 }
 
-// Persist takes the deadline of the entry of key away, if it has one. Durability and errors are those
-// of Expire.
+// Persist takes the deadline of the entry of key away, if it has one. Durability and errors are
+// those of Expire.
 func (m *Map[K, V]) Persist(key K) error { return m.redate(key, 0) }
 
 func (m *Map[K, V]) deadlineOf(key K) (uint64, error) {

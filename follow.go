@@ -2,14 +2,13 @@ package copal
 
 import "time"
 
-// Refresh returns when a store that was opened with ReadOnly shows every write that any process has
-// acknowledged before the call; by itself it shows them a moment later. For other stores there is
-// nothing to do.
+// Refresh returns when a ReadOnly store shows every write that any process acknowledged before the
+// call. Without Refresh the store shows them a moment later. For other stores it does nothing.
 func (db *DB) Refresh() error { return db.store.Refresh() }
 
-// WithFollowInterval is the time between two looks of a ReadOnly store at what the process that writes
-// has written. The default is 50 ms. A longer one costs an idle process less, and shows writes later;
-// see also DB.Refresh. d must be positive.
+// WithFollowInterval sets how often a ReadOnly store looks for new records of the writing process:
+// every 50 ms by default. A longer interval costs an idle process less, and shows writes later; see
+// also DB.Refresh. d must be positive.
 func WithFollowInterval(d time.Duration) Option {
 	return storeOption(func(c *config) { c.followEvery = d })
 }

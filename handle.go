@@ -7,7 +7,7 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Durability says what a write has outlived when it returns nil.
+// Durability says what a write survives when it returns nil.
 //
 //	               when it returns             survives
 //	Async          memory has it, the log      a clean Close; a crash may lose the writes
@@ -18,7 +18,7 @@ import (
 //	FSync          the disk has it             the loss of power
 //
 // Set, Delete and Update are as durable as Write, and have twins with the names of the other two.
-// With makes a handle whose writes, of all verbs, are as durable as it says.
+// With makes a handle for which all verbs are as durable as it says.
 type Durability int
 
 const (
@@ -44,16 +44,16 @@ func (d Durability) String() string {
 // collection is used. Two handles differ in nothing else.
 type handle struct {
 	db   *DB
-	from backend           // nil for the engine as it is now
-	then *Snapshot         // whose from is; nil otherwise
-	tx   *Tx               // whose from is; nil otherwise
-	by   engine.Durability // of writes without a twin's name
-	set  bool              // by With
+	from backend           // nil for the present state of the engine
+	then *Snapshot         // behind from, or nil
+	tx   *Tx               // behind from, or nil
+	by   engine.Durability // of verbs that do not name theirs
+	set  bool              // With has set by
 	down bool
 	ctx  context.Context // nil for none
 }
 
-// handle is the one of the store as it is now.
+// handle is the handle of the store's present state.
 func (db *DB) handle() handle {
 	if db.driver != nil {
 		return handle{db: db, from: driven{db.driver, context.Background()}}
@@ -61,12 +61,13 @@ func (db *DB) handle() handle {
 	return handle{db: db}
 }
 
-// refuse is a handle of which every use is an error.
+// refuse is a handle whose every use is an error.
 func (h handle) refuse(err error) handle {
 	return handle{db: h.db, from: refused{err}, down: h.down, ctx: h.ctx}
 }
 
-// isRefused reports whether h means nothing, and so does what is made of it.
+// isRefused reports whether every use of h is an error; then so is every use of a handle made of
+// it.
 func (h handle) isRefused() bool {
 	_, is := h.from.(refused)
 	return is
@@ -92,7 +93,7 @@ func (h handle) with(d Durability) handle {
 	return h
 }
 
-// logged is with for entries that memory alone never has: Async is Write.
+// logged is with for entries that are never in memory alone: Async means Write.
 func (h handle) logged(d Durability) handle {
 	if d == Async {
 		d = Write
@@ -155,7 +156,7 @@ func (h *handle) writable() error {
 }
 
 // report passes on an error that cannot be returned: to the error handler or, in a transaction, to
-// the caller of that, when it ends. It reports whether an iteration may go on.
+// the transaction, which returns it in the end. It reports whether an iteration may go on.
 func (h *handle) report(err error) (goOn bool) {
 	if err != nil && h.tx != nil {
 		if !h.tx.tx.Fail(err) {
@@ -167,7 +168,8 @@ func (h *handle) report(err error) (goOn bool) {
 	return true
 }
 
-// durability is that of a write in the handle: in a transaction, that of the transaction.
+// durability is how durable a write through the handle is; in a transaction, as durable as the
+// transaction.
 func (h *handle) durability(d engine.Durability) engine.Durability {
 	if h.tx != nil && d != engine.Memory {
 		return engine.Process
@@ -175,7 +177,7 @@ func (h *handle) durability(d engine.Durability) engine.Durability {
 	return d
 }
 
-// get reads an entry as it is in the log.
+// get reads an entry from the log.
 func (h *handle) get(at *place, key []byte) (engine.Entry, error) {
 	if h.from != nil {
 		return h.from.get(at, key)
@@ -183,14 +185,14 @@ func (h *handle) get(at *place, key []byte) (engine.Entry, error) {
 	return h.db.store.Get(at.table, key)
 }
 
-// write makes a write, now or in the transaction. It reports whether there was an entry, as far as a
-// deletion is concerned.
+// write makes a write, now or in the transaction. For a deletion it reports whether there was an
+// entry.
 func (h *handle) write(at *place, w *engine.Write) (existed bool, err error) {
 	switch from := h.from.(type) {
 	case nil:
 		return h.db.store.Write(at.table, w)
 	case ofTx:
-		return from.write(at, w) // not by the interface, for which w would have to be allocated
+		return from.write(at, w) // not through the interface, which would allocate w
 	}
 	escapes := *w
 	return h.from.write(at, &escapes)

@@ -10,22 +10,22 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// HashOf is a typed hash under a key: fields of type F, each with a value of type V. It is to a Map what a
-// record with a million fields is to a million records: it goes, moves and expires as a whole. It is safe for
-// concurrent use, needs no Close, and takes nothing until it is written to; any number of them, of the same key
-// too, may be made.
+// HashOf is a typed hash under a key: fields of type F, each with a value of type V. It is like a
+// map that is itself one entry: it is deleted, renamed and expires as a whole. It is safe for
+// concurrent use, needs no Close, and takes no space until it is written to. A program may make any
+// number of handles, also for the same key.
 //
-// Fields are what keys of maps are, and values what values of maps are, in the store's codec. A value that was
-// written as another type is read as a V if it can be, else the error is ErrType. Values are read from the log,
-// and not kept in memory.
+// Fields are of the types that keys of maps have, and values of those that values of maps have, in
+// the store's codec. A value that was written as another type is read as a V if it fits; otherwise
+// the error is ErrType. Values are read from the log, and not kept in memory.
 type HashOf[F comparable, V any] struct {
 	Collection
 	fields *keycodec.Codec[F]
 	values *typed
 }
 
-// OpenHash returns the hash under key, which there need not be yet: the first field makes it, and there is none
-// without fields. The error is ErrType when F or V is a type that cannot be kept.
+// OpenHash returns the hash under key. It need not exist: the first field creates it, and without
+// fields there is none. The error is ErrType when F or V is a type that cannot be kept.
 func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 	fields, err := keycodec.For[F]()
 	if err != nil {
@@ -38,10 +38,10 @@ func OpenHash[F comparable, V any](db *DB, key string) (*HashOf[F, V], error) {
 	return &HashOf[F, V]{newCollection(db, []byte(key), engine.HashType), fields, values}, nil
 }
 
-// Hash returns the hash under key as one of bytes, for programs that know no types, such as servers.
+// Hash returns the hash under key as bytes, for programs that know no types, such as servers.
 // Fields are strings of any bytes, and values are stored as they are, without a codec. A value that
-// a HashOf of another type has written is read as Raw.Get shows it, and what is written here is JSON
-// text to such a HashOf.
+// a HashOf of another type has written is read as Raw.Get shows it. To such a HashOf, what is
+// written here is JSON text.
 func (r *Raw) Hash(key []byte) *HashOf[string, []byte] {
 	b := r.db.asBytes()
 	h := &HashOf[string, []byte]{newCollection(r.db, key, engine.HashType), b.fields, b.values}
@@ -64,8 +64,8 @@ func (h *HashOf[F, V]) to(of handle) *HashOf[F, V] {
 	return &HashOf[F, V]{h.as(of), h.fields, h.values}
 }
 
-// Set stores v in a field. When it returns nil, it survives the death of the process, as Map.Set does. The
-// error is ErrType when the key has something else than a hash.
+// Set stores v in a field. When it returns nil, the field survives the death of the process, as
+// with Map.Set. The error is ErrType when the key holds something other than a hash.
 func (h *HashOf[F, V]) Set(field F, v V) error { return h.set(field, v, h.by) }
 
 // SetFSync is Set that survives the loss of power when it returns.
@@ -79,7 +79,7 @@ func (h *HashOf[F, V]) set(field F, v V, d engine.Durability) error {
 	return h.setValue(h.values, sub, &v, d)
 }
 
-// SetAll stores several fields, all or none, and at one moment for whoever reads.
+// SetAll stores several fields, all or none. A reader sees all of them change at one moment.
 func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
 	edits := make([]*engine.Edit, 0, len(fields))
 	for f, v := range fields {
@@ -96,8 +96,8 @@ func (h *HashOf[F, V]) SetAll(fields map[F]V) error {
 	return h.setEdits(edits, h.by)
 }
 
-// Get returns the value of a field, and whether there is one. A read that fails goes to the error handler and
-// counts as absent; Load returns the error instead.
+// Get returns the value of a field, and whether there is one. A failed read counts as absent, and
+// its error goes to the error handler; Load returns it.
 func (h *HashOf[F, V]) Get(field F) (v V, ok bool) {
 	v, err := h.Load(field)
 	if err != nil && !isNotFound(err) {
@@ -106,8 +106,9 @@ func (h *HashOf[F, V]) Get(field F) (v V, ok bool) {
 	return v, err == nil
 }
 
-// Load returns the value of a field, which is the caller's own. The error is ErrNotFound when there is none, a
-// *CorruptError when it is damaged, and ErrType when it is not a V, or the key has something else than a hash.
+// Load returns the value of a field, which is the caller's own. The error is ErrNotFound when there
+// is none, a *CorruptError when it is damaged, and ErrType when it is not a V or the key holds
+// something other than a hash.
 func (h *HashOf[F, V]) Load(field F) (v V, err error) {
 	sub, err := h.sub(field)
 	if err == nil {
@@ -116,15 +117,16 @@ func (h *HashOf[F, V]) Load(field F) (v V, err error) {
 	return v, err
 }
 
-// Has reports whether there is such a field. An error is treated as by Get.
+// Has reports whether the hash has the field. It treats an error as Get does.
 func (h *HashOf[F, V]) Has(field F) bool {
 	sub, err := h.sub(field)
 	h.report(err)
 	return err == nil && h.has(sub)
 }
 
-// Update changes a field atomically, as Map.Update does an entry: f gets what there is, and says what there is
-// to be. It returns the field as it is afterwards. TTL has no meaning here: a field lives as long as the hash.
+// Update changes a field atomically, as Map.Update changes an entry: f gets the present value and
+// decides on the next. Update returns the field as it is afterwards. TTL has no meaning here: a
+// field lives as long as the hash.
 func (h *HashOf[F, V]) Update(field F, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return h.updateField(field, f, h.by)
 }
@@ -162,7 +164,8 @@ func (h *HashOf[F, V]) updateField(field F, f func(e *Entry[V]) error, d engine.
 	return v, true, nil
 }
 
-// Delete removes fields, all or none, and returns how many of them there were. A hash without fields is none.
+// Delete removes fields, all or none, and returns how many of them existed. A hash that loses its
+// last field is gone.
 func (h *HashOf[F, V]) Delete(fields ...F) (existed int, err error) {
 	return h.delete(fields, h.by)
 }
@@ -180,11 +183,11 @@ func (h *HashOf[F, V]) delete(fields []F, d engine.Durability) (int, error) {
 	return h.edit(d, deletions(subs)...)
 }
 
-// All yields each field and its value in the order of the fields: that of keys in ordered maps. Fields
-// whose order is that of their text, such as strings, are kept in it; others are sorted first. A field
-// that is there throughout is yielded exactly once, with the value that it has at that moment. The hash
-// may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the error
-// handler and is left out.
+// All yields each field and its value, in the order that fields have as keys of an ordered map.
+// Fields that are ordered by their text, such as strings, are stored in that order; others are
+// sorted first. A field that exists throughout is yielded exactly once, with the value it has at
+// that moment. The loop may change the hash, and ends when the hash is gone. What cannot be read
+// goes to the error handler and is left out.
 func (h *HashOf[F, V]) All() iter.Seq2[F, V] { return h.between(nil, nil) }
 
 // Keys yields each field, as All does. No value is read.
@@ -284,7 +287,7 @@ func (c *Collection) setValue(values *typed, sub []byte, v any, d engine.Durabil
 	return c.setEdits([]*engine.Edit{e}, d)
 }
 
-// setEdits makes edits that come in no order, in that of the sub-keys.
+// setEdits makes edits that come in any order, in the order of their sub-keys.
 func (c *Collection) setEdits(edits []*engine.Edit, d engine.Durability) error {
 	_, err := c.edit(d, inOrder(edits)...)
 	return err
@@ -307,8 +310,8 @@ func (c *Collection) load(values *typed, sub []byte, v any) error {
 // name is how messages call an element.
 func (c *Collection) name(sub []byte) []byte { return append(append(bytes.Clone(c.key), ' '), sub...) }
 
-// updateValue changes an element as decide says, which gets whether there is one and what decodes it, and
-// returns what is to be encoded.
+// updateValue changes an element as decide says. decide gets whether the element exists and a
+// function that decodes it, and returns the value to encode.
 func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
 	return c.update(sub, d, func(found *engine.Entry) (*engine.Edit, error) {
 		v, what, err := decide(found != nil, func(into any) error {
@@ -335,7 +338,7 @@ func (c *Collection) fieldsIn(by keycodec.Order, span engine.Span) iter.Seq[engi
 	return c.reported(c.reader().Sorted(c.key, c.of, by, span, true))
 }
 
-// subs yields the sub-keys in an order, of which the sort keys are in the span.
+// subs yields the sub-keys whose sort keys are in the span, in an order.
 func (c *Collection) subs(by keycodec.Order, span engine.Span) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for item := range c.reported(c.reader().Sorted(c.key, c.of, by, span, false)) {
@@ -346,7 +349,7 @@ func (c *Collection) subs(by keycodec.Order, span engine.Span) iter.Seq[[]byte] 
 	}
 }
 
-// misfit reports an element that is not of the types.
+// misfit reports an element that is not of the collection's Go types.
 func (c *Collection) misfit(sub []byte, err error) {
 	c.report(typeError(err, "%q of the %s under key %q", sub, c.of, c.key))
 }

@@ -19,8 +19,8 @@ import (
 // Map is a typed map in a store. It is safe for concurrent use. No method holds a lock while a
 // function of the caller runs, so such a function may use the store.
 //
-// A *Map is a handle: With, At, In, Backward and WithContext return others to the same map, which
-// are used in another way. A handle costs one small allocation and needs no Close.
+// A *Map is a handle. With, At, In, Backward and WithContext return other handles to the same map,
+// which use it in another way. A handle costs one small allocation and needs no Close.
 type Map[K comparable, V any] struct {
 	*mapCore[K, V]
 	handle
@@ -33,9 +33,9 @@ type mapCore[K comparable, V any] struct {
 	keys    *keycodec.Codec[K]
 	order   keycodec.Order // of the keys
 	values  *typed
-	sorted  bool          // a driver walks it in order
+	sorted  bool          // by a driver
 	ttl     time.Duration // of an entry that is written without one, 0 for none
-	flat    bool          // a value of the caller's is one as the log would give it
+	flat    bool          // codec.Flat: a value that the caller set equals the one that the log returns
 	strings []uintptr     // offsets of the strings in a flat value
 	spare   sync.Pool     // of *V, zero
 	closed  atomic.Bool
@@ -49,28 +49,28 @@ type mapCore[K comparable, V any] struct {
 //
 //	struct{Sensor string; At time.Time}
 //
-// All fields of such a struct must be exported. Its keys are ordered field by field, and stand in the
-// store as kitchen/2026-11-23T20:00:00.000000000Z. Two keys are the same entry when their encodings
-// are equal: times of one instant, 0 and -0, NaN and NaN. Values are what the codec can keep exactly;
-// see package codec. For other types the error is ErrType.
+// All fields of such a struct must be exported. Its keys are ordered field by field, and stand in
+// the store as kitchen/2026-11-23T20:00:00.000000000Z. Two keys are the same entry when their
+// encodings are equal: times of one instant, 0 and -0, NaN and NaN. Values are what the codec can
+// keep exactly; see package codec. For other types the error is ErrType.
 //
-// The keys that the map has must be in the order of K: numbers, texts and times each have an order of
-// their own, and so have structs and arrays. An int32 may become an int64, and a string a type of its
-// own. With another order the error is ErrType, and names both. The store remembers the order of the
-// keys from the first write of an open map on; a map that was only written as raw bytes opens with any
-// type. Raw keys that are none of the type's are counted by Len, and each walk tells ErrType of them.
+// The stored keys must be in the order of K. Numbers, texts and times each have an order of their
+// own, and so have structs and arrays. An int32 may become an int64, and a string a named string
+// type. If the order differs, the error is ErrType and names both orders. The store remembers the
+// order from the first write to an open map; a map that has only raw writes opens with any K. A raw
+// key that is no K is counted by Len, and each walk reports ErrType for it.
 //
-// The values that the map has must fit V. For each schema under which it has entries, OpenMap
-// compares the fields with those of V, without reading a value. The error is ErrType and names the
-// field if no value of a schema can be a V, and if a schema is of a codec that is neither the map's
-// nor one of package codec. The map is not changed then: open it with the type and the codec that
-// wrote it, or delete or overwrite the entries as raw bytes. Three faults concern one value alone,
-// and are ErrType when that is read: a number too large for the field, a nil where there is no
-// pointer any more, and raw text that is no V.
+// The stored values must fit V. For each schema under which the map has entries, OpenMap compares
+// the fields with those of V, without reading a value. The error is ErrType in two cases: no value
+// of a schema can be a V, and then the error names the field; or a schema is of a codec that is
+// neither the map's nor one of package codec. The map is unchanged then: open it with the type and
+// the codec that wrote it, or delete or overwrite the entries as raw bytes. Three faults concern
+// single values, and are ErrType when such a value is read: a number too large for its field, a nil
+// where V has no pointer, and raw text that is no V.
 //
-// Opening a map that is open returns it again when the types are the same, and ErrType otherwise. An
-// option that is given then and says something else than at the first opening is an error; what is not
-// given stays as it is.
+// If the map is open already, OpenMap returns it when the types are the same, and ErrType
+// otherwise. An option that contradicts the first opening is an error; an option left out stays as
+// it is.
 func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[K, V], error) {
 	c := db.config.maps
 	for _, o := range opts {
@@ -99,7 +99,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	if err != nil || !c.ordered || db.driver != nil {
 		return open, err
 	}
-	if err := db.store.Order(open.table, open.order); err != nil { // not before it is known that the keys are of this type
+	if err := db.store.Order(open.table, open.order); err != nil { // only once the keys are known to be of this type
 		if open == m {
 			err = errors.Join(err, m.Close())
 		}
@@ -108,8 +108,8 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 	return open, nil
 }
 
-// register makes m the open map of its name, and returns it, or the one that is open with the same
-// types already.
+// register makes m the open map of its name and returns it; or, if that map is open with the same
+// types already, returns that.
 func (m *Map[K, V]) register(expired func(K, V), c *mapConfig) (*Map[K, V], error) {
 	m.db.mu.Lock()
 	defer m.db.mu.Unlock()
@@ -152,7 +152,7 @@ func (m *Map[K, V]) take(d driver.Driver, expired func(K, V), c *mapConfig) erro
 	return nil
 }
 
-// differs returns an error if an open map is asked for with options that it does not have.
+// differs returns an error if options contradict those of the open map.
 func (m *mapCore[K, V]) differs(c *mapConfig) error {
 	const advice = "close it first, or leave the option out"
 	switch name := m.values.codec.Name(); {
@@ -187,8 +187,8 @@ func newMap[K comparable, V any](db *DB, name string, c mapConfig) (*Map[K, V], 
 	return &Map[K, V]{m, db.handle()}, nil
 }
 
-// valuesOf returns what encodes and decodes the values of map name, and its table. The values
-// that are there are known to fit the type.
+// valuesOf returns what encodes and decodes the values of map name, and its table. It has checked
+// that the schemas in the map fit the type.
 func (db *DB) valuesOf(name string, c codec.Codec, t reflect.Type) (*typed, *engine.Table, error) {
 	values, err := newTyped(db.numbers(), c, t)
 	if err != nil || db.driver != nil {
@@ -217,22 +217,22 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 }
 
 // With returns a handle whose writes are as durable as d: users.With(copal.FSync).SetTTL(k, v, d).
-// SetAsync, SetFSync and their like are as durable as their names say, whatever d is. A transaction
-// has one durability for all that it writes, also by these: every use of m.In(tx).With(d) is an error.
+// SetAsync, SetFSync and the other twins stay as durable as their names say. A transaction has one
+// durability for all its writes, so every use of m.In(tx).With(d) is an error.
 func (m *Map[K, V]) With(d Durability) *Map[K, V] { return m.as(m.with(d)) }
 
-// At returns a handle that reads the map as it is in the snapshot, which must be of the same store:
-// every use is ErrType otherwise. Writes are ErrSnapshot. A map that was opened, or first written
-// to, after the snapshot was taken has there what its keys had then.
+// At returns a handle that reads the map as it is in the snapshot. Writes are ErrSnapshot. If the
+// snapshot is of another store, every use is ErrType. In the snapshot, a map has the entries that
+// its keys had then, even if it was opened or first written to later.
 func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] { return m.as(m.at(s)) }
 
-// In returns a handle that reads and writes in the transaction, which must be of the same store:
-// every use is ErrType otherwise. Its writes count when the transaction has committed, and are as
-// durable as that. An error that a read cannot return ends the transaction, which returns it.
+// In returns a handle that reads and writes in the transaction. If the transaction is of another
+// store, every use is ErrType. The writes count once the transaction has committed, and are as
+// durable as it is. An error that a read cannot return ends the transaction, which returns it.
 func (m *Map[K, V]) In(tx *Tx) *Map[K, V] { return m.as(m.in(tx)) }
 
-// WithContext returns a handle of which calls that may wait for another machine end with the error of
-// ctx when that is done. In a store on this machine no call of a map does.
+// WithContext returns a handle whose calls end with the error of ctx when ctx is done, if they wait
+// for another machine. In a store on this machine no call of a map does.
 func (m *Map[K, V]) WithContext(ctx context.Context) *Map[K, V] { return m.as(m.within(ctx)) }
 
 // Backward returns a handle that yields the same entries the other way round: in descending order
@@ -247,8 +247,8 @@ func (m *Map[K, V]) Name() string { return m.name }
 // DB returns the store that the map is kept in.
 func (m *Map[K, V]) DB() *DB { return m.db }
 
-// Get returns the value under key, which is the caller's own, and whether there is one. A read that
-// fails counts as absent, and its error goes to the error handler; Load returns it.
+// Get returns the value under key, which is the caller's own, and whether there is one. A failed
+// read counts as absent, and its error goes to the error handler; Load returns it.
 func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	if m.from == nil {
 		if c := m.find(key); c != nil {
@@ -263,9 +263,9 @@ func (m *Map[K, V]) Get(key K) (v V, ok bool) {
 	return v, m.found(err)
 }
 
-// Peek returns the value under key, which may be shared with other readers: what it points to must
-// not be changed. It takes as long as a read of a Go map if the value is in memory. Otherwise it is
-// Get, which takes as long for a V without slices, maps, pointers and interfaces.
+// Peek returns the value under key without a copy, so the caller must not change what it points to:
+// other readers may share it. If the value is in memory, Peek is as fast as a read of a Go map;
+// otherwise it is Get. For a V without slices, maps, pointers and interfaces, Get is as fast.
 func (m *Map[K, V]) Peek(key K) (v V, ok bool) {
 	if m.from == nil {
 		if c := m.find(key); c != nil {
@@ -287,7 +287,7 @@ func (m *Map[K, V]) Load(key K) (V, error) {
 	return m.load(key, false)
 }
 
-// Has reports whether there is an entry under key. An error is treated as by Get.
+// Has reports whether there is an entry under key. It treats an error as Get does.
 func (m *Map[K, V]) Has(key K) bool {
 	buf := buffers.Get().(*buffer)
 	defer buf.release()
@@ -336,7 +336,7 @@ func (m *Map[K, V]) load(key K, shared bool) (v V, err error) {
 	return m.valueOf(buf.key, &e, shared)
 }
 
-// loadNow reads the value of the key in buf as it is now. A value of the log is kept in memory, if
+// loadNow reads the present value of the key in buf. A value from the log is kept in memory, if
 // there is room.
 func (m *Map[K, V]) loadNow(buf *buffer, shared bool) (v V, err error) {
 	own := unsafe.String(unsafe.SliceData(buf.key), len(buf.key))[len(m.prefix):]
@@ -369,8 +369,8 @@ func (m *Map[K, V]) valueOf(key []byte, e *engine.Entry, shared bool) (V, error)
 	return m.decode(key, e)
 }
 
-// ofCell is the value of a cell. Unless it may be shared, it is a copy; but what SetInMemory has put
-// there is always shared.
+// ofCell is the value of a cell: a copy, unless it may be shared. A value of SetInMemory is always
+// shared.
 func (m *Map[K, V]) ofCell(c *cell[V], shared bool) (V, error) {
 	if shared || m.flat || c.Memory {
 		return c.value, nil
@@ -386,8 +386,8 @@ func (m *Map[K, V]) decode(key []byte, e *engine.Entry) (V, error) {
 	return m.filled(func(v *V) error { return m.values.decode(key, e, v) })
 }
 
-// filled is the value that fill puts into memory that is used again: what a codec gets is an
-// interface, so what it points to is on the heap.
+// filled is the value that fill puts into reused memory: a codec gets it as an interface, so it is
+// on the heap.
 func (m *mapCore[K, V]) filled(fill func(*V) error) (V, error) {
 	p, _ := m.spare.Get().(*V)
 	if p == nil {
@@ -416,34 +416,35 @@ func (m *Map[K, V]) encodeKey(buf *buffer, key K) error {
 	return nil
 }
 
-// Set stores v under key. When it returns nil, the entry survives the death of the process, and that
-// of the machine within the sync interval. The value is encoded before Set returns; the caller may
-// change what it points to afterwards. When it returns an error the map is as it was, unless the
-// error is ErrReadOnly after an I/O failure: then the outcome is known when the store is opened again.
+// Set stores v under key. When it returns nil, the entry survives the death of the process, and the
+// death of the machine once the sync interval has passed. The value is encoded before Set returns;
+// the caller may change what it points to afterwards. When Set returns an error the map is as it
+// was. The exception is ErrReadOnly after an I/O failure: then the outcome is known when the store
+// is opened again.
 //
-// An entry that is set again without a time to live has none from then on, or that of WithTTL.
+// An entry that is set again gets the TTL of WithTTL, or none.
 func (m *Map[K, V]) Set(key K, v V) error { return m.set(key, v, m.by) }
 
-// SetFSync is Set that survives a power cut when it returns nil. Concurrent callers share the cost of
-// a sync. The value is visible before it is durable. When the sync fails, the outcome is unknown and
-// the store refuses further writes.
+// SetFSync is Set that survives a power cut when it returns nil. Concurrent callers share the cost
+// of a sync. The value is visible before it is durable. When the sync fails, the outcome is unknown
+// and the store refuses further writes.
 func (m *Map[K, V]) SetFSync(key K, v V) error { return m.set(key, v, engine.Power) }
 
-// SetAsync is Set that returns before the log has the value. It is visible at once, and in the log
-// within the sync interval, or after Map.Sync, DB.Sync or Close. Of several such writes of one key
-// within an interval the log gets the last. When the process dies, those of the last interval are
-// lost, and the entry is as it was before them; an older value never replaces a newer one.
+// SetAsync is Set that returns before the log has the value. The value is visible at once. The log
+// gets it within the sync interval, or by Map.Sync, DB.Sync or Close; of several such writes of one
+// key within an interval it gets the last. When the process dies, the writes of the last interval
+// are lost, and the entry is as it was before them. An older value never replaces a newer one.
 //
-// What can be said of the value at once, such as that it cannot be encoded, is. An error that shows
-// later goes to the error handler, and Map.Sync, DB.Sync and Close return it.
+// SetAsync returns the errors that it finds at once, such as a value that cannot be encoded. An
+// error that shows later goes to the error handler, and Map.Sync, DB.Sync and Close return it.
 func (m *Map[K, V]) SetAsync(key K, v V) error { return m.set(key, v, engine.Async) }
 
-// SetInMemory puts v in the place of the entry's value until the next write to the key of any other
-// kind, or until Close: reads and updates of this map show it, and nothing else does. It is for what
-// can be computed again, such as fields that are not stored. The log is not touched, but for a
-// SetAsync of the key that it has yet to learn of. v is kept as it is, shared with all who read or
-// update it, and not given up for lack of memory. It goes with the entry that it stands for. The
-// error is ErrNotFound, and nothing changes, when there is no entry.
+// SetInMemory puts v in place of the entry's value, in memory alone. Reads and updates of this map
+// show it, and nothing else does. It is for what can be computed again, such as fields that are not
+// stored. It stays until Close or the next write of another kind to the key; it expires with its
+// entry, and is not given up for lack of memory. v is shared with all who read or update it. The
+// log is not touched, except by a SetAsync of the key that is still waiting. When there is no
+// entry, the error is ErrNotFound, and nothing changes.
 func (m *Map[K, V]) SetInMemory(key K, v V) error { return m.setUntil(key, v, 0, engine.Memory) }
 
 // SetTTL is Set of an entry that expires after d, which must be positive, counted from the call.
@@ -455,8 +456,8 @@ func (m *Map[K, V]) SetTTL(key K, v V, d time.Duration) error {
 	return m.setUntil(key, v, deadline, m.by)
 }
 
-// SetUntil is Set of an entry that expires at a moment, which must lie ahead, and before the year
-// 292,278,994. It is kept to the millisecond, rounded up.
+// SetUntil is Set of an entry that expires at deadline, which must lie ahead, and before the year
+// 292,278,994. The store keeps it to the millisecond, rounded up.
 func (m *Map[K, V]) SetUntil(key K, v V, deadline time.Time) error {
 	at, err := m.db.store.DeadlineAt(deadline)
 	if err != nil {
@@ -490,7 +491,7 @@ func (m *Map[K, V]) setUntil(key K, v V, deadline uint64, d engine.Durability) e
 	return err
 }
 
-// fill encodes the value of a write, and makes the cell that memory will have of it.
+// fill encodes the value of a write, and makes the cell that keeps it in memory.
 func (m *Map[K, V]) fill(buf *buffer, w *engine.Write, v V) (err error) {
 	c := &cell[V]{value: v}
 	w.Cell = &c.Cell
@@ -498,7 +499,7 @@ func (m *Map[K, V]) fill(buf *buffer, w *engine.Write, v V) (err error) {
 	encoded := 0
 	switch {
 	case w.Durability == engine.Memory:
-		if !m.flat { // to know about how much memory it holds; it need not be one that can be kept
+		if !m.flat { // to estimate its memory; a value that cannot be encoded is allowed here
 			if b, err := m.values.plan.Append(buf.value[:0], &c.value); err == nil {
 				encoded = len(b)
 			}
@@ -519,8 +520,8 @@ func (m *Map[K, V]) fill(buf *buffer, w *engine.Write, v V) (err error) {
 	return err
 }
 
-// Delete removes the entry of key. It reports whether there was one; when there was none, nothing is
-// written. Its durability is that of Set.
+// Delete removes the entry of key and reports whether there was one; if not, it writes nothing. It
+// is as durable as Set.
 func (m *Map[K, V]) Delete(key K) (existed bool, err error) { return m.delete(key, m.by) }
 
 // DeleteFSync is Delete with the durability of SetFSync.
@@ -538,10 +539,10 @@ func (m *Map[K, V]) delete(key K, d engine.Durability) (bool, error) {
 	return m.write(&m.place, &engine.Write{Key: buf.key, Cells: m.cells, Delete: true, Durability: m.durability(d)})
 }
 
-// Len returns the number of entries. That of a map as it is now is known; in a snapshot it takes the
-// longer the more keys have changed since, and in a transaction a look at each entry, and any other
-// that comes or goes before the transaction ends is a conflict. An error is treated as by Get, and
-// the number is 0.
+// Len returns the number of entries. It is known at once for the map as it is now. In a snapshot it
+// takes the longer, the more keys have changed since. In a transaction it looks at each entry, and
+// an entry that another writer adds or removes before the transaction ends is a conflict. After an
+// error, which is treated as by Get, the number is 0.
 func (m *Map[K, V]) Len() int {
 	if m.from == nil {
 		return m.table.Len()
@@ -557,7 +558,8 @@ func (m *Map[K, V]) Len() int {
 	return n
 }
 
-// Sync returns when every write to the map before the call is on the disk, those of SetAsync included.
+// Sync returns when every write to the map before the call is on the disk, including those of
+// SetAsync.
 func (m *Map[K, V]) Sync() error {
 	switch {
 	case m.closed.Load():
@@ -568,9 +570,9 @@ func (m *Map[K, V]) Sync() error {
 	return m.db.store.SyncCells(m.cells)
 }
 
-// Close makes the writes to the map durable and ends its use: every handle of it gets ErrClosed from
-// then on, and the map can be opened with other types. Closing the map of OpenSingleMap closes its
-// store. Calls after the first return nil.
+// Close makes the writes to the map durable and ends its use: every handle of it returns ErrClosed
+// from then on, and the map can be opened with other types. Closing the map of OpenSingleMap closes
+// its store. Calls after the first return nil.
 func (m *Map[K, V]) Close() error {
 	m.db.mu.Lock()
 	if m.closed.Swap(true) {

@@ -11,14 +11,14 @@ import (
 )
 
 // Raw is the entries of a store as bytes: those of all maps, whose keys begin with what MapPrefix
-// says, and those that belong to none. Keys and values may be any bytes, and empty. A map called users
+// says, and those outside all maps. Keys and values may be any bytes, and empty. A map called users
 // and the raw keys that begin with "users:" are the same entries; a typed read takes raw bytes as
 // JSON text.
 //
-// Reads show a value as it is stored if its codec is JSON or bytes, and as JSON if it is another that
-// can be rendered (codec.Renders). A key that holds a collection is an entry, which Delete, Has,
-// Expire and its like, and TTL treat as any other, and Set replaces. To read it as a value is a
-// *CollectionError.
+// A read shows a value as it is stored if its codec is JSON or Bytes. It shows the value as JSON if
+// its codec is another that can render it (codec.Renders). A key that holds a collection is an
+// entry: Delete, Has, TTL, and Expire and its like treat it as any other, and Set replaces it.
+// Reading it as a value is a *CollectionError.
 //
 // Like a *Map, a *Raw is a handle, is safe for concurrent use and needs no Close.
 type Raw struct {
@@ -48,27 +48,28 @@ func (r *Raw) At(s *Snapshot) *Raw { return &Raw{r.at(s)} }
 // In returns a handle that reads and writes in a transaction, as Map.In does.
 func (r *Raw) In(tx *Tx) *Raw { return &Raw{r.in(tx)} }
 
-// WithContext returns a handle of which calls that may wait end with ctx, as Map.WithContext says, and
-// so do the values that Create begins.
+// WithContext returns a handle whose waiting calls end with ctx, as Map.WithContext says. A value
+// that Create begins ends with ctx, too.
 func (r *Raw) WithContext(ctx context.Context) *Raw { return &Raw{r.within(ctx)} }
 
 // Backward returns a handle that yields the same entries the other way round.
 func (r *Raw) Backward() *Raw { return &Raw{r.backward()} }
 
-// Get returns the value under key, which is the caller's, and whether there is one. A read that fails
-// counts as absent, and its error goes to the error handler; Load returns it.
+// Get returns the value under key, which is the caller's own, and whether there is one. A failed
+// read counts as absent, and its error goes to the error handler; Load returns it.
 func (r *Raw) Get(key []byte) (value []byte, ok bool) {
 	value, err := r.Load(key)
 	return value, r.found(err)
 }
 
-// Load is Get with an error: ErrNotFound when there is no entry, a *CorruptError when it is damaged, a
-// *CollectionError when the key holds a collection.
+// Load is Get with an error: ErrNotFound when there is no entry, a *CorruptError when it is
+// damaged, a *CollectionError when the key holds a collection.
 func (r *Raw) Load(key []byte) ([]byte, error) { return r.Append(nil, key) }
 
-// Append appends to dst what Load returns, and returns the extended slice. Where dst has room it
-// allocates nothing, but for values of more than 64 KiB, for what is shown as JSON, and for snapshots
-// and transactions. With an error dst comes back as it was, beyond its length perhaps overwritten.
+// Append appends the value that Load returns to dst, and returns the extended slice. If dst has
+// room, it allocates nothing; exceptions are values of more than 64 KiB, values shown as JSON, and
+// snapshots and transactions. After an error dst comes back unchanged; the bytes beyond its length
+// may be overwritten.
 func (r *Raw) Append(dst, key []byte) ([]byte, error) {
 	if r.from != nil {
 		e, err := r.from.get(&everywhere, key)
@@ -76,7 +77,7 @@ func (r *Raw) Append(dst, key []byte) ([]byte, error) {
 			return dst, err
 		}
 		if dst == nil && r.tx == nil && r.db.renderer(e.Schema) == nil {
-			return e.Value, nil // of a snapshot, which belongs to nobody else
+			return e.Value, nil // of a snapshot: nobody else has the value
 		}
 		return r.db.shown(orEmpty(dst), key, e.Value, e.Schema)
 	}
@@ -98,13 +99,15 @@ func orEmpty(b []byte) []byte {
 	return b
 }
 
-// View calls f with what Load returns, and returns what f does. The bytes are those of the mapped file
-// itself where that is possible: they must not be changed, nor used when f has returned. They stay
-// what they are while f runs, whatever is written, compacted or closed meanwhile; f may use the
-// store. Not copied is what has reached the file, which is at once or within the sync interval, is no
-// longer than 64 KiB, and is shown as it is stored; the rest is in memory that is used again.
+// View calls f with the value that Load returns, and returns the error of f. The value may be the
+// bytes of the mapped file: f must not change them, and must not use them after it has returned.
+// They stay the same while f runs, whatever is written, compacted or closed meanwhile. f may use
+// the store.
 //
-// Should the disk fail while f reads, then f ends where it is, as by a panic, and the error says so.
+// View copies no value that has reached the file (at once or within the sync interval), is at most
+// 64 KiB long, and is shown as it is stored. It copies others to memory that is used again.
+//
+// If the disk fails while f reads, f ends there, as by a panic, and View returns the error.
 func (r *Raw) View(key []byte, f func(value []byte) error) error {
 	if r.from != nil {
 		value, err := r.Load(key)
@@ -125,7 +128,7 @@ func (r *Raw) View(key []byte, f func(value []byte) error) error {
 	})
 }
 
-// Has reports whether there is an entry under key. An error is treated as by Get.
+// Has reports whether there is an entry under key. It treats an error as Get does.
 func (r *Raw) Has(key []byte) bool {
 	var has bool
 	var err error
@@ -138,8 +141,8 @@ func (r *Raw) Has(key []byte) bool {
 	return err == nil && has
 }
 
-// Len is the number of entries, those of maps included. As the store is now it takes no time; in a
-// snapshot or a transaction it takes a walk.
+// Len returns the number of entries, those of maps included. It is known at once for the store as
+// it is now; in a snapshot or a transaction it takes a walk.
 func (r *Raw) Len() int {
 	if r.from == nil {
 		return int(r.db.store.Stats().Keys)
@@ -149,8 +152,8 @@ func (r *Raw) Len() int {
 	return n
 }
 
-// Set stores value under key. Both are copied. Like Map.Set, it survives the death of the process when
-// it returns.
+// Set stores value under key, and copies both. Like Map.Set, it survives the death of the process
+// when it returns.
 func (r *Raw) Set(key, value []byte) error { return r.set(key, value, 0, r.by) }
 
 // SetFSync is Set that survives the loss of power when it returns.
@@ -166,7 +169,7 @@ func (r *Raw) SetTTL(key, value []byte, d time.Duration) error {
 	return r.set(key, value, deadline, r.by)
 }
 
-// SetUntil is Set of an entry that expires at a moment, with the bounds of Map.SetUntil.
+// SetUntil is Set of an entry that expires at deadline, within the bounds of Map.SetUntil.
 func (r *Raw) SetUntil(key, value []byte, deadline time.Time) error {
 	at, err := r.db.store.DeadlineAt(deadline)
 	if err != nil {
@@ -250,8 +253,8 @@ func (r *Raw) update(key []byte, f func(*Entry[[]byte]) error, d engine.Durabili
 	return value, exists, nil
 }
 
-// TTL returns the time that the entry under key has left to live, 0 for one without a deadline. The
-// error is ErrNotFound when there is no entry.
+// TTL returns the time that the entry under key has left to live, 0 for an entry without a
+// deadline. The error is ErrNotFound when there is no entry.
 func (r *Raw) TTL(key []byte) (time.Duration, error) {
 	deadline, err := r.deadlineOf(&everywhere, key)
 	return r.db.store.Left(deadline), err
@@ -263,8 +266,9 @@ func (r *Raw) Deadline(key []byte) (time.Time, error) {
 	return timeOf(deadline), err
 }
 
-// Expire lets the entry under key expire after d, which must be positive, whatever deadline it had.
-// The error is ErrNotFound when there is no entry, else that of Set, as is the durability.
+// Expire replaces the deadline of the entry under key: it expires after d, which must be positive.
+// The error is ErrNotFound when there is no entry. Other errors, and the durability, are those of
+// Set.
 func (r *Raw) Expire(key []byte, d time.Duration) error {
 	deadline, err := r.db.store.Deadline(d)
 	if err != nil {
@@ -273,7 +277,7 @@ func (r *Raw) Expire(key []byte, d time.Duration) error {
 	return r.redate(&everywhere, key, deadline)
 }
 
-// ExpireAt is Expire at a moment, with the bounds of Map.SetUntil.
+// ExpireAt is Expire with a deadline, within the bounds of Map.SetUntil.
 func (r *Raw) ExpireAt(key []byte, deadline time.Time) error {
 	at, err := r.db.store.DeadlineAt(deadline)
 	if err != nil {
@@ -286,19 +290,19 @@ func (r *Raw) ExpireAt(key []byte, deadline time.Time) error {
 // those of Expire.
 func (r *Raw) Persist(key []byte) error { return r.redate(&everywhere, key, 0) }
 
-// All yields each entry, those of maps included, in the order of the bytes of their keys. Key and
-// value are the caller's. It is Map.All in all other ways. A key that holds a collection goes to the
-// error handler, as a *CollectionError.
+// All yields each entry, those of maps included, in the bytewise order of their keys. Key and value
+// are the caller's. A key that holds a collection goes to the error handler, as a *CollectionError.
+// In all else it is Map.All.
 //
-// Keys that are kept in order (OrderedKeys; and of maps Ordered, if the order of their keys is that of
-// the bytes) are yielded at once. Walks with a bound, and those of Backward, keep the others so from their
-// first time on, as Ordered says, but for keys of maps in another order than that of the bytes. What is not
-// kept is sorted in a thirty-second of WithMaxMemory, but at least 32 and at most 256 MiB. Where there are
-// more keys than that holds, a million or so in the least, they are read several times.
+// Keys that the store keeps in bytewise order come at once: raw keys with OrderedKeys, and keys of
+// Ordered maps whose order is bytewise. A walk with a bound, or of Backward, keeps the other keys
+// so from its first time on, as Ordered says, except keys of maps in another order. Keys that are
+// not kept are sorted in a thirty-second of WithMaxMemory, but at least 32 and at most 256 MiB. If
+// they do not fit, as with more than a million or so, they are read several times.
 func (r *Raw) All() iter.Seq2[[]byte, []byte] { return r.scan(engine.Span{}) }
 
-// Keys yields each key, as All does. No value is read. Keys that are kept in order are those that
-// were there when the walk began.
+// Keys yields each key, as All does, and reads no value. Of keys that are kept in order, it yields
+// those that existed when the walk began.
 func (r *Raw) Keys() iter.Seq[[]byte] { return r.scanKeys(engine.Span{}) }
 
 // From yields the entries with keys in [from, ∞).
@@ -341,7 +345,7 @@ func (r *Raw) scan(span engine.Span) iter.Seq2[[]byte, []byte] {
 				value = kept.Keep(value)
 			}
 			key := item.Key
-			if r.from == nil { // what is read as it is now lends its keys
+			if r.from == nil { // a read of the present state lends its keys
 				key = kept.Keep(key)
 			}
 			if err != nil && !r.goOn(err) || err == nil && !yield(key, value) {
@@ -380,7 +384,7 @@ func (r *Raw) scanned(span engine.Span, values bool) iter.Seq[engine.Item] {
 	}
 }
 
-// goOn reports an error of a walk, and whether that goes on.
+// goOn reports an error of a walk, and returns whether the walk goes on.
 func (r *Raw) goOn(err error) bool {
 	return r.report(err) && !errors.Is(err, ErrClosed) && !errors.Is(err, ErrSnapshotLost)
 }

@@ -4,11 +4,12 @@ import (
 	"github.com/copaldb/copal/codec"
 )
 
-// Raw reads of values that a codec has encoded in a form of its own, as binary does, show them as JSON: what is
-// stored tells nothing to who does not know the codec and the schema, and the log knows both. Values of codecs
-// that cannot render are shown as they are stored, and so is what the log has no schema of.
+// A raw read shows a value as JSON if its codec has a form of its own, as binary does: the stored bytes
+// tell a reader nothing without the codec and the schema, and the log knows both. A value whose codec
+// cannot render, or whose schema the log does not have, is shown as it is stored.
 
-// renderer returns the renderer of values of a schema, nil for those that are shown as stored.
+// renderer returns the renderer for the values of a schema, nil if they are shown as they are
+// stored.
 func (db *DB) renderer(schema uint64) codec.Renderer {
 	if schema == 0 {
 		return nil

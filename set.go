@@ -7,15 +7,16 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SetOf is a set of members of type M under a key. Like a HashOf it goes, moves and expires as a whole, is safe
-// for concurrent use, and needs no Close. Members are what keys of maps are; strings may be any bytes.
+// SetOf is a set of members of type M under a key. Like a HashOf it is deleted, renamed and expires
+// as a whole, is safe for concurrent use, and needs no Close. Members are of the types that keys of
+// maps have; strings may be any bytes.
 type SetOf[M comparable] struct {
 	Collection
 	members *keycodec.Codec[M]
 }
 
-// OpenSet returns the set under key, which there need not be yet: the first member makes it, and there is none
-// without members. The error is ErrType when M is a type that cannot be kept.
+// OpenSet returns the set under key. It need not exist: the first member creates it, and without
+// members there is none. The error is ErrType when M is a type that cannot be kept.
 func OpenSet[M comparable](db *DB, key string) (*SetOf[M], error) {
 	members, err := keycodec.For[M]()
 	if err != nil {
@@ -38,8 +39,9 @@ func (s *SetOf[M]) Backward() *SetOf[M] { return s.to(s.backward()) }
 
 func (s *SetOf[M]) to(of handle) *SetOf[M] { return &SetOf[M]{s.as(of), s.members} }
 
-// Add adds members, all or none, and returns how many are new. When it returns, they survive the death of the
-// process, as Map.Set does. The error is ErrType when the key has something else than a set.
+// Add adds members, all or none, and returns how many are new. When it returns nil, they survive
+// the death of the process, as with Map.Set. The error is ErrType when the key holds something
+// other than a set.
 func (s *SetOf[M]) Add(members ...M) (added int, err error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
@@ -48,8 +50,8 @@ func (s *SetOf[M]) Add(members ...M) (added int, err error) {
 	return s.addSubs(subs, s.by)
 }
 
-// Delete removes members, all or none, and returns how many of them there were. A set without members
-// is none.
+// Delete removes members, all or none, and returns how many of them existed. A set that loses its
+// last member is gone.
 func (s *SetOf[M]) Delete(members ...M) (existed int, err error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
@@ -65,9 +67,10 @@ func (s *SetOf[M]) Has(m M) bool {
 	return err == nil && s.has(subs[0])
 }
 
-// All yields each member in their order: that of keys in ordered maps. Members whose order is that of
-// their text, such as strings, are kept in it; others are sorted first. The members are those at the
-// beginning. What cannot be read goes to the error handler and is left out.
+// All yields each member, in the order that members have as keys of an ordered map. Members that
+// are ordered by their text, such as strings, are stored in that order; others are sorted first.
+// All yields the members that existed when it began. What cannot be read goes to the error handler
+// and is left out.
 func (s *SetOf[M]) All() iter.Seq[M] { return s.between(nil, nil) }
 
 // From yields the members in [from, ∞).
@@ -97,7 +100,7 @@ func (s *SetOf[M]) between(from, to *M) iter.Seq[M] {
 	}
 }
 
-// subsOf are the sub-keys of fields or members.
+// subsOf returns the sub-keys of fields or members.
 func subsOf[M comparable](c *Collection, by *keycodec.Codec[M], list []M) ([][]byte, error) {
 	subs := make([][]byte, len(list))
 	for i, m := range list {

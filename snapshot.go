@@ -6,25 +6,25 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Snapshot is a store as it was when the snapshot was taken: all its maps, collections and raw keys, at
-// one moment between two writes. users.At(s) is a map in it, and so is any other kind of entries. It
-// stays so while others write, delete, compact and let entries expire, and it holds up nobody. It has
-// what had been acknowledged when it was taken, SetAsync included, and not what SetInMemory has put
-// over an entry. It is safe for concurrent use.
+// Snapshot is a store as it was when the snapshot was taken: all its maps, collections and raw
+// keys, at one moment between two writes. users.At(s) is a map in it; collections and raw bytes
+// have At, too. A snapshot does not change while others write, delete, compact and let entries
+// expire, and it holds up nobody. It has every write that was acknowledged when it was taken, those
+// of SetAsync included, but no value of SetInMemory. It is safe for concurrent use.
 //
-// While it is open the store keeps in memory, for each key that changes, where its old record stands,
-// 80 to 140 bytes with the key; and on the disk the files that compaction would remove, as far as they
-// are as old as the snapshot. Both are given back by Close, and Stats counts them. A transaction needs
-// no snapshot. A snapshot survives neither Close of the store nor the process: for that there is
-// Backup.
+// While a snapshot is open, the store keeps two things for it. In memory it keeps the place of the
+// old record of each key that changes, 80 to 140 bytes with the key. On the disk it keeps the files
+// that compaction would remove, if they are as old as the snapshot. Close gives both back, and
+// Stats counts them. A transaction needs no snapshot. A snapshot survives neither Close of the
+// store nor the process; Backup does.
 type Snapshot struct {
 	db   *DB
 	view *engine.View
 }
 
-// Snapshot takes a snapshot. It takes microseconds, whatever the size of the store, and longer only if
-// SetAsync has left much to be written. Its error says that this could not be written, or is
-// ErrClosed. Whoever takes a snapshot must close it.
+// Snapshot takes a snapshot, which the caller must close. It takes microseconds, whatever the size
+// of the store, and longer only if SetAsync has left much to be written. The error is ErrClosed, or
+// says why the asynchronous writes could not be written.
 func (db *DB) Snapshot() (*Snapshot, error) {
 	v, err := db.store.OpenView()
 	if err != nil {
@@ -33,17 +33,16 @@ func (db *DB) Snapshot() (*Snapshot, error) {
 	return &Snapshot{db, v}, nil
 }
 
-// Close gives back what is kept for the snapshot, of which every read fails with ErrClosed from then
-// on. Calls after the first do nothing. The error is nil.
+// Close gives back what the store keeps for the snapshot. From then on every read of it is
+// ErrClosed. Calls after the first do nothing. The error is nil.
 func (s *Snapshot) Close() error {
 	s.view.Close()
 	return nil
 }
 
-// Seq is the sequence number of the last record that is in the snapshot. Of two snapshots of a store
-// the one with the higher number was taken later; with the same number they were taken with no write
-// in between.
+// Seq is the sequence number of the last record in the snapshot. Of two snapshots of a store the
+// one with the higher number was taken later. With the same number, no write came between them.
 func (s *Snapshot) Seq() uint64 { return s.view.Seq() }
 
-// Time is when the snapshot was taken. What expires later is in it for as long as it is open.
+// Time is when the snapshot was taken. What expires later stays in it as long as it is open.
 func (s *Snapshot) Time() time.Time { return time.UnixMilli(int64(s.view.Time())) }

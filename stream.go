@@ -8,30 +8,30 @@ import (
 	"github.com/copaldb/copal/internal/stream"
 )
 
-// ValueWriter writes the value of a key piece by piece; Raw.Create makes it. Its methods may be called by
-// several goroutines.
+// ValueWriter writes the value of a key piece by piece; Raw.Create makes it. Several goroutines may
+// call its methods.
 //
-// The value does not show, and is not found after a crash, before Commit has returned nil; then it is
-// there as a whole. Close without a Commit gives the value up, and after a Commit does nothing, so it
-// can be deferred. An error of Write gives the value up as well. What was given up takes space until
-// compaction; when the disk is full, it gives its space back at once.
+// No reader sees the value, and no crash leaves it, before Commit returns nil; then it is there as
+// a whole. Close without a Commit gives the value up; after a Commit it does nothing, so it can be
+// deferred. An error of Write gives the value up as well. A value that was given up takes space
+// until compaction; when the disk is full, it gives its space back at once.
 type ValueWriter struct {
 	w  *stream.Writer
 	by engine.Durability
 }
 
-// Write adds to the value. An error gives it up.
+// Write adds p to the value. An error gives the value up.
 func (w *ValueWriter) Write(p []byte) (n int, err error) { return w.w.Write(p) }
 
 // ReadFrom adds all that r has to the value.
 func (w *ValueWriter) ReadFrom(r io.Reader) (n int64, err error) { return w.w.ReadFrom(r) }
 
-// Size is the number of bytes that were written.
+// Size is the number of bytes written so far.
 func (w *ValueWriter) Size() int64 { return w.w.Size() }
 
-// Commit makes the value that of the key, in the place of what is there then. It is as durable as the
-// writes of the handle that made the writer. An error gives the value up, unless the store refuses
-// further writes after it: then the outcome is known when the store is opened again.
+// Commit makes the value the value of the key, in place of what is stored there then. It is as
+// durable as the writes of the handle that made the writer. An error gives the value up, unless the
+// store refuses further writes after it: then the outcome is known when the store is opened again.
 func (w *ValueWriter) Commit() error {
 	if w.by == engine.Power {
 		return w.w.CommitFSync()
@@ -39,40 +39,40 @@ func (w *ValueWriter) Commit() error {
 	return w.w.Commit()
 }
 
-// Close gives the value up, if Commit has not made it count. Calls after the first do nothing.
+// Close gives the value up unless Commit has succeeded. Calls after the first do nothing.
 func (w *ValueWriter) Close() error { return w.w.Close() }
 
-// ValueReader reads the value of a key piece by piece; Raw.Open makes it. Its methods may be called by
-// several goroutines.
+// ValueReader reads the value of a key piece by piece; Raw.Open makes it. Several goroutines may
+// call its methods.
 //
-// It reads the value that there was when it was opened, though that is replaced, deleted or compacted
-// meanwhile. When the store is closed, reads return ErrClosed. A Read reads and verifies one MiB of the
-// file at most, and returns no more than that has; damage is a *CorruptError. A reader must be closed:
-// the files that it needs stay until then (Stats.HeldBytes).
+// It reads the value as it was when it was opened, even if that is replaced, deleted or compacted
+// meanwhile. When the store is closed, reads return ErrClosed. A Read reads and verifies at most
+// one MiB of the file, and returns no more than that has; damage is a *CorruptError. The caller
+// must close the reader: until then the store keeps the files that it needs (Stats.HeldBytes).
 type ValueReader struct{ r *stream.Reader }
 
-// Read reads on, at most up to the end of a MiB of the file.
+// Read reads from the present offset, at most up to the end of a MiB of the file.
 func (r *ValueReader) Read(p []byte) (int, error) { return r.r.Read(p) }
 
-// ReadAt reads from an offset on as much as p has room for.
+// ReadAt fills p with the bytes at offset.
 func (r *ValueReader) ReadAt(p []byte, offset int64) (n int, err error) { return r.r.ReadAt(p, offset) }
 
-// Seek says where Read reads on. It may be behind the end.
+// Seek sets the offset of the next Read. It may be behind the end.
 func (r *ValueReader) Seek(offset int64, whence int) (int64, error) { return r.r.Seek(offset, whence) }
 
-// WriteTo writes what is left to read.
+// WriteTo writes the rest of the value, from the present offset.
 func (r *ValueReader) WriteTo(w io.Writer) (n int64, err error) { return r.r.WriteTo(w) }
 
 // Size is the length of the value in bytes.
 func (r *ValueReader) Size() int64 { return r.r.Size() }
 
-// Close gives back what the reader keeps. Calls after the first do nothing. The error is nil.
+// Close gives back what the store keeps for the reader. Calls after the first do nothing. The error
+// is nil.
 func (r *ValueReader) Close() error { return r.r.Close() }
 
-// Create begins a value under key, raw bytes as those of Set, of any length: what Write gets goes to the
-// log one MiB at a time, between the writes of others, so it takes little more memory than that. What
-// is in the log under key stays what it is until Commit. Of several writers of one key the one that
-// commits last has the last word.
+// Create begins a value under key, raw bytes of any length. What Write gets goes to the log one MiB
+// at a time, between the writes of others, and takes little more memory than that. Until Commit the
+// key keeps what it has. Of several writers of one key, the last to commit wins.
 //
 //	w, err := raw.Create(key)
 //	if err != nil {
@@ -84,9 +84,9 @@ func (r *ValueReader) Close() error { return r.r.Close() }
 //	}
 //	return w.Commit()
 //
-// When the context of the handle is done before the Commit, the value is given up. Compaction leaves
-// alone what was written to the store since the first MiB, so a writer should not be left open for
-// longer than it takes. There is none in a transaction.
+// If the context of the handle ends before the Commit, the value is given up. Compaction leaves
+// alone whatever was written to the store since the first MiB, so a writer should not stay open for
+// longer than it takes. In a transaction, Create is an error.
 func (r *Raw) Create(key []byte) (*ValueWriter, error) {
 	if err := r.writable(); err != nil {
 		return nil, err
@@ -101,9 +101,9 @@ func (r *Raw) Create(key []byte) (*ValueWriter, error) {
 	return &ValueWriter{w, r.by}, nil
 }
 
-// Open opens what Load returns for reading piece by piece, of any length. Values of codecs that are
-// shown as JSON are read as a whole first. A reader of a snapshot may be used when that is closed.
-// There is none in a transaction.
+// Open opens what Load returns for reading piece by piece, at any length. A value that is shown as
+// JSON (see Raw) is read as a whole first. A reader of a snapshot outlives it. In a transaction,
+// Open is an error.
 func (r *Raw) Open(key []byte) (*ValueReader, error) {
 	var from stream.Source = r.db.store
 	switch {
@@ -125,7 +125,7 @@ func (r *Raw) Open(key []byte) (*ValueReader, error) {
 	return &ValueReader{v}, nil
 }
 
-// show lets a reader read what is shown of its value.
+// show lets a reader read the form in which its value is shown.
 func (db *DB) show(key []byte, r *stream.Reader) error {
 	schema := r.Schema()
 	if schema == 0 || db.renderer(schema) == nil {

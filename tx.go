@@ -7,32 +7,33 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Tx is a transaction: reads and writes over any number of maps, collections and raw keys, as if they
-// happened at one moment and nothing else meanwhile. users.In(tx) is a map in it, and so is any other
-// kind of entries. It is handed to the function of DB.Update or DB.View, for that goroutine alone and
-// until it returns; every use after that is ErrTxDone.
+// Tx is a transaction: reads and writes over any number of maps, collections and raw keys, as if
+// they happened at one moment and nothing else meanwhile. users.In(tx) is a map in it; collections
+// and raw bytes have In, too. The function of DB.Update or DB.View gets the Tx, for its goroutine
+// alone and until it returns; every use after that is ErrTxDone.
 //
-// A transaction sees the store as it was when it began, async writes included, with its own writes on
-// top. It does not see what SetInMemory has put over an entry.
+// A transaction sees the store as it was when it began, async writes included, with its own writes
+// on top. It does not see a value of SetInMemory.
 type Tx struct {
 	db  *DB
 	tx  *engine.Tx
 	raw Raw // from the first call of Raw on
 }
 
-// Update calls f with a transaction, and makes what f has written count: all of it, or nothing when f
-// returns an error, which Update returns, or panics. The outcome is that of some serial order of all
-// transactions and all other writes, each of which is a transaction of its own. When Update returns
-// nil the writes survive the death of the process, all or none, as those of Map.Set do.
+// Update calls f with a transaction, and makes what f has written count, all of it. If f returns an
+// error or panics, none of it counts; Update returns the error. All transactions and all other
+// writes, each of which is a transaction of its own, are serializable: the outcome is as if they
+// had run one by one. When Update returns nil, the writes survive the death of the process, all or
+// none, as with Map.Set.
 //
-// No other writer waits while f runs. If something that f has read has changed by its end, f runs
-// again, on the store as it is now, so it should have no other effects. After a few such conflicts
-// other transactions wait for this one, and in the end other writers do, so it comes through. f must
-// not wait for another goroutine that writes. A write by other means than the transaction is refused
-// with ErrNested within f, and so is another Update.
+// No other writer waits while f runs. If something that f has read changes before f returns, f runs
+// again on the new state of the store, so f should have no other effects. After a few such
+// conflicts other transactions wait for this one, and in the end other writers do, so it comes
+// through. f must not wait for another goroutine that writes. Within f, a write that bypasses the
+// transaction is refused with ErrNested, and so is another Update.
 //
-// Memory holds what a transaction writes until f returns, but for values of more than 1 MiB: those go
-// to the log at once, and count when all counts.
+// The writes of a transaction stay in memory until f returns. Values of more than 1 MiB go to the
+// log at once, and count when all counts.
 func (db *DB) Update(f func(tx *Tx) error) error { return db.update(engine.Process, f) }
 
 // UpdateFSync is Update whose writes survive the loss of power when it returns.
@@ -42,9 +43,9 @@ func (db *DB) update(d engine.Durability, f func(tx *Tx) error) error {
 	return db.store.Transact(d, func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx}) })
 }
 
-// View calls f once with a transaction that only reads: everything as it was at one moment. Writes
-// return ErrTxReadOnly. No writer waits for it, and it waits for none. The error is that of f, or of a
-// read that had none to return.
+// View calls f once with a read-only transaction: everything as it was at one moment. Writes return
+// ErrTxReadOnly. No writer waits for it, and it waits for none. View returns the error of f, or of
+// a read that could not return its own.
 func (db *DB) View(f func(tx *Tx) error) error {
 	return db.store.Look(func(tx *engine.Tx) error { return f(&Tx{db: db, tx: tx}) })
 }

@@ -13,29 +13,28 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// typed is a Go type in one store: how its values are encoded there, and how the
-// values under each schema that the log has are decoded into it.
+// typed is a Go type in one store: how its values are encoded there, and how the values under each
+// schema of the log are decoded into it.
 //
-// A record is decoded by the schema it carries, never by the codec that the map
-// happens to be open with. Raw bytes are taken as JSON text, so that what a shell or
-// a server wrote can be read.
+// A record is decoded by the schema it carries, never by the codec that the map happens to be open
+// with. Raw bytes are taken as JSON text, so that a shell or a server can write what a map reads.
 type typed struct {
 	store  *engine.Store // which numbers schemas; nil where values have none
 	codec  codec.Codec
 	goval  reflect.Type
 	plan   codec.Type
 	ours   bool        // the codec is one of package codec
-	never  bool        // does encoding fail, of a flat type; so it may be done later
-	ofOwn  bool        // a copy of a value, made by assignment, becomes the caller's own by detach
+	never  bool        // encoding never fails and the type is flat, so encoding may come later
+	ofOwn  bool        // detach makes an assigned copy of a value the caller's own
 	detach detach.Func // nil if assignment is enough
-	raw    *DB         // of the bytes of Raw.Hash and Raw.List, which are read as raw reads show them; else nil
+	raw    *DB         // for Raw.Hash and Raw.List, whose values are read as raw reads show them; else nil
 
 	number   atomic.Uint64 // of the schema, 0 until the first write
 	decoders sync.Map      // schema number → *numbered
 	last     atomic.Pointer[numbered]
 }
 
-// numbered is a decoder and the schema that it is for: the one that was asked for last, which is found at once.
+// numbered is a decoder and its schema. The last one that was asked for is found at once.
 type numbered struct {
 	schema  uint64
 	decoder codec.Decoder
@@ -65,9 +64,9 @@ func (db *DB) numbers() *engine.Store {
 	return db.store
 }
 
-// encode encodes what v points to into buf.value, and returns that and the number of its schema. A codec of
-// the caller's may have returned memory that is not a buffer's, such as the value itself: that is not kept
-// to be written to.
+// encode encodes what v points to into buf.value, and returns that and the number of its schema. A
+// codec of the caller's may return memory that is not the buffer's, such as the value itself: the
+// buffer does not keep that, as it would write to it later.
 func (t *typed) encode(buf *buffer, key []byte, v any) (value []byte, schema uint64, err error) {
 	if err = t.append(buf, v); err != nil {
 		return nil, 0, typeError(err, "the value for key %q", key)
@@ -104,7 +103,7 @@ func (t *typed) schema() (uint64, error) {
 	return n, err
 }
 
-// decode decodes an entry into the zero value that v points to, which with an error stays zero.
+// decode decodes an entry into the zero value that v points to. After an error the value is zero.
 func (t *typed) decode(key []byte, e *engine.Entry, v any) error {
 	if t.raw != nil {
 		b, err := t.raw.shown([]byte{}, key, e.Value, e.Schema)
@@ -124,8 +123,9 @@ func (t *typed) decode(key []byte, e *engine.Entry, v any) error {
 	return nil
 }
 
-// own makes what to points to, which is from assigned, the caller's own: what it points to is copied or,
-// where only the methods of a type could do that, encoded and decoded again.
+// own makes the value that to points to, which was assigned from from, the caller's own. It copies
+// what the value points to. Where only the methods of a type could do that, it encodes and decodes
+// the value.
 func (t *typed) own(to, from any) error {
 	if t.ofOwn && (t.detach == nil || t.detach(reflect.ValueOf(to).UnsafePointer())) {
 		return nil
@@ -143,9 +143,8 @@ func (t *typed) own(to, from any) error {
 	return err
 }
 
-// fit checks for each schema under which the table of map name has entries that a value
-// of it can be decoded. Whether every one can, only reading it shows; of raw bytes,
-// schema 0, nothing is known before.
+// fit checks that the schemas of the entries of map name can be decoded. Whether a single value can
+// is found when it is read; nothing is known before of raw bytes, which are schema 0.
 func (t *typed) fit(name string, table *engine.Table) error {
 	for _, number := range table.Schemas() {
 		if number == 0 {
@@ -228,7 +227,7 @@ type buffer struct{ key, value []byte }
 
 var buffers = sync.Pool{New: func() any { return new(buffer) }}
 
-// room is where a value may be read to.
+// room is memory that a value may be read into.
 func (b *buffer) room() []byte {
 	if cap(b.value) < seglog.ReadBytes {
 		b.value = make([]byte, seglog.ReadBytes)

@@ -7,15 +7,15 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Entry is an entry in the hands of the function that Map.Update calls. When the function returns nil,
-// Value is stored, whether the entry existed or not, unless Delete or Cancel was called.
+// Entry is an entry in the hands of the function that Map.Update calls. When the function returns
+// nil, Value is stored, whether the entry existed or not, unless Delete or Cancel was called.
 type Entry[V any] struct {
-	Value  V    // the value there is, the function's own unless SetInMemory has put it there; the zero V when there is none
-	Exists bool // whether there is one
+	Value  V    // the present value, or the zero V; the function's own unless SetInMemory has put it there
+	Exists bool // the entry exists
 
-	// TTL is the time that the entry has left to live, 0 for ever; of one that does not exist, that of
-	// WithTTL. As long as it is not assigned to, the entry keeps its deadline, to the millisecond; what
-	// is assigned counts from the end of the function on. A field of a hash has none.
+	// TTL is the time that the entry has left to live, 0 for ever. For an entry that does not exist it
+	// is the TTL of WithTTL. Unless the function assigns to it, the entry keeps its exact deadline; an
+	// assigned TTL counts from the end of the function. A field of a hash has none.
 	TTL time.Duration
 
 	decision decision
@@ -29,7 +29,7 @@ const (
 	remove
 )
 
-// Set stores v. It is the same as assigning to Value, and takes back Delete and Cancel.
+// Set stores v. It does what assigning to Value does, and takes back Delete and Cancel.
 func (e *Entry[V]) Set(v V) { e.Value, e.decision = v, put }
 
 // Delete removes the entry.
@@ -38,15 +38,14 @@ func (e *Entry[V]) Delete() { e.decision = remove }
 // Cancel leaves the entry as it is.
 func (e *Entry[V]) Cancel() { e.decision = keep }
 
-// Update changes the entry of key atomically: no other write comes between what f reads and what is
-// stored. It returns the entry as it is afterwards. An error of f leaves the entry as it is, and
-// Update returns it; a panic leaves the entry as it is, too. Durability and other errors are those
-// of Set.
+// Update changes the entry of key atomically: no other write comes between what f reads and what
+// Update stores. It returns the entry as it is afterwards. If f returns an error or panics, the
+// entry stays as it is; Update returns the error. Durability and other errors are those of Set.
 //
-// f runs without any lock and may use the store, but not write the same key by other means: then the
-// update is given up with ErrNested, though such a write may have been made once. When another write
-// wins, f runs again on the new entry, so it should have no other effects. It must not wait for a
-// goroutine that updates the same key.
+// f runs without any lock and may use the store. It must not wait for a goroutine that updates the
+// same key. When another write wins, f runs again on the new entry, so it should have no other
+// effects. If f writes the same key by other means, Update gives up with ErrNested, though such a
+// write may have been made once.
 func (m *Map[K, V]) Update(key K, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return m.update(key, f, m.by)
 }
@@ -61,15 +60,15 @@ func (m *Map[K, V]) UpdateAsync(key K, f func(e *Entry[V]) error) (v V, exists b
 	return m.update(key, f, engine.Async)
 }
 
-// UpdateInMemory is Update whose outcome is for memory alone, as that of SetInMemory: where there is
-// no entry, what it leaves is refused with ErrNotFound. It deletes nothing, and changes no TTL.
+// UpdateInMemory is Update that stores in memory alone, as SetInMemory does. Where there is no
+// entry, storing a value is ErrNotFound. It cannot delete, and cannot change a TTL.
 func (m *Map[K, V]) UpdateInMemory(key K, f func(e *Entry[V]) error) (v V, exists bool, err error) {
 	return m.update(key, f, engine.Memory)
 }
 
-// GetOrSet returns the value under key or, if there is none, sets v and returns that. found says
-// which. It is one step: of several goroutines one sets. What it sets is as durable as what Set sets;
-// an entry that is there stays as durable as it is. Errors are those of Load and of Set.
+// GetOrSet returns the value under key; if there is none, it sets v and returns that. found says
+// which. It is one step: of several goroutines, one sets. A value that it sets is as durable as one
+// of Set; an entry that it finds stays as durable as it is. Errors are those of Load and of Set.
 func (m *Map[K, V]) GetOrSet(key K, v V) (_ V, found bool, err error) {
 	if now, err := m.Load(key); !isNotFound(err) {
 		return now, err == nil, err
@@ -77,7 +76,7 @@ func (m *Map[K, V]) GetOrSet(key K, v V) (_ V, found bool, err error) {
 	return getOrSet(v, func(f func(*Entry[V]) error) (V, bool, error) { return m.Update(key, f) })
 }
 
-// GetAndDelete removes the entry of key in one step, and returns the value that it had, and whether
+// GetAndDelete removes the entry of key in one step. It returns the removed value, and whether
 // there was one. Durability and errors are those of Delete.
 func (m *Map[K, V]) GetAndDelete(key K) (v V, existed bool, err error) {
 	return getAndDelete(func(f func(*Entry[V]) error) (V, bool, error) { return m.Update(key, f) })
@@ -125,7 +124,7 @@ func (m *Map[K, V]) update(key K, f func(*Entry[V]) error, d engine.Durability) 
 	return v, exists, nil
 }
 
-// decide calls f on what was found, and prepares the write that it wants.
+// decide calls f on the entry that was found, and prepares the write that f asks for.
 func (m *Map[K, V]) decide(buf *buffer, found engine.Found, f func(*Entry[V]) error, w *engine.Write) (v V, exists, write bool, err error) {
 	e := Entry[V]{Exists: found.Exists, TTL: m.ttl, decision: put}
 	if found.Exists {
@@ -152,7 +151,7 @@ func (m *Map[K, V]) decide(buf *buffer, found engine.Found, f func(*Entry[V]) er
 	return v, err == nil && found.Exists, false, err
 }
 
-// deadlineAfter is that of an entry that is written by an Update which has found one TTL and left another.
+// deadlineAfter is the deadline that an Update stores, from the TTL before and after its function.
 func (h *handle) deadlineAfter(found *engine.Found, w *engine.Write, before, after time.Duration) (uint64, error) {
 	switch {
 	case before == after && found.Exists:

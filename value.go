@@ -6,10 +6,10 @@ import (
 	"github.com/copaldb/copal/internal/engine"
 )
 
-// Set keeps one value under a name of its own, without a map: settings, a cursor, a
-// checksum. The name is a raw key, in which no byte has a meaning of its own; as
-// such it shares a key space with the keys of the maps, which begin with the map's
-// name and a colon. Like Map.Set, it survives the death of the process when it returns.
+// Set keeps one value under a name of its own, without a map: settings, a cursor, a checksum. The
+// name is a raw key. It shares a key space with the keys of maps, which begin with the map's name
+// and a colon, and no byte in it has a meaning. Like Map.Set, it survives the death of the process
+// when it returns.
 func Set[T any](db *DB, name string, v T) error {
 	t, err := db.typed(reflect.TypeFor[T]())
 	if err != nil {
@@ -27,8 +27,8 @@ func Set[T any](db *DB, name string, v T) error {
 	return err
 }
 
-// Load returns the value that Set has put under name. The error is ErrNotFound when
-// there is none, and ErrType when what is there is not a T.
+// Load returns the value that Set has put under name. The error is ErrNotFound when there is none,
+// and ErrType when the stored value is not a T.
 func Load[T any](db *DB, name string) (T, error) {
 	var v T
 	t, err := db.typed(reflect.TypeFor[T]())

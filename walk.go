@@ -9,51 +9,57 @@ import (
 // Keys in order.
 //
 // Every map can be walked in the order of its keys, and so can raw bytes. With the option Ordered, or
-// OrderedKeys for raw keys that belong to no map, the store keeps the keys in order, and a walk
-// begins at once, wherever it begins. Without, the first walk reads and sorts the keys, and the process
-// keeps them in order while walks come: until more keys have come and gone since the last one than there
-// were. The result is the same.
+// OrderedKeys for raw keys that belong to no map, the store keeps the keys in order, and a walk begins
+// at once, wherever it begins. Without the option, the first walk reads and sorts the keys. The process
+// then keeps them in order as long as walks come, and gives the order up when more keys have come and
+// gone since the last walk than there were. The result is the same.
 //
-// Ranges are half-open: they have their lower bound and not their upper one, whichever way they are
-// walked.
+// Ranges are half-open: they include their lower bound and exclude their upper one, in whichever
+// direction they are walked.
 
-// Ordered keeps the keys of a map in order: numbers by value, NaN first, times by instant, false before
-// true, structs and arrays by their first unequal part, strings, arrays of bytes and texts by their
-// bytes.
-// Keys that a raw write has left and that are none of the map's type come last.
+// Ordered keeps the keys of a map in order. The order is
 //
-// All, Keys, Values and Range go in that order then, and From and its like begin without a look at
-// other keys. It costs what a key takes in a sorted file, prefixes shared, about 4 bytes and those in
-// which keys differ; some 100 bytes of memory for each of the last 64 Ki keys that came or went; and
-// one lock that writes of new keys, and deletions, hold for about a microsecond. Overwriting costs
-// nothing.
+//   - of numbers by value, NaN first;
+//   - of times by instant;
+//   - of false before true;
+//   - of strings, arrays of bytes and texts by their bytes;
+//   - of structs and other arrays by their first unequal part.
 //
-// A map that was ordered once stays so, whether it is opened with the option or not. The first
-// opening with it reads all keys. Given to Open, it holds for all maps.
+// Keys of raw writes that are not of the map's type come last.
 //
-// Without it, From and its like, First, and handles of Backward put the keys in order when they are first
-// used, and find them so while they are used again and again, at the price above. An eighth of WithMaxMemory
-// is for such orders. Where a map does not fit, more than a million keys or so, each walk reads all keys.
+// In an ordered map All, Keys, Values and Range go in that order, and From and its like begin
+// without a look at other keys. Each key costs about 4 bytes in a sorted file, and those of its
+// bytes that differ from the key before. Each of the last 64 Ki keys that came or went costs some
+// 100 bytes of memory. A write of a new key and a deletion hold one lock for about a microsecond.
+// Overwriting costs nothing.
+//
+// A map that was ordered once stays so, with the option or without. The first opening with it reads
+// all keys. Given to Open, the option holds for all maps.
+//
+// Without it, From and its like, First, and handles of Backward put the keys in order when they are
+// first used, and keep them so while they are used again and again, at the same price. An eighth of
+// WithMaxMemory is for such orders. If a map does not fit, as with more than a million keys or so,
+// each walk reads all keys.
 func Ordered() MapOption { return mapOption(func(m *mapConfig) { m.ordered = true }) }
 
-// OrderedKeys is Ordered for raw keys that belong to no map: walks of Raw begin at once then.
+// OrderedKeys is Ordered for raw keys that belong to no map: walks of Raw then begin at once.
 func OrderedKeys() Option { return storeOption(func(c *config) { c.orderedKeys = true }) }
 
 // All yields each key and its value, which is the caller's own. A map that is Ordered, and every
-// handle of Backward, yields them in the order of the keys, others in none.
+// handle of Backward, yields them in the order of the keys; otherwise there is no order.
 //
-// An entry that is there throughout is yielded exactly once, with the value it has at that moment;
-// one that comes or goes meanwhile may be yielded or not. A snapshot yields what it has. The store may
-// be used, and changed, in the loop. An entry that cannot be read goes to the error handler and is
-// left out.
+// An entry that exists throughout is yielded exactly once, with the value it has at that moment. An
+// entry that comes or goes meanwhile may be yielded or not. A snapshot yields what it has. The loop
+// may use and change the store. An entry that cannot be read goes to the error handler and is left
+// out.
 //
-// In a transaction, an error ends the loop and the transaction, which returns it. What the
-// transaction does in the loop to an entry that has not been yielded yet shows; whether a new entry
-// is yielded is not said. What others do before the transaction ends is a conflict: to any entry of
-// the map or, of walks in order, to one between the first and the last that the loop came by.
+// In a transaction, an error ends the loop and the transaction, which returns it. If the loop
+// changes an entry that has not been yielded yet, the change shows; a new entry may be yielded or
+// not. A change by another writer before the transaction ends is a conflict: of any entry of the
+// map or, in a walk in order, of an entry between the first and the last that the loop passed.
 func (m *Map[K, V]) All() iter.Seq2[K, V] { return m.entries(m.items(true)) }
 
-// Keys yields each key, as All does. No value is read, so of an ordered map the log is not either.
+// Keys yields each key, as All does. It reads no value; in an ordered map it does not read the log.
 func (m *Map[K, V]) Keys() iter.Seq[K] { return m.keysOf(m.items(false)) }
 
 // Values yields each value, as All does.
@@ -80,13 +86,13 @@ func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 	return m.entries(m.between(&from, &to, true))
 }
 
-// Prefix yields the entries whose keys, as text, begin with p, in the order of the keys: of strings
-// those that begin so, of numbers those whose decimals do. Of keys whose order is that of their text
-// no others are looked at.
+// Prefix yields the entries whose keys, as text, begin with p, in the order of the keys: strings
+// that begin with p, numbers whose decimals do. If the keys are in the order of their text, it
+// looks at no others.
 func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] { return m.entries(m.prefixed(p, true)) }
 
-// KeysFrom yields the keys in [from, ∞), in their order, as Keys does: those that were there when the
-// walk began.
+// KeysFrom yields the keys in [from, ∞), in their order, as Keys does. They are those that existed
+// when the walk began.
 func (m *Map[K, V]) KeysFrom(from K) iter.Seq[K] { return m.keysOf(m.between(&from, nil, false)) }
 
 // KeysBetween yields the keys in [from, to), as KeysFrom does.
@@ -94,11 +100,11 @@ func (m *Map[K, V]) KeysBetween(from, to K) iter.Seq[K] {
 	return m.keysOf(m.between(&from, &to, false))
 }
 
-// KeysPrefix yields the keys that Prefix does, as KeysFrom does.
+// KeysPrefix yields the keys of the entries of Prefix, as KeysFrom does.
 func (m *Map[K, V]) KeysPrefix(p string) iter.Seq[K] { return m.keysOf(m.prefixed(p, false)) }
 
-// First returns the entry with the least key; ok is false if there is none. Backward().First() is
-// that with the greatest.
+// First returns the entry with the least key; ok is false if there is none. Backward().First()
+// returns the entry with the greatest.
 func (m *Map[K, V]) First() (key K, v V, ok bool) {
 	for key, v := range m.entries(m.inOrder(engine.Span{}, true)) {
 		return key, v, true
@@ -106,8 +112,8 @@ func (m *Map[K, V]) First() (key K, v V, ok bool) {
 	return key, v, false
 }
 
-// Range calls f for each entry, as All does, until f returns an error, which Range returns. Its own
-// error is that of the first entry that could not be read, which ends it, too.
+// Range calls f for each entry, as All does, until f returns an error, which Range returns. An
+// entry that cannot be read ends Range with its error.
 func (m *Map[K, V]) Range(f func(key K, v V) error) error {
 	for item := range m.readable(m.items(true)) {
 		k, v, err := m.entry(item)
