@@ -6,55 +6,67 @@ import (
 	"unsafe"
 )
 
-// Binary keeps values as bytes in the order of the schema, compactly and fast. A type is
-// compiled once, into offsets and instructions; values are then read and written
-// in place, without reflection, but for maps and methods.
+// Binary keeps values as bytes in the order of the schema, compactly and fast. A type is compiled
+// once, into offsets and instructions. Values are then read and written in place, without
+// reflection, except for maps and methods.
 //
-// A value comes back equal to what was stored, to the last bit of a NaN, with nil and
-// empty slices and maps kept apart, but for
+// A value comes back equal to what was stored, to the last bit of a NaN, and nil and empty slices
+// and maps stay apart. Exceptions are
 //
 //   - unexported fields and those tagged "-", which are not stored;
-//   - the monotonic reading and the name of the location of a time.Time, of which the
-//     instant and the zone offset are kept; as in package time, it comes back in
-//     time.UTC if the offset is 0, and in time.Local if the offset is that there;
-//   - that two pointers, slices or maps were the same: they come back as two;
+//   - the monotonic reading and the location name of a time.Time. The instant and the zone offset
+//     are kept. As in package time, the value comes back in time.UTC if the offset is 0, and in
+//     time.Local if that has the same offset;
+//   - two pointers, slices or maps that were the same: they come back as two;
 //   - the capacity of slices;
 //   - what a type's own methods leave out.
 //
-// A field is stored under the name in its tag copal:"name", else that in its json tag,
-// else its own; the tag "-" of either kind leaves it out, that of json if there is no other. A
-// tag copal has no options, and those of json have no effect. An embedded struct
-// is stored as a field under the name of its type, also if it is not exported but has
-// exported fields, so that no field hides another. Methods that a struct only has because
-// it embeds a type are not called.
+// A field is stored under the name in its tag copal:"name", else under the name in its json tag,
+// else under its own. A copal tag "-" leaves the field out, and so does a json tag "-" on a field
+// without a copal tag. A copal tag has no options, and those of json have no effect. An embedded
+// struct is stored as a field under the name of its type, so that no field hides another; also an
+// unexported one, if it has exported fields. Methods that a struct has only because it embeds a
+// type are not called.
 //
-// A type with methods of its own is stored by them: MarshalBinary and UnmarshalBinary, else those for text,
-// else those for JSON. They must copy the bytes that they keep, as their contract says. Exceptions are
-// time.Time, and json.RawMessage, which is bytes, nil or any.
+// A type with methods of its own is stored by them: by MarshalBinary and UnmarshalBinary, else by
+// those for text, else by those for JSON. They must copy the bytes that they keep, as their
+// contract says. Exceptions are time.Time, and json.RawMessage, which is bytes, nil or any.
 //
-// Compile refuses interfaces, channels, functions and unsafe pointers; half a pair of such methods;
-// structs of which nothing is stored, other than struct{}; fields that share a
-// name; pointers in map keys; and unexported embedded structs that write themselves.
+// Compile refuses
 //
-// Append refuses NaN in a map key; map keys that are encoded alike, such as two times that
-// differ in the name of the location; and values that nest deeper than
-// 10,000 pointers, slices and maps, or are cyclic. What it writes is the same for equal
-// values: map entries are in the order of their encoded keys.
+//   - interfaces, channels, functions and unsafe pointers;
+//   - half a pair of such methods;
+//   - structs of which nothing is stored, other than struct{};
+//   - fields that share a name;
+//   - pointers in map keys;
+//   - unexported embedded structs that write themselves.
+//
+// Append refuses NaN in a map key; map keys that are encoded alike, such as two times that differ
+// in the name of the location; and values that are cyclic, or nest deeper than 10,000 pointers,
+// slices and maps. Equal values are written as equal bytes: map entries stand in the order of their
+// encoded keys.
 //
 // # Schemas
 //
-// Decoder resolves by name what was stored under another schema. Fields may be reordered, added (they come back
-// zero) and removed (they are skipped). Any integer or float may become any other, a complex another, a string
-// or text a string, and either of strings and bytes the other: a number that its new type does not hold exactly
-// is an error of Decode, and nil bytes become the empty string. A T may become a pointer to T, which is then
-// not nil, and a pointer to T a T, where nil is an error of Decode. Slices and arrays may become one another:
-// an array too long for what was stored ends in zeros, also for a nil slice, and one too short is an error of
-// Decode unless only zeros are lost. All else is an error of Decoder; so is a slice whose elements were stored
-// as nothing, such as struct{}, and are more now.
+// Decoder resolves a value that was stored under another schema by the names of its fields. Fields
+// may be reordered, added (they come back zero) and removed (they are skipped). Types may change as
+// follows; every other change is an error of Decoder.
 //
-// Decode refuses all but what Append writes under the schema, and does not panic or
-// allocate out of proportion, whatever the bytes. The strings of a record share memory
-// among themselves, a copy of it or of 4 KiB of it, and with nothing else.
+//   - Any integer or float becomes any other, and a complex another. A number that its new type
+//     does not hold exactly is an error of Decode.
+//   - A string or text becomes a string, and strings and bytes become one another. Nil bytes
+//     become the empty string.
+//   - A T becomes a pointer to T, which is not nil. A pointer to T becomes a T, where nil is an
+//     error of Decode.
+//   - Slices and arrays become one another. A longer array ends in zeros, also for a nil slice. A
+//     shorter one is an error of Decode unless it drops only zeros.
+//
+// A slice whose elements were stored as nothing, such as []struct{}, does not become one whose elements
+// are something.
+//
+// Decode refuses all bytes that Append does not write under the schema. It does not panic or
+// allocate out of proportion, whatever the bytes. The strings of a record may share memory with
+// each other, a copy of the record or of 4 KiB of it, and share it with nothing else.
 //
 // # Format
 //
@@ -77,8 +89,8 @@ import (
 //	                         K and T, ordered by the bytes of K
 //	struct                   the fields in the order of the schema
 //
-// There is one way to write a value, and every zero value but those of types with
-// methods of their own is written in zero bytes.
+// There is one way to write a value. Every zero value is written in zero bytes, except those of
+// types with methods of their own.
 var Binary Codec = binaryCodec{}
 
 type binaryCodec struct{}

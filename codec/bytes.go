@@ -5,13 +5,12 @@ import (
 	"reflect"
 )
 
-// Bytes keeps []byte, named byte slices and string types as they are, any bytes and
-// any length, without a schema. Methods such as MarshalText are not called.
+// Bytes keeps []byte, named byte slices and string types as they are, any bytes and any length,
+// without a schema. It does not call methods such as MarshalText.
 //
-// A nil slice is kept as the empty one, and comes back empty and not nil. The two
-// are the same bytes, and a raw record is nothing but its bytes, so that every
-// other writer of the same key means the same by them; refusing nil would
-// make an error of the usual way to write nothing.
+// A nil slice is stored as the empty one, and comes back empty and not nil: a raw record is nothing
+// but its bytes, and cannot tell the two apart. Refusing nil would make an error of the usual way
+// to write nothing.
 var Bytes Codec = bytesCodec{}
 
 type bytesCodec struct{}

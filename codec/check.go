@@ -342,7 +342,8 @@ func (f *field) omits(v reflect.Value) bool {
 	return f.omitZero && isZero(v)
 }
 
-// isZero asks the type's own IsZero if it has one, also that of the pointer to a value without an address.
+// isZero asks the type's own IsZero if it has one; for a value without an address, its pointer's,
+// too.
 func isZero(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Interface:

@@ -3,11 +3,11 @@ package codec
 import "errors"
 
 var (
-	// ErrType says that values of a type cannot be kept. Compile returns it, and
-	// Decoder for a schema that does not fit.
+	// ErrType says that a type cannot be kept. Compile returns it; so does Decoder, for a schema
+	// that does not fit.
 	ErrType = errors.New("type cannot be kept")
-	// ErrValue says that a value cannot be kept though its type can: it would be
-	// read back as another. Append returns it, and nothing is written.
+	// ErrValue says that a value cannot be kept though its type can: it would be read back as
+	// another. Append returns it, and nothing is written.
 	ErrValue = errors.New("value cannot be kept")
 	// ErrData says that stored bytes are no value of the type. Decode returns it.
 	ErrData = errors.New("data does not decode")

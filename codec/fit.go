@@ -2,9 +2,9 @@ package codec
 
 import "strings"
 
-// fitter compares the shape of what was stored as JSON with that of today, as encoding/json
-// decodes: a T and a pointer to T fit, slices and arrays of any length, and names that differ
-// in letter case only.
+// fitter compares the shape that was stored as JSON with the present one, as encoding/json decodes:
+// a T and a pointer to T fit, slices and arrays of any length, and names that differ in letter case
+// only.
 type fitter struct {
 	leaf func(stored, now *Shape) bool // for all that is not two lists, maps or structs
 

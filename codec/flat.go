@@ -5,14 +5,16 @@ import (
 	"strings"
 )
 
-// Flat reports whether one value of type t can stand for another read from the log: it
-// holds no slice, map, pointer or other reference through which one who has it could
-// change it for others, and the codecs of this package keep all of it or refuse it. Strings are flat, as
-// nothing changes them. A struct is not when it has a field that a codec may leave out or a
-// time.Time, which comes back without its monotonic reading; nor is a type with
-// methods of its own to be stored by, of which it is not known what they keep.
+// Flat reports whether an assigned copy of a value of type t equals the one that the log would give
+// back. This holds when t has no slice, map, pointer or other reference through which a change of
+// one copy would show in another, and the codecs of this package keep all of a value or refuse it.
+// Strings are flat, as nothing changes them. Not flat are
 //
-// Flat says nothing of codecs that are not of this package.
+//   - a struct with a field that a codec may leave out;
+//   - time.Time, which comes back without its monotonic reading;
+//   - a type that is stored by methods of its own, which may keep anything.
+//
+// Flat says nothing about other codecs than those of this package.
 func Flat(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface, reflect.Chan, reflect.Func, reflect.UnsafePointer:
@@ -36,7 +38,7 @@ func Flat(t reflect.Type) bool {
 	return true
 }
 
-// flatField leaves no doubt about fields that a tag may leave out.
+// flatField is false for a field that a tag may leave out.
 func flatField(sf reflect.StructField) bool {
 	tag := sf.Tag.Get("json")
 	return sf.IsExported() && tag != "-" && !strings.Contains(tag, ",omit") && sf.Tag.Get("copal") != "-" && Flat(sf.Type)

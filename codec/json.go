@@ -9,55 +9,73 @@ import (
 	"unicode/utf8"
 )
 
-// JSON keeps values as one line of JSON, by the rules and tags of encoding/json,
-// without escapes for HTML. What those rules would drop, merge or change without an
-// error is refused here: by Compile when the type shows it, else by Append.
+// JSON keeps values as one line of JSON, by the rules and tags of encoding/json, without escapes
+// for HTML. What those rules would drop, merge or change without an error is refused here: by
+// Compile when the type shows it, else by Append.
 //
-// A value comes back equal to what was stored, but for
+// A value comes back equal to what was stored. Exceptions are
 //
 //   - unexported fields and fields tagged "-", which are not stored;
-//   - fields tagged omitempty or omitzero, which come back as zero where encoding/json
-//     omits them: nil and empty, 0 and -0, and all that IsZero takes for zero are one;
-//   - the monotonic reading and the name of the location of a time.Time, of which
-//     the instant and the zone offset are kept;
+//   - fields tagged omitempty or omitzero, which come back as zero where encoding/json omits
+//     them: nil and empty, 0 and -0, and all that IsZero takes for zero are one;
+//   - the monotonic reading and the location name of a time.Time. The instant and the zone offset
+//     are kept;
 //   - white space between the tokens of a json.RawMessage;
 //   - what a type's own MarshalJSON or MarshalText leaves out.
 //
-// Compile refuses channels, functions and complex numbers; interfaces with methods; pointers
-// to what may itself be nil, for both would be null; map keys that are neither
-// strings, integers nor text; structs of which no field is stored; fields that share a name
-// or hide one another; embedded pointers that would be nil again when read; types that can only be
-// written or only be read by their own methods; and structs that have these methods from
-// one embedded field and would lose the others. Each has a remedy, which the
-// error names; a tag json:"-" is always one.
+// Compile refuses the following. Each has a remedy, which the error names; a tag json:"-" is always
+// one.
 //
-// Append refuses NaN and infinities; strings, map keys and text that are not UTF-8; any
-// that holds other than nil, bool, float64, string, []any and map[string]any; times
-// with a zone offset of odd seconds or a year that has not four digits; empty json.Number and nil or
-// invalid json.RawMessage; null from the MarshalJSON behind a pointer; map keys with the same text; values
-// that nest deeper than 10,000 levels or are cyclic.
+//   - channels, functions and complex numbers;
+//   - interfaces with methods;
+//   - pointers to a type that may itself be nil, as both would be null;
+//   - map keys that are neither strings, integers nor text;
+//   - structs of which no field is stored;
+//   - fields that share a name or hide one another;
+//   - embedded pointers that would be nil again when read;
+//   - types whose own methods only write, or only read;
+//   - structs that have such methods from one embedded field and would lose the others.
 //
-// Types that write themselves must come back as they were by their own methods;
-// this is not checked, nor what they do to invalid UTF-8, but where
-// the JSON that MarshalJSON returns has the escape \ufffd, it is taken for such loss and refused.
+// Append refuses
 //
-// Decode resolves fields by name. It ignores names that T does not have and leaves fields zero
-// that the data do not have. As in encoding/json, a name that T has only in
-// other letter case is that field.
+//   - NaN and infinities;
+//   - strings, map keys and text that are not UTF-8;
+//   - an any that holds something other than nil, bool, float64, string, []any and
+//     map[string]any;
+//   - times with a zone offset of odd seconds or without a year of four digits;
+//   - empty json.Number, and nil or invalid json.RawMessage;
+//   - null from the MarshalJSON behind a pointer;
+//   - map keys with the same text;
+//   - values that are cyclic or nest deeper than 10,000 levels.
 //
-// What was stored under another schema must fit, else it is an error: of Decoder if no
-// value can, of Decode if this value does not. Numbers may become others that hold them
-// exactly (a float32 that becomes a float64 keeps its decimal spelling; a float becomes an integer if its
-// spelling is that integer, as it is up to 1<<24 and 1<<53); string, text and time one another; slices and
-// arrays one another, where an array may drop zeros only; a T may become a pointer to T,
-// and a pointer to T a T, where null is an error unless T writes null itself. Bytes, which are base64, become
-// nothing else, and nothing an any that would be another value there. JSON without a schema is read
-// by the rules of encoding/json alone, where null leaves a zero and an array drops
-// what it has no room for.
+// The codec does not check that a type's own methods give back what they wrote, nor what they do to
+// invalid UTF-8. It takes the escape \ufffd in the result of MarshalJSON for a loss, and refuses
+// it.
 //
-// Types made of structs, numbers, strings, lists, maps, times and pointers to them are written by
-// a plan, compiled once, that does not allocate; those with parts that write themselves, that may hold
-// any, or that have tags it does not know, by encoding/json. The bytes are the same. It reads all of them.
+// Decode resolves fields by name. It ignores names that T does not have and leaves fields zero that
+// the data do not have. As in encoding/json, a name that differs from a field's in letter case only
+// is that field.
+//
+// A value that was stored under another schema must fit. If no value of the schema can, that is an
+// error of Decoder; if this value does not, it is an error of Decode.
+//
+//   - Numbers become others that hold them exactly. A float32 that becomes a float64 keeps its
+//     decimal spelling. A float becomes an integer if its spelling is that integer, as it is up
+//     to 1<<24 and 1<<53.
+//   - String, text and time become one another.
+//   - Slices and arrays become one another; an array may drop zeros only.
+//   - A T becomes a pointer to T. A pointer to T becomes a T, where null is an error unless T
+//     writes null itself.
+//   - Bytes, which are base64, become nothing else.
+//   - Nothing becomes an any that would hold another value.
+//
+// JSON without a schema is read by the rules of encoding/json alone: null leaves a zero, and an
+// array drops what it has no room for.
+//
+// Types made of structs, numbers, strings, lists, maps, times and pointers to them are written by a
+// plan that is compiled once and does not allocate. encoding/json writes types that have parts with
+// methods of their own, parts that may hold any, or tags that the plan does not know. The bytes are
+// the same. It also reads all types.
 var JSON Codec = jsonCodec{}
 
 type jsonCodec struct{}
@@ -220,9 +238,9 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 	return out[:len(out)-1], nil
 }
 
-// Decoder compares the schema with that of T, and refuses what cannot fit: a text in the
-// place of a number, an object in that of a list. It takes the empty schema for JSON from
-// elsewhere, of which nothing is known.
+// Decoder compares the schema with the one of T, and refuses what cannot fit, such as a text where
+// a number was, or an object where a list was. It takes the empty schema for JSON from elsewhere,
+// of which nothing is known.
 func (t *jsonType) Decoder(schema string) (Decoder, error) {
 	if schema == "" || schema == t.schema {
 		return t, nil

@@ -43,9 +43,9 @@ func (b *former) membersOf(t reflect.Type, inKey bool, path string) ([]member, e
 	return members, nil
 }
 
-// storedName returns the name under which a field is stored: that of its copal tag, else
-// that of its json tag, else its own. Fields tagged "-" are not stored, nor unexported
-// ones, but for embedded structs through which exported fields are reached.
+// storedName returns the name under which a field is stored: the name in its copal tag, else the
+// one in its json tag, else its own. Not stored are fields tagged "-" and unexported ones, except
+// embedded structs with exported fields.
 func storedName(sf reflect.StructField) (name string, stored bool, err error) {
 	tag := sf.Tag.Get("copal")
 	if tag == "-" || tag == "" && sf.Tag.Get("json") == "-" {

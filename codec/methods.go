@@ -13,8 +13,8 @@ var (
 	textUnmarshaler = reflect.TypeFor[encoding.TextUnmarshaler]()
 )
 
-// methods are those by which a type writes and reads itself as JSON, in its own
-// method set or that of its pointer.
+// methods are those by which a type writes and reads itself as JSON, in its own method set or in
+// its pointer's.
 type methods struct {
 	marshalJSON, unmarshalJSON, marshalText, unmarshalText bool
 }

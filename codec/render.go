@@ -10,32 +10,37 @@ import (
 	"time"
 )
 
-// A Renderer writes values that were encoded under one schema as JSON, for those who do
-// not know their Go type. It is safe for concurrent use.
+// A Renderer writes values that were encoded under one schema as JSON, for readers that do not know
+// their Go type. It is safe for concurrent use.
 //
-// What it writes is what codec JSON writes for the same value, as far as the schema tells what that is. It does
-// not know of a field that it is omitted when empty, quoted, or named otherwise by a json tag than where the
-// codec looks for names. Nor whether a struct was embedded, whose fields stand in an object under the name of
-// its type; that a string was a json.Number, bytes a json.RawMessage, or what methods for JSON a type has
-// beside others that its codec prefers. And what JSON has no form for is written
+// It writes what codec JSON writes for the same value, as far as the schema tells. The schema does
+// not tell
+//
+//   - that a field is omitted when empty, is quoted, or has another name in its json tag than the
+//     one that the codec stores;
+//   - that a struct was embedded: its fields stand in an object under the name of its type;
+//   - that a string was a json.Number, or bytes were a json.RawMessage;
+//   - which methods for JSON a type has beside others that its codec prefers.
+//
+// JSON has no form for some values. They are written as follows:
 //
 //   - NaN and infinities as the strings "NaN", "+Inf" and "-Inf";
 //   - complex numbers as lists of two;
-//   - what types make of themselves by MarshalBinary as bytes are, in base64;
-//   - map keys that are no strings, integers, times or texts as strings that are JSON;
+//   - the result of MarshalBinary as bytes are, in base64;
+//   - map keys other than strings, integers, times and texts as strings that are JSON;
 //   - times beyond the year 9999 with as many digits as that takes.
 type Renderer interface {
-	// Render appends the JSON of src to dst. It refuses what is no value of the schema, as a Decoder does, and
-	// what would be more than a thousand times as long as src and 4 MiB besides, as a few bytes can stand for
-	// any number of empty elements.
+	// Render appends the JSON of src to dst. Like a Decoder it refuses bytes that are no value of
+	// the schema. It also refuses an output longer than 4 MiB plus a thousand times src, as a few
+	// bytes can stand for any number of empty elements.
 	Render(dst, src []byte) ([]byte, error)
 }
 
-// Renders is a Codec whose values are not readable as they are stored, and that can make them so. A Codec that is
-// no Renders has its stored bytes shown.
+// Renders is a Codec whose stored bytes a person cannot read, and that can show them as JSON. The
+// stored bytes of any other Codec are shown as they are.
 type Renders interface {
 	Codec
-	// Renderer returns the renderer of what was written under a schema.
+	// Renderer returns the renderer of values that were written under a schema.
 	Renderer(schema string) (Renderer, error)
 }
 

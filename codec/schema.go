@@ -33,10 +33,9 @@ const maxSchemaDepth = 1000
 //	number  = "0" | ( "1" … "9" ) { digit } .
 //	digit   = "0" … "9" .
 //
-// The slices, arrays, maps and structs of a schema are numbered from 1 in the order
-// in which they open, and ^n stands for the n-th: for the type it is part of when
-// that is recursive, or for an earlier one, so that the length of a schema is that
-// of the declarations behind it. The schema of
+// The slices, arrays, maps and structs of a schema are numbered from 1 in the order in which they open,
+// and ^n stands for the n-th. It names the type it is part of, when that is recursive, or an earlier
+// one, so that a schema is about as long as the declarations behind it. The schema of
 //
 //	type Node struct { Value int; Next *Node; Tags map[string]bool }
 //
