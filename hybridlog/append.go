@@ -10,7 +10,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Write appends p. It is Append for who wants an io.Writer: all of p is written, or nothing.
+// Write appends p, all of it or nothing. It makes the log an io.Writer; see Append.
 func (l *Log) Write(p []byte) (int, error) {
 	if _, err := l.Append(p); err != nil {
 		return 0, err
@@ -18,13 +18,14 @@ func (l *Log) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Append writes p at the end of the log, as one entry, and returns the address of its first byte. When it
-// returns nil, p survives the death of the process, and a power cut as the SyncPolicy says. p is not kept. To
-// append nothing writes nothing, and returns the end.
+// Append writes p at the end of the log, as one entry, and returns the address of its first byte.
+// When it returns nil, p survives the death of the process, and a power cut as the SyncPolicy says.
+// Append does not keep p. An empty p writes nothing, and Append returns the end.
 //
-// The errors are ErrNoSpace and ErrTooLarge, after which the log goes on and nothing was written, ErrReadOnly,
-// and ErrClosed. When with AlwaysSync the write succeeds and its sync fails, the entry can be read and it is
-// not known whether it will survive: the error says so, and the log refuses further writes.
+// After ErrNoSpace and ErrTooLarge nothing was written, and the log goes on. Other errors are
+// ErrReadOnly and ErrClosed. With AlwaysSync the write may succeed and its sync fail. Then the
+// entry can be read, and it is unknown whether it will survive: the error says so, and the log
+// refuses further writes.
 func (l *Log) Append(p []byte) (Address, error) {
 	if len(p) > MaxEntryBytes {
 		return 0, fmt.Errorf("%w: a write of %d bytes", ErrTooLarge, len(p))

@@ -206,7 +206,7 @@ func (l *Log) readTail(r *recovered) error {
 		err = s.endsIntact(next)
 	}
 	switch {
-	case errors.Is(err, ErrCorrupt): // which is told to those who read there
+	case errors.Is(err, ErrCorrupt): // a reader of these bytes finds the same
 		s.synced.Store(true)
 		r.tail = nil
 		return nil
@@ -250,7 +250,7 @@ func (l *Log) continueLocked(r *recovered) error {
 		return errors.Join(wrap(err), c.close())
 	}
 	if next.end%blockBytes != 0 {
-		sums[next.end/blockBytes] = next.block // for who takes the segment for ended
+		sums[next.end/blockBytes] = next.block // for a reader that takes the segment for ended
 	}
 	s.opening.Lock()
 	s.ended.Store(false) // before anybody has the content that grows

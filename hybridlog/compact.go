@@ -24,8 +24,9 @@ import (
 //
 // A run with damage is not copied, so that nothing becomes unreadable that could be read; others are.
 
-// Compact does now what is done by itself from time to time: it joins fragments, and gives back what a trimmed
-// segment still takes.
+// Compact joins fragments and gives back the space of trimmed bytes, as the log does by itself from
+// time to time. It waits for readers of the bytes that go, so a caller must not call it from inside
+// View.
 func (l *Log) Compact() error {
 	if l.opts.readOnly {
 		return ErrReadOnly
@@ -54,13 +55,14 @@ func (l *Log) Compact() error {
 	}
 }
 
-// Trim gives up the entries that end before an address or there, and gives back the space of segments that hold
-// nothing else. First is where the log begins then: the address, or where the entry begins that it is in. It is
-// durable when Trim returns. What was trimmed gives ErrTrimmed. To trim what is trimmed already does nothing.
-// Beyond the end there is nothing to trim: that is ErrRange. Some room is kept for it, so that it works on a
-// full disk where room can be reserved.
+// Trim gives up the entries that end at or before an address, and gives back the space of segments
+// that hold nothing else. The log then begins at First: at the address, or at the beginning of the
+// entry that the address is in. The trimming is durable when Trim returns. A read of trimmed bytes
+// is ErrTrimmed. Trimming again what is trimmed does nothing. An address beyond the end is
+// ErrRange. Trim keeps some room for itself where room can be reserved, so that it works on a full
+// disk.
 //
-// Trim and Compact wait for those who read what is to go, and so must not be called from inside View.
+// Trim waits for readers of the bytes that go, so a caller must not call it from inside View.
 func (l *Log) Trim(before Address) error {
 	if l.opts.readOnly {
 		return ErrReadOnly

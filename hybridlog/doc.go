@@ -6,43 +6,54 @@
 //	err = log.View(at, 5, func(b []byte) error { … }) // the same, without a copy
 //	for entry, err := range log.Entries(at) { … }     // what was appended, one by one
 //
-// An [Address] is the offset of a byte, for ever: neither compaction nor trimming shifts it, and none is
-// given twice. What is read at an offset is exactly what was written there, across any number of writes;
-// beside it the log keeps where each write ended, and checksums, which no reader ever sees.
+// An [Address] is the offset of a byte, for ever: neither compaction nor trimming shifts it, and no
+// offset is given twice. A read at an offset returns exactly the bytes that were written there,
+// across any number of writes. Beside the bytes the log keeps where each write ended, and
+// checksums, which no reader sees.
 //
-// On the disk the log is a directory of segments. The bytes stand in plain files, as they were written, so that
-// cat shows them; checksums and boundaries stand in a file beside each. A write is copied into the ring, a
-// mapped file, and needs no call of the system; long ones, and all where files cannot be mapped, are written as
-// to any file. A read is a copy from the mapped segment. The cost of neither depends on how long the log is.
+// On the disk the log is a directory of segments. The bytes stand in plain files, as they were
+// written, so that cat shows them; a file beside each has its checksums and boundaries. A write is
+// copied into the ring, a mapped file, and needs no system call. Long writes, and all writes where
+// files cannot be mapped, go to the file as usual. A read is a copy from the mapped segment.
+// Neither cost depends on how long the log is.
 //
 // # What survives
 //
-// A write that has returned survives the death of the process. When it survives a power cut is the
-// [SyncPolicy]: with [NoSync], after [Log.Sync] or Close, and what stands in full segments a little after they
-// are full; with [SyncEverySecond], a second later; with [AlwaysSync], at once, and writers that wait share a
-// sync. What is found after a crash is always what some prefix of the writes had made, each of them whole.
+// A write that has returned survives the death of the process. The [SyncPolicy] says when it
+// survives a power cut:
+//
+//   - with [NoSync], after [Log.Sync] or Close; bytes in full segments, a little after these are
+//     full;
+//   - with [SyncEverySecond], a second later;
+//   - with [AlwaysSync], at once; writers that wait share a sync.
+//
+// After a crash the log holds what some prefix of the writes had made, each of them whole.
 //
 // # When something fails
 //
-// A write for which there is no room returns [ErrNoSpace], and the log goes on when there is room again. After
-// any other failure of a write or of a sync it is not known what is on the disk: the log refuses writes with
-// the cause until it is opened anew ([ErrReadOnly]), and goes on being read. A sync that failed is not tried
-// again. Bytes that are not what was written are never returned: a block is verified when it is first read and
-// again after a minute, and a [CorruptError] says where it is damaged.
+// A write for which there is no room returns [ErrNoSpace], and the log goes on when there is room
+// again. After any other failure of a write or a sync the state of the disk is unknown. The log
+// then refuses writes with the cause until it is opened again ([ErrReadOnly]), and can still be
+// read. It does not try a failed sync again. It never returns bytes that are not what was written:
+// it verifies a block when it is first read and again after a minute, and a [CorruptError] says
+// where a block is damaged.
 //
 // # Space
 //
-// [Log.Trim] gives up what stands before an address. Compaction joins the small segments that crashes have
-// left, and copies what is left of a segment that is mostly trimmed; it runs by itself, see [CompactEvery] and
-// [CompactFragments].
+// [Log.Trim] gives up the bytes before an address. Compaction joins the small segments that crashes
+// leave, and copies the rest of a segment that is mostly trimmed. It runs by itself, see
+// [CompactEvery] and [CompactFragments].
 //
-// All methods may be called by many goroutines at once. One process writes; others may open the log with [ReadOnly].
+// Any number of goroutines may call all methods at once. One process writes; others may open the
+// log with [ReadOnly].
 //
 // # Locks
 //
-// In the order in which they are taken: Log.housekeeping (one compaction or trimming at a time), Log.mu (the
-// tail), Log.manifestMu, those of Log.tails, segment.opening; Log.refreshMu of read-only logs is a leaf.
-// Readers take none, but that of opening once for each segment, and are inside the gate while they read; who
-// takes segments away waits until they have left. Nobody holds a lock while a function of the caller runs, but
-// OnError's.
+// In the order in which they are taken: Log.housekeeping (one compaction or trimming at a time),
+// Log.mu (the tail), Log.manifestMu, the locks of Log.tails, segment.opening. Log.refreshMu of
+// read-only logs is a leaf.
+//
+// A reader takes only segment.opening, once for each segment, and is inside the gate while it
+// reads. A trimming or compaction that removes segments waits until all readers have left. No
+// goroutine holds a lock while a function of the caller runs, except OnError's.
 package hybridlog

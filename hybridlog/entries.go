@@ -17,8 +17,9 @@ type Span struct {
 	Bytes   int
 }
 
-// Entries goes through the entries that begin at an address or behind it, in order: all that were there at the
-// call, unless they are trimmed meanwhile. Entries(0) are all there are. After an error there is nothing more.
+// Entries yields the entries that begin at or after an address, in order: those that existed at the
+// call, unless they are trimmed meanwhile. Entries(0) yields all. An error is the last that it
+// yields.
 func (l *Log) Entries(from Address) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for span, err := range l.Spans(from) {
@@ -37,8 +38,7 @@ func (l *Log) Entries(from Address) iter.Seq2[Entry, error] {
 	}
 }
 
-// Spans goes through the entries as Entries does, and says where they stand without reading them. View shows
-// one in place.
+// Spans yields where the entries of Entries stand, without reading them. View shows one in place.
 func (l *Log) Spans(from Address) iter.Seq2[Span, error] {
 	return func(yield func(Span, error) bool) {
 		upTo := Address(l.end.Load())
@@ -56,8 +56,8 @@ func (l *Log) Spans(from Address) iter.Seq2[Span, error] {
 	}
 }
 
-// spansAtOnce is how many spans are read before they are shown: nobody is kept from compacting while a caller
-// looks at them.
+// spansAtOnce is how many spans are read before the caller sees the first: a caller that looks at
+// them holds up no compaction.
 const spansAtOnce = 256
 
 // spansFrom yields some entries, and returns where to go on, or -1 when the caller has had enough.

@@ -11,9 +11,10 @@ import (
 
 // Errors of opening.
 var (
-	// ErrLocked: another process, or this one, has the log open for writing. The error names the holder.
+	// ErrLocked: another process, or this one, has the log open for writing. The error names the
+	// holder.
 	ErrLocked = errors.New("hybridlog: the log is in use")
-	// ErrVersion: the log was written by a newer version of this package.
+	// ErrVersion: a newer version of this package wrote the log.
 	ErrVersion = errors.New("hybridlog: written by a newer version")
 )
 
@@ -29,26 +30,26 @@ var (
 var (
 	// ErrReadOnly: the log was opened with [ReadOnly], or refuses writes after a failure, which the error names.
 	ErrReadOnly = errors.New("hybridlog: the log is read-only")
-	// ErrNoSpace: there is no room for a write. Nothing has changed, and it may be tried again.
+	// ErrNoSpace: there is no room for a write. Nothing has changed, and the caller may try again.
 	ErrNoSpace = errors.New("hybridlog: no space left")
 	// ErrTooLarge: the write is longer than [MaxEntryBytes].
 	ErrTooLarge = errors.New("hybridlog: too large")
-	// ErrTrimmed: what is to be read has been trimmed.
+	// ErrTrimmed: the bytes to read have been trimmed.
 	ErrTrimmed = errors.New("hybridlog: trimmed")
-	// ErrRange: a negative length, or an address that never was.
+	// ErrRange: a length is negative, or an address was never given.
 	ErrRange = errors.New("hybridlog: out of range")
 )
 
 // CorruptError says where bytes are not what was written, and why they cannot be.
 type CorruptError struct {
 	File   string // path of the file
-	Offset int64  // in the file, of the first byte of what is damaged
+	Offset int64  // of the first damaged byte in the file
 	Reason string
 
 	missing bool // there is no such file: see Log.refreshed
 }
 
-// Error says all of it.
+// Error returns file, offset and reason in a line.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("hybridlog: %s is corrupt at offset %d: %s", e.File, e.Offset, e.Reason)
 }
@@ -56,12 +57,12 @@ func (e *CorruptError) Error() string {
 // Is makes errors.Is(err, ErrCorrupt) true.
 func (e *CorruptError) Is(target error) bool { return target == ErrCorrupt }
 
-// FailedError is what every write returns after one whose outcome is unknown.
+// FailedError is the error of every write after one whose outcome is unknown.
 type FailedError struct {
 	Cause error
 }
 
-// Error says why.
+// Error says that the log refuses writes, and the cause.
 func (e *FailedError) Error() string {
 	return "hybridlog: the log refuses writes until it is opened anew: " + e.Cause.Error()
 }
@@ -73,7 +74,7 @@ func corrupt(path string, offset int64, reason string) error {
 	return &CorruptError{File: path, Offset: offset, Reason: reason}
 }
 
-// bad is the error of a file of which something did not parse.
+// bad is the error of a file that does not parse.
 func bad(path string, offset int64, err error) error {
 	if errors.Is(err, record.ErrVersion) {
 		return fmt.Errorf("%w: %s: %w", ErrVersion, path, err)
@@ -89,7 +90,7 @@ func missing(path string, err error) error {
 	return fmt.Errorf("hybridlog: %w", err)
 }
 
-// noSpace is ErrNoSpace for an error that means that, and the error itself else.
+// noSpace is ErrNoSpace for an error of a full disk, and the error itself otherwise.
 func noSpace(err error) error {
 	if vfs.IsNoSpace(err) {
 		return fmt.Errorf("%w: %w", ErrNoSpace, err)

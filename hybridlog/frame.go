@@ -9,9 +9,9 @@ import (
 // A frame says of some bytes of a segment that they are what was written, and whether an entry ends with them.
 //
 // The bytes of a segment are divided into blocks. A frame ends where an entry ends, and where a block
-// does. Its sum is that of the block from its beginning up to there: so the last frame of a block has the sum of
-// the whole block, which is what a reader at any offset needs, and whoever goes through all frames verifies
-// each entry by itself. Each byte is summed once.
+// does. Its sum is of the block from its beginning up to there. So the last frame of a block has the sum of the
+// whole block, which a reader at any offset needs; and a walk through all frames verifies each entry by itself.
+// Each byte is summed once.
 //
 // Frames have one length, so the n-th is found without those before it:
 //
@@ -20,8 +20,8 @@ import (
 //	     8     4  sum: CRC-32C of the block up to end
 //	    12     4  check: CRC-32C of salt and start of the segment, number of the frame, end and sum
 //
-// all little endian. The check makes a frame that of this place in this segment; anything else there is no frame,
-// zeros included.
+// all little endian. The check ties a frame to its place in this segment. Anything else there is no frame, zeros
+// included.
 type frame struct {
 	end   int64
 	entry bool // an entry ends here
@@ -59,7 +59,7 @@ func (s seal) appendFrame(dst []byte, n int64, f frame) []byte {
 	return binary.LittleEndian.AppendUint32(dst, s.check(n, dst[at:]))
 }
 
-// check is that of the n-th frame, of which b has the first fields.
+// check is the check of the n-th frame, of which b has the first fields.
 func (s seal) check(n int64, b []byte) uint32 {
 	var number [8]byte
 	binary.LittleEndian.PutUint64(number[:], uint64(n))

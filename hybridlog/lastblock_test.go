@@ -2,8 +2,9 @@ package hybridlog
 
 import "testing"
 
-// Who finds that a segment has ended takes its last block to be as long as it has become: the sum is of all of
-// that, and what he has seen of the block before would pass for damage.
+// A reader that finds that a segment has ended takes its last block to be as long as it has become.
+// The sum is of that whole block, so the part of the block that the reader saw before would pass
+// for damage.
 func TestLastBlockOfASegmentThatEnds(t *testing.T) {
 	const first, all = 100, 300
 	c := &content{}

@@ -14,19 +14,19 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Address is the offset of a byte in the log. It stays what it is whatever is appended, trimmed or compacted.
+// Address is the offset of a byte in the log. Appending, trimming and compacting do not change it.
 type Address int64
 
 // maxAddress is beyond every log.
 const maxAddress = 1 << 62
 
-// MaxEntryBytes is how long one write may be.
+// MaxEntryBytes is the length of the longest write, in bytes.
 const MaxEntryBytes = 1 << 30
 
-// String is the address in decimal, as ReadAt takes it.
+// String returns the address in decimal, the offset that ReadAt takes.
 func (a Address) String() string { return strconv.FormatInt(int64(a), 10) }
 
-// Log is an append-only log of bytes. It is made by [Open].
+// Log is an append-only log of bytes; [Open] makes it. It is safe for concurrent use.
 type Log struct {
 	opts *options
 	dir  string
@@ -51,8 +51,8 @@ type Log struct {
 	tail      *segment   // nil before the first write of this process
 	next      framer     // at the end of the tail
 	wanted    bool       // a spare has been asked for
-	ringFrom  int64      // of the tail: what stands from here on was stored in the ring, and has its place there
-	frameFrom int64      // likewise, the number of a frame
+	ringFrom  int64      // of the tail: bytes from here on were stored in the ring, and have their place there
+	frameFrom int64      // of the tail: frames from this number on were stored in the ring
 	synced    place      // of the tail: its files are durable up to here
 	claimed   bool       // something is durable in the ring alone
 	aheadMost int64      // how much is reserved ahead, at most
@@ -65,8 +65,8 @@ type Log struct {
 	refreshMu sync.Mutex // one refresh at a time
 	stale     []*segment // guarded by refreshMu; of sets that a refresh has replaced, to be closed in the end
 
-	hole  Address // one more than where a read-only opening found a hole in the ring of a writer; Open's
-	again bool    // it is to look again; Open's
+	hole  Address // one more than where a read-only opening found a hole in the writer's ring; used by Open alone
+	again bool    // the opening has to look again; used by Open alone
 
 	manifestMu sync.Mutex
 	manifest   *manifest // as it is on the disk; nil for a log that is not there yet
@@ -125,8 +125,8 @@ func (s *set) with(seg *segment) *set {
 	return newSet(s.first, append(s.segments[:len(s.segments):len(s.segments)], seg))
 }
 
-// Open opens the log in a directory, which is made when it is missing. After a crash it finds what is there and
-// changes nothing: what has to be mended is mended by the first write.
+// Open opens the log in directory path, and creates the directory when it is missing. Opening after
+// a crash changes nothing; the first write mends what has to be mended.
 //
 // The errors are ErrLocked, ErrCorrupt, ErrVersion, and those of the file system.
 func Open(path string, opts ...Option) (*Log, error) { return open(path, newOptions(opts)) }
@@ -195,22 +195,23 @@ func wrap(err error) error {
 	return fmt.Errorf("hybridlog: %w", err)
 }
 
-// Size is the address behind the last byte: how many bytes were ever written, trimmed ones included.
+// Size returns the address behind the last byte: the number of bytes ever written, trimmed ones
+// included.
 func (l *Log) Size() int64 { return l.end.Load() }
 
-// First is the address that the log was trimmed up to, 0 if it never was.
+// First returns the address up to which the log was trimmed, 0 if it never was.
 func (l *Log) First() Address { return l.set.Load().first }
 
-// Stats are figures about a log.
+// Stats are figures of a log.
 type Stats struct {
-	First     Address // what stands before is trimmed
+	First     Address // bytes before it are trimmed
 	End       Address // Size, as an address
-	Durable   Address // up to where everything is known to be on the disk
+	Durable   Address // bytes before it are known to be on the disk
 	Segments  int     // files of bytes
 	Fragments int     // segments that compaction would replace
 }
 
-// Stats returns figures about the log as it is now.
+// Stats returns the present figures of the log.
 func (l *Log) Stats() Stats {
 	set := l.set.Load()
 	st := Stats{First: set.first, End: Address(l.end.Load()), Durable: Address(l.tails.Durable.Load()), Segments: len(set.segments)}
@@ -220,7 +221,7 @@ func (l *Log) Stats() Stats {
 	return st
 }
 
-// enter is for who reads; leave with what it returns.
+// enter lets a reader into the gate. The reader leaves with the pass that it returns.
 func (l *Log) enter() (grace.Pass, error) {
 	in, ok := l.gate.TryEnter()
 	if !ok {
@@ -233,9 +234,10 @@ func (l *Log) enter() (grace.Pass, error) {
 	return in, nil
 }
 
-// Close syncs what was written and closes the log. One to which this process has written nothing stays as it
-// was found. It waits for readers, so it must not be called from inside View. A second Close does nothing. Its
-// error says that something that was written may not survive a power cut, or already is lost.
+// Close syncs what was written and closes the log. It waits for readers, so a caller must not call
+// it from inside View. If this process has written nothing, Close changes nothing on the disk.
+// Calls after the first return nil. An error says that something written may not survive a power
+// cut, or is lost already.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	if l.closed.Swap(true) {
@@ -276,7 +278,7 @@ func (l *Log) finish() error {
 		return wrap(err)
 	}
 	l.tails.ReportError("stating that the log is closed", err)             // the next opening finds what a kill would leave
-	l.tails.ReserveTo(&l.tail.bytes, l.tail.bytes.End.Load()+l.roomKept()) // for who comes next, if it is to be had
+	l.tails.ReserveTo(&l.tail.bytes, l.tail.bytes.End.Load()+l.roomKept()) // for the next writer, if there is room
 	l.tails.SyncMark()
 	if err == nil {
 		l.tails.ReportError("removing the ring", l.tails.RemoveRing()) // the next opening finds that it holds nothing new
@@ -314,7 +316,7 @@ func (l *Log) release() error {
 	return wrap(err)
 }
 
-// segmentFor makes the segment of a line of the manifest.
+// segmentFor makes the segment that a line of the manifest describes.
 func (l *Log) segmentFor(m manifestSegment) *segment {
 	s := newSegment(l.opts.fsys, l.dir, m.id, m.salt)
 	s.begin(m.start)

@@ -543,7 +543,7 @@ func groupCommit(t *testing.T, change func(*options)) {
 	mustClose(t, l)
 }
 
-// Trap of a ring: what stands there alone is overwritten by the next lap. Nobody drains here but who writes.
+// Trap of a ring: what stands there alone is overwritten by the next lap. Nobody drains here but the writer.
 func TestRoundTheRing(t *testing.T) {
 	for _, policy := range []SyncPolicy{NoSync, AlwaysSync} {
 		mem := vfs.NewMem()

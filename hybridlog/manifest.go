@@ -52,7 +52,7 @@ type manifestSegment struct {
 	start  Address // of a sealed one
 	bytes  int64
 	frames int64
-	sum    uint32 // of an open one: that of the block that its frames end in, up to there
+	sum    uint32 // of an open one: of the last block, up to where its frames end
 }
 
 // known is what the line of an open segment says of it.

@@ -12,16 +12,17 @@ import (
 // Option changes how a log is opened. A [SyncPolicy] is one, too.
 type Option interface{ apply(*options) }
 
-// SyncPolicy says when what was written is made to survive a power cut, unless somebody calls [Log.Sync].
-// The death of the process is survived under each of them.
+// SyncPolicy says when a write is made to survive a power cut, unless the caller calls [Log.Sync].
+// Under each policy it survives the death of the process.
 type SyncPolicy int
 
 const (
-	// NoSync leaves it to the operating system and to Close. It is the default. Segments that are full do not
-	// wait for these: they are synced in the background. So a power cut takes what was written to the newest
-	// segment, and to the few before it that the disk had not come to, at most eight.
+	// NoSync leaves it to the operating system and to Close. It is the default. Full segments are
+	// synced in the background. A power cut may take what was written to the newest segment, and to
+	// the few before it that the disk had not come to, at most eight.
 	NoSync SyncPolicy = iota
-	// SyncEverySecond syncs once a second while there is something to sync: a power cut may lose the last second.
+	// SyncEverySecond syncs once a second while there is something to sync: a power cut may lose
+	// the last second.
 	SyncEverySecond
 	// AlwaysSync lets a write return when it is on the disk. Writers that wait share a sync.
 	AlwaysSync
@@ -77,29 +78,30 @@ type optionFunc func(*options)
 
 func (f optionFunc) apply(o *options) { f(o) }
 
-// ReadOnly opens the log as it is now, beside a process that writes it or without one, and changes nothing. It
-// shows what was written before Open was called; to see more, open it again. What the writer trims meanwhile
-// may give ErrTrimmed.
+// ReadOnly opens the log as it is now, with or without a process that writes it, and changes
+// nothing. The log shows what was written before Open; to see more, open it again. A read of bytes
+// that the writer trims meanwhile may be ErrTrimmed.
 func ReadOnly() Option { return optionFunc(func(o *options) { o.readOnly = true }) }
 
-// OpenTimeout is how long Open waits for another writer to close the log, before it returns ErrLocked. By
-// default it does not wait.
+// OpenTimeout sets how long Open waits for another writer to close the log before it returns
+// ErrLocked. By default it does not wait.
 func OpenTimeout(d time.Duration) Option { return optionFunc(func(o *options) { o.timeout = d }) }
 
-// SegmentBytes is how long the files of the log become, 128 MiB by default, at least 64 KiB and at most 4 GiB;
-// one longer write makes a longer one. Trimming gives back whole segments, so smaller ones give back space in
-// smaller steps; larger ones need fewer files.
+// SegmentBytes sets the length of the log's files in bytes: 128 MiB by default, at least 64 KiB and
+// at most 4 GiB. A single write that is longer makes a longer file. Trimming gives back whole
+// segments, so smaller ones give back space in smaller steps; larger ones need fewer files.
 func SegmentBytes(n int64) Option {
 	return optionFunc(func(o *options) { o.segmentBytes = min(max(n, leastSegmentBytes), mostSegmentBytes) })
 }
 
-// CompactEvery is how often the log looks for something to compact, every hour by default. 0 turns it off.
+// CompactEvery sets how often the log looks for something to compact: every hour by default. 0
+// turns it off.
 func CompactEvery(d time.Duration) Option { return optionFunc(func(o *options) { o.every = d }) }
 
-// CompactFragments has the log compacted as soon as there are so many fragments, see [Stats], beside what
-// CompactEvery does. 0, the default, turns it off.
+// CompactFragments also compacts the log as soon as it has n fragments, see [Stats]. 0, the
+// default, turns this off.
 func CompactFragments(n int) Option { return optionFunc(func(o *options) { o.fragments = n }) }
 
-// OnError is told of errors that no call can return, such as one of a compaction in the background. By default
-// they go to package log. It must not use the log.
+// OnError sets the function that gets errors which no call can return, such as those of compaction
+// in the background. By default they go to package log. The function must not use the log.
 func OnError(f func(error)) Option { return optionFunc(func(o *options) { o.report = f }) }

@@ -8,11 +8,11 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// ReadAt fills p with the bytes at off, exactly as they were written, whatever writes they came with. As
-// io.ReaderAt demands, it returns fewer bytes only with an error: io.EOF where the log ends, also when not one
-// byte is there.
+// ReadAt fills p with the bytes at off, exactly as they were written, by whatever writes. As
+// io.ReaderAt demands, it returns fewer bytes only with an error: io.EOF where the log ends, even
+// when there is not one byte.
 //
-// Its cost does not depend on how long the log is. Bytes below First give ErrTrimmed.
+// Its cost does not depend on how long the log is. Bytes below First are ErrTrimmed.
 func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 	in, err := l.enter()
 	if err != nil {
@@ -22,7 +22,7 @@ func (l *Log) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 {
 		return 0, fmt.Errorf("%w: offset %d", ErrRange, off)
 	}
-	end := l.end.Load() // before the set: what ends there is in it
+	end := l.end.Load() // before the set, so that the set has all bytes up to end
 	set := l.set.Load()
 	if Address(off) < set.first && len(p) > 0 {
 		return 0, trimmed(Address(off), set.first)
@@ -73,9 +73,10 @@ var viewPool = sync.Pool{New: func() any { return new([]byte) }}
 // pooledView is the largest buffer that is kept for the next View.
 const pooledView = 1 << 20
 
-// View calls fn with the n bytes at an address, without copying them where they stand in one mapped file. They
-// are fn's until it returns, and must not be changed. fn's error is returned. io.EOF says that the log ends
-// before, ErrTrimmed that it begins behind; fn is not called then.
+// View calls fn with the n bytes at an address, and returns its error. It does not copy bytes that
+// stand in one mapped file. fn may use them until it returns, and must not change them. If the log
+// ends before them the error is io.EOF, and if it begins behind them ErrTrimmed; fn is not called
+// then.
 //
 // fn may read and write the log, but not close, trim or compact it.
 func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
@@ -109,8 +110,8 @@ func (l *Log) View(at Address, n int, fn func(p []byte) error) error {
 	return l.viewCopy(set, at, n, fn)
 }
 
-// lend calls fn with bytes of the mapped file. Where that cannot be read any more, fn ends there, and the error
-// says so.
+// lend calls fn with bytes of the mapped file. If the disk fails under it, fn ends there, and the
+// error says so.
 func (s *segment) lend(c *content, from, to int64, fn func(p []byte) error) (err error) {
 	defer vfs.Caught(vfs.Catch(), c.mapped, &err)
 	if err := s.verifyMapped(c, from, to); err != nil {

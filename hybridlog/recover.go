@@ -87,7 +87,7 @@ func (l *Log) recoverOnce() error {
 	switch {
 	case r.at == 0:
 		// Nothing is noted before the first append, not even a failure: the name of SYNCED might outlive
-		// that of MANIFEST, which nobody may have made durable yet.
+		// the name of MANIFEST, which nobody may have made durable yet.
 		known = nil
 	case known == nil: // nothing of the log is known to be durable
 		known = &files.Mark{Log: m.log, Segment: m.segments[0].id}

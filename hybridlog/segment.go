@@ -25,7 +25,7 @@ type segment struct {
 	salt    uint64
 	start   Address // set before the segment can be seen
 	seal    seal
-	trimmed trimPlace // likewise: what is not looked at any more
+	trimmed trimPlace // set before the segment can be seen: what is not looked at any more
 	known   trimPlace // what the manifest said of it, if it was open when this process found it; set before it can be seen
 
 	capacity int64       // up to where the file is mapped
@@ -40,10 +40,9 @@ type segment struct {
 	content atomic.Pointer[content]
 }
 
-// trimPlace is where recovery goes on in a segment without a look at what stands before: bytes up
-// to where an entry ends, and their frames. The sum is that of the block up to there, from which
-// the next frame's goes on. Nobody looks any more at what is trimmed of the first segment, whatever
-// has become of it.
+// trimPlace is where recovery goes on in a segment, without a look at earlier bytes: the end of an entry,
+// and the number of frames up to it. The sum is of the block up to there; the sum of the next frame
+// continues it. Trimmed bytes of the first segment are not looked at any more, whatever has become of them.
 type trimPlace struct {
 	place
 	sum uint32

@@ -10,8 +10,9 @@ type place struct {
 	frames int64
 }
 
-// Sync returns when everything that was written before is on the disk. Concurrent callers share a sync. After
-// an error it is not known what is on the disk; the log refuses writes, and the sync is not tried again.
+// Sync returns when everything that was written before is on the disk. Concurrent callers share a
+// sync. After an error the state of the disk is unknown; the log refuses writes, and does not try
+// the sync again.
 func (l *Log) Sync() error {
 	if l.closed.Load() {
 		return ErrClosed
