@@ -12,12 +12,12 @@ import (
 // Report is what Check finds in a store.
 type Report struct {
 	Segments  []SegmentReport // files of the log, oldest first
-	Records   int64           // whole records: the Intact of a RepairReport, which may also find some to which a damaged file leads no more
+	Records   int64           // intact records; Repair may find more, to which a damaged file no longer leads
 	Keys      int64           // entries; counted when there are no problems
 	LogBytes  int64
-	TornBytes int64                // behind the last record, left by a crash, of no account
-	Problems  []copal.CorruptError // what is damaged, in the order in which it was found
-	Derived   []copal.CorruptError // damage of files that are made from the log: no problem, for they are made anew
+	TornBytes int64                // bytes that a crash left behind the last record, and that do not count
+	Problems  []copal.CorruptError // damage, in the order in which it was found
+	Derived   []copal.CorruptError // damage of files that are made from the log: no problem, as they are made anew
 }
 
 // SegmentReport is what Check finds in one file of the log.
@@ -37,16 +37,15 @@ func (r Report) String() string {
 	return s + fmt.Sprintf(", %d problems", len(r.Problems))
 }
 
-// Check reads every byte of the store in dir and verifies every checksum. It changes
-// nothing, takes no lock and goes on behind what is damaged; it may run beside a
-// process that uses the store.
+// Check reads every byte of the store in dir and verifies every checksum. It changes nothing, takes
+// no lock and goes on behind damage. It may run beside a process that uses the store.
 //
-// The error is nil when the store is sound. It is a *CorruptError, the first of the
-// report's problems, when it is damaged; ErrVersion when a file is of a newer
-// version; and any other when something could not be read.
+// The error is nil when the store is sound. When it is damaged, the error is the first of the
+// report's problems, a *CorruptError. ErrVersion means that a file is of a newer version, and any
+// other error that something could not be read.
 //
-// progress, which may be nil, is told now and then how many bytes of all have been read. When ctx ends, so does
-// Check, with its error.
+// progress, which may be nil, gets from time to time how many bytes have been read, and how many
+// there are. When ctx ends, Check returns its error.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (Report, error) {
 	found, err := engine.Check(ctx, dir, vfs.OS(), progress)
 	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}

@@ -1,3 +1,3 @@
-// Package admin has what everyday programs never call: judging and mending a store that nobody has
-// open, and moving entries between stores as they are.
+// Package admin has what everyday programs never call: it judges and mends a store that nobody has
+// open, and moves entries between stores as they are.
 package admin

@@ -11,32 +11,32 @@ import (
 	"github.com/copaldb/copal/internal/opened"
 )
 
-// Entry is an entry as a store keeps it: what moves it into another store, where it is the same again,
-// whatever its type. No codec looks at the value.
+// Entry is an entry as a store keeps it. Put into another store it is the same again, whatever its
+// type: no codec looks at the value.
 type Entry struct {
 	Key     []byte
 	Value   []byte    // as Codec has encoded it
-	Codec   string    // name of the codec; "" of raw bytes
-	Schema  string    // what that codec says of the type, without which the value cannot be read; "" of raw bytes
-	Expires time.Time // the deadline, in milliseconds, rounded up; the zero Time for none
-	Deleted bool      // there is no such entry: Put removes what is under the key
+	Codec   string    // name of the codec; "" for raw bytes
+	Schema  string    // the schema by which the codec reads the value; "" for raw bytes
+	Expires time.Time // the deadline, to the millisecond, rounded up; the zero Time for none
+	Deleted bool      // the entry does not exist: Put removes the key
 
-	// Of a key that holds a collection: its type, such as "hash"; how many elements it has, which
-	// Elements yields; and what the type keeps besides. Value is nil then.
+	// For a key that holds a collection: its type, such as "hash", the number of its elements, which
+	// Elements yields, and what the type keeps besides. Value is nil then.
 	Collection string
 	Elements   int64
 	More       string
 
-	// Where in the log of its store the entry stands, and since when. Put does not pass this on.
+	// The number and the time of the entry's record in its own store. Put does not pass them on.
 	Seq  uint64
 	Time time.Time
 }
 
-// Entries yields the entries of the snapshot, of maps and raw, with keys in [from, to), in bytewise
-// order of their keys; nil is no bound. Key and value are the caller's.
+// Entries yields the entries of the snapshot, those of maps and raw ones, with keys in [from, to),
+// in bytewise order of their keys. nil is no bound. Key and value are the caller's own.
 //
-// An entry that cannot be read comes as an error, with its Key if that is known, and iteration goes
-// on; but for copal.ErrClosed and copal.ErrSnapshotLost, which are the last.
+// An entry that cannot be read comes as an error, with its Key if that is known, and Entries goes
+// on. copal.ErrClosed and copal.ErrSnapshotLost are the last that it yields.
 func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
 	view, store := opened.View(s)
 	return func(yield func(Entry, error) bool) {
@@ -55,7 +55,7 @@ func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
 	}
 }
 
-// entryOf is what the log has, with the schema instead of its number.
+// entryOf is an entry of the log, with the schema instead of its number.
 func entryOf(store *engine.Store, item *engine.Item) (Entry, error) {
 	e := Entry{Key: item.Key, Value: item.Value, Seq: item.Seq, Time: item.Time}
 	if d := item.Deadline(); d != 0 {
@@ -66,7 +66,7 @@ func entryOf(store *engine.Store, item *engine.Item) (Entry, error) {
 	return e, err
 }
 
-// schemaOf is the schema of a value with this number.
+// schemaOf returns the schema with this number, and its codec.
 func schemaOf(store *engine.Store, key []byte, number uint64) (codec, text string, err error) {
 	if number == 0 {
 		return "", "", nil
@@ -80,15 +80,15 @@ func schemaOf(store *engine.Store, key []byte, number uint64) (codec, text strin
 
 // Element is an element of a collection as a store keeps it.
 type Element struct {
-	Name   []byte // what tells it apart from the others: of a hash the field
+	Name   []byte // its name in the collection; in a hash, the field
 	Value  []byte // as Codec has encoded it
-	Codec  string // as of an Entry
+	Codec  string // Codec and Schema are as in Entry
 	Schema string
 }
 
-// Elements yields the elements of the collection under key, in bytewise order of their names. There
-// are none where there is no collection. An element that cannot be read comes as an error, and
-// iteration goes on. Name and value are the caller's.
+// Elements yields the elements of the collection under key, in bytewise order of their names, and
+// none if there is no collection. An element that cannot be read comes as an error, and Elements
+// goes on. Name and value are the caller's own.
 func Elements(s *copal.Snapshot, key []byte) iter.Seq2[Element, error] {
 	view, store := opened.View(s)
 	return func(yield func(Element, error) bool) {
@@ -105,11 +105,12 @@ func Elements(s *copal.Snapshot, key []byte) iter.Seq2[Element, error] {
 	}
 }
 
-// Put stores entries of another store, or of this one, in the place of what is under their keys: all or
-// none of them. Of several with one key the last counts. Seq and Time do not count. It is as durable
-// as Map.Set. A deadline may have passed: then nothing is under the key. The error is that of a Set,
-// or copal.ErrType for a Codec that no codec can be called. That a value is one of its schema is not
-// looked at: the first read finds out.
+// Put stores entries, of another store or of this one, all or none of them, and replaces what their
+// keys hold. Of several entries with one key the last counts. Put ignores Seq and Time. An entry
+// whose deadline has passed leaves its key without an entry. Put is as durable as Map.Set.
+//
+// The errors are those of Map.Set, and copal.ErrType if Codec is no possible name of a codec. Put
+// does not check that a value is one of its schema: the first read finds out.
 func Put(db *copal.DB, entries ...*Entry) error {
 	store := opened.Engine(db)
 	at := make(map[string]int, len(entries)) // by key: which change
@@ -134,11 +135,11 @@ func Put(db *copal.DB, entries ...*Entry) error {
 	return store.WriteAll(changes, engine.Process)
 }
 
-// PutElements adds elements to the collection that e describes; one with the name of one that is there
-// takes its place. With anew the collection, and its deadline, take the place of what is under the
-// key first; that is not one change with the elements, so that a crash may leave nothing, or no
-// deadline. The elements of one call are all there or none. It is as durable as Put. The error is that
-// of Put, or copal.ErrType when the key has something else.
+// PutElements adds elements to the collection that e describes, all or none of them, and replaces
+// those with the same names. With anew, it first deletes what the key holds, and last sets the
+// deadline of e. These are separate changes, so a crash may leave nothing, or no deadline.
+// PutElements is as durable as Put. The errors are those of Put, and copal.ErrType when the key
+// holds something else.
 func PutElements(db *copal.DB, e *Entry, list []Element, anew bool) error {
 	store := opened.Engine(db)
 	if !engine.IsWord(e.Collection) {
@@ -164,9 +165,9 @@ func PutElements(db *copal.DB, e *Entry, list []Element, anew bool) error {
 	return err
 }
 
-// DeclareMap makes a map of the entries whose keys begin with copal.MapPrefix(name), as OpenMap does,
-// where neither the type of its keys nor that of its values is known: DB.Maps lists it then. The store
-// remembers it from the first write on, and no order of its keys: OpenMap takes any type.
+// DeclareMap makes a map of the entries whose keys begin with copal.MapPrefix(name), as OpenMap
+// does, for a program that knows neither type. DB.Maps lists the map then, and OpenMap opens it
+// with any type of keys. The store remembers it from the first write on.
 func DeclareMap(db *copal.DB, name string) error {
 	if name == "" {
 		return fmt.Errorf("%w: a map needs a name", copal.ErrType)
@@ -175,7 +176,7 @@ func DeclareMap(db *copal.DB, name string) error {
 	return err
 }
 
-// deadline is that of the store, 0 for none.
+// deadline is the deadline as the store keeps it, 0 for none.
 func (e *Entry) deadline() (uint64, error) {
 	if e.Expires.IsZero() {
 		return 0, nil
@@ -199,7 +200,7 @@ func writeOf(store *engine.Store, e *Entry) (engine.Write, error) {
 	return w, err
 }
 
-// numberOf is the number of a schema in this store.
+// numberOf returns the number of a schema in this store.
 func numberOf(store *engine.Store, codec, text string) (uint64, error) {
 	switch {
 	case codec == "" && text == "":

@@ -13,11 +13,11 @@ import (
 // RepairReport is what Repair found, and what it could not save.
 type RepairReport struct {
 	Intact  int64       // intact records of the damaged store: those that Check counts, and those that only Repair finds
-	Saved   int64       // records of the new store: the intact ones without the ends of transactions and what is listed below
-	Lost    []Loss      // bytes that hold no intact record where there was one, in the order of the log
-	Passed  []Loss      // intact records that were not taken: compaction dropped them, or was interrupted, and the manifest is lost that would say which
+	Saved   int64       // records of the new store: Intact less the ends of transactions and what is listed below
+	Lost    []Loss      // places that held a record and hold no intact one, in the order of the log
+	Passed  []Loss      // intact records left out because the manifest is lost, and compaction may have dropped them
 	Values  []LostValue // values over 1 MiB of which a part is lost; they are not in the new store
-	Grouped int64       // intact records that are not taken, since the end or another part of their transaction is lost
+	Grouped int64       // intact records left out because the end or another part of their transaction is lost
 	Raw     int64       // values whose schema is lost: they are raw bytes now, which a typed read takes as JSON
 }
 
@@ -25,9 +25,9 @@ type RepairReport struct {
 type Loss struct {
 	File   string
 	Offset int64
-	Bytes  int64 // 0 when it is not known how many, or when nothing of the log was in them
+	Bytes  int64 // 0 when the number is not known, or when the bytes held nothing of the log
 	Reason string
-	Torn   bool // it may be no more than what a crash left behind the last record
+	Torn   bool // it may be only what a crash left behind the last record
 }
 
 // LostValue is an entry whose value is lost in part, and so as a whole.
@@ -67,21 +67,22 @@ func (r RepairReport) String() string {
 	return s
 }
 
-// Repair makes a new store, in the directory into, of every intact record of the store in dir, which may be
-// damaged in any way and is not changed. into must be empty or missing; on an error nothing is left there.
-// Nobody can write to the store in dir meanwhile: the error is ErrLocked if another process has it open for
-// writing.
+// Repair makes a new store, in the directory into, from every intact record of the store in dir.
+// That store may be damaged in any way, and is not changed. into must be empty or missing; after an
+// error it is left so. Nobody can write to the store in dir meanwhile: if another process has it
+// open for writing, the error is ErrLocked.
 //
-// What a lost record said is not known: if it set a key, the new store has the value before it, if it deleted one,
-// the key is there. The report says what was lost, file by file. A store that is whole loses nothing.
+// Repair cannot know what a lost record said. If it set a key, the new store has the value before
+// it; if it deleted a key, the key is there again. The report says what was lost, file by file. A
+// sound store loses nothing.
 //
-// progress, which may be nil, is told how many bytes of all have been read. When ctx ends, so does Repair, with
-// its error.
+// progress, which may be nil, gets how many bytes have been read, and how many there are. When ctx
+// ends, Repair returns its error.
 func Repair(ctx context.Context, dir, into string, progress func(done, total int64)) (RepairReport, error) {
 	return repairStore(ctx, dir, into, repair.Options{Progress: progress})
 }
 
-// RepairDryRun reports what Repair would save and lose, and writes nothing. It reads what Repair would read.
+// RepairDryRun reports what Repair would save and lose. It reads as much, and writes nothing.
 func RepairDryRun(ctx context.Context, dir string, progress func(done, total int64)) (RepairReport, error) {
 	return repairStore(ctx, dir, "", repair.Options{Progress: progress, DryRun: true})
 }
@@ -108,9 +109,10 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 	return r, err
 }
 
-// Restore makes, in the directory into, a store with what the backup in from holds. into must be empty
-// or missing; on an error nothing is left there. Every record is verified, and no file is shared with
-// the backup. progress, which may be nil, is told how many bytes of all have been copied.
+// Restore makes, in the directory into, a store with the contents of the backup in from. into must
+// be empty or missing; after an error it is left so. Restore verifies every record, and shares no
+// file with the backup. progress, which may be nil, gets how many bytes have been copied, and how
+// many there are.
 func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (copal.BackupReport, error) {
 	from, err := filepath.Abs(from)
 	if err == nil {
