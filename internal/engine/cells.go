@@ -9,24 +9,27 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// What memory knows of the entries of an open map, beside the log.
+// The cells are the entries of an open map in memory, beside the log.
 //
-// A cell is clean, and then the log has all of it and it can be evicted; or dirty: an asynchronous write that
-// the log has yet to learn of; or it decorates the entry that the log has, with a value for memory alone. The
-// state of a key changes only under its lock, in which the index is changed, too:
+// A cell is in one of three states:
 //
-//   - Set and Delete of any durability put a cell in the place of the one before, or take it
-//     away. So a dirty one is gone with the next synchronous write of its key and can never land
-//     after it.
-//   - A value that was read from the log is published only if the index still has the
-//     address that it was read from, so no reader brings back what a writer has replaced.
-//   - The index has an entry for each key that the log has. Where a cell knows the record, the
-//     index may have an older one of the same key, and is told when the cell goes: it is asked only for
-//     keys without a cell, and by iterations, which ask the cell then.
-//   - A flush (flush.go) appends what is dirty, many cells at a time, and makes it clean.
+//   - clean: the log has all of it, and it can be evicted;
+//   - dirty: an asynchronous write that the log has yet to learn of;
+//   - in memory alone: it decorates an entry of the log with another value.
 //
-// The number of entries is that of the index, and what the cells add: one for each entry that the log does not
-// have, less one for each deletion that it has not. An entry that goes over from the one to the other is in
+// The state of a key changes only under its lock, under which the index is changed, too:
+//
+//   - Set and Delete of any durability replace the cell or take it away. So a dirty cell is gone with the
+//     next synchronous write of its key and can never land after it.
+//   - A value read from the log is published only if the index still has its address. So no reader brings
+//     back a value that a writer has replaced.
+//   - The index has an entry for each key that the log has. Where a cell knows the record, the index may have
+//     an older one of the same key, and is told when the cell goes. It is asked only for keys without a cell,
+//     and by iterations, which then ask the cell.
+//   - A flush (flush.go) appends dirty cells, many at a time, and makes them clean.
+//
+// The number of entries is the number in the index, plus one for each entry in cells that the log does not
+// have, less one for each deletion that it does not have. An entry that moves from the cells to the log is in
 // both for a moment; see counted.
 
 // Cells are the values in memory of one open map.
@@ -63,7 +66,7 @@ func (c *Cells) Find(hash uint64, own string) *cache.Cell {
 	return c.table.Find(hash, own)
 }
 
-// Hash is that of Store.
+// Hash is Store.Hash.
 func (c *Cells) Hash(own string) uint64 { return c.seed.String(own) }
 
 // cellsBytes is what cells take in memory before there is one.
@@ -136,7 +139,7 @@ func (s *Store) postponeLocked(now *state, w *Write, p *seglog.Pending) error {
 	w.Cell.Dirty, w.Cell.Expiry = true, w.Expiry
 	now.refer(w.Cell)
 	now.setKey(w)
-	t.expect(now.hash, old, w.Expiry) // before anybody can find it: who has seen it and counts, when its time has come, does not count it
+	t.expect(now.hash, old, w.Expiry) // before it can be found: a reader that has seen it, and counts after its deadline, does not count it
 	now.swap(w.Cell)
 	if now.schema == metaSchema {
 		s.sweeper.gone.Add(1)
@@ -200,8 +203,8 @@ func (s *Store) relieve() {
 	}
 }
 
-// Publish puts a cell with the value that was read from the log where readers find it, unless
-// the key has been written meanwhile. cost is that of Write.
+// Publish puts a cell with a value read from the log where readers find it, unless the key has been
+// written meanwhile. cost is as in Write.
 func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache.Cell, cost int) {
 	now := state{hash: hash, own: view(key[c.owner.prefix:]), cells: c}
 	mu := s.lockOf(hash)
@@ -226,7 +229,8 @@ func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache
 	}
 }
 
-// current reports whether the entry that was read is still that of its key, and memory has nothing of it.
+// current reports whether the entry that was read is still the one of its key, and memory has no
+// other.
 func (e *Entry) current(c *Cells, now *state) bool {
 	if now.cell != nil {
 		return !(now.cell.Holds || now.cell.Dirty || now.cell.Memory || now.cell.Address != e.address)

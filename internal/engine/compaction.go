@@ -45,9 +45,10 @@ func (s *Store) Compaction() Compaction { return s.compaction }
 // Options are those that the store was opened with, and defaults for what was not given.
 func (s *Store) Options() Options { return s.opts }
 
-// Housekeep calls f while nothing else of the kind is under way: a compaction, a snapshot of the index, a sweep
-// of what belongs to no collection. The error is that of f, or ErrClosed when the store is being closed. Close
-// waits for f, which therefore asks Closing now and then. The caller is outside the gate and holds no lock.
+// Housekeep calls f while no other housekeeping is under way: a compaction, a snapshot of the
+// index, a sweep of elements without a collection. The error is f's, or ErrClosed when the store is
+// being closed. Close waits for f, which therefore asks Closing now and then. The caller is outside
+// the gate and holds no lock.
 func (s *Store) Housekeep(f func() error) error {
 	s.housekeeping.Lock()
 	defer s.housekeeping.Unlock()

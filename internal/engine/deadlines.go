@@ -17,10 +17,9 @@ import (
 // Deadlines are a queue of a table: when an entry is to be looked at, because its
 // deadline may have passed. There are no pointers in it.
 //
-// For each entry with a deadline there is an item that is no later. It may be
-// earlier, and there may be items of entries that are gone: what an item says is only when to look. So a
-// deadline that moves on, as that of a session does with each use, needs no new item; the one
-// that is there finds the later deadline when it is due, and is queued again.
+// For each entry with a deadline there is an item that is no later. It may be earlier, and there may be items
+// of entries that are gone: an item only says when to look. So a deadline that moves on, as a session's does
+// with each use, needs no new item; the old one finds the later deadline when it is due, and is queued again.
 //
 // It is split by the locks of the keys, each of which guards a heap. When one has twice as
 // many items as the last time, those that are not needed go: all but the first of a key, and those

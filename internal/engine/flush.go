@@ -10,12 +10,12 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A flush appends what is dirty, many cells at a time, and makes it clean: the keeper's once in each sync
-// interval, and that of whoever is about to ask the log, or has no memory left for what waits.
+// A flush appends dirty cells, many at a time, and makes them clean. The keeper flushes once in each sync
+// interval; so does a caller that is about to ask the log, or that has no memory left for waiting cells.
 //
-// A value that turns out to be none that can be stored concerns nobody but itself. Memory forgets it, what the
-// log has of its key counts again, the error handler is told, and everything else is written. When the log has
-// no room for more, the deletions are still written, for which a little is kept.
+// A value that cannot be stored after all concerns only itself. Memory forgets it, the record of its key in the
+// log counts again, the error handler is told, and everything else is written. When the log has no room for
+// more, the deletions are still written, for which a little is kept.
 
 // flushed is what a flush has not written.
 type flushed struct {
@@ -55,7 +55,7 @@ func isLost(err error) bool {
 	return errors.As(err, &lost)
 }
 
-// Flush writes everything that is dirty to the log: that of one map, or with nil of all.
+// Flush writes all dirty cells to the log: those of one map, or with nil of all.
 func (s *Store) Flush(only *Cells) error {
 	if only != nil {
 		return s.flush(only).err()
@@ -194,8 +194,8 @@ func (s *Store) flushDeletionsLocked(c *Cells, shard int) {
 // arenas hold records on their way to the log.
 var arenas = sync.Pool{New: func() any { return new([]byte) }}
 
-// writeLocked writes dirty cells of one shard to the log, but for those that can never be stored: then the
-// error is that of isLost. On any other error none, or the first few, are clean.
+// writeLocked writes dirty cells of one shard to the log. If some of them can never be stored, the
+// error is an isLost; the others are clean. On any other error none, or the first few, are clean.
 func (s *Store) writeLocked(c *Cells, cells []cache.Dirty) error {
 	var f flushed
 	if s.appendDirtyLocked(c, cells, &f); f.refused != nil {

@@ -4,12 +4,12 @@ import (
 	"github.com/copaldb/copal/internal/grace"
 )
 
-// A gate knows who is inside: whoever looks at the log without holding the lock of a key. It lets
-// compaction wait until all those have left who may still hold an address from before, and keeps
-// nobody out meanwhile. To exclude is another matter: then who comes waits.
+// A gate knows the goroutines inside: those that look at the log without holding the lock of a key.
+// Compaction waits until all those have left that may still hold an address from before, and keeps
+// nothing out meanwhile. To exclude is another matter: newcomers wait then.
 type gate struct{ inner grace.Gate }
 
-// pass is what one gets who enters, and shows who leaves.
+// pass is given to a goroutine that enters, and shown when it leaves.
 type pass = grace.Pass
 
 func (g *gate) enter() pass  { return g.inner.Enter() }

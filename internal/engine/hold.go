@@ -51,8 +51,8 @@ type retired struct {
 // notYet is later than every view.
 const notYet = math.MaxUint64
 
-// outOfUse are the segments that are retired. The list never changes. It is replaced by a caller who holds
-// Store.housekeeping, or in a read-only store Store.replaying.
+// outOfUse are the segments that are retired. The list never changes. It is replaced by a caller
+// that holds Store.housekeeping, or in a read-only store Store.replaying.
 func (s *Store) outOfUse() []retired {
 	if list := s.retired.Load(); list != nil {
 		return *list

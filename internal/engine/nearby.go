@@ -71,7 +71,7 @@ func (n *nearby) key(i int) []byte {
 func (n *nearby) bring(t *Table) {
 	in, err := n.store.use()
 	if err != nil {
-		return // which who looks a key up will find out
+		return // the look-up of the key will find that out
 	}
 	defer n.store.life.leave(in)
 	n.lines = n.lines[:0]
@@ -100,8 +100,8 @@ func (n *nearby) bring(t *Table) {
 	n.read()
 }
 
-// read reads what has been brought near. Where the file cannot be read it ends: who looks the key up will find
-// that out, too.
+// read reads the records that have been brought near. If the file cannot be read it ends: the
+// look-up of the key will find that out, too.
 func (n *nearby) read() {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)
@@ -125,7 +125,7 @@ func (n *nearby) readKey(k *nearKey, key []byte) {
 			n.values = append(n.values, e.Value...)
 			e.Value = n.values[from:len(n.values):len(n.values)]
 			if n.store.entryTo(&k.entry, &e, &sight{at: a}) != nil {
-				k.entry = Entry{} // it is no value, which who looks the key up is told
+				k.entry = Entry{} // it is no value; the look-up of the key tells so
 			}
 		}
 		return

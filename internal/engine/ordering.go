@@ -13,23 +13,25 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// An ordered table has its keys in order, beside the index: as a stack of layers (see package order), of sort keys.
+// An ordered table has its keys in order, beside the index: as a stack of layers (see package
+// order), of sort keys.
 //
-//   - A key that comes or goes is one mark in the tree at the top, made under the lock of the key, before the
-//     index learns of it. An overwrite is none.
-//   - When the tree has many marks it is folded: together with the small run below it it becomes another small
-//     run, or, when that would be an eighth of the base, a new base. What is folded stands still, so nobody
-//     waits for that.
-//   - Runs are files where the store is written to, and in memory elsewhere. They are derived: the index
-//     snapshot names them, and what it does not name is of no account.
-//   - An order that is lost, or was never made, is built from the keys that the index has, by the first who
-//     asks for it, while writers go on: their marks lie above it. Until then the tree has all marks since.
+//   - A key that comes or goes is one mark in the tree at the top, made under the lock of the
+//     key, before the index learns of it. An overwrite is none.
+//   - When the tree has many marks it is folded. Together with the small run below it becomes
+//     another small run, or, when that would be an eighth of the base, a new base. The folded
+//     layers stand still, so nothing waits for that.
+//   - Runs are files where the store is written to, and in memory elsewhere. They are derived:
+//     the index snapshot names them, and a file that it does not name does not count.
+//   - An order that is lost, or was never made, is built from the keys of the index when it is
+//     first needed, while writes go on: their marks lie above it. Until then the tree has all
+//     marks since.
 //
-// Who reads takes the stack as it is. So he sees each key that stays throughout once, and has to look up what
-// it stands for.
+// A reader takes the stack as it is. So it sees each key that stays throughout once, and has to
+// look up the entry of the key.
 //
-// An option asks for an order for good (asked). Any other begins with a walk and is let go when nobody
-// walks any more (passing.go): it is of this process alone, and no file has anything of it.
+// An option asks for an order for good (asked). Any other begins with a walk and is let go when no
+// walks come any more (passing.go): it is of this process alone, and no file has any of it.
 type ordering struct {
 	table *Table
 	by    keycodec.Order
@@ -289,7 +291,7 @@ func (o *ordering) fold(files bool) error {
 	return o.foldWorking(files, false)
 }
 
-// foldWorking is fold for who holds work, and may want a new base in any case.
+// foldWorking is fold for a caller that holds work, and may want a new base in any case.
 func (o *ordering) foldWorking(files, whole bool) error {
 	o.mu.Lock()
 	o.told.Store(false)
@@ -372,7 +374,8 @@ func addMarks(to, from *order.Tree) {
 	}
 }
 
-// lose forgets the runs, after an error of reading them. The order is built anew by who asks for it next.
+// lose forgets the runs, after an error of reading them. The order is built anew when it is next
+// needed.
 func (o *ordering) lose(err error) {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -384,7 +387,7 @@ func (o *ordering) lose(err error) {
 	}
 }
 
-// loseWorking is lose for who holds work, and has seen the error there.
+// loseWorking is lose for a caller that holds work, and has seen the error there.
 func (o *ordering) loseWorking(err error) {
 	o.mu.Lock()
 	closed := o.closed
@@ -399,8 +402,8 @@ func (o *ordering) loseWorking(err error) {
 	}
 }
 
-// reset is for who has emptied the table, or put back what was there: then the order is not built. The caller
-// excludes all others.
+// reset is for a caller that has emptied the table, or put its old contents back: then the order is
+// not built. The caller excludes all others.
 func (o *ordering) reset(built bool) {
 	o.work.Lock()
 	defer o.work.Unlock()
@@ -591,7 +594,7 @@ func (t *Table) eachKey(shard int, f func(key []byte, at hit, err error) error) 
 			return err
 		})
 		switch {
-		case err != nil && !errors.Is(err, seglog.ErrCorrupt): // the next who asks may be able to read it
+		case err != nil && !errors.Is(err, seglog.ErrCorrupt): // a later attempt may be able to read it
 			return err
 		case err != nil || len(e.Key) >= t.prefix:
 			if err := f(e.Key, hitOf(a, &e.Head, e.Bytes), err); err != nil {

@@ -17,19 +17,20 @@ import (
 
 // Range deletions.
 //
-// A range deletion is one record: it deletes all older entries whose keys are in its range, however many. Which
-// keys these are is found out before any lock is taken, by a look at all keys, or at those of the range where
-// they are kept in order. What comes or goes meanwhile is known by a view that was opened before. Then the
-// locks of all keys are taken for as long as it takes to append the record and to hand each lock a list of the
-// keys that it guards. Whoever takes a lock next, of those that have such a list, takes these keys out first
-// (keyLock.Lock): so nobody who holds a lock sees an entry that a range deletion in the log has deleted, and
-// none is held for longer than its own share takes. Who takes no lock is told by the counters of what begins to
-// show (shows.go), from before the locks are given back.
+// A range deletion is one record: it deletes all older entries whose keys are in its range, however
+// many. These keys are found before any lock is taken, by a look at all keys, or at those of the
+// range where they are kept in order. A view that was opened before knows which keys come or go
+// meanwhile. Then the locks of all keys are taken for as long as it takes to append the record and
+// to hand each lock a list of the keys that it guards. The next holder of a lock with such a list
+// takes these keys out first (keyLock.Lock). So no holder of a lock sees an entry that a range
+// deletion in the log has deleted, and no lock is held for longer than its own share takes. Readers
+// without a lock are told by the counters of showing (shows.go), from before the locks are given
+// back.
 //
-// In a group a range deletion counts before the group's other writes, and is appended with the last of them, so
-// what stands before it in the log is older, and what stands behind it is not. A member of a group that was
-// written ahead, and whose key is in the range of a deletion that was appended since, is written again with the
-// commit (together.go).
+// In a group a range deletion counts before the group's other writes, and is appended with the last
+// of them. So all records before it in the log are older, and none behind it is. A member of a
+// group that was written ahead, and whose key is in the range of a deletion that was appended
+// since, is written again with the commit (together.go).
 type Range struct {
 	prefix []byte         // with which the whole keys begin
 	by     keycodec.Order // of what stands behind it
@@ -305,7 +306,7 @@ func hasRange(list []Range, key []byte) bool {
 // ranged are the range deletions that were appended while members of a group were written ahead.
 type ranged struct {
 	ahead atomic.Int32 // groups of which members are, and no commit
-	list  []rangedAt   // written by who holds the locks of all keys, and read by who holds one
+	list  []rangedAt   // written with the locks of all keys held, and read with one held
 }
 
 type rangedAt struct {

@@ -73,7 +73,7 @@ func (t *Table) settleRanges(c *cover) error {
 		}
 		h, key, length, err := t.store.headAndKey(a, *buf)
 		switch {
-		case errors.Is(err, seglog.ErrCorrupt): // as who reads it will learn
+		case errors.Is(err, seglog.ErrCorrupt): // a read of it will tell
 			t.store.log.ReportError("deleting ranges of keys", err)
 		case err != nil:
 			return err
@@ -89,8 +89,8 @@ func (t *Table) settleRanges(c *cover) error {
 // cover tells of each key which range deletion was the last that has it.
 type cover struct{ parts []*coverPart }
 
-// coverPart is that of the ranges in one order behind one prefix. Their bounds, sorted, are where the pieces
-// begin of which it is made.
+// coverPart covers the ranges in one order behind one prefix. Their bounds, sorted, are where its
+// pieces begin.
 type coverPart struct {
 	prefix []byte
 	by     keycodec.Order

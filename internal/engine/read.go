@@ -14,7 +14,7 @@ import (
 type Entry struct {
 	Value  []byte
 	Schema uint64    // 0: raw bytes
-	Seq    uint64    // 0 when the log does not have it yet, likewise Time
+	Seq    uint64    // 0, as Time is, when the log does not have it yet
 	Time   time.Time // when it was written
 
 	// Cell holds the value, which the log may not have; the rest is empty then. Only reads of an open map show it.

@@ -10,27 +10,27 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A reader finds what stands under a key. All reads of one key go this way, whatever they want of the entry and
-// whenever it was:
+// A reader finds the entry of a key. All reads of one key go this way, whichever part of the entry
+// and whichever moment they want:
 //
-//   - as the log has it. What memory has for the log is written first; what it has for itself is not seen;
-//   - as an open map shows it: what the log has, unless memory has something else;
+//   - as the log has it. A dirty cell is written first; a value for memory alone is not seen;
+//   - as an open map shows it: as the log has it, unless memory has something else;
 //   - as it was when a view was opened;
-//   - as who holds the locks of the key finds it.
+//   - as the holder of the key's locks finds it.
 //
-// What has expired is nothing: the error is ErrNotFound then, as when nothing was ever there.
+// An expired entry is nothing: the error is ErrNotFound, as if it had never existed.
 //
-// A look at what there is now takes no lock as long as memory knows nothing of the key: the index is right
-// then, and what comes meanwhile comes after the call began. When there is a cell, or what was found seems to
-// have expired, the reader looks under the lock of the key: that alone tells whether the entry has got another
-// deadline in between. The record is read afterwards, without it; it stays where it is while the caller is
-// inside the gate.
+// A look at the present takes no lock as long as memory knows nothing of the key: the index is
+// right then, and later changes come after the call began. When there is a cell, or the entry seems
+// to have expired, the reader looks under the lock of the key: only that tells whether the entry
+// has got another deadline in between. The record is read afterwards, without the lock; it stays
+// where it is while the caller is inside the gate.
 type reader struct {
 	store  *Store
 	cells  *Cells     // of the open map that asks; nil for what the log has
 	shared bool       // and a value that others have, too, will do
 	view   *View      // nil for now
-	locked *lockedKey // of who holds the locks, and is inside the gate
+	locked *lockedKey // of a caller that holds the locks, and is inside the gate
 	hides  []Range    // that count as deleted
 }
 
@@ -104,8 +104,8 @@ func (r *reader) gives(c *cache.Cell) bool {
 	return r.cells != nil && c.Holds && (r.shared || c.Memory)
 }
 
-// find finds what stands under a key, and reads no more of its record than the key. Whether that of a view has
-// expired is not looked at. The caller is inside the gate.
+// find finds the record of a key, and reads no more of it than the key. It does not check whether
+// the entry of a view has expired. The caller is inside the gate.
 func (r *reader) find(f *sight, t *Table, hash uint64, key []byte) error {
 	*f = sight{}
 	if r.hidden(t, key) {
@@ -343,7 +343,7 @@ func (r *reader) get(t *Table, key []byte) (out Entry, err error) {
 	return out, err
 }
 
-// deadline is that of an entry of any kind, 0 for none.
+// deadline is the deadline of an entry of any kind, 0 for none.
 func (r *reader) deadline(t *Table, key []byte) (uint64, error) {
 	in, err := r.use()
 	if err != nil {

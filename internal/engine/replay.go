@@ -74,8 +74,8 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	return nil
 }
 
-// countsFrom is the number from which on a record counts that the tables have: its own, or that of the commit
-// of its group if the snapshot divides that.
+// countsFrom is the number from which on a record in the tables counts: its own, or its group's
+// commit's if the snapshot divides the group.
 func (s *Store) countsFrom(seq, group uint64) uint64 {
 	if g := s.divided[group]; g != nil {
 		return g.Commit

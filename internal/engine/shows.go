@@ -8,36 +8,34 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// What shows when.
+// When a change shows.
 //
 // A change counts from the moment when the log has it: its record, or the commit of its group. It shows a
-// moment later, in the index, in cells, in the order of the keys, in the number of entries. Who makes it holds
-// the locks of its keys from before the first of these until after the last, and is told that it is done after
-// that. So there are two clocks, the numbers of the log and what shows, and four who look:
+// moment later, in the index, in cells, in the order of the keys, and in the number of entries. The writer holds
+// the locks of its keys from before the first of these until after the last, and returns after that. So there are
+// two clocks, the numbers of the log and the moments of showing, and four kinds of observers:
 //
-//   - Who holds the lock of a key sees a change of it whole or not at all. He does not care for the clocks.
-//   - Who takes no lock (Get of a map, iterations) may come by a change that shows in one place and not yet in
-//     another, or see one entry of a group new and another old. Therefore changes that could be seen in parts
-//     are announced: showing has a counter for each shard of keys, raised before the first part shows and
-//     lowered after the last. Who finds it raised passes the lock of his key once (await), behind which all of
-//     it shows.
-//   - A view has the log up to a number, whatever shows. Before it is returned, who opens it passes the locks
-//     of all keys if there were records that did not show (Log.Still tells that, and keeps others from
-//     appending while the number is taken). The numbers decide what the view has, and who changes an entry
-//     knows of each view that has not got the change, for he appended it later.
-//   - Who takes no lock beside a view that is being opened: the view may have a change a that does not show
-//     yet, and not have b, which shows. For the view a came first. So who has been told of b must not find the
-//     old a. Therefore readers pass the lock of their key, too, while a view is late: while it is being opened,
-//     and had what did not show.
+//   - The holder of a key's lock sees a change of the key whole or not at all, whatever the clocks.
+//   - A reader without a lock (Get of a map, an iteration) may see a change in one place and not yet in another,
+//     or one entry of a group new and another old. So a change that could be seen in parts is announced: showing
+//     has a counter for each shard of keys, raised before the first part shows and lowered after the last. A
+//     reader that finds it raised passes the lock of its key once (await); behind it all of the change shows.
+//   - A view has the log up to a number, whatever shows. If there were records that did not show, its opener
+//     passes the locks of all keys before it returns the view (Log.Still tells that, and keeps others from
+//     appending while the number is taken). The numbers decide what the view has. A writer whose change a view
+//     lacks appended it later, and so knows of the view.
+//   - A reader without a lock beside an opening view: the view may have a change a that does not show yet, and
+//     lack b, which shows. For the view a came first, so a reader that knows of b must not find the old a.
+//     Therefore readers pass the lock of their key, too, while a view is late: while it is being opened, and had
+//     records that did not show.
 //
-// A change that has no number has no place among these: what is set asynchronously is known to memory alone,
-// and shows. So while a view is being opened nothing begins to wait in memory any more, and what waits is
-// written first (mayWait). Who sets asynchronously announces the cell, and then looks whether a view is being
-// opened, with the lock of the key held until the cell can be found. Who opens a view says so before it looks
-// whether there are cells, announced or dirty. So one of the two sees the other; a store in which nothing is
-// set asynchronously pays with a look.
+// An asynchronous change has no number: memory alone has it, and it shows. So while a view is being opened no
+// write begins to wait in memory, and earlier ones are written first (mayWait). An async writer announces its
+// cell, then checks for an opening view, and holds the lock of the key until the cell can be found. The view
+// announces itself, then checks for cells, announced or dirty. Whichever is second sees the first. A store without
+// asynchronous writes pays with one look.
 //
-// shows_test.go has all of this as a model of a few steps for each of them, of which it tries all orders.
+// shows_test.go has all of this as a model of a few steps for each observer, and tries all orders of them.
 
 // showing counts for each shard of keys the changes that begin to show and are not all there yet: those of a
 // group, and a change of one entry by which it comes or goes, for that can be seen in more than one place: by

@@ -71,7 +71,7 @@ func (s *Store) lastSnapshot() error {
 
 // settleAll brings the index up to date with all cells.
 func (s *Store) settleAll() error {
-	for n := range cache.Shards { // each of them: who has appended a record enters it in the index before he lets go
+	for n := range cache.Shards { // each of them: a writer enters its record in the index before it lets go
 		mu := &s.keys[n]
 		mu.Lock()
 		for _, c := range *s.attached.Load() {

@@ -75,8 +75,8 @@ func (t *Table) isGone() bool {
 	return t.name != "" && t.inLog.Load() == nil && !t.opened.Load() && t.cells.Load() == nil
 }
 
-// Hash is that of a key's own bytes, which is how tables and cells know it. It is the same in every
-// process that opens the store, but for a reader that was there before the first write.
+// Hash is the hash of a key's own bytes, by which tables and cells know it. It is the same in every
+// process that opens the store, except in a reader that was there before the first write.
 func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 
 // hash is Hash for the whole key. Of an element it is another one: the lowest bits, which choose the lock, are
@@ -109,7 +109,7 @@ type hit struct {
 	stale   seglog.Address // what the index has in the place of address, or 0
 	expiry  uint64         // deadline of the entry in Unix milliseconds, 0 for none
 	seq     uint64         // of the record; 0 when a cell told of it
-	group   uint64         // of which the record is a member, 0 for none; likewise
+	group   uint64         // of which the record is a member; 0 for none, or when a cell told of it
 	kept    bool           // it is the meta of a collection, which outlives the record
 }
 
@@ -281,9 +281,9 @@ func (t *Table) Schemas() []uint64 {
 	return list
 }
 
-// addresses yields the address of every entry. Entries that stay throughout are
-// yielded exactly once, unless they are overwritten meanwhile: then it may be at
-// their old or their new address. An error, that of a part of the index that cannot be read, is the last.
+// addresses yields the address of every entry. Entries that stay throughout are yielded exactly
+// once. One that is overwritten meanwhile may be yielded at its old or its new address. An error,
+// of a part of the index that cannot be read, is the last.
 func (t *Table) addresses() iter.Seq2[seglog.Address, error] {
 	return func(yield func(seglog.Address, error) bool) {
 		var buf []seglog.Address

@@ -9,17 +9,20 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Writes to several entries count together: in the log they are a group, and in memory they show at once.
+// Writes to several entries count together: in the log they are a group, and in memory they show at
+// once.
 //
-// Who writes them holds the locks of all their keys while the group is appended and the entries change. The
-// locks are taken in ascending order, so no two wait for each other. Readers that take no lock are told by a
-// counter for each shard of keys, raised before the first of the entries changes and lowered after the last:
-// who finds it raised waits for the lock of its key once. So whoever has seen one of the changes sees all of
-// them, for the counters of the others were raised before that one showed.
+// The writer holds the locks of all their keys while the group is appended and the entries change.
+// The locks are taken in ascending order, so no two writers wait for each other. Readers that take
+// no lock are told by a counter for each shard of keys, raised before the first of the entries
+// changes and lowered after the last: a reader that finds it raised waits for the lock of its key
+// once. So a reader that has seen one of the changes sees all of them, as the counters of the
+// others were raised before that one showed.
 //
-// What is too much for one append is written ahead, before any lock is taken; only the commit is written under
-// them, and once more those of the records that another of the same key has overtaken meanwhile. Where the
-// caller holds the locks from the beginning (locked), all of it is written under them.
+// A group that is too large for one append is written ahead, before any lock is taken. Under the
+// locks only the commit is written, and once more each record that another one of the same key has
+// overtaken meanwhile. Where the caller holds the locks from the beginning (locked), all of it is
+// written under them.
 type together struct {
 	store   *Store
 	changes []*Change
@@ -46,7 +49,7 @@ type together struct {
 // Change is one of several writes that count together.
 type Change struct {
 	Table *Table // or nil: where the key belongs
-	Write        // of which the durability is that of all of them
+	Write        // its durability is the durability of all of them
 
 	table *Table
 	hash  uint64
@@ -170,7 +173,7 @@ func (g *together) check() error {
 	return nil
 }
 
-// finish is for who holds no lock any more.
+// finish is for a caller that holds no lock any more.
 func (g *together) finish(err error) {
 	g.group.End()
 	g.store.budget.Leave(-g.taken)

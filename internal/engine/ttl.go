@@ -32,8 +32,8 @@ func (now *state) shownTo(c *Cells) error {
 	return nil
 }
 
-// Expire gives an entry another deadline, 0 for none. What is in memory for it stays there. The error is that of
-// Write, or ErrNotFound when there is no entry in the sense of DeadlineOf.
+// Expire gives an entry another deadline, 0 for none. Its value in memory stays there. The errors
+// are those of Write, and ErrNotFound when there is no entry in the sense of DeadlineOf.
 func (s *Store) Expire(t *Table, c *Cells, key []byte, deadline uint64, d Durability) error {
 	e := &renewal{table: t, of: c, key: key, deadline: deadline}
 	if s.opts.ReadOnly {
@@ -99,7 +99,7 @@ func (s *Store) renewLocked(e *renewal, d Durability) (seq uint64, err error) {
 	cell, now := e.cell, &e.state
 	switch {
 	case e.expiry == e.deadline:
-		if cell != nil && cell.Dirty && d != Async { // what is there is to be as durable as what is written
+		if cell != nil && cell.Dirty && d != Async { // the present value is to be as durable as the new deadline
 			err = s.writeLocked(now.cells, []cache.Dirty{{Cell: cell, Encoded: now.encoded}})
 		}
 		return s.log.Last(), err
@@ -208,8 +208,8 @@ func (s *Store) expireLaterLocked(e *renewal) (done bool, err error) {
 	return true, nil
 }
 
-// movesParts reports whether compaction is at work on a segment with a part that the record lists. It begins
-// with none whose parts somebody who holds the lock of the key is about to list again.
+// movesParts reports whether compaction is at work on a segment with a part that the record lists.
+// It begins with none whose parts the holder of the key's lock is about to list again.
 func (s *Store) movesParts(e *seglog.Record) bool {
 	if e.Large == 0 {
 		return false

@@ -13,26 +13,28 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A transaction reads a view, and keeps what it writes to itself until it commits. It is optimistic: nobody waits for
-// it, and at its end it finds out whether it can be as if it had run then and there, alone:
+// A transaction reads a view, and keeps its writes to itself until it commits. It is optimistic:
+// nothing waits for it, and at its end it finds out whether it can be as if it had run then and
+// there, alone:
 //
-//  1. Lock the keys that were read and those that are written, in ascending order; for an iteration all shards.
-//  2. Has any key that was read, found or not, changed since the view was opened? Has any that an iteration
-//     came by or would have come by? Has anything that was read expired? Then it was all for nothing, and the
+//  1. Lock the keys that were read and those that are written, in ascending order; after an iteration all
+//     shards.
+//  2. Check whether any key that was read, found or not, has changed since the view was opened; whether any has
+//     that an iteration passed or would have passed; and whether anything that was read has expired. If so, the
 //     function runs again, on a new view.
 //  3. Append the writes, as a group, and let them show (together.go).
 //
-// The order of the commits is the serial one: what a transaction has read is at its commit what it was in the
-// view. What is written and was not read is not looked at. Who writes nothing has read a state that there was,
-// and is through.
+// The order of the commits is the serial one: everything that a transaction has read is at its
+// commit as it was in the view. A key that is written and was not read is not checked. A
+// transaction that writes nothing has read a state that existed, and is through.
 //
-// After three conflicts a transaction gets the turn: no other commits until it is through. After eight, plain
-// writers wait as well. Who has the turn waits for nobody who may wait for it: the turn is taken before
-// all locks. Only the function's own goroutine could wait for itself; so from within a function,
-// writes by other means are refused, with ErrNested.
+// After three conflicts a transaction gets the turn: no other commits until it is through. After
+// eight, plain writers wait as well. The holder of the turn waits for no goroutine that may wait
+// for it: the turn is taken before all locks. Only the function's own goroutine could wait for
+// itself; so from within a function, writes by other means are refused, with ErrNested.
 //
-// A change of a collection by a single call is a transaction, too, which is not optimistic: it holds the locks
-// from the beginning (collectionwrite.go).
+// A change of a collection by a single call is a transaction, too, which is not optimistic: it
+// holds the locks from the beginning (collectionwrite.go).
 type Tx struct {
 	store    *Store
 	view     *View
@@ -145,9 +147,10 @@ func (s *Store) allow(key []byte) error {
 	return s.updates.allow(key)
 }
 
-// Transact calls f with a transaction, and makes what that has written count, all or nothing, as if everything
-// had happened at one moment. f may be called several times, and the last call counts; its error, or a panic,
-// ends the transaction without a trace. Durability is Process or Power. An error is that of f, or of Write.
+// Transact calls f with a transaction, and makes its writes count, all or nothing, as if everything
+// had happened at one moment. f may be called several times, and the last call counts; its error,
+// or a panic, ends the transaction without a trace. Durability is Process or Power. The error is
+// f's, or one of Write.
 func (s *Store) Transact(d Durability, f func(*Tx) error) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)

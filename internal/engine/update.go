@@ -38,10 +38,11 @@ type Found struct {
 // write is false. Its error ends the update.
 type Decide func(found Found, w *Write) (write bool, err error)
 
-// Update applies decide to the entry of key, in table t or, when t is nil, where the key belongs,
-// atomically. With the cells of an open map it is the entry as that shows it, with the value from its cell if own
-// is true and the cell has one; else as the log has it. decide may be called several times, and the last call
-// counts. The error is that of Write.
+// Update applies decide to the entry of key atomically, in table t or, when t is nil, where the key
+// belongs. With the cells of an open map, decide gets the entry as that map shows it; the value is
+// from its cell if own is true and the cell has one. Otherwise it gets the entry as the log has it.
+// decide may be called several times, and the last call counts. The errors are decide's and those
+// of Write.
 func (s *Store) Update(t *Table, c *Cells, key []byte, own bool, d Durability, decide Decide) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)

@@ -11,19 +11,20 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Versions of a table are what its entries were before they changed, for as long as a view is open that was
-// opened before the change. The log has no versions, and the index has none: it is who changes an entry that
-// notes where the old record stands, and only while there is a view.
+// Versions of a table are the old states of its entries, kept as long as a view is open that was
+// opened before the change. The log has no versions, and the index has none. The writer that
+// changes an entry notes where the old record stands, and only while there is a view.
 //
-// A version holds from the change before it, of the same key, up to the change by which it was replaced. So the
-// entry of a key as a view has it is the first version that was replaced after the view was opened and, when there
-// is none, what is there now. Of one view's time a key has one version, however often it changes: what came and went
-// since the newest view was opened is noted nowhere.
+// A version holds from the previous change of the same key up to the change that replaced it. So
+// the entry of a key in a view is the first version that was replaced after the view was opened or,
+// when there is none, the present entry. In one view's time a key has one version, however often it
+// changes: states that came and went since the newest view was opened are not noted.
 //
-// They are split by the locks of the keys, each of which guards a shard: a list in the order of the changes, a
-// hash table over it that leads to the newest of each bucket and from there to those before it, and the bytes
-// of the keys. There are no pointers in it. When a list has doubled, what no view needs any more is left out.
-// When the last view is closed, everything is; a shard learns that from its epoch, when somebody comes by.
+// They are split by the locks of the keys, each of which guards a shard: a list in the order of the
+// changes, a hash table over it that leads to the newest of each bucket and from there to earlier
+// ones, and the bytes of the keys. There are no pointers in it. When a list has doubled, versions
+// that no view needs any more are left out. When the last view is closed, all are; a shard learns
+// that from its epoch, at its next use.
 type versions struct {
 	shards [cache.Shards]versionShard
 }
@@ -47,9 +48,9 @@ type former struct {
 	before   int32          // the version before in the same bucket, counted from 1, or 0
 }
 
-// sees reports whether a version is, or is newer than, what the view has. When an entry expires there is no
-// record, and the number is that of the next one: a view that was opened between the two has the same number as
-// those that were there before.
+// sees reports whether a version is the one that the view has, or newer. When an entry expires
+// there is no record, and the number is the next record's: a view that was opened between the two
+// has the same number as the views before.
 func (v *View) sees(f *former) bool { return f.replaced > v.seq && f.opened >= v.number }
 
 // note keeps for the views that the entry of a key had its record at a, 0 for none, before the record with

@@ -12,24 +12,24 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A View is the log up to a number, the one that was last when the view was opened, and the time of that
-// moment. It stands still while everything else goes on, and holds nobody up:
+// A View is the log up to a number, the last one when the view was opened, and the time of that
+// moment. It stands still while everything else goes on, and holds nothing up:
 //
-//   - Every change of an entry notes what was there, while a view is open (versions.go). The number of a view
-//     is taken under the append lock, and there the view becomes known. So whoever appends a record with a
-//     higher number knows of the view, and has the lock of the key until what was there is noted; who asks for
-//     the entry takes that lock.
-//   - Compaction goes on. A segment that it has replaced stays for as long as a view is open that may have an
-//     address in it: one that was opened before the segment was retired, and has a number from which on the
-//     segment has anything (hold.go).
-//   - An entry has expired in a view if its deadline had come when the view was opened, whatever the clock
-//     shows since.
+//   - While a view is open, every writer that changes an entry notes its old state (versions.go).
+//     The number of a view is taken under the append lock, and there the view becomes known. So
+//     the writer of a record with a higher number knows of the view, and holds the lock of the
+//     key until the old state is noted; a reader of the entry takes that lock.
+//   - Compaction goes on. A replaced segment stays as long as a view is open that may have an
+//     address in it: one that was opened before the segment was retired, and whose number is not
+//     below the segment's first (hold.go).
+//   - An entry has expired in a view if its deadline had come when the view was opened, whatever
+//     the clock shows since.
 //
-// What was set asynchronously before the view was opened is written first, and is in it. Values for memory
-// alone are not.
+// Earlier asynchronous writes are written first, and are in the view. Values for memory alone are
+// not.
 //
-// A store that follows another process has views, too, and notes what the replay changes. Only when it
-// has to begin anew (anew.go), its views are lost: reads fail with ErrViewLost.
+// A store that follows another process has views, too, and notes the changes of the replay. Only
+// when it has to begin anew (anew.go), its views are lost: reads fail with ErrViewLost.
 type View struct {
 	store  *Store
 	seq    uint64
@@ -178,8 +178,8 @@ func (l *views) behind(number uint64) int {
 	return sort.Search(len(l.line), func(i int) bool { return l.line[i].number > number })
 }
 
-// between reports whether a view is open that was opened after the one of the first number, and no later than
-// that of the other.
+// between reports whether a view is open that was opened after the view of the first number, and no
+// later than the view of the last.
 func (l *views) between(first, last uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -221,9 +221,9 @@ func (l *views) needs(seg retired, renumbered bool) bool {
 	return slices.ContainsFunc(l.line[:l.behind(seg.after)], func(v *View) bool { return v.seq >= seg.First || renumbered })
 }
 
-// without is the number of the newest view that does not have the record of number seq, and next that of the
-// view after it, 0 for none. The order, whose lock the caller holds, keeps layers for it then, and is told when
-// a view is closed.
+// without is the number of the newest view that does not have the record of number seq, and next
+// the number of the view after it, 0 for none. The order, whose lock the caller holds, keeps layers
+// for it then, and is told when a view is closed.
 func (l *views) without(seq uint64, o *ordering) (number, next uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -370,8 +370,8 @@ type changedKey struct {
 	address seglog.Address // of the record that the view has, 0 when there was no entry
 }
 
-// changed lists the keys of a table whose entries have changed up to now, of those that match. A caller who has
-// listed before what the table has now leaves these out, and takes what they were.
+// changed lists the keys of a table that match and whose entries have changed up to now. A caller
+// that has listed the present entries before leaves these keys out, and takes their old states.
 func (v *View) changed(t *Table, match func(hash uint64, own string) bool) (list []changedKey) {
 	for n := range cache.Shards {
 		if all := t.versions.Load(); all == nil {

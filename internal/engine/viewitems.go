@@ -9,11 +9,11 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// An iteration over a view goes part by part over the index as it is now. Of each part it lists first what the
-// index has, and then the keys that have changed since the view was opened. So a key of the view is in the
-// first list, or has changed before that was made and is in the second. Who is in both comes by the second; who
-// changes later is looked up when his turn comes. Nobody is held up for longer than it takes to copy the
-// versions under one lock of keys.
+// An iteration over a view goes part by part over the present index. Of each part it lists first the index's
+// entries, and then the keys that have changed since the view was opened. So a key of the view is in the first
+// list, or has changed before that was made and is in the second. A key in both comes by the second; a key that
+// changes later is looked up when its turn comes. Nothing waits for longer than it takes to copy the versions
+// under one lock of keys.
 
 // Items yields each entry of the table that the view has, exactly once and in no order. Key and value are the
 // caller's. After an error iteration goes on, if the caller does, but for ErrClosed, ErrViewClosed and

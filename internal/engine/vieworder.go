@@ -110,7 +110,8 @@ func (o *ordering) dropKept(number uint64) {
 	}
 }
 
-// endKept is for who has given keys to another table, of which views may have some that are gone by now.
+// endKept is for a caller that has given keys to another table; views may have some that are gone
+// by now.
 func (o *ordering) endKept() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -30,14 +30,14 @@ type Write struct {
 	Delete bool
 	Value  []byte      // encoded
 	Schema uint64      // a number from SchemaNumber, or 0 for raw bytes
-	Expiry uint64      // from Deadline, or 0 for none; with Memory it is that of the entry
+	Expiry uint64      // from Deadline, or 0 for none; with Memory the entry's own
 	Kind   record.Kind // of the record, 0 for a value
 	Later  bool        // the value is in the Cell, and is encoded when it is written to the log; of Async alone
 	Durability
 
-	// Cells are those of the open map that writes, or nil. Cell is what they are to have of the
-	// entry; nil for nothing, which only Process and Power allow. Cost is its size in bytes,
-	// with that of the value.
+	// Cells are the cells of the open map that writes, or nil. Cell is the cell that they are to have of
+	// the entry; nil for none, which only Process and Power allow. Cost is its size in bytes, with the
+	// value's.
 	Cells *Cells
 	Cell  *cache.Cell
 	Cost  int
@@ -182,7 +182,7 @@ func (w *Write) fill(p *seglog.Pending) (parts bool) {
 	return w.Listed == 0
 }
 
-// kind is that of the record.
+// kind is the kind of the record.
 func (w *Write) kind() record.Kind {
 	if w.Kind == 0 {
 		return record.Value
