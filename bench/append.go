@@ -47,7 +47,7 @@ func appendLine(s scale, workers int) line {
 func rawRecord(key string) (record.Head, []byte) {
 	h := record.Head{Op: record.Set, Kind: record.Value, Seq: 0x12345, Time: 0x1234}
 	bare := len(record.Salt(0).Append(nil, 0, &h, []byte(key), nil))
-	return h, newBlob(recordBytes - bare - 1) // the length of the value has two digits, that of none has one
+	return h, newBlob(recordBytes - bare - 1) // the length of the value has two digits, a length of 0 has one
 }
 
 func storeSide(e *env, order []int32, workers int) (side, error) {

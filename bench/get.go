@@ -52,7 +52,7 @@ func getSides(e *env, n, workers int, opts []copal.Option, info []string) (sides
 	return sides, holds(kept, keys, shuffled(n, n), personOf, 0)
 }
 
-// getSide looks at the number in each value, which is that of its key.
+// getSide checks the number in each value, which is the number of its key.
 func getSide(name string, m aMap[person], keys []string, order []int32, workers int) side {
 	w := workload{name: name, workers: workers, order: order}
 	w.loop = func(_ int, part []int32) error {

@@ -108,8 +108,8 @@ func count(n int64, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// reportJSON is copal.Report for machines. Keys is absent from that of a damaged store,
-// in which they cannot be counted.
+// reportJSON is copal.Report for machines. Keys is absent for a damaged store, in which they cannot
+// be counted.
 type reportJSON struct {
 	Sound     bool          `json:"sound"`
 	Records   int64         `json:"records"`

@@ -50,7 +50,7 @@ func (x *export) toFile(db *copal.DB, s *copal.Snapshot, file string) (*ndjson.W
 	return w, err
 }
 
-// through exports to what is there and no regular file.
+// through exports to an existing target that is no regular file.
 func (x *export) through(db *copal.DB, s *copal.Snapshot, path string, info os.FileInfo) (*ndjson.Writer, error) {
 	if info.IsDir() {
 		return nil, fmt.Errorf("%s is a directory", path)

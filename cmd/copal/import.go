@@ -449,8 +449,8 @@ func (in *intake) deal(item *importers.Item) error {
 	return in.put(item)
 }
 
-// begin ends the collection before an item, and notes of which the elements are that follow. The elements are
-// not in the batch, so what is there comes first.
+// begin ends the collection before an item, and notes the collection whose elements follow. The
+// elements are not in the batch, so earlier entries are written first.
 func (in *intake) begin(item *importers.Item) error {
 	err := in.flushElements()
 	in.anew = false
@@ -559,7 +559,7 @@ func (in *intake) flush() error {
 		in.batch = in.batch[:0]
 	}
 	in.bytes = 0
-	if in.done = in.added; in.anew { // the elements of which the first takes the place of what is there
+	if in.done = in.added; in.anew { // elements, the first of which replaces what the key holds
 		in.done = in.at - 1
 	}
 	return nil

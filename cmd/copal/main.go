@@ -1,8 +1,8 @@
-// Command copal looks into a copal store from the shell, moves what is in it, and mends it.
+// Command copal looks into a copal store from the shell, moves its entries, and mends it.
 //
-// Every subcommand that only reads opens the store read-only, so it works beside the
-// process that writes. One that writes takes the store's lock, or says who has it. The
-// package uses the public API alone: what the shell can do, a program can.
+// Every subcommand that only reads opens the store read-only, so it works beside the process that
+// writes. A subcommand that writes takes the store's lock, or names the process that has it. The
+// package uses the public API alone: whatever the shell can do, a program can.
 package main
 
 import (

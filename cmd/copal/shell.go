@@ -73,7 +73,8 @@ func (a *app) shell(dir string) error {
 	return errors.Join(err, s.close())
 }
 
-// shell is the host of its commands. It has the store open for reading all the time, and follows who writes.
+// shell is the host of its commands. It has the store open for reading all the time, and follows
+// its writer.
 type shell struct {
 	app    *app
 	dir    string
@@ -106,7 +107,7 @@ func (s *shell) script(in *bufio.Reader) error {
 	}
 }
 
-// failedLine is the end of a script by an error that has been printed; the exit code is that of the line.
+// failedLine is the end of a script by an error that has been printed; the exit code is the line's.
 type failedLine int
 
 func (e failedLine) Error() string {
@@ -174,7 +175,8 @@ func (s *shell) close() error {
 // outside are the commands that make no sense where the store is open.
 var outside = []string{"shell", "repair", "restore"}
 
-// adapt makes of the root of all commands that of a shell: the store in dir is their first argument without a word.
+// adapt makes the root of all commands the root of a shell: the store in dir is their first
+// argument without a word.
 func (s *shell) adapt(root *cobra.Command) {
 	root.Long = shellHelp
 	root.Example = ""

@@ -47,8 +47,8 @@ func newStat(a *app) *cobra.Command {
 	return cmd
 }
 
-// statJSON is copal.Stats for machines. The memory of decoded values is left out: it
-// would be that of this command, which decodes none.
+// statJSON is copal.Stats for machines. The memory of decoded values is left out: it would be the
+// memory of this command, which decodes none.
 type statJSON struct {
 	Keys       int64   `json:"keys"`
 	Records    int64   `json:"records"`

@@ -18,17 +18,17 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// A backup is a store: the log up to one point of it, in a directory of its own. Sealed segments are the files of the
-// source under a second name where that is to be had, for they never change; the others are copied up to the
+// A backup is a store: the log up to one point, in a directory of its own. Sealed segments never change, so they are
+// the files of the source under a second name, where the file system has that. The others are copied up to the
 // point. The manifest of the backup calls all of them sealed.
 //
-// To bring a backup up to date, what it lacks is added beside what it has: new files, and bytes behind those that its
-// manifest counts. Then the new manifest takes the place of the old one, and files that it does not name are removed.
-// So a crash leaves the old backup or the new one.
+// To bring a backup up to date, the missing part is added: new files, and bytes behind those that its manifest
+// counts. Then the new manifest replaces the old one, and files that it does not name are removed. So a crash
+// leaves the old backup or the new one.
 //
-// The file BACKUP says that the directory is one, of which store, and what its manifest is, or is about to be.
-// A manifest that is neither was written by somebody who has used the backup as a store: its log went
-// on in another way, and it is left alone.
+// The file BACKUP says that the directory is a backup, of which store, and the checksums of its present and its
+// next manifest. Another manifest was written by a program that has used the backup as a store: its log went on in
+// another way, and it is left alone.
 
 // Report says what Make or Restore has done.
 type Report struct {
@@ -169,7 +169,7 @@ func (b *backup) look() error {
 				return fmt.Errorf("copal: %s holds %s, and is no backup: %w", b.dir, name, fs.ErrExist)
 			}
 		}
-		return b.note(noManifest) // from here on what is there is ours
+		return b.note(noManifest) // from here on the files in it are ours
 	}
 	path := filepath.Join(b.dir, seglog.BackupName)
 	text, _, err := files.Read(b.fsys, path, record.MaxHeaderBytes)

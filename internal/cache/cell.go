@@ -23,7 +23,7 @@ type Cell struct {
 
 	// From here on what a reader looks at, next to the value.
 
-	Expiry uint64 // deadline of the entry in Unix milliseconds, 0 for none: of what is dirty its own, else that of the record
+	Expiry uint64 // deadline of the entry in Unix milliseconds, 0 for none: of a dirty cell its own, else the record's
 
 	key  string
 	used atomic.Bool

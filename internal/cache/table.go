@@ -200,8 +200,9 @@ func (a *array) add(hash uint64, c *Cell) {
 	}
 }
 
-// Swap puts now, which may be nil, in the place of old, which is nil or in the table. The hash is that of the
-// key; now must have its key already, by SetKey, and if it is dirty and old is not, it must be announced.
+// Swap replaces old, which is nil or in the table, by now, which may be nil. The hash is the hash
+// of the key. now must have its key already, by SetKey; if it is dirty and old is not, it must be
+// announced.
 func (t *Table) Swap(hash uint64, old, now *Cell) {
 	if d := now.Extra() - old.Extra(); d != 0 {
 		t.extra.Add(d)

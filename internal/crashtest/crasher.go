@@ -63,8 +63,8 @@ type Shown[S any, B Book] interface {
 	// Write writes to the survivor, after which Compare expects that as well.
 	Write(s S) error
 
-	// Book is that of a script that goes on with what was shown. Only what is durable counts as such: all of it after
-	// a power cut, else what was before.
+	// Book is the book of a script that goes on from the state that was shown. Only durable entries count as
+	// durable: after a power cut all of them, otherwise those that were before.
 	Book(allDurable bool) B
 }
 

@@ -1,4 +1,4 @@
-// Package crashtest crashes whatever stands on a log: the store and hybridlog alike, each of which is an Owner.
+// Package crashtest crashes the users of a log: the store and hybridlog alike, each of which is an Owner.
 //
 // A script of steps runs on a file system that records what is durable. At the boundaries of its file
 // operations, and within every write, the process is killed and the power is cut in as many ways as the model
@@ -10,8 +10,9 @@
 //   - after a sync a power cut takes nothing of what it shows; where the disk is too full for a sync, nothing goes;
 //   - it takes writes, and opens again with them.
 //
-// A death within a script, and that of a survivor, may come with a write-back that fails: the cache then shows what
-// the disk never gets. A sample of the survivors is crashed once more, during their recovery and the writes after it.
+// A death within a script, and the death of a survivor, may come with a write-back that fails: the cache then shows
+// bytes that the disk never gets. A sample of the survivors is crashed once more, during their recovery and the
+// writes after it.
 //
 // An [Injector] fails each file operation of a script instead, and has a verdict of its own.
 package crashtest

@@ -121,8 +121,8 @@ func OfFault(err error) bool {
 	return errors.Is(err, syscall.EIO) || errors.Is(err, vfs.ErrInjected) || vfs.IsNoSpace(err)
 }
 
-// MayRefuse holds the error of an opening against the rules: it is that of the fault, and no verdict on what is
-// there.
+// MayRefuse holds the error of an opening against the rules: it is the fault's error, and no
+// verdict on the files.
 func (c *Case) MayRefuse(err error, verdicts ...error) {
 	c.T.Helper()
 	isErr := func(verdict error) bool { return errors.Is(err, verdict) }

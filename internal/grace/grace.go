@@ -6,17 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// Gate knows who is inside: whoever looks at what others may take away. It lets them
-// wait until all those have left who may still know it, and keeps nobody out meanwhile.
+// Gate knows the goroutines inside: those that look at something that others may take away. It lets
+// a caller wait until all have left that may still know it, and keeps nothing out meanwhile.
 //
-// There are two rooms, each a lock that is shared by those in it. A newcomer goes into
-// the room that the epoch names. A grace period turns the epoch round and then takes the other room's
-// lock, once for each room: so it has met everybody who was inside when it began, while
-// newcomers are let into the room that it does not wait for. Who finds a room
-// being closed goes into the other one, so nobody waits behind a grace period, however long that
-// waits for a reader.
+// There are two rooms, each a lock that is shared by those in it. A newcomer goes into the room
+// that the epoch names. A grace period turns the epoch and then takes the other room's lock, once
+// for each room. So it meets every goroutine that was inside when it began, while newcomers are let
+// into the room that it does not wait for. A newcomer that finds a room being closed goes into the
+// other one. So nothing waits behind a grace period, however long that waits for a reader.
 //
-// To exclude is another matter: that takes both rooms, and who comes then waits.
+// To exclude is another matter: that takes both rooms, and newcomers wait.
 type Gate struct {
 	rooms   [2]sync.RWMutex
 	epoch   atomic.Uint32
@@ -24,7 +23,7 @@ type Gate struct {
 	closing atomic.Bool // both, to exclude
 }
 
-// Pass is what one gets who enters, and shows who leaves.
+// Pass is given to a goroutine that enters, and shown when it leaves.
 type Pass uint8
 
 // Enter waits only while others are excluded.
@@ -43,8 +42,9 @@ func (g *Gate) Enter() Pass {
 	}
 }
 
-// TryEnter is Enter for who must not wait while others are excluded: ok is false then. Who is inside already,
-// and would enter again while somebody excludes, would wait for ever else.
+// TryEnter is Enter for a caller that must not wait while others are excluded: ok is false then. A
+// goroutine that is inside already, and entered again while another excludes, would otherwise wait
+// for ever.
 func (g *Gate) TryEnter() (p Pass, ok bool) {
 	for {
 		e := g.epoch.Load() & 1

@@ -1,6 +1,6 @@
-// Package index maps the hash of a key to the address of its record. It knows no
-// keys, no files and no log: whoever asks for a hash gets every address that was
-// entered under it, and reads the key there to learn which one is meant.
+// Package index maps the hash of a key to the address of its record. It knows no keys, no files and no log.
+// A look-up of a hash returns every address that was entered under it; the caller reads the keys there, and
+// takes the one with its own.
 //
 // A Table is split by hash into shards. A shard is an array of twelve-byte slots, in
 // which the entries stand in the order of their hashes, each as near to its home, the
@@ -15,12 +15,12 @@
 //   - nothing is a pointer, and large arrays are not on the heap: the garbage
 //     collector neither looks at them nor counts them.
 //
-// Each entry counts under a number, that of the schema of its record, and a shard knows how many it has
-// of each. They change under the same lock, so a shard and its counts can be taken down together.
+// Each entry counts under a number, the schema of its record, and a shard knows how many entries it has of each.
+// They change under the same lock, so a shard and its counts can be copied together.
 //
-// The entries of a table may be elsewhere at first: see Defer. A shard is then brought in by the
-// first who asks for something in it, and the error is his when that fails. Nobody enters, replaces or removes what
-// he has not looked for, so those functions have none.
+// The entries of a table may be elsewhere at first: see Defer. The first look-up in a shard then brings it in, and
+// returns the error if that fails. A caller looks an entry up before it enters, replaces or removes it, so those
+// functions have no error.
 package index
 
 import (
@@ -157,8 +157,8 @@ func (t *Table) Find(dst []Address, hash uint64) ([]Address, error) {
 // another one without that, too. It takes no lock.
 func (t *Table) Version(hash uint64) uint64 { return t.versions[ShardOf(hash)].Load() }
 
-// Place is where in memory the search for a hash begins, 0 if that is not known. It is for who wants to have it
-// near; the memory may be gone by the time it is looked at.
+// Place is the place in memory where the search for a hash begins, 0 if it is not known, for a
+// caller that wants to bring it near. The memory may be gone by then.
 func (t *Table) Place(hash uint64) uintptr {
 	s := t.shard(ShardOf(hash))
 	s.mu.RLock()

@@ -23,10 +23,10 @@ type Count struct {
 // ErrPart says that the bytes of a Part are none.
 var ErrPart = errors.New("not the entries of a part of the index")
 
-// Defer leaves the entries of an empty table where they are until they are asked for: counts says how many each
-// of the Shards has, and load gets them. load is called for one shard at a time, with no lock of the table held
-// but one that keeps others from bringing in the same shard; an error is returned to who has asked, and the
-// next one tries again.
+// Defer leaves the entries of an empty table where they are until they are asked for. counts says
+// how many each of the Shards has, and load gets them. load is called for one shard at a time. It
+// holds no lock of the table, except one that keeps others from bringing in the same shard. A
+// look-up that brings in a shard returns its error, and the next one tries again.
 func (t *Table) Defer(counts *[Shards]Count, load func(n int) (Part, error)) {
 	t.load = load
 	total := int64(0)

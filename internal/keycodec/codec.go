@@ -18,7 +18,7 @@ type Codec[K comparable] struct {
 	form  form
 	size  int // of the array when form is formBytes
 	name  string
-	order string // the name of that of composite keys; "" for others, whose name tells it
+	order string // the name of the order of composite keys; "" for others, whose name tells it
 	exact bool
 	slow  slow[K] // complete when form is formOther, else empty
 }

@@ -77,8 +77,8 @@ func OrderNamed(name string) (o Order, ok bool) {
 	return o, true
 }
 
-// Order returns that of the key type. It agrees with Compare, but for TextMarshalers with a Compare of their
-// own: they are ordered by their text.
+// Order returns the order of the key type. It agrees with Compare, except for TextMarshalers with a
+// Compare of their own: they are ordered by their text.
 func (c *Codec[K]) Order() Order {
 	name := c.order
 	if name == "" {
@@ -88,7 +88,8 @@ func (c *Codec[K]) Order() Order {
 	return o
 }
 
-// orderOf returns the name of the order of keys that are no composites, by that of their codec.
+// orderOf returns the name of the order of keys that are no composites, from the name of their
+// codec.
 func orderOf(name string) string {
 	count := ""
 	if i := strings.IndexByte(name, ']'); i >= 0 {

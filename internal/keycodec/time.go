@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// timeLayout has a fixed width, so that the order of bytes is that of instants.
+// timeLayout has a fixed width, so that the order of the bytes is the order of the instants.
 const timeLayout = "2006-01-02T15:04:05.000000000Z"
 
 // timeSlow is the codec of time.Time: the instant, without location and monotonic reading.

@@ -33,7 +33,7 @@ func (seed Seed) String(s string) uint64 {
 	return seed.Bytes(unsafe.Slice(unsafe.StringData(s), len(s)))
 }
 
-// Bytes is the hash of b, that of String for the same bytes.
+// Bytes is the hash of b, the same as String gives for the same bytes.
 func (seed Seed) Bytes(b []byte) uint64 {
 	n, h := len(b), uint64(seed)
 	var x, y uint64

@@ -19,7 +19,7 @@ import (
 
 const (
 	blockBytes = 4 << 10 // when a block has so many bytes it is complete
-	blockMarks = 128     // or so many marks: who looks for one decodes a block
+	blockMarks = 128     // or so many marks: a look-up decodes a block
 	// MaxKeyBytes bounds a key: one of the store, and what a sort key adds to it.
 	MaxKeyBytes = 64<<10 + 16
 	maxBlock    = blockBytes + MaxKeyBytes + 2*binary.MaxVarintLen32

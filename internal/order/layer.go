@@ -23,7 +23,7 @@ type Layer interface {
 type Cursor interface {
 	// Next goes to the next mark. It returns false at the end, and when reading has failed; then Err says so.
 	Next() bool
-	// Key is that of the mark. The bytes are valid until the next call of Next.
+	// Key is the mark's key. The bytes are valid until the next call of Next.
 	Key() []byte
 	// Gone reports whether the mark says that the key is not there.
 	Gone() bool

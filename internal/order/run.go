@@ -150,10 +150,10 @@ func read(list []blockRef, i int, in []byte, b *block) error {
 	return nil
 }
 
-// Sure is that of Layer.
+// Sure is Layer.Sure.
 func (r *Run) Sure() bool { return r.title.Sure }
 
-// Middle is that of Layer.
+// Middle is Layer.Middle.
 func (r *Run) Middle(low, high []byte) ([]byte, error) {
 	list, err := r.list()
 	from := sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].first, low) > 0 })
@@ -164,7 +164,7 @@ func (r *Run) Middle(low, high []byte) ([]byte, error) {
 	return list[(from+to)/2].first, nil
 }
 
-// Before is that of Layer.
+// Before is Layer.Before.
 func (r *Run) Before(key []byte) (adds int64, err error) {
 	list, err := r.list()
 	i := sort.Search(len(list), func(i int) bool { return bytes.Compare(list[i].first, key) >= 0 }) - 1
@@ -178,7 +178,7 @@ func (r *Run) Before(key []byte) (adds int64, err error) {
 	return list[i].before + c.block.adds(c.block.search(key)), nil
 }
 
-// Walk is that of Layer.
+// Walk is Layer.Walk.
 func (r *Run) Walk(from []byte, down bool) Cursor {
 	c := &runCursor{run: r, down: down}
 	var list []blockRef

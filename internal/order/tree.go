@@ -59,7 +59,7 @@ func (t *Tree) Copied() int64 { return t.copied }
 
 // Freeze returns a copy that does not change with the tree, nor the tree with it.
 func (t *Tree) Freeze() *Tree {
-	t.owner = nil // nobody owns what is there now
+	t.owner = nil // the present nodes have no owner
 	return &Tree{root: t.root, len: t.len, removed: t.removed, bytes: t.bytes, unsure: t.unsure}
 }
 
@@ -102,10 +102,10 @@ func (t *Tree) change(m *mark, gone, fresh bool) {
 	}
 }
 
-// Sure is that of Layer.
+// Sure is Layer.Sure.
 func (t *Tree) Sure() bool { return !t.unsure }
 
-// Middle is that of Layer.
+// Middle is Layer.Middle.
 func (t *Tree) Middle(low, high []byte) ([]byte, error) {
 	for n := t.root; n != nil && n.children != nil; {
 		from, found := n.find(string(low))
@@ -121,7 +121,7 @@ func (t *Tree) Middle(low, high []byte) ([]byte, error) {
 	return nil, nil
 }
 
-// Before is that of Layer.
+// Before is Layer.Before.
 func (t *Tree) Before(key []byte) (sum int64, err error) {
 	k := unsafe.String(unsafe.SliceData(key), len(key))
 	for n := t.root; n != nil; {
@@ -326,7 +326,7 @@ func (n *node) find(key string) (i int, found bool) {
 	return low, false
 }
 
-// Walk is that of Layer. The tree must not be changed until the walk has ended; a frozen one never is.
+// Walk is Layer.Walk. The tree must not be changed until the walk has ended; a frozen one never is.
 func (t *Tree) Walk(from []byte, down bool) Cursor {
 	c := &treeCursor{down: down}
 	n := t.root

@@ -11,11 +11,10 @@ import (
 	"slices"
 )
 
-// From reports whether the method called name in the method set of *t is promoted
-// from an embedded field of the struct type t, and if so, the index of that field.
-// It is false when t declares the method, has no such method, or is no struct.
-// The name is that of a method by which values marshal themselves or are read back:
-// for JSON, text or binary.
+// From reports whether the method called name in the method set of *t is promoted from an embedded
+// field of the struct type t, and if so, the index of that field. It is false when t declares the
+// method, has no such method, or is no struct. name is a method by which values marshal themselves
+// or are read back: for JSON, text or binary.
 func From(t reflect.Type, name string) (field int, ok bool) {
 	if t.Kind() != reflect.Struct || declares(t, name) {
 		return 0, false

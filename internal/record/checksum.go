@@ -35,7 +35,7 @@ func extend(crc uint32, v uint64) uint32 {
 		sliced[3][byte(x>>32)] ^ sliced[2][byte(x>>40)] ^ sliced[1][byte(x>>48)] ^ sliced[0][x>>56]
 }
 
-// checksum is that of the record b at offset, which begins with the place for it.
+// checksum is the checksum of the record b at offset, which begins with the place for it.
 func (s Salt) checksum(b []byte, offset int64) uint32 {
 	seed := extend(extend(^uint32(0), uint64(s)), uint64(offset))
 	return crc32.Update(^seed, castagnoli, b[8:])

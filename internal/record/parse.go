@@ -39,7 +39,7 @@ func (h *Head) Parse(b []byte) (n int, err error) {
 	return c.i, nil
 }
 
-// Length is the length of the whole record, given that of its head.
+// Length is the length of the whole record, given the length of its head.
 func (h *Head) Length(head int) int { return head + h.KeyBytes + 1 + h.ValueBytes + 1 }
 
 // Verify checks the whole record b, which Parse has found to have the given head,

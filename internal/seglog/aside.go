@@ -58,7 +58,7 @@ func (l *Log) PutBack(a *AsideLog) {
 	l.leftByRecovery = a.left
 }
 
-// SameStore returns an error if the log that was recovered since is that of another store.
+// SameStore returns an error if the log that was recovered since belongs to another store.
 func (l *Log) SameStore(a *AsideLog) error {
 	if a.manifest.Edit > 0 && l.StoreID != a.storeID {
 		return l.goneError()

@@ -32,8 +32,8 @@ func (e *Record) Counts() uint64 { return max(e.Seq, e.Commit) }
 // buffer for a read is shorter.
 const ReadBytes = 1 << 10
 
-// IsPart reports whether a record is a part of the value that e commits. owner is that of the others, 0 if it
-// is not known.
+// IsPart reports whether a record is a part of the value that e commits. owner is the owner of the
+// other parts, 0 if it is not known.
 func (p *Record) IsPart(e *Record, index int, owner uint64) bool {
 	return p.Op == record.Part && (owner == 0 || p.Owner == owner) && p.Index == uint64(index) && string(p.Key) == string(e.Key)
 }

@@ -10,26 +10,25 @@ import (
 // A group is records that count together or not at all: its members, and a commit from which on they count.
 //
 // A small one is a single append, so its records stand next to each other in one segment. The members of a
-// large one are written ahead, some at a time, between records of others; then nothing more than the commit is
-// written where it matters. While a group is under way,
+// large one are written ahead, some at a time, between records of others; only the commit is then written under
+// the locks. While a group is under way,
 //
-//   - compaction leaves alone the segments from that of its first member on, as it does for the parts of large
-//     values;
-//   - a snapshot of the index covers nothing from its first member on: who opens the store replays the
-//     members, and the commit behind them if there is one.
+//   - compaction leaves alone the segments from its first member on, as it does for the parts of large values;
+//   - a snapshot of the index covers nothing from its first member on: an opening replays the members, and the
+//     commit behind them if there is one.
 //
 // So a snapshot may divide a group that has committed: members are covered, and the commit is not, because
-// another group began between them and is still under way. The snapshot names it. When the commit is replayed,
-// without those members, the log knows again where they are; and until then a replay takes each of them for as
-// new as the commit: what was deleted before that must not take away an entry that it has made.
+// another group began between them and is still under way. The snapshot names the group. When the commit is
+// replayed, without those members, the log knows again where they are. Until then a replay takes each of them for
+// as new as the commit: an earlier deletion must not take away an entry that the group has made.
 //
 // A group that is given up leaves members that never count.
 //
-// Compaction copies the members of a small group as records by themselves, with the number of the commit. A
-// group that is spread over several segments it leaves a group: its members are copied where they stand, those
-// that count, and the commit is copied for as long as there are members. So a segment can be compacted wherever
-// the commit is. The log remembers these groups, and so does the snapshot of the index, which may cover the
-// commit of a member that is replayed.
+// Compaction copies the members of a small group as records by themselves, with the number of the commit. A group
+// that is spread over several segments stays a group: its members that count are copied where they stand, and the
+// commit is copied as long as there are members. So a segment can be compacted wherever the commit is. The log
+// remembers these groups, and so does the snapshot of the index, which may cover the commit of a member that is
+// replayed.
 type Group struct {
 	Log      *Log   // the rest is empty at first
 	number   uint64 // sequence number of the first member, 0 while none is written
@@ -47,8 +46,8 @@ type covered struct {
 	time    uint64
 }
 
-// SpreadGroup is a committed group of which segments hold members that need not be that of the commit, or that
-// a snapshot of the index may divide.
+// SpreadGroup is a committed group with members in segments that need not have its commit, or one
+// that a snapshot of the index may divide.
 type SpreadGroup struct {
 	Commit   uint64 // its sequence number, which decides what is newer
 	Segments map[record.SegmentID]bool

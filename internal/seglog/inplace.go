@@ -85,7 +85,7 @@ func (s *Segment) SameKey(h *record.Head, offset int64, key []byte) (total int) 
 	return h.Length(head)
 }
 
-// CopyInPlace is inPlace for a caller who wants the value for himself, and not the key.
+// CopyInPlace is inPlace for a caller that wants a value of its own, and not the key.
 func (s *Segment) CopyInPlace(e *Record, offset int64, c clock.Clock) (ok bool) {
 	var err error
 	defer vfs.Caught(vfs.Catch(), nil, &err)

@@ -19,23 +19,20 @@ import (
 
 // Log is the append side: one tail segment, one order.
 //
-// A record is acknowledged when it has outlived this process: it stands in the ring, or
-// where there is none the file system has taken it (write(2) has returned). It is
-// durable when a sync that began later has succeeded, and a sync begins by draining the
-// ring. The two have separate locks: nobody who reads or appends ever waits for the disk to sync.
+// A record is acknowledged when it will outlive this process: it stands in the ring, or without a ring the file
+// system has taken it (write(2) has returned). It is durable when a sync that began later has succeeded, and a
+// sync begins by draining the ring. The two have separate locks: no reader and no append ever waits for the disk
+// to sync.
 //
-// Segments are synced oldest first, so what is durable is always a prefix of the
-// log. A full segment is not closed before the next one stands ready, made in the
-// background; so appending never waits for that either, and a segment may grow
+// Segments are synced oldest first, so a prefix of the log is durable. A full segment is not closed before the
+// next one stands ready, made in the background. So appending never waits for that either, and a segment may grow
 // beyond its nominal size while the disk is slow.
 //
-// Failure: an append for which there is no room is cut back and refused, and that
-// is all. After any other failure, and after one of a sync whatever its kind,
-// nothing is known about the file, and the log refuses appends until it is
-// reopened. A failed sync is never tried again: the kernel may have dropped the
-// pages, and would say yes.
+// Failure: an append for which there is no room is cut back and refused, and the log goes on. After any other
+// failure, and after any failure of a sync, nothing is known about the file, and the log refuses appends until it
+// is reopened. A failed sync is never tried again: the kernel may have dropped the pages, and would say yes.
 //
-// Locks, in order: Making, Mu, manifestMu; Mu, those of Tails.
+// Locks, in order: Making, Mu, manifestMu; Mu, then the locks of Tails.
 type Log struct {
 	Options
 	tail.Tails   // its appender holds Mu
@@ -155,7 +152,7 @@ func (l *Log) Append(recs ...*Pending) error {
 	return l.AppendLocked(recs)
 }
 
-// AppendLocked is append for who holds l.mu.
+// AppendLocked is append for a caller that holds l.mu.
 func (l *Log) AppendLocked(recs []*Pending) error {
 	err := l.appendableLocked()
 	if err == nil {

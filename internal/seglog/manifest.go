@@ -59,7 +59,7 @@ type ManifestSegment struct {
 	Salt    record.Salt
 	Sealed  bool
 	Bytes   int64  // length of the file up to the end of the last record; of an open segment, at least
-	Records uint64 // number of records, likewise
+	Records uint64 // number of records; of an open segment, at least
 	First   uint64 // sequence number of the first record, 0 when there is none
 	Last    uint64 // of the last
 }

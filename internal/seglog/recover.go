@@ -620,7 +620,7 @@ func (r *Recovery) finish() {
 	}
 	l.found, l.syncFailed = r.mark, r.syncFailed
 	// Of a log without a record nothing is noted before the first append, not even a failure: the name of
-	// SYNCED might outlive that of MANIFEST, which nobody may have made durable yet.
+	// SYNCED might outlive the name of MANIFEST, which nobody may have made durable yet.
 	if len(l.Readable()) > 0 && l.NextSeq > 1 {
 		durable := l.NextSeq - 1
 		if len(l.doubtful) > 0 {

@@ -71,7 +71,8 @@ func (r *Recovery) commit(seg *Segment, at int64, e Record) error {
 	return nil
 }
 
-// noteSpread remembers a group with members in other segments than that of its commit, or that the snapshot divides.
+// noteSpread remembers a group that the snapshot divides, or with members in other segments than
+// its commit's.
 func (r *Recovery) noteSpread(seg *Segment, e *Record, members []Member) {
 	g, elsewhere := r.Divided[e.Group], true
 	if g == nil {

@@ -27,7 +27,7 @@ type Segment struct {
 	Salt      record.Salt
 	Start     uint64 // Unix milliseconds
 	Head      int64  // length of the header line
-	tail.Tail        // its end is that of the last whole record
+	tail.Tail        // its end is the end of the last whole record
 
 	Dead    atomic.Int64                 // bytes that compaction could reclaim, about
 	Pins    atomic.Int32                 // how many keep it open beside the log; -1 when nobody does, the log neither

@@ -51,8 +51,9 @@ func insertSegment(list []*Segment, s *Segment) []*Segment {
 	return slices.Insert(list, at, s)
 }
 
-// slotsKept is how many free slots there are before one is used again: who has kept an address from before, to
-// see whether it is still that of the key, shall not meet it as that of another record.
+// slotsKept is how many free slots there are before one is used again. A caller may have kept an
+// address from before, to see whether it is still the key's, and must not meet it as the address of
+// another record.
 const slotsKept = 4096
 
 // addSegment makes s readable, and part of the log. Callers hold l.mu, or are alone.
@@ -115,12 +116,12 @@ func (set *segmentSet) leaveOut(gone func(*Segment) bool) {
 	set.ordered, set.log = slices.DeleteFunc(set.ordered, gone), slices.DeleteFunc(set.log, gone)
 }
 
-// Pinned are segments that are kept for somebody who has addresses in them.
+// Pinned are segments that are kept for a caller that has addresses in them.
 type Pinned []*Segment
 
-// PinAll pins all segments. Who enters the gate, asks the index, and then pins, can read what stands at the
-// addresses that it got until unpin, also when it is outside. Not the other way round: an entry may have gone
-// meanwhile to a segment that came later.
+// PinAll pins all segments. A caller that enters the gate, asks the index, and then pins, can read
+// the records at these addresses until unpin, even outside the gate. The other order is wrong: an
+// entry may have gone meanwhile to a segment that came later.
 func (l *Log) PinAll() Pinned {
 	var list Pinned
 	for _, s := range l.set.Load().ordered {

@@ -39,7 +39,7 @@ func (l *Log) SnapshotNames(id record.SegmentID) bool {
 	return named
 }
 
-// WantSnapshot wakes who takes snapshots, to look whether one is due.
+// WantSnapshot wakes the taker of snapshots, to look whether one is due.
 func (l *Log) WantSnapshot() {
 	select {
 	case l.Rolled <- struct{}{}:

@@ -144,10 +144,10 @@ func (o *SegmentCopy) Finish() error {
 	return o.Seg.File.Sync()
 }
 
-// ReplaceRun makes the segments that were made of a run the log in its place, and readable. They are so before
-// the manifest names them, so that a caller who reads that finds them; entered is told of each, with Log.Mu
-// held, and left when the manifest could not be swapped. members are, by the numbers of groups, the segments
-// that have copies of members.
+// ReplaceRun replaces a run by the segments that were made of it. They are readable before the
+// manifest names them, so that a reader of the manifest finds them. entered is called for each,
+// with Log.Mu held, and left when the manifest could not be swapped. members has, by the numbers of
+// groups, the segments with copies of members.
 func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
 	was, is := uint64(0), uint64(0)
 	for _, seg := range run {

@@ -164,9 +164,9 @@ func (w *Writer) Size() int64 {
 	return int64(w.size) + int64(len(w.buf))
 }
 
-// Commit makes the value that of the key, in place of what there is then: other writers of the key
-// may have come before. When it returns nil, the value survives the death of the process. An error
-// gives it up, unless it is a *FailedError: then the outcome is not known.
+// Commit makes the value the value of the key, in place of the present one: other writers of the
+// key may have come before. When it returns nil, the value survives the death of the process. An
+// error gives it up, unless it is a *FailedError: then the outcome is not known.
 func (w *Writer) Commit() error { return w.commit(engine.Process) }
 
 // CommitFSync is Commit of a value that survives the loss of power when it returns.

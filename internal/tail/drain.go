@@ -132,8 +132,8 @@ func (t *Tail) Enough(end int64) bool {
 	return p != nil && end-t.drained.Load() >= p.enough
 }
 
-// DrainsLocked is called by who is about to drain all that has been appended up to now, before
-// he gives back the lock of the appender: the drainer is to know of what comes after that.
+// DrainsLocked is called before a drain of everything appended up to now, by a caller that still
+// has the appender's lock: the drainer is to know of later appends.
 func (l *Tails) DrainsLocked() { l.undrained.Store(false) }
 
 // Undrained reports whether something was stored in the ring since the last drain began.

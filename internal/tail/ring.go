@@ -104,7 +104,7 @@ func (t *RingFormat) Head() int64 {
 	return RingLine
 }
 
-// length is that of the file.
+// length is the length of the file.
 func (t *RingFormat) length(h *RingHeader) int64 { return t.Head() + h.Sizes[0] + h.Sizes[1] }
 
 // RingFound is what a ring says of itself to those who find it, after the death of its process or

@@ -10,17 +10,14 @@ import (
 	"github.com/copaldb/copal/internal/files"
 )
 
-// A log is durable up to a number, as the log counts: records, or bytes. Syncs are in rounds, one
-// at a time. Those who want one share it: one leads it, the others wait, and those that came too
-// late share the next. It has locks of its own: nobody who reads or appends ever waits for the disk
-// to sync.
+// A log is durable up to a number, as the log counts: records, or bytes. Syncs are in rounds, one at a time.
+// Callers that want one share it: one leads it, the others wait, and later callers share the next. It has locks of
+// its own: no reader and no append ever waits for the disk to sync.
 //
-// A failed sync is final, and never tried again: the kernel may have dropped the pages, and would
-// say yes. The mark says so to the next opening, which may find a kernel that has told of it
-// already.
+// A failed sync is final, and never tried again: the kernel may have dropped the pages, and would say yes. The mark
+// says so to the next opening, as the kernel may have reported the failure already.
 //
-// The mark says how far the log is durable. It is a hint, so an error of writing it is told and
-// that is all.
+// The mark says how far the log is durable. It is a hint, so an error of writing it is only reported.
 
 // MarkName is the name of the file of marks.
 const MarkName = "SYNCED"
@@ -36,11 +33,10 @@ const (
 	gatherFor = time.Millisecond
 )
 
-// SyncTo returns when the log is durable up to a number. Where it is not, the caller may lead a
-// round, which is to raise that number. An error of it that is not final is that of this caller
-// alone.
+// SyncTo returns when the log is durable up to a number. If it is not, the caller may lead a round,
+// which is to raise that number. If the round's error is not final, only this caller gets it.
 //
-// Whom a sync has served takes no lock to find out, or a hundred would queue for it.
+// A caller that a sync has served takes no lock to find out, or a hundred would queue for it.
 func (l *Tails) SyncTo(upTo uint64, round func() error) error {
 	l.Syncers.Add(1)
 	waited := false
@@ -56,7 +52,7 @@ func (l *Tails) SyncTo(upTo uint64, round func() error) error {
 		if !lead {
 			continue
 		}
-		if waited || l.served > 1 || l.Syncers.Load()-l.led > 1 { // who has been alone does not wait for others
+		if waited || l.served > 1 || l.Syncers.Load()-l.led > 1 { // a caller that has been alone does not wait for others
 			l.gather()
 		}
 		n := l.Syncers.Load()
@@ -95,8 +91,9 @@ func (l *Tails) AwaitRound() {
 	}
 }
 
-// SyncInTime is SyncTo for a keeper, who has nobody to return an error to. It reports whether he is
-// to try again, tells why unless that is what it told last, and brings the mark up to date.
+// SyncInTime is SyncTo for a keeper, which has no caller to return an error to. It reports whether
+// to try again. It reports the error unless that is the one it reported last, and brings the mark
+// up to date.
 func (l *Tails) SyncInTime(upTo uint64, round func() error) (again bool) {
 	text := ""
 	err := l.SyncTo(upTo, round)
@@ -111,8 +108,8 @@ func (l *Tails) SyncInTime(upTo uint64, round func() error) (again bool) {
 }
 
 // takeRound returns the round under way, to be waited for. If there is none the caller is to lead
-// the next, unless the log is durable up to the number by now: the round that has just ended may
-// have been that of Close, after which there is no file to sync.
+// the next, unless the log is durable up to the number by now: the last round may have been
+// Close's, after which there is no file to sync.
 func (l *Tails) takeRound(upTo uint64) (under chan struct{}, lead bool, err error) {
 	l.roundMu.Lock()
 	defer l.roundMu.Unlock()

@@ -121,8 +121,8 @@ const (
 	After
 )
 
-// Record starts recording; what is there now counts as durable. It must come
-// before the Mem is shared between goroutines.
+// Record starts recording; the present contents count as durable. It must come before the Mem is
+// shared between goroutines.
 func (m *Mem) Record() {
 	r := &recorder{dirs: map[string]bool{}, names: map[string]*node{}, disk: map[*node]*durable{}}
 	for dir, entries := range m.dirs {

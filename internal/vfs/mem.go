@@ -509,8 +509,8 @@ type memRegion struct {
 
 func (r *memRegion) Bytes() []byte { return r.buf }
 
-// Load copies without the lock, as a processor does: who reads what another goroutine
-// stores has a race, which the detector shall see.
+// Load copies without the lock, as a processor does. A reader of memory that another goroutine
+// stores to has a race, which the detector shall see.
 func (r *memRegion) Load(off int, p []byte) error {
 	from := r.buf[off : off+len(p)]
 	if err := r.holds("load", off, len(p)); err != nil {

@@ -33,8 +33,8 @@ func openFile(name string, flag int) (*os.File, error) {
 	return os.NewFile(uintptr(h), name), nil
 }
 
-// lockedRange lies far beyond the text of the file, because a locked byte cannot
-// be read by others and the text tells them who holds the lock.
+// lockedRange lies far beyond the text of the file: a locked byte cannot be read by others, and the
+// text tells them which process holds the lock.
 func lockedRange() *windows.Overlapped { return &windows.Overlapped{OffsetHigh: 1 << 30} }
 
 func lockFile(f *os.File) error {

@@ -405,7 +405,7 @@ func (s state) image(p *plan) *Mem {
 // hash is a sum over the pages, so that hashFrom need not look at all of them.
 func (c *content) hash() uint64 { return c.hashFrom(&content{}, mix(0)) }
 
-// hashFrom is hash of c, given that of a content with which c shares pages.
+// hashFrom is hash of c, given the hash of a content with which c shares pages.
 func (c *content) hashFrom(base *content, sum uint64) uint64 {
 	sum += mix(uint64(c.size)) - mix(uint64(base.size))
 	for i := range max(len(c.table), len(base.table)) {

@@ -113,7 +113,7 @@ type Region interface {
 	Close() error
 }
 
-// LockedError says who holds a lock.
+// LockedError names the holder of a lock.
 type LockedError struct {
 	Name string
 	PID  int // 0 when the holder did not leave its number

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Version is that of the lines which a Writer writes.
+// Version is the version of the lines that a Writer writes.
 const Version = 1
 
 const (

@@ -588,7 +588,7 @@ func (r *Reader) parts(announced []byte) (value []byte, err error) {
 		if len(b) == 0 || int64(len(value)+len(b)) > size {
 			return nil, fmt.Errorf("part %d of the value has %d bytes, which is not possible", n, len(b))
 		}
-		if n == 1 && len(b) > partBytes-utf8.UTFMax { // a Writer's, who is to be believed
+		if n == 1 && len(b) > partBytes-utf8.UTFMax { // a Writer's, which is believed
 			value = make([]byte, 0, size)
 		}
 		value = append(value, b...)
