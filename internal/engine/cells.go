@@ -229,8 +229,7 @@ func (s *Store) Publish(c *Cells, hash uint64, key []byte, e *Entry, cell *cache
 	}
 }
 
-// current reports whether the entry that was read is still the one of its key, and memory has no
-// other.
+// current reports whether the record that was read is still its key's, and memory has no other.
 func (e *Entry) current(c *Cells, now *state) bool {
 	if now.cell != nil {
 		return !(now.cell.Holds || now.cell.Dirty || now.cell.Memory || now.cell.Address != e.address)
