@@ -13,8 +13,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// TestDeleteRangeByValue: the range of a map is that of its keys' values, whatever their text, also when the
-// log is read again.
+// TestDeleteRangeByValue: a range of a map goes by its keys' values, whatever their text, also when the log is
+// read again.
 func TestDeleteRangeByValue(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		mem := vfs.NewMem()

@@ -327,7 +327,7 @@ func (p *pair) raw(text func() string) func() {
 			switch n {
 			case 0:
 				if bytes.Contains(key, []byte(":")) {
-					return nil // the schema of the value is not that of the map then
+					return nil // the schema of the value is not the map's then
 				}
 				return []any{raw.Set(key, value)}
 			case 1:

@@ -731,7 +731,7 @@ func ExampleReadOnly() {
 	defer writer.Close()
 	copal.Set(writer, "motd", "hello")
 
-	reader, err := copal.Open(dir, copal.ReadOnly()) // beside the one who writes
+	reader, err := copal.Open(dir, copal.ReadOnly()) // beside the writer
 	if err != nil {
 		log.Fatal(err)
 	}

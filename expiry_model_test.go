@@ -52,8 +52,8 @@ type mortal struct {
 //   - Expire leaves the cell as it was, or gives its copy the deadline from before.
 //   - A deadline of SetTTLAsync, or of ExpireAsync, is not queued.
 //   - Publish forgets the deadline: the entry seems to have none.
-//   - SetInMemory over an entry forgets its deadline, for none or for that of the map.
-//   - A read of what the log has does not look at the deadline.
+//   - SetInMemory over an entry forgets its deadline, for none or for the map's.
+//   - A read of the log does not look at the deadline.
 //   - Len does not take out first what is due.
 func TestExpiryModel(t *testing.T) {
 	eachSeed(t, 200, 20_000, expiryModels)

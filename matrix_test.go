@@ -44,7 +44,7 @@ type matrixKind[V any] struct {
 	fits     bool
 }
 
-// matrixWay is a way to write. It does so, and tells what is there afterwards.
+// matrixWay is a way to write. It returns the entry afterwards.
 type matrixWay[V any] struct {
 	name string
 	do   func(db *copal.DB, m *copal.Map[string, V], k string, was cellState[V], kind *matrixKind[V]) (cellState[V], error)

@@ -74,7 +74,7 @@ func TestOpenMapNamesTheField(t *testing.T) {
 	}
 }
 
-// Each of several schemas counts, also that of one record among many.
+// Each of several schemas counts, also the schema of one record among many.
 func TestOpenMapChecksEverySchema(t *testing.T) {
 	lives(t, func(t *testing.T, db *copal.DB) {
 		m := mapOf[string, resident](t, db, "people")

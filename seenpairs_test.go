@@ -157,7 +157,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 	}...)
 }
 
-// change sets x to a number, and deletes it for 0; and y likewise, if it is one of several entries.
+// change sets x to a number, and deletes it for 0; it does the same to y, if it is one of several entries.
 type change struct {
 	name     string
 	several  bool

@@ -329,8 +329,8 @@ func TestSegmentThatHasNotBegunStaysEmpty(t *testing.T) {
 	})
 }
 
-// A file of frames that is longer than its line, and says nothing of where its segment begins, is
-// that of a segment that has not begun.
+// A file of frames that is longer than its line, and does not say where its segment begins, belongs to a
+// segment that has not begun.
 func TestZerosAreNoBeginning(t *testing.T) {
 	mem := vfs.NewMem()
 	l := mustOpen(t, mem)

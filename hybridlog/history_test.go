@@ -45,7 +45,7 @@ func (h *history) note(format string, args ...any) {
 	h.steps = append(h.steps, fmt.Sprintf(format, args...))
 }
 
-// size is that of the first n entries.
+// size is the size of the first n entries.
 func (h *history) size(n int) (size int64) {
 	for _, p := range h.entries[:n] {
 		size += int64(len(p))

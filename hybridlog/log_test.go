@@ -426,7 +426,7 @@ func openChangesNothing(t *testing.T, change func(*options)) {
 	}
 }
 
-// A second writer is refused, at once or when it has waited, and told who has the lock.
+// A second writer is refused, at once or when it has waited, and the error names the holder of the lock.
 func TestLocked(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "log")
 	l, err := Open(dir)

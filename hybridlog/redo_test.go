@@ -122,7 +122,7 @@ func killedIn(t *testing.T, conf func(*options)) (dead *vfs.Mem, want [][]byte) 
 		mustAppend(t, l, want[i])
 	}
 	mem.OnBoundary(func(op vfs.Op, p vfs.Phase) {
-		stores := p == vfs.Before && op.Kind == vfs.OpStore && op.Off != tail.RingLine // the last is that of the frame which makes the entry count
+		stores := p == vfs.Before && op.Kind == vfs.OpStore && op.Off != tail.RingLine // the last is the frame's that makes the entry count
 		if stores || l.tails.Ring == nil && p == vfs.Inside && strings.HasSuffix(op.Name, ".sum") {
 			dead = mem.ProcessCrash()
 		}
@@ -539,8 +539,8 @@ func TestDamageBeforeTheMarkIsCopied(t *testing.T) {
 	}
 }
 
-// What has changed between the opening and the copying is not called durable: the call that asks says so, and
-// so does each later one, without a look at the files. The next opening judges what is there then.
+// Bytes that have changed between the opening and the copying are not called durable. The call that asks says so,
+// and so does each later one, without a look at the files. The next opening judges the files anew.
 func TestChangedBeforeItIsCopied(t *testing.T) {
 	bothWays(t, func(t *testing.T, change func(*options)) {
 		mem := vfs.NewMem()

@@ -15,13 +15,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Each file of a log is removed, emptied, or replaced: by an older version of itself, by that of another log,
-// by one of a newer version of the format; alone, and in pairs. Then the log opens with everything, or Open or
-// a read says which file is wrong, and why. It never has less, nothing new begins over what is old, and what
-// does not open is not changed.
+// Each file of a log is removed, emptied, or replaced: by an older version of itself, by another log's, by one of
+// a newer version of the format; alone, and in pairs. Then the log opens with everything, or Open or a read says
+// which file is wrong, and why. It never has less, nothing new begins over old files, and a log that does not open
+// is not changed.
 //
-// What is older is from before the last sync. What has been written since the last sync, and stands in one file
-// alone, nobody misses when an older version of that very file is written over it in place.
+// An older version is from before the last sync. Bytes that were written since, and stand in one file alone, are
+// not missed when an older version of that very file is written over it in place.
 
 // logFiles are the files of a log at one moment.
 type logFiles map[string][]byte

@@ -275,7 +275,7 @@ func TestInterruptedAndContinued(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	db = openForTest(t, to) // what is there under the same keys is replaced
+	db = openForTest(t, to) // entries under the same keys are replaced
 	for _, key := range []string{"a hash", "users:hash", "a single value"} {
 		h, err := copal.OpenHash[string, int](db, key)
 		if err != nil {

@@ -84,7 +84,7 @@ func (b *book) silent() {
 	}
 }
 
-// full reports whether the error is that of a full disk, and no more than that.
+// full reports whether the error says that the disk is full, and nothing worse.
 func full(err error) bool {
 	return errors.Is(err, copal.ErrNoSpace) && !errors.Is(err, copal.ErrReadOnly)
 }

@@ -102,7 +102,7 @@ func (c *cutter) run() {
 		var ready [1]unix.PollFd
 		ready[0] = unix.PollFd{Fd: int32(w.pipe.Fd()), Events: unix.POLLIN}
 		n, err := unix.Poll(ready[:], 0)
-		if err == unix.EINTR { // which says nothing of what is there
+		if err == unix.EINTR { // which says nothing of the files
 			continue
 		}
 		if err != nil {

@@ -36,7 +36,7 @@ func closeSmall(t *testing.T, s *engine.Store) {
 	}
 }
 
-// holds compares everything under the keys 0 to n-1; size is that of the value, negative for none.
+// holds compares everything under the keys 0 to n-1; size is the value's, negative for none.
 func holds(t *testing.T, s *engine.Store, n int, size func(key int) int) {
 	t.Helper()
 	for key := range n {

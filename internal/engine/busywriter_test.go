@@ -57,7 +57,7 @@ func (w *busyWriter) compact() {
 	}
 }
 
-// Who opens a store beside a process that writes finds it whole, however often that process is faster.
+// A store that is opened beside a process that writes is found whole, however often that process is faster.
 func TestOpenBesideABusyWriter(t *testing.T) {
 	w := newBusyWriter(t)
 	defer mustClose(t, w.Store)

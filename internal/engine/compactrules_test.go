@@ -231,7 +231,7 @@ func TestWritesAtEveryStepOfCompaction(t *testing.T) {
 	}
 }
 
-// Who is inside the gate can read what stands at an address that was found there, whatever compaction does.
+// A reader inside the gate can read the record at an address that it found there, whatever compaction does.
 func TestReaderInsideKeepsSegments(t *testing.T) {
 	s := segmented(t, vfs.NewMem())
 	in, err := s.use()

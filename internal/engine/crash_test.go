@@ -20,8 +20,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The store as an owner for the crash model of crashtest. The oracle is that of docs/durability.md. What is
-// found of an entry has its deadline; only what has expired by the clock may be missing.
+// The store as an owner for the crash model of crashtest. The oracle is in docs/durability.md. A found entry has its
+// deadline; only an entry that has expired by the clock may be missing.
 
 // step is one operation of a script.
 type step struct {
@@ -98,7 +98,7 @@ type crasher struct {
 	ring    int64 // its size, if not the usual
 	options func(*Options)
 	room    func(s *Store, o *oracle, st step) error // what a room above the engine does
-	clock   *logtest.Clock                           // nil for that of the machine, with which nothing expires
+	clock   *logtest.Clock                           // nil for the machine's, with which nothing expires
 
 	groups    []*openGroup // of the script itself
 	compacted int64        // segments, in the script itself

@@ -22,7 +22,7 @@ import (
 // snapshots among it: a collection that is made anew has none of the old elements, and when the survivor has
 // swept, the index has none either.
 
-// collectionItem makes the item of a meta that of a value, the text of the collection.
+// collectionItem turns the item of a meta into the item of a value, the text of the collection.
 func collectionItem(s *Store, item *Item) error {
 	text, err := readHash(s.Collections(), string(item.Key))
 	item.Value, item.Schema = []byte(text), 0

@@ -221,7 +221,7 @@ func (c *crasher) giveUp(s *Store) {
 //     commit it covers.
 //   - Compaction begins with segments that have members of a group under way, drops a commit that members need, drops
 //     members whose commit is beyond the run, or keeps deletions by their own number.
-//   - Members count by their own number, and not by that of the commit.
+//   - Members count by their own number, and not by the commit's.
 func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {

@@ -308,7 +308,7 @@ func (f *faulted) step(i int, st step) {
 	}
 }
 
-// compact compacts. Its failure is nobody's but that of a sync, or of the manifest.
+// compact compacts. Only a sync, or the manifest, may make it fail.
 func (f *faulted) compact(st step) {
 	switch s := f.store; st.kind {
 	case "compact":

@@ -184,7 +184,7 @@ func TestFlushGoesOnAfterALostValue(t *testing.T) {
 	}
 }
 
-// Who writes one key, or reads it, has nothing to do with what another has lost.
+// A writer or reader of one key does not learn of a lost value of another.
 func TestLostValueOfAnotherKey(t *testing.T) {
 	l := openLossy(t, func(o *Options) { o.MaxMemory = 1 })
 	defer mustClose(t, l.s)
@@ -209,8 +209,8 @@ func TestLostValueOfAnotherKey(t *testing.T) {
 	wantValue(t, l.s, "m:77", absent)
 }
 
-// Where a value is lost, what it stood before counts again, for everybody; only who wants it to be durable is
-// told at the call.
+// Where a value is lost, the one beneath counts again, for every reader. Only a call that wants the lost one to be
+// durable returns the error.
 func TestWhatStandsBeneathALostValue(t *testing.T) {
 	for what, do := range map[string]func(l *lossy) error{
 		"Get": func(l *lossy) error {

@@ -56,7 +56,7 @@ func TestPinnedIsHeld(t *testing.T) {
 	mustClose(t, s)
 }
 
-// Somebody who is inside the gate may pin what is out of use when the other holders have been asked already.
+// A reader inside the gate may pin a segment out of use when the other holders have been asked already.
 func TestPinnedWhileItIsDropped(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoSnapshot = true })
 	seg := retiredAndPinned(t, s)

@@ -13,7 +13,7 @@ import (
 // TestLargeValueAsksForItsRoomFirst: the room for a large value is asked for before its first part
 // is written. A refusal leaves nothing of it, and the value is stored once there is room again.
 func TestLargeValueAsksForItsRoomFirst(t *testing.T) {
-	full := vfs.Fault{Kinds: vfs.OpAllocate, Match: logtest.IsLog, N: 2, Err: vfs.ErrNoSpace} // the first is that of "a"
+	full := vfs.Fault{Kinds: vfs.OpAllocate, Match: logtest.IsLog, N: 2, Err: vfs.ErrNoSpace} // the first is for "a"
 	s := mustOpen(t, vfs.Inject(vfs.NewMem(), &full))
 	mustSet(t, s, "a", "1")
 	before := s.Stats()

@@ -214,7 +214,7 @@ func TestCollectionsNearby(t *testing.T) {
 	want("map", s.InOrder(c, keycodec.BytesOrder, Span{}, true), "m:a", 1)
 }
 
-// TestWalkTearsNoGroup: who has seen one change of a group in a walk sees those of all keys that come later,
+// TestWalkTearsNoGroup: a walk that has seen one change of a group sees the changes of all keys that come later,
 // also of values in memory.
 func TestWalkTearsNoGroup(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.NoCompaction, o.SegmentBytes = true, 64<<20 })
@@ -227,7 +227,7 @@ func TestWalkTearsNoGroup(t *testing.T) {
 	deadline := s.now() + 1e9 // which tells the rounds apart
 	write := func(round int) {
 		changes := make([]*Change, keys)
-		for i := range changes { // they show in another order than that of the walk
+		for i := range changes { // they show in another order than the walk's
 			changes[i] = &Change{Table: c.owner, Write: Write{Key: fmt.Appendf(nil, "m:%04d", i*77%keys), Cells: c, Cell: &cache.Cell{Holds: true}, Expiry: deadline + uint64(round), Cost: 100}}
 		}
 		if err := s.WriteAll(changes, Process); err != nil {

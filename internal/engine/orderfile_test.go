@@ -33,8 +33,8 @@ func damagedRuns(t *testing.T) *vfs.Mem {
 	return mem
 }
 
-// A run that is damaged, and that nobody walks, does not keep the index from being written. The first who comes
-// by it says so.
+// A damaged run that no walk meets does not keep the index from being written. The first walk that meets it says
+// so.
 func TestDamagedRunStopsNoSnapshot(t *testing.T) {
 	fewMarks(t, 50)
 	mem := damagedRuns(t)

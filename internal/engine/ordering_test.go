@@ -363,7 +363,7 @@ func TestOrderWhenTheClockIsSetBack(t *testing.T) {
 	}
 }
 
-// While an order is made of what is there, folded, and written with snapshots, others write.
+// While an order is made of the index, folded, and written with snapshots, others write.
 func TestOrderIsMadeBesideWriters(t *testing.T) {
 	fewMarks(t, 50)
 	for seed := range uint64(3) {
@@ -661,7 +661,7 @@ func orderedScript(rng *rand.Rand, n int) []step {
 	return script
 }
 
-// After every crash the order of the keys is that of the table.
+// After every crash the order has the keys of the table.
 func TestCrashModelOfOrder(t *testing.T) {
 	fewMarks(t, 3)
 	want := 4_000

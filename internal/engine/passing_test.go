@@ -245,7 +245,7 @@ func TestPassingOrderIsNotWritten(t *testing.T) {
 	}
 }
 
-// Who asks for the order that is kept in passing has it at once, and it stays.
+// An option that asks for an order which is kept in passing has it at once, and it stays.
 func TestPassingOrderIsAskedFor(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem)
@@ -342,7 +342,7 @@ func TestKeysThatAreNotKeptInPassing(t *testing.T) {
 	}
 }
 
-// A map that has a passing order of its bytes, by raw walks, gets that of its keys when they are walked by
+// A map that has a passing order of its bytes, by raw walks, gets the order of its keys when they are walked by
 // their type.
 func TestPassingOrderOfRawKeysGivesWay(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
@@ -373,7 +373,7 @@ func TestPassingOrderOfRawKeysGivesWay(t *testing.T) {
 	}
 }
 
-// While keys come and go and walks of every kind begin orders, which are let go soon, each walk yields what is there.
+// While keys come and go and walks of every kind begin orders, which are let go soon, each walk yields every key.
 func TestPassingModel(t *testing.T) {
 	fewMarks(t, 6)
 	seeds := uint64(20)

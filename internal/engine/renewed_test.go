@@ -24,8 +24,8 @@ func (c *earlyClock) Now() time.Time {
 	return c.Clock.Now()
 }
 
-// An entry that gets another deadline before the first has come is there throughout, also for who has read its
-// record with the first, and looks at the clock when that has passed.
+// An entry that gets another deadline before the first has come is there throughout, also for a reader that has
+// read its record with the first, and looks at the clock when that has passed.
 func TestRenewedWhileItIsRead(t *testing.T) {
 	value := func(e Entry, err error) error {
 		if err == nil && string(e.Value) != "value" {

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// A small model of shows.go: two keys, each with a lock, who writes them, who opens a view, and who looks, as a
-// few steps each. All orders of the steps are tried. What is left out of the rules must be missed by somebody,
-// or it is no rule.
+// A small model of shows.go: two keys, each with a lock, their writers, the opener of a view, and the readers, as a
+// few steps each. All orders of the steps are tried. When a rule is left out, some reader must see a wrong state, or
+// it is no rule.
 
 // world is what the model knows. Index 0 is key a, 1 is key b.
 type world struct {

@@ -516,7 +516,7 @@ func TestSnapshotIsDue(t *testing.T) {
 	mustClose(t, s)
 }
 
-// TestProgressOfLongOpenings: who opens a store without a snapshot is told how far reading has come.
+// TestProgressOfLongOpenings: opening a store without a snapshot reports how far reading has come.
 func TestProgressOfLongOpenings(t *testing.T) {
 	mem := vfs.NewMem()
 	s := mustOpen(t, mem, noSnapshot)

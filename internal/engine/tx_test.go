@@ -33,7 +33,7 @@ func numberAt(t *testing.T, e Entry, err error) int {
 	return n
 }
 
-// TestGroupShowsAtOnce: who has seen one change of a group sees all of them, also without a lock.
+// TestGroupShowsAtOnce: a reader that has seen one change of a group sees all of them, also without a lock.
 func TestGroupShowsAtOnce(t *testing.T) {
 	const keys = 40
 	s := openWhole(t, vfs.NewMem())

@@ -858,7 +858,7 @@ func TestViewOfAFollowerThatFails(t *testing.T) {
 }
 
 // A read that has begun, and waits for the lock of its key while the view is closed and another is opened, does
-// not take what is there now for what was.
+// not take the present entry for the old one.
 func TestViewClosedWhileAReadWaits(t *testing.T) {
 	s := mustOpen(t, vfs.NewMem())
 	defer mustClose(t, s)

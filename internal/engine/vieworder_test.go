@@ -71,9 +71,8 @@ func TestFirstWalkOfAView(t *testing.T) {
 	}
 }
 
-// TestQueue: who takes the first, or the last, of many keys again and again does not step over all that has
-// gone before, be it from the runs or from the tree, alone or in transactions, while others are put in
-// anywhere.
+// TestQueue: taking the first, or the last, of many keys again and again does not step over all keys that have gone
+// before, be it from the runs or from the tree, alone or in transactions, while others are put in anywhere.
 func TestQueue(t *testing.T) {
 	const n = 3000
 	key := func(i int) string { return fmt.Sprintf("%05d", i) }

@@ -87,7 +87,7 @@ func standsInFile(t testing.TB, s *Store, key string, b []byte) bool {
 	return false
 }
 
-// longest is the length of the longest record that is read in place, and trusted that of the longest which is
+// longest is the length of the longest record that is read in place, and trusted the length of the longest that is
 // verified each time.
 const (
 	longest = 64 << 10
@@ -96,7 +96,7 @@ const (
 
 var inPlaceSizes = []int{0, 1, 100, 191, 192, 193, 1023, 1024, 4000, 4096, 5000, 40 << 10, longest - 200, longest, 70 << 10, seglog.PartBytes, 3 * seglog.PartBytes / 2}
 
-// Every length, in the ring and in the file, is read alike in each way, and appended to what is there.
+// Every length, in the ring and in the file, is read alike in each way, and appended to the buffer.
 func TestReadInPlaceIsReading(t *testing.T) {
 	s := onDisk(t, t.TempDir())
 	check := func(when string, wantInPlace bool) {

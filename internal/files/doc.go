@@ -1,3 +1,3 @@
-// Package files is what the small files of a log have in common, whatever the log holds: how one is
-// swapped for another in one step, and the mark, of which a torn write leaves the one before.
+// Package files has the common part of the small files of both logs: swapping one file for another
+// in one step, and the mark, in two slots, so that a torn write leaves the one before.
 package files

@@ -1,2 +1,2 @@
-// Package follow shows in a read-only store what another process writes.
+// Package follow shows in a read-only store the writes of another process.
 package follow

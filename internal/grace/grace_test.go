@@ -118,7 +118,7 @@ func TestGraceProtects(t *testing.T) {
 	all.Wait()
 }
 
-// Who is inside and tries to enter again while somebody excludes is told so, whichever room that one is in.
+// A goroutine inside that tries to enter again while another excludes is told so, whichever room it is in.
 func TestTryEnter(t *testing.T) {
 	for turns := range 2 {
 		var g Gate

@@ -48,7 +48,7 @@ func checkDeferred(tb testing.TB, table *Table, pool []uint64) {
 	}
 }
 
-// TestDeferredError: who asks gets the error, the next one tries again, and other parts are not concerned.
+// TestDeferredError: the look-up gets the error, the next one tries again, and other parts are not concerned.
 func TestDeferredError(t *testing.T) {
 	var table Table
 	rng := rand.New(rand.NewPCG(1, 1))

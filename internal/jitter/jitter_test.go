@@ -19,7 +19,7 @@ import (
 
 const self = "github.com/copaldb/copal/internal/jitter"
 
-// root is that of the module.
+// root is the root of the module.
 var root, _ = filepath.Abs(filepath.Join("..", ".."))
 
 // watched are the methods before which there is a delay.

@@ -26,7 +26,7 @@ type (
 	celsius float32
 )
 
-// semver has text methods by value and by pointer, and an order that is not that of its text.
+// semver has text methods by value and by pointer, and an order other than its text's.
 type semver struct{ major, minor uint8 }
 
 func (v semver) MarshalText() ([]byte, error) {

@@ -26,7 +26,7 @@ type order struct {
 	Begin        int64 // Unix milliseconds
 	SyncInterval time.Duration
 	SegmentBytes int64 // 0: as ever
-	RingBytes    int64 // likewise
+	RingBytes    int64 // 0 for the default, too
 	Lazy         bool  // nothing is synced by the writers
 	RestartEvery int   // operations between closing and opening the store again; 0: never
 	Bug          bug

@@ -196,7 +196,7 @@ func (c *change) elementText(verb string) string {
 	return ""
 }
 
-// score is that of a member of a sorted set.
+// score is the score of a member of a sorted set.
 func (c *change) score() float64 { return float64(c.value.Count%1000) + float64(c.value.Key)/1024 }
 
 func (x *collectionShape) applyList(c content, key string, s *step) bool {

@@ -1,2 +1,2 @@
-// Package linear tests that what concurrent callers of a map see is one order of its operations.
+// Package linear tests that concurrent callers of a map see one order of its operations.
 package linear

@@ -16,7 +16,7 @@ const (
 	get    op = iota // typed: Get, Load or All, which show what is in memory
 	set              // Set, SetAsync, SetFSync
 	del              // Delete, DeleteAsync
-	update           // Update and its kin, which store a new value, and say which they found
+	update           // Update and its twins, which store a new value, and say which they found
 	remove           // the same, and delete
 	look             // the same, and cancel
 	rawGet           // of what the log has, or is to have

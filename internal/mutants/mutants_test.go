@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// root is that of the module.
+// root is the root of the module.
 var root, _ = filepath.Abs(filepath.Join("..", ".."))
 
 // mutant is a bug, and what is to catch it: each of the catchers.

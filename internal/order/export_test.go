@@ -6,8 +6,8 @@ import (
 	"hash/crc32"
 )
 
-// OpenUnsealed makes the checksums of a run right before it opens it, so that a fuzzer comes by them: that of
-// the list, and of each block as far as the list can be read. The first line is made of what stands there.
+// OpenUnsealed corrects the checksums of a run before it opens it, so that a fuzzer passes them: the checksum of
+// the list, and of each block as far as the list can be read. The first line is made from the fields in it.
 func OpenUnsealed(b []byte) (*Run, error) {
 	if len(b) < titleBytes {
 		return Open(bytes.NewReader(b), int64(len(b)), 7, 8)

@@ -164,7 +164,7 @@ func seal(text string, offset int64) []byte {
 	return b
 }
 
-// TestChecksum: it is that of sixteen bytes of salt and offset, and the record behind its digits.
+// TestChecksum: it covers sixteen bytes of salt and offset, and the record behind its digits.
 func TestChecksum(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 1000 {

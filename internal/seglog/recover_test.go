@@ -109,7 +109,7 @@ func TestSegmentWithoutAManifest(t *testing.T) {
 		"first record damaged": {strings.Replace(string(whole), "key 0", "kEy 0", 1), false, ErrCorrupt},
 		"header damaged":       {strings.Replace(string(whole), "copal", "cOpal", 1), false, ErrCorrupt},
 		"one torn record":      {string(whole[:head+10]), false, ErrCorrupt},
-		"newer":                {strings.Replace(string(whole), "log 1", "log 2", 1), false, ErrCorrupt}, // its checksum is that of version 1
+		"newer":                {strings.Replace(string(whole), "log 1", "log 2", 1), false, ErrCorrupt}, // its checksum is version 1's
 		"not ours":             {"not of ours\n" + strings.Repeat("x", 5000), false, ErrCorrupt},
 		"header alone":         {string(whole[:head]), true, nil},
 		"torn header":          {string(whole[:head/2]), true, nil},

@@ -241,9 +241,9 @@ func failedSyncOfDirectoryIsNoted(t *testing.T) {
 	}
 }
 
-// What was found when the log was opened, and has changed before it was copied, is not called durable: a kernel
-// forgets at any time what it could not write. The call that asked says so, and so does each later one, without
-// a look at the files: the next opening judges what is there then. When what was found is back, it is durable.
+// Records that were found when the log was opened, and have changed before they were copied, are not called durable:
+// a kernel forgets at any time what it could not write. The call that asked says so, and so does each later one,
+// without a look at the files; the next opening judges the files anew. When the records are back, they are durable.
 func TestChangedBeforeItIsCopied(t *testing.T) { logtest.BothWays(t, changedBeforeItIsCopied) }
 
 func changedBeforeItIsCopied(t *testing.T) {

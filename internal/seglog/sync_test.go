@@ -19,7 +19,7 @@ func heldLog(t *testing.T, fault vfs.Fault) (s *logbook, f *vfs.Faulty, release 
 	t.Helper()
 	hold := make(chan struct{})
 	fault.Kinds, fault.Match, fault.Hold = vfs.OpSync, logtest.IsLog, hold
-	fault.N = 2 // the first is that of the segment's header
+	fault.N = 2 // the first is for the segment's header
 	f = vfs.Inject(vfs.NewCrashMem(), &fault)
 	s = mustLog(t, f)
 	return s, f, sync.OnceFunc(func() { close(hold) })

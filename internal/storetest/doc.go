@@ -1,3 +1,3 @@
-// Package storetest is what tests of the rooms above the engine share: a store without goroutines
-// on a disk in memory, and what is done to it.
+// Package storetest is shared by the tests of the rooms above the engine: a store without
+// goroutines on a disk in memory, and helpers that write to it.
 package storetest

@@ -1,4 +1,3 @@
-// Package tidy has no code but tests: of all that can be checked about the style of the
-// repository. What they say is in CONTRIBUTING.md in words; a rule that is broken on
-// purpose is changed here, in the same commit.
+// Package tidy has no code but tests, of the rules of style that can be checked. CONTRIBUTING.md
+// has them in words. A rule that is broken on purpose is changed here, in the same commit.
 package tidy

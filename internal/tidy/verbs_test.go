@@ -21,7 +21,7 @@ const (
 	mostVerbs = 78 // 60 is the goal
 )
 
-// TestVerbs wants the table of docs/verbs.md to be that of the methods, and limits its size. With
+// TestVerbs wants the table of docs/verbs.md to list the methods, and limits its size. With
 // COPAL_WRITE=1 it writes the table.
 func TestVerbs(t *testing.T) {
 	root := filepath.Join("..", "..")

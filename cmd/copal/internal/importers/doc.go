@@ -1,11 +1,10 @@
-// Package importers reads what other programs have kept, entry by entry, as entries of a store.
+// Package importers reads the files of other programs, entry by entry, as entries of a store.
 //
-// Each format is a function from a Source to items, which it hands on one at a time; it knows no store, and
-// keeps as much in memory as the library does that reads the format: one entry, but for buntdb, all of whose
-// data is in memory. The files are not written to. What is no entry goes to Source.Bad, where the caller
-// decides whether that is the end.
+// Each format is a function from a Source to items, which it hands on one at a time. It knows no store. It keeps as
+// much in memory as the library that reads the format: one entry, or with buntdb all of its data. It does not write to
+// the files. Text that is no entry goes to Source.Bad, where the caller decides whether that is the end.
 //
-// The package stands under the command, so that nobody who imports the store links the libraries.
+// The package stands under the command, so that no user of the library links the importers' libraries.
 package importers
 
 import (

@@ -407,7 +407,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// An error of who takes the items ends the reading, and is what it returns.
+// An error of the caller that takes the items ends the reading, which returns it.
 func TestErrorsArePassedOn(t *testing.T) {
 	enough := errors.New("enough")
 	for name, text := range map[string]string{

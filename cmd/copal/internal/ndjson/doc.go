@@ -1,9 +1,9 @@
 // Package ndjson is the form in which entries travel: lines of JSON, one for each entry, from which a store can
 // be made that has the same records under the same keys. docs/export-format.md is the page about it.
 //
-// It is syntax only. A Writer turns entries into lines, a Reader lines into entries; neither knows a store or a
-// file. Both keep one line and one value in memory. The Reader says of each line that is none where it stands
-// and why, and goes on behind it if the caller does: what is to be done about it the caller knows.
+// It is syntax only. A Writer turns entries into lines, a Reader lines into entries; neither knows a store or a file.
+// Both keep one line and one value in memory. The Reader reports the place and the fault of each bad line, and goes on
+// behind it if the caller does.
 package ndjson
 
 import (
