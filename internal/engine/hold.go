@@ -11,33 +11,32 @@ import (
 // When a segment may go.
 //
 // A segment leaves the log when compaction, here or in the process that a reader follows, has put others in its
-// place (Log.Segments). From then on nothing new leads to it, and it is retired. It goes when nobody holds it: it
-// leaves the set, its slot is free, it is closed, and the process that writes removes the file. Until then what was
+// place (Log.Segments). From then on nothing new leads to it, and it is retired. It goes when it has no holder: it
+// leaves the set, its slot is free, it is closed, and the process that writes removes the file. Until then records
 // found in it before can be read. There is one rule, and there are these holders:
 //
-//	who                                         holds                            until
-//	a read inside the gate                      what is retired meanwhile        it leaves the gate
-//	a view, or a transaction                    what it may have an address in   it is closed
-//	a reader of the history                     what it has yet to read          it has read that, or is too far behind
-//	a read in place, an iteration, a backup,    what it has pinned               unpin
+//	holder                                      holds segments that              until
+//	a read inside the gate                      are retired meanwhile            it leaves the gate
+//	a view, or a transaction                    it may have an address in        it is closed
+//	a reader of the history                     it has yet to read               it has read them, or is too far behind
+//	a read in place, an iteration, a backup,    it has pinned                    unpin
 //	a reader of a large value, a cursor
-//	the snapshot of the index that names it     the file alone                   there is another snapshot (Log.Outlive)
+//	the snapshot of the index                   it names, the files alone        there is another snapshot (Log.Outlive)
 //
-// The first four are asked in the order history and views, gate, pins (DropRetired). For a view lets go without
-// a look at those who are inside the gate and read for it, and whoever is inside may pin what it has found
-// before it leaves. A view holds what was retired after it was opened, and has a record as old as the view; a
-// reader of the history holds what has a record from its place on, whenever that was retired, and not more of
-// it than befits the log (history.go).
+// The first four are asked in the order history and views, gate, pins (DropRetired). A view lets go without a look at
+// the reads inside the gate that use it, and a read inside may pin a segment before it leaves. A view holds a segment
+// that was retired after it was opened, and has a record as old as the view. A reader of the history holds a segment
+// with a record from its place on, whenever that was retired, up to a limit that befits the log (history.go).
 //
-// A holder that lets go looks whether anything is retired, and has it asked again (LetGo). What is retired is listed
-// before the holders are asked: either they see that there is something, or they are seen to have let go. Those who
-// unpin ask for nothing, because a read in place costs no more than it must: compaction looks every second.
+// A holder that lets go checks whether anything is retired, and has the holders asked again (LetGo). A segment is
+// listed as retired before the holders are asked: either a holder sees the list, or it is seen to have let go. An
+// unpin asks for nothing, because a read in place costs no more than it must: compaction looks every second.
 //
-// What is retired and did not go at once counts neither in the log nor in the excess for which writes are slowed
+// A retired segment that did not go at once counts neither in the log nor in the excess for which writes are slowed
 // down, because writers could do nothing about it.
 //
-// Close waits for no holder. It closes what is retired and removes the files (closeRetired). What is mapped stays for
-// those who have pinned it; a read of the file is an error from then on.
+// Close waits for no holder. It closes retired segments and removes the files (closeRetired). Mapped memory stays for
+// its pins; a read of the file is an error from then on.
 //
 // A group or a value under way is no holder: it keeps segments from being compacted, so they do not leave the log
 // (Log.Compactable).

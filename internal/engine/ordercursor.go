@@ -41,8 +41,8 @@ func (c *orderedCursor) seek(from []byte) {
 	c.at = bounded{Cursor: order.Walk(c.stack.layers, from, c.span.Down, true), span: c.span}
 }
 
-// Next goes on where it was when a run turns out to be damaged, with an order that is made anew, of what is
-// there now. The keys of a view are sorted then.
+// Next goes on where it was when a run turns out to be damaged, with an order that is made anew, of
+// the present keys. The keys of a view are sorted then.
 func (c *orderedCursor) Next() bool {
 	for c.err == nil {
 		if c.sorted != nil {

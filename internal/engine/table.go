@@ -203,12 +203,14 @@ func (s *Store) compareKey(a seglog.Address, key []byte) (h record.Head, bytes i
 	return h, 0, false, err
 }
 
-// place enters now as the entry of a key, in the place of the old one if there was one, which is dead then. If a
-// cell will know where it is, and the index need not count it under another schema, the index is told later,
-// when the cell goes: until then it has the address of the old one.
+// place enters now as the entry of a key, in place of the old one if there was one, which is dead
+// then. If a cell will know the place of the record, and the index need not count it under another
+// schema, the index is told later, when the cell goes: until then it has the address of the old
+// record.
 //
-// own is the key's own bytes, which are not kept, and seq the number from which on the new entry counts: that
-// of its record, or of the commit of its group. The caller holds the lock of the key, or is alone.
+// own is the key's own bytes, which are not kept. seq is the number from which on the new entry
+// counts: of its record, or of the commit of its group. The caller holds the lock of the key, or is
+// alone.
 func (t *Table) place(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
 	t.note(hash, own, old.address, seq)
 	t.ended(&old)

@@ -1,8 +1,8 @@
-// Package goid tells goroutines apart: the number of the one that asks is nobody else's while it runs. The
-// language has no such thing, and what is known of a goroutine should be handed on as an argument; but who
-// finds out that a function is called by one that already is inside it has nothing else. The number is the
-// address of what the runtime keeps of the goroutine, where that can be had, and otherwise read off a stack
-// trace.
+// Package goid tells goroutines apart: a goroutine's number is its own while it runs. The language
+// has no such thing, and state of a goroutine should be handed on as an argument. But a function
+// that has to find out that its own goroutine is inside it already has nothing else. The number is
+// the address of the runtime's record of the goroutine, where that can be had, and otherwise read
+// off a stack trace.
 package goid
 
 import (
