@@ -364,9 +364,8 @@ func (l *keyLock) Lock() {
 	}
 }
 
-// removeLocked takes the entries out. Nothing need be read for that, but where an entry has moved since it was
-// found, or has expired. That what is to be read then cannot be is final: memory goes on to show what is
-// deleted.
+// removeLocked takes the entries out. Nothing need be read for that, unless an entry has moved since it was
+// found. A read that fails then is final, for memory would go on to show what is deleted.
 func (d *removal) removeLocked() {
 	s := d.store
 	defer s.showing.end(uint64(d.shard))
@@ -385,7 +384,7 @@ func (d *removal) removeLocked() {
 		var now state
 		err := s.foundLocked(&now, t, key, at)
 		switch {
-		case err != nil && !s.replaceable(&now, &Write{Delete: true}, err):
+		case err != nil:
 			d.failed.Store(true)
 			s.log.Fail(fmt.Errorf("deleting a range of keys: %w", err))
 		case now.address == 0:
@@ -396,16 +395,18 @@ func (d *removal) removeLocked() {
 	}
 }
 
-// foundLocked is stateLocked for an entry of which it is known where its record stood a moment ago.
+// foundLocked is lookLocked for an entry of which it is known where its record stood a moment ago. An entry
+// whose deadline has passed since goes by the range deletion, with its number: a view that was opened behind
+// that must not see the entry expire after it was deleted.
 func (s *Store) foundLocked(now *state, t *Table, key []byte, at hit) error {
 	hash, own, cells := t.hash(key), t.ownOf(key), t.cells.Load()
-	if !s.Expired(at.expiry) && (cells == nil || cells.table.Find(hash, own) == nil) {
+	if cells == nil || cells.table.Find(hash, own) == nil {
 		if still, err := t.index.Has(hash, at.address); still && err == nil {
 			*now = state{hash: hash, own: own, cells: cells, hit: at}
 			return nil
 		}
 	}
-	return s.stateLocked(now, t, hash, key)
+	return s.lookLocked(now, t, hash, key)
 }
 
 // gather finds the keys that the range deletions of a group delete, but for those that the group writes itself.
@@ -516,7 +517,9 @@ func (g *together) beginRangesLocked(seq uint64) {
 func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) error {
 	if o := t.order.Load(); o != nil {
 		if span, ok := r.ownSpan(t, o.by); ok && !span.unbounded() {
-			return t.orderedKeysOf(o, span, f)
+			if keys := t.store.keptKeys(t, o.by, span, false); keys != nil { // the order may just have been let go
+				return t.orderedKeysOf(keys, o.by, f)
+			}
 		}
 	}
 	for n := range index.Shards {
@@ -535,13 +538,12 @@ func (t *Table) keysOf(r *Range, f func(key []byte, at hit, err error) error) er
 
 // orderedKeysOf is keysOf for keys that are kept in order. What their index has of them is read, so that
 // nothing need be read any more to take them out but their records.
-func (t *Table) orderedKeysOf(o *ordering, span Span, f func(key []byte, at hit, err error) error) error {
-	keys := o.orderedKeys(span)
+func (t *Table) orderedKeysOf(keys *orderedCursor, by keycodec.Order, f func(key []byte, at hit, err error) error) error {
 	defer keys.close()
 	whole := bytes.Clone(t.prefixBytes())
 	for keys.Next() {
 		var err error
-		if whole, err = o.by.AppendKey(whole[:t.prefix], keys.Key()); err != nil {
+		if whole, err = by.AppendKey(whole[:t.prefix], keys.Key()); err != nil {
 			continue // of a file that was forged
 		}
 		var h hit

@@ -6,8 +6,12 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/seglog"
@@ -375,4 +379,82 @@ func TestRangeBesideDamage(t *testing.T) {
 	if n := table.Len(); n != 0 {
 		t.Errorf("%d entries are left", n)
 	}
+}
+
+// TestRangeBesideDeadlines: a view that was opened behind a range deletion shows none of its entries, though the
+// deadlines of some pass before the locks have taken them out: as records, and as values in memory.
+func TestRangeBesideDeadlines(t *testing.T) {
+	for _, inMemory := range []bool{false, true} {
+		clock := logtest.NewClock()
+		s := mustOpen(t, vfs.NewMem(), func(o *Options) { o.Clock = clock })
+		c := attached(t, s, "m")
+		keep := mustView(t, s) // so that versions are noted
+		defer keep.Close()
+		const n = 3000
+		for i := range n {
+			w := Write{Key: fmt.Appendf(nil, "m:%04d", i), Value: []byte("v"), Durability: Process}
+			if i%10 == 0 {
+				w.Expiry = uint64(clock.Now().UnixMilli() + 10)
+			}
+			if inMemory {
+				w.Cells, w.Cell, w.Cost = c, &cache.Cell{Holds: true, Expiry: w.Expiry}, 64
+			}
+			if _, err := s.Write(c.owner, &w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var v *View
+		duringRanges(t, nil, func() {
+			v = mustView(t, s)
+			clock.Advance(20 * time.Millisecond)
+		})
+		if err := s.DeleteRange(PrefixRange([]byte("m:")), Process); err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		for i := range n {
+			if has, err := v.Has(c.owner, fmt.Appendf(nil, "m:%04d", i)); has || err != nil {
+				t.Fatalf("in memory %v: the view has %04d, %v", inMemory, i, err)
+			}
+		}
+		for item := range v.Items(c.owner, true) {
+			t.Fatalf("in memory %v: the view lists %q, %v", inMemory, item.Key, item.Err)
+		}
+		if n, err := v.Len(c.owner); n != 0 || err != nil {
+			t.Fatalf("in memory %v: the view counts %d, %v", inMemory, n, err)
+		}
+	}
+}
+
+// TestRangeWhileAnOrderGoes: a range deletion that finds the keys in a passing order does so without it when
+// that is let go.
+func TestRangeWhileAnOrderGoes(t *testing.T) {
+	s := mustOpen(t, vfs.NewMem())
+	c := attached(t, s, "m")
+	table := c.owner
+	const n = 40
+	for i := range n {
+		mustSet(t, s, fmt.Sprintf("m:%04d", i), "v")
+	}
+	var done atomic.Bool
+	var walks sync.WaitGroup
+	walks.Go(func() {
+		for !done.Load() {
+			for range s.InOrder(c, keycodec.BytesOrder, Span{}, false) {
+				break
+			}
+			if o := table.order.Load(); o != nil {
+				o.letGo()
+			}
+		}
+	})
+	r := SortRange([]byte("m:"), keycodec.BytesOrder, Span{Low: []byte("9"), High: []byte("99")})
+	for range 3000 {
+		if err := s.DeleteRange(r, Process); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	done.Store(true)
+	walks.Wait()
 }

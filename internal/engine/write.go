@@ -283,20 +283,23 @@ func (s *Store) replaceable(now *state, w *Write, err error) bool {
 }
 
 // stateLocked finds out what there is. An error of an entry that has expired leaves in now what there was.
-func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) (err error) {
+func (s *Store) stateLocked(now *state, t *Table, hash uint64, key []byte) error {
+	if err := s.lookLocked(now, t, hash, key); err != nil || !s.Expired(now.expiry) {
+		return err
+	}
+	return s.expireLocked(t, now)
+}
+
+// lookLocked is stateLocked that leaves an entry in place whose deadline has passed.
+func (s *Store) lookLocked(now *state, t *Table, hash uint64, key []byte) (err error) {
 	*now = state{hash: hash, own: view(key[t.prefix:]), cells: t.cells.Load()}
 	if now.cells != nil {
 		if c := now.cells.table.Find(hash, now.own); c != nil {
 			now.cell, now.hit, now.encoded = c, hitOfCell(c), now.cells.table.Encoded(hash, c)
-			if s.Expired(c.Expiry) {
-				return s.expireLocked(t, now)
-			}
 			return nil
 		}
 	}
-	if now.hit, err = t.find(hash, key); err == nil && s.Expired(now.expiry) {
-		return s.expireLocked(t, now)
-	}
+	now.hit, err = t.find(hash, key)
 	return err
 }
 
