@@ -157,8 +157,8 @@ func (c *Collection) readable() error {
 	return nil
 }
 
-// update changes an element atomically, as decide says.
-func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *engine.Entry) (*engine.Edit, error)) error {
+// update changes an element atomically, and others that follow from it, as decide says.
+func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *engine.Entry) ([]*engine.Edit, error)) error {
 	if err := c.writable(); err != nil {
 		return err
 	}
@@ -172,12 +172,11 @@ func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *
 	case !isNotFound(err):
 		return err
 	}
-	e, err := decide(found)
-	if e == nil || err != nil {
+	edits, err := decide(found)
+	if len(edits) == 0 || err != nil {
 		return err
 	}
-	e.Sub = sub
-	_, err = c.edit(d, e)
+	_, err = c.edit(d, edits...)
 	return err
 }
 

@@ -137,13 +137,19 @@ func (m *collectionsModel) changeScores(t *testing.T, rng *rand.Rand, scores *co
 	switch rng.IntN(4) {
 	case 0, 1:
 		m.scores[name] = score
-		if added, err := scores.Add(name, score); added == had || err != nil {
-			t.Errorf("adding %q: %v, %v", name, added, err)
+		if err := scores.Set(name, score); err != nil {
+			t.Errorf("setting %q: %v", name, err)
 		}
 	case 2:
 		m.scores[name] = old + 2
-		if now, err := scores.Increment(name, 2); now != old+2 || err != nil {
-			t.Errorf("incrementing %q: %v, %v, want %v", name, now, err, old+2)
+		found := false
+		now, exists, err := scores.Update(name, func(e *copal.Entry[float64]) error {
+			found = e.Exists
+			e.Value += 2
+			return nil
+		})
+		if now != old+2 || !exists || found != had || err != nil {
+			t.Errorf("updating %q: %v, %v, %v, found %v, want %v, found %v", name, now, exists, err, found, old+2, had)
 		}
 	case 3:
 		delete(m.scores, name)
@@ -280,8 +286,8 @@ func TestListIsAQueue(t *testing.T) {
 	}
 }
 
-// TestSortedSetIncrementsCount: changes of one member by many at once, which each follow from the score before.
-func TestSortedSetIncrementsCount(t *testing.T) {
+// TestSortedSetCountsEveryUpdate: changes of one member by many at once, which each follow from the score before.
+func TestSortedSetCountsEveryUpdate(t *testing.T) {
 	db, err := copal.OpenMemory()
 	if err != nil {
 		t.Fatal(err)
@@ -292,15 +298,16 @@ func TestSortedSetIncrementsCount(t *testing.T) {
 		t.Fatal(err)
 	}
 	const writers, each = 8, 50
+	more := func(e *copal.Entry[float64]) error { e.Value++; return nil }
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
 			for range each {
 				var err error
 				if w%2 == 0 {
-					_, err = s.Increment("shared", 1)
+					_, _, err = s.Update("shared", more)
 				} else {
-					err = db.Update(func(tx *copal.Tx) error { _, err := s.In(tx).Increment("shared", 1); return err })
+					err = db.Update(func(tx *copal.Tx) error { _, _, err := s.In(tx).Update("shared", more); return err })
 				}
 				if err != nil {
 					t.Error(err)
@@ -326,22 +333,23 @@ func TestSortedSetCornerCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	now := time.UnixMilli(1e12)
-	if _, err := s.Add(now, math.NaN()); !errors.Is(err, copal.ErrType) {
+	if err := s.Set(now, math.NaN()); !errors.Is(err, copal.ErrType) {
 		t.Errorf("NaN: %v", err)
 	}
 	if s.Len() != 0 {
 		t.Errorf("it has %d members", s.Len())
 	}
 	for range 10 { // in whatever order they come
-		if n, err := s.AddAll(map[time.Time]float64{now: 1, now.Add(1): 2, now.Add(2): math.NaN()}); n != 0 || !errors.Is(err, copal.ErrType) || s.Len() != 0 {
-			t.Errorf("with NaN: %d added, %v, %d members", n, err, s.Len())
+		if err := s.SetAll(map[time.Time]float64{now: 1, now.Add(1): 2, now.Add(2): math.NaN()}); !errors.Is(err, copal.ErrType) || s.Len() != 0 {
+			t.Errorf("with NaN: %v, %d members", err, s.Len())
 		}
 	}
-	added, err := s.AddAll(map[time.Time]float64{now.UTC(): math.Inf(1), now.In(time.FixedZone("", 3600)): math.Inf(1)})
-	if added != 1 || err != nil || s.Len() != 1 {
-		t.Errorf("one instant in two zones: %d, %v, %d members", added, err, s.Len())
+	err = s.SetAll(map[time.Time]float64{now.UTC(): math.Inf(1), now.In(time.FixedZone("", 3600)): math.Inf(1)})
+	if err != nil || s.Len() != 1 {
+		t.Errorf("one instant in two zones: %v, %d members", err, s.Len())
 	}
-	if score, err := s.Increment(now, math.Inf(-1)); score != 0 || !errors.Is(err, copal.ErrType) {
+	less := func(e *copal.Entry[float64]) error { e.Value += math.Inf(-1); return nil }
+	if score, exists, err := s.Update(now, less); score != 0 || exists || !errors.Is(err, copal.ErrType) {
 		t.Errorf("infinity less infinity: %v, %v", score, err)
 	}
 	for _, bounds := range [][2]float64{{math.NaN(), math.Inf(1)}, {math.Inf(-1), math.NaN()}, {math.NaN(), math.NaN()}} {
@@ -385,7 +393,7 @@ func TestCollectionsInATransaction(t *testing.T) {
 			_, err2 := h.Delete("old")
 			word, ok, err3 := l.PopFront()
 			_, err4 := s.Add(3, 1, 2)
-			_, err5 := z.AddAll(map[string]float64{word: 2, "z": 1})
+			err5 := z.SetAll(map[string]float64{word: 2, "z": 1})
 			err6 := raw.In(tx).Set("f", []byte("v"))
 			err7 := db.Raw().List([]byte("list")).In(tx).PushBack([]byte(`"raw"`))
 			if err := errors.Join(err1, err2, err3, err4, err5, err6, err7, tx.Raw().Set([]byte("value"), nil)); err != nil {

@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"errors"
 	"fmt"
 	"log"
 
@@ -305,7 +306,7 @@ func points() (*copal.DB, *copal.SortedSetOf[string]) {
 	db := openExample()
 	s, err := copal.OpenSortedSet[string](db, "points")
 	if err == nil {
-		_, err = s.AddAll(map[string]float64{"Ada": 12.5, "Alan": 7, "Grace": 20})
+		err = s.SetAll(map[string]float64{"Ada": 12.5, "Alan": 7, "Grace": 20})
 	}
 	if err != nil {
 		log.Fatal(err)
@@ -320,45 +321,64 @@ func ExampleOpenSortedSet() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(points.Add("Ada", 12.5))
+	fmt.Println(points.Set("Ada", 12.5))
 	fmt.Println(points.Get("Ada"))
 	// Output:
-	// true <nil>
+	// <nil>
 	// 12.5 true
 }
 
-func ExampleSortedSetOf_Add() {
+func ExampleSortedSetOf_Set() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.Add("Alan", 30))
+	fmt.Println(s.Set("Alan", 30))
 	fmt.Println(s.Rank("Alan"))
 	// Output:
-	// false <nil>
+	// <nil>
 	// 2 true
 }
 
 func ExampleSortedSetOf_With() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.With(copal.FSync).Add("Tim", 1))
+	fmt.Println(s.With(copal.FSync).SetAll(map[string]float64{"Tim": 1, "Kay": 2}))
 	// Output:
-	// true <nil>
+	// <nil>
 }
 
-func ExampleSortedSetOf_AddAll() {
+func ExampleSortedSetOf_SetAll() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.AddAll(map[string]float64{"Tim": 1, "Ada": 2}))
+	fmt.Println(s.SetAll(map[string]float64{"Tim": 1, "Ada": 2}))
+	fmt.Println(s.Get("Ada"))
 	// Output:
-	// 1 <nil>
+	// <nil>
+	// 2 true
 }
 
-func ExampleSortedSetOf_Increment() {
+func ExampleSortedSetOf_Update() {
 	db, s := points()
 	defer db.Close()
-	fmt.Println(s.Increment("Alan", 0.5))
+	fmt.Println(s.Update("Alan", func(e *copal.Entry[float64]) error { e.Value += 0.5; return nil }))
 	// Output:
-	// 7.5 <nil>
+	// 7.5 true <nil>
+}
+
+func ExampleSortedSetOf_UpdateFSync() {
+	db, s := points()
+	defer db.Close()
+	double := func(e *copal.Entry[float64]) error {
+		if !e.Exists {
+			return errors.New("no such player")
+		}
+		e.Value *= 2
+		return nil
+	}
+	fmt.Println(s.UpdateFSync("Alan", double))
+	fmt.Println(s.UpdateFSync("Tim", double))
+	// Output:
+	// 14 true <nil>
+	// 0 false no such player
 }
 
 func ExampleSortedSetOf_Delete() {
@@ -446,7 +466,7 @@ func ExampleSortedSetOf_At() {
 		log.Fatal(err)
 	}
 	defer then.Close()
-	if _, err := s.Increment("Ada", 100); err != nil {
+	if err := s.Set("Ada", 100); err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(s.At(then).Get("Ada"))
@@ -510,9 +530,10 @@ func ExampleSortedSetOf_In() {
 	db, s := points()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error { // a point from one to the other
-		_, err := s.In(tx).Increment("Ada", 1)
+		points := s.In(tx)
+		_, _, err := points.Update("Ada", func(e *copal.Entry[float64]) error { e.Value++; return nil })
 		if err == nil {
-			_, err = s.In(tx).Increment("Alan", -1)
+			_, _, err = points.Update("Alan", func(e *copal.Entry[float64]) error { e.Value--; return nil })
 		}
 		return err
 	})

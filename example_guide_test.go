@@ -141,8 +141,7 @@ func (q *Queue) Take(now time.Time) (id, job string, ok bool, err error) {
 			return nil
 		}
 		job, _ = q.jobs.In(tx).Get(id)
-		_, err := ready.Add(id, float64(now.Add(q.lease).UnixMilli()))
-		return err
+		return ready.Set(id, float64(now.Add(q.lease).UnixMilli()))
 	})
 	return id, job, ok && err == nil, err
 }
@@ -164,7 +163,7 @@ func Example_guideQueue() {
 	q := &Queue{db, jobs, ready, time.Minute}
 	now := time.UnixMilli(1e12)
 	jobs.Set("1", "write")
-	ready.Add("1", float64(now.UnixMilli()))
+	ready.Set("1", float64(now.UnixMilli()))
 	fmt.Println(q.Take(now))
 	fmt.Println(q.Take(now)) // it is leased
 	fmt.Println(q.Take(now.Add(2 * time.Minute)))

@@ -73,8 +73,8 @@ func Example_readme() {
 
 	func() {
 		scores, err := copal.OpenSortedSet[string](db, "scores")
-		scores.Add("alice", 120)
-		scores.Add("bob", 90)
+		scores.Set("alice", 120)
+		scores.Set("bob", 90)
 		for name, score := range scores.Backward().Ranked(0, 10) {
 			fmt.Println(name, score)
 		}

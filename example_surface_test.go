@@ -122,8 +122,8 @@ func ExampleSortedSetOf_PopMin() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	jobs, _ := copal.OpenSortedSet[string](db, "jobs")
-	jobs.Add("write", 2)
-	jobs.Add("mend", 1)
+	jobs.Set("write", 2)
+	jobs.Set("mend", 1)
 	for {
 		job, priority, ok, err := jobs.PopMin()
 		if !ok || err != nil {

@@ -394,8 +394,7 @@ func (x *followLife) writeCollection() {
 	case "sorted":
 		s, err := copal.OpenSortedSet[string](x.w, key)
 		x.must(err)
-		_, err = s.Add(name, float64(x.n))
-		x.must(err)
+		x.must(s.Set(name, float64(x.n)))
 	}
 	h := x.has[key]
 	h.elements = append(slices.Clone(h.elements), name)

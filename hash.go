@@ -313,7 +313,7 @@ func (c *Collection) name(sub []byte) []byte { return append(append(bytes.Clone(
 // updateValue changes an element as decide says. decide gets whether the element exists and a
 // function that decodes it, and returns the value to encode.
 func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability, decide func(exists bool, decode func(any) error) (any, decision, error), exists *bool) error {
-	return c.update(sub, d, func(found *engine.Entry) (*engine.Edit, error) {
+	return c.update(sub, d, func(found *engine.Entry) ([]*engine.Edit, error) {
 		v, what, err := decide(found != nil, func(into any) error {
 			if found == nil {
 				return nil
@@ -325,11 +325,12 @@ func (c *Collection) updateValue(values *typed, sub []byte, d engine.Durability,
 		case err != nil || what == keep:
 			return nil, err
 		case what == put:
-			return c.encode(values, sub, v)
+			e, err := c.encode(values, sub, v)
+			return []*engine.Edit{e}, err
 		case found == nil:
 			return nil, nil
 		}
-		return &engine.Edit{Delete: true}, nil
+		return []*engine.Edit{{Sub: sub, Delete: true}}, nil
 	})
 }
 

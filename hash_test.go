@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -169,6 +170,73 @@ func TestHashUpdate(t *testing.T) {
 	}
 	if err := db.Update(func(*copal.Tx) error { return h.Set(4, nil) }); !errors.Is(err, copal.ErrNested) {
 		t.Errorf("within a transaction: %v", err)
+	}
+}
+
+// TestSortedSetUpdate says what an update may do to a score, in and out of a transaction.
+func TestSortedSetUpdate(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	s, err := copal.OpenSortedSet[string](db, "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type entry = copal.Entry[float64]
+	update := map[string]func(m string, f func(*entry) error) (float64, bool, error){
+		"Update":      s.Update,
+		"UpdateFSync": s.UpdateFSync,
+		"With":        s.With(copal.FSync).Update,
+		"In": func(m string, f func(*entry) error) (score float64, exists bool, err error) {
+			outer := db.Update(func(tx *copal.Tx) error {
+				score, exists, err = s.In(tx).Update(m, f)
+				return nil
+			})
+			return score, exists, errors.Join(err, outer)
+		},
+	}
+	for name, update := range update {
+		for _, c := range []struct {
+			f    func(e *entry) error
+			want string
+			all  map[string]float64
+		}{
+			{func(e *entry) error { e.Cancel(); return nil }, "0 false <nil>", nil},
+			{func(e *entry) error { e.Delete(); return nil }, "0 false <nil>", nil},
+			{func(e *entry) error { e.Value += 2; return nil }, "2 true <nil>", map[string]float64{"m": 2}},
+			{func(e *entry) error { e.Value += 2; return nil }, "4 true <nil>", map[string]float64{"m": 4}},
+			{func(e *entry) error { e.Value = 9; e.Cancel(); return nil }, "4 true <nil>", map[string]float64{"m": 4}},
+			{func(e *entry) error { e.Value = 9; return errors.New("no") }, "0 false no", map[string]float64{"m": 4}},
+			{func(e *entry) error { e.Set(4); return nil }, "4 true <nil>", map[string]float64{"m": 4}},
+			{func(e *entry) error { e.Delete(); return nil }, "0 false <nil>", nil},
+		} {
+			score, exists, err := update("m", c.f)
+			if got := fmt.Sprint(score, exists, err); got != c.want {
+				t.Errorf("%s: %s, want %s", name, got, c.want)
+			}
+			if got := maps.Collect(s.All()); !maps.Equal(got, c.all) || s.Len() != len(c.all) {
+				t.Errorf("%s: they are %v, counted %d, want %v", name, got, s.Len(), c.all)
+			}
+		}
+		nan := func(e *entry) error { e.Value = math.NaN(); return nil }
+		if _, _, err := update("m", nan); !errors.Is(err, copal.ErrType) || s.Len() != 0 {
+			t.Errorf("%s: NaN: %v, of %d members", name, err, s.Len())
+		}
+	}
+	calls := 0
+	_, _, err = s.Update("m", func(e *entry) error {
+		calls++
+		if err := s.Set("other", 1); err != nil {
+			t.Error(err)
+		}
+		s.Set("m", float64(calls))
+		e.Value = 100
+		return nil
+	})
+	if !errors.Is(err, copal.ErrNested) || calls > 3 {
+		t.Errorf("an update that writes its own member: %v, after %d calls", err, calls)
 	}
 }
 

@@ -477,14 +477,14 @@ func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 		switch rng.IntN(4) {
 		case 0, 1:
 			to := float64(rng.IntN(7)) - 3
-			if added, err := c.Add(word, to); check("Add", err) {
-				same("Add", added, !had)
+			if check("Set", c.Set(word, to)) {
 				next.members[word] = to
 				w.put(key, next)
 			}
 		case 2:
-			if now, err := c.Increment(word, 1.5); check("Increment", err) {
-				same("Increment", now, score+1.5)
+			now, _, err := c.Update(word, func(e *copal.Entry[float64]) error { e.Value += 1.5; return nil })
+			if check("Update", err) {
+				same("Update", now, score+1.5)
 				next.members[word] = now
 				w.put(key, next)
 			}

@@ -52,12 +52,19 @@ func (s *SetOf[M]) Add(members ...M) (added int, err error) {
 
 // Delete removes members, all or none, and returns how many of them existed. A set that loses its
 // last member is gone.
-func (s *SetOf[M]) Delete(members ...M) (existed int, err error) {
+func (s *SetOf[M]) Delete(members ...M) (existed int, err error) { return s.delete(members, s.by) }
+
+// DeleteFSync is Delete that survives the loss of power when it returns.
+func (s *SetOf[M]) DeleteFSync(members ...M) (existed int, err error) {
+	return s.delete(members, engine.Power)
+}
+
+func (s *SetOf[M]) delete(members []M, d engine.Durability) (int, error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
 	}
-	return s.edit(s.by, deletions(subs)...)
+	return s.edit(d, deletions(subs)...)
 }
 
 // Has reports whether m is a member. A read that fails goes to the error handler.

@@ -11,8 +11,8 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SortedSetOf is a set of members of type M under a key, each with a score, in the order of the scores; those
-// of one score in the order of the bytes of their text. Like a HashOf it goes, moves and expires as a whole, is
+// SortedSetOf is a map from members of type M to their scores under a key, in the order of the scores; those of
+// one score in the order of the bytes of their text. Like a HashOf it goes, moves and expires as a whole, is
 // safe for concurrent use, and needs no Close. Members are what keys of maps are; strings may be any bytes.
 //
 // A member is two elements: one under the member, which has the score, and one under score and member, which is
@@ -54,20 +54,24 @@ func (s *SortedSetOf[M]) to(of handle) *SortedSetOf[M] { return &SortedSetOf[M]{
 // Len returns the number of members, 0 if there is no sorted set. A read that fails goes to the error handler.
 func (s *SortedSetOf[M]) Len() int { return s.Collection.Len() / 2 }
 
-// Add gives a member a score, whether it has one or not, and reports whether it is new. When it returns
-// nil, that survives the death of the process, as Map.Set does. The error is ErrType when the key has
-// something else than a sorted set, or the score is NaN.
-func (s *SortedSetOf[M]) Add(m M, score float64) (added bool, err error) {
+// Set gives a member a score, whether it has one or not. When it returns nil, that survives the death of the
+// process, as Map.Set does. The error is ErrType when the key has something else than a sorted set, or the
+// score is NaN.
+func (s *SortedSetOf[M]) Set(m M, score float64) error { return s.set(m, score, s.by) }
+
+// SetFSync is Set that survives the loss of power when it returns.
+func (s *SortedSetOf[M]) SetFSync(m M, score float64) error { return s.set(m, score, engine.Power) }
+
+func (s *SortedSetOf[M]) set(m M, score float64, d engine.Durability) error {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
-		return false, err
+		return err
 	}
-	_, n, err := s.rescore(subs, s.by, func(int, float64) float64 { return score })
-	return n == 1, err
+	return s.setScores(subs, []float64{score}, d)
 }
 
-// AddAll gives members scores, all or none, and returns how many are new.
-func (s *SortedSetOf[M]) AddAll(scores map[M]float64) (added int, err error) {
+// SetAll gives several members scores, all or none, and at one moment for whoever reads.
+func (s *SortedSetOf[M]) SetAll(scores map[M]float64) error {
 	var members []M
 	var list []float64
 	for m, score := range scores {
@@ -75,31 +79,66 @@ func (s *SortedSetOf[M]) AddAll(scores map[M]float64) (added int, err error) {
 	}
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
-		return 0, err
+		return err
 	}
-	_, added, err = s.rescore(subs, s.by, func(i int, _ float64) float64 { return list[i] })
-	return added, err
+	return s.setScores(subs, list, s.by)
 }
 
-// Increment adds to the score of a member, which is 0 for one that there is not yet, and returns what
-// it is then.
-func (s *SortedSetOf[M]) Increment(m M, by float64) (score float64, err error) {
+// Update changes the score of a member atomically, as HashOf.Update does a field: f gets the score there is,
+// and says what it is to be. It returns the score as it is afterwards, and whether there is one. The error is
+// ErrType when the outcome is NaN.
+//
+//	points.Update("Ada", func(e *copal.Entry[float64]) error { e.Value += 1.5; return nil })
+func (s *SortedSetOf[M]) Update(m M, f func(e *Entry[float64]) error) (score float64, exists bool, err error) {
+	return s.updateMember(m, f, s.by)
+}
+
+// UpdateFSync is Update that survives the loss of power when it returns.
+func (s *SortedSetOf[M]) UpdateFSync(m M, f func(e *Entry[float64]) error) (score float64, exists bool, err error) {
+	return s.updateMember(m, f, engine.Power)
+}
+
+func (s *SortedSetOf[M]) updateMember(m M, f func(*Entry[float64]) error, d engine.Durability) (score float64, exists bool, err error) {
 	subs, err := subsOf(&s.Collection, s.members, []M{m})
 	if err != nil {
-		return 0, err
+		return 0, false, err
 	}
-	score, _, err = s.rescore(subs, s.by, func(_ int, old float64) float64 { return old + by })
-	return score, err
+	err = s.updateScore(subs[0], d, func(e *Entry[float64]) error {
+		old, had := e.Value, e.Exists
+		err := f(e)
+		switch e.decision {
+		case put:
+			score, exists = e.Value, true
+		case remove:
+			score, exists = 0, false
+		default:
+			score, exists = old, had
+		}
+		return err
+	})
+	if err != nil {
+		return 0, false, err
+	}
+	return score, exists, nil
 }
 
 // Delete removes members, all or none, and returns how many of them there were. A sorted set without
 // members is none.
 func (s *SortedSetOf[M]) Delete(members ...M) (existed int, err error) {
+	return s.delete(members, s.by)
+}
+
+// DeleteFSync is Delete that survives the loss of power when it returns.
+func (s *SortedSetOf[M]) DeleteFSync(members ...M) (existed int, err error) {
+	return s.delete(members, engine.Power)
+}
+
+func (s *SortedSetOf[M]) delete(members []M, d engine.Durability) (int, error) {
 	subs, err := subsOf(&s.Collection, s.members, members)
 	if err != nil {
 		return 0, err
 	}
-	return s.unscore(subs, s.by)
+	return s.unscore(subs, d)
 }
 
 // PopMin removes the member with the lowest score, of several the first in the order, and returns it;
@@ -267,52 +306,75 @@ func (c *Collection) scoreOf(member []byte) (float64, error) {
 	return scoreCodec().Decode(e.Value)
 }
 
-// scoreIn is scoreOf for who changes the collection.
-func scoreIn(now *engine.Plan, member []byte) (text []byte, score float64, err error) {
+// scoreIn is the text of a score for a change of the collection, nil for none.
+func scoreIn(now *engine.Plan, member []byte) (text []byte, err error) {
 	e, err := now.Element(memberKey(member))
-	switch {
-	case isNotFound(err):
-		return nil, 0, nil
-	case err == nil:
-		score, err = scoreCodec().Decode(e.Value)
+	if isNotFound(err) {
+		return nil, nil
 	}
-	return e.Value, score, err
+	if err == nil {
+		_, err = scoreCodec().Decode(e.Value)
+	}
+	return e.Value, err
 }
 
-// rescore gives members the scores that f makes of those that they have, 0 for new ones. It returns the last of
-// these, and how many members are new. f may be called several times.
-func (c *Collection) rescore(members [][]byte, d engine.Durability, f func(i int, old float64) float64) (score float64, added int, err error) {
-	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-		added = 0
-		last := lastOf(members)
+// rescored are the edits that take a member from one score to another; nil is none.
+func rescored(member, from, to []byte) (edits []*engine.Edit) {
+	if bytes.Equal(from, to) {
+		return nil
+	}
+	edits = append(edits, &engine.Edit{Sub: memberKey(member), Value: to, Delete: to == nil})
+	if from != nil {
+		edits = append(edits, &engine.Edit{Sub: scoreKey(from, member), Delete: true})
+	}
+	if to != nil {
+		edits = append(edits, &engine.Edit{Sub: scoreKey(to, member)})
+	}
+	return edits
+}
+
+// setScores gives members scores.
+func (c *Collection) setScores(members [][]byte, scores []float64, d engine.Durability) error {
+	last := lastOf(members)
+	return c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		for i, member := range members {
 			if last[string(member)] != i {
 				continue
 			}
-			text, old, err := scoreIn(now, member)
+			becomes, err := scoreText(scores[i])
 			if err != nil {
 				return nil, err
 			}
-			score = f(i, old)
-			becomes, err := scoreText(score)
-			switch {
-			case err != nil:
+			text, err := scoreIn(now, member)
+			if err != nil {
 				return nil, err
-			case text == nil:
-				added++
-			case bytes.Equal(text, becomes):
-				continue
-			default:
-				edits = append(edits, &engine.Edit{Sub: scoreKey(text, member), Delete: true})
 			}
-			edits = append(edits, &engine.Edit{Sub: memberKey(member), Value: becomes}, &engine.Edit{Sub: scoreKey(becomes, member)})
+			edits = append(edits, rescored(member, text, becomes)...)
 		}
 		return inOrder(edits), nil
 	})
-	if err != nil {
-		return 0, 0, err
-	}
-	return score, added, nil
+}
+
+// updateScore changes the score of a member as f says.
+func (c *Collection) updateScore(member []byte, d engine.Durability, f func(*Entry[float64]) error) error {
+	return c.update(memberKey(member), d, func(found *engine.Entry) (edits []*engine.Edit, err error) {
+		e := Entry[float64]{Exists: found != nil, decision: put}
+		var text, becomes []byte
+		if found != nil {
+			text = found.Value
+			e.Value, err = scoreCodec().Decode(text)
+		}
+		if err == nil {
+			err = f(&e)
+		}
+		if err != nil || e.decision == keep {
+			return nil, err
+		}
+		if e.decision == put {
+			becomes, err = scoreText(e.Value)
+		}
+		return rescored(member, text, becomes), err
+	})
 }
 
 // lastOf says where each of the sub-keys stands last. Members that differ may have one, such as times of one instant.
@@ -329,7 +391,7 @@ func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int
 	err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
 		gone := map[string]bool{}
 		for _, member := range members {
-			text, _, err := scoreIn(now, member)
+			text, err := scoreIn(now, member)
 			if err != nil {
 				return nil, err
 			}
@@ -337,7 +399,7 @@ func (c *Collection) unscore(members [][]byte, d engine.Durability) (existed int
 				continue
 			}
 			gone[string(member)] = true
-			edits = append(edits, &engine.Edit{Sub: memberKey(member), Delete: true}, &engine.Edit{Sub: scoreKey(text, member), Delete: true})
+			edits = append(edits, rescored(member, text, nil)...)
 		}
 		existed = len(gone)
 		return edits, nil
@@ -368,11 +430,11 @@ func (c *Collection) popMember(highest bool, d engine.Durability, take func(memb
 			return false, err
 		}
 		err = c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-			text, _, err := scoreIn(now, member)
+			text, err := scoreIn(now, member)
 			if ok = err == nil && text != nil && bytes.Equal(scoreKey(text, member), end); !ok {
 				return nil, err
 			}
-			return []*engine.Edit{{Sub: memberKey(member), Delete: true}, {Sub: end, Delete: true}}, nil
+			return rescored(member, text, nil), nil
 		})
 		if err != nil || ok {
 			return ok && err == nil, err

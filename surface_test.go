@@ -406,7 +406,7 @@ func TestPopsAgainstModel(t *testing.T) {
 		member := fmt.Sprint(rng.IntN(40))
 		if rng.IntN(2) == 0 {
 			score := float64(rng.IntN(7))
-			if _, err := z.Add(member, score); err != nil {
+			if err := z.Set(member, score); err != nil {
 				t.Fatal(err)
 			}
 			scores[member] = score
@@ -449,7 +449,7 @@ func TestPopsAgainstModel(t *testing.T) {
 	}
 	const members = 300
 	for i := range members {
-		if _, err := z.Add(fmt.Sprint(i), float64(i%5)); err != nil {
+		if err := z.Set(fmt.Sprint(i), float64(i%5)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -958,7 +958,7 @@ func TestElementChangesWhileItIsUpdated(t *testing.T) {
 			defer mustClose(t, s)
 			mustChange(t, s, "h", hset("n", "1", "x", "0"))
 			var found []string
-			err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(e *Entry) (*Edit, error) {
+			err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(e *Entry) ([]*Edit, error) {
 				value := "none"
 				if e != nil {
 					value = string(e.Value)
@@ -968,7 +968,7 @@ func TestElementChangesWhileItIsUpdated(t *testing.T) {
 					other.Go(func() { mustChange(t, s, "h", meanwhile) })
 					other.Wait()
 				}
-				return &Edit{Value: []byte(value + "+")}, nil
+				return hset("n", value+"+"), nil
 			})
 			want := map[string]string{"overwritten": "1 10", "deleted": "1 none", "another one": "1"}[name]
 			if got := strings.Join(found, " "); err != nil || got != want {
@@ -1061,7 +1061,7 @@ func TestUpdateMakesTheCollectionAnew(t *testing.T) {
 	defer mustClose(t, s)
 	mustChange(t, s, "h", hset("n", "1"))
 	calls := 0
-	err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(found *Entry) (*Edit, error) {
+	err := s.UpdateElement([]byte("h"), HashType, []byte("n"), Process, func(found *Entry) ([]*Edit, error) {
 		if calls++; calls > 10 {
 			return nil, errors.New("called again and again")
 		}
@@ -1071,7 +1071,7 @@ func TestUpdateMakesTheCollectionAnew(t *testing.T) {
 		if err := tryChange(s, "h", hset("other", "1")); err != nil {
 			return nil, err
 		}
-		return &Edit{Value: []byte("2")}, nil
+		return hset("n", "2"), nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -288,10 +288,11 @@ func elementName(key, sub []byte) []byte {
 	return append(append(b, key...), sub...)
 }
 
-// UpdateElement changes an element atomically. decide gets what there is, nil for nothing, and returns what is
-// to be done, nil for nothing. It is called without any lock, and several times if the element changes
-// meanwhile; the last call counts. From within it the same element cannot be changed by other means: ErrNested.
-func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
+// UpdateElement changes an element atomically, and others that follow from it. decide gets what there is, nil
+// for nothing, and returns the edits, none for nothing. It is called without any lock, and several times if the
+// element changes meanwhile; the last call counts. From within it the same element cannot be changed by other
+// means: ErrNested.
+func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) ([]*Edit, error)) error {
 	if s.opts.ReadOnly {
 		return s.refuse(seglog.ErrReadOnly)
 	}
@@ -309,12 +310,12 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 	head, leave := s.sweeper.updates.enter(name)
 	defer leave()
 	for err == errChanged {
-		err = s.tryElement(key, of, sub, d, func(found *Entry) (*Edit, error) {
-			e, err := decide(found)
+		err = s.tryElement(key, of, sub, d, func(found *Entry) ([]*Edit, error) {
+			edits, err := decide(found)
 			if head.nested.Load() { // whatever decide has made of the refusal
 				return nil, ErrNested
 			}
-			return e, err
+			return edits, err
 		})
 	}
 	return err
@@ -323,19 +324,18 @@ func (s *Store) UpdateElement(key []byte, of CollectionType, sub []byte, d Durab
 // errChanged says that an element is not the one that an update has decided on.
 var errChanged = errors.New("the element has changed")
 
-func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) (*Edit, error)) error {
+func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durability, decide func(found *Entry) ([]*Edit, error)) error {
 	found, err := s.Collections().Get(key, of, sub)
-	var e *Edit
+	var edits []*Edit
 	switch {
 	case err == nil:
-		e, err = decide(&found)
+		edits, err = decide(&found)
 	case err == ErrNotFound:
-		e, err = decide(nil)
+		edits, err = decide(nil)
 	}
-	if e == nil || err != nil {
+	if len(edits) == 0 || err != nil {
 		return err
 	}
-	e.Sub = sub
 	return s.withKey(&lockedKey{key: key, creates: true}, d, func(tx *Tx) error {
 		return tx.Change(key, of, func(p *Plan) ([]*Edit, error) {
 			var at seglog.Address
@@ -347,7 +347,7 @@ func (s *Store) tryElement(key []byte, of CollectionType, sub []byte, d Durabili
 			if at != found.address {
 				return nil, errChanged
 			}
-			return []*Edit{e}, nil
+			return edits, nil
 		})
 	})
 }

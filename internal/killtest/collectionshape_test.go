@@ -408,7 +408,7 @@ func (h *collectionHands) sortedSet(s *step) (existed bool, err error) {
 		for _, c := range s.changes {
 			scores[c.key] = c.score()
 		}
-		_, err = r.AddAll(scores)
+		err = r.SetAll(scores)
 	case "zrem":
 		n, err := r.Delete(s.members()...)
 		return n > 0, err
