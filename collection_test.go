@@ -478,7 +478,7 @@ func TestCollectionsInATransaction(t *testing.T) {
 		}
 		s.Close()
 	}
-	if n := len(slices.Collect(db.Raw().KeysPrefix(nil))); !slices.Equal(keys, []string{"value", "value", "value"}) || n != 5 || len(told) != 2*4 {
+	if n := len(slices.Collect(db.Raw().Keys())); !slices.Equal(keys, []string{"value", "value", "value"}) || n != 5 || len(told) != 2*4 {
 		t.Errorf("the values are %q, of %d keys; %v", keys, n, told)
 	}
 	for _, err := range told {

@@ -200,7 +200,7 @@ func TestConcurrentMaps(t *testing.T) {
 				if v, err := m.Load(g*1000 + i); err != nil || v != i {
 					t.Errorf("Load = %d, %v, want %d", v, err, i)
 				}
-				for k := range db.Raw().KeysPrefix([]byte("ab:")) {
+				for k := range keysWith(db.Raw(), "ab:") {
 					if string(k[:3]) != "ab:" {
 						t.Errorf("ScanKeys yields %q", k)
 					}

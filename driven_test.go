@@ -297,8 +297,8 @@ func steps[K comparable, V any](p *pair, name string, newKey func() K, newValue 
 			case 17:
 				return pairs(w.Prefix("1"), true)
 			case 18:
-				k, v, ok := w.First()
-				return []any{k, v, ok, slices.Collect(w.KeysFrom(other))}
+				k, v, ok := firstOf(w.Prefix(""))
+				return []any{k, v, ok, slices.Collect(w.KeysBetween(key, other))}
 			case 19:
 				return []any{m.DeleteRange(key, other)}
 			case 20:
@@ -336,7 +336,7 @@ func (p *pair) raw(text func() string) func() {
 			case 2:
 				return []any{raw.Has(key), raw.Len()}
 			case 3:
-				return []any{slices.Collect(raw.KeysFrom(key)), slices.Collect(raw.Backward().KeysPrefix(copal.MapPrefix("numbers")))}
+				return []any{slices.Collect(raw.KeysBetween(key, nil)), slices.Collect(keysWith(raw.Backward(), "numbers:"))}
 			case 4:
 				return []any{raw.DeleteRange(key, append(key, 'x'))}
 			case 5:

@@ -86,7 +86,7 @@ func Example_guideIndex() {
 
 // page returns up to size names behind the last one of the page before, "" for the first page.
 func page(names *copal.Map[string, Account], last string, size int) (list []string) {
-	for name := range names.KeysFrom(last) {
+	for name := range names.From(last) {
 		if name == last {
 			continue
 		}

@@ -170,26 +170,21 @@ func ExampleMap_At_prefix() {
 	// Alan
 }
 
-func ExampleMap_At_first() {
-	db, then := pupils()
-	defer db.Close()
-	fmt.Println(then.First())
-	// Output:
-	// Ada 1815 true
-}
-
 func ExampleMap_At_last() {
 	db, then := pupils()
 	defer db.Close()
-	fmt.Println(then.Backward().First())
+	for name, year := range then.Backward().All() {
+		fmt.Println(name, year)
+		break
+	}
 	// Output:
-	// Grace 1906 true
+	// Grace 1906
 }
 
-func ExampleMap_At_keysFrom() {
+func ExampleMap_At_keysBetween() {
 	db, then := pupils()
 	defer db.Close()
-	for name := range then.KeysFrom("B") {
+	for name := range then.KeysBetween("B", "H") {
 		fmt.Println(name)
 	}
 	// Output:

@@ -139,17 +139,10 @@ func ExampleMap_Backward() {
 	// Output: fig
 }
 
-func ExampleMap_First() {
+func ExampleMap_KeysBetween() {
 	db, fruits := fruits()
 	defer db.Close()
-	fmt.Println(fruits.First())
-	// Output: apple 2 true
-}
-
-func ExampleMap_KeysFrom() {
-	db, fruits := fruits()
-	defer db.Close()
-	for name := range fruits.KeysFrom("d") { // no value is read
+	for name := range fruits.KeysBetween("d", "g") { // no value is read
 		fmt.Println(name)
 	}
 	// Output:

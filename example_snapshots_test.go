@@ -101,7 +101,7 @@ func ExampleSnapshot_Raw_scanKeys() {
 	defer db.Close()
 	defer s.Close()
 	db.Raw().Delete([]byte("pear"))
-	for key := range s.Raw().KeysPrefix([]byte("p")) {
+	for key := range s.Raw().KeysBetween([]byte("p"), []byte("q")) {
 		fmt.Println(string(key))
 	}
 	// Output:

@@ -1,6 +1,7 @@
 package copal_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -612,13 +613,16 @@ func ExampleRaw_Prefix() {
 	// cities:lyon = "France"
 }
 
-func ExampleRaw_KeysPrefix() {
+func ExampleRaw_KeysBetween_prefix() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
 	for _, key := range []string{"b:1", "a:2", "a:1"} {
 		db.Raw().Set([]byte(key), nil)
 	}
-	for key := range db.Raw().KeysPrefix([]byte("a:")) {
+	for key := range db.Raw().KeysBetween([]byte("a:"), nil) { // no value is read
+		if !bytes.HasPrefix(key, []byte("a:")) {
+			break
+		}
 		fmt.Printf("%s\n", key)
 	}
 	// Output:

@@ -100,25 +100,20 @@ func ExampleMap_In_prefix() {
 	// Ada 1815
 }
 
-func ExampleMap_In_first() {
-	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
-		fmt.Println(born.First())
-	})
-	// Output:
-	// Ada 1815 true
-}
-
 func ExampleMap_In_last() {
 	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
-		fmt.Println(born.Backward().First())
+		for name, year := range born.Backward().All() {
+			fmt.Println(name, year)
+			break
+		}
 	})
 	// Output:
-	// Grace 1906 true
+	// Grace 1906
 }
 
-func ExampleMap_In_keysFrom() {
+func ExampleMap_In_keysBetween() {
 	inClass(func(_ *copal.Tx, born *copal.Map[string, int]) {
-		for name := range born.KeysFrom("B") {
+		for name := range born.KeysBetween("B", "H") {
 			fmt.Println(name)
 		}
 	})

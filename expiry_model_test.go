@@ -434,7 +434,7 @@ func (x *expiryModel[V]) compare() {
 	}
 	clear(x.earlier)
 	var keys []string
-	for k := range x.db.Raw().KeysPrefix(nil) {
+	for k := range x.db.Raw().Keys() {
 		keys = append(keys, string(k))
 	}
 	if want := slices.Sorted(maps.Keys(logged)); !slices.Equal(keys, want) {

@@ -177,7 +177,7 @@ func expirySights[V any]() map[string]func(t *testing.T, db *copal.DB, m *copal.
 		},
 		"raw TTL":  func(t *testing.T, db *copal.DB, m M) bool { _, err := db.Raw().TTL(key); return unless(t, err) },
 		"Scan":     func(t *testing.T, db *copal.DB, m M) bool { return len(scanAll(db)) == 1 },
-		"ScanKeys": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(db.Raw().KeysPrefix(nil))) == 1 },
+		"ScanKeys": func(t *testing.T, db *copal.DB, m M) bool { return len(slices.Collect(db.Raw().Keys())) == 1 },
 
 		"Update, which writes": func(t *testing.T, db *copal.DB, m M) (there bool) {
 			_, _, err := m.Update("k", func(u *copal.Entry[V]) error { there = u.Exists; u.Cancel(); return nil })

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -335,4 +336,23 @@ func has(r *copal.Raw, key []byte) (bool, error) {
 // hasOf is has as a function of the key.
 func hasOf(r *copal.Raw) func(key []byte) (bool, error) {
 	return func(key []byte) (bool, error) { return has(r, key) }
+}
+
+// keysWith yields the raw keys that begin with p.
+func keysWith(r *copal.Raw, p string) iter.Seq[[]byte] {
+	var end []byte // the first key that is beyond them, nil for none
+	for n := len(p); n > 0 && end == nil; n-- {
+		if p[n-1] < 0xff {
+			end = append([]byte(p[:n-1]), p[n-1]+1)
+		}
+	}
+	return r.KeysBetween([]byte(p), end)
+}
+
+// firstOf is the first pair that a walk yields; ok is false if there is none.
+func firstOf[K, V any](walk iter.Seq2[K, V]) (k K, v V, ok bool) {
+	for k, v := range walk {
+		return k, v, true
+	}
+	return k, v, false
 }

@@ -18,7 +18,7 @@ import (
 func (x *interplay[V]) checkSnapshot(s snapped) {
 	m := x.m.At(s.s)
 	got := map[string]thing{}
-	for k := range s.s.Raw().KeysPrefix([]byte("m:")) {
+	for k := range keysWith(s.s.Raw(), "m:") {
 		got[string(k)] = thing{}
 	}
 	if want := slices.Sorted(maps.Keys(s.what)); !slices.Equal(slices.Sorted(maps.Keys(got)), want) {
@@ -135,7 +135,7 @@ func (x *interplay[V]) compare() {
 	}
 	clear(x.earlier)
 	keys = nil
-	for k := range x.db.Raw().KeysPrefix(nil) {
+	for k := range x.db.Raw().Keys() {
 		keys = append(keys, string(k))
 	}
 	if want := slices.Sorted(maps.Keys(logged)); !slices.Equal(keys, want) {

@@ -692,7 +692,7 @@ func (x *mixed) compare(h hands, w world) {
 		x.errorf("Len is %d, want %d: %v", n, len(w), w)
 	}
 	var keys []string
-	for key := range h.db.Raw().KeysPrefix(nil) {
+	for key := range h.db.Raw().Keys() {
 		keys = append(keys, string(key))
 	}
 	if all := slices.Sorted(maps.Keys(w)); !slices.Equal(keys, all) {

@@ -128,7 +128,7 @@ func (m *model) compare() {
 		m.t.Errorf("Scan yields %q, want %q", got, m.raw)
 	}
 	var keys []string
-	for k := range m.db.Raw().KeysPrefix(nil) {
+	for k := range m.db.Raw().Keys() {
 		keys = append(keys, string(k))
 	}
 	if want := slices.Sorted(maps.Keys(m.raw)); !slices.Equal(keys, want) {

@@ -123,11 +123,12 @@ func (o *orderModel[K]) all() {
 			o.t.Fatalf("Keys yields %v, want %v", got, keys)
 		}
 	}
-	if got := slices.Collect(o.m.KeysFrom(from)); len(got) != len(where(keys, func(k K) bool { return o.compare(k, from) >= 0 })) {
-		o.t.Fatalf("KeysFrom(%v) yields %v", from, got)
+	between := where(keys, func(k K) bool { return o.compare(k, from) >= 0 && o.compare(k, to) < 0 })
+	if got := slices.Collect(o.m.KeysBetween(from, to)); !slices.EqualFunc(got, between, func(a, b K) bool { return o.compare(a, b) == 0 }) {
+		o.t.Fatalf("KeysBetween(%v, %v) yields %v, want %v", from, to, got, between)
 	}
-	first, _, ok := o.m.First()
-	last, _, ok2 := o.m.Backward().First()
+	first, _, ok := firstOf(o.m.Prefix(""))
+	last, _, ok2 := firstOf(o.m.Backward().All())
 	if ok != (len(keys) > 0) || ok2 != ok || ok && (o.compare(first, keys[0]) != 0 || o.compare(last, reversed[0]) != 0) {
 		o.t.Fatalf("First %v, %v, Last %v, %v of %v", first, ok, last, ok2, keys)
 	}
@@ -249,7 +250,7 @@ func TestOrderOfWhatIsNoKey(t *testing.T) {
 	if errs := told.take(); len(errs) != 3 || !errors.Is(errs[0], copal.ErrType) {
 		t.Errorf("told: %v", errs)
 	}
-	if k, _, ok := m.First(); k != 5 || !ok {
+	if k, _, ok := firstOf(m.Prefix("")); k != 5 || !ok {
 		t.Error(k, ok)
 	}
 	told.take()
@@ -357,7 +358,7 @@ func TestScanOfAllTables(t *testing.T) {
 		}
 		for _, p := range bounds {
 			var got []string
-			for k := range db.Raw().KeysPrefix(p) {
+			for k := range keysWith(db.Raw(), string(p)) {
 				got = append(got, string(k))
 			}
 			in := slices.DeleteFunc(slices.Clone(want), func(k string) bool { return !strings.HasPrefix(k, string(p)) })
@@ -385,7 +386,7 @@ func TestOrderWithoutTheExpired(t *testing.T) {
 		t.Error(got)
 	}
 	mustSet(t, m, 4, 4)
-	if got := slices.Collect(m.KeysFrom(3)); !slices.Equal(got, []int{3, 4, 5, 7, 9}) {
+	if got := slices.Collect(m.KeysBetween(3, 10)); !slices.Equal(got, []int{3, 4, 5, 7, 9}) {
 		t.Error(got)
 	}
 }
@@ -450,7 +451,7 @@ func TestOrderOfReaders(t *testing.T) {
 			t.Fatalf("ordered %v: %v, want %v", r.IsOrdered(), got, slices.Sorted(maps.Keys(want)))
 		}
 		var last []byte
-		for k := range reader.Raw().KeysPrefix(nil) {
+		for k := range reader.Raw().Keys() {
 			if last != nil && bytes.Compare(last, k) >= 0 {
 				t.Fatalf("%q comes after %q", k, last)
 			}
@@ -485,10 +486,10 @@ func TestWalksOverAClosedStore(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, walk := range map[string]func() int{
-			"ScanKeys": func() int { return count(db.Raw().KeysPrefix(nil)) },
+			"ScanKeys": func() int { return count(db.Raw().Keys()) },
 			"Scan":     func() int { return count2(db.Raw().Prefix(nil)) },
 			"Map.Keys": func() int { return count(m.Keys()) },
-			"KeysFrom": func() int { return count(m.KeysFrom(0)) },
+			"Between":  func() int { return count(m.KeysBetween(0, 9)) },
 			"Map.All":  func() int { return count2(m.All()) },
 			"Ascend":   func() int { return count2(m.From(0)) },
 			"Backward": func() int { return count2(m.Backward().All()) },

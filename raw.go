@@ -319,16 +319,17 @@ func (r *Raw) Between(from, to []byte) iter.Seq2[[]byte, []byte] {
 // Prefix yields the entries whose keys begin with p.
 func (r *Raw) Prefix(p []byte) iter.Seq2[[]byte, []byte] { return r.scan(engine.PrefixSpan(p)) }
 
-// KeysFrom yields the keys in [from, ∞), as Keys does.
-func (r *Raw) KeysFrom(from []byte) iter.Seq[[]byte] { return r.scanKeys(engine.Span{Low: from}) }
-
-// KeysBetween yields the keys in [from, to), as Keys does. nil is no bound.
+// KeysBetween yields the keys in [from, to), as Keys does. nil is no bound. The keys that begin with p
+// are those from p on, up to the first that does not:
+//
+//	for key := range raw.KeysBetween(p, nil) {
+//		if !bytes.HasPrefix(key, p) {
+//			break
+//		}
+//	}
 func (r *Raw) KeysBetween(from, to []byte) iter.Seq[[]byte] {
 	return r.scanKeys(engine.Span{Low: from, High: to, HighOpen: true})
 }
-
-// KeysPrefix yields the keys that begin with p, as Keys does.
-func (r *Raw) KeysPrefix(p []byte) iter.Seq[[]byte] { return r.scanKeys(engine.PrefixSpan(p)) }
 
 //go:noinline
 func (r *Raw) scan(span engine.Span) iter.Seq2[[]byte, []byte] {

@@ -336,7 +336,7 @@ func TestScan(t *testing.T) {
 			got = append(got, string(k))
 			wantRaw(t, db, string(k), string(v))
 		}
-		for k := range db.Raw().KeysPrefix([]byte(prefix)) {
+		for k := range keysWith(db.Raw(), prefix) {
 			keys = append(keys, string(k))
 		}
 		if !slices.Equal(got, want) || !slices.Equal(keys, want) {

@@ -49,7 +49,7 @@ func TestWhatWasSeenIsThere(t *testing.T) {
 		}
 		afterSeeing(t, rounds, set, shows(m), func(i int) {
 			found := 0
-			for range db.Raw().KeysPrefix(nil) {
+			for range db.Raw().Keys() {
 				found++
 			}
 			if found != 1 {

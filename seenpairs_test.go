@@ -121,7 +121,7 @@ func looksOf(db *copal.DB, m *copal.Map[string, int], key string, inMemory bool)
 			return x, err
 		}},
 		{"DB.ScanKeys", func() (x int, err error) {
-			for k := range db.Raw().KeysPrefix(nil) {
+			for k := range db.Raw().Keys() {
 				if string(k) == whole {
 					x = there
 				}

@@ -62,9 +62,9 @@ func silentReads(m *copal.Map[string, string], r *copal.Raw) map[string]func() {
 		return func() { list(func(_, _ []byte) bool { return true }) }
 	}
 	return map[string]func(){
-		"Get": func() { m.Get("k") }, "Peek": func() { m.Peek("k") }, "Has": func() { m.Has("k") }, "Len": func() { m.Len() }, "First": func() { m.First() },
+		"Get": func() { m.Get("k") }, "Peek": func() { m.Peek("k") }, "Has": func() { m.Has("k") }, "Len": func() { m.Len() },
 		"All": drain(m.All()), "From": drain(m.From("a")), "Until": drain(m.Until("z")), "Between": drain(m.Between("a", "z")), "Prefix": drain(m.Prefix("k")),
-		"Keys": func() { _ = slices.Collect(m.Keys()) }, "KeysFrom": func() { _ = slices.Collect(m.KeysFrom("a")) }, "Values": func() { _ = slices.Collect(m.Values()) },
+		"Keys": func() { _ = slices.Collect(m.Keys()) }, "KeysBetween": func() { _ = slices.Collect(m.KeysBetween("a", "z")) }, "Values": func() { _ = slices.Collect(m.Values()) },
 		"raw Get": func() { r.Get(k) }, "raw Has": func() { r.Has(k) }, "raw Len": func() { r.Len() }, "raw All": drainRaw(r.All()), "raw Prefix": drainRaw(r.Prefix(k)),
 		"raw Keys": func() { _ = slices.Collect(r.Keys()) }, "hash Len": func() { r.Hash([]byte("h")).Len() }, "hash Get": func() { r.Hash([]byte("h")).Get("f") },
 	}
@@ -572,9 +572,9 @@ func ownedBy[V any](t *testing.T, what string, db *copal.DB, m *copal.Map[string
 	}
 	defer s.Close()
 	reads := map[string]func(m *copal.Map[string, V]) V{
-		"Get":   func(m *copal.Map[string, V]) V { v, _ := m.Get("k"); return v },
-		"Load":  func(m *copal.Map[string, V]) V { v, _ := m.Load("k"); return v },
-		"First": func(m *copal.Map[string, V]) V { _, v, _ := m.First(); return v },
+		"Get":      func(m *copal.Map[string, V]) V { v, _ := m.Get("k"); return v },
+		"Load":     func(m *copal.Map[string, V]) V { v, _ := m.Load("k"); return v },
+		"Backward": func(m *copal.Map[string, V]) V { _, v, _ := firstOf(m.Backward().All()); return v },
 		"All": func(m *copal.Map[string, V]) (v V) {
 			for _, v = range m.All() {
 				return v

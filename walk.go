@@ -46,7 +46,13 @@ func Ordered() MapOption { return mapOption(func(m *mapConfig) { m.ordered = tru
 func OrderedKeys() Option { return storeOption(func(c *config) { c.orderedKeys = true }) }
 
 // All yields each key and its value, which is the caller's own. A map that is Ordered, and every
-// handle of Backward, yields them in the order of the keys; otherwise there is no order.
+// handle of Backward, yields them in the order of the keys; otherwise there is no order, and Prefix("")
+// yields all in order. To have the first alone, break the loop:
+//
+//	for k, v := range m.All() {
+//		fmt.Println(k, v)
+//		break
+//	}
 //
 // An entry that exists throughout is yielded exactly once, with the value it has at that moment. An
 // entry that comes or goes meanwhile may be yielded or not. A snapshot yields what it has. The loop
@@ -89,27 +95,12 @@ func (m *Map[K, V]) Between(from, to K) iter.Seq2[K, V] {
 // Prefix yields the entries whose keys, as text, begin with p, in the order of the keys: strings
 // that begin with p, numbers whose decimals do. If the keys are in the order of their text, it
 // looks at no others.
-func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] { return m.entries(m.prefixed(p, true)) }
+func (m *Map[K, V]) Prefix(p string) iter.Seq2[K, V] { return m.entries(m.prefixed(p)) }
 
-// KeysFrom yields the keys in [from, ∞), in their order, as Keys does. They are those that existed
+// KeysBetween yields the keys in [from, to), in their order, as Keys does. They are those that existed
 // when the walk began.
-func (m *Map[K, V]) KeysFrom(from K) iter.Seq[K] { return m.keysOf(m.between(&from, nil, false)) }
-
-// KeysBetween yields the keys in [from, to), as KeysFrom does.
 func (m *Map[K, V]) KeysBetween(from, to K) iter.Seq[K] {
 	return m.keysOf(m.between(&from, &to, false))
-}
-
-// KeysPrefix yields the keys of the entries of Prefix, as KeysFrom does.
-func (m *Map[K, V]) KeysPrefix(p string) iter.Seq[K] { return m.keysOf(m.prefixed(p, false)) }
-
-// First returns the entry with the least key; ok is false if there is none. Backward().First()
-// returns the entry with the greatest.
-func (m *Map[K, V]) First() (key K, v V, ok bool) {
-	for key, v := range m.entries(m.inOrder(engine.Span{}, true)) {
-		return key, v, true
-	}
-	return key, v, false
 }
 
 // Range calls f for each entry, as All does, until f returns an error, which Range returns. An
@@ -188,11 +179,11 @@ func (m *Map[K, V]) span(from, to *K) (engine.Span, error) {
 // prefixed are the entries whose keys' own text begins with p.
 //
 //go:noinline
-func (m *Map[K, V]) prefixed(p string, values bool) iter.Seq[engine.Item] {
+func (m *Map[K, V]) prefixed(p string) iter.Seq[engine.Item] {
 	if m.order.IsBytes() {
-		return m.inOrder(engine.PrefixSpan([]byte(p)), values)
+		return m.inOrder(engine.PrefixSpan([]byte(p)), true)
 	}
-	return beginning(p, len(m.prefix), m.inOrder(engine.Span{}, values))
+	return beginning(p, len(m.prefix), m.inOrder(engine.Span{}, true))
 }
 
 // beginning are the items whose keys, behind so many bytes, begin with p.

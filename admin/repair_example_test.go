@@ -57,7 +57,7 @@ func ExampleRepair() {
 		log.Fatal(err)
 	}
 	defer db.Close()
-	for key := range db.Raw().KeysPrefix(nil) {
+	for key := range db.Raw().Keys() {
 		fmt.Println(string(key))
 	}
 	// Output:

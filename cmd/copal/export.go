@@ -255,8 +255,8 @@ func (x *export) haveMaps(db *copal.DB) error {
 // haveKeys reports whether a key begins with prefix: entries that set or import has written are those of a map
 // that no program has opened yet.
 func haveKeys(db *copal.DB, prefix []byte) bool {
-	for range db.Raw().KeysPrefix(prefix) {
-		return true
+	for key := range db.Raw().KeysBetween(prefix, nil) {
+		return bytes.HasPrefix(key, prefix)
 	}
 	return false
 }

@@ -419,7 +419,10 @@ func (h *collectionHands) sortedSet(s *step) (existed bool, err error) {
 }
 
 func (h *collectionHands) look(c content) error {
-	for key := range h.db.Raw().KeysPrefix([]byte(h.prefix)) {
+	for key := range h.db.Raw().KeysBetween([]byte(h.prefix), nil) {
+		if !strings.HasPrefix(string(key), h.prefix) {
+			break
+		}
 		name := strings.TrimPrefix(string(key), h.prefix)
 		if err := h.lookAt(c, name, key); err != nil {
 			return fmt.Errorf("%s: %w", name, err)

@@ -143,7 +143,7 @@ func (s singleShelf) load(at slot) (value, error) {
 
 func (s singleShelf) all() iter.Seq[entry] {
 	return func(yield func(entry) bool) {
-		for k := range s.db.Raw().KeysPrefix([]byte(singlePrefix)) {
+		for k := range keysWith(s.db, singlePrefix) {
 			n, err := copal.Load[Note](s.db, string(k))
 			at, ok := textSlot(strings.TrimPrefix(string(k), singlePrefix))
 			if !yield(entryOf(s.number, at, ok && err == nil, fmt.Sprint(string(k), err), n)) {
@@ -190,10 +190,21 @@ func (s rawShelf) all() iter.Seq[entry] {
 func (s rawShelf) len() int { return countKeys(s.db, rawPrefix) }
 
 func countKeys(db *copal.DB, prefix string) (n int) {
-	for range db.Raw().KeysPrefix([]byte(prefix)) {
+	for range keysWith(db, prefix) {
 		n++
 	}
 	return n
+}
+
+// keysWith yields the raw keys that begin with prefix.
+func keysWith(db *copal.DB, prefix string) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for key := range db.Raw().KeysBetween([]byte(prefix), nil) {
+			if !strings.HasPrefix(string(key), prefix) || !yield(key) {
+				return
+			}
+		}
+	}
 }
 
 // A slot as a key of each type, and back.

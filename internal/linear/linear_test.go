@@ -205,7 +205,7 @@ func newTrial[K comparable, V numbered](t *testing.T, rng *rand.Rand, memory int
 		if err := x.m.Set(key(i), of(1)); err != nil {
 			t.Fatal(err)
 		}
-		for k := range x.db.Raw().KeysPrefix(nil) {
+		for k := range x.db.Raw().Keys() {
 			x.raw = append(x.raw, k)
 		}
 		if _, err := x.m.Delete(key(i)); err != nil || len(x.raw) != i+1 {
