@@ -45,8 +45,8 @@ func (c *Collection) With(d Durability) *Collection {
 	return &of
 }
 
-// Key returns the key of the collection.
-func (c *Collection) Key() string { return string(c.key) }
+// Name returns the key of the collection.
+func (c *Collection) Name() string { return string(c.key) }
 
 // Len returns the number of elements, 0 if there is no collection. It costs one read. A read that
 // fails goes to the error handler.

@@ -216,10 +216,10 @@ func ExampleHashOf_At() {
 	// 0 3
 }
 
-func ExampleCollection_Key() {
+func ExampleCollection_Name() {
 	db, h := stock()
 	defer db.Close()
-	fmt.Println(h.Key())
+	fmt.Println(h.Name())
 	// Output:
 	// shop:1:stock
 }

@@ -545,7 +545,7 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 			},
 			"ExpireAt": func(db *copal.DB, _ *copal.HashOf[string, int]) error { return db.Raw().ExpireAt(key, at) },
 			"ExpireAt of a collection": func(db *copal.DB, h *copal.HashOf[string, int]) error {
-				return db.Raw().ExpireAt([]byte(h.Key()), at)
+				return db.Raw().ExpireAt([]byte(h.Name()), at)
 			},
 			"Batch.PutUntil": func(db *copal.DB, _ *copal.HashOf[string, int]) error {
 				return db.Raw().Batch().SetUntil(key, []byte("new"), at)
@@ -557,7 +557,7 @@ func TestFarDeadlinesAreRefused(t *testing.T) {
 				return admin.Put(db, &admin.Entry{Key: key, Value: []byte("new"), Expires: at})
 			},
 			"PutElements": func(db *copal.DB, h *copal.HashOf[string, int]) error {
-				e := admin.Entry{Key: []byte(h.Key()), Collection: "hash", Expires: at}
+				e := admin.Entry{Key: []byte(h.Name()), Collection: "hash", Expires: at}
 				return admin.PutElements(db, &e, []admin.Element{{Name: []byte("new"), Value: []byte("1")}}, true)
 			},
 		} {
