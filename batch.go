@@ -12,7 +12,7 @@ import (
 // last counts. The log takes them in one piece, and one sync serves all.
 //
 // Only one goroutine at a time may use a Batch. It copies what it is given, and holds everything in
-// memory until Reset.
+// memory until Commit. A batch that is not committed changes nothing, and needs no Close.
 type Batch struct {
 	raw     *Raw
 	db      *DB
@@ -21,13 +21,13 @@ type Batch struct {
 	list    []*engine.Change
 
 	bytes  []byte // room for keys and values, which stay where they are
-	copied int    // bytes taken since the last Reset, in this room and in earlier ones
+	copied int    // bytes taken since the batch was empty, in this room and in earlier ones
 }
 
 // batchRoom is how much room a batch takes at a time.
 const batchRoom = 64 << 10
 
-// batchKept is how much memory for keys and values Reset keeps at most.
+// batchKept is how much memory for keys and values an empty batch keeps at most.
 const batchKept = 1 << 20
 
 // Batch returns an empty batch, which is as durable as the writes of the handle. A transaction is a
@@ -61,8 +61,10 @@ func (b *Batch) Delete(key []byte) { b.add(engine.Write{Key: b.copy(key), Delete
 // Len is the number of keys that the batch changes.
 func (b *Batch) Len() int { return len(b.changes) }
 
-// Commit makes the changes. When it returns an error nothing has changed, unless the store refuses
-// further writes after it. The batch stays as it is: it can be committed again, added to, or Reset.
+// Commit makes the changes. When it returns nil the batch is empty and can be filled again: it is
+// usual to have one batch for many commits. When it returns an error nothing has changed, unless the
+// store refuses further writes after it. The batch is as it was then: it can be committed again and
+// added to.
 func (b *Batch) Commit() error {
 	if err := b.raw.writable(); err != nil {
 		return err
@@ -74,11 +76,15 @@ func (b *Batch) Commit() error {
 	for i := range b.changes {
 		b.list = append(b.list, &b.changes[i])
 	}
-	return b.db.store.WriteAll(b.list, b.raw.by)
+	if err := b.db.store.WriteAll(b.list, b.raw.by); err != nil {
+		return err
+	}
+	b.empty()
+	return nil
 }
 
-// Reset empties the batch, and keeps some of its memory for the next changes.
-func (b *Batch) Reset() {
+// empty empties the batch, and keeps some of its memory for the next changes.
+func (b *Batch) empty() {
 	clear(b.of)
 	clear(b.list)
 	clear(b.changes)
@@ -99,7 +105,7 @@ func (b *Batch) add(w engine.Write) {
 	b.changes = append(b.changes, engine.Change{Write: w})
 }
 
-// copy puts p where it stays until Reset.
+// copy puts p where it stays until the batch is empty.
 func (b *Batch) copy(p []byte) []byte {
 	b.copied += len(p)
 	if len(p) > cap(b.bytes)-len(b.bytes) {

@@ -30,25 +30,6 @@ func ExampleRaw_DeleteFSync() {
 	// Output: true <nil>
 }
 
-func ExampleRaw_Append() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-	db.Raw().Set([]byte("a"), []byte("1"))
-	db.Raw().Set([]byte("b"), []byte("2"))
-
-	var buf []byte
-	for _, key := range []string{"a", "b"} {
-		var err error
-		if buf, err = db.Raw().Append(buf[:0], []byte(key)); err != nil {
-			log.Fatal(err)
-		}
-		fmt.Printf("%s %s\n", key, buf)
-	}
-	// Output:
-	// a 1
-	// b 2
-}
-
 func ExampleRaw_View() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
@@ -61,6 +42,26 @@ func ExampleRaw_View() {
 	})
 	fmt.Println(lines, err)
 	// Output: 2 <nil>
+}
+
+func ExampleRaw_View_append() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	db.Raw().Set([]byte("a"), []byte("one, "))
+	db.Raw().Set([]byte("b"), []byte("two"))
+
+	var dst []byte
+	for _, key := range []string{"a", "b"} {
+		err := db.Raw().View([]byte(key), func(v []byte) error {
+			dst = append(dst, v...) // v is not to be kept
+			return nil
+		})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Printf("%s\n", dst)
+	// Output: one, two
 }
 
 func ExampleRaw_Len() {
@@ -154,10 +155,9 @@ func ExampleBatch_Commit() {
 	for i := range 2500 {
 		b.Set(fmt.Appendf(nil, "row:%05d", i), []byte("…"))
 		if b.Len() == 1000 {
-			if err := b.Commit(); err != nil {
+			if err := b.Commit(); err != nil { // b is empty then
 				log.Fatal(err)
 			}
-			b.Reset()
 		}
 	}
 	if err := b.Commit(); err != nil {
@@ -176,15 +176,4 @@ func ExampleBatch_Commit_fSync() {
 	b.Set([]byte("stock:apples"), []byte("41"))
 	fmt.Println(b.Commit()) // one sync for both
 	// Output: <nil>
-}
-
-func ExampleBatch_Reset() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	b := db.Raw().Batch()
-	b.Set([]byte("k"), nil)
-	b.Reset()
-	fmt.Println(b.Len(), b.Commit(), db.Raw().Len())
-	// Output: 0 <nil> 0
 }

@@ -290,8 +290,7 @@ func checkRaw(t *testing.T, db *copal.DB, name, key string, there bool, shown st
 		t.Errorf("%s: Has = %v, %v", name, has, err)
 	}
 	reads := map[string]func() ([]byte, error){
-		"Get":       func() ([]byte, error) { return db.Raw().Load([]byte(key)) },
-		"AppendGet": func() ([]byte, error) { return db.Raw().Append(make([]byte, 0, 3), []byte(key)) },
+		"Get": func() ([]byte, error) { return db.Raw().Load([]byte(key)) },
 		"ViewValue": func() (got []byte, err error) {
 			err = db.Raw().View([]byte(key), func(b []byte) error { got = append(got, b...); return nil })
 			return got, err

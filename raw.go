@@ -1,7 +1,6 @@
 package copal
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -64,45 +63,30 @@ func (r *Raw) Get(key []byte) (value []byte, ok bool) {
 
 // Load is Get with an error: ErrNotFound when there is no entry, a *CorruptError when it is
 // damaged, a *CollectionError when the key holds a collection.
-func (r *Raw) Load(key []byte) ([]byte, error) { return r.Append(nil, key) }
-
-// Append appends the value that Load returns to dst, and returns the extended slice. If dst has
-// room, it allocates nothing; exceptions are values of more than 64 KiB, values shown as JSON, and
-// snapshots and transactions. After an error dst comes back unchanged; the bytes beyond its length
-// may be overwritten.
-func (r *Raw) Append(dst, key []byte) ([]byte, error) {
+func (r *Raw) Load(key []byte) ([]byte, error) {
 	if r.from != nil {
 		e, err := r.from.get(&everywhere, key)
 		if err != nil {
-			return dst, err
+			return nil, err
 		}
-		if dst == nil && r.tx == nil && r.db.renderer(e.Schema) == nil {
+		if r.tx == nil && r.db.renderer(e.Schema) == nil {
 			return e.Value, nil // of a snapshot: nobody else has the value
 		}
-		return r.db.shown(orEmpty(dst), key, e.Value, e.Schema)
+		return r.db.shown([]byte{}, key, e.Value, e.Schema)
 	}
-	out, schema, err := r.db.store.AppendGet(dst, key)
-	if err != nil {
-		return dst, err
+	value, schema, err := r.db.store.AppendGet(nil, key)
+	if err != nil || schema == 0 || r.db.renderer(schema) == nil {
+		return value, err
 	}
-	if schema == 0 || r.db.renderer(schema) == nil {
-		return out, nil
-	}
-	return r.db.shown(dst, key, bytes.Clone(out[len(dst):]), schema)
-}
-
-// orEmpty is b, or an empty value that is not nil.
-func orEmpty(b []byte) []byte {
-	if b == nil {
-		return []byte{}
-	}
-	return b
+	return r.db.shown(nil, key, value, schema)
 }
 
 // View calls f with the value that Load returns, and returns the error of f. The value may be the
 // bytes of the mapped file: f must not change them, and must not use them after it has returned.
 // They stay the same while f runs, whatever is written, compacted or closed meanwhile. f may use
-// the store.
+// the store. To read many values into one buffer, without the allocation of Load, append them to it:
+//
+//	err := raw.View(key, func(value []byte) error { dst = append(dst, value...); return nil })
 //
 // View copies no value that has reached the file (at once or within the sync interval), is at most
 // 64 KiB long, and is shown as it is stored. It copies others to memory that is used again.

@@ -47,7 +47,7 @@ func readsOf(m *copal.Map[string, string], r *copal.Raw) map[string]error {
 	k := []byte("m:k")
 	return map[string]error{
 		"Load": errOf(m.Load("k")), "TTL": errOf(m.TTL("k")), "Deadline": errOf(m.Deadline("k")), "Range": m.Range(func(string, string) error { return nil }),
-		"raw Load": errOf(r.Load(k)), "raw Append": errOf(r.Append(nil, k)), "raw TTL": errOf(r.TTL(k)), "raw Deadline": errOf(r.Deadline(k)),
+		"raw Load": errOf(r.Load(k)), "raw TTL": errOf(r.TTL(k)), "raw Deadline": errOf(r.Deadline(k)),
 		"View": r.View(k, func([]byte) error { return nil }), "hash Load": errOf(r.Hash([]byte("h")).Load("f")), "hash TTL": errOf(r.Hash([]byte("h")).TTL()), "list Load": errOf(r.List([]byte("l")).Load(0)),
 	}
 }

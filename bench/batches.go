@@ -67,7 +67,6 @@ func openOwnBatches(durable bool) func(dir string, _ bool) (byteStore, error) {
 }
 
 func (s ownBatches) batch(n int, entry func(i int) (key, value []byte)) error {
-	s.b.Reset()
 	for i := range n {
 		s.b.Set(entry(i))
 	}
