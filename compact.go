@@ -2,7 +2,6 @@ package copal
 
 import (
 	"context"
-	"time"
 
 	"github.com/copaldb/copal/internal/compaction"
 )
@@ -36,13 +35,4 @@ import (
 // Compact never makes a store longer: where less than 1 KiB can be given back, it does nothing.
 func (db *DB) Compact(ctx context.Context, progress func(done, total int64)) error {
 	return compaction.Of(db.store).Compact(ctx, progress)
-}
-
-// StartAutoCompact compacts the log whenever the store has more than ratio records per entry (see
-// Stats.Ratio) and at least 64 KiB can be given back. It runs in the background, beside the
-// compaction that is always on, and looks once in every. The ratio is at least 1; 2 to 4 are
-// sensible, as a lower ratio copies live records more often. A later call replaces the numbers of
-// an earlier one; a ratio of 0 ends it.
-func (db *DB) StartAutoCompact(every time.Duration, ratio float64) error {
-	return compaction.Of(db.store).StartAutoCompact(every, ratio)
 }

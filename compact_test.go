@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,20 +116,21 @@ func TestKeepHistory(t *testing.T) {
 }
 
 // Compaction by itself concerns small stores, too: of one segment, the tail.
-func TestStartAutoCompact(t *testing.T) {
+func TestAutoCompact(t *testing.T) {
+	for _, bad := range []copal.Option{
+		copal.WithAutoCompact(time.Hour, -1), copal.WithAutoCompact(time.Hour, 0), copal.WithAutoCompact(time.Hour, 0.5),
+		copal.WithAutoCompact(time.Hour, math.NaN()), copal.WithAutoCompact(0, 2), copal.WithAutoCompact(-1, 2),
+	} {
+		if db, err := copal.OpenMemory(bad); err == nil || !strings.HasPrefix(err.Error(), "copal: ") {
+			t.Errorf("%v, %v", db, err)
+		}
+	}
+	if _, err := copal.OpenMemory(copal.KeepHistory(), copal.WithAutoCompact(time.Hour, 2)); err == nil {
+		t.Error("KeepHistory, and compaction by a ratio")
+	}
 	synctest.Test(t, func(t *testing.T) {
-		db, m := overwritten(t, vfs.NewMem(), 1000, 5)
-		for _, bad := range []float64{-1, 0.5} {
-			if err := db.StartAutoCompact(time.Hour, bad); err == nil {
-				t.Errorf("a ratio of %v", bad)
-			}
-		}
-		if err := db.StartAutoCompact(0, 2); err == nil {
-			t.Error("every 0 s")
-		}
-		if err := db.StartAutoCompact(time.Hour, 2); err != nil {
-			t.Fatal(err)
-		}
+		fsys := vfs.NewMem()
+		db, m := overwritten(t, fsys, 1000, 5, copal.WithAutoCompact(time.Hour, 2))
 		time.Sleep(59 * time.Minute)
 		if s := db.Stats(); s.Ratio() < 5 {
 			t.Errorf("before its time: %+v", s)
@@ -138,14 +140,9 @@ func TestStartAutoCompact(t *testing.T) {
 			t.Errorf("with a ratio of %v: %+v", s.Ratio(), s)
 		}
 		wantOverwritten(t, m, 1000, 5)
-		if err := db.StartAutoCompact(0, 0); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := db.StartAutoCompact(time.Hour, 2); !errors.Is(err, copal.ErrClosed) {
-			t.Errorf("after Close: %v", err)
-		}
+		mustClose(t, db)
+		db = openOn(t, fsys, copal.ReadOnly(), copal.WithAutoCompact(time.Hour, 1))
+		time.Sleep(2 * time.Hour)
+		mustClose(t, db)
 	})
 }

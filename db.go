@@ -81,7 +81,7 @@ func OpenMemory(opts ...Option) (*DB, error) {
 func open(dir string, c config) (*DB, error) {
 	s, err := store.Open(dir, engine.Options{
 		FS: c.fsys, Clock: c.clock, Random: c.random, ReadOnly: c.readOnly, FollowEvery: c.followEvery,
-		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction,
+		SyncInterval: c.syncInterval, MaxMemory: c.maxMemory, SegmentBytes: c.segmentBytes, RingBytes: c.ringBytes, OnError: c.onError, Progress: c.progress, Inline: c.inline, NoCompaction: c.noCompaction, CompactEvery: c.compactEvery, CompactRatio: c.compactRatio,
 	})
 	if err != nil {
 		return nil, err
@@ -116,14 +116,6 @@ func (db *DB) Sync() error {
 	return db.store.Sync()
 }
 
-// SetSyncInterval changes the sync interval, also for writes that wait already. It does nothing
-// unless d is positive.
-func (db *DB) SetSyncInterval(d time.Duration) {
-	if d > 0 {
-		db.store.SetSyncInterval(d)
-	}
-}
-
 // Stats is what DB.Stats counts.
 type Stats struct {
 	Keys          int64 // entries of all maps, as their Len counts them, and raw entries
@@ -148,7 +140,7 @@ func (s Stats) Ratio() float64 { return float64(s.Records) / float64(max(s.Keys,
 func (db *DB) Stats() Stats {
 	s := db.store.Stats()
 	return Stats{Keys: s.Keys, Records: s.Records, LiveBytes: s.LiveBytes, LogBytes: s.LogBytes,
-		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes, SyncInterval: db.store.SyncInterval(),
+		Segments: s.Segments, Compacted: s.Compacted, IndexBytes: s.IndexBytes, CacheBytes: s.CacheBytes, TornBytes: s.TornBytes, SyncInterval: db.config.syncInterval,
 		Snapshots: s.Views, SnapshotBytes: s.ViewBytes, HeldBytes: s.HeldBytes}
 }
 

@@ -380,16 +380,15 @@ func TestDrivenRefuses(t *testing.T) {
 			_, _, err := users.UpdateInMemory("ann", func(*copal.Entry[int]) error { return nil })
 			return err
 		},
-		"Drop":             func() error { return db.Drop("users") },
-		"Compact":          func() error { return db.Compact(t.Context(), nil) },
-		"StartAutoCompact": func() error { return db.StartAutoCompact(time.Hour, 2) },
-		"Refresh":          db.Refresh,
-		"Backup":           func() error { _, err := db.Backup(t.Context(), t.TempDir()+"/b", nil); return err },
-		"Batch":            func() error { b := raw.Batch(); b.Set(key, key); return b.Commit() },
-		"Create":           func() error { w, err := raw.Create(key); return errors.Join(err, commit(w)) },
-		"Open":             func() error { _, err := raw.Open(key); return err },
-		"Hash":             func() error { return raw.Hash(key).Set("f", key) },
-		"List":             func() error { return raw.List(key).PushBack(key) },
+		"Drop":    func() error { return db.Drop("users") },
+		"Compact": func() error { return db.Compact(t.Context(), nil) },
+		"Refresh": db.Refresh,
+		"Backup":  func() error { _, err := db.Backup(t.Context(), t.TempDir()+"/b", nil); return err },
+		"Batch":   func() error { b := raw.Batch(); b.Set(key, key); return b.Commit() },
+		"Create":  func() error { w, err := raw.Create(key); return errors.Join(err, commit(w)) },
+		"Open":    func() error { _, err := raw.Open(key); return err },
+		"Hash":    func() error { return raw.Hash(key).Set("f", key) },
+		"List":    func() error { return raw.List(key).PushBack(key) },
 		"OnExpire": func() error {
 			_, err := copal.OpenMap[string, int](db, "x", copal.WithOnExpire(func(string, int) {}))
 			return err
@@ -406,7 +405,6 @@ func TestDrivenRefuses(t *testing.T) {
 	for range db.Maps() {
 		t.Error("there are maps")
 	}
-	db.SetSyncInterval(time.Second)
 	if keys := db.Stats().Keys; keys != 0 {
 		t.Errorf("%d keys are counted", keys)
 	}

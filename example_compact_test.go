@@ -35,12 +35,19 @@ func ExampleDB_Compact_progress() {
 	// Output: <nil> 0
 }
 
-func ExampleDB_StartAutoCompact() {
-	m := sessions()
-	// Once in ten minutes, if there are more than three records for each entry.
-	err := m.DB().StartAutoCompact(10*time.Minute, 3)
+func ExampleWithAutoCompact() {
+	// Once in ten minutes, if there are more than two records for each entry.
+	db, err := copal.OpenMemory(copal.WithAutoCompact(10*time.Minute, 2.0))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(db.Close())
+
+	_, err = copal.OpenMemory(copal.WithAutoCompact(10*time.Minute, 0.5))
 	fmt.Println(err)
-	// Output: <nil>
+	// Output:
+	// <nil>
+	// copal: WithAutoCompact(10m0s, 0.5); the time must be positive, and the ratio at least 1
 }
 
 func ExampleKeepHistory() {

@@ -641,26 +641,6 @@ func ExampleDB_Sync() {
 	// Output: <nil>
 }
 
-func ExampleDB_SetSyncInterval() {
-	db, _ := copal.OpenMemory()
-	defer db.Close()
-
-	fmt.Println(db.Stats().SyncInterval)
-	db.SetSyncInterval(10 * time.Minute) // spare the SD card
-	fmt.Println(db.Stats().SyncInterval)
-	// Output:
-	// 1s
-	// 10m0s
-}
-
-func ExampleDB_SetSyncInterval_stats() {
-	db, _ := copal.OpenMemory(copal.WithSyncInterval(50 * time.Millisecond))
-	defer db.Close()
-
-	fmt.Println(db.Stats().SyncInterval)
-	// Output: 50ms
-}
-
 func ExampleDB_Stats() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()

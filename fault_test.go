@@ -420,65 +420,6 @@ func TestSyncIntervalDefault(t *testing.T) {
 	if d := db.Stats().SyncInterval; d != time.Second {
 		t.Errorf("SyncInterval = %v", d)
 	}
-	db.SetSyncInterval(0)
-	db.SetSyncInterval(-time.Second)
-	if d := db.Stats().SyncInterval; d != time.Second {
-		t.Errorf("SyncInterval = %v after it was set to nothing", d)
-	}
-}
-
-// SetSyncInterval takes effect at once, also for the writes that wait.
-func TestSetSyncInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fsys := vfs.Inject(vfs.NewMem())
-		db := openOn(t, fsys, copal.WithSyncInterval(time.Hour))
-		m := mapOf[int, int](t, db, "m")
-		mustSet(t, m, 1, 1)
-		synctest.Wait()
-		before := syncsOf(fsys)
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		if syncsOf(fsys) != before {
-			t.Error("it synced too early")
-		}
-		db.SetSyncInterval(10 * time.Millisecond)
-		time.Sleep(10 * time.Millisecond)
-		synctest.Wait()
-		if n := syncsOf(fsys) - before; n != 1 {
-			t.Errorf("%d syncs after the interval became shorter, want 1", n)
-		}
-		db.SetSyncInterval(time.Hour)
-		mustSet(t, m, 2, 2)
-		time.Sleep(time.Hour - 1)
-		synctest.Wait()
-		if n := syncsOf(fsys) - before; n != 1 {
-			t.Errorf("%d syncs before the longer interval was over, want none", n-1)
-		}
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		if n := syncsOf(fsys) - before; n != 2 {
-			t.Errorf("%d syncs after the longer interval, want 1", n-1)
-		}
-	})
-}
-
-// A program that keeps changing the interval does not put the sync off for ever.
-func TestSetSyncIntervalKeepsThePromise(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fsys := vfs.Inject(vfs.NewMem())
-		db := openOn(t, fsys)
-		mustSet(t, mapOf[int, int](t, db, "m"), 1, 1)
-		synctest.Wait()
-		before := syncsOf(fsys)
-		for i := range 20 {
-			db.SetSyncInterval(time.Second + time.Duration(i%2)*time.Millisecond)
-			time.Sleep(600 * time.Millisecond)
-		}
-		synctest.Wait()
-		if syncsOf(fsys) == before {
-			t.Error("a write waits for 12 seconds, though no interval was longer than 1.001")
-		}
-	})
 }
 
 // Without writes the disk is left alone.

@@ -27,6 +27,9 @@ type MapOption interface {
 type config struct {
 	readOnly     bool
 	syncInterval time.Duration
+	autoCompact  bool // every so often, above a ratio
+	compactEvery time.Duration
+	compactRatio float64
 	followEvery  time.Duration
 	maxMemory    int64
 	onError      func(error)
@@ -83,6 +86,10 @@ func newConfig(opts []Option) (config, error) {
 	switch {
 	case c.syncInterval <= 0:
 		return c, fmt.Errorf("copal: a sync interval of %v; it must be positive", c.syncInterval)
+	case c.autoCompact && (c.compactEvery <= 0 || !(c.compactRatio >= 1)):
+		return c, fmt.Errorf("copal: WithAutoCompact(%v, %v); the time must be positive, and the ratio at least 1", c.compactEvery, c.compactRatio)
+	case c.autoCompact && c.noCompaction:
+		return c, fmt.Errorf("copal: WithAutoCompact and KeepHistory exclude each other")
 	case c.followEvery <= 0:
 		return c, fmt.Errorf("copal: WithFollowInterval(%v); it must be positive", c.followEvery)
 	case c.maxMemory < 0:
@@ -103,6 +110,16 @@ func newConfig(opts []Option) (config, error) {
 // even, spares the disk. d must be positive.
 func WithSyncInterval(d time.Duration) Option {
 	return storeOption(func(c *config) { c.syncInterval = d })
+}
+
+// WithAutoCompact compacts the log whenever it has more than ratio records for each entry (see Stats.Ratio) and
+// 64 KiB can be gained. It looks when the store is opened, and every so often from then on. This comes beside
+// the compaction that is always on, which leaves small stores alone until there are 32 MiB to be gained. Ratios
+// of 1.8 and 2.0 are usual: the lower it is, the more often a live record is copied. every must be positive, and
+// ratio at least 1. The option is nothing to a store that is opened with ReadOnly; with KeepHistory it is an
+// error.
+func WithAutoCompact(every time.Duration, ratio float64) Option {
+	return storeOption(func(c *config) { c.autoCompact, c.compactEvery, c.compactRatio = true, every, ratio })
 }
 
 // WithMaxMemory bounds the memory of the store in bytes. It covers four things:

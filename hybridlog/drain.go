@@ -1,8 +1,6 @@
 package hybridlog
 
 import (
-	"time"
-
 	"github.com/copaldb/copal/internal/tail"
 )
 
@@ -30,7 +28,7 @@ func (s *segment) enough() bool {
 
 // keepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
 func (l *Log) keepDrained() {
-	l.tails.KeepDrained(func() time.Duration { return tail.DrainEvery }, l.drainTail, l.stop)
+	l.tails.KeepDrained(tail.DrainEvery, l.drainTail, l.stop)
 }
 
 // drainTail drains the tail, if it is due or there is enough to write.

@@ -2,8 +2,6 @@ package compaction
 
 import (
 	"errors"
-	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -30,10 +28,8 @@ type Keeper struct {
 	wake  chan struct{}
 	notes
 
-	ratio atomic.Uint64 // of records to entries, as a float's bits; 0 for none
-	every atomic.Int64  // how often ratio is looked at, also within the tail
-	told  string        // the last error; guarded by Housekeep
-	since time.Time     // of the work that it has not rested from yet; likewise
+	told  string    // the last error; guarded by Housekeep
+	since time.Time // of the work that it has not rested from yet; guarded by Housekeep
 
 	written atomic.Int64                      // bytes of the segments that compaction is making
 	moving  atomic.Pointer[[]*seglog.Segment] // the run that is being compacted, nil for none
@@ -114,7 +110,7 @@ func (k *Keeper) due() bool {
 	if u.log > 2*u.live && u.garbage() >= max(k.log.Nominal(), k.slack()) {
 		return true
 	}
-	r := k.limit()
+	r := k.opts.CompactRatio
 	return r > 0 && u.garbage() > leastGarbage && float64(k.log.Records.Load()) > r*float64(max(k.store.Stats().Keys, 1))
 }
 
@@ -122,7 +118,7 @@ func (k *Keeper) due() bool {
 // again and again has hardly anything to copy when it waits for so much, and would copy all it has for each
 // segment if it did not.
 func (k *Keeper) slack() int64 {
-	if k.log.SegmentBytes < 2*leastSegment { // who wants small segments wants a small log
+	if k.log.SegmentBytes < 2*leastSegment { // small segments were asked for, and so a small log
 		return 0
 	}
 	return 2 * leastSegment
@@ -153,6 +149,9 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 		cancel = func() {}
 	)
 	defer func() { cancel() }()
+	if k.opts.CompactRatio > 0 {
+		k.Wake()
+	}
 	for {
 		select {
 		case <-stop:
@@ -193,7 +192,7 @@ func segmentFor(live, limit int64) int64 { return min(max(live/8, leastSegment),
 
 // nextLook is when to look again without being woken, 0 for never.
 func (k *Keeper) nextLook() time.Duration {
-	d := time.Duration(k.every.Load())
+	d := k.opts.CompactEvery
 	if k.store.Retired() && (d == 0 || d > time.Second) {
 		d = time.Second
 	}
@@ -311,17 +310,6 @@ func (k *Keeper) sealTail() error {
 	return k.log.SyncEnded()
 }
 
-// limit is the ratio that is asked for, 0 for none.
-func (k *Keeper) limit() float64 { return math.Float64frombits(k.ratio.Load()) }
-
-func (k *Keeper) setLimit(every time.Duration, ratio float64) {
-	if ratio == 0 {
-		every = 0
-	}
-	k.ratio.Store(math.Float64bits(ratio))
-	k.every.Store(int64(every))
-}
-
 // tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a
 // segment.
 func (k *Keeper) tidyTail() {
@@ -333,20 +321,6 @@ func (k *Keeper) endTailOf(wanted func(*seglog.Segment) bool) {
 	if t := k.log.TailNow(); t != nil && wanted(t) {
 		k.log.ReportError("ending a segment", k.sealTail())
 	}
-}
-
-// StartAutoCompact lets the keeper compact, beside what it does anyway, when there are more records for each
-// entry than ratio; it looks every so often. A ratio of 0 ends that.
-func (k *Keeper) StartAutoCompact(every time.Duration, ratio float64) error {
-	if ratio != 0 && (!(ratio >= 1) || every <= 0) {
-		return fmt.Errorf("copal: a ratio of %v every %v; the least is 1, and the time must be positive", ratio, every)
-	}
-	if err := k.writable(); err != nil {
-		return err
-	}
-	k.setLimit(every, ratio)
-	k.Wake()
-	return nil
 }
 
 // writable returns why the store cannot be compacted by those who use it.

@@ -42,6 +42,8 @@ type Options struct {
 	Inline       bool          // no goroutine: tests count operations
 	FollowEvery  time.Duration // between two looks of a read-only store, 50 ms
 	NoCompaction bool          // none in the background
+	CompactEvery time.Duration // between two looks whether there are more records than CompactRatio allows
+	CompactRatio float64       // of records to entries, 0 for any
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
 	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
@@ -111,11 +113,10 @@ type Store struct {
 	ranges  []replayedRange                // that recovery has found
 	divided map[uint64]*seglog.SpreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
 
-	torn     int64                  // bytes that recovery did not count
-	pass     bool                   // recovery goes on behind damage
-	damage   []*seglog.CorruptError // that it went on behind
-	lost     map[lostKey]lostEntry  // entries whose records cannot be read; nil for none. Of recovery, and then guarded by replaying
-	interval atomic.Int64
+	torn   int64                  // bytes that recovery did not count
+	pass   bool                   // recovery goes on behind damage
+	damage []*seglog.CorruptError // that it went on behind
+	lost   map[lostKey]lostEntry  // entries whose records cannot be read; nil for none. Of recovery, and then guarded by replaying
 
 	stop       chan struct{} // ends the goroutines of the log
 	stopOnce   sync.Once
@@ -234,8 +235,8 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 		}
 		s.goroutines.Add(2)
 		s.goroutines.Go(func() { s.compaction.Keep(s.stop) })
-		go func() { defer s.goroutines.Done(); s.log.Keep(s.SyncInterval, s.stop) }()
-		go func() { defer s.goroutines.Done(); s.log.KeepDrained(s.SyncInterval, s.stop) }()
+		go func() { defer s.goroutines.Done(); s.log.Keep(opts.SyncInterval, s.stop) }()
+		go func() { defer s.goroutines.Done(); s.log.KeepDrained(opts.SyncInterval, s.stop) }()
 		s.beginExpiry()
 	}
 	if opts.ReadOnly && !opts.Inline {
@@ -258,7 +259,6 @@ func newStore(dir string, opts Options) *Store {
 	}
 	s.reports.deliver = opts.OnError
 	s.reports.idle = sync.NewCond(&s.reports.mu)
-	s.interval.Store(int64(opts.SyncInterval))
 	s.updates.init()
 	s.sweeper.updates.init()
 	s.transactions.init()
@@ -462,15 +462,6 @@ func (s *Store) useForWrite() (pass, error) {
 		return 0, seglog.ErrReadOnly
 	}
 	return in, nil
-}
-
-// SyncInterval is the longest time between a write and the sync that makes it durable.
-func (s *Store) SyncInterval() time.Duration { return time.Duration(s.interval.Load()) }
-
-// SetSyncInterval changes it, at once; d must be positive.
-func (s *Store) SetSyncInterval(d time.Duration) {
-	s.interval.Store(int64(d))
-	s.log.Poke()
 }
 
 // Sync returns when everything written before the call is on the disk. An error that concerns one value alone

@@ -27,7 +27,7 @@ func (l *Log) drainTail(due bool) error {
 
 // KeepDrained is the goroutine that drains, at the latest after an interval. It ends when stop is closed,
 // without a last drain.
-func (l *Log) KeepDrained(interval func() time.Duration, stop <-chan struct{}) {
+func (l *Log) KeepDrained(interval time.Duration, stop <-chan struct{}) {
 	l.Tails.KeepDrained(interval, l.drainTail, stop)
 }
 

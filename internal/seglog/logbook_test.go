@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,8 +26,7 @@ type logbook struct {
 	*Log
 	readOnly bool
 	dirLock  io.Closer
-	torn     int64        // bytes that recovery did not count
-	interval atomic.Int64 // of periodic syncs
+	torn     int64 // bytes that recovery did not count
 	stop     chan struct{}
 	keepers  sync.WaitGroup
 
@@ -78,7 +76,6 @@ func (o logSettings) open() (_ *logbook, err error) {
 	b := &logbook{readOnly: o.readOnly, places: map[string]noted{}}
 	o.Report = b.reported
 	b.Log = NewLog(o.Options)
-	b.interval.Store(int64(o.interval))
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.letGo())
@@ -99,17 +96,10 @@ func (o logSettings) open() (_ *logbook, err error) {
 	if !o.readOnly && !o.Inline {
 		b.stop = make(chan struct{})
 		b.SettleSoon()
-		b.keepers.Go(func() { b.Keep(b.syncInterval, b.stop) })
-		b.keepers.Go(func() { b.KeepDrained(b.syncInterval, b.stop) })
+		b.keepers.Go(func() { b.Keep(o.interval, b.stop) })
+		b.keepers.Go(func() { b.KeepDrained(o.interval, b.stop) })
 	}
 	return b, nil
-}
-
-func (b *logbook) syncInterval() time.Duration { return time.Duration(b.interval.Load()) }
-
-func (b *logbook) setSyncInterval(d time.Duration) {
-	b.interval.Store(int64(d))
-	b.Poke()
 }
 
 func (b *logbook) reported(err error) {

@@ -102,12 +102,10 @@ func (l *Log) Poke() {
 
 // Keep is the log's one goroutine: it syncs what was appended within the sync
 // interval, and makes the next segment before it is needed. It ends when stop is closed.
-func (l *Log) Keep(interval func() time.Duration, stop <-chan struct{}) {
+func (l *Log) Keep(interval time.Duration, stop <-chan struct{}) {
 	var (
 		timer  <-chan time.Time
 		cancel = func() {}
-		armed  time.Duration
-		since  time.Time // when something was first found to wait for the timer
 	)
 	defer func() { cancel() }()
 	for {
@@ -120,14 +118,8 @@ func (l *Log) Keep(interval func() time.Duration, stop <-chan struct{}) {
 			timer = nil
 			l.PeriodicSync()
 		}
-		if d := interval(); (l.dirty.Load() || l.Waiting.Load()) && (timer == nil || d != armed) {
-			now := l.Clock.Now()
-			if timer == nil {
-				since = now
-			}
-			cancel()
-			timer, cancel = l.Clock.After(max(since.Add(d).Sub(now), 0))
-			armed = d
+		if (l.dirty.Load() || l.Waiting.Load()) && timer == nil {
+			timer, cancel = l.Clock.After(interval)
 		}
 	}
 }

@@ -158,7 +158,7 @@ func (l *Tails) StoredLocked(enough, synced bool) {
 // KeepDrained is the goroutine that drains. It ends when stop is closed, without a last drain.
 // drain is the log's: it drains what is the tail, if that is due or worth it. most is how long it
 // may take until it is due.
-func (l *Tails) KeepDrained(most func() time.Duration, drain func(due bool) error, stop <-chan struct{}) {
+func (l *Tails) KeepDrained(most time.Duration, drain func(due bool) error, stop <-chan struct{}) {
 	var (
 		timer  <-chan time.Time
 		cancel = func() {}
@@ -176,7 +176,7 @@ func (l *Tails) KeepDrained(most func() time.Duration, drain func(due bool) erro
 		drain(due) // a failure has been reported
 		switch waits := l.Undrained() && l.Failure() == nil; {
 		case waits && timer == nil:
-			timer, cancel = l.Owner.Clock.After(min(most(), DrainEvery))
+			timer, cancel = l.Owner.Clock.After(min(most, DrainEvery))
 		case !waits && timer != nil:
 			cancel()
 			timer = nil
