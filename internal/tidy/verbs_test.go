@@ -80,6 +80,31 @@ func TestVerbs(t *testing.T) {
 	}
 }
 
+// TestOptions wants an option that takes a value to begin with With, and one that is a switch not to.
+func TestOptions(t *testing.T) {
+	root := filepath.Join("..", "..")
+	found := 0
+	for _, file := range parsed(t, root) {
+		for _, decl := range file.Decls {
+			d, ok := decl.(*ast.FuncDecl)
+			if !ok || d.Recv != nil || !d.Name.IsExported() || d.Type.Results == nil {
+				continue
+			}
+			of, ok := d.Type.Results.List[0].Type.(*ast.Ident)
+			if !ok || of.Name != "Option" && of.Name != "MapOption" {
+				continue
+			}
+			found++
+			if strings.HasPrefix(d.Name.Name, "With") != (d.Type.Params.NumFields() > 0) {
+				t.Errorf("option %s takes %d values", d.Name.Name, d.Type.Params.NumFields())
+			}
+		}
+	}
+	if found < 10 {
+		t.Errorf("there are %d options", found)
+	}
+}
+
 // lacksTwin is a kind of which Set, Delete or Update has no twin with FSync, "" for none. A batch is as durable
 // as its handle, and an Entry as its Update. ListOf.Set has none yet.
 func lacksTwin(name string, has map[string]string) string {
@@ -116,19 +141,8 @@ func table(b *strings.Builder, title, text string, names []string, methods map[s
 // surface are the exported types of the root, and of each method the kinds that have it, with its twins.
 func surface(t *testing.T, root string) (types []string, byName map[string]map[string]string) {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(root, "*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	methods := map[string]map[string]bool{} // by kind
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
-			continue
-		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, file := range parsed(t, root) {
 		for _, decl := range file.Decls {
 			switch d := decl.(type) {
 			case *ast.GenDecl:
@@ -180,6 +194,26 @@ func surface(t *testing.T, root string) (types []string, byName map[string]map[s
 	}
 	slices.Sort(types)
 	return types, byName
+}
+
+// parsed are the files of the package in a directory, without tests.
+func parsed(t *testing.T, dir string) (files []*ast.File) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+	}
+	return files
 }
 
 // receiver is the name of the type that a method is of, "" for a function.
