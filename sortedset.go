@@ -11,16 +11,19 @@ import (
 	"github.com/copaldb/copal/internal/keycodec"
 )
 
-// SortedSetOf is a map from members of type M to their scores under a key, in the order of the scores; those of
-// one score in the order of the bytes of their text. Like a HashOf it goes, moves and expires as a whole, is
-// safe for concurrent use, and needs no Close. Members are what keys of maps are; strings may be any bytes.
+// SortedSetOf is a map from members of type M to their scores, under a key, in the order of the scores.
+// Like a HashOf it goes, moves and expires as a whole, is safe for concurrent use, and needs no Close.
+// Members are what keys of maps are; strings may be any bytes.
 //
-// A member is two elements: one under the member, which has the score, and one under score and member, which is
-// where it stands in the order. So a change costs what two of a hash cost, and a range by score begins at once.
-// Rank and Ranked take O(log n).
+// Members of one score stand in the order of the bytes of their text: of the numbers 9 and 10, that is
+// 10 first. A queue that is to be first in, first out among equal priorities has the number in the
+// score, or as a string of fixed width.
 //
-// They count, which takes the longer the higher the rank is, in a transaction that has changed elements of
-// any collection, and in a snapshot that was taken before the process first used one.
+// A member is two elements: one under the member, which has the score, and one under score and member,
+// which is its place in the order. So a change costs what two of a hash cost, and a range by score
+// begins at once. Rank and Ranked take O(log n). In a transaction that has changed elements of any
+// collection, and in a snapshot from before the first use of a collection in this process, they count
+// the members before the rank.
 type SortedSetOf[M comparable] struct {
 	Collection
 	members *keycodec.Codec[M]
@@ -70,7 +73,7 @@ func (s *SortedSetOf[M]) set(m M, score float64, d engine.Durability) error {
 	return s.setScores(subs, []float64{score}, d)
 }
 
-// SetAll gives several members scores, all or none, and at one moment for whoever reads.
+// SetAll gives several members scores, all or none. Readers see them at one moment.
 func (s *SortedSetOf[M]) SetAll(scores map[M]float64) error {
 	var members []M
 	var list []float64
@@ -84,9 +87,9 @@ func (s *SortedSetOf[M]) SetAll(scores map[M]float64) error {
 	return s.setScores(subs, list, s.by)
 }
 
-// Update changes the score of a member atomically, as HashOf.Update does a field: f gets the score there is,
-// and says what it is to be. It returns the score as it is afterwards, and whether there is one. The error is
-// ErrType when the outcome is NaN.
+// Update changes the score of a member atomically, as HashOf.Update does a field: f gets the present
+// score, or 0, and sets, deletes or leaves it. Update returns the score as it is afterwards, and whether
+// there is one. The error is ErrType when the new score is NaN.
 //
 //	points.Update("Ada", func(e *copal.Entry[float64]) error { e.Value += 1.5; return nil })
 func (s *SortedSetOf[M]) Update(m M, f func(e *Entry[float64]) error) (score float64, exists bool, err error) {
@@ -122,8 +125,8 @@ func (s *SortedSetOf[M]) updateMember(m M, f func(*Entry[float64]) error, d engi
 	return score, exists, nil
 }
 
-// Delete removes members, all or none, and returns how many of them there were. A sorted set without
-// members is none.
+// Delete removes members, all or none, and returns how many of them existed. A sorted set that loses
+// its last member is gone.
 func (s *SortedSetOf[M]) Delete(members ...M) (existed int, err error) {
 	return s.delete(members, s.by)
 }

@@ -27,10 +27,10 @@ type Tx struct {
 // none, as with Map.Set.
 //
 // No other writer waits while f runs. If something that f has read changes before f returns, f runs
-// again on the new state of the store, so f should have no other effects. After a few such
-// conflicts other transactions wait for this one, and in the end other writers do, so it comes
-// through. f must not wait for another goroutine that writes. Within f, a write that bypasses the
-// transaction is refused with ErrNested, and so is another Update.
+// again on the new state of the store, so f should have no other effects, and set anew each variable
+// that it fills. After a few such conflicts other transactions wait for this one, and in the end
+// other writers do, so it comes through. f must not wait for another goroutine that writes. Within
+// f, a write that bypasses the transaction is refused with ErrNested, and so is another Update.
 //
 // The writes of a transaction stay in memory until f returns. Values of more than 1 MiB go to the
 // log at once, and count when all counts.
