@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/copaldb/copal"
 )
@@ -218,4 +219,164 @@ func ExampleWithLogger() {
 	// Output:
 	// level=ERROR msg=copal "of a type"=true
 	// 0 false
+}
+
+// The same verbs on bytes.
+func ExampleRaw_verbs() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	raw := db.Raw()
+	key, more := []byte("seats"), func(e *copal.Entry[[]byte]) error {
+		e.Value = append(e.Value, '*')
+		return nil
+	}
+	now, found, err := raw.GetOrSet(key, []byte("*"))
+	fmt.Printf("%s %v %v\n", now, found, err)
+	now, exists, err := raw.Update(key, more)
+	fmt.Printf("%s %v %v\n", now, exists, err)
+	now, exists, err = raw.UpdateFSync(key, more) // this one survives the loss of power
+	fmt.Printf("%s %v %v\n", now, exists, err)
+	now, exists, err = raw.GetAndDelete(key)
+	fmt.Printf("%s %v %v\n", now, exists, err)
+	// Output:
+	// * false <nil>
+	// ** true <nil>
+	// *** true <nil>
+	// *** true <nil>
+}
+
+// Handles of bytes read and write a transaction, and a snapshot.
+func ExampleRaw_handles() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	raw := db.Raw()
+	raw.With(copal.FSync).Set([]byte("a"), []byte("1"))
+	then, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer then.Close()
+	err = db.Update(func(tx *copal.Tx) error { return raw.In(tx).Set([]byte("b"), []byte("2")) })
+	for key, value := range raw.All() {
+		fmt.Printf("%s %s\n", key, value)
+	}
+	for key := range raw.At(then).Keys() {
+		fmt.Printf("%s was there\n", key)
+	}
+	for key := range raw.Until([]byte("b")) { // but not b
+		fmt.Printf("%s\n", key)
+	}
+	fmt.Println(err)
+	// Output:
+	// a 1
+	// b 2
+	// a was there
+	// a
+	// <nil>
+}
+
+// An entry that goes at a moment.
+func ExampleMap_deadlines() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	offers, _ := copal.OpenMap[string, int](db, "offers")
+	end := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+
+	offers.SetUntil("pear", 3, end)
+	err := offers.ExpireAt("pear", end.Add(time.Hour))
+	at, _ := offers.WithContext(context.Background()).Deadline("pear")
+	fmt.Println(at, err)
+	// Output: 2100-01-01 01:00:00 +0000 UTC <nil>
+}
+
+func ExampleCollection_ExpireAt() {
+	db, tags := tags()
+	defer db.Close()
+	err := tags.ExpireAt(time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+	at, _ := tags.Deadline()
+	fmt.Println(at, err)
+	// Output: 2100-01-01 00:00:00 +0000 UTC <nil>
+}
+
+func ExampleCollection_Deadline() {
+	db, tags := tags()
+	defer db.Close()
+	at, err := tags.Deadline()
+	fmt.Println(at.IsZero(), err) // it stays
+	// Output: true <nil>
+}
+
+func ExampleListOf_Get() {
+	db, list := jobs()
+	defer db.Close()
+	first, ok := list.Get(0)
+	last, _ := list.Get(-1)
+	fmt.Println(first, last, ok)
+	// Output: wash fold true
+}
+
+func ExampleSetOf_Between() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	primes, _ := copal.OpenSet[int](db, "primes")
+	primes.Add(11, 2, 7, 3, 5)
+	for n := range primes.Between(3, 11) { // 11 is not among them
+		fmt.Println(n)
+	}
+	// Output:
+	// 3
+	// 5
+	// 7
+}
+
+func ExampleSetOf_DeleteFSync() {
+	db, tags := tags()
+	defer db.Close()
+	fmt.Println(tags.DeleteFSync("maps", "rust"))
+	// Output: 1 <nil>
+}
+
+func ExampleSortedSetOf() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	points, _ := copal.OpenSortedSet[string](db, "points")
+	points.SetFSync("Ada", 12.5)
+	points.Set("Alan", 7)
+	points.Set("Grace", 20)
+	for name, n := range points.From(10) {
+		fmt.Println(name, n)
+	}
+	for name, n := range points.Until(10) {
+		fmt.Println(name, "has only", n)
+	}
+	fmt.Println(points.DeleteFSync("Alan"))
+	_, err := points.Load("Alan")
+	fmt.Println(points.Has("Alan"), err)
+	// Output:
+	// Ada 12.5
+	// Grace 20
+	// Alan has only 7
+	// 1 <nil>
+	// false copal: not found
+}
+
+// A change may be of a whole range; Covers tells for a key.
+func ExampleMapChange_Covers() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	users, _ := copal.OpenMap[string, int](db, "users")
+	users.Set("alice", 1)
+	users.DeletePrefix("a")
+	for c, err := range users.Watch(context.Background(), copal.WatchAfter(0)) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.Deleted, c.Covers("alice"), c.Covers("bob"))
+		if c.Range {
+			break
+		}
+	}
+	// Output:
+	// false true false
+	// true true false
 }

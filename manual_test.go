@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"go/ast"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -10,40 +11,26 @@ import (
 	"testing"
 )
 
-// TestManualIsComplete wants an example for each exported function and type, and one for each method
-// but those that packages errors and io name: of its own, in the example of its type, or of a method with
-// the same name, for a verb means the same everywhere.
+// TestManualIsComplete wants an example for each exported function and type, and one for each method but those
+// that packages errors and io name: of its own, or what an example of its type calls. Each example has an
+// output, for else it is not run.
 func TestManualIsComplete(t *testing.T) {
-	shown, verbs := map[string]bool{}, map[string]bool{}
+	var tests []*ast.File
 	var wanted []string
 	for _, file := range parseDir(t) {
-		tests := strings.HasSuffix(file.Name.Name, "_test")
+		if strings.HasSuffix(file.Name.Name, "_test") {
+			tests = append(tests, file)
+			continue
+		}
 		for _, decl := range file.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				name, example := strings.CutPrefix(d.Name.Name, "Example")
-				switch {
-				case tests && example:
-					shown[name] = true
-					parts := strings.SplitN(name, "_", 3)
-					shown[parts[0]] = true
-					if len(parts) > 1 {
-						shown[parts[0]+"_"+parts[1]], verbs[parts[1]] = true, true
-					}
-					ast.Inspect(d.Body, func(n ast.Node) bool { // what the example of a type does with it
-						if s, ok := n.(*ast.SelectorExpr); ok {
-							shown[parts[0]+"_"+s.Sel.Name] = true
-						}
-						return true
-					})
-				case !tests && d.Name.IsExported():
-					if name := entryPoint(d); name != "" {
-						wanted = append(wanted, name)
-					}
+				if name := entryPoint(d); name != "" && d.Name.IsExported() {
+					wanted = append(wanted, name)
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
-					if s, ok := spec.(*ast.TypeSpec); ok && !tests && s.Name.IsExported() && !noExample[s.Name.Name] {
+					if s, ok := spec.(*ast.TypeSpec); ok && s.Name.IsExported() && !noExample[s.Name.Name] {
 						wanted = append(wanted, s.Name.Name)
 					}
 				}
@@ -53,9 +40,23 @@ func TestManualIsComplete(t *testing.T) {
 	if len(wanted) < 200 {
 		t.Fatalf("only %d entry points are found: %q", len(wanted), wanted)
 	}
+	shown := map[string]bool{}
+	for _, e := range doc.Examples(tests...) {
+		if e.Output == "" && !e.EmptyOutput {
+			t.Errorf("Example%s has no output, so it is not run", e.Name)
+		}
+		of, rest, _ := strings.Cut(e.Name, "_")
+		method, _, _ := strings.Cut(rest, "_")
+		shown[of], shown[of+"_"+method] = true, true
+		ast.Inspect(e.Code, func(n ast.Node) bool { // what the example of a type does with it
+			if s, ok := n.(*ast.SelectorExpr); ok {
+				shown[of+"_"+s.Sel.Name] = true
+			}
+			return true
+		})
+	}
 	for _, name := range wanted {
-		_, verb, _ := strings.Cut(name, "_")
-		if !shown[name] && !verbs[verb] {
+		if !shown[name] {
 			t.Errorf("there is no Example%s", name)
 		}
 	}
@@ -76,7 +77,7 @@ func parseDir(t *testing.T) []*ast.File {
 		if name == "export_test.go" {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			t.Fatal(err)
 		}
