@@ -102,6 +102,9 @@ func (l *Log) syncOnce(files bool) error {
 		if err := l.tails.Sync(r, ringName); err != nil {
 			return err
 		}
+		if err := l.tails.StillNamed(&t.bytes); err != nil {
+			return err
+		}
 		l.raise(t, upTo)
 		return nil
 	}
@@ -112,6 +115,9 @@ func (l *Log) syncOnce(files bool) error {
 		return err
 	}
 	if err := l.syncSegment(t, upTo); err != nil {
+		return err
+	}
+	if err := l.tails.StillNamed(&t.bytes); err != nil {
 		return err
 	}
 	l.filesSynced(t, upTo, len(ended))

@@ -483,12 +483,11 @@ func (s *Store) sync() error {
 	if err != nil {
 		return err
 	}
-	last := s.log.Last()
 	s.life.leave(in) // nobody who waits for life shall wait for the disk; Close syncs this, too
 	if err := s.log.Failure(); err != nil || s.opts.ReadOnly {
 		return err
 	}
-	return s.log.SyncTo(last)
+	return s.log.Sync()
 }
 
 // Log is the log of the store, for rooms above the engine. It is the same one from Open to Close.

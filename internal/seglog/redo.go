@@ -174,6 +174,7 @@ func (r *replaceable) Size() (int64, error) {
 
 func (r *replaceable) WriteAt(p []byte, off int64) (int, error) { return r.file().WriteAt(p, off) }
 func (r *replaceable) ID() string                               { return r.file().ID() }
+func (r *replaceable) HasName(name string) (bool, error)        { return r.file().HasName(name) }
 func (r *replaceable) Truncate(size int64) error                { return r.file().Truncate(size) }
 func (r *replaceable) Sync() error                              { return r.file().Sync() }
 func (r *replaceable) Allocate(off, n int64) error              { return r.file().Allocate(off, n) }

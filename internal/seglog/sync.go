@@ -12,6 +12,26 @@ import (
 // the disk. Concurrent callers share a sync.
 func (l *Log) SyncTo(seq uint64) error { return l.Tails.SyncTo(seq, l.syncOnce) }
 
+// Sync is SyncTo for all that has been appended. Where that is durable already, a round looks whether the tail still
+// has its name, and does nothing else.
+func (l *Log) Sync() error {
+	if last := l.Last(); !l.Wrote() || l.Durable.Load() < last {
+		return l.SyncTo(last)
+	}
+	return l.Alone(l.look)
+}
+
+// look is a round. After the last one the files may be closed.
+func (l *Log) look() error {
+	l.Mu.Lock()
+	t, over := l.Tail, l.over
+	l.Mu.Unlock()
+	if over {
+		return nil
+	}
+	return l.StillNamed(&t.Tail)
+}
+
 // SyncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as
 // durable.
 func (l *Log) SyncEnded() error {
@@ -63,6 +83,11 @@ func (l *Log) syncOnce() error {
 	}
 	for _, s := range todo {
 		if err := l.SyncFile(&s.Tail, s.InFile(s.End.Load())); err != nil {
+			return err
+		}
+	}
+	if t != nil {
+		if err := l.StillNamed(&t.Tail); err != nil { // after the sync: what is durable now can be found
 			return err
 		}
 	}

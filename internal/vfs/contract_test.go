@@ -113,6 +113,41 @@ func TestNames(t *testing.T) {
 	})
 }
 
+// TestHasName: the answer is no after a removal, a renaming, of a directory too, and where another file has come.
+func TestHasName(t *testing.T) {
+	eachFS(t, func(t *testing.T, fsys FS, dir string) {
+		check(t, fsys.MkdirAll(filepath.Join(dir, "sub")))
+		a, b := filepath.Join(dir, "sub", "a"), filepath.Join(dir, "sub", "b")
+		f := create(t, fsys, a, "text")
+		defer f.Close()
+		want := func(name string, want bool) {
+			t.Helper()
+			for range 2 {
+				if has, err := f.HasName(name); has != want || err != nil {
+					t.Errorf("HasName(%s) = %v, %v, want %v", name, has, err, want)
+				}
+			}
+		}
+		want(a, true)
+		want(b, false)
+		want(filepath.Join(dir, "no", "a"), false)
+		want(filepath.Join(a, "a"), false)
+		want(filepath.Join(dir, "sub"), false)
+		check(t, fsys.Rename(a, b))
+		want(a, false)
+		want(b, true)
+		check(t, create(t, fsys, a, "text").Close())
+		want(a, false)
+		check(t, fsys.Remove(a))
+		check(t, fsys.Rename(b, a))
+		want(a, true)
+		check(t, fsys.Remove(a))
+		want(a, false)
+		check(t, fsys.Remove(filepath.Join(dir, "sub")))
+		want(a, false)
+	})
+}
+
 func TestMkdirAll(t *testing.T) {
 	eachFS(t, func(t *testing.T, fsys FS, dir string) {
 		deep := filepath.Join(dir, "x", "y", "z")

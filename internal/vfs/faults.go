@@ -322,6 +322,14 @@ func (f *faultyFile) Size() (size int64, err error) {
 	return size, err
 }
 
+func (f *faultyFile) HasName(name string) (has bool, err error) {
+	err = f.fs.run(f.op(OpSize, 0, 0), func() (err error) {
+		has, err = f.file.HasName(name)
+		return err
+	})
+	return has, err
+}
+
 func (f *faultyFile) Truncate(size int64) error {
 	return f.fs.run(f.op(OpTruncate, size, 0), func() error { return f.file.Truncate(size) })
 }

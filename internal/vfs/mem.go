@@ -405,6 +405,16 @@ func (f *memFile) ID() string {
 	return n.id
 }
 
+func (f *memFile) HasName(name string) (bool, error) {
+	if err := f.check("stat", 0); err != nil {
+		return false, err
+	}
+	f.fs.mu.RLock()
+	defer f.fs.mu.RUnlock()
+	n, _, err := f.fs.find("stat", name)
+	return err == nil && n == f.node, nil // any error of find says that there is no such file
+}
+
 func (f *memFile) Truncate(size int64) error {
 	if err := f.checkWrite("truncate", size); err != nil {
 		return err

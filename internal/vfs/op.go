@@ -42,7 +42,7 @@ const (
 	OpLock
 	OpRead
 	OpWrite
-	OpSize
+	OpSize // File.Size and File.HasName: a look
 	OpTruncate
 	OpSync
 	OpAllocate

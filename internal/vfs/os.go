@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 )
 
 // The production file system: package os, plus the four things it lacks that a
@@ -149,6 +150,7 @@ func readPID(f io.ReaderAt) int {
 type osFile struct {
 	*os.File
 	writable bool
+	self     atomic.Pointer[fs.FileInfo] // nil before HasName was asked
 }
 
 func (f *osFile) Size() (int64, error) {
@@ -160,6 +162,27 @@ func (f *osFile) Size() (int64, error) {
 }
 
 func (f *osFile) ID() string { return fileID(f.File) }
+
+// HasName asks the file itself once: what it is does not change.
+func (f *osFile) HasName(name string) (bool, error) {
+	named, err := os.Stat(name)
+	if errors.Is(err, fs.ErrNotExist) || IsNotDirectory(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	self := f.self.Load()
+	if self == nil {
+		info, err := f.Stat()
+		if err != nil {
+			return false, err
+		}
+		self = &info
+		f.self.Store(self)
+	}
+	return os.SameFile(*self, named), nil
+}
 
 func (f *osFile) Sync() error { return f.wrap("sync", syncFile(f.File)) }
 

@@ -67,6 +67,9 @@ type File interface {
 	// ID names this very file among all that the file system ever had: a copy of it, or what is
 	// made later under the same number, has another. "" when the platform does not tell.
 	ID() string
+	// HasName reports whether name is a name of this file now. It is false when there is no such file, when
+	// another file has the name, and when a directory on the way has gone or was replaced.
+	HasName(name string) (bool, error)
 	Truncate(size int64) error
 	Sync() error
 	// Allocate reserves disk space for n bytes at off without changing the size
