@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,8 +31,9 @@ type app struct {
 
 	collection func(*copal.CollectionError) // takes the collections that a walk over values comes by; nil for none
 
-	mu       sync.Mutex // guards reported
-	reported int        // exit code of the first error that went to report
+	mu       sync.Mutex           // guards what follows
+	reported int                  // exit code of the first error that went to report
+	places   []copal.CorruptError // where damage was reported
 }
 
 // host is what a command runs in that does not stand alone: it has a store, and somebody who
@@ -58,6 +60,9 @@ func (a *app) run(args []string) int {
 	code := a.finish(cmd, err)
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if code == exitNotFound && a.reported != 0 { // what was not found may be what is damaged
+		return a.reported
+	}
 	return cmp.Or(code, a.reported)
 }
 
@@ -117,10 +122,26 @@ func (a *app) report(err error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.tell(err)
+	if !a.toldLocked(err) {
+		a.tell(err)
+	}
 	if !errors.Is(err, copal.ErrRebuilt) {
 		a.reported = cmp.Or(a.reported, exitCode(err))
 	}
+}
+
+// toldLocked reports whether an error says of a place that is damaged what the user knows, and notes the place. Each
+// entry that a walk comes by may say so of the same place.
+func (a *app) toldLocked(err error) bool {
+	var c *copal.CorruptError
+	if !errors.As(err, &c) {
+		return false
+	}
+	told := slices.ContainsFunc(a.places, func(t copal.CorruptError) bool {
+		return t.File == c.File && t.Offset == c.Offset && strings.HasPrefix(t.Reason, c.Reason)
+	})
+	a.places = append(a.places, *c)
+	return told && err == error(c) // else it names a key
 }
 
 // writeJSON writes v as one line.

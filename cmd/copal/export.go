@@ -89,9 +89,9 @@ func newExport(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&f.again, "continue", false, "go on with an export that was cut")
 	cmd.Flags().BoolVar(&f.mixed, "mixed", false, "with --continue, also when the store has changed meanwhile")
 	cmd.Flags().BoolVar(&f.force, "force", false, "replace a FILE that is there")
-	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "leave out entries that cannot be read, and say so")
+	cmd.Flags().BoolVar(&f.skipBad, "skip-bad", false, "leave out entries and elements that cannot be read, and say so")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the counts as JSON; on standard error if the entries are on standard output")
-	cmd.MarkFlagsMutuallyExclusive("continue", "force")
+	exclude(cmd, "continue", "force")
 	return cmd
 }
 
@@ -255,8 +255,10 @@ func (x *export) haveMaps(db *copal.DB) error {
 // haveKeys reports whether a key begins with prefix: entries that set or import has written are those of a map
 // that no program has opened yet.
 func haveKeys(db *copal.DB, prefix []byte) bool {
-	for key := range db.Raw().KeysBetween(prefix, nil) {
-		return bytes.HasPrefix(key, prefix)
+	for _, err := range admin.Keys(db, prefix, behind(prefix), false) {
+		if err == nil {
+			return true
+		}
 	}
 	return false
 }
@@ -276,17 +278,11 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 	for _, sp := range x.spans {
 		for e, err := range admin.Entries(s, sp.from, sp.to) {
 			if err == nil {
-				err = exportEntry(s, w, &e)
+				err = x.entry(s, w, &e)
 			} else if errors.Is(err, copal.ErrCorrupt) || errors.Is(err, copal.ErrTooLarge) {
-				if e.Key != nil {
-					err = fmt.Errorf("the entry of key %s: %w", showKey(e.Key), err)
-				}
-				if x.skipBad {
-					x.result.Unreadable++
-					x.report(err)
+				if err = x.bad("the entry of key", e.Key, err); err == nil {
 					continue
 				}
-				err = fmt.Errorf("%w; --skip-bad leaves out what cannot be read", err)
 			}
 			if x.ctx.Err() != nil {
 				err = errInterrupted
@@ -302,14 +298,54 @@ func (x *export) write(db *copal.DB, s *copal.Snapshot, w *ndjson.Writer) error 
 	return w.End()
 }
 
-// exportEntry writes an entry and, of a collection, the elements.
-func exportEntry(s *copal.Snapshot, w *ndjson.Writer, e *admin.Entry) error {
+// bad deals with what cannot be read: with --skip-bad it is told, counted and left out.
+func (x *export) bad(what string, name []byte, err error) error {
+	if place := (*copal.CorruptError)(nil); name != nil && (errors.As(err, &place) || errors.Is(err, copal.ErrTooLarge)) { // else it names the key
+		err = fmt.Errorf("%s %s: %w", what, showKey(name), err)
+	}
+	if !x.skipBad {
+		return fmt.Errorf("%w; --skip-bad leaves out what cannot be read", err)
+	}
+	x.result.Unreadable++
+	x.report(err)
+	return nil
+}
+
+// entry writes an entry and, of a collection, the elements.
+func (x *export) entry(s *copal.Snapshot, w *ndjson.Writer, e *admin.Entry) error {
+	if e.Collection != "" && x.skipBad {
+		if err := x.countReadable(s, e); err != nil {
+			return err
+		}
+	}
 	if err := w.Entry(e); err != nil || e.Collection == "" {
 		return err
 	}
 	for el, err := range admin.Elements(s, e.Key) {
-		if err == nil {
+		switch {
+		case err == nil:
 			err = w.Element(&el)
+		case !errors.Is(err, copal.ErrCorrupt):
+		case x.skipBad:
+			continue
+		default:
+			err = x.bad("an element of", e.Key, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// countReadable makes of the number of a collection's elements that of those which can be read: it stands before them.
+func (x *export) countReadable(s *copal.Snapshot, e *admin.Entry) error {
+	e.Elements = 0
+	for _, err := range admin.Elements(s, e.Key) {
+		if errors.Is(err, copal.ErrCorrupt) {
+			err = x.bad("an element of", e.Key, err)
+		} else if err == nil {
+			e.Elements++
 		}
 		if err != nil {
 			return err

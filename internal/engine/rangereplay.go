@@ -74,7 +74,9 @@ func (t *Table) settleRanges(c *cover) error {
 		h, key, length, err := t.store.headAndKey(a, *buf)
 		switch {
 		case errors.Is(err, seglog.ErrCorrupt): // a read of it will tell
-			t.store.log.ReportError("deleting ranges of keys", err)
+			if !t.store.isLost(err) { // else recovery has told of it
+				t.store.log.ReportError("deleting ranges of keys", err)
+			}
 		case err != nil:
 			return err
 		default:

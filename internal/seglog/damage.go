@@ -3,8 +3,11 @@ package seglog
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/tail"
+	"github.com/copaldb/copal/internal/vfs"
 )
 
 // Going on behind damage is for a store that is only read. What keeps recovery from reading a record is noted,
@@ -57,6 +60,32 @@ func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (mor
 	whole := named.end == end && named.records == last-first+1
 	r.note(corrupt, lossOf(first, last, whole))
 	return next != nil, nil
+}
+
+// passHead opens a segment whose first line cannot be read. The manifest says which it is, and the checksums of its
+// records whether it is that. When they were written nobody knows: the times count from when the store was made.
+func (r *Recovery) passHead(e ManifestSegment, cause error) (*Segment, error) {
+	l, path := r.Log, filepath.Join(r.Log.Dir, e.ID.FileName())
+	var corrupt *CorruptError
+	f, err := l.FS.Open(path, vfs.ReadOnly)
+	if err != nil || !errors.As(cause, &corrupt) {
+		return nil, cause
+	}
+	s := &Scanner{File: f}
+	if s.End, err = f.Size(); err == nil {
+		b, readErr := s.Window(record.MaxHeaderBytes)
+		if _, _, parsed := record.ParseSegmentHeader(b); readErr == nil && parsed == nil {
+			return nil, errors.Join(cause, f.Close()) // it is whole, and another segment's
+		}
+		err = errors.Join(readErr, s.SkipTo(0))
+	}
+	if err != nil {
+		return nil, errors.Join(cause, err, f.Close())
+	}
+	r.note(corrupt, "its records are read as ever, and when they were written is not known")
+	seg := &Segment{ID: e.ID, Salt: e.Salt, Start: l.Manifest.Created, Tail: tail.Tail{Path: path, File: f}, Head: s.Offset}
+	seg.End.Store(seg.Head)
+	return seg, nil
 }
 
 // lossOf says what the loss of some records means, of which all may name their keys still.

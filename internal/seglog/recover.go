@@ -246,6 +246,9 @@ func (r *Recovery) openSegments() error {
 	}
 	for _, e := range r.Log.Manifest.Segments {
 		seg, err := openSegment(r.Log.FS, r.Log.Dir, r.Log.StoreID, e, mode)
+		if r.Lose != nil && errors.Is(err, ErrCorrupt) {
+			seg, err = r.passHead(e, err)
+		}
 		if err != nil {
 			return err
 		}
