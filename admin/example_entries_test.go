@@ -142,3 +142,23 @@ func ExamplePutElements() {
 	fmt.Println(h.Get("apples"))
 	// Output: 3 true
 }
+
+func ExampleKeys() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for _, key := range []string{"log:3", "log:1", "users:alice", "log:2"} {
+		db.Raw().Set([]byte(key), nil)
+	}
+	for key, err := range admin.Keys(db, []byte("log:"), []byte("log:3"), true) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(string(key))
+	}
+	// Output:
+	// log:2
+	// log:1
+}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // Completion of a command line asks the store. It must never keep the user waiting, nor say anything: whatever
@@ -90,7 +91,10 @@ func (a *app) offered(db *copal.DB, word string) (list []string) {
 // appendKeys appends the keys from from on, up to the first that is in one of the maps. What comes behind that
 // map is next; nil is for nothing.
 func (a *app) appendKeys(list []string, db *copal.DB, from []byte, word string, maps map[string]bool) (_ []string, next []byte) {
-	for b := range db.Raw().KeysBetween(from, behind([]byte(word))) {
+	for b, err := range admin.Keys(db, from, behind([]byte(word)), false) {
+		if err != nil {
+			continue
+		}
 		key := string(b)
 		if name, _, ok := strings.Cut(key, ":"); ok && maps[name+":"] {
 			return list, behind([]byte(name + ":"))

@@ -109,7 +109,7 @@ func (f *lsFlags) entries(a *app, db *copal.DB, s selection) iter.Seq2[[]byte, i
 			}
 			return
 		}
-		for key, value := range a.entries(db, s) {
+		for key, value := range a.valuesOf(db, a.keys(db, s)) {
 			if !yield(key, len(value)) {
 				return
 			}

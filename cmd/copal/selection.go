@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/admin"
 )
 
 // selection says which entries of a store a command is about. In each field nil stands for
@@ -130,11 +131,11 @@ func (a *app) candidates(db *copal.DB, s selection) iter.Seq[[]byte] {
 		if s.empty(low, high) {
 			return
 		}
-		walk := db.Raw().KeysBetween
-		if s.reverse {
-			walk = db.Raw().Backward().KeysBetween
-		}
-		for key := range walk(low, high) {
+		for key, err := range admin.Keys(db, low, high, s.reverse) {
+			if err != nil {
+				a.report(err)
+				continue
+			}
 			if a.ctx.Err() != nil {
 				return
 			}

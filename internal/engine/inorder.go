@@ -24,6 +24,7 @@ type Span struct {
 	Low, High         []byte // nil for no bound
 	LowOpen, HighOpen bool   // the bound itself is not in the span
 	Down              bool
+	Once              bool // the walk over it begins no order of raw keys: it is not expected to come again
 }
 
 // PrefixSpan is the span of the keys that begin with prefix.
@@ -482,7 +483,7 @@ func (w *scan) keysNow(yield func(Item) bool) keyCursor {
 
 // kept goes through the keys of a table that are kept in the order of their bytes; nil if they are not.
 func (w *scan) kept(t *Table, yield func(Item) bool) keyCursor {
-	begin := w.room == 0 && t.isInBytes() && (w.span.Down || w.span.Low != nil || w.span.High != nil)
+	begin := w.room == 0 && !w.span.Once && t.isInBytes() && (w.span.Down || w.span.Low != nil || w.span.High != nil)
 	if w.view != nil {
 		return w.view.keptKeys(t, keycodec.BytesOrder, w.ownSpan(t), begin, nil)
 	}

@@ -124,6 +124,38 @@ func TestManyWalksReadTheKeysOnce(t *testing.T) {
 	}
 }
 
+// Walks that are not expected to come again read all keys each time, and begin no order. One that other walks have
+// begun serves them.
+func TestWalksThatBeginNoOrder(t *testing.T) {
+	const n, walks = 1000, 5
+	s := mustOpen(t, vfs.NewMem())
+	for i := range n {
+		mustSet(t, s, fmt.Sprintf("%04d", i), "1")
+	}
+	listings := countListings(t)
+	walk := func(once bool) {
+		for i := range walks {
+			sp := PrefixSpan(fmt.Appendf(nil, "0%02d", i))
+			sp.Once, sp.Down = once, i%2 == 1
+			if keys := scannedKeys(t, s.Scan(sp)); len(keys) != 10 {
+				t.Fatalf("%q", keys)
+			}
+		}
+	}
+	walk(true)
+	if got := listings(); got != walks {
+		t.Errorf("%d walks have read all keys %d times", walks, got)
+	}
+	if s.RawTable().order.Load() != nil {
+		t.Error("there is an order")
+	}
+	walk(false)
+	walk(true)
+	if got := listings(); got != 1 {
+		t.Errorf("with an order that other walks have begun, the keys are read %d times", got)
+	}
+}
+
 // The sorted keys that a view keeps are given back with it, and are no more those of the raw table when some of
 // them have become a map's.
 func TestSortedKeysOfAView(t *testing.T) {
