@@ -2,6 +2,7 @@ package copal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -32,6 +33,9 @@ type BackupReport struct {
 // progress, which may be nil, gets how many bytes of the log the backup has, and how many there
 // are. When ctx ends, Backup returns its error.
 func (db *DB) Backup(ctx context.Context, dir string, progress func(done, total int64)) (BackupReport, error) {
+	if dir == "" {
+		return BackupReport{}, errors.New("copal: Backup needs the name of a directory")
+	}
 	opts := backup.Options{FS: db.config.backupTo, Progress: progress}
 	if opts.FS == nil || opts.FS == vfs.OS() {
 		var err error

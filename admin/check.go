@@ -47,6 +47,9 @@ func (r Report) String() string {
 // progress, which may be nil, gets from time to time how many bytes have been read, and how many
 // there are. When ctx ends, Check returns its error.
 func Check(ctx context.Context, dir string, progress func(done, total int64)) (Report, error) {
+	if _, err := absolute(dir); err != nil {
+		return Report{}, err
+	}
 	found, err := engine.Check(ctx, dir, vfs.OS(), progress)
 	r := Report{Records: found.Records, Keys: found.Keys, LogBytes: found.LogBytes, TornBytes: found.TornBytes, Problems: found.Problems, Derived: found.Derived}
 	for _, s := range found.Segments {

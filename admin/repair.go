@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -88,12 +89,12 @@ func RepairDryRun(ctx context.Context, dir string, progress func(done, total int
 }
 
 func repairStore(ctx context.Context, dir, into string, opts repair.Options) (RepairReport, error) {
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		into, err = filepath.Abs(into)
+	dir, err := absolute(dir)
+	if err == nil && !opts.DryRun {
+		into, err = absolute(into)
 	}
 	if err != nil {
-		return RepairReport{}, fmt.Errorf("copal: %w", err)
+		return RepairReport{}, err
 	}
 	found, err := repair.Repair(ctx, dir, into, opts)
 	r := RepairReport{Intact: found.Intact, Saved: found.Saved, Grouped: found.Grouped, Raw: found.Raw}
@@ -114,13 +115,26 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 // file with the backup. progress, which may be nil, gets how many bytes have been copied, and how
 // many there are.
 func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (copal.BackupReport, error) {
-	from, err := filepath.Abs(from)
+	from, err := absolute(from)
 	if err == nil {
-		into, err = filepath.Abs(into)
+		into, err = absolute(into)
 	}
 	if err != nil {
-		return copal.BackupReport{}, fmt.Errorf("copal: %w", err)
+		return copal.BackupReport{}, err
 	}
 	r, err := backup.Restore(ctx, from, into, backup.Options{Progress: progress})
 	return copal.BackupReport{Bytes: r.Bytes, Linked: r.Linked, Copied: r.Copied}, err
+}
+
+// absolute is the name of a directory from the root on. An empty name, of which package filepath makes the working
+// directory, is a mistake.
+func absolute(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("copal: the name of a directory is empty")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("copal: %w", err)
+	}
+	return dir, nil
 }

@@ -18,7 +18,7 @@ type consent struct {
 func (c *consent) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "only tell what would be done")
 	cmd.Flags().BoolVarP(&c.yes, "yes", "y", false, "do not ask")
-	cmd.MarkFlagsMutuallyExclusive("dry-run", "yes")
+	exclude(cmd, "dry-run", "yes")
 }
 
 // errDeclined is the answer no.

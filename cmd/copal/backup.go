@@ -41,6 +41,9 @@ func newBackup(a *app) *cobra.Command {
 		Args:              arguments(2, 2),
 		ValidArgsFunction: completeDirs,
 		RunE: a.runs(func(args []string, out *bufio.Writer) error {
+			if args[1] == "" {
+				return errNoDir
+			}
 			defer a.catchSignals()()
 			return a.view(args[0], func(db *copal.DB) error { return a.backup(db, args[1], asJSON, out) })
 		}),
@@ -87,6 +90,9 @@ func newRestore(a *app) *cobra.Command {
 }
 
 func (a *app) restore(dir, from string, asJSON bool, out *bufio.Writer) error {
+	if dir == "" {
+		return errNoDir
+	}
 	if err := requireStore(from); err != nil {
 		return fmt.Errorf("%w; the arguments are the store to make and the backup to make it of", err)
 	}

@@ -22,7 +22,7 @@ const exitCodesHelp = `Exit codes:
   0  done
   1  an error that is none of the others
   2  the command line is wrong
-  3  there is no entry for the key
+  3  there is no entry for the key, in a store that is sound
   5  another process has the store open for writing
   6  the store is corrupt`
 

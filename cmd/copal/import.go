@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"time"
@@ -108,7 +109,7 @@ func newImport(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&f.resume, "resume", false, "go on where an import of the same file was interrupted")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "read and count, and change nothing")
 	cmd.Flags().BoolVar(&f.json, "json", false, "print the counts as JSON")
-	cmd.MarkFlagsMutuallyExclusive("dry-run", "resume")
+	exclude(cmd, "dry-run", "resume")
 	cmd.RegisterFlagCompletionFunc("from", func(*cobra.Command, []string, string) (names []string, _ cobra.ShellCompDirective) {
 		for _, f := range importers.Formats {
 			names = append(names, f.Name)
@@ -225,6 +226,9 @@ func (in *intake) openInput() (err error) {
 	}
 	in.source.Path = in.path
 	info, err := os.Stat(in.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("there is no such file: %s", in.path)
+	}
 	if err != nil {
 		return err
 	}

@@ -65,10 +65,16 @@ func (a *app) openStore(dir string, opts ...copal.Option) (*copal.DB, error) {
 // requireStore tells a mistyped path from a store that is empty: a directory in which
 // none of a store's files is would be read as one without entries.
 func requireStore(dir string) error {
+	if dir == "" {
+		return errNoDir
+	}
 	info, err := os.Stat(dir)
+	var stat *fs.PathError
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("there is no store %s: no such directory", dir)
+	case errors.As(err, &stat):
+		return fmt.Errorf("there is no store %s: %w", dir, stat.Err)
 	case err != nil:
 		return err
 	case !info.IsDir():
@@ -86,12 +92,18 @@ func requireStore(dir string) error {
 	return fmt.Errorf("there is no store in the directory %s", dir)
 }
 
+// errNoDir is an empty argument, as of a variable of the shell that is not set.
+var errNoDir = usageError{"the name of a directory is empty"}
+
 func isStoreFile(name string) bool {
 	return name == "LOCK" || name == "MANIFEST" || filepath.Ext(name) == ".log"
 }
 
 // requireRoom refuses to make a store among files of other kinds: nobody means that.
 func requireRoom(dir string) error {
+	if dir == "" {
+		return errNoDir
+	}
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
 		return nil

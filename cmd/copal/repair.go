@@ -55,6 +55,9 @@ func newRepair(a *app) *cobra.Command {
 			if err := requireStore(args[0]); err != nil {
 				return err
 			}
+			if len(args) == 2 && args[1] == "" {
+				return errNoDir
+			}
 			defer a.catchSignals()()
 			return a.repair(args, &f, out)
 		}),

@@ -44,7 +44,7 @@ func newRoot(a *app) *cobra.Command {
 	root.SetFlagErrorFunc(explainFlag)
 	addGroup(root, "Entries:", newGet(a), newSet(a), newDel(a), newHas(a), newIncr(a), newTTL(a))
 	addGroup(root, "Many entries:", newLs(a), newScan(a), newRange(a), newCount(a), newWatch(a), newExport(a), newImport(a))
-	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newCompact(a), newBackup(a), newRestore(a))
+	addGroup(root, "The store:", newStat(a), newCheck(a), newRepair(a), newSync(a), newCompact(a), newBackup(a), newRestore(a))
 	addGroup(root, "Else:", newShell(a), newVersion(a))
 	root.SetHelpCommandGroupID("Else:")
 	root.SetCompletionCommandGroupID("Else:")
@@ -87,8 +87,14 @@ func knownCommand(root *cobra.Command, args []string) error {
 	return usageError{reason}
 }
 
-// explainFlag adds to the error of an unknown flag what else it may have been meant as.
+// explainFlag says of a flag's value what it should be, and of an unknown flag what else it may have been meant as.
 func explainFlag(cmd *cobra.Command, err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		flag := invalid.GetFlag()
+		takes := map[string]string{"bool": "true or false", "int64": "a whole number", "uint64": "a whole number from 0 on"}[flag.Value.Type()]
+		return usageError{fmt.Sprintf("--%s takes %s, and %q is none", flag.Name, takes, invalid.GetValue())}
+	}
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() != "" && strings.Contains(cmd.Use, " KEY") {
 		return fmt.Errorf("%w; put -- before a key or a value that begins with a dash", err)
@@ -153,6 +159,18 @@ func arguments(least, most int) cobra.PositionalArgs {
 			n-- // the store of the shell
 		}
 		return usageError{"the arguments are" + synopsis + ", and there are " + strconv.Itoa(n)}
+	}
+}
+
+// exclude refuses two flags together.
+func exclude(cmd *cobra.Command, one, other string) {
+	cmd.MarkFlagsMutuallyExclusive(one, other) // completion offers one of them
+	check := cmd.Args
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed(one) && cmd.Flags().Changed(other) {
+			return usageError{"--" + one + " and --" + other + " exclude each other"}
+		}
+		return check(cmd, args)
 	}
 }
 

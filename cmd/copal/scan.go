@@ -26,9 +26,9 @@ const scanExample = `  copal scan app.db users:
   copal scan app.db users: --match '*:settings' --limit 10
   copal scan app.db --json users: | jq .value.Name`
 
-const rangeHelp = `Print the entries with keys from FROM on, up to TO, but not that, in the order of the
-bytes of their keys. Without TO it goes to the last key; an empty FROM begins with the
-first.
+const rangeHelp = `Print the entries with keys in [FROM, TO), in the order of the bytes of their keys: FROM is
+among them, and TO is not. Without TO it goes to the last key; an empty FROM begins with
+the first. With --reverse FROM is still the smaller one.
 
 The output is that of copal scan.`
 

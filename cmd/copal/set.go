@@ -67,7 +67,7 @@ func newSet(a *app) *cobra.Command {
 	cmd.Flags().BoolVar(&f.fsync, "fsync", false, "sync this write by itself; without, the store is synced when it is closed")
 	cmd.Flags().StringVar(&f.ttl, "ttl", "", "let the entry expire after this `time`, such as 90s, 36h or 7d")
 	cmd.Flags().StringVar(&f.until, "until", "", "let the entry expire at this `moment`, such as 2030-12-31T23:59:59Z")
-	cmd.MarkFlagsMutuallyExclusive("ttl", "until")
+	exclude(cmd, "ttl", "until")
 	return cmd
 }
 

@@ -55,8 +55,8 @@ func Make(ctx context.Context, s *engine.Store, dir string, opts Options) (Repor
 	log := s.Log()
 	b := &backup{ctx: ctx, store: s, log: log, from: log.FS, fsys: cmp.Or(opts.FS, log.FS), dir: dir, progress: opts.Progress}
 	b.links = b.from == b.fsys
-	if b.links && filepath.Clean(dir) == filepath.Clean(log.Dir) {
-		return b.report, fmt.Errorf("copal: %s is the store itself", dir)
+	if b.links && seglog.Within(dir, log.Dir) {
+		return b.report, seglog.Known(fs.ErrExist, "%s is or lies within the store itself: a backup needs a directory of its own", dir)
 	}
 	if err := b.run(); err != nil {
 		return b.report, s.Inside(func() error { return err }) // or that the store is closed
@@ -107,6 +107,11 @@ type backup struct {
 const noManifest = "-"
 
 func (b *backup) run() error {
+	if names, err := b.fsys.List(b.dir); err == nil && !slices.Contains(names, seglog.LockName) { // nor shall there be one then
+		if err := b.takes(names); err != nil {
+			return err
+		}
+	}
 	lock, err := seglog.LockDir(b.fsys, b.dir)
 	if err != nil {
 		return err
@@ -152,6 +157,19 @@ func (b *backup) attempt() error {
 	return b.commit()
 }
 
+// takes returns an error if the directory has files of something that is no backup.
+func (b *backup) takes(names []string) error {
+	if b.restores || slices.Contains(names, seglog.BackupName) {
+		return nil
+	}
+	for _, name := range names {
+		if !seglog.Worthless(name) {
+			return seglog.Known(fs.ErrExist, "%s holds %s, and is no backup: a backup needs a directory of its own", b.dir, name)
+		}
+	}
+	return nil
+}
+
 // look finds out what is in the directory.
 func (b *backup) look() error {
 	b.oldSum = noManifest
@@ -160,15 +178,13 @@ func (b *backup) look() error {
 		return err
 	}
 	names, err := b.fsys.List(b.dir)
+	if err == nil {
+		err = b.takes(names)
+	}
 	if err != nil || b.restores {
 		return err
 	}
 	if !slices.Contains(names, seglog.BackupName) {
-		for _, name := range names {
-			if !seglog.Worthless(name) {
-				return fmt.Errorf("copal: %s holds %s, and is no backup: %w", b.dir, name, fs.ErrExist)
-			}
-		}
 		return b.note(noManifest) // from here on the files in it are ours
 	}
 	path := filepath.Join(b.dir, seglog.BackupName)
@@ -183,7 +199,7 @@ func (b *backup) look() error {
 	// A store gets its identity with the first write. A backup from before has no segment.
 	holds := slices.ContainsFunc(names, func(name string) bool { _, segment := record.ParseFileName(name); return segment })
 	if mark.store != b.of && holds {
-		return fmt.Errorf("copal: %s is a backup of another store, %016x: %w", b.dir, mark.store, fs.ErrExist)
+		return seglog.Known(fs.ErrExist, "%s is a backup of another store, %016x: this one needs a directory of its own", b.dir, mark.store)
 	}
 	if b.old, err = seglog.ReadManifest(b.fsys, b.dir); err != nil {
 		return err
@@ -192,7 +208,7 @@ func (b *backup) look() error {
 		b.oldSum = sumOf(b.old.Encode())
 	}
 	if b.oldSum != mark.manifest && b.oldSum != mark.next {
-		return fmt.Errorf("copal: the manifest in %s is not the one that the last backup wrote: has it been used as a store? %w", b.dir, fs.ErrExist)
+		return seglog.Known(fs.ErrExist, "the manifest in %s is not the one that the last backup wrote: has it been used as a store? Make the backup in another directory", b.dir)
 	}
 	b.sweep(b.old) // what an earlier run left behind
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -87,8 +88,8 @@ func Repair(ctx context.Context, dir, into string, opts Options) (Report, error)
 		opts.SegmentBytes = seglog.DefaultSegmentBytes
 	}
 	r := &repair{ctx: ctx, dir: dir, fsys: opts.FS, progress: opts.Progress, schemas: map[string]bool{}, parts: map[string]movedPart{}, groups: map[uint64][]place{}}
-	if !opts.DryRun && filepath.Dir(filepath.Clean(into)) == filepath.Clean(dir) {
-		return r.report, fmt.Errorf("copal: %s lies within %s, which is not to be changed", into, dir)
+	if !opts.DryRun && seglog.Within(into, dir) {
+		return r.report, seglog.Known(fs.ErrExist, "%s is or lies within the store that is to be repaired, which is not changed", into)
 	}
 	lock, err := lockSource(opts.FS, dir)
 	if err != nil {

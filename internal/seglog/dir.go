@@ -28,7 +28,7 @@ func CheckDir(fsys vfs.FS, dir string, write bool) error {
 	names, err := fsys.List(dir)
 	switch {
 	case vfs.IsNotDirectory(err):
-		return fmt.Errorf("copal: %s is not a directory, and a store is one", dir)
+		return notADirectory(dir)
 	case errors.Is(err, fs.ErrNotExist) && !write:
 		return NoStore(dir)
 	case err != nil || !write || IsStore(names):
@@ -40,6 +40,10 @@ func CheckDir(fsys vfs.FS, dir string, write bool) error {
 		}
 	}
 	return nil
+}
+
+func notADirectory(dir string) error {
+	return fmt.Errorf("copal: %s is not a directory, and a store is one", dir)
 }
 
 // OrderSuffix ends the name of a file of keys in order, which the INDEX names.
@@ -56,7 +60,11 @@ func isOurs(name string) bool {
 
 // LockDir creates a directory and makes this process its only writer.
 func LockDir(fsys vfs.FS, dir string) (io.Closer, error) {
-	if err := fsys.MkdirAll(dir); err != nil {
+	err := fsys.MkdirAll(dir)
+	if vfs.IsNotDirectory(err) {
+		return nil, notADirectory(dir)
+	}
+	if err != nil {
 		return nil, NoSpace(err)
 	}
 	lock, err := fsys.Lock(filepath.Join(dir, LockName))
@@ -79,21 +87,30 @@ func IsStore(names []string) bool {
 }
 
 func NoStore(dir string) error {
-	return fmt.Errorf("copal: there is no store in %s: %w", dir, fs.ErrNotExist)
+	return Known(fs.ErrNotExist, "there is no store in %s", dir)
 }
 
 // WantEmpty returns an error if there is something in dir.
 func WantEmpty(fsys vfs.FS, dir string) error {
 	names, err := fsys.List(dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case vfs.IsNotDirectory(err):
+		return Known(fs.ErrExist, "%s is a file: the new store needs a directory that is empty or missing", dir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("copal: %w", err)
 	}
 	for _, name := range names {
 		if !Worthless(name) {
-			return fmt.Errorf("copal: %s is not empty, there is %s: %w", dir, name, fs.ErrExist)
+			return Known(fs.ErrExist, "%s holds %s: the new store needs a directory that is empty or missing", dir, name)
 		}
 	}
 	return nil
+}
+
+// Within reports whether dir is the directory of, or lies in it.
+func Within(dir, of string) bool {
+	rel, err := filepath.Rel(of, dir)
+	return err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
 // Worthless reports whether a file of this name, in a directory without a store, is what nobody can miss: what

@@ -18,6 +18,20 @@ var (
 	ErrRebuilt     = errors.New("it is made anew from the log, and nothing is lost")
 )
 
+// known is an error whose text says already what kind it is of.
+type known struct {
+	text string
+	kind error
+}
+
+// Known makes an error of a kind that its own text says. That of the kind is not added.
+func Known(kind error, format string, args ...any) error {
+	return &known{fmt.Sprintf("copal: "+format, args...), kind}
+}
+
+func (e *known) Error() string        { return e.text }
+func (e *known) Is(target error) bool { return target == e.kind }
+
 // CorruptError says where bytes are not what was written, and why they cannot be.
 type CorruptError struct {
 	File   string // path of the file

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"bufio"
+
+	"github.com/spf13/cobra"
+
+	"github.com/copaldb/copal"
+)
+
+const syncHelp = `Make everything that was written durable.
+
+A command that writes does so at its end. It is of use in a shell's script, between
+commands, and for a store that a killed process has left: what that had written, and
+not synced, is verified, copied, and on the disk then.
+
+With --json the output is {"records":…}, of the log that is durable.`
+
+func newSync(a *app) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:               "sync DIR",
+		Short:             "Make durable what was written",
+		Long:              syncHelp,
+		Example:           "  copal sync app.db",
+		Args:              arguments(1, 1),
+		ValidArgsFunction: completeDir,
+		RunE: a.runs(func(args []string, out *bufio.Writer) error {
+			return a.update(args[0], func(db *copal.DB) error { return syncStore(db, asJSON, out) })
+		}),
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print how many records there are as JSON")
+	return cmd
+}
+
+func syncStore(db *copal.DB, asJSON bool, out *bufio.Writer) error {
+	if err := db.Sync(); err != nil || !asJSON {
+		return err
+	}
+	return writeJSON(out, struct {
+		Records int64 `json:"records"`
+	}{db.Stats().Records})
+}
