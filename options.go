@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -93,13 +94,13 @@ func newConfig(opts []Option) (config, error) {
 	case c.followEvery <= 0:
 		return c, fmt.Errorf("copal: WithFollowInterval(%v); it must be positive", c.followEvery)
 	case c.maxMemory < 0:
-		return c, fmt.Errorf("copal: WithMaxMemory(%d)", c.maxMemory)
+		return c, fmt.Errorf("copal: WithMaxMemory(%d); it must not be negative", c.maxMemory)
 	case c.maps.codec == nil:
 		return c, fmt.Errorf("%w: WithCodec(nil)", ErrType)
 	case c.maps.ttl < 0:
-		return c, fmt.Errorf("copal: WithTTL(%v)", c.maps.ttl)
+		return c, fmt.Errorf("copal: WithTTL(%v); it must not be negative", c.maps.ttl)
 	case c.onError == nil:
-		return c, fmt.Errorf("copal: WithErrorHandler(nil)")
+		return c, errors.New("copal: WithErrorHandler(nil); give a function, if only one that does nothing")
 	}
 	return c, nil
 }

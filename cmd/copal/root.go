@@ -81,6 +81,9 @@ func knownCommand(root *cobra.Command, args []string) error {
 		return nil
 	}
 	reason := "unknown command " + strconv.Quote(args[0])
+	if requireStore(args[0]) == nil {
+		return usageError{reason + "; it is a store, which comes behind a command: copal stat " + args[0]}
+	}
 	if similar := suggestions(root, args[0]); len(similar) > 0 {
 		reason += "; did you mean " + strings.Join(similar, " or ") + "?"
 	}
