@@ -40,7 +40,7 @@ type config struct {
 
 	// Seams, set by tests.
 	fsys         vfs.FS
-	backupTo     vfs.FS // that of the store, but for one in memory
+	backupTo     vfs.FS // as fsys, but for a store in memory
 	clock        clock.Clock
 	random       func() uint64
 	segmentBytes int64

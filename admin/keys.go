@@ -15,7 +15,7 @@ import (
 // reads and sorts all of them each time. The walks of a copal.Raw keep them in order from the first on, which
 // makes the next one fast and inserts dearer.
 //
-// An error comes without a key, and iteration goes on; but for copal.ErrClosed, which is the last.
+// An error comes without a key, and iteration goes on. copal.ErrClosed is the last one.
 func Keys(db *copal.DB, from, to []byte, backward bool) iter.Seq2[[]byte, error] {
 	return opened.Engine(db).Scan(engine.Span{Low: from, High: to, HighOpen: true, Down: backward, Once: true})
 }

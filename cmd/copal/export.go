@@ -338,7 +338,7 @@ func (x *export) entry(s *copal.Snapshot, w *ndjson.Writer, e *admin.Entry) erro
 	return nil
 }
 
-// countReadable makes of the number of a collection's elements that of those which can be read: it stands before them.
+// countReadable counts the elements of a collection that can be read: their number is written before them.
 func (x *export) countReadable(s *copal.Snapshot, e *admin.Entry) error {
 	e.Elements = 0
 	for _, err := range admin.Elements(s, e.Key) {

@@ -70,7 +70,7 @@ type Store struct {
 
 	life   gate
 	closed bool  // guarded by life, and by any one of keys
-	gone   error // what who comes then is told
+	gone   error // of later calls
 
 	keys    [cache.Shards]keyLock // by hash: one writer per key
 	showing showing               // of the same shards
@@ -483,7 +483,7 @@ func (s *Store) sync() error {
 	if err != nil {
 		return err
 	}
-	s.life.leave(in) // nobody who waits for life shall wait for the disk; Close syncs this, too
+	s.life.leave(in) // a waiter for life shall not wait for the disk; Close syncs this, too
 	if err := s.log.Failure(); err != nil || s.opts.ReadOnly {
 		return err
 	}
