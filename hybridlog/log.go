@@ -129,7 +129,14 @@ func (s *set) with(seg *segment) *set {
 // a crash changes nothing; the first write mends what has to be mended.
 //
 // The errors are ErrLocked, ErrCorrupt, ErrVersion, and those of the file system.
-func Open(path string, opts ...Option) (*Log, error) { return open(path, newOptions(opts)) }
+func Open(path string, opts ...Option) (*Log, error) {
+	// The log stays where it is when the program changes its working directory.
+	dir, err := filepath.Abs(path)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	return open(dir, newOptions(opts))
+}
 
 func open(dir string, o *options) (_ *Log, err error) {
 	l := &Log{opts: o, dir: dir, wake: make(chan struct{}, 1), ended: make(chan struct{}, 1), compact: make(chan struct{}, 1), cool: make(chan struct{}, 1), stop: make(chan struct{})}
