@@ -10,19 +10,18 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// Nothing in a log ever becomes worthless in the middle, so what there is to compact is little: segments that
-// are much smaller than they should be, because a process died and the next began a new one, and one whose
-// beginning is trimmed.
+// Nothing in a log becomes worthless in the middle, so there is little to compact: segments much smaller than they
+// should be, because a process died and the next began a new one, and a first segment whose beginning is trimmed.
 //
-// A run of fragments, adjacent sealed segments that fit into one, is copied into a new segment, entry by entry
-// and verified, and takes their place. So is what is left of a first segment of which most is trimmed. No
-// address changes. The steps, and what a crash after each leaves:
+// A run of fragments, adjacent sealed segments that fit into one, is copied into a new segment, entry by entry and
+// verified. The copy takes its place. The rest of a first segment that is mostly trimmed is copied, too. No address
+// changes. The steps, and the state that a crash after each leaves:
 //
 //  1. the new files are written and synced, and so are their names: files that no manifest names;
 //  2. the manifest is swapped: old or new, which hold the same;
-//  3. when nobody reads the old segments any more they are removed: files that no manifest names.
+//  3. when the old segments have no reader any more they are removed: files that no manifest names.
 //
-// A run with damage is not copied, so that nothing becomes unreadable that could be read; others are.
+// A run with damage is not copied, so that readable bytes stay readable; other runs are.
 
 // Compact joins fragments and gives back the space of trimmed bytes, as the log does by itself from
 // time to time. It waits for readers of the bytes that go, so a caller must not call it from inside

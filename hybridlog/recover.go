@@ -12,7 +12,7 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Recovery finds out what the log holds:
+// Recovery finds the entries of the log:
 //
 //  1. Read the manifest and the mark. Without a manifest the log is new, unless a segment holds something. The
 //     manifest must not be older than the mark, the newest segment, or the ring; and the ring must be the one
@@ -24,15 +24,14 @@ import (
 //     is right, and the bytes up to its end have its sum: in the files, or else in the ring. What
 //     is in the ring alone is kept in memory until the first write puts it into the files. The log
 //     ends with the last entry before the first frame that does not count.
-//  4. If anything is there that comes behind that end, it is damage, and the log does not open,
-//     when the page cache has been there without a break since it was written, and held no more
-//     than the disk. What comes behind is any other frame in the file, the frame of a later entry
-//     in the ring, and a next segment that says that it begins elsewhere. In another life of the
-//     cache it is a torn tail.
+//  4. Anything behind that end is damage, and the log does not open, if the page cache has been
+//     there without a break since it was written, and held no more than the disk. Behind the end
+//     may be another frame in the file, the frame of a later entry in the ring, and a next segment
+//     that says that it begins elsewhere. In another life of the cache it is a torn tail.
 //  5. The log must reach the mark, or it is damage.
 //
-// It only reads. What it has found may be in the page cache alone: behind the mark nothing is
-// called durable before it was written anew (redo.go).
+// It only reads. Entries that it has found may be in the page cache alone: behind the mark nothing is called durable
+// before it was written anew (redo.go).
 //
 // An error of a read is never taken for the end of the log: it ends the recovery.
 

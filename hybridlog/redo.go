@@ -11,24 +11,21 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What recovery has found in an open segment is written anew before it counts as durable, see
-// package tail. Both files of the segment are copied to new ones, with what stood in the ring alone:
+// Entries that recovery has found in an open segment are written anew before they count as durable, see package tail.
+// Both files of the segment are copied to new ones, with the bytes of the ring alone:
 //
-//  1. write `*.sum.tmp` and `*.log.tmp`, and sync them: files of no account;
+//  1. write `*.sum.tmp` and `*.log.tmp`, and sync them: files that do not count;
 //  2. rename the one, and then the other: each may be the old one or the new one;
 //  3. sync the directory: both are new.
 //
-// The old file and the new one hold the same, but for what stood in the ring alone, which has all
-// of it until a manifest that names no ring is in place. So they fit in any combination, and a
-// crash leaves the same log. The frames come first: a frame of a torn tail in an old file would
-// look like damage beside new bytes that end before it.
+// The old file and the new one hold the same, except the bytes of the ring alone, which the ring has until a manifest
+// that names no ring is in place. So they fit in any combination, and a crash leaves the same log. The frames come
+// first: a frame of a torn tail in an old file would look like damage beside new bytes that end before it.
 //
-// What stands before the mark is copied as it is: damage there is found by the call that reads it, and keeps
-// nobody from writing.
+// Bytes before the mark are copied as they are: a read finds damage there, which keeps no write out.
 //
-// Where the disk has no room for the copies, nothing of it is called durable: writes and syncs are
-// refused until there is room. But a full disk is no reason to refuse a Trim, which needs to know
-// of these files no more than their lengths: they are synced as they are, unless
+// Where the disk has no room for the copies, nothing is called durable: writes and syncs are refused until there is
+// room. A Trim works on a full disk, as it needs only the lengths of these files: they are synced as they are, unless
 // a sync is known to have failed (trimFound).
 
 // doubt is a segment of which some may be in the page cache alone.

@@ -298,7 +298,7 @@ func (t *Table) grow(s *shard, old *array) *array {
 	return a
 }
 
-// Announce counts a dirty cell that is about to come in the place of one that is not. Whoever finds a dirty
+// Announce counts a dirty cell that is about to come in the place of one that is not. A reader that finds a dirty
 // cell, and asks then, finds that Dirty is not zero.
 func (t *Table) Announce() { t.dirty.Add(1) }
 

@@ -7,13 +7,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Beginning anew is what a follower does that is too far behind: the whole log is read into empty tables, while
-// everybody else waits. What was there is laid aside until that has succeeded. When it fails, be it for want of
-// file descriptors or because the log is damaged, all is put back: the store shows what it showed before, from
-// files that are still open, and the next look tries again.
+// A follower that is too far behind begins anew: the whole log is read into empty tables, while
+// everything else waits. The old tables are laid aside until that has succeeded. When it fails, for
+// want of file descriptors or because the log is damaged, they are put back: the store shows its
+// old state, from files that are still open, and the next look tries again.
 //
-// Nothing else knows what is laid aside, so nothing of it changes meanwhile. Cells are not kept, for they have
-// what the log has.
+// Nothing else knows the tables laid aside, so they do not change meanwhile. Cells are not kept, as
+// they have what the log has.
 type aside struct {
 	store  *Store
 	tables []*asideTable

@@ -414,7 +414,7 @@ type Keeper struct{ room []byte }
 
 const keeperBytes = 1 << 10
 
-// Keep returns a copy, which is the caller's. While he keeps it, up to 1 KiB stays in memory with it.
+// Keep returns a copy, which is the caller's. As long as the caller keeps it, up to 1 KiB stays in memory with it.
 func (k *Keeper) Keep(b []byte) []byte {
 	if len(b) > cap(k.room)-len(k.room) {
 		if len(b) > keeperBytes/4 {

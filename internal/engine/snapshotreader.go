@@ -14,13 +14,13 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Opening from a snapshot. It must be of this store, and name segments that are all there, as long as it
-// says and with the same salts: those of the manifest, or files that have been replaced by compaction and were kept
-// for its sake. Of the manifest's segments, what it covers is not read.
+// Opening from a snapshot. The snapshot must be of this store, and name segments that all exist, with the lengths and
+// salts that it says: segments of the manifest, or files that compaction has replaced and that were kept for it. The
+// part of the log that it covers is not read.
 //
-// A part of the index is read when it is first asked for. If it is damaged then, the log is read, and all parts
-// that nobody has asked for until then are made anew: nobody has changed them since, for who changes an entry
-// has looked for it.
+// A part of the index is read when it is first asked for. If it is damaged then, the log is read, and all parts that
+// were not read until then are made anew. They have not changed since, as a writer looks up an entry before it changes
+// it.
 
 // snapshotFile is the snapshot that the store was opened from.
 type snapshotFile struct {

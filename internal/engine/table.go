@@ -80,7 +80,7 @@ func (t *Table) isGone() bool {
 func (s *Store) Hash(own string) uint64 { return s.seed.String(own) }
 
 // hash is Hash for the whole key. Of an element it is another one: the lowest bits, which choose the lock, are
-// those of its collection, so that whoever changes that knows the lock of all elements before he knows which.
+// those of its collection, so that a writer of the collection knows the lock of all elements before it knows which.
 func (t *Table) hash(key []byte) uint64 {
 	hash := t.store.seed.Bytes(key[t.prefix:])
 	if !t.ofElements {
@@ -270,7 +270,7 @@ func (t *Table) leave(hash uint64, own string, old hit, seq uint64) {
 }
 
 // Schemas are the numbers of the schemas under which the table has values, in ascending
-// order, 0 for raw bytes. So whoever opens a map learns which forms its values have without reading
+// order, 0 for raw bytes. So OpenMap learns which forms its values have without reading
 // them. Of writes under way it may miss the newest.
 func (t *Table) Schemas() []uint64 {
 	t.reap()

@@ -9,15 +9,15 @@ import (
 	"github.com/copaldb/copal/internal/record"
 )
 
-// A transaction goes through keys in order by merging what its view has with marks of the keys that it has
-// written, as a view does with those that have changed: what the transaction has set is there, and what it has
-// deleted hides what the view has. The first walk over a table makes the marks, and from then on they are kept
-// with the writes. Every key is looked up when it is its turn. So a walk takes the memory that one of the view
-// takes. A walk that has come by many deleted keys notes where they are, as one of the store does.
+// A transaction walks in order by merging the keys of its view with marks of the keys that it has written, as a view
+// does with changed keys: a key that the transaction has set is there, and one that it has deleted hides the view's.
+// The first walk over a table makes the marks, and from then on they are kept with the writes. Every key is looked up
+// at its turn. So a walk takes as much memory as one of the view. A walk that has passed many deleted keys notes where
+// they are, as one of the store does.
 //
-// What a walk came by is noted as a range: any change of a key in it is a conflict, of keys that were not there
-// too, and no other is. A walk that is left early has come by the keys up to the last one that it yielded. The
-// ranges of one walk after the other are one, if they meet.
+// A walk is noted as a range: any change of a key in it is a conflict, even of a key that did not exist; no other
+// change is. A walk that is left early has the range up to the last key that it yielded. Ranges of several walks
+// become one, if they meet.
 
 // scanned is what an iteration came by: the keys of a table whose sort keys are in a span, or, without one, all
 // of them; without a table, the whole keys in the span.

@@ -76,7 +76,7 @@ type views struct {
 }
 
 // OpenView opens a view of everything that was acknowledged before the call. An error says that not all of it
-// could be written to the log, or that the store is closed. Whoever has opened a view must close it.
+// could be written to the log, or that the store is closed. The caller must close the view.
 func (s *Store) OpenView() (*View, error) {
 	if s.opts.ReadOnly {
 		s.replaying.Lock() // what it has counted it has replayed then

@@ -8,14 +8,14 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A Follower looks from time to time what the log has got since, and has it replayed. How the log is read on
-// is the tailer's; what a record means is the engine's.
+// A Follower looks from time to time for new records of the log, and has them replayed. The tailer
+// knows how the log is read on, and the engine what a record means.
 //
-//   - Where compaction has replaced segments, entries are moved to their copies. The old
-//     files have no names any more but are open, until nobody reads there.
-//   - A reader that has not looked for so long that what is new was compacted already begins anew: the
-//     whole log is read, while reads wait. When that fails, the store shows what it showed before, and the next look
-//     tries again.
+//   - Where compaction has replaced segments, entries are moved to their copies. The old files
+//     have no names any more but stay open until their last reader is done.
+//   - A reader that has not looked for long may find that new records were compacted already. It
+//     then begins anew: the whole log is read, while reads wait. When that fails, the store shows
+//     its old state, and the next look tries again.
 type Follower struct {
 	store  *engine.Store
 	log    *seglog.Log

@@ -43,10 +43,10 @@
 //     announced and not acknowledged left it, of which there is at most one for each writer;
 //   - where asynchronous writes came last, and no sync or close that began after them, it
 //     is as one of these or what was before them left it;
-//   - of the steps of a shape, each has happened as a whole or not at all: all that a writer
-//     owns is as its acknowledged steps have made it, or these and the one in flight;
-//   - whatever was found then is what holds from then on, for the next child goes on with the
-//     same store, so that recoveries pile up on one another.
+//   - each step of a shape has happened as a whole or not at all: the entries of a writer are
+//     as its acknowledged steps have made them, or these and the one in flight;
+//   - the state found then holds from then on: the next child goes on with the same store, so
+//     that recoveries pile up on one another.
 //
 // Anything older is lost, anything else is wrong.
 //

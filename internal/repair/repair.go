@@ -22,19 +22,18 @@ import (
 
 // Repair makes a new store of every intact record of a damaged one, which it only reads.
 //
-//  1. Survey: which segments the log has, and where each may stand. The first line of a file
-//     says which segment it is; where that line is lost, the manifest and the file's name do, and at last
-//     which salt makes records of what follows. Without a manifest the log is all segments, of those that
-//     compaction rewrote the newest.
-//  2. Salvage each segment, oldest first (salvage.go). What no source of it has is reported.
+//  1. Survey: find the segments of the log, and where each may stand. The first line of a file says which
+//     segment it is. Where that line is lost, the manifest and the file's name say it, or at last the salt that
+//     makes records of the bytes. Without a manifest the log is all segments; of those that compaction rewrote,
+//     the newest.
+//  2. Salvage each segment, oldest first (salvage.go). Records that none of its sources has are reported.
 //  3. Write the records to the new store, in their order and with their numbers (rebuild.go): the list of a
-//     large value with the new places of its parts, the members of a committed group without it.
+//     large value with the new places of its parts, the members of a committed group without the commit.
 //
-// What is not taken, and reported: a large value of which a part is lost, and the members of a group whose
-// commit is, or of which other members are (repairgroups.go). A value whose schema is lost is kept as raw
-// bytes.
+// Not taken, and reported, are a large value that lacks a part, and the members of a group whose commit or other
+// members are lost (repairgroups.go). A value whose schema is lost is kept as raw bytes.
 //
-// Derived files are of no account here, nor is the mark but for the end of the log that it knows.
+// Derived files do not count here, and the mark only for the end of the log that it knows.
 
 // Report is what Repair found and did.
 type Report struct {

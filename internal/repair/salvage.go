@@ -11,14 +11,14 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Salvaging reads what is left of one segment, from wherever it stands: its file, under
-// whatever name, copies of that, and the ring. Recovery believes what the store says of itself, and
-// refuses what contradicts it. Here nothing is believed but checksums: a record whose checksum over salt and
-// offset is right was written there, whatever became of the bytes around it. So the order in which
-// the sources are read does not matter, and what is lost is what none of them has.
+// Salvaging reads the rest of one segment, from wherever it stands: its file, under whatever name,
+// copies of that, and the ring. Recovery believes the store's own files, and refuses
+// contradictions. Salvaging believes only checksums: a record whose checksum over salt and offset
+// is right was written there, whatever became of the bytes around it. So the order in which the
+// sources are read does not matter, and a record is lost if none of them has it.
 //
-// The bytes behind a damaged place are searched for the next record without regard to the length that the
-// damaged one states. Values full of what looks like records make that slow, never wrong.
+// The search behind a damaged place for the next record ignores the length that the damaged one
+// states. Values full of bytes that look like records make that slow, never wrong.
 type wreck struct {
 	id      record.SegmentID
 	salt    record.Salt

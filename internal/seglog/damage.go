@@ -26,10 +26,10 @@ type Lost struct {
 	Address Address     // a read there is an error
 }
 
-// pass lets recovery go on behind the end of what it has read of a segment, where cause says that something is
-// lost. more tells whether there is anything to be read behind it. It returns cause where nobody has asked for
-// that, and where it makes no sense: of a file of a newer version, where nobody can tell what is a record, and
-// where nothing follows in a file that may have been cut.
+// pass lets recovery go on behind the last record that it has read of a segment, where cause says
+// that something is lost. more tells whether there are bytes to read behind it. It returns cause if
+// the caller has not asked for that, and where it makes no sense: in a file of a newer version,
+// whose records cannot be told, and where nothing follows in a file that may have been cut.
 func (r *Recovery) pass(seg *Segment, t *TailReader, cause error, cut bool) (more bool, err error) {
 	var corrupt *CorruptError
 	if r.Lose == nil || !errors.As(cause, &corrupt) {

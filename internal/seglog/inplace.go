@@ -12,12 +12,12 @@ import (
 
 // Reading records where they stand: in the mapped file, without copying them first.
 //
-// It is for records that the file has, which are nearly all. What is in the ring alone, where the next lap
-// may come over it, what recovery found there, and what is very long goes the other way, and so does
-// whatever does not verify, which is told there. So inPlace is never wrong, and says no whenever it is not sure.
+// It is for records that the file has, which are nearly all. Read by a copy are very long records, those in the ring
+// alone, where the next lap may overwrite them, those that recovery found there, and those that do not verify, which
+// the copy judges. So inPlace is never wrong, and says no whenever it is not sure.
 //
-// A mapped page may turn out to be unreadable when it is touched. Whoever calls inPlace, or touches what it has
-// found, has deferred vfs.Caught; and is inside the gate, or has the segment pinned, for as long.
+// A mapped page may turn out to be unreadable when it is touched. A caller of inPlace, or of bytes that it has found,
+// has deferred vfs.Caught; and is inside the gate, or has the segment pinned, for as long.
 //
 // A short record is verified each time. For a long one, to compute the checksum takes longer than everything else, so
 // it is trusted for a minute after it was verified.

@@ -1,13 +1,13 @@
 package seglog
 
-// A lookahead asks the file system for what is about to be read, in the order of a sorted list of addresses.
-// Reads of segments do not read ahead by themselves, for most are of single records; one after the other they
-// would wait for the disk each time.
+// A lookahead asks the file system for records that are about to be read, in the order of a sorted list of addresses.
+// Reads of segments do not read ahead by themselves, as most are of single records; one after the other they would
+// wait for the disk each time.
 //
-// It asks for windows of the log in which what is wanted is not too sparse. What lies in memory already costs
-// one call for each window.
+// It asks for windows of the log in which the wanted records are not too sparse. A window that is in memory already
+// costs one call.
 //
-// What it is worth: All over a map of 200,000 values of 1000 bytes that the page cache does not have takes 3.1
+// Its worth: All over a map of 200,000 values of 1000 bytes that the page cache does not have takes 3.1
 // times as long without it (2.4–3.7), Keys 1.8 times (1.6–2.1); of 300,000 values of 100 bytes 2.1 (1.9–2.5)
 // and 1.5 times (1.2–2.1). Where the page cache has them all it makes no difference (1.0). With and without in
 // turns within one run, medians of 7, on ext4 and a virtual disk, 2026-11-22; "go run ./years values" in bench

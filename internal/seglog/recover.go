@@ -16,9 +16,8 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Recovery finds out what the log holds. It changes nothing on the disk: what has to
-// be mended is mended by the first append or sync, or when the log is closed, as far as it stood in
-// the ring alone. A store can be opened and read on a full disk.
+// Recovery finds the records of the log. It changes nothing on the disk: the first append or sync mends what has to
+// be mended, and Close writes the records of the ring alone. A store can be opened and read on a full disk.
 //
 //  1. Read the mark, then the manifest. They say how far the log was synced, whether it
 //     was closed, and whether the page cache has survived since it was written to.
@@ -29,16 +28,15 @@ import (
 //     in a sealed segment, or before the mark: damage.
 //     If the page cache has survived, it has all that the dead process wrote, in the order
 //     in which it was written, and the ring says which record was acknowledged last. Before that one
-//     it is damage, and behind it anything may stand. Without a ring it is damage that a whole record
-//     still follows, or that the file goes on with something else than the beginning of a record.
-//     Otherwise: a torn tail, or a hole that a power cut left, for a disk writes in any order.
-//  4. A torn tail and all that stands beyond a hole was never acknowledged as
-//     durable. It does not count, and the next append goes to a new segment.
+//     it is damage, and behind it anything may stand. Without a ring it is damage if a whole record
+//     still follows, or if the file goes on with anything but the beginning of a record.
+//     Otherwise: a torn tail, or a hole that a power cut left, as a disk writes in any order.
+//  4. A torn tail, and everything beyond a hole, was never acknowledged as durable. It does not
+//     count, and the next append goes to a new segment.
 //
-// What stands behind the mark is in the page cache, and perhaps nowhere else: after a sync that
-// failed the kernel shows what the disk never got, and calls it clean. Asking it to drop those
-// pages does not help, for it keeps what anybody has mapped. So before anything that was found
-// there is said to be durable, it is written to a new file (redo.go).
+// Records behind the mark are in the page cache, and perhaps nowhere else: after a failed sync the kernel shows bytes
+// that the disk never got, and calls their pages clean. Asking it to drop those pages does not help, as it keeps
+// mapped ones. So a record found there is written to a new file before it is called durable (redo.go).
 //
 // Damage is a *CorruptError and the store does not open.
 type Recovery struct {

@@ -6,12 +6,12 @@ import (
 
 // Room is reserved before a record is accepted, see package tail. How much:
 //
-// While the disk is short of room, the next segment is made by whoever finds the tail full: were it left to the
-// keeper, who may have no turn for a while, the tail would grow until there is no room beside it for what of it
-// counts, and could never be compacted.
+// While the disk is short of room, the writer that finds the tail full makes the next segment. The keeper may have no
+// turn for a while; the tail would grow until there is no room beside it for its live records, and could never be
+// compacted.
 //
-// A little is kept for deletions, or nobody could make room on a full disk. It stays reserved when the store is
-// closed, for the same reason; and where less of it is to be had, it is as much as there is.
+// A little is kept for deletions, or no room could be made on a full disk. It stays reserved when the store is closed,
+// for the same reason. Where less can be had, it is as much as there is.
 
 const (
 	RoomAhead = 1 << 20  // reserved at a time

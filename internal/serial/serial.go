@@ -1,10 +1,9 @@
 // Package serial checks histories of transactions for a serial order that explains them.
 //
-// The transactions append numbers to lists, each number once, and read whole lists. So what a read returns
-// tells in which order everything in it was written, and by whom, and a history gives away the order of its
-// transactions without a search (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental
-// Observations", VLDB 2020). From what was read the edges of Adya's dependency graph follow ("Generalized
-// Isolation Level Definitions", ICDE 2000):
+// The transactions append numbers to lists, each number once, and read whole lists. So the result of a read tells
+// the order and the writer of everything in it, and a history gives away the order of its transactions without a
+// search (Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 2020).
+// The results give the edges of Adya's dependency graph ("Generalized Isolation Level Definitions", ICDE 2000):
 //
 //   - ww: a transaction appended behind what another had appended;
 //   - wr: it read what another had appended;

@@ -9,37 +9,33 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// What recovery has found in an open segment, beyond what is known to be durable, is written anew
-// before it counts as that.
+// Bytes that recovery has found in an open segment, beyond those known to be durable, are written anew before they
+// are called durable.
 //
-// The page cache may show what the disk does not have: a sync of the process before, or a
-// write-back after its death, has failed, and the kernel has marked the pages clean. A sync says
-// nothing about such a page, whatever it returns. Asking the kernel to drop it does not help
-// either, for it keeps what anybody has mapped. Nor does overwriting it in place: on ext4 the
-// blocks of a reserved extent count as unwritten until a write to them has succeeded, and after one
-// that failed the pages are taken for written, so a second one that succeeds leaves zeros for
-// whoever reads them from the disk.
+// The page cache may show bytes that the disk does not have: a sync of the last process, or a write-back after its
+// death, has failed, and the kernel has marked the pages clean. A sync says nothing about such a page, whatever it
+// returns. Asking the kernel to drop it does not help, as it keeps mapped pages. Nor does overwriting it in place: on
+// ext4 the blocks of a reserved extent count as unwritten until a write to them has succeeded. After a failed one the
+// pages are taken for written, so a second one that succeeds leaves zeros on the disk.
 //
-// So a file is copied to a new one, with what stood in the ring alone. That is synced and takes its
-// name, and the directory is synced. It is the same segment, byte for byte. A crash leaves the old
-// file or the new one.
+// So the file is copied to a new one, with the bytes that stood in the ring alone. The copy is synced and takes the
+// file's name, and the directory is synced. It is the same segment, byte for byte. A crash leaves the old file or the
+// new one.
 //
-// What is not known to be durable is verified while it is copied: after a failed write-back the
-// kernel may forget it at any time, and a copy of the zeros that it shows then would be called
-// durable.
+// Bytes not known to be durable are verified while they are copied: after a failed write-back the kernel may forget
+// them at any time, and a copy of the zeros that it shows then would be called durable.
 //
-// It is done once, by the first write or the first call that asks for durability. Until then the
-// mark says what is durable.
+// This is done once, by the first write or the first call that asks for durability. Until then the mark says how far
+// the log is durable.
 //
-// Damage is final, as the log says: what was shown is gone, and every later copy would lack it,
-// too. So is a failed sync of the directory, or of a file in place. All else that can fail concerns
-// copies of no account, or a read that has said nothing about the bytes: nothing has changed, and
-// the next call tries again.
+// Damage is final, as the log says: bytes that were shown are gone, and every later copy would lack them, too. So is a
+// failed sync of the directory, or of a file in place. Any other failure concerns a copy that does not count, or a
+// read that has said nothing about the bytes: nothing has changed, and the next call tries again.
 //
-// Where the disk has no room for the copy, and no sync is known to have failed, a log may settle
-// for less, so that a full disk is no reason to refuse what gives back room: it writes to the file
-// what stood in the ring alone, and syncs it as it is (SettleInPlace), and the directory, for a
-// process that was killed on the way may have renamed a copy, and what was synced is that.
+// Where the disk has no room for the copy, and no sync is known to have failed, a log may settle for less, so that
+// writes that give back room work on a full disk (SettleInPlace). It writes the bytes of the ring alone to the file,
+// and syncs it as it is. It syncs the directory, too: a process that was killed on the way may have renamed a copy,
+// and that is the file that was synced.
 
 // Copy is what takes the place of a file.
 type Copy struct {

@@ -13,29 +13,27 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// The ring is where the newest bytes of a log stand first: a file, mapped into memory, so that
-// bytes which survive the death of the process cost a copy and no call of the system. What is in it
-// is written to the files soon after (drain.go), before its place is used again.
+// The ring is where the newest bytes of a log stand first: a file, mapped into memory, so that bytes which survive the
+// death of the process cost a copy and no system call. They are written to the files soon after (drain.go), before
+// their place is used again.
 //
-// It has a part for each file that grows at a time. A byte has its place in the part by its offset
-// modulo the part's size. There are no pointers to be trusted: whether the bytes at a place are
-// those of an offset is told by checksums of the log, which segment and offset are part of. What an
-// older lap or another segment left there never counts. Package laps keeps readers from the next
-// lap.
+// It has a part for each file that grows at a time. The place of a byte in the part is its offset modulo the part's
+// size. There are no pointers to be trusted: the log's checksums, which cover segment and offset, tell whether the
+// bytes at a place belong to an offset. Bytes of an older lap or another segment never count. Package laps keeps
+// readers from the next lap.
 //
-// What the ring promises: from the moment bytes are acknowledged, they stand in the ring or in the
-// file, and whatever goes into the ring at once is whole in one of the two. Nothing is overwritten
-// before it was drained, and everything of a segment is drained before the next one begins.
+// The ring promises: from the moment bytes are acknowledged, they stand in the ring or in the file, and bytes that go
+// into the ring at once are whole in one of the two. No byte is overwritten before it was drained, and all bytes of a
+// segment are drained before the next one begins.
 //
-// The file is made before the first append of a process, as RING.tmp, synced, and renamed: what has
-// the name has its first line. A log that was closed has none. Its space is reserved, and the pages
-// are there before they are stored to. Where any of that is refused the log writes to its files at
-// once, and nothing else is different.
+// The file is made before the first append of a process, as RING.tmp, synced, and renamed: so a file with the name has
+// its first line. A log that was closed has none. Its space is reserved, and the pages are there before they are
+// stored to. Where any of that is refused the log writes to its files at once, and nothing else is different.
 //
-// A log may have a page behind the first line that says what was acknowledged last. It is stored
-// before the append returns. Recovery believes it only while the page cache has survived: then a
-// log that ends before is damaged, and broken bytes behind it are those of a write that nobody was
-// told of. A ring that is left says so there, for its number is not the last any more.
+// A log may have a page behind the first line that says what was acknowledged last. It is stored before the append
+// returns. Recovery believes it only while the page cache has survived. Then a log that ends before is damaged, and
+// broken bytes behind it belong to a write that was not acknowledged. A ring that is left for good says so there, as
+// its number is not the last any more.
 
 const (
 	RingName  = "RING"
