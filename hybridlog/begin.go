@@ -15,23 +15,22 @@ import (
 	"github.com/copaldb/copal/internal/vfs"
 )
 
-// Opening a log changes nothing. What recovery finds out is carried out by the first write of a process:
+// Opening a log changes nothing. The first write of a process carries out the findings of recovery:
 //
-//  1. the files of the open segments are copied, with what stands in the ring of an earlier process alone (redo.go);
-//  2. a new segment is made, and the manifest that seals the old ones where recovery has found their ends, adds
-//     the new one, and names no ring: the old one does not count any more;
+//  1. the files of the open segments are copied, with the bytes in the ring of an earlier process alone (redo.go);
+//  2. a new segment is made, and a manifest that seals the old ones where recovery has found their ends, adds the
+//     new one, and names no ring: the old ring no longer counts;
 //  3. the old ring is removed, a new one is made, and the manifest names that;
 //  4. torn tails are cut off, for the eye: the manifest says where the segments end; and files that no manifest
 //     names are removed;
-//  5. the mark says what is durable.
+//  5. the mark says how far the log is durable.
 //
-// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2,
-// the manifest of step 3 opens it again, and keeps stating where it ended. Recovery goes on from
-// there: what stands before is judged by those who read it, as in a sealed segment. A tail with
-// damage in its frames, or in the block that the next entry would share, stays sealed as it is, and
-// a new segment begins.
+// A log that was closed has neither ring nor torn tail, and its tail goes on: instead of 1 and 2, the manifest of step
+// 3 opens it again, and keeps stating where it ended. Recovery goes on from there: a read judges earlier bytes, as in a
+// sealed segment. A tail with damage in its frames, or in the block that the next entry would share, stays sealed as it
+// is, and a new segment begins.
 //
-// Only then something is appended. So a ring that the manifest names is there, one that it does not name holds
+// The first append comes after that. So a ring that the manifest names is there, one that it does not name holds
 // nothing that counts, and a log that is said to be closed ends where the manifest says.
 //
 // A crash between any two leaves a log of the same content. When there is no room for a step, the write is

@@ -23,14 +23,14 @@ import (
 //	open 2 salt d4e5f6071f0c9a3e bytes 10 frames 1 sum 1f0c9a3e
 //	end 1f0c9a3e
 //
-// A sealed segment never changes. Open ones, at the end of the list, begin where the one before
-// ends, which recovery finds out. What their lines say of them is durable in their files: nothing,
-// or what a closed log ended with, if the segment goes on since.
+// A sealed segment never changes. Open ones, at the end of the list, begin where the one before ends, which recovery
+// finds. Their lines state the part that is durable in their files: nothing, or the end of a closed log, if the segment
+// goes on since.
 //
-// The second line says whether a process writes, or died while it did (running), or the last one has closed the
-// log: then all segments are sealed, and what that says is all there is. A process that runs names its ring,
-// and the life of the page cache in which it writes, down to this very file: a copy of it, in whose place other
-// files may stand, says nothing about the cache.
+// The second line says whether a process writes, or died while it did (running), or the last one has closed the log:
+// then all segments are sealed, and they are all of it. A running process names its ring, and the life of the page
+// cache in which it writes, down to this very file: a copy of it, beside which other files may stand, says nothing
+// about the cache.
 type manifest struct {
 	log      uint64    // identity, drawn when the log was made
 	edit     uint64    // number of this version of the manifest, from 1

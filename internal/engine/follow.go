@@ -6,9 +6,10 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// Follower is the room that shows in a read-only store what another process writes, as the engine knows it.
-// Options.Follower makes it, once the log has been read. What the room asks of the engine is in this file, in
-// anew.go and in hold.go: to replay what is new, each record under the lock of its key.
+// Follower is the room that shows the writes of another process in a read-only store, as the engine
+// knows it. Options.Follower makes it, once the log has been read. The room's calls of the engine
+// are in this file, in anew.go and in hold.go: it replays new records, each under the lock of its
+// key.
 type Follower interface {
 	// Keep is the goroutine of the room. It returns when stop is closed.
 	Keep(stop <-chan struct{})

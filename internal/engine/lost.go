@@ -9,12 +9,13 @@ import (
 	"github.com/copaldb/copal/internal/seglog"
 )
 
-// A store that is only read opens in spite of damage. What recovery then finds that damaged bytes name is an entry
-// whose record cannot be read: it stands in the index, at the address of the damage, so each read of the key is an
-// error, whatever the record said: in the log, in views, in an iteration. An older record of the key never shows.
+// A store that is only read opens in spite of damage. A key that damaged bytes name is then an
+// entry whose record cannot be read. It stands in the index, at the address of the damage, so each
+// read of the key is an error, whatever the record said: in the log, in views, in an iteration. An
+// older record of the key never shows.
 //
-// No read of such a record tells its key, so what is known of these entries is kept beside the index. Only those
-// who replay the log ask for it, one at a time.
+// No read of such a record tells its key, so the keys of these entries are kept beside the index.
+// Only a replay of the log asks for them, one at a time.
 
 // lostKey is a key of a table, by its hash.
 type lostKey struct {

@@ -17,17 +17,17 @@ import (
 
 // Taking a snapshot, in this order:
 //
-//  1. note how far each segment goes: that is what the snapshot covers;
-//  2. tell the index of every record of which only a cell knows: from then on it has no older
-//     entry than what is covered;
+//  1. note how far each segment goes: the snapshot covers the log up to there;
+//  2. tell the index of every record that only a cell knows: from then on it has no entry older
+//     than the covered part;
 //  3. copy the index shard by shard, each within its lock, while writers go on;
-//  4. sync the log, which has everything then that the copies know;
-//  5. write the text, sync the file, and put it in the place of the one before.
+//  4. sync the log, which then has everything that the copies know;
+//  5. write the text, sync the file, and replace the one before.
 //
 // If a map was declared meanwhile, its entries may have gone from a table that was not copied yet to one that
 // never will be; then all of it begins anew.
 //
-// A failure concerns nobody but the next opening: the snapshot before stays, and is as good as it was.
+// A failure concerns only the next opening: the snapshot before stays, and is as good as it was.
 
 // snapshotWriter writes one snapshot.
 type snapshotWriter struct {

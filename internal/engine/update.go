@@ -15,14 +15,13 @@ import (
 // entry is still the one that was read; else it begins again. The function runs
 // without any lock, so it may use the store and may panic.
 //
-// After the first conflict the key has a queue: those who update it then do so one at
-// a time, and only plain writes can still come between. Whoever is at the head of a queue
-// never waits in another, which an update within an update would do; so no circle of
+// After the first conflict the key has a queue: its updates then run one at a time, and only plain writes can still
+// come between. The head of a queue never waits in another, which an update within an update would do; so no circle of
 // waiting can close.
 //
-// A write to the key from within its own update would be a conflict for ever. It
-// succeeds the first time, when nobody looks; the second time the goroutine is known,
-// and the write is refused and the update given up, both with ErrNested.
+// A write to the key from within its own update would be a conflict for ever. It succeeds the first time, when it is
+// not looked for. The second time the goroutine is known, and the write is refused and the update given up, both with
+// ErrNested.
 
 // ErrNested is a write to a key from within its own update.
 var ErrNested = errors.New("copal: a write from within an update goes through what its function gets: the *Entry, and in a transaction a handle such as m.In(tx)")

@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// A cursor reads the records of a log in the order in which they were written, behind whoever appends.
+// A cursor reads the records of a log in the order in which they were written, behind the appends.
 //
-// It reads only segments that are as they were written: what compaction has made of them is the same
-// entries, without what happened to them. Such a segment stays in the set while a cursor is in it, and
-// after it has gone the error is ErrHistoryLost.
+// It reads only segments as they were written: compacted ones have the same entries, without their
+// history. Such a segment stays in the set while a cursor is in it, and after it has gone the error
+// is ErrHistoryLost.
 type Cursor struct {
 	log     *Log
 	Next    uint64   // number of the record that is read next

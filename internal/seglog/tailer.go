@@ -22,13 +22,13 @@ import (
 //   - The log goes on in the first segment behind that begins with the next sequence number, for one
 //     that was made in vain stays empty; or in the next one, when the manifest says that the present
 //     one is complete.
-//   - Where compaction has put new segments into the places of old ones, all that the log has is read
-//     first. So an entry whose record stands in an old segment is what the new one has of its key;
-//     nothing that was deleted since comes back.
+//   - Where compaction has replaced old segments by new ones, all of the log is read first. So an
+//     entry whose record stands in an old segment is the one that the new segment has of its key;
+//     no deleted entry comes back.
 //
-// The error ErrBehind says that the log cannot be followed from where the tailer is: compaction has
-// taken away what comes next, or what was read is not in the log any more. A *CorruptError may be
-// of a file that was changed while it was read; it is worth another look, as Looks says.
+// The error ErrBehind says that the log cannot be followed from where the tailer is: compaction has removed the next
+// records, or the last ones that were read are not in the log any more. A *CorruptError may concern a file that was
+// changed while it was read; it is worth another look, as Looks says.
 //
 // Nothing is written, and no lock is taken that the other process knows. A tailer is used by one
 // goroutine at a time, and others read the log meanwhile.

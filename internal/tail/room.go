@@ -8,11 +8,11 @@ import (
 )
 
 // Room is reserved before bytes are accepted: on the disk, behind the end of the file, without
-// changing its length. So a full disk is found out while a write can still be refused, and what was
-// accepted will fit, whenever it is drained. How much is reserved ahead, and what is kept for what
-// gives back room, is the log's business.
+// changing its length. So a full disk is noticed while a write can still be refused, and accepted
+// bytes will fit, whenever they are drained. The log decides how much is reserved ahead, and how
+// much is kept for writes that give back room.
 //
-// Where the file system cannot reserve, a write finds out by itself.
+// Where the file system cannot reserve, a write itself finds that the disk is full.
 
 // ReserveTo reserves room up to an offset, unless there is. Its error refuses the write; nothing
 // has changed.

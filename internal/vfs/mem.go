@@ -12,9 +12,9 @@ import (
 	"sync/atomic"
 )
 
-// Mem is a file system in memory. It serves stores that need no disk, and it is
-// what tests crash: asked to Record, it keeps apart what a power cut would leave
-// and what only the cache holds (crash.go).
+// Mem is a file system in memory. It serves stores that need no disk, and tests
+// crash it: asked to Record, it keeps the bytes that a power cut would leave apart
+// from those that only the cache holds (crash.go).
 //
 // It behaves as Unix does where platforms differ: an open file outlives its name,
 // a rename replaces an open file, a lock belongs to its file. It leaves out
