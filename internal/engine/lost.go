@@ -38,6 +38,13 @@ func (s *Store) lose(l seglog.Lost) error {
 	case l.Head.Op == record.Range:
 		return s.loseRange(sp, &l)
 	}
+	if l.Head.Kind == record.Element && l.Value != nil { // an owner, in a group that may have lost the meta
+		meta := l
+		meta.Key = l.Value
+		if err := s.loseIn(sp.route(record.Meta, meta.Key), &meta); err != nil {
+			return err
+		}
+	}
 	return s.loseIn(sp.route(l.Head.Kind, l.Key), &l)
 }
 

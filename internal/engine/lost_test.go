@@ -302,3 +302,35 @@ func TestReadBesideDamagedRange(t *testing.T) {
 		}
 	}
 }
+
+// TestLostMeta: whatever byte of the group is damaged that has made a collection, the elements are read, or their
+// reads are errors; they are not taken for none.
+func TestLostMeta(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem, func(o *Options) { o.NoSnapshot = true })
+	for i := range 6 {
+		mustChange(t, s, "cart", hset(fmt.Sprint("f", i%3), fmt.Sprint(i)))
+		mustSet(t, s, "value", fmt.Sprint(i))
+	}
+	mustClose(t, s)
+	for _, o := range readOriginals(t, mem, "db") {
+		if o.Group == 0 {
+			continue
+		}
+		for offset := o.at; offset < o.at+int64(len(o.bytes)); offset++ {
+			image := mem.ProcessCrash()
+			logtest.Change(t, image, "db/00000001.log", func(f vfs.File) error { return logtest.Flip(f, offset, 1) })
+			s, told := readLost(t, image)
+			for i := range 3 {
+				e, err := s.Collections().Get([]byte("cart"), HashType, fmt.Append(nil, "f", i))
+				if err == nil && string(e.Value) != fmt.Sprint(3+i) || err != nil && !errors.Is(err, seglog.ErrCorrupt) {
+					t.Errorf("byte %d of %q: field %d is %q, %v", offset-o.at, o.bytes, i, e.Value, err)
+				}
+			}
+			wantValue(t, s, "value", "5")
+			if mustClose(t, s); len(*told) == 0 {
+				t.Errorf("byte %d of %q: nothing is told", offset-o.at, o.bytes)
+			}
+		}
+	}
+}

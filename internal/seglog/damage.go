@@ -22,6 +22,7 @@ import (
 type Lost struct {
 	Head    record.Head // unverified; nothing but the kind of the key and the key space is worth anything
 	Key     []byte      // valid during the call
+	Value   []byte      // of a member of a group, where replay looks at it
 	Seq     uint64      // number of the last record that the damage may have taken
 	Address Address     // a read there is an error
 }
@@ -161,7 +162,7 @@ func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last ui
 				c = chain{c.records + 1, at + total}
 			}
 			seg.lose(at, reason)
-			if err = r.lostRecord(&h, b[head:head+h.KeyBytes], AddressOf(seg.Slot, at), last); err != nil {
+			if err = r.Lose(Lost{Head: h, Key: b[head : head+h.KeyBytes], Seq: last, Address: AddressOf(seg.Slot, at)}); err != nil {
 				return c, err
 			}
 		}
@@ -169,15 +170,8 @@ func (r *Recovery) suspect(seg *Segment, t *TailReader, from, end int64, last ui
 			return c, err
 		}
 	}
-	if c.end != end { // there may have been a commit
-		seg.lose(from, reason)
-		for _, members := range r.Groups {
-			if err := r.loseMembers(members, AddressOf(seg.Slot, from), last); err != nil {
-				return c, err
-			}
-		}
-	}
-	return c, nil
+	seg.lose(from, reason)
+	return c, r.loseGroups(AddressOf(seg.Slot, from), last)
 }
 
 // head parses the head of the record at s.Offset, unverified, and returns what there is of the record. Where it
@@ -206,18 +200,14 @@ func (s *Segment) lose(offset int64, reason string) {
 	s.lost[offset] = &CorruptError{File: s.Path, Offset: offset, Reason: reason}
 }
 
-// lostRecord tells the owner of the log of the keys that a damaged record names, or that count by it.
-func (r *Recovery) lostRecord(h *record.Head, key []byte, a Address, last uint64) error {
-	if h.Op == record.Commit {
-		return r.loseMembers(r.Groups[h.Group], a, last)
-	}
-	return r.Lose(Lost{Head: *h, Key: key, Seq: last, Address: a})
-}
-
-func (r *Recovery) loseMembers(members []Member, a Address, last uint64) error {
-	for _, m := range members {
-		if err := r.Lose(Lost{Head: m.Head, Key: m.Key, Seq: last, Address: a}); err != nil {
-			return err
+// loseGroups loses the members of all groups that have no commit yet: it may have been among the damaged bytes, and
+// so may members of which the others tell. Those that have their commit later are found again by that.
+func (r *Recovery) loseGroups(a Address, last uint64) error {
+	for _, members := range r.Groups {
+		for _, m := range members {
+			if err := r.Lose(Lost{Head: m.Head, Key: m.Key, Value: m.Value, Seq: last, Address: a}); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package seglog
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/copaldb/copal/internal/record"
@@ -37,7 +38,8 @@ func (r *Recovery) apply(seg *Segment, at int64, e Record) error {
 
 // smallValue is the value if replay looks at it.
 func smallValue(e Record) []byte {
-	if e.Kind == record.Schema || e.Kind == record.System || e.Op == record.Range {
+	owner := e.Kind == record.Element && bytes.HasSuffix(e.Key, []byte(";"))
+	if owner || e.Kind == record.Schema || e.Kind == record.System || e.Op == record.Range {
 		return e.Value
 	}
 	return nil
