@@ -48,13 +48,16 @@ func (c *Collection) With(d Durability) *Collection {
 // Name returns the key of the collection.
 func (c *Collection) Name() string { return string(c.key) }
 
-// Len returns the number of elements, 0 if there is no collection. It costs one read. A read that
-// fails goes to the error handler.
-func (c *Collection) Len() int {
+// Len returns the number of elements, 0 if there is no collection. It takes O(log n). A read that fails
+// goes to the error handler.
+func (c *Collection) Len() int { return c.count(engine.Span{}) }
+
+// count is the number of elements with sub-keys in a span.
+func (c *Collection) count(span engine.Span) int {
 	err := c.readable()
-	var n uint64
+	var n int64
 	if err == nil {
-		n, err = c.reader().Count(c.key, c.of)
+		n, err = c.reader().CountIn(c.key, c.of, span)
 	}
 	c.report(err)
 	return int(n)

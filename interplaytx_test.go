@@ -2,6 +2,7 @@ package copal_test
 
 import (
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -22,6 +23,7 @@ type txModel[V any] struct {
 	home   map[string]string // by key: which hash of those when it began it is; "" for none
 	edited map[string]bool   // fields of those, as fieldOf has them, that it has written
 	looked map[string]bool   // and those that it has seen as they were
+	counts map[string]bool   // those that it has counted
 }
 
 // fieldOf names a field of a hash. It is no key.
@@ -31,7 +33,7 @@ func fieldOf(key, field string) string { return key + " field " + field }
 // passes.
 func (x *interplay[V]) transaction() {
 	var last *txModel[V] // the run that counts
-	runs, disturbed := 0, ""
+	runs, disturbed, moved := 0, "", ""
 	steps := 1 + x.rng.IntN(8)
 	readOnly := x.rng.IntN(5) == 0
 	do := x.db.Update
@@ -44,7 +46,7 @@ func (x *interplay[V]) transaction() {
 		clear(x.earlier)
 		runs++
 		last = &txModel[V]{interplay: x, tx: tx, m: x.m.In(tx), began: map[string]thing{}, wrote: map[string]thing{}, read: map[string]bool{},
-			home: map[string]string{}, edited: map[string]bool{}, looked: map[string]bool{}}
+			home: map[string]string{}, edited: map[string]bool{}, looked: map[string]bool{}, counts: map[string]bool{}}
 		for _, key := range x.keys {
 			if last.began[key] = x.entry(key); last.began[key].hash != "" {
 				last.home[key] = key
@@ -59,7 +61,7 @@ func (x *interplay[V]) transaction() {
 		}
 		for i := range steps + 1 {
 			if i == disturb {
-				disturbed = x.disturb()
+				disturbed, moved = x.disturb()
 			}
 			if i == pass {
 				x.clock.Advance(time.Duration(x.rng.IntN(8)) * time.Millisecond)
@@ -87,6 +89,9 @@ func (x *interplay[V]) transaction() {
 		if last.looked[disturbed] && runs == 1 {
 			x.t.Errorf("the transaction has looked at %q, which has changed meanwhile, and commits", disturbed)
 		}
+		if last.counts[moved] && runs == 1 {
+			x.t.Errorf("the transaction has counted %q, of which %q has come or gone meanwhile, and commits", moved, disturbed)
+		}
 		for key, seen := range last.read {
 			if e := last.began[key]; seen && x.alive(e) != e {
 				x.t.Errorf("the transaction has read %q, %v, which has expired meanwhile, and commits", key, e)
@@ -106,14 +111,18 @@ func (x *interplay[V]) transaction() {
 func (x *txModel[V]) merge(disturbed string) {
 	for key, e := range x.wrote {
 		home := x.home[key]
-		for f, v := range fields(x.interplay.entry(home).hash) {
-			if e.hash != "" && fieldOf(home, f) == disturbed && !x.edited[disturbed] {
-				all := fields(e.hash)
-				all[f] = v
-				e.hash = joined(all)
-				x.wrote[key] = e
-			}
+		f, is := strings.CutPrefix(disturbed, fieldOf(home, ""))
+		if e.hash == "" || home == "" || !is || x.edited[disturbed] {
+			continue
 		}
+		all := fields(e.hash)
+		if v, there := fields(x.interplay.entry(home).hash)[f]; there {
+			all[f] = v
+		} else {
+			delete(all, f)
+		}
+		e.hash = joined(all)
+		x.wrote[key] = e
 	}
 }
 
@@ -285,6 +294,9 @@ func (x *txModel[V]) write(key string) {
 		if home := x.home[key]; home != "" && field != "" && !x.edited[fieldOf(home, field)] {
 			x.looked[fieldOf(home, field)] = true
 		}
+		if home := x.home[key]; home != "" && now.hash != "" {
+			x.counts[home] = true
+		}
 		if now != e {
 			x.wrote[key] = now
 			for _, f := range changedFields(e, now) {
@@ -312,7 +324,7 @@ func changedFields(a, b thing) (list []string) {
 
 // disturb writes to a key by other means, from another goroutine. It returns what is changed then:
 // the key, or a field of the hash under it, "" for nothing.
-func (x *interplay[V]) disturb() (key string) {
+func (x *interplay[V]) disturb() (key, moved string) {
 	key = x.key()
 	what := x.rng.IntN(8)
 	x.last++
@@ -348,12 +360,15 @@ func (x *interplay[V]) disturb() (key string) {
 			switch changed := changedFields(e, now); {
 			case len(changed) == 0:
 				key = ""
-			case len(fields(e.hash)) == len(fields(now.hash)):
+			case e.hash != "" && now.hash != "":
+				if len(fields(e.hash)) != len(fields(now.hash)) {
+					moved = key
+				}
 				key = fieldOf(key, changed[0])
 			}
 		}
 	}()
 	<-done
 	x.log("disturbed %q by %d", key, what)
-	return key
+	return key, moved
 }

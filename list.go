@@ -1,23 +1,21 @@
 package copal
 
 import (
+	"bytes"
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"iter"
 	"reflect"
-	"strings"
 
 	"github.com/copaldb/copal/internal/engine"
-	"github.com/copaldb/copal/internal/record"
 )
 
 // ListOf is a list of values of type V under a key, a queue at both ends. Like a HashOf it goes, moves and
-// expires as a whole, is safe for concurrent use, and needs no Close. Whatever the length, pushing, popping and
-// reading at an index cost the same.
+// expires as a whole, is safe for concurrent use, and needs no Close. Pushing and popping cost the same
+// whatever the length, and reading at an index takes O(log n).
 //
-// An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions,
-// which stay what they are when there are pushes and pops; the collection knows those of the first and the
-// last.
+// An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions in
+// an order, which stay what they are when there are pushes and pops; an index is looked up in that.
 type ListOf[V any] struct {
 	Collection
 	values *typed
@@ -147,71 +145,37 @@ func (l *ListOf[V]) decoded(span engine.Span) iter.Seq[V] {
 
 // What follows is ListOf without its type.
 
-// ends are the positions of the first element of a list and of the last. Of none, they are such that the next
-// pushes begin in the middle.
-type listEnds struct{ first, last uint64 }
-
+// middlePosition is that of the first element which a list ever has.
 const middlePosition = 1 << 63
-
-func (e listEnds) String() string { return fmt.Sprintf("%x %x", e.first, e.last) }
-
-// endsOf reads what String has written.
-func endsOf(c *engine.Collection) (e listEnds, err error) {
-	if c.ID == 0 {
-		return listEnds{middlePosition, middlePosition - 1}, nil
-	}
-	first, last, ok := strings.Cut(c.More, " ")
-	if e.first, err = record.ParseHex(first); err == nil {
-		e.last, err = record.ParseHex(last)
-	}
-	if !ok || err != nil || e.last-e.first+1 != c.Count {
-		return e, fmt.Errorf("%w: the list has %d elements, and ends %q of a later version", ErrVersion, c.Count, c.More)
-	}
-	return e, nil
-}
-
-func (e listEnds) len() int { return int(e.last - e.first + 1) }
-
-// position is that of the element at an index; ok is false when there is none.
-func (e listEnds) position(index int) (at uint64, ok bool) {
-	if index < 0 {
-		index += e.len()
-	}
-	return e.first + uint64(index), index >= 0 && index < e.len()
-}
-
-// between are the positions from one index up to another, which is left out.
-func (e listEnds) between(from, to int) listEnds {
-	if from < 0 {
-		from += e.len()
-	}
-	if to < 0 {
-		to += e.len()
-	}
-	from, to = min(max(from, 0), e.len()), min(max(to, 0), e.len())
-	return listEnds{e.first + uint64(from), e.first + uint64(max(from, to)) - 1}
-}
 
 // positionKey is the sub-key of an element.
 func positionKey(at uint64) []byte { return binary.BigEndian.AppendUint64(nil, at) }
 
+// indexed says which of the elements of a list an index means: the one so far from the beginning of the span.
+func indexed(index int) (span engine.Span, at int64) {
+	if index < 0 {
+		return engine.Span{Down: true}, -int64(index + 1)
+	}
+	return engine.Span{}, int64(index)
+}
+
 // pushEdits puts elements at an end.
 func (c *Collection) pushEdits(edits []*engine.Edit, front bool, d engine.Durability) error {
 	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
-		ends, err := endsOf(&now.Collection)
-		if err != nil {
+		at, step := uint64(middlePosition-1), uint64(1)
+		if front {
+			at, step = middlePosition, ^uint64(0)
+		}
+		end, err := now.At(engine.Span{Down: !front}, 0)
+		if err == nil {
+			at = binary.BigEndian.Uint64(end)
+		} else if !isNotFound(err) {
 			return nil, err
 		}
 		for _, e := range edits {
-			if front {
-				ends.first--
-				e.Sub = positionKey(ends.first)
-			} else {
-				ends.last++
-				e.Sub = positionKey(ends.last)
-			}
+			at += step
+			e.Sub = positionKey(at)
 		}
-		now.More = ends.String()
 		return edits, nil
 	})
 }
@@ -239,25 +203,18 @@ func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine
 			return false, err
 		}
 		err = c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
-			if ok = now.ID != 0; !ok {
-				return nil, nil
-			}
-			ends, err := endsOf(&now.Collection)
-			if err != nil {
+			at, err := now.At(engine.Span{Down: !front}, 0)
+			if ok = err == nil; !ok {
+				if isNotFound(err) {
+					err = nil
+				}
 				return nil, err
 			}
-			at, _ := ends.position(index)
-			e, err := now.Element(positionKey(at))
+			e, err := now.Element(at)
 			if ok = err == nil && e.Same(&first); !ok {
 				return nil, err
 			}
-			if front {
-				ends.first++
-			} else {
-				ends.last--
-			}
-			now.More = ends.String()
-			return []*engine.Edit{{Sub: positionKey(at), Delete: true}}, nil
+			return []*engine.Edit{{Sub: at, Delete: true}}, nil
 		})
 		if err != nil || ok {
 			return ok && err == nil, err
@@ -265,82 +222,61 @@ func (c *Collection) popEntry(front bool, d engine.Durability, take func(*engine
 	}
 }
 
-// entryAt reads the element at an index. When it has gone since the ends were read, they are read again.
+// entryAt reads the element at an index. One that goes between the two looks is looked for again.
 func (c *Collection) entryAt(index int) (e engine.Entry, err error) {
 	if err := c.readable(); err != nil {
 		return e, err
 	}
-	var before engine.Collection
+	span, n := indexed(index)
+	var last []byte
 	for {
-		now, err := c.reader().Find(c.key, c.of)
+		id, at, err := c.reader().At(c.key, c.of, span, n)
 		if err != nil {
 			return e, err
 		}
-		ends, err := endsOf(&now)
-		if err != nil {
+		if e, err = c.reader().Element(id, at); !isNotFound(err) || bytes.Equal(at, last) {
 			return e, err
 		}
-		at, ok := ends.position(index)
-		if !ok {
-			return e, ErrNotFound
-		}
-		if e, err = c.reader().Element(now.ID, positionKey(at)); !isNotFound(err) || now == before {
-			return e, err
-		}
-		before = now
+		last = at
 	}
 }
 
 func (c *Collection) setAt(index int, e *engine.Edit, d engine.Durability) error {
-	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
-		ends, err := endsOf(&now.Collection)
-		if err != nil {
+	span, n := indexed(index)
+	return c.change(d, func(now *engine.Plan) (_ []*engine.Edit, err error) {
+		if e.Sub, err = now.At(span, n); err != nil {
 			return nil, err
 		}
-		at, ok := ends.position(index)
-		if !ok {
-			return nil, ErrNotFound
-		}
-		e.Sub = positionKey(at)
 		return []*engine.Edit{e}, nil
 	})
 }
 
 func (c *Collection) trim(from, to int, d engine.Durability) error {
 	return c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-		ends, err := endsOf(&now.Collection)
+		kept, ok, err := now.Part(int64(from), int64(to))
 		if err != nil {
 			return nil, err
 		}
-		kept := ends.between(from, to)
-		for at := ends.first; at != kept.first; at++ {
-			edits = append(edits, &engine.Edit{Sub: positionKey(at), Delete: true})
+		others := []engine.Span{{High: kept.Low, HighOpen: true}, {Low: kept.High, LowOpen: true}}
+		if !ok {
+			others = []engine.Span{{}}
 		}
-		for at := kept.last + 1; at != ends.last+1; at++ {
-			edits = append(edits, &engine.Edit{Sub: positionKey(at), Delete: true})
+		for _, span := range others {
+			err = errors.Join(err, now.Keys(span, func(at []byte) bool {
+				edits = append(edits, &engine.Edit{Sub: bytes.Clone(at), Delete: true})
+				return true
+			}))
 		}
-		now.More = kept.String()
-		return edits, nil
+		return edits, err
 	})
 }
 
 // span is that of the elements between two indexes; ok is false if there are none, or that cannot be read.
 func (c *Collection) span(from, to int) (span engine.Span, ok bool) {
 	err := c.readable()
-	var now engine.Collection
 	if err == nil {
-		now, err = c.reader().Find(c.key, c.of)
+		span, ok, err = c.reader().Part(c.key, c.of, int64(from), int64(to))
 	}
-	var ends listEnds
-	if err == nil {
-		ends, err = endsOf(&now)
-	}
-	if err != nil {
-		if !isNotFound(err) {
-			c.report(err)
-		}
-		return span, false
-	}
-	ends = ends.between(from, to)
-	return engine.Span{Low: positionKey(ends.first), High: positionKey(ends.last)}, ends.len() > 0
+	c.report(err)
+	return span, ok && err == nil
 }

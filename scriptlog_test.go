@@ -92,7 +92,7 @@ func words(h *record.Head, key, value string) string {
 	case h.Op != record.Set:
 		return fmt.Sprintf("operation %c on %s", h.Op, name)
 	case h.Kind == record.Meta:
-		return fmt.Sprintf("%s is a collection, %s", name, metaWords(strings.Fields(value)))
+		return fmt.Sprintf("%s is a collection, %s", name, value)
 	case h.Kind == record.Element && strings.HasSuffix(key, ";"):
 		return fmt.Sprintf("%s is %s", name, oneLine([]byte(value)))
 	case h.Kind == record.System:
@@ -100,15 +100,6 @@ func words(h *record.Head, key, value string) string {
 	default:
 		return fmt.Sprintf("set %s to %s", name, oneLine([]byte(value)))
 	}
-}
-
-// metaWords reads the value of a meta: type, id, number of elements, and the ends of a list.
-func metaWords(fields []string) string {
-	said := fmt.Sprintf("%s %s, elements: %s", fields[0], fields[1], fields[2])
-	if len(fields) == 5 {
-		said += fmt.Sprintf(", from %s to %s", fields[3], fields[4])
-	}
-	return said
 }
 
 // entryName is what a record's key names.

@@ -55,7 +55,7 @@ func (s *SortedSetOf[M]) Backward() *SortedSetOf[M] { return s.to(s.backward()) 
 func (s *SortedSetOf[M]) to(of handle) *SortedSetOf[M] { return &SortedSetOf[M]{s.as(of), s.members} }
 
 // Len returns the number of members, 0 if there is no sorted set. A read that fails goes to the error handler.
-func (s *SortedSetOf[M]) Len() int { return s.Collection.Len() / 2 }
+func (s *SortedSetOf[M]) Len() int { return s.count(scoreSpan) }
 
 // Set gives a member a score, whether it has one or not. When it returns nil, that survives the death of the
 // process, as Map.Set does. The error is ErrType when the key has something else than a sorted set, or the

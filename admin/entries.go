@@ -21,11 +21,10 @@ type Entry struct {
 	Expires time.Time // the deadline, to the millisecond, rounded up; the zero Time for none
 	Deleted bool      // the entry does not exist: Put removes the key
 
-	// For a key that holds a collection: its type, such as "hash", the number of its elements, which
-	// Elements yields, and what the type keeps besides. Value is nil then.
+	// For a key that holds a collection: its type, such as "hash", and the number of its elements, which
+	// Elements yields. Value is nil then.
 	Collection string
 	Elements   int64
-	More       string
 
 	// The number and the time of the entry's record in its own store. Put does not pass them on.
 	Seq  uint64
@@ -46,7 +45,8 @@ func Entries(s *copal.Snapshot, from, to []byte) iter.Seq2[Entry, error] {
 				e, err = entryOf(store, &item)
 			}
 			if err == nil && c != nil {
-				e.Collection, e.Elements, e.More = string(c.Type), int64(c.Count), c.More
+				e.Collection = string(c.Type)
+				e.Elements, err = view.Collections().CountIn(item.Key, c.Type, engine.Span{})
 			}
 			if !yield(e, err) {
 				return
@@ -158,7 +158,7 @@ func PutElements(db *copal.DB, e *Entry, list []Element, anew bool) error {
 		return err
 	}
 	of := engine.CollectionType(e.Collection)
-	err = store.Restore(e.Key, of, e.More, edits, anew)
+	err = store.Restore(e.Key, of, edits, anew)
 	if err == nil && anew && deadline != 0 {
 		err = store.Redate(e.Key, of, deadline, engine.Process)
 	}

@@ -16,8 +16,8 @@ import (
 // its own.
 //
 //   - The meta stands under the user's key, in the table of its values, so a key has a value or a collection.
-//     Its text has the type, the id and the number of elements: "hash 2f 3". What the index and the cells count
-//     as the schema of an entry is, for a meta, metaSchema.
+//     Its text has the type and the id: "hash 2f". What the index and the cells count as the schema of an entry
+//     is, for a meta, metaSchema.
 //   - An element has the key "<id>:<sub-key>". All elements of a key space are one table, in the order of the
 //     bytes, and those of a collection are a range of it.
 //   - One more element, "<id>;", has the user's key as its value: the owner. By that it is known of an element
@@ -25,13 +25,17 @@ import (
 //   - The id is a number that the log has not come to when the collection is made, one collection after the
 //     other. So it is never given twice.
 //
-// A change of elements is a group with the meta, whose count is exact therefore after a crash at any byte. To
-// delete the whole is to delete the meta: nothing leads to the elements any more, and the sweeper takes them
+// The meta is written when the collection is made, renamed or given another deadline, and by no change of
+// elements: a change of one element is one record. How many there are, and which is first or last, the order of
+// the elements tells (rank.go). A collection without elements is none: the change that takes the last one out
+// deletes the meta.
+//
+// To delete the whole is to delete the meta: nothing leads to the elements any more, and the sweeper takes them
 // out of the index, after which they are dead like any other record. To rename it is to move the meta, and its
 // deadline is the meta's.
 //
-// All elements of a collection have one lock (Table.hash). Whoever changes a collection has that of the key and
-// that of the elements, while it is decided what is to be written.
+// All elements of a collection have one lock (Table.hash). A writer that changes a collection has the locks of the
+// key and of the elements while it is decided what is to be written.
 
 // CollectionType is the first word of a meta.
 type CollectionType string
@@ -49,40 +53,23 @@ const metaSchema = maxCellSchema
 
 // Collection is what a meta says.
 type Collection struct {
-	Type  CollectionType
-	ID    uint64
-	Count uint64 // of elements
-	More  string // what the type needs, "" for nothing
+	Type CollectionType
+	ID   uint64
 }
 
 // text is the value of the meta:
 //
-//	hash 2f 3
+//	hash 2f
 func (c *Collection) text() []byte {
-	b := append([]byte(c.Type), ' ')
-	b = strconv.AppendUint(b, c.ID, 16)
-	b = append(b, ' ')
-	b = strconv.AppendUint(b, c.Count, 16)
-	if c.More != "" {
-		b = append(append(b, ' '), c.More...)
-	}
-	return b
+	return strconv.AppendUint(append([]byte(c.Type), ' '), c.ID, 16)
 }
 
 // ParseCollection reads what text writes.
 func ParseCollection(text []byte) (c Collection, err error) {
-	name, rest, _ := strings.Cut(view(text), " ")
-	id, rest, ok := strings.Cut(rest, " ")
-	if !ok {
-		return c, fmt.Errorf("%w: a meta of less than three words", record.ErrSyntax)
-	}
-	count, more, _ := strings.Cut(rest, " ")
-	c.Type, c.More = typeOf(name), strings.Clone(more)
-	if c.ID, err = record.ParseHex(id); err == nil {
-		c.Count, err = record.ParseHex(count)
-	}
-	if err == nil && (c.ID == 0 || c.Count == 0) {
-		err = fmt.Errorf("%w: a meta with id %x and %x elements", record.ErrSyntax, c.ID, c.Count)
+	name, id, _ := strings.Cut(view(text), " ")
+	c.Type = typeOf(name)
+	if c.ID, err = record.ParseHex(id); err == nil && c.ID == 0 {
+		err = fmt.Errorf("%w: a meta with the id 0", record.ErrSyntax)
 	}
 	return c, err
 }
@@ -150,8 +137,8 @@ func appendElement(dst []byte, id uint64, sub []byte) []byte {
 // ownerKey is the key of the element that says whose they are.
 func ownerKey(id uint64) []byte { return append(strconv.AppendUint(nil, id, 16), beforeOwner) }
 
-// elementID is the id in the key of an element.
-func elementID(key []byte) (id uint64, ok bool) {
+// CollectionID is the id in the key of an element.
+func CollectionID(key []byte) (id uint64, ok bool) {
 	n := bytes.IndexAny(key, ":;")
 	if n < 0 {
 		return 0, false

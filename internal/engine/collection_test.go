@@ -34,7 +34,10 @@ func hashText(elements map[string]string) string {
 
 // readHash is the text of a hash as the store has it. Its count, its walk and its elements must agree.
 func readHash(r Collections, key string) (string, error) {
-	c, err := r.Find([]byte(key), HashType)
+	if _, err := r.Find([]byte(key), HashType); err != nil {
+		return "", err
+	}
+	n, err := r.CountIn([]byte(key), HashType, Span{})
 	if err != nil {
 		return "", err
 	}
@@ -57,8 +60,8 @@ func readHash(r Collections, key string) (string, error) {
 			return "", fmt.Errorf("element %q is %q, and %q in the walk", sub, e.Value, item.Value)
 		}
 	}
-	if int(c.Count) != len(elements) {
-		return "", fmt.Errorf("%d elements counted, %d there: %q", c.Count, len(elements), hashText(elements))
+	if int(n) != len(elements) || n == 0 {
+		return "", fmt.Errorf("%d elements counted, %d there: %q", n, len(elements), hashText(elements))
 	}
 	return hashText(elements), nil
 }
@@ -115,11 +118,14 @@ func leftover(s *Store) error {
 			if !errors.Is(item.Err, ErrType) {
 				continue
 			}
-			c, err := s.Collections().Find(item.Key, "")
+			n, err := s.Collections().CountIn(item.Key, "", Span{})
 			if err != nil {
 				return err
 			}
-			want += int(c.Count) + 1
+			if n == 0 {
+				return fmt.Errorf("the collection under %q has no elements", item.Key)
+			}
+			want += int(n) + 1
 		}
 	}
 	if n := s.spaces[0].elements.index.Len(); n != want {
@@ -1119,7 +1125,7 @@ func TestFirstRecordsOfNewCollections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if id, _ := elementID(e.Key); first[id] == 0 || e.Seq < first[id] {
+		if id, _ := CollectionID(e.Key); first[id] == 0 || e.Seq < first[id] {
 			first[id] = e.Seq
 		}
 	}

@@ -57,15 +57,6 @@ func (r *reader) collection(key []byte, of CollectionType) (c Collection, expiry
 	return c, f.expiry, err
 }
 
-// Count is the number of elements, 0 for no collection.
-func (r Collections) Count(key []byte, of CollectionType) (uint64, error) {
-	c, err := r.Find(key, of)
-	if err == ErrNotFound {
-		return 0, nil
-	}
-	return c.Count, err
-}
-
 // Get returns an element. The bytes are the caller's. The error is ErrNotFound when there is none, or no collection.
 func (r Collections) Get(key []byte, of CollectionType, sub []byte) (Entry, error) {
 	var seen uint64 // an element that is not there may be of a collection that has been swept meanwhile
@@ -133,11 +124,14 @@ type passage struct {
 	gone   uint64 // sweeper.gone, when the meta was looked at
 }
 
-// begin finds the collection that is to be gone through. The error is that of Find.
+// begin finds the collection that is to be gone through. The error is as of Find.
 func (r Collections) begin(key []byte, of CollectionType) (*passage, error) {
 	w := &passage{Collections: r, key: key, of: of, gone: r.store.sweeper.gone.Load()}
 	c, expiry, err := r.find(key, of)
 	w.id, w.expiry = c.ID, expiry
+	if err == nil && r.tx != nil {
+		r.tx.noteMembers(c.ID)
+	}
 	return w, err
 }
 
@@ -173,44 +167,57 @@ func (w *passage) pass(item Item, yield func(Item) bool) bool {
 }
 
 func (w *passage) walk(span Span, skip int64, values bool, yield func(Item) bool) error {
-	t, err := w.store.elements()
+	t, err := w.elements()
 	if err != nil {
 		return err
 	}
-	within := elementSpan(w.id, span)
-	var keys keyCursor
 	if skip > 0 {
-		keys, skip = w.behind(t, within, skip)
+		first, err := w.at(span, skip)
+		if err == ErrNotFound {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		span = span.from(first)
 	}
-	switch {
-	case keys != nil:
-	case w.tx != nil:
-		keys = w.tx.elementKeys(t, within)
-	case w.view == nil:
-		keys = t.order.Load().orderedKeys(within)
-	default:
-		keys = w.view.keys(t, keycodec.BytesOrder, within, nil)
-	}
+	keys := w.keys(t, elementSpan(w.id, span))
 	defer keys.close()
-	prefix := len(appendElement(nil, w.id, nil))
+	prefix := w.prefix()
 	for keys.Next() {
 		if len(keys.Key()) < prefix {
 			continue // of a file that was forged
 		}
 		elementPassed()
 		item := Item{Key: keys.Key()[prefix:]}
-		if values || w.tx != nil {
+		if values {
 			item.Entry, item.Err = w.element(w.id, item.Key)
 		}
-		switch {
-		case item.Err == ErrNotFound:
-		case skip > 0 && item.Err == nil:
-			skip--
-		case !w.pass(item, yield):
+		if item.Err != ErrNotFound && !w.pass(item, yield) {
 			return nil
 		}
 	}
 	return keys.Err()
+}
+
+// prefix is how many bytes of the key of an element stand before the sub-key.
+func (w *passage) prefix() int {
+	var room [32]byte
+	return len(appendElement(room[:0], w.id, nil))
+}
+
+// keys goes through the keys of the elements in a span of their table.
+func (w *passage) keys(t *Table, within Span) keyCursor {
+	switch {
+	case w.tx != nil:
+		return w.tx.elementKeys(t, within)
+	case w.view == nil:
+		c := &orderedCursor{ordering: t.order.Load(), span: within}
+		c.stack, c.err = w.stack(c.ordering)
+		c.begin()
+		return c
+	}
+	return w.view.keys(t, keycodec.BytesOrder, within, nil)
 }
 
 // elementPassed is called for each element that a walk comes by. It is a variable for the sake of tests.
@@ -266,15 +273,14 @@ func (w *passage) sorted(by keycodec.Order, span Span, values bool, yield func(I
 	return keys.Err()
 }
 
-// Deadline is that of the collection under key, 0 for none. The error is that of Find.
+// Deadline is the deadline of the collection under key, 0 for none. The error is as of Find.
 func (r Collections) Deadline(key []byte, of CollectionType) (uint64, error) {
 	_, expiry, err := r.find(key, of)
 	return expiry, err
 }
 
-// checkCollections counts the elements of the collections in a table, and passes on those whose number is not
-// what their meta says.
-func (s *Store) checkCollections(ctx context.Context, t *Table, f func(key []byte, c Collection, found uint64)) error {
+// checkCollections reads the elements of the collections in a table, and passes on the collections that have none.
+func (s *Store) checkCollections(ctx context.Context, t *Table, f func(key []byte, c Collection)) error {
 	for item := range s.Items(t) {
 		if !IsCollection(item.Err) {
 			continue
@@ -284,15 +290,15 @@ func (s *Store) checkCollections(ctx context.Context, t *Table, f func(key []byt
 		if err != nil {
 			return err
 		}
-		found := uint64(0)
+		empty := true
 		for el := range s.Collections().All(key, c.Type, Span{}, true) {
 			if err := cmp.Or(el.Err, ctx.Err()); err != nil {
 				return err
 			}
-			found++
+			empty = false
 		}
-		if found != c.Count {
-			f(key, c, found)
+		if empty {
+			f(key, c)
 		}
 	}
 	return nil

@@ -85,7 +85,7 @@ func collectionCosts(t *testing.T, n, changes int) (costs []string) {
 		return s.Rename([]byte(names[i%2]), []byte(names[(i+1)%2]), HashType, Process)
 	})
 	measure("count", 20, func(int) error {
-		_, err := s.Collections().Count([]byte("h"), HashType)
+		_, err := s.Collections().CountIn([]byte("h"), HashType, Span{})
 		return err
 	})
 	measure("delete the whole", 1, func(int) error {

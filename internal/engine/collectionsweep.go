@@ -247,7 +247,7 @@ func (s *Store) findGone(before uint64) (gone []uint64, err error) {
 			more, err := s.goneOrphans(t, orphans)
 			return append(gone, more...), err
 		}
-		id, ok := elementID(keys[0])
+		id, ok := CollectionID(keys[0])
 		if !ok { // of a later version
 			span = span.after(keys[0])
 			continue

@@ -13,10 +13,14 @@ import (
 )
 
 // Collections in a transaction. It reads the view, under what it has changed itself, and notes the meta and
-// each element that it reads, as it does entries: if one of them has changed by the end, it runs again. Which
-// elements there are the meta tells, for it is written whenever one comes or goes. So two transactions that add
-// elements to one collection are a conflict, and so is one that goes through a collection and another that
-// changes it.
+// each element that it reads, as it does entries: if one of them has changed by the end, it runs again.
+//
+// What depends on which elements there are, such as a count, an end, a rank or a walk, is noted as the
+// collection's id (members). At the commit the versions that the view has let the writers note tell whether an
+// element of it has come or gone; all of them have one lock. A transaction that takes elements out, and leaves
+// others, notes one of these: as long as that stays, the collection does not become one without elements. When
+// it leaves none it notes the id. So transactions that add elements to one collection, or take out some, do not
+// meet.
 //
 // What is changed is kept as other writes are: the elements by their keys, and by the key of the collection
 // what it is to be, in the place of a write. A new collection has an id for as long as the transaction runs,
@@ -25,9 +29,8 @@ type txCollection struct {
 	Collection        // as the transaction shows it
 	deadline   uint64 // Unix milliseconds, 0 for none
 	home       string // the key under which it stands in the log
-	was        Collection
+	was        uint64 // its id there, 0 for a new one
 	until      uint64 // its deadline there
-	moves      bool   // some element comes or goes
 }
 
 // newIDs are from here on those of collections that a transaction makes. No log comes as far.
@@ -129,9 +132,77 @@ func (tx *Tx) noteElement(id uint64, key []byte) {
 	tx.parts[string(key)] = true
 }
 
-// elementKeys goes through the keys of elements in a span: those of the view, under marks of what the
-// transaction has written.
+// noteMembers notes that the transaction has read which elements a collection has.
+func (tx *Tx) noteMembers(id uint64) {
+	if tx.readOnly || tx.locked != nil || id >= newIDs {
+		return
+	}
+	if tx.members == nil {
+		tx.members = map[uint64]bool{}
+	}
+	tx.members[id] = true
+}
+
+// elementStack is the stack of the elements that the transaction sees: what the view has, below a layer of what the
+// transaction has changed; or what there is under the locks. It is nil if there is none, or with counts none that can
+// tell how many keys it has.
+func (tx *Tx) elementStack(o *ordering, counts bool) (st *stack, err error) {
+	switch {
+	case tx.locked != nil:
+		st, err = tx.locked.stack(o, counts)
+	case counts:
+		tx.view.settle()
+		if st, err = o.settled(func() (*stack, error) { return o.stackOf(tx.view), nil }); err != nil {
+			return nil, nil
+		}
+	default:
+		tx.view.settle()
+		st = o.stackOf(tx.view)
+	}
+	if st == nil || err != nil || tx.locked != nil || len(tx.elements) == 0 {
+		return st, err
+	}
+	if tx.above == nil {
+		tx.above = &layers{tree: new(order.Tree), gaps: st.gaps}
+		for _, c := range tx.elements {
+			tx.markOwn(c, c.existed)
+		}
+	}
+	st.layers = append([]order.Layer{tx.above.tree.Freeze()}, st.layers...)
+	st.of, st.folds, st.gaps = tx.above, tx.above.folds, tx.above.gaps
+	return st, nil
+}
+
+// markOwn marks a change of an element which the transaction has seen before, or not.
+func (tx *Tx) markOwn(c *Change, seen bool) {
+	if seen != c.Delete {
+		return
+	}
+	before := tx.above.tree.Bytes()
+	tx.above.mark(c.Key, c.Delete, true)
+	tx.take(tx.above.tree.Bytes() - before)
+}
+
+// elementKeys goes through the keys of elements in a span, as the transaction sees them.
 func (tx *Tx) elementKeys(t *Table, span Span) keyCursor {
+	o := t.order.Load()
+	st, err := tx.elementStack(o, false)
+	c := &orderedCursor{ordering: o, held: tx.locked, span: span, stack: st, err: err}
+	switch {
+	case err != nil:
+		return c
+	case st == nil:
+		return tx.sortedElements(t, span)
+	}
+	if tx.locked == nil {
+		c.sort = func(span Span) keyCursor { return tx.sortedElements(t, span) }
+	}
+	c.begin()
+	return c
+}
+
+// sortedElements is elementKeys of a view that is older than the order.
+func (tx *Tx) sortedElements(t *Table, span Span) keyCursor {
 	keys := tx.view.keys(t, keycodec.BytesOrder, span, nil)
 	if len(tx.elements) == 0 {
 		return keys
@@ -170,47 +241,66 @@ func (tx *Tx) Change(key []byte, of CollectionType, plan func(*Plan) ([]*Edit, e
 	if err != nil {
 		return err
 	}
-	now := Collection{Type: of, ID: was.ID, Count: was.Count, More: p.More}
-	list, deletions, err := tx.examine(&now, edits)
-	switch {
-	case err != nil:
+	now := Collection{Type: of, ID: was.ID}
+	list, err := tx.examine(&now, edits)
+	if err != nil {
 		return err
-	case was.ID == 0 && deletions == len(list):
-		return nil
-	case was.ID != 0 && deletions > 0 && uint64(deletions) >= was.Count:
-		if now.Count, err = tx.count(was.ID); err != nil {
+	}
+	changed, stays := false, true
+	for i, c := range list {
+		if old := tx.elements[view(c.Key)]; old != nil { // also by an edit before
+			edits[i].Existed, c.existed = !old.Delete, old.existed
+		}
+		if c.Delete && !edits[i].Existed {
+			continue
+		}
+		changed, stays = true, stays && !c.Delete
+		tx.put(c)
+		if tx.above != nil {
+			tx.markOwn(c, edits[i].Existed)
+		}
+	}
+	if !stays {
+		if stays, err = tx.survives(now.ID); err != nil {
+			tx.Fail(err)
 			return err
 		}
 	}
 	if tc == nil {
 		tc = found(key, was, deadline)
 	}
-	changed := p.More != was.More
-	for i, c := range list {
-		if old := tx.elements[view(c.Key)]; old != nil { // also by an edit before
-			edits[i].Existed = !old.Delete
-		}
-		switch existed := edits[i].Existed; {
-		case c.Delete && existed:
-			now.Count--
-			tc.moves = true
-		case !c.Delete && !existed:
-			now.Count++
-			tc.moves = true
-		case c.Delete:
-			continue
-		}
-		changed = true
-		tx.put(c)
-	}
 	switch tc.Collection = now; {
 	case !changed:
-	case now.Count == 0:
-		tx.putMeta(key, nil)
-	default:
+	case stays:
 		tx.putMeta(key, tc)
+	default:
+		tx.putMeta(key, nil)
 	}
 	return nil
+}
+
+// survives reports whether a collection still has an element, after some were taken out.
+func (tx *Tx) survives(id uint64) (bool, error) {
+	if tx.locked != nil { // all that it has changed are elements of this one
+		for _, c := range tx.elements {
+			if !c.Delete {
+				return true, nil
+			}
+		}
+	}
+	w := passage{Collections: tx.Collections()}
+	some := false
+	err := w.each(elementSpan(id, Span{}), func(key []byte) bool {
+		c := tx.elements[view(key)]
+		if some = c == nil || !c.Delete; c == nil {
+			tx.noteElement(id, key)
+		}
+		return !some
+	})
+	if !some {
+		tx.noteMembers(id)
+	}
+	return some, err
 }
 
 // putMeta takes in what a key is to have: a collection, or with nil nothing.
@@ -232,7 +322,7 @@ func (tx *Tx) keep(b []byte) []byte {
 
 // examine makes writes of edits, one of each, and finds out which elements the transaction has seen. A
 // collection that is none yet gets an id.
-func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions int, err error) {
+func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, err error) {
 	isNew := of.ID == 0
 	switch {
 	case isNew && tx.locked != nil:
@@ -249,46 +339,22 @@ func (tx *Tx) examine(of *Collection, edits []*Edit) (list []*Change, deletions 
 			c.Value, c.Schema = tx.keep(e.Value), e.Schema
 		}
 		if err := c.check(); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
-		if e.Existed = false; !isNew && tx.elements[view(c.Key)] == nil {
-			if e.Existed, err = tx.findElement(of.ID, c); err != nil {
-				return nil, 0, err
+		if !isNew && tx.elements[view(c.Key)] == nil {
+			if c.existed, err = tx.findElement(of.ID, c); err != nil {
+				return nil, err
 			}
 		}
-		if e.Delete {
-			deletions++
-		}
+		e.Existed = c.existed
 		list = append(list, c)
 	}
-	return list, deletions, nil
-}
-
-// count counts the elements before a change that may take the last of them out. What Repair has made of a
-// damaged log can have a meta with another number, and none is to be lost by that.
-func (tx *Tx) count(id uint64) (n uint64, err error) {
-	if tx.locked != nil {
-		n, ok := tx.store.countLocked(id)
-		if !ok {
-			return 0, errUnordered
-		}
-		return n, nil
-	}
-	t, err := tx.store.elements()
-	if err != nil {
-		return 0, err
-	}
-	keys := tx.elementKeys(t, elementSpan(id, Span{}))
-	defer keys.close()
-	for keys.Next() {
-		n++
-	}
-	return n, keys.Err()
+	return list, nil
 }
 
 // found is a collection that the transaction has not changed up to now.
 func found(key []byte, c Collection, deadline uint64) *txCollection {
-	return &txCollection{Collection: c, deadline: deadline, home: string(key), was: c, until: deadline}
+	return &txCollection{Collection: c, deadline: deadline, home: string(key), was: c.ID, until: deadline}
 }
 
 // put takes a change in, in the place of one of the same key.
@@ -372,7 +438,7 @@ func (tx *Tx) Redate(key []byte, of CollectionType, deadline uint64) error {
 func (tx *Tx) collections() (some, created bool) {
 	for _, c := range tx.writes {
 		if tc := c.collection; tc != nil {
-			some, created = true, created || tc.was.ID == 0
+			some, created = true, created || tc.was == 0
 		}
 	}
 	return some, created
@@ -384,13 +450,13 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 	ids := map[uint64]uint64{} // of the collections there are in the end, by those that the transaction knows them by; 0 for one that is to be given
 	for _, c := range tx.writes {
 		if tc := c.collection; tc != nil {
-			ids[tc.ID] = tc.was.ID
+			ids[tc.ID] = tc.was
 		}
 	}
 	list := make([]*Change, 0, len(tx.elements)+2*len(tx.writes))
 	for _, key := range sortedNames(tx.elements) { // so that a log tells of one seed what it did before
 		c := tx.elements[key]
-		given, _ := elementID(c.Key)
+		given, _ := CollectionID(c.Key)
 		id, lives := ids[given]
 		if !lives {
 			continue // the transaction has done away with it
@@ -415,14 +481,13 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 		}
 		now := tc.Collection
 		now.ID = ids[tc.ID]
-		if tc.was.ID != 0 {
+		if tc.was != 0 {
 			tx.writes[tc.home].keeps = true
 		}
-		if tc.was.ID == 0 || tc.home != key {
+		if tc.was == 0 || tc.home != key {
 			list = append(list, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
-		}
-		if now == tc.was && !tc.moves && tc.home == key && tc.deadline == tc.until && len(tx.writes) == 1 {
-			continue // who has read the meta knows which elements there are, and a feed whose they are, for there are no others
+		} else if tc.deadline == tc.until {
+			continue // the meta stays what it is
 		}
 		c.Value, c.Expiry = now.text(), tc.deadline
 		list = append(list, c)

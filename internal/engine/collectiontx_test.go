@@ -203,21 +203,26 @@ func TestDeadlinesInATransaction(t *testing.T) {
 	}
 }
 
+func walkAll(r Collections, values bool) error {
+	for item := range r.All([]byte("h"), HashType, Span{}, values) {
+		if item.Err != nil {
+			return item.Err
+		}
+	}
+	return nil
+}
+
 // TestCollectionConflicts says for what a transaction runs again: when what it has read of a
 // collection, which it may have changed before, is not what there is.
 func TestCollectionConflicts(t *testing.T) {
 	read := map[string]func(r Collections) error{
 		"element": func(r Collections) error { _, err := r.Get([]byte("h"), HashType, []byte("a")); return err },
 		"missing": func(r Collections) error { _, err := r.Get([]byte("h"), HashType, []byte("new")); return err },
-		"count":   func(r Collections) error { _, err := r.Count([]byte("h"), HashType); return err },
-		"keys": func(r Collections) error {
-			for item := range r.All([]byte("h"), HashType, Span{}, false) {
-				if item.Err != nil {
-					return item.Err
-				}
-			}
-			return nil
-		},
+		"count":   func(r Collections) error { _, err := r.CountIn([]byte("h"), HashType, Span{}); return err },
+		"first":   func(r Collections) error { _, _, err := r.At([]byte("h"), HashType, Span{}, 0); return err },
+		"part":    func(r Collections) error { _, _, err := r.Part([]byte("h"), HashType, 0, 1); return err },
+		"keys":    func(r Collections) error { return walkAll(r, false) },
+		"values":  func(r Collections) error { return walkAll(r, true) },
 		"nothing": func(Collections) error { return nil },
 	}
 	meanwhile := map[string]func(s *Store) error{
@@ -225,23 +230,30 @@ func TestCollectionConflicts(t *testing.T) {
 		"overwrite b": func(s *Store) error { return tryChange(s, "h", hset("b", "changed")) },
 		"insert":      func(s *Store) error { return tryChange(s, "h", hset("new", "1")) },
 		"exchange":    func(s *Store) error { return tryChange(s, "h", append(hset("new", "1"), hdel("b")...)) },
+		"remove b":    func(s *Store) error { return tryChange(s, "h", hdel("b")) },
 		"clear":       func(s *Store) error { _, err := s.Clear([]byte("h"), HashType, Process); return err },
 		"another":     func(s *Store) error { return tryChange(s, "g", hset("a", "1")) },
 		"nothing":     func(*Store) error { return nil },
 	}
 	conflicts := map[string]string{ // what of these is one
-		"element": "overwrite a, insert, exchange, clear", "missing": "insert, exchange, clear", "count": "insert, exchange, clear",
-		"keys": "overwrite a, overwrite b, insert, exchange, clear", "nothing": "",
+		"element": "overwrite a, clear", "missing": "insert, exchange, clear", "count": "insert, exchange, remove b, clear",
+		"first": "insert, exchange, remove b, clear", "part": "insert, exchange, remove b, clear",
+		"keys": "insert, exchange, remove b, clear", "values": "overwrite a, overwrite b, insert, exchange, remove b, clear",
+		"nothing": "",
 	}
 	own := map[string]func(tx *Tx) error{ // what the transaction has done to the collection before
 		"nothing":      func(*Tx) error { return nil },
 		"overwrite b":  func(tx *Tx) error { return txChange(tx, "h", hset("b", "mine")) },
 		"insert c":     func(tx *Tx) error { return txChange(tx, "h", hset("c", "mine")) },
+		"delete a":     func(tx *Tx) error { return txChange(tx, "h", hdel("a")) },
+		"delete both":  func(tx *Tx) error { return txChange(tx, "h", hdel("a", "b")) },
 		"set deadline": func(tx *Tx) error { return tx.Redate([]byte("h"), HashType, 1<<50) },
 	}
-	conflicts["own overwrite b"] = "overwrite b, insert, exchange, clear" // which has looked whether b is there
-	conflicts["own insert c"] = "insert, exchange, clear"
-	conflicts["own set deadline"] = "insert, exchange, clear"
+	conflicts["own overwrite b"] = "overwrite b, exchange, remove b, clear" // which has looked whether b is there
+	conflicts["own insert c"] = "clear"
+	conflicts["own delete a"] = "overwrite a, overwrite b, exchange, remove b, clear" // which leaves b
+	conflicts["own delete both"] = "overwrite a, overwrite b, insert, exchange, remove b, clear"
+	conflicts["own set deadline"] = "clear"
 	for what, look := range read {
 		for other, f := range meanwhile {
 			for before, change := range own {

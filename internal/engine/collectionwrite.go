@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 
-	"github.com/copaldb/copal/internal/order"
 	"github.com/copaldb/copal/internal/record"
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -27,8 +26,8 @@ type Edit struct {
 }
 
 // Plan is what a change of a collection gets to see: the collection as it is, with ID 0 when there is none, and
-// its elements. It may change More. Outside of a transaction locks are held meanwhile, so whoever plans calls
-// no function of the caller's, such as a codec.
+// its elements. Outside of a transaction locks are held meanwhile, so whoever plans calls no function of the
+// caller's, such as a codec.
 type Plan struct {
 	Collection
 	tx *Tx
@@ -41,6 +40,38 @@ func (p *Plan) Element(sub []byte) (Entry, error) {
 		return Entry{}, ErrNotFound
 	}
 	return p.tx.element(p.ID, sub)
+}
+
+// At is the sub-key of the element that stands at an index of the span, in its direction. The error is
+// ErrNotFound when there is none.
+func (p *Plan) At(span Span, index int64) ([]byte, error) {
+	if p.ID == 0 {
+		return nil, ErrNotFound
+	}
+	return p.passage().at(span, index)
+}
+
+// Part is Collections.Part.
+func (p *Plan) Part(from, to int64) (span Span, ok bool, err error) {
+	if p.ID == 0 {
+		return span, false, nil
+	}
+	return p.passage().part(from, to)
+}
+
+// Keys calls f with the sub-keys of the elements in a span, in its order, until f returns false. They are valid
+// during the call.
+func (p *Plan) Keys(span Span, f func(sub []byte) bool) error {
+	if p.ID == 0 {
+		return nil
+	}
+	w := p.passage()
+	return w.each(elementSpan(p.ID, span), func(key []byte) bool { return f(key[w.prefix():]) })
+}
+
+func (p *Plan) passage() *passage {
+	p.tx.noteMembers(p.ID)
+	return &passage{Collections: p.tx.Collections(), id: p.ID}
 }
 
 // Change makes edits of the collection of some type under key, all or nothing. plan says which. It is called
@@ -94,10 +125,14 @@ type lockedKey struct {
 	at    seglog.Address // and where
 	now   state          // of it, under the locks
 	id    uint64         // of the elements, 0 for no collection
+
+	// Of the order of the elements, which is put right without locks.
+	damage error // why it is to be made anew; nil for no reason
+	counts bool  // it is asked what only settled layers can tell
+	walks  bool  // they cannot be settled
 }
 
-// errUnordered says that a collection may lose its last element, and that the order by which the elements are
-// counted is to be made first, which is done without locks.
+// errUnordered says that the order of the elements, by which they are counted and found, is to be put right.
 var errUnordered = errors.New("the elements are not in order")
 
 // withKey makes the changes of f count, all or nothing. f may be called several times.
@@ -124,7 +159,7 @@ func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 	for {
 		seq, err := s.tryWithKey(h, elements, f)
 		if err == errUnordered {
-			err = elements.makeOrder(elementSpan(h.id, Span{}))
+			err = h.putInOrder(elements.order.Load())
 		} else if err != errConflict {
 			if err != nil || d != Power {
 				return err
@@ -137,14 +172,47 @@ func (s *Store) withKey(h *lockedKey, d Durability, f func(*Tx) error) error {
 	}
 }
 
-// makeOrder makes the order of the keys, if it is lost, or damaged in a span. The caller holds no lock, and is
-// not inside the gate.
-func (t *Table) makeOrder(span Span) error {
-	keys := t.order.Load().orderedKeys(span)
-	defer keys.close()
-	for keys.Next() {
+// putInOrder makes the order of the elements what was missed under the locks. The caller holds none any more.
+func (h *lockedKey) putInOrder(o *ordering) error {
+	if h.damage != nil {
+		o.lose(h.damage)
+		h.damage = nil
 	}
-	return keys.Err()
+	if !h.counts {
+		return o.build()
+	}
+	h.counts = false
+	st, err := o.settled(o.view)
+	if h.walks = st == nil; st != nil {
+		st.release()
+	}
+	return err
+}
+
+// lose notes that something of the order could not be read.
+func (h *lockedKey) lose(err error) error {
+	h.damage = err
+	return errUnordered
+}
+
+// stack is the stack of the elements while their lock is held. With counts it is one that can tell how many
+// there are, or nil if there is no such.
+func (h *lockedKey) stack(o *ordering, counts bool) (*stack, error) {
+	st, err := o.tryView()
+	switch {
+	case err != nil:
+		return nil, err
+	case st == nil:
+		return nil, errUnordered
+	case !counts || st.sure():
+		return st, nil
+	}
+	st.release()
+	if h.walks {
+		return nil, nil
+	}
+	h.counts = true
+	return nil, errUnordered
 }
 
 // tryWithKey returns the number up to which the log must be synced to make the outcome durable.
@@ -250,22 +318,6 @@ func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error)
 	}
 	g.route()
 	return g.commitLocked()
-}
-
-// countLocked counts the elements of a collection while their lock is held; ok is false where the order of the
-// elements has to be made first.
-func (s *Store) countLocked(id uint64) (n uint64, ok bool) {
-	st, err := s.spaces[0].elements.order.Load().tryView()
-	if st == nil || err != nil {
-		return 0, false
-	}
-	defer st.release()
-	span := elementSpan(id, Span{})
-	keys := bounded{Cursor: order.Walk(st.layers, span.Low, false, false), span: span}
-	for keys.Next() {
-		n++
-	}
-	return n, keys.Err() == nil
 }
 
 // allowEdits refuses a change of an element that the same goroutine is updating.

@@ -65,18 +65,15 @@ func (v *View) stored(key []byte) (out Entry, c *Collection, err error) {
 	return out, &found, err
 }
 
-// Restore puts elements under a key, of a collection of this type whose meta says more. With anew it is in the
-// place of whatever there is, which is not one change with the elements: a crash may leave nothing.
-func (s *Store) Restore(key []byte, of CollectionType, more string, edits []*Edit, anew bool) error {
+// Restore puts elements under a key, of a collection of this type. With anew it is in the place of whatever
+// there is, which is not one change with the elements: a crash may leave nothing.
+func (s *Store) Restore(key []byte, of CollectionType, edits []*Edit, anew bool) error {
 	if anew {
 		if _, err := s.Delete(nil, key, Process); err != nil {
 			return err
 		}
 	}
-	return s.Change(key, of, Process, func(c *Plan) ([]*Edit, error) {
-		c.More = more
-		return edits, nil
-	})
+	return s.Change(key, of, Process, func(*Plan) ([]*Edit, error) { return edits, nil })
 }
 
 // roomToSort is how much memory one walk over everything takes to sort keys.

@@ -9,6 +9,7 @@ import (
 // orderedCursor goes through the keys of a table that are kept in order.
 type orderedCursor struct {
 	ordering *ordering
+	held     *lockedKey           // of a reader that holds locks: what is damaged is not made anew under them; nil for others
 	sort     func(Span) keyCursor // what is left of the keys of a view, when they cannot be read in order; nil for the keys of now
 	sorted   keyCursor            // in their place from then on
 	span     Span                 // what is left of it
@@ -64,6 +65,10 @@ func (c *orderedCursor) Next() bool {
 			return false
 		}
 		c.close()
+		if c.held != nil {
+			c.err = c.held.lose(err)
+			return false
+		}
 		if c.rebuilt {
 			c.err = err
 			return false
@@ -152,5 +157,8 @@ func (c *orderedCursor) close() {
 		c.learn()
 		c.stack.release()
 		c.stack = nil
+	}
+	if c.sorted != nil {
+		c.sorted.close()
 	}
 }

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"bytes"
+
 	"github.com/copaldb/copal/internal/order"
 )
 
@@ -9,16 +11,10 @@ import (
 // below show: those of recovery, and of who wrote while the order was made. Then the layers are folded into
 // one, once.
 
-// settled returns a stack whose layers can tell, of what there is now, or that a view has; nil if there is none.
-func (o *ordering) settled(v *View) (*stack, error) {
+// settled takes a stack whose layers can tell; nil if there is none.
+func (o *ordering) settled(take func() (*stack, error)) (*stack, error) {
 	for folded := false; ; folded = true {
-		var st *stack
-		var err error
-		if v == nil {
-			st, err = o.view()
-		} else {
-			st = o.stackOf(v)
-		}
+		st, err := take()
 		if st == nil || err != nil || st.sure() {
 			return st, err
 		}
@@ -67,100 +63,240 @@ func (st *stack) count(span Span) (int64, error) {
 	return max(end-first, 0), err
 }
 
-// CountIn is the number of elements whose sub-keys are in the span, 0 for no collection. The order tells it,
-// but for a transaction that has changed elements, and for a view that is older than the order: these walk.
+// at is the key at an index of a span that has both bounds, in its direction; nil for none.
+func (st *stack) at(span Span, index int64) ([]byte, error) {
+	low, high := span.halfOpen()
+	first, _, err := order.Before(st.layers, low)
+	if err != nil {
+		return nil, err
+	}
+	end, _, err := order.Before(st.layers, high)
+	if err != nil || index >= end-first {
+		return nil, err
+	}
+	at := first + index
+	if span.Down {
+		at = end - index
+	}
+	from, to, err := order.Find(st.layers, low, high, at)
+	if err != nil {
+		return nil, err
+	}
+	left := at - from.Before
+	if span.Low, span.LowOpen = from.Key, false; span.Down {
+		span.Low, span.High, span.HighOpen, left = low, to.Key, true, to.Before-at
+	}
+	start, _ := span.begin()
+	keys := bounded{Cursor: order.Walk(st.layers, start, span.Down, false), span: span}
+	for ; keys.Next(); left-- {
+		if left == 0 {
+			return bytes.Clone(keys.Key()), nil
+		}
+	}
+	return nil, keys.Err()
+}
+
+// CountIn is the number of elements whose sub-keys are in the span, 0 for no collection. The order tells it, but
+// for a view that is older than the order: that walks.
 func (r Collections) CountIn(key []byte, of CollectionType, span Span) (n int64, err error) {
 	w, err := r.begin(key, of)
 	if err == ErrNotFound {
 		return 0, nil
 	}
-	if err != nil {
-		return 0, err
+	if err == nil {
+		n, err = w.count(span)
 	}
-	if n, ok := w.counted(span); ok {
-		there, err := w.there()
-		if !there {
+	if err == nil {
+		var there bool
+		if there, err = w.there(); !there {
 			n = 0
 		}
-		return n, err
 	}
-	walked := w.walk(span, 0, false, func(item Item) bool {
-		if err = item.Err; err == nil {
-			n++
-		}
-		return err == nil
-	})
-	return n, errOr(err, walked)
+	return n, err
 }
 
-// counted counts as the order does; ok is false if it cannot tell.
-func (w *passage) counted(span Span) (n int64, ok bool) {
-	t, err := w.store.elements()
+// At is the sub-key of the element that stands at an index of the span, in its direction, and the collection
+// that it is of. The error is ErrNotFound when there is none.
+func (r Collections) At(key []byte, of CollectionType, span Span, index int64) (id uint64, sub []byte, err error) {
+	w, err := r.begin(key, of)
+	if err == nil {
+		sub, err = w.at(span, index)
+	}
+	return w.id, sub, err
+}
+
+// Part is the span of the elements with indexes in [from, to), of which negative ones count from the end. ok is
+// false when there are none.
+func (r Collections) Part(key []byte, of CollectionType, from, to int64) (span Span, ok bool, err error) {
+	w, err := r.begin(key, of)
+	if err == ErrNotFound {
+		return span, false, nil
+	}
+	if err == nil {
+		span, ok, err = w.part(from, to)
+	}
+	return span, ok, err
+}
+
+// count is the number of elements in a span.
+func (w *passage) count(span Span) (n int64, err error) {
+	within := elementSpan(w.id, span)
+	told, err := w.ask(func(st *stack) (err error) {
+		n, err = st.count(within)
+		return err
+	})
+	if told || err != nil {
+		return n, err
+	}
+	err = w.each(within, func([]byte) bool { n++; return true })
+	return n, err
+}
+
+// at is Collections.At.
+func (w *passage) at(span Span, index int64) (sub []byte, err error) {
+	within := elementSpan(w.id, span)
+	var key []byte
+	told := false
+	if index > 0 {
+		told, err = w.ask(func(st *stack) (err error) {
+			key, err = st.at(within, index)
+			return err
+		})
+	}
+	if !told && err == nil {
+		err = w.each(within, func(k []byte) bool {
+			if index == 0 {
+				key = bytes.Clone(k)
+			}
+			index--
+			return index >= 0
+		})
+	}
+	if prefix := w.prefix(); err == nil && len(key) >= prefix {
+		return key[prefix:], nil
+	}
+	return nil, errOr(err, ErrNotFound)
+}
+
+// part is Collections.Part.
+func (w *passage) part(from, to int64) (span Span, ok bool, err error) {
+	within := elementSpan(w.id, Span{})
+	var low, high []byte
+	told, err := w.ask(func(st *stack) error {
+		n, err := st.count(within)
+		from, to := clip(from, to, n)
+		if err != nil || from == to {
+			return err
+		}
+		if low, err = st.at(within, from); err == nil {
+			high, err = st.at(within, to-1)
+		}
+		return err
+	})
+	if !told && err == nil {
+		var all [][]byte
+		err = w.each(within, func(key []byte) bool { all = append(all, bytes.Clone(key)); return true })
+		if from, to := clip(from, to, int64(len(all))); from < to {
+			low, high = all[from], all[to-1]
+		}
+	}
+	prefix := w.prefix()
+	if err != nil || len(low) < prefix || len(high) < prefix {
+		return span, false, err
+	}
+	return Span{Low: low[prefix:], High: high[prefix:]}, true, nil
+}
+
+// clip is the part of the indexes [from, to) that there is among n elements.
+func clip(from, to, n int64) (int64, int64) {
+	if from < 0 {
+		from += n
+	}
+	if to < 0 {
+		to += n
+	}
+	from, to = min(max(from, 0), n), min(to, n)
+	return from, max(from, to)
+}
+
+// each calls f with the keys of the elements in a span, until that returns false.
+func (w *passage) each(within Span, f func(key []byte) bool) error {
+	t, err := w.elements()
 	if err != nil {
-		return 0, false
+		return err
 	}
-	o, st := w.settled(t)
-	if st == nil {
-		return 0, false
+	keys := w.keys(t, within)
+	defer keys.close()
+	for keys.Next() {
+		if elementPassed(); !f(keys.Key()) {
+			break
+		}
 	}
-	defer st.release()
-	if n, err = st.count(elementSpan(w.id, span)); err != nil {
-		o.lose(err)
+	return keys.Err()
+}
+
+// ask calls f with the stack of the elements, which f only reads. told is false if the stack cannot tell what f
+// asks for: then the elements are to be gone through.
+func (w *passage) ask(f func(st *stack) error) (told bool, err error) {
+	t, err := w.elements()
+	if err != nil {
+		return false, err
 	}
-	return n, err == nil
+	o := t.order.Load()
+	st, err := w.settled(o)
+	if st == nil || err != nil {
+		return false, err
+	}
+	err = f(st)
+	st.release()
+	switch {
+	case err == nil:
+		return true, nil
+	case w.locked != nil:
+		return false, w.locked.lose(err)
+	}
+	o.lose(err)
+	return false, nil
+}
+
+// elements is the table of the elements.
+func (w *passage) elements() (*Table, error) {
+	if w.locked != nil { // the caller is inside the gate, and they are kept in order
+		return w.store.spaces[0].elements, nil
+	}
+	return w.store.elements()
 }
 
 // settled returns the stack of the elements, nil if it cannot tell how many there are.
-func (w *passage) settled(t *Table) (*ordering, *stack) {
-	if w.tx != nil && len(w.tx.elements) > 0 {
-		return nil, nil
+func (w *passage) settled(o *ordering) (*stack, error) {
+	if w.tx != nil {
+		return w.tx.elementStack(o, true)
 	}
+	take := func() (*stack, error) { return w.stack(o) }
 	if w.view != nil {
 		w.view.settle()
+		take = func() (*stack, error) { return o.stackOf(w.view), nil }
 	}
-	o := t.order.Load()
-	st, err := o.settled(w.view)
+	st, err := o.settled(take)
 	if err != nil {
 		return nil, nil
 	}
-	return o, st
+	return st, nil
 }
 
-// behind goes through the keys of a span but for the first so many, or most of them: left says how many are
-// still to be passed. The cursor is nil, and nothing is passed, where the order cannot tell.
-func (w *passage) behind(t *Table, span Span, skip int64) (keys keyCursor, left int64) {
-	o, st := w.settled(t)
-	if st == nil {
-		return nil, skip
+// stack is the stack of the elements as they are now. It is taken under their lock, since a group that changes
+// several of them marks one after the other: a reader counts all of these changes or none.
+func (w *passage) stack(o *ordering) (*stack, error) {
+	mu := w.store.lockOf(o.table.hash(ownerKey(w.id)))
+	for {
+		mu.Lock()
+		st, err := o.tryView()
+		mu.Unlock()
+		if st != nil || err != nil {
+			return st, err
+		}
+		if err := o.build(); err != nil {
+			return nil, err
+		}
 	}
-	all := skip
-	low, high := span.halfOpen()
-	first, _, err := order.Before(st.layers, low)
-	end := int64(0)
-	if err == nil {
-		end, _, err = order.Before(st.layers, high)
-	}
-	var from, to order.Place
-	skip = min(skip, max(end-first, 0))
-	at := first + skip
-	if span.Down {
-		at = end - skip
-	}
-	if err == nil {
-		from, to, err = order.Find(st.layers, low, high, at)
-	}
-	if err != nil {
-		st.release()
-		o.lose(err)
-		return nil, all
-	}
-	if span.Low, span.LowOpen, left = from.Key, false, at-from.Before; span.Down {
-		span.Low, span.High, span.HighOpen, left = low, to.Key, true, to.Before-at
-	}
-	c := &orderedCursor{ordering: o, span: span, stack: st}
-	if w.view != nil {
-		c.sort = func(span Span) keyCursor { return w.view.sortedKeys(t, o.by, span, nil) }
-	}
-	c.begin()
-	return c, left
 }

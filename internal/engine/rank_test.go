@@ -200,6 +200,7 @@ func TestCountsWalkNowhere(t *testing.T) {
 	v := mustView(t, s)
 	want("store", s.Collections())
 	mustChange(t, s, "h", append(hdel("0001"), hset("0001a", "")...))
+	passed() // it has looked for one that is left
 	want("view", v.Collections())
 	v.Close()
 	if err := s.Transact(Process, func(tx *Tx) error { want("transaction", tx.Collections()); return nil }); err != nil {

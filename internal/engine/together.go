@@ -60,6 +60,7 @@ type Change struct {
 	keeps bool // of a meta: the collection outlives the record that is there
 
 	collection *txCollection // of a transaction, that has changed it
+	existed    bool          // of an element, before the transaction
 	taken      int64         // memory, by put
 }
 

@@ -48,6 +48,8 @@ type Tx struct {
 	bytes    int64              // that the writes take
 	reads    map[string]bool    // whole keys
 	parts    map[string]bool    // keys of elements that were read
+	members  map[uint64]bool    // collections of which it has read which elements there are
+	above    *layers            // elements that it has changed, above those that it reads; nil before somebody asks
 	scans    []scanned
 	ranges   []Range             // that it deletes, before it writes
 	marked   map[sortedBy]*marks // of writes, for walks in order
@@ -508,8 +510,12 @@ func (tx *Tx) addShards(shards *shardSet) {
 	for key := range tx.reads {
 		shards.add(tx.tableOf(key).hash([]byte(key)))
 	}
+	elements := tx.store.spaces[0].elements
 	for key := range tx.parts {
-		shards.add(tx.store.spaces[0].elements.hash([]byte(key)))
+		shards.add(elements.hash([]byte(key)))
+	}
+	for id := range tx.members {
+		shards.add(elements.hash(ownerKey(id)))
 	}
 }
 
@@ -527,9 +533,14 @@ func (tx *Tx) validateLocked() error {
 			return errConflict
 		}
 	}
+	elements := tx.store.spaces[0].elements
 	for key := range tx.parts {
-		t := tx.store.spaces[0].elements
-		if tx.view.changedLocked(t, t.hash([]byte(key)), key) {
+		if tx.view.changedLocked(elements, elements.hash([]byte(key)), key) {
+			return errConflict
+		}
+	}
+	for id := range tx.members {
+		if tx.view.membersChangedLocked(elements, id) {
 			return errConflict
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"sort"
+	"strings"
 	"unsafe"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -289,6 +290,25 @@ func (v *View) anyChangedLocked(t *Table, shard int, match func(own string) bool
 	sh := t.versionShard(shard)
 	sh.since(v, func(f *former) bool {
 		changed = match == nil || match(sh.own(f))
+		return !changed
+	})
+	return changed
+}
+
+// membersChangedLocked reports whether an element of a collection has come or gone since the view was opened. The
+// caller holds the lock of the elements.
+func (v *View) membersChangedLocked(t *Table, id uint64) (changed bool) {
+	prefix := string(appendElement(nil, id, nil))
+	shard := t.versionShard(int(t.hash([]byte(prefix)) % cache.Shards))
+	shard.since(v, func(f *former) bool {
+		own := shard.own(f)
+		if !strings.HasPrefix(own, prefix) {
+			return true
+		}
+		if changed = f.address == 0; !changed { // it may be there still
+			now, err := t.find(f.hash, []byte(own))
+			changed = err != nil || now.address == 0
+		}
 		return !changed
 	})
 	return changed

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -263,9 +264,9 @@ func isElement(rec *seglog.Record) bool {
 	return rec.Kind == record.Element && rec.Space == 0 && (rec.Op == record.Set || rec.Op == record.Delete) && !(rec.Large > 0 && rec.Moved())
 }
 
-// tellCollection makes the event of a change of elements, one of which has this key, that has left
-// their number as it was, so that no meta tells it. The collection is told by the key that it has
-// now: that it was deleted or renamed since is told in its turn.
+// tellCollection makes the event of a change of elements, one of which has this key, that no meta
+// tells. The collection is told by the key that it has now: that it was deleted or renamed since is
+// told in its turn.
 func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told bool, err error) {
 	f.store.AwaitShown(record.Element, element)
 	key, meta, err := f.store.CollectionOf(element)
@@ -361,8 +362,9 @@ type group struct {
 	newest         map[uint64]uint64 // hash of a key to the number of the last member of that key; nil if each has but one
 	seed           maphash.Seed      // of the hashes
 	last           uint64            // number of the last member that is told
-	element        []byte            // key of the last member that is one of a collection
-	meta           bool              // a member is a meta
+	elements       map[uint64][]byte // by the id of the collection: the key of a member that is one of its elements
+	metas          map[uint64]bool   // ids of the collections whose metas are members
+	changed        []Event           // of the collections that changed without their metas, told behind the members
 	time           uint64            // of the last member
 	at             seglog.Cursor
 }
@@ -406,9 +408,7 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	case !g.told:
 		g.members++
 		g.time = rec.Written
-		if g.meta = g.meta || rec.Kind == record.Meta; isElement(&rec) {
-			g.element = append(g.element[:0], rec.Key...)
-		}
+		g.noteCollection(&rec)
 		if !f.tells(&rec) {
 			f.forgetParts(&rec)
 		} else if g.last = rec.Seq; g.newest != nil {
@@ -419,8 +419,49 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 		return false, nil
 	}
 	f.tell(e, &rec, g.commit)
-	e.More = rec.Seq != g.last
+	e.More = rec.Seq != g.last || len(g.changed) > 0
 	return true, nil
+}
+
+// noteCollection notes of which collection a member is an element, or the meta.
+func (g *group) noteCollection(rec *seglog.Record) {
+	switch {
+	case isElement(rec):
+		if id, ok := engine.CollectionID(rec.Key); ok && g.elements[id] == nil {
+			if g.elements == nil {
+				g.elements = map[uint64][]byte{}
+			}
+			g.elements[id] = bytes.Clone(rec.Key)
+		}
+	case rec.Kind == record.Meta && rec.Op == record.Set:
+		if c, err := engine.ParseCollection(rec.Value); err == nil {
+			if g.metas == nil {
+				g.metas = map[uint64]bool{}
+			}
+			g.metas[c.ID] = true
+		}
+	}
+}
+
+// findChanged finds the collections whose elements have changed, and whose metas have not.
+func (f *Feed) findChanged() error {
+	g := f.group
+	g.changed = nil
+	for _, id := range slices.Sorted(maps.Keys(g.elements)) {
+		if g.metas[id] {
+			continue
+		}
+		var e Event
+		told, err := f.tellCollection(&e, g.elements[id], g.commit, g.time)
+		if err != nil {
+			return err
+		}
+		if told {
+			g.changed = append(g.changed, e)
+		}
+	}
+	g.elements = nil
+	return nil
 }
 
 // groupRead is what is done when the commit has been reached.
@@ -429,16 +470,22 @@ func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	if !g.told && g.members != g.named {
 		return false, &seglog.CorruptError{File: f.log.Dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
 	}
-	if !g.told && g.last > 0 {
-		g.told = true
-		f.rewind()
-		return false, nil
+	if !g.told {
+		if err := f.findChanged(); err != nil {
+			return false, err
+		}
+		if g.told = true; g.last > 0 {
+			f.rewind()
+			return false, nil
+		}
+	}
+	if len(g.changed) > 0 {
+		*e, g.changed = g.changed[0], g.changed[1:]
+		e.More = len(g.changed) > 0
+		return true, nil
 	}
 	g.at.Leave()
 	delete(f.open, g.number)
 	f.group = nil
-	if g.meta || g.last > 0 || len(g.element) == 0 {
-		return false, nil
-	}
-	return f.tellCollection(e, g.element, g.commit, g.time)
+	return false, nil
 }

@@ -897,6 +897,47 @@ func TestFeedOfCollections(t *testing.T) {
 	}
 }
 
+// TestFeedOfCollectionsInATransaction: each collection whose elements a transaction has changed is told once, behind
+// its values, whether its meta is written or not, and one that is gone is not.
+func TestFeedOfCollectionsInATransaction(t *testing.T) {
+	s := storetest.Open(t, vfs.NewMem())
+	defer s.Close()
+	for _, key := range []string{"k1", "k2", "other", "k3", "k4"} {
+		storetest.Change(t, s, key, storetest.HSet("a", "1"))
+	}
+	from := s.Log().Last()
+	err := s.Transact(engine.Process, func(tx *engine.Tx) error {
+		change := func(key string, words ...string) error {
+			return tx.Change([]byte(key), engine.HashType, func(*engine.Plan) ([]*engine.Edit, error) { return storetest.HSet(words...), nil })
+		}
+		return errors.Join(
+			change("k1", "a", "2", "b", "2"), change("k2", "a", "2"), change("other", "a", "2"), change("k3", "a", "2"),
+			change("new key", "a", "1"), change("k4", "a", "2"), tx.Rename([]byte("k4"), []byte("k5"), engine.HashType),
+			tx.Write(nil, &engine.Write{Key: []byte("k"), Value: []byte("value")}))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := s.Log().Last()
+	if _, err := s.Delete(nil, []byte("k3"), engine.Process); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Open(s, seglog.Position{Seq: from}, []byte("k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, want := range []string{"S k  true", "D k4  true", "S k5 hash true", "S k1 hash true", "S k2 hash false"} {
+		e, err := f.Next(t.Context())
+		if got := fmt.Sprintf("%c %s %s %v", e.Op, e.Key, e.Collection(), e.More); err != nil || got != want || e.Seq != last {
+			t.Errorf("%q is told by record %d, %v, want %q by %d", got, e.Seq, err, want, last)
+		}
+	}
+	if e, err := f.Next(t.Context()); err != nil || string(e.Key) != "k3" || e.Op != record.Delete {
+		t.Errorf("%q is told, op %c: %v", e.Key, e.Op, err)
+	}
+}
+
 // TestRefusedWriteIsNotTold: a feed tells of the writes before and after one for which there was no room, and
 // not of that.
 func TestRefusedWriteIsNotTold(t *testing.T) {

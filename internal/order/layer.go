@@ -89,6 +89,9 @@ func Find(layers []Layer, low, high []byte, n int64) (from, to Place, err error)
 
 // Merge is Walk for cursors that go in the same direction.
 func Merge(all []Cursor, down, gone bool) Cursor {
+	if len(all) == 1 {
+		return &walk{all: all, down: down, gone: gone}
+	}
 	return &walk{all: all, ahead: slices.Clone(all), behind: slices.Clone(all), down: down, gone: gone}
 }
 

@@ -15,9 +15,9 @@ import (
 	"github.com/copaldb/copal"
 )
 
-// Short histories of a few goroutines on a few lists, typed and raw: transactions that read, append and
-// iterate, some that only read, and single reads and updates of every other kind beside them. Each is checked
-// for a serial order.
+// Short histories of a few goroutines on a few lists, typed and raw, and one that is a collection: transactions
+// that read, append and iterate, some that only read, and single reads and updates of every other kind beside
+// them. Each is checked for a serial order.
 //
 // COPAL_LONG=1 checks many more.
 //
@@ -27,6 +27,7 @@ import (
 //   - What was set asynchronously since is no change.
 //   - Readers without a lock do not wait for what has begun to show.
 //   - A transaction commits what it has read of a view that was opened before its last conflict.
+//   - Which elements of a collection it has read is not looked at when it commits.
 func TestSerializable(t *testing.T) {
 	rounds := 300
 	switch {
@@ -52,6 +53,7 @@ type history struct {
 	seed  uint64
 	db    *copal.DB
 	lists *copal.Map[string, []int]
+	queue *copal.ListOf[int]
 	clock atomic.Int64
 	last  atomic.Int64 // number that was appended
 
@@ -65,6 +67,9 @@ func newHistory(t *testing.T, seed uint64) *history {
 	h := &history{t: t, seed: seed}
 	var err error
 	if h.db, err = copal.OpenMemory(copal.WithErrorHandler(func(err error) { t.Error(err) })); err != nil {
+		t.Fatal(err)
+	}
+	if h.queue, err = copal.OpenList[int](h.db, "queue"); err != nil {
 		t.Fatal(err)
 	}
 	if seed%2 == 0 { // else the map is declared while it is read by its keys
@@ -162,7 +167,9 @@ func (h *history) look(rng *rand.Rand, name string) {
 
 func (h *history) step(rng *rand.Rand, tx *copal.Tx, ops *[]Op, write bool) {
 	m := h.lists.In(tx)
-	switch n := rng.IntN(7); {
+	switch n := rng.IntN(9); {
+	case n > 6:
+		h.elements(rng, tx, ops, write)
 	case n == 0 && rng.IntN(2) == 0:
 		h.iterate(m, ops)
 	case n == 0:
@@ -192,6 +199,31 @@ func (h *history) step(rng *rand.Rand, tx *copal.Tx, ops *[]Op, write bool) {
 			*ops = append(*ops, Op{Key: "lists:" + key, Append: next})
 		}
 	}
+}
+
+// elements reads the list that is a collection, or appends to it without a look.
+func (h *history) elements(rng *rand.Rand, tx *copal.Tx, ops *[]Op, write bool) {
+	q := h.queue.In(tx)
+	if write && rng.IntN(2) == 0 {
+		next := int(h.last.Add(1))
+		h.check(q.PushBack(next))
+		*ops = append(*ops, Op{Key: "queue", Append: next})
+		return
+	}
+	var list []int
+	switch rng.IntN(3) {
+	case 0:
+		list = slices.Collect(q.All())
+	case 1:
+		list = slices.Collect(q.Between(0, q.Len()))
+	case 2:
+		for i := range q.Len() {
+			n, err := q.Load(i)
+			h.check(err)
+			list = append(list, n)
+		}
+	}
+	*ops = append(*ops, Op{Key: "queue", Read: list})
 }
 
 func (h *history) parse(text []byte) (list []int) {
@@ -253,6 +285,10 @@ func (h *history) single(rng *rand.Rand, name string) {
 	for i := range 3 {
 		name := fmt.Sprint(name, ".", i)
 		begin := h.clock.Add(1)
+		if rng.IntN(4) == 0 {
+			h.note(name, begin, []Op{{Key: "queue", Read: slices.Collect(h.queue.All())}})
+			continue
+		}
 		if rng.IntN(3) == 0 {
 			key := rawKeys[rng.IntN(len(rawKeys))]
 			text, err := h.db.Raw().Load([]byte(key))
@@ -269,6 +305,12 @@ func (h *history) single(rng *rand.Rand, name string) {
 // alone appends to one list by other means than a transaction.
 func (h *history) alone(rng *rand.Rand, name string) {
 	key, next := typedKeys[rng.IntN(len(typedKeys))], int(h.last.Add(1))
+	if rng.IntN(4) == 0 {
+		begin := h.clock.Add(1)
+		h.check(h.queue.PushBack(next))
+		h.note(name, begin, []Op{{Key: "queue", Append: next}})
+		return
+	}
 	var list []int
 	add := func(u *copal.Entry[[]int]) error {
 		list = slices.Clone(u.Value)

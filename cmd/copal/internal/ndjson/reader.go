@@ -194,7 +194,7 @@ type fields struct {
 	copal, version, of, mapName, end, crc       []byte
 	key, schema, codec, typ, expires, seq, time []byte
 	value, text, base64, bytes, part            []byte
-	collection, elements, more, element         []byte
+	collection, elements, element               []byte
 }
 
 func (f *fields) slot(name string) *[]byte {
@@ -223,8 +223,6 @@ func (f *fields) slot(name string) *[]byte {
 		return &f.collection
 	case "elements":
 		return &f.elements
-	case "more":
-		return &f.more
 	case "element":
 		return &f.element
 	case "copal":
@@ -264,7 +262,7 @@ func (r *Reader) split() (f fields, err error) {
 
 // only reports whether a line has no fields but these.
 func (f *fields) only(of ...*[]byte) error {
-	for _, name := range []string{"copal", "version", "of", "map", "end", "crc32c", "key", "schema", "codec", "type", "expires", "seq", "time", "value", "text", "base64", "bytes", "part", "collection", "elements", "more", "element"} {
+	for _, name := range []string{"copal", "version", "of", "map", "end", "crc32c", "key", "schema", "codec", "type", "expires", "seq", "time", "value", "text", "base64", "bytes", "part", "collection", "elements", "element"} {
 		if slot := f.slot(name); *slot != nil && !slices.Contains(of, slot) {
 			return fmt.Errorf("a field %q in a line that has none", name)
 		}
@@ -417,7 +415,7 @@ func (r *Reader) define(f *fields) error {
 func (r *Reader) entry(f *fields) (l Line, err error) {
 	r.lost = f.collection != nil // until it is known to be one
 	e := &l.Entry
-	if err := f.only(&f.key, &f.schema, &f.expires, &f.seq, &f.time, &f.value, &f.text, &f.base64, &f.bytes, &f.collection, &f.elements, &f.more); err != nil {
+	if err := f.only(&f.key, &f.schema, &f.expires, &f.seq, &f.time, &f.value, &f.text, &f.base64, &f.bytes, &f.collection, &f.elements); err != nil {
 		return l, err
 	}
 	if err := r.describe(e, f); err != nil {
@@ -425,7 +423,7 @@ func (r *Reader) entry(f *fields) (l Line, err error) {
 	}
 	if f.collection != nil {
 		err = r.collection(e, f)
-	} else if f.elements != nil || f.more != nil {
+	} else if f.elements != nil {
 		err = errors.New("elements of what is no collection")
 	} else {
 		e.Value, err = r.value(f)
@@ -456,13 +454,6 @@ func (r *Reader) collection(e *admin.Entry, f *fields) (err error) {
 	}
 	if e.Collection == "" {
 		return errors.New("a collection without a type")
-	}
-	if f.more != nil {
-		more, err := parseName(f.more)
-		if err != nil {
-			return err
-		}
-		e.More = string(more)
 	}
 	if e.Elements, err = parseNumber(f.elements); err != nil {
 		return err

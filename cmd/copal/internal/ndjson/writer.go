@@ -85,9 +85,6 @@ func (w *Writer) Entry(e *admin.Entry) error {
 	if e.Collection != "" {
 		w.buf = appendString(append(w.buf, `,"collection":`...), e.Collection)
 		w.buf = strconv.AppendInt(append(w.buf, `,"elements":`...), e.Elements, 10)
-		if e.More != "" {
-			w.buf = appendName(append(w.buf, `,"more":`...), []byte(e.More))
-		}
 		w.buf = append(w.buf, '}')
 		w.open = e.Elements
 		err = w.write()
