@@ -97,7 +97,7 @@ func (m *collectionsModel) changeList(t *testing.T, rng *rand.Rand, list *copal.
 			m.list = slices.Delete(m.list, at, at+1)
 		}
 	}
-	switch at := rng.IntN(12) - 4; rng.IntN(9) {
+	switch at := rng.IntN(12) - 4; rng.IntN(12) {
 	case 0, 1:
 		err = list.PushBack(word, "and")
 		m.list = append(m.list, word, "and")
@@ -121,9 +121,21 @@ func (m *collectionsModel) changeList(t *testing.T, rng *rand.Rand, list *copal.
 			t.Errorf("setting what is not there: %v", err)
 		}
 	case 8:
-		from, to := rng.IntN(4), 6+rng.IntN(30)
-		err = list.Trim(from, to)
-		m.list = slices.Clone(m.list[min(from, len(m.list)):min(to, len(m.list))])
+		from := rng.IntN(len(m.list) + 1)
+		to := min(from+rng.IntN(4), len(m.list))
+		err = list.DeleteRange(from, to)
+		m.list = slices.Delete(m.list, from, to)
+	case 9, 10, 11:
+		index := rng.IntN(len(m.list) + 1)
+		if at < 0 { // where many went before
+			index = len(m.list) / 2
+		}
+		at := index
+		if at < len(m.list) && rng.IntN(2) == 0 {
+			at -= len(m.list)
+		}
+		err = list.Insert(at, word, "inserted")
+		m.list = slices.Insert(m.list, index, word, "inserted")
 	}
 	if err != nil {
 		t.Error(err)

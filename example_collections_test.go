@@ -230,14 +230,26 @@ func ExampleListOf_Set() {
 	// soak dry fold 3
 }
 
-func ExampleListOf_Trim() {
+func ExampleListOf_Insert() {
 	db, l := jobs()
 	defer db.Close()
-	fmt.Println(l.Trim(1, 3)) // or (-2, 3), (1, 1000)
+	fmt.Println(l.Insert(1, "rinse", "spin")) // or -2
+	show(l)
+	fmt.Println(l.Insert(9, "iron"))
+	// Output:
+	// <nil>
+	// wash rinse spin dry fold 5
+	// copal: not found
+}
+
+func ExampleListOf_DeleteRange() {
+	db, l := jobs()
+	defer db.Close()
+	fmt.Println(l.DeleteRange(1, 3)) // or (-2, 3), (1, 1000)
 	show(l)
 	// Output:
 	// <nil>
-	// dry fold 2
+	// wash 1
 }
 
 func ExampleListOf_All() {

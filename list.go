@@ -2,12 +2,12 @@ package copal
 
 import (
 	"bytes"
-	"encoding/binary"
-	"errors"
 	"iter"
 	"reflect"
+	"slices"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/positions"
 )
 
 // ListOf is a list of values of type V under a key, a queue at both ends. Like a HashOf it goes, moves and
@@ -15,7 +15,7 @@ import (
 // whatever the length, and reading at an index takes O(log n).
 //
 // An index counts from 0; a negative one from the end, -1 being the last element. The elements have positions in
-// an order, which stay what they are when there are pushes and pops; an index is looked up in that.
+// an order, which stay what they are when others come and go; an index is looked up in that.
 type ListOf[V any] struct {
 	Collection
 	values *typed
@@ -61,14 +61,35 @@ func (l *ListOf[V]) PushBack(list ...V) error { return l.push(list, false, l.by)
 func (l *ListOf[V]) PushFront(list ...V) error { return l.push(list, true, l.by) }
 
 func (l *ListOf[V]) push(list []V, front bool, d engine.Durability) error {
-	edits := make([]*engine.Edit, len(list))
-	for i := range list {
-		var err error
-		if edits[i], err = l.encode(l.values, nil, &list[i]); err != nil {
-			return err
-		}
+	edits, err := l.encodeAll(list)
+	if err != nil {
+		return err
 	}
 	return l.pushEdits(edits, front, d)
+}
+
+func (l *ListOf[V]) encodeAll(list []V) (edits []*engine.Edit, err error) {
+	edits = make([]*engine.Edit, len(list))
+	for i := range list {
+		if edits[i], err = l.encode(l.values, nil, &list[i]); err != nil {
+			return nil, err
+		}
+	}
+	return edits, nil
+}
+
+// Insert puts elements, all or none, before the element at an index, or behind the last one if that is Len. The
+// first of them has the index then. A negative index names the element before which they are put. The error is
+// ErrNotFound when there is no such element.
+//
+// It costs what PushBack does, and O(log n) to find the place. Hundreds of insertions, each between the two elements
+// that the last ones have made neighbours, use up the room there: then some dozens of neighbours are written anew.
+func (l *ListOf[V]) Insert(index int, list ...V) error {
+	edits, err := l.encodeAll(list)
+	if err != nil {
+		return err
+	}
+	return l.insertEdits(index, edits, l.by)
 }
 
 // PopFront removes the first element, and returns it; ok is false if there is none.
@@ -111,13 +132,14 @@ func (l *ListOf[V]) Set(index int, v V) error {
 	return l.setAt(index, e, l.by)
 }
 
-// Trim leaves the elements from index from on up to index to, but not that, and removes all others: it costs
-// what is removed.
-func (l *ListOf[V]) Trim(from, to int) error { return l.trim(from, to, l.by) }
+// DeleteRange deletes the elements with indexes in [from, to), all or none: it costs what is deleted. Indexes beyond
+// the ends mean the ends, as in Between.
+func (l *ListOf[V]) DeleteRange(from, to int) error { return l.deleteRange(from, to, l.by) }
 
 // All yields the elements, first to last. One that is there throughout is yielded exactly once; the
 // list may be changed in the loop, and when it is gone the loop ends. What cannot be read goes to the
-// error handler and is left out.
+// error handler and is left out. Elements that an Insert beside the loop writes anew may be left out, too; in
+// a snapshot and in a transaction nothing is beside.
 func (l *ListOf[V]) All() iter.Seq[V] { return l.decoded(engine.Span{}) }
 
 // Between yields the elements with indexes in [from, to), as the list is when the loop begins.
@@ -145,12 +167,6 @@ func (l *ListOf[V]) decoded(span engine.Span) iter.Seq[V] {
 
 // What follows is ListOf without its type.
 
-// middlePosition is that of the first element which a list ever has.
-const middlePosition = 1 << 63
-
-// positionKey is the sub-key of an element.
-func positionKey(at uint64) []byte { return binary.BigEndian.AppendUint64(nil, at) }
-
 // indexed says which of the elements of a list an index means: the one so far from the beginning of the span.
 func indexed(index int) (span engine.Span, at int64) {
 	if index < 0 {
@@ -159,25 +175,132 @@ func indexed(index int) (span engine.Span, at int64) {
 	return engine.Span{}, int64(index)
 }
 
+// mostDigits is how long a position may be, and fewDigits how long one is that is given anew (package positions).
+const (
+	mostDigits = 8
+	fewDigits  = 4
+)
+
 // pushEdits puts elements at an end.
 func (c *Collection) pushEdits(edits []*engine.Edit, front bool, d engine.Durability) error {
 	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
-		at, step := uint64(middlePosition-1), uint64(1)
-		if front {
-			at, step = middlePosition, ^uint64(0)
-		}
 		end, err := now.At(engine.Span{Down: !front}, 0)
-		if err == nil {
-			at = binary.BigEndian.Uint64(end)
-		} else if !isNotFound(err) {
+		if err != nil && !isNotFound(err) {
 			return nil, err
 		}
-		for _, e := range edits {
-			at += step
-			e.Sub = positionKey(at)
+		if !front {
+			return placed(now, end, nil, edits)
 		}
-		return edits, nil
+		all := slices.Clone(edits)
+		slices.Reverse(all) // the last of them is the first then
+		return placed(now, nil, end, all)
 	})
+}
+
+// insertEdits puts elements before the one at an index.
+func (c *Collection) insertEdits(index int, edits []*engine.Edit, d engine.Durability) error {
+	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
+		low, high, err := around(now, index)
+		if err != nil {
+			return nil, err
+		}
+		return placed(now, low, high, edits)
+	})
+}
+
+// around are the positions of the element at an index and of the one before, nil for none at the ends.
+func around(now *engine.Plan, index int) (low, high []byte, err error) {
+	span, n := indexed(index)
+	if high, err = now.At(span, n); isNotFound(err) && index > 0 { // there may be one before
+		low, err = now.At(span, n-1)
+		return low, nil, err
+	}
+	if isNotFound(err) && index == 0 {
+		return nil, nil, nil
+	}
+	if err == nil {
+		low, err = now.At(engine.Span{High: high, HighOpen: true, Down: true}, 0)
+	}
+	if high != nil && isNotFound(err) {
+		err = nil
+	}
+	return low, high, err
+}
+
+// placed gives new elements positions between two that are there. Where there is no room, a stretch of neighbours
+// gets new ones as well.
+func placed(now *engine.Plan, low, high []byte, edits []*engine.Edit) ([]*engine.Edit, error) {
+	if len(edits) == 0 {
+		return nil, nil
+	}
+	for _, e := range edits {
+		e.Sub = nil // of a call before
+	}
+	list, digits := edits, mostDigits
+	for room := 16; ; room *= 2 {
+		if at := positions.Between(low, high, len(list), digits); at != nil {
+			return settled(edits, list, at), nil
+		}
+		var err error
+		if list, low, high, err = widened(now, list, low, high, room); err != nil {
+			return nil, err
+		}
+		digits = fewDigits
+	}
+}
+
+// settled gives the edits of a list their positions. Those that are none of the new ones move an element there.
+func settled(new, list []*engine.Edit, at [][]byte) (edits []*engine.Edit) {
+	if len(list) > len(new) {
+		for _, e := range list {
+			if e.Sub != nil {
+				edits = append(edits, &engine.Edit{Sub: e.Sub, Delete: true})
+			}
+		}
+	}
+	for i, e := range list {
+		e.Sub = at[i]
+	}
+	return append(edits, list...)
+}
+
+// widened puts up to so many neighbours on either side into a list of edits, and returns what is beyond them.
+func widened(now *engine.Plan, list []*engine.Edit, low, high []byte, room int) (_ []*engine.Edit, _, _ []byte, err error) {
+	before, low, err := stretch(now, low, true, room)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	slices.Reverse(before)
+	behind, high, err := stretch(now, high, false, room)
+	return slices.Concat(before, list, behind), low, high, err
+}
+
+// stretch are edits that set up to so many elements to what they are, from a position on, and the position behind
+// them, nil for none.
+func stretch(now *engine.Plan, from []byte, down bool, room int) (list []*engine.Edit, beyond []byte, err error) {
+	if from == nil {
+		return nil, nil, nil
+	}
+	span := engine.Span{Low: from}
+	if down {
+		span = engine.Span{High: from, Down: true}
+	}
+	var subs [][]byte
+	err = now.Keys(span, func(sub []byte) bool {
+		subs = append(subs, bytes.Clone(sub))
+		return len(subs) <= room
+	})
+	if len(subs) > room {
+		subs, beyond = subs[:room], subs[room]
+	}
+	for _, sub := range subs {
+		var e engine.Entry
+		if err == nil {
+			e, err = now.Element(sub)
+		}
+		list = append(list, &engine.Edit{Sub: sub, Value: e.Value, Schema: e.Schema})
+	}
+	return list, beyond, err
 }
 
 // popEntry removes an element at an end, which take gets first, and may refuse; it may be called several times.
@@ -251,27 +374,21 @@ func (c *Collection) setAt(index int, e *engine.Edit, d engine.Durability) error
 	})
 }
 
-func (c *Collection) trim(from, to int, d engine.Durability) error {
+func (c *Collection) deleteRange(from, to int, d engine.Durability) error {
 	return c.change(d, func(now *engine.Plan) (edits []*engine.Edit, err error) {
-		kept, ok, err := now.Part(int64(from), int64(to))
-		if err != nil {
+		span, ok, err := now.Part(int64(from), int64(to))
+		if !ok || err != nil {
 			return nil, err
 		}
-		others := []engine.Span{{High: kept.Low, HighOpen: true}, {Low: kept.High, LowOpen: true}}
-		if !ok {
-			others = []engine.Span{{}}
-		}
-		for _, span := range others {
-			err = errors.Join(err, now.Keys(span, func(at []byte) bool {
-				edits = append(edits, &engine.Edit{Sub: bytes.Clone(at), Delete: true})
-				return true
-			}))
-		}
+		err = now.Keys(span, func(at []byte) bool {
+			edits = append(edits, &engine.Edit{Sub: bytes.Clone(at), Delete: true})
+			return true
+		})
 		return edits, err
 	})
 }
 
-// span is that of the elements between two indexes; ok is false if there are none, or that cannot be read.
+// span is the span of the elements between two indexes; ok is false if there are none, or that cannot be read.
 func (c *Collection) span(from, to int) (span engine.Span, ok bool) {
 	err := c.readable()
 	if err == nil {

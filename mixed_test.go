@@ -412,7 +412,7 @@ func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 		c := h.list(key)
 		next := thingUnder{kind: "list", list: slices.Clone(e.list), deadline: e.deadline}
 		front := rng.IntN(2) == 0
-		switch rng.IntN(5) {
+		switch rng.IntN(7) {
 		case 0, 1, 2:
 			push := c.PushBack
 			if front {
@@ -444,8 +444,14 @@ func (x *mixed) change(h hands, w world, rng *rand.Rand) {
 			}
 		case 4:
 			from := rng.IntN(3)
-			if check("Trim", c.Trim(from, from+2)) {
-				next.list = next.list[min(from, len(next.list)):min(from+2, len(next.list))]
+			if check("DeleteRange", c.DeleteRange(from, from+2)) {
+				next.list = slices.Delete(next.list, min(from, len(next.list)), min(from+2, len(next.list)))
+				w.put(key, next)
+			}
+		case 5, 6:
+			at := len(next.list) / 2
+			if check("Insert", c.Insert(at, []byte(word), []byte("beside"))) {
+				next.list = slices.Insert(next.list, at, word, "beside")
 				w.put(key, next)
 			}
 		}

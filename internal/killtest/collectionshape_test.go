@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -52,7 +53,7 @@ func (x *collectionShape) plan(d *dice) step {
 		if strings.HasPrefix(s.verb, "hset") {
 			s.again = d.again(total)
 		}
-	case "trim", "lset":
+	case "ldelete", "lset", "linsert":
 		s.to = d.IntN(200)
 		s.changes = []change{{value: d.value(0, d.upTo(x.bytes))}}
 	}
@@ -67,7 +68,7 @@ func typeOf(verb string) string {
 	switch verb {
 	case "hset", "hset-notes", "hdel", "hclear", "hrename":
 		return isHash
-	case "push", "push-front", "pop", "pop-front", "trim", "lset", "lclear", "lrename":
+	case "push", "push-front", "pop", "pop-front", "ldelete", "lset", "linsert", "lclear", "lrename":
 		return isList
 	case "sadd", "srem", "sclear", "srename":
 		return isSet
@@ -161,7 +162,7 @@ func (x *collectionShape) apply(c content, s *step) bool {
 			c[key] = now
 		}
 		return there
-	case "push", "push-front", "pop", "pop-front", "trim", "lset":
+	case "push", "push-front", "pop", "pop-front", "ldelete", "lset", "linsert":
 		return x.applyList(c, key, s)
 	case "hdel", "srem", "zrem":
 		removed := false
@@ -219,11 +220,16 @@ func (x *collectionShape) applyList(c content, key string, s *step) bool {
 		} else {
 			list = list[1:]
 		}
-	case "trim":
+	case "ldelete":
 		if len(list) == 0 {
 			return true
 		}
-		list = list[min(3, len(list)):min(max(s.to, 3), len(list))]
+		list = slices.Delete(list, min(3, len(list)), min(max(s.to, 3), len(list)))
+	case "linsert":
+		if s.to > len(list) {
+			return false
+		}
+		list = slices.Insert(list, s.to, s.changes[0].value.text())
 	case "lset":
 		if s.to >= len(list) {
 			return false
@@ -361,8 +367,10 @@ func (h *collectionHands) list(s *step) (existed bool, err error) {
 	case "pop-front":
 		_, existed, err := r.PopFront()
 		return existed, err
-	case "trim":
-		err = r.Trim(3, max(s.to, 3))
+	case "ldelete":
+		err = r.DeleteRange(3, max(s.to, 3))
+	case "linsert":
+		err = r.Insert(s.to, values[0])
 	case "lset":
 		err = r.Set(s.to, values[0])
 	default:

@@ -29,7 +29,7 @@ var (
 	smallTxs     = &txShape{keys: 10, few: 1, most: 10, bytes: 300}
 	largeTxs     = &txShape{keys: 40, few: 10, most: 150, bytes: 40_000}
 	hashes       = &collectionShape{verbs: "hset hset hset hset-notes hdel hclear hrename expire persist", keys: 4, most: 300, bytes: 10_000}
-	lists        = &collectionShape{verbs: "push push push push-front pop pop-front trim lset lclear lrename expire", keys: 3, most: 200, bytes: 10_000}
+	lists        = &collectionShape{verbs: "push push push push-front pop pop-front ldelete lset linsert linsert lclear lrename expire", keys: 3, most: 200, bytes: 10_000}
 	sets         = &collectionShape{verbs: "sadd sadd sadd srem sclear srename persist expire", keys: 3, most: 400}
 	sortedSets   = &collectionShape{verbs: "zadd zadd zadd zrem zclear zrename", keys: 3, most: 300}
 	wholes       = &collectionShape{verbs: "hset push sadd zadd hclear lclear sclear zclear hrename lrename srename zrename delete put expire persist hset-notes", keys: 3, most: 60, bytes: 20_000}

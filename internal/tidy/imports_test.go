@@ -29,6 +29,7 @@ var arrows = map[string][]string{
 	"internal/keyhash":    {},
 	"internal/laps":       {"internal/vfs"},
 	"internal/order":      {"internal/record"},
+	"internal/positions":  {},
 	"internal/promoted":   {},
 	"internal/record":     {},
 	"internal/repair":     {"internal/files", "internal/record", "internal/seglog", "internal/tail", "internal/vfs"},
