@@ -97,6 +97,15 @@ func writeGolden(t *testing.T) *vfs.Mem {
 		t.Fatal(err)
 	}
 	writeGoldenCollections(t, db)
+	sessions := mapOf[string, int](t, db, "sessions", copal.ExpiryEvents())
+	for i, name := range []string{"expires", "stays"} {
+		if err := sessions.SetTTL(name, i, time.Duration(1+i)*time.Minute); err != nil {
+			t.Fatal(err)
+		}
+	}
+	clock.now = clock.now.Add(time.Minute)
+	mustSet(t, sessions, "expires", 2) // behind its end
+	mustSet(t, sessions, "stays", 3)
 	mustClose(t, db)
 	return mem
 }
@@ -149,6 +158,9 @@ func wantGolden(t *testing.T, db *copal.DB) {
 	if got := maps.Collect(mapOf[time.Time, string](t, db, "days").All()); len(got) != 1 || got[day] != "leap day, an hour later" {
 		t.Errorf("days has %v", got)
 	}
+	if got := maps.Collect(mapOf[string, int](t, db, "sessions").All()); !maps.Equal(got, map[string]int{"expires": 2, "stays": 3}) {
+		t.Errorf("sessions has %v", got)
+	}
 	if v, err := copal.Load[map[string]any](db, "config"); err != nil || !reflect.DeepEqual(v, map[string]any{"debug": false}) {
 		t.Errorf("config = %v, %v", v, err)
 	}
@@ -176,8 +188,8 @@ func wantGolden(t *testing.T, db *copal.DB) {
 	if want := []string{"a", "b \x00\xff\n", "c"}; !slices.Equal(list, want) {
 		t.Errorf("the list has %q, want %q", list, want)
 	}
-	if n := db.Stats().Keys; n != 30 {
-		t.Errorf("%d keys, want 30", n)
+	if n := db.Stats().Keys; n != 32 {
+		t.Errorf("%d keys, want 32", n)
 	}
 }
 
@@ -249,7 +261,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	files := goldenFiles(t)
-	if report, err := admin.Check(context.Background(), dir, nil); err != nil || report.Keys != 30 {
+	if report, err := admin.Check(context.Background(), dir, nil); err != nil || report.Keys != 32 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 	open := func(opts ...copal.Option) *copal.DB {
@@ -284,7 +296,7 @@ func TestGoldenStoreOpens(t *testing.T) {
 	if v, err := users.Load("bob"); err != nil || v.Manager == nil || v.Manager.Age != 28 {
 		t.Errorf("Load = %+v, %v", v, err)
 	}
-	if report, err := admin.Check(context.Background(), dir, nil); err != nil || report.Keys != 31 {
+	if report, err := admin.Check(context.Background(), dir, nil); err != nil || report.Keys != 33 {
 		t.Errorf("Check = %v, %v", report, err)
 	}
 }

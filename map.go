@@ -96,6 +96,9 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 		return nil, err
 	}
 	open, err := m.register(expired, &c)
+	if err == nil && c.expiry && db.driver == nil {
+		db.store.TellExpiry(open.table)
+	}
 	if err != nil || !c.ordered || db.driver != nil {
 		return open, err
 	}
@@ -145,7 +148,7 @@ func (m *Map[K, V]) take(d driver.Driver, expired func(K, V), c *mapConfig) erro
 	switch {
 	case c.ordered && !sorted:
 		return unsupported("order of keys")
-	case expired != nil:
+	case expired != nil, c.expiry:
 		return unsupported("word of entries that have expired")
 	}
 	m.sorted = c.ordered

@@ -55,6 +55,7 @@ type mapConfig struct {
 	ttl     time.Duration
 	expired any // func(K, V)
 	ordered bool
+	expiry  bool // its end at the deadline is told
 
 	// Which of them were given for this map, and not for all of the store.
 	ownCodec, ownTTL, ownExpired bool
@@ -202,6 +203,20 @@ func WithTTL(d time.Duration) MapOption {
 // K and V must be those of the map, or OpenMap returns ErrType. Given to Open, the option holds for the
 // maps of these types alone.
 func WithOnExpire[K comparable, V any](f func(key K, v V)) MapOption { return expireOption{f} }
+
+// ExpiryEvents has the store tell when an entry of the map has expired: Watch yields a Change that is Expired, once,
+// in its order among the writes of the key, and under a number of its own, from which WatchAfter goes on. Given to
+// Open, the option holds for all maps, for raw keys and for single values.
+//
+// It costs one more record of the log for each entry that expires, some 50 bytes. That is written within 100 ms of
+// the deadline while a process has the store open for writing. What expires while there is none is told with the
+// first write after the next opening, for opening alone writes nothing. The log remembers the option from the next
+// write on, and whoever opens the map later need not ask again.
+//
+// Nothing is told of an entry that was replaced or deleted before its deadline, nor of a SetAsync that expired
+// before the log had it. An entry from before the map was opened with this option is told of if it expires while a
+// process has the store open.
+func ExpiryEvents() MapOption { return mapOption(func(m *mapConfig) { m.expiry = true }) }
 
 type expireOption struct{ f any }
 

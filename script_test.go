@@ -83,6 +83,7 @@ type script struct {
 	mem    *vfs.Mem
 	clock  *tick
 	random uint64
+	ends   bool              // ExpiryEvents
 	db     *copal.DB         // nil while the store is closed
 	logs   map[string]string // the segment files when they were last shown
 	out    strings.Builder
@@ -134,6 +135,7 @@ type scriptCommand struct {
 var diskCommands = map[string]scriptCommand{
 	"open":     {0, func(r *script, _ []string) error { return r.open(0) }},
 	"open-of":  {1, func(r *script, args []string) error { return r.open(r.number(args[0])) }}, // bytes a segment
+	"ask-ends": {0, func(r *script, _ []string) error { r.ends = true; return nil }},           // of the openings to come
 	"advance":  {1, func(r *script, args []string) error { r.clock.now = r.clock.now.Add(r.duration(args[0])); return nil }},
 	"kill":     {0, func(r *script, _ []string) error { r.mem, r.db = r.mem.ProcessCrash(), nil; return nil }},
 	"cut":      {1, func(r *script, args []string) error { return r.cut(r.number(args[0])) }}, // bytes, from the log's end
@@ -212,8 +214,11 @@ var storeCommands = map[string]scriptCommand{
 }
 
 func (r *script) open(segment int64) error {
-	db, err := tryOpen(r.t, r.mem, copal.WithInline(), copal.WithoutRing(), copal.WithClock(r.clock),
-		copal.WithRandom(r.draw), copal.WithSegmentBytes(segment))
+	opts := []copal.Option{copal.WithInline(), copal.WithoutRing(), copal.WithClock(r.clock), copal.WithRandom(r.draw), copal.WithSegmentBytes(segment)}
+	if r.ends {
+		opts = append(opts, copal.ExpiryEvents())
+	}
+	db, err := tryOpen(r.t, r.mem, opts...)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (l *logReader) ofRecord(h *record.Head, key, value string) []string {
 		at += ", of group " + number(h.Group)
 	}
 	meaning := []string{at + ": " + words(h, key, value)}
-	if h.Expiry != 0 {
+	if h.Expiry != 0 && h.Op != record.Expire {
 		meaning = append(meaning, "until "+clockTime(h.Expiry))
 	}
 	return append(meaning, l.effect(h, key)...)
@@ -87,6 +87,8 @@ func words(h *record.Head, key, value string) string {
 	switch name := entryName(h.Kind, key); {
 	case h.Op == record.Delete:
 		return "delete " + name
+	case h.Op == record.Expire:
+		return name + " has expired"
 	case h.Op == record.Commit:
 		return fmt.Sprintf("commit of group %s, of %s members", number(h.Group), value)
 	case h.Op != record.Set:

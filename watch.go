@@ -23,11 +23,12 @@ import (
 type Change struct {
 	Key      []byte // the caller's
 	Deleted  bool   // there is no entry any more; it may be that there was none
+	Expired  bool   // it was deleted by its Deadline, which has come: of maps with ExpiryEvents
 	Range    bool   // all entries were deleted with keys in [Key, To), as the keys of the map are ordered: Covers tells which these are
 	To       []byte // the end of a range, nil for none
 	Seq      uint64 // the sequence number by which the change counts
 	Time     time.Time
-	Deadline time.Time // from which on the entry has expired; zero if it does not. Nothing is told when it has come
+	Deadline time.Time // from which on the entry has expired; zero if it does not
 	More     bool      // further changes follow that count together with this one, under the same number: of a transaction, or a batch
 
 	Collection string // "hash", "list", "set" or "zset" if the key holds a collection, some elements of which have changed
@@ -85,8 +86,8 @@ func WatchAfter(seq uint64) WatchOption {
 // Watch yields every change of an entry, raw and typed, from the call on or from where WatchAfter says, once
 // and in the order of the sequence numbers, as soon as reads show it. What counts together comes together, when
 // it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what the
-// log gets: the last of each sync interval. It tells nothing of SetInMemory, nor that a deadline has come:
-// Change.Deadline says when it will.
+// log gets: the last of each sync interval. It tells nothing of SetInMemory. That a deadline has come it
+// tells of maps with ExpiryEvents; of others Change.Deadline says when it will.
 //
 // The last pair has an error, which says why there are no more: that of the context, ErrClosed, ErrHistoryLost,
 // or one of reading the log. After ErrHistoryLost a consumer looks at everything anew, best in a snapshot, and
@@ -129,7 +130,7 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 }
 
 func (db *DB) change(f *feed.Feed, e feed.Event) Change {
-	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Range: e.Op == record.Range, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: f, event: e}
+	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Expired: e.Op == record.Expire, Range: e.Op == record.Range, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: f, event: e}
 	if e.Expiry != 0 {
 		c.Deadline = time.UnixMilli(int64(e.Expiry))
 	}

@@ -19,7 +19,7 @@ whose keys begin with PREFIX if it is given, and that --match stands for.
 
 Each line is a time, set or del, a key, and for set a tab and the value, both shown as
 copal scan shows them. What counts together, a transaction or a batch, comes together.
-That an entry expires is no change, and is not told.
+An entry that expires is told, as del, if its map has ExpiryEvents.
 
 --after SEQ tells first what has changed since that sequence number: of a line of --json
 output, or 0 for everything that the log still has. When compaction has been there since,

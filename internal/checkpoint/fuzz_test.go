@@ -23,7 +23,7 @@ var testSnapshot = &Index{
 	Tables: []Table{
 		{Kind: Raw, Declared: true, Keys: "bytes", Ordered: true, Order: &Order{By: "bytes"}},
 		{Kind: Elements},
-		{Kind: Map, Declared: true, Keys: "int", Name: "users", Order: &Order{"int", true, 0x19a8c3d2e10, []uint64{1, 0x5f3a91c2d4e5f607}}, Due: []Due{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []Part{
+		{Kind: Map, Declared: true, Keys: "int", Expiry: true, Name: "users", Order: &Order{"int", true, 0x19a8c3d2e10, []uint64{1, 0x5f3a91c2d4e5f607}}, Due: []Due{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []Part{
 			{Shard: 0, Offset: 0xb0, Entries: 3, CRC: 7, Schemas: []index.SchemaCount{{Schema: 0, Entries: 1}, {Schema: 2, Entries: 2}}},
 			{Shard: 63, Offset: 0xd4, Entries: 16, CRC: 0, Schemas: []index.SchemaCount{{Schema: 1, Entries: 16}}},
 		}},
@@ -39,15 +39,15 @@ segment 2 salt 0000000000000001 bytes 12c records 100 first 1e01 last 1f00 dead 
 segment 3 salt 0000000000000002 bytes 0 records 0 first 0 last 0 dead 0
 schema 1 "json" "struct{\"a b\" string}"
 schema 2 "x" "\x00\xff\n \u00fc"
-table 0 raw declared 1 keys bytes ordered 1 name ` + `
+table 0 raw declared 1 keys bytes ordered 1 expiry 0 name ` + `
 ordered bytes built 0 clock 0 runs -
-table 0 elements declared 0 keys - ordered 0 name ` + `
-table 0 map declared 1 keys int ordered 0 name users
+table 0 elements declared 0 keys - ordered 0 expiry 0 name ` + `
+table 0 map declared 1 keys int ordered 0 expiry 1 name users
 ordered int built 1 clock 19a8c3d2e10 runs 0000000000000001,5f3a91c2d4e5f607
 due 2f offset 80 items 3 first 9 crc 00000005
 part 0 offset b0 entries 3 crc 00000007 schemas 0:1,2:2
 part 3f offset d4 entries 10 crc 00000000 schemas 1:10
-table 7 map declared 0 keys - ordered 0 name ` + `
+table 7 map declared 0 keys - ordered 0 expiry 0 name ` + `
 something newer
 end `
 

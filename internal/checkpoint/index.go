@@ -47,6 +47,7 @@ type Table struct {
 	Declared bool   // by a record of the log
 	Keys     string // name of the order of the keys, as that record says; "" for none
 	Ordered  bool   // likewise: the keys are kept in that order
+	Expiry   bool   // likewise: the end of an entry at its deadline is a record
 	Name     string // escaped; "" but for maps
 	Order    *Order // nil for none
 	Due      []Due
@@ -89,8 +90,8 @@ func (p *Part) bytes() int64 { return p.Entries * index.SlotBytes }
 //	segment 1 salt 1f0c9a3e5f3a91c2 bytes 4000000 records 1f00 first 1 last 1f00 dead 2f0
 //	Group 1e0 commit 1ee members 1,2
 //	schema 1 json "struct{Name string}"
-//	table 0 raw declared 0 keys - ordered 0 name␠
-//	table 0 map declared 1 keys bytes ordered 1 name users
+//	table 0 raw declared 0 keys - ordered 0 expiry 0 name␠
+//	table 0 map declared 1 keys bytes ordered 1 expiry 0 name users
 //	ordered bytes built 1 clock 19a8c3d2e10 runs 5f3a91c2d4e5f607
 //	due 2f offset 80 items 3 first 19a8c3d2e10 crc 1f0c9a3e
 //	part 3f offset 80 entries 10 crc 1f0c9a3e schemas 0:1,2:f
@@ -267,16 +268,16 @@ func (x *Index) parseSchema(line string) error {
 func (x *Index) parseTable(line string) error {
 	words := strings.Split(line, " ")
 	bad := fmt.Errorf("%w: %q", record.ErrSyntax, line)
-	if len(words) != 11 {
+	if len(words) != 13 {
 		return bad
 	}
 	space, err := record.ParseHex(words[1])
-	t := Table{Space: space, Kind: words[2], Declared: words[4] == "1", Keys: words[6], Ordered: words[8] == "1", Name: words[10]}
+	t := Table{Space: space, Kind: words[2], Declared: words[4] == "1", Keys: words[6], Ordered: words[8] == "1", Expiry: words[10] == "1", Name: words[12]}
 	if t.Keys == noKeys {
 		t.Keys = ""
 	}
 	switch {
-	case err != nil || t.encode() != line+"\n" || t.Ordered && t.Keys == "" || t.Keys != "" && !t.Declared:
+	case err != nil || t.encode() != line+"\n" || t.Ordered && t.Keys == "" || (t.Keys != "" || t.Expiry) && !t.Declared:
 		return bad
 	case t.Kind == Map:
 	case (t.Kind == Raw || t.Kind == Elements) && t.Name == "":
@@ -292,7 +293,7 @@ const noKeys = "-"
 
 // encode writes the line of the table itself.
 func (t *Table) encode() string {
-	return fmt.Sprintf("table %x %s declared %x keys %s ordered %x name %s\n", t.Space, t.Kind, bit(t.Declared), cmp.Or(t.Keys, noKeys), bit(t.Ordered), t.Name)
+	return fmt.Sprintf("table %x %s declared %x keys %s ordered %x expiry %x name %s\n", t.Space, t.Kind, bit(t.Declared), cmp.Or(t.Keys, noKeys), bit(t.Ordered), bit(t.Expiry), t.Name)
 }
 
 // bit is a bool as a number.

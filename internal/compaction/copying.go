@@ -97,7 +97,7 @@ func (c *compaction) single(a seglog.Address, e seglog.Record) error {
 func (c *compaction) tombstone(a seglog.Address, e *seglog.Record) error {
 	slot, _ := seglog.SplitAddress(a)
 	_, snapshot := c.log.SnapshotSeq()
-	known := e.Expiry != 0 && snapshot && (e.Op == record.Set || !c.log.SnapshotNames(c.log.Segment(slot).ID))
+	known := e.Expiry != 0 && e.Op != record.Expire && snapshot && (e.Op == record.Set || !c.log.SnapshotNames(c.log.Segment(slot).ID))
 	if c.numberOf(&e.Head) <= c.clean && !known {
 		return nil
 	}
@@ -218,10 +218,10 @@ func (c *compaction) put(e *seglog.Record, from seglog.Address) error {
 	case from != 0:
 		o.from = append(o.from, from)
 	case h.Kind == record.System: // which stays for ever
-	case h.Op == record.Delete || h.Op == record.Range:
+	case h.IsDeletion() || h.Op == record.Range:
 		o.Seg.Dead.Add(int64(n))
 		from := &o.note.keptFrom
-		if h.Expiry != 0 {
+		if h.Expiry != 0 && h.Op != record.Expire {
 			from = &o.note.datedFrom
 		}
 		if number := c.numberOf(&h); *from == 0 || number < *from {

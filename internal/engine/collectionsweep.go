@@ -343,7 +343,7 @@ func (s *Store) ownsNot(t *Table, id uint64, key []byte) (gone bool, err error) 
 		return false, errOr(err, errConflict)
 	}
 	var now state
-	if err := s.stateLocked(&now, users, users.hash(key), key); err != nil || now.address == 0 {
+	if err := s.readLocked(&now, users, users.hash(key), key); err != nil || now.address == 0 {
 		return err == nil, err
 	}
 	meta, err := s.readAt(now.address, nil)

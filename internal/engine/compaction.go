@@ -187,7 +187,7 @@ func (t *Table) AddressOf(key []byte) (seglog.Address, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	var now state
-	err := s.stateLocked(&now, t, hash, key)
+	err := s.readLocked(&now, t, hash, key)
 	return now.address, err
 }
 

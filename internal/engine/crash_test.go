@@ -98,6 +98,7 @@ type crasher struct {
 	ring    int64 // its size, if not the usual
 	options func(*Options)
 	room    func(s *Store, o *oracle, st step) error // what a room above the engine does
+	judge   func(s *Store) error                     // of a survivor, nil for no more than of others
 	clock   *logtest.Clock                           // nil for the machine's, with which nothing expires
 
 	groups    []*openGroup // of the script itself
@@ -272,6 +273,11 @@ func (c *crasher) Judge(s *Store, o *oracle, lo int) (crashtest.Shown[*Store, *o
 	if !ok {
 		return nil, fmt.Errorf("at %d: found\n\t%s\n\tacked %d, durable %d, started %d; expected one of, but for what has expired\n\t%s",
 			c.now(), found, o.Acked, o.Durable, o.Started, strings.Join(o.states[lo:o.Started+1], "\n\t"))
+	}
+	if c.judge != nil {
+		if err := c.judge(s); err != nil {
+			return nil, err
+		}
 	}
 	return &shown{c, o, at, content, deadlines}, nil
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/copaldb/copal/internal/cache"
 	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -201,7 +203,17 @@ func mortalScript(rng *rand.Rand, n int) []step {
 //   - Compaction drops what says that an entry of an index snapshot has expired, and the index leads nowhere.
 func TestCrashModelDeadlines(t *testing.T) { logtest.BothWays(t, crashModelDeadlines) }
 
-func crashModelDeadlines(t *testing.T) {
+func crashModelDeadlines(t *testing.T) { crashDeadlines(t, nil) }
+
+// TestCrashModelEnds is the same where the end of an entry is a record. Whatever survives, each of these is that of
+// the entry that its key had then, and no entry has two.
+func TestCrashModelEnds(t *testing.T) { logtest.BothWays(t, crashModelEnds) }
+
+func crashModelEnds(t *testing.T) {
+	crashDeadlines(t, func(o *Options) { o.SegmentBytes, o.ExpiryEvents = 400, true })
+}
+
+func crashDeadlines(t *testing.T, options func(*Options)) {
 	want := 2_500
 	if longTest() {
 		want = 1_000_000
@@ -216,6 +228,9 @@ func crashModelDeadlines(t *testing.T) {
 	for seed := uint64(1); states < want; seed++ {
 		c := compactionCrasher(t, seed)
 		c.clock, c.Again, c.Sparse = logtest.NewClock(), 500, 12
+		if options != nil {
+			c.options, c.judge = options, wantEnds
+		}
 		c.Run(vfs.NewCrashMem(), newOracle(nil), mortalScript(c.Rng, 30))
 		states, scripts = states+c.States, scripts+1
 		if c.Failure != "" {
@@ -223,4 +238,72 @@ func crashModelDeadlines(t *testing.T) {
 		}
 	}
 	t.Logf("%d crash states of %d scripts, 0 violations", states, scripts)
+}
+
+// wantEnds has a survivor tell what it owes, and holds what its log says of ends against what it says before: as far
+// as compaction has left it.
+func wantEnds(s *Store) error {
+	if err := s.log.Begin(); err != nil {
+		return err
+	}
+	if _, err := s.expireDue(); err != nil {
+		return err
+	}
+	now, there := map[string]uint64{}, map[string]bool{} // the deadline of each key's entry, and whether there is one, of those that are known
+	var c seglog.Cursor
+	defer c.Leave()
+	c.Start(s.log, s.log.Floor()+1, seglog.Position{})
+	members := map[uint64][]seglog.Record{}
+	count := func(rec *seglog.Record) error {
+		key := string(rec.Key)
+		switch {
+		case rec.Kind != record.Value || rec.Op == record.Part:
+			return nil
+		case rec.Op == record.Range:
+			clear(now)
+			clear(there)
+			return nil
+		case rec.Op == record.Expire:
+			is, known := there[key]
+			async := strings.HasPrefix(key, "users:") // it may be the end of what was to be written in the place of the entry
+			if known && (!is || now[key] != rec.Expiry && !async) {
+				return fmt.Errorf("record %d is the end of %q at %d, whose entry has the deadline %d, if there is one: %v", rec.Seq, key, rec.Expiry, now[key], is)
+			}
+		}
+		now[key], there[key] = 0, rec.Op == record.Set
+		if rec.Op == record.Set {
+			now[key] = rec.Expiry
+		}
+		return nil
+	}
+	for c.Next <= s.log.Last() {
+		rec, _, err := c.Read()
+		if err == seglog.ErrHistoryLost {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		switch {
+		case rec.Op == record.Commit:
+			for _, m := range members[rec.Group] {
+				if err := count(&m); err != nil {
+					return err
+				}
+			}
+		case rec.Group != 0:
+			rec.Key = slices.Clone(rec.Key)
+			members[rec.Group] = append(members[rec.Group], rec)
+		default:
+			if err := count(&rec); err != nil {
+				return err
+			}
+		}
+	}
+	for key, deadline := range now {
+		if s.Expired(deadline) {
+			return fmt.Errorf("the end of %q at %d is missing", key, deadline)
+		}
+	}
+	return nil
 }

@@ -31,6 +31,8 @@ type deadlines struct {
 	mu       sync.Mutex    // a leaf
 	bytes    atomic.Int64  // memory of the heaps
 	lost     atomic.Bool   // items of a snapshot could not be read
+	owing    atomic.Int64  // entries that are owed, see owed.go
+	again    atomic.Uint64 // before that nothing that is owed is tried
 	shards   [cache.Shards]deadlineShard
 }
 
@@ -42,6 +44,8 @@ type deadlineShard struct {
 	// Items that an index snapshot has, and which are left there until the first of them is due.
 	load     func() ([]byte, error) // nil for none
 	deferred uint64                 // the first of them
+
+	owed map[uint64]owed // by the hash of the key; see owed.go
 }
 
 // dueItem says when to look at the entries under a hash.
@@ -59,6 +63,9 @@ func newDeadlines() *deadlines {
 	d.bytes.Store(int64(unsafe.Sizeof(*d)))
 	return d
 }
+
+// shard is that of a hash.
+func (d *deadlines) shard(hash uint64) *deadlineShard { return &d.shards[hash%cache.Shards] }
 
 // lower notes that a shard has something due at the deadline. It reports whether that is the first of the table.
 func (d *deadlines) lower(sh *deadlineShard, deadline uint64) bool {
@@ -167,6 +174,11 @@ func (sh *deadlineShard) encode(dst []byte) (b []byte, first uint64, err error) 
 	}
 	for _, it := range sh.heap {
 		dst = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, it.deadline), it.hash)
+	}
+	for _, hash := range slices.Sorted(maps.Keys(sh.owed)) {
+		deadline := sh.owed[hash].deadline
+		dst = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(dst, deadline), hash)
+		first = min(first, deadline)
 	}
 	return dst, first, nil
 }

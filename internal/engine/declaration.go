@@ -17,13 +17,15 @@ import (
 type tableOptions struct {
 	keys    string // name of the order of the keys; "" if no process has opened the table by a type and written
 	ordered bool   // the keys are kept in that order
+	expiry  bool   // the end of an entry at its deadline is a record
 }
 
 // Options in the value of the record: names and values, a word each.
 const (
 	keysOption    = "keys"
 	orderedOption = "ordered"
-	orderedYes    = "yes"
+	expiryOption  = "expiry"
+	optionYes     = "yes"
 )
 
 func (o tableOptions) text() []byte {
@@ -32,7 +34,10 @@ func (o tableOptions) text() []byte {
 		words = append(words, keysOption, o.keys)
 	}
 	if o.ordered {
-		words = append(words, orderedOption, orderedYes)
+		words = append(words, orderedOption, optionYes)
+	}
+	if o.expiry {
+		words = append(words, expiryOption, optionYes)
 	}
 	return []byte(strings.Join(words, " "))
 }
@@ -44,7 +49,9 @@ func parseOptions(text []byte) (o tableOptions) {
 		case keysOption:
 			o.keys = words[1]
 		case orderedOption:
-			o.ordered = words[1] == orderedYes
+			o.ordered = words[1] == optionYes
+		case expiryOption:
+			o.expiry = words[1] == optionYes
 		}
 	}
 	return o
@@ -93,8 +100,9 @@ func (t *Table) options() (is tableOptions) {
 		is.keys = c.values.Keys
 	}
 	if o := t.order.Load(); o != nil && o.asked.Load() && (is.keys == "" || is.keys == o.by.Name()) {
-		is = tableOptions{o.by.Name(), true}
+		is.keys, is.ordered = o.by.Name(), true
 	}
+	is.expiry = t.tellsExpiry()
 	return is
 }
 

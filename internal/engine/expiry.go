@@ -6,6 +6,7 @@ import (
 	"math"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/copaldb/copal/internal/cache"
@@ -224,9 +225,11 @@ func (t *Table) reapSome(d *deadlines, n int, now uint64) (more bool) {
 	mu := &t.store.keys[n]
 	mu.Lock()
 	defer mu.Unlock()
-	if t.store.closed {
-		return false
-	}
+	return !t.store.closed && t.reapSomeLocked(d, n, now)
+}
+
+func (t *Table) reapSomeLocked(d *deadlines, n int, now uint64) (more bool) {
+	sh := &d.shards[n]
 	before := cap(sh.heap)
 	if sh.load != nil && sh.deferred <= now {
 		if err := sh.bringIn(); err != nil {
@@ -250,7 +253,7 @@ func (t *Table) reapSome(d *deadlines, n int, now uint64) (more bool) {
 
 // lookLocked takes out the entries under a hash that have expired, and queues the others that have a deadline.
 func (t *Table) lookLocked(hash, now uint64) error {
-	s := t.store
+	s, d := t.store, t.queue()
 	var errs []error
 	var stack [4]*cache.Cell
 	c := t.cells.Load()
@@ -269,7 +272,7 @@ func (t *Table) lookLocked(hash, now uint64) error {
 				t.expect(hash, 0, cell.Expiry)
 			default:
 				was := state{hash: hash, own: cell.Key(), cells: c, cell: cell, hit: hitOfCell(cell), encoded: c.table.Encoded(hash, cell)}
-				errs = append(errs, t.againLocked(hash, now, s.expireLocked(t, &was)))
+				errs = append(errs, t.endLocked(d, &was, now))
 				if was.cell != nil && s.writeLocked(c, []cache.Dirty{{Cell: was.cell}}) != nil {
 					t.expect(hash, 0, now+1000)
 				}
@@ -329,7 +332,7 @@ func (t *Table) lookAtLocked(c *Cells, hash uint64, a seglog.Address, now uint64
 		return nil
 	}
 	was := state{hash: hash, own: string(key[t.prefix:]), cells: c, hit: hitOf(a, &h, bytes)}
-	return s.expireLocked(t, &was)
+	return t.endLocked(t.queue(), &was, now)
 }
 
 // headAndKey reads the beginning of the record at a, unverified, and tells how long that is.
@@ -355,20 +358,35 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 			return err
 		}
 	}
-	if now.cells != nil && now.cells.values.Expired != nil && !s.opts.ReadOnly {
-		if err := s.bidFarewell(t, now, &logged); err != nil {
-			s.log.ReportError("reading what has expired", err)
-		}
+	f, err := s.farewellTo(t, now, &logged)
+	if err != nil {
+		s.log.ReportError("reading what has expired", err)
 	}
+	tells := t.tells(now)
 	switch c := now.cell; {
 	case c != nil && c.Dirty && c.Address != 0: // the log is to learn of it, or would show what it has
 		gone := &cache.Cell{Absent: true, Dirty: true}
+		if tells {
+			gone.Expiry = now.expiry
+		}
 		now.refer(gone)
 		gone.SetKey(c.Key(), 0)
 		now.swap(gone)
+		s.expirer.add(f)
 		*now = state{hash: now.hash, own: now.own, cells: now.cells, cell: gone, hit: hitOfCell(gone)}
 		s.log.Touched()
+		if !tells {
+			return nil
+		}
+		if err := s.writeLocked(now.cells, []cache.Dirty{{Cell: gone}}); err != nil {
+			return err
+		}
+		*now = state{hash: now.hash, own: now.own, cells: now.cells}
 		return nil
+	case tells:
+		if err := s.tellLocked(t, now); err != nil {
+			return err
+		}
 	case now.address != 0:
 		if now.cell.Extra() != 0 {
 			t.counted.begun.Add(1)
@@ -377,6 +395,7 @@ func (s *Store) expireLocked(t *Table, now *state) error {
 		t.remove(now.hash, now.own, now.hit, 0)
 	}
 	now.swap(nil)
+	s.expirer.add(f)
 	*now = state{hash: now.hash, own: now.own, cells: now.cells}
 	return nil
 }
@@ -394,7 +413,7 @@ func (s *Store) expireDirtyLocked(c *Cells, shard int) error {
 	}
 	for _, d := range expired {
 		was := state{hash: s.Hash(d.Cell.Key()), own: d.Cell.Key(), cells: c, cell: d.Cell, hit: hitOfCell(d.Cell), encoded: d.Encoded}
-		if err := s.expireLocked(c.owner, &was); err != nil {
+		if err := s.expireLocked(c.owner, &was); err != nil && !errors.Is(err, seglog.ErrNoSpace) {
 			return err
 		}
 	}
@@ -408,12 +427,15 @@ type farewell struct {
 	entry Entry
 }
 
-// bidFarewell passes on what has expired, as the map showed it.
-func (s *Store) bidFarewell(t *Table, now *state, logged *seglog.Record) error {
-	f := farewell{cells: now.cells, key: []byte(t.name + ":" + now.own)}
+// farewellTo is what has expired, as the map showed it; nil where nobody wants to know.
+func (s *Store) farewellTo(t *Table, now *state, logged *seglog.Record) (*farewell, error) {
+	if now.cells == nil || now.cells.values.Expired == nil || s.opts.ReadOnly {
+		return nil, nil
+	}
+	f := &farewell{cells: now.cells, key: []byte(t.name + ":" + now.own)}
 	switch c := now.cell; {
 	case c != nil && c.Absent, c == nil && now.schema == metaSchema:
-		return nil
+		return nil, nil
 	case c != nil && c.Holds:
 		f.entry.Cell = c
 	case now.encoded != nil:
@@ -422,15 +444,14 @@ func (s *Store) bidFarewell(t *Table, now *state, logged *seglog.Record) error {
 		if logged.Key == nil {
 			slot, offset := seglog.SplitAddress(now.address)
 			if err := s.log.Segment(slot).ReadTo(logged, offset, nil); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if err := s.entryTo(&f.entry, logged, &sight{at: now.address}); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	s.expirer.add(f)
-	return nil
+	return f, nil
 }
 
 // expirer is the goroutine that takes out what has expired when its time has come, and tells of
@@ -439,8 +460,10 @@ type expirer struct {
 	mu      sync.Mutex // a leaf
 	allowed bool       // between the end of Open and the beginning of Close, of a store with goroutines
 	running bool
+	owes    atomic.Bool // something was owed once
 	wake    chan struct{}
 	list    []farewell
+	told    string // the last error of telling the log
 	run     func()
 }
 
@@ -465,10 +488,14 @@ func (e *expirer) pokeLocked() {
 	}
 }
 
-func (e *expirer) add(f farewell) {
+// add passes on a farewell, nil for none.
+func (e *expirer) add(f *farewell) {
+	if f == nil {
+		return
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.list = append(e.list, f)
+	e.list = append(e.list, *f)
 	e.pokeLocked()
 }
 
@@ -558,6 +585,7 @@ func (s *Store) expireDue() (next uint64, err error) {
 	now := s.now()
 	for _, t := range tables {
 		d := t.deadlines.Load()
+		t.pay(d, now)
 		if now < d.earliest.Load() {
 			continue
 		}
@@ -622,6 +650,9 @@ func (s *Store) nextDeadlineLocked() uint64 {
 		for _, t := range sp.tables() {
 			if d := t.deadlines.Load(); d != nil {
 				next = min(next, d.earliest.Load())
+				if d.owing.Load() > 0 && t.mayTell(d, 0, never) {
+					next = min(next, d.again.Load())
+				}
 			}
 		}
 	}

@@ -259,7 +259,9 @@ func (s *Store) recordOf(p *seglog.Pending, c *Cells, d cache.Dirty, arena *[]by
 	*p = seglog.Pending{Head: record.Head{Op: record.Set, Kind: record.Value, Expiry: cell.Expiry}, Key: key}
 	switch {
 	case cell.Absent:
-		p.Op = record.Delete
+		if p.Op = record.Delete; cell.Expiry != 0 {
+			p.Op = record.Expire
+		}
 	case d.Encoded != nil:
 		p.Value, p.Schema = d.Encoded.Value, d.Encoded.Schema
 	default:

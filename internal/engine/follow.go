@@ -90,7 +90,7 @@ func (s *Store) Apply(e seglog.Record, a seglog.Address) error {
 // ApplyAll is Apply for the members of a group, which show at once.
 func (s *Store) ApplyAll(members []seglog.Member) error {
 	for _, m := range members {
-		if entry := m.Op == record.Set || m.Op == record.Delete; !entry || m.Kind == record.Schema || m.Kind == record.System || s.spaces[m.Space] == nil {
+		if entry := m.Op == record.Set || m.IsDeletion(); !entry || m.Kind == record.Schema || m.Kind == record.System || s.spaces[m.Space] == nil {
 			return s.applyAlone(members)
 		}
 	}

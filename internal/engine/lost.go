@@ -32,7 +32,7 @@ type lostEntry struct {
 // lose makes an entry of a key that damaged bytes name. What has changed since stays.
 func (s *Store) lose(l seglog.Lost) error {
 	sp := s.spaces[l.Head.Space]
-	switch entry := l.Head.Op == record.Set || l.Head.Op == record.Delete || l.Head.Op == record.Range; {
+	switch entry := l.Head.Op == record.Set || l.Head.IsDeletion() || l.Head.Op == record.Range; {
 	case sp == nil, !entry, l.Head.Kind == record.Schema, l.Head.Kind == record.System:
 		return nil
 	case l.Head.Op == record.Range:

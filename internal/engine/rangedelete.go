@@ -265,6 +265,7 @@ func (s *Store) deleteRanges(g *together, d Durability) error {
 func (t *Table) undeclare() {
 	t.inLog.Store(nil)
 	t.opened.Store(false)
+	t.asked.Store(false)
 	if o := t.order.Swap(nil); o != nil {
 		o.close()
 	}
@@ -468,9 +469,12 @@ func (g *together) delete(t *Table, key []byte, at *hit) {
 	}
 }
 
-// gatherLocked adds what has changed since the group's view was opened, and what waits in memory. The caller
-// holds all locks.
+// gatherLocked tells of what has expired, and adds what has changed since the group's view was opened, and what
+// waits in memory. The caller holds all locks.
 func (g *together) gatherLocked() (err error) {
+	if err = g.store.payAllLocked(); err != nil {
+		return err
+	}
 	for _, t := range g.store.spaces[0].tables() {
 		var key []byte
 		c := t.cells.Load()

@@ -227,8 +227,11 @@ func (r *reader) place(f *sight, t *Table, hash uint64, key []byte, near seglog.
 		return r.view.placeLocked(f, r.cells, t, hash, key, near)
 	}
 	var now state
-	if err := r.store.stateLocked(&now, t, hash, key); err != nil {
+	if err := r.store.readLocked(&now, t, hash, key); err != nil {
 		return err
+	}
+	if r.store.Expired(now.expiry) {
+		return ErrNotFound
 	}
 	if r.cells != nil && r.cells != now.cells { // the map was closed, and the cells that are there now have values of another type
 		return seglog.ErrClosed

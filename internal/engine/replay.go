@@ -45,7 +45,7 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 	case err != nil:
 		return err
 	case old.address != 0 && s.countsFrom(old.seq, old.group) > e.Seq && s.says(t, hash, old.address):
-	case e.Op == record.Set && s.Expired(e.Expiry):
+	case e.Op == record.Set && s.Expired(e.Expiry) && !t.mayOwe():
 		s.found(t, hash)
 		if now := hitOf(a, &e.Head, e.Bytes); old.address != a {
 			s.revive(&now)
@@ -65,9 +65,9 @@ func (s *Store) replay(e seglog.Record, a seglog.Address) error {
 		if old.address != 0 {
 			s.orders.replayed(t, own, false, e.Counts())
 		}
-	case e.Op == record.Delete && old.address == 0:
+	case e.IsDeletion() && old.address == 0:
 		s.orders.replayed(t, own, true, e.Counts())
-	case e.Op == record.Delete && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
+	case e.IsDeletion() && (s.countsFrom(old.seq, old.group) < e.Seq || e.Expiry != 0): // which compaction has made of the same record, expired
 		s.found(t, hash)
 		t.remove(hash, own, old, e.Counts())
 	}

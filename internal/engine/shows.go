@@ -148,8 +148,8 @@ const countTries = 100
 
 func (c *counted) read(t *Table) int {
 	for range countTries {
-		ended, n, added := c.ended.Load(), t.index.Len(), t.added()
-		if c.begun.Load() == ended && t.index.Len() == n && t.added() == added {
+		ended, n, added := c.ended.Load(), t.index.Len(), t.added()-t.owing()
+		if c.begun.Load() == ended && t.index.Len() == n && t.added()-t.owing() == added {
 			return n + added
 		}
 	}

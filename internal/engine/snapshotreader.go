@@ -128,7 +128,7 @@ func (f *snapshotFile) attach(x *checkpoint.Table) {
 		sp.maps[x.Name] = t
 	}
 	if x.Declared {
-		t.inLog.Store(&tableOptions{x.Keys, x.Ordered})
+		t.inLog.Store(&tableOptions{x.Keys, x.Ordered, x.Expiry})
 	}
 	if x.Order != nil {
 		f.attachOrder(t, x)

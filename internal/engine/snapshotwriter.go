@@ -167,7 +167,7 @@ func (s *Store) allTables() []tableOf {
 func (w *snapshotWriter) table(t tableOf, shared func(func() error) error) error {
 	out := checkpoint.Table{Space: t.space, Kind: t.kind, Name: t.name}
 	if is := t.inLog.Load(); is != nil {
-		out.Declared, out.Keys, out.Ordered = true, is.keys, is.ordered
+		out.Declared, out.Keys, out.Ordered, out.Expiry = true, is.keys, is.ordered, is.expiry
 	}
 	if err := w.due(t.Table, &out); err != nil {
 		return err

@@ -46,6 +46,7 @@ type Options struct {
 	CompactRatio float64       // of records to entries, 0 for any
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
+	ExpiryEvents bool          // the end of an entry at its deadline is a record, in all tables
 	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
 
 	// The rooms that work in the store by themselves, each made once the log has been read. By default there is none.
@@ -113,6 +114,7 @@ type Store struct {
 	ranges  []replayedRange                // that recovery has found
 	divided map[uint64]*seglog.SpreadGroup // by its number, each group of which the snapshot covers members, and not the commit; of recovery alone
 
+	opened uint64                 // when recovery had ended, in Unix milliseconds
 	torn   int64                  // bytes that recovery did not count
 	pass   bool                   // recovery goes on behind damage
 	damage []*seglog.CorruptError // that it went on behind
@@ -217,6 +219,7 @@ func open(dir string, opts Options, pass bool) (_ *Store, err error) {
 		return nil, err
 	}
 	s.orders.inline = false
+	s.opened = s.now()
 	s.reportDamage()
 	if !opts.Inline {
 		s.stop = make(chan struct{})
@@ -286,7 +289,7 @@ func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{
 		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes,
-		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, ShortOfRoom: func(int64) {}, Report: s.reports.add,
+		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Begun: s.expirer.begun, ShortOfRoom: func(int64) {}, Report: s.reports.add,
 	}
 	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on
 		o.ShortOfRoom = func(free int64) { s.compaction.ShortOfRoom(free) }

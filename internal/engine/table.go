@@ -33,6 +33,7 @@ type Table struct {
 	counted  counted
 	opened   atomic.Bool // the map was opened by this process
 
+	asked     atomic.Bool                  // the end of an entry at its deadline is to be a record
 	declaring sync.Mutex                   // held to write the record that declares the table; taken before Log.Mu
 	inLog     atomic.Pointer[tableOptions] // what the newest of these records says; nil if there is none
 }
@@ -59,7 +60,7 @@ func (t *Table) Len() int {
 
 // count is Len with those that have expired and are not taken out yet, and while an entry goes over from the
 // cells to the index, once too often.
-func (t *Table) count() int { return max(t.index.Len()+t.added(), 0) }
+func (t *Table) count() int { return max(t.index.Len()+t.added()-t.owing(), 0) }
 
 // added is what the cells add to the number of entries in the index.
 func (t *Table) added() int {
@@ -248,6 +249,9 @@ func (t *Table) remove(hash uint64, own string, old hit, seq uint64) {
 // enter is place for an entry that is not new in the log.
 func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool, seq uint64) {
 	t.expect(hash, old.expiry, now.expiry)
+	if old.expiry != 0 {
+		t.settleOwed(hash)
+	}
 	switch {
 	case old.address == 0:
 		t.store.showing.begin(hash)
@@ -263,6 +267,11 @@ func (t *Table) enter(hash uint64, own string, old hit, now *hit, later bool, se
 
 // leave takes out an entry that goes into another table.
 func (t *Table) leave(hash uint64, own string, old hit, seq uint64) {
+	if old.expiry != 0 && t.owing() > 0 {
+		t.counted.begun.Add(1)
+		defer t.counted.ended.Add(1)
+		t.settleOwed(hash)
+	}
 	t.store.showing.begin(hash)
 	t.mark(own, true, seq)
 	t.index.Remove(hash, old.indexed(), old.schema)
@@ -276,11 +285,23 @@ func (t *Table) Schemas() []uint64 {
 	t.reap()
 	var list []uint64
 	for _, c := range t.index.Schemas() {
-		if c.Entries > 0 && c.Schema != metaSchema {
+		if c.Entries > 0 && !t.owesAll(c.Schema, c.Entries) && c.Schema != metaSchema {
 			list = append(list, c.Schema)
 		}
 	}
 	return list
+}
+
+// owesAll reports whether all entries of a schema are owed.
+func (t *Table) owesAll(schema uint64, entries int64) bool {
+	if t.owing() == 0 {
+		return false
+	}
+	for i := range t.store.keys {
+		t.store.keys[i].Lock()
+		defer t.store.keys[i].Unlock()
+	}
+	return int64(t.owedOf(func(o *owed) bool { return o.schema == schema })) >= entries
 }
 
 // addresses yields the address of every entry. Entries that stay throughout are yielded exactly

@@ -157,7 +157,7 @@ func (v *View) Len(t *Table) (int, error) {
 		return 0, err
 	}
 	defer v.store.life.leave(in)
-	n, now := v.store.count(t)
+	n, now := v.store.count(t, v)
 	defer v.store.views.unlist(now) // and not Close, which may wait for those who are inside
 	for _, c := range v.changed(t, nil) {
 		was, err := v.had(c.address)
@@ -180,8 +180,9 @@ func (v *View) Len(t *Table) (int, error) {
 	return n, v.failure()
 }
 
-// count returns the number of entries in the index, and a view of that moment.
-func (s *Store) count(t *Table) (n int, v *View) {
+// count returns the number of entries in the index, but for those that are owed and had expired in a view, and a
+// view of that moment.
+func (s *Store) count(t *Table, of *View) (n int, v *View) {
 	for i := range s.keys {
 		s.keys[i].Lock()
 	}
@@ -191,6 +192,7 @@ func (s *Store) count(t *Table) (n int, v *View) {
 		}
 	}()
 	s.log.Still(func(last uint64, _ bool) { n, v = t.index.Len(), s.listViewAt(last) }) // all of it shows
+	n -= t.owedOf(func(o *owed) bool { return of.expired(o.deadline) })
 	return n, v
 }
 

@@ -47,7 +47,7 @@ type Feed struct {
 
 // Event is a change of an entry.
 type Event struct {
-	Op     record.Op // Set, Delete or Range
+	Op     record.Op // Set, Delete, Expire or Range
 	Kind   record.Kind
 	Key    []byte // the caller's; of a range what its record has
 	Schema uint64

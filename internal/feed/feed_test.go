@@ -27,7 +27,7 @@ import (
 // told is a change as a test sees it.
 type told struct {
 	key, value string // absent for a deletion
-	expiry     uint64
+	expiry     uint64 // of a deletion that which has passed
 }
 
 // gone is a value that could not be told any more.
@@ -94,6 +94,9 @@ func (h *hears) take(t testing.TB, e *Event) batch {
 	}
 	h.last = e.Seq
 	now := told{string(e.Key), storetest.Absent, e.Expiry}
+	if e.Op == record.Delete && e.Expiry != 0 {
+		t.Fatalf("a deletion with a deadline: %v", e)
+	}
 	if e.Op == record.Set {
 		value, err := h.feed.Value(e)
 		if err == seglog.ErrHistoryLost && h.late {
@@ -122,7 +125,49 @@ type feedModel struct {
 	mem     *vfs.Mem
 	s       *engine.Store
 	content map[string]string
+	ends    map[string]uint64 // what expires soon, each at another time
+	given   map[uint64]bool   // deadlines
+	clock   *logtest.Clock
 	done    []batch
+}
+
+func newFeedModel(t *testing.T, seed, stream uint64) *feedModel {
+	m := &feedModel{t: t, rng: rand.New(rand.NewPCG(seed, stream)), mem: vfs.NewMem(), content: map[string]string{}, ends: map[string]uint64{}, given: map[uint64]bool{}, clock: logtest.NewClock()}
+	m.open()
+	return m
+}
+
+func (m *feedModel) now() uint64 { return uint64(m.clock.Now().UnixMilli()) }
+
+// pass lets some time pass, and what expires in it.
+func (m *feedModel) pass(d uint64) {
+	for end := m.now() + d; ; {
+		next, at := "", end+1
+		for key, deadline := range m.ends {
+			if deadline < at {
+				next, at = key, deadline
+			}
+		}
+		if next == "" {
+			m.clock.Advance(time.Duration(end-m.now()) * time.Millisecond)
+			return
+		}
+		m.clock.Advance(time.Duration(at-m.now()) * time.Millisecond)
+		m.s.Stats() // takes out what has expired
+		m.done = append(m.done, batch{next: {next, storetest.Absent, at}})
+		delete(m.ends, next)
+		delete(m.content, next)
+	}
+}
+
+// mortal is a deadline that comes soon, and at no other's time.
+func (m *feedModel) mortal() uint64 {
+	deadline := m.now() + 1 + m.rng.Uint64N(200)
+	for m.given[deadline] {
+		deadline++
+	}
+	m.given[deadline] = true
+	return deadline
 }
 
 func (m *feedModel) open() {
@@ -131,6 +176,7 @@ func (m *feedModel) open() {
 	}
 	m.s = storetest.Open(m.t, storetest.Unlocked{FS: m.mem}, func(o *engine.Options) {
 		o.SegmentBytes, o.MaxMemory, o.GroupBytes = 3000, 1<<20, int64(300+m.rng.IntN(4000))
+		o.Clock, o.ExpiryEvents = m.clock, true
 	})
 }
 
@@ -147,6 +193,9 @@ func (m *feedModel) write(n int, changes batch) {
 		} else {
 			m.content[key] = c.value
 		}
+		if delete(m.ends, key); c.expiry != 0 && c.expiry < m.now()+1000 {
+			m.ends[key] = c.expiry
+		}
 	}
 	var err error
 	if len(list) == 1 {
@@ -159,8 +208,6 @@ func (m *feedModel) write(n int, changes batch) {
 	}
 	m.done = append(m.done, changes)
 }
-
-func now() uint64 { return uint64(time.Now().UnixMilli()) }
 
 // change is one change of an entry; what is deleted is there.
 func (m *feedModel) change(n int) told {
@@ -176,8 +223,10 @@ func (m *feedModel) change(n int) told {
 			break
 		}
 		c.value = strings.Repeat(fmt.Sprintf("large %d ", n), (seglog.PartBytes+m.rng.IntN(seglog.PartBytes))/8)
+	case 10, 11, 12, 13:
+		c.expiry = m.mortal()
 	case 9:
-		c.expiry = now() + 1<<40
+		c.expiry = m.now() + 1<<40
 	}
 	return c
 }
@@ -201,13 +250,16 @@ func (m *feedModel) step(n int) {
 		storetest.CompactSome(t, s, m.rng)
 	case 9:
 		for key, value := range m.content {
-			now := told{key, value, now() + 1<<41 + uint64(n)}
+			now := told{key, value, m.now() + 1<<41 + uint64(n)}
 			if err := s.Expire(nil, nil, []byte(key), now.expiry, engine.Process); err != nil {
 				t.Fatal(err)
 			}
+			delete(m.ends, key)
 			m.done = append(m.done, batch{key: now})
 			break
 		}
+	case 11, 12, 13:
+		m.pass(m.rng.Uint64N(80))
 	case 10:
 		if m.rng.IntN(10) == 0 {
 			if err := storetest.Compact(s); err != nil {
@@ -251,8 +303,7 @@ func feed(t *testing.T) {
 		seeds, steps = 30, 3000
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
-		m := &feedModel{t: t, rng: rand.New(rand.NewPCG(seed, 61)), mem: vfs.NewMem(), content: map[string]string{}}
-		m.open()
+		m := newFeedModel(t, seed, 61)
 		quick, slow := newHears(t, m.s, seglog.Position{}), newHears(t, m.s, seglog.Position{})
 		var quickly, slowly, again []batch
 		back, lost, held := uint64(0), 0, int64(0)
@@ -335,12 +386,11 @@ func feedOfFollower(t *testing.T) {
 		seeds, steps = 30, 3000
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
-		m := &feedModel{t: t, rng: rand.New(rand.NewPCG(seed, 62)), mem: vfs.NewMem(), content: map[string]string{}}
-		m.open()
+		m := newFeedModel(t, seed, 62)
 		if seed%2 == 1 { // else the reader is there before the first write
 			m.write(0, batch{"first": {key: "first", value: "1"}})
 		}
-		reader := storetest.Open(t, m.mem, func(o *engine.Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+		reader := storetest.Open(t, m.mem, func(o *engine.Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20; o.Clock = m.clock })
 		h := newHears(t, reader, seglog.Position{})
 		var all []batch
 		lost := 0

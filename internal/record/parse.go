@@ -73,6 +73,10 @@ func Split(b []byte, h *Head, head int) (key, value []byte, err error) {
 func (h *Head) understood() error {
 	switch h.Op {
 	case Set, Delete, Part, Commit, Range:
+	case Expire:
+		if h.Expiry == 0 {
+			return fmt.Errorf("%w: the end of an entry without a deadline", ErrSyntax)
+		}
 	default:
 		return fmt.Errorf("%w: operation %c", ErrNewer, h.Op)
 	}

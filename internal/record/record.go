@@ -37,7 +37,8 @@ const (
 	Delete Op = 'D' // the key has no value
 	Part   Op = 'P' // a piece of a large value; counts only once a Set names it
 	Commit Op = 'C' // makes the members of its group count
-	Range  Op = 'R' // every older record whose key begins with this one's is deleted
+	Range  Op = 'R' // every older record whose key is in the range is deleted
+	Expire Op = 'E' // the key has no value any more, for its deadline has passed
 )
 
 // Kind is what a record's key names.
@@ -135,6 +136,9 @@ const maxNumbers = 8 + 3 + 6*(1+maxHex) + 6*(2+maxHex) + 2 + 3 + maxHex
 
 // IsEntry reports whether a record sets an entry: a value, the head of a collection, or an element.
 func (h *Head) IsEntry() bool { return h.Op == Set && h.Kind != Schema && h.Kind != System }
+
+// IsDeletion reports whether a record says of one key that it has no entry any more.
+func (h *Head) IsDeletion() bool { return h.Op == Delete || h.Op == Expire }
 
 // hasAttributes reports whether there are any; most records have none.
 func (h *Head) hasAttributes() bool {

@@ -45,7 +45,8 @@ var examples = []struct {
 	{"schema", Head{Op: Set, Kind: Schema, Seq: 0x3c, Time: 1007}, "2", "json map[string]int", " St 0 0 3c 3ef 1 13 2 json map[string]int"},
 	{"declared map", Head{Op: Set, Kind: System, Seq: 0x3d, Time: 1007}, "map:users", "{}", " Ss 0 0 3d 3ef 9 2 map:users {}"},
 	{"prefix deleted", Head{Op: Range, Kind: Value, Seq: 0x3e, Time: 1008}, "users:", "", " Rv 0 0 3e 3f0 6 0 users: "},
-	{"attribute of a later version", Head{Op: Set, Kind: Value, Seq: 0x3f, Time: 1009, Type: "a", Other: " hnew zlater"}, "k", "v", " Sv 0 0 3f 3f1 hnew ta zlater 1 1 k v"},
+	{"end of an entry", Head{Op: Expire, Kind: Value, Seq: 0x3f, Time: 1009, Expiry: 0x19a8c3d2e10}, "page", "", " Ev 0 0 3f 3f1 X19a8c3d2e10 4 0 page "},
+	{"attribute of a later version", Head{Op: Set, Kind: Value, Seq: 0x40, Time: 1009, Type: "a", Other: " hnew zlater"}, "k", "v", " Sv 0 0 40 3f1 hnew ta zlater 1 1 k v"},
 	{"largest numbers", Head{Op: Set, Kind: Value, Space: ^uint64(0), Schema: ^uint64(0), Seq: ^uint64(0), Time: ^uint64(0)}, "k", "v",
 		" Sv ffffffffffffffff ffffffffffffffff ffffffffffffffff ffffffffffffffff 1 1 k v"},
 }

@@ -47,6 +47,9 @@ func (l *Log) beginLocked() error {
 		return err
 	}
 	l.BeginMark(l.NextSeq-1, l.markHere())
+	if l.Begun != nil {
+		l.Begun()
+	}
 	return nil
 }
 

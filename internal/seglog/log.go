@@ -94,6 +94,7 @@ type Options struct {
 	SegmentBytes int64       // nominal size of a segment, at most
 	RingBytes    int64       // size of the ring to be made, 0 for none
 	Flush        func() bool // writes what memory has for the log, and says whether to try again; called with no lock held
+	Begun        func()      // called when this process has begun to write; must not wait
 	Filled       func()      // called when a segment has become full; must not wait
 	ShortOfRoom  func(int64) // called when the disk is short of room, with what it has left; must not wait
 	Report       func(error) // tells the user about an error that no call can return
@@ -150,6 +151,13 @@ func (l *Log) Append(recs ...*Pending) error {
 	l.lock()
 	defer l.Mu.Unlock()
 	return l.AppendLocked(recs)
+}
+
+// Begin has this process begin to write, as its first append does.
+func (l *Log) Begin() error {
+	l.lock()
+	defer l.Mu.Unlock()
+	return l.refused(l.appendableLocked())
 }
 
 // AppendLocked is append for a caller that holds l.mu.
@@ -339,7 +347,7 @@ func (l *Log) writeLocked(recs []*Pending) error {
 // deletes reports whether the records are deletions, also of ranges, or no more than a commit, which may use
 // the room that is kept for them.
 func deletes(recs []*Pending) bool {
-	return !slices.ContainsFunc(recs, func(p *Pending) bool { return p.Op != record.Delete && p.Op != record.Range && p.Op != record.Commit })
+	return !slices.ContainsFunc(recs, func(p *Pending) bool { return !p.IsDeletion() && p.Op != record.Range && p.Op != record.Commit })
 }
 
 // putLocked puts the encoded records, which are l.buf, behind end: into the ring, or into the file

@@ -1,0 +1,113 @@
+package copal
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/copaldb/copal/internal/logtest"
+)
+
+// TestWatchTellsWhatExpires: a watch of a map with ExpiryEvents is told of each entry that expires, once, soon after
+// its deadline and in its place, also by a process that did not ask, and of what expired while there was none.
+func TestWatchTellsWhatExpires(t *testing.T) {
+	dir, clock := t.TempDir(), logtest.NewClock()
+	seen := map[uint64]bool{}
+	var last uint64
+	hear := func(db *DB, n int) (list []string) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for c, err := range db.Watch(ctx, WatchAfter(last), WatchPrefix([]byte("sessions:"))) {
+			if err != nil {
+				t.Fatalf("%v, after %q", err, list)
+			}
+			if seen[c.Seq] {
+				t.Fatalf("record %d is told twice", c.Seq)
+			}
+			seen[c.Seq], last = true, c.Seq
+			list = append(list, fmt.Sprint(string(c.Key), " ", c.Deleted, c.Expired, c.Deadline.IsZero()))
+			if c.Expired && c.Time.Before(c.Deadline) {
+				t.Errorf("%q has expired at %v, before %v", c.Key, c.Time, c.Deadline)
+			}
+			if n--; n == 0 {
+				break
+			}
+		}
+		return list
+	}
+	want := func(got []string, want ...string) {
+		t.Helper()
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("told %q, want %q", got, want)
+		}
+	}
+	for process := range 3 {
+		db, err := Open(dir, storeOption(func(c *config) { c.clock = clock }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var opts []MapOption
+		if process == 0 {
+			opts = append(opts, ExpiryEvents())
+		}
+		sessions, err := OpenMap[string, int](db, "sessions", opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if process > 0 { // what expired meanwhile is told with the first write
+			if err := db.Raw().Set([]byte("any"), nil); err != nil {
+				t.Fatal(err)
+			}
+			want(hear(db, 1), "sessions:late true true false")
+		}
+		for _, err := range []error{sessions.SetTTL("a", 1, 20*time.Millisecond), sessions.SetTTL("b", 1, time.Hour), sessions.Set("b", 2)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		clock.Advance(25 * time.Millisecond)
+		want(hear(db, 4), "sessions:a false false false", "sessions:b false false false", "sessions:b false false true", "sessions:a true true false")
+		if err := sessions.SetTTL("late", 1, 30*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		want(hear(db, 1), "sessions:late false false false")
+		if err := db.Close(); err != nil {
+			t.Fatal(err)
+		}
+		clock.Advance(40 * time.Millisecond)
+	}
+}
+
+// TestExpiryEventsInTime: an end is in the log within 100 ms of the deadline.
+func TestExpiryEventsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db, err := OpenMemory(ExpiryEvents())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer db.Close()
+		for i := range 200 {
+			if err := db.Raw().SetTTL(fmt.Append(nil, i), nil, time.Second+time.Duration(i)*7*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		left := 200
+		for c, err := range db.Watch(t.Context(), WatchAfter(0)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !c.Expired {
+				continue
+			}
+			if late := c.Time.Sub(c.Deadline); late < 0 || late > 100*time.Millisecond {
+				t.Errorf("%q: %v late", c.Key, late)
+			}
+			if left--; left == 0 {
+				break
+			}
+		}
+	})
+}
