@@ -15,6 +15,7 @@ import (
 
 	"github.com/copaldb/copal/internal/driver"
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/feed"
 	"github.com/copaldb/copal/internal/keycodec"
 	"github.com/copaldb/copal/internal/store"
 	"github.com/copaldb/copal/internal/vfs"
@@ -27,6 +28,7 @@ type DB struct {
 	driver driver.Driver // in its place; nil for the engine
 	config config
 
+	watches   *feed.Hub
 	renderers sync.Map // schema number → codec.Renderer, or false for none
 	raw       raw
 
@@ -96,7 +98,7 @@ func open(dir string, c config) (*DB, error) {
 }
 
 func newDB(s *engine.Store, c config) *DB {
-	return &DB{store: s, config: c, maps: map[string]any{}, values: map[reflect.Type]*typed{}}
+	return &DB{store: s, config: c, watches: feed.NewHub(), maps: map[string]any{}, values: map[reflect.Type]*typed{}}
 }
 
 // Close makes every write durable, and closes the store and its maps. An error means that some

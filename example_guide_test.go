@@ -316,3 +316,48 @@ func Example_guideFollower() {
 	// apples 2
 	// 2 <nil>
 }
+
+func Example_guideTrail() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ctx := context.Background()
+
+	sessions, err := copal.OpenMap[string, string](db, "sessions", copal.ExpiryEvents())
+	if err != nil {
+		log.Fatal(err)
+	}
+	sessions.Set("b3", "Bob")
+	sessions.Delete("b3")
+	sessions.SetTTL("a7", "Alice", time.Millisecond)
+
+	trail := func(after uint64) (last uint64) { // of everything that happened to a map since a number
+		for c, err := range db.Watch(ctx, copal.WatchAfter(after), copal.WatchPrefix(copal.MapPrefix("sessions"))) {
+			switch {
+			case err != nil:
+				log.Fatal(err) // with ErrHistoryLost the trail has a gap, and says so
+			case c.Range:
+				fmt.Printf("from %s to %s deleted\n", c.Key, c.To)
+			case c.Expired:
+				fmt.Printf("%s expired\n", c.Key)
+			case c.Deleted:
+				fmt.Printf("%s deleted\n", c.Key)
+			default:
+				value, _ := c.Value()
+				fmt.Printf("%s is %s\n", c.Key, value)
+			}
+			if !c.More { // a transaction is told as a whole
+				last = c.Seq // to be kept: the next call goes on from here
+			}
+			if c.Expired {
+				break
+			}
+		}
+		return last
+	}
+	trail(0)
+	// Output:
+	// sessions:b3 is "Bob"
+	// sessions:b3 deleted
+	// sessions:a7 is "Alice"
+	// sessions:a7 expired
+}

@@ -14,8 +14,8 @@ import (
 
 // Watching.
 //
-// The log is the list of all changes, and who watches reads it behind those who write it. So nobody waits for
-// who watches, nothing is kept in memory for him, and he may be slow: what he has not read is in the log. Only
+// The log is the list of all changes, and a watch reads it behind those who write it. So nobody waits for a
+// watch, and it may be slow: what it has not read is in the log. Watches that keep up share one reader. Only
 // compaction could take it away: files that a watch has yet to read stay when they have been compacted, up to
 // as many bytes as the log has, at least 64 MiB. Beyond that the watch ends with ErrHistoryLost.
 
@@ -34,7 +34,6 @@ type Change struct {
 	Collection string // "hash", "list", "set" or "zset" if the key holds a collection, some elements of which have changed
 
 	db    *DB
-	feed  *feed.Feed
 	event feed.Event
 }
 
@@ -45,7 +44,7 @@ func (c *Change) Value() ([]byte, error) {
 	if c.Deleted {
 		return nil, ErrNotFound
 	}
-	value, err := c.feed.Value(&c.event)
+	value, err := feed.Value(c.db.store, &c.event)
 	if err != nil {
 		return nil, err
 	}
@@ -66,6 +65,7 @@ type WatchOption func(*watching)
 
 type watching struct {
 	prefix []byte
+	key    []byte // nil for all with the prefix
 	after  *uint64
 }
 
@@ -74,6 +74,21 @@ type watching struct {
 func WatchPrefix(prefix []byte) WatchOption {
 	prefix = bytes.Clone(prefix)
 	return func(w *watching) { w.prefix = prefix }
+}
+
+// WatchKey leaves out all entries but that of a whole key, which has the name of the map:
+// append(MapPrefix("users"), "alice"...). Thousands of watches of different keys cost hardly more than one.
+func WatchKey(key []byte) WatchOption {
+	key = append([]byte{}, key...)
+	return func(w *watching) { w.key = key }
+}
+
+// of is what the watch tells of.
+func (w *watching) of() feed.Of {
+	if w.key != nil && bytes.HasPrefix(w.key, w.prefix) {
+		return feed.Key(w.key)
+	}
+	return feed.Prefix(w.prefix)
 }
 
 // WatchAfter tells first what has changed since a sequence number: that of a snapshot, or of the last change
@@ -110,7 +125,7 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 			yield(Change{}, err)
 			return
 		}
-		f, err := feed.Open(db.store, from, w.prefix)
+		f, err := db.watches.Watch(db.store, from, w.of())
 		if err != nil {
 			yield(Change{}, err)
 			return
@@ -122,15 +137,15 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 				yield(Change{}, err)
 				return
 			}
-			if !yield(db.change(f, e), nil) {
+			if !yield(db.change(e), nil) {
 				return
 			}
 		}
 	}
 }
 
-func (db *DB) change(f *feed.Feed, e feed.Event) Change {
-	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Expired: e.Op == record.Expire, Range: e.Op == record.Range, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, feed: f, event: e}
+func (db *DB) change(e feed.Event) Change {
+	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Expired: e.Op == record.Expire, Range: e.Op == record.Range, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, event: e}
 	if e.Expiry != 0 {
 		c.Deadline = time.UnixMilli(int64(e.Expiry))
 	}
@@ -188,7 +203,7 @@ func (c *Change) within(prefix int, key func([]byte) error, value func(*engine.E
 	if c.Deleted {
 		return nil
 	}
-	text, err := c.feed.Value(&c.event)
+	text, err := feed.Value(c.db.store, &c.event)
 	if err != nil {
 		return err
 	}

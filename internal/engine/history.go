@@ -44,6 +44,17 @@ func (s *Store) HoldHistory() *Hold {
 	return h
 }
 
+// Fork is another hold that keeps what this one does.
+func (h *Hold) Fork() *Hold {
+	other := &Hold{store: h.store}
+	l := &h.store.histories
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	other.from.Store(h.from.Load())
+	l.open = append(l.open, other)
+	return other
+}
+
 // Raise lets what stands before a record go, at the next LetGo. Numbers only grow.
 func (h *Hold) Raise(from uint64) { h.from.Store(from) }
 

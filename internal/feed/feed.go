@@ -32,17 +32,17 @@ import (
 //   - The members of a group are read when the commit is met, from the first on, twice: the first
 //     time to find out which is the last of each key. Nothing of them is kept but that.
 //
-// A feed has one window of the log in memory, and is used by one goroutine.
+// A feed has one window of the log in memory, and is used by one goroutine at a time.
 type Feed struct {
-	store  *engine.Store
-	log    *seglog.Log
-	hold   *engine.Hold
-	prefix []byte
-	at     seglog.Cursor
-	reach  uint64 // what is told now goes up to this number
-	group  *group
-	open   map[uint64]seglog.Position // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
-	wake   chan struct{}
+	store *engine.Store
+	log   *seglog.Log
+	hold  *engine.Hold
+	of    Of
+	at    seglog.Cursor
+	reach uint64 // what is told now goes up to this number
+	group *group
+	open  map[uint64]seglog.Position // where the parts of values begin, and groups, that no record has made count yet; by the number of the first
+	wake  chan struct{}
 }
 
 // Event is a change of an entry.
@@ -61,11 +61,32 @@ type Event struct {
 	own   uint64 // the record's own number
 }
 
-// Open begins a feed of the entries whose keys begin with prefix, behind the record at p: what
-// Store.Now returns, or a number alone. The caller closes it.
-func Open(s *engine.Store, p seglog.Position, prefix []byte) (*Feed, error) {
+// Of says which entries a feed is about.
+type Of interface {
+	Has(key []byte) bool
+	Meets(r *engine.Range) bool // whether the range may have keys of these entries
+}
+
+// Prefix is Of the entries whose keys begin so.
+type Prefix []byte
+
+func (p Prefix) Has(key []byte) bool        { return bytes.HasPrefix(key, p) }
+func (p Prefix) Meets(r *engine.Range) bool { return r.Meets(p) }
+
+// Key is Of one entry.
+type Key []byte
+
+func (k Key) Has(key []byte) bool        { return bytes.Equal(key, k) }
+func (k Key) Meets(r *engine.Range) bool { return r.Has(k) }
+
+// Open begins a feed of some entries, with nil of all, behind the record at p: what Store.Now returns, or a number
+// alone. The caller closes it.
+func Open(s *engine.Store, p seglog.Position, of Of) (*Feed, error) {
+	if of == nil {
+		of = Prefix(nil)
+	}
 	// The hold comes before the look at the floor: what is taken away later is kept.
-	f := &Feed{store: s, log: s.Log(), hold: s.HoldHistory(), prefix: bytes.Clone(prefix), reach: p.Seq, wake: make(chan struct{}, 1)}
+	f := &Feed{store: s, log: s.Log(), hold: s.HoldHistory(), of: of, reach: p.Seq, wake: make(chan struct{}, 1)}
 	if err := f.begin(p); err != nil {
 		f.Close()
 		return nil, err
@@ -120,7 +141,7 @@ func (f *Feed) Next(ctx context.Context) (e Event, err error) {
 		if told || err != nil {
 			return e, err
 		}
-		if f.group != nil || f.at.Next <= f.reach {
+		if !f.atRest() {
 			continue
 		}
 		if err := f.await(ctx); err != nil {
@@ -132,17 +153,10 @@ func (f *Feed) Next(ctx context.Context) (e Event, err error) {
 // await returns when there is something to be told.
 func (f *Feed) await(ctx context.Context) error {
 	for {
-		end, err := f.end()
-		if err != nil {
+		if err := f.look(); err != nil || f.reach >= f.at.Next {
 			return err
 		}
-		if f.reach = end; end >= f.at.Next {
-			return nil
-		}
-		if end+1 < f.at.Next {
-			return seglog.ErrHistoryLost // of a follower: that was a write which has failed since
-		}
-		asleep, err := f.sleep(end)
+		asleep, err := f.sleep(f.reach)
 		if err != nil {
 			return err
 		}
@@ -156,6 +170,19 @@ func (f *Feed) await(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// look finds out how far there is something to be told by now.
+func (f *Feed) look() error {
+	end, err := f.end()
+	if err != nil {
+		return err
+	}
+	if end+1 < f.at.Next {
+		return seglog.ErrHistoryLost // of a follower: that was a write which has failed since
+	}
+	f.reach = end
+	return nil
 }
 
 // sleep sees to it that the feed is woken when there is a record with a higher number. It reports
@@ -239,9 +266,9 @@ func (f *Feed) tells(rec *seglog.Record) bool {
 		return false
 	case rec.Op == record.Range:
 		r, err := engine.RangeOf(rec.Key, rec.Value)
-		return err == nil && r.Meets(f.prefix)
+		return err == nil && f.of.Meets(&r)
 	}
-	return bytes.HasPrefix(rec.Key, f.prefix)
+	return f.of.Has(rec.Key)
 }
 
 // tell makes the event of a record, when a read shows it.
@@ -270,7 +297,7 @@ func isElement(rec *seglog.Record) bool {
 func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told bool, err error) {
 	f.store.AwaitShown(record.Element, element)
 	key, meta, err := f.store.CollectionOf(element)
-	if err == engine.ErrNotFound || err == nil && !bytes.HasPrefix(key, f.prefix) {
+	if err == engine.ErrNotFound || err == nil && !f.of.Has(key) {
 		return false, nil
 	}
 	if err != nil {
@@ -282,34 +309,53 @@ func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told 
 
 func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 
+// fork is another feed that goes on where this one is.
+func (f *Feed) fork() *Feed {
+	other := *f
+	other.hold, other.wake, other.open = f.hold.Fork(), make(chan struct{}, 1), maps.Clone(f.open)
+	other.at = f.at.Fork()
+	if f.group != nil {
+		g := *f.group
+		g.at, g.newest, g.element = f.group.at.Fork(), maps.Clone(g.newest), bytes.Clone(g.element)
+		other.group = &g
+	}
+	return &other
+}
+
+// atRest reports whether the feed has told everything that it knows of.
+func (f *Feed) atRest() bool { return f.group == nil && f.at.Next > f.reach }
+
 // Value is the value of a change that sets one, as it was stored. It is to be asked for before the
 // next change. Where the value is a large one that was replaced since, and compaction has taken
 // parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
-func (f *Feed) Value(e *Event) (value []byte, err error) {
+func (f *Feed) Value(e *Event) ([]byte, error) { return Value(f.store, e) }
+
+// Value is Feed.Value, for who has no feed of his own.
+func Value(s *engine.Store, e *Event) (value []byte, err error) {
 	if e.Kind == record.Meta {
 		return nil, fmt.Errorf("%w: key %q holds a %s", engine.ErrType, e.Key, e.Collection())
 	}
 	if e.large == 0 {
 		return e.value, nil
 	}
-	err = f.store.Inside(func() (err error) {
-		value, err = f.largeValue(e)
+	err = s.Inside(func() (err error) {
+		value, err = largeValue(s, e)
 		return err
 	})
 	return value, err
 }
 
-func (f *Feed) largeValue(e *Event) ([]byte, error) {
-	if f.log.HasParts(e.value) {
-		return f.store.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
+func largeValue(s *engine.Store, e *Event) ([]byte, error) {
+	if s.Log().HasParts(e.value) {
+		return s.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
 	}
 	// What it is now may be what it was then, in another place.
-	rec, err := f.store.Record(e.Key)
+	rec, err := s.Record(e.Key)
 	switch {
 	case err != nil && err != engine.ErrNotFound:
 		return nil, err
 	case err == nil && (e.isOf(rec.Seq) || e.isOf(rec.MovedFrom())):
-		return f.store.ReadParts(rec)
+		return s.ReadParts(rec)
 	}
 	return nil, seglog.ErrHistoryLost
 }

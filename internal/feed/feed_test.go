@@ -653,7 +653,7 @@ func TestFeedEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(s, p, []byte("a"))
+	f, err := Open(s, p, Prefix("a"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -783,7 +783,7 @@ func TestFeedOfLargeGroup(t *testing.T) {
 		wantTold(t, fmt.Sprint("after ", after), got, want)
 		h.feed.Close()
 	}
-	f, err := Open(s, seglog.Position{}, []byte("c"))
+	f, err := Open(s, seglog.Position{}, Prefix("c"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -919,7 +919,7 @@ func TestFeedOfNothing(t *testing.T) {
 func TestFeedOfCollections(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
 	defer s.Close()
-	f, err := Open(s, seglog.Position{}, []byte("k"))
+	f, err := Open(s, seglog.Position{}, Prefix("k"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func TestFeedOfLargeMember(t *testing.T) {
 	if err := s.WriteAll(changes, engine.Process); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(s, seglog.Position{Seq: s.Log().Last() - 3}, []byte("large"))
+	f, err := Open(s, seglog.Position{Seq: s.Log().Last() - 3}, Prefix("large"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestFeedOfLargeMember(t *testing.T) {
 func TestFeedLetsGoOfOthersParts(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 3000 })
 	defer s.Close()
-	f, err := Open(s, seglog.Position{}, []byte("key"))
+	f, err := Open(s, seglog.Position{}, Prefix("key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestFeedOfElements(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, fmt.Sprint("D  ", s.Log().Last()))
-	f, err := Open(s, seglog.Position{}, []byte("hash"))
+	f, err := Open(s, seglog.Position{}, Prefix("hash"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,15 @@ func (c *Cursor) Start(l *Log, next uint64, p Position) {
 	c.enter(p.segment, p.offset)
 }
 
+// Fork is another cursor at the same place.
+func (c *Cursor) Fork() Cursor {
+	other := Cursor{log: c.log, Next: c.Next}
+	if c.Segment != nil && c.Segment.Pin() { // else it is found by the number
+		other.enter(c.Segment, c.scan.Offset)
+	}
+	return other
+}
+
 // enter goes to a place in a segment that is pinned.
 func (c *Cursor) enter(seg *Segment, offset int64) {
 	c.Leave()
