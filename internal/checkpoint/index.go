@@ -47,7 +47,7 @@ type Table struct {
 	Declared bool   // by a record of the log
 	Keys     string // name of the order of the keys, as that record says; "" for none
 	Ordered  bool   // likewise: the keys are kept in that order
-	Expiry   bool   // likewise: the end of an entry at its deadline is a record
+	Expiry   bool   // as that record says: the end of an entry at its deadline is a record
 	Name     string // escaped; "" but for maps
 	Order    *Order // nil for none
 	Due      []Due

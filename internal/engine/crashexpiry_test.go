@@ -205,7 +205,7 @@ func TestCrashModelDeadlines(t *testing.T) { logtest.BothWays(t, crashModelDeadl
 
 func crashModelDeadlines(t *testing.T) { crashDeadlines(t, nil) }
 
-// TestCrashModelEnds is the same where the end of an entry is a record. Whatever survives, each of these is that of
+// TestCrashModelEnds is the same where the end of an entry is a record. Whatever survives, each of these belongs to
 // the entry that its key had then, and no entry has two.
 func TestCrashModelEnds(t *testing.T) { logtest.BothWays(t, crashModelEnds) }
 

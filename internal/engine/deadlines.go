@@ -64,7 +64,7 @@ func newDeadlines() *deadlines {
 	return d
 }
 
-// shard is that of a hash.
+// shard is the shard of a hash.
 func (d *deadlines) shard(hash uint64) *deadlineShard { return &d.shards[hash%cache.Shards] }
 
 // lower notes that a shard has something due at the deadline. It reports whether that is the first of the table.

@@ -17,7 +17,7 @@ import (
 //
 // Opening a store is to write nothing, so what had expired by then is owed until this process has begun to
 // write. What the log refuses is owed for a second. Meanwhile it is counted as owed: the number of entries is
-// that of the index without those.
+// the number of the index less those owed.
 
 // TellExpiry makes the end of an entry of the table at its deadline a record, from now on and whoever opens the
 // store later. The log learns of it before the next record of the table.

@@ -330,7 +330,7 @@ func (f *Feed) atRest() bool { return f.group == nil && f.at.Next > f.reach }
 // parts of it, the error is seglog.ErrHistoryLost, and the feed goes on.
 func (f *Feed) Value(e *Event) ([]byte, error) { return Value(f.store, e) }
 
-// Value is Feed.Value, for who has no feed of his own.
+// Value is Feed.Value, for a caller without a feed.
 func Value(s *engine.Store, e *Event) (value []byte, err error) {
 	if e.Kind == record.Meta {
 		return nil, fmt.Errorf("%w: key %q holds a %s", engine.ErrType, e.Key, e.Collection())
