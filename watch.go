@@ -76,7 +76,7 @@ func WatchPrefix(prefix []byte) WatchOption {
 	return func(w *watching) { w.prefix = prefix }
 }
 
-// WatchKey leaves out all entries but that of a whole key, which has the name of the map:
+// WatchKey leaves out all entries but the one under a whole key, which has the name of the map:
 // append(MapPrefix("users"), "alice"...). Thousands of watches of different keys cost hardly more than one.
 func WatchKey(key []byte) WatchOption {
 	key = append([]byte{}, key...)

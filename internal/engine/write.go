@@ -303,7 +303,8 @@ func (s *Store) lookLocked(now *state, t *Table, hash uint64, key []byte) (err e
 	return err
 }
 
-// readLocked is stateLocked for a caller that writes nothing: what has expired may still be there if the log is to be told.
+// readLocked is stateLocked for a caller that writes nothing: what has expired may still be there if the log
+// is to be told.
 func (s *Store) readLocked(now *state, t *Table, hash uint64, key []byte) error {
 	if err := s.lookLocked(now, t, hash, key); err != nil || !s.Expired(now.expiry) || t.tells(now) {
 		return err
