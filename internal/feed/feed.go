@@ -316,7 +316,8 @@ func (f *Feed) fork() *Feed {
 	other.at = f.at.Fork()
 	if f.group != nil {
 		g := *f.group
-		g.at, g.newest, g.element = f.group.at.Fork(), maps.Clone(g.newest), bytes.Clone(g.element)
+		g.at, g.newest = f.group.at.Fork(), maps.Clone(g.newest)
+		g.elements, g.metas, g.changed = maps.Clone(g.elements), maps.Clone(g.metas), slices.Clone(g.changed)
 		other.group = &g
 	}
 	return &other

@@ -972,7 +972,7 @@ func TestFeedOfCollectionsInATransaction(t *testing.T) {
 	if _, err := s.Delete(nil, []byte("k3"), engine.Process); err != nil {
 		t.Fatal(err)
 	}
-	f, err := Open(s, seglog.Position{Seq: from}, []byte("k"))
+	f, err := Open(s, seglog.Position{Seq: from}, Prefix("k"))
 	if err != nil {
 		t.Fatal(err)
 	}
