@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"os"
 	"os/exec"
 	"strconv"
 	"testing"
@@ -12,6 +13,9 @@ import (
 var update = flag.Bool("update", false, "rewrite the expected output in the scripts")
 
 func TestMain(m *testing.M) {
+	if order := os.Getenv(childVariable); order != "" {
+		writeUntilKilled(order)
+	}
 	testscript.Main(m, map[string]func(){"copal": main})
 }
 
