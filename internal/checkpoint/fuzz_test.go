@@ -23,9 +23,9 @@ var testSnapshot = &Index{
 	Tables: []Table{
 		{Kind: Raw, Declared: true, Keys: "bytes", Ordered: true, Order: &Order{By: "bytes"}},
 		{Kind: Elements},
-		{Kind: Map, Declared: true, Keys: "int", Expiry: true, Name: "users", Order: &Order{"int", true, 0x19a8c3d2e10, []uint64{1, 0x5f3a91c2d4e5f607}}, Due: []Due{{Shard: 0x2f, Offset: 0x80, Items: 3, First: 9, CRC: 5}}, Parts: []Part{
-			{Shard: 0, Offset: 0xb0, Entries: 3, CRC: 7, Schemas: []index.SchemaCount{{Schema: 0, Entries: 1}, {Schema: 2, Entries: 2}}},
-			{Shard: 63, Offset: 0xd4, Entries: 16, CRC: 0, Schemas: []index.SchemaCount{{Schema: 1, Entries: 16}}},
+		{Kind: Map, Declared: true, Keys: "int", Expiry: true, Name: "users", Order: &Order{"int", true, 0x19a8c3d2e10, []uint64{1, 0x5f3a91c2d4e5f607}}, Due: []Due{{Shard: 0x2f, Offset: 0x100, Items: 3, First: 9, CRC: 5}}, Parts: []Part{
+			{Shard: 0, Offset: 0x130, Entries: 3, CRC: 7, Schemas: []index.SchemaCount{{Schema: 0, Entries: 1}, {Schema: 2, Entries: 2}}},
+			{Shard: 63, Offset: 0x154, Entries: 16, CRC: 0, Schemas: []index.SchemaCount{{Schema: 1, Entries: 16}}},
 		}},
 		{Space: 7, Kind: Map, Name: ""},
 	},
@@ -44,9 +44,9 @@ ordered bytes built 0 clock 0 runs -
 table 0 elements declared 0 keys - ordered 0 expiry 0 name ` + `
 table 0 map declared 1 keys int ordered 0 expiry 1 name users
 ordered int built 1 clock 19a8c3d2e10 runs 0000000000000001,5f3a91c2d4e5f607
-due 2f offset 80 items 3 first 9 crc 00000005
-part 0 offset b0 entries 3 crc 00000007 schemas 0:1,2:2
-part 3f offset d4 entries 10 crc 00000000 schemas 1:10
+due 2f offset 100 items 3 first 9 crc 00000005
+part 0 offset 130 entries 3 crc 00000007 schemas 0:1,2:2
+part 3f offset 154 entries 10 crc 00000000 schemas 1:10
 table 7 map declared 0 keys - ordered 0 expiry 0 name ` + `
 something newer
 end `
@@ -83,8 +83,8 @@ func TestImpossibleTexts(t *testing.T) {
 		"elements declared":  "other declared",
 		"table 7 map":        "table 0 elements",
 		"items 3":            "items 0",
-		"due 2f offset 80":   "due 2f offset 7f",
-		"due 2f offset 80 items 3 first 9 crc 00000005\n": "due 2f offset 80 items 3 first 9 crc 00000005\ndue 2f offset 80 items 3 first 9 crc 00000005\n",
+		"due 2f offset 100":  "due 2f offset ff",
+		"due 2f offset 100 items 3 first 9 crc 00000005\n": "due 2f offset 100 items 3 first 9 crc 00000005\ndue 2f offset 100 items 3 first 9 crc 00000005\n",
 		"built 0":         "built 2",
 		"built 1":         "built 0",
 		"runs -":          "runs ",

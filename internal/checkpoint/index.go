@@ -18,7 +18,7 @@ import (
 
 const (
 	Temp     = seglog.SnapshotName + files.TempSuffix
-	Head     = 128 // bytes of the first line
+	Head     = 256 // bytes of the first line
 	DueBytes = 16  // what an item of a queue of deadlines takes
 )
 

@@ -408,7 +408,7 @@ func TestBlocksThatOverlap(t *testing.T) {
 	}
 	f, _ := runOf(t, marks)
 	list := f.run(t).Title().List
-	for at := int64(192 + 4000); at < 192+4300; at++ { // about the end of the first block
+	for at := int64(256 + 4000); at < 256+4300; at++ { // about the end of the first block
 		forged := bytes.Clone(f[:])
 		forged[at] = '9'
 		r, err := order.OpenUnsealed(forged)

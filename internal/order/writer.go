@@ -21,7 +21,7 @@ import (
 //	the length of its first key, and that key
 //
 // The list has a checksum in the first line. A block is verified whenever it is read.
-const titleBytes = 192
+const titleBytes = 256
 
 // Title is the first line of a run.
 type Title struct {
