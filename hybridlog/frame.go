@@ -20,7 +20,7 @@ import (
 //	     8     4  sum: CRC-32C of the block up to end
 //	    12     4  check: CRC-32C of salt and start of the segment, number of the frame, end and sum
 //
-// all little endian. The check ties a frame to its place in this segment. Anything else there is no frame, zeros
+// all big endian. The check ties a frame to its place in this segment. Anything else there is no frame, zeros
 // included.
 type frame struct {
 	end   int64
@@ -42,8 +42,8 @@ type seal uint32
 
 func newSeal(salt uint64, start Address) seal {
 	var b [16]byte
-	binary.LittleEndian.PutUint64(b[:], salt)
-	binary.LittleEndian.PutUint64(b[8:], uint64(start))
+	binary.BigEndian.PutUint64(b[:], salt)
+	binary.BigEndian.PutUint64(b[8:], uint64(start))
 	return seal(crc32.Checksum(b[:], castagnoli))
 }
 
@@ -54,15 +54,15 @@ func (s seal) appendFrame(dst []byte, n int64, f frame) []byte {
 		word |= entryBit
 	}
 	at := len(dst)
-	dst = binary.LittleEndian.AppendUint64(dst, word)
-	dst = binary.LittleEndian.AppendUint32(dst, f.sum)
-	return binary.LittleEndian.AppendUint32(dst, s.check(n, dst[at:]))
+	dst = binary.BigEndian.AppendUint64(dst, word)
+	dst = binary.BigEndian.AppendUint32(dst, f.sum)
+	return binary.BigEndian.AppendUint32(dst, s.check(n, dst[at:]))
 }
 
 // check is the check of the n-th frame, of which b has the first fields.
 func (s seal) check(n int64, b []byte) uint32 {
 	var number [8]byte
-	binary.LittleEndian.PutUint64(number[:], uint64(n))
+	binary.BigEndian.PutUint64(number[:], uint64(n))
 	return crc32.Update(crc32.Update(uint32(s), castagnoli, number[:]), castagnoli, b[:12])
 }
 
@@ -71,11 +71,11 @@ var errFrame = errors.New("no frame")
 
 // parseFrame reads the n-th frame, which begins at offset begin of the segment.
 func (s seal) parseFrame(b []byte, n, begin int64) (f frame, err error) {
-	if len(b) < frameBytes || binary.LittleEndian.Uint32(b[12:]) != s.check(n, b) {
+	if len(b) < frameBytes || binary.BigEndian.Uint32(b[12:]) != s.check(n, b) {
 		return frame{}, errFrame
 	}
-	word := binary.LittleEndian.Uint64(b)
-	f = frame{end: int64(word &^ entryBit), entry: word&entryBit != 0, sum: binary.LittleEndian.Uint32(b[8:])}
+	word := binary.BigEndian.Uint64(b)
+	f = frame{end: int64(word &^ entryBit), entry: word&entryBit != 0, sum: binary.BigEndian.Uint32(b[8:])}
 	if f.end <= begin || f.end > blockEnd(begin) || f.end >= maxEnd || !f.entry && f.end != blockEnd(begin) {
 		return frame{}, errFrame
 	}
@@ -145,4 +145,4 @@ func (m *framer) closeBlock(sums []uint32) {
 }
 
 // endIn is the end that a frame states, whether or not it is one.
-func endIn(b []byte) int64 { return int64(binary.LittleEndian.Uint64(b) &^ entryBit) }
+func endIn(b []byte) int64 { return int64(binary.BigEndian.Uint64(b) &^ entryBit) }

@@ -207,7 +207,7 @@ func writeManifest(fsys vfs.FS, dir string, m *manifest) error {
 //	   136     4  CRC-32C of the salt and that
 //	   140     4  zeros
 //
-// all little endian. So an open segment tells where the one before it has ended, and one without a beginning
+// all big endian. So an open segment tells where the one before it has ended, and one without a beginning
 // holds nothing.
 type sumsHeader struct {
 	log  uint64
@@ -236,8 +236,8 @@ func parseSumsHeader(text []byte) (h sumsHeader, err error) {
 // beginning is what stands behind the line of a segment that has begun.
 func (s *segment) beginning() []byte {
 	b := make([]byte, headerBytes-lineBytes)
-	binary.LittleEndian.PutUint64(b, uint64(s.start))
-	binary.LittleEndian.PutUint32(b[8:], uint32(s.seal))
+	binary.BigEndian.PutUint64(b, uint64(s.start))
+	binary.BigEndian.PutUint32(b[8:], uint32(s.seal))
 	return b
 }
 
@@ -246,8 +246,8 @@ func parseBeginning(b []byte, salt uint64) (start Address, ok bool) {
 	if len(b) < headerBytes-lineBytes {
 		return 0, false
 	}
-	start = Address(binary.LittleEndian.Uint64(b))
-	ok = seal(binary.LittleEndian.Uint32(b[8:])) == newSeal(salt, start) && binary.LittleEndian.Uint32(b[12:]) == 0
+	start = Address(binary.BigEndian.Uint64(b))
+	ok = seal(binary.BigEndian.Uint32(b[8:])) == newSeal(salt, start) && binary.BigEndian.Uint32(b[12:]) == 0
 	return start, ok && start >= 0 && start <= maxAddress
 }
 

@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -52,6 +54,33 @@ func TestExamplesOfPages(t *testing.T) {
 		if n < 3 {
 			t.Errorf("%s: %d examples with a checksum are few", page, n)
 		}
+	}
+}
+
+var frameLine = regexp.MustCompile(`(?m)^((?:[0-9a-f]{8} ){3}[0-9a-f]{8})  `)
+
+// TestFramesOfThePage verifies the frames that docs/hybridlog-format.md shows, of a segment whose salt and beginning
+// the page says.
+func TestFramesOfThePage(t *testing.T) {
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	n := uint64(0)
+	for _, example := range examplesOf(t, "../../docs/hybridlog-format.md") {
+		for _, m := range frameLine.FindAllStringSubmatch(example, -1) {
+			frame, err := hex.DecodeString(strings.ReplaceAll(m[1], " ", ""))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b := binary.BigEndian.AppendUint64(nil, 0xd4e5f6071f0c9a3e)
+			b = binary.BigEndian.AppendUint64(b, 0x2000)
+			b = append(binary.BigEndian.AppendUint64(b, n), frame[:12]...)
+			if sum := crc32.Checksum(b, castagnoli); sum != binary.BigEndian.Uint32(frame[12:]) {
+				t.Errorf("frame %d: its check is %08x, and not %s", n, sum, m[1][27:])
+			}
+			n++
+		}
+	}
+	if n != 3 {
+		t.Errorf("the page shows %d frames, want 3", n)
 	}
 }
 

@@ -13,9 +13,9 @@ class Frame:
     def __init__(self, b, n, begin, seal):
         if len(b) < 16:
             raise Damaged("no frame")
-        word, self.sum, check = struct.unpack("<QII", b[:16])
+        word, self.sum, check = struct.unpack(">QII", b[:16])
         self.end, self.entry = word & ~(1 << 63), word >> 63 == 1
-        if check != crc32c(b[:12], crc32c(struct.pack("<Q", n), seal)):
+        if check != crc32c(b[:12], crc32c(struct.pack(">Q", n), seal)):
             raise Damaged("no frame")
         if begin is None:
             begin = max(self.end - 1, 0)
@@ -47,7 +47,7 @@ class Segment:
         self.slots = max(len(self.sums) - 144, 0) // 16
 
     def seal(self):
-        return crc32c(struct.pack("<QQ", self.salt, self.start))
+        return crc32c(struct.pack(">QQ", self.salt, self.start))
 
     def frame(self, n):
         return self.sums[144 + 16 * n : 160 + 16 * n] if n < self.slots else b""
@@ -57,8 +57,8 @@ def beginning(sums, salt):
     """beginning is the address at which a segment begins, None where that is not said."""
     if len(sums) < 144:
         return None
-    start, crc, zeros = struct.unpack("<QII", sums[128:144])
-    return start if zeros == 0 and crc == crc32c(struct.pack("<QQ", salt, start)) else None
+    start, crc, zeros = struct.unpack(">QII", sums[128:144])
+    return start if zeros == 0 and crc == crc32c(struct.pack(">QQ", salt, start)) else None
 
 
 class Log:
