@@ -43,6 +43,7 @@ class Store:
         if mark and mark.manifest > self.edit:
             raise Damaged("MANIFEST is older than SYNCED")
         self.bounds(mark)
+        self.go_on(self.floor + 1)
         self.left_over(max((s.id for s in self.segments), default=(0, 0)))
         self.open_ring()
         for s in self.segments:
