@@ -207,6 +207,13 @@ func liveStore(t *testing.T, rng *rand.Rand, home, dir string, seed uint64) stri
 		if run == 0 {
 			copyDir(t, dir, older)
 		}
+		if run == runs-1 && rng.IntN(6) == 0 {
+			if _, err := w.db.Backup(context.Background(), filepath.Join(home, "copy"), nil); err != nil {
+				t.Fatal(err)
+			}
+			w.close()
+			return "a backup, " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older)
+		}
 		if run == runs-1 && rng.IntN(2) == 0 {
 			copyDir(t, dir, filepath.Join(home, "copy"))
 			w.close()

@@ -2,13 +2,16 @@ package pagetest
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -101,7 +104,7 @@ func Hurt(t testing.TB, rng *rand.Rand, dir, earlier string) string {
 		at = len(b) - rng.IntN(min(len(b), 300)+1)
 	}
 	what := fmt.Sprintf("%s at %d of %d: ", name, at, len(b))
-	switch n := min(len(b)-at, 1+rng.IntN(2000)); rng.IntN(9) {
+	switch n := min(len(b)-at, 1+rng.IntN(2000)); rng.IntN(10) {
 	case 0, 1, 2:
 		return "unhurt"
 	case 3:
@@ -126,11 +129,32 @@ func Hurt(t testing.TB, rng *rand.Rand, dir, earlier string) string {
 			return name + " removed"
 		}
 		what = name + " of earlier"
+	case 9:
+		what, b = name+" of a newer version", renew(name, b)
 	}
 	if err := os.WriteFile(path, b, 0o666); err != nil {
 		t.Fatal(err)
 	}
 	return what
+}
+
+var version = regexp.MustCompile(`^copal [a-z]+ 1[ \n]`)
+
+// renew is a file of which the text that has a version is one of version 2: the first line, of a manifest all.
+func renew(name string, b []byte) []byte {
+	end := bytes.IndexByte(b, '\n') + 1
+	if name == "MANIFEST" {
+		end = len(b)
+	}
+	text := version.Find(b[:end])
+	if text == nil {
+		return b
+	}
+	b = slices.Clone(b)
+	b[len(text)-2] = '2'
+	sum := crc32.Checksum(b[:end-9], crc32.MakeTable(crc32.Castagnoli))
+	copy(b[end-9:], fmt.Sprintf("%08x", sum))
+	return b
 }
 
 // victim chooses a file, rather one of the newest segments than another.
