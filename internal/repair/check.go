@@ -60,6 +60,7 @@ type checker struct {
 	isClosed    bool // so that nothing may stand behind the end of a segment
 	ring        *seglog.RingReader
 	checked     map[record.SegmentID]bool
+	last        uint64 // the highest number of a record so far
 }
 
 func (c *checker) run() (*seglog.Manifest, error) {
@@ -277,7 +278,7 @@ func (c *checker) segment(want seglog.ManifestSegment, m *seglog.Manifest) error
 // records reads records to the end of a segment.
 func (c *checker) records(s *seglog.TailReader, path string, want seglog.ManifestSegment, r *SegmentReport) error {
 	for {
-		at, _, _, err := s.Next()
+		at, e, _, err := s.Next()
 		if r.Records%1024 == 0 {
 			if err := c.ctx.Err(); err != nil {
 				return err
@@ -290,6 +291,7 @@ func (c *checker) records(s *seglog.TailReader, path string, want seglog.Manifes
 		switch {
 		case err == nil:
 			r.Records++
+			c.last = max(c.last, e.Seq)
 			continue
 		case err == io.EOF:
 			if reached := c.reached(&want); at < reached {
@@ -310,16 +312,17 @@ func (c *checker) records(s *seglog.TailReader, path string, want seglog.Manifes
 		if err != nil {
 			return err
 		}
+		survived := c.sameCache && (c.ring == nil || !c.ring.Tells())
 		switch synced := want.Sealed || c.isClosed || c.syncedBeyond(want.ID, at); {
-		case s.GaveUp:
+		case s.GaveUp && (synced || survived):
 			c.report.Problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end could not be searched for records", d.Reason, s.End-at))
-		case follows && (synced || c.sameCache && (c.ring == nil || !c.ring.Tells())):
+		case follows && (synced || survived):
 			c.report.Problem(path, at, fmt.Sprintf("%v; %d bytes are damaged", d.Reason, s.Offset-at))
 		case !follows && s.End < c.reached(&want):
 			reached := c.reached(&want)
 			c.report.Problem(path, at, fmt.Sprintf("%v, and the file ends at offset %d, though it had reached %d: %d bytes are damaged or missing", d.Reason, s.End, reached, reached-at))
 			return nil
-		case synced || c.sameCache && (c.ring == nil || !c.ring.Tells()) && !errors.Is(d.Reason, record.ErrShort):
+		case synced || survived && !errors.Is(d.Reason, record.ErrShort):
 			c.report.Problem(path, at, fmt.Sprintf("%v; the %d bytes up to the end are damaged", d.Reason, s.End-at))
 		default: // as in recovery: a torn tail, or a hole that a power cut left
 			c.report.TornBytes += s.End - at
@@ -351,9 +354,11 @@ func (c *checker) judgeRing(s *seglog.TailReader, path string, size int64) error
 	return err
 }
 
-// syncedBeyond reports whether the mark stands behind the given place.
+// syncedBeyond reports whether the mark stands behind the given place. If it is in a later segment, it does so if it
+// knows of a record that has not been found up to here, as in recovery.
 func (c *checker) syncedBeyond(id record.SegmentID, offset int64) bool {
-	return c.mark != nil && (c.mark.Segment > id || c.mark.Segment == id && c.mark.Offset > offset)
+	m := c.mark
+	return m != nil && (m.Segment == id && m.Offset > offset || m.Segment > id && m.Seq > c.last)
 }
 
 // Problem adds one to the report.
