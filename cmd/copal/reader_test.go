@@ -173,7 +173,7 @@ func writeUntilKilled(order string) {
 	for w.far = true; ; {
 		w.act()
 		if _, err := os.Stdout.Write([]byte{'.'}); err != nil {
-			os.Exit(3) // nobody is there who would kill it
+			os.Exit(3) // the test is gone
 		}
 	}
 }
@@ -186,7 +186,7 @@ func readerStore(t *testing.T, seed uint64) (dir, what string) {
 	seglog.DefaultRingBytes = 4 << (10 + rng.IntN(5))
 	home := t.TempDir()
 	dir = filepath.Join(home, "store")
-	// The clock is that of the bubble, which begins in the year 2000: what is to expire has expired by now.
+	// The bubble has a clock of its own, which begins in the year 2000: what is to expire has expired by now.
 	synctest.Test(t, func(t *testing.T) {
 		what = liveStore(t, rng, home, dir, seed)
 	})
