@@ -57,7 +57,7 @@ def parse_parts(name):
     m = re.match(r"[a-z]+", name)
     if not m or m[0] not in ORDERS:
         raise Newer(f"the order {name}")
-    return [{"bytes": lambda b: terminated(b), "hex": lambda b: terminated(of_hex(b)[1:])}.get(m[0], ORDERS[m[0]])], name[m.end() :]
+    return [{"bytes": terminated, "hex": lambda b: terminated(of_hex(b)[1:])}.get(m[0], ORDERS[m[0]])], name[m.end() :]
 
 
 def join_parts(parts, key):

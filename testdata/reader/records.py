@@ -1,10 +1,9 @@
-"""Records, and where large values and groups of them are."""
+"""Records: lines of the log, each with a checksum over its place."""
 
 import re
 import struct
 
 from texts import HEX, Damaged, Newer, crc32c, fields, number
-
 
 HEAD = re.compile(
     rb"([0-9a-f]{8}) ([A-Z])([a-z]) H H H H((?: [A-Zg-z][!-~]*)*) H H ".replace(b"H", HEX.encode())
