@@ -36,7 +36,7 @@ func TestReader(t *testing.T) {
 			if err := os.CopyFS(dir, os.DirFS(filepath.Join(home, "log"))); err != nil {
 				t.Fatal(err)
 			}
-			hurt := pagetest.Hurt(t, rng, dir, filepath.Join(home, "earlier"))
+			hurt := pagetest.Hurt(t, rng, dir, filepath.Join(home, "earlier"), 1)
 			want, got := told(t, dir), r.Ask("hybridlog", dir, time.Time{})
 			if want.Verdict == got.Verdict {
 				got.Why = want.Why

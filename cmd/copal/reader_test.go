@@ -130,7 +130,7 @@ func TestReaderAfterKill(t *testing.T) {
 		for n := range 5 {
 			hurt := filepath.Join(home, fmt.Sprint(n))
 			copyDir(t, dir, hurt)
-			what := pagetest.Hurt(t, rng, hurt, dir)
+			what := pagetest.Hurt(t, rng, hurt, dir, 1)
 			verdicts[state(wantSame(t, r, hurt, fmt.Sprintf("seed %d, killed, %s, in %s", seed, what, hurt)))]++
 		}
 	}
@@ -212,17 +212,17 @@ func liveStore(t *testing.T, rng *rand.Rand, home, dir string, seed uint64) stri
 				t.Fatal(err)
 			}
 			w.close()
-			return "a backup, " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older)
+			return "a backup, " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older, 1)
 		}
 		if run == runs-1 && rng.IntN(2) == 0 {
 			copyDir(t, dir, filepath.Join(home, "copy"))
 			w.close()
-			return "killed, " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older) + ", " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older)
+			return "killed, " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older, 2)
 		}
 		w.close()
 	}
 	copyDir(t, dir, filepath.Join(home, "copy"))
-	return "closed, " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older)
+	return "closed, " + pagetest.Hurt(t, rng, filepath.Join(home, "copy"), older, 1)
 }
 
 func copyDir(t *testing.T, from, to string) {

@@ -89,9 +89,36 @@ func (r *Reader) Ask(what, dir string, now time.Time) (a Answer) {
 	return a
 }
 
-// Hurt does something to one of the files in a directory, or nothing, and says what. earlier is a copy of the
-// directory at another moment.
-func Hurt(t testing.TB, rng *rand.Rand, dir, earlier string) string {
+// Hurt does something to one of the files in a directory, or nothing, so many times, and says what. Or it makes a
+// file one of a newer version, and does nothing else: no page says which of newer and damaged comes first. earlier
+// is a copy of the directory at another moment.
+func Hurt(t testing.TB, rng *rand.Rand, dir, earlier string, times int) string {
+	t.Helper()
+	if rng.IntN(10) == 0 {
+		return renewOne(t, rng, dir)
+	}
+	var done []string
+	for range times {
+		done = append(done, hurtOne(t, rng, dir, earlier))
+	}
+	return strings.Join(done, ", ")
+}
+
+func renewOne(t testing.TB, rng *rand.Rand, dir string) string {
+	t.Helper()
+	name := victim(t, rng, dir)
+	path := filepath.Join(dir, name)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, renew(name, b), 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return name + " of a newer version"
+}
+
+func hurtOne(t testing.TB, rng *rand.Rand, dir, earlier string) string {
 	t.Helper()
 	name := victim(t, rng, dir)
 	path := filepath.Join(dir, name)
@@ -104,7 +131,7 @@ func Hurt(t testing.TB, rng *rand.Rand, dir, earlier string) string {
 		at = len(b) - rng.IntN(min(len(b), 300)+1)
 	}
 	what := fmt.Sprintf("%s at %d of %d: ", name, at, len(b))
-	switch n := min(len(b)-at, 1+rng.IntN(2000)); rng.IntN(10) {
+	switch n := min(len(b)-at, 1+rng.IntN(2000)); rng.IntN(9) {
 	case 0, 1, 2:
 		return "unhurt"
 	case 3:
@@ -129,8 +156,6 @@ func Hurt(t testing.TB, rng *rand.Rand, dir, earlier string) string {
 			return name + " removed"
 		}
 		what = name + " of earlier"
-	case 9:
-		what, b = name+" of a newer version", renew(name, b)
 	}
 	if err := os.WriteFile(path, b, 0o666); err != nil {
 		t.Fatal(err)
