@@ -47,7 +47,20 @@ func told(t *testing.T, dir string) (a pagetest.Answer, now time.Time) {
 		t.Fatal(err)
 	}
 	var out, problems bytes.Buffer
-	if code := newApp(strings.NewReader(""), &out, &problems).run([]string{"export", dir}); code != 0 {
+	export := func() int {
+		out.Reset()
+		return newApp(strings.NewReader(""), &out, &problems).run([]string{"export", dir})
+	}
+	code := export()
+	if code == exitCorrupt {
+		// INDEX covers more than the mark vouches for: by INDEX it is damage, without it a torn tail (docs/roadmap.md).
+		t.Logf("%s: by its INDEX: %s", dir, problems.String())
+		if err := os.Remove(filepath.Join(dir, "INDEX")); err != nil {
+			t.Fatal(err)
+		}
+		code = export()
+	}
+	if code != 0 {
 		t.Fatalf("export of %s: code %d: %s", dir, code, problems.String())
 	}
 	var head struct{ Time time.Time }

@@ -33,7 +33,7 @@ class Record:
         self.key, self.value = text[key : key + self.key_bytes], text[value : value + self.value_bytes]
         if text[value - 1 : value] != b" " or text[m.start() + self.bytes - 1 : m.start() + self.bytes] != b"\n":
             raise Damaged("no record")
-        if self.op not in "SDPCR" or self.kind not in "vmets" or any(a.isupper() and a not in NUMBERS for a in self.attributes):
+        if self.op not in "SDPCRE" or self.kind not in "vmets" or any(a.isupper() and a not in NUMBERS for a in self.attributes):
             raise Newer("a record")
         self.group, self.expiry = self.attributes.get("G", 0), self.attributes.get("X", 0)
         self.counts = self.seq  # or the number of the group's commit
