@@ -55,7 +55,7 @@ func wantOverwritten(t *testing.T, m *copal.Map[int, string], n, times int) {
 // opened again; and what was deleted stays away.
 func TestCompact(t *testing.T) {
 	fsys := vfs.NewMem()
-	db, m := overwritten(t, fsys, 1000, 5, copal.WithSegmentBytes(20_000), copal.KeepHistory())
+	db, m := overwritten(t, fsys, 1000, 5, copal.WithSegmentBytes(20_000), copal.WithNoCompaction())
 	before := db.Stats()
 	if err := db.Compact(context.Background(), nil); err != nil {
 		t.Fatal(err)
@@ -102,10 +102,13 @@ func TestCompactionByItself(t *testing.T) {
 	})
 }
 
-func TestKeepHistory(t *testing.T) {
+func TestHistoryForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		db, _ := overwritten(t, vfs.NewMem(), 1000, 20, copal.WithSegmentBytes(20_000), copal.KeepHistory())
+		db, _ := overwritten(t, vfs.NewMem(), 1000, 20, copal.WithSegmentBytes(20_000), copal.WithHistory(copal.Forever))
 		time.Sleep(time.Minute)
+		if err := db.Compact(context.Background(), nil); err != nil {
+			t.Fatal(err)
+		}
 		if s := db.Stats(); s.Records != 20_202 || s.Compacted != 0 {
 			t.Errorf("%+v", s)
 		}
@@ -124,9 +127,6 @@ func TestAutoCompact(t *testing.T) {
 		if db, err := copal.OpenMemory(bad); err == nil || !strings.HasPrefix(err.Error(), "copal: ") {
 			t.Errorf("%v, %v", db, err)
 		}
-	}
-	if _, err := copal.OpenMemory(copal.KeepHistory(), copal.WithAutoCompact(time.Hour, 2)); err == nil {
-		t.Error("KeepHistory, and compaction by a ratio")
 	}
 	synctest.Test(t, func(t *testing.T) {
 		fsys := vfs.NewMem()

@@ -50,8 +50,8 @@ func ExampleWithAutoCompact() {
 	// copal: WithAutoCompact(10m0s, 0.5); the time must be positive, and the ratio at least 1
 }
 
-func ExampleKeepHistory() {
-	db, err := copal.OpenMemory(copal.KeepHistory())
+func ExampleWithHistory() {
+	db, err := copal.OpenMemory(copal.WithHistory(7 * 24 * time.Hour))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/copaldb/copal/codec"
@@ -47,6 +48,7 @@ type config struct {
 	ringBytes    int64
 	inline       bool
 	noCompaction bool
+	history      *time.Duration
 }
 
 // mapConfig collects the options of a map.
@@ -90,10 +92,10 @@ func newConfig(opts []Option) (config, error) {
 		return c, fmt.Errorf("copal: a sync interval of %v; it must be positive", c.syncInterval)
 	case c.autoCompact && (c.compactEvery <= 0 || !(c.compactRatio >= 1)):
 		return c, fmt.Errorf("copal: WithAutoCompact(%v, %v); the time must be positive, and the ratio at least 1", c.compactEvery, c.compactRatio)
-	case c.autoCompact && c.noCompaction:
-		return c, fmt.Errorf("copal: WithAutoCompact and KeepHistory exclude each other")
 	case c.followEvery <= 0:
 		return c, fmt.Errorf("copal: WithFollowInterval(%v); it must be positive", c.followEvery)
+	case c.history != nil && *c.history < 0:
+		return c, fmt.Errorf("copal: WithHistory(%v)", *c.history)
 	case c.maxMemory < 0:
 		return c, fmt.Errorf("copal: WithMaxMemory(%d); it must not be negative", c.maxMemory)
 	case c.maps.codec == nil:
@@ -118,8 +120,8 @@ func WithSyncInterval(d time.Duration) Option {
 // 64 KiB can be gained. It looks when the store is opened, and every so often from then on. This comes beside
 // the compaction that is always on, which leaves small stores alone until there are 32 MiB to be gained. Ratios
 // of 1.8 and 2.0 are usual: the lower it is, the more often a live record is copied. every must be positive, and
-// ratio at least 1. The option is nothing to a store that is opened with ReadOnly; with KeepHistory it is an
-// error.
+// ratio at least 1. The option is nothing to a store that is opened with ReadOnly. What WithHistory keeps cannot
+// be gained.
 func WithAutoCompact(every time.Duration, ratio float64) Option {
 	return storeOption(func(c *config) { c.autoCompact, c.compactEvery, c.compactRatio = true, every, ratio })
 }
@@ -137,10 +139,35 @@ func WithMaxMemory(bytes int64) Option {
 	return storeOption(func(c *config) { c.maxMemory = bytes })
 }
 
-// KeepHistory leaves every record in the log: only Compact compacts it. The files then tell everything
-// that ever happened, and grow with each write.
-func KeepHistory() Option {
-	return storeOption(func(c *config) { c.noCompaction = true })
+// WithHistory keeps a window of history: DB.AsOf shows the store as it was at any moment of the last d, and
+// Watch tells its changes. What was replaced or deleted stays in the log for so long, and compaction leaves
+// alone what is younger: the files grow by all that is written in d.
+//
+// The store keeps to it, whichever process opens it next, until another WithHistory: the window begins with
+// the first write of the first process that gives the option, or with the store if it was never compacted. A
+// longer one shows nothing that has gone already. With 0 there is no window any more; with Forever it never
+// moves.
+//
+// Where a window is kept, compaction takes the memory of a second index while it works, and reads the log up
+// to the beginning of the window.
+func WithHistory(d time.Duration) Option {
+	return storeOption(func(c *config) { c.history = &d })
+}
+
+// Forever is for WithHistory: nothing that was ever written goes.
+const Forever time.Duration = math.MaxInt64
+
+// window is what the log is asked for (seglog.Options.Window).
+func (c *config) window() int64 {
+	switch {
+	case c.history == nil:
+		return 0
+	case *c.history == 0:
+		return -1
+	case *c.history == Forever:
+		return math.MaxInt64
+	}
+	return max(c.history.Milliseconds(), 1)
 }
 
 // ReadOnly opens an existing store for reading, beside a process that writes or alone. It follows the

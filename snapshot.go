@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/seglog"
 )
 
 // Snapshot is a store as it was when the snapshot was taken: all its maps, collections and raw
@@ -27,6 +28,33 @@ type Snapshot struct {
 // says why the asynchronous writes could not be written.
 func (db *DB) Snapshot() (*Snapshot, error) {
 	v, err := db.store.OpenView()
+	if err != nil {
+		return nil, err
+	}
+	return &Snapshot{db, v}, nil
+}
+
+// AsOf is Snapshot of an earlier moment: the store as it was at t, to the millisecond, with what was written in
+// that. What had expired at t is not there, and what has expired since is. It shows what the log had by then:
+// what SetAsync wrote counts from when the log had it.
+//
+// The log tells every moment since the store was made until it is compacted, and then those of the window that
+// WithHistory keeps. For earlier ones the error is ErrHistoryLost. A time that has not come yet is an error.
+//
+// It works beside a process that writes too, with ReadOnly. The log is read up to the moment, which takes as
+// long as to open the store without its INDEX, and while the snapshot is open the store has a second index in memory.
+// Reads cost what they cost now. Whoever takes a snapshot must close it; DB.Close does so, too.
+func (db *DB) AsOf(t time.Time) (*Snapshot, error) {
+	return db.asOf(seglog.AtTime(uint64(max(t.UnixMilli(), 0))))
+}
+
+// AsOfSeq is AsOf the moment when the record of this number had been written: Change.Seq, or Snapshot.Seq. With 0
+// nothing had been. What counts together with a later record is not there. A number that the log has not come
+// to is an error.
+func (db *DB) AsOfSeq(n uint64) (*Snapshot, error) { return db.asOf(seglog.AtSeq(n)) }
+
+func (db *DB) asOf(at seglog.Moment) (*Snapshot, error) {
+	v, err := db.store.AsOf(at)
 	if err != nil {
 		return nil, err
 	}

@@ -102,8 +102,8 @@ func (r *Raw) Create(key []byte) (*ValueWriter, error) {
 }
 
 // Open opens what Load returns for reading piece by piece, at any length. A value that is shown as
-// JSON (see Raw) is read as a whole first. A reader of a snapshot outlives it. In a transaction,
-// Open is an error.
+// JSON (see Raw) is read as a whole first. A reader of a snapshot outlives it, unless
+// the snapshot is one of AsOf. In a transaction, Open is an error.
 func (r *Raw) Open(key []byte) (*ValueReader, error) {
 	var from stream.Source = r.db.store
 	switch {
@@ -114,7 +114,7 @@ func (r *Raw) Open(key []byte) (*ValueReader, error) {
 	case r.isRefused():
 		return nil, r.writable()
 	}
-	v, err := stream.Open(r.db.store, from, key)
+	v, err := stream.Open(from, key)
 	if err != nil {
 		return nil, err
 	}

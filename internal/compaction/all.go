@@ -66,6 +66,7 @@ func (k *Keeper) Compact(ctx context.Context, progress func(done, total int64)) 
 	if had {
 		k.log.WantSnapshot()
 	}
+	k.once(func() error { return nil })
 	k.Wake() // it removes the files that somebody reads now, later
 	if refused != nil && (err == nil || errors.Is(err, seglog.ErrNoSpace)) {
 		more, again := k.store.FlushAll()
@@ -100,7 +101,7 @@ const smallest = 1 << 10
 
 // openGain is how many bytes count for nothing in segments that are not sealed.
 func (k *Keeper) openGain() (bytes int64) {
-	sealed := k.log.Compactable()
+	sealed := k.compactable()
 	for _, seg := range k.log.Segments() {
 		if !slices.Contains(sealed, seg) {
 			bytes += k.of(seg).gain()
@@ -122,7 +123,9 @@ func (k *Keeper) withoutSnapshot() (had bool, err error) {
 		for _, seg := range k.log.Readable() {
 			k.of(seg).leftAt = 0 // there may be room now, or the tail in which a record was has ended
 		}
-		had, err = k.log.AbandonSnapshot()
+		if err = k.look(true); err == nil {
+			had, err = k.log.AbandonSnapshot()
+		}
 		return err
 	})
 	return had, err
@@ -140,7 +143,7 @@ func (k *Keeper) shrinkOnce(ctx context.Context, last uint64) (more bool, err er
 
 func (k *Keeper) shrinkLocked(ctx context.Context, last uint64) (more bool, err error) {
 	k.store.DropRetired()
-	list := k.log.Compactable()
+	list := k.compactable()
 	list = slices.DeleteFunc(list, func(seg *seglog.Segment) bool { return seg.Last > last })
 	run := k.cheapest(list, math.MaxInt32, func(*seglog.Segment) bool { return false })
 	if run == nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // gain is what a compaction of the segment would give back, about.
-func (n noted) gain() int64 { return max(n.Dead.Load()-n.kept, 0) }
+func (n noted) gain() int64 { return max(n.dead()-n.kept, 0) }
 
 // cost is what it would copy.
 func (n noted) cost() int64 { return n.End.Load() - n.gain() + 4<<10 }
@@ -24,11 +24,11 @@ func (k *Keeper) costOf(run []*seglog.Segment) (bytes int64) {
 func (n noted) worth() bool { return n.gain() > 0 && !n.left() }
 
 // left reports whether a compaction of the segment was given up, and too little has changed since for another.
-func (n noted) left() bool { return n.leftAt > n.Dead.Load() }
+func (n noted) left() bool { return n.leftAt > n.dead() }
 
 // bestRun is the run that gives back most for each byte that is copied, or nil.
 func (k *Keeper) bestRun() []*seglog.Segment {
-	list := k.log.Compactable()
+	list := k.compactable()
 	var best noted
 	at := 0
 	for i, seg := range list {

@@ -37,7 +37,6 @@ type compaction struct {
 	run    []*seglog.Segment
 	pause  func() error
 
-	asOf    uint64 // what was newer than that when the reading began may have left dead records behind
 	clean   uint64 // older segments hold nothing that a deletion up to this number says is gone
 	header  record.SegmentHeader
 	target  int64 // size of a new segment
@@ -47,7 +46,10 @@ type compaction struct {
 	givenUp map[uint64]bool                      // groups that had none in their segment
 	spread  map[uint64]*seglog.SpreadGroup       // those of the log, when the reading began
 	members map[uint64]map[record.SegmentID]bool // where the copies of their members are
-	large   largeList
+	lists   [2]largeList                         // of the value whose parts are read: as it was at the moment, and as it is
+	past    *engine.Store                        // as it was at a moment, beside which nothing is dropped that counted there; nil without a window of history
+	at      seglog.Moment                        // that moment, or now
+	behind  map[partPlace]bool                   // see listedBehind; nil while nobody has asked
 }
 
 // errLeft is why a run is left alone. It is not worth another try before something has changed.
@@ -67,8 +69,12 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 		return err
 	}
 	k.written.Store(0)
-	c := k.newCompaction(run, pause)
-	err := c.copy()
+	past, err := k.pastOf(run)
+	if err != nil {
+		return err
+	}
+	c := k.newCompaction(run, past, pause)
+	err = c.copy()
 	if err == nil {
 		err = k.log.SyncTo(k.log.Last())
 	}
@@ -90,6 +96,9 @@ func (k *Keeper) compact(run []*seglog.Segment, pause func() error) error {
 		k.log.NoteGeneration(seg.ID) // an earlier process may have given it its name
 	}
 	k.store.Retire(run)
+	if past != nil {
+		k.log.WantSnapshot()
+	}
 	k.notes.keep(k.log.InLog)
 	k.store.DropRetired()
 	return nil
@@ -103,8 +112,8 @@ func (k *Keeper) Run(choose func(list []*seglog.Segment) ([]*seglog.Segment, err
 	if pause == nil {
 		pause = k.goOn
 	}
-	err = k.store.Housekeep(func() error {
-		run, err := choose(k.log.Compactable())
+	err = k.once(func() error {
+		run, err := choose(k.compactable())
 		if len(run) == 0 || err != nil {
 			return err
 		}
@@ -121,12 +130,15 @@ func (k *Keeper) Run(choose func(list []*seglog.Segment) ([]*seglog.Segment, err
 	return more, err
 }
 
-func (k *Keeper) newCompaction(run []*seglog.Segment, pause func() error) *compaction {
+func (k *Keeper) newCompaction(run []*seglog.Segment, past *engine.Store, pause func() error) *compaction {
 	l := k.log
 	c := &compaction{
-		keeper: k, store: k.store, log: l, run: run, pause: pause, asOf: l.Last(), places: map[partPlace]string{},
+		keeper: k, store: k.store, log: l, run: run, pause: pause, past: past, at: seglog.AtSeq(l.Last()), places: map[partPlace]string{},
 		groups: map[uint64][]seglog.Member{}, givenUp: map[uint64]bool{}, spread: l.SpreadGroups(),
 		members: map[uint64]map[record.SegmentID]bool{},
+	}
+	if past != nil {
+		c.at = past.Moment()
 	}
 	k.moving.Store(&run)
 	k.store.PassKeys() // what has been appended up to now is in the index, too, and no new record will list parts of the run
@@ -172,7 +184,7 @@ func (c *compaction) copySegment(seg *seglog.Segment) error {
 		if err := c.pause(); err != nil {
 			return err
 		}
-		if err := c.store.Inside(func() error { return c.copySlice(seg, r) }); err != nil {
+		if err := c.inside(func() error { return c.copySlice(seg, r) }); err != nil {
 			return err
 		}
 	}
@@ -195,7 +207,7 @@ func (c *compaction) copySlice(seg *seglog.Segment, r *seglog.Scanner) error {
 		case err != nil:
 			return err
 		}
-		if c.store.Forgotten(seg, at, &e.Head) {
+		if c.past == nil && c.store.Forgotten(seg, at, &e.Head) {
 			continue
 		}
 		e.Written = seg.Start + e.Time
@@ -228,10 +240,13 @@ func (c *compaction) swap() error {
 	made := []*seglog.Segment{}
 	for _, o := range c.outputs {
 		made = append(made, o.Seg)
-		o.note.cleanTo = c.asOf
-		c.keeper.put(noted{o.Seg, o.note})
+		o.note.cleanTo = c.at.Seq // what is newer may have left dead records behind
+		c.keeper.put(o.Seg, o.note)
 	}
-	if err := c.store.ReplaceRun(c.run, made, c.members); err != nil {
+	if err := c.forgetIndex(); err != nil {
+		return errors.Join(err, c.discard())
+	}
+	if err := c.store.ReplaceRun(c.run, made, c.at, c.members); err != nil {
 		return errors.Join(err, c.giveUp(c.log.Failure() == nil))
 	}
 	c.keeper.written.Store(0)

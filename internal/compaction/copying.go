@@ -31,6 +31,8 @@ func (c *compaction) record(seg *seglog.Segment, at int64, e seglog.Record) erro
 		return c.put(&e, 0)
 	case e.Op == record.Commit:
 		return nil
+	case c.isLater(e.Group):
+		return fmt.Errorf("%w: group %x commits later", errLeft, e.Group)
 	case c.spread[e.Group] != nil:
 		return c.single(seglog.AddressOf(seg.Slot, at), e)
 	case e.Group != 0: // it counts as newer than all before the commit, and goes where that is
@@ -71,7 +73,7 @@ func (c *compaction) single(a seglog.Address, e seglog.Record) error {
 	case t == nil:
 		return fmt.Errorf("%w: nothing is known of key space %d", errLeft, e.Space)
 	}
-	live, gone, err := t.Standing(&e, a)
+	live, gone, err := c.standing(t, &e, a)
 	switch {
 	case err != nil:
 		return err
@@ -110,12 +112,15 @@ func (c *compaction) tombstone(a seglog.Address, e *seglog.Record) error {
 
 // part copies a part of a value if the newest record of its key lists it.
 func (c *compaction) part(at partPlace, e seglog.Record) error {
+	if c.past != nil {
+		return c.pastPart(at, &e)
+	}
 	t := c.store.TableOf(e.Space, e.Kind, e.Key)
 	if t == nil {
 		return nil
 	}
-	owner, err := c.owner(t, e.Key)
-	if err != nil || owner == 0 || !c.large.places[at] {
+	owner, err := c.owner(c.store, t, e.Key, &c.lists[0])
+	if err != nil || owner == 0 || !c.lists[0].places[at] {
 		return err
 	}
 	slot, _ := seglog.SplitAddress(owner)
@@ -123,7 +128,12 @@ func (c *compaction) part(at partPlace, e seglog.Record) error {
 	if !c.has(seg) {
 		return c.rewrite(t, e.Key, owner)
 	}
-	if err := c.put(&e, 0); err != nil {
+	return c.putPart(at, &e)
+}
+
+// putPart copies a part, and notes where the copy stands.
+func (c *compaction) putPart(at partPlace, e *seglog.Record) error {
+	if err := c.put(e, 0); err != nil {
 		return err
 	}
 	o := c.outputs[len(c.outputs)-1]
@@ -135,7 +145,7 @@ func (c *compaction) part(at partPlace, e seglog.Record) error {
 // lists them is beyond it. To make the run longer would not do: where such values follow on each other, there
 // is one across the end of every segment, up to the tail.
 func (c *compaction) rewrite(t *engine.Table, key []byte, owner seglog.Address) error {
-	c.large = largeList{}
+	c.lists[0] = largeList{}
 	return t.Rewrite(key, owner)
 }
 
@@ -148,29 +158,36 @@ func (c *compaction) has(seg *seglog.Segment) bool {
 	return false
 }
 
-// owner finds the newest record of a key, if it lists parts, and reads the list. It returns 0 when there is none.
-func (c *compaction) owner(t *engine.Table, key []byte) (seglog.Address, error) {
+// owner finds the newest record that a store has of a key, if it lists parts, and reads the list. It returns 0 when
+// there is none.
+func (c *compaction) owner(s *engine.Store, t *engine.Table, key []byte, list *largeList) (seglog.Address, error) {
 	now, err := t.AddressOf(key)
-	if err != nil || now == c.large.address || now == 0 {
+	if err != nil || now == list.address || now == 0 {
 		return now, err
 	}
 	slot, at := seglog.SplitAddress(now)
-	e, err := c.log.Segment(slot).Read(at, nil)
+	seg := s.Log().Segment(slot)
+	e, err := seg.Read(at, nil)
 	if err != nil {
 		return 0, err
 	}
-	c.large = largeList{address: now, places: map[partPlace]bool{}}
+	*list = largeList{address: now, places: map[partPlace]bool{}}
 	if e.Large == 0 {
 		return 0, nil
 	}
+	return now, c.addPlaces(list.places, &e, seg)
+}
+
+// addPlaces adds those of the parts that a record lists.
+func (c *compaction) addPlaces(places map[partPlace]bool, e *seglog.Record, seg *seglog.Segment) error {
 	for _, word := range strings.Split(string(e.Value), " ")[1:] {
 		id, offset, err := seglog.ParsePlace(word)
 		if err != nil {
-			return 0, seglog.FormatError(c.log.Segment(slot).Path, at, err)
+			return seglog.FormatError(seg.Path, 0, fmt.Errorf("record %d: %w", e.Seq, err))
 		}
-		c.large.places[partPlace{id, offset}] = true
+		places[partPlace{id, offset}] = true
 	}
-	return now, nil
+	return nil
 }
 
 // rewritten is the list of a large value with the new places of the parts that were copied.

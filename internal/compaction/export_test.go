@@ -60,7 +60,7 @@ func (k *Keeper) MembersInMemory() (most, left int, err error) {
 	err = k.store.Housekeep(func() error {
 		defer k.moving.Store(nil)
 		var c *compaction
-		c = k.newCompaction(k.log.Compactable(), func() error {
+		c = k.newCompaction(k.log.Compactable(), nil, func() error {
 			members := 0
 			for _, list := range c.groups {
 				members += len(list)

@@ -42,6 +42,9 @@ type Keeper struct {
 	tailLeft int64 // a tail with less garbage cannot be ended; of the goroutine alone
 	lent     bool  // the room that is kept for deletions is in use
 
+	past   *engine.Store // as it was at the beginning of the window of history, while that is asked; guarded by Housekeep, as looked
+	looked uint32        // up to which place in the log the last look at the past went
+
 	borrowers int // calls of Compact that have it in use; guarded by Housekeep
 }
 
@@ -58,6 +61,7 @@ const (
 func New(s *engine.Store) *Keeper {
 	k := &Keeper{store: s, log: s.Log(), opts: s.Options(), wake: make(chan struct{}, 1)}
 	k.bySeg = map[*seglog.Segment]*note{}
+	k.windowed.Store(k.log.History() != nil)
 	if !k.opts.ReadOnly && !k.opts.Inline {
 		k.size()
 	}
@@ -92,8 +96,9 @@ func (k *Keeper) usage() (u usage) {
 		end := seg.End.Load()
 		u.disk += end
 		u.log += end
-		u.live += max(end-seg.Dead.Load(), 0)
-		u.kept += k.of(seg).kept
+		n := k.of(seg)
+		u.live += max(end-n.dead(), 0)
+		u.kept += n.kept
 	}
 	return u
 }
@@ -162,11 +167,12 @@ func (k *Keeper) Keep(stop <-chan struct{}) {
 			k.tidyTail()
 		}
 		k.size()
+		k.lookBack()
 		k.MakeRoom()
 		for k.due() && k.tidyOnce(k.rest) {
 		}
 		k.store.SlowDown(0)
-		k.unpinned()
+		k.once(func() error { k.store.DropRetired(); return nil }) // what somebody had pinned
 		if d := k.nextLook(); d > 0 {
 			cancel()
 			timer, cancel = k.opts.Clock.After(d)
@@ -199,9 +205,12 @@ func (k *Keeper) nextLook() time.Duration {
 	return d
 }
 
-// unpinned removes the segments that somebody had pinned.
-func (k *Keeper) unpinned() {
-	k.store.Housekeep(func() error { k.store.DropRetired(); return nil })
+// lookBack is look, as far as it is worth it.
+func (k *Keeper) lookBack() {
+	err := k.store.Housekeep(func() error { return k.look(false) })
+	if err != nil && !errors.Is(err, seglog.ErrClosed) {
+		k.log.ReportError("reading the log as of the beginning of its window", err)
+	}
 }
 
 // Wake lets Keep look what there is to do.
@@ -214,7 +223,16 @@ func (k *Keeper) Wake() {
 
 // Step compacts the run that is worth it most, and reports whether there was one and it worked. Keep goes on
 // as long as that is so; a store without goroutines is compacted by steps.
-func (k *Keeper) Step() bool { return k.tidyOnce(k.rest) }
+func (k *Keeper) Step() (worked bool) {
+	k.once(func() error {
+		if err := k.look(true); err != nil {
+			return err
+		}
+		worked = k.tidyLocked(k.rest)
+		return nil
+	})
+	return worked
+}
 
 func (k *Keeper) tidyOnce(pause func() error) (worked bool) {
 	k.store.Housekeep(func() error { worked = k.tidyLocked(pause); return nil })
@@ -268,7 +286,8 @@ func (k *Keeper) tidyLocked(pause func() error) bool {
 // leave notes that a run was left alone. It is tried again when a little more of it is dead.
 func (k *Keeper) leave(run []*seglog.Segment) {
 	for _, seg := range run {
-		k.of(seg).leftAt = seg.Dead.Load() + seg.End.Load()/16 + 1
+		n := k.of(seg)
+		n.leftAt = n.dead() + seg.End.Load()/16 + 1
 	}
 }
 
@@ -313,7 +332,7 @@ func (k *Keeper) sealTail() error {
 // tidyTail ends the tail when there is more garbage in it than the ratio allows, and enough of it to be worth a
 // segment.
 func (k *Keeper) tidyTail() {
-	k.endTailOf(func(t *seglog.Segment) bool { return k.due() && t.Dead.Load() >= leastGarbage })
+	k.endTailOf(func(t *seglog.Segment) bool { return k.due() && k.of(t).dead() >= leastGarbage })
 }
 
 // endTailOf ends the tail if there is one of which that is wanted.

@@ -74,7 +74,7 @@ func (k *Keeper) ShortOfRoom(free int64) {
 // roomiest is the run that gives back most easily a quarter of what it takes, or nil. It has nothing of which
 // the files would stay because somebody reads there yet: copies of that would take what room there is.
 func (k *Keeper) roomiest() []*seglog.Segment {
-	list := k.log.Compactable()
+	list := k.compactable()
 	stays := k.store.Stays(list)
 	if run := k.cheapest(list, 4, stays); run != nil {
 		return run

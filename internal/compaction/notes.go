@@ -3,6 +3,7 @@ package compaction
 import (
 	"maps"
 	"sync"
+	"sync/atomic"
 
 	"github.com/copaldb/copal/internal/seglog"
 )
@@ -10,21 +11,33 @@ import (
 // note is what is remembered of a segment that compaction has made, or has left alone. It is guarded by
 // Housekeep, but for kept, which does not change.
 type note struct {
-	kept      int64  // of the dead bytes: deletions that had to be kept
-	keptFrom  uint64 // sequence number of the first of them without a deadline, 0 for none
-	datedFrom uint64 // and of the first with one, see compaction.tombstone
-	leftAt    int64  // a compaction was given up when fewer bytes than that were dead
-	cleanTo   uint64 // no record up to this number left a dead record of an entry here
+	kept      int64        // of the dead bytes: deletions that had to be kept
+	keptFrom  uint64       // sequence number of the first of them without a deadline, 0 for none
+	datedFrom uint64       // and of the first with one, see compaction.tombstone
+	leftAt    int64        // a compaction was given up when fewer bytes than that were dead
+	then      atomic.Int64 // where a window of history is kept: of the bytes, those that were dead at its beginning, by the last look. Not guarded
+	cleanTo   uint64       // no record up to this number left a dead record of an entry here
 }
 
 // noted is a segment with its note.
 type noted struct {
 	*seglog.Segment
 	*note
+	windowed bool
+}
+
+// dead is how much of the segment is garbage, what has to be kept of it included.
+func (n noted) dead() int64 {
+	if n.windowed {
+		return n.then.Load()
+	}
+	return n.Dead.Load()
 }
 
 // notes are those of the segments of the log that have any.
 type notes struct {
+	windowed atomic.Bool // a window of history is kept
+
 	mu    sync.Mutex // a leaf
 	bySeg map[*seglog.Segment]*note
 }
@@ -38,14 +51,14 @@ func (l *notes) of(seg *seglog.Segment) noted {
 		n = &note{}
 		l.bySeg[seg] = n
 	}
-	return noted{seg, n}
+	return noted{seg, n, l.windowed.Load()}
 }
 
 // put notes something of a segment that is new.
-func (l *notes) put(n noted) {
+func (l *notes) put(seg *seglog.Segment, n *note) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.bySeg[n.Segment] = n.note
+	l.bySeg[seg] = n
 }
 
 // keep forgets the segments that are none of the log.

@@ -89,18 +89,18 @@ func (s *Store) FlushAll() (lost, refused error) {
 	return f.err(), refused
 }
 
-// ReplaceRun puts made, the segments with the copies of what counts of a run, in its place in the log
-// (seglog.Log.ReplaceRun). What the engine has noted about the run holds for them. When it returns nil, the
+// ReplaceRun puts made, the segments with the copies of what counts of a run at a moment or later, in its place in the
+// log (seglog.Log.ReplaceRun). What the engine has noted about the run holds for them. When it returns nil, the
 // entries are to be told of the new addresses (MoveEntry), and then the run is to be retired. The caller is
 // in Housekeep, as are those of all that follow.
-func (s *Store) ReplaceRun(run, made []*seglog.Segment, members map[uint64]map[record.SegmentID]bool) error {
+func (s *Store) ReplaceRun(run, made []*seglog.Segment, at seglog.Moment, members map[uint64]map[record.SegmentID]bool) error {
 	renumbered := slices.ContainsFunc(run, func(seg *seglog.Segment) bool { return s.notes.of(seg).renumbered.Load() })
 	enter := func(seg *seglog.Segment) {
 		n := &note{of: seg}
 		n.renumbered.Store(renumbered)
 		s.notes.put(n)
 	}
-	return s.log.ReplaceRun(run, made, members, enter, s.notes.drop)
+	return s.log.ReplaceRun(run, made, at, members, enter, s.notes.drop)
 }
 
 // MoveEntry puts the address of a copy, which e is, in the place of the address that its entry had when it was

@@ -94,6 +94,12 @@ func (v *View) Record(key []byte) (seglog.Record, error) {
 	return r.value(key)
 }
 
+// Owner is the one that reads: s itself, for a stream.
+func (s *Store) Owner() *Store { return s }
+
+// Owner is the store of the view, or of its moment.
+func (v *View) Owner() *Store { return v.store }
+
 // Inside is Store.Inside for a read of the view. f is not called when the view is closed or lost.
 func (v *View) Inside(f func() error) error {
 	in, err := v.use()

@@ -35,7 +35,12 @@ type snapshotFile struct {
 
 // recover opens the log, with the help of a snapshot of the index if it may.
 func (s *Store) recover(snapshot bool) (*seglog.Recovery, error) {
-	r := seglog.NewRecovery(s.log, s.replay)
+	replay := s.replay
+	if s.opts.Until != nil {
+		replay = s.replayUntil
+	}
+	r := seglog.NewRecovery(s.log, replay)
+	r.Until = s.opts.Until
 	r.ReadOnly, r.Began, r.Progress.Tell = s.opts.ReadOnly, s.chooseSeed, s.opts.Progress
 	if snapshot {
 		r.OpenSeed = func() seglog.Seed {

@@ -47,11 +47,14 @@ type Options struct {
 	NoSnapshot   bool          // of the index: none is read, nor taken
 	GroupBytes   int64         // of records that count together, appended at once, 1 MiB
 	ExpiryEvents bool          // the end of an entry at its deadline is a record, in all tables
+	Window       int64         // of history, see seglog.Options
 	HistoryBytes int64         // of files out of use that are kept for readers of the history at least, 64 MiB
 
 	// The rooms that work in the store by themselves, each made once the log has been read. By default there is none.
 	Compaction func(*Store) Compaction                 // gives space back
 	Follower   func(*Store, *seglog.Recovery) Follower // follows another process, in a read-only store
+
+	Until *seglog.Moment // at which recovery stops (moment.go); nil for the end of the log
 
 	// Progress, if not nil, is told while the log is read how many bytes of those to be read have been.
 	Progress func(done, total int64)
@@ -86,6 +89,7 @@ type Store struct {
 	transactions transactions
 	views        views
 	histories    histories
+	moments      moments
 	opening      opening
 	ranged       ranged
 	reports      reports
@@ -288,7 +292,7 @@ func Without(why error, opts Options) *Store {
 func (s *Store) newLog(dir string) *seglog.Log {
 	opts := &s.opts
 	o := seglog.Options{
-		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes,
+		FS: opts.FS, Dir: dir, Clock: opts.Clock, Random: opts.Random, Inline: opts.Inline, SegmentBytes: opts.SegmentBytes, RingBytes: opts.RingBytes, Window: opts.Window,
 		Flush: s.flushPeriodically, Filled: func() { s.compaction.Wake() }, Begun: s.expirer.begun, ShortOfRoom: func(int64) {}, Report: s.reports.add,
 	}
 	if !opts.NoCompaction && !opts.Inline { // else nobody would let writes go on
@@ -370,6 +374,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) close() error {
+	s.closeMoments()
 	s.stopKeeper() // which takes locks that are held below
 	s.closing.Store(true)
 	s.housekeeping.Lock()

@@ -42,23 +42,23 @@ func readerStandsStill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := stream.Open(s, s, []byte("key"))
+	now, err := stream.Open(s, []byte("key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	writeStream(t, s, "key", logtest.Numbered(10_000, "new"))
-	then, err := stream.Open(s, v, []byte("key"))
+	then, err := stream.Open(v, []byte("key"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	v.Close()
-	if _, err := stream.Open(s, v, []byte("key")); !errors.Is(err, engine.ErrViewClosed) {
+	if _, err := stream.Open(v, []byte("key")); !errors.Is(err, engine.ErrViewClosed) {
 		t.Errorf("a value of a view that is closed: %v", err)
 	}
 	if _, err := s.Delete(nil, []byte("key"), engine.Process); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := stream.Open(s, s, []byte("key")); err != engine.ErrNotFound {
+	if _, err := stream.Open(s, []byte("key")); err != engine.ErrNotFound {
 		t.Errorf("a value that was deleted: %v", err)
 	}
 	if err := s.Compact(context.Background(), nil); err != nil {

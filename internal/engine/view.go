@@ -39,6 +39,7 @@ type View struct {
 	lost   atomic.Bool // set while all others are excluded
 
 	settled atomic.Bool // see settle
+	moment  func()      // closes the store of a moment of the past, which no other view is of; nil for one of now
 
 	listed bool // guarded by views.mu
 
@@ -271,6 +272,9 @@ func (v *View) Close() {
 	}
 	v.dropOwn()
 	s.LetGo()
+	if v.moment != nil {
+		v.moment()
+	}
 }
 
 // sweepVersions leaves out of all versions those that no view needs.
@@ -331,6 +335,10 @@ func (v *View) failure() error {
 
 // Get is Store.Get of what the view has.
 func (v *View) Get(t *Table, key []byte) (Entry, error) {
+	t, err := v.in(t)
+	if err != nil {
+		return Entry{}, err
+	}
 	r := v.asItWas()
 	return r.get(t, key)
 }
@@ -338,6 +346,13 @@ func (v *View) Get(t *Table, key []byte) (Entry, error) {
 // Read is Get for an open map, without copies: the bytes may stand in buf, and a value that memory has comes as
 // its cell, if the entry has not changed since the view was opened.
 func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
+	t, err := v.in(c.owner)
+	if err != nil {
+		return err
+	}
+	if t != c.owner {
+		c, hash = nil, t.hash(key) // a reader that was there before the first write has another seed
+	}
 	in, err := v.use()
 	if err != nil {
 		return err
@@ -346,7 +361,7 @@ func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 	r := reader{store: v.store, view: v, cells: c, shared: true}
 	var e seglog.Record
 	var f sight
-	if err := r.record(&e, &f, c.owner, hash, key, buf); err != nil {
+	if err := r.record(&e, &f, t, hash, key, buf); err != nil {
 		return err
 	}
 	return v.store.entryTo(out, &e, &f)
@@ -354,12 +369,20 @@ func (v *View) Read(out *Entry, c *Cells, hash uint64, key, buf []byte) error {
 
 // Has reports whether key has an entry in the view.
 func (v *View) Has(t *Table, key []byte) (bool, error) {
+	t, err := v.in(t)
+	if err != nil {
+		return false, err
+	}
 	r := v.asItWas()
 	return r.has(t, key)
 }
 
 // DeadlineOf is Store.DeadlineOf of what the view has.
 func (v *View) DeadlineOf(t *Table, key []byte) (uint64, error) {
+	t, err := v.in(t)
+	if err != nil {
+		return 0, err
+	}
 	r := v.asItWas()
 	return r.deadline(t, key)
 }

@@ -23,6 +23,11 @@ import (
 // Generation.
 func (v *View) Items(t *Table, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
+		t, err := v.in(t)
+		if err != nil {
+			yield(Item{Err: err})
+			return
+		}
 		v.settle()
 		batch := firstBatch
 		for n := 0; n < index.Shards; batch = min(4*batch, mostBatch) {
@@ -147,6 +152,10 @@ func (v *View) settle() {
 // Len is the number of entries of the table that the view has. It looks at each key that has changed since the
 // view was opened.
 func (v *View) Len(t *Table) (int, error) {
+	t, err := v.in(t)
+	if err != nil {
+		return 0, err
+	}
 	t.reap() // so that nothing that the index counts has expired in the view
 	if v.store.opts.ReadOnly {
 		v.store.replaying.Lock() // see OpenView

@@ -163,6 +163,11 @@ func (o *ordering) stackOf(v *View) *stack {
 //go:noinline
 func (v *View) InOrder(t *Table, by keycodec.Order, span Span, values bool) iter.Seq[Item] {
 	return func(yield func(Item) bool) {
+		t, err := v.in(t)
+		if err != nil {
+			yield(Item{Err: err})
+			return
+		}
 		stop := false
 		keys := v.keys(t, by, span, func(item Item) bool { stop = !yield(item); return !stop })
 		defer keys.close()

@@ -82,7 +82,10 @@ func (l *Log) announceLocked() error {
 	if l.Ring != nil {
 		w.Ring = l.Ring.ID
 	}
-	err := l.swapTailLocked(func(m *Manifest) { m.Writing = w })
+	err := l.swapTailLocked(func(m *Manifest) {
+		m.Writing = w
+		l.keepHistory(m)
+	})
 	if err == nil {
 		l.ManifestNumber.Store(l.Manifest.Edit)
 	}

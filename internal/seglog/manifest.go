@@ -36,10 +36,11 @@ const (
 )
 
 type Manifest struct {
-	Store    uint64 // identity, drawn when the store was made
-	Created  uint64 // Unix milliseconds
-	Edit     uint64 // number of this version of the manifest, from 1
-	Floor    uint64 // sequence number below which the log's history is no longer complete
+	Store    uint64   // identity, drawn when the store was made
+	Created  uint64   // Unix milliseconds
+	Edit     uint64   // number of this version of the manifest, from 1
+	Floor    uint64   // sequence number below which the log's history is no longer complete
+	History  *History // nil where no window of history is kept
 	Segments []ManifestSegment
 	Writing  *Writing // nil for a store that was closed
 	Other    []string // lines of a newer minor format, kept as they are
@@ -71,6 +72,7 @@ type ManifestSegment struct {
 //	sealed 1 salt 1f0c9a3e5f3a91c2 bytes 4000000 records 1f00 first 1 last 1f00
 //	open 2 salt d4e5f6071f0c9a3e bytes 5a records 0 first 0 last 0
 //	writing 9a3e5f3a91c2d4e5 cache 0f3c…/2a file 80f1-692….1f
+//	history 1f00 time 19a8c3d2e10 for 240c8400
 //	end 1f0c9a3e
 func (m *Manifest) Encode() []byte {
 	var b strings.Builder
@@ -84,6 +86,9 @@ func (m *Manifest) Encode() []byte {
 	}
 	if w := m.Writing; w != nil {
 		fmt.Fprintf(&b, "writing %016x cache %s file %s\n", w.Ring, record.Name(w.Cache), record.Name(w.File))
+	}
+	if m.History != nil {
+		b.WriteString(m.History.encode())
 	}
 	for _, line := range m.Other {
 		b.WriteString(line + "\n")
@@ -129,6 +134,8 @@ func (m *Manifest) parseLine(line string) error {
 			return fmt.Errorf("%w: two lines about who writes", record.ErrSyntax)
 		}
 		m.Writing = &Writing{Ring: f.Fixed("writing"), Cache: f.Name("cache"), File: f.Name("file")}
+	case f.Has("history"):
+		return m.parseHistory(f)
 	case line != "" && line[0] >= 'a' && line[0] <= 'z':
 		m.Other = append(m.Other, line)
 		return nil
@@ -163,6 +170,10 @@ func (m *Manifest) Clone() *Manifest {
 	if m.Writing != nil {
 		w := *m.Writing
 		c.Writing = &w
+	}
+	if m.History != nil {
+		h := *m.History
+		c.History = &h
 	}
 	return &c
 }

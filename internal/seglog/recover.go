@@ -56,6 +56,11 @@ type Recovery struct {
 	Shadow     bool                        // the log is at work: what is dead in it is counted elsewhere
 	Progress   progress
 
+	// Until, where it is not nil, is the moment at which recovery stops: what comes later does not count, and is
+	// not read.
+	Until *Moment
+	over  bool // it has come
+
 	// Lose, where it is not nil, lets recovery go on behind damage (damage.go), and is told of each key that
 	// the damaged bytes name. What is to be said of the damage is in Damage then.
 	Lose    func(Lost) error
@@ -117,6 +122,11 @@ func (r *Recovery) Run() error {
 	r.sameCache = m.SameCache(l.CacheID) && !r.syncFailed
 	r.mark = r.mark.Farther(m.Synced())
 	l.Manifest, l.StoreID = m, m.Store
+	if r.Until != nil {
+		if err := m.canShow(*r.Until); err != nil {
+			return err
+		}
+	}
 	r.Began(m.Store)
 	r.goOn(m.Floor + 1)
 	if err := r.orphans(); err != nil {
@@ -140,6 +150,24 @@ func (r *Recovery) Run() error {
 	if r.seed != nil && (r.seed.Reach() >= r.Next || r.hole) {
 		return ErrMismatch
 	}
+	if !r.over {
+		if err := r.checkEnd(); err != nil {
+			return err
+		}
+	}
+	if r.Replayed != nil {
+		if err := r.Replayed(); err != nil {
+			return err
+		}
+	}
+	r.finish()
+	r.Progress.finish()
+	return l.closeRetained()
+}
+
+// checkEnd makes sure that the log goes as far as it is known to have gone.
+func (r *Recovery) checkEnd() error {
+	l := r.Log
 	if r.mark != nil && r.mark.Seq >= r.Next {
 		cause := &CorruptError{File: l.Dir, Reason: fmt.Sprintf("the log ends before sequence number %d, though it was synced up to %d", r.Next, r.mark.Seq)}
 		if err := r.passEnd(cause, r.mark.Seq+1); err != nil {
@@ -153,18 +181,9 @@ func (r *Recovery) Run() error {
 			where = &CorruptError{File: r.ring.Path, Offset: r.ring.Place(end), Reason: "the log ends"}
 		}
 		where.Reason += fmt.Sprintf(", where record %d is expected, and records up to %d were acknowledged", r.Next, r.ring.Acked)
-		if err := r.passEnd(where, r.ring.Acked+1); err != nil {
-			return err
-		}
+		return r.passEnd(where, r.ring.Acked+1)
 	}
-	if r.Replayed != nil {
-		if err := r.Replayed(); err != nil {
-			return err
-		}
-	}
-	r.finish()
-	r.Progress.finish()
-	return l.closeRetained()
+	return nil
 }
 
 // withoutManifest accepts a directory in which no store was ever finished.
@@ -267,7 +286,10 @@ func (r *Recovery) segment(seg *Segment, e *ManifestSegment) error {
 	if err != nil {
 		return err
 	}
-	if r.hole {
+	switch {
+	case r.over:
+		return nil
+	case r.hole:
 		r.Torn += size - seg.Head
 		return nil
 	}
@@ -310,6 +332,8 @@ func (r *Recovery) sealed(seg *Segment, e ManifestSegment) error {
 		}
 	}
 	switch {
+	case r.over:
+		return nil
 	case len(r.Damage) > passed:
 	case seg.End.Load() != e.Bytes:
 		return endsEarly(seg.Path, seg.End.Load(), e.Bytes)
@@ -341,6 +365,9 @@ func (r *Recovery) open(seg *Segment, size int64) error {
 		d, err := r.read(seg, t)
 		if err != nil {
 			return err
+		}
+		if r.over {
+			return nil
 		}
 		size = max(size, t.End) // a writer beside us
 		cause := r.judgeEnd(seg, t, d, size)
@@ -523,6 +550,10 @@ func (r *Recovery) read(seg *Segment, t *TailReader) (*Damage, error) {
 			return d, nil
 		case err != nil:
 			return nil, err
+		}
+		if r.Until != nil && r.Until.before(e.Seq, seg.Start+e.Time) {
+			r.over = true
+			return nil, nil
 		}
 		if err := r.count(seg, at, &e); err != nil {
 			return nil, err

@@ -1,10 +1,5 @@
 package seglog
 
-import (
-	"errors"
-	"fmt"
-)
-
 // RereadAll applies the records of all segments that the manifest names.
 func (r *Recovery) RereadAll() error {
 	l := r.Log
@@ -25,24 +20,11 @@ func (r *Recovery) RereadAll() error {
 
 // reread applies the records of a segment, which is not changed.
 func (r *Recovery) reread(seg *Segment) error {
-	sc := &Scanner{File: wholeSegment{seg}, Salt: seg.Salt, Offset: seg.Head, End: seg.End.Load()}
-	for sc.Offset < sc.End {
-		at, e, err := sc.Next()
-		var d *Damage
-		if errors.As(err, &d) {
-			return FormatError(seg.Path, d.Offset, d.Reason)
-		}
-		if err != nil {
-			return fmt.Errorf("copal: %s: %w", seg.Path, err)
-		}
-		e.Written = seg.Start + e.Time
+	return seg.Each(func(at int64, e *Record) error {
 		r.goOn(e.Seq)
 		r.Next = e.Seq + 1
-		if err := r.apply(seg, at, e); err != nil {
-			return err
-		}
-	}
-	return nil
+		return r.apply(seg, at, *e)
+	})
 }
 
 // wholeSegment reads a segment from wherever its bytes stand.

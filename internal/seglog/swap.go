@@ -147,8 +147,8 @@ func (o *SegmentCopy) Finish() error {
 // ReplaceRun replaces a run by the segments that were made of it. They are readable before the
 // manifest names them, so that a reader of the manifest finds them. entered is called for each,
 // with Log.Mu held, and left when the manifest could not be swapped. members has, by the numbers of
-// groups, the segments with copies of members.
-func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
+// groups, the segments with copies of members. No moment from at on needs what the copies lack.
+func (l *Log) ReplaceRun(run, made []*Segment, at Moment, members map[uint64]map[record.SegmentID]bool, entered, left func(*Segment)) error {
 	was, is := uint64(0), uint64(0)
 	for _, seg := range run {
 		was += seg.Records
@@ -163,7 +163,7 @@ func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.Seg
 		entered(seg)
 	}
 	l.Mu.Unlock()
-	if err := l.swapRun(run, made); err != nil {
+	if err := l.swapRun(run, made, at); err != nil {
 		l.Mu.Lock()
 		for _, seg := range made {
 			l.removeLocked(seg)
@@ -182,7 +182,7 @@ func (l *Log) ReplaceRun(run, made []*Segment, members map[uint64]map[record.Seg
 }
 
 // swapRun writes the manifest that names the segments made of a run.
-func (l *Log) swapRun(run, made []*Segment) error {
+func (l *Log) swapRun(run, made []*Segment, at Moment) error {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
 	if err := l.Failure(); err != nil {
@@ -210,6 +210,9 @@ func (l *Log) swapRun(run, made []*Segment) error {
 		m.Insert(seg.manifestEntry(true))
 	}
 	m.Floor = max(m.Floor, last)
+	if m.History != nil {
+		m.History.beginAt(at)
+	}
 	return l.swapManifest(m) // if it is in doubt, the new segments may be the log now
 }
 

@@ -21,12 +21,16 @@ type Followed struct {
 	Reader   *engine.Store
 	Content  map[string]string // what was written
 	Segments int64
-	Leaves   bool // the writers leave their rings, at some record
+	Window   int64 // of history that the writers keep, in milliseconds
+	Leaves   bool  // the writers leave their rings, at some record
 }
 
 // NewFollowed opens both, the reader before the first write or after it.
 func NewFollowed(t *testing.T, seed uint64) *Followed {
 	f := &Followed{T: t, Rng: rand.New(rand.NewPCG(seed, 31)), Mem: vfs.NewMem(), Content: map[string]string{}, Segments: 3000}
+	if seed%3 == 0 {
+		f.Window = 1
+	}
 	f.Open()
 	read := func() {
 		f.Reader = Open(t, f.Mem, func(o *engine.Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
@@ -46,7 +50,7 @@ func NewFollowed(t *testing.T, seed uint64) *Followed {
 // Open opens a writer. One that is there is taken for dead: it leaves the ring and the tail as kill -9 does.
 func (f *Followed) Open() {
 	f.Writer = Open(f.T, Unlocked{FS: f.Mem}, func(o *engine.Options) {
-		o.SegmentBytes, o.MaxMemory = f.Segments, 1<<20
+		o.SegmentBytes, o.MaxMemory, o.Window = f.Segments, 1<<20, f.Window
 		if f.Leaves {
 			o.FS = Unlocked{FS: vfs.Inject(f.Mem, &vfs.Fault{Kinds: vfs.OpPopulate, N: 1 + f.Rng.IntN(6)})}
 		}

@@ -37,11 +37,16 @@ func Options(fsys vfs.FS, change ...func(*engine.Options)) engine.Options {
 // Open opens a store without goroutines on fsys, in the directory db.
 func Open(t testing.TB, fsys vfs.FS, change ...func(*engine.Options)) *engine.Store {
 	t.Helper()
-	s, err := store.Open("db", Options(fsys, change...))
+	s, err := TryOpen(fsys, change...)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 	return s
+}
+
+// TryOpen is Open where it may fail.
+func TryOpen(fsys vfs.FS, change ...func(*engine.Options)) (*engine.Store, error) {
+	return store.Open("db", Options(fsys, change...))
 }
 
 // Close closes a store, which has nothing to complain of.

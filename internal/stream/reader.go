@@ -44,19 +44,20 @@ var errReaderClosed = fmt.Errorf("%w: of a value that is not being read any more
 
 // A Source is where a value is looked for: a store, or a view of it.
 type Source interface {
+	Owner() *engine.Store // that has the files, which the reader reads for as long as it is open
 	Inside(func() error) error
 	Record(key []byte) (seglog.Record, error)
 }
 
 // Open opens the value of a key for reading, as from has it: the store, or a view of it that may be
-// closed afterwards. The caller closes the reader. The errors are those of Get.
+// closed afterwards, but for one of a moment of the past. The caller closes the reader. The errors are those of Get.
 //
 // When a segment with a part goes while the reader is opened, the value has another place by now,
 // however often.
-func Open(s *engine.Store, from Source, key []byte) (*Reader, error) {
+func Open(from Source, key []byte) (*Reader, error) {
 	var looks seglog.Looks
 	for {
-		r := &Reader{store: s, have: -1}
+		r := &Reader{store: from.Owner(), have: -1}
 		err := from.Inside(func() (err error) {
 			if r.entry, err = from.Record(key); err == nil {
 				err = r.begin()

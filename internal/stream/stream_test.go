@@ -57,7 +57,7 @@ func mustStream(t testing.TB, s *engine.Store, key, value string, partBytes, pie
 
 func mustOpenValue(t testing.TB, s *engine.Store, key string) *Reader {
 	t.Helper()
-	r, err := Open(s, s, []byte(key))
+	r, err := Open(s, []byte(key))
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
@@ -279,7 +279,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := Open(s, from, []byte("key"))
+	r, err := Open(from, []byte("key"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ func TestOpenValueThatMoves(t *testing.T) {
 	wantRead(t, r, value)
 
 	nowhere := &staleSource{Store: s, stale: slices.Repeat(from.stale[:1], 10)}
-	if _, err := Open(s, nowhere, []byte("key")); !errors.Is(err, seglog.ErrCorrupt) || nowhere.looks != 3 {
+	if _, err := Open(nowhere, []byte("key")); !errors.Is(err, seglog.ErrCorrupt) || nowhere.looks != 3 {
 		t.Errorf("after %d looks: %v", nowhere.looks, err)
 	}
 }
@@ -466,7 +466,7 @@ func streamScript(fsys vfs.FS) (acked int, tried map[string]int) {
 		if lost != nil {
 			lost.Close()
 		}
-		if r, err := Open(s, s, []byte("key")); err == nil {
+		if r, err := Open(s, []byte("key")); err == nil {
 			if got, err := io.ReadAll(r); err == nil && tried[string(got)] < acked {
 				return 99, tried // which no value has
 			}
@@ -510,7 +510,7 @@ func streamsAmongOthers(t *testing.T) {
 			for !done.Load() && !t.Failed() {
 				k := rng.IntN(keys)
 				want := least[k].Load()
-				r, err := Open(s, s, fmt.Append(nil, k))
+				r, err := Open(s, fmt.Append(nil, k))
 				if err == engine.ErrNotFound && want == 0 {
 					runtime.Gosched()
 					continue

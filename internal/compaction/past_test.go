@@ -1,0 +1,198 @@
+package compaction_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/copaldb/copal/internal/compaction"
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
+	"github.com/copaldb/copal/internal/storetest"
+	"github.com/copaldb/copal/internal/vfs"
+)
+
+// A store with a window of which half is older, and what it had at each moment: crashed, cut off from power, and failed
+// at each operation of Compact it must show every moment of the window afterwards.
+
+const windowLength = 60 // milliseconds, in each of which something is written
+
+// windowedStore is the store, and how it is opened.
+type windowedStore struct {
+	clock   *logtest.Clock
+	moments map[uint64]map[string]string // by the number of the last record
+	times   map[uint64]int64
+	last    uint64
+}
+
+func (w *windowedStore) options(o *engine.Options) {
+	o.SegmentBytes, o.Window, o.Clock = 700, windowLength, w.clock
+	o.OnError = func(error) {}
+}
+
+// fill writes to a store: sets, deletions of keys and of ranges, and groups.
+func (w *windowedStore) fill(t *testing.T, s *engine.Store) {
+	now := map[string]string{}
+	for i := range 2 * windowLength {
+		w.clock.Advance(time.Millisecond)
+		key, value := fmt.Sprint("k", i*7%10), fmt.Sprint("value ", i, strings.Repeat("x", i%40))
+		switch i % 8 {
+		case 5:
+			storetest.Delete(t, s, key)
+			delete(now, key)
+		case 6:
+			w.group(t, s, key, value, now)
+		case 7:
+			if i%16 != 7 {
+				storetest.Set(t, s, key, value)
+				now[key] = value
+				break
+			}
+			r := engine.PrefixRange([]byte(key))
+			if err := s.DeleteRange(r, engine.Process); err != nil {
+				t.Fatal(err)
+			}
+			maps.DeleteFunc(now, func(k, _ string) bool { return r.Has([]byte(k)) })
+		default:
+			storetest.Set(t, s, key, value)
+			now[key] = value
+		}
+		w.last = s.Log().Last()
+		w.moments[w.last], w.times[w.last] = maps.Clone(now), w.clock.Now().UnixMilli()
+	}
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *windowedStore) group(t *testing.T, s *engine.Store, key, value string, now map[string]string) {
+	err := s.Transact(engine.Process, func(tx *engine.Tx) error {
+		for _, k := range []string{key, "group"} {
+			if err := tx.Write(nil, &engine.Write{Key: []byte(k), Value: []byte(value)}); err != nil {
+				return err
+			}
+			now[k] = value
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// check opens what a crash has left, and looks at each moment of the window, or at every n-th.
+func (w *windowedStore) check(t *testing.T, mem *vfs.Mem, what string, n int) {
+	t.Helper()
+	s, err := storetest.TryOpen(mem, w.options)
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+	defer s.Close()
+	w.want(t, s, what, w.moments[w.last])
+	i := 0
+	for seq, want := range w.moments {
+		if w.times[seq] < w.times[w.last]-windowLength {
+			continue
+		}
+		if i++; i%n != 0 {
+			continue
+		}
+		m, err := s.OpenMoment(seglog.AtSeq(seq), false)
+		if err != nil {
+			t.Fatalf("%s, as of %d: %v", what, seq, err)
+		}
+		w.want(t, m, fmt.Sprint(what, ", as of ", seq), want)
+		if err := s.CloseMoment(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (w *windowedStore) want(t *testing.T, s *engine.Store, what string, want map[string]string) {
+	t.Helper()
+	got := map[string]string{}
+	for item := range s.Items(s.RawTable()) {
+		if item.Err != nil {
+			t.Fatalf("%s: %v", what, item.Err)
+		}
+		got[string(item.Key)] = string(item.Value)
+	}
+	if !maps.Equal(got, want) {
+		t.Fatalf("%s: %v\nwant %v", what, got, want)
+	}
+}
+
+func newWindowed(t *testing.T) (*windowedStore, *vfs.Mem) {
+	w := &windowedStore{logtest.NewClock(), map[uint64]map[string]string{}, map[uint64]int64{}, 0}
+	mem := vfs.NewCrashMem()
+	s := storetest.Open(t, mem, w.options)
+	w.fill(t, s)
+	storetest.Close(t, s)
+	return w, mem
+}
+
+// TestCrashAtEveryStepOfAWindow crashes Compact at each operation, by the death of the process and by power cuts.
+func TestCrashAtEveryStepOfAWindow(t *testing.T) {
+	w, mem := newWindowed(t)
+	mem = mem.ProcessCrash()
+	s := storetest.Open(t, mem, w.options)
+	var crashes, cuts []*vfs.Mem
+	mem.OnBoundary(func(op vfs.Op, phase vfs.Phase) {
+		crashes = append(crashes, mem.ProcessCrash())
+		for cut := range mem.PowerCuts(2, nil) {
+			cuts = append(cuts, cut)
+		}
+	})
+	storetest.Set(t, s, "begun", "1") // a store that nobody has written to is not compacted
+	w.last++
+	now := maps.Clone(w.moments[w.last-1])
+	now["begun"] = "1"
+	w.moments[w.last], w.times[w.last] = now, w.clock.Now().UnixMilli()
+	if err := s.Sync(); err != nil {
+		t.Fatal(err)
+	}
+	crashes, cuts = nil, nil
+	if err := compaction.Of(s).Compact(context.Background(), nil); err != nil {
+		t.Fatal(err)
+	}
+	storetest.Close(t, s)
+	if h := s.Log().History(); h.Seq < w.last/4 || s.Log().Compacted.Load() == 0 {
+		t.Errorf("the window begins with %+v", h)
+	}
+	for i, image := range crashes {
+		w.check(t, image, fmt.Sprint("crash ", i), 5)
+	}
+	for i, image := range cuts {
+		if i%7 > 0 && !storetest.Long() {
+			continue
+		}
+		w.check(t, image, fmt.Sprint("power cut ", i), 9)
+	}
+	w.check(t, mem.ProcessCrash(), "in the end", 1)
+	t.Logf("%d crashes, %d power cuts", len(crashes), len(cuts))
+}
+
+// TestFaultAtEveryStepOfAWindow lets each operation of Compact fail, once.
+func TestFaultAtEveryStepOfAWindow(t *testing.T) {
+	w, base := newWindowed(t)
+	for n := 1; ; n++ {
+		mem := base.ProcessCrash()
+		fault := &vfs.Fault{Kinds: vfs.Mutating}
+		fsys := vfs.Inject(mem, fault)
+		s := storetest.Open(t, fsys, w.options)
+		for key, value := range w.moments[w.last] { // a store that nobody has written to is not compacted
+			storetest.Set(t, s, key, value)
+			break
+		}
+		fault.N = n + fsys.Seen()
+		err := compaction.Of(s).Compact(context.Background(), nil)
+		if s.Close(); fsys.Seen() < fault.N {
+			break
+		}
+		w.check(t, mem.ProcessCrash(), fmt.Sprintf("operation %d failed, and Compact: %v", n, err), 9)
+	}
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// A moment of the past is a store of its own: the same segments, opened to be read and recovered up to there, with a
+// clock that stands still. There is no second way of reading, and none of writing: a view of that store is a
+// view like any other, and its reads are those of every store.
+//
+//   - Recovery stops at the first record that is later. A group whose commit is later does not count.
+//   - What compaction takes away no moment of the window needs (history.go of the log), so the files of the
+//     present tell all of them, whichever they are. Those that go meanwhile stay open.
+//   - What the process that writes has in its ring alone recovery finds there, as any reader does.
+//
+// A moment costs a reading of the log up to there, and the memory of an index, for as long as it is open. Close of
+// the store closes it.
+
+// moments are those that are open.
+type moments struct {
+	mu     sync.Mutex // a leaf
+	open   []*Store
+	closed bool // no other may be opened
+}
+
+// still is the clock of a moment. While the log is read it shows the time of the last record.
+type still struct{ ms atomic.Uint64 }
+
+func (c *still) Now() time.Time { return time.UnixMilli(int64(c.ms.Load())) }
+
+// After never delivers.
+func (c *still) After(time.Duration) (<-chan time.Time, func()) { return nil, func() {} }
+
+func (c *still) advance(ms uint64) { c.ms.Store(max(c.ms.Load(), ms)) }
+
+// AsOf opens a view of the store as it was at a moment. It has what the log had by then: an asynchronous write
+// counts from when the log had it. The error is ErrHistoryLost when the window of history begins later, or the log
+// has not come to the moment. Whoever has opened a view must close it.
+func (s *Store) AsOf(at seglog.Moment) (*View, error) {
+	if err := s.isOpen(); err != nil {
+		return nil, err
+	}
+	if at.Time != seglog.Unbounded && at.Time > s.now() {
+		return nil, fmt.Errorf("copal: %v has not come yet", time.UnixMilli(int64(at.Time)))
+	}
+	m, err := s.OpenMoment(at, true)
+	if err != nil {
+		return nil, err
+	}
+	v, err := m.OpenView()
+	if err != nil {
+		return nil, errors.Join(err, s.CloseMoment(m))
+	}
+	v.moment = func() { s.log.ReportError("closing a moment of the past", s.CloseMoment(m)) }
+	return v, nil
+}
+
+// OpenMoment opens the store as it was at a moment, to be read alone, whatever this one may do. With pass it goes on
+// behind damage, as a store that is opened read-only does.
+func (s *Store) OpenMoment(at seglog.Moment, pass bool) (*Store, error) {
+	opts := s.opts
+	opts.ReadOnly, opts.Inline, opts.NoCompaction, opts.NoSnapshot = true, true, true, true
+	opts.Compaction, opts.Follower, opts.Progress = nil, nil, nil
+	opts.MaxMemory /= 4
+	opts.OnError = s.reports.add
+	clock := new(still)
+	if at.Time != seglog.Unbounded {
+		clock.advance(at.Time)
+	}
+	opts.Clock, opts.Until = clock, &at
+	opened := Open
+	if !pass {
+		opened = func(dir string, opts Options) (*Store, error) { return open(dir, opts.withDefaults(), false) }
+	}
+	m, err := opened(s.log.Dir, opts)
+	if err != nil {
+		return nil, err
+	}
+	m.settleMoment(clock)
+	if last := m.log.Last(); at.Seq != seglog.Unbounded && last < at.Seq {
+		return nil, errors.Join(fmt.Errorf("copal: there is no record %d yet, the last one is %d", at.Seq, last), m.Close())
+	}
+	if !s.moments.add(m) {
+		return nil, errors.Join(seglog.ErrClosed, m.Close())
+	}
+	return m, nil
+}
+
+// CloseMoment closes what OpenMoment has opened.
+func (s *Store) CloseMoment(m *Store) error {
+	s.moments.remove(m)
+	return m.Close()
+}
+
+// settleMoment sets the clock to the time of the moment, which nothing has come after.
+func (s *Store) settleMoment(clock *still) {
+	if clock.advance(s.log.LastTime); s.log.Manifest.History != nil {
+		clock.advance(s.log.Manifest.History.Time)
+	}
+}
+
+// Moment is the number of the last record of a moment, and its time.
+func (s *Store) Moment() seglog.Moment { return seglog.Moment{Seq: s.log.Last(), Time: s.now()} }
+
+// replayUntil is replay at the time of the record.
+func (s *Store) replayUntil(e seglog.Record, a seglog.Address) error {
+	s.opts.Clock.(*still).advance(e.Written)
+	return s.replay(e, a)
+}
+
+func (l *moments) add(m *Store) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.closed {
+		l.open = append(l.open, m)
+	}
+	return !l.closed
+}
+
+func (l *moments) remove(m *Store) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open = slices.DeleteFunc(l.open, func(o *Store) bool { return o == m })
+}
+
+// closeMoments closes all, and lets no other be opened.
+func (s *Store) closeMoments() {
+	l := &s.moments
+	l.mu.Lock()
+	open := l.open
+	l.open, l.closed = nil, true
+	l.mu.Unlock()
+	for _, m := range open {
+		s.log.ReportError("closing a moment of the past", m.Close())
+	}
+}
+
+// in is the table that has the keys of t in the store of the view: t itself, but for a moment of the past. A map
+// that was not declared then has its keys in the raw table, and takes them out, as it does when it is opened. nil
+// is nil.
+func (v *View) in(t *Table) (*Table, error) {
+	switch {
+	case t == nil || t.store == v.store:
+		return t, nil
+	case t.name == "":
+		return v.store.spaces[0].raw, nil
+	}
+	var there *Table
+	err := v.Inside(func() error { there = v.store.spaces[0].maps[t.name]; return nil })
+	if there != nil || err != nil {
+		return there, err
+	}
+	return v.store.declareNew(t.name)
+}

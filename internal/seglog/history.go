@@ -1,0 +1,171 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/copaldb/copal/internal/record"
+)
+
+// A window of history is what is kept of the past: the state as of each moment from its beginning on can be
+// read. The manifest says where it begins, and how long it is to be. It is so until another length is asked for, by
+// whichever process.
+//
+// The beginning moves when compaction takes away what no moment needs that is as late. Within the window it
+// takes away nothing.
+
+// History is the window, as the manifest says it.
+type History struct {
+	Seq, Time uint64 // of the first moment: the number of the last record that it has, and Unix milliseconds
+	Keep      uint64 // for how many milliseconds what is replaced is to be kept, or Forever
+}
+
+// Forever is the length of a window that never moves.
+const Forever = math.MaxUint64
+
+// forever is how the manifest spells it.
+const forever = "ever"
+
+// encode writes
+//
+//	history 1f00 time 19a8c3d2e10 for 240c8400
+func (h *History) encode() string {
+	keep := forever
+	if h.Keep != Forever {
+		keep = record.Hex(h.Keep)
+	}
+	return fmt.Sprintf("history %x time %x for %s\n", h.Seq, h.Time, keep)
+}
+
+func (m *Manifest) parseHistory(f *record.Fields) error {
+	h := &History{Seq: f.Hex("history"), Time: f.Hex("time"), Keep: Forever}
+	keep := f.Word("for")
+	if err := f.End(); err != nil {
+		return err
+	}
+	if keep != forever {
+		var err error
+		if h.Keep, err = record.ParseHex(keep); err != nil || h.Keep == Forever {
+			return fmt.Errorf("%w: a window of history for %q", record.ErrSyntax, keep)
+		}
+	}
+	if m.History != nil {
+		return fmt.Errorf("%w: two windows of history", record.ErrSyntax)
+	}
+	m.History = h
+	return nil
+}
+
+// beginning is the first moment of which the state can be read. A log that was never compacted has all of them.
+func (m *Manifest) beginning() (h History, ok bool) {
+	switch {
+	case m.History != nil:
+		return *m.History, true
+	case m.Floor == 0:
+		return History{Time: m.Created}, true
+	}
+	return History{}, false
+}
+
+// A Moment is a place in the log, and a time: what has a higher number, or was written later, is not there yet.
+type Moment struct{ Seq, Time uint64 }
+
+// Unbounded is in the place of a number, or a time, that says nothing.
+const Unbounded = math.MaxUint64
+
+// AtSeq is the moment of a record, AtTime the moment of a time in Unix milliseconds.
+func AtSeq(seq uint64) Moment   { return Moment{seq, Unbounded} }
+func AtTime(time uint64) Moment { return Moment{Unbounded, time} }
+
+// before reports whether the moment comes before a record with this number and time.
+func (m Moment) before(seq, time uint64) bool { return seq > m.Seq || time > m.Time }
+
+// canShow returns ErrHistoryLost when the state as of the moment cannot be read any more.
+func (m *Manifest) canShow(at Moment) error {
+	from, ok := m.beginning()
+	switch {
+	case !ok:
+		return fmt.Errorf("%w: no window of history is kept, and the log has been compacted", ErrHistoryLost)
+	case at.before(from.Seq, from.Time):
+		return fmt.Errorf("%w: the window of history begins with record %d", ErrHistoryLost, from.Seq)
+	}
+	return nil
+}
+
+// History is the window of the log, nil for none.
+func (l *Log) History() *History {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	if h := l.Manifest.History; h != nil {
+		c := *h
+		return &c
+	}
+	return nil
+}
+
+// keepHistory is what a process that begins to write says in the manifest of the window that was asked for. A
+// log that was never compacted has had all of it from the beginning.
+func (l *Log) keepHistory(m *Manifest) {
+	keep := uint64(l.Window)
+	if l.Window == math.MaxInt64 {
+		keep = Forever
+	}
+	switch {
+	case l.Window < 0:
+		m.History = nil
+	case l.Window == 0:
+	case m.History != nil:
+		m.History.Keep = keep
+	case m.Floor == 0:
+		m.History = &History{Time: m.Created, Keep: keep}
+	default:
+		m.History = &History{l.NextSeq - 1, max(l.LastTime, l.millisLocked()), keep}
+	}
+}
+
+// beginAt lets the window begin later.
+func (h *History) beginAt(at Moment) { h.Seq, h.Time = max(h.Seq, at.Seq), max(h.Time, at.Time) }
+
+// OlderThan are the first segments of a list, which is in order, of which every record was written at a time or
+// before.
+func (l *Log) OlderThan(time uint64, list []*Segment) []*Segment {
+	return list[:sort.Search(len(list), func(i int) bool { return !l.endsBy(list[i], time) })]
+}
+
+// endsBy reports whether every record of a segment was written at a time or before, as far as what follows tells.
+func (l *Log) endsBy(seg *Segment, time uint64) bool {
+	all := l.Segments()
+	at, _ := findSegment(all, seg.ID)
+	for _, next := range all[min(at+1, len(all)):] {
+		if next.End.Load() > next.Head {
+			e, err := next.Read(next.Head, nil)
+			return err == nil && e.Written <= time
+		}
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.LastTime <= time
+}
+
+// Each hands on the records of a segment, front to back, from wherever its bytes stand. A record is valid until f
+// returns. Nobody takes the segment away meanwhile.
+func (s *Segment) Each(f func(at int64, e *Record) error) error {
+	sc := &Scanner{File: wholeSegment{s}, Salt: s.Salt, Offset: s.Head, End: s.End.Load()}
+	for sc.Offset < sc.End {
+		at, e, err := sc.Next()
+		var d *Damage
+		if errors.As(err, &d) {
+			return FormatError(s.Path, d.Offset, d.Reason)
+		}
+		if err != nil {
+			return fmt.Errorf("copal: %s: %w", s.Path, err)
+		}
+		e.Written = s.Start + e.Time
+		if err := f(at, &e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
