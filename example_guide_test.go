@@ -253,6 +253,37 @@ func Example_guideRename() {
 	// Output: {ada@example.org 0} true <nil>
 }
 
+func Example_guideHistory() {
+	history := copal.WithHistory(7 * 24 * time.Hour) // of every version, from the first write on
+
+	db, _ := copal.OpenMemory(history)
+	defer db.Close()
+	accounts, _ := copal.OpenMap[string, Account](db, "accounts")
+	accounts.Set("ada", Account{Email: "ada@example.org"})
+	now, _ := db.Snapshot()
+	before := now.Seq()
+	now.Close()
+	accounts.Clear()
+
+	was, err := db.AsOfSeq(before) // or db.AsOf(time.Now().Add(-10 * time.Minute))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer was.Close()
+	for name, account := range accounts.At(was).All() {
+		if !accounts.Has(name) {
+			accounts.Set(name, account) // what the slip of a finger has deleted
+		}
+	}
+	for version, err := range accounts.History("ada") { // the newest first
+		fmt.Println(version.Seq > before, version.Deleted, version.Value.Email, err)
+	}
+	// Output:
+	// true false ada@example.org <nil>
+	// true true  <nil>
+	// false false ada@example.org <nil>
+}
+
 // countTo is code of yours that uses a store.
 func countTo(db *copal.DB, n int) error {
 	counters, err := copal.OpenMap[string, int](db, "counters")

@@ -105,6 +105,15 @@ func (l *Log) History() *History {
 	return nil
 }
 
+// HistoryFrom is the number of the last record that the first moment has which can be read. whole says that there
+// is one: otherwise compaction may have left out what came after it.
+func (l *Log) HistoryFrom() (seq uint64, whole bool) {
+	l.manifestMu.Lock()
+	defer l.manifestMu.Unlock()
+	from, whole := l.Manifest.beginning()
+	return from.Seq, whole
+}
+
 // keepHistory is what a process that begins to write says in the manifest of the window that was asked for. A
 // log that was never compacted has had all of it from the beginning.
 func (l *Log) keepHistory(m *Manifest) {

@@ -23,7 +23,7 @@ var kinds = []string{
 var (
 	handles = strings.Fields("AsOf AsOfSeq At Backward Batch Hash In List Raw Snapshot With WithContext")
 	verbs   = strings.Fields(`Add All Backup Between Cancel Clear Close Commit Compact Create Deadline Delete
-		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has Insert Keys KeysBetween Len Load
+		DeletePrefix DeleteRange Drop Expire ExpireAt From Get GetAndDelete GetOrSet Has History Insert Keys KeysBetween Len Load
 		Open Peek Persist PopBack PopFront PopMax PopMin Prefix PushBack PushFront Range Rank Ranked Refresh Rename
 		Set SetAll SetTTL SetUntil Sync TTL Until Update Values View Watch`)
 	says   = strings.Fields("Covers DB Maps Name Ratio Seq Size Stats Time Value")
@@ -31,7 +31,7 @@ var (
 )
 
 const (
-	mostTypes = 24
+	mostTypes = 25
 	mostVerbs = 60
 )
 

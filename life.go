@@ -1,0 +1,107 @@
+package copal
+
+import (
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/copaldb/copal/internal/engine"
+)
+
+// Version is what an entry was from a record of the log on, until the next.
+type Version[V any] struct {
+	Value    V         // the caller's; zero if the entry was deleted
+	Seq      uint64    // the sequence number from which on it counts: AsOfSeq shows it
+	Time     time.Time // when it was written
+	Deadline time.Time // from which on it has expired; zero if it does not
+	Deleted  bool      // there is no entry from then on
+	Expired  bool      // its deadline came before anything else was written
+
+	// Collection is "hash", "list", "set" or "zset" if the key has a collection from then on. Such a version has no
+	// value.
+	Collection string
+}
+
+// History yields the versions of an entry, the newest first: all of the window that WithHistory keeps, and last
+// the one that was there when the window begins. A version that is deleted is one, too. Each value is decoded as
+// Get would have done it then.
+//
+// Without a window the versions are those that the log has. If it has been compacted since the store was made, the
+// last pair is ErrHistoryLost. An error of a single version comes with the rest of that, and the iteration goes on.
+//
+// It reads the log from its end back to the version at which the loop breaks off, a segment at a time. It takes
+// as long as reading does, however many versions there are. Of a version the place is in memory until it has been
+// told. Files that compaction replaces meanwhile stay until the loop ends.
+func (m *Map[K, V]) History(key K) iter.Seq2[Version[V], error] {
+	return func(yield func(Version[V], error) bool) {
+		buf := new(buffer)
+		err := m.encodeKey(buf, key)
+		if err == nil {
+			err = m.present()
+		}
+		if err != nil {
+			yield(Version[V]{}, err)
+			return
+		}
+		whole := append([]byte(nil), buf.key...)
+		for v, err := range m.db.store.History(whole) {
+			out := Version[V]{}
+			goOn := out.take(&v, err)
+			if err == nil && out.has() {
+				out.Value, err = m.decode(whole, &v.Entry)
+			}
+			if !yield(out, err) || !goOn {
+				return
+			}
+		}
+	}
+}
+
+// History is Map.History of a raw key. A value is what Load would have returned.
+func (r *Raw) History(key []byte) iter.Seq2[Version[[]byte], error] {
+	return func(yield func(Version[[]byte], error) bool) {
+		if err := r.present(); err != nil {
+			yield(Version[[]byte]{}, err)
+			return
+		}
+		for v, err := range r.db.store.History(key) {
+			out := Version[[]byte]{}
+			goOn := out.take(&v, err)
+			if err == nil && out.has() {
+				out.Value, err = r.db.shown(nil, key, v.Value, v.Schema)
+			}
+			if !yield(out, err) || !goOn {
+				return
+			}
+		}
+	}
+}
+
+// errHistoryNow: a life goes on from moment to moment, so none of them has one.
+var errHistoryNow = errors.New("copal: the history of an entry is read outside of a transaction and of a snapshot")
+
+// present returns an error for a handle that is not of the store as it is.
+func (h *handle) present() error {
+	if from, is := h.from.(refused); is {
+		return from.err
+	}
+	if h.from != nil {
+		return errHistoryNow
+	}
+	return nil
+}
+
+// take takes over all but the value. It reports whether the iteration goes on.
+func (v *Version[V]) take(from *engine.Version, err error) bool {
+	if err != nil {
+		return false
+	}
+	v.Seq, v.Time, v.Deleted, v.Expired, v.Collection = from.Seq, from.Time, from.Deleted, from.Expired, from.Collection
+	if at := from.Deadline(); at != 0 {
+		v.Deadline = time.UnixMilli(int64(at))
+	}
+	return true
+}
+
+// has reports whether the version has a value.
+func (v *Version[V]) has() bool { return !v.Deleted && v.Collection == "" }
