@@ -94,15 +94,15 @@ func (m *Manifest) canShow(at Moment) error {
 	return nil
 }
 
-// History is the window of the log, nil for none.
+// History is the window of the log, nil for none, and where no log was opened.
 func (l *Log) History() *History {
 	l.manifestMu.Lock()
 	defer l.manifestMu.Unlock()
-	if h := l.Manifest.History; h != nil {
-		c := *h
-		return &c
+	if l.Manifest == nil || l.Manifest.History == nil {
+		return nil
 	}
-	return nil
+	h := *l.Manifest.History
+	return &h
 }
 
 // HistoryFrom is the number of the last record that the first moment has which can be read. whole says that there
