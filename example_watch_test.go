@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/copaldb/copal"
 )
@@ -35,6 +36,52 @@ func ExampleDB_Watch() {
 	// Output:
 	// 1 fruit:pear ripe <nil>
 	// 3 fruit:pear  copal: not found
+}
+
+// One key is watched at the cost of a look at each change: a thousand such watches read the log once.
+func ExampleWatchKey() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	changes := db.Watch(context.Background(), copal.WatchKey([]byte("b")))
+	for _, key := range []string{"a", "b", "c"} {
+		db.Raw().Set([]byte(key), nil)
+	}
+	for c, err := range changes {
+		fmt.Println(string(c.Key), c.Seq, err)
+		break
+	}
+	// Output:
+	// b 2 <nil>
+}
+
+// A map with ExpiryEvents tells its watches of what expires, also of what expired while no process was there.
+func ExampleExpiryEvents() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	sessions, err := copal.OpenMap[string, string](db, "sessions", copal.ExpiryEvents())
+	if err != nil {
+		log.Fatal(err)
+	}
+	changes := sessions.Watch(context.Background())
+	sessions.SetTTL("s1", "alice", time.Millisecond)
+	for c, err := range changes {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(c.Key, c.Deleted, c.Expired)
+		if c.Expired {
+			break
+		}
+	}
+	// Output:
+	// s1 false false
+	// s1 true true
 }
 
 func ExampleWatchPrefix() {

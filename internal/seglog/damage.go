@@ -80,7 +80,7 @@ func (r *Recovery) passHead(e ManifestSegment, cause error) (*Segment, error) {
 		}
 		err = errors.Join(readErr, s.SkipTo(0))
 	}
-	if err != nil {
+	if err != nil || s.Offset >= s.End { // without a record nothing tells which segment it was
 		return nil, errors.Join(cause, err, f.Close())
 	}
 	r.note(corrupt, "its records are read as ever, and when they were written is not known")
