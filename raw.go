@@ -69,8 +69,8 @@ func (r *Raw) Load(key []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if r.tx == nil && r.db.renderer(e.Schema) == nil {
-			return e.Value, nil // of a snapshot: nobody else has the value
+		if (r.tx == nil || e.Logged()) && r.db.renderer(e.Schema) == nil {
+			return e.Value, nil // nobody else has it, unless it is what the transaction has written
 		}
 		return r.db.shown([]byte{}, key, e.Value, e.Schema)
 	}

@@ -278,3 +278,31 @@ func TestTxAmongOthers(t *testing.T) {
 		t.Errorf("View of a closed store: %v", err)
 	}
 }
+
+// TestTxValuesAreTheCallersOwn: what a transaction returns may be changed without anyone seeing it, whether the log
+// has it or the transaction has written it.
+func TestTxValuesAreTheCallersOwn(t *testing.T) {
+	db := openOn(t, vfs.NewMem())
+	key := []byte("k")
+	if err := db.Raw().Set(key, []byte("log")); err != nil {
+		t.Fatal(err)
+	}
+	err := db.Update(func(tx *copal.Tx) error {
+		for _, want := range []string{"log", "own"} {
+			for range 2 {
+				value, err := tx.Raw().Load(key)
+				if string(value) != want || err != nil {
+					t.Errorf("%q, %v; want %q", value, err, want)
+				}
+				clear(value)
+			}
+			if err := tx.Raw().Set(key, []byte("own")); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if value, ok := db.Raw().Get(key); err != nil || !ok || string(value) != "own" {
+		t.Errorf("%q, %v, %v", value, ok, err)
+	}
+}

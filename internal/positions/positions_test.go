@@ -3,7 +3,6 @@ package positions
 import (
 	"bytes"
 	"encoding/hex"
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -134,7 +133,7 @@ func FuzzBetween(f *testing.F) {
 		}
 		for i := 1; i < len(all); i++ {
 			if bytes.Compare(all[i-1], all[i]) >= 0 {
-				t.Fatal(fmt.Sprintf("between %x and %x: %s", low, high, hexes(list)))
+				t.Fatalf("between %x and %x: %s", low, high, hexes(list))
 			}
 		}
 		for _, p := range list {
