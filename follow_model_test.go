@@ -56,6 +56,7 @@ type followLife struct {
 	opened  map[string]bool     // maps that the writer has opened
 	named   map[string]bool     // maps of which the log knows
 	known   map[string]bool     // maps of which the reader knows
+	dropped map[string]bool     // maps that were, of which the log does not know again: the reader may, which had them open
 	changes []map[string]string // of plain entries, in their order; what counts together is one
 	seen    int                 // how many of them the reader has seen
 	born    bool                // something was written
@@ -148,7 +149,7 @@ func TestFollowFromTheBeginning(t *testing.T) {
 
 func newFollowLife(t *testing.T, rng *rand.Rand) *followLife {
 	x := &followLife{t: t, rng: rng, clock: newManualClock(), mem: vfs.NewMem(), has: content{}, shown: content{},
-		named: map[string]bool{}, known: map[string]bool{}}
+		named: map[string]bool{}, known: map[string]bool{}, dropped: map[string]bool{}}
 	x.opts = []copal.Option{copal.WithFS(deadLock{x.mem}), copal.WithInline(), copal.WithClock(x.clock),
 		copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) }),
 		copal.WithMaxMemory([]int64{1, 1 << 20}[rng.IntN(2)]), copal.WithSegmentBytes(int64(500 + rng.IntN(3000)))}
@@ -263,7 +264,9 @@ func (x *followLife) renewWriter() {
 // write is a change by the writer, or several that count together.
 func (x *followLife) write() {
 	changed := map[string]string{}
-	switch k := x.rng.IntN(13); {
+	switch k := x.rng.IntN(14); {
+	case k == 13:
+		x.maps[x.rng.IntN(len(x.maps))].drop(changed)
 	case k == 12:
 		if x.rng.IntN(2) == 0 {
 			x.deletePrefix(changed, x.w.Raw().DeletePrefix)
@@ -314,6 +317,7 @@ func (x *followLife) write() {
 	for key := range changed {
 		if name, _, _ := strings.Cut(key, ":"); x.opened[name] {
 			x.named[name] = true
+			delete(x.dropped, name)
 		}
 	}
 }
@@ -441,6 +445,7 @@ func (x *followLife) closeReader() {
 // saw notes that the reader has seen all that there is.
 func (x *followLife) saw() {
 	x.shown, x.seen = maps.Clone(x.has), len(x.changes)
+	maps.DeleteFunc(x.known, func(name string, _ bool) bool { return x.dropped[name] })
 	maps.Copy(x.known, x.named)
 }
 
@@ -817,6 +822,7 @@ func (x *followLife) elements(what string, want content, hash *copal.HashOf[stri
 // readMap is a map of the reader, whatever its values are.
 type readMap interface {
 	write(changed map[string]string)
+	drop(changed map[string]string)
 	open()
 	toggle()
 	forget()
@@ -842,6 +848,19 @@ type followMap[V any] struct {
 func (m *followMap[V]) isOpen() bool   { return m.m != nil }
 func (m *followMap[V]) forget()        { m.m = nil }
 func (m *followMap[V]) prefix() string { return m.name + ":" }
+
+// drop has the writer drop the map, which it does not have open then; the reader may.
+func (m *followMap[V]) drop(changed map[string]string) {
+	x := m.x
+	x.log("drop map %s", m.name)
+	x.must(mapOf[string, V](x.t, x.w, m.name, m.opts...).Close())
+	x.must(x.w.Drop(m.name))
+	maps.DeleteFunc(x.has, func(key string, _ kept) bool { return strings.HasPrefix(key, m.prefix()) })
+	delete(x.opened, m.name)
+	delete(x.named, m.name)
+	x.dropped[m.name] = true
+	changed[m.prefix()+" to "+m.name+";"] = gone
+}
 
 // write changes an entry by the writer's map.
 func (m *followMap[V]) write(changed map[string]string) {
@@ -886,7 +905,9 @@ func (m *followMap[V]) open() {
 	}
 	m.x.log("open map %s", m.name)
 	m.m = mapOf[string, V](m.x.t, m.x.r, m.name, opts...)
-	m.x.known[m.name] = true
+	if !m.x.dropped[m.name] {
+		m.x.known[m.name] = true
+	}
 }
 
 // toggle opens the map, or closes it.
