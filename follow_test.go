@@ -3,6 +3,7 @@ package copal_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -136,4 +137,61 @@ func (h *listener) want(keys ...string) {
 		h.t.Errorf("the watch tells %q, %v, want %q", h.keys, h.err, keys)
 	}
 	h.keys = nil
+}
+
+// TestFollowerOfADroppedMap: a reader that has a map open sees it empty when the writer has dropped it. What the writer
+// then keeps under its name, of other types, does not fit the open map, and fits one that is opened anew.
+func TestFollowerOfADroppedMap(t *testing.T) {
+	mem := vfs.NewMem()
+	w := openOn(t, mem)
+	r := openOn(t, mem, copal.ReadOnly(), copal.WithInline())
+	for _, opts := range [][]copal.MapOption{nil, {copal.Ordered()}} {
+		names := mapOf[string, int](t, w, "m", opts...)
+		mustSet(t, names, "a", 1)
+		mustSet(t, names, "7", 1)
+		refresh := func() {
+			if err := r.Refresh(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		refresh()
+		read := mapOf[string, int](t, r, "m", opts...)
+		wantLoad(t, read, "a", 1)
+		s, err := r.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustClose(t, names)
+		if err := w.Drop("m"); err != nil {
+			t.Fatal(err)
+		}
+		refresh()
+		if n := len(maps.Collect(read.All())); n > 0 || read.Len() > 0 || read.Has("a") {
+			t.Errorf("the dropped map has %d entries, and says %d", n, read.Len())
+		}
+		wantLoad(t, read.At(s), "a", 1)
+		numbers := mapOf[int, string](t, w, "m", opts...)
+		mustSet(t, numbers, 7, "seven")
+		mustSet(t, numbers, 10, "ten")
+		refresh()
+		if _, err := read.Load("a"); !errors.Is(err, copal.ErrNotFound) {
+			t.Errorf("Load of what was dropped: %v", err)
+		}
+		if _, err := read.Load("7"); !errors.Is(err, copal.ErrType) {
+			t.Errorf("Load of a value of another type: %v", err)
+		}
+		wantLoad(t, read.At(s), "7", 1)
+		mustClose(t, read)
+		again := mapOf[int, string](t, r, "m", opts...)
+		wantLoad(t, again, 7, "seven")
+		if keys := slices.Collect(again.KeysFrom(0)); !slices.Equal(keys, []int{7, 10}) {
+			t.Errorf("the keys are %v", keys)
+		}
+		mustClose(t, s)
+		mustClose(t, again)
+		mustClose(t, numbers)
+		if err := w.Drop("m"); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
