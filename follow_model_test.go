@@ -315,7 +315,8 @@ func (x *followLife) write() {
 		x.born = true
 	}
 	for key := range changed {
-		if name, _, _ := strings.Cut(key, ":"); x.opened[name] {
+		name, _, _ := strings.Cut(key, ":")
+		if x.opened[name] && !strings.Contains(key, " to ") { // a range deletion declares no map
 			x.named[name] = true
 			delete(x.dropped, name)
 		}
