@@ -15,7 +15,7 @@ type Version[V any] struct {
 	Time     time.Time // when it was written
 	Deadline time.Time // from which on it has expired; zero if it does not
 	Deleted  bool      // there is no entry from then on
-	Expired  bool      // its deadline came before anything else was written
+	Expired  bool      // its deadline came before anything else was written; so it is of a value and, in a map with ExpiryEvents, of the deletion behind it
 
 	// Collection is "hash", "list", "set" or "zset" if the key has a collection from then on. Such a version has no
 	// value.

@@ -114,7 +114,8 @@ func (l *ListOf[V]) Get(index int) (v V, ok bool) {
 }
 
 // Load returns the element at an index, which is the caller's own. The error is ErrNotFound when there is none,
-// else as that of HashOf.Load.
+// else as that of HashOf.Load. While others insert or remove elements before it, the value may be one that was set
+// when the element stood at another index; a snapshot or a transaction shows one moment.
 func (l *ListOf[V]) Load(index int) (v V, err error) {
 	e, err := l.entryAt(index)
 	if err == nil {

@@ -116,7 +116,7 @@ func (a *app) runs(f func(args []string, out *bufio.Writer) error) func(*cobra.C
 
 // report is the store's error handler: it prints err and makes the exit code tell of it, unless nothing is lost.
 func (a *app) report(err error) {
-	if c := (*copal.CollectionError)(nil); a.collection != nil && errors.As(err, &c) {
+	if c := (*copal.CollectionError)(nil); errors.As(err, &c) && a.collection != nil { // from a walk, in its goroutine
 		a.collection(c)
 		return
 	}

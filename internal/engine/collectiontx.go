@@ -486,7 +486,7 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 		}
 		if tc.was == 0 || tc.home != key {
 			list = append(list, &Change{Table: elements, Write: Write{Key: ownerKey(now.ID), Kind: record.Element, Value: []byte(key)}})
-		} else if tc.deadline == tc.until {
+		} else if tc.deadline == tc.until && !hasRange(tx.ranges, []byte(key)) {
 			continue // the meta stays what it is
 		}
 		c.Value, c.Expiry = now.text(), tc.deadline

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/copaldb/copal/internal/logtest"
+	"github.com/copaldb/copal/internal/seglog"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -353,4 +355,57 @@ func TestCollectionTransactionsAreSerial(t *testing.T) {
 		}
 	}
 	wantNoLeft(t, s)
+}
+
+// TestMovedAndBackOverARange: a collection that a transaction moves away, and back over the range that it deletes
+// meanwhile, is there when that has committed.
+func TestMovedAndBackOverARange(t *testing.T) {
+	mem := vfs.NewMem()
+	s := mustOpen(t, mem)
+	mustChange(t, s, "a", hset("f", "v"))
+	err := s.Transact(Process, func(tx *Tx) error {
+		return errors.Join(
+			tx.Rename([]byte("a"), []byte("b"), HashType),
+			tx.DeleteRange(PrefixRange([]byte("a"))),
+			tx.Rename([]byte("b"), []byte("a"), HashType))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if n, err := s.Collections().CountIn([]byte("a"), HashType, Span{}); n != 1 || err != nil {
+			t.Errorf("there are %d elements, %v", n, err)
+		}
+		s = mustOpen(t, mem.ProcessCrash())
+	}
+}
+
+// TestChangeOverWhatCannotBeWritten: a change of a collection whose key has a value that waits in memory, and for
+// which the disk has no room, is refused as other writes are.
+func TestChangeOverWhatCannotBeWritten(t *testing.T) {
+	disk := logtest.NewSmallDisk(vfs.NewMem(), 200)
+	s := mustOpen(t, disk, func(o *Options) { o.SegmentBytes = 50_000 })
+	c := attached(t, s, "m")
+	mustSet(t, s, "m:declared", "first")
+	for n := 0; n < 5000; n++ {
+		if err := s.Set(nil, fmt.Append(nil, "key ", n), make([]byte, 500), 0, Process); err != nil {
+			break
+		}
+	}
+	disk.SetFree(0)
+	for i := range 20 {
+		c.setAsync(t, s, fmt.Sprint("late ", i), strings.Repeat("late", 100))
+	}
+	s.Flush(c)
+	looks := 0
+	defer func(before func()) { keyLookedAt = before }(keyLookedAt)
+	keyLookedAt = func() {
+		if looks++; looks == 100 {
+			disk.SetFree(100_000)
+		}
+	}
+	if err := tryChange(s, "m:late 3", hset("f", "v")); !errors.Is(err, seglog.ErrNoSpace) || looks >= 100 {
+		t.Errorf("after %d looks: %v", looks, err)
+	}
+	disk.SetFree(100_000)
 }

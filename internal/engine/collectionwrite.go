@@ -301,7 +301,13 @@ func (h *lockedKey) run(tx *Tx, g *together, elements *Table, f func(*Tx) error)
 	if err := s.stateLocked(&h.now, h.table, hash, h.key); err != nil {
 		return 0, err
 	}
-	if h.now.address != h.at || h.now.cell != nil && h.now.cell.Dirty {
+	if h.now.cell != nil && h.now.cell.Dirty {
+		if err := s.logLocked(&h.now, h.table, h.key); err != nil { // nor could the look have the log learn of it
+			return 0, err
+		}
+		return 0, errConflict
+	}
+	if h.now.address != h.at {
 		return 0, errConflict
 	}
 	if err := f(tx); err != nil {

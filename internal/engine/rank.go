@@ -96,21 +96,39 @@ func (st *stack) at(span Span, index int64) ([]byte, error) {
 	return nil, keys.Err()
 }
 
+// While other collections are moved over the key, one call may meet several: each of those below begins again
+// when the one that it has found is gone, so that it tells of one that was there throughout.
+
+// rankLooked is called when a collection was found, and nothing of it has been read. It is a variable for the sake
+// of tests.
+var rankLooked = func() {}
+
+// settle calls f with the collection of a key until that is still there when f is through.
+func (r Collections) settle(key []byte, of CollectionType, f func(w *passage) error) error {
+	for {
+		w, err := r.begin(key, of)
+		if err != nil {
+			return err
+		}
+		rankLooked()
+		err = f(w)
+		if there, lost := w.there(); lost != nil {
+			return lost
+		} else if there {
+			return err
+		}
+	}
+}
+
 // CountIn is the number of elements whose sub-keys are in the span, 0 for no collection. The order tells it, but
 // for a view that is older than the order: that walks.
 func (r Collections) CountIn(key []byte, of CollectionType, span Span) (n int64, err error) {
-	w, err := r.begin(key, of)
+	err = r.settle(key, of, func(w *passage) (err error) {
+		n, err = w.count(span)
+		return err
+	})
 	if err == ErrNotFound {
 		return 0, nil
-	}
-	if err == nil {
-		n, err = w.count(span)
-	}
-	if err == nil {
-		var there bool
-		if there, err = w.there(); !there {
-			n = 0
-		}
 	}
 	return n, err
 }
@@ -118,22 +136,23 @@ func (r Collections) CountIn(key []byte, of CollectionType, span Span) (n int64,
 // At is the sub-key of the element that stands at an index of the span, in its direction, and the collection
 // that it is of. The error is ErrNotFound when there is none.
 func (r Collections) At(key []byte, of CollectionType, span Span, index int64) (id uint64, sub []byte, err error) {
-	w, err := r.begin(key, of)
-	if err == nil {
+	err = r.settle(key, of, func(w *passage) (err error) {
+		id = w.id
 		sub, err = w.at(span, index)
-	}
-	return w.id, sub, err
+		return err
+	})
+	return id, sub, err
 }
 
 // Part is the span of the elements with indexes in [from, to), of which negative ones count from the end. ok is
 // false when there are none.
 func (r Collections) Part(key []byte, of CollectionType, from, to int64) (span Span, ok bool, err error) {
-	w, err := r.begin(key, of)
+	err = r.settle(key, of, func(w *passage) (err error) {
+		span, ok, err = w.part(from, to)
+		return err
+	})
 	if err == ErrNotFound {
 		return span, false, nil
-	}
-	if err == nil {
-		span, ok, err = w.part(from, to)
 	}
 	return span, ok, err
 }

@@ -221,3 +221,47 @@ func TestCountsWalkNowhere(t *testing.T) {
 		t.Errorf("with a damaged run: %d, %v", n, err)
 	}
 }
+
+// TestIndexesOfAReplacedCollection: a key that always has a collection always has a number and indexes, also while
+// another one is moved over it and the elements of the former go.
+func TestIndexesOfAReplacedCollection(t *testing.T) {
+	defer func() { rankLooked = func() {} }()
+	looks := map[string]func(r Collections) bool{
+		"CountIn": func(r Collections) bool {
+			n, err := r.CountIn([]byte("h"), HashType, Span{})
+			return n == 3 && err == nil
+		},
+		"At": func(r Collections) bool {
+			_, sub, err := r.At([]byte("h"), HashType, Span{}, 2)
+			return string(sub) == "c" && err == nil
+		},
+		"Part": func(r Collections) bool {
+			span, ok, err := r.Part([]byte("h"), HashType, 1, 3)
+			return ok && err == nil && string(span.Low) == "b" && string(span.High) == "c"
+		},
+	}
+	for name, look := range looks {
+		s := mustOpen(t, vfs.NewMem())
+		fill := func(key string) {
+			mustChange(t, s, key, append(append(hset("a", "1"), hset("b", "2")...), hset("c", "3")...))
+		}
+		fill("h")
+		once := true
+		rankLooked = func() {
+			if !once {
+				return
+			}
+			once = false
+			fill("t")
+			if err := s.Rename([]byte("t"), []byte("h"), HashType, Process); err != nil {
+				t.Error(err)
+			}
+			if err := s.Sweep(); err != nil {
+				t.Error(err)
+			}
+		}
+		if !look(s.Collections()) {
+			t.Errorf("%s misses the collection", name)
+		}
+	}
+}

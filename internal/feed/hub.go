@@ -51,7 +51,6 @@ type Watcher struct {
 	store *engine.Store
 	of    Of
 	feed  *Feed  // its own; nil when it has joined
-	over  *Feed  // the one before, which is to be closed
 	upTo  uint64 // what it was told by its own feed when it joined
 
 	held  *Event // a change of a group of which more may follow
@@ -165,17 +164,26 @@ func (w *Watcher) wants(e *Event) bool {
 
 // join gives up the watcher's own feed, if the hub's has not come further.
 func (w *Watcher) join() bool {
+	over, joined := w.joinHub()
+	if over != nil {
+		over.Close() // without the lock of the hub
+	}
+	return joined
+}
+
+// joinHub is join. It returns the watcher's feed if the hub's has taken its place.
+func (w *Watcher) joinHub() (over *Feed, joined bool) {
 	h, f := w.hub, w.feed
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.feed != nil && f.at.Next < h.feed.at.Next {
-		return false
+		return nil, false
 	}
 	w.upTo, w.feed = f.at.Next-1, nil
 	if h.feed == nil {
 		h.feed, f.of = f, h
 	} else {
-		w.over = f
+		over = f
 	}
 	h.joined++
 	if key, is := w.of.(Key); is {
@@ -183,7 +191,7 @@ func (w *Watcher) join() bool {
 	} else {
 		h.others = append(h.others, w)
 	}
-	return true
+	return over, true
 }
 
 // leaveLocked takes a watcher out that has joined. It returns the hub's feed if nobody is left to read it.
@@ -218,10 +226,6 @@ func (h *Hub) Meets(*engine.Range) bool { return true }
 
 // wait returns when there is something for the watcher, for which it reads if nobody else does.
 func (w *Watcher) wait(ctx context.Context) {
-	if w.over != nil { // which the hub's has taken the place of
-		w.over.Close()
-		w.over = nil
-	}
 	select {
 	case <-w.ready:
 	case <-ctx.Done():
@@ -349,11 +353,11 @@ func (h *Hub) fail(err error) {
 func (w *Watcher) Close() {
 	h := w.hub
 	h.mu.Lock()
-	list := []*Feed{w.feed, w.over}
+	list := []*Feed{w.feed}
 	if w.feed == nil && w.err == nil {
 		list = append(list, h.leaveLocked(w))
 	}
-	w.feed, w.over, w.err = nil, nil, seglog.ErrClosed
+	w.feed, w.err = nil, seglog.ErrClosed
 	h.mu.Unlock()
 	for _, f := range list {
 		if f != nil {

@@ -29,7 +29,16 @@ func (l *Log) look() error {
 	if over {
 		return nil
 	}
-	return l.StillNamed(&t.Tail)
+	return l.stillNamed(t)
+}
+
+// stillNamed returns an error if t, which was the tail a moment ago, has lost its name.
+func (l *Log) stillNamed(t *Segment) error {
+	return l.StillNamed(&t.Tail, func() bool {
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
+		return l.Tail == t && !l.over
+	})
 }
 
 // SyncEnded is syncTo for all that has been appended, after which no segment that is full waits to be known as
@@ -87,7 +96,7 @@ func (l *Log) syncOnce() error {
 		}
 	}
 	if t != nil {
-		if err := l.StillNamed(&t.Tail); err != nil { // after the sync: what is durable now can be found
+		if err := l.stillNamed(t); err != nil { // after the sync: what is durable now can be found
 			return err
 		}
 	}

@@ -176,15 +176,16 @@ func (l *Tails) Sync(f interface{ Sync() error }, path string) error {
 
 // StillNamed returns an error if t has lost its name: somebody has removed or replaced it, or a directory above it.
 // What is written then nobody will find. That is final, as it is where the look fails. It is no failed sync: what was
-// made durable before is so, wherever the files are now.
-func (l *Tails) StillNamed(t *Tail) error {
+// made durable before is so, wherever the files are now. An ended tail may have been compacted meanwhile, and its file
+// removed and closed: so only what is still the tail after the look has lost its name.
+func (l *Tails) StillNamed(t *Tail, isTail func() bool) error {
 	switch has, err := t.File.HasName(t.Path); {
+	case err == nil && has, !isTail():
+		return nil
 	case err != nil:
 		return l.Fail(fmt.Errorf("looking whether the log is where it was: %w", err))
-	case !has:
-		return l.Fail(fmt.Errorf("%s was removed or replaced while it was open: has somebody moved the directory?", t.Path))
 	}
-	return nil
+	return l.Fail(fmt.Errorf("%s was removed or replaced while it was open: has somebody moved the directory?", t.Path))
 }
 
 // SyncDir makes the names in the directory durable. A failure is final.

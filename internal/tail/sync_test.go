@@ -122,3 +122,34 @@ func TestMarkNamesTheManifest(t *testing.T) {
 		t.Error(err, told)
 	}
 }
+
+// TestStillNamed: a file that has lost its name, or of which that cannot be asked, is a failure of the log only while
+// it is the tail: an ended one may have been compacted and closed during the look.
+func TestStillNamed(t *testing.T) {
+	for _, closed := range []bool{false, true} {
+		fsys := vfs.NewMem()
+		if err := fsys.MkdirAll("db"); err != nil {
+			t.Fatal(err)
+		}
+		f, err := fsys.Open("db/1", vfs.Create)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if closed {
+			err = f.Close()
+		} else {
+			err = fsys.Remove("db/1")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []error
+		l, at := newTails(t, fsys, &told), &Tail{Path: "db/1", File: f}
+		if err := l.StillNamed(at, func() bool { return false }); err != nil || l.Failure() != nil {
+			t.Errorf("closed %v, an ended tail: %v", closed, err)
+		}
+		if err := l.StillNamed(at, func() bool { return true }); err == nil || l.Failure() == nil {
+			t.Errorf("closed %v, the tail: no error", closed)
+		}
+	}
+}
