@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
@@ -65,6 +66,7 @@ func viewOfAFollower(t *testing.T) {
 			f.Content[fmt.Sprint(n%50)] = fmt.Sprint("value ", n)
 		}
 		for range 3 {
+			f.Clock.Advance(2 * time.Millisecond) // beyond the window of history, where there is one
 			storetest.Set(t, f.Writer, "last", "")
 			f.Content["last"] = ""
 			if err := storetest.Compact(f.Writer); err != nil {

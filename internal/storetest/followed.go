@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal/internal/engine"
 	"github.com/copaldb/copal/internal/logtest"
@@ -17,6 +18,7 @@ type Followed struct {
 	T        *testing.T
 	Rng      *rand.Rand
 	Mem      *vfs.Mem
+	Clock    *logtest.Clock // of both. Each step takes a millisecond
 	Writer   *engine.Store
 	Reader   *engine.Store
 	Content  map[string]string // what was written
@@ -27,13 +29,13 @@ type Followed struct {
 
 // NewFollowed opens both, the reader before the first write or after it.
 func NewFollowed(t *testing.T, seed uint64) *Followed {
-	f := &Followed{T: t, Rng: rand.New(rand.NewPCG(seed, 31)), Mem: vfs.NewMem(), Content: map[string]string{}, Segments: 3000}
+	f := &Followed{T: t, Rng: rand.New(rand.NewPCG(seed, 31)), Mem: vfs.NewMem(), Clock: logtest.NewClock(), Content: map[string]string{}, Segments: 3000}
 	if seed%3 == 0 {
 		f.Window = 1
 	}
 	f.Open()
 	read := func() {
-		f.Reader = Open(t, f.Mem, func(o *engine.Options) { o.ReadOnly = true; o.MaxMemory = 1 << 20 })
+		f.Reader = Open(t, f.Mem, func(o *engine.Options) { o.ReadOnly, o.MaxMemory, o.Clock = true, 1<<20, f.Clock })
 	}
 	if seed%2 == 0 {
 		read()
@@ -50,7 +52,7 @@ func NewFollowed(t *testing.T, seed uint64) *Followed {
 // Open opens a writer. One that is there is taken for dead: it leaves the ring and the tail as kill -9 does.
 func (f *Followed) Open() {
 	f.Writer = Open(f.T, Unlocked{FS: f.Mem}, func(o *engine.Options) {
-		o.SegmentBytes, o.MaxMemory, o.Window = f.Segments, 1<<20, f.Window
+		o.SegmentBytes, o.MaxMemory, o.Window, o.Clock = f.Segments, 1<<20, f.Window, f.Clock
 		if f.Leaves {
 			o.FS = Unlocked{FS: vfs.Inject(f.Mem, &vfs.Fault{Kinds: vfs.OpPopulate, N: 1 + f.Rng.IntN(6)})}
 		}
@@ -60,6 +62,7 @@ func (f *Followed) Open() {
 // Step is one action of the writer, the n-th.
 func (f *Followed) Step(n int) {
 	t, s, rng := f.T, f.Writer, f.Rng
+	f.Clock.Advance(time.Millisecond)
 	key := []string{"m:", "n:", ""}[rng.IntN(3)] + fmt.Sprint(rng.IntN(40))
 	value := fmt.Sprint("value ", n, strings.Repeat("x", rng.IntN(100)))
 	if rng.IntN(8) == 0 { // some pass the ring by
