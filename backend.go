@@ -1,6 +1,7 @@
 package copal
 
 import (
+	"bytes"
 	"iter"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -137,13 +138,36 @@ func (b ofTx) update(at *place, key []byte, d engine.Durability, decide engine.D
 	if err != nil && !isNotFound(err) {
 		return err
 	}
+	found := engine.Found{Exists: err == nil, Expiry: now.Expiry(), Entry: now}
 	w := engine.Write{Key: key, Cells: at.cells, Durability: d}
-	write, err := decide(engine.Found{Exists: err == nil, Expiry: now.Expiry(), Entry: now}, &w)
-	if err != nil || !write || w.Delete && isNotFound(err) {
+	write, err := decide(found, &w)
+	if err != nil || !write || w.Delete && !found.Exists {
 		return err
 	}
-	_, err = b.write(at, &w)
+	again, err := b.tx.Get(at.table, key)
+	if err = nested(&again, err, &found.Entry, found.Exists); err == nil {
+		_, err = b.write(at, &w)
+	}
 	return err
+}
+
+// nested is the error of an update in a transaction whose function has written the entry itself: what it would
+// store was made of an entry that is no more. now and err are a second look at the entry, was is the first.
+func nested(now *engine.Entry, err error, was *engine.Entry, existed bool) error {
+	switch {
+	case err != nil && !isNotFound(err):
+		return err
+	case (err == nil) != existed:
+		return ErrNested
+	case !existed || now.Same(was) && (now.Logged() || alike(now, was)):
+		return nil
+	}
+	return ErrNested
+}
+
+// alike reports whether two writes of a transaction store the same.
+func alike(a, b *engine.Entry) bool {
+	return a.Schema == b.Schema && a.Expiry() == b.Expiry() && bytes.Equal(a.Value, b.Value)
 }
 
 func (b ofTx) redate(at *place, key []byte, deadline uint64, _ engine.Durability) error {

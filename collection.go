@@ -179,8 +179,10 @@ func (c *Collection) update(sub []byte, d engine.Durability, decide func(found *
 	if len(edits) == 0 || err != nil {
 		return err
 	}
-	_, err = c.edit(d, edits...)
-	return err
+	return c.change(d, func(now *engine.Plan) ([]*engine.Edit, error) {
+		again, err := now.Element(sub)
+		return edits, nested(&again, err, found, found != nil)
+	})
 }
 
 // change makes edits, all or nothing.

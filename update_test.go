@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/copaldb/copal"
 	"github.com/copaldb/copal/internal/vfs"
@@ -279,4 +280,77 @@ func TestUpdateErrors(t *testing.T) {
 	if _, _, err := m.Update("a", func(u *copal.Entry[any]) error { t.Error("called after Close"); return nil }); !errors.Is(err, copal.ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
+}
+
+// TestNestedInTx: in a transaction, too, an update whose function writes the same entry gives up, and what it
+// would have stored leaves no trace.
+func TestNestedInTx(t *testing.T) {
+	db := memory(t)
+	m := mapOf[string, int](t, db, "m")
+	h := openHash[string, int](t, db, "h")
+	s, err := copal.OpenSortedSet[string](db, "s")
+	must(t, err)
+	raw := db.Raw()
+	k := []byte("k")
+	must(t, errors.Join(m.Set("logged", 1), h.Set("logged", 1), s.Set("logged", 1), s.Set("other", 1)))
+	errOf := func(_, _ any, err error) error { return err }
+	for _, key := range []string{"logged", "own", "none"} {
+		for what, update := range map[string]func(*copal.Tx) error{
+			"map, Set": func(tx *copal.Tx) error {
+				return errOf(m.In(tx).Update(key, func(e *copal.Entry[int]) error { e.Value = 9; return m.In(tx).Set(key, 5) }))
+			},
+			"map, SetTTL": func(tx *copal.Tx) error {
+				return errOf(m.In(tx).Update(key, func(e *copal.Entry[int]) error {
+					return m.In(tx).SetTTL(key, e.Value, time.Hour)
+				}))
+			},
+			"map, Update": func(tx *copal.Tx) error {
+				return errOf(m.In(tx).Update(key, func(e *copal.Entry[int]) error {
+					return errOf(m.In(tx).Update(key, func(e *copal.Entry[int]) error { e.Value += 4; return nil }))
+				}))
+			},
+			"raw, Set": func(tx *copal.Tx) error {
+				return errOf(raw.In(tx).Update(k, func(e *copal.Entry[[]byte]) error { return raw.In(tx).Set(k, k) }))
+			},
+			"hash, Set": func(tx *copal.Tx) error {
+				return errOf(h.In(tx).Update(key, func(e *copal.Entry[int]) error { e.Value = 9; return h.In(tx).Set(key, 5) }))
+			},
+			"sorted set, Set": func(tx *copal.Tx) error {
+				return errOf(s.In(tx).Update(key, func(e *copal.Entry[float64]) error { e.Value = 9; return s.In(tx).Set(key, 5) }))
+			},
+		} {
+			err := db.Update(func(tx *copal.Tx) error {
+				if key == "own" {
+					must(t, errors.Join(m.In(tx).Set(key, 1), h.In(tx).Set(key, 1), s.In(tx).Set(key, 1)))
+				}
+				if err := update(tx); !errors.Is(err, copal.ErrNested) {
+					t.Errorf("%s of %s: %v", what, key, err)
+				}
+				return nil
+			})
+			must(t, err)
+			n := 0
+			for member, score := range s.All() {
+				n++
+				if have, ok := s.Get(member); !ok || have != score {
+					t.Fatalf("%s of %s: %s stands at %v, and has the score %v, %v", what, key, member, score, have, ok)
+				}
+			}
+			if n != s.Len() {
+				t.Fatalf("%s of %s: %d members, Len is %d", what, key, n, s.Len())
+			}
+		}
+	}
+	// Other entries are fine, and so is a second update.
+	must(t, db.Update(func(tx *copal.Tx) error {
+		for range 2 {
+			if err := errors.Join(
+				errOf(s.In(tx).Update("logged", func(e *copal.Entry[float64]) error { e.Value++; return s.In(tx).Set("other", e.Value) })),
+				errOf(m.In(tx).Update("logged", func(e *copal.Entry[int]) error { e.Value++; return m.In(tx).Set("other", e.Value) })),
+			); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
 }
