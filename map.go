@@ -547,12 +547,14 @@ func (m *Map[K, V]) delete(key K, d engine.Durability) (bool, error) {
 // an entry that another writer adds or removes before the transaction ends is a conflict. After an
 // error, which is treated as by Get, the number is 0.
 func (m *Map[K, V]) Len() int {
-	if m.from == nil {
-		return m.table.Len()
-	}
-	n, err := m.from.len(&m.place)
-	if err == nil && m.closed.Load() {
+	n, err := 0, error(nil)
+	switch {
+	case m.closed.Load():
 		err = ErrClosed
+	case m.from == nil:
+		return m.table.Len()
+	default:
+		n, err = m.from.len(&m.place)
 	}
 	if err != nil {
 		m.report(err)

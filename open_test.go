@@ -432,6 +432,33 @@ func TestMapClose(t *testing.T) {
 	}
 }
 
+// A closed map is an error for those, too, that only count or watch it.
+func TestClosedMapCountsNothing(t *testing.T) {
+	var handled errorLog
+	db := memory(t, handled.option())
+	m := mapOf[string, int](t, db, "m")
+	mustSet(t, m, "k", 1)
+	watched := 0
+	for _, err := range m.Watch(context.Background(), copal.WatchAfter(0)) {
+		if watched++; watched > 1 {
+			wantErr(t, "a watch that is under way", err, copal.ErrClosed)
+			continue // which is the last
+		}
+		mustClose(t, m)
+		mustPut(t, db, "m:other", "2")
+	}
+	if watched != 2 {
+		t.Errorf("a watch that is under way yields %d pairs", watched)
+	}
+	if n := m.Len(); n != 0 {
+		t.Errorf("Len = %d", n)
+	}
+	handled.wantTaken(t, 1, copal.ErrClosed)
+	for _, err := range m.Watch(context.Background()) {
+		wantErr(t, "a watch that begins", err, copal.ErrClosed)
+	}
+}
+
 // wantMapClosed checks every method of a map that has entries and is closed, or whose store is.
 func wantMapClosed(t *testing.T, m *copal.Map[string, int], handled *errorLog) {
 	t.Helper()
