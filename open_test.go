@@ -73,6 +73,7 @@ func TestOptionsRefused(t *testing.T) {
 		"SyncInterval(0)":       copal.WithSyncInterval(0),
 		"SyncInterval(-1)":      copal.WithSyncInterval(-1),
 		"WithErrorHandler(nil)": copal.WithErrorHandler(nil),
+		"WithLogger(nil)":       copal.WithLogger(nil),
 		"WithCodec(nil)":        copal.WithCodec(nil),
 	} {
 		if db, err := copal.Open(dir, o); err == nil || db != nil {

@@ -103,7 +103,7 @@ func newConfig(opts []Option) (config, error) {
 	case c.maps.ttl < 0:
 		return c, fmt.Errorf("copal: WithTTL(%v); it must not be negative", c.maps.ttl)
 	case c.onError == nil:
-		return c, errors.New("copal: WithErrorHandler(nil); give a function, if only one that does nothing")
+		return c, errors.New("copal: WithErrorHandler or WithLogger with nil; give a function, if only one that does nothing, or a logger")
 	}
 	return c, nil
 }
@@ -192,6 +192,9 @@ func WithErrorHandler(f func(error)) Option {
 // WithLogger is WithErrorHandler for programs that use log/slog: each such error is a record of level Error with
 // the message "copal" and the error under the key "err".
 func WithLogger(l *slog.Logger) Option {
+	if l == nil {
+		return WithErrorHandler(nil)
+	}
 	return WithErrorHandler(func(err error) { l.Error("copal", "err", err) })
 }
 
