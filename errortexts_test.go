@@ -41,6 +41,11 @@ func TestErrorTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	other := memory(t)
+	foreign := mustSnapshot(t, other)
+	defer foreign.Close()
+	points := mapOf[string, struct{ X, Y int }](t, db, "points")
+	must(t, errors.Join(points.Set("a", struct{ X, Y int }{1, 2}), points.Close()))
 	for _, c := range []struct {
 		what string
 		do   func() error
@@ -63,6 +68,19 @@ func TestErrorTexts(t *testing.T) {
 		{"a write in a transaction by other means", func() error {
 			return db.Update(func(*copal.Tx) error { return counts.Set("a", 2) })
 		}, copal.ErrNested, []string{"m.In(tx)"}},
+		{"a snapshot of another store", func() error { _, err := counts.At(foreign).Load("a"); return err }, copal.ErrType,
+			[]string{"copal: At: the snapshot is of another store"}},
+		{"a transaction of another store", func() error {
+			return other.Update(func(tx *copal.Tx) error { return counts.In(tx).Set("a", 1) })
+		}, copal.ErrType, []string{"copal: In: the transaction is of another store"}},
+		{"a snapshot in a transaction", func() error {
+			return db.Update(func(tx *copal.Tx) error { return counts.In(tx).At(s).Set("a", 1) })
+		}, copal.ErrType, []string{"copal: At and In exclude each other: a transaction has a moment of its own"}},
+		{"a map without a name", func() error { _, err := copal.OpenMap[string, int](db, ""); return err }, copal.ErrType, []string{"copal: OpenMap: a map needs a name"}},
+		{"a type that no stored value fits", func() error {
+			_, err := copal.OpenMap[string, struct{ Other int }](db, "points")
+			return err
+		}, copal.ErrType, []string{"which do not fit struct { Other int }: struct { Other int } has no field in common"}},
 		{"a write at a snapshot", func() error { return counts.At(s).Set("a", 2) }, copal.ErrSnapshot, []string{"a snapshot does not change"}},
 		{"a value of another type", func() error {
 			_, err := copal.Load[string](db, "counts:a")
@@ -86,7 +104,7 @@ func TestErrorTexts(t *testing.T) {
 				t.Errorf("%s: it does not say %q: %s", c.what, part, text)
 			}
 		}
-		if strings.Contains(text, "the type does not fit") && strings.Contains(text, "type cannot be kept") {
+		if strings.Contains(text, "do not fit") && strings.Contains(text, "cannot be kept") || strings.Contains(text, "the type does not fit") && strings.Contains(text, "type cannot be kept") {
 			t.Errorf("%s: it says so twice: %s", c.what, text)
 		}
 	}

@@ -2,6 +2,7 @@ package copal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/copaldb/copal/internal/engine"
@@ -107,7 +108,7 @@ func (h handle) at(s *Snapshot) handle {
 	case h.isRefused():
 		return h
 	case s.db != h.db:
-		return h.refuse(fmt.Errorf("%w: the snapshot is of another store", ErrType))
+		return h.refuse(typeError(errors.New("the snapshot is of another store"), "At"))
 	case h.tx != nil:
 		return h.refuse(errTxMoment)
 	}
@@ -121,7 +122,7 @@ func (h handle) in(tx *Tx) handle {
 	case h.isRefused():
 		return h
 	case tx.db != h.db:
-		return h.refuse(fmt.Errorf("%w: the transaction is of another store", ErrType))
+		return h.refuse(typeError(errors.New("the transaction is of another store"), "In"))
 	case h.then != nil:
 		return h.refuse(errTxMoment)
 	case h.set:

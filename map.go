@@ -89,7 +89,7 @@ func OpenMap[K comparable, V any](db *DB, name string, opts ...MapOption) (*Map[
 		return nil, fmt.Errorf("%w: map %q does not have the types of WithOnExpire: %T", ErrType, name, c.expired)
 	}
 	if name == "" {
-		return nil, fmt.Errorf("%w: a map needs a name", ErrType)
+		return nil, typeError(errors.New("a map needs a name"), "OpenMap")
 	}
 	m, err := newMap[K, V](db, name, c) // without the lock: codecs are the caller's functions
 	if err != nil {

@@ -2,7 +2,6 @@ package copal
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/copaldb/copal/internal/engine"
 )
@@ -53,7 +52,7 @@ func (db *DB) View(f func(tx *Tx) error) error {
 // Errors of handles that mean nothing.
 var (
 	errTxDurability = errors.New("copal: a write in a transaction is as durable as that: use UpdateFSync in the place of With")
-	errTxMoment     = fmt.Errorf("%w: a transaction has a moment of its own: At and In exclude each other", ErrType)
+	errTxMoment     = typeError(errors.New("a transaction has a moment of its own"), "At and In exclude each other")
 	errTxMemory     = errors.New("copal: a transaction cannot write to memory alone")
 	errTxStream     = errors.New("copal: there are no streams of values in a transaction")
 	errTxBatch      = errors.New("copal: there are no batches in a transaction, which is one itself")

@@ -146,7 +146,7 @@ func (t *binaryType) Decoder(schema string) (Decoder, error) {
 	r := resolver{map[resolved]*program{}, map[*Shape]*skipper{}}
 	p, err := r.resolve(shape, t.root, t.root.typ.String())
 	if err != nil {
-		return nil, fmt.Errorf("%w as binary: %w", ErrType, err)
+		return nil, &unfit{err}
 	}
 	return &binaryDecoder{t, p}, nil
 }

@@ -12,3 +12,10 @@ var (
 	// ErrData says that stored bytes are no value of the type. Decode returns it.
 	ErrData = errors.New("data does not decode")
 )
+
+// unfit is the error of a Decoder whose type is kept, and does not fit the stored schema: an ErrType, without
+// the text of one.
+type unfit struct{ err error }
+
+func (e *unfit) Error() string   { return e.err.Error() }
+func (e *unfit) Unwrap() []error { return []error{ErrType, e.err} }

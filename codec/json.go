@@ -251,7 +251,7 @@ func (t *jsonType) Decoder(schema string) (Decoder, error) {
 	}
 	fit, err := fitJSON(stored, shapeOf(t.root), t.root.typ.String())
 	if err != nil {
-		return nil, fmt.Errorf("%w as JSON: %w", ErrType, err)
+		return nil, &unfit{err}
 	}
 	if fit == nil {
 		return t, nil
