@@ -220,8 +220,8 @@ func OpenSingleMap[K comparable, V any](dir string, opts ...Option) (*Map[K, V],
 }
 
 // With returns a handle whose writes are as durable as d: users.With(copal.FSync).SetTTL(k, v, d).
-// SetAsync, SetFSync and the other twins stay as durable as their names say. A transaction has one
-// durability for all its writes, so every use of m.In(tx).With(d) is an error.
+// SetAsync, SetFSync and the other twins stay as durable as their names say, outside transactions. A
+// transaction has one durability for all its writes, so every use of m.In(tx).With(d) is an error.
 func (m *Map[K, V]) With(d Durability) *Map[K, V] { return m.as(m.with(d)) }
 
 // At returns a handle that reads the map as it is in the snapshot. Writes are ErrSnapshot. If the
@@ -231,7 +231,8 @@ func (m *Map[K, V]) At(s *Snapshot) *Map[K, V] { return m.as(m.at(s)) }
 
 // In returns a handle that reads and writes in the transaction. If the transaction is of another
 // store, every use is ErrType. The writes count once the transaction has committed, and are as
-// durable as it is. An error that a read cannot return ends the transaction, which returns it.
+// durable as it is, also those of SetAsync, SetFSync and the other twins. An error that a read
+// cannot return ends the transaction, which returns it.
 func (m *Map[K, V]) In(tx *Tx) *Map[K, V] { return m.as(m.in(tx)) }
 
 // WithContext returns a handle whose calls end with the error of ctx when ctx is done, if they wait

@@ -241,7 +241,7 @@ func WithOnExpire[K comparable, V any](f func(key K, v V)) MapOption { return ex
 // It costs one more record of the log for each entry that expires, some 50 bytes. That is written within 100 ms of
 // the deadline while a process has the store open for writing. What expires while there is none is told with the
 // first write after the next opening, for opening alone writes nothing. The log remembers the option from the next
-// write on, and whoever opens the map later need not ask again.
+// write on, so later openings need not give it.
 //
 // Nothing is told of an entry that was replaced or deleted before its deadline, nor of a SetAsync that expired
 // before the log had it. An entry from before the map was opened with this option is told of if it expires while a

@@ -16,7 +16,7 @@ import (
 //
 // A read shows a value as it is stored if its codec is JSON or Bytes. It shows the value as JSON if
 // its codec is another that can render it (codec.Renders). A key that holds a collection is an
-// entry: Delete, Has, TTL, and Expire and its like treat it as any other, and Set replaces it.
+// entry: Delete, Has, TTL, Expire, ExpireAt and Persist treat it as any other, and Set replaces it.
 // Reading it as a value is a *CollectionError.
 //
 // Like a *Map, a *Raw is a handle, is safe for concurrent use and needs no Close.

@@ -43,7 +43,7 @@ func (db *DB) Snapshot() (*Snapshot, error) {
 //
 // It works beside a process that writes too, with ReadOnly. The log is read up to the moment, which takes as
 // long as to open the store without its INDEX, and while the snapshot is open the store has a second index in memory.
-// Reads cost what they cost now. Whoever takes a snapshot must close it; DB.Close does so, too.
+// Reads cost what they cost now. The caller must close the snapshot; DB.Close does so, too.
 func (db *DB) AsOf(t time.Time) (*Snapshot, error) {
 	return db.asOf(seglog.AtTime(uint64(max(t.UnixMilli(), 0))))
 }

@@ -27,8 +27,8 @@ import (
 //
 // Keys of raw writes that are not of the map's type come last.
 //
-// In an ordered map All, Keys, Values and Range go in that order, and From and its like begin
-// without a look at other keys. Each key costs about 4 bytes in a sorted file, and those of its
+// In an ordered map All, Keys, Values and Range go in that order, and From, Until, Between and Prefix
+// begin without a look at other keys. Each key costs about 4 bytes in a sorted file, and those of its
 // bytes that differ from the key before. Each of the last 64 Ki keys that came or went costs some
 // 100 bytes of memory. A write of a new key and a deletion hold one lock for about a microsecond.
 // Overwriting costs nothing.
@@ -36,8 +36,8 @@ import (
 // A map that was ordered once stays so, with the option or without. The first opening with it reads
 // all keys. Given to Open, the option holds for all maps.
 //
-// Without it, From and its like, First, and handles of Backward put the keys in order when they are
-// first used, and keep them so while they are used again and again, at the same price. An eighth of
+// Without it, these four and the walks of Backward put the keys in order when one of them is first
+// used, and keep them so while they are used again and again, at the same price. An eighth of
 // WithMaxMemory is for such orders. If a map does not fit, as with more than a million keys or so,
 // each walk reads all keys.
 func Ordered() MapOption { return mapOption(func(m *mapConfig) { m.ordered = true }) }
