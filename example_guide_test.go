@@ -155,6 +155,31 @@ func (q *Queue) Done(id string) error {
 	})
 }
 
+// Next waits for a job, and leases it to the caller.
+func (q *Queue) Next(ctx context.Context) (id, job string, err error) {
+	for ctx.Err() == nil {
+		s, err := q.db.Snapshot()
+		if err != nil {
+			return "", "", err
+		}
+		seq := s.Seq()
+		s.Close()
+		if id, job, ok, err := q.Take(time.Now()); ok || err != nil {
+			return id, job, err
+		}
+		wait, cancel := context.WithTimeout(ctx, q.lease) // by then each lease of now has run out
+		for _, err = range q.jobs.Watch(wait, copal.WatchAfter(seq)) {
+			break // the first change, or the end of the waiting
+		}
+		if err != nil && wait.Err() == nil {
+			cancel()
+			return "", "", err
+		}
+		cancel()
+	}
+	return "", "", ctx.Err()
+}
+
 func Example_guideQueue() {
 	db, _ := copal.OpenMemory()
 	defer db.Close()
@@ -169,12 +194,18 @@ func Example_guideQueue() {
 	fmt.Println(q.Take(now.Add(2 * time.Minute)))
 	fmt.Println(q.Done("1"))
 	fmt.Println(q.Take(now.Add(time.Hour)))
+	go func() {
+		ready.Set("2", 0)
+		jobs.Set("2", "read")
+	}()
+	fmt.Println(q.Next(context.Background()))
 	// Output:
 	// 1 write true <nil>
 	//   false <nil>
 	// 1 write true <nil>
 	// <nil>
 	//   false <nil>
+	// 2 read <nil>
 }
 
 func Example_guideSessions() {
