@@ -59,11 +59,21 @@ var (
 	ErrRebuilt = seglog.ErrRebuilt
 )
 
-// CorruptError says why bytes cannot be what was written: the File, the Offset and the Reason.
-// errors.Is(err, ErrCorrupt) holds for it.
+// CorruptError says why bytes cannot be what was written. errors.Is(err, ErrCorrupt) holds for it.
+//
+//	type CorruptError struct {
+//		File   string // path of the file
+//		Offset int64  // of the first byte of what is damaged
+//		Reason string
+//	}
 type CorruptError = seglog.CorruptError
 
 // CollectionError is the error of a raw read, such as Get, of a key that holds a collection instead
-// of a value. Type names the kind of collection, such as "hash". A walk passes it to the error
-// handler and goes on. errors.Is(err, ErrType) holds for it.
+// of a value. A walk passes it to the error handler and goes on. errors.Is(err, ErrType) holds for
+// it.
+//
+//	type CollectionError struct {
+//		Key  []byte
+//		Type string // "hash", "list", "set" or "zset"
+//	}
 type CollectionError = engine.CollectionError
