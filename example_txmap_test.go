@@ -55,7 +55,7 @@ func ExampleDB_View() {
 	// <nil>
 }
 
-func ExampleTx_Get() {
+func ExampleTx_Raw_load() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -69,7 +69,7 @@ func ExampleTx_Get() {
 	// <nil>
 }
 
-func ExampleTx_Has() {
+func ExampleTx_Raw_has() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
@@ -100,7 +100,7 @@ func ExampleTx_Raw_put() {
 	// 41 true
 }
 
-func ExampleTx_Delete() {
+func ExampleTx_Raw_delete() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.Update(func(tx *copal.Tx) error {
@@ -114,7 +114,7 @@ func ExampleTx_Delete() {
 	// <nil>
 }
 
-func ExampleTx_Scan() {
+func ExampleTx_Raw_all() {
 	db, _ := agesForTx()
 	defer db.Close()
 	err := db.View(func(tx *copal.Tx) error {
