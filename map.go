@@ -66,7 +66,7 @@ type mapCore[K comparable, V any] struct {
 // neither the map's nor one of package codec. The map is unchanged then: open it with the type and
 // the codec that wrote it, or delete or overwrite the entries as raw bytes. Three faults concern
 // single values, and are ErrType when such a value is read: a number too large for its field, a nil
-// where V has no pointer, and raw text that is no V.
+// where V has no pointer, and raw text that is no V, such as an object without a field of V.
 //
 // If the map is open already, OpenMap returns it when the types are the same, and ErrType
 // otherwise. An option that contradicts the first opening is an error; an option left out stays as

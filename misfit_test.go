@@ -187,6 +187,24 @@ func TestOpenMapTakesWhatMayFit(t *testing.T) {
 	}
 }
 
+// TestRawObjectOfOtherFields: what a program of another kind wrote as raw JSON is not read as the zero value of
+// a type taken by mistake, and an Update does not overwrite it.
+func TestRawObjectOfOtherFields(t *testing.T) {
+	for _, c := range []codec.Codec{codec.JSON, codec.Binary} {
+		db := memory(t)
+		text := `{"Street":"Long Lane"}`
+		mustPut(t, db, "people:alice", text)
+		m := mapOf[string, struct{ Name string }](t, db, "people", copal.WithCodec(c))
+		_, err := m.Load("alice")
+		wantErr(t, "Load", err, copal.ErrType)
+		_, _, err = m.Update("alice", func(e *copal.Entry[struct{ Name string }]) error { return nil })
+		wantErr(t, "Update", err, copal.ErrType)
+		if raw, ok := db.Raw().Get([]byte("people:alice")); !ok || string(raw) != text {
+			t.Errorf("%s: the entry is %s, %v", c.Name(), raw, ok)
+		}
+	}
+}
+
 // Single values change their type freely, and two maps share a schema.
 func TestMisfitsElsewhere(t *testing.T) {
 	lives(t, func(t *testing.T, db *copal.DB) {

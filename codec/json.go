@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
@@ -240,8 +242,11 @@ func appendJSON(dst []byte, v any) ([]byte, error) {
 
 // Decoder compares the schema with the one of T, and refuses what cannot fit, such as a text where
 // a number was, or an object where a list was. It takes the empty schema for JSON from elsewhere,
-// of which nothing is known.
+// of which nothing is known until a value is decoded.
 func (t *jsonType) Decoder(schema string) (Decoder, error) {
+	if fields := shapeOf(t.root).Fields; schema == "" && len(fields) > 0 {
+		return &jsonElsewhere{t, fields}, nil
+	}
 	if schema == "" || schema == t.schema {
 		return t, nil
 	}
@@ -257,6 +262,29 @@ func (t *jsonType) Decoder(schema string) (Decoder, error) {
 		return t, nil
 	}
 	return &jsonFitDecoder{t, fit}, nil
+}
+
+// jsonElsewhere decodes JSON from elsewhere into a struct. An object without a field of the struct would be
+// read as zero, and written so: that is a type taken by mistake, as for a schema (strangers).
+type jsonElsewhere struct {
+	*jsonType
+	fields []ShapeField
+}
+
+func (d *jsonElsewhere) Decode(src []byte, v any) error {
+	if err := d.jsonType.Decode(src, v); err != nil || !reflect.ValueOf(v).Elem().IsZero() {
+		return err
+	}
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(src, &object); err != nil || len(object) == 0 {
+		return nil // null, or an object without fields
+	}
+	for name := range object {
+		if slices.ContainsFunc(d.fields, func(f ShapeField) bool { return strings.EqualFold(f.Name, name) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w as JSON into %v: it has no field in common with the object, %.64q", ErrData, d.root.typ, src)
 }
 
 // jsonFitDecoder decodes values stored under another schema that may not fit.

@@ -1070,6 +1070,33 @@ func TestJSONDecodeRefuses(t *testing.T) {
 	refusesData[any](t, strings.Repeat("[", 10001)+strings.Repeat("]", 10001))
 }
 
+// TestJSONFromElsewhereHasAField: an object from elsewhere is no value of a struct that has none of its fields.
+func TestJSONFromElsewhereHasAField(t *testing.T) {
+	type part struct{ Inner int }
+	type value struct {
+		part
+		Name string `json:"name"`
+		List []int
+	}
+	plan, err := codec.JSON.Compile(reflect.TypeFor[value]())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := plan.Decoder("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, ok := range map[string]bool{
+		`{}`: true, `{"name":""}`: true, `{"NAME":""}`: true, `{"Inner":0}`: true, `{"other":1,"List":null}`: true, `{"other":1,"name":"x"}`: true,
+		`{"other":1}`: false, `{"":null}`: false, `{"part":{"Inner":1}}`: false,
+	} {
+		var v value
+		if err := d.Decode([]byte(text), &v); (err == nil) != ok || err != nil && !errors.Is(err, codec.ErrData) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestJSONDecodeByName(t *testing.T) {
 	got := decode[user](t, "\n {\"New\": {\"a\":[1]}, \"Age\": 5, \"Name\": null } ")
 	if !reflect.DeepEqual(got, user{Age: 5}) {
