@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -422,4 +423,61 @@ func Example_guideTrail() {
 	// sessions:b3 deleted
 	// sessions:a7 is "Alice"
 	// sessions:a7 expired
+}
+
+func Example_guideCopy() {
+	db, _ := copal.OpenMemory()
+	defer db.Close()
+	ctx := context.Background()
+	db.Raw().Set([]byte("motto"), []byte("slowly"))
+	cart := db.Raw().Hash([]byte("cart"))
+	cart.Set("pears", []byte("2"))
+	cart.Set("plums", []byte("9"))
+	cart.Delete("plums")
+	cart.Rename("cart of Ada")
+	db.Raw().Set([]byte("end"), []byte(""))
+
+	copied, carts := map[string]string{}, map[string]map[string]string{} // what is elsewhere: values, and hashes
+	take := func(c *copal.Change) {
+		key, value := string(c.Key), ""
+		if v, err := c.Value(); err == nil {
+			value = string(v)
+		}
+		switch {
+		case c.Range: // a map was cleared or dropped, or keys of a range deleted
+			maps.DeleteFunc(copied, func(key, _ string) bool { return c.Covers([]byte(key)) })
+		case c.Element != nil && c.Deleted:
+			delete(carts[key], string(c.Element))
+		case c.Element != nil:
+			carts[key][string(c.Element)] = value
+		case c.Created:
+			carts[key] = map[string]string{}
+		case c.From != nil: // renamed: read it from the store
+			carts[key] = map[string]string{}
+			for field, value := range db.Raw().Hash(c.Key).All() {
+				carts[key][field] = string(value)
+			}
+		case c.Deleted:
+			delete(copied, key)
+			delete(carts, key)
+		case c.Collection == "":
+			copied[key] = value
+		}
+	}
+	after := uint64(0) // kept with the copy: the next run goes on from there
+	for c, err := range db.Watch(ctx, copal.WatchAfter(after)) {
+		if err != nil {
+			log.Fatal(err) // with ErrHistoryLost the copy begins anew, with all that a snapshot has
+		}
+		take(&c)
+		if !c.More {
+			after = c.Seq
+		}
+		if string(c.Key) == "end" {
+			break
+		}
+	}
+	fmt.Println(copied["motto"], carts)
+	// Output:
+	// slowly map[cart of Ada:map[pears:2]]
 }

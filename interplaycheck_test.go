@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/copaldb/copal"
@@ -190,32 +191,49 @@ func (x *interplay[V]) catchUp() {
 			}
 			continue
 		}
-		e := thing{}
-		switch {
-		case c.Deleted:
-		case c.Collection != "":
-			e.hash = "some"
-		default:
-			v, err := c.Value()
-			x.must(err)
-			e.number = x.numberIn(v)
-		}
-		if !c.Deadline.IsZero() {
-			e.deadline = c.Deadline.UnixMilli()
-		}
-		x.log("watch: %q %v", c.Key, e)
-		x.watched[string(c.Key)] = e
+		x.hear(&c)
 	}
 	for _, key := range x.keys {
 		got, want := x.alive(x.watched["m:"+key]), x.entry(key)
-		if got.hash != "" && want.hash != "" {
-			got.hash = want.hash
-			if got.deadline == 0 {
-				got.deadline = want.deadline
-			}
-		}
 		if got != want {
 			x.t.Errorf("the watch tells %q is %v, want %v", key, got, want)
 		}
 	}
+}
+
+// hear does to the copy what the watch tells.
+func (x *interplay[V]) hear(c *copal.Change) {
+	key := string(c.Key)
+	had := x.watched[key]
+	e := thing{}
+	switch {
+	case c.Element != nil:
+		e.hash = x.hearField(fields(had.hash), c)
+	case c.Deleted:
+	case c.Created: // and its fields follow
+	case c.From != nil:
+		e.hash = x.stored(strings.TrimPrefix(key, "m:")).hash
+	case c.Collection != "":
+		e.hash = had.hash
+	default:
+		v, err := c.Value()
+		x.must(err)
+		e.number = x.numberIn(v)
+	}
+	if !c.Deadline.IsZero() {
+		e.deadline = c.Deadline.UnixMilli()
+	}
+	x.log("watch: %q %q %v", c.Key, c.Element, e)
+	x.watched[key] = e
+}
+
+func (x *interplay[V]) hearField(all map[string]string, c *copal.Change) string {
+	if c.Deleted {
+		delete(all, string(c.Element))
+		return joined(all)
+	}
+	v, err := c.Value()
+	x.must(err)
+	all[string(c.Element)] = string(v)
+	return joined(all)
 }

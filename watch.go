@@ -19,27 +19,36 @@ import (
 // compaction could take it away: files that a watch has yet to read stay when they have been compacted, up to
 // as many bytes as the log has, at least 64 MiB. Beyond that the watch ends with ErrHistoryLost.
 
-// Change is a change of one entry, as DB.Watch tells it.
+// Change is a change of one entry, or of one element of a collection, as DB.Watch tells it.
 type Change struct {
 	Key      []byte // the caller's
-	Deleted  bool   // there is no entry any more; it may be that there was none
+	Deleted  bool   // there is no entry, or no element, any more; it may be that there was none
 	Expired  bool   // it was deleted by its Deadline, which has come: of maps with ExpiryEvents
 	Range    bool   // all entries were deleted with keys in [Key, To), as the keys of the map are ordered: Covers tells which these are
 	To       []byte // the end of a range, nil for none
+	Dropped  bool   // the range is a map that DB.Drop has removed
 	Seq      uint64 // the sequence number by which the change counts
 	Time     time.Time
 	Deadline time.Time // from which on the entry has expired; zero if it does not
 	More     bool      // further changes follow that count together with this one, under the same number: of a transaction, or a batch
 
-	Collection string // "hash", "list", "set" or "zset" if the key holds a collection, some elements of which have changed
+	// Of a collection these say what has happened to it. A new one is Created, and its elements are told behind it. One
+	// that was renamed had its elements under the key From: a copy takes them over from the store, for changes
+	// of them that the watch came by later than the renaming are not told. Otherwise an Element has changed or,
+	// when that is nil, the Deadline.
+	Collection string // "hash", "list", "set" or "zset" if the change is of a collection
+	Element    []byte // the field of a hash, the member of a set or a sorted set, the position of an element of a list: bytes in whose order the elements stand
+	Created    bool
+	From       []byte
 
 	db    *DB
 	event feed.Event
 }
 
-// Value returns what Raw.Load would have returned after the change. It is to be called before the next change
-// is asked for. The error is ErrNotFound if the entry was deleted, and ErrHistoryLost if a value of more than 1
-// MiB has been replaced since, and compaction has taken some of it; the watch goes on then.
+// Value returns what Raw.Load would have returned after the change or, of an Element, the value of the field, the
+// element of the list, or the score as text. It is to be called before the next change is asked for. The error is
+// ErrNotFound if the entry was deleted, and ErrHistoryLost if a value of more than 1 MiB has been replaced since, and
+// compaction has taken some of it; the watch goes on then.
 func (c *Change) Value() ([]byte, error) {
 	if c.Deleted {
 		return nil, ErrNotFound
@@ -145,7 +154,8 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 }
 
 func (db *DB) change(e feed.Event) Change {
-	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Expired: e.Op == record.Expire, Range: e.Op == record.Range, Seq: e.Seq, Time: e.Time, More: e.More, Collection: string(e.Collection()), db: db, event: e}
+	c := Change{Key: e.Key, Deleted: e.Op != record.Set, Expired: e.Op == record.Expire, Range: e.Op == record.Range, Dropped: e.Drops, Seq: e.Seq, Time: e.Time, More: e.More,
+		Collection: string(e.Collection()), Element: e.Element, Created: e.Created, From: e.From, db: db, event: e}
 	if e.Expiry != 0 {
 		c.Deadline = time.UnixMilli(int64(e.Expiry))
 	}
@@ -208,6 +218,9 @@ func (m *Map[K, V]) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Ma
 func (c *Change) within(prefix int, key func([]byte) error, value func(*engine.Entry) error) error {
 	if err := key(c.Key[prefix:]); err != nil {
 		return typeError(err, "key %q", c.Key)
+	}
+	if c.Collection != "" {
+		return &CollectionError{Key: c.Key, Type: c.Collection}
 	}
 	if c.Deleted {
 		return nil

@@ -57,15 +57,30 @@ type Collection struct {
 	ID   uint64
 }
 
-// text is the value of the meta:
+// text is the value of the meta, which names the key that a change has moved it from:
 //
 //	hash 2f
-func (c *Collection) text() []byte {
-	return strconv.AppendUint(append([]byte(c.Type), ' '), c.ID, 16)
+//	hash 2f from cart
+func (c *Collection) text(from string) []byte {
+	text := strconv.AppendUint(append([]byte(c.Type), ' '), c.ID, 16)
+	if from != "" {
+		text = append(append(text, beforeFrom...), from...)
+	}
+	return text
 }
 
-// ParseCollection reads what text writes.
+const beforeFrom = " from "
+
+// RenamedFrom is the key that a meta with this value was moved from, nil for one that was made under its key, or has
+// got another deadline there since.
+func RenamedFrom(text []byte) []byte {
+	_, from, _ := bytes.Cut(text, []byte(beforeFrom))
+	return from
+}
+
+// ParseCollection reads what text writes, but for the key that it was moved from.
 func ParseCollection(text []byte) (c Collection, err error) {
+	text, _, _ = bytes.Cut(text, []byte(beforeFrom))
 	name, id, _ := strings.Cut(view(text), " ")
 	c.Type = typeOf(name)
 	if c.ID, err = record.ParseHex(id); err == nil && c.ID == 0 {
@@ -137,7 +152,14 @@ func appendElement(dst []byte, id uint64, sub []byte) []byte {
 // ownerKey is the key of the element that says whose they are.
 func ownerKey(id uint64) []byte { return append(strconv.AppendUint(nil, id, 16), beforeOwner) }
 
-// CollectionID is the id in the key of an element.
+// ParseElement takes the key of an element apart. The owner is none.
+func ParseElement(key []byte) (id uint64, sub []byte, ok bool) {
+	hex, sub, found := bytes.Cut(key, []byte{beforeSub})
+	id, err := record.ParseHex(string(hex))
+	return id, sub, found && err == nil
+}
+
+// CollectionID is the id in the key of an element, or of an owner.
 func CollectionID(key []byte) (id uint64, ok bool) {
 	n := bytes.IndexAny(key, ":;")
 	if n < 0 {

@@ -489,7 +489,11 @@ func (tx *Tx) changes(elements *Table, next uint64) []*Change {
 		} else if tc.deadline == tc.until && !hasRange(tx.ranges, []byte(key)) {
 			continue // the meta stays what it is
 		}
-		c.Value, c.Expiry = now.text(), tc.deadline
+		from := ""
+		if tc.was != 0 && tc.home != key {
+			from = tc.home
+		}
+		c.Value, c.Expiry = now.text(from), tc.deadline
 		list = append(list, c)
 	}
 	return list

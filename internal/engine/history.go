@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -116,29 +115,20 @@ func (s *Store) still(look func()) error {
 	return nil
 }
 
-// CollectionOf finds the collection of an element by the key of the element: the key that the
-// collection has now, and its meta. The error is ErrNotFound when the collection is gone, and when
-// the element is the owner. The caller is inside the gate.
-func (s *Store) CollectionOf(element []byte) (key []byte, meta seglog.Record, err error) {
-	hex, _, found := bytes.Cut(element, []byte{beforeSub})
-	id, err := record.ParseHex(string(hex))
-	if !found || err != nil {
-		return nil, meta, ErrNotFound
-	}
-	var owner seglog.Record
-	name := ownerKey(id)
-	r := s.asLogged()
-	var f sight
-	t := s.spaces[0].route(record.Element, name)
-	if err = r.record(&owner, &f, t, t.hash(name), name, nil); err == nil {
-		t = s.spaces[0].route(record.Meta, owner.Value)
+// CollectionOf finds the collection with an id: its owner, of which the value is the key that it has
+// now, and its meta. The error is ErrNotFound when the collection is gone. The caller is inside the
+// gate.
+func (s *Store) CollectionOf(id uint64) (owner, meta seglog.Record, err error) {
+	if owner, err = s.ElementRecord(ownerKey(id)); err == nil {
+		r, t := s.asLogged(), s.spaces[0].route(record.Meta, owner.Value)
+		var f sight
 		err = r.record(&meta, &f, t, t.hash(owner.Value), owner.Value, nil)
 	}
 	if err != nil {
-		return nil, meta, err
+		return owner, meta, err
 	}
 	if c, wrong := ParseCollection(meta.Value); meta.Kind != record.Meta || wrong == nil && c.ID != id {
-		return nil, meta, ErrNotFound
+		return owner, meta, ErrNotFound
 	}
-	return owner.Value, meta, nil
+	return owner, meta, nil
 }

@@ -88,6 +88,15 @@ func (s *Store) Record(key []byte) (seglog.Record, error) {
 	return r.value(key)
 }
 
+// ElementRecord is Record for an element, or an owner, by its own key.
+func (s *Store) ElementRecord(key []byte) (seglog.Record, error) {
+	r, t := s.asLogged(), s.spaces[0].route(record.Element, key)
+	var e seglog.Record
+	var f sight
+	err := r.record(&e, &f, t, t.hash(key), key, nil)
+	return e, err
+}
+
 // Record is Store.Record of what the view shows. The caller is inside (View.Inside).
 func (v *View) Record(key []byte) (seglog.Record, error) {
 	r := v.asItWas()

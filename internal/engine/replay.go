@@ -86,6 +86,11 @@ func (s *Store) countsFrom(seq, group uint64) uint64 {
 // System records. Those with other names belong to later versions, which may be skipped.
 const mapPrefix = "map:" // the rest is the escaped name of a declared map
 
+// UndeclaresMap reports whether a record takes back that a map was declared, as Drop does.
+func UndeclaresMap(e *seglog.Record) bool {
+	return e.Kind == record.System && e.Op == record.Delete && bytes.HasPrefix(e.Key, []byte(mapPrefix))
+}
+
 // replaySystem makes a system record count, unless the snapshot of the index knows it: compaction may have
 // copied the record into a segment that is read, and not the one behind it that takes it back.
 func (s *Store) replaySystem(e seglog.Record) error {

@@ -47,18 +47,24 @@ type Feed struct {
 
 // Event is a change of an entry.
 type Event struct {
-	Op     record.Op // Set, Delete, Expire or Range
-	Kind   record.Kind
-	Key    []byte // the caller's; of a range what its record has
-	Schema uint64
-	Seq    uint64 // by which it counts: of the records of a group that of the commit
-	Time   time.Time
-	Expiry uint64 // Unix milliseconds, 0 for none
-	More   bool   // changes follow that count together with this one
+	Op      record.Op // Set, Delete, Expire or Range
+	Kind    record.Kind
+	Key     []byte // the caller's; of a range what its record has; of an element that of the collection
+	Element []byte // the element of a collection that has changed, by its sub-key or, of a sorted set, the member; nil for the entry itself
+	From    []byte // the key that a collection had before, nil if it was not renamed
+	Created bool   // the collection is a new one, and nothing of an earlier one is in it
+	Drops   bool   // the range is all that was in a map, which is there no more
+	Schema  uint64
+	Seq     uint64 // by which it counts: of the records of a group that of the commit
+	Time    time.Time
+	Expiry  uint64 // Unix milliseconds, 0 for none
+	More    bool   // changes follow that count together with this one
 
-	value []byte // or the list of the parts
-	large uint64
-	own   uint64 // the record's own number
+	of     engine.CollectionType // of an element
+	record []byte                // the key of the element's record
+	value  []byte                // or the list of the parts
+	large  uint64
+	own    uint64 // the record's own number
 }
 
 // Of says which entries a feed is about.
@@ -251,7 +257,7 @@ func (f *Feed) read(e *Event) (told bool, err error) {
 		if !isElement(&rec) {
 			return false, nil
 		}
-		return f.tellCollection(e, rec.Key, rec.Seq, rec.Written)
+		return f.tellElement(e, &rec)
 	}
 	f.tell(e, &rec, rec.Seq)
 	return true, nil
@@ -280,32 +286,14 @@ func (f *Feed) tell(e *Event, rec *seglog.Record, seq uint64) {
 	}
 	*e = Event{Op: rec.Op, Kind: rec.Kind, Key: bytes.Clone(rec.Key), Schema: rec.Schema, Seq: seq, Time: unixMilli(rec.Written),
 		Expiry: rec.Expiry, value: bytes.Clone(rec.Value), large: rec.Large, own: rec.Seq}
+	if e.Collection() != "" {
+		e.From = engine.RenamedFrom(e.value)
+	}
 	f.forgetParts(rec)
 }
 
 // Range is what an event of a range deletion has deleted.
 func (e *Event) Range() (engine.Range, error) { return engine.RangeOf(e.Key, e.value) }
-
-// isElement reports whether a record is a change of an element of a collection.
-func isElement(rec *seglog.Record) bool {
-	return rec.Kind == record.Element && rec.Space == 0 && (rec.Op == record.Set || rec.Op == record.Delete) && !(rec.Large > 0 && rec.Moved())
-}
-
-// tellCollection makes the event of a change of elements, one of which has this key, that no meta
-// tells. The collection is told by the key that it has now: that it was deleted or renamed since is
-// told in its turn.
-func (f *Feed) tellCollection(e *Event, element []byte, seq, time uint64) (told bool, err error) {
-	f.store.AwaitShown(record.Element, element)
-	key, meta, err := f.store.CollectionOf(element)
-	if err == engine.ErrNotFound || err == nil && !f.of.Has(key) {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	*e = Event{Op: record.Set, Kind: record.Meta, Key: bytes.Clone(key), Seq: seq, Time: unixMilli(time), Expiry: meta.Expiry, value: bytes.Clone(meta.Value), own: seq}
-	return true, nil
-}
 
 func unixMilli(ms uint64) time.Time { return time.UnixMilli(int64(ms)) }
 
@@ -317,7 +305,7 @@ func (f *Feed) fork() *Feed {
 	if f.group != nil {
 		g := *f.group
 		g.at, g.newest = f.group.at.Fork(), maps.Clone(g.newest)
-		g.elements, g.metas, g.changed = maps.Clone(g.elements), maps.Clone(g.metas), slices.Clone(g.changed)
+		g.elements, g.owned = maps.Clone(g.elements), slices.Clone(g.owned)
 		other.group = &g
 	}
 	return &other
@@ -347,11 +335,15 @@ func Value(s *engine.Store, e *Event) (value []byte, err error) {
 }
 
 func largeValue(s *engine.Store, e *Event) ([]byte, error) {
+	key, now := e.Key, s.Record
+	if e.Element != nil {
+		key, now = e.record, s.ElementRecord
+	}
 	if s.Log().HasParts(e.value) {
-		return s.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: e.Key, Value: e.value})
+		return s.ReadParts(seglog.Record{Head: record.Head{Seq: e.own, Large: e.large}, Key: key, Value: e.value})
 	}
 	// What it is now may be what it was then, in another place.
-	rec, err := s.Record(e.Key)
+	rec, err := now(key)
 	switch {
 	case err != nil && err != engine.ErrNotFound:
 		return nil, err
@@ -365,8 +357,12 @@ func largeValue(s *engine.Store, e *Event) ([]byte, error) {
 // be the commit's, which compaction gives to a member that it makes a record by itself.
 func (e *Event) isOf(number uint64) bool { return number == e.own || number == e.Seq }
 
-// Collection is the type of the collection whose meta has been set, "" if none has.
+// Collection is the type of the collection of which an element has changed, or the meta has been set; "" if there is
+// none.
 func (e *Event) Collection() engine.CollectionType {
+	if e.Element != nil {
+		return e.of
+	}
 	if e.Kind != record.Meta || e.Op != record.Set {
 		return ""
 	}
@@ -403,18 +399,27 @@ func (f *Feed) forgetParts(rec *seglog.Record) {
 // group is a group that is being told.
 type group struct {
 	number, commit uint64
-	told           bool              // it has been read once
-	members        uint64            // counted; those that the commit names
-	named          uint64            // by the commit
-	newest         map[uint64]uint64 // hash of a key to the number of the last member of that key; nil if each has but one
-	seed           maphash.Seed      // of the hashes
-	last           uint64            // number of the last member that is told
-	elements       map[uint64][]byte // by the id of the collection: the key of a member that is one of its elements
-	metas          map[uint64]bool   // ids of the collections whose metas are members
-	changed        []Event           // of the collections that changed without their metas, told behind the members
-	time           uint64            // of the last member
+	pass           pass
+	members        uint64                       // counted; those that the commit names
+	named          uint64                       // by the commit
+	newest         map[uint64]uint64            // hash of a key to the number of the last member of that key; nil if each has but one
+	seed           maphash.Seed                 // of the hashes
+	last           uint64                       // number of the last member that is told and no element, 0 for none
+	lastElement    uint64                       // and of the last element
+	elements       map[uint64]changedCollection // by the id: those with elements among the members, of which from the second reading on the feed tells
+	owned          []uint64                     // ids of the collections that got their key
+	drops          bool                         // a member takes back that a map was declared
 	at             seglog.Cursor
 }
+
+// A pass is a reading of all members. The metas of collections stand behind the elements, and are told before them.
+type pass int
+
+const (
+	counting pass = iota
+	tellingEntries
+	tellingElements
+)
 
 // beginGroup makes the feed tell the members of a group, of which the commit has been read.
 func (f *Feed) beginGroup(commit *seglog.Record, at seglog.Position) error {
@@ -447,89 +452,86 @@ func (f *Feed) groupStep(e *Event) (told bool, err error) {
 	if err != nil || rec.Group != g.number {
 		return false, err
 	}
-	hash := uint64(0)
-	if g.newest != nil {
-		hash = maphash.Bytes(g.seed, rec.Key)
-	}
-	switch {
-	case !g.told:
-		g.members++
-		g.time = rec.Written
-		g.noteCollection(&rec)
-		if !f.tells(&rec) {
-			f.forgetParts(&rec)
-		} else if g.last = rec.Seq; g.newest != nil {
-			g.newest[hash] = rec.Seq
+	switch g.pass {
+	case counting:
+		g.count(f, &rec)
+	case tellingEntries:
+		if f.tells(&rec) && g.isNewest(&rec) {
+			f.tell(e, &rec, g.commit)
+			g.complete(e)
+			e.More = rec.Seq != g.last || g.lastElement > 0
+			return true, nil
 		}
-		return false, nil
-	case !f.tells(&rec) || g.newest != nil && g.newest[hash] != rec.Seq:
-		return false, nil
+	case tellingElements:
+		if isElement(&rec) && g.isNewest(&rec) && f.tellMember(e, &rec) {
+			e.More = rec.Seq != g.lastElement
+			return true, nil
+		}
 	}
-	f.tell(e, &rec, g.commit)
-	e.More = rec.Seq != g.last || len(g.changed) > 0
-	return true, nil
+	return false, nil
 }
 
-// noteCollection notes of which collection a member is an element, or the meta.
-func (g *group) noteCollection(rec *seglog.Record) {
+// count takes notice of a member, when it is read for the first time.
+func (g *group) count(f *Feed, rec *seglog.Record) {
+	g.members++
+	g.drops = g.drops || engine.UndeclaresMap(rec)
 	switch {
+	case f.tells(rec):
+		g.last = rec.Seq
 	case isElement(rec):
-		if id, ok := engine.CollectionID(rec.Key); ok && g.elements[id] == nil {
-			if g.elements == nil {
-				g.elements = map[uint64][]byte{}
-			}
-			g.elements[id] = bytes.Clone(rec.Key)
-		}
-	case rec.Kind == record.Meta && rec.Op == record.Set:
-		if c, err := engine.ParseCollection(rec.Value); err == nil {
-			if g.metas == nil {
-				g.metas = map[uint64]bool{}
-			}
-			g.metas[c.ID] = true
-		}
+		g.noteElement(rec)
+	default:
+		f.forgetParts(rec)
+		return
+	}
+	if g.newest != nil {
+		g.newest[g.hash(rec)] = rec.Seq
 	}
 }
 
-// findChanged finds the collections whose elements have changed, and whose metas have not.
-func (f *Feed) findChanged() error {
-	g := f.group
-	g.changed = nil
-	for _, id := range slices.Sorted(maps.Keys(g.elements)) {
-		if g.metas[id] {
-			continue
-		}
-		var e Event
-		told, err := f.tellCollection(&e, g.elements[id], g.commit, g.time)
-		if err != nil {
-			return err
-		}
-		if told {
-			g.changed = append(g.changed, e)
-		}
+// hash is that of a key among those of its kind: an element may have the key of a user's entry.
+func (g *group) hash(rec *seglog.Record) uint64 {
+	hash := maphash.Bytes(g.seed, rec.Key)
+	if rec.Kind == record.Element {
+		hash = ^hash
 	}
-	g.elements = nil
-	return nil
+	return hash
+}
+
+// isNewest reports whether the group has no later member of the same key.
+func (g *group) isNewest(rec *seglog.Record) bool {
+	return g.newest == nil || g.newest[g.hash(rec)] == rec.Seq
+}
+
+// complete adds to the event of a member what others tell.
+func (g *group) complete(e *Event) {
+	e.Drops = g.drops && e.Op == record.Range
+	if e.Collection() != "" && e.From == nil {
+		c, err := engine.ParseCollection(e.value)
+		e.Created = err == nil && slices.Contains(g.owned, c.ID)
+	}
 }
 
 // groupRead is what is done when the commit has been reached.
 func (f *Feed) groupRead(e *Event) (told bool, err error) {
 	g := f.group
-	if !g.told && g.members != g.named {
-		return false, &seglog.CorruptError{File: f.log.Dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
-	}
-	if !g.told {
+	if g.pass == counting {
+		if g.members != g.named {
+			return false, &seglog.CorruptError{File: f.log.Dir, Reason: fmt.Sprintf("group %x has %d members, and its commit, record %d, names %d", g.number, g.members, g.commit, g.named)}
+		}
 		if err := f.findChanged(); err != nil {
 			return false, err
 		}
-		if g.told = true; g.last > 0 {
+		if g.pass = tellingEntries; g.last > 0 {
 			f.rewind()
 			return false, nil
 		}
 	}
-	if len(g.changed) > 0 {
-		*e, g.changed = g.changed[0], g.changed[1:]
-		e.More = len(g.changed) > 0
-		return true, nil
+	if g.pass == tellingEntries {
+		if g.pass = tellingElements; g.lastElement > 0 {
+			f.rewind()
+			return false, nil
+		}
 	}
 	g.at.Leave()
 	delete(f.open, g.number)

@@ -110,47 +110,6 @@ func TestFeedLetsGoOfOthersParts(t *testing.T) {
 	}
 }
 
-// TestFeedOfElements: a change of elements is told as one of their collection, once, also where their number
-// stays and no meta is written; by the key that it has, if it is there.
-func TestFeedOfElements(t *testing.T) {
-	s := storetest.Open(t, vfs.NewMem())
-	defer s.Close()
-	want := []string{}
-	change := func(told string, edits []*engine.Edit) {
-		storetest.Change(t, s, "hash", edits)
-		want = append(want, fmt.Sprint(told, " ", s.Log().Last()))
-	}
-	change("S hash", storetest.HSet("a", "1", "b", "1"))
-	change("S hash", storetest.HSet("a", "2"))
-	change("S hash", storetest.HSet("a", "3", "b", "3"))
-	change("S hash", append(storetest.HSet("c", "1"), storetest.HDel("a")...))
-	storetest.Change(t, s, "other", storetest.HSet("a", "1"))
-	storetest.Change(t, s, "other", storetest.HSet("a", "2"))
-	change("S hash", storetest.HDel("c"))
-	storetest.Change(t, s, "hash gone", storetest.HSet("a", "1"))
-	want = append(want, fmt.Sprint("S hash ", s.Log().Last()))
-	storetest.Change(t, s, "hash gone", storetest.HSet("a", "2"))
-	if _, err := s.Delete(nil, []byte("hash gone"), engine.Process); err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, fmt.Sprint("D  ", s.Log().Last()))
-	f, err := Open(s, seglog.Position{}, Prefix("hash"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	ctx := atEnd(f)
-	for i, want := range want {
-		e, err := f.Next(ctx)
-		if got := fmt.Sprintf("%c %s %d", e.Op, e.Collection(), e.Seq); err != nil || got != want || e.More || !strings.HasPrefix(string(e.Key), "hash") {
-			t.Errorf("change %d: %s of %q, more: %v, %v; want %s", i, got, e.Key, e.More, err, want)
-		}
-	}
-	if e, err := f.Next(ctx); err == nil {
-		t.Errorf("%q is told by record %d", e.Key, e.Seq)
-	}
-}
-
 // atEnd is a context that ends when a feed waits for what is not there.
 func atEnd(f *Feed) context.Context {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -103,7 +103,7 @@ func (w *Watcher) queuedEvent() (e Event, some, alone bool, err error) {
 	e = w.queue[0]
 	w.queue[0] = Event{}
 	w.queue = w.queue[1:]
-	e.Key, e.value = bytes.Clone(e.Key), bytes.Clone(e.value) // which others may have, too
+	e.Key, e.Element, e.From, e.value = bytes.Clone(e.Key), bytes.Clone(e.Element), bytes.Clone(e.From), bytes.Clone(e.value) // which others may have, too
 	return e, true, false, nil
 }
 

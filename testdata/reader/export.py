@@ -27,9 +27,8 @@ class Export:
                 self.value(line, store.value(record))
                 continue
             of = Collection(record)
-            more = f',"more":{json_name(of.more)}' if of.more else ""
             list_ = elements.get(of.id, [])
-            self.write(f'{line},"collection":{json_string(of.type)},"elements":{len(list_)}{more}')
+            self.write(f'{line},"collection":{json_string(of.type)},"elements":{len(list_)}')
             for sub, element in list_:
                 schema = self.schema(element)
                 self.value(f'"element":{json_name(sub)}{schema}', store.value(element))

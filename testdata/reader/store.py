@@ -307,8 +307,8 @@ class Store:
             for _, element in elements.get(of.id, ()):
                 self.schema(element)
                 self.value(element)
-            if not of.has(elements.get(of.id, ())):
-                raise Damaged("a collection has another number of elements than it has to have")
+            if not elements.get(of.id):
+                raise Damaged("a collection has no elements")
         return keys
 
     def map_names(self, now):
@@ -318,16 +318,11 @@ class Store:
 
 
 class Collection:
-    """Collection is what a meta says: the type, the id and, where it says so, the number of elements and more."""
+    """Collection is what a meta says: the type, the id and, where it says so, the key that it had before."""
 
     def __init__(self, record):
-        w = fields(r"([^ ]+) <h>(?: <h>(?: (.*))?)?", record.value.decode("latin-1"), "a meta")
-        self.type, self.id, self.more = w[0], number(w[1]), (w[3] or "").encode("latin-1")
-        self.count = number(w[2]) if w[2] else None
-
-    def has(self, elements):
-        """has reports whether there are as many elements as there have to be."""
-        return len(elements) == self.count or self.count is None and len(elements) > 0
+        w = fields(r"([^ ]+) <h>(?: from (?s:.*))?", record.value.decode("latin-1"), "a meta")
+        self.type, self.id = w[0], number(w[1])
 
 
 def unescape(name):

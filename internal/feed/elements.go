@@ -1,0 +1,135 @@
+package feed
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/copaldb/copal/internal/engine"
+	"github.com/copaldb/copal/internal/record"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Changes of elements of collections. The record of an element has the id of the collection, and the owner says
+// under which key that stands now. A feed may be far behind: what has become of the collection since is told in
+// its turn.
+//
+// So no elements are told of a collection that is gone by now, nor of one that was renamed since, and had another
+// key then: a copy takes that over anew when it is told of the new key.
+
+// changedCollection is what a group says of a collection whose elements are among its members.
+type changedCollection struct {
+	last, lastMember uint64 // numbers of the last of these members, and of the last that has the sub-key of a member of a sorted set
+
+	event Event // what those of its elements have in common
+}
+
+// isElement reports whether a record is a change of an element of a collection.
+func isElement(rec *seglog.Record) bool {
+	return rec.Kind == record.Element && rec.Space == 0 && (rec.Op == record.Set || rec.Op == record.Delete) && !(rec.Large > 0 && rec.Moved())
+}
+
+// collectionThen is what the events of elements of the collection with an id have in common, which a record or a
+// group has changed that counts by seq. told is false if they are not told.
+func (f *Feed) collectionThen(id, seq uint64) (e Event, told bool, err error) {
+	owner, meta, err := f.store.CollectionOf(id)
+	switch {
+	case err == engine.ErrNotFound:
+		return e, false, nil
+	case err != nil:
+		return e, false, err
+	case owner.Seq > seq || !f.of.Has(owner.Value):
+		return e, false, nil
+	}
+	c, err := engine.ParseCollection(meta.Value)
+	return Event{Kind: record.Element, Key: bytes.Clone(owner.Value), Seq: seq, Expiry: meta.Expiry, of: c.Type}, err == nil, nil
+}
+
+// tellElement makes the event of a change of an element that is in no group.
+func (f *Feed) tellElement(e *Event, rec *seglog.Record) (told bool, err error) {
+	id, _, ok := engine.ParseElement(rec.Key)
+	if !ok {
+		return false, nil
+	}
+	f.store.AwaitShown(record.Element, rec.Key)
+	c, told, err := f.collectionThen(id, rec.Seq)
+	if !told || err != nil {
+		return false, err
+	}
+	*e = c
+	return e.become(rec), nil
+}
+
+// become completes the event of an element. It reports false for one that says again what another says.
+func (e *Event) become(rec *seglog.Record) bool {
+	_, sub, _ := engine.ParseElement(rec.Key)
+	if e.of == engine.SortedSetType {
+		var isMember bool
+		if sub, isMember = bytes.CutPrefix(sub, []byte{scoredMember}); !isMember {
+			return false
+		}
+	}
+	e.Op, e.Element, e.Schema, e.Time = rec.Op, append([]byte{}, sub...), rec.Schema, unixMilli(rec.Written)
+	e.record, e.value, e.large, e.own = bytes.Clone(rec.Key), bytes.Clone(rec.Value), rec.Large, rec.Seq
+	return true
+}
+
+// scoredMember is what the sub-keys begin with that have the scores of a sorted set.
+const scoredMember = 'm'
+
+// noteElement notes of which collection a member is an element, or the owner.
+func (g *group) noteElement(rec *seglog.Record) {
+	id, sub, ok := engine.ParseElement(rec.Key)
+	if !ok {
+		if id, ok = engine.CollectionID(rec.Key); ok {
+			g.owned = append(g.owned, id)
+		}
+		return
+	}
+	if g.elements == nil {
+		g.elements = map[uint64]changedCollection{}
+	}
+	c := g.elements[id]
+	if c.last = rec.Seq; len(sub) > 0 && sub[0] == scoredMember {
+		c.lastMember = rec.Seq
+	}
+	g.elements[id] = c
+}
+
+// findChanged finds out which elements are to be told, when all members have been read once.
+func (f *Feed) findChanged() error {
+	g := f.group
+	for _, id := range slices.Sorted(maps.Keys(g.elements)) {
+		c := g.elements[id]
+		e, told, err := f.collectionThen(id, g.commit)
+		if err != nil {
+			return err
+		}
+		if !told {
+			delete(g.elements, id)
+			continue
+		}
+		if c.event = e; e.of == engine.SortedSetType {
+			c.last = c.lastMember
+		}
+		g.elements[id] = c
+		g.lastElement = max(g.lastElement, c.last)
+	}
+	return nil
+}
+
+// tellMember makes the event of a member that is an element.
+func (f *Feed) tellMember(e *Event, rec *seglog.Record) bool {
+	g := f.group
+	id, _, ok := engine.ParseElement(rec.Key)
+	c, told := g.elements[id]
+	if !ok || !told {
+		f.forgetParts(rec)
+		return false
+	}
+	f.store.AwaitShown(record.Element, rec.Key)
+	*e = c.event
+	told = e.become(rec)
+	f.forgetParts(rec)
+	return told
+}
