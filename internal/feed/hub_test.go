@@ -255,6 +255,50 @@ func TestHubFallsBack(t *testing.T) {
 	}
 }
 
+// TestHubLetsGo: a watcher that joins a second time gives up each feed of its own, and after the last one has ended the
+// log is held by nobody.
+func TestHubLetsGo(t *testing.T) {
+	s := storetest.Open(t, vfs.NewMem(), func(o *engine.Options) { o.SegmentBytes = 1000 })
+	defer s.Close()
+	hub := NewHub()
+	join := func(w *Watcher) {
+		t.Helper()
+		for w.feed != nil {
+			if err := w.readOwn(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			w.queue = nil
+		}
+	}
+	watch := func(of Of) *Watcher {
+		w, err := hub.Watch(s, seglog.Position{Seq: s.Log().Last()}, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		join(w)
+		return w
+	}
+	quick, slow := watch(Key("end")), watch(Prefix("k"))
+	for range 2 {
+		for range 2 * queued {
+			storetest.Set(t, s, "k", strings.Repeat("v", 100))
+		}
+		storetest.Set(t, s, "end", "1")
+		if _, err := quick.Next(t.Context()); err != nil || slow.feed == nil {
+			t.Fatalf("%v; the slow watcher has a feed: %v", err, slow.feed != nil)
+		}
+		join(slow)
+	}
+	slow.Close()
+	quick.Close()
+	if err := storetest.Compact(s); err != nil {
+		t.Fatal(err)
+	}
+	if held := s.Stats().HeldBytes; held > 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
 // TestHubJoinsInTime: a watcher does not join when the hub's feed has passed by what it has not been told.
 func TestHubJoinsInTime(t *testing.T) {
 	s := storetest.Open(t, vfs.NewMem())
