@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/logtest"
 	"github.com/copaldb/copal/internal/vfs"
 )
 
@@ -65,15 +66,21 @@ func openOn(t testing.TB, fsys vfs.FS, opts ...copal.Option) *copal.DB {
 	return db
 }
 
+// smallRing is the least: a file system in memory fills the whole of a ring at each opening.
+const smallRing = 64 << 10
+
 func tryOpen(t testing.TB, fsys vfs.FS, opts ...copal.Option) (*copal.DB, error) {
 	loud := copal.WithErrorHandler(func(err error) { t.Errorf("error handler: %v", err) })
-	return copal.Open(storeDir, append([]copal.Option{copal.WithFS(fsys), loud, memoryOption()}, opts...)...)
+	return copal.Open(storeDir, append([]copal.Option{copal.WithFS(fsys), loud, memoryOption(), copal.WithRingBytes(smallRing)}, opts...)...)
 }
 
 // memoryOption makes of COPAL_TEST_MEMORY the bytes of memory that stores have, so that the whole
 // suite can run without cached values, or with few.
 func memoryOption() copal.Option {
-	n, _ := strconv.ParseInt(os.Getenv("COPAL_TEST_MEMORY"), 10, 64)
+	n, err := strconv.ParseInt(os.Getenv("COPAL_TEST_MEMORY"), 10, 64)
+	if err != nil {
+		n = logtest.Memory
+	}
 	return copal.WithMaxMemory(n)
 }
 

@@ -29,7 +29,7 @@ func mustOpen(t testing.TB, fsys vfs.FS, change ...func(*Options)) *Store {
 }
 
 func testOptions(fsys vfs.FS, change ...func(*Options)) Options {
-	opts := WithRooms(Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing})
+	opts := WithRooms(Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing, MaxMemory: logtest.Memory})
 	for _, f := range change {
 		f(&opts)
 	}

@@ -27,7 +27,7 @@ func Long() bool { return os.Getenv("COPAL_LONG") == "1" }
 
 // Options are those of a store without goroutines.
 func Options(fsys vfs.FS, change ...func(*engine.Options)) engine.Options {
-	opts := engine.Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing}
+	opts := engine.Options{FS: fsys, Inline: true, RingBytes: logtest.TestRing, MaxMemory: logtest.Memory}
 	for _, f := range change {
 		f(&opts)
 	}
