@@ -92,12 +92,23 @@ func full(err error) bool {
 // valueOf is what stands under a key with a value of so many bytes.
 func valueOf(key, size int) []byte {
 	v := fmt.Appendf(make([]byte, 0, size+32), "%d of %d bytes: ", key, size)
-	rng := rand.NewPCG(uint64(key), uint64(size))
-	for len(v) < size {
-		v = append(v, byte(rng.Uint64()>>7), byte(len(v)), '\n', byte(rng.Uint64()))
+	for at := int(uint(key) * 61 % uint(len(noise))); len(v) < size; at = 0 {
+		v = append(v, noise[at:min(len(noise), at+size-len(v))]...)
 	}
 	return v[:size]
 }
+
+// noise is what values are filled with: it is random, of an odd length, and has newlines.
+var noise = func() []byte {
+	b := make([]byte, 16<<10+7)
+	rng := rand.NewPCG(1, 2)
+	for i := range b {
+		if b[i] = byte(rng.Uint64()); i%4 == 0 {
+			b[i] = '\n'
+		}
+	}
+	return b
+}()
 
 // set writes a new entry, and reports whether there was room.
 func (b *book) set(size int) bool {

@@ -3,7 +3,6 @@ package engine
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -90,10 +89,10 @@ func TestQueue(t *testing.T) {
 			t.Run(name+", "+way, func(t *testing.T) {
 				s, raw := orderedRaw(t)
 				rng := rand.New(rand.NewPCG(1, uint64(len(name))))
-				has := map[string]bool{}
+				var has []string // in order
 				for i := range n {
 					mustSet(t, s, key(10000+i), "1")
-					has[key(10000+i)] = true
+					has = append(has, key(10000+i))
 				}
 				if err := raw.order.Load().fold(false); err != nil {
 					t.Fatal(err)
@@ -129,19 +128,20 @@ func TestQueue(t *testing.T) {
 					return got
 				}
 				for i := range n - 1 {
-					want := slices.Min(slices.Collect(maps.Keys(has)))
+					want, left := has[0], has[1:]
 					if c.down {
-						want = slices.Max(slices.Collect(maps.Keys(has)))
+						want, left = has[len(has)-1], has[:len(has)-1]
 					}
 					if got := first(); got != want {
 						t.Fatalf("%q comes in the place of %q", got, want)
 					}
 					mustRemove(t, s, want)
-					delete(has, want)
-					if c.push != nil {
+					if has = left; c.push != nil {
 						k := c.push(rng, i)
 						mustSet(t, s, k, "1")
-						has[k] = true
+						if at, twice := slices.BinarySearch(has, k); !twice {
+							has = slices.Insert(has, at, k)
+						}
 					}
 				}
 				if gone > 40*n {
