@@ -22,6 +22,18 @@ type (
 	portNo   uint16
 	uuid     [16]byte
 	version  struct{ major, minor int }
+
+	widths struct {
+		A int8
+		B int16
+		C int32
+		D int64
+		E uint8
+		F uint16
+		G uint32
+		H uint
+		I uintptr
+	}
 )
 
 func (u uuid) MarshalText() ([]byte, error) {
@@ -42,26 +54,20 @@ func (v *version) UnmarshalText(text []byte) error {
 	return err
 }
 
-// TestKeyTypes stores distinct keys of every type and finds them again, in each life of the store.
+// TestKeyTypes stores distinct keys of every kind and finds them again, in each life of the store. Each type of keys
+// takes the compiler a map of its own, so integers of most widths are parts of one; keycodec has them one by one.
 func TestKeyTypes(t *testing.T) {
 	keys(t, "", "alice", "a b", "Zürich", "日本", "🙂")
 	keys[userName](t, "alice", "bob")
 	keys[int](t, 0, 1, -1, math.MinInt, math.MaxInt)
-	keys[int8](t, 0, 1, -1, math.MinInt8, math.MaxInt8)
-	keys[int16](t, 0, 1, -1, math.MinInt16, math.MaxInt16)
-	keys[int32](t, 0, 1, -1, math.MinInt32, math.MaxInt32)
-	keys[int64](t, 0, 1, -1, math.MinInt64, math.MaxInt64)
-	keys[uint](t, 0, 1, math.MaxUint)
-	keys[uint8](t, 0, 1, math.MaxUint8)
-	keys[uint16](t, 0, 1, math.MaxUint16)
-	keys[uint32](t, 0, 1, math.MaxUint32)
+	keys(t, widths{}, widths{1, 1, 1, 1, 1, 1, 1, 1, 1}, widths{-1, -1, -1, -1, 0, 0, 0, 0, 0},
+		widths{math.MinInt8, math.MinInt16, math.MinInt32, math.MinInt64, 0, 0, 0, 0, 1 << 31},
+		widths{math.MaxInt8, math.MaxInt16, math.MaxInt32, math.MaxInt64, math.MaxUint8, math.MaxUint16, math.MaxUint32, math.MaxUint, 0})
 	keys[uint64](t, 0, 1, math.MaxUint64)
-	keys[uintptr](t, 0, 1, 1<<31)
 	keys[portNo](t, 0, 80, 65535)
 	keys[time.Duration](t, 0, time.Second, -time.Hour)
-	keys[float32](t, 0, 0.1, -1.5, math.MaxFloat32, math.SmallestNonzeroFloat32, float32(math.Inf(1)))
 	keys[float64](t, 0, 0.1, -1.5, 1e21, math.Pi, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.Inf(-1))
-	keys[celsius](t, 0, -273.15, 100)
+	keys[celsius](t, 0, 0.1, -273.15, 100, math.MaxFloat32, math.SmallestNonzeroFloat32, celsius(math.Inf(1)))
 	keys(t, true, false)
 	keys[[16]byte](t, [16]byte{}, [16]byte{1, 2, 3, 15: 255}, [16]byte([]byte("0123456789abcdef")))
 	keys[[0]byte](t, [0]byte{})
@@ -210,20 +216,11 @@ type (
 func (halfText) MarshalText() ([]byte, error) { return nil, nil }
 func (*shyText) UnmarshalText(_ []byte) error { return nil }
 
-// Keys are refused at OpenMap when their type has no canonical bytes.
+// Keys are refused at OpenMap when their type has no canonical bytes. Package keycodec has all such types.
 func TestKeyTypesRefused(t *testing.T) {
 	db := memory(t)
 	refused[*int](t, db)
-	refused[chan int](t, db)
 	refused[any](t, db)
-	refused[error](t, db)
-	refused[fmt.Stringer](t, db)
-	refused[complex128](t, db)
-	refused[struct{ A *int }](t, db)
-	refused[struct{ A, b int }](t, db)
-	refused[struct{}](t, db)
-	refused[[2]*int](t, db)
-	refused[[2]struct{ A any }](t, db)
 	refused[halfText](t, db)
 	refused[shyText](t, db)
 	refused[textPair](t, db)

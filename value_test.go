@@ -292,6 +292,9 @@ func TestValueTypesRefused(t *testing.T) {
 	}](t, db)
 	refusedType[halfText](t, db)
 	refusedType[bytes.Buffer](t, db)
+	if m, err := copal.OpenMap[string, chan int](db, "m"); m != nil || !errors.Is(err, copal.ErrType) {
+		t.Errorf("OpenMap = %v, %v, want ErrType", m, err)
+	}
 	if n := db.Stats().Records; n != 0 {
 		t.Errorf("refused types left %d records", n)
 	}
@@ -300,8 +303,8 @@ func TestValueTypesRefused(t *testing.T) {
 func refusedType[V any](t *testing.T, db *copal.DB) {
 	t.Helper()
 	typ := reflect.TypeFor[V]()
-	if m, err := copal.OpenMap[string, V](db, "m"); m != nil || !errors.Is(err, copal.ErrType) {
-		t.Errorf("OpenMap with values of type %v = %v, %v, want ErrType", typ, m, err)
+	if _, err := copal.OpenAnyMap(db, "m", typ); !errors.Is(err, copal.ErrType) {
+		t.Errorf("OpenMap with values of type %v: %v, want ErrType", typ, err)
 	}
 	if err := copal.Set(db, "single", *new(V)); !errors.Is(err, copal.ErrType) {
 		t.Errorf("copal.Set of a %v: %v, want ErrType", typ, err)
