@@ -213,7 +213,7 @@ func TestExpiryToTheMillisecond(t *testing.T) {
 	t.Run("flat, JSON", func(t *testing.T) { expiryTable(t, user{"Alice", 28}) })
 	t.Run("slices", func(t *testing.T) { expiryTable(t, []string{"a", "b"}) })
 	if !testing.Short() {
-		t.Run("large", func(t *testing.T) { expiryTable(t, pattern(3<<19), copal.WithCodec(codec.Bytes)) })
+		t.Run("large", func(t *testing.T) { expiryTable(t, pattern(9<<17), copal.WithCodec(codec.Bytes)) })
 	}
 }
 

@@ -42,7 +42,7 @@ type view interface {
 }
 
 func TestModel(t *testing.T) {
-	eachSeed(t, 300, 20_000, func(t *testing.T, seed uint64) { runModel(t, seed, 100) })
+	eachSeed(t, 200, 20_000, func(t *testing.T, seed uint64) { runModel(t, seed, 100) })
 }
 
 func runModel(t *testing.T, seed uint64, steps int) {

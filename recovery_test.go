@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,7 +51,7 @@ func TestTrapTornTail(t *testing.T) {
 	header := bytes.IndexByte(text, '\n') + 1
 	for cut := header; cut <= len(text); cut++ {
 		for _, tail := range []string{"", "\n", "garbage", "\x00\x00\x00\x00"} {
-			if tail != "" && cut%7 != 0 {
+			if tail != "" && cut%7 != 0 || cut%2 != 0 && !slices.Contains(ends[:], cut) && !long() {
 				continue
 			}
 			whole := 0

@@ -210,7 +210,7 @@ func roundAndRound(rng *rand.Rand, n int) []step {
 }
 
 func TestCrashModel(t *testing.T) {
-	want := 16_000
+	want := 10_000
 	if longTest() {
 		want = 1_000_000
 	}

@@ -124,7 +124,7 @@ func TestFlippedBitLosesNothing(t *testing.T) {
 		bothWays(t, func(t *testing.T, change func(*options)) {
 			image, want := damaged(t, change, closed)
 			for name, b := range filesOf(t, image) {
-				step := 7
+				step := 11
 				if longTest() {
 					step = 1
 				}

@@ -249,7 +249,7 @@ func (f *faulted) settle(l *Log) {
 }
 
 func TestEveryFault(t *testing.T) {
-	tried, most := 0, 700
+	tried, most := 0, 500
 	if longTest() {
 		most = 1 << 30
 	}
@@ -281,7 +281,7 @@ func TestEveryFault(t *testing.T) {
 // ever, and of the first write then, which mends it. Open says so, or the log has everything; and so it has on
 // a disk that is well again. Only when a sync fails may what was not durable be lost.
 func TestEveryFaultAfterAKill(t *testing.T) {
-	stride := 3
+	stride := 5
 	if longTest() {
 		stride = 1
 	}

@@ -302,7 +302,7 @@ func (h *history) powerCut() {
 }
 
 func TestHistories(t *testing.T) {
-	seeds := uint64(120)
+	seeds := uint64(80)
 	if testing.Short() {
 		seeds = 30
 	}

@@ -95,9 +95,9 @@ func (m *compactModel) step(n int) {
 
 // A store that is compacted at random is, at any time, what a map would be.
 func TestCompactionModel(t *testing.T) {
-	seeds := uint64(3)
-	if testing.Short() {
-		seeds = 2
+	seeds := uint64(2)
+	if storetest.Long() {
+		seeds = 3
 	}
 	for seed := uint64(1); seed <= seeds; seed++ {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

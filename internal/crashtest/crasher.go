@@ -183,13 +183,17 @@ func (c *Crasher[S, B, T]) kill(mem *vfs.Mem, book B, where string, depth int) {
 }
 
 // Tear opens what a kill may leave that comes within a copy. Where few boundaries are crashed at,
-// each copy is torn nevertheless, in one way or so.
+// each copy is torn nevertheless, in one way or so, or every other one.
 func (c *Crasher[S, B, T]) Tear(mem *vfs.Mem, book B, op vfs.Op, depth int) {
+	odds := 10
+	if Long() {
+		odds = 5
+	}
 	for image := range mem.TornStores(c.Rng) {
 		if c.Failure != "" {
 			return
 		}
-		if c.Sparse > 0 && c.Rng.IntN(5) > 0 {
+		if c.Sparse > 0 && c.Rng.IntN(odds) > 0 {
 			continue
 		}
 		c.Torn++

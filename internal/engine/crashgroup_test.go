@@ -225,7 +225,7 @@ func (c *crasher) giveUp(s *Store) {
 func TestCrashModelGroups(t *testing.T) { logtest.BothWays(t, crashModelGroups) }
 
 func crashModelGroups(t *testing.T) {
-	want, least := 800, 10
+	want, least := 500, 7
 	if longTest() {
 		want = 1_000_000
 	}

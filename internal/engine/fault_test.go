@@ -365,7 +365,7 @@ func (f *faulted) compare(key string) {
 
 func TestEveryFault(t *testing.T) { logtest.BothWays(t, everyFault) }
 
-func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 29) }
+func everyFault(t *testing.T) { everyFaultOf(t, faultScript(1, 500), 43) }
 
 // TestEveryFaultInCompaction is the same for scripts with many compactions.
 func TestEveryFaultInCompaction(t *testing.T) {
@@ -376,7 +376,7 @@ func TestEveryFaultInCompaction(t *testing.T) {
 				script[i].kind = "set"
 			}
 		}
-		everyFaultOf(t, script, 11)
+		everyFaultOf(t, script, 17)
 	})
 }
 

@@ -54,7 +54,7 @@ func TestLinearizable(t *testing.T) {
 			newShape[float64, flat](c, "float keys, flat values", someFloat, flatOf),
 			newShape[time.Time, list](c, "times, slices", someTime, listOf))
 	}
-	rounds := 80
+	rounds := 50
 	switch {
 	case os.Getenv("COPAL_LONG") == "1":
 		rounds = 5000
