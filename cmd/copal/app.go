@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,6 +25,7 @@ type app struct {
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
+	now    func() time.Time // the clock by which moments are meant
 
 	host host // nil when the command stands alone
 
@@ -46,7 +48,7 @@ type host interface {
 }
 
 func newApp(stdin io.Reader, stdout, stderr io.Writer) *app {
-	return &app{ctx: context.Background(), stdin: stdin, stdout: stdout, stderr: stderr}
+	return &app{ctx: context.Background(), stdin: stdin, stdout: stdout, stderr: stderr, now: time.Now}
 }
 
 // run carries out a command line and returns the exit code.

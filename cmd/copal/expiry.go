@@ -9,18 +9,18 @@ import (
 	"github.com/copaldb/copal/cmd/copal/internal/ndjson"
 )
 
-// moment is a time that JSON output writes as an export does.
-type moment time.Time
+// jsonTime is a time that JSON output writes as an export does.
+type jsonTime time.Time
 
-func (m moment) MarshalJSON() ([]byte, error) { return ndjson.AppendTime(nil, time.Time(m)), nil }
+func (t jsonTime) MarshalJSON() ([]byte, error) { return ndjson.AppendTime(nil, time.Time(t)), nil }
 
 // expiry is when an entry expires, nil for one that does not.
-func expiry(db *copal.DB, key []byte) (*moment, error) {
+func expiry(db *copal.DB, key []byte) (*jsonTime, error) {
 	deadline, err := db.Raw().Deadline(key)
 	if err != nil || deadline.IsZero() {
 		return nil, err
 	}
-	return (*moment)(&deadline), nil
+	return (*jsonTime)(&deadline), nil
 }
 
 // parseTTL reads a time to live as time.ParseDuration does, and also days: 36h, 1d12h, 90d.
@@ -46,8 +46,8 @@ const maxDays = 100_000 // which a time.Duration holds
 
 var day = regexp.MustCompile(`[0-9]+d`)
 
-// parseMoment reads a moment as JSON output has it: 2030-12-31T23:59:59Z.
-func parseMoment(text string) (time.Time, error) {
+// parseDeadlineAt reads a time to come as JSON output has it: 2030-12-31T23:59:59Z.
+func parseDeadlineAt(text string) (time.Time, error) {
 	t, err := time.Parse(time.RFC3339Nano, text)
 	switch {
 	case err != nil:

@@ -54,7 +54,7 @@ func newGet(a *app) *cobra.Command {
 
 func (a *app) get(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) error {
 	value, err := db.Raw().Load(key)
-	var expires *moment
+	var expires *jsonTime
 	if err == nil && asJSON {
 		expires, err = expiry(db, key)
 	}

@@ -79,7 +79,7 @@ func (f *lsFlags) list(a *app, db *copal.DB, s selection, out *bufio.Writer) err
 		if meter.add(); endFirst {
 			meter.end()
 		}
-		var expires *moment
+		var expires *jsonTime
 		if f.json {
 			var err error
 			if expires, err = expiry(db, key); isGone(err) {
@@ -127,18 +127,18 @@ func (f *lsFlags) writeCollection(c *copal.CollectionError, out *bufio.Writer) {
 	fmt.Fprintf(out, "%10s  %s\n", c.Type, showKey(c.Key))
 }
 
-func (f *lsFlags) write(out *bufio.Writer, key []byte, size int, expires *moment) (err error) {
+func (f *lsFlags) write(out *bufio.Writer, key []byte, size int, expires *jsonTime) (err error) {
 	switch {
 	case f.json && f.long:
 		return writeJSON(out, struct {
-			Key        any     `json:"key"`
-			Expires    *moment `json:"expires,omitempty"`
-			ValueBytes int     `json:"valueBytes"`
+			Key        any       `json:"key"`
+			Expires    *jsonTime `json:"expires,omitempty"`
+			ValueBytes int       `json:"valueBytes"`
 		}{jsonKey(key), expires, size})
 	case f.json:
 		return writeJSON(out, struct {
-			Key     any     `json:"key"`
-			Expires *moment `json:"expires,omitempty"`
+			Key     any       `json:"key"`
+			Expires *jsonTime `json:"expires,omitempty"`
 		}{jsonKey(key), expires})
 	case f.null:
 		_, err = out.Write(append(key, 0))

@@ -145,7 +145,7 @@ func (f *scanFlags) writeCollection(paint painter, c *copal.CollectionError, out
 }
 
 // writeEntry writes an entry as a line of JSON, in the form of an export.
-func writeEntry(out *bufio.Writer, key []byte, expires *moment, value []byte) error {
+func writeEntry(out *bufio.Writer, key []byte, expires *jsonTime, value []byte) error {
 	line := ndjson.AppendKey(append(out.AvailableBuffer(), `{"key":`...), key)
 	line = appendExpires(line, expires)
 	line = ndjson.AppendValue(append(line, ','), value)
@@ -154,7 +154,7 @@ func writeEntry(out *bufio.Writer, key []byte, expires *moment, value []byte) er
 }
 
 // appendExpires appends the field of a deadline, if there is one.
-func appendExpires(line []byte, expires *moment) []byte {
+func appendExpires(line []byte, expires *jsonTime) []byte {
 	if expires == nil {
 		return line
 	}

@@ -78,7 +78,7 @@ func (f *setFlags) deadline() (time.Time, error) {
 		ttl, err := parseTTL(f.ttl)
 		return time.Now().Add(ttl), err
 	case f.until != "":
-		return parseMoment(f.until)
+		return parseDeadlineAt(f.until)
 	}
 	return time.Time{}, nil
 }
@@ -105,8 +105,8 @@ func (f *setFlags) set(db *copal.DB, key, value []byte, out *bufio.Writer) error
 		return err
 	}
 	return writeJSON(out, struct {
-		Key        any     `json:"key"`
-		Expires    *moment `json:"expires,omitempty"`
-		ValueBytes int     `json:"valueBytes"`
+		Key        any       `json:"key"`
+		Expires    *jsonTime `json:"expires,omitempty"`
+		ValueBytes int       `json:"valueBytes"`
 	}{jsonKey(key), expires, len(value)})
 }

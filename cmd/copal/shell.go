@@ -124,7 +124,7 @@ func (s *shell) run(ctx context.Context, words []string) int {
 		return exitOK
 	}
 	sub := newApp(nil, s.app.stdout, s.app.stderr)
-	sub.ctx, sub.host = ctx, s
+	sub.ctx, sub.host, sub.now = ctx, s, s.app.now
 	return sub.run(words)
 }
 

@@ -70,7 +70,7 @@ func parseDeadline(text string) (change func(db *copal.DB, key []byte) error, er
 	} else if _, failed := time.Parse(time.RFC3339Nano, text); failed != nil {
 		return nil, err
 	}
-	t, err := parseMoment(text)
+	t, err := parseDeadlineAt(text)
 	return func(db *copal.DB, key []byte) error { return db.Raw().ExpireAt(key, t) }, err
 }
 
@@ -99,9 +99,9 @@ func showDeadline(db *copal.DB, key []byte, asJSON bool, out *bufio.Writer) erro
 	}
 	if asJSON {
 		return writeJSON(out, struct {
-			Key       any     `json:"key"`
-			Expires   *moment `json:"expires"`
-			TTLMillis *int64  `json:"ttlMillis"`
+			Key       any       `json:"key"`
+			Expires   *jsonTime `json:"expires"`
+			TTLMillis *int64    `json:"ttlMillis"`
 		}{jsonKey(key), expires, millis})
 	}
 	_, err = fmt.Fprintln(out, left)

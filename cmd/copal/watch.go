@@ -172,7 +172,7 @@ func writeChange(out *bufio.Writer, c *copal.Change, value []byte) error {
 		line = ndjson.AppendKey(append(line, `,"to":`...), c.To)
 	}
 	if !c.Deadline.IsZero() {
-		line = appendExpires(line, (*moment)(&c.Deadline))
+		line = appendExpires(line, (*jsonTime)(&c.Deadline))
 	}
 	switch {
 	case c.Collection != "":

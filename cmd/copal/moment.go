@@ -1,0 +1,136 @@
+package main
+
+import (
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/copaldb/copal"
+)
+
+// moment is a state of a store that the command line names: by the number of its last record, by a time, or as it
+// is now.
+type moment struct {
+	text string // as it was written, "" for none
+	seq  *uint64
+	time time.Time // zero for a record and for now
+}
+
+const momentHelp = `MOMENT is one of these:
+  10m, "10 minutes ago", "2 days ago"   so long before now; also s, h, d, w, and 1h30m
+  10:00, 2026-11-24, "2026-11-24 10:00:30"   a time of the clock on the wall; a day begins at 0:00
+  2026-11-24T10:00:30.250Z              a time of RFC 3339, as JSON output has it
+  4711                                  when the record of this number had been written;
+                                        copal log shows it, as #4711
+  now`
+
+// momentForms is what a message says of them.
+const momentForms = `one is written like 10m, "2 days ago", 10:00, "2026-11-24 10:00", 2026-11-24T10:00:00Z, or as the number of a record, or now`
+
+// parseMoment reads a moment of the past. Where a date or a zone is missing, it is that of the clock of the app.
+func (a *app) parseMoment(text string) (moment, error) {
+	now := a.now()
+	m := moment{text: text}
+	word := strings.TrimSpace(text)
+	digits := strings.TrimPrefix(word, "#")
+	if word == "now" {
+		return m, nil
+	}
+	if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+		m.seq = &n
+		return m, nil
+	}
+	if ago, ok := parseAgo(word); ok {
+		m.time = now.Add(-ago)
+		return m, nil
+	}
+	t, ok := parseClock(word, now)
+	switch {
+	case !ok:
+		return m, usageError{strconv.Quote(text) + " is no moment; " + momentForms}
+	case t.After(now):
+		return m, usageError{text + " has not come yet: it is " + showTime(now)}
+	}
+	m.time = t
+	return m, nil
+}
+
+// parseAgo reads a span before now: 10m, 1h30m, 2 days ago.
+func parseAgo(text string) (ago time.Duration, ok bool) {
+	rest, _ := strings.CutSuffix(text, " ago")
+	for rest = strings.TrimSpace(rest); rest != ""; ok = true {
+		part := spanPart.FindStringSubmatch(rest)
+		if part == nil {
+			return 0, false
+		}
+		n, err := strconv.ParseFloat(part[1], 64)
+		unit := unitOf(part[2])
+		sum := float64(ago) + n*float64(unit)
+		if err != nil || unit == 0 || sum > math.MaxInt64/2 {
+			return 0, false
+		}
+		ago, rest = time.Duration(sum), rest[len(part[0]):]
+	}
+	return ago, ok
+}
+
+var spanPart = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?) *([a-z]+)[ ,]*`)
+
+// unitOf is the time that a word or a letter stands for, 0 for none.
+func unitOf(word string) time.Duration {
+	if len(word) > 2 {
+		word = strings.TrimSuffix(word, "s")
+	}
+	switch word {
+	case "ms", "millisecond":
+		return time.Millisecond
+	case "s", "sec", "second":
+		return time.Second
+	case "m", "min", "minute":
+		return time.Minute
+	case "h", "hour":
+		return time.Hour
+	case "d", "day":
+		return 24 * time.Hour
+	case "w", "week":
+		return 7 * 24 * time.Hour
+	}
+	return 0
+}
+
+// clocks are the forms of a time without a zone, those of a day first.
+var clocks = []string{"15:04", "15:04:05", "2006-01-02", "2006-01-02 15:04", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02T15:04:05"}
+
+// parseClock reads a date, a time or both in the zone of now, or RFC 3339.
+func parseClock(text string, now time.Time) (t time.Time, ok bool) {
+	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		return t, true
+	}
+	for i, form := range clocks {
+		t, err := time.ParseInLocation(form, text, now.Location())
+		if err != nil {
+			continue
+		}
+		if i < 2 {
+			t = time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), now.Location())
+		}
+		return t, true
+	}
+	return time.Time{}, false
+}
+
+// open takes a snapshot of the moment, which the caller must close.
+func (m moment) open(db *copal.DB) (*copal.Snapshot, error) {
+	switch {
+	case m.seq != nil:
+		return db.AsOfSeq(*m.seq)
+	case !m.time.IsZero():
+		return db.AsOf(m.time)
+	}
+	return db.Snapshot()
+}
+
+// showTime is a time as a person reads it, to the second, in the zone that it has.
+func showTime(t time.Time) string { return t.Format("2006-01-02 15:04:05") }
