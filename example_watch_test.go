@@ -101,6 +101,29 @@ func ExampleWatchPrefix() {
 	// b1 <nil>
 }
 
+// What has happened up to now is told, and the watch ends.
+func ExampleWatchUntil() {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer db.Close()
+	for _, key := range []string{"pear", "plum"} {
+		db.Raw().Set([]byte(key), nil)
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer s.Close()
+	for c, err := range db.Watch(context.Background(), copal.WatchAfter(0), copal.WatchUntil(s.Seq())) {
+		fmt.Println(string(c.Key), err)
+	}
+	// Output:
+	// pear <nil>
+	// plum <nil>
+}
+
 // A copy of a store, or an index of one's own, begins with a snapshot and is kept up to date from there.
 func ExampleWatchAfter() {
 	db, err := copal.OpenMemory()

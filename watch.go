@@ -3,6 +3,7 @@ package copal
 import (
 	"bytes"
 	"context"
+	"io"
 	"iter"
 	"time"
 
@@ -76,6 +77,7 @@ type watching struct {
 	prefix []byte
 	key    []byte // nil for all with the prefix
 	after  *uint64
+	until  *uint64
 }
 
 // WatchPrefix leaves out entries whose whole keys, with the name of the map, do not begin with prefix. A
@@ -107,6 +109,28 @@ func WatchAfter(seq uint64) WatchOption {
 	return func(w *watching) { w.after = &seq }
 }
 
+// WatchUntil ends the watch, without an error, when all has been told up to a sequence number: with that of a snapshot
+// it tells what is there, and does not wait for more.
+func WatchUntil(seq uint64) WatchOption {
+	return func(w *watching) { w.until = &seq }
+}
+
+// changes opens what the watch reads. The caller calls end.
+func (w *watching) changes(db *DB, from seglog.Position) (next func(context.Context) (feed.Event, error), end func(), err error) {
+	if w.until != nil {
+		f, err := feed.Open(db.store, from, w.of())
+		if err != nil {
+			return nil, nil, err
+		}
+		return func(ctx context.Context) (feed.Event, error) { return f.NextUntil(ctx, *w.until) }, f.Close, nil
+	}
+	f, err := db.watches.Watch(db.store, from, w.of())
+	if err != nil {
+		return nil, nil, err
+	}
+	return f.Next, f.Close, nil
+}
+
 // Watch yields every change of an entry, raw and typed, from the call on or from where WatchAfter says, once
 // and in the order of the sequence numbers, as soon as reads show it. What counts together comes together, when
 // it counts. It waits for the next change until the context is done. Of asynchronous writes it tells what the
@@ -134,14 +158,17 @@ func (db *DB) Watch(ctx context.Context, opts ...WatchOption) iter.Seq2[Change, 
 			yield(Change{}, err)
 			return
 		}
-		f, err := db.watches.Watch(db.store, from, w.of())
+		next, end, err := w.changes(db, from)
 		if err != nil {
 			yield(Change{}, err)
 			return
 		}
-		defer f.Close()
+		defer end()
 		for {
-			e, err := f.Next(ctx)
+			e, err := next(ctx)
+			if err == io.EOF {
+				return
+			}
 			if err != nil {
 				yield(Change{}, err)
 				return

@@ -3,6 +3,8 @@ package copal_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"sort"
 	"testing"
 	"time"
 
@@ -103,5 +105,57 @@ func TestWatch(t *testing.T) {
 		if err != copal.ErrClosed {
 			t.Errorf("watching a closed store: %v", err)
 		}
+	}
+}
+
+// A watch that is to end behind a number tells what counts by it, and no more, whatever comes later.
+func TestWatchUntil(t *testing.T) {
+	db, err := copal.OpenMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	raw := db.Raw()
+	for n := range 5 {
+		err := errors.Join(raw.Set([]byte{byte(n)}, []byte("one")), db.Update(func(tx *copal.Tx) error {
+			return errors.Join(raw.In(tx).Set([]byte("a"), nil), raw.In(tx).Set([]byte("b"), make([]byte, 3<<20)))
+		}), raw.Hash([]byte("h")).Set("f", []byte{byte(n)}))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := db.Snapshot()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := raw.Set([]byte("later"), nil); err != nil {
+		t.Fatal(err)
+	}
+	var all []uint64
+	for until := range s.Seq() + 1 {
+		var told []uint64
+		for c, err := range db.Watch(t.Context(), copal.WatchAfter(0), copal.WatchUntil(s.Seq()-until)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			told = append(told, c.Seq)
+		}
+		if until == 0 {
+			all = told
+		}
+		for c := range db.Watch(t.Context(), copal.WatchAfter(0), copal.WatchUntil(s.Seq()-until), copal.WatchPrefix([]byte("none"))) {
+			t.Errorf("%q is told", c.Key)
+		}
+		want := all[:sort.Search(len(all), func(i int) bool { return all[i] > s.Seq()-until })]
+		if !slices.Equal(told, want) {
+			t.Errorf("up to %d: %v is told, want %v", s.Seq()-until, told, want)
+		}
+	}
+	if len(all) != 4*5 {
+		t.Errorf("%d changes are told: %v", len(all), all)
+	}
+	for c, err := range db.Watch(t.Context(), copal.WatchAfter(s.Seq()), copal.WatchUntil(0)) {
+		t.Errorf("behind its end %q is told, %v", c.Key, err)
 	}
 }

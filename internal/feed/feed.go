@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"maps"
+	"math"
 	"slices"
 	"time"
 
@@ -139,15 +141,23 @@ func (f *Feed) Close() {
 // Next returns the next change, for which it waits. The error is that of the context, ErrClosed,
 // seglog.ErrHistoryLost, or one of reading.
 func (f *Feed) Next(ctx context.Context) (e Event, err error) {
+	return f.NextUntil(ctx, math.MaxUint64)
+}
+
+// NextUntil is Next that returns io.EOF when there is no other change up to the record with a number.
+func (f *Feed) NextUntil(ctx context.Context, seq uint64) (e Event, err error) {
 	for {
 		if ctx.Err() != nil {
 			return e, context.Cause(ctx)
+		}
+		if f.group == nil && f.at.Next > seq {
+			return e, io.EOF
 		}
 		told, err := f.step(&e)
 		if told || err != nil {
 			return e, err
 		}
-		if !f.atRest() {
+		if !f.atRest() || f.at.Next > seq { // a group may have ended with nothing to tell
 			continue
 		}
 		if err := f.await(ctx); err != nil {
