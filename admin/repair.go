@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/copaldb/copal"
-	"github.com/copaldb/copal/internal/backup"
 	"github.com/copaldb/copal/internal/repair"
 )
 
@@ -108,22 +106,6 @@ func repairStore(ctx context.Context, dir, into string, opts repair.Options) (Re
 		r.Values = append(r.Values, LostValue{Key: v.Key, Bytes: v.Bytes, Reason: v.Reason})
 	}
 	return r, err
-}
-
-// Restore makes, in the directory into, a store with the contents of the backup in from. into must
-// be empty or missing; after an error it is left so. Restore verifies every record, and shares no
-// file with the backup. progress, which may be nil, gets how many bytes have been copied, and how
-// many there are.
-func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (copal.BackupReport, error) {
-	from, err := absolute(from)
-	if err == nil {
-		into, err = absolute(into)
-	}
-	if err != nil {
-		return copal.BackupReport{}, err
-	}
-	r, err := backup.Restore(ctx, from, into, backup.Options{Progress: progress})
-	return copal.BackupReport{Bytes: r.Bytes, Linked: r.Linked, Copied: r.Copied}, err
 }
 
 // absolute is the name of a directory from the root on. An empty name, of which package filepath makes the working

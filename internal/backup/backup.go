@@ -26,6 +26,10 @@ import (
 // counts. Then the new manifest replaces the old one, and files that it does not name are removed. So a crash
 // leaves the old backup or the new one.
 //
+// A backup of a moment of the past ends where recovery stops that opens the moment: within a segment, of which the
+// beginning is copied then, sealed or not. Its manifest is that of the store, window of history included. So it has
+// the moments before, too, and a later backup brings it up to date.
+//
 // The file BACKUP says that the directory is a backup, of which store, and the checksums of its present and its
 // next manifest. Another manifest was written by a program that has used the backup as a store: its log went on in
 // another way, and it is left alone.
@@ -40,7 +44,8 @@ type Report struct {
 
 // Options are the seams and settings of a backup. The zero value of each field means its default.
 type Options struct {
-	FS       vfs.FS // of the target; the store's
+	FS       vfs.FS         // of the target; the store's
+	At       *seglog.Moment // of the past; nil for all that there is
 	Progress func(done, total int64)
 }
 
@@ -53,7 +58,7 @@ func Make(ctx context.Context, s *engine.Store, dir string, opts Options) (Repor
 		}
 	}
 	log := s.Log()
-	b := &backup{ctx: ctx, store: s, log: log, from: log.FS, fsys: cmp.Or(opts.FS, log.FS), dir: dir, progress: opts.Progress}
+	b := &backup{ctx: ctx, store: s, log: log, from: log.FS, fsys: cmp.Or(opts.FS, log.FS), dir: dir, at: opts.At, progress: opts.Progress}
 	b.links = b.from == b.fsys
 	if b.links && seglog.Within(dir, log.Dir) {
 		return b.report, seglog.Known(fs.ErrExist, "%s is or lies within the store itself: a backup needs a directory of its own", dir)
@@ -76,7 +81,7 @@ func Restore(ctx context.Context, from, into string, opts Options) (Report, erro
 		return Report{}, err
 	}
 	defer s.Close()
-	b := &backup{ctx: ctx, store: s, log: s.Log(), from: fsys, fsys: fsys, dir: into, progress: opts.Progress, restores: true}
+	b := &backup{ctx: ctx, store: s, log: s.Log(), from: fsys, fsys: fsys, dir: into, at: opts.At, progress: opts.Progress, restores: true}
 	err = b.run()
 	return b.report, err
 }
@@ -90,8 +95,9 @@ type backup struct {
 	from     vfs.FS
 	fsys     vfs.FS
 	dir      string
-	links    bool // files may be shared
-	restores bool // into an empty directory, with no mark of a backup, and all is verified
+	at       *seglog.Moment // nil for all that there is
+	links    bool           // files may be shared
+	restores bool           // into an empty directory, with no mark of a backup, and all is verified
 	progress func(done, total int64)
 	done     int64
 	total    int64
@@ -100,6 +106,7 @@ type backup struct {
 	old    *seglog.Manifest // of the backup that is there, or nil
 	oldSum string           // the checksum of its text
 	source *seglog.Prefix
+	past   *engine.Store    // of the moment, while source is of it
 	new    *seglog.Manifest // what the source's is in the backup
 }
 
@@ -136,14 +143,14 @@ func (b *backup) run() error {
 
 // attempt makes the backup of one point of the log. Where another process writes, the files of the last
 // look may be gone.
-func (b *backup) attempt() error {
+func (b *backup) attempt() (err error) {
 	if err := b.store.Refresh(); err != nil {
 		return err
 	}
 	if err := b.choose(); err != nil {
 		return err
 	}
-	defer b.source.Release()
+	defer func() { err = errors.Join(err, b.release()) }()
 	if err := b.comparable(); err != nil {
 		return err
 	}
@@ -207,6 +214,9 @@ func (b *backup) look() error {
 	if b.old != nil {
 		b.oldSum = sumOf(b.old.Encode())
 	}
+	if b.at != nil && b.old != nil {
+		return seglog.Known(fs.ErrExist, "%s has a backup: one of a moment of the past needs a directory of its own", b.dir)
+	}
 	if b.oldSum != mark.manifest && b.oldSum != mark.next {
 		return seglog.Known(fs.ErrExist, "the manifest in %s is not the one that the last backup wrote: has it been used as a store? Make the backup in another directory", b.dir)
 	}
@@ -252,7 +262,7 @@ func (b *backup) note(next string) error {
 // choose takes the point of the log at which the backup ends.
 func (b *backup) choose() error {
 	readOnly := b.store.ReadOnly()
-	err := b.store.Inside(func() error { b.source = b.log.Prefix(readOnly); return nil })
+	err := b.begin(readOnly)
 	if err != nil {
 		return err
 	}
@@ -269,10 +279,48 @@ func (b *backup) choose() error {
 		return nil
 	}
 	if err := b.log.SyncTo(b.source.Seq); err != nil {
-		b.source.Release()
-		return err
+		return errors.Join(err, b.release())
 	}
 	return nil
+}
+
+// begin takes hold of the log up to its end, or up to the moment.
+func (b *backup) begin(readOnly bool) (err error) {
+	if b.at == nil {
+		return b.store.Inside(func() error { b.source = b.log.Prefix(readOnly); return nil })
+	}
+	if b.past, err = b.store.OpenMoment(*b.at, false); err != nil {
+		return err
+	}
+	b.source = b.past.Log().Prefix(true)
+	cut(b.source, b.past.Log())
+	return nil
+}
+
+// cut ends a prefix where the log of a moment ends: within a sealed segment, or before one.
+func cut(p *seglog.Prefix, log *seglog.Log) {
+	files := p.Files
+	p.Files, p.Manifest.Segments, p.Seq = nil, nil, log.Last()
+	for _, f := range files {
+		seg := log.ByID(f.ID)
+		if seg.Records == 0 {
+			continue
+		}
+		if end := seg.End.Load(); end < f.Bytes {
+			f.Bytes, f.Records, f.First, f.Last = end, seg.Records, seg.First, seg.Last
+			f.ReadAt = seg.File.ReadAt
+		}
+		p.Files = append(p.Files, f)
+		p.Manifest.Segments = append(p.Manifest.Segments, f.ManifestSegment)
+	}
+}
+
+func (b *backup) release() (err error) {
+	if b.source.Release(); b.past != nil {
+		err = b.store.CloseMoment(b.past)
+	}
+	b.past = nil
+	return err
 }
 
 // comparable makes sure that the log is a continuation of what the backup has.

@@ -761,10 +761,17 @@ func TestRestore(t *testing.T) {
 func TestRestoreCrashes(t *testing.T) {
 	mem := vfs.NewMem()
 	s := storetest.Open(t, mem, smallSegments)
-	storetest.FillFrom(t, s, 0, 30)
+	storetest.FillFrom(t, s, 0, 20)
+	at, then := seglog.AtSeq(s.Log().Last()), storetest.Content(t, s)
+	storetest.FillFrom(t, s, 20, 10)
 	mustBackup(t, s, "copy")
-	want := storetest.Content(t, s)
+	now := storetest.Content(t, s)
 	storetest.Close(t, s)
+	t.Run("whole", func(t *testing.T) { restoreCrashes(t, mem, nil, now, now) })
+	t.Run("as of a moment", func(t *testing.T) { restoreCrashes(t, mem, &at, then, now) })
+}
+
+func restoreCrashes(t *testing.T, mem *vfs.Mem, at *seglog.Moment, want, of string) {
 	holds := func(image vfs.FS) string {
 		r, err := store.Open("new", storetest.Options(image, func(o *engine.Options) { o.ReadOnly = true }))
 		if err != nil {
@@ -785,18 +792,18 @@ func TestRestoreCrashes(t *testing.T) {
 			default:
 				t.Fatalf("power cut at %v: half a store: %s", op, got)
 			}
-			if storetest.ContentIn(t, image, "copy") != want {
+			if storetest.ContentIn(t, image, "copy") != of {
 				t.Fatalf("power cut at %v: the backup has changed", op)
 			}
 		}
 	})
-	if _, err := Restore(t.Context(), "copy", "new", Options{FS: whole}); err != nil || complete == 0 {
+	if _, err := Restore(t.Context(), "copy", "new", Options{FS: whole, At: at}); err != nil || complete == 0 {
 		t.Fatal(err, complete)
 	}
 	for n := 1; ; n++ {
 		image := mem.ProcessCrash()
 		faulty := vfs.Inject(image, &vfs.Fault{N: n, Kinds: vfs.Mutating | vfs.Reading})
-		_, err := Restore(t.Context(), "copy", "new", Options{FS: faulty})
+		_, err := Restore(t.Context(), "copy", "new", Options{FS: faulty, At: at})
 		if got := holds(image); err == nil && got != want || got != "" && got != want {
 			t.Fatalf("fault %d: %v, and it holds\n%s", n, err, got)
 		}

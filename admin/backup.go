@@ -1,0 +1,55 @@
+package admin
+
+import (
+	"context"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/backup"
+	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Restore makes, in the directory into, a store with the contents of the backup in from. into must
+// be empty or missing; after an error it is left so. Restore verifies every record, and shares no
+// file with the backup. progress, which may be nil, gets how many bytes have been copied, and how
+// many there are.
+func Restore(ctx context.Context, from, into string, progress func(done, total int64)) (copal.BackupReport, error) {
+	return restore(ctx, from, into, backup.Options{Progress: progress})
+}
+
+// RestoreAsOf is Restore of the moment when record n had been written, of a backup or a store: what DB.AsOfSeq
+// shows. The new store has the past of that moment, as far as the old one has, and its numbers go on there. The
+// error is copal.ErrHistoryLost where that cannot be read any more.
+func RestoreAsOf(ctx context.Context, from, into string, n uint64, progress func(done, total int64)) (copal.BackupReport, error) {
+	at := seglog.AtSeq(n)
+	return restore(ctx, from, into, backup.Options{At: &at, Progress: progress})
+}
+
+func restore(ctx context.Context, from, into string, opts backup.Options) (copal.BackupReport, error) {
+	from, err := absolute(from)
+	if err == nil {
+		into, err = absolute(into)
+	}
+	if err != nil {
+		return copal.BackupReport{}, err
+	}
+	r, err := backup.Restore(ctx, from, into, opts)
+	return report(r), err
+}
+
+// BackupAsOf is DB.Backup of the moment when record n had been written: what DB.AsOfSeq shows. The backup has the
+// past of that moment, as far as the store has. dir must be missing or empty; a later DB.Backup brings it up to
+// date. The error is copal.ErrHistoryLost where that moment cannot be read any more.
+func BackupAsOf(ctx context.Context, db *copal.DB, n uint64, dir string, progress func(done, total int64)) (copal.BackupReport, error) {
+	dir, err := absolute(dir)
+	if err != nil {
+		return copal.BackupReport{}, err
+	}
+	at := seglog.AtSeq(n)
+	r, err := backup.Make(ctx, opened.Engine(db), dir, backup.Options{At: &at, Progress: progress})
+	return report(r), err
+}
+
+func report(r backup.Report) copal.BackupReport {
+	return copal.BackupReport{Bytes: r.Bytes, Linked: r.Linked, Copied: r.Copied}
+}

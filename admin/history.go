@@ -1,0 +1,61 @@
+package admin
+
+import (
+	"iter"
+	"math"
+	"time"
+
+	"github.com/copaldb/copal"
+	"github.com/copaldb/copal/internal/keycodec"
+	"github.com/copaldb/copal/internal/opened"
+	"github.com/copaldb/copal/internal/seglog"
+)
+
+// Window is how far the past of a store can be read: see copal.WithHistory.
+type Window struct {
+	Seq  uint64        // copal.DB.AsOfSeq shows this moment and all that follow
+	Time time.Time     // of it; the zero Time for a store without a window that was never compacted, which shows all of its life
+	Keep time.Duration // for how long what is replaced is kept; copal.Forever, and 0 for no window
+}
+
+// History is the window of history of a store. It is false where none is kept and compaction has been there: then
+// only the present can be read.
+func History(db *copal.DB) (Window, bool) {
+	log := opened.Engine(db).Log()
+	seq, whole := log.HistoryFrom()
+	w := Window{Seq: seq}
+	if h := log.History(); h != nil {
+		w.Time, w.Keep = time.UnixMilli(int64(h.Time)), copal.Forever
+		if h.Keep != seglog.Forever {
+			w.Keep = time.Duration(min(h.Keep, math.MaxInt64/uint64(time.Millisecond))) * time.Millisecond
+		}
+	}
+	return w, whole
+}
+
+// BeginHistory has the store say in its log now what copal.WithHistory asked for when it was opened. Without it the
+// first write does so.
+func BeginHistory(db *copal.DB) error {
+	s := opened.Engine(db)
+	if s.ReadOnly() {
+		return copal.ErrReadOnly
+	}
+	return s.Inside(s.Log().Begin)
+}
+
+// Maps is DB.Maps at the moment of a snapshot which DB.AsOf or AsOfSeq took, in no order. For a snapshot of the
+// present it tells what the store has now.
+func Maps(s *copal.Snapshot) iter.Seq2[string, int] {
+	view, _ := opened.View(s)
+	return func(yield func(string, int) bool) {
+		for _, m := range view.Owner().Maps() {
+			name, err := keycodec.ParseName([]byte(m.Name))
+			if err != nil {
+				name = m.Name // of a declaration that was not made here
+			}
+			if !yield(name, m.Keys) {
+				return
+			}
+		}
+	}
+}
